@@ -8,19 +8,20 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// answer collects what a request has brought so far.
+// answer collects what the pages of an API's answer to a request have brought so far.
 type answer struct {
 	src        *Source
-	q          *Request
-	events     []*schemas.Event // named, of the request's line
-	elements   int
-	firstError error // why an element could not be used; the first
+	req        *Request
+	events     []*schemas.Event // synthetic ones, of the request's version line and epoch
+	elements   int              // that were looked at
+	firstError error            // why the first element that is counted as unusable is
 	out        Outcome
 }
 
-// take names the elements of a page.
-func (a *answer) take(d *document, most int) *failure {
-	elements, more, err := split(d.body, a.src.items, most-a.elements)
+// take makes synthetic events of the elements of a page, up to maxElements of all pages, and counts the others in the outcome by
+// what is wrong with them.
+func (a *answer) take(page *document, maxElements int) *failure {
+	elements, more, err := split(page.body, a.src.items, maxElements-a.elements)
 	if err != nil {
 		return final(NotJSON, "%w", err)
 	}
@@ -34,11 +35,11 @@ func (a *answer) take(d *document, most int) *failure {
 			a.unusable(err)
 			continue
 		}
-		if !a.adopt(e) {
+		if !a.complete(e) {
 			a.out.Refused++
 			continue
 		}
-		if e.Version.Epoch != a.q.Epoch {
+		if e.Version.Epoch != a.req.Epoch {
 			a.out.Outside++
 			continue
 		}
@@ -52,19 +53,21 @@ func (a *answer) take(d *document, most int) *failure {
 	return nil
 }
 
-// adopt makes e a synthetic event of the request's line; false if it is of another one.
-func (a *answer) adopt(e *schemas.Event) bool {
+// complete fills in what makes e a synthetic event of the request's source and version line: where the element does not say them, the
+// request's entity and epoch, the time, and an id that follows from the event's state. It returns false if e is of another entity,
+// clock or kind of version than the request.
+func (a *answer) complete(e *schemas.Event) bool {
 	if e.Entity == "" {
-		e.Entity = a.q.Entity
+		e.Entity = a.req.Entity
 	}
-	if e.Entity != a.q.Entity || e.Version.Clock != a.q.Clock || e.Version.Kind != a.q.Kind {
+	if e.Entity != a.req.Entity || e.Version.Clock != a.req.Clock || e.Version.Kind != a.req.Kind {
 		return false
 	}
 	if e.Version.Epoch == 0 {
-		e.Version.Epoch = a.q.Epoch
+		e.Version.Epoch = a.req.Epoch
 	}
 	now := time.Now().UTC()
-	e.Source, e.Backfill, e.RecordedTime = a.q.Source, true, now
+	e.Source, e.Backfill, e.RecordedTime = a.req.Source, true, now
 	if e.Time.IsZero() {
 		e.Time = now
 	}
@@ -74,6 +77,7 @@ func (a *answer) adopt(e *schemas.Event) bool {
 	return true
 }
 
+// unusable counts an element of which no event can be made, or none that the topic takes.
 func (a *answer) unusable(err error) {
 	a.out.Unusable++
 	if a.firstError == nil {
@@ -81,17 +85,19 @@ func (a *answer) unusable(err error) {
 	}
 }
 
-// finish sets the outcome's reason: why nothing, or not all, became events.
+// finish sets the outcome's reason: fail, if there is one, else why no event was produced. It stays empty if one was.
 func (a *answer) finish(fail *failure) {
 	o := &a.out
+	if fail == nil && o.Produced > 0 {
+		return
+	}
 	switch {
 	case fail != nil:
 		o.Reason, o.Detail, o.Code = fail.reason, clean(fail.err), fail.code
-	case o.Produced > 0:
 	case o.Unusable > 0:
 		o.Reason, o.Detail = Unusable, clean(a.firstError)
 	case o.Refused > 0:
-		o.Reason, o.Detail = OtherEntity, "the answer is about other entities, or other clocks, than the one asked for"
+		o.Reason, o.Detail = OtherEntity, "the answer is about other entities, clocks or kinds of version than the one asked for"
 	case o.Outside > 0:
 		o.Reason, o.Detail = Nothing, "the answer has nothing of the range that is missing, or is of another epoch"
 	default:

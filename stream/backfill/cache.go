@@ -10,23 +10,23 @@ import (
 
 // cache keeps documents for a while, in a bounded number of bytes. Safe for concurrent use; documents are read-only.
 type cache struct {
-	keep time.Duration
-	most int
+	ttl      time.Duration
+	maxBytes int
 
 	mu    sync.Mutex
 	byKey map[schemas.EventKey]*list.Element
-	order *list.List // of *kept, the oldest first, which is the first to expire
+	order *list.List // of *cached, the oldest first
 	bytes int
 }
 
-type kept struct {
+type cached struct {
 	key schemas.EventKey
 	doc *document
 	at  time.Time
 }
 
-func newCache(keep time.Duration, most int) *cache {
-	return &cache{keep: keep, most: most, byKey: map[schemas.EventKey]*list.Element{}, order: list.New()}
+func newCache(ttl time.Duration, maxBytes int) *cache {
+	return &cache{ttl: ttl, maxBytes: maxBytes, byKey: map[schemas.EventKey]*list.Element{}, order: list.New()}
 }
 
 // get returns the document of an event, or nil.
@@ -35,15 +35,15 @@ func (c *cache) get(key schemas.EventKey) *document {
 	defer c.mu.Unlock()
 	c.expire()
 	if el := c.byKey[key]; el != nil {
-		return el.Value.(*kept).doc
+		return el.Value.(*cached).doc
 	}
 	return nil
 }
 
-// put keeps a document, and lets go of the oldest for it. One that would take a quarter of the room is not kept.
+// put keeps a document, and drops the oldest ones where it needs their room. A document of more than a quarter of maxBytes is not kept.
 func (c *cache) put(key schemas.EventKey, d *document) {
-	k := &kept{key: key, doc: d, at: time.Now()}
-	if k.size() > c.most/4 {
+	entry := &cached{key: key, doc: d, at: time.Now()}
+	if entry.size() > c.maxBytes/4 {
 		return
 	}
 	c.mu.Lock()
@@ -51,25 +51,26 @@ func (c *cache) put(key schemas.EventKey, d *document) {
 	if el := c.byKey[key]; el != nil {
 		c.remove(el)
 	}
-	c.byKey[key] = c.order.PushBack(k)
-	c.bytes += k.size()
+	c.byKey[key] = c.order.PushBack(entry)
+	c.bytes += entry.size()
 	c.expire()
-	for c.bytes > c.most {
+	for c.bytes > c.maxBytes {
 		c.remove(c.order.Front())
 	}
 }
 
+// expire removes what is older than the ttl.
 func (c *cache) expire() {
-	for el := c.order.Front(); el != nil && time.Since(el.Value.(*kept).at) >= c.keep; el = c.order.Front() {
+	for el := c.order.Front(); el != nil && time.Since(el.Value.(*cached).at) >= c.ttl; el = c.order.Front() {
 		c.remove(el)
 	}
 }
 
 func (c *cache) remove(el *list.Element) {
-	k := c.order.Remove(el).(*kept)
-	delete(c.byKey, k.key)
-	c.bytes -= k.size()
+	entry := c.order.Remove(el).(*cached)
+	delete(c.byKey, entry.key)
+	c.bytes -= entry.size()
 }
 
-// size returns the body and a flat share for the rest, so that empty bodies count too.
-func (k *kept) size() int { return len(k.doc.body) + 512 }
+// size returns the bytes of the body and 512 for the rest of the entry: empty bodies take room too.
+func (e *cached) size() int { return len(e.doc.body) + 512 }

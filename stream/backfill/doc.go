@@ -11,7 +11,7 @@
 // ledger, nothing is fetched inside a batch's transaction, and an answer that is fetched twice (after a crash, for two
 // subscriptions) is dropped as a duplicate, because its events have stable ids.
 //
-// What an answer is worth is judged here, before the log: elements of another line, outside the range that is missing,
-// or without a version that can be read are refused and counted. What fails is stored with a [Reason], and
-// the gate's policy for gaps that were not filled follows when their time is up.
+// Elements that are of no use are counted here and do not reach the log: those of another version line, outside the range that is
+// missing, or without a version that can be read. A request that was not filled ends with a [Reason]; what then happens to the gap
+// is the gate's policy, once the gap's time is up.
 package backfill

@@ -46,7 +46,8 @@ type FetcherConfig struct {
 	Retry lane.RetryPolicy
 	// Client stays open: its maker closes it. Required.
 	Client Client
-	// ClassOf is what an HTTP status means, RetryAfter what an answer asks for, both as at destinations. Required.
+	// ClassOf returns the failure class of an HTTP status, RetryAfter how long an answer asks to wait; both as for destinations.
+	// Required.
 	ClassOf    func(code int) sink.Class
 	RetryAfter func(h http.Header, now time.Time) time.Duration
 	// Agent is the User-Agent; default "Forebay".
@@ -70,6 +71,7 @@ func (c FetcherConfig) withDefaults() FetcherConfig {
 	return c
 }
 
+// def sets a field that is zero to its default.
 func def[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
@@ -108,7 +110,7 @@ func NewFetcher(cfg FetcherConfig) (*Fetcher, error) {
 		f.tpl, err = ParseTemplate(cfg.Use, cfg.URL)
 	}
 	if err == nil {
-		f.headers, err = header.Compile(cfg.Headers, "Accept-Encoding", "Range") // of a part, or packed, no answer could be read
+		f.headers, err = header.Compile(cfg.Headers, "Accept-Encoding", "Range") // refused: a packed answer or a part of one cannot be read
 	}
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, "", "%w", err)
@@ -116,7 +118,7 @@ func NewFetcher(cfg FetcherConfig) (*Fetcher, error) {
 	if f.headers["Accept"] == nil {
 		f.headers.Set("Accept", "application/json")
 	}
-	if f.headers["User-Agent"] == nil { // GitHub, for one, answers nobody without
+	if f.headers["User-Agent"] == nil { // GitHub, for one, refuses requests without it
 		f.headers.Set("User-Agent", cfg.Agent)
 	}
 	cfg.URL, cfg.Headers = "", nil
@@ -124,26 +126,27 @@ func NewFetcher(cfg FetcherConfig) (*Fetcher, error) {
 	return f, nil
 }
 
-// Format prints only what f is, so that no log shows its URL or headers.
+// Format prints the source's name, whatever the verb: no log shows URL or headers.
 func (f *Fetcher) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "fetcher of "+f.cfg.Source) }
 
-// LogValue does the same for slog.
+// LogValue is what Format prints, for slog.
 func (f *Fetcher) LogValue() slog.Value { return slog.StringValue("fetcher of " + f.cfg.Source) }
 
 // document is the body of an answer.
 type document struct {
 	body  []byte
-	ctype string
+	ctype string   // Content-Type
 	next  *url.URL // the next page, nil if there is none
 }
 
-// fetch asks again until there is an answer of at most most bytes, a failure that is not retried, or the deadline, after which no
-// exchange begins. When ctx ends it returns at once, with the last failure.
-func (f *Fetcher) fetch(ctx context.Context, u *url.URL, most int64, deadline time.Time) (*document, *failure) {
+// fetch returns the answer to a request, of at most maxBytes. It makes one exchange after the other, each in its turn of the source's
+// rate, until one succeeds, fails for good, or was the last of Retry.Attempts. None begins after the deadline: where the next turn, the
+// delay or the server's Retry-After would end later, fetch returns the failure at once, as it does when ctx ends.
+func (f *Fetcher) fetch(ctx context.Context, u *url.URL, maxBytes int64, deadline time.Time) (*document, *failure) {
 	for n := 1; ; n++ {
 		left := time.Until(deadline)
 		if left <= 0 {
-			return nil, &failure{reason: Throttled, class: sink.ClassThrottled, err: errors.New("its time was up before its turn came")}
+			return nil, &failure{reason: Throttled, class: sink.ClassThrottled, err: errors.New("the time for the request was up before its turn came")}
 		}
 		switch wait, err := f.limit.take(ctx, left); {
 		case err != nil:
@@ -152,12 +155,13 @@ func (f *Fetcher) fetch(ctx context.Context, u *url.URL, most int64, deadline ti
 			return nil, &failure{reason: Throttled, class: sink.ClassThrottled, retryAfter: wait,
 				err: fmt.Errorf("the next request may be made in %s, which is too late", wait.Round(time.Millisecond))}
 		}
-		d, fail := f.exchangeOnce(ctx, u, most)
+		d, fail := f.exchangeOnce(ctx, u, maxBytes)
 		if fail == nil || !fail.class.Retried() || n >= f.cfg.Retry.Attempts {
 			return d, fail
 		}
 		wait := lane.Delay(f.cfg.Retry, n, fail.retryAfter, f.cfg.Rand())
-		if wait < fail.retryAfter || time.Until(deadline) < wait || retry.Sleep(ctx, wait) != nil {
+		tooEarly := wait < fail.retryAfter // Retry.Max allows no longer wait
+		if tooEarly || time.Until(deadline) < wait || retry.Sleep(ctx, wait) != nil {
 			return nil, fail
 		}
 	}
@@ -165,12 +169,12 @@ func (f *Fetcher) fetch(ctx context.Context, u *url.URL, most int64, deadline ti
 
 var errTimeout = errors.New("no answer in time")
 
-// exchangeOnce makes one exchange, with the timeout and the metrics. If the API throttles, it pauses the limit.
-func (f *Fetcher) exchangeOnce(ctx context.Context, u *url.URL, most int64) (*document, *failure) {
+// exchangeOnce makes one exchange within the timeout and counts it. Where the API throttles, the whole source pauses.
+func (f *Fetcher) exchangeOnce(ctx context.Context, u *url.URL, maxBytes int64) (*document, *failure) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, f.cfg.Timeout, errTimeout)
 	defer cancel()
-	d, fail := f.exchange(ctx, u, most)
+	d, fail := f.exchange(ctx, u, maxBytes)
 	if fail != nil && errors.Is(context.Cause(ctx), errTimeout) && fail.class.Retried() {
 		fail.class, fail.reason, fail.err = sink.ClassTimeout, Timeout, fmt.Errorf("no answer in %s", f.cfg.Timeout)
 	}
@@ -185,8 +189,8 @@ func (f *Fetcher) exchangeOnce(ctx context.Context, u *url.URL, most int64) (*do
 	return d, fail
 }
 
-// exchange makes one exchange and reads its answer, of at most most bytes.
-func (f *Fetcher) exchange(ctx context.Context, u *url.URL, most int64) (*document, *failure) {
+// exchange sends a GET and reads the answer, of at most maxBytes.
+func (f *Fetcher) exchange(ctx context.Context, u *url.URL, maxBytes int64) (*document, *failure) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "", nil)
 	if err != nil {
 		return nil, &failure{reason: Internal, class: sink.ClassBug, err: err}
@@ -197,7 +201,7 @@ func (f *Fetcher) exchange(ctx context.Context, u *url.URL, most int64) (*docume
 		return nil, failedExchange(err)
 	}
 	defer resp.Body.Close()
-	if class, wait := f.judge(resp); class != sink.ClassOK {
+	if class, wait := f.classify(resp); class != sink.ClassOK {
 		return nil, &failure{reason: reasonOf(class, resp.StatusCode), class: class, code: resp.StatusCode, retryAfter: wait,
 			err: fmt.Errorf("the API answered %d%s", resp.StatusCode, hint(resp.StatusCode))}
 	}
@@ -205,11 +209,11 @@ func (f *Fetcher) exchange(ctx context.Context, u *url.URL, most int64) (*docume
 	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return nil, final(NotJSON, "the answer is encoded as %.20q, which was not asked for", coding)
 	}
-	if d.body, err = io.ReadAll(io.LimitReader(resp.Body, most+1)); err != nil {
+	if d.body, err = io.ReadAll(io.LimitReader(resp.Body, maxBytes+1)); err != nil {
 		return nil, failedExchange(err)
 	}
-	if int64(len(d.body)) > most {
-		return nil, final(TooLarge, "the answer is larger than allowed: more than %d bytes", most)
+	if int64(len(d.body)) > maxBytes {
+		return nil, final(TooLarge, "the answer is larger than allowed: more than %d bytes", maxBytes)
 	}
 	if d.next, err = nextPage(u, resp.Header); err != nil {
 		return nil, final(BadPaging, "%w", err)
@@ -226,11 +230,11 @@ func failedExchange(err error) *failure {
 	return &failure{reason: reasonOf(class, 0), class: class, err: err}
 }
 
-// hint says what to do about an answer's status.
+// hint is appended to an error about a status: what to do about it. Empty if there is nothing to say.
 func hint(code int) string {
 	switch {
 	case 300 <= code && code <= 399:
-		return "; redirects are not followed, put where it leads into the url"
+		return "; redirects are not followed: put the address that it redirects to into the url"
 	case code == 401 || code == 403:
 		return "; look at the headers' credentials"
 	case code == 404:
@@ -239,9 +243,9 @@ func hint(code int) string {
 	return ""
 }
 
-// judge returns the class of an answer's status and how long the server wants us to wait. A 403 with the headers of a rate limit counts
-// as throttled: GitHub answers so. GitHub's X-RateLimit-Reset is a Unix time, others' a number of seconds.
-func (f *Fetcher) judge(resp *http.Response) (sink.Class, time.Duration) {
+// classify returns the class of an answer and how long the server wants us to wait. A 403 with the headers of a rate limit counts as
+// throttled: GitHub answers so.
+func (f *Fetcher) classify(resp *http.Response) (sink.Class, time.Duration) {
 	class, now := f.cfg.ClassOf(resp.StatusCode), time.Now()
 	wait := f.cfg.RetryAfter(resp.Header, now)
 	spent := resp.Header.Get("X-RateLimit-Remaining") == "0"
@@ -254,8 +258,8 @@ func (f *Fetcher) judge(resp *http.Response) (sink.Class, time.Duration) {
 	return class, wait
 }
 
-// maxResetSeconds is the largest X-RateLimit-Reset that is taken for seconds; a larger one is a Unix time. It would be 31 years, or a
-// day in 2001.
+// maxResetSeconds is the largest X-RateLimit-Reset that is taken for seconds (31 years); a larger one is a Unix time, after 2001.
+// GitHub sends a Unix time, others seconds.
 const maxResetSeconds = 1_000_000_000
 
 // untilReset returns how long a server wants us to wait by its X-RateLimit-Reset, which is a number of seconds or a Unix time; 0 if it

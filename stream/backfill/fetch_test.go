@@ -333,7 +333,7 @@ func TestPauseHoldsForAll(t *testing.T) {
 		}
 		synctest.Wait()
 		f.limit.pause(1000 * time.Hour)
-		if p := f.limit.paused(); p != maxHold {
+		if p := f.limit.pauseLeft(); p != maxHold {
 			t.Errorf("a server may ask for %s", p)
 		}
 		if _, fail := f.fetch(t.Context(), target(t, f), 100, time.Now().Add(time.Minute)); fail == nil || fail.reason != Throttled || a.count() != 3 {

@@ -6,48 +6,48 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// fit returns the events that fill a request, in the order of their versions, and how many others there are.
+// fit returns the events that fill a request, in the order of their versions, and how many others there are, which are not wanted.
 //
 // A request without a range wants all events. A request with a range wants the events in it. If these leave a place empty, and no
 // snapshot in the range comes after it, the newest snapshot above the range is wanted, too: it contains what is missing. No other event
 // outside the range is wanted: its place has its event or will get it from the provider, and under another id it would run twice.
-func fit(q *Request, events []*schemas.Event) (wanted []*schemas.Event, outside int) {
+func fit(req *Request, events []*schemas.Event) (wanted []*schemas.Event, outside int) {
 	events = slices.Clone(events)
 	slices.SortStableFunc(events, func(a, b *schemas.Event) int { return a.Version.Compare(b.Version) })
-	if !q.ranged() {
+	if !req.ranged() {
 		return events, 0
 	}
 	var above *schemas.Event
 	for _, e := range events {
 		switch v := e.Version.Value; {
-		case q.From <= v && v <= q.To:
+		case req.From <= v && v <= req.To:
 			wanted = append(wanted, e)
-		case v > q.To && e.Payload == schemas.Snapshot:
+		case v > req.To && e.Payload == schemas.Snapshot:
 			above = e
 		}
 	}
-	last := func(e *schemas.Event) bool { return e.Version.Value == q.To && e.Payload == schemas.Snapshot }
-	if above != nil && !covered(q, wanted) && !slices.ContainsFunc(wanted, last) {
+	endsRange := func(e *schemas.Event) bool { return e.Version.Value == req.To && e.Payload == schemas.Snapshot }
+	if above != nil && !covered(req, wanted) && !slices.ContainsFunc(wanted, endsRange) {
 		wanted = append(wanted, above)
 	}
 	return wanted, len(events) - len(wanted)
 }
 
-// covered reports whether events have every place of a request's range.
-func covered(q *Request, events []*schemas.Event) bool {
-	if !q.ranged() || uint64(q.To)-uint64(q.From) >= uint64(len(events)) {
+// covered reports whether every version of a request's range has an event; false for a request without a range.
+func covered(req *Request, events []*schemas.Event) bool {
+	if !req.ranged() || uint64(req.To)-uint64(req.From) >= uint64(len(events)) {
 		return false
 	}
-	places := map[int64]bool{}
+	present := map[int64]bool{}
 	for _, e := range events {
-		if v := e.Version.Value; q.From <= v && v <= q.To {
-			places[v] = true
+		if v := e.Version.Value; req.From <= v && v <= req.To {
+			present[v] = true
 		}
 	}
-	return uint64(len(places)) == uint64(q.To)-uint64(q.From)+1
+	return uint64(len(present)) == uint64(req.To)-uint64(req.From)+1
 }
 
-// unique leaves out events whose id came before: pages overlap when the list grows between them.
+// unique leaves out events whose id came before: pages overlap when the provider's list grows between two requests.
 func unique(events []*schemas.Event) []*schemas.Event {
 	seen := make(map[string]bool, len(events))
 	return slices.DeleteFunc(events, func(e *schemas.Event) bool {
@@ -57,14 +57,14 @@ func unique(events []*schemas.Event) []*schemas.Event {
 	})
 }
 
-// newID is the id of a synthetic event that has none of its own: the same for every fetch of the same state, so that
-// what is fetched twice is a duplicate.
+// newID derives the id of a synthetic event from its entity, clock and version, and from its body where versions do not tell two states
+// apart. Every fetch of the same state gives the same id: what is fetched twice is a duplicate.
 //
-//	backfill:<entity>[#<clock>]:<version>          counters and words name a state, with their epoch
+//	backfill:<entity>[#<clock>]:<version>          of kind sequence or monotonic; the version has its epoch
 //	backfill:<entity>[#<clock>]:<version>:<hash>   times are coarse: two states of one second have two ids
 //	backfill:<entity>[#<clock>]::<hash>            no version
 //
-// An entity that is too long for an id is its hash.
+// Where that is too long for an id, <entity>[#<clock>] is replaced by ~ and its hash.
 func newID(e *schemas.Event) string {
 	line := string(e.Entity)
 	if e.Version.Clock != "" {

@@ -13,15 +13,15 @@ import (
 // maxHold bounds how long a server can ask to be left alone.
 const maxHold = time.Hour
 
-// limit keeps a source's rate, and stays away from a server for as long as it asked to be left alone. Safe for
-// concurrent use.
+// limit gives the requests to a source's API their turns: by the source's rate, and none while the server has asked to be left alone.
+// Safe for concurrent use.
 type limit struct {
-	mu     sync.Mutex
-	bucket *rate.Limiter // nil: no limit
-	until  time.Time     // no request before
+	mu          sync.Mutex
+	bucket      *rate.Limiter // nil: no rate
+	pausedUntil time.Time
 }
 
-// newLimit lets perSecond requests through, burst at once; no limit where perSecond is 0.
+// newLimit lets perSecond requests through, burst at once; perSecond 0 is no rate.
 func newLimit(perSecond, burst int) *limit {
 	if perSecond == 0 {
 		return &limit{}
@@ -33,42 +33,44 @@ func newLimit(perSecond, burst int) *limit {
 func (l *limit) pause(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if until := time.Now().Add(min(d, maxHold)); until.After(l.until) {
-		l.until = until
+	if until := time.Now().Add(min(d, maxHold)); until.After(l.pausedUntil) {
+		l.pausedUntil = until
 	}
 }
 
-// take waits for the next request's turn and gives 0. If that would take longer than most it takes nothing, waits no
-// more and says how long it would be. The error is that ctx ended.
-func (l *limit) take(ctx context.Context, most time.Duration) (time.Duration, error) {
-	deadline := time.Now().Add(most)
-	wait, ok := l.reserve(most)
-	for ok && wait > 0 {
+// take waits for the next turn and returns 0. Where the turn would come later than maxWait from now, take returns at once how long the
+// caller would have to wait. The error is that ctx ended.
+func (l *limit) take(ctx context.Context, maxWait time.Duration) (time.Duration, error) {
+	deadline := time.Now().Add(maxWait)
+	wait, ok := l.reserve(maxWait)
+	if !ok {
+		return wait, nil
+	}
+	for wait > 0 {
 		if err := retry.Sleep(ctx, wait); err != nil {
 			return 0, err
 		}
-		if wait = l.paused(); time.Until(deadline) < wait { // the server has asked for a pause meanwhile
-			ok = false
+		wait = l.pauseLeft() // another request's answer may have begun a pause meanwhile
+		if time.Until(deadline) < wait {
+			return wait, nil
 		}
-	}
-	if !ok {
-		return wait, nil
 	}
 	return 0, nil
 }
 
-// reserve takes the next turn if it comes within most, else none. It never gives a turn back: a turn that is given back is
-// lost to those who reserved after it, and with many callers that try again none would ever get one.
-func (l *limit) reserve(most time.Duration) (wait time.Duration, ok bool) {
+// reserve takes the next turn and returns how long to wait for it. If that is longer than maxWait, it takes none, and ok is false. A
+// turn is never given back: it would be lost to those who reserved after it, and with many callers that try again none would ever get
+// one.
+func (l *limit) reserve(maxWait time.Duration) (wait time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	wait = max(0, l.until.Sub(now))
+	wait = max(0, l.pausedUntil.Sub(now))
 	if l.bucket != nil {
 		missing := 1 - l.bucket.TokensAt(now)
 		wait = max(wait, time.Duration(missing/float64(l.bucket.Limit())*float64(time.Second)))
 	}
-	if wait > max(most, 0) {
+	if wait > max(maxWait, 0) {
 		return wait, false
 	}
 	if l.bucket != nil {
@@ -77,8 +79,9 @@ func (l *limit) reserve(most time.Duration) (wait time.Duration, ok bool) {
 	return wait, true
 }
 
-func (l *limit) paused() time.Duration {
+// pauseLeft returns how long no request may begin; 0 without a pause.
+func (l *limit) pauseLeft() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return max(0, time.Until(l.until))
+	return max(0, time.Until(l.pausedUntil))
 }

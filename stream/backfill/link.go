@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// nextPage returns where the answer to a request of u says that it goes on (RFC 8288, rel="next"); nil if it does not. It
-// never leads to another scheme or host: the request's headers hold secrets.
+// nextPage returns the URL of the next page from the Link headers of the answer to u (RFC 8288, rel="next"); nil if there is none. A
+// link to another scheme or host is an error: the request's headers hold secrets.
 func nextPage(u *url.URL, h http.Header) (*url.URL, error) {
 	for _, line := range h.Values("Link") {
 		for line != "" {
@@ -32,8 +32,8 @@ func nextPage(u *url.URL, h http.Header) (*url.URL, error) {
 	return nil, nil
 }
 
-// cutLink takes the first link off a Link header's value: its target, its parameters as they are, and what follows the
-// comma behind them. A value that does not begin with a link has none.
+// cutLink cuts the first link off a Link header's value: its target, its parameters unparsed, and the rest behind the comma. All three
+// are empty if the value does not begin with a link.
 func cutLink(line string) (target, params, rest string) {
 	open, line, ok := strings.Cut(line, "<")
 	if !ok || strings.Trim(open, " \t,") != "" {

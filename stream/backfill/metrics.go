@@ -42,11 +42,11 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 // What becomes of an element.
 const (
 	produced    = "produced"
-	refused     = "other_entity" // another entity or clock
+	refused     = "other_entity" // of another entity, clock or kind of version
 	unusable    = "unusable"     // cannot be made an event, or is too large for the topic
 	outside     = "outside"      // not what is missing
 	overLimit   = "over_limit"   // beyond the limit on elements
-	notProduced = "not_produced"
+	notProduced = "not_produced" // the log did not take it in time
 )
 
 // ended counts a request and its elements.
@@ -64,13 +64,14 @@ func (m *Metrics) ended(source string, o *Outcome) {
 	}
 }
 
+// body counts the body of a thin event: fetched, kept (from the cache) or failed.
 func (m *Metrics) body(source, result string) {
 	if m != nil {
 		m.bodies.WithLabelValues(source, result).Inc()
 	}
 }
 
-// fetchMetrics are one fetcher's.
+// fetchMetrics are the figures of one fetcher.
 type fetchMetrics struct {
 	exchanges *prometheus.CounterVec // class; nil counts nothing
 	seconds   prometheus.Observer

@@ -27,7 +27,7 @@ const (
 	BadPaging   Reason = "bad_paging"   // the link to the next page leads elsewhere
 	BadURL      Reason = "bad_url"      // the template cannot be filled for this entity
 	Nothing     Reason = "nothing"      // the answer has no element of the range
-	OtherEntity Reason = "other_entity" // the answer has elements of other entities or clocks only
+	OtherEntity Reason = "other_entity" // the answer has elements of other entities, clocks or kinds of version only
 	Unusable    Reason = "unusable"     // no element of the answer can be made an event
 	NotProduced Reason = "not_produced" // the log could not be written in time
 	Unknown     Reason = "no_template"  // the source has no backfill
@@ -39,7 +39,7 @@ func Reasons() []Reason {
 		NotJSON, BadPaging, BadURL, Nothing, OtherEntity, Unusable, NotProduced, Unknown}
 }
 
-// reasonOf returns the reason of a failed exchange.
+// reasonOf returns the reason of an exchange that failed with a class, and an HTTP status or 0.
 func reasonOf(class sink.Class, code int) Reason {
 	switch {
 	case code == 404:
@@ -78,7 +78,7 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// final returns a failure that asking again does not mend.
+// final returns a failure that is not retried: asking again would not mend it.
 func final(reason Reason, format string, args ...any) *failure {
 	return &failure{reason: reason, class: sink.ClassRejected, err: fmt.Errorf(format, args...)}
 }

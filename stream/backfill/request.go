@@ -8,18 +8,18 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// Request asks for what is missing on one line.
+// Request asks for the events that are missing on one version line.
 type Request struct {
 	ID     string // the store's, opaque here
 	Source string // "/<team>/<source>"
 	Entity schemas.EntityKey
 	Clock  string
-	// Kind is what the line's versions are; an element of another kind would begin the line again, and is refused.
+	// Kind is the kind of the version line's versions. An element of another kind would begin the line again, and is refused.
 	Kind schemas.VersionKind
-	// Epoch is the line's, 0 where its provider does not say. An element without one is of it; one of another epoch fills
-	// nothing.
+	// Epoch is the epoch of the version line, 0 if its provider gives none. An element without an epoch is taken to be of this one; an
+	// element of another epoch fills nothing.
 	Epoch int64
-	// From and To are the closed range of values that is missing, of kind sequence. Of other kinds they mean nothing: the
+	// From and To are the values that are missing, both ends included, of kind sequence. Of other kinds they mean nothing: the
 	// entity as it is now is asked for.
 	From, To int64
 	// Within is how long the answer is still wanted, from when the request is given to the runner; 0 is as long as the
@@ -28,12 +28,13 @@ type Request struct {
 }
 
 // ranged reports whether the request asks for a range.
-func (q *Request) ranged() bool { return q.Kind == schemas.Sequence && q.From <= q.To }
+func (req *Request) ranged() bool { return req.Kind == schemas.Sequence && req.From <= req.To }
 
-func (q *Request) values() Values {
-	v := Values{Entity: q.Entity}
-	if q.ranged() {
-		v.From, v.To = strconv.FormatInt(q.From, 10), strconv.FormatInt(q.To, 10)
+// values returns what fills the placeholders of a URL template.
+func (req *Request) values() Values {
+	v := Values{Entity: req.Entity}
+	if req.ranged() {
+		v.From, v.To = strconv.FormatInt(req.From, 10), strconv.FormatInt(req.To, 10)
 	}
 	return v
 }
@@ -47,20 +48,20 @@ type Outcome struct {
 	Code   int    // HTTP status of the failure, or 0
 
 	Produced    int // became events
-	Refused     int // of another entity or clock
+	Refused     int // of another entity, clock or kind of version
 	Unusable    int // could not be made events of the topic
-	Outside     int // not in the range and not needed instead of it, or of another epoch
-	OverLimit   int // were not looked at; at least so many
+	Outside     int // not in the range, and not the snapshot that stands in for it (see fit); or of another epoch
+	OverLimit   int // beyond the limits and not looked at: at least so many
 	NotProduced int // were wanted and could not be written to the log
 }
 
 // Store keeps requests; the ledger has one.
 type Store interface {
-	// Next gives a request that its caller owns from then on, and waits until there is one or ctx is done. A request is
-	// given once, until Done is called for it or its owner has gone: what was given and not done is given again, to the
-	// next owner. It is called by one goroutine at a time.
+	// Next waits until there is a request, and returns it; the caller then has to fill it and call Done. As long as the caller owns the
+	// request's partition, nobody else gets the request. If the claim ends before Done, the next owner of the partition gets it. Next is
+	// called by one goroutine at a time.
 	Next(ctx context.Context) (Request, error)
-	// Done ends a request. It gives no error to an owner that has lost its claim: there is nothing left to do. It may be
+	// Done ends a request. It returns no error to an owner that has lost its claim: there is nothing left to do. It may be
 	// called concurrently, and again with the same outcome after an error.
 	Done(ctx context.Context, id string, o Outcome) error
 }

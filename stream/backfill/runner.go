@@ -21,9 +21,9 @@ type Config struct {
 	// Concurrency is how many requests of one source run at once; default 4. Requests of other
 	// sources never wait for them.
 	Concurrency int
-	// Pending is how many requests are taken from the store at once; default 1000.
+	// Pending is how many requests that have not ended are taken from the store at most; default 1000.
 	Pending int
-	// MaxElements bounds the elements of an answer, over all its pages; default 1000. MaxPages bounds those; default 20.
+	// MaxElements bounds the elements of an answer, over all its pages; default 1000. MaxPages bounds its pages; default 20.
 	MaxElements, MaxPages int
 	Logger                *slog.Logger // nil logs nothing
 	Metrics               *Metrics     // nil counts nothing
@@ -43,7 +43,7 @@ func (c Config) withDefaults() Config {
 // Runner takes requests from a store and fills them.
 type Runner struct {
 	cfg   Config
-	turns map[string]chan struct{} // by source: capacity Concurrency, full when all run
+	slots map[string]chan struct{} // by source: a semaphore of Concurrency slots
 }
 
 // NewRunner makes a runner; nothing starts before [Runner.Run].
@@ -52,9 +52,9 @@ func NewRunner(cfg Config) (*Runner, error) {
 	if cfg.Store == nil || cfg.Log == nil || cfg.Concurrency < 0 || cfg.Pending < 0 || cfg.MaxElements < 0 || cfg.MaxPages < 0 {
 		return nil, schemas.Errorf(schemas.Invalid, "make a runner of backfills", "store and log are needed, and no limit is negative")
 	}
-	r := &Runner{cfg: cfg, turns: map[string]chan struct{}{}}
+	r := &Runner{cfg: cfg, slots: map[string]chan struct{}{}}
 	for name := range cfg.Sources {
-		r.turns[name] = make(chan struct{}, cfg.Concurrency)
+		r.slots[name] = make(chan struct{}, cfg.Concurrency)
 	}
 	return r, nil
 }
@@ -67,63 +67,63 @@ var storeRetry = lane.RetryPolicy{Min: 100 * time.Millisecond, Max: 5 * time.Sec
 func (r *Runner) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
-	free := make(chan struct{}, r.cfg.Pending)
-	for failed := 0; ; {
+	pending := make(chan struct{}, r.cfg.Pending) // a semaphore
+	for failures := 0; ; {
 		select {
-		case free <- struct{}{}:
+		case pending <- struct{}{}:
 		case <-ctx.Done():
 			return nil
 		}
-		q, err := r.cfg.Store.Next(ctx)
+		req, err := r.cfg.Store.Next(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
-			<-free
-			failed++
-			wait := lane.Delay(storeRetry, failed, 0, 1)
+			<-pending
+			failures++
+			wait := lane.Delay(storeRetry, failures, 0, 1)
 			r.cfg.Logger.Warn("next backfill not read; trying again", "error", err, "wait", wait)
-			_ = retry.Sleep(ctx, wait) // ctx is looked at above
+			_ = retry.Sleep(ctx, wait) // if ctx has ended, the next round returns
 			continue
 		}
-		failed = 0
+		failures = 0
 		running.Go(func() {
-			defer func() { <-free }()
-			r.run(ctx, &q)
+			defer func() { <-pending }()
+			r.run(ctx, &req)
 		})
 	}
 }
 
-// run fills one request when its source's turn comes.
-func (r *Runner) run(ctx context.Context, q *Request) {
+// run waits for one of its source's slots, fills the request and stores the outcome. If ctx ends before, it stores none.
+func (r *Runner) run(ctx context.Context, req *Request) {
 	began := time.Now()
 	o := Outcome{Reason: Unknown, Detail: "the source has no backfill in the configuration"}
-	if src := r.cfg.Sources[q.Source]; src != nil {
+	if src := r.cfg.Sources[req.Source]; src != nil {
 		select {
-		case r.turns[q.Source] <- struct{}{}:
+		case r.slots[req.Source] <- struct{}{}:
 		case <-ctx.Done():
 			return
 		}
-		o = r.fillRecovering(ctx, src, q, began)
-		<-r.turns[q.Source]
+		o = r.fillRecovering(ctx, src, req, began)
+		<-r.slots[req.Source]
 	}
 	if ctx.Err() != nil {
 		return
 	}
-	r.cfg.Metrics.ended(q.Source, &o)
-	r.logOutcome(q, &o, time.Since(began))
-	r.done(ctx, q, o)
+	r.cfg.Metrics.ended(req.Source, &o)
+	r.logOutcome(req, &o, time.Since(began))
+	r.done(ctx, req, o)
 }
 
 // done stores the outcome, and tries again until the store has it or ctx ends.
-func (r *Runner) done(ctx context.Context, q *Request, o Outcome) {
+func (r *Runner) done(ctx context.Context, req *Request, o Outcome) {
 	for n := 1; ; n++ {
-		err := r.cfg.Store.Done(ctx, q.ID, o)
+		err := r.cfg.Store.Done(ctx, req.ID, o)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
 		wait := lane.Delay(storeRetry, n, 0, 1)
-		r.cfg.Logger.Warn("outcome of a backfill not stored; trying again", "source", q.Source, "entity", q.Entity, "error", err, "wait", wait)
+		r.cfg.Logger.Warn("outcome of a backfill not stored; trying again", "source", req.Source, "entity", req.Entity, "error", err, "wait", wait)
 		if retry.Sleep(ctx, wait) != nil {
 			return
 		}
@@ -131,26 +131,27 @@ func (r *Runner) done(ctx context.Context, q *Request, o Outcome) {
 }
 
 // fillRecovering is fill; a panic becomes an outcome of reason internal.
-func (r *Runner) fillRecovering(ctx context.Context, src *Source, q *Request, began time.Time) (o Outcome) {
+func (r *Runner) fillRecovering(ctx context.Context, src *Source, req *Request, began time.Time) (o Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.cfg.Logger.Error("backfill panicked", "source", q.Source, "entity", q.Entity, "stack", string(debug.Stack()))
+			r.cfg.Logger.Error("backfill panicked", "source", req.Source, "entity", req.Entity, "stack", string(debug.Stack()))
 			o = Outcome{Reason: Internal, Detail: "the backfill panicked; the stack is in the log"}
 		}
 	}()
-	return r.fill(ctx, src, q, began)
+	return r.fill(ctx, src, req, began)
 }
 
-// fill fetches, names, picks and produces.
-func (r *Runner) fill(ctx context.Context, src *Source, q *Request, began time.Time) Outcome {
+// fill fetches the answer, picks the events that fill the request, and writes them to the log. Of an answer that broke off, it writes
+// those that came. The request's time counts from began.
+func (r *Runner) fill(ctx context.Context, src *Source, req *Request, began time.Time) Outcome {
 	within := src.cfg.Fetcher.cfg.Retry.Within
-	if q.Within > 0 {
-		within = min(within, q.Within)
+	if req.Within > 0 {
+		within = min(within, req.Within)
 	}
 	deadline := began.Add(within)
-	a := answer{src: src, q: q}
+	a := answer{src: src, req: req}
 	fail := r.read(ctx, &a, deadline)
-	events, outside := fit(q, a.events)
+	events, outside := fit(req, a.events)
 	a.out.Outside += outside
 	if notProduced := r.produce(ctx, &a, events, later(deadline, time.Now().Add(produceTime))); fail == nil {
 		fail = notProduced
@@ -169,10 +170,10 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// read fetches the pages of an answer until the range is covered, or there are no more.
+// read fetches the pages of an answer until the range is covered, a limit is reached, or there are no more.
 func (r *Runner) read(ctx context.Context, a *answer, deadline time.Time) *failure {
 	f := a.src.cfg.Fetcher
-	u, err := f.tpl.Expand(a.q.values())
+	u, err := f.tpl.Expand(a.req.values())
 	if err != nil {
 		return final(BadURL, "%w", err)
 	}
@@ -190,7 +191,7 @@ func (r *Runner) read(ctx context.Context, a *answer, deadline time.Time) *failu
 		if fail := a.take(d, r.cfg.MaxElements); fail != nil {
 			return fail
 		}
-		if covered(a.q, a.events) {
+		if covered(a.req, a.events) {
 			return nil
 		}
 		u = d.next
@@ -198,8 +199,8 @@ func (r *Runner) read(ctx context.Context, a *answer, deadline time.Time) *failu
 	return nil
 }
 
-// produce appends events in the order of their versions until the log has them. A body that the topic does not take is
-// unusable; a log that is away is waited for until deadline.
+// produce appends events, which are in the order of their versions, to the log. An event that is too large for the topic is counted as
+// unusable; the first that fails otherwise ends it, so that no later version comes before an earlier one.
 func (r *Runner) produce(ctx context.Context, a *answer, events []*schemas.Event, deadline time.Time) *failure {
 	for i, e := range events {
 		err := r.append(ctx, a.src.cfg.Topic, e, deadline)
@@ -216,7 +217,8 @@ func (r *Runner) produce(ctx context.Context, a *answer, events []*schemas.Event
 	return nil
 }
 
-// append appends an event to the log, and tries again until it is there, can never be, or the deadline has passed.
+// append appends an event to the log, and tries again until the log has it, the event is too large or invalid, or the deadline has
+// passed. It returns the last error.
 func (r *Runner) append(ctx context.Context, topic string, e *schemas.Event, deadline time.Time) error {
 	ctx, cancel := context.WithDeadlineCause(ctx, deadline, errors.New("the backfill's time is up"))
 	defer cancel()
@@ -232,14 +234,14 @@ func (r *Runner) append(ctx context.Context, topic string, e *schemas.Event, dea
 }
 
 // logOutcome writes the one log line of a request.
-func (r *Runner) logOutcome(q *Request, o *Outcome, took time.Duration) {
+func (r *Runner) logOutcome(req *Request, o *Outcome, took time.Duration) {
 	level := slog.LevelInfo
 	if o.Reason != "" {
 		level = slog.LevelWarn
 	}
 	attrs := []slog.Attr{
-		slog.String("source", q.Source), slog.String("entity", string(q.Entity)), slog.String("clock", q.Clock),
-		slog.Int64("from", q.From), slog.Int64("to", q.To), slog.String("reason", string(o.Reason)),
+		slog.String("source", req.Source), slog.String("entity", string(req.Entity)), slog.String("clock", req.Clock),
+		slog.Int64("from", req.From), slog.Int64("to", req.To), slog.String("reason", string(o.Reason)),
 		slog.Int("produced", o.Produced), slog.Int("refused", o.Refused), slog.Int("unusable", o.Unusable),
 		slog.Int("outside", o.Outside), slog.Duration("took", took),
 	}

@@ -10,15 +10,14 @@ import (
 
 // SourceConfig says how gaps of one source are filled.
 type SourceConfig struct {
-	// Topic is the source's, where its synthetic events go.
+	// Topic is the source's topic. The synthetic events go there.
 	Topic string
 	// Fetcher asks with a template of use [Gap].
 	Fetcher *Fetcher
-	// Items is a JSON Pointer to the elements where the answer wraps them; empty: the answer is an element, or an array.
+	// Items is a JSON Pointer to the elements, if the answer wraps them; empty: the answer is an element, or an array of them.
 	Items string
-	// Name reads the event out of an element: type, version, payload kind, times. Entity is empty where elements do not
-	// say it: then it is the one that was asked for. ID is empty where elements have none that is stable. The element is
-	// the event's body.
+	// Name makes an event of an element, which is the event's body: type, version, payload kind, times. Entity stays empty where
+	// elements do not say it: then it is the one that was asked for. ID stays empty where elements have none that is stable.
 	Name func(element []byte) (*schemas.Event, error)
 }
 

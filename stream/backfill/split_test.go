@@ -40,9 +40,9 @@ func TestSplit(t *testing.T) {
 		{"two values", `{} {}`, "", 9, nil, false, "not JSON"},
 		{"text", `"a"`, "", 9, nil, false, "neither an object nor an array"},
 		{"number", `12`, "", 9, nil, false, "neither an object nor an array"},
-		{"nothing there", `{"a":[]}`, "/b", 9, nil, false, "nothing stands where items points"},
-		{"nothing below", `{"a":1}`, "/a/b", 9, nil, false, "nothing stands where items points"},
-		{"index out of range", `[1]`, "/1", 9, nil, false, "nothing stands"},
+		{"nothing there", `{"a":[]}`, "/b", 9, nil, false, "the answer has nothing where items points"},
+		{"nothing below", `{"a":1}`, "/a/b", 9, nil, false, "the answer has nothing where items points"},
+		{"index out of range", `[1]`, "/1", 9, nil, false, "the answer has nothing"},
 		{"name twice", `{"a":[1],"a":[2]}`, "/a", 9, nil, false, "duplicate_key"},
 	} {
 		items, err := scan.Compile(test.items)

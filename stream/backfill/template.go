@@ -23,6 +23,7 @@ const (
 	Body Use = "thin"
 )
 
+// names are the names that a use's placeholders may have.
 func (u Use) names() []string {
 	if u == Gap {
 		return []string{"entity", "from", "to"}
@@ -83,7 +84,7 @@ func ParseTemplate(use Use, text string) (*Template, error) {
 			return nil, errors.New("url has a { without a }")
 		}
 		if len(text)-len(inner) < start {
-			return nil, errors.New("url has a place in its scheme or host: only the path and the query may have them")
+			return nil, errors.New("url has a {placeholder} in its scheme or host: only the path and the query may have them")
 		}
 		p, err := placeholder(use, name, query)
 		if err != nil {
@@ -102,7 +103,7 @@ func ParseTemplate(use Use, text string) (*Template, error) {
 	return t, nil
 }
 
-// pathStart returns where the path or the query of a URL begins.
+// pathStart returns the index at which a URL's scheme and host end: that of the path, query or fragment, or the text's length.
 func pathStart(text string) (int, error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok || scheme != "http" && scheme != "https" {
@@ -114,7 +115,7 @@ func pathStart(text string) (int, error) {
 	return len(text), nil
 }
 
-// placeholder parses the name of a placeholder; query says that it stands in the query of the URL.
+// placeholder parses the name of a placeholder; query says that the placeholder is in the query of the URL.
 func placeholder(use Use, name string, query bool) (part, error) {
 	p := part{name: name, index: -1, query: query}
 	if number, ok := strings.CutPrefix(name, "entity."); ok {
@@ -207,7 +208,7 @@ func (p part) expand(v Values) (string, error) {
 	return p.escape(text)
 }
 
-// entity returns the entity's parts, or the one that is asked for, each escaped; in a query the whole entity is one text.
+// entity returns the value of {entity} or {entity.N}, as [Template] says.
 func (p part) entity(key schemas.EntityKey) (string, error) {
 	if p.index < 0 && p.query {
 		return p.escape(string(key))
@@ -231,7 +232,8 @@ func (p part) entity(key schemas.EntityKey) (string, error) {
 	return strings.Join(segments, "/"), nil
 }
 
-// escape encodes a value so that it is one thing wherever it stands. Nothing, and what ends lines or texts, is refused.
+// escape percent-encodes all of a value but unreserved characters: no value ends a segment or parameter. An empty value and one with a
+// control character is an error.
 func (p part) escape(value string) (string, error) {
 	const digits = "0123456789ABCDEF"
 	if value == "" {
@@ -254,8 +256,8 @@ func (p part) escape(value string) (string, error) {
 	return b.String(), nil
 }
 
-// Format prints what t is and nothing that it holds: its query may carry a token.
+// Format prints "URL template", whatever the verb: the query may carry a token.
 func (t *Template) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "URL template") }
 
-// LogValue does the same for slog.
+// LogValue is what Format prints, for slog.
 func (t *Template) LogValue() slog.Value { return slog.StringValue("URL template") }

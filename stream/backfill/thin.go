@@ -11,19 +11,19 @@ import (
 const (
 	cacheFor   = time.Minute
 	cacheBytes = 32 << 20
-	// maxTurn is how long an attempt waits for its turn in the source's rate; a longer wait gives the worker back.
+	// maxTurn is how long an attempt waits for its turn in the source's rate, and holds a lane's worker meanwhile.
 	maxTurn = time.Second
 )
 
-// Thin fetches the bodies of events that carry only an id: a lane.Enricher. Documents are kept for a minute, in 32
-// MiB at most, so that the actions and retries of one event ask once. Safe for concurrent use.
+// Thin fetches the bodies of events that carry only an id, for lanes. Documents are kept for a minute, in 32 MiB at most: the actions
+// and retries of one event ask the API once. Safe for concurrent use.
 type Thin struct {
 	sources map[string]*Fetcher
 	cache   *cache
 	metrics *Metrics
 }
 
-// NewThin makes an enricher of the sources, by "/<team>/<source>". It panics if a fetcher is not of use [Body].
+// NewThin returns a Thin with the fetchers of sources, by "/<team>/<source>". It panics if a fetcher is not of use [Body].
 func NewThin(sources map[string]*Fetcher, m *Metrics) *Thin {
 	for name, f := range sources {
 		if f.cfg.Use != Body {
@@ -33,8 +33,9 @@ func NewThin(sources map[string]*Fetcher, m *Metrics) *Thin {
 	return &Thin{sources: sources, cache: newCache(cacheFor, cacheBytes), metrics: m}
 }
 
-// Enrich returns what lanes ask before an action. Of a deleted entity there is nothing to fetch, and a synthetic event has been
-// fetched already: both stay as they are.
+// Enrich returns a copy of e with the document that the source's API has for it as body. An event of a source without a fetcher, of a
+// deleted entity (the API has nothing of it) and a synthetic one (it was fetched already) come back as they are. The error is a
+// [sink.AttemptError] or, where the source's rate has no turn soon, a [sink.NotYet]; or that ctx ended.
 func (t *Thin) Enrich(ctx context.Context, e *schemas.Event) (*schemas.Event, sink.Outcome, error) {
 	f := t.sources[e.Source]
 	if f == nil || e.Deleted || e.Backfill {
@@ -66,13 +67,13 @@ func (t *Thin) Enrich(ctx context.Context, e *schemas.Event) (*schemas.Event, si
 	return d.withBody(e), sink.Outcome{}, nil
 }
 
-// bodyError marks a failed attempt whose cause is the fetch, not the destination.
+// bodyError says that an attempt failed before its destination was called: the body could not be fetched.
 type bodyError struct{ err error }
 
 func (e bodyError) Error() string { return "fetch the body: " + e.err.Error() }
 func (e bodyError) Unwrap() error { return e.err }
 
-// withBody returns a copy of e with the document as body. The schema that e names is that of its own body.
+// withBody returns a copy of e with the document as body, and without dataschema, which is about e's own body.
 func (d *document) withBody(e *schemas.Event) *schemas.Event {
 	full := *e
 	full.Data, full.DataContentType, full.DataSchema = d.body, d.ctype, ""
