@@ -18,18 +18,18 @@ type BackfillLedger interface {
 
 var _ BackfillLedger = (*ledger.Namespace)(nil)
 
-// BackfillRequests hands out the backfills that a subscription's gate has asked for, of the partitions that run here. Each request
-// is handed out once, until it ends or its claim does. Safe for concurrent use.
+// BackfillRequests hands out the requests for backfills that the gate has made, of the partitions that this process owns. A request is
+// handed out once, and again only to the next claim if this one ends before it. Safe for concurrent use.
 type BackfillRequests struct {
 	ledger BackfillLedger
 
 	mu        sync.Mutex
 	claims    map[*ledger.Claim]bool
-	handedOut map[int64]*ledger.Claim
-	wake      chan struct{} // capacity 1
+	handedOut map[int64]*ledger.Claim // by request: the claim under which it was handed out
+	wake      chan struct{}           // capacity 1
 }
 
-// NewBackfillRequests makes an empty set. The owner adds claims to it with [BackfillRequests.Start].
+// NewBackfillRequests returns one without claims. The owner adds them with [BackfillRequests.Start].
 func NewBackfillRequests(l BackfillLedger) *BackfillRequests {
 	return &BackfillRequests{ledger: l, claims: map[*ledger.Claim]bool{}, handedOut: map[int64]*ledger.Claim{}, wake: make(chan struct{}, 1)}
 }
@@ -37,11 +37,10 @@ func NewBackfillRequests(l BackfillLedger) *BackfillRequests {
 // backfillSweep is how often the ledger is asked for requests without a notification.
 const backfillSweep = 5 * time.Second
 
-// Next waits for a request that was not handed out yet. Its Claim is the id of the fence's row. Only one goroutine may call it at a
-// time.
+// Next waits for a request that was not handed out yet. Only one goroutine may call it at a time.
 func (q *BackfillRequests) Next(ctx context.Context) (ledger.Backfill, error) {
 	for {
-		b, found, err := q.look(ctx)
+		b, found, err := q.handOut(ctx)
 		if found || err != nil {
 			return b, err
 		}
@@ -58,15 +57,15 @@ func (q *BackfillRequests) Next(ctx context.Context) (ledger.Backfill, error) {
 	}
 }
 
-// look asks the ledger for an open request that was not handed out yet, and notes that it is handed out now.
-func (q *BackfillRequests) look(ctx context.Context) (b ledger.Backfill, found bool, err error) {
+// handOut asks the ledger for an open request that was not handed out yet, and remembers that it is handed out now.
+func (q *BackfillRequests) handOut(ctx context.Context) (b ledger.Backfill, found bool, err error) {
 	q.mu.Lock()
-	claims, given := slices.Collect(maps.Keys(q.claims)), len(q.handedOut)
+	claims, known := slices.Collect(maps.Keys(q.claims)), len(q.handedOut)
 	q.mu.Unlock()
 	if len(claims) == 0 {
 		return b, false, nil
 	}
-	open, err := q.ledger.Backfills(ctx, claims, 0, given+1)
+	open, err := q.ledger.Backfills(ctx, claims, 0, known+1) // one more than are known: if there is a new one, it is among them
 	if err != nil {
 		return b, false, err
 	}
@@ -103,7 +102,7 @@ func (q *BackfillRequests) End(ctx context.Context, id int64, end ledger.Backfil
 	return nil
 }
 
-// Start adds a claim until the returned function is called.
+// Start adds a claim until the returned function is called. A nil q does nothing: the subscription has no backfills.
 func (q *BackfillRequests) Start(c *ledger.Claim) (stop func()) {
 	if q == nil {
 		return func() {}
@@ -116,11 +115,11 @@ func (q *BackfillRequests) Start(c *ledger.Claim) (stop func()) {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		delete(q.claims, c)
-		maps.DeleteFunc(q.handedOut, func(_ int64, of *ledger.Claim) bool { return of == c })
+		maps.DeleteFunc(q.handedOut, func(_ int64, claim *ledger.Claim) bool { return claim == c })
 	}
 }
 
-// notify wakes Next: there is a new request.
+// notify wakes Next: there may be a new request.
 func (q *BackfillRequests) notify() {
 	if q == nil {
 		return

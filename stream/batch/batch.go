@@ -29,8 +29,9 @@ type part struct {
 
 func newBatch() *batch { return &batch{byClaim: map[*ledger.Claim]*part{}} }
 
-// add adds a part that was read of a partition. If the batch has a part of that partition already, the new one must begin where
-// it ends: joined, the two would hide from the ledger that records are missing between them.
+// add adds what was read of a partition. If the batch has a part of that partition already, it is lengthened: the new part must begin
+// where it ends, because the joined part would hide from the ledger that records between the two are missing. Otherwise the error is a
+// [ledger.ContinuityError].
 func (b *batch) add(of *Partition, p reader.Part) error {
 	have := b.byClaim[of.Claim]
 	if have != nil && have.Next.Offset != p.From {
@@ -50,7 +51,7 @@ func (b *batch) add(of *Partition, p reader.Part) error {
 	return nil
 }
 
-// slices returns the batch for the ledger, without claims that ended while it filled up.
+// slices returns the parts for the ledger, without those of partitions whose run ended while the batch filled up.
 func (b *batch) slices() []ledger.Slice {
 	s := make([]ledger.Slice, 0, len(b.parts))
 	for _, p := range b.parts {
@@ -61,8 +62,8 @@ func (b *batch) slices() []ledger.Slice {
 	return s
 }
 
-// handToLanes gives the lanes the new actions of a transaction. Each goes with its event if that is in memory: from the batch, or
-// from the payload copy of an event that left the gap buffer.
+// handToLanes gives the lanes the new actions of a transaction, each with its event if that is in memory: from events, which are those of
+// the batch's records, or from the payload copy of an event that left the gap buffer.
 func (l *Loop) handToLanes(p *Partition, a ledger.Applied, events []*schemas.Event) {
 	if len(a.Actions) == 0 {
 		return
@@ -70,10 +71,8 @@ func (l *Loop) handToLanes(p *Partition, a ledger.Applied, events []*schemas.Eve
 	items := make([]lane.Item, len(a.Actions))
 	for i := range a.Actions {
 		items[i] = lane.Item{Action: &a.Actions[i], Event: eventOf(&a.Actions[i], events)}
-		switch e := items[i].Event; {
-		case e == nil:
-		case i > 0 && e == items[i-1].Event: // another action of the same event
-		default:
+		sameEvent := i > 0 && items[i].Event == items[i-1].Event // as the action before
+		if e := items[i].Event; e != nil && !sameEvent {
 			// The body is a slice of the broker's answer, which may be megabytes. Lanes may hold it for hours, and count only the
 			// body's bytes.
 			e.Data = bytes.Clone(e.Data)
@@ -82,6 +81,7 @@ func (l *Loop) handToLanes(p *Partition, a ledger.Applied, events []*schemas.Eve
 	l.cfg.Lanes.Add(p.Claim, items)
 }
 
+// eventOf returns the event of an action: of its payload copy, or else of its record in the batch; nil if it has neither.
 func eventOf(a *ledger.Action, events []*schemas.Event) *schemas.Event {
 	if a.Packed != nil {
 		return unpack(a.Packed)
@@ -92,7 +92,7 @@ func eventOf(a *ledger.Action, events []*schemas.Event) *schemas.Event {
 	return nil
 }
 
-// unpack returns the event of a payload copy, nil if it cannot be read: the action then fails in its lane.
+// unpack returns the event of a payload copy; nil if the copy cannot be read: the lane then loads it, and the action fails there.
 func unpack(packed []byte) *schemas.Event {
 	if len(packed) == 0 {
 		return nil
@@ -108,7 +108,8 @@ func unpack(packed []byte) *schemas.Event {
 	return e
 }
 
-// logDecisions writes one line per decision, at debug level: a thousand records a batch are too many for more.
+// logDecisions writes one line per decision if the logger's level is debug: a batch has a thousand records. In that case conflicts and
+// quarantined records are logged as warnings.
 func (l *Loop) logDecisions(p *part, a ledger.Applied) {
 	ctx := context.Background()
 	if !l.log.Enabled(ctx, slog.LevelDebug) {

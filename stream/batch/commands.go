@@ -30,7 +30,7 @@ func (l *Loop) runCommands() {
 	}
 }
 
-// applyCommands applies all open commands, page by page. A command that has to wait does not delay those after it.
+// applyCommands applies all open commands of the claims, page by page. One that cannot be applied yet does not delay those after it.
 func (l *Loop) applyCommands() {
 	claims := l.Claims()
 	byID := make(map[int32]*ledger.Claim, len(claims))
@@ -45,7 +45,8 @@ func (l *Loop) applyCommands() {
 			l.log.Warn("commands not read; trying again", "error", err)
 		}
 		for _, cmd := range page {
-			if after = cmd.ID; cmd.LaneSeq == 0 {
+			after = cmd.ID
+			if cmd.LaneSeq == 0 { // about an event
 				l.do(l.ctx, func() { l.applyCommand(cmd) })
 			} else {
 				l.applyLaneCommand(byID[cmd.Claim], cmd)
@@ -68,7 +69,7 @@ func (l *Loop) applyLaneCommand(c *ledger.Claim, cmd ledger.Command) {
 	}
 }
 
-// applyCommand applies a command about events, if its partition is still claimed.
+// applyCommand applies a command about an event, if its partition is still claimed. It runs on the loop's goroutine.
 func (l *Loop) applyCommand(cmd ledger.Command) {
 	for _, p := range l.claims {
 		if p.Claim.ID != cmd.Claim {
@@ -81,7 +82,7 @@ func (l *Loop) applyCommand(cmd ledger.Command) {
 			l.log.Info("command applied", "command", cmd.ID, "kind", cmd.Kind, "by", cmd.By, "reason", cmd.Reason, "topic", p.at().Topic,
 				"partition", p.at().Number, "entity", cmd.Line.Entity, "events", len(a.Outcomes), "actions", len(a.Actions))
 		}
-		l.afterTransaction(p, a, err)
+		l.afterTransaction(p, "command", a, err)
 		return
 	}
 }

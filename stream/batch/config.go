@@ -18,7 +18,7 @@ type Ledger interface {
 	idleLedger
 }
 
-// gapLedger is what ending waits for gaps needs.
+// gapLedger is what the end of waits for gaps needs.
 type gapLedger interface {
 	NextDeadline(ctx context.Context, claims []*ledger.Claim) (map[int32]time.Duration, error)
 	Expire(ctx context.Context, c *ledger.Claim) (ledger.Applied, error)
@@ -31,8 +31,8 @@ type commandLedger interface {
 	Listen(notify func()) (stop func())
 }
 
-// idleLedger is what idle partitions need. Now is the ledger's clock. It dates what CaughtUp stores, which is later compared with
-// the ends of dedupe windows, by the same clock; this process's own may be wrong.
+// idleLedger is what the idle sweep needs. Now is the ledger's clock, by which CaughtUp dates what it stores: that date is compared with
+// the ends of dedupe windows, which are by the ledger's clock too. This process's own clock may be wrong.
 type idleLedger interface {
 	Now(ctx context.Context) (time.Time, error)
 	CaughtUp(ctx context.Context, at time.Time, claims []*ledger.Claim) error
@@ -46,8 +46,8 @@ var _ Ledger = (*ledger.Namespace)(nil)
 
 // Lanes are what batches need of the lanes. All methods are safe for concurrent use.
 type Lanes interface {
-	// Add takes the actions that a batch has just committed, in lane_seq order, each with its event if that is in memory. It never
-	// waits for a destination: actions for which there is no room stay in the ledger and are loaded later.
+	// Add takes actions that were just committed, in lane_seq order, each with its event if that is in memory. It never waits for a
+	// destination: actions for which there is no room stay in the ledger and are loaded later.
 	Add(c *ledger.Claim, items []lane.Item)
 	// ApplyCommand applies a command about an action of c, and marks it as done in the same transaction. An empty outcome means not
 	// now: the lanes do not have the claim, or an attempt of the action is under way. The command is tried again later.
@@ -79,7 +79,7 @@ type Config struct {
 	BatchWait    time.Duration // how long a batch waits to fill up
 	GapSweep     time.Duration // how often the ledger is asked for the deadlines of waiting events, besides when one is due
 	IdleSweep    time.Duration // how often the ledger is told which partitions are read to their end
-	UnreadAfter  time.Duration // a partition that cannot be read for this long ends its run
+	UnreadAfter  time.Duration // the run of a partition that cannot be read for this long ends
 	TopicLook    time.Duration // how often the brokers are asked for each topic's number of partitions
 	CommandSweep time.Duration // how often the ledger is asked for commands, besides when it notifies
 }

@@ -2,7 +2,7 @@
 // transaction, and hands the new actions to the lanes. Between two batches it ends waits for gaps, applies operators' commands,
 // and tells the ledger which partitions are idle.
 //
-// The owner attaches each claimed partition as a [Partition], which tells it why its run ended.
+// The owner attaches each claimed partition as a [Partition]. If the loop ends the partition's run, [Partition.Ended] says why.
 //
 // Each slice of a batch says from which offset to which it was read. A slice that does not begin at the ledger's next offset is the
 // fault of Forebay itself: it is refused, counted (forebay_stream_discontinuities_total) and logged as an error, and the partition is read
@@ -10,9 +10,9 @@
 //
 // # A topic that grows while it is read
 //
-// The reader sees it by a record that is in another partition than its key's. The loop also asks the brokers for the number of
-// partitions every 10 s, and before it ends a wait for a gap. If the number has changed, all claims of the topic end with a
-// report. The partitions that were there before are then claimed for their lanes alone: open actions still run, so that
-// `topics rekey` does not wait for them for ever, but no records are read. Events that wait for a gap wait on, past their
-// deadlines, since the filler may be in a new partition; `topics rekey` moves them to its copy.
+// The reader notices that a topic has grown by a record in another partition than its key's. The loop also asks the brokers for the
+// number of partitions every 10 s, and before it ends a wait for a gap. If the number has changed, all claims of the topic end with a
+// report. The partitions that were there before are then claimed for their lanes alone: no records are read, but open actions still
+// run, because `topics rekey` waits for them. Events that wait for a gap wait on, past their deadlines, since the filler may be in a
+// new partition; `topics rekey` moves them to its copy.
 package batch

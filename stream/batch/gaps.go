@@ -8,35 +8,49 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// gapState is how far a claim is with the end of its waits for gaps (P5):
+// gapState is the state of a claim's waits for gaps (P5):
 //
 //	waiting ──deadline by the database's clock──▶ overdue ──end of the log, asked after that──▶ read to it? ──▶ expired
 //
 // A filler that reached the log before the deadline is below that end. So it is decided before the wait ends, however long this
-// process was down. Control records count as read, so that an idle partition that ends with one does not wait for ever. Expire ends
-// the waits that were overdue when the ledger was last asked, so it is not asked again before Expire.
+// process was down. Control records count as read: otherwise an idle partition that ends with one would wait for ever. Expire ends
+// the waits that were overdue when NextDeadline was last called, so NextDeadline is not called between overdue and Expire.
 type gapState struct {
-	ask     bool      // the ledger has to be asked for the first deadline
-	waiting bool      // the ledger said that events wait
+	ask     bool      // the ledger has to be asked for the first deadline, as soon as askEvery allows
+	waiting bool      // when it was last asked, events waited: ask with every sweep
 	due     time.Time // the first deadline by our clock; zero: not known
 	overdue bool      // the deadline has passed by the ledger's clock
 	end     int64     // if overdue: the end of the log, observed after that; -1: not known yet
 }
 
+// mustAsk reports whether the ledger has to be asked for the first deadline: the state asks for it, the first known deadline has passed
+// by our clock, or events wait and the sweep is due.
+func (g *gapState) mustAsk(now time.Time, sweep bool) bool {
+	switch {
+	case g.overdue: // not before Expire
+		return false
+	case g.ask:
+		return true
+	case !g.due.IsZero() && !now.Before(g.due):
+		return true
+	}
+	return g.waiting && sweep
+}
+
 // askEvery is the shortest time between two questions for deadlines.
 const askEvery = 100 * time.Millisecond
 
-// observeTimeout bounds one question to the brokers or the ledger beside the batches. If the question for the end of a partition
-// fails, everything begins again with the deadline.
+// observeTimeout bounds one question to the brokers or the ledger beside the batches.
 const observeTimeout = 10 * time.Second
 
 // gapClock wakes the loop when sweepGaps has something to do.
 type gapClock struct {
-	t         *time.Timer
-	queriedAt time.Time
-	sweptAt   time.Time
+	t       *time.Timer // nil before the first sweep
+	askedAt time.Time   // when the ledger was last asked for deadlines
+	sweptAt time.Time   // when it was last asked for those of all claims with waiting events
 }
 
+// timer returns the channel that has a value when it is time for sweepGaps; nil before the first one.
 func (g *gapClock) timer() <-chan time.Time {
 	if g.t == nil {
 		return nil
@@ -52,7 +66,7 @@ func (g *gapClock) set(d time.Duration) {
 	g.t.Reset(d)
 }
 
-// sweepGaps asks the ledger for deadlines, for the claims that need it now, and sets the timer for the next time.
+// sweepGaps asks the ledger for the deadlines of the claims that need it now, and sets the timer for the next time.
 func (l *Loop) sweepGaps() {
 	now := time.Now()
 	sweep := now.Sub(l.gaps.sweptAt) >= l.cfg.GapSweep
@@ -61,12 +75,12 @@ func (l *Loop) sweepGaps() {
 	}
 	var ask []*Partition
 	for _, p := range l.claims {
-		if g := &p.gap; !p.LanesOnly && !g.overdue && (g.ask || g.waiting && sweep || !g.due.IsZero() && !now.Before(g.due)) {
+		if !p.LanesOnly && p.gap.mustAsk(now, sweep) {
 			ask = append(ask, p)
 		}
 	}
-	if len(ask) > 0 && now.Sub(l.gaps.queriedAt) >= askEvery {
-		l.gaps.queriedAt = now
+	if len(ask) > 0 && now.Sub(l.gaps.askedAt) >= askEvery {
+		l.gaps.askedAt = now
 		l.askDeadlines(ask)
 	}
 	l.gaps.set(l.nextGap(time.Now()))
@@ -76,18 +90,21 @@ func (l *Loop) sweepGaps() {
 func (l *Loop) nextGap(now time.Time) time.Duration {
 	next := l.cfg.GapSweep
 	for _, p := range l.claims {
-		switch g := &p.gap; {
-		case p.LanesOnly, g.overdue:
-		case g.ask:
+		g := &p.gap
+		if p.LanesOnly || g.overdue {
+			continue // nothing to ask
+		}
+		if g.ask {
 			next = min(next, askEvery)
-		case !g.due.IsZero():
+		} else if !g.due.IsZero() {
 			next = min(next, max(g.due.Sub(now), askEvery))
 		}
 	}
 	return next
 }
 
-// askDeadlines asks the ledger how long it is to the first deadline of each claim, by the database's clock.
+// askDeadlines asks the ledger how long it is to the first deadline of each of these claims, by the database's clock. Where that has
+// passed, the end of the partition is asked for.
 func (l *Loop) askDeadlines(ask []*Partition) {
 	claims := make([]*ledger.Claim, len(ask))
 	for i, p := range ask {
@@ -98,25 +115,27 @@ func (l *Loop) askDeadlines(ask []*Partition) {
 	done()
 	if err != nil {
 		l.log.Warn("gap deadlines not read; trying again", "error", err)
-		return // ask stays set
+		return // the state is as before: the next sweep asks again
 	}
 	now := time.Now()
 	for _, p := range ask {
-		d, ok := left[p.Claim.ID]
-		p.gap = gapState{waiting: ok}
-		switch {
-		case !ok:
-		case d > 0:
-			p.gap.due = now.Add(d)
-		default:
-			p.gap.overdue, p.gap.end = true, -1
-			l.observe(p)
+		d, waiting := left[p.Claim.ID]
+		p.gap = gapState{waiting: waiting}
+		if !waiting {
+			continue
 		}
+		if d > 0 {
+			p.gap.due = now.Add(d)
+			continue
+		}
+		p.gap.overdue, p.gap.end = true, -1
+		l.observeEnd(p)
 	}
 }
 
-// observe asks the brokers for the end of the partition, without blocking the loop.
-func (l *Loop) observe(p *Partition) {
+// observeEnd asks the brokers for the end of an overdue partition, without blocking the loop, and then ends the waits if the partition
+// is read to there already. If the question fails, the deadline is asked for again.
+func (l *Loop) observeEnd(p *Partition) {
 	l.observers.Go(func() {
 		ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
 		defer cancel()
@@ -152,14 +171,14 @@ func (l *Loop) expireIfRead(p *Partition) {
 	ctx, done := l.running.start(l.ctx)
 	a, err := l.cfg.Ledger.Expire(ctx, p.Claim)
 	done()
-	l.afterTransaction(p, a, err)
+	l.afterTransaction(p, "end of waits", a, err)
 }
 
-// afterTransaction handles the outcome of a transaction without records: of Expire, or of a command.
-func (l *Loop) afterTransaction(p *Partition, a ledger.Applied, err error) {
+// afterTransaction handles the outcome of a transaction without records, which kind names for the log: of Expire, or of a command.
+func (l *Loop) afterTransaction(p *Partition, kind string, a ledger.Applied, err error) {
 	switch {
 	case err != nil:
-		l.log.Error("waits not ended; claiming the partition again", "topic", p.at().Topic, "partition", p.at().Number, "error", err)
+		l.log.Error(kind+" not committed; claiming the partition again", "topic", p.at().Topic, "partition", p.at().Number, "error", err)
 		l.end(p, ErrUnknown)
 		return
 	case a.Fenced:

@@ -9,25 +9,27 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// grown ends the claims of a topic that were made with another number of partitions than it has now; Kafka only ever adds some. A
-// topic that was deleted and created again has another id. Of its claims, grown ends those that only run lanes: they read no records,
-// so that nothing else shows them the new topic.
+// grown ends the claims of a topic that were made with another number of partitions than it has now; Kafka only ever adds some. If the
+// topic was deleted and created again, its id is another one. Then grown ends only those claims that run nothing but lanes: they read
+// no records, and nothing else would show them the new topic.
 func (l *Loop) grown(e *reader.GrownError) {
 	for _, p := range l.claims {
-		of := p.Claim.Partition
+		claimed := p.Claim.Partition
+		if claimed.Topic != e.Topic {
+			continue
+		}
 		switch {
-		case of.Topic != e.Topic:
-		case of.TopicID != e.Now.ID && p.LanesOnly:
+		case claimed.TopicID != e.Now.ID && p.LanesOnly:
 			l.end(p, ErrRecheck)
-		case of.TopicID == e.Now.ID && p.Partitions != e.Now.Partitions:
-			l.end(p, &schemas.Error{Kind: schemas.Conflict, Op: "read " + of.Topic, Err: &ledger.TopicError{
-				Topic: of.Topic, ID: of.TopicID, Known: of.TopicID, Count: e.Now.Partitions, Counts: p.Partitions}})
+		case claimed.TopicID == e.Now.ID && p.Partitions != e.Now.Partitions:
+			l.end(p, &schemas.Error{Kind: schemas.Conflict, Op: "read " + claimed.Topic, Err: &ledger.TopicError{
+				Topic: claimed.Topic, ID: claimed.TopicID, Known: claimed.TopicID, Count: e.Now.Partitions, Counts: p.Partitions}})
 		}
 	}
 }
 
-// watchTopics asks every TopicLook how many partitions the topics have: an idle or filtered topic brings no record that shows that
-// it has grown.
+// watchTopics asks the brokers every TopicLook for the topics' ids and numbers of partitions: an idle or filtered topic brings no record
+// that shows that it has grown.
 func (l *Loop) watchTopics() {
 	tick := time.NewTicker(l.cfg.TopicLook)
 	defer tick.Stop()

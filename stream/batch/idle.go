@@ -15,8 +15,9 @@ type idleState struct {
 	busy    bool      // it has not ended
 }
 
-// sweepIdle tells the ledger which partitions are read to their end. Batches tell it how far a partition was processed, but an idle
-// partition has none: a single one would keep every dedupe window for ever. The sweep also tidies version lines.
+// sweepIdle tells the ledger, every IdleSweep, which partitions are read to their end. Batches record how far a partition was processed,
+// but an idle partition has none: a single one would keep every dedupe window for ever. The sweep also has version lines written and
+// old ones deleted, and ends topics that the subscription no longer has.
 func (l *Loop) sweepIdle() {
 	now := time.Now()
 	if l.idle.busy || len(l.claims) == 0 || now.Sub(l.idle.sweptAt) < l.cfg.IdleSweep {
@@ -25,10 +26,10 @@ func (l *Loop) sweepIdle() {
 	l.idle = idleState{sweptAt: now, busy: true}
 	withOldLines := l.tidy()
 	l.leaveTopics()
-	all := slices.Collect(maps.Values(l.claims))
+	partitions := slices.Collect(maps.Values(l.claims))
 	l.observers.Go(func() {
 		l.forgetLines(withOldLines)
-		l.caughtUp(all)
+		l.recordCaughtUp(partitions)
 		l.do(l.ctx, func() { l.idle.busy = false })
 	})
 }
@@ -41,7 +42,7 @@ func (l *Loop) tidy() (withOldLines []*Partition) {
 		mayHaveOldLines, err := l.cfg.Ledger.Tidy(ctx, p.Claim)
 		done()
 		if err != nil {
-			l.warnNotForgotten(p, err)
+			l.warnNotTidied(p, err)
 		} else if mayHaveOldLines {
 			withOldLines = append(withOldLines, p)
 		}
@@ -49,15 +50,15 @@ func (l *Loop) tidy() (withOldLines []*Partition) {
 	return withOldLines
 }
 
-// forgetLines has the ledger delete version lines that no event has moved for long: some now, the rest with the next sweep. The
-// search reads all lines of a partition, so it runs beside the batches; the deletion runs between two of them.
+// forgetLines has the ledger delete version lines that no event has moved for long: a bounded number now, the rest with the next sweeps.
+// The search reads all version lines of a partition, so it runs beside the batches; the deletion runs between two of them.
 func (l *Loop) forgetLines(partitions []*Partition) {
 	for _, p := range partitions {
 		ctx, cancel := context.WithTimeout(l.ctx, forgetTimeout)
 		old, err := l.cfg.Ledger.OldLines(ctx, p.Claim)
 		cancel()
 		if err != nil {
-			l.warnNotForgotten(p, err)
+			l.warnNotTidied(p, err)
 			continue
 		}
 		l.do(l.ctx, func() {
@@ -67,57 +68,58 @@ func (l *Loop) forgetLines(partitions []*Partition) {
 			ctx, done := l.running.start(l.ctx)
 			defer done()
 			if err := l.cfg.Ledger.ForgetLines(ctx, p.Claim, old); err != nil {
-				l.warnNotForgotten(p, err)
+				l.warnNotTidied(p, err)
 			}
 		})
 	}
 }
 
-// forgetTimeout bounds the search for lines to forget in one partition.
+// forgetTimeout bounds the search for version lines to delete in one partition.
 const forgetTimeout = 30 * time.Second
 
-func (l *Loop) warnNotForgotten(p *Partition, err error) {
+func (l *Loop) warnNotTidied(p *Partition, err error) {
 	if l.ctx.Err() == nil {
-		l.log.Warn("lines not forgotten; trying again", "topic", p.at().Topic, "partition", p.at().Number, "error", err)
+		l.log.Warn("version lines not tidied; trying again with the next sweep", "topic", p.at().Topic, "partition", p.at().Number, "error", err)
 	}
 }
 
-// leaveTopics tells the ledger which topics the subscription has: others that it had before would keep every dedupe window for
-// ever.
+// leaveTopics tells the ledger which topics the subscription has. Topics that it had before are processed no further, and would keep
+// every dedupe window for ever.
 func (l *Loop) leaveTopics() {
 	ctx, done := l.running.start(l.ctx)
 	err := l.cfg.Ledger.Leave(ctx, l.cfg.Topics)
 	done()
 	if err != nil && l.ctx.Err() == nil {
-		l.log.Warn("topics that are no longer listened to not noted; dedupe windows are kept longer", "error", err)
+		l.log.Warn("topics that the subscription no longer has not recorded; dedupe windows are kept longer", "error", err)
 	}
 }
 
-// caughtUp notes which partitions are read to their end, as of a time that the ledger's clock gave before the ends were asked for:
-// records that are appended later may lie beyond them. If anything fails, the next sweep tries again.
-func (l *Loop) caughtUp(all []*Partition) {
+// recordCaughtUp has the ledger record which of the partitions are read to their end. The time of that is the ledger's before the
+// brokers were asked for the ends: records that were appended later may be beyond these. If anything fails, the next sweep tries again.
+func (l *Loop) recordCaughtUp(partitions []*Partition) {
 	ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
 	at, err := l.cfg.Ledger.Now(ctx)
 	cancel()
 	if err != nil {
-		l.warnNotNoted(len(all), err)
+		l.warnNotRecorded(len(partitions), err)
 		return
 	}
-	read := l.readToTheEnd(all)
+	read := l.readToTheEnd(partitions)
 	if len(read) == 0 {
 		return
 	}
 	ctx, cancel = context.WithTimeout(l.ctx, observeTimeout)
 	defer cancel()
 	if err := l.cfg.Ledger.CaughtUp(ctx, at, read); err != nil {
-		l.warnNotNoted(len(read), err)
+		l.warnNotRecorded(len(read), err)
 	}
 }
 
-// readToTheEnd asks the brokers for the ends of partitions, and returns the claims of those that are read to their end.
-func (l *Loop) readToTheEnd(all []*Partition) (read []*ledger.Claim) {
-	ends := make(map[*Partition]int64, len(all))
-	for _, p := range all {
+// readToTheEnd asks the brokers for the ends of partitions, and returns the claims of those that are read to their end. A partition
+// whose end is not known is left out.
+func (l *Loop) readToTheEnd(partitions []*Partition) (read []*ledger.Claim) {
+	ends := make(map[*Partition]int64, len(partitions))
+	for _, p := range partitions {
 		ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
 		end, err := l.cfg.Log.StableEnd(ctx, p.at())
 		cancel()
@@ -135,8 +137,8 @@ func (l *Loop) readToTheEnd(all []*Partition) (read []*ledger.Claim) {
 	return read
 }
 
-func (l *Loop) warnNotNoted(partitions int, err error) {
+func (l *Loop) warnNotRecorded(partitions int, err error) {
 	if l.ctx.Err() == nil {
-		l.log.Warn("idle partitions not noted; dedupe windows are kept longer", "partitions", partitions, "error", err)
+		l.log.Warn("idle partitions not recorded; dedupe windows are kept longer", "partitions", partitions, "error", err)
 	}
 }

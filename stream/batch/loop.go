@@ -22,7 +22,7 @@ type Loop struct {
 	log     *slog.Logger
 	metrics *Metrics
 
-	calls  chan func() // never closed
+	calls  chan func() // run on the loop's goroutine; never closed
 	claims map[reader.TopicPartition]*Partition
 	gaps   gapClock
 	idle   idleState
@@ -33,14 +33,14 @@ type Loop struct {
 	observers sync.WaitGroup
 }
 
-// transaction lets another goroutine cancel the loop's transaction, when it delays a partition that must be given up.
+// transaction lets another goroutine cancel the loop's running transaction, when that delays giving up a partition.
 type transaction struct {
 	mu     sync.Mutex
 	cancel context.CancelCauseFunc // nil: no transaction is running
 }
 
-// start returns a context that abort cancels. The caller calls the function when the transaction has ended.
-func (t *transaction) start(ctx context.Context) (context.Context, func()) {
+// start returns a context that abort cancels. The caller calls done when the transaction has ended.
+func (t *transaction) start(ctx context.Context) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	t.set(cancel)
 	return ctx, func() { t.set(nil); cancel(nil) }
@@ -67,7 +67,7 @@ func New(ctx context.Context, cfg Config) *Loop {
 		calls: make(chan func()), claims: map[reader.TopicPartition]*Partition{}, idle: idleState{sweptAt: time.Now()}}
 }
 
-// do runs fn on the loop's goroutine, between two batches, and waits for it. It returns false if ctx ended first.
+// do runs fn on the loop's goroutine, between two batches, and waits until fn returns. It returns false if ctx ended before fn began.
 func (l *Loop) do(ctx context.Context, fn func()) bool {
 	ran := make(chan struct{})
 	select {
@@ -96,8 +96,8 @@ func (l *Loop) Detach(ctx context.Context, p *Partition) bool {
 	return l.do(ctx, func() { l.end(p, nil) })
 }
 
-// Abort cancels the transaction that is running, if there is one, for all of its partitions. Their next claims read whether it was
-// committed.
+// Abort cancels the running transaction, if there is one. The run of each of its partitions ends with ErrUnknown; their next claims read
+// whether it was committed.
 func (l *Loop) Abort(cause error) { l.running.abort(cause) }
 
 // Claims returns the claims of the attached partitions; none when the loop has ended.
@@ -110,7 +110,8 @@ func (l *Loop) Claims() (claims []*ledger.Claim) {
 	return claims
 }
 
-// end ends a run and sends why on [Partition.Ended], unless it is nil. It runs on the loop's goroutine, and is idempotent.
+// end ends a partition's run and sends why on [Partition.Ended], unless why is nil. After the first call it does nothing. It runs on the
+// loop's goroutine.
 func (l *Loop) end(p *Partition, why error) {
 	if p.gone {
 		return
@@ -141,7 +142,7 @@ func (l *Loop) Run() {
 // step waits for the next unit, call or timer and handles it. It returns false once the loop's context is done.
 func (l *Loop) step() bool {
 	if u := l.carry; u != nil {
-		select { // during a catch-up there is always a carry; calls must not wait for its end
+		select { // during a catch-up there is always a carry; calls must not wait for the end of the catch-up
 		case fn := <-l.calls:
 			fn()
 		default:
@@ -187,7 +188,7 @@ func (l *Loop) fillAndApply(u reader.Unit) {
 	l.apply(b)
 }
 
-// addUnit adds a unit's parts to the batch, except those of claims that have ended.
+// addUnit adds a unit's parts to the batch, and handles those that could not be read. Parts of claims that have ended are left out.
 func (l *Loop) addUnit(b *batch, u reader.Unit) {
 	for i := range u.Parts {
 		read := &u.Parts[i]
@@ -203,7 +204,8 @@ func (l *Loop) addUnit(b *batch, u reader.Unit) {
 	}
 }
 
-// readFailed handles a partition that could not be read. The reader tries again by itself; some errors end the run.
+// readFailed handles a partition that could not be read. Mostly the reader tries again by itself. The partition's run ends if the log
+// may no longer have the position, or after UnreadAfter; that of all the topic's partitions if the topic has grown.
 func (l *Loop) readFailed(p *Partition, read *reader.Part) {
 	if e, ok := errors.AsType[*reader.GrownError](read.Err); ok {
 		l.grown(e)
@@ -235,7 +237,8 @@ func mustRecheck(err error) bool {
 	return errors.Is(err, kerr.OffsetOutOfRange) || errors.Is(err, kerr.UnknownTopicID) || errors.Is(err, kerr.UnknownTopicOrPartition)
 }
 
-// refused ends the run of a partition whose records the ledger has refused.
+// refused ends the run of a partition whose records cannot be written: the ledger refuses them, or they do not follow on what was
+// written or read before, which is a fault of ours.
 func (l *Loop) refused(p *Partition, err error) {
 	if gap, ok := errors.AsType[*ledger.ContinuityError](err); ok {
 		l.metrics.gaps.Inc()
@@ -275,7 +278,7 @@ func (l *Loop) apply(b *batch) {
 	}
 }
 
-// applied handles what a committed batch means for one of its partitions.
+// applied handles the outcome of a committed batch for one of its partitions; read is what the batch had of it.
 func (l *Loop) applied(read *part, a ledger.Applied) {
 	p, at := read.of, read.of.at()
 	if a.Fenced {

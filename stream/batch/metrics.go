@@ -51,6 +51,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 // ReadFailed counts an error while reading that is about no claimed partition.
 func (m *Metrics) ReadFailed() { m.fetchErrs.Inc() }
 
+// decided counts decisions.
 func (m *Metrics) decided(outcomes []gate.Outcome) {
 	for i := range outcomes {
 		m.decisions.WithLabelValues(string(outcomes[i].Decision), string(outcomes[i].Reason)).Inc()

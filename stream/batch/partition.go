@@ -46,14 +46,14 @@ type Partition struct {
 
 	// Used by the loop's goroutine only, apart from the channels.
 	reading   *reader.Reading // nil: not being read
-	next      ledger.Position // where the next batch begins; Claim.Next is where the first one did
+	next      ledger.Position // where the next batch begins; the first one begins at Claim.Next
 	ended     chan error      // capacity 1: why the loop ended the run
 	committed chan struct{}   // capacity 1: a batch of this partition was committed
 	gone      bool            // the run has ended: parts that the reader still brings are ignored
 	gap       gapState
 }
 
-// NewPartition returns a claim that is ready to be attached. partitions is how many its topic has.
+// NewPartition returns the partition of a claim, ready to be attached. partitions is how many its topic has.
 func NewPartition(c *ledger.Claim, partitions int32) *Partition {
 	return &Partition{Claim: c, Partitions: partitions, Moved: func(ledger.Position) {}, next: c.Next,
 		ended: make(chan error, 1), committed: make(chan struct{}, 1), gap: gapState{ask: true}}
@@ -62,7 +62,7 @@ func NewPartition(c *ledger.Claim, partitions int32) *Partition {
 // Ended returns the channel on which the loop sends why it ended the run. Detach sends nothing.
 func (p *Partition) Ended() <-chan error { return p.ended }
 
-// Committed returns a channel that has a value once a batch of this partition was committed.
+// Committed returns a channel that gets a value when a batch of this partition was committed; one value may stand for several batches.
 func (p *Partition) Committed() <-chan struct{} { return p.committed }
 
 func (p *Partition) at() reader.TopicPartition { return reader.At(p.Claim.Partition) }
