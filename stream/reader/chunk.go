@@ -19,15 +19,15 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// chunk is the stretch [from, to) of a partition: its records, or why there are none.
+// chunk is what is known of the offsets [from, to) of a partition: their records, or why there are none.
 type chunk struct {
 	from, to int64
 	records  []*kgo.Record // ascending
-	absent   error         // set if the stretch is not in the log
-	err      error         // set if it could not be read
+	absent   error         // set if the log does not have these offsets
+	err      error         // set if they could not be read
 }
 
-// answer returns what the chunk says about an offset, if it covers it.
+// answer returns the answer to a load of an offset; false if the offset is not in the chunk's range, or c is nil.
 func (c *chunk) answer(offset int64) (answer, bool) {
 	if c == nil || offset < c.from || offset >= c.to {
 		return answer{}, false
@@ -52,11 +52,11 @@ func (c *chunk) weight() (n int) {
 
 // chunkReader fetches stretches of partitions from their leaders, without a consumer: every read is one request.
 type chunkReader struct {
-	cl      *kgo.Client
-	bytes   int
-	certain time.Duration
-	decomp  kgo.Decompressor // the client's, which is bounded by unpackOptions
-	most    int              // the bound, in bytes
+	cl          *kgo.Client
+	chunkBytes  int              // how much one request asks for
+	certain     time.Duration    // see PayloadsConfig.Certain
+	decomp      kgo.Decompressor // the client's, which is bounded by unpackOptions
+	maxUnpacked int              // the bound, in bytes
 
 	mu        sync.Mutex
 	leaders   map[ledger.Partition]int32
@@ -69,17 +69,18 @@ type incarnation struct {
 	id    ledger.TopicID
 }
 
-func newChunkReader(cl *kgo.Client, bytes int, certain time.Duration) *chunkReader {
-	return &chunkReader{cl: cl, bytes: bytes, certain: certain, leaders: map[ledger.Partition]int32{}, recreated: map[incarnation]error{},
-		decomp: cl.OptValue(kgo.WithDecompressor).(kgo.Decompressor), most: cl.OptValue(kgo.MaxDecompressBatchBytes).(int)}
+func newChunkReader(cl *kgo.Client, chunkBytes int, certain time.Duration) *chunkReader {
+	return &chunkReader{cl: cl, chunkBytes: chunkBytes, certain: certain, leaders: map[ledger.Partition]int32{}, recreated: map[incarnation]error{},
+		decomp: cl.OptValue(kgo.WithDecompressor).(kgo.Decompressor), maxUnpacked: cl.OptValue(kgo.MaxDecompressBatchBytes).(int)}
 }
 
-// chunk reads from offset on, and tries again until ctx ends. Only then has the chunk an err; it covers all offsets, so that every
-// waiting load ends. The chunk is absent if brokers say that the offset is not in the log. Below the log's start that is certain at
-// once. Anything else they must say for c.certain: a broker's metadata may be old, and a new leader may not yet show all records.
+// chunk reads from offset on, and tries again until brokers answer with records, or say for certain that the log does not have the
+// offset: then the chunk is absent. Below the log's start, one answer is certain. Any other they must repeat for c.certain: a broker's
+// metadata may be old, and a new leader may not yet show all records. If ctx ends first, the chunk has an err, for all offsets: every
+// load that waits fails.
 func (c *chunkReader) chunk(ctx context.Context, at ledger.Partition, offset int64) *chunk {
 	var wait retry.Backoff
-	var since time.Time // of the first "not there" in a row
+	var since time.Time // the first of the answers in a row that the log does not have the offset; zero: the last one said something else
 	if err := c.knownRecreated(at); err != nil {
 		return &chunk{from: 0, to: everything, absent: err}
 	}
@@ -89,13 +90,14 @@ func (c *chunkReader) chunk(ctx context.Context, at ledger.Partition, offset int
 			return got
 		}
 		c.forgetLeader(at)
-		if e, ok := errors.AsType[*absentError](err); !ok {
+		switch e, isAbsent := errors.AsType[*absentError](err); {
+		case !isAbsent:
 			since = time.Time{}
-		} else if since.IsZero() && !e.sure {
-			since = time.Now()
-		} else if e.sure || time.Since(since) >= c.certain {
-			c.noteRecreated(at, e)
+		case e.sure || (!since.IsZero() && time.Since(since) >= c.certain):
+			c.rememberRecreated(at, e)
 			return &chunk{from: offset, to: e.to, absent: err}
+		case since.IsZero():
+			since = time.Now()
 		}
 		wait.Sleep(ctx)
 		if ctx.Err() != nil {
@@ -110,21 +112,23 @@ const everything = math.MaxInt64
 type absentError struct {
 	why       string
 	to        int64
-	sure      bool
+	sure      bool // one answer is enough
 	recreated bool // the whole topic has another id
 }
 
 func (e *absentError) Error() string { return e.why }
 
+// absent says that there are no records from the requested offset on, which a later answer may take back.
 func absent(format string, args ...any) error {
 	return &absentError{why: fmt.Sprintf(format, args...), to: everything}
 }
 
+// belowStart says that the log has no records below start.
 func belowStart(start int64) error {
 	return &absentError{why: fmt.Sprintf("the log starts at %d", start), to: start, sure: true}
 }
 
-// tryChunk tries once: find the leader, fetch, decode.
+// tryChunk finds the leader, fetches and decodes, once. The error is an [absentError] if the broker says that it does not have the offset.
 func (c *chunkReader) tryChunk(ctx context.Context, at ledger.Partition, offset int64) (*chunk, error) {
 	leader, err := c.leader(ctx, at)
 	if err != nil {
@@ -142,7 +146,7 @@ func (c *chunkReader) tryChunk(ctx context.Context, at ledger.Partition, offset 
 	case err != nil:
 		return nil, err
 	}
-	unpack := &unpacker{Decompressor: c.decomp, room: maxKept * c.bytes}
+	unpack := &unpacker{Decompressor: c.decomp, room: maxKept * c.chunkBytes}
 	fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
 		Offset: offset, IsolationLevel: kgo.ReadCommitted(), Topic: at.Topic, Partition: at.Number,
 	}, p, unpack, nil)
@@ -152,7 +156,7 @@ func (c *chunkReader) tryChunk(ctx context.Context, at ledger.Partition, offset 
 		return &chunk{from: offset, to: next, records: fp.Records}, nil
 	case tooLarge:
 		return nil, &absentError{to: large.NextOffset, sure: true, why: fmt.Sprintf("its batch, of offsets %d to %d, decompresses to more than the %d bytes that are read, or to more records than are",
-			large.Offset, large.NextOffset-1, c.most)}
+			large.Offset, large.NextOffset-1, c.maxUnpacked)}
 	case fp.Err != nil && len(fp.Records) == 0:
 		return nil, fp.Err
 	case next > offset:
@@ -161,13 +165,13 @@ func (c *chunkReader) tryChunk(ctx context.Context, at ledger.Partition, offset 
 	return nil, c.whyEmpty(p, offset)
 }
 
-// unpacker decompresses the batches of one answer until they fill its room, since a megabyte of the log may unpack to any size. The
+// unpacker decompresses the batches of one fetch until they fill its room, since a megabyte of the log may unpack to any size. The
 // first batch is always decompressed: otherwise nothing would ever be read.
 type unpacker struct {
 	kgo.Decompressor
-	room  int
-	begun bool
-	full  bool
+	room  int  // bytes that are left
+	begun bool // a batch was decompressed
+	full  bool // a batch was refused
 }
 
 var errFull = errors.New("the rest is left for the next read")
@@ -184,7 +188,7 @@ func (u *unpacker) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byt
 	return out, err
 }
 
-// batch returns the record batch that an offset is in, undecoded. It tries once.
+// batch returns the bytes of the record batch that an offset is in, as they are in the log. It tries once.
 func (c *chunkReader) batch(ctx context.Context, at ledger.Partition, offset int64) ([]byte, error) {
 	leader, err := c.leader(ctx, at)
 	if err != nil {
@@ -194,7 +198,7 @@ func (c *chunkReader) batch(ctx context.Context, at ledger.Partition, offset int
 	if err != nil {
 		return nil, err
 	}
-	const head = 12 // first offset and length, which counts what follows
+	const head = 12 // the first offset, and the length of what follows these 12 bytes
 	b := p.RecordBatches
 	if len(b) < head {
 		return nil, fmt.Errorf("no batch: %w", cmp.Or(kerr.ErrorForCode(p.ErrorCode), errors.New("the broker returned nothing")))
@@ -206,7 +210,8 @@ func (c *chunkReader) batch(ctx context.Context, at ledger.Partition, offset int
 	return slices.Clone(b[:n]), nil
 }
 
-// whyEmpty explains an answer without records: the offset is outside the log, or the broker was slow.
+// whyEmpty returns the error for an answer without records: an [absentError] if the offset is outside the log, otherwise that the broker
+// returned nothing.
 func (c *chunkReader) whyEmpty(p *kmsg.FetchResponseTopicPartition, offset int64) error {
 	if p.LogStartOffset > offset {
 		return belowStart(p.LogStartOffset)
@@ -221,13 +226,13 @@ func (c *chunkReader) whyEmpty(p *kmsg.FetchResponseTopicPartition, offset int64
 func (c *chunkReader) fetch(ctx context.Context, leader int32, at ledger.Partition, offset int64) (*kmsg.FetchResponseTopicPartition, error) {
 	req := kmsg.NewPtrFetchRequest()
 	req.ReplicaID = -1
-	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = 500, 1, int32(c.bytes)
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = 500, 1, int32(c.chunkBytes)
 	req.IsolationLevel = 1
 	req.SessionEpoch = -1 // no fetch session
 	t := kmsg.NewFetchRequestTopic()
 	t.Topic, t.TopicID = at.Topic, at.TopicID // by name or by id, as the version has it
 	p := kmsg.NewFetchRequestTopicPartition()
-	p.Partition, p.FetchOffset, p.PartitionMaxBytes, p.CurrentLeaderEpoch = at.Number, offset, int32(c.bytes), -1
+	p.Partition, p.FetchOffset, p.PartitionMaxBytes, p.CurrentLeaderEpoch = at.Number, offset, int32(c.chunkBytes), -1
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
 	got, err := c.cl.Broker(int(leader)).RetriableRequest(ctx, req)
@@ -244,7 +249,7 @@ func (c *chunkReader) fetch(ctx context.Context, leader int32, at ledger.Partiti
 	return &resp.Topics[0].Partitions[0], nil
 }
 
-// leader returns the partition's leader, and checks that the topic still has the id of at.
+// leader returns the broker that leads a partition, remembered or asked for. Errors as of leaderIn.
 func (c *chunkReader) leader(ctx context.Context, at ledger.Partition) (int32, error) {
 	c.mu.Lock()
 	leader, ok := c.leaders[at]
@@ -269,8 +274,8 @@ func (c *chunkReader) leader(ctx context.Context, at ledger.Partition) (int32, e
 	return leader, nil
 }
 
-// leaderIn returns the broker that leads a partition. It returns an absentError if the topic or the partition does not exist, or the topic's
-// id is another one.
+// leaderIn returns the broker that leads a partition by an answer of metadata. The error is an [absentError] if the topic or the partition
+// does not exist, or the topic's id is another one.
 func leaderIn(resp *kmsg.MetadataResponse, at ledger.Partition) (int32, error) {
 	for _, t := range resp.Topics {
 		if t.Topic == nil || *t.Topic != at.Topic {
@@ -295,14 +300,15 @@ func leaderIn(resp *kmsg.MetadataResponse, at ledger.Partition) (int32, error) {
 	return 0, absent("partition %s/%d does not exist", at.Topic, at.Number)
 }
 
+// knownRecreated returns the [absentError] of a topic that certainly was created again, nil of others.
 func (c *chunkReader) knownRecreated(at ledger.Partition) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.recreated[incarnation{at.Topic, at.TopicID}]
 }
 
-// noteRecreated remembers that a topic was created again, so that its other payloads are absent without a request each.
-func (c *chunkReader) noteRecreated(at ledger.Partition, e *absentError) {
+// rememberRecreated remembers that a topic was created again, if e says so: its other payloads are absent without a request each.
+func (c *chunkReader) rememberRecreated(at ledger.Partition, e *absentError) {
 	if !e.recreated {
 		return
 	}

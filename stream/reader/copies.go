@@ -21,13 +21,13 @@ type CopyLedger interface {
 var _ CopyLedger = (*ledger.Namespace)(nil)
 
 const (
-	copyPage     = 1000    // open actions looked at in one read
-	copyGroup    = 2 << 20 // bytes of copies held before they are stored
-	copySweeps   = 2       // sweeps of one subscription at a time; each holds a group and one payload in memory
-	copyFailures = 10      // loads that fail end a sweep; the next one goes on
-	copyTimeout  = 20 * time.Second
-	copySoonest  = time.Second
-	copyLatest   = time.Hour
+	copyPage     = 1000             // open actions that one query returns
+	copyGroup    = 2 << 20          // bytes of copies that are stored together
+	copySweeps   = 2                // sweeps of one subscription at a time; each holds a group and one payload in memory
+	copyFailures = 10               // after so many failed loads a sweep ends; the next one loads the rest
+	copyTimeout  = 20 * time.Second // of one load, and of the questions that begin a sweep
+	copySoonest  = time.Second      // the shortest time between two sweeps of a claim
+	copyLatest   = time.Hour        // the longest
 )
 
 // CopierConfig is what a copier needs to know.
@@ -40,27 +40,27 @@ type CopierConfig struct {
 	Logger    *slog.Logger
 }
 
-// Copier copies payloads into the ledger before the log deletes them. It runs per claim, beside batches and lanes, and copies for
-// actions that are still open when their event has reached half of the topic's retention. Buffered and parked events and failed
-// actions have copies before that. The rest never had an attempt: most of them wait behind a head that fails or is dead.
+// Copier copies payloads into the ledger before the log deletes them: those of actions that are still open when their event has reached
+// half of the topic's retention. It sweeps each claim on its own, beside batches and lanes. Buffered and parked events and failed actions
+// have copies before that. The rest never had an attempt: most of them wait behind a head that fails or is dead.
 type Copier struct {
 	ledger   CopyLedger
 	payloads Payloads
-	source   *Log
+	topics   *Log
 	metrics  *Metrics
 	log      *slog.Logger
-	fallback map[string]time.Duration
-	slots    chan struct{} // capacity copySweeps
+	fallback map[string]time.Duration // retention, where the broker does not say
+	slots    chan struct{}            // a semaphore of copySweeps
 }
 
 // NewCopier makes a copier for the claims of a subscription.
 func NewCopier(cfg CopierConfig) *Copier {
-	return &Copier{ledger: cfg.Ledger, payloads: cfg.Payloads, source: cfg.Log, metrics: cfg.Metrics, log: cfg.Logger,
+	return &Copier{ledger: cfg.Ledger, payloads: cfg.Payloads, topics: cfg.Log, metrics: cfg.Metrics, log: cfg.Logger,
 		fallback: cfg.Retention, slots: make(chan struct{}, copySweeps)}
 }
 
-// Start sweeps a claim until stop is called or ctx ends. stop waits until the sweep has ended. fenced is called if the claim turns
-// out to have lost its fence. A nil copier copies nothing.
+// Start sweeps a claim again and again until stop is called or ctx ends. stop waits until the sweep under way has ended. If the claim
+// has lost its fence, Start's goroutine calls fenced and ends. A nil copier copies nothing.
 func (k *Copier) Start(ctx context.Context, c *ledger.Claim, fenced func()) (stop func()) {
 	if k == nil {
 		return func() {}
@@ -101,21 +101,21 @@ type copySweep struct {
 	*Copier
 	claim *ledger.Claim
 	at    TopicPartition
-	// done is a lane_seq: every action up to it is finished, has its copy, or has lost its payload.
+	// done is a lane_seq: every action up to it has ended, has its copy, or has lost its payload.
 	done int64
 
 	// Of the sweep under way.
-	start, before int64 // the stretch of the log to copy from; see endangered
-	group         []ledger.Copy
-	held          int   // bytes in group
-	left          int64 // lane_seq of the first action that the next sweep has to copy; 0: none so far
-	failed        int
-	failure       error
-	copied, lost  int
-	bytes         int
+	start, before int64         // the offsets of the log to copy from, see endangered; before 0: nothing is to be copied
+	group         []ledger.Copy // not stored yet
+	groupBytes    int
+	firstLeft     int64 // lane_seq of the first action that the next sweep has to copy; 0: none so far
+	failures      int   // loads that failed
+	failure       error // the last of them
+	copied, lost  int   // actions
+	bytes         int   // of what was copied
 }
 
-// sweep makes one sweep and returns how long to wait until the next.
+// sweep makes one sweep, once one of the slots is free, and returns how long to wait until the next.
 func (s *copySweep) sweep(ctx context.Context) (wait time.Duration, err error) {
 	select {
 	case s.slots <- struct{}{}:
@@ -143,8 +143,8 @@ func (s *copySweep) sweep(ctx context.Context) (wait time.Duration, err error) {
 	return wait, err
 }
 
-// interval returns how often a claim is swept: an eighth of the retention, so that a payload that one sweep finds younger than
-// half of the retention is copied by the next, long before it is deleted.
+// interval returns the time between two sweeps of a claim: an eighth of the retention. So a payload that one sweep finds younger than
+// half of the retention is copied by the next one, long before it is deleted.
 func (r retention) interval() time.Duration {
 	switch {
 	case r.keep >= 0:
@@ -155,28 +155,29 @@ func (r retention) interval() time.Duration {
 	return copyLatest // nothing is deleted now, but the topic's retention may be changed
 }
 
-// beginSweep begins a sweep.
+// beginSweep resets the sweep's state, and finds out the topic's retention and which offsets are to be copied.
 func (s *copySweep) beginSweep(ctx context.Context, now time.Time) (retention, error) {
-	s.group, s.held, s.left, s.failed, s.failure, s.copied, s.lost, s.bytes = nil, 0, 0, 0, nil, 0, 0, 0
+	s.group, s.groupBytes, s.firstLeft, s.failures, s.failure, s.copied, s.lost, s.bytes = nil, 0, 0, 0, nil, 0, 0, 0
 	s.start, s.before = 0, 0
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
-	keep, err := s.source.retention(ctx, s.at.Topic)
+	keep, err := s.topics.retention(ctx, s.at.Topic)
 	if err != nil {
-		own, ok := s.fallback[s.at.Topic]
+		configured, ok := s.fallback[s.at.Topic]
 		if !ok || ctx.Err() != nil {
 			return retention{keep: -1}, err
 		}
-		s.log.Warn("retention not read; going by the configured one", "topic", s.at.Topic, "retention", own, "error", err)
-		keep = retention{keep: own}
+		s.log.Warn("retention not read; going by the configured one", "topic", s.at.Topic, "retention", configured, "error", err)
+		keep = retention{keep: configured} // if that is for ever, err stays: the next sweep comes soon
 	}
 	if keep.keep >= 0 || keep.sized {
-		s.start, s.before, err = s.source.endangered(ctx, s.at, keep, now)
+		s.start, s.before, err = s.topics.endangered(ctx, s.at, keep, now)
 	}
 	return keep, err
 }
 
-// walk copies the payloads of the claim's open actions that are in the endangered stretch of the log.
+// walk copies the payloads of the claim's open actions without a copy whose events are below before. A load that fails is left for the
+// next sweep; walk returns the last such failure.
 func (s *copySweep) walk(ctx context.Context) error {
 	if s.before == 0 {
 		return nil
@@ -197,10 +198,10 @@ func (s *copySweep) walk(ctx context.Context) error {
 		}
 		s.leaveForNextSweep(page.Left)
 		after = max(after, page.Upto)
-		if s.left == 0 {
+		if s.firstLeft == 0 {
 			s.done = after
 		} else {
-			s.done = s.left - 1
+			s.done = s.firstLeft - 1
 		}
 		if !page.More {
 			return s.failure
@@ -208,15 +209,16 @@ func (s *copySweep) walk(ctx context.Context) error {
 	}
 }
 
-// leaveForNextSweep notes an action that the next sweep has to look at again; 0 is none.
+// leaveForNextSweep has the next sweep begin at this action or before it; 0 does nothing.
 func (s *copySweep) leaveForNextSweep(laneSeq int64) {
-	if laneSeq > 0 && (s.left == 0 || laneSeq < s.left) {
-		s.left = laneSeq
+	if laneSeq > 0 && (s.firstLeft == 0 || laneSeq < s.firstLeft) {
+		s.firstLeft = laneSeq
 	}
 }
 
-// copyOne loads the payload of an action and adds it to the group. If the log has lost it, the action ends in its lane as
-// payload_lost.
+// copyOne loads the payload of an action and adds it to the group, which is stored when it is large enough. A payload that the log has
+// lost is only counted: the action ends in its lane as payload_lost. An error ends the sweep: ctx has ended, too many loads failed, or
+// the group could not be stored.
 func (s *copySweep) copyOne(ctx context.Context, a *ledger.WithoutCopy) error {
 	if a.Pointer.Offset < s.start {
 		s.countLost()
@@ -234,14 +236,16 @@ func (s *copySweep) copyOne(ctx context.Context, a *ledger.WithoutCopy) error {
 	case err != nil:
 		s.leaveForNextSweep(a.LaneSeq)
 		s.failure = err
-		if s.failed++; s.failed >= copyFailures {
+		s.failures++
+		if s.failures >= copyFailures {
 			return err
 		}
 		return nil
 	}
 	packed := record.Pack(record.Encode("", e))
 	s.group = append(s.group, ledger.Copy{LaneSeq: a.LaneSeq, Packed: packed})
-	if s.held += len(packed); s.held >= copyGroup {
+	s.groupBytes += len(packed)
+	if s.groupBytes >= copyGroup {
 		return s.store(ctx)
 	}
 	return nil
@@ -255,7 +259,7 @@ func (s *copySweep) countLost() {
 // errFenceLost says that somebody else holds the fence of a claim that was swept.
 var errFenceLost = errors.New("somebody else holds the fence")
 
-// store writes the group under the fence.
+// store writes the group to the ledger, and empties it. The error is errFenceLost if somebody else holds the fence.
 func (s *copySweep) store(ctx context.Context) error {
 	if len(s.group) == 0 {
 		return nil
@@ -269,8 +273,8 @@ func (s *copySweep) store(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	s.bytes += s.held
-	s.group, s.held = s.group[:0], 0
-	clear(s.group[:cap(s.group)])
+	s.bytes += s.groupBytes
+	s.group, s.groupBytes = s.group[:0], 0
+	clear(s.group[:cap(s.group)]) // free the payloads
 	return nil
 }

@@ -121,7 +121,7 @@ func TestSweepGoesOnBehindAFailure(t *testing.T) {
 
 // next begins another sweep with the same bounds.
 func (s *copySweep) next(ctx context.Context) error {
-	s.left, s.failed, s.failure = 0, 0, nil
+	s.firstLeft, s.failures, s.failure = 0, 0, nil
 	return s.walk(ctx)
 }
 
@@ -133,7 +133,7 @@ func TestSweepTellsOfALostFence(t *testing.T) {
 	r.retention("0")
 	s := &shelf{bare: map[int64]int64{1: 0}, fenced: true}
 	w := s.sweep(t, 0)
-	w.source = NewLog(r.Client)
+	w.topics = NewLog(r.Client)
 	c := &ledger.Claim{Partition: ledger.Partition{Topic: testTopic}}
 	told := make(chan struct{}, 2)
 	stop := w.Copier.Start(t.Context(), c, func() { told <- struct{}{} })
@@ -161,7 +161,7 @@ func TestSweepStopsInsideALoad(t *testing.T) {
 		return ctx.Err()
 	}}
 	w := s.sweep(t, 0)
-	w.source = NewLog(r.Client)
+	w.topics = NewLog(r.Client)
 	stop := w.Copier.Start(t.Context(), &ledger.Claim{Partition: ledger.Partition{Topic: testTopic}}, nil)
 	<-loading
 	stopped := make(chan struct{})

@@ -23,18 +23,19 @@ func (e *GrownError) Error() string {
 	return fmt.Sprintf("topic %s has %d partitions by now", e.Topic, e.Now.Partitions)
 }
 
-// countTimeout bounds the question for the number of partitions, which the reader waits for.
+// countTimeout bounds asking for the number of partitions. The reader waits for the answer.
 const countTimeout = 2 * time.Second
 
-// counting asks how many partitions topics have, after a poll: a producer may have placed a record of the poll by a number that is
-// not known here yet. It asks once per topic at most, and only if a record seems to be in the wrong partition.
+// counting finds out, for the records of one poll, how many partitions their topics have now: a producer may have placed a record by a
+// number that is not known here yet. It asks once per topic at most, and only if a record seems to be in the wrong partition.
 type counting struct {
 	ask     func(ctx context.Context, name string) (Topic, error) // nil in tests: nothing has changed
 	answers map[string]Topic                                      // by topic
 }
 
-// check is called for a record that is in the wrong partition by the claim's number of partitions. It returns nil if the topic still
-// has that number, so that the record is misplaced indeed.
+// check is called for a record that is in the wrong partition by the claim's number of partitions. It returns nil if the topic still has
+// that number: the record is misplaced. It returns a [GrownError] if the number is another one, kerr.UnknownTopicID if the topic was
+// created again, and another error if the brokers could not be asked.
 func (c *counting) check(ctx context.Context, r *Reading) error {
 	if c.ask == nil {
 		return nil
@@ -45,7 +46,7 @@ func (c *counting) check(ctx context.Context, r *Reading) error {
 		defer cancel()
 		var err error
 		if now, err = c.ask(ctx, r.Partition.Topic); err != nil {
-			return fmt.Errorf("a record is not where its key belongs, and whether the topic has grown cannot be asked: %w", err)
+			return fmt.Errorf("a record is in another partition than its key's, and the brokers could not be asked whether the topic has grown: %w", err)
 		}
 		if c.answers == nil {
 			c.answers = map[string]Topic{}
@@ -79,14 +80,14 @@ func (l *Log) Count(ctx context.Context, name string) (Topic, error) {
 		case errs[i] != nil:
 			return first, fmt.Errorf("broker %d: %w", brokers[i], errs[i])
 		case t.ID != first.ID:
-			return first, fmt.Errorf("look up topic %s: brokers tell different ids", name)
+			return first, fmt.Errorf("look up topic %s: brokers give it different ids", name)
 		}
 		first.Partitions = max(first.Partitions, t.Partitions)
 	}
 	return first, nil
 }
 
-// retried sends requests to one broker, and again if its connection turns out to be broken.
+// retried sends requests to one broker, and sends them again if the connection turns out to be broken.
 type retried struct{ *kgo.Broker }
 
 func (r retried) Request(ctx context.Context, req kmsg.Request) (kmsg.Response, error) {

@@ -21,24 +21,24 @@ var errNoKey = errors.New("key is missing: it names the partition, and without o
 
 // bounds is what decode checks a record against.
 type bounds struct {
-	partitions int32 // how many the topic has; 0: not known
-	bytes      int   // the largest record
+	partitions int32 // how many the topic has; 0: not known, and no record is misplaced
+	maxBytes   int   // of a record
 }
 
-// decode returns a record for the ledger, and its event, nil if the record is quarantined. It never fails: the ledger keeps a record
-// that cannot be decided with its bytes, so that one bad record does not stop its partition.
+// decode returns a record for the ledger, and its event; nil if the record is to be quarantined. It has no error: a record that cannot be
+// decided goes to the ledger with its bytes, and does not stop its partition. wanted decides what is filtered.
 func decode(r *kgo.Record, wanted func(eventType, source string) bool, b bounds) (ledger.Record, *schemas.Event) {
 	rec := ledger.Record{
 		Record:      gate.Record{Offset: r.Offset, AppendTime: r.Timestamp},
 		LeaderEpoch: r.LeaderEpoch,
 		Packed:      func() []byte { return record.Pack(r) },
 	}
-	if n := weight(r); n > b.bytes {
-		kept := record.Pack(beginning(r)) // packed now, so that the large record can be freed
+	if n := weight(r); n > b.maxBytes {
+		kept := record.Pack(beginning(r)) // packed now: the large record can then be freed
 		rec.Packed = func() []byte { return kept }
 		rec.Broken = gate.ReasonTooLarge
 		rec.Error = fmt.Sprintf("it weighs %d bytes, more than the %d that are read; its first %d are kept here, and all of it in the log for as long as the topic keeps it",
-			n, b.bytes, keptBytes)
+			n, b.maxBytes, keptBytes)
 		return rec, nil
 	}
 	e, err := record.Decode(r)
@@ -65,7 +65,7 @@ func decode(r *kgo.Record, wanted func(eventType, source string) bool, b bounds)
 	return rec, e
 }
 
-// place returns the partition that r belongs in.
+// place returns the partition that r belongs in by its key; the one that it is in if the number of partitions is not known.
 func (b bounds) place(r *kgo.Record) int32 {
 	if b.partitions == 0 {
 		return r.Partition
@@ -76,7 +76,7 @@ func (b bounds) place(r *kgo.Record) int32 {
 // keptBytes is how many bytes are kept of a record that is too large: enough to see where it comes from.
 const keptBytes = 64 << 10
 
-// beginning returns r with its key, headers and value cut to keptBytes.
+// beginning returns r with its key, headers and value cut to keptBytes in all: the key first, then whole headers, then the value.
 func beginning(r *kgo.Record) *kgo.Record {
 	b := &kgo.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, LeaderEpoch: r.LeaderEpoch, Timestamp: r.Timestamp}
 	room := keptBytes

@@ -26,7 +26,7 @@ func TestPlaceIsWhereTheProducerPutsIt(t *testing.T) {
 		at := rec.Partition
 		for n := range int32(5) {
 			rec.Partition = n
-			if got, _ := decode(rec, all, bounds{partitions: 5, bytes: 1 << 20}); (got.Broken == "") != (n == at) {
+			if got, _ := decode(rec, all, bounds{partitions: 5, maxBytes: 1 << 20}); (got.Broken == "") != (n == at) {
 				t.Errorf("%s in %d, produced to %d: %q", e.Entity, n, at, got.Error)
 			}
 		}

@@ -2,7 +2,8 @@
 // ([LogPayloads]), and copies of payloads before the log forgets them ([Copier]). [Log] answers single questions about topics
 // and partitions.
 //
-// It knows nothing of groups or fences, and writes nothing but copies. The owner of a partition tells it where to read.
+// Nothing here knows of consumer groups, and nothing is written but copies, under the fence of their claim. The owner of a partition says
+// where to read.
 //
 // After an error, a partition is read again from the first record that was not handed over: kgo's own cursor may have moved past
 // records that nobody got. Good records before a broken batch are used.

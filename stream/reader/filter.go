@@ -2,8 +2,8 @@ package reader
 
 import "strings"
 
-// Globs returns a Config.Filter that wants the event types that match at least one of the patterns as a whole. In a pattern, *
-// matches any text, dots included; everything else matches itself. Without patterns it wants everything.
+// Globs returns a Config.Filter that wants an event if its whole type matches at least one of the patterns. In a pattern, * matches
+// any text, dots included; everything else matches itself. Without patterns it wants everything.
 func Globs(patterns []string) func(eventType, source string) bool {
 	if len(patterns) == 0 {
 		return func(string, string) bool { return true }

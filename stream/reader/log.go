@@ -41,7 +41,7 @@ type Topic struct {
 	Partitions int32
 }
 
-// Topic asks one broker for a topic. See [Log.Count].
+// Topic asks one broker for a topic's id and number of partitions. That broker may not know of new partitions yet; see [Log.Count].
 func (l *Log) Topic(ctx context.Context, name string) (Topic, error) {
 	t, _, err := lookUp(ctx, l.cl, name)
 	return t, err
@@ -73,7 +73,7 @@ func lookUp(ctx context.Context, via kmsg.Requestor, name string) (Topic, []int3
 	return Topic{}, nil, fmt.Errorf("look up topic %s: %w", name, kerr.UnknownTopicOrPartition)
 }
 
-// Special timestamps of ListOffsets.
+// Timestamps of ListOffsets that stand for the end and the start of the log.
 const (
 	atEnd   = -1
 	atStart = -2
@@ -94,8 +94,7 @@ func (l *Log) StableEnd(ctx context.Context, at TopicPartition) (int64, error) {
 	return l.offset(ctx, at, atEnd, true)
 }
 
-// offset asks the brokers for the offset of a timestamp, which may also be one of the special ones for the start and the end. With stable it
-// is the offset for readers of committed records.
+// offset asks a partition's leader for the offset of a timestamp, or of atEnd or atStart. With stable, atEnd is the last stable offset.
 func (l *Log) offset(ctx context.Context, at TopicPartition, timestamp int64, stable bool) (int64, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID = -1
@@ -140,7 +139,7 @@ func (l *Log) OffsetAfter(ctx context.Context, at TopicPartition, when time.Time
 	return 0, fmt.Errorf("list offsets of %s/%d by time: %w", at.Topic, at.Number, err)
 }
 
-// AppendTime returns the append time of the first record at or behind an offset; zero if there is none.
+// AppendTime returns the append time of the first record at or behind an offset; zero if there is none. It tries again until ctx ends.
 func (l *Log) AppendTime(ctx context.Context, p ledger.Partition, offset int64) (time.Time, error) {
 	for {
 		switch c := l.chunks.chunk(ctx, p, offset); {
@@ -156,7 +155,7 @@ func (l *Log) AppendTime(ctx context.Context, p ledger.Partition, offset int64) 
 	}
 }
 
-// Batch returns the record batch that an offset is in, undecoded. It tries once.
+// Batch returns the bytes of the record batch that an offset is in, as they are in the log. It tries once.
 func (l *Log) Batch(ctx context.Context, p ledger.Partition, offset int64) ([]byte, error) {
 	return l.chunks.batch(ctx, p, offset)
 }

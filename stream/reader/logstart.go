@@ -10,8 +10,9 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// outOfRange explains why a leader refuses an offset. Below the log's start the record is certainly gone; above its end, a new leader
-// may just not show it yet. Apache Kafka's refusal does not name the log's start (the embedded broker's does), so the leader is asked.
+// outOfRange returns the [absentError] for an offset that a leader refuses. Below the log's start the record is certainly gone; above its
+// end, a new leader may just not show it yet. start is the log's start as the refusal names it, negative if it does not (Apache Kafka's
+// does not, the embedded broker's does): then the leader is asked.
 func (c *chunkReader) outOfRange(ctx context.Context, leader int32, at ledger.Partition, offset, start int64) error {
 	if start < 0 {
 		var err error
@@ -25,7 +26,7 @@ func (c *chunkReader) outOfRange(ctx context.Context, leader int32, at ledger.Pa
 	return absent("the log does not reach it")
 }
 
-// start returns where the leader's log begins.
+// start asks the leader for the first offset of its log.
 func (c *chunkReader) start(ctx context.Context, leader int32, at ledger.Partition) (int64, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID = -1

@@ -4,7 +4,7 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Metrics of one subscription.
 type Metrics struct {
-	copies *prometheus.CounterVec // result
+	copies *prometheus.CounterVec // result: stored, lost, or failed (a sweep)
 }
 
 // NewMetrics registers them; a nil reg registers nothing.

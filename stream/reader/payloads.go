@@ -28,8 +28,8 @@ type PayloadsConfig struct {
 	// MaxRecordBytes is the largest record, with the decompressed record batch that it is in; default 64 MiB. A larger one counts as
 	// lost.
 	MaxRecordBytes int
-	// Certain is for how long brokers must say that a topic does not exist, or that a log does not reach an offset, before the
-	// payload counts as lost; default 10 s.
+	// Certain is for how long brokers must say that a topic does not exist or has another id, or that a log does not reach an offset,
+	// before the payload counts as lost; default 10 s.
 	Certain time.Duration
 }
 
@@ -38,9 +38,9 @@ type PayloadsConfig struct {
 // Loads of one partition that wait at the same time are answered in one pass over it, in offset order. The last chunk of a partition
 // is kept. So a claim with thousands of open actions reads its log once. Safe for concurrent use.
 type LogPayloads struct {
-	cfg  PayloadsConfig
-	cl   *kgo.Client
-	read *chunkReader
+	cfg    PayloadsConfig
+	cl     *kgo.Client
+	chunks *chunkReader
 
 	ctx  context.Context // ends the readers, by Close
 	stop context.CancelFunc
@@ -60,11 +60,11 @@ type Payloads interface {
 
 var _ Payloads = (*LogPayloads)(nil)
 
-// queue has the loads of one partition that wait, and its kept chunk. A goroutine reads for it while any load waits.
+// queue has the loads of one partition that wait, and the chunk of the partition that was kept. While any load waits, a goroutine reads.
 type queue struct {
 	waiting []*load
 	reading bool
-	kept    *chunk
+	kept    *chunk // nil: none
 }
 
 // load is one Load call.
@@ -108,11 +108,11 @@ func NewPayloads(cfg PayloadsConfig) (*LogPayloads, error) {
 		return nil, fmt.Errorf("open payloads: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	return &LogPayloads{cfg: cfg, cl: cl, read: newChunkReader(cl, cfg.ChunkBytes, cfg.Certain), ctx: ctx, stop: stop,
+	return &LogPayloads{cfg: cfg, cl: cl, chunks: newChunkReader(cl, cfg.ChunkBytes, cfg.Certain), ctx: ctx, stop: stop,
 		queues: map[ledger.Partition]*queue{}}, nil
 }
 
-// Close ends the readers and waits for them. Loads that wait fail.
+// Close ends the goroutines that read, and waits for them. Loads that wait fail, and later ones too.
 func (l *LogPayloads) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -125,11 +125,11 @@ func (l *LogPayloads) Close() {
 var errPayloadsClosed = errors.New("payload reader is closed")
 
 // Load returns the event that p points to, verified by topic id, source, id and body hash. If the log has another record there, or
-// none, the error is a [sink.AttemptError] of class payload_lost. If the log cannot be read, Load tries again until ctx ends, and
-// returns its error.
+// none, the error is a [sink.AttemptError] of class payload_lost. If the log cannot be read, Load tries again until ctx ends, and then
+// returns the cause of that.
 func (l *LogPayloads) Load(ctx context.Context, p ledger.Pointer) (*schemas.Event, error) {
 	if p.Offset < 0 { // not in the log any more: see outOfLogFrom in stream/ledger
-		return nil, lostPayload(p, "its place is not in the log any more")
+		return nil, lostPayload(p, "the log does not have its offset any more")
 	}
 	w := &load{offset: p.Offset, ctx: ctx, got: make(chan answer, 1)}
 	if err := l.enqueue(ledger.Partition{Topic: p.Topic, TopicID: p.TopicID, Number: p.Partition}, w); err != nil {
@@ -143,8 +143,10 @@ func (l *LogPayloads) Load(ctx context.Context, p ledger.Pointer) (*schemas.Even
 	}
 }
 
+// at returns a pointer's place in the log, for errors.
 func at(p ledger.Pointer) string { return fmt.Sprintf("%s/%d@%d", p.Topic, p.Partition, p.Offset) }
 
+// lostPayload returns an error of class payload_lost.
 func lostPayload(p ledger.Pointer, format string, args ...any) error {
 	return &sink.AttemptError{Class: sink.ClassPayload, Err: fmt.Errorf("payload at %s: "+format, append([]any{at(p)}, args...)...)}
 }
@@ -204,12 +206,13 @@ func (l *LogPayloads) serve(at ledger.Partition, q *queue) {
 		if !ok {
 			return
 		}
-		c := l.read.chunk(l.ctx, at, offset)
+		c := l.chunks.chunk(l.ctx, at, offset)
 		l.deliver(at, q, c)
 	}
 }
 
-// lowest returns the lowest offset that a load waits for. If no load waits, it returns false, and the reader ends.
+// lowest returns the lowest offset that a load waits for. If no load waits, it marks the queue as not reading and returns false: the
+// caller must end then.
 func (l *LogPayloads) lowest(at ledger.Partition, q *queue) (int64, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -245,7 +248,7 @@ func (l *LogPayloads) deliver(at ledger.Partition, q *queue, c *chunk) {
 // compressed ones.
 const maxKept = 8
 
-// touch marks a partition's chunk as used last. If too many are kept, it drops the least recently used one.
+// touch marks a partition's chunk as the most recently used one. If too many are kept, it drops the least recently used.
 func (l *LogPayloads) touch(at ledger.Partition) {
 	if i := slices.Index(l.used, at); i >= 0 {
 		l.used = slices.Delete(l.used, i, i+1)

@@ -76,7 +76,7 @@ func TestPayloadGone(t *testing.T) {
 	_, err = l.Load(r.Ctx(), p)
 	streamtest.IsLost(t, err, "does not exist")
 	_, err = l.Load(r.Ctx(), r.Pointer(4, math.MinInt64+1)) // where the ledger puts what a cut log had
-	streamtest.IsLost(t, err, "not in the log any more")
+	streamtest.IsLost(t, err, "the log does not have its offset any more")
 }
 
 func TestPayloadOfRecreatedTopic(t *testing.T) {
@@ -345,7 +345,7 @@ func TestPayloadsUnpackWithinBounds(t *testing.T) {
 			l := r.payloads(func(c *PayloadsConfig) { c.MaxRecordBytes, c.ChunkBytes = limit, chunkBytes })
 			at := ledger.Partition{Topic: testTopic, TopicID: r.TopicID()}
 			for offset := int64(0); offset < batches; {
-				c := l.read.chunk(r.Ctx(), at, offset)
+				c := l.chunks.chunk(r.Ctx(), at, offset)
 				if w := c.weight(); w > maxKept*chunkBytes+limit || c.to <= offset || c.to > batches || len(c.records) == 0 {
 					t.Fatalf("read from %d to %d, %d bytes: %v %v", offset, c.to, w, c.absent, c.err)
 				}

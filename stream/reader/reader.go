@@ -27,22 +27,22 @@ type Config struct {
 	OnError        func(error) // called with errors that are about no claimed partition
 }
 
-// Reader reads claimed partitions from exact offsets and hands their records over, decoded, while the previous batch is being
+// Reader reads claimed partitions from exact offsets and hands their records over, decoded. It polls on while the previous batch is being
 // committed. Its client knows nothing of the group: positions come from the ledger alone, and no reset policy, committed offset or
 // rebalance can move them.
 //
-// Every claim has its own [Reading], so that records which were polled for a claim that has ended are not taken for those of the
-// next claim, which may start lower. For that, one goroutine adds, removes and polls partitions, and knows for each poll which
-// readings there were. Removing a partition drops what kgo has buffered of it.
+// Every claim has its own [Reading]: records that were polled for a claim that has ended are not taken for those of the next claim, which
+// may start lower. Therefore one goroutine adds, removes and polls partitions, and knows for each poll which readings there were.
+// Removing a partition drops what kgo has buffered of it.
 //
 // After any error, a partition is read again from the first record that was not handed over: kgo's own cursor may have moved past
 // records that nobody got.
 type Reader struct {
 	cl        *kgo.Client
-	chunks    *chunkReader // reads a record batch undecoded; nil in tests
+	chunks    *chunkReader // reads a record batch as it is in the log; nil in tests
 	filter    func(eventType, source string) bool
-	records   int
-	bytes     int
+	records   int                                                   // the most of a unit
+	bytes     int                                                   // the most of a unit that has more than one record
 	maxRecord int                                                   // the largest record, in bytes
 	onError   func(err error)                                       // for errors that are about no claimed partition
 	count     func(ctx context.Context, name string) (Topic, error) // see counting
@@ -60,9 +60,9 @@ type Reading struct {
 	Partition  ledger.Partition
 	partitions int32 // how many the topic has, which decides in which one a key belongs
 
-	next     ledger.Position // the next record to read
+	next     ledger.Position // the next record to hand over
 	failures int             // in a row
-	retryAt  time.Time       // when to read on after a failure; zero: it is being read
+	retryAt  time.Time       // when to read on after a failure; zero: the partition is being read
 }
 
 func (r *Reading) at() TopicPartition { return At(r.Partition) }
@@ -70,9 +70,9 @@ func (r *Reading) at() TopicPartition { return At(r.Partition) }
 // Part is what one poll has read of one partition.
 type Part struct {
 	Of      *Reading
-	From    int64 // the part was read from here, up to Next
-	Records []ledger.Record
-	Events  []*schemas.Event // one for each of Records, nil if it cannot be decoded
+	From    int64            // the part has all of [From, Next)
+	Records []ledger.Record  // control records left out
+	Events  []*schemas.Event // one for each of Records, nil if that is to be quarantined
 	Next    ledger.Position
 	Bytes   int
 	End     int64 // the log's end for readers of committed records, at the time of the poll
@@ -95,15 +95,15 @@ func New(cl *kgo.Client, log *Log, cfg Config) *Reader {
 	}
 }
 
-// Out returns the channel of units. The receiver must skip parts whose claim has ended meanwhile.
-func (f *Reader) Out() <-chan Unit { return f.out }
+// Out returns the channel of units. The receiver must skip parts of readings that were dropped meanwhile.
+func (rd *Reader) Out() <-chan Unit { return rd.out }
 
-// fetchBytes bounds one fetch, in bytes on the wire. Bodies that compress well unpack to ten times as much, all of it in memory at
+// fetchBytes bounds one fetch, in bytes on the wire. Bodies that compress well unpack to ten times as much, which is in memory all at
 // once.
 const fetchBytes = 4 << 20
 
-// ClientOptions returns the options of a client that reads committed records from given offsets and never moves by itself. kgo keeps
-// control records, and the reader drops them after it has moved the position past them: otherwise a partition that ends with an
+// ClientOptions returns the options of a client that reads committed records from given offsets and has no reset policy. kgo returns
+// control records too, and the reader drops them after it has moved the position past them: otherwise a partition that ends with an
 // aborted transaction would never be read to its end.
 func ClientOptions(cfg Config) ([]kgo.Opt, error) {
 	maxRead := int32(cfg.MaxRecordBytes)
@@ -123,98 +123,101 @@ func ClientOptions(cfg Config) ([]kgo.Opt, error) {
 	), nil
 }
 
-// do runs fn on Run's goroutine, between two polls. It returns when fn has run, or when ctx is done.
-func (f *Reader) do(ctx context.Context, fn func()) {
-	f.waiting.Add(1)
-	if c := f.wake.Load(); c != nil {
+// do runs fn on Run's goroutine, between two polls, and ends the poll under way for that. It returns when fn has run, or when ctx is
+// done before fn began.
+func (rd *Reader) do(ctx context.Context, fn func()) {
+	rd.waiting.Add(1)
+	if c := rd.wake.Load(); c != nil {
 		(*c)()
 	}
 	ran := make(chan struct{})
 	select {
-	case f.calls <- func() { fn(); close(ran) }:
+	case rd.calls <- func() { fn(); close(ran) }:
 		<-ran
 	case <-ctx.Done():
-		f.waiting.Add(-1)
+		rd.waiting.Add(-1)
 	}
 }
 
 // Add reads a partition from a position on until [Reader.Drop]. partitions is how many its topic has.
-func (f *Reader) Add(ctx context.Context, p ledger.Partition, partitions int32, from ledger.Position) *Reading {
+func (rd *Reader) Add(ctx context.Context, p ledger.Partition, partitions int32, from ledger.Position) *Reading {
 	r := &Reading{Partition: p, partitions: partitions, next: from}
-	f.do(ctx, func() {
-		f.remove(r.at())
-		f.readings[r.at()] = r
-		f.startReading(r.at(), from)
+	rd.do(ctx, func() {
+		rd.remove(r.at())
+		rd.readings[r.at()] = r
+		rd.startReading(r.at(), from)
 	})
 	return r
 }
 
-// startReading lets kgo read a partition from a position on. If the position has a leader epoch, kgo checks for truncation before it
+// startReading has kgo read a partition from a position on. If the position has a leader epoch, kgo checks for truncation before it
 // reads, and again whenever the leader changes.
-func (f *Reader) startReading(at TopicPartition, from ledger.Position) {
+func (rd *Reader) startReading(at TopicPartition, from ledger.Position) {
 	offset := kgo.NewOffset().At(from.Offset)
 	if from.LeaderEpoch >= 0 {
 		offset = offset.WithEpoch(from.LeaderEpoch)
 	}
-	f.cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{at.Topic: {at.Number: offset}})
+	rd.cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{at.Topic: {at.Number: offset}})
 }
 
 // Drop ends a reading. [Reader.Out] may still bring parts of it.
-func (f *Reader) Drop(ctx context.Context, r *Reading) {
-	f.do(ctx, func() {
-		if f.readings[r.at()] == r {
-			f.remove(r.at())
+func (rd *Reader) Drop(ctx context.Context, r *Reading) {
+	rd.do(ctx, func() {
+		if rd.readings[r.at()] == r {
+			rd.remove(r.at())
 		}
 	})
 }
 
-func (f *Reader) remove(at TopicPartition) {
-	if f.readings[at] == nil {
+// remove ends the reading of a partition, if there is one.
+func (rd *Reader) remove(at TopicPartition) {
+	if rd.readings[at] == nil {
 		return
 	}
-	delete(f.readings, at)
-	f.stopReading(at)
+	delete(rd.readings, at)
+	rd.stopReading(at)
 }
 
-// stopReading lets kgo stop reading a partition, and drop what it has buffered of it.
-func (f *Reader) stopReading(at TopicPartition) {
-	f.cl.RemoveConsumePartitions(map[string][]int32{at.Topic: {at.Number}})
+// stopReading has kgo stop reading a partition, and drop what it has buffered of it.
+func (rd *Reader) stopReading(at TopicPartition) {
+	rd.cl.RemoveConsumePartitions(map[string][]int32{at.Topic: {at.Number}})
 }
 
-func (f *Reader) runCall(fn func()) {
-	f.waiting.Add(-1)
+// runCall runs what do has sent.
+func (rd *Reader) runCall(fn func()) {
+	rd.waiting.Add(-1)
 	fn()
 }
 
 // Run polls until ctx is done.
-func (f *Reader) Run(ctx context.Context) {
+func (rd *Reader) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		fetches := f.poll(ctx)
-		for _, u := range f.units(ctx, fetches) {
-			if !f.handOver(ctx, u) {
+		fetches := rd.poll(ctx)
+		for _, u := range rd.units(ctx, fetches) {
+			if !rd.handOver(ctx, u) {
 				return
 			}
 		}
 		if fetches.NumRecords() == 0 && fetches.Err() != nil && !isDone(fetches.Err()) {
-			f.pauseClient(ctx)
+			rd.pauseClient(ctx)
 		}
 	}
 }
 
-// isDone reports whether a poll only ended because its context did.
+// isDone reports whether an error only says that the poll's context ended.
 func isDone(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // pauseClient waits a moment after a poll that brought nothing but errors, which may return at once each time. It runs calls
 // meanwhile.
-func (f *Reader) pauseClient(ctx context.Context) {
+func (rd *Reader) pauseClient(ctx context.Context) {
 	timer := time.NewTimer(200 * time.Millisecond)
 	defer timer.Stop()
 	for {
 		select {
-		case fn := <-f.calls:
-			f.runCall(fn)
+		case fn := <-rd.calls:
+			rd.runCall(fn)
 		case <-timer.C:
 			return
 		case <-ctx.Done():
@@ -225,13 +228,13 @@ func (f *Reader) pauseClient(ctx context.Context) {
 
 // handOver sends a unit, and runs calls until somebody receives it: the receiver may be waiting for such a call. It returns false
 // once ctx is done.
-func (f *Reader) handOver(ctx context.Context, u Unit) bool {
+func (rd *Reader) handOver(ctx context.Context, u Unit) bool {
 	for {
 		select {
-		case f.out <- u:
+		case rd.out <- u:
 			return true
-		case fn := <-f.calls:
-			f.runCall(fn)
+		case fn := <-rd.calls:
+			rd.runCall(fn)
 		case <-ctx.Done():
 			return false
 		}
@@ -239,14 +242,14 @@ func (f *Reader) handOver(ctx context.Context, u Unit) bool {
 }
 
 // poll runs the calls that wait, and then returns the next records. It returns nothing if it was woken for a call, or ctx is done.
-func (f *Reader) poll(ctx context.Context) kgo.Fetches {
-	pctx, cancel := f.untilRetry(ctx)
+func (rd *Reader) poll(ctx context.Context) kgo.Fetches {
+	pctx, cancel := rd.untilRetry(ctx)
 	defer cancel()
-	f.wake.Store(&cancel)
-	for f.waiting.Load() > 0 || len(f.readings) == 0 {
+	rd.wake.Store(&cancel)
+	for rd.waiting.Load() > 0 || len(rd.readings) == 0 {
 		select {
-		case fn := <-f.calls:
-			f.runCall(fn)
+		case fn := <-rd.calls:
+			rd.runCall(fn)
 		case <-ctx.Done():
 			return nil
 		}
@@ -254,21 +257,22 @@ func (f *Reader) poll(ctx context.Context) kgo.Fetches {
 	if pctx.Err() != nil {
 		return nil // woken for a call that has run by now
 	}
-	return f.cl.PollRecords(pctx, f.records)
+	return rd.cl.PollRecords(pctx, rd.records)
 }
 
 // untilRetry reads on in partitions whose pause after an error is over. It returns a context for the next poll, which ends when the
 // next such pause does.
-func (f *Reader) untilRetry(ctx context.Context) (context.Context, context.CancelFunc) {
-	var first time.Time
-	for _, in := range f.readings {
-		switch {
-		case in.retryAt.IsZero():
-		case !time.Now().Before(in.retryAt):
-			in.retryAt = time.Time{}
-			f.startReading(in.at(), in.next)
-		case first.IsZero() || in.retryAt.Before(first):
-			first = in.retryAt
+func (rd *Reader) untilRetry(ctx context.Context) (context.Context, context.CancelFunc) {
+	var first time.Time // when the first of the other pauses ends
+	for _, reading := range rd.readings {
+		if reading.retryAt.IsZero() {
+			continue
+		}
+		if !time.Now().Before(reading.retryAt) {
+			reading.retryAt = time.Time{}
+			rd.startReading(reading.at(), reading.next)
+		} else if first.IsZero() || reading.retryAt.Before(first) {
+			first = reading.retryAt
 		}
 	}
 	if first.IsZero() {
@@ -278,52 +282,53 @@ func (f *Reader) untilRetry(ctx context.Context) (context.Context, context.Cance
 }
 
 // pauseAfterError stops reading a partition for a while, longer after each failure, and returns the part that says why.
-func (f *Reader) pauseAfterError(in *Reading, err error) Part {
-	f.stopReading(in.at())
-	in.retryAt = time.Now().Add(min(200*time.Millisecond<<min(in.failures, 5), 5*time.Second))
-	in.failures++
-	return Part{Of: in, From: in.next.Offset, Err: err}
+func (rd *Reader) pauseAfterError(reading *Reading, err error) Part {
+	rd.stopReading(reading.at())
+	reading.retryAt = time.Now().Add(min(200*time.Millisecond<<min(reading.failures, 5), 5*time.Second))
+	reading.failures++
+	return Part{Of: reading, From: reading.next.Offset, Err: err}
 }
 
-// units cuts a poll into units, in order. A record that is larger than a batch is a unit alone.
-func (f *Reader) units(ctx context.Context, fetches kgo.Fetches) []Unit {
-	c := unitCutter{f: f, counts: counting{ask: f.count}}
+// units cuts a poll into units, each partition's records in order. A record that is larger than a batch is a unit alone. A partition that
+// failed has a part that says why, and pauses.
+func (rd *Reader) units(ctx context.Context, fetches kgo.Fetches) []Unit {
+	c := unitCutter{reader: rd, counts: counting{ask: rd.count}}
 	fetches.EachPartition(func(tp kgo.FetchTopicPartition) {
-		in := f.readings[TopicPartition{tp.Topic, tp.Partition}]
-		if in == nil { // an error about the client, or a partition that was dropped
+		reading := rd.readings[TopicPartition{tp.Topic, tp.Partition}]
+		if reading == nil { // an error about the client, or a partition that was dropped
 			if tp.Err != nil && !isDone(tp.Err) {
-				f.onError(tp.Err)
+				rd.onError(tp.Err)
 			}
 			return
 		}
-		if !in.retryAt.IsZero() { // failed earlier in this poll: these records are read again
+		if !reading.retryAt.IsZero() { // failed earlier in this poll: these records are read again
 			return
 		}
 		if err := logMoved(fetches, tp.Topic, tp.Partition); err != nil {
-			c.Parts = append(c.Parts, f.pauseAfterError(in, err)) // the records of this poll are not used: they may be from after a truncation
+			c.Parts = append(c.Parts, rd.pauseAfterError(reading, err)) // the records of this poll are not used: they may be from after a truncation
 			return
 		}
-		if tp.LogStartOffset > in.next.Offset { // after it has looked up a partition, kgo may start at the log's start instead
-			c.Parts = append(c.Parts, f.pauseAfterError(in, kerr.OffsetOutOfRange))
+		if tp.LogStartOffset > reading.next.Offset { // after kgo has looked up a partition, it may begin at the log's start instead
+			c.Parts = append(c.Parts, rd.pauseAfterError(reading, kerr.OffsetOutOfRange))
 			return
 		}
 		c.part = nil
 		for _, r := range tp.Records {
-			if err := c.record(ctx, in, r, tp.LastStableOffset); err != nil {
-				c.Parts = append(c.Parts, f.pauseAfterError(in, err))
+			if err := c.record(ctx, reading, r, tp.LastStableOffset); err != nil {
+				c.Parts = append(c.Parts, rd.pauseAfterError(reading, err))
 				return
 			}
 		}
 		e, large := errors.AsType[*kgo.ErrDecompressTooLarge](tp.Err)
 		switch {
-		case large && e.NextOffset > in.next.Offset:
+		case large && e.NextOffset > reading.next.Offset: // one row for the batch, and on behind it
 			next := ledger.Position{Offset: e.NextOffset, LeaderEpoch: e.Epoch}
-			rec := f.tooLargeRecord(ctx, in, e) // before skip
-			c.advance(in, next, tp.LastStableOffset, 0)
+			rec := rd.tooLargeRecord(ctx, reading, e) // its offset is reading.next, which advance moves
+			c.advance(reading, next, tp.LastStableOffset, 0)
 			c.add(rec, nil)
-			f.skip(in, next)
+			rd.skipTo(reading, next)
 		case tp.Err != nil: // a broken batch; the records before it are good
-			c.Parts = append(c.Parts, f.pauseAfterError(in, tp.Err))
+			c.Parts = append(c.Parts, rd.pauseAfterError(reading, tp.Err))
 		}
 	})
 	if len(c.Parts) > 0 {
@@ -334,48 +339,47 @@ func (f *Reader) units(ctx context.Context, fetches kgo.Fetches) []Unit {
 
 // unitCutter is the state of cutting one poll into units.
 type unitCutter struct {
-	f      *Reader
+	reader *Reader
 	counts counting
-	units  []Unit
-	Unit
-	part *Part // the current partition's part in the current unit; nil: none yet
+	units  []Unit // complete ones
+	Unit          // the current one
+	part   *Part  // the current partition's part in the current unit; nil: none yet
 }
 
-// record adds one record of a partition to the current unit, and moves the partition's position past it. end is the log's end. It
-// returns an error if it cannot find out whether the record is in the wrong partition. Then nothing is added, and the partition must be
-// read again from this record.
-func (c *unitCutter) record(ctx context.Context, in *Reading, r *kgo.Record, end int64) error {
-	if r.Offset < in.next.Offset {
+// record adds one record of a partition to the current unit, and moves the partition's position past it. end is the log's end. An error
+// of counting.check is returned. Then nothing is added, and the partition must be read again from this record.
+func (c *unitCutter) record(ctx context.Context, reading *Reading, r *kgo.Record, end int64) error {
+	if r.Offset < reading.next.Offset {
 		return nil
 	}
 	size, next := weight(r), ledger.Position{Offset: r.Offset + 1, LeaderEpoch: r.LeaderEpoch}
 	if r.Attrs.IsControl() {
-		c.advance(in, next, end, size)
+		c.advance(reading, next, end, size)
 		return nil
 	}
-	rec, event := decode(r, c.f.filter, bounds{partitions: in.partitions, bytes: c.f.maxRecord})
+	rec, event := decode(r, c.reader.filter, bounds{partitions: reading.partitions, maxBytes: c.reader.maxRecord})
 	if rec.Broken == gate.ReasonMisplaced { // a record also seems to be in the wrong partition if our number of partitions is out of date
-		if err := c.counts.check(ctx, in); err != nil {
+		if err := c.counts.check(ctx, reading); err != nil {
 			return err
 		}
 	}
-	c.advance(in, next, end, size)
+	c.advance(reading, next, end, size)
 	c.add(rec, event)
 	c.Bytes += size // of the unit, which advance may have begun
 	c.part.Bytes += size
 	return nil
 }
 
-// advance moves a partition's position to next. If size more bytes do not fit into the current unit, it begins another one.
-func (c *unitCutter) advance(in *Reading, next ledger.Position, end int64, size int) {
-	if c.Records >= c.f.records || c.Records > 0 && c.Bytes+size > c.f.bytes {
+// advance moves a partition's position to next, in the current unit or, if one more record of size bytes does not fit there, in a new one.
+func (c *unitCutter) advance(reading *Reading, next ledger.Position, end int64, size int) {
+	if c.Records >= c.reader.records || (c.Records > 0 && c.Bytes+size > c.reader.bytes) {
 		c.units, c.Unit, c.part = append(c.units, c.Unit), Unit{}, nil
 	}
 	if c.part == nil {
-		c.Parts = append(c.Parts, Part{Of: in, From: in.next.Offset})
+		c.Parts = append(c.Parts, Part{Of: reading, From: reading.next.Offset})
 		c.part = &c.Parts[len(c.Parts)-1]
 	}
-	in.next, in.failures = next, 0
+	reading.next, reading.failures = next, 0
 	c.part.End, c.part.Next = max(end, next.Offset), next
 }
 
@@ -385,28 +389,28 @@ func (c *unitCutter) add(rec ledger.Record, event *schemas.Event) {
 	c.Records++
 }
 
-// skip reads on after a batch that cannot be read, before which kgo has stopped.
-func (f *Reader) skip(in *Reading, to ledger.Position) {
-	f.stopReading(in.at())
-	f.startReading(in.at(), to)
+// skipTo has kgo read on behind a batch that is too large, at which it has stopped.
+func (rd *Reader) skipTo(reading *Reading, next ledger.Position) {
+	rd.stopReading(reading.at())
+	rd.startReading(reading.at(), next)
 }
 
-// unreadTimeout bounds the read of a compressed batch. The reader runs no calls meanwhile.
-const unreadTimeout = 2 * time.Second
+// batchTimeout bounds the read of a compressed batch. The reader runs no calls meanwhile.
+const batchTimeout = 2 * time.Second
 
 // tooLargeRecord returns what the ledger stores of a batch that decompresses to more than is read: one row for all of its records, at
 // the first one's offset, with the compressed batch if it can be read and is not too large.
-func (f *Reader) tooLargeRecord(ctx context.Context, in *Reading, e *kgo.ErrDecompressTooLarge) ledger.Record {
-	from := max(e.Offset, in.next.Offset)
+func (rd *Reader) tooLargeRecord(ctx context.Context, reading *Reading, e *kgo.ErrDecompressTooLarge) ledger.Record {
+	from := max(e.Offset, reading.next.Offset)
 	rec := ledger.Record{Record: gate.Record{Offset: from, Broken: gate.ReasonTooLarge}, LeaderEpoch: e.Epoch}
 	rec.Error = fmt.Sprintf("the batch of offsets %d to %d decompresses to more than the %d bytes that are read, or to more records than are; all of it is in the log for as long as the topic keeps it",
-		from, e.NextOffset-1, f.maxRecord)
-	if f.chunks == nil {
+		from, e.NextOffset-1, rd.maxRecord)
+	if rd.chunks == nil {
 		return rec
 	}
-	ctx, cancel := context.WithTimeout(ctx, unreadTimeout)
+	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	raw, err := f.chunks.batch(ctx, in.Partition, from)
+	raw, err := rd.chunks.batch(ctx, reading.Partition, from)
 	if err == nil && len(raw) <= keptBatch {
 		rec.Packed = func() []byte { return raw }
 		rec.Error += "; kept here is the batch as it stands there, compressed"
@@ -418,8 +422,8 @@ func (f *Reader) tooLargeRecord(ctx context.Context, in *Reading, e *kgo.ErrDeco
 const keptBatch = 1 << 20
 
 // logMoved returns the error in a poll that says that a partition's log may have changed: a broker's, or kgo's about lost data, which
-// comes as a fetch of its own, after those with records. It leaves out kgo's errors about a batch that it could not decode: the
-// records before that are good.
+// comes as a fetch of its own, after those with records. nil if there is none. kgo's errors about a batch that it could not decode do
+// not count: the records before that batch are good.
 func logMoved(fetches kgo.Fetches, topic string, number int32) (found error) {
 	fetches.EachPartition(func(tp kgo.FetchTopicPartition) {
 		if tp.Topic != topic || tp.Partition != number || tp.Err == nil {
@@ -434,6 +438,7 @@ func logMoved(fetches kgo.Fetches, topic string, number int32) (found error) {
 	return found
 }
 
+// weight returns the bytes of a record's key, value and headers.
 func weight(r *kgo.Record) int {
 	n := len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {

@@ -13,10 +13,10 @@ type retention struct {
 	sized bool          // a partition is also cut where it grows beyond a size
 }
 
-// maxKeep is the smallest retention in milliseconds that counts as for ever, since a Duration cannot hold it.
+// maxKeep is a retention in milliseconds: from here on it counts as for ever, since a Duration could not hold it.
 const maxKeep = time.Duration(1<<63-1) / time.Millisecond
 
-// retention asks the broker for the retention of a topic: an operator may have changed it after the file was applied.
+// retention asks the brokers for the retention of a topic: an operator may have given it another one than the configuration.
 func (l *Log) retention(ctx context.Context, topic string) (retention, error) {
 	r := retention{keep: -1}
 	all, err := l.adm.DescribeTopicConfigs(ctx, topic)
@@ -47,8 +47,8 @@ func (l *Log) retention(ctx context.Context, topic string) (retention, error) {
 	return r, nil
 }
 
-// endangered returns the stretch [start, before) of a partition whose payloads a sweep copies: records older than half of the
-// retention and, if the log is also cut by size, the older half of the log. Records below start are deleted already.
+// endangered returns the offsets [start, before) of a partition whose payloads a sweep copies: those of records older than half of the
+// retention and, if the log is also cut by size, at least the older half of the log. Records below start are deleted already.
 func (l *Log) endangered(ctx context.Context, at TopicPartition, r retention, now time.Time) (start, before int64, err error) {
 	if start, err = l.Start(ctx, at); err != nil {
 		return 0, 0, err

@@ -7,40 +7,41 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// unpackOptions bounds what a compressed batch may become: most bytes decompressed, and four times that in memory as records and
-// headers. Otherwise a few kilobytes of the log may become millions of empty records, of 200 bytes each. A batch over a bound is a
-// [kgo.ErrDecompressTooLarge].
-func unpackOptions(most int) ([]kgo.Opt, error) {
-	cl, err := kgo.NewClient(kgo.MaxDecompressBatchBytes(most)) // the only way to a bounded decompressor; it never connects
+// unpackOptions returns client options that bound what a compressed batch may become: maxBytes decompressed, and four times that in
+// memory as records and headers. Otherwise a few kilobytes of the log may become millions of empty records, of 200 bytes each. For a
+// batch over a bound, kgo returns a [kgo.ErrDecompressTooLarge].
+func unpackOptions(maxBytes int) ([]kgo.Opt, error) {
+	cl, err := kgo.NewClient(kgo.MaxDecompressBatchBytes(maxBytes)) // the only way to a bounded decompressor; it never connects
 	if err != nil {
 		return nil, fmt.Errorf("make a decompressor: %w", err)
 	}
 	defer cl.Close()
 	inner := cl.OptValue(kgo.WithDecompressor).(kgo.Decompressor)
-	return []kgo.Opt{kgo.WithDecompressor(&boundedDecompressor{inner, 4 * most}), kgo.MaxDecompressBatchBytes(most)}, nil
+	return []kgo.Opt{kgo.WithDecompressor(&boundedDecompressor{inner, 4 * maxBytes}), kgo.MaxDecompressBatchBytes(maxBytes)}, nil
 }
 
-// boundedDecompressor refuses batches that would become more than most bytes in memory, before kgo makes records of them.
+// boundedDecompressor refuses batches that would become more than maxMemory bytes in memory, before kgo makes records of them.
 type boundedDecompressor struct {
 	kgo.Decompressor
-	most int
+	maxMemory int
 }
 
+// Decompress implements [kgo.Decompressor].
 func (d *boundedDecompressor) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
 	out, err := d.Decompressor.Decompress(src, codec)
-	if err == nil && codec != kgo.CodecNone && len(out)*worstGrowth > d.most && memoryOf(out) > d.most {
+	if err == nil && codec != kgo.CodecNone && len(out)*worstGrowth > d.maxMemory && memoryOf(out) > d.maxMemory {
 		return nil, kgo.ErrMaxDecompress
 	}
 	return out, err
 }
 
-// How many bytes kgo's structs for a record and a header take. It accepts a header count of up to one per byte of the record, so a
-// batch grows by worstGrowth at most; smaller batches are not counted.
+// How many bytes kgo's structs for a record and a header take. kgo accepts a header count of up to one per byte of the record, so a
+// batch grows by the factor worstGrowth at most. A batch that stays below the bound even then is not looked at by memoryOf.
 const (
 	recordBytes = 192
 	headerBytes = 40
 	worstGrowth = 1 + headerBytes
-	leastRecord = 6 // bytes, without its length
+	minRecord   = 6 // bytes of a record, without its length
 )
 
 // memoryOf returns about how many bytes the records of a batch take in memory. It stops at the first broken record, as kgo does.
@@ -48,7 +49,7 @@ func memoryOf(in []byte) (bytes int) {
 	bytes = len(in)
 	for len(in) > 0 {
 		length, n := binary.Varint(in)
-		if n <= 0 || length < leastRecord || length > int64(len(in)-n) {
+		if n <= 0 || length < minRecord || length > int64(len(in)-n) {
 			return bytes
 		}
 		bytes += recordBytes + headersIn(in[n:n+int(length)])*headerBytes
