@@ -22,7 +22,6 @@ func (a *asked) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.
 	}
 }
 
-
 // What was written to a topic after it had been copied is found, wherever it is, and by few requests. What to do depends on whether the copy
 // is read already.
 func TestCopyLacksWhatCameSince(t *testing.T) {

@@ -186,7 +186,9 @@ func (b *broker) addDates(ctx context.Context, e *StopError) {
 			s.Detail += fmt.Sprintf("; of %d records to be read again %d are older", s.To-s.Resume, s.Records)
 		}
 	case StopPartitions:
-		b.countNew(ctx, s)
+		if b.countNew(ctx, s); s.Records == 0 {
+			return // there are none to date
+		}
 	case StopUnreadable:
 		b.batchEnd(ctx, s)
 		return

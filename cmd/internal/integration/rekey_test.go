@@ -228,3 +228,120 @@ func TestRekeyThatIsOld(t *testing.T) {
 		refused(6, "has gone over to "+second+", a copy of "+from, "write topic: "+second)
 	})
 }
+
+// TestFillersAfterTheSwitch: events wait for a gap, somebody grows their topic with a Kafka tool, and what our messages say is done. The
+// fillers come only then, through the intake: they go to the copy, where the waiting events are, and the gaps close in order.
+func TestFillersAfterTheSwitch(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{gap: "{wait: 10m, then: park}"})
+		from := "events." + r.team + ".orders"
+		intake, stream := r.serve("intake"), r.serve("stream")
+		const entities = 25
+		deliver := func(revs ...int) {
+			t.Helper()
+			for _, rev := range revs {
+				for e := range entities {
+					if err := r.sender.deliver(t.Context(), order(orderName(e), rev)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		deliver(1, 3, 5)
+		waitItems(t, r, stream, 2*entities, "--subscription", "fulfil", "--decision", "buffered")
+		if _, err := admin(t, b).UpdatePartitions(t.Context(), 9, from); err != nil {
+			t.Fatal(err)
+		}
+		stopped := r.waitGrown(stream, "fulfil")
+		if text := stopped[0].Text; !strings.HasSuffix(text, "the new partitions held 0 records when this was found; `forebay topics rekey "+from+" --partitions 9 -c FILE` says how to copy it to that many, in order per entity") {
+			t.Error(text)
+		}
+		stream.stop()
+		intake.stop()
+		command := append(strings.Fields(stopped[0].Command)[1:], "--run")
+		command[slices.Index(command, "FILE")] = r.config
+		if out := r.command(command...); !containsAll(string(out), fmt.Sprintf("%d version lines and %d events that wait", entities, 2*entities), "topic: "+from+".9, topics: {partitions: 9}") {
+			t.Errorf("the copy says: %s", out)
+		}
+		r.edit("      orders:\n", "      orders:\n        topic: "+from+".9\n        topics: {partitions: 9}\n")
+		r.serve("intake")
+		stream = r.serve("stream")
+		until(t, "all partitions of the copy run", func() bool {
+			states := r.partitions(stream, "fulfil")
+			return len(states) == 9 && !slices.ContainsFunc(states, func(s string) bool { return s != "running" })
+		})
+		waitItems(t, r, stream, 2*entities, "--subscription", "fulfil", "--decision", "buffered")
+		deliver(4)
+		deliver(2)
+		r.agent.waitActed(t, 5*entities, time.Minute)
+		v := judge(r.sender.acceptedByID(), r.agent.snapshot())
+		v.require(t)
+		v.requireNoRepeats(t)
+		if left := r.inbox(stream, "--subscription", "fulfil", "--decision", "buffered"); len(left) > 0 {
+			t.Errorf("%d still wait, for example %+v", len(left), left[0])
+		}
+	})
+}
+
+// TestOneWritesOnAfterTheSwitch: a process of the intake that was not stopped writes to the old topic while the copy is read in part. The
+// partition that nobody has read yet is refused, and goes on once what the message says is done.
+func TestOneWritesOnAfterTheSwitch(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
+		from := "events." + r.team + ".orders"
+		const bare = "      orders:\n        preset: generic"
+		switched := "      orders:\n        topic: " + from + ".10\n        topics: {partitions: 10}\n        preset: generic"
+		const entities = 25
+		deliver := func(rev int) {
+			t.Helper()
+			for e := range entities {
+				if err := r.sender.deliver(t.Context(), order(orderName(e), rev)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		intake, stream := r.serve("intake"), r.serve("stream")
+		deliver(1)
+		waitItems(t, r, stream, entities, "--subscription", "fulfil", "--status", "done")
+		intake.stop()
+		stream.stop()
+		r.command("topics", "rekey", from, "--partitions", "10", "-c", r.config, "--run")
+		intake = r.serve("intake") // which nobody has told
+		r.edit(bare, switched)
+
+		states := func() (running int, refused string) {
+			for _, p := range r.subscription(stream, "fulfil").Partitions {
+				switch {
+				case p.State == "running":
+					running++
+				case p.Stopped != nil && p.Stopped.Kind == "refused_by_ledger":
+					refused = p.Stopped.Text
+				}
+			}
+			return running, refused
+		}
+		db := connect(t, r.dbURL)
+		execute(t, db, "BEGIN")
+		execute(t, db, "SELECT FROM forebay.fences WHERE topic = $1 AND partition = 3 FOR UPDATE", from+".10")
+		stream = r.serve("stream")
+		until(t, "all partitions run but the one that is locked", func() bool { n, _ := states(); return n == 9 })
+		deliver(2)
+		intake.stop()
+		execute(t, db, "ROLLBACK")
+		var refused string
+		until(t, "the last one is refused", func() bool { _, refused = states(); return refused != "" })
+		if !containsAll(refused, fmt.Sprintf("has grown by %d since it was copied", entities), "have the providers send those events again", "then delete "+from+", and this partition goes on") {
+			t.Error(refused)
+		}
+		r.serve("intake")
+		deliver(2)
+		if _, err := admin(t, b).DeleteTopic(t.Context(), from); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the last one runs", func() bool { n, _ := states(); return n == 10 })
+		r.agent.waitActed(t, 2*entities, time.Minute)
+		v := judge(r.sender.acceptedByID(), r.agent.snapshot())
+		v.require(t)
+		v.requireNoRepeats(t)
+	})
+}
