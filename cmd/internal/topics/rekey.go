@@ -149,7 +149,7 @@ func (r Rekey) prepare(ctx context.Context, adm *kadm.Client, from map[int32]spa
 		return waitForLeaders(ctx, adm, []Change{c})
 	}
 	if n := len(details[r.To.Name].Partitions); n != int(r.To.Partitions) {
-		return schemas.Errorf(schemas.Conflict, "copy "+r.From, "%s exists with %d partitions, not %d: delete it, or name another topic with --to",
+		return schemas.Errorf(schemas.Conflict, "copy "+r.From, "%s exists with %d partitions, not %d: name another topic with --to, or delete it if nobody reads or writes it",
 			r.To.Name, n, r.To.Partitions)
 	}
 	records, _, err := Holds(ctx, adm, r.To.Name)
@@ -157,8 +157,8 @@ func (r Rekey) prepare(ctx context.Context, adm *kadm.Client, from map[int32]spa
 		return err
 	}
 	if records > 0 {
-		return schemas.Errorf(schemas.Conflict, "copy "+r.From, "%s holds %d records already: delete it (kafka-topics --delete --topic %s), or name another topic with --to",
-			r.To.Name, records, r.To.Name)
+		return schemas.Errorf(schemas.Conflict, "copy "+r.From, "%[1]s holds %[2]d records already: if an earlier run copied it, switch to it (what the intake has written to it since is in no other topic); "+
+			"else name another topic with --to, or delete it (kafka-topics --delete --topic %[1]s)", r.To.Name, records)
 	}
 	return alter(ctx, adm, &Change{Topic: r.To.Name, alter: unfinishedCopyConfigs})
 }
