@@ -16,6 +16,7 @@ type Reader struct {
 	Generation   int32
 	Next         map[int32]int64 // by partition; one that is not in it is read from 0
 	Waiting      int64           // events that wait for others, or for an operator
+	GoneTo       string          // the copy of the topic that it reads instead, after a hand-over; empty: none
 	id           int32
 }
 
@@ -51,11 +52,20 @@ func (l *Ledger) Readers(ctx context.Context, subscription string, id TopicID) (
 			err = l.read.QueryRow(ctx, `SELECT count(*) FROM fences f JOIN buffer b ON b.fence = f.id WHERE f.subscription = $1 AND f.topic_id = $2`,
 				out[i].id, [16]byte(id)).Scan(&out[i].Waiting)
 		}
+		if err == nil {
+			out[i].GoneTo, err = l.copyRead(ctx, out[i].id, id)
+		}
 	}
 	if err != nil {
 		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "list readers", Err: pg.Redact(err)}
 	}
 	return out, nil
+}
+
+// copyRead is the copy of a topic that the subscription has begun to read; empty: none.
+func (l *Ledger) copyRead(ctx context.Context, subscription int32, id TopicID) (topic string, err error) {
+	err = l.read.QueryRow(ctx, `SELECT coalesce(min(topic), '') FROM fences WHERE subscription = $1 AND copy_of = $2 AND epoch > 0`, subscription, [16]byte(id)).Scan(&topic)
+	return topic, err
 }
 
 // HandOver has a reader go on in another topic that holds the same events: a copy with another number of partitions, whose

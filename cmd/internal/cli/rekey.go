@@ -147,8 +147,7 @@ func (r *rekeying) plan(ctx context.Context) ([]rekeyStep, error) {
 		{"intake", stepToDo, "stop every process with the intake role; providers try again until it is back. A record that comes later fails the copy"},
 		drain, stop,
 		{"copy", stepToDo, fmt.Sprintf("%d records of %s (%d partitions) to %s (%d), in order per entity, each compared: --run does it", r.records, c.Topic, len(r.ends), c.To, c.Partitions)},
-		{"hand over", stepToDo, "the subscriptions' version lines, positions and waiting events in the ledger go over to " + c.To + ": --run does it. " +
-			"Rejected records (conflict, quarantined, filtered) stay listed under " + c.Topic},
+		r.handsOver(),
 		{"switch", stepToDo, r.switchText()},
 		{"clean up", stepToDo, fmt.Sprintf("delete %s when nobody needs it any more", c.Topic)},
 	}, nil
@@ -158,6 +157,18 @@ func (r *rekeying) plan(ctx context.Context) ([]rekeyStep, error) {
 func (r *rekeying) switchText() string {
 	return fmt.Sprintf("teams.%s.sources.%s: {topic: %s, topics: {partitions: %d}}; then start the processes. One that reads or writes %s before that makes the copy void",
 		r.team, r.source, r.cmd.To, r.cmd.Partitions, r.cmd.Topic)
+}
+
+// handsOver returns the step. What has gone over to a copy already cannot go over to another one.
+func (r *rekeying) handsOver() rekeyStep {
+	for _, reader := range r.readers {
+		if to := reader.GoneTo; to != "" {
+			return rekeyStep{"hand over", stepBlocked, fmt.Sprintf("%s has gone over to %s, a copy of %s, already: write topic: %[2]s for the source; "+
+				"to have another number of partitions, or to go back, copy that one (forebay topics rekey %[2]s --partitions N --to TOPIC -c FILE)", reader.Subscription, to, r.cmd.Topic)}
+		}
+	}
+	return rekeyStep{"hand over", stepToDo, "the subscriptions' version lines, positions and waiting events in the ledger go over to " + r.cmd.To + ": --run does it. " +
+		"Rejected records (conflict, quarantined, filtered) stay listed under " + r.cmd.Topic}
 }
 
 // lookUp finds the topic's id and end offsets in Kafka, and its readers in the ledger.

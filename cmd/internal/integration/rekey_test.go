@@ -226,6 +226,9 @@ func TestRekeyThatIsOld(t *testing.T) {
 
 		r.edit(source(second), bare)
 		refused(6, "has gone over to "+second+", a copy of "+from, "write topic: "+second)
+		if s := r.rekey(from)["hand over"]; s.State != "blocked" || !strings.Contains(s.Detail, r.team+".fulfil has gone over to "+second+", a copy of "+from) {
+			t.Errorf("the plan for another copy of the old topic: %+v", s)
+		}
 	})
 }
 
