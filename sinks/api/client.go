@@ -65,7 +65,7 @@ func New(cfg Config) (*Client, error) {
 	if base.Path == "" {
 		base.Path = "/" // or paths are joined to one that is not absolute
 	}
-	c := &Client{kind: cfg.Kind, base: base, headers: cfg.Headers.Clone(), now: cfg.Now, redact: redact.New(redact.Words(cfg.Secrets...)...)}
+	c := &Client{kind: cfg.Kind, base: base, headers: cfg.Headers.Clone(), now: cfg.Now, redact: redact.New(append(redact.Words(cfg.Secrets...), redact.URL(base)...)...)}
 	if c.now == nil {
 		c.now = time.Now
 	}

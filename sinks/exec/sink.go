@@ -24,6 +24,8 @@ type Config struct {
 	Env spec.Env
 	// Idempotent says that the command acts once per FOREBAY_ACTION_ID, however often it is run.
 	Idempotent bool
+	// Hidden is as in [spec.Destination].
+	Hidden []schemas.Secret
 }
 
 // Sink runs one command. Safe for concurrent use.
@@ -54,7 +56,7 @@ func New(cfg Config) (*Sink, error) {
 	if cfg.Idempotent {
 		s.kind = sink.Idempotent
 	}
-	var secrets []string
+	secrets := redact.Words(cfg.Hidden...)
 	for _, name := range slices.Sorted(maps.Keys(cfg.Env)) {
 		value := cfg.Env[name]
 		switch {

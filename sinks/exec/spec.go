@@ -38,4 +38,8 @@ func (c *Config) Check(r *spec.Report) {
 }
 
 // Sink implements [spec.Config].
-func (c *Config) Sink(spec.Destination) (sink.Sink, error) { return New(*c) }
+func (c *Config) Sink(d spec.Destination) (sink.Sink, error) {
+	cfg := *c
+	cfg.Hidden = d.Hidden
+	return New(cfg)
+}

@@ -36,6 +36,7 @@ type Config struct {
 	AllowNetworks []netip.Prefix
 	Timeout       time.Duration
 	Version       string
+	Hidden        []schemas.Secret
 	Now           func() time.Time
 }
 
@@ -62,7 +63,7 @@ func New(cfg Config) (*Sink, error) {
 		return nil, schemas.Errorf(schemas.Invalid, op, "do is not one of %s", strings.Join(Dos(), ", "))
 	}
 	client, err := api.New(api.Config{
-		Kind: "github", BaseURL: cmp.Or(cfg.BaseURL, BaseURL), Secrets: []schemas.Secret{cfg.Token},
+		Kind: "github", BaseURL: cmp.Or(cfg.BaseURL, BaseURL), Secrets: append(slices.Clone(cfg.Hidden), cfg.Token),
 		Headers: http.Header{
 			"Authorization": {"Bearer " + cfg.Token.Reveal()}, "Accept": {"application/vnd.github+json"},
 			http.CanonicalHeaderKey("X-GitHub-Api-Version"): {apiVersion},

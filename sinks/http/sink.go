@@ -40,6 +40,8 @@ type Config struct {
 	Timeout time.Duration
 	// Version is this binary's, for User-Agent; default "dev".
 	Version string
+	// Hidden is as in [spec.Destination].
+	Hidden []schemas.Secret
 	// Resolver and Dial as in [guard.Config].
 	Resolver guard.Resolver
 	Dial     func(ctx context.Context, network, address string) (net.Conn, error)

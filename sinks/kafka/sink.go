@@ -19,6 +19,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/schemas/trace"
+	"github.com/forebay-io/forebay/sinks/redact"
 	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -37,6 +38,8 @@ type Config struct {
 	Timeout time.Duration
 	// MaxRecordBytes is the largest record that is tried; default 64 MiB. What the topic takes is its own to say.
 	MaxRecordBytes int
+	// Hidden is as in [spec.Destination].
+	Hidden []schemas.Secret
 }
 
 // Sink writes to one topic. Safe for concurrent use.
@@ -45,6 +48,7 @@ type Sink struct {
 	params *template.Set
 	kind   sink.Idempotency
 	client *kgo.Client
+	redact *redact.Redactor
 	close  sync.Once
 }
 
@@ -88,7 +92,7 @@ func New(cfg Config) (*Sink, error) {
 	if cfg.MaxRecordBytes == 0 {
 		cfg.MaxRecordBytes = 64 << 20
 	}
-	s := &Sink{topic: cfg.Topic, params: cfg.Params, kind: sink.Idempotent}
+	s := &Sink{topic: cfg.Topic, params: cfg.Params, kind: sink.Idempotent, redact: redact.New(redact.Words(cfg.Hidden...)...)}
 	if cfg.Idempotent != nil && !*cfg.Idempotent {
 		s.kind = sink.Unsafe
 	}
@@ -124,9 +128,9 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	select {
 	case err := <-done:
 		if err != nil {
-			return sink.Outcome{}, classify(err)
+			return sink.Outcome{}, s.redact.Err(classify(err))
 		}
-		return sink.Outcome{Response: fmt.Appendf(nil, "%s/%d at offset %d", r.Topic, r.Partition, r.Offset)}, nil
+		return sink.Outcome{Response: s.redact.Bytes(fmt.Appendf(nil, "%s/%d at offset %d", r.Topic, r.Partition, r.Offset))}, nil
 	case <-ctx.Done():
 		err := fmt.Errorf("no acknowledgement in time: %w", context.Cause(ctx))
 		return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassTimeout, Err: err}

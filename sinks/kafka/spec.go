@@ -53,6 +53,6 @@ func (c *Config) Sink(d spec.Destination) (sink.Sink, error) {
 		return nil, errors.New("make a kafka destination: the options of the cluster are none of kgo's")
 	}
 	cfg := *c
-	cfg.Client, cfg.Params, cfg.Timeout, cfg.MaxRecordBytes = cluster, d.Params, d.Timeout, d.MaxRecord
+	cfg.Client, cfg.Params, cfg.Timeout, cfg.MaxRecordBytes, cfg.Hidden = cluster, d.Params, d.Timeout, d.MaxRecord, d.Hidden
 	return New(cfg)
 }

@@ -42,6 +42,8 @@ type Config struct {
 	Timeout time.Duration
 	// Version is this binary's; default "dev".
 	Version string
+	// Hidden is as in [spec.Destination].
+	Hidden []schemas.Secret
 	// Resolver as in [guard.Config].
 	Resolver guard.Resolver
 	// Now is the clock that dates in Retry-After are seen from; default time.Now.
@@ -122,9 +124,9 @@ var ours = []string{
 	"Accept", "Content-Type", "Idempotency-Key", "Last-Event-Id", "Mcp-", "Traceparent", "Tracestate", "User-Agent",
 }
 
-// redactor knows what is secret: the headers, and the query of the URL.
+// redactor knows what is secret: the headers, what the URL has of secrets, and what references of the file led to.
 func redactor(cfg Config, target *url.URL) *redact.Redactor {
-	secrets := redact.Query(target)
+	secrets := append(redact.Words(cfg.Hidden...), redact.URL(target)...)
 	for _, h := range cfg.Headers {
 		secrets = append(secrets, redact.Words(h)...)
 	}

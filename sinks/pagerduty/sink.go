@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -37,6 +38,7 @@ type Config struct {
 	AllowNetworks []netip.Prefix
 	Timeout       time.Duration
 	Version       string
+	Hidden        []schemas.Secret
 }
 
 // Sink sends events about alerts. Safe for concurrent use.
@@ -57,7 +59,7 @@ func New(cfg Config) (*Sink, error) {
 		return nil, schemas.Errorf(schemas.Invalid, "make a pagerduty destination", "routing_key or params are missing")
 	}
 	client, err := api.New(api.Config{
-		Kind: "pagerduty", BaseURL: cmp.Or(cfg.BaseURL, BaseURL), Secrets: []schemas.Secret{cfg.RoutingKey},
+		Kind: "pagerduty", BaseURL: cmp.Or(cfg.BaseURL, BaseURL), Secrets: append(slices.Clone(cfg.Hidden), cfg.RoutingKey),
 		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, Version: cfg.Version,
 	})
 	if err != nil {

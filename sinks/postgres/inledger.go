@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/redact"
 	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -17,6 +18,7 @@ import (
 type InLedger struct {
 	statement string
 	params    *template.Set
+	redact    *redact.Redactor
 }
 
 var (
@@ -24,12 +26,12 @@ var (
 	_ sink.InLedger = (*InLedger)(nil)
 )
 
-// NewInLedger makes a sink of a statement and the parameters that [Params] declares.
-func NewInLedger(statement string, params *template.Set) (*InLedger, error) {
+// NewInLedger makes a sink of a statement and the parameters that [Params] declares. Errors show nothing of what is hidden.
+func NewInLedger(statement string, params *template.Set, hidden ...schemas.Secret) (*InLedger, error) {
 	if strings.TrimSpace(statement) == "" || params == nil {
 		return nil, schemas.Errorf(schemas.Invalid, "make a postgres destination", "statement or params are missing")
 	}
-	return &InLedger{statement, params}, nil
+	return &InLedger{statement, params, redact.New(redact.Words(hidden...)...)}, nil
 }
 
 // Do makes one attempt. It is over when the ledger has recorded that the action is done.
@@ -45,10 +47,10 @@ func (s *InLedger) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) 
 	}
 	tag, err := a.Commit(ctx, sink.Statement{SQL: s.statement, Params: values})
 	if refused, ok := errors.AsType[*sink.StatementError](err); ok {
-		return sink.Outcome{}, classify(ctx, refused.Err, true)
+		return sink.Outcome{}, s.redact.Err(classify(ctx, refused.Err, true))
 	}
 	if err != nil {
-		return sink.Outcome{}, classify(ctx, err, true)
+		return sink.Outcome{}, s.redact.Err(classify(ctx, err, true))
 	}
 	return answer(tag), nil
 }

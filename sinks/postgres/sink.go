@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -39,6 +40,8 @@ type Config struct {
 	// MaxConns bounds the connections of this process; default 8. It is to be the destination's concurrency: what waits for a
 	// connection waits in the time of its attempt.
 	MaxConns int32
+	// Hidden is as in [spec.Destination].
+	Hidden []schemas.Secret
 	// Now is the clock by which old keys are looked for; default time.Now.
 	Now func() time.Time
 }
@@ -98,7 +101,7 @@ func New(cfg Config) (*Sink, error) {
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, op, "database is not a URL of the form postgres://user:password@host:5432/database")
 	}
-	s.redact = redact.New(cfg.Database.Reveal(), pool.ConnConfig.Password)
+	s.redact = redact.New(redact.Words(append(slices.Clone(cfg.Hidden), *cfg.Database, schemas.NewSecret(pool.ConnConfig.Password))...)...)
 	s.guarded(pool)
 	pool.MaxConns = cfg.MaxConns
 	if pool.MaxConns == 0 {

@@ -80,9 +80,9 @@ func (c *Config) checkInLedger(r *spec.Report) {
 // Sink implements [spec.Config].
 func (c *Config) Sink(d spec.Destination) (sink.Sink, error) {
 	if c.Database == nil {
-		return NewInLedger(c.Statement, d.Params)
+		return NewInLedger(c.Statement, d.Params, d.Hidden...)
 	}
 	cfg := *c
-	cfg.Params, cfg.AllowNetworks, cfg.MaxConns = d.Params, d.AllowNetworks, int32(d.Concurrency)
+	cfg.Params, cfg.AllowNetworks, cfg.MaxConns, cfg.Hidden = d.Params, d.AllowNetworks, int32(d.Concurrency), d.Hidden
 	return New(cfg)
 }

@@ -1,8 +1,8 @@
-// Package redact takes a destination's secrets out of what is kept of an attempt: destinations echo what they are sent.
+// Package redact takes a destination's secrets out of what is kept of an attempt: destinations echo what they are sent, as it
+// was or encoded.
 package redact
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net/url"
@@ -15,61 +15,95 @@ import (
 
 // Redactor knows the secrets of one destination. Safe for concurrent use.
 type Redactor struct {
-	secrets []string // longest first
-	longest int      // the length of the longest, in bytes
+	names map[string]string // of each secret: what stands in its place
+	forms forms
+	// longest is the length of the longest secret in its longest encoding, in bytes.
+	longest int
 }
 
 // minSecret is the length of the shortest secret, in bytes. A shorter text is a word that would be cut out everywhere.
 const minSecret = 6
 
+// redacted stands in the place of a secret that has no name.
+const redacted = "<redacted>"
+
 // New makes a redactor. Texts that are too short to be a secret are left out.
 func New(secrets ...string) *Redactor {
-	r := &Redactor{}
+	names := make(map[string]string, len(secrets))
 	for _, text := range secrets {
-		if len(text) >= minSecret && !slices.Contains(r.secrets, text) {
-			r.secrets = append(r.secrets, text)
+		names[text] = redacted
+	}
+	return Named(names)
+}
+
+// Named makes a redactor that puts something else into the place of each secret: names has it by the secret.
+func Named(names map[string]string) *Redactor {
+	r := &Redactor{names: names, forms: forms{by: map[[minSecret]byte][]form{}}}
+	for text, name := range names {
+		if len(text) >= minSecret {
+			r.forms.add(text, name)
+			r.longest = max(r.longest, longestByte*len(text))
 		}
 	}
-	// The longest first, so that a secret that contains another one is replaced whole.
-	slices.SortFunc(r.secrets, func(a, b string) int { return len(b) - len(a) })
-	if len(r.secrets) > 0 {
-		r.longest = len(r.secrets[0])
-	}
+	r.forms.sort()
 	return r
 }
 
 // And returns r with one secret more, of a single call.
 func (r *Redactor) And(secret schemas.Secret) *Redactor {
-	return New(append(slices.Clone(r.secrets), secret.Reveal())...)
+	names := map[string]string{secret.Reveal(): redacted}
+	for text, name := range r.names {
+		names[text] = name
+	}
+	return Named(names)
 }
 
-// Words returns the texts of secrets, and each of their words: the token behind "Bearer" is a secret, too.
+// Words returns the texts of secrets, and each of their words: the token behind "Bearer" is a secret, too. Of one that is a URL
+// it returns what [URL] does.
 func Words(secrets ...schemas.Secret) (texts []string) {
 	for _, s := range secrets {
 		texts = append(texts, s.Reveal())
 		texts = slices.AppendSeq(texts, strings.FieldsSeq(s.Reveal()))
+		if u, err := url.Parse(s.Reveal()); err == nil && u.Host != "" {
+			texts = append(texts, URL(u)...)
+		}
 	}
 	return texts
 }
 
-// Query returns the texts of a URL's query: what an address names there may be a token.
-func Query(u *url.URL) []string {
-	texts := []string{u.RawQuery}
-	for _, values := range u.Query() {
-		for _, v := range values {
-			texts = append(texts, v, url.QueryEscape(v))
+// URL returns what is secret in a URL: its password, its query, and of its path what may be a token. Chat services put theirs there.
+func URL(u *url.URL) (texts []string) {
+	if password, ok := u.User.Password(); ok {
+		texts = append(texts, password)
+	}
+	for segment := range strings.SplitSeq(u.Path, "/") {
+		if len(segment) >= 16 || len(segment) >= 8 && strings.ContainsAny(segment, "0123456789") {
+			texts = append(texts, segment)
 		}
+	}
+	texts = append(texts, u.RawQuery)
+	for _, values := range u.Query() {
+		texts = append(texts, values...)
 	}
 	return texts
 }
 
 // Bytes returns b without secrets.
 func (r *Redactor) Bytes(b []byte) []byte {
-	for _, s := range r.secrets {
-		b = bytes.ReplaceAll(b, []byte(s), []byte("<redacted>"))
+	found := r.forms.find(b)
+	if len(found) == 0 {
+		return b
 	}
-	return b
+	clean, from := make([]byte, 0, len(b)), 0
+	for _, s := range found {
+		clean = append(append(clean, b[from:s.from]...), s.name...)
+		from = s.to
+	}
+	return append(clean, b[from:]...)
 }
+
+// Text returns s without secrets.
+func (r *Redactor) Text(s string) string { return string(r.Bytes([]byte(s))) }
 
 // Err redacts the text of an error and keeps what it says to the lane. If nothing has to be taken out it stays as it is.
 func (r *Redactor) Err(err error) error {
@@ -77,7 +111,7 @@ func (r *Redactor) Err(err error) error {
 		return nil
 	}
 	text := err.Error()
-	clean := string(r.Bytes([]byte(text)))
+	clean := r.Text(text)
 	if clean == text {
 		return err
 	}

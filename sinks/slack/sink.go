@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -29,6 +30,7 @@ type Config struct {
 	AllowNetworks []netip.Prefix
 	Timeout       time.Duration
 	Version       string
+	Hidden        []schemas.Secret
 }
 
 // Sink posts messages. Safe for concurrent use.
@@ -49,7 +51,7 @@ func New(cfg Config) (*Sink, error) {
 		return nil, schemas.Errorf(schemas.Invalid, op, "token or params are missing")
 	}
 	client, err := api.New(api.Config{
-		Kind: "slack", BaseURL: cmp.Or(cfg.BaseURL, BaseURL), Secrets: []schemas.Secret{cfg.Token},
+		Kind: "slack", BaseURL: cmp.Or(cfg.BaseURL, BaseURL), Secrets: append(slices.Clone(cfg.Hidden), cfg.Token),
 		Headers:       http.Header{"Authorization": {"Bearer " + cfg.Token.Reveal()}},
 		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, Version: cfg.Version,
 	})

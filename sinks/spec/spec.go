@@ -118,7 +118,9 @@ type Destination struct {
 	AllowNetworks []netip.Prefix
 	Params        *template.Set // nil if the type has none
 	Version       string        // of this binary; empty if it has none
-	Log           *slog.Logger
+	// Hidden is what the references of its keys and parameters led to: like its secrets it is in no error and in no outcome.
+	Hidden []schemas.Secret
+	Log    *slog.Logger
 	// Cluster are the options, []kgo.Opt, of a client of the log's cluster. They are any here, so that only the sink that
 	// wants them links the client.
 	Cluster any
