@@ -61,6 +61,7 @@ type Config struct {
 	BatchRecords int           // the most records of a batch; default 1000
 	BatchBytes   int           // the most bytes of keys, values and headers in a batch of more than one record; default 16 MiB
 	BatchWait    time.Duration // how long a batch waits to fill up; default 2 ms
+	BatchPace    time.Duration // small batches begin at least so far apart; default none
 	// MaxRecordBytes is the largest size of a record, with the decompressed record batch that it is in; default 64 MiB. In memory
 	// that may become four times as much. A larger record is quarantined (too_large), since the ledger could not keep a copy.
 	MaxRecordBytes int
@@ -150,6 +151,6 @@ func (c Config) validate() error {
 	bad(c.MaxRecordBytes > 256<<20, "max record bytes %d is over 256 MiB: Postgres takes no copy of much more", c.MaxRecordBytes)
 	bad(c.HeartbeatInterval <= 0 || c.HeartbeatInterval > c.SessionTimeout/3,
 		"heartbeat interval %s is not within a third of the session timeout %s", c.HeartbeatInterval, c.SessionTimeout)
-	bad(min(c.BatchWait, c.RebalanceTimeout, c.DrainTimeout, c.GapSweep, c.IdleSweep, c.MirrorInterval, c.StopLook, c.UnreadAfter, c.TopicLook, c.CommandSweep, c.ExportSweep) < 0, "a duration is negative")
+	bad(min(c.BatchWait, c.BatchPace, c.RebalanceTimeout, c.DrainTimeout, c.GapSweep, c.IdleSweep, c.MirrorInterval, c.StopLook, c.UnreadAfter, c.TopicLook, c.CommandSweep, c.ExportSweep) < 0, "a duration is negative")
 	return errors.Join(errs...)
 }

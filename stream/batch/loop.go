@@ -26,6 +26,7 @@ type Loop struct {
 	claims map[reader.TopicPartition]*Partition
 	gaps   gapClock
 	idle   idleState
+	pace   pace
 	carry  *reader.Unit // did not fit into the last batch: the next one begins with it
 
 	ctx       context.Context // ends Run
@@ -64,7 +65,7 @@ func (t *transaction) abort(cause error) {
 // New makes a loop that works until ctx is done, once [Loop.Run] is called.
 func New(ctx context.Context, cfg Config) *Loop {
 	return &Loop{ctx: ctx, cfg: cfg, log: cfg.Logger, metrics: cfg.Metrics,
-		calls: make(chan func()), claims: map[reader.TopicPartition]*Partition{}, idle: idleState{sweptAt: time.Now()}}
+		calls: make(chan func()), claims: map[reader.TopicPartition]*Partition{}, idle: idleState{sweptAt: time.Now()}, pace: pace{apart: cfg.BatchPace}}
 }
 
 // do runs fn on the loop's goroutine, between two batches, and waits until fn returns. It returns false if ctx ended before fn began.
@@ -163,9 +164,14 @@ func (l *Loop) step() bool {
 	return true
 }
 
-// fillAndApply fills a batch with u and the units that follow within BatchWait, and applies it.
+// fillAndApply fills a batch with u and the units that follow within BatchWait, and applies it. If the batch before was small, it
+// first waits for its pace. What has come meanwhile is in the reader.
 func (l *Loop) fillAndApply(u reader.Unit) {
+	if !l.pace.wait(l.ctx) {
+		return
+	}
 	b := newBatch()
+	defer func(began time.Time) { l.pace.note(began, b.records) }(time.Now())
 	l.addUnit(b, u)
 	wait := time.NewTimer(l.cfg.BatchWait)
 	defer wait.Stop()

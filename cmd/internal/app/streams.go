@@ -285,7 +285,7 @@ func (s *streams) config(at nameInTeam, ns *ledger.Namespace) stream.Config {
 	return stream.Config{
 		Group: at.team + "." + at.name, Topics: names, Client: KafkaOptions(file), Filter: reader.Globs(sub.Types),
 		Begin: owner.Begin{All: begin.All, At: begin.At}, Ledger: ns, Payloads: s.payloads, Export: true, Retention: retention, Logger: s.a.log, Registerer: s.a.registry,
-		MaxRecordBytes: s.recordBytes(), SessionTimeout: file.Kafka.SessionTimeout.Std(), UnreadAfter: file.Kafka.UnreadAfter.Std(), InstanceID: file.Kafka.InstanceID,
+		MaxRecordBytes: s.recordBytes(), SessionTimeout: file.Kafka.SessionTimeout.Std(), UnreadAfter: file.Kafka.UnreadAfter.Std(), BatchPace: file.Kafka.BatchPace.Std(), InstanceID: file.Kafka.InstanceID,
 		// The rest of the drain budget is for the parts that stop before and after the lanes.
 		DrainTimeout: s.a.cfg.Drain * 2 / 3,
 	}

@@ -59,6 +59,7 @@ func (ck *checker) kafka() {
 	if len(brokers) == 0 && !ck.options.Embedded && !ck.unresolved("kafka.brokers") && ck.options.uses("kafka.brokers") {
 		ck.problem("kafka.brokers", "is missing: addresses (host:port) to find the cluster by")
 	}
+	ck.between("kafka.batch_pace", ck.c.Kafka.BatchPace, 0, Duration(time.Second))
 	ck.between("kafka.unread_after", ck.c.Kafka.UnreadAfter, Duration(time.Second), Duration(24*time.Hour))
 	ck.between("kafka.session_timeout", ck.c.Kafka.SessionTimeout, Duration(6*time.Second), Duration(5*time.Minute))
 	if id := ck.c.Kafka.InstanceID; id != "" && !ck.unresolved("kafka.instance_id") && !instanceID.MatchString(id) {

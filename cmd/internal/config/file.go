@@ -32,6 +32,7 @@ type Kafka struct {
 	Brokers        []string `yaml:"brokers"`
 	SessionTimeout Duration `yaml:"session_timeout"`
 	UnreadAfter    Duration `yaml:"unread_after"`
+	BatchPace      Duration `yaml:"batch_pace"`
 	InstanceID     string   `yaml:"instance_id"`
 	// Publish lists beginnings of names of topics, by the team that may write to them beside its own.
 	Publish map[string][]string `yaml:"publish"`

@@ -69,6 +69,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "brokers", doc: "Addresses (host:port) to find the cluster by."},
 		{name: "session_timeout", doc: "How long the group waits for a silent member before its partitions go to others.", def: "45s"},
 		{name: "unread_after", doc: "How long a partition may not be readable (a broken batch, no right to read) before it is stopped with a report.", def: "1m"},
+		{name: "batch_pace", doc: "How far apart the small transactions of a subscription begin, at least: at a low rate an event may wait so long for others to share its transaction. The first after a quiet time does not wait; 0s: none does.", def: "20ms"},
 		{name: "instance_id", doc: "Makes this process a static member of its groups: restarted within session_timeout it keeps its partitions. Another for each process, such as ${env:HOSTNAME}.", computed: "none"},
 		{name: "publish", doc: "Beginnings of names of topics, by team, that its destinations of type kafka may write to beside TEAM.*: whoever writes a team's file writes there with this process's rights."},
 	}},
