@@ -179,13 +179,12 @@ func TestHeadersThatNameAreContentToo(t *testing.T) {
 		header []string
 		reason string
 	}{
-		{"no delivery id", []string{"X-GitHub-Delivery", "", "X-GitHub-Event", "issues"}, "missing_field"},
-		{"two delivery ids", []string{"X-GitHub-Delivery", "other", "X-GitHub-Event", "issues"}, "repeated_header"},
 		{"no type", nil, "missing_field"},
+		{"another event's type", []string{"X-GitHub-Event", "push"}, "type_mismatch"},
 		{"two types", []string{"X-GitHub-Event", "issues", "X-GitHub-Event", "push"}, "repeated_header"},
-		{"type that is not UTF-8", []string{"X-GitHub-Event", "a\xffb"}, "bad_string"},
+		{"type that is not UTF-8", []string{"X-GitHub-Event", "a\xffb"}, "type_mismatch"},
 		{"type of 5,000 characters", []string{"X-GitHub-Event", strings.Repeat("t", 5000)}, "too_long"},
-		{"a form without its payload", []string{"X-GitHub-Event", "issues", "Content-Type", "application/x-www-form-urlencoded"}, "missing_field"},
+		{"a form without its payload", []string{"X-GitHub-Event", "issues", "Content-Type", "application/x-www-form-urlencoded"}, "bad_form"},
 	} {
 		kept := len(in.log.deliveries)
 		a := in.signed([]byte(body), test.header...)
@@ -193,6 +192,13 @@ func TestHeadersThatNameAreContentToo(t *testing.T) {
 			t.Errorf("%s: %+v, kept %+v", test.name, a, in.log.deliveries[kept:])
 		}
 	}
+	// A header that names nothing but the delivery decides nothing.
+	for _, id := range [][]string{{"X-GitHub-Delivery", ""}, {"X-GitHub-Delivery", "1"}, {"X-GitHub-Delivery", "1", "X-GitHub-Delivery", "2"}} {
+		if a := in.signed([]byte(body), append(id, "X-GitHub-Event", "issues")...); a.status != 202 || in.log.events[0].ID != in.log.events[len(in.log.events)-1].ID {
+			t.Errorf("%q: %+v", id, a)
+		}
+	}
+	in.log.events = nil
 	// A type without a mapping of its own has the source as entity and no version.
 	if a := in.signed([]byte(`{"zen":"x"}`), "X-GitHub-Event", "invented"); a.status != 202 || len(in.log.events) != 1 ||
 		in.log.events[0].Entity != "orders" || in.log.events[0].Version.Kind != schemas.None {

@@ -77,7 +77,7 @@ func ExampleHandler() {
 	post(`{"action":"forged"}`, false)
 	// Output:
 	// events.acme.github /acme/github com.github.issues.labeled 186853002/42 timestamp
-	// 202 {"id":"72d3162e"}
+	// 202 {"id":"sha256:d0b5f08f986b023daf4917b8f94b7a0276fbe8dfc95bee3c5618b5c3b8ead8c3"}
 	// quarantine.acme.github unusable not_json
 	// 202 {"id":null}
 	// 401 {"type":"about:blank","title":"Unauthorized","status":401}

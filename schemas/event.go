@@ -25,8 +25,11 @@ type Header struct {
 // An Event is immutable once built: it may be shared between goroutines as long as nobody writes to it. Data is the
 // raw body byte for byte and is never nil on a record (an empty body is a zero-length value).
 type Event struct {
-	// ID is the provider's dedupe id, stable over its retries; 1 to 512 bytes without control characters.
+	// ID is the provider's dedupe id, stable over its retries, or the hash of the body; 1 to 512 bytes without control characters.
 	ID string
+	// DeliveryID is the provider's own id of the delivery, where that is not the event's; may be empty. It is not signed: nothing may
+	// be decided by it.
+	DeliveryID string
 	// Source is "/<team>/<source>".
 	Source string
 	// Type is what the mapping gives, verbatim, for example "com.github.issues.labeled".

@@ -60,10 +60,10 @@ type BodyHash [16]byte
 
 // HashBody hashes a body. Where a preset declares volatile pointers, the caller passes the body with the bytes of
 // those values cut out; everything else passes the raw body.
-func HashBody(body []byte) BodyHash {
-	sum := sha256.Sum256(body)
-	return BodyHash(sum[:16])
-}
+func HashBody(body []byte) BodyHash { return ShortHash(sha256.Sum256(body)) }
+
+// ShortHash is [HashBody] for who has hashed the body already.
+func ShortHash(sum [sha256.Size]byte) BodyHash { return BodyHash(sum[:16]) }
 
 // String returns the hash in hex.
 func (h BodyHash) String() string { return hex.EncodeToString(h[:]) }

@@ -43,6 +43,7 @@ func (e *Event) Validate() error {
 		required    bool
 	}{
 		{"id", e.ID, MaxID, true},
+		{"deliveryid", e.DeliveryID, MaxID, false},
 		{"source", e.Source, MaxSource, true},
 		{"type", e.Type, MaxType, true},
 		{"entity", string(e.Entity), MaxEntity, true},

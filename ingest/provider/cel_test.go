@@ -210,7 +210,7 @@ func TestExpressionReadsForms(t *testing.T) {
 	}
 	// GitHub's other content type: the JSON text is a field. body is null where a form has none.
 	gh := compile(t, provider.Config{Preset: "github", Event: &provider.EventConfig{Entity: []string{"cel:body.repository.id"}}})
-	e, err = gh.Event(request("payload=%7B%22ref%22%3A%22r%22%2C%22repository%22%3A%7B%22id%22%3A7%7D%7D", form, "X-GitHub-Event: push", "X-GitHub-Delivery: d"), received)
+	e, err = gh.Event(request("payload=%7B%22ref%22%3A%22r%22%2C%22before%22%3A0%2C%22after%22%3A0%2C%22commits%22%3A%5B%5D%2C%22repository%22%3A%7B%22id%22%3A7%7D%7D", form, "X-GitHub-Event: push", "X-GitHub-Delivery: d"), received)
 	if err != nil || e.Entity != "7" {
 		t.Errorf("%+v %v", e, err)
 	}

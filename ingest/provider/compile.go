@@ -89,6 +89,12 @@ func (s *Source) compileRules(e *EventConfig) error {
 	if s.fallback, err = c.rule(s.preset.fallback, s.preset.fallback, e); err != nil {
 		return err
 	}
+	if s.preset.fields != nil {
+		s.fields = c.fields(s.preset.fields)
+	}
+	if s.delivery, err = c.deliveryID(e.DeliveryID, s.preset.delivery); err != nil {
+		return &KeyError{"event.delivery_id", err}
+	}
 	for name, m := range s.preset.rules {
 		if s.rules[name], err = c.rule(m, s.preset.fallback, e); err != nil {
 			return err
@@ -100,6 +106,15 @@ func (s *Source) compileRules(e *EventConfig) error {
 	}
 	s.set, err = scan.Compile(c.pointers...)
 	return err
+}
+
+// deliveryID compiles where the provider's id of a delivery is: as the user says, else the preset; nil if neither does.
+func (c *refs) deliveryID(user, preset string) (*value, error) {
+	if user == "" && preset == "" {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	v, err := c.choose(user, preset)
+	return &v, err
 }
 
 // compileHeaders notes which headers are kept: the preset's and the user's. It refuses those that carry secrets.
@@ -169,8 +184,8 @@ func (e *EventConfig) validate() error {
 	if e.Payload != "" && !schemas.PayloadKind(e.Payload).Valid() {
 		return fmt.Errorf("event.payload %q is not one of snapshot, delta", e.Payload)
 	}
-	if slices.Contains(append([]string{e.Type}, e.Entity...), "sha256:body") || e.Deleted != nil && e.Deleted.From == "sha256:body" {
-		return errors.New("event.type, event.entity and event.deleted.from cannot be sha256:body: it is for event.id")
+	if slices.Contains(append([]string{e.Type, e.DeliveryID}, e.Entity...), "sha256:body") || e.Deleted != nil && e.Deleted.From == "sha256:body" {
+		return errors.New("event.type, event.delivery_id, event.entity and event.deleted.from cannot be sha256:body: it is for event.id")
 	}
 	for _, pointer := range e.Volatile {
 		if _, err := scan.Compile(pointer); err != nil || pointer == "" {

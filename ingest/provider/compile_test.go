@@ -126,11 +126,11 @@ func TestOverrides(t *testing.T) {
 
 	// A preset's value that is replaced is not read: GitHub's issue number may be missing.
 	s = compile(t, provider.Config{Preset: "github", Event: &provider.EventConfig{Entity: []string{}, Version: &provider.VersionConfig{Kind: "none"}}})
-	e, err = s.Event(request(`{"action":"x"}`, "X-GitHub-Event: issues", "X-GitHub-Delivery: d"), received)
+	e, err = s.Event(request(`{"action":"x","issue":{}}`, "X-GitHub-Event: issues", "X-GitHub-Delivery: d"), received)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := brief(e), "d | com.github.issues.x | in | none | snapshot"; got != want {
+	if got, want := brief(e), "sha256:b757d63b4214a103e94cfa49b6f6302cc8933804fd153e5537c15a5a790cf907 | com.github.issues.x | in | none | snapshot"; got != want {
 		t.Errorf("%s", got)
 	}
 }

@@ -36,6 +36,9 @@ type Config struct {
 type EventConfig struct {
 	// ID is the dedupe id.
 	ID string `yaml:"id,omitempty" json:"id,omitempty"`
+	// DeliveryID is the provider's own id of a delivery, where it cannot be the event's because it is not signed. Events are found
+	// by it. A delivery need not have it.
+	DeliveryID string `yaml:"delivery_id,omitempty" json:"delivery_id,omitempty"`
 	// Type is the event type, taken verbatim.
 	Type string `yaml:"type,omitempty" json:"type,omitempty"`
 	// Entity lists the values that name what the event is about. An empty list that is written out means the source itself: all its

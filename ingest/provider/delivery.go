@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"bytes"
 	"cmp"
 	"net/url"
 	"slices"
@@ -30,7 +31,7 @@ func (d *delivery) parse() *Unusable {
 	s, text := d.src, d.req.Body
 	if s.forms && d.mediaType() == "application/x-www-form-urlencoded" {
 		var err error
-		if d.form, err = url.ParseQuery(string(text)); err != nil {
+		if d.form, err = url.ParseQuery(string(text)); err != nil || jsonText(text) {
 			return unusable(BadForm, "the body is not a form")
 		}
 		payload, bad := d.field(s.preset.formPayload)
@@ -56,6 +57,13 @@ func (d *delivery) parse() *Unusable {
 	}
 	d.buffer, d.values = values, values
 	return nil
+}
+
+// jsonText reports whether a body begins like a JSON text, as no form does. The content type is not signed: a text inside of the JSON
+// that somebody else wrote ("&payload=...") must not become the form's field.
+func jsonText(body []byte) bool {
+	body = bytes.TrimLeft(body, " \t\r\n")
+	return len(body) > 0 && (body[0] == '{' || body[0] == '[')
 }
 
 // close makes d available to the next request. Texts that were read from it are copies, and stay valid.
@@ -95,6 +103,11 @@ func (d *delivery) rule() (*rule, *Unusable) {
 		text, found, bad := d.scalar(v)
 		if bad != nil {
 			return nil, bad
+		}
+		if i == 0 {
+			if bad := d.bearsOut(text); bad != nil {
+				return nil, bad
+			}
 		}
 		if !found || strings.Contains(text, "/") {
 			break

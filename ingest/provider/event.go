@@ -60,11 +60,12 @@ func (d *delivery) event(received time.Time, e *schemas.Event) *Unusable {
 	if e.Data == nil {
 		e.Data = []byte{}
 	}
-	stripped := d.withoutVolatile(m)
-	e.Hash = schemas.HashBody(stripped)
-	if e.ID, bad = d.id(m, stripped); bad != nil {
+	sum := sha256.Sum256(d.withoutVolatile(m))
+	e.Hash = schemas.ShortHash(sum)
+	if e.ID, bad = d.id(m, sum); bad != nil {
 		return bad
 	}
+	e.DeliveryID = d.deliveryID()
 	if e.Type, bad = d.typ(m); bad != nil {
 		return bad
 	}
@@ -80,12 +81,12 @@ func (d *delivery) event(received time.Time, e *schemas.Event) *Unusable {
 	return bad
 }
 
-// id returns the first id that the delivery has, or a hash of the body without what changes between retries.
-func (d *delivery) id(m *rule, stripped []byte) (string, *Unusable) {
+// id returns the first id that the delivery has, or sum, the hash of the body without what changes between retries.
+func (d *delivery) id(m *rule, sum [sha256.Size]byte) (string, *Unusable) {
 	for i, r := range m.id.refs {
 		if r.kind == refBody {
-			sum := sha256.Sum256(stripped)
-			return "sha256:" + hex.EncodeToString(sum[:]), nil
+			var room [len("sha256:") + 2*sha256.Size]byte
+			return string(hex.AppendEncode(append(room[:0], "sha256:"...), sum[:])), nil
 		}
 		text, found, bad := d.scalar(value{refs: m.id.refs[i : i+1], text: r.text, optional: true})
 		if bad != nil {
@@ -96,6 +97,18 @@ func (d *delivery) id(m *rule, stripped []byte) (string, *Unusable) {
 		}
 	}
 	return "", unusable(MissingField, "no id at %s", m.id.text)
+}
+
+// deliveryID returns the provider's id of the delivery, or nothing where there is none, or none that can be kept.
+func (d *delivery) deliveryID() string {
+	if d.src.delivery == nil {
+		return ""
+	}
+	text, found, bad := d.scalar(*d.src.delivery)
+	if bad != nil || !found || checkText("", "", text, MaxID) != nil {
+		return ""
+	}
+	return text
 }
 
 // typ returns the event's type: the preset's prefix, and the values of the mapping joined by dots.

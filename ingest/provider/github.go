@@ -13,7 +13,8 @@ var _ = register(github())
 // clock of its own, because it never makes an issue stale. Events of several runs or comments that share a version line are deltas: a
 // late event of one must not be dropped because another has a newer time.
 //
-// GitHub waits 10 s and sends up to 25 MB; a redelivery has the same X-GitHub-Delivery.
+// The signature covers the body and nothing else, so the event's id is made of the body, and the body has to bear out X-GitHub-Event.
+// GitHub waits 10 s and sends up to 25 MB; a redelivery has the same body and X-GitHub-Delivery.
 // Sources: https://docs.github.com/webhooks, google/go-github github/messages.go.
 func github() preset {
 	issue := []string{"/repository/id", "/issue/number"}
@@ -25,11 +26,13 @@ func github() preset {
 		maxBody: 25 << 20, deadline: 10 * time.Second,
 		prefix:      "com.github.",
 		selects:     []string{"header:X-GitHub-Event"},
+		fields:      githubFields,
+		delivery:    "header:X-GitHub-Delivery",
 		formPayload: "payload",
 		headers: []string{"x-github-event", "x-github-delivery", "x-github-hook-id", "x-github-hook-installation-target-type",
 			"x-github-hook-installation-target-id"},
 		fallback: mapping{
-			id:      "header:X-GitHub-Delivery",
+			id:      "sha256:body", // X-GitHub-Delivery is not signed
 			typ:     []string{"header:X-GitHub-Event", "/action?"},
 			payload: schemas.Delta,
 		},

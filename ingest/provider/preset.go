@@ -23,6 +23,10 @@ type preset struct {
 	// selects are the values that choose a rule: joined with "/", then shortened from the end until a rule has the name.
 	selects []string
 	rules   map[string]mapping
+	// fields are what bodies have, by the first of selects, where that is a header and not signed.
+	fields map[string]fields
+	// delivery is where the provider's own id of a delivery is, if it is not signed, so that it cannot be the event's.
+	delivery string
 	// fallback is the mapping of event types without a rule. Rules take id, type and volatile from it if they have none.
 	fallback mapping
 	// formPayload is the field of a form body that holds the JSON text.

@@ -53,7 +53,9 @@ type Source struct {
 	uri      string // "/<team>/<source>"
 	selects  []value
 	rules    map[string]*rule
+	fields   map[string]*compiledFields // nil: the type is signed
 	fallback *rule
+	delivery *value    // where the provider's id of the delivery is, where it is not the event's; nil: nowhere
 	set      *scan.Set // nil when the source reads nothing of the body
 	forms    bool      // the source reads form bodies
 	headers  []header
@@ -82,7 +84,7 @@ func (s *Source) Challenge(r *verify.Request) (*Answer, bool) {
 }
 
 // Sign sets on r the headers that make it a fresh delivery of this source: those that are signed, and a new dedupe id
-// where the id is a header that r lacks. For `forebay send` and tests.
+// or id of the delivery where that is a header that r lacks. For `forebay send` and tests.
 func (s *Source) Sign(r *verify.Request, now time.Time) error {
 	if r.Header == nil {
 		r.Header = http.Header{}
@@ -90,18 +92,23 @@ func (s *Source) Sign(r *verify.Request, now time.Time) error {
 	if err := s.signer.Sign(r, now); err != nil {
 		return fmt.Errorf("sign for %s: %w", s.uri, err)
 	}
-	for _, ref := range s.fallback.id.refs {
-		if ref.kind != refHeader {
-			return nil
-		}
-		if r.Header.Get(ref.name) != "" {
-			return nil
-		}
-	}
-	if refs := s.fallback.id.refs; len(refs) > 0 {
-		r.Header.Set(refs[0].name, newUUID())
+	setID(r, s.fallback.id.refs)
+	if s.delivery != nil {
+		setID(r, s.delivery.refs)
 	}
 	return nil
+}
+
+// setID sets a new id on the first of the headers, unless r has one of them, or the id is not in a header.
+func setID(r *verify.Request, refs []ref) {
+	for _, ref := range refs {
+		if ref.kind != refHeader || r.Header.Get(ref.name) != "" {
+			return
+		}
+	}
+	if len(refs) > 0 {
+		r.Header.Set(refs[0].name, newUUID())
+	}
 }
 
 // SecretHeaders lists the headers (canonical) that carry a secret itself: they must never be stored or logged.
@@ -133,6 +140,7 @@ const (
 	BadVersion       = "bad_version"
 	BadForm          = "bad_form"
 	RepeatedHeader   = "repeated_header"
+	TypeMismatch     = "type_mismatch"
 	ExpressionFailed = "expression_failed"
 	ExpressionCost   = "expression_cost"
 )
@@ -140,7 +148,7 @@ const (
 // UnusableReasons lists every reason.
 func UnusableReasons() []string {
 	return []string{NotJSON, DuplicateKey, TooDeep, BadString, MissingField, WrongType, TooLong, ControlCharacter, BadVersion,
-		BadForm, RepeatedHeader, ExpressionFailed, ExpressionCost}
+		BadForm, RepeatedHeader, TypeMismatch, ExpressionFailed, ExpressionCost}
 }
 
 func unusable(reason, format string, args ...any) *Unusable {

@@ -70,30 +70,30 @@ func TestEvent(t *testing.T) {
 		want               string
 	}{
 		{"comment", "github", `{"action":"created","repository":{"id":7},"issue":{"number":2,"updated_at":"2020-01-01T00:00:00Z"},"comment":{"updated_at":"2019-05-15T15:20:18Z"}}`,
-			gh("issue_comment"), "d1 | com.github.issue_comment.created | 7/2 | comment timestamp 2019-05-15T15:20:18.000000000Z | delta"},
+			gh("issue_comment"), "sha256:0 | com.github.issue_comment.created | 7/2 | comment timestamp 2019-05-15T15:20:18.000000000Z | delta"},
 		{"issue deleted", "github", `{"action":"deleted","repository":{"id":7},"issue":{"number":2,"updated_at":"2019-05-15T15:20:18Z"}}`,
-			gh("issues"), "d1 | com.github.issues.deleted | 7/2 | issue timestamp 2019-05-15T15:20:18.000000000Z | snapshot deleted"},
+			gh("issues"), "sha256:0 | com.github.issues.deleted | 7/2 | issue timestamp 2019-05-15T15:20:18.000000000Z | snapshot deleted"},
 		{"large id as it stands", "github", `{"action":"x","repository":{"id":90071992547409931},"issue":{"number":2,"updated_at":"2019-05-15T15:20:18+02:00"}}`,
-			gh("issues"), "d1 | com.github.issues.x | 90071992547409931/2 | issue timestamp 2019-05-15T13:20:18.000000000Z | snapshot"},
+			gh("issues"), "sha256:0 | com.github.issues.x | 90071992547409931/2 | issue timestamp 2019-05-15T13:20:18.000000000Z | snapshot"},
 		{"pending review", "github", `{"action":"submitted","repository":{"id":7},"pull_request":{"number":2},"review":{"submitted_at":null}}`,
-			gh("pull_request_review"), "d1 | com.github.pull_request_review.submitted | 7/2 | none | delta"},
+			gh("pull_request_review"), "sha256:0 | com.github.pull_request_review.submitted | 7/2 | none | delta"},
 		{"running check", "github", `{"action":"created","repository":{"id":7},"check_run":{"head_sha":"ab","completed_at":null}}`,
-			gh("check_run"), "d1 | com.github.check_run.created | 7/ab | none | delta"},
+			gh("check_run"), "sha256:0 | com.github.check_run.created | 7/ab | none | delta"},
 		{"workflow rank", "github", `{"action":"completed","repository":{"id":7},"workflow_run":{"id":9,"status":"completed","updated_at":"2019-05-15T15:20:18Z"}}`,
-			gh("workflow_run"), "d1 | com.github.workflow_run.completed | 7/9 | workflow_run timestamp 2019-05-15T15:20:18.000000000Z+00006 | snapshot"},
+			gh("workflow_run"), "sha256:0 | com.github.workflow_run.completed | 7/9 | workflow_run timestamp 2019-05-15T15:20:18.000000000Z+00006 | snapshot"},
 		{"unknown rank", "github", `{"action":"x","repository":{"id":7},"workflow_run":{"id":9,"status":"new","updated_at":"2019-05-15T15:20:18Z"}}`,
-			gh("workflow_run"), "d1 | com.github.workflow_run.x | 7/9 | workflow_run timestamp 2019-05-15T15:20:18.000000000Z | snapshot"},
-		{"push of a deletion", "github", `{"ref":"refs/heads/a b","deleted":true,"repository":{"id":7}}`,
-			gh("push"), "d1 | com.github.push | 7/refs%2Fheads%2Fa%20b | none | delta deleted"},
-		{"installation in seconds", "github", `{"action":"created","installation":{"id":3,"updated_at":1557933618}}`,
-			gh("installation"), "d1 | com.github.installation.created | 3 | installation timestamp 2019-05-15T15:20:18.000000000Z | snapshot"},
-		{"installation as text", "github", `{"action":"deleted","installation":{"id":3,"updated_at":"2019-05-15T15:20:18.000Z"}}`,
-			gh("installation"), "d1 | com.github.installation.deleted | 3 | installation timestamp 2019-05-15T15:20:18.000000000Z | snapshot deleted"},
-		{"ping", "github", `{"zen":"x","hook_id":1}`, gh("ping"), "d1 | com.github.ping | in | none | delta"},
-		{"no mapping", "github", `{"action":"created"}`, gh("star"), "d1 | com.github.star.created | in | none | delta"},
-		{"event with a slash is no rule", "github", `{"action":"created"}`, gh("issues/x"), "d1 | com.github.issues/x.created | in | none | delta"},
-		{"form", "github", `payload=%7B%22ref%22%3A%22r%22%2C%22repository%22%3A%7B%22id%22%3A7%7D%7D`,
-			append(gh("push"), form), "d1 | com.github.push | 7/r | none | delta"},
+			gh("workflow_run"), "sha256:0 | com.github.workflow_run.x | 7/9 | workflow_run timestamp 2019-05-15T15:20:18.000000000Z | snapshot"},
+		{"push of a deletion", "github", `{"ref":"refs/heads/a b","before":"1","after":"0","commits":[],"deleted":true,"repository":{"id":7}}`,
+			gh("push"), "sha256:0 | com.github.push | 7/refs%2Fheads%2Fa%20b | none | delta deleted"},
+		{"installation in seconds", "github", `{"action":"created","installation":{"id":3,"account":{},"updated_at":1557933618}}`,
+			gh("installation"), "sha256:0 | com.github.installation.created | 3 | installation timestamp 2019-05-15T15:20:18.000000000Z | snapshot"},
+		{"installation as text", "github", `{"action":"deleted","installation":{"id":3,"account":{},"updated_at":"2019-05-15T15:20:18.000Z"}}`,
+			gh("installation"), "sha256:0 | com.github.installation.deleted | 3 | installation timestamp 2019-05-15T15:20:18.000000000Z | snapshot deleted"},
+		{"ping", "github", `{"zen":"x","hook_id":1}`, gh("ping"), "sha256:0 | com.github.ping | in | none | delta"},
+		{"no mapping", "github", `{"action":"deleted","starred_at":null}`, gh("star"), "sha256:0 | com.github.star.deleted | in | none | delta"},
+		{"an event that GitHub has not had yet", "github", `{"action":"created","thing":{}}`, gh("thing"), "sha256:0 | com.github.thing.created | in | none | delta"},
+		{"form", "github", `payload=%7B%22ref%22%3A%22r%22%2C%22before%22%3A%22%22%2C%22after%22%3A%22%22%2C%22commits%22%3A%5B%5D%2C%22repository%22%3A%7B%22id%22%3A7%7D%7D`,
+			append(gh("push"), form), "sha256:0 | com.github.push | 7/r | none | delta"},
 
 		{"connect account", "stripe", `{"id":"evt_1","object":"event","account":"acct_1","type":"customer.deleted","created":1677834420,"data":{"object":{"object":"customer","id":"cus_1"}}}`,
 			nil, "evt_1 | com.stripe.customer.deleted | acct_1/customer/cus_1 | timestamp 2023-03-03T09:07:00.000000000Z | snapshot deleted"},
@@ -152,6 +152,9 @@ func TestEvent(t *testing.T) {
 			if got != tt.want {
 				t.Errorf("\n got %s\nwant %s", got, tt.want)
 			}
+			if tt.preset == "github" && e.DeliveryID != "d1" || tt.preset != "github" && e.DeliveryID != "" {
+				t.Errorf("delivery id %q", e.DeliveryID)
+			}
 			if string(e.Data) != tt.body || e.Source != "/acme/in" || e.RecordedTime != received ||
 				e.DataContentType != r.Header.Get("Content-Type") {
 				t.Errorf("%+v", e)
@@ -208,7 +211,12 @@ func TestUnusable(t *testing.T) {
 		{"type too long", "generic", `{"type":"` + strings.Repeat("t", 256) + `","order":{"id":1,"rev":1}}`, id, provider.TooLong},
 		{"entity too long once encoded", "generic", `{"type":"t","order":{"id":"` + strings.Repeat("/", 342) + `","rev":1}}`, id, provider.TooLong},
 		{"no event header", "github", `{}`, nil, provider.MissingField},
-		{"no delivery header", "github", `{}`, []string{"X-GitHub-Event: ping"}, provider.MissingField},
+		{"another event's name", "github", `{"action":"opened","repository":{"id":1},"issue":{"number":1}}`, []string{"X-GitHub-Event: push"}, provider.TypeMismatch},
+		{"a comment as its issue", "github", `{"action":"edited","repository":{"id":1},"issue":{"number":1},"comment":{}}`, []string{"X-GitHub-Event: issues"}, provider.TypeMismatch},
+		{"a type as the event's name", "github", `{"ref":"r","repository":{"id":1}}`, []string{"X-GitHub-Event: issues.opened"}, provider.TypeMismatch},
+		{"a name with a slash", "github", `{"action":"x"}`, []string{"X-GitHub-Event: issues/x"}, provider.TypeMismatch},
+		{"JSON that is sent as a form", "github", `{"title":"&payload=%7B%22zen%22%3A1%2C%22hook_id%22%3A1%7D&"}`, []string{form, "X-GitHub-Event: ping"}, provider.BadForm},
+		{"JSON behind a space that is sent as a form", "slack", ` {"text":"&command=x&team_id=T"}`, []string{form}, provider.BadForm},
 		{"issue without time", "github", `{"repository":{"id":1},"issue":{"number":1}}`, []string{"X-GitHub-Event: issues", "X-GitHub-Delivery: 1"}, provider.MissingField},
 		{"time of no calendar", "github", `{"repository":{"id":1},"issue":{"number":1,"updated_at":"2019-02-30T00:00:00Z"}}`, []string{"X-GitHub-Event: issues", "X-GitHub-Delivery: 1"}, provider.BadVersion},
 		{"form without payload", "github", `a=1`, []string{form, "X-GitHub-Event: push", "X-GitHub-Delivery: 1"}, provider.MissingField},

@@ -22,7 +22,7 @@ func TestReadUsesRoomAgain(t *testing.T) {
 	requests := []*verify.Request{
 		{Header: http.Header{"X-Github-Event": {"issues"}, "X-Github-Delivery": {"a"}, "X-Github-Hook-Id": {"9"}, "Content-Type": {"application/json"}}, Body: []byte(issue)},
 		{Header: http.Header{"X-Github-Event": {"issues"}, "X-Github-Delivery": {"b"}, "Content-Type": {form}}, Body: []byte("payload=" + url.QueryEscape(issue))},
-		{Header: http.Header{"X-Github-Event": {"ping"}, "X-Github-Delivery": {"c"}}, Body: []byte(`{}`)},
+		{Header: http.Header{"X-Github-Event": {"ping"}, "X-Github-Delivery": {"c"}}, Body: []byte(`{"zen":"","hook_id":1}`)},
 		{Header: http.Header{"X-Github-Event": {"issues"}, "X-Github-Delivery": {"d"}}, Body: []byte(`{"action":"deleted","repository":{"id":7},"issue":{}}`)},
 		{Header: http.Header{"X-Github-Event": {"issues"}, "X-Github-Delivery": {"e"}}, Body: []byte(`{"action":"x","action":"y"}`)},
 		{Header: http.Header{"Content-Type": {form}}, Body: []byte("%zz")},

@@ -6,6 +6,7 @@ type attr int
 const (
 	attrSpecVersion attr = iota
 	attrID
+	attrDeliveryID
 	attrSource
 	attrType
 	attrTime
@@ -37,7 +38,7 @@ const (
 
 // headerNames are the names as headers, precomputed so that encoding concatenates none.
 var headerNames = [attrCount]string{
-	"ce_specversion", "ce_id", "ce_source", "ce_type", "ce_time", "ce_subject", "ce_partitionkey", "ce_recordedtime",
+	"ce_specversion", "ce_id", "ce_deliveryid", "ce_source", "ce_type", "ce_time", "ce_subject", "ce_partitionkey", "ce_recordedtime",
 	"ce_entityversion", "ce_versionkind", "ce_versionclock", "ce_versionfirst", "ce_payloadkind", "ce_entitydeleted",
 	"ce_backfill", "ce_bodyhash", "ce_dataschema", "ce_datacontenttype", "ce_traceparent", "ce_tracestate",
 }

@@ -137,6 +137,7 @@ func fill(e *schemas.Event, r *kgo.Record, a *attributes) error {
 		return invalid("specversion is not 1.0")
 	}
 	e.ID = string(a.known[attrID])
+	e.DeliveryID = string(a.known[attrDeliveryID])
 	e.Source = string(a.known[attrSource])
 	e.Type = string(a.known[attrType])
 	e.DataContentType = string(a.known[attrDataContentType])

@@ -31,6 +31,7 @@ func (w *Encoder) Encode(topic string, e *schemas.Event) *kgo.Record {
 	w.reset(e)
 	w.text(attrSpecVersion, "1.0")
 	w.text(attrID, e.ID)
+	w.text(attrDeliveryID, e.DeliveryID)
 	w.text(attrSource, e.Source)
 	w.text(attrType, e.Type)
 	w.time(attrTime, e.Time)
@@ -100,7 +101,7 @@ func SetPartitionKey(r *kgo.Record, key string) {
 // reset makes room for e: its values lie in one buffer, which does not grow while they are written.
 func (w *Encoder) reset(e *schemas.Event) {
 	const fixed = 3*len("2006-01-02T15:04:05.000000000Z07:00") + 64 + 128 // times, hash, version and its parts
-	n := fixed + len(e.ID) + len(e.Source) + len(e.Type) + 3*len(e.Entity) + len(e.Version.Clock) +
+	n := fixed + len(e.ID) + len(e.DeliveryID) + len(e.Source) + len(e.Type) + 3*len(e.Entity) + len(e.Version.Clock) +
 		len(e.DataSchema) + len(e.DataContentType) + 2*(len(e.TraceParent)+len(e.TraceState))
 	for _, h := range e.Headers {
 		n += len(h.Value)

@@ -175,7 +175,7 @@ func TestSDKReads(t *testing.T) {
 			"bodyhash": e.Hash.String(), "recordedtime": e.RecordedTime.Format(time.RFC3339Nano),
 		}
 		for _, o := range []struct{ name, value string }{
-			{"entityversion", e.Version.Sortable()}, {"versionclock", e.Version.Clock}, {"traceparent", e.TraceParent}, {"tracestate", e.TraceState},
+			{"entityversion", e.Version.Sortable()}, {"versionclock", e.Version.Clock}, {"deliveryid", e.DeliveryID}, {"traceparent", e.TraceParent}, {"tracestate", e.TraceState},
 		} {
 			if o.value != "" {
 				extensions[o.name] = o.value
@@ -219,11 +219,13 @@ func TestSDKWrites(t *testing.T) {
 			e.SetExtension("flag", true)
 			e.SetExtension("entitydeleted", true)
 			e.SetExtension("backfill", true)
+			e.SetExtension("deliveryid", "72d3162e")
 			e.SetExtension("payloadkind", "snapshot")
 			e.SetExtension("versionkind", "monotonic")
 			e.SetExtension("entityversion", "00000000000000000005")
 		}, func(e *schemas.Event) {
 			e.Extensions = map[string]string{"tenant": "ü \"quoted\"", "count": "-7", "flag": "true"}
+			e.DeliveryID = "72d3162e"
 			e.Deleted, e.Backfill, e.Payload, e.Version = true, true, schemas.Snapshot, schemas.Version{Kind: schemas.Monotonic, Value: 5}
 		}},
 		{"a version that is a text", "application/json", []byte(`1`), func(e *sdk.Event) {

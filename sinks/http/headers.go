@@ -18,6 +18,7 @@ func setEvent(h http.Header, e *schemas.Event) {
 	}
 	setText(h, "Ce-Specversion", "1.0")
 	setText(h, "Ce-Id", e.ID)
+	setText(h, "Ce-Deliveryid", e.DeliveryID)
 	setText(h, "Ce-Source", e.Source)
 	setText(h, "Ce-Type", e.Type)
 	setText(h, "Ce-Time", timeText(e.Time))

@@ -108,7 +108,7 @@ func TestWireFormat(t *testing.T) {
 	e := a.Event
 	e.Type = "com.example.order \"ünusual\" 100%\r\nX-Evil: 1"
 	e.Version.Clock = "order"
-	e.Deleted, e.Backfill = true, true
+	e.Deleted, e.Backfill, e.DeliveryID = true, true, "72d3162e"
 	e.DataSchema = "https://example.com/schema"
 	e.TraceState = "vendor=1"
 	e.Extensions = map[string]string{"tenant": "blue"}
@@ -125,7 +125,7 @@ func TestWireFormat(t *testing.T) {
 		"Content-Type":   {"application/json"}, "User-Agent": {"Forebay/1.2.3"}, "X-Api-Key": {"k"},
 		"Idempotency-Key": {string(a.ID)}, "Webhook-Id": {string(a.ID)},
 		"Forebay-Attempt": {"3"}, "Forebay-Late": {"true"}, "Tracestate": {"vendor=1"},
-		"Ce-Specversion": {"1.0"}, "Ce-Id": {"delivery-7"}, "Ce-Source": {"/acme/orders"},
+		"Ce-Specversion": {"1.0"}, "Ce-Id": {"delivery-7"}, "Ce-Deliveryid": {"72d3162e"}, "Ce-Source": {"/acme/orders"},
 		"Ce-Type": {"com.example.order%20%22%C3%BCnusual%22%20100%25%0D%0AX-Evil:%201"},
 		"Ce-Time": {"2026-03-01T10:00:00Z"}, "Ce-Recordedtime": {"2026-03-01T10:00:01Z"},
 		"Ce-Subject": {"orders/7"}, "Ce-Partitionkey": {"orders/7"}, "Ce-Dataschema": {"https://example.com/schema"},

@@ -56,18 +56,18 @@ func TestWebhookBecomesOneAction(t *testing.T) {
 	}
 
 	// GitHub's snapshots: the older one that comes late is stale and does not run.
-	_, newer := issue(7, 2)
-	_, older := issue(7, 1)
+	newerID, newer := issue(7, 2)
+	olderID, older := issue(7, 1)
 	p.accepted("github", "first-secret", newer)
-	if calls := a.wait(t, 16); calls[15].ID != "issue-7-2" {
-		t.Errorf("call 16 is %+v, want issue-7-2", calls[15])
+	if calls := a.wait(t, 16); calls[15].ID != newerID {
+		t.Errorf("call 16 is %+v, want %s", calls[15], newerID)
 	}
 	p.accepted("github", "first-secret", older)
 	p.accepted("github", "first-secret", newer)
 	if got := p.send("github", "a forger's", newer); got != http.StatusUnauthorized {
 		t.Errorf("a forged delivery was answered %d", got)
 	}
-	p.item("triage", "github", "issue-7-1", "stale", "")
+	p.item("triage", "github", olderID, "stale", "")
 	p.clean()
 
 	// After a restart what was done is not done again, and the inbox still knows it.

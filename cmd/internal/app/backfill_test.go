@@ -168,7 +168,7 @@ func TestBackfillOfAPullRequest(t *testing.T) {
 	p.ready()
 	p.accepted("github", "first-secret", &verify.Request{Method: "POST", Header: http.Header{"Content-Type": {"application/json"},
 		"X-Github-Event": {"pull_request"}, "X-Github-Delivery": {"d-1"}},
-		Body: []byte(`{"action":"edited","repository":{"id":186853002},"pull_request":{"number":42,"updated_at":"2026-03-01T09:00:00Z"}}`)})
+		Body: []byte(`{"action":"edited","number":42,"repository":{"id":186853002},"pull_request":{"number":42,"updated_at":"2026-03-01T09:00:00Z"}}`)})
 	b.api.breaks(b.api.status(500), b.api.status(403, "Retry-After", "1"))
 	if o := b.ask(pullRequest("42")); o != (backfill.Outcome{Produced: 1}) {
 		t.Fatalf("outcome %+v", o)

@@ -3,6 +3,8 @@ package app
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"log/slog"
@@ -259,9 +261,15 @@ func (p *process) metric(name string, want float64) {
 func issue(number, version int) (id string, r *verify.Request) {
 	at := time.Date(2026, 1, 1, 0, 0, version, 0, time.UTC).Format(time.RFC3339)
 	body := fmt.Sprintf(`{"action":"edited","repository":{"id":1},"issue":{"number":%d,"updated_at":%q}}`, number, at)
-	id = fmt.Sprintf("issue-%d-%d", number, version)
-	return id, &verify.Request{Method: "POST", Body: []byte(body),
-		Header: http.Header{"Content-Type": {"application/json"}, "X-Github-Event": {"issues"}, "X-Github-Delivery": {id}}}
+	guid := fmt.Sprintf("issue-%d-%d", number, version)
+	return bodyID([]byte(body)), &verify.Request{Method: "POST", Body: []byte(body),
+		Header: http.Header{"Content-Type": {"application/json"}, "X-Github-Event": {"issues"}, "X-Github-Delivery": {guid}}}
+}
+
+// bodyID is the id of GitHub's events.
+func bodyID(body []byte) string {
+	sum := sha256.Sum256(body)
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // order is a delivery of the generic source.

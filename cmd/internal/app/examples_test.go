@@ -198,10 +198,10 @@ func TestExampleIssueTriage(t *testing.T) {
 	p.accepted("github", "github-secret", delivery(opened, "X-GitHub-Event", "issues", "X-GitHub-Delivery", "d-1"))
 	p.accepted("github", "github-secret", delivery(labeled, "X-GitHub-Event", "issues", "X-GitHub-Delivery", "d-2"))
 	p.accepted("github", "github-secret", delivery(opened, "X-GitHub-Event", "issues", "X-GitHub-Delivery", "d-1"))
-	p.item("triage", "github", "d-1", "applied", "done")
-	p.item("triage", "github", "d-2", "filtered", "")
+	p.item("triage", "github", bodyID(opened), "applied", "done")
+	p.item("triage", "github", bodyID(labeled), "filtered", "")
 
-	d, err := p.api.Item(t.Context(), "acme", "triage", "github", "d-1")
+	d, err := p.api.Item(t.Context(), "acme", "triage", "github", bodyID(opened))
 	if err != nil {
 		t.Fatal(err)
 	}

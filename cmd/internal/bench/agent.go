@@ -142,7 +142,7 @@ func (a *agent) take() []byte {
 
 var errRequest = errors.New("not an HTTP/1.1 request with a length")
 
-// readRequest reads one request: its path, and the delivery in ce-id where it has one.
+// readRequest reads one request: its path, and the delivery in ce-deliveryid where it has one.
 func readRequest(in *bufio.Reader) (path string, delivery uint64, err error) {
 	line, err := in.ReadSlice('\n')
 	if err != nil {
@@ -163,7 +163,7 @@ func readRequest(in *bufio.Reader) (path string, delivery uint64, err error) {
 		}
 		name, value, _ := bytes.Cut(line, []byte(": "))
 		switch {
-		case len(name) == len("ce-id") && bytes.EqualFold(name, []byte("ce-id")):
+		case len(name) == len("ce-deliveryid") && bytes.EqualFold(name, []byte("ce-deliveryid")):
 			delivery, err = strconv.ParseUint(string(value), 16, 64)
 		case len(name) == len("content-length") && bytes.EqualFold(name, []byte("content-length")):
 			length, err = strconv.Atoi(string(value))

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Deliveries of the scenarios e2e and hol are numbers, which are their ids, too: who reads one at the other end knows
+// Deliveries of the scenarios e2e and hol are numbers, which are their X-GitHub-Delivery, too: who reads one at the other end knows
 // which entity it is of and which of that entity's deliveries.
 //
 //	kind (8 bits) | step (32 bits) | entity (24 bits)

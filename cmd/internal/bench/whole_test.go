@@ -138,7 +138,7 @@ func TestAgent(t *testing.T) {
 	defer client.CloseIdleConnections()
 	call := func(path string, delivery uint64) (int, []byte) {
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+l.Addr().String()+path, strings.NewReader("body"))
-		req.Header.Set("ce-id", fmt.Sprintf("%016x", delivery))
+		req.Header.Set("ce-deliveryid", fmt.Sprintf("%016x", delivery))
 		resp, err := client.Do(req)
 		if err != nil {
 			t.Fatal(err)

@@ -53,6 +53,9 @@ func (ck *checker) element(path string, s *Source) {
 	if own == nil {
 		own = &provider.EventConfig{}
 	}
+	if own.DeliveryID != "" {
+		ck.problem(path+".delivery_id", "means nothing: an element of an answer was never delivered")
+	}
 	if len(own.Headers) > 0 {
 		ck.problem(path+".headers", "means nothing: an element of an answer has no headers")
 	}

@@ -158,6 +158,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "payload", doc: "Whether a body is the entity's whole state (a stale one is dropped) or news about it (a stale one is delivered, marked).", computed: "as the preset says, delta for generic", values: []string{"snapshot", "delta"}},
 		{name: "first", doc: "Version of an entity's first event, where it is always the same; kind sequence only.", computed: "1 for kind sequence"},
 		{name: "deleted", doc: "Which events end their entity."},
+		{name: "delivery_id", doc: "The sender's id of a delivery, where it is not signed and so cannot be the event's; `inbox list --delivery` finds events by it."},
 		{name: "volatile", doc: "JSON Pointers whose values differ between retries of one event."},
 		{name: "headers", doc: "Original request headers to keep on the event."},
 	}},

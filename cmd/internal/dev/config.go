@@ -36,7 +36,7 @@ teams:
         secrets: [%[4]s]
         verify: {algorithm: sha256, signature_header: X-Signature, prefix: "sha256=", encoding: hex, signed: "{body}"}
         event:
-          id: header:X-Event-Id
+          id: /event_id                    # inside of what is signed
           type: /type
           entity: [/id]
           version: {from: /rev, kind: sequence}

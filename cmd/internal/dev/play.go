@@ -45,7 +45,7 @@ func (s *session) play(ctx context.Context) (*outcome, error) {
 		return nil, err
 	}
 	o := &outcome{sent: sent, want: expect(sent), got: expectation{run: map[string][]int{}}, arrivals: map[string][]int{}}
-	fmt.Fprintf(s.Stdout, "The scene: %d deliveries of 9 entities, %d of them twice, shuffled; one forged, one without an id, one withheld.\n\n", sceneDeliveries, sceneRepeats)
+	fmt.Fprintf(s.Stdout, "The scene: %d deliveries of 9 entities, %d of them twice, shuffled; one forged, one under another event's name, one withheld.\n\n", sceneDeliveries, sceneRepeats)
 	if err := s.send(ctx, o); err != nil {
 		return nil, err
 	}
@@ -106,9 +106,8 @@ func (s *session) post(ctx context.Context, source *provider.Source, d delivery)
 	if err := source.Sign(r, time.Now()); err != nil {
 		return 0, err
 	}
-	if d.part == unusable { // ids are not signed by either source
-		r.Header.Del("X-GitHub-Delivery")
-		r.Header.Del("X-Event-Id")
+	if d.part == unusable { // the name of the event is not signed, and the body does not bear it out
+		r.Header.Set("X-GitHub-Event", "push")
 	}
 	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
@@ -151,7 +150,7 @@ func (o *outcome) print(w io.Writer) error {
 	row := func(what string, n int, how string) { fmt.Fprintf(tw, "%s\t%d\t%s\n", what, n, how) }
 	row("received", o.got.received, "answered 202 after the broker's ack")
 	row("refused", o.got.refused, "forged: answered 401, nothing kept")
-	row("kept aside", o.got.keptAside, "authentic but without an id: in the quarantine topic")
+	row("kept aside", o.got.keptAside, "authentic, but sent as another event than its body is: in the quarantine topic")
 	row("duplicates", o.got.duplicates, "the same delivery again: did nothing")
 	row("stale", o.got.stale, "a state older than the one acted on: did nothing")
 	row("buffered", o.got.buffered, "came before the one in front of them, and waited; one gap was skipped after 3s")

@@ -2,9 +2,11 @@ package dev
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/samples"
@@ -25,7 +27,7 @@ type part int
 const (
 	plain    part = iota
 	forged        // signed with a secret that is not ours
-	unusable      // authentic, but without the id that the mapping asks for
+	unusable      // authentic, but sent as another event than it was signed for
 )
 
 // delivery is one request of the scene.
@@ -40,7 +42,7 @@ type delivery struct {
 }
 
 // scene returns what is sent, in the order in which it is sent. It is the same at every play with the same run id, which
-// only keeps the delivery ids of two plays apart.
+// only keeps the events of two plays apart.
 func scene(run string) ([]delivery, error) {
 	all, err := lines(run)
 	if err != nil {
@@ -50,10 +52,10 @@ func scene(run string) ([]delivery, error) {
 	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	out := append([]delivery(nil), all...)
 	out = append(out, all[:sceneRepeats]...)
-	bad, keyless := all[0], all[1]
+	bad, renamed := all[0], all[slices.IndexFunc(all, func(d delivery) bool { return d.source == "github" })]
 	bad.part, bad.id = forged, bad.id+"-forged"
-	keyless.part = unusable
-	out = append(out, bad, keyless)
+	renamed.part = unusable
+	out = append(out, bad, renamed)
 	rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	return out, nil
 }
@@ -96,39 +98,37 @@ func lines(run string) ([]delivery, error) {
 }
 
 func issue(run string, number, v int) (delivery, error) {
-	return github(run, "github/issues.labeled", number, v, "/issue/number", "/issue/updated_at")
+	return github(run, "github/issues.labeled", number, v, "/issue")
 }
 
 func pullRequest(run string, number, v int) (delivery, error) {
-	return github(run, "github/pull_request.synchronize", 100+number, v, "/pull_request/number", "/pull_request/updated_at")
+	return github(run, "github/pull_request.synchronize", 100+number, v, "/pull_request")
 }
 
 const repository = 186853002 // of the captured payloads
 
-func github(run, sample string, number, v int, numberAt, timeAt string) (delivery, error) {
+// github varies a captured delivery of GitHub: number, title and time of what stands at a pointer.
+func github(run, sample string, number, v int, of string) (delivery, error) {
 	at := time.Date(2026, 7, 1, 9, v, number%60, 0, time.UTC).Format(time.RFC3339)
-	s, body, err := vary(sample, map[string]any{numberAt: number, timeAt: at})
+	s, body, err := vary(sample, map[string]any{of + "/number": number, of + "/title": "Scene of " + run, of + "/updated_at": at})
 	if err != nil {
 		return delivery{}, err
 	}
 	d := delivery{source: "github", entity: fmt.Sprintf("%d/%d", repository, number), version: v, headers: s.Headers, body: body}
-	d.id = fmt.Sprintf("%s-%d-%d", run, number, v)
-	d.headers["X-GitHub-Delivery"] = d.id
+	d.id = fmt.Sprintf("sha256:%x", sha256.Sum256(body)) // GitHub signs nothing else
+	d.headers["X-GitHub-Delivery"] = fmt.Sprintf("%s-%d-%d", run, number, v)
 	return d, nil
 }
 
-// order varies a captured Shopify order: a dense revision makes it a sequence, a type names the event,
-// and its id is beyond 2^53 as in life.
+// order varies a captured Shopify order: a dense revision makes it a sequence, a type and an id name the event,
+// and the order's id is beyond 2^53 as in life.
 func order(run string, n, rev int) (delivery, error) {
-	id := json.Number(fmt.Sprint(820982911946154500 + n))
-	s, body, err := vary("shopify/orders.create", map[string]any{"/id": id, "/rev": rev, "/type": "com.shop.order.changed"})
+	id, event := json.Number(fmt.Sprint(820982911946154500+n)), fmt.Sprintf("%s-order-%d-%d", run, n, rev)
+	s, body, err := vary("shopify/orders.create", map[string]any{"/id": id, "/rev": rev, "/type": "com.shop.order.changed", "/event_id": event})
 	if err != nil {
 		return delivery{}, err
 	}
-	d := delivery{source: "orders", entity: id.String(), version: rev, headers: s.Headers, body: body}
-	d.id = fmt.Sprintf("%s-order-%d-%d", run, n, rev)
-	d.headers["X-Event-Id"] = d.id
-	return d, nil
+	return delivery{source: "orders", id: event, entity: id.String(), version: rev, headers: s.Headers, body: body}, nil
 }
 
 // vary replaces members of a sample's body; pointers are of one or two steps.

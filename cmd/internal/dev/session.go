@@ -201,6 +201,6 @@ func (s *session) printHowToLook() {
 	fmt.Fprintf(s.Stdout, "  %s subscriptions list%s\n", os.Args[0], at)
 	if s.agent != nil {
 		fmt.Fprintf(s.Stdout, "  curl %s/calls\n", s.agent.url())
-		fmt.Fprintf(s.Stdout, "  %s send demo/github --sample github/push -c %s --header X-GitHub-Delivery=my-own-1\n", os.Args[0], s.path)
+		fmt.Fprintf(s.Stdout, "  %s send demo/github --sample github/push -c %s\n", os.Args[0], s.path)
 	}
 }

@@ -41,5 +41,6 @@ func largeIssue(size int) delivery {
 	rand.NewChaCha8([32]byte{1}).Read(random)
 	text := base64.StdEncoding.EncodeToString(random)
 	d.body = fmt.Appendf(nil, `{"action":"edited","issue":{"number":1,"updated_at":"2026-07-01T12:00:01Z","body":%q},"repository":{"id":7}}`, text)
+	d.id = bodyID(d.body)
 	return d
 }

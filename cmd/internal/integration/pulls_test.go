@@ -14,11 +14,8 @@ import (
 // pull is a GitHub delivery of some size: state number of a pull request, one second after the one before. What GitHub
 // sends of one weighs 18 to 48 KB, and compresses some eight times.
 func pull(repository, number, state, size int) delivery {
-	return delivery{
-		source: "github", event: "pull_request", id: fmt.Sprintf("%08d-0000-4000-9000-%06d%06d", repository, number, state),
-		entity: fmt.Sprintf("%d/%d", repository, number), number: state,
-		make: func() []byte { return pullBody(repository, number, state, size) },
-	}
+	body := func() []byte { return pullBody(repository, number, state, size) }
+	return delivery{source: "github", event: "pull_request", id: bodyID(body()), entity: fmt.Sprintf("%d/%d", repository, number), number: state, make: body}
 }
 
 // pullSample is GitHub's own body, without white space, with its places for what differs, and with one reviewer.
@@ -40,7 +37,7 @@ var loadPull = sync.OnceValue(func() (p pullSample) {
 	p.whole = encode(body)
 	delete(one["head"].(map[string]any), "repo") // as when the fork is gone
 	p.light = encode(body)
-	p.least = encode(map[string]any{"action": "synchronize", "repository": map[string]any{"id": "REPOSITORY"},
+	p.least = encode(map[string]any{"action": "synchronize", "number": "NUMBER", "repository": map[string]any{"id": "REPOSITORY"},
 		"pull_request": map[string]any{"number": "NUMBER", "updated_at": "UPDATED", "requested_reviewers": "REVIEWERS"}})
 	return p
 })

@@ -132,7 +132,7 @@ func TestResetToATimeInTheMiddle(t *testing.T) {
 	k.Groups("--group", r.team+".triage", "--topic", "events."+r.team+".github", "--reset-offsets", "--to-datetime", since, "--execute")
 	stream = r.serve("stream")
 	for _, i := range waitItems(t, r, stream, entities, "--decision", "duplicate") {
-		if !strings.HasSuffix(i.EventID, "000002") || i.Duplicates != 1 {
+		if !strings.HasPrefix(i.Version, "2026-07-01T12:00:02") || i.Duplicates != 1 {
 			t.Errorf("%s came again %d times", i.EventID, i.Duplicates)
 		}
 	}

@@ -36,11 +36,20 @@ type delivery struct {
 // issue is a GitHub delivery: state number of the issue, one second after the one before.
 func issue(repository, issue, number int) delivery {
 	at := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(number) * time.Second).Format(time.RFC3339)
-	return delivery{
-		source: "github", id: fmt.Sprintf("%08d-0000-4000-8000-%06d%06d", repository, issue, number),
-		entity: fmt.Sprintf("%d/%d", repository, issue), number: number,
-		body: fmt.Appendf(nil, `{"action":"edited","issue":{"number":%d,"updated_at":%q},"repository":{"id":%d}}`, issue, at, repository),
-	}
+	body := fmt.Appendf(nil, `{"action":"edited","issue":{"number":%d,"updated_at":%q},"repository":{"id":%d}}`, issue, at, repository)
+	return delivery{source: "github", id: bodyID(body), entity: fmt.Sprintf("%d/%d", repository, issue), number: number, body: body}
+}
+
+// bodyID is the id of a GitHub event: GitHub signs nothing but the body.
+func bodyID(body []byte) string {
+	sum := sha256.Sum256(body)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// guid is what GitHub has in X-GitHub-Delivery: the same when it delivers again.
+func (d delivery) guid() string {
+	h := d.id[len("sha256:"):]
+	return h[:8] + "-" + h[8:12] + "-4" + h[12:15] + "-8" + h[15:18] + "-" + h[18:30]
 }
 
 // order is a delivery of the generic source, whose revisions are a dense sequence from 1.
@@ -64,7 +73,7 @@ func (d delivery) request(ctx context.Context, intake, team string) *http.Reques
 	switch d.source {
 	case "github":
 		r.Header.Set("X-GitHub-Event", cmp.Or(d.event, "issues"))
-		r.Header.Set("X-GitHub-Delivery", d.id)
+		r.Header.Set("X-GitHub-Delivery", d.guid())
 		r.Header.Set("X-Hub-Signature-256", "sha256="+sign(githubSecret, body))
 	default:
 		r.Header.Set("X-Event-Id", d.id)

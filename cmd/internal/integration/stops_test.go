@@ -426,7 +426,7 @@ func TestLostLedgerHistory(t *testing.T) {
 		waitItems(t, r, stream, 2*entities, "--status", "done")
 		lost := map[int32]int64{}
 		for _, i := range r.inbox(stream, "--subscription", "triage", "--limit", "500") {
-			if strings.HasSuffix(i.EventID, "000002") {
+			if strings.HasPrefix(i.Version, "2026-07-01T12:00:02") {
 				lost[i.Partition]++
 			}
 		}

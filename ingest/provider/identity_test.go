@@ -1,0 +1,109 @@
+package provider_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// TestGitHubFields holds each body that octokit/webhooks has as an example against the name of every event: it fits its own, and of
+// the others only those from which nothing sets it apart (SECURITY.md lists them).
+func TestGitHubFields(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/github_fields.jsonl") // bodies without their values
+	if err != nil {
+		t.Fatal(err)
+	}
+	alike := map[string]bool{"repository": true, "watch": true, "branch_protection_configuration": true}
+	cfg := provider.Config{Preset: "github", Event: &provider.EventConfig{Entity: []string{}, Version: &provider.VersionConfig{Kind: "none"}, Type: "header:X-GitHub-Event"}}
+	s := compile(t, cfg)
+	bodies := map[string][]json.RawMessage{}
+	for line := range bytes.Lines(text) {
+		var sample struct {
+			Event string
+			Body  json.RawMessage
+		}
+		if err := json.Unmarshal(line, &sample); err != nil {
+			t.Fatal(err)
+		}
+		bodies[sample.Event] = append(bodies[sample.Event], sample.Body)
+	}
+	if len(bodies) < 60 {
+		t.Fatalf("%d events", len(bodies))
+	}
+	fit := 0
+	for event, list := range bodies {
+		for name := range bodies {
+			for _, body := range list {
+				_, err := s.Event(request(string(body), "X-GitHub-Event: "+name), received)
+				u, ok := errors.AsType[*provider.Unusable](err)
+				switch {
+				case err != nil && (!ok || u.Reason != provider.TypeMismatch):
+					t.Errorf("%s %s: %v", event, body, err)
+				case err == nil && event != name && !(alike[event] && alike[name]):
+					t.Errorf("a body of %s passes for %s: %s", event, name, body)
+				case err != nil && event == name:
+					t.Errorf("a body of %s: %v: %s", event, err, body)
+				case err == nil:
+					fit++
+				}
+			}
+		}
+	}
+	if fit < 200 {
+		t.Errorf("%d bodies fit", fit)
+	}
+}
+
+// TestOneBodyIsOneEvent: nothing that GitHub does not sign makes another event of a signed body.
+func TestOneBodyIsOneEvent(t *testing.T) {
+	t.Parallel()
+	s := compile(t, provider.Config{Preset: "github"})
+	const body = `{"action":"opened","repository":{"id":7},"issue":{"number":2,"updated_at":"2019-05-15T15:20:18Z"}}`
+	keys := map[schemas.EventKey]bool{}
+	for _, id := range []string{"1", "2", strings.Repeat("x", 5000), "a\tb", "\xff", ""} {
+		r := request(body, "X-GitHub-Event: issues")
+		if id != "" {
+			r.Header.Set("X-GitHub-Delivery", id)
+		}
+		e, err := s.Event(r, received)
+		if err != nil {
+			t.Fatalf("%q: %v", id, err) // the id is not signed: it makes nothing unusable
+		}
+		if usable := id == "1" || id == "2"; usable != (e.DeliveryID == id && id != "") || !usable && e.DeliveryID != "" {
+			t.Errorf("delivery id %q of %q", e.DeliveryID, id)
+		}
+		if err := e.Validate(); err != nil {
+			t.Error(err)
+		}
+		keys[e.Key()] = true
+	}
+	e, err := s.Event(request(body, "X-GitHub-Event: issues", "X-GitHub-Delivery: 1", "X-GitHub-Delivery: 2"), received)
+	if err != nil || e.DeliveryID != "" {
+		t.Errorf("two delivery ids: %+v %v", e, err)
+	}
+	keys[e.Key()] = true
+	if len(keys) != 1 {
+		t.Errorf("%d events", len(keys))
+	}
+}
+
+// TestDeliveryID: a source of one's own has the body as id, and the sender's id beside it.
+func TestDeliveryID(t *testing.T) {
+	t.Parallel()
+	cfg := orders()
+	cfg.Event.ID, cfg.Event.DeliveryID = "sha256:body", "header:X-Event-Id"
+	s := compile(t, cfg)
+	const body = `{"type":"t","order":{"id":1,"rev":1}}`
+	a, errA := s.Event(request(body, "X-Event-Id: 1"), received)
+	b, errB := s.Event(request(body, "X-Event-Id: 2"), received)
+	if errA != nil || errB != nil || a.ID != b.ID || a.DeliveryID != "1" || b.DeliveryID != "2" {
+		t.Errorf("%+v %v, %+v %v", a, errA, b, errB)
+	}
+}
