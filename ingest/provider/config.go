@@ -103,8 +103,9 @@ type Info struct {
 	// MaxBody is in bytes.
 	MaxBody  int64
 	Deadline time.Duration
-	// ID says where the dedupe id comes from; Type how types are named.
-	ID, Type string
+	// ID says where the dedupe id comes from; Type how types are named; DeliveryID where the provider's own id of a delivery is, if
+	// that is not signed and so not the event's.
+	ID, Type, DeliveryID string
 	// Types lists the event types with a mapping of their own.
 	Types []TypeInfo
 	// Headers are the original request headers kept on the event.

@@ -113,7 +113,7 @@ func (p preset) info() Info {
 	if scheme == "" {
 		scheme = verify.SchemeHMAC
 	}
-	i := Info{Name: p.name, Title: p.title, Scheme: scheme, Verify: p.verify, MaxBody: p.maxBody, Deadline: p.deadline, ID: p.fallback.id,
+	i := Info{Name: p.name, Title: p.title, Scheme: scheme, Verify: p.verify, MaxBody: p.maxBody, Deadline: p.deadline, ID: p.fallback.id, DeliveryID: p.delivery,
 		Type: p.prefix + strings.Join(p.fallback.typ, " . "), Headers: p.headers}
 	for _, name := range sortedKeys(p.rules) {
 		m := p.rules[name]

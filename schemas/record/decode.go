@@ -45,6 +45,16 @@ func Decode(r *kgo.Record) (*schemas.Event, error) {
 	return e, nil
 }
 
+// DeliveryID returns the attribute deliveryid of a record in binary mode, without reading the rest; empty where it has none.
+func DeliveryID(r *kgo.Record) string {
+	for i := range r.Headers {
+		if r.Headers[i].Key == headerNames[attrDeliveryID] {
+			return string(r.Headers[i].Value)
+		}
+	}
+	return ""
+}
+
 func invalid(format string, args ...any) error {
 	return schemas.Errorf(schemas.Invalid, "read record", format, args...)
 }

@@ -20,6 +20,10 @@ type Query struct {
 	Source             string // "/<team>/<source>"
 	Entity             schemas.EntityKey
 	Type               string
+	// Delivery is a provider's id of a delivery. The ledger does not know it: whoever asks finds the events in the log and names them
+	// by Keys, any of which is selected.
+	Delivery string
+	Keys     []schemas.EventKey
 	// Status is one of Statuses.
 	Status string
 	// Decision selects events with that decision; gate.Duplicate those that came again, whatever their decision.
@@ -134,6 +138,13 @@ func (q Query) filter() (f filter, err error) {
 	f.text("source = ?", q.Source)
 	f.text("entity = ?", string(q.Entity))
 	f.text("type = ?", q.Type)
+	if q.Keys != nil {
+		keys := make([][16]byte, len(q.Keys))
+		for i, k := range q.Keys {
+			keys[i] = k
+		}
+		f.add("event_key = ANY(?)", keys)
+	}
 	f.text("status = ?", q.Status)
 	if q.Decision == gate.Duplicate {
 		f.add("duplicates > 0")

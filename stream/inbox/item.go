@@ -18,6 +18,7 @@ type Item struct {
 	Subscription string        `json:"subscription"`
 	Source       string        `json:"source"` // the source's name; CESource if it is another team's
 	EventID      string        `json:"event_id"`
+	DeliveryID   string        `json:"delivery_id,omitempty"` // the provider's; only where it was asked for, or read from the log
 	Entity       string        `json:"entity"`
 	Type         string        `json:"type"`
 	Version      string        `json:"version"`

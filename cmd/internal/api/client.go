@@ -134,7 +134,7 @@ func query(limit int, since time.Time, filters map[string]string) url.Values {
 // Items lists events.
 func (c *Client) Items(ctx context.Context, f InboxFilter) (Page[InboxItem], error) {
 	return getJSON[Page[InboxItem]](ctx, c, "/v1/inbox", query(f.Limit, f.Since, map[string]string{"team": f.Team, "subscription": f.Subscription, "source": f.Source,
-		"entity": string(f.Entity), "type": f.Type, "status": f.Status, "decision": string(f.Decision), "cursor": f.Cursor}))
+		"entity": string(f.Entity), "type": f.Type, "status": f.Status, "decision": string(f.Decision), "delivery": f.Delivery, "cursor": f.Cursor}))
 }
 
 func itemPath(team, subscription, source, eventID string) string {

@@ -209,8 +209,8 @@ func writeRaw(w http.ResponseWriter, raw *Raw) {
 func inboxFilter(r *http.Request) (InboxFilter, error) {
 	q := r.URL.Query()
 	f := InboxFilter{Team: q.Get("team"), Subscription: q.Get("subscription"), Source: q.Get("source"), Entity: schemas.EntityKey(q.Get("entity")),
-		Type: q.Get("type"), Status: q.Get("status"), Decision: gate.Decision(q.Get("decision")), Cursor: q.Get("cursor")}
-	if err := onlyKnown(r, "team", "subscription", "source", "entity", "type", "status", "decision", "cursor", "limit", "since"); err != nil {
+		Type: q.Get("type"), Status: q.Get("status"), Decision: gate.Decision(q.Get("decision")), Delivery: q.Get("delivery"), Cursor: q.Get("cursor")}
+	if err := onlyKnown(r, "team", "subscription", "source", "entity", "type", "status", "decision", "delivery", "cursor", "limit", "since"); err != nil {
 		return f, err
 	}
 	var err error

@@ -37,6 +37,9 @@ func (i *inboxAPI) Items(ctx context.Context, f api.InboxFilter) (api.Page[api.I
 	if f.Source, err = i.source(f.Team, f.Source); err != nil {
 		return api.Page[api.InboxItem]{}, err
 	}
+	if f.Delivery != "" {
+		return i.delivered(ctx, box, f)
+	}
 	page, err := box.List(ctx, f)
 	return api.Page[api.InboxItem]{Items: page.Items, Next: page.Next}, err
 }
@@ -94,6 +97,7 @@ func (i *inboxAPI) Item(ctx context.Context, team, subscription, source, eventID
 		return nil, err
 	}
 	d := &api.InboxDetail{InboxItem: item, Actions: []api.ActionItem{}}
+	d.DeliveryID = i.deliveryID(ctx, item.Pointer)
 	for n := range item.Actions {
 		d.Actions = append(d.Actions, actionOf(&item.Actions[n]))
 	}

@@ -34,6 +34,7 @@ type inboxListCmd struct {
 	Type         string `help:"Only this event type."`
 	Status       string `help:"Only this status: received, buffered, processing, done, failed, dead_letter, parked, unknown, ..."`
 	Decision     string `help:"Only this decision: applied, duplicate (what came again), stale, late, conflict, buffered, parked, filtered, quarantined."`
+	Delivery     string `help:"Only the event of this delivery, by the provider's id of it (X-GitHub-Delivery). It is looked for in the log, the newest first; --since bounds how far back."`
 	Since        string `help:"Only events received since: a duration back (1h, 2d) or an RFC 3339 time."`
 	Limit        int    `default:"50" help:"Most events, 1 to 1000."`
 	Cursor       string `help:"Go on behind the page that ended with this."`
@@ -44,8 +45,8 @@ func (c *inboxListCmd) Run(e *env, client *api.Client) error {
 	if err != nil {
 		return err
 	}
-	page, err := client.Items(e.ctx, api.InboxFilter{Team: c.Team, Subscription: c.Subscription, Source: c.Source, Entity: schemas.EntityKey(c.Entity),
-		Type: c.Type, Status: c.Status, Decision: gate.Decision(c.Decision), Since: since, Limit: c.Limit, Cursor: c.Cursor})
+	page, err := delivered(e, client, api.InboxFilter{Team: c.Team, Subscription: c.Subscription, Source: c.Source, Entity: schemas.EntityKey(c.Entity),
+		Type: c.Type, Status: c.Status, Decision: gate.Decision(c.Decision), Delivery: c.Delivery, Since: since, Limit: c.Limit, Cursor: c.Cursor})
 	if err != nil {
 		return err
 	}
@@ -70,6 +71,18 @@ func (c *inboxListCmd) Run(e *env, client *api.Client) error {
 		column[item]{name: "owner", wide: true, value: func(i item) string { return i.Owner }},
 		column[item]{name: "place", wide: wideOnly, value: func(i item) string { return placeText(&i) }},
 		column[item]{name: "event", value: func(i item) string { return i.EventID }})
+}
+
+// delivered asks for a page. Where a delivery is looked for, the search of a long log takes several answers.
+func delivered(e *env, client *api.Client, f api.InboxFilter) (page api.Page[api.InboxItem], err error) {
+	for {
+		page, err = client.Items(e.ctx, f)
+		if err != nil || f.Delivery == "" || len(page.Items) > 0 || page.Next == "" {
+			return page, err
+		}
+		f.Cursor = page.Next
+		fmt.Fprintf(e.Stderr, "not in the log since %s; looking further back\n", f.Cursor)
+	}
 }
 
 // countText returns a count; "N or more" if it was not counted to the end, "not known" if the count came to nothing. It is empty if
@@ -143,6 +156,9 @@ func (c *inboxGetCmd) Run(e *env, client *api.Client) error {
 func showItem(w io.Writer, d *api.InboxDetail) {
 	line := func(name, value string) { fmt.Fprintf(w, "%-13s %s\n", name, cell(value)) }
 	line("event", itemID(d.InboxItem))
+	if d.DeliveryID != "" {
+		line("delivery", d.DeliveryID)
+	}
 	line("type", d.Type)
 	line("entity", d.Entity)
 	line("version", strings.TrimSpace(d.Version+" "+d.VersionKind))

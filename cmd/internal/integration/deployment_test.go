@@ -294,6 +294,7 @@ func (r *deployment) inbox(p *process, args ...string) []inboxItem {
 type inboxItem struct {
 	Subscription, Source, Entity, Type, Version, Status, Decision, Reason string
 	EventID                                                               string `json:"event_id"`
+	DeliveryID                                                            string `json:"delivery_id"`
 	Attempts, Duplicates                                                  int
 	Partition                                                             int32
 	Offset                                                                int64

@@ -1,0 +1,99 @@
+package integration
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/rig"
+)
+
+// TestCapturedDelivery has somebody who has seen one delivery of GitHub send it again with other headers, which GitHub does not sign:
+// under six ids of deliveries it is the one event that it was, and under the name of another event it is none.
+func TestCapturedDelivery(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
+		p := r.serve("intake,stream")
+		captured := issue(7, 1, 1)
+		send := func(name, id string) {
+			t.Helper()
+			req := captured.request(t.Context(), p.intake, r.team)
+			req.Header.Set("X-GitHub-Event", name)
+			req.Header.Set("X-GitHub-Delivery", id)
+			if status := do(t, req); status != http.StatusAccepted {
+				t.Errorf("%s %s was answered %d", name, id, status)
+			}
+		}
+		send("issues", captured.guid())
+		r.agent.waitActed(t, 1, time.Minute)
+		for n := range 6 {
+			send("issues", fmt.Sprintf("00000000-0000-4000-8000-%012d", n))
+		}
+		others := []string{"issue_comment", "pull_request", "push", "star", "repository", "issues.opened"}
+		for _, name := range others {
+			send(name, captured.guid())
+		}
+		send("issues", captured.guid()) // as GitHub delivers again
+		// One more of the entity: what came before it has been decided once it has run.
+		last := issue(7, 1, 2)
+		if err := r.sender.deliver(t.Context(), last); err != nil {
+			t.Fatal(err)
+		}
+		r.agent.waitActed(t, 2, time.Minute)
+		for _, i := range waitItems(t, r, p, 2, "--status", "done") {
+			if i.EventID == captured.id && i.Duplicates != 7 || i.EventID == last.id && i.Duplicates != 0 {
+				t.Errorf("%s came again %d times", i.EventID, i.Duplicates)
+			}
+		}
+		r.sender.accepted[captured.id] = captured
+		r.requireOnce(t)
+		if calls := r.agent.snapshot(); len(calls) != 2 {
+			t.Errorf("the agent was called %d times: %+v", len(calls), calls)
+		}
+		out, err := r.try(p.operator, "quarantine", "list", "--team", r.team, "--source", "github", "-o", "id")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(out, []byte("\n")); n != len(others) {
+			t.Errorf("%d deliveries are in quarantine, want %d: %s", n, len(others), out)
+		}
+		if out, err = r.try(p.operator, "quarantine", "list", "--team", r.team, "--source", "github", "-o", "json"); err != nil || !containsAll(string(out), "type_mismatch", "push has /ref") {
+			t.Errorf("quarantine list does not say why: %s %v", out, err)
+		}
+
+		// Each of its ids leads to the one event, after it is done and after a restart.
+		p.stop()
+		p = r.serve("intake,stream")
+		for _, id := range []string{captured.guid(), "00000000-0000-4000-8000-000000000005"} {
+			got := r.inbox(p, "--delivery", id)
+			if len(got) != 1 || got[0].EventID != captured.id || got[0].Status != "done" || got[0].DeliveryID != id {
+				t.Errorf("inbox list --delivery %s: %+v", id, got)
+			}
+		}
+		if got := r.inbox(p, "--delivery", last.guid(), "--since", "1h"); len(got) != 1 || got[0].EventID != last.id {
+			t.Errorf("inbox list --delivery of the last: %+v", got)
+		}
+		if got := r.inbox(p, "--delivery", "nobody"); len(got) != 0 {
+			t.Errorf("inbox list --delivery nobody: %+v", got)
+		}
+		if out, err := r.try(p.operator, "inbox", "get", r.team+"/triage/github/"+captured.id); err != nil || !containsAll(string(out), captured.guid()) {
+			t.Errorf("inbox get does not say the first delivery's id: %s %v", out, err)
+		}
+	})
+}
+
+// TestDeliveryOfASignedID: where the event has the provider's id, --delivery takes that.
+func TestDeliveryOfASignedID(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{})
+		p := r.serve("intake,stream")
+		one := order("o-1", 1)
+		if err := r.sender.deliver(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+		r.agent.waitActed(t, 1, time.Minute)
+		waitItems(t, r, p, 1, "--status", "done", "--delivery", one.id)
+	})
+}
