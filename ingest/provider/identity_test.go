@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
 )
 
@@ -105,5 +107,45 @@ func TestDeliveryID(t *testing.T) {
 	b, errB := s.Event(request(body, "X-Event-Id: 2"), received)
 	if errA != nil || errB != nil || a.ID != b.ID || a.DeliveryID != "1" || b.DeliveryID != "2" {
 		t.Errorf("%+v %v, %+v %v", a, errA, b, errB)
+	}
+}
+
+// TestUnsigned: what can be changed on a captured delivery is said of the file's key, and nothing else is.
+func TestUnsigned(t *testing.T) {
+	t.Parallel()
+	id := func(from string) *provider.EventConfig {
+		return &provider.EventConfig{ID: from, Type: "/type", Entity: []string{"/e"}}
+	}
+	hmac := func(p verify.Params) *verify.Params { p.SignatureHeader = "X-Signature"; return &p }
+	for _, tt := range []struct {
+		name   string
+		config provider.Config
+		want   []string
+	}{
+		{"in the body", provider.Config{Preset: "generic", Verify: hmac(verify.Params{}), Event: id("/id")}, nil},
+		{"the body", provider.Config{Preset: "generic", Verify: hmac(verify.Params{}), Event: id("sha256:body")}, nil},
+		{"a form's field", provider.Config{Preset: "generic", Verify: hmac(verify.Params{}), Event: id("form:Sid")}, nil},
+		{"a header", provider.Config{Preset: "generic", Verify: hmac(verify.Params{}), Event: id("header:x-id")}, []string{"event.id"}},
+		{"a signed header", provider.Config{Preset: "generic", Verify: hmac(verify.Params{IDHeader: "X-ID", Signed: "{id}.{body}"}), Event: id("header:x-id")}, nil},
+		{"another header than the signed", provider.Config{Preset: "generic", Verify: hmac(verify.Params{IDHeader: "X-ID", Signed: "{id}.{body}"}), Event: id("header:X-Other")}, []string{"event.id"}},
+		{"an expression over headers", provider.Config{Preset: "generic", Verify: hmac(verify.Params{}), Event: id("cel:header['x-id']")}, []string{"event.id"}},
+		{"an expression over the body", provider.Config{Preset: "generic", Verify: hmac(verify.Params{}), Event: id("cel:body.id")}, nil},
+		{"the type", provider.Config{Preset: "generic", Verify: hmac(verify.Params{}), Event: &provider.EventConfig{ID: "/id", Type: "header:X-Type", Entity: []string{"/e"}}}, []string{"event.type"}},
+		{"a token signs nothing", provider.Config{Preset: "generic", Verify: &verify.Params{Scheme: "token", Header: "X-Token"}, Event: id("header:X-ID")}, nil},
+		{"github", provider.Config{Preset: "github"}, nil},
+		{"github as it was", provider.Config{Preset: "github", Event: &provider.EventConfig{ID: "header:X-GitHub-Delivery"}}, []string{"event.id"}},
+		{"github, a type of one's own", provider.Config{Preset: "github", Event: &provider.EventConfig{Type: "header:X-GitHub-Event"}}, []string{"event.type"}},
+		{"standard webhooks", provider.Config{Preset: "standard-webhooks"}, nil},
+		{"standard webhooks, verified otherwise", provider.Config{Preset: "standard-webhooks", Verify: &verify.Params{Scheme: "hmac", SignatureHeader: "X-Signature"}}, []string{"event.id"}},
+		{"stripe", provider.Config{Preset: "stripe"}, nil},
+		{"slack", provider.Config{Preset: "slack"}, nil},
+	} {
+		var got []string
+		for _, e := range tt.config.Unsigned() {
+			got = append(got, e.Key)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
 	}
 }

@@ -42,11 +42,7 @@ func NewStandardWebhooks(params Params, secrets []schemas.Secret) (*StandardWebh
 	if s.tolerance == 0 {
 		s.tolerance = DefaultTolerance
 	}
-	prefixes := []string{"webhook-", "svix-"}
-	if params.HeaderPrefix != "" {
-		prefixes = []string{params.HeaderPrefix}
-	}
-	for _, p := range prefixes {
+	for _, p := range params.prefixes() {
 		s.families = append(s.families, newFamily(p))
 	}
 	if len(secrets) == 0 || params.KeyEncoding != "" {
@@ -68,6 +64,14 @@ func NewStandardWebhooks(params Params, secrets []schemas.Secret) (*StandardWebh
 		return nil, refuse(BadKey, "%d Ed25519 keys are more than %d: a sender that rotates its key signs twice, and each signature is tried with each key", len(s.public), most)
 	}
 	return s, nil
+}
+
+// prefixes are those of the names of the scheme's headers.
+func (p Params) prefixes() []string {
+	if p.HeaderPrefix != "" {
+		return []string{p.HeaderPrefix}
+	}
+	return []string{"webhook-", "svix-"}
 }
 
 // addKey adds a key in its text form: whpk_ and whsk_ are Ed25519 keys, whsec_ or nothing is an HMAC key.

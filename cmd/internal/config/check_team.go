@@ -32,6 +32,11 @@ func (ck *checker) source(path string, s *Source) {
 	if s.Preset == "generic" {
 		ck.generic(path, s)
 	}
+	for _, n := range (provider.Config{Preset: s.Preset, KeyEncoding: s.KeyEncoding, Verify: s.Verify, Event: s.Event}).Unsigned() {
+		if at := path + "." + n.Key; !ck.unresolved(at) {
+			ck.note(at, "%v", n.Err)
+		}
+	}
 	if v := s.Verify; v != nil && v.KeyEncoding != "" && s.KeyEncoding != "" && v.KeyEncoding != s.KeyEncoding {
 		ck.problem(path+".verify.key_encoding", "%s contradicts key_encoding %s beside secrets", v.KeyEncoding, s.KeyEncoding)
 	}

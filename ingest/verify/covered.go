@@ -1,0 +1,32 @@
+package verify
+
+import "strings"
+
+// Covers reports whether a signature covers the value of a header, beside the body, which each scheme but token signs.
+func (p Params) Covers(header string) bool {
+	switch p.Scheme {
+	case "", SchemeHMAC:
+		pieces, err := parseTemplate(p.withDefaults().Signed)
+		if err != nil {
+			return false
+		}
+		return strings.EqualFold(header, p.IDHeader) && uses(pieces, pieceID) ||
+			strings.EqualFold(header, p.TimestampHeader) && uses(pieces, pieceTimestamp)
+	case SchemeStandardWebhooks:
+		for _, prefix := range p.prefixes() {
+			if strings.EqualFold(header, prefix+"id") || strings.EqualFold(header, prefix+"timestamp") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// SignsURL reports whether a signature covers the URL that the provider calls.
+func (p Params) SignsURL() bool {
+	if p.Scheme != "" && p.Scheme != SchemeHMAC {
+		return false
+	}
+	pieces, err := parseTemplate(p.withDefaults().Signed)
+	return err == nil && uses(pieces, pieceURL)
+}
