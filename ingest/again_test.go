@@ -24,7 +24,7 @@ func TestQuarantineCanBeVerifiedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in := setup(t, func(c *Config, _ *Source) { c.PublicURL = "https://hooks.example.com" })
+			in := setup(t, func(_ *Config, s *Source) { s.PublicURL = "https://hooks.example.com" + inPath })
 			in.preset(c)
 			const path = inPath + "?a=b"
 			body := []byte("not JSON")

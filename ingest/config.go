@@ -34,9 +34,6 @@ type Config struct {
 	// ReadTimeout is how long the HTTP server waits for a body: its ReadTimeout minus its ReadHeaderTimeout. The handler only has to
 	// know it; a timeout of its own would cost each delivery one more timer. Default 10 s.
 	ReadTimeout time.Duration
-	// PublicURL is the part before the path of the URL that providers call, such as "https://hooks.example.com", for signature schemes
-	// that cover the URL. Default: from the request.
-	PublicURL string
 	// StatusURL makes the URL at which the status of an event can be asked for. If it is nil or returns "", the answer names none.
 	StatusURL func(team, source, id string) string
 	// Now is the intake's clock; default [time.Now].

@@ -112,7 +112,7 @@ func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) v
 	d.read, d.size = time.Now(), len(body)
 	d.request = verify.Request{Method: r.Method, Header: r.Header, Body: body}
 	if d.source != nil && d.source.mapper().Proof().URL {
-		d.request.URL = h.url(r)
+		d.request.URL = d.source.calledURL(r.URL)
 	}
 	if v, ok := h.authentic(d); !ok {
 		return v
@@ -143,16 +143,6 @@ func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) v
 		return d.notStored(r.Context(), err)
 	}
 	return verdict{outcome: accepted}
-}
-
-func (h *Handler) url(r *http.Request) string {
-	if h.c.PublicURL != "" {
-		return h.c.PublicURL + r.URL.RequestURI()
-	}
-	if r.TLS != nil {
-		return "https://" + r.Host + r.URL.RequestURI()
-	}
-	return "http://" + r.Host + r.URL.RequestURI()
 }
 
 // readEvent returns the answer to a handshake, or fills d.eventBuffer, or returns an *Unusable. If the mapping panics, the delivery

@@ -209,6 +209,7 @@ func (in *intake) do(method, path string, body io.Reader, header ...string) answ
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
 	}
+	r.Host = r.Header.Get("Host")
 	resp, err := in.server.Client().Do(r)
 	if err != nil {
 		in.t.Fatal(err)

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +17,9 @@ type Source struct {
 	*provider.Source
 	// Topic and QuarantineTopic are events.<team>.<source> and quarantine.<team>.<source>; required.
 	Topic, QuarantineTopic string
+	// PublicURL is the URL that the provider calls, without its query; required where the signature covers the URL. It is never taken
+	// from a request: Host is the sender's word, and behind a proxy that ends TLS it is another URL.
+	PublicURL string
 	// Limiter bounds authentic deliveries; nil means no limit. Forged ones do not count, so that a forger cannot find out by the limit
 	// that the source exists. A source whose configuration changes keeps its Limiter.
 	Limiter *rate.Limiter
@@ -37,6 +41,14 @@ type mapping interface {
 }
 
 var _ mapping = (*provider.Source)(nil)
+
+// calledURL returns the URL that the provider called, with the query of the request; empty where it is not known.
+func (s *Source) calledURL(called *url.URL) string {
+	if s.PublicURL == "" || called.RawQuery == "" && !called.ForceQuery {
+		return s.PublicURL
+	}
+	return s.PublicURL + "?" + called.RawQuery
+}
 
 func (s *Source) mapper() mapping {
 	if s.mapping != nil {

@@ -66,3 +66,9 @@ func unsigned(params verify.Params, user string, preset ...string) string {
 	}
 	return ""
 }
+
+// SignsURL reports whether the source's signature covers the URL that the provider calls.
+func (cfg Config) SignsURL() bool {
+	params, err := cfg.params(catalogue[cfg.Preset])
+	return err == nil && params.SignsURL()
+}

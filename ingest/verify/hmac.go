@@ -134,7 +134,7 @@ func (h *HMAC) read(r *Request) (parts, error) {
 		}
 	}
 	if uses(h.pieces, pieceURL) && r.URL == "" {
-		return p, refuse(Malformed, "the URL is signed and not known: set the source's public URL")
+		return p, refuse(Malformed, "the URL is signed and not known: set the source's public_url")
 	}
 	if h.pointer != nil && uses(h.pieces, pieceTimestamp) {
 		if p.timestamp, err = h.bodyStamp(r.Body); err != nil {

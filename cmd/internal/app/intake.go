@@ -50,7 +50,7 @@ func newIntake(a *App) (*intake, error) {
 		return nil, err
 	}
 	in.handler, err = ingest.New(ingest.Config{
-		Sources: in.sources.find, Log: in.log, MaxBody: in.largest, PublicURL: a.file().Listen.PublicURL,
+		Sources: in.sources.find, Log: in.log, MaxBody: in.largest,
 		ReadTimeout: bodyTimeout, StatusURL: statusURL(a.file()), Logger: a.log, Registerer: a.registry,
 	})
 	a.ready.set("intake", errNotStarted)

@@ -70,9 +70,14 @@ func (c *sendCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	to := r.URL
+	if public := cfg.PublicURL(team, name); public != "" {
+		r.URL = public // what is signed, where the URL is; this request need not go there
+	}
 	if err := source.Sign(r, time.Now()); err != nil {
 		return fmt.Errorf("sign for %s: %w", c.Source, err)
 	}
+	r.URL = to
 	return c.post(e, r)
 }
 

@@ -121,7 +121,7 @@ func (ck *checker) listen() {
 		ck.address("listen.intake", l.Intake)
 	}
 	if l.PublicURL != "" && !ck.unresolved("listen.public_url") {
-		if u, err := url.Parse(l.PublicURL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || strings.HasSuffix(l.PublicURL, "/") {
+		if !callable(l.PublicURL) || strings.HasSuffix(l.PublicURL, "/") {
 			ck.problem("listen.public_url", "is not a URL such as https://hooks.example.com, without a slash at its end")
 		}
 	}
@@ -131,6 +131,12 @@ func (ck *checker) listen() {
 	if host, ok := ck.address("listen.operator", l.Operator); ok && !loopback(host) {
 		ck.problem("listen.operator", "%s is not loopback; the operator listener has no authentication yet, so it stays on 127.0.0.1", l.Operator)
 	}
+}
+
+// callable reports whether a provider can call s: a URL of a host, and nothing behind its path.
+func callable(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && u.User == nil && !strings.ContainsAny(s, "?#")
 }
 
 // topics checks settings of topics: those at the top of the file, or a source's, which have been completed from those.

@@ -92,6 +92,7 @@ type Source struct {
 	Event       *provider.EventConfig `yaml:"event"`
 	MaxBody     Size                  `yaml:"max_body"`
 	Deadline    Duration              `yaml:"deadline"`
+	PublicURL   string                `yaml:"public_url"`
 	Rate        *Rate                 `yaml:"rate"`
 	Topic       string                `yaml:"topic"`
 	Topics      Topics                `yaml:"topics"`

@@ -60,6 +60,12 @@ func TestProblems(t *testing.T) {
 		{"bad begin", "begin: now", "begin: yesterday", `"yesterday" is not now, all or a time`},
 		{"window too short", "begin: now", "begin: now\n        dedupe: {window: 7d}", "7d is less than 15d"},
 		{"negative duration", "timeout: 10s", "timeout: -10s", "is negative"},
+		{"signed URL that nobody knows", `signed: "{body}"`, `signed: "{url}{body}"`, "teams.acme.sources.orders: public_url is missing: the signature covers the URL"},
+		{"signed URL", `signed: "{body}"}`, `signed: "{url}{body}"}
+        public_url: "https://hooks.example.com/v1/in/acme/orders"`, ""},
+		{"signed URL below the listener's", "listen:\n", "listen:\n  public_url: https://hooks.example.com\n", ""},
+		{"signed URL with a query", `signed: "{body}"}`, `signed: "{url}{body}"}
+        public_url: "https://hooks.example.com/v1/in/acme/orders?a=b"`, "sources.orders.public_url: is not a URL such as"},
 		{"bad duration", "timeout: 10s", "timeout: 10 seconds", `"10 seconds" is not a duration`},
 		{"timeout bounds", "timeout: 10s", "timeout: 3h", "3h is not between 100ms and 10m"},
 		{"retry min over max", "min: 1s, max: 1h", "min: 2h, max: 1h", "2h is more than max 1h"},

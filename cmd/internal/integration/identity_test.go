@@ -4,6 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -84,6 +91,59 @@ func TestCapturedDelivery(t *testing.T) {
 	})
 }
 
+// TestSignedURLBehindAProxy: a sender that signs the URL calls a proxy that ends TLS; the intake sees plain HTTP and another Host.
+func TestSignedURLBehindAProxy(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		var intake atomic.Pointer[url.URL]
+		proxy := httptest.NewTLSServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(intake.Load())
+			r.Out.URL.Path = "/v1/in/" + strings.TrimPrefix(r.In.URL.Path, "/hooks/")
+		}})
+		t.Cleanup(proxy.Close)
+		r := deploy(t, b, options{sources: `      calls:
+        preset: generic
+        secrets: [calls-secret]
+        verify: {signature_header: X-Signature, signed: "{url}{body}"}
+        public_url: ` + proxy.URL + `/hooks/acme/calls
+        event: {id: /id, type: /type, entity: []}`, all: ", calls"})
+		// The team's name is known now.
+		r.edit("/hooks/acme/calls", "/hooks/"+r.team+"/calls")
+		p := r.serve("intake,stream")
+		to, err := url.Parse(p.intake)
+		if err != nil {
+			t.Fatal(err)
+		}
+		intake.Store(to)
+		post := func(client *http.Client, called, signed, id string) int {
+			t.Helper()
+			body := fmt.Sprintf(`{"id":%q,"type":"call"}`, id)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, called, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("X-Signature", sign("calls-secret", []byte(signed+body)))
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			return resp.StatusCode
+		}
+		public, direct := proxy.URL+"/hooks/"+r.team+"/calls", p.intake+"/v1/in/"+r.team+"/calls"
+		if status := post(proxy.Client(), public+"?try=1", public+"?try=1", "one"); status != http.StatusAccepted {
+			t.Errorf("a delivery through the proxy was answered %d", status)
+		}
+		// What was signed for another address is not taken because the request names that address.
+		if status := post(http.DefaultClient, direct, direct, "two"); status != http.StatusUnauthorized {
+			t.Errorf("a signature over the Host of the request was answered %d", status)
+		}
+		if _, err := r.try(p.operator, "send", r.team+"/calls", "-c", r.config, "--url", p.intake, "--file", r.file(`{"id":"three","type":"call"}`)); err != nil {
+			t.Errorf("forebay send: %v", err)
+		}
+		waitItems(t, r, p, 2, "--source", "calls", "--status", "done")
+	})
+}
+
 // TestDeliveryOfASignedID: where the event has the provider's id, --delivery takes that.
 func TestDeliveryOfASignedID(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
@@ -96,4 +156,14 @@ func TestDeliveryOfASignedID(t *testing.T) {
 		r.agent.waitActed(t, 1, time.Minute)
 		waitItems(t, r, p, 1, "--status", "done", "--delivery", one.id)
 	})
+}
+
+// file writes a body to send, and returns its path.
+func (r *deployment) file(body string) string {
+	r.t.Helper()
+	path := filepath.Join(r.dir, "body.json")
+	if err := os.WriteFile(path, []byte(body), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	return path
 }
