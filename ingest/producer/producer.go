@@ -18,6 +18,7 @@ import (
 
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/trace"
 )
 
 // Room is how many bytes a record may have beside its body: key, headers and framing. A topic's max.message.bytes must be the
@@ -132,7 +133,8 @@ func New(c Config) (*Producer, error) {
 // Append implements [ingest.Log].
 func (p *Producer) Append(ctx context.Context, deadline time.Time, topic string, e *schemas.Event) error {
 	c := p.calls.Get().(*call)
-	return p.produce(ctx, deadline, c, c.encoder.Encode(topic, e))
+	parent, state := trace.Child(e.TraceParent, e.TraceState) // this hop is a span of its own in the event's trace
+	return p.produce(ctx, deadline, c, c.encoder.EncodeHop(topic, e, parent, state))
 }
 
 // Quarantine implements [ingest.Log].

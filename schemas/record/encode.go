@@ -28,7 +28,12 @@ type Encoder struct {
 
 // Encode is the function of that name. Its record and all that belongs to it are valid until the next call.
 func (w *Encoder) Encode(topic string, e *schemas.Event) *kgo.Record {
-	w.reset(e)
+	return w.EncodeHop(topic, e, e.TraceParent, e.TraceState)
+}
+
+// EncodeHop is Encode with the trace context of the hop that produces the record; an empty parent leaves it out. See [SetHop].
+func (w *Encoder) EncodeHop(topic string, e *schemas.Event, parent, state string) *kgo.Record {
+	w.reset(e, len(parent)+len(state))
 	w.text(attrSpecVersion, "1.0")
 	w.text(attrID, e.ID)
 	w.text(attrDeliveryID, e.DeliveryID)
@@ -53,9 +58,9 @@ func (w *Encoder) Encode(topic string, e *schemas.Event) *kgo.Record {
 	w.text(attrTraceParent, e.TraceParent)
 	w.text(attrTraceState, e.TraceState)
 	w.contentType(e.DataContentType)
-	w.header(hopParent, e.TraceParent)
-	if e.TraceParent != "" {
-		w.header(hopState, e.TraceState)
+	if parent != "" {
+		w.header(hopParent, parent)
+		w.header(hopState, state)
 	}
 	w.named(e)
 
@@ -98,11 +103,11 @@ func SetPartitionKey(r *kgo.Record, key string) {
 	}
 }
 
-// reset makes room for e: its values lie in one buffer, which does not grow while they are written.
-func (w *Encoder) reset(e *schemas.Event) {
+// reset makes room for e and a hop: their values lie in one buffer, which does not grow while they are written.
+func (w *Encoder) reset(e *schemas.Event, hop int) {
 	const fixed = 3*len("2006-01-02T15:04:05.000000000Z07:00") + 64 + 128 // times, hash, version and its parts
 	n := fixed + len(e.ID) + len(e.DeliveryID) + len(e.Source) + len(e.Type) + 3*len(e.Entity) + len(e.Version.Clock) +
-		len(e.DataSchema) + len(e.DataContentType) + 2*(len(e.TraceParent)+len(e.TraceState))
+		len(e.DataSchema) + len(e.DataContentType) + len(e.TraceParent) + len(e.TraceState) + hop
 	for _, h := range e.Headers {
 		n += len(h.Value)
 	}

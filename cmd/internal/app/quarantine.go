@@ -105,7 +105,10 @@ func (q *quarantineAPI) RedriveQuarantined(ctx context.Context, p api.Quarantine
 		return out, nil
 	}
 	out.State, out.To = api.StateDone, &api.PlaceItem{Topic: source.Topic}
-	if out.To.Partition, out.To.Offset, err = q.a.intake.log.Republish(ctx, source.Topic, record.Encode(source.Topic, event)); err != nil {
+	produced := record.Encode(source.Topic, event)
+	parent, state := trace.Child(event.TraceParent, event.TraceState)
+	record.SetHop(produced, parent, state)
+	if out.To.Partition, out.To.Offset, err = q.a.intake.log.Republish(ctx, source.Topic, produced); err != nil {
 		return nil, err
 	}
 	q.a.log.Info("redriven from quarantine", "event_id", event.ID, "topic", source.Topic, "partition", out.To.Partition, "offset", out.To.Offset,
