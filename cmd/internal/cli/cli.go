@@ -49,6 +49,9 @@ type DevOptions struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	Logger *slog.Logger
+	// Watch loads the configuration, and returns a function that loads it again whenever something that it was read from has changed,
+	// and on SIGHUP, and hands it to reload, until ctx is done.
+	Watch func(load func(see func(path string)) (*config.Config, error)) (*config.Config, func(ctx context.Context, reload func(*config.Config) error), error)
 }
 
 // grammar is the whole command line, as kong reads it.

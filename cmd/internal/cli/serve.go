@@ -130,5 +130,18 @@ func (e *env) runDev(run func(context.Context, DevOptions) error, name, file, da
 	if run == nil {
 		return fmt.Errorf("%s is not part of this build", name)
 	}
-	return run(e.ctx, DevOptions{Config: file, Data: data, Stdout: e.Stdout, Stderr: e.Stderr, Logger: e.log})
+	return run(e.ctx, DevOptions{Config: file, Data: data, Stdout: e.Stdout, Stderr: e.Stderr, Logger: e.log, Watch: e.watch})
+}
+
+// watch is DevOptions.Watch.
+func (e *env) watch(read func(see func(path string)) (*config.Config, error)) (*config.Config, func(context.Context, func(*config.Config) error), error) {
+	look := func() (*config.Config, fileStates, error) {
+		s := fileStates{}
+		cfg, err := read(s.remember)
+		return cfg, s, err
+	}
+	cfg, first, err := look()
+	return cfg, func(ctx context.Context, reload func(*config.Config) error) {
+		watcher{every: devInterval, load: look, reload: reload, log: e.log}.run(ctx, first)
+	}, err
 }

@@ -15,6 +15,9 @@ import (
 // not see that a mounted secret was replaced by a rename.
 const watchInterval = 5 * time.Second
 
+// devInterval is watchInterval of forebay dev, where somebody who has edited the file waits.
+const devInterval = time.Second
+
 // fileStates has everything that a configuration was read from, by path: its files, the files of secrets, the directory of teams.
 // Each has its state just before it was read; nil if it did not exist.
 type fileStates map[string]os.FileInfo

@@ -25,6 +25,8 @@ type Options struct {
 	Data           string // where everything is kept
 	Stdout, Stderr io.Writer
 	Logger         *slog.Logger
+	// Watch loads the configuration, and returns a function that hands it to reload whenever it has changed.
+	Watch func(load func(see func(path string)) (*config.Config, error)) (*config.Config, func(ctx context.Context, reload func(*config.Config) error), error)
 }
 
 // started marks a data directory whose scene has been played, or at least begun.
@@ -93,6 +95,10 @@ func (o Options) run(ctx context.Context, p ports, temporary bool, body func(con
 	g.Go(func() error { return s.app.Run(gctx) })
 	g.Go(func() error { return s.watchPostgres(gctx) })
 	g.Go(func() error {
+		s.watch(gctx, func(read *config.Config) error { return s.reload(gctx, read) })
+		return nil
+	})
+	g.Go(func() error {
 		if err := s.waitReady(gctx); err != nil {
 			return err
 		}
@@ -122,15 +128,17 @@ func (o Options) open(ctx context.Context, p ports, temporary bool) (*session, e
 			return s, fmt.Errorf("write the sample configuration: %w", err)
 		}
 	}
-	cfg, err := config.Load(config.Options{Path: s.path, Roles: roles, Embedded: true})
+	var err error
+	s.config, s.watch, err = o.Watch(func(see func(string)) (*config.Config, error) {
+		return config.Load(config.Options{Path: s.path, Roles: roles, Embedded: true, See: see})
+	})
 	if err != nil {
 		return s, err
 	}
-	s.config = cfg
 	if err := s.startParts(ctx); err != nil {
 		return s, err
 	}
-	s.app, err = app.New(app.Config{File: cfg, Path: s.path, Roles: roles, Logger: o.Logger})
+	s.app, err = app.New(app.Config{File: s.config, Path: s.path, Roles: roles, Logger: o.Logger})
 	return s, err
 }
 

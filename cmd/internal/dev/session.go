@@ -33,6 +33,7 @@ type session struct {
 	postgres *embedded.Postgres // nil: the file names a database
 	agent    *agent             // nil: the file is the user's own
 	app      *app.App
+	watch    func(ctx context.Context, reload func(*config.Config) error)
 	// temporary forgets everything at the end.
 	temporary bool
 }
@@ -91,28 +92,55 @@ func (s *session) startAgent() error {
 
 // prepare creates topics and tables, which production leaves to commands of their own.
 func (s *session) prepare(ctx context.Context) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(s.config.Kafka.Brokers...))
+	if err := createTopics(ctx, s.config); err != nil {
+		return err
+	}
+	_, err := ledger.Migrate(ctx, ledger.Config{URL: s.config.Postgres.URL, Schema: s.config.Postgres.Schema, Logger: s.Logger})
+	return err
+}
+
+func createTopics(ctx context.Context, c *config.Config) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.Kafka.Brokers...))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	changes, err := topics.Apply(ctx, kadm.NewClient(client), topics.Wanted(s.config, s.maxBody), false)
+	changes, err := topics.Apply(ctx, kadm.NewClient(client), topics.Wanted(c, func(team, source string) int64 { return maxBody(c, team, source) }), false)
 	if err == nil {
 		err = topics.Problems(changes)
 	}
 	if err != nil {
 		return fmt.Errorf("create the topics: %w", err)
 	}
-	_, err = ledger.Migrate(ctx, ledger.Config{URL: s.config.Postgres.URL, Schema: s.config.Postgres.Schema, Logger: s.Logger})
-	return err
+	return nil
 }
 
-func (s *session) maxBody(team, source string) int64 {
-	compiled, err := provider.Compile(s.config.Source(team, source))
+func maxBody(c *config.Config, team, source string) int64 {
+	compiled, err := provider.Compile(c.Source(team, source))
 	if err != nil {
 		return 0 // app.New says what is wrong with the source
 	}
 	return compiled.MaxBody
+}
+
+// reload takes in what has changed in the file. Topics of new sources are made first: nobody else would.
+func (s *session) reload(ctx context.Context, read *config.Config) error {
+	if s.broker != nil {
+		read.Kafka.Brokers = s.config.Kafka.Brokers
+	}
+	if s.postgres != nil {
+		read.Postgres.URL = s.config.Postgres.URL
+	}
+	if len(config.Live(s.config, read)) == 0 {
+		if err := createTopics(ctx, read); err != nil {
+			return err
+		}
+	}
+	if err := s.app.Reload(read); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Stderr, "%s has changed and is in force\n", s.path)
+	return nil
 }
 
 // watchPostgres ends the session when the embedded server ends by itself.

@@ -91,11 +91,12 @@ func TestDevFirstAndSecondStart(t *testing.T) {
 	if strings.Contains(p.output(), "The scene:") {
 		t.Error("the second start plays the scene again")
 	}
-	if out, err := r.try(p.operator, "send", "demo/github", "--sample", "github/push", "-c", file); err != nil {
+	if out, err := r.try(p.operator, "send", "demo/github", "--sample", "github/check_run.completed", "-c", file); err != nil {
 		t.Fatalf("send: %s %v", out, err)
 	}
 	waitItems(t, r, p, 42, "--team", "demo")
-	waitItems(t, r, p, 2, "--team", "demo", "--type", "com.github.push", "--status", "done")
+	waitItems(t, r, p, 1, "--team", "demo", "--type", "com.github.push", "--status", "done")
+	waitItems(t, r, p, 1, "--team", "demo", "--type", "com.github.check_run.completed", "--status", "done")
 	if n := called(t, "http://"+at["agent"]); n != 1 {
 		t.Errorf("the agent of the second start was called %d times, want once, for what was sent to it", n)
 	}
@@ -128,6 +129,44 @@ func TestDevKill9(t *testing.T) {
 		}
 		return faults
 	})
+}
+
+// TestDevReloads adds a source to the file of a forebay dev that runs: its topic is made and its deliveries are taken. A file that is
+// wrong changes nothing.
+func TestDevReloads(t *testing.T) {
+	t.Parallel()
+	r := deployDev(t)
+	r.write("", options{})
+	p := r.dev("-c", r.config)
+	body := r.file(`{"id":"1","type":"t"}`)
+	r.edit("    sources:\n", "    sources:\n      added: {preset: generic, secrets: [of-the-added-one], verify: {signature_header: X-Signature}, event: {id: /id, type: /type, entity: []}}\n")
+	send := func() error {
+		_, err := r.try(p.operator, "send", "demo/added", "-c", r.config, "--url", p.intake, "--file", body)
+		return err
+	}
+	if !rig.Until(20*time.Second, func() bool { return send() == nil }) {
+		t.Fatalf("the added source takes nothing: %v\n%s", send(), p.output())
+	}
+	if !strings.Contains(p.output(), "has changed and is in force") {
+		t.Errorf("nothing is said of the reload: %s", p.output())
+	}
+	good, err := os.ReadFile(r.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(r.config, append(good, "nonsense: true\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !rig.Until(20*time.Second, func() bool { return strings.Contains(p.output(), "nonsense: unknown key") }) {
+		t.Errorf("nothing is said of the broken file: %s", p.output())
+	}
+	r.config = filepath.Join(r.dir, "good.yaml") // for send
+	if err := os.WriteFile(r.config, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := send(); err != nil {
+		t.Errorf("a broken file ended the source: %v", err)
+	}
 }
 
 // TestDemo shows that forebay demo ends well by itself and leaves nothing behind.
