@@ -256,6 +256,35 @@ func TestExampleIncidentPage(t *testing.T) {
 	p.clean()
 }
 
+// TestExamplePaymentAmounts: an amount is in the currency's smallest unit, which is not always a hundredth.
+func TestExamplePaymentAmounts(t *testing.T) {
+	t.Parallel()
+	o := newOutside(t)
+	p := example(t, "payment-follow-up", "slack", o)
+	created := time.Now().Unix()
+	var want, got []string
+	for n, amount := range []struct {
+		currency string
+		due      int
+		text     string
+	}{{"usd", 129905, "1299.05 usd"}, {"eur", 7, "0.07 eur"}, {"jpy", 129905, "129905 jpy"}, {"krw", 5, "5 krw"}, {"kwd", 129905, "129.905 kwd"}, {"kwd", 4, "0.004 kwd"}} {
+		id := fmt.Sprintf("evt_%d", n)
+		p.accepted("stripe", variables["STRIPE_SECRET"], delivery(edited(t, "stripe/invoice.paid", map[string]any{
+			"id": id, "type": "invoice.paid", "created": created + int64(n), "data.object.amount_due": amount.due, "data.object.currency": amount.currency,
+		})))
+		p.item("payments", "stripe", id, "applied", "done")
+		want = append(want, "Paid: "+amount.text)
+	}
+	for _, call := range o.all() {
+		text, _, _ := strings.Cut(call["text"].(string), " of ")
+		got = append(got, text)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	p.clean()
+}
+
 // TestExamplePaymentFollowUp: a payment fails, the answer of Slack is cut off, it is paid, and an older failure comes late.
 func TestExamplePaymentFollowUp(t *testing.T) {
 	t.Parallel()
