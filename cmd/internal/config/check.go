@@ -150,6 +150,10 @@ func (ck *checker) topics(path string, t Topics) {
 	if t.Replication >= 3 && t.MinInsync < 2 && !ck.unresolved(path+".min_insync") {
 		ck.problem(path+".min_insync", "must be at least 2 with replication %d, or an acknowledged event can be lost", t.Replication)
 	}
+	if t.Replication == 2 && t.MinInsync == 1 && (path == "topics" || ck.written(path)) {
+		ck.note(path+".replication", "2 with min_insync 1 acknowledges what one broker has while the other is away: events that nobody else has go with its disk; "+
+			"use replication 3, or min_insync 2 (nothing is taken then while a broker is away)")
+	}
 	if t.MinInsync > t.Replication && t.Replication > 0 {
 		ck.problem(path+".min_insync", "%d is more than replication %d: nothing could be written", t.MinInsync, t.Replication)
 	}

@@ -205,6 +205,20 @@ func TestDurations(t *testing.T) {
 
 func TestNotes(t *testing.T) {
 	t.Parallel()
+	for text, notes := range map[string]int{"replication: 1": 0, "replication: 2": 1, "replication: 2, min_insync: 2": 0, "replication: 3": 0} {
+		c, problems := load(strings.Replace(design, "replication: 1", text, 1), designEnv, designFiles, Options{})
+		n := 0
+		if c != nil {
+			for _, note := range c.Notes() {
+				if note.Path == "topics.replication" {
+					n++
+				}
+			}
+		}
+		if len(problems) > 0 || n != notes {
+			t.Errorf("%s: %v, %d notes", text, problems, n)
+		}
+	}
 	c, problems := load(design, designEnv, designFiles, Options{})
 	if len(problems) > 0 || len(c.Notes()) != 2 || !strings.Contains(c.Notes()[0].String(), ":19: teams.acme.sources.orders.event.id: is read from header X-Event-Id") ||
 		!strings.Contains(c.Notes()[1].Message, "has no effect") {
