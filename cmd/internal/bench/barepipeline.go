@@ -96,7 +96,7 @@ func bareCall(ctx context.Context, client *http.Client, agent string, r *kgo.Rec
 		return
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Ce-Id", string(r.Key))
+	req.Header.Set("Ce-Deliveryid", string(r.Key)) // where the agent looks
 	resp, err := client.Do(req)
 	if err != nil {
 		return
