@@ -9,7 +9,8 @@
 // Expressions can name:
 //
 //	body             the event's JSON, strict and exact; null if the event has no body
-//	event.id         the provider's id of the event
+//	event.id         the provider's id of the event, or the hash of its body
+//	event.delivery   the provider's id of the delivery, where that is not the event's; else empty
 //	event.source     /<team>/<source>
 //	event.type       such as com.github.issues.opened
 //	event.entity     the entity's key, its parts encoded and joined with /

@@ -15,7 +15,7 @@ import (
 // environment is what expressions can name; see the package comment.
 var environment = expression.Over(
 	cel.Variable("body", cel.DynType),
-	cel.Variable("event.id", cel.StringType), cel.Variable("event.source", cel.StringType), cel.Variable("event.type", cel.StringType),
+	cel.Variable("event.id", cel.StringType), cel.Variable("event.delivery", cel.StringType), cel.Variable("event.source", cel.StringType), cel.Variable("event.type", cel.StringType),
 	cel.Variable("event.entity", cel.StringType), cel.Variable("event.parts", cel.ListType(cel.StringType)),
 	cel.Variable("event.version", cel.StringType), cel.Variable("event.time", cel.TimestampType),
 	cel.Variable("event.late", cel.BoolType), cel.Variable("event.deleted", cel.BoolType), cel.Variable("event.reason", cel.StringType),
@@ -54,6 +54,8 @@ func (in *input) ResolveName(name string) (any, bool) {
 		return in.body, true
 	case "event.id":
 		return e.ID, true
+	case "event.delivery":
+		return e.DeliveryID, true
 	case "event.source":
 		return e.Source, true
 	case "event.type":

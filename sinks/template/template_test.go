@@ -28,7 +28,7 @@ func action(data string) sink.Action {
 	return sink.Action{
 		ID: "act_1", Name: "notify", Subscription: "acme.triage", Attempt: 3, Late: true, Reason: "filled",
 		Event: &schemas.Event{
-			ID: "d-1", Source: "/acme/github", Type: "com.github.issues.opened", Entity: schemas.NewEntityKey("186853002", "a/b"),
+			ID: "d-1", DeliveryID: "guid-1", Source: "/acme/github", Type: "com.github.issues.opened", Entity: schemas.NewEntityKey("186853002", "a/b"),
 			Time: time.Date(2026, 3, 1, 10, 0, 0, 5e8, time.UTC), Version: schemas.Version{Kind: schemas.Sequence, Value: 7},
 			Deleted: true, Data: []byte(data),
 		},
@@ -62,13 +62,13 @@ func TestTexts(t *testing.T) {
 		`{{'''a'}}'''}}`:                                              `a'}}`,
 		"{{1 // }} not yet\n}}":                                       "1",
 		"{{body.brace}}":                                              "}}",
-		"{{body.issue.body == null ? 'none' : body.issue.body}}":     "none",
-		"{{event.id}} {{event.source}} {{event.type}}":               "d-1 /acme/github com.github.issues.opened",
-		"{{event.entity}} {{event.parts[1]}} {{event.version}}":      "186853002/a%2Fb a/b 00000000000000000007",
-		"{{event.time}} {{event.time.getFullYear()}}":                "2026-03-01T10:00:00.5Z 2026",
-		"{{event.late}} {{event.deleted}} {{event.reason}}":          "true true filled",
-		"{{action.id}} {{action.name}} {{action.attempt}}":           "act_1 notify 3",
-		"{{event.type.startsWith('com.github.') ? 'GitHub' : '?'}}!": "GitHub!",
+		"{{body.issue.body == null ? 'none' : body.issue.body}}":          "none",
+		"{{event.id}} {{event.delivery}} {{event.source}} {{event.type}}": "d-1 guid-1 /acme/github com.github.issues.opened",
+		"{{event.entity}} {{event.parts[1]}} {{event.version}}":           "186853002/a%2Fb a/b 00000000000000000007",
+		"{{event.time}} {{event.time.getFullYear()}}":                     "2026-03-01T10:00:00.5Z 2026",
+		"{{event.late}} {{event.deleted}} {{event.reason}}":               "true true filled",
+		"{{action.id}} {{action.name}} {{action.attempt}}":                "act_1 notify 3",
+		"{{event.type.startsWith('com.github.') ? 'GitHub' : '?'}}!":      "GitHub!",
 	} {
 		v, err := render(t, map[string]any{"text": source}, body)
 		if err != nil || v.Text("text") != want {

@@ -3,7 +3,8 @@
 // browser could be tricked into asking.
 //
 //	GET /livez /readyz /metrics
-//	GET /v1/inbox?team=&subscription=&source=&entity=&type=&status=&decision=&since=&limit=&cursor=
+//	GET /v1/inbox?team=&subscription=&source=&entity=&type=&status=&decision=&delivery=&since=&limit=&cursor=
+//	                    delivery: by the provider's id, from the log; a page without items but with a cursor has not searched all of it
 //	GET /v1/inbox/{team}/{subscription}/{source}/{event_id}        and /raw behind it: the body, byte for byte
 //	POST /v1/inbox/{team}/{subscription}/{source}/{event_id}/redrive   {"reason", "by", "discard", "again", "no_wait", "dry_run"}
 //	GET /v1/quarantine?team=&source=&limit=
