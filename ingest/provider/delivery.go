@@ -105,7 +105,7 @@ func (d *delivery) rule() (*rule, *Unusable) {
 			return nil, bad
 		}
 		if i == 0 {
-			if bad := d.bearsOut(text); bad != nil {
+			if bad := d.checkFields(text); bad != nil {
 				return nil, bad
 			}
 		}

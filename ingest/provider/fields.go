@@ -64,9 +64,9 @@ func (c *refs) pointed(pointers []string) []slot {
 	return slots
 }
 
-// bearsOut refuses a body that is not of the type whose name an unsigned header gives. What the preset does not list can be anything,
+// checkFields refuses a body that is not of the type whose name an unsigned header gives. What the preset does not list can be anything,
 // but its name is one word: "issues.opened" would pass for a type of "issues".
-func (d *delivery) bearsOut(name string) *Unusable {
+func (d *delivery) checkFields(name string) *Unusable {
 	if d.src.fields == nil {
 		return nil
 	}

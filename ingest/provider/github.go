@@ -13,7 +13,8 @@ var _ = register(github())
 // clock of its own, because it never makes an issue stale. Events of several runs or comments that share a version line are deltas: a
 // late event of one must not be dropped because another has a newer time.
 //
-// The signature covers the body and nothing else, so the event's id is made of the body, and the body has to bear out X-GitHub-Event.
+// The signature covers the body and nothing else, so the event's id is made of the body, and the body must have the fields of the event
+// that X-GitHub-Event names.
 // GitHub waits 10 s and sends up to 25 MB; a redelivery has the same body and X-GitHub-Delivery.
 // Sources: https://docs.github.com/webhooks, google/go-github github/messages.go.
 func github() preset {

@@ -1,6 +1,6 @@
 package provider
 
-// githubFields are the fields of GitHub's bodies by event. GitHub does not sign the event's name, so the body has to bear it out:
+// githubFields are the fields of GitHub's bodies by event. GitHub does not sign the event's name, so the body must fit it:
 // somebody who has seen a delivery could otherwise send it as an event of another kind.
 //
 // What the fields do not tell apart is in SECURITY.md.

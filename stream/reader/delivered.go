@@ -30,7 +30,9 @@ type Delivered struct {
 // credentials, for a client of its own. Errors are *schemas.Error of kind Unavailable.
 func Find(ctx context.Context, q Delivered, more func() bool, opts ...kgo.Opt) (keys []schemas.EventKey, searched time.Time, err error) {
 	const op = "look for a delivery in the log"
-	cl, err := kgo.NewClient(append(slices.Clone(opts), kgo.KeepControlRecords(), kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
+	// What was aborted is read too: the ledger does not know it, and a transaction that stays open holds nothing up. Control records
+	// count as places, or the last of them would be waited for.
+	cl, err := kgo.NewClient(append(slices.Clone(opts), kgo.KeepControlRecords())...)
 	if err != nil {
 		return nil, searched, schemas.Errorf(schemas.Invalid, op, "%w", err)
 	}

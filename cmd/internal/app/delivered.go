@@ -44,7 +44,7 @@ func (i *inboxAPI) delivered(ctx context.Context, box *inbox.Inbox, f api.InboxF
 		return page, nil
 	}
 	end := time.Now().Add(searchTime)
-	keys, searched, err := reader.Find(ctx, q, func() bool { return time.Now().Before(end) }, KafkaOptions(i.s.a.file())...)
+	keys, searched, err := reader.Find(ctx, q, func() bool { return time.Now().Before(end) }, (&quarantineAPI{i.s.a}).options()...)
 	if err != nil || len(keys) == 0 {
 		if err == nil && searched.After(q.From) {
 			page.Next = searched.UTC().Format(time.RFC3339Nano)

@@ -106,7 +106,7 @@ func (s *session) post(ctx context.Context, source *provider.Source, d delivery)
 	if err := source.Sign(r, time.Now()); err != nil {
 		return 0, err
 	}
-	if d.part == unusable { // the name of the event is not signed, and the body does not bear it out
+	if d.part == unusable { // the name of the event is not signed, and the body does not fit it
 		r.Header.Set("X-GitHub-Event", "push")
 	}
 	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
