@@ -1,6 +1,7 @@
 package provider_test
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -50,9 +51,9 @@ func request(body string, headers ...string) *verify.Request {
 	return r
 }
 
-// brief is what a test says about an event: id | type | entity | clock kind version [sub] | payload [deleted].
+// brief is what a test says about an event: the provider's id, be it the event's or the delivery's | type | entity | clock kind version [sub] | payload [deleted].
 func brief(e *schemas.Event) string {
-	parts := []string{e.ID, e.Type, string(e.Entity),
+	parts := []string{cmp.Or(e.DeliveryID, e.ID), e.Type, string(e.Entity),
 		strings.TrimSpace(e.Version.Clock + " " + string(e.Version.Kind) + " " + e.Version.Sortable()), string(e.Payload)}
 	if e.Deleted {
 		parts[4] += " deleted"
@@ -70,30 +71,30 @@ func TestEvent(t *testing.T) {
 		want               string
 	}{
 		{"comment", "github", `{"action":"created","repository":{"id":7},"issue":{"number":2,"updated_at":"2020-01-01T00:00:00Z"},"comment":{"updated_at":"2019-05-15T15:20:18Z"}}`,
-			gh("issue_comment"), "sha256:0 | com.github.issue_comment.created | 7/2 | comment timestamp 2019-05-15T15:20:18.000000000Z | delta"},
+			gh("issue_comment"), "d1 | com.github.issue_comment.created | 7/2 | comment timestamp 2019-05-15T15:20:18.000000000Z | delta"},
 		{"issue deleted", "github", `{"action":"deleted","repository":{"id":7},"issue":{"number":2,"updated_at":"2019-05-15T15:20:18Z"}}`,
-			gh("issues"), "sha256:0 | com.github.issues.deleted | 7/2 | issue timestamp 2019-05-15T15:20:18.000000000Z | snapshot deleted"},
+			gh("issues"), "d1 | com.github.issues.deleted | 7/2 | issue timestamp 2019-05-15T15:20:18.000000000Z | snapshot deleted"},
 		{"large id as it stands", "github", `{"action":"x","repository":{"id":90071992547409931},"issue":{"number":2,"updated_at":"2019-05-15T15:20:18+02:00"}}`,
-			gh("issues"), "sha256:0 | com.github.issues.x | 90071992547409931/2 | issue timestamp 2019-05-15T13:20:18.000000000Z | snapshot"},
+			gh("issues"), "d1 | com.github.issues.x | 90071992547409931/2 | issue timestamp 2019-05-15T13:20:18.000000000Z | snapshot"},
 		{"pending review", "github", `{"action":"submitted","repository":{"id":7},"pull_request":{"number":2},"review":{"submitted_at":null}}`,
-			gh("pull_request_review"), "sha256:0 | com.github.pull_request_review.submitted | 7/2 | none | delta"},
+			gh("pull_request_review"), "d1 | com.github.pull_request_review.submitted | 7/2 | none | delta"},
 		{"running check", "github", `{"action":"created","repository":{"id":7},"check_run":{"head_sha":"ab","completed_at":null}}`,
-			gh("check_run"), "sha256:0 | com.github.check_run.created | 7/ab | none | delta"},
+			gh("check_run"), "d1 | com.github.check_run.created | 7/ab | none | delta"},
 		{"workflow rank", "github", `{"action":"completed","repository":{"id":7},"workflow_run":{"id":9,"status":"completed","updated_at":"2019-05-15T15:20:18Z"}}`,
-			gh("workflow_run"), "sha256:0 | com.github.workflow_run.completed | 7/9 | workflow_run timestamp 2019-05-15T15:20:18.000000000Z+00006 | snapshot"},
+			gh("workflow_run"), "d1 | com.github.workflow_run.completed | 7/9 | workflow_run timestamp 2019-05-15T15:20:18.000000000Z+00006 | snapshot"},
 		{"unknown rank", "github", `{"action":"x","repository":{"id":7},"workflow_run":{"id":9,"status":"new","updated_at":"2019-05-15T15:20:18Z"}}`,
-			gh("workflow_run"), "sha256:0 | com.github.workflow_run.x | 7/9 | workflow_run timestamp 2019-05-15T15:20:18.000000000Z | snapshot"},
+			gh("workflow_run"), "d1 | com.github.workflow_run.x | 7/9 | workflow_run timestamp 2019-05-15T15:20:18.000000000Z | snapshot"},
 		{"push of a deletion", "github", `{"ref":"refs/heads/a b","before":"1","after":"0","commits":[],"deleted":true,"repository":{"id":7}}`,
-			gh("push"), "sha256:0 | com.github.push | 7/refs%2Fheads%2Fa%20b | none | delta deleted"},
+			gh("push"), "d1 | com.github.push | 7/refs%2Fheads%2Fa%20b | none | delta deleted"},
 		{"installation in seconds", "github", `{"action":"created","installation":{"id":3,"account":{},"updated_at":1557933618}}`,
-			gh("installation"), "sha256:0 | com.github.installation.created | 3 | installation timestamp 2019-05-15T15:20:18.000000000Z | snapshot"},
+			gh("installation"), "d1 | com.github.installation.created | 3 | installation timestamp 2019-05-15T15:20:18.000000000Z | snapshot"},
 		{"installation as text", "github", `{"action":"deleted","installation":{"id":3,"account":{},"updated_at":"2019-05-15T15:20:18.000Z"}}`,
-			gh("installation"), "sha256:0 | com.github.installation.deleted | 3 | installation timestamp 2019-05-15T15:20:18.000000000Z | snapshot deleted"},
-		{"ping", "github", `{"zen":"x","hook_id":1}`, gh("ping"), "sha256:0 | com.github.ping | in | none | delta"},
-		{"no mapping", "github", `{"action":"deleted","starred_at":null}`, gh("star"), "sha256:0 | com.github.star.deleted | in | none | delta"},
-		{"an event that GitHub has not had yet", "github", `{"action":"created","thing":{}}`, gh("thing"), "sha256:0 | com.github.thing.created | in | none | delta"},
+			gh("installation"), "d1 | com.github.installation.deleted | 3 | installation timestamp 2019-05-15T15:20:18.000000000Z | snapshot deleted"},
+		{"ping", "github", `{"zen":"x","hook_id":1}`, gh("ping"), "d1 | com.github.ping | in | none | delta"},
+		{"no mapping", "github", `{"action":"deleted","starred_at":null}`, gh("star"), "d1 | com.github.star.deleted | in | none | delta"},
+		{"an event that GitHub has not had yet", "github", `{"action":"created","thing":{}}`, gh("thing"), "d1 | com.github.thing.created | in | none | delta"},
 		{"form", "github", `payload=%7B%22ref%22%3A%22r%22%2C%22before%22%3A%22%22%2C%22after%22%3A%22%22%2C%22commits%22%3A%5B%5D%2C%22repository%22%3A%7B%22id%22%3A7%7D%7D`,
-			append(gh("push"), form), "sha256:0 | com.github.push | 7/r | none | delta"},
+			append(gh("push"), form), "d1 | com.github.push | 7/r | none | delta"},
 
 		{"connect account", "stripe", `{"id":"evt_1","object":"event","account":"acct_1","type":"customer.deleted","created":1677834420,"data":{"object":{"object":"customer","id":"cus_1"}}}`,
 			nil, "evt_1 | com.stripe.customer.deleted | acct_1/customer/cus_1 | timestamp 2023-03-03T09:07:00.000000000Z | snapshot deleted"},
@@ -152,8 +153,8 @@ func TestEvent(t *testing.T) {
 			if got != tt.want {
 				t.Errorf("\n got %s\nwant %s", got, tt.want)
 			}
-			if tt.preset == "github" && e.DeliveryID != "d1" || tt.preset != "github" && e.DeliveryID != "" {
-				t.Errorf("delivery id %q", e.DeliveryID)
+			if strings.HasPrefix(e.ID, "sha256:") != (e.DeliveryID != "") && tt.preset == "github" {
+				t.Errorf("id %q of delivery %q", e.ID, e.DeliveryID)
 			}
 			if string(e.Data) != tt.body || e.Source != "/acme/in" || e.RecordedTime != received ||
 				e.DataContentType != r.Header.Get("Content-Type") {
