@@ -29,7 +29,7 @@ var githubFields = map[string]fields{
 	"github_app_authorization":        {has: []string{"/action"}, lacks: []string{"/repository", "/organization", "/enterprise", "/user", "/installation/account"}, alone: true},
 	"gollum":                          {has: []string{"/pages"}},
 	// Every event of an app has an installation, with nothing but its id.
-	"installation":                   {has: []string{"/installation/account"}, lacks: []string{"/repository", "/repositories_added"}},
+	"installation":                   {has: []string{"/installation/account"}, lacks: []string{"/repositories_added"}},
 	"installation_repositories":      {has: []string{"/installation/account", "/repositories_added", "/repositories_removed"}},
 	"installation_target":            {has: []string{"/account", "/target_type"}},
 	"issue_comment":                  {has: []string{"/issue", "/comment"}},
