@@ -40,7 +40,7 @@ func compileSources(c *config.Config, before map[nameInTeam]*ingest.Source) (map
 				continue
 			}
 			full := nameInTeam{team, name}
-			compiled[full] = &ingest.Source{Source: source, Topic: s.Topic, PublicURL: c.PublicURL(team, name),
+			compiled[full] = &ingest.Source{Source: source, Topic: s.Topic, PublicURL: s.PublicURL,
 				QuarantineTopic: topics.Quarantine(team, name), Limiter: limiter(s.Rate, before[full])}
 		}
 	}

@@ -71,7 +71,7 @@ func (c *sendCmd) Run(e *env) error {
 		return err
 	}
 	to := r.URL
-	if public := cfg.PublicURL(team, name); public != "" {
+	if public := cfg.Teams[team].Sources[name].PublicURL; public != "" {
 		r.URL = public // what is signed, where the URL is; this request need not go there
 	}
 	if err := source.Sign(r, time.Now()); err != nil {

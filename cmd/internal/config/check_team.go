@@ -48,12 +48,12 @@ func (ck *checker) source(path string, s *Source) {
 
 // publicURL checks that the URL is known where the signature covers it. A request's own Host would be the sender's word for it.
 func (ck *checker) publicURL(path string, s *Source) {
-	if s.PublicURL != "" && !ck.unresolved(path+".public_url") && !callable(s.PublicURL) {
+	if ck.written(path+".public_url") && !ck.unresolved(path+".public_url") && !callable(s.PublicURL) {
 		ck.problem(path+".public_url", "is not a URL such as https://hooks.example.com/v1/in/team/source, without a query")
 	}
 	signed := provider.Config{Preset: s.Preset, KeyEncoding: s.KeyEncoding, Verify: s.Verify}.SignsURL()
 	switch {
-	case signed && s.PublicURL == "" && ck.c.Listen.PublicURL == "" && !ck.unresolved(path+".public_url") && !ck.unresolved("listen.public_url"):
+	case signed && s.PublicURL == "" && !ck.unresolved(path+".public_url") && !ck.unresolved("listen.public_url"):
 		ck.problem(path, "public_url is missing: the signature covers the URL that the provider calls; write it here, or what stands before /v1/in in listen.public_url")
 	case !signed && ck.written(path+".public_url"):
 		ck.note(path+".public_url", "has no effect: the signature does not cover the URL")

@@ -15,15 +15,6 @@ func (c *Config) Source(team, name string) provider.Config {
 	}
 }
 
-// PublicURL returns the URL that the provider of a source calls: the source's own, else that below listen.public_url; empty without
-// either.
-func (c *Config) PublicURL(team, name string) string {
-	if own := c.Teams[team].Sources[name].PublicURL; own != "" || c.Listen.PublicURL == "" {
-		return own
-	}
-	return c.Listen.PublicURL + "/v1/in/" + team + "/" + name
-}
-
 // BackfillEvent returns the mapping that makes an event of an element of a backfill's answer: the backfill's event, completed from the
 // source's. The source must have a backfill. ID and Entity are empty where the file leaves them out.
 func (c *Config) BackfillEvent(team, name string) *provider.EventConfig {

@@ -66,6 +66,9 @@ func (c *Config) fillComputed() {
 			if s.Topic == "" {
 				s.Topic = eventTopicPrefix(name) + source
 			}
+			if s.PublicURL == "" && c.Listen.PublicURL != "" {
+				s.PublicURL = c.Listen.PublicURL + "/v1/in/" + name + "/" + source
+			}
 			s.fill(c.Topics)
 		}
 		for destination, d := range team.Destinations {
