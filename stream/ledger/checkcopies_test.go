@@ -198,3 +198,35 @@ func TestCopyThatHasGrownIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// Who goes back to the old name, once that topic is deleted, copies the copy to it: that is no topic that was created again by whomever, and
+// nothing is to be accepted.
+func TestCopyOfTheCopyUnderTheOldName(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.apply(f.claimed(partition(0), 3, 0), seq(0, "e", 1))
+	there := f.handedOver(1)
+	there.To.Number = placed("e")
+	f.apply(f.claimed(there.To, 3, 0), seq(0, "e", 2), seq(1, "e", 4))
+	readers, err := f.l.Readers(t.Context(), "acme.triage", there.To.TopicID)
+	if err != nil || len(readers) != 1 {
+		t.Fatal(readers, err)
+	}
+	back := HandOver{Reader: readers[0], From: there.To, To: partition(0), Begins: map[int32]int64{0: 0, 1: 0, 2: 0}}
+	back.To.TopicID = TopicID{9}
+	if _, err := f.l.HandOver(t.Context(), back); err != nil {
+		t.Fatal(err)
+	}
+	back.To.Number = placed("e")
+	var standing Standing
+	c, err := f.n.Claim(t.Context(), ClaimRequest{Partition: back.To, Partitions: 3, Confirm: at(2), Standing: func(s Standing) { standing = s }})
+	if err != nil || !standing.TopicAdopted {
+		t.Fatalf("%v; adopted: %v", err, standing.TopicAdopted)
+	}
+	if d := cmp.Diff([]string{"e-3", "e-4"}, events(f.apply(c, seq(2, "e", 3)).Actions)); d != "" {
+		t.Error(d)
+	}
+	if !one[bool](f, `SELECT left_at IS NULL FROM topics WHERE topic = 'events.acme.github'`) {
+		t.Error("the topic counts as left")
+	}
+}

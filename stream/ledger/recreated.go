@@ -15,30 +15,38 @@ import (
 // open, dead, parked, waiting or held goes on: the first claim of a partition makes its old fence that of the new topic's
 // partition of the same number, with all that belongs to the fence. New actions come behind the old ones.
 
-// adoptRecreatedTopic makes a topic that was created again the subscription's, if an operator has accepted that.
+// adoptRecreatedTopic makes a topic that was created again the subscription's, if an operator has accepted that, or has handed the
+// subscription over to it: then it is a copy, and nothing goes on but what the hand-over took along.
 func (t *claimTx) adoptRecreatedTopic(ctx context.Context, e *TopicError) error {
-	var before, accepted bool
+	var before, accepted, handed bool
 	err := t.tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM fences WHERE subscription = $1 AND (topic_id = $3 AND epoch > 0 OR former = $3)),
-		EXISTS (SELECT FROM stops WHERE subscription = $1 AND topic = $2 AND topic_id = $3 AND kind = $4 AND accepted_at IS NOT NULL AND ended_at IS NULL)`,
-		t.n.id, e.Topic, [16]byte(e.ID), recreated).Scan(&before, &accepted)
+		EXISTS (SELECT FROM stops WHERE subscription = $1 AND topic = $2 AND topic_id = $3 AND kind = $4 AND accepted_at IS NOT NULL AND ended_at IS NULL),
+		EXISTS (SELECT FROM fences WHERE subscription = $1 AND topic_id = $3 AND copy_of IS NOT NULL)`,
+		t.n.id, e.Topic, [16]byte(e.ID), recreated).Scan(&before, &accepted, &handed)
 	switch {
 	case err != nil:
 		return err
 	case before:
 		// Brokers do not learn of a new topic all at once.
 		return schemas.Errorf(schemas.Unavailable, t.op, "a broker still tells topic %s by its former id %x", e.Topic, e.ID[:])
+	case handed:
+		return t.adoptTopic(ctx, e)
 	}
 	if err := t.countOpen(ctx, e); err != nil {
 		return err
 	}
 	if accepted {
-		return exactly(t.tx.Exec(ctx, `UPDATE topics SET topic_id = $3, partitions = $4, seen_at = now() WHERE subscription = $1 AND topic = $2`,
-			t.n.id, e.Topic, [16]byte(e.ID), t.req.Partitions))
+		return t.adoptTopic(ctx, e)
 	}
 	if e.Next, e.ProcessedAt, err = t.formerPosition(ctx, e.Known); err != nil {
 		return err
 	}
 	return &schemas.Error{Kind: schemas.Conflict, Op: t.op, Err: e}
+}
+
+func (t *claimTx) adoptTopic(ctx context.Context, e *TopicError) error {
+	return exactly(t.tx.Exec(ctx, `UPDATE topics SET topic_id = $3, partitions = $4, seen_at = now(), left_at = NULL WHERE subscription = $1 AND topic = $2`,
+		t.n.id, e.Topic, [16]byte(e.ID), t.req.Partitions))
 }
 
 // countOpen counts what is open or waits in the partition, for the report. It refuses a topic with fewer partitions than

@@ -23,7 +23,7 @@ type Standing struct {
 	Remembers time.Time
 	// CopyOf is what the partition's topic was copied from, before the first claim; nil where it is no copy, or was read.
 	CopyOf *Copied
-	// TopicAdopted says that the topic was created again and accepted.
+	// TopicAdopted says that the topic was created again and accepted, or that the subscription was handed over to it.
 	TopicAdopted bool
 }
 
@@ -62,7 +62,7 @@ func (t *claimTx) readStanding(ctx context.Context) (Standing, error) {
 		EXISTS (SELECT FROM stops WHERE subscription = $1 AND topic_id = $2 AND kind = $3 AND accepted_at IS NOT NULL)
 		FROM subscriptions s JOIN windows w ON w.subscription = s.id WHERE s.id = $1 GROUP BY s.id`,
 		t.n.id, [16]byte(c.Partition.TopicID), recreated).Scan(&since, &st.TopicAdopted)
-	st.Remembers = pg.TimeOrZero(since)
+	st.Remembers, st.TopicAdopted = pg.TimeOrZero(since), st.TopicAdopted || c.copyOf != nil
 	return st, err
 }
 
