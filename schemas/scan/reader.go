@@ -204,6 +204,7 @@ func (r *reader) word(w string) error {
 	return nil
 }
 
+// number reads a number as JSON spells it: no leading zeros, no plus, digits on both sides of the point.
 func (r *reader) number() error {
 	if r.b[r.i] == '-' {
 		r.i++

@@ -255,7 +255,9 @@ func (t *batchTx) checkContinuity() error {
 	return nil
 }
 
-// decide asks the gate about every partition that is not fenced.
+// decide asks the gate about every partition that is not fenced. Their fences are still locked, and stay so until the transaction ends: no
+// other owner changes what was read. It ends with errPossibleDuplicate, and nothing is written, where an event was taken for new without
+// asking the current window and no insert would find out that it is not; the next attempt asks for all keys.
 func (t *batchTx) decide(context.Context) error {
 	for _, w := range t.parts {
 		if w.fenced {

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// userTimeout ends a connection whose peer has not acknowledged what was sent for so long.
+// userTimeout ends a connection whose peer has not acknowledged what was sent for so long. Its twin is in stream/ledger/internal/pg:
+// what both may import is public, and this is nothing to show.
 func userTimeout(d time.Duration) func(network, address string, c syscall.RawConn) error {
 	return func(network, _ string, c syscall.RawConn) (err error) {
 		if !strings.HasPrefix(network, "tcp") {

@@ -111,10 +111,10 @@ func (a *Int16s) Param() []byte { return a.param(pgtype.Int2OID) }
 // Type is smallint.
 func (a *Int16s) Type() string { return "smallint" }
 
-// Int32s is a int[].
+// Int32s is an int[].
 type Int32s struct{ array }
 
-// Add adds a int.
+// Add adds an int.
 func (a *Int32s) Add(v int32) {
 	a.size(4)
 	a.buf = binary.BigEndian.AppendUint32(a.buf, uint32(v))
