@@ -15,17 +15,12 @@ type SubscriptionStatus struct {
 	Generation   int32
 	Topic        string
 	Partition    int32
-	Owner        string
-	Epoch        int64
-	Released     bool
-	ClaimedAt    *time.Time
 	NextOffset   int64
 	OpenActions  int64 // not tried yet
 	HeldActions  int64 // tried, and open still
 	Buffered     int64 // events that wait for a gap or are held
 	Seeks        int64
-	Skipped      int64 // offsets that forward seeks passed over
-	UpdatedAt    time.Time
+	Skipped      int64      // offsets that forward seeks passed over
 	LastSeeks    []PastSeek // at most five, the newest first
 }
 
@@ -41,11 +36,10 @@ type PastSeek struct {
 // Subscriptions returns the position of every partition of every subscription that was ever claimed.
 func (b *Inbox) Subscriptions(ctx context.Context) ([]SubscriptionStatus, error) {
 	rows, err := b.slow.Query(ctx, `-- subscriptions: open actions are counted from lane_low up
-SELECT split_part(s.name, '.', 1), substr(s.name, strpos(s.name, '.') + 1), s.generation, f.topic, f.partition, f.owner, f.epoch,
-       f.released, f.claimed_at, p.next_offset,
+SELECT split_part(s.name, '.', 1), substr(s.name, strpos(s.name, '.') + 1), s.generation, f.topic, f.partition, p.next_offset,
        `+ledger.OfAll(ledger.OpenCount)+`, `+ledger.OfAll(ledger.HeldCount)+`, `+ledger.WaitCount+`,
        (SELECT count(*) FROM seeks k WHERE k.fence = f.id), (SELECT coalesce(sum(k.skipped), 0) FROM seeks k WHERE k.fence = f.id)::bigint,
-       p.updated_at, coalesce((SELECT jsonb_agg(to_jsonb(k) ORDER BY k.id DESC) FROM
+       coalesce((SELECT jsonb_agg(to_jsonb(k) ORDER BY k.id DESC) FROM
            (SELECT id, from_offset, to_offset, skipped, owner, found_at FROM seeks WHERE fence = f.id ORDER BY id DESC LIMIT 5) k), '[]')
 FROM fences f JOIN subscriptions s ON s.id = f.subscription JOIN progress p ON p.fence = f.id
 ORDER BY s.name, s.generation, f.topic, f.partition, f.id`)

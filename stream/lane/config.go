@@ -81,7 +81,6 @@ type Payloads interface {
 // Config makes [Lanes]. A zero limit takes its default.
 type Config struct {
 	Subscription string // "<team>.<subscription>"
-	Generation   int32
 	// Latest is backlog: latest, as in the ledger's Spec: a snapshot that a newer version overtakes before its first attempt ends
 	// as superseded.
 	Latest   bool

@@ -137,10 +137,10 @@ func (w *workers) attempt(e *entry, d *destination, event *schemas.Event) (ledge
 	began := time.Now()
 	ctx := newAttemptContext(e.lane.partition.ctx, began.Add(d.Timeout))
 	out, err := w.call(ctx, d.Sink, sink.Action{
-		ID: e.ID, Name: e.Name, Subscription: w.cfg.Subscription, Destination: e.Destination, Generation: w.cfg.Generation,
+		ID: e.ID, Name: e.Name, Subscription: w.cfg.Subscription, Destination: e.Destination,
 		Attempt: e.Attempts + 1, Epoch: e.lane.partition.claim.Epoch, Late: e.Late, Reason: string(e.Reason), Event: event,
 		FirstAt: e.FirstAt, Doubt: !e.DoubtEnd.IsZero(), DoubtEnd: e.DoubtEnd, Twice: e.Replay != nil && e.Replay.Twice,
-		Timeout: d.Timeout, Commit: w.commitOf(e, d, began), Later: w.laterOf(e, d),
+		Commit: w.commitOf(e, d, began), Later: w.laterOf(e, d),
 	})
 	class := sink.ClassOf(err)
 	if class == sink.ClassBug && errors.Is(err, context.DeadlineExceeded) && ctx.timedOut() {

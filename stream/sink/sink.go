@@ -92,8 +92,7 @@ type Action struct {
 	Name         string
 	Subscription string // "<team>.<subscription>"
 	Destination  string // "<team>/<destination>"
-	Generation   int32
-	Attempt      int // 1 for the first
+	Attempt      int    // 1 for the first
 	// FirstAt is when the first attempt that is recorded began; zero if this is the first, or it is not known.
 	FirstAt time.Time
 	// Doubt says that there may have been an attempt that is not recorded: an owner ended without releasing its claim while this was
@@ -101,12 +100,11 @@ type Action struct {
 	Doubt    bool
 	DoubtEnd time.Time
 	// Twice says that an operator replays the action and accepts that it may be done twice: if a look cannot tell, the attempt is made.
-	Twice   bool
-	Epoch   int64  // of the owner's fence
-	Late    bool   // delivered although newer versions have run
-	Reason  string // the gate's reason for its decision on the event; may be empty
-	Event   *schemas.Event
-	Timeout time.Duration // the destination's; ctx ends with it
+	Twice  bool
+	Epoch  int64  // of the owner's fence
+	Late   bool   // delivered although newer versions have run
+	Reason string // the gate's reason for its decision on the event; may be empty
+	Event  *schemas.Event
 	// Later is how the destination may report the outcome later; nil if it may not.
 	Later *Later
 	// Commit executes a statement in the transaction that records that the action is done, so that it takes effect once;

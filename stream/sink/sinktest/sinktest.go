@@ -72,7 +72,7 @@ func Action(n int) sink.Action {
 	}
 	return sink.Action{
 		ID: schemas.NewActionID("acme.triage", 0, e.Source, e.ID, "run"), Name: "run", Subscription: "acme.triage",
-		Destination: "acme/agent", Attempt: 1, Epoch: 4, Event: e, Timeout: 10 * time.Second,
+		Destination: "acme/agent", Attempt: 1, Epoch: 4, Event: e,
 	}
 }
 
