@@ -67,11 +67,7 @@ func (b batchWriter) attempt(ctx context.Context, parts []*partitionBatch) (comm
 			w.discard()
 		}
 	}
-	if err != nil && troubleOf(err) == pg.OldPlan {
-		pg.Discard(conn)
-	} else {
-		pg.RollbackAndRelease(conn)
-	}
+	pg.ReleaseAfter(conn, err)
 	return t.commitSent, err
 }
 

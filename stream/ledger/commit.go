@@ -85,13 +85,7 @@ func (rec recorder) commit(ctx context.Context, w *resultWrite, r *Result, s sin
 	if err != nil {
 		return "", false, err
 	}
-	defer func() {
-		if err != nil && troubleOf(err) == pg.OldPlan {
-			pg.Discard(conn)
-			return
-		}
-		pg.RollbackAndRelease(conn)
-	}()
+	defer func() { pg.ReleaseAfter(conn, err) }()
 	t := newSinkTx(conn, r, actionLock(l.cfg.Schema, r))
 	bounded, answered := l.sinkConns.Bounded(ctx) // a short deadline for the ledger's statements; the sink's may run until ctx ends
 	alreadyRecorded, err := t.lockAndRead(bounded)

@@ -246,13 +246,7 @@ func (t *copyTx) run(ctx context.Context) (stored int, fenced bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
-	defer func() {
-		if err != nil && troubleOf(err) == pg.OldPlan {
-			pg.Discard(conn)
-			return
-		}
-		pg.RollbackAndRelease(conn)
-	}()
+	defer func() { pg.ReleaseAfter(conn, err) }()
 	ctx, done := n.ledger.hot.Bounded(ctx)
 	defer func() { err = done(err) }() // before the connection is given back
 	w, err := copiesOf(c, t.group)

@@ -137,13 +137,7 @@ func (rec recorder) record(ctx context.Context, w *resultWrite) (fenced map[int3
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil && troubleOf(err) == pg.OldPlan {
-			pg.Discard(conn)
-			return
-		}
-		pg.RollbackAndRelease(conn)
-	}()
+	defer func() { pg.ReleaseAfter(conn, err) }()
 	ctx, done := rec.n.ledger.hot.Bounded(ctx)
 	defer func() { err = done(err) }() // before the connection is given back
 

@@ -217,11 +217,13 @@ func RollbackAndRelease(conn *pgxpool.Conn) {
 	conn.Release()
 }
 
-// Discard closes a connection and gives it back to its pool, which makes a new one. It is for [OldPlan]: the connection would use its
-// outdated prepared statements again.
-func Discard(conn *pgxpool.Conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	_ = conn.Conn().Close(ctx)
-	conn.Release()
+// ReleaseAfter is RollbackAndRelease after a transaction that ended with err. Where that is an [OldPlan] the pool makes a new
+// connection: this one would use its outdated prepared statements again.
+func ReleaseAfter(conn *pgxpool.Conn, err error) {
+	if err != nil && TroubleOf(err) == OldPlan {
+		ctx, cancel := context.WithTimeout(context.Background(), rollbackWithin)
+		defer cancel()
+		_ = conn.Conn().Close(ctx)
+	}
+	RollbackAndRelease(conn)
 }
