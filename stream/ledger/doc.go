@@ -1,5 +1,5 @@
 // Package ledger is the one Postgres schema of Forebay and its transactions: fences, progress, dedupe, version lines,
-// gap buffer, actions. What each table is for, and who reads it, stands in the migrations.
+// gap buffer, actions. What each table is for, and who reads it, stands in internal/migrate/migrations.
 //
 //	Claim   lock the fence, confirm membership, decide where to start          (one transaction)
 //	Apply   fence, dedupe, gate, buffer, actions, next offset                  (one transaction of two round trips)

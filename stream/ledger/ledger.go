@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/migrate"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pauses"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/forebay-io/forebay/stream/ledger/internal/retention"
@@ -151,7 +152,7 @@ func (l *Ledger) check(ctx context.Context) error {
 // checkMigrations refuses a schema that is not at this binary's migration.
 func (l *Ledger) checkMigrations(ctx context.Context) error {
 	const op = "open the ledger"
-	have, want, found, err := checkMigrations(ctx, l.quick, l.cfg.Schema, op)
+	have, want, found, err := migrate.Check(ctx, l.quick, l.cfg.Schema, op)
 	if err != nil {
 		return err
 	}

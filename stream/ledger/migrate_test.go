@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +31,7 @@ func TestMigrateIsIdempotentAndConcurrent(t *testing.T) {
 	for _, a := range applied {
 		total += len(a)
 	}
-	files, err := migrationFiles.ReadDir("migrations")
+	files, err := os.ReadDir("internal/migrate/migrations")
 	if err != nil {
 		t.Fatal(err)
 	}

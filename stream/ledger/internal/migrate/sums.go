@@ -1,4 +1,4 @@
-package ledger
+package migrate
 
 import (
 	"context"
@@ -19,37 +19,41 @@ import (
 // A migration's number does not say what was in it: before the first release, builds had others under the same numbers. So the
 // schema keeps a sum of each file, and a ledger of other migrations is told from one that is older or newer.
 
-// migrationSums are the sums of this binary's migrations, by version.
-func migrationSums() (map[int64]string, error) {
-	files, err := fs.Glob(migrationFiles, "migrations/*.sql")
+// sums are the sums of this binary's migrations, by version.
+func sums() (map[int64]string, error) {
+	names, err := fs.Glob(files, "migrations/*.sql")
 	if err != nil {
 		return nil, err
 	}
-	sums := map[int64]string{}
-	for _, f := range files {
+	all := map[int64]string{}
+	for _, f := range names {
 		v, err := goose.NumericComponent(f)
 		if err != nil {
 			return nil, fmt.Errorf("migration %s: %w", f, err)
 		}
-		text, err := migrationFiles.ReadFile(f)
+		text, err := files.ReadFile(f)
 		if err != nil {
 			return nil, err
 		}
 		sum := sha256.Sum256(text)
-		sums[v] = hex.EncodeToString(sum[:8])
+		all[v] = hex.EncodeToString(sum[:8])
 	}
-	return sums, nil
+	return all, nil
 }
 
-// checkMigrations compares what was run in a schema with this binary's migrations. found says whether there is a ledger. An error
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// Check compares what was run in a schema with this binary's migrations. found says whether there is a ledger. An error
 // of kind Conflict says that the schema is none that this binary can bring on; have and want are the latest versions of both.
-func checkMigrations(ctx context.Context, from querier, schema, op string) (have, want int64, found bool, err error) {
-	ours, err := migrationSums()
+func Check(ctx context.Context, from querier, schema, op string) (have, want int64, found bool, err error) {
+	ours, err := sums()
 	if err != nil {
 		return 0, 0, false, &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
 	}
 	want = slices.Max(slices.Collect(maps.Keys(ours)))
-	run, found, err := readSums(ctx, from, `SELECT version_id, '' FROM `+migrationTable+` WHERE is_applied AND version_id > 0`)
+	run, found, err := readSums(ctx, from, `SELECT version_id, '' FROM `+table+` WHERE is_applied AND version_id > 0`)
 	kept := map[int64]string{}
 	if err == nil {
 		kept, _, err = readSums(ctx, from, `SELECT version, sum FROM migration_sums`)
@@ -90,7 +94,7 @@ func readSums(ctx context.Context, from querier, query string) (sums map[int64]s
 
 // keepSums writes the sums of this binary's migrations, before they are run: a ledger without them would be taken for another build's.
 func keepSums(ctx context.Context, conn *pgx.Conn, op string) error {
-	ours, err := migrationSums()
+	ours, err := sums()
 	if err != nil {
 		return &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
 	}

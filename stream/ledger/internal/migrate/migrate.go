@@ -1,0 +1,92 @@
+// Package migrate brings a schema to this binary's version of the ledger, and tells the ledger of another build from one that is older or
+// newer. It knows the schema by its files and nothing of what is in the tables.
+package migrate
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"hash/fnv"
+	"io/fs"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
+)
+
+//go:embed migrations/*.sql
+var files embed.FS
+
+const table = "migrations"
+
+// Up brings a schema to this binary's version under a session lock and returns the files that it ran. It creates the schema, which is
+// first in conn's search_path. Calls may overlap: the later ones wait and find nothing to do. op is what errors say was tried.
+func Up(ctx context.Context, conn *pgx.ConnConfig, schema, op string, log *slog.Logger) (ran []string, err error) {
+	db := stdlib.OpenDB(*conn)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := createSchema(ctx, db, schema); err != nil {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+	}
+	if err := prepareSums(ctx, conn, schema, op); err != nil {
+		return nil, err
+	}
+	provider, err := newProvider(db, schema, log)
+	if err != nil {
+		return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
+	}
+	results, err := provider.Up(ctx)
+	for _, r := range results {
+		ran = append(ran, r.Source.Path)
+	}
+	if err != nil {
+		return ran, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+	}
+	return ran, nil
+}
+
+// prepareSums refuses the ledger of another build, and keeps the sums of what is to be run.
+func prepareSums(ctx context.Context, cfg *pgx.ConnConfig, schema, op string) error {
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	have, want, _, err := Check(ctx, conn, schema, op)
+	if err != nil || have > want {
+		return err
+	}
+	return keepSums(ctx, conn, op)
+}
+
+// newProvider returns what runs the migrations of a schema, under a lock of that schema.
+func newProvider(db *sql.DB, schema string, log *slog.Logger) (*goose.Provider, error) {
+	sub, err := fs.Sub(files, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	// The lock is the schema's, so that ledgers that share a database do not wait for each other.
+	h := fnv.New64a()
+	h.Write([]byte("forebay/" + schema))
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(int64(h.Sum64()>>1)), lock.WithLockTimeout(1, 300))
+	if err != nil {
+		return nil, err
+	}
+	return goose.NewProvider(goose.DialectPostgres, db, sub, goose.WithSessionLocker(locker),
+		goose.WithTableName(table), goose.WithDisableGlobalRegistry(true), goose.WithSlog(log))
+}
+
+// createSchema tolerates its twin: IF NOT EXISTS looks before it leaps.
+func createSchema(ctx context.Context, db *sql.DB, schema string) error {
+	_, err := db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+pgx.Identifier{schema}.Sanitize())
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok && (answer.Code == "23505" || answer.Code == "42P06") {
+		return nil
+	}
+	return err
+}
