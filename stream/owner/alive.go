@@ -9,11 +9,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// session is a member of the group in one generation.
+// session is this process as a member of the group in one generation.
 type session struct {
 	member     string
 	generation int32
-	instance   *string
+	instance   *string // the static member's id; nil of a dynamic one
 }
 
 // pulse knows when the coordinator last confirmed this member.
@@ -25,16 +25,16 @@ type session struct {
 // An answer confirms the member from the time before the heartbeat was sent: the broker's session timer has started later. An
 // answer that refuses the member takes back what was confirmed before, since the partitions may have another owner by now.
 type pulse struct {
-	timeout  time.Duration
+	timeout  time.Duration // the group's session timeout
 	interval time.Duration
-	now      func() time.Time // a clock that runs on while the machine is suspended
-	beat     func(ctx context.Context, s session) error
-	kick     chan struct{} // capacity 1, never closed
+	now      func() time.Time                           // a clock that runs on while the machine is suspended
+	beat     func(ctx context.Context, s session) error // sends a heartbeat
+	kick     chan struct{}                              // has run send a heartbeat at once; capacity 1, never closed
 
 	mu     sync.Mutex
-	cur    *session // nil: not in the group
-	last   time.Time
-	rounds uint64 // grows with every change of cur, so that an answer to an older session does not count
+	cur    *session  // nil: not in the group
+	last   time.Time // when the last confirmed heartbeat was sent; zero: none counts
+	rounds uint64    // grows with every change of cur: an answer to an older session does not count
 }
 
 func newPulse(timeout, interval time.Duration, beat func(context.Context, session) error) *pulse {
@@ -47,7 +47,8 @@ func nowSuspended(suspended func() time.Duration) func() time.Time {
 	return func() time.Time { return time.Now().Add(suspended()) }
 }
 
-// Alive reports whether the group would still count this process in at this moment.
+// Alive reports whether the coordinator has confirmed the current session within the session timeout: until then it gives the
+// partitions to nobody else.
 func (p *pulse) Alive() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,7 +62,7 @@ func (p *pulse) otherMember(s session) bool {
 	return p.cur != nil && p.cur.member != s.member
 }
 
-// joined is called with every new session and sends a heartbeat at once. What was confirmed for the session before still counts:
+// joined is called with every new session, and has a heartbeat sent at once. What was confirmed for the session before still counts:
 // the member has not left in between.
 func (p *pulse) joined(s session) {
 	p.mu.Lock()
@@ -74,7 +75,7 @@ func (p *pulse) joined(s session) {
 	}
 }
 
-// lost ends the session.
+// lost ends the session: from now on the process is not alive.
 func (p *pulse) lost() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,13 +104,13 @@ func (p *pulse) run(ctx context.Context) {
 		case <-p.kick:
 		case <-tick.C:
 		}
-		p.once(ctx)
+		p.sendOne(ctx)
 	}
 }
 
-// once sends one heartbeat for the current session, if there is one. An error that does not end the session changes nothing: the next
-// heartbeat tries again.
-func (p *pulse) once(ctx context.Context) {
+// sendOne sends a heartbeat for the current session, if there is one, and takes in the answer. An error that does not end the session
+// changes nothing: the next heartbeat tries again.
+func (p *pulse) sendOne(ctx context.Context) {
 	p.mu.Lock()
 	cur, round := p.cur, p.rounds
 	p.mu.Unlock()
@@ -121,18 +122,19 @@ func (p *pulse) once(ctx context.Context) {
 	defer cancel()
 	switch err := p.beat(ctx, *cur); {
 	case err == nil:
-		p.confirmed(round, sent)
-	case refused(err):
-		p.refused(round)
+		p.confirm(round, sent)
+	case sessionOver(err):
+		p.takeBack(round)
 	}
 }
 
-// refused reports whether an error is the coordinator's answer that the session is over.
-func refused(err error) bool {
+// sessionOver reports whether an error is the coordinator's answer that the session is over.
+func sessionOver(err error) bool {
 	return errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.IllegalGeneration) || errors.Is(err, kerr.FencedInstanceID)
 }
 
-func (p *pulse) confirmed(round uint64, sent time.Time) {
+// confirm counts a heartbeat of a round as confirmed, from when it was sent.
+func (p *pulse) confirm(round uint64, sent time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.rounds == round && sent.After(p.last) {
@@ -140,7 +142,8 @@ func (p *pulse) confirmed(round uint64, sent time.Time) {
 	}
 }
 
-func (p *pulse) refused(round uint64) {
+// takeBack takes back what was confirmed: the coordinator has refused the session of a round.
+func (p *pulse) takeBack(round uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.rounds == round {

@@ -80,7 +80,7 @@ func TestAliveAfterAFreeze(t *testing.T) {
 	p := newPulse(45*time.Second, 3*time.Second, b.beat)
 	p.now = func() time.Time { return now }
 	p.joined(session{generation: 1})
-	p.once(t.Context())
+	p.sendOne(t.Context())
 	if !p.Alive() {
 		t.Fatal("not alive after an answer")
 	}
@@ -89,7 +89,7 @@ func TestAliveAfterAFreeze(t *testing.T) {
 		t.Error("alive before anything was asked")
 	}
 	b.answer = func(session) error { return kerr.UnknownMemberID }
-	p.once(t.Context())
+	p.sendOne(t.Context())
 	if p.Alive() {
 		t.Error("alive after a refusal")
 	}
@@ -103,7 +103,7 @@ func TestAliveAfterASuspension(t *testing.T) {
 		p := newPulse(45*time.Second, 3*time.Second, func(context.Context, session) error { return nil })
 		p.now = nowSuspended(func() time.Duration { return away })
 		p.joined(session{generation: 1})
-		p.once(t.Context())
+		p.sendOne(t.Context())
 		if !p.Alive() {
 			t.Fatal("not alive after an answer")
 		}
@@ -111,7 +111,7 @@ func TestAliveAfterASuspension(t *testing.T) {
 		if p.Alive() {
 			t.Error("alive after 46 s of suspension")
 		}
-		p.once(t.Context())
+		p.sendOne(t.Context())
 		if !p.Alive() {
 			t.Error("not alive after an answer since")
 		}
@@ -124,9 +124,9 @@ func TestRefusalOfTheSessionBefore(t *testing.T) {
 	b := &beats{answer: func(session) error { return nil }}
 	p := newPulse(45*time.Second, 3*time.Second, b.beat)
 	p.joined(session{generation: 1})
-	p.once(t.Context())
+	p.sendOne(t.Context())
 	b.answer = func(session) error { p.joined(session{generation: 2}); return kerr.IllegalGeneration }
-	p.once(t.Context())
+	p.sendOne(t.Context())
 	if !p.Alive() {
 		t.Error("not alive by an answer to the session before")
 	}

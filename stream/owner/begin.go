@@ -18,25 +18,25 @@ import (
 // Topics are what [Owner.Start] found out about the subscription's topics.
 type Topics struct {
 	broker *broker
-	ids    map[string]ledger.TopicID // as the clients see them
-	begin  map[ledger.Partition]int64
+	ids    map[string]ledger.TopicID  // when the clients were made, which hold on to them
+	begin  map[ledger.Partition]int64 // where the subscription begins; 0 of a partition that is not in it
 }
 
 // Start stores where the subscription begins, before its group is joined. It asks the brokers through cl, which must have the
-// options of [reader.ClientOptions]. It tries again until ctx is done, and then returns false.
+// options of [reader.ClientOptions]. It tries again until it has, or ctx is done: then it returns false.
 func (o *Owner) Start(ctx context.Context, cl *kgo.Client) (Topics, bool) {
 	b := newBroker(cl, o.cfg.Group)
 	var wait retry.Backoff
 	for ctx.Err() == nil {
 		tctx, cancel := context.WithTimeout(ctx, claimTimeout)
-		k, err := o.begin(tctx, b)
+		topics, err := o.begin(tctx, b)
 		cancel()
 		if err == nil {
-			o.status.start(nil)
-			return k, true
+			o.status.setStarting(nil)
+			return topics, true
 		}
 		if ctx.Err() == nil {
-			o.status.start(err)
+			o.status.setStarting(err)
 			o.cfg.Logger.Warn("not started yet; trying again", "error", err)
 			wait.Sleep(ctx)
 		}
@@ -69,7 +69,7 @@ func (o *Owner) begin(ctx context.Context, b *broker) (Topics, error) {
 		}
 	}
 	offsets, err := o.missingBegins(ctx, b, k.begin, began)
-	if err != nil || len(offsets) == 0 && !began.IsZero() {
+	if err != nil || (len(offsets) == 0 && !began.IsZero()) {
 		return k, err
 	}
 	if k.begin, err = o.cfg.Ledger.Begin(ctx, offsets); err != nil {
@@ -79,12 +79,12 @@ func (o *Owner) begin(ctx context.Context, b *broker) (Topics, error) {
 	return k, nil
 }
 
-// beginSkew is how far the clocks of the database, which says when a subscription began, and of the brokers may differ.
+// beginSkew is how far the clocks of the database, by which it is known when a subscription began, and of the brokers may differ.
 const beginSkew = 5 * time.Minute
 
-// missingBegins resolves the begin of the topics that have none stored. For a new subscription these are all topics. For one that
-// has begun, only added topics that have records from before it: with begin: now they must not bring a week of history. A topic
-// that was created again begins at 0, once that is accepted.
+// missingBegins resolves the begin of the topics that have none stored, to an offset for each partition. Of a new subscription these
+// are all topics. Of one that has begun, only those added topics that have records from before it: with begin: now they must not bring a
+// week of history. A topic that was created again has a begin stored under its name, and begins at 0 once that is accepted.
 func (o *Owner) missingBegins(ctx context.Context, b *broker, stored map[ledger.Partition]int64, began time.Time) (map[ledger.Partition]int64, error) {
 	known := map[string]bool{}
 	for p := range stored {
@@ -104,11 +104,11 @@ func (o *Owner) missingBegins(ctx context.Context, b *broker, stored map[ledger.
 				continue
 			}
 		}
-		of, err := b.resolve(ctx, name, o.cfg.Begin)
+		resolved, err := b.resolve(ctx, name, o.cfg.Begin)
 		if err != nil {
 			return nil, err
 		}
-		maps.Copy(offsets, of)
+		maps.Copy(offsets, resolved)
 	}
 	return offsets, nil
 }

@@ -31,7 +31,8 @@ func newBroker(cl *kgo.Client, group string) *broker {
 	return &broker{Log: reader.NewLog(cl), cl: cl, adm: kadm.NewClient(cl), group: group}
 }
 
-// heartbeat asks the coordinator whether s is the session of a member. It is, too, while the group rebalances.
+// heartbeat asks the coordinator whether s is the session of a member: nil if it is, also while the group rebalances. The error wraps
+// errNotMember if it is not; any other means that this is not known.
 func (b *broker) heartbeat(ctx context.Context, s session) error {
 	req := kmsg.NewPtrHeartbeatRequest()
 	req.Group, req.MemberID, req.Generation, req.InstanceID = b.group, s.member, s.generation, s.instance
@@ -91,7 +92,7 @@ func (b *broker) epochEnd(ctx context.Context, at reader.TopicPartition, epoch i
 	return &got.EndOffset, nil
 }
 
-// resolve turns begin into an explicit offset for every partition of a topic.
+// resolve returns the offset at which each partition of a topic begins by begin.
 func (b *broker) resolve(ctx context.Context, name string, begin Begin) (map[ledger.Partition]int64, error) {
 	t, err := b.Topic(ctx, name)
 	if err != nil {
@@ -141,7 +142,7 @@ func (b *broker) hasBefore(ctx context.Context, name string, when time.Time) (bo
 	return false, nil
 }
 
-// ceilMilli rounds up to the milliseconds of Kafka's times, so that no record before t is read.
+// ceilMilli returns t in milliseconds, as Kafka has times, rounded up: no record before t is read.
 func ceilMilli(t time.Time) int64 {
 	ms := t.UnixMilli()
 	if t.After(time.UnixMilli(ms)) {

@@ -11,9 +11,9 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// claimTimeout bounds one try, during which the fence row is locked. If the ledger needed longer, the next try has twice the time,
-// up to 16 minutes: when a topic was created again, it clears what it remembers of the old log of a partition in one transaction,
-// which takes ten seconds for about a million version lines. The questions to the brokers keep the 30 seconds.
+// claimTimeout bounds one try, during which the fence row is locked. A try that ran out of time is followed by one with twice the time, up
+// to 16 minutes: when a topic was created again, the ledger clears what it remembers of the old log of a partition in one transaction,
+// which takes ten seconds for about a million version lines. What is asked of the brokers meanwhile keeps the 30 seconds.
 const claimTimeout = 30 * time.Second
 
 // claimed is a claim and what its run has to know.
@@ -28,7 +28,7 @@ type claimed struct {
 	accepted    *ledger.Stop // the accepted stop that the claim used; nil: none
 }
 
-// claim tries until the partition is claimed, its assignment ends, or it must be stopped.
+// claim tries until the partition is claimed. The error is a [StopError] if the partition must be stopped, or why the assignment ended.
 func (o *claimer) claim(a *assignment, wait *retry.Backoff) (claimed, error) {
 	for {
 		if a.stop == nil {
@@ -80,7 +80,8 @@ func (o *claimer) claimOnce(a *assignment) (claimed, error) {
 	}
 	got, err := o.claimOf(ctx, a, t, t.Partitions)
 	e, ok := errors.AsType[*ledger.TopicError](err)
-	if !ok || e.Recreated() || e.Count < e.Counts || a.at.Number >= e.Counts {
+	hasGrown := ok && !e.Recreated() && e.Count >= e.Counts
+	if !hasGrown || a.at.Number >= e.Counts {
 		return got, err
 	}
 	grown, _ := asStop(o.cfg.Group, ledger.Partition{Topic: a.at.Topic, Number: a.at.Number}, err)
@@ -99,8 +100,9 @@ func (o *claimer) claimOf(ctx context.Context, a *assignment, t reader.Topic, re
 		Partition:  p,
 		Partitions: recorded,
 		Standing: func(s ledger.Standing) {
-			if standing = s; s.Stop == nil && a.stop != nil && a.stop.Stop.ID == 0 {
-				standing.Stop = a.stop.Stop // it counts, although it is not stored yet
+			standing = s
+			if s.Stop == nil && a.stop != nil && a.stop.Stop.ID == 0 {
+				standing.Stop = a.stop.Stop // a stop counts before it is stored
 			}
 		},
 		Confirm: func(ctx context.Context, stored *ledger.Position) (st ledger.Start, err error) {
@@ -113,7 +115,8 @@ func (o *claimer) claimOf(ctx context.Context, a *assignment, t reader.Topic, re
 			got.member = s.member
 			st, got.mirrorFirst, err = o.confirm(ctx, a, s, facts{namespace: o.cfg.Group, generation: o.cfg.Generation, partition: p,
 				stored: stored, standing: standing, begin: o.topics.begin[p]})
-			if got.accepted = nil; st.Accepted != 0 {
+			got.accepted = nil // of an earlier try of the transaction
+			if st.Accepted != 0 {
 				got.accepted = standing.Stop
 			}
 			return st, err
@@ -122,9 +125,10 @@ func (o *claimer) claimOf(ctx context.Context, a *assignment, t reader.Topic, re
 	return got, err
 }
 
-// confirm runs while the fence row is locked. It sends the heartbeat of the session in which the partition was last assigned to
-// this process, not of the client's newest one, which would be confirmed even between a rebalance and its revoke. So only the
-// member to which the group assigns the partition passes, and one that passed earlier no longer holds the lock.
+// confirm decides where the claim starts, and whether that must be mirrored first. It runs while the fence row is locked. It sends the
+// heartbeat of s, the last session for which assigned was called, not of the client's newest one, which would be confirmed even between a
+// rebalance and its revoke. So only the member to which the group assigns the partition passes, and one that passed earlier no longer
+// holds the lock.
 func (o *claimer) confirm(ctx context.Context, a *assignment, s session, f facts) (ledger.Start, bool, error) {
 	if err := o.broker.heartbeat(ctx, s); err != nil {
 		return ledger.Start{}, false, err
@@ -132,7 +136,7 @@ func (o *claimer) confirm(ctx context.Context, a *assignment, s session, f facts
 	if err := o.broker.ask(ctx, &f); err != nil {
 		return ledger.Start{}, false, err
 	}
-	if err := o.broker.lacks(ctx, f); err != nil {
+	if err := o.broker.refuseStaleCopy(ctx, f); err != nil {
 		return ledger.Start{}, false, err
 	}
 	if a.ctx.Err() != nil { // revoked meanwhile: s may be the session after it

@@ -53,13 +53,13 @@ type assignment struct {
 
 	// Used by own's goroutine only.
 	stop     *StopError // why the partition is stopped; nil: it is not
-	lastStop *StopError // why the last run was stopped, until a run has worked again
+	lastStop *StopError // why the last run was stopped; nil again once a run has worked (see watch)
 	unread   time.Time  // since when the partition could not be read; zero: it could
 	slow     int        // claims in a row that ran out of time
 }
 
-// assigned begins a group session, and starts owning the partitions that are new in it. As another member than before it claims again what
-// it had.
+// assigned begins a group session, and starts owning the partitions that are new in it. If this process has another member id than
+// before, it claims again what it had.
 func (o *claimer) assigned(s session, parts []reader.TopicPartition) {
 	if o.pulse.otherMember(s) {
 		parts = append(parts, o.dropFormerClaims(s)...)
@@ -80,9 +80,9 @@ func (o *claimer) assigned(s session, parts []reader.TopicPartition) {
 	}
 }
 
-// dropFormerClaims gives up what was claimed under a former member id, to be claimed again. A member that was expelled and finds out
-// by its JoinGroup joins as somebody else, and kgo calls neither lost nor assigned for what it had (v1.22.2). But nobody
-// may have been in the group for a while, and what an operator did to it then only a claim sees.
+// dropFormerClaims gives up what was claimed under a former member id, and returns it to be claimed again. A member that was expelled and
+// finds out by its JoinGroup joins under another id, and kgo calls neither lost nor assigned for what it had (v1.22.2). But the group may
+// have been empty for a while, and an operator may have moved it: only a claim finds that out.
 func (o *claimer) dropFormerClaims(s session) []reader.TopicPartition {
 	o.mu.Lock()
 	parts := slices.Collect(maps.Keys(o.parts))
@@ -92,8 +92,10 @@ func (o *claimer) dropFormerClaims(s session) []reader.TopicPartition {
 	return parts
 }
 
+// revoked gives up partitions that the group takes: drained, mirrored, released.
 func (o *claimer) revoked(parts []reader.TopicPartition) { o.end(parts, errRevoked) }
 
+// lost drops partitions that the group has given away, and ends the session.
 func (o *claimer) lost(parts []reader.TopicPartition) {
 	o.pulse.lost()
 	o.status.leave()
@@ -144,7 +146,7 @@ func (o *claimer) own(a *assignment) {
 	var wait retry.Backoff
 	for a.ctx.Err() == nil {
 		c, err := o.claim(a, &wait)
-		if err == nil && c.Partition.TopicID != o.topics.ids[a.at.Topic] {
+		if err == nil && c.Partition.TopicID != o.topics.ids[a.at.Topic] { // created again: the clients hold on to the old id
 			o.releaseUnused(c.Claim)
 			o.work.Renew()
 			<-a.ctx.Done()
@@ -168,8 +170,8 @@ func (o *claimer) own(a *assignment) {
 	}
 }
 
-// waitStopped shows a partition as stopped, and waits until it is time to look whether an operator has accepted the stop. The
-// other partitions go on.
+// waitStopped shows a partition as stopped, and waits until it is time to claim it again: by then an operator may have accepted the stop,
+// or its cause may be gone. The other partitions go on.
 func (o *claimer) waitStopped(a *assignment, e *StopError) {
 	o.showStopped(a, e)
 	_ = retry.Sleep(a.ctx, o.cfg.StopLook)
@@ -179,9 +181,9 @@ func (o *claimer) waitStopped(a *assignment, e *StopError) {
 // ask any process, and the log may not show any more what has happened.
 func (o *claimer) showStopped(a *assignment, e *StopError) {
 	switch {
-	case e.same(a.lastStop):
+	case e.same(a.lastStop): // a run that has not worked yet ended as the one before it
 		a.stop = a.lastStop
-	case !e.same(a.stop):
+	case !e.same(a.stop): // a new one
 		if e.Stop.ID == 0 {
 			o.broker.addDates(a.ctx, e)
 		}
@@ -212,104 +214,105 @@ func (o *claimer) report(a *assignment) {
 	}
 }
 
-// runningClaim is a claim with its lanes and its place in the loop.
+// runningClaim is a claim while it runs, in the loop and in the lanes.
 type runningClaim struct {
 	at     reader.TopicPartition
 	claim  *ledger.Claim
 	member string           // the member id under which it was claimed
-	run    *batch.Partition // its place in the loop
+	inLoop *batch.Partition // what is attached to the loop
 	next   ledger.Position  // set by the loop; read by others only after Detach
 	fenced chan struct{}    // capacity 1: the lanes or the copier found the fence lost
 }
 
 func newRunningClaim(a *assignment, c claimed) *runningClaim {
-	h := &runningClaim{at: a.at, claim: c.Claim, member: c.member, run: batch.NewPartition(c.Claim, c.partitions), next: c.Next, fenced: make(chan struct{}, 1)}
-	h.run.LanesOnly, h.run.Unread = c.grown != nil, a.unread
-	return h
+	rc := &runningClaim{at: a.at, claim: c.Claim, member: c.member, inLoop: batch.NewPartition(c.Claim, c.partitions), next: c.Next, fenced: make(chan struct{}, 1)}
+	rc.inLoop.LanesOnly, rc.inLoop.Unread = c.grown != nil, a.unread
+	return rc
 }
 
 // mirrorPosition returns the claim's position for the mirror.
-func (h *runningClaim) mirrorPosition() mirrorPosition {
-	return mirrorPosition{id: h.claim.Partition.TopicID, at: h.next, member: h.member}
+func (rc *runningClaim) mirrorPosition() mirrorPosition {
+	return mirrorPosition{id: rc.claim.Partition.TopicID, at: rc.next, member: rc.member}
 }
 
 // lostFence ends a running claim whose fence was found lost. It does not block.
 func (o *claimer) lostFence(c *ledger.Claim) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if h := o.running[c]; h != nil {
-		h.loseFence()
+	if rc := o.running[c]; rc != nil {
+		rc.loseFence()
 	}
 }
 
-func (h *runningClaim) loseFence() {
+// loseFence ends the claim: its fence was found lost. It does not block.
+func (rc *runningClaim) loseFence() {
 	select {
-	case h.fenced <- struct{}{}:
+	case rc.fenced <- struct{}{}:
 	default: // known already
 	}
 }
 
 // register lets lostFence find a claim until unregister is called.
-func (o *claimer) register(h *runningClaim) (unregister func()) {
+func (o *claimer) register(rc *runningClaim) (unregister func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.running[h.claim] = h
+	o.running[rc.claim] = rc
 	return func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		delete(o.running, h.claim)
+		delete(o.running, rc.claim)
 	}
 }
 
-// run runs one claim until it ends, and returns why.
+// run runs one claim until it ends, gives it up, and returns why it ended.
 func (o *claimer) run(a *assignment, got claimed) error {
 	c := got.Claim
-	h := newRunningClaim(a, got)
-	h.run.Moved = func(next ledger.Position) {
-		h.next = next
-		o.mirror.set(h.at, h.mirrorPosition())
+	rc := newRunningClaim(a, got)
+	rc.inLoop.Moved = func(next ledger.Position) {
+		rc.next = next
+		o.mirror.set(rc.at, rc.mirrorPosition())
 	}
 	if got.grown != nil {
 		o.showStopped(a, got.grown)
 	}
-	o.noteSeek(c)
-	if err := o.mirrorFirst(a, h, got.mirrorFirst); err != nil {
+	o.reportSeek(c)
+	if err := o.mirrorFirst(a, rc, got.mirrorFirst); err != nil {
 		o.releaseUnused(c)
 		return err
 	}
-	defer o.register(h)() // before Open: from then on the lanes may find the fence lost
+	defer o.register(rc)() // before Open: from then on the lanes may find the fence lost
 	if err := o.work.Lanes.Open(a.ctx, c); err != nil {
 		o.work.Lanes.Drop(c)
 		o.releaseUnused(c)
 		return err
 	}
 	var why error
-	if o.work.Loop.Attach(a.ctx, h.run) {
-		defer o.work.Copier.Start(a.ctx, c, h.loseFence)()
+	if o.work.Loop.Attach(a.ctx, rc.inLoop) {
+		defer o.work.Copier.Start(a.ctx, c, rc.loseFence)() // ends after giveUp: what it writes is fenced
 		defer o.cfg.Backfills.Start(c)()
-		why = o.watch(a, h)
+		why = o.watch(a, rc)
 	} else {
 		why = context.Cause(a.ctx)
 	}
-	o.giveUp(h, why)
+	o.giveUp(rc, why)
 	if _, stopped := errors.AsType[*StopError](why); !stopped {
 		o.status.set(a.at, Claiming, why)
 	}
 	return why
 }
 
-// watch waits until a running claim ends, and returns why. It shows the partition as running: at once, or after a stop only when
-// a batch was committed or the claim has run for steady.
-func (o *claimer) watch(a *assignment, h *runningClaim) (why error) {
-	committed, steadyAfter := h.run.Committed(), time.Duration(0)
+// watch waits until a running claim ends, and returns why. It shows the partition as running: at once or, if the last run was stopped,
+// when a batch was committed or the claim has run for steady. A claim that only runs lanes stays shown as stopped.
+func (o *claimer) watch(a *assignment, rc *runningClaim) (why error) {
+	committed, steadyAfter := rc.inLoop.Committed(), time.Duration(0)
 	if a.lastStop != nil {
 		steadyAfter = steady
 	}
 	steadyTimer := time.NewTimer(steadyAfter)
 	defer steadyTimer.Stop()
-	if h.run.LanesOnly {
+	if rc.inLoop.LanesOnly {
 		steadyTimer.Stop()
-		committed = nil // it is shown as stopped all the time
+		committed = nil
 	}
 	for {
 		select {
@@ -320,9 +323,9 @@ func (o *claimer) watch(a *assignment, h *runningClaim) (why error) {
 		case <-steadyTimer.C:
 			a.lastStop = nil
 			o.status.set(a.at, Running, nil)
-		case why = <-h.run.Ended():
-			return o.ended(a, h, why)
-		case <-h.fenced:
+		case why = <-rc.inLoop.Ended():
+			return o.ended(a, rc, why)
+		case <-rc.fenced:
 			return batch.ErrFenced
 		case <-a.ctx.Done():
 			return context.Cause(a.ctx)
@@ -330,18 +333,18 @@ func (o *claimer) watch(a *assignment, h *runningClaim) (why error) {
 	}
 }
 
-// ended returns why the loop ended a run. It is a [StopError] if the partition must not simply be claimed again.
-func (o *claimer) ended(a *assignment, h *runningClaim, why error) error {
+// ended returns why the loop ended a run: a [StopError] if the partition must not simply be claimed again, otherwise why.
+func (o *claimer) ended(a *assignment, rc *runningClaim, why error) error {
 	if e, ok := errors.AsType[*batch.RefusedError](why); ok {
-		return newStop(h.claim.Partition, StopRefused, e.Err)
+		return newStop(rc.claim.Partition, StopRefused, e.Err)
 	}
 	if e, ok := errors.AsType[*batch.UnreadableError](why); ok {
 		a.unread = e.Since
-		return unreadable(h.claim.Partition, e.Offset, e.Since, e.Err)
+		return unreadable(rc.claim.Partition, e.Offset, e.Since, e.Err)
 	}
-	e, stops := asStop(o.cfg.Group, h.claim.Partition, why)
-	if stops || h.run.LanesOnly && errors.Is(why, batch.ErrRecheck) {
-		o.mirror.cl.ForceMetadataRefresh() // so that the group assigns the new partitions, whose owners show them as stopped
+	e, stops := asStop(o.cfg.Group, rc.claim.Partition, why)
+	if stops || (rc.inLoop.LanesOnly && errors.Is(why, batch.ErrRecheck)) {
+		o.mirror.cl.ForceMetadataRefresh() // then the group assigns the new partitions, and their owners show them as stopped
 	}
 	if stops {
 		return e
@@ -349,8 +352,8 @@ func (o *claimer) ended(a *assignment, h *runningClaim, why error) error {
 	return why
 }
 
-// noteSeek logs and counts an operator's seek that a claim has carried out.
-func (o *claimer) noteSeek(c *ledger.Claim) {
+// reportSeek logs and counts an operator's seek that a claim has carried out, if there was one.
+func (o *claimer) reportSeek(c *ledger.Claim) {
 	if c.Seek == nil {
 		return
 	}
@@ -363,15 +366,16 @@ func (o *claimer) noteSeek(c *ledger.Claim) {
 		"from", c.Seek.From, "to", c.Seek.To, "skipped", max(0, c.Seek.To-c.Seek.From))
 }
 
-// mirrorFirst mirrors the position before the first batch if must is set: the group's commit is not our mirror of it.
-func (o *claimer) mirrorFirst(a *assignment, h *runningClaim, must bool) error {
+// mirrorFirst mirrors the position before the first batch, if must is set; see decideStart. It tries again until that is done or the
+// assignment ends, which is the error.
+func (o *claimer) mirrorFirst(a *assignment, rc *runningClaim, must bool) error {
 	if !must {
 		return nil
 	}
 	var wait retry.Backoff
 	for {
 		ctx, cancel := context.WithTimeout(a.ctx, claimTimeout)
-		err := o.mirror.commit(ctx, h.at, h.mirrorPosition())
+		err := o.mirror.commit(ctx, rc.at, rc.mirrorPosition())
 		cancel()
 		if err == nil {
 			return nil
@@ -384,9 +388,9 @@ func (o *claimer) mirrorFirst(a *assignment, h *runningClaim, must bool) error {
 	}
 }
 
-// giveUp ends a claim. If it still holds its fence and knows its position, it drains the lanes, mirrors and releases. Otherwise it
-// only drops it.
-func (o *claimer) giveUp(h *runningClaim, why error) {
+// giveUp takes a claim out of the loop and ends it. If the claim still has its fence and the position is known, giveUp drains the lanes,
+// mirrors the position and releases the fence. Otherwise it only drops the lanes and the mirror's position.
+func (o *claimer) giveUp(rc *runningClaim, why error) {
 	budget := o.cfg.RebalanceTimeout / 2
 	switch {
 	case errors.Is(why, errShutdown):
@@ -397,29 +401,29 @@ func (o *claimer) giveUp(h *runningClaim, why error) {
 	ctx, cancel := context.WithTimeoutCause(o.work.Cleaning, budget, ErrTooSlow)
 	defer cancel()
 	if errors.Is(why, errLost) {
-		o.work.Lanes.Drop(h.claim) // first of all: attempts in flight are not ours any more
+		o.work.Lanes.Drop(rc.claim) // first of all: attempts in flight are not ours any more
 	}
-	still := o.detach(ctx, h)
-	select { // what was found meanwhile overrules why
-	case <-h.fenced:
+	detached := o.detach(ctx, rc)
+	select { // what was found meanwhile counts instead of why
+	case <-rc.fenced:
 		why = batch.ErrFenced
-	case found := <-h.run.Ended():
+	case found := <-rc.inLoop.Ended():
 		why = found
 	default:
 	}
-	if !still || errors.Is(why, errLost) || errors.Is(why, batch.ErrFenced) || errors.Is(why, batch.ErrUnknown) {
-		o.work.Lanes.Drop(h.claim)
-		o.mirror.drop(h.at)
+	if !detached || errors.Is(why, errLost) || errors.Is(why, batch.ErrFenced) || errors.Is(why, batch.ErrUnknown) {
+		o.work.Lanes.Drop(rc.claim)
+		o.mirror.drop(rc.at)
 		return
 	}
-	err := o.work.Lanes.Close(ctx, h.claim)
-	o.mirrorLast(h)
+	err := o.work.Lanes.Close(ctx, rc.claim)
+	o.mirrorLast(rc)
 	if err != nil {
-		// The fence stays as it is, so that the next claim is unclean and waits for what may still be in flight.
-		o.log.Warn("lanes not drained, fence not released", "topic", h.at.Topic, "partition", h.at.Number, "error", err)
+		// Without a release the next claim is unclean, and waits for what may still be in flight.
+		o.log.Warn("lanes not drained, fence not released", "topic", rc.at.Topic, "partition", rc.at.Number, "error", err)
 		return
 	}
-	o.release(h.claim)
+	o.release(rc.claim)
 }
 
 // ErrTooSlow is the cause with which work is cancelled when a partition must be given up now.
@@ -427,36 +431,36 @@ var ErrTooSlow = errors.New("the time to give the partition up is over")
 
 // detach takes the claim out of the loop. A transaction that is still running when ctx ends is aborted, for all of its partitions;
 // their next claims read whether it was committed. detach returns false if the loop still has the claim.
-func (o *claimer) detach(ctx context.Context, h *runningClaim) bool {
-	if o.work.Loop.Detach(ctx, h.run) {
+func (o *claimer) detach(ctx context.Context, rc *runningClaim) bool {
+	if o.work.Loop.Detach(ctx, rc.inLoop) {
 		return true
 	}
 	o.work.Loop.Abort(ErrTooSlow)
 	ctx, cancel := context.WithTimeout(o.work.Cleaning, cleanupTimeout)
 	defer cancel()
-	return o.work.Loop.Detach(ctx, h.run)
+	return o.work.Loop.Detach(ctx, rc.inLoop)
 }
 
 // cleanupReserve returns how much of the drain timeout is kept for mirroring, releasing fences and leaving the group.
 func (o *claimer) cleanupReserve() time.Duration { return min(cleanupTimeout, o.cfg.DrainTimeout/4) }
 
 // mirrorLast mirrors the last position. It takes at most half of cleanupReserve: releasing the fence does not need the brokers.
-func (o *claimer) mirrorLast(h *runningClaim) {
+func (o *claimer) mirrorLast(rc *runningClaim) {
 	ctx, cancel := context.WithTimeout(o.work.Cleaning, o.cleanupReserve()/2)
 	defer cancel()
-	if err := o.mirror.commit(ctx, h.at, h.mirrorPosition()); err != nil {
-		o.log.Warn("last position not mirrored", "topic", h.at.Topic, "partition", h.at.Number, "error", err)
+	if err := o.mirror.commit(ctx, rc.at, rc.mirrorPosition()); err != nil {
+		o.log.Warn("last position not mirrored", "topic", rc.at.Topic, "partition", rc.at.Number, "error", err)
 	}
 }
 
-// releaseUnused releases a claim that has run nothing, unless it was unclean: calls of the previous owner may still be in flight.
+// releaseUnused releases a claim that has run nothing. An unclean one stays unreleased: calls of the owner before may still be in flight.
 func (o *claimer) releaseUnused(c *ledger.Claim) {
 	if !c.Unclean {
 		o.release(c)
 	}
 }
 
-// release releases the fence. If that fails, the next owner has to wait, and nothing else happens.
+// release releases the fence. If that fails, the next claim is unclean, and nothing else happens.
 func (o *claimer) release(c *ledger.Claim) {
 	ctx, cancel := context.WithTimeout(o.work.Cleaning, cleanupTimeout)
 	defer cancel()
@@ -465,5 +469,5 @@ func (o *claimer) release(c *ledger.Claim) {
 	}
 }
 
-// cleanupTimeout bounds each of the last steps of a claim, so that a revoke ends well within the rebalance timeout.
+// cleanupTimeout bounds each of the last steps of a claim: a revoke must end well within the rebalance timeout.
 const cleanupTimeout = 5 * time.Second

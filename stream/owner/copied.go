@@ -12,9 +12,9 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// lacks refuses the first claim of a partition of a copy whose topic was written to after it had been copied: what came then is not in the
-// copy. A topic that was deleted since is over.
-func (b *broker) lacks(ctx context.Context, f facts) error {
+// refuseStaleCopy refuses the first claim of a partition of a copy if the topic that it was copied from has grown since: the copy lacks
+// those records. A topic that was deleted since has grown no more.
+func (b *broker) refuseStaleCopy(ctx context.Context, f facts) error {
 	old := f.standing.CopyOf
 	if old == nil {
 		return nil
@@ -49,11 +49,12 @@ func (b *broker) lacks(ctx context.Context, f facts) error {
 		old.Topic, newer, to, ledger.CopyAgain(old.Topic, to))
 }
 
-// ends are where the partitions of the topic with an id end, by number; none if it was deleted. It takes the brokers two requests and one
-// more for each that leads a partition, however many partitions there are: the first claim of every partition of a copy asks.
+// ends returns the ends of a topic's partitions, by number; none if the topic was deleted, or has another id by now. It takes two requests
+// and one more for each broker that leads a partition, however many partitions there are: the first claim of every partition of a copy
+// asks.
 func (b *broker) ends(ctx context.Context, topic string, id ledger.TopicID) ([]int64, error) {
 	t, err := b.Topic(ctx, topic)
-	if errors.Is(err, kerr.UnknownTopicOrPartition) || err == nil && t.ID != id {
+	if errors.Is(err, kerr.UnknownTopicOrPartition) || (err == nil && t.ID != id) {
 		return nil, nil
 	}
 	if err != nil {

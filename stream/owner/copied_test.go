@@ -64,7 +64,7 @@ func TestCopyLacksWhatCameSince(t *testing.T) {
 			f.standing.CopyOf.Ends[2] = 1
 			tt.since(r)
 			a := &asked{}
-			err := newBroker(r.NewClient(kgo.WithHooks(a)), testGroup).lacks(r.Ctx(), f)
+			err := newBroker(r.NewClient(kgo.WithHooks(a)), testGroup).refuseStaleCopy(r.Ctx(), f)
 			if tt.want == nil && err != nil || tt.want != nil && schemas.KindOf(err) != schemas.Conflict {
 				t.Fatal(err)
 			}

@@ -1,6 +1,6 @@
 // Package owner is a subscription's member of its Kafka group, and owns the partitions that the group assigns to it. Of each it
 // claims the fence, decides where to read on, runs the claim on a [batch.Loop] and the lanes, mirrors the position to Kafka, and
-// in the end releases or drops the claim. A partition that must not go on without an operator's word stops with a report
+// in the end releases or drops the claim. A partition that must not go on without an operator's word stops, with a report that says why
 // ([StopError]).
 //
 //	Kafka ─▶ member (group) ─▶ claimer: claim, run, give up ─▶ batch.Loop, Lanes

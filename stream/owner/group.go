@@ -23,18 +23,18 @@ type member struct {
 	log *slog.Logger
 }
 
-// assignee is told what the group gives and takes. Calls never overlap.
+// assignee gets the callbacks about assigned partitions. Calls never overlap.
 type assignee interface {
-	// assigned is called at the beginning of every session, with what is new.
+	// assigned is called at the beginning of every session, with the partitions that are new in it.
 	assigned(s session, parts []reader.TopicPartition)
-	// revoked returns when parts are given up; the group waits for it.
+	// revoked returns when parts are given up; the group waits for that.
 	revoked(parts []reader.TopicPartition)
-	// lost: the group has given parts away already.
+	// lost is called when the group has given parts away already.
 	lost(parts []reader.TopicPartition)
 }
 
-// gated blocks callbacks until open is called: kgo may join as soon as its client exists, and the receiver of the callbacks needs
-// the client first.
+// gated is an assignee that passes calls on, once open is called, and blocks them before: kgo may join as soon as its client exists, and
+// the receiver of the calls needs the client first.
 type gated struct {
 	to    assignee
 	ready chan struct{} // closed by open
@@ -49,18 +49,18 @@ func (g *gated) assigned(s session, parts []reader.TopicPartition) {
 func (g *gated) revoked(parts []reader.TopicPartition) { <-g.ready; g.to.revoked(parts) }
 func (g *gated) lost(parts []reader.TopicPartition)    { <-g.ready; g.to.lost(parts) }
 
-// groupOptions returns the options of the client that is the member of the group. It reads no records; to is told what it is assigned and what it loses.
+// groupOptions returns the options of the client that is the member of the group and reads no records. to gets its callbacks.
 func groupOptions(cfg Config, to assignee) []kgo.Opt {
 	opts := append(append([]kgo.Opt{}, cfg.Client...),
 		kgo.ConsumerGroup(cfg.Group),
 		kgo.ConsumeTopics(cfg.Topics...),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
-		kgo.MetadataMaxAge(30*time.Second), // by then new partitions are somebody's, who says that they are not read
+		kgo.MetadataMaxAge(30*time.Second), // by then new partitions are assigned, and their owners report that they are not read
 		kgo.DisableAutoCommit(),
 		kgo.SessionTimeout(cfg.SessionTimeout),
 		kgo.HeartbeatInterval(cfg.HeartbeatInterval),
 		kgo.RebalanceTimeout(cfg.RebalanceTimeout),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), // never read from; without it a missing commit is an error to nobody
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), // never read from: this client fetches nothing
 		kgo.OnPartitionsAssigned(func(_ context.Context, cl *kgo.Client, m map[string][]int32) {
 			cl.PauseFetchTopics(cfg.Topics...)
 			id, generation := cl.GroupMetadata()
@@ -79,6 +79,7 @@ func groupOptions(cfg Config, to assignee) []kgo.Opt {
 	return opts
 }
 
+// flatten returns the partitions of a map of numbers by topic.
 func flatten(m map[string][]int32) []reader.TopicPartition {
 	var parts []reader.TopicPartition
 	for t, numbers := range m {
@@ -89,19 +90,19 @@ func flatten(m map[string][]int32) []reader.TopicPartition {
 	return parts
 }
 
-// drainNotes takes kgo's notes about the group out of its poll queue and gives them to note, until ctx is done.
-func (m *member) drainNotes(ctx context.Context, note func(error)) {
+// pollErrors calls report with kgo's errors about the group, which a poll returns, until ctx is done.
+func (m *member) pollErrors(ctx context.Context, report func(error)) {
 	for ctx.Err() == nil {
 		for _, e := range m.cl.PollFetches(ctx).Errors() {
 			if errors.Is(e.Err, context.Canceled) || errors.Is(e.Err, kgo.ErrClientClosed) {
 				return
 			}
-			note(e.Err)
+			report(e.Err)
 		}
 	}
 }
 
-// leave gives the membership back. Static members keep theirs until the session times out.
+// leave leaves the group and closes the client. A static member stays in the group until its session times out.
 func (m *member) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()

@@ -8,7 +8,7 @@ import (
 
 // metrics of one subscription.
 type metrics struct {
-	claims  *prometheus.CounterVec // result
+	claims  *prometheus.CounterVec // result: ok, stopped, refused (not the group's member), error
 	state   *prometheus.GaugeVec   // state
 	stops   *prometheus.CounterVec // reason
 	seeks   *prometheus.CounterVec // direction

@@ -17,8 +17,8 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// mirror commits the ledger's positions to the Kafka group, for lag tools, and so that an operator's seek can be recognised. It
-// always lags behind the ledger. A commit that fails is logged and made again in the next round, since its partition may be idle
+// mirror commits the ledger's positions to the Kafka group: lag tools read them there, and an operator's seek is recognised by them. The
+// commits always lag behind the ledger. A commit that fails is logged and made again in the next round, since its partition may be idle
 // from then on.
 //
 // Commits go through the group client with its member id and generation, each with its [marker]. A position is committed only
@@ -36,8 +36,8 @@ type mirror struct {
 
 	sending chan struct{} // capacity 1, never closed: a lock that is held during a commit, and taken before mu
 	mu      sync.Mutex
-	dirty   map[reader.TopicPartition]mirrorPosition
-	newest  map[reader.TopicPartition]mirrorPosition // the last position noted, until the partition is dropped
+	dirty   map[reader.TopicPartition]mirrorPosition // to be committed in the next round
+	newest  map[reader.TopicPartition]mirrorPosition // the last position that was set, until the partition is dropped
 }
 
 // mirrorPosition is a position to commit.
@@ -52,7 +52,7 @@ func newMirror(cfg Config, ms *metrics) *mirror {
 		metrics: ms, sending: make(chan struct{}, 1), dirty: map[reader.TopicPartition]mirrorPosition{}, newest: map[reader.TopicPartition]mirrorPosition{}}
 }
 
-// set notes a position, to be committed with the next round.
+// set has a position committed in the next round.
 func (m *mirror) set(tp reader.TopicPartition, at mirrorPosition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,8 +68,8 @@ func (m *mirror) drop(tp reader.TopicPartition) {
 	delete(m.newest, tp)
 }
 
-// keepForRetry notes positions whose commit failed, to be committed with the next round. It leaves out a position if set has noted
-// a newer one meanwhile, or drop has forgotten the partition: then newest does not hold it.
+// keepForRetry has positions whose commit failed committed again in the next round. It leaves out a position if a newer one was set
+// meanwhile or the partition was dropped: then newest does not have it.
 func (m *mirror) keepForRetry(batch map[reader.TopicPartition]mirrorPosition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,7 +92,7 @@ func (m *mirror) lock(ctx context.Context) error {
 
 func (m *mirror) unlock() { <-m.sending }
 
-// commit commits a position now and forgets what was noted for the partition.
+// commit commits a position now. Whether that works or not, it drops the partition: nothing is committed for it until the next set.
 func (m *mirror) commit(ctx context.Context, tp reader.TopicPartition, at mirrorPosition) error {
 	if err := m.lock(ctx); err != nil {
 		m.drop(tp)
@@ -104,7 +104,7 @@ func (m *mirror) commit(ctx context.Context, tp reader.TopicPartition, at mirror
 	return m.send(ctx, map[reader.TopicPartition]mirrorPosition{tp: at})
 }
 
-// take notes that a position is being committed now.
+// take makes a position the partition's newest, which is being committed now: the next round has nothing to commit.
 func (m *mirror) take(tp reader.TopicPartition, at mirrorPosition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,15 +112,16 @@ func (m *mirror) take(tp reader.TopicPartition, at mirrorPosition) {
 	m.newest[tp] = at
 }
 
-// ours reports whether a position may be committed under a member id: its claim was made under it and was not dropped.
+// ours reports whether a position may be committed under a member id: the partition was not dropped, and its claim, now and when the
+// position was set, was made under that id.
 func (m *mirror) ours(tp reader.TopicPartition, at mirrorPosition, member string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now, noted := m.newest[tp]
-	return noted && now.member == at.member && at.member == member
+	newest, known := m.newest[tp]
+	return known && newest.member == at.member && at.member == member
 }
 
-// run commits what was noted, every interval, until ctx is done.
+// run commits the positions that were set, every interval, until ctx is done.
 func (m *mirror) run(ctx context.Context) {
 	tick := time.NewTicker(m.interval)
 	defer tick.Stop()
@@ -134,7 +135,7 @@ func (m *mirror) run(ctx context.Context) {
 	}
 }
 
-// flush commits what was noted. What cannot be committed is kept for the next round.
+// flush commits the positions that were set. If that fails, they are kept for the next round.
 func (m *mirror) flush(ctx context.Context) {
 	if m.lock(ctx) != nil {
 		return
@@ -165,7 +166,7 @@ func (m *mirror) send(ctx context.Context, batch map[reader.TopicPartition]mirro
 		offsets[tp.Topic][tp.Number] = kgo.EpochOffset{Epoch: at.at.LeaderEpoch, Offset: at.at.Offset}
 	}
 	ctx = kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error {
-		return m.mark(req, batch)
+		return m.addMarkers(req, batch)
 	})
 	m.cl.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, failed error) {
 		err = commitError(resp, failed)
@@ -178,9 +179,10 @@ func (m *mirror) send(ctx context.Context, batch map[reader.TopicPartition]mirro
 	return err
 }
 
-// mark adds the marker to each position of a request, and removes the positions that are not ours. kgo calls it right before it
-// sends the request, and does not join again before the answer: the member id in the request is the one that the coordinator sees.
-func (m *mirror) mark(req *kmsg.OffsetCommitRequest, batch map[reader.TopicPartition]mirrorPosition) error {
+// addMarkers adds the marker to each position of a request, and removes the positions that are not ours. If none is left, it returns
+// errNotMember, and nothing is sent. kgo calls it right before it sends the request, and does not join again before the answer: the
+// member id in the request is the one that the coordinator sees.
+func (m *mirror) addMarkers(req *kmsg.OffsetCommitRequest, batch map[reader.TopicPartition]mirrorPosition) error {
 	ours := 0
 	for i := range req.Topics {
 		t := &req.Topics[i]
@@ -203,7 +205,7 @@ func (m *mirror) mark(req *kmsg.OffsetCommitRequest, batch map[reader.TopicParti
 	return nil
 }
 
-// commitError returns the errors of an answer, of the whole commit and of single partitions.
+// commitError returns the error of a whole commit or, from its answer, those of single partitions; nil if there is none.
 func commitError(resp *kmsg.OffsetCommitResponse, failed error) error {
 	if failed != nil || resp == nil {
 		return failed

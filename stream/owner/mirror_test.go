@@ -52,10 +52,10 @@ func TestMirrorIsItsClaims(t *testing.T) {
 		return req
 	}
 	req := request("now")
-	if err := m.mark(req, batch); err != nil || len(req.Topics) != 1 || len(req.Topics[0].Partitions) != 1 || req.Topics[0].Partitions[0].Partition != ours.Number {
+	if err := m.addMarkers(req, batch); err != nil || len(req.Topics) != 1 || len(req.Topics[0].Partitions) != 1 || req.Topics[0].Partitions[0].Partition != ours.Number {
 		t.Errorf("%v: %+v", err, req.Topics)
 	}
-	if err := m.mark(request("somebody"), batch); !errors.Is(err, errNotMember) {
+	if err := m.addMarkers(request("somebody"), batch); !errors.Is(err, errNotMember) {
 		t.Errorf("nothing to commit: %v", err)
 	}
 }

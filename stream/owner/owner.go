@@ -89,14 +89,14 @@ type Work struct {
 	Copier *reader.Copier // nil copies nothing
 	// Cleaning is the context of all last steps: drain, mirror, release, leave. It ends when the drain timeout is over.
 	Cleaning context.Context
-	// Renew is called when a topic has another id than the clients know. It has the clients made again.
+	// Renew is called when a topic has another id than the Kafka clients hold on to. It has the clients made again.
 	Renew func()
 }
 
 // Run joins the group and runs claims until ctx is done. Then it gives them up and leaves the group.
 func (o *Owner) Run(ctx context.Context, topics Topics, w Work) error {
-	// The parts outlive ctx: they are needed to drain. stop ends them.
-	parts, stop := context.WithCancel(context.Background())
+	// Mirror, pulse and polls outlive ctx: they are needed to drain. stop ends them.
+	background, stop := context.WithCancel(context.Background())
 	defer stop()
 	mir := newMirror(o.cfg, o.metrics)
 	k := &claimer{cfg: o.cfg, log: o.log, work: w, topics: topics, mirror: mir, broker: topics.broker, pulse: o.pulse,
@@ -107,20 +107,20 @@ func (o *Owner) Run(ctx context.Context, topics Topics, w Work) error {
 		return err
 	}
 	mir.cl, o.group, o.broker = client, client, topics.broker
-	in := &member{cl: client, log: o.log}
+	m := &member{cl: client, log: o.log}
 
 	var running sync.WaitGroup
-	running.Go(func() { mir.run(parts) })
-	running.Go(func() { o.pulse.run(parts) })
-	running.Go(func() { in.drainNotes(parts, o.noted) })
+	running.Go(func() { mir.run(background) })
+	running.Go(func() { o.pulse.run(background) })
+	running.Go(func() { m.pollErrors(background, o.groupFailed) })
 	o.setClaimer(k)
 	callbacks.open()
 
 	<-ctx.Done()
 	o.log.Info("stopping", "reason", context.Cause(ctx))
-	o.status.start(errors.New("stopping"))
+	o.status.setStarting(errors.New("stopping"))
 	k.close()
-	in.leave(w.Cleaning)
+	m.leave(w.Cleaning)
 	o.pulse.lost()
 	o.status.leave()
 	o.setClaimer(nil)
@@ -129,12 +129,12 @@ func (o *Owner) Run(ctx context.Context, topics Topics, w Work) error {
 	return nil
 }
 
-// noted takes kgo's errors about the group. kgo retries by itself.
-func (o *Owner) noted(err error) {
+// groupFailed shows and logs an error of kgo about the group. kgo tries again by itself.
+func (o *Owner) groupFailed(err error) {
 	if errors.Is(err, kerr.FencedInstanceID) {
 		err = fmt.Errorf("another process has joined with this one's instance id %s: give each its own kafka.instance_id and restart them: %w",
 			o.cfg.InstanceID, err)
 	}
-	o.status.note(err)
+	o.status.setGroupError(err)
 	o.log.Warn("group", "error", err)
 }

@@ -375,7 +375,7 @@ func (p *process) confirm() {
 	if p.last != none {
 		beats.last = now.Add(-time.Duration(p.last) * modelTick)
 	}
-	beats.confirmed(0, now.Add(-time.Duration(p.beat)*modelTick))
+	beats.confirm(0, now.Add(-time.Duration(p.beat)*modelTick))
 	p.last = int8(now.Sub(beats.last) / modelTick)
 }
 

@@ -13,7 +13,7 @@ type commit struct {
 	metadata string
 }
 
-// facts is the input of decideStart.
+// facts are the input of decideStart.
 type facts struct {
 	namespace  string
 	generation int32
@@ -48,13 +48,13 @@ func (f facts) sought() (to int64, ok bool) {
 	return f.commit.offset, true
 }
 
-// rewound returns the offset in the log to which a seek back leads; false if there was no seek back.
+// rewound returns the offset to which a seek back leads, not below the log's start; false if there was no seek back.
 func (f facts) rewound() (to int64, ok bool) {
 	to, ok = f.sought()
 	return max(to, f.start), ok && f.stored != nil && to < f.stored.Offset
 }
 
-// decideStart returns where a claimed partition is read on. It is pure; design section 5 is its specification:
+// decideStart returns where a claimed partition is read on, or a [StopError] if that needs an operator's word. It is pure:
 //
 //	commit in Kafka                              means                    start
 //	none                                         expired, or never made   ledger
@@ -75,7 +75,7 @@ func (f facts) rewound() (to int64, ok bool) {
 //	in an epoch that ends before it              truncated          the end of that epoch
 //	back to before dedupe's memory               dedupe_forgotten   where the seek led
 //
-// An earlier report still counts (standingProblem), since a log that has grown again hides what happened to it.
+// An earlier report still counts (stopThatCounts), since a log that has grown again hides what happened to it.
 //
 // mirrorFirst means that the commit must be overwritten with the start before the first batch. Otherwise the next claim, when the
 // ledger has moved on, would take the old commit for a seek back.
@@ -88,13 +88,13 @@ func decideStart(f facts) (st ledger.Start, mirrorFirst bool, err error) {
 	problem := f.stopThatCounts(f.problem(st), st, sought)
 	switch s := f.standing.Stop; {
 	case problem == nil:
-		// The acceptance was for the whole topic, but this partition may have reported its own stop only after that.
+		// The acceptance of a recreated topic is for all its partitions. This one may have reported its stop only after that.
 		if s != nil && s.Kind == string(StopRecreated) && s.Partition == f.partition && s.Accepted != nil {
 			st.Accepted = s.ID
 		}
 		return st, sought, nil
 	case s.Same(problem) && s.Accepted != nil:
-		st = f.startAt(max(s.Resume, min(f.start, s.To)))
+		st = f.startAt(max(s.Resume, min(f.start, s.To))) // the log's start may have moved on since the report
 		st.Accepted = s.ID
 		return st, f.commit != nil, nil
 	case s.Same(problem):
@@ -103,7 +103,8 @@ func decideStart(f facts) (st ledger.Start, mirrorFirst bool, err error) {
 	return st, false, &StopError{Partition: f.partition, Reason: StopReason(problem.Kind), Stop: problem, facts: f}
 }
 
-// startAt returns a start at an offset. The leader epoch of the record before it is known only if the position does not move.
+// startAt returns a start at an offset, with the seek that leads there, if any. The leader epoch is known only if the position does not
+// move.
 func (f facts) startAt(to int64) ledger.Start {
 	base := f.base()
 	if to == base.Offset {
@@ -127,6 +128,7 @@ func (f facts) problem(st ledger.Start) *ledger.Stop {
 	return f.logProblem(st)
 }
 
+// stop returns a stop of this partition that is about the records [from, to), and goes on at resume.
 func (f facts) stop(kind StopReason, from, to, resume int64, format string, args ...any) *ledger.Stop {
 	return &ledger.Stop{Subscription: f.namespace, Partition: f.partition, Kind: string(kind), From: from, To: to, Resume: resume, Records: to - from,
 		Detail: fmt.Sprintf(format, args...)}
@@ -159,8 +161,8 @@ func (f facts) mirrorProblem() *ledger.Stop {
 	return nil
 }
 
-// dedupeProblem returns the stop for a seek back to records that dedupe may not remember, so that their actions would run again.
-// It allows for a difference between the clock of the database, which dates the dedupe windows, and those of the brokers.
+// dedupeProblem returns the stop for a seek back to records that dedupe may have forgotten: their actions would run again. It allows
+// for a difference between the clock of the database, which dates the dedupe windows, and those of the brokers.
 func (f facts) dedupeProblem() *ledger.Stop {
 	to, back := f.rewound()
 	if !back || f.standing.Remembers.IsZero() || to >= f.end || !f.soughtAt.Before(f.standing.Remembers.Add(beginSkew)) {
@@ -171,7 +173,7 @@ func (f facts) dedupeProblem() *ledger.Stop {
 		"(decisions since %s): what was decided before that would run again", f.stored.Offset, from, clockText(f.standing.Remembers))
 }
 
-// logProblem returns the stop if the log does not have the start's offset, or was cut before it.
+// logProblem returns the stop if the log does not have the start's offset, or was cut below it.
 func (f facts) logProblem(st ledger.Start) *ledger.Stop {
 	at := st.Position.Offset
 	cut := f.end
@@ -193,27 +195,30 @@ func (f facts) logProblem(st ledger.Start) *ledger.Stop {
 	return nil
 }
 
-// stopThatCounts returns the problem that counts: what was found before, unless what is found now goes beyond it or an operator has
-// moved the group away from it. A log that was cut grows on while nobody looks, and where it was found to end is where
-// what is new in it begins.
+// stopThatCounts returns the stop that was reported before if it still counts, otherwise the one that is found now. A log that was cut
+// grows on while nobody looks: the first report says where its new records begin. An earlier report of a cut or of lost history counts
+// unless what is found now is another kind of stop, goes beyond it, or an operator has moved the group away from there.
 func (f facts) stopThatCounts(now *ledger.Stop, st ledger.Start, sought bool) *ledger.Stop {
-	s := f.standing.Stop
-	if s == nil || s.Partition != f.partition {
+	before := f.standing.Stop
+	if before == nil || before.Partition != f.partition {
 		return now
 	}
-	switch StopReason(s.Kind) {
+	switch StopReason(before.Kind) {
 	case StopAboveEnd, StopTruncated:
-		cut := now == nil || now.Kind == string(StopAboveEnd) || now.Kind == string(StopTruncated)
-		if cut && s.To == st.Position.Offset && (now == nil || now.From >= s.From) {
-			return s
+		goesBeyond := now != nil && ((now.Kind != string(StopAboveEnd) && now.Kind != string(StopTruncated)) || now.From < before.From)
+		if before.To == st.Position.Offset && !goesBeyond {
+			return before
 		}
 	case StopHistory:
-		switch {
-		case sought:
-		case now == nil && s.From == st.Position.Offset:
-			return s
-		case now != nil && now.Kind == s.Kind && f.stored == nil && f.start <= s.To && s.To <= now.To: // the log ended before the mirror
-			return s
+		if sought {
+			return now
+		}
+		if now == nil && before.From == st.Position.Offset {
+			return before
+		}
+		// The ledger knows nothing, and the log ended before the mirror: it may have grown since.
+		if now != nil && now.Kind == before.Kind && f.stored == nil && f.start <= before.To && before.To <= now.To {
+			return before
 		}
 	}
 	return now

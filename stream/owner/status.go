@@ -27,14 +27,14 @@ type PartitionState struct {
 	Err       error // why it does not run; *StopError where stopped
 }
 
-// status is what Ready and Partitions return.
+// status is what Ready and Partitions return. Safe for concurrent use.
 type status struct {
 	metrics *metrics
 
 	mu       sync.Mutex
-	starting error // what the start still waits for
+	starting error // what the start still waits for; nil: it is done
 	joined   bool
-	group    error // kgo's last note while not joined
+	group    error // kgo's last error about the group, since it was last joined
 	parts    map[reader.TopicPartition]PartitionState
 }
 
@@ -44,7 +44,7 @@ func newStatus(ms *metrics) *status {
 	return &status{metrics: ms, starting: errNotStarted, parts: map[reader.TopicPartition]PartitionState{}}
 }
 
-func (s *status) start(err error) {
+func (s *status) setStarting(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.starting = err
@@ -62,7 +62,7 @@ func (s *status) leave() {
 	s.joined = false
 }
 
-func (s *status) note(err error) {
+func (s *status) setGroupError(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.group = err
@@ -82,6 +82,7 @@ func (s *status) forget(at reader.TopicPartition) {
 	s.count()
 }
 
+// count sets the metric of partitions by state. The caller holds mu.
 func (s *status) count() {
 	n := map[State]int{}
 	for _, p := range s.parts {
@@ -92,8 +93,8 @@ func (s *status) count() {
 	}
 }
 
-// ready returns nil when the begin is stored and the group is joined. A stopped partition changes nothing: if the process were
-// taken out of service for it, the other partitions and the intake in the same process would stop, too.
+// ready returns nil when the begin is stored and the group is joined. A stopped partition does not count: if the process were taken out
+// of service for it, the other partitions and the intake in the same process would stop, too.
 func (s *status) ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

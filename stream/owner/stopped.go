@@ -44,7 +44,7 @@ type StopError struct {
 	Stop      *ledger.Stop // never nil
 	Err       error        // the cause, if it is an error
 
-	facts facts // the input of decideStart
+	facts facts // from which decideStart decided; some of them, if it was not asked
 }
 
 func (e *StopError) Error() string {
@@ -53,11 +53,11 @@ func (e *StopError) Error() string {
 
 func (e *StopError) Unwrap() error { return e.Err }
 
-// seekOut is the other way out, besides accepting.
+// seekOut says how an operator ends a stop without accepting it.
 const seekOut = "; or stop the subscription's processes (Kafka moves no group that has members), set the group's offset for this " +
 	"partition with any Kafka tool, and start them again"
 
-// StopText returns a stop and its ways out in words.
+// StopText returns in words what a stop is and how an operator ends it.
 func StopText(s ledger.Stop) string {
 	command := StopCommand(s)
 	switch kind := StopReason(s.Kind); {
@@ -87,10 +87,10 @@ func StopCommand(s ledger.Stop) string {
 	return ""
 }
 
-// same reports whether two errors are the same stop, so that it need not be reported again.
+// same reports whether two errors are the same stop, which need not be reported again.
 func (e *StopError) same(o *StopError) bool { return o != nil && e.Stop.Same(o.Stop) }
 
-// newStop returns a stop that is not about offsets of the log.
+// newStop returns a stop with the error's text that no operator can accept. How many records it concerns is not known.
 func newStop(p ledger.Partition, r StopReason, err error) *StopError {
 	return &StopError{Partition: p, Reason: r, Err: err, Stop: &ledger.Stop{Partition: p, Kind: string(r), Records: -1, Detail: err.Error()}}
 }
@@ -106,8 +106,8 @@ func unreadable(p ledger.Partition, offset int64, since time.Time, err error) *S
 	return e
 }
 
-// batchEnd adds to an unreadable stop the offsets of the record batch that cannot be read, if its header can.
-func (b *broker) batchEnd(ctx context.Context, s *ledger.Stop) {
+// addBatchRange adds to the text of an unreadable stop the offsets of the record batch that cannot be read, if its header can be read.
+func (b *broker) addBatchRange(ctx context.Context, s *ledger.Stop) {
 	raw, err := b.Batch(ctx, s.Partition, s.From)
 	const lastDelta = 23 // of a record batch, magic 2
 	if err != nil || len(raw) < lastDelta+4 {
@@ -119,8 +119,8 @@ func (b *broker) batchEnd(ctx context.Context, s *ledger.Stop) {
 	}
 }
 
-// asStop returns the stop that an error means; false if trying again may help. The ledger refuses for good with the kinds
-// conflict and invalid.
+// asStop returns the stop that an error means: of kind conflict or invalid, with which the ledger refuses for good, or about the topic's
+// id or number of partitions. It returns false for other errors: trying again may help.
 func asStop(group string, p ledger.Partition, err error) (*StopError, bool) {
 	if e, ok := errors.AsType[*StopError](err); ok {
 		return e, true
@@ -155,11 +155,11 @@ func recreated(group string, p ledger.Partition, e *ledger.TopicError) *StopErro
 	return &StopError{Partition: p, Reason: StopRecreated, Stop: s, Err: e, facts: f}
 }
 
-// dateTimeout bounds the questions for a report's times.
+// dateTimeout bounds what addDates asks of the brokers.
 const dateTimeout = 10 * time.Second
 
-// addDates finds between which times the records of a stop were appended, as far as the brokers still know, and adds that to the
-// stop's text.
+// addDates sets between which times the records of a stop were appended, as far as the brokers still know, and adds that to the stop's
+// text, with what else they know of these records.
 func (b *broker) addDates(ctx context.Context, e *StopError) {
 	ctx, cancel := context.WithTimeout(ctx, dateTimeout)
 	defer cancel()
@@ -186,11 +186,12 @@ func (b *broker) addDates(ctx context.Context, e *StopError) {
 			s.Detail += fmt.Sprintf("; of %d records to be read again %d are older", s.To-s.Resume, s.Records)
 		}
 	case StopPartitions:
-		if b.countNew(ctx, s); s.Records == 0 {
+		b.addNewRecords(ctx, s)
+		if s.Records == 0 {
 			return // there are none to date
 		}
 	case StopUnreadable:
-		b.batchEnd(ctx, s)
+		b.addBatchRange(ctx, s)
 		return
 	default:
 		return
@@ -198,8 +199,9 @@ func (b *broker) addDates(ctx context.Context, e *StopError) {
 	s.Detail += "; " + datesText(s)
 }
 
-// countNew counts the records in the partitions that a topic has gained: events of known entities may be in them.
-func (b *broker) countNew(ctx context.Context, s *ledger.Stop) {
+// addNewRecords adds to a stop how many records are in the partitions that the topic has gained, and their times: events of known
+// entities may be in them. If the brokers do not answer, it adds nothing to the text.
+func (b *broker) addNewRecords(ctx context.Context, s *ledger.Stop) {
 	var records int64
 	for number := s.From; number < s.To; number++ {
 		p := s.Partition
@@ -212,7 +214,8 @@ func (b *broker) countNew(ctx context.Context, s *ledger.Stop) {
 		if err != nil {
 			return
 		}
-		if records += end - start; end == start {
+		records += end - start
+		if end == start {
 			continue
 		}
 		if first := b.timeAt(ctx, p, start); s.FirstAt.IsZero() || first.Before(s.FirstAt) {
@@ -237,13 +240,13 @@ func (b *broker) timeAt(ctx context.Context, p ledger.Partition, offset int64) t
 
 // datesText says between which times the records of a stop were appended, as far as that is known.
 func datesText(s *ledger.Stop) string {
-	const effort = " (best effort: told by the records next to them)"
-	switch first, last := s.FirstAt.IsZero(), s.LastAt.IsZero(); {
-	case first && last:
-		return "when they were appended cannot be told"
-	case first:
+	const effort = " (best effort: by the times of the records next to them)"
+	switch noFirst, noLast := s.FirstAt.IsZero(), s.LastAt.IsZero(); {
+	case noFirst && noLast:
+		return "when they were appended is not known"
+	case noFirst:
 		return "the records concerned were appended before " + clockText(s.LastAt) + effort
-	case last:
+	case noLast:
 		return "the records concerned were appended after " + clockText(s.FirstAt) + effort
 	}
 	return "the records concerned were appended between " + clockText(s.FirstAt) + " and " + clockText(s.LastAt) + effort
