@@ -11,21 +11,22 @@ import (
 // Record.Backfill set.
 type Request struct {
 	Line VersionLineKey
-	// From and To are the places that are missing, both included, of kind sequence; for the other kinds they are 0. On a
-	// version line that has not begun From is its first value, or 1 where the provider promises none.
+	// From and To are the values that are missing, both included, of kind sequence; for the other kinds they are 0. On a
+	// version line that has not begun, From is its first value, or 1 if the provider promises none.
 	From, To int64
 	// Before is the version of the lowest event that waits.
 	Before schemas.Version
 	Reason Reason // gap, start_gap or start_backfill
 }
 
-// Wanted returns the Requests that are still needed: the last one of each version line that is Backfilling. A later record of the
-// same call may have filled the gap of another.
+// Wanted returns those of State.Requests that are still needed: the last one of each version line on which events wait for a backfill.
+// The gap of an earlier one may have been filled by a later record of the same call.
 func (st *State) Wanted() (wanted []Request) {
-	taken := make(map[VersionLineKey]bool, len(st.Requests))
+	done := make(map[VersionLineKey]bool, len(st.Requests))
 	for _, r := range slices.Backward(st.Requests) {
-		if w, waits := st.Waits(r.Line); waits && w.Stage == Backfilling && !taken[r.Line] {
-			taken[r.Line] = true
+		lowest, waits := st.Waits(r.Line)
+		if waits && lowest.Stage == Backfilling && !done[r.Line] {
+			done[r.Line] = true
 			wanted = append(wanted, r)
 		}
 	}
@@ -35,21 +36,22 @@ func (st *State) Wanted() (wanted []Request) {
 
 // backfillsFirst reports whether a backfill is asked for before the wait on the version line ends.
 func (d *decider) backfillsFirst(k VersionLineKey) bool {
-	return d.p.Then == ThenBackfill || d.p.Start == StartBackfill && d.st.Lines[k] == nil
+	return d.policy.Then == ThenBackfill || (d.policy.Start == StartBackfill && d.state.Lines[k] == nil)
 }
 
 // afterWait returns what follows when neither a filler nor a backfill has ended the wait on the version line.
 func (d *decider) afterWait(k VersionLineKey) Then {
 	if d.backfillsFirst(k) {
-		return d.p.otherwise()
+		return d.policy.otherwise()
 	}
-	return d.p.Then
+	return d.policy.Then
 }
 
-// expire ends the wait of a version line on which events wait with a deadline.
+// expire ends the wait of a version line on which events wait with a deadline: the first wait in a request for a backfill where the
+// policy has one, otherwise as afterWait says.
 func (d *decider) expire(k VersionLineKey) {
 	switch then := d.afterWait(k); {
-	case d.backfillsFirst(k) && d.st.Waiting[k][0].Stage != Backfilling:
+	case d.backfillsFirst(k) && d.state.Waiting[k][0].Stage != Backfilling:
 		d.requestBackfill(k)
 	case then == ThenPark:
 		d.park(k, ReasonGapExpired)
@@ -58,29 +60,28 @@ func (d *decider) expire(k VersionLineKey) {
 	}
 }
 
-// requestBackfill asks for what is missing on a version line. What waits on the line now waits for the answer.
+// requestBackfill asks for what is missing on a version line. The events that wait there now wait for the answer.
 func (d *decider) requestBackfill(k VersionLineKey) {
-	w := d.st.Waiting[k]
+	w := d.state.Waiting[k]
 	for i := range w {
 		w[i].Stage = Backfilling
 	}
 	r := Request{Line: k, Before: w[0].Version, Reason: ReasonGap}
-	line := d.st.Lines[k]
-	switch {
-	case line != nil:
-	case d.p.Start == StartBackfill:
-		r.Reason = ReasonStartBackfill
-	default:
+	line := d.state.Lines[k]
+	if line == nil {
 		r.Reason = ReasonStartGap
+		if d.policy.Start == StartBackfill {
+			r.Reason = ReasonStartBackfill
+		}
 	}
 	if r.Before.Kind == schemas.Sequence {
 		r.From, r.To = missing(line, &w[0].Record)
 	}
-	d.st.Requests = append(d.st.Requests, r)
+	d.state.Requests = append(d.state.Requests, r)
 }
 
-// missing returns the closed range of places between a version line, which may not have begun, and an event ahead of it. It is never
-// empty: below a line's first event there is at least the place before it.
+// missing returns the values that are missing between a version line (nil: it has not begun) and an event ahead of it, both ends included.
+// There is always one: below a version line's first event, at least the value before it.
 func missing(line *VersionLine, r *Record) (from, to int64) {
 	switch {
 	case line != nil:
@@ -96,10 +97,10 @@ func missing(line *VersionLine, r *Record) (from, to int64) {
 	return min(from, to), to
 }
 
-// restartWait lets what still waits on a version line wait for a filler again. A backfill was asked for another gap, which has
-// ended.
+// restartWait has the events that still wait on a version line wait for a filler. If a backfill was asked for, that was for the gap
+// before theirs, which has ended.
 func (d *decider) restartWait(k VersionLineKey) {
-	w := d.st.Waiting[k]
+	w := d.state.Waiting[k]
 	if len(w) == 0 || w[0].Stage == Filling {
 		return
 	}

@@ -11,19 +11,20 @@ import (
 // parked reports whether the events that wait on the version line are parked, for a filler or an operator. It looks at the events,
 // because a line that has not begun does not exist yet.
 func (d *decider) parked(k VersionLineKey) bool {
-	w := d.st.Waiting[k]
+	w := d.state.Waiting[k]
 	return len(w) > 0 && w[0].Decision == Parked
 }
 
 // full reports whether a cap would be exceeded if s waited, too.
 func (d *decider) full(k VersionLineKey, s subject) bool {
-	w := d.st.Waiting[k]
-	return d.p.MaxPerEntity > 0 && len(w) >= d.p.MaxPerEntity ||
-		d.p.MaxBuffered > 0 && d.st.Buffered >= d.p.MaxBuffered ||
-		d.p.MaxBytes > 0 && s.Size > d.p.MaxBytes-d.st.BufferedBytes ||
-		d.p.MaxBytesPerEntity > 0 && s.Size > d.p.MaxBytesPerEntity-size(w)
+	w := d.state.Waiting[k]
+	return (d.policy.MaxPerEntity > 0 && len(w) >= d.policy.MaxPerEntity) ||
+		(d.policy.MaxBuffered > 0 && d.state.Buffered >= d.policy.MaxBuffered) ||
+		(d.policy.MaxBytes > 0 && s.Size > d.policy.MaxBytes-d.state.BufferedBytes) ||
+		(d.policy.MaxBytesPerEntity > 0 && s.Size > d.policy.MaxBytesPerEntity-size(w))
 }
 
+// size returns the bytes of payload of waiting events.
 func size(w []Waiting) (bytes int64) {
 	for i := range w {
 		bytes += w[i].Size
@@ -31,22 +32,24 @@ func size(w []Waiting) (bytes int64) {
 	return bytes
 }
 
-// count adds an event that waits with a deadline (by is 1), or takes off one that leaves or is parked (by is -1).
+// count adds to what Policy.MaxBuffered and MaxBytes bound an event that waits with a deadline (by is 1), or takes off one that leaves
+// the buffer or is parked (by is -1).
 func (d *decider) count(r *Record, by int) {
-	d.st.Buffered += by
-	d.st.BufferedBytes += int64(by) * r.Size
+	d.state.Buffered += by
+	d.state.BufferedBytes += int64(by) * r.Size
 }
 
-// enterBuffer puts s into the gap buffer. It gets the stage of the events that already wait on its version line.
+// enterBuffer puts s into the gap buffer with version v and decision dec, which is Buffered or Parked. s gets the stage of the events
+// that already wait on its version line.
 func (d *decider) enterBuffer(k VersionLineKey, s subject, v schemas.Version, dec Decision, why Reason) {
-	in := Waiting{Record: *s.Record, Decision: dec}
-	in.Version = v // epoch given, future clamped
-	w := d.st.Waiting[k]
+	entry := Waiting{Record: *s.Record, Decision: dec}
+	entry.Version = v // epoch given, future clamped
+	w := d.state.Waiting[k]
 	if len(w) > 0 {
-		in.Stage = w[0].Stage
+		entry.Stage = w[0].Stage
 	}
-	at := sort.Search(len(w), func(i int) bool { return compareWaiting(&w[i].Record, &in.Record) >= 0 })
-	d.st.Waiting[k] = slices.Insert(w, at, in)
+	i := sort.Search(len(w), func(i int) bool { return compareWaiting(&w[i].Record, &entry.Record) >= 0 })
+	d.state.Waiting[k] = slices.Insert(w, i, entry)
 	if dec == Buffered {
 		d.count(s.Record, 1)
 	}
@@ -61,9 +64,10 @@ func (r *Record) compareTo(v schemas.Version, offset int64) int {
 	return cmp.Or(r.Version.Compare(v), cmp.Compare(r.Offset, offset))
 }
 
-// park parks all events that wait on a version line. Events that come to the line afterwards are parked behind them.
+// park parks all events that wait with a deadline on a version line, and the line. Events ahead of the line that come afterwards are
+// parked behind them.
 func (d *decider) park(k VersionLineKey, why Reason) {
-	line, w := d.st.Lines[k], d.st.Waiting[k]
+	line, w := d.state.Lines[k], d.state.Waiting[k]
 	if line != nil {
 		line.Parked = why
 	}
@@ -75,24 +79,24 @@ func (d *decider) park(k VersionLineKey, why Reason) {
 	}
 }
 
-// withdraw takes a filtered event out of the buffer, because its redelivery is about to be decided again. If nothing
-// else waited, the version line is no longer parked.
+// withdraw takes the i-th event that waits on a version line out of the buffer, a filtered one, because its redelivery is about to be
+// decided. If nothing else waited, the version line is no longer parked.
 func (d *decider) withdraw(k VersionLineKey, i int) {
 	s := d.removeWaiting(k, i)
 	if i == 0 {
 		d.restartWait(k)
 	}
-	line := d.st.Lines[k]
-	if line != nil && len(d.st.Waiting[k]) == 0 {
+	line := d.state.Lines[k]
+	if line != nil && len(d.state.Waiting[k]) == 0 {
 		line.Parked = ""
 	}
 	d.conclude(s, s.Version, Filtered, ReasonType)
 }
 
-// removeWaiting removes the i-th waiting event from a version line's buffer. The first is not copied, since its memory is not used
-// again. Any other one is copied, because the rest of the buffer moves over it.
+// removeWaiting removes the i-th waiting event of a version line from the buffer and returns it. The first one stays where it is, since
+// its memory is not used again; any other one is copied, because those behind it move over it.
 func (d *decider) removeWaiting(k VersionLineKey, i int) subject {
-	w := d.st.Waiting[k]
+	w := d.state.Waiting[k]
 	if w[i].Decision == Buffered {
 		d.count(&w[i].Record, -1)
 	}
@@ -104,17 +108,17 @@ func (d *decider) removeWaiting(k VersionLineKey, i int) subject {
 		w = slices.Delete(w, i, i+1)
 	}
 	if len(w) == 0 {
-		delete(d.st.Waiting, k)
+		delete(d.state.Waiting, k)
 	} else {
-		d.st.Waiting[k] = w
+		d.state.Waiting[k] = w
 	}
 	return subject{-1, &out.Record, out}
 }
 
 // indexInBuffer returns the index of an event in a version line's buffer, or -1.
 func (d *decider) indexInBuffer(k VersionLineKey, key schemas.EventKey) int {
-	if len(d.st.Waiting) == 0 {
+	if len(d.state.Waiting) == 0 {
 		return -1
 	}
-	return slices.IndexFunc(d.st.Waiting[k], func(w Waiting) bool { return w.Key == key })
+	return slices.IndexFunc(d.state.Waiting[k], func(w Waiting) bool { return w.Key == key })
 }

@@ -5,7 +5,8 @@
 // gives back the outcomes and has advanced that state in place. Whoever rolls back throws the state away. The same
 // records give the same outcomes however they are cut into batches.
 //
-// The questions come in this order: decodable? seen? filtered? version? gap? This is every answer:
+// The questions come in this order: decodable? seen? filtered? version? gap? This is every answer. In this text a line is always a
+// version line, and a place is one value of a line of kind sequence:
 //
 //	decision     reason          when
 //	quarantined  undecodable     the record is not a CloudEvent of ours; nothing of it is remembered
@@ -55,8 +56,8 @@
 // one than the line's begins the line again, whatever start says (new_epoch): what waited on the old one, parked or not,
 // goes first in its order (gap_skipped, or gap_dead), and its skipped places are forgotten. A lower one is below the
 // line, whatever its value and kind. Values are dense inside an epoch only, so no gap spans two. A record without an
-// epoch is of its line's. So a counter that is set back by a provider who does not say so is below its line: the gate
-// does not tell that from late events.
+// epoch is taken to be of its line's. So if a provider sets a counter back and does not say so, its values are below the
+// line: the gate cannot tell them from late events.
 //
 // Values of different kinds do not compare inside an epoch, and neither do texts and counters of kind monotonic. An event of another
 // kind than its line's begins the line again, whatever start says; what waited on the old one, parked or not, goes first

@@ -7,31 +7,32 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// place puts an event that was not seen before on its version line.
-func (d *decider) place(s subject) {
+// decideByVersion decides an event that was not seen before: by its version line or, if its version orders nothing, at once.
+func (d *decider) decideByVersion(s subject) {
 	v := s.Version
-	versioned := d.p.Order != OrderArrival && v.Kind != schemas.None && v.Kind.Valid()
-	if !versioned || s.Filtered && v.Kind != schemas.Sequence {
+	versioned := d.policy.Order != OrderArrival && v.Kind != schemas.None && v.Kind.Valid()
+	leavesLineAlone := s.Filtered && v.Kind != schemas.Sequence
+	if !versioned || leavesLineAlone {
 		d.conclude(s, v, Applied, ReasonArrival)
 		return
 	}
 	k := VersionLineKey{s.Entity, v.Clock}
-	line := d.st.Lines[k]
-	at := d.newest(k, line)
-	if at != nil && v.Epoch == 0 {
-		v.Epoch = at.Epoch
+	line := d.state.Lines[k]
+	known := d.knownVersion(k, line)
+	if known != nil && v.Epoch == 0 {
+		v.Epoch = known.Epoch
 	}
 	if v.Kind == schemas.Timestamp {
-		v.Value = clamp(v.Value, s.AppendTime, d.p.FutureSkew)
+		v.Value = clamp(v.Value, s.AppendTime, d.policy.FutureSkew)
 	}
 	switch {
-	case at == nil:
+	case known == nil:
 		d.start(k, s, v)
-	case v.Epoch < at.Epoch:
+	case v.Epoch < known.Epoch:
 		d.behind(line, s, v)
-	case v.Epoch > at.Epoch:
+	case v.Epoch > known.Epoch:
 		d.restart(k, s, v, ReasonNewEpoch)
-	case !at.Comparable(v):
+	case !known.Comparable(v):
 		d.restart(k, s, v, ReasonFirst)
 	case line == nil:
 		d.start(k, s, v)
@@ -40,16 +41,16 @@ func (d *decider) place(s subject) {
 	}
 }
 
-// newest returns the version that an event is compared with: the version line's own or, where the line has not begun, the
-// lowest that waits for it to begin. It is nil if there is neither. What waits on a line has its epoch and kind.
-func (d *decider) newest(k VersionLineKey, line *VersionLine) *schemas.Version {
+// knownVersion returns the version that says which epoch and kind a version line has: its own or, if it has not begun, the lowest that
+// waits for it to begin; nil if there is neither. All events that wait on one version line have one epoch and kind.
+func (d *decider) knownVersion(k VersionLineKey, line *VersionLine) *schemas.Version {
 	if line != nil {
 		return &line.At
 	}
-	if len(d.st.Waiting) == 0 {
+	if len(d.state.Waiting) == 0 {
 		return nil
 	}
-	if w := d.st.Waiting[k]; len(w) > 0 {
+	if w := d.state.Waiting[k]; len(w) > 0 {
 		return &w[0].Version
 	}
 	return nil
@@ -57,10 +58,10 @@ func (d *decider) newest(k VersionLineKey, line *VersionLine) *schemas.Version {
 
 // compare decides an event of a version line that has begun.
 func (d *decider) compare(k VersionLineKey, line *VersionLine, s subject, v schemas.Version) {
-	switch c := v.Compare(line.At); {
-	case c < 0:
+	switch order := v.Compare(line.At); {
+	case order < 0:
 		d.behind(line, s, v)
-	case c == 0:
+	case order == 0:
 		d.equal(line, s, v, ReasonEqual)
 	case s.coversGap():
 		line.advance(s, v)
@@ -76,22 +77,22 @@ func (d *decider) compare(k VersionLineKey, line *VersionLine, s subject, v sche
 }
 
 // start decides an event of a version line that has not begun. Any event begins it, with three exceptions: the subscription
-// wants the first value (start: first) and the provider promises which that is; it wants the entity's state from a
+// wants the first value (start: first) and the provider promises which that is; the subscription wants the entity's state from a
 // backfill (start: backfill); or others wait for the beginning already.
 func (d *decider) start(k VersionLineKey, s subject, v schemas.Version) {
-	waits := len(d.st.Waiting) > 0 && len(d.st.Waiting[k]) > 0
+	othersWait := len(d.state.Waiting) > 0 && len(d.state.Waiting[k]) > 0
 	promised := v.Kind == schemas.Sequence && s.First != nil
-	backfill := d.p.Start == StartBackfill
+	backfill := d.policy.Start == StartBackfill
+	anyBegins := !othersWait && !backfill && (d.policy.Start != StartFirst || !promised)
+	fetched := backfill && s.Backfill && !s.Filtered
 	switch {
 	case s.coversGap():
 		d.begin(k, s, v, ReasonBackfilled)
-	case backfill && s.Backfill && !s.Filtered,
-		!waits && !backfill && !(promised && d.p.Start == StartFirst),
-		promised && v.Value == *s.First:
+	case anyBegins, fetched, promised && v.Value == *s.First:
 		d.begin(k, s, v, ReasonFirst)
 	case promised && v.Value < *s.First:
 		d.behind(nil, s, v)
-	case backfill && s.Filtered && !waits: // an event that is not wanted asks for no backfill
+	case backfill && s.Filtered && !othersWait: // an event that is not wanted asks for no backfill
 		d.conclude(s, v, Applied, ReasonFirst)
 	case backfill:
 		d.gap(k, s, v, ReasonStartBackfill)
@@ -100,12 +101,12 @@ func (d *decider) start(k VersionLineKey, s subject, v schemas.Version) {
 	}
 }
 
-// begin makes s the version line's first event.
+// begin applies s as the first event of its version line, new or begun again, and releases what the version line has reached.
 func (d *decider) begin(k VersionLineKey, s subject, v schemas.Version, why Reason) {
-	line := d.st.Lines[k]
+	line := d.state.Lines[k]
 	if line == nil {
 		line = &VersionLine{}
-		d.st.Lines[k] = line
+		d.state.Lines[k] = line
 	}
 	*line = VersionLine{}
 	line.advance(s, v)
@@ -113,10 +114,10 @@ func (d *decider) begin(k VersionLineKey, s subject, v schemas.Version, why Reas
 	d.releaseReached(k, line)
 }
 
-// restart begins a version line again because its values are of another kind or epoch from now on. What waits on the old one,
-// parked or not, will get no filler. It goes first, in its order, or becomes dead letters where the policy says so.
+// restart begins a version line again with s, because its values are of another kind or epoch from now on. The events that wait there,
+// parked or not, will get no filler. They go first, in their order: they run or, if the policy says so, become dead letters.
 func (d *decider) restart(k VersionLineKey, s subject, v schemas.Version, why Reason) {
-	for then := d.afterWait(k); len(d.st.Waiting[k]) > 0; {
+	for then := d.afterWait(k); len(d.state.Waiting[k]) > 0; {
 		d.skip(k, then)
 	}
 	d.begin(k, s, v, why)
@@ -127,7 +128,8 @@ func (l *VersionLine) advance(s subject, v schemas.Version) {
 	l.At, l.Key, l.Filtered = v, s.Key, s.Filtered
 }
 
-// replaceFiltered takes an event of the version line's own version: one that is wanted replaces one that was filtered.
+// replaceFiltered makes s, an event of the version line's own version, the one that brought the line there, if s is wanted and the event
+// before was filtered.
 func (l *VersionLine) replaceFiltered(s subject) {
 	if l.Filtered && !s.Filtered {
 		l.Key, l.Filtered = s.Key, false
@@ -139,8 +141,8 @@ func ahead(v, at schemas.Version) bool {
 	return v.Kind == schemas.Sequence && v.Value > at.Value && v.Value-1 != at.Value
 }
 
-// clamp returns the timestamp, but at most the record's append time plus the allowed skew. It never reverses the order
-// of two events and gives the same on every replay. Without an append time it changes nothing.
+// clamp returns the timestamp, or the record's append time plus the allowed skew if that is earlier. It never reverses the order of two
+// events and gives the same on every replay. Without an append time it changes nothing.
 func clamp(value int64, appended time.Time, skew time.Duration) int64 {
 	if appended.IsZero() {
 		return value

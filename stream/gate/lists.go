@@ -1,11 +1,11 @@
 package gate
 
-// Decisions lists every decision in the order of declaration: the bound of a metric label and of a column.
+// Decisions lists every decision in the order of declaration. A metric's label and a column have no other values.
 func Decisions() []Decision {
 	return []Decision{Applied, Duplicate, Stale, Late, Conflict, Buffered, Parked, Filtered, Quarantined}
 }
 
-// Reasons lists every reason in the order of declaration: the bound of a metric label and of a column.
+// Reasons lists every reason in the order of declaration. A metric's label and a column have no other values.
 func Reasons() []Reason {
 	return []Reason{
 		ReasonFirst, ReasonNewEpoch, ReasonNext, ReasonEqual, ReasonArrival, ReasonBackfilled, ReasonReleased, ReasonGapSkipped, ReasonGapDead,

@@ -10,21 +10,21 @@ import (
 
 // A subscription's choices; their values are the configuration's words.
 type (
-	// Order is what actions of an entity follow.
+	// Order is by what the actions of an entity are ordered.
 	Order string
-	// Start is what the first event of an unknown entity may be.
+	// Start is which event may begin the version line of an unknown entity.
 	Start string
-	// Equal is what becomes of an event that is no newer than the version line.
+	// Equal is what becomes of an event of its version line's own version, under another id.
 	Equal string
-	// StaleDo is what becomes of an event that its version line is past.
+	// StaleDo is what becomes of an event that is older than its version line.
 	StaleDo string
-	// Then is what follows a gap's wait.
+	// Then is what follows when a wait for a gap ends.
 	Then string
 )
 
 const (
 	OrderVersion Order = "version"
-	OrderArrival Order = "arrival"
+	OrderArrival Order = "arrival" // the order of the log
 
 	StartAny      Start = "any"
 	StartFirst    Start = "first"    // the first value that the provider promises, where it does
@@ -45,20 +45,20 @@ const (
 	ThenDeadLetter Then = "dead_letter" // as skip, and give up what stands behind the gap: its actions are dead letters
 )
 
-// OnStale says what stale does, by what the body is; one of unknown kind goes as a delta. Empty words mean drop for a
-// snapshot and deliver_marked for a delta.
+// OnStale says what becomes of an event that is older than its version line, by the kind of its body; a body of unknown kind counts as a
+// delta. Empty means drop for a snapshot and deliver_marked for a delta.
 type OnStale struct{ Snapshot, Delta StaleDo }
 
-// of returns what s says for a kind of body.
+// of returns what s says for a kind of body, and the default if s says nothing that the gate knows.
 func (s OnStale) of(kind schemas.PayloadKind) StaleDo {
-	do, usual, other := s.Delta, StaleDeliver, StaleDrop
+	do, byDefault := s.Delta, StaleDeliver
 	if kind == schemas.Snapshot {
-		do, usual, other = s.Snapshot, StaleDrop, StaleDeliver
+		do, byDefault = s.Snapshot, StaleDrop
 	}
-	if do == other || do == StaleHold {
+	if do == StaleDrop || do == StaleDeliver || do == StaleHold {
 		return do
 	}
-	return usual
+	return byDefault
 }
 
 // Policy is how a subscription wants its events ordered. Empty words mean version, any, apply and skip.
@@ -71,14 +71,14 @@ type Policy struct {
 	GapWait time.Duration
 	Then    Then
 	// BackfillWait is how long the answer to a Request is waited for, with Then or Start backfill. Otherwise says what
-	// follows: skip, park or dead_letter; empty is park. Of a version line that has not begun skip makes the lowest event the
-	// start, as Start any does.
+	// follows: skip, park or dead_letter; empty is park. On a version line that has not begun, skip has the lowest event begin
+	// it, as Start any does.
 	BackfillWait time.Duration
 	Otherwise    Then
-	// MaxPerEntity caps how many events wait on one line, MaxBuffered how many in the partition (see Share), and MaxBytesPerEntity and
-	// MaxBytes how many bytes of payload they have; 0 is no cap. The event that would be over a cap parks its line and
-	// everything that waits on it. Nothing is ever dropped: the caps bound what waits with a deadline, and what is parked
-	// is the ledger's to keep. How long it waits is bounded by GapWait and BackfillWait.
+	// MaxPerEntity caps how many events wait on one version line, MaxBuffered how many in the partition (see Share), and
+	// MaxBytesPerEntity and MaxBytes how many bytes of payload they have; 0 is no cap. The event that would be over a cap parks
+	// its version line and all events that wait there. Nothing is ever dropped: the caps bound what waits with a deadline, and
+	// the ledger keeps what is parked.
 	MaxPerEntity, MaxBuffered   int
 	MaxBytesPerEntity, MaxBytes int64
 	// FutureSkew is how far a timestamp may lie ahead of the record's append time; one beyond is clamped to that limit.
@@ -97,7 +97,7 @@ func (p Policy) Share(n int) Policy {
 	return p
 }
 
-// otherwise returns what follows a backfill without an answer.
+// otherwise returns what follows when the wait for a backfill's answer ends.
 func (p Policy) otherwise() Then {
 	if p.Otherwise == ThenSkip || p.Otherwise == ThenDeadLetter {
 		return p.Otherwise
@@ -114,8 +114,10 @@ func (p Policy) Validate() error {
 		return fmt.Errorf("start %q is not one of any, first, backfill", p.Start)
 	case !known(p.Equal, "", EqualApply, EqualFirst, EqualLast, EqualHold):
 		return fmt.Errorf("equal %q is not one of apply, first, last, hold", p.Equal)
-	case !known(p.Stale.Snapshot, "", StaleDrop, StaleDeliver, StaleHold), !known(p.Stale.Delta, "", StaleDrop, StaleDeliver, StaleHold):
-		return fmt.Errorf("stale %q or %q is not one of drop, deliver_marked, hold", p.Stale.Snapshot, p.Stale.Delta)
+	case !known(p.Stale.Snapshot, "", StaleDrop, StaleDeliver, StaleHold):
+		return fmt.Errorf("stale %q for snapshots is not one of drop, deliver_marked, hold", p.Stale.Snapshot)
+	case !known(p.Stale.Delta, "", StaleDrop, StaleDeliver, StaleHold):
+		return fmt.Errorf("stale %q for deltas is not one of drop, deliver_marked, hold", p.Stale.Delta)
 	case !known(p.Then, "", ThenSkip, ThenPark, ThenBackfill, ThenDeadLetter):
 		return fmt.Errorf("then %q is not one of skip, park, backfill, dead_letter", p.Then)
 	case !known(p.Otherwise, "", ThenSkip, ThenPark, ThenDeadLetter):
@@ -134,4 +136,4 @@ func (p Policy) Validate() error {
 	return nil
 }
 
-func known[T comparable](v T, of ...T) bool { return slices.Contains(of, v) }
+func known[T comparable](value T, values ...T) bool { return slices.Contains(values, value) }

@@ -1,10 +1,10 @@
 package gate
 
-// Release ends every wait on the given version lines because an operator says so, with a deadline or parked, whatever the policy
-// is. All that waits there leaves the buffer in its order, and the values missing before it count as skipped. It advances
-// st. Lines on which nothing waits are left alone. For held events see Redrive and Discard.
+// Release lets all events on the given version lines run that wait with a deadline or are parked, because an operator says so and whatever
+// the policy is. They leave the buffer in their order, and the values that are missing before them count as skipped. Release advances st.
+// Version lines on which nothing waits are left alone. For held events see Redrive and Discard.
 func Release(st *State, lines []VersionLineKey, p Policy) []Outcome {
-	d := decider{st: st, p: p}
+	d := decider{state: st, policy: p}
 	for _, k := range lines {
 		for len(st.Waiting[k]) > 0 {
 			d.skip(k, ThenSkip)
@@ -18,8 +18,12 @@ func Release(st *State, lines []VersionLineKey, p Policy) []Outcome {
 func Redrive(st *State, held *Waiting) Outcome {
 	o := Outcome{Record: -1, Released: held, Decision: Applied, Reason: ReasonRedriven, Version: held.Version}
 	line := st.Lines[VersionLineKey{held.Entity, held.Version.Clock}]
-	if line != nil && (held.Version.Epoch < line.At.Epoch || held.Version.Comparable(line.At) && held.Version.Compare(line.At) < 0) {
-		o.Decision = Late
+	if line != nil {
+		olderEpoch := held.Version.Epoch < line.At.Epoch
+		older := held.Version.Comparable(line.At) && held.Version.Compare(line.At) < 0
+		if olderEpoch || older {
+			o.Decision = Late
+		}
 	}
 	return o
 }

@@ -2,14 +2,14 @@ package gate
 
 import "slices"
 
-// skip remembers the places from..to as skipped; they lie above all earlier ones.
+// skip remembers the values from..to as skipped; they are above all that were skipped before.
 func (l *VersionLine) skip(from, to int64) {
 	l.Skipped = append(l.Skipped, Span{from, to})
 	l.trim()
 }
 
-// fill reports whether value was skipped, and removes it from the skipped ones unless keep is set. keep is for filtered
-// events: once the filter is corrected, the event is still a filler.
+// fill reports whether value was skipped: then an event of this value is a filler. It removes the value from the skipped ones unless keep
+// is set, for filtered events: once the filter is corrected, the event is still a filler.
 func (l *VersionLine) fill(value int64, keep bool) bool {
 	i := slices.IndexFunc(l.Skipped, func(s Span) bool { return s.From <= value && value <= s.To })
 	if i < 0 {

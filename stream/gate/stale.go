@@ -2,8 +2,8 @@ package gate
 
 import "github.com/forebay-io/forebay/schemas"
 
-// behind decides an event below its version line, or below the first value of one that has not begun (line is nil). Places are
-// skipped within the line's epoch only.
+// behind decides an event below its version line, or below the first value of one that has not begun (line is nil). Only an event of the
+// line's epoch can be the filler of a skipped value.
 func (d *decider) behind(line *VersionLine, s subject, v schemas.Version) {
 	switch {
 	case line != nil && v.Epoch == line.At.Epoch && line.fill(v.Value, s.Filtered):
@@ -15,10 +15,10 @@ func (d *decider) behind(line *VersionLine, s subject, v schemas.Version) {
 	}
 }
 
-// applyStalePolicy decides an event that is older than its version line, as the policy says for a snapshot or a delta. why is the
-// reason; if the policy is hold, the reason is held.
+// applyStalePolicy decides an event that is older than its version line, or is treated as such, as the policy says for a snapshot or a
+// delta. The reason is why or, if the policy is hold, held.
 func (d *decider) applyStalePolicy(s subject, v schemas.Version, why, held Reason) {
-	switch d.p.Stale.of(s.Payload) {
+	switch d.policy.Stale.of(s.Payload) {
 	case StaleDrop:
 		d.conclude(s, v, Stale, why)
 	case StaleHold:
@@ -28,8 +28,8 @@ func (d *decider) applyStalePolicy(s subject, v schemas.Version, why, held Reaso
 	}
 }
 
-// hold keeps one event until an operator decides about it. The decision is Parked, but unlike an event that waits for its filler it
-// blocks nothing and does not change its version line. A filtered event gives no action that could be held, and is not kept.
+// hold keeps one event until an operator decides about it. The decision is Parked, but unlike an event that waits for its filler, a held
+// one blocks nothing and does not change its version line. A filtered event is not kept: it would give no action.
 func (d *decider) hold(s subject, v schemas.Version, why Reason) {
 	if s.Filtered {
 		d.conclude(s, v, Stale, why)

@@ -4,22 +4,22 @@ import "github.com/forebay-io/forebay/schemas"
 
 // VersionLine is the newest version of one of an entity's clocks. Deletions keep it.
 type VersionLine struct {
-	At       schemas.Version
+	At       schemas.Version  // the newest version
 	Key      schemas.EventKey // the event that brought the line to At
 	Filtered bool             // that event was filtered: a wanted event of the same version still runs (kind sequence only)
-	Skipped  []Span           // places skipped by a gap policy and not filled since, ascending, bounded by MaxSpans
+	Skipped  []Span           // values skipped by a gap policy and not filled since, ascending, bounded by MaxSpans
 	Parked   Reason           // gap_expired or overflow while events are parked on it; only their filler advances it
 }
 
-// Span is a closed range of sequence values.
+// Span is a range of sequence values, both ends included.
 type Span struct{ From, To int64 }
 
-// MaxSpans bounds Line.Skipped. Beyond it the oldest is dropped, and a filler of it is then late or stale like any older
+// MaxSpans bounds VersionLine.Skipped. Beyond it the oldest span is dropped, and a filler of that is then late or stale like any older
 // event.
 const MaxSpans = 16
 
-// Waiting is a record in the gap buffer with all its fields. Its epoch is the line's and its timestamp is clamped. What
-// waits on one line is either all Buffered, with one stage and a deadline that the ledger keeps, or all Parked, without.
+// Waiting is a record in the gap buffer with all its fields. Its epoch is the version line's, and its timestamp is clamped. The events
+// that wait on one version line are either all Buffered, with one stage and deadlines that the ledger keeps, or all Parked, without.
 //
 // Filtered is set on an event of kind sequence that the subscription does not want and that came before its turn: it
 // waits only to fill its place, its release is `filtered`, and it is not in State.Seen.
@@ -29,8 +29,8 @@ type Waiting struct {
 	Stage    Stage
 }
 
-// Stage is what an event with a deadline waits for. It is Filling again as soon as the events behind the first gap have
-// left: what still waits is behind another gap.
+// Stage is what an event with a deadline waits for. When the events behind the first gap have left, the others are behind another gap,
+// and their stage is Filling again.
 type Stage string
 
 const (
@@ -44,10 +44,10 @@ type VersionLineKey struct {
 	Clock  string
 }
 
-// State is what the gate knows of the entities of one partition that a call touches. Decide and Expire advance it in
-// place: a version line that is there keeps its pointer. Every VersionLineKey of the call's records is present in Lines if a line exists, with all
-// of its Waiting. Seen may lack an event that was decided before if the caller notices that afterwards (see the ledger's
-// possible duplicates).
+// State is what the gate knows of the entities of one partition that a call touches. Decide and Expire advance it in place: a version line
+// that is there keeps its pointer. The caller fills in, for every VersionLineKey of its records, the version line if there is one and all
+// that waits there. Seen may lack an event that was decided before if the caller notices that afterwards (see the ledger's possible
+// duplicates).
 type State struct {
 	Seen    map[schemas.EventKey]Seen
 	Lines   map[VersionLineKey]*VersionLine
@@ -57,12 +57,12 @@ type State struct {
 	// from the others.
 	Buffered      int
 	BufferedBytes int64
-	// Requests are what Decide and Expire asked for, in order: they append to it. See State.Wanted.
+	// Requests are the backfills that Decide and Expire asked for, in order; they only append. See State.Wanted.
 	Requests []Request
 }
 
-// Waits returns the lowest event of a version line that waits with a deadline, and whether there is one. After Decide and Expire
-// it tells which lines need a deadline, and by its Stage how long a one.
+// Waits returns the lowest event of a version line that waits with a deadline, and whether there is one. After Decide and Expire, the
+// caller finds out by it which version lines need a deadline, and by its Stage how long they wait.
 func (st *State) Waits(k VersionLineKey) (lowest *Waiting, ok bool) {
 	w := st.Waiting[k]
 	if len(w) == 0 || w[0].Decision == Parked {

@@ -12,8 +12,8 @@ type Decision string
 const (
 	Applied     Decision = "applied"     // its actions run
 	Duplicate   Decision = "duplicate"   // the same event was decided before
-	Stale       Decision = "stale"       // older than its line, and not wanted: mostly a snapshot
-	Late        Decision = "late"        // older than its line, and still news: runs, marked
+	Stale       Decision = "stale"       // older than its version line, and not wanted: mostly a snapshot
+	Late        Decision = "late"        // older than its version line, and still news: runs, marked
 	Conflict    Decision = "conflict"    // same id, other body: kept, alerted, not run
 	Buffered    Decision = "buffered"    // waits for the events before it
 	Parked      Decision = "parked"      // waits until its filler or an operator comes (Outcome.Held: an operator)
@@ -28,30 +28,30 @@ func (d Decision) Runs() bool { return d == Applied || d == Late }
 type Reason string
 
 const (
-	ReasonFirst         Reason = "first"          // begins its line
-	ReasonNewEpoch      Reason = "new_epoch"      // begins its line again: the provider's counter is another one
-	ReasonNext          Reason = "next"           // newer than the line
-	ReasonEqual         Reason = "equal"          // the line's own version, other id
+	ReasonFirst         Reason = "first"          // begins its version line
+	ReasonNewEpoch      Reason = "new_epoch"      // begins its version line again, in a higher epoch
+	ReasonNext          Reason = "next"           // newer than its version line, without a gap
+	ReasonEqual         Reason = "equal"          // the version line's own version, other id
 	ReasonArrival       Reason = "arrival"        // no version, or order: arrival
 	ReasonBackfilled    Reason = "backfilled"     // a synthetic snapshot: it contains what is missing below it
-	ReasonReleased      Reason = "released"       // was buffered; its filler came
-	ReasonGapSkipped    Reason = "gap_skipped"    // was buffered; the wait ended and the gap was skipped
+	ReasonReleased      Reason = "released"       // waited or was parked, and its version line reached it
+	ReasonGapSkipped    Reason = "gap_skipped"    // behind a gap that was skipped
 	ReasonGapDead       Reason = "gap_dead"       // as gap_skipped, and given up with it
 	ReasonSeen          Reason = "seen"           // same id, same body
 	ReasonBodyDiffers   Reason = "body_differs"   // same id, other body
-	ReasonOlder         Reason = "older"          // a snapshot below the line
-	ReasonOlderDelta    Reason = "older_delta"    // below the line, and not a snapshot
-	ReasonOlderHeld     Reason = "older_held"     // below the line, stale: hold
+	ReasonOlder         Reason = "older"          // a snapshot below its version line
+	ReasonOlderDelta    Reason = "older_delta"    // below its version line, and not a snapshot
+	ReasonOlderHeld     Reason = "older_held"     // below its version line, stale: hold
 	ReasonFiller        Reason = "filler"         // fills a place that was skipped
 	ReasonEqualFirst    Reason = "equal_first"    // equal: first, and one of this version came before
 	ReasonEqualLast     Reason = "equal_last"     // equal: last, and a later one of this version waited too
-	ReasonEqualHeld     Reason = "equal_held"     // the line's own version, and an operator decides
+	ReasonEqualHeld     Reason = "equal_held"     // the version line's own version, and an operator decides
 	ReasonGap           Reason = "gap"            // waits for a filler
-	ReasonStartGap      Reason = "start_gap"      // start: first, and this is not the first
+	ReasonStartGap      Reason = "start_gap"      // waits for the first value of a version line that has not begun
 	ReasonStartBackfill Reason = "start_backfill" // start: backfill, and the answer has not come yet
-	ReasonOverflow      Reason = "overflow"       // the entity's or subscription's buffer is full
+	ReasonOverflow      Reason = "overflow"       // over a cap of the gap buffer
 	ReasonGapExpired    Reason = "gap_expired"    // the wait ended, then: park
-	ReasonBehindPark    Reason = "behind_park"    // the entity is parked for a gap
+	ReasonBehindPark    Reason = "behind_park"    // behind a gap on a version line that is parked
 	ReasonType          Reason = "type"           // filtered by type
 	ReasonUndecodable   Reason = "undecodable"    // not a CloudEvent of ours
 	ReasonDataRejected  Reason = "data_rejected"  // the database refused the row's data
@@ -69,7 +69,7 @@ type Record struct {
 	Hash       schemas.BodyHash
 	Entity     schemas.EntityKey
 	Version    schemas.Version
-	First      *int64
+	First      *int64 // the first value of its version line that the provider promises; nil: none
 	Payload    schemas.PayloadKind
 	Size       int64 // bytes of payload that are kept while it waits
 	Deleted    bool
@@ -87,10 +87,10 @@ type Seen struct {
 
 // Outcome is one decision. Outcomes come in the order in which their actions run: a filler before what it releases.
 //
-// An event enters the gap buffer with Buffered or Parked and a Record >= 0. It leaves with Record -1 and any other
-// decision; Record -1 with Parked means that it stays, parked from now on. Neither holds for Held events. One key may
-// leave and enter in one call, even with the same offset: a filtered event that waited is `filtered` and its redelivery
-// is decided again. So take removals before entries.
+// An outcome with Record >= 0 and Buffered or Parked means that the event enters the gap buffer. Record -1 with Parked means that it stays
+// there, parked from now on; with any other decision, that it leaves. Held events are an exception, see there. One key may leave and enter
+// in one call, even with the same offset: a filtered event that waited is `filtered`, and its redelivery is decided again. So a caller
+// has to carry out what leaves before what enters.
 type Outcome struct {
 	// Record is the index into the call's records, or -1 for one that came out of the gap buffer.
 	Record int
