@@ -94,6 +94,7 @@ type Config struct {
 	ExportSweep time.Duration
 }
 
+// withDefaults fills in defaults, sorts the topics and adds the group to the logger.
 func (c Config) withDefaults() Config {
 	or := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
@@ -133,10 +134,11 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// validate returns all that is wrong with a config that has its defaults and its topics sorted.
 func (c Config) validate() error {
 	var errs []error
-	bad := func(when bool, format string, args ...any) {
-		if when {
+	bad := func(wrong bool, format string, args ...any) {
+		if wrong {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
@@ -145,10 +147,10 @@ func (c Config) validate() error {
 	bad(slices.Contains(c.Topics, ""), "a topic without a name")
 	bad(len(slices.Compact(slices.Clone(c.Topics))) != len(c.Topics), "a topic is named twice: %q", c.Topics)
 	bad(c.Ledger == nil, "no ledger")
-	bad(c.Export && c.Payloads == nil, "dead letters are to be exported, and there are no payloads to tell them")
+	bad(c.Export && c.Payloads == nil, "dead letters are to be exported, and there is nothing to read their payloads with")
 	bad(c.Begin.All && !c.Begin.At.IsZero(), "begin is both all and a time")
 	bad(c.BatchRecords < 1 || c.BatchBytes < 1 || c.MaxRecordBytes < 1, "a batch limit is not positive")
-	bad(c.MaxRecordBytes > 256<<20, "max record bytes %d is over 256 MiB: Postgres takes no copy of much more", c.MaxRecordBytes)
+	bad(c.MaxRecordBytes > 256<<20, "max record bytes %d is over 256 MiB: Postgres could not keep a copy of a much larger one", c.MaxRecordBytes)
 	bad(c.HeartbeatInterval <= 0 || c.HeartbeatInterval > c.SessionTimeout/3,
 		"heartbeat interval %s is not within a third of the session timeout %s", c.HeartbeatInterval, c.SessionTimeout)
 	bad(min(c.BatchWait, c.BatchPace, c.RebalanceTimeout, c.DrainTimeout, c.GapSweep, c.IdleSweep, c.MirrorInterval, c.StopLook, c.UnreadAfter, c.TopicLook, c.CommandSweep, c.ExportSweep) < 0, "a duration is negative")

@@ -18,7 +18,7 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// Subscription is a running consumer: one member of its Kafka group, with the partitions that the group gives it.
+// Subscription is a consumer: one member of its Kafka group, with the partitions that the group assigns to it.
 //
 // It has two Kafka clients: one that only belongs to the group (see package owner), one that only reads (see [reader.Reader]).
 type Subscription struct {
@@ -29,7 +29,7 @@ type Subscription struct {
 	exports *deadletter.Metrics
 }
 
-// New checks cfg. Nothing starts before [Subscription.Run].
+// New makes a subscription. Nothing starts before [Subscription.Run]. Kind Invalid if cfg is; other errors are about metrics.
 func New(cfg Config) (*Subscription, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -68,7 +68,8 @@ func (s *Subscription) Fenced(c *ledger.Claim) { s.owner.Fenced(c) }
 
 // Run works until ctx is done, then drains within the drain timeout: it stops reading, finishes the batch, closes the lanes,
 // mirrors the positions, releases the fences and leaves the group. After the drain timeout, whatever still hangs is cancelled, and
-// Run returns within three seconds. Errors before that are tried again and shown by Ready. Run may be called once.
+// Run returns within three seconds. What fails before that is tried again and shown by Ready; an error is returned only if a client
+// cannot be made. Run may be called once.
 //
 // The lanes must run until Run has returned. They may call [Subscription.Alive] and [Subscription.Fenced] at any time.
 func (s *Subscription) Run(ctx context.Context, lanes Lanes) error {
@@ -80,17 +81,17 @@ func (s *Subscription) Run(ctx context.Context, lanes Lanes) error {
 	return nil
 }
 
-// errRenew ends a pair of Kafka clients: a topic has another id than they know.
+// errRenew is why a run with one pair of Kafka clients ends: a topic has another id than they know.
 var errRenew = errors.New("a topic was created again; its clients are made again")
 
-// run is Run with one pair of Kafka clients. It also returns when a topic was created again, to be called with new clients: a
-// client keeps the topic id that it first saw.
+// run is Run with one pair of Kafka clients. It also returns when a topic was created again: a client keeps the topic id that it first
+// saw, and the next call makes new clients.
 func (s *Subscription) run(ctx context.Context, lanes Lanes) error {
 	options, err := reader.ClientOptions(s.cfg.reader(s.readFailed))
 	if err != nil {
 		return err
 	}
-	// The context of the last steps and of the clients, which would wait for brokers even while they are being closed.
+	// The context of the last steps, and of the clients: they would wait for brokers even while they are being closed.
 	cleaning, cut := context.WithCancelCause(context.Background())
 	defer cut(nil)
 	client, err := kgo.NewClient(append(options, kgo.WithContext(cleaning))...)
@@ -111,22 +112,22 @@ func (s *Subscription) run(ctx context.Context, lanes Lanes) error {
 
 // runParts makes the parts and runs them from joining the group to leaving it.
 func (s *Subscription) runParts(ctx context.Context, client *kgo.Client, topics owner.Topics, lanes Lanes, w owner.Work) error {
-	// The parts outlive ctx: they are needed to drain. stop ends them.
-	parts, stop := context.WithCancel(context.Background())
+	// Reader, loop and exporter outlive ctx: they are needed to drain. stop ends them.
+	background, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop()
 	log := reader.NewLog(client)
-	read := reader.New(client, log, s.cfg.reader(s.readFailed))
-	w.Loop = batch.New(parts, s.cfg.batch(read, log, lanes, s.batches))
-	running.Go(func() { read.Run(parts) })
+	rd := reader.New(client, log, s.cfg.reader(s.readFailed))
+	w.Loop = batch.New(background, s.cfg.batch(rd, log, lanes, s.batches))
+	running.Go(func() { rd.Run(background) })
 	running.Go(w.Loop.Run)
 	if s.cfg.Payloads != nil {
 		w.Copier = reader.NewCopier(s.cfg.copier(log, s.copies))
 	}
 	if s.cfg.Export {
 		exporter := deadletter.New(s.cfg.exporter(s.exports))
-		running.Go(func() { exporter.Run(parts, w.Loop.Claims) })
+		running.Go(func() { exporter.Run(background, w.Loop.Claims) })
 	}
 	return s.owner.Run(ctx, topics, w)
 }

@@ -25,9 +25,9 @@ type Ledger interface {
 var _ Ledger = (*ledger.Namespace)(nil)
 
 const (
-	exportGroup   = 50 // dead letters that are read at once, and noted together
-	exportLatest  = 30 * time.Second
-	exportTimeout = 20 * time.Second // of each step; what was written so far is noted after as long
+	exportGroupSize = 50               // dead letters that are read at once
+	maxRetryWait    = 30 * time.Second // between two tries after failures
+	exportTimeout   = 20 * time.Second // of each step; no write begins later than that after the first one
 )
 
 // Config is what an exporter needs to know.
@@ -35,20 +35,20 @@ type Config struct {
 	Subscription   string
 	Ledger         Ledger
 	Payloads       reader.Payloads
-	Client         []kgo.Opt // what every client of the subscription shares: seed brokers, TLS, SASL
-	MaxRecordBytes int       // the largest record that is written
-	Sweep          time.Duration
+	Client         []kgo.Opt     // what every client of the subscription shares: seed brokers, TLS, SASL
+	MaxRecordBytes int           // the largest record that is written
+	Sweep          time.Duration // how often the ledger is asked for dead letters
 	Metrics        *Metrics
 	Logger         *slog.Logger
 }
 
-// Exporter copies the dead letters of the claimed partitions to the subscription's dead topic, in lane order. The ledger notes which
-// ones are exported after the brokers have confirmed them. So after a crash or a change of owner some are written again, but none is
-// left out.
+// Exporter copies the dead letters of the claimed partitions to the subscription's dead topic, in lane order. Only after the brokers have
+// confirmed them are they marked in the ledger as exported. So after a crash or a change of owner some are written again, but none is left
+// out.
 type Exporter struct {
 	cfg    Config
-	write  func(ctx context.Context, d *ledger.DeadLetter) error
-	client *kgo.Client // made with the first dead letter
+	write  func(ctx context.Context, d *ledger.DeadLetter) error // produce; a field for tests
+	client *kgo.Client                                           // nil until the first dead letter
 }
 
 // New makes an exporter.
@@ -58,7 +58,7 @@ func New(cfg Config) *Exporter {
 	return x
 }
 
-// Run exports the dead letters of claims until ctx is done.
+// Run exports the dead letters of the partitions that claims returns, until ctx is done.
 func (x *Exporter) Run(ctx context.Context, claims func() []*ledger.Claim) {
 	defer func() {
 		if x.client != nil {
@@ -70,13 +70,13 @@ func (x *Exporter) Run(ctx context.Context, claims func() []*ledger.Claim) {
 		if retry.Sleep(ctx, wait) != nil {
 			return
 		}
-		more, err := x.once(ctx, claims())
+		more, err := x.exportGroup(ctx, claims())
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
 			x.cfg.Metrics.exports.WithLabelValues("failed").Inc()
-			wait = min(2*max(wait, x.cfg.Sweep), max(exportLatest, x.cfg.Sweep))
+			wait = min(2*max(wait, x.cfg.Sweep), max(maxRetryWait, x.cfg.Sweep))
 			x.cfg.Logger.Warn("dead letters not exported; trying again", "topic", Topic(x.cfg.Subscription), "error", err, "wait", wait)
 		case more:
 			wait = 0
@@ -86,40 +86,44 @@ func (x *Exporter) Run(ctx context.Context, claims func() []*ledger.Claim) {
 	}
 }
 
-// once exports one group, or as many of it as can be written in time, and reports whether there may be more. Each step has a timeout
-// of its own, so that what was written is noted even if the log and the brokers are slow.
-func (x *Exporter) once(ctx context.Context, claims []*ledger.Claim) (more bool, err error) {
+// exportGroup writes one group of dead letters, or as many of it as it can begin to write within exportTimeout, and marks them as exported.
+// It reports whether there may be more. Each step has a timeout of its own: what was written is marked even if the log and the brokers are
+// slow.
+func (x *Exporter) exportGroup(ctx context.Context, claims []*ledger.Claim) (more bool, err error) {
 	if len(claims) == 0 {
 		return false, nil
 	}
 	var list []ledger.DeadLetter
 	err = x.step(ctx, func(ctx context.Context) (err error) {
-		list, err = x.cfg.Ledger.Unexported(ctx, claims, exportGroup)
+		list, err = x.cfg.Ledger.Unexported(ctx, claims, exportGroupSize)
 		return err
 	})
 	if err != nil {
 		return false, err
 	}
-	done, began := 0, time.Now()
-	for done < len(list) && err == nil && time.Since(began) < exportTimeout {
-		if err = x.step(ctx, func(ctx context.Context) error { return x.write(ctx, &list[done]) }); err == nil {
-			done++
+	written, began := 0, time.Now()
+	for written < len(list) && err == nil && time.Since(began) < exportTimeout {
+		err = x.step(ctx, func(ctx context.Context) error { return x.write(ctx, &list[written]) })
+		if err == nil {
+			written++
 		}
 	}
-	if done > 0 {
-		err = errors.Join(err, x.step(ctx, func(ctx context.Context) error { return x.cfg.Ledger.Exported(ctx, claims, list[:done]) }))
-		x.cfg.Metrics.exports.WithLabelValues("done").Add(float64(done))
+	if written > 0 {
+		err = errors.Join(err, x.step(ctx, func(ctx context.Context) error { return x.cfg.Ledger.Exported(ctx, claims, list[:written]) }))
+		x.cfg.Metrics.exports.WithLabelValues("done").Add(float64(written))
 	}
-	return done < len(list) || done == exportGroup, err
+	return written < len(list) || written == exportGroupSize, err
 }
 
+// step runs do with exportTimeout.
 func (x *Exporter) step(ctx context.Context, do func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, exportTimeout)
 	defer cancel()
 	return do(ctx)
 }
 
-// produce writes one dead letter and waits for the brokers. If it is too large for the topic, it is written without its body.
+// produce writes one dead letter and waits for the brokers. If the record is too large for the topic, it is written with a null value and
+// a header that says so.
 func (x *Exporter) produce(ctx context.Context, d *ledger.DeadLetter) error {
 	if x.client == nil {
 		opts := append([]kgo.Opt{}, x.cfg.Client...)

@@ -56,7 +56,7 @@ func TestSlowExportComesToItsEnd(t *testing.T) {
 					t.Fatal(err)
 				}
 				s := &graves{exported: map[int64]bool{}}
-				for seq := range int64(exportGroup + 10) {
+				for seq := range int64(exportGroupSize + 10) {
 					s.dead = append(s.dead, seq)
 				}
 				written := map[int64]int{}
@@ -68,7 +68,7 @@ func TestSlowExportComesToItsEnd(t *testing.T) {
 				}
 				rounds := 0
 				for more := true; more; rounds++ {
-					if more, err = x.once(t.Context(), []*ledger.Claim{{ID: 1}}); err != nil || rounds > len(s.dead) {
+					if more, err = x.exportGroup(t.Context(), []*ledger.Claim{{ID: 1}}); err != nil || rounds > len(s.dead) {
 						t.Fatalf("round %d: %v", rounds, err)
 					}
 				}

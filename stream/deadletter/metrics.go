@@ -4,7 +4,7 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Metrics of one subscription.
 type Metrics struct {
-	exports *prometheus.CounterVec // result
+	exports *prometheus.CounterVec // result: done (dead letters), failed (tries)
 }
 
 // NewMetrics registers them; a nil reg registers nothing.

@@ -15,17 +15,17 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// Topic returns where a subscription's dead letters are exported to.
+// Topic returns the topic to which a subscription's dead letters are exported; subscription is "<team>.<subscription>".
 func Topic(subscription string) string { return "dead." + subscription }
 
-// Store is where the payloads of dead letters are; [ledger.Ledger] implements it.
+// Store is where the payloads of dead letters are; see [ledger.Ledger.DeadPayload].
 type Store interface {
 	DeadPayload(ctx context.Context, d ledger.DeadLetter) (packed []byte, p ledger.Pointer, err error)
 }
 
 // Record returns the record to export for a dead letter: key, headers and body of the event's record, and headers that begin with
-// forebay-dead and say why it died. If the event's bytes are gone, lost says why; the record then has only the entity as its key, and
-// the forebay-dead headers.
+// forebay-dead and say what died where and why. If the event's bytes are gone, lost says why, and the record has only the entity as its
+// key and the forebay-dead headers. err means that the bytes could not be read now.
 func Record(ctx context.Context, from Store, payloads reader.Payloads, d *ledger.DeadLetter) (rec *kgo.Record, lost, err error) {
 	packed, pointer, err := from.DeadPayload(ctx, *d)
 	if err != nil {
@@ -60,7 +60,7 @@ func Record(ctx context.Context, from Store, payloads reader.Payloads, d *ledger
 	add("destination", d.Destination)
 	add("status", string(d.Status))
 	add("class", d.Class)
-	add("code", number(int(d.Code)))
+	add("code", nonZero(int(d.Code)))
 	add("error", d.Error)
 	add("attempts", strconv.Itoa(int(d.Attempts)))
 	add("deaths", strconv.Itoa(int(d.Deaths)))
@@ -75,7 +75,8 @@ func Record(ctx context.Context, from Store, payloads reader.Payloads, d *ledger
 	return out, lost, nil
 }
 
-func number(n int) string {
+// nonZero returns a number as text; "" for 0.
+func nonZero(n int) string {
 	if n == 0 {
 		return ""
 	}

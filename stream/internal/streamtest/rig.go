@@ -29,7 +29,7 @@ const (
 	Patience = 30 * time.Second // how long a test waits for what must come
 )
 
-// Until asks until it is told yes, and reports whether it was within a test's patience. It is for what gives no signal.
+// Until calls is until it returns true, and reports whether it did within a test's patience. It is for what gives no signal.
 func Until(is func() bool) bool {
 	for deadline := time.Now().Add(Patience); !is(); <-time.After(4 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -64,10 +64,10 @@ func NewRig(t *testing.T, partitions int32, opts ...kfake.Opt) *Rig {
 	return r
 }
 
-// Seed returns what leads a client to the brokers.
+// Seed returns the option that gives a client the brokers' addresses.
 func (r *Rig) Seed() kgo.Opt { return kgo.SeedBrokers(r.Cluster.ListenAddrs()...) }
 
-// NewClient is closed with the test.
+// NewClient returns a client of the brokers, which is closed when the test ends.
 func (r *Rig) NewClient(opts ...kgo.Opt) *kgo.Client {
 	r.T.Helper()
 	cl, err := kgo.NewClient(append(opts, r.Seed())...)
@@ -78,7 +78,7 @@ func (r *Rig) NewClient(opts ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
-// Ctx ends when a test's patience does.
+// Ctx returns a context that ends after a test's patience.
 func (r *Rig) Ctx() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	r.T.Cleanup(cancel)
@@ -96,7 +96,7 @@ func Event(i int) *schemas.Event {
 	}
 }
 
-// Produce has events of an entity of a partition appended to it.
+// Produce appends events to a partition, all of one entity that belongs in it.
 func (r *Rig) Produce(partition int32, ids ...int) {
 	r.T.Helper()
 	for _, i := range ids {
@@ -117,7 +117,7 @@ func EntityIn(partition, parts int32) schemas.EntityKey {
 	}
 }
 
-// Send appends records where they say.
+// Send appends records to the partitions that they name.
 func (r *Rig) Send(recs ...*kgo.Record) {
 	r.T.Helper()
 	if err := r.Client.ProduceSync(r.Ctx(), recs...).FirstErr(); err != nil {
@@ -125,10 +125,10 @@ func (r *Rig) Send(recs ...*kgo.Record) {
 	}
 }
 
-// TopicID returns that of [Topic].
+// TopicID returns the id of [Topic].
 func (r *Rig) TopicID() ledger.TopicID { return r.Cluster.TopicInfo(Topic).TopicID }
 
-// Commit sets the group's position as an operator's tool does: outside of any member, without metadata.
+// Commit sets the group's position as an operator's tool does, outside of any member, with the given metadata.
 func (r *Rig) Commit(partition int32, at int64, metadata string) {
 	r.T.Helper()
 	var o kadm.Offsets
@@ -156,12 +156,12 @@ func (r *Rig) Stamp(i int) {
 	r.Send(rec)
 }
 
-// AppendTime returns that of a record of [Rig.Stamp].
+// AppendTime returns the append time that [Rig.Stamp] gives event i.
 func (r *Rig) AppendTime(i int) time.Time {
 	return time.Now().Truncate(24 * time.Hour).Add(time.Duration(i) * time.Minute)
 }
 
-// OnMetadata tells asked of every question for a topic.
+// OnMetadata sends to questions when a broker is asked for a topic's metadata, unless the channel is full.
 func (r *Rig) OnMetadata(topic string, questions chan<- struct{}) {
 	r.Cluster.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		r.Cluster.KeepControl()
@@ -177,11 +177,12 @@ func (r *Rig) OnMetadata(topic string, questions chan<- struct{}) {
 	})
 }
 
-// Placed returns an event of an entity whose place is one partition of so many, and another of so many others.
-func Placed(i int, partition, parts, was, of int32) *kgo.Record {
+// Placed returns a record of event i for a partition. Its entity belongs in that partition of a topic with parts partitions, and in
+// partition was of one with wasParts.
+func Placed(i int, partition, parts, was, wasParts int32) *kgo.Record {
 	for n := 1; ; n++ {
 		key := fmt.Sprintf("order/%d", n)
-		if record.PartitionOf([]byte(key), parts) == partition && record.PartitionOf([]byte(key), of) == was {
+		if record.PartitionOf([]byte(key), parts) == partition && record.PartitionOf([]byte(key), wasParts) == was {
 			e := Event(i)
 			e.Entity = schemas.EntityKey(key)
 			rec := record.Encode(Topic, e)
@@ -203,7 +204,7 @@ func (r *Rig) SetTopic(name, value string) {
 	}
 }
 
-// RefuseDescribe lets the broker tell no configs from now on, as one whose rights do not allow it.
+// RefuseDescribe has the brokers refuse to describe configs from now on, as for a client without the right to.
 func (r *Rig) RefuseDescribe() {
 	r.Cluster.ControlKey(int16(kmsg.DescribeConfigs), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		r.Cluster.KeepControl()
@@ -217,13 +218,13 @@ func (r *Rig) RefuseDescribe() {
 	})
 }
 
-// Pointer is to event i at an offset.
+// Pointer returns a pointer to event i at an offset of partition 0.
 func (r *Rig) Pointer(i int, offset int64) ledger.Pointer {
 	e := Event(i)
 	return ledger.Pointer{TopicID: r.TopicID(), Topic: Topic, Offset: offset, Key: e.Key(), Hash: e.Hash}
 }
 
-// IsLost wants the error of a payload that is gone, with a text.
+// IsLost fails the test unless err is of class payload_lost and contains text.
 func IsLost(t *testing.T, err error, text string) {
 	t.Helper()
 	if sink.ClassOf(err) != sink.ClassPayload || !strings.Contains(err.Error(), text) {
@@ -231,7 +232,7 @@ func IsLost(t *testing.T, err error, text string) {
 	}
 }
 
-// Grow gives the topic more partitions, and the rig's producer a client that knows of them.
+// Grow gives the topic more partitions, and the rig a new client, which knows of them.
 func (r *Rig) Grow(to int32) {
 	r.T.Helper()
 	if _, err := r.Adm.UpdatePartitions(r.Ctx(), int(to), Topic); err != nil {
@@ -240,7 +241,7 @@ func (r *Rig) Grow(to int32) {
 	r.Client = r.NewClient(kgo.RecordPartitioner(kgo.ManualPartitioner()))
 }
 
-// Knowing returns the answer of a broker that knows of so many partitions of the topic.
+// Knowing returns the answer to req of a broker that knows of so many partitions of [Topic]; code is the topic's error code in it.
 func (r *Rig) Knowing(req *kmsg.MetadataRequest, partitions int32, code int16) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.MetadataResponse)
 	for i, addr := range r.Cluster.ListenAddrs() {
