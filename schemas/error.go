@@ -16,7 +16,7 @@ const (
 	Conflict        Kind = "conflict"        // the state forbids it now
 	TooLarge        Kind = "too_large"       // over a limit on size
 	Throttled       Kind = "throttled"       // over a limit on rate; try later
-	Unavailable     Kind = "unavailable"     // a dependency is away; try later
+	Unavailable     Kind = "unavailable"     // something needed does not answer; try later
 	Permanent       Kind = "permanent"       // the destination said no for good
 	Internal        Kind = "internal"        // our own fault
 )

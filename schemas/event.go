@@ -6,9 +6,9 @@ import "time"
 type PayloadKind string
 
 const (
-	// Snapshot bodies hold the entity's whole state: an older one is superseded by a newer one.
+	// Snapshot bodies hold the entity's whole state: once a newer one has run, acting on an older one is pointless.
 	Snapshot PayloadKind = "snapshot"
-	// Delta bodies hold news: an older one is late, never superseded.
+	// Delta bodies hold news: an older one is still wanted after a newer one.
 	Delta PayloadKind = "delta"
 )
 
@@ -44,14 +44,14 @@ type Event struct {
 	DataContentType string
 	// DataSchema is an absolute URI or empty.
 	DataSchema string
-	// Version orders the event on its entity's line; Kind none orders by arrival.
+	// Version orders the event on its version line; kind none orders by arrival.
 	Version Version
-	// First is the value that the entity's first event carries on this line, where the provider promises one (1,
-	// Twilio 0); nil if it does not. Only kind sequence has it.
+	// First is the value of the first event of its version line, if the provider promises one (1, Twilio 0); nil if not. Only kind
+	// sequence has it.
 	First *int64
-	// Payload says whether a stale body may be dropped.
+	// Payload says what the body is, and by that whether a stale one may be dropped.
 	Payload PayloadKind
-	// Deleted marks the event that ends the entity; its line stays.
+	// Deleted marks the event that ends the entity; its version lines stay.
 	Deleted bool
 	// Backfill marks a synthetic event: made of what a backfill fetched, not of a delivery.
 	Backfill bool

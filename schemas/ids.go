@@ -11,8 +11,8 @@ import (
 // EntityKey is the entity's name inside its source: the mapped values percent-encoded and joined with "/".
 type EntityKey string
 
-// NewEntityKey joins values into a key. Every byte outside A-Z a-z 0-9 - . _ ~ : @ is percent-encoded, so that the
-// separator is never ambiguous and the key is always printable ASCII.
+// NewEntityKey joins values into a key. Every byte of them outside A-Z a-z 0-9 - . _ ~ : @ is percent-encoded: a "/" in the key is
+// always a separator, and the key is printable ASCII.
 func NewEntityKey(values ...string) EntityKey {
 	n := len(values)
 	for _, v := range values {
@@ -29,6 +29,7 @@ func NewEntityKey(values ...string) EntityKey {
 	return EntityKey(b.String())
 }
 
+// escape writes s, percent-encoded as NewEntityKey says.
 func escape(b *strings.Builder, s string) {
 	const digits = "0123456789ABCDEF"
 	for i := range len(s) {
@@ -43,11 +44,11 @@ func escape(b *strings.Builder, s string) {
 	}
 }
 
-// EventKey is the dedupe key of an event: the first 16 bytes of SHA-256 over (source, id). Of fixed size, so that no
-// id, however long, breaks an index.
+// EventKey is the dedupe key of an event: the first 16 bytes of SHA-256 over (source, id). Its size is fixed: an index takes it, however
+// long the id is.
 type EventKey [16]byte
 
-// NewEventKey hashes the identity of an event.
+// NewEventKey returns the dedupe key of the event with this identity.
 func NewEventKey(source, id string) EventKey {
 	return EventKey(hashParts(source, id))
 }
@@ -88,15 +89,15 @@ func (a ActionID) Hash() (h [16]byte, ok bool) {
 		return h, false
 	}
 	b, err := actionEncoding.DecodeString(text)
-	if err != nil || actionEncoding.EncodeToString(b) != text { // the last character has bits to spare
+	if err != nil || actionEncoding.EncodeToString(b) != text { // several last characters decode to the same bytes: only one is ours
 		return h, false
 	}
 	return [16]byte(b), true
 }
 
-// hashParts hashes parts with their lengths, so that no two lists of parts collide by their borders.
+// hashParts hashes parts with their lengths: ("ab", "c") and ("a", "bc") have different hashes.
 func hashParts(parts ...string) [16]byte {
-	var room [512]byte // most fit, and then nothing is allocated
+	var room [512]byte // mostly enough, and then nothing is allocated
 	buf := room[:0]
 	for _, p := range parts {
 		buf = binary.BigEndian.AppendUint64(buf, uint64(len(p)))

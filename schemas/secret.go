@@ -12,7 +12,7 @@ const redacted = "<redacted>"
 // Secret is text that never prints: not by fmt with any verb, slog, JSON or YAML. Only [Secret.Reveal] gives it away.
 // Secrets of equal text are equal.
 //
-// The text lies behind a pointer because fmt calls no method on an unexported field: it prints what it finds there.
+// The text is behind a pointer because fmt calls no method on a Secret in an unexported field: it would print the text itself.
 type Secret struct{ text unique.Handle[string] }
 
 // NewSecret wraps text.

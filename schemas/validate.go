@@ -16,13 +16,13 @@ const (
 	MaxVersionText = 64
 	MaxText        = 2048     // content type, data schema, traceparent, tracestate
 	MaxKept        = 32 << 10 // original headers and extensions, names and values together
-	// MaxSub and MaxEpoch are the largest values whose text sorts.
+	// MaxSub and MaxEpoch are the largest values that fit the fixed widths of [Version.Sortable].
 	MaxSub   = 99_999
 	MaxEpoch = 999_999
 )
 
 // FieldError says what is wrong with one field of an event. Reason is one of missing_field, too_long,
-// control_character, wrong_type, bad_version: the words that quarantine uses. It never holds the value.
+// control_character, wrong_type, bad_version: the reasons of the quarantine topic. No text of it holds the value.
 type FieldError struct {
 	Field, Reason, Detail string
 }
@@ -34,8 +34,8 @@ func (e *FieldError) Error() string {
 	return e.Field + ": " + e.Reason + ": " + e.Detail
 }
 
-// Validate reports as a *FieldError the first field that may not go on a record. What passes here is read back equal
-// from its record.
+// Validate returns a *FieldError for the first field that may not go on a record. An event that passes is read back equal from its
+// record, see schemas/record.
 func (e *Event) Validate() error {
 	for _, c := range [...]struct {
 		field, text string
@@ -72,6 +72,7 @@ func (e *Event) Validate() error {
 	return e.validateRest()
 }
 
+// validateRest checks times, payload kind, version, headers and extensions.
 func (e *Event) validateRest() error {
 	if e.Time.IsZero() {
 		return &FieldError{Field: "time", Reason: "missing_field"}
@@ -110,6 +111,7 @@ func (e *Event) validateRest() error {
 	return nil
 }
 
+// validate returns a *FieldError if a version's fields do not fit each other or their limits.
 func (v Version) validate() error {
 	bad := func(detail string) error { return &FieldError{"version", "bad_version", detail} }
 	switch {
@@ -139,31 +141,36 @@ func (v Version) validate() error {
 // "data".
 func IsAttributeName(s string) bool {
 	for i := range len(s) {
-		if c := s[i]; !('a' <= c && c <= 'z' || '0' <= c && c <= '9') {
+		c := s[i]
+		lower, digit := 'a' <= c && c <= 'z', '0' <= c && c <= '9'
+		if !lower && !digit {
 			return false
 		}
 	}
 	return s != "" && s != "data"
 }
 
-// textFlaw returns which character of s a CloudEvents String may not have, or "".
-func textFlaw(s string, tab bool) string {
+// textFlaw says which character of s a CloudEvents String may not have; "" if there is none. allowTab allows tabs all the same.
+func textFlaw(s string, allowTab bool) string {
 	for i := range len(s) {
-		if c := s[i]; (c < 0x20 || c > 0x7E) && !(tab && c == '\t') {
-			return runeFlaw(s[i:], tab)
+		printable := ' ' <= s[i] && s[i] <= '~'
+		if !printable && (s[i] != '\t' || !allowTab) {
+			return runeFlaw(s[i:], allowTab)
 		}
 	}
 	return ""
 }
 
-func runeFlaw(s string, tab bool) string {
+// runeFlaw is textFlaw of text that is not all printable ASCII.
+func runeFlaw(s string, allowTab bool) string {
 	for i, r := range s {
 		switch {
-		case r == utf8.RuneError:
+		case r == utf8.RuneError: // of bytes that are not UTF-8, or U+FFFD itself, which is allowed
 			if _, n := utf8.DecodeRuneInString(s[i:]); n == 1 {
 				return "not UTF-8"
 			}
-		case r == '\t' && tab:
+		case r == '\t' && allowTab:
+			continue
 		case r < 0x20, 0x7F <= r && r <= 0x9F:
 			return fmt.Sprintf("control character U+%04X", r)
 		case 0xFDD0 <= r && r <= 0xFDEF, r&0xFFFE == 0xFFFE:

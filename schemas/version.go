@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// VersionKind says how the values of a line relate to each other.
+// VersionKind says how the values of a version line relate to each other.
 type VersionKind string
 
 const (
@@ -32,17 +32,17 @@ func (k VersionKind) Valid() bool {
 	return false
 }
 
-// Version is the place of an event on one of its entity's lines.
+// Version is the version of an event's entity, on one of the entity's clocks, after the event.
 //
-// Versions compare only within one line, that is with equal Clock and Kind, and words only with words (see
+// Versions compare only within one version line, that is with equal Clock and Kind, and texts only with texts (see
 // [Version.Comparable]).
 type Version struct {
 	// Clock names which of the entity's clocks it is ("issue", "comment"); empty is the entity's only one.
 	Clock string
 	// Kind is never empty: an event without a version has kind None.
 	Kind VersionKind
-	// Epoch says which incarnation of its counter a provider means, from 1 to MaxEpoch, where it says so: it grows when the
-	// counter starts again. 0 on a record says nothing; the gate then takes it into its line's epoch.
+	// Epoch counts how often the provider's counter has started again, from 1 to MaxEpoch, if the provider says so. On a record, 0
+	// says nothing; the gate then takes the version to be of its version line's epoch.
 	Epoch int64
 	// Value is the counter, or Unix nanoseconds for kind Timestamp. It is never negative for counters, and 0 where Text
 	// is set.
@@ -54,13 +54,13 @@ type Version struct {
 	Sub int32
 }
 
-// Compare orders v and w of one line: by epoch, value, text, sub.
+// Compare orders v and w of one version line: by epoch, value, text, sub.
 func (v Version) Compare(w Version) int {
 	return cmp.Or(cmp.Compare(v.Epoch, w.Epoch), cmp.Compare(v.Value, w.Value), strings.Compare(v.Text, w.Text), cmp.Compare(v.Sub, w.Sub))
 }
 
-// Comparable reports whether the values of v and w mean the same: two counters, two times or two words. Those of a
-// source change their meaning with its mapping.
+// Comparable reports whether the values of v and w mean the same: two counters, two times or two texts. The values of a source mean
+// something else when its mapping is changed.
 func (v Version) Comparable(w Version) bool {
 	return v.Kind == w.Kind && (v.Text == "") == (w.Text == "")
 }
@@ -85,10 +85,9 @@ var (
 	MaxTimestamp = time.Unix(0, math.MaxInt64).UTC()
 )
 
-// Sortable returns the version as text that sorts inside its line: counters padded to 20 digits, times in UTC with nine
-// fractional digits, texts behind "=", "+00001" behind it for a sub, "e000001:" before it for an epoch. A text and its
-// sub have a space between them: below all characters of texts, it keeps the order where one text begins another. Kind
-// None is the empty text.
+// Sortable returns the version as text that sorts inside its version line: a counter padded to 20 digits, a time in UTC with nine
+// fractional digits, or "=" and a text; before it "e000001:" for an epoch, behind it "+00001" for a sub. Between a text and its sub is a
+// space, which sorts before all characters of texts: so "a" with a sub sorts before "ab". Kind None gives the empty text.
 func (v Version) Sortable() string { return string(v.AppendText(nil)) }
 
 // AppendText appends [Version.Sortable] to b.
@@ -120,6 +119,7 @@ func (v Version) AppendText(b []byte) []byte {
 	return b
 }
 
+// appendPadded appends n with leading zeros, width digits in all.
 func appendPadded(b []byte, n int64, width int) []byte {
 	var digits [20]byte
 	s := strconv.AppendInt(digits[:0], n, 10)
@@ -139,7 +139,7 @@ func appendTime(b []byte, t time.Time) []byte {
 	return nanos
 }
 
-// ParseVersion reads what [Version.Text] wrote, and only that form: two texts are equal exactly when their versions are.
+// ParseVersion reads what [Version.Sortable] returns, and only that form: two texts are equal exactly when their versions are.
 func ParseVersion(clock string, kind VersionKind, text string) (Version, error) {
 	v := Version{Clock: clock, Kind: kind}
 	if !kind.Valid() {
@@ -160,10 +160,10 @@ func ParseVersion(clock string, kind VersionKind, text string) (Version, error) 
 		}
 		v.Epoch, rest = epoch, tail
 	}
-	word, worded := strings.CutPrefix(rest, "=")
+	afterEquals, isText := strings.CutPrefix(rest, "=")
 	separator := "+"
-	if worded {
-		rest, separator = word, " +"
+	if isText {
+		rest, separator = afterEquals, " +"
 	}
 	if head, tail, ok := strings.Cut(rest, separator); ok {
 		sub, err := parseDigits(tail)
@@ -172,8 +172,9 @@ func ParseVersion(clock string, kind VersionKind, text string) (Version, error) 
 		}
 		v.Sub, rest = int32(sub), head
 	}
-	if worded {
-		if v.Text = rest; kind != Monotonic || !IsVersionText(rest) {
+	if isText {
+		v.Text = rest
+		if kind != Monotonic || !IsVersionText(rest) {
 			return v, fmt.Errorf("version %q: no text of kind monotonic", text)
 		}
 		return v, nil

@@ -8,8 +8,8 @@ import (
 	celref "cel.dev/cel-go/common/types/ref"
 )
 
-// beyond is a JSON number that CEL cannot hold: an integer beyond 64 bits, a decimal beyond a double. It does no harm
-// where it stands in a body, equals only itself, and everything else that is done with it fails.
+// beyond is a JSON number that CEL cannot hold: an integer beyond 64 bits, a decimal beyond a double. A body may have one: it equals only
+// itself, and everything else that an expression does with it fails.
 type beyond string
 
 var (

@@ -1,4 +1,4 @@
-// Package expression compiles and runs CEL over what its user declares. Expressions are type-checked when they are
+// Package expression compiles and runs CEL over the variables that its user declares. Expressions are type-checked when they are
 // compiled, have no loops, no I/O and no clock, and their cost is bounded; integers are exact.
 //
 //	orders := expression.Over(cel.Variable("body", cel.DynType))
@@ -33,13 +33,13 @@ const (
 
 // Environment is what expressions can name: the standard library and variables. Safe for concurrent use.
 type Environment struct {
-	make func() (*cel.Env, error)
-	// checking lets one check at a time into the environment: one that meets an undeclared name writes there, without a lock,
-	// what others read (cel-go 0.33.2, checker.Env.Catalog).
+	make func() (*cel.Env, error) // once, and then returns the same
+	// checking is held during a type check: a check that meets an undeclared name writes to the environment, without a lock, what
+	// other checks read (cel-go 0.33.2, checker.Env.Catalog).
 	checking sync.Mutex
 }
 
-// Over declares the variables. A name with a dot in it is read as a field is.
+// Over returns an environment with the variables. A name with a dot in it is written like a field in expressions.
 func Over(variables ...cel.EnvOption) *Environment {
 	options := append(slices.Clone(variables), cel.ParserExpressionSizeLimit(maxExpression), cel.RegexProgramSizeLimit(maxPattern))
 	return &Environment{make: sync.OnceValues(func() (*cel.Env, error) { return cel.NewEnv(options...) })}
@@ -49,12 +49,13 @@ func Over(variables ...cel.EnvOption) *Environment {
 type Expression struct {
 	program cel.Program
 	source  *ast.SourceInfo
-	takes   []*cel.Type
-	reads   []string
+	takes   []*cel.Type // the types that a value may have; nil: any
+	reads   []string    // the variables that it names
 }
 
-// Compile compiles and type-checks an expression whose value must be of one of the types that its place takes; nil
-// takes any. Its errors go behind the name of a key.
+// Compile compiles and type-checks an expression whose value must be of one of the types in takes; nil takes any. A value whose type is
+// only known when the expression runs passes, see [Expression.Takes]. The text of an error follows the name of a configuration key: "is
+// not an expression ...".
 func (e *Environment) Compile(text string, takes []*cel.Type) (*Expression, error) {
 	env, err := e.make()
 	if err != nil {
@@ -85,8 +86,7 @@ func (e *Environment) Compile(text string, takes []*cel.Type) (*Expression, erro
 // Reads reports whether the expression names the variable.
 func (x *Expression) Reads(variable string) bool { return slices.Contains(x.reads, variable) }
 
-// Eval runs the expression. The value may be of a type that its place does not take, see [Expression.Takes], and null.
-// The error is a *[Failure].
+// Eval runs the expression. The value may be null, or of a type that is not wanted, see [Expression.Takes]. The error is a *[Failure].
 func (x *Expression) Eval(variables cel.Activation) (celref.Val, error) {
 	out, _, err := x.program.Eval(variables)
 	if err != nil {
@@ -95,14 +95,15 @@ func (x *Expression) Eval(variables cel.Activation) (celref.Val, error) {
 	return out, nil
 }
 
-// Takes reports whether the expression's place takes the type of v.
+// Takes reports whether the type of v is one that Compile was given.
 func (x *Expression) Takes(v celref.Val) bool { return x.taken(v.Type().TypeName()) }
 
+// taken is Takes of a type's name.
 func (x *Expression) taken(name string) bool {
 	return x.takes == nil || slices.ContainsFunc(x.takes, func(t *cel.Type) bool { return t.TypeName() == name })
 }
 
-// TypeNames returns the types that the expression's place takes, for messages.
+// TypeNames returns the types that Compile was given, for messages.
 func (x *Expression) TypeNames() string {
 	var texts []string
 	for _, t := range x.takes {
@@ -116,13 +117,13 @@ func TypeName(t celref.Type) string {
 	return strings.TrimPrefix(strings.ToLower(t.TypeName()), "google.protobuf.")
 }
 
-// Failure is an evaluation that gave no value. It tells nothing of what was read.
+// Failure says that an evaluation gave no value. It quotes nothing of what the expression has read.
 type Failure struct {
 	Cost  bool   // it would have taken too many steps
 	Where string // " at character 15"; "" if that is not known
 }
 
-// Error goes behind the expression's text.
+// Error returns a text that follows that of the expression: "fails at character 15: ...".
 func (f *Failure) Error() string {
 	if f.Cost {
 		return fmt.Sprintf("takes more than %d steps", maxCost)
@@ -130,7 +131,7 @@ func (f *Failure) Error() string {
 	return fmt.Sprintf("fails%s: a value is missing, of another type or out of range", f.Where)
 }
 
-// failed returns where an expression failed. Why is in an error that may quote the body.
+// failed returns the failure for an error of CEL: only where the expression failed, because the error's text may quote the body.
 func (x *Expression) failed(err error) *Failure {
 	if _, cancelled := errors.AsType[interpreter.EvalCancelledError](err); cancelled {
 		return &Failure{Cost: true}

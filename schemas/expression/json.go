@@ -7,7 +7,7 @@ import (
 	"github.com/forebay-io/forebay/schemas/scan"
 )
 
-// JSON reads a JSON text for expressions, as strictly as [scan.Tree], whose errors it gives.
+// JSON reads a JSON text for expressions, as strictly as [scan.Tree], and with its errors.
 func JSON(text []byte) (any, error) { return scan.Tree(text, maxValues, number) }
 
 // number returns a JSON number as CEL has them: an integer exactly, as an int or, beyond those, a uint; a decimal as a double.

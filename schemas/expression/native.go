@@ -13,13 +13,13 @@ import (
 	"github.com/forebay-io/forebay/schemas/scan"
 )
 
-// ErrTooLarge is a value that weighs more than its place takes.
+// ErrTooLarge is the error of Native about a value that weighs more than the limit, or is nested too deeply.
 var ErrTooLarge = errors.New("is too large")
 
 // Native returns a value as JSON has it: nil, a bool, an int64, a uint64, a float64, a [json.Number] where those do not hold
-// the number, a string (times and durations as their texts), a []any or a map[string]any. What JSON does not have is
-// refused, and so is what weighs more than limit: one for each value, and the bytes of its texts. The error goes behind
-// the expression's text and quotes no value.
+// the number, a string (times and durations as their texts), a []any or a map[string]any. A value that JSON does not have is an error,
+// and so is one that weighs more than limit: one for each value in it, and one for each byte of its texts. The error's text follows that
+// of the expression, and quotes no value.
 func Native(v celref.Val, limit int) (any, error) {
 	n := jsonConverter{left: limit}
 	return n.value(v, 0)
@@ -30,9 +30,10 @@ type jsonConverter struct {
 	left int // how much more the value may weigh
 }
 
-// value converts a value that stands depth levels deep.
+// value converts a value that is depth levels deep in the whole one.
 func (n *jsonConverter) value(v celref.Val, depth int) (any, error) {
-	if n.left--; n.left < 0 || depth > scan.MaxDepth {
+	n.left--
+	if n.left < 0 || depth > scan.MaxDepth {
 		return nil, ErrTooLarge
 	}
 	switch v := v.(type) {
@@ -67,12 +68,14 @@ func (n *jsonConverter) value(v celref.Val, depth int) (any, error) {
 
 // text counts the bytes of a text, and returns the text.
 func (n *jsonConverter) text(s string) (any, error) {
-	if n.left -= len(s); n.left < 0 {
+	n.left -= len(s)
+	if n.left < 0 {
 		return nil, ErrTooLarge
 	}
 	return s, nil
 }
 
+// list converts a list.
 func (n *jsonConverter) list(l traits.Lister, depth int) (any, error) {
 	list := []any{}
 	for it := l.Iterator(); it.HasNext() == types.True; {

@@ -9,7 +9,7 @@ import (
 	"cel.dev/cel-go/cel"
 )
 
-// problem is the first thing that is wrong, on one line.
+// problem returns an error for the first of the issues, by its place in the text, on one line; nil if there are none.
 func problem(issues *cel.Issues) error {
 	if issues.Err() == nil {
 		return nil
@@ -22,11 +22,12 @@ func problem(issues *cel.Issues) error {
 		return cmp.Or(cmp.Compare(a.Location.Line(), b.Location.Line()), cmp.Compare(a.Location.Column(), b.Location.Column()))
 	})
 	message, _, _ := strings.Cut(first.Message, "\n")
-	message, _, _ = strings.Cut(message, " expecting {") // every token there is
+	message, _, _ = strings.Cut(message, " expecting {") // a list of every token there is follows
 	return fmt.Errorf("is not an expression: at %s: %s", position(first.Location.Line(), first.Location.Column()), message)
 }
 
-// position counts columns from 1, as people do; the end of an empty text has none. Expressions of one line are the rule.
+// position returns a place in an expression for messages, columns counted from 1; CEL counts them from 0, and gives -1 for the end of an
+// empty text. The line is left out if it is the first.
 func position(line, column int) string {
 	column = max(column, 0)
 	if line > 1 {
@@ -35,6 +36,7 @@ func position(line, column int) string {
 	return fmt.Sprintf("character %d", column+1)
 }
 
+// remark says why values of a type are not taken, where that may surprise.
 func remark(t *cel.Type) string {
 	switch t.Kind() {
 	case cel.DoubleKind:

@@ -9,12 +9,12 @@ import (
 	"github.com/forebay-io/forebay/schemas/scan"
 )
 
-// steps prices calls in expressions by the sizes of what they get and give: ten bytes of text are a step, and so is a
-// value of an array or object that is compared. CEL's own prices look at types, and a body's values have none before
-// they are there: a text of megabytes, joined once per element of an array, would cost one step each time.
+// steps gives the cost of calls in expressions, by the sizes of their arguments and results: ten bytes of text are a step, and so is a
+// value of an array or object that is compared. CEL's own costs go by types, and a body's values have none when the expression is
+// compiled: a text of megabytes, joined once per element of an array, would cost one step each time.
 type steps struct{}
 
-// sizes weighs arrays and objects, however large a body they come from.
+// sizes counts the values in arrays and objects, as many as a body may have.
 var sizes = types.NewSizeCalculator(types.SizeCalculatorMaxDepth(scan.MaxDepth), types.SizeCalculatorMaxTraversal(maxValues))
 
 // CallCost implements cost.ActualCostEstimator.
@@ -25,7 +25,7 @@ func (steps) CallCost(function, _ string, args []celref.Val, result celref.Val) 
 		for _, a := range args {
 			n += uint64(sizes.AggregateSize(a))
 		}
-	case overloads.Matches: // the text, for every four characters of the pattern
+	case overloads.Matches: // the text's cost, once for every four characters of the pattern
 		pattern := uint64(1)
 		if p, ok := args[len(args)-1].(types.String); ok {
 			pattern += uint64(len(p)) / 4
@@ -39,7 +39,7 @@ func (steps) CallCost(function, _ string, args []celref.Val, result celref.Val) 
 	return &n
 }
 
-// weight returns the weight of a text, and 0 for anything else.
+// weight returns the steps of a text or bytes, and 0 for anything else.
 func weight(v celref.Val) uint64 {
 	switch v := v.(type) {
 	case types.String:

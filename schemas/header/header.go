@@ -1,4 +1,4 @@
-// Package header checks the request headers that a file gives, for destinations and fetches alike.
+// Package header checks the request headers that the configuration gives, for destinations and fetches alike.
 package header
 
 import (
@@ -12,19 +12,19 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// transport are the headers that a client of HTTP sets itself. A name that ends in "-" is all that begin with it.
+// transport are the headers that an HTTP client sets itself. A name that ends in "-" stands for all that begin with it.
 var transport = []string{"Connection", "Content-Length", "Expect", "Host", "Proxy-", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
 
-// Compile makes headers of what the file says. It refuses what the transport sets, and ours: names in their canonical
-// form, or what they begin with, where that ends in "-". The error names the header, never its value.
-func Compile(in map[string]schemas.Secret, ours ...string) (http.Header, error) {
+// Compile returns headers by name and value as a request has them. It refuses headers that the transport sets, and those in reserved, which
+// are canonical names or, if they end in "-", beginnings of names. The error names the header, never its value.
+func Compile(headers map[string]schemas.Secret, reserved ...string) (http.Header, error) {
 	h := http.Header{}
-	for name, value := range in {
+	for name, value := range headers {
 		canonical := http.CanonicalHeaderKey(name)
 		switch {
 		case !httpguts.ValidHeaderFieldName(name):
 			return nil, fmt.Errorf("header name %.40q is not valid", name)
-		case listed(canonical, transport) || listed(canonical, ours):
+		case listed(canonical, transport) || listed(canonical, reserved):
 			return nil, fmt.Errorf("header %s is set by forebay", canonical)
 		case !httpguts.ValidHeaderFieldValue(value.Reveal()):
 			return nil, fmt.Errorf("header %s has a value with control characters", canonical)
@@ -36,6 +36,7 @@ func Compile(in map[string]schemas.Secret, ours ...string) (http.Header, error) 
 	return h, nil
 }
 
+// listed reports whether name is one of names, or begins with one that ends in "-".
 func listed(name string, names []string) bool {
-	return slices.ContainsFunc(names, func(n string) bool { return name == n || strings.HasSuffix(n, "-") && strings.HasPrefix(name, n) })
+	return slices.ContainsFunc(names, func(n string) bool { return name == n || (strings.HasSuffix(n, "-") && strings.HasPrefix(name, n)) })
 }

@@ -1,6 +1,6 @@
 package record
 
-// attr is a CloudEvents attribute that an Event has a field for.
+// attr is an attribute of a CloudEvent for which an Event has a field.
 type attr int
 
 const (
@@ -28,6 +28,7 @@ const (
 	attrCount
 )
 
+// Names of record headers: what begins those of attributes and of original request headers, and those of our own.
 const (
 	prefix      = "ce_"
 	httpPrefix  = "http_"
@@ -36,7 +37,7 @@ const (
 	hopState    = "tracestate"
 )
 
-// headerNames are the names as headers, precomputed so that encoding concatenates none.
+// headerNames are the attributes' names as record headers, made once.
 var headerNames = [attrCount]string{
 	"ce_specversion", "ce_id", "ce_deliveryid", "ce_source", "ce_type", "ce_time", "ce_subject", "ce_partitionkey", "ce_recordedtime",
 	"ce_entityversion", "ce_versionkind", "ce_versionclock", "ce_versionfirst", "ce_payloadkind", "ce_entitydeleted",
@@ -53,8 +54,8 @@ var attrsByName = func() map[string]attr {
 
 func (a attr) String() string { return headerNames[a][len(prefix):] }
 
-// attributes are an event's attributes as text, before they are read. A nil entry of known is absent.
+// attributes are an event's attributes as they are on the record, not parsed yet.
 type attributes struct {
-	known      [attrCount][]byte
+	known      [attrCount][]byte // nil: absent
 	extensions map[string]string
 }

@@ -13,9 +13,9 @@ import (
 
 // Decode reads a record in binary or structured mode. The event shares the record's bytes.
 //
-// A record of another CloudEvents producer lacks our extensions: its entity is partitionkey, else subject, else the
-// key (a subject beside a partitionkey stays in the log only); it has no version, a delta as payload unless it says otherwise, the record's timestamp where it has no time,
-// and the hash of its data. Errors are *schemas.Error of kind Invalid and name the attribute, never its value.
+// A record of another CloudEvents producer lacks our extensions. Then the entity is partitionkey, else subject, else the key (a subject
+// beside a partitionkey is not read); there is no version, the payload is a delta, the hash is that of the data, and a missing time is
+// the record's timestamp. Errors are *schemas.Error of kind Invalid and name the attribute, never its value.
 func Decode(r *kgo.Record) (*schemas.Event, error) {
 	if r.Value == nil {
 		return nil, invalid("value is null")
@@ -55,11 +55,12 @@ func DeliveryID(r *kgo.Record) string {
 	return ""
 }
 
+// invalid returns an error of kind Invalid.
 func invalid(format string, args ...any) error {
 	return schemas.Errorf(schemas.Invalid, "read record", format, args...)
 }
 
-// mode finds the content type, and the mode that follows from it.
+// mode returns the content type, nil if there is none, and whether the record is in structured mode.
 func mode(r *kgo.Record) (ctype []byte, structured bool, err error) {
 	for i := range r.Headers {
 		if r.Headers[i].Key != contentType {
@@ -78,12 +79,14 @@ func mode(r *kgo.Record) (ctype []byte, structured bool, err error) {
 	return ctype, true, checkStructuredType(string(ctype))
 }
 
+// isCloudEvents reports whether a content type says that the body is a CloudEvent.
 func isCloudEvents(ctype string) bool {
 	const media = "application/cloudevents"
 	ctype = strings.TrimSpace(ctype)
 	return len(ctype) >= len(media) && strings.EqualFold(ctype[:len(media)], media)
 }
 
+// readHeaders stores the attributes of a record in binary mode, which are headers; ctype is its content type.
 func (a *attributes) readHeaders(headers []kgo.RecordHeader, ctype []byte) error {
 	for _, h := range headers {
 		name, ok := strings.CutPrefix(h.Key, prefix)
@@ -131,7 +134,7 @@ func (a *attributes) set(name string, value []byte) error {
 	return nil
 }
 
-// safe returns a name from outside, fit for an error's text.
+// safe returns a name from outside for an error's text: at most 40 bytes, quoted, in ASCII.
 func safe(name string) string {
 	if len(name) > 40 {
 		name = name[:40]
@@ -139,6 +142,7 @@ func safe(name string) string {
 	return strconv.QuoteToASCII(name)
 }
 
+// fill sets the event's fields, apart from Data, from the attributes and the record.
 func fill(e *schemas.Event, r *kgo.Record, a *attributes) error {
 	if version := a.known[attrSpecVersion]; string(version) != "1.0" {
 		if version == nil {
@@ -165,6 +169,7 @@ func fill(e *schemas.Event, r *kgo.Record, a *attributes) error {
 	return nil
 }
 
+// fillEntity sets the entity; see [Decode].
 func fillEntity(e *schemas.Event, r *kgo.Record, a *attributes) error {
 	partitionKey, subject := a.known[attrPartitionKey], a.known[attrSubject]
 	switch {
@@ -239,7 +244,7 @@ func fillVersion(e *schemas.Event, _ *kgo.Record, a *attributes) (err error) {
 	return nil
 }
 
-// versionKind converts without an allocation for the kinds there are.
+// versionKind returns text as a kind, without an allocation for the kinds that exist.
 func versionKind(text []byte) schemas.VersionKind {
 	switch string(text) {
 	case string(schemas.Sequence):
@@ -283,7 +288,7 @@ func fillPayload(e *schemas.Event, _ *kgo.Record, a *attributes) (err error) {
 	return nil
 }
 
-// boolean reads a Boolean; absent is false.
+// boolean reads an attribute of type Boolean; false if it is absent.
 func (a *attributes) boolean(name attr) (bool, error) {
 	switch text := a.known[name]; string(text) {
 	case "", "false":

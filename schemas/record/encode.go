@@ -14,8 +14,8 @@ import (
 // Encode makes the record of e in binary mode. The record's value is e.Data itself: nobody may write to it until
 // the record is acknowledged.
 //
-// Every event that passes [schemas.Event.Validate], and none of whose Extensions has the name of a field, is read back
-// equal by [Decode]. Another one is written as it is, without losing a byte, and refused by Decode. The hop's traceparent is the event's; see [SetHop].
+// [Decode] reads back an equal event if e passes [schemas.Event.Validate] and none of its Extensions has the name of a field. Any other
+// event is written as it is, without losing a byte, and Decode refuses it. The trace context of the hop is the event's; see [SetHop].
 func Encode(topic string, e *schemas.Event) *kgo.Record { return new(Encoder).Encode(topic, e) }
 
 // Encoder makes one record after another in the same memory. The zero value is ready.
@@ -23,10 +23,10 @@ type Encoder struct {
 	record  kgo.Record
 	buf     []byte // the values of headers, and the key
 	headers []kgo.RecordHeader
-	names   []string // of the kept headers of the last event, as a record has them
+	names   []string // of the original headers of the last event, as record headers
 }
 
-// Encode is the function of that name. Its record and all that belongs to it are valid until the next call.
+// Encode is the package's function [Encode] in the encoder's memory. The record and all that belongs to it are valid until the next call.
 func (w *Encoder) Encode(topic string, e *schemas.Event) *kgo.Record {
 	return w.EncodeHop(topic, e, e.TraceParent, e.TraceState)
 }
@@ -51,9 +51,9 @@ func (w *Encoder) EncodeHop(topic string, e *schemas.Event, parent, state string
 	if e.Backfill {
 		w.text(attrBackfill, "true")
 	}
-	at := len(w.buf)
+	start := len(w.buf)
 	w.buf = hex.AppendEncode(w.buf, e.Hash[:])
-	w.end(headerNames[attrBodyHash], at)
+	w.end(headerNames[attrBodyHash], start)
 	w.text(attrDataSchema, e.DataSchema)
 	w.text(attrTraceParent, e.TraceParent)
 	w.text(attrTraceState, e.TraceState)
@@ -68,17 +68,17 @@ func (w *Encoder) EncodeHop(topic string, e *schemas.Event, parent, state string
 	if value == nil {
 		value = []byte{} // a null value is a tombstone
 	}
-	at = len(w.buf)
+	start = len(w.buf)
 	w.buf = append(w.buf, e.Entity...)
-	w.record = kgo.Record{Topic: topic, Key: w.buf[at:len(w.buf):len(w.buf)], Value: value, Headers: w.headers}
+	w.record = kgo.Record{Topic: topic, Key: w.buf[start:len(w.buf):len(w.buf)], Value: value, Headers: w.headers}
 	return &w.record
 }
 
-// Forget lets go of the last record's body.
+// Forget drops the last record, so that its body can be freed.
 func (w *Encoder) Forget() { w.record = kgo.Record{} }
 
-// SetHop sets the trace context of the hop that produces r, which may differ from the one in which the event was
-// created. An empty parent removes it.
+// SetHop sets the trace context of the hop that produces r, in the headers traceparent and tracestate. It may differ from the one in which
+// the event was created, which is in the event's attributes. An empty parent removes it.
 func SetHop(r *kgo.Record, parent, state string) {
 	r.Headers = slices.DeleteFunc(r.Headers, func(h kgo.RecordHeader) bool {
 		return h.Key == hopParent || h.Key == hopState
@@ -92,8 +92,8 @@ func SetHop(r *kgo.Record, parent, state string) {
 	}
 }
 
-// SetPartitionKey gives r another key, and says so where CloudEvents does. The result is no record of a topic of events:
-// there the key is the entity.
+// SetPartitionKey gives r another key, and sets the attribute partitionkey to it. The result does not belong in a topic of events, where
+// the key is the entity.
 func SetPartitionKey(r *kgo.Record, key string) {
 	r.Key = []byte(key)
 	for i := range r.Headers {
@@ -114,60 +114,66 @@ func (w *Encoder) reset(e *schemas.Event, hop int) {
 	for _, v := range e.Extensions {
 		n += len(v)
 	}
-	if w.buf = w.buf[:0]; cap(w.buf) < n {
+	w.buf, w.headers = w.buf[:0], w.headers[:0]
+	if cap(w.buf) < n {
 		w.buf = make([]byte, 0, n)
 	}
-	if w.headers = w.headers[:0]; cap(w.headers) == 0 {
+	if cap(w.headers) == 0 {
 		w.headers = make([]kgo.RecordHeader, 0, int(attrCount)+3+len(e.Headers)+len(e.Extensions))
 	}
 }
 
-// end makes everything behind at the value of a header. Values are clipped: appending to one never writes another.
-func (w *Encoder) end(name string, at int) {
-	w.headers = append(w.headers, kgo.RecordHeader{Key: name, Value: w.buf[at:len(w.buf):len(w.buf)]})
+// end adds a header whose value is what the buffer has from start on. Its capacity is cut: appending to a value never writes another.
+func (w *Encoder) end(name string, start int) {
+	w.headers = append(w.headers, kgo.RecordHeader{Key: name, Value: w.buf[start:len(w.buf):len(w.buf)]})
 }
 
-// header writes a header unless it is empty.
+// header adds a header unless its value is empty.
 func (w *Encoder) header(name, value string) {
 	if value == "" {
 		return
 	}
-	w.keep(name, value)
+	w.anyHeader(name, value)
 }
 
-func (w *Encoder) keep(name, value string) {
-	at := len(w.buf)
+// anyHeader adds a header, with an empty value too.
+func (w *Encoder) anyHeader(name, value string) {
+	start := len(w.buf)
 	w.buf = append(w.buf, value...)
-	w.end(name, at)
+	w.end(name, start)
 }
 
+// text adds an attribute unless it is empty.
 func (w *Encoder) text(a attr, value string) { w.header(headerNames[a], value) }
 
+// time adds an attribute unless it is the zero time.
 func (w *Encoder) time(a attr, t time.Time) {
 	if t.IsZero() {
 		return
 	}
-	at := len(w.buf)
+	start := len(w.buf)
 	w.buf = t.UTC().AppendFormat(w.buf, time.RFC3339Nano)
-	w.end(headerNames[a], at)
+	w.end(headerNames[a], start)
 }
 
+// version adds the attributes of the event's version.
 func (w *Encoder) version(e *schemas.Event) {
-	at := len(w.buf)
-	if w.buf = e.Version.AppendText(w.buf); len(w.buf) > at {
-		w.end(headerNames[attrEntityVersion], at)
+	start := len(w.buf)
+	w.buf = e.Version.AppendText(w.buf)
+	if len(w.buf) > start {
+		w.end(headerNames[attrEntityVersion], start)
 	}
 	w.text(attrVersionKind, string(e.Version.Kind))
 	w.text(attrVersionClock, e.Version.Clock)
 	if e.First != nil {
-		at = len(w.buf)
+		start = len(w.buf)
 		w.buf = strconv.AppendInt(w.buf, *e.First, 10)
-		w.end(headerNames[attrVersionFirst], at)
+		w.end(headerNames[attrVersionFirst], start)
 	}
 }
 
-// contentType writes the body's type where binary mode has it, unless it would make the record look structured: a
-// provider that sends CloudEvents itself has the type application/cloudevents+json.
+// contentType adds the body's content type as the record's, as binary mode has it. Of a provider that sends CloudEvents itself
+// (application/cloudevents+json), that would make the record look structured: then it is the attribute datacontenttype.
 func (w *Encoder) contentType(value string) {
 	if isCloudEvents(value) {
 		w.text(attrDataContentType, value)
@@ -176,17 +182,18 @@ func (w *Encoder) contentType(value string) {
 	w.header(contentType, value)
 }
 
-// named writes what has no fixed name.
+// named adds the original request headers and the extensions.
 func (w *Encoder) named(e *schemas.Event) {
 	for i, h := range e.Headers {
-		w.keep(w.name(i, h.Name), h.Value)
+		w.anyHeader(w.name(i, h.Name), h.Value)
 	}
 	for name, value := range e.Extensions {
-		w.keep(prefix+name, value)
+		w.anyHeader(prefix+name, value)
 	}
 }
 
-// name returns the record header's name for the i-th kept header. The events of a source mostly keep the same headers.
+// name returns the record header's name for the i-th original header. It is made anew only if the event before had another one there:
+// the events of a source mostly have the same headers.
 func (w *Encoder) name(i int, name string) string {
 	if i < len(w.names) {
 		if last := w.names[i]; last[len(httpPrefix):] == name {

@@ -50,6 +50,7 @@ func PackedSize(r *kgo.Record) int {
 	return n
 }
 
+// bytesSize returns how many bytes appendBytes appends for n bytes.
 func bytesSize(n int, null bool) int {
 	if null {
 		return 1
@@ -61,6 +62,7 @@ func varintSize(v int64) int { return uvarintSize(uint64(v)<<1 ^ uint64(v>>63)) 
 
 func uvarintSize(v uint64) int { return max(1, (bits.Len64(v)+6)/7) }
 
+// appendBytes appends the length of v plus one, and v; only a zero if null is set.
 func appendBytes(b, v []byte, null bool) []byte {
 	if null {
 		return append(b, 0)
@@ -85,7 +87,7 @@ func Unpack(b []byte) (*kgo.Record, error) {
 	r.Key = u.bytes()
 	r.Value = u.bytes()
 	count := u.uint()
-	if count > uint64(len(u.rest))/2 { // a header is at least two bytes: no allocation for a claim
+	if count > uint64(len(u.rest))/2 { // a header has at least two bytes: nothing is allocated for a count that cannot be true
 		u.bad = true
 	}
 	if count > 0 && !u.bad {
@@ -101,12 +103,13 @@ func Unpack(b []byte) (*kgo.Record, error) {
 	return r, nil
 }
 
-// unpacker reads from rest until bad.
+// unpacker reads a packed record from its beginning. Once it has met something malformed, it returns zeros.
 type unpacker struct {
-	rest []byte
-	bad  bool
+	rest []byte // not read yet
+	bad  bool   // something was malformed
 }
 
+// uint reads an unsigned varint.
 func (u *unpacker) uint() uint64 {
 	v, n := binary.Uvarint(u.rest)
 	if n <= 0 {
@@ -117,6 +120,7 @@ func (u *unpacker) uint() uint64 {
 	return v
 }
 
+// int reads a varint that must be between low and high.
 func (u *unpacker) int(low, high int64) int64 {
 	v, n := binary.Varint(u.rest)
 	if n <= 0 || v < low || v > high {
@@ -127,12 +131,14 @@ func (u *unpacker) int(low, high int64) int64 {
 	return v
 }
 
+// bytes reads bytes, nil if they were null.
 func (u *unpacker) bytes() []byte {
 	n := u.uint()
 	if n == 0 {
 		return nil
 	}
-	if n--; n > uint64(len(u.rest)) {
+	n--
+	if n > uint64(len(u.rest)) {
 		u.bad, u.rest = true, nil
 		return nil
 	}

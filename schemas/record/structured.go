@@ -11,6 +11,7 @@ import (
 	"github.com/forebay-io/forebay/schemas/scan"
 )
 
+// checkStructuredType refuses content types of structured mode other than JSON in UTF-8.
 func checkStructuredType(ctype string) error {
 	media, params, err := mime.ParseMediaType(ctype)
 	if err != nil {
@@ -57,9 +58,10 @@ func readStructured(value []byte, a *attributes) ([]byte, error) {
 	return a.data(seen["data"], seen["data_base64"])
 }
 
-// errSurrogate refuses what encoding/json replaces.
+// errSurrogate refuses an unpaired surrogate, which encoding/json would replace.
 var errSurrogate = invalid("unpaired surrogate in a string")
 
+// unquote returns the content of a JSON string.
 func unquote(v scan.Value) (string, error) {
 	text, ok := v.Content()
 	if !ok {
@@ -82,7 +84,7 @@ func (a *attributes) setJSON(name string, v scan.Value) error {
 	case scan.Object, scan.Array:
 		return invalid("attribute %s is an object or an array", safe(name))
 	}
-	if required(name) {
+	if mustBeString(name) {
 		return invalid("attribute %s is not a string", name)
 	}
 	if v.Kind == scan.Number {
@@ -93,8 +95,9 @@ func (a *attributes) setJSON(name string, v scan.Value) error {
 	return a.set(name, v.Raw())
 }
 
-// required names the attributes whose type is String: everything of CloudEvents itself.
-func required(name string) bool {
+// mustBeString reports whether an attribute's JSON value must be a string: it must, unless it is an extension or one of ours that is a
+// Boolean or an Integer.
+func mustBeString(name string) bool {
 	known, ok := attrsByName[name]
 	if !ok {
 		return false
@@ -106,8 +109,11 @@ func required(name string) bool {
 	return true
 }
 
+// data returns the event's data from the members data and data_base64, and sets datacontenttype where the format implies it. JSON is
+// returned as it is in the event, other text without its quotes and escapes.
 func (a *attributes) data(data, dataBase64 scan.Value) ([]byte, error) {
-	if encoded := dataBase64.Kind != scan.Absent && dataBase64.Kind != scan.Null; encoded {
+	encoded := dataBase64.Kind != scan.Absent && dataBase64.Kind != scan.Null
+	if encoded {
 		if data.Kind != scan.Absent {
 			return nil, invalid("data and data_base64 are both there")
 		}

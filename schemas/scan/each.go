@@ -1,13 +1,13 @@
 package scan
 
-// maxHandedOn is how deep the values may be that [Each] hands on: as deep as encoding/json takes them.
-const maxHandedOn = 10_000
+// maxEachDepth is how deep the values may be that [Each] visits: as deep as encoding/json takes them.
+const maxEachDepth = 10_000
 
-// Each reads a whole JSON text and visits the members of the object, or the elements of the array, that it is: no other
-// kind has any. An element has no key. Keys are valid Unicode and may stand there twice; values are checked for their form.
-// The error is an *[Error], or visit's own, which ends it.
+// Each reads a whole JSON text and calls visit for each member of the object, or element of the array, that the text is; for none if it
+// is neither. An element has the key "". Keys are valid Unicode and may come twice; values are only checked for their form. The error is
+// an *[Error], or that of visit, after which Each returns.
 func Each(body []byte, visit func(key string, v Value) error) error {
-	g := grower{reader: reader{b: body, deepest: maxHandedOn}}
+	g := grower{reader: reader{b: body, deepest: maxEachDepth}}
 	g.space()
 	if err := g.each(visit); err != nil {
 		return err
@@ -19,18 +19,20 @@ func Each(body []byte, visit func(key string, v Value) error) error {
 	return nil
 }
 
+// each is Each of the value at g.i.
 func (g *grower) each(visit func(key string, v Value) error) error {
-	end := byte(']')
-	switch {
-	case g.i == len(g.b) || g.b[g.i] != '{' && g.b[g.i] != '[':
+	isObject, isArray := g.i < len(g.b) && g.b[g.i] == '{', g.i < len(g.b) && g.b[g.i] == '['
+	if !isObject && !isArray {
 		return g.reader.value(nil, 0)
-	case g.b[g.i] == '{':
+	}
+	end := byte(']')
+	if isObject {
 		end = '}'
 	}
 	done, err := g.open(end, 1)
 	for !done && err == nil {
 		key := ""
-		if end == '}' {
+		if isObject {
 			key, err = g.key()
 		}
 		var v [1]Value

@@ -5,18 +5,21 @@ import (
 	"math/bits"
 )
 
-// reader walks one text. With a nil node it only checks the form.
+// reader reads one text from its beginning. Its methods for values take the node of the pointers that lead to the value; with a nil node
+// they only check the value's form.
 type reader struct {
 	b      []byte
-	i      int
-	wanted int // slots of the pointers themselves; the inner nodes lie behind
-	out    []Value
+	i      int     // the next byte to read
+	wanted int     // how many pointers there are: their slots in out come first, then those of inner nodes
+	out    []Value // the values that were met, by the node's slot
 
-	deepest int // how many arrays and objects may stand inside each other
+	deepest int // how many arrays and objects may be inside each other
 }
 
+// fail returns an error at the next byte to read.
 func (r *reader) fail(reason Reason) error { return &Error{Reason: reason, Offset: r.i} }
 
+// space skips white space.
 func (r *reader) space() {
 	for r.i < len(r.b) && r.b[r.i] <= ' ' {
 		switch r.b[r.i] {
@@ -28,7 +31,7 @@ func (r *reader) space() {
 	}
 }
 
-// value reads one value at r.i and stores it when n asks for it.
+// value reads the value at r.i, and stores it if there is a node for it. depth is how many arrays and objects it is in.
 func (r *reader) value(n *node, depth int) error {
 	if r.i >= len(r.b) {
 		return r.fail(Syntax)
@@ -73,7 +76,7 @@ func (r *reader) value(n *node, depth int) error {
 	return nil
 }
 
-// open enters an object or an array, and says whether it is empty.
+// open reads the bracket at r.i, and the closing one, end, if the object or array is empty. depth includes this one.
 func (r *reader) open(end byte, depth int) (empty bool, err error) {
 	if depth > r.deepest {
 		return false, r.fail(TooDeep)
@@ -87,7 +90,7 @@ func (r *reader) open(end byte, depth int) (empty bool, err error) {
 	return false, nil
 }
 
-// colon reads what stands between a key and its value.
+// colon reads the colon between a key and its value, with the space around it.
 func (r *reader) colon() error {
 	r.space()
 	if r.i >= len(r.b) || r.b[r.i] != ':' {
@@ -98,6 +101,7 @@ func (r *reader) colon() error {
 	return nil
 }
 
+// object reads the object at r.i, and stores the members that pointers go through. One of these twice is an error.
 func (r *reader) object(n *node, depth int) error {
 	if empty, err := r.open('}', depth); empty || err != nil {
 		return err
@@ -129,6 +133,7 @@ func (r *reader) object(n *node, depth int) error {
 	}
 }
 
+// array reads the array at r.i, and stores the elements that pointers go through.
 func (r *reader) array(n *node, depth int) error {
 	if empty, err := r.open(']', depth); empty || err != nil {
 		return err
@@ -144,7 +149,7 @@ func (r *reader) array(n *node, depth int) error {
 	}
 }
 
-// more reads the comma before the next member, or the end.
+// more reads the comma before the next member or element, or the closing bracket: then done is true.
 func (r *reader) more(end byte) (done bool, err error) {
 	r.space()
 	if r.i >= len(r.b) {
@@ -162,6 +167,7 @@ func (r *reader) more(end byte) (done bool, err error) {
 	return false, r.fail(Syntax)
 }
 
+// member returns the node of the member with this key, as it is in the text; nil if no pointer goes there.
 func (n *node) member(key []byte, escaped bool) *node {
 	if n == nil || len(n.children) == 0 {
 		return nil
@@ -181,6 +187,7 @@ func (n *node) member(key []byte, escaped bool) *node {
 	return nil
 }
 
+// element returns the node of the element with this index; nil if no pointer goes there.
 func (n *node) element(index int) *node {
 	if n == nil {
 		return nil
@@ -193,9 +200,10 @@ func (n *node) element(index int) *node {
 	return nil
 }
 
-// seen works because every node stores its value, and without duplicates each is met at most once.
+// seen reports whether the value of a node was met before. Every value that has a node is stored, inner ones too.
 func (r *reader) seen(n *node) bool { return r.out[n.slot].Kind != Absent }
 
+// word reads true, false or null.
 func (r *reader) word(w string) error {
 	if len(r.b)-r.i < len(w) || string(r.b[r.i:r.i+len(w)]) != w {
 		return r.fail(Syntax)
@@ -233,6 +241,7 @@ func (r *reader) number() error {
 	return nil
 }
 
+// digits skips digits, and reports whether there was one.
 func (r *reader) digits() bool {
 	start := r.i
 	for r.i < len(r.b) && '0' <= r.b[r.i] && r.b[r.i] <= '9' {
@@ -241,12 +250,13 @@ func (r *reader) digits() bool {
 	return r.i > start
 }
 
+// The lowest and the highest bit of each of eight bytes.
 const (
 	low  = 0x0101010101010101
 	high = 0x8080808080808080
 )
 
-// str skips the string at r.i, eight bytes at a time, and says whether it has escapes.
+// str skips the string at r.i, eight bytes at a time, and reports whether it has escapes.
 func (r *reader) str() (escaped bool, err error) {
 	b, i := r.b, r.i+1
 	for {

@@ -1,5 +1,5 @@
-// Package scan reads chosen values out of a JSON text, strictly and in one pass, without decoding the rest, or, with
-// [Tree], all of them. [Each] takes a text apart.
+// Package scan reads chosen values out of a JSON text, strictly and in one pass, without decoding the rest. [Tree] reads all values, and
+// [Each] visits the members of an object or the elements of an array.
 //
 //	set, _ := scan.Compile("/action", "/issue/number")
 //	values, err := set.Scan(body, nil)
@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// MaxDepth is how many arrays and objects may stand inside each other.
+// MaxDepth is how many arrays and objects may be inside each other.
 const MaxDepth = 128
 
 // Kind is what a pointer points to.
@@ -38,7 +38,7 @@ func (k Kind) String() string {
 	return [...]string{"absent", "null", "boolean", "number", "string", "array", "object"}[k]
 }
 
-// Value is what stands at a pointer. It refers to the scanned body, which must not change while it is used.
+// Value is the value that a pointer leads to. It refers to the scanned body, which must not change while the value is used.
 type Value struct {
 	Kind Kind
 	// Start and End are the span of the value in the body: body[Start:End], quotes and brackets included.
@@ -70,19 +70,20 @@ type Set struct {
 	pointers int
 }
 
-// node is one reference token of the pointers, as a tree.
+// node is a place that pointers lead to or through: all pointers together are a tree of nodes.
 type node struct {
 	slot     int // where its value is stored; the pointers' own slots come first
 	children []child
 }
 
+// child is the node behind one more reference token.
 type child struct {
 	key   string
 	index int // the token as an array index, or -1
 	node  *node
 }
 
-// Compile prepares the pointers (RFC 6901; "" is the whole text). Scan answers in their order.
+// Compile prepares the pointers (RFC 6901; "" is the whole text). Scan returns their values in this order.
 func Compile(pointers ...string) (*Set, error) {
 	s := &Set{pointers: len(pointers)}
 	var tokens [][]string
@@ -120,6 +121,7 @@ func (s *Set) number(n *node) {
 	}
 }
 
+// grow returns the node behind a token, which it adds if it is not there.
 func (n *node) grow(token string) *node {
 	for _, c := range n.children {
 		if c.key == token {
@@ -136,6 +138,7 @@ func (n *node) grow(token string) *node {
 
 var unescapeToken = strings.NewReplacer("~1", "/", "~0", "~")
 
+// split returns the reference tokens of a pointer, unescaped.
 func split(pointer string) ([]string, error) {
 	if pointer == "" {
 		return nil, nil
@@ -146,7 +149,7 @@ func split(pointer string) ([]string, error) {
 	tokens := strings.Split(pointer[1:], "/")
 	for i, t := range tokens {
 		for j := range len(t) {
-			if t[j] == '~' && (j+1 == len(t) || t[j+1] != '0' && t[j+1] != '1') {
+			if t[j] == '~' && !strings.HasPrefix(t[j:], "~0") && !strings.HasPrefix(t[j:], "~1") {
 				return nil, fmt.Errorf("JSON Pointer %q: ~ must be written ~0, and / inside a name ~1", pointer)
 			}
 		}
@@ -175,7 +178,7 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s at byte %d", e.Reason, e.Offset) }
 
-// ErrorReason returns the reason of an error that Scan returned.
+// ErrorReason returns the reason of an *[Error]; "" for nil and other errors.
 func ErrorReason(err error) Reason {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Reason
@@ -183,8 +186,8 @@ func ErrorReason(err error) Reason {
 	return ""
 }
 
-// Scan reads body. The values come in the order of the pointers; buf, if it has room, is used for them. The error is
-// an *[Error].
+// Scan reads body and returns the values in the order of the pointers; those that are not there have kind Absent. If buf has room, they
+// are in it. The error is an *[Error].
 func (s *Set) Scan(body []byte, buf []Value) ([]Value, error) {
 	if cap(buf) < s.nodes {
 		buf = make([]Value, s.nodes)

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// checkString refuses a string that is read and is not text: the quotes of the string at start are in place.
+// checkString refuses the string that begins at start and ends before r.i if it is not valid Unicode.
 func (r *reader) checkString(start int, escaped bool) error {
 	content := r.b[start+1 : r.i-1]
 	ok := utf8.Valid(content)
@@ -69,7 +69,7 @@ func unescape(content []byte) (text string, ok bool) {
 	return string(out), utf8.Valid(out)
 }
 
-// lowSurrogate reads the second half of a pair, which must be an escape too.
+// lowSurrogate reads the second half of a surrogate pair, which must be an escape too; false if b does not begin with one.
 func lowSurrogate(b []byte) (rune, bool) {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0, false
@@ -78,6 +78,7 @@ func lowSurrogate(b []byte) (rune, bool) {
 	return c, ok && 0xdc00 <= c && c <= 0xdfff
 }
 
+// hex4 reads four hex digits; false if b does not begin with them.
 func hex4(b []byte) (rune, bool) {
 	if len(b) < 4 {
 		return 0, false

@@ -1,11 +1,10 @@
 package scan
 
-// Tree reads a whole JSON text: what [Set.Scan] asks of the values that it reads, Tree asks of every one. No key stands
-// twice in any object, and every string and key is valid Unicode.
+// Tree reads a whole JSON text. It is as strict with every value as [Set.Scan] is with those that it reads: no key may come twice in any
+// object, and every string and key must be valid Unicode.
 //
-// The result is nil, a bool, a string, a []any, a map[string]any, or what number makes of a number's exact text, which
-// it must not keep. The text may have at most limit values, keys aside: a tree weighs much more than its text. The error
-// is an *[Error].
+// The result is nil, a bool, a string, a []any, a map[string]any, or what number makes of a number's exact text, which number must not
+// keep. The text may have at most limit values, keys not counted: a tree takes much more memory than its text. The error is an *[Error].
 func Tree(body []byte, limit int, number func(text []byte) any) (any, error) {
 	g := grower{reader: reader{b: body, deepest: MaxDepth}, left: limit, make: number}
 	g.space()
@@ -20,18 +19,20 @@ func Tree(body []byte, limit int, number func(text []byte) any) (any, error) {
 	return v, nil
 }
 
-// grower reads values into memory.
+// grower reads whole values into memory.
 type grower struct {
 	reader
-	left int
-	make func(text []byte) any
+	left int                   // how many more values the text may have
+	make func(text []byte) any // what a number becomes
 }
 
+// value reads the value at g.i, which is in depth arrays and objects.
 func (g *grower) value(depth int) (any, error) {
 	if g.i >= len(g.b) {
 		return nil, g.fail(Syntax)
 	}
-	if g.left--; g.left < 0 {
+	g.left--
+	if g.left < 0 {
 		return nil, g.fail(TooMany)
 	}
 	start := g.i
@@ -57,7 +58,7 @@ func (g *grower) value(depth int) (any, error) {
 	return nil, g.fail(Syntax)
 }
 
-// text reads the string at g.i.
+// text reads the string at g.i, which must be valid Unicode.
 func (g *grower) text() (string, error) {
 	start := g.i
 	escaped, err := g.str()
@@ -70,6 +71,7 @@ func (g *grower) text() (string, error) {
 	return Value{Kind: String, escaped: escaped, raw: g.b[start:g.i]}.Text(), nil
 }
 
+// members reads the object at g.i; depth includes it.
 func (g *grower) members(depth int) (map[string]any, error) {
 	object := map[string]any{}
 	if empty, err := g.open('}', depth); empty || err != nil {
@@ -94,7 +96,7 @@ func (g *grower) members(depth int) (map[string]any, error) {
 	}
 }
 
-// key reads a member's key, and what stands between it and the value.
+// key reads a member's key and the colon behind it.
 func (g *grower) key() (string, error) {
 	if g.i >= len(g.b) || g.b[g.i] != '"' {
 		return "", g.fail(Syntax)
@@ -106,6 +108,7 @@ func (g *grower) key() (string, error) {
 	return key, err
 }
 
+// elements reads the array at g.i; depth includes it.
 func (g *grower) elements(depth int) ([]any, error) {
 	array := []any{}
 	if empty, err := g.open(']', depth); empty || err != nil {

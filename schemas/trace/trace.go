@@ -13,8 +13,8 @@ const (
 	maxState = 512
 )
 
-// Parse reads the values of a request's traceparent header and gives its context in version 00. Anything but exactly
-// one valid header is not ok: a new trace is to be started then.
+// Parse reads the values of a request's traceparent header and returns the context in version 00. ok is false unless there is exactly one
+// value and it is valid: the caller then starts a new trace.
 func Parse(values []string) (parent string, ok bool) {
 	if len(values) != 1 {
 		return "", false
@@ -35,12 +35,12 @@ func Parse(values []string) (parent string, ok bool) {
 	case len(s) > length && s[length] != '-':
 		return "", false
 	}
-	// Of a version to come only the parts of version 00 are known, and of its flags only "sampled".
+	// Of a later version, only the parts of version 00 are known, and of the flags only "sampled".
 	b, _ := hex.DecodeString(flags)
 	return "00-" + id + "-" + span + "-" + hex.EncodeToString([]byte{b[0] & 1}), true
 }
 
-// ID returns the trace id of a context; zero if that is not valid.
+// ID returns the trace id of a context; zero if the context is not valid.
 func ID(parent string) (id [16]byte) {
 	if parent, ok := Parse([]string{parent}); ok {
 		_, _ = hex.Decode(id[:], []byte(parent[3:35]))
@@ -50,7 +50,9 @@ func ID(parent string) (id [16]byte) {
 
 func lowerHex(s string) bool {
 	for i := range len(s) {
-		if c := s[i]; !('0' <= c && c <= '9' || 'a' <= c && c <= 'f') {
+		c := s[i]
+		digit, letter := '0' <= c && c <= '9', 'a' <= c && c <= 'f'
+		if !digit && !letter {
 			return false
 		}
 	}
@@ -59,7 +61,7 @@ func lowerHex(s string) bool {
 
 func zero(s string) bool { return strings.Trim(s, "0") == "" }
 
-// New starts a trace that nobody records yet. Ids need to be distinct, not secret.
+// New returns the context of a new trace, with new ids and without the flag "sampled". Ids need to be distinct, not secret.
 func New() string {
 	var id [24]byte
 	binary.BigEndian.PutUint64(id[0:], nonZero())
@@ -81,8 +83,8 @@ func nonZero() uint64 {
 	}
 }
 
-// Accept returns the context of a request: the caller's with its state, or a new one without, where the caller's is
-// missing or not valid. States are the values of the tracestate headers.
+// Accept returns the context of a request by the values of its headers traceparent and tracestate: the caller's, with its state if that is
+// printable and not too long, or that of a new trace if the caller's is missing or not valid.
 func Accept(parents, states []string) (parent, state string) {
 	parent, ok := Parse(parents)
 	if !ok {
@@ -104,8 +106,8 @@ func printable(s string) bool {
 	return true
 }
 
-// Child returns the context of one hop inside the trace of parent: its id and flags with a span id of the hop's own, and its
-// state. Where parent is not valid it is a new trace without state.
+// Child returns the context of one hop inside the trace of parent: the trace's id, flags and state with a new span id. If parent is not
+// valid, that is a new trace without state.
 func Child(parent, state string) (hopParent, hopState string) {
 	parent, ok := Parse([]string{parent})
 	if !ok {
