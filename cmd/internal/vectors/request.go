@@ -15,18 +15,19 @@ import (
 	"github.com/forebay-io/forebay/ingest/verify"
 )
 
-// maxBody bounds a body that a case only describes.
+// maxBody is the largest body that a case may describe by repetition, in bytes.
 const maxBody = 64 << 20
 
+// request is a case's request.
 type request struct {
 	Method, URL  string
 	Headers      map[string]string
-	BodyEncoding string `json:"body_encoding"`
-	Body         json.RawMessage
-	BodySHA256   string `json:"body_sha256"`
+	BodyEncoding string          `json:"body_encoding"` // utf8 (the default), base64, repeat or file
+	Body         json.RawMessage // a text; for repeat {"unit", "count"}; for file the file's name
+	BodySHA256   string          `json:"body_sha256"` // of the file
 }
 
-// build makes the request; files are looked up below dir.
+// build makes the request. Files are below dir.
 func (r request) build(dir string) (*verify.Request, error) {
 	out := &verify.Request{Method: r.Method, URL: r.URL, Header: http.Header{}}
 	for name, value := range r.Headers {
@@ -39,19 +40,20 @@ func (r request) build(dir string) (*verify.Request, error) {
 	return out, nil
 }
 
+// body returns the body's bytes.
 func (r request) body(dir string) ([]byte, error) {
 	if r.BodyEncoding == "repeat" {
-		var of struct {
+		var repeat struct {
 			Unit  string
 			Count int
 		}
-		if err := strict(r.Body, &of); err != nil {
+		if err := strict(r.Body, &repeat); err != nil {
 			return nil, err
 		}
-		if of.Unit == "" || of.Count < 0 || of.Count > maxBody/len(of.Unit) {
+		if repeat.Unit == "" || repeat.Count < 0 || repeat.Count > maxBody/len(repeat.Unit) {
 			return nil, fmt.Errorf("repeat is empty or longer than %d bytes", maxBody)
 		}
-		return []byte(strings.Repeat(of.Unit, of.Count)), nil
+		return []byte(strings.Repeat(repeat.Unit, repeat.Count)), nil
 	}
 	var text string
 	if len(r.Body) > 0 {
@@ -70,7 +72,7 @@ func (r request) body(dir string) ([]byte, error) {
 	return nil, fmt.Errorf("body_encoding %q is not one of utf8, base64, repeat, file", r.BodyEncoding)
 }
 
-// readFile reads a file below dir and compares it with its digest.
+// readFile reads a file below dir. It is an error if the file's SHA-256 is not digest.
 func readFile(dir, name, digest string) ([]byte, error) {
 	if !filepath.IsLocal(name) {
 		return nil, fmt.Errorf("%q is not below %s", name, dir)
@@ -85,7 +87,7 @@ func readFile(dir, name, digest string) ([]byte, error) {
 	return raw, nil
 }
 
-// strict decodes raw into v and refuses names that v does not have; nothing or null leaves v alone.
+// strict decodes raw into v. Names that v does not have are an error. If raw is empty or null, v stays as it is.
 func strict(raw json.RawMessage, v any) error {
 	if len(raw) == 0 {
 		return nil

@@ -23,18 +23,20 @@ type sampleFile struct {
 	Payloads      []sample
 }
 
+// sample is one payload with what its event must have.
 type sample struct {
 	File, Provider string
 	Headers        map[string]string
 	Type           string
-	Dedupe         located
+	Dedupe         located // the event's id
 	Entity         []located
-	Version        *located
-	SHA256         string
-	Bytes          int
+	Version        *located // nil: it must have none
+	SHA256         string   // of the file
+	Bytes          int      // of the file
 }
 
-// located is a value and where it comes from; null means that the sample lacks the header.
+// located is a value and where the provider sends it: header:NAME, or a pointer into the body. The value is null if the header was not
+// kept with the sample.
 type located struct {
 	From  string
 	Value json.RawMessage
@@ -57,6 +59,7 @@ func RunSamples(path string, w io.Writer) (Result, error) {
 	return r.finish()
 }
 
+// run makes an authentic delivery of the sample and compares the event that the provider's preset makes of it.
 func (s sample) run(dir string) error {
 	if _, ok := provider.Lookup(s.Provider); !ok {
 		return skip{"no preset " + s.Provider}
@@ -88,10 +91,11 @@ func (s sample) run(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.judge(event, id), s.judgeVersion(event.Version))
+	return errors.Join(s.compare(event, id), s.compareVersion(event.Version))
 }
 
-// request gives the sample a dedupe header of its own where the original was not kept.
+// request returns the delivery without a signature, and the id that its event must have. If the header with the id was not kept with the
+// sample, the delivery gets one that is made up.
 func (s sample) request(body []byte) (*verify.Request, string, error) {
 	req := &verify.Request{Method: http.MethodPost, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}
 	for name, value := range s.Headers {
@@ -109,7 +113,8 @@ func (s sample) request(body []byte) (*verify.Request, string, error) {
 	return req, id, nil
 }
 
-func (s sample) judge(e *schemas.Event, id string) error {
+// compare returns how type, id and entity of the event differ from the index.
+func (s sample) compare(e *schemas.Event, id string) error {
 	var values []string
 	for _, v := range s.Entity {
 		text, ok := v.text()
@@ -136,7 +141,8 @@ func (s sample) judge(e *schemas.Event, id string) error {
 	return errors.Join(errs...)
 }
 
-func (s sample) judgeVersion(v schemas.Version) error {
+// compareVersion returns how the event's version differs from the index.
+func (s sample) compareVersion(v schemas.Version) error {
 	if s.Version == nil {
 		if v.Kind != schemas.None {
 			return fmt.Errorf("want no version, got %s %s", v.Kind, v.Sortable())
@@ -157,8 +163,8 @@ func (s sample) judgeVersion(v schemas.Version) error {
 	return nil
 }
 
-// versionValue reads the index's text on its own, without the catalogue: a bare number is in seconds, milliseconds or
-// microseconds by its length.
+// versionValue reads a version of the index as a number, a timestamp as nanoseconds. It does not use the catalogue's code, which it
+// tests. A timestamp that is a bare number is in seconds, milliseconds or microseconds, by its length.
 func versionValue(kind schemas.VersionKind, text string) (int64, error) {
 	if kind != schemas.Timestamp {
 		return strconv.ParseInt(text, 10, 64)

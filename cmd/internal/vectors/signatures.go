@@ -25,12 +25,13 @@ type signatureFile struct {
 	Challenges    []challengeCase
 }
 
+// signatureCase is a request, and whether it must be accepted.
 type signatureCase struct {
 	ID, Provider, Scheme string
-	Params, Options      json.RawMessage
+	Params, Options      json.RawMessage // fields of verify.Params: what the scheme is, and what the case sets differently
 	Keys                 []key
 	Request              request
-	Now                  *float64
+	Now                  *float64 // the time of verification, in Unix seconds; nil: freshness is not tested
 	Tolerance            *float64 `json:"tolerance_s"`
 	Expect               struct {
 		Valid  bool
@@ -38,6 +39,7 @@ type signatureCase struct {
 	}
 }
 
+// key is a secret: its bytes as utf8, hex or base64, or a key of Standard Webhooks as whsec or whpk.
 type key struct{ Format, Value string }
 
 // RunSignatures runs the signature and challenge cases of the file at path and writes a line per failure to w, then the
@@ -60,6 +62,7 @@ func RunSignatures(path string, w io.Writer) (Result, error) {
 	return r.finish()
 }
 
+// run verifies the request by the case's own parameters, and then by the provider's preset.
 func (c signatureCase) run(dir string) error {
 	if !slices.Contains(verify.Schemes(), c.Scheme) {
 		return skip{"no scheme " + c.Scheme}
@@ -76,14 +79,14 @@ func (c signatureCase) run(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.judge(verdict(params, secrets, req, clock(c.Now))); err != nil {
+	if err := c.compare(verifyWith(params, secrets, req, clock(c.Now))); err != nil {
 		return err
 	}
 	return c.runPreset(params, secrets, req)
 }
 
-// verdict returns nil, a refusal, or why there is no scheme to ask.
-func verdict(p verify.Params, secrets []schemas.Secret, r *verify.Request, now time.Time) error {
+// verifyWith verifies a request. The error is a *verify.Error if the request is refused, another one if the parameters make no verifier.
+func verifyWith(p verify.Params, secrets []schemas.Secret, r *verify.Request, now time.Time) error {
 	scheme, err := verify.New(p, secrets)
 	if err != nil {
 		return err
@@ -91,8 +94,8 @@ func verdict(p verify.Params, secrets []schemas.Secret, r *verify.Request, now t
 	return scheme.Verify(r, now)
 }
 
-// runPreset asks the provider's preset as well, where it is of the case's scheme: the case's own parameters say nothing
-// about what the preset has written down.
+// runPreset verifies the request by the parameters of the provider's preset, too, if there is one and it has the case's scheme. This
+// tests what is written in the preset, which the case's own parameters do not.
 func (c signatureCase) runPreset(params verify.Params, secrets []schemas.Secret, r *verify.Request) error {
 	preset, ok := c.preset()
 	if !ok {
@@ -102,13 +105,13 @@ func (c signatureCase) runPreset(params verify.Params, secrets []schemas.Secret,
 		return fmt.Errorf("options: %w", err)
 	}
 	preset.Tolerance, preset.KeyEncoding = params.Tolerance, params.KeyEncoding
-	if err := c.judge(verdict(preset, secrets, r, clock(c.Now))); err != nil {
+	if err := c.compare(verifyWith(preset, secrets, r, clock(c.Now))); err != nil {
 		return fmt.Errorf("preset %s: %w", c.Provider, err)
 	}
 	return nil
 }
 
-// preset returns what the provider's preset says is signed; ok is false if there is none, or it is of another scheme.
+// preset returns the parameters of the provider's preset; ok is false if there is none, or it has another scheme.
 func (c signatureCase) preset() (p verify.Params, ok bool) {
 	info, ok := provider.Lookup(c.Provider)
 	return info.Verify, ok && info.Scheme == c.Scheme
@@ -136,7 +139,8 @@ func (c signatureCase) params() (verify.Params, error) {
 	return p, nil
 }
 
-// clock returns the case's clock, to the millisecond; without one, a time that every stamp is within 292 years of.
+// clock returns the case's time of verification, to the millisecond. For a case without one it is in 2038: every timestamp is then within
+// the tolerance of 292 years.
 func clock(now *float64) time.Time {
 	if now == nil {
 		return time.Unix(1<<31, 0)
@@ -144,7 +148,8 @@ func clock(now *float64) time.Time {
 	return time.UnixMilli(int64(math.Round(*now * 1000)))
 }
 
-func (c signatureCase) judge(err error) error {
+// compare returns how err, the result of the verification, differs from what the case expects; nil if it does not.
+func (c signatureCase) compare(err error) error {
 	refusal, refused := errors.AsType[*verify.Error](err)
 	switch {
 	case c.Expect.Valid && err == nil:
@@ -161,14 +166,14 @@ func (c signatureCase) judge(err error) error {
 	return fmt.Errorf("want %s, got %w", c.Expect.Reason, err)
 }
 
-// equivalent holds for the two names of a signature that is not the right one: whether its form or its value is blamed
-// depends on which is looked at first.
+// equivalent reports whether both reasons are Malformed or Mismatch. Which of the two a wrong signature gets depends on whether its form
+// or its value is checked first, so a case may have either.
 func equivalent(a, b verify.Reason) bool {
 	wrong := func(r verify.Reason) bool { return r == verify.Malformed || r == verify.Mismatch }
 	return wrong(a) && wrong(b)
 }
 
-// secretsOf decodes keys to their bytes; Standard Webhooks keys stay as they are written.
+// secretsOf decodes keys to the secrets of a source. Keys of Standard Webhooks stay as they are written: the scheme decodes them.
 func secretsOf(keys []key) ([]schemas.Secret, error) {
 	var secrets []schemas.Secret
 	for i, k := range keys {

@@ -33,8 +33,8 @@ func TestJudgeOfARefusal(t *testing.T) {
 	for _, tt := range tests {
 		var c signatureCase
 		c.Expect.Valid, c.Expect.Reason = tt.valid, tt.want
-		if err := c.judge(tt.got); (err == nil) != tt.ok {
-			t.Errorf("want %q, got %v: judged %v", tt.want, tt.got, err)
+		if err := c.compare(tt.got); (err == nil) != tt.ok {
+			t.Errorf("want %q, got %v: compared as %v", tt.want, tt.got, err)
 		}
 	}
 }
@@ -58,9 +58,33 @@ func TestJudgeOfAnAnswer(t *testing.T) {
 		if tt.json != "" {
 			c.Expect.BodyJSON = json.RawMessage(tt.json)
 		}
-		err := c.judge(&provider.Answer{Status: 200, ContentType: "application/json", Body: []byte(tt.body)})
+		err := c.compare(&provider.Answer{Status: 200, ContentType: "application/json", Body: []byte(tt.body)})
 		if (err == nil) != tt.ok {
 			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+// TestContentTypeOfAnAnswer: the one that is wanted, or one of several; a part of one is none, and nothing is none of them.
+func TestContentTypeOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		want, got string
+		ok        bool
+	}{
+		{"application/json", "application/json", true},
+		{"text/plain or application/json", "text/plain", true},
+		{"text/plain or application/json", "application/json", true},
+		{"", "application/json", true},
+		{"application/json", "", false},
+		{"text/plain or application/json", "", false},
+		{"text/plain or application/json", "plain", false},
+		{"text/plain or application/json", "or", false},
+	} {
+		var c challengeCase
+		c.Expect.Status, c.Expect.ContentType = 200, tt.want
+		if err := c.compare(&provider.Answer{Status: 200, ContentType: tt.got}); (err == nil) != tt.ok {
+			t.Errorf("want %q, got %q: %v", tt.want, tt.got, err)
 		}
 	}
 }
