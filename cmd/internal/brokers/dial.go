@@ -1,5 +1,6 @@
-// Package brokers dials Kafka brokers so that one that has gone without a word is noticed: its machine by keepalives and unacknowledged
-// bytes, the broker by what all connections to it have not heard.
+// Package brokers dials Kafka brokers, and notices brokers that are gone without having closed their connections: a machine that is gone
+// by keepalives and by bytes that it does not acknowledge, a broker that hangs by reads on one connection that wait in vain, which also
+// end the other connections to it.
 package brokers
 
 import (
@@ -8,11 +9,11 @@ import (
 	"time"
 )
 
-// gone is how long the machine of a broker may not answer before its connections are given up. Where the machine answers and
-// the broker does not, the time of each request ends the connection (10 s, and what the broker may wait).
-const gone = 20 * time.Second
+// machineTimeout is after how long without an answer of a broker's machine its connections end. If the machine answers and the broker
+// does not, the timeout of a request ends its connection: 10 s, and what the broker itself may wait.
+const machineTimeout = 20 * time.Second
 
-// Dialer makes what one Kafka client dials with.
+// Dialer makes the dial function of one Kafka client.
 func Dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
 	return newSilence(dialer()).connect
 }
@@ -20,7 +21,7 @@ func Dialer() func(ctx context.Context, network, address string) (net.Conn, erro
 func dialer() *net.Dialer {
 	return &net.Dialer{
 		Timeout:         10 * time.Second,
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: gone / 2, Interval: gone / 4, Count: 2},
-		Control:         userTimeout(gone),
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: machineTimeout / 2, Interval: machineTimeout / 4, Count: 2},
+		Control:         userTimeout(machineTimeout),
 	}
 }

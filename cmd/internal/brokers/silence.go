@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// silence ends a Kafka client's connections that have gone silent together. A client has up to five to a broker; where one
-// has waited for an answer in vain, those that have heard nothing since it asked are given up with it. Each on its own would be
-// noticed by its next request only, and the one that joins the group waits 70 s: its answer may take a whole rebalance.
+// silence closes a Kafka client's connections to a broker that hangs. A client has up to five connections to a broker. When a read on one
+// of them has timed out, those that have received nothing since that read began are closed as well. Without this, each connection would
+// notice the broker by the timeout of its own next request; that of joining the group is 70 s, as its answer may take a whole
+// rebalance.
 type silence struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -19,13 +20,16 @@ type silence struct {
 	open map[*heardConn]bool
 }
 
-// inVain is how long a read must have waited to say something of the others: shorter ones end with their caller's patience.
-const inVain = 5 * time.Second
+// longRead is how long a read must have waited for its timeout to say something about the broker. A shorter deadline is its caller's
+// impatience.
+const longRead = 5 * time.Second
 
+// newSilence makes a silence whose connections d dials.
 func newSilence(d *net.Dialer) *silence {
 	return &silence{dial: d.DialContext, open: map[*heardConn]bool{}}
 }
 
+// connect dials a connection that silence watches until it is closed.
 func (s *silence) connect(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := s.dial(ctx, network, address)
 	if err != nil {
@@ -38,7 +42,8 @@ func (s *silence) connect(ctx context.Context, network, address string) (net.Con
 	return c, nil
 }
 
-// end closes the connections to the same place that have heard nothing since a time. Who uses one tries again on a new one.
+// end closes the connections to an address that have received nothing since a time. The client's requests on them fail, and it makes
+// them again on a new connection.
 func (s *silence) end(to net.Addr, since time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,13 +54,14 @@ func (s *silence) end(to net.Addr, since time.Time) {
 	}
 }
 
-// heardConn knows when it last heard something; silence's mutex guards that.
+// heardConn is a connection that knows when it last received something.
 type heardConn struct {
 	net.Conn
 	silence *silence
-	heard   time.Time
+	heard   time.Time // when it last received something; guarded by silence.mu
 }
 
+// Read reads. If it times out after longRead or more, it ends the connections that have been silent as long.
 func (c *heardConn) Read(b []byte) (int, error) {
 	began := time.Now()
 	n, err := c.Conn.Read(b)
@@ -63,7 +69,7 @@ func (c *heardConn) Read(b []byte) (int, error) {
 		c.silence.mu.Lock()
 		c.heard = time.Now()
 		c.silence.mu.Unlock()
-	} else if errors.Is(err, os.ErrDeadlineExceeded) && time.Since(began) >= inVain {
+	} else if errors.Is(err, os.ErrDeadlineExceeded) && time.Since(began) >= longRead {
 		c.silence.end(c.RemoteAddr(), began)
 	}
 	return n, err

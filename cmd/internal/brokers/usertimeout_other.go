@@ -7,5 +7,6 @@ import (
 	"time"
 )
 
-// userTimeout returns Linux'. Elsewhere keepalives notice a peer that is gone, and what is sent to one the time of its request.
+// userTimeout returns nil: only Linux has the option. Elsewhere, keepalives end an idle connection whose peer is gone, and the timeout
+// of its request one on which something was sent.
 func userTimeout(time.Duration) func(network, address string, c syscall.RawConn) error { return nil }

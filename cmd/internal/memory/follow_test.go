@@ -18,9 +18,9 @@ func TestPercentFallsAsTheHeapGrows(t *testing.T) {
 
 // The percentage follows what lives, down and up again.
 func TestFollow(t *testing.T) {
-	before := debug.SetGCPercent(most)
+	before := debug.SetGCPercent(maxPercent)
 	defer debug.SetGCPercent(before)
-	follow(most)
+	follow(maxPercent)
 	reaches := func(want int) {
 		t.Helper()
 		for deadline := time.Now().Add(10 * time.Second); ; <-time.After(time.Millisecond) {
@@ -38,8 +38,8 @@ func TestFollow(t *testing.T) {
 	}
 	func() {
 		big := make([]byte, 512<<20)
-		reaches(least)
+		reaches(minPercent)
 		runtime.KeepAlive(big)
 	}()
-	reaches(most)
+	reaches(maxPercent)
 }

@@ -10,24 +10,25 @@ import (
 	"strings"
 )
 
-// A small heap may grow to five times what lives before it is collected, or to usual: at Go's default a quarter of the process's
-// time was collection. A large one (a hundred thousand actions that nobody answers) grows by room at most, or it would hold
-// several times what lives for no use.
+// How far the heap may grow beyond what is live before the next collection. At Go's default of 100 %, a quarter of the process's time
+// was collection, with a small heap: so that may grow to five times its live bytes, or to usualHeap. A large heap (a hundred thousand
+// actions whose destination does not answer) grows by growth, or it would hold several times its live bytes for no use; but by
+// minPercent at least.
 const (
-	most  = 400 // percent of what lives
-	least = 33
-	usual = 256 << 20
-	room  = 80 << 20
+	maxPercent = 400
+	minPercent = 33
+	usualHeap  = 256 << 20
+	growth     = 80 << 20
 )
 
-// share is the part of the machine's or container's memory beyond which the collector works harder instead.
+// share is the part of the machine's or container's memory that Go's soft memory limit is set to: near it, the collector works harder.
 const share = 0.5
 
-// Tune sets the collector, unless GOGC or GOMEMLIMIT already say something else.
+// Tune sets the collector for as long as the process runs, except for what the environment variables GOGC and GOMEMLIMIT set.
 func Tune() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(most)
-		follow(most)
+		debug.SetGCPercent(maxPercent)
+		follow(maxPercent)
 		go new(rest).run()
 	}
 	if os.Getenv("GOMEMLIMIT") != "" {
@@ -38,19 +39,20 @@ func Tune() {
 	}
 }
 
-// percent returns how much a heap of which so many bytes live may grow before it is collected.
+// percent returns by how much, in percent of its live bytes, a heap may grow before the next collection.
 func percent(live uint64) int {
 	if live == 0 {
-		return most
+		return maxPercent
 	}
-	free := uint64(room)
-	if live < usual-room {
-		free = usual - live
+	grow := uint64(growth)
+	if live < usualHeap-growth {
+		grow = usualHeap - live
 	}
-	return int(min(max(free*100/live, least), most))
+	return int(min(max(grow*100/live, minPercent), maxPercent))
 }
 
-// follow adjusts the percentage after each collection, where it has come to differ by a tenth.
+// follow sets the collector's percentage after each collection, if it differs from set, the current one, by a tenth or more. The
+// finalizer of an object that is garbage at once is how a program learns of a collection.
 func follow(set int) {
 	s := &sentinel{}
 	runtime.SetFinalizer(s, func(*sentinel) {
@@ -64,7 +66,7 @@ func follow(set int) {
 	})
 }
 
-// sentinel dies with the next collection; the field keeps it out of the allocator's tiny blocks, which have no finalizers.
+// sentinel is the object of follow. Its field makes it too large for the allocator's tiny blocks, in which finalizers may not run.
 type sentinel struct{ _ [32]byte }
 
 // memoryLimit returns the memory limit of the container in bytes. Without one it returns the machine's memory, and 0 if it cannot read

@@ -6,39 +6,41 @@ import (
 	"time"
 )
 
-// A process is at rest that has made less than quiet between two looks, look apart. When it has come to rest with more than
-// spare to give back (what a burst of records has left, mostly), it does so at once: the runtime collects a process at rest
-// every two minutes, and gives back in minutes more.
+// A process is at rest if it allocates less than quiet bytes in a lookInterval. If it then has more than spare bytes that it does not
+// use, such as what a burst of records has left, these go back to the system at once. The runtime alone would collect a process at
+// rest every two minutes, and take more minutes to give its memory back.
 const (
-	look  = time.Second
-	quiet = 1 << 20
-	spare = 48 << 20
+	lookInterval = time.Second
+	quiet        = 1 << 20
+	spare        = 48 << 20
 )
 
-// rest gives memory back whenever the process comes to rest.
+// rest gives memory back to the system when the process comes to rest.
 type rest struct {
-	made  uint64 // bytes, ever
-	calm  bool   // at the last look
-	given int    // how often it has given back
+	allocated uint64 // bytes since the start, at the last look
+	calm      bool   // at the last look
+	given     int    // how often it has given memory back
 }
 
+// run looks once an interval, as long as the process runs.
 func (r *rest) run() {
-	for range time.Tick(look) {
+	for range time.Tick(lookInterval) {
 		r.look()
 	}
 }
 
-// look gives back at the second of two calm looks in a row.
+// look gives memory back if the process was at rest in the last two intervals.
 func (r *rest) look() {
 	samples := []metrics.Sample{
 		{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"},
 		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
 	}
 	metrics.Read(samples)
-	made, live, objects, free := samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64(), samples[3].Value.Uint64()
-	was := r.calm
-	r.calm, r.made = made-r.made < quiet, made
-	if was && r.calm && objects-min(live, objects)+free > spare {
+	allocated, live, objects, free := samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64(), samples[3].Value.Uint64()
+	wasCalm := r.calm
+	r.calm, r.allocated = allocated-r.allocated < quiet, allocated
+	garbage := objects - min(live, objects)
+	if wasCalm && r.calm && garbage+free > spare {
 		debug.FreeOSMemory()
 		r.given++
 	}

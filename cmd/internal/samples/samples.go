@@ -53,12 +53,13 @@ func Lookup(name string) (Sample, error) {
 	return s, nil
 }
 
-// headers returns, by the sample's name, the headers that name the event if its body does not.
+// headers returns the headers that samples have beside their content type, by the sample's name such as "github/push". Some providers
+// name the event's type or id in a header and not in the body.
 func headers() map[string]map[string]string {
 	raw, err := files.ReadFile("headers.json")
 	var byName map[string]map[string]string
 	if err := errors.Join(err, json.Unmarshal(raw, &byName)); err != nil {
-		panic("samples: headers.json is embedded and broken: " + err.Error()) // a programmer's error: tests read it
+		panic("samples: headers.json is embedded and broken: " + err.Error()) // cannot happen in a binary whose tests have passed
 	}
 	return byName
 }

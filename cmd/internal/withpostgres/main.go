@@ -1,10 +1,10 @@
-// Withpostgres runs a command, mostly go test, with a PostgreSQL of its own in TEST_DATABASE_URL:
+// Withpostgres runs a command, mostly go test, with a PostgreSQL server of its own, whose URL is in TEST_DATABASE_URL:
 //
 //	go run ./cmd/internal/withpostgres go test ./...
 //
-// The server is an installed one or is downloaded once, lives in a temporary directory, also when this runs as root,
-// and is gone when the command has ended, or this program in whatever way. Where TEST_DATABASE_URL is set already the command runs as it is. The exit
-// code is the command's.
+// The server is an installed one or is downloaded once. It lives in a temporary directory, also when this runs as root, and ends when
+// the command or this program does, in whatever way. If TEST_DATABASE_URL is set already, no server is started. The exit code is the
+// command's.
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: withpostgres COMMAND [ARGUMENT...]")
 		os.Exit(2)
 	}
-	// The terminal sends Ctrl-C to the command too; it is the command that decides, and we clean up behind it.
+	// The terminal sends Ctrl-C to the command, too. The command decides when it ends; this cleans up after it.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code, err := run(ctx, os.Args[1:])
 	stop()
@@ -36,7 +36,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run returns the command's exit code, or 1 with the reason why it did not run.
+// run runs the command with a server, if it needs one. It returns the command's exit code, or 1 and an error if the command did not run.
 func run(ctx context.Context, args []string) (code int, err error) {
 	if os.Getenv("TEST_DATABASE_URL") != "" {
 		return command(ctx, args, os.Environ())
@@ -48,13 +48,14 @@ func run(ctx context.Context, args []string) (code int, err error) {
 		return 1, err
 	}
 	defer func() {
-		// Nothing of it is wanted again: its last checkpoint would be of what is about to be removed.
+		// Killing the server saves its last checkpoint, of data that is removed next.
 		err = errors.Join(err, server.Kill(), server.Discard(context.WithoutCancel(ctx)))
 	}()
 	return command(ctx, args, append(os.Environ(), "TEST_DATABASE_URL="+server.URL().Reveal()))
 }
 
-// command runs to its end; when ctx is done the command is asked to stop and, if it does not, killed.
+// command runs a command to its end and returns its exit code. When ctx is done, it interrupts the command, and kills it if it has not
+// ended after 30 s. A command that a signal has ended is an error.
 func command(ctx context.Context, args, environ []string) (int, error) {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = environ
