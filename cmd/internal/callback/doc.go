@@ -6,14 +6,14 @@
 //	GET  /v1/actions/{id}               where the action stands
 //	GET  /v1/events/{team}/{source}/{id}  what became of an event: the status_url of the intake
 //
-// Each question needs a token that opens exactly what it was made for; see [Keys]. What is said here is a row in the ledger, by
-// whichever process took it; the partition's owner applies it.
+// Each request needs a token that opens exactly what it was made for; see [Keys]. A token is an HMAC of one of agents.secrets over
+// what it opens: one attempt of one action, or the status of one event. It is made when it is needed and stored nowhere. A wrong token
+// is answered 401, whether what the request is about exists or not.
 //
-// A token is an HMAC of the callback secrets over what it opens: one attempt of one action, or the status of one event. It is
-// made when it is needed and stored nowhere. 401 is the same for a wrong token and for what there is not. 202 to a result means
-// that it is durable; the same result again is 200; another one is 409, and the first stands. A result that is answered 202 may
-// still turn out to be late, where the next attempt succeeds meanwhile: GET tells.
+// A result is a report: a row in the ledger, written by the process that gets the request and applied by the partition's owner. It is
+// answered 202 once the row is durable. The same result again is answered 200, another one 409, and the first stands. A report that was
+// answered 202 may still turn out to be late, if the next attempt succeeds before it is applied: GET shows that.
 //
-// The stream role serves it. The intake makes status_urls without the ledger, and answers questions to one with 421 and where
-// to ask.
+// The stream role serves the listener. The intake makes status_urls without the ledger. A request for one that comes to the intake is
+// answered 421, with where to ask.
 package callback

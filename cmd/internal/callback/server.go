@@ -21,7 +21,7 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// Config makes the handler.
+// Config is what the handler is made of.
 type Config struct {
 	Keys   *Keys
 	Ledger Ledger
@@ -31,10 +31,10 @@ type Config struct {
 }
 
 const (
-	maxBody    = 64 << 10
-	maxWait    = 7 * 24 * time.Hour // of retry_after
-	askTimeout = 10 * time.Second
-	retryAfter = "5" // seconds, while the ledger is away
+	maxBody       = 64 << 10           // of a request
+	maxWait       = 7 * 24 * time.Hour // largest retry_after of a result
+	answerTimeout = 10 * time.Second
+	retryAfter    = "5" // seconds, in a 503: the ledger does not answer
 )
 
 type server struct {
@@ -42,10 +42,10 @@ type server struct {
 	requests *prometheus.CounterVec
 }
 
-// New makes the handler. Safe for concurrent use.
+// New makes the handler. It is safe for concurrent use.
 func New(cfg Config) (http.Handler, error) {
 	if cfg.Keys == nil || cfg.Ledger == nil {
-		return nil, errors.New("agents listener: a part of its configuration is missing")
+		return nil, errors.New("agents listener: Keys and Ledger are both required, and one is nil")
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -60,7 +60,7 @@ func New(cfg Config) (http.Handler, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	for _, q := range []struct {
+	for _, question := range []struct {
 		name, method, path string
 		ask                func(*http.Request) (int, any, error)
 	}{
@@ -69,34 +69,36 @@ func New(cfg Config) (http.Handler, error) {
 		{"action", http.MethodGet, "/v1/actions/{id}", s.action},
 		{"event", http.MethodGet, "/v1/events/{team}/{source}/{id}", s.event},
 	} {
-		mux.HandleFunc(q.method+" "+q.path, s.answering(q.name, q.ask))
-		mux.HandleFunc(q.path, s.answering(q.name, func(*http.Request) (int, any, error) { return 0, nil, notAllowed(q.method) }))
+		mux.HandleFunc(question.method+" "+question.path, s.answer(question.name, question.ask))
+		mux.HandleFunc(question.path, s.answer(question.name, func(*http.Request) (int, any, error) { return 0, nil, notAllowed(question.method) }))
 	}
-	mux.HandleFunc("/", s.answering("none", func(*http.Request) (int, any, error) {
+	mux.HandleFunc("/", s.answer("none", func(*http.Request) (int, any, error) {
 		return 0, nil, refuse(http.StatusNotFound, "there is nothing at this path")
 	}))
 	return mux, nil
 }
 
-// refusal is an answer that refuses a request.
+// refusal is the error of a request that is answered with this status.
 type refusal struct {
 	status int
 	detail string
-	allow  string // of 405
+	allow  string // the header Allow of a 405
 }
 
 func (r *refusal) Error() string { return r.detail }
 
+// refuse makes a refusal.
 func refuse(status int, format string, args ...any) error {
 	return &refusal{status: status, detail: fmt.Sprintf(format, args...)}
 }
 
+// notAllowed refuses a request whose method is not the one of its path.
 func notAllowed(method string) error {
 	return &refusal{status: http.StatusMethodNotAllowed, detail: "only " + method + " is understood here", allow: method}
 }
 
-// unauthorized is the answer for a token that is missing, wrong, or for something else, and for actions and events that do not exist, so
-// that it does not show which ones exist.
+// unauthorized refuses a token that is missing, wrong, or for something else. A request cannot find out by it which actions and events
+// exist.
 var unauthorized = &refusal{status: http.StatusUnauthorized, detail: "the token is missing or does not open this"}
 
 // statuses maps kinds of errors to HTTP.
@@ -105,10 +107,11 @@ var statuses = map[schemas.Kind]int{
 	schemas.Unavailable: http.StatusServiceUnavailable,
 }
 
-// answering makes a handler that answers with what ask returns.
-func (s *server) answering(name string, ask func(*http.Request) (int, any, error)) http.HandlerFunc {
+// answer makes the handler of a question: ask returns the status and the body to write as JSON, or an error. name is the question in
+// metrics and logs.
+func (s *server) answer(name string, ask func(*http.Request) (int, any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+		ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 		defer cancel()
 		r = r.WithContext(ctx)
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -121,7 +124,8 @@ func (s *server) answering(name string, ask func(*http.Request) (int, any, error
 	}
 }
 
-// errorAnswer returns the answer for an error.
+// errorAnswer returns the status and the body for an error, and sets the headers that belong to the status. It logs an error that is no
+// fault of the request and keeps its text from the client.
 func (s *server) errorAnswer(w http.ResponseWriter, name string, err error) (int, problem) {
 	r, ok := errors.AsType[*refusal](err)
 	if !ok {
@@ -146,10 +150,11 @@ func (s *server) errorAnswer(w http.ResponseWriter, name string, err error) (int
 	return r.status, problem{Type: "about:blank", Title: http.StatusText(r.status), Status: r.status, Detail: r.detail}
 }
 
+// write writes body as JSON, a problem with its own content type.
 func write(w http.ResponseWriter, status int, body any) {
-	kind := "application/json"
+	contentType := "application/json"
 	if _, ok := body.(problem); ok {
-		kind = "application/problem+json"
+		contentType = "application/problem+json"
 	}
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -157,14 +162,15 @@ func write(w http.ResponseWriter, status int, body any) {
 		return
 	}
 	h := w.Header()
-	h.Set("Content-Type", kind)
+	h.Set("Content-Type", contentType)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	_, _ = w.Write(append(text, '\n'))
 }
 
-// NoLedger answers a question that needs the ledger, in a process that has none. where is the public URL of one that has, or empty.
+// NoLedger answers 421 to a request that needs the ledger, in a process that has none. where is the public URL of the listener that has
+// one; it may be empty.
 func NoLedger(w http.ResponseWriter, where string) {
 	if where == "" {
 		where = "the address of listen.agents"
@@ -183,7 +189,8 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// attempt returns the attempt of the request's token, and the state of its action. The token is checked before anything else.
+// attempt returns the attempt that the request's token was made for, and the state of its action in the ledger. It checks the token before
+// it asks the ledger. It refuses a token whose place in the ledger now belongs to another action: that of another ledger, for instance.
 func (s *server) attempt(r *http.Request) (ref ledger.AttemptRef, state inbox.ActionState, err error) {
 	id := r.PathValue("id")
 	ref, ok := s.Keys.OpenAction(bearer(r), id)
@@ -197,6 +204,7 @@ func (s *server) attempt(r *http.Request) (ref ledger.AttemptRef, state inbox.Ac
 	return ref, state, err
 }
 
+// result records the result of an attempt.
 func (s *server) result(r *http.Request) (int, any, error) {
 	ref, state, err := s.attempt(r)
 	if err != nil {
@@ -210,26 +218,26 @@ func (s *server) result(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	became, err := s.Ledger.Report(r.Context(), report)
+	reported, err := s.Ledger.Report(r.Context(), report)
 	if err != nil {
 		return 0, nil, err
 	}
 	s.Logger.Info("result of an action", "action_id", state.ID, "subscription", state.Subscription, "destination", state.Destination,
-		"attempt", ref.Attempt, "result", report.Status, "state", became)
-	item := ResultItem{ID: string(state.ID), Attempt: ref.Attempt, State: string(became)}
-	switch became {
+		"attempt", ref.Attempt, "result", report.Status, "state", reported)
+	item := ResultItem{ID: string(state.ID), Attempt: ref.Attempt, State: string(reported)}
+	switch reported {
 	case inbox.Differs:
 		return 0, nil, refuse(http.StatusConflict, "another result of attempt %d was recorded before, and stands", ref.Attempt)
 	case inbox.Late:
-		return 0, nil, refuse(http.StatusConflict, "too late: %s; the result is kept and changes nothing", ended(ref, &state))
+		return 0, nil, refuse(http.StatusConflict, "too late: %s; the result is kept and changes nothing", whyPast(ref, &state))
 	case inbox.Repeated:
 		return http.StatusOK, item, nil
 	}
 	return http.StatusAccepted, item, nil
 }
 
-// ended returns why an attempt is past.
-func ended(ref ledger.AttemptRef, s *inbox.ActionState) string {
+// whyPast returns why nobody waits for the result of an attempt any more.
+func whyPast(ref ledger.AttemptRef, s *inbox.ActionState) string {
 	if s.Attempts > ref.Attempt {
 		return fmt.Sprintf("attempt %d of the action has begun", s.Attempts)
 	}
@@ -239,24 +247,30 @@ func ended(ref ledger.AttemptRef, s *inbox.ActionState) string {
 	return fmt.Sprintf("the action is %s", s.Status)
 }
 
+// heartbeat notes that an attempt is still at work. An attempt whose 202 is not recorded yet cannot have that noted; it is answered as if
+// it had.
 func (s *server) heartbeat(r *http.Request) (int, any, error) {
 	ref, state, err := s.attempt(r)
 	if err != nil {
 		return 0, nil, err
 	}
 	alive, err := s.Ledger.Beat(r.Context(), ref)
-	if err == nil && alive {
-		state, err = s.Ledger.ActionState(r.Context(), ref)
-	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return 0, nil, err
-	case !alive && (state.Attempts >= ref.Attempt || state.Past(ref.Attempt)):
-		return 0, nil, refuse(http.StatusConflict, "nobody waits for this attempt any more: %s", ended(ref, &state))
+	}
+	if alive {
+		if state, err = s.Ledger.ActionState(r.Context(), ref); err != nil { // with the new time of the heartbeat
+			return 0, nil, err
+		}
+		return http.StatusOK, itemOf(ref, &state), nil
+	}
+	if state.Attempts >= ref.Attempt || state.Past(ref.Attempt) {
+		return 0, nil, refuse(http.StatusConflict, "nobody waits for this attempt any more: %s", whyPast(ref, &state))
 	}
 	return http.StatusOK, itemOf(ref, &state), nil
 }
 
+// action answers with the state of an action.
 func (s *server) action(r *http.Request) (int, any, error) {
 	ref, state, err := s.attempt(r)
 	if err != nil {
@@ -265,6 +279,7 @@ func (s *server) action(r *http.Request) (int, any, error) {
 	return http.StatusOK, itemOf(ref, &state), nil
 }
 
+// itemOf returns the state of an action for the API, with what was reported of one attempt.
 func itemOf(ref ledger.AttemptRef, s *inbox.ActionState) ActionItem {
 	item := ActionItem{ID: string(s.ID), Name: s.Name, Subscription: s.Subscription, Destination: s.Destination, Source: s.Source,
 		EventID: s.EventID, Status: s.Status, Attempt: ref.Attempt, Attempts: s.Attempts, ResultBy: utc(s.ResultBy)}
@@ -297,6 +312,7 @@ func statusName(s ledger.Status) string {
 	return string(s)
 }
 
+// event answers with what became of an event. The token may be in the query, since a status_url has it there.
 func (s *server) event(r *http.Request) (int, any, error) {
 	team, source, id := r.PathValue("team"), r.PathValue("source"), r.PathValue("id")
 	token := bearer(r)
@@ -310,7 +326,8 @@ func (s *server) event(r *http.Request) (int, any, error) {
 	return http.StatusOK, item, err
 }
 
-// readJSON reads one JSON value, strictly: a result with a typing slip must not be taken for another one.
+// readJSON decodes the request's body, one JSON object. A field that the result does not have is an error: a typing slip must not make
+// another result of it.
 func readJSON(r *http.Request, to any) error {
 	if kind := r.Header.Get("Content-Type"); kind != "" {
 		if media, _, err := mime.ParseMediaType(kind); err != nil || media != "application/json" {
@@ -321,7 +338,7 @@ func readJSON(r *http.Request, to any) error {
 	dec.DisallowUnknownFields()
 	err := dec.Decode(to)
 	if err == nil {
-		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
+		if _, errEnd := dec.Token(); !errors.Is(errEnd, io.EOF) {
 			err = errors.New("something follows the JSON object")
 		}
 	}
@@ -334,7 +351,7 @@ func readJSON(r *http.Request, to any) error {
 	return nil
 }
 
-// report checks a result and returns it as a report for the ledger. It removes the token, which agents may echo.
+// report checks a result and returns it as a report for the ledger. If the result's texts have the token in them, it is redacted there.
 func (body *Result) report(ref ledger.AttemptRef, token string) (ledger.Report, error) {
 	r := ledger.Report{AttemptRef: ref, Code: body.Code}
 	switch body.Status {

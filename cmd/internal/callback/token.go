@@ -11,13 +11,14 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// Keys make and open tokens: an HMAC-SHA256 of a server secret over what the token opens. The first secret makes them, any of
-// them opens them, so that secrets can be rotated. There is no list of tokens and none is stored. Safe for concurrent use.
+// Keys make and check tokens. A token has a MAC: the HMAC-SHA256 of a secret over what the token is for. New tokens are made with the
+// first secret; tokens of any of the secrets are good, so that secrets can be rotated. Safe for concurrent use.
 //
 //	fba1_ base64url(fence, lane_seq, attempt, mac)   one attempt of one action
 //	fbe1_ base64url(mac)                             the status of one event, to read
 //
-// An action's token has the place of the action in the ledger, which saves an index by action id.
+// An action's token has the place of the attempt in the ledger: the id of the partition's fence, lane_seq and attempt. So the ledger
+// needs no index by action id.
 type Keys struct{ keys [][]byte }
 
 const (
@@ -44,7 +45,7 @@ func (k *Keys) Action(r ledger.AttemptRef, id schemas.ActionID) schemas.Secret {
 	return schemas.NewSecret(actionPrefix + encoding.EncodeToString(append(place, sum...)))
 }
 
-// OpenAction returns the attempt that a token is for, if it is an attempt of action id.
+// OpenAction returns the attempt that a token was made for. ok is false if it is no token of these keys, or not one for this action.
 func (k *Keys) OpenAction(token, id string) (r ledger.AttemptRef, ok bool) {
 	text, prefixed := strings.CutPrefix(token, actionPrefix)
 	raw, err := encoding.DecodeString(text)
@@ -66,14 +67,14 @@ func (k *Keys) Event(team, source, id string) string {
 	return eventPrefix + encoding.EncodeToString(mac(k.keys[0], "event", team, source, id))
 }
 
-// OpenEvent reports whether a token is that event's.
+// OpenEvent reports whether a token was made by these keys for this event.
 func (k *Keys) OpenEvent(token, team, source, id string) bool {
 	text, prefixed := strings.CutPrefix(token, eventPrefix)
 	sum, err := encoding.DecodeString(text)
 	return prefixed && err == nil && k.made(sum, "event", team, source, id)
 }
 
-// made reports whether one of the keys makes this sum of parts. It compares in constant time.
+// made reports whether sum is the MAC of parts under one of the keys. It compares in constant time, with all keys.
 func (k *Keys) made(sum []byte, parts ...string) (ok bool) {
 	for _, key := range k.keys {
 		ok = hmac.Equal(sum, mac(key, parts...)) || ok

@@ -21,13 +21,13 @@ type Ledger interface {
 // Result is the result that a destination reports for its attempt.
 type Result struct {
 	Status string `json:"status"` // done, failed (may be tried again) or dead (is not to be tried again)
-	// Retryable false turns failed into dead.
+	// Retryable is for failed: false turns it into dead.
 	Retryable *bool `json:"retryable"`
 	// RetryAfter is the least time until the next attempt, in seconds.
 	RetryAfter float64         `json:"retry_after"`
 	Code       int             `json:"code"`     // an HTTP status, to show
 	Error      string          `json:"error"`    // why it failed
-	Response   json.RawMessage `json:"response"` // the result: a text is kept as it is, anything else as JSON, 4 KiB of it
+	Response   json.RawMessage `json:"response"` // what to keep of the result, 4 KiB at most: a text as it is, anything else as JSON
 }
 
 // ResultItem answers a result.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-
 	"strings"
 
 	"github.com/forebay-io/forebay/ingest/provider"
