@@ -37,29 +37,16 @@ func (d *Destination) addBlocked(from, to time.Time) {
 	}
 }
 
-// block notes that no attempt can begin from now to until. If the single attempt of a half-open breaker has just failed, the time of
-// that attempt counts, too: no other could begin meanwhile.
-func (d *Destination) block(now, until time.Time) {
-	if d.breaker == HalfOpen {
-		now = d.halfOpenSince
-	}
-	d.addBlocked(now, until)
-}
-
-// unblock cuts the noted spans off at now, or at the end of the current hold.
-func (d *Destination) unblock(now time.Time) {
-	for i, s := range d.blocked {
-		d.blocked[i].to = sooner(s.to, later(now, d.held))
-	}
-}
-
 // BlockedFor returns how much of the time between from and to the destination was paused, on hold or behind an open breaker, as
-// far as this process knows. No attempt could begin then.
+// far as this process knows. Nobody could attempt anything then, but for a few that tried whether it works again.
 func (d *Destination) BlockedFor(from, to time.Time) (sum time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.paused != nil {
 		d.addBlocked(d.pausedFrom, time.Now())
+	}
+	if away := d.breaker.away; !away.IsZero() {
+		d.addBlocked(away, time.Now())
 	}
 	for _, s := range d.blocked {
 		sum += max(0, sooner(s.to, to).Sub(later(s.from, from)))

@@ -1,11 +1,11 @@
 package destination
 
 import (
+	"log/slog"
 	"math"
-	"slices"
 	"time"
 
-	"github.com/forebay-io/forebay/stream/sink"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Breaking is a state of the breaker.
@@ -13,180 +13,253 @@ type Breaking string
 
 const (
 	Closed     Breaking = "closed"     // everything may begin
-	Open       Breaking = "open"       // nothing, until its wait is over
-	HalfOpen   Breaking = "half_open"  // one attempt at a time
-	Recovering Breaking = "recovering" // more and more
+	Open       Breaking = "open"       // only the floor's attempts
+	HalfOpen   Breaking = "half_open"  // a few attempts at once
+	Recovering Breaking = "recovering" // a part of the destination's concurrency
 )
 
-// ramp is how a destination recovers: from one attempt at a time to all of them and, after a hold, from half the pace
-// of before to all of it.
-type ramp struct {
-	since  time.Time
-	base   float64 // attempts a second before; 0: at any pace
-	bucket bucket
+const (
+	// probes is how many attempts a half-open breaker lets begin at once. Each is the head of another entity's lane.
+	probes = 5
+	// spread is how many entities have to fail before anything follows (fewer where fewer failures are asked for). What fails for
+	// one entity alone, however often, says nothing about the destination.
+	spread = 3
+)
+
+// breaker decides how many attempts may be under way, by how the last ones ended. Its destination's mutex guards it.
+//
+//	of the last attempts            state        what may begin
+//	half or more got through        closed       everything
+//	fewer did                       recovering   twice that share of the concurrency
+//	none did                        open         nothing, for Wait
+//	                                half_open    probes attempts; if all of them fail, it is open again, for twice as long
+//
+// The last attempts are those of Window, at most windowSize. Nothing follows from fewer than Failures failures, or of fewer than
+// spread entities. The first attempt that gets through at an open or half-open breaker begins a recovery: the concurrency then
+// also grows with time, from one attempt to all of them within Recovery.
+//
+// In every state, Floor attempts a second may begin. That is what keeps an entity that fails from holding up others that would
+// not. A half-open breaker's probes count as the floor's: a destination that is away gets no more than Floor a second.
+type breaker struct {
+	policy      Breaker
+	recovery    time.Duration
+	concurrency int // 0: no cap
+	log         *slog.Logger
+	transitions *prometheus.CounterVec
+
+	state    Breaking
+	last     window
+	away     time.Time     // since when it is open or half-open; zero: it is neither
+	openings int           // how often that began
+	until    time.Time     // when an open one half-opens
+	wait     time.Duration // for how long it opens next
+	begun    int           // probes of the half-open one
+	failed   int           // how many of them have failed
+	floorAt  time.Time     // when the floor lets another attempt begin
+
+	since  time.Time // when the recovery began
+	base   float64   // attempts a second before the hold that it recovers from; 0: it may go at any pace
+	bucket bucket    // of that pace
 }
 
-// share returns how much of the recovery has passed, in [0, 1].
-func (d *Destination) share(now time.Time) float64 {
-	return min(1, max(0, float64(now.Sub(d.ramp.since))/float64(d.policy.Recovery)))
+// Permit is what an attempt is begun with. It tells attempts that began before the breaker opened from those that probe it.
+type Permit int
+
+// mayBegin reports whether an attempt may begin beside those that are running. If not, next is when to ask again; it is zero
+// where an attempt has to end first.
+func (b *breaker) mayBegin(now time.Time, running int) (ok bool, next time.Time) {
+	b.passTime(now)
+	switch b.state {
+	case Closed:
+		return true, next
+	case Open:
+		next = b.until
+	case HalfOpen:
+		ok = b.begun < probes
+	case Recovering:
+		ok, next = b.recoveryAllows(now, running)
+	}
+	if ok || b.policy.Floor == 0 {
+		return ok, next
+	}
+	if next.IsZero() || b.floorAt.Before(next) {
+		next = b.floorAt
+	}
+	return !now.Before(b.floorAt), next
 }
 
-// allowed returns how many attempts may be under way, 0 for any number, and when that grows by itself to more than there are.
-func (d *Destination) allowed(now time.Time) (n int, grows time.Time) {
-	most := d.policy.Concurrency
+// passTime ends what time ends: an open breaker becomes half-open, and a recovery ends.
+func (b *breaker) passTime(now time.Time) {
 	switch {
-	case d.breaker == HalfOpen:
-		return 1, grows
-	case d.breaker != Recovering || most == 0:
-		return most, grows
-	}
-	if d.running < most {
-		grows = d.ramp.since.Add(time.Duration(float64(d.running)/float64(most)*float64(d.policy.Recovery)) + 1)
-	}
-	return max(1, int(math.Ceil(d.share(now)*float64(most)))), grows
-}
-
-// pace returns how many attempts a second may begin, apart from the configured rate; 0: any number.
-func (d *Destination) pace(now time.Time) float64 {
-	if d.breaker != Recovering {
-		return 0
-	}
-	return d.ramp.base * (1 + d.share(now)) / 2
-}
-
-// passTime ends what time ends: an open breaker becomes half-open, a hold a recovery, and a recovery ends. Called where
-// neither an open breaker's wait nor a hold lies ahead.
-func (d *Destination) passTime(now time.Time) {
-	held := !d.held.IsZero()
-	d.held = time.Time{}
-	switch {
-	case d.breaker == Open:
-		d.halfOpenSince = now // where one that began before is still under way
-		d.become(HalfOpen)
-	case held && d.breaker != HalfOpen:
-		d.recover(now)
-	case d.breaker == Recovering && d.share(now) >= 1:
-		d.ramp, d.openFor = ramp{}, d.policy.Breaker.Wait
-		d.become(Closed)
+	case b.state == Open && !now.Before(b.until):
+		b.begun, b.failed = 0, 0
+		b.become(HalfOpen)
+	case b.recovered(now):
+		b.close()
 	}
 }
 
-// recover begins a recovery.
-func (d *Destination) recover(now time.Time) {
-	if d.policy.Recovery == 0 {
-		d.ramp, d.openFor = ramp{}, d.policy.Breaker.Wait
-		d.become(Closed)
+// recovered reports whether a recovery is over: its time has passed, and half of the last attempts or more got through.
+func (b *breaker) recovered(now time.Time) bool {
+	return b.state == Recovering && b.progress(now) >= 1 && b.share(now) >= 1
+}
+
+func (b *breaker) close() {
+	b.base, b.wait = 0, b.policy.Wait
+	b.become(Closed)
+}
+
+// progress returns how much of the recovery's time has passed, in [0, 1].
+func (b *breaker) progress(now time.Time) float64 {
+	if b.recovery == 0 {
+		return 1
+	}
+	return min(1, max(0, float64(now.Sub(b.since))/float64(b.recovery)))
+}
+
+// share returns which part of the concurrency the last attempts allow: twice the share of them that got through, at most 1.
+func (b *breaker) share(now time.Time) float64 {
+	b.last.forget(now, b.policy.Window)
+	if !b.enough() {
+		return 1
+	}
+	return min(1, 2*float64(b.last.good)/float64(b.last.n))
+}
+
+// enough reports whether so many attempts failed, of so many entities, that something follows.
+func (b *breaker) enough() bool {
+	least := b.policy.Failures
+	return least > 0 && b.last.failed() >= least && b.last.failing(spread) >= min(spread, least)
+}
+
+// recoveryAllows is mayBegin while it recovers.
+func (b *breaker) recoveryAllows(now time.Time, running int) (ok bool, next time.Time) {
+	if b.concurrency > 0 {
+		most := b.share(now) * float64(b.concurrency)
+		if running >= max(1, int(math.Ceil(b.progress(now)*most))) {
+			if float64(running) < most {
+				next = b.since.Add(time.Duration(float64(running)/most*float64(b.recovery)) + 1)
+			}
+			return false, next
+		}
+	}
+	if b.base == 0 || b.progress(now) >= 1 {
+		return true, next
+	}
+	pace := b.base * (1 + b.progress(now)) / 2
+	if b.bucket.refill(now, pace, 1); b.bucket.has() {
+		return true, next
+	}
+	return false, sooner(b.bucket.next(pace), b.since.Add(b.recovery))
+}
+
+// begin charges an attempt that mayBegin allows.
+func (b *breaker) begin(now time.Time) Permit {
+	switch b.state {
+	case HalfOpen: // what begins at once is the floor's for as many seconds
+		b.begun++
+		b.floorAt = later(b.floorAt, now)
+	case Recovering:
+		b.bucket.tokens--
+		b.floorAt = now
+	default:
+		b.floorAt = now
+	}
+	b.floorAt = b.floorAt.Add(b.floorEvery())
+	return Permit(b.openings)
+}
+
+func (b *breaker) floorEvery() time.Duration {
+	return time.Second / time.Duration(max(1, b.policy.Floor))
+}
+
+// undoBegin takes back what begin charged: no attempt was made.
+func (b *breaker) undoBegin(p Permit) {
+	b.saysNothing(p)
+	if b.state == Recovering {
+		b.bucket.tokens++ // more than it holds is poured away
+	}
+}
+
+// saysNothing ends an attempt from which nothing follows: another one may probe in its place.
+func (b *breaker) saysNothing(p Permit) {
+	if b.isProbe(p) {
+		b.begun = max(0, b.begun-1)
+	}
+}
+
+// isProbe reports whether an attempt began since the breaker opened, and it is still open or half-open.
+func (b *breaker) isProbe(p Permit) bool { return !b.away.IsZero() && p == Permit(b.openings) }
+
+// revoked reports whether the breaker has opened since an attempt was let begin.
+func (b *breaker) revoked(p Permit) bool { return !b.away.IsZero() && p != Permit(b.openings) }
+
+// gotThrough counts an attempt that proves that the destination works. Where the breaker is open or half-open, the caller begins a
+// recovery first.
+func (b *breaker) gotThrough(now time.Time) {
+	if b.policy.Failures > 0 {
+		b.last.add(ended{at: now, good: true}, b.policy.Window)
+	}
+}
+
+// hasFailed counts an attempt that failed as those at a destination that is away do.
+func (b *breaker) hasFailed(now time.Time, p Permit, entity string) {
+	if b.policy.Failures == 0 {
 		return
 	}
-	d.ramp.since, d.ramp.bucket = now, bucket{}
-	d.become(Recovering)
+	b.last.add(ended{at: now, entity: entity}, b.policy.Window)
+	switch {
+	case b.state == Open:
+	case b.state == HalfOpen:
+		if b.isProbe(p) {
+			b.failed++
+		}
+		if b.failed >= probes {
+			b.open(now)
+		}
+	case !b.enough():
+	case b.last.good == 0:
+		b.open(now)
+	case b.state == Closed && b.share(now) < 1: // it slows down at once, and is closed again as soon as the share allows it
+		b.since = now.Add(-b.recovery)
+		b.become(Recovering)
+	}
+}
+
+func (b *breaker) open(now time.Time) {
+	if b.away.IsZero() {
+		b.away = now
+		b.openings++
+		b.floorAt = now.Add(b.floorEvery())
+	}
+	b.until = now.Add(b.wait)
+	b.wait = min(2*b.wait, b.policy.MaxWait)
+	b.become(Open)
+}
+
+// recover begins a recovery: what was before counts no more.
+func (b *breaker) recover(now time.Time) {
+	b.last, b.away, b.since, b.bucket = window{}, time.Time{}, now, bucket{}
+	if b.recovery == 0 {
+		b.close()
+		return
+	}
+	b.become(Recovering)
 }
 
 // become moves the breaker to another state, counts that and logs it.
-func (d *Destination) become(b Breaking) {
-	if d.breaker == b {
+func (b *breaker) become(s Breaking) {
+	if b.state == s {
 		return
 	}
-	d.breaker = b
-	d.metrics.transitions.WithLabelValues(string(b)).Inc()
-	switch b {
+	b.state = s
+	b.transitions.WithLabelValues(string(s)).Inc()
+	switch s {
 	case Open:
-		d.log.Warn("destination's breaker opens: nothing is attempted for a while", "until", d.openUntil)
+		b.log.Warn("destination's breaker opens: next to nothing is attempted for a while", "until", b.until, "floor_per_second", b.policy.Floor)
 	case Closed:
-		d.log.Info("destination's breaker is closed again")
+		b.log.Info("destination's breaker is closed again")
 	default:
-		d.log.Info("destination's breaker changes", "breaker", b)
+		b.log.Info("destination's breaker changes", "breaker", s)
 	}
-}
-
-// troubling reports whether a class says that the destination as a whole does not work.
-func troubling(c sink.Class) bool {
-	switch c {
-	case sink.ClassThrottled, sink.ClassBusy, sink.ClassTimeout, sink.ClassNetwork, sink.ClassDNS:
-		return true
-	}
-	return false
-}
-
-// answered reports whether a class proves that the destination works: it has dealt with the action, whatever its verdict.
-func answered(c sink.Class) bool { return c == sink.ClassOK || c == sink.ClassRejected }
-
-// learn takes in the outcome of an attempt.
-func (d *Destination) learn(o *Outcome) {
-	if o.Class == sink.ClassOK && d.breaker == Closed { // nearly all of them
-		d.failuresForBreaker = streak{}
-		d.countForPause(time.Time{}, o)
-		return
-	}
-	now := time.Now()
-	held := d.hold(now, o)
-	switch {
-	case held && o.Class == sink.ClassThrottled: // it works, and asks for a pause
-	case troubling(o.Class):
-		d.countForBreaker(now, o.Entity)
-	case answered(o.Class), o.Class == sink.ClassDenied: // it works, if not for us
-		d.failuresForBreaker = streak{}
-		if d.breaker == HalfOpen {
-			d.recover(now)
-		}
-	}
-	d.countForPause(now, o)
-}
-
-// spread is how many entities have to fail before the breaker opens (fewer where it opens after fewer failures). What
-// fails for one entity alone, however often, says nothing about the destination.
-const spread = 3
-
-// streak is failures in a row.
-type streak struct {
-	n, entities int
-	known       [spread]string // the first entities
-}
-
-// add counts a failure. It remembers the first spread different entities.
-func (s *streak) add(entity string) {
-	s.n++
-	if s.entities >= spread || entity != "" && slices.Contains(s.known[:s.entities], entity) {
-		return
-	}
-	s.known[s.entities] = entity
-	s.entities++
-}
-
-// opens reports whether a breaker that opens after most failures does now; 0: never.
-func (s *streak) opens(most int) bool {
-	return most > 0 && s.n >= most && s.entities >= min(spread, most)
-}
-
-// countForBreaker counts a failure. It opens the breaker if these were enough, or the breaker was half open; while the destination recovers,
-// it takes back half of the time since then.
-func (d *Destination) countForBreaker(now time.Time, entity string) {
-	d.failuresForBreaker.add(entity)
-	switch {
-	case d.breaker == Open: // the attempt began before
-	case d.breaker == HalfOpen, d.failuresForBreaker.opens(d.policy.Breaker.Failures):
-		d.failuresForBreaker = streak{}
-		d.openUntil = now.Add(d.openFor)
-		d.block(now, d.openUntil)
-		d.openFor = min(2*d.openFor, d.policy.Breaker.MaxWait)
-		d.become(Open)
-	case d.breaker == Recovering:
-		d.ramp.since = now.Add(-now.Sub(d.ramp.since) / 2)
-	}
-}
-
-// hold holds the destination where an answer says for how long, and reports whether it does.
-func (d *Destination) hold(now time.Time, o *Outcome) bool {
-	if o.RetryAfter <= 0 || d.policy.MaxHold == 0 || !sink.Holds(o.Class, o.Code) {
-		return false
-	}
-	until := now.Add(min(o.RetryAfter, d.policy.MaxHold))
-	if !d.held.After(now) {
-		d.ramp.base = max(1, d.meter.perSecond(now))
-		d.metrics.holds.Inc()
-		d.log.Warn("destination asks to be left alone: nothing is attempted for a while", "code", o.Code, "until", until)
-	}
-	d.held = later(d.held, until)
-	d.block(now, until)
-	return true
 }

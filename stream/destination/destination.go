@@ -32,16 +32,11 @@ type Destination struct {
 	turns   turns
 	running int // attempts begun, and turns given
 
-	breaker            Breaking
-	failuresForBreaker streak        // for the breaker
-	openFor            time.Duration // for how long the breaker opens next
-	openUntil          time.Time     // when it may half-open
-	halfOpenSince      time.Time     // since when a half-open breaker's attempt is under way
-	held               time.Time     // as an answer asked; zero: not held
-	ramp               ramp
-	rate               bucket
-	meter              meter
-	blocked            []span // see note
+	breaker breaker
+	held    time.Time // as an answer asked; zero: not held
+	rate    bucket
+	meter   meter
+	blocked []span // when nobody could attempt anything
 
 	paused       *Pause    // nil: it is not
 	pausedFrom   time.Time // by our clock
@@ -65,9 +60,12 @@ func New(cfg Config) (*Destination, error) {
 	logger := cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	d := &Destination{
 		name: cfg.Name, policy: cfg.Policy, log: logger.With("destination", cfg.Name),
-		changed: make(chan struct{}, 1), teams: map[string]*team{}, breaker: Closed, openFor: cfg.Policy.Breaker.Wait,
+		changed: make(chan struct{}, 1), teams: map[string]*team{}, metrics: newMetrics(),
 	}
-	d.metrics = newMetrics()
+	d.breaker = breaker{
+		policy: cfg.Policy.Breaker, recovery: cfg.Policy.Recovery, concurrency: cfg.Policy.Concurrency, log: d.log, transitions: d.metrics.transitions,
+		state: Closed, wait: cfg.Policy.Breaker.Wait,
+	}
 	if cfg.Registerer != nil {
 		if err := d.register(cfg.Registerer); err != nil {
 			return nil, fmt.Errorf("destination %s: %w", cfg.Name, err)
@@ -85,8 +83,8 @@ func (d *Destination) mayBegin(now time.Time) (ok bool, next time.Time) {
 	if stopped, until := d.stopped(now); stopped {
 		return false, until
 	}
-	d.passTime(now)
-	if allowed, next := d.allowed(now); allowed > 0 && d.running >= allowed {
+	d.endHold(now)
+	if c := d.policy.Concurrency; c > 0 && d.running >= c {
 		return false, next
 	}
 	if r := d.policy.Rate; r.OnLimit == Queue {
@@ -94,21 +92,13 @@ func (d *Destination) mayBegin(now time.Time) (ok bool, next time.Time) {
 			return false, d.rate.next(r.perSecond())
 		}
 	}
-	if pace := d.pace(now); pace > 0 {
-		if d.ramp.bucket.refill(now, pace, 1); !d.ramp.bucket.has() {
-			return false, sooner(d.ramp.bucket.next(pace), d.ramp.since.Add(d.policy.Recovery))
-		}
-	}
-	return true, next
+	return d.breaker.mayBegin(now, d.running)
 }
 
-// stopped reports whether a pause, a hold or the breaker lets nothing begin, and until when; zero: unknown.
+// stopped reports whether a pause or a hold lets nothing begin, and until when; zero: unknown.
 func (d *Destination) stopped(now time.Time) (stopped bool, until time.Time) {
-	switch {
-	case d.paused != nil:
+	if d.paused != nil {
 		return true, until
-	case d.breaker == Open && now.Before(d.openUntil):
-		return true, later(d.openUntil, d.held)
 	}
 	return now.Before(d.held), d.held
 }
@@ -116,30 +106,23 @@ func (d *Destination) stopped(now time.Time) (stopped bool, until time.Time) {
 func (r Rate) perSecond() float64 { return float64(r.Limit) / r.Per.Seconds() }
 
 // begin charges an attempt that mayBegin allows.
-func (d *Destination) begin(now time.Time) {
+func (d *Destination) begin(now time.Time) Permit {
 	d.running++
 	d.meter.add(now)
 	if d.policy.Rate.OnLimit == Queue {
 		d.rate.tokens--
 	}
-	switch d.breaker {
-	case HalfOpen:
-		d.halfOpenSince = now
-	case Recovering:
-		d.ramp.bucket.tokens--
-	}
+	return d.breaker.begin(now)
 }
 
 // undoBegin takes back what begin charged: no attempt was made.
-func (d *Destination) undoBegin() {
+func (d *Destination) undoBegin(p Permit) {
 	d.running--
 	d.meter.n = max(0, d.meter.n-1)
 	if d.policy.Rate.OnLimit == Queue {
 		d.rate.tokens++
 	}
-	if d.breaker == Recovering {
-		d.ramp.bucket.tokens++ // more than it holds is poured away
-	}
+	d.breaker.undoBegin(p)
 }
 
 // limited reports that an action which does not wait for a token finds none. Otherwise it takes the token.
@@ -170,9 +153,8 @@ func (d *Destination) serve() {
 			d.setTimer(next)
 			return
 		}
-		d.begin(now)
 		u := d.turns.next()
-		u.turn = true
+		u.permit, u.turn = d.begin(now), true
 		u.call()
 	}
 }

@@ -34,12 +34,25 @@ func setup(t testing.TB, p Policy) *Destination {
 	return d
 }
 
-// worker is a user of the tests: it notes when it is called.
+// worker is a user of the tests: it notes when it is called, and ends its attempts with the newest permit.
 type worker struct {
 	*User
-	mu    sync.Mutex
-	calls int
+	mu     sync.Mutex
+	calls  int
+	permit Permit
 }
+
+func (w *worker) Take() Answer {
+	answer, permit := w.User.Take()
+	if answer == Go {
+		w.permit = permit
+	}
+	return answer
+}
+
+func (w *worker) End(o *Outcome) bool { return w.User.End(w.permit, o) }
+func (w *worker) GiveBack() bool      { return w.User.GiveBack(w.permit) }
+func (w *worker) StillAllowed() bool  { return w.User.StillAllowed(w.permit) }
 
 func (d *Destination) worker(team string) *worker {
 	w := &worker{}
@@ -108,7 +121,8 @@ func TestPolicyIsChecked(t *testing.T) {
 	for _, p := range []Policy{
 		{Concurrency: -1}, {MaxHold: -1}, {Recovery: -1}, {Pause: AutoPause{Failures: -1}}, {Pause: AutoPause{After: -1}}, {Breaker: Breaker{Failures: -1}},
 		{Rate: Rate{Limit: 1}}, {Rate: Rate{Limit: 1, Per: 1, Burst: 1, OnLimit: "wait"}}, {Rate: Rate{Limit: -1, Per: 1, Burst: 1, OnLimit: Queue}},
-		{Breaker: Breaker{Failures: 1}}, {Breaker: Breaker{Failures: 1, Wait: 2, MaxWait: 1}},
+		{Breaker: Breaker{Failures: 1, Window: 1}}, {Breaker: Breaker{Failures: 1, Window: 1, Wait: 2, MaxWait: 1}}, {Breaker: Breaker{Failures: 1, Wait: 1, MaxWait: 1}},
+		{Breaker: Breaker{Failures: MostFailures + 1, Window: 1, Wait: 1, MaxWait: 1}}, {Breaker: Breaker{Floor: -1}},
 	} {
 		if _, err := New(Config{Name: "acme/agent", Policy: p}); err == nil || !strings.Contains(err.Error(), "acme/agent") {
 			t.Errorf("%+v: %v", p, err)
@@ -186,144 +200,6 @@ func TestTurnPassesOn(t *testing.T) {
 	if d.Status().Waiting != 0 {
 		t.Error("who has left waits")
 	}
-}
-
-// One or two entities that always fail do not open the breaker, however often they do; a third one does.
-func TestBreakerAsksForSeveralEntities(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		failures int
-		of       string
-		want     State
-	}{
-		"one":                   {3, "aaaaaaaaaaaaaaaaaaaa", StateRunning},
-		"two":                   {3, "abababababababababab", StateRunning},
-		"three, too few":        {4, "abc", StateRunning},
-		"three":                 {4, "abca", StateOpen},
-		"three, after many":     {4, "aaaaaaaab" + "c", StateOpen},
-		"two are enough of two": {2, "aab", StateOpen},
-		"one is enough of one":  {1, "a", StateOpen},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d := setup(t, Policy{Concurrency: 8, Breaker: Breaker{Failures: c.failures, Wait: time.Hour, MaxWait: time.Hour}})
-				w := d.worker("acme")
-				for _, entity := range c.of {
-					w.try(&Outcome{Class: sink.ClassBusy, Code: 500, Entity: string(entity)})
-				}
-				same(t, "state", d.Status().State, c.want)
-			})
-		})
-	}
-}
-
-func TestBreaker(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := setup(t, Policy{Concurrency: 8, Breaker: Breaker{Failures: 3, Wait: 10 * time.Second, MaxWait: 30 * time.Second}, Recovery: 8 * time.Second})
-		w := d.worker("acme")
-		for _, o := range []*Outcome{broken, broken, fine, broken, broken, refused, broken, broken} {
-			w.try(o)
-		}
-		same(t, "an answer ends the row", d.Status().State, StateRunning)
-		w.try(broken)
-		same(t, "after three in a row", d.Status().State, StateOpen)
-		for _, wait := range []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second, 30 * time.Second} {
-			calls := w.called()
-			if w.Take() != Wait {
-				t.Fatal("open, and it does not wait")
-			}
-			time.Sleep(wait - time.Nanosecond)
-			synctest.Wait()
-			same(t, "calls before the wait is over", w.called(), calls)
-			time.Sleep(2 * time.Nanosecond)
-			synctest.Wait()
-			same(t, "calls after it", w.called(), calls+1)
-			same(t, "state", d.Status().State, StateHalfOpen)
-			same(t, "the first and the second", []Answer{w.Take(), w.Take()}, []Answer{Go, Wait})
-			w.Pass()
-			w.End(broken)
-			same(t, "state after a failure", d.Status().State, StateOpen)
-		}
-		time.Sleep(30 * time.Second)
-		w.try(&Outcome{Class: sink.ClassForbidden}) // nobody was asked
-		same(t, "state after a probe that says nothing", d.Status().State, StateHalfOpen)
-		w.try(refused)
-		same(t, "state after an answer", d.Status().State, StateRecovering)
-		same(t, "at once", w.takes(), 1)
-		w.End(fine)
-		time.Sleep(2*time.Second + 1)
-		same(t, "after a quarter of the recovery", w.takes(), 3)
-		w.Take()
-		time.Sleep(time.Second)
-		synctest.Wait()
-		same(t, "the growing share calls who waits", w.HasTurn(), true)
-		w.Pass()
-		for range 3 {
-			w.End(fine)
-		}
-		time.Sleep(5 * time.Second)
-		same(t, "state after the recovery", d.Status().State, StateRunning)
-		same(t, "all of them", w.takes(), 8)
-		for range 8 {
-			w.End(broken)
-		}
-		same(t, "the wait begins again", time.Until(d.Status().OpenUntil), 10*time.Second)
-		for to, want := range map[Breaking]float64{Open: 6, HalfOpen: 5, Recovering: 1, Closed: 1} {
-			if got := testutil.ToFloat64(d.metrics.transitions.WithLabelValues(string(to))); to != HalfOpen && got != want || to == HalfOpen && got < 4 {
-				t.Errorf("%v transitions to %s, want %v", got, to, want)
-			}
-		}
-	})
-}
-
-// TestRecoveryFallsBack: a failure while it recovers halves what it has come to, a row of them opens the breaker.
-func TestRecoveryFallsBack(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := setup(t, Policy{Concurrency: 10, Breaker: Breaker{Failures: 3, Wait: time.Second, MaxWait: time.Second}, Recovery: 10 * time.Second})
-		w := d.worker("acme")
-		for range 3 {
-			w.try(broken)
-		}
-		time.Sleep(time.Second)
-		w.try(fine)
-		time.Sleep(8 * time.Second)
-		w.try(broken)
-		n := w.takes()
-		same(t, "after a failure at 8 of 10", n, 4)
-		for range n {
-			w.End(fine)
-		}
-		for range 3 {
-			w.try(broken)
-		}
-		same(t, "after three in a row", d.Status().State, StateOpen)
-	})
-}
-
-// TestLateAnswers: what began before the breaker opened neither closes it nor makes it wait longer.
-func TestLateAnswers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := setup(t, Policy{Concurrency: 8, Breaker: Breaker{Failures: 3, Wait: 10 * time.Second, MaxWait: time.Minute}, Recovery: 8 * time.Second})
-		w := d.worker("acme")
-		same(t, "attempts", w.takes(), 8)
-		for range 3 {
-			w.End(broken)
-		}
-		until := d.Status().OpenUntil
-		w.End(broken)
-		w.End(fine)
-		w.End(broken)
-		same(t, "state", d.Status().State, StateOpen)
-		same(t, "until", d.Status().OpenUntil, until)
-		time.Sleep(10 * time.Second)
-		same(t, "half-open with two under way", w.Take(), Wait)
-		w.End(fine)
-		w.End(broken)
-		same(t, "state: they are taken for the probe", d.Status().State, StateRecovering)
-	})
 }
 
 func TestHold(t *testing.T) {
@@ -849,7 +725,7 @@ func TestTurnStandsNoLongerThanItsDestination(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := setup(t, Policy{Concurrency: 3, Endpoint: true, MaxHold: time.Minute,
-					Breaker: Breaker{Failures: 1, Wait: time.Minute, MaxWait: time.Minute}})
+					Breaker: Breaker{Failures: 1, Window: time.Minute, Wait: time.Minute, MaxWait: time.Minute}})
 				a, b, c := d.worker("acme"), d.worker("acme"), d.worker("acme")
 				same(t, "there are three slots", []Answer{a.Take(), b.Take(), b.Take(), c.Take()}, []Answer{Go, Go, Go, Wait})
 				b.End(nil)
@@ -880,7 +756,7 @@ func TestTimeNobodyCouldAttempt(t *testing.T) {
 		began := time.Now()
 		k := &kept{states: map[string]ledger.DestinationState{},
 			ended: map[string][]ledger.Span{"acme/agent": {{From: began.Add(-5 * time.Hour), To: began.Add(-3 * time.Hour)}}}}
-		d := setup(t, Policy{Concurrency: 9, MaxHold: time.Hour, Breaker: Breaker{Failures: 1, Wait: time.Hour, MaxWait: time.Hour}})
+		d := setup(t, Policy{Concurrency: 9, MaxHold: time.Hour, Breaker: Breaker{Failures: 1, Window: time.Minute, Wait: time.Hour, MaxWait: time.Hour}})
 		w := d.worker("acme")
 		keep(t, k, d)
 		synctest.Wait()
@@ -897,18 +773,19 @@ func TestTimeNobodyCouldAttempt(t *testing.T) {
 		away("after it", time.Hour)
 		w.try(broken)
 		time.Sleep(90 * time.Minute)
-		away("after an open breaker", 2*time.Hour)
+		away("behind an open breaker, also when nobody tries any more", 2*time.Hour+30*time.Minute)
 		for range 3 {
 			w.try(broken)
 			time.Sleep(time.Hour)
 		}
-		away("whose attempts fail", 5*time.Hour)
+		w.try(fine)
+		away("whose attempts fail", 5*time.Hour+30*time.Minute)
 		k.pause(Pause{At: time.Now(), By: "ann@ops", Reason: "they move"})
 		time.Sleep(10 * time.Hour)
-		away("paused", 15*time.Hour)
+		away("paused", 15*time.Hour+30*time.Minute)
 		k.resume("acme/agent")
 		time.Sleep(time.Hour)
-		away("resumed", 15*time.Hour)
+		away("resumed", 15*time.Hour+30*time.Minute)
 	})
 	d := setup(t, Policy{})
 	for i := range 2 * maxSpans { // the oldest are forgotten
@@ -919,8 +796,8 @@ func TestTimeNobodyCouldAttempt(t *testing.T) {
 	same(t, "all that are kept", d.BlockedFor(time.Unix(0, 0), time.Now()), maxSpans*100*time.Second)
 }
 
-// TestTimeNobodyCouldAttemptLeavesOutAttempts: between a hold and the next one attempts were made, as between an open breaker's wait and the
-// next where nobody came to try; what kept everybody else was the attempt that tried.
+// TestTimeNobodyCouldAttemptLeavesOutAttempts: between a hold and the next one attempts were made; behind an open breaker only those
+// that tried whether it works again.
 func TestTimeNobodyCouldAttemptLeavesOutAttempts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -935,7 +812,7 @@ func TestTimeNobodyCouldAttemptLeavesOutAttempts(t *testing.T) {
 		same(t, "throttled now and then", d.BlockedFor(began, time.Now()), 90*5*time.Second)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		began, d := time.Now(), setup(t, Policy{Breaker: Breaker{Failures: 1, Wait: 5 * time.Second, MaxWait: 5 * time.Second}})
+		began, d := time.Now(), setup(t, Policy{Breaker: Breaker{Failures: 1, Window: time.Minute, Wait: 5 * time.Second, MaxWait: 5 * time.Second}})
 		w := d.worker("acme")
 		for range 90 {
 			same(t, "taken", w.Take(), Go)
@@ -943,8 +820,10 @@ func TestTimeNobodyCouldAttemptLeavesOutAttempts(t *testing.T) {
 			w.End(broken)
 			time.Sleep(30 * time.Second)
 		}
-		// All but the first attempt were the only one that might be made.
-		same(t, "tried now and then", d.BlockedFor(began, time.Now()), (89*15+5)*time.Second)
+		same(t, "away since the first has failed", d.BlockedFor(began, time.Now()), (90*40-10)*time.Second)
+		w.try(fine)
+		time.Sleep(time.Hour)
+		same(t, "until one gets through", d.BlockedFor(began, time.Now()), (90*40-10)*time.Second)
 	})
 }
 
@@ -953,7 +832,7 @@ func TestTimeNobodyCouldAttemptEndsWithTheResume(t *testing.T) {
 	t.Parallel()
 	for _, held := range []time.Duration{0, 40 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
-			began, d := time.Now(), setup(t, Policy{MaxHold: time.Hour, Breaker: Breaker{Failures: 1, Wait: time.Hour, MaxWait: time.Hour}})
+			began, d := time.Now(), setup(t, Policy{MaxHold: time.Hour, Breaker: Breaker{Failures: 1, Window: time.Minute, Wait: time.Hour, MaxWait: time.Hour}})
 			k := &kept{states: map[string]ledger.DestinationState{}}
 			w := d.worker("acme")
 			w.try(&Outcome{Class: sink.ClassBusy, Code: 503, RetryAfter: held})
@@ -1081,7 +960,7 @@ func BenchmarkAdmission(b *testing.B) {
 		policy Policy
 	}{
 		{"all bounds", Policy{Concurrency: 64, MaxHold: time.Hour, Recovery: time.Minute, Endpoint: true,
-			Breaker: Breaker{Failures: 10, Wait: time.Second, MaxWait: time.Minute}, Pause: AutoPause{Failures: 100, After: time.Hour}}},
+			Breaker: Breaker{Failures: 10, Window: time.Minute, Wait: time.Second, MaxWait: time.Minute}, Pause: AutoPause{Failures: 100, After: time.Hour}}},
 		{"and a rate", Policy{Concurrency: 64, Rate: Rate{Limit: 1 << 30, Per: time.Second, Burst: 1 << 30, OnLimit: Queue}}},
 	} {
 		b.Run(bb.name, func(b *testing.B) {

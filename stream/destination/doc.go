@@ -1,10 +1,11 @@
 // Package destination holds what all lanes of a process share of a configured destination: how many attempts may be
 // under way, how often one may begin, and whether any may begin at all.
 //
-//	closed ──failures in a row──▶ open ──its wait is over──▶ half_open ──an answer──▶ recovering ──▶ closed
-//	                               ▲                             │                     │   ▲
-//	                               ├──── the attempt fails ──────┘                     │   └── a hold or a pause is over
-//	                               └──────────────── failures in a row ────────────────┘
+//	closed ──none got through──▶ open ──its wait is over──▶ half_open ──one gets through──▶ recovering ──▶ closed
+//	  │                           ▲ ▲                           │                            ▲  │   ▲
+//	  │                           │ └──── all probes fail ──────┘                            │  │   └── a hold or a pause is over
+//	  │                           └──────────────── none got through ────────────────────────┼──┘
+//	  └──────────────────────────── fewer than half got through ─────────────────────────────┘
 //
 // An attempt begins only where [User.Take] says so, and [User.StillAllowed] right before the call. Where Take says [Wait], the
 // user is called once its turn has come: teams take turns, within a team its subscriptions, and whatever a subscription has
@@ -12,10 +13,10 @@
 //
 // No goroutine belongs to a destination, and at most one timer. All methods are safe for concurrent use; none waits.
 //
-// Failures in a row are those of class unavailable, timeout, network, dns and throttled, of three entities at least, for the
-// breaker; denied and forbidden count for the automatic pause, too. A refusal is an answer and ends the row. After an open
-// breaker, a hold or a pause, a destination begins with one attempt at a time and comes back to all of them within Recovery;
-// after a hold also from half of the pace that it had. A failure halves what it has come to.
+// For the breaker, failures are those of class unavailable, timeout, network, dns and throttled; denied and forbidden count for the
+// automatic pause, too. A refusal is an answer: it got through. After an open breaker, a hold or a pause, a destination begins with
+// one attempt at a time and comes back to all of them within Recovery; after a hold also from half of the pace that it had. What the
+// breaker does is told at its type. Whatever it does, the floor's attempts begin; in a hold or a pause none does.
 //
 // A pause, an operator's or an automatic one, is a row that every process looks for each second and before its first attempt.
 // The ledger also keeps since when nothing gets through, from the first minute on, so that the three days of an automatic pause

@@ -89,11 +89,10 @@ func (d *Destination) pause(p *Pause, from time.Time) {
 
 // resume ends a pause. Earlier failures count no more, and the destination recovers as after a hold.
 func (d *Destination) resume(now time.Time) {
-	d.unblock(now)
 	d.addBlocked(d.pausedFrom, now)
 	d.paused, d.unsaved = nil, false
-	d.failures, d.failing, d.gone, d.failuresForBreaker = 0, time.Time{}, 0, streak{}
-	d.openUntil, d.openFor, d.ramp = time.Time{}, d.policy.Breaker.Wait, ramp{}
+	d.failures, d.failing, d.gone = 0, time.Time{}, 0
+	d.breaker.wait, d.breaker.base = d.policy.Breaker.Wait, 0
 	d.recover(now)
 	d.log.Info("destination is resumed")
 	d.serve()

@@ -2,6 +2,7 @@ package destination
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -38,12 +39,18 @@ const (
 	Error OnLimit = "error" // its attempt fails
 )
 
-// Breaker opens after failures in a row; the zero value never opens.
+// Breaker says when a destination is slowed down or left alone because attempts fail; the zero value never does.
 type Breaker struct {
-	Failures int
-	// Wait is for how long it opens at first; doubled by each attempt that fails when it is over, up to MaxWait.
+	Failures int           // so many of the last attempts must have failed before anything follows, at most [MostFailures]; 0: nothing ever does
+	Window   time.Duration // how long an attempt counts as one of the last
+	// Wait is for how long it opens at first; doubled each time that all probes after it fail, up to MaxWait.
 	Wait, MaxWait time.Duration
+	// Floor is how many attempts a second may begin all the same; 0: none.
+	Floor int
 }
+
+// MostFailures is the most that Breaker.Failures may be.
+const MostFailures = windowSize
 
 // AutoPause says when the destination is paused by itself; a zero field never does.
 type AutoPause struct {
@@ -52,14 +59,17 @@ type AutoPause struct {
 }
 
 func (p Policy) validate() error {
-	if p.Concurrency < 0 || p.MaxHold < 0 || p.Recovery < 0 || p.Pause.Failures < 0 || p.Pause.After < 0 || p.Breaker.Failures < 0 {
+	if p.Concurrency < 0 || p.MaxHold < 0 || p.Recovery < 0 || p.Pause.Failures < 0 || p.Pause.After < 0 || p.Breaker.Failures < 0 || p.Breaker.Floor < 0 {
 		return errors.New("a limit is negative")
 	}
 	if r := p.Rate; r != (Rate{}) && (r.Limit <= 0 || r.Per <= 0 || r.Burst <= 0 || r.OnLimit != Queue && r.OnLimit != Drop && r.OnLimit != Error) {
 		return errors.New("rate needs limit, per and burst above zero and one of queue, drop and error")
 	}
-	if b := p.Breaker; b.Failures > 0 && (b.Wait <= 0 || b.MaxWait < b.Wait) {
-		return errors.New("breaker needs a wait above zero that is not above the longest")
+	if p.Breaker.Failures > MostFailures {
+		return fmt.Errorf("breaker waits for %d failures: only the last %d attempts count", p.Breaker.Failures, MostFailures)
+	}
+	if b := p.Breaker; b.Failures > 0 && (b.Window <= 0 || b.Wait <= 0 || b.MaxWait < b.Wait) {
+		return errors.New("breaker needs a window and a wait above zero, and a wait that is not above the longest")
 	}
 	return nil
 }

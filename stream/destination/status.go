@@ -27,7 +27,7 @@ type Status struct {
 	Failures  int       // in a row
 	Failing   time.Time // since when nothing succeeded, in any process; zero: the last one did, or none was made
 	HeldUntil time.Time // as an answer asked; zero: not held
-	OpenUntil time.Time // when an open breaker lets one attempt begin; zero: not open
+	OpenUntil time.Time // when an open breaker lets a few attempts begin at once; zero: not open
 	Paused    *Pause    // nil: not paused; not to be changed
 	// Waiting is how many subscriptions have something to attempt and may not now.
 	Waiting int
@@ -60,16 +60,16 @@ func (d *Destination) Status() Status {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	s := Status{Breaker: d.breaker, Running: d.running, Failures: d.failures, Failing: d.failing, Paused: d.paused, Waiting: d.turns.waiting()}
+	s := Status{Breaker: d.breaker.state, Running: d.running, Failures: d.failures, Failing: d.failing, Paused: d.paused, Waiting: d.turns.waiting()}
 	if d.held.After(now) {
 		s.HeldUntil = d.held
 	}
 	switch {
-	case d.breaker == Open && d.openUntil.After(now):
-		s.OpenUntil = d.openUntil
-	case d.breaker == Open:
+	case s.Breaker == Open && d.breaker.until.After(now):
+		s.OpenUntil = d.breaker.until
+	case s.Breaker == Open:
 		s.Breaker = HalfOpen // with the next who asks
-	case d.breaker == Recovering && d.share(now) >= 1:
+	case d.breaker.recovered(now):
 		s.Breaker = Closed
 	}
 	s.State = s.state()

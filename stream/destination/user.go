@@ -12,8 +12,9 @@ type User struct {
 	team *team
 	call func()
 
-	waiting bool // in d.turns
-	turn    bool // an attempt is charged that Take has not yet given out
+	waiting bool   // in d.turns
+	turn    bool   // an attempt is charged that Take has not yet given out
+	permit  Permit // of that attempt
 	left    bool
 }
 
@@ -40,53 +41,60 @@ func (d *Destination) Join(teamName string, call func()) *User {
 }
 
 // Take asks for an attempt. After Wait the user is called once its turn has come: it then has to take its turn, or
-// Pass it on.
-func (u *User) Take() Answer {
+// Pass it on. The attempt is ended, or given back, with the permit.
+func (u *User) Take() (Answer, Permit) {
 	d, now := u.d, time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	permit := u.permit
 	switch {
 	case u.turn:
 		u.turn = false
-		if stopped, until := d.stopped(now); stopped { // since it was given
-			d.undoBegin()
+		if !d.allows(now, permit) { // since it was given
+			d.undoBegin(permit)
 			d.turns.add(u)
-			d.setTimer(until)
-			return Wait
+			d.serve()
+			return Wait, 0
 		}
 	case u.left:
-		return Wait
+		return Wait, 0
 	case !d.turns.empty():
 		d.turns.add(u)
-		return Wait
+		return Wait, 0
 	default:
 		ok, next := d.mayBegin(now)
 		if !ok {
 			d.turns.add(u)
 			d.setTimer(next)
-			return Wait
+			return Wait, 0
 		}
-		d.begin(now)
+		permit = d.begin(now)
 	}
 	if d.limited(now) {
 		d.metrics.limited.Inc()
-		d.undoBegin()
+		d.undoBegin(permit)
 		d.serve()
-		return NoToken
+		return NoToken, 0
 	}
-	return Go
+	return Go, permit
+}
+
+// allows reports whether an attempt that has begun may still be made: the destination is neither paused nor held, and its breaker
+// has not opened since.
+func (d *Destination) allows(now time.Time, p Permit) bool {
+	stopped, _ := d.stopped(now)
+	return !stopped && !d.breaker.revoked(p)
 }
 
 // StillAllowed reports whether an attempt that Take let go may still be made: to be asked right before it. Where not, the
 // destination has been paused or held, or its breaker has opened, since then, and the attempt is given back.
-func (u *User) StillAllowed() bool {
+func (u *User) StillAllowed(p Permit) bool {
 	u.d.mu.Lock()
 	defer u.d.mu.Unlock()
-	if u.d.paused == nil && u.d.breaker != Open && u.d.held.IsZero() {
-		return true // asked before every attempt: spare it the clock
+	if u.d.paused == nil && u.d.held.IsZero() {
+		return !u.d.breaker.revoked(p) // asked before every attempt: spare it the clock
 	}
-	stopped, _ := u.d.stopped(time.Now())
-	return !stopped
+	return u.d.allows(time.Now(), p)
 }
 
 // OnLimit returns what becomes of an action that Take says NoToken of.
@@ -112,7 +120,7 @@ func (u *User) pass() {
 	u.d.turns.remove(u)
 	if u.turn {
 		u.turn = false
-		u.d.undoBegin()
+		u.d.undoBegin(u.permit)
 	}
 }
 
@@ -136,23 +144,25 @@ type Outcome struct {
 
 // End ends an attempt. o is nil if the attempt says nothing about the destination. End reports whether the user has a
 // turn; then its call function is not called.
-func (u *User) End(o *Outcome) (turn bool) {
+func (u *User) End(p Permit, o *Outcome) (turn bool) {
 	d := u.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.running--
 	if o != nil {
-		d.learn(o)
+		d.learn(p, o)
+	} else {
+		d.breaker.saysNothing(p)
 	}
 	return u.serve()
 }
 
 // GiveBack ends an attempt that was not made: others get its slot and its token. It reports what End does.
-func (u *User) GiveBack() (turn bool) {
+func (u *User) GiveBack(p Permit) (turn bool) {
 	d := u.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.undoBegin()
+	d.undoBegin(p)
 	if d.policy.Rate.strict() {
 		d.rate.tokens++
 	}

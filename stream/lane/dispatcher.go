@@ -167,9 +167,9 @@ func (x *dispatcher) release(e *entry, d *destination, feedback *shared.Outcome)
 	switch {
 	case e.rateUsedUp: // no slot and no token were taken
 	case e.called:
-		turn = d.user.End(feedback)
+		turn = d.user.End(e.permit, feedback)
 	default:
-		turn = d.user.GiveBack()
+		turn = d.user.GiveBack(e.permit)
 	}
 	if turn {
 		x.resume(d)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	shared "github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -20,6 +21,7 @@ type entry struct {
 	failedLoads int            // loads of the payload that failed, since the last that did not
 	copied      bool           // the ledger holds a payload copy
 	trace       [16]byte       // the event's trace id, once its payload is at hand
+	permit      shared.Permit  // of its attempt under way, from its destination
 	rateUsedUp  bool           // the destination's rate is used up: no attempt
 	called      bool           // the destination was called, or is about to be, since the entry has its slot
 	lastClass   sink.Class     // of the last attempt that was seen to end

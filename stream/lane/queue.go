@@ -174,7 +174,7 @@ func (q *queues) takeHead(d *destination) *entry {
 		d.passTurn()
 		return nil
 	}
-	answer := d.user.Take()
+	answer, permit := d.user.Take()
 	d.turn = false
 	if answer == shared.Wait { // its lanes do not count as ready until its turn comes
 		q.dispatch.ready -= d.n
@@ -182,7 +182,7 @@ func (q *queues) takeHead(d *destination) *entry {
 		return nil
 	}
 	e := d.first.head
-	e.rateUsedUp = answer == shared.NoToken // the rate is used up and nobody waits for it: no attempt is to be made
+	e.permit, e.rateUsedUp = permit, answer == shared.NoToken // the rate is used up and nobody waits for it: no attempt is to be made
 	q.dispatch.dequeue(d)
 	return e
 }

@@ -94,11 +94,11 @@ func (w *workers) act(e *entry, d *destination, event *schemas.Event) {
 	switch {
 	case !w.alive.ok():
 		w.s.postpone(e, d, aliveWait)
-	case !d.user.StillAllowed():
+	case !d.user.StillAllowed(e.permit):
 		w.s.postpone(e, d, 0)
 	case unsafe && !w.mark(e):
 		w.s.abandon(e, d)
-	case unsafe && !d.user.StillAllowed():
+	case unsafe && !d.user.StillAllowed(e.permit):
 		res := w.endAttempt(e, d, sink.Idempotent, time.Now(), sink.Outcome{}, sink.ClassBusy, errBlocked)
 		res.Marked = true
 		w.finish(e, d, res, nil)

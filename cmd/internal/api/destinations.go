@@ -20,9 +20,9 @@ type DestinationItem struct {
 	Waiting     int    `json:"waiting"` // actions in memory that wait for a slot, for a retry's time or for the head of their lane
 	// ConsecutiveFailures counts the attempts of the asked process alone.
 	ConsecutiveFailures int        `json:"consecutive_failures"`
-	FailingSince        *time.Time `json:"failing_since"` // since when nothing succeeded, in any process; null: the last attempt did, or none was made
+	FailingSince        *time.Time `json:"failing_since"` // since when nothing gets through, in any process; null: it does, or nothing was attempted
 	HeldUntil           *time.Time `json:"held_until"`    // end of the pause that the destination asked for (Retry-After)
-	OpenUntil           *time.Time `json:"open_until"`    // when the open breaker lets one attempt through
+	OpenUntil           *time.Time `json:"open_until"`    // until when the breaker lets only the floor's attempts through
 	Paused              *PauseItem `json:"paused"`
 }
 

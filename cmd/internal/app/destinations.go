@@ -19,8 +19,9 @@ func policyOf(d *config.Destination, s sink.Sink) destination.Policy {
 	_, endpoint := s.(sink.Endpoint)
 	p := destination.Policy{
 		Concurrency: d.Concurrency, MaxHold: d.MaxHold.Std(), Recovery: d.Recovery.Std(), Endpoint: endpoint,
-		Breaker: destination.Breaker{Failures: d.Breaker.Failures, Wait: d.Breaker.Wait.Std(), MaxWait: d.Breaker.MaxWait.Std()},
-		Pause:   destination.AutoPause{Failures: d.Pause.Failures, After: d.Pause.After.Std()},
+		Breaker: destination.Breaker{Failures: d.Breaker.Failures, Window: d.Breaker.Window.Std(),
+			Wait: d.Breaker.Wait.Std(), MaxWait: d.Breaker.MaxWait.Std(), Floor: d.Breaker.Floor},
+		Pause: destination.AutoPause{Failures: d.Pause.Failures, After: d.Pause.After.Std()},
 	}
 	if r := d.Rate; r != nil {
 		p.Rate = destination.Rate{Limit: r.Limit, Per: r.Per.Std(), Burst: r.Burst, OnLimit: destination.OnLimit(r.OnLimit)}

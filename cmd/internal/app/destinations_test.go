@@ -158,7 +158,7 @@ func TestPolicyOf(t *testing.T) {
 	t.Parallel()
 	r := deploy(t, "http://127.0.0.1:1", "postgres://127.0.0.1:1/none", false)
 	r.text = strings.Replace(r.text, "retry: {min: 10ms, max: 100ms}", `timeout: 3s, retry: {attempts: 4, within: 2h, min: 5s, max: 6m}, concurrency: 7,
-        rate: {limit: 8, per: 9m, burst: 10, on_limit: error}, breaker: {failures: 11, wait: 12s, max_wait: 13m}, max_hold: 14m, recovery: 15m, pause: {failures: 16, after: 17h}`, 1)
+        rate: {limit: 8, per: 9m, burst: 10, on_limit: error}, breaker: {failures: 11, window: 18s, wait: 12s, max_wait: 13m, floor: 19}, max_hold: 14m, recovery: 15m, pause: {failures: 16, after: 17h}`, 1)
 	c := r.load(config.RoleStream)
 	all, err := destinations(c, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {
@@ -169,7 +169,7 @@ func TestPolicyOf(t *testing.T) {
 	policy := policyOf(c.Teams["acme"].Destinations["agent"], got.Sink)
 	want := destination.Policy{Concurrency: 7, MaxHold: 14 * time.Minute, Recovery: 15 * time.Minute, Endpoint: true,
 		Rate:    destination.Rate{Limit: 8, Per: 9 * time.Minute, Burst: 10, OnLimit: destination.Error},
-		Breaker: destination.Breaker{Failures: 11, Wait: 12 * time.Second, MaxWait: 13 * time.Minute},
+		Breaker: destination.Breaker{Failures: 11, Window: 18 * time.Second, Wait: 12 * time.Second, MaxWait: 13 * time.Minute, Floor: 19},
 		Pause:   destination.AutoPause{Failures: 16, After: 17 * time.Hour}}
 	if diff := cmp.Diff(want, policy); diff != "" {
 		t.Errorf("policy (-want +got)\n%s", diff)

@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/forebay-io/forebay/stream/destination"
+)
 
 // atMost reports a number that is more than limit, which is so large that the number must be a typing error.
 func (ck *checker) atMost(path string, n, limit int) {
@@ -20,7 +24,9 @@ func (ck *checker) bounds(path string, d *Destination) {
 		ck.atMost(path+".rate.burst", r.Burst, 1_000_000)
 		ck.between(path+".rate.per", r.Per, Duration(time.Millisecond), day)
 	}
-	ck.atMost(path+".breaker.failures", d.Breaker.Failures, 1_000_000)
+	ck.atMost(path+".breaker.failures", d.Breaker.Failures, destination.MostFailures)
+	ck.between(path+".breaker.window", d.Breaker.Window, Duration(time.Second), day)
+	ck.atMost(path+".breaker.floor", d.Breaker.Floor, 1000)
 	ck.between(path+".breaker.wait", d.Breaker.Wait, Duration(10*time.Millisecond), day)
 	ck.between(path+".breaker.max_wait", d.Breaker.MaxWait, Duration(10*time.Millisecond), day)
 	if b := d.Breaker; !ck.unresolved(path+".breaker.wait") && !ck.unresolved(path+".breaker.max_wait") && b.Wait > b.MaxWait {

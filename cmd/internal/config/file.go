@@ -178,11 +178,13 @@ type CallRate struct {
 	OnLimit string   `yaml:"on_limit"`
 }
 
-// Breaker says when a destination is left alone for a while; 0 failures: never.
+// Breaker says when a destination is slowed down or left alone because attempts fail; 0 failures: never.
 type Breaker struct {
 	Failures int      `yaml:"failures"`
+	Window   Duration `yaml:"window"`
 	Wait     Duration `yaml:"wait"`
 	MaxWait  Duration `yaml:"max_wait"`
+	Floor    int      `yaml:"floor"`
 }
 
 // AutoPause says when a destination is paused by itself; zero fields: never.

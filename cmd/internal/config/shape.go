@@ -216,7 +216,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "long", doc: "Whether http may answer 202 and say later what came of it; needs listen.agents.", computed: "202 is success"},
 		{name: "concurrency", doc: "Most attempts under way at once, of all subscriptions of a process; for postgres also its connections.", computed: "64; 8 for postgres, 4 of them without database", minimum: 1},
 		{name: "rate", doc: "Limit on attempts, for all subscriptions of a process; none when absent."},
-		{name: "breaker", doc: "When it is left alone for a while, as it does not work: nothing is attempted then, and no attempt used up."},
+		{name: "breaker", doc: "When less is attempted, or next to nothing, because attempts fail; no action uses up an attempt while it is open."},
 		{name: "max_hold", doc: "Longest that its answers 429 and 503 with a Retry-After keep all attempts waiting; 0s: they keep their own action waiting only.", def: "1h"},
 		{name: "recovery", doc: "How long it takes, after breaker, hold or pause, until as much is attempted as before; 0s: no time.", def: "30s"},
 		{name: "pause", doc: "When it is paused by itself, until `forebay destinations resume`."},
@@ -235,10 +235,12 @@ var shapes = map[reflect.Type]*shape{
 		{name: "burst", doc: "How many at once.", computed: "as limit", minimum: 1},
 		{name: "on_limit", doc: "What becomes of an action that is over it: queue waits, drop makes it dead at once (its action then needs on_dead: continue), error is a failed attempt.", def: "queue", values: []string{"queue", "drop", "error"}},
 	}},
-	reflect.TypeFor[Breaker](): {doc: "Opens after failures in a row, lets one attempt through after a while, and closes slowly.", fields: []field{
-		{name: "failures", doc: "How many in a row open it: no answer, 429, 408, 425 and 5xx; 0: never.", def: "10"},
-		{name: "wait", doc: "For how long it opens at first; doubled by each attempt that fails after it.", def: "5s"},
-		{name: "max_wait", doc: "For how long at most.", def: "5m"},
+	reflect.TypeFor[Breaker](): {doc: "Decides by the last attempts: where fewer than half got through, only twice that share of concurrency is under way; where none did, it opens, and only the floor's attempts begin. One that gets through then begins a recovery.", fields: []field{
+		{name: "failures", doc: "How many of the last attempts, 200 at most, must have failed before anything follows, of three entities at least: no answer, 429, 408, 425 and 5xx; 0: never.", def: "10"},
+		{name: "window", doc: "How long an attempt counts as one of the last.", def: "30s"},
+		{name: "wait", doc: "For how long it opens at first; then five attempts begin at once. Doubled each time that all of them fail.", def: "5s"},
+		{name: "max_wait", doc: "For how long at most.", def: "30s"},
+		{name: "floor", doc: "How many attempts a second begin all the same while something waits; 0: none.", def: "1"},
 	}},
 	reflect.TypeFor[AutoPause](): {doc: "When a destination is paused by itself; one of type http also when it answers 410, or 404 five times in a row.", fields: []field{
 		{name: "failures", doc: "After how many failures in a row, of which a refusal (400, 404, 422, ...) is none, as it is an answer; 0: however many.", def: "1000"},

@@ -1,0 +1,74 @@
+package destination
+
+import (
+	"time"
+
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// troubling reports whether a class says that the destination as a whole does not work.
+func troubling(c sink.Class) bool {
+	switch c {
+	case sink.ClassThrottled, sink.ClassBusy, sink.ClassTimeout, sink.ClassNetwork, sink.ClassDNS:
+		return true
+	}
+	return false
+}
+
+// answered reports whether a class proves that the destination works: it has dealt with the action, whatever its verdict.
+func answered(c sink.Class) bool { return c == sink.ClassOK || c == sink.ClassRejected }
+
+// learn takes in the outcome of an attempt.
+func (d *Destination) learn(p Permit, o *Outcome) {
+	now := time.Now()
+	held := d.hold(now, o)
+	switch {
+	case held && o.Class == sink.ClassThrottled: // it works, and asks for a pause
+		d.breaker.saysNothing(p)
+	case troubling(o.Class):
+		d.breaker.hasFailed(now, p, o.Entity)
+	case answered(o.Class), o.Class == sink.ClassDenied: // it works, if not for us
+		if !d.breaker.away.IsZero() {
+			d.recover(now)
+		}
+		d.breaker.gotThrough(now)
+	default:
+		d.breaker.saysNothing(p)
+	}
+	d.countForPause(now, o)
+}
+
+// recover begins a recovery, and notes that nobody could attempt anything while the breaker was open.
+func (d *Destination) recover(now time.Time) {
+	if away := d.breaker.away; !away.IsZero() {
+		d.addBlocked(away, now)
+	}
+	d.breaker.recover(now)
+}
+
+// hold holds the destination where an answer says for how long, and reports whether it does.
+func (d *Destination) hold(now time.Time, o *Outcome) bool {
+	if o.RetryAfter <= 0 || d.policy.MaxHold == 0 || !sink.Holds(o.Class, o.Code) {
+		return false
+	}
+	until := now.Add(min(o.RetryAfter, d.policy.MaxHold))
+	if !d.held.After(now) {
+		d.breaker.base = max(1, d.meter.perSecond(now))
+		d.metrics.holds.Inc()
+		d.log.Warn("destination asks to be left alone: nothing is attempted for a while", "code", o.Code, "until", until)
+	}
+	d.held = later(d.held, until)
+	d.addBlocked(now, until)
+	return true
+}
+
+// endHold ends a hold that is over.
+func (d *Destination) endHold(now time.Time) {
+	if d.held.IsZero() {
+		return
+	}
+	d.held = time.Time{}
+	if d.breaker.away.IsZero() {
+		d.recover(now)
+	}
+}
