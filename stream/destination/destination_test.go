@@ -513,7 +513,7 @@ func (k *kept) resume(name string) {
 	delete(k.states, name)
 }
 
-func (k *kept) FailDestination(_ context.Context, name string, since time.Time) error {
+func (k *kept) FailDestination(_ context.Context, name string, since, away time.Time) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.err != nil || k.refuse != nil {
@@ -521,7 +521,14 @@ func (k *kept) FailDestination(_ context.Context, name string, since time.Time) 
 	}
 	k.writes++
 	s := k.states[name]
-	s.Failing = since
+	if since.IsZero() {
+		if !s.Away.IsZero() {
+			k.ended[name] = append(k.ended[name], ledger.Span{From: s.Away, To: time.Now()})
+		}
+		s.Failing, s.Away = since, since
+	} else {
+		s.Failing, s.Away = std.Or(s.Failing, since), std.Or(s.Away, away)
+	}
 	k.states[name] = s
 	return nil
 }

@@ -17,10 +17,11 @@ type Store interface {
 	Destinations(ctx context.Context) (map[string]ledger.DestinationState, error)
 	// PauseDestination stores a pause. Where the destination is paused already, that pause stays.
 	PauseDestination(ctx context.Context, name string, p ledger.Pause) (ledger.Pause, error)
-	// EndedPauses reads when destinations were paused that are not any more, by name, as far back as retries reach.
+	// EndedPauses reads when destinations were paused or away that are not any more, by name, as far back as retries reach.
 	EndedPauses(ctx context.Context) (map[string][]ledger.Span, error)
-	// FailDestination stores since when nothing succeeds; zero: something did. An earlier time stays.
-	FailDestination(ctx context.Context, name string, since time.Time) error
+	// FailDestination stores since when nothing succeeds, and since when the breaker is open, if it is; zero since: something
+	// succeeded. Earlier times stay.
+	FailDestination(ctx context.Context, name string, since, away time.Time) error
 }
 
 // Keeper keeps the destinations of a process and the store in step. Pauses by operators and other processes reach the
@@ -100,8 +101,8 @@ func (k *Keeper) Sync(ctx context.Context) error {
 		return err
 	}
 	for _, name := range names {
-		if since, save := k.Destinations[name].adopt(kept[name]); save {
-			if err := k.Store.FailDestination(ctx, name, since); err != nil {
+		if since, away, save := k.Destinations[name].adopt(kept[name]); save {
+			if err := k.Store.FailDestination(ctx, name, since, away); err != nil {
 				return err // the next Sync tries again
 			}
 			if since.IsZero() {
@@ -156,8 +157,8 @@ func (d *Destination) saved(kept Pause) {
 }
 
 // adopt takes over what the store has. save says that the store is to be given since, the time from which nothing
-// succeeded; zero: something did.
-func (d *Destination) adopt(kept ledger.DestinationState) (since time.Time, save bool) {
+// succeeded; zero: something did; and away, from when the breaker is open.
+func (d *Destination) adopt(kept ledger.DestinationState) (since, away time.Time, save bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
@@ -173,9 +174,10 @@ func (d *Destination) adopt(kept ledger.DestinationState) (since time.Time, save
 	}
 	switch {
 	case d.succeeded:
-		return time.Time{}, true
+		return since, away, true
 	case !kept.Failing.IsZero():
 		d.failingSaved = true
+		d.adoptAway(now, kept.Away)
 		if d.failing.IsZero() || kept.Failing.Before(d.failing) {
 			d.failing = kept.Failing
 		}
@@ -184,10 +186,35 @@ func (d *Destination) adopt(kept ledger.DestinationState) (since time.Time, save
 		if !d.failing.IsZero() {
 			d.failing = now
 		}
-	case !d.failing.IsZero() && now.Sub(d.failing) >= saveFailingAfter:
-		return d.failing, true
+		if !d.breaker.away.IsZero() {
+			d.recover(now)
+			d.serve()
+		}
 	}
-	return since, false
+	if away = d.breaker.away; !away.IsZero() {
+		away = later(away, d.failing)
+	}
+	switch {
+	case d.failing.IsZero() || now.Sub(d.failing) < saveFailingAfter:
+		return since, away, false
+	case !kept.Failing.IsZero() && (away.IsZero() || !kept.Away.IsZero()):
+		return since, away, false // the store has it
+	}
+	return d.failing, away, true
+}
+
+// adoptAway takes over that the destination is away, as another process found, or one before this: nothing of that time counts for
+// retries, and no more is attempted than the breaker lets begin.
+func (d *Destination) adoptAway(now, away time.Time) {
+	b := &d.breaker
+	switch {
+	case away.IsZero() || b.policy.Failures == 0:
+	case b.away.IsZero():
+		b.open(now)
+		b.away = away
+	case away.Before(b.away):
+		b.away = away
+	}
 }
 
 // successSaved notes that the success is stored.

@@ -97,6 +97,17 @@ func (u *User) StillAllowed(p Permit) bool {
 	return u.d.allows(time.Now(), p)
 }
 
+// IsAway reports whether a failure of this class says nothing about its action: the breaker is open or half-open, and the attempt has
+// found the destination as those before it did.
+func (u *User) IsAway(c sink.Class) bool {
+	if !troubling(c) {
+		return false
+	}
+	u.d.mu.Lock()
+	defer u.d.mu.Unlock()
+	return !u.d.breaker.away.IsZero()
+}
+
 // OnLimit returns what becomes of an action that Take says NoToken of.
 func (u *User) OnLimit() OnLimit { return u.d.policy.Rate.OnLimit }
 

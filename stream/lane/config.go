@@ -63,7 +63,7 @@ type RetryPolicy struct {
 	Attempts int           // in all, the first included; default 7
 	Within   time.Duration // no attempt starts later than this after the first; default 24 h
 	Min      time.Duration // bound of the first delay; default 1 s
-	Max      time.Duration // bound of the last delay (see Delay), and cap of every delay, Retry-After included; default 5/6 of Within
+	Max      time.Duration // bound of the last delay (see Delay), and cap of every delay; of a Retry-After only where it cannot hold the destination; default 5/6 of Within
 }
 
 // Item is an open action and, where it is at hand, its event. Lanes keep the event, and copy the action.

@@ -1,10 +1,12 @@
 package lane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -279,20 +281,146 @@ func TestBoundOfAClassIsItsOwn(t *testing.T) {
 	})
 }
 
-// kept is a Store in memory for pauses alone.
+// TestOutageCostsNoAttempt: a destination is away for longer than within, in one process or two of which the second begins in the
+// middle, and for so long that each action is tried more often than its attempts: all of them run once it is back. What fails after
+// that is given up after its attempts.
+func TestOutageCostsNoAttempt(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			policy := shared.Policy{Concurrency: 64, Recovery: 30 * time.Second,
+				Breaker: shared.Breaker{Failures: 10, Window: 30 * time.Second, Wait: 5 * time.Second, MaxWait: 30 * time.Second, Floor: 1}}
+			store := &kept{states: map[string]ledger.DestinationState{}, ended: map[string][]ledger.Span{}}
+			// process begins one, whose keeper runs until the end of the test.
+			process := func(d *shared.Destination) func(*Config) {
+				k := &shared.Keeper{Destinations: map[string]*shared.Destination{destName: d}, Logger: slog.New(slog.DiscardHandler), Store: store}
+				if err := errors.Join(k.Sync(t.Context()), k.LoadEndedPauses(t.Context())); err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() { k.Run(ctx) })
+				t.Cleanup(func() { cancel(); running.Wait() })
+				return func(c *Config) {
+					sharing(d, &script{})(c)
+					own := c.Destinations[destName]
+					own.Retry = RetryPolicy{Within: time.Hour}
+					c.Destinations[destName] = own
+				}
+			}
+			r := setup(t, process(newShared(t, policy)))
+			r.begin(t)
+			r.sink.do = failWith(sink.ClassBusy)
+			for e := range 20 {
+				r.add(fmt.Sprint("e", e))
+			}
+			time.Sleep(90 * time.Minute)
+			if restart {
+				r.stop()
+				before := len(r.sink.ids())
+				r.relaunch(t, process(newShared(t, policy)))
+				r.begin(t)
+				time.Sleep(time.Second)
+				if n := len(r.sink.ids()) - before; n > 2 {
+					t.Errorf("%d attempts in the first second of a process that can know better", n)
+				}
+			}
+			defer r.stop()
+			time.Sleep(90 * time.Minute)
+			tried := r.mem.action(r.claim, 1)
+			if tried.Attempts <= 7 || tried.Attempts-tried.Spent >= 7 {
+				t.Errorf("%d attempts, of which %d do not count", tried.Attempts, tried.Spent)
+			}
+			r.sink.do = nil
+			time.Sleep(5 * time.Minute)
+			synctest.Wait()
+			same(t, "done", r.mem.count(r.claim, ledger.Done), 20)
+			r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
+				if a.Event.Entity == "fails" {
+					return failWith(sink.ClassBusy)(ctx, a)
+				}
+				return sink.Outcome{Code: 200}, nil
+			}
+			r.add("fails")
+			time.Sleep(2 * time.Hour)
+			synctest.Wait()
+			same(t, "attempts of what fails alone", r.mem.action(r.claim, 21).Attempts, 7)
+			same(t, "its status", r.mem.status(r.claim, 21), ledger.Dead)
+		})
+	}
+}
+
+// TestRetryAfterHasOneCap: what asks for an hour is heeded for ten minutes, by the head as by the others, although its policy has
+// shorter delays and less time; time of a hold does not count. What holds nobody else is heeded as long, in the head's own time.
+func TestRetryAfterHasOneCap(t *testing.T) {
+	for code, class := range map[int]sink.Class{429: sink.ClassThrottled, 500: sink.ClassBusy} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newShared(t, shared.Policy{Concurrency: 1, MaxHold: 10 * time.Minute})
+			r := setup(t, func(c *Config) {
+				sharing(d, &script{})(c)
+				own := c.Destinations[destName]
+				own.Retry = RetryPolicy{Within: 20 * time.Minute, Max: time.Minute}
+				if code == 429 {
+					own.Retry.Within = 5 * time.Minute
+				}
+				c.Destinations[destName] = own
+			})
+			defer r.stop()
+			r.begin(t)
+			r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
+				if a.Event.Entity == "asks" && a.Attempt == 1 {
+					return answerWith(sink.Outcome{Code: code, RetryAfter: time.Hour}, class)(ctx, a)
+				}
+				return sink.Outcome{Code: 200}, nil
+			}
+			began := time.Now()
+			r.add("asks")
+			synctest.Wait()
+			r.add("other")
+			time.Sleep(30 * time.Minute)
+			synctest.Wait()
+			same(t, "done", r.mem.count(r.claim, ledger.Done), 2)
+			for i, at := range r.sink.times() {
+				waited, want := at.Sub(began), time.Duration(0)
+				if i > 0 && (code == 429 || r.sink.ids()[i] == "asks#1") {
+					want = 10 * time.Minute
+				}
+				same(t, fmt.Sprintf("attempt %d, after %d", i, code), waited.Round(time.Second), want)
+			}
+		})
+	}
+}
+
+// kept is a Store in memory for pauses and outages.
 type kept struct {
+	mu     sync.Mutex
 	states map[string]ledger.DestinationState
 	ended  map[string][]ledger.Span
 }
 
 func (k *kept) Destinations(context.Context) (map[string]ledger.DestinationState, error) {
-	return k.states, nil
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return maps.Clone(k.states), nil
 }
 func (k *kept) PauseDestination(context.Context, string, shared.Pause) (p shared.Pause, err error) {
 	return p, nil
 }
 func (k *kept) EndedPauses(context.Context) (map[string][]ledger.Span, error) { return k.ended, nil }
-func (k *kept) FailDestination(context.Context, string, time.Time) error      { return nil }
+func (k *kept) FailDestination(_ context.Context, name string, since, away time.Time) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := k.states[name]
+	switch {
+	case !since.IsZero():
+		s.Failing, s.Away = cmp.Or(s.Failing, since), cmp.Or(s.Away, away)
+		k.states[name] = s
+		return nil
+	case !s.Away.IsZero():
+		k.ended[name] = append(k.ended[name], ledger.Span{From: s.Away, To: time.Now()})
+	}
+	delete(k.states, name)
+	return nil
+}
 
 // TestClaimsAreGivenUpAtABlockedDestination: what waits there holds no partition.
 func TestClaimsAreGivenUpAtABlockedDestination(t *testing.T) {

@@ -165,7 +165,7 @@ func done(r *row) bool { return r.Status == ledger.Done || r.Status == ledger.Su
 
 func (r *row) record(res ledger.Result) {
 	r.Status = res.Status
-	r.Attempts = max(r.Attempts, res.Attempt)
+	r.Attempts, r.Spent = max(r.Attempts, res.Attempt), max(r.Spent, res.Spent)
 	if r.DoubtEnd.IsZero() {
 		r.DoubtEnd = res.DoubtEnd
 	}

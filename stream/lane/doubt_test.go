@@ -202,7 +202,7 @@ func TestDoubtOfWhatRunsAgain(t *testing.T) {
 				if doubt {
 					a.DoubtEnd = time.Now()
 				}
-				a.Replay = &ledger.ReplayRequest{At: time.Now(), Spent: 2, Force: true, Twice: twice}
+				a.Spent, a.Replay = 2, &ledger.ReplayRequest{At: time.Now(), Force: true, Twice: twice}
 			}
 		}
 		r.make("a", again(false, false))
@@ -234,7 +234,7 @@ func TestDoubtBehindOneThatStands(t *testing.T) {
 				r := setup(t, change)
 				defer func() { r.stop() }()
 				r.make("a", func(a *ledger.Action) {
-					a.Status, a.Attempts, a.FirstAt, a.Replay = ledger.Failed, 1, time.Now(), &ledger.ReplayRequest{At: time.Now(), Spent: 1}
+					a.Status, a.Attempts, a.Spent, a.FirstAt, a.Replay = ledger.Failed, 1, 1, time.Now(), &ledger.ReplayRequest{At: time.Now()}
 				})
 				r.make("a", nil)
 				r.make("a", nil)

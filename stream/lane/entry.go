@@ -78,12 +78,12 @@ func (e *entry) inFlight() bool {
 }
 
 // countedAttempts returns how many attempts the retry policy counts, of which attempt n is the last, and when the first of them
-// began. After an operator's replay the count begins again.
+// began. After an operator's replay the count begins again; attempts at a destination that was away are left out.
 func (e *entry) countedAttempts(n int) (attempts int, since time.Time) {
 	if e.Replay == nil {
-		return n, e.FirstAt
+		return n - e.Spent, e.FirstAt
 	}
-	return n - e.Replay.Spent, e.Replay.At
+	return n - e.Spent, e.Replay.At
 }
 
 // countClass returns how many attempts in a row have ended with class, this one included. It knows of attempts in this process

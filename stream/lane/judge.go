@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"log/slog"
@@ -29,24 +30,34 @@ func (j *judge) attemptResult(e *entry, d *destination, kind sink.Idempotency, b
 	}
 	res := ledger.Result{
 		Attempt: n, Class: string(class), Code: out.Code, Latency: latency, Began: began, Error: clean(err), Trace: e.trace,
-		Response: out.Response[:min(len(out.Response), sink.MaxResponse)],
+		Response: out.Response[:min(len(out.Response), sink.MaxResponse)], Spent: e.Spent,
 	}
 	if kind == sink.Unsafe && sink.Untouched(err) {
 		kind = sink.Idempotent
 	}
-	attempts, since := e.countedAttempts(n)
-	var wait time.Duration
-	if class != sink.ClassOK {
-		wait = Delay(d.Retry, attempts, max(out.RetryAfter, class.Apart()), j.rand())
+	inARow := 0
+	if d.user.IsAway(class) { // this attempt probed whether it works again
+		res.Spent++
+	} else {
+		inARow = e.countClass(class)
 	}
-	switch judgeAttempt(d.Retry, kind, class, attempts, e.countClass(class), d.elapsed(since, began), wait) {
+	attempts, since := e.countedAttempts(n)
+	attempts -= res.Spent - e.Spent
+	var wait, asked time.Duration
+	if class != sink.ClassOK {
+		wait, asked = Delay(d.Retry, max(1, attempts), class.Apart(), j.rand()), d.asked(out.RetryAfter)
+		if !d.Shared.Holds(class, out.Code) { // else all wait, and that time does not count
+			wait = max(wait, asked)
+		}
+	}
+	switch judgeAttempt(d.Retry, kind, class, attempts, inARow, d.elapsed(since, began), wait) {
 	case succeeded:
 		res.Status = ledger.Done
 		if out.Later && d.Long.Deadline > 0 {
 			res.Status, res.Left, res.Silence = ledger.Processing, d.Long.Deadline, d.Long.Heartbeat
 		}
 	case retry:
-		res.Status, res.NextIn = ledger.Failed, wait
+		res.Status, res.NextIn = ledger.Failed, max(wait, asked)
 	case dead:
 		res.Status = ledger.Dead
 	case unknown:
@@ -86,7 +97,7 @@ func (j *judge) silenceResult(e *entry, d *destination) ledger.Result {
 // failedLater judges an attempt that the destination accepted and that failed afterwards.
 func (j *judge) failedLater(e *entry, d *destination, res *ledger.Result, kind sink.Idempotency, class sink.Class, retryAfter time.Duration) {
 	attempts, since := e.countedAttempts(res.Attempt)
-	wait := Delay(d.Retry, attempts, retryAfter, j.rand())
+	wait := max(Delay(d.Retry, attempts, 0, j.rand()), d.asked(retryAfter))
 	res.Class = string(class)
 	switch judgeAttempt(d.Retry, kind, class, attempts, e.countClass(class), d.elapsed(since, time.Now()), wait) {
 	case retry:
@@ -113,6 +124,12 @@ func (d *destination) elapsed(since, until time.Time) time.Duration {
 		return 0
 	}
 	return until.Sub(since) - d.Shared.BlockedFor(since, until)
+}
+
+// asked returns how long a head waits of what its destination asks for: as long as the destination may be held, or if it may not be,
+// as long as a delay may be. A destination cannot put an action off for ever.
+func (d *destination) asked(retryAfter time.Duration) time.Duration {
+	return min(retryAfter, cmp.Or(d.Shared.MaxHold(), d.Retry.Max))
 }
 
 // logAttempt logs one attempt, in one line.

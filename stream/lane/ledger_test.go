@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
@@ -420,4 +425,85 @@ func TestPostgresFencedClaimIsDropped(t *testing.T) {
 	r.claim = next
 	same(t, "nothing was written", r.openActions(), []string{"a#1 pending 0", "a#2 pending 0"})
 	same(t, "and the lane stopped", calls(r, "a"), []string{"a#1/1"})
+}
+
+// TestPostgresRefusesResults: results that the database refuses for what is in them are tried again, each alone, and keep none of the
+// others waiting, those that come later included. Once the database takes them, their entities go on.
+func TestPostgresRefusesResults(t *testing.T) {
+	t.Parallel()
+	r, record := onPostgres(t), make(chan int, 1000)
+	r.stop()
+	r.wrap = func(ns *ledger.Namespace) Ledger { return &counted{ns, record} }
+	r.start()
+	db, err := pgx.Connect(t.Context(), os.Getenv("TEST_DATABASE_URL"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(context.Background())
+	alter := func(what string) {
+		t.Helper()
+		if _, err := db.Exec(t.Context(), "ALTER TABLE "+r.schema+".actions "+what); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alter("ADD CONSTRAINT poison CHECK (error NOT LIKE '%poison%')")
+	var poisoned atomic.Int64
+	r.sink.do = func(_ context.Context, a sink.Action) (sink.Outcome, error) {
+		if strings.HasPrefix(string(a.Event.Entity), "poison") && a.Attempt == 1 {
+			poisoned.Add(1)
+			return sink.Outcome{Code: 500}, &sink.AttemptError{Class: sink.ClassBusy, Err: errors.New("poison")}
+		}
+		r.result <- a.Event.ID
+		return sink.Outcome{Code: 200}, nil
+	}
+	const poison = 20
+	var entities []string
+	for e := range 60 {
+		entities = append(entities, fmt.Sprint("e", e))
+		if e < poison {
+			entities = append(entities, fmt.Sprint("poison", e), fmt.Sprint("poison", e))
+		}
+	}
+	r.feed(entities...)
+	r.until(60)
+	recorded := func(n int) {
+		t.Helper()
+		for timeout := time.After(20 * time.Second); n > 0; {
+			select {
+			case some := <-record:
+				n -= some
+			case <-timeout:
+				t.Fatalf("%d results are not recorded", n)
+			}
+		}
+	}
+	recorded(60)
+	for range 3 { // none of these waits for the poison
+		began := time.Now()
+		r.feed("e1", "e2", "e3")
+		r.until(3)
+		recorded(3)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("three results took %s", took)
+		}
+	}
+	if poisoned.Load() != poison {
+		t.Errorf("poison was attempted %d times, before its results were recorded", poisoned.Load())
+	}
+	alter("DROP CONSTRAINT poison")
+	r.until(2 * poison)
+}
+
+// counted says how many results each Record has written.
+type counted struct {
+	*ledger.Namespace
+	record chan<- int
+}
+
+func (c *counted) Record(ctx context.Context, results []ledger.Result) (map[int32]bool, error) {
+	fenced, err := c.Namespace.Record(ctx, results)
+	if err == nil {
+		c.record <- len(results)
+	}
+	return fenced, err
 }

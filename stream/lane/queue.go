@@ -200,7 +200,7 @@ func (q *queues) skipHead(la *lane) bool {
 // applyResult moves a lane on once the result of its head is committed.
 func (q *queues) applyResult(e *entry, res *ledger.Result) {
 	la := e.lane
-	e.Attempts = max(e.Attempts, res.Attempt)
+	e.Attempts, e.Spent = max(e.Attempts, res.Attempt), max(e.Spent, res.Spent)
 	e.copied = e.copied || res.Packed != nil
 	e.Status = res.Status
 	la.endDoubt(e)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -18,6 +19,8 @@ type completion struct {
 	behind []*entry
 	// marked is closed once the mark of an unsafe attempt is committed; nil for the end of an attempt.
 	marked chan struct{}
+	// refused is how often the ledger has refused the result for what is in it, and nothing else: it is recorded alone.
+	refused int
 }
 
 // completions are the results that are not recorded yet. Callers hold mu.
@@ -25,6 +28,7 @@ type completions struct {
 	cfg     *Config
 	pending []completion
 	writing []completion            // in the Record under way
+	aside   []completion            // refused by the ledger, to be recorded alone after a while
 	abort   context.CancelCauseFunc // of the Record under way; nil: there is none
 	group   int                     // how many results the next Record takes at most
 	last    bool                    // the workers have stopped: the recorder ends when nothing is pending
@@ -51,16 +55,20 @@ func (c *completions) add(done *completion) {
 
 // remove takes back the pending completions of an entry.
 func (c *completions) remove(e *entry) {
-	c.pending = slices.DeleteFunc(c.pending, func(done completion) bool { return done.e == e })
+	of := func(done completion) bool { return done.e == e }
+	c.pending, c.aside = slices.DeleteFunc(c.pending, of), slices.DeleteFunc(c.aside, of)
 }
 
 // groupHasRoom reports whether the next Record could take more results than are pending, and more may come.
 func (c *completions) groupHasRoom() bool { return !c.last && len(c.pending) < c.group }
 
-// groupLen returns how many pending completions the next Record takes: at least one.
+// groupLen returns how many pending completions the next Record takes: at least one, and of those that were refused no more.
 func (c *completions) groupLen() (n int) {
+	if c.pending[0].refused > 0 {
+		return 1
+	}
 	results := c.group
-	for n < len(c.pending) && (n == 0 || results > len(c.pending[n].behind)) {
+	for n < len(c.pending) && c.pending[n].refused == 0 && (n == 0 || results > len(c.pending[n].behind)) {
 		results -= 1 + len(c.pending[n].behind)
 		n++
 	}
@@ -82,12 +90,39 @@ func (c *completions) takeGroup(drop func(*completion) bool) []completion {
 	return group
 }
 
-// requeue puts a group that was not recorded at the end of pending, and makes the next groups smaller: a result that the database
-// refuses every time ends up alone, and holds up no other.
+// requeue puts a group that was not recorded at the end of pending.
 func (c *completions) requeue() {
 	c.pending = append(c.pending, c.writing...)
+	c.end()
+}
+
+// halve puts a group that was refused for what is in it at the front of pending, and makes the next groups smaller: a result that the
+// ledger refuses every time ends up alone.
+func (c *completions) halve() {
+	c.pending = append(slices.Clone(c.writing), c.pending...)
 	c.group = max(1, len(c.writing)/2)
 	c.end()
+}
+
+// setAside takes out the one result of a group that was refused, for wait. Others are recorded meanwhile.
+func (c *completions) setAside() (wait time.Duration) {
+	done := c.writing[0]
+	wait = min(firstAside<<min(done.refused, 10), longestAside)
+	done.refused++
+	c.aside = append(c.aside, done)
+	c.end()
+	return wait
+}
+
+// tryAgain puts the result of a head that was set aside at the end of pending.
+func (c *completions) tryAgain(e *entry) {
+	at := slices.IndexFunc(c.aside, func(done completion) bool { return done.e == e })
+	if at < 0 {
+		return // taken back
+	}
+	c.pending = append(c.pending, c.aside[at])
+	c.aside = slices.Delete(c.aside, at, at+1)
+	c.changed.Broadcast()
 }
 
 // committed ends a Record that worked.
@@ -125,6 +160,9 @@ const (
 	linger     = time.Millisecond
 )
 
+// For how long a result that the ledger refuses is set aside, at first and at most.
+const firstAside, longestAside = time.Second, time.Minute
+
 // recorder writes completions to the ledger in groups: whatever is pending, at once when the ledger is idle, more under load.
 type recorder struct {
 	s       *scheduler
@@ -147,8 +185,8 @@ func (r *recorder) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return // the next owner finds the actions open
 		}
-		if errors.Is(context.Cause(groupCtx), errClosed) {
-			continue // Close cancelled it; the results of other claims are recorded at once
+		if errors.Is(context.Cause(groupCtx), errClosed) || errors.Is(err, errRefused) {
+			continue // Close cancelled it, or what is refused is set aside; the other results are recorded at once
 		}
 		wait = min(max(2*wait, 50*time.Millisecond), 5*time.Second)
 		r.s.log.Warn("record results, again in a moment", "error", err, "results", len(group), "wait", wait)
@@ -193,10 +231,7 @@ func (r *recorder) write(ctx, groupCtx context.Context, group []completion) erro
 	fenced, err := s.q.cfg.Ledger.Record(groupCtx, r.results)
 	clear(r.results) // frees payload copies and answers
 	if err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.q.results.requeue()
-		return err
+		return r.notRecorded(groupCtx, group, err)
 	}
 	for _, c := range s.committed(group, fenced) {
 		s.q.cfg.OnFenced(c)
@@ -205,6 +240,35 @@ func (r *recorder) write(ctx, groupCtx context.Context, group []completion) erro
 		sleep(ctx, linger)
 	}
 	return nil
+}
+
+// errRefused is the error of a group that the ledger refused for what is in it. It is dealt with.
+var errRefused = errors.New("the ledger refuses a result")
+
+// notRecorded puts a group that was not recorded back. Of a group that the ledger refuses for what is in it, it finds the result that
+// is at fault, by halves, and sets it aside, so that the others go on.
+func (r *recorder) notRecorded(groupCtx context.Context, group []completion, err error) error {
+	s := r.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case groupCtx.Err() != nil || schemas.KindOf(err) != schemas.Internal:
+		s.q.results.requeue()
+		return err
+	case len(group) > 1:
+		s.q.results.halve()
+		return errRefused
+	}
+	e := group[0].e
+	wait := s.q.results.setAside()
+	s.log.Error("the ledger refuses a result, which is tried again alone; its entity waits", "event_id", e.EventID, "source", e.Source,
+		"entity", string(e.Entity), "action_id", string(e.ID), "lane_seq", e.LaneSeq, "error", err, "wait", wait)
+	time.AfterFunc(wait, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.q.results.tryAgain(e)
+	})
+	return errRefused
 }
 
 func (r *recorder) groupHasRoom() bool {

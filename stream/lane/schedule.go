@@ -9,8 +9,7 @@ import (
 
 // Delay returns how long to wait after the n-th failed attempt (1 for the first): u times the n-th bound, for a u that is uniform
 // in [0, 1), which is exponential backoff with full jitter. The first bound is Min, the last is Max, and they grow by an even
-// factor. The delay is at least atLeast, which is for example the destination's Retry-After, but never above Max: a destination
-// cannot put an action off for ever.
+// factor. The delay is at least atLeast, but never above Max.
 func Delay(p RetryPolicy, n int, atLeast time.Duration, u float64) time.Duration {
 	delay := time.Duration(u * float64(bound(p, n)))
 	return min(max(delay, atLeast, 0), p.Max)

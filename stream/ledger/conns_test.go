@@ -187,7 +187,7 @@ func TestQuestionsHoldUpNobodyElse(t *testing.T) {
 			_, err := f.l.ResumeDestination(ctx, "acme/coder", "jo", "mended")
 			return err
 		}},
-		{"how a destination fares", func() error { return f.l.FailDestination(ctx, "acme/coder", time.Now()) }},
+		{"how a destination fares", func() error { return f.l.FailDestination(ctx, "acme/coder", time.Now(), time.Time{}) }},
 		{"what is to be exported", func() error { _, err := f.n.Unexported(ctx, []*Claim{c}, 10); return err }},
 		{"its payload", func() error { _, _, err := f.n.DeadPayload(ctx, dead); return err }},
 		{"what was exported", func() error { return f.n.Exported(ctx, []*Claim{c}, []DeadLetter{dead}) }},

@@ -36,7 +36,7 @@ func TestPausesOfDestinations(t *testing.T) {
 	}
 	since := time.Now().Add(-3 * time.Hour).Round(time.Microsecond)
 	for _, at := range []time.Time{since, since.Add(time.Hour)} {
-		if err := one.FailDestination(t.Context(), "acme/agent", at); err != nil {
+		if err := one.FailDestination(t.Context(), "acme/agent", at, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -92,7 +92,7 @@ func TestDestinationsWithoutPostgres(t *testing.T) {
 	_, err = l.Destinations(t.Context())
 	_, paused := l.PauseDestination(t.Context(), "a/b", Pause{By: "x", Reason: "y"})
 	_, resumed := l.ResumeDestination(t.Context(), "a/b", "x", "y")
-	for _, err := range []error{err, paused, resumed, l.FailDestination(t.Context(), "a/b", time.Now()), l.FailDestination(t.Context(), "a/b", time.Time{})} {
+	for _, err := range []error{err, paused, resumed, l.FailDestination(t.Context(), "a/b", time.Now(), time.Time{}), l.FailDestination(t.Context(), "a/b", time.Time{}, time.Time{})} {
 		if schemas.KindOf(err) != schemas.Unavailable {
 			t.Error(err)
 		}
@@ -133,5 +133,60 @@ func TestEndedPauses(t *testing.T) {
 	f.exec(`UPDATE pauses SET ended_at = now() - interval '31 days', paused_at = now() - interval '32 days' WHERE ended_at IS NOT NULL`)
 	if got := ended(); len(got) != 0 {
 		t.Errorf("what no retry reaches back to: %+v", got)
+	}
+}
+
+// TestOutages: since when a breaker is open outlives processes, and once something gets through, how long that was.
+func TestOutages(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	state := func() DestinationState {
+		t.Helper()
+		got, err := f.l.Destinations(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got["acme/agent"]
+	}
+	fail := func(since, away time.Time) {
+		t.Helper()
+		if err := f.l.FailDestination(t.Context(), "acme/agent", since, away); err != nil {
+			t.Fatal(err)
+		}
+	}
+	since := time.Now().Add(-25 * time.Hour).Round(time.Microsecond)
+	away := since.Add(time.Minute)
+	fail(since, time.Time{})
+	if s := state(); !s.Failing.Equal(since) || !s.Away.IsZero() {
+		t.Errorf("before the breaker opened: %+v", s)
+	}
+	fail(since.Add(time.Hour), away)
+	fail(since, away.Add(time.Hour))
+	if s := state(); !s.Failing.Equal(since) || !s.Away.Equal(away) {
+		t.Errorf("away: %+v", s)
+	}
+	f.exec(`INSERT INTO outages VALUES ('acme/old', now() - interval '32 days', now() - interval '31 days')`)
+	fail(time.Time{}, time.Time{})
+	fail(time.Time{}, time.Time{}) // nothing to end
+	ended, err := f.l.EndedPauses(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	spans := ended["acme/agent"]
+	if s := state(); !s.Failing.IsZero() || len(ended) != 1 || len(spans) != 1 || spans[0].From.Sub(away).Abs() > time.Minute || time.Since(spans[0].To).Abs() > time.Minute {
+		t.Errorf("after it: %+v %+v", s, ended)
+	}
+	if n := one[int64](f, `SELECT count(*) FROM outages`); n != 1 {
+		t.Errorf("%d outages are kept", n)
+	}
+	fail(since, away)
+	if _, err := f.l.PauseDestination(t.Context(), "acme/agent", Pause{By: "ann", Reason: "they move"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.l.ResumeDestination(t.Context(), "acme/agent", "ann", "they are there"); err != nil {
+		t.Fatal(err)
+	}
+	if n := one[int64](f, `SELECT count(*) FROM outages`); n != 2 {
+		t.Errorf("%d outages after a resume", n)
 	}
 }

@@ -107,7 +107,7 @@ func TestRedriveOfADeadAction(t *testing.T) {
 			t.Fatal(lanes(open), err)
 		}
 		a := open[0]
-		if r := a.Replay; a.Status != Failed || a.NextIn != 0 || string(a.Packed) != "packed e-1" || r == nil || r.Spent != 3 || r.At.IsZero() || !r.Force {
+		if r := a.Replay; a.Status != Failed || a.NextIn != 0 || string(a.Packed) != "packed e-1" || r == nil || a.Spent != 3 || r.At.IsZero() || !r.Force {
 			t.Errorf("%+v %+v", a, a.Replay)
 		}
 		c = f.claim(0)

@@ -210,7 +210,7 @@ func (r openRead) actions(rows pgx.Rows, scan pgx.RowToFunc[openRow]) ([]Action,
 // action is what a row says. The ID is left to the caller.
 func (r openRead) action(o *openRow) Action {
 	a := Action{
-		Claim: r.c.ID, Record: -1, LaneSeq: o.LaneSeq, Status: o.Status, Attempts: o.Attempts, NextIn: micros(o.NextIn),
+		Claim: r.c.ID, Record: -1, LaneSeq: o.LaneSeq, Status: o.Status, Attempts: o.Attempts, Spent: o.Spent, NextIn: micros(o.NextIn),
 		Left: micros(o.ResultIn), SilenceLeft: micros(o.SilenceLeft), Silence: micros(o.Silence), HasCopy: o.HasCopy, Packed: o.Packed,
 		Name: o.Name, Destination: o.Destination, OnDead: o.OnDead,
 		Entity: o.Entity, Reason: o.Reason, Late: o.Decision == "late", Source: o.Source, EventID: o.EventID, EventType: o.Type,
@@ -228,7 +228,7 @@ func (r openRead) action(o *openRow) Action {
 		a.Payload = kindOfPayload(*o.Delta)
 	}
 	if o.ReplayedAgo != nil {
-		a.Replay = &ReplayRequest{At: pg.Ago(*o.ReplayedAgo), Spent: o.Spent, Force: o.Forced, Twice: o.Twice}
+		a.Replay = &ReplayRequest{At: pg.Ago(*o.ReplayedAgo), Force: o.Forced, Twice: o.Twice}
 	}
 	return a
 }

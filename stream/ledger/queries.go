@@ -262,7 +262,7 @@ SELECT {w}, now(), f.id, $4, $5, $6, $7, $8, $9 FROM fences f WHERE f.id = $1 AN
 // results when tried).
 var actionsUpdate = `-- actionsUpdate
 UPDATE actions_w{w} a SET status = u.status, open = u.status NOT IN ('done', 'superseded'), attempts = greatest(a.attempts, u.attempt),
-       first_at = CASE WHEN u.attempt > 0 THEN coalesce(a.first_at, ` + firstAt + `) ELSE a.first_at END,
+       spent = greatest(a.spent, u.spent), first_at = CASE WHEN u.attempt > 0 THEN coalesce(a.first_at, ` + firstAt + `) ELSE a.first_at END,
        next_at = CASE u.status WHEN 'failed' THEN now() + u.next_in * interval '1 microsecond' END,
        finished_at = CASE WHEN u.status IN ('done', 'dead_letter', 'superseded') THEN now() END,
        action_id = coalesce(a.action_id, u.action_id), doubt_end = coalesce(a.doubt_end, ` + doubtEnd + `),
@@ -276,16 +276,16 @@ WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq AND a.status NOT IN ('done',
 // meanwhile (a copy of the payload) is brought to what the result says.
 var actionsInsert = `-- actionsInsert: one probe of events_w{w}_lane per action
 INSERT INTO actions_w{w} AS a (window_id, action_id, fence, lane_seq, event_key, event_window, effect, created_at, status, open, attempts,
-    first_at, next_at, finished_at, code, latency_us, class, error, response, packed, result_by, beat_at, silence_us, doubt_end)
+    spent, first_at, next_at, finished_at, code, latency_us, class, error, response, packed, result_by, beat_at, silence_us, doubt_end)
 SELECT {w}, u.action_id, u.fence, u.lane_seq, e.event_key, {w}, p.effects[u.lane_seq - e.lane_seq + 1], e.decided_at, u.status, u.status NOT IN ('done', 'superseded'),
-       u.attempt, CASE WHEN u.attempt > 0 THEN ` + firstAt + ` END,
+       u.attempt, u.spent, CASE WHEN u.attempt > 0 THEN ` + firstAt + ` END,
        CASE u.status WHEN 'failed' THEN now() + u.next_in * interval '1 microsecond' END,
        CASE WHEN u.status IN ('done', 'dead_letter', 'superseded') THEN now() END, u.code, u.latency_us, nullif(u.class, ''), nullif(u.error, ''),
        u.response, CASE WHEN u.status NOT IN ('done', 'superseded') THEN u.packed END, ` + resultBy + `, ` + beatAt + `, nullif(u.silence_us, 0), ` + doubtEnd + `
 FROM ` + newResultRows().zip(4) + ` CROSS JOIN LATERAL (` + eventOfLane + `) e JOIN plans p ON p.id = e.plan
 WHERE u.fence = ANY (ARRAY(` + fencesHeld + `))
 ON CONFLICT (fence, lane_seq) DO UPDATE SET action_id = coalesce(a.action_id, EXCLUDED.action_id), status = EXCLUDED.status, open = EXCLUDED.open,
-    attempts = greatest(a.attempts, EXCLUDED.attempts), first_at = coalesce(a.first_at, EXCLUDED.first_at), next_at = EXCLUDED.next_at,
+    attempts = greatest(a.attempts, EXCLUDED.attempts), spent = greatest(a.spent, EXCLUDED.spent), first_at = coalesce(a.first_at, EXCLUDED.first_at), next_at = EXCLUDED.next_at,
     finished_at = EXCLUDED.finished_at, code = EXCLUDED.code, latency_us = EXCLUDED.latency_us, class = EXCLUDED.class,
     error = EXCLUDED.error, response = EXCLUDED.response,
     packed = CASE WHEN EXCLUDED.open THEN coalesce(a.packed, EXCLUDED.packed) END,

@@ -64,6 +64,8 @@ func (r Result) validate() error {
 		return fmt.Errorf("attempt %d", r.Attempt)
 	case (r.Status == Processing) != (r.Left > 0) || r.Silence < 0:
 		return fmt.Errorf("status %s with a result in %s, silence up to %s", r.Status, r.Left, r.Silence)
+	case r.Spent < 0 || r.Spent > math.MaxInt32:
+		return fmt.Errorf("%d attempts are spent", r.Spent)
 	case r.Status == Superseded && r.Attempt != 0:
 		return fmt.Errorf("superseded after attempt %d", r.Attempt)
 	case r.NextIn < 0:

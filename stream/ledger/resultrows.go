@@ -62,7 +62,7 @@ func (c *Claim) fenceParams() [][]byte {
 // resultRows are what results make of actions' rows: actionsUpdate and actionsInsert, behind the fences.
 type resultRows struct {
 	columns
-	fence, attempt, code, latency         pg.Int32s
+	fence, attempt, spent, code, latency  pg.Int32s
 	laneSeq, nextIn, left, silence, doubt pg.Int64s
 	since                                 pg.Int64s
 	status, class, errors                 pg.Texts
@@ -74,7 +74,7 @@ func newResultRows() *resultRows {
 	r := &resultRows{}
 	r.columns = columns{{"fence", &r.fence}, {"lane_seq", &r.laneSeq}, {"status", &r.status}, {"attempt", &r.attempt}, {"next_in", &r.nextIn},
 		{"class", &r.class}, {"code", &r.code}, {"latency_us", &r.latency}, {"error", &r.errors}, {"response", &r.response}, {"packed", &r.packed},
-		{"left_us", &r.left}, {"silence_us", &r.silence}, {"action_id", &r.id}, {"doubt_us", &r.doubt}, {"since_us", &r.since}}
+		{"left_us", &r.left}, {"silence_us", &r.silence}, {"action_id", &r.id}, {"doubt_us", &r.doubt}, {"since_us", &r.since}, {"spent", &r.spent}}
 	return r
 }
 
@@ -84,6 +84,7 @@ func (c *resultRows) add(r *Result) {
 	c.laneSeq.Add(r.LaneSeq)
 	c.status.Add(string(r.Status))
 	c.attempt.Add(int32(r.Attempt))
+	c.spent.Add(int32(r.Spent))
 	c.nextIn.Add(r.NextIn.Microseconds())
 	c.class.Add(pg.Clean(r.Class, 40))
 	c.code.Add(int32(r.Code))

@@ -202,6 +202,7 @@ type Action struct {
 	EventType   string
 	Status      Status
 	Attempts    int
+	Spent       int            // attempts that the retry policy does not count: before it was last run again, or while its destination was away
 	FirstAt     time.Time      // of the first attempt, by our clock; zero before
 	NextIn      time.Duration  // until the next attempt, by the database's clock; 0 now
 	DoubtEnd    time.Time      // an attempt may have been made before the first that is recorded, and was over by then; zero: none
@@ -218,8 +219,7 @@ type Action struct {
 
 // ReplayRequest says that an operator has asked to run an action again which was dead or whose outcome was unknown.
 type ReplayRequest struct {
-	At    time.Time // the retry policy counts from here; by our clock
-	Spent int       // attempts that were made before
+	At time.Time // the retry policy counts from here; by our clock
 	// Force lets it run whatever has been started since: the operator wants it so, or it has parked its lane, so that nothing was.
 	Force bool
 	// Twice: the operator knows that it may be done twice.
@@ -233,6 +233,7 @@ type Result struct {
 	ID       schemas.ActionID // kept with the action's row, so that it is found by it; empty where it is not at hand
 	Status   Status           // Done, Failed, Dead, Unknown, Processing or Superseded
 	Attempt  int              // 1 for the first; 0 when no attempt was made
+	Spent    int              // as in [Action]; what is kept never becomes less
 	Class    string           // closed list of sink.Class
 	Code     int              // HTTP status or 0
 	Latency  time.Duration

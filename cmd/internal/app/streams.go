@@ -240,22 +240,35 @@ func specOf(c *config.Config, at nameInTeam) ledger.Spec {
 // lanes returns the configuration of a subscription's lanes. They get all destinations of the team, not only those that its actions name
 // now: older actions may be open that are for others.
 func (s *streams) lanes(at nameInTeam, ns *ledger.Namespace, sub *stream.Subscription) lane.Config {
-	ofTeam, concurrency, largest := map[string]lane.Destination{}, 0, int64(0)
+	ofTeam, largest := map[string]lane.Destination{}, int64(0)
 	for _, source := range s.a.file().Teams[at.team].Subscriptions[at.name].Sources {
 		largest = max(largest, s.a.file().MaxBody(at.team, source))
 	}
-	for name, d := range s.a.file().Teams[at.team].Destinations {
+	for name := range s.a.file().Teams[at.team].Destinations {
 		ofTeam[at.team+"/"+name] = s.destinations[at.team+"/"+name]
-		concurrency = max(concurrency, d.Concurrency)
 	}
 	return lane.Config{
 		Subscription: at.team + "." + at.name, Latest: s.a.file().Teams[at.team].Subscriptions[at.name].Backlog == config.BacklogLatest,
 		Ledger: ns, Payloads: s.payloads, Codec: codec, Enrich: s.fetches.enricher(), Destinations: ofTeam,
-		MaxInFlight: max(256, 4*concurrency), // one destination that hangs leaves room for the others
+		MaxInFlight: inFlight(s.a.file().Teams[at.team], at.name),
 		MaxBody:     largest, Later: later(s.a.file()), Alive: sub.Alive, OnFenced: sub.Fenced, Logger: s.a.log, Registerer: s.a.registry,
 	}
 }
 
+// inFlight returns how many attempts of a subscription may be under way: as many as all of its destinations take, so that those that
+// hang leave room for the others. Actions of before may be for destinations that it names no more.
+func inFlight(team *config.Team, subscription string) int {
+	sum, counted := 0, map[string]bool{}
+	for _, action := range team.Subscriptions[subscription].Actions {
+		if !counted[action.To] {
+			counted[action.To] = true
+			sum += team.Destinations[action.To].Concurrency
+		}
+	}
+	return max(256, sum)
+}
+
+// codec packs an event as the record that it is in the log.
 // codec packs an event as the record that it is in the log, for payload copies in the ledger.
 var codec = lane.Codec{
 	Pack: func(e *schemas.Event) ([]byte, error) { return record.Pack(record.Encode("", e)), nil },

@@ -217,7 +217,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "concurrency", doc: "Most attempts under way at once, of all subscriptions of a process; for postgres also its connections.", computed: "64; 8 for postgres, 4 of them without database", minimum: 1},
 		{name: "rate", doc: "Limit on attempts, for all subscriptions of a process; none when absent."},
 		{name: "breaker", doc: "When less is attempted, or next to nothing, because attempts fail; no action uses up an attempt while it is open."},
-		{name: "max_hold", doc: "Longest that its answers 429 and 503 with a Retry-After keep all attempts waiting; 0s: they keep their own action waiting only.", def: "1h"},
+		{name: "max_hold", doc: "Longest that a Retry-After is heeded: of 429 and 503 it keeps all attempts waiting, of other answers their own action; 0s: their own action only.", def: "1h"},
 		{name: "recovery", doc: "How long it takes, after breaker, hold or pause, until as much is attempted as before; 0s: no time.", def: "30s"},
 		{name: "pause", doc: "When it is paused by itself, until `forebay destinations resume`."},
 		{name: "allow_networks", doc: spec.AllowNetworks},
@@ -227,7 +227,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "attempts", doc: "Most attempts.", def: "7", minimum: 1},
 		{name: "within", doc: "Longest time from the first attempt, not counting when the destination is paused, held or its breaker is open.", def: "24h"},
 		{name: "min", doc: "First bound.", def: "1s"},
-		{name: "max", doc: "Last bound, and longest delay that a Retry-After may ask for.", computed: "five sixths of within (20h), at most 7d"},
+		{name: "max", doc: "Last bound, and where max_hold is 0s the longest delay that a Retry-After may ask for.", computed: "five sixths of within (20h), at most 7d"},
 	}},
 	reflect.TypeFor[CallRate](): {doc: "A token bucket: limit tokens per time.", fields: []field{
 		{name: "limit", doc: "How many attempts.", required: true, minimum: 1},

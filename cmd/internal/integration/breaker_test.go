@@ -3,6 +3,7 @@ package integration
 import (
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,6 +80,48 @@ func TestOneFailingEventPerEntityHoldsUpNobody(t *testing.T) {
 		}
 		r.agent.waitActed(t, entities*states, 90*time.Second)
 		waitItems(t, r, p, entities*states, "--status", "done")
+		judge(r.sender.acceptedByID(), r.agent.snapshot()).require(t)
+	})
+}
+
+// TestOutageAndRestartCostNoRetries has a destination that is away for longer than within, with a restart in between: nothing is
+// given up.
+func TestOutageAndRestartCostNoRetries(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		const entities = 20
+		r := deploy(t, b, options{})
+		r.edit("agent: {type: http, url: \""+r.agent.URL+"/run\", timeout: 5s, retry: {attempts: 20, within: 10m, min: 50ms, max: 500ms}",
+			"agent: {type: http, url: \""+r.agent.URL+"/run\", timeout: 5s, retry: {attempts: 7, within: 60s, min: 500ms, max: 5s}")
+		var away atomic.Bool
+		r.agent.answer = func(call) int {
+			if away.Load() {
+				return http.StatusServiceUnavailable
+			}
+			return http.StatusOK
+		}
+		away.Store(true)
+		p := r.serve("intake,stream")
+		began := time.Now()
+		if err := r.sender.load(t.Context(), issueLines(7, entities, 2), 4, 0); err != nil {
+			t.Fatal(err)
+		}
+		until := func(d time.Duration) {
+			select {
+			case <-time.After(time.Until(began.Add(d))):
+			case <-p.gone:
+				t.Fatal("the process has ended")
+			}
+		}
+		until(75 * time.Second)
+		p.stop()
+		p = r.serve("intake,stream")
+		until(110 * time.Second)
+		if dead := r.inbox(p, "--status", "dead_letter"); len(dead) > 0 {
+			t.Errorf("%d actions were given up, for example %+v", len(dead), dead[0])
+		}
+		away.Store(false)
+		r.agent.waitActed(t, 2*entities, 30*time.Second)
+		waitItems(t, r, p, 2*entities, "--status", "done")
 		judge(r.sender.acceptedByID(), r.agent.snapshot()).require(t)
 	})
 }

@@ -120,7 +120,7 @@ func (p *Process) show(c *ledger.Claim, mine *claim, a *action, withRow bool) le
 		return out
 	}
 	m := p.m
-	out.Status, out.Attempts, out.HasCopy, out.Packed = a.status, a.attempts, len(a.packed) > 0, slices.Clone(a.packed)
+	out.Status, out.Attempts, out.Spent, out.HasCopy, out.Packed = a.status, a.attempts, a.spent, len(a.packed) > 0, slices.Clone(a.packed)
 	if !a.first.IsZero() {
 		out.FirstAt = m.ago(a.first)
 	}
@@ -132,7 +132,7 @@ func (p *Process) show(c *ledger.Claim, mine *claim, a *action, withRow bool) le
 		out.SilenceLeft = m.left(a.beat.Add(a.silence))
 	}
 	if !a.replayed.IsZero() {
-		out.Replay = &ledger.ReplayRequest{At: m.ago(a.replayed), Spent: a.spent, Force: a.forced, Twice: a.twice}
+		out.Replay = &ledger.ReplayRequest{At: m.ago(a.replayed), Force: a.forced, Twice: a.twice}
 	}
 	return out
 }

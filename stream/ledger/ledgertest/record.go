@@ -77,6 +77,8 @@ func validateResult(r *ledger.Result) error {
 		return fmt.Errorf("attempt %d", r.Attempt)
 	case (r.Status == ledger.Processing) != (r.Left > 0) || r.Silence < 0:
 		return fmt.Errorf("status %s with a result in %s, silence up to %s", r.Status, r.Left, r.Silence)
+	case r.Spent < 0 || r.Spent > math.MaxInt32:
+		return fmt.Errorf("%d attempts are spent", r.Spent)
 	case r.Status == ledger.Superseded && r.Attempt != 0:
 		return fmt.Errorf("superseded after attempt %d", r.Attempt)
 	case r.NextIn < 0:
@@ -195,7 +197,7 @@ func (m *Memory) applyResult(a *action, r *ledger.Result, waited time.Duration) 
 	if !r.DoubtEnd.IsZero() && a.doubtEnd.IsZero() {
 		a.doubtEnd = now.Add(-time.Since(r.DoubtEnd))
 	}
-	a.withRow, a.status, a.attempts = true, r.Status, max(a.attempts, r.Attempt)
+	a.withRow, a.status, a.attempts, a.spent = true, r.Status, max(a.attempts, r.Attempt), max(a.spent, r.Spent)
 	a.next, a.finished, a.resultBy, a.beat = zero, zero, zero, zero
 	a.code, a.class, a.err, a.response, a.silence = r.Code, clean(r.Class, 40), clean(r.Error, maxErrorText), response(r), r.Silence
 	switch r.Status {

@@ -428,7 +428,7 @@ var commanding = []property{
 		f.pass(time.Hour)
 		for range 2 {
 			a := f.open(c)[0]
-			if r := a.Replay; a.Status != ledger.Failed || a.NextIn != 0 || string(a.Packed) != "kept" || r == nil || r.Spent != 3 || !near(r.At, time.Now().Add(-time.Hour)) || !r.Force || !r.Twice {
+			if r := a.Replay; a.Status != ledger.Failed || a.NextIn != 0 || string(a.Packed) != "kept" || r == nil || a.Spent != 3 || !near(r.At, time.Now().Add(-time.Hour)) || !r.Force || !r.Twice {
 				f.Errorf("%+v %+v", a, a.Replay)
 			}
 			c = f.claim(0)

@@ -24,6 +24,7 @@ type State struct {
 	Paused     *Pause    // nil: it is not paused
 	PausedFrom time.Time // when it was, by our clock; Paused.At is the database's
 	Failing    time.Time // since when nothing succeeds, in any process; zero: something did, or not for long yet
+	Away       time.Time // since when a breaker has been open all that time; zero: none has
 }
 
 // Pause keeps every process from attempting anything at a destination until it is resumed.
@@ -38,7 +39,7 @@ type Pause struct {
 // failing.
 func (s *Store) Destinations(ctx context.Context) (map[string]State, error) {
 	const op = "read the pauses of destinations"
-	rows, err := s.db.Query(ctx, `SELECT coalesce(d.name, p.destination) AS name, d.failing_since, p.paused_at,
+	rows, err := s.db.Query(ctx, `SELECT coalesce(d.name, p.destination) AS name, d.failing_since, d.away_since, p.paused_at,
 		coalesce((extract(epoch FROM now() - p.paused_at) * 1000000)::bigint, 0) AS paused_ago,
 		coalesce(p.paused_by, '') AS paused_by, coalesce(p.class, '') AS class, coalesce(p.reason, '') AS reason
 		FROM destinations d FULL JOIN (SELECT destination, paused_at, paused_by, class, reason FROM pauses WHERE ended_at IS NULL) p
@@ -52,7 +53,7 @@ func (s *Store) Destinations(ctx context.Context) (map[string]State, error) {
 	}
 	states := map[string]State{}
 	for _, r := range found {
-		state := State{Failing: pg.TimeOrZero(r.FailingSince)}
+		state := State{Failing: pg.TimeOrZero(r.FailingSince), Away: pg.TimeOrZero(r.AwaySince)}
 		if r.PausedAt != nil {
 			state.Paused, state.PausedFrom = &Pause{At: *r.PausedAt, By: r.PausedBy, Class: r.Class, Reason: r.Reason}, pg.Ago(r.PausedAgo)
 		}
@@ -64,6 +65,7 @@ func (s *Store) Destinations(ctx context.Context) (map[string]State, error) {
 type destinationRow struct {
 	Name         string
 	FailingSince *time.Time
+	AwaySince    *time.Time
 	PausedAt     *time.Time
 	PausedAgo    int64 // microseconds
 	PausedBy     string
@@ -74,11 +76,13 @@ type destinationRow struct {
 // Span is a time from From to To.
 type Span struct{ From, To time.Time }
 
-// EndedPauses reads when destinations were paused, by our clock and "<team>/<destination>", of pauses that have ended within
-// 30 days.
+// EndedPauses reads when destinations were paused or away, by our clock and "<team>/<destination>", of pauses and outages that have
+// ended within 30 days.
 func (s *Store) EndedPauses(ctx context.Context) (map[string][]Span, error) {
-	rows, err := s.db.Query(ctx, `SELECT destination, (extract(epoch FROM now() - paused_at) * 1000000)::bigint,
-		(extract(epoch FROM now() - ended_at) * 1000000)::bigint FROM pauses WHERE ended_at > now() - interval '30 days' ORDER BY ended_at`)
+	rows, err := s.db.Query(ctx, `SELECT destination, (extract(epoch FROM now() - from_at) * 1000000)::bigint,
+		(extract(epoch FROM now() - to_at) * 1000000)::bigint FROM (
+			SELECT destination, paused_at AS from_at, ended_at AS to_at FROM pauses WHERE ended_at > now() - interval '30 days'
+			UNION ALL SELECT destination, from_at, to_at FROM outages WHERE to_at > now() - interval '30 days') s ORDER BY to_at`)
 	ended := map[string][]Span{}
 	var (
 		name     string
@@ -128,7 +132,7 @@ func (s *Store) ResumeDestination(ctx context.Context, name, by, reason string) 
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `DELETE FROM destinations WHERE name = $1`, name)
+		_, err = tx.Exec(ctx, endOutage, name)
 		return err
 	})
 	switch {
@@ -140,17 +144,23 @@ func (s *Store) ResumeDestination(ctx context.Context, name, by, reason string) 
 	return p, nil
 }
 
-// FailDestination keeps since when nothing gets through to a destination; an earlier time that is kept stays. Zero:
-// something has got through.
-func (s *Store) FailDestination(ctx context.Context, name string, since time.Time) error {
+// FailDestination keeps since when nothing gets through to a destination, and since when its breaker is open; earlier times that are
+// kept stay. Zero since: something has got through, which ends an outage.
+func (s *Store) FailDestination(ctx context.Context, name string, since, away time.Time) error {
 	var err error
 	if since.IsZero() {
-		_, err = s.db.Exec(ctx, `DELETE FROM destinations WHERE name = $1`, name)
+		_, err = s.db.Exec(ctx, endOutage, name)
 	} else {
-		_, err = s.db.Exec(ctx, `INSERT INTO destinations (name, failing_since) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, name, since)
+		_, err = s.db.Exec(ctx, `INSERT INTO destinations (name, failing_since, away_since) VALUES ($1, $2, $3)
+			ON CONFLICT (name) DO UPDATE SET away_since = EXCLUDED.away_since WHERE destinations.away_since IS NULL`, name, since, pg.TimeOrNull(away))
 	}
 	if err != nil {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: fmt.Sprintf("keep how destination %s fares", name), Err: pg.Redact(err)}
 	}
 	return nil
 }
+
+// endOutage forgets since when a destination fails, and keeps for how long it was away.
+const endOutage = `WITH ended AS (DELETE FROM destinations WHERE name = $1 RETURNING away_since),
+	old AS (DELETE FROM outages WHERE to_at < now() - interval '30 days')
+	INSERT INTO outages (destination, from_at, to_at) SELECT $1, away_since, now() FROM ended WHERE away_since < now()`

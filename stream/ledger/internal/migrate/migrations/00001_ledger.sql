@@ -239,7 +239,7 @@ CREATE TABLE actions (
     silence_us   bigint CHECK (silence_us > 0),
     doubt_end    timestamptz, -- an attempt may have been made before the first that is recorded, and was over by then
     attempts     int NOT NULL DEFAULT 0 CHECK (attempts >= 0),
-    spent        int NOT NULL DEFAULT 0 CHECK (spent >= 0), -- attempts before it was last run again: the retry policy counts on from here
+    spent        int NOT NULL DEFAULT 0 CHECK (spent >= 0), -- attempts that the retry policy does not count: before it was last run again, or while its destination was away
     code         int NOT NULL DEFAULT 0,
     latency_us   int NOT NULL DEFAULT 0,
     deaths       smallint NOT NULL DEFAULT 0 CHECK (deaths >= 0), -- how often it had become a dead letter when it was last run again
@@ -484,8 +484,18 @@ CREATE UNIQUE INDEX stops_open ON stops (subscription, topic, partition) WHERE e
 -- at which a destination has failed for a minute, and one that gets through to it.
 CREATE TABLE destinations (
     name          text COLLATE "C" PRIMARY KEY, -- "<team>/<destination>"
-    failing_since timestamptz NOT NULL
+    failing_since timestamptz NOT NULL,
+    away_since    timestamptz -- since when its breaker is open; null: it did not open
 );
+
+-- When breakers were open: no time of that counts for an action's retries. Kept for 30 days. Reader: a stream process that begins;
+-- writer: the process that gets through again.
+CREATE TABLE outages (
+    destination   text COLLATE "C" NOT NULL,
+    from_at       timestamptz NOT NULL,
+    to_at         timestamptz NOT NULL
+);
+CREATE INDEX outages_to ON outages (to_at);
 
 -- Pauses, and who ended them. Reader: every stream process, each second (those that stand), and the operator API.
 CREATE TABLE pauses (
