@@ -12,6 +12,7 @@ import (
 
 // call is one request that the agent saw.
 type call struct {
+	path    string // of the URL
 	key     string // Idempotency-Key
 	source  string // ce-source
 	event   string // ce-id
@@ -52,7 +53,7 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer a.inFlight.Add(-1)
 	c := call{
-		key: r.Header.Get("Idempotency-Key"), source: r.Header.Get("ce-source"), event: r.Header.Get("ce-id"),
+		path: r.URL.Path, key: r.Header.Get("Idempotency-Key"), source: r.Header.Get("ce-source"), event: r.Header.Get("ce-id"),
 		entity: r.Header.Get("ce-partitionkey"), version: r.Header.Get("ce-entityversion"), begin: time.Now(),
 		result: r.Header.Get("forebay-result-url"), token: r.Header.Get("forebay-action-token"),
 	}

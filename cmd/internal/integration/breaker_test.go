@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -123,5 +124,50 @@ func TestOutageAndRestartCostNoRetries(t *testing.T) {
 		r.agent.waitActed(t, 2*entities, 30*time.Second)
 		waitItems(t, r, p, 2*entities, "--status", "done")
 		judge(r.sender.acceptedByID(), r.agent.snapshot()).require(t)
+	})
+}
+
+// TestSlowDestinationsLeaveRoom has five destinations of one subscription that hang, each with all attempts that it may have at once:
+// the one that answers goes on.
+func TestSlowDestinationsLeaveRoom(t *testing.T) {
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		const slow, each = 5, 64 // the default concurrency
+		r := deploy(t, b, options{})
+		destinations, actions := "", "actions: [{name: fast, to: agent}"
+		for i := range slow {
+			destinations += fmt.Sprintf("      slow-%d: {type: http, url: %q, timeout: 5m, allow_networks: [127.0.0.0/8]}\n", i, fmt.Sprintf("%s/slow/%d", r.agent.URL, i))
+			actions += fmt.Sprintf(", {name: slow-%d, to: slow-%d}", i, i)
+		}
+		r.edit("    destinations:\n", "    destinations:\n"+destinations)
+		r.edit("actions: [{name: run, to: agent, on_dead: park}", actions)
+		var from, hanging atomic.Int64 // destinations hang from this one on
+		release := make(chan struct{}) // closed here
+		r.agent.answer = func(c call) int {
+			var n int64
+			if _, err := fmt.Sscanf(c.path, "/slow/%d", &n); err == nil && n >= from.Load() {
+				hanging.Add(1)
+				<-release
+			}
+			return http.StatusOK
+		}
+		r.serve("intake,stream")
+		defer close(release)
+		for i := slow - 1; i >= 0; i-- {
+			from.Store(int64(i))
+			if err := r.sender.load(t.Context(), issueLines(10+i, each, 1), 8, 0); err != nil {
+				t.Fatal(err)
+			}
+			want := int64((slow - i) * each)
+			if !rig.Until(30*time.Second, func() bool { return hanging.Load() == want }) {
+				t.Fatalf("%d attempts hang, want %d: there is no room for more", hanging.Load(), want)
+			}
+		}
+		last := issue(99, 1, 1)
+		if err := r.sender.deliver(t.Context(), last); err != nil {
+			t.Fatal(err)
+		}
+		if !rig.Until(10*time.Second, func() bool { return r.agent.seen(last.id) == 1 }) {
+			t.Error("the destination that answers was not called")
+		}
 	})
 }
