@@ -138,7 +138,8 @@ func (b *breaker) recoveryAllows(now time.Time, running int) (ok bool, next time
 		most := b.share(now) * float64(b.concurrency)
 		if running >= max(1, int(math.Ceil(b.progress(now)*most))) {
 			if float64(running) < most {
-				next = b.since.Add(time.Duration(float64(running)/most*float64(b.recovery)) + 1)
+				// A nanosecond later than rounding allows: at the very moment there is no room yet.
+				next = b.since.Add(time.Duration(math.Ceil(float64(running)/most*float64(b.recovery))) + 1)
 			}
 			return false, next
 		}

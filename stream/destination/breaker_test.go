@@ -410,3 +410,32 @@ func TestFloorIsNotForHoldsAndPauses(t *testing.T) {
 		same(t, "after it", w.HasTurn(), true)
 	})
 }
+
+// TestRecoveryMovesOn: whatever share of the concurrency grows, the time at which there is to be room for one more is one at which
+// there is, to the nanosecond; else a timer would go off again and again.
+func TestRecoveryMovesOn(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	for _, recovery := range []time.Duration{time.Second, 30 * time.Second, time.Hour} {
+		for concurrency := 1; concurrency <= 64; concurrency++ {
+			for good := 1; good <= 30; good++ {
+				b := breaker{policy: Breaker{Failures: 1, Window: 2 * time.Hour}, recovery: recovery, concurrency: concurrency, state: Recovering, since: began}
+				for range good {
+					b.last.add(ended{at: began, good: true}, 2*time.Hour)
+				}
+				for range 31 {
+					b.last.add(ended{at: began}, 2*time.Hour)
+				}
+				for running := 1; running < concurrency; running++ {
+					_, next := b.recoveryAllows(began, running)
+					if next.IsZero() {
+						break // never: the share is too small
+					}
+					if ok, _ := b.recoveryAllows(next, running); !ok {
+						t.Fatalf("recovery %s, concurrency %d, %d of %d got through, %d under way: no room when there is to be some", recovery, concurrency, good, good+31, running)
+					}
+				}
+			}
+		}
+	}
+}
