@@ -268,7 +268,6 @@ func inFlight(team *config.Team, subscription string) int {
 	return max(256, sum)
 }
 
-// codec packs an event as the record that it is in the log.
 // codec packs an event as the record that it is in the log, for payload copies in the ledger.
 var codec = lane.Codec{
 	Pack: func(e *schemas.Event) ([]byte, error) { return record.Pack(record.Encode("", e)), nil },
