@@ -17,6 +17,9 @@ var (
 // answer writes the response of a verdict.
 func (h *Handler) answer(w http.ResponseWriter, d *delivery, v verdict) {
 	header := w.Header()
+	if d.read.IsZero() {
+		header.Set("Connection", "close") // or the server would wait for the rest of the body
+	}
 	switch v.outcome {
 	case accepted:
 		header["Content-Type"] = jsonType

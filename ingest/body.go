@@ -6,71 +6,56 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"sync/atomic"
 	"time"
 )
 
-// smallBody is the size of each delivery's own buffer, which many bodies fit into. As much of the budget is reserved before anything
-// is read.
-const smallBody = 4 << 10
+// smallBuffer is the size of each delivery's own buffer, which many bodies fit into.
+const smallBuffer = 4 << 10
 
-// By how much the buffer of a larger body grows each time it is full. If the length is known it grows faster, so that most bodies
-// need one step.
-const (
-	growth      = 4
-	growthKnown = 16
-)
-
-var errBudget = errors.New("too many bytes in flight")
-
-// budget bounds the bytes of bodies in memory.
-type budget struct{ free int64 }
-
-func (b *budget) take(n int64) bool {
-	if atomic.AddInt64(&b.free, -n) >= 0 {
-		return true
-	}
-	atomic.AddInt64(&b.free, n)
-	return false
-}
-
-func (b *budget) release(n int64) { atomic.AddInt64(&b.free, n) }
-
-// read reads the whole body within the server's read timeout. The body is never nil, and may be in d.buffer. held is how many bytes
-// of the budget the caller must release, also after an error.
-func (h *Handler) read(w http.ResponseWriter, r *http.Request, d *delivery) (body []byte, held int64, err error) {
+// read reads the whole body within the server's read timeout. The body is never nil, and may be in d.buffer. The caller has d.arrival
+// leave the room, also after an error.
+func (h *Handler) read(w http.ResponseWriter, r *http.Request, d *delivery) (body []byte, err error) {
 	if r.ContentLength > h.c.MaxBody {
-		return nil, 0, &http.MaxBytesError{Limit: h.c.MaxBody}
+		return nil, &http.MaxBytesError{Limit: h.c.MaxBody}
 	}
-	from := r.Body
+	from, most := r.Body, r.ContentLength+1 // one more for the read that finds the end
 	if r.ContentLength < 0 {
-		from = http.MaxBytesReader(w, r.Body, h.c.MaxBody)
+		from, most = http.MaxBytesReader(w, r.Body, h.c.MaxBody), h.c.MaxBody+1
 	}
-	if held = smallBody; !h.budget.take(held) {
-		return nil, 0, errBudget
+	if err := h.room.enter(&d.arrival, w, d.from, d.started); err != nil {
+		return nil, err
 	}
 	body = d.buffer[:0]
 	for {
 		if len(body) == cap(body) {
-			grown := min(growth*int64(cap(body)), h.c.MaxBody+1)
-			if n := r.ContentLength; n >= 0 {
-				grown = min(growthKnown*int64(cap(body)), n+1) // one more for the read that finds the end
+			grown := min(h.grown(int64(cap(body))), most)
+			if err := h.room.grow(&d.arrival, grown); err != nil {
+				return nil, err
 			}
-			if !h.budget.take(grown - held) {
-				return nil, held, errBudget
-			}
-			held = grown
 			body = append(make([]byte, 0, grown), body...)
 		}
 		n, err := from.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
 		switch {
 		case err == io.EOF:
-			return body, held, nil
+			return body, h.room.arrived(&d.arrival)
 		case err != nil:
-			return nil, held, err
+			return nil, h.room.ended(&d.arrival, err)
 		}
+		d.arrival.has(len(body))
 	}
+}
+
+// grown returns the size of a buffer after one that is full. A small body has few steps and takes 64 KiB at most; a large one holds
+// at most twice as much as has come, whatever its length is said to be.
+func (h *Handler) grown(full int64) int64 {
+	switch small := h.c.Limits.SmallBody; {
+	case 4*full < small:
+		return 4 * full
+	case full < small:
+		return small + 1
+	}
+	return 2 * full
 }
 
 // liftReadDeadline removes the server's read deadline if the wait for the broker may be longer: it would end the request's context.
@@ -86,11 +71,20 @@ func verdictOnBody(err error) verdict {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return verdict{outcome: tooLarge, reason: "intake"}
 	}
-	if errors.Is(err, errBudget) {
+	switch err {
+	case errFull:
 		return verdict{outcome: unavailable, reason: "in_flight", err: err}
+	case errDisplaced:
+		return verdict{outcome: unavailable, reason: "displaced", err: err}
+	case errConnections:
+		return verdict{outcome: throttled, reason: "address_connections", err: err}
+	case errBytes:
+		return verdict{outcome: throttled, reason: "address_bytes", err: err}
+	case errPace:
+		return verdict{outcome: slow, reason: "pace", err: err}
 	}
 	if n, ok := errors.AsType[net.Error](err); ok && n.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) {
-		return verdict{outcome: slow, err: err}
+		return verdict{outcome: slow, reason: "timeout", err: err}
 	}
 	return verdict{outcome: incomplete, err: err}
 }

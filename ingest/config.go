@@ -12,7 +12,6 @@ import (
 
 const (
 	defaultMaxBody     = 25 << 20
-	defaultMaxInFlight = 256 << 20
 	defaultReadTimeout = 10 * time.Second
 	defaultDeadline    = 10 * time.Second
 )
@@ -28,9 +27,8 @@ type Config struct {
 	// A source's own limit is for authentic deliveries only. All other requests have the same limit, so that it does not show which
 	// sources exist.
 	MaxBody int64
-	// MaxInFlight bounds the bytes of all bodies that are being read or produced; beyond it the answer is 503. Default 256 MiB. While
-	// an Ed25519 signature is verified, its body is in memory twice.
-	MaxInFlight int64
+	// Limits bound what deliveries may use, above all before their signature is verified.
+	Limits Limits
 	// ReadTimeout is how long the HTTP server waits for a body: its ReadTimeout minus its ReadHeaderTimeout. The handler only has to
 	// know it; a timeout of its own would cost each delivery one more timer. Default 10 s.
 	ReadTimeout time.Duration
@@ -48,9 +46,7 @@ func (c Config) withDefaults() Config {
 	if c.MaxBody == 0 {
 		c.MaxBody = defaultMaxBody
 	}
-	if c.MaxInFlight == 0 {
-		c.MaxInFlight = max(defaultMaxInFlight, 2*c.MaxBody)
-	}
+	c.Limits = c.Limits.WithDefaults(c.MaxBody)
 	if c.ReadTimeout == 0 {
 		c.ReadTimeout = defaultReadTimeout
 	}
@@ -74,10 +70,8 @@ func (c Config) validate() error {
 		return errors.New("ingest: Log is missing")
 	case c.MaxBody < 1 || c.ReadTimeout < 0:
 		return errors.New("ingest: MaxBody and ReadTimeout must be positive")
-	case c.MaxInFlight < c.MaxBody:
-		return errors.New("ingest: MaxInFlight must hold at least one body of MaxBody")
 	}
-	return nil
+	return c.Limits.validate(c.MaxBody)
 }
 
 // New builds a handler. It starts nothing.
@@ -86,7 +80,7 @@ func New(c Config) (*Handler, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	h := &Handler{c: c, metrics: newMetrics(c.Registerer), budget: budget{free: c.MaxInFlight},
+	h := &Handler{c: c, metrics: newMetrics(c.Registerer), room: newRoom(c.Limits),
 		logLimit: rate.NewLimiter(logsPerSecond, logsBurst)}
 	if _, err := rand.Read(h.decoySecret[:]); err != nil {
 		return nil, err

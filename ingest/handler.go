@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"path"
 	"runtime/debug"
 	"sync"
@@ -26,7 +27,7 @@ type Handler struct {
 	c        Config
 	mux      *http.ServeMux
 	metrics  *metrics
-	budget   budget
+	room     *room
 	logLimit *rate.Limiter
 	// If no verifier hashed the body, hashDummy hashes it with decoySecret, which is random, so that a refusal of an unknown source
 	// takes as long as one of a known source. It is [Handler.hash], and a field so that tests can replace it.
@@ -57,7 +58,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // delivery is one request while it is handled.
 type delivery struct {
 	team, name  string
-	source      *Source // nil: unknown
+	source      *Source    // nil: unknown
+	from        netip.Addr // whom it counts for until its body has arrived
+	arrival     arrival
 	started     time.Time
 	received    time.Time
 	read        time.Time // when the body was there
@@ -66,11 +69,11 @@ type delivery struct {
 	request     verify.Request
 	event       *schemas.Event // &eventBuffer, once it is valid
 	eventBuffer schemas.Event
-	buffer      *[smallBody]byte // for a small body; reused by recycle, as are the event's headers
+	buffer      *[smallBuffer]byte // for a small body; reused by recycle, as are the event's headers
 }
 
 // deliveries are used again: without, BenchmarkHandler takes 20 % more processor, intake as a whole some 2 %.
-var deliveries = sync.Pool{New: func() any { return &delivery{buffer: new([smallBody]byte)} }}
+var deliveries = sync.Pool{New: func() any { return &delivery{buffer: new([smallBuffer]byte)} }}
 
 // recycle keeps the delivery's memory for the next request, unless the log may still use its body. It is called after the answer.
 func (d *delivery) recycle(o outcome) {
@@ -89,6 +92,7 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) {
 	defer h.metrics.inFlight.Dec()
 	d := deliveries.Get().(*delivery)
 	d.team, d.name, d.started, d.received = r.PathValue("team"), r.PathValue("source"), time.Now(), h.c.Now()
+	d.from = h.c.Limits.addressOf(r)
 	if s, ok := h.c.Sources(d.team, d.name); ok {
 		d.source = s
 	}
@@ -104,8 +108,8 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) {
 
 // process runs the delivery through limit, verify, name and produce.
 func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) verdict {
-	body, held, err := h.read(w, r, d)
-	defer h.budget.release(held)
+	body, err := h.read(w, r, d)
+	defer h.room.leave(&d.arrival)
 	if err != nil {
 		return verdictOnBody(err)
 	}

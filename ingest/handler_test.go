@@ -324,7 +324,7 @@ func TestNewRefuses(t *testing.T) {
 	for name, c := range map[string]Config{
 		"no sources": {Log: &fakeLog{}}, "no log": {Sources: sources},
 		"negative body": {Sources: sources, Log: &fakeLog{}, MaxBody: -1},
-		"small budget":  {Sources: sources, Log: &fakeLog{}, MaxBody: 10, MaxInFlight: 5},
+		"small memory":  {Sources: sources, Log: &fakeLog{}, MaxBody: 10, Limits: Limits{Memory: 5}},
 	} {
 		if _, err := New(c); err == nil {
 			t.Errorf("%s: accepted", name)

@@ -16,6 +16,7 @@ var reasons = func() map[string]bool {
 	m := map[string]bool{}
 	for _, r := range []string{
 		"intake", "source", "unknown_source", "deadline", "client_gone", "in_flight", "internal", // intake
+		"displaced", "address_connections", "address_bytes", "pace", "timeout", // body
 		"missing_header", "malformed", "mismatch", "too_old", "too_new", "bad_key", // verify
 	} {
 		m[r] = true

@@ -98,13 +98,16 @@ func (h *Handler) observe(ctx context.Context, d *delivery, v verdict) {
 	if !h.c.Logger.Enabled(ctx, level) {
 		return
 	}
-	attrs := make([]slog.Attr, 0, 11)
+	attrs := make([]slog.Attr, 0, 12)
 	attrs = append(attrs, slog.String("outcome", string(v.outcome)), slog.String("team", clip(d.team)), slog.String("source", clip(d.name)))
 	if v.reason != "" {
 		attrs = append(attrs, slog.String("reason", v.reason))
 	}
 	if v.detail != "" {
 		attrs = append(attrs, slog.String("detail", v.detail))
+	}
+	if d.read.IsZero() {
+		attrs = append(attrs, slog.String("address", d.from.String()))
 	}
 	if e := d.event; e != nil {
 		attrs = append(attrs, slog.String("event_id", e.ID), slog.String("type", e.Type), slog.String("entity", string(e.Entity)))

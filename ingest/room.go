@@ -1,0 +1,194 @@
+package ingest
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Why a body is not taken. The texts are for the log.
+var (
+	errFull        = errors.New("no room: too many bytes are being read or produced")
+	errDisplaced   = errors.New("made room for newer ones: the body had been on its way for too long")
+	errConnections = errors.New("too many connections from one address")
+	errBytes       = errors.New("too many bytes from one address")
+	errPace        = errors.New("the body comes too slowly")
+)
+
+// connectionMemory is what a connection takes beside the delivery's buffer: its goroutine, and the server's buffers.
+const connectionMemory = 12 << 10
+
+// room is the memory of all deliveries, from their first byte to their answer. It holds what has arrived, not what was promised.
+//
+// Whose body has not arrived has shown no signature yet. So that strangers cannot shut others out,
+//
+//   - a part of the memory is for small bodies alone;
+//   - one address has a part of it only, and so many connections; its small bodies count by number;
+//   - a body that does not keep the pace is ended (pace.go);
+//   - where there is no room for a newer body, the oldest one that has been on its way for longer than yieldAfter gives way to it.
+//
+// Once a body has arrived, it keeps what it holds until its delivery is answered. Safe for concurrent use.
+type room struct {
+	limits Limits
+
+	mu      sync.Mutex
+	used    int64
+	large   int64    // of used, by large bodies
+	sizes   [2]queue // what arrives
+	senders map[netip.Addr]*sender
+	looks   bool      // whether a look at the pace is due
+	due     time.Time // when it is
+}
+
+func newRoom(l Limits) *room {
+	return &room{limits: l, sizes: [2]queue{{kind: bySize}, {kind: bySize}}, senders: map[netip.Addr]*sender{}}
+}
+
+// enter lets a body begin to arrive. If it returns an error, the delivery ends.
+func (r *room) enter(a *arrival, w http.ResponseWriter, from netip.Addr, now time.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.senders[from]
+	if s == nil {
+		s = &sender{addr: from, sizes: [2]queue{{kind: bySender}, {kind: bySender}}}
+		r.senders[from] = s
+	}
+	a.w, a.from, a.since, a.looked = w, s, now, now
+	s.count++
+	r.queue(a, small)
+	r.lookSoon(now)
+	if s.count > r.limits.AddressConnections && !r.displace(s.oldest(), a, errConnections) {
+		return r.end(a, errConnections)
+	}
+	return r.hold(a, smallBuffer+connectionMemory)
+}
+
+// queue puts an arrival among those of its size.
+func (r *room) queue(a *arrival, s size) {
+	a.size = s
+	r.sizes[s].add(a)
+	a.from.sizes[s].add(a)
+}
+
+func (r *room) unqueue(a *arrival) {
+	r.sizes[a.size].remove(a)
+	a.from.sizes[a.size].remove(a)
+}
+
+// grow has an arrival's buffer grow to n bytes.
+func (r *room) grow(a *arrival, n int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a.err != nil {
+		return a.err
+	}
+	return r.hold(a, n+connectionMemory)
+}
+
+// hold has an arrival hold n bytes. Where there is no room it has others give way, or ends.
+func (r *room) hold(a *arrival, n int64) error {
+	if a.size == small && n > r.limits.SmallBody+1+connectionMemory {
+		r.unqueue(a)
+		r.queue(a, large)
+		r.large += a.held
+		a.from.large += a.held
+	}
+	more := n - a.held
+	for a.size == large && a.from.large+more > r.limits.AddressBytes {
+		if !r.displace(a.from.sizes[large].oldest, a, errBytes) {
+			return r.end(a, errBytes)
+		}
+	}
+	for r.used+more > r.limits.Memory || a.size == large && r.large+more > r.limits.Memory-r.limits.SmallMemory {
+		if !(a.size == small && r.displace(r.sizes[small].oldest, a, errDisplaced)) && !r.displace(r.sizes[large].oldest, a, errDisplaced) {
+			return r.end(a, errFull)
+		}
+	}
+	a.held += more
+	r.used += more
+	if a.size == large {
+		r.large += more
+		a.from.large += more
+	}
+	return nil
+}
+
+// displace ends the oldest arrival of a queue in favour of a, if it has been on its way for long enough.
+func (r *room) displace(oldest, a *arrival, err error) bool {
+	if oldest == nil || oldest == a || time.Since(oldest.since) < r.limits.YieldAfter {
+		return false
+	}
+	_ = r.end(oldest, err)
+	oldest.interrupt()
+	return true
+}
+
+// end ends an arrival and frees what it holds. It returns err.
+func (r *room) end(a *arrival, err error) error {
+	a.err = err
+	r.forget(a)
+	r.free(a)
+	return err
+}
+
+// forget removes an arrival from the queues. It keeps what it holds.
+func (r *room) forget(a *arrival) {
+	s := a.from
+	if s == nil {
+		return
+	}
+	r.unqueue(a)
+	a.from = nil
+	if a.size == large {
+		s.large -= a.held
+	}
+	if s.count--; s.count == 0 {
+		delete(r.senders, s.addr)
+	}
+}
+
+func (r *room) free(a *arrival) {
+	r.used -= a.held
+	if a.size == large {
+		r.large -= a.held
+	}
+	a.held = 0
+}
+
+// arrived says that the body is there. It returns why the room has ended it, if it has.
+func (r *room) arrived(a *arrival) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forget(a)
+	return a.err
+}
+
+// ended returns why the room has ended an arrival whose read failed; else the error of the read.
+func (r *room) ended(a *arrival, read error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a.err != nil {
+		return a.err
+	}
+	return read
+}
+
+// leave frees what a delivery holds.
+func (r *room) leave(a *arrival) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forget(a)
+	r.free(a)
+}
+
+// usage returns how many bytes are held, how many of them by large bodies, and how many bodies are on their way.
+func (r *room) usage() (used, large int64, arriving int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.senders {
+		arriving += s.count
+	}
+	return r.used, r.large, arriving
+}
