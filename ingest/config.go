@@ -80,7 +80,8 @@ func New(c Config) (*Handler, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	h := &Handler{c: c, metrics: newMetrics(c.Registerer), room: newRoom(c.Limits),
+	room := newRoom(c.Limits)
+	h := &Handler{c: c, metrics: newMetrics(c.Registerer, room), room: room,
 		logLimit: rate.NewLimiter(logsPerSecond, logsBurst)}
 	if _, err := rand.Read(h.decoySecret[:]); err != nil {
 		return nil, err

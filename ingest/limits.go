@@ -22,48 +22,49 @@ type Limits struct {
 	Pace  int64
 	Grace time.Duration
 	// AddressConnections and AddressBytes bound how many bodies may be on their way from one address at once, and what the large ones
-	// of them hold; beyond it the answer is 429. Of IPv6, an address is its first 64 bits. Defaults 2048, and half of Memory.
+	// of them hold; beyond it the answer is 429. Of IPv6, an address is its first 64 bits. Defaults 2048, and half of Memory, a
+	// body of MaxBody at least.
 	AddressConnections int
 	AddressBytes       int64
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For is believed. Default none.
 	TrustedProxies []netip.Prefix
 }
 
-// The defaults of Limits.
+// Defaults of Limits.
 const (
-	DefaultMemory             = 256 << 20
-	DefaultSmallBody          = 64 << 10
-	DefaultYieldAfter         = time.Second
-	DefaultPace               = 16 << 10
-	DefaultGrace              = 5 * time.Second
-	DefaultAddressConnections = 2048
+	defaultMemory             = 256 << 20
+	defaultSmallBody          = 64 << 10
+	defaultYieldAfter         = time.Second
+	defaultPace               = 16 << 10
+	defaultGrace              = 5 * time.Second
+	defaultAddressConnections = 2048
 )
 
 // WithDefaults returns the limits with their defaults, for bodies of up to maxBody bytes.
 func (l Limits) WithDefaults(maxBody int64) Limits {
 	if l.Memory == 0 {
-		l.Memory = max(DefaultMemory, 3*maxBody)
+		l.Memory = max(defaultMemory, 3*maxBody)
 	}
 	if l.SmallMemory == 0 {
 		l.SmallMemory = l.Memory / 4
 	}
 	if l.SmallBody == 0 {
-		l.SmallBody = DefaultSmallBody
+		l.SmallBody = defaultSmallBody
 	}
 	if l.YieldAfter == 0 {
-		l.YieldAfter = DefaultYieldAfter
+		l.YieldAfter = defaultYieldAfter
 	}
 	if l.Pace == 0 {
-		l.Pace = DefaultPace
+		l.Pace = defaultPace
 	}
 	if l.Grace == 0 {
-		l.Grace = DefaultGrace
+		l.Grace = defaultGrace
 	}
 	if l.AddressConnections == 0 {
-		l.AddressConnections = DefaultAddressConnections
+		l.AddressConnections = defaultAddressConnections
 	}
 	if l.AddressBytes == 0 {
-		l.AddressBytes = l.Memory / 2
+		l.AddressBytes = max(l.Memory/2, maxBody+connectionMemory+1)
 	}
 	return l
 }

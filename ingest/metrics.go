@@ -41,7 +41,7 @@ type metrics struct {
 	inFlight   prometheus.Gauge
 }
 
-func newMetrics(r prometheus.Registerer) *metrics {
+func newMetrics(r prometheus.Registerer, room *room) *metrics {
 	opts := func(name, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: "forebay", Subsystem: "ingest", Name: name, Help: help}
 	}
@@ -55,7 +55,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts(opts("deliveries_in_flight", "Deliveries being handled."))),
 	}
-	r.MustRegister(m.deliveries, m.bytes, m.seconds, m.inFlight)
+	gauge := func(name, help string, value func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts(opts(name, help)), value)
+	}
+	r.MustRegister(m.deliveries, m.bytes, m.seconds, m.inFlight,
+		gauge("memory_bytes", "Memory that deliveries hold, of intake.memory.", func() float64 { used, _, _ := room.usage(); return float64(used) }),
+		gauge("large_memory_bytes", "What bodies that are not small hold of it.", func() float64 { _, large, _ := room.usage(); return float64(large) }),
+		gauge("bodies_arriving", "Bodies on their way.", func() float64 { _, _, n := room.usage(); return float64(n) }))
 	return m
 }
 

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
@@ -76,7 +75,7 @@ func New(cfg Config) (http.Handler, error) {
 	}
 	s := &server{cfg}
 	questions := http.NewServeMux()
-	questions.Handle("GET /metrics", promhttp.HandlerFor(cfg.Gatherer, promhttp.HandlerOpts{}))
+	questions.Handle("GET /metrics", metrics(cfg.Gatherer))
 	// handle is set anew for each group of paths, with whether this process can answer them.
 	handle := func(pattern string, q question) { questions.Handle(pattern, s.answer(true, q)) }
 	handle("GET /v1/quarantine", s.quarantine)
@@ -108,9 +107,7 @@ func New(cfg Config) (http.Handler, error) {
 	handle("GET /v1/destinations/{team}/{destination}", s.destination)
 	handle("POST /v1/destinations/{team}/{destination}/pause", s.pause)
 	handle("POST /v1/destinations/{team}/{destination}/resume", s.resume)
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, map[string]bool{"live": true}) })
-	mux.HandleFunc("GET /readyz", s.ready)
+	mux := probes(cfg.Ready)
 	mux.Handle("/", loopbackOnly(http.NewCrossOriginProtection().Handler(questions)))
 	return mux, nil
 }
@@ -131,19 +128,6 @@ func loopbackOnly(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// ready answers /readyz: 200 if every check is fine, else 503, with the checks as the body in both cases.
-func (s *server) ready(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
-	defer cancel()
-	body, status := Readiness{Ready: true, Checks: s.Ready(ctx)}, http.StatusOK
-	for _, c := range body.Checks {
-		if !c.OK {
-			body.Ready, status = false, http.StatusServiceUnavailable
-		}
-	}
-	write(w, status, body)
 }
 
 // question reads a request and returns the answer. [server.answer] writes a *[Raw] as its bytes, anything else as JSON.

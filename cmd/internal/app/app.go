@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -49,6 +48,7 @@ type App struct {
 	intake   *intake  // nil without the role
 	stream   *streams // nil without the role
 	operator *listener
+	health   *listener // nil if none is configured
 	agents   *listener // nil without the stream role, or if no agents listener is configured
 }
 
@@ -88,35 +88,59 @@ func (a *App) file() *config.Config { return a.current.Load() }
 func (a *App) has(role config.Role) bool { return slices.Contains(a.cfg.Roles, role) }
 
 // Start binds the listeners; from then on Addr returns their ports. A caller that does not need these can leave it to Run.
-func (a *App) Start() error {
+func (a *App) Start() (err error) {
 	handler, err := a.operatorHandler()
 	if err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			a.closeListeners()
+		}
+	}()
 	if a.operator, err = listen("the operator", a.file().Listen.Operator, handler, a.log); err != nil {
 		return err
 	}
-	if a.intake != nil {
-		if err := a.intake.bind(a); err != nil {
-			a.operator.Close()
+	if at := a.file().Listen.Health; at != "" {
+		if a.health, err = listen("health", at, api.NewHealth(a.ready.checks, a.registry), a.log); err != nil {
 			return err
 		}
 	}
-	if err := a.bindAgents(); err != nil {
-		a.operator.Close()
-		if a.intake != nil {
-			a.intake.listener.Close()
+	if a.intake != nil {
+		if err = a.intake.bind(a); err != nil {
+			return err
 		}
-		return err
 	}
-	return nil
+	return a.bindAgents()
 }
 
-// Addr returns the address of a listener of a started process: "intake", "operator" or "agents"; nil if it does not have that one.
+// closeListeners closes what a failed start has bound.
+func (a *App) closeListeners() {
+	for _, l := range a.watched() {
+		l.Close()
+	}
+	if a.intake != nil && a.intake.listener != nil {
+		a.intake.listener.Close()
+	}
+}
+
+// watched returns the listeners that say how the process is. They are stopped last, so that they can say that it is not ready.
+func (a *App) watched() (list []*listener) {
+	for _, l := range []*listener{a.operator, a.health} {
+		if l != nil {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// Addr returns the address of a listener of a started process: "intake", "operator", "health" or "agents"; nil if it does not have that one.
 func (a *App) Addr(name string) net.Addr {
 	switch {
 	case name == "operator" && a.operator != nil:
 		return a.operator.Addr()
+	case name == "health" && a.health != nil:
+		return a.health.Addr()
 	case name == "intake" && a.intake != nil && a.intake.listener != nil:
 		return a.intake.listener.Addr()
 	case name == "agents" && a.agents != nil:
@@ -147,16 +171,18 @@ func (a *App) Run(ctx context.Context) error {
 		}
 	}
 	a.log.Info("forebay runs", "roles", rolesText(a.cfg.Roles), "operator", a.operator.Addr().String())
-	// The operator listener is not in the group: it is stopped last, so that /readyz says meanwhile that the process is stopping.
-	served := make(chan error, 1) // how it ended; drain receives it
-	go func() { served <- a.operator.serve() }()
+	// The listeners for health are not in the group: they are stopped last, so that /readyz says meanwhile that the process is stopping.
+	served := make(chan error, len(a.watched())) // how each of them ended; drain receives it
+	for _, l := range a.watched() {
+		go func() { served <- l.ended() }()
+	}
 
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		select {
 		case err := <-served:
 			served <- nil // for drain
-			return fmt.Errorf("operator listener: %w", cmp.Or(err, errors.New("closed")))
+			return cmp.Or(err, errors.New("the operator or the health listener was closed"))
 		case <-gctx.Done():
 			return nil
 		}
@@ -212,9 +238,11 @@ func (a *App) drain(ctx context.Context, g *errgroup.Group, served <-chan error)
 	if a.stream != nil {
 		a.stream.close(ctx)
 	}
-	a.operator.shutdown(ctx)
-	if err := <-served; err != nil {
-		a.log.Warn("operator listener", "error", err)
+	for _, l := range a.watched() {
+		l.shutdown(ctx)
+		if err := <-served; err != nil {
+			a.log.Warn("listener", "error", err)
+		}
 	}
 	return err
 }

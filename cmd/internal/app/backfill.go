@@ -80,7 +80,7 @@ func (s synthetic) Append(ctx context.Context, topic string, e *schemas.Event) e
 func backfillLog(c *config.Config) (*producer.Producer, error) {
 	var limits bodyLimits
 	limits.add(c)
-	return producer.New(producer.Config{Brokers: c.Kafka.Brokers, MaxBody: largestBody(c), TopicMaxBody: limits.of, Options: KafkaOptions(c)})
+	return producer.New(producer.Config{Brokers: c.Kafka.Brokers, MaxBody: c.LargestBody(), TopicMaxBody: limits.of, Options: KafkaOptions(c)})
 }
 
 // gap adds the fetcher for missing events, if the source has one.

@@ -33,7 +33,7 @@ type intake struct {
 
 // newIntake compiles the sources and makes the producer and the handler.
 func newIntake(a *App) (*intake, error) {
-	in := &intake{a: a, largest: largestBody(a.file()), checked: map[string]bool{}}
+	in := &intake{a: a, largest: a.file().LargestBody(), checked: map[string]bool{}}
 	compiled, problems := compileSources(a.file(), nil)
 	if len(problems) > 0 {
 		return nil, problems
@@ -50,8 +50,8 @@ func newIntake(a *App) (*intake, error) {
 		return nil, err
 	}
 	in.handler, err = ingest.New(ingest.Config{
-		Sources: in.sources.find, Log: in.log, MaxBody: in.largest,
-		ReadTimeout: bodyTimeout, StatusURL: statusURL(a.file()), Logger: a.log, Registerer: a.registry,
+		Sources: in.sources.find, Log: in.log, MaxBody: in.largest, Limits: a.file().Intake.Limits(),
+		ReadTimeout: a.file().Intake.BodyTimeout.Std(), StatusURL: statusURL(a.file()), Logger: a.log, Registerer: a.registry,
 	})
 	a.ready.set("intake", errNotStarted)
 	return in, err
@@ -60,13 +60,10 @@ func newIntake(a *App) (*intake, error) {
 func (in *intake) bind(a *App) (err error) {
 	in.listener, err = listen("the intake", a.file().Listen.Intake, http.HandlerFunc(in.serveHTTP), a.log)
 	if err == nil {
-		in.listener.server.ReadTimeout = in.listener.server.ReadHeaderTimeout + bodyTimeout
+		in.listener.server.ReadTimeout = in.listener.server.ReadHeaderTimeout + a.file().Intake.BodyTimeout.Std()
 	}
 	return err
 }
-
-// bodyTimeout is how long the intake waits for a body. Providers send theirs well within it.
-const bodyTimeout = 10 * time.Second
 
 // serveHTTP hands deliveries to the handler. It answers 503 until the topics have been checked, and while the process stops: providers
 // try again. What is meant for the listener for agents gets an answer that says so.
@@ -194,7 +191,7 @@ func (in *intake) reload(c *config.Config) error {
 	if grown := in.limits.exceeded(c); len(grown) > 0 {
 		return fmt.Errorf("larger bodies for %s: that needs `forebay topics apply -c %s` and a restart", strings.Join(grown, ", "), in.a.cfg.Path)
 	}
-	if largest := largestBody(c); largest > in.largest {
+	if largest := c.LargestBody(); largest > in.largest {
 		return fmt.Errorf("bodies of %d bytes, where the largest at the start was %d: that needs a restart", largest, in.largest)
 	}
 	in.limits.add(c)

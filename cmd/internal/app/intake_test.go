@@ -343,19 +343,20 @@ func TestCheckNamesTheLineOfSecrets(t *testing.T) {
 	}
 }
 
-// Both listeners bound what a connection may cost.
+// All listeners bound what a connection may cost.
 func TestListenersAreBounded(t *testing.T) {
 	t.Parallel()
 	r := deploy(t, "http://127.0.0.1:1", "", true)
+	r.text = strings.Replace(r.text, "listen: {", `listen: {health: "127.0.0.1:0", `, 1)
 	p := r.start(config.RoleIntake)
 	p.ready()
-	for name, l := range map[string]*listener{"operator": p.app.operator, "intake": p.app.intake.listener} {
+	for name, l := range map[string]*listener{"operator": p.app.operator, "health": p.app.health, "intake": p.app.intake.listener} {
 		s := l.server
 		if s.ReadHeaderTimeout <= 0 || s.ReadTimeout <= 0 || s.WriteTimeout <= 0 || s.IdleTimeout <= 0 {
 			t.Errorf("%s: a timeout is missing", name)
 		}
-		if name == "intake" && s.ReadTimeout-s.ReadHeaderTimeout != bodyTimeout {
-			t.Errorf("a body may take %v, and the handler counts on %v", s.ReadTimeout-s.ReadHeaderTimeout, bodyTimeout)
+		if name == "intake" && s.ReadTimeout-s.ReadHeaderTimeout != 10*time.Second {
+			t.Errorf("a body may take %v, and the handler counts on %v", s.ReadTimeout-s.ReadHeaderTimeout, 10*time.Second)
 		}
 		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+l.Addr().String()+"/livez", nil)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 // listener is an HTTP server and the socket that it serves.
 type listener struct {
 	net.Listener
+	name   string
 	server *http.Server
 }
 
@@ -22,7 +23,7 @@ func listen(name, address string, h http.Handler, log *slog.Logger) (*listener, 
 	if err != nil {
 		return nil, fmt.Errorf("listen for %s on %s: %w", name, address, err)
 	}
-	return &listener{Listener: l, server: &http.Server{
+	return &listener{Listener: l, name: name, server: &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       60 * time.Second,
@@ -37,6 +38,14 @@ func listen(name, address string, h http.Handler, log *slog.Logger) (*listener, 
 func (l *listener) serve() error {
 	if err := l.server.Serve(l.Listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
+	}
+	return nil
+}
+
+// ended is serve, with the listener's name in its error.
+func (l *listener) ended() error {
+	if err := l.serve(); err != nil {
+		return fmt.Errorf("listener for %s: %w", l.name, err)
 	}
 	return nil
 }

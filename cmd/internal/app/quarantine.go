@@ -57,7 +57,7 @@ func quarantineItem(at nameInTeam, k *producer.Item) api.QuarantineItem {
 
 // options returns the options of clients that read quarantine topics: they take records of any size that the intake can have written.
 func (q *quarantineAPI) options() []kgo.Opt {
-	return append(KafkaOptions(q.a.file()), kgo.BrokerMaxReadBytes(int32(max(100<<20, 2*(largestBody(q.a.file())+topics.HeaderRoom)))))
+	return append(KafkaOptions(q.a.file()), kgo.BrokerMaxReadBytes(int32(max(100<<20, 2*(q.a.file().LargestBody()+topics.HeaderRoom)))))
 }
 
 // read returns one delivery as it was kept. For a source that is not configured it returns NotFound, even if the cluster has a topic

@@ -67,17 +67,6 @@ func limiter(r *config.Rate, before *ingest.Source) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(r.PerSecond), r.Burst)
 }
 
-// largestBody returns the largest body that any source takes, and 1 MiB at least. Clients' records are sized by it.
-func largestBody(c *config.Config) int64 {
-	largest := int64(1 << 20)
-	for team, t := range c.Teams {
-		for name := range t.Sources {
-			largest = max(largest, c.MaxBody(team, name))
-		}
-	}
-	return largest
-}
-
 // sourceItems lists the sources for the API.
 func sourceItems(c *config.Config) []api.SourceItem {
 	var items []api.SourceItem

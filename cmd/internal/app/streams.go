@@ -160,7 +160,7 @@ func (s *streams) sweep(ctx context.Context, l *ledger.Ledger) {
 
 // recordBytes returns how many bytes a client must be ready to read at once: the largest record of our topics and its batch.
 func (s *streams) recordBytes() int {
-	return max(64<<20, int(largestBody(s.a.file()))+topics.HeaderRoom+1<<20)
+	return max(64<<20, int(s.a.file().LargestBody())+topics.HeaderRoom+1<<20)
 }
 
 // subscription registers one subscription in the ledger, and runs it with its lanes and backfills until ctx is done or one of them

@@ -44,6 +44,7 @@ func (ck *checker) run() {
 	ck.kafka()
 	ck.postgres()
 	ck.listen()
+	ck.intake()
 	ck.agents()
 	ck.topics("topics", ck.c.Topics)
 	topics := map[string]string{} // the source's path by its topic
@@ -125,11 +126,14 @@ func (ck *checker) listen() {
 			ck.problem("listen.public_url", "is not a URL such as https://hooks.example.com, without a slash at its end")
 		}
 	}
+	if l.Health != "" && !ck.unresolved("listen.health") {
+		ck.address("listen.health", l.Health)
+	}
 	if ck.unresolved("listen.operator") {
 		return
 	}
 	if host, ok := ck.address("listen.operator", l.Operator); ok && !loopback(host) {
-		ck.problem("listen.operator", "%s is not loopback; the operator listener has no authentication yet, so it stays on 127.0.0.1", l.Operator)
+		ck.problem("listen.operator", "%s is not loopback; the operator listener has no authentication yet, so it stays on 127.0.0.1; probes and Prometheus ask listen.health", l.Operator)
 	}
 }
 

@@ -61,6 +61,7 @@ func (c *Config) fillComputed() {
 	if c.Topics.MinInsync == 0 {
 		c.Topics.MinInsync = minInsync(c.Topics.Replication)
 	}
+	c.fillIntake()
 	for name, team := range c.Teams {
 		for source, s := range team.Sources {
 			if s.Topic == "" {

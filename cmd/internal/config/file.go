@@ -16,6 +16,7 @@ type Config struct {
 	Kafka    Kafka            `yaml:"kafka"`
 	Postgres Postgres         `yaml:"postgres"`
 	Listen   Listen           `yaml:"listen"`
+	Intake   Intake           `yaml:"intake"`
 	Topics   Topics           `yaml:"topics"`
 	Exec     Exec             `yaml:"exec"`
 	Agents   Agents           `yaml:"agents"`
@@ -53,6 +54,7 @@ type Postgres struct {
 type Listen struct {
 	Intake    string `yaml:"intake"`
 	Operator  string `yaml:"operator"`
+	Health    string `yaml:"health"`
 	Agents    string `yaml:"agents"`
 	PublicURL string `yaml:"public_url"`
 }

@@ -40,6 +40,8 @@ func part(path string) string {
 		return "kafka"
 	case path == "listen.intake":
 		return "intake"
+	case steps[0] == "intake":
+		return "limits"
 	case path == "listen.agents":
 		return "agents"
 	case strings.HasPrefix(path, "agents.secrets"):
@@ -58,7 +60,7 @@ func part(path string) string {
 
 // usedParts has the parts that each role uses. References in other parts are not resolved.
 var usedParts = map[Role][]string{
-	RoleIntake:  {"kafka", "intake", "secrets", "tokens"},
+	RoleIntake:  {"kafka", "intake", "limits", "secrets", "tokens"},
 	RoleStream:  {"kafka", "instance", "postgres", "destinations", "fetches", "agents", "tokens"},
 	RoleTopics:  {"kafka"},
 	RoleMigrate: {"postgres"},

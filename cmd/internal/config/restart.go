@@ -14,6 +14,12 @@ func Live(running, read *Config) (needRestart []string) {
 		if m.name == "teams" || m.name == "teams_dir" {
 			continue
 		}
+		if m.name == "intake" {
+			if !reflect.DeepEqual(running.writtenIntake(), read.writtenIntake()) {
+				needRestart = append(needRestart, m.name)
+			}
+			continue
+		}
 		if !reflect.DeepEqual(m.value.Interface(), other[i].value.Interface()) {
 			needRestart = append(needRestart, m.name)
 		}

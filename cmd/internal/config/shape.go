@@ -59,6 +59,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "kafka", doc: "The log; only `forebay dev` can do without it."},
 		{name: "postgres", doc: "The ledger; only the stream role opens it."},
 		{name: "listen", doc: "Addresses to listen on."},
+		{name: "intake", doc: "What deliveries may use of the intake before their signature is verified."},
 		{name: "topics", doc: "Settings for topics that `forebay topics apply` creates; a source may override them."},
 		{name: "exec", doc: "Commands on this machine; off unless enabled here."},
 		{name: "agents", doc: "What destinations that finish later, and senders that ask, get to know of listen.agents."},
@@ -87,8 +88,30 @@ var shapes = map[reflect.Type]*shape{
 	reflect.TypeFor[Listen](): {doc: "Addresses to listen on.", later: []string{"tls", "console"}, fields: []field{
 		{name: "intake", doc: "Address of POST /v1/in/{team}/{source}.", def: "127.0.0.1:8080"},
 		{name: "operator", doc: "Address of /livez, /readyz, /metrics and the API; loopback only until it has authentication.", def: "127.0.0.1:9090"},
+		{name: "health", doc: "Address of /livez, /readyz and /metrics alone, for probes and Prometheus: any address, under any Host. It has no authentication.", computed: "none: listen.operator has them"},
 		{name: "agents", doc: "Address for results and heartbeats of destinations that finish later, and for status_url; of the stream role. It needs agents.secrets.", computed: "none: nothing can be finished later"},
 		{name: "public_url", doc: "What providers call before /v1/in, for signatures over the URL: https://hooks.example.com. A source may have its own.", computed: "none: a source that signs the URL needs one"},
+	}},
+	reflect.TypeFor[Intake](): {doc: "What deliveries may use of the intake before their signature is verified. Where there is no room for a delivery it is answered 503, and counted with its reason in forebay_ingest_deliveries_total.", fields: []field{
+		{name: "memory", doc: "Memory of all deliveries from their first byte to their answer: what has come of their bodies, rounded up to twice of that, and 12KiB each.", computed: "256MiB, or three times the largest max_body of the sources", minimum: 1},
+		{name: "small", doc: "Small bodies, which have a part of memory for themselves."},
+		{name: "body_timeout", doc: "Longest a body may take, however large; then it is answered 408.", def: "10s"},
+		{name: "pace", doc: "How fast a body must come; else it is answered 408."},
+		{name: "yield_after", doc: "How long a body is on its way before it has to give way to newer ones, where there is no room for them.", def: "1s"},
+		{name: "per_address", doc: "What one address may use; beyond it the answer is 429. Of IPv6, an address is its first 64 bits. Behind a proxy that trusted_proxies does not name, all senders have the proxy's address."},
+		{name: "trusted_proxies", doc: "Networks of the proxies whose X-Forwarded-For is believed: the address in it that the last of them has the request from counts.", computed: "none"},
+	}},
+	reflect.TypeFor[SmallBodies](): {doc: "Small bodies, which have a part of memory for themselves.", fields: []field{
+		{name: "body", doc: "Largest body that is small.", def: "64KiB"},
+		{name: "memory", doc: "How much of memory larger bodies cannot use.", computed: "a quarter of memory", minimum: 1},
+	}},
+	reflect.TypeFor[Pace](): {doc: "How fast a body must come.", fields: []field{
+		{name: "bytes", doc: "How many bytes a second; 0: any number.", def: "16KiB"},
+		{name: "grace", doc: "The time over which that is averaged: a body that is there within it keeps any pace.", def: "5s"},
+	}},
+	reflect.TypeFor[PerAddress](): {doc: "What one address may use. Bodies that have arrived do not count.", fields: []field{
+		{name: "connections", doc: "Most bodies that are on their way at once.", def: "2048", minimum: 1},
+		{name: "bytes", doc: "Most memory that its bodies that are not small hold while they are on their way.", computed: "half of memory", minimum: 1},
 	}},
 	reflect.TypeFor[Topics](): {doc: "Settings of topics.", fields: []field{
 		{name: "partitions", doc: "Partitions of a new topic; cannot be changed later.", def: "12", minimum: 1},

@@ -1,0 +1,92 @@
+package app
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+)
+
+// With listen.health a kubelet and a Prometheus ask at the process's own address, which the operator listener refuses; the API is not
+// there. At the stop it says until the end that the process is not ready.
+func TestHealthListener(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, "http://127.0.0.1:1", "", true)
+	r.text = strings.Replace(r.text, "listen: {", `listen: {health: "0.0.0.0:0", `, 1)
+	p := r.start(config.RoleIntake)
+	p.ready()
+	_, port, _ := net.SplitHostPort(p.app.Addr("health").String())
+	get := func(path string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1:"+port+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = "10.0.0.7:9091"
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(body)
+	}
+	for path, want := range map[string]string{"/livez": "live", "/readyz": `"ready":true`, "/metrics": "forebay_ingest_deliveries_in_flight"} {
+		if status, body := get(path); status != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %.200s", path, status, body)
+		}
+	}
+	if status, body := get("/v1/sources"); status != http.StatusNotFound {
+		t.Errorf("/v1/sources: %d %s", status, body)
+	}
+
+	held := r.hold()
+	answer := make(chan int, 1)
+	go func() {
+		defer close(answer)
+		answer <- p.send("orders", "orders-secret", order("o", 1))
+	}()
+	p.metric("forebay_ingest_deliveries_in_flight", 1)
+	p.stop()
+	p.unready("stopping")
+	if status, body := get("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "stopping") {
+		t.Errorf("while it stops: %d %s", status, body)
+	}
+	close(held)
+	if got := <-answer; got != http.StatusAccepted {
+		t.Errorf("the delivery in flight was answered %d", got)
+	}
+	p.clean()
+	if status, _ := get("/livez"); status != 0 {
+		t.Errorf("after the end: %d", status)
+	}
+}
+
+// A start that fails leaves no listener behind.
+func TestFailedStartClosesListeners(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	r := deploy(t, "http://127.0.0.1:1", "", false)
+	r.text = strings.Replace(r.text, `intake: "127.0.0.1:0"`, `health: "127.0.0.1:0", intake: "`+taken.Addr().String()+`"`, 1)
+	a, err := New(Config{File: r.load(config.RoleIntake), Roles: []config.Role{config.RoleIntake}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.intake.close(t.Context())
+	if err := a.Start(); err == nil || !strings.Contains(err.Error(), "the intake") {
+		t.Fatalf("an address that is taken: %v", err)
+	}
+	for _, name := range []string{"operator", "health"} {
+		if c, err := net.Dial("tcp", a.Addr(name).String()); err == nil {
+			c.Close()
+			t.Errorf("%s still listens", name)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package config
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/forebay-io/forebay/ingest"
+)
+
+// withIntake is the design's file with a section intake.
+func withIntake(t *testing.T, section string) (*Config, Problems) {
+	t.Helper()
+	return load(strings.Replace(design, "topics: {", "intake: "+section+"\ntopics: {", 1), designEnv, designFiles, Options{})
+}
+
+func TestIntakeLimits(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		section string
+		change  func(*ingest.Limits)
+	}{
+		{"{}", func(*ingest.Limits) {}},
+		{"{memory: 1GiB}", func(l *ingest.Limits) { l.Memory, l.SmallMemory, l.AddressBytes = 1<<30, 256<<20, 512<<20 }},
+		{"{small: {body: 32KiB, memory: 16MiB}}", func(l *ingest.Limits) { l.SmallBody, l.SmallMemory = 32<<10, 16<<20 }},
+		{"{pace: {bytes: 0, grace: 2s}, yield_after: 500ms}", func(l *ingest.Limits) { l.Pace, l.Grace, l.YieldAfter = -1, 2*time.Second, time.Second/2 }},
+		{"{trusted_proxies: [10.0.0.0/8], per_address: {connections: 7, bytes: 64MiB}}", func(l *ingest.Limits) {
+			l.TrustedProxies, l.AddressConnections, l.AddressBytes = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, 7, 64<<20
+		}},
+	} {
+		c, problems := withIntake(t, test.section)
+		if len(problems) > 0 {
+			t.Errorf("%s: %v", test.section, problems)
+			continue
+		}
+		want := ingest.Limits{}.WithDefaults(25 << 20)
+		test.change(&want)
+		if diff := cmp.Diff(want, c.Intake.Limits(), cmpopts.EquateComparable(netip.Prefix{})); diff != "" {
+			t.Errorf("%s: %s", test.section, diff)
+		}
+		if _, err := ingest.New(ingest.Config{Sources: func(string, string) (*ingest.Source, bool) { return nil, false }, Log: noLog{}, MaxBody: c.LargestBody(), Limits: c.Intake.Limits()}); err != nil {
+			t.Errorf("%s: the intake refuses what the check has let through: %v", test.section, err)
+		}
+	}
+}
+
+type noLog struct{ ingest.Log }
+
+func TestIntakeProblems(t *testing.T) {
+	t.Parallel()
+	for section, want := range map[string]string{
+		"{memory: 0}":                             "intake.memory: must be at least 1",
+		"{memory: 4MiB}":                          "intake.memory: 4MiB is not between 16MiB and 1024GiB",
+		"{memory: 32MiB}":                         "intake.memory: 32MiB without the 8MiB of small bodies is too little for a body of 25MiB",
+		"{small: {memory: 240MiB}}":               "intake.memory: 256MiB without the 240MiB of small bodies is too little for a body of 25MiB",
+		"{small: {memory: 256MiB}}":               "intake.small.memory: 256MiB is not a part of intake.memory, which is 256MiB",
+		"{small: {body: 2MiB}}":                   "intake.small.body: 2MiB is not between 4KiB and 1MiB",
+		"{per_address: {bytes: 20MiB}}":           "intake.per_address.bytes: 20MiB is too little for a body of 25MiB",
+		"{per_address: {connections: 0}}":         "intake.per_address.connections: must be at least 1",
+		"{pace: {grace: 100ms}}":                  "intake.pace.grace: 100ms is not between 1s and 30s",
+		"{pace: {bytes: 1GiB}}":                   "intake.pace.bytes: 1GiB is not between 0 and 1MiB",
+		"{body_timeout: 10m}":                     "intake.body_timeout: 10m is not between 1s and 30s",
+		"{yield_after: 0s}":                       "intake.yield_after: 0s is not between 100ms and 30s",
+		"{trusted_proxies: [0.0.0.0/0]}":          "intake.trusted_proxies[0]: 0.0.0.0/0 is every address",
+		`{trusted_proxies: [10.0.0.0/8, "::/0"]}`: "intake.trusted_proxies[1]: ::/0 is every address",
+		"{trusted_proxies: [10.0.0.1]}":           `"10.0.0.1" is not a network`,
+		"{per_adress: {connections: 1}}":          "did you mean per_address?",
+	} {
+		if _, problems := withIntake(t, section); !strings.Contains(problems.Error(), want) {
+			t.Errorf("%s: no %q in\n%v", section, want, problems)
+		}
+	}
+}
+
+// The limits need a restart; what is computed of the sources' largest body does not, or a source that goes would.
+func TestIntakeNeedsARestart(t *testing.T) {
+	t.Parallel()
+	with := func(section, maxBody string) *Config {
+		t.Helper()
+		text := strings.Replace(design, "preset: github", "preset: github\n        max_body: "+maxBody, 1)
+		c, problems := load(strings.Replace(text, "topics: {", "intake: "+section+"\ntopics: {", 1), designEnv, designFiles, Options{})
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		return c
+	}
+	before := with("{yield_after: 2s}", "95MiB")
+	if got := Live(before, with("{yield_after: 2s}", "1MiB")); len(got) != 0 {
+		t.Errorf("a smaller body needs a restart of %v", got)
+	}
+	for _, section := range []string{"{}", "{yield_after: 3s}", "{yield_after: 2s, memory: 600MiB}", "{yield_after: 2s, trusted_proxies: [10.0.0.0/8]}"} {
+		if got := Live(before, with(section, "95MiB")); !slices.Equal(got, []string{"intake"}) {
+			t.Errorf("%s needs a restart of %v", section, got)
+		}
+	}
+}
