@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/forebay-io/forebay/ingest/verify"
@@ -33,17 +34,22 @@ func (h *Handler) authentic(d *delivery) (verdict, bool) {
 	return verdict{outcome: refused, reason: knownReason(string(reason)), err: err}, false
 }
 
-// A refusal is answered refusalFloor after the body was read, plus refusalPerByte for each of its bytes. That is enough time for any
-// algorithm with as many keys as a source may have.
+// A refusal is answered refusalFloor after the body was read, plus refusalPerByte for each of its bytes, plus a random part of
+// refusalSpread. Eight keys of SHA-512, the most that a source may have, take 13 ns a byte on a core of their own, and 49 where five
+// compete for it (measured); one of SHA-256 takes less than 1.
+//
+// The spread is because the runtime sleeps for whole milliseconds: with a fixed end, the time of the answer would show by its fraction
+// of a millisecond when the sleep began. It must be whole milliseconds itself, so that each fraction is as likely.
 const (
 	refusalFloor   = 5 * time.Millisecond
-	refusalPerByte = 30 * time.Nanosecond
+	refusalPerByte = 60 * time.Nanosecond
+	refusalSpread  = 4 * time.Millisecond
 )
 
 // waitBeforeRefusal waits until a refusal may be answered, or the sender is gone. Hashing alone does not take the same time for all
 // sources: one with two keys hashes twice, one with SHA-512 takes longer, and with a body of some megabytes that can be measured.
 func waitBeforeRefusal(ctx context.Context, d *delivery) {
-	t := time.NewTimer(refusalFloor + time.Duration(d.size)*refusalPerByte - time.Since(d.read))
+	t := time.NewTimer(refusalFloor + time.Duration(d.size)*refusalPerByte + rand.N(refusalSpread) - time.Since(d.read))
 	defer t.Stop()
 	select {
 	case <-t.C:
