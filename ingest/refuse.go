@@ -35,8 +35,8 @@ func (h *Handler) authentic(d *delivery) (verdict, bool) {
 }
 
 // A refusal is answered refusalFloor after the body was read, plus refusalPerByte for each of its bytes, plus a random part of
-// refusalSpread. Eight keys of SHA-512, the most that a source may have, take 13 ns a byte on a core of their own, and 49 where five
-// compete for it (measured); one of SHA-256 takes less than 1.
+// refusalSpread. Eight keys of SHA-512, the most that a source may have, take 15 ns a byte on a core of their own, and 49 where five
+// compete for it (measured); one of SHA-256 takes 1.
 //
 // The spread is because the runtime sleeps for whole milliseconds: with a fixed end, the time of the answer would show by its fraction
 // of a millisecond when the sleep began. It must be whole milliseconds itself, so that each fraction is as likely.
