@@ -14,15 +14,15 @@ type arrival struct {
 	held   int64               // bytes of memory
 	size   size
 	since  time.Time
-	got    int64     // bytes of the body so far; atomic
-	looked time.Time // when the pace was looked at
-	before int64     // what got was then
-	err    error     // why the room has ended it
-	links  [2]links  // in a queue of each kind
+	got    atomic.Int64 // bytes of the body so far
+	looked time.Time    // when the pace was looked at
+	before int64        // what got was then
+	err    error        // why the room has ended it
+	links  [2]links     // in a queue of each kind
 }
 
 // has says how much of the body there is.
-func (a *arrival) has(bytes int) { atomic.StoreInt64(&a.got, int64(bytes)) }
+func (a *arrival) has(bytes int) { a.got.Store(int64(bytes)) }
 
 // interrupt has the read that waits for the body return. What is left of the body is never read.
 func (a *arrival) interrupt() {

@@ -71,17 +71,8 @@ func verdictOnBody(err error) verdict {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return verdict{outcome: tooLarge, reason: "intake"}
 	}
-	switch err {
-	case errFull:
-		return verdict{outcome: unavailable, reason: "in_flight", err: err}
-	case errDisplaced:
-		return verdict{outcome: unavailable, reason: "displaced", err: err}
-	case errConnections:
-		return verdict{outcome: throttled, reason: "address_connections", err: err}
-	case errBytes:
-		return verdict{outcome: throttled, reason: "address_bytes", err: err}
-	case errPace:
-		return verdict{outcome: slow, reason: "pace", err: err}
+	if t, ok := errors.AsType[*turnedAway](err); ok {
+		return verdict{outcome: t.outcome, reason: t.reason, err: err}
 	}
 	if n, ok := errors.AsType[net.Error](err); ok && n.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) {
 		return verdict{outcome: slow, reason: "timeout", err: err}

@@ -1,9 +1,6 @@
 package ingest
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 // lookEvery is how often the pace of bodies is looked at. One timer for all costs a delivery nothing; a deadline of its own would.
 const lookEvery = time.Second
@@ -45,7 +42,7 @@ func (a *arrival) keepsPace(l Limits, now time.Time) bool {
 	if passed < l.Grace {
 		return true
 	}
-	got := atomic.LoadInt64(&a.got)
+	got := a.got.Load()
 	enough := float64(got-a.before) >= float64(l.Pace)*passed.Seconds()
 	a.looked, a.before = now, got
 	return enough

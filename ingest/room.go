@@ -1,20 +1,26 @@
 package ingest
 
 import (
-	"errors"
 	"net/http"
 	"net/netip"
 	"sync"
 	"time"
 )
 
-// Why a body is not taken. The texts are for the log.
+// turnedAway is why a body is not taken. The text is for the log.
+type turnedAway struct {
+	outcome      outcome
+	reason, text string
+}
+
+func (t *turnedAway) Error() string { return t.text }
+
 var (
-	errFull        = errors.New("no room: too many bytes are being read or produced")
-	errDisplaced   = errors.New("made room for newer ones: the body had been on its way for too long")
-	errConnections = errors.New("too many connections from one address")
-	errBytes       = errors.New("too many bytes from one address")
-	errPace        = errors.New("the body comes too slowly")
+	errFull        = &turnedAway{unavailable, "in_flight", "no room: too many bytes are being read or produced"}
+	errDisplaced   = &turnedAway{unavailable, "displaced", "made room for newer ones: the body had been on its way for too long"}
+	errConnections = &turnedAway{throttled, "address_connections", "too many bodies on their way from one address"}
+	errBytes       = &turnedAway{throttled, "address_bytes", "too many bytes from one address"}
+	errPace        = &turnedAway{slow, "pace", "the body comes too slowly"}
 )
 
 // connectionMemory is what a connection takes beside the delivery's buffer: its goroutine, and the server's buffers.

@@ -14,7 +14,7 @@ import (
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "forebay_seen"}))
+	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "forebay_seen", Help: "A value."}))
 	checks := []Check{{Name: "intake", Error: "no broker answers"}}
 	h := NewHealth(func(context.Context) []Check { return checks }, registry)
 	get := func(method, path, host string) (int, string) {

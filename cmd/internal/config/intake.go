@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/forebay-io/forebay/ingest"
@@ -100,10 +101,8 @@ func (ck *checker) intake() {
 
 // intakeMemory reports limits that the largest body of a source does not fit into.
 func (ck *checker) intakeMemory(i Intake, largest int64) {
-	for _, path := range []string{"intake.memory", "intake.small.memory", "intake.small.body", "intake.per_address.bytes"} {
-		if ck.unresolved(path) {
-			return
-		}
+	if slices.ContainsFunc([]string{"intake.memory", "intake.small.memory", "intake.small.body", "intake.per_address.bytes"}, ck.unresolved) {
+		return
 	}
 	l := i.Limits()
 	switch {

@@ -69,7 +69,7 @@ func TestIntakeProblems(t *testing.T) {
 		"{trusted_proxies: [0.0.0.0/0]}":          "intake.trusted_proxies[0]: 0.0.0.0/0 is every address",
 		`{trusted_proxies: [10.0.0.0/8, "::/0"]}`: "intake.trusted_proxies[1]: ::/0 is every address",
 		"{trusted_proxies: [10.0.0.1]}":           `"10.0.0.1" is not a network`,
-		"{per_adress: {connections: 1}}":          "did you mean per_address?",
+		"{per_addresses: {connections: 1}}":       "did you mean per_address?",
 	} {
 		if _, problems := withIntake(t, section); !strings.Contains(problems.Error(), want) {
 			t.Errorf("%s: no %q in\n%v", section, want, problems)
