@@ -10,9 +10,8 @@ import (
 // addressOf returns whom a request counts for: the address that it came from, or the one that a trusted proxy says it has it from. Of
 // X-Forwarded-For the last address counts that is no trusted proxy's: what stands before it is whatever the sender wrote.
 func (l Limits) addressOf(r *http.Request) netip.Addr {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	addr := peer.Addr().Unmap()
-	if err != nil || !l.trusts(addr) {
+	addr := peerOf(r.RemoteAddr)
+	if !l.trusts(addr) {
 		return counted64(addr)
 	}
 	hops := r.Header["X-Forwarded-For"]
@@ -29,6 +28,12 @@ func (l Limits) addressOf(r *http.Request) netip.Addr {
 		}
 	}
 	return counted64(addr)
+}
+
+// peerOf reads the address of a connection's other end; the zero address if it has none.
+func peerOf(remote string) netip.Addr {
+	peer, _ := netip.ParseAddrPort(remote)
+	return peer.Addr().Unmap()
 }
 
 func (l Limits) trusts(addr netip.Addr) bool {

@@ -17,8 +17,9 @@ var (
 // answer writes the response of a verdict.
 func (h *Handler) answer(w http.ResponseWriter, d *delivery, v verdict) {
 	header := w.Header()
-	if d.read.IsZero() {
-		header.Set("Connection", "close") // or the server would wait for the rest of the body
+	if d.read.IsZero() || v.outcome == refused {
+		// Of the one, the server would wait for the rest of the body. The other must not keep a connection that idles for nothing.
+		header.Set("Connection", "close")
 	}
 	switch v.outcome {
 	case accepted:
@@ -57,6 +58,12 @@ var problems = func() map[int][]byte {
 	}
 	return m
 }()
+
+// turnAway answers what is no delivery at all.
+func turnAway(w http.ResponseWriter, status int) {
+	w.Header().Set("Connection", "close")
+	writeProblem(w, status)
+}
 
 func writeProblem(w http.ResponseWriter, status int) {
 	w.Header()["Content-Type"] = problemType

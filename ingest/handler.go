@@ -40,16 +40,16 @@ func (h *Handler) routes() {
 	h.mux.HandleFunc("POST /v1/in/{team}/{source}", h.receive)
 	h.mux.HandleFunc("/v1/in/{team}/{source}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Allow", http.MethodPost)
-		writeProblem(w, http.StatusMethodNotAllowed)
+		turnAway(w, http.StatusMethodNotAllowed)
 	})
-	h.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { writeProblem(w, http.StatusNotFound) })
+	h.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { turnAway(w, http.StatusNotFound) })
 }
 
 // ServeHTTP serves the intake listener.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// ServeMux redirects paths that are not clean; providers take a redirect for a failure, or follow it as a GET.
 	if p := r.URL.Path; p == "" || p[0] != '/' || path.Clean(p) != p {
-		writeProblem(w, http.StatusNotFound)
+		turnAway(w, http.StatusNotFound)
 		return
 	}
 	h.mux.ServeHTTP(w, r)

@@ -60,6 +60,7 @@ func newIntake(a *App) (*intake, error) {
 func (in *intake) bind(a *App) (err error) {
 	in.listener, err = listen("the intake", a.file().Listen.Intake, http.HandlerFunc(in.serveHTTP), a.log)
 	if err == nil {
+		in.listener.server.ConnState = ingest.NewNewcomers(a.file().Intake.Limits(), a.registry).ConnState
 		in.listener.server.ReadTimeout = in.listener.server.ReadHeaderTimeout + a.file().Intake.BodyTimeout.Std()
 	}
 	return err

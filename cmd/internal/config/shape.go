@@ -110,7 +110,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "grace", doc: "The time over which that is averaged: a body that is there within it keeps any pace.", def: "5s"},
 	}},
 	reflect.TypeFor[PerAddress](): {doc: "What one address may use. Bodies that have arrived do not count.", fields: []field{
-		{name: "connections", doc: "Most bodies that are on their way at once.", def: "2048", minimum: 1},
+		{name: "connections", doc: "Most bodies that are on their way at once, and most connections without a request yet: of those, the oldest are closed.", def: "2048", minimum: 1},
 		{name: "bytes", doc: "Most memory that its bodies that are not small hold while they are on their way.", computed: "half of memory", minimum: 1},
 	}},
 	reflect.TypeFor[Topics](): {doc: "Settings of topics.", fields: []field{

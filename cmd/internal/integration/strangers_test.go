@@ -43,6 +43,7 @@ func TestStrangersAtTheDoor(t *testing.T) {
 		{"1000 slow ones with bodies of 12 KB", other, 1000, 5 * time.Second, 12_000, 1000},
 		{"1000 slow ones with nearly all of 64 KB", same, 1000, 5 * time.Second, 64_000, 60_000},
 		{"1000 that send no byte of their bodies", same, 1000, 5 * time.Second, 12_000, 0},
+		{"3000 that send nothing at all", same, 3000, 5 * time.Second, 0, 0},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			end := s.come(t, r)
@@ -106,8 +107,8 @@ func answered(client *http.Client, req *http.Request) int {
 	return resp.StatusCode
 }
 
-// strangers are connections that each announce a body (-1: of a length that they do not say), send the beginning of it, and then one
-// byte a second. One that is answered or cut off comes again a while later.
+// strangers are connections that each announce a body (-1: of a length that they do not say; 0: they announce nothing), send the
+// beginning of it, and then one byte a second. One that is answered or cut off comes again a while later.
 type strangers struct {
 	name, from       string
 	count            int
@@ -160,6 +161,11 @@ func (s strangers) one(ctx context.Context, intake, team string, there func()) e
 	length := fmt.Sprintf("Content-Length: %d", s.announced)
 	if s.announced < 0 {
 		length = "Transfer-Encoding: chunked"
+	}
+	if s.announced == 0 {
+		there()
+		_, _ = conn.Read(make([]byte, 1)) // until it is closed
+		return nil
 	}
 	fmt.Fprintf(conn, "POST /v1/in/%s/github HTTP/1.1\r\nHost: x\r\nX-GitHub-Event: issues\r\nX-Hub-Signature-256: sha256=%064d\r\n%s\r\n\r\n", team, 0, length)
 	if s.announced < 0 {
