@@ -23,8 +23,8 @@ var (
 	errPace        = &turnedAway{slow, "pace", "the body comes too slowly"}
 )
 
-// connectionMemory is what a connection takes beside the delivery's buffer: its goroutine, and the server's buffers.
-const connectionMemory = 12 << 10
+// connectionMemory is what a connection takes beside the delivery's buffer, measured: its goroutine, the server's buffers, the request.
+const connectionMemory = 24 << 10
 
 // room is the memory of all deliveries, from their first byte to their answer. It holds what has arrived, not what was promised.
 //

@@ -93,7 +93,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "public_url", doc: "What providers call before /v1/in, for signatures over the URL: https://hooks.example.com. A source may have its own.", computed: "none: a source that signs the URL needs one"},
 	}},
 	reflect.TypeFor[Intake](): {doc: "What deliveries may use of the intake before their signature is verified. Where there is no room for a delivery it is answered 503, and counted with its reason in forebay_ingest_deliveries_total.", fields: []field{
-		{name: "memory", doc: "Memory of all deliveries from their first byte to their answer: what has come of their bodies, rounded up to twice of that, and 12KiB each.", computed: "256MiB, or three times the largest max_body of the sources", minimum: 1},
+		{name: "memory", doc: "Memory of all deliveries from their first byte to their answer: what has come of their bodies, rounded up (large ones to twice of that at most), and 24KiB for each connection.", computed: "256MiB, or three times the largest max_body of the sources", minimum: 1},
 		{name: "small", doc: "Small bodies, which have a part of memory for themselves."},
 		{name: "body_timeout", doc: "Longest a body may take, however large; then it is answered 408.", def: "10s"},
 		{name: "pace", doc: "How fast a body must come; else it is answered 408."},
