@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/wire.jsonl")
 
-// TestWireFormat holds what scripts read of the inbox and of dead letters to the byte: some of these types are the inbox's
+// TestWireFormat holds what scripts read of the inbox, dead letters, destinations and stops to the byte: some of these types are the inbox's
 // own. With everything, and with as little as there can be.
 func TestWireFormat(t *testing.T) {
 	t.Parallel()
@@ -33,6 +33,7 @@ func TestWireFormat(t *testing.T) {
 		DeadLetterGroup{Group: "ab12", Class: "rejected", Destination: "acme/agent", Type: "com.x", Count: 9, Entities: 2, Flagged: 1, First: at, Last: at},
 		DeadLetterDetail{History: []AttemptItem{attempt}, Commands: []CommandItem{{}, {ID: 1, Kind: "replay", By: "ann", Reason: "r", AskedAt: at, EndedAt: &at, Outcome: "done"}}},
 		DeadLetterAnswer{DeadLetterItem: DeadLetterItem{Behind: &n, BehindAtLeast: &n, FirstAt: &at}, Verb: VerbReplay, State: StateAsked, Detail: "d", Command: 6},
+		DestinationItem{}, pausedItem, StopItem{},
 	} {
 		line, err := json.Marshal(v)
 		if err != nil {
