@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // DestinationItem is a destination as the asked process sees it; a pause holds in all of them.
@@ -26,13 +28,8 @@ type DestinationItem struct {
 	Paused              *PauseItem `json:"paused"`
 }
 
-// PauseItem is why a destination is paused.
-type PauseItem struct {
-	Since  time.Time `json:"since"`
-	By     string    `json:"by"`    // forebay, if no operator asked for the pause
-	Class  string    `json:"class"` // of the last failure before an automatic pause
-	Reason string    `json:"reason"`
-}
+// PauseItem is why a destination is paused. It goes over the wire as the ledger has it.
+type PauseItem = ledger.Pause
 
 // PauseRequest pauses or resumes a destination. By is who says so, as the client tells it.
 type PauseRequest struct {

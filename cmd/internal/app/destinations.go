@@ -86,7 +86,8 @@ func destinationItem(s destination.Status) api.DestinationItem {
 }
 
 func pauseItem(p ledger.Pause) *api.PauseItem {
-	return &api.PauseItem{Since: p.At.UTC(), By: p.By, Class: p.Class, Reason: p.Reason}
+	p.At = p.At.UTC()
+	return &p
 }
 
 func (p destinationsAPI) Destination(ctx context.Context, team, name string) (*api.DestinationItem, error) {

@@ -96,7 +96,7 @@ func showDestination(e *env, i *api.DestinationItem) error {
 		line("type", i.Type)
 		line("state", i.State)
 		if p := i.Paused; p != nil {
-			line("paused", formatTime(p.Since)+" by "+p.By)
+			line("paused", formatTime(p.At)+" by "+p.By)
 			line("why", p.Reason)
 			line("class", p.Class)
 			line("run", fmt.Sprintf("forebay destinations resume %s --reason TEXT", destinationID(*i)))

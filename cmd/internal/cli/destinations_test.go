@@ -36,7 +36,7 @@ func (p *places) Pause(ctx context.Context, team, name string, r api.PauseReques
 	case i.Paused != nil:
 		return nil, schemas.Errorf(schemas.Conflict, "", "paused already")
 	}
-	i.State, i.Paused = "paused", &api.PauseItem{Since: time.Unix(1_800_000_000, 0), By: r.By, Reason: r.Reason}
+	i.State, i.Paused = "paused", &api.PauseItem{At: time.Unix(1_800_000_000, 0), By: r.By, Reason: r.Reason}
 	return i, nil
 }
 

@@ -27,12 +27,12 @@ type State struct {
 	Away       time.Time // since when a breaker has been open all that time; zero: none has
 }
 
-// Pause keeps every process from attempting anything at a destination until it is resumed.
+// Pause keeps every process from attempting anything at a destination until it is resumed. The API answers with its JSON.
 type Pause struct {
-	At     time.Time
-	By     string
-	Class  string // of the last failure, where the destination was paused by itself; else empty
-	Reason string
+	At     time.Time `json:"since"`
+	By     string    `json:"by"`    // forebay, if no operator asked for the pause
+	Class  string    `json:"class"` // of the last failure, where the destination was paused by itself; else empty
+	Reason string    `json:"reason"`
 }
 
 // Destinations reads what is kept of destinations, by "<team>/<destination>". What is not in it is neither paused nor
