@@ -647,6 +647,42 @@ func TestFailureOutlivesAProcess(t *testing.T) {
 	})
 }
 
+// TestOutageOutlivesAProcess: a process that begins while a destination is away begins with an open breaker, and knows for how long no
+// time has counted, also where it begins after the outage. Where another process gets through, the breaker goes on, too.
+func TestOutageOutlivesAProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began, k := time.Now(), &kept{states: map[string]ledger.DestinationState{}, ended: map[string][]ledger.Span{}}
+		policy := usual
+		policy.MaxHold = time.Hour
+		one, next, after := setup(t, policy), setup(t, policy), setup(t, policy)
+		keep(t, k, one)
+		one.worker("acme").ended(10, broken)
+		time.Sleep(30 * time.Second)
+		n, _ := k.wrote()
+		same(t, "what is away for half a minute is not told", n, 0)
+		time.Sleep(time.Hour)
+		keep(t, k, next)
+		synctest.Wait()
+		same(t, "the next process knows", next.Status().Breaker, Open)
+		same(t, "for how long", next.BlockedFor(began, time.Now()), time.Since(began))
+		w := next.worker("acme")
+		time.Sleep(time.Hour)
+		w.try(fine)
+		away := time.Since(began)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		same(t, "it got through", next.Status().Breaker, Closed)
+		same(t, "the first goes on", one.Status().Breaker != Open && one.Status().Breaker != HalfOpen, true)
+		keep(t, k, after)
+		synctest.Wait()
+		same(t, "a process after it", after.Status().Breaker, Closed)
+		for name, d := range map[string]*Destination{"the next": next, "the one after it": after} {
+			same(t, name+" knows how long it was away", d.BlockedFor(began, time.Now()).Round(5*time.Second), away.Round(5*time.Second))
+		}
+	})
+}
+
 // TestSuccessIsToldUntilItIsKept: what the store did not take is told again, and not forgotten for the failure that it has.
 func TestSuccessIsToldUntilItIsKept(t *testing.T) {
 	t.Parallel()

@@ -268,3 +268,23 @@ func TestProcessWithoutStreamHasNoDestinations(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRoomForAllDestinations: a subscription has room for all attempts that its destinations take at once, each counted once.
+func TestRoomForAllDestinations(t *testing.T) {
+	to := func(names ...string) *config.Subscription {
+		sub := &config.Subscription{}
+		for _, name := range names {
+			sub.Actions = append(sub.Actions, config.Action{To: name})
+		}
+		return sub
+	}
+	team := &config.Team{
+		Destinations:  map[string]*config.Destination{"a": {Concurrency: 300}, "b": {Concurrency: 64}, "c": {Concurrency: 1000}},
+		Subscriptions: map[string]*config.Subscription{"both": to("a", "b", "a"), "small": to("b"), "all": to("a", "b", "c")},
+	}
+	for name, want := range map[string]int{"both": 364, "small": 256, "all": 1364} {
+		if got := inFlight(team, name); got != want {
+			t.Errorf("%s: %d, want %d", name, got, want)
+		}
+	}
+}
