@@ -23,22 +23,23 @@ type call struct {
 	At      time.Time `json:"at"`
 }
 
-// agent is the sample agent: an HTTP server that remembers what it was asked to do, in order, up to a bound. It acts
-// once per Idempotency-Key, as a destination should.
+// agent is the sample agent: an HTTP server that remembers its calls in order, the last maxCalls of them. A call under an
+// Idempotency-Key that it remembers is counted and does nothing, as at any good destination.
 type agent struct {
 	server   *http.Server
 	listener net.Listener
 
 	mu      sync.Mutex
 	calls   []call
-	keys    map[string]bool
-	repeats int           // calls whose key had been seen
-	grew    chan struct{} // closed and replaced at every call
+	keys    map[string]bool // of calls
+	repeats int             // calls under a key that was there already
+	grew    chan struct{}   // add closes and replaces it when calls grows
 }
 
-// maxCalls bounds the agent's memory; the oldest is forgotten.
+// maxCalls is how many calls the agent remembers.
 const maxCalls = 10_000
 
+// newAgent binds the agent's address. Run serves.
 func newAgent(addr string) (*agent, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -64,6 +65,7 @@ func (a *agent) Run(ctx context.Context) error {
 	return nil
 }
 
+// run answers POST /run, which the destination calls.
 func (a *agent) run(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, 32<<20)); err != nil {
 		http.Error(w, "too large", http.StatusRequestEntityTooLarge)
@@ -78,6 +80,7 @@ func (a *agent) run(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, `{"ok":true}`)
 }
 
+// add remembers a call, unless its key is known.
 func (a *agent) add(c call) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -95,6 +98,7 @@ func (a *agent) add(c call) {
 	a.grew = make(chan struct{})
 }
 
+// list answers GET /calls.
 func (a *agent) list(w http.ResponseWriter, _ *http.Request) {
 	calls, _ := a.seen()
 	text, err := json.Marshal(struct {
@@ -109,14 +113,14 @@ func (a *agent) list(w http.ResponseWriter, _ *http.Request) {
 	w.Write(text)
 }
 
-// seen returns what the agent did so far and how many calls came again under a known key.
+// seen returns the calls that the agent remembers, and how many more came under a known key.
 func (a *agent) seen() ([]call, int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return append([]call{}, a.calls...), a.repeats
 }
 
-// wait returns when the agent has done n things or ctx ends.
+// wait waits until the agent remembers n calls.
 func (a *agent) wait(ctx context.Context, n int) error {
 	for {
 		a.mu.Lock()

@@ -14,7 +14,7 @@ import (
 // configName is the file that the first start writes into the data directory, to be read and changed.
 const configName = "forebay.yaml"
 
-// configText is that file: two sample sources, the sample agent, a subscription for each source. Kafka and Postgres
+// configText is the text of the sample configuration: two sources, the sample agent, a subscription for each source. Kafka and Postgres
 // are left out, so the embedded ones are used.
 const configText = `# Written by the first start of forebay dev; yours to change. Kafka and Postgres are left out, so the embedded ones are
 # used. The secrets are this machine's own.
@@ -59,15 +59,16 @@ teams:
         actions: [{name: run, to: agent}]
 `
 
-// ports are where the parts of a new data directory listen: the documented ones, or free ones.
+// ports are the addresses that the sample configuration listens on: agent is the sample agent's, agents that of listen.agents.
 type ports struct{ intake, operator, agent, agents string }
 
-// usual are the documented ports; a taken one is replaced by a free one, once, when the file is written.
+// usual are the documented addresses of `forebay dev`. If one is taken when the file is written, the file gets a free one instead.
 var usual = ports{"127.0.0.1:8080", "127.0.0.1:9090", "127.0.0.1:8090", "127.0.0.1:8091"}
 
-// anywhere lets the system choose.
+// anywhere lets the system choose the ports, for `forebay demo`.
 var anywhere = ports{"127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"}
 
+// free returns p with a free address in place of each that is taken, or whose port is 0.
 func (p ports) free() (ports, error) {
 	var err error
 	for _, addr := range []*string{&p.intake, &p.operator, &p.agent, &p.agents} {
@@ -78,7 +79,8 @@ func (p ports) free() (ports, error) {
 	return p, nil
 }
 
-// freeAddress returns addr when nobody listens there, else one with a port that the system chose.
+// freeAddress returns addr if nobody listens there, else one with a port that the system chooses. Another program may take it before this
+// one listens there.
 func freeAddress(addr string) (string, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -90,7 +92,7 @@ func freeAddress(addr string) (string, error) {
 	return l.Addr().String(), nil
 }
 
-// ensureConfig writes the file into data unless it is there, and returns its path.
+// ensureConfig writes the sample configuration into the directory data, unless it is there, and returns its path.
 func ensureConfig(data string, p ports) (path string, err error) {
 	path = filepath.Join(data, configName)
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -103,13 +105,14 @@ func ensureConfig(data string, p ports) (path string, err error) {
 	return path, writeWhole(path, text)
 }
 
+// secret returns a new random secret.
 func secret() string {
 	var b [24]byte
 	rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
 
-// writeWhole writes a file so that a crash leaves either nothing or all of it.
+// writeWhole writes a file through a temporary one: if this process is killed, the file is there whole or not at all.
 func writeWhole(path, text string) error {
 	temporary := path + ".new"
 	if err := os.WriteFile(temporary, []byte(text), 0o600); err != nil {

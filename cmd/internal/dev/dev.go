@@ -19,23 +19,23 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 )
 
-// Options are what the commands were asked.
+// Options are the arguments of the commands.
 type Options struct {
 	Config         string // the user's own file; empty: the sample sources, agent and scene
-	Data           string // where everything is kept
+	Data           string // the data directory: sample configuration, broker and Postgres
 	Stdout, Stderr io.Writer
 	Logger         *slog.Logger
 	// Watch loads the configuration, and returns a function that hands it to reload whenever it has changed.
 	Watch func(load func(see func(path string)) (*config.Config, error)) (*config.Config, func(ctx context.Context, reload func(*config.Config) error), error)
 }
 
-// started marks a data directory whose scene has been played, or at least begun.
+// started is the name of the file in a data directory whose scene has begun to be played.
 const started = "scene-played"
 
-// roles are what the one process does.
+// roles are those of the one process.
 var roles = []config.Role{config.RoleStream, config.RoleIntake}
 
-// Run serves until ctx is done. In an empty data directory it plays the scene first.
+// Run is `forebay dev`: it serves until ctx is done. With the sample configuration, it plays the scene first, once per data directory.
 func Run(ctx context.Context, o Options) error {
 	return o.run(ctx, usual, false, func(ctx context.Context, s *session) error {
 		if s.agent != nil && !s.played() {
@@ -49,7 +49,7 @@ func Run(ctx context.Context, o Options) error {
 	})
 }
 
-// Demo plays the scene in a directory of its own on free ports and checks its outcome against the model.
+// Demo is `forebay demo`: it plays the scene in a temporary directory, on free ports, and compares its outcome with the model's.
 func Demo(ctx context.Context, o Options) error {
 	dir, err := os.MkdirTemp("", "forebay-demo-")
 	if err != nil {
@@ -71,15 +71,17 @@ func Demo(ctx context.Context, o Options) error {
 		return nil
 	})
 	if err == nil && !finished {
-		return context.Cause(ctx) // nothing has been shown
+		return context.Cause(ctx) // it was interrupted before the outcome was shown
 	}
 	return err
 }
 
-// errFinished ends the parts after the body of a session has returned.
+// errFinished is the error with which a session's body ends the group of its parts when it has succeeded.
 var errFinished = errors.New("finished")
 
-// run starts the parts, waits until they are ready, runs body and stops the parts again.
+// run starts the parts of a session, waits until they are ready, runs body and stops the parts again. p has the ports for a sample
+// configuration that is written now; temporary says that the data is removed at the end. The error is body's or a part's; nil if ctx
+// has ended them.
 func (o Options) run(ctx context.Context, p ports, temporary bool, body func(context.Context, *session) error) error {
 	s, err := o.open(ctx, p, temporary)
 	if s != nil {
@@ -113,7 +115,7 @@ func (o Options) run(ctx context.Context, p ports, temporary bool, body func(con
 	return nil
 }
 
-// open makes a session; what it holds when it fails is given back by the session's close.
+// open makes a session and starts its embedded parts. The session may be there with an error, too: the caller closes it in any case.
 func (o Options) open(ctx context.Context, p ports, temporary bool) (*session, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -142,10 +144,11 @@ func (o Options) open(ctx context.Context, p ports, temporary bool) (*session, e
 	return s, err
 }
 
+// played tells whether the scene was played, or begun to be, in this data directory.
 func (s *session) played() bool {
 	_, err := os.Stat(filepath.Join(s.Data, started))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// readyWithin bounds the wait for readiness: a broker and a Postgres that recover from a crash take a while.
+// readyWithin is how long waitReady waits: a broker and a Postgres that recover from a crash take a while.
 const readyWithin = 2 * time.Minute

@@ -8,8 +8,8 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 )
 
-// look fills in what the operator's API and the agent know.
-func (s *session) look(ctx context.Context, o *outcome) error {
+// observe counts in o.got what the operator's API and the agent show of the scene, once all of it has run.
+func (s *session) observe(ctx context.Context, o *outcome) error {
 	items, err := s.finishedItems(ctx)
 	if err != nil {
 		return err
@@ -31,12 +31,12 @@ func (s *session) look(ctx context.Context, o *outcome) error {
 	if err != nil {
 		return err
 	}
-	o.got.keptAside = len(kept.Items)
-	s.ran(o)
+	o.got.quarantined = len(kept.Items)
+	s.observeOrder(o)
 	return nil
 }
 
-// finishedItems lists the inbox once nothing of it is still to run.
+// finishedItems waits until no event in the inbox has anything left to run, and returns the events.
 func (s *session) finishedItems(ctx context.Context) ([]api.InboxItem, error) {
 	c, err := s.client()
 	if err != nil {
@@ -67,20 +67,21 @@ func (s *session) finishedItems(ctx context.Context) ([]api.InboxItem, error) {
 	}
 }
 
-// ran reads the order of actions per entity from the agent.
-func (s *session) ran(o *outcome) {
-	versions := map[string]delivery{}
+// observeOrder notes in which order the agent was called for each entity, and how often twice under one key. Calls for events of other
+// plays are left out.
+func (s *session) observeOrder(o *outcome) {
+	byID := map[string]delivery{}
 	for _, d := range o.sent {
 		if d.part == plain {
-			versions[d.id] = d
+			byID[d.id] = d
 		}
 	}
 	calls, repeats := s.agent.seen()
 	o.repeats = repeats
 	for _, c := range calls {
-		if d, ours := versions[c.EventID]; ours {
-			line := d.source + " " + d.entity
-			o.got.run[line] = append(o.got.run[line], d.version)
+		if d, ok := byID[c.EventID]; ok {
+			entity := d.entityName()
+			o.got.run[entity] = append(o.got.run[entity], d.version)
 		}
 	}
 }

@@ -1,97 +1,98 @@
 package dev
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
+// splitPointer returns the steps of a JSON pointer.
 func splitPointer(p string) []string { return strings.Split(strings.TrimPrefix(p, "/"), "/") }
 
-// expectation is what a play of the scene must come to.
+// expectation counts what became of the deliveries of a scene: by the model, or in a play.
 type expectation struct {
-	received, refused, keptAside int
-	duplicates, stale, buffered  int
-	run                          map[string][]int // versions by "source entity", in the order in which they run
+	received, refused, quarantined int
+	duplicates, stale, buffered    int
+	run                            map[string][]int // the versions of an entity's actions, in the order in which they ran, by "source entity"
 }
 
-// expect plays the deliveries through a model that shares no code with the gate: a set, a highest number per entity,
-// and for orders a list of what waits.
+// expect returns what must become of the deliveries. Its model of the gate shares no code with that: a set of ids, the highest version of
+// each entity, and for orders, which have gaps, a list of the versions that wait.
 func expect(sent []delivery) expectation {
 	e := expectation{run: map[string][]int{}}
 	seen := map[string]bool{}
 	waiting := map[string][]int{}
 	for _, d := range sent {
-		line := d.source + " " + d.entity
-		switch {
-		case d.part == forged:
+		entity := d.entityName()
+		switch d.part {
+		case forged:
 			e.refused++
 			continue
-		case d.part == unusable:
+		case unusable:
 			e.received++
-			e.keptAside++
+			e.quarantined++
 			continue
 		}
 		e.received++
-		ran := e.run[line]
+		ran := e.run[entity]
 		switch {
 		case seen[d.id]:
 			e.duplicates++
 		case d.source == "orders" && d.version != last(ran)+1:
 			e.buffered++
-			waiting[line] = append(waiting[line], d.version)
+			waiting[entity] = append(waiting[entity], d.version)
 		case d.source != "orders" && d.version < last(ran):
 			e.stale++
 		default:
-			e.run[line] = append(ran, d.version)
+			e.run[entity] = append(ran, d.version)
 		}
 		seen[d.id] = true
-		e.release(line, waiting)
+		e.release(entity, waiting)
 	}
 	e.skipGaps(waiting)
 	return e
 }
 
-// release runs what waits as long as it is the next.
-func (e *expectation) release(line string, waiting map[string][]int) {
-	for progress := true; progress; {
-		progress = false
-		for i, v := range waiting[line] {
-			if v == last(e.run[line])+1 {
-				e.run[line] = append(e.run[line], v)
-				waiting[line] = append(waiting[line][:i:i], waiting[line][i+1:]...)
-				progress = true
-				break
-			}
+// release runs the waiting versions of an entity that follow the last one that ran without a gap.
+func (e *expectation) release(entity string, waiting map[string][]int) {
+	for {
+		next := slices.Index(waiting[entity], last(e.run[entity])+1)
+		if next < 0 {
+			return
 		}
+		e.runWaiting(entity, waiting, next)
 	}
 }
 
-// skipGaps ends every wait: of each line the lowest waiting version runs, then those that follow it.
+// runWaiting runs the waiting version at an index.
+func (e *expectation) runWaiting(entity string, waiting map[string][]int, index int) {
+	e.run[entity] = append(e.run[entity], waiting[entity][index])
+	waiting[entity] = slices.Delete(waiting[entity], index, index+1)
+}
+
+// skipGaps ends the wait for all gaps: of each entity the lowest waiting version runs, then those that follow it, until none waits.
 func (e *expectation) skipGaps(waiting map[string][]int) {
-	for line := range waiting {
-		for len(waiting[line]) > 0 {
-			low := 0
-			for i, v := range waiting[line] {
-				if v < waiting[line][low] {
-					low = i
-				}
-			}
-			e.run[line] = append(e.run[line], waiting[line][low])
-			waiting[line] = append(waiting[line][:low:low], waiting[line][low+1:]...)
-			e.release(line, waiting)
+	for entity := range waiting {
+		for len(waiting[entity]) > 0 {
+			lowest := slices.Index(waiting[entity], slices.Min(waiting[entity]))
+			e.runWaiting(entity, waiting, lowest)
+			e.release(entity, waiting)
 		}
 	}
 }
 
-func last(v []int) int {
-	if len(v) == 0 {
+// last returns the last version; 0 if there is none.
+func last(versions []int) int {
+	if len(versions) == 0 {
 		return 0
 	}
-	return v[len(v)-1]
+	return versions[len(versions)-1]
 }
 
 // actions returns how many actions run in all.
 func (e *expectation) actions() int {
 	n := 0
-	for _, v := range e.run {
-		n += len(v)
+	for _, versions := range e.run {
+		n += len(versions)
 	}
 	return n
 }

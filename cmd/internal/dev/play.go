@@ -21,16 +21,16 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// outcome is what a play came to, seen from outside: by the sender, the agent and the operator's API.
+// outcome is what became of one play of the scene.
 type outcome struct {
 	sent     []delivery
-	want     expectation
-	got      expectation
-	repeats  int // calls that came a second time under their key
-	arrivals map[string][]int
+	want     expectation      // by the model
+	got      expectation      // seen from outside: by the sender, the agent and the operator's API
+	repeats  int              // calls of the agent that came a second time under their key
+	arrivals map[string][]int // the versions of an entity in the order in which they were sent, by "source entity"
 }
 
-// playWithin bounds a play, the gap's wait of 3 s included.
+// playWithin is the longest time that a play may take; the wait for its gap is 3 s of it.
 const playWithin = 90 * time.Second
 
 // play sends the scene, waits until everything has run, and prints what became of it.
@@ -52,13 +52,13 @@ func (s *session) play(ctx context.Context) (*outcome, error) {
 	if err := s.agent.wait(ctx, o.want.actions()); err != nil {
 		return nil, err
 	}
-	if err := s.look(ctx, o); err != nil {
+	if err := s.observe(ctx, o); err != nil {
 		return nil, err
 	}
 	return o, o.print(s.Stdout)
 }
 
-// send posts the deliveries one after the other and counts the answers.
+// send posts the deliveries one after the other and counts the answers in o.got. An answer other than 202 or 401 is an error.
 func (s *session) send(ctx context.Context, o *outcome) error {
 	senders := map[string]*provider.Source{}
 	for _, name := range []string{"github", "orders"} {
@@ -91,13 +91,13 @@ func (s *session) send(ctx context.Context, o *outcome) error {
 			return fmt.Errorf("delivery %s was answered %d", d.id, status)
 		}
 		if d.part == plain {
-			line := d.source + " " + d.entity
-			o.arrivals[line] = append(o.arrivals[line], d.version)
+			o.arrivals[d.entityName()] = append(o.arrivals[d.entityName()], d.version)
 		}
 	}
 	return nil
 }
 
+// post signs a delivery as source's provider does and posts it.
 func (s *session) post(ctx context.Context, source *provider.Source, d delivery) (status int, err error) {
 	r := &verify.Request{Method: http.MethodPost, URL: s.intake() + "/v1/in/demo/" + d.source, Header: http.Header{}, Body: d.body}
 	for k, v := range d.headers {
@@ -123,7 +123,7 @@ func (s *session) post(ctx context.Context, source *provider.Source, d delivery)
 	return resp.StatusCode, err
 }
 
-// check compares with the model.
+// check returns how the outcome differs from the model's; nil if it does not.
 func (o *outcome) check() error {
 	var errs []error
 	same := func(what string, got, want any) {
@@ -133,31 +133,32 @@ func (o *outcome) check() error {
 	}
 	same("received", o.got.received, o.want.received)
 	same("refused", o.got.refused, o.want.refused)
-	same("kept aside", o.got.keptAside, o.want.keptAside)
+	same("kept aside", o.got.quarantined, o.want.quarantined)
 	same("duplicates", o.got.duplicates, o.want.duplicates)
 	same("stale", o.got.stale, o.want.stale)
 	same("buffered", o.got.buffered, o.want.buffered)
 	same("calls repeated", o.repeats, 0)
-	for line := range o.want.run {
-		same("order of "+line, o.got.run[line], o.want.run[line])
+	for entity := range o.want.run {
+		same("order of "+entity, o.got.run[entity], o.want.run[entity])
 	}
 	same("entities that ran", len(o.got.run), len(o.want.run))
 	return errors.Join(errs...)
 }
 
+// print writes the counts, and for each entity the versions in the order of arrival and in the order in which they ran.
 func (o *outcome) print(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	row := func(what string, n int, how string) { fmt.Fprintf(tw, "%s\t%d\t%s\n", what, n, how) }
 	row("received", o.got.received, "answered 202 after the broker's ack")
 	row("refused", o.got.refused, "forged: answered 401, nothing kept")
-	row("kept aside", o.got.keptAside, "authentic, but sent as another event than its body is: in the quarantine topic")
+	row("kept aside", o.got.quarantined, "authentic, but sent as another event than its body is: in the quarantine topic")
 	row("duplicates", o.got.duplicates, "the same delivery again: did nothing")
 	row("stale", o.got.stale, "a state older than the one acted on: did nothing")
 	row("buffered", o.got.buffered, "came before the one in front of them, and waited; one gap was skipped after 3s")
 	row("actions run", o.got.actions(), "each once, under its own key")
 	fmt.Fprintln(tw, "\nENTITY\tARRIVED\tRAN")
-	for _, line := range slices.Sorted(maps.Keys(o.want.run)) {
-		fmt.Fprintf(tw, "%s\t%s\t%s\n", line, numbers(o.arrivals[line]), numbers(o.got.run[line]))
+	for _, entity := range slices.Sorted(maps.Keys(o.want.run)) {
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", entity, numbers(o.arrivals[entity]), numbers(o.got.run[entity]))
 	}
 	return tw.Flush()
 }

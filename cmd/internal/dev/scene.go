@@ -12,21 +12,21 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/samples"
 )
 
-// The scene's size, as it is told to the user: 40 deliveries, a third of them sent twice, one forged, one unusable
-// and one withheld, so that its entity has a gap.
+// The scene's size, as play prints it: 40 deliveries, a third of them sent twice, one more that is forged, and one more that is unusable.
+// One delivery, a revision of an order, is never sent: its entity has a gap.
 const (
 	sceneDeliveries = 40
 	sceneRepeats    = sceneDeliveries / 3
-	withheldOrder   = 3
+	withheldOrder   = 3 // the order and its revision that are not sent
 	withheldRev     = 3
 )
 
-// part is what a delivery plays in the scene.
+// part is the part that a delivery plays in the scene.
 type part int
 
 const (
 	plain    part = iota
-	forged        // signed with a secret that is not ours
+	forged        // signed with a secret that is not the source's
 	unusable      // authentic, but sent as another event than it was signed for
 )
 
@@ -36,15 +36,18 @@ type delivery struct {
 	source  string
 	id      string
 	entity  string
-	version int // its place on the entity's line, from 1
+	version int // of the entity: 1 for its first delivery, 2 for its second
 	headers map[string]string
 	body    []byte
 }
 
-// scene returns what is sent, in the order in which it is sent. It is the same at every play with the same run id, which
-// only keeps the events of two plays apart.
+// entityName names the delivery's entity among those of both sources: "source entity".
+func (d *delivery) entityName() string { return d.source + " " + d.entity }
+
+// scene returns the deliveries in the order in which they are sent, which is the same in every play. run is part of the events, so that
+// those of two plays differ.
 func scene(run string) ([]delivery, error) {
-	all, err := lines(run)
+	all, err := histories(run)
 	if err != nil {
 		return nil, err
 	}
@@ -52,20 +55,20 @@ func scene(run string) ([]delivery, error) {
 	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	out := append([]delivery(nil), all...)
 	out = append(out, all[:sceneRepeats]...)
-	bad, renamed := all[0], all[slices.IndexFunc(all, func(d delivery) bool { return d.source == "github" })]
-	bad.part, bad.id = forged, bad.id+"-forged"
+	fake, renamed := all[0], all[slices.IndexFunc(all, func(d delivery) bool { return d.source == "github" })]
+	fake.part, fake.id = forged, fake.id+"-forged"
 	renamed.part = unusable
-	out = append(out, bad, renamed)
+	out = append(out, fake, renamed)
 	rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	return out, nil
 }
 
-// lines makes the plain deliveries: four issues, two pull requests and three orders with their histories.
-func lines(run string) ([]delivery, error) {
+// histories makes the plain deliveries: the histories of four issues, two pull requests and three orders.
+func histories(run string) ([]delivery, error) {
 	var all []delivery
-	add := func(n int, make1 func(string, int, int) (delivery, error), entity int) error {
-		for v := 1; v <= n; v++ {
-			d, err := make1(run, entity, v)
+	add := func(versions int, newDelivery func(string, int, int) (delivery, error), entity int) error {
+		for v := 1; v <= versions; v++ {
+			d, err := newDelivery(run, entity, v)
 			if err != nil {
 				return err
 			}
@@ -107,7 +110,7 @@ func pullRequest(run string, number, v int) (delivery, error) {
 
 const repository = 186853002 // of the captured payloads
 
-// github varies a captured delivery of GitHub: number, title and time of what stands at a pointer.
+// github varies a captured delivery of GitHub: the number, title and time of the object at the pointer of. v is the version.
 func github(run, sample string, number, v int, of string) (delivery, error) {
 	at := time.Date(2026, 7, 1, 9, v, number%60, 0, time.UTC).Format(time.RFC3339)
 	s, body, err := vary(sample, map[string]any{of + "/number": number, of + "/title": "Scene of " + run, of + "/updated_at": at})
@@ -120,8 +123,8 @@ func github(run, sample string, number, v int, of string) (delivery, error) {
 	return d, nil
 }
 
-// order varies a captured Shopify order: a dense revision makes it a sequence, a type and an id name the event,
-// and the order's id is beyond 2^53 as in life.
+// order varies a captured Shopify order. It adds a revision, by which the source is one of kind sequence, and the event's type and id.
+// The order's id is beyond 2^53, as those of Shopify are.
 func order(run string, n, rev int) (delivery, error) {
 	id, event := json.Number(fmt.Sprint(820982911946154500+n)), fmt.Sprintf("%s-order-%d-%d", run, n, rev)
 	s, body, err := vary("shopify/orders.create", map[string]any{"/id": id, "/rev": rev, "/type": "com.shop.order.changed", "/event_id": event})
@@ -131,7 +134,7 @@ func order(run string, n, rev int) (delivery, error) {
 	return delivery{source: "orders", id: event, entity: id.String(), version: rev, headers: s.Headers, body: body}, nil
 }
 
-// vary replaces members of a sample's body; pointers are of one or two steps.
+// vary returns a sample, and its body with the values at these JSON pointers replaced or added.
 func vary(name string, values map[string]any) (samples.Sample, []byte, error) {
 	s, err := samples.Lookup(name)
 	if err != nil {
@@ -152,6 +155,7 @@ func vary(name string, values map[string]any) (samples.Sample, []byte, error) {
 	return s, body, err
 }
 
+// set sets the value at a pointer. The objects on the way must exist.
 func set(doc map[string]any, pointer string, v any) error {
 	steps := splitPointer(pointer)
 	for _, step := range steps[:len(steps)-1] {

@@ -49,7 +49,7 @@ func TestSceneShowsEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := expect(sent)
-	if e.stale == 0 || e.buffered == 0 || e.duplicates != sceneRepeats || e.refused != 1 || e.keptAside != 1 {
+	if e.stale == 0 || e.buffered == 0 || e.duplicates != sceneRepeats || e.refused != 1 || e.quarantined != 1 {
 		t.Errorf("the scene shows too little: %+v", e)
 	}
 	if e.received != len(sent)-1 || e.actions()+e.stale != sceneDeliveries {

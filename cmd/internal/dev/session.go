@@ -24,21 +24,21 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// session is one run of dev: its parts and their state.
+// session is one run of dev or demo: its parts and their state.
 type session struct {
 	Options
-	path     string
-	config   *config.Config
-	broker   *embedded.Broker   // nil: the file names brokers
-	postgres *embedded.Postgres // nil: the file names a database
-	agent    *agent             // nil: the file is the user's own
-	app      *app.App
-	watch    func(ctx context.Context, reload func(*config.Config) error)
-	// temporary forgets everything at the end.
-	temporary bool
+	path      string // of the configuration file
+	config    *config.Config
+	broker    *embedded.Broker   // nil: the file names brokers
+	postgres  *embedded.Postgres // nil: the file names a database
+	agent     *agent             // nil: the file has no sample agent
+	app       *app.App
+	watch     func(ctx context.Context, reload func(*config.Config) error) // calls reload when the file has changed
+	temporary bool                                                         // the data is removed at the end
 }
 
-// startParts supplies what the file leaves out, then the topics and the ledger.
+// startParts starts an embedded broker and Postgres, if the file names none, and the sample agent, if the file is the sample's. Then it
+// creates the topics and the ledger's tables.
 func (s *session) startParts(ctx context.Context) error {
 	var err error
 	if len(s.config.Kafka.Brokers) == 0 {
@@ -69,28 +69,29 @@ func (s *session) startParts(ctx context.Context) error {
 	return s.prepare(ctx)
 }
 
-// startAgent listens where the sample configuration's destination points.
+// startAgent makes the sample agent, which listens on the address of the sample's destination. It makes none if the user has changed the
+// file so that the destination is not the sample agent any more.
 func (s *session) startAgent() error {
 	team := s.config.Teams["demo"]
 	if team == nil || team.Destinations["agent"] == nil {
-		return nil // the file was changed: there is no sample agent any more
+		return nil
 	}
-	called, ok := team.Destinations["agent"].Keys.(*httpsink.Config)
+	keys, ok := team.Destinations["agent"].Keys.(*httpsink.Config)
 	if !ok {
-		return nil // it is of another type now
+		return nil // another type of destination
 	}
-	u, err := url.Parse(called.URL)
+	u, err := url.Parse(keys.URL)
 	if err != nil {
 		return err
 	}
 	if !net.ParseIP(u.Hostname()).IsLoopback() || u.Port() == "" {
-		return nil // it points to an agent of the user's own
+		return nil // an agent of the user's own
 	}
 	s.agent, err = newAgent(u.Host)
 	return err
 }
 
-// prepare creates topics and tables, which production leaves to commands of their own.
+// prepare creates the topics and the ledger's tables. Outside of dev, `forebay topics apply` and `forebay migrate` do that.
 func (s *session) prepare(ctx context.Context) error {
 	if err := createTopics(ctx, s.config); err != nil {
 		return err
@@ -99,6 +100,7 @@ func (s *session) prepare(ctx context.Context) error {
 	return err
 }
 
+// createTopics creates the topics of a configuration that do not exist, and changes settings as `forebay topics apply` does.
 func createTopics(ctx context.Context, c *config.Config) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(c.Kafka.Brokers...))
 	if err != nil {
@@ -115,15 +117,17 @@ func createTopics(ctx context.Context, c *config.Config) error {
 	return nil
 }
 
+// maxBody returns the largest body of a source, as its compiled preset has it.
 func maxBody(c *config.Config, team, source string) int64 {
 	compiled, err := provider.Compile(c.Source(team, source))
 	if err != nil {
-		return 0 // app.New says what is wrong with the source
+		return 0 // app.New is about to return this error
 	}
 	return compiled.MaxBody
 }
 
-// reload takes in what has changed in the file. Topics of new sources are made first: nobody else would.
+// reload takes a changed configuration: with the addresses of the embedded broker and Postgres, and after the topics of new sources were
+// created, which nobody else would do.
 func (s *session) reload(ctx context.Context, read *config.Config) error {
 	if s.broker != nil {
 		read.Kafka.Brokers = s.config.Kafka.Brokers
@@ -143,7 +147,7 @@ func (s *session) reload(ctx context.Context, read *config.Config) error {
 	return nil
 }
 
-// watchPostgres ends the session when the embedded server ends by itself.
+// watchPostgres returns an error, which ends the session, if the embedded server ends by itself.
 func (s *session) watchPostgres(ctx context.Context) error {
 	if s.postgres == nil {
 		<-ctx.Done()
@@ -157,13 +161,14 @@ func (s *session) watchPostgres(ctx context.Context) error {
 	}
 }
 
+// intake returns the base URL of the intake.
 func (s *session) intake() string { return "http://" + s.config.Listen.Intake }
 
 func (s *session) client() (*api.Client, error) {
 	return api.NewClient("http://" + s.config.Listen.Operator)
 }
 
-// waitReady polls /readyz.
+// waitReady polls /readyz until it is 200, for readyWithin at most.
 func (s *session) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, fmt.Errorf("not ready after %s; see http://%s/readyz", readyWithin, s.config.Listen.Operator))
 	defer cancel()
@@ -190,7 +195,8 @@ func (s *session) waitReady(ctx context.Context) error {
 	}
 }
 
-// close stops the embedded parts, the database last: everything else writes to it.
+// close stops the sample agent, the embedded broker and the embedded Postgres, those of them that were started. The app, which uses them,
+// has ended before. A temporary session's Postgres is removed with its data.
 func (s *session) close() {
 	if s.agent != nil {
 		s.agent.server.Close()
@@ -207,7 +213,7 @@ func (s *session) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	stop := s.postgres.Stop
-	if s.temporary { // its data may lie outside the directory, where another user can reach them
+	if s.temporary { // the data may lie outside the data directory, which is removed next
 		stop = s.postgres.Discard
 	}
 	if err := stop(ctx); err != nil {
@@ -215,18 +221,18 @@ func (s *session) close() {
 	}
 }
 
-// printHowToLook says where to look, with the program by the name that it was called by: in a fresh clone that is bin/forebay.
+// printHowToLook prints commands that show what runs, with the name that this program was called by: in a fresh clone that is
+// bin/forebay.
 func (s *session) printHowToLook() {
-	o := s.config.Listen.Operator
-	at := ""
-	if o != usual.operator {
-		at = " --url http://" + o
+	urlFlag := ""
+	if operator := s.config.Listen.Operator; operator != usual.operator {
+		urlFlag = " --url http://" + operator
 	}
 	fmt.Fprintf(s.Stdout, "\nForebay serves on %s; Ctrl-C stops it, the next start goes on from there. How to look:\n", s.intake())
-	fmt.Fprintf(s.Stdout, "  %s inbox list%s\n", os.Args[0], at)
-	fmt.Fprintf(s.Stdout, "  %s inbox list%s --decision stale\n", os.Args[0], at)
-	fmt.Fprintf(s.Stdout, "  %s quarantine list%s\n", os.Args[0], at)
-	fmt.Fprintf(s.Stdout, "  %s subscriptions list%s\n", os.Args[0], at)
+	fmt.Fprintf(s.Stdout, "  %s inbox list%s\n", os.Args[0], urlFlag)
+	fmt.Fprintf(s.Stdout, "  %s inbox list%s --decision stale\n", os.Args[0], urlFlag)
+	fmt.Fprintf(s.Stdout, "  %s quarantine list%s\n", os.Args[0], urlFlag)
+	fmt.Fprintf(s.Stdout, "  %s subscriptions list%s\n", os.Args[0], urlFlag)
 	if s.agent != nil {
 		fmt.Fprintf(s.Stdout, "  curl %s/calls\n", s.agent.url())
 		fmt.Fprintf(s.Stdout, "  %s send demo/github --sample github/push -c %s\n", os.Args[0], s.path)
