@@ -11,9 +11,9 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// unsafe lists the settings that Check requires. With other values an acknowledged event can be lost or refused, or the timestamp of a
-// record is the producer's: versions are clamped against it, and dedupe windows and retention depend on it.
-var unsafe = []string{cleanupPolicy, unclean, minInsync, maxMessage, timestampType}
+// required lists the settings that a process does not start without. With other values an acknowledged event can be lost or refused, or
+// the timestamp of a record is the producer's: versions are clamped against it, and dedupe windows and retention depend on it.
+var required = []string{cleanupPolicy, unclean, minInsync, maxMessage, timestampType}
 
 // Check checks topics before a process starts: every topic except spare ones must exist, with settings that keep acknowledged events
 // (P1) and the broker's append times. The error names the command to run; file is the configuration's path.
@@ -32,7 +32,7 @@ func Check(ctx context.Context, adm *kadm.Client, wanted []Topic, file string) e
 			wrong = append(wrong, c.Topic+" "+c.Detail)
 		default:
 			for key := range c.alter {
-				if slices.Contains(unsafe, key) {
+				if slices.Contains(required, key) {
 					wrong = append(wrong, fmt.Sprintf("%s: %s", c.Topic, c.Detail))
 					break
 				}

@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// topicChangeTimeout bounds the wait until the brokers list a created topic, or no longer list a deleted one.
+// topicChangeTimeout is the longest wait until the brokers list a created topic, or no longer list a deleted one.
 const topicChangeTimeout = 30 * time.Second
 
 // waitForLeaders waits until the brokers list every created topic with a leader for each of its partitions. A creation is

@@ -6,14 +6,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// places finds the offsets in the copy at which the readers of the copied topic go on.
+// places finds the offsets at which the readers of a topic go on in its copy. The maps are by the reader's name and then by partition.
 type places struct {
-	next map[string]map[int32]int64 // where they stand in the old topic
+	next map[string]map[int32]int64 // the readers' next offsets in the topic
 
 	mu     sync.Mutex
-	begins map[string]map[int32]int64
+	begins map[string]map[int32]int64 // the readers' first offsets in the copy; whole after rest
 }
 
+// newPlaces makes the places of readers with these next offsets in the topic.
 func newPlaces(readers map[string]map[int32]int64) *places {
 	p := &places{next: readers, begins: map[string]map[int32]int64{}}
 	for name := range readers {
@@ -22,12 +23,12 @@ func newPlaces(readers map[string]map[int32]int64) *places {
 	return p
 }
 
-// put notes that the record at an offset was copied, and to where.
-func (p *places) put(number int32, offset int64, copied *kgo.Record) {
+// put takes the copy of the record at an offset of the topic. A reader that has not read the record goes on at the copy, or before.
+func (p *places) put(partition int32, offset int64, copied *kgo.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, next := range p.next {
-		if offset < next[number] {
+		if offset < next[partition] {
 			continue
 		}
 		if first, ok := p.begins[name][copied.Partition]; !ok || copied.Offset < first {
@@ -36,14 +37,14 @@ func (p *places) put(number int32, offset int64, copied *kgo.Record) {
 	}
 }
 
-// rest sets the readers that have nothing left to read to the end of the copy.
-func (p *places) rest(all map[int32]span) {
+// rest sets readers to the end of those partitions of the copy in which nothing is left for them to read. It is called after all puts.
+func (p *places) rest(ofCopy map[int32]span) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, begins := range p.begins {
-		for number, s := range all {
-			if _, ok := begins[number]; !ok {
-				begins[number] = s.end
+		for partition, s := range ofCopy {
+			if _, ok := begins[partition]; !ok {
+				begins[partition] = s.end
 			}
 		}
 	}

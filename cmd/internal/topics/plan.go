@@ -16,29 +16,29 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// Verb is what a change does.
+// Verb is what Apply does with a topic.
 type Verb string
 
 const (
 	Create  Verb = "create"
 	Alter   Verb = "alter"
-	Keep    Verb = "ok"
-	Differs Verb = "differs" // and is left as it is: the detail says why and how to change it
-	Refused Verb = "refused" // breaks a promise and cannot be altered here
+	Keep    Verb = "ok"      // the topic is as it should be
+	Differs Verb = "differs" // the topic is left as it is: the detail says why, and how to change it
+	Refused Verb = "refused" // the topic breaks a promise, and cannot be altered here
 )
 
-// Change is what happens to one topic.
+// Change is what Apply does with one topic.
 type Change struct {
 	Topic      string `json:"topic"`
 	Action     Verb   `json:"action"`
-	Partitions int32  `json:"partitions"`
-	Detail     string `json:"detail"`
+	Partitions int32  `json:"partitions"` // that the topic has, or is created with
+	Detail     string `json:"detail"`     // what differs and what is done about it
 
 	want  Topic
-	alter map[string]string
+	alter map[string]string // settings to change, with their new values
 }
 
-// Plan compares the topics that exist with those that should.
+// Plan compares the topics that exist with those that should, and returns a change for each of these, in their order.
 func Plan(ctx context.Context, adm *kadm.Client, wanted []Topic) ([]Change, error) {
 	names := make([]string, len(wanted))
 	for i, w := range wanted {
@@ -47,7 +47,7 @@ func Plan(ctx context.Context, adm *kadm.Client, wanted []Topic) ([]Change, erro
 	if len(names) == 0 {
 		return nil, nil
 	}
-	// Asking for authorized operations is kadm's way past the client's metadata cache, which may be seconds old.
+	// Asking for authorized operations makes kadm bypass the client's metadata cache, which may be seconds old.
 	details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), names...)
 	if err != nil {
 		return nil, unavailable("list topics", err)
@@ -77,10 +77,12 @@ func Plan(ctx context.Context, adm *kadm.Client, wanted []Topic) ([]Change, erro
 	return changes, nil
 }
 
+// unavailable is the error of a request to the brokers that has failed.
 func unavailable(op string, err error) error {
 	return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: err}
 }
 
+// describe returns the settings of topics, by topic and setting.
 func describe(ctx context.Context, adm *kadm.Client, names []string) (map[string]map[string]string, error) {
 	out := map[string]map[string]string{}
 	if len(names) == 0 {
@@ -102,36 +104,37 @@ func describe(ctx context.Context, adm *kadm.Client, names []string) (map[string
 	return out, nil
 }
 
-// compareTopic returns what has to change in an existing topic.
+// compareTopic returns the change for an existing topic: d is its description, have its settings. What must not be changed here makes the
+// topic differ or be refused; the settings that may be changed are altered, unless the topic is refused.
 func compareTopic(w Topic, d kadm.TopicDetail, have map[string]string) Change {
 	c := Change{Topic: w.Name, Action: Keep, Partitions: int32(len(d.Partitions)), want: w, alter: map[string]string{}}
 	var reasons []string
-	note := func(v Verb, format string, args ...any) {
+	report := func(v Verb, format string, args ...any) { // a refusal stays
 		if c.Action != Refused {
 			c.Action = v
 		}
 		reasons = append(reasons, fmt.Sprintf(format, args...))
 	}
 	if n := int32(len(d.Partitions)); n != w.Partitions {
-		note(Refused, "has %d partitions, configured are %d: changing the count would move entities between partitions; "+
+		report(Refused, "has %d partitions, configured are %d: changing the count would move entities between partitions; "+
 			"write partitions: %d for this source, or see `forebay topics rekey %s --partitions %d -c FILE`", n, w.Partitions, n, w.Name, w.Partitions)
 	}
 	if unfinishedCopy(have) && !unfinishedCopy(w.Configs) {
-		note(Refused, "looks like a copy that `forebay topics rekey` has not finished (%s %s, %s %s): run that again; where it is none, "+
+		report(Refused, "looks like a copy that `forebay topics rekey` has not finished (%s %s, %s %s): run that again; where it is none, "+
 			"kafka-configs.sh --bootstrap-server BROKER --alter --entity-type topics --entity-name %s --add-config %s=%s",
 			timestampType, have[timestampType], retention, have[retention], w.Name, timestampType, w.Configs[timestampType])
 	}
 	copies := fewestCopies(d.Partitions)
 	if copies != int64(w.Replication) {
-		note(Differs, "has replication %d, configured is %d: move it with kafka-reassign-partitions", copies, w.Replication)
+		report(Differs, "has replication %d, configured is %d: move it with kafka-reassign-partitions", copies, w.Replication)
 	}
 	for _, key := range slices.Sorted(maps.Keys(w.Configs)) {
 		was, known := have[key]
-		if !known { // a broker without the setting (the embedded one) cannot break it
+		if !known { // the broker, such as the embedded one, does not have the setting
 			continue
 		}
 		if want, err := strconv.ParseInt(w.Configs[key], 10, 64); key == minInsync && err == nil && want > copies {
-			note(Refused, "%s would be %d, more than its copies (%d): nothing could be written; move the topic first, or write replication: %d for this source",
+			report(Refused, "%s would be %d, more than its copies (%d): nothing could be written; move the topic first, or write replication: %d for this source",
 				key, want, copies, copies)
 			continue
 		}
@@ -139,7 +142,7 @@ func compareTopic(w Topic, d kadm.TopicDetail, have map[string]string) Change {
 			continue
 		}
 		if why := whyKeep(key, was, w.Configs[key], copies); why != "" {
-			note(Differs, "%s is %s, configured is %s: %s", key, was, w.Configs[key], why)
+			report(Differs, "%s is %s, configured is %s: %s", key, was, w.Configs[key], why)
 			continue
 		}
 		c.alter[key] = w.Configs[key]
@@ -177,24 +180,19 @@ func fewestCopies(ps kadm.PartitionDetails) int64 {
 // whyKeep returns why a setting is not changed, or "" if changing it is safe: the topic then keeps more, or for longer, or is safer, or
 // can be written again.
 func whyKeep(key, was, want string, copies int64) string {
-	a, errA := strconv.ParseInt(was, 10, 64)
-	b, errB := strconv.ParseInt(want, 10, 64)
-	if errA != nil || errB != nil {
+	has, errHas := strconv.ParseInt(was, 10, 64)
+	wants, errWants := strconv.ParseInt(want, 10, 64)
+	if errHas != nil || errWants != nil {
 		return ""
 	}
-	switch key {
-	case retention:
-		if a < 0 || b < a {
-			return "shortening it deletes events; do it with kafka-configs"
-		}
-	case maxMessage:
-		if b < a {
-			return "a larger limit is harmless"
-		}
-	case minInsync:
-		if b < a && a <= copies {
-			return "a stricter value is kept"
-		}
+	lowers := wants < has
+	switch {
+	case key == retention && (lowers || has < 0): // negative: for ever
+		return "shortening it deletes events; do it with kafka-configs"
+	case key == maxMessage && lowers:
+		return "a larger limit is harmless"
+	case key == minInsync && lowers && has <= copies:
+		return "a stricter value is kept"
 	}
 	return ""
 }
@@ -236,7 +234,7 @@ func create(ctx context.Context, adm *kadm.Client, c *Change) error {
 	}
 	switch {
 	case errors.Is(err, kerr.TopicAlreadyExists):
-		return nil // somebody else was faster; the next run compares it
+		return nil // it was created after Plan looked; the next run compares it
 	case errors.Is(err, kerr.InvalidReplicationFactor):
 		return schemas.Errorf(schemas.Invalid, "create topic "+c.Topic, "the cluster has fewer brokers than replication %d: %w", c.want.Replication, err)
 	case err != nil:
@@ -245,6 +243,7 @@ func create(ctx context.Context, adm *kadm.Client, c *Change) error {
 	return nil
 }
 
+// alter sets the settings of c.alter.
 func alter(ctx context.Context, adm *kadm.Client, c *Change) error {
 	var list []kadm.AlterConfig
 	for _, key := range slices.Sorted(maps.Keys(c.alter)) {
@@ -261,7 +260,7 @@ func alter(ctx context.Context, adm *kadm.Client, c *Change) error {
 	return nil
 }
 
-// Problems joins what was refused, nil if nothing was.
+// Problems returns an error with all changes that are refused; nil if none is.
 func Problems(changes []Change) error {
 	var errs []error
 	for _, c := range changes {

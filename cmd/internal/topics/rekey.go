@@ -17,41 +17,41 @@ import (
 	"github.com/forebay-io/forebay/schemas/record"
 )
 
-// Rekey copies a topic to one with another number of partitions. A topic's own number must not change, since a key's records must stay
-// in one partition to keep their order. Records keep key, value, headers and timestamp. Those of one key are copied in the order of
-// their partition; if the topic has grown and a key is in two partitions, in the order of their timestamps.
+// Rekey copies a topic to a target topic with another number of partitions. A topic's own number must not change, since a key's records
+// must stay in one partition to keep their order. Records keep key, value, headers and timestamp. Those of one key are copied in the
+// order of their partition; if the topic has grown and a key is in two partitions, in the order of their timestamps.
 //
-// Nothing may write to the topic meanwhile; that is checked at the end. If a copy was interrupted, the next Run deletes it and begins
-// again. It recognises such a copy by the settings that a target has until all is done, and because it has no record that the topic
-// does not have. Any other target must be empty.
+// Nothing may write to the topic meanwhile; that is checked at the end. If a copy was interrupted, the next Run deletes the target and
+// begins again. It recognises an interrupted copy by the settings that a target has until all is done, and because it has no record that
+// the topic does not have. Any other target must be empty.
 type Rekey struct {
 	From string
-	To   Topic // as it is to be; created where it is missing
-	// Client is what reaches the brokers.
+	To   Topic // the target as it is to be; it is created if it does not exist
+	// Client are the options of clients of the cluster.
 	Client []kgo.Opt
 	// RecordBytes is the topics' max.message.bytes.
 	RecordBytes int32
-	// Readers are the offsets of the topic's readers, by name and partition; a partition that is not in it is at 0.
+	// Readers are the next offsets of the topic's readers, by name and partition; 0 for a partition that is not in it.
 	Readers map[string]map[int32]int64
-	// HandOver, if set, does what else belongs to the move. It runs once the copy is known to be complete, and before the target is
-	// finished. So if it fails, the next Run begins again, with a target of another ID.
+	// HandOver, if set, moves the readers to the target. It is called once the copy was checked, and before the target gets its final
+	// settings: if it fails, the next Run begins again, with a target of another ID.
 	HandOver func(Copied) error
-	// Progress, if set, is called now and then with how many records were copied, and later checked, of how many.
+	// Progress, if set, is called once a second with how many records were "copied", and later "checked", of how many.
 	Progress func(doing string, done, of int64)
 }
 
-// Copied is what a Rekey did, every record read back and compared.
+// Copied is what Run has copied. Every record was read back and compared.
 type Copied struct {
 	Records, Keys, Bytes int64
 	ID                   [16]byte // of the target
-	// Ends is where the partitions of the topic ended.
+	// Ends are the end offsets of the topic's partitions.
 	Ends map[int32]int64
-	// Begins is the offset at which each reader goes on, by name and partition of the target: the first record that it has not read, or
-	// the end if there is none. After it there may be records that it has read already.
+	// Begins is the offset at which each reader goes on, by name and partition of the target: that of the first record that the reader
+	// has not read, or the end if there is none. Behind it there may be records that the reader has read already.
 	Begins map[string]map[int32]int64
 }
 
-// span is a stretch [start, end) of a partition.
+// span is the offsets of a partition from start up to before end.
 type span struct{ start, end int64 }
 
 // PartitionOf returns the partition of a key in a topic of count partitions, as the intake's producer chooses it.
@@ -59,7 +59,7 @@ func PartitionOf(key []byte, count int32) int32 {
 	return record.PartitionOf(key, count)
 }
 
-// Holds returns what a topic holds: how many records, and where each partition ends.
+// Holds returns how many offsets a topic's log has, and the end offset of each partition. Offsets of control records count.
 func Holds(ctx context.Context, adm *kadm.Client, topic string) (records int64, ends map[int32]int64, err error) {
 	all, err := spans(ctx, adm, topic)
 	ends = make(map[int32]int64, len(all))
@@ -69,6 +69,7 @@ func Holds(ctx context.Context, adm *kadm.Client, topic string) (records int64, 
 	return total(all), ends, err
 }
 
+// spans returns the offsets that each partition of a topic has, up to the end of what is committed.
 func spans(ctx context.Context, adm *kadm.Client, topic string) (map[int32]span, error) {
 	starts, err := adm.ListStartOffsets(ctx, topic)
 	if err == nil {
@@ -92,7 +93,8 @@ func spans(ctx context.Context, adm *kadm.Client, topic string) (map[int32]span,
 	return all, nil
 }
 
-// Run copies and compares. Kinds: Conflict where the target is not empty or the topic grew.
+// Run copies the topic, reads the copy back and compares, and hands the readers over. Errors of kind Conflict: the target has other
+// records or another number of partitions, or the topic has grown meanwhile.
 func (r Rekey) Run(ctx context.Context) (Copied, error) {
 	cl, err := kgo.NewClient(r.Client...)
 	if err != nil {
@@ -121,25 +123,27 @@ func (r Rekey) Run(ctx context.Context) (Copied, error) {
 // deletes none, however old they are.
 var unfinishedCopyConfigs = map[string]string{timestampType: "CreateTime", retention: "-1"}
 
-// prepare creates the target, unless it exists and is empty. It first deletes an interrupted copy.
+// prepare makes the target ready to be written: it deletes an interrupted copy, creates the target unless it exists and is empty, and gives
+// it the settings of an unfinished copy. from are the topic's spans.
 func (r Rekey) prepare(ctx context.Context, adm *kadm.Client, from map[int32]span) error {
 	details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), r.To.Name)
 	if err != nil {
 		return unavailable("list topics", err)
 	}
-	there := details.Has(r.To.Name) && details[r.To.Name].Err == nil
-	if there {
-		switch broken, err := r.brokenOff(ctx, adm, from); {
-		case err != nil:
+	exists := details.Has(r.To.Name) && details[r.To.Name].Err == nil
+	if exists {
+		interrupted, err := r.isInterrupted(ctx, adm, from)
+		if err != nil {
 			return err
-		case broken:
+		}
+		if interrupted {
 			if err := remove(ctx, adm, r.To.Name); err != nil {
 				return err
 			}
-			there = false
+			exists = false
 		}
 	}
-	if !there {
+	if !exists {
 		c := Change{Topic: r.To.Name, Action: Create, want: r.To}
 		c.want.Configs = maps.Clone(r.To.Configs)
 		maps.Copy(c.want.Configs, unfinishedCopyConfigs)
@@ -163,35 +167,41 @@ func (r Rekey) prepare(ctx context.Context, adm *kadm.Client, from map[int32]spa
 	return alter(ctx, adm, &Change{Topic: r.To.Name, alter: unfinishedCopyConfigs})
 }
 
-// brokenOff reports whether the target is an interrupted copy of an earlier Run: it has the settings of a copy, and no record that is not
-// in the topic. It takes about forty bytes of memory per record.
-func (r Rekey) brokenOff(ctx context.Context, adm *kadm.Client, from map[int32]span) (bool, error) {
+// isInterrupted reports whether the target is an interrupted copy of an earlier Run: it has the settings of an unfinished copy, and no
+// record that is not in the topic. It takes about forty bytes of memory per record.
+func (r Rekey) isInterrupted(ctx context.Context, adm *kadm.Client, from map[int32]span) (bool, error) {
 	have, err := describe(ctx, adm, []string{r.To.Name})
 	if err != nil {
 		return false, err
 	}
-	if !unfinishedCopy(have[r.To.Name]) || unfinishedCopy(r.To.Configs) { // then a finished one looks the same
+	if !unfinishedCopy(have[r.To.Name]) {
+		return false, nil
+	}
+	if unfinishedCopy(r.To.Configs) { // the target's final settings are the same, so it may be finished
 		return false, nil
 	}
 	to, err := spans(ctx, adm, r.To.Name)
-	if err != nil || total(to) == 0 {
-		return err == nil && total(to) == 0, err
-	}
-	held := map[uint64]int64{}
-	err = r.scan(ctx, r.From, from, func(rec *kgo.Record) { held[hashOf(rec)]++ })
 	if err != nil {
 		return false, err
 	}
-	foreign := false
+	if total(to) == 0 {
+		return true, nil
+	}
+	uncopied := map[uint64]int64{} // records of the topic that are not in the target: how many, by their hash
+	err = r.scan(ctx, r.From, from, func(rec *kgo.Record) { uncopied[hashOf(rec)]++ })
+	if err != nil {
+		return false, err
+	}
+	foreign := false // the target has a record that is not the topic's
 	err = r.scan(ctx, r.To.Name, to, func(rec *kgo.Record) {
-		sum := hashOf(rec)
-		held[sum]--
-		foreign = foreign || held[sum] < 0
+		hash := hashOf(rec)
+		uncopied[hash]--
+		foreign = foreign || uncopied[hash] < 0
 	})
 	return !foreign, err
 }
 
-// scan reads the spans of a topic.
+// scan calls each with every record in the spans of a topic.
 func (r Rekey) scan(ctx context.Context, topic string, all map[int32]span, each func(*kgo.Record)) error {
 	s, err := newScanner(r, topic, all)
 	if err != nil {
@@ -239,6 +249,8 @@ func (r Rekey) finish(ctx context.Context, adm *kadm.Client) error {
 	return alter(ctx, adm, &Change{Topic: r.To.Name, alter: final})
 }
 
+// copyAndCheck copies the topic's spans, checks that the topic has not grown meanwhile, reads the target back and compares. It returns
+// what it knows of the copy with an error, too.
 func (r Rekey) copyAndCheck(ctx context.Context, adm *kadm.Client, from map[int32]span) (Copied, error) {
 	places := newPlaces(r.Readers)
 	sent, err := r.copy(ctx, from, places)
@@ -250,13 +262,13 @@ func (r Rekey) copyAndCheck(ctx context.Context, adm *kadm.Client, from map[int3
 		return Copied{}, err
 	}
 	for p, s := range from {
-		switch now := after[p]; {
-		case now.end != s.end:
+		if grown := after[p].end - s.end; grown != 0 {
 			return Copied{}, schemas.Errorf(schemas.Conflict, "copy "+r.From, "partition %d has grown by %d records meanwhile: something still writes to it, stop the intake first",
-				p, now.end-s.end)
-		case len(after) != len(from):
-			return Copied{}, schemas.Errorf(schemas.Conflict, "copy "+r.From, "the topic has got partitions meanwhile")
+				p, grown)
 		}
+	}
+	if len(after) != len(from) {
+		return Copied{}, schemas.Errorf(schemas.Conflict, "copy "+r.From, "the topic has got partitions meanwhile")
 	}
 	got := Copied{Records: sent.records, Keys: int64(len(sent.keys)), Bytes: sent.bytes, Begins: places.begins, Ends: map[int32]int64{}}
 	for p, s := range from {
@@ -275,7 +287,8 @@ func (r Rekey) copyAndCheck(ctx context.Context, adm *kadm.Client, from map[int3
 	return got, r.check(ctx, to, sent)
 }
 
-// copy produces every record of the topic's spans to the target. It returns their digest, and notes in to where they went.
+// copy produces every record of the topic's spans to the target. It returns the digest of what it sent, and tells the places where each
+// record went.
 func (r Rekey) copy(ctx context.Context, from map[int32]span, to *places) (*digest, error) {
 	producer, err := kgo.NewClient(append(append([]kgo.Opt{}, r.Client...),
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(r.RecordBytes),
@@ -293,16 +306,17 @@ func (r Rekey) copy(ctx context.Context, from map[int32]span, to *places) (*dige
 	err = r.merged(ctx, from, func(rec *kgo.Record) {
 		d.add(rec)
 		copied := &kgo.Record{Topic: r.To.Name, Key: rec.Key, Value: rec.Value, Headers: rec.Headers, Timestamp: rec.Timestamp}
-		if copied.Partition = rec.Partition % r.To.Partitions; rec.Key != nil { // one without a key is nobody's
+		copied.Partition = rec.Partition % r.To.Partitions // of a record without a key: it has no order to keep
+		if rec.Key != nil {
 			copied.Partition = PartitionOf(rec.Key, r.To.Partitions)
 		}
-		number, offset := rec.Partition, rec.Offset
+		partition, offset := rec.Partition, rec.Offset
 		producer.Produce(ctx, copied, func(rec *kgo.Record, err error) {
 			if err != nil {
 				cancel(fmt.Errorf("produce to %s: %w", r.To.Name, err))
 				return
 			}
-			to.put(number, offset, rec)
+			to.put(partition, offset, rec)
 			done.Add(1)
 		})
 	})
@@ -315,7 +329,7 @@ func (r Rekey) copy(ctx context.Context, from map[int32]span, to *places) (*dige
 	return d, err
 }
 
-// check reads the target back and compares it with what was copied.
+// check reads the target's spans back and compares their digest with that of what was sent.
 func (r Rekey) check(ctx context.Context, to map[int32]span, sent *digest) error {
 	var done atomic.Int64
 	stop := r.reportProgress("checked", &done, total(to))
@@ -345,6 +359,7 @@ func (r Rekey) check(ctx context.Context, to map[int32]span, sent *digest) error
 	return d.compare(sent, r.To.Name)
 }
 
+// total counts the offsets in all spans.
 func total(all map[int32]span) (n int64) {
 	for _, s := range all {
 		n += s.end - s.start
@@ -352,14 +367,14 @@ func total(all map[int32]span) (n int64) {
 	return n
 }
 
-// reportProgress reports progress once a second until stop is called, and then once more.
+// reportProgress calls Progress once a second, until stop is called, and then once more.
 func (r Rekey) reportProgress(doing string, done *atomic.Int64, of int64) (stop func()) {
 	if r.Progress == nil {
 		return func() {}
 	}
 	end := make(chan struct{})
-	var telling sync.WaitGroup
-	telling.Go(func() {
+	var reporting sync.WaitGroup
+	reporting.Go(func() {
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
 		for {
@@ -372,8 +387,8 @@ func (r Rekey) reportProgress(doing string, done *atomic.Int64, of int64) (stop 
 			}
 		}
 	})
-	return sync.OnceFunc(func() { close(end); telling.Wait() })
+	return sync.OnceFunc(func() { close(end); reporting.Wait() })
 }
 
-// errEnded is why a scan fails whose records went away under it.
+// errEnded is the error of a scan whose records were deleted before it had read them.
 var errEnded = errors.New("records were deleted by the topic's retention while it was read; run it again")

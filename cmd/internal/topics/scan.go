@@ -14,28 +14,31 @@ import (
 type scanner struct {
 	cl    *kgo.Client
 	topic string
-	left  map[int32]span // what is not read yet; a partition goes when nothing is
+	left  map[int32]span // what is not read yet, by partition; a partition that is read to its end is not in it
 }
 
+// newScanner makes a scanner of spans, by partition. The caller closes its client.
 func newScanner(r Rekey, topic string, all map[int32]span) (*scanner, error) {
 	s := &scanner{topic: topic, left: map[int32]span{}}
-	at := map[int32]kgo.Offset{}
+	starts := map[int32]kgo.Offset{}
 	for p, one := range all {
 		if one.start < one.end {
-			s.left[p], at[p] = one, kgo.NewOffset().At(one.start)
+			s.left[p], starts[p] = one, kgo.NewOffset().At(one.start)
 		}
 	}
 	var err error
 	s.cl, err = kgo.NewClient(append(append([]kgo.Opt{}, r.Client...),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: at}), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: starts}), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxPartitionBytes(1<<20),
 		kgo.BrokerMaxReadBytes(max(4*r.RecordBytes, 100<<20)))...)
 	return s, err
 }
 
+// done tells whether all spans are read.
 func (s *scanner) done() bool { return len(s.left) == 0 }
 
-// poll calls each with the next records, without control records.
+// poll waits for records and calls each with those that are in the spans, without control records. errEnded is in its error if records
+// of the spans were deleted before they were read.
 func (s *scanner) poll(ctx context.Context, each func(*kgo.Record)) error {
 	fetches := s.cl.PollRecords(ctx, 10_000)
 	for _, e := range fetches.Errors() {
@@ -49,47 +52,50 @@ func (s *scanner) poll(ctx context.Context, each func(*kgo.Record)) error {
 		}
 	}
 	fetches.EachPartition(func(tp kgo.FetchTopicPartition) {
-		one, wanted := s.left[tp.Partition]
+		left, ok := s.left[tp.Partition]
+		if !ok { // it is read to its end
+			return
+		}
 		for _, rec := range tp.Records {
-			if !wanted || rec.Offset < one.start || rec.Offset >= one.end {
+			if rec.Offset < left.start || rec.Offset >= left.end {
 				continue
 			}
-			one.start = rec.Offset + 1
+			left.start = rec.Offset + 1
 			if !rec.Attrs.IsControl() {
 				each(rec)
 			}
 		}
-		if n := len(tp.Records); n > 0 { // the end may be one that no record has
-			one.start = max(one.start, tp.Records[n-1].Offset+1)
+		if n := len(tp.Records); n > 0 { // the offset before the span's end may have no record
+			left.start = max(left.start, tp.Records[n-1].Offset+1)
 		}
-		if wanted {
-			s.left[tp.Partition] = one
+		if left.start < left.end {
+			s.left[tp.Partition] = left
+			return
 		}
-		if wanted && one.start >= one.end {
-			delete(s.left, tp.Partition)
-			s.cl.PauseFetchPartitions(map[string][]int32{s.topic: {tp.Partition}})
-		}
+		delete(s.left, tp.Partition)
+		s.cl.PauseFetchPartitions(map[string][]int32{s.topic: {tp.Partition}})
 	})
 	return ctx.Err()
 }
 
-// queue has records of one partition that wait for their turn.
+// queue has the records of one partition that were read and wait to be merged with those of the others.
 type queue struct {
-	number  int32
-	records []*kgo.Record
-	bytes   int
-	time    int64 // of the newest that has had its turn, in milliseconds: a partition's order wins over its clock
-	paused  bool
+	partition int32
+	records   []*kgo.Record
+	bytes     int   // of records
+	time      int64 // the largest turn of a record that was taken, in Unix milliseconds
+	paused    bool  // nothing is fetched for it
 }
 
-// turn returns the time that orders the queue's first record among those of other queues.
+// turn returns the time, in Unix milliseconds, by which the queue's first record is ordered among those of other queues: its timestamp,
+// but no less than that of a record before it in the partition, since a partition's order counts more than its timestamps.
 func (q *queue) turn() int64 { return max(q.time, q.records[0].Timestamp.UnixMilli()) }
 
-// waitingBytes bounds what waits for its turn, over all partitions; each may hold one fetch more.
+// waitingBytes is how many bytes of records may wait in all queues together; each may hold one fetch more.
 const waitingBytes = 64 << 20
 
-// merged calls each with every record of the topic's spans: in the order of its partition and, across partitions, of timestamps. So the
-// records of a key that is in two partitions, because the topic has grown, come in order.
+// merged calls each with every record of the topic's spans, in the order of its partition and, across partitions, in the order of
+// timestamps. So the records of a key that is in two partitions, because the topic has grown, come in order.
 func (r Rekey) merged(ctx context.Context, all map[int32]span, each func(*kgo.Record)) error {
 	s, err := newScanner(r, r.From, all)
 	if err != nil {
@@ -98,7 +104,7 @@ func (r Rekey) merged(ctx context.Context, all map[int32]span, each func(*kgo.Re
 	defer s.cl.Close()
 	queues := map[int32]*queue{}
 	for p := range s.left {
-		queues[p] = &queue{number: p}
+		queues[p] = &queue{partition: p}
 	}
 	limit := waitingBytes / max(1, len(queues))
 	for !s.done() {
@@ -111,24 +117,26 @@ func (r Rekey) merged(ctx context.Context, all map[int32]span, each func(*kgo.Re
 		}
 		s.take(queues, each)
 		for _, q := range queues {
-			s.hold(q, limit)
+			s.pauseOrResume(q, limit)
 		}
 	}
 	s.take(queues, each)
 	return nil
 }
 
-// take calls each with the oldest waiting record, as long as every partition that is not read to its end has a record waiting.
+// take takes the waiting record whose turn is first and calls each with it, again and again, as long as every partition that is not read
+// to its end has a record waiting: otherwise the next record of that partition might be the first.
 func (s *scanner) take(queues map[int32]*queue, each func(*kgo.Record)) {
 	for {
 		var first *queue
 		for _, q := range queues {
-			_, more := s.left[q.number]
-			switch {
-			case len(q.records) == 0 && more:
-				return
-			case len(q.records) == 0:
-			case first == nil || cmp.Or(cmp.Compare(q.turn(), first.turn()), cmp.Compare(q.number, first.number)) < 0:
+			if len(q.records) == 0 {
+				if _, more := s.left[q.partition]; more {
+					return
+				}
+				continue
+			}
+			if first == nil || cmp.Or(cmp.Compare(q.turn(), first.turn()), cmp.Compare(q.partition, first.partition)) < 0 {
 				first = q
 			}
 		}
@@ -139,25 +147,26 @@ func (s *scanner) take(queues map[int32]*queue, each func(*kgo.Record)) {
 		first.time = first.turn()
 		first.records, first.bytes = first.records[1:], first.bytes-len(rec.Key)-len(rec.Value)
 		if len(first.records) == 0 {
-			first.records = nil // and not the array that has moved on under it
+			first.records = nil // gives the array back
 		}
 		each(rec)
 	}
 }
 
-// hold stops reading a partition that has enough waiting.
-func (s *scanner) hold(q *queue, limit int) {
-	at := map[string][]int32{s.topic: {q.number}}
-	if _, more := s.left[q.number]; !more {
+// pauseOrResume stops fetching for a queue with more than limit bytes or 10,000 records, and fetches again once it has fewer.
+func (s *scanner) pauseOrResume(q *queue, limit int) {
+	if _, more := s.left[q.partition]; !more {
 		return
 	}
-	switch full := q.bytes > limit || len(q.records) > 10_000; {
-	case full && !q.paused:
-		s.cl.PauseFetchPartitions(at)
-	case !full && q.paused:
-		s.cl.ResumeFetchPartitions(at)
-	default:
+	full := q.bytes > limit || len(q.records) > 10_000
+	if full == q.paused {
 		return
 	}
-	q.paused = !q.paused
+	q.paused = full
+	partition := map[string][]int32{s.topic: {q.partition}}
+	if full {
+		s.cl.PauseFetchPartitions(partition)
+	} else {
+		s.cl.ResumeFetchPartitions(partition)
+	}
 }

@@ -1,9 +1,8 @@
-// Package topics gives every source its two topics, and every subscription one, with the settings that the promises rest on, and checks them.
+// Package topics creates and checks the topics of sources and subscriptions, with the settings that the promises rest on:
 //
-//	events.<team>.<source>      verified events, keyed by entity; a source may name another (topic), after Rekey
+//	events.<team>.<source>      verified events, keyed by entity; a source may name another topic, after Rekey
 //	quarantine.<team>.<source>  authentic deliveries that could not become events
-//
-// And every subscription has one: dead.<team>.<subscription>, the actions that were given up.
+//	dead.<team>.<subscription>  actions that were given up
 //
 // An acknowledged event must survive (P1): cleanup.policy=delete, no unclean election, min.insync.replicas >= 2 where
 // there are three copies. Partition counts never change: entities would move and lose their order.
@@ -13,12 +12,14 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/stream/deadletter"
 )
 
-// HeaderRoom is what a topic takes beyond the largest body: attributes and headers of a record.
+// HeaderRoom is how many bytes a record may have beside its body: keys, attributes and headers. max.message.bytes is that much larger
+// than the largest body.
 const HeaderRoom = 256 << 10
 
 const (
@@ -40,7 +41,7 @@ type Topic struct {
 	Partitions  int32
 	Replication int16
 	Configs     map[string]string
-	// Spare topics may be missing: a process starts without them, and writes to them once they are there.
+	// Spare says that a process starts without the topic, and writes to it once it is there.
 	Spare bool
 }
 
@@ -57,43 +58,34 @@ func Wanted(c *config.Config, maxBody func(team, source string) int64) []Topic {
 				Topic{Quarantine(team, name), 1, int16(t.Replication), configs, false})
 		}
 		for _, name := range slices.Sorted(maps.Keys(c.Teams[team].Subscriptions)) {
-			list = append(list, dead(c.Teams[team], team, name, maxBody))
+			list = append(list, deadLetters(c.Teams[team], team, name, maxBody))
 		}
 	}
-	slices.SortFunc(list, func(a, b Topic) int { return compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b Topic) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
 
-// dead returns the topic of a subscription's dead letters: kept as long as the ledger keeps them, and as safe as the safest of
-// its sources.
-func dead(t *config.Team, team, name string, maxBody func(team, source string) int64) Topic {
-	sub, like, body := t.Subscriptions[name], config.Topics{}, int64(0)
+// deadLetters returns the topic of a subscription's dead letters. Its records stay as long as the ledger keeps dead letters. It has as
+// many copies, and takes as large bodies, as that of the subscription's sources which has most.
+func deadLetters(t *config.Team, team, name string, maxBody func(team, source string) int64) Topic {
+	sub, wanted, body := t.Subscriptions[name], config.Topics{}, int64(0)
 	for _, source := range sub.Sources {
 		if s := t.Sources[source]; s != nil {
-			like.Replication, like.MinInsync = max(like.Replication, s.Topics.Replication), max(like.MinInsync, s.Topics.MinInsync)
+			wanted.Replication, wanted.MinInsync = max(wanted.Replication, s.Topics.Replication), max(wanted.MinInsync, s.Topics.MinInsync)
 			body = max(body, maxBody(team, source))
 		}
 	}
-	like.Retention = sub.Retention.Dead
-	return Topic{deadletter.Topic(team + "." + name), 1, int16(like.Replication), settings(like, body), true}
+	wanted.Retention = sub.Retention.Dead
+	return Topic{deadletter.Topic(team + "." + name), 1, int16(wanted.Replication), settings(wanted, body), true}
 }
 
-func compare(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
+// settings returns the topic configs for settings of the file and the largest body in bytes.
 func settings(t config.Topics, maxBody int64) map[string]string {
 	keep := t.Retention.Std()
 	return map[string]string{
 		cleanupPolicy: "delete",
 		retention:     strconv.FormatInt(keep.Milliseconds(), 10),
-		// Segments are what retention deletes by: with Kafka's week-long default, a week of retention would last two.
+		// Retention deletes whole segments: with Kafka's default of a week for one, a retention of a week would last two.
 		segment:   strconv.FormatInt(min(keep, config.SegmentTime.Std()).Milliseconds(), 10),
 		minInsync: strconv.Itoa(t.MinInsync),
 		unclean:   "false",
