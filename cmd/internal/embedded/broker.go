@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// BrokerBanner is what a program that starts the embedded broker tells its user.
+// BrokerBanner is what a program that starts the embedded broker shows its user.
 const BrokerBanner = "one copy: the embedded broker keeps every record once, on this disk, synced before it is acknowledged. " +
 	"Use an Apache Kafka cluster for what you cannot lose with a disk."
 
@@ -24,13 +24,13 @@ const MaxMessageBytes = 26 << 20
 type BrokerConfig struct {
 	// Dir holds everything: log segments, groups, topics, port, lock. Created when missing.
 	Dir string
-	// Port listens on 127.0.0.1; 0 takes the port of the last run in Dir, and chooses one the first time.
+	// Port is the port on 127.0.0.1; 0 takes the port of the last run in Dir, or chooses one if there is none.
 	Port int
 	// Retention is for topics that set none; default 7 days. A topic's own retention.ms wins.
 	Retention time.Duration
 	// TrimEvery is how often retention is applied; default 10 minutes.
 	TrimEvery time.Duration
-	// Logger hears the broker's warnings and errors; nil discards them.
+	// Logger gets the broker's warnings and errors; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -69,8 +69,8 @@ type Broker struct {
 	once    sync.Once
 }
 
-// StartBroker loads what the directory holds and serves it. It returns a *[HeldError] when another process has the
-// directory. The broker runs until Close, whatever becomes of ctx.
+// StartBroker starts a broker on the data in the directory. It returns a *[HeldError] if another process has the directory. The broker
+// runs until Close, also when ctx has ended.
 func StartBroker(ctx context.Context, cfg BrokerConfig) (_ *Broker, err error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -105,7 +105,8 @@ func StartBroker(ctx context.Context, cfg BrokerConfig) (_ *Broker, err error) {
 	return b, nil
 }
 
-// options returns kfake's. Topics are created by "topics apply" only, as on a real cluster.
+// options returns the options of kfake. They do not allow a topic to be created by being used: only `forebay topics apply` creates
+// topics, as on a real cluster.
 func options(cfg BrokerConfig) []kfake.Opt {
 	return []kfake.Opt{
 		kfake.Ports(cfg.Port),
@@ -132,7 +133,7 @@ func (b *Broker) Addr() string { return b.addr }
 // Addrs returns Addr as the list that clients and configuration take.
 func (b *Broker) Addrs() []string { return []string{b.addr} }
 
-// Close saves the state, stops serving and gives the directory back. Close clients first: their calls fail from here on.
+// Close saves the state, stops serving and releases the directory. Close clients first: their calls fail from then on.
 func (b *Broker) Close() error {
 	var err error
 	b.once.Do(func() {

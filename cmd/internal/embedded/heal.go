@@ -13,8 +13,8 @@ import (
 
 // healLogs cuts half-written entries off the ends of kfake's group and producer logs.
 //
-// kfake ignores such an end when it loads, but does not cut it off, and then appends behind it: at the load after that,
-// every commit since the crash would be behind the damage and gone. Its record segments it does cut by itself.
+// When kfake loads a log with such an end, it ignores the end, but leaves it there and appends behind it. The next load would stop at the
+// end and lose every commit since the crash. In segments of records, kfake itself cuts such an end off.
 func healLogs(dir string, logger *slog.Logger) error {
 	for _, name := range []string{"groups.log", "pids.log"} {
 		path := filepath.Join(dir, name)
@@ -42,17 +42,17 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // wholeEntries returns the length of the prefix that holds whole entries: little-endian length and CRC-32C of what follows,
 // four bytes each, then a version of two bytes and the data (kfake, persist.go, "append log entries").
 func wholeEntries(raw []byte) int {
-	at := 0
-	for len(raw)-at >= 10 {
-		length := int64(binary.LittleEndian.Uint32(raw[at:]))
-		end := int64(at) + 8 + length
+	start := 0 // of the entry
+	for len(raw)-start >= 10 {
+		length := int64(binary.LittleEndian.Uint32(raw[start:]))
+		end := int64(start) + 8 + length
 		if length < 2 || end > int64(len(raw)) {
 			break
 		}
-		if crc32.Checksum(raw[at+8:end], castagnoli) != binary.LittleEndian.Uint32(raw[at+4:]) {
+		if crc32.Checksum(raw[start+8:end], castagnoli) != binary.LittleEndian.Uint32(raw[start+4:]) {
 			break
 		}
-		at = int(end)
+		start = int(end)
 	}
-	return at
+	return start
 }

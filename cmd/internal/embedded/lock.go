@@ -49,7 +49,8 @@ func writeHolder(f *os.File) error {
 	return err
 }
 
-// release gives the lock back. The file stays: removing it would let two processes hold "the" lock.
+// release releases the lock. The file stays: if it were removed, a process that has it open and one that creates it anew could both hold
+// a lock on the directory.
 func (l *dirLock) release() error { return l.file.Close() }
 
 // HeldError says that another process works in the directory.

@@ -16,17 +16,16 @@ import (
 	"syscall"
 )
 
-// stateRoot is where root's databases go when the server's user cannot reach the directory that was asked for.
-// A variable for the tests.
+// stateRoot is the directory for the databases of a root whose own directory the server's user cannot reach. Tests replace it.
 var stateRoot = "/var/lib/forebay"
 
-// account is the user that the server runs as; nil means our own. Neither initdb nor postgres runs as root.
+// account is the user that the server runs as; nil is the user of this process. Neither initdb nor postgres runs as root.
 type account struct {
 	name     string
 	uid, gid uint32
 }
 
-// attributes runs a child as the account.
+// attributes returns the attributes of a child process that runs as the account.
 func (a *account) attributes() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{}
 	if a != nil {
@@ -35,7 +34,7 @@ func (a *account) attributes() *syscall.SysProcAttr {
 	return attr
 }
 
-// own gives a path to the account.
+// own makes the account the owner of a path.
 func (a *account) own(path string) error {
 	if a == nil {
 		return nil
@@ -43,8 +42,8 @@ func (a *account) own(path string) error {
 	return os.Lchown(path, int(a.uid), int(a.gid))
 }
 
-// enters reports whether the account can stand in the directory: every parent must let it through. Asked of the kernel
-// by starting a program there, which also sees what mode bits do not tell (ACLs, mounts).
+// enters returns an error if the account cannot have dir as its working directory, for which it must pass every parent. It tries by
+// starting a program there, since mode bits do not show everything (ACLs, mounts).
 func (a *account) enters(dir string) error {
 	if a == nil {
 		const readWriteSearch = 7
@@ -56,13 +55,13 @@ func (a *account) enters(dir string) error {
 	return cmd.Run()
 }
 
-// serverAccount chooses the user: the owner of an existing cluster, else postgres, else nobody. initdb insists on a
-// name in the user database, so a bare number will not do.
-func serverAccount(owned string) (*account, error) {
+// serverAccount returns the account for the server: nil if this process is not root; else the owner of an existing cluster, or postgres, or
+// nobody. A user id without a name would not do, since initdb looks its name up.
+func serverAccount(cluster string) (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
-	if info, err := os.Stat(owned); err == nil {
+	if info, err := os.Stat(cluster); err == nil {
 		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 {
 			return &account{name: strconv.Itoa(int(st.Uid)), uid: st.Uid, gid: st.Gid}, nil
 		}
@@ -82,8 +81,8 @@ func serverAccount(owned string) (*account, error) {
 	return nil, errors.New("PostgreSQL does not run as root, and there is neither a user postgres nor a user nobody to run it as: create one, or start forebay as another user")
 }
 
-// chooseHome chooses user and place: the server's home is dir/server, or a directory under stateRoot when the user cannot
-// reach that; dir/location remembers the second case.
+// chooseHome returns the server's account and its home. The home is dir/server, or a directory under stateRoot if the account cannot reach
+// that: then the file dir/location has its path.
 func chooseHome(dir string, logger *slog.Logger) (*account, string, error) {
 	location := filepath.Join(dir, "location")
 	home := filepath.Join(dir, "server")
@@ -101,7 +100,7 @@ func chooseHome(dir string, logger *slog.Logger) (*account, string, error) {
 	} else if a == nil || exists(location) || exists(filepath.Join(home, "data")) {
 		return nil, "", fmt.Errorf("%s cannot be used by the user that PostgreSQL runs as: %w", home, err)
 	}
-	os.Remove(home) // empty: just made
+	os.Remove(home) // take has just made it, so it is empty
 	elsewhere, err := a.elsewhere(dir, logger)
 	if err != nil {
 		return nil, "", err
@@ -111,7 +110,7 @@ func chooseHome(dir string, logger *slog.Logger) (*account, string, error) {
 	return a, elsewhere, writeFileAtomically(location, []byte(elsewhere+"\n"), 0o644)
 }
 
-// take makes the directory, gives it to the account and checks that the account can work there.
+// take makes the directory home, makes the account its owner, and checks that the account can enter it.
 func (a *account) take(home string) error {
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return err
@@ -122,8 +121,8 @@ func (a *account) take(home string) error {
 	return a.enters(home)
 }
 
-// elsewhere makes a home under stateRoot. Its name holds the directory it belongs to, so that the homes of a directory
-// that was deleted meanwhile are recognised and removed, never taken up again with a log that knows nothing of them.
+// elsewhere makes a home for dir under stateRoot. Its name has a hash of dir. So the home of an earlier dir of the same path, which was
+// deleted, is found and removed: the broker's log in the new dir would not fit its ledger.
 func (a *account) elsewhere(dir string, logger *slog.Logger) (string, error) {
 	sum := sha256.Sum256([]byte(dir))
 	prefix := hex.EncodeToString(sum[:8]) + "-"

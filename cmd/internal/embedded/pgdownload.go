@@ -19,8 +19,8 @@ import (
 	"github.com/xi2/xz"
 )
 
-// What is downloaded if nothing is installed: zonky's builds of PostgreSQL on Maven Central, 15 MB on Linux and 30 on macOS,
-// about 50 MB unpacked.
+// If nothing is installed, zonky's builds of PostgreSQL are downloaded from Maven Central: 15 MB on Linux and 30 on macOS, about 50 MB
+// unpacked.
 const (
 	downloadVersion = "17.7.0"
 	downloadMajor   = "17"
@@ -28,13 +28,13 @@ const (
 	maxDownload     = 64 << 20
 )
 
-// build is one of zonky's builds.
+// build is one of zonky's builds of PostgreSQL.
 type build struct {
 	platform string // as Maven Central spells it
 	sha256   string // of the jar, in hex
 }
 
-// builds are by GOOS/GOARCH.
+// builds has them by GOOS/GOARCH.
 var builds = map[string]build{
 	"linux/amd64":  {"linux-amd64", "ceb1c01cf5e71d6f906b8614982f6ed61e96b3740dd30758fa6262f97e752b69"},
 	"linux/arm64":  {"linux-arm64v8", "85622d56a394c424db4b15185bad31f51848809cb0810fe87059ec38be23caad"},
@@ -42,14 +42,14 @@ var builds = map[string]build{
 	"darwin/arm64": {"darwin-arm64v8", "f3478bea63e3ed5328bbfbb1d894883a9686f8ca34445daf067995daa60d0cc1"},
 }
 
-// downloaded returns the programs from the cache and fetches them into it the first time.
+// downloaded returns the programs in the cache, into which it downloads them the first time.
 func downloaded(ctx context.Context, cfg PostgresConfig, as *account) (_ programs, err error) {
 	cache, err := usableCache(cfg, as)
 	if err != nil {
 		return programs{}, err
 	}
-	place := filepath.Join(cache, "postgres-"+downloadVersion)
-	if p, err := inspect(ctx, filepath.Join(place, "bin"), "downloaded"); err == nil {
+	dir := filepath.Join(cache, "postgres-"+downloadVersion)
+	if p, err := inspect(ctx, filepath.Join(dir, "bin"), "downloaded"); err == nil {
 		return p, nil
 	}
 	lock, err := lockDir(filepath.Join(cache, "download"))
@@ -57,14 +57,14 @@ func downloaded(ctx context.Context, cfg PostgresConfig, as *account) (_ program
 		return programs{}, err
 	}
 	defer func() { err = errors.Join(err, lock.release()) }()
-	cfg.Logger.Info("no PostgreSQL is installed: its programs are fetched once", "version", downloadVersion, "size", "15 to 30 MB", "into", place)
-	if err := fetch(ctx, filepath.Join(cache, "download"), place); err != nil {
+	cfg.Logger.Info("no PostgreSQL is installed: its programs are fetched once", "version", downloadVersion, "size", "15 to 30 MB", "into", dir)
+	if err := fetch(ctx, filepath.Join(cache, "download"), dir); err != nil {
 		return programs{}, err
 	}
-	return inspect(ctx, filepath.Join(place, "bin"), "downloaded")
+	return inspect(ctx, filepath.Join(dir, "bin"), "downloaded")
 }
 
-// usableCache returns the first cache directory that we can write and the server's user can enter.
+// usableCache returns the first cache directory that exists or can be made, and that the account can enter.
 func usableCache(cfg PostgresConfig, as *account) (string, error) {
 	dirs, err := cacheDirs(cfg)
 	if err != nil {
@@ -84,8 +84,8 @@ func usableCache(cfg PostgresConfig, as *account) (string, error) {
 	return "", fmt.Errorf("no usable cache directory: %w", errors.Join(tried...))
 }
 
-// fetch downloads the programs, unpacks them into work and renames the result to place, so that place is whole or not there.
-func fetch(ctx context.Context, work, place string) error {
+// fetch downloads the programs, unpacks them below work and renames the result to dir: dir is whole, or does not exist.
+func fetch(ctx context.Context, work, dir string) error {
 	b, ok := builds[runtime.GOOS+"/"+runtime.GOARCH]
 	if !ok {
 		return fmt.Errorf("there is no build of PostgreSQL %s for %s/%s", downloadVersion, runtime.GOOS, runtime.GOARCH)
@@ -102,10 +102,10 @@ func fetch(ctx context.Context, work, place string) error {
 	if err := unpack(jar, fresh); err != nil {
 		return fmt.Errorf("unpack %s: %w", url, err)
 	}
-	return errors.Join(os.RemoveAll(place), os.Rename(fresh, place))
+	return errors.Join(os.RemoveAll(dir), os.Rename(fresh, dir))
 }
 
-// download returns what is at url, where it has the sum.
+// download returns the file at url. It is an error if its SHA-256 in hex is not sum.
 func download(ctx context.Context, url, sum string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -131,7 +131,7 @@ func download(ctx context.Context, url, sum string) ([]byte, error) {
 	return body, nil
 }
 
-// unpack writes the .txz inside a jar into dir, and nothing outside of dir.
+// unpack unpacks the .txz that is in a jar into dir. It writes nothing outside of dir.
 func unpack(jar []byte, dir string) error {
 	archive, err := zip.NewReader(bytes.NewReader(jar), int64(len(jar)))
 	if err != nil {
@@ -151,6 +151,7 @@ func unpack(jar []byte, dir string) error {
 	return errors.New("it holds no .txz")
 }
 
+// untar unpacks an archive into dir.
 func untar(compressed io.Reader, dir string) error {
 	plain, err := xz.NewReader(compressed, 0)
 	if err != nil {
@@ -167,7 +168,7 @@ func untar(compressed io.Reader, dir string) error {
 			return nil
 		}
 		if err == nil {
-			err = place(root, h, r)
+			err = unpackEntry(root, h, r)
 		}
 		if err != nil {
 			return err
@@ -175,8 +176,8 @@ func untar(compressed io.Reader, dir string) error {
 	}
 }
 
-// place makes one directory, link or file of an archive.
-func place(root *os.Root, h *tar.Header, content io.Reader) error {
+// unpackEntry makes one directory, link or file of an archive.
+func unpackEntry(root *os.Root, h *tar.Header, content io.Reader) error {
 	name := path.Clean(h.Name)
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err

@@ -16,17 +16,17 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// initOnce runs initdb beside the place of the data and renames its result there: what an interrupted initdb left
-// behind is never taken for a cluster.
+// initOnce makes the database cluster, unless it is there. It runs initdb in another directory and renames that: an interrupted initdb
+// leaves nothing that looks like a cluster.
 func (p *Postgres) initOnce(ctx context.Context) error {
 	if exists(p.data()) {
 		return nil
 	}
-	fresh := p.data() + ".new"
-	if exists(fresh) {
-		p.cfg.Logger.Warn("an interrupted initdb is done again", "dir", fresh)
+	newData := p.data() + ".new"
+	if exists(newData) {
+		p.cfg.Logger.Warn("an interrupted initdb is done again", "dir", newData)
 	}
-	if err := os.RemoveAll(fresh); err != nil {
+	if err := os.RemoveAll(newData); err != nil {
 		return err
 	}
 	passwordFile := filepath.Join(p.home, "initdb.password")
@@ -37,7 +37,7 @@ func (p *Postgres) initOnce(ctx context.Context) error {
 	if err := p.account.own(passwordFile); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, p.programs.path("initdb"), "--pgdata", fresh, "--username", "forebay",
+	cmd := exec.CommandContext(ctx, p.programs.path("initdb"), "--pgdata", newData, "--username", "forebay",
 		"--pwfile", passwordFile, "--auth", "scram-sha-256", "--encoding", "UTF8", "--no-locale")
 	cmd.Dir = p.home
 	cmd.Env = p.programs.environ()
@@ -45,11 +45,13 @@ func (p *Postgres) initOnce(ctx context.Context) error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", cmd.Path, err, strings.TrimSpace(string(out)))
 	}
-	return os.Rename(fresh, p.data())
+	return os.Rename(newData, p.data())
 }
 
-// keepPassword returns the role's password, made of 256 random bits the first time.
-func keepPassword(dir string, cluster bool) (string, error) {
+// keepPassword returns the password of the role, which the file "password" in dir has. If there is none, it makes a random one and writes
+// it into the file. hasCluster says that there is a database cluster already: then a missing password is an error, as the new one would
+// not open it.
+func keepPassword(dir string, hasCluster bool) (string, error) {
 	path := filepath.Join(dir, "password")
 	text, err := os.ReadFile(path)
 	switch {
@@ -57,15 +59,15 @@ func keepPassword(dir string, cluster bool) (string, error) {
 		return strings.TrimSpace(string(text)), nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", err
-	case cluster:
+	case hasCluster:
 		return "", fmt.Errorf("%s is gone or empty, but the database it opens is still there: put it back, or remove %s to begin again", path, dir)
 	}
 	password := rand.Text() + rand.Text()
 	return password, writeFileAtomically(path, []byte(password+"\n"), 0o600)
 }
 
-// ready waits until the server answers queries, creates the database the first time, and checks that it is the server
-// just started and not a stranger who got the port first.
+// ready waits until the server answers queries, for StartWithin at most, and creates the database forebay, unless it is there. If another
+// PostgreSQL has the port, that is an error.
 func (p *Postgres) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.cfg.StartWithin,
 		fmt.Errorf("embedded postgres did not answer within %s", p.cfg.StartWithin))
@@ -90,6 +92,8 @@ func (p *Postgres) ready(ctx context.Context) error {
 	}
 }
 
+// createDatabase tries once to create the database forebay, unless it is there. It returns an error if the server at the port has other
+// data than this one's.
 func (p *Postgres) createDatabase(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, p.url("postgres"))
 	if err != nil {
@@ -112,7 +116,7 @@ func (p *Postgres) createDatabase(ctx context.Context) error {
 	return err
 }
 
-// dataMajor returns the major version that made the cluster, "" when there is none.
+// dataMajor returns the major version of the cluster in a data directory; "" if there is none.
 func dataMajor(data string) string {
 	text, err := os.ReadFile(filepath.Join(data, "PG_VERSION"))
 	if err != nil {

@@ -22,9 +22,9 @@ const (
 	leftoverHard  = 10 * time.Second
 )
 
-// stopLeftovers ends the server that a killed forebay left running in the data directory, and then any of its children
-// that outlived it: a second server beside them would destroy the data. It removes a pid file that names a living
-// process of somebody else, which is the one stale pid file that PostgreSQL does not see through itself.
+// stopLeftovers ends what a killed forebay left running in the data directory: the server, or those of its child processes that have
+// outlived it. A second server beside them would destroy the data. If nothing runs there, it removes a pid file that names a living
+// process of another program: any other stale pid file PostgreSQL itself recognises.
 func stopLeftovers(ctx context.Context, data string, logger *slog.Logger) error {
 	running, err := processesIn(data)
 	if err != nil {
@@ -36,25 +36,25 @@ func stopLeftovers(ctx context.Context, data string, logger *slog.Logger) error 
 	}
 	logger.Info("a PostgreSQL left behind by an earlier process is stopped", "pid", postmaster, "data", data)
 	if postmaster != 0 && slices.Contains(running, postmaster) {
-		clean, cancel := context.WithTimeout(ctx, leftoverClean)
+		cleanCtx, cancel := context.WithTimeout(ctx, leftoverClean)
 		defer cancel()
-		if err := syscall.Kill(postmaster, syscall.SIGINT); err == nil && waitUntilGone(clean, data) == nil {
+		if err := syscall.Kill(postmaster, syscall.SIGINT); err == nil && waitUntilGone(cleanCtx, data) == nil {
 			return nil
 		}
 	}
-	hard, cancel := context.WithTimeout(ctx, leftoverHard)
+	hardCtx, cancel := context.WithTimeout(ctx, leftoverHard)
 	defer cancel()
-	return endAll(hard, data, syscall.SIGKILL)
+	return endAll(hardCtx, data, syscall.SIGKILL)
 }
 
-// endForGood ends whatever works in a data directory that nobody wants any more.
+// endForGood kills the processes that run in a data directory that is about to be removed.
 func endForGood(data string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), leftoverHard)
 	defer cancel()
 	return endAll(ctx, data, syscall.SIGKILL)
 }
 
-// endAll signals every process of the data directory and waits until there is none.
+// endAll sends a signal to every process of the data directory and waits until there is none.
 func endAll(ctx context.Context, data string, signal syscall.Signal) error {
 	running, err := processesIn(data)
 	if err != nil {
@@ -68,7 +68,7 @@ func endAll(ctx context.Context, data string, signal syscall.Signal) error {
 	return waitUntilGone(ctx, data)
 }
 
-// waitUntilGone waits until no process works in the data directory.
+// waitUntilGone waits until no process runs in the data directory.
 func waitUntilGone(ctx context.Context, data string) error {
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
@@ -85,9 +85,8 @@ func waitUntilGone(ctx context.Context, data string) error {
 	}
 }
 
-// processesIn lists the processes whose working directory is the data directory. All of PostgreSQL's are: the server
-// changes there at start and its children stay. Unlike a pid file this cannot be stale. If there is no /proc (not
-// Linux) the pid file has to do.
+// processesIn returns the processes whose working directory is the data directory. The server and its child processes all have that,
+// and unlike a pid file it cannot be stale. If there is no /proc (not Linux), it goes by the pid file.
 func processesIn(data string) ([]int, error) {
 	want, err := filepath.EvalSymlinks(data)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -109,7 +108,7 @@ func processesIn(data string) ([]int, error) {
 		if err != nil {
 			continue
 		}
-		// Unreadable: ended meanwhile, a zombie, or another user's, who cannot be in a directory that is ours alone.
+		// A link that cannot be read is that of a process that has ended, or of another user's, who cannot enter the data directory.
 		if cwd, err := os.Readlink(filepath.Join("/proc", entry.Name(), "cwd")); err == nil && cwd == want {
 			found = append(found, pid)
 		}
@@ -117,7 +116,7 @@ func processesIn(data string) ([]int, error) {
 	return found, nil
 }
 
-// pidFile returns the server's process id by its own pid file, 0 when there is none.
+// pidFile returns the process id that the server's pid file has; 0 if there is none.
 func pidFile(data string) int {
 	f, err := os.Open(filepath.Join(data, "postmaster.pid"))
 	if err != nil {
@@ -135,8 +134,8 @@ func pidFile(data string) int {
 	return pid
 }
 
-// removeStrangersPID: no process works in the directory, yet the pid in the file lives: the number was given to
-// somebody else, after a reboot for instance. PostgreSQL would refuse to start.
+// removeStrangersPID removes the pid file if a process has that id. The caller knows that none runs in the data directory, so it is
+// another program's, which got the id after a reboot, say. PostgreSQL would take it for a server and refuse to start.
 func removeStrangersPID(data string, pid int, logger *slog.Logger) error {
 	if pid == 0 || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return nil

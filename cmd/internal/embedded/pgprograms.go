@@ -23,7 +23,7 @@ func (p programs) path(name string) string { return filepath.Join(p.bin, name) }
 
 func (p programs) major() string { return strings.SplitN(p.version, ".", 2)[0] }
 
-// environ returns a plain environment: no PG* variable and no locale of the user reaches the server.
+// environ returns the environment of the server programs: without PG* variables and the locale of the user.
 func (p programs) environ() []string {
 	return []string{"PATH=" + p.bin + ":/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"}
 }
@@ -35,7 +35,8 @@ func (p programs) String() string {
 // oldest is the first major version that the ledger is written for.
 const oldest = 14
 
-// findPrograms takes the newest installed version, or the one that made an existing cluster, else downloads.
+// findPrograms returns server programs of a major version, that of an existing cluster; "" is any, the newest first. It prefers installed
+// ones and downloads others. as is the account that has to run them.
 func findPrograms(ctx context.Context, cfg PostgresConfig, major string, as *account) (programs, error) {
 	var found []programs
 	if !cfg.Download {
@@ -67,7 +68,8 @@ func installed(ctx context.Context) []programs {
 	return found
 }
 
-// binDirs returns the places where distributions put the server programs; Debian keeps them out of PATH.
+// binDirs returns directories that may have the server programs, sorted: that of a postgres in PATH, those of distributions that keep the
+// programs out of PATH, and the one that pg_config names.
 func binDirs(ctx context.Context) []string {
 	var dirs []string
 	if path, err := exec.LookPath("postgres"); err == nil {
@@ -81,7 +83,7 @@ func binDirs(ctx context.Context) []string {
 		matches, _ := filepath.Glob(pattern) // the patterns are well-formed
 		dirs = append(dirs, matches...)
 	}
-	// Last: Debian's pg_config of libpq-dev names the client's version, which may not be installed as a server.
+	// This alone would not do: Debian's pg_config of libpq-dev names the client's version, which may not be installed as a server.
 	if out, err := exec.CommandContext(ctx, "pg_config", "--bindir").Output(); err == nil {
 		dirs = append(dirs, strings.TrimSpace(string(out)))
 	}
@@ -89,7 +91,7 @@ func binDirs(ctx context.Context) []string {
 	return slices.Compact(dirs)
 }
 
-// inspect checks that a directory holds both programs and asks them their version.
+// inspect checks that a directory has initdb and postgres, and returns them with their version.
 func inspect(ctx context.Context, bin, origin string) (programs, error) {
 	p := programs{bin: bin, origin: origin}
 	if !exists(p.path("initdb")) {
@@ -108,7 +110,7 @@ func inspect(ctx context.Context, bin, origin string) (programs, error) {
 	return p, nil
 }
 
-// number returns the major version as a number; 0 for what has none, like a development build.
+// number returns the major version as a number; 0 for a version without one, such as that of a development build.
 func (p programs) number() int {
 	n, err := strconv.Atoi(p.major())
 	if err != nil {

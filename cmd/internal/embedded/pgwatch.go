@@ -6,8 +6,10 @@ import (
 	"syscall"
 )
 
-// watchScript reads until this process is gone, for it never gets a line: DATA HOME DIRECTORY. Then it ends the server of
-// DATA at once, for nobody wants its data any more, and removes the rest. A process is the server if it works in DATA.
+// watchScript is the watchdog's program. Its arguments are the server's data directory, the server's home and the directory to remove. It
+// reads from a pipe that this process never writes to, so the read ends when this process does. Then the script ends the server at
+// once, as its data are removed next, and removes home and directory. The process of the pid file is taken for the server only if its
+// working directory is the data directory.
 const watchScript = `
 read -r _
 data=$(cd "$1" 2>/dev/null && pwd -P)
@@ -27,16 +29,16 @@ fi
 rm -rf -- "$2" "$3" || { sleep 1; rm -rf -- "$2" "$3"; }
 `
 
-// watchdog is a process that clears away after this one, should it not come to that itself.
+// watchdog is a process that ends the server and removes its files if this process ends without having done so.
 type watchdog struct{ cmd *exec.Cmd }
 
-// watch starts the watchdog of a server that may not outlive this process. It has a session of its own: what ends this
-// process by its terminal or its group must leave the watchdog.
+// watch starts the watchdog of a temporary server. The watchdog has a session of its own: a signal to this process's terminal or group
+// does not reach it.
 func watch(data, home, dir string) (*watchdog, error) {
 	cmd := exec.Command("/bin/sh", "-c", watchScript, "forebay-watchdog", data, home, dir)
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if _, err := cmd.StdinPipe(); err != nil { // held open by nobody but this process
+	if _, err := cmd.StdinPipe(); err != nil { // only this process has the pipe open for writing
 		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
@@ -45,7 +47,7 @@ func watch(data, home, dir string) (*watchdog, error) {
 	return &watchdog{cmd}, nil
 }
 
-// end stops the watchdog, which then has done nothing. A nil one is none.
+// end stops the watchdog, which has done nothing yet. w may be nil.
 func (w *watchdog) end() {
 	if w != nil {
 		_ = w.cmd.Process.Kill()

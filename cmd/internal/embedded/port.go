@@ -13,14 +13,15 @@ import (
 	"strings"
 )
 
-// Ports are chosen below Linux's ephemeral range: while a server is down, no outgoing connection may take its port.
+// New ports are below the range from which Linux takes ports for outgoing connections: one of these could take the port of a server that
+// is down.
 const (
 	firstPort = 17000
 	lastPort  = 31999
 )
 
-// keepPort returns the port written in dir, or chooses one and writes it. A port that a stranger took meanwhile is
-// given up with a warning: better another address than no start.
+// keepPort returns the port of the last run in dir, which the file "port" has. If there is none, or another program has taken it, keepPort
+// chooses a free one and writes it into the file.
 func keepPort(dir string, logger *slog.Logger) (int, error) {
 	path := filepath.Join(dir, "port")
 	text, err := os.ReadFile(path)
@@ -44,6 +45,7 @@ func keepPort(dir string, logger *slog.Logger) (int, error) {
 	return port, writeFileAtomically(path, fmt.Appendf(nil, "%d\n", port), 0o644)
 }
 
+// freePort returns a random port at which nothing listens now.
 func freePort() (int, error) {
 	for range 200 {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
@@ -62,7 +64,8 @@ func portFree(port int) bool {
 	return l.Close() == nil
 }
 
-// writeFileAtomically writes a whole file or none at path. A crash may leave a temporary file beside it.
+// writeFileAtomically writes a file so that it is there whole or, after a crash, as it was before. A crash may leave a temporary file
+// beside it.
 func writeFileAtomically(path string, data []byte, mode os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 	if err != nil {

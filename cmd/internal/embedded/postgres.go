@@ -19,23 +19,22 @@ import (
 
 // PostgresConfig describes the embedded PostgreSQL.
 type PostgresConfig struct {
-	// Dir holds everything: data, password, port, lock, server log. Created when missing. A server started as root runs
-	// under another user; when that user cannot reach Dir (/root is closed to it), the data lie under /var/lib/forebay
-	// and Dir remembers where.
+	// Dir holds everything: data, password, port, lock, server log. It is created if it does not exist. If this process is root, the
+	// server runs as another user. If that user cannot reach Dir, such as one in /root, the data are under /var/lib/forebay, and a file
+	// in Dir says where.
 	Dir string
 	// Cache holds downloaded programs; default $FOREBAY_CACHE, else the user's cache directory.
 	Cache string
-	// Download takes the downloaded programs even where some are installed; default: the environment variable
-	// FOREBAY_POSTGRES_DOWNLOAD=1.
+	// Download takes downloaded programs even if some are installed, as the environment variable FOREBAY_POSTGRES_DOWNLOAD=1 does.
 	Download bool
 	// Settings are further server settings; fsync, full_page_writes and synchronous_commit cannot be switched off.
 	Settings map[string]string
-	// Temporary is Dir or a directory around it that is removed, together with the server and all that it keeps, when this
-	// process ends without having stopped it. Empty: the server outlives this process, and a next start goes on.
+	// Temporary, if set, is Dir or a directory around it. If this process ends without having stopped the server, that is ended, and the
+	// directory is removed with all that the server keeps. Empty: the server outlives this process, and the next start goes on.
 	Temporary string
-	// StartWithin bounds the wait for the server to answer, crash recovery included; default 2 minutes.
+	// StartWithin is how long the server may take to answer, crash recovery included; default 2 minutes.
 	StartWithin time.Duration
-	// Logger says what is found, downloaded and mended; nil discards it.
+	// Logger gets what is found, downloaded and mended; nil discards it.
 	Logger *slog.Logger
 }
 
@@ -69,8 +68,8 @@ type Postgres struct {
 	cfg      PostgresConfig
 	lock     *dirLock
 	programs programs
-	account  *account // nil: our own user
-	home     string   // owned by the account; holds data and server.log
+	account  *account // that the server runs as; nil: that of this process
+	home     string   // the server's directory, with data and server.log; owned by the account
 	port     int
 	password string
 
@@ -81,10 +80,10 @@ type Postgres struct {
 	once sync.Once
 }
 
-// StartPostgres starts the server of a directory and returns when it answers; the first time it creates the database
-// cluster, the role and the database "forebay". A server that an earlier process left behind is stopped first: its
-// sessions belong to nobody any more. Returns a *[HeldError] when a living process has the directory. The server runs
-// until Stop, whatever becomes of ctx, and unless it is temporary it outlives this process if that is killed.
+// StartPostgres starts the server of a directory and returns when it answers. The first time, it creates the database cluster, the role
+// and the database "forebay". A server that a dead process has left running is stopped first. StartPostgres returns a *[HeldError] if a
+// living process has the directory. The server runs until Stop, Kill or Discard, also when ctx has ended. If this process is killed, a
+// server that is not temporary goes on.
 func StartPostgres(ctx context.Context, cfg PostgresConfig) (_ *Postgres, err error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -118,7 +117,8 @@ func StartPostgres(ctx context.Context, cfg PostgresConfig) (_ *Postgres, err er
 	return p, nil
 }
 
-// prepare does everything before the server process: user, place, programs, leftovers, cluster, port.
+// prepare does what must be done before the server is started: it finds the user, the directory, the programs and the port, stops a server
+// that was left running, and makes the cluster.
 func (p *Postgres) prepare(ctx context.Context) (err error) {
 	if p.account, p.home, err = chooseHome(p.cfg.Dir, p.cfg.Logger); err != nil {
 		return err
@@ -147,7 +147,8 @@ func (p *Postgres) prepare(ctx context.Context) (err error) {
 func (p *Postgres) data() string      { return filepath.Join(p.home, "data") }
 func (p *Postgres) serverLog() string { return filepath.Join(p.home, "server.log") }
 
-// launch starts the server in a session of its own: Ctrl-C reaches forebay, which stops the server when it has drained.
+// launch starts the server process. It has a session of its own, so that Ctrl-C at the terminal does not reach it: forebay stops it once
+// it has drained.
 func (p *Postgres) launch() error {
 	out, err := p.openLog()
 	if err != nil {
@@ -170,7 +171,7 @@ func (p *Postgres) launch() error {
 	return nil
 }
 
-// openLog appends to the server's log and begins a new one when it has grown.
+// openLog opens the server's log to append to it. A log of more than 8 MiB is removed first.
 func (p *Postgres) openLog() (*os.File, error) {
 	if info, err := os.Stat(p.serverLog()); err == nil && info.Size() > 8<<20 {
 		if err := os.Remove(p.serverLog()); err != nil {
@@ -180,7 +181,8 @@ func (p *Postgres) openLog() (*os.File, error) {
 	return os.OpenFile(p.serverLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 }
 
-// arguments win over postgresql.conf and ALTER SYSTEM, so that nobody switches durability off by accident.
+// arguments returns the server's arguments, settings among them. As arguments they win over postgresql.conf and ALTER SYSTEM: nobody can
+// switch durability off by accident.
 func (p *Postgres) arguments() []string {
 	settings := map[string]string{
 		"max_connections": "100", "shared_buffers": "128MB", "max_wal_size": "1GB", "timezone": "UTC",
@@ -189,7 +191,7 @@ func (p *Postgres) arguments() []string {
 	maps.Copy(settings, p.cfg.Settings)
 	settings["listen_addresses"] = "127.0.0.1"
 	settings["port"] = fmt.Sprint(p.port)
-	settings["unix_socket_directories"] = "" // its path may not be long, and nobody needs it
+	settings["unix_socket_directories"] = "" // no socket: its path may be too long, and nobody needs it
 	settings["fsync"], settings["full_page_writes"], settings["synchronous_commit"] = "on", "on", "on"
 	args := []string{"-D", p.data()}
 	for name, value := range settings {
@@ -198,27 +200,27 @@ func (p *Postgres) arguments() []string {
 	return args
 }
 
-// URL returns the connection string of the database "forebay" for its owner. It holds the password.
+// URL returns the connection string of the database "forebay", with the password of its owner.
 func (p *Postgres) URL() schemas.Secret { return schemas.NewSecret(p.url("forebay")) }
 
 func (p *Postgres) url(database string) string {
 	return fmt.Sprintf("postgres://forebay:%s@127.0.0.1:%d/%s?sslmode=disable", p.password, p.port, database)
 }
 
-// Port returns where it listens on 127.0.0.1.
+// Port returns the port that the server listens on, on 127.0.0.1.
 func (p *Postgres) Port() int { return p.port }
 
 // Origin says for a banner which PostgreSQL runs and where its programs come from.
 func (p *Postgres) Origin() string { return p.programs.String() }
 
-// DataDir returns where the data lie, under Dir or, for a root whose Dir is closed to others, elsewhere.
+// DataDir returns the server's data directory. It is under Dir, or elsewhere if the server's user cannot reach Dir.
 func (p *Postgres) DataDir() string { return p.data() }
 
 // Done is closed when the server process has ended, for whatever reason.
 func (p *Postgres) Done() <-chan struct{} { return p.done }
 
-// Stop ends the server cleanly ("fast": open transactions are rolled back) and gives the directory back. When ctx is
-// done first the server is stopped at once, which loses nothing but makes the next start recover.
+// Stop stops the server by a fast shutdown, which rolls open transactions back, and releases the directory. If ctx ends first, it is an
+// immediate shutdown and an error: nothing is lost, but the next start has to recover. After the first Stop or Kill, more do nothing.
 func (p *Postgres) Stop(ctx context.Context) error {
 	var err error
 	p.once.Do(func() {
@@ -236,15 +238,14 @@ func (p *Postgres) Stop(ctx context.Context) error {
 	return err
 }
 
-// Kill ends the server as a power cut would, with SIGKILL to all its processes, and gives the directory back. For
-// tests of recovery.
+// Kill ends the server with SIGKILL to all its processes, and releases the directory. It is for tests of recovery.
 func (p *Postgres) Kill() error {
 	var err error
 	p.once.Do(func() {
 		p.kill(syscall.SIGKILL)
 		<-p.done
 		p.watchdog.end()
-		// Its children notice the death by themselves, but not at once.
+		// The server's child processes notice its end by themselves, but not at once.
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		err = errors.Join(endAll(ctx, p.data(), syscall.SIGKILL), p.lock.release())
@@ -252,7 +253,7 @@ func (p *Postgres) Kill() error {
 	return err
 }
 
-// Discard stops the server and removes all that it kept, also what lies outside Dir.
+// Discard stops the server and removes its files, also those outside Dir.
 func (p *Postgres) Discard(ctx context.Context) error {
 	return errors.Join(p.Stop(ctx), os.RemoveAll(p.home), os.RemoveAll(p.cfg.Dir))
 }
@@ -262,7 +263,7 @@ func (p *Postgres) kill(signal syscall.Signal) {
 	select {
 	case <-p.done:
 	default:
-		p.cmd.Process.Signal(signal) // fails only when it has just ended
+		p.cmd.Process.Signal(signal) // fails only if the server has just ended
 	}
 }
 

@@ -388,7 +388,7 @@ func TestUnpackKeepsInside(t *testing.T) {
 		}
 		defer root.Close()
 		for _, h := range headers {
-			err = place(root, &h, strings.NewReader("x"))
+			err = unpackEntry(root, &h, strings.NewReader("x"))
 		}
 		if err == nil {
 			t.Errorf("%s was taken", name)

@@ -12,12 +12,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// The broker's retention is ours, because kfake's own has two faults that would hurt here: it deletes the last segment
-// too, after which a restart begins the partition at offset 0 again and every stored position lies beyond its end; and
-// it is not switched on again after a restart. So kfake's never runs, and trimming deletes records through the
-// protocol and always leaves the newest one in place.
+// This file is the embedded broker's retention. kfake has one of its own with two faults: it also deletes the last segment of a partition,
+// which then begins again at offset 0 after a restart, so that every stored position is beyond its end; and it does not run any more
+// after a restart. So it is switched off. The trimmer deletes records with DeleteRecords requests instead, and leaves the newest record
+// of a partition in place.
 
-// startTrimmer applies retention now and then until Close.
+// startTrimmer applies retention every cfg.TrimEvery until Close.
 func (b *Broker) startTrimmer(cfg BrokerConfig) {
 	ctx, cancel := context.WithCancel(context.Background())
 	b.stop = cancel
@@ -37,7 +37,8 @@ func (b *Broker) startTrimmer(cfg BrokerConfig) {
 	})
 }
 
-// trim deletes what is older than its topic's retention, except the newest record of every partition.
+// trim deletes the records of all topics that are older than the topic's retention, except the newest record of every partition. fallback
+// is the retention of topics that set none.
 func trim(ctx context.Context, addr string, fallback time.Duration, now time.Time) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(addr))
 	if err != nil {
@@ -72,31 +73,32 @@ func trim(ctx context.Context, addr string, fallback time.Duration, now time.Tim
 	return nil
 }
 
-// retention returns the topic's retention.ms; negative means for ever, as in Kafka.
+// retention returns the topic's retention.ms, or fallback if it sets none. A negative one is for ever, as in Kafka.
 func retention(config kadm.ResourceConfig, fallback time.Duration) (time.Duration, error) {
 	if config.Err != nil {
 		return 0, fmt.Errorf("%s: %w", config.Name, config.Err)
 	}
 	for _, c := range config.Configs {
 		if c.Key != "retention.ms" || c.Value == nil || c.Source != kmsg.ConfigSourceDynamicTopicConfig {
-			continue // kfake answers Kafka's default for what is not the topic's own, not the broker's setting
+			continue // for a setting that the topic does not set, kfake returns Kafka's default instead of the broker's own value
 		}
 		ms, err := strconv.ParseInt(*c.Value, 10, 64)
 		if err != nil {
 			return 0, fmt.Errorf("%s: retention.ms: %w", config.Name, err)
 		}
 		if ms > int64(1<<63-1)/int64(time.Millisecond) {
-			return -1, nil // longer than a Duration can say
+			return -1, nil // longer than a Duration can be
 		}
 		return time.Duration(ms) * time.Millisecond, nil
 	}
 	return fallback, nil
 }
 
+// trimTopic deletes the records of a topic that were appended before a time, except the newest record of every partition.
 func trimTopic(ctx context.Context, admin *kadm.Client, topic string, before time.Time) error {
-	young, err := admin.ListOffsetsAfterMilli(ctx, before.UnixMilli(), topic)
+	firstYoung, err := admin.ListOffsetsAfterMilli(ctx, before.UnixMilli(), topic)
 	if err == nil {
-		err = young.Error()
+		err = firstYoung.Error()
 	}
 	if err != nil {
 		return err
@@ -116,10 +118,10 @@ func trimTopic(ctx context.Context, admin *kadm.Client, topic string, before tim
 		return err
 	}
 	cut := kadm.Offsets{}
-	young.Each(func(o kadm.ListedOffset) {
+	firstYoung.Each(func(o kadm.ListedOffset) {
 		end, _ := ends.Lookup(topic, o.Partition)
 		start, _ := starts.Lookup(topic, o.Partition)
-		to := min(o.Offset, end.Offset-1) // all are old: ListOffsetsAfterMilli answers the end
+		to := min(o.Offset, end.Offset-1) // if all records are old, o.Offset is the end
 		if to > start.Offset {
 			cut.Add(kadm.Offset{Topic: topic, Partition: o.Partition, At: to, LeaderEpoch: -1})
 		}
