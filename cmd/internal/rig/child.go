@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// Child is another process of this program that serves. It writes its address as its first line, and ends when its standard
-// input does: at the latest with this process.
+// Child is another process of this program that serves at an address, which it writes as its first line. It ends when its standard input
+// is closed, which is at the latest when this process ends.
 type Child struct {
 	Addr string
 	cmd  *exec.Cmd
 	in   io.Closer
 }
 
-// StartChild starts this program with arguments and more environment, and returns when it has written its address.
+// StartChild starts this program with arguments and further environment variables, and returns when it has written its address.
 func StartChild(ctx context.Context, environ []string, args ...string) (*Child, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -48,7 +48,7 @@ func StartChild(ctx context.Context, environ []string, args ...string) (*Child, 
 // PID returns the process's id.
 func (c *Child) PID() int { return c.cmd.Process.Pid }
 
-// Stop has the process end by itself.
+// Stop closes the process's standard input and waits until it has ended.
 func (c *Child) Stop() {
 	_ = c.in.Close()
 	_ = c.cmd.Wait() // how it ended is on our standard error

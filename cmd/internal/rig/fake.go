@@ -13,11 +13,12 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/embedded"
 )
 
-// brokerEnv makes a copy of this program serve the embedded broker of a directory and nothing else.
+// brokerEnv is the environment variable with a directory: a child process that has it serves the embedded broker of that directory, and
+// does nothing else.
 const brokerEnv = "FOREBAY_RIG_BROKER"
 
-// init is the other end of [Fake]: the broker needs a process of its own to be killed with SIGKILL, and
-// this program is the only one at hand that has it.
+// init is what the child process of [Fake] runs. To be killed with SIGKILL, the broker needs a process of its own, and the only program
+// at hand that has the broker in it is this one, a test binary.
 func init() { //nolint:gochecknoinits // nobody who serves a test should have to call it
 	if dir := os.Getenv(brokerEnv); dir != "" {
 		serveBroker(dir)
@@ -53,6 +54,7 @@ func Fake(t T) *FakeBroker {
 	return f
 }
 
+// start starts the process on the broker's directory.
 func (f *FakeBroker) start() {
 	f.t.Helper()
 	p, err := StartChild(context.Background(), []string{brokerEnv + "=" + f.dir})
@@ -72,7 +74,7 @@ func (f *FakeBroker) KillBroker(n int) {
 	f.process.Kill()
 }
 
-// RestartBroker implements [Broker].
+// RestartBroker implements [Broker]. It is an error if the broker gets another port.
 func (f *FakeBroker) RestartBroker(n int) {
 	f.t.Helper()
 	f.only(n)
@@ -84,6 +86,7 @@ func (f *FakeBroker) RestartBroker(n int) {
 	}
 }
 
+// only fails the test if n is not 1, the only broker.
 func (f *FakeBroker) only(n int) {
 	f.t.Helper()
 	if n != 1 {

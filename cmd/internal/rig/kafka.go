@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// commandTime bounds one call of kafka.sh; a first one may have to fetch the jars.
+// commandTime is how long one call of kafka.sh may take: the first may have to download the jars.
 const commandTime = 5 * time.Minute
 
 // KafkaBrokers are one or three brokers of a real Apache Kafka, run by deploy/kafka/kafka.sh.
@@ -25,7 +25,7 @@ type KafkaBrokers struct {
 	bootstrap string
 }
 
-// StartKafka starts one broker through the script, in a directory of its own below parent; empty: where temporary files are.
+// StartKafka starts one broker through the script, in a new directory below parent. An empty parent is the directory for temporary files.
 func StartKafka(ctx context.Context, script, parent string) (*KafkaBrokers, error) {
 	dir, err := os.MkdirTemp(parent, "forebay-kafka-")
 	if err != nil {
@@ -38,7 +38,7 @@ func StartKafka(ctx context.Context, script, parent string) (*KafkaBrokers, erro
 	return k, nil
 }
 
-// start has the brokers not outlive this process, however it ends.
+// start starts this number of brokers. They end with this process, however it ends.
 func (k *KafkaBrokers) start(ctx context.Context, brokers int) error {
 	out, err := k.command(ctx, "start", "--brokers", strconv.Itoa(brokers), "--owner", strconv.Itoa(os.Getpid()))
 	k.bootstrap = strings.TrimSpace(out)
@@ -48,14 +48,14 @@ func (k *KafkaBrokers) start(ctx context.Context, brokers int) error {
 // Bootstrap implements [Broker].
 func (k *KafkaBrokers) Bootstrap() string { return k.bootstrap }
 
-// PID returns that of a broker's process, 0 if it cannot be read.
+// PID returns the process id of a broker; 0 if it cannot be read.
 func (k *KafkaBrokers) PID(n int) int {
 	text, _ := os.ReadFile(filepath.Join(k.dir, "broker-"+strconv.Itoa(n), "pid"))
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 	return pid
 }
 
-// Discard ends the brokers at once and removes what they kept.
+// Discard kills the brokers and removes their files.
 func (k *KafkaBrokers) Discard() error {
 	_, err := k.command(context.Background(), "stop", "--now")
 	return errors.Join(err, os.RemoveAll(k.dir))
@@ -67,16 +67,16 @@ func (k *KafkaBrokers) command(ctx context.Context, args ...string) (string, err
 	defer cancel()
 	cmd := exec.CommandContext(ctx, k.script, args...)
 	cmd.Env = append(os.Environ(), "FOREBAY_KAFKA_DIR="+k.dir)
-	// A file, not a pipe: the brokers inherit it, and reading a pipe to its end would wait for them.
-	said, err := os.Create(filepath.Join(k.dir, "kafka.sh.err"))
+	// Stderr is a file and not a pipe: the brokers inherit it, and reading a pipe to its end would wait until they have ended.
+	stderr, err := os.Create(filepath.Join(k.dir, "kafka.sh.err"))
 	if err != nil {
 		return "", err
 	}
-	defer said.Close()
-	cmd.Stderr = said
+	defer stderr.Close()
+	cmd.Stderr = stderr
 	out, err := cmd.Output()
 	if err != nil {
-		text, _ := os.ReadFile(said.Name())
+		text, _ := os.ReadFile(stderr.Name())
 		err = fmt.Errorf("kafka.sh %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(text))
 	}
 	return string(out), err
@@ -86,11 +86,11 @@ func (k *KafkaBrokers) command(ctx context.Context, args ...string) (string, err
 type KafkaCluster struct {
 	*KafkaBrokers
 	t      T
-	shared bool
+	shared bool // with other tests, by SharedKafka: it must not be damaged
 }
 
-// Kafka starts an Apache Kafka of one or three brokers for this test. If it cannot be had the test fails, except where the
-// Makefile allowed skipping (FOREBAY_ALLOW_SKIP_KAFKA=1, never set by .ci/run) and this is not CI.
+// Kafka starts an Apache Kafka of one or three brokers for this test. If it cannot be installed, the test fails. It is skipped instead if
+// the Makefile allows that by FOREBAY_ALLOW_SKIP_KAFKA=1, which .ci/run never sets, and if this is not CI.
 func Kafka(t T, brokers int) *KafkaCluster {
 	t.Helper()
 	script, err := kafkaHere()
@@ -103,11 +103,12 @@ func Kafka(t T, brokers int) *KafkaCluster {
 	return k
 }
 
-// kafkaHere is asked once a process: it starts a Java and reads all jars.
-var kafkaHere = sync.OnceValues(installed)
+// kafkaHere is installKafka, run once a process, since that starts a Java that reads all jars.
+var kafkaHere = sync.OnceValues(installKafka)
 
-// installed returns the script where Kafka can be started; jars that are not here yet are fetched.
-func installed() (script string, err error) {
+// installKafka downloads the jars of Kafka, if they are not here yet, and returns the script that starts it. The error says why it cannot
+// be started here.
+func installKafka() (script string, err error) {
 	root, err := checkout()
 	if err != nil {
 		return "", err
@@ -121,7 +122,7 @@ func installed() (script string, err error) {
 	return script, nil
 }
 
-// checkout returns the nearest parent of the test's directory that has a go.mod.
+// checkout returns the nearest directory with a go.mod, from the working directory upwards.
 func checkout() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -138,16 +139,16 @@ func checkout() (string, error) {
 	}
 }
 
-// requireKafka ends a test that cannot have a Kafka.
-func requireKafka(t T, here error) {
+// requireKafka fails or skips the test if Kafka could not be installed, which installErr says.
+func requireKafka(t T, installErr error) {
 	t.Helper()
-	if here == nil {
+	if installErr == nil {
 		return
 	}
 	if os.Getenv("FOREBAY_ALLOW_SKIP_KAFKA") == "1" && os.Getenv("CI") == "" {
-		t.Skip("NOT TESTED ON APACHE KAFKA. Install Java 17 and Maven (Debian: default-jre-headless, maven) and run make test again:", here)
+		t.Skip("NOT TESTED ON APACHE KAFKA. Install Java 17 and Maven (Debian: default-jre-headless, maven) and run make test again:", installErr)
 	}
-	t.Fatal("this test needs Apache Kafka, which needs Java 17 and Maven (Debian: default-jre-headless, maven); run it through make test:", here)
+	t.Fatal("this test needs Apache Kafka, which needs Java 17 and Maven (Debian: default-jre-headless, maven); run it through make test:", installErr)
 }
 
 // run calls kafka.sh and returns its stdout.
@@ -160,6 +161,7 @@ func (k *KafkaCluster) run(args ...string) string {
 	return out
 }
 
+// stop ends the cluster at the end of its test. After a failed test it shows the brokers' logs.
 func (k *KafkaCluster) stop() {
 	if k.t.Failed() {
 		k.showLogs()
@@ -196,7 +198,7 @@ func (k *KafkaCluster) Groups(args ...string) string {
 	return k.run(append([]string{"groups"}, args...)...)
 }
 
-// TryGroups returns Groups that may be refused; the error has what the tool printed.
+// TryGroups is Groups with the error that the tool may end with, which does not fail the test. The error has what the tool printed.
 func (k *KafkaCluster) TryGroups(args ...string) (string, error) {
 	return k.command(context.Background(), append([]string{"groups"}, args...)...)
 }
@@ -224,7 +226,7 @@ func (k *KafkaCluster) ResetToEarliest(group, topic string) {
 	k.Groups("--group", group, "--topic", topic, "--reset-offsets", "--to-earliest", "--execute")
 }
 
-// StopCleanly ends all brokers with SIGTERM: what they start with again is then not looked through.
+// StopCleanly stops all brokers with SIGTERM. After a clean stop, Kafka does not check its log segments when it starts again.
 func (k *KafkaCluster) StopCleanly() {
 	k.t.Helper()
 	if k.shared {
@@ -241,8 +243,8 @@ func (k *KafkaCluster) StartAll() {
 	}
 }
 
-// BreakBatch flips a byte in the middle of the batch that has an offset, in the log of a stopped broker, as a disk does that
-// rots. It returns the first offset of that batch and the one behind its last.
+// BreakBatch flips a bit in the middle of the batch with an offset, in the log of a stopped broker, as a failing disk does. It returns the
+// batch's first offset and the one after its last. It looks in the first segment alone.
 func (k *KafkaCluster) BreakBatch(n int, topic string, partition int32, offset int64) (first, next int64) {
 	k.t.Helper()
 	name := filepath.Join(k.dir, "broker-"+strconv.Itoa(n), "data", fmt.Sprintf("%s-%d", topic, partition), fmt.Sprintf("%020d.log", 0))
@@ -250,20 +252,21 @@ func (k *KafkaCluster) BreakBatch(n int, topic string, partition int32, offset i
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	// A batch: base offset, length of what follows, and at 23 how far behind the first its last record is.
+	// A batch begins with its base offset (8 bytes) and the length of what follows (4). At 23 is the last record's offset less the base
+	// offset, at 61 the records begin.
 	const head, lastDelta, records = 12, 23, 61
-	for at := 0; at+records < len(log); {
-		first = int64(binary.BigEndian.Uint64(log[at:]))
-		end := at + head + int(binary.BigEndian.Uint32(log[at+8:]))
-		next = first + int64(binary.BigEndian.Uint32(log[at+lastDelta:])) + 1
+	for start := 0; start+records < len(log); {
+		first = int64(binary.BigEndian.Uint64(log[start:]))
+		end := start + head + int(binary.BigEndian.Uint32(log[start+8:]))
+		next = first + int64(binary.BigEndian.Uint32(log[start+lastDelta:])) + 1
 		if first <= offset && offset < next && end <= len(log) {
-			log[at+records+(end-at-records)/2] ^= 1
+			log[start+records+(end-start-records)/2] ^= 1
 			if err := os.WriteFile(name, log, 0o600); err != nil {
 				k.t.Fatal(err)
 			}
 			return first, next
 		}
-		at = end
+		start = end
 	}
 	k.t.Fatalf("%s has no batch with the offset %d", name, offset)
 	return 0, 0

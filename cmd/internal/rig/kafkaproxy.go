@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -12,8 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// ProxiedBroker is a broker of one, as it is reached through a proxy: where it names its own address, clients get
-// the proxy's, so that all of their connections go through it.
+// ProxiedBroker is a single broker behind a proxy. Where the broker's responses name its own address, the proxy puts in its own, so that
+// all connections of clients go through the proxy.
 type ProxiedBroker struct {
 	Broker
 	*Proxy
@@ -23,13 +24,13 @@ type ProxiedBroker struct {
 func ThroughProxy(t T, b Broker) *ProxiedBroker {
 	t.Helper()
 	var p *Proxy
-	ready := make(chan struct{})
+	ready := make(chan struct{}) // closed when p is set
 	p = startProxy(t, b.Bootstrap(), func(client, server *link) {
 		<-ready
 		r := &rewriter{to: p.Addr(), pending: map[int32][2]int16{}}
 		var both sync.WaitGroup
-		both.Go(func() { r.frames(client, server, r.question) })
-		r.frames(server, client, r.answer)
+		both.Go(func() { r.forward(client, server, r.request) })
+		r.forward(server, client, r.response)
 		both.Wait()
 	})
 	close(ready)
@@ -39,16 +40,16 @@ func ThroughProxy(t T, b Broker) *ProxiedBroker {
 // Bootstrap implements [Broker].
 func (b *ProxiedBroker) Bootstrap() string { return b.Addr() }
 
-// rewriter puts the proxy's address into answers. It fails loudly: what it does not understand ends the connection.
+// rewriter puts the proxy's address into the responses on one connection. A message that it cannot parse ends the connection.
 type rewriter struct {
-	to string
+	to string // the proxy's address
 
 	mu      sync.Mutex
-	pending map[int32][2]int16 // key and version of what waits for its answer, by correlation id
+	pending map[int32][2]int16 // key and version of requests whose response has to be rewritten, by correlation id
 }
 
-// frames passes on whole messages, each changed, and the end of the connection, unless that hangs.
-func (r *rewriter) frames(from, to *link, change func([]byte) ([]byte, error)) {
+// forward forwards the messages from one end to the other, each changed by change. When from ends, it closes to, unless to hangs.
+func (r *rewriter) forward(from, to *link, change func([]byte) ([]byte, error)) {
 	defer func() {
 		from.end()
 		if !to.isHung() {
@@ -74,25 +75,25 @@ func (r *rewriter) frames(from, to *link, change func([]byte) ([]byte, error)) {
 	}
 }
 
-// tellsAddresses are the answers in which a broker says where brokers are.
-var tellsAddresses = []int16{kmsg.Metadata.Int16(), kmsg.FindCoordinator.Int16(), kmsg.DescribeCluster.Int16()}
+// namesBrokers has the keys of requests whose responses have addresses of brokers.
+var namesBrokers = []int16{kmsg.Metadata.Int16(), kmsg.FindCoordinator.Int16(), kmsg.DescribeCluster.Int16()}
 
-func (r *rewriter) question(b []byte) ([]byte, error) {
+// request notes a request whose response has to be rewritten. It does not change the request.
+func (r *rewriter) request(b []byte) ([]byte, error) {
 	if len(b) < 8 {
 		return nil, io.ErrUnexpectedEOF
 	}
 	key, version := int16(binary.BigEndian.Uint16(b)), int16(binary.BigEndian.Uint16(b[2:]))
-	for _, k := range tellsAddresses {
-		if key == k {
-			r.mu.Lock()
-			r.pending[int32(binary.BigEndian.Uint32(b[4:]))] = [2]int16{key, version}
-			r.mu.Unlock()
-		}
+	if slices.Contains(namesBrokers, key) {
+		r.mu.Lock()
+		r.pending[int32(binary.BigEndian.Uint32(b[4:]))] = [2]int16{key, version}
+		r.mu.Unlock()
 	}
 	return b, nil
 }
 
-func (r *rewriter) answer(b []byte) ([]byte, error) {
+// response returns a response with the proxy's address in it, if the response has addresses.
+func (r *rewriter) response(b []byte) ([]byte, error) {
 	if len(b) < 4 {
 		return nil, io.ErrUnexpectedEOF
 	}
@@ -124,6 +125,7 @@ func (r *rewriter) answer(b []byte) ([]byte, error) {
 	return resp.AppendTo(head), nil
 }
 
+// rewrite puts the proxy's address in place of every broker's.
 func (r *rewriter) rewrite(resp kmsg.Response) error {
 	host, text, err := net.SplitHostPort(r.to)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/embedded"
 )
 
-// StartPostgres starts an installed PostgreSQL, else a downloaded one, in a directory of its own below parent; empty: where
-// temporary files are. Its Discard removes what it kept, as the end of this process does.
+// StartPostgres starts an installed PostgreSQL, or else a downloaded one, in a new directory below parent. An empty parent is the directory
+// for temporary files. The server's Discard removes its files, and so does the end of this process.
 func StartPostgres(ctx context.Context, parent string, logger *slog.Logger, settings map[string]string) (*embedded.Postgres, error) {
 	dir, err := openDir(parent)
 	if err != nil {
@@ -62,6 +62,7 @@ func OpenDir(t T) string {
 	return dir
 }
 
+// openDir makes the directory of [OpenDir] below parent.
 func openDir(parent string) (string, error) {
 	dir, err := os.MkdirTemp(parent, "forebay-postgres-")
 	if err != nil {
@@ -70,6 +71,7 @@ func openDir(parent string) (string, error) {
 	return dir, os.Chmod(dir, 0o755)
 }
 
+// start starts the server on its directory.
 func (p *PostgresServer) start() {
 	p.t.Helper()
 	var err error
@@ -81,7 +83,7 @@ func (p *PostgresServer) start() {
 	}
 }
 
-// URL returns the connection string; it survives Kill and Restart.
+// URL returns the connection string, which is the same after Kill and Restart.
 func (p *PostgresServer) URL() string { return p.url }
 
 // Kill ends the server and all its processes with SIGKILL.
@@ -95,7 +97,7 @@ func (p *PostgresServer) Kill() {
 // Restart starts the server again on its port and data, through crash recovery after a Kill.
 func (p *PostgresServer) Restart() {
 	p.t.Helper()
-	p.Kill() // nothing when it is dead
+	p.Kill() // does nothing if the server was killed already
 	p.start()
 	if p.server.URL().Reveal() != p.url {
 		p.t.Fatalf("PostgreSQL came back on port %d, not where it was", p.server.Port())
@@ -109,34 +111,38 @@ func Database(t T) string {
 	if base == "" {
 		t.Fatal("TEST_DATABASE_URL is not set: run the tests through make test, which starts a PostgreSQL for them")
 	}
-	at, err := url.Parse(base)
+	server, err := url.Parse(base)
 	if err != nil {
 		t.Fatalf("TEST_DATABASE_URL: %v", err)
 	}
-	return create(t, at, "")
+	return createDatabase(t, server, "")
 }
 
-// CopyDatabase creates a copy of a database of [Database], to which nobody may be connected, and drops it after the test.
+// CopyDatabase creates a copy of a database of [Database] and drops it after the test. Nobody may be connected to the original.
 func CopyDatabase(t T, database string) string {
 	t.Helper()
-	at, err := url.Parse(database)
+	original, err := url.Parse(database)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return create(t, at, ` TEMPLATE `+strings.TrimPrefix(at.Path, "/"))
+	return createDatabase(t, original, ` TEMPLATE `+strings.TrimPrefix(original.Path, "/"))
 }
 
-func create(t T, at *url.URL, how string) string {
+// createDatabase creates a database and drops it after the test. It returns its URL, which is like with the new name. options are those of
+// the statement CREATE DATABASE.
+func createDatabase(t T, like *url.URL, options string) string {
 	t.Helper()
 	base, name := os.Getenv("TEST_DATABASE_URL"), "t"+strings.ToLower(rand.Text())
-	administer(t, base, `CREATE DATABASE `+name+how)
+	execute(t, base, `CREATE DATABASE `+name+options)
 	// FORCE: a test that failed may have left a process connected.
-	t.Cleanup(func() { administer(t, base, `DROP DATABASE `+name+` WITH (FORCE)`) })
-	at.Path = "/" + name
-	return at.String()
+	t.Cleanup(func() { execute(t, base, `DROP DATABASE `+name+` WITH (FORCE)`) })
+	created := *like
+	created.Path = "/" + name
+	return created.String()
 }
 
-func administer(t T, base, statement string) {
+// execute executes a statement on the database at a URL.
+func execute(t T, base, statement string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -6,21 +6,21 @@ import (
 	"sync"
 )
 
-// Proxy stands between processes and one server, and can hang: it stops passing things on and closes nothing, as a
-// network does that has lost its way without a word. Nobody hears of a reset, and the server keeps what it holds.
+// Proxy stands between processes and one server, and can hang: it drops bytes and closes no connection, as a network does that loses
+// packets. Neither side gets a reset, and the server keeps what its sessions hold.
 type Proxy struct {
 	listener net.Listener
-	target   string
-	pass     func(client, server *link) // passes on what one connection has to say
-	ends     sync.WaitGroup
+	target   string                     // the server's address
+	pass     func(client, server *link) // forwards both directions of one connection, until both have ended
+	running  sync.WaitGroup             // the proxy's goroutines
 
-	mu   sync.Mutex
-	deaf bool // new connections hang, too
-	open map[net.Conn]*link
-	over bool
+	mu        sync.Mutex
+	hangs     bool               // new connections hang, too
+	open      map[net.Conn]*link // both ends of every connection
+	hasClosed bool
 }
 
-// HangingProxy starts a proxy in front of a server that is at host:port.
+// HangingProxy starts a proxy in front of the server at target, host:port.
 func HangingProxy(t T, target string) *Proxy {
 	t.Helper()
 	return startProxy(t, target, func(client, server *link) {
@@ -31,6 +31,7 @@ func HangingProxy(t T, target string) *Proxy {
 	})
 }
 
+// startProxy starts a proxy whose connections pass forwards.
 func startProxy(t T, target string, pass func(client, server *link)) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -38,15 +39,15 @@ func startProxy(t T, target string, pass func(client, server *link)) *Proxy {
 		t.Fatal(err)
 	}
 	p := &Proxy{listener: l, target: target, pass: pass, open: map[net.Conn]*link{}}
-	p.ends.Go(p.accept)
+	p.running.Go(p.accept)
 	t.Cleanup(p.close)
 	return p
 }
 
-// Addr returns where processes find the server.
+// Addr returns the proxy's address.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Hang has the connections that there are hear nothing any more, for good. New ones work.
+// Hang makes the connections that are open now hang, for good. New ones work.
 func (p *Proxy) Hang() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,42 +56,43 @@ func (p *Proxy) Hang() {
 	}
 }
 
-// HangAll is Hang, and new connections are taken and hear nothing, until Answer.
+// HangAll is Hang, and new connections are accepted and hang as well, until Answer.
 func (p *Proxy) HangAll() {
 	p.mu.Lock()
-	p.deaf = true
+	p.hangs = true
 	p.mu.Unlock()
 	p.Hang()
 }
 
-// Answer has new connections work again. Those that hang stay as they are.
+// Answer makes new connections work again. Those that hang stay as they are.
 func (p *Proxy) Answer() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.deaf = false
+	p.hangs = false
 }
 
-// Hanging returns how many connections of clients that have not been closed hang.
+// Hanging counts the connections that hang and that their clients have not closed.
 func (p *Proxy) Hanging() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, l := range p.open {
-		if l.client && !l.ended() && l.isHung() {
+		if l.isClient && !l.ended() && l.isHung() {
 			n++
 		}
 	}
 	return n
 }
 
+// close closes the listener and all connections.
 func (p *Proxy) close() {
 	p.listener.Close()
 	p.mu.Lock()
-	p.over = true
+	p.hasClosed = true
 	for c := range p.open {
 		c.Close()
 	}
 	p.mu.Unlock()
-	p.ends.Wait()
+	p.running.Wait()
 }
 
 func (p *Proxy) accept() {
@@ -99,10 +101,12 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
-		p.ends.Go(func() { p.serve(c) })
+		p.running.Go(func() { p.serve(c) })
 	}
 }
 
+// serve connects a client to the server and forwards, until both ends have ended. If the client's end hangs from the start, there is no
+// connection to the server.
 func (p *Proxy) serve(c net.Conn) {
 	client := p.enter(c, true)
 	if client == nil {
@@ -124,25 +128,27 @@ func (p *Proxy) serve(c net.Conn) {
 	}
 	p.pass(client, server)
 	p.leave(client)
-	if server.isHung() { // whose client's end it never hears of
+	if server.isHung() { // the server is not told that the client has ended: the connection stays until the server closes it
 		_, _ = io.Copy(io.Discard, s)
 	}
 	p.leave(server)
 }
 
-// enter registers one end of a connection. It closes the connection and returns nil if the proxy is closed.
-func (p *Proxy) enter(c net.Conn, client bool) *link {
+// enter registers one end of a connection; isClient says that the client is there. If the proxy is closed, it closes the connection and
+// returns nil.
+func (p *Proxy) enter(c net.Conn, isClient bool) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.over {
+	if p.hasClosed {
 		c.Close()
 		return nil
 	}
-	l := &link{Conn: c, client: client, hung: p.deaf}
+	l := &link{Conn: c, isClient: isClient, hung: p.hangs}
 	p.open[c] = l
 	return l
 }
 
+// leave closes one end of a connection and forgets it.
 func (p *Proxy) leave(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,11 +159,11 @@ func (p *Proxy) leave(l *link) {
 // link is one end of a connection through the proxy.
 type link struct {
 	net.Conn
-	client bool // the end at which the client is
+	isClient bool // this is the client's end; false: the server's
 
-	mu   sync.Mutex
-	hung bool
-	over bool // nothing comes from it any more
+	mu      sync.Mutex
+	hung    bool // what is written to this end is dropped
+	closing bool // its peer has closed it: nothing more comes from it
 }
 
 // hang drops everything that is written to this end from now on.
@@ -173,19 +179,20 @@ func (l *link) isHung() bool {
 	return l.hung
 }
 
+// end notes that nothing more comes from this end.
 func (l *link) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.over = true
+	l.closing = true
 }
 
 func (l *link) ended() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.over
+	return l.closing
 }
 
-// Write drops the bytes if the link hangs.
+// Write writes to this end. If it hangs, the bytes are dropped, and count as written.
 func (l *link) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,7 +202,7 @@ func (l *link) Write(b []byte) (int, error) {
 	return l.Conn.Write(b)
 }
 
-// copy copies from l to the other end until l ends, and then closes the other end, unless that hangs.
+// copy forwards from l to the other end until l ends, and then closes the other end, unless that hangs.
 func (l *link) copy(to *link) {
 	_, _ = io.Copy(to, l.Conn)
 	l.end()

@@ -1,9 +1,9 @@
-// Package rig starts the real servers that tests under cmd and the bench run on, and breaks them where a test asks for it: PostgreSQL,
+// Package rig starts the real servers that tests under cmd and the bench run on, and breaks them if a test asks for it: PostgreSQL,
 // Apache Kafka of one or three brokers, the embedded broker in a process of its own, and proxies in front of either.
 //
-// Everything is stopped and removed at its end, also when this process is killed: the parts watch it. What takes a [T] fails the
-// test where a part cannot be had, says what to install (see [Kafka] for the one exception), and ends with the test; the rest, for programs,
-// returns errors.
+// Servers are stopped and their files removed at the end, also when this process is killed: each server watches this process. The
+// functions with a [T] are for tests: if a server cannot be started they fail the test and say what to install (see [Kafka] for the one
+// exception), and the server ends with the test. The others are for programs and return errors.
 package rig
 
 import (
@@ -25,9 +25,9 @@ type T interface {
 	TempDir() string
 }
 
-// Broker is what the suite needs of either broker. Brokers are numbered from 1. The methods fail the test themselves.
+// Broker is an Apache Kafka or an embedded broker. Its brokers are numbered from 1. The methods fail the test if they fail.
 type Broker interface {
-	// Bootstrap is the comma-separated list of addresses; it survives Kill and Restart.
+	// Bootstrap returns the comma-separated list of addresses, which does not change.
 	Bootstrap() string
 	// KillBroker ends one broker with SIGKILL.
 	KillBroker(n int)

@@ -256,7 +256,7 @@ func TestKafkaThatCannotBeHad(t *testing.T) {
 			t.Setenv("PATH", bin)
 			t.Setenv("JAVA_HOME", "")
 			t.Setenv("FOREBAY_CACHE", t.TempDir())
-			if _, err := installed(); err == nil || !strings.Contains(err.Error(), tt.says) {
+			if _, err := installKafka(); err == nil || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("%v, want %q", err, tt.says)
 			}
 		})

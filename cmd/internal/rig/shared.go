@@ -7,15 +7,14 @@ import (
 	"sync"
 )
 
-// shared is the one-broker Kafka of this test process: a start costs ten seconds of two cores, which tests that do not
-// kill it need not pay each.
+// shared is the one-broker Kafka of this test process, for tests that do not damage it: to start one takes ten seconds of two cores.
 var shared struct {
 	mu      sync.Mutex
-	brokers *KafkaBrokers // nil: not started, or not startable
+	brokers *KafkaBrokers // nil until one is started
 }
 
-// SharedKafka returns a one-broker Apache Kafka that lives as long as this test process. Tests keep apart by names of
-// their own for topics and groups, and may not kill it. The package's TestMain calls [StopShared].
+// SharedKafka returns a one-broker Apache Kafka that lives as long as this test process. Tests must use topics and groups of their own, and
+// must not kill it. The package's TestMain calls [StopShared].
 func SharedKafka(t T) *KafkaCluster {
 	t.Helper()
 	script, err := kafkaHere()
@@ -36,8 +35,8 @@ func SharedKafka(t T) *KafkaCluster {
 	return k
 }
 
-// StopShared ends what [SharedKafka] started, if anything did. Without it the brokers still end with the process, but
-// their files stay.
+// StopShared ends the Kafka that [SharedKafka] has started, if it has. Without it the broker still ends with the process, but its files
+// stay.
 func StopShared() {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
