@@ -14,6 +14,7 @@ import (
 
 func main() { os.Exit(run()) }
 
+// run runs the command line and returns the exit code. The first interrupt ends the command cleanly, the second the process.
 func run() int {
 	memory.Tune()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

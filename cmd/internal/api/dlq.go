@@ -130,6 +130,7 @@ func (s *server) deadRecord(ctx context.Context, r *http.Request) (any, error) {
 	return s.DeadLetters.DeadRecord(ctx, r.PathValue("action"))
 }
 
+// askDeadLetter replays, discards or resolves a dead letter, by the verb in the path.
 func (s *server) askDeadLetter(ctx context.Context, r *http.Request) (any, error) {
 	verb := r.PathValue("verb")
 	if verb != VerbReplay && verb != VerbDiscard && verb != VerbResolve {
@@ -142,6 +143,7 @@ func (s *server) askDeadLetter(ctx context.Context, r *http.Request) (any, error
 	return s.DeadLetters.AskDeadLetter(ctx, r.PathValue("action"), verb, req)
 }
 
+// deadLetterFilter reads the filter from the query. A parameter that it does not know is an error.
 func deadLetterFilter(r *http.Request) (DeadLetterFilter, error) {
 	q := r.URL.Query()
 	f := DeadLetterFilter{Team: q.Get("team"), Subscription: q.Get("subscription"), Source: q.Get("source"), Entity: schemas.EntityKey(q.Get("entity")), Type: q.Get("type"),

@@ -11,6 +11,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
+// quarantine lists quarantined deliveries.
 func (s *server) quarantine(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
 	limit, err := parseLimit(q.Get("limit"))
@@ -37,6 +38,7 @@ func quarantinePlace(r *http.Request) (QuarantinePlace, error) {
 	return p, nil
 }
 
+// quarantineRaw answers with the body of the delivery that the path names.
 func (s *server) quarantineRaw(ctx context.Context, r *http.Request) (any, error) {
 	p, err := quarantinePlace(r)
 	if err != nil {
@@ -46,6 +48,7 @@ func (s *server) quarantineRaw(ctx context.Context, r *http.Request) (any, error
 	return &Raw{Data: body}, err
 }
 
+// quarantineRedrive redrives the delivery that the path names.
 func (s *server) quarantineRedrive(ctx context.Context, r *http.Request) (any, error) {
 	p, err := quarantinePlace(r)
 	if err != nil {

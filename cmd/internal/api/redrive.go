@@ -44,6 +44,7 @@ type PlaceItem struct {
 	Offset    int64  `json:"offset"`
 }
 
+// redrive redrives the event that the path names.
 func (s *server) redrive(ctx context.Context, r *http.Request) (any, error) {
 	var req RedriveRequest
 	if err := readBody(r, &req, &req.Reason, &req.DryRun); err != nil {

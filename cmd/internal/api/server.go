@@ -190,6 +190,7 @@ func writeRaw(w http.ResponseWriter, raw *Raw) {
 	w.Write(raw.Data)
 }
 
+// inboxFilter reads the filter from the query. A parameter that it does not know is an error.
 func inboxFilter(r *http.Request) (InboxFilter, error) {
 	q := r.URL.Query()
 	f := InboxFilter{Team: q.Get("team"), Subscription: q.Get("subscription"), Source: q.Get("source"), Entity: schemas.EntityKey(q.Get("entity")),
@@ -230,6 +231,7 @@ func onlyKnown(r *http.Request, names ...string) error {
 	return nil
 }
 
+// parseLimit reads the limit of a list; an empty text is the default.
 func parseLimit(text string) (int, error) {
 	if text == "" {
 		return defaultLimit, nil

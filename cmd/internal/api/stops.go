@@ -69,6 +69,7 @@ func (s *server) subscription(ctx context.Context, r *http.Request) (any, error)
 	return s.Stops.Subscription(ctx, r.PathValue("team"), r.PathValue("subscription"))
 }
 
+// accept accepts the stops of the subscription in the path that the request selects.
 func (s *server) accept(ctx context.Context, r *http.Request) (any, error) {
 	var req AcceptRequest
 	if err := readBody(r, &req, &req.Reason, &req.DryRun); err != nil {

@@ -83,6 +83,7 @@ type reportLedger struct{ s *streams }
 
 var _ callback.Ledger = reportLedger{}
 
+// open returns the inbox, once Postgres has answered.
 func (d reportLedger) open() (*inbox.Inbox, error) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
@@ -151,6 +152,7 @@ func (d reportLedger) Event(ctx context.Context, team, source, id string) (callb
 // fromDone has the statuses of an event, the farther from done the later. Statuses that are not in it are final, like done.
 var fromDone = []string{"done", "buffered", "received", "processing", "failed", "waiting_approval", "parked", "unknown", "dead_letter"}
 
+// eventIn returns what became of an event in a subscription, as the API has it.
 func eventIn(subscription string, i *inbox.Item) callback.EventInItem {
 	out := callback.EventInItem{Subscription: subscription, Status: i.Status, Decision: string(i.Decision), Reason: string(i.Reason), Actions: []callback.EventActionItem{}}
 	for n := range i.Actions {

@@ -76,6 +76,7 @@ func (s *streams) waiting() map[string]int {
 	return sum
 }
 
+// destinationItem returns a state as the API has it. The caller adds what the configuration says of the destination.
 func destinationItem(s destination.Status) api.DestinationItem {
 	item := api.DestinationItem{State: string(s.State), Breaker: string(s.Breaker), Running: s.Running, ConsecutiveFailures: s.Failures,
 		FailingSince: timeOrNull(s.Failing), HeldUntil: timeOrNull(s.HeldUntil), OpenUntil: timeOrNull(s.OpenUntil)}
@@ -90,6 +91,7 @@ func pauseItem(p ledger.Pause) *api.PauseItem {
 	return &p
 }
 
+// Destination returns one destination of the configuration.
 func (p destinationsAPI) Destination(ctx context.Context, team, name string) (*api.DestinationItem, error) {
 	items, err := p.Destinations(ctx)
 	if err != nil {

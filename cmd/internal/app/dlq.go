@@ -29,6 +29,7 @@ func (d *deadLettersAPI) query(f *api.DeadLetterFilter) (box *inbox.Inbox, err e
 	return box, err
 }
 
+// DeadLetters lists dead letters in lane order.
 func (d *deadLettersAPI) DeadLetters(ctx context.Context, f api.DeadLetterFilter) (out api.Page[api.DeadLetterItem], err error) {
 	box, err := d.query(&f)
 	if err != nil {
@@ -50,6 +51,7 @@ func (d *deadLettersAPI) DeadLetterGroups(ctx context.Context, f api.DeadLetterF
 	return out, err
 }
 
+// DeadLetter returns one dead letter with its attempts and commands.
 func (d *deadLettersAPI) DeadLetter(ctx context.Context, id string) (*api.DeadLetterDetail, error) {
 	box, _, err := d.open()
 	if err != nil {
@@ -66,6 +68,7 @@ func (d *deadLettersAPI) DeadLetter(ctx context.Context, id string) (*api.DeadLe
 	return out, nil
 }
 
+// deadItem returns a dead letter as the API has it. If no event waits behind it, behind is 0 and not null.
 func deadItem(d *inbox.DeadLetter) api.DeadLetterItem {
 	behind, atLeast := d.Behind.Counts()
 	if !d.Parks {

@@ -124,6 +124,7 @@ func actionOf(a *inbox.Action) api.ActionItem {
 	return out
 }
 
+// attemptsOf returns attempts as the API has them.
 func attemptsOf(history []inbox.Attempt) []api.AttemptItem {
 	out := make([]api.AttemptItem, len(history))
 	for i, h := range history {

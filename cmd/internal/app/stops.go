@@ -122,6 +122,7 @@ func (s *stopsAPI) Accept(ctx context.Context, team, name string, r api.AcceptRe
 	return items, nil
 }
 
+// stopItem returns a stop as the API has it. A negative count of records is one that nobody can tell, null.
 func stopItem(s ledger.Stop) api.StopItem {
 	item := api.StopItem{ID: s.ID, Kind: s.Kind, Text: owner.StopText(s), FromOffset: s.From, ToOffset: s.To, ResumeOffset: s.Resume,
 		FirstAt: timeOrNull(s.FirstAt), LastAt: timeOrNull(s.LastAt), FoundAt: timeOrNull(s.FoundAt), FoundBy: s.FoundBy, Command: owner.StopCommand(s)}

@@ -190,6 +190,7 @@ func parse(parser *kong.Kong, args []string) (ctx *kong.Context, err error) {
 	return parser.Parse(args)
 }
 
+// newLogger makes the logger for --log-format and --log-level, whose values kong has checked.
 func newLogger(w io.Writer, format, level string) *slog.Logger {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {

@@ -61,6 +61,7 @@ func (c *dlqListCmd) Run(e *env, client *api.Client) error {
 
 func deadID(i api.DeadLetterItem) string { return i.ID }
 
+// deadColumns are the columns of a list of dead letters.
 func deadColumns() []column[api.DeadLetterItem] {
 	type item = api.DeadLetterItem
 	return []column[item]{
@@ -140,6 +141,7 @@ func (c *dlqGetCmd) Run(e *env, client *api.Client) error {
 	return printOne(e, d, d.ID, func(w io.Writer) { showDead(w, d) })
 }
 
+// showDead writes all that is known of a dead letter: its fields, its attempts and what operators asked of it.
 func showDead(w io.Writer, d *api.DeadLetterDetail) {
 	line := func(name, value string) { fmt.Fprintf(w, "%-13s %s\n", name, cell(value)) }
 	line("action", d.ID)
@@ -238,8 +240,8 @@ func (c *dlqResolveCmd) Run(e *env, client *api.Client) error {
 	return c.dlqAskFlags.run(e, client, api.VerbResolve, api.DeadLetterRequest{}, nil)
 }
 
-// run sends the request for every dead letter that was named, or that the filter finds, in lane order: the head of a lane first.
-// leaveOut returns why a dead letter that the filter finds gets no request, empty if it gets one; nil leaves out none.
+// run sends the request for every dead letter that was named, in that order, or that the filter finds, in lane order: the head of a lane
+// first. leaveOut returns why a dead letter that the filter finds gets no request, empty if it gets one; nil leaves out none.
 func (c *dlqAskFlags) run(e *env, client *api.Client, verb string, req api.DeadLetterRequest, leaveOut func(*api.DeadLetterItem) string) error {
 	if err := c.check(); err != nil {
 		return err

@@ -153,6 +153,7 @@ func (c *inboxGetCmd) Run(e *env, client *api.Client) error {
 	return printOne(e, d, itemID(d.InboxItem), func(w io.Writer) { showItem(w, d) })
 }
 
+// showItem writes an event with its actions and their attempts.
 func showItem(w io.Writer, d *api.InboxDetail) {
 	line := func(name, value string) { fmt.Fprintf(w, "%-13s %s\n", name, cell(value)) }
 	line("event", itemID(d.InboxItem))

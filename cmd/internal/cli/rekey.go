@@ -63,6 +63,7 @@ type rekeying struct {
 	readers []ledger.Reader  // subscriptions with a position in the topic, in each of their generations
 }
 
+// Run shows the plan or, with --run, copies the topic and hands its readers over.
 func (c *topicsRekeyCmd) Run(e *env) error {
 	cfg, err := config.Load(c.options(config.RoleTopics, config.RoleMigrate))
 	if err != nil {
@@ -173,7 +174,7 @@ func (r *rekeying) handsOver() rekeyStep {
 
 // lookUp finds the topic's id and end offsets in Kafka, and its readers in the ledger.
 func (r *rekeying) lookUp(ctx context.Context) error {
-	details, err := r.adm.ListTopics(kadm.WithAuthorizedOps(ctx), r.cmd.Topic)
+	details, err := r.adm.ListTopics(kadm.WithAuthorizedOps(ctx), r.cmd.Topic) // this option bypasses the client's cache
 	if err == nil {
 		err = details[r.cmd.Topic].Err
 	}
@@ -400,6 +401,7 @@ func (r *rekeying) copy(e *env, handOver func(topics.Copied) error) (topics.Copi
 // readerName names a reader in the copy's positions: SUBSCRIPTION/GENERATION.
 func readerName(r ledger.Reader) string { return fmt.Sprintf("%s/%d", r.Subscription, r.Generation) }
 
+// showRekeyed writes what was copied and handed over, and how the configuration has to change now.
 func showRekeyed(w io.Writer, d rekeyed) {
 	line := func(name, value string) { fmt.Fprintf(w, "%-13s %s\n", name, plain(value)) }
 	line("topic", d.Topic)

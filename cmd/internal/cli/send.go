@@ -158,6 +158,7 @@ func (c *sendCmd) post(e *env, r *verify.Request) error {
 	return nil
 }
 
+// postOnce posts a delivery and returns the answer, whatever its status. An error is one of the connection.
 func postOnce(ctx context.Context, client *http.Client, r *verify.Request) (sent, error) {
 	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
 	if err != nil {

@@ -31,6 +31,7 @@ func (c *subscriptionsListCmd) Run(e *env, client *api.Client) error {
 
 func subscriptionID(i api.SubscriptionItem) string { return i.Team + "." + i.Subscription }
 
+// countStopped counts the partitions that are stopped.
 func countStopped(parts []api.PartitionItem) (n int) {
 	for _, p := range parts {
 		if p.Stopped != nil {

@@ -36,8 +36,8 @@ func stat(path string) os.FileInfo {
 
 // changed tells whether a file has changed, come or gone since it was read.
 func (s fileStates) changed() bool {
-	for path, then := range s {
-		if !sameState(stat(path), then) {
+	for path, before := range s {
+		if !sameState(stat(path), before) {
 			return true
 		}
 	}

@@ -55,6 +55,7 @@ func (ck *checker) run() {
 	ck.statements()
 }
 
+// kafka checks the brokers, the group settings and what teams may publish.
 func (ck *checker) kafka() {
 	brokers := ck.c.Kafka.Brokers
 	if len(brokers) == 0 && !ck.options.Embedded && !ck.unresolved("kafka.brokers") && ck.options.uses("kafka.brokers") {
@@ -93,6 +94,7 @@ func (ck *checker) address(path, s string) (host string, ok bool) {
 	return host, true
 }
 
+// postgres checks the connection to the ledger.
 func (ck *checker) postgres() {
 	o := ck.options
 	if !o.Embedded && ck.c.Postgres.URL.IsZero() && !ck.unresolved("postgres.url") && o.uses("postgres.url") {
@@ -116,6 +118,7 @@ func (ck *checker) postgres() {
 // forebay_commands_<schema>.
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
 
+// listen checks the addresses of intake and operator, and the public URL.
 func (ck *checker) listen() {
 	l := ck.c.Listen
 	if !ck.unresolved("listen.intake") {
@@ -166,6 +169,7 @@ func (ck *checker) topics(path string, t Topics) {
 	}
 }
 
+// team checks the sources, destinations and subscriptions of a team.
 func (ck *checker) team(path string, t *Team) {
 	for _, name := range slices.Sorted(maps.Keys(t.Sources)) {
 		ck.source(path+".sources."+name, t.Sources[name])
@@ -178,6 +182,7 @@ func (ck *checker) team(path string, t *Team) {
 	}
 }
 
+// destination checks the keys that all destinations have, and then those of its type.
 func (ck *checker) destination(path string, d *Destination) {
 	ck.between(path+".timeout", d.Timeout, Duration(100*time.Millisecond), Duration(10*time.Minute))
 	ck.retry(path+".retry", d.Retry)

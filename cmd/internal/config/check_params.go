@@ -27,7 +27,7 @@ func (ck *checker) params(path string, declared []template.Param, given Params) 
 	ck.problem(path+"."+bad.Key, "%v", bad.Err)
 }
 
-// actionParams checks the parameters of an action at path together with those of its destination.
+// actionParams checks the parameters of the action at path, and that the action or its destination gives each required one.
 func (ck *checker) actionParams(path string, a Action, d *Destination) {
 	if d.Keys == nil {
 		return // no such type, which is already reported

@@ -14,6 +14,7 @@ import (
 // maxBodyLimit is the largest max_body of a source. Records of that size must also fit into the broker.
 const maxBodyLimit = Size(100 << 20)
 
+// source checks the keys of a source that do not need the catalogue; compiling the source checks the rest.
 func (ck *checker) source(path string, s *Source) {
 	if len(s.Secrets) == 0 && !ck.unresolved(path+".secrets") && ck.written(path+".secrets") {
 		ck.problem(path+".secrets", "is empty; a source without a secret would let everybody in")

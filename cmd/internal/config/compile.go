@@ -21,7 +21,8 @@ func (c *Config) BackfillEvent(team, name string) *provider.EventConfig {
 	return c.Teams[team].Sources[name].element()
 }
 
-// element is BackfillEvent. The source's id and entity are not taken over: the ids of deliveries are not in an API's answer.
+// element makes the mapping that BackfillEvent returns. It has nothing of the source's id and entity: the ids of deliveries are not in an
+// API's answer, and its elements are about the entity that was asked for.
 func (s *Source) element() *provider.EventConfig {
 	var own, source provider.EventConfig
 	if s.Backfill.Event != nil {

@@ -353,6 +353,7 @@ func setScalar(v reflect.Value, text string, f field) error {
 	return oneOf(text, f)
 }
 
+// setDuration sets v, a Duration or a time.Duration, which must not be negative.
 func setDuration(v reflect.Value, text string) error {
 	duration, err := ParseDuration(text)
 	if err != nil {
@@ -365,6 +366,7 @@ func setDuration(v reflect.Value, text string) error {
 	return nil
 }
 
+// setNetwork sets v to a network, whose address must have no bits beyond the prefix.
 func setNetwork(v reflect.Value, text string) error {
 	p, err := netip.ParsePrefix(text)
 	switch {

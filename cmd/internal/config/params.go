@@ -128,6 +128,7 @@ func (d *decoder) paramText(n *yaml.Node, path string) (any, error) {
 // node returns the parameters as they were written.
 func (p Params) node() *yaml.Node { return paramNode(map[string]any(p)) }
 
+// paramNode returns the value of a parameter, or a part of it, as it was written.
 func paramNode(v any) *yaml.Node {
 	switch v := v.(type) {
 	case paramText:

@@ -15,6 +15,7 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
+// String returns FILE:LINE: PATH: MESSAGE, without the parts that the problem does not have.
 func (p Problem) String() string {
 	var b strings.Builder
 	if p.File != "" {

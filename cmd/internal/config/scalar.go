@@ -66,7 +66,7 @@ var sizeUnits = []struct {
 	bytes  int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"", 1}}
 
-// ParseSize reads what [Size.String] writes.
+// ParseSize reads a number of bytes with or without a unit, as [Size.String] writes it.
 func ParseSize(s string) (Size, error) {
 	for _, u := range sizeUnits {
 		head, ok := strings.CutSuffix(s, u.suffix)
@@ -82,7 +82,7 @@ func ParseSize(s string) (Size, error) {
 	return 0, fmt.Errorf("%q is not a size such as 65536, 512KiB or 25MiB", s)
 }
 
-// String uses the largest unit without a remainder.
+// String returns the size in the largest unit that divides it without a remainder.
 func (s Size) String() string {
 	for _, u := range sizeUnits {
 		if int64(s) >= u.bytes && int64(s)%u.bytes == 0 {

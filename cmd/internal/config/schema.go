@@ -46,6 +46,7 @@ func schemaOf(t reflect.Type, f field) map[string]any {
 	return describeField(objectSchema(t), f)
 }
 
+// objectSchema returns the schema of a struct: its keys, of which the required ones are required and no others allowed.
 func objectSchema(t reflect.Type) map[string]any {
 	properties, required := map[string]any{}, []string{}
 	for _, m := range members(reflect.New(t).Elem()) {
@@ -90,6 +91,7 @@ func sinkProperties(properties map[string]any) {
 	}
 }
 
+// scalarSchema returns the schema of a plain value. Wherever a reference may be written instead, it allows one.
 func scalarSchema(t reflect.Type, f field) map[string]any {
 	switch {
 	case isDuration(t):

@@ -71,6 +71,7 @@ func structNode(v reflect.Value) *yaml.Node {
 	return n
 }
 
+// tableNode returns a map as a mapping, sorted by name.
 func tableNode(v reflect.Value) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	names := v.MapKeys()
@@ -88,6 +89,7 @@ func text(s string) *yaml.Node {
 	return n
 }
 
+// scalarNode returns a plain value in the form in which it is written; a secret as <redacted>.
 func scalarNode(v reflect.Value) *yaml.Node {
 	n := &yaml.Node{}
 	switch {

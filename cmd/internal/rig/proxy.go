@@ -95,6 +95,7 @@ func (p *Proxy) close() {
 	p.running.Wait()
 }
 
+// accept serves connections until the listener is closed.
 func (p *Proxy) accept() {
 	for {
 		c, err := p.listener.Accept()
