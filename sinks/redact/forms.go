@@ -101,7 +101,7 @@ func (f *forms) at(c coded, i int) (span, bool) {
 }
 
 func isBase64(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || bytes.IndexByte([]byte("+/-_="), c) >= 0
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("+/-_=", c) >= 0
 }
 
 // joined sorts spans and makes one of those that overlap.

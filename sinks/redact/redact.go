@@ -5,6 +5,7 @@ package redact
 import (
 	"errors"
 	"io"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -52,9 +53,7 @@ func Named(names map[string]string) *Redactor {
 // And returns r with one secret more, of a single call.
 func (r *Redactor) And(secret schemas.Secret) *Redactor {
 	names := map[string]string{secret.Reveal(): redacted}
-	for text, name := range r.names {
-		names[text] = name
-	}
+	maps.Copy(names, r.names)
 	return Named(names)
 }
 

@@ -261,7 +261,7 @@ func TestFillersAfterTheSwitch(t *testing.T) {
 		}
 		stream.stop()
 		intake.stop()
-		command := append(strings.Fields(stopped[0].Command)[1:], "--run")
+		command := slices.Concat(strings.Fields(stopped[0].Command)[1:], []string{"--run"})
 		command[slices.Index(command, "FILE")] = r.config
 		if out := r.command(command...); !containsAll(string(out), fmt.Sprintf("%d version lines and %d events that wait", entities, 2*entities), "topic: "+from+".9, topics: {partitions: 9}") {
 			t.Errorf("the copy says: %s", out)
