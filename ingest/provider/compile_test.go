@@ -130,7 +130,7 @@ func TestOverrides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := brief(e), "d | com.github.issues.x | in | none | snapshot"; got != want {
+	if got, want := brief(e), "d | com.github.issues.x | in | none | delta"; got != want {
 		t.Errorf("%s", got)
 	}
 }
@@ -183,15 +183,15 @@ func TestCatalogue(t *testing.T) {
 	var names []string
 	for _, info := range provider.Presets() {
 		names = append(names, info.Name)
-		if info.Title == "" || info.Scheme == "" || info.MaxBody < 1<<20 || info.Deadline < time.Second {
+		if info.Title == "" || info.Scheme == "" || info.MaxBody < 1<<20 || info.Deadline.Std() < time.Second {
 			t.Errorf("%+v", info)
 		}
 		if got, ok := provider.Lookup(info.Name); !ok || !cmp.Equal(got, info) {
 			t.Errorf("Lookup(%q) differs from Presets", info.Name)
 		}
 		for _, typ := range info.Types {
-			if !typ.Payload.Valid() {
-				t.Errorf("%s %s has no payload kind", info.Name, typ.Match)
+			if typ.Match == "" {
+				t.Errorf("%s: %+v", info.Name, typ)
 			}
 		}
 	}

@@ -90,32 +90,3 @@ type DeletedConfig struct {
 	// Is lists the values that mean deletion; default ["true"].
 	Is []string `yaml:"is,omitempty" json:"is,omitempty"`
 }
-
-// Info describes a preset for the documentation and the CLI.
-type Info struct {
-	Name string
-	// Title is the provider's own name.
-	Title string
-	// Scheme is the verification rule.
-	Scheme string
-	// Verify is what is signed, as the preset says it.
-	Verify verify.Params
-	// MaxBody is in bytes.
-	MaxBody  int64
-	Deadline time.Duration
-	// ID says where the dedupe id comes from; Type how types are named; DeliveryID where the provider's own id of a delivery is, if
-	// that is not signed and so not the event's.
-	ID, Type, DeliveryID string
-	// Types lists the event types with a mapping of their own.
-	Types []TypeInfo
-	// Headers are the original request headers kept on the event.
-	Headers []string
-}
-
-// TypeInfo describes the mapping of one family of event types.
-type TypeInfo struct {
-	Match   string
-	Entity  string
-	Version string
-	Payload schemas.PayloadKind
-}

@@ -75,9 +75,19 @@ func (d *delivery) event(received time.Time, e *schemas.Event) *Unusable {
 	if bad = d.version(m, e); bad != nil {
 		return bad
 	}
-	if m.deleted != nil {
-		e.Deleted, bad = d.holds(m.deleted)
+	return d.conditions(m, e)
+}
+
+// conditions says of e whether it is a snapshot, and whether it ends its entity.
+func (d *delivery) conditions(m *rule, e *schemas.Event) *Unusable {
+	snapshot, bad := d.holds(m.snapshots)
+	if bad != nil {
+		return bad
 	}
+	if snapshot {
+		e.Payload = schemas.Snapshot
+	}
+	e.Deleted, bad = d.holds(m.deleted)
 	return bad
 }
 
@@ -170,7 +180,10 @@ func (d *delivery) version(m *rule, e *schemas.Event) *Unusable {
 		if kind == scan.Absent {
 			continue
 		}
-		v := schemas.Version{Clock: c.name, Kind: c.kind}
+		v := schemas.Version{Kind: c.kind}
+		if v.Clock, bad = d.clock(c); bad != nil {
+			return bad
+		}
 		switch {
 		case c.asText:
 			if kind != scan.String {
@@ -209,8 +222,23 @@ func (d *delivery) version(m *rule, e *schemas.Event) *Unusable {
 	return nil
 }
 
-// holds reports whether one of the values of a condition is what the condition asks for.
+// clock returns the name of the version line, with the id of the part of the entity that it is of.
+func (d *delivery) clock(c *compiledClock) (string, *Unusable) {
+	if c.by == nil {
+		return c.name, nil
+	}
+	id, found, bad := d.scalar(*c.by)
+	if bad != nil || !found {
+		return c.name, bad
+	}
+	return c.name + ":" + id, checkText("the clock at ", c.by.text, id, MaxType)
+}
+
+// holds reports whether one of the values of a condition is what the condition asks for. No condition never holds.
 func (d *delivery) holds(c *compiledCondition) (bool, *Unusable) {
+	if c == nil {
+		return false, nil
+	}
 	for _, r := range c.from.refs {
 		_, text, bad := d.read(r)
 		if bad != nil {

@@ -33,5 +33,5 @@ func ExampleCompile() {
 	fmt.Println(e.Source, e.Type, e.Entity, e.Version.Clock, e.Version.Sortable(), e.Payload, err)
 	// Output:
 	// sha256:74ef8a7a3774a84633798c7ff1d3f39c2c13a56fcdc106484950ea6261015bc8 72d3162e
-	// /acme/github com.github.issues.opened 186853002/42 issue 2026-05-15T15:20:18.000000000Z snapshot <nil>
+	// /acme/github com.github.issues.opened 186853002/42 issue 2026-05-15T15:20:18.000000000Z delta <nil>
 }

@@ -10,60 +10,111 @@ import (
 var _ = register(github())
 
 // github: issues and pull requests share one number space, so they share one kind of entity. The time of a comment or a review is a
-// clock of its own, because it never makes an issue stale. Events of several runs or comments that share a version line are deltas: a
-// late event of one must not be dropped because another has a newer time.
+// clock of its own, because it never makes an issue stale. All events of an issue carry the whole of it, but only `edited` says
+// nothing more: a label that was added, or that it was closed, is in no later event. An item of a project is never a snapshot: the field
+// that was edited is in that event only.
+//
+// Checks of one commit are one entity, and each check has a clock of its own. Its status is a snapshot while it is under way; that it has
+// ended is told once, and its times may not be in order (a skipped job ends before it starts). An attempt of a run begins the statuses
+// again. Where several comments share a version line, all is delta: a late event of one must not be dropped because another is newer.
+//
+// `create` and `delete` name a branch or tag by its short name, `push` by the full one: they are one entity. `sub_issues` comes to both
+// issues' repositories, and only one of them is the parent's. All that is unmapped has its repository as entity, or its organization.
 //
 // The signature covers the body and nothing else, so the event's id is made of the body, and the body must have the fields of the event
 // that X-GitHub-Event names.
-// GitHub waits 10 s and sends up to 25 MB; a redelivery has the same body and X-GitHub-Delivery.
-// Sources: https://docs.github.com/webhooks, google/go-github github/messages.go.
+// GitHub waits 10 s (GitHub Enterprise Server 30 s) and sends up to 25 MB; a redelivery has the same body and X-GitHub-Delivery.
+// Sources: https://docs.github.com/webhooks, google/go-github github/messages.go, octokit/webhooks payload-examples/api.github.com.
 func github() preset {
-	issue := []string{"/repository/id", "/issue/number"}
-	pull := []string{"/repository/id", "/pull_request/number"}
-	deleted := &condition{from: "/action", is: []string{"deleted"}}
+	const repo = "/repository/id"
+	states := []string{"requested", "queued", "pending", "waiting", "in_progress", "completed"}
+	action := func(is ...string) *condition { return &condition{from: "/action", is: is} }
+	deleted := action("deleted")
+	issue, pull := []string{repo, "/issue/number"}, []string{repo, "/pull_request/number"}
+	discussion := []string{repo, "=discussion", "/discussion/number"}
+	alert := func(kind string) mapping { // code and secret scanning have no time in older events
+		return mapping{entity: []string{repo, "=" + kind, "/alert/number"}, clocks: seconds("/alert/updated_at?", kind)}
+	}
+	branch, tag := []string{repo, "refs/heads/{/ref}"}, []string{repo, "refs/tags/{/ref}"}
+	gone := &condition{from: "=always", is: []string{"always"}}
 	return preset{
 		name: "github", title: "GitHub",
 		verify:  verify.Params{Scheme: verify.SchemeGitHub},
 		maxBody: 25 << 20, deadline: 10 * time.Second,
+		retries: "none by itself; by hand or through its API for 3 days", retryHorizon: 3 * day,
 		prefix:      "com.github.",
-		selects:     []string{"header:X-GitHub-Event"},
+		selects:     []string{"header:X-GitHub-Event", "/ref_type?"},
 		fields:      githubFields,
 		delivery:    "header:X-GitHub-Delivery",
 		formPayload: "payload",
 		headers: []string{"x-github-event", "x-github-delivery", "x-github-hook-id", "x-github-hook-installation-target-type",
 			"x-github-hook-installation-target-id"},
 		fallback: mapping{
-			id:      "sha256:body", // X-GitHub-Delivery is not signed
-			typ:     []string{"header:X-GitHub-Event", "/action?"},
-			payload: schemas.Delta,
+			id:     "sha256:body", // X-GitHub-Delivery is not signed
+			typ:    []string{"header:X-GitHub-Event", "/action?"},
+			entity: []string{repo + "|/organization/id?"},
 		},
 		rules: map[string]mapping{
-			"issues":        {entity: issue, clocks: seconds("/issue/updated_at", "issue"), payload: schemas.Snapshot, deleted: deleted},
-			"issue_comment": {entity: issue, clocks: seconds("/comment/updated_at", "comment"), payload: schemas.Delta},
-			"pull_request":  {entity: pull, clocks: seconds("/pull_request/updated_at", "pull_request"), payload: schemas.Snapshot},
+			"issues":        {entity: issue, clocks: seconds("/issue/updated_at", "issue"), snapshots: action("edited"), deleted: deleted},
+			"issue_comment": {entity: issue, clocks: seconds("/comment/updated_at", "comment")},
+			"sub_issues": {entity: []string{"/parent_issue_repo/id|" + repo, "/parent_issue/number"},
+				clocks: seconds("/parent_issue/updated_at?", "sub_issues")},
+			"pull_request": {entity: pull, clocks: seconds("/pull_request/updated_at", "pull_request"),
+				snapshots: action("edited", "synchronize")},
 			"pull_request_review": {entity: pull, // null while the review is pending
-				clocks: seconds("/review/submitted_at?", "review"), payload: schemas.Delta},
-			"pull_request_review_comment": {entity: pull,
-				clocks: seconds("/comment/updated_at", "review_comment"), payload: schemas.Delta},
-			"pull_request_review_thread": {entity: pull, payload: schemas.Delta},
-			"push": {entity: []string{"/repository/id", "/ref"}, payload: schemas.Delta,
-				deleted: &condition{from: "/deleted", is: []string{"true"}}},
-			"check_run": {entity: []string{"/repository/id", "/check_run/head_sha"}, // null until it is completed
-				clocks: seconds("/check_run/completed_at?", "check_run"), payload: schemas.Delta},
-			"check_suite": {entity: []string{"/repository/id", "/check_suite/head_sha"},
-				clocks: seconds("/check_suite/updated_at", "check_suite"), payload: schemas.Delta},
-			"status": {entity: []string{"/repository/id", "/sha"},
-				clocks: seconds("/updated_at", "status"), payload: schemas.Delta},
-			"workflow_run": {entity: []string{"/repository/id", "/workflow_run/id"},
+				clocks: seconds("/review/submitted_at?", "review")},
+			"pull_request_review_comment": {entity: pull, clocks: seconds("/comment/updated_at", "review_comment")},
+			"pull_request_review_thread":  {entity: pull},
+			"discussion": {entity: discussion, clocks: seconds("/discussion/updated_at", "discussion"),
+				snapshots: action("edited"), deleted: deleted},
+			"discussion_comment": {entity: discussion, clocks: seconds("/comment/updated_at", "discussion_comment")},
+
+			"push":          {entity: []string{repo, "/ref"}, deleted: &condition{from: "/deleted", is: []string{"true"}}},
+			"create/branch": {entity: branch},
+			"create/tag":    {entity: tag},
+			"delete/branch": {entity: branch, deleted: gone},
+			"delete/tag":    {entity: tag, deleted: gone},
+			"release": {entity: []string{repo, "/release/id"}, // a draft has neither time
+				clocks:    seconds("/release/updated_at|/release/published_at?", "release"),
+				snapshots: action("edited"), deleted: deleted},
+
+			"check_run": {entity: []string{repo, "/check_run/head_sha"},
+				clocks: []clock{{from: "/check_run/completed_at|/check_run/started_at?", kind: schemas.Timestamp, name: "check_run", by: "/check_run/id",
+					resolution: time.Second, rank: &rank{from: "/check_run/status", order: states}}},
+				snapshots: action("created")},
+			"check_suite": {entity: []string{repo, "/check_suite/head_sha"}, clocks: seconds("/check_suite/updated_at", "check_suite")},
+			"status":      {entity: []string{repo, "/sha"}, clocks: seconds("/updated_at", "status")},
+			"commit_comment": {entity: []string{repo, "/comment/commit_id"},
+				clocks: seconds("/comment/updated_at", "commit_comment")},
+			"merge_group": {entity: []string{repo, "/merge_group/head_sha"}},
+			"workflow_run": {entity: []string{repo, "/workflow_run/id"},
 				clocks: []clock{{from: "/workflow_run/updated_at", kind: schemas.Timestamp, name: "workflow_run", resolution: time.Second,
-					rank: &rank{from: "/workflow_run/status", order: []string{"requested", "queued", "pending", "waiting", "in_progress", "completed"}}}},
-				payload: schemas.Snapshot},
-			"workflow_job": {entity: []string{"/repository/id", "/workflow_job/run_id"},
-				clocks: seconds("/workflow_job/completed_at|/workflow_job/started_at?", "workflow_job"), payload: schemas.Delta},
+					epoch: "/workflow_run/run_attempt", rank: &rank{from: "/workflow_run/status", order: states}}},
+				snapshots: action("requested", "in_progress")},
+			"workflow_job": {entity: []string{repo, "/workflow_job/run_id"},
+				clocks: []clock{{from: "/workflow_job/completed_at|/workflow_job/started_at?", kind: schemas.Timestamp, name: "workflow_job",
+					by: "/workflow_job/id", resolution: time.Second, epoch: "/workflow_job/run_attempt",
+					rank: &rank{from: "/workflow_job/status", order: states}}},
+				snapshots: action("queued", "waiting", "in_progress")},
+			"workflow_dispatch":   {entity: []string{repo}},
+			"repository_dispatch": {entity: []string{repo}},
+
+			"deployment": {entity: []string{repo, "/deployment/id"}, clocks: seconds("/deployment/updated_at", "deployment")},
+			"deployment_status": {entity: []string{repo, "/deployment/id"},
+				clocks: seconds("/deployment_status/updated_at", "deployment_status")},
+
+			"dependabot_alert":               alert("dependabot_alert"),
+			"code_scanning_alert":            alert("code_scanning_alert"),
+			"secret_scanning_alert":          alert("secret_scanning_alert"),
+			"secret_scanning_alert_location": {entity: []string{repo, "=secret_scanning_alert", "/alert/number"}},
+
+			"member": {entity: []string{repo}},
+			"projects_v2_item": {entity: []string{"/organization/id", "/projects_v2_item/id"},
+				clocks: seconds("/projects_v2_item/updated_at", "projects_v2_item"), deleted: deleted},
 			"installation": {entity: []string{"/installation/id"},
-				clocks: seconds("/installation/updated_at", "installation"), payload: schemas.Snapshot, deleted: deleted},
+				clocks: seconds("/installation/updated_at", "installation"), deleted: deleted},
 			"installation_repositories": {entity: []string{"/installation/id"},
-				clocks: seconds("/installation/updated_at", "installation"), payload: schemas.Delta},
+				clocks: seconds("/installation/updated_at", "installation")},
 		},
 	}
 }

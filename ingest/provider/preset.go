@@ -3,7 +3,6 @@ package provider
 import (
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/ingest/verify"
@@ -11,13 +10,17 @@ import (
 )
 
 // preset has all that the program needs for one provider, in a file of its own. Values are named by `from` texts (see
-// [EventConfig]); in presets "a|b" is the first of several that is there, a trailing "?" makes it optional and "=text" is
-// a literal.
+// [EventConfig]); in presets "a|b" is the first of several that is there, a trailing "?" makes it optional, "=text" is
+// a literal and "text{a}" is a with text before it.
 type preset struct {
 	name, title string
 	verify      verify.Params
 	maxBody     int64
 	deadline    time.Duration
+	// retries says how the provider delivers again what was not taken, and retryHorizon for how long, of its own accord or asked; zero is
+	// not known.
+	retries      string
+	retryHorizon time.Duration
 	// prefix stands before every type.
 	prefix string
 	// selects are the values that choose a rule: joined with "/", then shortened from the end until a rule has the name.
@@ -27,7 +30,8 @@ type preset struct {
 	fields map[string]fields
 	// delivery is where the provider's own id of a delivery is, if it is not signed, so that it cannot be the event's.
 	delivery string
-	// fallback is the mapping of event types without a rule. Rules take id, type and volatile from it if they have none.
+	// fallback is the mapping of event types without a rule. Rules take id, type and volatile from it if they have none. Its entity is as
+	// near as an unknown type can be held: what fails keeps back all that has the same entity.
 	fallback mapping
 	// formPayload is the field of a form body that holds the JSON text.
 	formPayload string
@@ -48,20 +52,28 @@ type mapping struct {
 	// entity's values are joined to the key. If it is nil, or none of its values is there, the source itself is the entity.
 	entity []string
 	// clocks are tried in order; the first that has a value is the version. Without one the version is none.
-	clocks   []clock
-	payload  schemas.PayloadKind
-	deleted  *condition
-	volatile []string
-	first    *int64
+	clocks []clock
+	// snapshots says which events only restate their object, so that a newer event of the same version line makes acting on them
+	// pointless; every event that has a clock of theirs must carry the whole object, too. All others are deltas.
+	snapshots *condition
+	deleted   *condition
+	volatile  []string
+	first     *int64
 }
+
+const day = 24 * time.Hour
 
 // clock is a version field.
 type clock struct {
-	from       string
-	kind       schemas.VersionKind
-	name       string
+	from string
+	kind schemas.VersionKind
+	name string
+	// by is the id of a part of the entity that has a clock of its own: one of a commit's check runs.
+	by         string
 	resolution time.Duration // of timestamps: the unit of a bare number
-	rank       *rank
+	// epoch comes before the value: an attempt, after which the statuses begin again.
+	epoch string
+	rank  *rank
 }
 
 // rank breaks ties of one clock by a status: its index in order, from 1; an unknown status is 0.
@@ -106,24 +118,6 @@ func Lookup(name string) (Info, bool) {
 		return Info{}, false
 	}
 	return p.info(), true
-}
-
-func (p preset) info() Info {
-	scheme := p.verify.Scheme
-	if scheme == "" {
-		scheme = verify.SchemeHMAC
-	}
-	i := Info{Name: p.name, Title: p.title, Scheme: scheme, Verify: p.verify, MaxBody: p.maxBody, Deadline: p.deadline, ID: p.fallback.id, DeliveryID: p.delivery,
-		Type: p.prefix + strings.Join(p.fallback.typ, " . "), Headers: p.headers}
-	for _, name := range sortedKeys(p.rules) {
-		m := p.rules[name]
-		t := TypeInfo{Match: name, Entity: strings.Join(m.entity, " / "), Payload: m.payload}
-		for _, c := range m.clocks {
-			t.Version = strings.TrimPrefix(t.Version+" | "+string(c.kind)+" "+c.from, " | ")
-		}
-		i.Types = append(i.Types, t)
-	}
-	return i
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

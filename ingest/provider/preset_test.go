@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -28,16 +29,21 @@ func TestPresetIsWhole(t *testing.T) {
 func TestPresetProblems(t *testing.T) {
 	t.Parallel()
 	for want, slip := range map[string]func(*preset){
-		"prefix":        func(p *preset) { p.prefix = "com.github" },
-		"deadline":      func(p *preset) { p.deadline = 0 },
-		"scheme":        func(p *preset) { p.verify.Scheme = "git" },
-		"no selects":    func(p *preset) { p.selects = nil },
-		"lower case":    func(p *preset) { p.headers = []string{"X-Hook"} },
-		"no payload":    func(p *preset) { p.rules = map[string]mapping{"push": {}} },
+		"prefix":     func(p *preset) { p.prefix = "com.github" },
+		"deadline":   func(p *preset) { p.deadline = 0 },
+		"retries":    func(p *preset) { p.retries = "" },
+		"scheme":     func(p *preset) { p.verify.Scheme = "git" },
+		"no selects": func(p *preset) { p.selects = nil },
+		"lower case": func(p *preset) { p.headers = []string{"X-Hook"} },
+		"snapshots":  func(p *preset) { p.rules = map[string]mapping{"push": {snapshots: &condition{from: "/action"}}} },
+		"no clock": func(p *preset) {
+			p.rules = map[string]mapping{"push": {snapshots: &condition{from: "/x", is: []string{"y"}}}}
+		},
 		"kind":          func(p *preset) { p.fallback.clocks = []clock{{from: "/at"}} },
 		"resolution":    func(p *preset) { p.fallback.clocks = []clock{{from: "/at", kind: schemas.Timestamp}} },
 		"volatile":      func(p *preset) { p.fallback.volatile = []string{"attempt"} },
 		"payloadRule":   func(p *preset) { p.payloadRule = "interaction" },
+		"of issues":     func(p *preset) { p.rules["label"] = mapping{clocks: seconds("/label/updated_at", "issue")} },
 		"repository/id": func(p *preset) { p.fallback.entity = []string{"repository/id"} },
 	} {
 		p := github()
@@ -57,6 +63,7 @@ func (p preset) problems() (found []string) {
 	check(validName(p.name) && p.title != "", "name or title")
 	check(p.prefix == "" || strings.HasPrefix(p.prefix, "com.") && strings.HasSuffix(p.prefix, "."), "prefix is not com.NAME.")
 	check(p.maxBody >= 1<<20 && p.deadline >= time.Second, "maxBody below 1 MiB, or deadline below 1s")
+	check(p.retries != "" && (p.retryHorizon > 0 || p.name == "generic"), "retries or retryHorizon is missing")
 	check(p.verify.Scheme == "" || slices.Contains(verify.Schemes(), p.verify.Scheme), "scheme does not exist")
 	check(len(p.rules) == 0 || len(p.selects) > 0, "rules and no selects: nothing chooses them")
 	for _, rule := range []string{p.payloadRule, p.formRule} {
@@ -69,15 +76,40 @@ func (p preset) problems() (found []string) {
 	for name, m := range p.rules {
 		found = append(found, m.problems(name, p.fallback)...)
 	}
+	found = append(found, p.sharedClocks()...)
 	if p.name != "generic" { // whose source says all of it
 		found = append(found, p.fallback.problems("fallback", p.fallback)...)
 	}
 	return found
 }
 
+// sharedClocks finds mappings that share a clock with one that has snapshots: their bodies need not carry the object whose snapshot they
+// would make stale.
+func (p preset) sharedClocks() (found []string) {
+	all := maps.Clone(p.rules)
+	if all == nil {
+		all = map[string]mapping{}
+	}
+	all["fallback"] = p.fallback
+	for name, m := range all {
+		for other, o := range all {
+			for _, c := range m.clocks {
+				if name != other && m.snapshots != nil && slices.ContainsFunc(o.clocks, func(k clock) bool { return k.name == c.name }) {
+					found = append(found, other+" has the clock "+c.name+" of "+name+", which has snapshots")
+				}
+			}
+		}
+	}
+	return found
+}
+
 func (m mapping) problems(name string, fallback mapping) (found []string) {
-	if !m.payload.Valid() {
-		found = append(found, name+" has no payload kind")
+	switch s := m.snapshots; {
+	case s == nil:
+	case len(s.is) == 0 && s.suffix == "":
+		found = append(found, name+": snapshots never holds")
+	case len(m.clocks) == 0:
+		found = append(found, name+": snapshots, and no clock by which one is older than another")
 	}
 	for _, c := range m.clocks {
 		switch {

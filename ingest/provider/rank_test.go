@@ -123,3 +123,46 @@ func TestPayloadOfGenericIsDelta(t *testing.T) {
 		t.Errorf("%+v %v", e, err)
 	}
 }
+
+// TestPresetRanks: what GitHub says of a check, a run or a job within one second has an order, and a new attempt comes after all of the
+// one before. Checks of one commit do not touch each other.
+func TestPresetRanks(t *testing.T) {
+	t.Parallel()
+	s := compile(t, provider.Config{Preset: "github"})
+	version := func(event, object string) schemas.Version {
+		t.Helper()
+		e, err := s.Event(request(`{"action":"a","repository":{"id":7},"`+event+`":{`+object+`}}`, "X-GitHub-Event: "+event, "X-GitHub-Delivery: 1"), received)
+		if err != nil {
+			t.Fatal(event, object, err)
+		}
+		return e.Version
+	}
+	const (
+		at    = `"updated_at":"2019-05-15T15:20:18Z","started_at":"2019-05-15T15:20:18Z"`
+		later = `"updated_at":"2019-05-15T15:20:17Z","started_at":"2019-05-15T15:20:17Z"` // of a clock that was set back
+	)
+	for event, objects := range map[string][]string{
+		"check_run": {`"id":1,"head_sha":"ab","status":"queued",` + at, `"id":1,"head_sha":"ab","status":"in_progress",` + at,
+			`"id":1,"head_sha":"ab","status":"completed","completed_at":"2019-05-15T15:20:18Z",` + at},
+		"workflow_run": {`"id":1,"run_attempt":1,"status":"queued",` + at, `"id":1,"run_attempt":1,"status":"in_progress",` + at,
+			`"id":1,"run_attempt":1,"status":"completed",` + at, `"id":1,"run_attempt":2,"status":"queued",` + later},
+		"workflow_job": {`"id":1,"run_id":1,"run_attempt":1,"status":"queued",` + at, `"id":1,"run_id":1,"run_attempt":1,"status":"waiting",` + at,
+			`"id":1,"run_id":1,"run_attempt":1,"status":"completed",` + at, `"id":1,"run_id":1,"run_attempt":2,"status":"queued",` + later},
+	} {
+		before := version(event, objects[0])
+		for _, object := range objects[1:] {
+			now := version(event, object)
+			if now.Clock != before.Clock || now.Compare(before) <= 0 {
+				t.Errorf("%s: %+v is not after %+v", event, now, before)
+			}
+			before = now
+		}
+	}
+	one, other := version("check_run", `"id":1,"head_sha":"ab","status":"queued",`+at), version("check_run", `"id":2,"head_sha":"ab","status":"queued",`+at)
+	if one.Clock == other.Clock {
+		t.Errorf("two checks share the clock %s", one.Clock)
+	}
+	if v := version("workflow_run", `"id":1,"status":"queued",`+at); v.Epoch != 0 || v.Kind != schemas.Timestamp {
+		t.Errorf("a run without an attempt: %+v", v)
+	}
+}

@@ -33,6 +33,7 @@ type ref struct {
 // value is one or several refs, the first of which that is there counts.
 type value struct {
 	refs     []ref
+	prefix   string // before what is read
 	optional bool
 	text     string // as it was written, cut short
 }
@@ -108,6 +109,9 @@ func (c *refs) preset(from string) (value, error) {
 	if literal, ok := strings.CutPrefix(v.text, "="); ok {
 		v.refs = []ref{{kind: refLiteral, name: literal, text: from}}
 		return v, nil
+	}
+	if prefix, inner, ok := strings.Cut(strings.TrimSuffix(v.text, "}"), "{"); ok {
+		v.prefix, v.text = prefix, inner
 	}
 	for alternative := range strings.SplitSeq(v.text, "|") {
 		r, err := c.one(alternative, nil)

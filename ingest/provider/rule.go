@@ -12,20 +12,22 @@ import (
 
 // rule is a compiled mapping.
 type rule struct {
-	id       value
-	typ      []value
-	entity   []value
-	clocks   []compiledClock
-	payload  schemas.PayloadKind
-	deleted  *compiledCondition
-	volatile []int // slots
-	first    *int64
+	id        value
+	typ       []value
+	entity    []value
+	clocks    []compiledClock
+	payload   schemas.PayloadKind // of events for which snapshots does not hold
+	snapshots *compiledCondition
+	deleted   *compiledCondition
+	volatile  []int // slots
+	first     *int64
 }
 
 type compiledClock struct {
 	from       value
 	kind       schemas.VersionKind
 	name       string
+	by         *value
 	resolution time.Duration
 	asText     bool
 	epoch      *value
@@ -75,10 +77,7 @@ func (c *refs) rule(m, fallback mapping, e *EventConfig) (*rule, error) {
 	if m.volatile == nil {
 		m.volatile = fallback.volatile
 	}
-	r := &rule{payload: m.payload, first: m.first}
-	if e.Payload != "" {
-		r.payload = schemas.PayloadKind(e.Payload)
-	}
+	r := &rule{payload: schemas.Delta, first: m.first}
 	if e.First != nil {
 		r.first = e.First
 	}
@@ -95,7 +94,13 @@ func (c *refs) rule(m, fallback mapping, e *EventConfig) (*rule, error) {
 	if err := c.versions(r, m, e.Version); err != nil {
 		return nil, err
 	}
-	if err := c.condition(r, m.deleted, e.Deleted); err != nil {
+	if r.snapshots, err = c.condition(m.snapshots); err != nil {
+		return nil, fmt.Errorf("snapshots %w", err)
+	}
+	if e.Payload != "" {
+		r.payload, r.snapshots = schemas.PayloadKind(e.Payload), nil
+	}
+	if r.deleted, err = c.deleted(m.deleted, e.Deleted); err != nil {
 		return nil, err
 	}
 	for _, pointer := range append(slices.Clone(m.volatile), e.Volatile...) {
@@ -168,44 +173,71 @@ func (c *refs) versions(r *rule, m mapping, user *VersionConfig) error {
 		return c.rank(&r.clocks[0], user.Rank)
 	}
 	for _, k := range m.clocks {
-		from, err := c.preset(k.from)
+		compiled, err := c.clock(k)
 		if err != nil {
 			return fmt.Errorf("version %w", err)
-		}
-		compiled := compiledClock{from: from, kind: k.kind, name: k.name, resolution: k.resolution}
-		if k.rank != nil {
-			rank, err := c.preset(k.rank.from + "?")
-			if err != nil {
-				return fmt.Errorf("rank %w", err)
-			}
-			compiled.rank, compiled.order = &rank, k.rank.order
 		}
 		r.clocks = append(r.clocks, compiled)
 	}
 	return nil
 }
 
-// condition compiles the user's condition for deleted entities, or the preset's, into r.deleted. There may be none.
-func (c *refs) condition(r *rule, preset *condition, user *DeletedConfig) error {
-	if user != nil {
-		from, err := c.user(user.From, flags)
-		if err != nil {
-			return &KeyError{"event.deleted.from", err}
-		}
-		is := user.Is
-		if len(is) == 0 {
-			is = []string{"true"}
-		}
-		r.deleted = &compiledCondition{from: from, is: is}
-		return nil
+// clock compiles a clock of the catalogue. Only its value may have to be there.
+func (c *refs) clock(k clock) (compiledClock, error) {
+	from, err := c.preset(k.from)
+	if err != nil {
+		return compiledClock{}, err
 	}
+	compiled := compiledClock{from: from, kind: k.kind, name: k.name, resolution: k.resolution}
+	if compiled.by, err = c.optional(k.by); err != nil {
+		return compiled, fmt.Errorf("by %w", err)
+	}
+	if compiled.epoch, err = c.optional(k.epoch); err != nil {
+		return compiled, fmt.Errorf("epoch %w", err)
+	}
+	if k.rank != nil {
+		compiled.order = k.rank.order
+		if compiled.rank, err = c.optional(k.rank.from); err != nil {
+			return compiled, fmt.Errorf("rank %w", err)
+		}
+	}
+	return compiled, nil
+}
+
+// optional compiles a value of the catalogue that a delivery may lack. There may be none.
+func (c *refs) optional(from string) (*value, error) {
+	if from == "" {
+		return nil, nil //nolint:nilnil // no value is no error
+	}
+	v, err := c.preset(from + "?")
+	return &v, err
+}
+
+// deleted compiles the user's condition for deleted entities, or the preset's. There may be none.
+func (c *refs) deleted(preset *condition, user *DeletedConfig) (*compiledCondition, error) {
+	if user == nil {
+		compiled, err := c.condition(preset)
+		if err != nil {
+			return nil, fmt.Errorf("deleted %w", err)
+		}
+		return compiled, nil
+	}
+	from, err := c.user(user.From, flags)
+	if err != nil {
+		return nil, &KeyError{"event.deleted.from", err}
+	}
+	is := user.Is
+	if len(is) == 0 {
+		is = []string{"true"}
+	}
+	return &compiledCondition{from: from, is: is}, nil
+}
+
+// condition compiles a condition of the catalogue. There may be none.
+func (c *refs) condition(preset *condition) (*compiledCondition, error) {
 	if preset == nil {
-		return nil
+		return nil, nil
 	}
 	from, err := c.preset(preset.from)
-	if err != nil {
-		return fmt.Errorf("deleted %w", err)
-	}
-	r.deleted = &compiledCondition{from: from, is: preset.is, suffix: preset.suffix}
-	return nil
+	return &compiledCondition{from: from, is: preset.is, suffix: preset.suffix}, err
 }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/ingest/verify"
-	"github.com/forebay-io/forebay/schemas"
 )
 
 var _ = register(standardWebhooks())
@@ -19,7 +18,8 @@ func standardWebhooks() preset {
 		name: "standard-webhooks", title: "Standard Webhooks (and Svix)",
 		verify:  verify.Params{Scheme: verify.SchemeStandardWebhooks},
 		maxBody: 1 << 20, deadline: 15 * time.Second,
+		retries: "the specification recommends 9, the last of them after 76 h; Svix ends after 28 h", retryHorizon: 76 * time.Hour,
 		headers:  []string{"webhook-id", "webhook-timestamp", "svix-id", "svix-timestamp"},
-		fallback: mapping{id: "header:webhook-id|header:svix-id", typ: []string{"/type"}, payload: schemas.Delta},
+		fallback: mapping{id: "header:webhook-id|header:svix-id", typ: []string{"/type"}},
 	}
 }

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -267,4 +268,26 @@ func (p Params) With(o Params) Params {
 		}
 	}
 	return p
+}
+
+// Signs returns the template of what a signature covers, as in Signed, and how far the signed time may be from our clock: zero where no time
+// is signed. A token signs nothing.
+func (p Params) Signs() (template string, tolerance time.Duration) {
+	switch p.Scheme {
+	case SchemeToken:
+		return "", 0
+	case SchemeStandardWebhooks:
+		template, tolerance = "{id}.{timestamp}.{body}", p.Tolerance
+	case SchemeStripe, SchemePaddle, SchemeWebSub:
+		b := builtIn(p)
+		template, tolerance = b.Signed, b.Tolerance
+	default:
+		template, tolerance = p.Signed, p.Tolerance
+	}
+	if !p.Stamped() {
+		tolerance = 0
+	} else if tolerance == 0 {
+		tolerance = DefaultTolerance
+	}
+	return cmp.Or(template, "{body}"), tolerance
 }

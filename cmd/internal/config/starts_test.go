@@ -1,10 +1,10 @@
 package config
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/schemas"
 )
 
 // The default of start follows what a source's versions are in the end: the file's word over its preset's.
@@ -41,10 +41,22 @@ teams:
 		}
 	}
 	for _, p := range provider.Presets() { // or Source.Sequence has to look there
-		for _, of := range p.Types {
-			if strings.Contains(of.Version, "sequence ") {
-				t.Errorf("preset %s gives %s versions of kind sequence, and start would be any", p.Name, of.Match)
+		for _, of := range append(p.Types, p.Fallback) {
+			for _, v := range of.Versions {
+				if v.Kind == schemas.Sequence {
+					t.Errorf("preset %s gives %s versions of kind sequence, and start would be any", p.Name, of.Match)
+				}
 			}
+		}
+	}
+}
+
+// TestDedupeOutlastsRetries: what a provider may deliver again is still known by then.
+func TestDedupeOutlastsRetries(t *testing.T) {
+	t.Parallel()
+	for _, p := range provider.Presets() {
+		if p.RetryHorizon.Std() > RedeliveryHorizon.Std() {
+			t.Errorf("%s repeats for %s, longer than the redelivery horizon %s", p.Name, p.RetryHorizon.Std(), RedeliveryHorizon)
 		}
 	}
 }

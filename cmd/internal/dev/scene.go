@@ -101,19 +101,20 @@ func histories(run string) ([]delivery, error) {
 }
 
 func issue(run string, number, v int) (delivery, error) {
-	return github(run, "github/issues.labeled", number, v, "/issue")
+	return github(run, "github/issues.labeled", "edited", number, v, "/issue")
 }
 
 func pullRequest(run string, number, v int) (delivery, error) {
-	return github(run, "github/pull_request.synchronize", 100+number, v, "/pull_request")
+	return github(run, "github/pull_request.synchronize", "synchronize", 100+number, v, "/pull_request")
 }
 
 const repository = 186853002 // of the captured payloads
 
-// github varies a captured delivery of GitHub: the number, title and time of the object at the pointer of. v is the version.
-func github(run, sample string, number, v int, of string) (delivery, error) {
+// github varies a captured delivery of GitHub: the action, to one that makes it a snapshot, and number, title and time of the object at
+// the pointer of. v is the version.
+func github(run, sample, action string, number, v int, of string) (delivery, error) {
 	at := time.Date(2026, 7, 1, 9, v, number%60, 0, time.UTC).Format(time.RFC3339)
-	s, body, err := vary(sample, map[string]any{of + "/number": number, of + "/title": "Scene of " + run, of + "/updated_at": at})
+	s, body, err := vary(sample, map[string]any{"/action": action, of + "/number": number, of + "/title": "Scene of " + run, of + "/updated_at": at})
 	if err != nil {
 		return delivery{}, err
 	}

@@ -16,6 +16,8 @@ type call struct {
 	key     string // Idempotency-Key
 	source  string // ce-source
 	event   string // ce-id
+	typ     string // ce-type
+	late    bool   // forebay-late
 	entity  string // ce-partitionkey
 	version string // ce-entityversion
 	result  string // forebay-result-url, and its token
@@ -55,6 +57,7 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := call{
 		path: r.URL.Path, key: r.Header.Get("Idempotency-Key"), source: r.Header.Get("ce-source"), event: r.Header.Get("ce-id"),
 		entity: r.Header.Get("ce-partitionkey"), version: r.Header.Get("ce-entityversion"), begin: time.Now(),
+		typ: r.Header.Get("ce-type"), late: r.Header.Get("forebay-late") == "true",
 		result: r.Header.Get("forebay-result-url"), token: r.Header.Get("forebay-action-token"),
 	}
 	a.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,11 +21,12 @@ import (
 const (
 	githubSecret = "github-secret-of-the-suite"
 	ordersSecret = "orders-secret-of-the-suite"
+	stripeSecret = "whsec_stripe-secret-of-the-suite"
 )
 
 // delivery is one event as the provider has it.
 type delivery struct {
-	source string // "github" or "orders"
+	source string // "github", "stripe" or "orders"
 	id     string
 	entity string // as the agent will see it
 	number int    // position on the entity's line, from 1
@@ -75,6 +77,9 @@ func (d delivery) request(ctx context.Context, intake, team string) *http.Reques
 		r.Header.Set("X-GitHub-Event", cmp.Or(d.event, "issues"))
 		r.Header.Set("X-GitHub-Delivery", d.guid())
 		r.Header.Set("X-Hub-Signature-256", "sha256="+sign(githubSecret, body))
+	case "stripe":
+		now := fmt.Sprint(time.Now().Unix())
+		r.Header.Set("Stripe-Signature", "t="+now+",v1="+sign(stripeSecret, slices.Concat([]byte(now+"."), body)))
 	default:
 		r.Header.Set("X-Event-Id", d.id)
 		r.Header.Set("X-Signature", "sha256="+sign(ordersSecret, body))

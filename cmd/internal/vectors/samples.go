@@ -31,6 +31,7 @@ type sample struct {
 	Dedupe         located // the event's id
 	Entity         []located
 	Version        *located // nil: it must have none
+	Payload        string   // snapshot or delta; empty: the index does not say
 	SHA256         string   // of the file
 	Bytes          int      // of the file
 }
@@ -138,6 +139,9 @@ func (s sample) compare(e *schemas.Event, id string) error {
 	}
 	differ("dedupe id", e.ID, id)
 	differ("entity", string(e.Entity), string(schemas.NewEntityKey(values...)))
+	if s.Payload != "" {
+		differ("payload", string(e.Payload), s.Payload)
+	}
 	return errors.Join(errs...)
 }
 

@@ -1,0 +1,126 @@
+package provider
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// Info describes a preset: `forebay sources presets` and PRESETS.md show nothing else. Values are named as presets name them: "/a|/b" is
+// the first that is there, a trailing "?" one that may be missing, "=text" a literal, "text{/a}" the value of /a with text before it.
+type Info struct {
+	Name string `json:"name"`
+	// Title is the provider's own name.
+	Title string `json:"title"`
+	// Scheme is the verification rule; Verify its parameters, as the preset says them.
+	Scheme string        `json:"scheme"`
+	Verify verify.Params `json:"verify"`
+	// Signed is what the signature covers, as in `verify.signed`.
+	Signed string `json:"signed"`
+	// Tolerance is how far the signed time may be from our clock. Zero: no time is signed.
+	Tolerance Seconds `json:"tolerance_seconds"`
+	// MaxBody is in bytes.
+	MaxBody int64 `json:"max_body_bytes"`
+	// Deadline is how long the provider waits for an answer.
+	Deadline Seconds `json:"ack_deadline_seconds"`
+	// Retries says how the provider delivers again what was not taken; RetryHorizon for how long, of its own accord or asked. Zero: not
+	// known.
+	Retries      string  `json:"retries"`
+	RetryHorizon Seconds `json:"retry_horizon_seconds"`
+	// ID says where the dedupe id comes from; DeliveryID where the provider's own id of a delivery is, if that is not signed and so not the
+	// event's.
+	ID         string `json:"id"`
+	DeliveryID string `json:"delivery_id,omitempty"`
+	// Headers are the original request headers kept on the event.
+	Headers []string `json:"headers"`
+	// Types lists the event types with a mapping of their own, and Fallback the mapping of all others.
+	Types    []TypeInfo `json:"types"`
+	Fallback TypeInfo   `json:"fallback"`
+}
+
+// TypeInfo describes the mapping of one family of event types.
+type TypeInfo struct {
+	// Match is the mapping's name: what chooses it, joined by "/". Empty: all event types without a mapping.
+	Match string `json:"match,omitempty"`
+	// Type is how types are named: values in braces, those that may be missing in brackets.
+	Type string `json:"type"`
+	// Entity are the values that name what the event is about. If there are none, or none of them is in a delivery, it is the source.
+	Entity []string `json:"entity"`
+	// Versions are tried in order; the first whose value is there counts. Without one the events go as they arrive.
+	Versions []VersionInfo `json:"versions"`
+	// Snapshots says which events are snapshots; all others are deltas.
+	Snapshots *ConditionInfo `json:"snapshots,omitempty"`
+	// Deleted says which events end their entity.
+	Deleted *ConditionInfo `json:"deleted,omitempty"`
+}
+
+// VersionInfo says where a version stands. Versions of one clock compare by epoch, value and rank, in this order.
+type VersionInfo struct {
+	// Clock names the version line; By is the id of the part of the entity that it is of.
+	Clock string              `json:"clock"`
+	By    string              `json:"by,omitempty"`
+	Kind  schemas.VersionKind `json:"kind"`
+	From  string              `json:"from"`
+	// Resolution is of timestamps.
+	Resolution Seconds `json:"resolution_seconds"`
+	Epoch      string  `json:"epoch,omitempty"`
+	// Rank is a status, and Ranks its values from the first to the last.
+	Rank  string   `json:"rank,omitempty"`
+	Ranks []string `json:"ranks,omitempty"`
+}
+
+// ConditionInfo holds for events whose value is one of Is, or ends with Suffix.
+type ConditionInfo struct {
+	From   string   `json:"from"`
+	Is     []string `json:"is,omitempty"`
+	Suffix string   `json:"suffix,omitempty"`
+}
+
+// Seconds is a duration that JSON has as a number of seconds.
+type Seconds time.Duration
+
+// Std returns the duration as the standard library's type.
+func (s Seconds) Std() time.Duration { return time.Duration(s) }
+
+// MarshalJSON writes the number of seconds.
+func (s Seconds) MarshalJSON() ([]byte, error) { return json.Marshal(s.Std().Seconds()) }
+
+func (p preset) info() Info {
+	scheme := p.verify.Scheme
+	if scheme == "" {
+		scheme = verify.SchemeHMAC
+	}
+	signed, tolerance := p.verify.Signs()
+	i := Info{Name: p.name, Title: p.title, Scheme: scheme, Verify: p.verify, Signed: signed, Tolerance: Seconds(tolerance),
+		MaxBody: p.maxBody, Deadline: Seconds(p.deadline), Retries: p.retries, RetryHorizon: Seconds(p.retryHorizon),
+		ID: p.fallback.id, DeliveryID: p.delivery, Headers: append([]string{}, p.headers...), Types: []TypeInfo{}, Fallback: p.mappingInfo("", p.fallback)}
+	for _, name := range sortedKeys(p.rules) {
+		i.Types = append(i.Types, p.mappingInfo(name, p.rules[name]))
+	}
+	return i
+}
+
+func (p preset) mappingInfo(name string, m mapping) TypeInfo {
+	if m.typ == nil {
+		m.typ = p.fallback.typ
+	}
+	t := TypeInfo{Match: name, Type: p.prefix + typeText(m.typ), Entity: append([]string{}, m.entity...), Versions: []VersionInfo{},
+		Snapshots: m.snapshots.info(), Deleted: m.deleted.info()}
+	for _, c := range m.clocks {
+		v := VersionInfo{Clock: c.name, By: c.by, Kind: c.kind, From: c.from, Resolution: Seconds(c.resolution), Epoch: c.epoch}
+		if c.rank != nil {
+			v.Rank, v.Ranks = c.rank.from, c.rank.order
+		}
+		t.Versions = append(t.Versions, v)
+	}
+	return t
+}
+
+func (c *condition) info() *ConditionInfo {
+	if c == nil {
+		return nil
+	}
+	return &ConditionInfo{From: c.from, Is: c.is, Suffix: c.suffix}
+}

@@ -1,0 +1,121 @@
+package provider
+
+import (
+	"slices"
+	"strings"
+)
+
+// Text describes a mapping in the words of a table.
+type Text struct {
+	Event, Type, Entity, Version, Clock, Payload, Deleted string
+}
+
+// Texts describes the mappings of a preset, that of all types without one last.
+func (i Info) Texts() []Text {
+	var texts []Text
+	for _, t := range append(slices.Clone(i.Types), i.Fallback) {
+		texts = append(texts, t.text())
+	}
+	return texts
+}
+
+func (t TypeInfo) text() Text {
+	text := Text{Event: t.Match, Type: t.Type, Entity: entityText(t.Entity), Version: "none: as they arrive", Clock: "", Payload: "delta"}
+	if t.Match == "" {
+		text.Event = "(all others)"
+	}
+	var versions, clocks []string
+	for _, v := range t.Versions {
+		versions, clocks = append(versions, v.text()), append(clocks, v.clock())
+	}
+	if len(versions) > 0 {
+		text.Version, text.Clock = strings.Join(versions, "; else "), strings.Join(slices.Compact(clocks), "; ")
+	}
+	if t.Snapshots != nil {
+		text.Payload = "snapshot: " + t.Snapshots.text() + "; else delta"
+	}
+	if t.Deleted != nil {
+		text.Deleted = t.Deleted.text()
+	}
+	return text
+}
+
+// typeText joins the values of a type's name.
+func typeText(froms []string) string {
+	var b strings.Builder
+	for i, from := range froms {
+		dot := "."
+		if i == 0 {
+			dot = ""
+		}
+		literal, ok := strings.CutPrefix(from, "=")
+		value, optional := strings.CutSuffix(from, "?")
+		switch {
+		case ok:
+			b.WriteString(dot + literal)
+		case optional:
+			b.WriteString("[" + dot + "{" + value + "}]")
+		default:
+			b.WriteString(dot + "{" + value + "}")
+		}
+	}
+	return b.String()
+}
+
+// entityText says what happens without values, too: the source is the entity.
+func entityText(froms []string) string {
+	var parts []string
+	fallible := true
+	for _, from := range froms {
+		part, optional := valueText(from)
+		if fallible = fallible && optional; optional {
+			part = "[" + part + "]"
+		}
+		parts = append(parts, part)
+	}
+	switch {
+	case len(parts) == 0:
+		return "the source"
+	case fallible:
+		return strings.Join(parts, ", ") + ", else the source"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// valueText writes a value as people read it, and says whether a delivery may lack it.
+func valueText(from string) (text string, optional bool) {
+	if literal, ok := strings.CutPrefix(from, "="); ok {
+		return `"` + literal + `"`, false
+	}
+	text, optional = strings.CutSuffix(from, "?")
+	return strings.ReplaceAll(text, "|", " else "), optional
+}
+
+// text lists what the version is made of, in the order in which it is compared.
+func (v VersionInfo) text() string {
+	var parts []string
+	for _, from := range []string{v.Epoch, v.From, v.Rank} {
+		if part, _ := valueText(from); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	text := strings.Join(parts, ", ")
+	if v.Resolution > 0 {
+		return text + " (" + string(v.Kind) + ", " + v.Resolution.Std().String() + ")"
+	}
+	return text + " (" + string(v.Kind) + ")"
+}
+
+func (v VersionInfo) clock() string {
+	if v.By == "" {
+		return v.Clock
+	}
+	return v.Clock + ":{" + v.By + "}"
+}
+
+func (c ConditionInfo) text() string {
+	if c.Suffix != "" {
+		return "*" + c.Suffix
+	}
+	return strings.Join(c.Is, ", ")
+}
