@@ -96,8 +96,9 @@ type grammar struct {
 		Redrive quarantineRedriveCmd `cmd:"" help:"Make events of deliveries that can be understood by now, the mapping being mended."`
 	} `cmd:"" help:"Deliveries kept aside."`
 	Sources struct {
-		List sourcesListCmd `cmd:"" help:"List the sources of a running process."`
-		Test sourcesTestCmd `cmd:"" help:"Run signature vectors and payload samples against the presets."`
+		List    sourcesListCmd    `cmd:"" help:"List the sources of a running process."`
+		Presets sourcesPresetsCmd `cmd:"" help:"Say what is known of providers: what is signed, and entity, version and kind of each event type."`
+		Test    sourcesTestCmd    `cmd:"" help:"Run signature vectors and payload samples against the presets."`
 	} `cmd:"" help:"Intake endpoints."`
 	Subscriptions struct {
 		List   subscriptionsListCmd   `cmd:"" help:"List the subscriptions of a running process."`

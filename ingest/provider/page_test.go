@@ -1,0 +1,89 @@
+package provider_test
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/forebay-io/forebay/ingest/provider"
+)
+
+var update = flag.Bool("update", false, "write PRESETS.md")
+
+// TestPageIsTheData: PRESETS.md says what the presets say; -update writes it.
+func TestPageIsTheData(t *testing.T) {
+	t.Parallel()
+	const path = "PRESETS.md"
+	want := page()
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("PRESETS.md (+) differs from the presets (-); `go test ./ingest/provider -update` writes it:\n%s", diff)
+	}
+}
+
+const pageHead = `# Presets
+
+What Forebay knows of each provider. This page is made of the presets' files by ` + "`go test ./ingest/provider -update`" + `, and a test holds it to
+them; ` + "`forebay sources presets NAME`" + ` prints the same, ` + "`-o json`" + ` for programs.
+
+Values are JSON Pointers into the body, ` + "`header:NAME`" + ` or ` + "`form:NAME`" + `; "a else b" is the first that is there, and what stands in brackets may be
+missing. The entity's values are joined: what has the same entity is in order, and what fails keeps back all of it. A version compares by
+its values from left to right, within one clock. A snapshot behind a newer event of its clock is stale and does not run. A delta always runs:
+behind a newer event it is marked late. Subscriptions may want it otherwise (` + "`stale`" + `).
+`
+
+func page() string {
+	var b strings.Builder
+	b.WriteString(pageHead)
+	for _, i := range provider.Presets() {
+		if i.Name == "generic" { // which knows nothing
+			continue
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n", i.Title)
+		fmt.Fprintf(&b, "- preset: `%s`\n- signed: `%s`, %s\n", i.Name, i.Signed, freshness(i))
+		fmt.Fprintf(&b, "- ack deadline: %s\n- retries: %s (horizon: %s)\n", short(i.Deadline), i.Retries, short(i.RetryHorizon))
+		fmt.Fprintf(&b, "- largest body: %d MiB\n- event id: `%s`\n", i.MaxBody>>20, i.ID)
+		if i.DeliveryID != "" {
+			fmt.Fprintf(&b, "- delivery id, not signed: `%s`\n", i.DeliveryID)
+		}
+		fmt.Fprintf(&b, "- event type: `%s`\n\n", i.Fallback.Type)
+		b.WriteString("| event | entity | version | clock | payload | deleted |\n|---|---|---|---|---|---|\n")
+		for _, t := range i.Texts() {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", t.Event, t.Entity, t.Version, cmp.Or(t.Clock, "-"), t.Payload, cmp.Or(t.Deleted, "-"))
+		}
+	}
+	return strings.ReplaceAll(b.String(), "*.", `\*.`)
+}
+
+// short writes a duration without the zeros behind it.
+func short(s provider.Seconds) string {
+	text := s.Std().String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+func freshness(i provider.Info) string {
+	if i.Tolerance == 0 {
+		return "and no time"
+	}
+	return "at most " + short(i.Tolerance) + " from our clock"
+}
