@@ -127,7 +127,7 @@ func pausedAlready(name string, p ledger.Pause) error {
 	return schemas.Errorf(schemas.Conflict, "", "%s is paused already, since %s by %s: %s", name, p.At.UTC().Format("2006-01-02 15:04:05"), p.By, p.Reason)
 }
 
-// Resume ends a pause. If there is none, that is an error of kind Conflict.
+// Resume ends a pause. If there is none, that is an error of kind Conflict: the ledger's, or in a dry run one from here.
 func (p destinationsAPI) Resume(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
 	return p.change(ctx, team, name, r.DryRun, func(l *ledger.Ledger, now *ledger.Pause) error {
 		if r.DryRun && now == nil {

@@ -15,7 +15,7 @@ type bodyLimits struct {
 	bytes map[string]int64 // by topic
 }
 
-// add adds those topics of c that are not in l yet.
+// add adds those topics of c that are not in l yet. The others keep their limit.
 func (l *bodyLimits) add(c *config.Config) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -47,7 +47,7 @@ func newSink(p sinkParts) (sink.Sink, error) {
 	if declared := d.Keys.Describe().Params; len(declared) > 0 {
 		var err error
 		if params, err = template.NewSet(declared, d.Params.Values(), p.file.ActionParams(p.team, p.name)); err != nil {
-			return nil, fmt.Errorf("params.%w", err)
+			return nil, fmt.Errorf("params.%w", err) // the error begins with the parameter's name
 		}
 	}
 	return d.Keys.Sink(spec.Destination{
