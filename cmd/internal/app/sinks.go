@@ -52,7 +52,7 @@ func newSink(p sinkParts) (sink.Sink, error) {
 	}
 	return d.Keys.Sink(spec.Destination{
 		Timeout: d.Timeout.Std(), Concurrency: d.Concurrency, AllowNetworks: d.AllowNetworks, Params: params, Version: buildVersion(),
-		Log: p.log, Cluster: KafkaOptions(p.file), MaxRecord: int(p.file.LargestBody()) + topics.HeaderRoom,
+		Hidden: p.file.HiddenOf(p.team, p.name), Log: p.log, Cluster: KafkaOptions(p.file), MaxRecord: int(p.file.LargestBody()) + topics.HeaderRoom,
 	})
 }
 

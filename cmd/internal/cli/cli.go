@@ -52,6 +52,8 @@ type DevOptions struct {
 	// Watch loads the configuration, and returns a function that loads it again whenever something that it was read from has changed,
 	// and on SIGHUP, and hands it to reload, until ctx is done.
 	Watch func(load func(see func(path string)) (*config.Config, error)) (*config.Config, func(ctx context.Context, reload func(*config.Config) error), error)
+	// Hide is [config.Options.Hide], for Stderr and Logger.
+	Hide func(names map[string]string)
 }
 
 // grammar is the whole command line, as kong reads it.
@@ -119,6 +121,7 @@ type env struct {
 	Options
 	ctx    context.Context
 	output string // the value of -o
+	stderr *hiding // Options.Stderr, whatever a configuration hides taken out
 	log    *slog.Logger
 }
 
@@ -172,7 +175,9 @@ func Main(ctx context.Context, args []string, o Options) int {
 			level = "info"
 		}
 	}
-	e := &env{Options: o, ctx: ctx, output: g.Output, log: newLogger(o.Stderr, g.LogFormat, level)}
+	stderr := &hiding{to: o.Stderr}
+	o.Stderr = stderr
+	e := &env{Options: o, ctx: ctx, output: g.Output, stderr: stderr, log: newLogger(stderr, g.LogFormat, level)}
 	return e.report(parsed.Run(e))
 }
 

@@ -20,8 +20,8 @@ type fileFlags struct {
 	Teams string `placeholder:"DIR" help:"Directory of team files, instead of the file's teams_dir."`
 }
 
-func (f fileFlags) options(roles ...config.Role) config.Options {
-	return config.Options{Path: f.File, TeamsDir: f.Teams, Roles: roles}
+func (f fileFlags) options(e *env, roles ...config.Role) config.Options {
+	return config.Options{Path: f.File, TeamsDir: f.Teams, Roles: roles, Hide: e.stderr.hide}
 }
 
 type configInitCmd struct {
@@ -77,7 +77,7 @@ func (c *configCheckCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := config.Load(c.options(roles...))
+	cfg, err := config.Load(c.options(e, roles...))
 	problems, ok := errors.AsType[config.Problems](err)
 	switch {
 	case err == nil:
@@ -127,7 +127,7 @@ func (c *configShowCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := config.Load(c.options(roles...))
+	cfg, err := config.Load(c.options(e, roles...))
 	if err != nil {
 		return err
 	}

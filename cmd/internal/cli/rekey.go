@@ -65,7 +65,7 @@ type rekeying struct {
 
 // Run shows the plan or, with --run, copies the topic and hands its readers over.
 func (c *topicsRekeyCmd) Run(e *env) error {
-	cfg, err := config.Load(c.options(config.RoleTopics, config.RoleMigrate))
+	cfg, err := config.Load(c.options(e, config.RoleTopics, config.RoleMigrate))
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (c *sendCmd) Run(e *env) error {
 	if c.Repeat < 1 || c.Repeat > 10_000 {
 		return usageError("--repeat must be between 1 and 10000")
 	}
-	cfg, err := config.Load(c.options(config.RoleSend))
+	cfg, err := config.Load(c.options(e, config.RoleSend))
 	if err != nil {
 		return err
 	}

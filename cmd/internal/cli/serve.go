@@ -32,7 +32,7 @@ func (c *serveCmd) Run(e *env) error {
 	if len(roles) == 0 {
 		return usageError("--roles is empty; it may be intake, stream or both")
 	}
-	cfg, read, err := load(c.options(roles...))
+	cfg, read, err := load(c.options(e, roles...))
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (c *serveCmd) Run(e *env) error {
 	defer watching.Wait()
 	defer stop()
 	w := watcher{every: watchInterval, reload: a.Reload, log: e.log,
-		load: func() (*config.Config, fileStates, error) { return load(c.options(roles...)) }}
+		load: func() (*config.Config, fileStates, error) { return load(c.options(e, roles...)) }}
 	watching.Go(func() { w.run(ctx, read) })
 	return a.Run(ctx)
 }
@@ -57,7 +57,7 @@ type migrateCmd struct{ fileFlags }
 
 // Run migrates the ledger's schema and lists the migrations that it applied.
 func (c *migrateCmd) Run(e *env) error {
-	cfg, err := config.Load(c.options(config.RoleMigrate))
+	cfg, err := config.Load(c.options(e, config.RoleMigrate))
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ type topicsApplyCmd struct {
 // Run creates missing topics and changes settings of others where that is safe. It lists all topics; differences that it must not
 // change are an error at the end.
 func (c *topicsApplyCmd) Run(e *env) error {
-	cfg, err := config.Load(c.options(config.RoleTopics))
+	cfg, err := config.Load(c.options(e, config.RoleTopics))
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (e *env) runDev(run func(context.Context, DevOptions) error, name, file, da
 	if run == nil {
 		return fmt.Errorf("%s is not part of this build", name)
 	}
-	return run(e.ctx, DevOptions{Config: file, Data: data, Stdout: e.Stdout, Stderr: e.Stderr, Logger: e.log, Watch: e.watch})
+	return run(e.ctx, DevOptions{Config: file, Data: data, Stdout: e.Stdout, Stderr: e.Stderr, Logger: e.log, Watch: e.watch, Hide: e.stderr.hide})
 }
 
 // watch is DevOptions.Watch.

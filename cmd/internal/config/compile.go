@@ -58,5 +58,7 @@ func (c *Config) MaxBody(team, name string) int64 {
 // Problem returns a problem at a path of the file, for checks that other packages make.
 func (c *Config) Problem(path, message string) Problem {
 	at := c.at(path)
-	return Problem{File: at.file, Line: at.line, Path: path, Message: message}
+	one := []Problem{{File: at.file, Line: at.line, Path: path, Message: message}}
+	c.hideIn(one)
+	return one[0]
 }

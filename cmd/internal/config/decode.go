@@ -25,6 +25,8 @@ type decoder struct {
 	problems   Problems
 	places     map[string]place // where each path was written
 	unresolved map[string]bool  // paths whose value was not resolved, or has a problem that is reported
+	references map[string]referring
+	literal    map[string]string // secrets that stand in the file itself
 }
 
 func (d *decoder) problem(n *yaml.Node, path, format string, args ...any) {
@@ -86,7 +88,7 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value, f field) {
 	case t == paramsType:
 		d.params(n, path, v)
 	case t.Kind() == reflect.Map:
-		d.table(n, path, v)
+		d.table(n, path, v, f)
 	case t.Kind() == reflect.Slice:
 		d.list(n, path, v, f)
 	default:
@@ -168,7 +170,7 @@ func (d *decoder) sinkType(n *yaml.Node, path string, to *Destination) {
 		if n.Content[i].Value != "type" {
 			continue
 		}
-		look := &decoder{env: d.env, uses: d.uses, places: map[string]place{}, unresolved: map[string]bool{}}
+		look := &decoder{env: d.env, uses: d.uses, places: map[string]place{}, unresolved: map[string]bool{}, references: map[string]referring{}, literal: map[string]string{}}
 		var name string
 		look.value(n.Content[i+1], join(path, "type"), reflect.ValueOf(&name).Elem(), field{})
 		to.Type, to.Keys = name, newKeys(name)
@@ -206,7 +208,7 @@ func (d *decoder) unknown(n *yaml.Node, path, key string, v reflect.Value, list 
 }
 
 // table decodes a mapping from names to entries, such as the sources of a team. An entry without a value is an empty mapping.
-func (d *decoder) table(n *yaml.Node, path string, v reflect.Value) {
+func (d *decoder) table(n *yaml.Node, path string, v reflect.Value, f field) {
 	v.Set(reflect.MakeMap(v.Type()))
 	d.pairs(n, path, func(key string, k, value *yaml.Node) {
 		at := join(path, key)
@@ -218,7 +220,7 @@ func (d *decoder) table(n *yaml.Node, path string, v reflect.Value) {
 			value = &yaml.Node{Kind: yaml.MappingNode, Line: k.Line}
 		}
 		entry := reflect.New(v.Type().Elem()).Elem()
-		d.value(value, at, entry, field{})
+		d.value(value, at, entry, field{shown: f.shown})
 		d.places[at] = place{d.file, k.Line}
 		if !entry.IsNil() { // nil after a problem
 			v.SetMapIndex(reflect.ValueOf(key), entry)
@@ -272,7 +274,7 @@ func (d *decoder) list(n *yaml.Node, path string, v reflect.Value, f field) {
 			d.problem(item, at, "has no value")
 			continue
 		}
-		d.value(item, at, v.Index(i), field{values: f.values, later: f.later})
+		d.value(item, at, v.Index(i), field{values: f.values, later: f.later, shown: f.shown})
 	}
 }
 
@@ -291,18 +293,22 @@ func (d *decoder) scalar(n *yaml.Node, path string, v reflect.Value, f field) {
 	if hasReference(text) {
 		if !d.uses(path) {
 			d.unresolved[path] = true
+			d.refer(path, text, nil, true)
 			if v.Kind() == reflect.String {
 				v.SetString(text)
 			}
 			return
 		}
-		resolved, err := d.env.expand(text)
+		resolved, led, err := d.env.expand(text)
 		if err != nil {
 			d.problem(n, path, "%v", err)
 			d.unresolved[path] = true
 			return
 		}
+		d.refer(path, text, led, f.shown || len(f.values) > 0 || v.Kind() != reflect.String && v.Type() != secretType)
 		text = resolved
+	} else if v.Type() == secretType {
+		d.literal[text] = "<redacted>"
 	}
 	if err := setScalar(v, text, f); err != nil {
 		if text != n.Value { // what a reference leads to may be a secret: never print it

@@ -121,7 +121,7 @@ func TestKeysOfATypeAreShown(t *testing.T) {
 		t.Fatal(problems)
 	}
 	shown, err := c.YAML()
-	want := "type: mcp\n        url: https://x.example\n        headers:\n          X-Key: <redacted>\n        tool_errors: dead\n        timeout: 10s\n"
+	want := "type: mcp\n        url: https://x.example\n        headers:\n          X-Key: ${env:CODER_SECRET}\n        tool_errors: dead\n        timeout: 10s\n"
 	if err != nil || !strings.Contains(string(shown), want) {
 		t.Errorf("no\n%s\nin\n%s%v", want, shown, err)
 	}

@@ -74,7 +74,7 @@ func TestFetches(t *testing.T) {
 		t.Errorf("config show leaks a token, or fails: %v\n%s", err, shown)
 	}
 	again := strings.ReplaceAll(string(shown), "url: <redacted>", "url: postgres://h/d")
-	if _, problems := load(again, nil, nil, Options{}); len(problems) > 0 {
+	if _, problems := load(again, fetchEnv, nil, Options{}); len(problems) > 0 {
 		t.Errorf("what config show prints does not load:\n%v\n%s", problems, shown)
 	}
 }

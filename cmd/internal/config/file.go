@@ -23,8 +23,10 @@ type Config struct {
 	TeamsDir string           `yaml:"teams_dir"`
 	Teams    map[string]*Team `yaml:"teams"`
 
-	places     map[string]place // where the files set a path, such as "teams.acme.sources.github.preset"
-	unresolved map[string]bool  // paths without a usable value: see checker.unresolved
+	places     map[string]place     // where the files set a path, such as "teams.acme.sources.github.preset"
+	unresolved map[string]bool      // paths without a usable value: see checker.unresolved
+	references map[string]referring // by path
+	literal    map[string]string    // secrets that stand in a file itself, and what takes their place
 	notes      []Problem
 }
 

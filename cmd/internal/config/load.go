@@ -84,6 +84,8 @@ type Options struct {
 	// See, if set, is called with the path of every file, and of the directory of teams, just before it is read. A caller that reloads
 	// watches these.
 	See func(path string)
+	// Hide, if set, is called with what no log may show, and what takes its place: as [Config.Hide] has it, and also where Load fails.
+	Hide func(names map[string]string)
 }
 
 // uses reports whether one of the roles uses the value at a path.
@@ -112,11 +114,27 @@ func Load(o Options) (*Config, error) {
 		l.see(path)
 		return readSmall(path)
 	}
-	c := l.load()
-	if len(l.problems) > 0 {
-		return nil, l.problems.sorted()
+	c, problems := l.run()
+	if len(problems) > 0 {
+		return nil, problems
 	}
 	return c, nil
+}
+
+// run loads, and takes what must not be shown out of what there is to say.
+func (l *loader) run() (*Config, Problems) {
+	c := newConfig()
+	l.load(c)
+	c.hideIn(l.problems)
+	c.hideIn(c.notes)
+	if l.options.Hide != nil {
+		l.options.Hide(c.Hide())
+	}
+	return c, l.problems.sorted()
+}
+
+func newConfig() *Config {
+	return &Config{places: map[string]place{}, unresolved: map[string]bool{}, references: map[string]referring{}, literal: map[string]string{}}
 }
 
 // loader is one call of Load.
@@ -134,11 +152,10 @@ func (l *loader) see(path string) {
 	}
 }
 
-// load returns the configuration, which is worth nothing if there are problems.
-func (l *loader) load() *Config {
-	c := &Config{places: map[string]place{}, unresolved: map[string]bool{}}
+// load fills c, as far as there is a file to fill it from.
+func (l *loader) load(c *Config) {
 	if !l.decode(c, l.options.Path, l.options.Data, reflect.ValueOf(c).Elem()) {
-		return nil
+		return
 	}
 	l.teams(c)
 	c.fillStatic(reflect.ValueOf(c).Elem(), "")
@@ -146,7 +163,6 @@ func (l *loader) load() *Config {
 	ck := &checker{c: c, options: &l.options}
 	ck.run()
 	l.add(ck.problems...)
-	return c
 }
 
 // decode reads one file into v and notes in c where each key was written and which values are unresolved. data is the file's content;
@@ -172,7 +188,7 @@ func (l *loader) decode(c *Config, file string, data []byte, v reflect.Value) bo
 		l.add(Problem{File: file, Message: "is empty; `forebay config init` writes an example"})
 		return false
 	}
-	d := &decoder{file: file, env: l.env, uses: l.options.uses, places: map[string]place{}, unresolved: c.unresolved}
+	d := &decoder{file: file, env: l.env, uses: l.options.uses, places: map[string]place{}, unresolved: c.unresolved, references: c.references, literal: c.literal}
 	if node.Kind == yaml.MappingNode {
 		d.value(node, "", v, field{})
 	} else {
@@ -220,7 +236,8 @@ func (l *loader) teams(c *Config) {
 // teamFile adds the teams of one file to c. A team that c has already is a problem.
 func (l *loader) teamFile(c *Config, file string) {
 	var tf teamFile
-	own := &Config{places: map[string]place{}, unresolved: c.unresolved} // keeps this file's places apart from those of c
+	// It keeps this file's places apart from those of c.
+	own := &Config{places: map[string]place{}, unresolved: c.unresolved, references: c.references, literal: c.literal}
 	if !l.decode(own, file, nil, reflect.ValueOf(&tf).Elem()) {
 		return
 	}

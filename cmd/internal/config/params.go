@@ -120,8 +120,9 @@ func (d *decoder) paramText(n *yaml.Node, path string) (any, error) {
 		d.unresolved[path] = true
 		return t, nil
 	}
-	var err error
-	t.value, err = d.env.expand(n.Value)
+	value, led, err := d.env.expand(n.Value)
+	t.value = value
+	d.refer(path, n.Value, led, false)
 	return t, err
 }
 

@@ -176,7 +176,7 @@ func TestEscapes(t *testing.T) {
 	for in, want := range map[string]string{
 		"$${env:A}": "${env:A}", "a${env:A}b${env:B}": "a<A>b<B>", "$": "$", "$$": "$$", "$$$${": "$$${", "": "",
 	} {
-		if got, err := env.expand(in); err != nil || got != want {
+		if got, _, err := env.expand(in); err != nil || got != want {
 			t.Errorf("expand(%q) = %q, %v; want %q", in, got, err, want)
 		}
 	}

@@ -36,14 +36,15 @@ func readSmall(path string) ([]byte, error) {
 // hasReference reports whether s contains a reference or an escape.
 func hasReference(s string) bool { return strings.Contains(s, "${") }
 
-// expand returns s with each reference replaced by what it names, and "$${" by a literal "${".
-func (e environment) expand(s string) (string, error) {
+// expand replaces the references of s. "$${" is a literal "${". It also returns each reference by what it led to.
+func (e environment) expand(s string) (text string, led map[string]string, err error) {
 	var b strings.Builder
+	led = map[string]string{}
 	for {
 		i := strings.Index(s, "${")
 		if i < 0 {
 			b.WriteString(s)
-			return b.String(), nil
+			return b.String(), led, nil
 		}
 		if i > 0 && s[i-1] == '$' {
 			b.WriteString(s[:i-1] + "${")
@@ -53,12 +54,13 @@ func (e environment) expand(s string) (string, error) {
 		b.WriteString(s[:i])
 		inner, rest, ok := strings.Cut(s[i+2:], "}")
 		if !ok {
-			return "", errors.New("a reference is not closed with }; write $${ for a literal ${")
+			return "", nil, errors.New("a reference is not closed with }; write $${ for a literal ${")
 		}
 		value, err := e.value(inner)
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
+		led[value] = "${" + inner + "}"
 		b.WriteString(value)
 		s = rest
 	}

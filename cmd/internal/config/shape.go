@@ -20,6 +20,7 @@ type field struct {
 	later    []string // values that are known and not built yet
 	required bool
 	minimum  int64 // of numbers
+	shown    bool  // a name or an address, which logs, metrics and the API show wherever it came from
 }
 
 // shape is the declaration of one mapping.
@@ -27,6 +28,7 @@ type shape struct {
 	doc    string
 	fields []field
 	later  []string // keys that are known and not built yet
+	shown  bool     // all of its texts are
 }
 
 // plannedPresets are refused by name, as not built yet, until the catalogue has them.
@@ -63,10 +65,10 @@ var shapes = map[reflect.Type]*shape{
 		{name: "topics", doc: "Settings for topics that `forebay topics apply` creates; a source may override them."},
 		{name: "exec", doc: "Commands on this machine; off unless enabled here."},
 		{name: "agents", doc: "What destinations that finish later, and senders that ask, get to know of listen.agents."},
-		{name: "teams_dir", doc: "Directory of more files with teams (*.yaml, *.yml), relative to this file; --teams wins over it."},
+		{name: "teams_dir", shown: true, doc: "Directory of more files with teams (*.yaml, *.yml), relative to this file; --teams wins over it."},
 		{name: "teams", doc: "Teams by name: owners of sources, destinations and subscriptions."},
 	}},
-	reflect.TypeFor[Kafka](): {doc: "The log.", later: []string{"tls", "sasl", "client_id", "rack"}, fields: []field{
+	reflect.TypeFor[Kafka](): {shown: true, doc: "The log.", later: []string{"tls", "sasl", "client_id", "rack"}, fields: []field{
 		{name: "brokers", doc: "Addresses (host:port) to find the cluster by."},
 		{name: "session_timeout", doc: "How long the group waits for a silent member before its partitions go to others.", def: "45s"},
 		{name: "unread_after", doc: "How long a partition may not be readable (a broken batch, no right to read) before it is stopped with a report.", def: "1m"},
@@ -80,12 +82,12 @@ var shapes = map[reflect.Type]*shape{
 	}},
 	reflect.TypeFor[Postgres](): {doc: "The ledger.", fields: []field{
 		{name: "url", doc: "Connection URL, postgres://...; needed by the stream role and by migrate."},
-		{name: "schema", doc: "Postgres schema of the ledger.", def: "forebay"},
+		{name: "schema", shown: true, doc: "Postgres schema of the ledger.", def: "forebay"},
 		{name: "max_conns", doc: "Most connections of a process for its batches, claims and results; it makes seven more at most, for operators' questions, what agents say and commands, and one for each attempt (concurrency) of destinations of type postgres without a database.", def: "8", minimum: 2},
 		{name: "transaction_timeout", doc: "How long a transaction on the ledger may take, and an answer be waited for; the session's own timeouts are parts of it. 2s to 1m: a batch that takes longer is written in parts; what hangs is given up only then, and a process that ends waits a quarter of it for that.", def: "20s"},
 		{name: "statements", doc: "Whether destinations of type postgres without a database may execute their statements here, as this role: whoever writes a team's file can then change the ledger.", def: "false"},
 	}},
-	reflect.TypeFor[Listen](): {doc: "Addresses to listen on.", later: []string{"tls", "console"}, fields: []field{
+	reflect.TypeFor[Listen](): {shown: true, doc: "Addresses to listen on.", later: []string{"tls", "console"}, fields: []field{
 		{name: "intake", doc: "Address of POST /v1/in/{team}/{source}.", def: "127.0.0.1:8080"},
 		{name: "operator", doc: "Address of /livez, /readyz, /metrics and the API; loopback only until it has authentication.", def: "127.0.0.1:9090"},
 		{name: "health", doc: "Address of /livez, /readyz and /metrics alone, for probes and Prometheus: any address, under any Host. It has no authentication.", computed: "none: listen.operator has them"},
@@ -123,7 +125,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "enabled", doc: "Whether this process runs them: whoever writes a team's file can then run programs here.", def: "false"},
 	}},
 	reflect.TypeFor[Agents](): {doc: "Listener for destinations that finish later, and for senders.", fields: []field{
-		{name: "public_url", doc: "What they call before /v1/actions and /v1/events: https://agents.example.com. Given, the intake answers with a status_url.", computed: "none: nothing can be finished later, and answers of the intake have no status_url"},
+		{name: "public_url", shown: true, doc: "What they call before /v1/actions and /v1/events: https://agents.example.com. Given, the intake answers with a status_url.", computed: "none: nothing can be finished later, and answers of the intake have no status_url"},
 		{name: "secrets", doc: "Secrets of 32 characters or more that tokens are made with: the first makes them, any opens them. The same in every process."},
 	}},
 	reflect.TypeFor[Long](): {doc: "A destination that may answer 202 and say later what came of an action (POST /v1/actions/{id}/result).", fields: []field{
@@ -146,12 +148,12 @@ var shapes = map[reflect.Type]*shape{
 		{name: "deadline", doc: "How long the provider waits for an answer; the intake answers 503 a fifth of it earlier, a second at most.", computed: "as the preset says, 10s for generic"},
 		{name: "public_url", doc: "The whole URL that the provider calls, without a query, where its signature covers that.", computed: "listen.public_url and /v1/in/<team>/<source>"},
 		{name: "rate", doc: "Limit on deliveries; none when absent."},
-		{name: "topic", doc: "Topic of the events, where it is not the source's first one; see `forebay topics rekey`.", computed: "events.<team>.<source>"},
+		{name: "topic", shown: true, doc: "Topic of the events, where it is not the source's first one; see `forebay topics rekey`.", computed: "events.<team>.<source>"},
 		{name: "topics", doc: "Overrides of the settings of topics for this source.", computed: "as at the top"},
 		{name: "backfill", doc: "Where events that are missing can be asked for; gap.then: backfill and start: backfill need it."},
 		{name: "thin", doc: "Where the document is that deliveries only name: it is fetched before each action and takes the place of the body."},
 	}},
-	reflect.TypeFor[verify.Params](): {doc: "How deliveries are signed; for a preset, single parameters of its scheme.", fields: []field{
+	reflect.TypeFor[verify.Params](): {shown: true, doc: "How deliveries are signed; for a preset, single parameters of its scheme.", fields: []field{
 		{name: "scheme", doc: "The rule; another one than the preset's replaces all of its parameters.", computed: "the preset's, hmac for generic", values: verify.Schemes()},
 		{name: "algorithm", doc: "HMAC algorithm.", computed: "sha256 for generic", values: []string{"sha1", "sha256", "sha512"}},
 		{name: "signature_header", doc: "Header with the signature."},
@@ -174,7 +176,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "header", doc: "Header with the shared secret itself, for scheme token."},
 		{name: "allow_sha1", doc: "Whether scheme github takes X-Hub-Signature (SHA-1) where X-Hub-Signature-256 is missing.", computed: "false"},
 	}},
-	reflect.TypeFor[provider.EventConfig](): {doc: "The event's identity; each value is " + fromForms + ", the id also sha256:body. A preset needs none of it.", later: []string{"time"}, fields: []field{
+	reflect.TypeFor[provider.EventConfig](): {shown: true, doc: "The event's identity; each value is " + fromForms + ", the id also sha256:body. A preset needs none of it.", later: []string{"time"}, fields: []field{
 		{name: "id", doc: "Dedupe id, stable over the sender's retries; needed for generic."},
 		{name: "type", doc: "Type of the event; needed for generic."},
 		{name: "entity", doc: "Values that name the entity; order holds per entity. An empty list is the source itself; needed for generic."},
@@ -186,7 +188,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "volatile", doc: "JSON Pointers whose values differ between retries of one event."},
 		{name: "headers", doc: "Original request headers to keep on the event."},
 	}},
-	reflect.TypeFor[provider.VersionConfig](): {doc: "The version of the entity after the event.", later: []string{"sub"}, fields: []field{
+	reflect.TypeFor[provider.VersionConfig](): {shown: true, doc: "The version of the entity after the event.", later: []string{"sub"}, fields: []field{
 		{name: "from", doc: "Where it is: " + fromForms + "."},
 		{name: "kind", doc: "sequence is dense, monotonic may have holes.", required: true, values: []string{"sequence", "monotonic", "timestamp", "none"}},
 		{name: "as", doc: "What values of kind monotonic are: exact integers, or text that sorts bytewise, 64 characters of ASCII without spaces at most (a ULID, a revision of fixed width).", computed: "integer for kind monotonic", values: []string{"integer", "text"}},
@@ -195,18 +197,18 @@ var shapes = map[reflect.Type]*shape{
 		{name: "resolution", doc: "How finely a timestamp counts: 1s, 1ms, 1us or 1ns. Finer digits are cut; a bare number is in this unit.", computed: "all digits count, bare numbers are seconds"},
 		{name: "rank", doc: "Breaks ties of one version by a status, such as queued, in_progress, completed."},
 	}},
-	reflect.TypeFor[provider.RankConfig](): {doc: "The order of what happens within one version.", fields: []field{
+	reflect.TypeFor[provider.RankConfig](): {shown: true, doc: "The order of what happens within one version.", fields: []field{
 		{name: "from", doc: "Where the status is: " + fromForms + ".", required: true},
 		{name: "order", doc: "Its values, from the first to the last, 100 at most; a delivery with another one goes to quarantine.", required: true},
 	}},
-	reflect.TypeFor[provider.DeletedConfig](): {doc: "Which events end their entity.", fields: []field{
+	reflect.TypeFor[provider.DeletedConfig](): {shown: true, doc: "Which events end their entity.", fields: []field{
 		{name: "from", doc: "Where to look: " + fromForms + ".", required: true},
 		{name: "is", doc: "Values that mean deletion.", computed: "the text true"},
 	}},
 	reflect.TypeFor[Backfill](): {doc: "An API that is asked with GET for missing events. Its answer, an object or an array, becomes events of the source; further pages are followed by Link: rel=next.", fields: []field{
 		{name: "url", doc: "Where to ask; {from} and {to} are the values that are missing, " + entityPlaces, required: true},
 		{name: "headers", doc: "Request headers, such as Authorization; " + secretHeaders},
-		{name: "items", doc: "JSON Pointer to the elements, where the answer wraps them.", computed: "the answer itself"},
+		{name: "items", shown: true, doc: "JSON Pointer to the elements, where the answer wraps them.", computed: "the answer itself"},
 		{name: "event", doc: "Where an element of the answer carries its event. entity: left out where every element is about the entity that was asked for; id: left out where elements have none that is stable.", computed: "type, version, payload and deleted as in the source's event"},
 		{name: "rate", doc: "Limit on requests, for all subscriptions of a process; none when absent."},
 		{name: "timeout", doc: "Longest one request may take.", def: "10s"},
@@ -269,7 +271,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "failures", doc: "After how many failures in a row, of which a refusal (400, 404, 422, ...) is none, as it is an answer; 0: however many.", def: "1000"},
 		{name: "after", doc: "After how long of nothing but failures, in any process; 0s: however long.", def: "3d"},
 	}},
-	reflect.TypeFor[Subscription](): {doc: "A consumer.", later: []string{"match", "policy", "trust", "budget", "mode"}, fields: []field{
+	reflect.TypeFor[Subscription](): {shown: true, doc: "A consumer.", later: []string{"match", "policy", "trust", "budget", "mode"}, fields: []field{
 		{name: "sources", doc: "Sources of the same team.", required: true},
 		{name: "types", doc: "Globs over event types, * crosses dots; none means all."},
 		{name: "begin", doc: "Where in the log a new subscription begins: now, all or an RFC 3339 time.", def: "now"},
@@ -312,7 +314,7 @@ var shapes = map[reflect.Type]*shape{
 	reflect.TypeFor[Dedupe](): {doc: "The memory of events.", fields: []field{
 		{name: "window", doc: "How long; never less than topic retention, segment time and redelivery horizon together.", computed: "topic retention + 1d segment time + 7d redelivery horizon"},
 	}},
-	reflect.TypeFor[Action](): {doc: "One effect.", later: []string{"when", "template", "approval", "timeout"}, fields: []field{
+	reflect.TypeFor[Action](): {shown: true, doc: "One effect.", later: []string{"when", "template", "approval", "timeout"}, fields: []field{
 		{name: "name", doc: "Name, unique in the subscription.", required: true},
 		{name: "to", doc: "Destination of the same team.", required: true},
 		{name: "on_dead", doc: "After the last failed attempt: park the entity, or continue.", def: "park", values: []string{"park", "continue"}},
@@ -337,6 +339,7 @@ func members(v reflect.Value) []member {
 	}
 	var list []member
 	for _, f := range shapes[v.Type()].fields {
+		f.shown = f.shown || shapes[v.Type()].shown
 		list = append(list, member{f, byTag[f.name]})
 		if v.Type() == destinationType && f.name == "type" {
 			list = append(list, ownMembers(v.Addr().Interface().(*Destination))...)

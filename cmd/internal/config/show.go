@@ -10,13 +10,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// YAML returns the effective configuration: with every default filled in and secrets redacted, in declared order. [Load] takes it
-// again once its secrets are written back.
+// YAML returns the effective configuration with every default filled in, in declared order. What was written with references is
+// shown as it was written, other secrets are redacted. It is to be read; it loads again once those are written back.
 func (c *Config) YAML() ([]byte, error) {
 	var b strings.Builder
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
-	err := enc.Encode(nodeOf(reflect.ValueOf(c).Elem()))
+	err := enc.Encode(c.node(reflect.ValueOf(c).Elem(), ""))
 	if err == nil {
 		err = enc.Close()
 	}
@@ -26,58 +26,62 @@ func (c *Config) YAML() ([]byte, error) {
 // Value returns the effective configuration as plain maps, for other output formats.
 func (c *Config) Value() (any, error) {
 	var v any
-	err := nodeOf(reflect.ValueOf(c).Elem()).Decode(&v)
+	err := c.node(reflect.ValueOf(c).Elem(), "").Decode(&v)
 	return v, err
 }
 
-// nodeOf returns v as a YAML node; nil for a nil pointer, whose key is left out.
-func nodeOf(v reflect.Value) *yaml.Node {
+// node returns what stands at a path as a YAML node; nil leaves a key out.
+func (c *Config) node(v reflect.Value, path string) *yaml.Node {
+	if written, ok := c.written(path); ok {
+		return text(written)
+	}
 	switch v.Kind() {
 	case reflect.Pointer:
 		if v.IsNil() {
 			return nil
 		}
-		return nodeOf(v.Elem())
+		return c.node(v.Elem(), path)
 	case reflect.Map:
 		if v.Type() == paramsType {
 			return v.Interface().(Params).node()
 		}
-		return tableNode(v)
+		return c.tableNode(v, path)
 	case reflect.Slice:
 		n := &yaml.Node{Kind: yaml.SequenceNode}
 		for i := range v.Len() {
-			n.Content = append(n.Content, nodeOf(v.Index(i)))
+			n.Content = append(n.Content, c.node(v.Index(i), path+"["+itoa(i)+"]"))
 		}
 		return n
 	case reflect.Struct:
 		if !isScalar(v.Type()) {
-			return structNode(v)
+			return c.structNode(v, path)
 		}
 	}
 	return scalarNode(v)
 }
 
 // structNode returns a struct as a mapping. A key that is not written and has no declared default is left out.
-func structNode(v reflect.Value) *yaml.Node {
+func (c *Config) structNode(v reflect.Value, path string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	for _, m := range members(v) {
-		if m.value.IsZero() && m.def == "" {
+		at := join(path, m.name)
+		if m.value.IsZero() && m.def == "" && !c.refers(at) {
 			continue
 		}
-		if c := nodeOf(m.value); c != nil {
-			n.Content = append(n.Content, text(m.name), c)
+		if value := c.node(m.value, at); value != nil {
+			n.Content = append(n.Content, text(m.name), value)
 		}
 	}
 	return n
 }
 
 // tableNode returns a map as a mapping, sorted by name.
-func tableNode(v reflect.Value) *yaml.Node {
+func (c *Config) tableNode(v reflect.Value, path string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	names := v.MapKeys()
 	slices.SortFunc(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 	for _, name := range names {
-		n.Content = append(n.Content, text(name.String()), nodeOf(v.MapIndex(name)))
+		n.Content = append(n.Content, text(name.String()), c.node(v.MapIndex(name), join(path, name.String())))
 	}
 	return n
 }

@@ -27,6 +27,8 @@ type Options struct {
 	Logger         *slog.Logger
 	// Watch loads the configuration, and returns a function that hands it to reload whenever it has changed.
 	Watch func(load func(see func(path string)) (*config.Config, error)) (*config.Config, func(ctx context.Context, reload func(*config.Config) error), error)
+	// Hide is [config.Options.Hide], for Stderr and Logger.
+	Hide func(names map[string]string)
 }
 
 // started is the name of the file in a data directory whose scene has begun to be played.
@@ -132,7 +134,7 @@ func (o Options) open(ctx context.Context, p ports, temporary bool) (*session, e
 	}
 	var err error
 	s.config, s.watch, err = o.Watch(func(see func(string)) (*config.Config, error) {
-		return config.Load(config.Options{Path: s.path, Roles: roles, Embedded: true, See: see})
+		return config.Load(config.Options{Path: s.path, Roles: roles, Embedded: true, See: see, Hide: o.Hide})
 	})
 	if err != nil {
 		return s, err

@@ -1,0 +1,217 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// canary is looked for wherever something is shown.
+const canary = "c4n4ry-5d41402abc4b"
+
+// everyKey returns a file that has every key there is, by the declaration that decodes it, a reference to a canary in each text.
+// Destinations are of each type, so that theirs are among them.
+func everyKey(t *testing.T) (text string, references []string) {
+	t.Helper()
+	b := &everything{}
+	n := b.node(reflect.TypeFor[Config](), "")
+	out, err := yaml.Marshal(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out), b.references
+}
+
+type everything struct{ references []string }
+
+func (b *everything) text() *yaml.Node {
+	r := fmt.Sprintf("${env:CANARY_%d}", len(b.references))
+	b.references = append(b.references, r)
+	return text(r)
+}
+
+func mapping(pairs ...*yaml.Node) *yaml.Node { return &yaml.Node{Kind: yaml.MappingNode, Content: pairs} }
+
+func (b *everything) node(t reflect.Type, path string) *yaml.Node {
+	switch {
+	case t.Kind() == reflect.Pointer:
+		return b.node(t.Elem(), path)
+	case isScalar(t):
+		return b.text()
+	case t == paramsType:
+		return mapping(text("text"), b.text(), text("list"), &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{b.text()}})
+	case t == headersType, t == envType:
+		return mapping(text("NAME"), b.text())
+	case t.Kind() == reflect.Slice:
+		return &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{b.node(t.Elem(), path)}}
+	case t.Kind() == reflect.Map && t.Elem() == reflect.PointerTo(destinationType):
+		n := mapping()
+		for _, s := range sinkTypes {
+			n.Content = append(n.Content, text(s.Name), b.keys(reflect.ValueOf(&Destination{Type: s.Name, Keys: s.New()}).Elem(), path))
+		}
+		return n
+	case t.Kind() == reflect.Map:
+		return mapping(text("n"), b.node(t.Elem(), path))
+	}
+	return b.keys(reflect.New(t).Elem(), path)
+}
+
+func (b *everything) keys(v reflect.Value, path string) *yaml.Node {
+	n := mapping()
+	for _, m := range members(v) {
+		value := text("teams")
+		switch at := join(path, m.name); {
+		case v.Type() == destinationType && m.name == "type":
+			value = text(v.Interface().(Destination).Type) //nolint:errcheck // it is one
+		case at == "teams_dir":
+			continue // there is none
+		default:
+			value = b.node(m.value.Type(), at)
+		}
+		n.Content = append(n.Content, text(m.name), value)
+	}
+	return n
+}
+
+// TestNothingThatIsReferredToIsShown sends a canary through every text of the file, whatever comes of it: config show, in all of
+// its forms, has the references, and no problem quotes what they lead to.
+func TestNothingThatIsReferredToIsShown(t *testing.T) {
+	t.Parallel()
+	file, references := everyKey(t)
+	if len(references) < 300 {
+		t.Fatalf("the file has %d texts, which cannot be all:\n%s", len(references), file)
+	}
+	for name, value := range map[string]string{
+		"a word": canary, "a long text": canary + strings.Repeat("x", 200), "a URL": "https://hooks.example/" + canary, "a URL with a query": "http://10.0.0.1/?q=" + canary,
+		"a template": "{{body." + canary + "}}", "characters": "\"" + canary + "\"\n\\",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := map[string]string{}
+			for i := range references {
+				env[fmt.Sprintf("CANARY_%d", i)] = value
+			}
+			c, problems := load(file, env, nil, Options{})
+			for _, p := range problems {
+				if strings.Contains(p.Message, canary) {
+					t.Errorf("a problem quotes what a reference leads to: %v", p)
+				}
+			}
+			look(t, c, references)
+		})
+	}
+}
+
+// look looks at what config show prints.
+func look(t *testing.T, c *Config, references []string) {
+	t.Helper()
+	shown, err := c.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := c.Value()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inJSON, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for form, text := range map[string]string{"YAML": string(shown), "JSON": string(inJSON)} {
+		if i := strings.Index(text, canary); i >= 0 {
+			t.Errorf("config show prints what a reference leads to, as %s: %s", form, text[max(0, i-200):min(len(text), i+100)])
+		}
+		for _, r := range references {
+			if !strings.Contains(text, r) {
+				t.Errorf("config show does not have %s, as %s", r, form)
+			}
+		}
+	}
+}
+
+// TestProblemsOfOneValueDoNotQuoteIt: in a file that is fine, one text after the other leads to what is not.
+func TestProblemsOfOneValueDoNotQuoteIt(t *testing.T) {
+	t.Parallel()
+	for name, file := range map[string]string{"design": design, "fetching": fetching, "example": string(Example())} {
+		var root yaml.Node
+		if err := yaml.Unmarshal([]byte(file), &root); err != nil {
+			t.Fatal(err)
+		}
+		seen := 0
+		for _, leaf := range leaves(root.Content[0]) {
+			was := leaf.Value
+			for _, value := range []string{canary, was + "/" + canary, "{" + canary + "}" + was, canary + strings.Repeat("é", 100)} {
+				env := maps.Clone(designEnv)
+				maps.Copy(env, fetchEnv)
+				env["CANARY"] = value
+				leaf.SetString("${env:CANARY}")
+				text, err := yaml.Marshal(&root)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c, problems := load(string(text), env, designFiles, Options{Lookup: os.LookupEnv})
+				for _, p := range slices.Concat(problems, Problems(c.Notes())) {
+					if seen++; strings.Contains(p.Message, canary[:12]) {
+						t.Errorf("%s, %s instead of %s: %v", name, value, was, p)
+					}
+				}
+				if shown, err := c.YAML(); err != nil || strings.Contains(string(shown), canary[:12]) {
+					t.Errorf("%s, %s instead of %s: config show prints it (%v)", name, value, was, err)
+				}
+			}
+			leaf.Value = was
+		}
+		if seen < 20 {
+			t.Errorf("%s: %d problems were looked at: this test sees none", name, seen)
+		}
+	}
+}
+
+// leaves returns the values of a document that are texts.
+func leaves(n *yaml.Node) (list []*yaml.Node) {
+	if n.Kind == yaml.ScalarNode {
+		return []*yaml.Node{n}
+	}
+	for i, c := range n.Content {
+		if n.Kind != yaml.MappingNode || i%2 == 1 {
+			list = append(list, leaves(c)...)
+		}
+	}
+	return list
+}
+
+// TestHide: a log hides what is secret, and shows names and addresses.
+func TestHide(t *testing.T) {
+	t.Parallel()
+	text := strings.NewReplacer("127.0.0.1:8080", `"${env:INTAKE}"`, "https://agents.example.com/run", `"https://${env:HOST}/${env:TOKEN}"`,
+		`secrets: ["${env:ORDERS_SECRET}"]`, "secrets: [written-out]").Replace(design)
+	env := maps.Clone(designEnv)
+	env["INTAKE"], env["HOST"], env["TOKEN"] = "127.0.0.1:8089", "agents.example.net", canary
+	c, problems := load(text, env, designFiles, Options{})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	hidden := c.Hide()
+	for value, want := range map[string]string{
+		canary: "${env:TOKEN}", "agents.example.net": "${env:HOST}", "pg-password": "${env:FOREBAY_POSTGRES_URL}", "gh-secret": "${env:GITHUB_SECRET}", "written-out": "<redacted>",
+		"127.0.0.1:8089": "",
+	} {
+		if got := hidden[value]; got != want {
+			t.Errorf("%s is hidden as %q, want %q", value, got, want)
+		}
+	}
+	var ofCoder []string
+	for _, s := range c.HiddenOf("acme", "coder") {
+		ofCoder = append(ofCoder, s.Reveal())
+	}
+	if want := []string{designEnv["CODER_SECRET"], "agents.example.net", canary}; !slices.Equal(ofCoder, want) {
+		t.Errorf("hidden of the destination: %q, want %q", ofCoder, want)
+	}
+}
