@@ -73,7 +73,7 @@ type grammar struct {
 	Config struct {
 		Init   configInitCmd   `cmd:"" help:"Write a commented example, to stdout or into a new file."`
 		Check  configCheckCmd  `cmd:"" help:"Say everything that is wrong with a configuration (exit code 5)."`
-		Show   configShowCmd   `cmd:"" help:"Print the configuration with every default, secrets redacted."`
+		Show   configShowCmd   `cmd:"" help:"Print the configuration with every default; references as they are written, secrets redacted."`
 		Schema configSchemaCmd `cmd:"" help:"Print the JSON Schema of the configuration file."`
 	} `cmd:"" help:"The configuration file."`
 	Send  sendCmd `cmd:"" help:"Sign a sample or a file as the provider does and post it to the intake."`

@@ -1,0 +1,280 @@
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/forebay-io/forebay/cmd/internal/rig"
+)
+
+// secretFile has a canary, <name>, in each of its texts that is no name or address. Its destinations fail in every way there is.
+// PORT is where somebody answers 422 and echoes what it was sent, encoded; nobody listens at CLOSED.
+const secretFile = `version: 1
+kafka: {brokers: ["BROKERS"], session_timeout: 6s, publish: {TEAM: ["c4n4ry"]}}
+postgres: {url: "${env:FOREBAY_POSTGRES_URL}", statements: true}
+listen: {intake: "${env:INTAKE}", operator: "${env:OPERATOR}", agents: "${env:AGENTS}"}
+agents: {public_url: "http://127.0.0.1:1", secrets: ["<agents-secret-of-32-characters-or-more>"]}
+exec: {enabled: true}
+topics: {partitions: 6, replication: 1, retention: 1d}
+teams:
+  TEAM:
+    sources:
+      orders:
+        preset: generic
+        secrets: ["${env:ORDERS_SECRET}", "<source>"]
+        verify: {algorithm: sha256, signature_header: X-Signature, prefix: "sha256=", encoding: hex, signed: "{body}"}
+        event: {id: header:X-Event-Id, type: /type, entity: [/order/id], version: {from: /order/rev, kind: sequence}, payload: snapshot}
+        backfill: {url: "http://127.0.0.1:PORT/backfill/<backfill>?q=<backfill-query>", headers: {X-Key: "<backfill-header>"}, allow_networks: [127.0.0.0/8], retry: {attempts: 1}}
+      carts:
+        preset: generic
+        secrets: ["${env:ORDERS_SECRET}"]
+        verify: {algorithm: sha256, signature_header: X-Signature, prefix: "sha256=", encoding: hex, signed: "{body}"}
+        event: {id: header:X-Event-Id, type: /type, entity: [/order/id], payload: delta}
+        thin: {url: "http://127.0.0.1:PORT/thin/<thin>?q=<thin-query>", headers: {X-Key: "<thin-header>"}, allow_networks: [127.0.0.0/8]}
+    destinations:
+      http: {type: http, url: "http://127.0.0.1:PORT/<http-path>?q=<http-query>", secret: "whsec_<http-secret>", headers: {Authorization: "Bearer <http-header>"}, params: {body: {key: "<http-param>"}}, RETRY}
+      closed: {type: http, url: "http://127.0.0.1:CLOSED/<closed-path>?q=<closed-query>", RETRY}
+      hangs: {type: http, url: "http://127.0.0.1:PORT/hang/<hangs-path>?q=<hangs-query>", timeout: 300ms, RETRY}
+      breaks: {type: http, url: "http://127.0.0.1:PORT/break/<breaks-path>?q=<breaks-query>", RETRY}
+      slack: {type: slack, token: "<slack-token>", base_url: "http://127.0.0.1:PORT/<slack-base>", params: {channel: C0C4N4RY12, text: "<slack-text>"}, RETRY}
+      github: {type: github, do: comment, token: "<github-token>", base_url: "http://127.0.0.1:PORT/<github-base>", params: {repo: octo/hello, issue: "1", body: "<github-text>"}, RETRY}
+      pagerduty: {type: pagerduty, routing_key: "<pagerduty-key>", base_url: "http://127.0.0.1:PORT/<pagerduty-base>", params: {summary: "<pagerduty-text>"}, RETRY}
+      mcp: {type: mcp, url: "http://127.0.0.1:PORT/<mcp-path>?q=<mcp-query>", headers: {X-Key: "<mcp-header>"}, params: {tool: "<mcp-tool>"}, RETRY}
+      exec: {type: exec, command: [sh, -c, 'echo "$SECRET $0"; exit 64', "<exec-argument>"], env: {SECRET: "<exec-env>"}, retry: {attempts: 1}}
+      topic: {type: kafka, topic: "<kafka-topic>", timeout: 2s, retry: {attempts: 1}}
+      elsewhere: {type: postgres, database: "postgres://<pg-user>:<pg-password>@127.0.0.1:CLOSED/<pg-database>?sslmode=disable", statement: "SELECT 1", params: {values: []}, RETRY}
+      ledger: {type: postgres, statement: "INSERT INTO <ledger-statement> VALUES ($1)", params: {values: ["<ledger-value>"]}, retry: {attempts: 1}}
+      other: {type: postgres, database: "${env:FOREBAY_POSTGRES_URL}", statement: "SELECT CAST($1 AS text)::int", key_table: "<key_table>", params: {values: ["<pg-value>"]}, RETRY}
+      log: {type: log}
+    subscriptions:
+      fulfil:
+        sources: [orders]
+        begin: all
+        start: first
+        gap: {wait: 100ms, then: backfill, otherwise: skip}
+        actions: [ACTIONS]
+      thin:
+        sources: [carts]
+        begin: all
+        actions: [{name: run, to: log, on_dead: continue}]
+`
+
+// echo answers 422 with what it was sent, as destinations do that log for their users.
+func echo(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	switch {
+	case strings.Contains(r.URL.Path, "/hang/"):
+		<-r.Context().Done()
+		return
+	case strings.Contains(r.URL.Path, "/break/"):
+		panic(http.ErrAbortHandler)
+	}
+	w.WriteHeader(http.StatusUnprocessableEntity)
+	_ = json.NewEncoder(w).Encode(map[string]any{"uri": r.RequestURI, "headers": r.Header, "body": string(body), "again": fmt.Sprintf("%q", body)})
+}
+
+// canaries are what the references of a file lead to.
+type canaries struct{ env, names []string }
+
+var marked = regexp.MustCompile(`<[a-z_-]+[0-9]*[a-z-]*>`)
+
+// plant puts a reference to a canary in the place of each name in angle brackets.
+func (c *canaries) plant(text string) string {
+	return marked.ReplaceAllStringFunc(text, func(name string) string {
+		name = strings.Trim(name, "<>")
+		value := fmt.Sprintf("c4n4ry-%03d-%s-5d41402abc4b2a76", len(c.env), name)
+		if name == "key_table" || name == "ledger-statement" {
+			value = strings.ReplaceAll(value, "-", "_")
+		}
+		if name == "http-secret" {
+			value = "YzRuNHJ5LWM0bjRyeS1jNG40cnktYzRuNHJ5" // base64 of its own
+		}
+		variable := fmt.Sprintf("CANARY_%d", len(c.env))
+		c.env, c.names = append(c.env, variable+"="+value), append(c.names, value)
+		return "${env:" + variable + "}"
+	})
+}
+
+// look fails the test where a text has a canary, as it is or in base64.
+func (c *canaries) look(t *testing.T, where, text string) {
+	t.Helper()
+	for _, value := range append(c.names, "YzRuNHJ5LW") {
+		if i := strings.Index(text, value); i >= 0 {
+			t.Errorf("%s shows %s:\n%s", where, value, text[max(0, i-300):min(len(text), i+100)])
+		}
+	}
+	if i := strings.Index(text, "c4n4ry-"); i >= 0 && !t.Failed() {
+		t.Errorf("%s shows a part of a secret:\n%s", where, text[max(0, i-300):min(len(text), i+100)])
+	}
+}
+
+// TestNoSecretIsShown sends a canary through every text of the file, lets every destination fail, and looks wherever an operator
+// does: config show, the log at its most talkative, the API, the metrics, the dead letters.
+func TestNoSecretIsShown(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(echo))
+	t.Cleanup(server.Close)
+	r := deploy(t, rig.Fake(t), options{})
+	var all canaries
+	actions := []string{}
+	for _, to := range []string{"http", "closed", "hangs", "breaks", "slack", "github", "pagerduty", "mcp", "exec", "topic", "elsewhere", "ledger", "other", "log"} {
+		actions = append(actions, "{name: "+to+", to: "+to+", on_dead: continue}")
+	}
+	text := strings.NewReplacer("BROKERS", r.broker.Bootstrap(), "TEAM", r.team, "PORT", server.URL[strings.LastIndex(server.URL, ":")+1:], "ACTIONS", strings.Join(actions, ", "),
+		"CLOSED", rig.FreeAddress(t)[len("127.0.0.1:"):], "RETRY", "retry: {attempts: 2, min: 1ms, max: 5ms}, allow_networks: [127.0.0.0/8]").Replace(all.plant(secretFile))
+	for _, e := range all.env {
+		name, value, _ := strings.Cut(e, "=")
+		t.Setenv(name, value)
+	}
+	t.Setenv("FOREBAY_LOG_LEVEL", "debug")
+	t.Setenv("AGENTS", rig.FreeAddress(t))
+	r.config = filepath.Join(r.dir, "secrets.yaml")
+	if err := os.WriteFile(r.config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	everyText(t, r, text)
+	if _, password, ok := strings.Cut(strings.Split(strings.TrimPrefix(r.dbURL, "postgres://"), "@")[0], ":"); ok {
+		all.names = append(all.names, password)
+	}
+	r.command("topics", "apply", "-c", r.config)
+	for _, form := range []string{"yaml", "json", "jsonl", "table", "wide"} {
+		all.look(t, "config show -o "+form, string(r.command("config", "show", "-c", r.config, "-o", form)))
+	}
+	p := r.serve("intake,stream")
+	first, third := order("o-1", 1), order("o-1", 3)
+	cart := delivery{id: "cart-1", entity: "c-1", body: []byte(`{"type":"cart","order":{"id":"c-1"}}`), source: "carts"}
+	for _, d := range []delivery{first, third, cart} {
+		if err := r.sender.deliver(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := 2*(len(actions)-1) + 1
+	var dead []deadItem
+	if !rig.Until(90*time.Second, func() bool {
+		var err error
+		if dead, err = r.dlq(p, "list", "--limit", "500"); err != nil {
+			t.Fatal(err)
+		}
+		return len(dead) >= want
+	}) {
+		t.Errorf("%d dead letters, want %d: %+v", len(dead), want, dead)
+	}
+	commands := [][]string{{"dlq", "list"}, {"dlq", "groups"}, {"dlq", "export"}, {"inbox", "list"}, {"destinations", "list"}, {"subscriptions", "list"}, {"sources", "list"},
+		{"subscriptions", "get", r.team + ".fulfil"}, {"inbox", "get", r.team + "/fulfil/orders/" + third.id}, {"inbox", "get", r.team + "/thin/carts/" + cart.id}}
+	for _, d := range dead {
+		commands = append(commands, []string{"dlq", "get", d.ID}, []string{"destinations", "get", d.Destination})
+	}
+	for _, c := range commands {
+		for _, form := range []string{"json", "wide"} {
+			out, err := r.try(p.operator, append(c, "-o", form)...)
+			if err != nil || len(out) < 3 {
+				t.Errorf("%v -o %s: %q, %v", c, form, out, err)
+			}
+			all.look(t, strings.Join(append(c, "-o", form), " "), string(out)+fmt.Sprint(err))
+		}
+	}
+	for _, path := range []string{"/metrics", "/readyz", "/livez"} {
+		all.look(t, path, get(t, "http://"+p.operator+path))
+	}
+	p.stop()
+	log := p.output()
+	if !strings.Contains(log, "level=DEBUG") {
+		t.Errorf("the log is not one of level debug:\n%.2000s", log)
+	}
+	all.look(t, "the log", log)
+}
+
+func get(t *testing.T, url string) string {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || len(b) == 0 {
+		t.Fatalf("%s: %d bytes, %v", url, len(b), err)
+	}
+	return string(b)
+}
+
+// shownKeys are the texts of the file that are names or addresses: logs, the API and metrics show them. Everything that is not here, and
+// no closed list, has a canary in secretFile.
+var shownKeys = []string{
+	"kafka.brokers", "kafka.instance_id", "kafka.publish.*", "listen.intake", "listen.operator", "listen.agents", "listen.public_url", "listen.health", "postgres.schema",
+	"agents.public_url", "teams_dir", "teams.*.sources.*.topic", "teams.*.sources.*.backfill.items", "teams.*.subscriptions.*.sources", "teams.*.subscriptions.*.types",
+	"teams.*.subscriptions.*.begin", "teams.*.subscriptions.*.actions.name", "teams.*.subscriptions.*.actions.to",
+}
+
+// everyText fails the test if the file leaves a text of the schema without a canary.
+func everyText(t *testing.T, r *deployment, file string) {
+	t.Helper()
+	var schema map[string]any
+	if err := json.Unmarshal(r.command("config", "schema"), &schema); err != nil {
+		t.Fatal(err)
+	}
+	var written any
+	if err := yaml.Unmarshal([]byte(file), &written); err != nil {
+		t.Fatal(err)
+	}
+	has := map[string]bool{}
+	walkFile(written, "", has)
+	texts := 0
+	walkSchema(schema, "", func(path string) {
+		shown := strings.Contains(path, ".verify.") || strings.Contains(path, ".event.") || strings.HasSuffix(path, ".allow_networks") || slices.Contains(shownKeys, path)
+		if texts++; !shown && !has[path] {
+			t.Errorf("%s has no canary in secretFile, nor is it a name or an address that is shown", path)
+		}
+	})
+	if texts < 50 {
+		t.Errorf("the schema has %d texts: this test does not see them", texts)
+	}
+}
+
+// walkFile marks the paths of what leads to a canary, names of things as *.
+func walkFile(v any, path string, has map[string]bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, inner := range v {
+			walkFile(inner, path+"."+key, has)
+		}
+	case []any:
+		for _, inner := range v {
+			walkFile(inner, path, has)
+		}
+	case string:
+		if strings.Contains(v, "${env:") {
+			has[named.ReplaceAllString(strings.TrimPrefix(path, "."), "${1}*")] = true
+		}
+	}
+}
+
+// named finds names that the user gives in a path.
+var named = regexp.MustCompile(`((?:^teams|\.sources|\.destinations|\.subscriptions|\.headers|\.env)\.)[^.]+`)
+
+func walkSchema(s map[string]any, path string, text func(path string)) {
+	if kinds, ok := s["type"].([]any); ok && slices.Contains(kinds, any("string")) {
+		text(strings.TrimPrefix(path, "."))
+	}
+	properties, _ := s["properties"].(map[string]any)
+	for key, inner := range properties {
+		walkSchema(inner.(map[string]any), path+"."+key, text)
+	}
+	if of, ok := s["additionalProperties"].(map[string]any); ok {
+		walkSchema(of, path+".*", text)
+	}
+	if of, ok := s["items"].(map[string]any); ok {
+		walkSchema(of, path, text)
+	}
+}
