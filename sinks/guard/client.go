@@ -9,9 +9,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"net/url"
-	"syscall"
+	"sync/atomic"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -119,59 +120,6 @@ func newSide(cfg Config, plain bool) (*side, error) {
 	return s, nil
 }
 
-// dial resolves a name, judges every address it has, and connects to one of those and to nothing else. A name with
-// one refused address among others is refused: nobody publishes that in good faith.
-func (s *side) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	addrs, err := s.resolve(ctx, host)
-	if err != nil {
-		return nil, err
-	}
-	for _, addr := range addrs {
-		if err := s.rule.check(addr); err != nil {
-			return nil, err
-		}
-	}
-	for _, addr := range addrs {
-		var conn net.Conn
-		if conn, err = s.connect(ctx, network, net.JoinHostPort(addr.String(), port)); err == nil {
-			return conn, nil
-		}
-	}
-	return nil, err
-}
-
-// resolve looks up the addresses of a host. It takes at most three quarters of the time that the exchange has left: otherwise the
-// exchange would time out while it waits for a silent resolver, and the destination would be blamed.
-func (s *side) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
-	if addr, err := netip.ParseAddr(host); err == nil {
-		return []netip.Addr{addr}, nil
-	}
-	timeout := s.lookupTimeout
-	if end, ok := ctx.Deadline(); ok {
-		timeout = min(timeout, time.Until(end)/4*3)
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	addrs, err := s.resolver.LookupNetIP(ctx, "ip", host)
-	if err == nil && len(addrs) == 0 {
-		err = &net.DNSError{Err: "no addresses", Name: host, IsNotFound: true}
-	}
-	return addrs, err
-}
-
-// control judges the address of a socket right before it connects: the last word, whoever resolved it.
-func (s *side) control(_, address string, _ syscall.RawConn) error {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return refuse("connecting to something that is not an address")
-	}
-	return s.rule.check(at.Addr())
-}
-
 // Do sends a request once and gives the answer as it comes, redirects included. The caller closes the body, which
 // ends the exchange. Errors are [sink.AttemptError]s of class forbidden, dns,
 // timeout or network and name no URL; one from before anything was sent says that the destination is untouched.
@@ -180,9 +128,11 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(req.Context(), c.timeout, errTimeout)
-	resp, err := c.side(req.URL).transport.RoundTrip(once(req.WithContext(ctx)))
+	var connected atomic.Bool
+	traced := httptrace.WithClientTrace(withEnd(ctx), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
+	resp, err := c.side(req.URL).transport.RoundTrip(once(req.WithContext(traced)))
 	if err != nil {
-		err = classify(ctx, err)
+		err = classify(ctx, err, !connected.Load())
 		cancel()
 		return nil, err
 	}
@@ -214,16 +164,14 @@ func once(req *http.Request) *http.Request {
 	return req
 }
 
-// classify wraps the error of an exchange with its class, and with whether the destination was never reached. Where ctx ended it,
-// the reason comes in front. Its text may be kept and logged: it names hosts and addresses but no URL.
-func classify(ctx context.Context, err error) error {
+// classify wraps the error of an exchange with its class, and with whether the destination is untouched: it is where there was no
+// connection that the request could have been sent on. Where ctx ended the exchange, the reason comes in front. Its text may be
+// kept and logged: it names hosts and addresses but no URL.
+func classify(ctx context.Context, err error, untouched bool) error {
 	if _, ok := errors.AsType[*sink.AttemptError](err); ok {
 		return err
 	}
-	class, untouched := sink.ClassNetwork, false
-	if op, ok := errors.AsType[*net.OpError](err); ok {
-		untouched = op.Op == "dial"
-	}
+	class := sink.ClassNetwork
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
 		class = sink.ClassTimeout
 	}
@@ -234,7 +182,7 @@ func classify(ctx context.Context, err error) error {
 		}
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok { // counts before a timeout: the resolver may be what did not answer
-		class, untouched = sink.ClassDNS, true
+		class = sink.ClassDNS
 	}
 	return &sink.AttemptError{Class: class, Err: err, Untouched: untouched}
 }
@@ -265,7 +213,7 @@ func (b *body) wrap(err error) error {
 	if err == nil || err == io.EOF { //nolint:errorlint // a reader gives io.EOF itself, and must
 		return err
 	}
-	return classify(b.ctx, err)
+	return classify(b.ctx, err, false)
 }
 
 func (b *body) Close() error {
@@ -287,7 +235,7 @@ func (c *Client) Reach(ctx context.Context, u *url.URL) error {
 	s := c.side(u)
 	conn, err := s.dial(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
 	if err != nil {
-		return classify(ctx, err)
+		return classify(ctx, err, true)
 	}
 	defer conn.Close()
 	if u.Scheme == "http" {
@@ -296,7 +244,7 @@ func (c *Client) Reach(ctx context.Context, u *url.URL) error {
 	config := s.transport.TLSClientConfig.Clone()
 	config.ServerName = cmp.Or(config.ServerName, u.Hostname())
 	if err := tls.Client(conn, config).HandshakeContext(ctx); err != nil {
-		return classify(ctx, err)
+		return classify(ctx, err, true)
 	}
 	return nil
 }

@@ -182,35 +182,66 @@ func TestExchangeIsBoundedInTime(t *testing.T) {
 	}
 }
 
+// TestNetworkErrors has, for each way in which an exchange ends without an answer, what the lane reads of it: the class, and whether
+// the destination is surely untouched, for then even what may not be done twice is tried again.
 func TestNetworkErrors(t *testing.T) {
 	t.Parallel()
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
-	c := must(t, Config{AllowNetworks: loopback})
-	if _, err := get(t, c, closed.URL); sink.ClassOf(err) != sink.ClassNetwork || !sink.Untouched(err) {
-		t.Errorf("refused connection: %v", err)
-	}
-	c = must(t, Config{Resolver: nowhere{}})
-	if _, err := get(t, c, "https://gone.example/"); sink.ClassOf(err) != sink.ClassDNS || !sink.Untouched(err) {
-		t.Errorf("no such name: %v", err)
-	}
-	c = must(t, Config{Resolver: slow{}, Timeout: time.Second})
-	if _, err := get(t, c, "https://slow.example/"); sink.ClassOf(err) != sink.ClassDNS || !sink.Untouched(err) {
-		t.Errorf("a name server that does not answer: %v", err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	c = must(t, Config{Resolver: slow{}, Timeout: time.Minute})
-	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, "https://slow.example/", nil)
-	if _, err := c.Do(req); sink.ClassOf(err) != sink.ClassTimeout {
-		t.Errorf("a name that takes longer than the caller has: %v", err)
-	}
 	reset := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	defer reset.Close()
-	c = must(t, Config{AllowNetworks: loopback})
-	if _, err := get(t, c, reset.URL); sink.ClassOf(err) != sink.ClassNetwork || sink.Untouched(err) {
-		t.Errorf("a connection cut off: %v", err)
+	over := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-over }))
+	defer silent.Close()
+	defer close(over)
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // accepts in its kernel, and says nothing in TLS
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer mute.Close()
+	for _, tt := range []struct {
+		name, url string
+		resolver  Resolver
+		caller    time.Duration // how long it has; 0: as long as the client allows, which is 300 ms
+		class     sink.Class
+		untouched bool
+	}{
+		{"a refused connection", closed.URL, nil, 0, sink.ClassNetwork, true},
+		{"no such name", "https://gone.example/", nowhere{}, 0, sink.ClassDNS, true},
+		{"a name server that does not answer", "https://slow.example/", slow{}, 0, sink.ClassDNS, true},
+		{"a name server that does not answer, to a caller with less time", "https://slow.example/", slow{}, 20 * time.Millisecond, sink.ClassDNS, true},
+		{"a resolver that does not mind the time", "https://stuck.example/", stuck{over}, 0, sink.ClassTimeout, true},
+		{"a connection that is never made", "http://127.0.0.1:" + full(t, "127.0.0.1"), nil, 0, sink.ClassTimeout, true},
+		{"a connection that is never made, for a caller with less time", "http://127.0.0.1:" + full(t, "127.0.0.1"), nil, 20 * time.Millisecond, sink.ClassTimeout, true},
+		{"TLS that is never made", "https://" + mute.Addr().String(), nil, 0, sink.ClassTimeout, true},
+		{"TLS with a server that has none", strings.Replace(reset.URL, "http:", "https:", 1), nil, 0, sink.ClassNetwork, true},
+		{"a connection cut off behind the request", reset.URL, nil, 0, sink.ClassNetwork, false},
+		{"no answer to the request", silent.URL, nil, 0, sink.ClassTimeout, false},
+		{"no answer to the request of a caller with less time", silent.URL, nil, 20 * time.Millisecond, sink.ClassTimeout, false},
+	} {
+		c := must(t, Config{AllowNetworks: loopback, Resolver: tt.resolver, Timeout: 300 * time.Millisecond})
+		ctx, cancel := context.WithCancel(t.Context())
+		if tt.caller > 0 {
+			ctx, cancel = context.WithTimeout(t.Context(), tt.caller)
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, tt.url, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Do(req)
+		if sink.ClassOf(err) != tt.class || sink.Untouched(err) != tt.untouched {
+			t.Errorf("%s: class %q, untouched %v, want %q and %v: %v", tt.name, sink.ClassOf(err), sink.Untouched(err), tt.class, tt.untouched, err)
+		}
+		cancel()
+	}
+}
+
+// stuck finds nothing before it is told to, however long its caller has.
+type stuck struct{ over chan struct{} }
+
+func (s stuck) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	<-s.over
+	return nil, errors.New("over")
 }
 
 // slow never finds anything.

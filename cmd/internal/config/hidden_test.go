@@ -37,7 +37,9 @@ func (b *everything) text() *yaml.Node {
 	return text(r)
 }
 
-func mapping(pairs ...*yaml.Node) *yaml.Node { return &yaml.Node{Kind: yaml.MappingNode, Content: pairs} }
+func mapping(pairs ...*yaml.Node) *yaml.Node {
+	return &yaml.Node{Kind: yaml.MappingNode, Content: pairs}
+}
 
 func (b *everything) node(t reflect.Type, path string) *yaml.Node {
 	switch {
