@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,6 +27,9 @@ func CheckKeyTable(name string) error {
 	return nil
 }
 
+// pruneBatch is how many old keys are forgotten in one statement.
+const pruneBatch = 5000
+
 // keys is the table of keys.
 type keys struct{ name, ddl, insert, prune string }
 
@@ -39,7 +43,7 @@ func newKeys(name string) keys {
 		insert: "INSERT INTO " + quoted + " (action_id, destination) VALUES ($1, $2) ON CONFLICT DO NOTHING",
 		// A bounded number at a time, and never what somebody else is about to delete.
 		prune: "DELETE FROM " + quoted + " WHERE action_id IN (SELECT action_id FROM " + quoted +
-			" WHERE done_at < now() - $1::interval ORDER BY done_at LIMIT 5000 FOR UPDATE SKIP LOCKED)",
+			" WHERE done_at < now() - $1::interval ORDER BY done_at LIMIT " + strconv.Itoa(pruneBatch) + " FOR UPDATE SKIP LOCKED)",
 	}
 }
 

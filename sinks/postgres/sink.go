@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,7 +26,8 @@ import (
 
 // Config makes a [Sink].
 type Config struct {
-	// Database is a connection URL, postgres://...; never shown. Required of [New]; nil is the ledger's own, for [NewInLedger].
+	// Database is a connection URL, postgres://user:password@...; never shown. Nothing but what it says is used: no PG* variable, no
+	// file in the home directory. Required of [New]; nil is the ledger's own, for [NewInLedger].
 	Database *schemas.Secret
 	// Statement is executed for each action. Required.
 	Statement string
@@ -49,7 +51,11 @@ type Config struct {
 // DefaultKeyRetention is how long keys are kept unless configured.
 const DefaultKeyRetention = 90 * 24 * time.Hour
 
-const pruneEvery = time.Hour
+const (
+	pruneEvery = time.Hour
+	// pruneFor is how long an attempt goes on with it, once it is due: its answer waits for that.
+	pruneFor = 200 * time.Millisecond
+)
 
 // Sink executes a statement in a database of its own. Safe for concurrent use.
 type Sink struct {
@@ -61,7 +67,8 @@ type Sink struct {
 	guard     *guard.Client
 	redact    *redact.Redactor
 	now       func() time.Time
-	pruned    atomic.Int64 // when keys were last pruned, in Unix seconds
+	pruned    atomic.Int64 // when there were last no more old keys, in Unix seconds
+	pruning   sync.Mutex
 }
 
 var (
@@ -97,9 +104,9 @@ func New(cfg Config) (*Sink, error) {
 	if cfg.Database == nil || cfg.Database.IsZero() {
 		return nil, schemas.Errorf(schemas.Invalid, op, "database is missing")
 	}
-	pool, err := pgxpool.ParseConfig(cfg.Database.Reveal())
+	pool, err := poolConfig(cfg.Database.Reveal())
 	if err != nil {
-		return nil, schemas.Errorf(schemas.Invalid, op, "database is not a URL of the form postgres://user:password@host:5432/database")
+		return nil, schemas.Errorf(schemas.Invalid, op, "database %w", err)
 	}
 	s.redact = redact.New(redact.Words(append(slices.Clone(cfg.Hidden), *cfg.Database, schemas.NewSecret(pool.ConnConfig.Password))...)...)
 	s.guarded(pool)
@@ -202,13 +209,24 @@ func run(ctx context.Context, conn *pgxpool.Conn, batch *pgconn.Batch) (tags []p
 	return tags, results.Close()
 }
 
-// prune forgets old keys, now and then. What fails now is done the next time.
+// prune forgets old keys, now and then: a batch with each attempt until there are none, since more may have grown old in an hour than
+// one batch has. What fails now is done the next time.
 func (s *Sink) prune(ctx context.Context, conn *pgxpool.Conn) {
 	now, last := s.now().Unix(), s.pruned.Load()
-	if now-last < int64(pruneEvery.Seconds()) || !s.pruned.CompareAndSwap(last, now) {
+	if now-last < int64(pruneEvery.Seconds()) || !s.pruning.TryLock() {
 		return
 	}
-	_ = conn.Conn().PgConn().ExecParams(ctx, s.keys.prune, [][]byte{interval(s.retention)}, nil, nil, nil).Read()
+	defer s.pruning.Unlock()
+	for begin := time.Now(); time.Since(begin) < pruneFor; {
+		result := conn.Conn().PgConn().ExecParams(ctx, s.keys.prune, [][]byte{interval(s.retention)}, nil, nil, nil).Read()
+		if result.Err != nil {
+			return
+		}
+		if result.CommandTag.RowsAffected() < pruneBatch {
+			s.pruned.Store(now)
+			return
+		}
+	}
 }
 
 // remaining returns the time until ctx ends, as statement_timeout takes it: what nobody waits for any more ends.

@@ -1,7 +1,6 @@
 package postgressink
 
 import (
-	"net/url"
 	"strings"
 	"time"
 
@@ -27,7 +26,7 @@ func Spec() spec.Type {
 // to give.
 func (c *Config) Describe() spec.Description {
 	d := spec.Description{Networks: true, Params: Params(), Concurrency: 8, Fields: []spec.Field{
-		{Name: "database", To: &c.Database, Doc: "URL of the database, postgres://...", Computed: "the ledger's own, where the statement is executed in the transaction that records that it is done"},
+		{Name: "database", To: &c.Database, Doc: "URL of the database, postgres://user:password@host:5432/database; PG* variables and files of the process are not read for it.", Computed: "the ledger's own, where the statement is executed in the transaction that records that it is done"},
 		{Name: "statement", To: &c.Statement, Required: true, Doc: "What is executed for each action; $1, $2, ... are params.values."},
 		{Name: "key_table", To: &c.KeyTable, Doc: "Table of the keys of actions that are done, in database; made when it is missing.", Computed: DefaultKeyTable},
 		{
@@ -53,8 +52,8 @@ func (c *Config) Check(r *spec.Report) {
 		return
 	}
 	if r.Known("database") {
-		if u, err := url.Parse(c.Database.Reveal()); err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
-			r.Problem("database", "is not a URL of the form postgres://user:password@host:5432/database")
+		if err := CheckURL(c.Database.Reveal()); err != nil {
+			r.Problem("database", "%v", err)
 		}
 	}
 	if r.Known("key_table") {

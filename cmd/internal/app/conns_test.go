@@ -72,7 +72,7 @@ func TestStatementsOfAllTeamsHaveConnections(t *testing.T) {
   others:
     destinations:
       a: {type: postgres, statement: SELECT 1}
-      b: {type: postgres, statement: SELECT 1, database: "postgres://db.example/b"}
+      b: {type: postgres, statement: SELECT 1, database: "postgres://u:p@db.example/b"}
 postgres: {statements: true, max_conns: 9, transaction_timeout: 45s}
 `
 	c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(text), Embedded: true})

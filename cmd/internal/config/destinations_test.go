@@ -62,10 +62,10 @@ func TestDestinations(t *testing.T) {
 		{"postgres without a statement", "STATEMENTS", "type: postgres", "coder: statement is missing"},
 		{"postgres with a template as statement", "STATEMENTS", "type: postgres\nstatement: \"SELECT '{{body.x}}'\"", "values of events are parameters"},
 		{"postgres elsewhere", "", "type: postgres\ndatabase: mysql://x/y\nstatement: SELECT 1", "coder.database: is not a URL of the form postgres://"},
-		{"postgres with a bad table", "", "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1\nkey_table: A B", "coder.key_table"},
-		{"postgres forgets before dead letters go", "", "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1\nkey_retention: 30d", "triage.actions[0].to: key_retention 30d of destination coder is less than 31d,"},
-		{"postgres forgets before retries end", "", "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1\nkey_retention: 31d\nretry: {within: 2d}", "is less than 32d,"},
-		{"postgres forgets soon", "", "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1\nkey_retention: 1h", "1h is not between 1d and 3650d"},
+		{"postgres with a bad table", "", "type: postgres\ndatabase: postgres://u:p@db.example/y\nstatement: SELECT 1\nkey_table: A B", "coder.key_table"},
+		{"postgres forgets before dead letters go", "", "type: postgres\ndatabase: postgres://u:p@db.example/y\nstatement: SELECT 1\nkey_retention: 30d", "triage.actions[0].to: key_retention 30d of destination coder is less than 31d,"},
+		{"postgres forgets before retries end", "", "type: postgres\ndatabase: postgres://u:p@db.example/y\nstatement: SELECT 1\nkey_retention: 31d\nretry: {within: 2d}", "is less than 32d,"},
+		{"postgres forgets soon", "", "type: postgres\ndatabase: postgres://u:p@db.example/y\nstatement: SELECT 1\nkey_retention: 1h", "1h is not between 1d and 3650d"},
 		{"mcp", "", "type: mcp\nurl: https://tools.example.com/mcp\nheaders: {Authorization: \"Bearer ${env:CODER_SECRET}\"}\ntool_errors: retry\nparams: {tool: triage, arguments: {n: \"{{body.n}}\", deep: [1, {a: b}]}}", ""},
 		{"mcp without a url", "", "type: mcp\nparams: {tool: triage}", "forebay.yaml:26: teams.acme.destinations.coder: url is missing: The server's endpoint."},
 		{"mcp without a tool", "", "type: mcp\nurl: https://tools.example.com/mcp", "params.tool is missing, here or at destination coder"},
@@ -158,8 +158,8 @@ func TestConcurrencyOfADestination(t *testing.T) {
 		want, statements int
 	}{
 		{"", "type: log", 64, 0},
-		{"", "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1", 8, 0},
-		{"", "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1\nconcurrency: 30", 30, 0},
+		{"", "type: postgres\ndatabase: postgres://u:p@db.example/y\nstatement: SELECT 1", 8, 0},
+		{"", "type: postgres\ndatabase: postgres://u:p@db.example/y\nstatement: SELECT 1\nconcurrency: 30", 30, 0},
 		{"STATEMENTS", "type: postgres\nstatement: SELECT 1", 4, 4},
 		{"STATEMENTS", "type: postgres\nstatement: SELECT 1\nconcurrency: 100", 100, 100},
 	} {
@@ -185,7 +185,7 @@ func TestConcurrencyOfADestination(t *testing.T) {
 // Keys are kept for as long as an action may be attempted again, where the file does not say for how long.
 func TestKeysOutliveDeadLetters(t *testing.T) {
 	t.Parallel()
-	const postgres = "type: postgres\ndatabase: postgres://db.example/y\nstatement: SELECT 1"
+	const postgres = "type: postgres\ndatabase: postgres://u:p@db.example/y\nstatement: SELECT 1"
 	for _, tt := range []struct{ destination, subscription, want string }{
 		{postgres, "", "90d"},
 		{postgres, "retention: {dead: 90d}", "91d"},
