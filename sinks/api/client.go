@@ -52,8 +52,13 @@ type Client struct {
 	now     func() time.Time
 }
 
-// maxAnswer is how much of an answer is read: a page of comments of GitHub or messages of Slack may be large.
-const maxAnswer = 8 << 20
+const (
+	// maxAnswer is how much of an answer is read out of which a [Call.Read] takes what it wants: a page of comments of GitHub or
+	// messages of Slack may be large.
+	maxAnswer = 8 << 20
+	// maxBody is how much of any other answer is read.
+	maxBody = 64 << 10
+)
 
 // New makes a client without connecting. Errors are of kind invalid and show no secret.
 func New(cfg Config) (*Client, error) {
@@ -93,14 +98,16 @@ type Call struct {
 	Query url.Values
 	Body  any              // as JSON; nil: none
 	Key   schemas.ActionID // Idempotency-Key of a call that acts; empty for one that only asks
+	// Read takes what it wants out of an answer with a status of success; nil: the first 64 KiB are [Answer.Body].
+	Read func(l *List) error
 }
 
 // Answer is what came back.
 type Answer struct {
 	Code   int
 	Header http.Header
-	Body   []byte
-	// Broken says why Body is not complete: a [sink.AttemptError], or [guard.ErrTooLarge]. It is nil if Body is complete.
+	Body   []byte // nil where [Call.Read] has read it
+	// Broken says why it was not read to its end: a [sink.AttemptError], [guard.ErrTooLarge], or what [Call.Read] said.
 	Broken error
 	// Outcome is to be recorded.
 	Outcome sink.Outcome
@@ -119,13 +126,22 @@ func (c *Client) Do(ctx context.Context, call Call) (Answer, error) {
 	}
 	defer resp.Body.Close()
 	a := Answer{Code: resp.StatusCode, Header: resp.Header}
-	a.Body, a.Broken = io.ReadAll(resp.Body)
+	body := &window{from: resp.Body, left: maxBody, keep: c.redact.Limit()}
+	if call.Read != nil && sink.ClassOfStatus(resp.StatusCode) == sink.ClassOK {
+		a.Broken = call.Read(newList(body))
+		body.left = redact.Drain
+		_, _ = io.Copy(io.Discard, body)
+	} else {
+		a.Body, a.Broken = io.ReadAll(body)
+	}
 	a.Outcome = sink.Outcome{
-		Code: resp.StatusCode, Response: c.redact.Head(bytes.Clone(a.Body[:min(len(a.Body), c.redact.Limit())])),
-		RetryAfter: guard.RetryAfter(resp.Header, c.now()),
+		Code: resp.StatusCode, Response: c.redact.Head(body.head), RetryAfter: guard.RetryAfter(resp.Header, c.now()),
 	}
 	return a, nil
 }
+
+// Answer implements [sink.Answerer].
+func (c *Client) Answer() int { return maxBody }
 
 // request makes the HTTP request of a call.
 func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) {
@@ -186,7 +202,7 @@ func (c *Client) CheckWhole(what string, a Answer) error {
 	if e, ok := errors.AsType[*sink.AttemptError](err); ok {
 		class, err = e.Class, e.Err
 	}
-	return c.Failed(class, "%s: the answer is not whole: %w", what, err)
+	return c.Failed(class, "%s: the answer cannot be read to its end: %w", what, err)
 }
 
 // Untouched marks an attempt's error: nothing was done, because the attempt failed before the call that acts.

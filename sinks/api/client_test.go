@@ -125,7 +125,7 @@ func TestAnswers(t *testing.T) {
 	if a = call("cut"); sink.ClassOf(c.CheckWhole("it", a)) != sink.ClassNetwork || string(a.Outcome.Response) != "beginning" {
 		t.Errorf("cut off: %+v, %v", a.Outcome, c.CheckWhole("it", a))
 	}
-	if a = call("long"); sink.ClassOf(c.CheckWhole("it", a)) != sink.ClassBusy || len(a.Body) != 8<<20 {
+	if a = call("long"); sink.ClassOf(c.CheckWhole("it", a)) != sink.ClassBusy || len(a.Body) != 64<<10 {
 		t.Errorf("too long: %d bytes, %v", len(a.Body), c.CheckWhole("it", a))
 	}
 	err := c.Failed(sink.ClassDenied, "no entry for %s", secret)

@@ -2,7 +2,6 @@ package github
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -41,22 +40,23 @@ func (s *Sink) findEarlier(ctx context.Context, path []string, a sink.Action, in
 	seen := 0
 	for page := 1; page <= maxPages; page++ {
 		query.Set("page", strconv.Itoa(page))
-		answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodGet, Path: path, Query: query})
+		list := posts{marker: marker(a)}
+		answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodGet, Path: path, Query: query, Read: list.read})
 		if err != nil {
 			return sink.Outcome{}, false, api.Untouched(err)
 		}
-		things, err := s.posts(answer)
-		if err != nil {
+		if at := list.found; at != nil {
+			return sink.Outcome{Code: answer.Code, Response: fmt.Appendf(nil, "%s of an earlier attempt is there", at.HTMLURL[:min(len(at.HTMLURL), 500)])}, true, nil
+		}
+		if err := s.judge(answer); err != nil {
 			return s.outcome(answer), false, api.Untouched(err)
 		}
-		seen += len(things)
-		for _, t := range things {
-			if hasMarker(t.Body, marker(a)) {
-				return sink.Outcome{Code: answer.Code, Response: fmt.Appendf(nil, "%s of an earlier attempt is there", t.HTMLURL[:min(len(t.HTMLURL), 500)])}, true, nil
-			}
+		if err := s.CheckWhole("the list of earlier ones", answer); err != nil {
+			return s.outcome(answer), false, api.Untouched(err)
 		}
-		last := !strings.Contains(answer.Header.Get("Link"), `rel="next"`) || len(things) == 0
-		if last || s.pastSpan(things[len(things)-1], since, in.To) {
+		seen += list.n
+		last := !strings.Contains(answer.Header.Get("Link"), `rel="next"`) || list.n == 0
+		if last || s.pastSpan(list.last, since, in.To) {
 			return sink.Outcome{}, false, nil
 		}
 	}
@@ -83,17 +83,25 @@ func (s *Sink) pastSpan(t post, since, end time.Time) bool {
 	return !end.IsZero() && t.CreatedAt.After(end.Add(skew))
 }
 
-// posts reads a page of a list.
-func (s *Sink) posts(answer api.Answer) ([]post, error) {
-	if err := s.judge(answer); err != nil {
-		return nil, err
-	}
-	if err := s.CheckWhole("the list of earlier ones", answer); err != nil {
-		return nil, err
-	}
-	var list []post
-	if err := json.Unmarshal(answer.Body, &list); err != nil {
-		return nil, s.Failed(sink.ClassBusy, "the list of earlier ones cannot be read")
-	}
-	return list, nil
+// posts is what is read of a page of a list.
+type posts struct {
+	marker string
+	n      int
+	last   post  // without its body
+	found  *post // the one that has the marker
+}
+
+func (p *posts) read(l *api.List) error {
+	return l.Each(func() error {
+		var t post
+		if err := l.Decode(&t); err != nil {
+			return err
+		}
+		if hasMarker(t.Body, p.marker) {
+			p.found = &t
+		}
+		p.n++
+		p.last = post{CreatedAt: t.CreatedAt}
+		return nil
+	})
 }

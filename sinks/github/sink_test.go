@@ -228,7 +228,7 @@ func TestLookThatTellsNothing(t *testing.T) {
 	if _, err := s.Do(t.Context(), again); err != nil || f.Done() != 1 {
 		t.Errorf("twice: %v, %d", err, f.Done())
 	}
-	for body, want := range map[string]string{"{}": "cannot be read", strings.Repeat(" ", 9<<20): "not whole"} {
+	for body, want := range map[string]string{"{}": "cannot be read", strings.Repeat(" ", 9<<20): "answer is larger than allowed"} {
 		url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != http.MethodGet {
 				t.Error("it acted")

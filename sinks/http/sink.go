@@ -139,7 +139,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	}
 	defer resp.Body.Close()
 	out := sink.Outcome{
-		Code: resp.StatusCode, Response: redact.Answer(resp.Body), RetryAfter: guard.RetryAfter(resp.Header, s.now()),
+		Code: resp.StatusCode, Response: redact.Answer(resp.Body, resp.ContentLength), RetryAfter: guard.RetryAfter(resp.Header, s.now()),
 		Later: a.Later != nil && resp.StatusCode == http.StatusAccepted,
 	}
 	if class := sink.ClassOfStatus(resp.StatusCode); class != sink.ClassOK {

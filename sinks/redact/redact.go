@@ -133,14 +133,15 @@ func (r *Redactor) Head(b []byte) []byte {
 	return b[:min(len(b), sink.MaxResponse)]
 }
 
-// drain is how much of an answer beyond what is kept is read so that its connection can be used again.
-const drain = 16 << 10
+// Drain is how much of an answer beyond what is kept may be read so that its connection can be used again.
+const Drain = 16 << 10
 
-// Answer reads the head of an answer's body. What breaks off or hangs is kept as far as it came.
-func (r *Redactor) Answer(body io.Reader) []byte {
+// Answer reads the head of an answer's body, and no more unless it announces a length that is little more: what streams for ever is not
+// waited for. What breaks off or hangs is kept as far as it came.
+func (r *Redactor) Answer(body io.Reader, length int64) []byte {
 	head, err := io.ReadAll(io.LimitReader(body, int64(r.Limit())))
-	if err == nil {
-		_, _ = io.CopyN(io.Discard, body, drain)
+	if err == nil && int64(len(head)) < length && length <= int64(r.Limit()+Drain) {
+		_, _ = io.CopyN(io.Discard, body, length)
 	}
 	return r.Head(head)
 }

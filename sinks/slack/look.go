@@ -20,18 +20,60 @@ const (
 	skew     = 5 * time.Minute // between our clock and Slack's
 )
 
-// page is one of conversations.history or conversations.replies.
-type page struct {
-	Messages []struct {
+// reply is what is read of an answer: chat.postMessage's, or a page of conversations.history or conversations.replies.
+type reply struct {
+	OK     *bool
+	Error  string
+	Needed string
+	next   string   // the cursor of the next page
+	seen   int      // messages
+	want   metadata // of the message that is looked for
+	found  bool
+	ts     string // of that message
+}
+
+// read takes it out of an answer.
+func (r *reply) read(l *api.List) error {
+	return l.Object(func(key string) error {
+		switch key {
+		case "ok":
+			return l.Decode(&r.OK)
+		case "error":
+			return l.Decode(&r.Error)
+		case "needed":
+			return l.Decode(&r.Needed)
+		case "messages":
+			return l.Each(func() error { return r.message(l) })
+		case "response_metadata":
+			var meta struct {
+				NextCursor string `json:"next_cursor"`
+			}
+			err := l.Decode(&meta)
+			r.next = meta.NextCursor
+			return err
+		}
+		return l.Skip()
+	})
+}
+
+// message reads one, and looks whether it is the one that is looked for.
+func (r *reply) message(l *api.List) error {
+	var got struct {
 		TS       string
 		Metadata struct {
 			EventType    string          `json:"event_type"`
 			EventPayload json.RawMessage `json:"event_payload"` // others' payloads have other shapes
 		}
 	}
-	ResponseMetadata struct {
-		NextCursor string `json:"next_cursor"`
-	} `json:"response_metadata"`
+	if err := l.Decode(&got); err != nil {
+		return err
+	}
+	r.seen++
+	var pay payload
+	if got.Metadata.EventType == r.want.EventType && json.Unmarshal(got.Metadata.EventPayload, &pay) == nil && pay == r.want.EventPayload {
+		r.found, r.ts = true, got.TS
+	}
+	return nil
 }
 
 // posted looks for the message that an earlier attempt may have posted within a span of time.
@@ -50,34 +92,23 @@ func (s *Sink) posted(ctx context.Context, m message, in sink.Span) (out sink.Ou
 	}
 	seen := 0
 	for range maxPages {
-		answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodGet, Path: []string{method}, Query: query})
+		page := reply{want: m.Metadata}
+		answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodGet, Path: []string{method}, Query: query, Read: page.read})
 		if err != nil {
 			return sink.Outcome{}, false, api.Untouched(err)
 		}
-		var p page
-		if err := s.judge(method, answer, &p); err != nil {
+		if page.found {
+			return sink.Outcome{Code: answer.Code, Response: fmt.Appendf(nil, "message %s of an earlier attempt is there", clip(page.ts))}, true, nil
+		}
+		if err := s.judge(method, answer, page); err != nil {
 			return answer.Outcome, false, api.Untouched(err)
 		}
-		seen += len(p.Messages)
-		if ts, ok := p.find(m.Metadata); ok {
-			return sink.Outcome{Code: answer.Code, Response: fmt.Appendf(nil, "message %s of an earlier attempt is there", clip(ts))}, true, nil
-		}
-		next := p.ResponseMetadata.NextCursor
-		if next == "" {
+		seen += page.seen
+		if page.next == "" {
 			return sink.Outcome{}, false, nil
 		}
-		query.Set("cursor", next)
+		query.Set("cursor", page.next)
 	}
 	return sink.Outcome{}, false, api.Untouched(s.Failed(sink.ClassRejected,
 		"whether an earlier attempt has posted cannot be told: the channel has more than %d messages of that time; look there, then `dlq resolve` the action, or `dlq replay --outcome-unknown` it", seen))
-}
-
-func (p page) find(m metadata) (ts string, found bool) {
-	for _, got := range p.Messages {
-		var pay payload
-		if got.Metadata.EventType == m.EventType && json.Unmarshal(got.Metadata.EventPayload, &pay) == nil && pay == m.EventPayload {
-			return got.TS, true
-		}
-	}
-	return "", false
 }

@@ -3,7 +3,6 @@ package slack
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -101,37 +100,27 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			return out, err
 		}
 	}
-	answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodPost, Path: []string{"chat.postMessage"}, Body: m, Key: a.ID})
+	var said reply
+	answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodPost, Path: []string{"chat.postMessage"}, Body: m, Key: a.ID, Read: said.read})
 	if err != nil {
 		return sink.Outcome{}, err
 	}
-	return answer.Outcome, s.judge("chat.postMessage", answer, nil)
+	return answer.Outcome, s.judge("chat.postMessage", answer, said)
 }
 
-// judge reads what Slack answered, into into if that is not nil.
-func (s *Sink) judge(method string, answer api.Answer, into any) error {
+// judge says what an answer of Slack's means.
+func (s *Sink) judge(method string, answer api.Answer, said reply) error {
 	if class := sink.ClassOfStatus(answer.Code); class != sink.ClassOK {
 		return s.Failed(class, "%s answered %d", method, answer.Code)
 	}
 	if err := s.CheckWhole(method, answer); err != nil {
 		return err
 	}
-	var reply struct {
-		OK     *bool
-		Error  string
-		Needed string
-	}
-	if err := json.Unmarshal(answer.Body, &reply); err != nil || reply.OK == nil {
+	if said.OK == nil {
 		return s.Failed(sink.ClassBusy, "%s answered %d with something that is not Slack's", method, answer.Code)
 	}
-	if !*reply.OK {
-		return s.Failed(classOf(reply.Error), "%s: %s%s", method, clip(reply.Error), needed(reply.Needed))
-	}
-	if into == nil {
-		return nil
-	}
-	if err := json.Unmarshal(answer.Body, into); err != nil {
-		return s.Failed(sink.ClassBusy, "%s gave an answer that cannot be read", method)
+	if !*said.OK {
+		return s.Failed(classOf(said.Error), "%s: %s%s", method, clip(said.Error), needed(said.Needed))
 	}
 	return nil
 }

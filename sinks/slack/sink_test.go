@@ -282,8 +282,8 @@ func TestRateLimitHoldsTheDestination(t *testing.T) {
 func TestAnswersThatAreNotSlacks(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
-		"<html>login</html>": "something that is not Slack's", "{}": "something that is not Slack's", "[]": "something that is not Slack's", `{"ok":"yes"}`: "something that is not Slack's",
-		strings.Repeat(" ", 9<<20): "the answer is not whole: answer is larger than allowed",
+		"<html>login</html>": "cannot be read to its end: invalid character", "{}": "something that is not Slack's", "[]": "the answer has another shape", `{"ok":"yes"}`: "cannot unmarshal",
+		"{": "cannot be read to its end", `{"ok":true,"x":` + strings.Repeat("[", 1<<20): "cannot be read to its end", strings.Repeat(" ", 9<<20): "cannot be read to its end: answer is larger than allowed",
 	} {
 		url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }))
 		_, err := must(t, url, token, simple()).Do(t.Context(), sinktest.Action(1))

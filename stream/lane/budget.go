@@ -15,7 +15,7 @@ const (
 type budget struct {
 	half     int64 // of Config.MaxBytes
 	queued   int64 // bytes of the entries charged as queued
-	inFlight int64 // bytes of the entries charged as in flight
+	inFlight int64 // bytes of the entries charged as in flight, and of the answers that they may get
 	extra    int64 // bytes that attempts hold beside their payloads
 	loads    int   // payloads of unknown size that are being loaded
 	guess    int64 // the size that a payload of unknown size counts as
@@ -49,30 +49,33 @@ func (b *budget) free(e *entry) {
 	case queued:
 		b.queued -= int64(e.size)
 	case inFlight:
-		b.inFlight -= int64(e.size)
+		b.inFlight -= int64(e.size + e.answer)
+		e.answer = 0
 	}
 	e.charge, e.event, e.Packed = uncharged, nil, nil
 }
 
-// fits reports whether an attempt of e may start now. A payload that is larger than the cap runs alone.
-func (b *budget) fits(e *entry) bool {
+// fits reports whether an attempt of e may start now, which may get an answer of so many bytes. A payload that is larger than the cap
+// runs alone.
+func (b *budget) fits(e *entry, answer int) bool {
 	held := b.inFlight + b.extra
 	if e.size == 0 && (b.loads >= b.maxLoads() || held >= b.half && held > 0) {
 		return false
 	}
-	return held == 0 || held+int64(e.size) <= b.half
+	return held == 0 || held+int64(e.size+answer) <= b.half
 }
 
 // maxLoads returns how many payloads of unknown size may be loaded at once.
 func (b *budget) maxLoads() int { return int(min(maxLoads, max(1, b.half/b.guess))) }
 
-// start charges an entry as in flight. Where the size of its payload is not known, a load begins.
-func (b *budget) start(e *entry) {
+// start charges an entry as in flight, with room for its answer. Where the size of its payload is not known, a load begins.
+func (b *budget) start(e *entry, answer int) {
 	if e.charge == queued {
 		b.queued -= int64(e.size)
 	}
 	e.charge = inFlight
-	b.inFlight += int64(e.size)
+	e.answer = answer
+	b.inFlight += int64(e.size + answer)
 	if e.size == 0 {
 		b.loads++
 	}

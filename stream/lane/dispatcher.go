@@ -20,6 +20,7 @@ type destination struct {
 	first, last *lane   // ready, oldest first
 	n           int     // how many are ready
 	running     int     // attempts under way
+	answer      int     // bytes that are read of an answer at most
 	accepted    int     // heads that it has accepted, and whose result it reports later
 	spilled     []*lane // spilled until the destination takes attempts again
 	waits       bool    // waits for its turn: its lanes do not count in dispatcher.ready
@@ -74,6 +75,10 @@ func (x *dispatcher) addAll() {
 
 func (x *dispatcher) add(name string, d Destination) *destination {
 	dest := &destination{name: name, Destination: d.withDefaults(name, x.cfg.MaxInFlight), metrics: x.metrics.of(name)}
+	dest.answer = sink.MaxResponse
+	if s, ok := dest.Sink.(sink.Answerer); ok {
+		dest.answer = s.Answer()
+	}
 	team, _, _ := strings.Cut(x.cfg.Subscription, ".")
 	dest.user = dest.Shared.Join(team, func() { signal(x.toClock) })
 	x.byName[name] = dest

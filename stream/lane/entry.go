@@ -17,6 +17,7 @@ type entry struct {
 
 	event       *schemas.Event // nil: not in memory
 	size        int            // payload bytes; 0 as long as they are not known
+	answer      int            // bytes set aside for the answer to the attempt under way
 	charge      charge         // the account of the budget on which they count
 	failedLoads int            // loads of the payload that failed, since the last that did not
 	copied      bool           // the ledger holds a payload copy

@@ -182,7 +182,7 @@ func (b *budget) check(x *invariants) error {
 		case queued:
 			wait += int64(e.size)
 		case inFlight:
-			fly += int64(e.size)
+			fly += int64(e.size + e.answer)
 			if e.size == 0 {
 				unknown++
 			}

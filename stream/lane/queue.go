@@ -155,7 +155,7 @@ func (q *queues) pick() (*entry, *destination) {
 			e.lane.partition.beginBusy()
 			e.called = false
 			d.running++
-			q.budget.start(e)
+			q.budget.start(e, d.answer)
 			return e, d
 		}
 	}
@@ -170,7 +170,7 @@ func (q *queues) takeHead(d *destination) *entry {
 	for d.first != nil && q.skipHead(d.first) {
 		q.dispatch.dequeue(d)
 	}
-	if d.first == nil || d.longFull() || !q.budget.fits(d.first.head) {
+	if d.first == nil || d.longFull() || !q.budget.fits(d.first.head, d.answer) {
 		d.passTurn()
 		return nil
 	}

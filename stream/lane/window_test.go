@@ -225,8 +225,8 @@ func TestOpenFails(t *testing.T) {
 }
 
 func TestPayloadBytesAreCapped(t *testing.T) {
-	const size = 10_000
-	capped := func(c *Config) { c.MaxBytes = 8 * size }
+	const size, most = 10_000, 8 * (10_000 + sink.MaxResponse)
+	capped := func(c *Config) { c.MaxBytes = most }
 	in(t, capped, func(t *testing.T, r *rig) {
 		release := make(chan struct{})
 		r.sink.do = func(context.Context, sink.Action) (sink.Outcome, error) {
@@ -244,8 +244,8 @@ func TestPayloadBytesAreCapped(t *testing.T) {
 		r.s.mu.Lock()
 		held := r.s.q.budget.bytes()
 		r.s.mu.Unlock()
-		same(t, "bytes held", held <= 8*size, true)
-		same(t, "attempts under way: what half of the cap allows", len(r.sink.ids()), 4)
+		same(t, "bytes held", held <= most, true)
+		same(t, "attempts under way: what half of the cap allows, answers counted", len(r.sink.ids()), 4)
 		close(release)
 		time.Sleep(time.Second)
 		same(t, "done", r.mem.count(r.claim, ledger.Done), 50)
@@ -255,6 +255,41 @@ func TestPayloadBytesAreCapped(t *testing.T) {
 		if r.log.loads == 0 {
 			t.Error("nothing was loaded again: the cap was not reached")
 		}
+	})
+}
+
+// parsing is a sink that reads more of an answer than is kept.
+type parsing struct{ sink.Sink }
+
+func (parsing) Answer() int { return 64 << 10 }
+
+// TestAnswersAreCounted: destinations that answer at length, all at once, take no more memory than the cap.
+func TestAnswersAreCounted(t *testing.T) {
+	const most = 10 * (64<<10 + 1024)
+	capped := func(c *Config) {
+		c.MaxBytes = most
+		for name, d := range c.Destinations {
+			d.Sink = parsing{d.Sink}
+			c.Destinations[name] = d
+		}
+	}
+	in(t, capped, func(t *testing.T, r *rig) {
+		release := make(chan struct{})
+		r.sink.do = func(context.Context, sink.Action) (sink.Outcome, error) {
+			<-release
+			return sink.Outcome{}, nil
+		}
+		for i := range 50 {
+			r.add(fmt.Sprint("e", i))
+		}
+		synctest.Wait()
+		same(t, "attempts under way: what half of the cap allows, answers counted", len(r.sink.ids()), 5)
+		close(release)
+		time.Sleep(time.Second)
+		same(t, "done", r.mem.count(r.claim, ledger.Done), 50)
+		r.s.mu.Lock()
+		same(t, "bytes held at the end", r.s.q.budget.bytes(), int64(0))
+		r.s.mu.Unlock()
 	})
 }
 

@@ -51,7 +51,7 @@ const (
 //
 // Close is called once, after the last Do has returned, and frees what the sink holds. Closing again is no error.
 //
-// A sink may implement [Checker], [Endpoint] and [InLedger]; more such interfaces may follow, found by assertion.
+// A sink may implement [Checker], [Endpoint], [InLedger] and [Answerer]; more such interfaces may follow, found by assertion.
 type Sink interface {
 	Do(ctx context.Context, a Action) (Outcome, error)
 	Close(ctx context.Context) error
@@ -71,6 +71,10 @@ type Endpoint interface{ Endpoint() }
 
 // InLedger is implemented by sinks whose actions are statements in the ledger's own database: theirs carry a Commit.
 type InLedger interface{ InLedger() }
+
+// Answerer is implemented by sinks that have to read more of an answer than [MaxResponse] bytes to know what it means. So many bytes
+// are set aside in memory for each of their attempts.
+type Answerer interface{ Answer() int }
 
 // Statement is what an action does in the ledger's own database.
 type Statement struct {
