@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ type exchange struct {
 	last   *http.Response // to the newest POST of the attempt that is no cancellation; nil: none came
 	err    error          // in its place
 	head   []byte         // of the answer to the call, as far as it was read
+	long   bool           // the answer to the call is a result that is longer than is read
 }
 
 // closing bounds the request that ends a session: whatever it is answered, the attempt is over.
@@ -39,6 +41,9 @@ var errSecond = errors.New("the tool would be called twice in one attempt")
 
 // RoundTrip implements [http.RoundTripper].
 func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method == http.MethodDelete {
+		return x.endSession(req)
+	}
 	if err := x.ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -49,10 +54,6 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	stop := context.AfterFunc(x.ctx, cancel)
 	end := func() { stop(); cancel() }
-	if req.Method == http.MethodDelete {
-		timer := time.AfterFunc(closing, cancel)
-		end = func() { timer.Stop(); stop(); cancel() }
-	}
 	req = req.Clone(ctx)
 	x.dress(req, method)
 	if method == callMethod && !x.begin() {
@@ -66,6 +67,7 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	b := &body{ReadCloser: resp.Body, x: x, kept: method == callMethod, end: end}
+	b.stream = strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
 	resp.Body = b
 	if b.kept && sink.ClassOfStatus(resp.StatusCode) != sink.ClassOK { // of which the SDK reads nothing, or not all
 		answer, _ := io.ReadAll(io.LimitReader(b, int64(x.sink.redact.Limit())))
@@ -75,6 +77,20 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 		}{bytes.NewReader(answer), b.ReadCloser}
 		b.kept = false
 	}
+	return resp, nil
+}
+
+// endSession sends the request that ends a session. It is sent after a timeout, too: servers keep sessions for hours otherwise.
+func (x *exchange) endSession(req *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), closing)
+	req = req.Clone(ctx)
+	x.dress(req, "")
+	resp, err := x.sink.guarded.Do(req)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	resp.Body = &body{ReadCloser: resp.Body, x: x, end: cancel}
 	return resp, nil
 }
 
@@ -184,22 +200,61 @@ func (x *exchange) outcome() sink.Outcome {
 	return out
 }
 
+// maxResult is how much is read of an answer, or of one event of a stream. A result that is longer means that the tool was called and
+// has answered: what it did would not be undone because nobody reads so much.
+const maxResult = 64 << 10
+
 // body is an answer's body. While it is read, it keeps the beginning in the exchange's head, if kept is set.
 type body struct {
 	io.ReadCloser
-	x    *exchange
-	kept bool
-	end  func()
+	x      *exchange
+	kept   bool
+	stream bool // of events: each has a size of its own
+	end    func()
+
+	size  int    // bytes of the message that is being read
+	line  int    // of its line
+	begin []byte // of it, as much as tells what it is
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if b.kept && n > 0 {
-		b.x.mu.Lock()
-		defer b.x.mu.Unlock()
+	b.measure(p[:n])
+	b.x.mu.Lock()
+	defer b.x.mu.Unlock()
+	if b.kept {
 		b.x.head = append(b.x.head, p[:min(n, b.x.sink.redact.Limit()-len(b.x.head))]...)
 	}
+	if b.size > maxResult {
+		b.x.long = b.kept && bytes.Contains(b.begin, []byte(`"result"`)) && !bytes.Contains(b.begin, []byte(`"method"`))
+		return n, guard.ErrTooLarge
+	}
 	return n, err
+}
+
+// measure counts the bytes of the message that p goes on with. In a stream an empty line ends one.
+func (b *body) measure(p []byte) {
+	for _, c := range p {
+		b.size++
+		switch {
+		case b.stream && c == '\n' && b.line == 0:
+			b.size, b.begin = 0, b.begin[:0]
+		case c == '\n':
+			b.line = 0
+		case c != '\r':
+			b.line++
+		}
+		if len(b.begin) < 512 {
+			b.begin = append(b.begin, c)
+		}
+	}
+}
+
+// answeredAtLength reports whether the tool has answered with more than is read.
+func (x *exchange) answeredAtLength() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.long
 }
 
 func (b *body) Close() error {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -70,6 +71,7 @@ type Sink struct {
 	guarded *guard.Client
 	redact  *redact.Redactor
 	now     func() time.Time
+	ending  sync.WaitGroup // sessions of attempts that were cut short
 }
 
 var (
@@ -153,9 +155,12 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	x := &exchange{sink: s, ctx: ctx, key: string(a.ID), parent: parent, state: state}
 	meta := mcp.Meta{"forebay/action_id": string(a.ID), "forebay/attempt": a.Attempt, "traceparent": parent}
 	result, err := s.call(ctx, x, &mcp.CallToolParams{Meta: meta, Name: values.Text("tool"), Arguments: arguments})
-	if err == nil {
+	switch {
+	case err == nil:
 		err = s.judge(result)
-	} else {
+	case x.answeredAtLength():
+		err = nil
+	default:
 		err = x.failure(ctx, err)
 	}
 	return x.outcome(), s.redact.Err(err)
@@ -170,8 +175,13 @@ func (s *Sink) call(ctx context.Context, x *exchange, params *mcp.CallToolParams
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = session.Close() }()
-	return session.CallTool(ctx, params)
+	result, err := session.CallTool(ctx, params)
+	if ctx.Err() != nil { // the attempt is over: its session ends beside the next one
+		s.ending.Go(func() { _ = session.Close() })
+	} else {
+		_ = session.Close()
+	}
+	return result, err
 }
 
 // judge says what a result means.
@@ -191,8 +201,12 @@ func (s *Sink) judge(r *mcp.CallToolResult) error {
 // handshake where the URL is https.
 func (s *Sink) Check(ctx context.Context) error { return s.redact.Err(s.guarded.Reach(ctx, s.url)) }
 
-// Close closes idle connections.
+// Answer implements [sink.Answerer].
+func (s *Sink) Answer() int { return maxResult }
+
+// Close waits until the sessions of attempts that were cut short have ended, a second at most, and closes idle connections.
 func (s *Sink) Close(context.Context) error {
+	s.ending.Wait()
 	s.guarded.Close()
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -525,5 +526,95 @@ func TestNoSecondCallInOneAttempt(t *testing.T) {
 	}
 	if _, err := x.RoundTrip(req); !errors.Is(err, errSecond) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestSessionEndsAfterATimeout: a tool that hangs, and an attempt that is given up, leave no session on the server.
+func TestSessionEndsAfterATimeout(t *testing.T) {
+	t.Parallel()
+	f := newFake(mcp.StreamableHTTPOptions{})
+	over := make(chan struct{})
+	f.server.AddTool(&mcp.Tool{Name: "hangs", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		select {
+		case <-ctx.Done():
+		case <-over:
+		}
+		return text("late"), nil
+	})
+	var begun, deleted sync.Map // ids of sessions
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(strings.NewReader(string(b)))
+		if read(b).Method == "server/discover" { // the protocol before the newest has sessions
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		if id := r.Header.Get("Mcp-Session-Id"); r.Method == http.MethodDelete {
+			deleted.Store(id, true)
+		} else if id != "" {
+			begun.Store(id, true)
+		}
+		f.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() { close(over); f.end(); server.Close() })
+	s := must(t, Config{URL: server.URL, Params: params(t, "hangs", nil)})
+	for n := range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		began := time.Now()
+		_, err := s.Do(ctx, sinktest.Action(n))
+		cancel()
+		if sink.ClassOf(err) != sink.ClassTimeout || sink.Untouched(err) || time.Since(began) > 5*time.Second {
+			t.Fatalf("%v after %s", err, time.Since(began))
+		}
+	}
+	_ = s.Close(t.Context())
+	n := 0
+	begun.Range(func(id, _ any) bool {
+		if _, ended := deleted.Load(id); !ended {
+			t.Errorf("session %s of an attempt that was given up is left on the server", id)
+		}
+		n++
+		return true
+	})
+	if n != 3 {
+		t.Errorf("%d sessions in three attempts: this test sees nothing", n)
+	}
+}
+
+// TestLongResult: a tool that has answered was called, however much it has to say; what is no result is none.
+func TestLongResult(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 100<<10)
+	result := `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"` + long + `"}]}}`
+	for name, tt := range map[string]struct {
+		kind, answer string
+		class        sink.Class
+	}{
+		"a result":                           {"application/json", result, sink.ClassOK},
+		"a result in a stream":               {"text/event-stream", "event: message\ndata: " + result + "\n\n", sink.ClassOK},
+		"a result behind much progress":      {"text/event-stream", strings.Repeat(": x\n\n", 30<<10) + "event: message\ndata: " + strings.Replace(result, long, "short", 1) + "\n\n", sink.ClassOK},
+		"a long notification before it":      {"text/event-stream", `data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + long + `"}}` + "\n\n", sink.ClassNetwork},
+		"something that is no result at all": {"application/json", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"` + long + `"}}`, sink.ClassNetwork},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var calls atomic.Int32
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if handshake(w, r) {
+					return
+				}
+				b, _ := io.ReadAll(r.Body)
+				calls.Add(1)
+				w.Header().Set("Content-Type", tt.kind)
+				_, _ = io.WriteString(w, strings.Replace(tt.answer, "%s", string(read(b).ID), 1))
+			}))
+			defer server.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			out, err := must(t, Config{URL: server.URL}).Do(ctx, sinktest.Action(1))
+			if sink.ClassOf(err) != tt.class || len(out.Response) > sink.MaxResponse || calls.Load() != 1 {
+				t.Errorf("class %q, want %q: %.300v, %d bytes kept of %d calls", sink.ClassOf(err), tt.class, err, len(out.Response), calls.Load())
+			}
+		})
 	}
 }
