@@ -90,8 +90,9 @@ type Config struct {
 	// Enrich completes every event before its attempt; nil leaves events as they are.
 	Enrich       Enricher
 	Destinations map[string]Destination // by "<team>/<destination>"
-	// Later gives URL and token of an attempt at a destination that may finish later; required if there is one.
-	Later func(r ledger.AttemptRef, id schemas.ActionID) sink.Later
+	// Later gives URL and token of an attempt at a destination that may finish later, by the epoch of the claim that makes it;
+	// required if there is one.
+	Later func(r ledger.AttemptRef, epoch int64, id schemas.ActionID) sink.Later
 	// Alive reports whether this process may still act for its group: the last successful heartbeat lies within the session
 	// timeout, on a monotonic clock. It is asked right before every call (P6 covers the ledger, not the wire); while it says no,
 	// nothing is attempted. Required.

@@ -85,7 +85,7 @@ func (r *real) start() {
 		}},
 		Alive: func() bool { return true },
 		Rand:  r.rand,
-		Later: func(ledger.AttemptRef, schemas.ActionID) sink.Later { return sink.Later{} },
+		Later: func(ledger.AttemptRef, int64, schemas.ActionID) sink.Later { return sink.Later{} },
 	})
 	if err != nil {
 		r.t.Fatal(err)

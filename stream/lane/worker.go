@@ -212,7 +212,7 @@ func (w *workers) laterOf(e *entry, d *destination) *sink.Later {
 	if d.Long.Deadline == 0 {
 		return nil
 	}
-	out := w.cfg.Later(ledger.AttemptRef{Fence: e.Claim, LaneSeq: e.LaneSeq, Attempt: e.Attempts + 1}, e.ID)
+	out := w.cfg.Later(ledger.AttemptRef{Fence: e.Claim, LaneSeq: e.LaneSeq, Attempt: e.Attempts + 1}, e.lane.partition.claim.Epoch, e.ID)
 	out.Deadline, out.Heartbeat = d.Long.Deadline, d.Long.Heartbeat
 	return &out
 }

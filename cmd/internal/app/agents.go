@@ -26,13 +26,13 @@ func longPolicy(l *config.Long) lane.LongPolicy {
 
 // later returns the function that makes the URL and the token with which a destination can report the result of an attempt later; nil
 // if the configuration has no listener for such reports.
-func later(c *config.Config) func(ledger.AttemptRef, schemas.ActionID) sink.Later {
+func later(c *config.Config) func(ledger.AttemptRef, int64, schemas.ActionID) sink.Later {
 	if c.Listen.Agents == "" || c.Agents.PublicURL == "" {
 		return nil
 	}
 	keys := callback.NewKeys(c.Agents.Secrets)
-	return func(r ledger.AttemptRef, id schemas.ActionID) sink.Later {
-		return sink.Later{URL: c.Agents.PublicURL + "/v1/actions/" + url.PathEscape(string(id)), Token: keys.Action(r, id)}
+	return func(r ledger.AttemptRef, epoch int64, id schemas.ActionID) sink.Later {
+		return sink.Later{URL: c.Agents.PublicURL + "/v1/actions/" + url.PathEscape(string(id)), Token: keys.Action(r, epoch, id)}
 	}
 }
 

@@ -75,7 +75,7 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-func (d *desk) token() string { return d.keys.Action(attempt, actionID).Reveal() }
+func (d *desk) token() string { return d.keys.Action(attempt, 1, actionID).Reveal() }
 
 // ask asks with the right token, unless change says otherwise.
 func (d *desk) ask(method, path, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
@@ -197,8 +197,8 @@ func TestUnauthorized(t *testing.T) {
 		method := map[bool]string{true: "POST", false: "GET"}[strings.HasSuffix(path, "result") || strings.HasSuffix(path, "heartbeat")]
 		for name, header := range map[string]string{
 			"none": "", "basic": "Basic " + d.token(), "not a token": "Bearer x", "forged": "Bearer " + string(forged),
-			"of another action": "Bearer " + d.keys.Action(attempt, "act_other").Reveal(), "of another event": "Bearer " + d.keys.Event("acme", "github", "e-2"),
-			"of another server": "Bearer " + keys("other").Action(attempt, actionID).Reveal(),
+			"of another action": "Bearer " + d.keys.Action(attempt, 1, "act_other").Reveal(), "of another event": "Bearer " + d.keys.Event("acme", "github", "e-2"),
+			"of another server": "Bearer " + keys("other").Action(attempt, 1, actionID).Reveal(),
 		} {
 			w := d.ask(method, path, `{"status":"done"}`, as(header))
 			d.refused(path+" "+name, w, 401, "")

@@ -14,17 +14,18 @@ import (
 // Keys make and check tokens. A token has a MAC: the HMAC-SHA256 of a secret over what the token is for. New tokens are made with the
 // first secret; tokens of any of the secrets are good, so that secrets can be rotated. Safe for concurrent use.
 //
-//	fba1_ base64url(fence, lane_seq, attempt, mac)   one attempt of one action
-//	fbe1_ base64url(mac)                             the status of one event, to read
+//	fba1_ base64url(fence, lane_seq, attempt, epoch, mac)   one attempt of one action
+//	fbe1_ base64url(mac)                                    the status of one event, to read
 //
 // An action's token has the place of the attempt in the ledger: the id of the partition's fence, lane_seq and attempt. So the ledger
-// needs no index by action id.
+// needs no index by action id. It has the epoch of the owner that made it, too: an attempt that an owner had not recorded when it was
+// killed has the number of the next owner's, and another token.
 type Keys struct{ keys [][]byte }
 
 const (
 	actionPrefix = "fba1_"
 	eventPrefix  = "fbe1_"
-	refSize      = 4 + 8 + 4
+	refSize      = 4 + 8 + 4 + 8
 )
 
 // NewKeys takes the secrets of `agents.secrets`; at least one.
@@ -36,11 +37,12 @@ func NewKeys(secrets []schemas.Secret) *Keys {
 	return k
 }
 
-// Action returns the token of an attempt.
-func (k *Keys) Action(r ledger.AttemptRef, id schemas.ActionID) schemas.Secret {
+// Action returns the token of an attempt that the owner of an epoch makes.
+func (k *Keys) Action(r ledger.AttemptRef, epoch int64, id schemas.ActionID) schemas.Secret {
 	place := binary.BigEndian.AppendUint32(make([]byte, 0, refSize+sha256.Size), uint32(r.Fence))
 	place = binary.BigEndian.AppendUint64(place, uint64(r.LaneSeq))
 	place = binary.BigEndian.AppendUint32(place, uint32(r.Attempt))
+	place = binary.BigEndian.AppendUint64(place, uint64(epoch))
 	sum := mac(k.keys[0], "action", string(place), string(id))
 	return schemas.NewSecret(actionPrefix + encoding.EncodeToString(append(place, sum...)))
 }
@@ -58,7 +60,7 @@ func (k *Keys) OpenAction(token, id string) (r ledger.AttemptRef, ok bool) {
 	}
 	r.Fence = int32(binary.BigEndian.Uint32(place))
 	r.LaneSeq = int64(binary.BigEndian.Uint64(place[4:]))
-	r.Attempt = int(binary.BigEndian.Uint32(place[12:]))
+	r.Attempt = int(binary.BigEndian.Uint32(place[12:16]))
 	return r, true
 }
 

@@ -26,9 +26,10 @@ func TestTokensOpenWhatTheyWereMadeFor(t *testing.T) {
 		name := rapid.StringN(0, 40, -1)
 		r := ledger.AttemptRef{Fence: rapid.Int32Range(1, 1<<30).Draw(t, "fence"), LaneSeq: rapid.Int64Min(1).Draw(t, "lane_seq"),
 			Attempt: rapid.IntRange(1, 1<<30).Draw(t, "attempt")}
+		epoch := rapid.Int64Min(1).Draw(t, "epoch")
 		id, other := name.Draw(t, "id"), name.Draw(t, "other id")
 		old, rotated, strange := keys("old"), keys("new", "old"), keys("strange")
-		token := old.Action(r, schemas.ActionID(id)).Reveal()
+		token := old.Action(r, epoch, schemas.ActionID(id)).Reveal()
 		if got, ok := rotated.OpenAction(token, id); !ok || got != r {
 			t.Errorf("%+v %v", got, ok)
 		}
@@ -37,6 +38,9 @@ func TestTokensOpenWhatTheyWereMadeFor(t *testing.T) {
 		}
 		if _, ok := strange.OpenAction(token, id); ok {
 			t.Error("another server opens it")
+		}
+		if again := old.Action(r, epoch+1, schemas.ActionID(id)).Reveal(); again == token {
+			t.Error("the next owner's token for its attempt of the same number is the same")
 		}
 		team, source := name.Draw(t, "team"), name.Draw(t, "source")
 		event := old.Event(team, source, id)
@@ -61,7 +65,7 @@ func TestTokensOpenWhatTheyWereMadeFor(t *testing.T) {
 
 func TestTokensDoNotPrint(t *testing.T) {
 	t.Parallel()
-	token := keys("k").Action(ledger.AttemptRef{Fence: 1, LaneSeq: 1, Attempt: 1}, "act_1")
+	token := keys("k").Action(ledger.AttemptRef{Fence: 1, LaneSeq: 1, Attempt: 1}, 1, "act_1")
 	if text := fmt.Sprintf("%v %+v %#v", token, token, struct{ T schemas.Secret }{token}); strings.Contains(text, token.Reveal()[:12]) {
 		t.Error(text)
 	}
@@ -70,7 +74,7 @@ func TestTokensDoNotPrint(t *testing.T) {
 func FuzzOpen(f *testing.F) {
 	k := keys("secret")
 	r := ledger.AttemptRef{Fence: 1, LaneSeq: 2, Attempt: 3}
-	good, event := k.Action(r, "act_1").Reveal(), k.Event("a", "b", "c")
+	good, event := k.Action(r, 1, "act_1").Reveal(), k.Event("a", "b", "c")
 	f.Add(good)
 	f.Add(event)
 	f.Add("fba1_")
