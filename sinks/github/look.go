@@ -27,6 +27,12 @@ type post struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
+// reach is how far a look has come.
+type reach struct {
+	pages, seen int  // that were read
+	all         bool // there is no more to be read, and nothing was found
+}
+
 // findEarlier looks for the issue or comment that an earlier attempt may have made within a span of time. Issues are listed newest
 // first, comments oldest first. The parameter since is about the last change, which is never before the creation.
 func (s *Sink) findEarlier(ctx context.Context, path []string, a sink.Action, in sink.Span) (out sink.Outcome, found bool, err error) {
@@ -37,16 +43,20 @@ func (s *Sink) findEarlier(ctx context.Context, path []string, a sink.Action, in
 		query.Set("sort", "created")
 		query.Set("direction", "desc")
 	}
-	seen := 0
-	for page := 1; page <= maxPages; page++ {
-		query.Set("page", strconv.Itoa(page))
+	at := s.looks.At(a.ID, in)
+	for ; !at.all && at.pages < maxPages; s.looks.Reach(a.ID, in, at) {
+		query.Set("page", strconv.Itoa(at.pages+1))
+		if a.Looks != nil {
+			a.Looks()
+		}
 		list := posts{marker: marker(a)}
 		answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodGet, Path: path, Query: query, Read: list.read})
 		if err != nil {
 			return sink.Outcome{}, false, api.Untouched(err)
 		}
-		if at := list.found; at != nil {
-			return sink.Outcome{Code: answer.Code, Response: fmt.Appendf(nil, "%s of an earlier attempt is there", at.HTMLURL[:min(len(at.HTMLURL), 500)])}, true, nil
+		if made := list.found; made != nil {
+			s.looks.Forget(a.ID)
+			return sink.Outcome{Code: answer.Code, Response: fmt.Appendf(nil, "%s of an earlier attempt is there", made.HTMLURL[:min(len(made.HTMLURL), 500)])}, true, nil
 		}
 		if err := s.judge(answer); err != nil {
 			return s.outcome(answer), false, api.Untouched(err)
@@ -54,14 +64,15 @@ func (s *Sink) findEarlier(ctx context.Context, path []string, a sink.Action, in
 		if err := s.CheckWhole("the list of earlier ones", answer); err != nil {
 			return s.outcome(answer), false, api.Untouched(err)
 		}
-		seen += list.n
 		last := !strings.Contains(answer.Header.Get("Link"), `rel="next"`) || list.n == 0
-		if last || s.pastSpan(list.last, since, in.To) {
-			return sink.Outcome{}, false, nil
-		}
+		at = reach{at.pages + 1, at.seen + list.n, last || s.pastSpan(list.last, since, in.To)}
 	}
+	if at.all {
+		return sink.Outcome{}, false, nil
+	}
+	s.looks.Forget(a.ID) // whoever runs it again later may find fewer
 	return sink.Outcome{}, false, api.Untouched(s.Failed(sink.ClassRejected,
-		"whether an earlier attempt has made its %s cannot be told: there are more than %d of that time; look there, then `dlq resolve` the action, or `dlq replay --outcome-unknown` it", s.do, seen))
+		"whether an earlier attempt has made its %s cannot be told: there are more than %d of that time; look there, then `dlq resolve` the action, or `dlq replay --outcome-unknown` it", s.do, at.seen))
 }
 
 // hasMarker reports whether a line of the body begins with the marker, so that the body is ours; bots may have added text after it. A

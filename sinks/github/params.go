@@ -4,6 +4,9 @@ import (
 	"errors"
 	"regexp"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/forebay-io/forebay/sinks/template"
 )
@@ -37,6 +40,28 @@ func form(f *regexp.Regexp, problem string) func(string) error {
 	}
 }
 
+// escape makes texts of events harmless where GitHub reads Markdown: whoever opens an issue could have everybody called whom its text
+// mentions, by us and with our rights. Literal parts are the template's own and mention whom they say.
+func escape(map[string]any, string) func(string) string { return unmention }
+
+// unmention puts a space of no width behind each @ that may begin a mention, as GitHub's own bots do. What follows a letter or a digit
+// mentions nobody: user@example.com.
+func unmention(text string) string {
+	var b strings.Builder
+	word := false // the character before is of a word
+	for i, r := range text {
+		b.WriteRune(r)
+		next, _ := utf8.DecodeRuneInString(text[i+utf8.RuneLen(r):])
+		if r == '@' && !word && (next == utf8.RuneError || isWord(next)) { // at the end, the template may go on
+			b.WriteRune('\u200b')
+		}
+		word = isWord(r)
+	}
+	return b.String()
+}
+
+func isWord(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+
 // Params declares the parameters of a destination that does this; if that is not known, all that there are.
 func Params(do Do) []template.Param {
 	repo := template.Param{Name: "repo", Doc: "Owner and name of the repository, such as octo-org/hello.", Kind: template.Text, Required: true, Check: form(repoForm, "is not the owner and name of a repository, such as octo-org/hello")}
@@ -44,11 +69,11 @@ func Params(do Do) []template.Param {
 	switch do {
 	case Issue:
 		return []template.Param{
-			repo, {Name: "title", Doc: "The issue's title.", Kind: template.Text, Required: true}, {Name: "body", Doc: "Its text, in Markdown.", Kind: template.Text},
+			repo, {Name: "title", Doc: "The issue's title.", Kind: template.Text, Required: true}, {Name: "body", Doc: "Its text, in Markdown; an @mention that comes from the event calls nobody.", Kind: template.Text, Escape: escape},
 			{Name: "labels", Doc: "Its labels.", Kind: template.Texts}, {Name: "assignees", Doc: "Logins of whom it is assigned to.", Kind: template.Texts},
 		}
 	case Comment:
-		return []template.Param{repo, issue, {Name: "body", Doc: "The comment, in Markdown.", Kind: template.Text, Required: true}}
+		return []template.Param{repo, issue, {Name: "body", Doc: "The comment, in Markdown; an @mention that comes from the event calls nobody.", Kind: template.Text, Required: true, Escape: escape}}
 	case Labels:
 		return []template.Param{repo, issue, {Name: "labels", Doc: "Labels to add; an empty list adds none.", Kind: template.Texts, Required: true}}
 	case Dispatch:

@@ -46,6 +46,7 @@ type Sink struct {
 	do     Do
 	params *template.Set
 	now    func() time.Time
+	looks  api.Looks[reach]
 }
 
 var (
@@ -120,6 +121,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			}
 		}
 	}
+	s.looks.Forget(a.ID)
 	answer, err := s.Client.Do(ctx, call)
 	if err != nil {
 		return sink.Outcome{}, err

@@ -1,6 +1,8 @@
 package github
 
 import (
+	"time"
+
 	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -20,9 +22,19 @@ func Spec() spec.Type {
 	}}
 }
 
+// settle is longer than GitHub has been seen to take until a list has what was made.
+const settle = 5 * time.Second
+
+func (c *Config) settle() time.Duration {
+	if c.Do == Issue || c.Do == Comment {
+		return settle
+	}
+	return 0
+}
+
 // Describe implements [spec.Config].
 func (c *Config) Describe() spec.Description {
-	return spec.Description{Networks: true, Params: Params(c.Do), Fields: []spec.Field{
+	return spec.Description{Networks: true, Settle: c.settle(), Params: Params(c.Do), Fields: []spec.Field{
 		{Name: "token", To: &c.Token, Required: true, Doc: "A personal access token."},
 		{
 			Name: "do", To: (*string)(&c.Do), Required: true, Values: Dos(),

@@ -32,6 +32,7 @@ var classes = map[string]sink.Class{
 	"internal_error":      sink.ClassBusy,
 	"request_timeout":     sink.ClassBusy,
 	"service_unavailable": sink.ClassBusy,
+	"invalid_cursor":      sink.ClassBusy, // of a look that was cut short long ago: it begins again
 	"team_added_to_org":   sink.ClassBusy, // the workspace is being moved
 }
 

@@ -76,8 +76,15 @@ func (r *reply) message(l *api.List) error {
 	return nil
 }
 
+// reach is how far a look has come.
+type reach struct {
+	next        string // the cursor of the page that comes next
+	pages, seen int    // that were read
+	all         bool   // there is no more to be read, and nothing was found
+}
+
 // posted looks for the message that an earlier attempt may have posted within a span of time.
-func (s *Sink) posted(ctx context.Context, m message, in sink.Span) (out sink.Outcome, found bool, err error) {
+func (s *Sink) posted(ctx context.Context, a sink.Action, m message, in sink.Span) (out sink.Outcome, found bool, err error) {
 	method := "conversations.history"
 	query := url.Values{
 		"channel": {m.Channel}, "include_all_metadata": {"true"}, "limit": {strconv.Itoa(pageSize)},
@@ -90,25 +97,35 @@ func (s *Sink) posted(ctx context.Context, m message, in sink.Span) (out sink.Ou
 		method = "conversations.replies"
 		query.Set("ts", m.ThreadTS)
 	}
-	seen := 0
-	for range maxPages {
+	at := s.looks.At(a.ID, in)
+	for ; !at.all && at.pages < maxPages; s.looks.Reach(a.ID, in, at) {
+		if at.next != "" {
+			query.Set("cursor", at.next)
+		}
+		if a.Looks != nil {
+			a.Looks()
+		}
 		page := reply{want: m.Metadata}
 		answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodGet, Path: []string{method}, Query: query, Read: page.read})
 		if err != nil {
 			return sink.Outcome{}, false, api.Untouched(err)
 		}
 		if page.found {
+			s.looks.Forget(a.ID)
 			return sink.Outcome{Code: answer.Code, Response: fmt.Appendf(nil, "message %s of an earlier attempt is there", clip(page.ts))}, true, nil
 		}
 		if err := s.judge(method, answer, page); err != nil {
+			if page.Error == "invalid_cursor" {
+				s.looks.Forget(a.ID)
+			}
 			return answer.Outcome, false, api.Untouched(err)
 		}
-		seen += page.seen
-		if page.next == "" {
-			return sink.Outcome{}, false, nil
-		}
-		query.Set("cursor", page.next)
+		at = reach{page.next, at.pages + 1, at.seen + page.seen, page.next == ""}
 	}
+	if at.all {
+		return sink.Outcome{}, false, nil
+	}
+	s.looks.Forget(a.ID) // whoever runs it again later may find fewer
 	return sink.Outcome{}, false, api.Untouched(s.Failed(sink.ClassRejected,
-		"whether an earlier attempt has posted cannot be told: the channel has more than %d messages of that time; look there, then `dlq resolve` the action, or `dlq replay --outcome-unknown` it", seen))
+		"whether an earlier attempt has posted cannot be told: the channel has more than %d messages of that time; look there, then `dlq resolve` the action, or `dlq replay --outcome-unknown` it", at.seen))
 }

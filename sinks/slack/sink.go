@@ -36,6 +36,7 @@ type Config struct {
 type Sink struct {
 	*api.Client
 	params *template.Set
+	looks  api.Looks[reach]
 }
 
 var (
@@ -96,10 +97,11 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 		Metadata: metadata{eventType, payload{a.ID}},
 	}
 	for _, span := range a.Earlier() {
-		if out, found, err := s.posted(ctx, m, span); found || a.Stops(err) {
+		if out, found, err := s.posted(ctx, a, m, span); found || a.Stops(err) {
 			return out, err
 		}
 	}
+	s.looks.Forget(a.ID)
 	var said reply
 	answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodPost, Path: []string{"chat.postMessage"}, Body: m, Key: a.ID, Read: said.read})
 	if err != nil {

@@ -1,6 +1,8 @@
 package slack
 
 import (
+	"time"
+
 	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -13,9 +15,12 @@ func Spec() spec.Type {
 	}}}
 }
 
+// settle is longer than Slack takes to carry a call out that it has not answered, and to list the message.
+const settle = 5 * time.Second
+
 // Describe implements [spec.Config].
 func (c *Config) Describe() spec.Description {
-	return spec.Description{Networks: true, Params: Params(), Fields: []spec.Field{
+	return spec.Description{Networks: true, Settle: settle, Params: Params(), Fields: []spec.Field{
 		{Name: "token", To: &c.Token, Required: true, Doc: "Token of a bot, xoxb-..."},
 		spec.BaseURL(&c.BaseURL),
 	}}

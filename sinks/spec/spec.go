@@ -48,6 +48,9 @@ type Description struct {
 	Networks bool
 	// Later says that it has the key long: it may answer 202 and report the result of an action later.
 	Later bool
+	// Settle is how long after an attempt that may have acted, as it timed out or ended with a 5xx, the next one is made at the earliest:
+	// until then the API may carry the call out, or not yet list what it did. For sinks that look before a retry.
+	Settle time.Duration
 	// Concurrency is how many attempts it takes at once if nothing is written; 0: [DefaultConcurrency].
 	Concurrency int
 	// InLedger says that its attempts are statements in the ledger's own database, each with a connection there.

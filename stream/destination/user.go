@@ -180,6 +180,17 @@ func (u *User) GiveBack(p Permit) (turn bool) {
 	return u.serve()
 }
 
+// Spend takes a token for a call that an attempt makes beside its own, such as one that looks for what an earlier attempt did. It does not
+// wait: whoever comes next does.
+func (u *User) Spend() {
+	d := u.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.policy.Rate.Limit > 0 {
+		d.rate.tokens--
+	}
+}
+
 // serve gives turns to those who wait. u learns of its turn from the result instead of its call function.
 func (u *User) serve() (turn bool) {
 	call := u.call

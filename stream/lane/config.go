@@ -56,6 +56,9 @@ type Destination struct {
 	// Concurrency caps attempts under way if nothing is shared; default a quarter of MaxInFlight, at least 1.
 	Concurrency int
 	Long        LongPolicy
+	// Settle is how long after an attempt that may have acted the next one is made at the earliest; default no time. See
+	// [sink.Action.Earlier].
+	Settle time.Duration
 }
 
 // RetryPolicy says how often and when an action is tried again. A zero field takes its default.

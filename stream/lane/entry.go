@@ -87,6 +87,14 @@ func (e *entry) countedAttempts(n int) (attempts int, since time.Time) {
 	return n - e.Spent, e.Replay.At
 }
 
+// settling returns for how long the next attempt still has to wait because an owner that was killed may have acted just now.
+func (e *entry) settling(settle time.Duration) time.Duration {
+	if e.DoubtEnd.IsZero() {
+		return 0
+	}
+	return min(settle, time.Until(e.DoubtEnd.Add(settle))) // the end is by the ledger's clock
+}
+
 // countClass returns how many attempts in a row have ended with class, this one included. It knows of attempts in this process
 // only.
 func (e *entry) countClass(class sink.Class) int {

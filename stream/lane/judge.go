@@ -49,6 +49,9 @@ func (j *judge) attemptResult(e *entry, d *destination, kind sink.Idempotency, b
 		if !d.Shared.Holds(class, out.Code) { // else all wait, and that time does not count
 			wait = max(wait, asked)
 		}
+		if !sink.Untouched(err) {
+			wait = max(wait, d.Settle)
+		}
 	}
 	switch judgeAttempt(d.Retry, kind, class, attempts, inARow, d.elapsed(since, began), wait) {
 	case succeeded:

@@ -96,6 +96,8 @@ func (w *workers) act(e *entry, d *destination, event *schemas.Event) {
 		w.s.postpone(e, d, aliveWait)
 	case !d.user.StillAllowed(e.permit):
 		w.s.postpone(e, d, 0)
+	case e.settling(d.Settle) > 0:
+		w.s.postpone(e, d, e.settling(d.Settle))
 	case unsafe && !w.mark(e):
 		w.s.abandon(e, d)
 	case unsafe && !d.user.StillAllowed(e.permit):
@@ -140,7 +142,7 @@ func (w *workers) attempt(e *entry, d *destination, event *schemas.Event) (ledge
 		ID: e.ID, Name: e.Name, Subscription: w.cfg.Subscription, Destination: e.Destination,
 		Attempt: e.Attempts + 1, Epoch: e.lane.partition.claim.Epoch, Late: e.Late, Reason: string(e.Reason), Event: event,
 		FirstAt: e.FirstAt, Doubt: !e.DoubtEnd.IsZero(), DoubtEnd: e.DoubtEnd, Twice: e.Replay != nil && e.Replay.Twice,
-		Commit: w.commitOf(e, d, began), Later: w.laterOf(e, d),
+		Commit: w.commitOf(e, d, began), Later: w.laterOf(e, d), Looks: d.user.Spend,
 	})
 	class := sink.ClassOf(err)
 	if class == sink.ClassBug && errors.Is(err, context.DeadlineExceeded) && ctx.timedOut() {

@@ -111,6 +111,9 @@ type Action struct {
 	Event  *schemas.Event
 	// Later is how the destination may report the outcome later; nil if it may not.
 	Later *Later
+	// Looks is to be called before each call that only looks for what an earlier attempt did: it takes a token of the destination's rate,
+	// which that call is one of. nil: nobody counts.
+	Looks func()
 	// Commit executes a statement in the transaction that records that the action is done, so that it takes effect once;
 	// nil for sinks that are not [InLedger]. tag is the server's word on it, empty if an earlier attempt has executed it.
 	// A *[StatementError] wrote nothing; after any other error it may have been executed, and the next attempt finds out.

@@ -72,7 +72,7 @@ func destinations(c *config.Config, log *slog.Logger, metrics prometheus.Registe
 			if err != nil {
 				return nil, err
 			}
-			all[full] = lane.Destination{Sink: made, Shared: shared, Timeout: d.Timeout.Std(), Long: longPolicy(d.Long), Retry: lane.RetryPolicy{
+			all[full] = lane.Destination{Sink: made, Shared: shared, Timeout: d.Timeout.Std(), Settle: d.Keys.Describe().Settle, Long: longPolicy(d.Long), Retry: lane.RetryPolicy{
 				Attempts: d.Retry.Attempts, Within: d.Retry.Within.Std(),
 				Min: d.Retry.Min.Std(), Max: max(d.Retry.Max.Std(), time.Millisecond),
 			}}

@@ -1,0 +1,45 @@
+package api
+
+import (
+	"sync"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// maxLooks bounds how many looks are remembered. One that is forgotten begins again.
+const maxLooks = 1000
+
+// Looks remembers how far looks for what an earlier attempt did have come, so that one that is cut short, by a rate limit or the
+// attempt's end, goes on where it was. Safe for concurrent use. The zero value remembers nothing yet.
+type Looks[T any] struct {
+	mu  sync.Mutex
+	far map[schemas.ActionID]map[sink.Span]T
+}
+
+// At returns how far the look of an action in a span of time has come; the zero T: it has not begun.
+func (l *Looks[T]) At(id schemas.ActionID, in sink.Span) T {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.far[id][in]
+}
+
+// Reach notes how far it has come.
+func (l *Looks[T]) Reach(id schemas.ActionID, in sink.Span, at T) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.far[id] == nil {
+		if len(l.far) >= maxLooks || l.far == nil {
+			l.far = map[schemas.ActionID]map[sink.Span]T{}
+		}
+		l.far[id] = map[sink.Span]T{}
+	}
+	l.far[id][in] = at
+}
+
+// Forget is to be called where an action is done, and before it is attempted: what is made then is in none of the pages that were read.
+func (l *Looks[T]) Forget(id schemas.ActionID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.far, id)
+}
