@@ -28,7 +28,8 @@ type fake struct {
 	dispatches []map[string]any
 	calls      []string // method, path and query
 	headers    http.Header
-	page       int // most that a page has; 0: as asked
+	page       int           // most that a page has; 0: as asked
+	lag        time.Duration // how long a list lacks what was made
 }
 
 type thing struct {
@@ -39,6 +40,7 @@ type thing struct {
 	Labels  []string  `json:"-"`
 	Created time.Time `json:"created_at"`
 	Updated time.Time `json:"updated_at"`
+	made    time.Time
 }
 
 var _ sinktest.Fake = (*fake)(nil)
@@ -67,7 +69,7 @@ func (f *fake) Done() int {
 
 func (f *fake) put(list *[]thing, title, body string, at time.Time) thing {
 	n := len(f.issues) + len(f.comments) + 1
-	t := thing{Number: n, Title: title, Body: &body, Created: at, Updated: at, HTMLURL: fmt.Sprintf("https://github.com/%s/issues/%d", repo, n)}
+	t := thing{Number: n, Title: title, Body: &body, Created: at, Updated: at, made: time.Now(), HTMLURL: fmt.Sprintf("https://github.com/%s/issues/%d", repo, n)}
 	*list = append(*list, t)
 	return t
 }
@@ -138,7 +140,7 @@ func (f *fake) list(w http.ResponseWriter, r *http.Request, all []thing) {
 		answer(w, 422, map[string]any{"message": "since"})
 		return
 	}
-	all = slices.DeleteFunc(slices.Clone(all), func(t thing) bool { return t.Updated.Before(since) })
+	all = slices.DeleteFunc(slices.Clone(all), func(t thing) bool { return t.Updated.Before(since) || time.Since(t.made) < f.lag })
 	size, _ := strconv.Atoi(q.Get("per_page"))
 	if f.page > 0 {
 		size = f.page

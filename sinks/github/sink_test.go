@@ -84,7 +84,7 @@ func TestOnce(t *testing.T) {
 				calls = 1
 			}
 			sinktest.Once(t, sinktest.Effect{
-				Fake: func() sinktest.Fake { return &fake{} }, Calls: calls,
+				Fake: func() sinktest.Fake { return &fake{} }, Calls: calls, Late: func() sinktest.Fake { return &fake{lag: sinktest.Lateness} },
 				Make: func(t testing.TB, url string) sink.Sink { return must(t, url, token, do, params) },
 			})
 		})

@@ -21,6 +21,7 @@ type fake struct {
 	messages []map[string]any // oldest first
 	size     int              // of a page of history; 0: as asked
 	looks    int
+	lag      time.Duration     // how long history lacks a message
 	errors   map[string]string // the error of a method, in place of what it does
 }
 
@@ -64,6 +65,9 @@ func (f *fake) post(m map[string]any) string {
 	ts := fmt.Sprintf("%d.%06d", time.Now().Unix(), len(f.messages))
 	if _, dated := m["ts"]; !dated {
 		m["ts"] = ts
+	}
+	if f.lag > 0 {
+		m["made"] = time.Now()
 	}
 	f.messages = append(f.messages, m)
 	return ts
@@ -114,6 +118,9 @@ func (f *fake) history(w http.ResponseWriter, r *http.Request, replies bool) {
 	var all []map[string]any
 	for _, m := range slices.Backward(f.messages) {
 		ts, _ := strconv.ParseFloat(m["ts"].(string), 64)
+		if made, _ := m["made"].(time.Time); time.Since(made) < f.lag {
+			continue
+		}
 		thread, _ := m["thread_ts"].(string)
 		if m["channel"] != q.Get("channel") || ts < oldest || ts > latest || replies != (thread != "") || replies && thread != q.Get("ts") {
 			continue

@@ -74,7 +74,12 @@ func TestOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sinktest.Once(t, sinktest.Effect{
-				Fake:  func() sinktest.Fake { return newFake() },
+				Fake: func() sinktest.Fake { return newFake() },
+				Late: func() sinktest.Fake {
+					f := newFake()
+					f.lag = sinktest.Lateness
+					return f
+				},
 				Make:  func(t testing.TB, url string) sink.Sink { return must(t, url, token, params) },
 				Calls: 2,
 			})

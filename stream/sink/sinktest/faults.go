@@ -1,11 +1,14 @@
 package sinktest
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"time"
 )
 
 // Fault is a way in which a call at a fake of an API goes wrong.
@@ -15,7 +18,15 @@ type Fault struct {
 	status int  // what is answered; 0: nothing, the connection is cut off
 	partly bool // the fake's own answer, cut off in its middle
 	hang   bool // nothing is answered until the caller gives up
+	late   bool // the fake does what it was asked to, Lateness after the connection was cut off
 }
+
+const (
+	// Lateness is how long after [ActingLate] a fake acts, and how long its lists may lack what was made.
+	Lateness = 20 * time.Millisecond
+	// Settle is what the seconds in the spec of a sink are where the destination is no later than that.
+	Settle = 6 * Lateness
+)
 
 // Faults of a call.
 var (
@@ -23,6 +34,7 @@ var (
 	AfterActing    = Fault{Name: "cut off after acting", act: true}
 	WhileAnswering = Fault{Name: "cut off while answering", act: true, partly: true}
 	Hanging        = Fault{Name: "hangs after acting", act: true, hang: true}
+	ActingLate     = Fault{Name: "cut off, acts later", late: true}
 )
 
 // Refused returns an answer with a status in place of acting.
@@ -43,7 +55,11 @@ type Faults struct {
 	mu    sync.Mutex
 	next  []*Fault
 	calls int
+	late  sync.WaitGroup
 }
+
+// Wait waits until what is done late is done.
+func (f *Faults) Wait() { f.late.Wait() }
 
 // Break scripts the next calls; nil leaves one alone.
 func (f *Faults) Break(faults ...*Fault) {
@@ -84,6 +100,8 @@ func (f *Faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.Fake.ServeHTTP(answer, r)
 	}
 	switch {
+	case fault.late:
+		f.actLater(r)
 	case fault.status != 0:
 		w.WriteHeader(fault.status)
 		return
@@ -98,4 +116,15 @@ func (f *Faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush()
 	}
 	panic(http.ErrAbortHandler)
+}
+
+// actLater has the fake do what it was asked to when nobody waits for the answer any more.
+func (f *Faults) actLater(r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	again := r.Clone(context.Background())
+	again.Body = io.NopCloser(bytes.NewReader(body))
+	f.late.Go(func() {
+		<-time.After(Lateness)
+		f.Fake.ServeHTTP(httptest.NewRecorder(), again)
+	})
 }

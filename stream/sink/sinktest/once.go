@@ -27,8 +27,13 @@ type Effect struct {
 	// Calls is how many calls the longest attempt makes when none is broken: 2, say, where a repeated attempt looks first.
 	// Each of them is broken in turn; with too few here the rest is not tested, and nothing says so.
 	Calls int
+	// Late is a fake whose lists lack for [Lateness] what was made, of a sink that looks before a retry. It also acts after calls that
+	// were cut off, and attempts wait [Settle] after one that may have acted, as lanes do. nil: the sink does not look.
+	Late func() Fake
 	// Action is what is attempted; nil: Action(1).
 	Action func() sink.Action
+
+	settle time.Duration
 }
 
 // once is one action on its way through a broken API.
@@ -36,6 +41,7 @@ type once struct {
 	faults *Faults
 	fake   Fake
 	sink   sink.Sink
+	settle time.Duration
 }
 
 var errUnknown = errors.New("the outcome is unknown and left to an operator")
@@ -48,6 +54,9 @@ func Once(t *testing.T, e Effect) {
 	all := []Fault{BeforeActing, AfterActing, WhileAnswering, Refused(408), Refused(429), Refused(500), Refused(503), ActedThen(502)}
 	if e.Action == nil {
 		e.Action = func() sink.Action { return Action(1) }
+	}
+	if e.Late != nil {
+		e.late(t, append(all, ActingLate))
 	}
 	for i := range all {
 		for at := range e.Calls {
@@ -83,9 +92,24 @@ func Once(t *testing.T, e Effect) {
 	}
 }
 
+// late breaks single calls of a destination that shows late what was done, and does late what it was asked to.
+func (e Effect) late(t *testing.T, all []Fault) {
+	e.Fake, e.settle = e.Late, Settle
+	for i := range all {
+		for at := range e.Calls {
+			script := append(make([]*Fault, at), &all[i])
+			t.Run("late, "+all[i].Name, func(t *testing.T) { e.retried(t, script) })
+			t.Run("late, "+all[i].Name+", killed", func(t *testing.T) { e.killed(t, script) })
+			then := append(script[:at+1:at+1], &all[i]) // once more, in the look or behind it
+			t.Run("late, "+all[i].Name+", twice", func(t *testing.T) { e.retried(t, then) })
+		}
+	}
+	t.Run("late, killed after all went well", func(t *testing.T) { e.killed(t, nil) })
+}
+
 // set makes a sink whose destination has the faults of a script.
 func (e Effect) set(t *testing.T, script []*Fault) *once {
-	o := &once{fake: e.Fake()}
+	o := &once{fake: e.Fake(), settle: e.settle}
 	o.faults = &Faults{Fake: o.fake}
 	o.faults.Break(script...)
 	server := httptest.NewUnstartedServer(o.faults)
@@ -121,6 +145,7 @@ func (e Effect) refused(t *testing.T, script []*Fault) {
 		return // an operator sees that it is done
 	}
 	o.faults.Break()
+	o.settles(t)
 	a.Attempt++
 	o.judge(t, o.attempts(t, &a))
 }
@@ -136,6 +161,7 @@ func (e Effect) killed(t *testing.T, script []*Fault) {
 		o.judge(t, errUnknown)
 		return
 	}
+	o.settles(t)
 	a.Doubt = true
 	o.judge(t, o.attempts(t, &a))
 }
@@ -162,13 +188,28 @@ func (o *once) attempts(t *testing.T, a *sink.Action) error {
 		case o.sink.Idempotency() == sink.Unsafe && !sink.Untouched(err):
 			return errUnknown
 		}
+		if !sink.Untouched(err) {
+			o.settles(t)
+		}
 		a.Attempt++
+	}
+}
+
+// settles waits as lanes do after an attempt that may have acted.
+func (o *once) settles(t *testing.T) {
+	if o.settle == 0 {
+		return
+	}
+	select {
+	case <-time.After(o.settle):
+	case <-t.Context().Done():
 	}
 }
 
 // judge fails the test if the effect was not there once, or, after an unknown outcome, more than once.
 func (o *once) judge(t *testing.T, err error) {
 	t.Helper()
+	o.faults.Wait()
 	n := o.fake.Done()
 	switch {
 	case errors.Is(err, errUnknown) && n > 1, !errors.Is(err, errUnknown) && n != 1:
