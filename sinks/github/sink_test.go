@@ -2,6 +2,7 @@ package github_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -359,5 +360,76 @@ func TestNewRefuses(t *testing.T) {
 	}
 	if !names["title"] || !names["client_payload"] {
 		t.Errorf("where it is not known what is done, there are only %v", names)
+	}
+}
+
+// TestMentionsOfEventsCallNobody: what an event brings into a text mentions nobody, what the template says does.
+func TestMentionsOfEventsCallNobody(t *testing.T) {
+	t.Parallel()
+	const none = "\u200b"
+	for text, want := range map[string]string{
+		"@octocat": "@" + none + "octocat", "cc @octo-org/all, (@x) and\n@y": "cc @" + none + "octo-org/all, (@" + none + "x) and\n@" + none + "y", "user@example.com": "user@example.com",
+		"a @ b": "a @ b", "ends with @": "ends with @" + none, "@@x": "@@" + none + "x", "\u00fc@x": "\u00fc@x", "": "", "`@x`": "`@" + none + "x`", "\xff@x": "\ufffd@" + none + "x",
+	} {
+		f := &fake{}
+		url := serve(t, f)
+		for do, params := range map[github.Do]map[string]any{
+			github.Comment: {"repo": repo, "issue": "7", "body": "@team says: {{body.text}}"},
+			github.Issue:   {"repo": repo, "title": "t", "body": "@team says: {{body.text}}"},
+		} {
+			a := sinktest.Action(1)
+			data, err := json.Marshal(map[string]string{"text": text})
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Event.Data = data
+			if _, err := must(t, url, token, do, params).Do(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, made := range []string{*f.issues[0].Body, *f.comments[0].Body} {
+			if got, _, _ := strings.Cut(made, "\n\n<!-- forebay"); got != "@team says: "+want {
+				t.Errorf("%q became %q, want %q", text, got, want)
+			}
+		}
+	}
+}
+
+// TestLookGoesOnWhereItWas: a look that a rate limit cuts short goes on with its next page.
+func TestLookGoesOnWhereItWas(t *testing.T) {
+	t.Parallel()
+	f := &fake{page: 2}
+	for range 5 {
+		f.put(&f.comments, "", "x", time.Now())
+	}
+	limited := false
+	var pages []string
+	s := must(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			if limited = !limited; !limited {
+				w.Header().Set("Retry-After", "60")
+				w.WriteHeader(http.StatusForbidden)
+				return
+			}
+			pages = append(pages, r.URL.Query().Get("page"))
+		}
+		f.ServeHTTP(w, r)
+	})), token, github.Comment, does[github.Comment])
+	a := sinktest.Action(1)
+	a.Attempt, a.FirstAt = 2, time.Now()
+	spent := 0
+	a.Looks = func() { spent++ }
+	for n := 1; ; n++ {
+		_, err := s.Do(t.Context(), a)
+		if err == nil {
+			break
+		}
+		if sink.ClassOf(err) != sink.ClassThrottled || !sink.Untouched(err) || n > 5 {
+			t.Fatal(err)
+		}
+		a.Attempt++
+	}
+	if strings.Join(pages, " ") != "1 2 3" || f.Done() != 1 || spent != 5 {
+		t.Errorf("pages %v, %d comments, %d calls spent", pages, f.Done(), spent)
 	}
 }

@@ -1,10 +1,13 @@
 package slack_test
 
 import (
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/forebay-io/forebay/stream/sink"
 	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
 
@@ -22,5 +25,91 @@ func TestLookNamesWhatItHasSeen(t *testing.T) {
 		if _, err := must(t, serve(t, f), token, simple()).Do(t.Context(), a); err == nil || !strings.Contains(err.Error(), want) || f.Done() != 0 {
 			t.Errorf("%d to a page: %v", size, err)
 		}
+	}
+}
+
+// TestLookGoesOnWhereItWas: Slack lets apps that are not of its Marketplace ask once a minute, for 15 messages. A look that is told to
+// wait goes on with its next page: each page is read once, and each call is one of the destination's rate.
+func TestLookGoesOnWhereItWas(t *testing.T) {
+	t.Parallel()
+	for _, ours := range []bool{true, false} {
+		f := newFake()
+		f.size = 15
+		a := sinktest.Action(1)
+		a.Attempt, a.FirstAt = 2, time.Now()
+		if ours {
+			f.add(map[string]any{"channel": channel, "metadata": map[string]any{"event_type": "forebay", "event_payload": map[string]any{"action_id": string(a.ID)}}})
+		}
+		for range 40 {
+			f.add(map[string]any{"channel": channel})
+		}
+		var cursors []string
+		minute := false // has passed
+		s := must(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "conversations.history") {
+				if !minute {
+					w.Header().Set("Retry-After", "60")
+					w.WriteHeader(http.StatusTooManyRequests)
+					return
+				}
+				minute = false
+				cursors = append(cursors, r.URL.Query().Get("cursor"))
+			}
+			f.ServeHTTP(w, r)
+		})), token, simple())
+		calls, spent := 0, 0
+		a.Looks = func() { spent++ }
+		for {
+			minute = true
+			calls++
+			out, err := s.Do(t.Context(), a)
+			if err == nil {
+				break
+			}
+			if sink.ClassOf(err) != sink.ClassThrottled || out.RetryAfter != time.Minute || !sink.Untouched(err) || calls > 5 {
+				t.Fatalf("attempt %d: %+v, %v", calls, out, err)
+			}
+			a.Attempt++
+		}
+		if got, want := fmt.Sprint(cursors), "[ 15 30]"; got != want || f.Done() != 1 || calls != 3 || spent != 5 {
+			t.Errorf("ours %v: pages %s, want %s; %d messages after %d attempts, %d calls spent", ours, got, want, f.Done(), calls, spent)
+		}
+	}
+}
+
+// TestLookBeginsAgainWhereItMust: behind an attempt of our own what was read before says nothing any more, and a cursor that Slack has
+// forgotten is none.
+func TestLookBeginsAgainWhereItMust(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	var cursors []string
+	fail := ""
+	s := must(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "conversations.history") {
+			cursors = append(cursors, r.URL.Query().Get("cursor"))
+			if fail != "" {
+				answer(w, map[string]any{"ok": false, "error": fail})
+				return
+			}
+		}
+		if strings.HasSuffix(r.URL.Path, "chat.postMessage") {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		f.ServeHTTP(w, r)
+	})), token, simple())
+	a := sinktest.Action(1)
+	a.Attempt, a.FirstAt = 2, time.Now()
+	for range 2 {
+		if _, err := s.Do(t.Context(), a); sink.ClassOf(err) != sink.ClassBusy || sink.Untouched(err) {
+			t.Fatal(err)
+		}
+	}
+	fail = "invalid_cursor"
+	if _, err := s.Do(t.Context(), a); !sink.ClassOf(err).Retried() || !sink.Untouched(err) {
+		t.Error(err)
+	}
+	if len(cursors) != 3 || strings.Join(cursors, "") != "" {
+		t.Errorf("asked with cursors %q, want three looks from the beginning", cursors)
 	}
 }

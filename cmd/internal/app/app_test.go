@@ -108,6 +108,17 @@ func (p *process) item(subscription, source, event, decision, status string) {
 	}
 }
 
+// repeated waits until the inbox has counted n repetitions of an event: whatever they would do, they have done.
+func (p *process) repeated(subscription, source, event string, n int) {
+	p.t.Helper()
+	if !rig.Until(20*time.Second, func() bool {
+		d, err := p.api.Item(p.t.Context(), "acme", subscription, source, event)
+		return err == nil && d.Duplicates == n
+	}) {
+		p.t.Fatalf("the inbox does not count %d repetitions of %s", n, event)
+	}
+}
+
 // TestIntakeNeedsNoPostgres runs the intake role with neither a Postgres URL nor destination secrets.
 func TestIntakeNeedsNoPostgres(t *testing.T) {
 	t.Parallel()
