@@ -18,7 +18,7 @@ var _ sink.Sink = (*Sink)(nil)
 // Do writes the line.
 func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	if err := ctx.Err(); err != nil {
-		return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassTimeout, Err: err}
+		return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassTimeout, Err: err, Untouched: true}
 	}
 	e := a.Event
 	s.log.LogAttrs(ctx, slog.LevelInfo, "event",

@@ -55,6 +55,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("HangingDestination", h.testHang)
 	t.Run("HangingAnswer", h.testHangingAnswer)
 	t.Run("ResponseIsBounded", h.testLargeResponse)
+	t.Run("EndlessAnswer", h.testEndless)
 	t.Run("StatusTable", h.testStatuses)
 	t.Run("RedirectIsNotFollowed", h.testRedirect)
 	t.Run("RetryAfter", h.testRetryAfter)
@@ -141,15 +142,26 @@ func (h Harness) testConcurrent(t *testing.T) {
 	}
 }
 
-// testEnded makes an attempt whose context has ended: it fails, and may be tried again.
+// testEnded makes an attempt whose context has ended: it fails at once, does nothing, says so, and may be tried again.
 func (h Harness) testEnded(t *testing.T) {
 	b := h.newBench(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := b.sink.Do(ctx, Action(1)); err == nil {
+	begin := time.Now()
+	_, err := b.sink.Do(ctx, Action(1))
+	switch {
+	case err == nil:
 		t.Error("an ended context: no error")
-	} else if !sink.ClassOf(err).Retried() {
+	case !sink.ClassOf(err).Retried():
 		t.Errorf("class %q would not be retried", sink.ClassOf(err))
+	case !sink.Untouched(err):
+		t.Errorf("nothing can have been done, and the error does not say so: %v", err)
+	}
+	if took := time.Since(begin); took > grace {
+		t.Errorf("it took %s", took)
+	}
+	if b.dest != nil && b.dest.count() != 0 {
+		t.Errorf("%d requests of an attempt that was over before it began", b.dest.count())
 	}
 }
 

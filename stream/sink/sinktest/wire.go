@@ -2,10 +2,12 @@ package sinktest
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +76,7 @@ func (h Harness) testOneAttempt(t *testing.T) {
 	}
 }
 
+// testHang has the destination take a request and say nothing.
 func (h Harness) testHang(t *testing.T) {
 	b := h.newBench(t)
 	b.dest.script(b.dest.hang)
@@ -88,27 +91,34 @@ func (h Harness) testHangingAnswer(t *testing.T) {
 	b.timely(t, false)
 }
 
-// timely checks that an attempt returns when its context is done, and, if it must fail, that it failed of a timeout.
+// grace is how much later than its context an attempt may return, on a machine that is busy.
+const grace = time.Second
+
+// timely checks that an attempt whose request has arrived returns when its context is done, and, if it must fail, that it failed of a
+// timeout that may have acted.
 func (b *bench) timely(t *testing.T, fails bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	const limit = 100 * time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	type end struct {
-		err error
-		at  time.Time
-	}
-	done := make(chan end, 1)
+	done := make(chan error, 1)
 	go func() {
 		_, err := b.sink.Do(ctx, Action(1))
-		done <- end{err, time.Now()}
+		done <- err
 	}()
 	select {
-	case e := <-done:
-		if fails && sink.ClassOf(e.err) != sink.ClassTimeout {
-			t.Errorf("class %q, want timeout: %v", sink.ClassOf(e.err), e.err)
+	case err := <-done:
+		if fails && (sink.ClassOf(err) != sink.ClassTimeout || sink.Untouched(err)) {
+			t.Errorf("class %q, want timeout, untouched %v: %v", sink.ClassOf(err), sink.Untouched(err), err)
 		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("Do did not return when its context was done")
+		if fails && ctx.Err() == nil {
+			t.Error("Do returned before its context was done: it has not waited for the answer")
+		}
+	case <-time.After(limit + grace):
+		t.Fatalf("Do did not return within %s of its context's end", grace)
+	}
+	if b.dest.count() != 1 {
+		t.Errorf("%d requests have arrived: this test needs one that is not answered", b.dest.count())
 	}
 }
 
@@ -217,32 +227,100 @@ func (h Harness) testRetryAfter(t *testing.T) {
 	}
 }
 
-// testLeaks has the destination echo whatever it was sent, in every way that an attempt can end.
+// testEndless has the destination answer more than is kept or has to be parsed, and then hang: who wants all of it waits for ever.
+func (h Harness) testEndless(t *testing.T) {
+	b := h.newBench(t)
+	most := sink.MaxResponse
+	if s, ok := b.sink.(sink.Answerer); ok {
+		most = s.Answer()
+	}
+	b.dest.script(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, b.dest.answer(200)+strings.Repeat(" ", most+24<<10)) // a part is for redaction, and to use the connection again
+		w.(http.Flusher).Flush()
+		b.dest.hang(w, r)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	out, err := b.sink.Do(ctx, Action(1))
+	if ctx.Err() != nil || sink.ClassOf(err) == sink.ClassTimeout {
+		t.Errorf("the attempt wanted more than %d bytes and waited for them: %v", most, err)
+	}
+	if len(out.Response) > sink.MaxResponse {
+		t.Errorf("%d bytes are kept", len(out.Response))
+	}
+}
+
+// spellings are the secret as destinations echo it: as it came, in a URL, in JSON, inside a header of theirs.
+func spellings() map[string]string {
+	list := map[string]string{
+		"as it is": secret, "in a query": url.QueryEscape(secret), "in a path, lower case": strings.ToLower(hexed(secret)), "in JSON": strings.ReplaceAll(secret, "=", `\u003d`),
+		"in JSON in a query": url.QueryEscape(strings.ReplaceAll(secret, "=", `\u003d`)),
+	}
+	for _, before := range []string{"", "u:", "Bearer "} {
+		list["in base64 behind "+before] = base64.StdEncoding.EncodeToString([]byte(before + secret + "\n"))
+		list["in base64 of URLs behind "+before] = base64.RawURLEncoding.EncodeToString([]byte(before + secret))
+	}
+	return list
+}
+
+// hexed is a text with each byte percent-encoded.
+func hexed(text string) string {
+	var b strings.Builder
+	for i := range len(text) {
+		fmt.Fprintf(&b, "%%%02X", text[i])
+	}
+	return b.String()
+}
+
+// testLeaks has the destination echo whatever it was sent, in every way that an attempt can end and in every spelling, also where what
+// is kept is cut off. What the destination says beside that is kept: else there would be nothing to see.
 func (h Harness) testLeaks(t *testing.T) {
 	b := h.newBench(t)
-	echo := func(code int) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Location", "/?token="+secret)
-			w.WriteHeader(code)
-			_ = r.Header.Write(w)
-			_, _ = io.WriteString(w, r.URL.String()+secret+strings.Repeat(" ", sink.MaxResponse-len(secret)/2)+secret)
-		}
-	}
-	ends := map[string]http.HandlerFunc{"reset": reset, "hang": b.dest.hang}
-	for _, code := range []int{200, 302, 400, 401, 429, 500} {
-		ends[fmt.Sprint("status ", code)] = echo(code)
-	}
-	for name, end := range ends {
+	kept := 0
+	look := func(name, spelled string, end http.HandlerFunc) {
 		b.dest.script(end)
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
 		out, err := b.sink.Do(ctx, Action(1))
-		cancel()
-		assertNoSecret(t, name+": the answer kept", string(out.Response))
-		for e := err; e != nil; e = errors.Unwrap(e) {
-			assertNoSecret(t, name+": the error", e.Error())
+		text := string(out.Response)
+		if strings.Contains(text, "echo:") {
+			kept++
 		}
-		assertNoSecret(t, name+": the error in detail", fmt.Sprintf("%+v %#v", err, out))
+		texts := map[string]string{"the answer kept": text, "the error in detail": fmt.Sprintf("%+v %#v", err, out)}
+		for e := err; e != nil; e = errors.Unwrap(e) {
+			texts["the error"] += e.Error() + "\n"
+		}
+		for what, text := range texts {
+			assertNoSecret(t, name+": "+what, text)
+			if part := spelled[:len(spelled)/2]; strings.Contains(text, part) {
+				t.Errorf("%s: %s shows a part of the secret: %.300s", name, what, text)
+			}
+		}
+	}
+	echo := func(code int, spelled string, before int) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			w.Header().Set("Location", "/?token="+secret)
+			w.WriteHeader(code)
+			_, _ = fmt.Fprintf(w, "echo: %s %s", r.URL, body)
+			_ = r.Header.Write(w)
+			_, _ = io.WriteString(w, spelled+strings.Repeat(" ", before)+spelled)
+		}
+	}
+	look("reset", secret, reset)
+	look("hang", secret, b.dest.hang)
+	for _, code := range []int{200, 302, 400, 401, 429, 500} {
+		look(fmt.Sprint("status ", code), secret, echo(code, secret, sink.MaxResponse-len(secret)/2))
+	}
+	for name, spelled := range spellings() {
+		look(name, spelled, echo(500, spelled, 10))
+		for cut := range 4 {
+			look(name+", cut off", spelled, echo(400, spelled, sink.MaxResponse-len(spelled)*(cut+1)/2))
+		}
+	}
+	if kept == 0 {
+		t.Error("no answer was kept: this test sees nothing")
 	}
 	assertNoSecret(t, "the log", b.logs.text())
-	assertNoSecret(t, "the sink printed", fmt.Sprintf("%v", b.sink))
+	assertNoSecret(t, "the sink printed", fmt.Sprintf("%v %+v %#v", b.sink, b.sink, b.sink))
 }
