@@ -12,7 +12,7 @@ func Spec() spec.Type {
 	return spec.Type{Name: "github", New: func() spec.Config { return &Config{} }, Rows: []spec.Row{
 		{
 			Of: ", `do: issue`, `do: comment`", Does: "an issue, a comment", Declared: sink.Idempotent,
-			Harmless: "its body ends with a hidden marker; a retry looks for it first",
+			Harmless: "its body ends with a hidden marker; a retry looks for it first, once the API has settled",
 		},
 		{Of: ", `do: labels`", Does: "labels on an issue or pull request", Declared: sink.Idempotent, Harmless: "adding a label twice adds it once"},
 		{

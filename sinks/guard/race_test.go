@@ -153,7 +153,7 @@ func full(t *testing.T, address string) (port string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := netip.AddrPortFrom(netip.MustParseAddr(address), uint16(name.(*syscall.SockaddrInet4).Port)) //nolint:errcheck // it is one
+	at := netip.AddrPortFrom(netip.MustParseAddr(address), uint16(name.(*syscall.SockaddrInet4).Port))
 	for range 10 {
 		conn, err := (&net.Dialer{Timeout: 100 * time.Millisecond}).DialContext(t.Context(), "tcp", at.String())
 		if err != nil {

@@ -7,8 +7,15 @@
 //
 // Slack has no idempotency key. So an attempt that may not be the first looks for the message of an earlier one by its
 // metadata, in conversations.history (in a thread, conversations.replies) at the times of earlier attempts, and is done where
-// it finds it. What remains: a call that Slack carries out only after the look that followed it, and a message that
-// somebody has deleted in between.
+// it finds it. It looks five seconds after an attempt that may have posted, at the earliest. What remains: a call that Slack
+// carries out even later, and a message that somebody has deleted in between.
+//
+// Apps that are not of Slack's Marketplace may ask conversations.history and conversations.replies once a minute, for 15 messages
+// at most (docs.slack.dev, since May 2025; apps that a workspace has made for itself are free of that). For them a retry in a
+// busy channel takes a minute for every 15 messages since the first attempt: Slack answers 429 with a Retry-After, which holds
+// the destination for all messages, and the look goes on with its next page. Ten pages are read at most, 150 messages; with more
+// the action is dead, for an operator to look. Looks spend the rate of the destination. So: an app of the workspace's own, or of the
+// Marketplace; else a channel of Forebay's own, in which little else is said, or `rate: {limit: 1, per: 1m}`.
 //
 // The token is a bot's. It needs chat:write, and channels:history (groups:history for private channels, im:history for
 // direct ones) for the look; without it a retry is dead by class denied rather than posted twice, unless an operator has

@@ -11,7 +11,7 @@ import (
 func Spec() spec.Type {
 	return spec.Type{Name: "slack", New: func() spec.Config { return &Config{} }, Rows: []spec.Row{{
 		Does: "chat.postMessage", Declared: sink.Idempotent,
-		Harmless: "the message's metadata has the action's id; a retry looks for it first",
+		Harmless: "the message's metadata has the action's id; a retry looks for it first, once the API has settled",
 	}}}
 }
 

@@ -68,10 +68,10 @@ func (b *everything) node(t reflect.Type, path string) *yaml.Node {
 func (b *everything) keys(v reflect.Value, path string) *yaml.Node {
 	n := mapping()
 	for _, m := range members(v) {
-		value := text("teams")
+		var value *yaml.Node
 		switch at := join(path, m.name); {
 		case v.Type() == destinationType && m.name == "type":
-			value = text(v.Interface().(Destination).Type) //nolint:errcheck // it is one
+			value = text(v.Interface().(Destination).Type)
 		case at == "teams_dir":
 			continue // there is none
 		default:

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -100,7 +101,7 @@ func (e Effect) late(t *testing.T, all []Fault) {
 			script := append(make([]*Fault, at), &all[i])
 			t.Run("late, "+all[i].Name, func(t *testing.T) { e.retried(t, script) })
 			t.Run("late, "+all[i].Name+", killed", func(t *testing.T) { e.killed(t, script) })
-			then := append(script[:at+1:at+1], &all[i]) // once more, in the look or behind it
+			then := slices.Concat(script, []*Fault{&all[i]}) // once more, in the look or behind it
 			t.Run("late, "+all[i].Name+", twice", func(t *testing.T) { e.retried(t, then) })
 		}
 	}
