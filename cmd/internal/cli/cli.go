@@ -120,7 +120,7 @@ type grammar struct {
 type env struct {
 	Options
 	ctx    context.Context
-	output string // the value of -o
+	output string  // the value of -o
 	stderr *hiding // Options.Stderr, whatever a configuration hides taken out
 	log    *slog.Logger
 }
