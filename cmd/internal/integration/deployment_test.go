@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -33,6 +34,7 @@ type deployment struct {
 	sender *sender
 	intake atomic.Pointer[process] // the newest
 	ledger string                  // where processes find it; empty: at dbURL
+	wrap   []string                // a command that launches processes; empty: they are launched as they are
 	// watched is set under a load.
 	watched *watch
 }
@@ -181,7 +183,8 @@ func (r *deployment) launch(args ...string) *process {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	cmd := exec.Command(forebay, args...)
+	line := append(append(slices.Clone(r.wrap), forebay), args...)
+	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Env = append(r.env(intake, operator), "AGENTS="+agents)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
