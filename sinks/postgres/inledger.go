@@ -40,6 +40,9 @@ func (s *InLedger) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) 
 	if err != nil {
 		return sink.Outcome{}, err
 	}
+	if err := ctx.Err(); err != nil {
+		return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassTimeout, Err: err, Untouched: true}
+	}
 	if a.Commit == nil {
 		return sink.Outcome{}, &sink.AttemptError{
 			Class: sink.ClassBug, Err: errors.New("this ledger does not take statements"), Untouched: true,

@@ -53,11 +53,19 @@ func (c *Config) Hide() map[string]string {
 func (r referring) names() map[string]string {
 	names := map[string]string{}
 	for value, reference := range r.led {
-		for _, word := range redact.Words(schemas.NewSecret(value)) {
-			names[word] = reference
+		for _, part := range redact.Words(schemas.NewSecret(value)) {
+			if part == value || unlikelyWord(part) {
+				names[part] = reference
+			}
 		}
 	}
 	return names
+}
+
+// unlikelyWord reports whether a part of a value is not what logs say anyway: a database's password is "forebay" often enough, and
+// every line would have its reference.
+func unlikelyWord(part string) bool {
+	return len(part) >= 12 || len(part) >= 8 && strings.ContainsAny(part, "0123456789")
 }
 
 // hideIn takes what any reference led to out of the messages of problems: checks quote what they refuse.

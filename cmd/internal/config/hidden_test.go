@@ -195,6 +195,7 @@ func TestHide(t *testing.T) {
 	text := strings.NewReplacer("127.0.0.1:8080", `"${env:INTAKE}"`, "https://agents.example.com/run", `"https://${env:HOST}/${env:TOKEN}"`,
 		`secrets: ["${env:ORDERS_SECRET}"]`, "secrets: [written-out]").Replace(design)
 	env := maps.Clone(designEnv)
+	env["FOREBAY_POSTGRES_URL"] = "postgres://forebay:pg-passw0rd@127.0.0.1:5432/forebay"
 	env["INTAKE"], env["HOST"], env["TOKEN"] = "127.0.0.1:8089", "agents.example.net", canary
 	c, problems := load(text, env, designFiles, Options{})
 	if len(problems) > 0 {
@@ -202,7 +203,7 @@ func TestHide(t *testing.T) {
 	}
 	hidden := c.Hide()
 	for value, want := range map[string]string{
-		canary: "${env:TOKEN}", "agents.example.net": "${env:HOST}", "pg-password": "${env:FOREBAY_POSTGRES_URL}", "gh-secret": "${env:GITHUB_SECRET}", "written-out": "<redacted>",
+		canary: "${env:TOKEN}", "agents.example.net": "${env:HOST}", "pg-passw0rd": "${env:FOREBAY_POSTGRES_URL}", env["FOREBAY_POSTGRES_URL"]: "${env:FOREBAY_POSTGRES_URL}", "forebay": "", "gh-secret": "${env:GITHUB_SECRET}", "written-out": "<redacted>",
 		"127.0.0.1:8089": "",
 	} {
 		if got := hidden[value]; got != want {
