@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// StopFilter narrows stops; zero fields do not.
+// StopFilter selects stops. Zero fields select all; of Partition, nil does.
 type StopFilter struct {
 	Subscription string // "<team>.<subscription>"
 	Topic        string
@@ -18,7 +18,7 @@ type StopFilter struct {
 	ID           int64
 }
 
-// Stops lists what stands, sorted by subscription, generation, topic and partition.
+// Stops lists the stops that have not ended, sorted by subscription, generation, topic and partition.
 func (l *Ledger) Stops(ctx context.Context, f StopFilter) ([]Stop, error) {
 	out, err := stops(ctx, l.read, f, "")
 	if err != nil {
@@ -27,6 +27,7 @@ func (l *Ledger) Stops(ctx context.Context, f StopFilter) ([]Stop, error) {
 	return out, nil
 }
 
+// stops reads the stops that have not ended; lock ends the query, such as FOR UPDATE.
 func stops(ctx context.Context, from querier, f StopFilter, lock string) ([]Stop, error) {
 	rows, err := from.Query(ctx, `SELECT `+stopColumns+stopTables+`WHERE k.ended_at IS NULL
 		AND ($1 = '' OR s.name = $1) AND ($2 = '' OR k.topic = $2) AND ($3::int IS NULL OR k.partition = $3) AND ($4::bigint = 0 OR k.id = $4)
@@ -37,9 +38,10 @@ func stops(ctx context.Context, from querier, f StopFilter, lock string) ([]Stop
 	return pgx.CollectRows(rows, scanStop)
 }
 
-// Accept accepts what stands under the filter, exactly as it was reported, and returns it. The partitions go on with
-// their owners' next try. What was accepted before stays as it was. A recreated topic is accepted whole: its partitions
-// belong together. Kinds: NotFound where nothing stands, Invalid.
+// Accept accepts the stops that the filter selects, exactly as they were reported, and returns them. The partitions go on with
+// their owners' next try. A stop that was accepted before keeps its acceptance. A recreated topic is accepted as a whole: its partitions
+// belong together. With dryRun nothing is written. Kinds: NotFound if the filter selects none, Invalid if subscription, who or why is
+// missing or the filter selects a part of a recreated topic, Unavailable.
 func (l *Ledger) Accept(ctx context.Context, f StopFilter, a Acceptance, dryRun bool) ([]Stop, error) {
 	const op = "accept what is stopped"
 	if f.Subscription == "" || a.By == "" || a.Reason == "" {

@@ -11,12 +11,12 @@ package ledger
 //	        progress, in lock order; see writer                                   |
 //	commit                                                                        |
 //
-// The gate is asked in here, between the two round trips, and not by the batch loop: what it decides on has to be read under the
-// locks and what it decided written under them, and a way out to the loop and back, with the transaction open, would be a third
-// stop in which all of the batch's partitions are locked. A round trip more is taken by lines of waits that end, which the
-// first one finds, and by rows that leave the gap buffer, which the gate tells.
+// The gate is called in here, between the two round trips, and not by the batch loop: what it decides on has to be read under the
+// locks, and what it decided written under them. A way out to the loop and back, with the transaction open, would be a third
+// stop in which all of the batch's partitions are locked. One more round trip is needed to read version lines whose waits end, since
+// the first one finds which these are, and one to read rows that leave the gap buffer, since the gate decides which these are.
 //
-// What is done where the transaction fails is in bisect.go, and where nobody knows whether it did in doubt.go.
+// What happens after the transaction has failed is in bisect.go; after a COMMIT without an answer, in doubt.go.
 
 import (
 	"cmp"
@@ -39,16 +39,17 @@ type batchTx struct {
 	byFence map[int32]*partitionBatch
 	p       *pg.Pipeline
 
-	current    int32 // windows, as the transaction has read them
+	current    int32 // the windows as the transaction has read them: the current one, and all that are in use
 	live       []int32
-	overdue    []gate.VersionLineKey
-	seen       map[schemas.EventKey]gate.Seen // events decided before, and in which window they are
-	seenAt     map[schemas.EventKey]int32
+	overdue    []gate.VersionLineKey          // of a batch that ends waits: the version lines whose waits have ended
+	seen       map[schemas.EventKey]gate.Seen // events decided before
+	seenAt     map[schemas.EventKey]int32     // in which window each of them is
 	asked      askedKeys
-	commitSent bool // its outcome may be unknown
+	commitSent bool // COMMIT was sent: its outcome may be unknown
 }
 
-// attempt runs the transaction once. commitSent says whether an error came after COMMIT was sent.
+// attempt makes one try of the transaction. If it fails, what the claims have cached is discarded. commitSent says whether the error came
+// after COMMIT was sent: then the transaction may have been committed.
 func (b batchWriter) attempt(ctx context.Context, parts []*partitionBatch) (commitSent bool, err error) {
 	conn, err := b.n.ledger.hot.Acquire(ctx)
 	if err != nil {
@@ -71,7 +72,8 @@ func (b batchWriter) attempt(ctx context.Context, parts []*partitionBatch) (comm
 	return t.commitSent, err
 }
 
-// lock queues the locks. The windows' keeps a rotation from ending meanwhile. A partition whose fence is not found is fenced.
+// lock queues the statements that lock: the current window's table, which keeps a rotation from ending meanwhile, and the fences. A
+// partition counts as fenced unless its fence is found.
 func (t *batchTx) lock(ctx context.Context) error {
 	claims := make([]*Claim, len(t.parts))
 	for i, w := range t.parts {
@@ -98,74 +100,83 @@ func (t *batchTx) lock(ctx context.Context) error {
 	)
 }
 
-// read reads what the gate needs, and checks that the claims are where the ledger is.
+// read reads what the gate needs in the first round trip, and checks that the claims are where the ledger is. The error is errRotated if
+// the windows have changed since they were last read.
 func (t *batchTx) read(ctx context.Context) error {
-	first := t.parts[0]
-	err := t.readSeen(ctx)
-	switch {
-	case err != nil:
-	case first.command != nil:
-		err = t.readAbout(ctx, first)
-	case first.expire:
-		err = t.readOverdue(ctx, first)
-	default:
-		for _, w := range t.parts {
-			w.collectLines()
+	if err := t.readSeen(ctx); err != nil {
+		return err
+	}
+	if err := t.readState(ctx); err != nil {
+		return err
+	}
+	if err := t.p.Run(ctx); err != nil {
+		return err
+	}
+	if !t.win.same(t.current, t.live) {
+		return errRotated
+	}
+	if first := t.parts[0]; first.expire && !first.fenced {
+		if err := t.readOverdueLines(ctx, first); err != nil {
+			return err
 		}
-		err = t.readLines(ctx)
 	}
-	if err == nil {
-		err = t.p.Run(ctx)
-	}
-	if err == nil && !t.win.same(t.current, t.live) {
-		err = errRotated
-	}
-	if err == nil && first.expire && !first.fenced {
-		err = t.readOverdueLines(ctx, first)
-	}
-	if err == nil {
-		err = t.checkContinuity()
-	}
-	return err
+	return t.checkContinuity()
 }
 
-// readSeen queues the reads of events that were decided before. Which of them the current window is asked for says recentKeys.
+// readState queues the reads of version lines and of what waits on them: those of a command's event, those whose waits end, or those of the
+// records.
+func (t *batchTx) readState(ctx context.Context) error {
+	first := t.parts[0]
+	if first.command != nil {
+		return t.readCommandEvent(ctx, first)
+	}
+	if first.expire {
+		return t.readOverdue(ctx, first)
+	}
+	for _, w := range t.parts {
+		w.collectLines()
+	}
+	return t.readLines(ctx)
+}
+
+// readSeen queues the reads of events that were decided before: of all keys in the closed windows, and of those in the current one that
+// recentKeys chooses.
 func (t *batchTx) readSeen(ctx context.Context) error {
-	toAsk, all := t.keys()
+	toLookUp, all := t.keys()
 	read := func(r *pg.Row) {
 		key, window := schemas.EventKey(r.UUID()), r.Int32()
 		t.seenAt[key] = window
 		t.seen[key] = gate.Seen{Hash: r.UUID(), Decision: gate.Decision(r.Text())}
-		t.noteFound(window)
+		t.countFound(window)
 	}
 	if all.Len() > 0 && len(t.win.live) > 1 {
 		if err := t.p.Add(ctx, t.win.q.seenBefore, read, all.Param()); err != nil {
 			return err
 		}
 	}
-	if toAsk.Len() == 0 {
+	if toLookUp.Len() == 0 {
 		return nil
 	}
-	return t.p.Add(ctx, t.win.q.seen, read, toAsk.Param())
+	return t.p.Add(ctx, t.win.q.seen, read, toLookUp.Param())
 }
 
-// readAbout queues the read of the event that a command is about.
-func (t *batchTx) readAbout(ctx context.Context, w *partitionBatch) error {
+// readCommandEvent queues the read of the event that a command is about.
+func (t *batchTx) readCommandEvent(ctx context.Context, w *partitionBatch) error {
 	w.addLine(w.command.Line, w.Claim.cache.find(w.command.Line))
 	return t.p.Add(ctx, aboutRead, func(r *pg.Row) {
 		r.Int32() // the fence
-		w.about = new(waitingOf(r))
+		w.commandEvent = new(waitingOf(r))
 	}, pg.Int64Param(w.command.ID))
 }
 
-// readOverdue queues the read of which lines have waits that end; their state is read behind it.
+// readOverdue queues the read of which version lines have waits that end. The lines themselves are read after it.
 func (t *batchTx) readOverdue(ctx context.Context, w *partitionBatch) error {
 	return t.p.Add(ctx, overdueRead, func(r *pg.Row) {
 		t.overdue = append(t.overdue, gate.VersionLineKey{Entity: schemas.EntityKey(r.Text()), Clock: r.Text()})
 	}, pg.Int32Param(w.Claim.ID), pg.Int64Param(cmp.Or[int64](w.Claim.overdueAt, math.MaxInt64)))
 }
 
-// readOverdueLines reads the lines that readOverdue has found, in a round trip of its own.
+// readOverdueLines reads the version lines that readOverdue has found, in a round trip of its own.
 func (t *batchTx) readOverdueLines(ctx context.Context, w *partitionBatch) error {
 	slices.SortFunc(t.overdue, compareKeys)
 	for _, k := range t.overdue {
@@ -177,7 +188,7 @@ func (t *batchTx) readOverdueLines(ctx context.Context, w *partitionBatch) error
 	return t.p.Run(ctx)
 }
 
-// readLines queues the read of the lines that are not cached, and of what waits on them.
+// readLines queues the read of the version lines that are not cached, and of what waits on them.
 func (t *batchTx) readLines(ctx context.Context) error {
 	lines, waiting := newLineKeyRows(), false
 	for _, w := range t.parts {
@@ -214,6 +225,7 @@ func readLine(r *pg.Row, byFence map[int32]*partitionBatch) {
 	w.state.Lines[k] = l
 }
 
+// readWaiting adds a waiting event, one row of bufferRead, to the state of its partition.
 func readWaiting(r *pg.Row, byFence map[int32]*partitionBatch) {
 	w := byFence[r.Int32()]
 	g := waitingOf(r)
@@ -221,7 +233,7 @@ func readWaiting(r *pg.Row, byFence map[int32]*partitionBatch) {
 	w.state.Waiting[k] = append(w.state.Waiting[k], g)
 }
 
-// waitingOf reads waitingColumns behind the fence.
+// waitingOf reads a row with waitingColumns, whose first column, the fence, was read.
 func waitingOf(r *pg.Row) gate.Waiting {
 	g := gate.Waiting{Record: gate.Record{Entity: schemas.EntityKey(r.Text())}}
 	g.Version.Clock = r.Text()
@@ -234,26 +246,28 @@ func waitingOf(r *pg.Row) gate.Waiting {
 	return g
 }
 
-// checkContinuity compares the claims with the ledger: a slice begins at the stored next offset, and the revision is the
-// claim's.
+// checkContinuity compares the claims that hold their fences with the ledger: each slice must begin at the stored next offset, and the
+// stored revision must be the claim's. Otherwise the error is a [ContinuityError].
 func (t *batchTx) checkContinuity() error {
 	for _, w := range t.parts {
+		if w.fenced {
+			continue
+		}
 		e := &ContinuityError{Partition: w.Claim.Partition, Stored: w.stored.next, From: w.From}
-		switch {
-		case w.fenced:
-		case w.stored.revision != w.Claim.revision:
+		if w.stored.revision != w.Claim.revision {
 			e.Detail = fmt.Sprintf("the ledger is at revision %d, the claim at %d", w.stored.revision, w.Claim.revision)
 			return pg.Refuse(e)
-		case !w.expire && w.stored.next != w.From:
+		}
+		if !w.expire && w.stored.next != w.From {
 			return pg.Refuse(e)
 		}
 	}
 	return nil
 }
 
-// decide asks the gate about every partition that is not fenced. Their fences are still locked, and stay so until the transaction ends: no
-// other owner changes what was read. It ends with errPossibleDuplicate, and nothing is written, where an event was taken for new without
-// asking the current window and no insert would find out that it is not; the next attempt asks for all keys.
+// decide has the gate decide every partition that is not fenced. Their fences stay locked until the transaction ends: no other owner changes
+// what was read. The error is errPossibleDuplicate if an event was taken for new without a look-up in the current window and gets no row, so
+// that no insert would find out that it is not new; the next try looks up all keys.
 func (t *batchTx) decide(context.Context) error {
 	for _, w := range t.parts {
 		if w.fenced {
@@ -269,7 +283,7 @@ func (t *batchTx) decide(context.Context) error {
 	return nil
 }
 
-// write queues the rows, and reads before what it needs of those that leave the gap buffer.
+// write queues the rows. Before that it reads what it needs of rows that leave the gap buffer.
 func (t *batchTx) write(ctx context.Context) error {
 	if err := t.readBufferedRows(ctx); err != nil {
 		return err
@@ -290,23 +304,23 @@ func (t *batchTx) write(ctx context.Context) error {
 	return out.queue(ctx, t.p)
 }
 
-// readBufferedRows reads the buffer's rows of the events that leave it or change in it, if any do.
+// readBufferedRows reads the rows of the events that leave the gap buffer or change in it, if any do. A row that is not there is an error.
 func (t *batchTx) readBufferedRows(ctx context.Context) error {
-	places := newPlaceRows()
+	offsets := newPlaceRows()
 	for _, w := range t.parts {
 		w.bufferedRows = map[int64]bufferedRow{}
 		for i := range w.left {
-			places.add(w.Claim.ID, w.left[i].waited.Offset)
+			offsets.add(w.Claim.ID, w.left[i].waited.Offset)
 		}
 	}
-	if places.n() == 0 {
+	if offsets.n() == 0 {
 		return nil
 	}
 	err := t.p.Add(ctx, bufferedRowsRead, func(r *pg.Row) {
 		w, offset := t.byFence[r.Int32()], r.Int64()
 		w.bufferedRows[offset] = bufferedRow{window: r.Int32(), leaderEpoch: r.Int32(), source: r.Text(), id: r.Text(), eventType: r.Text(),
 			copied: r.Int32() > 0, packed: r.Bytes()}
-	}, append(places.params(), pg.Int64Param(maxCopies))...)
+	}, append(offsets.params(), pg.Int64Param(maxCopies))...)
 	if err == nil {
 		err = t.p.Run(ctx)
 	}
@@ -323,7 +337,7 @@ func (t *batchTx) readBufferedRows(ctx context.Context) error {
 	return nil
 }
 
-// duplicates counts the batch's duplicates of each event.
+// duplicates returns how many duplicates of each event are in the batch.
 func (t *batchTx) duplicates() map[schemas.EventKey]int32 {
 	n := map[schemas.EventKey]int32{}
 	for _, w := range t.parts {
@@ -342,13 +356,13 @@ func (t *batchTx) endCommand(ctx context.Context, w *partitionBatch) error {
 		return nil
 	}
 	end := commandEnd
-	if w.about != nil {
+	if w.commandEvent != nil {
 		end = commandEndOfOpen
 	}
 	return t.p.Add(ctx, end, nil, pg.Int64Param(w.command.ID), []byte(w.commandOutcome()), pg.Int64Param(w.Claim.Epoch))
 }
 
-// commit sends the second round trip, and brings the claims up to what was committed.
+// commit sends the second round trip. Once it is committed, the claims take over the new state.
 func (t *batchTx) commit(ctx context.Context) error {
 	if err := t.p.Add(ctx, pg.Commit, nil); err != nil {
 		return err

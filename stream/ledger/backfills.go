@@ -10,13 +10,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// backfillsReplace ends the open requests of lines for which a new one comes.
+// backfillsReplace ends the open requests of version lines for which a new one is inserted.
 var backfillsReplace = pg.NewFresh(`-- backfillsReplace
 UPDATE backfills f SET ended_at = now(), failure = 'replaced'
 FROM ` + newBackfillRows().line().from(1, "u") + `
 WHERE f.fence = u.fence AND f.entity = u.entity AND f.clock = u.clock AND f.ended_at IS NULL`)
 
-// backfillsInsert puts a question. The source is that of what waits on the line.
+// backfillsInsert inserts requests for backfills, each with the source of an event that waits on its version line.
 var backfillsInsert = pg.NewCounted(`-- backfillsInsert
 INSERT INTO backfills (fence, entity, clock, kind, epoch, from_value, to_value, reason, source)
 SELECT u.fence, u.entity, u.clock, u.kind, u.epoch, u.from_value, u.to_value, u.reason, b.source
@@ -24,22 +24,22 @@ FROM `+newBackfillRows().zip(1)+`
 CROSS JOIN LATERAL (SELECT source FROM buffer WHERE fence = u.fence AND entity = u.entity AND clock = u.clock
     AND decision = 'buffered' LIMIT 1) b`, "$1::int[]").Planned()
 
-// Backfill is an open question for what is missing on a line.
+// Backfill is an open request for what is missing on a version line.
 type Backfill struct {
 	ID     int64
-	Claim  int32               `db:"fence"`
+	Claim  int32               `db:"fence"` // id of the fence's row
 	Source string              // "/<team>/<source>"
 	Line   gate.VersionLineKey `db:"-"`
 	Kind   schemas.VersionKind
-	Epoch  int64 // of the line; 0: its provider does not say
-	From   int64 `db:"from_value"` // closed range of kind sequence; 0 otherwise
+	Epoch  int64 // of the version line; 0: its provider gives none
+	From   int64 `db:"from_value"` // the values that are missing, both included, of kind sequence; 0 otherwise
 	To     int64 `db:"to_value"`
 	Reason gate.Reason
-	// Left is how long its answer is still waited for, by the database's clock.
+	// Left is how long the answer is still waited for, by the database's clock.
 	Left time.Duration `db:"-"`
 }
 
-// BackfillEnd is the result of a backfill's request.
+// BackfillEnd is the outcome of a request.
 type BackfillEnd struct {
 	Failure  string // closed list of stream/backfill.Reason; empty: none
 	Detail   string
@@ -47,14 +47,15 @@ type BackfillEnd struct {
 	Produced int
 }
 
+// backfillRow is a row of the query of Backfills.
 type backfillRow struct {
 	Backfill
 	Entity  schemas.EntityKey
 	Clock   string
-	AskedIn int64 // microseconds; negative, since it was asked before
+	AskedIn int64 // when it was asked, in microseconds from now: negative
 }
 
-// Backfills reads the open questions of claims with an id above after, oldest first, at most limit.
+// Backfills reads the open requests of claims with an id above after, oldest first, at most limit.
 func (n *Namespace) Backfills(ctx context.Context, claims []*Claim, after int64, limit int) ([]Backfill, error) {
 	rows, err := n.ledger.hot.Query(ctx, `-- backfills
 SELECT f.id, f.fence, f.source, f.entity, f.clock, f.kind, f.epoch, f.from_value, f.to_value, f.reason,
@@ -75,9 +76,9 @@ FROM backfills f WHERE f.fence = ANY ($1) AND f.ended_at IS NULL AND f.id > $2 O
 	return list, nil
 }
 
-// EndBackfill writes the result of a backfill's request, under the fence. After a failure the gate stops waiting for the answer: it
-// does what Policy.Otherwise says as soon as the partition has been read to its end. Ending a request twice changes nothing. fenced
-// says that the claim has lost its fence; then nothing was written.
+// EndBackfill stores the outcome of a request, under the fence. After a failure, the events that wait for the answer are due at once:
+// Policy.Otherwise follows as soon as the partition has been read to its end. Ending a request twice changes nothing. fenced says that
+// the claim has lost its fence; then nothing was written.
 func (n *Namespace) EndBackfill(ctx context.Context, c *Claim, id int64, end BackfillEnd) (fenced bool, err error) {
 	err = n.ledger.transact(ctx, func(tx pgx.Tx) error {
 		fenced = false

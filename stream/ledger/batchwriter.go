@@ -11,13 +11,13 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
-// Apply writes one batch in one transaction. It retries what can be retried, bisects data errors down to the record, and
-// finds out after an unknown COMMIT whether it happened. Where the ledger refuses one partition's slice, its
-// Applied.Refused says why and the other partitions go on. An error means that a slice is invalid, that ctx ended or that
-// the database stays away. Then nothing of the batch was written, or all, or (if it was bisected) its first part. The
-// claims are of no use any more; the next ones read what was written.
+// Apply writes one batch in one transaction. It tries again what can be tried again, bisects data errors down to the record, and
+// finds out after a COMMIT without an answer whether it happened. If the ledger refuses one partition's slice, its
+// Applied.Refused says why, and the other partitions go on. An error means that a slice is invalid, that ctx ended or that
+// the database does not answer. Then nothing of the batch was written, or all, or (if it was bisected) its first part. The
+// claims must not be used any more; the next ones read what was written.
 func (n *Namespace) Apply(ctx context.Context, batch []Slice) ([]Applied, error) {
-	parts, going := make([]*partitionBatch, 0, len(batch)), make([]*partitionBatch, 0, len(batch))
+	parts, accepted := make([]*partitionBatch, 0, len(batch)), make([]*partitionBatch, 0, len(batch))
 	claims := map[*Claim]bool{}
 	for _, s := range batch {
 		if s.Claim == nil || s.Claim.cache == nil {
@@ -33,12 +33,12 @@ func (n *Namespace) Apply(ctx context.Context, batch []Slice) ([]Applied, error)
 			w.refuse(err)
 			continue
 		}
-		going = append(going, w)
+		accepted = append(accepted, w)
 	}
 	// Lock order: rows that are locked by fence, such as progress, are locked sorted.
-	slices.SortFunc(going, func(a, b *partitionBatch) int { return cmp.Compare(a.Claim.ID, b.Claim.ID) })
-	if len(going) > 0 {
-		if err := (batchWriter{n}).apply(ctx, going); err != nil {
+	slices.SortFunc(accepted, func(a, b *partitionBatch) int { return cmp.Compare(a.Claim.ID, b.Claim.ID) })
+	if len(accepted) > 0 {
+		if err := (batchWriter{n}).apply(ctx, accepted); err != nil {
 			return nil, &schemas.Error{Kind: kindOf(err), Op: "apply a batch of " + n.spec.Name, Err: pg.Redact(err)}
 		}
 	}
@@ -49,7 +49,8 @@ func (n *Namespace) Apply(ctx context.Context, batch []Slice) ([]Applied, error)
 	return out, nil
 }
 
-// Expire ends the overdue waits of a claim, those of some hundred lines at most: NextDeadline says whether more are due. The caller has read the partition to the end it observed after the deadline had passed (P5).
+// Expire ends the waits of a claim that were overdue when NextDeadline was last called, of some hundred version lines at most; NextDeadline
+// says whether there are more. The caller has read the partition to the end that it observed after that call (P5).
 func (n *Namespace) Expire(ctx context.Context, c *Claim) (Applied, error) {
 	if c == nil || c.cache == nil {
 		return Applied{}, schemas.Errorf(schemas.Invalid, "end the waits of "+n.spec.Name, "no claim of this ledger")
@@ -57,6 +58,7 @@ func (n *Namespace) Expire(ctx context.Context, c *Claim) (Applied, error) {
 	return batchWriter{n}.applyOne(ctx, &partitionBatch{Slice: Slice{Claim: c}, expire: true}, "end the waits of "+n.spec.Name)
 }
 
+// kindOf returns the kind of an error with which a batch failed: Conflict if it was refused, Internal if another try would fail too.
 func kindOf(err error) schemas.Kind {
 	if pg.IsRefusal(err) {
 		return schemas.Conflict
@@ -67,7 +69,7 @@ func kindOf(err error) schemas.Kind {
 	return schemas.Unavailable
 }
 
-// checkContinuity checks a slice: it begins at the claim's next offset, and its records ascend up to Next.
+// checkContinuity returns a [ContinuityError] unless the slice begins at the claim's next offset and its records ascend up to Next.
 func (s Slice) checkContinuity() error {
 	e := &ContinuityError{Partition: s.Claim.Partition, Stored: s.Claim.Next.Offset, From: s.From}
 	if s.From != e.Stored {
@@ -88,8 +90,8 @@ func (s Slice) checkContinuity() error {
 	return nil
 }
 
-// batchWriter applies batches to a namespace until they are committed, refused, or known to fail: it tries again what may be
-// tried again, finds the record that the database does not take, and the partition that is refused.
+// batchWriter applies batches to a namespace. It tries again what may be tried again, and finds the record that the database does not
+// take, or the partition that is refused.
 type batchWriter struct{ n *Namespace }
 
 // applyOne applies a batch of one partition without records. Applied.Refused says why it is refused, as for a slice.
@@ -100,10 +102,11 @@ func (b batchWriter) applyOne(ctx context.Context, w *partitionBatch, op string)
 	return w.applied, nil
 }
 
-// maxRefresh bounds how often in a row a batch finds that the windows have turned: they turn hours apart.
+// maxRefresh bounds how often in a row the windows are read again because they have rotated: they rotate hours apart.
 const maxRefresh = 16
 
-// retryLimits counts, in a row, the failures that smaller parts of a batch may not have.
+// retryLimits counts failures in a row that a smaller batch may not have: answers that did not come, and waits for locks that took too
+// long.
 type retryLimits struct{ silent, blocked int }
 
 const (
@@ -111,8 +114,8 @@ const (
 	maxBlocked = 3 // waiting for locks of others
 )
 
-// exceeded reports whether a batch is to be tried in parts: the server says that a statement takes too long, or one of the
-// limits is reached.
+// exceeded counts a failure, and reports whether the batch is to be tried in parts: the server has ended a statement that took too long,
+// or one of the limits is reached. Any other failure begins the counts again.
 func (p *retryLimits) exceeded(err error) bool {
 	switch {
 	case pg.StatementTimeout(err):
@@ -127,7 +130,8 @@ func (p *retryLimits) exceeded(err error) bool {
 	return p.silent >= maxSilent || p.blocked >= maxBlocked
 }
 
-// untilDone attempts a batch until it is committed, its data is refused, it takes too long, or ctx ends.
+// untilDone tries a batch until it is committed. It returns an error if its data is refused, a limit of retryLimits is exceeded, another
+// try would fail too, or ctx ends. A partition may turn out to be fenced or refused: that is in its applied, and no error.
 func (b batchWriter) untilDone(ctx context.Context, parts []*partitionBatch) error {
 	for _, w := range parts {
 		w.scratch = scratches.Get().(*scratch)

@@ -10,8 +10,8 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
-// Begin stores where a subscription begins in topics that it has no beginning for yet: the first call's offsets for a
-// topic win, later calls get those back. A partition that is not in the stored set begins at 0.
+// Begin stores where a subscription begins in those topics for which nothing is stored yet, and returns all that is stored: of each topic,
+// the offsets of the first call that gave any. A partition that is not in the result begins at 0.
 func (n *Namespace) Begin(ctx context.Context, offsets map[Partition]int64) (map[Partition]int64, error) {
 	var stored map[Partition]int64
 	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
@@ -71,7 +71,7 @@ func loadBegin(ctx context.Context, tx pgx.Tx, subscription int32) (map[Partitio
 	return stored, err
 }
 
-// Began is when Begin first stored this subscription's beginning, by the database's clock; zero before.
+// Began returns when Begin was first called for this subscription, by the database's clock; zero before.
 func (n *Namespace) Began(ctx context.Context) (time.Time, error) {
 	var began *time.Time
 	err := n.ledger.quick.QueryRow(ctx, `SELECT began_at FROM subscriptions WHERE id = $1`, n.id).Scan(&began)

@@ -8,13 +8,14 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
-// apply applies a batch. Where the database refuses its data, it applies the halves, down to the one record, which is
-// quarantined. What is refused for another reason, or even without the record's bytes, is refused to its partition alone.
-// An error means that trying again later may help.
+// apply applies a batch. If the database refuses its data, or it takes too long, apply applies the halves one after the other. A single
+// record whose data is refused is quarantined. A partition that is refused for another reason, or whose record is refused even without its
+// bytes, has that in its Applied.Refused, and the others go on. An error means that trying again later may help.
 func (b batchWriter) apply(ctx context.Context, parts []*partitionBatch) error {
 	err := b.untilDone(ctx, parts)
 	if err != nil && pg.DuplicateKey(err) && ctx.Err() == nil {
-		// The cache, another partition's batch or a late repetition: lines are read again, all keys are asked for.
+		// A cached version line, another partition's batch or a late repetition was wrong about a row: now version lines are read again (the
+		// cache was discarded) and all keys looked up.
 		b.askAllKeys(parts)
 		err = b.untilDone(ctx, parts)
 	}
@@ -26,12 +27,12 @@ func (b batchWriter) apply(ctx context.Context, parts []*partitionBatch) error {
 		total += len(w.Records)
 	}
 	switch trouble := troubleOf(err); {
-	case pg.IsMissed(err): // another attempt would read again what a claim remembers, and hide that it was wrong
+	case pg.IsMissed(err): // another try would read again what a claim remembers, and hide that it was wrong
 		for _, w := range parts {
 			b.refuseMissed(ctx, w, err)
 		}
 		return nil
-	case trouble == pg.Permanent, trouble == pg.BadData && total == 0:
+	case trouble == pg.Permanent || (trouble == pg.BadData && total == 0):
 		return b.isolate(ctx, parts, err)
 	case trouble == pg.BadData && total == 1:
 		return b.quarantineRecord(ctx, parts, err)
@@ -56,7 +57,8 @@ func (b batchWriter) apply(ctx context.Context, parts []*partitionBatch) error {
 	return nil
 }
 
-// withoutEnded leaves out what follows a part that was not written.
+// withoutEnded returns those of right whose partitions were written in left, or were not in it: what follows a part that was refused or
+// fenced must not be written.
 func withoutEnded(left, right []*partitionBatch) []*partitionBatch {
 	ended := map[*Claim]bool{}
 	for _, w := range left {
@@ -65,8 +67,8 @@ func withoutEnded(left, right []*partitionBatch) []*partitionBatch {
 	return slices.DeleteFunc(right, func(w *partitionBatch) bool { return ended[w.Claim] })
 }
 
-// maxPersist is how often a single record that takes too long is tried again.
-const maxPersist = 3
+// maxAlone is how often a single record that takes too long is tried again.
+const maxAlone = 3
 
 // retryAlone tries a batch with at most one record again. If it still takes too long, its partition is refused: the
 // database is slow, so nothing is quarantined.
@@ -74,7 +76,7 @@ func (b batchWriter) retryAlone(ctx context.Context, parts []*partitionBatch, ca
 	if len(parts) > 1 {
 		return b.isolate(ctx, parts, cause)
 	}
-	for range maxPersist {
+	for range maxAlone {
 		switch err := b.untilDone(ctx, parts); {
 		case err == nil, ctx.Err() != nil:
 			return err
@@ -84,10 +86,10 @@ func (b batchWriter) retryAlone(ctx context.Context, parts []*partitionBatch, ca
 			return b.apply(ctx, parts)
 		}
 	}
-	return b.isolate(ctx, parts, fmt.Errorf("it was tried %d times, alone: %w", maxPersist+1, cause))
+	return b.isolate(ctx, parts, fmt.Errorf("it was tried %d times, alone: %w", maxAlone+1, cause))
 }
 
-// isolate applies each partition on its own. A single one is refused for cause.
+// isolate applies each partition of a batch on its own. If there is only one, it is refused, for cause.
 func (b batchWriter) isolate(ctx context.Context, parts []*partitionBatch, cause error) error {
 	if len(parts) == 1 {
 		parts[0].refuse(pg.Redact(cause))
@@ -101,8 +103,8 @@ func (b batchWriter) isolate(ctx context.Context, parts []*partitionBatch, cause
 	return nil
 }
 
-// refuseMissed refuses a partition of a batch that has not found a row which must be there: one of its claims remembers
-// something wrong. The next claims read what there is.
+// refuseMissed refuses a partition of a batch that has not found a row which must be there: one of the batch's claims remembers something
+// wrong. The next claims read what the tables have.
 func (b batchWriter) refuseMissed(ctx context.Context, w *partitionBatch, cause error) {
 	p := w.Claim.Partition
 	b.n.ledger.cfg.Logger.ErrorContext(ctx, "the ledger differs from what a claim of the batch remembers: this is a fault of forebay, please report it; nothing is written, and the "+
@@ -110,17 +112,18 @@ func (b batchWriter) refuseMissed(ctx context.Context, w *partitionBatch, cause 
 	w.refuse(&ContinuityError{Partition: p, Stored: w.Claim.Next.Offset, From: w.Claim.Next.Offset, Detail: cause.Error()})
 }
 
-// quarantineRecord quarantines the one record of a batch: with its bytes or, where even they are refused, without.
+// quarantineRecord has the one record of a batch quarantined, and applies the batch again: first with the record's bytes, the next time
+// without. If even that was refused, so is the partition.
 func (b batchWriter) quarantineRecord(ctx context.Context, parts []*partitionBatch, cause error) error {
 	for _, w := range parts {
 		if len(w.Records) == 0 {
 			continue
 		}
-		bare, again := w.refusedData[0]
-		if again && bare {
+		withoutBytes, again := w.refusedData[0]
+		if again && withoutBytes {
 			return b.isolate(ctx, parts, cause)
 		}
-		w.refusedData = map[int]bool{0: again}
+		w.refusedData = map[int]bool{0: again} // the second time without bytes
 		r := w.Records[0]
 		r.Error = pg.Clean("the database refused the record: "+pg.Redact(cause).Error(), 4096)
 		w.Records = []Record{r} // the caller's slice stays as it is
@@ -130,7 +133,8 @@ func (b batchWriter) quarantineRecord(ctx context.Context, parts []*partitionBat
 	return b.apply(ctx, parts)
 }
 
-// split cuts a batch before record number at. join puts the results of the halves together again.
+// split cuts a batch before the record with index at, counted over all partitions. Once both halves were applied, join sets the results of
+// the partition that was cut in two.
 func split(parts []*partitionBatch, at int) (left, right []*partitionBatch, join func()) {
 	type half struct{ w, l, r *partitionBatch }
 	var halves []half
@@ -157,7 +161,7 @@ func split(parts []*partitionBatch, at int) (left, right []*partitionBatch, join
 	}
 }
 
-// joined is the result of a slice whose two parts were applied one after the other.
+// joined returns the result of a slice whose two parts were applied one after the other; shift is how many records the first one has.
 func joined(l, r Applied, shift int) Applied {
 	switch {
 	case l.Refused != nil, l.Fenced:

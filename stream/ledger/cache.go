@@ -3,8 +3,8 @@ package ledger
 import "github.com/forebay-io/forebay/stream/gate"
 
 // lineCache holds version lines of a claim, with what waits on them, in bounded memory. It is correct while the claim holds
-// the fence, because only the owner writes lines. Eviction is SIEVE (Zhang and others, NSDI 2024): a hand walks from the
-// oldest line to the newest and takes the first that was not used since it last passed.
+// the fence, because only the owner writes version lines. Eviction is SIEVE (Zhang and others, NSDI 2024): a hand walks from the
+// oldest line to the newest and evicts the first that was not used since the hand last passed.
 type lineCache struct {
 	max            int
 	lines          map[gate.VersionLineKey]*cachedLine
@@ -13,7 +13,7 @@ type lineCache struct {
 	turn           uint32      // counts batches; see cachedLine.turn
 }
 
-// cachedLine is one line; line is nil where it has not begun.
+// cachedLine is one version line; line is nil if it has not begun.
 type cachedLine struct {
 	line    *gate.VersionLine
 	waiting []gate.Waiting
@@ -25,7 +25,7 @@ type cachedLine struct {
 
 	dirtyLine
 
-	place int32  // index among the lines of the batch that used it last
+	index int32  // among the version lines of the batch that used it last
 	turn  uint32 // lineCache.turn of that batch
 }
 
@@ -38,7 +38,7 @@ func newLineCache(lines int) *lineCache {
 	return &lineCache{max: lines, lines: map[gate.VersionLineKey]*cachedLine{}}
 }
 
-// find returns a cached line, nil if there is none, and notes that it was used.
+// find returns a cached line and marks it as used; nil if it is not cached.
 func (c *lineCache) find(k gate.VersionLineKey) *cachedLine {
 	l := c.lines[k]
 	if l != nil {
@@ -47,7 +47,7 @@ func (c *lineCache) find(k gate.VersionLineKey) *cachedLine {
 	return l
 }
 
-// put caches a line and what waits on it. If the cache is full, it evicts another line.
+// put caches a line and what waits on it. If the cache is full, it evicts another line, if one may be.
 func (c *lineCache) put(k gate.VersionLineKey, line *gate.VersionLine, waiting []gate.Waiting) *cachedLine {
 	if l := c.lines[k]; l != nil {
 		l.line, l.waiting = line, waiting
@@ -67,7 +67,7 @@ func (c *lineCache) put(k gate.VersionLineKey, line *gate.VersionLine, waiting [
 	return l
 }
 
-// evict makes room, unless all lines are dirty: those are nowhere else.
+// evict drops one line that is not dirty and was not used lately. If all are dirty, it drops none: their state is nowhere else.
 func (c *lineCache) evict() {
 	l := c.hand
 	if l == nil {

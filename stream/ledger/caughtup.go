@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Now is the database's clock.
+// Now returns the time of the database's clock.
 func (n *Namespace) Now(ctx context.Context) (now time.Time, err error) {
 	if err := n.ledger.quick.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
 		return now, &schemas.Error{Kind: schemas.Unavailable, Op: "ask the database for the time", Err: pg.Redact(err)}
@@ -17,9 +17,10 @@ func (n *Namespace) Now(ctx context.Context) (now time.Time, err error) {
 	return now, nil
 }
 
-// CaughtUp notes that the claims' partitions were processed to their end as of at. An idle partition has no records that
-// show it, and would keep every window. at is by the database's clock, which closes the windows: what [Namespace.Now] gave
-// before the ends were asked for. A time in the future counts as now. Fenced claims are left out.
+// CaughtUp stores that the claims' partitions were processed to their end as of at. An idle partition has no batches that store it, and
+// would keep every window. at is by the database's clock, which closes the windows: what [Namespace.Now] returned before the brokers were
+// asked for the ends. A time in the future counts as now. Fenced claims are left out. It also gives rows to open actions that keep a
+// closed window, see giveRows.
 func (n *Namespace) CaughtUp(ctx context.Context, at time.Time, claims []*Claim) error {
 	err := recorder{n}.giveRowsNow(ctx, claims)
 	if err == nil {
@@ -35,6 +36,7 @@ var processedWrite = pg.NewCountedAs(`-- processedWrite
 UPDATE progress p SET processed_at = greatest(p.processed_at, least($4, now())), lane_low = greatest(p.lane_low, $5)
 FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.fence = f.id`, fenceHeld)
 
+// caughtUp is CaughtUp in a transaction, without rows for open actions.
 func caughtUp(ctx context.Context, tx pgx.Tx, at time.Time, claims []*Claim) error {
 	for _, c := range claimsSorted(claims) {
 		_, err := tx.Exec(ctx, processedWrite.SQL, c.ID, c.Epoch, c.Token, at, c.low())

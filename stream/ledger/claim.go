@@ -33,30 +33,30 @@ type claimTx struct {
 	req ClaimRequest
 	op  string
 
-	restore bool // a try has found that a version line is gone
+	restore bool // a try has found that a version line is gone: the next one makes it again
 
 	tx *pg.Tx
 	c  *Claim // as far as it is known; another one for each try
 }
 
-// Claim takes the fence of a partition; see ClaimRequest. Errors of ClaimRequest.Confirm come back as they are (errors.Is and
-// errors.As find them). It waits for the transactions that hold the fence until ctx ends. Kinds: Invalid where the request is not
-// whole, Conflict where the topic is not the one that the ledger knows or the ledger has lost a version line, Unavailable where the
-// database is away, and Internal.
+// Claim takes the fence of a partition; see ClaimRequest. It waits for the transactions that hold the fence until ctx ends. Errors of
+// ClaimRequest.Confirm come back as they are (errors.Is and errors.As find them). Kinds otherwise: Invalid if the request is incomplete or
+// contradicts itself, Conflict if the topic is not the one that the ledger knows, the partition belongs to a copy or an original that must
+// not be read now, or a row that must be there is gone; Internal if Confirm's start does not fit the stored position, Unavailable.
 func (n *Namespace) Claim(ctx context.Context, req ClaimRequest) (*Claim, error) {
 	t := &claimTx{n: n, req: req, op: fmt.Sprintf("claim %s/%d for %s", req.Partition.Topic, req.Partition.Number, n.spec.Name)}
 	if err := req.validate(); err != nil {
 		return nil, &schemas.Error{Kind: schemas.Invalid, Op: t.op, Err: err}
 	}
 	err := t.attempt(ctx)
-	for try := 1; err != nil && t.again(err) && pg.Backoff(ctx, try) == nil; try++ {
+	for try := 1; err != nil && t.mayRetry(err) && pg.Backoff(ctx, try) == nil; try++ {
 		t.restore = t.restore || pg.IsMissed(err)
 		n.ledger.cfg.Logger.WarnContext(ctx, "ledger claim failed; trying again", "subscription", n.spec.Name, "topic", req.Partition.Topic,
 			"partition", req.Partition.Number, "error", pg.Redact(err))
 		err = t.attempt(ctx)
 	}
 	if err == nil || t.committed(ctx, err) { // the COMMIT whose answer was lost may have succeeded
-		n.recent.askForAll() // for all keys at first: other processes have seen the partition's events, and this one does not know which
+		n.recent.askForAll() // other processes have seen the partition's events, and this one does not know which
 		return t.c, nil
 	}
 	return nil, t.failed(err)
@@ -74,8 +74,8 @@ func (r ClaimRequest) validate() error {
 	return nil
 }
 
-// attempt runs the transaction once. Claims have half of the connections: each holds one for as long as Kafka takes to
-// confirm it, and the partitions that run need theirs meanwhile.
+// attempt makes one try of the transaction. Claims use half of the connections at most: each holds one for as long as Kafka takes to
+// confirm the claim, and the partitions that run need some meanwhile.
 func (t *claimTx) attempt(ctx context.Context) error {
 	n := t.n
 	t.c = &Claim{Partition: t.req.Partition, claimState: claimState{policy: n.spec.Policy.Share(int(t.req.Partitions)), cache: newLineCache(n.spec.CacheLines)}}
@@ -162,8 +162,8 @@ func (t *claimTx) run(ctx context.Context) error {
 	return t.load(ctx)
 }
 
-// checkTopic refuses, with a TopicError, a topic that was created again, until that is accepted, and a topic with another
-// number of partitions than recorded. Positions belong to a topic id: a new topic has none.
+// checkTopic records a topic that the subscription has not had yet. It refuses, with a TopicError, a topic that was created again, until
+// that is accepted, and a topic with another number of partitions than recorded. Positions belong to a topic id: a new topic has none.
 func (t *claimTx) checkTopic(ctx context.Context) error {
 	p, id := t.req.Partition, t.n.id
 	_, err := t.tx.Exec(ctx, `INSERT INTO topics (subscription, topic, topic_id, partitions) VALUES ($1, $2, $3, $4)
@@ -185,7 +185,8 @@ func (t *claimTx) checkTopic(ctx context.Context) error {
 	return nil
 }
 
-// lockFence waits for the fence's row and reads it. From here on the former owner commits no batch.
+// lockFence makes the fence's row if there is none, waits for its lock and reads it into t.c, with the epoch of this claim. From here on
+// the former owner commits no batch.
 func (t *claimTx) lockFence(ctx context.Context) error {
 	c, p := t.c, t.c.Partition
 	_, err := t.tx.Exec(ctx, `INSERT INTO fences (subscription, topic, topic_id, partition) VALUES ($1, $2, $3, $4)
@@ -211,7 +212,7 @@ func (t *claimTx) lockFence(ctx context.Context) error {
 	return nil
 }
 
-// readPosition reads what the ledger stored, after the lock; nil on the first claim.
+// readPosition returns the stored position, nil on the first claim, and reads the next lane_seq and the revision into t.c.
 func (t *claimTx) readPosition(ctx context.Context) (*Position, error) {
 	var p Position
 	t.c.laneSeq = 1
@@ -242,7 +243,7 @@ func checkStart(stored *Position, start Start) error {
 	return nil
 }
 
-// take writes the new owner, the doubt about the former one, the position and the seek.
+// take writes the new owner, the doubt about the former one if that did not release, the position and the seek.
 func (t *claimTx) take(ctx context.Context) error {
 	c, owner := t.c, pg.Clean(t.n.spec.Owner, 200)
 	if c.Unclean {
@@ -272,7 +273,7 @@ func (t *claimTx) take(ctx context.Context) error {
 	return err
 }
 
-// restoreLines makes the lines again that are gone, and says so.
+// restoreLines makes version lines again whose rows are gone, and logs how many.
 func (t *claimTx) restoreLines(ctx context.Context) error {
 	if err := t.tx.Unbounded(ctx); err != nil {
 		return err
@@ -286,8 +287,8 @@ func (t *claimTx) restoreLines(ctx context.Context) error {
 }
 
 // load brings the partition's state up to date and reads it: it writes the version lines that the former owner left unwritten, then
-// reads what waits in the gap buffer, the windows, the places of rejected records, and which actions have ended. The claim holds the
-// fence's lock, so that the former owner changes none of it any more.
+// reads how much waits in the gap buffer, the windows, below which offset a former topic's rejected records are, and which actions have
+// ended. The claim holds the fence's lock: the former owner changes none of this any more.
 func (t *claimTx) load(ctx context.Context) error {
 	c := t.c
 	if err := foldLines(ctx, t.tx, c.ID); err != nil {
@@ -373,27 +374,27 @@ func loadMarks(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim) error {
 	return err
 }
 
-// inDoubtError marks an error of COMMIT.
+// inDoubtError is an error of COMMIT.
 type inDoubtError struct{ error }
 
 func (e inDoubtError) Unwrap() error { return e.error }
 
-// confirmError marks what Confirm returned.
+// confirmError is an error that Confirm returned.
 type confirmError struct{ error }
 
-// again reports whether a failed claim is tried again: the fence was locked for longer than the server lets it wait, the
-// connection hung, or, once, a version line is to be restored. After a COMMIT without an answer, committed looks instead.
-func (t *claimTx) again(err error) bool {
+// mayRetry reports whether a failed claim is tried again: the fence was locked for longer than the server lets a statement wait, the
+// connection hung, or, once, a version line is to be restored. After an error of COMMIT it is not: committed finds out what happened.
+func (t *claimTx) mayRetry(err error) bool {
 	if _, doubt := errors.AsType[inDoubtError](err); doubt {
 		return false
 	}
 	if _, ok := errors.AsType[confirmError](err); ok {
 		return false
 	}
-	return pg.IsSilent(err) || pg.Locked(err) || pg.IsMissed(err) && !t.restore
+	return pg.IsSilent(err) || pg.Locked(err) || (pg.IsMissed(err) && !t.restore)
 }
 
-// committed finds out after an unknown COMMIT whether it happened. cause is why the claim failed.
+// committed reports whether the claim failed because COMMIT got no answer, and was committed all the same. cause is its error.
 func (t *claimTx) committed(ctx context.Context, cause error) bool {
 	if _, ok := errors.AsType[inDoubtError](cause); !ok || !pg.Unanswered(cause) {
 		return false
@@ -406,7 +407,7 @@ func (t *claimTx) committed(ctx context.Context, cause error) bool {
 	return err == nil && mine
 }
 
-// failed returns the error that the caller gets.
+// failed returns the error that Claim's caller gets for err.
 func (t *claimTx) failed(err error) error {
 	if _, ok := errors.AsType[*schemas.Error](err); ok {
 		return err

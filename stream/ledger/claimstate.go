@@ -15,8 +15,8 @@ import (
 type claimState struct {
 	policy gate.Policy // the partition's share of the subscription's
 
-	// Of a topic that was created again: its former id, which actions below lanesFrom still have, and the offset below which
-	// there may be rejected records of the former topic. See inherit.
+	// Of a topic that was created again: its former id, which the pointers of actions below lanesFrom have, and (places) the offset
+	// below which there may be rejected records of the former topic. See inherit.
 	former    TopicID
 	lanesFrom int64
 	places    int64
@@ -26,18 +26,18 @@ type claimState struct {
 	copyEnds []int64   // where the topic ended, by partition
 
 	// Owned by the goroutine that applies.
-	laneSeq  int64 // next lane_seq to give
+	laneSeq  int64 // the next lane_seq to give
 	revision int64 // of progress, as the last batch left it
 	buffered int   // events of the partition that wait with a deadline
 	bytes    int64 // of their copies
-	waiting  int   // rows of the partition in the buffer, parked ones included
+	waiting  int   // events of the partition that wait, parked ones included, held ones not
 	// overdueAt is the database's clock, in Postgres microseconds, when NextDeadline last found a deadline; 0 before.
 	// Expire ends no wait that became overdue later: the end of the log was not observed after it (P5).
 	overdueAt      int64
 	cache          *lineCache
 	dirty          dirtyLines
-	foldedInWindow int32 // the window that was current when no event of an earlier one was left to fold
-	forgotIn       int32 // the window in which ForgetLines last found nothing more
+	foldedInWindow int32 // the window that was current when no event of an earlier one was left that a version line lacks
+	forgotIn       int32 // the window that was current when ForgetLines last found nothing more
 
 	// Shared with those who record results.
 	mu    sync.Mutex
@@ -51,28 +51,28 @@ type laneSpan struct {
 	window int32
 }
 
-// windowOf is the window that an action belongs to; 0 where the claim never had such an action. The caller holds mu.
+// windowOf returns the window that an action belongs to; 0 if the claim never had such an action. The caller holds mu.
 func (c *Claim) windowOf(laneSeq int64) int32 {
 	if laneSeq >= c.marks.given {
 		return 0
 	}
-	for _, v := range slices.Backward(c.spans) {
-		if v.from <= laneSeq {
-			return v.window
+	for _, span := range slices.Backward(c.spans) {
+		if span.from <= laneSeq {
+			return span.window
 		}
 	}
 	return 0
 }
 
-// low is the lane_seq below which every action has ended or has a row.
+// low returns the lane_seq below which every action has ended or has a row.
 func (c *Claim) low() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.marks.low
 }
 
-// extend notes that the lane_seqs from (included) to to (excluded) were given and belong to window. rows are those that have
-// a row.
+// extend records that the lane_seqs from (included) to to (excluded) were given and belong to window. rows are those of actions that
+// have a row.
 func (c *Claim) extend(from, to int64, window int32, rows []int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +87,7 @@ func (c *Claim) extend(from, to int64, window int32, rows []int64) {
 	}
 }
 
-// ended says that a completion of the action is recorded, or about to be.
+// ended reports whether a completion of the action is recorded, or about to be; of an action below low it does not know.
 func (c *Claim) ended(laneSeq int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +95,7 @@ func (c *Claim) ended(laneSeq int64) bool {
 	return b != nil && b.ended.has(laneSeq&(bucketSize-1))
 }
 
-// finished reports whether an action without a row is done.
+// finished reports whether an action that has no row is done.
 func (c *Claim) finished(laneSeq int64) bool {
 	c.mu.Lock()
 	below := laneSeq < c.marks.low
@@ -103,7 +103,7 @@ func (c *Claim) finished(laneSeq int64) bool {
 	return below || c.ended(laneSeq)
 }
 
-// topicOf is the id that the topic had when an action was given.
+// topicOf returns the id that the topic had when an action was given its lane_seq.
 func (c *Claim) topicOf(laneSeq int64) TopicID {
 	if laneSeq < c.lanesFrom && c.former != (TopicID{}) {
 		return c.former
@@ -111,7 +111,8 @@ func (c *Claim) topicOf(laneSeq int64) TopicID {
 	return c.Partition.TopicID
 }
 
-// held locks the claim's fence against the next claim, until tx ends, and says whether it is still the claim's.
+// held locks the fence against the next claim until tx ends, and reports whether the fence is still this claim's. If it is not, nothing is
+// locked.
 func (c *Claim) held(ctx context.Context, tx pgx.Tx) (held bool, err error) {
 	err = tx.QueryRow(ctx, `SELECT true FROM fences WHERE id = $1 AND epoch = $2 AND token = $3 FOR KEY SHARE`, c.ID, c.Epoch, c.Token).Scan(&held)
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -29,10 +29,10 @@ type column struct {
 	pg.Array
 }
 
-// n counts the rows.
+// n returns how many rows there are.
 func (c columns) n() int { return c[0].Len() }
 
-// params are the arrays, behind those of lead.
+// params returns the parameters: lead, then the arrays. It panics if these have different lengths.
 func (c columns) params(lead ...[]byte) [][]byte {
 	out := slices.Grow(slices.Clone(lead), len(c)+1)
 	for i := range c {
@@ -44,13 +44,14 @@ func (c columns) params(lead ...[]byte) [][]byte {
 	return out
 }
 
+// reset removes all rows.
 func (c columns) reset() {
 	for i := range c {
 		c[i].Reset()
 	}
 }
 
-// arrays are the parameters in the statement's text: $first::int[] and so on.
+// arrays returns the parameters as they are in the statement's text: $first::int[] and so on.
 func (c columns) arrays(first int) []string {
 	list := make([]string, len(c))
 	for i := range c {
@@ -59,7 +60,7 @@ func (c columns) arrays(first int) []string {
 	return list
 }
 
-// names are the columns' names with what stands before each, such as "u.".
+// names returns the columns' names, each with before in front, such as "u.".
 func (c columns) names(before string) string {
 	list := make([]string, len(c))
 	for i := range c {
@@ -68,12 +69,12 @@ func (c columns) names(before string) string {
 	return strings.Join(list, ", ")
 }
 
-// from is what a statement reads its rows from, as a table of a name, where $first is the first column.
+// from returns the FROM item from which a statement reads its rows, as a table called as; $first is the first column.
 func (c columns) from(first int, as string) string {
 	return "unnest(" + strings.Join(c.arrays(first), ", ") + ") AS " + as + "(" + c.names("") + ")"
 }
 
-// picked is one row of columns that a statement does not unnest, the one with a number.
+// picked returns the columns of one row, whose index is the expression number, of arrays that the statement does not unnest.
 func (c columns) picked(first int, number string) string {
 	list := c.arrays(first)
 	for i := range list {
@@ -82,7 +83,8 @@ func (c columns) picked(first int, number string) string {
 	return strings.Join(list, ", ")
 }
 
-// zip is from for many rows: unnest in a select list streams, where in FROM each array would be stored first (a fifth more CPU).
+// zip is from for many rows, as a table u: unnest in a select list streams, where in FROM each array would be stored first (a fifth more
+// CPU).
 func (c columns) zip(first int) string {
 	list := c.arrays(first)
 	for i := range c {
@@ -100,13 +102,14 @@ type step struct {
 // steps are the statements of a round trip, in order.
 type steps []step
 
-// add adds a statement whose parameters are lead, the columns c and more. Without rows there is nothing to say.
+// add adds a statement whose parameters are lead, the columns c and more, if c has rows.
 func (l *steps) add(s pg.Statement, lead [][]byte, c columns, more ...[]byte) {
 	if c.n() > 0 {
 		*l = append(*l, step{s, append(c.params(lead...), more...)})
 	}
 }
 
+// queue adds the statements to a pipeline.
 func (l steps) queue(ctx context.Context, p *pg.Pipeline) error {
 	for _, s := range l {
 		if err := p.Add(ctx, s.s, nil, s.params...); err != nil {
@@ -124,7 +127,7 @@ type fenceRows struct {
 	token pg.UUIDs
 }
 
-// fencesOf name the fences of claims.
+// fencesOf returns the rows that name the fences of claims.
 func fencesOf(claims ...*Claim) *fenceRows {
 	r := &fenceRows{}
 	r.columns = columns{{"id", &r.id}, {"epoch", &r.epoch}, {"token", &r.token}}
@@ -149,7 +152,7 @@ func newLineKeyRows() *lineKeyRows {
 	return r
 }
 
-// placeRows name rows by fence and place in the log.
+// placeRows name rows by fence and offset.
 type placeRows struct {
 	columns
 	fence  pg.Int32s

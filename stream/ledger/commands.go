@@ -29,9 +29,9 @@ type Command struct {
 	ID     int64
 	Claim  int32 `db:"fence"`
 	Kind   CommandKind
-	Offset int64               `db:"log_offset"` // of the event in the buffer
+	Offset int64               `db:"log_offset"` // of the event in the gap buffer
 	Line   gate.VersionLineKey `db:"-"`
-	// LaneSeq is the action that the command is about; 0: it is about an event in the buffer.
+	// LaneSeq is that of the action that the command is about; 0: it is about an event in the gap buffer.
 	LaneSeq int64
 	Detail  CommandDetail
 	By      string `db:"asked_by"`
@@ -41,6 +41,7 @@ type Command struct {
 // MaxCommands is how many commands are read at once.
 const MaxCommands = 100
 
+// commandRow is a row of the query of Commands.
 type commandRow struct {
 	Command
 	Entity schemas.EntityKey
@@ -66,8 +67,8 @@ WHERE c.fence = ANY ($1) AND c.ended_at IS NULL AND c.id > $2 ORDER BY c.id LIMI
 	return list, nil
 }
 
-// ApplyCommand does what a command asks and records the outcome in the same transaction, under the fence, as Apply does with a batch.
-// If the event no longer waits, the outcome says so.
+// ApplyCommand carries out a command about an event and stores its outcome, in one transaction under the fence. Errors and results are as
+// those of Apply. If the event no longer waits, the outcome says so.
 func (n *Namespace) ApplyCommand(ctx context.Context, c *Claim, cmd Command) (Applied, error) {
 	op := fmt.Sprintf("apply command %d of %s", cmd.ID, n.spec.Name)
 	if c == nil || c.cache == nil || c.ID != cmd.Claim || cmd.LaneSeq != 0 {
@@ -76,22 +77,28 @@ func (n *Namespace) ApplyCommand(ctx context.Context, c *Claim, cmd Command) (Ap
 	return batchWriter{n}.applyOne(ctx, &partitionBatch{Slice: Slice{Claim: c}, expire: true, command: &cmd}, op)
 }
 
-// decideCommand asks the gate about a command.
-func (w *partitionBatch) decideCommand(p gate.Policy) {
-	switch {
-	case w.about == nil: // it has ended already, or the event is not there any more
-	case !w.aboutHeld() && w.command.Kind == Release:
-		w.applied.Outcomes = gate.Release(w.state, w.keys, p)
-	case !w.aboutHeld():
-	case w.command.Kind == Release:
-		w.applied.Outcomes = []gate.Outcome{gate.Redrive(w.state, w.about)}
-	default:
-		w.applied.Outcomes = []gate.Outcome{gate.Discard(w.about)}
+// decideCommand has the gate carry out a command: release lets a held event run, or all that waits on the version line of another one;
+// discard gives a held event up. Nothing happens if the command has ended, its event is not there any more, or an event that is not held
+// is to be discarded.
+func (w *partitionBatch) decideCommand(policy gate.Policy) {
+	if w.commandEvent == nil {
+		return
+	}
+	release := w.command.Kind == Release
+	switch held := w.isAboutHeld(); {
+	case held && release:
+		w.applied.Outcomes = []gate.Outcome{gate.Redrive(w.state, w.commandEvent)}
+	case held:
+		w.applied.Outcomes = []gate.Outcome{gate.Discard(w.commandEvent)}
+	case release:
+		w.applied.Outcomes = gate.Release(w.state, w.keys, policy)
 	}
 }
 
-// aboutHeld reports whether the command is about a held event.
-func (w *partitionBatch) aboutHeld() bool { return w.about != nil && w.about.Decision == rowHeld }
+// isAboutHeld reports whether the batch is a command about a held event.
+func (w *partitionBatch) isAboutHeld() bool {
+	return w.commandEvent != nil && w.commandEvent.Decision == rowHeld
+}
 
 // commandOutcome returns what operators see of a command about waiting or held events: how many of those it has found, and how many of
 // them run now. If it has found none, another command or the gate has dealt with them before.
@@ -109,7 +116,7 @@ func (w *partitionBatch) commandOutcome() string {
 }
 
 var (
-	// aboutRead finds nothing for a command that has ended, so that applying it twice does nothing.
+	// aboutRead reads the event that a command is about. Of a command that has ended it finds nothing: applying it twice does nothing.
 	aboutRead = pg.NewFresh(`-- aboutRead
 SELECT ` + waitingColumns + ` FROM commands c JOIN buffer b ON b.fence = c.fence AND b.log_offset = c.log_offset AND b.event_key = c.event_key
 WHERE c.id = $1 AND c.ended_at IS NULL`)

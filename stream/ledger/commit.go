@@ -7,7 +7,8 @@ package ledger
 //	write   the completion, as the recording of results writes it (record.go), and whether it is there now
 //	commit  the sink's statement and COMMIT in one round trip, in the time that is left until ctx ends
 //
-// There is one attempt: whether the statement may be executed again is for the lane to decide.
+// The sink's statement is sent once: whether it may be executed again is for the lane to decide. Only a try that failed before the statement
+// was sent, because the windows had rotated or a plan was old, is made again.
 
 import (
 	"context"
@@ -30,55 +31,60 @@ import (
 var ErrFenced = errors.New("the claim has lost its fence")
 
 // Commit executes a sink's statement in the transaction that records r, the action's completion. So the statement takes
-// effect once, whatever happens to this process, the connection or the fence: if the completion is recorded already it is
-// not executed again, and a fenced claim executes nothing. tag is the server's command tag ("UPDATE 1"), empty if it was
-// executed before.
+// effect once, whatever happens to this process, the connection or the fence: if the completion is recorded already, the statement is
+// not executed again, and a fenced claim executes nothing. tag is the server's command tag ("UPDATE 1"). It is empty, and err nil, if an
+// earlier Commit of the action was committed. In both cases the lane afterwards records the result as that of any attempt; a completion
+// that is there twice does no harm.
 //
-// There is one attempt. A *[sink.StatementError] or [ErrFenced] wrote nothing; after any other error the transaction may have been
-// committed, which a later Commit of the same action finds out. Unqualified names are looked for in the schemas that
-// the role has by default, not in the ledger's. Commit may be called while others apply and record.
+// The statement is sent once at most. A *[sink.StatementError], [ErrFenced] or a kind Invalid or Internal means that nothing was written.
+// After any other error, of kind Unavailable, the transaction may have been committed, which a later Commit of the same action finds out.
+// Unqualified names are looked for in the schemas that the role has by default, not in the ledger's. Commit may be called while others
+// apply and record.
 func (n *Namespace) Commit(ctx context.Context, r Result, s sink.Statement) (tag string, err error) {
 	op := "commit an action of " + n.spec.Name
-	if err := r.validate(); err != nil || r.Status != Done {
-		return "", &schemas.Error{Kind: schemas.Invalid, Op: op, Err: errors.Join(err, fmt.Errorf("status %q", r.Status))}
+	if err := r.validate(); err != nil {
+		return "", &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
+	}
+	if r.Status != Done {
+		return "", schemas.Errorf(schemas.Invalid, op, "status %q is not done", r.Status)
 	}
 	w, err := writeOf([]Result{r})
 	if err != nil {
 		return "", &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
 	}
-	defer func() {
-		if err != nil {
-			w.markUnknown()
-		}
-	}()
+	var committed bool
 	for refreshed := 0; ; refreshed++ {
-		var committed bool
 		tag, committed, err = recorder{n}.commit(ctx, w, &r, s)
-		if t := troubleOf(err); err != nil && (t == oldWindows || t == pg.OldPlan) && !isStatement(err) && refreshed < maxRefresh {
-			_ = n.loadWindows(ctx) // where it fails, the next attempt fails too, and says why
-			continue
+		if err == nil || isStatement(err) || refreshed >= maxRefresh {
+			break
 		}
-		switch {
-		case err == nil && committed:
-			w.markCommitted()
-			return tag, nil
-		case err == nil: // by an earlier Commit: the lane records the result, which sets the marks
-			w.markUnknown()
-			return "", nil
-		case isStatement(err), errors.Is(err, ErrFenced):
-			return "", err
+		if trouble := troubleOf(err); trouble != oldWindows && trouble != pg.OldPlan {
+			break
 		}
-		return "", &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		_ = n.loadWindows(ctx) // where it fails, the next try fails too, and says why
 	}
+	if err == nil && committed {
+		w.markCommitted()
+		return tag, nil
+	}
+	w.markUnknown() // also where nothing was written: the action is recorded like any other then
+	switch {
+	case err == nil: // recorded by an earlier Commit
+		return "", nil
+	case isStatement(err), errors.Is(err, ErrFenced):
+		return "", err
+	}
+	return "", &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 }
 
+// isStatement reports whether the server refused the sink's statement itself, or the COMMIT behind it.
 func isStatement(err error) bool {
 	_, ok := errors.AsType[*sink.StatementError](err)
 	return ok
 }
 
-// commit makes one attempt of the transaction. It returns committed false and no error if the action was recorded already, by an
-// earlier attempt. With an error committed is false too, but after a COMMIT without an answer the server may have committed.
+// commit makes one try of the transaction. It returns committed false and no error if the action was recorded already. With an error
+// committed is false too, but after a COMMIT without an answer the server may have committed.
 func (rec recorder) commit(ctx context.Context, w *resultWrite, r *Result, s sink.Statement) (tag string, committed bool, err error) {
 	l := rec.n.ledger
 	conn, err := l.sinkConns.Acquire(ctx)
@@ -99,7 +105,7 @@ func (rec recorder) commit(ctx context.Context, w *resultWrite, r *Result, s sin
 	return tag, err == nil, err
 }
 
-// sinkTx is one attempt of the transaction.
+// sinkTx is one try of the transaction.
 type sinkTx struct {
 	conn   *pgxpool.Conn
 	r      *Result
@@ -109,17 +115,17 @@ type sinkTx struct {
 	lookup [][]byte     // the parameters of done
 }
 
-// actionDone is asked under a lock that waits until an earlier transaction of the action has ended, so that it sees what
-// that one wrote.
+// actionDone reports whether an action is recorded as done. It runs under the action's lock, which waits until an earlier transaction of
+// the action has ended: so it sees what that one wrote.
 const actionDone = `-- actionDone
 SELECT EXISTS (SELECT FROM completions_w{w} WHERE fence = $1 AND bucket = $3 AND $4::int = ANY (lanes))
     OR EXISTS (SELECT FROM actions_w{w} WHERE fence = $1 AND lane_seq = $2 AND status = 'done')`
 
-// newSinkTx makes an attempt with the parameters of its statements. It sends nothing.
+// newSinkTx makes a try with the parameters of its statements. It sends nothing.
 func newSinkTx(conn *pgxpool.Conn, r *Result, lock int64) *sinkTx {
 	c := r.Claim
 	c.mu.Lock()
-	window := c.windowOf(r.LaneSeq) // writeOf has seen it
+	window := c.windowOf(r.LaneSeq) // not 0: writeOf has checked
 	c.mu.Unlock()
 	return &sinkTx{
 		conn: conn, r: r, lock: lock, fence: fencesOf(c).params(),
@@ -185,7 +191,8 @@ SELECT set_config('search_path', '"$user", public', true), set_config('statement
        CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL THEN set_config('transaction_timeout', '0', true) END`)
 )
 
-// remaining is the time until ctx ends, for statement_timeout: the server ends a statement that nobody waits for.
+// remaining returns the milliseconds until ctx ends, for statement_timeout ("0" is no limit): the server ends a statement that nobody
+// waits for.
 func remaining(ctx context.Context) string {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -194,7 +201,8 @@ func remaining(ctx context.Context) string {
 	return strconv.FormatInt(max(1, time.Until(end).Milliseconds()), 10)
 }
 
-// executeAndCommit runs the statement and commits, in one round trip.
+// executeAndCommit executes the statement and commits, in one round trip. What the server refuses is a [sink.StatementError]; after
+// any other error the COMMIT may have been done.
 func executeAndCommit(ctx context.Context, conn *pgxpool.Conn, s sink.Statement) (tag string, err error) {
 	var batch pgconn.Batch
 	batch.ExecParams(s.SQL, s.Params, nil, nil, nil)
@@ -202,18 +210,19 @@ func executeAndCommit(ctx context.Context, conn *pgxpool.Conn, s sink.Statement)
 	answered := pg.Committing(conn.Conn().PgConn())
 	results := conn.Conn().PgConn().ExecBatch(ctx, &batch)
 	for i := 0; results.NextResult(); i++ {
-		done, err := results.ResultReader().Close()
-		if err != nil {
+		commandTag, failed := results.ResultReader().Close()
+		if failed != nil {
 			break // Close of the whole says why
 		}
 		if i == 0 {
-			tag = done.String()
-		} else if done.String() != "COMMIT" {
+			tag = commandTag.String()
+		} else if commandTag.String() != "COMMIT" {
 			_ = results.Close()
-			return "", fmt.Errorf("commit: the server said %s", done)
+			return "", fmt.Errorf("commit: the server said %s", commandTag)
 		}
 	}
-	if err = results.Close(); !pg.Unanswered(err) {
+	err = results.Close()
+	if !pg.Unanswered(err) {
 		answered()
 	}
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {

@@ -19,11 +19,11 @@ type Config struct {
 	URL schemas.Secret
 	// Schema is the Postgres schema; default "forebay".
 	Schema string
-	// MaxConns bounds the pool of the hot path; default 8. Beside it and StatementConns at most seven are made: two for what
-	// operators' questions, four for what must not wait behind them, one that listens for commands.
+	// MaxConns bounds the pool of the hot path; default 8. Beside it and StatementConns at most seven are made: two for operators'
+	// questions, four for what must not wait behind them, one that listens for commands.
 	MaxConns int32
-	// StatementConns bounds the pool of the statements of actions (Commit); default 4. More at once wait for each other, in
-	// the time of their contexts: it is to be as many as there may be.
+	// StatementConns bounds the pool of the statements of actions (Commit); default 4. More calls at once wait for a connection, in
+	// the time of their contexts: set it to how many may run at once.
 	StatementConns int32
 	// TxTimeout is how long a transaction may take, and how long an answer of the server is waited for; default 20 s. The
 	// session's own timeouts follow from it. A batch that takes longer is written in parts.
@@ -77,11 +77,11 @@ func (c Config) validate() error {
 	return nil
 }
 
-// settings are the session's, by kind of pool.
+// settings returns the settings of a pool's sessions.
 //
-// hot: the statements of the hot path join arrays with indexed tables and nothing else, so their one right plan is a
-// nested loop over an index. Without these settings it depends on statistics at the moment when the generic plan is
-// made, and a plan made on empty tables reads them from end to end ever after (5,000/s). Forcing the generic plan
+// With hot, those of the hot path: its statements join arrays with indexed tables and nothing else, so their one right plan is a
+// nested loop over an index. Without these settings the plan would depend on the statistics at the moment when the generic plan is
+// made, and a plan made on empty tables would read them from end to end ever after (5,000/s). Forcing the generic plan
 // saves planning on every execution (half the rate at batch 500).
 func (c Config) settings(hot bool) map[string]string {
 	s := map[string]string{
@@ -122,7 +122,8 @@ func (l *Ledger) quickPool(ctx context.Context) (*Pool, error) {
 	return l.pool(ctx, settings, 4, l.cfg.TxTimeout/2)
 }
 
-// sinkPool is for statements of others, beside some of ours: planned as they come, and for as long as they may take.
+// sinkPool is for the statements of sinks, beside some of ours: each is planned when it is executed. A sink's statement has its own time
+// limit, see Commit.
 func (l *Ledger) sinkPool(ctx context.Context) (*Pool, error) {
 	settings := l.cfg.settings(false)
 	settings["plan_cache_mode"] = "force_custom_plan"

@@ -7,8 +7,9 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
-// confirm asks Kafka while the fence is locked. Meanwhile the transaction says, well within idle, that it is still there: so the server ends
-// it soon after its client is gone, however long Kafka takes, and the client knows soon that the server is.
+// confirm calls ask, a claim's Confirm, while the fence is locked, and returns its answer. However long Kafka takes, the transaction sends
+// a statement four times within idle, after which the server ends transactions without one: so the server notices soon that this client is
+// gone, and this client that the server is. If that happens, ask's context is cancelled, and confirm waits until ask has returned.
 func confirm(ctx context.Context, tx *pg.Tx, idle time.Duration, ask func(context.Context, *Position) (Start, error), stored *Position) (Start, error) {
 	if err := tx.Unlimited(ctx); err != nil {
 		return Start{}, err

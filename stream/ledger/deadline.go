@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// NextDeadline is how long until the first gap of each claim may expire by the database's clock, for claims that have
-// one (negative when overdue). Expire then ends only what was overdue at this moment, so that the caller can observe
-// the end of the log in between.
+// NextDeadline returns, by the fence's id, how long it is until the first wait of each claim ends by the database's clock, negative if it is
+// overdue. A claim on which nothing waits with a deadline is left out. Expire then ends only waits that were overdue at this moment: the
+// caller observes the end of the log in between.
 func (n *Namespace) NextDeadline(ctx context.Context, claims []*Claim) (map[int32]time.Duration, error) {
 	rows, err := n.ledger.hot.Query(ctx, `-- nextDeadline: one step into buffer_by_deadline per fence
 SELECT c.id, (extract(epoch FROM b.deadline - now()) * 1000000)::bigint, now() FROM unnest($1::int[]) AS c(id)

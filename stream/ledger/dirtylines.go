@@ -35,10 +35,10 @@ import (
 // MaxLag is how many lane_seqs a line's row may be behind. A claim reads that many events at most, in a quarter of a second.
 const MaxLag = 1 << 17
 
-// dirtyLines are the cached lines whose rows are behind, the longest behind first.
+// dirtyLines are the cached version lines whose rows are behind, the one that is longest behind first.
 type dirtyLines struct {
 	queue []queuedLine
-	n     int // dirty lines; the queue also has lines that were written since
+	n     int // how many lines are dirty; the queue also has lines that were written since
 }
 
 // queuedLine is a line whose row lacks the events from lane_seq since on.
@@ -55,8 +55,10 @@ type dirtyLine struct {
 
 func (l *dirtyLine) dirty() bool { return l.dirtySince != 0 }
 
+// stillDirty reports whether the line was not written, nor dropped from the cache, since it was queued.
 func (g queuedLine) stillDirty() bool { return !g.line.gone && g.line.dirtySince == g.since }
 
+// add makes a line dirty, unless it is already.
 func (g *dirtyLines) add(l *cachedLine, since int64) {
 	if l.dirty() {
 		return
@@ -66,7 +68,7 @@ func (g *dirtyLines) add(l *cachedLine, since int64) {
 	g.queue = append(g.queue, queuedLine{l, since})
 }
 
-// written takes out lines that were written.
+// written takes out lines whose rows were written.
 func (g *dirtyLines) written(lines []*cachedLine) {
 	for _, l := range lines {
 		l.dirtySince, l.writeState = 0, notWriting
@@ -92,31 +94,32 @@ func (g *dirtyLines) clear() {
 	*g = dirtyLines{}
 }
 
-// writeState is what an attempt does with a dirty line.
+// writeState is what a try of a batch does with a dirty line.
 type writeState uint8
 
 const (
 	notWriting writeState = iota
-	toWrite               // must be written by this attempt
-	inWrite               // is among the rows of this attempt
+	toWrite               // must be written by this try
+	inWrite               // is among the rows of this try
 )
 
-// pickDirtyLines picks the dirty lines to write: those that are maxLag behind, or the oldest where too many are dirty.
+// pickDirtyLines picks the dirty lines to write: those that are lag lane_seqs behind and, if more than three quarters of the cache are dirty,
+// the ones that are longest behind.
 func (w *partitionBatch) pickDirtyLines(lag int64) {
 	c := w.Claim
-	most, n := c.cache.max/4*3, c.dirty.n
+	maxDirty, dirty := c.cache.max/4*3, c.dirty.n
 	for _, e := range c.dirty.queue {
-		if e.since > w.laneEnd-lag && n <= most {
+		if e.since > w.laneEnd-lag && dirty <= maxDirty {
 			return
 		}
 		if e.stillDirty() && e.line.writeState == notWriting {
 			w.writeLine(e.line, toWrite)
-			n--
+			dirty--
 		}
 	}
 }
 
-// writeLine lets this attempt write a dirty line.
+// writeLine has this try write a dirty line, as how says.
 func (w *partitionBatch) writeLine(l *cachedLine, how writeState) {
 	if l.writeState == notWriting {
 		w.writtenLines = append(w.writtenLines, l)
@@ -124,12 +127,13 @@ func (w *partitionBatch) writeLine(l *cachedLine, how writeState) {
 	l.writeState = how
 }
 
-// leaveLine reports whether this attempt does not write line i: it has not changed, or it only moved on and is written later.
-// A line on which events wait is never left for later.
+// leaveLine reports whether this try does not write line i, whose new state is l: the line has not changed, or it only moved on and is
+// written later (then w.deferred is set). A line on which events wait is never left for later. moved says that the line has only moved to
+// a newer version. Otherwise the caller must add the line to the rows.
 func (w *partitionBatch) leaveLine(i int, l *gate.VersionLine, moved bool, lag int64) bool {
-	was, h, waits := &w.before[i], w.cached[i], len(w.waiting(w.keys[i])) > 0
-	dirty := h != nil && h.dirty()
-	now := dirty && (h.writeState == toWrite || waits)
+	was, cached, waits := &w.before[i], w.cached[i], len(w.waiting(w.keys[i])) > 0
+	dirty := cached != nil && cached.dirty()
+	now := dirty && (cached.writeState == toWrite || waits)
 	if !now && was.exists && sameLine(l, &was.line) {
 		return true
 	}
@@ -138,7 +142,7 @@ func (w *partitionBatch) leaveLine(i int, l *gate.VersionLine, moved bool, lag i
 		return true
 	}
 	if dirty {
-		w.writeLine(h, inWrite)
+		w.writeLine(cached, inWrite)
 	}
 	return false
 }
@@ -153,14 +157,14 @@ func (w *writer) addDirtyLines(k *partitionBatch) {
 	}
 }
 
-// lineCommitted notes that line i was left for later, if it was: before the next line is cached, which could evict it.
+// lineCommitted makes line i dirty if it was left for later. It is called before the next line is cached, which could evict this one.
 func (w *partitionBatch) lineCommitted(i int, l *cachedLine) {
 	if w.deferred[i] {
 		w.Claim.dirty.add(l, w.laneAt)
 	}
 }
 
-// linesDiscarded sets dirty lines back to what they were before the gate changed them: their rows do not say it.
+// linesDiscarded sets dirty lines back to what they were before the gate changed them: it cannot be read from their rows.
 func (w *partitionBatch) linesDiscarded() {
 	for _, l := range w.writtenLines {
 		l.writeState = notWriting
@@ -174,7 +178,7 @@ func (w *partitionBatch) linesDiscarded() {
 	}
 }
 
-// findMovers finds the last event of the batch that only moved each line.
+// findMovers finds, for each version line, the last event of the batch that only moved it on and has actions; -1 for none.
 func (w *partitionBatch) findMovers() {
 	w.mover = sized(w.mover, len(w.keys))
 	for i := range w.mover {
@@ -198,22 +202,20 @@ func (w *partitionBatch) rowTells(i int, l *gate.VersionLine) bool {
 	return v.Epoch == l.At.Epoch && v.Value == l.At.Value && v.Sub == l.At.Sub
 }
 
-// firstUnwritten is the first lane_seq whose event may be missing in the rows of lines, once the attempt is committed.
+// firstUnwritten returns the first lane_seq whose event the rows of version lines may lack, once this try is committed.
 func (w *partitionBatch) firstUnwritten() int64 {
 	for _, e := range w.Claim.dirty.queue {
 		if e.stillDirty() && e.line.writeState == notWriting {
 			return e.since
 		}
 	}
-	for _, l := range w.deferred {
-		if l {
-			return w.laneAt
-		}
+	if slices.Contains(w.deferred, true) {
+		return w.laneAt
 	}
 	return w.laneEnd
 }
 
-// linesFold updates lines from the events after them. It fails like a counted statement if a line that is older than its
+// linesFold updates version lines from the events that their rows lack. It fails like a counted statement if a line that is older than its
 // event was not updated. Plan: events by (fence, lane_seq), window by window; two probes of version_lines_pkey per line.
 const linesFold = `-- linesFold
 WITH e AS MATERIALIZED (SELECT DISTINCT ON (e.entity, e.clock) e.* FROM (
@@ -226,12 +228,11 @@ hit AS (UPDATE version_lines l SET epoch = e.epoch, value = e.value, sub = e.sub
 SELECT 1 / (count(*) = (SELECT count(*) FROM e WHERE NOT EXISTS (SELECT FROM version_lines l
     WHERE l.fence = e.fence AND l.entity = e.entity AND l.clock = e.clock AND l.as_of > e.lane_seq)))::int FROM hit`
 
-// foldLines writes a fence's version lines that are dirty (events have moved them, and they were not written), from its events. The
-// caller has locked the fence.
+// foldLines writes the version lines of a fence whose rows are behind, from its events. The caller has locked the fence.
 func foldLines(ctx context.Context, tx pgx.Tx, fence int32) error {
 	var from, next int64
 	err := tx.QueryRow(ctx, `SELECT dirty_lines_from, next_lane_seq FROM progress WHERE fence = $1`, fence).Scan(&from, &next)
-	if errors.Is(err, pgx.ErrNoRows) || err == nil && from >= next {
+	if errors.Is(err, pgx.ErrNoRows) || (err == nil && from >= next) {
 		return nil
 	}
 	var windows []int32
@@ -248,8 +249,8 @@ func foldLines(ctx context.Context, tx pgx.Tx, fence int32) error {
 	return err
 }
 
-// linesRestore makes the rows that are gone of lines on which there are events after dirty_lines_from, as linesFold would have left them: the
-// events say all of it, but for versions that were skipped and that the line was parked.
+// linesRestore makes those version lines again whose rows are gone and which events after dirty_lines_from have moved, as linesFold would
+// have left them. The events say all of a line but the versions that were skipped and that the line was parked.
 const linesRestore = `-- linesRestore
 INSERT INTO version_lines (fence, epoch, value, as_of, sub, seen_in, filtered, event_key, kind, entity, clock)
 SELECT DISTINCT ON (e.entity, e.clock) e.fence, e.epoch, e.value, p.dirty_lines_from, e.sub, e.window_id, false, e.event_key, e.kind, e.entity, e.clock
@@ -258,8 +259,8 @@ WHERE p.fence = $1 AND e.lane_seq IS NOT NULL AND e.lane_window IS NULL AND e.de
 ORDER BY e.entity, e.clock, e.lane_seq DESC
 ON CONFLICT DO NOTHING`
 
-// restoreLines is for a claim that has found a line's row gone: without it what comes next would be taken for a first event. The
-// caller has locked the fence.
+// restoreLines runs linesRestore for a fence, which the caller has locked, and returns how many lines it has made. Without its line, the
+// next event would be taken for a first one.
 func restoreLines(ctx context.Context, tx pgx.Tx, fence int32) (int64, error) {
 	windows, err := windowsOf(ctx, tx, fence)
 	if err != nil {
@@ -269,8 +270,8 @@ func restoreLines(ctx context.Context, tx pgx.Tx, fence int32) (int64, error) {
 	return made.RowsAffected(), err
 }
 
-// foldOld writes a claim's dirty lines where their events are in windows before the current one, which will be dropped. all
-// writes all of them.
+// foldOld writes all of a claim's dirty lines, if the windows have rotated since it last did so, or all is set: events in windows before the
+// current one will be dropped. It does nothing if the claim has lost its fence.
 func foldOld(ctx context.Context, n *Namespace, c *Claim, all bool) error {
 	if c.dirty.n == 0 {
 		return nil

@@ -6,10 +6,10 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/window"
 )
 
-// What package inbox needs of the ledger beside its types, and nobody else: two pools, the windows that are live, the SQL that both
-// say, and how errors are told.
+// What package inbox needs of the ledger beside its types: two pools, the windows that are live, SQL that both use, and errors without
+// secrets.
 
-// ReadPools are the pools of what operators read and ask: read for what takes its time, quick for probes by key that somebody
+// ReadPools returns the pools for what operators read and ask: read for what takes its time, quick for probes by key that somebody
 // waits for. See the package comment for their sizes.
 func (l *Ledger) ReadPools() (read, quick *Pool) { return l.read, l.quick }
 
@@ -24,24 +24,24 @@ func Redact(err error) error { return pg.Redact(err) }
 // Clean makes text fit for a text column: valid UTF-8, no NUL, at most limit bytes.
 func Clean(s string, limit int) string { return pg.Clean(s, limit) }
 
-// OfAll is a statement on the windows of all subscriptions, which says {actions} of a table that rotates.
+// OfAll returns a statement on the windows of all subscriptions. In sql, a table that rotates is in braces: {actions}.
 func OfAll(sql string) string { return window.OfAll(sql) }
 
-// OfWindows is a statement on some windows, at least one; see window.OfMany.
+// OfWindows returns a statement on some windows, at least one; see window.OfMany.
 func OfWindows(windows []int32, sql string) string { return window.OfMany(windows, sql) }
 
-// OfWindow is a statement on one window, which it says as {w}.
+// OfWindow returns a statement on one window. In sql, its id is {w}.
 func OfWindow(id int32, sql string) string { return window.Of(id, sql) }
 
-// What an action's lane does; see window.ParksLane.
+// The class of actions that died behind a gap, and which actions park their lane; see there.
 const (
 	DeadClass = window.DeadClass
 	ParksLane = window.ParksLane
 )
 
-// ActionStates gives the actions of the event e: number, the row in actions if there is one, else its completion if it has
-// ended; an action with neither is open and untried. Where the event says that there is a row and there is none, the row went
-// with its window, which goes only when all in it has ended.
+// ActionStates is a FROM item that gives the actions of the event e: their number n.i, in x the row in actions if there is one, else in c
+// the completion if the action has ended; an action with neither is open and untried. If the event says that there is a row and there is
+// none, the row was dropped with its window, which happens only when all in the window has ended.
 const ActionStates = `generate_series(0, e.actions - 1) AS n(i)
         LEFT JOIN LATERAL (SELECT * FROM {actions} r
             WHERE r.window_id = coalesce(e.lane_window, e.window_id) AND r.fence = e.fence AND r.lane_seq = e.lane_seq + n.i OFFSET 0) x ON true
@@ -52,7 +52,8 @@ const ActionStates = `generate_series(0, e.actions - 1) AS n(i)
             UNION ALL SELECT NULL, NULL, 0, NULL, NULL, false WHERE x.fence IS NULL AND e.lane_window IS NOT NULL LIMIT 1
         ) c ON true`
 
-// What a fence in f with its progress in p has: actions not yet tried, those open otherwise, and events that wait.
+// Counts of what a fence f with its progress p has: open actions that were not tried yet, the other open ones, and events that wait or are
+// held.
 const (
 	OpenCount = `p.next_lane_seq - p.lane_low
            - (SELECT count(DISTINCT c.bucket << 10 | n.lane) FROM {completions} c CROSS JOIN unnest(c.lanes) AS n(lane)

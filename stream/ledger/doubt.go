@@ -9,9 +9,9 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
-// wasCommitted finds out whether a transaction whose COMMIT got no answer was committed: it was if the revision advanced
-// under this claim's token. The row lock waits until that transaction has ended one way or the other, however long the
-// server takes to notice that its client is gone.
+// wasCommitted finds out whether a transaction whose COMMIT got no answer was committed, and if so brings the claims up to it: it was if
+// the revision advanced under this claim's token. The row lock waits until that transaction has ended one way or the other, however long
+// the server takes to notice that its client is gone.
 func (b batchWriter) wasCommitted(ctx context.Context, parts []*partitionBatch) (committed bool, err error) {
 	for try := 0; ; try++ {
 		if err := pg.Backoff(ctx, try); err != nil {
@@ -27,7 +27,7 @@ func (b batchWriter) wasCommitted(ctx context.Context, parts []*partitionBatch) 
 	}
 }
 
-// readRevisions returns by fence which claims still hold it (mine) and which of those have advanced.
+// readRevisions returns, by fence, which claims still hold theirs (mine), and of which of those the revision has advanced.
 func (b batchWriter) readRevisions(ctx context.Context, parts []*partitionBatch) (advanced, mine map[int32]bool, err error) {
 	advanced, mine = map[int32]bool{}, map[int32]bool{}
 	err = pgx.BeginFunc(ctx, b.n.ledger.hot, func(tx pgx.Tx) error {
@@ -52,8 +52,9 @@ func (b batchWriter) readRevisions(ctx context.Context, parts []*partitionBatch)
 	return advanced, mine, err
 }
 
-// markCommittedAfterDoubt marks the claims if the transaction turned out to be committed. A claim that was fenced meanwhile
-// counts as fenced, committed or not: its next owner reads what was written.
+// markCommittedAfterDoubt reports whether the transaction was committed, which it was if one claim has advanced, and then brings the claims
+// up to it. A claim that was fenced meanwhile counts as fenced, committed or not: its next owner reads what was written. That some claims
+// have advanced and others not is an error: it cannot happen.
 func (b batchWriter) markCommittedAfterDoubt(parts []*partitionBatch, advanced, mine map[int32]bool) (bool, error) {
 	committed := false
 	for _, w := range parts {
@@ -63,8 +64,10 @@ func (b batchWriter) markCommittedAfterDoubt(parts []*partitionBatch, advanced, 
 		return false, nil
 	}
 	for _, w := range parts {
+		if w.fenced { // when the transaction began
+			continue
+		}
 		switch {
-		case w.fenced:
 		case !mine[w.Claim.ID]:
 			w.applied = Applied{Claim: w.Claim, Fenced: true}
 		case !advanced[w.Claim.ID]:

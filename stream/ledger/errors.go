@@ -7,15 +7,15 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
-// Troubles of the ledger, beside those that pg knows.
+// What errors of the ledger itself mean for a transaction, beside what pg knows.
 const (
-	oldWindows                   = pg.NoTable // the windows have turned: read which are live, again at once
-	possibleDuplicate pg.Trouble = -1         // an event may not be new: ask for all keys, again at once
+	oldWindows                   = pg.NoTable // the windows have rotated: read which are live, and try again at once
+	possibleDuplicate pg.Trouble = -1         // an event may not be new: look up all keys, and try again at once
 )
 
 var errRotated = errors.New("the dedupe windows have rotated")
 
-// troubleOf is [pg.TroubleOf] of an error that may be the ledger's own.
+// troubleOf is [pg.TroubleOf], also of errors of the ledger itself.
 func troubleOf(err error) pg.Trouble {
 	switch {
 	case pg.IsSilent(err):
@@ -31,9 +31,9 @@ func troubleOf(err error) pg.Trouble {
 // exactly is [pg.Exactly].
 func exactly(tag interface{ RowsAffected() int64 }, err error) error { return pg.Exactly(tag, err) }
 
-// ContinuityError says that a slice does not begin at the ledger's next offset, or that the ledger has moved on without this
-// claim. Something between the log and the ledger was lost or came twice. The partition must be claimed again, and read
-// from the stored offset.
+// ContinuityError says that a slice does not begin at the ledger's next offset, that its records are not in order, that the ledger has moved
+// on without this claim, or that a row is missing which the claim remembers. The partition must be claimed again, and read from the
+// stored offset.
 type ContinuityError struct {
 	Partition    Partition
 	Stored, From int64 // the ledger's next offset, and where the slice begins

@@ -12,23 +12,23 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Version lines that no event has moved for Spec.Forget are forgotten in three steps: Tidy, OldLines, ForgetLines. OldLines
-// reads all lines of the partition and must hold up no batch, so it may run beside them. The other two run on the goroutine
+// Version lines that no event has moved for Spec.Forget are deleted in three steps: Tidy, OldLines, ForgetLines. OldLines
+// reads all version lines of the partition and must hold up no batch, so it may run beside them. The other two run on the goroutine
 // that applies batches.
 
-// forgetLines is how many lines are forgotten at once.
+// forgetLines is how many version lines are deleted at once.
 const forgetLines = 1000
 
-// forgettable is true for a line l that moved last in a window which was closed longer ago than lines are kept.
+// forgettable is true for a version line l that last moved in a window which was closed longer ago than $3, and on which nothing waits.
 const forgettable = `l.seen_in > 0 AND l.parked IS NULL
   AND l.seen_in < (SELECT min(id) FROM windows WHERE subscription = $2 AND state <> 'ahead'
                       AND (closed_at IS NULL OR closed_at > now() - $3::interval))
   AND NOT EXISTS (SELECT FROM buffer b WHERE b.fence = l.fence AND b.entity = l.entity AND b.clock = l.clock AND b.decision <> 'held')`
 
-// forgetPage is how many lines one statement looks at: it must not take longer than operators' questions may.
+// forgetPage is how many version lines one statement looks at: it must not take longer than operators' questions may.
 const forgetPage = 100_000
 
-// forgetUpto is the last line of the page behind another one.
+// forgetUpto finds the last version line of the page that begins behind ($2, $3).
 const forgetUpto = `-- forgetUpto: version_lines_pkey alone
 SELECT entity, clock FROM version_lines WHERE fence = $1 AND (entity, clock) > ($2, $3) ORDER BY entity, clock OFFSET $4 LIMIT 1`
 
@@ -40,33 +40,33 @@ const linesForget = `-- linesForget: one probe of version_lines_pkey per line
 DELETE FROM version_lines l USING unnest($4::text[], $5::text[]) AS k(entity, clock)
 WHERE l.fence = $1 AND l.entity = k.entity AND l.clock = k.clock AND ` + forgettable
 
-// OldLines are lines of a claim that no event has moved for long, as OldLines found them.
+// OldLines are version lines of a claim that no event has moved for long, as Namespace.OldLines found them.
 type OldLines struct {
 	Keys   []gate.VersionLineKey
 	More   bool  // there may be more
-	window int32 // that was current
+	window int32 // the current one when the search began
 }
 
-// Tidy writes a claim's dirty lines whose events are in closed windows, and reports whether there may be lines to forget. It
-// costs nothing until the windows turn, except one probe if something of a former topic is left. The caller is the goroutine
-// that applies.
+// Tidy writes a claim's dirty version lines whose events are in closed windows, or all dirty ones before OldLines is called. old reports
+// whether there may be version lines to delete, for OldLines. It costs nothing until the windows rotate, except one probe if something of
+// a former topic is left. The caller is the goroutine that applies.
 func (n *Namespace) Tidy(ctx context.Context, c *Claim) (old bool, err error) {
 	if err := n.inWindows(ctx, func(win *windowSet) error { return lowerPlaces(ctx, n.ledger.hot, win, c) }); err != nil {
 		return false, &schemas.Error{Kind: schemas.Unavailable, Op: "forget lines of " + n.spec.Name, Err: pg.Redact(err)}
 	}
-	forgets := n.spec.Forget > 0 && c.forgotIn != n.windows.Load().current
-	// A line that has just moved must not go for the age of its row.
-	return forgets, foldOld(ctx, n, c, forgets)
+	old = n.spec.Forget > 0 && c.forgotIn != n.windows.Load().current
+	// Before the search all dirty lines are written: one that has just moved must not be deleted because its row is old.
+	return old, foldOld(ctx, n, c, old)
 }
 
-// OldLines finds lines that may be forgotten. It may be called while the claim's owner applies.
+// OldLines finds up to forgetLines version lines that may be deleted. It may be called while the claim's owner applies.
 func (n *Namespace) OldLines(ctx context.Context, c *Claim) (old OldLines, err error) {
 	old.window = n.windows.Load().current
 	r := oldLinesRead{db: n.ledger.read, fence: c.ID, subscription: n.id, kept: n.spec.Forget, page: n.forgetPage}
 	for more := true; more && err == nil && len(old.Keys) < forgetLines; {
-		var some []gate.VersionLineKey
-		some, more, err = r.next(ctx, forgetLines-len(old.Keys))
-		old.Keys = append(old.Keys, some...)
+		var found []gate.VersionLineKey
+		found, more, err = r.next(ctx, forgetLines-len(old.Keys))
+		old.Keys = append(old.Keys, found...)
 	}
 	if err != nil {
 		return OldLines{}, &schemas.Error{Kind: schemas.Unavailable, Op: "find lines to forget of " + n.spec.Name, Err: pg.Redact(err)}
@@ -75,16 +75,16 @@ func (n *Namespace) OldLines(ctx context.Context, c *Claim) (old OldLines, err e
 	return old, nil
 }
 
-// oldLinesRead walks a partition's lines, page by page.
+// oldLinesRead searches a partition's version lines, page by page.
 type oldLinesRead struct {
 	db                  *Pool
 	fence, subscription int32
 	kept                time.Duration
-	page                int                 // lines
+	page                int                 // how many version lines one is
 	after               gate.VersionLineKey // where the last page ended
 }
 
-// next finds the lines of the next page that may be forgotten, at most limit. more says that another page follows.
+// next returns those version lines of the next page that may be deleted, at most limit. more says that another page follows.
 func (r *oldLinesRead) next(ctx context.Context, limit int) (keys []gate.VersionLineKey, more bool, err error) {
 	entity, clock := string(r.after.Entity), r.after.Clock
 	var lastEntity, lastClock *string // null: the last page
@@ -105,7 +105,8 @@ func (r *oldLinesRead) next(ctx context.Context, limit int) (keys []gate.Version
 	return keys, more, err
 }
 
-// ForgetLines deletes those lines that no event has moved meanwhile. The caller is the goroutine that applies.
+// ForgetLines deletes those of the version lines found that no event has moved since, unless the claim has lost its fence. The caller is the
+// goroutine that applies.
 func (n *Namespace) ForgetLines(ctx context.Context, c *Claim, old OldLines) error {
 	keys := slices.DeleteFunc(slices.Clone(old.Keys), func(k gate.VersionLineKey) bool {
 		l := c.cache.lines[k]

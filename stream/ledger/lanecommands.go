@@ -14,22 +14,23 @@ import (
 type CommandDetail struct {
 	// Force runs an action again although a newer one of its entity has been started since (P4).
 	Force bool `json:"force,omitempty"`
-	// OutcomeUnknown lets one run again whose outcome is unknown, or of which a look cannot tell: it may be done twice.
+	// OutcomeUnknown lets an action run again although its outcome is unknown, or its sink cannot find out whether an earlier attempt
+	// took effect: it may be done twice.
 	OutcomeUnknown bool `json:"outcome_unknown,omitempty"`
-	// Status, of a Tell, is what became of the action: Done.
+	// Status is what became of the action, of a Resolve: Done.
 	Status Status `json:"status,omitempty"`
 }
 
-// CommandResult is what a command about an action came to.
+// CommandResult is the result of a command about an action.
 type CommandResult struct {
-	Fenced  bool // somebody else holds the fence: nothing was written
-	Outcome string
-	Status  Status // of the action now; empty where it has no row
+	Fenced  bool   // somebody else holds the fence: nothing was written
+	Outcome string // for operators
+	Status  Status // of the action now; empty if it has no row
 }
 
-// ApplyLaneCommand does what a command asks of an action and records the outcome in the same transaction, under the fence: a crash
-// cannot make it happen twice. It tries until ctx ends or the outcome is known. Applied again, it returns the first outcome. The caller
-// owns the lane: nothing of the action is running or waits to be recorded.
+// ApplyLaneCommand carries out a command about an action and stores its outcome in the same transaction, under the fence: a crash
+// cannot make it happen twice. It tries again until that is committed, another try would fail too, or ctx ends. Applied again, a command
+// changes nothing, and the first outcome is returned. The caller owns the lane: nothing of the action is running or waits to be recorded.
 func (n *Namespace) ApplyLaneCommand(ctx context.Context, c *Claim, cmd Command) (o CommandResult, err error) {
 	op := fmt.Sprintf("apply command %d of %s", cmd.ID, n.spec.Name)
 	if c == nil || c.ID != cmd.Claim || cmd.LaneSeq == 0 {
@@ -42,7 +43,8 @@ func (n *Namespace) ApplyLaneCommand(ctx context.Context, c *Claim, cmd Command)
 	return o, err
 }
 
-// untilDone runs a transaction that can be repeated, again and again until it is known to be committed, ctx ends, or it can never be.
+// untilDone runs a transaction that may be repeated until it is known to be committed, another try would fail too (kind Internal), or ctx
+// ends (Unavailable).
 func (n *Namespace) untilDone(ctx context.Context, op string, f func(pgx.Tx, *windowSet) error) (err error) {
 	for try := 0; ; try++ {
 		if wait := pg.Backoff(ctx, try); wait != nil {
@@ -65,7 +67,8 @@ func (n *Namespace) untilDone(ctx context.Context, op string, f func(pgx.Tx, *wi
 // nothing is done, and o says so.
 func (o *CommandResult) apply(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim, cmd Command) error {
 	held, err := c.held(ctx, tx)
-	if o.Fenced = !held; err != nil || o.Fenced {
+	o.Fenced = !held
+	if err != nil || o.Fenced {
 		return err
 	}
 	w := win.windowOf(c, cmd.LaneSeq)
@@ -89,7 +92,8 @@ func (o *CommandResult) apply(ctx context.Context, tx pgx.Tx, win *windowSet, c 
 	return exactly(tx.Exec(ctx, `UPDATE commands SET ended_at = now(), outcome = $2, epoch = $3 WHERE id = $1`, cmd.ID, o.Outcome, c.Epoch))
 }
 
-// change brings the action's row, in its window, to what is asked.
+// change changes the action's row, in window w, as the command asks, and sets the outcome and the new status. A command that does not fit
+// the action's status changes nothing.
 func (o *CommandResult) change(ctx context.Context, tx pgx.Tx, w int32, cmd Command) error {
 	was := o.Status
 	switch {

@@ -30,9 +30,9 @@ SELECT f.id FROM fences f WHERE f.subscription = $1 AND f.copy_void AND (EXISTS 
     OR EXISTS (SELECT FROM begins b WHERE b.subscription = f.subscription AND b.topic_id = f.topic_id AND b.partition = f.partition))
 ORDER BY f.id FOR UPDATE`
 
-// Leave notes that the subscription reads these topics and no others. Partitions of other topics that have had no owner for
-// an hour no longer keep dedupe windows from being dropped, except for what is open in them. A claim of one of them returns
-// to its topic. Copies whose hand-over is void lose what was handed over; their fences stay, and refuse whoever goes there.
+// Leave stores that the subscription reads these topics and no others. Partitions of other topics that have had no owner for
+// an hour no longer keep dedupe windows from being dropped, except for what is open in them. If one of them is claimed again, its topic
+// counts again. Leave also deletes what was handed over to copies whose hand-over is void; their fences stay, and refuse claims.
 func (n *Namespace) Leave(ctx context.Context, topics []string) error {
 	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
 		void, err := ints(ctx, tx, copiesVoid, n.id)
@@ -63,8 +63,8 @@ func (n *Namespace) Leave(ctx context.Context, topics []string) error {
 	return nil
 }
 
-// leaveTopic writes what the last owners of a topic's partitions left to the next claim, dirty lines and lane_low, and notes that
-// the topic was left.
+// leaveTopic writes what the last owners of a topic's partitions left to the next claim, version lines and lane_low, and marks the topic as
+// left.
 func leaveTopic(ctx context.Context, tx pgx.Tx, windows *liveWindows, topicID [16]byte) error {
 	fences, err := ints(ctx, tx, `SELECT id FROM fences WHERE subscription = $1 AND topic_id = $2 ORDER BY id FOR UPDATE`, windows.subscription, topicID)
 	if err != nil {

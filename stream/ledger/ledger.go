@@ -25,33 +25,33 @@ type DestinationState = pauses.State
 // Pause keeps every process from attempting anything at a destination until it is resumed.
 type Pause = pauses.Pause
 
-// Span is from when to when a destination was paused.
+// Span is the time from From to To, in which a destination was paused.
 type Span = pauses.Span
 
-// destinations has the methods of Ledger that read and write them.
+// destinations has the methods of Ledger for pauses and failures of destinations.
 type destinations = pauses.Store
 
 // Pool is a pool of connections whose questions and transactions have deadlines of their own.
 type Pool = pg.Pool
 
-// Ledger is a pool on one ledger database. Safe for concurrent use.
+// Ledger is one ledger database, with its pools of connections. Safe for concurrent use.
 type Ledger struct {
 	cfg   Config
 	db    *pg.Server
 	hot   *Pool // batches, claims, results: generic plans over indexes
 	read  *Pool // operators' questions: planned each time
-	quick *Pool // what agents say, commands, pauses, exports, readiness: short, and never behind operators' questions
+	quick *Pool // reports of long work, commands, pauses, exports, readiness: short, and never behind operators' questions
 	// sinkConns runs what actions do in this database; no connection is made before the first of them.
 	sinkConns *Pool
 
-	claiming chan struct{} // one token per claim that may hold a connection of hot; never closed
-	walking  chan struct{} // one per walk over a partition that Overtaken may be at, each on a connection of hot; never closed
+	claiming chan struct{} // a semaphore: claims that hold a connection of hot; never closed
+	walking  chan struct{} // a semaphore: walks of Overtaken over a partition, each on a connection of hot; never closed
 
 	listeners listeners
 	sweeper   *retention.Sweeper
 	*destinations
 
-	walkWithin time.Duration // overtakenWithin
+	walkWithin time.Duration // overtakenWithin, a field for tests
 }
 
 // minServer is the oldest Postgres whose features are used (server_version_num).
@@ -116,7 +116,7 @@ func (l *Ledger) Ping(ctx context.Context) error {
 	return nil
 }
 
-// forgets is what may be forgotten of what was acknowledged, by synchronous_commit. With on and remote_apply it is on the disk of
+// forgets says, by synchronous_commit, when the server may forget what it has acknowledged. With on and remote_apply that is on the disk of
 // this server and of its synchronous standbys.
 var forgets = map[string]string{
 	"off":          "a crash would forget what was acknowledged",

@@ -10,15 +10,16 @@ import (
 )
 
 // listeners are notified of new commands through one connection of the process, which is open while there are listeners. A
-// notification is a hint: it may be lost with the connection, or by a pooler that does not pass it on, and older commands
-// give none. Listeners look by themselves as well.
+// notification is a hint: it may be lost with the connection, or by a pooler that does not pass it on, and commands from before the
+// connection give none. Listeners look for commands by themselves as well.
 type listeners struct {
 	mu   sync.Mutex
-	next int
-	of   map[int]listener
+	next int // the id of the next listener
+	byID map[int]listener
 	stop func() // ends the connection and waits; nil: there is none
 }
 
+// listener is one call of Listen.
 type listener struct {
 	subscription int32
 	notify       func()
@@ -32,10 +33,10 @@ func (n *Namespace) Listen(notify func()) (stop func()) {
 	defer s.mu.Unlock()
 	id := s.next
 	s.next++
-	if s.of == nil {
-		s.of = map[int]listener{}
+	if s.byID == nil {
+		s.byID = map[int]listener{}
 	}
-	s.of[id] = listener{n.id, notify}
+	s.byID[id] = listener{n.id, notify}
 	if s.stop == nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan struct{})
@@ -48,9 +49,9 @@ func (n *Namespace) Listen(notify func()) (stop func()) {
 // remove takes a listener out. With the last one it closes the connection, and waits until that has ended.
 func (s *listeners) remove(id int) {
 	s.mu.Lock()
-	delete(s.of, id)
+	delete(s.byID, id)
 	var stop func()
-	if len(s.of) == 0 {
+	if len(s.byID) == 0 {
 		stop, s.stop = s.stop, nil
 	}
 	s.mu.Unlock()
@@ -59,18 +60,18 @@ func (s *listeners) remove(id int) {
 	}
 }
 
-// notify calls the listeners of a subscription; all listeners where it is empty.
+// notify calls the listeners of a subscription, by its id as text; all listeners if subscription is empty.
 func (s *listeners) notify(subscription string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, l := range s.of {
+	for _, l := range s.byID {
 		if subscription == "" || subscription == strconv.Itoa(int(l.subscription)) {
 			l.notify()
 		}
 	}
 }
 
-// listen keeps the connection until ctx ends.
+// listen keeps a connection that listens until ctx ends, and makes it again when it breaks.
 func (l *Ledger) listen(ctx context.Context) {
 	for try := 0; ctx.Err() == nil; try++ {
 		if try > 0 {

@@ -58,7 +58,7 @@ type OpenReport struct {
 // reportPage is how many reports one query reads.
 const reportPage = 1000
 
-// Reports reads what is to be applied of what was said to the owner of claims, oldest first.
+// Reports reads the reports that the owner of claims has still to apply, oldest first.
 func (n *Namespace) Reports(ctx context.Context, claims []*Claim) (list []OpenReport, err error) {
 	own := make(map[int32]*Claim, len(claims))
 	for _, c := range claims {
@@ -107,7 +107,7 @@ type reportRow struct {
 	Entity         schemas.EntityKey
 }
 
-// report is what a row says to the claim that owns its action.
+// report returns the report of a row for the claim that owns its action. The claim knows whether an action without a row is done.
 func (r *reportRow) report(c *Claim) OpenReport {
 	o := OpenReport{Claim: c, Entity: r.Entity, Report: Report{AttemptRef: AttemptRef{r.Fence, r.LaneSeq, r.Attempt}, Status: r.Status,
 		Wait: micros(r.WaitUS), Code: r.Code, Error: r.Error, Response: r.Response}}
@@ -119,7 +119,7 @@ func (r *reportRow) report(c *Claim) OpenReport {
 	return o
 }
 
-// EndReport notes of a report that it changed nothing.
+// EndReport ends a report that changes nothing any more.
 func (n *Namespace) EndReport(ctx context.Context, r OpenReport) error {
 	_, err := n.ledger.hot.Exec(ctx, LateWrite, r.Fence, r.LaneSeq, r.Attempt)
 	if err != nil {
@@ -128,8 +128,8 @@ func (n *Namespace) EndReport(ctx context.Context, r OpenReport) error {
 	return nil
 }
 
-// SilenceLeft returns how long actions of a claim that are processing may still be silent, by the ledger's clock; what is
-// not processing is left out.
+// SilenceLeft returns, by lane_seq, how long actions of a claim that are processing may still be without a heartbeat, by the ledger's clock.
+// Actions that are not processing are left out.
 func (n *Namespace) SilenceLeft(ctx context.Context, c *Claim, laneSeqs []int64) (map[int64]time.Duration, error) {
 	left := make(map[int64]time.Duration, len(laneSeqs))
 	err := n.inWindows(ctx, func(win *windowSet) error {
@@ -152,7 +152,7 @@ func (n *Namespace) SilenceLeft(ctx context.Context, c *Claim, laneSeqs []int64)
 const silenceLeftRead = `-- silenceLeft
 SELECT a.lane_seq, ` + silenceLeftColumn + ` FROM {actions} a WHERE a.fence = $1 AND a.lane_seq = ANY ($2) AND a.status = 'processing'`
 
-// resultEnd notes that a report is applied. It goes with the action's own row, under the fence.
+// resultEnd ends a report as applied, in the transaction that writes the action's row, under the fence.
 var resultEnd = pg.NewFresh(`-- resultEnd
 UPDATE results r SET ended_at = now(), outcome = 'applied' FROM fences f
 WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND r.fence = f.id AND r.lane_seq = $4 AND r.attempt = $5 AND r.ended_at IS NULL`)

@@ -2,7 +2,7 @@ package ledger
 
 // Actions without rows. An action that ends by its first attempt has no row of its own. Its event's row says that it is wanted, and a
 // row of completions, which has up to 1,024 actions, says that it is done. Other actions get a row in actions. So a claim has to
-// know which of the two each action has: laneMarks hold that.
+// know which of the two each action has: laneMarks hold that, a few bits per action. A lane_seq is marked where its bit is set.
 //
 //	                    Postgres CPU    WAL         of an action (forebay-bench lanes, one run each, 22 Nov 2026)
 //	with                8.3 µs          488 B
@@ -12,7 +12,7 @@ package ledger
 //
 //	extend, markRecorded, advance   actions were given, their ends or rows are committed   Claim, results, copies
 //	wayOf, unknown, lowDue          where a result is written; a write in doubt            results.go
-//	plain                           which actions are told by their event alone            Open, WithoutCopy
+//	plain                           open actions of which only the event's row says so     Open, WithoutCopy
 //	giveRows, giveRowsNow           rows for those that keep lane_low back                 results.go, sweep
 //	loadMarks, Claim.low            lane_low and what is above it                          claim.go
 //
@@ -40,8 +40,8 @@ type laneMarks struct {
 type laneBucket struct {
 	ended      bitset // a completion says that it is done
 	withRow    bitset // it has a row in actions, or is about to
-	recorded   bitset // one of the two is committed
-	maybeEnded bitset // a completion was written, and its COMMIT got no answer; only for what is not recorded
+	recorded   bitset // its completion or its row is committed
+	maybeEnded bitset // not recorded, and a completion was written whose COMMIT failed or got no answer
 }
 
 const (
@@ -55,7 +55,7 @@ func (b *bitset) has(i int64) bool { return b[i/64]&(1<<(i%64)) != 0 }
 func (b *bitset) set(i int64)      { b[i/64] |= 1 << (i % 64) }
 func (b *bitset) unset(i int64)    { b[i/64] &^= 1 << (i % 64) }
 
-// at is the bucket of a lane_seq and its place in it.
+// at returns the bucket of a lane_seq, and its index there.
 func (m *laneMarks) at(laneSeq int64) (*laneBucket, int64) {
 	b := m.buckets[laneSeq>>bucketBits]
 	if b == nil {
@@ -65,7 +65,7 @@ func (m *laneMarks) at(laneSeq int64) (*laneBucket, int64) {
 	return b, laneSeq & (bucketSize - 1)
 }
 
-// markRecorded notes that an action's end, or its row, is committed.
+// markRecorded marks an action whose completion, or row, is committed.
 func (m *laneMarks) markRecorded(laneSeq int64) {
 	if laneSeq < m.low {
 		return
@@ -81,14 +81,14 @@ func (m *laneMarks) markRecorded(laneSeq int64) {
 type way uint8
 
 const (
-	nowhere    way = iota // it has ended, and does not change
-	belowLow              // into its row, if it is not done
+	nowhere    way = iota // the action has ended, and does not change
+	belowLow              // into its row, if it has one; otherwise it is done
 	intoRow               // into its row, which is there
-	completion            // among completions: it needs no row of its own
+	completion            // into a row of completions: the action needs no row of its own
 	newRow                // into a row that is made
 )
 
-// wayOf decides where a result is written, and marks the action so. plain says that a completion says all of the result.
+// wayOf decides where a result is written, and marks the action accordingly. plain says that a completion says all of the result.
 func (m *laneMarks) wayOf(laneSeq int64, plain bool) way {
 	if laneSeq < m.low {
 		return belowLow
@@ -107,15 +107,15 @@ func (m *laneMarks) wayOf(laneSeq int64, plain bool) way {
 	return newRow
 }
 
-// unknown takes back that an action has ended: whether its completion was committed is not known.
+// unknown takes back that an action is marked as ended: whether its completion was committed is not known.
 func (m *laneMarks) unknown(laneSeq int64) {
 	b, i := m.at(laneSeq)
 	b.ended.unset(i)
 	b.maybeEnded.set(i)
 }
 
-// lowDue says whether low is to be written: after laneLowEvery actions, and when the written one lies in a closed window and
-// low has moved on.
+// lowDue reports whether low is to be written: after laneLowEvery actions, or when low has moved on and the written one is that of an
+// action in a closed window, which it would keep from being dropped.
 func (m *laneMarks) lowDue(spans []laneSpan) bool {
 	if m.unsaved >= laneLowEvery {
 		return true
@@ -124,7 +124,7 @@ func (m *laneMarks) lowDue(spans []laneSpan) bool {
 	return n > 1 && m.savedLow < spans[n-1].from && m.low > m.savedLow
 }
 
-// lowSaved notes that low was written.
+// lowSaved is called when low was written.
 func (m *laneMarks) lowSaved(low int64) { m.unsaved, m.savedLow = 0, max(m.savedLow, low) }
 
 // advance moves low up to the first action that is not recorded, and drops the marks below.
@@ -135,8 +135,8 @@ func (m *laneMarks) advance() {
 			return
 		}
 		i := m.low & (bucketSize - 1)
-		n := int64(bits.TrailingZeros64(^(b.recorded[i/64] >> (i % 64))))
-		n = min(n, 64-i%64, m.given-m.low) // the shift brought in zeros
+		n := int64(bits.TrailingZeros64(^(b.recorded[i/64] >> (i % 64)))) // recorded ones in a row, from i on
+		n = min(n, 64-i%64, m.given-m.low)                                // to the end of this word at most
 		if n == 0 {
 			return
 		}
@@ -147,7 +147,7 @@ func (m *laneMarks) advance() {
 	}
 }
 
-// plain lists the plainly open actions with lane_seq > after, ascending, at most limit.
+// plain returns the open actions without a row with lane_seq > after, ascending, at most limit.
 func (m *laneMarks) plain(after int64, limit int) []int64 {
 	var out []int64
 	for s := max(after+1, m.low); s < m.given && len(out) < limit; {
@@ -171,14 +171,14 @@ func (m *laneMarks) plain(after int64, limit int) []int64 {
 
 const (
 	// maxSpan is how far lane_low may stay behind the newest action. A lane that stands still for days would keep it back,
-	// and this process and the next claim would have to keep the marks of everything that has ended since.
+	// and this process and the next claim would have to keep the marks of all actions that have ended since.
 	maxSpan = 1 << 20
-	// maxGivenRows bounds how many such rows one write makes.
+	// maxGivenRows bounds how many rows giveRows makes in one write.
 	maxGivenRows = 512
 )
 
-// giveRows gives rows to the open actions that keep lane_low too far behind, or in a closed window, which could not be
-// dropped. They stay pending. found is how many there were.
+// giveRows adds to a write rows, with status pending, for the open actions that keep lane_low too far behind, or in a closed window, which
+// could not be dropped then. found is how many.
 func (w *resultWrite) giveRows(c *Claim) (found int) {
 	m := &c.marks
 	bound := m.given - maxSpan
@@ -208,7 +208,8 @@ func (w *resultWrite) giveRows(c *Claim) (found int) {
 	return found
 }
 
-// giveRowsNow does what giveRows does for claims that record no results at the moment.
+// giveRowsNow writes the rows of giveRows for claims that may record no results at the moment, until none is found or one of the claims has
+// lost its fence.
 func (rec recorder) giveRowsNow(ctx context.Context, claims []*Claim) error {
 	for {
 		w := &resultWrite{claims: claimsSorted(claims), windows: map[int32]*windowResults{}}

@@ -14,13 +14,13 @@ type Namespace struct {
 	spec   Spec
 	registration
 	windows liveWindows
-	maxLag  int64 // MaxLag, but in tests
+	maxLag  int64 // MaxLag, a field for tests
 	recent  *recentKeys
 
-	forgetPage int // forgetPage, but in tests
+	forgetPage int // the constant, a field for tests
 }
 
-// waits are how long a filler and a backfill are waited for, and both together, where that is bounded: null is no bound.
+// waits returns, as parameters, how long a filler is waited for, a backfill, and both together; null is no bound.
 func (n *Namespace) waits() [][]byte {
 	var age []byte
 	if n.spec.MaxAge > 0 {
@@ -29,13 +29,13 @@ func (n *Namespace) waits() [][]byte {
 	return [][]byte{pg.Int64Param(n.spec.Policy.GapWait.Microseconds()), pg.Int64Param(n.spec.Policy.BackfillWait.Microseconds()), age}
 }
 
-// loadWindows reads the rotation of the subscription.
+// loadWindows reads which windows of the subscription are in use.
 func (n *Namespace) loadWindows(ctx context.Context) error {
 	_, err := n.windows.read(ctx, n.ledger.hot)
 	return err
 }
 
-// inWindows runs f, and again where the windows have turned since they were last read.
+// inWindows runs f with the windows in use. If f's error is that they have rotated, it reads them again and runs f again.
 func (n *Namespace) inWindows(ctx context.Context, f func(win *windowSet) error) error {
 	for refreshed := 0; ; refreshed++ {
 		err := f(n.windows.Load())

@@ -7,7 +7,7 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 )
 
-// newActions are a partition's new open actions, in lane_seq order.
+// newActions returns a partition's new actions that are to run, in lane_seq order. Those that are dead letters at once are left out.
 func (t *batchTx) newActions(w *partitionBatch) []Action {
 	n := w.laneEnd - w.laneAt
 	if n == 0 {
@@ -40,6 +40,7 @@ func (t *batchTx) newActions(w *partitionBatch) []Action {
 	return slices.DeleteFunc(out, func(a Action) bool { return a.LaneSeq == 0 }) // dead letters: they do not run
 }
 
+// pointer returns where an event of the partition is in the log.
 func (t *batchTx) pointer(w *partitionBatch, offset int64, leaderEpoch int32, key schemas.EventKey, hash schemas.BodyHash) Pointer {
 	p := w.Claim.Partition
 	return Pointer{TopicID: p.TopicID, Topic: p.Topic, Partition: p.Number, Offset: offset, LeaderEpoch: leaderEpoch, Key: key, Hash: hash}

@@ -45,15 +45,15 @@ type openRead struct {
 	c   *Claim
 }
 
-// page reads what has a row and what has none, and merges them. The plain ones are listed first: one that gets its row
-// in between is then found in both, and never in neither.
+// page reads the actions that have a row and those that have none, and merges them. Those without are listed first: an action that gets its
+// row in between is then found in both lists, and never in neither.
 func (r openRead) page(ctx context.Context, after int64, limit int) ([]Action, bool, error) {
 	plain := r.c.plain(after, limit+1)
 	withRow, err := r.rows(ctx, after, limit+1)
 	if err != nil {
 		return nil, false, err
 	}
-	if len(withRow) > limit { // what lies beyond is not asked for
+	if len(withRow) > limit { // actions behind these are not read
 		last := withRow[limit].LaneSeq
 		plain = plain.upto(last)
 	}
@@ -63,13 +63,13 @@ func (r openRead) page(ctx context.Context, after int64, limit int) ([]Action, b
 	}
 	all := withRow
 	for window, seqs := range plain {
-		some, err := r.plain(ctx, window, seqs)
+		withoutRow, err := r.plain(ctx, window, seqs)
 		if err != nil {
 			return nil, false, err
 		}
-		for i := range some {
-			if !known[some[i].LaneSeq] {
-				all = append(all, some[i])
+		for i := range withoutRow {
+			if !known[withoutRow[i].LaneSeq] {
+				all = append(all, withoutRow[i])
 			}
 		}
 	}
@@ -83,6 +83,7 @@ func (r openRead) page(ctx context.Context, after int64, limit int) ([]Action, b
 // lanesByWindow are lane_seqs, ascending, by the window they belong to.
 type lanesByWindow map[int32][]int64
 
+// upto leaves out lane_seqs from last on.
 func (l lanesByWindow) upto(last int64) lanesByWindow {
 	for w, seqs := range l {
 		n, _ := slices.BinarySearch(seqs, last)
@@ -91,7 +92,7 @@ func (l lanesByWindow) upto(last int64) lanesByWindow {
 	return l
 }
 
-// plain lists the plainly open actions of a claim by window; see laneMarks.plain.
+// plain returns the open actions without a row of a claim, by window; see laneMarks.plain.
 func (c *Claim) plain(after int64, limit int) lanesByWindow {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,6 +127,7 @@ CROSS JOIN LATERAL (SELECT * FROM {events} v WHERE v.window_id = a.event_window 
 WINDOW upto AS (ORDER BY a.lane_seq)
 ORDER BY a.lane_seq`
 
+// rows reads open actions that have a row.
 func (r openRead) rows(ctx context.Context, after int64, limit int) ([]Action, error) {
 	rows, err := r.db.Query(ctx, r.win.own(openRowsRead), r.c.ID, after, limit, maxCopies)
 	if err != nil {
@@ -197,6 +199,7 @@ type openRow struct {
 	Delta       *bool
 }
 
+// actions reads actions from rows of openRowsRead or openPlainRead.
 func (r openRead) actions(rows pgx.Rows, scan pgx.RowToFunc[openRow]) ([]Action, error) {
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Action, error) {
 		o, err := scan(row)
@@ -207,7 +210,7 @@ func (r openRead) actions(rows pgx.Rows, scan pgx.RowToFunc[openRow]) ([]Action,
 	})
 }
 
-// action is what a row says. The ID is left to the caller.
+// action returns the action of a row, without its ID.
 func (r openRead) action(o *openRow) Action {
 	a := Action{
 		Claim: r.c.ID, Record: -1, LaneSeq: o.LaneSeq, Status: o.Status, Attempts: o.Attempts, Spent: o.Spent, NextIn: micros(o.NextIn),

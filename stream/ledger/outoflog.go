@@ -10,16 +10,17 @@ import (
 // cutKinds are the stops of a log that was cut: it grows on with other records in old places.
 var cutKinds = map[string]bool{"above_log_end": true, "truncated": true}
 
-// outOfTheLog is the new place of what was in a part of the log that was cut: below all offsets, in its old order, and
-// behind what earlier cuts have put there. Each claim (up to eight million) has a range of 2^40 places, which begins at $2;
+// outOfTheLog is the new log_offset of rows from a part of the log that was cut: below all offsets of a log, in their old order, and
+// behind those that earlier cuts have moved there. Each claim (up to eight million) has a range of 2^40 such offsets, which begins at $2;
 // see outOfLogFrom.
 const outOfTheLog = `$2::bigint + log_offset`
 
 // outOfLogFrom is where the range of a claim begins.
 func outOfLogFrom(epoch int64) int64 { return math.MinInt64 + epoch<<40 }
 
-// moveOutOfLog gives waiting events and rejected records of the cut part of the log places outside of it. The ledger has
-// their bytes, and other records will come into their old places. Filtered records there are decided again.
+// moveOutOfLog gives waiting events and rejected records from the cut part of the log, from offset cut on, offsets outside of the log. The
+// ledger has their bytes, and other records will come with their old offsets. Records that were filtered there are left as they are: what
+// comes with their offsets is decided again.
 func moveOutOfLog(ctx context.Context, tx pgx.Tx, c *Claim, cut int64) error {
 	windows, err := windowsOf(ctx, tx, c.ID)
 	if err != nil {

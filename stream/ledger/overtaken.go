@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// overtakenLine finds the version line of an action's event, in its own row or in those of the events that it is behind:
-// nearly always it says already that nothing newer has come.
+// overtakenLine finds the version line of an action's event: its row, and the newest event that the row lacks. Nearly always these say
+// already that nothing newer has come.
 const overtakenLine = `-- overtakenLine
 SELECT kind, epoch, value, version_text, sub, event_key FROM version_lines WHERE fence = $1 AND entity = $2 AND clock = $3
 UNION ALL SELECT e.kind, e.epoch, e.value, e.version_text, e.sub, e.event_key FROM progress p CROSS JOIN LATERAL (
@@ -21,9 +21,9 @@ UNION ALL SELECT e.kind, e.epoch, e.value, e.version_text, e.sub, e.event_key FR
        AND entity = $2 AND clock = $3 AND decision = 'applied' AND reason = 'next' ORDER BY lane_seq DESC LIMIT 1) e
  WHERE p.fence = $1`
 
-// overtakenBy lists the versions of the entity whose action of the same name has been started behind an action: of events
-// that were decided on their own by the index of their lanes, of those that left the gap buffer by their rows in actions.
-// What has no attempt counts as well below $6.
+// overtakenBy lists the versions of events behind an action, of its entity and clock, whose action of the same name has been started: events
+// that never waited for a gap through the index on (fence, lane_seq), the others through their actions' rows. Below lane_seq $6, actions
+// without an attempt count too.
 const overtakenBy = `-- overtakenBy: a walk over the lane_seqs behind it
 WITH behind AS (
     SELECT e.* FROM {events} e WHERE e.fence = $1 AND e.lane_seq > $2 AND e.lane_seq IS NOT NULL AND e.lane_window IS NULL AND e.entity = $3 AND e.clock = $4
@@ -32,7 +32,7 @@ WITH behind AS (
      WHERE a.fence = $1 AND a.lane_seq > $2 AND e.lane_window IS NOT NULL AND e.entity = $3 AND e.clock = $4
 )` + startedBehind
 
-// newestBy is overtakenBy of the events $7 alone.
+// newestBy is overtakenBy for the events with the keys $7 alone.
 const newestBy = `-- newestBy: probes by key
 WITH behind AS (SELECT * FROM {events} v WHERE event_key = ANY ($7) AND fence = $1 AND lane_seq > $2 AND entity = $3 AND clock = $4)` + startedBehind
 
@@ -42,12 +42,13 @@ JOIN effects f ON f.id = coalesce(x.effect, p.effects[n.i + 1])
 WHERE f.name = $5 AND (c.at IS NOT NULL AND NOT c.superseded OR x.attempts > 0 OR x.status IN ('done', 'unknown') OR e.lane_seq + n.i < $6 AND coalesce(x.status, 'pending') = 'pending')`
 
 // Overtaken reports whether an action of the same name of a newer version of a's entity, on the same clock, has been
-// started (P4). Only an action that did not park its lane can be. Where versions are not told apart, by kind none or by
-// order: arrival, nothing is newer. The caller owns the lane: a is its head. Below c.DoubtTo, what stands behind it may have
-// been started by an owner that did not come to say so.
+// started (P4). That is possible only for an action that did not park its lane. With kind none or order: arrival nothing is newer. The
+// caller owns the lane: a is its head. Below c.DoubtTo, any action behind a counts as started: an unclean owner may have called its
+// destination and recorded nothing.
 //
-// Nearly always the newest version of all has been started, or there is none; only else it is a walk over the partition, of
-// which few run at once, for 5 s each: what cannot be told by then is [ErrTooFar], what had to wait for others Unavailable.
+// Nearly always there is no newer version, or the newest has been started: that takes probes by key. Otherwise it takes a walk over what
+// came to the partition since, of which few run at once, for 5 s each. The error wraps [ErrTooFar] if such a walk was not over by then; any
+// other error, of kind Unavailable, means that another call may find out.
 func (n *Namespace) Overtaken(ctx context.Context, c *Claim, a Action) (bool, error) {
 	if a.Version.Kind == schemas.None {
 		return false, nil
@@ -59,6 +60,7 @@ func (n *Namespace) Overtaken(ctx context.Context, c *Claim, a Action) (bool, er
 	return overtaken, nil
 }
 
+// overtakenWithin bounds a walk, and all that comes before it.
 const overtakenWithin = 5 * time.Second
 
 var errOvertakenLater = errors.New("it takes longer than 5 s, or has to wait for others that are asked about: it is tried again")
@@ -66,20 +68,20 @@ var errOvertakenLater = errors.New("it takes longer than 5 s, or has to wait for
 // ErrTooFar says that Overtaken cannot tell, however often it is asked.
 var ErrTooFar = errors.New("so many have come since that 5 s do not tell whether a newer one of its entity has been started; forced (`dlq replay --force`) it runs without asking")
 
-// overtaking asks what has overtaken an action.
+// overtaking looks for what has overtaken an action.
 type overtaking struct {
 	n *Namespace
 	c *Claim
 	a *Action
 }
 
-// find asks the version line first, then its newest event, and only then all that stands behind the action.
+// find reads the version line first, then its newest event, and only then all that is behind the action.
 func (o overtaking) find(ctx context.Context) (bool, error) {
 	soon, cancel := context.WithTimeoutCause(ctx, overtakenWithin, errOvertakenLater)
 	defer cancel()
 	keys, err := o.newer(soon, overtakenLine, o.c.ID, string(o.a.Entity), o.a.Version.Clock)
 	// The line of a topic that was there before is gone with it, or has begun again.
-	if err != nil || len(keys) == 0 && o.a.LaneSeq >= o.c.lanesFrom {
+	if err != nil || (len(keys) == 0 && o.a.LaneSeq >= o.c.lanesFrom) {
 		return false, orCause(soon, err)
 	}
 	args := []any{o.c.ID, o.a.LaneSeq, string(o.a.Entity), o.a.Version.Clock, o.a.Name, o.c.DoubtTo}
@@ -96,7 +98,7 @@ func (o overtaking) find(ctx context.Context) (bool, error) {
 	return o.walk(ctx, args)
 }
 
-// orCause is err, or why ctx has ended: then err only says that it has.
+// orCause returns err or, if that is because ctx has ended, the cause of this.
 func orCause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		return cause
@@ -113,7 +115,8 @@ func (o overtaking) newer(ctx context.Context, sql string, args ...any) (keys []
 	return keys, err
 }
 
-// walk asks for all that stands behind the action. It is the server that ends it: one that is not heard of has not said that it is too far.
+// walk reads all that is behind the action. Only if the server itself ends the query for taking too long, the error is ErrTooFar: a server
+// that does not answer has not said so.
 func (o overtaking) walk(ctx context.Context, args []any) (overtaken bool, err error) {
 	within := o.n.ledger.walkWithin
 	ctx, cancel := context.WithTimeoutCause(ctx, within+overtakenWithin, errOvertakenLater)

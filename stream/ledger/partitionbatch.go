@@ -7,27 +7,27 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 )
 
-// partitionBatch is one partition's part of a transaction: a slice, the ended waits of a claim, or a command. Each attempt
-// fills it again; only refusedData and askAllKeys are kept between attempts.
+// partitionBatch is one partition's part of a transaction: a slice, the ended waits of a claim, or a command. Each try
+// fills it again; only refusedData and askAllKeys are kept between tries.
 type partitionBatch struct {
 	Slice
-	expire      bool         // no records: the overdue lines are decided, or the command
+	expire      bool         // no records: waits that have ended are decided, or the command
 	command     *Command     // nil: none
-	refusedData map[int]bool // records whose data the database refused; true: their bytes as well
-	askAllKeys  bool         // the current window is asked for every event
+	refusedData map[int]bool // by index: records whose data the database refused; true: their bytes as well
+	askAllKeys  bool         // every event is looked up in the current window
 
-	*scratch     // while an attempt works on it
+	*scratch     // while a try works on it
 	fenced       bool
 	stored       storedProgress
 	state        *gate.State
-	writtenLines []*cachedLine // dirty lines that this attempt writes
+	writtenLines []*cachedLine // dirty lines that this try writes
 	entered      map[int64]int // offset to index, of records that entered the buffer; nil: none
 	left         []leftBuffer  // events that left the buffer, or are parked in it now
 	parked       map[int64]int // offset to index, of those that are parked; nil: none
 	bufferedRows map[int64]bufferedRow
-	about        *gate.Waiting // the event that the command is about
-	laneAt       int64         // first lane_seq that this batch gives
-	laneEnd      int64         // behind the last
+	commandEvent *gate.Waiting // the event that the command is about
+	laneAt       int64         // the first lane_seq that this batch gives
+	laneEnd      int64         // the one behind the last
 	window       int32         // into which its actions are written
 
 	applied Applied
@@ -45,6 +45,7 @@ type lineBefore struct {
 	waiting []waitingBefore
 }
 
+// waitingBefore is an event that waits on a version line before the gate's call.
 type waitingBefore struct {
 	offset   int64
 	decision gate.Decision
@@ -77,7 +78,7 @@ type bufferedRow struct {
 	packed      []byte // nil where the read had no room for it
 }
 
-// reset makes w ready for an attempt.
+// reset makes w ready for a try.
 func (w *partitionBatch) reset() {
 	*w = partitionBatch{Slice: w.Slice, expire: w.expire, command: w.command, refusedData: w.refusedData, askAllKeys: w.askAllKeys, scratch: w.scratch, applied: Applied{Claim: w.Claim}}
 	w.scratch.reset()
@@ -94,13 +95,13 @@ func (w *partitionBatch) giveBack() {
 	w.scratch, w.state = nil, nil
 }
 
-// collectLines collects the version lines of the records, each once.
+// collectLines collects the version lines of the records, each once: keyOf says which one is that of a record.
 func (w *partitionBatch) collectLines() {
 	n := len(w.Records)
 	w.keyOf, w.keys, w.cached = sized(w.keyOf, n), slices.Grow(w.keys, n), slices.Grow(w.cached, n)
 	turn := w.Claim.cache.turn + 1
 	w.Claim.cache.turn = turn
-	unknown := map[gate.VersionLineKey]int32{}
+	notCached := map[gate.VersionLineKey]int32{} // index of lines that the cache does not have
 	for i := range w.Records {
 		if w.broken(i) {
 			w.keyOf[i] = -1
@@ -109,26 +110,19 @@ func (w *partitionBatch) collectLines() {
 		r := &w.Records[i]
 		k := gate.VersionLineKey{Entity: r.Entity, Clock: r.Version.Clock}
 		l := w.Claim.cache.find(k)
-		var (
-			n     int32
-			known bool
-		)
 		if l != nil {
-			n, known = l.place, l.turn == turn
-		} else {
-			n, known = unknown[k]
+			if l.turn != turn {
+				l.turn, l.index = turn, w.addLine(k, l)
+			}
+			w.keyOf[i] = l.index
+			continue
 		}
+		index, known := notCached[k]
 		if !known {
-			n = w.addLine(k, l)
+			index = w.addLine(k, nil)
+			notCached[k] = index
 		}
-		switch {
-		case known:
-		case l != nil:
-			l.turn, l.place = turn, n
-		default:
-			unknown[k] = n
-		}
-		w.keyOf[i] = n
+		w.keyOf[i] = index
 	}
 }
 
@@ -188,7 +182,7 @@ func (w *partitionBatch) snapshotLines() {
 	}
 }
 
-// line is line i as it was read from the cache or the table; nil where it has not begun.
+// line returns version line i as it was read from the cache or the table; nil if it has not begun.
 func (w *partitionBatch) line(i int) *gate.VersionLine {
 	if l := w.cached[i]; l != nil {
 		return l.line
@@ -196,15 +190,15 @@ func (w *partitionBatch) line(i int) *gate.VersionLine {
 	return w.state.Lines[w.keys[i]]
 }
 
-// waiting returns what waits on a line; nearly always nothing waits on any.
+// waiting returns the events that wait on a version line.
 func (w *partitionBatch) waiting(k gate.VersionLineKey) []gate.Waiting {
-	if len(w.state.Waiting) == 0 {
+	if len(w.state.Waiting) == 0 { // nearly always, and cheaper than a look into the map
 		return nil
 	}
 	return w.state.Waiting[k]
 }
 
-// decide calls the gate. seen is shared by the whole batch, so that one event in two partitions runs once.
+// decide calls the gate. seen is shared by the whole batch: one event in two partitions runs once.
 func (w *partitionBatch) decide(seen map[schemas.EventKey]gate.Seen) {
 	p := w.Claim.policy
 	w.state.Seen = seen
@@ -241,25 +235,24 @@ func (w *partitionBatch) gatherVerdicts(actions int) {
 			first, n = laneSeq, int32(actions)
 			laneSeq += int64(actions)
 		}
-		switch {
-		case o.Record >= 0:
+		if o.Record >= 0 {
 			w.verdicts[o.Record] = verdict{Outcome: o, laneSeq: first, actions: n}
 			if !o.Held && (o.Decision == gate.Buffered || o.Decision == gate.Parked) {
 				w.addEntered(o.Record)
 			}
-		default:
-			if i, own := w.entered[o.Released.Offset]; own {
-				v := &w.verdicts[i]
-				v.Outcome, v.laneSeq, v.actions = o, first, n
-				continue
-			}
-			w.addLeft(leftBuffer{waited: o.Released, outcome: o, laneSeq: first, actions: n})
+			continue
 		}
+		if i, enteredNow := w.entered[o.Released.Offset]; enteredNow {
+			v := &w.verdicts[i]
+			v.Outcome, v.laneSeq, v.actions = o, first, n
+			continue
+		}
+		w.addLeft(leftBuffer{waited: o.Released, outcome: o, laneSeq: first, actions: n})
 	}
 	w.laneEnd = laneSeq
 }
 
-// addLeft notes the outcome of an event that waited. If it is parked and released in the same call, one row is written.
+// addLeft adds the outcome of an event that waited. If it is parked and released in the same call, only the last outcome counts.
 func (w *partitionBatch) addLeft(f leftBuffer) {
 	offset := f.waited.Offset
 	if i, again := w.parked[offset]; again {
@@ -275,9 +268,9 @@ func (w *partitionBatch) addLeft(f leftBuffer) {
 	w.left = append(w.left, f)
 }
 
-// addEntered notes that a record entered the buffer. The offset alone does not tell: after a rewind the event's first
-// reading may still be in that place. It leaves the buffer before the event is decided again (a filtered event whose
-// filter was corrected), or the record is a duplicate and does not enter.
+// addEntered remembers by its offset that a record entered the gap buffer. After a rewind the same offset may be in the buffer already: then
+// that event leaves it before the record is decided (a filtered event whose filter was corrected), or the record is a duplicate and does
+// not enter.
 func (w *partitionBatch) addEntered(i int) {
 	if w.entered == nil {
 		w.entered = map[int64]int{}
@@ -285,7 +278,7 @@ func (w *partitionBatch) addEntered(i int) {
 	w.entered[w.Records[i].Offset] = i
 }
 
-// markCommitted brings the claim up to what was committed.
+// markCommitted takes what was committed over into the claim and its cache.
 func (w *partitionBatch) markCommitted() {
 	c := w.Claim
 	for i, k := range w.keys {
@@ -340,8 +333,8 @@ func (w *partitionBatch) becameHeld(offset int64) bool {
 	return slices.ContainsFunc(w.left, func(f leftBuffer) bool { return f.outcome.Held && f.waited.Offset == offset })
 }
 
-// discard drops the lines of w from the cache: the gate has changed them in place, and nothing was committed. Dirty lines
-// exist nowhere else and are set back to what they were.
+// discard drops the version lines of w from the cache: the gate has changed them in place, and nothing was committed. Dirty lines
+// exist nowhere else, and are set back to what they were.
 func (w *partitionBatch) discard() {
 	for i, k := range w.keys {
 		if i >= len(w.cached) || w.cached[i] == nil || !w.cached[i].dirty() {

@@ -2,7 +2,7 @@ package ledger
 
 import "github.com/forebay-io/forebay/schemas"
 
-// payload is the kind of an event's payload as its row tells it: empty where lanes do not ask for it.
+// payload returns the kind of an event's payload for the lanes: empty if the subscription does not need it there.
 func (n *Namespace) payload(k schemas.PayloadKind) schemas.PayloadKind {
 	if !n.spec.Latest {
 		return ""
@@ -10,7 +10,7 @@ func (n *Namespace) payload(k schemas.PayloadKind) schemas.PayloadKind {
 	return kindOfPayload(isDelta(k))
 }
 
-// isDelta: one of unknown kind goes as a delta.
+// isDelta reports whether a payload counts as a delta; one of unknown kind does.
 func isDelta(k schemas.PayloadKind) bool { return k != schemas.Snapshot }
 
 func kindOfPayload(delta bool) schemas.PayloadKind {

@@ -112,8 +112,8 @@ WHERE p.fence = u.fence`, "$1::int[]")
 const waitingColumns = `b.fence, b.entity, b.clock, b.log_offset, b.append_time, b.event_key, b.hash, b.kind, b.epoch, b.value, b.version_text, b.sub,
        b.first, b.payload, b.deleted, b.filtered, b.backfill, b.decision, b.stage, octet_length(b.packed)`
 
-// deadline is when the wait of u.stage ends, of an event that was first buffered at since: never later than age allows, if it
-// is bounded (least passes over null).
+// deadline returns the expression for when the wait in u.stage ends, of an event that was first buffered at since. $1 and $2 are the waits
+// for a filler and for a backfill, $3 the bound of both together, null for none (least ignores null).
 func deadline(since string) string {
 	return `least(now() + CASE u.stage WHEN 'backfilling' THEN $2::bigint ELSE $1::bigint END * interval '1 microsecond',
            ` + since + ` + $3::bigint * interval '1 microsecond')`
@@ -130,7 +130,7 @@ type windowQueries struct {
 	rejectedInsert  pg.Statement
 	rejectedReplace pg.Statement
 	bufferedActions pg.Statement
-	// By window: counting duplicates and telling what became of a buffered event can concern any live one.
+	// By window: events in any live one may have duplicates, be decided after a wait, and so on.
 	duplicates map[int32]pg.Statement
 	decided    map[int32]pg.Statement
 	forget     map[int32]pg.Statement
@@ -143,7 +143,7 @@ type windowQueries struct {
 	laneFirst  pg.Statement
 }
 
-// newWindowQueries prepares the statements for a current window and all live ones, among them the current.
+// newWindowQueries makes the statements for a current window and all live ones, among them the current.
 func newWindowQueries(current int32, live []int32) windowQueries {
 	q := windowQueries{
 		duplicates: map[int32]pg.Statement{}, decided: map[int32]pg.Statement{}, forget: map[int32]pg.Statement{},
@@ -210,7 +210,7 @@ SELECT {w}, now(), u.fence, u.lane_seq, u.event_key, u.event_window, u.effect, n
 FROM ` + newBufferedActionRows().from(1, "u") + `
 JOIN buffer b ON b.fence = u.fence AND b.log_offset = u.log_offset`
 
-// actionsDead is the same for events of the batch itself.
+// actionsDead inserts dead actions of events of the batch itself.
 var actionsDead = `-- actionsDead
 INSERT INTO actions_w{w} (window_id, created_at, fence, lane_seq, event_key, event_window, effect, packed, status, class, error, finished_at)
 SELECT {w}, now(), u.fence, u.lane_seq, u.event_key, {w}, u.effect, nullif(u.packed, ''), 'dead_letter', ` + deadColumns + `
@@ -229,13 +229,13 @@ UPDATE events_w{w} e SET decision = u.decision, reason = u.reason, epoch = u.epo
 FROM ` + newDecidedRows().from(3, "u") + `
 WHERE e.event_key = u.event_key`
 
-// rejectedDelete deletes rejected records at places in the log that are decided again, after a rewind.
+// rejectedDelete deletes rejected records at offsets that are decided again, after a rewind.
 var rejectedDelete = `-- rejectedDelete
 DELETE FROM rejected_records_w{w} a USING ` + newPlaceRows().from(1, "u") + `
 WHERE a.fence = u.fence AND a.log_offset = u.log_offset`
 
-// rejectedReplace is rejectedInsert for a batch that may replace rejected records, in any window: that one was redriven stays
-// noted. The rows that go are read by the join, so each is gone before the one in its place comes.
+// rejectedReplace is rejectedInsert for a batch that may replace rejected records, in any window. If a quarantined one was redriven, its
+// successor has that too. The deleted rows are read by the join: each is deleted before the row with its offset is inserted.
 func rejectedReplace(live []int32) string {
 	var gone, all []string
 	for _, w := range live {
@@ -252,7 +252,8 @@ LEFT JOIN (` + strings.Join(all, " UNION ALL ") + `) g
     ON g.fence = u.fence AND g.log_offset = u.log_offset AND g.decision = 'quarantined' AND u.decision = 'quarantined'`
 }
 
-// completionInsert says of up to bucketSize actions of one claim, in one bucket and with one code, that they are done, or superseded.
+// completionInsert inserts a row of completions: up to bucketSize actions of one claim, in one bucket and with one code, are done, or
+// superseded.
 const completionInsert = `-- completionInsert
 INSERT INTO completions_w{w} (window_id, finished_at, fence, bucket, code, lanes, latency_us, response, superseded)
 SELECT {w}, now(), f.id, $4, $5, $6, $7, $8, $9 FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3`
@@ -272,8 +273,8 @@ UPDATE actions_w{w} a SET status = u.status, open = u.status NOT IN ('done', 'su
 FROM ` + newResultRows().zip(4) + `
 WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq AND a.status NOT IN ('done', 'superseded') AND u.fence = ANY (ARRAY(` + fencesHeld + `))`
 
-// actionsInsert gives a row to actions that had none; what it says is taken from the event. A row that has come to be
-// meanwhile (a copy of the payload) is brought to what the result says.
+// actionsInsert gives a row to actions that had none, from the result and the event. If the row was made meanwhile (for a payload copy), it
+// is updated to the result.
 var actionsInsert = `-- actionsInsert: one probe of events_w{w}_lane per action
 INSERT INTO actions_w{w} AS a (window_id, action_id, fence, lane_seq, event_key, event_window, effect, created_at, status, open, attempts,
     spent, first_at, next_at, finished_at, code, latency_us, class, error, response, packed, result_by, beat_at, silence_us, doubt_end)
@@ -292,11 +293,11 @@ ON CONFLICT (fence, lane_seq) DO UPDATE SET action_id = coalesce(a.action_id, EX
     result_by = EXCLUDED.result_by, beat_at = EXCLUDED.beat_at, silence_us = EXCLUDED.silence_us, doubt_end = coalesce(a.doubt_end, EXCLUDED.doubt_end)
 WHERE a.status NOT IN ('done', 'superseded') AND EXCLUDED.status <> 'pending'`
 
-// actionsStand fails where an action has no row that must have one: it has had one, or actionsInsert or copyInsert was to give it
-// one and has not found its event. They cannot be counted: what is done they leave alone.
+// actionsStand fails if an action has no row that must have one: it had one before, or actionsInsert or copyInsert was to make it and has not
+// found its event. Those statements cannot be counted, because they leave out actions that are done.
 var actionsStand = `-- actionsStand: one probe of actions_w{w}_lane per action` + actionsMissing
 
-// actionsKnown fails where an action below lane_low neither has a row nor is done: its result would be written nowhere.
+// actionsKnown fails if an action below lane_low neither has a row nor is done: its result would be written nowhere.
 var actionsKnown = `-- actionsKnown: beside, one probe of completions_w{w} by fence and bucket` + actionsMissing + `
   AND NOT EXISTS (SELECT FROM completions_w{w} c WHERE c.fence = u.fence AND c.bucket = u.lane_seq >> 10
                      AND (u.lane_seq & 1023)::smallint = ANY (c.lanes))`
@@ -305,7 +306,7 @@ var actionsMissing = `
 SELECT 1 / (count(*) = 0)::int FROM ` + newActionRows().from(1, "u") + `
 WHERE u.fence IN (` + fencesHeldIn + `) AND NOT EXISTS (SELECT FROM actions_w{w} a WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq)`
 
-// What a row says of long work; see Result.Left.
+// The columns of a row for long work; see Result.Left.
 const (
 	resultBy      = `CASE u.status WHEN 'processing' THEN now() + u.left_us * interval '1 microsecond' END`
 	beatAt        = `CASE u.status WHEN 'processing' THEN now() END`
@@ -328,7 +329,7 @@ var laneLowWrite = pg.NewCountedAs(`-- laneLowWrite
 UPDATE progress p SET lane_low = greatest(p.lane_low, $4) FROM fences f
 WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.fence = f.id`, fenceHeld)
 
-// fenceHeld is 1 where the claim of $1 to $3 holds its fence, and 0 where it is fenced: nothing is written for it then.
+// fenceHeld is 1 if the claim of $1 to $3 holds its fence, and 0 if it is fenced: nothing is written for it then.
 const fenceHeld = `(SELECT count(*) FROM fences WHERE id = $1 AND epoch = $2 AND token = $3)`
 
 var fencesHeldIn = `SELECT f.id FROM ` + fencesOf().from(3, "c") + `
@@ -337,7 +338,8 @@ var fencesHeldIn = `SELECT f.id FROM ` + fencesOf().from(3, "c") + `
 var fencesHeld = `SELECT f.id FROM ` + fencesOf().from(1, "c") + `
     JOIN fences f ON f.id = c.id AND f.epoch = c.epoch AND f.token = c.token`
 
-// attemptsInsert keeps attempts. The end of one that was marked before its call takes the mark's place; else what stands there stays.
+// attemptsInsert inserts attempts. If an attempt has a row already, that stays as it is, unless it is the mark from before the call: then it
+// is updated to the attempt's end.
 var attemptsInsert = `-- attemptsInsert
 INSERT INTO attempts_w{w} AS a (window_id, fence, lane_seq, attempt, ended_at, status, class, code, latency_us, error, response, trace)
 SELECT {w}, u.fence, u.lane_seq, u.attempt, now(), u.status, u.class, u.code, u.latency_us, u.error, u.response, u.trace

@@ -11,8 +11,8 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
-// Keys that are not asked for. Most events are new, and to ask the current window for each of them is the dearest read of a
-// batch; so only keys are asked for that this process has seen lately, or while repeats come late.
+// Keys that are not looked up. Most events are new, and to look up each of them in the current window is the most expensive read of a
+// batch. So only keys are looked up that this process has seen lately; all are for a time after a late repetition.
 //
 //	                    Postgres CPU    WAL         of an action (forebay-bench lanes, one run each, 22 Nov 2026)
 //	with                8.3 µs          488 B
@@ -21,7 +21,7 @@ import (
 // The door, all called by the transaction and by what tries it again:
 //
 //	keys            which keys the current window is asked for          readSeen
-//	noteFound       an event that it was asked for is there             readSeen
+//	countFound      an event that was looked up is there                readSeen
 //	allInserted     false: ask again for all keys, errPossibleDuplicate decide
 //	keysCommitted   counts how long nothing came late                   commit
 //	askAllKeys      of a batch that is tried again                      batchWriter
@@ -39,8 +39,8 @@ import (
 type recentKeys struct {
 	mu         sync.Mutex
 	sets       []recentSet
-	askAllFor  int // how many events without a late repetition end the time in which all keys are asked for
-	askAllLeft int // of those, how many are still to come; 0: only recent keys are asked for
+	askAllFor  int // after a late repetition, all keys are looked up until so many events have come without another
+	askAllLeft int // of those, how many are still to come; 0: only recent keys are looked up
 }
 
 // recentSet holds the beginnings of a set's last keys, newest first; 0 is none. It fills a line of the processor's cache.
@@ -49,11 +49,11 @@ type recentSet [8]uint64
 // maxRecent is how many keys are remembered: a MiB of them.
 const maxRecent = 1 << 17
 
-func newRecentKeys(keys, calm int) *recentKeys {
-	return &recentKeys{sets: make([]recentSet, max(1, keys/len(recentSet{}))), askAllFor: calm, askAllLeft: calm}
+func newRecentKeys(keys, askAllFor int) *recentKeys {
+	return &recentKeys{sets: make([]recentSet, max(1, keys/len(recentSet{}))), askAllFor: askAllFor, askAllLeft: askAllFor}
 }
 
-// remember notes a key and reports whether it was remembered already. The caller holds mu.
+// remember remembers a key, and reports whether it was remembered already. The caller holds mu.
 func (k *recentKeys) remember(key schemas.EventKey) bool {
 	begin := max(1, binary.BigEndian.Uint64(key[:]))
 	set := &k.sets[binary.BigEndian.Uint64(key[8:])%uint64(len(k.sets))]
@@ -77,20 +77,20 @@ func (k *recentKeys) batchCommitted(events int, late bool) {
 	}
 }
 
-// askForAll lets all keys be asked for again.
+// askForAll has all keys looked up again for a time.
 func (k *recentKeys) askForAll() { k.batchCommitted(0, true) }
 
-// errPossibleDuplicate says that an event was taken for new without asking and gets no row, so that no insert checks it.
+// errPossibleDuplicate says that an event was taken for new without a look-up and gets no row: no unique index checks that it is new.
 var errPossibleDuplicate = errors.New("an event that was taken for new may be a duplicate")
 
-// askedKeys counts, of one attempt, by what a late repetition is known: an event is found whose key was not recent.
+// askedKeys are the counts of one try by which a late repetition is recognised: more events were found than keys were recent.
 type askedKeys struct {
-	recent int // keys that were seen recently by this process
+	recent int // keys that this process has seen lately
 	found  int // events that are in the current window
 }
 
-// noteFound notes that an event was decided before, in a window.
-func (t *batchTx) noteFound(window int32) {
+// countFound counts an event that was found in a window, if that is the current one.
+func (t *batchTx) countFound(window int32) {
 	if window == t.win.current {
 		t.asked.found++
 	}
@@ -101,7 +101,7 @@ func (t *batchTx) keysCommitted() {
 	t.n.recent.batchCommitted(t.records(), t.asked.found > t.asked.recent)
 }
 
-// keys returns the event keys that the current window is asked for, and all keys.
+// keys returns the event keys to look up in the current window, and all keys.
 func (t *batchTx) keys() (toLookUp, all *pg.UUIDs) {
 	toLookUp, all = &pg.UUIDs{}, &pg.UUIDs{}
 	all.Grow(t.records())
@@ -120,8 +120,8 @@ func (t *batchTx) keys() (toLookUp, all *pg.UUIDs) {
 			if known {
 				t.asked.recent++
 			}
-			// What is filtered gets no row.
-			if w.lookedUp[i] = known || w.askAllKeys || k.askAllLeft > 0 || r.Filtered; w.lookedUp[i] {
+			w.lookedUp[i] = known || w.askAllKeys || k.askAllLeft > 0 || r.Filtered // a filtered event gets no row
+			if w.lookedUp[i] {
 				toLookUp.Add(r.Key)
 			}
 		}
@@ -129,8 +129,7 @@ func (t *batchTx) keys() (toLookUp, all *pg.UUIDs) {
 	return toLookUp, all
 }
 
-// allInserted reports whether every event that was taken for new without asking gets a row, or was found in a closed
-// window.
+// allInserted reports whether every event that was taken for new without a look-up gets a row, or was found in a closed window.
 func (t *batchTx) allInserted() bool {
 	for _, w := range t.parts {
 		if w.fenced {
@@ -151,7 +150,7 @@ func (t *batchTx) allInserted() bool {
 	return true
 }
 
-// askAllKeys lets all keys of a batch be asked for.
+// askAllKeys has all keys of a batch looked up, and those of the batches after it for a time.
 func (b batchWriter) askAllKeys(parts []*partitionBatch) {
 	b.n.recent.askForAll()
 	for _, w := range parts {

@@ -1,14 +1,14 @@
 package ledger
 
 // The transaction of results, from top to bottom, in one round trip. What is written is decided before it, from the claims'
-// marks, so that every attempt writes the same; see writeOf.
+// marks (marks.go), and so is the same in every try; see writeOf.
 //
-//	lock    the claims' fences, ascending; whose fence is held by another is left out by each statement
-//	write   by window: completions, rows of actions, attempts; then what destinations reported, and lane_low
+//	lock    the claims' fences, ascending; each statement leaves out the rows of claims that have lost theirs
+//	write   by window: completions, rows of actions, attempts; then the ends of destinations' reports, and lane_low
 //	commit
 //
-// Where nobody knows whether it was committed, it is written again: a completion that is there twice does no harm, and rows are
-// written so that it does not matter whether they exist. Commit is the same transaction with a sink's statement in it
+// After a COMMIT without an answer, it is written again: a completion that is there twice does no harm, and rows are
+// written by statements that do not mind whether they exist. Commit is the same transaction with a sink's statement in it
 // (commit.go).
 
 import (
@@ -25,15 +25,15 @@ import (
 )
 
 const (
-	MaxErrorText = 4 << 10
-	MaxResponse  = 4 << 10
+	MaxErrorText = 4 << 10 // bytes that are kept of an attempt's error
+	MaxResponse  = 4 << 10 // bytes that are kept of an attempt's response
 	// laneLowEvery is how many recorded actions lane_low may be behind: a claim reads that many needlessly.
 	laneLowEvery = 8192
 )
 
-// Record writes results in one transaction. Results of claims that are fenced are left out and their claim ids
-// returned. It retries until ctx ends, in parts where the whole takes too long; recording a result again changes nothing. It may
-// be called while the claim's owner applies.
+// Record writes results in one transaction, and returns the ids of those fences that their claims have lost: the results of these are left
+// out. It tries again until ctx ends, in parts if the whole takes too long; recording a result again changes nothing. It may be called
+// while the claims' owner applies. Kinds: Invalid if a result is, Internal if another try would fail too, Unavailable if ctx ended.
 func (n *Namespace) Record(ctx context.Context, results []Result) (fenced map[int32]bool, err error) {
 	op := "record results of " + n.spec.Name
 	for _, r := range results {
@@ -52,6 +52,7 @@ func (n *Namespace) Record(ctx context.Context, results []Result) (fenced map[in
 	return recorder{n}.all(ctx, results, op)
 }
 
+// validate refuses a result that no action can have.
 func (r Result) validate() error {
 	switch {
 	case r.Claim == nil:
@@ -74,10 +75,10 @@ func (r Result) validate() error {
 	return nil
 }
 
-// recorder records results in a namespace, and tries again until that is done.
+// recorder records results in a namespace.
 type recorder struct{ n *Namespace }
 
-// all records results that are valid.
+// all is Record of results that are valid.
 func (rec recorder) all(ctx context.Context, results []Result, op string) (fenced map[int32]bool, err error) {
 	w, err := writeOf(results)
 	if err != nil {
@@ -119,7 +120,7 @@ func (rec recorder) all(ctx context.Context, results []Result, op string) (fence
 	}
 }
 
-// halves records results in two parts, in their order.
+// halves records results in two parts, one after the other.
 func (rec recorder) halves(ctx context.Context, results []Result, op string) (map[int32]bool, error) {
 	fenced, err := rec.all(ctx, results[:len(results)/2], op)
 	if err != nil {
@@ -133,7 +134,7 @@ func (rec recorder) halves(ctx context.Context, results []Result, op string) (ma
 	return fenced, nil
 }
 
-// record runs the transaction once.
+// record makes one try of the transaction.
 func (rec recorder) record(ctx context.Context, w *resultWrite) (fenced map[int32]bool, err error) {
 	conn, err := rec.n.ledger.hot.Acquire(ctx)
 	if err != nil {
@@ -176,7 +177,8 @@ func (rec recorder) record(ctx context.Context, w *resultWrite) (fenced map[int3
 	return fenced, nil
 }
 
-// steps are the statements; windows, and in them lanes, ascend.
+// steps returns the statements of a write. Windows ascend, and so do the lane_seqs in each. held are the parameters that name the fences.
+// The error is errRotated if a window is not in use any more.
 func (w *resultWrite) steps(win *windowSet, held [][]byte) (l steps, err error) {
 	age := pg.Int64Param(time.Since(w.decided).Microseconds())
 	for _, id := range slices.Sorted(maps.Keys(w.windows)) {
@@ -203,7 +205,7 @@ func (w *resultWrite) steps(win *windowSet, held [][]byte) (l steps, err error) 
 	return l, nil
 }
 
-// claimsOf are the claims of results, each once, sorted.
+// claimsOf returns the claims of results, each once, sorted by fence.
 func claimsOf(results []Result) []*Claim {
 	var claims []*Claim
 	seen := map[*Claim]bool{}
@@ -216,6 +218,7 @@ func claimsOf(results []Result) []*Claim {
 	return claimsSorted(claims)
 }
 
+// claimsSorted returns claims sorted by fence: the order in which fences are locked.
 func claimsSorted(claims []*Claim) []*Claim {
 	claims = slices.Clone(claims)
 	slices.SortFunc(claims, func(a, b *Claim) int { return int(a.ID) - int(b.ID) })

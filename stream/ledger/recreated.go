@@ -15,8 +15,9 @@ import (
 // open, dead, parked, waiting or held goes on: the first claim of a partition makes its old fence that of the new topic's
 // partition of the same number, with all that belongs to the fence. New actions come behind the old ones.
 
-// adoptRecreatedTopic makes a topic that was created again the subscription's, if an operator has accepted that, or has handed the
-// subscription over to it: then it is a copy, and nothing goes on but what the hand-over took along.
+// adoptRecreatedTopic makes a topic that was created again the one that the subscription reads, if an operator has accepted that, or has
+// handed the subscription over to it: then it is a copy, and nothing goes on but what the hand-over took along. Otherwise the error is e,
+// with what is open, waits and was read in the former topic; or kind Unavailable if a broker only gives the topic its former id still.
 func (t *claimTx) adoptRecreatedTopic(ctx context.Context, e *TopicError) error {
 	var before, accepted, handed bool
 	err := t.tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM fences WHERE subscription = $1 AND (topic_id = $3 AND epoch > 0 OR former = $3)),
@@ -28,7 +29,7 @@ func (t *claimTx) adoptRecreatedTopic(ctx context.Context, e *TopicError) error 
 		return err
 	case before:
 		// Brokers do not learn of a new topic all at once.
-		return schemas.Errorf(schemas.Unavailable, t.op, "a broker still tells topic %s by its former id %x", e.Topic, e.ID[:])
+		return schemas.Errorf(schemas.Unavailable, t.op, "a broker still gives topic %s its former id %x", e.Topic, e.ID[:])
 	case handed:
 		return t.adoptTopic(ctx, e)
 	}
@@ -44,13 +45,14 @@ func (t *claimTx) adoptRecreatedTopic(ctx context.Context, e *TopicError) error 
 	return &schemas.Error{Kind: schemas.Conflict, Op: t.op, Err: e}
 }
 
+// adoptTopic makes the topic of e the one that the subscription reads under its name.
 func (t *claimTx) adoptTopic(ctx context.Context, e *TopicError) error {
 	return exactly(t.tx.Exec(ctx, `UPDATE topics SET topic_id = $3, partitions = $4, seen_at = now(), left_at = NULL WHERE subscription = $1 AND topic = $2`,
 		t.n.id, e.Topic, [16]byte(e.ID), t.req.Partitions))
 }
 
-// countOpen counts what is open or waits in the partition, for the report. It refuses a topic with fewer partitions than
-// the old one if a missing partition still has something open. A partition counts as it was last claimed.
+// countOpen sets in e how many actions are open and how many events wait in the partition. It refuses a topic with fewer partitions than
+// the former one if a missing partition still has some. Of each partition, the fence that was claimed last counts.
 func (t *claimTx) countOpen(ctx context.Context, e *TopicError) error {
 	win, err := t.n.windows.read(ctx, t.tx)
 	if err != nil {
@@ -71,7 +73,8 @@ func (t *claimTx) countOpen(ctx context.Context, e *TopicError) error {
 	return err
 }
 
-// formerPosition is the next offset of the partition in the former topic; -1 where it was never claimed.
+// formerPosition returns the next offset of the partition in the former topic, -1 if it was never claimed, and the append time up to which
+// it was processed.
 func (t *claimTx) formerPosition(ctx context.Context, id TopicID) (next int64, at time.Time, err error) {
 	var fence int32
 	err = t.tx.QueryRow(ctx, `SELECT f.id, p.next_offset FROM fences f JOIN progress p ON p.fence = f.id
@@ -85,8 +88,8 @@ func (t *claimTx) formerPosition(ctx context.Context, id TopicID) (next int64, a
 	return next, at, err
 }
 
-// inherit makes the former topic's fence the fence of the partition to be claimed, if that has none. Offsets of older
-// actions and rejected records belong to the former topic from here on; see claimState. The claim fences the former owner
+// inherit makes the former topic's fence the fence of the partition to be claimed, if that has none, and reports whether it did. Offsets of
+// older actions and rejected records belong to the former topic from here on; see claimState. The claim fences the former owner
 // as usual.
 func (t *claimTx) inherit(ctx context.Context) (bool, error) {
 	p := t.c.Partition
@@ -105,7 +108,7 @@ func (t *claimTx) inherit(ctx context.Context) (bool, error) {
 }
 
 // startAtZero resets the position of an inherited fence and deletes its version lines, except those on which events wait.
-// These events get places outside of the log.
+// These events get offsets outside of the log.
 func (t *claimTx) startAtZero(ctx context.Context) error {
 	tx, c := t.tx, t.c
 	if err := tx.Unbounded(ctx); err != nil {
@@ -130,8 +133,8 @@ func (t *claimTx) startAtZero(ctx context.Context) error {
 const usedPlaces = `-- placesTaken
 SELECT coalesce((SELECT log_offset + 1 FROM {rejected_records} d WHERE fence = $1 AND log_offset >= 0 AND log_offset < $2 ORDER BY log_offset DESC LIMIT 1), 0)`
 
-// lowerPlaces lowers a claim's places to the rejected records of the former topic that still exist: filtered ones, until
-// their window is dropped. Below places each batch looks for rejected records that it replaces.
+// lowerPlaces lowers c.places to what the former topic's rejected records that still exist need: filtered ones, until their window is
+// dropped. Below places, each batch looks for rejected records that it replaces.
 func lowerPlaces(ctx context.Context, from querier, win *windowSet, c *Claim) error {
 	if c.places == 0 {
 		return nil
@@ -139,7 +142,7 @@ func lowerPlaces(ctx context.Context, from querier, win *windowSet, c *Claim) er
 	return from.QueryRow(ctx, win.own(usedPlaces), c.ID, c.places).Scan(&c.places)
 }
 
-// TopicAtLaneSeq is topicOf in SQL, of a fence in f, by a lane_seq.
+// TopicAtLaneSeq returns Claim.topicOf as an expression in SQL, for a fence f and a lane_seq.
 func TopicAtLaneSeq(laneSeq string) string {
 	return fmt.Sprintf(`CASE WHEN %s < f.lanes_from THEN coalesce(f.former, f.topic_id) ELSE f.topic_id END AS topic_id`, laneSeq)
 }

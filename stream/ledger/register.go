@@ -38,6 +38,7 @@ func (l *Ledger) Namespace(ctx context.Context, spec Spec) (*Namespace, error) {
 // maxActions bounds how many actions a subscription has.
 const maxActions = 100
 
+// validate refuses a spec that the ledger cannot have.
 func (s Spec) validate() error {
 	switch {
 	case s.Name == "":
@@ -50,8 +51,10 @@ func (s Spec) validate() error {
 		return fmt.Errorf("kept for %s and %s: one is negative", s.Done, s.Dead)
 	case s.MaxAge < 0:
 		return fmt.Errorf("longest wait %s is negative", s.MaxAge)
-	case s.Forget < 0 || s.Forget > 0 && s.Policy.Start != gate.StartAny && s.Policy.Start != "":
-		return fmt.Errorf("lines are forgotten after %s: they would begin again, which start %q does not allow", s.Forget, s.Policy.Start)
+	case s.Forget < 0:
+		return fmt.Errorf("version lines are forgotten after %s, which is negative", s.Forget)
+	case s.Forget > 0 && s.Policy.Start != gate.StartAny && s.Policy.Start != "":
+		return fmt.Errorf("version lines are forgotten after %s: they would begin again, which start %q does not allow", s.Forget, s.Policy.Start)
 	case s.CacheLines < 0:
 		return fmt.Errorf("cache of %d lines is negative", s.CacheLines)
 	}
@@ -73,11 +76,11 @@ func (s Spec) validate() error {
 	return s.Policy.Validate()
 }
 
-// registration is what the ledger calls a subscription.
+// registration has the ids that the ledger gives a subscription.
 type registration struct {
 	id      int32   // of its row
-	effects []int32 // ids, as Spec.Actions
-	plan    int32   // all of them, in that order
+	effects []int32 // of the rows of its actions, in the order of Spec.Actions
+	plan    int32   // of the row that lists all of these
 }
 
 // register writes what is new of a subscription: its row (which it locks, so that one at a time makes the first windows), how long
@@ -133,6 +136,7 @@ func registerAction(ctx context.Context, tx pgx.Tx, subscription int32, a Action
 	return effect, err
 }
 
+// registerPlan stores the list of a subscription's actions unless it is there, and returns the id of that row.
 func registerPlan(ctx context.Context, tx pgx.Tx, subscription int32, effects []int32) (plan int32, err error) {
 	_, err = tx.Exec(ctx, `INSERT INTO plans (subscription, effects) VALUES ($1, $2) ON CONFLICT DO NOTHING`, subscription, effects)
 	if err != nil {
@@ -142,7 +146,7 @@ func registerPlan(ctx context.Context, tx pgx.Tx, subscription int32, effects []
 	return plan, err
 }
 
-// firstWindows makes a current window and the next one, where there is none.
+// firstWindows makes a current window and the next one, if the subscription has none.
 func firstWindows(ctx context.Context, tx pgx.Tx, subscription int32) error {
 	var windows int
 	err := tx.QueryRow(ctx, `SELECT count(*) FROM windows WHERE subscription = $1`, subscription).Scan(&windows)

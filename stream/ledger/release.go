@@ -9,8 +9,8 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
-// Release gives the fence back after a drain, so that the next claim is clean; c.DoubtTo goes to it. Not an error when fenced
-// already.
+// Release marks the fence as released, after the lanes were drained: the next claim is clean then, and takes over c.DoubtTo. If the claim has
+// lost its fence, nothing happens, and that is no error.
 func (n *Namespace) Release(ctx context.Context, c *Claim) error {
 	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `WITH held AS (UPDATE fences SET released = true, doubt_to = $5 WHERE id = $1 AND epoch = $2 AND token = $3 RETURNING id),

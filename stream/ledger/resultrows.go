@@ -7,29 +7,28 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
-// completions is one row of the table.
+// completions is one row of the table: up to bucketSize actions that have ended in the same way.
 type completions struct {
 	key       completionKey
-	lanes     pg.Int16s
+	lanes     pg.Int16s // lane_seqs inside the bucket
 	latencies pg.Int32s
 	responses pg.Blobs
-	answered  bool
-	size      int
+	answered  bool // one of the responses is not empty
+	size      int  // bytes of responses
 }
 
+// completionKey is what the actions of one row have in common.
 type completionKey struct {
-	claim  *Claim
-	bucket int64
-	code   int32
-	// superseded: the actions were not tried, and have ended all the same.
-	superseded bool
+	claim      *Claim
+	bucket     int64
+	code       int32
+	superseded bool // they were not tried, and have ended all the same
 }
 
-// maxResponses bounds the answers that one row of completions holds.
+// maxResponses is how many bytes of responses a row of completions has before another one is begun.
 const maxResponses = 256 << 10
 
-// complete adds the completion of an action: to the row of its claim, bucket and code, or to a new row if the answers in that one are too
-// large.
+// complete adds the completion of an action: to the row with its key, or to a new row if the responses in that one are too large.
 func (wr *windowResults) complete(r *Result) {
 	key := completionKey{r.Claim, r.LaneSeq >> bucketBits, int32(r.Code), r.Status == Superseded}
 	c := wr.open[key]
@@ -46,6 +45,7 @@ func (wr *windowResults) complete(r *Result) {
 	c.size += len(answer)
 }
 
+// params returns the parameters of completionInsert.
 func (c *completions) params() [][]byte {
 	var responses []byte
 	if c.answered {
@@ -54,12 +54,12 @@ func (c *completions) params() [][]byte {
 	return append(c.key.claim.fenceParams(), pg.Int64Param(c.key.bucket), pg.Int32Param(c.key.code), c.lanes.Param(), c.latencies.Param(), responses, pg.BoolParam(c.key.superseded))
 }
 
-// fenceParams name a claim's fence: id, epoch, token.
+// fenceParams returns the parameters that name a claim's fence: id, epoch, token.
 func (c *Claim) fenceParams() [][]byte {
 	return [][]byte{pg.Int32Param(c.ID), pg.Int64Param(c.Epoch), c.Token[:]}
 }
 
-// resultRows are what results make of actions' rows: actionsUpdate and actionsInsert, behind the fences.
+// resultRows are the rows of actions as results make them: the parameters of actionsUpdate and actionsInsert behind those of the fences.
 type resultRows struct {
 	columns
 	fence, attempt, spent, code, latency  pg.Int32s
@@ -115,7 +115,7 @@ func (c *resultRows) add(r *Result) {
 	c.since.Add(since.Microseconds())
 }
 
-// attemptRows are attempts that get a row: attemptsInsert, behind the fences. Of an attempt a write has one row at most.
+// attemptRows are attempts that get a row: the parameters of attemptsInsert behind those of the fences. One attempt has one row at most.
 type attemptRows struct {
 	columns
 	fence, attempt, code, latency pg.Int32s
@@ -146,6 +146,7 @@ func (c *attemptRows) add(r *Result) {
 	c.trace.AddOrNull(r.Trace)
 }
 
+// response returns what is kept of a result's response; nil if that is empty.
 func response(r *Result) []byte {
 	if len(r.Response) == 0 {
 		return nil
@@ -153,6 +154,7 @@ func response(r *Result) []byte {
 	return r.Response[:min(len(r.Response), MaxResponse)]
 }
 
+// microseconds returns a duration for a column of type int, cut to its range.
 func microseconds(d time.Duration) int32 {
 	return int32(min(max(d.Microseconds(), 0), math.MaxInt32))
 }

@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// resultWrite is what one Record writes. It is decided once, so that every attempt writes the same.
+// resultWrite is what one Record writes. It is decided once: every try writes the same.
 type resultWrite struct {
-	decided  time.Time
-	claims   []*Claim // sorted
+	decided  time.Time // when
+	claims   []*Claim  // sorted
 	windows  map[int32]*windowResults
-	ended    []laneRef // marked as ended by this write; taken back if it fails
-	recorded []laneRef // marked as recorded once it is committed
+	ended    []laneRef // actions that this write has marked as ended; taken back if it fails
+	recorded []laneRef // actions to be marked as recorded once it is committed
 	newLows  []laneRef // the new lane_low of claims
 	reported []Result  // results that destinations reported later
 }
 
+// laneRef names an action, or is a lane_seq of a claim.
 type laneRef struct {
 	claim   *Claim
 	laneSeq int64
@@ -24,16 +25,17 @@ type laneRef struct {
 
 // windowResults are the rows for one window.
 type windowResults struct {
-	completions      []*completions
-	open             map[completionKey]*completions
-	updates, inserts *resultRows // of actions whose rows are there, that have none
-	attempts         *attemptRows
-	made             *actionRows // actions that must have a row then
-	known            *actionRows // actions that must have a row, or be done
+	completions []*completions
+	open        map[completionKey]*completions // those to which actions may be added
+	updates     *resultRows                    // of actions whose rows are there
+	inserts     *resultRows                    // of actions that have none
+	attempts    *attemptRows
+	made        *actionRows // actions that must have a row after the write
+	known       *actionRows // actions that must have a row after the write, or be done
 }
 
-// writeOf decides where each result is written, and sets the claims' marks. Of several results of one action the last one
-// is the action's status; each of them was an attempt.
+// writeOf decides where each result is written, and marks the actions in their claims. Of several results of one action the last one
+// is the action's status; each of them was an attempt. The error is that a claim never had an action.
 func writeOf(results []Result) (*resultWrite, error) {
 	sorted := make([]*Result, len(results))
 	for i := range results {
@@ -92,6 +94,7 @@ func (w *resultWrite) claim(c *Claim, results []*Result) error {
 	return nil
 }
 
+// window returns the rows for a window.
 func (w *resultWrite) window(id int32) *windowResults {
 	wr := w.windows[id]
 	if wr == nil {
@@ -102,7 +105,7 @@ func (w *resultWrite) window(id int32) *windowResults {
 	return wr
 }
 
-// action adds a result where it is to be written.
+// action adds an action's last result where it is to be written.
 func (w *resultWrite) action(wr *windowResults, r *Result) {
 	ref := laneRef{r.Claim, r.LaneSeq}
 	switch r.Claim.marks.wayOf(r.LaneSeq, r.plain()) {
@@ -121,23 +124,25 @@ func (w *resultWrite) action(wr *windowResults, r *Result) {
 	}
 }
 
-// plain reports a first attempt that succeeded, or an action that is superseded without one: a completion says all of it.
+// plain reports whether a completion says all of the result: a first attempt succeeded, or the action was superseded without one.
 func (r *Result) plain() bool {
-	return r.Status == Superseded || r.Status == Done && r.Attempt == 1 && r.Class == "" && r.Error == "" && !r.Reported
+	firstSucceeded := r.Status == Done && r.Attempt == 1 && r.Class == "" && r.Error == "" && !r.Reported
+	return r.Status == Superseded || firstSucceeded
 }
 
-// insert gives an action a row, which must be there then.
+// insert has a row made for an action, which must be there after the write.
 func (wr *windowResults) insert(r *Result) {
 	wr.inserts.add(r)
 	wr.made.add(r.Claim.ID, r.LaneSeq)
 }
 
-// kept reports whether an attempt gets a row: it has ended or is marked, and is not a first one that simply succeeded.
+// kept reports whether the attempt gets a row of its own: it has ended, and is not a first one that simply succeeded and was not marked
+// before its call.
 func (r *Result) kept() bool {
 	return r.Attempt > 0 && r.Status != Processing && (r.Attempt > 1 || r.Status != Done || r.Marked)
 }
 
-// markCommitted notes that the write is committed, and moves the claims' marks on.
+// markCommitted brings the claims' marks up to the write, which is committed.
 func (w *resultWrite) markCommitted() {
 	for _, l := range w.recorded {
 		l.claim.mu.Lock()
@@ -156,9 +161,9 @@ func (w *resultWrite) markCommitted() {
 	}
 }
 
-// markUnknown takes back the marks of a write that failed or whose COMMIT got no answer. Its results are recorded again: a
-// completion that is there twice does no harm. Until then nothing else is written of these actions, because a row that
-// says pending would hide the completion. Rows are written so that it does not matter whether they exist.
+// markUnknown takes back that actions have ended, after a write that failed or whose COMMIT got no answer. The caller records the results
+// again: a completion that is there twice does no harm, and rows are written by statements that do not mind whether they exist. Until
+// then giveRows gives these actions no row, because a row that says pending would hide a completion.
 func (w *resultWrite) markUnknown() {
 	for _, l := range w.ended {
 		l.claim.mu.Lock()

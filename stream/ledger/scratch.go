@@ -7,7 +7,7 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 )
 
-// scratch is the memory that one attempt needs. It is used again: otherwise it would be most of the garbage that the ledger
+// scratch is the memory that one try of a batch needs. It is used again: otherwise it would be most of the garbage that the ledger
 // makes.
 type scratch struct {
 	keyOf    []int32               // by record: index into keys, or -1
@@ -28,7 +28,7 @@ var scratches = sync.Pool{New: func() any {
 	return &scratch{begun: map[gate.VersionLineKey]*gate.VersionLine{}, seen: map[schemas.EventKey]gate.Seen{}}
 }}
 
-// reset empties it for an attempt.
+// reset empties s for a try.
 func (s *scratch) reset() {
 	s.keyOf, s.keys, s.cached, s.before, s.mover = s.keyOf[:0], s.keys[:0], s.cached[:0], s.before[:0], s.mover[:0]
 	s.after, s.deferred, s.gated, s.verdicts = s.after[:0], s.deferred[:0], s.gated[:0], s.verdicts[:0]
@@ -36,7 +36,7 @@ func (s *scratch) reset() {
 	clear(s.seen)
 }
 
-// sized is s with n elements, whatever they were before.
+// sized returns s with n elements, whose values are undefined.
 func sized[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)
@@ -44,7 +44,7 @@ func sized[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// zeroed is s with n elements that are zero.
+// zeroed returns s with n elements that are zero.
 func zeroed[T any](s []T, n int) []T {
 	s = sized(s, n)
 	clear(s)

@@ -6,14 +6,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// EndStale ends an action that was to run again and is overtaken, under the fence. It tries until ctx ends; to end it again
-// changes nothing.
+// EndStale ends an action that was to run again and is overtaken, under the fence. Errors are those of untilDone; ending the action again
+// changes nothing. fenced says that the claim has lost its fence: then nothing was written.
 func (n *Namespace) EndStale(ctx context.Context, c *Claim, laneSeq int64) (fenced bool, err error) {
 	op := "end a stale action of " + n.spec.Name
 	err = n.untilDone(ctx, op, func(tx pgx.Tx, win *windowSet) error {
 		held, err := c.held(ctx, tx)
 		w := win.windowOf(c, laneSeq)
-		if fenced = !held; err != nil || fenced || w == 0 {
+		fenced = !held
+		if err != nil || fenced || w == 0 {
 			return err
 		}
 		_, err = tx.Exec(ctx, OfWindow(w, staleWrite), c.ID, laneSeq)

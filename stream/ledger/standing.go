@@ -10,10 +10,10 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
-// Standing is what a claim may have to weigh besides the stored position.
+// Standing is what the decision where a claim starts needs of the ledger besides the stored position.
 type Standing struct {
 	Epoch int64 // of the fence, before this claim
-	// Stop stands until it is accepted or the position is moved; nil where there is none.
+	// Stop is the partition's stop that has not ended; nil: none.
 	Stop *Stop
 	// High is the highest next offset that the ledger ever had; 0 before the first claim.
 	High int64
@@ -21,13 +21,13 @@ type Standing struct {
 	ProcessedAt time.Time
 	// Remembers is since when dedupe remembers what was decided; zero: it has forgotten nothing.
 	Remembers time.Time
-	// CopyOf is what the partition's topic was copied from, before the first claim; nil where it is no copy, or was read.
+	// CopyOf is the topic that the partition's topic was copied from; nil if it is no copy, or the partition was claimed before.
 	CopyOf *Copied
 	// TopicAdopted says that the topic was created again and accepted, or that the subscription was handed over to it.
 	TopicAdopted bool
 }
 
-// Copied is a topic when it was copied.
+// Copied is a topic as it was when it was copied.
 type Copied struct {
 	Topic string
 	ID    TopicID
@@ -35,7 +35,7 @@ type Copied struct {
 	Read  bool    // another partition of the copy was claimed: there is no way back to the topic
 }
 
-// readStanding reads under the fence's lock.
+// readStanding reads the Standing of the partition, under the fence's lock.
 func (t *claimTx) readStanding(ctx context.Context) (Standing, error) {
 	tx, c := t.tx, t.c
 	st := Standing{Epoch: c.Epoch - 1}
@@ -66,7 +66,7 @@ func (t *claimTx) readStanding(ctx context.Context) (Standing, error) {
 	return st, err
 }
 
-// processed is up to which offset and append time a partition was ever processed; zero where it never was.
+// processed returns up to which offset and append time a partition was ever processed; zero if it never was.
 func processed(ctx context.Context, tx pgx.Tx, fence int32) (high int64, until time.Time, err error) {
 	var at *time.Time
 	err = tx.QueryRow(ctx, `SELECT high_offset, CASE WHEN isfinite(processed_at) THEN processed_at END FROM progress WHERE fence = $1`,
@@ -77,7 +77,8 @@ func processed(ctx context.Context, tx pgx.Tx, fence int32) (high int64, until t
 	return high, pg.TimeOrZero(at), err
 }
 
-// endStop ends the partition's stop with the claim that goes on; accepted is the one that the claim rests on, or 0.
+// endStop ends the partition's stop s, if there is one: the claim goes on. accepted is the id of the stop whose acceptance the claim uses, or
+// 0: then the position was moved away from the stop.
 func (t *claimTx) endStop(ctx context.Context, s *Stop, accepted int64) error {
 	c := t.c
 	if s == nil {

@@ -36,13 +36,13 @@ type Spec struct {
 	Latest bool
 	// Window is how long dedupe remembers; 0 means for ever.
 	Window time.Duration
-	// Done and Dead are how long finished and dead actions stay readable, with what belongs to them, attempts and
-	// rejected records included; longer where dedupe needs the same tables. 0 is as SweepConfig says.
+	// Done and Dead are how long actions that are done and dead ones stay readable, with their attempts, and rejected records with
+	// them; longer if dedupe needs the same tables. 0 is as SweepConfig says.
 	Done, Dead time.Duration
 	// MaxAge bounds how long an event waits in gaps, over all the gaps it stands behind; 0 is no bound.
 	MaxAge time.Duration
-	// Forget is after how long without an event an entity's line is forgotten, to the day that its dedupe window was written
-	// to last; 0 is never. The next event then begins it, so it goes with Policy.Start any only.
+	// Forget is after how long without an event a version line is deleted, counted from the end of the dedupe window in which the last
+	// event came; 0 is never. The next event then begins it, so it needs Policy.Start any.
 	Forget time.Duration
 	// CacheLines bounds the version lines that each claim keeps in memory; 0 means 32768.
 	CacheLines int
@@ -72,10 +72,10 @@ type Claim struct {
 	Token     [16]byte
 	Next      Position // where to read on
 	Seek      *Seek    // not nil: the claim found a change of position and recorded it
-	Unclean   bool     // the owner before did not release: calls of its may be in flight
-	// DoubtTo is the lane_seq below which the first open action of each entity may have been attempted, until DoubtAt and what
-	// was in flight then, without a word of it here: it is set by an unclean claim and goes from claim to claim, until lanes
-	// that know of all of them set it to 0 before a release. 0: none.
+	Unclean   bool     // the owner before did not release: its calls may be in flight
+	// DoubtTo is the lane_seq below which the first open action of each entity may have been attempted by an unclean owner that
+	// recorded nothing; 0: none. DoubtAt is when that owner's claim ended: its last call began before. An unclean claim sets both,
+	// and they go from claim to claim, until lanes that have recorded something of all these actions set DoubtTo to 0 and release.
 	DoubtTo int64
 	DoubtAt time.Time
 
@@ -91,7 +91,7 @@ type Seek struct {
 type Start struct {
 	Position Position
 	Seek     *Seek
-	// Accepted is the stop (Stop.ID) whose acceptance this start rests on; 0: none.
+	// Accepted is the id of the stop whose acceptance this start uses; 0: none.
 	Accepted int64
 }
 
@@ -100,15 +100,15 @@ type ClaimRequest struct {
 	Partition Partition
 	// Partitions is the topic's partition count; another count than recorded is refused.
 	Partitions int32
-	// Standing, where set, is told under the lock, before Confirm, what else the ledger knows of the partition.
+	// Standing, if not nil, is called under the lock, before Confirm, with what else the ledger knows of the partition.
 	Standing func(Standing)
-	// Confirm runs while the fence row is locked: it proves membership with a heartbeat and decides where to start,
-	// given what the ledger stored (nil on the first claim). An error rolls the claim back. It runs on a goroutine of its own, returns
-	// when ctx ends, and may be asked again, one after the other, where the connection has hung or somebody else has held the fence.
+	// Confirm is called while the fence row is locked: it proves membership with a heartbeat and decides where to start, given the
+	// stored position (nil on the first claim). An error rolls the claim back. It runs on a goroutine of its own and must return when
+	// ctx ends. If the connection hung or somebody else held the fence for too long, it is called again, after the first call returned.
 	Confirm func(ctx context.Context, stored *Position) (Start, error)
 }
 
-// Pointer says where an event's bytes are.
+// Pointer says where an event's bytes are in the log, and what they must be.
 type Pointer struct {
 	TopicID     TopicID
 	Topic       string
@@ -119,16 +119,16 @@ type Pointer struct {
 	Hash        schemas.BodyHash
 }
 
-// Record is one record of a batch, gate's view and the ledger's. Its Size is the length of what Packed gives: that is what
-// the gap buffer keeps.
+// Record is one record of a batch: what the gate needs of it, and what only the ledger does. Its Size is the length of what Packed
+// returns, because that is what the gap buffer keeps.
 type Record struct {
 	gate.Record
 	LeaderEpoch int32
 	Source, ID  string
 	Type        string
 	ReceivedAt  time.Time // intake time
-	// Packed gives the record in the form of schemas/record.Pack, for what must outlive the log. Called only for
-	// records that are buffered, parked, in conflict or undecodable.
+	// Packed returns the record in the form of schemas/record.Pack, to be kept beside the log. It is called only for records that wait,
+	// are held, dead letters at once, in conflict or quarantined. nil: there are no bytes to keep.
 	Packed func() []byte
 	// Error says in words why a Broken record is not decodable.
 	Error string
@@ -137,11 +137,11 @@ type Record struct {
 // Slice is one partition's part of a batch, in offset order: all that the log has between From and Next.
 type Slice struct {
 	Claim *Claim
-	// From is where the slice begins to have been read. It must be the ledger's next offset: offsets have holes, what was read
-	// has none.
+	// From is the offset from which the slice was read. It must be the ledger's next offset: offsets have holes, but ranges that were
+	// read must not.
 	From    int64
 	Records []Record
-	// Next is where to read on after the batch: behind the last record, control records included.
+	// Next is where to read on after the slice: behind the last record, control records included.
 	Next Position
 }
 
@@ -149,8 +149,8 @@ type Slice struct {
 type Applied struct {
 	Claim  *Claim
 	Fenced bool // somebody else holds the fence: nothing of the slice was written
-	// Refused is why the ledger does not take the slice, however often it is tried: a *[ContinuityError], or what the database
-	// refuses for good. Of a slice that was bisected the beginning may have been written; the claim is of no use any more.
+	// Refused is why the ledger does not take the slice, however often it is tried: a *[ContinuityError], or an error with which the
+	// database refuses it for good. Of a slice that was bisected the beginning may have been written; the claim must not be used any more.
 	Refused  error
 	Outcomes []gate.Outcome
 	// Actions are the new open actions in lane_seq order. Those of events that came out of the gap buffer have a copy
@@ -160,7 +160,7 @@ type Applied struct {
 	Quarantined []int
 	// BackfillRequested says that the slice asked for a backfill.
 	BackfillRequested bool
-	// Waiting says that the slice left something in the gap buffer, so that the owner asks NextDeadline again.
+	// Waiting says that events of the partition wait with a deadline: the owner calls NextDeadline again.
 	Waiting bool
 }
 
@@ -172,13 +172,13 @@ const (
 	Failed     Status = "failed"  // tried, will be retried at NextAt
 	Done       Status = "done"
 	Dead       Status = "dead_letter" // given up
-	Parked     Status = "parked"      // stands behind a dead head
+	Parked     Status = "parked"      // behind a dead or unknown head
 	Unknown    Status = "unknown"     // an unsafe attempt whose outcome nobody knows
 	Processing Status = "processing"  // its destination has accepted it and reports the result later
-	// Superseded is the end of an action that was never tried because a newer version stands behind it; see Spec.Latest.
+	// Superseded has ended untried, because a newer version came behind it; see Spec.Latest.
 	Superseded Status = "superseded"
-	// Stale and Discarded have ended without being done: run again, it found that a newer one had been started (P4), or an
-	// operator gave it up.
+	// Stale and Discarded have ended without being done: an action that was to run again was not, because a newer one had been started
+	// meanwhile (P4); an operator gave one up.
 	Stale     Status = "stale"
 	Discarded Status = "discarded"
 )
@@ -194,7 +194,7 @@ type Action struct {
 	Entity      schemas.EntityKey
 	Version     schemas.Version
 	Late        bool
-	Payload     schemas.PayloadKind // empty where nobody has written it down; see Spec.Latest
+	Payload     schemas.PayloadKind // empty unless Spec.Latest
 	Reason      gate.Reason
 	Pointer     Pointer
 	Source      string
@@ -205,14 +205,14 @@ type Action struct {
 	Spent       int            // attempts that the retry policy does not count: before it was last run again, or while its destination was away
 	FirstAt     time.Time      // of the first attempt, by our clock; zero before
 	NextIn      time.Duration  // until the next attempt, by the database's clock; 0 now
-	DoubtEnd    time.Time      // an attempt may have been made before the first that is recorded, and was over by then; zero: none
+	DoubtEnd    time.Time      // an unclean owner may have made an attempt that is not recorded; it was over by then. Zero: none
 	Replay      *ReplayRequest // nil: nobody has asked to run it again
 	Record      int            // see Applied.Actions; -1 elsewhere
-	// Left is how long the result of a Processing action is still waited for, SilenceLeft how long its destination may still be silent; 0 is
-	// over. Silence is how long that may be from sign to sign; 0: none is asked for.
+	// Of a Processing action: Left is how long the result is still waited for, SilenceLeft how long its destination may still be without
+	// a heartbeat; 0: that time is over. Silence is how long it may be between two heartbeats; 0: heartbeats are not asked for.
 	Left, SilenceLeft, Silence time.Duration
-	// HasCopy says that the ledger has a payload copy. Packed is that copy, where the page had room for it; Open of this
-	// action alone brings it.
+	// HasCopy says that the ledger has a payload copy. Packed is that copy, if the page had room for it; Open of this action alone
+	// always has.
 	HasCopy bool
 	Packed  []byte
 }
@@ -220,9 +220,10 @@ type Action struct {
 // ReplayRequest says that an operator has asked to run an action again which was dead or whose outcome was unknown.
 type ReplayRequest struct {
 	At time.Time // the retry policy counts from here; by our clock
-	// Force lets it run whatever has been started since: the operator wants it so, or it has parked its lane, so that nothing was.
+	// Force lets the action run although a newer one may have been started since: the operator wants it so, or the action has parked its
+	// lane, and none was started.
 	Force bool
-	// Twice: the operator knows that it may be done twice.
+	// Twice says that the operator knows that the action may be done twice.
 	Twice bool
 }
 
@@ -230,27 +231,28 @@ type ReplayRequest struct {
 type Result struct {
 	Claim    *Claim
 	LaneSeq  int64
-	ID       schemas.ActionID // kept with the action's row, so that it is found by it; empty where it is not at hand
+	ID       schemas.ActionID // kept in the action's row, by which it is found then; may be empty
 	Status   Status           // Done, Failed, Dead, Unknown, Processing or Superseded
 	Attempt  int              // 1 for the first; 0 when no attempt was made
 	Spent    int              // as in [Action]; what is kept never becomes less
 	Class    string           // closed list of sink.Class
 	Code     int              // HTTP status or 0
 	Latency  time.Duration
-	Began    time.Time // of the attempt, by this process's clock; zero: Latency before it is recorded
+	Began    time.Time // when the attempt began, by this process's clock; zero: Latency before it is recorded
 	Error    string
 	Response []byte        // the first 4 KiB of the answer
 	Trace    [16]byte      // the trace id that the call was part of; zero: none
 	NextIn   time.Duration // for Failed
-	// Left and Silence are for Processing: how long the result is waited for, and how long silence may be; 0: for ever.
+	// Left and Silence are for Processing: how long the result is waited for, and how long the destination may be without a heartbeat (0:
+	// for ever).
 	Left, Silence time.Duration
-	// Marked says that the attempt was marked before its call, by an Unknown of it without a class: this takes the mark's place
-	// among the attempts.
+	// Marked says that the attempt was recorded before its call, as an Unknown without a class: this result replaces that row of the
+	// attempt.
 	Marked bool
-	// Reported says that the destination said so later: its word, see Report, is applied with this.
+	// Reported says that the destination has reported this result later, see Report: the report ends as applied with it.
 	Reported bool
-	// DoubtEnd is as in [Action], where this is the first attempt that is recorded.
+	// DoubtEnd is that of the [Action], if this is the first attempt that is recorded.
 	DoubtEnd time.Time
-	// Packed is a payload copy to keep: given with an action's first failure.
+	// Packed is a payload copy to keep, with an action's first failure; nil: none.
 	Packed []byte
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// windowSet holds what a batch needs of the rotation: which children it reads and writes, and the statements for them.
-// Every transaction checks it in its first round trip and reads it again when the windows have turned.
+// windowSet is a subscription's windows as they were last read, and the statements on their tables. A batch checks it in its first round
+// trip; if the windows have rotated, it is read again.
 type windowSet struct {
 	current int32
 	live    []int32 // ascending; current is the last
@@ -24,7 +24,7 @@ func (w *windowSet) same(current int32, live []int32) bool {
 	return w.current == current && slices.Equal(w.live, live)
 }
 
-// own is a statement on the subscription's windows; see OfWindows.
+// own returns a statement on the subscription's windows; see OfWindows.
 func (w *windowSet) own(sql string) string { return OfWindows(w.live, sql) }
 
 // querier is a pool, a transaction or a connection.
@@ -39,24 +39,24 @@ type liveWindows struct {
 	set          atomic.Pointer[windowSet]
 }
 
-// Load is what was read last.
+// Load returns the windows as they were last read.
 func (w *liveWindows) Load() *windowSet { return w.set.Load() }
 
-// read reads which windows are live now.
+// read reads which windows are live now, and keeps them for Load.
 func (w *liveWindows) read(ctx context.Context, from querier) (*windowSet, error) {
 	rows, err := from.Query(ctx, windowsRead.SQL, w.subscription)
 	if err != nil {
 		return nil, err
 	}
 	var (
-		current int32
-		live    []int32
-		id      int32
-		is      bool
+		current   int32
+		live      []int32
+		id        int32
+		isCurrent bool
 	)
-	_, err = pgx.ForEachRow(rows, []any{&id, &is}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&id, &isCurrent}, func() error {
 		live = append(live, id)
-		if is {
+		if isCurrent {
 			current = id
 		}
 		return nil
@@ -72,8 +72,8 @@ func (w *liveWindows) read(ctx context.Context, from querier) (*windowSet, error
 	return set, nil
 }
 
-// windowOf is the live window in which an action of a claim has its row, if it has one; 0: the claim never had the action, or the
-// window has been dropped.
+// windowOf returns the live window in which an action of a claim has its row, if it has one; 0 if the claim never had the action, or the
+// window was dropped.
 func (w *windowSet) windowOf(c *Claim, laneSeq int64) int32 {
 	c.mu.Lock()
 	id := c.windowOf(laneSeq)
@@ -84,15 +84,15 @@ func (w *windowSet) windowOf(c *Claim, laneSeq int64) int32 {
 	return id
 }
 
-// windowsOf reads the live windows of a fence's subscription; pgx.ErrNoRows where there is no such fence.
+// windowsOf reads the live windows of a fence's subscription; pgx.ErrNoRows if there is no such fence.
 func windowsOf(ctx context.Context, from querier, fence int32) (windows []int32, err error) {
 	err = from.QueryRow(ctx, `SELECT array_agg(w.id ORDER BY w.id) FROM fences f JOIN windows w ON w.subscription = f.subscription AND w.state <> 'ahead'
 		WHERE f.id = $1 GROUP BY f.id`, fence).Scan(&windows)
 	return windows, err
 }
 
-// InWindowsOf runs f with the windows of a fence's subscription, for those who do not own the fence. It is pgx.ErrNoRows where
-// there is no such fence.
+// InWindowsOf runs f with the live windows of a fence's subscription, for callers that do not own the fence. If f's error is that the windows
+// have rotated, it runs f again. The error is pgx.ErrNoRows if there is no such fence.
 func (l *Ledger) InWindowsOf(ctx context.Context, fence int32, f func(windows []int32) error) error {
 	for refreshed := 0; ; refreshed++ {
 		windows, err := windowsOf(ctx, l.quick, fence)

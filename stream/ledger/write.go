@@ -35,9 +35,10 @@ type writer struct {
 	rejectedGone           *placeRows
 }
 
-// writers are used again: a batch's columns weigh half a MiB.
+// writers are used again: a batch's columns take half a MiB.
 var writers = sync.Pool{New: func() any { return makeWriter() }}
 
+// newWriter returns an empty writer; free gives it back.
 func newWriter(n *Namespace, win *windowSet) *writer {
 	w := writers.Get().(*writer)
 	w.n, w.win, w.duplicates, w.decided = n, win, map[int32]*duplicateRows{}, map[int32]*decidedRows{}
@@ -66,8 +67,8 @@ func makeWriter() *writer {
 	}
 }
 
-// add adds one partition's rows. seenAt says in which window an event is that was known before the batch. duplicates counts
-// the batch's duplicates of each event, and is emptied as they are written: an UPDATE takes one row per event.
+// add adds one partition's rows. seenAt says in which window an event is that was known before the batch. duplicates has how many
+// duplicates of each event the batch has; an event is taken out of it when they are written, because an UPDATE takes one row per event.
 func (w *writer) add(k *partitionBatch, seenAt map[schemas.EventKey]int32, duplicates map[schemas.EventKey]int32) {
 	// Below this offset a record may be decided again (after a rewind, or in a topic that was created again): it replaces the
 	// rejected record of the earlier reading.
@@ -110,8 +111,8 @@ func (w *writer) add(k *partitionBatch, seenAt map[schemas.EventKey]int32, dupli
 	w.addLines(k)
 	wanted := k.state.Wanted()
 	w.syncBuffer(k, wanted)
-	if k.aboutHeld() && len(k.left) > 0 { // an operator has released or discarded it
-		w.bufferLeft.add(k.Claim.ID, k.about.Offset)
+	if k.isAboutHeld() && len(k.left) > 0 { // an operator has released or discarded it
+		w.bufferLeft.add(k.Claim.ID, k.commandEvent.Offset)
 	}
 	for _, q := range wanted {
 		w.addBackfill(k, q)
@@ -119,7 +120,7 @@ func (w *writer) add(k *partitionBatch, seenAt map[schemas.EventKey]int32, dupli
 	w.addProgress(k)
 }
 
-// duplicateRows count duplicates of events: duplicatesUpdate.
+// duplicateRows are how many duplicates of events have come: the parameters of duplicatesUpdate.
 type duplicateRows struct {
 	columns
 	key pg.UUIDs
@@ -132,6 +133,7 @@ func newDuplicateRows() *duplicateRows {
 	return r
 }
 
+// addDuplicate adds how many times an event, which is in a window, has come again.
 func (w *writer) addDuplicate(window int32, key schemas.EventKey, times int32) {
 	d := w.duplicates[window]
 	if d == nil {
@@ -142,7 +144,7 @@ func (w *writer) addDuplicate(window int32, key schemas.EventKey, times int32) {
 	d.n.Add(times)
 }
 
-// decidedRows are the outcomes of events that waited: decidedUpdate.
+// decidedRows are the outcomes of events that waited: the parameters of decidedUpdate.
 type decidedRows struct {
 	columns
 	key                   pg.UUIDs
@@ -158,7 +160,7 @@ func newDecidedRows() *decidedRows {
 	return r
 }
 
-// bufferedActionRows are the actions of events that left the gap buffer: bufferedActionsInsert.
+// bufferedActionRows are the actions of events that left the gap buffer: the parameters of bufferedActionsInsert.
 type bufferedActionRows struct {
 	columns
 	fence, window, effect pg.Int32s
@@ -174,10 +176,10 @@ func newBufferedActionRows() *bufferedActionRows {
 	return r
 }
 
-// addLeft adds the outcome of an event that waited before the batch, for the window that has its row.
+// addLeft adds the outcome of an event that waited before the batch, for the window that has the event's row, and rows for its actions.
 func (w *writer) addLeft(k *partitionBatch, f *leftBuffer) {
 	if f.waited.Filtered {
-		return // it has a rejected record that says filtered
+		return // it has no row as an event, but a rejected record that says filtered
 	}
 	h := k.bufferedRows[f.waited.Offset]
 	d := w.decided[h.window]
@@ -204,7 +206,7 @@ func (w *writer) addLeft(k *partitionBatch, f *leftBuffer) {
 	}
 }
 
-// deadActionRows are actions that are dead letters at once: actionsDead.
+// deadActionRows are actions that are dead letters at once: the parameters of actionsDead.
 type deadActionRows struct {
 	columns
 	fence, effect pg.Int32s
@@ -231,7 +233,7 @@ func (w *writer) addDead(k *partitionBatch, r *Record, v *verdict) {
 	}
 }
 
-// progressRows are the claims' positions: progressWrite.
+// progressRows are the claims' positions: the parameters of progressWrite.
 type progressRows struct {
 	columns
 	fence, leaderEpoch                pg.Int32s
@@ -246,7 +248,7 @@ func newProgressRows() *progressRows {
 	return r
 }
 
-// addProgress moves a partition's position on. Behind addLines, which decides what is written later.
+// addProgress moves a partition's position on. It is called after addLines, which decides which version lines are written later.
 func (w *writer) addProgress(k *partitionBatch) {
 	r, next := w.progress, k.Next
 	if k.expire {
@@ -264,7 +266,7 @@ func (w *writer) addProgress(k *partitionBatch) {
 	r.dirtyLinesFrom.Add(k.firstUnwritten())
 }
 
-// checkWindows refuses rows for a window that has been dropped.
+// checkWindows returns an error if there are rows for a window that has been dropped.
 func (w *writer) checkWindows() error {
 	for _, window := range slices.Concat(slices.Collect(maps.Keys(w.duplicates)), slices.Collect(maps.Keys(w.decided))) {
 		if !slices.Contains(w.win.live, window) {
@@ -274,7 +276,7 @@ func (w *writer) checkWindows() error {
 	return nil
 }
 
-// queue adds the statements in lock order.
+// queue adds the statements to the pipeline, in lock order.
 func (w *writer) queue(ctx context.Context, p *pg.Pipeline) error {
 	if err := w.checkWindows(); err != nil {
 		return err

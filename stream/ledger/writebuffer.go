@@ -7,9 +7,9 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
-// syncBuffer brings the gap buffer's rows to what waits now: it adds what entered, changes what changed and deletes what
-// left. A row that does not change keeps its deadline, even if its event waits behind another gap by now. Where a backfill
-// is asked for (wanted), the line's rows get its deadline.
+// syncBuffer brings the gap buffer's rows to what waits now: it adds events that entered, changes rows whose decision or stage changed, and
+// deletes those of events that left. A row that does not change keeps its deadline, even if its event waits behind another gap by now. On
+// version lines for which a backfill is requested (wanted), all rows get the deadline of the answer.
 func (w *writer) syncBuffer(k *partitionBatch, wanted []gate.Request) {
 	for i, key := range k.keys {
 		was, now := k.before[i].waiting, k.waiting(key)
@@ -22,7 +22,7 @@ func (w *writer) syncBuffer(k *partitionBatch, wanted []gate.Request) {
 		}
 		requested := slices.ContainsFunc(wanted, func(q gate.Request) bool { return q.Line == key })
 		for n := range now {
-			if r, entered := k.entered[now[n].Offset]; entered { // a row that was in its place leaves
+			if r, entered := k.entered[now[n].Offset]; entered { // a row with this offset that is still in before is deleted below
 				w.addBuffered(k, &k.Records[r], &now[n], string(now[n].Decision))
 				continue
 			}
@@ -42,10 +42,10 @@ func (w *writer) syncBuffer(k *partitionBatch, wanted []gate.Request) {
 	}
 }
 
-// rowHeld is the buffer's decision of an event that is held for an operator. The gate does not know it.
+// rowHeld is the decision in the buffer's row of an event that is held for an operator. The gate's word for it is Parked with Held set.
 const rowHeld = "held"
 
-// bufferChangeRows change what waits: bufferUpdate.
+// bufferChangeRows are rows of the buffer that change: the parameters of bufferUpdate.
 type bufferChangeRows struct {
 	columns
 	fence           pg.Int32s
@@ -68,7 +68,7 @@ func (w *writer) changeBuffered(k *partitionBatch, offset int64, decision string
 	r.stage.Add(string(stage))
 }
 
-// backfillRows ask for what is missing on lines: backfillsInsert.
+// backfillRows are requests for what is missing on version lines: the parameters of backfillsInsert.
 type backfillRows struct {
 	columns
 	fence                       pg.Int32s
@@ -83,10 +83,10 @@ func newBackfillRows() *backfillRows {
 	return r
 }
 
-// line is the columns that name the line: backfillsReplace.
+// line returns the columns that name the version line: the parameters of backfillsReplace.
 func (r *backfillRows) line() columns { return r.columns[:3] }
 
-// addBackfill adds a request for what is missing on a line.
+// addBackfill adds a request for what is missing on a version line.
 func (w *writer) addBackfill(k *partitionBatch, q gate.Request) {
 	r := w.backfillRequests
 	r.fence.Add(k.Claim.ID)
@@ -99,7 +99,7 @@ func (w *writer) addBackfill(k *partitionBatch, q gate.Request) {
 	r.reason.Add(string(q.Reason))
 }
 
-// bufferRows are events that wait, or are held: bufferInsert.
+// bufferRows are events that wait, or are held: the parameters of bufferInsert.
 type bufferRows struct {
 	columns
 	fence, leaderEpoch, sub               pg.Int32s
@@ -157,7 +157,7 @@ func (w *writer) addBuffered(k *partitionBatch, of *Record, g *gate.Waiting, dec
 	r.packed.Add(packedOf(of))
 }
 
-// packedOf is the packed record, never nil: the column is NOT NULL.
+// packedOf returns the packed record; empty, never nil, if there are no bytes: the column is NOT NULL.
 func packedOf(r *Record) []byte {
 	if r.Packed == nil {
 		return []byte{}

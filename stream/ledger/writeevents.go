@@ -6,7 +6,7 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
-// eventClass is what many events of a batch have in common. It is sent once; each event has the number of its class.
+// eventClass are columns that many events of a batch have in common. They are sent once; each event has the number of its class.
 type eventClass struct {
 	fence, leaderEpoch       int32
 	epoch                    int64
@@ -19,7 +19,7 @@ type eventClass struct {
 	payload                  schemas.PayloadKind // empty: not written
 }
 
-// maxClasses bounds the classes of one statement: Postgres finds a text of an array by walking through those before it.
+// maxClasses bounds the classes of one statement: to find an element of a text array, Postgres walks through those before it.
 const maxClasses = 32
 
 // eventSets gathers the rows of events for as many statements as their classes need, nearly always one.
@@ -29,16 +29,16 @@ type eventSets struct {
 	n    int // in use; the others are kept for a later batch
 }
 
-// eventSet is the parameters of one statement, eventsInsert or eventsText.
+// eventSet has the parameters of one statement, eventsInsert or eventsText.
 type eventSet struct {
-	index   map[eventClass]int32
-	last    eventClass // which most events share with the one before
-	at      int32
+	numbers map[eventClass]int32 // from 1
+	last    eventClass           // the class that was found last: most events have that of the one before
+	number  int32                // of last; 0: none yet
 	classes *classRows
 	rows    *eventRows
 }
 
-// classRows are what eventClass has; $2 and on.
+// classRows are the columns of event classes: the parameters $2 and on.
 type classRows struct {
 	columns
 	fence, leaderEpoch, sub, duplicates, actions     pg.Int32s
@@ -55,7 +55,7 @@ func newClassRows() *classRows {
 	return c
 }
 
-// eventRows are what each event has of its own; behind classRows.
+// eventRows are the columns that each event has of its own: the parameters behind those of classRows.
 type eventRows struct {
 	columns
 	class                  pg.Int32s
@@ -65,7 +65,7 @@ type eventRows struct {
 	entity, id, text       pg.Texts
 }
 
-// newEventRows has one column more for versions that are texts, which nearly no event needs.
+// newEventRows makes rows with a column for versions that are texts, if text is set; nearly no event needs it.
 func newEventRows(text bool) *eventRows {
 	c := &eventRows{}
 	c.columns = columns{{"class", &c.class}, {"log_offset", &c.offset}, {"event_key", &c.key}, {"hash", &c.hash}, {"received_at", &c.received},
@@ -80,7 +80,7 @@ func newEventRows(text bool) *eventRows {
 func (e *eventSets) add(class eventClass, r *Record, v *verdict) {
 	set := e.setFor(class)
 	c := set.rows
-	c.class.Add(set.at)
+	c.class.Add(set.number)
 	c.offset.Add(r.Offset)
 	c.key.Add(r.Key)
 	c.hash.Add(r.Hash)
@@ -94,7 +94,7 @@ func (e *eventSets) add(class eventClass, r *Record, v *verdict) {
 	}
 }
 
-// setFor is the set that takes an event of a class; its at is the class.
+// setFor returns the set that takes an event of a class, whose number is set.number.
 func (e *eventSets) setFor(class eventClass) *eventSet {
 	if e.n > 0 {
 		if set := e.sets[e.n-1]; set.find(class) {
@@ -111,28 +111,28 @@ func (e *eventSets) setFor(class eventClass) *eventSet {
 }
 
 func newEventSet(text bool) *eventSet {
-	return &eventSet{index: map[eventClass]int32{}, classes: newClassRows(), rows: newEventRows(text)}
+	return &eventSet{numbers: map[eventClass]int32{}, classes: newClassRows(), rows: newEventRows(text)}
 }
 
-// find makes at the number of a class, from one, and reports whether there is room for it.
+// find sets last and number to a class, which it adds if it is new. It returns false if there is no room for one more.
 func (s *eventSet) find(class eventClass) bool {
-	if s.at > 0 && class == s.last {
+	if s.number > 0 && class == s.last {
 		return true
 	}
-	n := s.index[class]
+	n := s.numbers[class]
 	if n == 0 {
-		if len(s.index) == maxClasses {
+		if len(s.numbers) == maxClasses {
 			return false
 		}
-		n = int32(len(s.index) + 1)
-		s.index[class] = n
+		n = int32(len(s.numbers) + 1)
+		s.numbers[class] = n
 		s.classes.add(class)
 	}
-	s.last, s.at = class, n
+	s.last, s.number = class, n
 	return true
 }
 
-// add adds a row for a class: what its events have in common.
+// add adds a class.
 func (c *classRows) add(class eventClass) {
 	c.fence.Add(class.fence)
 	c.leaderEpoch.Add(class.leaderEpoch)
@@ -153,6 +153,7 @@ func (c *classRows) add(class eventClass) {
 	}
 }
 
+// steps adds the statements for the sets in use, each with s.
 func (e *eventSets) steps(l *steps, s pg.Statement, plan int32) {
 	for _, set := range e.sets[:e.n] {
 		l.add(s, set.classes.params(pg.Int32Param(plan)), set.rows.columns)
@@ -161,8 +162,8 @@ func (e *eventSets) steps(l *steps, s pg.Statement, plan int32) {
 
 func (e *eventSets) reset() {
 	for _, set := range e.sets[:e.n] {
-		set.at = 0
-		clear(set.index)
+		set.number = 0
+		clear(set.numbers)
 		set.classes.reset()
 		set.rows.reset()
 	}

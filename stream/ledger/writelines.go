@@ -8,7 +8,7 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
-// lineRows are version lines, whole: linesInsert and linesUpdate.
+// lineRows are whole version lines: the parameters of linesInsert and linesUpdate.
 type lineRows struct {
 	columns
 	fence, sub                                        pg.Int32s
@@ -43,7 +43,7 @@ func (r *lineRows) add(k *partitionBatch, key gate.VersionLineKey, l *gate.Versi
 	r.asOf.Add(k.laneEnd)
 }
 
-// movedLineRows are version lines that only moved on, as nearly every event makes them: linesAdvance.
+// movedLineRows are version lines that only moved on, as nearly every event moves them: the parameters of linesAdvance.
 type movedLineRows struct {
 	columns
 	fence, sub         pg.Int32s
@@ -71,7 +71,7 @@ func (r *movedLineRows) add(k *partitionBatch, key gate.VersionLineKey, l *gate.
 	r.asOf.Add(k.laneEnd)
 }
 
-// addLines adds the lines that the gate has changed, unless they can be written later, and the dirty lines that are due.
+// addLines adds the version lines that the gate has changed, unless they can be written later, and the dirty lines that are due.
 func (w *writer) addLines(k *partitionBatch) {
 	k.findMovers()
 	k.pickDirtyLines(w.n.maxLag)
@@ -87,15 +87,17 @@ func (w *writer) addLines(k *partitionBatch) {
 	w.addDirtyLines(k)
 }
 
-// addLine adds a line that the gate has changed, unless it is left for later.
+// addLine adds version line i if the gate has changed it, unless it is left for later.
 func (w *writer) addLine(k *partitionBatch, i int) {
 	key, was, l := k.keys[i], &k.before[i], k.after[i]
 	if l == nil {
 		return
 	}
 	moved := was.exists && l.At.Text == "" && onlyMoved(l, &was.line)
+	if k.leaveLine(i, l, moved, w.n.maxLag) {
+		return
+	}
 	switch {
-	case k.leaveLine(i, l, moved, w.n.maxLag):
 	case moved:
 		w.movedLines.add(k, key, l)
 	case was.exists:
@@ -105,16 +107,18 @@ func (w *writer) addLine(k *partitionBatch, i int) {
 	}
 }
 
+// onlyMoved reports whether a and b differ in nothing but version and event.
 func onlyMoved(a, b *gate.VersionLine) bool {
 	return a.At.Kind == b.At.Kind && a.At.Clock == b.At.Clock && a.Filtered == b.Filtered && a.Parked == b.Parked &&
 		slices.Equal(a.Skipped, b.Skipped)
 }
 
+// sameLine reports whether a and b are equal.
 func sameLine(a, b *gate.VersionLine) bool {
 	return a.At == b.At && a.Key == b.Key && a.Filtered == b.Filtered && a.Parked == b.Parked && slices.Equal(a.Skipped, b.Skipped)
 }
 
-// spansText is a bigint[] as text: from, to, from, to. Without spans it is empty.
+// spansText returns spans as the text of a bigint[]: from, to, from, to. Without spans it is empty.
 func spansText(spans []gate.Span) string {
 	if len(spans) == 0 {
 		return ""

@@ -6,7 +6,7 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
-// rejectedRows are records that no event was made of: rejectedInsert.
+// rejectedRows are rejected records: the parameters of rejectedInsert.
 type rejectedRows struct {
 	columns
 	fence, leaderEpoch, sub       pg.Int32s
@@ -51,20 +51,20 @@ func (w *writer) addRejected(k *partitionBatch, i int) {
 			c.firstHash.Null()
 		}
 	}
-	bare, bad := k.refusedData[i]
-	said := pg.Clean(r.Error, 4096)
-	if bad && r.Error == "" {
-		said = "the database refused the record's data"
+	withoutBytes, refused := k.refusedData[i]
+	text := pg.Clean(r.Error, 4096)
+	if refused && r.Error == "" {
+		text = "the database refused the record's data"
 	}
-	c.errors.AddOrNull(said)
-	if decision == gate.Filtered || bare || r.Packed == nil {
+	c.errors.AddOrNull(text)
+	if decision == gate.Filtered || withoutBytes || r.Packed == nil {
 		c.raw.Null()
 	} else {
 		c.raw.Add(r.Packed())
 	}
 }
 
-// addIdentity says which event the record is.
+// addIdentity sets the columns that say which event the record is.
 func (c *rejectedRows) addIdentity(r *Record, v schemas.Version) {
 	c.key.Add(r.Key)
 	c.hash.Add(r.Hash)
@@ -75,7 +75,7 @@ func (c *rejectedRows) addIdentity(r *Record, v schemas.Version) {
 	c.eventType.Add(r.Type)
 }
 
-// addUntrusted says what the record claims to be, where it is not to be trusted.
+// addUntrusted sets the same columns for a record that could not be decoded or stored: what it says of itself, cleaned and cut, and no key.
 func (c *rejectedRows) addUntrusted(r *Record) {
 	c.key.Null()
 	c.hash.Null()
@@ -87,6 +87,7 @@ func (c *rejectedRows) addUntrusted(r *Record) {
 	c.eventType.Add(pg.Clean(r.Type, 512))
 }
 
+// addVersion sets the columns of the version.
 func (c *rejectedRows) addVersion(v schemas.Version) {
 	c.kind.Add(string(v.Kind))
 	c.epoch.Add(v.Epoch)

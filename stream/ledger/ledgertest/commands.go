@@ -47,17 +47,29 @@ func (w *partitionBatch) done() string {
 	return fmt.Sprintf("%d of %d events run", runs, len(w.applied.Outcomes))
 }
 
-// Ask is inbox.Inbox.Ask, about an event that waits or is rejected.
+// checkAsked refuses what is asked without a name or without a reason.
+func checkAsked(op, by, reason string) error {
+	switch {
+	case by == "":
+		return schemas.Errorf(schemas.Invalid, op, "it does not say who asks")
+	case reason == "":
+		return schemas.Errorf(schemas.Invalid, op, "it does not say why: give a reason")
+	}
+	return nil
+}
+
+// Ask is inbox.Inbox.Ask, about an event that waits or is held.
 func (m *Memory) Ask(source, id string, kind ledger.CommandKind, by, reason string) (int64, error) {
 	op := fmt.Sprintf("%s %s %s", kind, source, id)
-	if by == "" || reason == "" {
-		return 0, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
+	if err := checkAsked(op, by, reason); err != nil {
+		return 0, err
 	}
 	m.mu.Lock()
 	key := schemas.NewEventKey(source, id)
 	for _, f := range m.fences {
 		for offset, w := range f.waits {
-			if w.Key == key && (w.held && (kind == ledger.Release || kind == ledger.Discard) || kind == ledger.Release) {
+			allowed := kind == ledger.Release || (w.held && kind == ledger.Discard)
+			if w.Key == key && allowed {
 				c := &command{Command: ledger.Command{Claim: f.id, Kind: kind, Offset: offset, Line: w.line(), By: by, Reason: reason}, key: key}
 				return m.keepCommand(c), nil
 			}
@@ -124,9 +136,10 @@ func (p *Process) Commands(ctx context.Context, claims []*ledger.Claim, after in
 // AskAction is inbox.Inbox.AskAction.
 func (m *Memory) AskAction(id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail, by, reason string) (int64, error) {
 	op := fmt.Sprintf("%s action %s", kind, id)
+	if err := checkAsked(op, by, reason); err != nil {
+		return 0, err
+	}
 	switch {
-	case by == "" || reason == "":
-		return 0, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
 	case kind != ledger.Replay && kind != ledger.Discard && kind != ledger.Resolve:
 		return 0, schemas.Errorf(schemas.Invalid, op, "that is nothing to ask of an action")
 	case kind == ledger.Resolve && d.Status != ledger.Done:
@@ -136,7 +149,7 @@ func (m *Memory) AskAction(id schemas.ActionID, kind ledger.CommandKind, d ledge
 	f, a := m.find(id)
 	err := mayAsk(op, a, kind, d)
 	if err == nil && slices.ContainsFunc(m.commands, func(c *command) bool { return !c.ended && c.Claim == f.id && c.LaneSeq == a.laneSeq }) {
-		err = schemas.Errorf(schemas.Conflict, op, "something is asked of it already, and the owner of its partition has not done it yet")
+		err = schemas.Errorf(schemas.Conflict, op, "it has a command already that the owner of its partition has not applied yet")
 	}
 	if err != nil {
 		m.mu.Unlock()

@@ -13,16 +13,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Store keeps them. Safe for concurrent use.
+// Store reads and writes the two tables. Safe for concurrent use.
 type Store struct{ db *pg.Pool }
 
-// New is a store on a pool.
+// New returns a store on a pool.
 func New(db *pg.Pool) *Store { return &Store{db} }
 
 // State is what is kept of a destination.
 type State struct {
 	Paused     *Pause    // nil: it is not paused
-	PausedFrom time.Time // when it was, by our clock; Paused.At is the database's
+	PausedFrom time.Time // when it was paused, by our clock; Paused.At is the database's
 	Failing    time.Time // since when nothing succeeds, in any process; zero: something did, or not for long yet
 	Away       time.Time // since when a breaker has been open all that time; zero: none has
 }
@@ -31,12 +31,12 @@ type State struct {
 type Pause struct {
 	At     time.Time `json:"since"`
 	By     string    `json:"by"`    // forebay, if no operator asked for the pause
-	Class  string    `json:"class"` // of the last failure, where the destination was paused by itself; else empty
+	Class  string    `json:"class"` // of the failure for which Forebay paused the destination; empty: an operator did
 	Reason string    `json:"reason"`
 }
 
-// Destinations reads what is kept of destinations, by "<team>/<destination>". What is not in it is neither paused nor
-// failing.
+// Destinations reads what is kept of destinations, by "<team>/<destination>". A destination that is not in the result is neither paused
+// nor failing.
 func (s *Store) Destinations(ctx context.Context) (map[string]State, error) {
 	const op = "read the pauses of destinations"
 	rows, err := s.db.Query(ctx, `SELECT coalesce(d.name, p.destination) AS name, d.failing_since, d.away_since, p.paused_at,
@@ -62,6 +62,7 @@ func (s *Store) Destinations(ctx context.Context) (map[string]State, error) {
 	return states, nil
 }
 
+// destinationRow is a row of the query of Destinations.
 type destinationRow struct {
 	Name         string
 	FailingSince *time.Time
@@ -76,8 +77,8 @@ type destinationRow struct {
 // Span is a time from From to To.
 type Span struct{ From, To time.Time }
 
-// EndedPauses reads when destinations were paused or away, by our clock and "<team>/<destination>", of pauses and outages that have
-// ended within 30 days.
+// EndedPauses reads from when to when destinations were paused or away, of the pauses and outages that have ended within 30 days: by our
+// clock, and by "<team>/<destination>".
 func (s *Store) EndedPauses(ctx context.Context) (map[string][]Span, error) {
 	rows, err := s.db.Query(ctx, `SELECT destination, (extract(epoch FROM now() - from_at) * 1000000)::bigint,
 		(extract(epoch FROM now() - to_at) * 1000000)::bigint FROM (
@@ -100,14 +101,25 @@ func (s *Store) EndedPauses(ctx context.Context) (map[string][]Span, error) {
 	return ended, nil
 }
 
-// PauseDestination pauses a destination, in all processes. One that is paused already stays so as it is: what comes back
-// is the pause that stands. Its time is the database's.
+// askedBy refuses, with kind Invalid, what is asked without a name or without a reason.
+func askedBy(op, by, reason string) error {
+	switch {
+	case by == "":
+		return schemas.Errorf(schemas.Invalid, op, "it does not say who asks")
+	case reason == "":
+		return schemas.Errorf(schemas.Invalid, op, "it does not say why: give a reason")
+	}
+	return nil
+}
+
+// PauseDestination pauses a destination in all processes, and returns the pause, with the database's time. If the destination is paused
+// already, nothing changes, and that pause is returned. Kinds: Invalid if p.By or p.Reason is empty, Unavailable.
 func (s *Store) PauseDestination(ctx context.Context, name string, p Pause) (Pause, error) {
 	op := "pause destination " + name
-	if p.By == "" || p.Reason == "" {
-		return p, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
+	if err := askedBy(op, p.By, p.Reason); err != nil {
+		return p, err
 	}
-	// The update changes nothing: it makes the row that stands come back.
+	// The update changes nothing: with it, RETURNING returns the row that is there already.
 	err := s.db.QueryRow(ctx, `INSERT INTO pauses (destination, paused_by, class, reason) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (destination) WHERE ended_at IS NULL DO UPDATE SET paused_at = pauses.paused_at
 		RETURNING paused_at, paused_by, class, reason`, name, pg.Clean(p.By, 200), pg.Clean(p.Class, 100), pg.Clean(p.Reason, 1000)).
@@ -118,12 +130,12 @@ func (s *Store) PauseDestination(ctx context.Context, name string, p Pause) (Pau
 	return p, nil
 }
 
-// ResumeDestination ends the pause of a destination, and forgets since when it fails (table destinations). It returns the pause that
-// it ended. Kinds: Conflict where the destination is not paused, Invalid without who asks and why, Unavailable.
+// ResumeDestination ends the pause of a destination, and returns that pause. It also ends an outage, and deletes since when the destination
+// has been failing: from now on that counts anew. Kinds: Conflict if the destination is not paused, Invalid if by or reason is empty, Unavailable.
 func (s *Store) ResumeDestination(ctx context.Context, name, by, reason string) (p Pause, err error) {
 	op := "resume destination " + name
-	if by == "" || reason == "" {
-		return p, schemas.Errorf(schemas.Invalid, op, "who asks and why is missing")
+	if err := askedBy(op, by, reason); err != nil {
+		return p, err
 	}
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, `UPDATE pauses SET ended_at = now(), ended_by = $2, ended_reason = $3
@@ -144,8 +156,8 @@ func (s *Store) ResumeDestination(ctx context.Context, name, by, reason string) 
 	return p, nil
 }
 
-// FailDestination keeps since when nothing gets through to a destination, and since when its breaker is open; earlier times that are
-// kept stay. Zero since: something has got through, which ends an outage.
+// FailDestination stores since when nothing gets through to a destination, and since when its breaker is open; times that are stored already
+// stay. A zero since deletes both: something has got through, which ends an outage.
 func (s *Store) FailDestination(ctx context.Context, name string, since, away time.Time) error {
 	var err error
 	if since.IsZero() {

@@ -21,9 +21,9 @@ type Array interface {
 
 // array is what arrays of all types have in common.
 type array struct {
-	n   int32
-	nul bool
-	buf []byte // nil: empty
+	n       int32
+	hasNull bool
+	buf     []byte // nil: empty
 }
 
 // arrayHeader is dimensions, flags, element type, length, lower bound: four bytes each.
@@ -38,10 +38,10 @@ func (a *array) Reset() {
 	if cap(a.buf) > maxKept {
 		a.buf = nil
 	}
-	a.n, a.nul, a.buf = 0, false, a.buf[:0]
+	a.n, a.hasNull, a.buf = 0, false, a.buf[:0]
 }
 
-// size begins an element of n bytes.
+// size begins an element of n bytes; -1 is a null.
 func (a *array) size(n int) {
 	if len(a.buf) == 0 {
 		a.header()
@@ -50,6 +50,7 @@ func (a *array) size(n int) {
 	a.buf = binary.BigEndian.AppendUint32(a.buf, uint32(n))
 }
 
+// header makes room for the header, which param fills in.
 func (a *array) header() {
 	var none [arrayHeader]byte
 	a.buf = append(a.buf[:0], none[:]...)
@@ -58,17 +59,17 @@ func (a *array) header() {
 // Null adds a null.
 func (a *array) Null() {
 	a.size(-1)
-	a.nul = true
+	a.hasNull = true
 }
 
-// param finishes an array of elements of a type.
+// param fills in the header, for elements of a type, and returns the array.
 func (a *array) param(oid uint32) []byte {
 	if len(a.buf) == 0 {
 		a.header()
 	}
 	be := binary.BigEndian
 	be.PutUint32(a.buf[0:], 1)
-	if a.nul {
+	if a.hasNull {
 		be.PutUint32(a.buf[4:], 1)
 	}
 	be.PutUint32(a.buf[8:], oid)
@@ -265,7 +266,7 @@ const (
 	unixToPG = 946684800
 )
 
-// Time is t in Postgres' binary form, clamped to what it can hold; the zero time is -infinity.
+// Time returns t in Postgres' binary form, microseconds since 2000, clamped to what that can hold; the zero time is -infinity.
 func Time(t time.Time) int64 {
 	if t.IsZero() {
 		return pgNever
@@ -280,6 +281,7 @@ func Time(t time.Time) int64 {
 	return sec*1_000_000 + int64(t.Nanosecond())/1_000
 }
 
+// goTime is the reverse of Time.
 func goTime(us int64) time.Time {
 	if us == pgNever {
 		return time.Time{}

@@ -9,15 +9,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// wire is what pgconn does not let us say of a connection: whether it may ask the server to cancel what runs on it.
+// wire is the state of one connection from which its dialer knows whether pgconn may ask the server to cancel what runs on it.
 type wire struct {
-	made       atomic.Bool
-	committing atomic.Bool
+	made       atomic.Bool // the connection is made: what is dialled from now on is a request to cancel
+	committing atomic.Bool // a COMMIT is on its way
 }
 
 const wireKey = "forebay wire"
 
-// withWire has each connection of cfg know its wire. What pgconn dials once a connection is made is a request to cancel.
+// withWire gives the connection of cfg a wire, and has its dialer refuse requests to cancel while a COMMIT is on its way.
 func withWire(cfg *pgconn.Config) {
 	w, dial, after := &wire{}, cfg.DialFunc, cfg.AfterConnect
 	cfg.AfterConnect = func(ctx context.Context, c *pgconn.PgConn) error {
@@ -36,8 +36,8 @@ func withWire(cfg *pgconn.Config) {
 	}
 }
 
-// Committing tells the wire that a COMMIT is on its way: cancelled, it would end its wait for a synchronous standby as if
-// that had the data. done says that it has been answered.
+// Committing is called before a COMMIT is sent, and forbids to cancel it: a COMMIT that is cancelled ends its wait for a synchronous standby
+// as if that had the data. The caller calls done when the COMMIT has been answered.
 func Committing(conn *pgconn.PgConn) (done func()) {
 	w, ok := conn.CustomData()[wireKey].(*wire)
 	if !ok {

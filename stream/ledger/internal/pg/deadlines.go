@@ -48,7 +48,7 @@ func (d Deadlines) transaction() time.Duration { return d.Tx * 9 / 10 }
 // sessionIdle ends sessions that nobody can reach and that are in no transaction: pools give up theirs after half of it.
 const sessionIdle = time.Hour
 
-// Settings are a session's.
+// Settings returns the settings of a session.
 func (d Deadlines) Settings() map[string]string {
 	seconds := func(t time.Duration) string { return strconv.Itoa(max(1, int(t/time.Second))) }
 	return map[string]string{
@@ -63,10 +63,10 @@ func (d Deadlines) Settings() map[string]string {
 	}
 }
 
-// Milliseconds is a duration as a setting of Postgres.
+// Milliseconds returns a duration as a setting of Postgres.
 func Milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// dialer notices a peer that acknowledges nothing.
+// dialer returns a dialer whose connections break when the peer acknowledges nothing for the network deadline.
 func (d Deadlines) dialer() *net.Dialer {
 	return &net.Dialer{
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: d.network() / 2, Interval: d.network() / 4, Count: 2},
@@ -74,7 +74,7 @@ func (d Deadlines) dialer() *net.Dialer {
 	}
 }
 
-// transactionTimeout is the first server that knows transaction_timeout.
+// transactionTimeout is the first major version of Postgres that has the setting transaction_timeout.
 const transactionTimeout = 17
 
 // limitTransactions sets transaction_timeout on servers that have it. It cannot be a parameter of the connection, because

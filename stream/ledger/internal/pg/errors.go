@@ -15,16 +15,16 @@ import (
 type Trouble int
 
 const (
-	Permanent Trouble = iota // our fault, or the set-up's: comes back to the caller
-	Transient                // again, after a while
-	Slow                     // a deadline has passed, the server's or ours: again, and then in parts
-	Lost                     // the connection is gone: again, and in doubt if a COMMIT was on its way
-	BadData                  // some row's data: bisect
-	OldPlan                  // the connection's prepared statements are outdated: a new connection, at once
-	NoTable                  // a table is gone: it was looked up before it was dropped
+	Permanent Trouble = iota // our fault, or the set-up's: another try would fail too
+	Transient                // try again after a while
+	Slow                     // a deadline has passed, the server's or ours: try again, and then in parts
+	Lost                     // the connection is gone: try again; if a COMMIT was on its way, it may have happened
+	BadData                  // some row's data is refused: bisect
+	OldPlan                  // the connection's prepared statements are outdated: try again at once on a new connection
+	NoTable                  // a table is gone: it was dropped after it had been looked up
 )
 
-// TroubleOf classifies by SQLSTATE; see design section 5, "A batch may fail, never for ever".
+// TroubleOf classifies an error by its SQLSTATE, or by how it came about if the server did not answer.
 func TroubleOf(err error) Trouble {
 	if IsSilent(err) {
 		return Slow
@@ -58,14 +58,15 @@ func TroubleOf(err error) Trouble {
 	return Permanent
 }
 
-// Refuse marks an error that we raise ourselves, so that it is never taken for a lost connection.
+// Refuse marks an error that we raise ourselves: it is never taken for a lost connection.
 func Refuse(err error) error { return refusal{err} }
 
+// refusal is an error of Refuse.
 type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
 
-// silence is an error after which nobody knows whether the server has heard of what was asked.
+// silence is the error of a deadline of ours: nobody knows whether the server has got what was sent.
 type silence struct {
 	after time.Duration
 	err   error
@@ -85,10 +86,10 @@ func IsSilent(err error) bool {
 // Unanswered reports whether the server's answer was lost: a COMMIT may have happened.
 func Unanswered(err error) bool {
 	t := TroubleOf(err)
-	return IsSilent(err) || t == Lost || t == Slow && !StatementTimeout(err)
+	return IsSilent(err) || t == Lost || (t == Slow && !StatementTimeout(err))
 }
 
-// StatementTimeout reports whether the server has ended a statement, and lives on.
+// StatementTimeout reports whether the server has cancelled a statement: the connection works on.
 func StatementTimeout(err error) bool {
 	answer, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && answer.Code == "57014"
@@ -106,8 +107,8 @@ func IsRefusal(err error) bool {
 	return ok
 }
 
-// divided reports a division by zero, which only counted statements come to.
-func divided(err error) bool {
+// dividedByZero reports a division by zero: only counted statements make one.
+func dividedByZero(err error) bool {
 	answer, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && answer.Code == "22012"
 }

@@ -26,24 +26,24 @@ func (p *Pool) Listen(ctx context.Context, channel string, ready func(), hear fu
 	}
 	ready()
 	for {
-		said, err := p.server.notification(ctx, conn)
+		notification, err := p.server.notification(ctx, conn)
 		if err != nil {
 			return err
 		}
-		if said != nil {
-			hear(said.Payload)
+		if notification != nil {
+			hear(notification.Payload)
 		}
 	}
 }
 
-// notification waits for one; nil: none came for a while, and a ping shows that the connection works. One that hangs would
-// be silent for ever.
+// notification waits for a notification. If none comes for a while, it pings the server, because a connection that hangs would be silent for
+// ever, and returns nil.
 func (s *Server) notification(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
 	wait, cancel := context.WithTimeout(ctx, s.deadlines.Tx/2)
-	said, err := conn.WaitForNotification(wait)
+	notification, err := conn.WaitForNotification(wait)
 	cancel()
 	if err == nil || ctx.Err() != nil || !pgconn.Timeout(err) {
-		return said, err
+		return notification, err
 	}
 	ping, done := s.bounded(ctx, s.deadlines.ping())
 	return nil, done(conn.Ping(ping))

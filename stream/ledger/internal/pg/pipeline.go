@@ -22,10 +22,10 @@ type Pipeline struct {
 	Conn  *pgxpool.Conn
 	out   *[]byte // nil: empty
 	reads []func(*Row)
-	names []string // of counted statements, by the place of each; empty for others
+	names []string // of counted statements, as reads; empty for others
 }
 
-// outs are used again.
+// outs are buffers that are used again.
 var outs = sync.Pool{New: func() any { return new([]byte) }}
 
 var inBinary = []int16{1} // the format of every parameter and result
@@ -59,7 +59,7 @@ func (p *Pipeline) Add(ctx context.Context, s Statement, read func(*Row), params
 	return nil
 }
 
-// Commit is Run for what ends in a COMMIT.
+// Commit is Run of statements that end in a COMMIT; see Committing.
 func (p *Pipeline) Commit(ctx context.Context) error {
 	answered := Committing(p.Conn.Conn().PgConn())
 	err := p.Run(ctx)
@@ -69,11 +69,12 @@ func (p *Pipeline) Commit(ctx context.Context) error {
 	return err
 }
 
+// encoder is a message of the protocol.
 type encoder interface {
 	Encode(dst []byte) ([]byte, error)
 }
 
-// Run sends what was queued, reads all results and empties the pipeline.
+// Run sends what was queued, reads all results and empties the pipeline. If a counted statement has missed rows, the error is that of Missed.
 func (p *Pipeline) Run(ctx context.Context) error {
 	if p.out == nil {
 		return nil
@@ -82,35 +83,35 @@ func (p *Pipeline) Run(ctx context.Context) error {
 	if err := p.send(ctx); err != nil {
 		return err
 	}
-	results := p.Conn.Conn().PgConn().ExecBatch(ctx, &pgconn.Batch{}) // which ends what was sent
-	var failed error
-	at := 0
+	results := p.Conn.Conn().PgConn().ExecBatch(ctx, &pgconn.Batch{}) // sends the Sync that ends our statements
+	var readErr error
+	last := 0 // the last statement with a result
 	for i := 0; results.NextResult(); i++ {
-		at = i
+		last = i
 		reader := results.ResultReader()
 		for reader.NextRow() {
-			if i >= len(reads) || reads[i] == nil || failed != nil {
+			if i >= len(reads) || reads[i] == nil || readErr != nil {
 				continue
 			}
 			r := Row{vals: reader.Values()}
 			reads[i](&r)
-			failed = r.err
+			readErr = r.err
 		}
 		if _, err := reader.Close(); err != nil {
 			break // Close of the whole says why
 		}
 	}
 	err := results.Close()
-	if divided(err) && at < len(names) && names[at] != "" {
-		return Missed(names[at])
+	if dividedByZero(err) && last < len(names) && names[last] != "" {
+		return Missed(names[last])
 	}
 	if _, answered := errors.AsType[*pgconn.PgError](err); err != nil && !answered {
 		p.hangUp() // pgconn may not have sent the end of what we sent
 	}
-	return errors.Join(err, failed)
+	return errors.Join(err, readErr)
 }
 
-// send writes what was queued. Where it fails, or ctx ends meanwhile, the connection is closed: nobody knows what of it went out.
+// send writes what was queued. If that fails, or ctx ends meanwhile, the connection is closed: nobody knows how much the server got.
 func (p *Pipeline) send(ctx context.Context) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err

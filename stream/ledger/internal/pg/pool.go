@@ -9,16 +9,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Pool is a pool whose questions and transactions have deadlines of their own: see Deadlines. What is sent on an acquired
-// connection has those that its sender gives it.
+// Pool is a pool whose queries and transactions have deadlines of their own: see Deadlines. On an acquired connection, the caller sets
+// deadlines.
 type Pool struct {
 	*pgxpool.Pool
 	server *Server
-	within time.Duration
+	within time.Duration // the deadline of each query and transaction
 }
 
-// Bounded is ctx with the pool's deadline, for what is sent on an acquired connection. done says what an error under it means, and
-// must be called.
+// Bounded returns ctx with the pool's deadline, for use on an acquired connection. done must be called with the error of what was done under
+// it, or nil, and returns the error to use: one for which IsSilent is true if the deadline has ended it.
 func (p *Pool) Bounded(ctx context.Context) (_ context.Context, done func(error) error) {
 	return p.server.bounded(ctx, p.within)
 }
@@ -76,6 +76,7 @@ type Tx struct {
 	each   time.Duration // 0: none but its context's
 }
 
+// bounded is [Pool.Bounded] with the deadline of the transaction or of a statement.
 func (t *Tx) bounded(ctx context.Context) (context.Context, func(error) error) {
 	switch {
 	case !t.end.IsZero():
@@ -117,7 +118,7 @@ func (t *Tx) Commit(ctx context.Context) error {
 	return done(err)
 }
 
-// Rollback gives the connection back in whatever state it is. After Commit it does nothing.
+// Rollback rolls back and gives the connection back. After Commit it does nothing.
 func (t *Tx) Rollback(ctx context.Context) error {
 	defer t.release()
 	return t.rollback(ctx)
@@ -136,8 +137,7 @@ func (t *Tx) release() {
 	}
 }
 
-// Unlimited leaves the transaction as a whole the time that it needs, where the server would limit it: each of its statements has its own
-// deadline.
+// Unlimited ends the server's limit for the transaction as a whole. Each of its statements keeps its own deadline.
 func (t *Tx) Unlimited(ctx context.Context) error {
 	if !knowsTransactionTimeout(t.Conn().PgConn()) {
 		return nil
@@ -146,7 +146,7 @@ func (t *Tx) Unlimited(ctx context.Context) error {
 	return err
 }
 
-// Unbounded leaves the statements that follow the time of their context.
+// Unbounded ends all limits of the statements that follow but those of their contexts.
 func (t *Tx) Unbounded(ctx context.Context) error {
 	t.each = 0
 	if err := t.Unlimited(ctx); err != nil {
@@ -156,6 +156,7 @@ func (t *Tx) Unbounded(ctx context.Context) error {
 	return err
 }
 
+// timedRow calls done with the error of Scan.
 type timedRow struct {
 	pgx.Row
 	done func(error) error
@@ -163,12 +164,14 @@ type timedRow struct {
 
 func (r timedRow) Scan(dest ...any) error { return r.done(r.Row.Scan(dest...)) }
 
+// timedRows calls done after the last row.
 type timedRows struct {
 	pgx.Rows
-	done func(error) error
-	err  error
+	done func(error) error // nil after it was called
+	err  error             // what done returned
 }
 
+// boundedRows returns a function that makes the results of Query call done after the last row, or at once if there is an error.
 func boundedRows(rows pgx.Rows, err error) func(done func(error) error) (pgx.Rows, error) {
 	return func(done func(error) error) (pgx.Rows, error) {
 		if err != nil {

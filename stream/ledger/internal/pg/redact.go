@@ -7,7 +7,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Redact turns an error of connecting into one without user, host and password: those are the URL.
+// Redact returns an error whose text has nothing of the URL: of an error of connecting, one without user, host and password. errors.Is and
+// errors.As find in it what they found in err.
 func Redact(err error) error {
 	if err == nil {
 		return nil
@@ -33,7 +34,7 @@ type redactedError struct {
 func (e redactedError) Error() string { return e.text }
 func (e redactedError) Unwrap() error { return e.err }
 
-// cause is the innermost error's text, which names no credentials.
+// cause returns the innermost error's text, which names no credentials.
 func cause(err error) string {
 	for {
 		switch e := err.(type) { //nolint:errorlint // it is what walks the chain

@@ -8,11 +8,11 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Row reads the columns of one binary result row in order. Its first mistake sticks.
+// Row reads the columns of one binary result row, one after the other. After an error all columns are zero.
 type Row struct {
 	vals [][]byte
-	i    int
-	err  error
+	i    int   // the next column
+	err  error // the first; Pipeline.Run returns it
 }
 
 // next returns the next column, nil if it is NULL. It must have width bytes, if width is above zero.
@@ -54,7 +54,7 @@ func (r *Row) Int64() int64 {
 	return 0
 }
 
-// Int64Or is nil where the column is null.
+// Int64Or returns nil if the column is null.
 func (r *Row) Int64Or() *int64 {
 	if v := r.next(8); v != nil {
 		return new(int64(binary.BigEndian.Uint64(v)))
@@ -71,7 +71,7 @@ func (r *Row) UUID() (u [16]byte) {
 // Text is empty where the column is null.
 func (r *Row) Text() string { return string(r.next(0)) }
 
-// Int64s is an array of them. Null is nil.
+// Int64s returns a bigint[]; nil if the column is null.
 func (r *Row) Int64s() (all []int64) {
 	raw := r.next(0)
 	if raw == nil {
@@ -87,7 +87,7 @@ func (r *Row) Int64s() (all []int64) {
 // types knows Postgres' own types; it is only read.
 var types = pgtype.NewMap()
 
-// Bytes is a copy: the connection reuses its buffer. Null is nil.
+// Bytes returns a copy, because the connection reuses its buffer; nil if the column is null.
 func (r *Row) Bytes() []byte {
 	v := r.next(0)
 	if v == nil {

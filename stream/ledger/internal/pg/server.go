@@ -22,10 +22,10 @@ type Server struct {
 
 	mu          sync.Mutex
 	pools       []*Pool
-	suspectedAt time.Time // when all idle connections were given up last
+	suspectedAt time.Time // when all idle connections were last given up
 }
 
-// NewServer is the server at url. It connects to nothing.
+// NewServer returns the server at url. It does not connect.
 func NewServer(url schemas.Secret, deadlines Deadlines) *Server {
 	return &Server{url: url, deadlines: deadlines}
 }
@@ -33,7 +33,7 @@ func NewServer(url schemas.Secret, deadlines Deadlines) *Server {
 // Deadlines are those of the server's sessions.
 func (s *Server) Deadlines() Deadlines { return s.deadlines }
 
-// Pool makes a pool of at most conns connections, whose sessions have settings, and whose questions and transactions end within.
+// Pool makes a pool of at most conns connections, whose sessions have settings, and whose queries and transactions have the deadline within.
 // No connection is made before the first is needed.
 func (s *Server) Pool(ctx context.Context, settings map[string]string, conns int32, within time.Duration) (*Pool, error) {
 	cfg, err := pgxpool.ParseConfig(s.url.Reveal())
@@ -62,7 +62,7 @@ func (s *Server) Pool(ctx context.Context, settings map[string]string, conns int
 	return p, nil
 }
 
-// Pools are those that were made, in their order.
+// Pools returns the pools, in the order in which they were made.
 func (s *Server) Pools() []*Pool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *Server) Close() error {
 	case <-closed:
 		return nil
 	case <-end.C:
-		return fmt.Errorf("what was asked on them has not ended within %s", within)
+		return fmt.Errorf("queries on them have not ended within %s", within)
 	}
 }
 
@@ -101,16 +101,16 @@ func (s *Server) dead(ctx context.Context, p pgxpool.ShouldPingParams) bool {
 	return done(p.Conn.Ping(ctx)) != nil
 }
 
-// errNoAnswer is why a deadline of ours has ended a wait for the server.
+// errNoAnswer is the cause with which a deadline of ours ends a wait for the server.
 var errNoAnswer = errors.New("postgres has not answered in time")
 
-// bounded is ctx with the deadline of a transaction that begins now. done says what an error under it means, and must be
-// called.
+// bounded is [Pool.Bounded] with a deadline of its own.
 func (s *Server) bounded(ctx context.Context, within time.Duration) (_ context.Context, done func(error) error) {
 	began := time.Now()
 	return s.until(ctx, began, began.Add(within))
 }
 
+// until is bounded with a point in time; what it bounds began at began.
 func (s *Server) until(ctx context.Context, began, end time.Time) (_ context.Context, done func(error) error) {
 	ctx, cancel := context.WithDeadlineCause(ctx, end, errNoAnswer)
 	return ctx, func(err error) error {
@@ -124,13 +124,13 @@ func (s *Server) until(ctx context.Context, began, end time.Time) (_ context.Con
 	}
 }
 
-// suspect gives up all connections that are idle: one that was in use since began is hung. Those in use have deadlines of
-// their own, and are closed when they come back.
+// suspect gives up all idle connections of the server, because one that was in use since began hangs. Those in use have deadlines of
+// their own, and are closed when they are given back.
 func (s *Server) suspect(began time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if began.Before(s.suspectedAt) {
-		return // those that were idle then are gone
+		return // the connections of that time are gone already
 	}
 	s.suspectedAt = time.Now()
 	for _, p := range s.pools {

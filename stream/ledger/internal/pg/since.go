@@ -2,11 +2,11 @@ package pg
 
 import "time"
 
-// Ago is when something was, by this process's clock, as it is later compared with. How long ago, in microseconds, the database has
-// said by its own: the two need not agree.
+// Ago returns the time by this process's clock that was us microseconds ago. The database counts these by its own clock; the two clocks need
+// not agree.
 func Ago(us int64) time.Time { return time.Now().Add(-time.Duration(us) * time.Microsecond) }
 
-// TimeOrNull is a time as a parameter: null for the zero time.
+// TimeOrNull returns a time as a parameter: null for the zero time.
 func TimeOrNull(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -14,7 +14,7 @@ func TimeOrNull(t time.Time) *time.Time {
 	return &t
 }
 
-// TimeOrZero is the zero time for null.
+// TimeOrZero returns *t, and the zero time for nil.
 func TimeOrZero(t *time.Time) time.Time {
 	if t == nil {
 		return time.Time{}

@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// userTimeout is not to be had here: keepalives and the deadlines of transactions are.
+// userTimeout sets nothing: this system has no such timeout. Keepalives and the deadlines of transactions remain.
 func userTimeout(time.Duration) func(network, address string, c syscall.RawConn) error { return nil }

@@ -10,15 +10,15 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/window"
 )
 
-// A DROP waits for readers too, of the window and of all windows, which may take as long as operators' questions do, and all
-// that comes after it waits: it is tried a few times, and again with the next sweep.
+// A DROP waits for readers too, of the window and of all windows, which may take as long as operators' questions do, and all statements that
+// come after it wait for it. So it gives up soon, is tried a few times, and again with the next sweep.
 const (
 	dropLock  = `SET LOCAL lock_timeout = '50ms'`
 	dropTries = 4
 )
 
-// retiredWindows are closed windows that dedupe no longer needs and that were kept long enough: every partition of the
-// subscription's topics has processed past their end plus the horizon, and no event of them waits.
+// retiredWindows finds closed windows that dedupe no longer needs and that were kept long enough: every partition of the
+// subscription's topics has processed past their end plus the horizon, and none of their events waits.
 const retiredWindows = `-- retiredWindows: one row per closed window
 SELECT w.id FROM windows w JOIN subscriptions s ON s.id = w.subscription
 WHERE w.subscription = $1 AND w.state = 'closed' AND s.dedupe IS NOT NULL
@@ -29,9 +29,9 @@ WHERE w.subscription = $1 AND w.state = 'closed' AND s.dedupe IS NOT NULL
   AND NOT EXISTS (SELECT FROM buffer b WHERE b.window_id = w.id)
 ORDER BY w.id`
 
-// droppable says whether such a window can be dropped: nothing of it is open, no dirty line needs its events, and its dead
-// letters were kept long enough. lane_low must be past all of it, rows included: a claim takes any action from lane_low on
-// that has neither ended nor a row for open.
+// droppable is true if a retired window can be dropped: none of its actions is open, no version line that is written later needs its events,
+// and its dead letters were kept long enough. lane_low must be past all its actions, those with rows too: a claim takes any action from
+// lane_low on that has neither a completion nor a row for open.
 const droppable = `-- droppable: below lane_low all is settled, what has a row is found by its own index
 SELECT NOT EXISTS (SELECT FROM fences f JOIN {actions} a ON a.fence = f.id AND a.open JOIN effects x ON x.id = a.effect
                    WHERE f.subscription = s.id AND {w} IN (a.window_id, a.event_window)
@@ -68,7 +68,7 @@ func (s *Sweeper) dropWindows(ctx context.Context, subscription int32, cfg Confi
 	return dropped, nil
 }
 
-// drop drops a window, unless a reader holds it for longer than others may be made to wait.
+// drop drops a window. If readers hold it for so long that others would have to wait for the DROP, it returns false and no error.
 func (s *Sweeper) drop(ctx context.Context, id int32) (dropped bool, err error) {
 	for try := range dropTries {
 		if err := pg.Backoff(ctx, try); err != nil {
@@ -80,8 +80,11 @@ func (s *Sweeper) drop(ctx context.Context, id int32) (dropped bool, err error) 
 			}
 			return window.Drop(ctx, tx, id)
 		})
-		if t := pg.TroubleOf(err); err == nil || !pg.Locked(err) && t != pg.Transient && t != pg.Lost {
-			return err == nil, err
+		if err == nil {
+			return true, nil
+		}
+		if trouble := pg.TroubleOf(err); !pg.Locked(err) && trouble != pg.Transient && trouble != pg.Lost {
+			return false, err
 		}
 	}
 	if !pg.Locked(err) {
@@ -91,7 +94,7 @@ func (s *Sweeper) drop(ctx context.Context, id int32) (dropped bool, err error) 
 	return false, nil
 }
 
-// mayDrop asks droppable. False where another process has dropped the window meanwhile.
+// mayDrop reports whether a window is droppable; false if another process has dropped it meanwhile.
 func (s *Sweeper) mayDrop(ctx context.Context, subscription, id int32, cfg Config) (may bool, err error) {
 	live, err := s.windowIDs(ctx, `SELECT id FROM windows WHERE subscription = $1 ORDER BY id`, subscription)
 	if err != nil || !slices.Contains(live, id) {

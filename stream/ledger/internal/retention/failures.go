@@ -13,7 +13,7 @@ type failure struct{ inRow, sweepsToSkip int }
 
 const (
 	maxSweepsToSkip = 15
-	maxCounted      = 8 // of the failures in a row: enough to reach maxSweepsToSkip, and the shift in note cannot overflow
+	maxCounted      = 8 // of the failures in a row: enough to reach maxSweepsToSkip, and the shift in record cannot overflow
 )
 
 // skip reports whether a subscription is left out of this sweep.
@@ -28,9 +28,9 @@ func (f *failures) skip(id int32) bool {
 	return true
 }
 
-// note records whether a subscription's sweep failed. A success clears its failures. A failure makes it skip sweeps: none after the
+// record records whether a subscription's sweep failed. A success clears its failures. A failure makes it skip sweeps: none after the
 // first in a row, then 1, 3, 7 and so on, at most maxSweepsToSkip.
-func (f *failures) note(id int32, err error) {
+func (f *failures) record(id int32, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err == nil {

@@ -18,7 +18,7 @@ func TestFailuresLeaveOut(t *testing.T) {
 			n++
 		}
 		left = append(left, n)
-		f.note(1, errors.New("no"))
+		f.record(1, errors.New("no"))
 	}
 	if want := []int{0, 0, 1, 3, 7, maxSweepsToSkip, maxSweepsToSkip}; !slices.Equal(left, want) {
 		t.Errorf("left out of %v sweeps before each, want %v", left, want)
@@ -26,11 +26,11 @@ func TestFailuresLeaveOut(t *testing.T) {
 	if f.skip(2) {
 		t.Error("another one is left out")
 	}
-	f.note(1, nil)
+	f.record(1, nil)
 	if f.skip(1) {
 		t.Error("left out although it works")
 	}
-	f.note(1, errors.New("no"))
+	f.record(1, errors.New("no"))
 	if f.skip(1) {
 		t.Error("what failed before it worked is held against it")
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/window"
 )
 
-// forever is how long a window of a subscription that never forgets is written.
+// forever is for how long a window is written if dedupe of its subscription never forgets.
 const forever = 90 * 24 * time.Hour
 
-// rotateLock is how long a rotation waits for batches, which end soon; all that comes after it waits too.
+// rotateLock bounds how long a rotation waits for batches, which end soon: the batches that come after it wait for it.
 const rotateLock = `SET LOCAL lock_timeout = '500ms'`
 
 // rotate opens the next window once the current one has been written for its time, and creates the one after it. Batches
@@ -51,7 +51,7 @@ func (s *Sweeper) rotate(ctx context.Context, subscription int32) (opened int32,
 	return opened, err
 }
 
-// openNextWindow closes the current window and makes the one that lies ahead the current one.
+// openNextWindow closes the current window, makes the one that is ahead the current one, and adds one that is ahead.
 func openNextWindow(ctx context.Context, tx pgx.Tx, subscription, current int32) (opened int32, err error) {
 	// Sorted locks: sweeps of other processes and registrations wait at the subscription's row already.
 	if _, err := tx.Exec(ctx, `SELECT id FROM windows WHERE subscription = $1 FOR UPDATE`, subscription); err != nil {

@@ -1,5 +1,5 @@
-// Package retention is how the ledger forgets: it opens dedupe windows, drops those that nobody needs any more, and deletes what
-// was asked long ago. It needs two pools and the tables (internal/window), and is asked for by one function, Sweep.
+// Package retention is how the ledger forgets: it opens dedupe windows, drops those that nothing needs any more, and deletes commands,
+// results and backfills that ended long ago. It needs two pools and the tables (internal/window), and has one function, Sweep.
 //
 //	rotate.go    opens the next window                           locks subscriptions, windows, events of the current one
 //	drop.go      finds the windows that can go, and drops them   locks the tables of a window
@@ -22,7 +22,7 @@ import (
 
 // Config says how long things are kept beyond what dedupe needs.
 type Config struct {
-	// Horizon is how long after an event its provider may still repeat it: a window is dropped only when every
+	// Horizon is how long after an event its provider may still repeat the event: a window is dropped only when every
 	// partition has processed past the window's end plus this. Default 72 hours.
 	Horizon time.Duration
 	// Done and Dead are how long finished and dead actions stay readable, for subscriptions that do not say so themselves
@@ -51,7 +51,7 @@ type Swept struct {
 
 // Sweeper sweeps all subscriptions of a ledger. Safe for concurrent use, and in every process at once.
 type Sweeper struct {
-	hot, read *pg.Pool // hot changes windows, as batches do; read finds out what may go
+	hot, read *pg.Pool // hot changes windows, as batches do; read finds out which may be dropped
 	log       *slog.Logger
 	failures  failures
 }
@@ -61,15 +61,16 @@ func New(hot, read *pg.Pool, log *slog.Logger) *Sweeper {
 	return &Sweeper{hot: hot, read: read, log: log}
 }
 
+// subscription is a row of that table.
 type subscription struct {
 	ID   int32
-	Name string
+	Name string // with its generation, unless that is 0
 }
 
-// Sweep opens new dedupe windows for all subscriptions and drops the tables of windows that are no longer needed: the
-// only way in which the ledger forgets. A window is written for as long as dedupe remembers, so at most three are read.
-// It is cheap when there is nothing to do. A failure of one subscription does not stop the others. One that fails again and
-// again is left out of some sweeps.
+// Sweep opens new dedupe windows for all subscriptions, drops the tables of windows that are no longer needed, and deletes commands,
+// results and backfills that ended long ago. A window is written for as long as dedupe remembers, so mostly there are three at most.
+// A sweep is cheap when there is nothing to do. A failure of one subscription does not stop the others; a subscription that fails again
+// and again is left out of some sweeps.
 func (s *Sweeper) Sweep(ctx context.Context, cfg Config) (Swept, error) {
 	const op = "sweep the ledger"
 	cfg = cfg.withDefaults()
@@ -88,7 +89,8 @@ func (s *Sweeper) Sweep(ctx context.Context, cfg Config) (Swept, error) {
 			continue
 		}
 		err := s.sweep(ctx, one.ID, cfg, &swept)
-		if s.failures.note(one.ID, err); err != nil {
+		s.failures.record(one.ID, err)
+		if err != nil {
 			failed = append(failed, fmt.Errorf("subscription %s: %w", one.Name, pg.Redact(err)))
 		}
 	}
@@ -98,6 +100,7 @@ func (s *Sweeper) Sweep(ctx context.Context, cfg Config) (Swept, error) {
 	return swept, nil
 }
 
+// subscriptions reads all subscriptions.
 func (s *Sweeper) subscriptions(ctx context.Context) ([]subscription, error) {
 	rows, err := s.read.Query(ctx, `SELECT id, name || CASE generation WHEN 0 THEN '' ELSE '@' || generation END AS name FROM subscriptions ORDER BY id`)
 	if err != nil {

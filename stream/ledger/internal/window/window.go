@@ -1,9 +1,9 @@
-// Package window is the tables that rotate: what they are called, made and dropped as, and SQL that names them.
+// Package window is the tables that rotate: their names, how they are made and dropped, and SQL that names them.
 //
 // Every subscription has windows of its own, and a window has a child of each table that rotates. A statement that names the
 // parent table is planned over the children of all subscriptions, and locks them: with 3 to 57 children a claim spent a
 // quarter of a second on that on average. So statements for one subscription name the children of its windows; operators'
-// questions about the whole ledger name the parents. A statement says {actions} for either.
+// queries over the whole ledger name the parents. Both are written with {actions}, which OfAll and OfMany replace.
 package window
 
 import (
@@ -18,7 +18,7 @@ import (
 // Tables are those that rotate.
 var Tables = []string{"events", "rejected_records", "actions", "completions", "attempts"}
 
-// OfAll is a statement on the windows of all subscriptions.
+// OfAll returns a statement on the windows of all subscriptions: {actions} becomes the parent table.
 func OfAll(sql string) string {
 	for _, table := range Tables {
 		sql = strings.ReplaceAll(sql, "{"+table+"}", table)
@@ -26,8 +26,8 @@ func OfAll(sql string) string {
 	return sql
 }
 
-// OfMany is a statement on some windows, at least one. A table in braces has an alias behind it: of several windows it
-// is a subquery, which the planner takes apart into scans of the children.
+// OfMany returns a statement on some windows, at least one. {actions} becomes the child table or, of several windows, a subquery over the
+// children, which the planner takes apart into scans of them. So a table in braces must have an alias behind it.
 func OfMany(windows []int32, sql string) string {
 	for _, table := range Tables {
 		if !strings.Contains(sql, "{"+table+"}") {
@@ -46,7 +46,7 @@ func OfMany(windows []int32, sql string) string {
 	return sql
 }
 
-// Of is a statement on one window, which it says as {w}.
+// Of returns a statement on one window: {w} becomes its id.
 func Of(window int32, sql string) string {
 	return strings.ReplaceAll(sql, "{w}", strconv.Itoa(int(window)))
 }
@@ -71,7 +71,7 @@ func Add(ctx context.Context, tx pgx.Tx, subscription int32, current bool) error
 	return err
 }
 
-// Drop drops a window with its tables. Its row goes with them, so that batches that still know it look again.
+// Drop drops a window with its tables and its row. Batches that still know the window find its tables gone, and read the windows again.
 func Drop(ctx context.Context, tx pgx.Tx, id int32) error {
 	for _, table := range Tables {
 		if _, err := tx.Exec(ctx, `DROP TABLE IF EXISTS `+table+`_w`+strconv.Itoa(int(id))); err != nil {
@@ -82,9 +82,9 @@ func Drop(ctx context.Context, tx pgx.Tx, id int32) error {
 	return err
 }
 
-// DeadClass is the class of an action that was given up with a gap. It parks no lane, whatever the action's on_dead says:
-// what follows was asked to go on.
+// DeadClass is the class of an action that was given up because its event was behind a gap (then: dead_letter). It parks no lane, whatever
+// on_dead says: that policy has what follows go on.
 const DeadClass = "gap"
 
-// ParksLane is whether an action in a and its effect in x keep their lane from going on.
+// ParksLane is a condition that holds unless action a, with effect x, is dead and its lane goes on without it.
 const ParksLane = `(a.status <> 'dead_letter' OR x.on_dead = 'park' AND a.class IS DISTINCT FROM '` + DeadClass + `')`
