@@ -165,13 +165,13 @@ func (l *Loop) step() bool {
 }
 
 // fillAndApply fills a batch with u and the units that follow within BatchWait, and applies it. If the batch before was small, it
-// first waits for its pace. What has come meanwhile is in the reader.
+// waits first until BatchPace has passed since that began; the records that come meanwhile wait in the reader.
 func (l *Loop) fillAndApply(u reader.Unit) {
 	if !l.pace.wait(l.ctx) {
 		return
 	}
 	b := newBatch()
-	defer func(began time.Time) { l.pace.note(began, b.records) }(time.Now())
+	defer func(began time.Time) { l.pace.applied(began, b.records) }(time.Now())
 	l.addUnit(b, u)
 	wait := time.NewTimer(l.cfg.BatchWait)
 	defer wait.Stop()

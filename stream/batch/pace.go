@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// smallBatch is how many records make a batch worth its transaction: one with fewer costs about as much as one with so many.
+// smallBatch is the number of records below which a batch is small: a transaction of fewer records costs about as much as one of so many.
 const smallBatch = 8
 
-// pace keeps small batches apart, so that at a low rate not every record costs a transaction of its own. The first record after a
-// quiet time does not wait, nor does anything while batches are large.
+// pace keeps small batches apart: at a low rate, not every record has a transaction of its own. The first record after a quiet time does not
+// wait, nor does any while batches are large.
 type pace struct {
-	apart time.Duration // at least, from the beginning of a small batch to that of the next
-	until time.Time     // when the next batch may begin
+	apart time.Duration // the least time from the beginning of a small batch to that of the next batch
+	until time.Time     // the next batch begins no sooner; zero: at once
 }
 
 // wait waits until the next batch may begin. It returns false if ctx ended first.
@@ -31,8 +31,8 @@ func (p *pace) wait(ctx context.Context) bool {
 	}
 }
 
-// note takes into account that a batch of so many records began.
-func (p *pace) note(began time.Time, records int) {
+// applied sets when the batch after one of so many records, which began at began, may begin.
+func (p *pace) applied(began time.Time, records int) {
 	p.until = time.Time{}
 	if records < smallBatch {
 		p.until = began.Add(p.apart)

@@ -56,6 +56,7 @@ type DeadLetterGroup struct {
 // deadOnly follows ledger.DeadSelect, whose first parenthesis it closes: all dead letters and unknown outcomes.
 const deadOnly = ` WHERE a.status IN ('dead_letter', 'unknown')) d`
 
+// validate refuses a query with a limit out of range, or with a text that Postgres does not take.
 func (q DeadLetterQuery) validate() error {
 	switch {
 	case q.Limit < 0 || q.Limit > 1000:

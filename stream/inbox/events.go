@@ -52,6 +52,7 @@ func Statuses() []string {
 		"stale", "filtered", "conflict", "quarantined", "redriven"}
 }
 
+// validate refuses a query with a limit, status or decision that does not exist, or with a text that Postgres does not take.
 func (q Query) validate() error {
 	switch {
 	case q.Limit < 0 || q.Limit > 1000:
