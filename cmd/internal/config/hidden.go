@@ -74,6 +74,9 @@ func (c *Config) hideIn(problems []Problem) {
 	for _, r := range c.references {
 		for value, reference := range r.names() {
 			names[value] = reference
+			if _, name, ok := strings.Cut(value, ":"); ok { // of header:X-Id, which checks cut into its parts
+				names[name] = reference
+			}
 			for _, cut := range clips {
 				if len(value) > cut {
 					names[string([]rune(value)[:min(cut, len([]rune(value)))])] = reference
