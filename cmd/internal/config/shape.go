@@ -92,7 +92,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "operator", doc: "Address of /livez, /readyz, /metrics and the API; loopback only until it has authentication.", def: "127.0.0.1:9090"},
 		{name: "health", doc: "Address of /livez, /readyz and /metrics alone, for probes and Prometheus: any address, under any Host. It has no authentication.", computed: "none: listen.operator has them"},
 		{name: "agents", doc: "Address for results and heartbeats of destinations that finish later, and for status_url; of the stream role. It needs agents.secrets.", computed: "none: nothing can be finished later"},
-		{name: "public_url", doc: "What providers call before /v1/in, for signatures over the URL: https://hooks.example.com. A source may have its own.", computed: "none: a source that signs the URL needs one"},
+		{name: "public_url", shown: true, doc: "What providers call before /v1/in, for signatures over the URL: https://hooks.example.com. A source may have its own.", computed: "none: a source that signs the URL needs one"},
 	}},
 	reflect.TypeFor[Intake](): {doc: "What deliveries may use of the intake before their signature is verified. Where there is no room for a delivery it is answered 503, and counted with its reason in forebay_ingest_deliveries_total.", fields: []field{
 		{name: "memory", doc: "Memory of all deliveries from their first byte to their answer: what has come of their bodies, rounded up (large ones to twice of that at most), and 24KiB for each connection.", computed: "256MiB, or three times the largest max_body of the sources", minimum: 1},
@@ -146,7 +146,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "event", doc: "Where bodies carry the event's identity; needed for generic."},
 		{name: "max_body", doc: "Largest body taken.", computed: "as the preset says, 1MiB for generic", minimum: 1},
 		{name: "deadline", doc: "How long the provider waits for an answer; the intake answers 503 a fifth of it earlier, a second at most.", computed: "as the preset says, 10s for generic"},
-		{name: "public_url", doc: "The whole URL that the provider calls, without a query, where its signature covers that.", computed: "listen.public_url and /v1/in/<team>/<source>"},
+		{name: "public_url", shown: true, doc: "The whole URL that the provider calls, without a query, where its signature covers that.", computed: "listen.public_url and /v1/in/<team>/<source>"},
 		{name: "rate", doc: "Limit on deliveries; none when absent."},
 		{name: "topic", shown: true, doc: "Topic of the events, where it is not the source's first one; see `forebay topics rekey`.", computed: "events.<team>.<source>"},
 		{name: "topics", doc: "Overrides of the settings of topics for this source.", computed: "as at the top"},

@@ -213,7 +213,7 @@ func get(t *testing.T, url string) string {
 // no closed list, has a canary in secretFile.
 var shownKeys = []string{
 	"kafka.brokers", "kafka.instance_id", "kafka.publish.*", "listen.intake", "listen.operator", "listen.agents", "listen.public_url", "listen.health", "postgres.schema",
-	"agents.public_url", "teams_dir", "teams.*.sources.*.topic", "teams.*.sources.*.backfill.items", "teams.*.subscriptions.*.sources", "teams.*.subscriptions.*.types",
+	"intake.trusted_proxies", "agents.public_url", "teams.*.sources.*.public_url", "teams_dir", "teams.*.sources.*.topic", "teams.*.sources.*.backfill.items", "teams.*.subscriptions.*.sources", "teams.*.subscriptions.*.types",
 	"teams.*.subscriptions.*.begin", "teams.*.subscriptions.*.actions.name", "teams.*.subscriptions.*.actions.to",
 }
 
