@@ -16,6 +16,7 @@ type call struct {
 	key     string // Idempotency-Key
 	source  string // ce-source
 	event   string // ce-id
+	sentAs  string // ce-deliveryid
 	typ     string // ce-type
 	late    bool   // forebay-late
 	entity  string // ce-partitionkey
@@ -55,7 +56,7 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer a.inFlight.Add(-1)
 	c := call{
-		path: r.URL.Path, key: r.Header.Get("Idempotency-Key"), source: r.Header.Get("ce-source"), event: r.Header.Get("ce-id"),
+		path: r.URL.Path, key: r.Header.Get("Idempotency-Key"), source: r.Header.Get("ce-source"), event: r.Header.Get("ce-id"), sentAs: r.Header.Get("ce-deliveryid"),
 		entity: r.Header.Get("ce-partitionkey"), version: r.Header.Get("ce-entityversion"), begin: time.Now(),
 		typ: r.Header.Get("ce-type"), late: r.Header.Get("forebay-late") == "true",
 		result: r.Header.Get("forebay-result-url"), token: r.Header.Get("forebay-action-token"),

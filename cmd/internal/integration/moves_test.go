@@ -103,7 +103,7 @@ func (d *troubled) reportResult(c call, status string) {
 func issueOf(c call) (entity, number int) {
 	_, last, _ := strings.Cut(c.entity, "/")
 	entity, _ = strconv.Atoi(last)
-	number, _ = strconv.Atoi(c.event[len(c.event)-6:])
+	number, _ = strconv.Atoi(c.sentAs[len(c.sentAs)-6:])
 	return entity, number
 }
 

@@ -48,10 +48,10 @@ func bodyID(body []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// guid is what GitHub has in X-GitHub-Delivery: the same when it delivers again.
+// guid is what GitHub has in X-GitHub-Delivery: the same when it delivers again. It ends with the number.
 func (d delivery) guid() string {
 	h := d.id[len("sha256:"):]
-	return h[:8] + "-" + h[8:12] + "-4" + h[12:15] + "-8" + h[15:18] + "-" + h[18:30]
+	return h[:8] + "-" + h[8:12] + "-4" + h[12:15] + "-8" + h[15:18] + "-" + h[18:24] + fmt.Sprintf("%06d", d.number)
 }
 
 // order is a delivery of the generic source, whose revisions are a dense sequence from 1.
