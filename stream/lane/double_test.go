@@ -230,11 +230,19 @@ func (s *script) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	s.mu.Lock()
 	s.calls = append(s.calls, a)
 	s.at = append(s.at, time.Now())
+	do := s.do
 	s.mu.Unlock()
-	if s.do == nil {
+	if do == nil {
 		return sink.Outcome{Code: 200}, nil
 	}
-	return s.do(ctx, a)
+	return do(ctx, a)
+}
+
+// become has attempts end in another way from now on.
+func (s *script) become(do func(ctx context.Context, a sink.Action) (sink.Outcome, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.do = do
 }
 func (s *script) Close(context.Context) error { return nil }
 func (s *script) Idempotency() sink.Idempotency {

@@ -46,6 +46,7 @@ func TestSettle(t *testing.T) {
 				}
 				r.add("a")
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				if len(at) != 2 {
 					t.Fatalf("%d attempts", len(at))
 				}
@@ -72,6 +73,7 @@ func TestSettleAfterAKill(t *testing.T) {
 		r.unclean()
 		r.begin(t)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		a := r.sink.calls[0]
 		if !a.Doubt || at.Before(a.DoubtEnd.Add(settle)) || at.After(a.DoubtEnd.Add(settle+time.Second)) {
 			t.Errorf("attempted %s after what is in doubt was over, want %s (in doubt: %v)", at.Sub(a.DoubtEnd), settle, a.Doubt)
@@ -95,6 +97,7 @@ func TestLooksSpendTheRate(t *testing.T) {
 		}
 		r.add("a", "b")
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if len(at) != 2 || at[1].Sub(at[0]) < 9*time.Second || at[1].Sub(at[0]) > 11*time.Second {
 			t.Errorf("attempts at %v: the second comes after the nine looks of the first and its own turn", at)
 		}

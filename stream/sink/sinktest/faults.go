@@ -59,7 +59,11 @@ type Faults struct {
 }
 
 // Wait waits until what is done late is done.
-func (f *Faults) Wait() { f.late.Wait() }
+func (f *Faults) Wait() {
+	f.mu.Lock() // nothing begins meanwhile
+	defer f.mu.Unlock()
+	f.late.Wait()
+}
 
 // Break scripts the next calls; nil leaves one alone.
 func (f *Faults) Break(faults ...*Fault) {
@@ -123,6 +127,8 @@ func (f *Faults) actLater(r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	again := r.Clone(context.Background())
 	again.Body = io.NopCloser(bytes.NewReader(body))
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.late.Go(func() {
 		<-time.After(Lateness)
 		f.Fake.ServeHTTP(httptest.NewRecorder(), again)
