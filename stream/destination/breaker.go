@@ -34,7 +34,7 @@ const (
 //	none did                        open         nothing, for Wait
 //	                                half_open    probes attempts; if all of them fail, it is open again, for twice as long
 //
-// The last attempts are those of Window, at most windowSize. Nothing follows from fewer than Failures failures, or of fewer than
+// The last attempts are those of Window, at most windowSize, and failures since anything got through, however old. Nothing follows from fewer than Failures failures, or of fewer than
 // spread entities. The first attempt that gets through at an open or half-open breaker begins a recovery: the concurrency then
 // also grows with time, from one attempt to all of them within Recovery.
 //

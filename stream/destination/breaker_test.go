@@ -84,6 +84,7 @@ func TestBreakerFollowsTheShare(t *testing.T) {
 					w.End(nil)
 				}
 				time.Sleep(31 * time.Second)
+				w.ended(1, fine) // what failed before is old now
 				same(t, what+"later", w.takes(), 40)
 				same(t, what+"later", w.d.Status().State, StateRunning)
 			}
@@ -91,12 +92,28 @@ func TestBreakerFollowsTheShare(t *testing.T) {
 	}
 }
 
-// TestWindowForgets: what is older than the window counts no more.
+// TestRareFailuresOpenToo: a destination of which little is asked is away for as long as another: its failures are no less for being rare.
+func TestRareFailuresOpenToo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := setup(t, Policy{Breaker: Breaker{Failures: 10, Window: 30 * time.Second, Wait: time.Second, MaxWait: time.Minute, Floor: 1}}).worker("acme")
+		for range 9 {
+			w.ended(1, broken)
+			time.Sleep(5 * time.Minute)
+		}
+		same(t, "after nine", w.d.Status().State, StateRunning)
+		w.ended(1, broken)
+		same(t, "after ten", w.d.Status().State, StateOpen)
+	})
+}
+
+// TestWindowForgets: what is older than the window counts no more, if something got through since.
 func TestWindowForgets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := setup(t, Policy{Breaker: Breaker{Failures: 3, Window: 30 * time.Second, Wait: time.Hour, MaxWait: time.Hour}}).worker("acme")
 		w.ended(2, broken)
+		w.ended(1, fine)
 		time.Sleep(31 * time.Second)
 		w.ended(2, broken)
 		same(t, "two and two", w.d.Status().State, StateRunning)

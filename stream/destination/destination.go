@@ -41,7 +41,8 @@ type Destination struct {
 	paused       *Pause    // nil: it is not
 	pausedFrom   time.Time // by our clock
 	unsaved      bool      // paused by itself, and the ledger does not know
-	failures     int       // in a row, for the pause
+	failures     int       // in a row
+	pausing      int       // of those, how many count for the pause
 	failing      time.Time
 	succeeded    bool // and the ledger may not know
 	failingSaved bool // the ledger knows since when it fails

@@ -393,6 +393,24 @@ func TestPausesAfterFailuresInARow(t *testing.T) {
 	}
 }
 
+// What is attempted while the breaker is open asks whether the destination is back, and pauses nothing.
+func TestOutageDoesNotPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := setup(t, Policy{Pause: AutoPause{Failures: 20}, Breaker: Breaker{Failures: 10, Window: 30 * time.Second, Wait: time.Second, MaxWait: 30 * time.Second, Floor: 1}}).worker("acme")
+		w.ended(10, broken)
+		for range 6 * 3600 {
+			time.Sleep(time.Second)
+			w.try(broken)
+		}
+		s := w.d.Status()
+		same(t, "paused", s.Paused != nil, false)
+		if s.Failures < 3600 {
+			t.Errorf("%d attempts in six hours", s.Failures)
+		}
+	})
+}
+
 func TestPausesAfterNothingButFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -26,9 +26,12 @@ func failed(c sink.Class) bool {
 func (d *Destination) countForPause(now time.Time, o *Outcome) {
 	switch {
 	case answered(o.Class):
-		d.failures, d.failing, d.succeeded = 0, time.Time{}, true
+		d.failures, d.pausing, d.failing, d.succeeded = 0, 0, time.Time{}, true
 	case failed(o.Class):
 		d.failures++
+		if d.breaker.away.IsZero() { // else we only look whether it is back, for as long as Pause.After allows
+			d.pausing++
+		}
 		if d.failing.IsZero() {
 			d.failing = now
 		}
@@ -42,8 +45,8 @@ func (d *Destination) countForPause(now time.Time, o *Outcome) {
 	case d.gone > 0 && d.gone >= sink.PauseAfter(d.goneCode):
 		d.pauseByForebay(now, o.Class, fmt.Sprintf("%s with status %d: it is not there any more", inARow(d.gone, "answer"), d.goneCode))
 	case !failed(o.Class):
-	case p.Failures > 0 && d.failures >= p.Failures:
-		d.pauseByForebay(now, o.Class, inARow(d.failures, "failure"))
+	case p.Failures > 0 && d.pausing >= p.Failures:
+		d.pauseByForebay(now, o.Class, inARow(d.pausing, "failure"))
 	case p.After > 0 && now.Sub(d.failing) >= p.After:
 		d.pauseByForebay(now, o.Class, fmt.Sprintf("nothing but failures since %s", d.failing.UTC().Format(time.RFC3339)))
 	}
@@ -91,7 +94,7 @@ func (d *Destination) pause(p *Pause, from time.Time) {
 func (d *Destination) resume(now time.Time) {
 	d.addBlocked(d.pausedFrom, now)
 	d.paused, d.unsaved = nil, false
-	d.failures, d.failing, d.gone = 0, time.Time{}, 0
+	d.failures, d.pausing, d.failing, d.gone = 0, 0, time.Time{}, 0
 	d.breaker.wait, d.breaker.base = d.policy.Breaker.Wait, 0
 	d.recover(now)
 	d.log.Info("destination is resumed")

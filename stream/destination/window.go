@@ -35,9 +35,10 @@ func (w *window) add(e ended, span time.Duration) {
 	w.forget(e.at, span)
 }
 
-// forget drops what is older than span.
+// forget drops what is older than span, as long as something got through since. Failures that nothing followed but failures stay: where
+// little is asked of a destination they are rare, and say as much.
 func (w *window) forget(now time.Time, span time.Duration) {
-	for w.n > 0 && now.Sub(w.ended[w.first].at) > span {
+	for w.good > 0 && now.Sub(w.ended[w.first].at) > span {
 		w.drop()
 	}
 }

@@ -281,6 +281,29 @@ func TestBoundOfAClassIsItsOwn(t *testing.T) {
 	})
 }
 
+// TestWhatAlwaysFailsEnds: where nothing runs but events that the destination answers with 500, its breaker opens, and they are given up
+// after their attempts all the same.
+func TestWhatAlwaysFailsEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newShared(t, shared.Policy{Concurrency: 64, Recovery: 30 * time.Second,
+			Breaker: shared.Breaker{Failures: 10, Window: 30 * time.Second, Wait: 5 * time.Second, MaxWait: 30 * time.Second, Floor: 1}})
+		r := setup(t, func(c *Config) {
+			sharing(d, &script{})(c)
+			own := c.Destinations[destName]
+			own.Retry = RetryPolicy{Within: time.Hour}
+			c.Destinations[destName] = own
+		})
+		defer r.stop()
+		r.begin(t)
+		r.sink.become(failWith(sink.ClassBusy))
+		r.add("a", "b", "c", "d", "e")
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		same(t, "dead", r.mem.count(r.claim, ledger.Dead), 5)
+		same(t, "attempts of the first", r.mem.action(r.claim, 1).Attempts, 7)
+	})
+}
+
 // TestOutageCostsNoAttempt: a destination is away for longer than within, in one process or two of which the second begins in the
 // middle, and for so long that each action is tried more often than its attempts: all of them run once it is back. What fails after
 // that is given up after its attempts.
@@ -309,7 +332,7 @@ func TestOutageCostsNoAttempt(t *testing.T) {
 			}
 			r := setup(t, process(newShared(t, policy)))
 			r.begin(t)
-			r.sink.do = failWith(sink.ClassBusy)
+			r.sink.become(answerWith(sink.Outcome{Code: 503}, sink.ClassBusy))
 			for e := range 20 {
 				r.add(fmt.Sprint("e", e))
 			}
@@ -330,16 +353,16 @@ func TestOutageCostsNoAttempt(t *testing.T) {
 			if tried.Attempts <= 7 || tried.Attempts-tried.Spent >= 7 {
 				t.Errorf("%d attempts, of which %d do not count", tried.Attempts, tried.Spent)
 			}
-			r.sink.do = nil
+			r.sink.become(nil)
 			time.Sleep(5 * time.Minute)
 			synctest.Wait()
 			same(t, "done", r.mem.count(r.claim, ledger.Done), 20)
-			r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
+			r.sink.become(func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 				if a.Event.Entity == "fails" {
 					return failWith(sink.ClassBusy)(ctx, a)
 				}
 				return sink.Outcome{Code: 200}, nil
-			}
+			})
 			r.add("fails")
 			time.Sleep(2 * time.Hour)
 			synctest.Wait()

@@ -36,7 +36,7 @@ func (j *judge) attemptResult(e *entry, d *destination, kind sink.Idempotency, b
 		kind = sink.Idempotent
 	}
 	inARow := 0
-	if d.user.IsAway(class) { // this attempt probed whether it works again
+	if d.user.IsAway(class, out.Code) { // this attempt probed whether it works again
 		res.Spent++
 	} else {
 		inARow = e.countClass(class)
