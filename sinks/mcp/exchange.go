@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/forebay-io/forebay/sinks/guard"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -27,11 +28,11 @@ type exchange struct {
 	key, parent, state string
 
 	mu     sync.Mutex
-	called bool           // the call of the tool was handed to the network
-	last   *http.Response // to the newest POST of the attempt that is no cancellation; nil: none came
-	err    error          // in its place
-	head   []byte         // of the answer to the call, as far as it was read
-	long   bool           // the answer to the call is a result that is longer than is read
+	called bool                // the call of the tool was handed to the network
+	last   *http.Response      // to the newest POST of the attempt that is no cancellation; nil: none came
+	err    error               // in its place
+	head   []byte              // of the answer to the call, as far as it was read
+	long   *mcp.CallToolResult // of a result that is longer than is parsed: whether it has isError
 }
 
 // closing bounds the request that ends a session: whatever it is answered, the attempt is over.
@@ -200,8 +201,8 @@ func (x *exchange) outcome() sink.Outcome {
 	return out
 }
 
-// maxResult is how much is read of an answer, or of one event of a stream. A result that is longer means that the tool was called and
-// has answered: what it did would not be undone because nobody reads so much.
+// maxResult is how much is kept of an answer, or of one event of a stream, to be parsed. Of a longer one is read whether it is the
+// tool's result, and whether that has isError: what the tool did would not be undone because nobody parses so much.
 const maxResult = 64 << 10
 
 // body is an answer's body. While it is read, it keeps the beginning in the exchange's head, if kept is set.
@@ -212,46 +213,80 @@ type body struct {
 	stream bool // of events: each has a size of its own
 	end    func()
 
-	size  int    // bytes of the message that is being read
-	line  int    // of its line
-	begin []byte // of it, as much as tells what it is
+	size    int     // bytes of the message that is being read
+	line    int     // of its line
+	data    bool    // the line has data of an event, as far as it was read
+	verdict verdict // on the message
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.measure(p[:n])
-	b.x.mu.Lock()
-	defer b.x.mu.Unlock()
+	for _, c := range p[:n] {
+		b.measure(c)
+	}
 	if b.kept {
-		b.x.head = append(b.x.head, p[:min(n, b.x.sink.redact.Limit()-len(b.x.head))]...)
+		b.x.keep(p[:n])
 	}
-	if b.size > maxResult {
-		b.x.long = b.kept && bytes.Contains(b.begin, []byte(`"result"`)) && !bytes.Contains(b.begin, []byte(`"method"`))
-		return n, guard.ErrTooLarge
+	if b.size <= maxResult {
+		return n, err
 	}
-	return n, err
+	if b.kept && b.readOn() {
+		b.x.mu.Lock()
+		defer b.x.mu.Unlock()
+		b.x.long = &mcp.CallToolResult{IsError: b.verdict.failed}
+	}
+	return n, guard.ErrTooLarge
 }
 
-// measure counts the bytes of the message that p goes on with. In a stream an empty line ends one.
-func (b *body) measure(p []byte) {
-	for _, c := range p {
-		b.size++
-		switch {
-		case b.stream && c == '\n' && b.line == 0:
-			b.size, b.begin = 0, b.begin[:0]
-		case c == '\n':
-			b.line = 0
-		case c != '\r':
-			b.line++
+// readOn reads the rest of a result that is too long until it is known whether it has isError, and keeps nothing of it. It returns
+// false if that stays unknown: the message is no result, it breaks off, the attempt's time is over, or it is longer than maxAnswer.
+func (b *body) readOn() bool {
+	p := make([]byte, 4<<10)
+	for b.verdict.isResult() && !b.verdict.known {
+		n, err := b.ReadCloser.Read(p)
+		for _, c := range p[:n] {
+			if b.measure(c); b.verdict.known {
+				return true
+			}
 		}
-		if len(b.begin) < 512 {
-			b.begin = append(b.begin, c)
+		if err != nil {
+			return false
+		}
+	}
+	return b.verdict.known
+}
+
+// measure counts a byte of the message, and has the verdict read it. In a stream an empty line ends a message, and what follows
+// "data:" in its lines is JSON.
+func (b *body) measure(c byte) {
+	const data = "data:"
+	b.size++
+	switch {
+	case b.stream && c == '\n' && b.line == 0:
+		b.size, b.verdict = 0, verdict{}
+	case c == '\n':
+		b.line = 0
+	case c == '\r':
+	case b.stream && b.line < len(data):
+		b.data = (b.line == 0 || b.data) && c == data[b.line]
+		b.line++
+	default:
+		b.line++
+		if !b.stream || b.data {
+			b.verdict.read(c)
 		}
 	}
 }
 
-// answeredAtLength reports whether the tool has answered with more than is read.
-func (x *exchange) answeredAtLength() bool {
+// keep keeps the beginning of the answer to the call.
+func (x *exchange) keep(p []byte) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.head = append(x.head, p[:min(len(p), x.sink.redact.Limit()-len(x.head))]...)
+}
+
+// tooLong returns what is known of a result that is longer than is parsed; nil: there was none.
+func (x *exchange) tooLong() *mcp.CallToolResult {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.long

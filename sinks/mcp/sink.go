@@ -57,7 +57,7 @@ const (
 	ToolErrorRetry = "retry" // it may be another result the next time
 )
 
-// maxAnswer is how much of an answer is read.
+// maxAnswer is how much of an answer is read; see maxResult for how much is kept.
 const maxAnswer = 8 << 20
 
 // Sink calls tools of one server. Safe for concurrent use.
@@ -155,12 +155,12 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	x := &exchange{sink: s, ctx: ctx, key: string(a.ID), parent: parent, state: state}
 	meta := mcp.Meta{"forebay/action_id": string(a.ID), "forebay/attempt": a.Attempt, "traceparent": parent}
 	result, err := s.call(ctx, x, &mcp.CallToolParams{Meta: meta, Name: values.Text("tool"), Arguments: arguments})
-	switch {
-	case err == nil:
+	if long := x.tooLong(); err != nil && long != nil {
+		result, err = long, nil
+	}
+	if err == nil {
 		err = s.judge(result)
-	case x.answeredAtLength():
-		err = nil
-	default:
+	} else {
 		err = x.failure(ctx, err)
 	}
 	return x.outcome(), s.redact.Err(err)

@@ -581,11 +581,14 @@ func TestSessionEndsAfterATimeout(t *testing.T) {
 	}
 }
 
-// TestLongResult: a tool that has answered was called, however much it has to say; what is no result is none.
+// TestLongResult: a tool that has answered was called, however much it has to say, and what it says of its failure counts wherever
+// that is in the answer. What is no result, or has not been read as far as that, is no success.
 func TestLongResult(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 100<<10)
-	result := `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"` + long + `"}]}}`
+	begin, content := `{"jsonrpc":"2.0","id":%s,"result":{`, `"content":[{"type":"text","text":"Traceback \"isError\":true ]}} `+long+`"}]`
+	result := begin + content + `}}`
+	tooMuch := strings.Repeat(long, maxAnswer/len(long)+1)
 	for name, tt := range map[string]struct {
 		kind, answer string
 		class        sink.Class
@@ -595,6 +598,19 @@ func TestLongResult(t *testing.T) {
 		"a result behind much progress":      {"text/event-stream", strings.Repeat(": x\n\n", 30<<10) + "event: message\ndata: " + strings.Replace(result, long, "short", 1) + "\n\n", sink.ClassOK},
 		"a long notification before it":      {"text/event-stream", `data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + long + `"}}` + "\n\n", sink.ClassNetwork},
 		"something that is no result at all": {"application/json", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"` + long + `"}}`, sink.ClassNetwork},
+
+		"a failure behind a traceback":              {"application/json", begin + content + `,"isError":true}}`, sink.ClassRejected},
+		"a failure before a traceback":              {"application/json", begin + `"isError" : true , ` + content + `}}`, sink.ClassRejected},
+		"a failure between two":                     {"application/json", begin + `"_meta":{"a":"` + long + `"},"isError":true,` + content + `}}`, sink.ClassRejected},
+		"a failure behind a traceback in a stream":  {"text/event-stream", "event: message\r\ndata:" + begin + content + ",\r\ndata: \"isError\":true}}\r\n\r\n", sink.ClassRejected},
+		"a failure before a traceback in a stream":  {"text/event-stream", "data: " + begin + `"isError":true,` + content + "}}\n\n", sink.ClassRejected},
+		"a failure behind progress, in a stream":    {"text/event-stream", `data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}` + "\n\ndata: " + begin + content + `,"isError":true}}` + "\n\n", sink.ClassRejected},
+		"a success that says so behind its text":    {"application/json", begin + content + `,"isError":false}}`, sink.ClassOK},
+		"a success that quotes a failure":           {"application/json", begin + content + `,"structuredContent":{"isError":true}}}`, sink.ClassOK},
+		"a success with the result first":           {"application/json", `{"result":{` + content + `},"jsonrpc":"2.0","id":%s}`, sink.ClassOK},
+		"a result that breaks off":                  {"application/json", begin + content, sink.ClassNetwork},
+		"a result that breaks off in a stream":      {"text/event-stream", "data: " + begin + content + "\n\n", sink.ClassNetwork},
+		"a failure behind more than is read at all": {"application/json", begin + strings.Replace(content, long, tooMuch, 1) + `,"isError":true}}`, sink.ClassNetwork},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
