@@ -67,7 +67,7 @@ type Sink struct {
 	guard     *guard.Client
 	redact    *redact.Redactor
 	now       func() time.Time
-	pruned    atomic.Int64 // when there were last no more old keys, in Unix seconds
+	pruned    atomic.Int64 // when there were last no more old keys, or they could not be forgotten, in Unix seconds
 	pruning   sync.Mutex
 }
 
@@ -210,7 +210,7 @@ func run(ctx context.Context, conn *pgxpool.Conn, batch *pgconn.Batch) (tags []p
 }
 
 // prune forgets old keys, now and then: a batch with each attempt until there are none, since more may have grown old in an hour than
-// one batch has. What fails now is done the next time.
+// one batch has. What fails is tried again an hour later: a role that may not DELETE is refused it every time.
 func (s *Sink) prune(ctx context.Context, conn *pgxpool.Conn) {
 	now, last := s.now().Unix(), s.pruned.Load()
 	if now-last < int64(pruneEvery.Seconds()) || !s.pruning.TryLock() {
@@ -219,10 +219,7 @@ func (s *Sink) prune(ctx context.Context, conn *pgxpool.Conn) {
 	defer s.pruning.Unlock()
 	for begin := time.Now(); time.Since(begin) < pruneFor; {
 		result := conn.Conn().PgConn().ExecParams(ctx, s.keys.prune, [][]byte{interval(s.retention)}, nil, nil, nil).Read()
-		if result.Err != nil {
-			return
-		}
-		if result.CommandTag.RowsAffected() < pruneBatch {
+		if result.Err != nil || result.CommandTag.RowsAffected() < pruneBatch {
 			s.pruned.Store(now)
 			return
 		}

@@ -383,6 +383,37 @@ func TestOldKeysAreForgotten(t *testing.T) {
 	}
 }
 
+// TestKeysThatCannotBeForgotten: what the server refuses to forget is asked of it once an hour, not with every attempt.
+func TestKeysThatCannotBeForgotten(t *testing.T) {
+	t.Parallel()
+	d := newTarget(t)
+	now := time.Now()
+	s := d.must(func(c *Config) { c.Now = func() time.Time { return now } })
+	n := 0
+	attempts := func() {
+		t.Helper()
+		for range 5 {
+			n++
+			if _, err := s.Do(t.Context(), sinktest.Action(n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	attempts() // makes the table
+	// A sequence counts the refusals: nothing takes it back when the statement fails.
+	d.do(`CREATE SEQUENCE refusals`)
+	d.do(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN PERFORM nextval('refusals'); RAISE insufficient_privilege USING MESSAGE = 'permission denied'; END $$`)
+	d.do(`CREATE TRIGGER refuse BEFORE DELETE ON forebay_actions FOR EACH STATEMENT EXECUTE FUNCTION refuse()`)
+	refused := func() int { return one[int](d, `SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM refusals`) }
+	for hour := 1; hour <= 2; hour++ {
+		now = now.Add(61 * time.Minute)
+		if attempts(); refused() != hour {
+			t.Errorf("hour %d: %d refusals in all, want one an hour", hour, refused())
+		}
+	}
+}
+
 func TestACrashTakesNothingBack(t *testing.T) {
 	t.Parallel()
 	d := newTarget(t)
