@@ -18,8 +18,9 @@ import (
 //	fbe1_ base64url(mac)                                    the status of one event, to read
 //
 // An action's token has the place of the attempt in the ledger: the id of the partition's fence, lane_seq and attempt. So the ledger
-// needs no index by action id. It has the epoch of the owner that made it, too: an attempt that an owner had not recorded when it was
-// killed has the number of the next owner's, and another token.
+// needs no index by action id. It has the epoch of the owner that made it, too, which nothing checks: the ledger keeps no epoch with
+// an attempt or a report. An attempt that an owner had not recorded when it was killed has the number of the next owner's, and what is
+// reported with its token counts for the next owner's attempt: a heartbeat, failed and dead, not done alone.
 type Keys struct{ keys [][]byte }
 
 const (
@@ -47,7 +48,8 @@ func (k *Keys) Action(r ledger.AttemptRef, epoch int64, id schemas.ActionID) sch
 	return schemas.NewSecret(actionPrefix + encoding.EncodeToString(append(place, sum...)))
 }
 
-// OpenAction returns the attempt that a token was made for. ok is false if it is no token of these keys, or not one for this action.
+// OpenAction returns the attempt that a token was made for, without the epoch; see [Keys]. ok is false if it is no token of these
+// keys, or not one for this action.
 func (k *Keys) OpenAction(token, id string) (r ledger.AttemptRef, ok bool) {
 	text, prefixed := strings.CutPrefix(token, actionPrefix)
 	raw, err := encoding.DecodeString(text)
