@@ -124,15 +124,15 @@ func (v Version) validate() error {
 	case v.Sub < 0 || v.Sub > MaxSub:
 		return bad("sub outside 0 to 99999")
 	case v.Kind == None && (v.Value != 0 || v.Sub != 0):
-		return bad("a value on kind none")
+		return bad("a value or sub on kind none")
 	case v.Text != "" && (v.Kind != Monotonic || v.Value != 0):
 		return bad("a text needs kind monotonic and no value")
 	case v.Text != "" && !IsVersionText(v.Text):
 		return bad("a text is longer than 64 bytes or has other characters than printable ASCII without the space")
 	case v.Kind != Timestamp && v.Value < 0:
-		return bad("negative counter")
+		return bad("negative value")
 	case v.Kind == Timestamp && v.Value < MinTimestamp.UnixNano():
-		return bad("time out of range")
+		return bad("time before the first that can be kept")
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func (r *rig) marker(at int64) string {
 
 func (r *rig) payloads(opts ...func(*reader.PayloadsConfig)) *reader.LogPayloads {
 	r.T.Helper()
-	cfg := reader.PayloadsConfig{Client: []kgo.Opt{r.Seed()}, Certain: 300 * time.Millisecond}
+	cfg := reader.PayloadsConfig{Client: []kgo.Opt{r.Seed()}, LostAfter: 300 * time.Millisecond}
 	for _, o := range opts {
 		o(&cfg)
 	}

@@ -29,7 +29,8 @@ type Subscription struct {
 	exports *deadletter.Metrics
 }
 
-// New makes a subscription. Nothing starts before [Subscription.Run]. Kind Invalid if cfg is; other errors are about metrics.
+// New makes a subscription. Nothing starts before [Subscription.Run]. The error is of kind Invalid if cfg is invalid; any other says
+// that metrics could not be registered.
 func New(cfg Config) (*Subscription, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {

@@ -144,7 +144,8 @@ func (h *HMAC) read(r *Request) (parts, error) {
 	return p, nil
 }
 
-// split finds the signatures in a header value, and the timestamp if it is in the same header.
+// split finds the signatures in the value of the signature header. timestamp is empty unless the header has named fields, of which one is
+// the timestamp. A value without the configured form, or with no or too many signatures, is malformed.
 func (h *HMAC) split(value string) (signatures []string, timestamp string, err *Error) {
 	if h.params.Field != "" {
 		return h.splitFields(value)
@@ -152,7 +153,7 @@ func (h *HMAC) split(value string) (signatures []string, timestamp string, err *
 	if h.params.Separator == "" {
 		s, ok := strings.CutPrefix(value, h.params.Prefix)
 		if !ok {
-			return nil, "", refuse(Malformed, "%s does not begin with its prefix", h.signature)
+			return nil, "", refuse(Malformed, "%s does not begin with the configured prefix", h.signature)
 		}
 		return []string{s}, "", nil
 	}

@@ -46,7 +46,7 @@ func (t *Token) Verify(r *Request, _ time.Time) error {
 	}
 	token, ok := strings.CutPrefix(value, t.prefix)
 	if !ok {
-		return refuse(Malformed, "%s does not begin with its prefix", t.header)
+		return refuse(Malformed, "%s does not begin with the configured prefix", t.header)
 	}
 	got, match := sha256.Sum256([]byte(token)), 0
 	for _, want := range t.sums {

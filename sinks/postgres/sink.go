@@ -181,7 +181,8 @@ func (s *Sink) begin(ctx context.Context, conn *pgxpool.Conn, a sink.Action) (fr
 	return err == nil && tags[2].RowsAffected() == 1, err
 }
 
-// execute runs the statement and commits.
+// execute executes the statement in the transaction that begin has begun on conn, and commits that transaction. It returns the statement's command
+// tag ("UPDATE 1"). After an error the caller ends the transaction; the commit may have happened nevertheless.
 func (s *Sink) execute(ctx context.Context, conn *pgxpool.Conn, values [][]byte) (string, error) {
 	var batch pgconn.Batch
 	batch.ExecParams(s.statement, values, nil, nil, nil)

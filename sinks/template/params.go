@@ -171,7 +171,8 @@ func (d Param) takes() []*cel.Type {
 	return nil
 }
 
-// node compiles a value of the config: a text, a list or an object of values, or a constant.
+// node compiles a value of the config: a string as a template, lists and objects with what they hold, anything else as it is. key is the
+// value's path, for errors.
 func (c *compiler) node(key string, v any, at place) (node, error) {
 	if at.depth > maxNesting {
 		return node{}, &KeyError{key, fmt.Errorf("is nested deeper than %d", maxNesting)}
@@ -213,6 +214,9 @@ func (c *compiler) node(key string, v any, at place) (node, error) {
 			}
 		}
 		return node{object: object}, nil
+	}
+	if v == nil {
+		return node{}, &KeyError{key, errors.New("is null: leave it out")}
 	}
 	return node{}, &KeyError{key, fmt.Errorf("has a value that JSON does not have (%T)", v)}
 }

@@ -277,7 +277,7 @@ func TestCompileRefuses(t *testing.T) {
 		{map[string]any{"text": "{{event.id + 1}}"}, "text", "found no matching overload"},
 		{map[string]any{"text": []any{"a"}}, "text", "is a list or an object: one text is wanted"},
 		{map[string]any{"text": map[string]any{}}, "text", "is a list or an object: one text is wanted"},
-		{map[string]any{"text": nil}, "text", "has a value that JSON does not have"},
+		{map[string]any{"text": nil}, "text", "is null: leave it out"},
 		{map[string]any{"list": "a"}, "list", "is not a list of texts, and not one expression that gives one"},
 		{map[string]any{"list": "{{body}} {{body}}"}, "list", "is not a list of texts"},
 		{map[string]any{"list": map[string]any{"a": "b"}}, "list", "is not a list of texts"},

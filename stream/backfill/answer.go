@@ -85,7 +85,8 @@ func (a *answer) unusable(err error) {
 	}
 }
 
-// finish sets the outcome's reason: fail, if there is one, else why no event was produced. It stays empty if one was.
+// finish sets why the request did not end well: the failure, if there was one; otherwise, if no event was produced, what was wrong with
+// the items, or that there were none.
 func (a *answer) finish(fail *failure) {
 	o := &a.out
 	if fail == nil && o.Produced > 0 {
@@ -99,7 +100,7 @@ func (a *answer) finish(fail *failure) {
 	case o.Refused > 0:
 		o.Reason, o.Detail = OtherEntity, "the answer is about other entities, clocks or kinds of version than the one asked for"
 	case o.Outside > 0:
-		o.Reason, o.Detail = Nothing, "the answer has nothing of the range that is missing, or is of another epoch"
+		o.Reason, o.Detail = Nothing, "the answer has no version that is missing, or only such of another epoch"
 	default:
 		o.Reason, o.Detail = Nothing, "the answer is empty"
 	}

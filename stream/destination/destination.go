@@ -160,7 +160,8 @@ func (d *Destination) serve() {
 	}
 }
 
-// setTimer lets serve run again at a time, unless the timer fires before that.
+// setTimer has serve run at the given time, or earlier if the timer is set for an earlier time already: serve then sets it again as
+// needed. A zero time sets nothing. The caller holds mu.
 func (d *Destination) setTimer(at time.Time) {
 	if at.IsZero() || !d.timerAt.IsZero() && !at.Before(d.timerAt) {
 		return

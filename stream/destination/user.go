@@ -169,13 +169,14 @@ func (u *User) End(p Permit, o *Outcome) (turn bool) {
 	return u.serve()
 }
 
-// GiveBack ends an attempt that was not made: others get its slot and its token. It reports what End does.
+// GiveBack returns a permit whose attempt was not made, and with it the slot and the token that Take took for it. As with End, turn says
+// that it is the user's turn again; then its call function is not called.
 func (u *User) GiveBack(p Permit) (turn bool) {
 	d := u.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.undoBegin(p)
-	if d.policy.Rate.strict() {
+	if d.policy.Rate.strict() { // else undoBegin has returned it
 		d.rate.tokens++
 	}
 	return u.serve()

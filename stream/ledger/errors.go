@@ -44,7 +44,7 @@ func (e *ContinuityError) Error() string {
 	if e.From == e.Stored && e.Detail != "" {
 		return fmt.Sprintf("%s/%d at offset %d: %s", e.Partition.Topic, e.Partition.Number, e.From, e.Detail)
 	}
-	text := fmt.Sprintf("%s/%d was read from offset %d, and the ledger's next offset is %d", e.Partition.Topic, e.Partition.Number, e.From, e.Stored)
+	text := fmt.Sprintf("%s/%d was read from offset %d, but the ledger's next offset is %d", e.Partition.Topic, e.Partition.Number, e.From, e.Stored)
 	if e.Detail != "" {
 		text += ": " + e.Detail
 	}

@@ -88,9 +88,9 @@ func (t *claimTx) formerPosition(ctx context.Context, id TopicID) (next int64, a
 	return next, at, err
 }
 
-// inherit makes the former topic's fence the fence of the partition to be claimed, if that has none, and reports whether it did. Offsets of
-// older actions and rejected records belong to the former topic from here on; see claimState. The claim fences the former owner
-// as usual.
+// inherit is for a topic that was deleted and created again, with another id. If the partition has no fence yet, it gets the fence that
+// its namesake had (former), and inherit returns true. Actions of before (below lanes_from) keep their pointers into the former topic,
+// and so do rejected records, which are below the offset places; see claimState. A fence of epoch 0 was never claimed and has neither.
 func (t *claimTx) inherit(ctx context.Context) (bool, error) {
 	p := t.c.Partition
 	var fence int32

@@ -366,10 +366,10 @@ func (o *claimer) reportSeek(c *ledger.Claim) {
 		"from", c.Seek.From, "to", c.Seek.To, "skipped", max(0, c.Seek.To-c.Seek.From))
 }
 
-// mirrorFirst mirrors the position before the first batch, if must is set; see decideStart. It tries again until that is done or the
-// assignment ends, which is the error.
-func (o *claimer) mirrorFirst(a *assignment, rc *runningClaim, must bool) error {
-	if !must {
+// mirrorFirst writes the claim's position to the group before the first batch, where decideStart says that the group's commit must be
+// overwritten. A commit that fails is tried again. The only error is why the assignment ended meanwhile.
+func (o *claimer) mirrorFirst(a *assignment, rc *runningClaim, needed bool) error {
+	if !needed {
 		return nil
 	}
 	var wait retry.Backoff

@@ -54,7 +54,7 @@ func (c *chunk) weight() (n int) {
 type chunkReader struct {
 	cl          *kgo.Client
 	chunkBytes  int              // how much one request asks for
-	certain     time.Duration    // see PayloadsConfig.Certain
+	lostAfter   time.Duration    // see PayloadsConfig.LostAfter
 	decomp      kgo.Decompressor // the client's, which is bounded by unpackOptions
 	maxUnpacked int              // the bound, in bytes
 
@@ -69,13 +69,13 @@ type incarnation struct {
 	id    ledger.TopicID
 }
 
-func newChunkReader(cl *kgo.Client, chunkBytes int, certain time.Duration) *chunkReader {
-	return &chunkReader{cl: cl, chunkBytes: chunkBytes, certain: certain, leaders: map[ledger.Partition]int32{}, recreated: map[incarnation]error{},
+func newChunkReader(cl *kgo.Client, chunkBytes int, lostAfter time.Duration) *chunkReader {
+	return &chunkReader{cl: cl, chunkBytes: chunkBytes, lostAfter: lostAfter, leaders: map[ledger.Partition]int32{}, recreated: map[incarnation]error{},
 		decomp: cl.OptValue(kgo.WithDecompressor).(kgo.Decompressor), maxUnpacked: cl.OptValue(kgo.MaxDecompressBatchBytes).(int)}
 }
 
-// chunk reads from offset on, and tries again until brokers answer with records, or say for certain that the log does not have the
-// offset: then the chunk is absent. Below the log's start, one answer is certain. Any other they must repeat for c.certain: a broker's
+// chunk reads from offset on, and tries again until brokers answer with records, or say for lostAfter that the log does not have the
+// offset: then the chunk is absent. Below the log's start, one answer is lostAfter. Any other they must repeat for c.lostAfter: a broker's
 // metadata may be old, and a new leader may not yet show all records. If ctx ends first, the chunk has an err, for all offsets: every
 // load that waits fails.
 func (c *chunkReader) chunk(ctx context.Context, at ledger.Partition, offset int64) *chunk {
@@ -93,7 +93,7 @@ func (c *chunkReader) chunk(ctx context.Context, at ledger.Partition, offset int
 		switch e, isAbsent := errors.AsType[*absentError](err); {
 		case !isAbsent:
 			since = time.Time{}
-		case e.sure || (!since.IsZero() && time.Since(since) >= c.certain):
+		case e.sure || (!since.IsZero() && time.Since(since) >= c.lostAfter):
 			c.rememberRecreated(at, e)
 			return &chunk{from: offset, to: e.to, absent: err}
 		case since.IsZero():

@@ -216,9 +216,9 @@ func (s *copySweep) leaveForNextSweep(laneSeq int64) {
 	}
 }
 
-// copyOne loads the payload of an action and adds it to the group, which is stored when it is large enough. A payload that the log has
-// lost is only counted: the action ends in its lane as payload_lost. An error ends the sweep: ctx has ended, too many loads failed, or
-// the group could not be stored.
+// copyOne loads the payload of an action and adds it to the copies to be stored, which are stored at once when they are large enough. A
+// payload that the log has lost is only counted: its action becomes a dead letter (payload_lost) when its lane comes to it. A load that
+// fails is left for the next sweep. An error ends this one: ctx has ended, copyFailures loads of it failed, or storing failed.
 func (s *copySweep) copyOne(ctx context.Context, a *ledger.WithoutCopy) error {
 	if a.Pointer.Offset < s.start {
 		s.countLost()

@@ -28,9 +28,9 @@ type PayloadsConfig struct {
 	// MaxRecordBytes is the largest record, with the decompressed record batch that it is in; default 64 MiB. A larger one counts as
 	// lost.
 	MaxRecordBytes int
-	// Certain is for how long brokers must say that a topic does not exist or has another id, or that a log does not reach an offset,
+	// LostAfter is for how long brokers must say that a topic does not exist or has another id, or that a log does not reach an offset,
 	// before the payload counts as lost; default 10 s.
-	Certain time.Duration
+	LostAfter time.Duration
 }
 
 // LogPayloads loads events from the log through pointers. It implements [Payloads].
@@ -92,10 +92,10 @@ func NewPayloads(cfg PayloadsConfig) (*LogPayloads, error) {
 	if cfg.MaxRecordBytes == 0 {
 		cfg.MaxRecordBytes = 64 << 20
 	}
-	if cfg.Certain == 0 {
-		cfg.Certain = 10 * time.Second
+	if cfg.LostAfter == 0 {
+		cfg.LostAfter = 10 * time.Second
 	}
-	if cfg.Certain < 0 || cfg.ChunkBytes < 0 || cfg.Chunks < 0 || cfg.MaxRecordBytes < 0 || cfg.MaxRecordBytes > 1<<30 {
+	if cfg.LostAfter < 0 || cfg.ChunkBytes < 0 || cfg.Chunks < 0 || cfg.MaxRecordBytes < 0 || cfg.MaxRecordBytes > 1<<30 {
 		return nil, schemas.Errorf(schemas.Invalid, "open payloads", "a limit is out of range")
 	}
 	unpack, err := unpackOptions(cfg.MaxRecordBytes)
@@ -108,7 +108,7 @@ func NewPayloads(cfg PayloadsConfig) (*LogPayloads, error) {
 		return nil, fmt.Errorf("open payloads: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	return &LogPayloads{cfg: cfg, cl: cl, chunks: newChunkReader(cl, cfg.ChunkBytes, cfg.Certain), ctx: ctx, stop: stop,
+	return &LogPayloads{cfg: cfg, cl: cl, chunks: newChunkReader(cl, cfg.ChunkBytes, cfg.LostAfter), ctx: ctx, stop: stop,
 		queues: map[ledger.Partition]*queue{}}, nil
 }
 

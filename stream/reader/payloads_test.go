@@ -113,7 +113,7 @@ func TestPayloadsOfRecreatedTopicAreAskedForOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	const certain = 300 * time.Millisecond
-	l := r.payloads(func(c *PayloadsConfig) { c.Certain = certain })
+	l := r.payloads(func(c *PayloadsConfig) { c.LostAfter = certain })
 	began := time.Now()
 	_, err := l.Load(r.Ctx(), p)
 	streamtest.IsLost(t, err, "recreated")

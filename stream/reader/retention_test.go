@@ -107,7 +107,7 @@ func TestPayloadBelowASilentStart(t *testing.T) {
 		resp.Topics = append(resp.Topics, topic)
 		return resp, nil, true
 	})
-	l := r.payloads(func(c *PayloadsConfig) { c.Certain = time.Hour })
+	l := r.payloads(func(c *PayloadsConfig) { c.LostAfter = time.Hour })
 	_, err := l.Load(r.Ctx(), r.Pointer(0, 0))
 	streamtest.IsLost(t, err, "the log starts at 2")
 	quick := r.payloads()

@@ -30,7 +30,7 @@ func newRig(t *testing.T, partitions int32, opts ...kfake.Opt) *rig {
 
 func (r *rig) payloads(opts ...func(*PayloadsConfig)) *LogPayloads {
 	r.T.Helper()
-	cfg := PayloadsConfig{Client: []kgo.Opt{r.Seed()}, Certain: 300 * time.Millisecond}
+	cfg := PayloadsConfig{Client: []kgo.Opt{r.Seed()}, LostAfter: 300 * time.Millisecond}
 	for _, o := range opts {
 		o(&cfg)
 	}

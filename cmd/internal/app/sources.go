@@ -29,7 +29,8 @@ func (s *sources) find(team, name string) (*ingest.Source, bool) {
 	return src, ok
 }
 
-// compileSources builds every source of c. A source that was in before keeps its limiter if its rate is the same.
+// compileSources compiles the sources of c. What does not compile is among the problems, and not in the map. A source keeps the limiter
+// that it has in before, if its rate is the same.
 func compileSources(c *config.Config, before map[nameInTeam]*ingest.Source) (map[nameInTeam]*ingest.Source, config.Problems) {
 	compiled, problems := map[nameInTeam]*ingest.Source{}, config.Problems(nil)
 	for team, t := range c.Teams {
@@ -39,9 +40,9 @@ func compileSources(c *config.Config, before map[nameInTeam]*ingest.Source) (map
 				problems = append(problems, sourceProblem(c, "teams."+team+".sources."+name, err))
 				continue
 			}
-			full := nameInTeam{team, name}
-			compiled[full] = &ingest.Source{Source: source, Topic: s.Topic, PublicURL: s.PublicURL,
-				QuarantineTopic: topics.Quarantine(team, name), Limiter: limiter(s.Rate, before[full])}
+			at := nameInTeam{team, name}
+			compiled[at] = &ingest.Source{Source: source, Topic: s.Topic, PublicURL: s.PublicURL,
+				QuarantineTopic: topics.Quarantine(team, name), Limiter: limiter(s.Rate, before[at])}
 		}
 	}
 	return compiled, problems

@@ -55,7 +55,7 @@ func (ck *checker) run() {
 	ck.statements()
 }
 
-// kafka checks the brokers, the group settings and what teams may publish.
+// kafka checks the section kafka.
 func (ck *checker) kafka() {
 	brokers := ck.c.Kafka.Brokers
 	if len(brokers) == 0 && !ck.options.Embedded && !ck.unresolved("kafka.brokers") && ck.options.uses("kafka.brokers") {

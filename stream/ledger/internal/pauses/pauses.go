@@ -130,8 +130,9 @@ func (s *Store) PauseDestination(ctx context.Context, name string, p Pause) (Pau
 	return p, nil
 }
 
-// ResumeDestination ends the pause of a destination, and returns that pause. It also ends an outage, and deletes since when the destination
-// has been failing: from now on that counts anew. Kinds: Conflict if the destination is not paused, Invalid if by or reason is empty, Unavailable.
+// ResumeDestination ends the pause of a destination and returns that pause. In the same transaction it removes the note since when the
+// destination has been failing (endOutage). Errors are of kind Conflict if the destination is not paused, Invalid if by or reason is
+// empty, else Unavailable.
 func (s *Store) ResumeDestination(ctx context.Context, name, by, reason string) (p Pause, err error) {
 	op := "resume destination " + name
 	if err := askedBy(op, by, reason); err != nil {

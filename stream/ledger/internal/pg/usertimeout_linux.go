@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// userTimeout ends a connection whose peer has not acknowledged what was sent for so long. Its twin is in cmd/internal/brokers:
-// what both may import is public, and this is nothing to show.
+// userTimeout returns a [net.Dialer.Control] that sets TCP_USER_TIMEOUT: the kernel ends the connection when what was sent to the peer
+// stays unacknowledged for d. cmd/internal/brokers has the same function: a package that both may import would be public.
 func userTimeout(d time.Duration) func(network, address string, c syscall.RawConn) error {
 	return func(network, _ string, c syscall.RawConn) (err error) {
 		if !strings.HasPrefix(network, "tcp") {
 			return nil
 		}
-		if control := c.Control(func(fd uintptr) {
+		if failed := c.Control(func(fd uintptr) {
 			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
-		}); control != nil {
-			return control
+		}); failed != nil {
+			return failed
 		}
 		return err
 	}
