@@ -121,7 +121,8 @@ func (r *room) hold(a *arrival, n int64) error {
 	return nil
 }
 
-// displace ends the oldest arrival of a queue in favour of a, if it has been on its way for long enough.
+// displace makes room for a: it ends the oldest arrival of a queue with err, frees what it held and has its read return. It returns false,
+// and does nothing, if that is a itself or began to arrive less than YieldAfter ago. The caller holds mu.
 func (r *room) displace(oldest, a *arrival, err error) bool {
 	if oldest == nil || oldest == a || time.Since(oldest.since) < r.limits.YieldAfter {
 		return false

@@ -32,9 +32,9 @@ type Query struct {
 // MaxList is the largest limit of [List].
 const MaxList = 1000
 
-// List reads the newest deliveries of a quarantine topic, newest first, without their bodies: [ReadOne] has those. It reads each partition from Limit records
-// before its end up to the end seen at the call, so it ends while intake goes on writing, and holds at most Limit
-// records a partition. opts are the brokers and their credentials; a client of its own is opened and closed. Errors
+// List reads the newest deliveries of a quarantine topic, newest first, without their bodies: [ReadOne] has those. It reads the last
+// Limit offsets of each partition, up to the end seen at the call, so it ends while intake goes on writing, and holds at most Limit
+// records a partition. Where offsets are taken by control records, there may be fewer deliveries than Limit, although older ones exist. opts are the brokers and their credentials; a client of its own is opened and closed. Errors
 // are *schemas.Error: Invalid, NotFound, Unavailable.
 func List(ctx context.Context, q Query, opts ...kgo.Opt) ([]Item, error) {
 	op := "list " + q.Topic
@@ -55,7 +55,7 @@ func List(ctx context.Context, q Query, opts ...kgo.Opt) ([]Item, error) {
 	}
 	client, err := kgo.NewClient(append(slices.Clone(opts),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{q.Topic: from}),
-		kgo.KeepControlRecords(), // they count as places, or the last of them would be waited for
+		kgo.KeepControlRecords(), // a partition may end with one, and drain waits until it has come to the end
 	)...)
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)

@@ -58,7 +58,7 @@ func TestCompileSaysWhatToDo(t *testing.T) {
 		{"rank from", func(c *provider.Config) { c.Event.Version.Rank = &provider.RankConfig{Order: []string{"a"}} }, "event.version.rank.from is missing"},
 		{"rank of the body", func(c *provider.Config) {
 			c.Event.Version.Rank = &provider.RankConfig{From: "sha256:body", Order: []string{"a"}}
-		}, "event.version.rank.from is missing"},
+		}, "event.version.rank.from is a hash"},
 		{"wrong rank from", func(c *provider.Config) {
 			c.Event.Version.Rank = &provider.RankConfig{From: "status", Order: []string{"a"}}
 		}, `event.version.rank.from "status"`},
@@ -71,7 +71,7 @@ func TestCompileSaysWhatToDo(t *testing.T) {
 		}, "value 2 is empty"},
 		{"rank with a control character", func(c *provider.Config) {
 			c.Event.Version.Rank = &provider.RankConfig{From: "/status", Order: []string{"a\x00"}}
-		}, "value 1 is empty, longer than 255 bytes or no plain text"},
+		}, "value 1 is empty, longer than 255 bytes or not plain text"},
 		{"rank twice", func(c *provider.Config) {
 			c.Event.Version.Rank = &provider.RankConfig{From: "/status", Order: []string{"a", "b", "a"}}
 		}, `"a" is listed twice`},

@@ -19,6 +19,7 @@ type RankConfig struct {
 	Order []string `yaml:"order,omitempty" json:"order,omitempty"`
 }
 
+// validate checks the rank of a version of a kind. None at all is valid.
 func (r *RankConfig) validate(kind schemas.VersionKind) error {
 	if r == nil {
 		return nil
@@ -26,16 +27,18 @@ func (r *RankConfig) validate(kind schemas.VersionKind) error {
 	switch {
 	case kind == schemas.None:
 		return errors.New("event.version.rank has no meaning with kind: none")
-	case r.From == "" || r.From == "sha256:body":
+	case r.From == "":
 		return errors.New("event.version.rank.from is missing: say where the status stands, for example /job/status")
+	case r.From == "sha256:body":
+		return errors.New("event.version.rank.from is a hash of the body, which has no order: say where the status stands, for example /job/status")
 	case len(r.Order) == 0:
-		return errors.New("event.version.rank.order is missing: list the values from the first to the last")
+		return errors.New("event.version.rank.order is missing: list the values from the lowest rank to the highest")
 	case len(r.Order) > maxRanks:
 		return fmt.Errorf("event.version.rank.order has %d values, more than %d", len(r.Order), maxRanks)
 	}
 	for i, v := range r.Order {
 		if v == "" || checkText("", "", v, MaxType) != nil {
-			return fmt.Errorf("event.version.rank.order: value %d is empty, longer than %d bytes or no plain text", i+1, MaxType)
+			return fmt.Errorf("event.version.rank.order: value %d is empty, longer than %d bytes or not plain text", i+1, MaxType)
 		}
 		if slices.Index(r.Order, v) < i {
 			return fmt.Errorf("event.version.rank.order: %q is listed twice", v)

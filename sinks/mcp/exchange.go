@@ -133,8 +133,9 @@ func (x *exchange) begin() bool {
 	return first
 }
 
-// note keeps the answer to a request, or its error: the newest decides how the attempt ends. Requests that do not decide are left
-// out: those that are no POST, replies to the server (they have no method) and cancellations.
+// note keeps the answer to a request, or its error: how the attempt ends follows from the one that came last. Of no account are requests
+// that are no POST, replies to the server (they have no method) and cancellations. Where the tool's call has not reached the server, it
+// counts as not made.
 func (x *exchange) note(req *http.Request, method string, resp *http.Response, err error) {
 	if req.Method != http.MethodPost || method == "" || method == "notifications/cancelled" {
 		return

@@ -161,7 +161,8 @@ func checkPlain(plain string) error {
 // dots reports whether a path segment is . or .. in any spelling.
 func dots(segment string) bool { return segment == "." || segment == ".." }
 
-// Expand fills the placeholders. The error names the placeholder, never a value.
+// Expand fills the placeholders; each value is escaped for where it stands. Errors show no value, which may be a secret: that a
+// placeholder has none (it is named), that the URL is too long or cannot be parsed, and that its path has a segment . or .. in it.
 func (t *Template) Expand(v Values) (*url.URL, error) {
 	var b strings.Builder
 	for _, p := range t.parts {
@@ -181,11 +182,11 @@ func (t *Template) Expand(v Values) (*url.URL, error) {
 	}
 	path, _, _ := strings.Cut(text, "?")
 	if slices.ContainsFunc(strings.Split(path, "/"), dots) {
-		return nil, errors.New("a value makes . or .. a segment of the path")
+		return nil, errors.New("the path has . or .. as a segment")
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, errors.New("the URL cannot be parsed") // what it holds may be a secret
+		return nil, errors.New("the URL cannot be parsed")
 	}
 	return u, nil
 }

@@ -61,8 +61,8 @@ func (b *Inbox) Redrive(ctx context.Context, item Item, by, reason string, once 
 	return ledger.Unavailable(op, err)
 }
 
-// markRedriven marks the record's row as redriven and returns the record's bytes. The row stays locked until the transaction ends.
-// Kinds of its refusals as in Redrive; other errors are the database's.
+// markRedriven marks the record's row as redriven and returns the record's bytes. The row stays locked until the transaction ends. With
+// once it refuses a row that was redriven before. Refusals are of the kinds that Redrive names; any other error is from the database.
 func markRedriven(ctx context.Context, tx pgx.Tx, item Item, by, reason string, once bool, op string) (raw []byte, err error) {
 	var before *time.Time // when it was last redriven; nil: never
 	var who *string

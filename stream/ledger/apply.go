@@ -362,7 +362,8 @@ func (t *batchTx) endCommand(ctx context.Context, w *partitionBatch) error {
 	return t.p.Add(ctx, end, nil, pg.Int64Param(w.command.ID), []byte(w.commandOutcome()), pg.Int64Param(w.Claim.Epoch))
 }
 
-// commit sends the second round trip. Once it is committed, the claims take over the new state.
+// commit sends what write has queued, with COMMIT behind it: the second round trip. After it, the parts that still had their fence go over
+// to the new state in memory. If it fails once commitSent is set, the transaction may have been committed.
 func (t *batchTx) commit(ctx context.Context) error {
 	if err := t.p.Add(ctx, pg.Commit, nil); err != nil {
 		return err

@@ -185,8 +185,8 @@ func (t *claimTx) checkTopic(ctx context.Context) error {
 	return nil
 }
 
-// lockFence makes the fence's row if there is none, waits for its lock and reads it into t.c, with the epoch of this claim. From here on
-// the former owner commits no batch.
+// lockFence makes the fence's row if there is none, waits for its lock and reads it into t.c. While the lock is held, the former owner
+// commits nothing. t.c gets the epoch after the stored one, and Unclean if the former owner has not released; take writes them.
 func (t *claimTx) lockFence(ctx context.Context) error {
 	c, p := t.c, t.c.Partition
 	_, err := t.tx.Exec(ctx, `INSERT INTO fences (subscription, topic, topic_id, partition) VALUES ($1, $2, $3, $4)
@@ -394,7 +394,8 @@ func (t *claimTx) mayRetry(err error) bool {
 	return pg.IsSilent(err) || pg.Locked(err) || (pg.IsMissed(err) && !t.restore)
 }
 
-// committed reports whether the claim failed because COMMIT got no answer, and was committed all the same. cause is its error.
+// committed is asked when the claim has ended with an error, cause. It returns true if that was only that COMMIT got no answer, and the
+// fence has this claim's token nevertheless. False also means that this could not be read.
 func (t *claimTx) committed(ctx context.Context, cause error) bool {
 	if _, ok := errors.AsType[inDoubtError](cause); !ok || !pg.Unanswered(cause) {
 		return false

@@ -15,7 +15,8 @@ const (
 
 var errRotated = errors.New("the dedupe windows have rotated")
 
-// troubleOf is [pg.TroubleOf], also of errors of the ledger itself.
+// troubleOf classifies an error of a transaction: by what is to be done about it, as [pg.TroubleOf]. It also knows the ledger's own errors,
+// and takes a server that did not answer in time for a slow one.
 func troubleOf(err error) pg.Trouble {
 	switch {
 	case pg.IsSilent(err):

@@ -105,8 +105,9 @@ func (r *oldLinesRead) next(ctx context.Context, limit int) (keys []gate.Version
 	return keys, more, err
 }
 
-// ForgetLines deletes those of the version lines found that no event has moved since, unless the claim has lost its fence. The caller is the
-// goroutine that applies.
+// ForgetLines deletes version lines that OldLines has found, except those that have advanced since then: in the cache, which the rows may
+// be behind, or in their rows. If the claim has lost its fence it deletes nothing, and returns no error. The caller is the goroutine that
+// calls Apply.
 func (n *Namespace) ForgetLines(ctx context.Context, c *Claim, old OldLines) error {
 	keys := slices.DeleteFunc(slices.Clone(old.Keys), func(k gate.VersionLineKey) bool {
 		l := c.cache.lines[k]

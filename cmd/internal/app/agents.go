@@ -83,7 +83,8 @@ type reportLedger struct{ s *streams }
 
 var _ callback.Ledger = reportLedger{}
 
-// open returns the inbox, once Postgres has answered.
+// open returns the inbox (see stream/inbox). It does not wait: until the process has opened the ledger, which it does once Postgres
+// answers, the error is of kind Unavailable.
 func (d reportLedger) open() (*inbox.Inbox, error) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()

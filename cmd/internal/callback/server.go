@@ -169,15 +169,15 @@ func write(w http.ResponseWriter, status int, body any) {
 	_, _ = w.Write(append(text, '\n'))
 }
 
-// NoLedger answers 421 to a request that needs the ledger, in a process that has none. where is the public URL of the listener that has
-// one; it may be empty.
-func NoLedger(w http.ResponseWriter, where string) {
-	if where == "" {
-		where = "the address of listen.agents"
+// NoLedger answers 421 to a request that needs the ledger, in a process that has none. agentsURL is agents.public_url, where a process that
+// has the ledger listens for such requests; empty if it is not configured.
+func NoLedger(w http.ResponseWriter, agentsURL string) {
+	if agentsURL == "" {
+		agentsURL = "the address of listen.agents"
 	}
 	write(w, http.StatusMisdirectedRequest, problem{Type: "about:blank", Title: http.StatusText(http.StatusMisdirectedRequest),
 		Status: http.StatusMisdirectedRequest,
-		Detail: "this is the intake, which has no ledger; ask " + where + ", of a process with the stream role (forebay serve --roles stream)"})
+		Detail: "this is the intake, which has no ledger; ask " + agentsURL + ": a process with the stream role (forebay serve --roles stream) listens there"})
 }
 
 // bearer returns the token of a request; empty if it has none.

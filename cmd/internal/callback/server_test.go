@@ -279,7 +279,7 @@ func TestWhatIsNotThere(t *testing.T) {
 	}
 	rec := httptest.NewRecorder()
 	NoLedger(rec, "https://agents.example.com")
-	d.refused("no ledger", rec, 421, "ask https://agents.example.com, of a process with the stream role")
+	d.refused("no ledger", rec, 421, "ask https://agents.example.com: a process with the stream role")
 }
 
 // TestBodyIsNotReadWithoutAToken: a stranger's bytes cost nothing.

@@ -140,7 +140,8 @@ func recordsText(s *api.StopItem) string {
 	return strconv.FormatInt(*s.Records, 10)
 }
 
-// betweenText returns the times between which the records of a stop were appended; "?" for one that is not known.
+// betweenText returns when the records that a stop is about were appended to the log: the first and the last time, as far as they are
+// known.
 func betweenText(s *api.StopItem) string {
 	if s.FirstAt == nil && s.LastAt == nil {
 		return "not known"

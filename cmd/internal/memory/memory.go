@@ -24,7 +24,8 @@ const (
 // share is the part of the machine's or container's memory that Go's soft memory limit is set to: near it, the collector works harder.
 const share = 0.5
 
-// Tune sets the collector for as long as the process runs, except for what the environment variables GOGC and GOMEMLIMIT set.
+// Tune sets up the garbage collector. Unless GOGC is set, the percentage follows the size of the heap, and a goroutine that never ends
+// collects while the process rests. Unless GOMEMLIMIT is set, the memory limit is a share of the memory that the process may use.
 func Tune() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(maxPercent)
