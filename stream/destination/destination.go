@@ -44,9 +44,11 @@ type Destination struct {
 	failures     int       // in a row
 	pausing      int       // of those, how many count for the pause
 	failing      time.Time
-	succeeded    bool // and the ledger may not know
-	failingSaved bool // the ledger knows since when it fails
-	gone         int  // answers in a row that the place is gone
+	succeeded    bool      // and the ledger may not know
+	failingSaved bool      // the ledger knows since when it fails
+	recovered    bool      // got through here while the breaker was open, and the ledger may not know
+	reached      time.Time // when an attempt of this process last got through; zero: none has
+	gone         int       // answers in a row that the place is gone
 	goneCode     int
 
 	timer   *time.Timer

@@ -551,6 +551,22 @@ func (k *kept) FailDestination(_ context.Context, name string, since, away time.
 	return nil
 }
 
+func (k *kept) EndOutage(_ context.Context, name string, outage bool) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.err != nil || k.refuse != nil {
+		return std.Or(k.err, k.refuse)
+	}
+	k.writes++
+	s := k.states[name]
+	if outage && !s.Away.IsZero() {
+		k.ended[name] = append(k.ended[name], ledger.Span{From: s.Away, To: time.Now()})
+	}
+	s.Away = time.Time{}
+	k.states[name] = s
+	return nil
+}
+
 // wrote is how often something was written, and what is kept of the agent.
 func (k *kept) wrote() (n int, s ledger.DestinationState) {
 	k.mu.Lock()
@@ -699,6 +715,51 @@ func TestOutageOutlivesAProcess(t *testing.T) {
 			same(t, name+" knows how long it was away", d.BlockedFor(began, time.Now()).Round(5*time.Second), away.Round(5*time.Second))
 		}
 	})
+}
+
+// TestOneProcessWithoutNetwork: one that cannot connect neither opens the breaker of one that gets through, nor makes an outage of it.
+// Where the other gets nothing through any more, it is one for both.
+func TestOneProcessWithoutNetwork(t *testing.T) {
+	t.Parallel()
+	for _, every := range []time.Duration{10 * time.Second, 50 * time.Second, 10 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			began, k := time.Now(), &kept{states: map[string]ledger.DestinationState{}, ended: map[string][]ledger.Span{}}
+			healthy, cutOff := setup(t, usual), setup(t, usual)
+			keep(t, k, healthy)
+			keep(t, k, cutOff)
+			w, v := healthy.worker("acme"), cutOff.worker("acme")
+			stored := 0
+			for at := time.Duration(0); at < time.Hour; at += time.Second {
+				v.try(broken)
+				if at%every == 0 {
+					same(t, "the healthy one attempts", w.try(fine), true)
+				}
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if s := healthy.Status(); s.Breaker != Closed {
+					t.Fatalf("one success each %s: breaker %s after %s", every, s.Breaker, at)
+				}
+				if _, s := k.wrote(); !s.Away.IsZero() {
+					stored++
+				}
+			}
+			same(t, "the other's breaker", cutOff.Status().Breaker != Closed, true)
+			same(t, "was stored", stored > 0, true)
+			same(t, "counts for no retry", healthy.BlockedFor(began, time.Now()), time.Duration(0))
+			same(t, "outages kept", len(k.ended["acme/agent"]), 0)
+			for range 200 {
+				v.try(broken)
+				w.try(broken)
+				time.Sleep(10 * time.Second)
+			}
+			synctest.Wait()
+			same(t, "breaker where nothing gets through any more", healthy.Status().Breaker != Closed, true)
+			w.try(fine)
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			same(t, "outages kept then", len(k.ended["acme/agent"]), 1)
+		})
+	}
 }
 
 // TestSuccessIsToldUntilItIsKept: what the store did not take is told again, and not forgotten for the failure that it has.

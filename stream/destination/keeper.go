@@ -22,6 +22,8 @@ type Store interface {
 	// FailDestination stores since when nothing succeeds, and since when the breaker is open, if it is; zero since: something
 	// succeeded. Earlier times stay.
 	FailDestination(ctx context.Context, name string, since, away time.Time) error
+	// EndOutage stores that the breaker is open no more. Where it is an outage, the time since it opened counts for no retry.
+	EndOutage(ctx context.Context, name string, outage bool) error
 }
 
 // Keeper keeps the destinations of a process and the store in step. Pauses by operators and other processes reach the
@@ -101,14 +103,37 @@ func (k *Keeper) Sync(ctx context.Context) error {
 		return err
 	}
 	for _, name := range names {
-		if since, away, save := k.Destinations[name].adopt(kept[name]); save {
-			if err := k.Store.FailDestination(ctx, name, since, away); err != nil {
-				return err // the next Sync tries again
-			}
-			if since.IsZero() {
-				k.Destinations[name].successSaved()
-			}
+		if err := k.save(ctx, name, k.Destinations[name].adopt(kept[name])); err != nil {
+			return err // the next Sync tries again
 		}
+	}
+	return nil
+}
+
+// news is what the store is to be given of a destination.
+type news struct {
+	ended       bool      // the store has an open breaker, and it is not open any more
+	outage      bool      // and that was an outage
+	succeeded   bool      // something did
+	since, away time.Time // from when nothing succeeded, and from when the breaker is open; zero since: nothing new
+}
+
+// save gives the store what is new.
+func (k *Keeper) save(ctx context.Context, name string, n news) error {
+	if n.ended {
+		if err := k.Store.EndOutage(ctx, name, n.outage); err != nil {
+			return err
+		}
+		k.Destinations[name].endSaved()
+	}
+	if !n.succeeded && n.since.IsZero() {
+		return nil
+	}
+	if err := k.Store.FailDestination(ctx, name, n.since, n.away); err != nil {
+		return err
+	}
+	if n.succeeded {
+		k.Destinations[name].successSaved()
 	}
 	return nil
 }
@@ -156,9 +181,8 @@ func (d *Destination) saved(kept Pause) {
 	}
 }
 
-// adopt takes over what the store has. save says that the store is to be given since, the time from which nothing
-// succeeded; zero: something did; and away, from when the breaker is open.
-func (d *Destination) adopt(kept ledger.DestinationState) (since, away time.Time, save bool) {
+// adopt takes over what the store has, and returns what it does not have.
+func (d *Destination) adopt(kept ledger.DestinationState) (n news) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
@@ -172,9 +196,13 @@ func (d *Destination) adopt(kept ledger.DestinationState) (since, away time.Time
 	if kept.Failing.IsZero() {
 		d.succeeded = false // the store has nothing to forget
 	}
+	if kept.Away.IsZero() {
+		d.recovered = false
+	}
 	switch {
 	case d.succeeded:
-		return since, away, true
+		// Where the breaker of this process was not open, those of others were: that is no outage of the destination.
+		return news{succeeded: true, ended: !kept.Away.IsZero(), outage: d.recovered}
 	case !kept.Failing.IsZero():
 		d.failingSaved = true
 		d.adoptAway(now, kept.Away)
@@ -191,30 +219,49 @@ func (d *Destination) adopt(kept ledger.DestinationState) (since, away time.Time
 			d.serve()
 		}
 	}
-	if away = d.breaker.away; !away.IsZero() {
+	away := d.breaker.away
+	if !away.IsZero() {
 		away = later(away, d.failing)
 	}
 	switch {
 	case d.failing.IsZero() || now.Sub(d.failing) < saveFailingAfter:
-		return since, away, false
-	case !kept.Failing.IsZero() && (away.IsZero() || !kept.Away.IsZero()):
-		return since, away, false // the store has it
+	case !kept.Failing.IsZero() && (away.IsZero() || !kept.Away.IsZero()): // the store has it
+	default:
+		n.since, n.away = d.failing, away
 	}
-	return d.failing, away, true
+	return n
 }
 
 // adoptAway takes over that the destination is away, as another process found, or one before this: nothing of that time counts for
 // retries, and no more is attempted than the breaker lets begin.
 func (d *Destination) adoptAway(now, away time.Time) {
 	b := &d.breaker
+	if away.IsZero() || b.policy.Failures == 0 || d.knowsBetter(now, away) {
+		return
+	}
+	away = later(away, d.reached)
 	switch {
-	case away.IsZero() || b.policy.Failures == 0:
 	case b.away.IsZero():
 		b.open(now)
 		b.away = away
 	case away.Before(b.away):
 		b.away = away
 	}
+}
+
+// knowsBetter reports whether this process got through so lately that a breaker of another, open since away, says nothing to it: that one
+// may be cut off from the destination alone. What has failed here for a window, or was not attempted for one when that breaker opened,
+// is another matter.
+func (d *Destination) knowsBetter(now, away time.Time) bool {
+	lately := d.reached.Add(d.breaker.policy.Window)
+	return !now.After(lately) || d.failures == 0 && !away.After(lately)
+}
+
+// endSaved notes that the end of an open breaker is stored.
+func (d *Destination) endSaved() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.recovered = false
 }
 
 // successSaved notes that the success is stored.

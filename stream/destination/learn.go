@@ -30,7 +30,9 @@ func (d *Destination) learn(p Permit, o *Outcome) {
 	case answered(o.Class), o.Class == sink.ClassDenied: // it works, if not for us
 		if !d.breaker.away.IsZero() {
 			d.recover(now)
+			d.recovered = true
 		}
+		d.reached = now
 		d.breaker.gotThrough(now)
 	default:
 		d.breaker.saysNothing(p)

@@ -445,6 +445,18 @@ func (k *kept) FailDestination(_ context.Context, name string, since, away time.
 	return nil
 }
 
+func (k *kept) EndOutage(_ context.Context, name string, outage bool) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := k.states[name]
+	if outage && !s.Away.IsZero() {
+		k.ended[name] = append(k.ended[name], ledger.Span{From: s.Away, To: time.Now()})
+	}
+	s.Away = time.Time{}
+	k.states[name] = s
+	return nil
+}
+
 // TestClaimsAreGivenUpAtABlockedDestination: what waits there holds no partition.
 func TestClaimsAreGivenUpAtABlockedDestination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

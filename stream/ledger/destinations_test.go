@@ -190,3 +190,32 @@ func TestOutages(t *testing.T) {
 		t.Errorf("%d outages after a resume", n)
 	}
 }
+
+// TestEndOutage: a breaker that is open no more leaves an outage only where it was one, and once; since when nothing succeeds stays.
+func TestEndOutage(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	since := time.Now().Add(-3 * time.Hour)
+	for _, outage := range []bool{false, true} {
+		if err := f.l.FailDestination(t.Context(), "acme/agent", since, since.Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := f.l.EndOutage(t.Context(), "acme/agent", outage); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := f.l.Destinations(t.Context())
+		if s := got["acme/agent"]; err != nil || s.Failing.Sub(since).Abs() > time.Minute || !s.Away.IsZero() {
+			t.Errorf("outage %v: %+v %v", outage, s, err)
+		}
+		ended, err := f.l.EndedPauses(t.Context())
+		spans := ended["acme/agent"]
+		if err != nil || outage != (len(spans) == 1) {
+			t.Fatalf("outage %v: kept %+v %v", outage, spans, err)
+		}
+		if outage && spans[0].To.Sub(spans[0].From).Round(time.Minute) != 2*time.Hour {
+			t.Errorf("kept %+v", spans)
+		}
+	}
+}

@@ -173,6 +173,18 @@ func (s *Store) FailDestination(ctx context.Context, name string, since, away ti
 	return nil
 }
 
+// EndOutage stores that the breaker of a destination is open no more, though something may fail there still. Where it is an outage, from
+// when to when it was open is kept.
+func (s *Store) EndOutage(ctx context.Context, name string, outage bool) error {
+	_, err := s.db.Exec(ctx, `WITH was AS (SELECT away_since FROM destinations WHERE name = $1 AND away_since IS NOT NULL FOR UPDATE),
+		ended AS (UPDATE destinations SET away_since = NULL WHERE name = $1 AND EXISTS (SELECT FROM was))
+		INSERT INTO outages (destination, from_at, to_at) SELECT $1, away_since, now() FROM was WHERE $2 AND away_since < now()`, name, outage)
+	if err != nil {
+		return &schemas.Error{Kind: schemas.Unavailable, Op: "keep that the breaker of destination " + name + " is open no more", Err: pg.Redact(err)}
+	}
+	return nil
+}
+
 // endOutage forgets since when a destination fails, and keeps for how long it was away.
 const endOutage = `WITH ended AS (DELETE FROM destinations WHERE name = $1 RETURNING away_since),
 	old AS (DELETE FROM outages WHERE to_at < now() - interval '30 days')
