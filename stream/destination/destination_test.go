@@ -762,6 +762,34 @@ func TestOneProcessWithoutNetwork(t *testing.T) {
 	}
 }
 
+// TestOutageEndsWithARefusal: where an outage ends in 401, it is over, for this process and the next, and nothing succeeds yet all the same.
+func TestOutageEndsWithARefusal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began, k := time.Now(), &kept{states: map[string]ledger.DestinationState{}, ended: map[string][]ledger.Span{}}
+		d, next := setup(t, usual), setup(t, usual)
+		keep(t, k, d)
+		w := d.worker("acme")
+		for range 300 {
+			w.try(broken)
+			time.Sleep(time.Second)
+		}
+		same(t, "refused", w.try(&Outcome{Class: sink.ClassDenied, Code: 401}), true)
+		back := time.Now()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		_, s := k.wrote()
+		same(t, "what is kept", []bool{s.Failing.Equal(began), s.Away.IsZero(), len(k.ended["acme/agent"]) == 1}, []bool{true, true, true})
+		keep(t, k, next)
+		synctest.Wait()
+		for name, d := range map[string]*Destination{"it": d, "the next": next} {
+			same(t, "breaker of "+name, d.Status().Breaker, Closed)
+			same(t, "time that does not count in "+name, d.BlockedFor(back.Add(2*time.Second), time.Now()), time.Duration(0))
+			same(t, "failing since, in "+name, d.Status().Failing.Equal(began), true)
+		}
+	})
+}
+
 // TestSuccessIsToldUntilItIsKept: what the store did not take is told again, and not forgotten for the failure that it has.
 func TestSuccessIsToldUntilItIsKept(t *testing.T) {
 	t.Parallel()

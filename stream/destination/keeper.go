@@ -205,7 +205,11 @@ func (d *Destination) adopt(kept ledger.DestinationState) (n news) {
 		return news{succeeded: true, ended: !kept.Away.IsZero(), outage: d.recovered}
 	case !kept.Failing.IsZero():
 		d.failingSaved = true
-		d.adoptAway(now, kept.Away)
+		if n.ended = d.recovered; n.ended { // by an answer that is no success, such as 401
+			n.outage = true
+		} else {
+			d.adoptAway(now, kept.Away)
+		}
 		if d.failing.IsZero() || kept.Failing.Before(d.failing) {
 			d.failing = kept.Failing
 		}
