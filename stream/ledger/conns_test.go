@@ -188,6 +188,7 @@ func TestQuestionsHoldUpNobodyElse(t *testing.T) {
 			return err
 		}},
 		{"how a destination fares", func() error { return f.l.FailDestination(ctx, "acme/coder", time.Now(), time.Time{}) }},
+		{"the end of an outage", func() error { return f.l.EndOutage(ctx, "acme/coder", true) }},
 		{"what is to be exported", func() error { _, err := f.n.Unexported(ctx, []*Claim{c}, 10); return err }},
 		{"its payload", func() error { _, _, err := f.n.DeadPayload(ctx, dead); return err }},
 		{"what was exported", func() error { return f.n.Exported(ctx, []*Claim{c}, []DeadLetter{dead}) }},

@@ -23,8 +23,8 @@ func New(db *pg.Pool) *Store { return &Store{db} }
 type State struct {
 	Paused     *Pause    // nil: it is not paused
 	PausedFrom time.Time // when it was paused, by our clock; Paused.At is the database's
-	Failing    time.Time // since when nothing succeeds, in any process; zero: something did, or not for long yet
-	Away       time.Time // since when a breaker has been open all that time; zero: none has
+	Failing    time.Time // since when nothing succeeds, in any process, by our clock; zero: something did, or not for long yet
+	Away       time.Time // since when a breaker has been open all that time, by our clock; zero: none has
 }
 
 // Pause keeps every process from attempting anything at a destination until it is resumed. The API answers with its JSON.
@@ -39,7 +39,9 @@ type Pause struct {
 // nor failing.
 func (s *Store) Destinations(ctx context.Context) (map[string]State, error) {
 	const op = "read the pauses of destinations"
-	rows, err := s.db.Query(ctx, `SELECT coalesce(d.name, p.destination) AS name, d.failing_since, d.away_since, p.paused_at,
+	rows, err := s.db.Query(ctx, `SELECT coalesce(d.name, p.destination) AS name, p.paused_at,
+		(extract(epoch FROM now() - d.failing_since) * 1000000)::bigint AS failing_ago,
+		(extract(epoch FROM now() - d.away_since) * 1000000)::bigint AS away_ago,
 		coalesce((extract(epoch FROM now() - p.paused_at) * 1000000)::bigint, 0) AS paused_ago,
 		coalesce(p.paused_by, '') AS paused_by, coalesce(p.class, '') AS class, coalesce(p.reason, '') AS reason
 		FROM destinations d FULL JOIN (SELECT destination, paused_at, paused_by, class, reason FROM pauses WHERE ended_at IS NULL) p
@@ -53,7 +55,7 @@ func (s *Store) Destinations(ctx context.Context) (map[string]State, error) {
 	}
 	states := map[string]State{}
 	for _, r := range found {
-		state := State{Failing: pg.TimeOrZero(r.FailingSince), Away: pg.TimeOrZero(r.AwaySince)}
+		state := State{Failing: agoOrZero(r.FailingAgo), Away: agoOrZero(r.AwayAgo)}
 		if r.PausedAt != nil {
 			state.Paused, state.PausedFrom = &Pause{At: *r.PausedAt, By: r.PausedBy, Class: r.Class, Reason: r.Reason}, pg.Ago(r.PausedAgo)
 		}
@@ -62,16 +64,33 @@ func (s *Store) Destinations(ctx context.Context) (map[string]State, error) {
 	return states, nil
 }
 
-// destinationRow is a row of the query of Destinations.
+// destinationRow is a row of the query of Destinations. What is long ago is in microseconds.
 type destinationRow struct {
-	Name         string
-	FailingSince *time.Time
-	AwaySince    *time.Time
-	PausedAt     *time.Time
-	PausedAgo    int64 // microseconds
-	PausedBy     string
-	Class        string
-	Reason       string
+	Name       string
+	FailingAgo *int64
+	AwayAgo    *int64
+	PausedAt   *time.Time
+	PausedAgo  int64
+	PausedBy   string
+	Class      string
+	Reason     string
+}
+
+// agoOrZero is [pg.Ago], and the zero time for nil.
+func agoOrZero(us *int64) time.Time {
+	if us == nil {
+		return time.Time{}
+	}
+	return pg.Ago(*us)
+}
+
+// age returns how many microseconds ago t was: the opposite of agoOrZero.
+func age(t time.Time) *int64 {
+	if t.IsZero() {
+		return nil
+	}
+	us := max(0, time.Since(t).Microseconds())
+	return &us
 }
 
 // Span is a time from From to To.
@@ -158,14 +177,15 @@ func (s *Store) ResumeDestination(ctx context.Context, name, by, reason string) 
 }
 
 // FailDestination stores since when nothing gets through to a destination, and since when its breaker is open; times that are stored already
-// stay. A zero since deletes both: something has got through, which ends an outage.
+// stay. They are by our clock, and are stored by the database's. A zero since deletes both: something has got through, which ends an outage.
 func (s *Store) FailDestination(ctx context.Context, name string, since, away time.Time) error {
 	var err error
 	if since.IsZero() {
 		_, err = s.db.Exec(ctx, endOutage, name)
 	} else {
-		_, err = s.db.Exec(ctx, `INSERT INTO destinations (name, failing_since, away_since) VALUES ($1, $2, $3)
-			ON CONFLICT (name) DO UPDATE SET away_since = EXCLUDED.away_since WHERE destinations.away_since IS NULL`, name, since, pg.TimeOrNull(away))
+		_, err = s.db.Exec(ctx, `INSERT INTO destinations (name, failing_since, away_since)
+			VALUES ($1, now() - $2::bigint * interval '1 microsecond', now() - $3::bigint * interval '1 microsecond')
+			ON CONFLICT (name) DO UPDATE SET away_since = EXCLUDED.away_since WHERE destinations.away_since IS NULL`, name, age(since), age(away))
 	}
 	if err != nil {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: fmt.Sprintf("keep how destination %s fares", name), Err: pg.Redact(err)}

@@ -6,14 +6,6 @@ import "time"
 // not agree.
 func Ago(us int64) time.Time { return time.Now().Add(-time.Duration(us) * time.Microsecond) }
 
-// TimeOrNull returns a time as a parameter: null for the zero time.
-func TimeOrNull(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
 // TimeOrZero returns *t, and the zero time for nil.
 func TimeOrZero(t *time.Time) time.Time {
 	if t == nil {
