@@ -133,8 +133,8 @@ func (l *Lanes) Add(c *ledger.Claim, items []Item) {
 }
 
 // Close implements the Lanes of package stream. If no action of the claim is in doubt, it clears c.DoubtTo. An error means
-// that attempts were cancelled, or their results were not recorded, when ctx ended; or that the claim was unclean and calls of
-// the previous owner may still be in flight.
+// that attempts were cancelled, or their results were not recorded, when ctx ended; that the ledger refuses some results, for which
+// it does not wait; or that the claim was unclean and calls of the previous owner may still be in flight.
 func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 	s := l.s
 	s.mu.Lock()
@@ -149,6 +149,7 @@ func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 		close(drained)
 	} else {
 		p.drained = drained
+		s.q.results.tryAllAgain(p)
 	}
 	s.mu.Unlock()
 
@@ -166,6 +167,10 @@ func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 	if busy > 0 {
 		return fmt.Errorf("close lanes of %s/%d with %d actions under way: %w",
 			c.Partition.Topic, c.Partition.Number, busy, context.Cause(ctx))
+	}
+	if p.givenUp > 0 { // these actions may have been called: they are in doubt for the next owner
+		return fmt.Errorf("close lanes of %s/%d: the ledger refuses the results of %d actions, which the next owner finds open",
+			c.Partition.Topic, c.Partition.Number, p.givenUp)
 	}
 	var left time.Duration
 	for _, d := range s.q.dispatch.order {

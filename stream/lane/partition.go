@@ -30,6 +30,7 @@ type partition struct {
 	ctx          context.Context
 	cancel       context.CancelCauseFunc
 	busy         int           // heads running or recording, and commands
+	givenUp      int           // results that the ledger refused while Close waited
 	writing      int           // transactions under way that do not come from the recorder
 	closing      bool          // nothing starts any more
 	dropped      bool          // nothing is written any more

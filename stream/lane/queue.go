@@ -361,6 +361,7 @@ func (q *queues) dropPartition(p *partition, cause error) {
 			}
 		}
 	}
+	q.results.tryAllAgain(p) // the recorder drops them
 	q.open -= p.open
 	p.open = 0
 	clear(p.needsRefill)

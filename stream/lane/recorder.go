@@ -17,8 +17,8 @@ type completion struct {
 	res ledger.Result
 	// behind are the entries after e in the lane that are superseded together with it.
 	behind []*entry
-	// marked is closed once the mark of an unsafe attempt is committed; nil for the end of an attempt.
-	marked chan struct{}
+	// marked gets true once the mark of an unsafe attempt is committed, false if it will not be; nil for the end of an attempt.
+	marked chan bool
 	// refused is how often the ledger has refused the result for what is in it, and nothing else: it is recorded alone.
 	refused int
 }
@@ -31,12 +31,20 @@ type completions struct {
 	aside   []completion            // refused by the ledger, to be recorded alone after a while
 	abort   context.CancelCauseFunc // of the Record under way; nil: there is none
 	group   int                     // how many results the next Record takes at most
+	blamed  int                     // results that were refused alone for the first time since a Record worked
 	last    bool                    // the workers have stopped: the recorder ends when nothing is pending
 	changed *sync.Cond              // something is pending, or a Record or the transaction of a command has ended
 }
 
 // unrecorded returns how many results are not recorded yet.
-func (c *completions) unrecorded() int { return len(c.pending) + len(c.writing) }
+func (c *completions) unrecorded() int { return len(c.pending) + len(c.writing) + len(c.aside) }
+
+// fewRefused is how many results in a row the ledger may refuse alone, and each is to blame itself. Where it refuses more and takes
+// none between, the ledger is in trouble: a right or a column is missing.
+const fewRefused = 3
+
+// inTrouble reports whether the ledger refuses so many results that they are not to blame.
+func (c *completions) inTrouble() bool { return c.blamed > fewRefused }
 
 // full reports whether so many results wait that no attempt may start.
 func (c *completions) full() bool { return c.unrecorded() >= c.cfg.MaxUnrecorded }
@@ -77,6 +85,9 @@ func (c *completions) groupLen() (n int) {
 
 // takeGroup moves the next group from pending to writing, without those for which drop returns true.
 func (c *completions) takeGroup(drop func(*completion) bool) []completion {
+	if c.inTrouble() { // if it takes one that it has not refused yet, those that it has refused are to blame
+		slices.SortStableFunc(c.pending, func(a, b completion) int { return min(a.refused, 1) - min(b.refused, 1) })
+	}
 	n := c.groupLen()
 	group := c.writing[:0]
 	for i := range c.pending[:n] {
@@ -104,14 +115,45 @@ func (c *completions) halve() {
 	c.end()
 }
 
+// blame counts a refusal of the one result of a group.
+func (c *completions) blame() {
+	done := &c.writing[0]
+	if done.refused == 0 {
+		c.blamed++
+	}
+	done.refused++
+}
+
 // setAside takes out the one result of a group that was refused, for wait. Others are recorded meanwhile.
 func (c *completions) setAside() (wait time.Duration) {
 	done := c.writing[0]
-	wait = min(firstAside<<min(done.refused, 10), longestAside)
-	done.refused++
 	c.aside = append(c.aside, done)
 	c.end()
-	return wait
+	return min(firstAside<<min(done.refused-1, 10), longestAside)
+}
+
+// setNoneAside puts the one result of a group that was refused, and all that are set aside, at the end of pending: the ledger is in
+// trouble. One at a time is tried until it takes one.
+func (c *completions) setNoneAside() {
+	c.group = 1
+	c.pending = append(c.pending, c.aside...)
+	clear(c.aside)
+	c.aside = c.aside[:0]
+	c.requeue()
+}
+
+// tryAllAgain puts those results of p that were set aside at the front of pending.
+func (c *completions) tryAllAgain(p *partition) {
+	of := func(done completion) bool { return done.e.lane.partition == p }
+	var again []completion
+	for _, done := range c.aside {
+		if of(done) {
+			again = append(again, done)
+		}
+	}
+	c.aside = slices.DeleteFunc(c.aside, of)
+	c.pending = append(again, c.pending...)
+	c.changed.Broadcast()
 }
 
 // tryAgain puts the result of a head that was set aside at the end of pending.
@@ -127,7 +169,7 @@ func (c *completions) tryAgain(e *entry) {
 
 // committed ends a Record that worked.
 func (c *completions) committed() {
-	c.group = min(2*c.group, c.cfg.MaxGroup)
+	c.group, c.blamed = min(2*c.group, c.cfg.MaxGroup), 0
 	c.end()
 }
 
@@ -246,20 +288,36 @@ func (r *recorder) write(ctx, groupCtx context.Context, group []completion) erro
 var errRefused = errors.New("the ledger refuses a result")
 
 // notRecorded puts a group that was not recorded back. Of a group that the ledger refuses for what is in it, it finds the result that
-// is at fault, by halves, and sets it aside, so that the others go on.
+// is at fault, by halves, and sets it aside, so that the others go on. It sets none aside where the ledger refuses many.
 func (r *recorder) notRecorded(groupCtx context.Context, group []completion, err error) error {
 	s := r.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	results := &s.q.results
 	switch {
 	case groupCtx.Err() != nil || schemas.KindOf(err) != schemas.Internal:
-		s.q.results.requeue()
+		results.requeue()
 		return err
 	case len(group) > 1:
-		s.q.results.halve()
+		results.halve()
 		return errRefused
 	}
-	e := group[0].e
+	results.blame()
+	switch {
+	case group[0].refused > 1 && group[0].e.lane.partition.closing:
+		r.giveUp(&group[0], err)
+		return errRefused
+	case results.inTrouble():
+		results.setNoneAside()
+		return err
+	}
+	r.setAside(&group[0], err)
+	return errRefused
+}
+
+// setAside sets a result that the ledger refuses aside, and has it tried again later.
+func (r *recorder) setAside(done *completion, err error) {
+	s, e := r.s, done.e
 	wait := s.q.results.setAside()
 	s.log.Error("the ledger refuses a result, which is tried again alone; its entity waits", "event_id", e.EventID, "source", e.Source,
 		"entity", string(e.Entity), "action_id", string(e.ID), "lane_seq", e.LaneSeq, "error", err, "wait", wait)
@@ -268,7 +326,19 @@ func (r *recorder) notRecorded(groupCtx context.Context, group []completion, err
 		defer s.mu.Unlock()
 		s.q.results.tryAgain(e)
 	})
-	return errRefused
+}
+
+// giveUp ends a result that the ledger refuses again while its claim is being given up: Close does not wait for it.
+func (r *recorder) giveUp(done *completion, err error) {
+	s, e, p := r.s, done.e, done.e.lane.partition
+	s.log.Error("the ledger refuses a result, which is given up with its claim; the next owner finds the action open", "event_id", e.EventID,
+		"source", e.Source, "entity", string(e.Entity), "action_id", string(e.ID), "lane_seq", e.LaneSeq, "error", err)
+	p.givenUp++
+	if done.marked != nil {
+		done.marked <- false // its worker gives the head up
+	}
+	s.q.dropCompletion(done)
+	s.q.results.end()
 }
 
 func (r *recorder) groupHasRoom() bool {

@@ -93,9 +93,9 @@ func (s *scheduler) abandon(e *entry, d *destination) {
 	s.q.dispatch.wake()
 }
 
-// mark hands the mark of a running head to the recorder, which closes committed once it is in the ledger.
-func (s *scheduler) mark(e *entry, res ledger.Result) (committed <-chan struct{}) {
-	c := &completion{e: e, res: res, marked: make(chan struct{})}
+// mark hands the mark of a running head to the recorder, which sends true once it is in the ledger, false if it gives the mark up.
+func (s *scheduler) mark(e *entry, res ledger.Result) (marked <-chan bool) {
+	c := &completion{e: e, res: res, marked: make(chan bool, 1)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !e.lane.partition.dropped {
@@ -156,7 +156,7 @@ func (s *scheduler) committed(group []completion, fenced map[int32]bool) (lost [
 		case p.dropped:
 			s.q.dropCompletion(c)
 		case c.marked != nil:
-			close(c.marked)
+			c.marked <- true
 		case c.res.Status == ledger.Superseded:
 			s.q.endSuperseded(c)
 		default:

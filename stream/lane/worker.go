@@ -115,12 +115,15 @@ func (w *workers) act(e *entry, d *destination, event *schemas.Event) {
 // false if the claim is given up. The ledger may have the mark then: the outcome counts as unknown.
 func (w *workers) mark(e *entry) bool {
 	ctx := e.lane.partition.ctx
-	committed := w.s.mark(e, ledger.Result{
+	marked := w.s.mark(e, ledger.Result{
 		Claim: e.lane.partition.claim, LaneSeq: e.LaneSeq, ID: e.ID, Status: ledger.Unknown, Attempt: e.Attempts + 1,
 		Error: "marked before the call; no end of it is recorded",
 	})
 	select {
-	case <-committed:
+	case ok := <-marked:
+		if !ok {
+			return false
+		}
 	case <-ctx.Done():
 		w.s.withdraw(e)
 		return false
