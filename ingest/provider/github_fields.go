@@ -10,7 +10,7 @@ var githubFields = map[string]fields{
 	"branch_protection_rule":          {has: []string{"/rule"}},
 	"check_run":                       {has: []string{"/check_run"}, lacks: []string{"/deployment"}},
 	"check_suite":                     {has: []string{"/check_suite"}},
-	"code_scanning_alert":             {has: []string{"/alert/rule", "/commit_oid"}},
+	"code_scanning_alert":             {has: []string{"/alert/rule"}, lacks: []string{"/alert/dependency", "/alert/secret_type", "/alert/affected_package_name", "/location"}}, // no commit_oid when it is assigned to somebody
 	"commit_comment":                  {has: []string{"/comment"}, lacks: []string{"/issue", "/pull_request", "/discussion"}},
 	"content_reference":               {has: []string{"/content_reference"}},
 	"create":                          {has: []string{"/ref", "/ref_type", "/master_branch"}},
