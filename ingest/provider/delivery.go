@@ -145,7 +145,7 @@ func (d *delivery) scalarAndKind(v value) (string, scan.Kind, *Unusable) {
 		switch kind {
 		case scan.String, scan.Number:
 			if text != "" {
-				return v.prefix + text, kind, nil
+				return r.prefix + text, kind, nil
 			}
 		case scan.Bool, scan.Array, scan.Object:
 			wrong = kind

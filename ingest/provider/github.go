@@ -19,14 +19,16 @@ var _ = register(github())
 // again. Where several comments share a version line, all is delta: a late event of one must not be dropped because another is newer.
 //
 // `create` and `delete` name a branch or tag by its short name, `push` by the full one: they are one entity. `sub_issues` comes to both
-// issues' repositories, and only one of them is the parent's. All that is unmapped has its repository as entity, or its organization.
+// issues' repositories, and only one of them is the parent's. All that is unmapped has its repository as entity, its organization, or its
+// installation. GitHub numbers each kind of object from 1 on, so a key says of which kind the number is, unless it is a repository's, or
+// that of an issue or a pull request in it.
 //
 // The signature covers the body and nothing else, so the event's id is made of the body, and the body must have the fields of the event
 // that X-GitHub-Event names.
 // GitHub waits 10 s (GitHub Enterprise Server 30 s) and sends up to 25 MB; a redelivery has the same body and X-GitHub-Delivery.
 // Sources: https://docs.github.com/webhooks, google/go-github github/messages.go, octokit/webhooks payload-examples/api.github.com.
 func github() preset {
-	const repo = "/repository/id"
+	const repo, installation = "/repository/id", "installation:{/installation/id}"
 	states := []string{"requested", "queued", "pending", "waiting", "in_progress", "completed"}
 	action := func(is ...string) *condition { return &condition{from: "/action", is: is} }
 	deleted := action("deleted")
@@ -52,7 +54,7 @@ func github() preset {
 		fallback: mapping{
 			id:     "sha256:body", // X-GitHub-Delivery is not signed
 			typ:    []string{"header:X-GitHub-Event", "/action?"},
-			entity: []string{repo + "|/organization/id?"},
+			entity: []string{repo + "|organization:{/organization/id}|" + installation + "?"},
 		},
 		rules: map[string]mapping{
 			"issues":        {entity: issue, clocks: seconds("/issue/updated_at", "issue"), snapshots: action("edited"), deleted: deleted},
@@ -74,7 +76,7 @@ func github() preset {
 			"create/tag":    {entity: tag},
 			"delete/branch": {entity: branch, deleted: gone},
 			"delete/tag":    {entity: tag, deleted: gone},
-			"release": {entity: []string{repo, "/release/id"}, // a draft has neither time
+			"release": {entity: []string{repo, "=release", "/release/id"}, // a draft has neither time
 				clocks:    seconds("/release/updated_at|/release/published_at?", "release"),
 				snapshots: action("edited"), deleted: deleted},
 
@@ -87,11 +89,11 @@ func github() preset {
 			"commit_comment": {entity: []string{repo, "/comment/commit_id"},
 				clocks: seconds("/comment/updated_at", "commit_comment")},
 			"merge_group": {entity: []string{repo, "/merge_group/head_sha"}},
-			"workflow_run": {entity: []string{repo, "/workflow_run/id"},
+			"workflow_run": {entity: []string{repo, "=workflow_run", "/workflow_run/id"},
 				clocks: []clock{{from: "/workflow_run/updated_at", kind: schemas.Timestamp, name: "workflow_run", resolution: time.Second,
 					epoch: "/workflow_run/run_attempt", rank: &rank{from: "/workflow_run/status", order: states}}},
 				snapshots: action("requested", "in_progress")},
-			"workflow_job": {entity: []string{repo, "/workflow_job/run_id"},
+			"workflow_job": {entity: []string{repo, "=workflow_run", "/workflow_job/run_id"},
 				clocks: []clock{{from: "/workflow_job/completed_at|/workflow_job/started_at?", kind: schemas.Timestamp, name: "workflow_job",
 					by: "/workflow_job/id", resolution: time.Second, epoch: "/workflow_job/run_attempt",
 					rank: &rank{from: "/workflow_job/status", order: states}}},
@@ -99,8 +101,8 @@ func github() preset {
 			"workflow_dispatch":   {entity: []string{repo}},
 			"repository_dispatch": {entity: []string{repo}},
 
-			"deployment": {entity: []string{repo, "/deployment/id"}, clocks: seconds("/deployment/updated_at", "deployment")},
-			"deployment_status": {entity: []string{repo, "/deployment/id"},
+			"deployment": {entity: []string{repo, "=deployment", "/deployment/id"}, clocks: seconds("/deployment/updated_at", "deployment")},
+			"deployment_status": {entity: []string{repo, "=deployment", "/deployment/id"},
 				clocks: seconds("/deployment_status/updated_at", "deployment_status")},
 
 			"dependabot_alert":               alert("dependabot_alert"),
@@ -109,11 +111,11 @@ func github() preset {
 			"secret_scanning_alert_location": {entity: []string{repo, "=secret_scanning_alert", "/alert/number"}},
 
 			"member": {entity: []string{repo}},
-			"projects_v2_item": {entity: []string{"/organization/id", "/projects_v2_item/id"},
+			"projects_v2_item": {entity: []string{"/organization/id", "=project_item", "/projects_v2_item/id"},
 				clocks: seconds("/projects_v2_item/updated_at", "projects_v2_item"), deleted: deleted},
-			"installation": {entity: []string{"/installation/id"},
+			"installation": {entity: []string{installation},
 				clocks: seconds("/installation/updated_at", "installation"), deleted: deleted},
-			"installation_repositories": {entity: []string{"/installation/id"},
+			"installation_repositories": {entity: []string{installation},
 				clocks: seconds("/installation/updated_at", "installation")},
 		},
 	}

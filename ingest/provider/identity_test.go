@@ -63,6 +63,38 @@ func TestGitHubFields(t *testing.T) {
 	}
 }
 
+// TestOneKeyIsOneObject: objects of different kinds that have the same number have different keys. Where they shared one, an agent would
+// see events of one as those of the other, and one that is parked would keep the other back.
+func TestOneKeyIsOneObject(t *testing.T) {
+	t.Parallel()
+	const at = `"updated_at":"2019-05-15T15:20:18Z"`
+	s := compile(t, provider.Config{Preset: "github"})
+	keys := map[schemas.EntityKey]string{}
+	for _, object := range []struct{ event, body string }{
+		{"issues", `{"action":"opened","repository":{"id":7},"issue":{"number":12,` + at + `}}`},
+		{"discussion", `{"action":"created","repository":{"id":7},"discussion":{"number":12,` + at + `}}`},
+		{"release", `{"action":"deleted","repository":{"id":7},"release":{"id":12}}`},
+		{"deployment", `{"action":"created","repository":{"id":7},"deployment":{"id":12,` + at + `}}`},
+		{"workflow_run", `{"action":"completed","repository":{"id":7},"workflow_run":{"id":12,` + at + `}}`},
+		{"projects_v2_item", `{"action":"deleted","organization":{"id":7},"projects_v2_item":{"id":12,` + at + `}}`},
+		{"code_scanning_alert", `{"action":"created","repository":{"id":7},"alert":{"number":12,"rule":{}}}`},
+		{"dependabot_alert", `{"action":"created","repository":{"id":7},"alert":{"number":12,"dependency":{}}}`},
+		{"secret_scanning_alert", `{"action":"created","repository":{"id":7},"alert":{"number":12,"secret_type":"x"}}`},
+		{"star", `{"action":"created","starred_at":"x","repository":{"id":7}}`},
+		{"membership", `{"action":"added","scope":"team","member":{},"organization":{"id":7}}`},
+		{"installation", `{"action":"deleted","installation":{"id":7,"account":{},` + at + `}}`},
+	} {
+		e, err := s.Event(request(object.body, "X-GitHub-Event: "+object.event), received)
+		if err != nil {
+			t.Fatalf("%s: %v", object.event, err)
+		}
+		if other, taken := keys[e.Entity]; taken {
+			t.Errorf("%s and %s have the key %s", other, object.event, e.Entity)
+		}
+		keys[e.Entity] = object.event
+	}
+}
+
 // TestOneBodyIsOneEvent: nothing that GitHub does not sign makes another event of a signed body.
 func TestOneBodyIsOneEvent(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 
 // preset has all that the program needs for one provider, in a file of its own. Values are named by `from` texts (see
 // [EventConfig]); in presets "a|b" is the first of several that is there, a trailing "?" makes it optional, "=text" is
-// a literal and "text{a}" is a with text before it.
+// a literal and "text{a}" is a with text before it, also among several.
 type preset struct {
 	name, title string
 	verify      verify.Params

@@ -28,12 +28,13 @@ type ref struct {
 	slot int    // of the pointer in the source's set
 	cel  *compiled
 	text string // as it was written, cut short
+	// prefix stands before what is read.
+	prefix string
 }
 
 // value is one or several refs, the first of which that is there counts.
 type value struct {
 	refs     []ref
-	prefix   string // before what is read
 	optional bool
 	text     string // as it was written, cut short
 }
@@ -110,14 +111,16 @@ func (c *refs) preset(from string) (value, error) {
 		v.refs = []ref{{kind: refLiteral, name: literal, text: from}}
 		return v, nil
 	}
-	if prefix, inner, ok := strings.Cut(strings.TrimSuffix(v.text, "}"), "{"); ok {
-		v.prefix, v.text = prefix, inner
-	}
 	for alternative := range strings.SplitSeq(v.text, "|") {
-		r, err := c.one(alternative, nil)
+		prefix, from, ok := strings.Cut(strings.TrimSuffix(alternative, "}"), "{")
+		if !ok {
+			prefix, from = "", alternative
+		}
+		r, err := c.one(from, nil)
 		if err != nil {
 			return v, err
 		}
+		r.prefix = prefix
 		v.refs = append(v.refs, r)
 	}
 	return v, nil

@@ -24,14 +24,14 @@ func TestUnmappedTypesHoldBackLittle(t *testing.T) {
 		{"star", "star.created", broken, "star.created 17"}, // refused for good, so that its lane is parked
 		{"star", "star.created", broken, ""},                // the same repository's, without the star: it is behind
 		{"star", "star.created", whole, "star.created 18"},
-		{"organization", "organization.member_added", 0, "organization.member_added 38302899"},
-		{"deployment_status", "deployment_status.created", broken, "deployment_status.created 17/145988746"},
-		{"deployment_status", "deployment_status.created", whole, "deployment_status.created 18/145988746"},
+		{"organization", "organization.member_added", 0, "organization.member_added organization:38302899"},
+		{"deployment_status", "deployment_status.created", broken, "deployment_status.created 17/deployment/145988746"},
+		{"deployment_status", "deployment_status.created", whole, "deployment_status.created 18/deployment/145988746"},
 		{"discussion", "discussion.answered", broken, "discussion.answered 17/discussion/4"},
-		{"release", "release.published", broken, "release.published 17/17372790"},
+		{"release", "release.published", broken, "release.published 17/release/17372790"},
 		{"create", "create", broken, "create 17/refs%252Ftags%252Fsimple-tag"},
 		{"dependabot_alert", "dependabot_alert.created", broken, "dependabot_alert.created 17/dependabot_alert/20"},
-		{"projects_v2_item", "projects_v2_item.edited", 0, "projects_v2_item.edited 38302899/5678510"},
+		{"projects_v2_item", "projects_v2_item.edited", 0, "projects_v2_item.edited 38302899/project_item/5678510"},
 	}
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{})
