@@ -1,12 +1,14 @@
 package app
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha1"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -341,6 +343,45 @@ func TestCheckNamesTheLineOfSecrets(t *testing.T) {
 			t.Errorf("%s: line %d is %q", wrong, problems[0].Line, line)
 		}
 	}
+}
+
+// Whoever has shown no signature keeps no connection, whatever they ask for: one that idles counts for nobody, and files run out.
+func TestStrangersKeepNoIdleConnection(t *testing.T) {
+	t.Parallel()
+	const most = 3
+	r := deploy(t, "http://127.0.0.1:1", "", true)
+	r.text = strings.Replace(r.text, "listen: {", fmt.Sprintf("intake: {per_address: {connections: %d}}\nlisten: {", most), 1)
+	p := r.start(config.RoleIntake)
+	p.ready()
+	for request, want := range map[string]int{
+		"GET /v1/actions/x": 421, "POST /v1/actions/x/result": 421, "GET /v1/events/acme/orders/1": 421,
+		"OPTIONS *": 404, "OPTIONS /v1/in/acme/orders": 405, "GET /": 404, "POST /v1/in/acme/orders": 401,
+	} {
+		for range most + 1 {
+			c, err := net.Dial("tcp", p.app.Addr("intake").String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			_ = c.SetDeadline(time.Now().Add(10 * time.Second)) // the server would wait for 120
+			fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", request)
+			reader := bufio.NewReader(c)
+			resp, err := http.ReadResponse(reader, nil)
+			if err != nil || resp.StatusCode != want {
+				t.Fatalf("%s: %v %v, want %d", request, resp, err, want)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			if _, err := reader.ReadByte(); err != io.EOF {
+				t.Errorf("%s: the connection is kept: %v", request, err)
+				break
+			}
+		}
+	}
+	if got := p.send("orders", "orders-secret", order("x", 1)); got != http.StatusAccepted {
+		t.Errorf("a delivery after them was answered %d", got)
+	}
+	p.clean()
 }
 
 // All listeners bound what a connection may cost.

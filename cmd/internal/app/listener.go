@@ -30,7 +30,9 @@ func listen(name, address string, h http.Handler, log *slog.Logger) (*listener, 
 		WriteTimeout:      60 * time.Second,
 		IdleTimeout:       120 * time.Second,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		// net/http's own answer to "OPTIONS *" would keep a stranger's connection.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}}, nil
 }
 

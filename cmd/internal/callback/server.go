@@ -139,6 +139,9 @@ func (s *server) errorAnswer(w http.ResponseWriter, name string, err error) (int
 			r.detail = "the ledger does not answer now; ask again"
 		}
 	}
+	if ok { // it may be that no token was shown: then nobody keeps a connection that idles
+		w.Header().Set("Connection", "close")
+	}
 	switch r.status {
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -170,8 +173,9 @@ func write(w http.ResponseWriter, status int, body any) {
 }
 
 // NoLedger answers 421 to a request that needs the ledger, in a process that has none. agentsURL is agents.public_url, where a process that
-// has the ledger listens for such requests; empty if it is not configured.
+// has the ledger listens for such requests; empty if it is not configured. Whoever asks has shown nothing, and so keeps no connection.
 func NoLedger(w http.ResponseWriter, agentsURL string) {
+	w.Header().Set("Connection", "close")
 	if agentsURL == "" {
 		agentsURL = "the address of listen.agents"
 	}

@@ -279,6 +279,9 @@ func TestWhatIsNotThere(t *testing.T) {
 	}
 	rec := httptest.NewRecorder()
 	NoLedger(rec, "https://agents.example.com")
+	if rec.Header().Get("Connection") != "close" || d.ask("DELETE", actionPath, "").Header().Get("Connection") != "close" {
+		t.Error("a refusal keeps the connection")
+	}
 	d.refused("no ledger", rec, 421, "ask https://agents.example.com: a process with the stream role")
 }
 
