@@ -30,7 +30,7 @@ const connectionMemory = 24 << 10
 //
 // Whose body has not arrived has shown no signature yet. So that strangers cannot shut others out,
 //
-//   - a part of the memory is for small bodies alone;
+//   - a part of the memory is for small bodies alone; what they have beyond it gives way to large ones, too;
 //   - one address has a part of it only, and so many connections; its small bodies count by number;
 //   - a body that does not keep the pace is ended (pace.go);
 //   - where there is no room for a newer body, the oldest one that has been on its way for longer than yieldAfter gives way to it.
@@ -107,8 +107,9 @@ func (r *room) hold(a *arrival, n int64) error {
 			return r.end(a, errBytes)
 		}
 	}
-	for r.used+more > r.limits.Memory || a.size == large && r.large+more > r.limits.Memory-r.limits.SmallMemory {
-		if !(a.size == small && r.displace(r.sizes[small].oldest, a, errDisplaced)) && !r.displace(r.sizes[large].oldest, a, errDisplaced) {
+	for r.used+more > r.limits.Memory || r.overflows(a, more) {
+		// Where the part of large bodies is not full, small ones have more than theirs, and give way to both.
+		if (r.overflows(a, more) || !r.displace(r.sizes[small].oldest, a, errDisplaced)) && !r.displace(r.sizes[large].oldest, a, errDisplaced) {
 			return r.end(a, errFull)
 		}
 	}
@@ -119,6 +120,11 @@ func (r *room) hold(a *arrival, n int64) error {
 		a.from.large += more
 	}
 	return nil
+}
+
+// overflows says whether large bodies would have more than their part if a held so much more.
+func (r *room) overflows(a *arrival, more int64) bool {
+	return a.size == large && r.large+more > r.limits.Memory-r.limits.SmallMemory
 }
 
 // displace makes room for a: it ends the oldest arrival of a queue with err, frees what it held and has its read return. It returns false,

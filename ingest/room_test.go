@@ -179,7 +179,32 @@ func TestLargeBodiesLeaveRoomForSmallOnes(t *testing.T) {
 	}
 }
 
-// Where there is no room, what has been on its way for long gives way to what comes: small bodies to small ones, large ones to both.
+// Small bodies that stand still and fill all of the memory shut out no large one: beyond their own part they give way. Within it they
+// stay, whatever large ones come.
+func TestSmallBodiesLeaveRoomForLargeOnes(t *testing.T) {
+	t.Parallel()
+	const count, each, part = 95, 60<<10 + 1 + connectionMemory, 2 * mib
+	in := withRoom(t, Limits{Memory: 8 * mib, SmallMemory: part, AddressBytes: 8 * mib, YieldAfter: 20 * time.Millisecond})
+	for range count {
+		in.stand(60<<10, 17<<10)
+	}
+	in.holds(count, count*each)
+	<-time.After(30 * time.Millisecond)
+	for _, size := range []int{200 << 10, mib} {
+		if a := in.post(strings.Repeat("x", size)); a.status != 202 {
+			t.Errorf("%d bytes beside small ones: %+v", size, a)
+		}
+	}
+	for range 20 { // more than fit, each of which may displace the one before
+		in.stand(2*mib, mib)
+		<-time.After(25 * time.Millisecond)
+	}
+	if used, large, _ := in.handler.room.usage(); used-large < part-each || large > 6*mib {
+		t.Errorf("small ones have kept %d bytes, large ones have taken %d", used-large, large)
+	}
+}
+
+// Where there is no room, what has been on its way for long gives way to what comes.
 func TestOldOnesGiveWay(t *testing.T) {
 	t.Parallel()
 	const each = 16<<10 + connectionMemory
