@@ -287,7 +287,8 @@ func TestAddressMakesRoomForItself(t *testing.T) {
 
 func TestAddressOf(t *testing.T) {
 	t.Parallel()
-	l := Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}}
+	l := Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8"),
+		netip.MustParsePrefix("::ffff:172.16.0.0/108"), netip.MustParsePrefix("fe80::/10")}}
 	for _, test := range []struct {
 		remote    string
 		forwarded []string
@@ -307,6 +308,14 @@ func TestAddressOf(t *testing.T) {
 		{"10.0.0.1:1234", []string{"198.51.100.1, nonsense"}, "10.0.0.1"},                // the last hop that is known
 		{"10.0.0.1:1234", []string{"198.51.100.1, nonsense, 10.0.0.2"}, "10.0.0.2"},      // also behind another
 		{"10.0.0.1:1234", []string{"10.0.0.3, 10.0.0.2"}, "10.0.0.3"},                    // all of them trusted
+		{"172.17.0.1:1234", []string{"198.51.100.1"}, "198.51.100.1"},                    // its network is written as one of IPv6
+		{"[::ffff:172.17.0.1]:1234", []string{"198.51.100.1"}, "198.51.100.1"},           //
+		{"172.32.0.1:1234", []string{"198.51.100.1"}, "172.32.0.1"},                      // beyond it
+		{"[fe80::1%eth0]:1234", []string{"198.51.100.1"}, "198.51.100.1"},                // with a zone
+		{"10.0.0.1:1234", []string{"198.51.100.1, fe80::2%eth0"}, "198.51.100.1"},        // also further on
+		{"10.0.0.1:1234", []string{"198.51.100.1, [fd00::1]"}, "198.51.100.1"},           // with brackets
+		{"10.0.0.1:1234", []string{"198.51.100.1, [fd00::1"}, "10.0.0.1"},                // with half of them
+		{"[64:ff9b::c633:6401]:1234", nil, "64:ff9b::c633:6401"},                         // NAT64
 		{"@", []string{"198.51.100.1"}, "invalid IP"},                                    // a socket without addresses
 		{"[fe80::1%eth0]:1234", nil, "fe80::"},
 	} {

@@ -92,7 +92,7 @@ func (ck *checker) intake() {
 	ck.sizes("intake.small.body", i.Small.Body, 4<<10, 1<<20)
 	ck.sizes("intake.pace.bytes", i.Pace.Bytes, 0, 1<<20)
 	for n, p := range i.TrustedProxies {
-		if path := "intake.trusted_proxies[" + itoa(n) + "]"; p.IsValid() && p.Bits() == 0 {
+		if path := "intake.trusted_proxies[" + itoa(n) + "]"; p.IsValid() && (p.Bits() == 0 || p.Addr().Is4In6() && p.Bits() <= 96) {
 			ck.problem(path, "%s is every address: then anybody's X-Forwarded-For is believed; list the networks of your proxies", p)
 		}
 	}
