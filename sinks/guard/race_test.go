@@ -101,6 +101,8 @@ func TestOneDeadAddressFailsNothing(t *testing.T) {
 				if tt.untouched == "" && took != tt.within {
 					t.Errorf("it took %s, want %s", took, tt.within)
 				}
+				w.mu.Lock()
+				defer w.mu.Unlock()
 				for _, host := range w.dialled {
 					if !strings.Contains(" "+tt.addrs+" ", " "+host+" ") || tt.untouched == sink.ClassForbidden {
 						t.Errorf("connected to %s", host)
