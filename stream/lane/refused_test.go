@@ -130,10 +130,10 @@ func TestCloseDoesNotWaitForRefusedResults(t *testing.T) {
 				}
 				r.add("good")
 				time.Sleep(5 * time.Minute)
-				r.sink.do = func(context.Context, sink.Action) (sink.Outcome, error) {
+				r.sink.become(func(context.Context, sink.Action) (sink.Outcome, error) {
 					time.Sleep(2 * time.Second)
 					return sink.Outcome{Code: 200}, nil
-				}
+				})
 				r.add("late")
 				synctest.Wait()
 				began := time.Now()
