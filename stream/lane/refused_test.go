@@ -143,7 +143,9 @@ func TestCloseDoesNotWaitForRefusedResults(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("refuses the results of %d actions", bad)) {
 					t.Errorf("got %v", err)
 				}
-				same(t, "took as long as the call under way", time.Since(began), 2*time.Second)
+				if took := time.Since(began); took > 8*time.Second { // the call that is under way, or waits for the one result that is tried again
+					t.Errorf("took %s", took)
+				}
 				same(t, "done", r.mem.count(r.claim, ledger.Done), 2)
 				r.stop()
 				r.refuse(none)
