@@ -21,29 +21,29 @@ import (
 	"github.com/forebay-io/forebay/schemas/record"
 )
 
-// held is a deployment whose stream process ends up holding much: a broker, a destination that does not answer, a
-// configuration. close ends it.
-type held struct {
-	heldSizes
+// backlog is a deployment whose stream process gets many open actions, and many events that wait in gaps: a broker, a destination that
+// does not answer, a configuration. close ends it.
+type backlog struct {
+	backlogSizes
 	deployment
-	count   int // of open actions
-	waiting int // of events that wait in gaps
-	door    *door
-	name    string // of source and subscription
-	brokers []string
-	closers []func()
+	count       int // of open actions
+	waiting     int // of events that wait in gaps
+	destination *blockingDestination
+	name        string // of source and subscription
+	brokers     []string
+	closers     []func()
 }
 
-const heldTeam = "bench"
+const backlogTeam = "bench"
 
-func (h *held) topic() string { return "events." + heldTeam + "." + h.name }
-func (h *held) group() string { return heldTeam + "." + h.name }
+func (h *backlog) topic() string { return "events." + backlogTeam + "." + h.name }
+func (h *backlog) group() string { return backlogTeam + "." + h.name }
 
-// newHeld starts everything but the stream process, and prepares ledger and topics with forebay's own commands.
-func (b *scaleBench) newHeld(ctx context.Context, count, waiting int) (_ *held, err error) {
-	h := &held{
-		heldSizes: b.held, deployment: deployment{postgres: b.pg.url},
-		count: count, waiting: waiting, name: "held-" + strconv.FormatUint(b.next(), 36), brokers: b.Kafka,
+// newBacklog starts everything but the stream process, and prepares ledger and topics with forebay's own commands.
+func (b *scaleBench) newBacklog(ctx context.Context, count, waiting int) (_ *backlog, err error) {
+	h := &backlog{
+		backlogSizes: b.backlog, deployment: deployment{postgres: b.pg.url},
+		count: count, waiting: waiting, name: "held-" + strconv.FormatUint(b.next(), 36),
 	}
 	defer func() {
 		if err != nil {
@@ -55,14 +55,11 @@ func (b *scaleBench) newHeld(ctx context.Context, count, waiting int) (_ *held, 
 		return nil, err
 	}
 	h.closers = append(h.closers, func() { os.RemoveAll(dir) })
-	if len(h.brokers) == 0 {
-		broker, err := embedded.StartBroker(ctx, embedded.BrokerConfig{Dir: filepath.Join(dir, "broker")})
-		if err != nil {
-			return nil, err
-		}
-		h.closers = append(h.closers, func() { _ = broker.Close() })
-		h.brokers = broker.Addrs()
+	brokers, closeBroker, err := b.brokersIn(ctx, dir)
+	if err != nil {
+		return nil, err
 	}
+	h.brokers, h.closers = brokers, append(h.closers, closeBroker)
 	if err := h.configure(dir); err != nil {
 		return nil, err
 	}
@@ -74,31 +71,43 @@ func (b *scaleBench) newHeld(ctx context.Context, count, waiting int) (_ *held, 
 	return h, nil
 }
 
+// brokersIn returns the brokers that o names, or those of an embedded one that it starts in dir.
+func (o Options) brokersIn(ctx context.Context, dir string) (addrs []string, stop func(), err error) {
+	if len(o.Kafka) > 0 {
+		return o.Kafka, func() {}, nil
+	}
+	broker, err := embedded.StartBroker(ctx, embedded.BrokerConfig{Dir: filepath.Join(dir, "broker")})
+	if err != nil {
+		return nil, nil, err
+	}
+	return broker.Addrs(), func() { _ = broker.Close() }, nil
+}
+
 // close ends what was started, in the reverse order.
-func (h *held) close() {
+func (h *backlog) close() {
 	for _, c := range slices.Backward(h.closers) {
 		c()
 	}
 }
 
 // configure starts the destination and writes the configuration.
-func (h *held) configure(dir string) error {
-	door, err := newDoor()
+func (h *backlog) configure(dir string) error {
+	door, err := startBlockingDestination()
 	if err != nil {
 		return err
 	}
-	h.door, h.closers = door, append(h.closers, door.close)
+	h.destination, h.closers = door, append(h.closers, door.close)
 	if h.operator, err = freeAddress(); err != nil {
 		return err
 	}
 	h.config = filepath.Join(dir, "forebay.yaml")
 	text := strings.NewReplacer("BROKERS", `"`+strings.Join(h.brokers, `", "`)+`"`, "OPERATOR", h.operator, "PARTITIONS", strconv.Itoa(h.partitions),
-		"TEAM", heldTeam, "NAME", h.name, "AGENT", door.url).Replace(heldConfig)
+		"TEAM", backlogTeam, "NAME", h.name, "AGENT", door.url).Replace(backlogConfig)
 	return os.WriteFile(h.config, []byte(text), 0o600)
 }
 
-// heldConfig is the deployment; the words in capitals are filled in. Nothing times out while memory is looked at.
-const heldConfig = `version: 1
+// backlogConfig is the deployment; the words in capitals are filled in. Nothing times out while memory is looked at.
+const backlogConfig = `version: 1
 kafka: {brokers: [BROKERS]}
 postgres: {url: "${env:FOREBAY_POSTGRES_URL}"}
 listen: {operator: "OPERATOR"}
@@ -127,7 +136,7 @@ teams:
         actions: [{name: run, to: silent}]
 `
 
-// freeAddress is a loopback address that nobody listens on.
+// freeAddress returns a loopback address that nobody listens on.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -136,9 +145,13 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// produce writes events.
-func (h *held) produce(ctx context.Context, events iter.Seq[*schemas.Event]) error {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(h.brokers...), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerBatchCompression(kgo.Lz4Compression()))
+// produce writes events to the source's topic, and waits until the broker has all of them.
+func (h *backlog) produce(ctx context.Context, events iter.Seq[*schemas.Event]) error {
+	return produce(ctx, h.brokers, h.topic(), events)
+}
+
+func produce(ctx context.Context, brokers []string, topic string, events iter.Seq[*schemas.Event]) error {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerBatchCompression(kgo.Lz4Compression()))
 	if err != nil {
 		return err
 	}
@@ -146,18 +159,18 @@ func (h *held) produce(ctx context.Context, events iter.Seq[*schemas.Event]) err
 	ctx, failed := context.WithCancelCause(ctx)
 	defer failed(nil)
 	for e := range events {
-		cl.Produce(ctx, record.Encode(h.topic(), e), func(_ *kgo.Record, err error) {
+		cl.Produce(ctx, record.Encode(topic, e), func(_ *kgo.Record, err error) {
 			if err != nil {
-				failed(fmt.Errorf("produce to %s: %w", h.topic(), err))
+				failed(fmt.Errorf("produce to %s: %w", topic, err))
 			}
 		})
 	}
 	return errors.Join(cl.Flush(ctx), context.Cause(ctx))
 }
 
-// pairs are an entity's first event for every action that is to be open, and an entity's second one for every event that
-// is to wait.
-func (h *held) pairs() iter.Seq[*schemas.Event] {
+// openAndWaiting returns the events of a backlog with as many open actions as waiting events: the first event of one entity, whose action
+// stays open, then the second of another one, which waits because the first is missing, and so on.
+func (h *backlog) openAndWaiting() iter.Seq[*schemas.Event] {
 	return func(yield func(*schemas.Event) bool) {
 		for i := range h.count {
 			for rev := range int64(2) {
@@ -169,14 +182,14 @@ func (h *held) pairs() iter.Seq[*schemas.Event] {
 	}
 }
 
-// event is the event of a version of an entity.
-func (h *held) event(entity string, rev int64) *schemas.Event {
+// event returns the event with a version of an entity.
+func (h *backlog) event(entity string, rev int64) *schemas.Event {
 	now := time.Now().UTC()
 	text := fmt.Sprintf(`{"type":"order.changed","order":{"id":"%s","rev":%d},"note":"`, entity, rev)
 	body := append([]byte(text), bytes.Repeat([]byte{'x'}, max(0, h.body-len(text)-2))...)
 	body = append(body, `"}`...)
 	return &schemas.Event{
-		ID: fmt.Sprintf("%s-%s-%d", h.name, entity, rev), Source: "/" + heldTeam + "/" + h.name, Type: "order.changed",
+		ID: fmt.Sprintf("%s-%s-%d", h.name, entity, rev), Source: "/" + backlogTeam + "/" + h.name, Type: "order.changed",
 		Entity: schemas.NewEntityKey(entity), Time: now, RecordedTime: now, DataContentType: "application/json",
 		Version: schemas.Version{Kind: schemas.Sequence, Value: rev}, First: new(int64(1)), Payload: schemas.Snapshot,
 		Hash: schemas.HashBody(body), Data: body,

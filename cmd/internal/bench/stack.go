@@ -2,9 +2,7 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,9 +13,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// whole is everything that an event passes: an intake, a broker, a stream process, Postgres and an agent, each in a
+// stack is everything that an event passes: an intake, a broker, a stream process, Postgres and an agent, each in a
 // process of its own. close ends it, except for broker and Postgres, which are the scenario's.
-type whole struct {
+type stack struct {
 	deployment
 	pg        *pgServer
 	brokerPID int
@@ -29,13 +27,13 @@ type whole struct {
 }
 
 const (
-	wholeSource = "github"
-	wholeSecret = "a-secret-of-the-bench"
+	stackSource = "github"
+	stackSecret = "a-secret-of-the-bench"
 )
 
-// wholeConfig is the deployment's head; the words in capitals are filled in. What follows are destinations and
+// stackConfig is the deployment's head; the words in capitals are filled in. What follows are destinations and
 // subscriptions.
-const wholeConfig = `version: 1
+const stackConfig = `version: 1
 kafka: {brokers: [BROKERS]}
 postgres: {url: "${env:FOREBAY_POSTGRES_URL}"}
 listen: {intake: "${env:INTAKE}", operator: "${env:OPERATOR}"}
@@ -46,7 +44,7 @@ teams:
       github: {preset: github, secrets: [SECRET]}
 `
 
-// servers are the broker and the Postgres of a scenario that needs both.
+// servers starts the broker and the Postgres of a scenario that needs both, unless o names them.
 func (o *Options) servers(ctx context.Context, r *Report) (pg *pgServer, stop func(), err error) {
 	stopKafka, err := o.startKafka(ctx)
 	if err != nil {
@@ -59,11 +57,11 @@ func (o *Options) servers(ctx context.Context, r *Report) (pg *pgServer, stop fu
 	return pg, func() { pg.close(); stopKafka() }, nil
 }
 
-// startWhole starts the agent, writes the configuration with parts, in which words in capitals are filled in, prepares
+// startStack starts the agent, writes the configuration with parts, in which words in capitals are filled in, prepares
 // ledger and topics with forebay's own commands, and starts an intake and a stream process, and waits until both are
 // ready.
-func (o Options) startWhole(ctx context.Context, pg *pgServer, team string, partitions int, parts string, words ...string) (_ *whole, err error) {
-	w := &whole{
+func (o Options) startStack(ctx context.Context, pg *pgServer, team string, partitions int, parts string, words ...string) (_ *stack, err error) {
+	w := &stack{
 		deployment: deployment{postgres: pg.url}, pg: pg, brokerPID: o.kafkaPID, team: team,
 		processes: map[string]int{}, running: map[string]*process{},
 	}
@@ -84,9 +82,9 @@ func (o Options) startWhole(ctx context.Context, pg *pgServer, team string, part
 	}
 	w.operator = "127.0.0.1:0" // until a process needs one
 	w.config = filepath.Join(w.dir, "forebay.yaml")
-	text := strings.NewReplacer(words...).Replace(wholeConfig + parts)
+	text := strings.NewReplacer(words...).Replace(stackConfig + parts)
 	text = strings.NewReplacer("BROKERS", `"`+strings.Join(o.Kafka, `", "`)+`"`, "PARTITIONS", strconv.Itoa(partitions),
-		"TEAM", team, "SECRET", wholeSecret, "AGENT", w.agent.url()).Replace(text)
+		"TEAM", team, "SECRET", stackSecret, "AGENT", w.agent.url()).Replace(text)
 	if err := os.WriteFile(w.config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
@@ -106,7 +104,7 @@ func (o Options) startWhole(ctx context.Context, pg *pgServer, team string, part
 	return w, nil
 }
 
-func (w *whole) startRole(ctx context.Context, role string) (err error) {
+func (w *stack) startRole(ctx context.Context, role string) (err error) {
 	if w.operator, err = freeAddress(); err != nil {
 		return err
 	}
@@ -116,34 +114,15 @@ func (w *whole) startRole(ctx context.Context, role string) (err error) {
 		return err
 	}
 	w.running[role], w.processes[role] = p, p.pid()
-	if err := w.ready(ctx, p); err != nil {
+	if err := w.waitReady(ctx, p); err != nil {
 		return p.explain(fmt.Errorf("the %s process: %w", role, err))
 	}
 	return nil
 }
 
-// ready waits until the process at the operator's address says that it is.
-func (w *whole) ready(ctx context.Context, p *process) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for {
-		if status, _, err := get(ctx, "http://"+w.operator+"/readyz"); err == nil && status == http.StatusOK {
-			return nil
-		}
-		select {
-		case <-p.gone:
-			return errors.New("it has ended")
-		default:
-		}
-		if err := until(ctx, time.Now().Add(50*time.Millisecond)); err != nil {
-			return fmt.Errorf("it does not become ready: %w", err)
-		}
-	}
-}
-
-// drained waits until n deliveries have come to the agent, the ledger has an action of a subscription for each, and the
-// lanes have none left that is not recorded as done, for as long as something moves.
-func (w *whole) drained(ctx context.Context, subscription string, n int64) error {
+// waitDrained waits until n deliveries have reached the agent, the ledger has an action of a subscription for each, and the lanes have no
+// open action left. It gives up if nothing of that changes for half a minute.
+func (w *stack) waitDrained(ctx context.Context, subscription string, n int64) error {
 	conn, err := pgx.Connect(ctx, w.postgres)
 	if err != nil {
 		return err
@@ -177,14 +156,14 @@ func (w *whole) drained(ctx context.Context, subscription string, n int64) error
 			return w.running["stream"].explain(fmt.Errorf("of %d deliveries %d came to the agent; the ledger has %d actions, lanes hold %d; "+
 				"nothing has changed for %s", n, came, wanted, open, patience))
 		}
-		if err := until(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
+		if err := waitUntil(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
 			return err
 		}
 	}
 }
 
 // stop ends the processes of forebay.
-func (w *whole) stop() {
+func (w *stack) stop() {
 	for _, role := range []string{"intake", "stream"} {
 		if p := w.running[role]; p != nil {
 			p.stop()
@@ -192,7 +171,7 @@ func (w *whole) stop() {
 	}
 }
 
-func (w *whole) close() {
+func (w *stack) close() {
 	w.stop()
 	if w.agent.Child != nil {
 		w.agent.Stop()
@@ -200,21 +179,21 @@ func (w *whole) close() {
 	os.RemoveAll(w.dir)
 }
 
-// senders are senders to the intake.
-func (w *whole) senders(conns int, mix []share) *senders { return w.sendersTo(w.intake, conns, mix) }
+// senders returns senders to the intake.
+func (w *stack) senders(conns int, mix []share) *senders { return w.sendersTo(w.intake, conns, mix) }
 
-// sendersTo are senders of the same deliveries to another intake.
-func (w *whole) sendersTo(addr string, conns int, mix []share) *senders {
+// sendersTo returns senders of the same deliveries to another intake.
+func (w *stack) sendersTo(addr string, conns int, mix []share) *senders {
 	begin := time.Now().Add(-30 * 24 * time.Hour)
 	return &senders{
 		addr: addr, conns: conns, mix: mix,
-		form: func() *form { return newForm(w.team, wholeSource, wholeSecret, begin) },
+		newTemplate: func() *requestTemplate { return newRequestTemplate(w.team, stackSource, stackSecret, begin) },
 	}
 }
 
-// ways pairs what was accepted with what came and gives the times from one to the other of the deliveries that count.
-// A delivery that was accepted and did not come is lost; so is the run.
-func ways(accepted, came []receipt, counts func(delivery uint64) bool) (list []time.Duration, lost int) {
+// transitTimes returns, in ascending order, the times from a delivery's acceptance to its arrival at the agent, of those deliveries that
+// counts selects, and how many of them were accepted and did not arrive.
+func transitTimes(accepted, came []receipt, counts func(delivery uint64) bool) (list []time.Duration, lost int) {
 	at := make(map[uint64]int64, len(came))
 	for _, r := range came {
 		at[r.Delivery] = r.At

@@ -27,8 +27,9 @@ func TestE2EScenario(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkReport(t, r, `e2e/rate e2e/bare e2e/trickle e2e/trickle_p99 e2e/rest`, `e2e/cpu_intake e2e/cpu_stream e2e/cpu_postgres e2e/cpu_load e2e/cpu_agent `+
-		`e2e/cpu_bare_intake e2e/cpu_bare_stream e2e/cpu_bare_postgres e2e/cpu_bare_load e2e/cpu_bare_agent e2e/cpu_trickle_intake e2e/cpu_trickle_stream e2e/cpu_trickle_postgres`,
-		`e2e/half_rate e2e/p50 e2e/p99`)
+		`e2e/cpu_bare_intake e2e/cpu_bare_stream e2e/cpu_bare_postgres e2e/cpu_bare_load e2e/cpu_bare_agent `+
+		`e2e/cpu_trickle_bare_intake e2e/cpu_trickle_bare_stream e2e/cpu_trickle_bare_postgres e2e/cpu_trickle_intake e2e/cpu_trickle_stream e2e/cpu_trickle_postgres`,
+		`e2e/half_rate e2e/p50 e2e/p99 e2e/coming_to_rest`)
 	if x := r.Ratios[0]; x.AtMost || x.Bar != 1 || x.Theirs != e2eBar || len(x.Rounds) != o.Rounds {
 		t.Errorf("%+v", x)
 	}
@@ -53,6 +54,22 @@ func TestHolScenario(t *testing.T) {
 	}
 }
 
+func TestFanoutScenario(t *testing.T) {
+	t.Parallel()
+	o := tiny(t)
+	o.Round, o.Rounds = time.Second, 1 // three turns beside the warming up
+	o.Kafka = strings.Split(rig.Fake(t).Bootstrap(), ",")
+	r := newReport(o)
+	sizes := fanoutSizes{warmUp: o.Round, rate: 30, conns: 2, entities: 2, partitions: 2, subscriptions: 3}
+	if err := runFanout(t.Context(), o, sizes, r); err != nil {
+		t.Fatal(err)
+	}
+	checkReport(t, r, `fanout/hangs fanout/fails`, ``, `fanout/p50_well fanout/worst_p99_well fanout/p50_hangs fanout/worst_p99_hangs fanout/p50_fails fanout/worst_p99_fails`)
+	if x := r.Ratios[0]; !x.AtMost || x.Bar != fanoutBar || len(x.Rounds) != o.Rounds {
+		t.Errorf("%+v", x)
+	}
+}
+
 // An intake that refuses ends the run: a figure with refusals in it is none.
 func TestSendersStopAtARefusal(t *testing.T) {
 	t.Parallel()
@@ -63,8 +80,8 @@ func TestSendersStopAtARefusal(t *testing.T) {
 	server := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Second}
 	go func() { _ = server.Serve(l) }()
 	defer server.Close()
-	s := &senders{addr: l.Addr().String(), conns: 2, mix: []share{{weight: 1, entities: 1}}, form: func() *form { return newForm("a", "b", "c", time.Now()) }}
-	err = s.during(t.Context(), func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+	s := &senders{addr: l.Addr().String(), conns: 2, mix: []share{{weight: 1, entities: 1}}, newTemplate: func() *requestTemplate { return newRequestTemplate("a", "b", "c", time.Now()) }}
+	err = s.runWhile(t.Context(), func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 	if err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("%v", err)
 	}
@@ -81,7 +98,7 @@ func TestSchedule(t *testing.T) {
 			next := s.schedule(conn)
 			for range 40 {
 				d := next()
-				line := lineOf(d)
+				line := kindAndEntityOf(d)
 				if before, ok := last[line]; ok && before >= d {
 					t.Fatalf("%x after %x", d, before)
 				}
@@ -103,7 +120,7 @@ func TestSchedule(t *testing.T) {
 
 func TestForm(t *testing.T) {
 	t.Parallel()
-	f := newForm("team", "github", "secret", time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	f := newRequestTemplate("team", "github", "secret", time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	first := string(f.request(deliveryOf(1, 61, 12)))
 	again := string(f.request(deliveryOf(1, 62, 12)))
 	if back := string(f.request(deliveryOf(1, 61, 12))); back != first || first == again {
@@ -179,7 +196,7 @@ func TestWays(t *testing.T) {
 	t.Parallel()
 	accepted := []receipt{{1, 100}, {2, 100}, {3, 100}, {4, 100}}
 	came := []receipt{{2, 50}, {1, 350}, {4, 120}}
-	list, lost := ways(accepted, came, func(d uint64) bool { return d != 4 })
+	list, lost := transitTimes(accepted, came, func(d uint64) bool { return d != 4 })
 	if !slices.Equal(list, []time.Duration{0, 250}) || lost != 1 {
 		t.Errorf("%v, %d lost", list, lost)
 	}
