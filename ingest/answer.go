@@ -59,12 +59,6 @@ var problems = func() map[int][]byte {
 	return m
 }()
 
-// turnAway answers what is no delivery at all.
-func turnAway(w http.ResponseWriter, status int) {
-	w.Header().Set("Connection", "close")
-	writeProblem(w, status)
-}
-
 func writeProblem(w http.ResponseWriter, status int) {
 	w.Header()["Content-Type"] = problemType
 	w.WriteHeader(status)

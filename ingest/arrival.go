@@ -10,6 +10,7 @@ import (
 // arrival is a body on its way in, as [room] knows it. All but got belongs to the room, under its lock.
 type arrival struct {
 	w      http.ResponseWriter // whose connection the body comes over
+	ends   departure           // the same connection
 	from   *sender             // nil: the body has arrived, or has ended
 	held   int64               // bytes of memory
 	size   size
@@ -26,6 +27,7 @@ func (a *arrival) has(bytes int) { a.got.Store(int64(bytes)) }
 
 // interrupt has the read that waits for the body return. What is left of the body is never read.
 func (a *arrival) interrupt() {
+	a.ends.leaves()
 	_ = http.NewResponseController(a.w).SetReadDeadline(time.Unix(1, 0)) // where the server cannot, its read timeout ends the read
 }
 
@@ -45,9 +47,9 @@ type sender struct {
 	sizes [2]queue
 }
 
-// oldest returns the sender's oldest arrival.
-func (s *sender) oldest() *arrival {
-	a, b := s.sizes[small].oldest, s.sizes[large].oldest
+// oldest returns the oldest arrival of both sizes.
+func oldest(sizes *[2]queue) *arrival {
+	a, b := sizes[small].oldest, sizes[large].oldest
 	if a == nil || b != nil && b.since.Before(a.since) {
 		return b
 	}

@@ -22,17 +22,16 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, d *delivery) (bod
 	if r.ContentLength < 0 {
 		from, most = http.MaxBytesReader(w, r.Body, h.c.MaxBody), h.c.MaxBody+1
 	}
+	d.arrival.ends, _ = r.Context().Value(connKey{}).(departure)
 	if err := h.room.enter(&d.arrival, w, d.from, d.started); err != nil {
 		return nil, err
 	}
 	body = d.buffer[:0]
 	for {
 		if len(body) == cap(body) {
-			grown := min(h.grown(int64(cap(body))), most)
-			if err := h.room.grow(&d.arrival, grown); err != nil {
+			if body, err = h.enlarge(&d.arrival, body, most); err != nil {
 				return nil, err
 			}
-			body = append(make([]byte, 0, grown), body...)
 		}
 		n, err := from.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
@@ -46,16 +45,31 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, d *delivery) (bod
 	}
 }
 
-// grown returns the size of a buffer after one that is full. A small body has few steps and takes 64 KiB at most; a large one holds
-// at most twice as much as has come, whatever its length is said to be.
-func (h *Handler) grown(full int64) int64 {
+// enlarge moves a body that fills its buffer into a larger one, of at most the size most. While it is copied, the room holds both.
+func (h *Handler) enlarge(a *arrival, body []byte, most int64) ([]byte, error) {
+	size := h.grown(int64(cap(body)), most)
+	if err := h.room.grow(a, size); err != nil {
+		return nil, err
+	}
+	body = append(make([]byte, 0, size), body...)
+	return body, h.room.moved(a, size)
+}
+
+// grown returns the size of a buffer after one that is full. A small body has few steps and takes 64 KiB at most. A large one has at most
+// twice as much as has come, whatever its length is said to be, and its steps end at most: so the last two buffers, which are there at
+// once, are one and a half times that, and not up to twice.
+func (h *Handler) grown(full, most int64) int64 {
 	switch small := h.c.Limits.SmallBody; {
 	case 4*full < small:
-		return 4 * full
+		return min(4*full, most)
 	case full < small:
-		return small + 1
+		return min(small+1, most)
 	}
-	return 2 * full
+	size := most
+	for size > 2*full {
+		size = (size + 1) / 2
+	}
+	return size
 }
 
 // liftReadDeadline removes the server's read deadline if the wait for the broker may be longer: it would end the request's context.
@@ -77,5 +91,5 @@ func verdictOnBody(err error) verdict {
 	if n, ok := errors.AsType[net.Error](err); ok && n.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) {
 		return verdict{outcome: slow, reason: "timeout", err: err}
 	}
-	return verdict{outcome: incomplete, err: err}
+	return verdict{outcome: incomplete, reason: "broken_off", err: err}
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/time/rate"
 )
 
 const (
@@ -82,7 +81,7 @@ func New(c Config) (*Handler, error) {
 	}
 	room := newRoom(c.Limits)
 	h := &Handler{c: c, metrics: newMetrics(c.Registerer, room), room: room,
-		logLimit: rate.NewLimiter(logsPerSecond, logsBurst)}
+		lines: newLines(c.Logger)}
 	if _, err := rand.Read(h.decoySecret[:]); err != nil {
 		return nil, err
 	}

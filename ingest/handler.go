@@ -8,14 +8,14 @@ import (
 	"net/netip"
 	"path"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/jsonschema"
 	"github.com/forebay-io/forebay/schemas/trace"
 )
 
@@ -24,11 +24,11 @@ import (
 // It answers 202 only if the delivery is durable, 4xx only if the sender did something wrong, and 503 otherwise. A delivery with a
 // valid signature is never refused for its content.
 type Handler struct {
-	c        Config
-	mux      *http.ServeMux
-	metrics  *metrics
-	room     *room
-	logLimit *rate.Limiter
+	c       Config
+	mux     *http.ServeMux
+	metrics *metrics
+	room    *room
+	lines   *lines
 	// If no verifier hashed the body, hashDummy hashes it with decoySecret, which is random, so that a refusal of an unknown source
 	// takes as long as one of a known source. It is [Handler.hash], and a field so that tests can replace it.
 	hashDummy   func(body []byte)
@@ -38,21 +38,44 @@ type Handler struct {
 func (h *Handler) routes() {
 	h.mux = http.NewServeMux()
 	h.mux.HandleFunc("POST /v1/in/{team}/{source}", h.receive)
-	h.mux.HandleFunc("/v1/in/{team}/{source}", func(w http.ResponseWriter, _ *http.Request) {
+	h.mux.HandleFunc("/v1/in/{team}/{source}", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", http.MethodPost)
-		turnAway(w, http.StatusMethodNotAllowed)
+		h.turnAway(w, r, "method", http.StatusMethodNotAllowed)
 	})
-	h.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { turnAway(w, http.StatusNotFound) })
+	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { h.turnAway(w, r, "path", http.StatusNotFound) })
 }
 
 // ServeHTTP serves the intake listener.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// ServeMux redirects paths that are not clean; providers take a redirect for a failure, or follow it as a GET.
 	if p := r.URL.Path; p == "" || p[0] != '/' || path.Clean(p) != p {
-		turnAway(w, http.StatusNotFound)
+		h.turnAway(w, r, "path", http.StatusNotFound)
 		return
 	}
 	h.mux.ServeHTTP(w, r)
+}
+
+// turnAway answers what is no delivery at all. It is counted, for a provider may have been given a wrong URL.
+func (h *Handler) turnAway(w http.ResponseWriter, r *http.Request, reason string, status int) {
+	h.note(r, &delivery{}, verdict{outcome: misdirected, reason: reason, detail: r.Method + " " + r.URL.Path[:min(len(r.URL.Path), 100)]})
+	w.Header().Set("Connection", "close")
+	writeProblem(w, status)
+}
+
+// NotAccepted counts a delivery that the caller answers 503 itself, since the process does not accept deliveries yet, or no longer.
+func (h *Handler) NotAccepted(r *http.Request) {
+	d := &delivery{}
+	rest, _ := strings.CutPrefix(r.URL.Path, "/v1/in/")
+	d.team, d.name, _ = strings.Cut(rest, "/")
+	d.source, _ = h.c.Sources(d.team, d.name)
+	h.note(r, d, verdict{outcome: unavailable, reason: "not_accepting"})
+}
+
+// note counts and logs what ended before it was handled.
+func (h *Handler) note(r *http.Request, d *delivery, v verdict) {
+	d.from = h.c.Limits.addressOf(r)
+	h.metrics.count(d, v)
+	h.write(r.Context(), d, v, 0)
 }
 
 // delivery is one request while it is handled.
@@ -103,6 +126,9 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) {
 		waitBeforeRefusal(r.Context(), d)
 	}
 	h.answer(w, d, v)
+	if v.outcome == accepted {
+		d.source.Fields.Observe(d.event.Type, d.event.Data, d.started)
+	}
 	d.recycle(v.outcome)
 }
 
@@ -128,6 +154,10 @@ func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) v
 	if s.Limiter != nil && !s.Limiter.AllowN(d.started, 1) {
 		return verdict{outcome: throttled, reason: "source", wait: wait(s.Limiter)}
 	}
+	// After the source's, so that what is over that takes nothing from the team's other sources.
+	if s.TeamLimiter != nil && !s.TeamLimiter.AllowN(d.started, 1) {
+		return verdict{outcome: throttled, reason: "team", wait: wait(s.TeamLimiter)}
+	}
 	answer, err := h.readEvent(d)
 	if answer != nil {
 		return verdict{outcome: handshake, handshake: answer}
@@ -142,9 +172,19 @@ func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) v
 	if err := event.Validate(); err != nil {
 		return h.quarantine(r.Context(), d, r.Host, err)
 	}
+	fit, why, err := s.mapper().CheckSchema(&d.request, event)
+	if err != nil {
+		return h.quarantine(r.Context(), d, r.Host, err)
+	}
 	d.event = event
 	if err := h.c.Log.Append(r.Context(), d.deadline, s.Topic, event); err != nil {
 		return d.notStored(r.Context(), err)
+	}
+	switch fit {
+	case jsonschema.Misfit:
+		return verdict{outcome: accepted, reason: provider.SchemaMisfit, detail: why}
+	case jsonschema.Unchecked:
+		return verdict{outcome: accepted, reason: schemaUnchecked, detail: why}
 	}
 	return verdict{outcome: accepted}
 }
@@ -154,7 +194,11 @@ func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) v
 func (h *Handler) readEvent(d *delivery) (answer *provider.Answer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			h.c.Logger.Error("mapping panicked", "team", d.team, "source", d.name, "panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+			if panicked := (lineKind{broken, "panic"}); h.lines.allow(panicked) {
+				h.c.Logger.Error("mapping panicked", "team", d.team, "source", d.name, "panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+			} else {
+				h.lines.left.add(panicked)
+			}
 			answer, err = nil, &provider.Unusable{Reason: "internal", Detail: "the mapping panicked"}
 		}
 	}()
@@ -175,7 +219,7 @@ func (h *Handler) quarantine(ctx context.Context, d *delivery, host string, caus
 	}
 	err := h.c.Log.Quarantine(ctx, d.deadline, d.source.QuarantineTopic, &Delivery{
 		Team: d.team, Source: d.name, Kind: "unusable", Reason: reason, Detail: detail, Method: d.request.Method,
-		URL: d.request.URL[:min(len(d.request.URL), maxURL)], Headers: keptHeaders(d.request.Header, host, d.source.mapper()), Body: d.request.Body, Received: d.received,
+		URL: d.request.URL[:min(len(d.request.URL), maxURL)], Secret: d.request.Secret, Headers: keptHeaders(d.request.Header, host, d.source.mapper()), Body: d.request.Body, Received: d.received,
 	})
 	if err != nil {
 		return d.notStored(ctx, err)

@@ -107,7 +107,7 @@ func TestQuarantine(t *testing.T) {
 		t.Fatalf("%+v", a)
 	}
 	d := in.log.deliveries[0]
-	want := &Delivery{Team: "acme", Source: "orders", Kind: "unusable", Reason: "missing_field", Detail: "/id", Method: "POST",
+	want := &Delivery{Team: "acme", Source: "orders", Kind: "unusable", Reason: "missing_field", Detail: "/id", Method: "POST", Secret: 1,
 		Body: []byte("unusable"), Received: time.Unix(1_700_000_000, 0)}
 	headers := d.Headers
 	got := *d
@@ -123,7 +123,7 @@ func TestQuarantine(t *testing.T) {
 		!strings.Contains(text, "{x-request-id b} {x-request-id a}") || !strings.Contains(text, "{host 127.0.0.1:") {
 		t.Errorf("headers kept: %s", text)
 	}
-	if in.count("quarantined", "missing_field") != 1 || !strings.Contains(in.lines.String(), "level=INFO msg=delivery outcome=quarantined") ||
+	if in.count("quarantined", "missing_field") != 1 || !strings.Contains(in.lines.String(), "level=WARN msg=delivery outcome=quarantined") ||
 		!strings.Contains(in.lines.String(), "detail=/id") {
 		t.Errorf("counter or line is missing: %s", in.lines)
 	}
@@ -247,6 +247,22 @@ func TestRateLimits(t *testing.T) {
 	if in.count("throttled", "source") != 1 {
 		t.Error("not counted")
 	}
+	team := rate.NewLimiter(0.5, 2)
+	in = setup(t, func(_ *Config, s *Source) { s.Limiter, s.TeamLimiter = rate.NewLimiter(0, 1), team })
+	for i, want := range []int{202, 429, 429} { // by the source's own, which takes nothing from the team
+		if a := in.post("1"); a.status != want {
+			t.Errorf("delivery %d: %+v, want %d", i, a, want)
+		}
+	}
+	in = setup(t, func(_ *Config, s *Source) { s.TeamLimiter = team })
+	for i, want := range []int{202, 429} {
+		if a := in.post("1"); a.status != want || want == 429 && a.header.Get("Retry-After") != "2" {
+			t.Errorf("delivery %d of another source of the team: %+v, want %d", i, a, want)
+		}
+	}
+	if in.count("throttled", "team") != 1 || in.count("throttled", "source") != 0 {
+		t.Error("not counted as the team's")
+	}
 	in = setup(t, func(_ *Config, s *Source) { s.Limiter = rate.NewLimiter(0, 1) })
 	for i, want := range []int{202, 429} {
 		if a := in.post("1"); a.status != want || want == 429 && a.header.Get("Retry-After") != "60" {
@@ -301,20 +317,41 @@ func TestCountsOfASharedSource(t *testing.T) {
 	}
 }
 
-// Nobody fills the log by sending what is refused; what is kept aside has its line always.
+// Nobody fills the log, whether by what is refused or by what is kept aside: of each kind so many lines are written, the number of the
+// others is told, and a flood of one kind hides no other.
 func TestLinesAreBounded(t *testing.T) {
 	t.Parallel()
-	in := setup(t, nil)
-	lines := &safeBuffer{}
-	in.handler.c.Logger = slog.New(slog.NewTextHandler(lines, nil))
-	in.handler.logLimit = rate.NewLimiter(0, 5)
+	said := &safeBuffer{}
+	in := setup(t, func(c *Config, s *Source) {
+		c.Logger = slog.New(slog.NewTextHandler(said, nil))
+		s.Limiter = rate.NewLimiter(0, 21)
+	})
+	in.handler.lines.limit, in.handler.lines.burst = 0, 5
 	for range 20 {
-		in.do("POST", inPath, strings.NewReader("1"))
-		in.post("unusable")
+		in.do("POST", inPath, strings.NewReader("1"), "X-Signature", sign([]byte("2")))
+		in.post("panic")
 	}
-	refused, kept := strings.Count(lines.String(), "outcome=refused"), strings.Count(lines.String(), "outcome=quarantined")
-	if refused != 5 || kept != 20 || in.count("refused", "missing_header") != 20 {
-		t.Errorf("%d lines of 20 refused, %d of 20 kept aside", refused, kept)
+	for range 2 { // the second is over the source's rate
+		in.post("1")
+	}
+	in.do("GET", "/nowhere?secret=x", nil)
+	in.handler.lines.left.flush() // as a timer does in a minute
+	for want, n := range map[string]int{
+		"level=INFO msg=delivery outcome=refused":     5,
+		"level=WARN msg=delivery outcome=quarantined": 5,
+		"level=ERROR msg=\"mapping panicked\"":        5,
+		"level=INFO msg=\"deliveries left out of this log\" outcome=refused reason=mismatch count=15 within=1m0s":     1,
+		"level=WARN msg=\"deliveries left out of this log\" outcome=quarantined reason=internal count=15 within=1m0s": 1,
+		"level=ERROR msg=\"deliveries left out of this log\" outcome=broken reason=panic count=15 within=1m0s":        1,
+		"level=INFO msg=delivery outcome=throttled team=acme source=orders reason=source":                             1,
+		"outcome=misdirected team=\"\" source=\"\" reason=path detail=\"GET /nowhere\" address=127.0.0.1":             1,
+	} {
+		if got := strings.Count(said.String(), want); got != n {
+			t.Errorf("%d lines have %s, want %d", got, want, n)
+		}
+	}
+	if in.count("refused", "mismatch") != 20 || strings.Contains(said.String(), "secret=x") {
+		t.Errorf("not all are counted, or a query is shown:\n%s", said)
 	}
 }
 

@@ -31,6 +31,7 @@ type Delivery struct {
 	Detail       string
 	Method       string
 	URL          string           // the URL that the provider called, if the signature covers it; else empty
+	Secret       int              // which of the source's secrets verified it, counted from 1; 0: not known
 	Headers      []schemas.Header // without secrets
 	Body         []byte
 	Received     time.Time

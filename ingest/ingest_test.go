@@ -22,6 +22,7 @@ import (
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/jsonschema"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,6 +44,7 @@ func (hmacVerifier) Verify(r *verify.Request, _ time.Time) error {
 	if !hmac.Equal(got, mac(r.Body)) {
 		return &verify.Error{Reason: verify.Mismatch}
 	}
+	r.Secret = 1
 	return nil
 }
 
@@ -85,6 +87,10 @@ func (fakeMapping) Read(r *verify.Request, received time.Time, e *schemas.Event)
 	*e = schemas.Event{ID: id, Source: "/acme/orders", Type: "t", Entity: "e", Time: received, RecordedTime: received,
 		Payload: schemas.Delta, Version: schemas.Version{Kind: schemas.None}, Data: r.Body}
 	return nil
+}
+
+func (fakeMapping) CheckSchema(*verify.Request, *schemas.Event) (jsonschema.Verdict, string, error) {
+	return "", "", nil
 }
 
 // fakeLog remembers a copy of what it took; answer, where set, decides.

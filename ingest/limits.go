@@ -8,8 +8,8 @@ import (
 
 // Limits bound what deliveries may use. Zero values have the defaults.
 type Limits struct {
-	// Memory bounds the bytes of all deliveries that are being read or produced, with those of their connections; beyond it the answer
-	// is 503. While an Ed25519 signature is verified, its body is in memory twice. Default 256 MiB, or three times MaxBody.
+	// Memory bounds the bytes of all deliveries that are being read or produced, with those of their connections and of a second buffer
+	// while a body is moved to a larger one; beyond it the answer is 503. While an Ed25519 signature is verified, its body is in memory twice. Default 256 MiB, or three times MaxBody.
 	Memory int64
 	// SmallMemory is the part of Memory that is for small bodies alone. Default a quarter.
 	SmallMemory int64
@@ -21,9 +21,12 @@ type Limits struct {
 	// Negative: however slowly.
 	Pace  int64
 	Grace time.Duration
+	// Connections bounds the connections of a listener; see [Connections]. Of the intake's, half may be those of bodies that are on their
+	// way: where another one comes, the oldest gives way at once. Default 16384.
+	Connections int
 	// AddressConnections and AddressBytes bound how many bodies may be on their way from one address at once, and what the large ones
-	// of them hold; beyond it the answer is 429. Of IPv6, an address is its first 64 bits. Defaults 2048, and half of Memory, a
-	// body of MaxBody at least.
+	// of them hold; beyond it the answer is 429. Of IPv6, an address is its first 64 bits. Defaults 2048, a quarter of Connections at most, and half of Memory, what a
+	// body of MaxBody takes at least.
 	AddressConnections int
 	AddressBytes       int64
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For is believed. Default none.
@@ -37,6 +40,7 @@ const (
 	defaultYieldAfter         = time.Second
 	defaultPace               = 16 << 10
 	defaultGrace              = 5 * time.Second
+	defaultConnections        = 16384
 	defaultAddressConnections = 2048
 )
 
@@ -60,26 +64,30 @@ func (l Limits) WithDefaults(maxBody int64) Limits {
 	if l.Grace == 0 {
 		l.Grace = defaultGrace
 	}
+	if l.Connections == 0 {
+		l.Connections = defaultConnections
+	}
 	if l.AddressConnections == 0 {
-		l.AddressConnections = defaultAddressConnections
+		l.AddressConnections = min(defaultAddressConnections, max(1, l.Connections/4))
 	}
 	if l.AddressBytes == 0 {
-		l.AddressBytes = max(l.Memory/2, maxBody+connectionMemory+1)
+		l.AddressBytes = max(l.Memory/2, maxBody+maxBody/2+ownMemory+4)
 	}
 	return l
 }
 
-// LargestBody returns the largest body that fits.
+// LargestBody returns the largest body that fits: it takes one and a half times its size while it is moved to its last buffer.
 func (l Limits) LargestBody() int64 {
-	return min(max(l.Memory-l.SmallMemory, min(l.SmallBody, l.Memory)), l.AddressBytes) - connectionMemory - 1
+	room := min(max(l.Memory-l.SmallMemory, min(l.SmallBody, l.Memory)), l.AddressBytes)
+	return (room - ownMemory - 2) * 2 / 3
 }
 
 func (l Limits) validate(maxBody int64) error {
 	switch {
-	case l.SmallMemory < 0 || l.SmallMemory > l.Memory || l.SmallBody < smallBuffer || l.YieldAfter < 0 || l.Grace < 0 || l.AddressConnections < 1:
+	case l.SmallMemory < 0 || l.SmallMemory > l.Memory || l.SmallBody < smallBuffer || l.YieldAfter < 0 || l.Grace < 0 || l.Connections < 2 || l.AddressConnections < 1:
 		return errors.New("ingest: Limits: SmallMemory must be a part of Memory, SmallBody at least 4 KiB, and no limit negative")
 	case l.LargestBody() < maxBody:
-		return errors.New("ingest: Limits: a body of MaxBody must fit into Memory without SmallMemory, and into AddressBytes")
+		return errors.New("ingest: Limits: one and a half times MaxBody must fit into Memory without SmallMemory, and into AddressBytes")
 	}
 	return nil
 }

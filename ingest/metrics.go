@@ -15,8 +15,10 @@ const unknown = "_unknown"
 var reasons = func() map[string]bool {
 	m := map[string]bool{}
 	for _, r := range []string{
-		"intake", "source", "unknown_source", "deadline", "client_gone", "in_flight", "internal", // intake
-		"displaced", "address_connections", "address_bytes", "pace", "timeout", // body
+		"intake", "source", "team", "unknown_source", "deadline", "client_gone", "in_flight", "internal", // intake
+		"path", "method", "not_accepting", // before it
+		schemaUnchecked,                                                                                     // accepted all the same
+		"displaced", "connections", "address_connections", "address_bytes", "pace", "timeout", "broken_off", // body
 		"missing_header", "malformed", "mismatch", "too_old", "too_new", "bad_key", // verify
 	} {
 		m[r] = true
@@ -74,18 +76,28 @@ type counted struct {
 // observe counts a delivery. Those of unknown sources are counted together, so that strangers cannot make up series.
 func (m *metrics) observe(d *delivery, v verdict, took time.Duration) {
 	m.seconds.Observe(took.Seconds())
-	if d.source != nil && v.outcome == accepted {
+	if d.source != nil && v.outcome == accepted && v.reason == "" {
 		c := m.counted(d)
 		c.accepted.Inc()
 		c.bytes.Add(float64(d.size))
 		return
 	}
-	team, source := d.team, d.name
-	if d.source == nil {
-		team, source = unknown, unknown
-	}
-	m.deliveries.WithLabelValues(team, source, string(v.outcome), v.reason).Inc()
+	m.count(d, v)
+	team, source := d.labels()
 	m.bytes.WithLabelValues(team, source).Add(float64(d.size))
+}
+
+// count counts a delivery by what became of it alone.
+func (m *metrics) count(d *delivery, v verdict) {
+	team, source := d.labels()
+	m.deliveries.WithLabelValues(team, source, string(v.outcome), v.reason).Inc()
+}
+
+func (d *delivery) labels() (team, source string) {
+	if d.source == nil {
+		return unknown, unknown
+	}
+	return d.team, d.name
 }
 
 func (m *metrics) counted(d *delivery) *counted {

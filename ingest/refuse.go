@@ -21,14 +21,23 @@ func (h *Handler) authentic(d *delivery) (verdict, bool) {
 	}
 	err := d.source.Verifier.Verify(&d.request, d.received)
 	if err == nil {
+		d.source.Keys.verify(d.received)
 		return verdict{}, true
 	}
-	reason := verify.Reason("internal")
-	if e, ok := errors.AsType[*verify.Error](err); ok {
-		reason = e.Reason
+	e, ok := errors.AsType[*verify.Error](err)
+	if !ok {
+		e = &verify.Error{Reason: "internal"}
 	}
-	// The verifier has hashed the body only if the signature did not match, and not if it compares a secret.
-	if reason != verify.Mismatch || len(d.source.mapper().SecretHeaders()) > 0 {
+	hashed, reason := e.Reason == verify.Mismatch, e.Reason
+	if e.Reason == verify.TooOld || e.Reason == verify.TooNew {
+		hashed = true
+		if !e.Signed { // whoever cannot sign says nothing of clocks
+			reason = verify.Mismatch
+		}
+	}
+	d.source.Keys.refuse(d.received, reason, e.Off)
+	// The verifier has not hashed the body where it found no signature to compare, nor if it compares a secret.
+	if !hashed || len(d.source.mapper().SecretHeaders()) > 0 {
 		h.hashDummy(d.request.Body)
 	}
 	return verdict{outcome: refused, reason: knownReason(string(reason)), err: err}, false

@@ -18,6 +18,7 @@ func (t *turnedAway) Error() string { return t.text }
 var (
 	errFull        = &turnedAway{unavailable, "in_flight", "no room: too many bytes are being read or produced"}
 	errDisplaced   = &turnedAway{unavailable, "displaced", "made room for newer ones: the body had been on its way for too long"}
+	errCrowded     = &turnedAway{unavailable, "connections", "made room for newer ones: half of all connections had bodies on their way"}
 	errConnections = &turnedAway{throttled, "address_connections", "too many bodies on their way from one address"}
 	errBytes       = &turnedAway{throttled, "address_bytes", "too many bytes from one address"}
 	errPace        = &turnedAway{slow, "pace", "the body comes too slowly"}
@@ -26,6 +27,9 @@ var (
 // connectionMemory is what a connection takes beside the delivery's buffer, measured: its goroutine, the server's buffers, the request.
 const connectionMemory = 24 << 10
 
+// ownMemory is what a delivery holds as long as it is there.
+const ownMemory = smallBuffer + connectionMemory
+
 // room is the memory of all deliveries, from their first byte to their answer. It holds what has arrived, not what was promised.
 //
 // Whose body has not arrived has shown no signature yet. So that strangers cannot shut others out,
@@ -33,7 +37,9 @@ const connectionMemory = 24 << 10
 //   - a part of the memory is for small bodies alone; what they have beyond it gives way to large ones, too;
 //   - one address has a part of it only, and so many connections; its small bodies count by number;
 //   - a body that does not keep the pace is ended (pace.go);
-//   - where there is no room for a newer body, the oldest one that has been on its way for longer than yieldAfter gives way to it.
+//   - where there is no room for a newer body, the oldest one that has been on its way for longer than yieldAfter gives way to it;
+//   - where bodies on their way have half of all connections, the oldest gives way, however young: else connections would be closed
+//     that have not been heard yet.
 //
 // Once a body has arrived, it keeps what it holds until its delivery is answered. Safe for concurrent use.
 type room struct {
@@ -43,6 +49,7 @@ type room struct {
 	used    int64
 	large   int64    // of used, by large bodies
 	sizes   [2]queue // what arrives
+	count   int      // of what arrives
 	senders map[netip.Addr]*sender
 	looks   bool      // whether a look at the pace is due
 	due     time.Time // when it is
@@ -63,12 +70,17 @@ func (r *room) enter(a *arrival, w http.ResponseWriter, from netip.Addr, now tim
 	}
 	a.w, a.from, a.since, a.looked = w, s, now, now
 	s.count++
+	r.count++
+	if old := oldest(&r.sizes); r.count > r.limits.Connections/2 {
+		_ = r.end(old, errCrowded)
+		old.interrupt()
+	}
 	r.queue(a, small)
 	r.lookSoon(now)
-	if s.count > r.limits.AddressConnections && !r.displace(s.oldest(), a, errConnections) {
+	if s.count > r.limits.AddressConnections && !r.displace(oldest(&s.sizes), a, errConnections) {
 		return r.end(a, errConnections)
 	}
-	return r.hold(a, smallBuffer+connectionMemory)
+	return r.hold(a, ownMemory)
 }
 
 // queue puts an arrival among those of its size.
@@ -83,25 +95,41 @@ func (r *room) unqueue(a *arrival) {
 	a.from.sizes[a.size].remove(a)
 }
 
-// grow has an arrival's buffer grow to n bytes.
+// grow has an arrival hold a new buffer of n bytes, beside the one that it has.
 func (r *room) grow(a *arrival, n int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a.err != nil {
 		return a.err
 	}
-	return r.hold(a, n+connectionMemory)
-}
-
-// hold has an arrival hold n bytes. Where there is no room it has others give way, or ends.
-func (r *room) hold(a *arrival, n int64) error {
-	if a.size == small && n > r.limits.SmallBody+1+connectionMemory {
+	if a.size == small && n > r.limits.SmallBody+1 {
 		r.unqueue(a)
 		r.queue(a, large)
 		r.large += a.held
 		a.from.large += a.held
 	}
-	more := n - a.held
+	return r.hold(a, n)
+}
+
+// moved says that an arrival's body is in its new buffer of n bytes, and holds the one before no longer.
+func (r *room) moved(a *arrival, n int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a.err != nil {
+		return a.err
+	}
+	before := a.held - ownMemory - n
+	a.held -= before
+	r.used -= before
+	if a.size == large {
+		r.large -= before
+		a.from.large -= before
+	}
+	return nil
+}
+
+// hold has an arrival hold so many bytes more. Where there is no room it has others give way, or ends.
+func (r *room) hold(a *arrival, more int64) error {
 	for a.size == large && a.from.large+more > r.limits.AddressBytes {
 		if !r.displace(a.from.sizes[large].oldest, a, errBytes) {
 			return r.end(a, errBytes)
@@ -157,6 +185,7 @@ func (r *room) forget(a *arrival) {
 	if a.size == large {
 		s.large -= a.held
 	}
+	r.count--
 	if s.count--; s.count == 0 {
 		delete(r.senders, s.addr)
 	}
@@ -200,8 +229,5 @@ func (r *room) leave(a *arrival) {
 func (r *room) usage() (used, large int64, arriving int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, s := range r.senders {
-		arriving += s.count
-	}
-	return r.used, r.large, arriving
+	return r.used, r.large, r.count
 }

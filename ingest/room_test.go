@@ -102,11 +102,11 @@ func TestPromisesReserveLittle(t *testing.T) {
 		sent  int
 		holds int64
 	}{
-		{0, 4 << 10},
+		{0, 0},
 		{4 << 10, 16 << 10}, // full, so that the next byte has its room
 		{60 << 10, 64<<10 + 1},
-		{70 << 10, 2 * (64<<10 + 1)},
-		{1 << 20, 16 * (64<<10 + 1)},
+		{70 << 10, 128<<10 + 1},
+		{1 << 20, 1<<20 + 1},
 	} {
 		for _, length := range []int{2 * mib, -1} {
 			in := withRoom(t, Limits{Memory: 256 * mib})
@@ -114,7 +114,7 @@ func TestPromisesReserveLittle(t *testing.T) {
 			for range senders {
 				in.stand(length, test.sent)
 			}
-			in.holds(senders, senders*(test.holds+connectionMemory))
+			in.holds(senders, senders*(test.holds+ownMemory))
 			if a := in.post(strings.Repeat("x", 100<<10)); a.status != 202 {
 				t.Errorf("beside them: %+v", a)
 			}
@@ -125,7 +125,7 @@ func TestPromisesReserveLittle(t *testing.T) {
 // Bodies that arrive and bodies that wait for the brokers are bounded together.
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
-	in := withRoom(t, Limits{Memory: 3 * mib, AddressBytes: 3 * mib})
+	in := withRoom(t, Limits{Memory: 4*mib + mib/2, AddressBytes: 5 * mib})
 	hold, entered := make(chan struct{}), make(chan struct{}, 1)
 	release := sync.OnceFunc(func() { close(hold) })
 	defer release() // a test that fails half-way must not leave the server waiting
@@ -155,12 +155,58 @@ func TestMemoryIsBounded(t *testing.T) {
 	in.empty()
 }
 
+// A body that is moved to a larger buffer is in memory twice, and both count: else the memory would be exceeded by a half.
+func TestBothBuffersCount(t *testing.T) {
+	t.Parallel()
+	in := withRoom(t, Limits{Memory: 5 * mib, SmallMemory: mib + mib/2, AddressBytes: 5 * mib, YieldAfter: time.Hour})
+	in.stand(2*mib, mib)
+	in.holds(1, mib+1+ownMemory)
+	// 1.7 MiB fit beside it, but not with the 0.85 MiB of the buffer before.
+	if a := in.post(strings.Repeat("x", mib+mib*7/10)); a.status != 503 || in.count("unavailable", "in_flight") != 1 {
+		t.Errorf("where there is room for its last buffer alone: %d", a.status)
+	}
+	if a := in.post(strings.Repeat("x", mib+mib/2)); a.status != 202 {
+		t.Errorf("where there is room for its last two buffers: %+v", a)
+	}
+	in.holds(1, mib+1+ownMemory)
+}
+
+// From a larger buffer's promise until the body is in it, an arrival holds both buffers; after that, what it has.
+func TestArrivalHoldsWhatIsAllocated(t *testing.T) {
+	t.Parallel()
+	h := &Handler{c: Config{MaxBody: 25 * mib}.withDefaults()}
+	h.room = newRoom(h.c.Limits)
+	for _, most := range []int64{4<<10 + 1, 10_000, 64<<10 + 1, 64<<10 + 2, 100_000, 5_000_001, 25*mib + 1} {
+		a := &arrival{}
+		if err := h.room.enter(a, nil, netip.Addr{}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		has := int64(smallBuffer)
+		for had := int64(0); has < most; {
+			size := h.grown(has, most)
+			if size <= has || size > 4*has+1 || has > 64<<10 && size > 2*has || size > most {
+				t.Fatalf("from %d to %d, of at most %d", has, size, most)
+			}
+			err := h.room.grow(a, size)
+			if used, _, _ := h.room.usage(); err != nil || used != ownMemory+had+size || size == most && most > 128<<10 && used > ownMemory+most*3/2+1 {
+				t.Fatalf("%d bytes are held with buffers of %d and %d: %v", used, had, size, err)
+			}
+			err = h.room.moved(a, size)
+			if used, large, _ := h.room.usage(); err != nil || used != ownMemory+size || large != map[bool]int64{true: used}[size > 64<<10+1] {
+				t.Fatalf("%d bytes are held, %d by large bodies, with a buffer of %d: %v", used, large, size, err)
+			}
+			had, has = size, size
+		}
+		h.room.leave(a)
+	}
+}
+
 // Large bodies, however many, leave small ones their part.
 func TestLargeBodiesLeaveRoomForSmallOnes(t *testing.T) {
 	t.Parallel()
-	in := withRoom(t, Limits{Memory: 6 * mib, SmallMemory: 3 * mib, AddressBytes: 6 * mib, YieldAfter: time.Hour})
+	in := withRoom(t, Limits{Memory: 7 * mib, SmallMemory: 3*mib + mib/2, AddressBytes: 7 * mib, YieldAfter: time.Hour})
 	first, second := in.stand(2*mib, mib), in.stand(2*mib, mib)
-	in.holds(2, 2*(16*(64<<10+1)+connectionMemory))
+	in.holds(2, 2*(mib+1+ownMemory))
 	third := in.stand(2*mib, 2*mib-1)
 	if got := in.answered(third); got != 503 || in.count("unavailable", "in_flight") != 1 {
 		t.Errorf("a large one too many: %d", got)
@@ -183,7 +229,7 @@ func TestLargeBodiesLeaveRoomForSmallOnes(t *testing.T) {
 // stay, whatever large ones come.
 func TestSmallBodiesLeaveRoomForLargeOnes(t *testing.T) {
 	t.Parallel()
-	const count, each, part = 95, 60<<10 + 1 + connectionMemory, 2 * mib
+	const count, each, part = 92, 60<<10 + 1 + ownMemory, 2 * mib
 	in := withRoom(t, Limits{Memory: 8 * mib, SmallMemory: part, AddressBytes: 8 * mib, YieldAfter: 20 * time.Millisecond})
 	for range count {
 		in.stand(60<<10, 17<<10)
@@ -207,7 +253,7 @@ func TestSmallBodiesLeaveRoomForLargeOnes(t *testing.T) {
 // Where there is no room, what has been on its way for long gives way to what comes.
 func TestOldOnesGiveWay(t *testing.T) {
 	t.Parallel()
-	const each = 16<<10 + connectionMemory
+	const each, memory = 16<<10 + ownMemory, 4*mib + mib/4
 	for _, test := range []struct {
 		name         string
 		length, sent int
@@ -215,10 +261,10 @@ func TestOldOnesGiveWay(t *testing.T) {
 		count        int
 		comes        int
 	}{
-		{"small to small", 60_000, 5000, each, 4 * mib / each, 60_000},
-		{"large to large", 2 * mib, mib, 16*(64<<10+1) + connectionMemory, 2, mib},
+		{"small to small", 60_000, 5000, each, memory / each, 60_000},
+		{"large to large", 2 * mib, mib, mib + 1 + ownMemory, 2, mib},
 	} {
-		in := withRoom(t, Limits{Memory: 4 * mib, SmallMemory: mib, AddressBytes: 8 * mib, YieldAfter: 20 * time.Millisecond})
+		in := withRoom(t, Limits{Memory: memory, SmallMemory: mib, AddressBytes: 8 * mib, YieldAfter: 20 * time.Millisecond})
 		var standing []<-chan int
 		for i := range test.count {
 			standing = append(standing, in.stand(test.length, test.sent))
@@ -248,7 +294,7 @@ func TestAddressesAreBounded(t *testing.T) {
 	for range 3 {
 		in.stand(100, 10, xff, "192.0.2.1")
 	}
-	in.holds(3, 3*(smallBuffer+connectionMemory))
+	in.holds(3, 3*ownMemory)
 	if got := in.answered(in.stand(100, 10, xff, "192.0.2.1")); got != 429 || in.count("throttled", "address_connections") != 1 {
 		t.Errorf("a connection too many: %d", got)
 	}
@@ -256,7 +302,7 @@ func TestAddressesAreBounded(t *testing.T) {
 		t.Errorf("a connection too many: %+v", a)
 	}
 	in.stand(2*mib, 2*mib-1, xff, "2001:db8::1")
-	in.holds(4, 3*(smallBuffer+connectionMemory)+2*mib+1+connectionMemory)
+	in.holds(4, 3*ownMemory+2*mib+1+ownMemory)
 	if got := in.answered(in.stand(2*mib, 2*mib-1, xff, "2001:db8::2")); got != 429 || in.count("throttled", "address_bytes") != 1 {
 		t.Errorf("bytes too many: %d", got)
 	}
@@ -274,7 +320,7 @@ func TestAddressMakesRoomForItself(t *testing.T) {
 	var standing []<-chan int
 	for i := range 3 {
 		standing = append(standing, in.stand(100, 10))
-		in.holds(i+1, int64(i+1)*(smallBuffer+connectionMemory))
+		in.holds(i+1, int64(i+1)*ownMemory)
 	}
 	<-time.After(2 * time.Millisecond)
 	if a := in.post("1"); a.status != 202 {
@@ -459,7 +505,9 @@ func TestRoomIsConsistent(t *testing.T) {
 				a := &arrival{}
 				err := r.enter(a, deadlines{interrupted: make(chan time.Time, 9)}, netip.AddrFrom4([4]byte{10, 0, 0, byte(i % 3)}), time.Now())
 				for size := int64(16 << 10); err == nil && size < int64(n%8)*300<<10; size *= 4 {
-					err = r.grow(a, size)
+					if err = r.grow(a, size); err == nil {
+						err = r.moved(a, size)
+					}
 				}
 				if err == nil {
 					err = r.arrived(a)

@@ -7,9 +7,11 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/forebay-io/forebay/ingest/drift"
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/jsonschema"
 )
 
 // Source is a configured source. Safe for concurrent use; immutable.
@@ -23,6 +25,12 @@ type Source struct {
 	// Limiter bounds authentic deliveries; nil means no limit. Forged ones do not count, so that a forger cannot find out by the limit
 	// that the source exists. A source whose configuration changes keeps its Limiter.
 	Limiter *rate.Limiter
+	// TeamLimiter does so for all sources of the team, which have the same one.
+	TeamLimiter *rate.Limiter
+	// Keys counts what the secrets verify; nil counts nothing. A source whose secrets stay keeps its Keys.
+	Keys *Keys
+	// Fields notices when the bodies of accepted events change their shape; nil looks at nothing.
+	Fields *drift.Source
 
 	counted atomic.Pointer[counted]
 
@@ -34,6 +42,8 @@ type Source struct {
 type mapping interface {
 	Challenge(r *verify.Request) (*provider.Answer, bool)
 	Read(r *verify.Request, received time.Time, e *schemas.Event) error
+	// CheckSchema holds the event's body against its schema, where the source wants that.
+	CheckSchema(r *verify.Request, e *schemas.Event) (verdict jsonschema.Verdict, why string, err error)
 	// SecretHeaders returns the headers that contain a secret itself, not a signature made with it.
 	SecretHeaders() []string
 	// Proof returns which parts of the request a later verification needs.

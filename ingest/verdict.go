@@ -23,10 +23,14 @@ const (
 	tooLarge    outcome = "too_large"
 	throttled   outcome = "throttled"
 	incomplete  outcome = "incomplete"  // the body broke off
+	misdirected outcome = "misdirected" // no delivery at all: another path, or another method than POST
 	slow        outcome = "slow"        // the body did not come in time
 	unavailable outcome = "unavailable" // not durable in time; a retry may help
 	broken      outcome = "broken"      // not durable, and a retry will not help
 )
+
+// schemaUnchecked is the reason of an accepted delivery whose body was too much to hold against its schema.
+const schemaUnchecked = "schema_unchecked"
 
 // status returns the HTTP status of an outcome, except of a handshake, which has its own.
 func (o outcome) status() int {
@@ -47,11 +51,16 @@ func (o outcome) status() int {
 	return http.StatusServiceUnavailable
 }
 
-// level returns the log level of an outcome. Success is debug, so that a healthy intake logs nothing by default.
-func (o outcome) level() slog.Level {
-	switch o {
+// level returns the log level of how a delivery ended. Success is debug, so that a healthy intake logs nothing by default.
+func (k lineKind) level() slog.Level {
+	switch k.outcome {
 	case accepted, handshake:
+		if k.reason == provider.SchemaMisfit {
+			return slog.LevelWarn // its source wants to be told
+		}
 		return slog.LevelDebug
+	case quarantined: // it waits for an operator
+		return slog.LevelWarn
 	case broken:
 		return slog.LevelError
 	}
@@ -80,23 +89,25 @@ func wait(l *rate.Limiter) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// The rate limit of lines at info level: strangers, and all deliveries while Kafka is away, could fill the log. The counters count
-// everything, and a log at debug level has every line.
-const (
-	logsPerSecond = 10
-	logsBurst     = 100
-)
-
-// observe counts a delivery and logs its one line. Headers are never logged: some are secrets.
+// observe counts a delivery and logs its one line.
 func (h *Handler) observe(ctx context.Context, d *delivery, v verdict) {
 	took := time.Since(d.started)
 	h.metrics.observe(d, v, took)
-	level := v.outcome.level()
-	if level == slog.LevelInfo && v.outcome != quarantined && !h.logLimit.Allow() {
-		level = slog.LevelDebug
-	}
+	h.write(ctx, d, v, took)
+}
+
+// write logs a delivery, as far as its kind may have a line. Headers are never logged: some are secrets.
+func (h *Handler) write(ctx context.Context, d *delivery, v verdict, took time.Duration) {
+	kind := lineKind{v.outcome, v.reason}
+	level := kind.level()
 	if !h.c.Logger.Enabled(ctx, level) {
 		return
+	}
+	if level > slog.LevelDebug && !h.lines.allow(kind) {
+		if level = slog.LevelDebug; !h.c.Logger.Enabled(ctx, level) {
+			h.lines.left.add(kind)
+			return
+		}
 	}
 	attrs := make([]slog.Attr, 0, 12)
 	attrs = append(attrs, slog.String("outcome", string(v.outcome)), slog.String("team", clip(d.team)), slog.String("source", clip(d.name)))
@@ -114,7 +125,7 @@ func (h *Handler) observe(ctx context.Context, d *delivery, v verdict) {
 	}
 	attrs = append(attrs, slog.Int("bytes", d.size), slog.Duration("latency", took))
 	if v.err != nil {
-		attrs = append(attrs, slog.String("error", v.err.Error()))
+		attrs = append(attrs, slog.Any("error", v.err))
 	}
 	h.c.Logger.LogAttrs(ctx, level, "delivery", attrs...)
 }

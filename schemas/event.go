@@ -55,6 +55,12 @@ type Event struct {
 	Deleted bool
 	// Backfill marks a synthetic event: made of what a backfill fetched, not of a delivery.
 	Backfill bool
+	// Secret is which of its source's secrets a delivery was verified with, counted from 1 in the file of then; 0: the event is no delivery.
+	// Only operators read it.
+	Secret int
+	// Redriven says that an operator has had what was set aside produced as this event's record; nil: it came by the intake. It is a note on
+	// the record in the log, and nowhere else. Only operators read it.
+	Redriven *Redriven
 	// Hash is the body's hash without the volatile pointers of its preset; see [HashBody].
 	Hash BodyHash
 	// TraceParent and TraceState are the W3C trace in which the event was created; empty if there is none.
@@ -65,6 +71,12 @@ type Event struct {
 	Extensions map[string]string
 	// Data is the raw body.
 	Data []byte
+}
+
+// Redriven says when, by whom and why an event was produced of what had been set aside, and where that is.
+type Redriven struct {
+	At               time.Time
+	By, Reason, From string // From is topic/partition@offset
 }
 
 // Key returns the dedupe key of the event.

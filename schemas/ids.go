@@ -53,6 +53,13 @@ func NewEventKey(source, id string) EventKey {
 	return EventKey(hashParts(source, id))
 }
 
+// Again returns the dedupe key of the event in the generation of a replay, which runs it again.
+func (k EventKey) Again(replay int64) EventKey {
+	var number [8]byte
+	binary.BigEndian.PutUint64(number[:], uint64(replay))
+	return EventKey(hashParts(string(k[:]), string(number[:])))
+}
+
 // String returns the key in hex.
 func (k EventKey) String() string { return hex.EncodeToString(k[:]) }
 
@@ -79,7 +86,7 @@ func NewActionID(namespace string, generation int32, source, eventID, action str
 	var gen [4]byte
 	binary.BigEndian.PutUint32(gen[:], uint32(generation))
 	h := hashParts(namespace, string(gen[:]), source, eventID, action)
-	return ActionID("act_" + actionEncoding.EncodeToString(h[:]))
+	return ActionIDOf(h)
 }
 
 // Hash returns the 16 bytes that the id encodes; false if it is not an id of an action.
@@ -93,6 +100,24 @@ func (a ActionID) Hash() (h [16]byte, ok bool) {
 		return h, false
 	}
 	return [16]byte(b), true
+}
+
+// ActionIDOf returns the id that encodes 16 bytes.
+func ActionIDOf(h [16]byte) ActionID { return ActionID("act_" + actionEncoding.EncodeToString(h[:])) }
+
+// Range returns the bounds, both included, of what an id encodes that begins so: "act_" and up to 26 characters. ok is false if no id does.
+func (a ActionID) Range() (low, high [16]byte, ok bool) {
+	text, ok := strings.CutPrefix(string(a), "act_")
+	room := actionEncoding.EncodedLen(len(low)) - len(text)
+	if !ok || room < 0 {
+		return low, high, false
+	}
+	first, errFirst := actionEncoding.DecodeString(text + strings.Repeat("0", room))
+	last, errLast := actionEncoding.DecodeString(text + strings.Repeat("z", room))
+	if errFirst != nil || errLast != nil {
+		return low, high, false
+	}
+	return [16]byte(first), [16]byte(last), true
 }
 
 // hashParts hashes parts with their lengths: ("ab", "c") and ("a", "bc") have different hashes.

@@ -33,9 +33,6 @@ func TestCommandsReachTheLanes(t *testing.T) {
 			lanes.opened = func(c *ledger.Claim) { mu.Lock(); defer mu.Unlock(); claim = c }
 			tries := make(chan string, 10)
 			answers := []string{"not now", "cannot"}
-			if hears {
-				answers = nil // nobody would tell again
-			}
 			lanes.onCommand = func(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (outcome string, err error) {
 				if len(answers) == 0 {
 					o, err := n.ApplyLaneCommand(ctx, c, cmd)
@@ -52,9 +49,9 @@ func TestCommandsReachTheLanes(t *testing.T) {
 			want := append(slices.Clone(answers), "runs again")
 			cfg := r.config(n, lanes)
 			if hears {
-				cfg.CommandSweep = time.Hour
+				cfg.CommandSweep = time.Hour // what is put off is asked for again all the same
 			} else {
-				cfg.Ledger = deaf{n}
+				cfg.Ledger, cfg.CommandSweep = deaf{n}, 500*time.Millisecond
 			}
 			r.start(cfg)
 			r.Produce(0, 1)

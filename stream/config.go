@@ -48,6 +48,9 @@ type Config struct {
 	// Payloads reads the payloads that the owner of a partition copies into the ledger at half of the topic's retention, for actions
 	// that are still open. nil copies none.
 	Payloads reader.Payloads
+	// Decides is a digest of what decides about an event and what it does: a replay that was planned under another one is not run. With a
+	// Ledger that is a [batch.ReplayLedger], the subscription runs replays.
+	Decides string
 	// Backfills hands out the backfills that the gate asks for; nil: none.
 	Backfills *batch.BackfillRequests
 	// Export copies dead letters to the subscription's dead topic, [deadletter.Topic]; it needs Payloads.
@@ -87,10 +90,10 @@ type Config struct {
 	TopicLook time.Duration
 	// MirrorInterval is how often positions are mirrored to Kafka; default 500 ms.
 	MirrorInterval time.Duration
-	// CommandSweep is how often the ledger is asked for operators' commands, besides when it notifies; default 500 ms. The question
-	// is cheap: its index is nearly always empty.
+	// CommandSweep is how often the ledger is asked for operators' commands, besides when it notifies and shortly after some were open;
+	// default 2 s. It is how much later a command runs whose notification was lost.
 	CommandSweep time.Duration
-	// ExportSweep is how often the ledger is asked for dead letters to export; default 1 s.
+	// ExportSweep is how often the ledger is asked for dead letters to export; default 5 s.
 	ExportSweep time.Duration
 }
 
@@ -112,8 +115,8 @@ func (c Config) withDefaults() Config {
 	or(&c.StopLook, 5*time.Second)
 	or(&c.UnreadAfter, time.Minute)
 	or(&c.TopicLook, 10*time.Second)
-	or(&c.CommandSweep, 500*time.Millisecond)
-	or(&c.ExportSweep, time.Second)
+	or(&c.CommandSweep, 2*time.Second)
+	or(&c.ExportSweep, 5*time.Second)
 	if c.BatchRecords == 0 {
 		c.BatchRecords = 1000
 	}

@@ -30,7 +30,7 @@ func (r *rig) aged(n *ledger.Namespace, minutes ...int) (pointers []ledger.Point
 		pointers = append(pointers, r.Pointer(i, int64(i)))
 	}
 	r.untilCommitted(r.T, 0, int64(len(minutes)))
-	kept := record.Pack(record.Encode("", event(0)))
+	kept := record.PackEvent(event(0))
 	_, err := n.Record(r.Ctx(), []ledger.Result{{Claim: <-opened, LaneSeq: 1, Status: ledger.Dead, Attempt: 1, Class: "rejected", Packed: kept}})
 	if err != nil {
 		r.T.Fatal(err)

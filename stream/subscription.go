@@ -27,6 +27,10 @@ type Subscription struct {
 	batches *batch.Metrics
 	copies  *reader.Metrics
 	exports *deadletter.Metrics
+
+	mu     sync.Mutex
+	loop   *batch.Loop // the last one; nil before the first
+	paused bool
 }
 
 // New makes a subscription. Nothing starts before [Subscription.Run]. The error is of kind Invalid if cfg is invalid; any other says
@@ -66,6 +70,28 @@ func (s *Subscription) Alive() bool { return s.owner.Alive() }
 // Fenced is called by the lanes when they found c's fence lost. The claim is dropped, and made again if the partition is still
 // assigned. Fenced does not block, and may be called from within the Lanes.
 func (s *Subscription) Fenced(c *ledger.Claim) { s.owner.Fenced(c) }
+
+// Pause has nothing decided from now on, or again; see [batch.Loop.Pause]. Membership and claims stay. Once it has returned, no decision
+// begins while paused, unless ctx ended before. The caller pauses the lanes, too.
+func (s *Subscription) Pause(ctx context.Context, paused bool) {
+	s.mu.Lock()
+	s.paused = paused
+	loop := s.loop
+	s.mu.Unlock()
+	s.cfg.Backfills.Pause(paused)
+	if loop != nil {
+		loop.Pause(ctx, paused)
+	}
+}
+
+// newLoop makes the loop of a run, as paused as the subscription is.
+func (s *Subscription) newLoop(ctx context.Context, cfg batch.Config) *batch.Loop {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cfg.Paused = s.paused
+	s.loop = batch.New(ctx, cfg)
+	return s.loop
+}
 
 // Run works until ctx is done, then drains within the drain timeout: it stops reading, finishes the batch, closes the lanes,
 // mirrors the positions, releases the fences and leaves the group. After the drain timeout, whatever still hangs is cancelled, and
@@ -120,7 +146,11 @@ func (s *Subscription) runParts(ctx context.Context, client *kgo.Client, topics 
 	defer stop()
 	log := reader.NewLog(client)
 	rd := reader.New(client, log, s.cfg.reader(s.readFailed))
-	w.Loop = batch.New(background, s.cfg.batch(rd, log, lanes, s.batches))
+	loop := s.cfg.batch(rd, log, lanes, s.batches)
+	if from, ok := s.cfg.Ledger.(batch.ReplayLedger); ok {
+		loop.Replays = &batch.Replays{Ledger: from, Config: s.cfg.Decides, Reader: func() (batch.Reader, error) { return s.replayReader(background, &running) }}
+	}
+	w.Loop = s.newLoop(background, loop)
 	running.Go(func() { rd.Run(background) })
 	running.Go(w.Loop.Run)
 	if s.cfg.Payloads != nil {
@@ -131,6 +161,24 @@ func (s *Subscription) runParts(ctx context.Context, client *kgo.Client, topics 
 		running.Go(func() { exporter.Run(background, w.Loop.Claims) })
 	}
 	return s.owner.Run(ctx, topics, w)
+}
+
+// replayReader makes the reader of what is replayed, with a client of its own, and runs it until ctx is done.
+func (s *Subscription) replayReader(ctx context.Context, running *sync.WaitGroup) (batch.Reader, error) {
+	options, err := reader.ClientOptions(s.cfg.reader(s.readFailed))
+	if err != nil {
+		return nil, err
+	}
+	client, err := kgo.NewClient(append(options, kgo.WithContext(ctx))...)
+	if err != nil {
+		return nil, err
+	}
+	rd := reader.New(client, reader.NewLog(client), s.cfg.reader(s.readFailed))
+	running.Go(func() {
+		defer client.Close()
+		rd.Run(ctx)
+	})
+	return rd, nil
 }
 
 // readFailed counts and logs a read error that is about no claimed partition.

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/forebay-io/forebay/cmd/internal/cli"
+	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/dev"
 	"github.com/forebay-io/forebay/cmd/internal/memory"
 )
@@ -22,6 +23,9 @@ func run() int {
 	// A second signal ends the process at once: stop gives the default handling back.
 	context.AfterFunc(ctx, stop)
 	return cli.Main(ctx, os.Args[1:], cli.Options{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Dev:  func(ctx context.Context, o cli.DevOptions) error { return dev.Run(ctx, dev.Options(o)) },
+		Dev: func(ctx context.Context, o cli.DevOptions) error { return dev.Run(ctx, dev.Options(o)) },
+		Supply: func(ctx context.Context, o cli.DevOptions, c *config.Config) (func(), error) {
+			return dev.Supply(ctx, dev.Options(o), c)
+		},
 		Demo: func(ctx context.Context, o cli.DevOptions) error { return dev.Demo(ctx, dev.Options(o)) }})
 }

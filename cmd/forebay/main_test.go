@@ -24,6 +24,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("VECTORS", vectors)
+			e.Setenv("N", "\n")
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits},
@@ -48,7 +49,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	cmd := exec.Command(program, args[2:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), stdout, stderr
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "A", "B", "C", "P", "FOREBAY_URL", "NO_COLOR"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "A", "B", "C", "P", "FOREBAY_URL", "FOREBAY_POSTGRES_URL", "ORDERS_SECRET", "REGISTRY_URL", "REGISTRY_PASSWORD", "NO_COLOR"} {
 		if value := ts.Getenv(name); value != "" {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}

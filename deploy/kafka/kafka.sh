@@ -2,13 +2,20 @@
 # A real Apache Kafka for tests: one or three brokers in KRaft mode on free loopback ports.
 #
 #   kafka.sh install                           look for Java, fetch the jars once (Maven; 54 MB, outside the checkout)
-#   kafka.sh start [--brokers 1|3] [--owner PID] --dir DIR
+#   kafka.sh start [--brokers 1|3] [--owner PID] [--secured CERTS] --dir DIR
 #                                              format if new, start, print the bootstrap addresses
 #   kafka.sh stop [--now] --dir DIR            SIGTERM with a deadline, or SIGKILL at once
 #   kafka.sh kill N --dir DIR                  SIGKILL broker N (1, 2, 3)
 #   kafka.sh restart N --dir DIR               start broker N again: same ports, same data
 #   kafka.sh status --dir DIR                  one line a broker; exit 1 unless all of them run
 #   kafka.sh groups --dir DIR ARGS...          Kafka's own consumer group tool
+#   kafka.sh acls --dir DIR ARGS...            Kafka's own tool for rights
+#   kafka.sh consume --dir DIR ARGS...         Kafka's own console consumer
+#
+# With --secured, one broker has users and rights: nobody may do anything but root (password "root-secret", by SCRAM-SHA-512).
+# CERTS holds ca.pem, and server.pem and expired.pem, each a key and its certificate. Beside the listener of the bootstrap address
+# (SASL without TLS), DIR/listeners names encrypted (SASL with TLS; SCRAM, PLAIN with user plain, password pencil; OAUTHBEARER with
+# unsigned tokens), mutual (TLS with a certificate of the client) and expired (the same, with a certificate that has expired).
 #
 # DIR may also come from FOREBAY_KAFKA_DIR. With --owner the brokers do not outlive process PID, so that a test
 # that was killed leaves nothing behind. What DIR holds:
@@ -147,6 +154,50 @@ log.cleaner.dedupe.buffer.size=16777216
 num.network.threads=3
 num.io.threads=4
 PROPERTIES
+  if [[ -n $secured ]]; then secure "$n" "$port" "$controller_port"; fi
+}
+
+secure() { # N PORT CONTROLLER_PORT: adds users, rights and more listeners to the properties
+  local n=$1 port=$2 controller_port=$3
+  local module=org.apache.kafka.common.security
+  local root='required username="root" password="root-secret"'
+  local -a more
+  mapfile -t more < <(free_ports 3)
+  printf 'encrypted 127.0.0.1:%s\nmutual 127.0.0.1:%s\nexpired 127.0.0.1:%s\n' "${more[@]}" >"$dir/listeners"
+  local listeners=CLIENT://127.0.0.1:$port,ENCRYPTED://127.0.0.1:${more[0]},MUTUAL://127.0.0.1:${more[1]},EXPIRED://127.0.0.1:${more[2]}
+  cat >>"$dir/broker-$n/server.properties" <<PROPERTIES
+
+listeners=$listeners,CONTROLLER://127.0.0.1:$controller_port
+advertised.listeners=$listeners
+listener.security.protocol.map=CLIENT:SASL_PLAINTEXT,ENCRYPTED:SASL_SSL,MUTUAL:SSL,EXPIRED:SSL,CONTROLLER:PLAINTEXT
+sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+# Anonymous is the broker itself, on the listener of the controller; no other listener lets anybody in without a name.
+super.users=User:root;User:ANONYMOUS
+
+listener.name.client.sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512
+listener.name.client.scram-sha-256.sasl.jaas.config=$module.scram.ScramLoginModule $root;
+listener.name.client.scram-sha-512.sasl.jaas.config=$module.scram.ScramLoginModule $root;
+listener.name.encrypted.sasl.enabled.mechanisms=SCRAM-SHA-512,PLAIN,OAUTHBEARER
+listener.name.encrypted.scram-sha-512.sasl.jaas.config=$module.scram.ScramLoginModule $root;
+listener.name.encrypted.plain.sasl.jaas.config=$module.plain.PlainLoginModule $root user_plain="pencil";
+listener.name.encrypted.oauthbearer.sasl.jaas.config=$module.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="root";
+
+ssl.keystore.type=PEM
+ssl.keystore.location=$secured/server.pem
+ssl.truststore.type=PEM
+ssl.truststore.location=$secured/ca.pem
+ssl.principal.mapping.rules=RULE:^CN=([^,]*).*\$/\$1/
+listener.name.mutual.ssl.client.auth=required
+listener.name.expired.ssl.client.auth=required
+listener.name.expired.ssl.keystore.type=PEM
+listener.name.expired.ssl.keystore.location=$secured/expired.pem
+PROPERTIES
+  cat >"$dir/admin.properties" <<PROPERTIES
+security.protocol=SASL_PLAINTEXT
+sasl.mechanism=SCRAM-SHA-512
+sasl.jaas.config=$module.scram.ScramLoginModule $root;
+PROPERTIES
 }
 
 launch() { # N: starts the process; does not wait
@@ -222,10 +273,14 @@ new_cluster_id() {
 
 format() { # BROKERS: one cluster id, every data directory
   local n
+  local -a users=()
+  if [[ -n $secured ]]; then
+    users=(--add-scram 'SCRAM-SHA-512=[name="root",password="root-secret"]' --add-scram 'SCRAM-SHA-256=[name="root",password="root-secret"]')
+  fi
   new_cluster_id >"$dir/cluster-id"
   for ((n = 1; n <= $1; n++)); do
     tool kafka.tools.StorageTool format --cluster-id "$(cat "$dir/cluster-id")" \
-      --config "$dir/broker-$n/server.properties" >"$dir/broker-$n/format.log" 2>&1 ||
+      --config "$dir/broker-$n/server.properties" "${users[@]}" >"$dir/broker-$n/format.log" 2>&1 ||
       { cat "$dir/broker-$n/format.log" >&2; die "broker $n could not be formatted"; }
   done
   printf '%s\n' "$1" >"$dir/brokers" # last: a directory without it was never whole and is laid out again
@@ -252,6 +307,7 @@ watchdog() { # PID: stops the brokers when that process is gone
 
 start() {
   [[ $brokers == 1 || $brokers == 3 ]] || die "--brokers takes 1 or 3, not $brokers"
+  [[ -z $secured || $brokers == 1 ]] || die "--secured goes with one broker"
   install_jars
   mkdir -p "$dir"
   local try new=''
@@ -312,12 +368,14 @@ command=${1:-help}
 dir=${FOREBAY_KAFKA_DIR:-}
 brokers=1
 owner=''
+secured=''
 signal=TERM
 rest=()
 while (($#)); do
   case $1 in
     --dir) dir=${2:?--dir needs a directory}; shift 2 ;;
     --brokers) brokers=${2:?--brokers needs 1 or 3}; shift 2 ;;
+    --secured) secured=${2:?--secured needs a directory of certificates}; shift 2 ;;
     --owner) owner=${2:?--owner needs a process id}; shift 2 ;;
     --now) signal=KILL; shift ;;
     *) rest+=("$1"); shift ;;
@@ -327,7 +385,7 @@ done
 case $command in
   help | -h | --help) usage; exit 0 ;;
   install) java_bin >/dev/null; install_jars; printf '%s\n' "$jars"; exit 0 ;;
-  start | stop | kill | restart | status | groups) ;;
+  start | stop | kill | restart | status | groups | acls | consume) ;;
   *) usage >&2; die "unknown command $command" ;;
 esac
 [[ -n $dir ]] || die "$command needs --dir DIR"
@@ -347,6 +405,14 @@ case $command in
   status) status ;;
   groups)
     tool org.apache.kafka.tools.consumer.group.ConsumerGroupCommand \
+      --bootstrap-server "$(cat "$dir/bootstrap")" "${rest[@]}"
+    ;;
+  acls)
+    tool org.apache.kafka.tools.AclCommand \
+      --bootstrap-server "$(cat "$dir/bootstrap")" --command-config "$dir/admin.properties" "${rest[@]}"
+    ;;
+  consume)
+    tool org.apache.kafka.tools.consumer.ConsoleConsumer \
       --bootstrap-server "$(cat "$dir/bootstrap")" "${rest[@]}"
     ;;
 esac

@@ -40,8 +40,8 @@ func (p *Producer) newCall() *call {
 
 var errTimeUp = errors.New("no ack within the first wait")
 
-// produce sends r and waits for its ack until ctx is done or deadline; zero is no deadline. r may use the memory of c, so c is reused
-// only after the ack: if the caller gives up, the client still has both.
+// produce sends r and waits for its ack until ctx is done or deadline; zero is no deadline. An error of waiting leaves open whether r was
+// written. r may use the memory of c, so c is reused only where the client does not have r: after the ack, or if r was never sent.
 func (p *Producer) produce(ctx context.Context, deadline time.Time, c *call, r *kgo.Record) error {
 	topic, left := r.Topic, firstWait
 	if err := ctx.Err(); err != nil {
@@ -63,7 +63,7 @@ func (p *Producer) produce(ctx context.Context, deadline time.Time, c *call, r *
 	if errors.Is(err, errTimeUp) {
 		return c.wait(ctx, deadline, topic)
 	}
-	if c.timer.Stop() { // one that has run would be taken for the next record's
+	if c.timer.Stop() { // else errTimeUp is in done, and the next record would take it for its own
 		p.reuse(c)
 	}
 	return mapError(topic, err)

@@ -20,6 +20,7 @@ type Item struct {
 	Offset    int64
 	Bytes     int // of the body
 	ingest.Delivery
+	Redriven *Redriven // nil: it was not; only of [List]
 }
 
 // Query says what [List] reads.
@@ -27,110 +28,160 @@ type Query struct {
 	Topic string
 	// Limit is how many deliveries, 1 to [MaxList].
 	Limit int
+	// Waiting leaves out those that were redriven.
+	Waiting bool
 }
 
 // MaxList is the largest limit of [List].
 const MaxList = 1000
 
-// List reads the newest deliveries of a quarantine topic, newest first, without their bodies: [ReadOne] has those. It reads the last
-// Limit offsets of each partition, up to the end seen at the call, so it ends while intake goes on writing, and holds at most Limit
-// records a partition. Where offsets are taken by control records, there may be fewer deliveries than Limit, although older ones exist. opts are the brokers and their credentials; a client of its own is opened and closed. Errors
-// are *schemas.Error: Invalid, NotFound, Unavailable.
+// List reads the newest deliveries of a quarantine topic, newest first, without their bodies: [ReadOne] has those. It reads each partition
+// backwards, from the end seen at the call, in stretches that grow, until it has Limit deliveries of it; so it ends while intake goes on
+// writing. Marks lie behind what they mark, so a delivery that is read comes with its own. opts are the brokers and their credentials; a
+// client of its own is opened and closed. Errors are *schemas.Error: Invalid, NotFound, Unavailable.
 func List(ctx context.Context, q Query, opts ...kgo.Opt) ([]Item, error) {
 	op := "list " + q.Topic
 	if q.Limit < 1 || q.Limit > MaxList {
 		return nil, schemas.Errorf(schemas.Invalid, op, "limit %d is outside 1 to %d", q.Limit, MaxList)
 	}
-	admin, err := kgo.NewClient(opts...)
-	if err != nil {
-		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
-	}
-	defer admin.Close()
-	from, ends, err := window(ctx, kadm.NewClient(admin), q)
+	open, err := bounds(ctx, q.Topic, opts)
 	if err != nil {
 		return nil, err
 	}
-	if len(ends) == 0 {
-		return nil, nil
-	}
-	client, err := kgo.NewClient(append(slices.Clone(opts),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{q.Topic: from}),
-		kgo.KeepControlRecords(), // a partition may end with one, and drain waits until it has come to the end
-	)...)
-	if err != nil {
-		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
-	}
-	defer client.Close()
-	items, err := drain(ctx, client, ends)
-	if err != nil {
-		return nil, schemas.Errorf(schemas.Unavailable, op, "%w", err)
-	}
-	slices.SortFunc(items, func(a, b Item) int {
-		return cmp.Or(b.Received.Compare(a.Received), cmp.Compare(a.Partition, b.Partition), cmp.Compare(b.Offset, a.Offset))
-	})
-	return items[:min(len(items), q.Limit)], nil
-}
-
-// window returns the offset to read from and the end, for each partition that has something to read.
-func window(ctx context.Context, adm *kadm.Client, q Query) (map[int32]kgo.Offset, map[int32]int64, error) {
-	topic, op := q.Topic, "list "+q.Topic
-	starts, err := adm.ListStartOffsets(ctx, topic)
-	if err == nil {
-		err = starts.Error()
-	}
-	if errors.Is(err, kerr.UnknownTopicOrPartition) {
-		return nil, nil, schemas.Errorf(schemas.NotFound, op, "no such topic; run `forebay topics apply`")
-	}
-	if err != nil {
-		return nil, nil, schemas.Errorf(schemas.Unavailable, op, "%w", err)
-	}
-	ends, err := adm.ListEndOffsets(ctx, topic)
-	if err == nil {
-		err = ends.Error()
-	}
-	if err != nil {
-		return nil, nil, schemas.Errorf(schemas.Unavailable, op, "%w", err)
-	}
-	from, to := make(map[int32]kgo.Offset), make(map[int32]int64)
-	ends.Each(func(end kadm.ListedOffset) {
-		begin := end.Offset - int64(q.Limit)
-		if start, ok := starts.Lookup(topic, end.Partition); ok {
-			begin = max(begin, start.Offset)
-		}
-		if begin < end.Offset {
-			from[end.Partition], to[end.Partition] = kgo.NewOffset().At(begin), end.Offset
-		}
-	})
-	return from, to, nil
-}
-
-// drain reads until every partition has reached its end. Retention may take records away meanwhile; the client then
-// jumps forward, and the record it jumps to counts.
-func drain(ctx context.Context, client *kgo.Client, ends map[int32]int64) ([]Item, error) {
 	var items []Item
-	for len(ends) > 0 {
-		fetches := client.PollFetches(ctx)
-		if err := ctx.Err(); err != nil {
-			return nil, context.Cause(ctx)
+	marks := map[[2]int64]Redriven{} // by partition and offset of the delivery
+	for width := int64(q.Limit); len(open) > 0; width *= 4 {
+		stretch := map[int32]span{}
+		for partition, left := range open {
+			stretch[partition] = span{max(left.from, left.to-width), left.to}
 		}
-		for _, e := range fetches.Errors() {
-			return nil, e.Err
-		}
-		fetches.EachRecord(func(r *kgo.Record) {
-			end, ok := ends[r.Partition]
-			if !ok {
-				return
-			}
-			if r.Offset >= end-1 {
-				delete(ends, r.Partition)
-			}
-			if r.Offset >= end || r.Attrs.IsControl() {
+		err := readSpans(ctx, q.Topic, stretch, opts, func(r *kgo.Record) {
+			if offset, m, ok := parseMark(r); ok {
+				key := [2]int64{int64(r.Partition), offset}
+				if marks[key].At.Before(m.At) {
+					marks[key] = m
+				}
 				return
 			}
 			item := parseQuarantine(r)
 			item.Body = nil
 			items = append(items, item)
 		})
+		if err != nil {
+			return nil, err
+		}
+		counts := addMarks(items, marks, q.Waiting)
+		for partition, left := range open {
+			if left.to = stretch[partition].from; left.to <= left.from || counts[partition] >= q.Limit {
+				delete(open, partition)
+				continue
+			}
+			open[partition] = left
+		}
 	}
-	return items, nil
+	slices.SortFunc(items, func(a, b Item) int {
+		return cmp.Or(b.Received.Compare(a.Received), cmp.Compare(a.Partition, b.Partition), cmp.Compare(b.Offset, a.Offset))
+	})
+	if q.Waiting {
+		items = slices.DeleteFunc(items, func(i Item) bool { return i.Redriven != nil })
+	}
+	return items[:min(len(items), q.Limit)], nil
+}
+
+// addMarks sets the marks of deliveries, and counts those that are wanted in each partition.
+func addMarks(items []Item, marks map[[2]int64]Redriven, waiting bool) map[int32]int {
+	counts := map[int32]int{}
+	for i := range items {
+		if m, ok := marks[[2]int64{int64(items[i].Partition), items[i].Offset}]; ok {
+			items[i].Redriven = &m
+		}
+		if !waiting || items[i].Redriven == nil {
+			counts[items[i].Partition]++
+		}
+	}
+	return counts
+}
+
+// span is the offsets of a partition from one up to before another.
+type span struct{ from, to int64 }
+
+// bounds returns the offsets that each partition of a topic has; partitions without any are left out.
+func bounds(ctx context.Context, topic string, opts []kgo.Opt) (map[int32]span, error) {
+	op := "list " + topic
+	admin, err := kgo.NewClient(opts...)
+	if err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
+	}
+	defer admin.Close()
+	adm := kadm.NewClient(admin)
+	starts, err := adm.ListStartOffsets(ctx, topic)
+	if err == nil {
+		err = starts.Error()
+	}
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return nil, schemas.Errorf(schemas.NotFound, op, "no such topic; run `forebay topics apply`")
+	}
+	if err != nil {
+		return nil, schemas.Errorf(schemas.Unavailable, op, "%w", err)
+	}
+	ends, err := adm.ListEndOffsets(ctx, topic)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return nil, schemas.Errorf(schemas.Unavailable, op, "%w", err)
+	}
+	spans := map[int32]span{}
+	ends.Each(func(end kadm.ListedOffset) {
+		if start, ok := starts.Lookup(topic, end.Partition); ok && start.Offset < end.Offset {
+			spans[end.Partition] = span{start.Offset, end.Offset}
+		}
+	})
+	return spans, nil
+}
+
+// readSpans reads spans of a topic's partitions and calls each for their records. Retention may take records away meanwhile; the client
+// then jumps forward, and the record that it jumps to counts.
+func readSpans(ctx context.Context, topic string, spans map[int32]span, opts []kgo.Opt, each func(*kgo.Record)) error {
+	op := "read " + topic
+	from := map[int32]kgo.Offset{}
+	open := map[int32]int64{}
+	for partition, s := range spans {
+		if s.from < s.to {
+			from[partition], open[partition] = kgo.NewOffset().At(s.from), s.to
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	client, err := kgo.NewClient(append(slices.Clone(opts),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}),
+		kgo.KeepControlRecords(), // a partition may end with one, and the loop waits until it has come to the end
+	)...)
+	if err != nil {
+		return schemas.Errorf(schemas.Invalid, op, "%w", err)
+	}
+	defer client.Close()
+	for len(open) > 0 {
+		fetches := client.PollFetches(ctx)
+		if ctx.Err() != nil {
+			return schemas.Errorf(schemas.Unavailable, op, "%w", context.Cause(ctx))
+		}
+		for _, e := range fetches.Errors() {
+			return schemas.Errorf(schemas.Unavailable, op, "%w", e.Err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			end, ok := open[r.Partition]
+			if !ok {
+				return
+			}
+			if r.Offset >= end-1 {
+				delete(open, r.Partition)
+			}
+			if r.Offset < end && !r.Attrs.IsControl() {
+				each(r)
+			}
+		})
+	}
+	return nil
 }

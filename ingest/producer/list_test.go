@@ -19,7 +19,7 @@ func TestQuarantineAndList(t *testing.T) {
 	base := time.Date(2026, 7, 1, 0, 0, 0, 5, time.UTC)
 	var want []Item
 	for i := range 9 {
-		d := ingest.Delivery{Team: "acme", Source: "orders", Kind: "unusable", Reason: "missing_field", Detail: "/id", Method: "POST", URL: "https://h/x?a=b",
+		d := ingest.Delivery{Team: "acme", Source: "orders", Kind: "unusable", Reason: "missing_field", Detail: "/id", Method: "POST", URL: "https://h/x?a=b", Secret: 2,
 			Headers: []schemas.Header{{Name: "x-signature", Value: "sha256=\xff"}}, Body: bytes.Repeat([]byte{byte(i), 0xff}, i), Received: base.Add(time.Duration(i) * time.Hour)}
 		if err := p.Quarantine(t.Context(), never, aside, &d); err != nil {
 			t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -16,16 +15,11 @@ import (
 func ReadOne(ctx context.Context, topic string, partition int32, offset int64, opts ...kgo.Opt) (*Item, error) {
 	op := "read " + topic
 	nothing := schemas.Errorf(schemas.NotFound, op, "nothing is at %d@%d; `forebay quarantine list` shows what is kept", partition, offset)
-	admin, err := kgo.NewClient(opts...)
-	if err != nil {
-		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
-	}
-	defer admin.Close()
-	from, ends, err := window(ctx, kadm.NewClient(admin), Query{Topic: topic, Limit: 1 << 62})
+	spans, err := bounds(ctx, topic, opts)
 	if err != nil {
 		return nil, err
 	}
-	if begin, ok := from[partition]; !ok || offset < begin.EpochOffset().Offset || offset >= ends[partition] {
+	if s, ok := spans[partition]; !ok || offset < s.from || offset >= s.to {
 		return nil, nothing
 	}
 	client, err := kgo.NewClient(append(slices.Clone(opts), kgo.KeepControlRecords(),
@@ -42,7 +36,7 @@ func ReadOne(ctx context.Context, topic string, partition int32, offset int64, o
 		return nil, schemas.Errorf(schemas.Unavailable, op, "%w", err)
 	}
 	for _, r := range fetches.Records() {
-		if r.Offset == offset && !r.Attrs.IsControl() {
+		if _, _, mark := parseMark(r); r.Offset == offset && !r.Attrs.IsControl() && !mark {
 			item := parseQuarantine(r)
 			return &item, nil
 		}

@@ -1,6 +1,8 @@
 package producer
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +19,7 @@ const (
 	headerDetail   = "forebay_detail"
 	headerMethod   = "forebay_method"
 	headerURL      = "forebay_url" // only where it is signed
+	headerSecret   = "forebay_secretnumber"
 	headerTeam     = "forebay_team"
 	headerSource   = "forebay_source"
 	headerReceived = "forebay_received" // RFC 3339 with nanoseconds, UTC
@@ -38,6 +41,9 @@ func quarantineRecord(topic string, d *ingest.Delivery) *kgo.Record {
 	if d.URL != "" {
 		add(headerURL, d.URL)
 	}
+	if d.Secret > 0 {
+		add(headerSecret, strconv.Itoa(d.Secret))
+	}
 	add(headerTeam, d.Team)
 	add(headerSource, d.Source)
 	add(headerReceived, d.Received.UTC().Format(time.RFC3339Nano))
@@ -51,35 +57,35 @@ func quarantineRecord(topic string, d *ingest.Delivery) *kgo.Record {
 	return &kgo.Record{Topic: topic, Value: body, Headers: headers}
 }
 
+// HasHeader reports whether a quarantined delivery was kept with a header, whose name is in lower case, of this value.
+func HasHeader(r *kgo.Record, name, value string) bool {
+	return slices.ContainsFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == requestPrefix+name && string(h.Value) == value })
+}
+
 // parseQuarantine reads a record of a quarantine topic. It never fails: operators read the topic when something has gone wrong.
 func parseQuarantine(r *kgo.Record) Item {
-	item := Item{Partition: r.Partition, Offset: r.Offset, Bytes: len(r.Value), Delivery: ingest.Delivery{Body: r.Value, Received: r.Timestamp.UTC()}}
+	item := Item{Partition: r.Partition, Offset: r.Offset, Bytes: len(r.Value), Delivery: ingest.Delivery{
+		Kind: header(r, headerKind), Reason: header(r, headerReason), Detail: header(r, headerDetail), Method: header(r, headerMethod),
+		URL: header(r, headerURL), Team: header(r, headerTeam), Source: header(r, headerSource), Body: r.Value, Received: r.Timestamp.UTC(),
+	}}
+	if t, err := time.Parse(time.RFC3339Nano, header(r, headerReceived)); err == nil {
+		item.Received = t.UTC()
+	}
+	item.Secret, _ = strconv.Atoi(header(r, headerSecret)) // 0: not known
 	for _, h := range r.Headers {
-		value := string(h.Value)
-		switch h.Key {
-		case headerKind:
-			item.Kind = value
-		case headerReason:
-			item.Reason = value
-		case headerDetail:
-			item.Detail = value
-		case headerMethod:
-			item.Method = value
-		case headerURL:
-			item.URL = value
-		case headerTeam:
-			item.Team = value
-		case headerSource:
-			item.Source = value
-		case headerReceived:
-			if t, err := time.Parse(time.RFC3339Nano, value); err == nil {
-				item.Received = t.UTC()
-			}
-		default:
-			if name, ok := strings.CutPrefix(h.Key, requestPrefix); ok {
-				item.Headers = append(item.Headers, schemas.Header{Name: name, Value: value})
-			}
+		if name, ok := strings.CutPrefix(h.Key, requestPrefix); ok {
+			item.Headers = append(item.Headers, schemas.Header{Name: name, Value: string(h.Value)})
 		}
 	}
 	return item
+}
+
+// header returns the last header of a name that a record has; empty if it has none.
+func header(r *kgo.Record, name string) string {
+	for _, h := range slices.Backward(r.Headers) {
+		if h.Key == name {
+			return string(h.Value)
+		}
+	}
+	return ""
 }

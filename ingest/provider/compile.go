@@ -54,6 +54,9 @@ func Compile(cfg Config) (*Source, error) {
 	if err := s.compileRules(cfg.Event); err != nil {
 		return nil, err
 	}
+	if err := s.compileSchema(cfg.Schema); err != nil {
+		return nil, err
+	}
 	return s, s.compileHeaders(cfg.Event)
 }
 
@@ -121,12 +124,12 @@ func (c *refs) deliveryID(user, preset string) (*value, error) {
 func (s *Source) compileHeaders(e *EventConfig) error {
 	names := slices.Clone(s.preset.headers)
 	if e != nil {
-		names = append(names, e.Headers...)
+		names = append(names, e.KeepHeaders...)
 	}
 	for _, name := range names {
 		h := header{strings.ToLower(name), http.CanonicalHeaderKey(name)}
 		if secretHeader(h.canonical) || slices.Contains(s.secret, h.canonical) {
-			return fmt.Errorf("event.headers: %s carries a secret and is never kept", name)
+			return fmt.Errorf("event.keep_headers: %s carries a secret and is never kept", name)
 		}
 		if !slices.Contains(s.headers, h) {
 			s.headers = append(s.headers, h)
@@ -180,7 +183,22 @@ func (e *EventConfig) complete() error {
 	return nil
 }
 
+// Bounds of lists. Each value of an entity may be an expression that costs some ten milliseconds for each delivery.
+const (
+	maxEntityValues = 16
+	maxVolatile     = 100
+	maxKeepHeaders  = 100
+)
+
 func (e *EventConfig) validate() error {
+	for _, list := range []struct {
+		key     string
+		n, most int
+	}{{"entity", len(e.Entity), maxEntityValues}, {"volatile", len(e.Volatile), maxVolatile}, {"keep_headers", len(e.KeepHeaders), maxKeepHeaders}} {
+		if list.n > list.most {
+			return fmt.Errorf("event.%s has %d values: %d are the most", list.key, list.n, list.most)
+		}
+	}
 	if e.Payload != "" && !schemas.PayloadKind(e.Payload).Valid() {
 		return fmt.Errorf("event.payload %q is not one of snapshot, delta", e.Payload)
 	}
@@ -192,9 +210,9 @@ func (e *EventConfig) validate() error {
 			return fmt.Errorf("event.volatile: %q is not a JSON Pointer such as /attempt", pointer)
 		}
 	}
-	for _, name := range e.Headers {
+	for _, name := range e.KeepHeaders {
 		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == ':' }) {
-			return fmt.Errorf("event.headers: %q is not a header name", name)
+			return fmt.Errorf("event.keep_headers: %q is not a header name", name)
 		}
 	}
 	if e.First != nil && (e.Version == nil || e.Version.Kind != string(schemas.Sequence)) {

@@ -80,12 +80,15 @@ func TestCompileSaysWhatToDo(t *testing.T) {
 		{"first without sequence", func(c *provider.Config) { c.Event.First, c.Event.Version.Kind = &first, "monotonic" }, "event.first needs"},
 		{"negative first", func(c *provider.Config) { c.Event.First = &negative }, "event.first"},
 		{"deleted", func(c *provider.Config) { c.Event.Deleted = &provider.DeletedConfig{} }, "event.deleted.from"},
+		{"many entities", func(c *provider.Config) { c.Event.Entity = slices.Repeat([]string{"/a"}, 17) }, "event.entity has 17 values: 16 are the most"},
+		{"much is volatile", func(c *provider.Config) { c.Event.Volatile = slices.Repeat([]string{"/a"}, 101) }, "event.volatile has 101 values: 100 are the most"},
+		{"many headers", func(c *provider.Config) { c.Event.KeepHeaders = slices.Repeat([]string{"a"}, 101) }, "event.keep_headers has 101 values: 100 are the most"},
 		{"volatile", func(c *provider.Config) { c.Event.Volatile = []string{"header:a"} }, "event.volatile"},
-		{"header", func(c *provider.Config) { c.Event.Headers = []string{"a b"} }, "event.headers"},
+		{"header", func(c *provider.Config) { c.Event.KeepHeaders = []string{"a b"} }, "event.keep_headers"},
 		{"hash as deletion", func(c *provider.Config) { c.Event.Deleted = &provider.DeletedConfig{From: "sha256:body"} }, "is for event.id"},
 		{"as of a sequence", func(c *provider.Config) { c.Event.Version.As = "text" }, "event.version.as is for kind: monotonic"},
 		{"wrong as", func(c *provider.Config) { c.Event.Version.Kind, c.Event.Version.As = "monotonic", "ulid" }, `event.version.as "ulid" is not one of`},
-		{"secret header", func(c *provider.Config) { c.Event.Headers = []string{"authorization"} }, "carries a secret"},
+		{"secret header", func(c *provider.Config) { c.Event.KeepHeaders = []string{"authorization"} }, "carries a secret"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -107,7 +110,7 @@ func TestCompileSaysWhatToDo(t *testing.T) {
 func TestOverrides(t *testing.T) {
 	t.Parallel()
 	s := compile(t, provider.Config{Preset: "standard-webhooks", MaxBody: 10, Deadline: time.Second,
-		Event: &provider.EventConfig{Entity: []string{"/data/id"}, Payload: "snapshot", Headers: []string{"X-Extra"},
+		Event: &provider.EventConfig{Entity: []string{"/data/id"}, Payload: "snapshot", KeepHeaders: []string{"X-Extra"},
 			Version: &provider.VersionConfig{From: "/at", Kind: "timestamp", Clock: "data", Resolution: time.Millisecond},
 			Deleted: &provider.DeletedConfig{From: "/type", Is: []string{"gone"}}}})
 	if s.MaxBody != 10 || s.Deadline != time.Second {

@@ -24,6 +24,8 @@ type Config struct {
 	MaxBody int64
 	// Deadline is how long the provider waits; zero is the preset's.
 	Deadline time.Duration
+	// Schema says which schema bodies are held against; the zero value is none.
+	Schema SchemaConfig
 }
 
 // EventConfig is a source's `event:`. Every `from` is a JSON Pointer into the body, header:<name>, form:<field>,
@@ -55,7 +57,7 @@ type EventConfig struct {
 	// Volatile lists JSON Pointers whose values change from one retry of an event to the next.
 	Volatile []string `yaml:"volatile,omitempty" json:"volatile,omitempty"`
 	// Headers lists original request headers to keep on the event.
-	Headers []string `yaml:"headers,omitempty" json:"headers,omitempty"`
+	KeepHeaders []string `yaml:"keep_headers,omitempty" json:"keep_headers,omitempty"`
 }
 
 // VersionConfig is a source's `event.version`.

@@ -55,7 +55,7 @@ func (d *delivery) event(received time.Time, e *schemas.Event) *Unusable {
 	if bad != nil {
 		return bad
 	}
-	*e = schemas.Event{Source: d.src.uri, RecordedTime: received, Time: received, Payload: m.payload, First: m.first,
+	*e = schemas.Event{Source: d.src.uri, RecordedTime: received, Time: received, Payload: m.payload, First: m.first, Secret: d.req.Secret,
 		DataContentType: d.contentType(), Headers: d.headers(e.Headers[:0]), Data: d.req.Body}
 	if e.Data == nil {
 		e.Data = []byte{}

@@ -13,7 +13,7 @@ func generic() preset {
 	return preset{
 		name: "generic", title: "Generic HMAC",
 		verify:  verify.Params{Scheme: verify.SchemeHMAC},
-		maxBody: 1 << 20, deadline: 10 * time.Second,
+		maxBody: 1 << 20, deadline: 10 * time.Second, deadlineNote: "the source's deadline says otherwise",
 		retries:  "as the sender does",
 		fallback: mapping{},
 	}

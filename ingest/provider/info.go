@@ -25,6 +25,8 @@ type Info struct {
 	MaxBody int64 `json:"max_body_bytes"`
 	// Deadline is how long the provider waits for an answer.
 	Deadline Seconds `json:"ack_deadline_seconds"`
+	// DeadlineNote says what the provider says of the deadline, where it is not exactly that.
+	DeadlineNote string `json:"ack_deadline_note,omitempty"`
 	// Retries says how the provider delivers again what was not taken; RetryHorizon for how long, of its own accord or asked. Zero: not
 	// known.
 	Retries      string  `json:"retries"`
@@ -33,11 +35,20 @@ type Info struct {
 	// event's.
 	ID         string `json:"id"`
 	DeliveryID string `json:"delivery_id,omitempty"`
+	// Repeats are the event types of which two with the same body are one event, because the id is made of the body.
+	Repeats []Repeat `json:"repeats,omitempty"`
 	// Headers are the original request headers kept on the event.
 	Headers []string `json:"headers"`
 	// Types lists the event types with a mapping of their own, and Fallback the mapping of all others.
 	Types    []TypeInfo `json:"types"`
 	Fallback TypeInfo   `json:"fallback"`
+}
+
+// Repeat is an event type whose body may be the same in two events.
+type Repeat struct {
+	Event string `json:"event"`
+	// Do says how its sender makes them differ; empty: it cannot.
+	Do string `json:"do,omitempty"`
 }
 
 // TypeInfo describes the mapping of one family of event types.
@@ -94,8 +105,8 @@ func (p preset) info() Info {
 	}
 	signed, tolerance := p.verify.Signs()
 	i := Info{Name: p.name, Title: p.title, Scheme: scheme, Verify: p.verify, Signed: signed, Tolerance: Seconds(tolerance),
-		MaxBody: p.maxBody, Deadline: Seconds(p.deadline), Retries: p.retries, RetryHorizon: Seconds(p.retryHorizon),
-		ID: p.fallback.id, DeliveryID: p.delivery, Headers: append([]string{}, p.headers...), Types: []TypeInfo{}, Fallback: p.mappingInfo("", p.fallback)}
+		MaxBody: p.maxBody, Deadline: Seconds(p.deadline), DeadlineNote: p.deadlineNote, Retries: p.retries, RetryHorizon: Seconds(p.retryHorizon),
+		ID: p.fallback.id, DeliveryID: p.delivery, Repeats: p.repeats, Headers: append([]string{}, p.headers...), Types: []TypeInfo{}, Fallback: p.mappingInfo("", p.fallback)}
 	for _, name := range sortedKeys(p.rules) {
 		i.Types = append(i.Types, p.mappingInfo(name, p.rules[name]))
 	}

@@ -44,6 +44,9 @@ Values are JSON Pointers into the body, ` + "`header:NAME`" + ` or ` + "`form:NA
 missing. The entity's values are joined: what has the same entity is in order, and what fails keeps back all of it. A version compares by
 its values from left to right, within one clock. A snapshot behind a newer event of its clock is stale and does not run. A delta always runs:
 behind a newer event it is marked late. Subscriptions may want it otherwise (` + "`stale`" + `).
+
+An event's identity is made of what the signature covers. Where that is the body alone (event id ` + "`sha256:body`" + `), two events with the same body,
+byte for byte, are one: the second is a duplicate, and does not run. What is listed under "the same body" may meet that.
 `
 
 func page() string {
@@ -55,18 +58,35 @@ func page() string {
 		}
 		fmt.Fprintf(&b, "\n## %s\n\n", i.Title)
 		fmt.Fprintf(&b, "- preset: `%s`\n- signed: `%s`, %s\n", i.Name, i.Signed, freshness(i))
-		fmt.Fprintf(&b, "- ack deadline: %s\n- retries: %s (horizon: %s)\n", short(i.Deadline), i.Retries, short(i.RetryHorizon))
+		fmt.Fprintf(&b, "- ack deadline: %s%s\n- retries: %s (horizon: %s)\n", short(i.Deadline), noted(i.DeadlineNote), i.Retries, short(i.RetryHorizon))
 		fmt.Fprintf(&b, "- largest body: %d MiB\n- event id: `%s`\n", i.MaxBody>>20, i.ID)
 		if i.DeliveryID != "" {
 			fmt.Fprintf(&b, "- delivery id, not signed: `%s`\n", i.DeliveryID)
 		}
-		fmt.Fprintf(&b, "- event type: `%s`\n\n", i.Fallback.Type)
-		b.WriteString("| event | entity | version | clock | payload | deleted |\n|---|---|---|---|---|---|\n")
+		if text := i.RepeatsText(); text != "" {
+			fmt.Fprintf(&b, "- the same body again is one event, also of: %s\n", text)
+		}
+		named, columns := "`"+i.Fallback.Type+"`", "| event "
+		if i.TypesDiffer() {
+			named, columns = "as the table says", "| event | type "
+		}
+		columns += "| entity | version | clock | payload | deleted |\n"
+		fmt.Fprintf(&b, "- event type: %s\n\n%s%s|\n", named, columns, strings.Repeat("|---", strings.Count(columns, "|")-1))
 		for _, t := range i.Texts() {
+			if i.TypesDiffer() {
+				t.Event += " | `" + t.Type + "`"
+			}
 			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", t.Event, t.Entity, t.Version, cmp.Or(t.Clock, "-"), t.Payload, cmp.Or(t.Deleted, "-"))
 		}
 	}
 	return strings.ReplaceAll(b.String(), "*.", `\*.`)
+}
+
+func noted(note string) string {
+	if note == "" {
+		return ""
+	}
+	return " (" + note + ")"
 }
 
 // short writes a duration without the zeros behind it.

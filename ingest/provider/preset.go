@@ -17,6 +17,8 @@ type preset struct {
 	verify      verify.Params
 	maxBody     int64
 	deadline    time.Duration
+	// deadlineNote says what the provider itself says of the deadline, where it is not exactly that.
+	deadlineNote string
 	// retries says how the provider delivers again what was not taken, and retryHorizon for how long, of its own accord or asked; zero is
 	// not known.
 	retries      string
@@ -30,6 +32,8 @@ type preset struct {
 	fields map[string]fields
 	// delivery is where the provider's own id of a delivery is, if it is not signed, so that it cannot be the event's.
 	delivery string
+	// repeats are the event types whose bodies may be the same, byte for byte, in two events: where the id is made of the body, they are one.
+	repeats []Repeat
 	// fallback is the mapping of event types without a rule. Rules take id, type and volatile from it if they have none. Its entity is as
 	// near as an unknown type can be held: what fails keeps back all that has the same entity.
 	fallback mapping

@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas/jsonschema"
 	"github.com/forebay-io/forebay/schemas/scan"
 )
 
@@ -61,6 +62,8 @@ type Source struct {
 	headers  []header
 	secret   []string
 	proof    verify.Proof
+	check    string             // of SchemaChecks
+	schema   *jsonschema.Schema // the source's own; nil: the catalogue's
 
 	deliveries sync.Pool // of *delivery; without, ingest's BenchmarkHandler takes 10 % more processor
 }
@@ -143,12 +146,13 @@ const (
 	TypeMismatch     = "type_mismatch"
 	ExpressionFailed = "expression_failed"
 	ExpressionCost   = "expression_cost"
+	SchemaMisfit     = "schema_misfit"
 )
 
 // UnusableReasons lists every reason.
 func UnusableReasons() []string {
 	return []string{NotJSON, DuplicateKey, TooDeep, BadString, MissingField, WrongType, TooLong, ControlCharacter, BadVersion,
-		BadForm, RepeatedHeader, TypeMismatch, ExpressionFailed, ExpressionCost}
+		BadForm, RepeatedHeader, TypeMismatch, ExpressionFailed, ExpressionCost, SchemaMisfit}
 }
 
 func unusable(reason, format string, args ...any) *Unusable {

@@ -17,7 +17,7 @@ func standardWebhooks() preset {
 	return preset{
 		name: "standard-webhooks", title: "Standard Webhooks (and Svix)",
 		verify:  verify.Params{Scheme: verify.SchemeStandardWebhooks},
-		maxBody: 1 << 20, deadline: 15 * time.Second,
+		maxBody: 1 << 20, deadline: 15 * time.Second, deadlineNote: "the specification recommends 15 to 30s; senders differ",
 		retries: "the specification recommends 9, the last of them after 76 h; Svix ends after 28 h", retryHorizon: 76 * time.Hour,
 		headers:  []string{"webhook-id", "webhook-timestamp", "svix-id", "svix-timestamp"},
 		fallback: mapping{id: "header:webhook-id|header:svix-id", typ: []string{"/type"}},

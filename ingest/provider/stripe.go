@@ -19,7 +19,7 @@ func stripe() preset {
 	return preset{
 		name: "stripe", title: "Stripe",
 		verify:  verify.Params{Scheme: verify.SchemeStripe},
-		maxBody: 1 << 20, deadline: 10 * time.Second,
+		maxBody: 1 << 20, deadline: 10 * time.Second, deadlineNote: "a guess: Stripe says no more than seconds",
 		retries: "for 3 days, at growing distances; 3 within hours from a sandbox; by hand later", retryHorizon: 3 * day,
 		prefix:  "com.stripe.",
 		selects: []string{"/object?"},

@@ -19,6 +19,23 @@ func (i Info) Texts() []Text {
 	return texts
 }
 
+// RepeatsText says of which event types two with the same body are one event; empty: of none.
+func (i Info) RepeatsText() string {
+	var parts []string
+	for _, r := range i.Repeats {
+		if r.Do != "" {
+			r.Event += " (" + r.Do + ")"
+		}
+		parts = append(parts, r.Event)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// TypesDiffer reports whether some event types are named by other values than all others.
+func (i Info) TypesDiffer() bool {
+	return slices.ContainsFunc(i.Types, func(t TypeInfo) bool { return t.Type != i.Fallback.Type })
+}
+
 func (t TypeInfo) text() Text {
 	text := Text{Event: t.Match, Type: t.Type, Entity: entityText(t.Entity), Version: "none: as they arrive", Clock: "", Payload: "delta"}
 	if t.Match == "" {

@@ -26,7 +26,7 @@ event:
   deleted: {from: /gone, is: ["true"]}
   first: 1
   volatile: [/attempt]
-  headers: [X-Extra]
+  keep_headers: [X-Extra]
 `
 	var got struct {
 		Verify *verify.Params
@@ -42,7 +42,7 @@ event:
 		Version: &provider.VersionConfig{From: "/order/rev", Kind: "sequence", Clock: "order", Resolution: time.Millisecond,
 			Rank: &provider.RankConfig{From: "/order/state", Order: []string{"open", "paid"}}},
 		Deleted: &provider.DeletedConfig{From: "/gone", Is: []string{"true"}}, First: &first,
-		Volatile: []string{"/attempt"}, Headers: []string{"X-Extra"}}
+		Volatile: []string{"/attempt"}, KeepHeaders: []string{"X-Extra"}}
 	if diff := cmp.Diff(want, got.Event); diff != "" {
 		t.Error(diff)
 	}

@@ -39,19 +39,28 @@ func formatStamp(unit string, t time.Time) string {
 	return strconv.FormatInt(t.Unix(), 10)
 }
 
-// fresh refuses a stamp further from now than tolerance, in either direction; the border itself is fresh.
-func fresh(unit, text string, tolerance time.Duration, now time.Time) *Error {
+// readStamp is parseStamp with the refusal of what is no stamp.
+func readStamp(unit, text string) (time.Time, *Error) {
 	t, ok := parseStamp(unit, text)
 	if !ok {
-		return refuse(Malformed, "the timestamp is not %s", map[string]string{
+		return t, refuse(Malformed, "the timestamp is not %s", map[string]string{
 			"s": "1 to 16 digits of Unix seconds", "ms": "1 to 16 digits of Unix milliseconds", "rfc3339": "RFC 3339"}[unit])
 	}
+	return t, nil
+}
+
+// fresh refuses a stamp further from now than tolerance, in either direction; the border itself is fresh. mismatch is what else is wrong
+// with the signature; nil: it is right, and the refusal says something of clocks, or of a delivery that was kept back, and not of a forger.
+func fresh(stamp time.Time, tolerance time.Duration, now time.Time, mismatch error) error {
 	// Sub saturates, so both comparisons hold for any pair of times.
-	switch d := now.Sub(t); {
-	case d > tolerance:
-		return refuse(TooOld, "the timestamp is further back than %s", tolerance)
-	case d < -tolerance:
-		return refuse(TooNew, "the timestamp is further ahead than %s", tolerance)
+	off, reason, where := now.Sub(stamp), TooOld, "behind"
+	switch {
+	case off < -tolerance:
+		reason, where = TooNew, "ahead of"
+	case off <= tolerance:
+		return mismatch
 	}
-	return nil
+	err := refuse(reason, "the time of signing is %s %s this machine's clock, where %s is allowed", off.Abs().Round(time.Second), where, tolerance)
+	err.Off, err.Signed = off, mismatch == nil
+	return err
 }

@@ -82,20 +82,17 @@ func (h *HMAC) Verify(r *Request, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	// A timestamp outside the body is looked at first: it is cheaper than the digest. One inside the body is only
-	// believed after the digest.
-	if h.stamped && h.pointer == nil {
-		if err := fresh(h.params.TimestampUnit, p.timestamp, h.params.Tolerance, now); err != nil {
+	if !h.stamped || h.pointer != nil {
+		if err := h.compare(r, &p); err != nil || h.pointer == nil {
 			return err
 		}
+		return h.freshBody(r, &p, now) // a time inside the body is only believed after the digest
 	}
-	if err := h.compare(r, &p); err != nil {
-		return err
+	stamp, bad := readStamp(h.params.TimestampUnit, p.timestamp)
+	if bad != nil {
+		return bad
 	}
-	if h.pointer != nil {
-		return h.freshBody(r, &p, now)
-	}
-	return nil
+	return fresh(stamp, h.params.Tolerance, now, h.compare(r, &p))
 }
 
 // freshBody checks the age of a request whose timestamp is in its body.
@@ -107,10 +104,11 @@ func (h *HMAC) freshBody(r *Request, p *parts, now time.Time) error {
 		}
 		p.timestamp = text
 	}
-	if err := fresh(h.params.TimestampUnit, p.timestamp, h.params.Tolerance, now); err != nil {
-		return err
+	stamp, bad := readStamp(h.params.TimestampUnit, p.timestamp)
+	if bad != nil {
+		return bad
 	}
-	return nil
+	return fresh(stamp, h.params.Tolerance, now, nil)
 }
 
 // read parses what the request says about its signature, without verifying any of it.
@@ -215,7 +213,7 @@ func (h *HMAC) bodyStamp(body []byte) (string, *Error) {
 func (h *HMAC) compare(r *Request, p *parts) error {
 	var buf [96]byte // of the largest digest in base64
 	readable := false
-	for _, k := range h.keys {
+	for n, k := range h.keys {
 		m := k.get()
 		want := h.digest(m, r, p)
 		for _, s := range p.signatures {
@@ -223,6 +221,7 @@ func (h *HMAC) compare(r *Request, p *parts) error {
 			readable = readable || ok
 			if ok && hmac.Equal(got, want) {
 				k.put(m)
+				r.Secret = n + 1
 				return nil
 			}
 		}

@@ -17,8 +17,8 @@ import (
 type StandardWebhooks struct {
 	families  []family
 	tolerance time.Duration
-	symmetric []*macKey
-	public    []ed25519.PublicKey
+	symmetric []numbered[*macKey]
+	public    []numbered[ed25519.PublicKey]
 	private   []ed25519.PrivateKey
 }
 
@@ -50,13 +50,13 @@ func NewStandardWebhooks(params Params, secrets []schemas.Secret) (*StandardWebh
 		if err != nil {
 			return nil, err
 		}
-		for _, k := range keys {
-			s.symmetric = append(s.symmetric, newMACKey("sha256", k))
+		for i, k := range keys {
+			s.symmetric = append(s.symmetric, numbered[*macKey]{i + 1, newMACKey("sha256", k)})
 		}
 		return s, nil
 	}
 	for i, secret := range secrets {
-		if err := s.addKey(secret.Reveal()); err != nil {
+		if err := s.addKey(i+1, secret.Reveal()); err != nil {
 			return nil, refuse(BadKey, "secret %d %s", i+1, err.Detail)
 		}
 	}
@@ -74,14 +74,20 @@ func (p Params) prefixes() []string {
 	return []string{"webhook-", "svix-"}
 }
 
-// addKey adds a key in its text form: whpk_ and whsk_ are Ed25519 keys, whsec_ or nothing is an HMAC key.
-func (s *StandardWebhooks) addKey(text string) *Error {
+// numbered is a key with the number of its secret, counted from 1.
+type numbered[K any] struct {
+	secret int
+	key    K
+}
+
+// addKey adds the key of a secret in its text form: whpk_ and whsk_ are Ed25519 keys, whsec_ or nothing is an HMAC key.
+func (s *StandardWebhooks) addKey(secret int, text string) *Error {
 	if public, ok := strings.CutPrefix(text, "whpk_"); ok {
 		key, ok := decodeBase64(public)
 		if !ok || len(key) != ed25519.PublicKeySize {
 			return refuse(BadKey, "begins with whpk_ but is not base64 of a 32-byte Ed25519 public key")
 		}
-		s.public = append(s.public, key)
+		s.public = append(s.public, numbered[ed25519.PublicKey]{secret, key})
 		return nil
 	}
 	if private, ok := strings.CutPrefix(text, "whsk_"); ok {
@@ -93,7 +99,7 @@ func (s *StandardWebhooks) addKey(text string) *Error {
 			return refuse(BadKey, "begins with whsk_ but is not base64 of an Ed25519 private key")
 		}
 		s.private = append(s.private, key)
-		s.public = append(s.public, ed25519.PrivateKey(key).Public().(ed25519.PublicKey))
+		s.public = append(s.public, numbered[ed25519.PublicKey]{secret, ed25519.PrivateKey(key).Public().(ed25519.PublicKey)})
 		return nil
 	}
 	key, ok := decodeBase64(strings.TrimPrefix(text, "whsec_"))
@@ -103,7 +109,7 @@ func (s *StandardWebhooks) addKey(text string) *Error {
 	if len(key) < 24 || len(key) > 64 {
 		return refuse(BadKey, "is %d bytes, the specification wants 24 to 64: for a secret that is plain text set key_encoding: text", len(key))
 	}
-	s.symmetric = append(s.symmetric, newMACKey("sha256", key))
+	s.symmetric = append(s.symmetric, numbered[*macKey]{secret, newMACKey("sha256", key)})
 	return nil
 }
 
@@ -128,10 +134,11 @@ func (s *StandardWebhooks) Verify(r *Request, now time.Time) error {
 	if strings.IndexByte(id, '.') >= 0 {
 		return refuse(Malformed, "%s contains a dot", f.id) // it separates the signed parts
 	}
-	if err := fresh("s", timestamp, s.tolerance, now); err != nil {
-		return err
+	stamp, bad := readStamp("s", timestamp)
+	if bad != nil {
+		return bad
 	}
-	return s.compare(r, f, id, timestamp, signature)
+	return fresh(stamp, s.tolerance, now, s.compare(r, f, id, timestamp, signature))
 }
 
 // family returns the family of header names that the request uses; names of two families are never mixed.
@@ -168,22 +175,23 @@ func (s *StandardWebhooks) compare(r *Request, f family, id, timestamp, list str
 	return refuse(Mismatch, "%s", f.signature)
 }
 
-// matchHMAC reports whether a v1 signature matches a symmetric key.
+// matchHMAC reports whether a v1 signature matches a symmetric key, and sets which secret that is of.
 func (s *StandardWebhooks) matchHMAC(r *Request, id, timestamp string, signatures []string) bool {
 	if len(signatures) == 0 {
 		return false
 	}
 	var buf [96]byte
 	for _, k := range s.symmetric {
-		m := k.get()
+		m := k.key.get()
 		want := standardDigest(m, r, id, timestamp)
 		for _, text := range signatures {
 			if got, ok := decodeDigest("base64", text, buf[:]); ok && hmac.Equal(got, want) {
-				k.put(m)
+				k.key.put(m)
+				r.Secret = k.secret
 				return true
 			}
 		}
-		k.put(m)
+		k.key.put(m)
 	}
 	return false
 }
@@ -197,7 +205,7 @@ func standardDigest(m *mac, r *Request, id, timestamp string) []byte {
 	return m.digest()
 }
 
-// matchEd25519 reports whether a v1a signature matches a public key.
+// matchEd25519 reports whether a v1a signature matches a public key, and sets which secret that is of.
 func (s *StandardWebhooks) matchEd25519(r *Request, id, timestamp string, signatures []string) bool {
 	if len(signatures) == 0 || len(s.public) == 0 {
 		return false
@@ -210,7 +218,8 @@ func (s *StandardWebhooks) matchEd25519(r *Request, id, timestamp string, signat
 			continue
 		}
 		for _, k := range s.public {
-			if ed25519.Verify(k, message, got) {
+			if ed25519.Verify(k.key, message, got) {
+				r.Secret = k.secret
 				return true
 			}
 		}
@@ -247,8 +256,8 @@ func (s *StandardWebhooks) Sign(r *Request, now time.Time) error {
 	timestamp := formatStamp("s", now)
 	signature := "v1a,"
 	if len(s.symmetric) > 0 {
-		m := s.symmetric[0].get()
-		defer s.symmetric[0].put(m)
+		m := s.symmetric[0].key.get()
+		defer s.symmetric[0].key.put(m)
 		signature = "v1," + base64.StdEncoding.EncodeToString(standardDigest(m, r, id, timestamp))
 	} else {
 		signature += base64.StdEncoding.EncodeToString(ed25519.Sign(s.private[0], standardMessage(r, id, timestamp)))

@@ -49,12 +49,13 @@ func (t *Token) Verify(r *Request, _ time.Time) error {
 		return refuse(Malformed, "%s does not begin with the configured prefix", t.header)
 	}
 	got, match := sha256.Sum256([]byte(token)), 0
-	for _, want := range t.sums {
-		match |= subtle.ConstantTimeCompare(got[:], want[:])
+	for n, want := range t.sums {
+		match = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(got[:], want[:]), n+1, match)
 	}
-	if match != 1 {
+	if match == 0 {
 		return refuse(Mismatch, "%s", t.header)
 	}
+	r.Secret = match
 	return nil
 }
 

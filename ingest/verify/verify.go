@@ -17,11 +17,13 @@ type Request struct {
 	URL    string
 	Header http.Header
 	Body   []byte
+	// Secret is which of the source's secrets the signature is made with, counted from 1. Verify sets it.
+	Secret int
 }
 
 // Verifier checks one source's deliveries. Safe for concurrent use.
 type Verifier interface {
-	// Verify returns nil or an *Error. now is the intake's clock.
+	// Verify returns nil, and sets the request's Secret, or an *Error. now is the intake's clock.
 	Verify(r *Request, now time.Time) error
 }
 
@@ -41,6 +43,10 @@ const (
 type Error struct {
 	Reason Reason
 	Detail string
+	// Off and Signed are of TooOld and TooNew: how far the time of signing is behind now, below zero ahead of it, and whether the signature
+	// is right apart from that.
+	Off    time.Duration
+	Signed bool
 }
 
 func (e *Error) Error() string {

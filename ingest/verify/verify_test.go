@@ -116,8 +116,11 @@ func TestAnyKeyMayMatch(t *testing.T) {
 			other = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 		}
 		r := signed(t, s)
-		if err := build(t, p, other, secret).Verify(r, now); err != nil {
-			t.Errorf("second key: %v", err)
+		if err := build(t, p, other, secret).Verify(r, now); err != nil || r.Secret != 2 {
+			t.Errorf("second key: %v, said to be of secret %d", err, r.Secret)
+		}
+		if err := build(t, p, secret, other).Verify(r, now); err != nil || r.Secret != 1 {
+			t.Errorf("first key: %v, said to be of secret %d", err, r.Secret)
 		}
 		if got := reason(build(t, p, other).Verify(r, now)); got != verify.Mismatch {
 			t.Errorf("wrong key: %q", got)
@@ -191,8 +194,22 @@ func TestTolerance(t *testing.T) {
 			if !stamped {
 				c.want = ""
 			}
-			if got := reason(s.Verify(r, c.now)); got != c.want {
+			err := s.Verify(r, c.now)
+			if got := reason(err); got != c.want {
 				t.Errorf("at %s: %q, want %q", c.now.Sub(now), got, c.want)
+			}
+			if e, ok := errors.AsType[*verify.Error](err); ok && (!e.Signed || (e.Off > 0) != (e.Reason == verify.TooOld)) {
+				t.Errorf("at %s: %+v, and the signature is right", c.now.Sub(now), e)
+			}
+		}
+		if !stamped || p.TimestampPointer != "" { // of one in the body nothing is believed before the digest
+			return
+		}
+		forged := *r
+		forged.Body = []byte(body + " ")
+		for late, want := range map[time.Duration]verify.Reason{0: verify.Mismatch, time.Hour: verify.TooOld, -time.Hour: verify.TooNew} {
+			if e, ok := errors.AsType[*verify.Error](s.Verify(&forged, now.Add(late))); !ok || e.Reason != want || e.Signed {
+				t.Errorf("forged, at %s: %+v, want %s", late, e, want)
 			}
 		}
 	})

@@ -20,6 +20,7 @@ const (
 	attrPayloadKind
 	attrEntityDeleted
 	attrBackfill
+	attrSecret
 	attrBodyHash
 	attrDataSchema
 	attrDataContentType
@@ -37,11 +38,15 @@ const (
 	hopState    = "tracestate"
 )
 
+// SchemaIDHeader has under what a schema registry has the schema that an event's attribute dataschema names. The name and the two forms of its
+// value are those of Confluent's serializers for ids in headers.
+const SchemaIDHeader = "__value_schema_id"
+
 // headerNames are the attributes' names as record headers, made once.
 var headerNames = [attrCount]string{
 	"ce_specversion", "ce_id", "ce_deliveryid", "ce_source", "ce_type", "ce_time", "ce_subject", "ce_partitionkey", "ce_recordedtime",
 	"ce_entityversion", "ce_versionkind", "ce_versionclock", "ce_versionfirst", "ce_payloadkind", "ce_entitydeleted",
-	"ce_backfill", "ce_bodyhash", "ce_dataschema", "ce_datacontenttype", "ce_traceparent", "ce_tracestate",
+	"ce_backfill", "ce_secretnumber", "ce_bodyhash", "ce_dataschema", "ce_datacontenttype", "ce_traceparent", "ce_tracestate",
 }
 
 var attrsByName = func() map[string]attr {

@@ -46,9 +46,14 @@ func Decode(r *kgo.Record) (*schemas.Event, error) {
 }
 
 // DeliveryID returns the attribute deliveryid of a record in binary mode, without reading the rest; empty where it has none.
-func DeliveryID(r *kgo.Record) string {
+func DeliveryID(r *kgo.Record) string { return headerOf(r, attrDeliveryID) }
+
+// EventID is DeliveryID for the attribute id.
+func EventID(r *kgo.Record) string { return headerOf(r, attrID) }
+
+func headerOf(r *kgo.Record, a attr) string {
 	for i := range r.Headers {
-		if r.Headers[i].Key == headerNames[attrDeliveryID] {
+		if r.Headers[i].Key == headerNames[a] {
 			return string(r.Headers[i].Value)
 		}
 	}
@@ -274,6 +279,9 @@ func fillPayload(e *schemas.Event, _ *kgo.Record, a *attributes) (err error) {
 	if e.Backfill, err = a.boolean(attrBackfill); err != nil {
 		return err
 	}
+	if n, err := strconv.Atoi(string(a.known[attrSecret])); err == nil && n > 0 {
+		e.Secret = n // told to operators and used for nothing, so that a wrong one keeps no event back
+	}
 	text := a.known[attrBodyHash]
 	if text == nil {
 		e.Hash = schemas.HashBody(e.Data)
@@ -303,6 +311,8 @@ func fillHeaders(e *schemas.Event, r *kgo.Record, _ *attributes) error {
 	for _, h := range r.Headers {
 		if name, ok := strings.CutPrefix(h.Key, httpPrefix); ok {
 			e.Headers = append(e.Headers, schemas.Header{Name: name, Value: string(h.Value)})
+		} else if strings.HasPrefix(h.Key, redrivenPrefix) {
+			readRedriven(e, h.Key, h.Value)
 		}
 	}
 	return nil

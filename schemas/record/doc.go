@@ -10,9 +10,11 @@
 //	         ce_entityversion ce_versionkind ce_versionclock              what the gate orders by
 //	         ce_versionfirst ce_payloadkind ce_entitydeleted ce_bodyhash
 //	         ce_backfill                                                  true: synthetic, of a backfill
+//	         ce_secretnumber                                              which of the source's secrets verified it, from 1
 //	         content-type                                                 of the body, as received
 //	         traceparent tracestate                                       the hop, see [SetHop]
 //	         http_<name>                                                  original request headers
+//	         forebay_redriven_<what>                                      an operator had it produced, see [SetRedriven]
 //
 // [Decode] reads binary and structured mode, from us and from other CloudEvents producers. [Pack] and [Unpack] are
 // the byte form of a whole record for what must outlive its topic.

@@ -24,6 +24,9 @@ type Encoder struct {
 	buf     []byte // the values of headers, and the key
 	headers []kgo.RecordHeader
 	names   []string // of the original headers of the last event, as record headers
+
+	// SchemaID is the value of the records' [SchemaIDHeader]; nil: they have none. Nobody may write to it. [Decode] takes no notice of it.
+	SchemaID []byte
 }
 
 // Encode is the package's function [Encode] in the encoder's memory. The record and all that belongs to it are valid until the next call.
@@ -51,6 +54,9 @@ func (w *Encoder) EncodeHop(topic string, e *schemas.Event, parent, state string
 	if e.Backfill {
 		w.text(attrBackfill, "true")
 	}
+	if e.Secret > 0 {
+		w.text(attrSecret, strconv.Itoa(e.Secret))
+	}
 	start := len(w.buf)
 	w.buf = hex.AppendEncode(w.buf, e.Hash[:])
 	w.end(headerNames[attrBodyHash], start)
@@ -58,6 +64,9 @@ func (w *Encoder) EncodeHop(topic string, e *schemas.Event, parent, state string
 	w.text(attrTraceParent, e.TraceParent)
 	w.text(attrTraceState, e.TraceState)
 	w.contentType(e.DataContentType)
+	if w.SchemaID != nil {
+		w.headers = append(w.headers, kgo.RecordHeader{Key: SchemaIDHeader, Value: w.SchemaID})
+	}
 	if parent != "" {
 		w.header(hopParent, parent)
 		w.header(hopState, state)
@@ -105,7 +114,7 @@ func SetPartitionKey(r *kgo.Record, key string) {
 
 // reset makes room for e and a hop: their values lie in one buffer, which does not grow while they are written.
 func (w *Encoder) reset(e *schemas.Event, hop int) {
-	const fixed = 3*len("2006-01-02T15:04:05.000000000Z07:00") + 64 + 128 // times, hash, version and its parts
+	const fixed = 3*len("2006-01-02T15:04:05.000000000Z07:00") + 64 + 128 // times, hash, version and its parts, numbers
 	n := fixed + len(e.ID) + len(e.DeliveryID) + len(e.Source) + len(e.Type) + 3*len(e.Entity) + len(e.Version.Clock) +
 		len(e.DataSchema) + len(e.DataContentType) + len(e.TraceParent) + len(e.TraceState) + hop
 	for _, h := range e.Headers {
@@ -119,7 +128,7 @@ func (w *Encoder) reset(e *schemas.Event, hop int) {
 		w.buf = make([]byte, 0, n)
 	}
 	if cap(w.headers) == 0 {
-		w.headers = make([]kgo.RecordHeader, 0, int(attrCount)+3+len(e.Headers)+len(e.Extensions))
+		w.headers = make([]kgo.RecordHeader, 0, int(attrCount)+4+len(e.Headers)+len(e.Extensions))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -35,6 +36,18 @@ func Pack(r *kgo.Record) []byte {
 		b = appendBytes(b, h.Value, h.Value == nil)
 	}
 	return b
+}
+
+// PackEvent returns an event as bytes that [UnpackEvent] reads back: its record, without a place in the log.
+func PackEvent(e *schemas.Event) []byte { return Pack(Encode("", e)) }
+
+// UnpackEvent returns the event in a packed record. Errors are *schemas.Error of kind Invalid.
+func UnpackEvent(packed []byte) (*schemas.Event, error) {
+	r, err := Unpack(packed)
+	if err != nil {
+		return nil, err
+	}
+	return Decode(r)
 }
 
 // PackedSize returns how many bytes [Pack] gives for r.

@@ -83,6 +83,31 @@ func TestEncodeHeaders(t *testing.T) {
 }
 
 // A version that is a text stands behind "=" in ce_entityversion.
+// The id that a registry has for the schema is one header more, which says nothing of the event, and is the next record's no more.
+func TestSchemaIDHeader(t *testing.T) {
+	t.Parallel()
+	w, e := Encoder{SchemaID: []byte{0, 0, 0, 0, 7}}, event()
+	plain, ids := Encode("t", e), 0
+	with := w.Encode("t", e)
+	for _, h := range with.Headers {
+		if h.Key == "__value_schema_id" && bytes.Equal(h.Value, []byte{0, 0, 0, 0, 7}) {
+			ids++
+		}
+	}
+	if ids != 1 || len(with.Headers) != len(plain.Headers)+1 || !bytes.Equal(with.Value, plain.Value) {
+		t.Errorf("%d of %d headers, %q", ids, len(with.Headers), with.Value)
+	}
+	got, err := Decode(with)
+	want, err2 := Decode(plain)
+	if d := cmp.Diff(want, got); d != "" || err != nil || err2 != nil {
+		t.Error(d, err, err2)
+	}
+	w.SchemaID = nil
+	if n := len(w.Encode("t", e).Headers); n != len(plain.Headers) {
+		t.Errorf("%d headers", n)
+	}
+}
+
 func TestRoundTripOfAWord(t *testing.T) {
 	t.Parallel()
 	e := event()
@@ -171,6 +196,23 @@ func TestLargeBody(t *testing.T) {
 	}
 	if got, err := Decode(u); err != nil || !bytes.Equal(got.Data, e.Data) {
 		t.Errorf("Decode of the unpacked: %v", err)
+	}
+}
+
+// TestPackEvent packs an event and reads it back, and refuses bytes that are no record or whose record is no event.
+func TestPackEvent(t *testing.T) {
+	t.Parallel()
+	e := &schemas.Event{ID: "1", Source: "/a/b", Type: "t", Entity: "e", Time: time.Unix(1_700_000_000, 0).UTC(), Payload: schemas.Delta,
+		Version: schemas.Version{Kind: schemas.None}, Data: []byte("{}")}
+	e.Hash = schemas.HashBody(e.Data)
+	got, err := UnpackEvent(PackEvent(e))
+	if diff := cmp.Diff(e, got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	for name, packed := range map[string][]byte{"no record": []byte("{}"), "no event": Pack(&kgo.Record{Key: []byte("e"), Value: []byte("{}")})} {
+		if _, err := UnpackEvent(packed); schemas.KindOf(err) != schemas.Invalid {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

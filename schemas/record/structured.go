@@ -103,7 +103,7 @@ func mustBeString(name string) bool {
 		return false
 	}
 	switch known {
-	case attrEntityDeleted, attrBackfill, attrVersionFirst:
+	case attrEntityDeleted, attrBackfill, attrVersionFirst, attrSecret:
 		return false
 	}
 	return true

@@ -12,6 +12,10 @@ import (
 // message with the most blocks that Slack does.
 const maxValue = 512 << 10
 
+// MaxLook is what reading an answer value by value takes in memory at most: the decoder's buffer, which doubles until a value fits, and
+// the texts of the value.
+const MaxLook = 3 * maxValue
+
 // List reads an answer as it comes, so that no page is ever in memory as a whole.
 type List struct {
 	dec  *json.Decoder

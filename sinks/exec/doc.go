@@ -6,7 +6,7 @@
 //	FOREBAY_ACTION_ID      the idempotency key, the same on every attempt
 //	FOREBAY_ACTION         the action's name
 //	FOREBAY_SUBSCRIPTION   <team>.<subscription>
-//	FOREBAY_DESTINATION    <team>/<destination>
+//	FOREBAY_DESTINATION    <team>/<destination>, or <destination> where teams share it
 //	FOREBAY_ATTEMPT        1 for the first
 //	FOREBAY_EPOCH          of the owner's fence
 //	FOREBAY_LATE           true where newer versions have run already

@@ -81,6 +81,14 @@ func New(cfg Config) (*Sink, error) {
 	return s, nil
 }
 
+// Look implements [sink.Looker].
+func (s *Sink) Look() int {
+	if s.do == Issue || s.do == Comment {
+		return api.MaxLook
+	}
+	return 0
+}
+
 // Idempotency returns unsafe for dispatch and idempotent for everything else.
 func (s *Sink) Idempotency() sink.Idempotency {
 	if s.do == Dispatch {

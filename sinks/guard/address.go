@@ -117,10 +117,38 @@ func (r rule) check(addr netip.Addr) error {
 		}
 	}
 	if why := forbidden(addr); why != "" {
-		return refuse("address %s is refused (%s): list its network to allow it", addr, why)
+		return refuse("address %s is refused (%s): if it is meant, write %s", plain, why, AllowLine(plain))
 	}
 	if r.plain {
-		return refuse("%s is refused in plain text: use TLS (https), or list its network to allow it", addr)
+		return refuse("%s is refused in plain text: use TLS (https), or write %s", plain, AllowLine(plain))
 	}
 	return nil
+}
+
+// why returns why an address may not be connected to; empty if it may.
+func (r rule) why(addr netip.Addr) string {
+	plain := addr.WithZone("").Unmap()
+	for _, p := range r.allowed {
+		if p.Contains(plain) {
+			return ""
+		}
+	}
+	if why := forbidden(addr); why != "" {
+		return why
+	}
+	if r.plain {
+		return "without TLS: sslmode=require"
+	}
+	return ""
+}
+
+// AllowLine returns the line of the file that allows an address, for messages: allow_networks: [127.0.0.1/32]. YAML wants quotes around
+// an IPv6 network in a list.
+func AllowLine(addr netip.Addr) string {
+	addr = addr.WithZone("").Unmap()
+	one := netip.PrefixFrom(addr, addr.BitLen())
+	if addr.Is6() {
+		return fmt.Sprintf("allow_networks: [%q]", one)
+	}
+	return fmt.Sprintf("allow_networks: [%s]", one)
 }

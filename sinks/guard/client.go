@@ -12,6 +12,7 @@ import (
 	"net/http/httptrace"
 	"net/netip"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -120,6 +121,10 @@ func newSide(cfg Config, plain bool) (*side, error) {
 	return s, nil
 }
 
+// Outgoing is a header of every request that a [Client] sends, whatever its caller has put there. The operator listener takes no request
+// with it: that listener trusts whoever is on the machine, which those who write URLs into the files of teams are not.
+const Outgoing = "Forebay-Outgoing"
+
 // Do sends a request once and gives the answer as it comes, redirects included. The caller closes the body, which
 // ends the exchange. Errors are [sink.AttemptError]s of class forbidden, dns,
 // timeout or network and name no URL; one from before anything was sent says that the destination is untouched.
@@ -153,12 +158,29 @@ func (c *Client) Close() {
 	c.secure.transport.CloseIdleConnections()
 }
 
-// once keeps net/http from sending a request again when a kept-alive connection turns out dead: it does so for
-// requests without a body and for those with GetBody, and the lane counts attempts. A body is otherwise left as it is: net/http
-// sends one that it knows to be in memory together with the headers, any other in a packet of its own.
+// once keeps net/http from sending a request again when a kept-alive connection turns out dead: it does so for requests with GetBody,
+// and without a body for a GET or where it sees an idempotency key, and the lane counts attempts. A body is otherwise left as it is:
+// net/http sends one that it knows to be in memory together with the headers, any other in a packet of its own. The header is a copy, and
+// says that the request is [Outgoing].
 func once(req *http.Request) *http.Request {
 	req.GetBody = nil
-	if req.Body == http.NoBody {
+	req.Header = req.Header.Clone()
+	if req.Header == nil {
+		req.Header = http.Header{}
+	}
+	req.Header.Set(Outgoing, "true")
+	switch {
+	case req.Body != http.NoBody:
+	case req.Method == http.MethodPost:
+		// A body of unknown length would be sent in chunks, which some servers do not read. net/http does not see a key under this name,
+		// which is the same to servers.
+		for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+			if key, ok := req.Header[name]; ok {
+				delete(req.Header, name)
+				req.Header[strings.ToLower(name)] = key
+			}
+		}
+	default:
 		req.Body = struct{ io.ReadCloser }{req.Body}
 	}
 	return req

@@ -2,10 +2,12 @@ package guard
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -13,7 +15,9 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -191,7 +195,8 @@ func TestNetworkErrors(t *testing.T) {
 	reset := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	defer reset.Close()
 	over := make(chan struct{})
-	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-over }))
+	var arrived sync.Map // by path
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { arrived.Store(r.URL.Path, true); <-over }))
 	defer silent.Close()
 	defer close(over)
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // accepts in its kernel, and says nothing in TLS
@@ -199,41 +204,66 @@ func TestNetworkErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mute.Close()
+	const slowName = "https://slow.example"
+	const enough, short, shorter = time.Minute, 300 * time.Millisecond, 20 * time.Millisecond
 	for _, tt := range []struct {
 		name, url string
 		resolver  Resolver
-		caller    time.Duration // how long it has; 0: as long as the client allows, which is 300 ms
+		allowed   time.Duration // by the client; enough: the exchange ends by itself, however busy the machine is
+		caller    time.Duration // how long it has; 0: as long as the client allows
 		class     sink.Class
 		untouched bool
 	}{
-		{"a refused connection", closed.URL, nil, 0, sink.ClassNetwork, true},
-		{"no such name", "https://gone.example/", nowhere{}, 0, sink.ClassDNS, true},
-		{"a name server that does not answer", "https://slow.example/", slow{}, 0, sink.ClassDNS, true},
-		{"a name server that does not answer, to a caller with less time", "https://slow.example/", slow{}, 20 * time.Millisecond, sink.ClassDNS, true},
-		{"a resolver that does not mind the time", "https://stuck.example/", stuck{over}, 0, sink.ClassTimeout, true},
-		{"a connection that is never made", "http://127.0.0.1:" + full(t, "127.0.0.1"), nil, 0, sink.ClassTimeout, true},
-		{"a connection that is never made, for a caller with less time", "http://127.0.0.1:" + full(t, "127.0.0.1"), nil, 20 * time.Millisecond, sink.ClassTimeout, true},
-		{"TLS that is never made", "https://" + mute.Addr().String(), nil, 0, sink.ClassTimeout, true},
-		{"TLS with a server that has none", strings.Replace(reset.URL, "http:", "https:", 1), nil, 0, sink.ClassNetwork, true},
-		{"a connection cut off behind the request", reset.URL, nil, 0, sink.ClassNetwork, false},
-		{"no answer to the request", silent.URL, nil, 0, sink.ClassTimeout, false},
-		{"no answer to the request of a caller with less time", silent.URL, nil, 20 * time.Millisecond, sink.ClassTimeout, false},
+		{"a refused connection", closed.URL, nil, enough, 0, sink.ClassNetwork, true},
+		{"no such name", "https://gone.example", nowhere{}, enough, 0, sink.ClassDNS, true},
+		{"a name server that does not answer", slowName, slow{}, short, 0, sink.ClassDNS, true},
+		{"a name server that does not answer, to a caller with less time", slowName, slow{}, short, shorter, sink.ClassDNS, true},
+		{"a resolver that does not mind the time", "https://stuck.example", stuck{over}, short, 0, sink.ClassTimeout, true},
+		{"a connection that is never made", "http://127.0.0.1:" + full(t, "127.0.0.1"), nil, short, 0, sink.ClassTimeout, true},
+		{"a connection that is never made, for a caller with less time", "http://127.0.0.1:" + full(t, "127.0.0.1"), nil, short, shorter, sink.ClassTimeout, true},
+		{"TLS that is never made", "https://" + mute.Addr().String(), nil, short, 0, sink.ClassTimeout, true},
+		{"TLS with a server that has none", strings.Replace(reset.URL, "http:", "https:", 1), nil, enough, 0, sink.ClassNetwork, true},
+		{"a connection cut off behind the request", reset.URL, nil, enough, 0, sink.ClassNetwork, false},
+		{"no answer to the request", silent.URL, nil, short, 0, sink.ClassTimeout, false},
+		{"no answer to the request of a caller with less time", silent.URL, nil, enough, shorter, sink.ClassTimeout, false},
 	} {
-		c := must(t, Config{AllowNetworks: loopback, Resolver: tt.resolver, Timeout: 300 * time.Millisecond})
-		ctx, cancel := context.WithCancel(t.Context())
-		if tt.caller > 0 {
-			ctx, cancel = context.WithTimeout(t.Context(), tt.caller)
+		var err error
+		for n := 1; n <= 64; n *= 2 { // with more time on a busy machine
+			path, allowed, caller := fmt.Sprintf("/%s/%d", tt.caller, n), time.Duration(n)*tt.allowed, time.Duration(n)*tt.caller
+			began := time.Now()
+			err = exchange(t, must(t, Config{AllowNetworks: loopback, Resolver: tt.resolver, Timeout: allowed}), tt.url+path, caller)
+			asItShould := true
+			switch tt.url {
+			case silent.URL: // the request arrived before the time was over
+				_, asItShould = arrived.Load(path)
+			case slowName: // the search was given up before the time was over
+				asItShould = time.Since(began) < cmp.Or(caller, allowed)
+			}
+			if asItShould {
+				break
+			}
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, tt.url, strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = c.Do(req)
 		if sink.ClassOf(err) != tt.class || sink.Untouched(err) != tt.untouched {
 			t.Errorf("%s: class %q, untouched %v, want %q and %v: %v", tt.name, sink.ClassOf(err), sink.Untouched(err), tt.class, tt.untouched, err)
 		}
-		cancel()
 	}
+}
+
+// exchange posts for a caller that has so long; 0: any time.
+func exchange(t *testing.T, c *Client, target string, caller time.Duration) error {
+	t.Helper()
+	ctx := t.Context()
+	if caller > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, caller)
+		defer cancel()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Do(req)
+	return err
 }
 
 // stuck finds nothing before it is told to, however long its caller has.
@@ -280,12 +310,15 @@ func TestTLSIsVerified(t *testing.T) {
 }
 
 // TestSentOnce breaks a kept-alive connection at the second request, where net/http sends a request with an
-// Idempotency-Key again by itself.
+// Idempotency-Key again by itself. Each says how long it is: some servers read no body in chunks, not even an empty one.
 func TestSentOnce(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"body", ""} {
 		var n atomic.Int32
 		server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Content-Length") != strconv.Itoa(len(body)) || len(r.TransferEncoding) > 0 || r.Header.Get("Idempotency-Key") != "k" {
+				t.Errorf("body %q: %v %q", body, r.Header, r.TransferEncoding)
+			}
 			if n.Add(1) > 1 {
 				panic(http.ErrAbortHandler)
 			}

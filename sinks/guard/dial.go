@@ -35,6 +35,25 @@ func (c *Client) Dial(ctx context.Context, network, address string, plain bool) 
 	return conn, nil
 }
 
+// Socket returns the judgement of the address that a [net.Dialer] is about to connect to, for its Control. It is for clients that resolve
+// names and connect by themselves. allowed is as [Config.AllowNetworks], plain as in [Client.Dial].
+func Socket(allowed []netip.Prefix, plain bool) (func(network, address string) error, error) {
+	r, err := newRule(allowed, plain)
+	if err != nil {
+		return nil, err
+	}
+	return func(network, address string) error {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil || network != "tcp" && network != "tcp4" && network != "tcp6" {
+			return refuse("%s is not an address on a network", network)
+		}
+		if why := r.why(at.Addr()); why != "" {
+			return refuse("address %s is refused (%s)", at.Addr(), why)
+		}
+		return nil
+	}, nil
+}
+
 // endKey is the context key of the end of the exchange that a connection is made for. The transport connects without the deadline of
 // the request, since another one may take the connection.
 type endKey struct{}

@@ -17,7 +17,7 @@ import (
 // TestLater: only a call that says how it may be finished later is taken with 202, and only with that status.
 func TestLater(t *testing.T) {
 	t.Parallel()
-	later := sink.Later{URL: "https://forebay.example/v1/actions/act_1", Token: schemas.NewSecret("fba1_secret-of-one-attempt"),
+	later := sink.Later{URL: "https://forebay.example/v1/actions/act_1", Token: schemas.NewSecret("fba2_secret-of-one-attempt"),
 		Deadline: 30 * time.Minute, Heartbeat: time.Minute}
 	quiet := later
 	quiet.Heartbeat = 0

@@ -124,7 +124,7 @@ func TestWireFormat(t *testing.T) {
 		"Content-Length": {"18"},
 		"Content-Type":   {"application/json"}, "User-Agent": {"Forebay/1.2.3"}, "X-Api-Key": {"k"},
 		"Idempotency-Key": {string(a.ID)}, "Webhook-Id": {string(a.ID)},
-		"Forebay-Attempt": {"3"}, "Forebay-Late": {"true"}, "Tracestate": {"vendor=1"},
+		"Forebay-Attempt": {"3"}, "Forebay-Late": {"true"}, "Forebay-Outgoing": {"true"}, "Tracestate": {"vendor=1"},
 		"Ce-Specversion": {"1.0"}, "Ce-Id": {"delivery-7"}, "Ce-Deliveryid": {"72d3162e"}, "Ce-Source": {"/acme/orders"},
 		"Ce-Type": {"com.example.order%20%22%C3%BCnusual%22%20100%25%0D%0AX-Evil:%201"},
 		"Ce-Time": {"2026-03-01T10:00:00Z"}, "Ce-Recordedtime": {"2026-03-01T10:00:01Z"},

@@ -22,7 +22,7 @@ func Spec() spec.Type {
 // Describe implements [spec.Config].
 func (c *Config) Describe() spec.Description {
 	return spec.Description{Params: Params(), Fields: []spec.Field{
-		{Name: "topic", To: &c.Topic, Required: true, Doc: "The topic to write to, in the cluster of the log: TEAM.*, or what kafka.publish allows the team; none of Forebay's own."},
+		{Name: "topic", To: &c.Topic, Required: true, Doc: "The topic to write to, in the cluster of the log: TEAM.*, or what kafka.publish allows the team; of a shared destination any. None of Forebay's own."},
 		{
 			Name: "idempotent", To: &c.Idempotent, Computed: "true",
 			Doc: "Whether consumers look at forebay-action-id. Where they do not, an attempt whose outcome is unknown is left to an operator.",

@@ -24,8 +24,8 @@
 //	any other HTTP status               as the failure table says
 //	a connection, an answer in part     retried
 //
-// A result of more than 64 KiB is read, up to 8 MiB of the answer, until it is known whether it has isError. If that stays unknown, it is
-// an answer in part.
+// A result of more than 64 KiB is read, up to 8 MiB of the answer, until it is known whether it has isError or asks for input. If that stays
+// unknown, it is an answer in part.
 //
 // Whatever fails before the call itself has surely not acted.
 package mcpsink

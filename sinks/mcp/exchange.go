@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/forebay-io/forebay/sinks/guard"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -28,11 +27,12 @@ type exchange struct {
 	key, parent, state string
 
 	mu     sync.Mutex
-	called bool                // the call of the tool was handed to the network
-	last   *http.Response      // to the newest POST of the attempt that is no cancellation; nil: none came
-	err    error               // in its place
-	head   []byte              // of the answer to the call, as far as it was read
-	long   *mcp.CallToolResult // of a result that is longer than is parsed: whether it has isError
+	called bool           // the call of the tool was handed to the network
+	last   *http.Response // to the newest POST of the attempt that is no cancellation; nil: none came
+	err    error          // in its place
+	head   []byte         // of the answer to the call, as far as it was read
+	older  bool           // the server speaks a protocol before 2026-07-28
+	long   *ending        // what a result says that is longer than is parsed
 }
 
 // closing bounds the request that ends a session: whatever it is answered, the attempt is over.
@@ -142,6 +142,7 @@ func (x *exchange) note(req *http.Request, method string, resp *http.Response, e
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.older = x.older || method == "initialize"
 	x.last, x.err = resp, err
 	if err != nil && method == callMethod && sink.Untouched(err) {
 		x.called = false // the call has not reached the server
@@ -203,7 +204,7 @@ func (x *exchange) outcome() sink.Outcome {
 }
 
 // maxResult is how much is kept of an answer, or of one event of a stream, to be parsed. Of a longer one is read whether it is the
-// tool's result, and whether that has isError: what the tool did would not be undone because nobody parses so much.
+// tool's result, and how the call ended: what the tool did would not be undone because nobody parses so much.
 const maxResult = 64 << 10
 
 // body is an answer's body. While it is read, it keeps the beginning in the exchange's head, if kept is set.
@@ -234,19 +235,22 @@ func (b *body) Read(p []byte) (int, error) {
 	if b.kept && b.readOn() {
 		b.x.mu.Lock()
 		defer b.x.mu.Unlock()
-		b.x.long = &mcp.CallToolResult{IsError: b.verdict.failed}
+		b.x.long = b.verdict.ending()
 	}
 	return n, guard.ErrTooLarge
 }
 
-// readOn reads the rest of a result that is too long until it is known whether it has isError, and keeps nothing of it. It returns
+// readOn reads the rest of a result that is too long until it is known how the call ended, and keeps nothing of it. It returns
 // false if that stays unknown: the message is no result, it breaks off, the attempt's time is over, or it is longer than maxAnswer.
 func (b *body) readOn() bool {
+	b.x.mu.Lock()
+	older := b.x.older
+	b.x.mu.Unlock()
 	p := make([]byte, 4<<10)
-	for b.verdict.isResult() && !b.verdict.known {
+	for b.verdict.isResult() && !b.verdict.known(older) {
 		n, err := b.ReadCloser.Read(p)
 		for _, c := range p[:n] {
-			if b.measure(c); b.verdict.known {
+			if b.measure(c); b.verdict.known(older) {
 				return true
 			}
 		}
@@ -254,7 +258,7 @@ func (b *body) readOn() bool {
 			return false
 		}
 	}
-	return b.verdict.known
+	return b.verdict.known(older)
 }
 
 // measure counts a byte of the message, and has the verdict read it. In a stream an empty line ends a message, and what follows
@@ -287,7 +291,7 @@ func (x *exchange) keep(p []byte) {
 }
 
 // tooLong returns what is known of a result that is longer than is parsed; nil: there was none.
-func (x *exchange) tooLong() *mcp.CallToolResult {
+func (x *exchange) tooLong() *ending {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.long

@@ -155,12 +155,12 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	x := &exchange{sink: s, ctx: ctx, key: string(a.ID), parent: parent, state: state}
 	meta := mcp.Meta{"forebay/action_id": string(a.ID), "forebay/attempt": a.Attempt, "traceparent": parent}
 	result, err := s.call(ctx, x, &mcp.CallToolParams{Meta: meta, Name: values.Text("tool"), Arguments: arguments})
-	if long := x.tooLong(); err != nil && long != nil {
-		result, err = long, nil
-	}
-	if err == nil {
-		err = s.judge(result)
-	} else {
+	switch long := x.tooLong(); {
+	case err == nil:
+		err = s.judge(&ending{result.NeedsInput(), len(result.InputRequests) > 0, result.IsError})
+	case long != nil:
+		err = s.judge(long)
+	default:
 		err = x.failure(ctx, err)
 	}
 	return x.outcome(), s.redact.Err(err)
@@ -184,14 +184,24 @@ func (s *Sink) call(ctx context.Context, x *exchange, params *mcp.CallToolParams
 	return result, err
 }
 
+// inputRequired is the resultType of a call that has not ended.
+const inputRequired = "input_required"
+
+// ending is what a result says of how the call ended.
+type ending struct {
+	needsInput bool // it has not: its resultType is input_required
+	asks       bool // for some input
+	failed     bool // isError
+}
+
 // judge says what a result means.
-func (s *Sink) judge(r *mcp.CallToolResult) error {
+func (s *Sink) judge(e *ending) error {
 	switch {
-	case r.NeedsInput() && len(r.InputRequests) == 0:
+	case e.needsInput && !e.asks:
 		return &sink.AttemptError{Class: sink.ClassBusy, Err: errors.New("the server is busy")}
-	case r.NeedsInput():
+	case e.needsInput:
 		return &sink.AttemptError{Class: sink.ClassRejected, Err: errors.New("the tool asks for input, and nobody is there to answer")}
-	case r.IsError:
+	case e.failed:
 		return &sink.AttemptError{Class: s.failed, Err: errors.New("the tool failed; its answer says why")}
 	}
 	return nil

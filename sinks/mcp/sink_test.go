@@ -599,18 +599,26 @@ func TestLongResult(t *testing.T) {
 		"a long notification before it":      {"text/event-stream", `data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + long + `"}}` + "\n\n", sink.ClassNetwork},
 		"something that is no result at all": {"application/json", `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"` + long + `"}}`, sink.ClassNetwork},
 
-		"a failure behind a traceback":              {"application/json", begin + content + `,"isError":true}}`, sink.ClassRejected},
-		"a failure before a traceback":              {"application/json", begin + `"isError" : true , ` + content + `}}`, sink.ClassRejected},
-		"a failure between two":                     {"application/json", begin + `"_meta":{"a":"` + long + `"},"isError":true,` + content + `}}`, sink.ClassRejected},
-		"a failure behind a traceback in a stream":  {"text/event-stream", "event: message\r\ndata:" + begin + content + ",\r\ndata: \"isError\":true}}\r\n\r\n", sink.ClassRejected},
-		"a failure before a traceback in a stream":  {"text/event-stream", "data: " + begin + `"isError":true,` + content + "}}\n\n", sink.ClassRejected},
-		"a failure behind progress, in a stream":    {"text/event-stream", `data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}` + "\n\ndata: " + begin + content + `,"isError":true}}` + "\n\n", sink.ClassRejected},
-		"a success that says so behind its text":    {"application/json", begin + content + `,"isError":false}}`, sink.ClassOK},
-		"a success that quotes a failure":           {"application/json", begin + content + `,"structuredContent":{"isError":true}}}`, sink.ClassOK},
-		"a success with the result first":           {"application/json", `{"result":{` + content + `},"jsonrpc":"2.0","id":%s}`, sink.ClassOK},
-		"a result that breaks off":                  {"application/json", begin + content, sink.ClassNetwork},
-		"a result that breaks off in a stream":      {"text/event-stream", "data: " + begin + content + "\n\n", sink.ClassNetwork},
-		"a failure behind more than is read at all": {"application/json", begin + strings.Replace(content, long, tooMuch, 1) + `,"isError":true}}`, sink.ClassNetwork},
+		"a failure behind a traceback":                 {"application/json", begin + content + `,"isError":true}}`, sink.ClassRejected},
+		"a failure before a traceback":                 {"application/json", begin + `"isError" : true , ` + content + `}}`, sink.ClassRejected},
+		"a failure between two":                        {"application/json", begin + `"_meta":{"a":"` + long + `"},"isError":true,` + content + `}}`, sink.ClassRejected},
+		"a failure behind a traceback in a stream":     {"text/event-stream", "event: message\r\ndata:" + begin + content + ",\r\ndata: \"isError\":true}}\r\n\r\n", sink.ClassRejected},
+		"a failure before a traceback in a stream":     {"text/event-stream", "data: " + begin + `"isError":true,` + content + "}}\n\n", sink.ClassRejected},
+		"a failure behind progress, in a stream":       {"text/event-stream", `data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}` + "\n\ndata: " + begin + content + `,"isError":true}}` + "\n\n", sink.ClassRejected},
+		"a question behind a long state":               {"application/json", begin + `"requestState":"` + long + `","resultType":"input_required","inputRequests":{"a":{}}}}`, sink.ClassRejected},
+		"a question before a long state":               {"application/json", begin + `"inputRequests":{"a":{}},"resultType":"input_required","requestState":"` + long + `"}}`, sink.ClassRejected},
+		"a question that breaks off":                   {"application/json", begin + `"inputRequests":{"a":{}},"resultType":"input_required","requestState":"` + long, sink.ClassRejected},
+		"a question without isError":                   {"application/json", begin + `"isError":false,` + content + `,"inputRequests":{"a":{}},"resultType":"input_required"}}`, sink.ClassRejected},
+		"a server that is busy, with a long state":     {"application/json", begin + `"requestState":"` + long + `","inputRequests":{},"resultType":"input_required"}}`, sink.ClassBusy},
+		"a success that quotes a question":             {"application/json", begin + content + `,"structuredContent":{"resultType":"input_required"},"resultType":"complete"}}`, sink.ClassOK},
+		"a success that may have a question behind it": {"application/json", begin + `"isError":false,` + content, sink.ClassNetwork},
+		"a success that is complete":                   {"application/json", begin + `"isError":false,"resultType":"complete",` + content, sink.ClassOK},
+		"a success that says so behind its text":       {"application/json", begin + content + `,"isError":false}}`, sink.ClassOK},
+		"a success that quotes a failure":              {"application/json", begin + content + `,"structuredContent":{"isError":true}}}`, sink.ClassOK},
+		"a success with the result first":              {"application/json", `{"result":{` + content + `},"jsonrpc":"2.0","id":%s}`, sink.ClassOK},
+		"a result that breaks off":                     {"application/json", begin + content, sink.ClassNetwork},
+		"a result that breaks off in a stream":         {"text/event-stream", "data: " + begin + content + "\n\n", sink.ClassNetwork},
+		"a failure behind more than is read at all":    {"application/json", begin + strings.Replace(content, long, tooMuch, 1) + `,"isError":true}}`, sink.ClassNetwork},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -632,5 +640,31 @@ func TestLongResult(t *testing.T) {
 				t.Errorf("class %q, want %q: %.300v, %d bytes kept of %d calls", sink.ClassOf(err), tt.class, err, len(out.Response), calls.Load())
 			}
 		})
+	}
+}
+
+// TestLongResultOfAnOlderServer: before protocol 2026-07-28 no result asks for input, so that isError says all, also where the rest of the
+// result never comes.
+func TestLongResultOfAnOlderServer(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		switch m := read(b); m.Method {
+		case "server/discover":
+			w.WriteHeader(http.StatusNotFound)
+		case "initialize":
+			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}`, m.ID)
+		case "tools/call":
+			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"isError":false,"content":[{"type":"text","text":"%s`, m.ID, strings.Repeat("x", 100<<10))
+		default:
+			w.WriteHeader(http.StatusAccepted)
+		}
+	}))
+	defer server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := must(t, Config{URL: server.URL}).Do(ctx, sinktest.Action(1)); err != nil {
+		t.Errorf("a call whose result says that it did not fail: %v", err)
 	}
 }

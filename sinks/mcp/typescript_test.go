@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/forebay-io/forebay/schemas/short"
 	"github.com/forebay-io/forebay/stream/sink"
 	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
@@ -31,9 +32,7 @@ type typescript struct {
 
 func newTypeScript(t *testing.T) *typescript {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs Node.js")
-	}
+	short.NeedsServer(t, "Node.js")
 	dir := filepath.Join("testdata", "typescript")
 	_, packages := os.Stat(filepath.Join(dir, "node_modules"))
 	_, node := exec.LookPath("node")

@@ -1,9 +1,12 @@
 package mcpsink
 
-// verdict reads a JSON-RPC message byte by byte and says whether it is a tool's result and whether that has isError. It is for results
-// that are too long to be parsed: of the message it keeps no more than the beginning of one word.
+// verdict reads a JSON-RPC message byte by byte and says whether it is a tool's result, and what it says of how the call ended. It is for
+// results that are too long to be parsed: of the message it keeps no more than the beginnings of a few words.
 type verdict struct {
-	known, failed bool // isError was read, or the result's end without it
+	ended   bool   // the result was read to its end
+	isError string // true or false; empty: not read, or something else
+	kind    string // the result's resultType; empty: not read
+	asks    bool   // inputRequests has something in it
 
 	depth    int // of objects and arrays
 	text     bool
@@ -13,11 +16,27 @@ type verdict struct {
 }
 
 // isResult reports whether the message has a result, as far as it was read.
-func (v *verdict) isResult() bool { return v.known || v.key == "result" }
+func (v *verdict) isResult() bool { return v.ended || v.key == "result" }
+
+// known reports whether enough was read to say how the call ended. Servers older than protocol 2026-07-28 know no resultType.
+func (v *verdict) known(older bool) bool {
+	switch {
+	case v.ended, v.isError == "true":
+		return true
+	case v.kind == inputRequired:
+		return v.asks
+	}
+	return v.isError == "false" && (older || v.kind != "")
+}
+
+// ending returns how the call ended.
+func (v *verdict) ending() *ending {
+	return &ending{needsInput: v.kind == inputRequired, asks: v.asks, failed: v.isError == "true"}
+}
 
 func (v *verdict) read(c byte) {
 	switch {
-	case v.known:
+	case v.ended:
 	case v.escaped:
 		v.escaped = false
 		v.keep(c)
@@ -42,6 +61,8 @@ func (v *verdict) mark(c byte) {
 			v.key, v.sub = string(v.word), ""
 		case 2:
 			v.sub = string(v.word)
+		case 3:
+			v.asks = v.asks || v.key == "result" && v.sub == "inputRequests"
 		}
 		v.word = v.word[:0]
 	case '{', '[':
@@ -58,15 +79,20 @@ func (v *verdict) mark(c byte) {
 // end reads what ends a value.
 func (v *verdict) end(c byte) {
 	inResult := v.depth == 2 && v.key == "result"
-	if word := string(v.word); inResult && v.sub == "isError" && (word == "true" || word == "false") {
-		v.known, v.failed = true, word == "true"
+	word := string(v.word)
+	switch {
+	case !inResult:
+	case v.sub == "isError" && (word == "true" || word == "false"):
+		v.isError = word
+	case v.sub == "resultType":
+		v.kind = word
 	}
 	v.word = v.word[:0]
 	if c == ',' {
 		return
 	}
 	v.depth--
-	v.known = v.known || inResult // its end
+	v.ended = v.ended || inResult
 }
 
 func (v *verdict) keep(c byte) {

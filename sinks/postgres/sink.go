@@ -114,6 +114,7 @@ func New(cfg Config) (*Sink, error) {
 	if pool.MaxConns == 0 {
 		pool.MaxConns = 8
 	}
+	bound(pool)
 	if s.pool, err = pgxpool.NewWithConfig(context.Background(), pool); err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, op, "database cannot be used")
 	}

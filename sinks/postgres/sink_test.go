@@ -353,7 +353,9 @@ func TestOldKeysAreForgotten(t *testing.T) {
 	attempt := func() {
 		t.Helper()
 		attempts++
-		if _, err := s.Do(t.Context(), sinktest.Action(attempts)); err != nil {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if _, err := s.Do(ctx, sinktest.Action(attempts)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -381,6 +383,15 @@ func TestOldKeysAreForgotten(t *testing.T) {
 	if n := one[int](d, `SELECT count(*) FROM forebay_actions`); n != attempts+4 {
 		t.Errorf("%d keys are left, want those of %d attempts, 3 that are not old, and the last", n, attempts)
 	}
+	now = now.Add(61 * time.Minute)
+	d.do(`INSERT INTO forebay_actions VALUES ('old-free', 'acme/agent', now() - interval '49 hours')`)
+	d.do(`BEGIN`)
+	d.do(`SELECT FROM forebay_actions WHERE action_id = 'old-again' FOR UPDATE`)
+	attempt()
+	if n := left(); n != 1 {
+		t.Errorf("%d old keys are left, want the one that somebody is at", n)
+	}
+	d.do(`COMMIT`)
 }
 
 // TestKeysThatCannotBeForgotten: what the server refuses to forget is asked of it once an hour, not with every attempt.

@@ -2,12 +2,17 @@ package postgressink
 
 import (
 	"errors"
+	"io"
 	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -22,13 +27,16 @@ func CheckURL(text string) error {
 
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Fragment != "" {
 		return nil, errForm
 	}
-	q := u.Query()
-	for _, key := range []string{"service", "servicefile", "passfile"} {
-		if q.Has(key) {
-			return nil, errors.New("has " + key + ", a file of the machine's: write user and password into the URL, postgres://user:password@host:5432/database")
+	q, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, errForm
+	}
+	for _, key := range slices.Sorted(maps.Keys(q)) {
+		if err := mayHave(key, q[key]); err != nil {
+			return nil, err
 		}
 	}
 	password, _ := u.User.Password()
@@ -39,6 +47,34 @@ func parseURL(text string) (*url.URL, error) {
 		return nil, errors.New("has no host: write postgres://user:password@host:5432/database")
 	}
 	return u, nil
+}
+
+// taken are the keys that a URL may have. pgx reads files by others, and may by keys that it does not know yet: what is not listed is
+// refused. Any setting of a session goes into options.
+var taken = []string{
+	"host", "port", "dbname", "database", "user", "password", "connect_timeout", "target_session_attrs",
+	"ssl", "sslmode", "sslsni", "sslcertmode", "sslnegotiation", "channel_binding", "require_auth", "min_protocol_version", "max_protocol_version",
+	"application_name", "options", "search_path", "timezone", "TimeZone", "client_encoding", "datestyle", "DateStyle", "role", "synchronous_commit",
+	"statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "transaction_timeout", "default_transaction_isolation",
+	"default_query_exec_mode", "statement_cache_capacity", "description_cache_capacity",
+	"pool_max_conns", "pool_min_conns", "pool_min_idle_conns", "pool_max_conn_lifetime", "pool_max_conn_lifetime_jitter", "pool_max_conn_idle_time",
+	"pool_health_check_period", "pool_ping_timeout",
+}
+
+// mayHave returns an error for a key that a URL may not have, or not with these values, with what to write in its place.
+func mayHave(key string, values []string) error {
+	switch {
+	case key == "service" || key == "servicefile" || key == "passfile":
+		return errors.New("has " + key + ", a file of the machine's: write user and password into the URL, postgres://user:password@host:5432/database")
+	case key == "sslcert" || key == "sslkey" || key == "sslpassword":
+		return errors.New("has " + key + ": a destination shows no certificate of the machine's; log in with user and password, postgres://user:password@host:5432/database")
+	case key == "sslrootcert" && slices.ContainsFunc(values, func(v string) bool { return v != "system" }):
+		return errors.New("has sslrootcert with a file of the machine's: put the server's CA into the system's store, and write sslrootcert=system")
+	case key != "sslrootcert" && !slices.Contains(taken, key):
+		// The key is not shown: it may be the rest of a password with a & in it.
+		return errors.New("has a key behind its ? that is not known here: a setting of the session is written options=-c%20name%3Dvalue, and a & of a password %26")
+	}
+	return nil
 }
 
 // own are the settings that pgx takes from the process's environment and home directory where a URL does not have them, with what they
@@ -56,6 +92,59 @@ func poolConfig(text string) (*pgxpool.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	written := u.Query()
+	whole, err := url.Parse(writtenOut(u))
+	if err != nil {
+		return nil, errForm
+	}
+	q := whole.Query()
+	if service := os.Getenv("PGSERVICE"); service != "" { // which cannot be unset by a URL: it is shown an empty one
+		file, err := emptyService(service)
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(filepath.Dir(file))
+		q.Set("service", service)
+		q.Set("servicefile", file)
+	}
+	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // as libpq, pgx takes a + for itself
+	full := u.String()
+	allowed := append(slices.Sorted(maps.Keys(q)), "host", "port", "user", "password", "database") // were pgx to read other keys in it
+	if _, err := pgconn.ParseConfigWithOptions(full, pgconn.ParseConfigOptions{ConnStringAllowedKeys: allowed}); err != nil {
+		return nil, errForm
+	}
+	pool, err := pgxpool.ParseConfig(full)
+	if err != nil {
+		return nil, errForm
+	}
+	maps.DeleteFunc(pool.ConnConfig.RuntimeParams, func(key, _ string) bool { return !written.Has(key) })
+	return pool, nil
+}
+
+// Alone returns a URL as [CheckURL] takes it with every setting written out that pgx would otherwise take from the process, and whether
+// a connection may be made without TLS.
+func Alone(text string) (full string, plain bool, err error) {
+	u, err := parseURL(text)
+	if err != nil {
+		return "", false, err
+	}
+	if os.Getenv("PGSERVICE") != "" {
+		return "", false, errors.New("cannot be used while PGSERVICE is set, which pgx would read: unset it")
+	}
+	full = writtenOut(u)
+	c, err := pgconn.ParseConfig(full)
+	if err != nil {
+		return "", false, errForm
+	}
+	plain = c.TLSConfig == nil
+	for _, f := range c.Fallbacks {
+		plain = plain || f.TLSConfig == nil
+	}
+	return full, plain, nil
+}
+
+// writtenOut returns a URL with libpq's defaults in the place of what the process has.
+func writtenOut(u *url.URL) string {
 	q := u.Query()
 	for key, value := range own {
 		if !q.Has(key) && !(key == "sslmode" && q.Has("ssl")) {
@@ -68,23 +157,28 @@ func poolConfig(text string) (*pgxpool.Config, error) {
 	if u.Port() == "" && !q.Has("port") && !strings.Contains(u.Host, ",") {
 		q.Set("port", "5432")
 	}
-	if service := os.Getenv("PGSERVICE"); service != "" { // which cannot be unset by a URL: it is shown an empty one
-		file, err := emptyService(service)
-		if err != nil {
-			return nil, err
-		}
-		defer os.RemoveAll(filepath.Dir(file))
-		q.Set("service", service)
-		q.Set("servicefile", file)
+	out := *u
+	out.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // as libpq, pgx takes a + for itself
+	return out.String()
+}
+
+const (
+	mostStatements = 512      // pgx's default; it makes room for all of them with each connection
+	mostMessage    = 16 << 20 // of the server, in bytes: what it announces is made room for before it comes. pgx's default is 1 GiB
+)
+
+// bound keeps what a URL and a server ask for from using up the process, which pgx does not: it starts as many goroutines as there are to be
+// idle connections, and a time of nothing between two health checks ends the process.
+func bound(pool *pgxpool.Config) {
+	pool.MinConns, pool.MinIdleConns = min(max(0, pool.MinConns), pool.MaxConns), min(max(0, pool.MinIdleConns), pool.MaxConns)
+	pool.HealthCheckPeriod = max(time.Second, pool.HealthCheckPeriod)
+	c := pool.ConnConfig
+	c.StatementCacheCapacity, c.DescriptionCacheCapacity = min(mostStatements, c.StatementCacheCapacity), min(mostStatements, c.DescriptionCacheCapacity)
+	c.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+		f := pgproto3.NewFrontend(r, w)
+		f.SetMaxBodyLen(mostMessage)
+		return f
 	}
-	written := u.Query()
-	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // as libpq, pgx takes a + for itself
-	pool, err := pgxpool.ParseConfig(u.String())
-	if err != nil {
-		return nil, errForm
-	}
-	maps.DeleteFunc(pool.ConnConfig.RuntimeParams, func(key, _ string) bool { return !written.Has(key) })
-	return pool, nil
 }
 
 // emptyService writes a service file with a service that has no settings.

@@ -61,6 +61,9 @@ func New(cfg Config) (*Sink, error) {
 	return &Sink{Client: client, params: cfg.Params}, nil
 }
 
+// Look implements [sink.Looker].
+func (s *Sink) Look() int { return api.MaxLook }
+
 // Idempotency returns idempotent: a retry looks for the message before it posts.
 func (s *Sink) Idempotency() sink.Idempotency { return sink.Idempotent }
 

@@ -3,6 +3,7 @@ package spec
 import (
 	"errors"
 	"fmt"
+	"github.com/forebay-io/forebay/sinks/guard"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -47,7 +48,7 @@ func checkURL(text string, allowed []netip.Prefix) error {
 // The error goes behind the key of the URL.
 func CheckReach(u *url.URL, allowed []netip.Prefix) error {
 	if u.Scheme == "http" && len(allowed) == 0 {
-		return errors.New("plain http is refused unless allow_networks lists the network that it goes to")
+		return errors.New("plain http is refused unless allow_networks lists the network that it goes to" + example(u.Hostname()))
 	}
 	addr, err := netip.ParseAddr(u.Hostname())
 	if err != nil {
@@ -56,7 +57,19 @@ func CheckReach(u *url.URL, allowed []netip.Prefix) error {
 	inside := slices.ContainsFunc(allowed, func(p netip.Prefix) bool { return p.Contains(addr.Unmap()) })
 	private := addr.IsPrivate() || addr.IsLoopback() || addr.IsLinkLocalUnicast() || addr.IsUnspecified()
 	if (private || u.Scheme == "http") && !inside {
-		return fmt.Errorf("%s is in none of allow_networks", addr)
+		return fmt.Errorf("%s is in none of allow_networks%s", addr, example(u.Hostname()))
 	}
 	return nil
+}
+
+// example says how a host is allowed, for the end of a message. It is empty for a name, which may lead anywhere.
+func example(host string) string {
+	addr, err := netip.ParseAddr(host)
+	if host == "localhost" {
+		addr, err = netip.AddrFrom4([4]byte{127, 0, 0, 1}), nil
+	}
+	if err != nil {
+		return ""
+	}
+	return ": if it is meant, write " + guard.AllowLine(addr)
 }

@@ -53,8 +53,9 @@ type Params struct {
 
 // Bounds of what is written, in one destination or action.
 const (
-	maxStrings = 200
-	maxNesting = 32
+	maxStrings     = 200
+	maxNesting     = 32
+	maxExpressions = 500 // in all strings: each may cost some ten milliseconds for each attempt
 )
 
 // Compile compiles values: strings with templates, bools, numbers (int, int64, float64, [json.Number]), lists ([]any) and
@@ -107,8 +108,9 @@ type node struct {
 }
 
 type compiler struct {
-	strings int
-	escape  func(around map[string]any, name string) func(string) string // of the parameter at hand
+	strings     int
+	expressions int
+	escape      func(around map[string]any, name string) func(string) string // of the parameter at hand
 }
 
 // param compiles the value of one parameter, and checks that it can give what the parameter takes.
@@ -181,6 +183,9 @@ func (c *compiler) node(key string, v any, at place) (node, error) {
 	case string:
 		if c.strings++; c.strings > maxStrings {
 			return node{}, &KeyError{key, fmt.Errorf("is one text too many: %d are the most", maxStrings)}
+		}
+		if c.expressions += strings.Count(v, "{{"); c.expressions > maxExpressions { // before any of them is compiled
+			return node{}, &KeyError{key, fmt.Errorf("has one expression too many: %d in all parameters are the most", maxExpressions)}
 		}
 		t, err := parse(v, at.takes)
 		if err != nil {

@@ -286,6 +286,8 @@ func TestCompileRefuses(t *testing.T) {
 		{map[string]any{"any": map[string]any{"a": []any{map[string]any{"b": "{{nope}}"}}}}, "any.a[0].b", "undeclared reference to 'nope'"},
 		{map[string]any{"any": map[string]any{"{{x}}": 1}}, "any.{{x}}", "only values are templates"},
 		{map[string]any{"any": deep}, "any" + strings.Repeat("[0]", 33), "is nested deeper than 32"},
+		{map[string]any{"text": strings.Repeat("{{body.a}} ", 501)}, "text", "has one expression too many: 500 in all parameters are the most"},
+		{map[string]any{"any": []any{strings.Repeat("{{1}} ", 300), strings.Repeat("{{2}} ", 201)}}, "any[1]", "has one expression too many"},
 		{map[string]any{"any": many}, "any[200]", "is one text too many: 200 are the most"},
 		{map[string]any{"level": "warn"}, "level", `is not one of info, error`},
 		{map[string]any{"text": "{{" + strings.Repeat("1+", 1500) + "1}}"}, "text", "is not an expression"},

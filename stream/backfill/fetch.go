@@ -36,13 +36,14 @@ type FetcherConfig struct {
 	// Headers are sent with every request.
 	Headers map[string]schemas.Secret
 	// PerSecond and Burst are the token bucket that all requests of the fetcher share; PerSecond 0 is no limit.
-	PerSecond, Burst int
+	PerSecond float64
+	Burst     int
 	// Timeout bounds one exchange, its answer included; default 10 s.
 	Timeout time.Duration
 	// MaxBytes bounds an answer, of all its pages together; default 8 MiB.
 	MaxBytes int64
 	// Retry bounds the exchanges of one request of a gap; a body is asked for once, because the lane tries again.
-	// Defaults: 5 attempts within 1 minute, delays from 500 ms to 30 s.
+	// Defaults: 5 attempts within 1 minute, delays from 500 ms to what lets all of them fit (44 s).
 	Retry lane.RetryPolicy
 	// Client stays open: its maker closes it. Required.
 	Client Client
@@ -63,7 +64,9 @@ func (c FetcherConfig) withDefaults() FetcherConfig {
 	def(&c.Retry.Attempts, 5)
 	def(&c.Retry.Within, time.Minute)
 	def(&c.Retry.Min, 500*time.Millisecond)
-	def(&c.Retry.Max, 30*time.Second)
+	if c.Retry.Max == 0 {
+		c.Retry.Max = c.Retry.LongestDelay()
+	}
 	def(&c.Agent, "Forebay")
 	if c.Rand == nil {
 		c.Rand = rand.Float64
@@ -159,9 +162,9 @@ func (f *Fetcher) fetch(ctx context.Context, u *url.URL, maxBytes int64, deadlin
 		if fail == nil || !fail.class.Retried() || n >= f.cfg.Retry.Attempts {
 			return d, fail
 		}
-		wait := lane.Delay(f.cfg.Retry, n, fail.retryAfter, f.cfg.Rand())
-		tooEarly := wait < fail.retryAfter // Retry.Max allows no longer wait
-		if tooEarly || time.Until(deadline) < wait || retry.Sleep(ctx, wait) != nil {
+		// A Retry-After is heeded to the deadline. Retry.Max does not bound it: its default goes by the number of attempts.
+		wait := max(fail.retryAfter, lane.Delay(f.cfg.Retry, n, 0, time.Until(deadline), f.cfg.Rand()))
+		if time.Until(deadline) < wait || retry.Sleep(ctx, wait) != nil {
 			return nil, fail
 		}
 	}
@@ -264,7 +267,7 @@ const maxResetSeconds = 1_000_000_000
 
 // untilReset returns how long a server wants us to wait by its X-RateLimit-Reset, which is a number of seconds or a Unix time; 0 if it
 // is neither. Seconds are cut to maxHold so that they fit into a Duration. Callers bound both forms again: [limit.pause] by maxHold,
-// [lane.Delay] by the policy's Max.
+// fetch by its deadline.
 func untilReset(text string, now time.Time) time.Duration {
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {

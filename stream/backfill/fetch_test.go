@@ -22,6 +22,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/internal/retry"
+	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -118,7 +119,10 @@ func TestWire(t *testing.T) {
 		t.Run(test.path, func(t *testing.T) {
 			f := fetcher(t, Body, client, func(c *FetcherConfig) {
 				c.URL = server.URL + "/orders/" + test.path + "?key=" + urlSecret
-				c.Timeout, c.MaxBytes = 300*time.Millisecond, 2000
+				c.Timeout, c.MaxBytes = time.Minute, 2000
+				if test.reason == Timeout {
+					c.Timeout = 300 * time.Millisecond
+				}
 			})
 			d, fail := f.exchangeOnce(t.Context(), target(t, f), f.cfg.MaxBytes)
 			if test.reason == "" {
@@ -185,8 +189,12 @@ func TestFetchRetries(t *testing.T) {
 			[]time.Duration{0, time.Second}, Unavailable},
 		{"Retry-After behind the deadline", func(int) (*http.Response, error) { return answerWith(429, "", "Retry-After", "15"), nil }, 10 * time.Second,
 			[]time.Duration{0}, Throttled},
-		{"Retry-After longer than max", func(int) (*http.Response, error) { return answerWith(429, "", "Retry-After", "25"), nil }, time.Hour,
-			[]time.Duration{0}, Throttled},
+		{"Retry-After longer than max", func(n int) (*http.Response, error) {
+			if n < 2 {
+				return answerWith(429, "", "Retry-After", "25"), nil
+			}
+			return ok()
+		}, time.Minute, []time.Duration{0, 25 * time.Second}, ""},
 		{"404 is final", func(int) (*http.Response, error) { return answerWith(404, ""), nil }, time.Hour, []time.Duration{0}, NotFound},
 		{"the guard's refusal is final", func(int) (*http.Response, error) {
 			return nil, &sink.AttemptError{Class: sink.ClassForbidden, Err: errors.New("private")}
@@ -211,6 +219,25 @@ func TestFetchRetries(t *testing.T) {
 					t.Errorf("calls at %v, reason %q (%v); want %v, %q", calls, reason, fail, test.calls, test.reason)
 				}
 			})
+		})
+	}
+}
+
+// However many attempts there may be: what an API asks to wait is waited where the time for the request covers it.
+func TestRetryAfterWhateverTheAttempts(t *testing.T) {
+	t.Parallel()
+	for _, attempts := range []int{2, 3, 5, 50, 1000} {
+		inBubble(t, func(t *testing.T) {
+			a := &api{do: func(n int, _ *http.Request) (*http.Response, error) {
+				if n < 2 {
+					return answerWith(429, "", "Retry-After", "55"), nil
+				}
+				return answerWith(200, "{}"), nil
+			}}
+			f := fetcher(t, Gap, a, func(c *FetcherConfig) { c.Retry = lane.RetryPolicy{Attempts: attempts, Within: time.Minute} })
+			if _, fail := f.fetch(t.Context(), target(t, f), 100, time.Now().Add(time.Minute)); fail != nil || a.count() != 2 {
+				t.Errorf("of %d attempts, %d were made: %v", attempts, a.count(), fail)
+			}
 		})
 	}
 }
@@ -372,7 +399,7 @@ func TestNewFetcherRefuses(t *testing.T) {
 		{"url", "url is not", func(c *FetcherConfig) { c.URL = "s3cr3t" }},
 		{"client", "client", func(c *FetcherConfig) { c.Client = nil }},
 		{"limit", "negative", func(c *FetcherConfig) { c.PerSecond = -1 }},
-		{"retry", "nor max below min", func(c *FetcherConfig) { c.Retry.Min = time.Hour }},
+		{"retry", "nor max below min", func(c *FetcherConfig) { c.Retry.Min, c.Retry.Max = time.Hour, time.Minute }},
 		{"header value", "X-A has a value with control characters", func(c *FetcherConfig) { c.Headers = map[string]schemas.Secret{"x-a": secret} }},
 		{"header name", `header name "a b" is not valid`, func(c *FetcherConfig) { c.Headers = map[string]schemas.Secret{"a b": {}} }},
 		{"packed", "Accept-Encoding is set by forebay", func(c *FetcherConfig) { c.Headers = map[string]schemas.Secret{"accept-encoding": secret} }},

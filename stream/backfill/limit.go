@@ -22,7 +22,7 @@ type limit struct {
 }
 
 // newLimit lets perSecond requests through, burst at once; perSecond 0 is no rate.
-func newLimit(perSecond, burst int) *limit {
+func newLimit(perSecond float64, burst int) *limit {
 	if perSecond == 0 {
 		return &limit{}
 	}

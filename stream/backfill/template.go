@@ -158,11 +158,17 @@ func checkPlain(plain string) error {
 	return nil
 }
 
-// dots reports whether a path segment is . or .. in any spelling.
-func dots(segment string) bool { return segment == "." || segment == ".." }
+// dots reports whether a path segment is . or .., percent-encoded or not.
+func dots(segment string) bool {
+	if plain, err := url.PathUnescape(segment); err == nil {
+		segment = plain
+	}
+	return segment == "." || segment == ".."
+}
 
-// Expand fills the placeholders; each value is escaped for where it stands. Errors show no value, which may be a secret: that a
-// placeholder has none (it is named), that the URL is too long or cannot be parsed, and that its path has a segment . or .. in it.
+// Expand fills the placeholders; each value is escaped for where it stands. A value that is missing or cannot stand there is an error, and so
+// is a URL that is too long, cannot be parsed, or has . or .. as a segment of its path. Errors name the placeholder and show no value, which
+// may be a secret.
 func (t *Template) Expand(v Values) (*url.URL, error) {
 	var b strings.Builder
 	for _, p := range t.parts {

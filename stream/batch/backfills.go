@@ -26,6 +26,7 @@ type BackfillRequests struct {
 	mu        sync.Mutex
 	claims    map[*ledger.Claim]bool
 	handedOut map[int64]*ledger.Claim // by request: the claim under which it was handed out
+	paused    bool                    // none is handed out
 	wake      chan struct{}           // capacity 1
 }
 
@@ -60,9 +61,9 @@ func (q *BackfillRequests) Next(ctx context.Context) (ledger.Backfill, error) {
 // handOut asks the ledger for an open request that was not handed out yet, and remembers that it is handed out now.
 func (q *BackfillRequests) handOut(ctx context.Context) (b ledger.Backfill, found bool, err error) {
 	q.mu.Lock()
-	claims, known := slices.Collect(maps.Keys(q.claims)), len(q.handedOut)
+	claims, known, paused := slices.Collect(maps.Keys(q.claims)), len(q.handedOut), q.paused
 	q.mu.Unlock()
-	if len(claims) == 0 {
+	if len(claims) == 0 || paused {
 		return b, false, nil
 	}
 	open, err := q.ledger.Backfills(ctx, claims, 0, known+1) // one more than are known: if there is a new one, it is among them
@@ -117,6 +118,17 @@ func (q *BackfillRequests) Start(c *ledger.Claim) (stop func()) {
 		delete(q.claims, c)
 		maps.DeleteFunc(q.handedOut, func(_ int64, claim *ledger.Claim) bool { return claim == c })
 	}
+}
+
+// Pause has no more requests handed out, or has them again. A nil q does nothing.
+func (q *BackfillRequests) Pause(paused bool) {
+	if q == nil {
+		return
+	}
+	q.mu.Lock()
+	q.paused = paused
+	q.mu.Unlock()
+	q.notify()
 }
 
 // notify wakes Next: there may be a new request.

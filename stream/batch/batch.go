@@ -2,12 +2,9 @@ package batch
 
 import (
 	"bytes"
-	"context"
-	"log/slog"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
-	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/reader"
@@ -97,41 +94,9 @@ func unpack(packed []byte) *schemas.Event {
 	if len(packed) == 0 {
 		return nil
 	}
-	r, err := record.Unpack(packed)
-	if err != nil {
-		return nil
-	}
-	e, err := record.Decode(r)
+	e, err := record.UnpackEvent(packed)
 	if err != nil {
 		return nil
 	}
 	return e
-}
-
-// logDecisions writes one line per decision if the logger's level is debug: a batch has a thousand records. In that case conflicts and
-// quarantined records are logged as warnings.
-func (l *Loop) logDecisions(p *part, a ledger.Applied) {
-	ctx := context.Background()
-	if !l.log.Enabled(ctx, slog.LevelDebug) {
-		return
-	}
-	for _, o := range a.Outcomes {
-		at := p.of.at()
-		attrs := []slog.Attr{slog.String("topic", at.Topic), slog.Int("partition", int(at.Number))}
-		switch {
-		case o.Record >= 0 && o.Record < len(p.Records):
-			r := &p.Records[o.Record]
-			attrs = append(attrs, slog.String("event_id", r.ID), slog.String("source", r.Source),
-				slog.Int64("offset", r.Offset), slog.String("entity", string(r.Entity)))
-		case o.Released != nil:
-			attrs = append(attrs, slog.String("event_key", o.Released.Key.String()),
-				slog.Int64("offset", o.Released.Offset), slog.String("entity", string(o.Released.Entity)))
-		}
-		attrs = append(attrs, slog.String("decision", string(o.Decision)), slog.String("reason", string(o.Reason)))
-		level := slog.LevelDebug
-		if o.Decision == gate.Conflict || o.Decision == gate.Quarantined {
-			level = slog.LevelWarn
-		}
-		l.log.LogAttrs(ctx, level, "decided", attrs...)
-	}
 }

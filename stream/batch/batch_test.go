@@ -10,12 +10,16 @@ import (
 )
 
 // taker is Lanes that keep what they are given.
-type taker struct{ items []lane.Item }
+type taker struct {
+	items []lane.Item
+	full  func() bool // nil: never
+}
 
 func (k *taker) Add(_ *ledger.Claim, items []lane.Item) { k.items = append(k.items, items...) }
 func (k *taker) ApplyCommand(context.Context, *ledger.Claim, ledger.Command) (string, error) {
 	return "", nil
 }
+func (k *taker) Full(*ledger.Claim) bool { return k.full != nil && k.full() }
 
 // What lanes hold for hours must not keep the fetch alive that it came with: an event of each of a thousand fetches would
 // hold a thousand times their size.

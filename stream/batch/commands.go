@@ -7,11 +7,14 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
+// commandsAgain is how soon the ledger is asked for commands again where some were open: one of them may be put off.
+const commandsAgain = 500 * time.Millisecond
+
 // runCommands applies commands for the claimed partitions until the loop ends: when the ledger notifies, and every CommandSweep.
 // Commands about events run between two batches, commands about actions in the lanes.
 func (l *Loop) runCommands() {
-	tick := time.NewTicker(l.cfg.CommandSweep)
-	defer tick.Stop()
+	sweep := time.NewTimer(l.cfg.CommandSweep)
+	defer sweep.Stop()
 	notified := make(chan struct{}, 1) // never closed
 	defer l.cfg.Ledger.Listen(func() {
 		select {
@@ -22,16 +25,21 @@ func (l *Loop) runCommands() {
 	for {
 		select {
 		case <-notified:
-		case <-tick.C:
+		case <-sweep.C:
 		case <-l.ctx.Done():
 			return
 		}
-		l.applyCommands()
+		next := l.cfg.CommandSweep
+		if l.applyCommands() {
+			next = min(next, commandsAgain)
+		}
+		sweep.Reset(next)
 	}
 }
 
-// applyCommands applies all open commands of the claims, page by page. One that cannot be applied yet does not delay those after it.
-func (l *Loop) applyCommands() {
+// applyCommands applies all open commands of the claims, page by page, and reports whether there were any, or may be. One that cannot be
+// applied yet does not delay those after it.
+func (l *Loop) applyCommands() (found bool) {
 	claims := l.Claims()
 	byID := make(map[int32]*ledger.Claim, len(claims))
 	for _, c := range claims {
@@ -44,15 +52,36 @@ func (l *Loop) applyCommands() {
 		if err != nil && l.ctx.Err() == nil {
 			l.log.Warn("commands not read; trying again", "error", err)
 		}
+		found = found || err != nil || len(page) > 0
+		commands := 0
 		for _, cmd := range page {
+			if cmd.Kind == ledger.SeekTo {
+				l.do(l.ctx, func() { l.endForSeek(cmd.Claim) })
+				continue
+			}
 			after = cmd.ID
+			commands++
 			if cmd.LaneSeq == 0 { // about an event
-				l.do(l.ctx, func() { l.applyCommand(cmd) })
+				l.do(l.ctx, func() {
+					if !l.paused.Load() {
+						l.applyCommand(cmd)
+					}
+				})
 			} else {
 				l.applyLaneCommand(byID[cmd.Claim], cmd)
 			}
 		}
-		more = len(page) == ledger.MaxCommands
+		more = commands == ledger.MaxCommands
+	}
+	return found
+}
+
+// endForSeek ends the run of a partition of which a seek is asked: its next claim carries that out.
+func (l *Loop) endForSeek(claim int32) {
+	for _, p := range l.claims {
+		if p.Claim.ID == claim {
+			l.end(p, ErrSeek)
+		}
 	}
 }
 
@@ -82,7 +111,7 @@ func (l *Loop) applyCommand(cmd ledger.Command) {
 			l.log.Info("command applied", "command", cmd.ID, "kind", cmd.Kind, "by", cmd.By, "reason", cmd.Reason, "topic", p.at().Topic,
 				"partition", p.at().Number, "entity", cmd.Line.Entity, "events", len(a.Outcomes), "actions", len(a.Actions))
 		}
-		l.afterTransaction(p, "command", a, err)
+		l.afterTransaction(&part{of: p}, "command", a, err)
 		return
 	}
 }

@@ -31,6 +31,7 @@ func (q *pile) Commands(_ context.Context, _ []*ledger.Claim, after int64) (page
 type commanded func(cmd ledger.Command) (string, error)
 
 func (commanded) Add(*ledger.Claim, []lane.Item) {}
+func (commanded) Full(*ledger.Claim) bool        { return false }
 func (f commanded) ApplyCommand(_ context.Context, _ *ledger.Claim, cmd ledger.Command) (string, error) {
 	return f(cmd)
 }

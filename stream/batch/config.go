@@ -52,6 +52,8 @@ type Lanes interface {
 	// ApplyCommand applies a command about an action of c, and marks it as done in the same transaction. An empty outcome means not
 	// now: the lanes do not have the claim, or an attempt of the action is under way. The command is tried again later.
 	ApplyCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (outcome string, err error)
+	// Full reports whether a claim has as many open actions as a replay may give it: what came live would wait behind more of them.
+	Full(c *ledger.Claim) bool
 }
 
 // Reader is what batches need of a [reader.Reader].
@@ -71,6 +73,8 @@ type Config struct {
 	Reader    Reader
 	Log       *reader.Log
 	Backfills *BackfillRequests // nil: no backfills
+	Paused    bool              // as by [Loop.Pause], from the beginning
+	Replays   *Replays          // nil: no replays
 	Metrics   *Metrics
 	Logger    *slog.Logger
 

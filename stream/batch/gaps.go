@@ -68,6 +68,10 @@ func (g *gapClock) set(d time.Duration) {
 
 // sweepGaps asks the ledger for the deadlines of the claims that need it now, and sets the timer for the next time.
 func (l *Loop) sweepGaps() {
+	if l.paused.Load() {
+		l.gaps.set(l.cfg.GapSweep)
+		return
+	}
 	now := time.Now()
 	sweep := now.Sub(l.gaps.sweptAt) >= l.cfg.GapSweep
 	if sweep {
@@ -168,14 +172,19 @@ func (l *Loop) expireIfRead(p *Partition) {
 		return
 	}
 	p.gap = gapState{ask: true, waiting: true}
+	if l.paused.Load() { // asked again afterwards
+		return
+	}
 	ctx, done := l.running.start(l.ctx)
 	a, err := l.cfg.Ledger.Expire(ctx, p.Claim)
 	done()
-	l.afterTransaction(p, "end of waits", a, err)
+	l.afterTransaction(&part{of: p}, "end of waits", a, err)
 }
 
-// afterTransaction handles the outcome of a transaction without records, which kind names for the log: of Expire, or of a command.
-func (l *Loop) afterTransaction(p *Partition, kind string, a ledger.Applied, err error) {
+// afterTransaction handles the outcome of a transaction that is no batch, which kind names for the log: of Expire, of a command, or of a
+// step of a replay, which has records.
+func (l *Loop) afterTransaction(read *part, kind string, a ledger.Applied, err error) {
+	p := read.of
 	switch {
 	case err != nil:
 		l.log.Error(kind+" not committed; claiming the partition again", "topic", p.at().Topic, "partition", p.at().Number, "error", err)
@@ -192,6 +201,6 @@ func (l *Loop) afterTransaction(p *Partition, kind string, a ledger.Applied, err
 		l.cfg.Backfills.notify()
 	}
 	l.metrics.decided(a.Outcomes)
-	l.logDecisions(&part{of: p}, a)
-	l.handToLanes(p, a, nil)
+	l.logDecisions(read, a)
+	l.handToLanes(p, a, read.Events)
 }

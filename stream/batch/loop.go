@@ -6,10 +6,12 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/time/rate"
 
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/reader"
@@ -22,12 +24,15 @@ type Loop struct {
 	log     *slog.Logger
 	metrics *Metrics
 
+	warnings *rate.Limiter // of lines about decisions
+
 	calls  chan func() // run on the loop's goroutine; never closed
 	claims map[reader.TopicPartition]*Partition
 	gaps   gapClock
 	idle   idleState
 	pace   pace
 	carry  *reader.Unit // did not fit into the last batch: the next one begins with it
+	paused atomic.Bool  // nothing is decided: see Pause
 
 	ctx       context.Context // ends Run
 	running   transaction
@@ -64,8 +69,10 @@ func (t *transaction) abort(cause error) {
 
 // New makes a loop that works until ctx is done, once [Loop.Run] is called.
 func New(ctx context.Context, cfg Config) *Loop {
-	return &Loop{ctx: ctx, cfg: cfg, log: cfg.Logger, metrics: cfg.Metrics,
-		calls: make(chan func()), claims: map[reader.TopicPartition]*Partition{}, idle: idleState{sweptAt: time.Now()}, pace: pace{apart: cfg.BatchPace}}
+	l := &Loop{ctx: ctx, cfg: cfg, log: cfg.Logger, metrics: cfg.Metrics,
+		calls: make(chan func()), claims: map[reader.TopicPartition]*Partition{}, idle: idleState{sweptAt: time.Now()}, warnings: rate.NewLimiter(warningsPerSecond, warningsBurst), pace: pace{apart: cfg.BatchPace}}
+	l.paused.Store(cfg.Paused)
+	return l
 }
 
 // do runs fn on the loop's goroutine, between two batches, and waits until fn returns. It returns false if ctx ended before fn began.
@@ -101,6 +108,16 @@ func (l *Loop) Detach(ctx context.Context, p *Partition) bool {
 // whether it was committed.
 func (l *Loop) Abort(cause error) { l.running.abort(cause) }
 
+// Pause has nothing decided from now on, or again: no batch and no end of a wait begins, and commands about events wait. Claims stay. It
+// returns once the transaction that is running has ended, or ctx or the loop has.
+func (l *Loop) Pause(ctx context.Context, paused bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.ctx, cancel)()
+	l.paused.Store(paused)
+	l.do(ctx, func() {}) // waits for a transaction that is running, and wakes the loop
+}
+
 // Claims returns the claims of the attached partitions; none when the loop has ended.
 func (l *Loop) Claims() (claims []*ledger.Claim) {
 	l.do(l.ctx, func() {
@@ -134,6 +151,9 @@ func (l *Loop) Run() {
 	defer l.observers.Wait()
 	l.observers.Go(l.watchTopics)
 	l.observers.Go(l.runCommands)
+	if l.cfg.Replays != nil {
+		l.observers.Go(l.runReplays)
+	}
 	for l.step() {
 		l.sweepGaps()
 		l.sweepIdle()
@@ -142,22 +162,29 @@ func (l *Loop) Run() {
 
 // step waits for the next unit, call or timer and handles it. It returns false once the loop's context is done.
 func (l *Loop) step() bool {
-	if u := l.carry; u != nil {
+	if u := l.carry; u != nil && !l.paused.Load() {
 		select { // during a catch-up there is always a carry; calls must not wait for the end of the catch-up
 		case fn := <-l.calls:
 			fn()
 		default:
 		}
+		if l.paused.Load() { // by that call
+			return true
+		}
 		l.carry = nil
 		l.fillAndApply(*u)
 		return l.ctx.Err() == nil
+	}
+	units := l.cfg.Reader.Out()
+	if l.paused.Load() {
+		units = nil
 	}
 	select {
 	case <-l.ctx.Done():
 		return false
 	case fn := <-l.calls:
 		fn()
-	case u := <-l.cfg.Reader.Out():
+	case u := <-units:
 		l.fillAndApply(u)
 	case <-l.gaps.timer():
 	}

@@ -142,14 +142,18 @@ func (fed) Drop(context.Context, *reader.Reading) {}
 func (f fed) Out() <-chan reader.Unit             { return f }
 
 // feeder is a loop with one claim of offset 0, for a test that gives it units by hand.
-func feeder(t *testing.T, reg *prometheus.Registry) (*Loop, *Partition, *written) {
+func feeder(t *testing.T, reg *prometheus.Registry, change ...func(*gate.Policy)) (*Loop, *Partition, *written) {
 	t.Helper()
 	ms, err := NewMetrics(reg)
 	if err != nil {
 		t.Fatal(err)
 	}
+	policy := gate.Policy{Order: gate.OrderArrival, Start: gate.StartAny, Equal: gate.EqualApply, Then: gate.ThenSkip, MaxPerEntity: 100, MaxBuffered: 1000}
+	for _, c := range change {
+		c(&policy)
+	}
 	process, err := ledgertest.New(streamtest.Group, 0).Process("one", ledger.Spec{Name: streamtest.Group, Owner: t.Name(),
-		Policy:  gate.Policy{Order: gate.OrderArrival, Start: gate.StartAny, Equal: gate.EqualApply, Then: gate.ThenSkip, MaxPerEntity: 100, MaxBuffered: 1000},
+		Policy:  policy,
 		Actions: []ledger.ActionSpec{{Name: "run", Destination: "acme/agent", OnDead: ledger.Park}}})
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +180,7 @@ func stretch(p *Partition, from, to int64) reader.Part {
 		read.Records = append(read.Records, ledger.Record{
 			Record: gate.Record{Offset: i, Key: e.Key(), Hash: e.Hash, Entity: e.Entity, Version: e.Version, Payload: e.Payload},
 			Source: e.Source, ID: e.ID, Type: e.Type, ReceivedAt: e.RecordedTime,
-			Packed: func() []byte { return record.Pack(record.Encode("", e)) },
+			Packed: func() []byte { return record.PackEvent(e) },
 		})
 		read.Events = append(read.Events, e)
 	}

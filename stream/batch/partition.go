@@ -15,6 +15,7 @@ var (
 	ErrFenced        = errors.New("somebody else holds the fence")
 	ErrUnknown       = errors.New("whether the batch was written is not known")
 	ErrRecheck       = errors.New("the position and the log may not fit each other")
+	ErrSeek          = errors.New("an operator has asked to move the position")
 	ErrDiscontinuity = errors.New("what was read does not begin where the ledger stands")
 )
 

@@ -68,6 +68,7 @@ func Record(ctx context.Context, from Store, payloads reader.Payloads, d *ledger
 	add("group", d.Fingerprint)
 	add("source", d.Source)
 	add("event-id", d.EventID)
+	add("replay", nonZero(int(d.Generation))) // that ran it again
 	add("place", fmt.Sprintf("%s/%d@%d", d.Topic, d.Partition, d.Offset))
 	if lost != nil {
 		add("lost", lost.Error())

@@ -3,6 +3,8 @@ package destination
 import (
 	"slices"
 	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // span is a time in which no attempt could begin.
@@ -38,8 +40,9 @@ func (d *Destination) addBlocked(from, to time.Time) {
 }
 
 // BlockedFor returns how much of the time between from and to the destination was paused, on hold or behind an open breaker, as
-// far as this process knows. Nobody could attempt anything then, but for a few that tried whether it works again.
-func (d *Destination) BlockedFor(from, to time.Time) (sum time.Duration) {
+// far as this process knows, or in one of the spans of also. Nobody could attempt anything then, but for a few that tried whether it works
+// again.
+func (d *Destination) BlockedFor(from, to time.Time, also ...ledger.Span) (sum time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.paused != nil {
@@ -48,8 +51,17 @@ func (d *Destination) BlockedFor(from, to time.Time) (sum time.Duration) {
 	if away := d.breaker.away; !away.IsZero() {
 		d.addBlocked(away, time.Now())
 	}
-	for _, s := range d.blocked {
-		sum += max(0, sooner(s.to, to).Sub(later(s.from, from)))
+	all := slices.Clone(d.blocked)
+	for _, s := range also {
+		all = append(all, span{s.From, s.To})
+	}
+	slices.SortFunc(all, func(a, b span) int { return a.from.Compare(b.from) })
+	counted := from // what is before is in sum
+	for _, s := range all {
+		if end := sooner(s.to, to); end.After(counted) {
+			sum += max(0, end.Sub(later(s.from, counted)))
+			counted = end
+		}
 	}
 	return sum
 }

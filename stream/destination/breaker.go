@@ -34,8 +34,8 @@ const (
 //	none did                        open         nothing, for Wait
 //	                                half_open    probes attempts; if all of them fail, it is open again, for twice as long
 //
-// The last attempts are those of Window, at most windowSize, and failures since anything got through, however old. Nothing follows from fewer than Failures failures, or of fewer than
-// spread entities. The first attempt that gets through at an open or half-open breaker begins a recovery: the concurrency then
+// The last attempts are those of Window, at most windowSize, and failures since anything got through, however old. Nothing follows from
+// fewer than Failures failures, or of fewer than spread entities. The first attempt that gets through at an open or half-open breaker begins a recovery: the concurrency then
 // also grows with time, from one attempt to all of them within Recovery.
 //
 // In every state, Floor attempts a second may begin. That is what keeps an entity that fails from holding up others that would

@@ -12,7 +12,7 @@ import (
 
 // Config makes a Destination.
 type Config struct {
-	Name   string // "<team>/<destination>"
+	Name   string // "<team>/<destination>", or "<destination>" where teams share it
 	Policy Policy
 	Logger *slog.Logger // nil logs nothing
 	// Registerer takes the destination's metrics; nil: none.
@@ -77,7 +77,7 @@ func New(cfg Config) (*Destination, error) {
 	return d, nil
 }
 
-// Name returns "<team>/<destination>".
+// Name returns the full name.
 func (d *Destination) Name() string { return d.name }
 
 // mayBegin reports whether an attempt may begin now. If not, and waiting helps, next is when to try next. It is zero

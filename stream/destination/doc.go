@@ -22,6 +22,4 @@
 // The ledger also keeps since when nothing gets through, from the first minute on, so that the three days of an automatic pause
 // outlive processes, and since when a breaker is open, so that an outage uses up nothing, whoever is restarted in it. Where the ledger
 // does not take a pause, it holds in this process until it does. Breaker, rate and holds are otherwise each process's own.
-//
-// Teams take turns before their subscriptions do, but in today's configuration a destination is of one team.
 package destination

@@ -3,7 +3,7 @@ package destination
 import "slices"
 
 // turns are the users that wait: teams in the order of their turns, and in each its users in theirs. A team's own
-// destination has users of that team alone; destinations that several teams share have turns between them.
+// destination has users of that team alone.
 type turns struct{ teams []*team }
 
 // team is the users of one team; users are those of them that wait.

@@ -151,7 +151,7 @@ type Outcome struct {
 	Class      sink.Class
 	Code       int           // HTTP status, or 0
 	RetryAfter time.Duration // as the answer asked; 0 when it did not
-	Entity     string        // whose action it was; empty: another one than any before
+	Entity     string        // source and entity of its event; empty: another one than any before
 }
 
 // End ends an attempt. o is nil if the attempt says nothing about the destination. End reports whether the user has a

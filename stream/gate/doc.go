@@ -27,6 +27,8 @@
 //	applied      gap_dead        the same with then: dead_letter: its actions are dead letters at once
 //	applied      redriven        was held (older_held, equal_held), and an operator lets it run
 //	late         redriven        the same, of one that its line is past
+//	applied      again           ran before, and a replay runs it again; its line is not past it
+//	late         again           the same, and the line is past it: not a snapshot, or older ones were asked for
 //	late         older_delta     not a snapshot, and below the line or the first value of one that has not begun
 //	late         older           the same for a snapshot, with stale: deliver_marked
 //	late         filler          kind sequence: fills a place that was skipped, snapshot or not
@@ -130,6 +132,13 @@
 //
 // So an answer that comes when nothing is missing any more is a duplicate, stale or late. One that the filter does not
 // want fills its place and covers nothing.
+//
+// # Again
+//
+// A replay that runs again what ran ([Again]) asks less: seen, in its own generation? filtered? older than the line? It never moves a line, and
+// nothing of it waits. So it cannot undo what is newer: an older snapshot is stale as ever, unless older ones are asked for. A filtered event
+// of kind sequence is newer, too, although nothing of it ran. Where nothing tells what is newer (kind none, order: arrival, events of one
+// version, whatever Policy.Equal says), events run again in the order in which they are given.
 //
 // # Filtered events
 //

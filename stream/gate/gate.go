@@ -18,6 +18,17 @@ func Decide(st *State, records []Record, p Policy) []Outcome {
 	return d.out
 }
 
+// Fill is Decide for records that come behind what was decided since, as a replay of the log reads them: a snapshot that is older than its
+// version line never runs, whatever the policy says of those that come late, and also where its value was skipped. A policy of hold still
+// keeps it for an operator.
+func Fill(st *State, records []Record, p Policy) []Outcome {
+	d := decider{state: st, policy: p, fills: true, out: make([]Outcome, 0, len(records))}
+	for i := range records {
+		d.decide(subject{index: i, Record: &records[i]})
+	}
+	return d.out
+}
+
 // Expire ends the wait of the given version lines. What follows is Policy.Then. With skip, the lowest waiting event runs, and those
 // that follow it without a gap. With dead_letter, the actions of these become dead letters. With park, the version line is parked. With
 // backfill, the missing values are asked for (State.Requests), and if the wait for the answer ends too, Policy.Otherwise follows. The
@@ -41,6 +52,7 @@ func Expire(st *State, lines []VersionLineKey, p Policy) []Outcome {
 type decider struct {
 	state  *State
 	policy Policy
+	fills  bool // the records are those of a replay: see Fill
 	out    []Outcome
 }
 

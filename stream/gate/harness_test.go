@@ -60,6 +60,7 @@ type step struct {
 	release []VersionLineKey
 	policy  *Policy
 	person  func(*State, *Waiting) Outcome
+	decide  func(*State, []Record, Policy) []Outcome // of records
 }
 
 var (
@@ -67,7 +68,16 @@ var (
 	discard = step{person: func(_ *State, held *Waiting) Outcome { return Discard(held) }}
 )
 
-func in(records ...Record) step           { return step{records: records} }
+// again has records run again by a replay; evenStale asks for older snapshots, too. Record n of before is record 10+n of
+// the generation.
+func again(evenStale bool, records ...Record) step {
+	ofGeneration := func(k schemas.EventKey) schemas.EventKey { return key(10 + idOf(k)) }
+	return step{records: records, decide: func(st *State, records []Record, p Policy) []Outcome {
+		return Again(st, records, p, evenStale, ofGeneration)
+	}}
+}
+
+func in(records ...Record) step           { return step{records: records, decide: Decide} }
 func expire(lines ...VersionLineKey) step { return step{expire: lines} }
 func policy(p Policy) step                { return step{policy: &p} }
 func line(e schemas.EntityKey) step       { return expire(VersionLineKey{Entity: e}) }
@@ -108,7 +118,7 @@ func run(st *State, p Policy, steps []step) []string {
 		case s.release != nil:
 			said = append(said, printed(Release(st, s.release, p), nil)...)
 		default:
-			out := Decide(st, s.records, p)
+			out := s.decide(st, s.records, p)
 			for _, o := range out {
 				if o.Held && o.Record >= 0 {
 					held = &Waiting{Record: s.records[o.Record], Decision: o.Decision}
@@ -184,7 +194,7 @@ func (tt table) test(t *testing.T) {
 			var single []step
 			for _, s := range c.steps {
 				for _, r := range s.records {
-					single = append(single, in(r))
+					single = append(single, step{records: []Record{r}, decide: s.decide})
 				}
 				if s.records == nil {
 					single = append(single, s)

@@ -13,6 +13,24 @@ func Release(st *State, lines []VersionLineKey, p Policy) []Outcome {
 	return d.out
 }
 
+// Reached reports whether the lowest event that waits on a version line with a deadline is not ahead of the line. Decide and Expire leave none
+// such, unless they were given only the first of the events that wait there.
+func (st *State) Reached(k VersionLineKey) bool {
+	line, w := st.Lines[k], st.Waiting[k]
+	return line != nil && len(w) > 0 && w[0].Decision == Buffered && !ahead(w[0].Version, line.At)
+}
+
+// Reach releases the events of a version line that are not ahead of it, as Decide and Expire would have done, had they been given them: for a
+// caller that gives them only the first of many, so that no call releases too much. It has to be called, with the first of the rest, until
+// State.Reached says no, before the line is given to another call. Reach advances st.
+func Reach(st *State, k VersionLineKey, p Policy) []Outcome {
+	d := decider{state: st, policy: p}
+	if line := st.Lines[k]; line != nil {
+		d.releaseReached(k, line)
+	}
+	return d.out
+}
+
 // Redrive lets a held event run, as an operator asked. It is late if its version line has newer versions by now. The line does not
 // change.
 func Redrive(st *State, held *Waiting) Outcome {

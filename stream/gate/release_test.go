@@ -36,6 +36,38 @@ func TestRelease(t *testing.T) {
 	}
 }
 
+// A release of which the gate was given the first events goes on with the rest, as if it had been given all of them.
+func TestReach(t *testing.T) {
+	t.Parallel()
+	k, p := VersionLineKey{Entity: "e"}, with(func(p *Policy) { p.GapWait, p.Equal = 1, EqualLast })
+	history := []step{in(seq(1, 1), seq(3, 3), seq(40, 4), seq(41, 4), seq(5, 5), seq(7, 7))}
+	all, cut := NewState(), NewState()
+	run(all, p, history)
+	run(cut, p, history)
+	if cut.Reached(k) || len(Reach(cut, k, p)) > 0 {
+		t.Error("something is reached before the filler comes")
+	}
+	rest := cut.Waiting[k][1:]
+	cut.Waiting[k] = cut.Waiting[k][:1:1]
+	want := run(all, p, []step{in(seq(2, 2))})
+	got := run(cut, p, []step{in(seq(2, 2))})
+	for len(rest) > 0 {
+		cut.Waiting[k], rest = rest[:min(2, len(rest))], rest[min(2, len(rest)):]
+		if cut.Reached(k) {
+			got = append(got, printed(Reach(cut, k, p), nil)...)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(all.Lines[k], cut.Lines[k]); diff != "" {
+		t.Error(diff)
+	}
+	if cut.Reached(k) || waitingIDs(cut, k)[0] != waitingIDs(all, k)[0] {
+		t.Errorf("%v wait", waitingIDs(cut, k))
+	}
+}
+
 // An operator's word on what is held runs it or gives it up, once for each, and leaves the line where it is.
 func TestRedriveAndDiscard(t *testing.T) {
 	t.Parallel()

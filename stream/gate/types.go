@@ -24,6 +24,9 @@ const (
 // Runs reports whether actions follow from d.
 func (d Decision) Runs() bool { return d == Applied || d == Late }
 
+// Rejects reports whether a record with d is kept without being remembered as seen.
+func (d Decision) Rejects() bool { return d == Conflict || d == Filtered || d == Quarantined }
+
 // Reason is the closed list of why. It is a metric label and a column.
 type Reason string
 
@@ -59,6 +62,7 @@ const (
 	ReasonTooLarge      Reason = "too_large"      // larger than what is read
 	ReasonRedriven      Reason = "redriven"       // was held; an operator lets it run
 	ReasonDiscarded     Reason = "discarded"      // was held; an operator discards it
+	ReasonAgain         Reason = "again"          // ran before; a replay runs it again
 )
 
 // Record is what the gate needs to know of one record of a partition.

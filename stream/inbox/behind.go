@@ -2,13 +2,11 @@ package inbox
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Behind is how many events wait behind the head of a parked lane.
@@ -96,7 +94,7 @@ func (b *Inbox) countBehind(ctx context.Context, h heads) (map[ActionRef]*Behind
 		})
 		return err
 	})
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "57014" && ctx.Err() == nil { // cancelled by the server: too slow
+	if tooSlow(ctx, err) {
 		return counts, nil
 	}
 	return counts, err

@@ -23,23 +23,12 @@ type CommandStatus struct {
 	Owner   string             `json:"-"` // owner of the partition, empty if it has none; only from Inbox.CommandStatus
 }
 
-// checkAsked refuses, with kind Invalid, what is asked without a name or without a reason.
-func checkAsked(op, by, reason string) error {
-	switch {
-	case by == "":
-		return schemas.Errorf(schemas.Invalid, op, "it does not say who asks")
-	case reason == "":
-		return schemas.Errorf(schemas.Invalid, op, "it does not say why: give a reason")
-	}
-	return nil
-}
-
 // Ask writes a command, release or discard, about an item that waits in the gap buffer or is held; only a held one can be discarded.
 // Kinds: Invalid if by or reason is empty, if the item no longer waits and is not held, or if discard is asked of one that is not held;
 // Unavailable.
 func (b *Inbox) Ask(ctx context.Context, item Item, kind ledger.CommandKind, by, reason string) (id int64, err error) {
 	op := fmt.Sprintf("%s %s %s", kind, item.Source, item.EventID)
-	if err := checkAsked(op, by, reason); err != nil {
+	if err := schemas.CheckAsked(op, by, reason); err != nil {
 		return 0, err
 	}
 	err = b.quick.QueryRow(ctx, `INSERT INTO commands (fence, kind, log_offset, event_key, entity, clock, asked_by, reason)
@@ -92,7 +81,7 @@ SELECT fence, lane_seq, status FROM known
 UNION ALL (SELECT a.fence, a.lane_seq, a.status FROM actions a JOIN fences f ON f.id = a.fence JOIN subscriptions s ON s.id = f.subscription
     JOIN effects x ON x.id = a.effect JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
     WHERE NOT EXISTS (SELECT FROM known) AND a.status IN ('dead_letter', 'unknown') AND a.action_id IS NULL
-      AND action_id(s.name, s.generation, e.source, e.event_id, x.name) = $1)
+      AND action_id(s.name, coalesce(e.replay, s.generation), e.source, e.event_id, x.name) = $1)
 LIMIT 1`, hash).Scan(&ref.Fence, &ref.LaneSeq, &ref.Status)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -104,11 +93,11 @@ LIMIT 1`, hash).Scan(&ref.Fence, &ref.LaneSeq, &ref.Status)
 }
 
 // AskAction writes a command about an action: replay, discard or resolve. The owner of its partition applies it, now or later. Kinds:
-// NotFound if the action has no row, Conflict if it is neither dead nor unknown or has an open command already, Invalid if by or reason
+// NotFound if the action has no row, Conflict if it is neither dead nor unknown, nor a stale one that is forced, or has an open command already, Invalid if by or reason
 // is empty, id is no action's, or the command is none of the three or lacks what it needs; Unavailable.
 func (b *Inbox) AskAction(ctx context.Context, id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail, by, reason string) (command int64, err error) {
 	op := fmt.Sprintf("%s action %s", kind, ledger.Clean(string(id), 64))
-	if err := checkAsked(op, by, reason); err != nil {
+	if err := schemas.CheckAsked(op, by, reason); err != nil {
 		return 0, err
 	}
 	switch {
@@ -139,10 +128,15 @@ func (b *Inbox) AskAction(ctx context.Context, id schemas.ActionID, kind ledger.
 	return command, nil
 }
 
-// mayAsk refuses a command that an action with this status cannot have: with kind Conflict if it is neither dead nor unknown, with
+// mayAsk refuses a command that an action with this status cannot have: with kind Conflict if it is neither dead nor unknown (one that is
+// stale because it was overtaken can be forced), with
 // Invalid if it is to be replayed, its outcome is unknown, and the command does not say that this is known.
 func mayAsk(op string, status ledger.Status, kind ledger.CommandKind, d ledger.CommandDetail) error {
 	switch {
+	case status == ledger.Stale && kind == ledger.Replay && d.Force:
+		return nil
+	case status == ledger.Stale && kind == ledger.Replay:
+		return schemas.Errorf(schemas.Conflict, op, "it is stale: a newer one of its entity had been started before it was to run again; --force runs it all the same")
 	case status != ledger.Dead && status != ledger.Unknown:
 		return schemas.Errorf(schemas.Conflict, op, "it is %s: only what is dead_letter or unknown can be asked about", status)
 	case kind == ledger.Replay && status == ledger.Unknown && !d.OutcomeUnknown:

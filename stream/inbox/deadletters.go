@@ -18,8 +18,8 @@ type DeadLetterQuery struct {
 	Team, Subscription string // Subscription without its team
 	Source             string // "/<team>/<source>"
 	Entity             schemas.EntityKey
-	Type               string
-	Destination        string    // "<team>/<destination>"
+	Type               string    // or a glob: * stands for any text
+	Destination        string    // its full name
 	Class              string    // reason class: a failure class of sinks, "gap", or "unknown"
 	Group              string    // fingerprint of class, destination and type
 	Since              time.Time // given up at this time or later
@@ -73,7 +73,7 @@ func (q DeadLetterQuery) filter() (f filter, err error) {
 	f.text("substr(subscription, strpos(subscription, '.') + 1) = ?", q.Subscription)
 	f.text("source = ?", q.Source)
 	f.text("entity = ?", string(q.Entity))
-	f.text("type = ?", q.Type)
+	f.glob("type", q.Type)
 	f.text("destination = ?", q.Destination)
 	f.text("class = ?", q.Class)
 	f.text("fingerprint = ?", q.Group)

@@ -3,10 +3,12 @@
 //	events.go         the list of events, in pages; select.go has its SQL
 //	item.go           one event: its actions, their attempts, its bytes
 //	deadletters.go    dead letters, by filter, by group and one by one; behind.go counts what waits behind them
+//	attention.go      what waits for an operator, of all kinds
+//	names.go          which names there are, and which begin with a text
 //	subscriptions.go  where each partition of each subscription stands
 //	commands.go       what the owner of a partition is asked to do
 //	redrive.go        a quarantined record is produced again
-//	reports.go        what destinations report later of long work
+//	reports.go        what destinations report later of long work: Reports, a type of its own
 //
 // Nothing in here runs on the way of an event: neither a partition's owner nor its lanes call it. A command or a report is a
 // row that the owner finds and applies under its fence.
@@ -14,7 +16,7 @@
 // # Pools
 //
 // Lists, counts and the transaction of a redrive, which waits for the broker, run on a pool of 2 connections, where a statement may
-// take 25 s; probes by key and commands on one of 4, 5 s. Both are beside those of postgres.max_conns: no question holds up a batch.
+// take 25 s; probes by key and commands on one of 4, 5 s. Both are beside those of postgres.connections: no question holds up a batch.
 // The ledger makes the pools: it knows the deadlines, gives up connections that hang in all its pools at once, and has a few short
 // questions of its own for the second one. A third pool would be more connections than the ledger's Config says.
 //

@@ -19,7 +19,7 @@ type Query struct {
 	Team, Subscription string // Subscription without its team
 	Source             string // "/<team>/<source>"
 	Entity             schemas.EntityKey
-	Type               string
+	Type               string // or a glob, as in the file: * stands for any text
 	// Delivery is a provider's id of a delivery. The ledger does not know it: whoever asks finds the events in the log and names them
 	// by Keys, any of which is selected.
 	Delivery string
@@ -46,7 +46,8 @@ type Page struct {
 // done, or a destination has accepted one and reports the result later), failed (one will be retried), parked (behind a dead or unknown
 // action of its entity), dead_letter, unknown, done, superseded (a newer version came before any was tried), discarded (an operator
 // gave one up), stale (one would have run out of order, after a newer version). If it has none: buffered, parked (behind a gap that was
-// not filled, or held), redriven (a quarantined record that was produced again), done (applied, and nothing was to run), or the decision.
+// not filled, or held), redriven (a quarantined record that was produced again), discarded (a conflict or a quarantined record that an
+// operator leaves at that), done (applied, and nothing was to run), or the decision.
 func Statuses() []string {
 	return []string{"received", "buffered", "processing", "done", "superseded", "discarded", "failed", "dead_letter", "parked", "unknown",
 		"stale", "filtered", "conflict", "quarantined", "redriven"}
@@ -138,7 +139,7 @@ func (q Query) filter() (f filter, err error) {
 	f.text("substr(subscription, strpos(subscription, '.') + 1) = ?", q.Subscription)
 	f.text("source = ?", q.Source)
 	f.text("entity = ?", string(q.Entity))
-	f.text("type = ?", q.Type)
+	f.glob("type", q.Type)
 	if q.Keys != nil {
 		keys := make([][16]byte, len(q.Keys))
 		for i, k := range q.Keys {

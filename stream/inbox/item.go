@@ -24,7 +24,7 @@ type Item struct {
 	Version      string        `json:"version"`
 	VersionKind  string        `json:"version_kind"`
 	VersionClock string        `json:"version_clock"`
-	Generation   int32         `json:"generation"`
+	Generation   int32         `json:"generation"` // 0, or the replay that ran the event again: what became of that
 	Status       string        `json:"status"`
 	Decision     gate.Decision `json:"decision"`
 	Reason       gate.Reason   `json:"reason"`
@@ -42,7 +42,8 @@ type Item struct {
 	// off. Both only from List.
 	Behind        *int64    `json:"behind,omitempty"`
 	BehindAtLeast *int64    `json:"behind_at_least,omitempty"`
-	Redriven      *Redriven `json:"redriven,omitempty"` // of a quarantined record that was produced again
+	Redriven      *Redriven `json:"redriven,omitempty"`  // of a quarantined record that was produced again
+	Discarded     *Redriven `json:"discarded,omitempty"` // of a rejected record that an operator has seen and leaves at that
 
 	Actions  []Action       `json:"-"` // only from Inbox.Item
 	CESource string         `json:"-"` // the source as events carry it: "/<team>/<source>"
@@ -50,8 +51,13 @@ type Item struct {
 	Pointer  ledger.Pointer `json:"-"` // where its bytes are, if the ledger has no copy
 
 	window  int32
-	laneSeq *int64 // of its first action; nil if it has none
-	actions int32  // how many
+	key     [16]byte // of its row; zero if that has none
+	replay  *int32   // that runs the event again: the item is of that generation
+	laneSeq *int64   // of its first action; nil if it has none
+	actions int32    // how many
+	// Of the event in all its generations; only from Inbox.Item.
+	keys  [][16]byte
+	again []Again
 }
 
 // Action is one action of an event. An action that succeeded at its first attempt may have no History.
@@ -59,6 +65,7 @@ type Action struct {
 	ID          schemas.ActionID
 	Name        string
 	Destination string
+	Replay      int32 // the replay that runs the event again; 0: none
 	LaneSeq     int64
 	Status      ledger.Status
 	Attempts    int
@@ -86,23 +93,80 @@ type Attempt struct {
 	TraceID   string // 32 hex digits
 }
 
-// Item reads what became of an event in a subscription, with its actions and attempts, in the newest generation that knows the event.
-// Kinds: NotFound if none does, Unavailable.
+// Item reads what became of an event in a subscription, with its actions and attempts: those of its own, and behind them those of the
+// replays that run it again. If dedupe has forgotten the event itself, it is as the first of these has it. Kinds: NotFound if none knows the
+// event, Unavailable.
 func (b *Inbox) Item(ctx context.Context, team, subscription, source, eventID string) (Item, error) {
 	const op = "read the inbox"
+	name, key := team+"."+subscription, schemas.NewEventKey(source, eventID)
+	args := []any{name, [16]byte(key), ledger.Clean(source, 4096), ledger.Clean(eventID, 4096)}
 	items, err := b.items(ctx, selectAll+` WHERE subscription = $1 AND event_key = $2 AND source = $3 AND event_id = $4
-		ORDER BY generation DESC, (decision = 'conflict'), decided_at DESC LIMIT 1`,
-		[]any{team + "." + subscription, [16]byte(schemas.NewEventKey(source, eventID)), ledger.Clean(source, 4096), ledger.Clean(eventID, 4096)})
-	if err == nil && len(items) == 0 {
-		return Item{}, schemas.Errorf(schemas.NotFound, op, "subscription %s.%s knows no event %s %s", team, subscription, source, eventID)
+		ORDER BY generation DESC, (decision = 'conflict'), decided_at DESC LIMIT 1`, args)
+	var again []Item
+	if err == nil {
+		again, err = b.runAgain(ctx, name, key)
 	}
-	if err == nil && items[0].laneSeq != nil {
-		items[0].Actions, err = b.actions(ctx, &items[0])
+	if items = append(items, again...); err == nil && len(items) == 0 {
+		return Item{}, schemas.Errorf(schemas.NotFound, op, "subscription %s.%s knows no event %s of source %s; `forebay inbox list --delivery ID` tells one that is accepted and not decided yet",
+			team, subscription, eventID, strings.TrimPrefix(source, "/"))
+	}
+	for n := range items {
+		if err == nil && items[n].laneSeq != nil {
+			items[n].Actions, err = b.actions(ctx, &items[n])
+		}
 	}
 	if err != nil {
 		return Item{}, ledger.Unavailable(op, err)
 	}
-	return items[0], nil
+	return inAllGenerations(items), nil
+}
+
+// inAllGenerations returns the first of an event's items with the actions of all.
+func inAllGenerations(items []Item) Item {
+	all := items[0]
+	for n := range items {
+		all.keys = append(all.keys, items[n].key)
+		if n > 0 {
+			all.Actions = append(all.Actions, items[n].Actions...)
+		}
+		if items[n].replay != nil {
+			all.again = append(all.again, Again{Replay: *items[n].replay, At: items[n].DecidedAt})
+		}
+	}
+	return all
+}
+
+// mostAgain is of how many replays, the last ones, an event is looked for.
+const mostAgain = 100
+
+// runAgain reads what became of an event in the replays that run it again, the first one first.
+func (b *Inbox) runAgain(ctx context.Context, subscription string, key schemas.EventKey) ([]Item, error) {
+	rows, err := b.quick.Query(ctx, `SELECT r.id FROM replays r JOIN subscriptions s ON s.id = r.subscription
+		WHERE s.name = $1 AND r.mode = $2 AND r.started_at IS NOT NULL ORDER BY r.id DESC LIMIT $3`, subscription, string(ledger.ReplayAgain), mostAgain)
+	if err != nil {
+		return nil, err
+	}
+	replays, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil || len(replays) == 0 {
+		return nil, err
+	}
+	keys := make([][16]byte, len(replays))
+	for n, id := range replays {
+		keys[n] = key.Again(id)
+	}
+	return b.items(ctx, selectHead+selectEvents+selectTail+` WHERE subscription = $1 AND event_key = ANY ($2) ORDER BY replay`, []any{subscription, keys})
+}
+
+// firstOpen returns the lane_seq of the first action that has not ended; if all have, that of the event.
+func (i *Item) firstOpen() int64 {
+	for n := range i.Actions {
+		switch i.Actions[n].Status {
+		case ledger.Done, ledger.Superseded, ledger.Stale, ledger.Discarded:
+		default:
+			return i.Actions[n].LaneSeq
+		}
+	}
+	return *i.laneSeq
 }
 
 // Place reads the rejected record at an offset of the log (a record that could not be decoded has no other name), in the newest
@@ -129,7 +193,7 @@ func (b *Inbox) actions(ctx context.Context, item *Item) ([]Action, error) {
 		coalesce(x.latency_us, c.latency_us[c.at], 0), coalesce(x.created_at, e.decided_at), coalesce(x.next_at, x.result_by), coalesce(x.finished_at, c.finished_at)
 		FROM events e LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL `+ledger.ActionStates+`
 		JOIN effects f ON f.id = coalesce(x.effect, p.effects[n.i + 1])
-		WHERE e.window_id = $1 AND e.event_key = $2 ORDER BY n.i`), item.window, [16]byte(item.Pointer.Key))
+		WHERE e.window_id = $1 AND e.event_key = $2 ORDER BY n.i`), item.window, item.key)
 	if err != nil {
 		return nil, err
 	}
@@ -141,6 +205,9 @@ func (b *Inbox) actions(ctx context.Context, item *Item) ([]Action, error) {
 		err := r.Scan(&a.LaneSeq, &a.Name, &a.Destination, &a.Status, &a.Attempts, &a.Class, &a.Code, &a.Error, &a.Response, &us,
 			&a.CreatedAt, &a.NextAt, &a.FinishedAt)
 		a.LatencyMS = float64(us) / 1000
+		if item.replay != nil {
+			a.Replay = *item.replay
+		}
 		a.ID = schemas.NewActionID(item.Team+"."+item.Subscription, item.Generation, item.CESource, item.EventID, a.Name)
 		return a, err
 	})
@@ -184,7 +251,7 @@ func (b *Inbox) Payload(ctx context.Context, item Item) (packed []byte, p ledger
 		SELECT b.packed, 1 AS rank FROM buffer b WHERE b.fence = $1 AND b.log_offset = $2 AND b.event_key = $4
 		UNION ALL SELECT d.raw, 2 FROM rejected_records d WHERE d.fence = $1 AND d.log_offset = $2 AND d.decision = $5
 		UNION ALL SELECT a.packed, 3 FROM actions a WHERE a.fence = $1 AND a.lane_seq = $3) c
-		WHERE packed IS NOT NULL ORDER BY rank LIMIT 1`, item.Fence, item.Offset, item.laneSeq, [16]byte(item.Pointer.Key), string(item.Decision)).Scan(&packed)
+		WHERE packed IS NOT NULL ORDER BY rank LIMIT 1`, item.Fence, item.Offset, item.laneSeq, item.key, string(item.Decision)).Scan(&packed)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return nil, ledger.Pointer{}, ledger.Unavailable("read a payload", err)
 	}
@@ -215,7 +282,7 @@ func scanItem(r pgx.CollectableRow) (Item, error) {
 	p := &i.Pointer
 	err := r.Scan(&name, &i.Generation, &i.CESource, &i.EventID, &i.Type, &i.Entity, &v.Kind, &v.Clock, &v.Epoch, &v.Value, &v.Text, &v.Sub,
 		&i.Status, &i.Decision, &i.Reason, &i.Duplicates, &i.Attempts, &i.NextActionAt, &i.LastError, &i.Topic, &topicID, &i.Partition,
-		&i.Offset, &p.LeaderEpoch, &key, &hash, &i.Owner, &i.ReceivedAt, &i.DecidedAt, &at, &by, &why, &i.Fence, &i.window, &i.laneSeq, &i.actions)
+		&i.Offset, &p.LeaderEpoch, &key, &hash, &i.replay, &i.Owner, &i.ReceivedAt, &i.DecidedAt, &at, &by, &why, &i.Fence, &i.window, &i.laneSeq, &i.actions)
 	if err != nil {
 		return i, err
 	}
@@ -227,11 +294,19 @@ func scanItem(r pgx.CollectableRow) (Item, error) {
 	}
 	i.DecidedAt = i.DecidedAt.UTC()
 	if at != nil && by != nil && why != nil {
-		i.Redriven = &Redriven{At: at.UTC(), By: *by, Reason: *why}
+		note := &Redriven{At: at.UTC(), By: *by, Reason: *why}
+		if i.Status == string(ledger.Discarded) {
+			i.Discarded = note
+		} else {
+			i.Redriven = note
+		}
 	}
 	p.Topic, p.TopicID, p.Partition, p.Offset = i.Topic, topicID, i.Partition, i.Offset
 	if key != nil && hash != nil {
-		p.Key, p.Hash = *key, *hash
+		i.key, p.Key, p.Hash = *key, *key, *hash
+	}
+	if i.replay != nil { // in the log it is the event itself
+		p.Key = schemas.NewEventKey(i.CESource, i.EventID)
 	}
 	return i, nil
 }

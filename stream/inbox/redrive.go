@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Redriven says that an operator had a quarantined record produced again.
+// Redriven says that an operator had a quarantined record produced again, or discarded a rejected one.
 type Redriven struct {
 	At     time.Time `json:"at"`
 	By     string    `json:"by"`
@@ -28,7 +28,7 @@ type Redriven struct {
 // empty or no bytes were kept; Conflict if the item is not quarantined or, with once, was redriven before; Unavailable.
 func (b *Inbox) Redrive(ctx context.Context, item Item, by, reason string, once bool, produce func(ctx context.Context, raw []byte) error) error {
 	op := fmt.Sprintf("redrive %s/%d@%d", item.Topic, item.Partition, item.Offset)
-	if err := checkAsked(op, by, reason); err != nil {
+	if err := schemas.CheckAsked(op, by, reason); err != nil {
 		return err
 	}
 	if item.Decision != gate.Quarantined {
@@ -66,25 +66,46 @@ func (b *Inbox) Redrive(ctx context.Context, item Item, by, reason string, once 
 func markRedriven(ctx context.Context, tx pgx.Tx, item Item, by, reason string, once bool, op string) (raw []byte, err error) {
 	var before *time.Time // when it was last redriven; nil: never
 	var who *string
-	err = tx.QueryRow(ctx, `SELECT redriven_at, redriven_by, raw FROM rejected_records
+	done := "redriven"
+	err = tx.QueryRow(ctx, `SELECT redriven_at, redriven_by, raw, CASE WHEN discarded THEN 'discarded' ELSE 'redriven' END FROM rejected_records
 		WHERE window_id = $1 AND fence = $2 AND log_offset = $3 AND decision = 'quarantined' FOR UPDATE`,
-		item.window, item.Fence, item.Offset).Scan(&before, &who, &raw)
+		item.window, item.Fence, item.Offset).Scan(&before, &who, &raw, &done)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, schemas.Errorf(schemas.Conflict, op, "it is not quarantined there any more: it was decided again after a rewind, or its retention has ended")
 	case err != nil:
 		return nil, err
 	case once && before != nil:
-		return nil, schemas.Errorf(schemas.Conflict, op, "it was redriven at %s by %s already", before.UTC().Format(time.RFC3339), *who)
+		return nil, schemas.Errorf(schemas.Conflict, op, "it was %s at %s by %s already", done, before.UTC().Format(time.RFC3339), *who)
 	case raw == nil:
 		return nil, schemas.Errorf(schemas.Invalid, op, "its bytes were not kept")
 	}
-	marked, err := tx.Exec(ctx, `UPDATE rejected_records SET redriven_at = now(), redriven_by = $4, redriven_reason = $5
+	marked, err := tx.Exec(ctx, `UPDATE rejected_records SET redriven_at = now(), redriven_by = $4, redriven_reason = $5, discarded = false
 		WHERE window_id = $1 AND fence = $2 AND log_offset = $3`, item.window, item.Fence, item.Offset, by, reason)
 	if err == nil && marked.RowsAffected() != 1 {
 		err = fmt.Errorf("%d rows were marked, not one", marked.RowsAffected())
 	}
 	return raw, err
+}
+
+// Discard notes that an operator has seen a conflict or a quarantined record and leaves it at that: nothing waits for it, so nothing else
+// changes. Kinds: Invalid if by or reason is empty; Conflict if it is neither, or was redriven or discarded before; Unavailable.
+func (b *Inbox) Discard(ctx context.Context, item Item, by, reason string) error {
+	op := fmt.Sprintf("discard %s/%d@%d", item.Topic, item.Partition, item.Offset)
+	if err := schemas.CheckAsked(op, by, reason); err != nil {
+		return err
+	}
+	marked, err := b.quick.Exec(ctx, `UPDATE rejected_records SET redriven_at = now(), redriven_by = $4, redriven_reason = $5, discarded = true
+		WHERE window_id = $1 AND fence = $2 AND log_offset = $3 AND decision IN ('conflict', 'quarantined') AND redriven_at IS NULL`,
+		item.window, item.Fence, item.Offset, ledger.Clean(by, 200), ledger.Clean(reason, 1000))
+	switch {
+	case err != nil:
+		return ledger.Unavailable(op, err)
+	case marked.RowsAffected() == 0:
+		return schemas.Errorf(schemas.Conflict, op, "it was read as %s (%s), %s: only a conflict, or a quarantined record that was neither redriven nor discarded, can be discarded",
+			item.Decision, item.Reason, item.Status)
+	}
+	return nil
 }
 
 // produceError tells an error of produce from one of the database.

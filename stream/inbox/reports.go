@@ -15,6 +15,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// Reports stores what destinations report of long work, and reads where its actions stand. Safe for concurrent use.
+type Reports struct {
+	ledger *ledger.Ledger
+	quick  pool
+}
+
+// NewReports returns the reports of a ledger. It uses the ledger's connections, and need not be closed.
+func NewReports(l *ledger.Ledger) *Reports {
+	_, quick := l.ReadPools()
+	return &Reports{ledger: l, quick: quick}
+}
+
 // ReportState is what became of a report.
 type ReportState string
 
@@ -28,8 +40,8 @@ const (
 // validate refuses a report that no attempt can have.
 func validate(r *ledger.Report) error {
 	switch {
-	case r.LaneSeq <= 0 || r.Attempt <= 0 || r.Attempt > math.MaxInt32:
-		return fmt.Errorf("no attempt %d of action %d", r.Attempt, r.LaneSeq)
+	case r.LaneSeq <= 0 || r.Attempt <= 0 || r.Attempt > math.MaxInt32 || r.Epoch <= 0:
+		return fmt.Errorf("no attempt %d of action %d by the owner with epoch %d", r.Attempt, r.LaneSeq, r.Epoch)
 	case !slices.Contains([]ledger.Status{ledger.Done, ledger.Failed, ledger.Dead}, r.Status):
 		return fmt.Errorf("status %q is no result", r.Status)
 	case r.Wait < 0 || r.Code < 0 || r.Code > 999:
@@ -52,13 +64,13 @@ func digestOf(r *ledger.Report) (d [16]byte) {
 
 // Report stores a destination's report, which the partition's owner applies. Only the first report of an attempt counts. Any process may
 // call it. Kinds: Invalid if no attempt can have such a report, Unavailable.
-func (b *Inbox) Report(ctx context.Context, r ledger.Report) (ReportState, error) {
+func (rs *Reports) Report(ctx context.Context, r ledger.Report) (ReportState, error) {
 	op := fmt.Sprintf("record the result of attempt %d", r.Attempt)
 	if err := validate(&r); err != nil {
 		return "", &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
 	r.Error, r.Response = ledger.Clean(r.Error, ledger.MaxErrorText), r.Response[:min(len(r.Response), ledger.MaxResponse)]
-	state, err := b.report(ctx, r)
+	state, err := rs.report(ctx, r)
 	if err != nil {
 		return "", ledger.Unavailable(op, err)
 	}
@@ -67,17 +79,17 @@ func (b *Inbox) Report(ctx context.Context, r ledger.Report) (ReportState, error
 
 // report stores a report unless its attempt has one, and returns what became of it. Whether a first report is late is found out on a
 // best effort here; the owner does so again.
-func (b *Inbox) report(ctx context.Context, r ledger.Report) (ReportState, error) {
+func (rs *Reports) report(ctx context.Context, r ledger.Report) (ReportState, error) {
 	digest := digestOf(&r)
 	var ( // of the report that is stored now
 		known   [16]byte
 		first   bool // it is this one
 		outcome string
 	)
-	err := b.quick.QueryRow(ctx, `INSERT INTO results AS r (fence, lane_seq, attempt, status, wait_us, code, error, response, digest)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-		ON CONFLICT (fence, lane_seq, attempt) DO UPDATE SET digest = r.digest RETURNING r.digest, xmax = 0, coalesce(outcome, '')`,
-		r.Fence, r.LaneSeq, r.Attempt, r.Status, r.Wait.Microseconds(), r.Code, r.Error, r.Response, digest).Scan(&known, &first, &outcome)
+	err := rs.quick.QueryRow(ctx, `INSERT INTO results AS r (fence, lane_seq, attempt, epoch, status, wait_us, code, error, response, digest)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+		ON CONFLICT (fence, lane_seq, attempt, epoch) DO UPDATE SET digest = r.digest RETURNING r.digest, xmax = 0, coalesce(outcome, '')`,
+		r.Fence, r.LaneSeq, r.Attempt, r.Epoch, r.Status, r.Wait.Microseconds(), r.Code, r.Error, r.Response, digest).Scan(&known, &first, &outcome)
 	switch {
 	case err != nil:
 		return "", err
@@ -88,24 +100,24 @@ func (b *Inbox) report(ctx context.Context, r ledger.Report) (ReportState, error
 	case !first:
 		return Repeated, nil
 	}
-	if state, err := b.ActionState(ctx, r.AttemptRef); err == nil && r.Late(state.Status, state.Attempts) && b.markLate(ctx, r.AttemptRef) {
+	if state, err := rs.ActionState(ctx, r.AttemptRef); err == nil && r.Late(state.Status, state.Attempts, state.AttemptEpoch) && rs.markLate(ctx, r.AttemptRef) {
 		return Late, nil
 	}
 	return Recorded, nil
 }
 
 // markLate marks a report as late. It returns false if the owner has ended the report meanwhile, or the database fails.
-func (b *Inbox) markLate(ctx context.Context, r ledger.AttemptRef) bool {
-	ended, err := b.quick.Exec(ctx, ledger.LateWrite, r.Fence, r.LaneSeq, r.Attempt)
+func (rs *Reports) markLate(ctx context.Context, r ledger.AttemptRef) bool {
+	ended, err := rs.quick.Exec(ctx, ledger.LateWrite, r.Fence, r.LaneSeq, r.Attempt, r.Epoch)
 	return err == nil && ended.RowsAffected() == 1
 }
 
 // Beat records a heartbeat of an attempt that is processing. The owner is not notified: it reads heartbeats before it gives up waiting.
 // alive is false if the attempt is not processing: not yet, no longer, or the ledger does not know it. Kind Unavailable.
-func (b *Inbox) Beat(ctx context.Context, r ledger.AttemptRef) (alive bool, err error) {
-	err = b.ledger.InWindowsOf(ctx, r.Fence, func(windows []int32) error {
+func (rs *Reports) Beat(ctx context.Context, r ledger.AttemptRef) (alive bool, err error) {
+	err = rs.ledger.InWindowsOf(ctx, r.Fence, func(windows []int32) error {
 		for _, w := range windows {
-			tag, err := b.quick.Exec(ctx, ledger.OfWindow(w, beatWrite), r.Fence, r.LaneSeq, r.Attempt)
+			tag, err := rs.quick.Exec(ctx, ledger.OfWindow(w, beatWrite), r.Fence, r.LaneSeq, r.Attempt, r.Epoch)
 			if err != nil {
 				return err
 			}
@@ -122,7 +134,8 @@ func (b *Inbox) Beat(ctx context.Context, r ledger.AttemptRef) (alive bool, err 
 	return alive, nil
 }
 
-const beatWrite = `UPDATE actions_w{w} SET beat_at = now() WHERE fence = $1 AND lane_seq = $2 AND attempts = $3 AND status = 'processing'`
+const beatWrite = `UPDATE actions_w{w} SET beat_at = now() WHERE fence = $1 AND lane_seq = $2 AND attempts = $3 AND attempt_epoch = $4
+    AND status = 'processing'`
 
 // ActionState is the state of one action.
 type ActionState struct {
@@ -133,7 +146,9 @@ type ActionState struct {
 	Source       string
 	EventID      string
 	Status       ledger.Status
-	Attempts     int // recorded ones; one under way, and not yet answered, is not among them
+	Attempts     int   // recorded ones; one under way, and not yet answered, is not among them
+	AttemptEpoch int64 // of the owner that made the last of them
+	Epoch        int64 // of the owner that has the action's partition now
 	// Of a Processing action: when the wait for the result ends, its last heartbeat, and the longest time without one.
 	ResultBy *time.Time
 	BeatAt   *time.Time
@@ -144,15 +159,22 @@ type ActionState struct {
 }
 
 // Past reports whether the action is past an attempt: the action has ended, or a later attempt is recorded.
-func (s *ActionState) Past(attempt int) bool {
-	return s.Status.Past(s.Attempts, attempt)
+func (s *ActionState) Past(r ledger.AttemptRef) bool {
+	return r.Past(s.Status, s.Attempts, s.AttemptEpoch)
+}
+
+// Lost reports whether an attempt was not recorded before another owner took over, and so never will be. The other owner makes another
+// attempt with the same number.
+func (s *ActionState) Lost(r ledger.AttemptRef) bool {
+	recorded := r.Attempt < s.Attempts || r.Attempt == s.Attempts && r.Epoch == s.AttemptEpoch
+	return !s.Status.Ended() && r.Epoch < s.Epoch && !recorded
 }
 
 // ActionState reads the state of an attempt's action. Kinds: NotFound if the ledger does not have the action, or not any more;
 // Unavailable.
-func (b *Inbox) ActionState(ctx context.Context, r ledger.AttemptRef) (ActionState, error) {
+func (rs *Reports) ActionState(ctx context.Context, r ledger.AttemptRef) (ActionState, error) {
 	const op = "read an action"
-	s, err := b.actionState(ctx, r)
+	s, err := rs.actionState(ctx, r)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return s, schemas.Errorf(schemas.NotFound, op, "the ledger does not keep it any more")
@@ -171,26 +193,26 @@ WITH at AS (
      ORDER BY fence DESC, lane_seq DESC LIMIT 1)
     LIMIT 1
 )
-SELECT s.name, s.generation, f.name, f.destination, e.source, e.event_id,
+SELECT s.name, coalesce(e.replay, s.generation), f.name, f.destination, e.source, e.event_id,
        coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' WHEN c.superseded THEN 'superseded' ELSE 'done' END),
-       coalesce(x.attempts, (NOT c.superseded)::int, 0),
+       coalesce(x.attempts, (NOT c.superseded)::int, 0), coalesce(x.attempt_epoch, 0), w.epoch,
        x.result_by, x.beat_at, coalesce(x.silence_us, 0), coalesce(r.status, ''), coalesce(r.outcome, '')
 FROM at JOIN {events} e ON e.window_id = at.w AND e.event_key = at.key
 JOIN fences w ON w.id = e.fence JOIN subscriptions s ON s.id = w.subscription
 LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL ` + ledger.ActionStates + `
 JOIN effects f ON f.id = coalesce(x.effect, p.effects[n.i + 1])
-LEFT JOIN results r ON r.fence = $1 AND r.lane_seq = $2 AND r.attempt = $3
+LEFT JOIN results r ON r.fence = $1 AND r.lane_seq = $2 AND r.attempt = $3 AND r.epoch = $4
 WHERE e.lane_seq + n.i = $2`
 
 // actionState is ActionState with the database's own errors; pgx.ErrNoRows if there is no such action.
-func (b *Inbox) actionState(ctx context.Context, r ledger.AttemptRef) (s ActionState, err error) {
+func (rs *Reports) actionState(ctx context.Context, r ledger.AttemptRef) (s ActionState, err error) {
 	var (
 		generation int32
 		silence    int64
 	)
-	err = b.ledger.InWindowsOf(ctx, r.Fence, func(windows []int32) error {
-		return b.quick.QueryRow(ctx, ledger.OfWindows(windows, actionRead), r.Fence, r.LaneSeq, r.Attempt).Scan(&s.Subscription, &generation, &s.Name,
-			&s.Destination, &s.Source, &s.EventID, &s.Status, &s.Attempts, &s.ResultBy, &s.BeatAt, &silence, &s.Reported, &s.Outcome)
+	err = rs.ledger.InWindowsOf(ctx, r.Fence, func(windows []int32) error {
+		return rs.quick.QueryRow(ctx, ledger.OfWindows(windows, actionRead), r.Fence, r.LaneSeq, r.Attempt, r.Epoch).Scan(&s.Subscription, &generation, &s.Name,
+			&s.Destination, &s.Source, &s.EventID, &s.Status, &s.Attempts, &s.AttemptEpoch, &s.Epoch, &s.ResultBy, &s.BeatAt, &silence, &s.Reported, &s.Outcome)
 	})
 	if err != nil {
 		return s, err

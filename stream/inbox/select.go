@@ -15,7 +15,7 @@ var selectAll = selectHead + selectEvents + selectUnion + selectRejected + selec
 const (
 	selectHead = `-- inbox
 SELECT subscription, generation, source, event_id, type, entity, kind, clock, epoch, value, version_text, sub, status, decision, reason,
-       duplicates, attempts, next_at, last_error, topic, topic_id, partition, log_offset, leader_epoch, event_key, hash,
+       duplicates, attempts, next_at, last_error, topic, topic_id, partition, log_offset, leader_epoch, event_key, hash, replay,
        owner, received_at, decided_at, redriven_at, redriven_by, redriven_reason, fence, window_id, lane_seq, actions
 FROM (`
 	selectUnion = `
@@ -25,7 +25,7 @@ FROM (`
 )
 
 var selectEvents = `
-    SELECT s.name AS subscription, s.generation, e.source, e.event_id, e.type, e.entity, e.kind, e.clock, e.epoch, e.value, e.version_text, e.sub,
+    SELECT s.name AS subscription, coalesce(e.replay, s.generation) AS generation, e.source, e.event_id, e.type, e.entity, e.kind, e.clock, e.epoch, e.value, e.version_text, e.sub,
            coalesce(CASE WHEN a.status IN ('received', 'processing') AND EXISTS (
                SELECT FROM actions h JOIN effects x ON x.id = h.effect
                JOIN events he ON he.window_id = h.event_window AND he.event_key = h.event_key
@@ -34,7 +34,7 @@ var selectEvents = `
            ) THEN 'parked' ELSE a.status END, CASE WHEN e.decision IN ('applied', 'late') THEN 'done' ELSE e.decision END) AS status,
            e.decision, e.reason, e.duplicates, coalesce(a.attempts, 0) AS attempts,
            coalesce(a.next_at, b.deadline) AS next_at, coalesce(a.last_error, '') AS last_error,
-           f.topic, ` + ledger.TopicAtLaneSeq("e.lane_seq") + `, f.partition, e.log_offset, e.leader_epoch, e.event_key, e.hash, f.owner, e.received_at,
+           f.topic, ` + ledger.TopicAtLaneSeq("e.lane_seq") + `, f.partition, e.log_offset, e.leader_epoch, e.event_key, e.hash, e.replay, f.owner, e.received_at,
            e.decided_at, NULL::timestamptz AS redriven_at, NULL::text AS redriven_by, NULL::text AS redriven_reason,
            e.fence, e.window_id, e.lane_seq, e.actions::int AS actions
     FROM events e JOIN fences f ON f.id = e.fence JOIN subscriptions s ON s.id = f.subscription
@@ -57,9 +57,9 @@ const selectBuffer = `LEFT JOIN buffer b ON `
 
 const selectRejected = `
     SELECT s.name AS subscription, s.generation, d.source, d.event_id, d.type, d.entity, d.kind, d.clock, d.epoch, d.value, d.version_text, d.sub,
-           CASE WHEN d.redriven_at IS NULL THEN d.decision ELSE 'redriven' END AS status, d.decision, d.reason,
+           CASE WHEN d.redriven_at IS NULL THEN d.decision WHEN d.discarded THEN 'discarded' ELSE 'redriven' END AS status, d.decision, d.reason,
            0 AS duplicates, 0 AS attempts, NULL::timestamptz AS next_at, coalesce(d.error, '') AS last_error,
-           f.topic, f.topic_id, f.partition, d.log_offset, d.leader_epoch, d.event_key, d.hash, f.owner, d.received_at,
+           f.topic, f.topic_id, f.partition, d.log_offset, d.leader_epoch, d.event_key, d.hash, NULL::int AS replay, f.owner, d.received_at,
            d.decided_at, d.redriven_at, d.redriven_by, d.redriven_reason, d.fence, d.window_id, NULL::bigint AS lane_seq, 0 AS actions
     FROM rejected_records d JOIN fences f ON f.id = d.fence JOIN subscriptions s ON s.id = f.subscription`
 

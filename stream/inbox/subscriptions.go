@@ -52,3 +52,28 @@ ORDER BY s.name, s.generation, f.topic, f.partition, f.id`)
 	}
 	return out, nil
 }
+
+// Owned is a partition of a topic that a subscription reads, and whether somebody holds its claim.
+type Owned struct {
+	Subscription string // "<team>.<subscription>"
+	Topic        string
+	Partition    int32
+	Claimed      bool // an owner has claimed it and not released it; one that was killed has not either
+}
+
+// Owned returns all partitions that were ever claimed, of the topics as they are now. Plan: topics and fences are small.
+func (b *Inbox) Owned(ctx context.Context) (out []Owned, err error) {
+	err = within(ctx, b.slow, attentionWithin, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `-- owned
+SELECT s.name, f.topic, f.partition, NOT f.released FROM subscriptions s JOIN topics t ON t.subscription = s.id
+JOIN fences f ON f.subscription = s.id AND f.topic_id = t.topic_id WHERE s.generation = 0`)
+		if err == nil {
+			out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Owned])
+		}
+		return err
+	})
+	if err != nil {
+		return nil, ledger.Unavailable("read who owns the partitions", err)
+	}
+	return out, nil
+}

@@ -53,7 +53,7 @@ func (r *real) applyCommands() (out []string) {
 // waitIdle waits until so many lanes are parked and nothing is under way.
 func (r *real) waitIdle(parked int) {
 	r.t.Helper()
-	for limit := time.Now().Add(30 * time.Second); ; {
+	for limit := time.Now().Add(patience); ; {
 		r.s.mu.Lock()
 		p := r.s.q.partitions[r.claim]
 		still := p != nil && p.busy == 0 && len(p.parked) == parked && len(p.needsRefill) == 0 && len(r.s.q.timers.heap) == 0 && r.s.q.dispatch.ready == 0 && len(r.s.q.results.pending) == 0
@@ -64,10 +64,7 @@ func (r *real) waitIdle(parked int) {
 		if time.Now().After(limit) {
 			r.t.Fatalf("not idle: %+v", p)
 		}
-		select {
-		case <-time.After(time.Millisecond):
-		case <-r.t.Context().Done():
-		}
+		<-time.After(time.Millisecond)
 	}
 }
 
@@ -175,12 +172,7 @@ func TestDiscardBehindTheHead(t *testing.T) {
 	r.until(2)
 	r.waitIdle(1)
 	r.ask(ledger.Replay, ledger.CommandDetail{}, "a#1")
-	for len(calls(r, "a")) < 3 {
-		select {
-		case <-time.After(time.Millisecond):
-		case <-t.Context().Done():
-		}
-	}
+	r.untilCalled("a", 3)
 	same(t, "while the first runs", r.ask(ledger.Discard, ledger.CommandDetail{}, "a#2"), []string{"given up"})
 	close(hold)
 	r.until(2)
@@ -365,12 +357,7 @@ func TestRedriveIntoABusyLane(t *testing.T) {
 	})
 	r.feed("a", "a", "a", "a")
 	r.until(1)
-	for len(calls(r, "a")) < 2 {
-		select {
-		case <-time.After(time.Millisecond):
-		case <-t.Context().Done():
-		}
-	}
+	r.untilCalled("a", 2)
 	same(t, "asked", r.ask(ledger.Replay, ledger.CommandDetail{}, "a#1"), []string{"runs again"})
 	close(hold)
 	r.until(4)
@@ -393,12 +380,7 @@ func TestCommandWaitsForItsTurn(t *testing.T) {
 		return sink.ClassOK
 	})
 	r.feed("a", "a")
-	for len(calls(r, "a")) < 1 {
-		select {
-		case <-time.After(time.Millisecond):
-		case <-t.Context().Done():
-		}
-	}
+	r.untilCalled("a", 1)
 	// The mark of the attempt says unknown for as long as it lasts.
 	id := schemas.NewActionID("acme.triage", 0, "/acme/orders", "a#1", "run")
 	if _, err := inbox.New(r.l).AskAction(t.Context(), id, ledger.Replay, ledger.CommandDetail{OutcomeUnknown: true}, "jo", "it hangs"); err != nil {
@@ -423,13 +405,11 @@ func TestCommandWaitsForItsTurn(t *testing.T) {
 	if err := r.Open(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
-	var fencedOff []*ledger.Claim
-	r.cfg.OnFenced = func(c *ledger.Claim) { fencedOff = append(fencedOff, c) }
 	if r.claim, err = r.nextClaim(); err != nil {
 		t.Fatal(err)
 	}
-	if outcome, err := r.ApplyCommand(t.Context(), old, asked[0]); outcome != "" || err == nil || len(fencedOff) != 1 {
-		t.Errorf("fenced: %q %v %d", outcome, err, len(fencedOff))
+	if outcome, err := r.ApplyCommand(t.Context(), old, asked[0]); outcome != "" || err == nil || len(r.fenced) != 1 {
+		t.Errorf("fenced: %q %v %d", outcome, err, len(r.fenced))
 	}
 	r.ends(func(sink.Action) sink.Class { return sink.ClassOK })
 	if err := r.Open(t.Context(), r.claim); err != nil {

@@ -39,9 +39,9 @@ type Ledger interface {
 
 var _ Ledger = (*ledger.Namespace)(nil)
 
-// Codec packs an event for what must outlive the log and reads it back: schemas/record's Pack and Unpack.
+// Codec packs an event for what must outlive the log and reads it back: schemas/record's PackEvent and UnpackEvent.
 type Codec struct {
-	Pack   func(*schemas.Event) ([]byte, error)
+	Pack   func(*schemas.Event) []byte
 	Unpack func([]byte) (*schemas.Event, error)
 }
 
@@ -65,8 +65,8 @@ type Destination struct {
 type RetryPolicy struct {
 	Attempts int           // in all, the first included; default 7
 	Within   time.Duration // no attempt starts later than this after the first; default 24 h
-	Min      time.Duration // bound of the first delay; default 1 s
-	Max      time.Duration // bound of the last delay (see Delay), and cap of every delay; of a Retry-After only where it cannot hold the destination; default 5/6 of Within
+	Min      time.Duration // the first step (see Delay); default 1 s
+	Max      time.Duration // the last step, and cap of every delay; of a Retry-After only where it cannot hold the destination; default LongestDelay
 }
 
 // Item is an open action and, where it is at hand, its event. Lanes keep the event, and copy the action.
@@ -91,11 +91,14 @@ type Config struct {
 	Payloads Payloads
 	Codec    Codec
 	// Enrich completes every event before its attempt; nil leaves events as they are.
-	Enrich       Enricher
-	Destinations map[string]Destination // by "<team>/<destination>"
-	// Later gives URL and token of an attempt at a destination that may finish later, by the epoch of the claim that makes it;
-	// required if there is one.
-	Later func(r ledger.AttemptRef, epoch int64, id schemas.ActionID) sink.Later
+	Enrich Enricher
+	// Destinations are those that the subscription uses, by their full names ("acme/pagers", or "pagers" where teams share it).
+	Destinations map[string]Destination
+	// Find finds the destination of an open action that is for none of them, and what it is called now. ok is false if there is none.
+	// Nil finds none.
+	Find func(name string) (now string, d Destination, ok bool)
+	// Later gives URL and token of an attempt at a destination that may finish later; required if there is one.
+	Later func(r ledger.AttemptRef, id schemas.ActionID) sink.Later
 	// Alive reports whether this process may still act for its group: the last successful heartbeat lies within the session
 	// timeout, on a monotonic clock. It is asked right before every call (P6 covers the ledger, not the wire); while it says no,
 	// nothing is attempted. Required.
@@ -118,6 +121,9 @@ type Config struct {
 	MaxUnrecorded int
 	// MaxGroup caps the results of one Record; default 1000.
 	MaxGroup int
+	// Linger is how long a Record waits for the results of other attempts that are under way, since a transaction costs as much as
+	// about fifty results in it; default 1 ms, negative: not at all.
+	Linger time.Duration
 	// Rand gives uniform numbers in [0, 1) for jitter; default math/rand/v2. Called by several goroutines at once.
 	Rand       func() float64
 	Logger     *slog.Logger
@@ -140,6 +146,7 @@ func (c Config) withDefaults() Config {
 	def(&c.LaneWindow, min(128, c.MaxOpen))
 	def(&c.MaxUnrecorded, 16*c.MaxInFlight)
 	def(&c.MaxGroup, 1000)
+	def(&c.Linger, time.Millisecond)
 	if c.Rand == nil {
 		c.Rand = rand.Float64
 	}
@@ -148,6 +155,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Registerer == nil {
 		c.Registerer = prometheus.NewRegistry()
+	}
+	if c.Find == nil {
+		c.Find = func(string) (string, Destination, bool) { return "", Destination{}, false }
 	}
 	if c.OnFenced == nil {
 		c.OnFenced = func(*ledger.Claim) {}
@@ -174,7 +184,9 @@ func (p RetryPolicy) withDefaults() RetryPolicy {
 	def(&p.Attempts, 7)
 	def(&p.Within, 24*time.Hour)
 	def(&p.Min, time.Second)
-	def(&p.Max, max(p.Min, p.Within/6*5)) // 20 h: with 1 s, 9 s, 88 s, 14 min and 2 h before, that is a little less than a day
+	if p.Max == 0 {
+		p.Max = p.LongestDelay() // 20 h: with 1 s, 9 s, 88 s, 14 min and 2 h before, that is a little less than a day
+	}
 	return p
 }
 

@@ -14,10 +14,7 @@ import (
 // the ledger does not answer at first.
 func TestCopyMadeAfterLoading(t *testing.T) {
 	in(t, nil, func(t *testing.T, r *rig) {
-		packed, err := jsonCodec.Pack(&schemas.Event{ID: "a#1", Entity: "a", Data: []byte("{}")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		packed := jsonCodec.Pack(&schemas.Event{ID: "a#1", Entity: "a", Data: []byte("{}")})
 		item := r.make("a", nil)
 		item.Event = nil
 		clear(r.log.events)

@@ -20,7 +20,8 @@ type destination struct {
 	first, last *lane   // ready, oldest first
 	n           int     // how many are ready
 	running     int     // attempts under way
-	answer      int     // bytes that are read of an answer at most
+	answer      int     // bytes that are held of an answer at most
+	look        int     // the same of an attempt that may look for earlier ones
 	accepted    int     // heads that it has accepted, and whose result it reports later
 	spilled     []*lane // spilled until the destination takes attempts again
 	waits       bool    // waits for its turn: its lanes do not count in dispatcher.ready
@@ -35,6 +36,14 @@ func (d *destination) passTurn() {
 		d.turn = false
 		d.user.Pass()
 	}
+}
+
+// answerTo returns how many bytes of answers an attempt of e may hold.
+func (d *destination) answerTo(e *entry) int {
+	if e.mayLook() {
+		return d.look
+	}
+	return d.answer
 }
 
 // longFull reports whether the destination works on as many actions at once as its long-work policy allows.
@@ -53,6 +62,7 @@ type dispatcher struct {
 	results *completions
 	spilled *spillList
 	toClock chan<- struct{} // a destination's turn has come
+	toLong  chan<- struct{} // a destination was added that may finish later
 
 	byName map[string]*destination
 	order  []*destination // round robin
@@ -62,6 +72,7 @@ type dispatcher struct {
 	sleeping int  // workers that wait
 	waking   bool // a worker was signalled and has not looked yet
 	stopped  bool // Run is ending: no attempt starts
+	paused   bool // the subscription is paused: no attempt starts
 	work     *sync.Cond
 }
 
@@ -79,28 +90,43 @@ func (x *dispatcher) add(name string, d Destination) *destination {
 	if s, ok := dest.Sink.(sink.Answerer); ok {
 		dest.answer = s.Answer()
 	}
+	dest.look = dest.answer
+	if s, ok := dest.Sink.(sink.Looker); ok {
+		dest.look = max(dest.look, s.Look())
+	}
 	team, _, _ := strings.Cut(x.cfg.Subscription, ".")
 	dest.user = dest.Shared.Join(team, func() { signal(x.toClock) })
 	x.byName[name] = dest
 	x.order = append(x.order, dest)
+	if dest.Long.Deadline > 0 {
+		signal(x.toLong)
+	}
 	return dest
 }
 
-// find finds a destination by name. An action whose destination is no longer configured gets a sink that says so: it ends as a
-// dead letter after its retries instead of vanishing.
+// find finds a destination by the name that an action has for it, which may be one of before. An action whose destination is no longer
+// configured gets a sink that says so: it ends as a dead letter after its retries instead of vanishing.
 func (x *dispatcher) find(name string) *destination {
 	if d := x.byName[name]; d != nil {
 		return d
 	}
-	return x.add(name, Destination{Sink: missing(name)})
+	now, d, ok := x.cfg.Find(name)
+	switch {
+	case !ok:
+		return x.add(name, Destination{Sink: missing(name)})
+	case x.byName[now] == nil:
+		x.add(now, d)
+	}
+	x.byName[name] = x.byName[now]
+	return x.byName[now]
 }
 
 type missing string
 
-func (m missing) Do(context.Context, sink.Action) (sink.Outcome, error) {
-	return sink.Outcome{}, &sink.AttemptError{
-		Class: sink.ClassBug, Err: fmt.Errorf("destination %s is not configured", string(m)),
-	}
+func (m missing) Do(_ context.Context, a sink.Action) (sink.Outcome, error) {
+	team, _, _ := strings.Cut(a.Subscription, ".")
+	return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassBug, Err: fmt.Errorf(
+		"the file has no destination %s that team %s may use: write it there again and restart, and replay what is dead by then", string(m), team)}
 }
 func (missing) Close(context.Context) error   { return nil }
 func (missing) Idempotency() sink.Idempotency { return sink.Idempotent }
@@ -157,6 +183,14 @@ func (x *dispatcher) remove(d *destination, out func(*lane) bool) {
 	}
 }
 
+// underWay returns how many attempts are under way, at all destinations.
+func (x *dispatcher) underWay() (n int) {
+	for _, d := range x.order {
+		n += d.running
+	}
+	return n
+}
+
 // nextInTurn returns the destination that is next in the round robin.
 func (x *dispatcher) nextInTurn() *destination {
 	d := x.order[x.next]
@@ -188,7 +222,14 @@ func (x *dispatcher) resume(d *destination) {
 	}
 	d.waits, d.turn = false, true
 	x.ready += d.n
-	if d.first == nil || x.results.full() {
+	if d.first == nil || x.paused || x.results.full() {
+		d.passTurn()
+	}
+}
+
+// passTurns gives up all turns that were not used yet.
+func (x *dispatcher) passTurns() {
+	for _, d := range x.order {
 		d.passTurn()
 	}
 }
@@ -212,7 +253,7 @@ func (x *dispatcher) sleep() {
 
 // wake signals one worker if lanes are ready and no signalled worker is about to look.
 func (x *dispatcher) wake() {
-	if x.ready > 0 && x.sleeping > 0 && !x.waking {
+	if x.ready > 0 && !x.paused && x.sleeping > 0 && !x.waking {
 		x.waking = true
 		x.work.Signal()
 	}

@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -153,7 +154,7 @@ func (m *memory) Record(ctx context.Context, results []ledger.Result) (map[int32
 			r.record(res)
 		}
 		if res.Reported {
-			m.endReport(ledger.AttemptRef{Fence: res.Claim.ID, LaneSeq: res.LaneSeq, Attempt: res.Attempt}, "applied")
+			m.endReport(ledger.AttemptRef{Fence: res.Claim.ID, LaneSeq: res.LaneSeq, Attempt: res.Attempt, Epoch: cmp.Or(res.Epoch, res.Claim.Epoch)}, "applied")
 		}
 	}
 	m.records = append(m.records, slices.Clone(results))
@@ -165,7 +166,10 @@ func done(r *row) bool { return r.Status == ledger.Done || r.Status == ledger.Su
 
 func (r *row) record(res ledger.Result) {
 	r.Status = res.Status
-	r.Attempts, r.Spent = max(r.Attempts, res.Attempt), max(r.Spent, res.Spent)
+	if res.Attempt > r.Attempts {
+		r.Attempts, r.AttemptEpoch = res.Attempt, cmp.Or(res.Epoch, res.Claim.Epoch)
+	}
+	r.Spent = max(r.Spent, res.Spent)
 	if r.DoubtEnd.IsZero() {
 		r.DoubtEnd = res.DoubtEnd
 	}
@@ -224,6 +228,7 @@ type script struct {
 	at    []time.Time
 	kind  sink.Idempotency
 	do    func(ctx context.Context, a sink.Action) (sink.Outcome, error)
+	begun chan struct{} // capacity 1; has something when an attempt has begun since it was last looked at; nil: nobody waits for that
 }
 
 func (s *script) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
@@ -232,6 +237,10 @@ func (s *script) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	s.at = append(s.at, time.Now())
 	do := s.do
 	s.mu.Unlock()
+	select {
+	case s.begun <- struct{}{}:
+	default:
+	}
 	if do == nil {
 		return sink.Outcome{Code: 200}, nil
 	}
@@ -292,7 +301,13 @@ func (g *eventLog) Load(_ context.Context, p ledger.Pointer) (*schemas.Event, er
 }
 
 var jsonCodec = Codec{
-	Pack: func(e *schemas.Event) ([]byte, error) { return json.Marshal(e) },
+	Pack: func(e *schemas.Event) []byte {
+		b, err := json.Marshal(e)
+		if err != nil {
+			panic(err)
+		}
+		return b
+	},
 	Unpack: func(b []byte) (*schemas.Event, error) {
 		e := new(schemas.Event)
 		return e, json.Unmarshal(b, e)
@@ -327,7 +342,7 @@ func setup(t testing.TB, change func(*Config)) *rig {
 func (r *rig) relaunch(t testing.TB, change func(*Config)) *rig {
 	t.Helper()
 	cfg := Config{
-		Subscription: "acme.triage", Ledger: r.mem, Payloads: r.log, Codec: jsonCodec, MaxInFlight: 8,
+		Subscription: "acme.triage", Ledger: r.mem, Payloads: r.log, Codec: jsonCodec, MaxInFlight: 8, Linger: -1,
 		Destinations: map[string]Destination{destName: {Sink: r.sink, Timeout: 5 * time.Second, Concurrency: 8}},
 		Alive:        func() bool { return true },
 		Logger:       slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError + 4})),
@@ -361,6 +376,7 @@ func (r *rig) unclean() {
 func (r *rig) claimed(released bool) {
 	before := r.claim
 	r.claim = claimOf(1)
+	r.claim.Epoch = before.Epoch + 1
 	r.claim.DoubtTo, r.claim.DoubtAt = before.DoubtTo, before.DoubtAt
 	if !released {
 		r.unclean()

@@ -87,6 +87,9 @@ func (e *entry) countedAttempts(n int) (attempts int, since time.Time) {
 	return n - e.Spent, e.Replay.At
 }
 
+// mayLook reports whether an attempt before the next one may have acted (see [sink.Action.Earlier]).
+func (e *entry) mayLook() bool { return e.Attempts > 0 || !e.DoubtEnd.IsZero() }
+
 // settling returns for how long the next attempt still has to wait because an owner that was killed may have acted just now.
 func (e *entry) settling(settle time.Duration) time.Duration {
 	if e.DoubtEnd.IsZero() {

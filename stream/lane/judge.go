@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,11 +15,12 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// judge turns the outcome of an attempt, a report or silence into the result to record. It has no state of its own.
+// judge turns the outcome of an attempt, a report or silence into the result to record.
 type judge struct {
-	rand func() float64
-	log  *slog.Logger
-	long *prometheus.CounterVec
+	rand   func() float64
+	log    *slog.Logger
+	long   *prometheus.CounterVec
+	pauses atomic.Pointer[Pauses] // of the subscription; nil: none
 }
 
 // attemptResult returns the result to record for an attempt that began at began and has just ended with class.
@@ -43,9 +45,10 @@ func (j *judge) attemptResult(e *entry, d *destination, kind sink.Idempotency, b
 	}
 	attempts, since := e.countedAttempts(n)
 	attempts -= res.Spent - e.Spent
+	elapsed := d.elapsed(since, time.Now(), j.pauses.Load())
 	var wait, asked time.Duration
 	if class != sink.ClassOK {
-		wait, asked = Delay(d.Retry, max(1, attempts), class.Apart(), j.rand()), d.asked(out.RetryAfter)
+		wait, asked = Delay(d.Retry, max(1, attempts), class.Apart(), d.Retry.Within-elapsed, j.rand()), d.asked(out.RetryAfter)
 		if !d.Shared.Holds(class, out.Code) { // else all wait, and that time does not count
 			wait = max(wait, asked)
 		}
@@ -53,7 +56,7 @@ func (j *judge) attemptResult(e *entry, d *destination, kind sink.Idempotency, b
 			wait = max(wait, d.Settle)
 		}
 	}
-	switch judgeAttempt(d.Retry, kind, class, attempts, inARow, d.elapsed(since, began), wait) {
+	switch judgeAttempt(d.Retry, kind, class, attempts, inARow, elapsed, wait) {
 	case succeeded:
 		res.Status = ledger.Done
 		if out.Later && d.Long.Deadline > 0 {
@@ -73,7 +76,7 @@ func (j *judge) attemptResult(e *entry, d *destination, kind sink.Idempotency, b
 // an idempotent sink.
 func (j *judge) reportResult(e *entry, d *destination, r *ledger.OpenReport) ledger.Result {
 	res := ledger.Result{
-		Attempt: r.Attempt, Status: r.Status, Code: r.Code, Error: r.Error, Response: r.Response, Reported: true, Latency: latencyOf(e),
+		Attempt: r.Attempt, Epoch: r.Epoch, Status: r.Status, Code: r.Code, Error: r.Error, Response: r.Response, Reported: true, Latency: latencyOf(e),
 	}
 	switch r.Status {
 	case ledger.Dead:
@@ -91,7 +94,7 @@ func (j *judge) silenceResult(e *entry, d *destination) ledger.Result {
 	if e.long.due().Before(e.long.until) {
 		end, text = "silence", "no heartbeat for "+e.long.silence.String()
 	}
-	res := ledger.Result{Attempt: e.Attempts, Error: text, Latency: latencyOf(e)}
+	res := ledger.Result{Attempt: e.Attempts, Epoch: e.AttemptEpoch, Error: text, Latency: latencyOf(e)}
 	j.failedLater(e, d, &res, d.Sink.Idempotency(), sink.ClassTimeout, 0)
 	j.long.WithLabelValues(e.Destination, end).Inc()
 	return res
@@ -100,9 +103,10 @@ func (j *judge) silenceResult(e *entry, d *destination) ledger.Result {
 // failedLater judges an attempt that the destination accepted and that failed afterwards.
 func (j *judge) failedLater(e *entry, d *destination, res *ledger.Result, kind sink.Idempotency, class sink.Class, retryAfter time.Duration) {
 	attempts, since := e.countedAttempts(res.Attempt)
-	wait := max(Delay(d.Retry, attempts, 0, j.rand()), d.asked(retryAfter))
+	elapsed := d.elapsed(since, time.Now(), j.pauses.Load())
+	wait := max(Delay(d.Retry, attempts, 0, d.Retry.Within-elapsed, j.rand()), d.asked(retryAfter))
 	res.Class = string(class)
-	switch judgeAttempt(d.Retry, kind, class, attempts, e.countClass(class), d.elapsed(since, time.Now()), wait) {
+	switch judgeAttempt(d.Retry, kind, class, attempts, e.countClass(class), elapsed, wait) {
 	case retry:
 		res.Status, res.NextIn = ledger.Failed, wait
 	case unknown:
@@ -121,12 +125,12 @@ func latencyOf(e *entry) time.Duration {
 }
 
 // elapsed returns for how long an action has been tried, from since to until, without the time in which its destination was
-// paused, on hold or behind an open breaker.
-func (d *destination) elapsed(since, until time.Time) time.Duration {
+// paused, on hold or behind an open breaker, or the subscription was paused.
+func (d *destination) elapsed(since, until time.Time, p *Pauses) time.Duration {
 	if since.IsZero() || !until.After(since) {
 		return 0
 	}
-	return until.Sub(since) - d.Shared.BlockedFor(since, until)
+	return until.Sub(since) - d.Shared.BlockedFor(since, until, p.spans(until)...)
 }
 
 // asked returns how long a head waits of what its destination asks for: as long as the destination may be held, or if it may not be,

@@ -132,6 +132,15 @@ func (l *Lanes) Add(c *ledger.Claim, items []Item) {
 	s.q.dispatch.wake()
 }
 
+// Full implements the Lanes of package stream: more than half of the window is taken, or more actions are in the ledger behind it. A claim
+// that is given up is full.
+func (l *Lanes) Full(c *ledger.Claim) bool {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	p := l.s.q.partitions[c]
+	return p == nil || p.ending() || p.more || p.open > l.cfg.MaxOpen/2
+}
+
 // Close implements the Lanes of package stream. If no action of the claim is in doubt, it clears c.DoubtTo. An error means
 // that attempts were cancelled, or their results were not recorded, when ctx ended; that the ledger refuses some results, for which
 // it does not wait; or that the claim was unclean and calls of the previous owner may still be in flight.

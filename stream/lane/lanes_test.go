@@ -104,11 +104,49 @@ func TestCompletionsAreGrouped(t *testing.T) {
 	})
 }
 
-// Under load the completions of a moment share a transaction; a single one never waits for others.
-func TestRecordLingersAfterALargeOne(t *testing.T) {
-	in(t, nil, func(t *testing.T, r *rig) {
-		commit := make(chan struct{})
-		r.mem.before = func(context.Context, []ledger.Result) error { <-commit; return nil }
+// A replay is told that there is no room as soon as half of a partition's window is taken, and until it is not any more.
+func TestLanesAreFullFromHalfTheirWindow(t *testing.T) {
+	in(t, func(c *Config) { c.MaxOpen, c.LaneWindow, c.MaxInFlight = 8, 8, 1 }, func(t *testing.T, r *rig) {
+		end := make(chan struct{})
+		r.sink.do = func(context.Context, sink.Action) (sink.Outcome, error) {
+			<-end
+			return sink.Outcome{Code: 200}, nil
+		}
+		full := func(what string, want bool) {
+			t.Helper()
+			synctest.Wait()
+			same(t, what, r.Full(r.claim), want)
+		}
+		full("nothing open", false)
+		r.add("a", "b", "c", "d")
+		full("half of the window", false)
+		r.add("e")
+		full("one more", true)
+		end <- struct{}{}
+		full("one done", false)
+		r.add("f", "g", "h", "i", "j", "k", "l")
+		full("more than the window", true)
+		close(end)
+		full("all done", false)
+		if err := r.Close(t.Context(), r.claim); err != nil {
+			t.Error(err)
+		}
+		full("closed", true)
+	})
+}
+
+// Completions of a moment share a transaction: where other attempts are under way, the recorder waits a moment for them. A single one
+// never waits.
+func TestRecordLingersForAttemptsUnderWay(t *testing.T) {
+	const linger = time.Millisecond
+	in(t, func(c *Config) { c.Linger = linger }, func(t *testing.T, r *rig) {
+		end := make(chan struct{})
+		r.sink.do = func(_ context.Context, a sink.Action) (sink.Outcome, error) {
+			if a.Event.Entity == "slow" {
+				<-end
+			}
+			return sink.Outcome{Code: 200}, nil
+		}
 		sizes := func() (sizes []int) {
 			synctest.Wait()
 			r.mem.mu.Lock()
@@ -118,24 +156,23 @@ func TestRecordLingersAfterALargeOne(t *testing.T) {
 			}
 			return sizes
 		}
-		r.add("first")
+		r.add("alone")
+		same(t, "with nothing else under way", sizes(), []int{1})
+		r.add("slow")
 		synctest.Wait()
-		for i := range largeGroup {
-			r.add(fmt.Sprint("e", i))
-		}
-		synctest.Wait()
-		close(commit)
-		same(t, "after the first", sizes(), []int{1, largeGroup})
 		r.add("a")
-		r.add("b")
-		same(t, "right after a large one", sizes(), []int{1, largeGroup})
+		same(t, "with another under way", sizes(), []int{1})
 		time.Sleep(linger - 1)
-		r.add("c")
-		same(t, "a moment before the end", sizes(), []int{1, largeGroup})
+		r.add("b")
+		same(t, "a moment before the end", sizes(), []int{1})
 		time.Sleep(time.Nanosecond)
-		same(t, "once it has lingered", sizes(), []int{1, largeGroup, 3})
-		r.add("d")
-		same(t, "after a small one", sizes(), []int{1, largeGroup, 3, 1})
+		same(t, "once it has lingered", sizes(), []int{1, 2})
+		r.add("c")
+		synctest.Wait()
+		close(end)
+		synctest.Wait()
+		time.Sleep(linger)
+		same(t, "with the one that it waited for", sizes(), []int{1, 2, 2})
 	})
 }
 
@@ -205,7 +242,7 @@ func TestRetryScheduleAndExhaustion(t *testing.T) {
 		}
 		var want []time.Duration
 		for n := range 6 {
-			want = append(want, bound(RetryPolicy{}.withDefaults(), n+1)/2)
+			want = append(want, RetryPolicy{}.withDefaults().step(n+1)*3/4)
 		}
 		same(t, "delays", gaps, want)
 		same(t, "head", r.mem.status(r.claim, 1), ledger.Dead)
@@ -243,6 +280,45 @@ func TestRetryAfterAndWithin(t *testing.T) {
 		same(t, "the last attempt is within the hour", last, time.Hour)
 		same(t, "then dead", r.mem.status(r.claim, 1), ledger.Dead)
 	})
+}
+
+// TestAFewAttemptsSpanTheirTime: three attempts in a minute do not give up after a moment, whatever chance says; and where each takes long
+// to fail, the last one comes before the minute is over instead of not at all.
+func TestAFewAttemptsSpanTheirTime(t *testing.T) {
+	for name, tt := range map[string]struct {
+		rand  float64
+		takes time.Duration
+		want  []time.Duration // when attempts begin
+	}{
+		"by the least chance":          {0, 0, []time.Duration{0, 500 * time.Millisecond, 25500 * time.Millisecond}},
+		"by the most":                  {1, 0, []time.Duration{0, time.Second, 51 * time.Second}},
+		"hanging, little is left":      {1, 9 * time.Second, []time.Duration{0, 10 * time.Second, time.Minute}},
+		"hanging, no half step's left": {1, 18 * time.Second, []time.Duration{0, 19 * time.Second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := func(c *Config) {
+				d := c.Destinations[destName]
+				d.Timeout, d.Retry = time.Minute, RetryPolicy{Attempts: 3, Within: time.Minute}
+				c.Destinations[destName] = d
+				c.Rand = func() float64 { return tt.rand }
+			}
+			in(t, cfg, func(t *testing.T, r *rig) {
+				began := time.Now()
+				r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
+					time.Sleep(tt.takes)
+					return failWith(sink.ClassTimeout)(ctx, a)
+				}
+				r.add("a")
+				time.Sleep(time.Hour)
+				var got []time.Duration
+				for _, at := range r.sink.times() {
+					got = append(got, at.Sub(began))
+				}
+				same(t, "attempts", got, tt.want)
+				same(t, "then", r.mem.status(r.claim, 1), ledger.Dead)
+			})
+		})
+	}
 }
 
 func TestRestartResumes(t *testing.T) {
@@ -425,7 +501,7 @@ func TestUnknownDestinationEndsDead(t *testing.T) {
 		res := r.mem.resultsOf(1)
 		same(t, "attempts", len(res), 7)
 		same(t, "dead", res[6].Status, ledger.Dead)
-		if !strings.Contains(res[6].Error, "acme/gone is not configured") {
+		if !strings.Contains(res[6].Error, "the file has no destination acme/gone that team acme may use") {
 			t.Errorf("error %q", res[6].Error)
 		}
 	})

@@ -42,9 +42,10 @@ func keyOf(a *ledger.Action) lineKey {
 var versionSeed = maphash.MakeSeed()
 
 // note records an open action's version if it is the newest of its line. An action whose version the gate did not compare overtakes
-// nothing: one in arrival order, a late one, or one that an operator redrove.
+// nothing: one in arrival order, a late one, or one that an operator redrove or a replay runs again.
 func (b *latest) note(a *ledger.Action) {
-	if a.Late || a.Version.Kind == schemas.None || a.Version.Kind == "" || a.Reason == gate.ReasonArrival || a.Reason == gate.ReasonRedriven {
+	if a.Late || a.Version.Kind == schemas.None || a.Version.Kind == "" || a.Reason == gate.ReasonArrival || a.Reason == gate.ReasonRedriven ||
+		a.Reason == gate.ReasonAgain {
 		return
 	}
 	v := a.Version

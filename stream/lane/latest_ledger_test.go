@@ -77,12 +77,11 @@ func (r *real) versions(entity string, values ...int64) {
 // drained waits until nothing is open.
 func (r *real) drained() {
 	r.t.Helper()
-	for len(r.openActions()) > 0 {
-		select {
-		case <-time.After(2 * time.Millisecond):
-		case <-r.t.Context().Done():
-			r.t.Fatal("actions stay open")
+	for limit := time.Now().Add(patience); len(r.openActions()) > 0; {
+		if time.Now().After(limit) {
+			r.t.Fatalf("actions stay open: %v", r.openActions())
 		}
+		<-time.After(2 * time.Millisecond)
 	}
 }
 

@@ -41,6 +41,7 @@ func delta(a *ledger.Action)          { a.Payload = schemas.Delta }
 func unwritten(a *ledger.Action)      { a.Payload = "" }
 func lately(a *ledger.Action)         { a.Late = true }
 func redriven(a *ledger.Action)       { a.Reason = gate.ReasonRedriven }
+func again(a *ledger.Action)          { a.Reason = gate.ReasonAgain }
 func tried(a *ledger.Action)          { a.Attempts = 1 }
 func failed(a *ledger.Action)         { a.Status, a.Attempts = ledger.Failed, 1 }
 func arrived(a *ledger.Action)        { a.Reason = gate.ReasonArrival }
@@ -80,6 +81,8 @@ func TestLatest(t *testing.T) {
 		"a late one overtakes nothing": {func(r *rig) { r.state("a", 3); r.state("a", 2, lately) }, "done done"},
 		"a late one is overtaken":      {func(r *rig) { r.state("a", 3); r.state("a", 2, lately); r.state("a", 4) }, "superseded superseded done"},
 		"released by an operator":      {func(r *rig) { r.state("a", 5, redriven); r.state("a", 6); r.state("a", 3, redriven) }, "done done done"},
+		"run again by a replay":        {func(r *rig) { r.state("a", 2, again); r.state("a", 1, again) }, "done done"},
+		"again, and then a newer one":  {func(r *rig) { r.state("a", 1, again); r.state("a", 2) }, "superseded done"},
 		"order of arrival":             {func(r *rig) { r.state("a", 1, arrived); r.state("a", 2, arrived) }, "done done"},
 		"no versions":                  {func(r *rig) { r.state("a", 0, withoutVersion); r.state("a", 0, withoutVersion) }, "done done"},
 		"of another epoch":             {func(r *rig) { r.state("a", 9); r.state("a", 1, func(a *ledger.Action) { a.Version.Epoch = 1 }) }, "superseded done"},
@@ -296,7 +299,7 @@ func (p *backlogPlan) run(t *testing.T) error {
 		c.Latest = true
 		c.MaxInFlight, c.LaneWindow, c.MaxOpen = p.config.MaxInFlight, p.config.LaneWindow, p.config.MaxOpen
 		c.MaxBytes, c.MaxGroup, c.MaxUnrecorded = p.config.MaxBytes, p.config.MaxGroup, p.config.MaxUnrecorded
-		c.Destinations[destName] = Destination{Sink: c.Destinations[destName].Sink, Retry: RetryPolicy{Attempts: 3}, Concurrency: 2}
+		c.Destinations[destName] = Destination{Sink: c.Destinations[destName].Sink, Retry: RetryPolicy{Attempts: 3, Max: 10 * time.Second}, Concurrency: 2}
 	}
 	r := setup(t, change)
 	defer func() { r.stop() }()

@@ -33,6 +33,7 @@ type real struct {
 	offset   int64
 	stop     func()
 	result   chan string          // "<event> <class>" of each attempt
+	fenced   chan *ledger.Claim   // those for which OnFenced was called
 	shape    func(*schemas.Event) // of what is fed; nil: as it is
 	schema   string
 	latest   bool // backlog
@@ -58,7 +59,7 @@ func onPostgres(t *testing.T) *real {
 		t.Fatal(err)
 	}
 	r := &real{
-		t: t, l: l, ns: ns, sink: &script{}, log: &eventLog{events: map[int64]*schemas.Event{}}, result: make(chan string, 10_000), schema: cfg.Schema,
+		t: t, l: l, ns: ns, sink: &script{begun: make(chan struct{}, 1)}, log: &eventLog{events: map[int64]*schemas.Event{}}, result: make(chan string, 10_000), fenced: make(chan *ledger.Claim, 100), schema: cfg.Schema,
 	}
 	r.start()
 	return r
@@ -84,8 +85,8 @@ func (r *real) start() {
 			Sink: to, Timeout: time.Second, Concurrency: 16, Long: r.long, Retry: r.retry,
 		}},
 		Alive: func() bool { return true },
-		Rand:  r.rand,
-		Later: func(ledger.AttemptRef, int64, schemas.ActionID) sink.Later { return sink.Later{} },
+		Rand:  r.rand, OnFenced: func(c *ledger.Claim) { r.fenced <- c },
+		Later: func(ledger.AttemptRef, schemas.ActionID) sink.Later { return sink.Later{} },
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -185,8 +186,23 @@ func (r *real) until(n int) {
 	for range n {
 		select {
 		case <-r.result:
-		case <-time.After(30 * time.Second):
+		case <-time.After(patience):
 			r.t.Fatal("attempts are missing")
+		}
+	}
+}
+
+// patience is how long a test waits for what must happen.
+const patience = 30 * time.Second
+
+// untilCalled waits until n attempts for an entity have begun.
+func (r *real) untilCalled(entity schemas.EntityKey, n int) {
+	r.t.Helper()
+	for limit := time.After(patience); len(calls(r, entity)) < n; {
+		select {
+		case <-r.sink.begun:
+		case <-limit:
+			r.t.Fatalf("attempts for %s: %v, want %d", entity, calls(r, entity), n)
 		}
 	}
 }
@@ -284,13 +300,7 @@ func TestPostgresKeepsAttemptsAndCopyOverARestart(t *testing.T) {
 	r.feed("a", "a")
 	r.until(1)
 	// The second attempt hangs; the process is lost in the middle of it.
-	for len(calls(r, "a")) < 2 {
-		select {
-		case <-time.After(time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatal("no second attempt")
-		}
-	}
+	r.untilCalled("a", 2)
 	r.Drop(r.claim)
 	close(hold)
 	r.stop()
@@ -409,18 +419,11 @@ func TestPostgresFencedClaimIsDropped(t *testing.T) {
 	}
 	close(hold)
 	r.until(1)
-	for {
-		r.s.mu.Lock()
-		gone := r.s.q.partitions[r.claim] == nil
-		r.s.mu.Unlock()
-		if gone {
-			break
-		}
-		select {
-		case <-time.After(time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatal("the claim was not dropped")
-		}
+	select {
+	case c := <-r.fenced:
+		same(t, "the claim that was dropped is ours", c == r.claim, true)
+	case <-time.After(patience):
+		t.Fatal("the claim was not dropped")
 	}
 	r.claim = next
 	same(t, "nothing was written", r.openActions(), []string{"a#1 pending 0", "a#2 pending 0"})

@@ -59,7 +59,9 @@ func (l *loader) wait(ctx context.Context) {
 	}
 }
 
-// round reads one page of each kind for every partition that has room. It reports whether there was such a partition.
+// round reads for every partition of which a read would bring something: a page for its [latest], a page behind what is loaded, and what
+// lanes with room have no more of. It reports whether there was such a partition. An error of a partition that has ended is ignored, any
+// other ends the round.
 func (l *loader) round(ctx context.Context) (worked bool, err error) {
 	for _, p := range l.worthReading() {
 		for _, read := range []func(context.Context, *partition) error{l.readLatest, l.readPage, l.refill} {

@@ -38,7 +38,7 @@ type longState struct {
 	until   time.Time    // the deadline
 	silent  time.Time    // when the silence is too long, by the heartbeats that this process knows of; zero: never
 	silence time.Duration
-	applied int // the attempt whose report was applied last
+	applied ledger.AttemptRef // the attempt whose report was applied last
 }
 
 // waitFor sets the deadline to left from now and, if silence is bounded, the next heartbeat's to quiet from now.
@@ -62,7 +62,7 @@ func (w *longState) due() time.Time {
 type longWork struct {
 	count   int           // heads that are processing, or will be once their 202 is recorded
 	overdue []*entry      // heads whose report has not come in time, by the heartbeats that this process knows of
-	changed chan struct{} // capacity 1, never closed: something is overdue, or the first head is processing
+	changed chan struct{} // capacity 1, never closed: something is overdue, the first head is processing, or a destination finishes later
 }
 
 // track counts a head as accepted by d.
@@ -160,7 +160,7 @@ func (q *queues) conclude(e *entry, res ledger.Result) {
 
 // resultOf returns the result to record for a report.
 func (q *queues) resultOf(e *entry, r *ledger.OpenReport) ledger.Result {
-	e.long.applied = r.Attempt
+	e.long.applied = r.AttemptRef
 	res := q.judge.reportResult(e, q.dispatch.find(e.Destination), r)
 	e.lane.partition.reports.overrule(e, &res)
 	q.judge.logAttempt(e, &res)

@@ -22,7 +22,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 
 func (r *real) statusOf(ref ledger.AttemptRef) ledger.Status {
 	r.t.Helper()
-	s, err := inbox.New(r.l).ActionState(r.t.Context(), ref)
+	s, err := inbox.NewReports(r.l).ActionState(r.t.Context(), ref)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -41,22 +41,23 @@ func TestPostgresLongWorkOverARestart(t *testing.T) {
 	for i, name := range []string{"reported", "beating", "silent"} { // one after the other, so that lane_seq is known
 		r.feed(name)
 		eventually(t, name+" is processing", func() bool {
-			return len(r.openActions()) == i+1 && r.statusOf(ledger.AttemptRef{Fence: r.claim.ID, LaneSeq: int64(i + 1), Attempt: 1}) == ledger.Processing
+			return len(r.openActions()) == i+1 && r.statusOf(ledger.AttemptRef{Fence: r.claim.ID, LaneSeq: int64(i + 1), Attempt: 1, Epoch: r.claim.Epoch}) == ledger.Processing
 		})
 	}
+	fence, epoch := r.claim.ID, r.claim.Epoch
 	ref := func(seq int64) ledger.AttemptRef {
-		return ledger.AttemptRef{Fence: r.claim.ID, LaneSeq: seq, Attempt: 1}
+		return ledger.AttemptRef{Fence: fence, LaneSeq: seq, Attempt: 1, Epoch: epoch}
 	}
 	r.feed("reported", "beating", "silent") // behind them
 	r.stop()                                // without a word: the fence is not released
-	if state, err := inbox.New(r.l).Report(t.Context(), ledger.Report{AttemptRef: ref(1), Status: ledger.Done, Code: 200}); err != nil || state != inbox.Recorded {
+	if state, err := inbox.NewReports(r.l).Report(t.Context(), ledger.Report{AttemptRef: ref(1), Status: ledger.Done, Code: 200}); err != nil || state != inbox.Recorded {
 		t.Fatal(state, err)
 	}
 	began := time.Now()
 	r.start()
 	same(t, "the claim is unclean", r.claim.Unclean, true)
 	for time.Since(began) < 5*time.Second {
-		if _, err := inbox.New(r.l).Beat(t.Context(), ref(2)); err != nil {
+		if _, err := inbox.NewReports(r.l).Beat(t.Context(), ref(2)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(100 * time.Millisecond)

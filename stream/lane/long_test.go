@@ -30,7 +30,7 @@ func startLongWork(t *testing.T, policy LongPolicy, change func(*Config), f func
 	synctest.Test(t, func(t *testing.T) {
 		r := &longRig{}
 		r.change = func(c *Config) {
-			c.Later = func(ref ledger.AttemptRef, _ int64, id schemas.ActionID) sink.Later {
+			c.Later = func(ref ledger.AttemptRef, id schemas.ActionID) sink.Later {
 				return sink.Later{URL: "https://forebay.test/v1/actions/" + string(id), Token: schemas.NewSecret(fmt.Sprint(ref))}
 			}
 			d := c.Destinations[destName]
@@ -425,6 +425,49 @@ func TestReportOfAnAttemptThatNobodyRecorded(t *testing.T) {
 	})
 }
 
+// The owner is killed with a call that it has not recorded; the next one calls again, with the same number. What is said of the first
+// call ends no other: the second one is waited for. Done counts where the second call fails.
+func TestReportOfALostAttempt(t *testing.T) {
+	startLongWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+		r.sink.do = func(ctx context.Context, _ sink.Action) (sink.Outcome, error) {
+			<-ctx.Done()
+			return sink.Outcome{}, ctx.Err()
+		}
+		r.add("dead", "failed", "done", "refuses")
+		time.Sleep(time.Second)
+		killed := r.claim.Epoch
+		r.Drop(r.claim)
+		synctest.Wait()
+		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
+			time.Sleep(5 * time.Second)
+			if a.Event.Entity == "refuses" {
+				return failWith(sink.ClassBusy)(ctx, a)
+			}
+			return take(ctx, a)
+		}
+		r.restart(t, true)
+		for len(r.sink.ids()) < 8 {
+			time.Sleep(100 * time.Millisecond)
+		}
+		for seq, status := range []ledger.Status{ledger.Dead, ledger.Failed, ledger.Done, ledger.Done} {
+			r.mem.reportBy(int64(seq+1), 1, killed, status) // while the second call is under way
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		for seq := int64(1); seq <= 3; seq++ {
+			same(t, "the second call is waited for", []any{r.status(seq), r.mem.outcome(seq, 1)}, []any{ledger.Processing, "late"})
+			r.mem.reportBy(seq, 1, r.claim.Epoch, ledger.Done)
+		}
+		same(t, "done, and the second call failed", []any{r.status(4), r.mem.outcome(4, 1)}, []any{ledger.Done, "applied"})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		for seq := int64(1); seq <= 3; seq++ {
+			same(t, "what the second call came to", r.status(seq), ledger.Done)
+		}
+		same(t, "calls", len(r.sink.ids()), 8)
+	})
+}
+
 // A destination that takes everything gets no more than it may have; what it has after a restart counts.
 func TestMostAtOnce(t *testing.T) {
 	startLongWork(t, LongPolicy{Deadline: time.Hour, Most: 3}, nil, func(t *testing.T, r *longRig) {
@@ -496,4 +539,36 @@ func TestNoLongWork(t *testing.T) {
 		same(t, "status", r.mem.status(r.claim, 1), ledger.Done)
 		same(t, "offered", r.sink.calls[0].Later, (*sink.Later)(nil))
 	})
+}
+
+// TestReportUnderAFormerName: a destination that finishes later is found by the name that it had when the action was made, as the only one of
+// its subscription that does. What it reports is read at once, also where that comes after the deadline: the action is not called again.
+func TestReportUnderAFormerName(t *testing.T) {
+	for late, want := range map[bool]int{false: 1, true: 2} { // what is recorded until the report: accepted, timed out
+		startLongWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+			r.add("a") // for acme/agent
+			if late {
+				time.Sleep(30*time.Minute + time.Second)
+			}
+			synctest.Wait()
+			same(t, "recorded", len(r.mem.resultsOf(1)), want)
+			r.stop()
+			r.claimed(true)
+			r.relaunch(t, func(c *Config) {
+				r.change(c)
+				to := c.Destinations[destName]
+				c.Destinations = map[string]Destination{otherName: {Sink: &script{}}}
+				c.Find = func(string) (string, Destination, bool) { return "agent", to, true }
+			})
+			synctest.Wait() // all of the process runs before it claims the partition
+			r.begin(t)
+			synctest.Wait()
+			time.Sleep(10 * time.Second)
+			r.mem.report(1, 1, ledger.Done)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			same(t, "a second after the report", r.status(1), ledger.Done)
+			same(t, "calls", len(r.sink.ids()), 1)
+		})
+	}
 }

@@ -61,7 +61,7 @@ func (m *memory) Reports(ctx context.Context, claims []*ledger.Claim) (list []le
 			if r.Fence != c.ID || of == nil {
 				continue
 			}
-			r.Claim, r.Past = c, r.Late(of.Status, of.Attempts)
+			r.Claim, r.Past = c, r.Late(of.Status, of.Attempts, of.AttemptEpoch)
 			if of.Status != ledger.Pending { // it has a row
 				r.Entity = of.Entity
 			}
@@ -94,19 +94,39 @@ func (m *memory) SilenceLeft(ctx context.Context, c *ledger.Claim, seqs []int64)
 	return left, errors.Join(ctx.Err(), m.failLong)
 }
 
-// report is what the destination says later of an attempt of claim 1.
+// report is what the destination says later of an attempt of claim 1: of the one that is recorded with this number, else of one that
+// the first owner made.
 func (m *memory) report(seq int64, attempt int, status ledger.Status) {
+	m.reportBy(seq, attempt, m.epochOf(seq, attempt), status)
+}
+
+// reportBy is report of an attempt of the owner with this epoch.
+func (m *memory) reportBy(seq int64, attempt int, epoch int64, status ledger.Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ref := ledger.AttemptRef{Fence: 1, LaneSeq: seq, Attempt: attempt}
+	ref := ledger.AttemptRef{Fence: 1, LaneSeq: seq, Attempt: attempt, Epoch: epoch}
 	m.reported = append(m.reported, ledger.OpenReport{Report: ledger.Report{AttemptRef: ref, Status: status, Code: 200}})
 }
 
-// outcome is what came of a report.
-func (m *memory) outcome(seq int64, attempt int) string {
+func (m *memory) epochOf(seq int64, attempt int) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.outcomes[ledger.AttemptRef{Fence: 1, LaneSeq: seq, Attempt: attempt}]
+	if r := m.rows[1][seq]; r.Attempts == attempt {
+		return r.AttemptEpoch
+	}
+	return claimOf(1).Epoch
+}
+
+// outcome is what came of the reports on an attempt, of whichever owner.
+func (m *memory) outcome(seq int64, attempt int) (outcome string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for ref, o := range m.outcomes {
+		if ref.LaneSeq == seq && ref.Attempt == attempt {
+			outcome += o
+		}
+	}
+	return outcome
 }
 
 // heartbeat is a sign of life of an action of claim 1.

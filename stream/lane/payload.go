@@ -56,10 +56,13 @@ func (w *workers) fetch(ctx context.Context, e *entry) (*schemas.Event, error) {
 	return event, nil
 }
 
+// loadRetry is the delay after a read that failed.
+var loadRetry = RetryPolicy{Min: time.Second, Max: time.Minute}
+
 // retryLoad lets a head wait after a read that failed, of its payload or of the ledger. It counts no attempt.
 func (w *workers) retryLoad(e *entry, d *destination, err error) {
 	e.failedLoads++
-	wait := Delay(RetryPolicy{Min: time.Second, Max: time.Minute}, e.failedLoads, 0, w.cfg.Rand())
+	wait := Delay(loadRetry, e.failedLoads, 0, loadRetry.Max, w.cfg.Rand())
 	w.log.Warn("load payload, again in a moment", "event_id", e.EventID, "source", e.Source, "action_id", e.ID,
 		"error", err, "wait", wait)
 	w.s.postpone(e, d, wait)
@@ -71,12 +74,7 @@ func (w *workers) copyFor(e *entry, status ledger.Status) []byte {
 	if e.copied || status == ledger.Done || status == ledger.Processing || e.event == nil {
 		return nil
 	}
-	packed, err := w.cfg.Codec.Pack(e.event)
-	if err != nil {
-		w.log.Error("pack a payload copy", "event_id", e.EventID, "source", e.Source, "action_id", e.ID, "error", err)
-		return nil
-	}
-	return packed
+	return w.cfg.Codec.Pack(e.event)
 }
 
 // Enricher completes an event right before its attempt. In thin mode the event only names a document, which the enricher fetches.

@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"cmp"
 	"log/slog"
 	"slices"
 	"sync"
@@ -45,7 +46,7 @@ func newQueues(cfg *Config, log *slog.Logger, mu sync.Locker) *queues {
 	}
 	q.spilled = spillList{cfg: cfg, toLoad: q.toLoad}
 	q.dispatch = dispatcher{
-		cfg: cfg, results: &q.results, spilled: &q.spilled, toClock: q.timers.changed,
+		cfg: cfg, results: &q.results, spilled: &q.spilled, toClock: q.timers.changed, toLong: q.long.changed,
 		byName: map[string]*destination{}, work: sync.NewCond(mu),
 	}
 	return q
@@ -78,6 +79,7 @@ func (q *queues) append(la *lane, a *ledger.Action, event *schemas.Event, fresh 
 	e := &entry{Action: *a, lane: la, event: event, copied: a.HasCopy}
 	e.Packed = nil
 	if !fresh {
+		e.Destination = q.dispatch.find(e.Destination).name // as it is called now
 		q.restore(e)
 	}
 	q.budget.keep(e, a.Packed)
@@ -143,9 +145,14 @@ func (q *queues) schedule(la *lane) {
 	}
 }
 
-// pick takes the next head, destinations in turn, and charges it as running.
+// pick takes the next head, destinations in turn, and charges it as running. Where results wait for the ledger and no attempt may start,
+// others get the turns.
 func (q *queues) pick() (*entry, *destination) {
-	if q.dispatch.ready == 0 || q.results.full() {
+	if q.results.full() || q.dispatch.paused {
+		q.dispatch.passTurns()
+		return nil, nil
+	}
+	if q.dispatch.ready == 0 {
 		return nil, nil
 	}
 	for range q.dispatch.order {
@@ -155,7 +162,7 @@ func (q *queues) pick() (*entry, *destination) {
 			e.lane.partition.beginBusy()
 			e.called = false
 			d.running++
-			q.budget.start(e, d.answer)
+			q.budget.start(e, d.answerTo(e))
 			return e, d
 		}
 	}
@@ -170,7 +177,7 @@ func (q *queues) takeHead(d *destination) *entry {
 	for d.first != nil && q.skipHead(d.first) {
 		q.dispatch.dequeue(d)
 	}
-	if d.first == nil || d.longFull() || !q.budget.fits(d.first.head, d.answer) {
+	if d.first == nil || d.longFull() || !q.budget.fits(d.first.head, d.answerTo(d.first.head)) {
 		d.passTurn()
 		return nil
 	}
@@ -200,7 +207,10 @@ func (q *queues) skipHead(la *lane) bool {
 // applyResult moves a lane on once the result of its head is committed.
 func (q *queues) applyResult(e *entry, res *ledger.Result) {
 	la := e.lane
-	e.Attempts, e.Spent = max(e.Attempts, res.Attempt), max(e.Spent, res.Spent)
+	if res.Attempt > e.Attempts {
+		e.Attempts, e.AttemptEpoch = res.Attempt, cmp.Or(res.Epoch, res.Claim.Epoch)
+	}
+	e.Spent = max(e.Spent, res.Spent)
 	e.copied = e.copied || res.Packed != nil
 	e.Status = res.Status
 	la.endDoubt(e)

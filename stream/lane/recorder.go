@@ -70,6 +70,16 @@ func (c *completions) remove(e *entry) {
 // groupHasRoom reports whether the next Record could take more results than are pending, and more may come.
 func (c *completions) groupHasRoom() bool { return !c.last && len(c.pending) < c.group }
 
+// marks returns how many of the pending completions are marks: their attempts are under way, and wait for them.
+func (c *completions) marks() (n int) {
+	for i := range c.pending {
+		if c.pending[i].marked != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // groupLen returns how many pending completions the next Record takes: at least one, and of those that were refused no more.
 func (c *completions) groupLen() (n int) {
 	if c.pending[0].refused > 0 {
@@ -195,17 +205,10 @@ func (c *completions) waitForWrites(p *partition) {
 	}
 }
 
-// After a Record of at least largeGroup results the recorder waits for linger before the next one, unless a full group is
-// pending: a transaction costs as much as about fifty results in it.
-const (
-	largeGroup = 64
-	linger     = time.Millisecond
-)
-
 // For how long a result that the ledger refuses is set aside, at first and at most.
 const firstAside, longestAside = time.Second, time.Minute
 
-// recorder writes completions to the ledger in groups: whatever is pending, at once when the ledger is idle, more under load.
+// recorder writes completions to the ledger in groups: whatever is pending, and what ends within Config.Linger of it.
 type recorder struct {
 	s       *scheduler
 	results []ledger.Result // of the Record under way
@@ -219,7 +222,7 @@ func (r *recorder) run(ctx context.Context) {
 		if !ok {
 			return
 		}
-		err := r.write(ctx, groupCtx, group)
+		err := r.write(groupCtx, group)
 		if err == nil {
 			wait = 0
 			continue
@@ -236,17 +239,34 @@ func (r *recorder) run(ctx context.Context) {
 	}
 }
 
+// awaitResults waits until results are pending, and then for Config.Linger where other attempts are under way, whose results may share the
+// transaction. It returns false when no results will come any more. The caller holds mu.
+func (r *recorder) awaitResults(ctx context.Context) bool {
+	s := r.s
+	for lingered := false; ; lingered = true {
+		for len(s.q.results.pending) == 0 {
+			if s.q.results.last || ctx.Err() != nil {
+				return false
+			}
+			s.q.results.changed.Wait()
+		}
+		if lingered || s.q.dispatch.underWay() <= s.q.results.marks() || !s.q.results.groupHasRoom() {
+			return true
+		}
+		s.mu.Unlock()
+		sleep(ctx, s.q.cfg.Linger)
+		s.mu.Lock()
+	}
+}
+
 // gather waits for completions and takes a group of them, without those of dropped claims. ok is false when no more will come.
 func (r *recorder) gather(ctx context.Context) (groupCtx context.Context, group []completion, ok bool) {
 	s := r.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(group) == 0 {
-		for len(s.q.results.pending) == 0 {
-			if s.q.results.last || ctx.Err() != nil {
-				return nil, nil, false
-			}
-			s.q.results.changed.Wait()
+		if !r.awaitResults(ctx) {
+			return nil, nil, false
 		}
 		group = s.q.results.takeGroup(func(c *completion) bool {
 			forgotten := c.e.lane.partition.dropped
@@ -261,7 +281,7 @@ func (r *recorder) gather(ctx context.Context) (groupCtx context.Context, group 
 }
 
 // write records a group and moves its lanes on.
-func (r *recorder) write(ctx, groupCtx context.Context, group []completion) error {
+func (r *recorder) write(groupCtx context.Context, group []completion) error {
 	s := r.s
 	r.results = r.results[:0]
 	for i := range group {
@@ -277,9 +297,6 @@ func (r *recorder) write(ctx, groupCtx context.Context, group []completion) erro
 	}
 	for _, c := range s.committed(group, fenced) {
 		s.q.cfg.OnFenced(c)
-	}
-	if len(r.results) >= largeGroup && r.groupHasRoom() {
-		sleep(ctx, linger)
 	}
 	return nil
 }
@@ -339,10 +356,4 @@ func (r *recorder) giveUp(done *completion, err error) {
 	}
 	s.q.dropCompletion(done)
 	s.q.results.end()
-}
-
-func (r *recorder) groupHasRoom() bool {
-	r.s.mu.Lock()
-	defer r.s.mu.Unlock()
-	return r.s.q.results.groupHasRoom()
 }

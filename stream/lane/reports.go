@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -17,14 +18,15 @@ type reports map[int64][]ledger.OpenReport
 func (m reports) add(r ledger.OpenReport) { m[r.LaneSeq] = append(m[r.LaneSeq], r) }
 
 // current returns the report on a head that counts, if there is one. It is about the last recorded attempt, or about a later one
-// that was never recorded. A report that says done may also be about an earlier attempt, if the later ones did not succeed.
+// that was never recorded. A report that says done may also be about an earlier attempt, if the later ones did not succeed: it may
+// be about one that an owner made and was killed before it recorded it, and then have the number of the next owner's.
 func (m reports) current(e *entry) (last ledger.OpenReport, ok bool) {
 	if e.Status == ledger.Dead {
 		return last, false
 	}
 	for _, r := range m[e.LaneSeq] {
-		counts := r.Attempt >= e.Attempts || r.Status == ledger.Done && e.Status != ledger.Processing
-		if counts && r.Attempt != e.long.applied && r.Attempt > last.Attempt {
+		counts := !r.Before(e.Attempts, e.AttemptEpoch) || r.Status == ledger.Done && e.Status != ledger.Processing
+		if counts && r.AttemptRef != e.long.applied && last.Before(r.Attempt, r.Epoch) {
 			last, ok = r, true
 		}
 	}
@@ -34,7 +36,8 @@ func (m reports) current(e *entry) (last ledger.OpenReport, ok bool) {
 // overrule changes a result that would end its action as dead or unknown into a failed one that is due at once, if an earlier
 // attempt is reported as done: that report is applied next.
 func (m reports) overrule(e *entry, res *ledger.Result) {
-	done := func(r ledger.OpenReport) bool { return r.Status == ledger.Done && r.Attempt < res.Attempt }
+	epoch := cmp.Or(res.Epoch, e.lane.partition.claim.Epoch)
+	done := func(r ledger.OpenReport) bool { return r.Status == ledger.Done && r.Before(res.Attempt, epoch) }
 	if (res.Status == ledger.Dead || res.Status == ledger.Unknown) && slices.ContainsFunc(m[e.LaneSeq], done) {
 		res.Status, res.NextIn = ledger.Failed, 0
 	}

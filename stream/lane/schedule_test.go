@@ -2,7 +2,6 @@ package lane
 
 import (
 	"fmt"
-	"math"
 	"testing"
 	"time"
 
@@ -27,60 +26,90 @@ func TestDelayProperty(t *testing.T) {
 		p := drawPolicy(t)
 		n := rapid.IntRange(1, 200).Draw(t, "n")
 		u := rapid.Float64Range(0, 0.9999999).Draw(t, "u")
-		limit, next := bound(p, n), bound(p, n+1)
-		got := Delay(p, n, 0, u)
-		if want := time.Duration(u * float64(limit)); got < 0 || got != want {
-			t.Fatalf("delay %v is not %v of %v", got, u, limit)
-		}
-		grown := float64(next) / float64(limit)
+		left := time.Duration(rapid.Int64Range(-1, 1<<62).Draw(t, "left"))
+		step, next := p.step(n), p.step(n+1)
+		got := Delay(p, n, 0, left, u)
+		grown := float64(next) / float64(step)
 		switch {
-		case n == 1 && limit-p.Min > time.Duration(1e-8*float64(p.Max)):
-			t.Fatalf("the first bound is %v", limit)
-		case next > p.Max || next < limit:
-			t.Fatalf("%v after %v", next, limit)
-		case next < p.Max && (grown < 2-1e-3 || grown > 10+1e-3) && limit > 10*time.Microsecond:
-			t.Fatalf("bounds grow %v times", grown)
-		case n+1 == p.Attempts-1 && next < p.Max && float64(next) < 0.99*float64(p.Min)*math.Pow(10, float64(n)) && n < 15:
-			t.Fatalf("the last bound is %v", next)
+		case got < step/2 || got > step:
+			t.Fatalf("delay %v is not between half of the step %v and all of it", got, step)
+		case got > left && got > step/2:
+			t.Fatalf("delay %v of step %v where %v is left", got, step, left)
+		case left >= step && u < 0.5 && Delay(p, n, 0, left, u+0.5) < got:
+			t.Fatal("a higher u makes the delay shorter")
+		case n == 1 && step-p.Min > time.Duration(1e-8*float64(p.Max)):
+			t.Fatalf("the first step is %v", step)
+		case next > p.Max || next < step:
+			t.Fatalf("%v after %v", next, step)
+		case next < p.Max && grown < 2-1e-3 && step > 10*time.Microsecond:
+			t.Fatalf("steps grow %v times", grown)
+		case n > 1 && n == p.Attempts-1 && step < p.Max:
+			t.Fatalf("the last step is %v", step)
 		}
 		asked := time.Duration(rapid.Int64Range(-1, 1<<62).Draw(t, "retry after"))
-		got = Delay(p, n, asked, u)
-		if got < min(asked, p.Max) || got > p.Max || got < Delay(p, n, 0, u) {
-			t.Fatalf("delay %v with Retry-After %v and max %v", got, asked, p.Max)
+		atLeast := Delay(p, n, asked, left, u)
+		if atLeast < min(asked, p.Max) || atLeast > p.Max || atLeast < got {
+			t.Fatalf("delay %v with Retry-After %v and max %v", atLeast, asked, p.Max)
 		}
 	})
 }
 
-// TestDefaultScheduleSpansADay: the first retries come quickly, all of them fit into the day, and they take about half of it.
-func TestDefaultScheduleSpansADay(t *testing.T) {
+// TestAttemptsSpanWithin: whatever attempts, within and min are, where min leaves room at all: all attempts fit into within, at the
+// least chance they end after a third of it, and each comes between the times that Times says.
+func TestAttemptsSpanWithin(t *testing.T) {
 	t.Parallel()
-	p := RetryPolicy{}.withDefaults()
-	var bounds []time.Duration
-	sum := time.Duration(0)
-	for n := 1; n < p.Attempts; n++ {
-		bounds = append(bounds, bound(p, n).Round(time.Second))
-		sum += bound(p, n)
-	}
-	same(t, "bounds", bounds, []time.Duration{time.Second, 9 * time.Second, 88 * time.Second, 821 * time.Second, 7689 * time.Second, 20 * time.Hour})
-	if sum > p.Within || sum < p.Within*9/10 {
-		t.Errorf("%v of %v", sum, p.Within)
-	}
-	for want, p := range map[string]RetryPolicy{ // what is written counts
+	rapid.Check(t, func(t *rapid.T) {
+		p := RetryPolicy{Attempts: rapid.IntRange(3, 200).Draw(t, "attempts"), Within: time.Duration(rapid.Int64Range(1, 30*24*3600).Draw(t, "within")) * time.Second}
+		p.Min = time.Duration(rapid.Int64Range(int64(time.Millisecond), int64(2*p.Within)/int64(p.Attempts)).Draw(t, "min"))
+		p = p.withDefaults()
+		times := p.Times()
+		if p.Max == p.Min {
+			return // min alone takes more than there is, or next to all of it
+		}
+		if last := times[len(times)-1]; last.Latest > p.Within || last.Earliest < p.Within/3 {
+			t.Fatalf("the last of %d attempts comes after %v to %v of %v", p.Attempts, last.Earliest, last.Latest, p.Within)
+		}
+		elapsed := time.Duration(0)
+		for i, at := range times {
+			n := i + 1
+			wait := Delay(p, n, 0, p.Within-elapsed, rapid.Float64Range(0, 0.9999999).Draw(t, "u"))
+			if verdict := judgeAttempt(p, sink.Idempotent, sink.ClassBusy, n, 1, elapsed, wait); verdict != retry {
+				t.Fatalf("after attempt %d and %v: %v", n, elapsed, verdict)
+			}
+			if elapsed += wait; elapsed < at.Earliest-time.Duration(n) || elapsed > at.Latest { // halves are rounded down
+				t.Fatalf("attempt %d after %v, not %v to %v", n+1, elapsed, at.Earliest, at.Latest)
+			}
+		}
+	})
+}
+
+// TestSteps: the first retries come quickly, all of them fit into the time that they have, and use it.
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	for want, p := range map[string]RetryPolicy{
+		"[1s 9s 1m28s 13m41s 2h8m9s 20h0m0s]": {},
+		"[1s 50s]":                            {Attempts: 3, Within: time.Minute},
+		"[1s]":                                {Attempts: 2},
+		"[1s 5s 24s 1m55s 9m19s 45m16s]":      {Within: time.Hour},
+		"[1s 2s 4s 8s 16s 32s 1m4s 2m8s 4m16s 5m23s 5m23s 5m23s 5m23s 5m23s 5m23s 5m23s 5m23s 5m23s]": {Attempts: 19, Within: time.Hour},
+		"[500ms 2s 10s 44s]": {Attempts: 5, Within: time.Minute, Min: 500 * time.Millisecond},
+		"[1m0s 1m0s]":        {Attempts: 3, Min: time.Minute, Within: time.Second},
+		// What is written counts.
 		"[1s 5s 26s 2m16s 11m40s 1h0m0s]": {Max: time.Hour},
-		"[1s]":                            {Attempts: 2},
-		"[1s 10s]":                        {Attempts: 3},
-		"[1s 5s 25s 2m2s 10m5s 50m0s]":    {Within: time.Hour},
 		"[1s 2s 4s 8s 16s 32s 1m0s 1m0s]": {Attempts: 9, Max: time.Minute},
-		"[1m0s 1m0s]":                     {Attempts: 3, Min: time.Minute, Within: time.Second},
 		"[1s 2s 4s 8s 16s 32s 1m4s 2m8s]": {Attempts: 9, Max: 128 * time.Second},
-		"[1s 10s 1m40s 16m40s 2h46m40s]":  {Attempts: 6, Max: 24 * time.Hour},
+		"[1s 17s 4m54s 1h23m59s 24h0m0s]": {Attempts: 6, Max: 24 * time.Hour},
 	} {
 		p = p.withDefaults()
-		var bounds []time.Duration
+		var steps []time.Duration
 		for n := 1; n < p.Attempts; n++ {
-			bounds = append(bounds, bound(p, n).Round(time.Second))
+			step := p.step(n)
+			if step > time.Second {
+				step = step.Round(time.Second)
+			}
+			steps = append(steps, step)
 		}
-		same(t, fmt.Sprintf("%+v", p), fmt.Sprint(bounds), want)
+		same(t, fmt.Sprintf("%+v", p), fmt.Sprint(steps), want)
 	}
 }
 

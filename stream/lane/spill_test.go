@@ -179,6 +179,9 @@ func TestSlowRateLeavesTheWindowToOthers(t *testing.T) {
 // A token is for one head: no more than it is read back, and as many as the destination keeps to go on with, while others'
 // backlog fills the window.
 func TestTokenReadsBackOneHead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("six minutes of a thousand lanes take seconds: not with -short")
+	}
 	in(t, func(c *Config) { slowly(c); c.MaxOpen = 1024 }, func(t *testing.T, r *rig) {
 		r.sink.do = func(_ context.Context, a sink.Action) (sink.Outcome, error) {
 			if a.Destination == destName {

@@ -293,6 +293,48 @@ func TestAnswersAreCounted(t *testing.T) {
 	})
 }
 
+// looking is a sink that reads much where it looks for an earlier attempt.
+type looking struct{ sink.Sink }
+
+func (looking) Look() int { return 64 << 10 }
+
+// TestLooksAreCounted: attempts that look for earlier ones, all at once, take no more memory than the cap; first attempts, which have
+// nothing to look for, do not wait for that.
+func TestLooksAreCounted(t *testing.T) {
+	capped := func(c *Config) {
+		c.MaxBytes = 10 * (64<<10 + 1024)
+		for name, d := range c.Destinations {
+			d.Sink = looking{d.Sink}
+			c.Destinations[name] = d
+		}
+	}
+	in(t, capped, func(t *testing.T, r *rig) {
+		release := make(chan struct{})
+		var first, again atomic.Int32
+		r.sink.do = func(_ context.Context, a sink.Action) (sink.Outcome, error) {
+			if a.Attempt == 1 {
+				first.Add(1)
+				return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassNetwork, Err: errors.New("cut off")}
+			}
+			again.Add(1)
+			<-release
+			return sink.Outcome{}, nil
+		}
+		for i := range 20 {
+			r.add(fmt.Sprint("e", i))
+		}
+		time.Sleep(time.Minute)
+		same(t, "first attempts", first.Load(), int32(20))
+		same(t, "second attempts under way: what half of the cap allows, looks counted", again.Load(), int32(5))
+		close(release)
+		time.Sleep(time.Minute)
+		same(t, "done", r.mem.count(r.claim, ledger.Done), 20)
+		r.s.mu.Lock()
+		same(t, "bytes held at the end", r.s.q.budget.bytes(), int64(0))
+		r.s.mu.Unlock()
+	})
+}
+
 // slowLog takes a moment for each load and knows the most that were under way at once.
 type slowLog struct {
 	Payloads
@@ -359,10 +401,7 @@ func TestLedgerCopyIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := setup(t, tight)
 		defer r.stop()
-		packed, err := jsonCodec.Pack(&schemas.Event{ID: "a#1", Entity: "a", Data: []byte("{}")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		packed := jsonCodec.Pack(&schemas.Event{ID: "a#1", Entity: "a", Data: []byte("{}")})
 		r.make("a", func(a *ledger.Action) { a.Packed, a.HasCopy = packed, true })
 		r.make("b", func(a *ledger.Action) { a.Packed, a.HasCopy = []byte("not json"), true })
 		clear(r.log.events)

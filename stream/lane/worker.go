@@ -155,7 +155,11 @@ func (w *workers) attempt(e *entry, d *destination, event *schemas.Event) (ledge
 	kind := d.Sink.Idempotency()
 	res := w.endAttempt(e, d, kind, began, out, class, err)
 	res.Marked = kind == sink.Unsafe
-	return res, shared.Outcome{Class: class, Code: out.Code, RetryAfter: out.RetryAfter, Entity: string(e.Entity)}
+	feedback := shared.Outcome{Class: class, Code: out.Code, RetryAfter: out.RetryAfter}
+	if class != sink.ClassOK { // of a success nobody asks
+		feedback.Entity = e.Source + " " + string(e.Entity) // an entity is one of its source
+	}
+	return res, feedback
 }
 
 // call calls the sink's Do. A panic becomes an error of class ClassBug.
@@ -217,7 +221,8 @@ func (w *workers) laterOf(e *entry, d *destination) *sink.Later {
 	if d.Long.Deadline == 0 {
 		return nil
 	}
-	out := w.cfg.Later(ledger.AttemptRef{Fence: e.Claim, LaneSeq: e.LaneSeq, Attempt: e.Attempts + 1}, e.lane.partition.claim.Epoch, e.ID)
+	attempt := ledger.AttemptRef{Fence: e.Claim, LaneSeq: e.LaneSeq, Attempt: e.Attempts + 1, Epoch: e.lane.partition.claim.Epoch}
+	out := w.cfg.Later(attempt, e.ID)
 	out.Deadline, out.Heartbeat = d.Long.Deadline, d.Long.Heartbeat
 	return &out
 }

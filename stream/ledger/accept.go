@@ -40,12 +40,17 @@ func stops(ctx context.Context, from querier, f StopFilter, lock string) ([]Stop
 
 // Accept accepts the stops that the filter selects, exactly as they were reported, and returns them. The partitions go on with
 // their owners' next try. A stop that was accepted before keeps its acceptance. A recreated topic is accepted as a whole: its partitions
-// belong together. With dryRun nothing is written. Kinds: NotFound if the filter selects none, Invalid if subscription, who or why is
-// missing or the filter selects a part of a recreated topic, Unavailable.
+// belong together. With dryRun nothing is written, and it need not be said who asks and why. Kinds: NotFound if the filter selects none,
+// Invalid if subscription, who or why is missing or the filter selects a part of a recreated topic, Unavailable.
 func (l *Ledger) Accept(ctx context.Context, f StopFilter, a Acceptance, dryRun bool) ([]Stop, error) {
 	const op = "accept what is stopped"
-	if f.Subscription == "" || a.By == "" || a.Reason == "" {
-		return nil, schemas.Errorf(schemas.Invalid, op, "a subscription, a reason and who gives it are needed")
+	if f.Subscription == "" {
+		return nil, schemas.Errorf(schemas.Invalid, op, "it does not say of which subscription")
+	}
+	if !dryRun {
+		if err := schemas.CheckAsked(op, a.By, a.Reason); err != nil {
+			return nil, err
+		}
 	}
 	var out []Stop
 	err := l.transact(ctx, func(tx pgx.Tx) (err error) {

@@ -1,7 +1,7 @@
 package ledger
 
-// The transaction of a batch, from top to bottom. A batch is slices of the logs of some partitions, the ended waits of one, or a
-// command about an event that waits in one.
+// The transaction of a batch, from top to bottom. A batch is slices of the logs of some partitions, the ended waits of one, a
+// command about an event that waits in one, or a step of a replay in one.
 //
 //	lock    the windows in use, then the fences, ascending                        |
 //	read    positions, events decided before, lines that are not cached, what     | first round trip
@@ -97,6 +97,7 @@ func (t *batchTx) lock(ctx context.Context) error {
 			w := t.byFence[r.Int32()]
 			w.stored = storedProgress{next: r.Int64(), high: r.Int64(), revision: r.Int64()}
 		}, fences.id.Param()),
+		t.lockReplay(ctx, t.parts[0]),
 	)
 }
 
@@ -115,6 +116,7 @@ func (t *batchTx) read(ctx context.Context) error {
 	if !t.win.same(t.current, t.live) {
 		return errRotated
 	}
+	t.parts[0].endedReplay()
 	if first := t.parts[0]; first.expire && !first.fenced {
 		if err := t.readOverdueLines(ctx, first); err != nil {
 			return err
@@ -258,7 +260,10 @@ func (t *batchTx) checkContinuity() error {
 			e.Detail = fmt.Sprintf("the ledger is at revision %d, the claim at %d", w.stored.revision, w.Claim.revision)
 			return pg.Refuse(e)
 		}
-		if !w.expire && w.stored.next != w.From {
+		if w.replay != nil {
+			e.Stored = w.replay.stored
+		}
+		if !w.expire && e.Stored != w.From {
 			return pg.Refuse(e)
 		}
 	}
@@ -271,11 +276,16 @@ func (t *batchTx) checkContinuity() error {
 func (t *batchTx) decide(context.Context) error {
 	for _, w := range t.parts {
 		if w.fenced {
-			w.applied.Fenced = true
+			w.applied.ReplayEnded = w.replay != nil && w.replay.ended
+			w.applied.Fenced = !w.applied.ReplayEnded
 			continue
 		}
 		w.decide(t.seen)
-		w.gatherVerdicts(len(t.n.spec.Actions))
+		actions := len(t.n.spec.Actions)
+		if w.replay.looks() {
+			actions = 0
+		}
+		w.gatherVerdicts(actions)
 	}
 	if !t.allInserted() {
 		return errPossibleDuplicate
@@ -299,6 +309,9 @@ func (t *batchTx) write(ctx context.Context) error {
 		w.applied.Actions = t.newActions(w)
 	}
 	if err := t.endCommand(ctx, t.parts[0]); err != nil {
+		return err
+	}
+	if err := t.moveReplay(ctx, t.parts[0]); err != nil {
 		return err
 	}
 	return out.queue(ctx, t.p)
@@ -337,12 +350,13 @@ func (t *batchTx) readBufferedRows(ctx context.Context) error {
 	return nil
 }
 
-// duplicates returns how many duplicates of each event are in the batch.
+// duplicates returns how many duplicates of each event are in the batch. A record that was read before, in front of a rewind, is the same
+// delivery once more, and is not counted.
 func (t *batchTx) duplicates() map[schemas.EventKey]int32 {
 	n := map[schemas.EventKey]int32{}
 	for _, w := range t.parts {
 		for i := range w.verdicts {
-			if w.verdicts[i].Decision == gate.Duplicate && !w.fenced {
+			if w.verdicts[i].Decision == gate.Duplicate && !w.fenced && w.Records[i].Offset >= w.stored.high {
 				n[w.Records[i].Key]++
 			}
 		}
@@ -372,7 +386,9 @@ func (t *batchTx) commit(ctx context.Context) error {
 	if err := t.p.Commit(ctx); err != nil {
 		return err
 	}
-	t.keysCommitted()
+	if t.parts[0].replay == nil { // what a replay brings again says nothing of what comes live
+		t.keysCommitted()
+	}
 	for _, w := range t.parts {
 		if !w.fenced {
 			w.markCommitted()

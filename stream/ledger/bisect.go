@@ -62,7 +62,7 @@ func (b batchWriter) apply(ctx context.Context, parts []*partitionBatch) error {
 func withoutEnded(left, right []*partitionBatch) []*partitionBatch {
 	ended := map[*Claim]bool{}
 	for _, w := range left {
-		ended[w.Claim] = w.applied.Refused != nil || w.applied.Fenced
+		ended[w.Claim] = w.applied.Refused != nil || w.applied.Fenced || w.applied.ReplayEnded
 	}
 	return slices.DeleteFunc(right, func(w *partitionBatch) bool { return ended[w.Claim] })
 }
@@ -147,8 +147,8 @@ func split(parts []*partitionBatch, at int) (left, right []*partitionBatch, join
 			right = append(right, w)
 		default:
 			middle := Position{Offset: w.Records[at].Offset, LeaderEpoch: w.Records[at-1].LeaderEpoch}
-			l := &partitionBatch{Slice: Slice{Claim: w.Claim, From: w.From, Records: w.Records[:at], Next: middle}, askAllKeys: w.askAllKeys}
-			r := &partitionBatch{Slice: Slice{Claim: w.Claim, From: middle.Offset, Records: w.Records[at:], Next: w.Next}, askAllKeys: w.askAllKeys}
+			l := &partitionBatch{Slice: Slice{Claim: w.Claim, From: w.From, Records: w.Records[:at], Next: middle}, askAllKeys: w.askAllKeys, replay: w.replay}
+			r := &partitionBatch{Slice: Slice{Claim: w.Claim, From: middle.Offset, Records: w.Records[at:], Next: w.Next}, askAllKeys: w.askAllKeys, replay: w.replay.rest()}
 			left, right = append(left, l), append(right, r)
 			halves = append(halves, half{w, l, r})
 			at = 0
@@ -161,16 +161,17 @@ func split(parts []*partitionBatch, at int) (left, right []*partitionBatch, join
 	}
 }
 
-// joined returns the result of a slice whose two parts were applied one after the other; shift is how many records the first one has.
+// joined returns the result of a slice whose two parts were applied one after the other; shift is how many records the first one has. If the
+// partition ends with one of them, the result is that one's alone: whoever claims it next reads the other's from the tables.
 func joined(l, r Applied, shift int) Applied {
 	switch {
-	case l.Refused != nil, l.Fenced:
+	case l.Refused != nil, l.Fenced, l.ReplayEnded:
 		return l
 	case r.Refused != nil, r.Fenced:
 		return r
 	}
 	for _, o := range r.Outcomes {
-		if o.Record >= 0 {
+		if o.Record >= 0 { // -1: of no record of this slice
 			o.Record += shift
 		}
 		l.Outcomes = append(l.Outcomes, o)
@@ -185,5 +186,6 @@ func joined(l, r Applied, shift int) Applied {
 		l.Quarantined = append(l.Quarantined, q+shift)
 	}
 	l.Waiting, l.BackfillRequested = r.Waiting, l.BackfillRequested || r.BackfillRequested
+	l.ReplayEnded = r.ReplayEnded // of the live events nothing ends, so the first part's outcomes are handed on
 	return l
 }

@@ -8,9 +8,10 @@ package ledger
 //	checkCopies   of a topic and its copy one is read, never both                fences of copies: locked, written (checkcopies.go)
 //	restoreLines  after a try that found a version line gone: it is made again   version_lines, events (dirtylines.go)
 //	readPosition  where the partition stands, ...                                progress
-//	readStanding  ... what stops it, and since when dedupe remembers             stops, progress, windows (standing.go)
+//	readStanding  ... what stops it, is asked of it, and what dedupe remembers   stops, progress, windows, seek_requests (standing.go)
 //	confirm       Kafka: this process owns the partition; where it starts        (confirm.go)
 //	take          the new owner, the position, the seek                          fences, progress, seeks
+//	endSeek       what an operator asked for is done, or refused                 seek_requests (seekrequests.go)
 //	endStop       a stop that was accepted, or was left behind, ends             stops (standing.go)
 //	moveWaiting   what waits in the topic that this one is a copy of comes here  buffer, events, commands, backfills (movewaiting.go)
 //	load          what the gate and the lanes go on with                         version_lines, buffer, windows, actions, completions
@@ -24,6 +25,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/marks"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
@@ -149,8 +151,14 @@ func (t *claimTx) run(ctx context.Context) error {
 	if err := checkStart(stored, start); err != nil {
 		return err
 	}
+	if err := checkAsked(standing.Asked, stored, start); err != nil {
+		return err
+	}
 	t.c.Next, t.c.Seek = start.Position, start.Seek
 	if err := t.take(ctx); err != nil {
+		return err
+	}
+	if err := t.endSeek(ctx, start, stored); err != nil {
 		return err
 	}
 	if err := t.endStop(ctx, standing.Stop, start.Accepted); err != nil {
@@ -243,7 +251,20 @@ func checkStart(stored *Position, start Start) error {
 	return nil
 }
 
-// take writes the new owner, the doubt about the former one if that did not release, the position and the seek.
+// checkAsked refuses an answer of Confirm to a seek request that there is not, or that leads elsewhere.
+func checkAsked(asked *SeekRequest, stored *Position, start Start) error {
+	switch {
+	case start.Asked == 0:
+	case asked == nil || asked.ID != start.Asked:
+		return schemas.Errorf(schemas.Internal, "claim", "start answers the seek request %d, which is not open", start.Asked)
+	case start.Refused == "" && (stored == nil || start.Position.Offset != asked.To):
+		return schemas.Errorf(schemas.Internal, "claim", "start at %d, the seek request %d asks for %d", start.Position.Offset, asked.ID, asked.To)
+	}
+	return nil
+}
+
+// take writes the new owner, the doubt about the former one if that did not release, the position and the seek. After a seek back the
+// partition counts as not processed until it has caught up: dedupe keeps the windows in which what is read again was decided.
 func (t *claimTx) take(ctx context.Context) error {
 	c, owner := t.c, pg.Clean(t.n.spec.Owner, 200)
 	if c.Unclean {
@@ -261,10 +282,12 @@ func (t *claimTx) take(ctx context.Context) error {
 		c.DoubtAt = pg.Ago(*doubt)
 	}
 	c.revision++
+	back := c.Seek != nil && c.Seek.To < c.Seek.From
 	err = exactly(t.tx.Exec(ctx, `INSERT INTO progress (fence, next_offset, leader_epoch, high_offset, revision)
 		VALUES ($1, $2, $3, $2, $4) ON CONFLICT (fence) DO UPDATE SET next_offset = EXCLUDED.next_offset,
 		leader_epoch = EXCLUDED.leader_epoch, high_offset = greatest(progress.high_offset, EXCLUDED.next_offset),
-		revision = EXCLUDED.revision, updated_at = now()`, c.ID, c.Next.Offset, c.Next.LeaderEpoch, c.revision))
+		processed_at = CASE WHEN $5 THEN '-infinity' ELSE progress.processed_at END,
+		revision = EXCLUDED.revision, updated_at = now()`, c.ID, c.Next.Offset, c.Next.LeaderEpoch, c.revision, back))
 	if err != nil || c.Seek == nil {
 		return err
 	}
@@ -337,13 +360,13 @@ UNION ALL SELECT a.lane_seq >> 10, ARRAY[(a.lane_seq & 1023)::smallint], false F
 
 // loadMarks reads into c.marks which actions from lane_low on have ended or have a row. All below lane_low have ended.
 func loadMarks(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim) error {
-	m := &c.marks
-	*m = laneMarks{low: 1, given: c.laneSeq, buckets: map[int64]*laneBucket{}}
-	err := tx.QueryRow(ctx, `SELECT lane_low FROM progress WHERE fence = $1`, c.ID).Scan(&m.low)
+	var low int64
+	err := tx.QueryRow(ctx, `SELECT lane_low FROM progress WHERE fence = $1`, c.ID).Scan(&low)
 	if err != nil {
 		return err
 	}
-	rows, err := tx.Query(ctx, win.own(marksRead), c.ID, m.low)
+	c.marks = marks.New(low, c.laneSeq)
+	rows, err := tx.Query(ctx, win.own(marksRead), c.ID, low)
 	if err != nil {
 		return err
 	}
@@ -354,23 +377,12 @@ func loadMarks(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim) error {
 	)
 	_, err = pgx.ForEachRow(rows, []any{&bucket, &lanes, &ended}, func() error {
 		for _, lane := range lanes {
-			s := bucket<<bucketBits | int64(lane)
-			if s < m.low {
-				continue
-			}
-			b, i := m.at(s)
-			if ended {
-				b.ended.set(i)
-			} else {
-				b.withRow.set(i)
-			}
-			m.markRecorded(s)
+			c.marks.Load(marks.LaneSeq(bucket, lane), ended)
 		}
 		return nil
 	})
-	m.savedLow = m.low
-	m.advance()
-	m.unsaved = 0
+	c.marks.Advance()
+	c.marks.Unsaved = 0
 	return err
 }
 
@@ -394,8 +406,8 @@ func (t *claimTx) mayRetry(err error) bool {
 	return pg.IsSilent(err) || pg.Locked(err) || (pg.IsMissed(err) && !t.restore)
 }
 
-// committed is asked when the claim has ended with an error, cause. It returns true if that was only that COMMIT got no answer, and the
-// fence has this claim's token nevertheless. False also means that this could not be read.
+// committed finds out, after a claim that ended with cause, whether its COMMIT took effect though no answer came: the fence then has this
+// claim's token. It returns false if cause is another error, if COMMIT took no effect, and if the fence could not be read.
 func (t *claimTx) committed(ctx context.Context, cause error) bool {
 	if _, ok := errors.AsType[inDoubtError](cause); !ok || !pg.Unanswered(cause) {
 		return false

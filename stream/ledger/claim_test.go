@@ -65,12 +65,15 @@ func TestClaimWaitsForBatchAndBatchForClaim(t *testing.T) {
 	}
 }
 
+// waitPatience is how long a test waits for somebody to wait for a lock.
+const waitPatience = 30 * time.Second
+
 // waitForLock polls the database until a query counts somebody, or one of the others is closed.
 func (f *fixture) waitForLock(sql string, arg int32, or ...chan struct{}) {
 	f.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for {
+	for limit := time.After(waitPatience); ; {
 		if one[int](f, sql, arg) > 0 {
 			return
 		}
@@ -82,7 +85,7 @@ func (f *fixture) waitForLock(sql string, arg int32, or ...chan struct{}) {
 			}
 		}
 		select {
-		case <-f.t.Context().Done():
+		case <-limit:
 			f.t.Fatal("nobody waits")
 		case <-tick.C:
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger/internal/marks"
 )
 
 // claimState is what a claim carries besides its fence.
@@ -42,7 +43,7 @@ type claimState struct {
 	// Shared with those who record results.
 	mu    sync.Mutex
 	spans []laneSpan // ascending: which window an action belongs to
-	marks laneMarks
+	marks marks.Marks
 }
 
 // laneSpan says that actions from lane_seq on belong to a window, until the next span begins.
@@ -53,7 +54,7 @@ type laneSpan struct {
 
 // windowOf returns the window that an action belongs to; 0 if the claim never had such an action. The caller holds mu.
 func (c *Claim) windowOf(laneSeq int64) int32 {
-	if laneSeq >= c.marks.given {
+	if laneSeq >= c.marks.Given {
 		return 0
 	}
 	for _, span := range slices.Backward(c.spans) {
@@ -64,11 +65,19 @@ func (c *Claim) windowOf(laneSeq int64) int32 {
 	return 0
 }
 
+// closedBelow returns the first lane_seq of the current window; 0 if the claim has no action in an older one. The caller holds mu.
+func (c *Claim) closedBelow() int64 {
+	if n := len(c.spans); n > 1 {
+		return c.spans[n-1].from
+	}
+	return 0
+}
+
 // low returns the lane_seq below which every action has ended or has a row.
 func (c *Claim) low() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.marks.low
+	return c.marks.Low
 }
 
 // extend records that the lane_seqs from (included) to to (excluded) were given and belong to window. rows are those of actions that
@@ -79,11 +88,10 @@ func (c *Claim) extend(from, to int64, window int32, rows []int64) {
 	if n := len(c.spans); n == 0 || c.spans[n-1].window != window {
 		c.spans = append(c.spans, laneSpan{from, window})
 	}
-	c.marks.given = to
+	c.marks.Given = to
 	for _, s := range rows {
-		b, i := c.marks.at(s)
-		b.withRow.set(i)
-		c.marks.markRecorded(s)
+		c.marks.GiveRow(s)
+		c.marks.MarkRecorded(s)
 	}
 }
 
@@ -91,14 +99,13 @@ func (c *Claim) extend(from, to int64, window int32, rows []int64) {
 func (c *Claim) ended(laneSeq int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b := c.marks.buckets[laneSeq>>bucketBits]
-	return b != nil && b.ended.has(laneSeq&(bucketSize-1))
+	return c.marks.Ended(laneSeq)
 }
 
 // finished reports whether an action that has no row is done.
 func (c *Claim) finished(laneSeq int64) bool {
 	c.mu.Lock()
-	below := laneSeq < c.marks.low
+	below := laneSeq < c.marks.Low
 	c.mu.Unlock()
 	return below || c.ended(laneSeq)
 }

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
@@ -22,6 +23,8 @@ const (
 	Replay CommandKind = "replay"
 	// Resolve sets the outcome of an action whose outcome is unknown, or that somebody has done by hand.
 	Resolve CommandKind = "resolve"
+	// SeekTo has the owner claim its partition again, because a seek is asked for: the claim carries it out. It has no ID.
+	SeekTo CommandKind = "seek"
 )
 
 // Command is one such request, for the owner.
@@ -38,7 +41,7 @@ type Command struct {
 	Reason  string
 }
 
-// MaxCommands is how many commands are read at once.
+// MaxCommands is how many commands are read at once, those of kind SeekTo aside.
 const MaxCommands = 100
 
 // commandRow is a row of the query of Commands.
@@ -48,11 +51,20 @@ type commandRow struct {
 	Clock  string
 }
 
-// Commands reads the commands for the owner of claims, oldest first, at most MaxCommands with an ID above after.
+// Listen calls notify whenever a command was written for the namespace's subscription, and after every reconnection, until stop is called;
+// after stop it is not called any more. notify must not wait. A notification is a hint: commands are to be looked for as well.
+func (n *Namespace) Listen(notify func()) (stop func()) {
+	return n.ledger.commandListeners.Add(strconv.Itoa(int(n.id)), notify)
+}
+
+// Commands reads the commands for the owner of claims, oldest first, at most MaxCommands with an ID above after. With after 0 it also reads
+// of which of the claims a seek is asked.
 func (n *Namespace) Commands(ctx context.Context, claims []*Claim, after int64) ([]Command, error) {
-	rows, err := n.ledger.hot.Query(ctx, `-- commands: one look into commands_open per fence
-SELECT c.id, c.fence, c.kind, coalesce(c.log_offset, 0) AS log_offset, c.entity, c.clock, c.asked_by, c.reason, coalesce(c.lane_seq, 0) AS lane_seq, coalesce(c.detail, '{}') AS detail FROM commands c
-WHERE c.fence = ANY ($1) AND c.ended_at IS NULL AND c.id > $2 ORDER BY c.id LIMIT $3`, idsOf(claims), after, MaxCommands)
+	rows, err := n.ledger.hot.Query(ctx, `-- commands: one look into commands_open and into seek_requests_open per fence
+(SELECT c.id, c.fence, c.kind, coalesce(c.log_offset, 0) AS log_offset, c.entity, c.clock, c.asked_by, c.reason, coalesce(c.lane_seq, 0) AS lane_seq, coalesce(c.detail, '{}') AS detail FROM commands c
+WHERE c.fence = ANY ($1) AND c.ended_at IS NULL AND c.id > $2 ORDER BY c.id LIMIT $3)
+UNION ALL SELECT 0, r.fence, 'seek', r.to_offset, '', '', r.asked_by, r.reason, 0, '{}' FROM seek_requests r
+WHERE $2 = 0 AND r.fence = ANY ($1) AND r.ended_at IS NULL ORDER BY id`, idsOf(claims), after, MaxCommands)
 	var list []Command
 	if err == nil {
 		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Command, error) {

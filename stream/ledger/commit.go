@@ -23,6 +23,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/marks"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -38,7 +39,7 @@ var ErrFenced = errors.New("the claim has lost its fence")
 //
 // The statement is sent once at most. A *[sink.StatementError], [ErrFenced] or a kind Invalid or Internal means that nothing was written.
 // After any other error, of kind Unavailable, the transaction may have been committed, which a later Commit of the same action finds out.
-// Unqualified names are looked for in the schemas that the role has by default, not in the ledger's. Commit may be called while others
+// Unqualified names are looked for in the schema that is named as the role, unless that is the ledger's, and in public. Commit may be called while others
 // apply and record.
 func (n *Namespace) Commit(ctx context.Context, r Result, s sink.Statement) (tag string, err error) {
 	op := "commit an action of " + n.spec.Name
@@ -96,7 +97,7 @@ func (rec recorder) commit(ctx context.Context, w *resultWrite, r *Result, s sin
 	bounded, answered := l.sinkConns.Bounded(ctx) // a short deadline for the ledger's statements; the sink's may run until ctx ends
 	alreadyRecorded, err := t.lockAndRead(bounded)
 	if err == nil && !alreadyRecorded {
-		err = t.write(bounded, w, rec.n.windows.Load(), remaining(ctx))
+		err = t.write(bounded, w, rec.n.windows.Load(), l.cfg.Schema, remaining(ctx))
 	}
 	if err = answered(err); err != nil || alreadyRecorded {
 		return "", false, err
@@ -127,11 +128,12 @@ func newSinkTx(conn *pgxpool.Conn, r *Result, lock int64) *sinkTx {
 	c.mu.Lock()
 	window := c.windowOf(r.LaneSeq) // not 0: writeOf has checked
 	c.mu.Unlock()
+	bucket, lane := marks.Bucket(r.LaneSeq)
 	return &sinkTx{
 		conn: conn, r: r, lock: lock, fence: fencesOf(c).params(),
 		done: pg.NewStatement(OfWindow(window, actionDone)),
 		lookup: [][]byte{
-			pg.Int32Param(c.ID), pg.Int64Param(r.LaneSeq), pg.Int64Param(r.LaneSeq >> bucketBits), pg.Int32Param(int32(r.LaneSeq & (bucketSize - 1))),
+			pg.Int32Param(c.ID), pg.Int64Param(r.LaneSeq), pg.Int64Param(bucket), pg.Int32Param(int32(lane)),
 		},
 	}
 }
@@ -162,7 +164,7 @@ func (t *sinkTx) lockAndRead(ctx context.Context) (done bool, err error) {
 }
 
 // write writes the completion, checks that it was written, and sets the session up for the statement.
-func (t *sinkTx) write(ctx context.Context, w *resultWrite, win *windowSet, left string) error {
+func (t *sinkTx) write(ctx context.Context, w *resultWrite, win *windowSet, schema, left string) error {
 	l, err := w.steps(win, t.fence)
 	if err != nil {
 		return err
@@ -171,7 +173,7 @@ func (t *sinkTx) write(ctx context.Context, w *resultWrite, win *windowSet, left
 	err = errors.Join(
 		l.queue(ctx, p),
 		p.Add(ctx, t.done, func(r *pg.Row) { written = r.Bool() }, t.lookup...),
-		p.Add(ctx, sessionOfStatement, nil, []byte(left)),
+		p.Add(ctx, sessionOfStatement, nil, []byte(left), []byte(schema)),
 	)
 	if err == nil {
 		err = p.Run(ctx)
@@ -187,7 +189,7 @@ var (
 SELECT pg_advisory_xact_lock($1)`)
 
 	sessionOfStatement = pg.NewStatement(`-- sessionOfStatement
-SELECT set_config('search_path', '"$user", public', true), set_config('statement_timeout', $1, true), set_config('lock_timeout', '0', true),
+SELECT set_config('search_path', CASE WHEN current_user = $2 THEN 'public' ELSE '"$user", public' END, true), set_config('statement_timeout', $1, true), set_config('lock_timeout', '0', true),
        CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL THEN set_config('transaction_timeout', '0', true) END`)
 )
 

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -134,6 +136,36 @@ func TestCommitThatIsRefusedWritesNothing(t *testing.T) {
 	}
 }
 
+// A role that is named as the ledger's schema, forebay beside forebay, has it as "$user" in its search_path: a statement does not reach the
+// ledger's tables by their bare names all the same, and still those of the role's other schemas.
+func TestCommitOfARoleNamedAsTheSchema(t *testing.T) {
+	t.Parallel()
+	cfg := schemaFor(t)
+	role, base := cfg.Schema, cfg.URL.Reveal()
+	admin(t, base, `CREATE ROLE `+role+` LOGIN SUPERUSER PASSWORD 'a-password'`)
+	t.Cleanup(func() { admin(t, base, `DROP OWNED BY `+role+` CASCADE; DROP ROLE `+role) })
+	admin(t, base, `CREATE TABLE public.`+role+`_paid (lane int)`)
+	u, err := url.Parse(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(role, "a-password")
+	cfg.URL = schemas.NewSecret(u.String())
+	f := &fixture{t: t, cfg: cfg, l: open(t, cfg)}
+	t.Cleanup(func() { admin(t, base, `DROP TABLE public.`+role+`_paid`) })
+	f.n = f.namespace()
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
+	for _, sql := range []string{`DELETE FROM completions`, `DELETE FROM fences`, `SELECT 1 FROM "$user".fences`} {
+		if _, err := f.n.Commit(t.Context(), done(c, 1, 1), sink.Statement{SQL: sql}); sqlState(err) != "42P01" {
+			t.Errorf("%s: %v, want state 42P01: no such table", sql, err)
+		}
+	}
+	if tag, err := f.n.Commit(t.Context(), done(c, 1, 1), sink.Statement{SQL: `INSERT INTO ` + role + `_paid VALUES (1)`}); err != nil || tag != "INSERT 0 1" {
+		t.Errorf("a table in public: %q, %v", tag, err)
+	}
+}
+
 func replaceSchema(sql, schema string) string {
 	var out []byte
 	for i := range len(sql) {
@@ -235,7 +267,7 @@ func TestCommitWaitsForTheOneInDoubt(t *testing.T) {
 			if _, err := shared.lockAndRead(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if err := shared.write(t.Context(), w, f.n.windows.Load(), "0"); err != nil {
+			if err := shared.write(t.Context(), w, f.n.windows.Load(), f.cfg.Schema, "0"); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := first.Conn().Exec(t.Context(), `INSERT INTO `+f.cfg.Schema+`.paid VALUES (1, 1)`); err != nil {

@@ -28,6 +28,8 @@ type Config struct {
 	// TxTimeout is how long a transaction may take, and how long an answer of the server is waited for; default 20 s. The
 	// session's own timeouts follow from it. A batch that takes longer is written in parts.
 	TxTimeout time.Duration
+	// May is asked before each connection for the address that it leads to, as the Control of a net.Dialer is; an error refuses it. Nil: any.
+	May func(network, address string) error
 	// Logger gets one line per retry, quarantine and rotation; default discards.
 	Logger *slog.Logger
 }

@@ -152,7 +152,7 @@ func TestQuestionsHoldUpNobodyElse(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	attempt := AttemptRef{Fence: c.ID, LaneSeq: 2, Attempt: 1}
+	attempt := AttemptRef{Fence: c.ID, LaneSeq: 2, Attempt: 1, Epoch: c.Epoch}
 	var dead DeadLetter
 	var command int64
 	for _, step := range []struct {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/marks"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
@@ -126,8 +127,8 @@ WITH walked AS MATERIALIZED (
     SELECT * FROM (`+strings.Join(walks, "UNION ALL\n")+`) w ORDER BY lane_seq LIMIT $3
 )
 SELECT w.lane_seq, w.bare AND e.log_offset IS NOT NULL AS bare, coalesce(e.log_offset, 0) AS log_offset, coalesce(e.leader_epoch, -1) AS leader_epoch,
-       w.event_key, coalesce(e.hash, w.event_key) AS hash
-FROM walked w LEFT JOIN LATERAL (SELECT log_offset, leader_epoch, hash FROM {events} v
+       w.event_key, coalesce(e.hash, w.event_key) AS hash, e.replay IS NOT NULL AS again, coalesce(e.source, '') AS source, coalesce(e.event_id, '') AS event_id
+FROM walked w LEFT JOIN LATERAL (SELECT log_offset, leader_epoch, hash, replay, source, event_id FROM {events} v
     WHERE w.bare AND window_id = w.event_window AND event_key = w.event_key OFFSET 0) e ON true
 ORDER BY w.lane_seq`)
 }
@@ -141,9 +142,9 @@ func (r withoutCopyRead) rows(ctx context.Context, after int64, limit int) ([]lo
 }
 
 const withoutCopyPlainRead = `-- withoutCopyPlainRead: one probe of events_w{w}_lane per action
-SELECT u.lane_seq, true AS bare, e.log_offset, e.leader_epoch, e.event_key, e.hash
+SELECT u.lane_seq, true AS bare, e.log_offset, e.leader_epoch, e.event_key, e.hash, e.replay IS NOT NULL AS again, e.source, e.event_id
 FROM (SELECT unnest($2::bigint[]) AS lane_seq) u
-CROSS JOIN LATERAL (SELECT log_offset, leader_epoch, event_key, hash FROM events_w{w}
+CROSS JOIN LATERAL (SELECT log_offset, leader_epoch, event_key, hash, replay, source, event_id FROM events_w{w}
     WHERE fence = $1 AND lane_seq <= u.lane_seq AND lane_seq IS NOT NULL AND lane_window IS NULL ORDER BY fence DESC, lane_seq DESC LIMIT 1) e`
 
 func (r withoutCopyRead) plain(ctx context.Context, window int32, seqs []int64) ([]lookedAt, error) {
@@ -160,6 +161,9 @@ type withoutCopyRow struct {
 	LeaderEpoch int32
 	EventKey    [16]byte
 	Hash        [16]byte
+	Again       bool
+	Source      string
+	EventID     string
 }
 
 // scan collects the rows of either query.
@@ -171,7 +175,7 @@ func (r withoutCopyRead) scan(rows pgx.Rows, err error) ([]lookedAt, error) {
 		o, err := pgx.RowToStructByName[withoutCopyRow](row)
 		return lookedAt{bare: o.Bare, WithoutCopy: WithoutCopy{LaneSeq: o.LaneSeq, Pointer: Pointer{
 			TopicID: r.c.topicOf(o.LaneSeq), Topic: r.c.Partition.Topic, Partition: r.c.Partition.Number,
-			Offset: o.Offset, LeaderEpoch: o.LeaderEpoch, Key: o.EventKey, Hash: o.Hash,
+			Offset: o.Offset, LeaderEpoch: o.LeaderEpoch, Key: keyInLog(o.EventKey, o.Again, o.Source, o.EventID), Hash: o.Hash,
 		}}}, err
 	})
 }
@@ -317,19 +321,12 @@ func copiesOf(c *Claim, group []Copy) (*copyWrite, error) {
 			w.windows[window] = cols
 		}
 		to := cols[0]
-		if one.LaneSeq >= c.marks.low {
-			b, i := c.marks.at(one.LaneSeq)
-			if b.ended.has(i) {
-				continue
-			}
-			if b.maybeEnded.has(i) && !b.recorded.has(i) {
-				continue
-			}
-			if !b.withRow.has(i) || !b.recorded.has(i) {
-				b.withRow.set(i)
-				w.made = append(w.made, one.LaneSeq)
-				to = cols[1]
-			}
+		switch c.marks.WayOfCopy(one.LaneSeq) {
+		case marks.Nowhere:
+			continue
+		case marks.NewRow:
+			w.made = append(w.made, one.LaneSeq)
+			to = cols[1]
 		}
 		to.fence.Add(c.ID)
 		to.laneSeq.Add(one.LaneSeq)
@@ -343,9 +340,9 @@ func (w *copyWrite) markCommitted() {
 	w.claim.mu.Lock()
 	defer w.claim.mu.Unlock()
 	for _, laneSeq := range w.made {
-		w.claim.marks.markRecorded(laneSeq)
+		w.claim.marks.MarkRecorded(laneSeq)
 	}
-	w.claim.marks.advance()
+	w.claim.marks.Advance()
 }
 
 // copyColumns are copies: copyUpdate and copyInsert, behind the fence.

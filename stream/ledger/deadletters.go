@@ -57,7 +57,7 @@ func (d *DeadLetter) Flagged() bool { return d.Deaths >= FlaggedDeaths }
 
 // DeadSelect is one row per dead letter. Plan: actions_w*_dead of each window, in order, with probes of the others.
 var DeadSelect = `SELECT * FROM (
-    SELECT s.name AS subscription, s.generation, e.source, e.event_id, e.type, e.entity, e.kind, e.clock, e.epoch, e.value, e.version_text, e.sub,
+    SELECT s.name AS subscription, coalesce(e.replay, s.generation) AS generation, e.replay IS NOT NULL AS again, e.source, e.event_id, e.type, e.entity, e.kind, e.clock, e.epoch, e.value, e.version_text, e.sub,
            x.name, x.destination, x.on_dead, a.status, CASE a.status WHEN 'unknown' THEN 'unknown' ELSE coalesce(a.class, '') END AS class,
            substr(md5(concat_ws(E'\x1f', CASE a.status WHEN 'unknown' THEN 'unknown' ELSE coalesce(a.class, '') END, x.destination, e.type)), 1, 12) AS fingerprint,
            a.code, coalesce(a.error, '') AS error, a.response, a.attempts, a.deaths + (a.status = 'dead_letter')::int AS deaths, a.first_at,
@@ -77,6 +77,7 @@ type deadRow struct {
 	LeaderEpoch int32
 	EventKey    [16]byte
 	Hash        [16]byte
+	Again       bool
 }
 
 // ScanDeadLetter reads a row of DeadSelect.
@@ -87,7 +88,7 @@ func ScanDeadLetter(row pgx.CollectableRow) (DeadLetter, error) {
 	d.Team, d.Subscription, _ = strings.Cut(d.Subscription, ".")
 	v := r.version()
 	d.Version = v.Sortable()
-	d.Pointer = Pointer{TopicID: r.TopicID, Topic: d.Topic, Partition: d.Partition, Offset: d.Offset, LeaderEpoch: r.LeaderEpoch, Key: r.EventKey, Hash: r.Hash}
+	d.Pointer = Pointer{TopicID: r.TopicID, Topic: d.Topic, Partition: d.Partition, Offset: d.Offset, LeaderEpoch: r.LeaderEpoch, Key: keyInLog(r.EventKey, r.Again, d.Source, d.EventID), Hash: r.Hash}
 	return d, err
 }
 

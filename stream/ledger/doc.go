@@ -7,8 +7,9 @@
 //	Record  results of attempts, in groups across lanes, under the fence
 //	Open    read open actions back after a claim
 //
-// Beside it, and knowing nothing of claims: internal/pg speaks to the server, internal/window is the tables that rotate,
-// internal/retention opens and drops them, internal/pauses is which destinations are paused.
+// Beside it, and importing nothing of it: internal/pg speaks to the server, internal/window is the tables that rotate,
+// internal/retention opens and drops them, internal/marks is which actions of a claim have ended, internal/pauses is which destinations
+// are paused.
 //
 // It knows pgx, as only sinks/postgres and stream/inbox do beside it. What operators read and ask for is in stream/inbox, which has
 // door.go and this package's types to work with. Lock order, everywhere: fences, events, version lines,
@@ -22,7 +23,7 @@
 // from the gap buffer, a dead letter, and what keeps lane_low back for too long.
 //
 // A version line that only moves on is written later (dirtylines.go). The current window is not asked for keys that are most
-// probably new (recent.go). Each of the three (marks.go is the first) has one page, which says what it saves, the calls that lead in,
+// probably new (recent.go). Each of the three (internal/marks is the first) has one page, which says what it saves, the calls that lead in,
 // and what goes with it; a claim or a repeated batch puts right what it left.
 //
 // # When a batch fails

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -44,13 +45,20 @@ func TestEachConditionAloneKeepsAWindow(t *testing.T) {
 		let     func(*scene) // go, under within
 		drops   int          // then; 0 is 1
 	}{
-		"dedupe remembers":     {keep: exec(`UPDATE subscriptions SET dedupe = '300 hours'`), let: exec(`UPDATE subscriptions SET dedupe = '24 hours'`)},
-		"dedupe never forgets": {keep: exec(`UPDATE subscriptions SET dedupe = NULL`), let: exec(`UPDATE subscriptions SET dedupe = '24 hours'`)},
+		"dedupe remembers":      {keep: exec(`UPDATE subscriptions SET dedupe = '300 hours'`), let: exec(`UPDATE subscriptions SET dedupe = '24 hours'`)},
+		"a replay is under way": {keep: exec(openReplay), let: exec(`UPDATE replay_parts SET ended_at = now(), failure = 'cancelled'`)},
+		"dedupe never forgets":  {keep: exec(`UPDATE subscriptions SET dedupe = NULL`), let: exec(`UPDATE subscriptions SET dedupe = '24 hours'`)},
 		"its provider may repeat": {cfg: SweepConfig{Horizon: 300 * time.Hour, Done: time.Hour, Dead: time.Hour},
 			keep: exec(`UPDATE progress SET processed_at = now() + interval '900 hours'`)},
 		"what is done is readable":           {cfg: SweepConfig{Horizon: time.Hour, Done: 300 * time.Hour, Dead: time.Hour}},
 		"its subscription keeps it":          {keep: exec(`UPDATE subscriptions SET keep_done = '300 hours'`), let: exec(`UPDATE subscriptions SET keep_done = NULL`)},
 		"a partition has not passed its end": {keep: exec(`UPDATE progress SET processed_at = (SELECT closed_at FROM windows WHERE state = 'closed') + interval '59 minutes'`), let: idle},
+		// What was decided in the window is read again: without it each of these events would act once more.
+		"a partition was moved back": {keep: func(s *scene) { s.c = s.moved(s.c, 0) }, let: idle},
+		"a partition was moved back, and reads what came before the end": {let: idle, keep: func(s *scene) {
+			s.c = s.moved(s.c, 0)
+			s.apply(s.c, seq(0, "e", 1))
+		}},
 		"a partition was never claimed": {keep: exec(`INSERT INTO fences (subscription, topic, topic_id, partition)
 			SELECT subscription, topic, topic_id, 7 FROM fences LIMIT 1`), let: exec(`DELETE FROM fences WHERE partition = 7`)},
 		"an event waits": {in: records(seq(1, "w", 1), seq(2, "w", 3)), keep: all(result(2, Done), idle), let: all(records(newer(seq(10, "w", 2))), func(s *scene) {
@@ -122,6 +130,21 @@ func TestEachConditionAloneKeepsAWindow(t *testing.T) {
 			}
 		})
 	}
+}
+
+// moved releases a claim and makes the next one with a seek to an offset.
+func (f *fixture) moved(c *Claim, to int64) *Claim {
+	f.t.Helper()
+	if err := f.n.Release(f.t.Context(), c); err != nil {
+		f.t.Fatal(err)
+	}
+	c, err := f.n.Claim(f.t.Context(), ClaimRequest{Partition: c.Partition, Partitions: 8, Confirm: func(_ context.Context, stored *Position) (Start, error) {
+		return Start{Position: Position{Offset: to, LeaderEpoch: -1}, Seek: &Seek{From: stored.Offset, To: to}}, nil
+	}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return c
 }
 
 // An event that waited runs what is wanted when it is let go, and the inbox says so even when its actions' window has gone

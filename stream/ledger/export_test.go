@@ -66,7 +66,7 @@ func (p *TestProcess) Waits(t testing.TB) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for {
+	for limit := time.After(waitPatience); ; {
 		var n int
 		err := p.db.eye.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE client_port = ANY ($1) AND wait_event_type = 'Lock'`, p.proxy.Ports()).Scan(&n)
 		if err != nil {
@@ -76,7 +76,7 @@ func (p *TestProcess) Waits(t testing.TB) {
 			return
 		}
 		select {
-		case <-t.Context().Done():
+		case <-limit:
 			t.Fatal("nobody waits")
 		case <-tick.C:
 		}
@@ -126,6 +126,25 @@ func (d *TestDatabase) Ask(ctx context.Context, source, id string, kind CommandK
 // AskAction asks about an action.
 func (d *TestDatabase) AskAction(ctx context.Context, id schemas.ActionID, kind CommandKind, detail CommandDetail, by, reason string) (int64, error) {
 	return TestInbox.AskAction(ctx, d.l, id, kind, detail, by, reason)
+}
+
+// AskSeek asks that a partition goes on at another offset.
+func (d *TestDatabase) AskSeek(ctx context.Context, fence int32, topic TopicID, to int64, by, reason string) (int64, error) {
+	ids, err := d.l.AskSeeks(ctx, []SeekAsk{{Fence: fence, TopicID: topic, To: to}}, by, reason)
+	if err != nil {
+		return 0, err
+	}
+	return ids[0], nil
+}
+
+// SeekOutcome says what became of the last seek request of a fence.
+func (d *TestDatabase) SeekOutcome(ctx context.Context, fence int32) (outcome string, from int64, detail string) {
+	err := d.eye.QueryRow(ctx, `SELECT coalesce(outcome, ''), coalesce(from_offset, 0), detail FROM seek_requests WHERE fence = $1 ORDER BY id DESC LIMIT 1`, fence).
+		Scan(&outcome, &from, &detail)
+	if err != nil {
+		return err.Error(), 0, ""
+	}
+	return outcome, from, detail
 }
 
 // Report is what a destination says later of an attempt.

@@ -5,19 +5,21 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger/internal/marks"
 )
 
 // marked is a claim with given actions, of which all are settled but those named.
 func marked(given int64, spans []laneSpan, open ...int64) *Claim {
 	c := &Claim{ID: 1}
 	c.spans, c.laneSeq = spans, given
-	c.marks = laneMarks{low: 1, given: given, buckets: map[int64]*laneBucket{}}
+	c.marks = marks.New(1, given)
 	for s := int64(1); s < given; s++ {
 		if _, isOpen := slices.BinarySearch(open, s); !isOpen {
-			c.marks.markRecorded(s)
+			c.marks.MarkRecorded(s)
 		}
 	}
-	c.marks.advance()
+	c.marks.Advance()
 	return c
 }
 
@@ -55,9 +57,9 @@ func TestRowsForWhatKeepsTheMark(t *testing.T) {
 		many = append(many, s)
 	}
 	c := marked(2000, []laneSpan{{1, 7}, {1000, 8}}, many...)
-	b, _ := c.marks.at(1)
-	b.ended.set(1)      // is being recorded
-	b.maybeEnded.set(2) // may have been
+	c.marks.WayOf(1, true) // is being recorded
+	c.marks.WayOf(2, true)
+	c.marks.Unknown(2) // may have been
 	w := &resultWrite{windows: map[int32]*windowResults{}, recorded: []laneRef{{c, 3}}}
 	if found := w.giveRows(c); found != maxGivenRows-3 || w.recorded[1].laneSeq != 4 || w.windows[7].inserts.n() != maxGivenRows-3 {
 		t.Errorf("%d of many, the first is %v", found, w.lanesRecorded()[:2])

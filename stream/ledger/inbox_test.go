@@ -45,13 +45,13 @@ func init() {
 		return d.DeadLetter, err
 	}
 	in.Report = func(ctx context.Context, l *ledger.Ledger, r ledger.Report) (string, error) {
-		state, err := inbox.New(l).Report(ctx, r)
+		state, err := inbox.NewReports(l).Report(ctx, r)
 		return string(state), err
 	}
 	in.Beat = func(ctx context.Context, l *ledger.Ledger, r ledger.AttemptRef) (bool, error) {
-		return inbox.New(l).Beat(ctx, r)
+		return inbox.NewReports(l).Beat(ctx, r)
 	}
 	in.ActionState = func(ctx context.Context, l *ledger.Ledger, r ledger.AttemptRef) (any, error) {
-		return inbox.New(l).ActionState(ctx, r)
+		return inbox.NewReports(l).ActionState(ctx, r)
 	}
 }

@@ -21,6 +21,10 @@ type CommandDetail struct {
 	Status Status `json:"status,omitempty"`
 }
 
+// RunsAgain is the outcome of a Replay that was carried out. Without Force, an action that had not parked its lane ends as Stale instead if
+// it is a snapshot, and a newer one of its entity has been started.
+const RunsAgain = "runs again"
+
 // CommandResult is the result of a command about an action.
 type CommandResult struct {
 	Fenced  bool   // somebody else holds the fence: nothing was written
@@ -67,12 +71,15 @@ func (n *Namespace) untilDone(ctx context.Context, op string, f func(pgx.Tx, *wi
 // nothing is done, and o says so.
 func (o *CommandResult) apply(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim, cmd Command) error {
 	held, err := c.held(ctx, tx)
-	o.Fenced = !held
-	if err != nil || o.Fenced {
+	if err != nil {
 		return err
 	}
+	if !held {
+		o.Fenced = true
+		return nil
+	}
 	w := win.windowOf(c, cmd.LaneSeq)
-	if w != 0 {
+	if w != 0 { // else no window has the action any more: o.Status stays empty, and change finds nothing to do
 		err = tx.QueryRow(ctx, OfWindow(w, `SELECT status FROM actions_w{w} WHERE fence = $1 AND lane_seq = $2 FOR UPDATE`), c.ID, cmd.LaneSeq).Scan(&o.Status)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return err
@@ -97,6 +104,7 @@ func (o *CommandResult) apply(ctx context.Context, tx pgx.Tx, win *windowSet, c 
 func (o *CommandResult) change(ctx context.Context, tx pgx.Tx, w int32, cmd Command) error {
 	was := o.Status
 	switch {
+	case was == Stale && cmd.Kind == Replay && cmd.Detail.Force: // it was overtaken when it was to run again, and is to run all the same
 	case was != Dead && was != Unknown:
 		if was == "" {
 			was = "done or has not been tried yet"
@@ -109,8 +117,8 @@ func (o *CommandResult) change(ctx context.Context, tx pgx.Tx, w int32, cmd Comm
 	}
 	switch cmd.Kind {
 	case Replay:
-		o.Status, o.Outcome = Failed, "runs again"
-		return exactly(tx.Exec(ctx, OfWindow(w, `UPDATE actions_w{w} a SET status = 'failed', next_at = now(), finished_at = NULL, replayed_at = now(), spent = a.attempts,
+		o.Status, o.Outcome = Failed, RunsAgain
+		return exactly(tx.Exec(ctx, OfWindow(w, `UPDATE actions_w{w} a SET status = 'failed', open = true, next_at = now(), finished_at = NULL, replayed_at = now(), spent = a.attempts,
 			deaths = a.deaths + (a.status = 'dead_letter')::int, forced = $3 OR `+ParksLane+`, twice = $4 FROM effects x
 			WHERE a.fence = $1 AND a.lane_seq = $2 AND x.id = a.effect`), cmd.Claim, cmd.LaneSeq, cmd.Detail.Force, cmd.Detail.OutcomeUnknown))
 	case Discard:

@@ -30,8 +30,12 @@ SELECT f.id FROM fences f WHERE f.subscription = $1 AND f.copy_void AND (EXISTS 
     OR EXISTS (SELECT FROM begins b WHERE b.subscription = f.subscription AND b.topic_id = f.topic_id AND b.partition = f.partition))
 ORDER BY f.id FOR UPDATE`
 
+// replaysLeft ends the replays in partitions of topics that are left.
+const replaysLeft = `UPDATE replay_parts p SET ended_at = now(), failure = $3, detail = $4 FROM fences f JOIN topics t ON t.subscription = f.subscription AND t.topic_id = f.topic_id
+WHERE p.fence = f.id AND p.ended_at IS NULL AND f.subscription = $1 AND t.topic <> ALL ($2::text[]) AND t.left_at >= coalesce(f.claimed_at, '-infinity')`
+
 // Leave stores that the subscription reads these topics and no others. Partitions of other topics that have had no owner for
-// an hour no longer keep dedupe windows from being dropped, except for what is open in them. If one of them is claimed again, its topic
+// an hour no longer keep dedupe windows from being dropped, except for what is open in them, and replays of them end. If one of them is claimed again, its topic
 // counts again. Leave also deletes what was handed over to copies whose hand-over is void; their fences stay, and refuse claims.
 func (n *Namespace) Leave(ctx context.Context, topics []string) error {
 	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
@@ -55,7 +59,8 @@ func (n *Namespace) Leave(ctx context.Context, topics []string) error {
 				return err
 			}
 		}
-		return nil
+		_, err = tx.Exec(ctx, replaysLeft, n.id, topics, string(ReplayLeft), "the subscription does not read this topic any more, so nobody replays it")
+		return err
 	})
 	if err != nil {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: "leave topics of " + n.spec.Name, Err: pg.Redact(err)}
@@ -97,7 +102,7 @@ func markLow(ctx context.Context, tx pgx.Tx, win *windowSet, fence int32) error 
 		err = loadMarks(ctx, tx, win, c)
 	}
 	if err == nil {
-		err = exactly(tx.Exec(ctx, `UPDATE progress SET lane_low = greatest(lane_low, $2) WHERE fence = $1`, fence, c.marks.low))
+		err = exactly(tx.Exec(ctx, `UPDATE progress SET lane_low = greatest(lane_low, $2) WHERE fence = $1`, fence, c.marks.Low))
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/access"
 	"github.com/forebay-io/forebay/stream/ledger/internal/migrate"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pauses"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
@@ -22,14 +23,29 @@ type Swept = retention.Swept
 // DestinationState is what is kept of a destination.
 type DestinationState = pauses.State
 
+// SubscriptionState is what is kept of a subscription's pauses.
+type SubscriptionState = pauses.SubscriptionState
+
 // Pause keeps every process from attempting anything at a destination until it is resumed.
 type Pause = pauses.Pause
 
 // Span is the time from From to To, in which a destination was paused.
 type Span = pauses.Span
 
-// destinations has the methods of Ledger for pauses and failures of destinations.
+// destinations has the methods of Ledger for pauses and failures of destinations, and for pauses of subscriptions.
 type destinations = pauses.Store
+
+// Token is what is kept of a token of the operator API.
+type Token = access.Token
+
+// Change is a row of the audit.
+type Change = access.Change
+
+// ChangeQuery narrows a list of changes.
+type ChangeQuery = access.ChangeQuery
+
+// tokens has the methods of Ledger for the tokens of the operator API, and for the audit of what is changed through it.
+type tokens = access.Store
 
 // Pool is a pool of connections whose questions and transactions have deadlines of their own.
 type Pool = pg.Pool
@@ -47,9 +63,12 @@ type Ledger struct {
 	claiming chan struct{} // a semaphore: claims that hold a connection of hot; never closed
 	walking  chan struct{} // a semaphore: walks of Overtaken over a partition, each on a connection of hot; never closed
 
-	listeners listeners
-	sweeper   *retention.Sweeper
+	commandListeners *pg.Listeners
+	sweeper          *retention.Sweeper
 	*destinations
+	*tokens
+
+	id [16]byte
 
 	walkWithin time.Duration // overtakenWithin, a field for tests
 }
@@ -65,6 +84,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 		return nil, err
 	}
 	db := pg.NewServer(cfg.URL, pg.Deadlines{Tx: cfg.TxTimeout})
+	db.Only(cfg.May)
 	l := &Ledger{cfg: cfg, db: db, claiming: make(chan struct{}, max(1, cfg.MaxConns/2)), walking: make(chan struct{}, max(1, min(2, cfg.MaxConns/4))), walkWithin: overtakenWithin}
 	for _, p := range []struct {
 		pool **Pool
@@ -81,7 +101,8 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 		l.Close()
 		return nil, err
 	}
-	l.sweeper, l.destinations = retention.New(l.hot, l.read, cfg.Logger), pauses.New(l.quick)
+	l.commandListeners = pg.NewListeners(l.hot, "forebay_commands_"+cfg.Schema, cfg.Logger)
+	l.sweeper, l.destinations, l.tokens = retention.New(l.hot, l.read, cfg.Logger), pauses.New(l.quick), access.New(l.quick)
 	return l, nil
 }
 
@@ -139,14 +160,29 @@ func (l *Ledger) check(ctx context.Context) error {
 	}
 	switch {
 	case server < minServer:
-		return schemas.Errorf(schemas.Invalid, op, "postgres %d is too old: 14 is the oldest that works", server/10000)
+		return tooOld(op, server, minServer)
 	case commit != "on" && commit != "remote_apply":
 		return schemas.Errorf(schemas.Invalid, op, "synchronous_commit is %s: %s; set it on (ALTER ROLE ... SET, ALTER DATABASE ... SET, or postgresql.conf)",
 			commit, forgets[commit])
 	case sync == "off":
 		return schemas.Errorf(schemas.Invalid, op, "fsync is off: a crash would corrupt the ledger; set it on in postgresql.conf")
 	}
-	return l.checkMigrations(ctx)
+	if err := l.checkMigrations(ctx); err != nil {
+		return err
+	}
+	if err := l.quick.QueryRow(ctx, `SELECT id FROM identity`).Scan(&l.id); err != nil {
+		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+	}
+	return nil
+}
+
+// ID tells this ledger from others. It stays what it is wherever the rows are moved to.
+func (l *Ledger) ID() [16]byte { return l.id }
+
+// tooOld is the error of a server whose server_version_num is less than oldest.
+func tooOld(op string, server, oldest int) error {
+	return schemas.Errorf(schemas.Invalid, op, "the server of postgres.url is PostgreSQL %d, and %d is the oldest that works: upgrade it, or name another one",
+		server/10000, oldest/10000)
 }
 
 // checkMigrations refuses a schema that is not at this binary's migration.

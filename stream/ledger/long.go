@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -9,11 +10,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// AttemptRef names one attempt of an action for as long as the ledger keeps it.
+// AttemptRef names one attempt of an action for as long as the ledger keeps it. Two attempts may have the same number: that of an owner
+// which was killed before it recorded it, and that of the next owner. The second has the higher epoch.
 type AttemptRef struct {
 	Fence   int32
 	LaneSeq int64
 	Attempt int
+	Epoch   int64 // of the owner that made it
+}
+
+// Before reports whether the attempt was made before the given one of the same action.
+func (r AttemptRef) Before(attempt int, epoch int64) bool {
+	return r.Attempt < attempt || r.Attempt == attempt && r.Epoch < epoch
 }
 
 // Report is the result of an attempt that a destination answered 202 to, reported later.
@@ -28,23 +36,28 @@ type Report struct {
 
 // LateWrite records that a report changed nothing.
 const LateWrite = `UPDATE results SET ended_at = now(), outcome = 'late'
-WHERE fence = $1 AND lane_seq = $2 AND attempt = $3 AND ended_at IS NULL`
+WHERE fence = $1 AND lane_seq = $2 AND attempt = $3 AND epoch = $4 AND ended_at IS NULL`
 
-// Past reports whether an action with status s and so many recorded attempts is past the given attempt: the action has ended, or a
-// later attempt is recorded. A report of the given attempt then changes nothing.
-func (s Status) Past(attempts, attempt int) bool {
+// Past reports whether an action is past the attempt: the action has ended, or a later attempt is recorded. The action has status is and
+// so many recorded attempts, the last of the owner with this epoch. A report of the attempt then changes nothing.
+func (r AttemptRef) Past(is Status, attempts int, epoch int64) bool {
+	return is.Ended() || r.Before(attempts, epoch)
+}
+
+// Ended reports whether an action with status s is not attempted any more, unless an operator asks for it. Empty: it has no row.
+func (s Status) Ended() bool {
 	switch s {
 	case Pending, Failed, Processing, Unknown, "":
-		return attempts > attempt
+		return false
 	}
 	return true
 }
 
 // Late reports whether a report comes too late to change anything, because its attempt is past. A report of done still counts while the
 // later attempts have only failed or their outcome is unknown: what is done must not be done again.
-func (r *Report) Late(is Status, attempts int) bool {
+func (r *Report) Late(is Status, attempts int, epoch int64) bool {
 	spared := r.Status == Done && (is == Failed || is == Unknown)
-	return is.Past(attempts, r.Attempt) && !spared
+	return r.Past(is, attempts, epoch) && !spared
 }
 
 // OpenReport is a report that its owner has still to apply.
@@ -86,8 +99,9 @@ func (n *Namespace) Reports(ctx context.Context, claims []*Claim) (list []OpenRe
 }
 
 const reportsRead = `-- reports: one look into results_open per fence
-SELECT r.id, r.fence, r.lane_seq, r.attempt, r.status, r.wait_us, r.code, r.error, r.response,
-    coalesce(a.status, '') AS action_status, coalesce(a.attempts, 0) AS action_attempts, coalesce(e.entity, '') AS entity
+SELECT r.id, r.fence, r.lane_seq, r.attempt, r.epoch, r.status, r.wait_us, r.code, r.error, r.response,
+    coalesce(a.status, '') AS action_status, coalesce(a.attempts, 0) AS action_attempts,
+    coalesce(a.attempt_epoch, 0) AS action_epoch, coalesce(e.entity, '') AS entity
 FROM results r LEFT JOIN LATERAL (SELECT * FROM {actions} s WHERE s.fence = r.fence AND s.lane_seq = r.lane_seq OFFSET 0) a ON true
 LEFT JOIN LATERAL (SELECT * FROM {events} v WHERE v.window_id = a.event_window AND v.event_key = a.event_key OFFSET 0) e ON true
 WHERE r.fence = ANY ($1) AND r.ended_at IS NULL AND r.id > $2 ORDER BY r.id LIMIT $3`
@@ -97,6 +111,7 @@ type reportRow struct {
 	Fence          int32
 	LaneSeq        int64
 	Attempt        int
+	Epoch          int64
 	Status         Status
 	WaitUS         int64
 	Code           int
@@ -104,24 +119,25 @@ type reportRow struct {
 	Response       []byte
 	ActionStatus   Status // empty: it has no row
 	ActionAttempts int
+	ActionEpoch    int64
 	Entity         schemas.EntityKey
 }
 
 // report returns the report of a row for the claim that owns its action. The claim knows whether an action without a row is done.
 func (r *reportRow) report(c *Claim) OpenReport {
-	o := OpenReport{Claim: c, Entity: r.Entity, Report: Report{AttemptRef: AttemptRef{r.Fence, r.LaneSeq, r.Attempt}, Status: r.Status,
+	o := OpenReport{Claim: c, Entity: r.Entity, Report: Report{AttemptRef: AttemptRef{r.Fence, r.LaneSeq, r.Attempt, r.Epoch}, Status: r.Status,
 		Wait: micros(r.WaitUS), Code: r.Code, Error: r.Error, Response: r.Response}}
 	status := r.ActionStatus
 	if status == "" && c.finished(r.LaneSeq) {
 		status = Done
 	}
-	o.Past = o.Late(status, r.ActionAttempts)
+	o.Past = o.Late(status, r.ActionAttempts, r.ActionEpoch)
 	return o
 }
 
 // EndReport ends a report that changes nothing any more.
 func (n *Namespace) EndReport(ctx context.Context, r OpenReport) error {
-	_, err := n.ledger.hot.Exec(ctx, LateWrite, r.Fence, r.LaneSeq, r.Attempt)
+	_, err := n.ledger.hot.Exec(ctx, LateWrite, r.Fence, r.LaneSeq, r.Attempt, r.Epoch)
 	if err != nil {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: "end a late result of " + n.spec.Name, Err: pg.Redact(err)}
 	}
@@ -155,11 +171,15 @@ SELECT a.lane_seq, ` + silenceLeftColumn + ` FROM {actions} a WHERE a.fence = $1
 // resultEnd ends a report as applied, in the transaction that writes the action's row, under the fence.
 var resultEnd = pg.NewFresh(`-- resultEnd
 UPDATE results r SET ended_at = now(), outcome = 'applied' FROM fences f
-WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND r.fence = f.id AND r.lane_seq = $4 AND r.attempt = $5 AND r.ended_at IS NULL`)
+WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND r.fence = f.id AND r.lane_seq = $4 AND r.attempt = $5 AND r.epoch = $6
+    AND r.ended_at IS NULL`)
 
 func (r *Result) resultParams() [][]byte {
-	return append(r.Claim.fenceParams(), pg.Int64Param(r.LaneSeq), pg.Int32Param(int32(r.Attempt)))
+	return append(r.Claim.fenceParams(), pg.Int64Param(r.LaneSeq), pg.Int32Param(int32(r.Attempt)), pg.Int64Param(r.attemptEpoch()))
 }
+
+// attemptEpoch returns the epoch of the owner that made the attempt.
+func (r *Result) attemptEpoch() int64 { return cmp.Or(r.Epoch, r.Claim.Epoch) }
 
 const (
 	silenceLeftColumn = `greatest(0, coalesce(extract(epoch FROM a.beat_at - now()) * 1000000 + a.silence_us, 0))::bigint`

@@ -46,13 +46,15 @@ func (f *fixture) action(r AttemptRef) seenState {
 	return seenAs[seenState](f.t, s)
 }
 
-func ref(c *Claim, laneSeq int64, attempt int) AttemptRef { return AttemptRef{c.ID, laneSeq, attempt} }
+func ref(c *Claim, laneSeq int64, attempt int) AttemptRef {
+	return AttemptRef{c.ID, laneSeq, attempt, c.Epoch}
+}
 
 // What is processing is open, with what is left of its time by the database's clock, for the next owner too; a heartbeat gives
 // its silence again.
 func TestProcessingIsReadBackWithItsTimes(t *testing.T) {
 	t.Parallel()
-	f, _ := accepted(t, time.Minute)
+	f, made := accepted(t, time.Minute)
 	c := f.claim(0)
 	read := func() Action {
 		open, _, err := f.n.Open(t.Context(), c, 0, 10)
@@ -81,7 +83,7 @@ func TestProcessingIsReadBackWithItsTimes(t *testing.T) {
 	for _, tt := range []struct {
 		ref  AttemptRef
 		want bool
-	}{{ref(c, 1, 1), true}, {ref(c, 1, 2), false}, {ref(c, 2, 1), false}, {ref(c, 7, 1), false}} {
+	}{{ref(made, 1, 1), true}, {ref(c, 1, 1), false}, {ref(c, 1, 2), false}, {ref(c, 2, 1), false}, {ref(c, 7, 1), false}} {
 		if alive, err := TestInbox.Beat(t.Context(), f.l, tt.ref); err != nil || alive != tt.want {
 			t.Errorf("%+v: %v %v", tt.ref, alive, err)
 		}
@@ -183,6 +185,53 @@ func TestLateReports(t *testing.T) {
 	}
 }
 
+// The owner is killed before it has recorded its call, and the next one makes the call again: both attempts have the number 1. What is
+// said of the first is not said of the second, and does not take its place.
+func TestReportOfALostAttempt(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	killed := f.claim(0)
+	f.apply(killed, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1))
+	c := f.claim(0)
+	f.record(Result{Claim: c, LaneSeq: 1, Status: Processing, Attempt: 1, Left: time.Hour, Silence: time.Minute},
+		Result{Claim: c, LaneSeq: 2, Status: Processing, Attempt: 1, Left: time.Hour},
+		Result{Claim: c, LaneSeq: 3, Status: Failed, Attempt: 1, Class: "busy", NextIn: time.Hour})
+	if alive, err := TestInbox.Beat(t.Context(), f.l, ref(killed, 1, 1)); alive || err != nil {
+		t.Errorf("a heartbeat of the lost attempt: %v %v", alive, err)
+	}
+	for lane, tt := range []struct {
+		said Status
+		want string
+	}{{Dead, "late"}, {Done, "late"}, {Done, "recorded"}} {
+		if got := f.resultReported(Report{AttemptRef: ref(killed, int64(lane+1), 1), Status: tt.said}); got != tt.want {
+			t.Errorf("action %d, %s of the lost attempt: %s, want %s", lane+1, tt.said, got, tt.want)
+		}
+	}
+	next := f.claim(0) // what is recorded is taken up
+	if alive, err := TestInbox.Beat(t.Context(), f.l, ref(c, 1, 1)); !alive || err != nil {
+		t.Errorf("a heartbeat: %v %v", alive, err)
+	}
+	if got := f.resultReported(Report{AttemptRef: ref(c, 1, 1), Status: Failed}); got != "recorded" {
+		t.Errorf("failed: %s", got)
+	}
+	list := f.reports(next)
+	if len(list) != 2 || list[0].AttemptRef != ref(killed, 3, 1) || list[0].Past || list[1].AttemptRef != ref(c, 1, 1) || list[1].Past {
+		t.Fatalf("%+v", list)
+	}
+	for _, r := range list {
+		f.record(Result{Claim: next, LaneSeq: r.LaneSeq, Status: Done, Attempt: 1, Epoch: r.Epoch, Reported: true})
+	}
+	if s := f.action(ref(killed, 1, 1)); s.Reported != Dead || s.Outcome != "late" {
+		t.Errorf("%+v", s)
+	}
+	if s := f.action(ref(c, 1, 1)); s.Status != Done || s.Reported != Failed || s.Outcome != "applied" {
+		t.Errorf("%+v", s)
+	}
+	if got := one[string](f, `SELECT string_agg(attempt_epoch::text, ' ' ORDER BY lane_seq) FROM actions`); got != "2 2 2" {
+		t.Errorf("epochs of the attempts: %s", got)
+	}
+}
+
 // An earlier attempt that is done counts while nothing has come of the later ones; one that failed does not.
 func TestEarlierAttemptIsDone(t *testing.T) {
 	t.Parallel()
@@ -208,8 +257,8 @@ func TestReportsAreReadToTheEnd(t *testing.T) {
 	t.Parallel()
 	f, c := accepted(t, 0)
 	const said = 2*reportPage + 300
-	one[int](f, `WITH i AS (INSERT INTO results (fence, lane_seq, attempt, status, digest)
-		SELECT $1, i, 1, 'done', gen_random_uuid() FROM generate_series(1, $2::int) i RETURNING 1) SELECT count(*) FROM i`, c.ID, said)
+	one[int](f, `WITH i AS (INSERT INTO results (fence, lane_seq, attempt, epoch, status, digest)
+		SELECT $1, i, 1, 1, 'done', gen_random_uuid() FROM generate_series(1, $2::int) i RETURNING 1) SELECT count(*) FROM i`, c.ID, said)
 	list := f.reports(c)
 	if len(list) != said {
 		t.Fatalf("%d of %d", len(list), said)
@@ -236,7 +285,7 @@ func TestReportBeforeTheAttemptIsRecorded(t *testing.T) {
 	if len(list) != 1 || list[0].Past || list[0].Entity != "" {
 		t.Fatalf("%+v", list)
 	}
-	f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1, Code: 200, Reported: true})
+	f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1, Epoch: list[0].Epoch, Code: 200, Reported: true})
 	if d := cmp.Diff([]string{"2:a-2:run"}, f.open(c)); d != "" || len(f.reports(c)) != 0 {
 		t.Error(d)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger/internal/migrate"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
 // Migrate brings the schema to this binary's version under a session lock and says what it applied. It creates the
@@ -24,5 +25,26 @@ func Migrate(ctx context.Context, cfg Config) (applied []string, err error) {
 	for _, name := range []string{"search_path", "application_name", "timezone"} {
 		conn.RuntimeParams[name] = cfg.settings(false)[name]
 	}
+	pg.Only(&conn.Config, cfg.May)
+	if err := checkServer(ctx, conn, op, minServer); err != nil {
+		return nil, err
+	}
 	return migrate.Up(ctx, conn, cfg.Schema, op, cfg.Logger)
+}
+
+// checkServer refuses a server that is older than oldest (server_version_num), before anything is written: a migration would stop half way at what it does not know.
+func checkServer(ctx context.Context, cfg *pgx.ConnConfig, op string, oldest int) error {
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	var server int
+	if err := conn.QueryRow(ctx, `SELECT current_setting('server_version_num')::int`).Scan(&server); err != nil {
+		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+	}
+	if server < oldest {
+		return tooOld(op, server, oldest)
+	}
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -77,7 +78,7 @@ func TestOpenRefuses(t *testing.T) {
 		"no standby":           {local, schemas.Invalid, "synchronous_commit is local: a failover would forget"},
 		"a standby's memory":   {written, schemas.Invalid, "synchronous_commit is remote_write: a standby that crashes"},
 		"no time":              {Config{URL: secret.URL, TxTimeout: time.Millisecond}, schemas.Invalid, "transaction timeout"},
-		"unreachable":          {secret, schemas.Unavailable, "connect to postgres"},
+		"unreachable":          {secret, schemas.Unavailable, "connect to postgres at 127.0.0.1:1: connection refused"},
 		"malformed url":        {malformed, schemas.Invalid, "cannot be parsed"},
 		"no url":               {Config{}, schemas.Invalid, "url is missing"},
 		"schema name":          {Config{URL: secret.URL, Schema: `a"; DROP`}, schemas.Invalid, "plain lower-case name"},
@@ -150,5 +151,22 @@ func TestPing(t *testing.T) {
 	f := setup(t)
 	if err := f.l.Ping(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// A server that is too old is told before anything is written. PostgreSQL 12 itself was tried by hand: without the check, the migrations
+// run on it, and nothing that comes after does.
+func TestOldServer(t *testing.T) {
+	t.Parallel()
+	cfg, err := pgx.ParseConfig(schemaFor(t).URL.Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkServer(t.Context(), cfg, "migrate the ledger", minServer); err != nil {
+		t.Errorf("this one: %v", err)
+	}
+	err = checkServer(t.Context(), cfg, "migrate the ledger", 99*10_000)
+	if schemas.KindOf(err) != schemas.Invalid || !strings.Contains(err.Error(), ", and 99 is the oldest that works: upgrade it, or name another one") {
+		t.Errorf("one from before 99: %v", err)
 	}
 }

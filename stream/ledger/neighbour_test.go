@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -90,7 +91,9 @@ func TestNeighbourIsNotTouched(t *testing.T) {
 			t.Errorf("%s is overtaken: %v %v", a.EventID, got, err)
 		}
 	}
-	if fenced, err := f.n.EndStale(t.Context(), c, 1); fenced || err != nil {
+	soon, cancel := context.WithTimeout(t.Context(), 20*time.Second) // what waits for the neighbour is tried again until then
+	defer cancel()
+	if fenced, err := f.n.EndStale(soon, c, 1); fenced || err != nil {
 		t.Error("ending what is overtaken: ", fenced, err)
 	}
 	dead, err := f.n.Unexported(t.Context(), claims, 10)

@@ -21,7 +21,8 @@ func (t *batchTx) newActions(w *partitionBatch) []Action {
 		}
 		a := &out[v.laneSeq-w.laneAt]
 		a.of(&r.Record, &v.Outcome)
-		a.Pointer = t.pointer(w, r.Offset, r.LeaderEpoch, r.Key, r.Hash)
+		a.Generation = w.replay.generation(t.n.spec.Generation)
+		a.Pointer = t.pointer(w, r.Offset, r.LeaderEpoch, keyInLog(r.Key, w.replay.runsAgain(), r.Source, r.ID), r.Hash)
 		a.Source, a.EventID, a.EventType, a.Record = r.Source, r.ID, r.Type, i
 		t.fillActions(out, w, v.laneSeq)
 	}
@@ -33,6 +34,7 @@ func (t *batchTx) newActions(w *partitionBatch) []Action {
 		h, r := w.bufferedRows[f.waited.Offset], f.waited
 		a := &out[f.laneSeq-w.laneAt]
 		a.of(&r.Record, &f.outcome)
+		a.Generation = t.n.spec.Generation
 		a.Pointer = t.pointer(w, r.Offset, h.leaderEpoch, r.Key, r.Hash)
 		a.Source, a.EventID, a.EventType, a.Record, a.HasCopy, a.Packed = h.source, h.id, h.eventType, -1, h.copied, h.packed
 		t.fillActions(out, w, f.laneSeq)
@@ -62,7 +64,7 @@ func (t *batchTx) fillActions(out []Action, w *partitionBatch, laneSeq int64) {
 			*a = out[first]
 		}
 		a.Claim, a.LaneSeq = w.Claim.ID, laneSeq+int64(i)
-		a.ID = schemas.NewActionID(spec.Name, spec.Generation, a.Source, a.EventID, s.Name)
+		a.ID = schemas.NewActionID(spec.Name, a.Generation, a.Source, a.EventID, s.Name)
 		a.Name, a.Destination, a.OnDead, a.Status = s.Name, s.Destination, s.OnDead, Pending
 	}
 }

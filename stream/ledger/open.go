@@ -33,7 +33,10 @@ func (n *Namespace) Open(ctx context.Context, c *Claim, after int64, limit int) 
 	}
 	for i := range actions {
 		a := &actions[i]
-		a.ID = schemas.NewActionID(n.spec.Name, n.spec.Generation, a.Source, a.EventID, a.Name)
+		if a.Generation == 0 {
+			a.Generation = n.spec.Generation
+		}
+		a.ID = schemas.NewActionID(n.spec.Name, a.Generation, a.Source, a.EventID, a.Name)
 	}
 	return actions, more, nil
 }
@@ -92,12 +95,12 @@ func (l lanesByWindow) upto(last int64) lanesByWindow {
 	return l
 }
 
-// plain returns the open actions without a row of a claim, by window; see laneMarks.plain.
+// plain returns the open actions without a row of a claim, by window; see marks.Marks.Plain.
 func (c *Claim) plain(after int64, limit int) lanesByWindow {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := lanesByWindow{}
-	for _, s := range c.marks.plain(after, limit) {
+	for _, s := range c.marks.Plain(after, limit) {
 		w := c.windowOf(s)
 		out[w] = append(out[w], s)
 	}
@@ -105,7 +108,7 @@ func (c *Claim) plain(after int64, limit int) lanesByWindow {
 }
 
 const eventColumns = `e.entity, e.clock, e.kind, e.epoch, e.value, e.version_text, e.sub, e.decision, e.reason, e.log_offset, e.leader_epoch,
-       e.event_key, e.hash, e.source, e.event_id, e.type, e.delta`
+       e.event_key, e.hash, e.source, e.event_id, e.type, e.delta, coalesce(e.replay, 0) AS replay`
 
 // openRowsRead reads actions that have a row and are open, through their own index.
 const openRowsRead = `-- openRowsRead: index scans of each window, merged by lane_seq; a probe of each window for the event
@@ -115,7 +118,7 @@ WITH found AS (
        AND ` + ParksLane + `
      ORDER BY a.lane_seq LIMIT $3
 )
-SELECT a.lane_seq, a.status, a.attempts, (extract(epoch FROM now() - a.first_at) * 1000000)::bigint AS first_ago,
+SELECT a.lane_seq, a.status, a.attempts, a.attempt_epoch, (extract(epoch FROM now() - a.first_at) * 1000000)::bigint AS first_ago,
        greatest(0, coalesce(extract(epoch FROM a.next_at - now()) * 1000000, 0))::bigint AS next_in,
        ` + leftColumns + `, coalesce(octet_length(a.packed), 0) > 0 AS has_copy,
        CASE WHEN row_number() OVER upto = 1 OR sum(octet_length(a.packed)) OVER upto <= $4 THEN a.packed END AS packed,
@@ -167,25 +170,26 @@ func (r openRead) plain(ctx context.Context, window int32, seqs []int64) ([]Acti
 
 // openRow is a row of openRowsRead, or of openPlainRead. Times are how long ago, or in how long, in microseconds.
 type openRow struct {
-	LaneSeq     int64
-	Status      Status
-	Attempts    int
-	FirstAgo    *int64
-	NextIn      int64
-	ResultIn    int64
-	SilenceLeft int64
-	Silence     int64
-	HasCopy     bool
-	Packed      []byte
-	Name        string
-	Destination string
-	OnDead      OnDead
-	DoubtAgo    *int64
-	ReplayedAgo *int64
-	Spent       int
-	Forced      bool
-	Twice       bool
-	Entity      schemas.EntityKey
+	LaneSeq      int64
+	Status       Status
+	Attempts     int
+	AttemptEpoch int64
+	FirstAgo     *int64
+	NextIn       int64
+	ResultIn     int64
+	SilenceLeft  int64
+	Silence      int64
+	HasCopy      bool
+	Packed       []byte
+	Name         string
+	Destination  string
+	OnDead       OnDead
+	DoubtAgo     *int64
+	ReplayedAgo  *int64
+	Spent        int
+	Forced       bool
+	Twice        bool
+	Entity       schemas.EntityKey
 	versionColumns
 	Decision    string
 	Reason      gate.Reason
@@ -197,6 +201,7 @@ type openRow struct {
 	EventID     string
 	Type        string
 	Delta       *bool
+	Replay      int32
 }
 
 // actions reads actions from rows of openRowsRead or openPlainRead.
@@ -213,13 +218,13 @@ func (r openRead) actions(rows pgx.Rows, scan pgx.RowToFunc[openRow]) ([]Action,
 // action returns the action of a row, without its ID.
 func (r openRead) action(o *openRow) Action {
 	a := Action{
-		Claim: r.c.ID, Record: -1, LaneSeq: o.LaneSeq, Status: o.Status, Attempts: o.Attempts, Spent: o.Spent, NextIn: micros(o.NextIn),
+		Claim: r.c.ID, Record: -1, Generation: o.Replay, LaneSeq: o.LaneSeq, Status: o.Status, Attempts: o.Attempts, AttemptEpoch: o.AttemptEpoch, Spent: o.Spent, NextIn: micros(o.NextIn),
 		Left: micros(o.ResultIn), SilenceLeft: micros(o.SilenceLeft), Silence: micros(o.Silence), HasCopy: o.HasCopy, Packed: o.Packed,
 		Name: o.Name, Destination: o.Destination, OnDead: o.OnDead,
 		Entity: o.Entity, Reason: o.Reason, Late: o.Decision == "late", Source: o.Source, EventID: o.EventID, EventType: o.Type,
 		Version: o.version(),
 		Pointer: Pointer{TopicID: r.c.topicOf(o.LaneSeq), Topic: r.c.Partition.Topic, Partition: r.c.Partition.Number,
-			Offset: o.Offset, LeaderEpoch: o.LeaderEpoch, Key: o.EventKey, Hash: o.Hash},
+			Offset: o.Offset, LeaderEpoch: o.LeaderEpoch, Key: keyInLog(o.EventKey, o.Replay != 0, o.Source, o.EventID), Hash: o.Hash},
 	}
 	if o.FirstAgo != nil {
 		a.FirstAt = pg.Ago(*o.FirstAgo)

@@ -13,6 +13,7 @@ type partitionBatch struct {
 	Slice
 	expire      bool         // no records: waits that have ended are decided, or the command
 	command     *Command     // nil: none
+	replay      *replayStep  // not nil: the slice is a part of a replay, and the partition's own position stays
 	refusedData map[int]bool // by index: records whose data the database refused; true: their bytes as well
 	askAllKeys  bool         // every event is looked up in the current window
 
@@ -80,7 +81,7 @@ type bufferedRow struct {
 
 // reset makes w ready for a try.
 func (w *partitionBatch) reset() {
-	*w = partitionBatch{Slice: w.Slice, expire: w.expire, command: w.command, refusedData: w.refusedData, askAllKeys: w.askAllKeys, scratch: w.scratch, applied: Applied{Claim: w.Claim}}
+	*w = partitionBatch{Slice: w.Slice, expire: w.expire, command: w.command, replay: w.replay, refusedData: w.refusedData, askAllKeys: w.askAllKeys, scratch: w.scratch, applied: Applied{Claim: w.Claim}}
 	w.scratch.reset()
 	w.state = &gate.State{Lines: w.begun, Waiting: map[gate.VersionLineKey][]gate.Waiting{}}
 	w.laneAt = w.Claim.laneSeq
@@ -220,6 +221,14 @@ func (w *partitionBatch) decide(seen map[schemas.EventKey]gate.Seen) {
 			w.applied.Quarantined = append(w.applied.Quarantined, i)
 		}
 	}
+	if w.replay.runsAgain() {
+		w.applied.Outcomes = gate.Again(w.state, w.gated, p, w.replay.evenStale, func(k schemas.EventKey) schemas.EventKey { return k.Again(w.replay.id) })
+		return
+	}
+	if w.replay != nil {
+		w.applied.Outcomes = gate.Fill(w.state, w.gated, p)
+		return
+	}
 	w.applied.Outcomes = gate.Decide(w.state, w.gated, p)
 }
 
@@ -303,12 +312,15 @@ func (w *partitionBatch) markCommitted() {
 	c.laneSeq = w.laneEnd
 	c.buffered, c.bytes = w.state.Buffered, w.state.BufferedBytes
 	c.revision++
-	if !w.expire {
+	if !w.keepsPosition() {
 		c.Next = w.Next
 	}
 	w.applied.Waiting = c.buffered > 0
 	w.applied.BackfillRequested = len(w.state.Wanted()) > 0
 }
+
+// keepsPosition reports whether the partition's position is not moved: the batch has no records, or those of a replay.
+func (w *partitionBatch) keepsPosition() bool { return w.expire || w.replay != nil }
 
 // withRow lists the lane_seqs of actions that have a row from the start: their event left the gap buffer, or they are dead
 // letters.

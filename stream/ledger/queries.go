@@ -58,7 +58,7 @@ JOIN buffer b ON b.fence = k.fence AND b.log_offset = k.log_offset`)
 	// since then is found by a later read.
 	overdueRead = pg.NewStatement(`-- overdueRead
 SELECT entity, clock FROM buffer WHERE fence = $1 AND deadline <= least(now(), $2::timestamptz)
-GROUP BY entity, clock ORDER BY min(deadline), entity, clock LIMIT 500`)
+GROUP BY entity, clock HAVING ` + notReplayed("$1", "buffer.entity", "buffer.clock") + ` ORDER BY min(deadline), entity, clock LIMIT 500`)
 
 	linesAdvance = pg.NewCounted(`-- linesAdvance: one probe of version_lines_pkey per line
 UPDATE version_lines l SET epoch = u.epoch, value = u.value, sub = u.sub, event_key = u.event_key, seen_in = $1, as_of = u.as_of
@@ -191,9 +191,9 @@ func eventsInsert(name string, text bool) string {
 	classes, rows := newClassRows().columns, newEventRows(text).columns
 	own := rows[1:] // behind the number of the class
 	return "-- " + name + `
-INSERT INTO events_w{w} (window_id, decided_at, plan, ` + classes.names("") + ", " + own.names("") + `)
-SELECT {w}, now(), $1::int, ` + classes.picked(2, "u.class") + ", " + own.names("u.") + `
-FROM ` + rows.zip(2+len(classes))
+INSERT INTO events_w{w} (window_id, decided_at, plan, replay, ` + classes.names("") + ", " + own.names("") + `)
+SELECT {w}, now(), $1::int, $2::int, ` + classes.picked(3, "u.class") + ", " + own.names("u.") + `
+FROM ` + rows.zip(3+len(classes))
 }
 
 var rejectedInsert = `-- rejectedInsert
@@ -225,7 +225,9 @@ FROM ` + newDuplicateRows().from(1, "u") + ` WHERE e.event_key = u.event_key`
 
 var decidedUpdate = `-- decidedUpdate
 UPDATE events_w{w} e SET decision = u.decision, reason = u.reason, epoch = u.epoch, value = u.value, plan = $2::int,
-       lane_seq = u.lane_seq, actions = u.actions, lane_window = CASE WHEN u.actions > 0 THEN $1::int END
+       lane_seq = u.lane_seq, actions = u.actions, lane_window = CASE WHEN u.actions > 0 THEN $1::int END,
+       parked_at = CASE u.decision WHEN 'parked' THEN coalesce(e.parked_at, now()) ELSE e.parked_at END,
+       released_at = CASE WHEN u.decision NOT IN ('buffered', 'parked') THEN now() END
 FROM ` + newDecidedRows().from(3, "u") + `
 WHERE e.event_key = u.event_key`
 
@@ -234,25 +236,25 @@ var rejectedDelete = `-- rejectedDelete
 DELETE FROM rejected_records_w{w} a USING ` + newPlaceRows().from(1, "u") + `
 WHERE a.fence = u.fence AND a.log_offset = u.log_offset`
 
-// rejectedReplace is rejectedInsert for a batch that may replace rejected records, in any window. If a quarantined one was redriven, its
+// rejectedReplace is rejectedInsert for a batch that may replace rejected records, in any window. If one was redriven or discarded, its
 // successor has that too. The deleted rows are read by the join: each is deleted before the row with its offset is inserted.
 func rejectedReplace(live []int32) string {
 	var gone, all []string
 	for _, w := range live {
 		gone = append(gone, OfWindow(w, `g{w} AS (DELETE FROM rejected_records_w{w} a USING `+newPlaceRows().from(1, "u")+`
-    WHERE a.fence = u.fence AND a.log_offset = u.log_offset RETURNING a.fence, a.log_offset, a.decision, a.redriven_at, a.redriven_by, a.redriven_reason)`))
+    WHERE a.fence = u.fence AND a.log_offset = u.log_offset RETURNING a.fence, a.log_offset, a.decision, a.redriven_at, a.redriven_by, a.redriven_reason, a.discarded)`))
 		all = append(all, OfWindow(w, "SELECT * FROM g{w}"))
 	}
 	return strings.NewReplacer(
 		"-- rejectedInsert\n", "-- rejectedReplace\nWITH "+strings.Join(gone, ",\n")+"\n",
-		"error, raw)\nSELECT", "error, raw, redriven_at, redriven_by, redriven_reason)\nSELECT",
-		"u.error, u.raw\n", "u.error, u.raw, g.redriven_at, g.redriven_by, g.redriven_reason\n",
+		"error, raw)\nSELECT", "error, raw, redriven_at, redriven_by, redriven_reason, discarded)\nSELECT",
+		"u.error, u.raw\n", "u.error, u.raw, g.redriven_at, g.redriven_by, g.redriven_reason, coalesce(g.discarded, false)\n",
 	).Replace(rejectedInsert) + `
 LEFT JOIN (` + strings.Join(all, " UNION ALL ") + `) g
-    ON g.fence = u.fence AND g.log_offset = u.log_offset AND g.decision = 'quarantined' AND u.decision = 'quarantined'`
+    ON g.fence = u.fence AND g.log_offset = u.log_offset AND g.decision = u.decision`
 }
 
-// completionInsert inserts a row of completions: up to bucketSize actions of one claim, in one bucket and with one code, are done, or
+// completionInsert inserts a row of completions: up to 1,024 actions of one claim, in one bucket and with one code, are done, or
 // superseded.
 const completionInsert = `-- completionInsert
 INSERT INTO completions_w{w} (window_id, finished_at, fence, bucket, code, lanes, latency_us, response, superseded)
@@ -263,6 +265,7 @@ SELECT {w}, now(), f.id, $4, $5, $6, $7, $8, $9 FROM fences f WHERE f.id = $1 AN
 // results when tried).
 var actionsUpdate = `-- actionsUpdate
 UPDATE actions_w{w} a SET status = u.status, open = u.status NOT IN ('done', 'superseded'), attempts = greatest(a.attempts, u.attempt),
+       attempt_epoch = CASE WHEN u.attempt > a.attempts THEN u.epoch ELSE a.attempt_epoch END,
        spent = greatest(a.spent, u.spent), first_at = CASE WHEN u.attempt > 0 THEN coalesce(a.first_at, ` + firstAt + `) ELSE a.first_at END,
        next_at = CASE u.status WHEN 'failed' THEN now() + u.next_in * interval '1 microsecond' END,
        finished_at = CASE WHEN u.status IN ('done', 'dead_letter', 'superseded') THEN now() END,
@@ -277,16 +280,18 @@ WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq AND a.status NOT IN ('done',
 // is updated to the result.
 var actionsInsert = `-- actionsInsert: one probe of events_w{w}_lane per action
 INSERT INTO actions_w{w} AS a (window_id, action_id, fence, lane_seq, event_key, event_window, effect, created_at, status, open, attempts,
-    spent, first_at, next_at, finished_at, code, latency_us, class, error, response, packed, result_by, beat_at, silence_us, doubt_end)
+    attempt_epoch, spent, first_at, next_at, finished_at, code, latency_us, class, error, response, packed, result_by, beat_at, silence_us, doubt_end)
 SELECT {w}, u.action_id, u.fence, u.lane_seq, e.event_key, {w}, p.effects[u.lane_seq - e.lane_seq + 1], e.decided_at, u.status, u.status NOT IN ('done', 'superseded'),
-       u.attempt, u.spent, CASE WHEN u.attempt > 0 THEN ` + firstAt + ` END,
+       u.attempt, CASE WHEN u.attempt > 0 THEN u.epoch ELSE 0 END, u.spent, CASE WHEN u.attempt > 0 THEN ` + firstAt + ` END,
        CASE u.status WHEN 'failed' THEN now() + u.next_in * interval '1 microsecond' END,
        CASE WHEN u.status IN ('done', 'dead_letter', 'superseded') THEN now() END, u.code, u.latency_us, nullif(u.class, ''), nullif(u.error, ''),
        u.response, CASE WHEN u.status NOT IN ('done', 'superseded') THEN u.packed END, ` + resultBy + `, ` + beatAt + `, nullif(u.silence_us, 0), ` + doubtEnd + `
 FROM ` + newResultRows().zip(4) + ` CROSS JOIN LATERAL (` + eventOfLane + `) e JOIN plans p ON p.id = e.plan
 WHERE u.fence = ANY (ARRAY(` + fencesHeld + `))
 ON CONFLICT (fence, lane_seq) DO UPDATE SET action_id = coalesce(a.action_id, EXCLUDED.action_id), status = EXCLUDED.status, open = EXCLUDED.open,
-    attempts = greatest(a.attempts, EXCLUDED.attempts), spent = greatest(a.spent, EXCLUDED.spent), first_at = coalesce(a.first_at, EXCLUDED.first_at), next_at = EXCLUDED.next_at,
+    attempts = greatest(a.attempts, EXCLUDED.attempts),
+    attempt_epoch = CASE WHEN EXCLUDED.attempts > a.attempts THEN EXCLUDED.attempt_epoch ELSE a.attempt_epoch END,
+    spent = greatest(a.spent, EXCLUDED.spent), first_at = coalesce(a.first_at, EXCLUDED.first_at), next_at = EXCLUDED.next_at,
     finished_at = EXCLUDED.finished_at, code = EXCLUDED.code, latency_us = EXCLUDED.latency_us, class = EXCLUDED.class,
     error = EXCLUDED.error, response = EXCLUDED.response,
     packed = CASE WHEN EXCLUDED.open THEN coalesce(a.packed, EXCLUDED.packed) END,

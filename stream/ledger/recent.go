@@ -116,6 +116,11 @@ func (t *batchTx) keys() (toLookUp, all *pg.UUIDs) {
 			}
 			r := &w.Records[i]
 			all.Add(r.Key)
+			if w.replay != nil { // of old events, which would displace recent ones
+				w.lookedUp[i] = true
+				toLookUp.Add(r.Key)
+				continue
+			}
 			known := k.remember(r.Key)
 			if known {
 				t.asked.recent++

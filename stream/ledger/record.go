@@ -1,7 +1,7 @@
 package ledger
 
 // The transaction of results, from top to bottom, in one round trip. What is written is decided before it, from the claims'
-// marks (marks.go), and so is the same in every try; see writeOf.
+// marks (internal/marks), and so is the same in every try; see writeOf.
 //
 //	lock    the claims' fences, ascending; each statement leaves out the rows of claims that have lost theirs
 //	write   by window: completions, rows of actions, attempts; then the ends of destinations' reports, and lane_low
@@ -27,8 +27,6 @@ import (
 const (
 	MaxErrorText = 4 << 10 // bytes that are kept of an attempt's error
 	MaxResponse  = 4 << 10 // bytes that are kept of an attempt's response
-	// laneLowEvery is how many recorded actions lane_low may be behind: a claim reads that many needlessly.
-	laneLowEvery = 8192
 )
 
 // Record writes results in one transaction, and returns the ids of those fences that their claims have lost: the results of these are left

@@ -4,10 +4,11 @@ import (
 	"math"
 	"time"
 
+	"github.com/forebay-io/forebay/stream/ledger/internal/marks"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
-// completions is one row of the table: up to bucketSize actions that have ended in the same way.
+// completions is one row of the table: up to 1,024 actions that have ended in the same way.
 type completions struct {
 	key       completionKey
 	lanes     pg.Int16s // lane_seqs inside the bucket
@@ -30,14 +31,15 @@ const maxResponses = 256 << 10
 
 // complete adds the completion of an action: to the row with its key, or to a new row if the responses in that one are too large.
 func (wr *windowResults) complete(r *Result) {
-	key := completionKey{r.Claim, r.LaneSeq >> bucketBits, int32(r.Code), r.Status == Superseded}
+	bucket, lane := marks.Bucket(r.LaneSeq)
+	key := completionKey{r.Claim, bucket, int32(r.Code), r.Status == Superseded}
 	c := wr.open[key]
 	if c == nil || c.size > maxResponses {
 		c = &completions{key: key}
 		wr.open[key] = c
 		wr.completions = append(wr.completions, c)
 	}
-	c.lanes.Add(int16(r.LaneSeq & (bucketSize - 1)))
+	c.lanes.Add(lane)
 	c.latencies.Add(microseconds(r.Latency))
 	answer := response(r)
 	c.responses.Add(answer)
@@ -64,7 +66,7 @@ type resultRows struct {
 	columns
 	fence, attempt, spent, code, latency  pg.Int32s
 	laneSeq, nextIn, left, silence, doubt pg.Int64s
-	since                                 pg.Int64s
+	since, epoch                          pg.Int64s
 	status, class, errors                 pg.Texts
 	response, packed                      pg.Blobs
 	id                                    pg.UUIDs
@@ -74,7 +76,8 @@ func newResultRows() *resultRows {
 	r := &resultRows{}
 	r.columns = columns{{"fence", &r.fence}, {"lane_seq", &r.laneSeq}, {"status", &r.status}, {"attempt", &r.attempt}, {"next_in", &r.nextIn},
 		{"class", &r.class}, {"code", &r.code}, {"latency_us", &r.latency}, {"error", &r.errors}, {"response", &r.response}, {"packed", &r.packed},
-		{"left_us", &r.left}, {"silence_us", &r.silence}, {"action_id", &r.id}, {"doubt_us", &r.doubt}, {"since_us", &r.since}, {"spent", &r.spent}}
+		{"left_us", &r.left}, {"silence_us", &r.silence}, {"action_id", &r.id}, {"doubt_us", &r.doubt}, {"since_us", &r.since}, {"spent", &r.spent},
+		{"epoch", &r.epoch}}
 	return r
 }
 
@@ -113,6 +116,7 @@ func (c *resultRows) add(r *Result) {
 		since = max(since, time.Since(r.Began))
 	}
 	c.since.Add(since.Microseconds())
+	c.epoch.Add(r.attemptEpoch())
 }
 
 // attemptRows are attempts that get a row: the parameters of attemptsInsert behind those of the fences. One attempt has one row at most.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger/internal/marks"
 )
 
 // resultWrite is what one Record writes. It is decided once: every try writes the same.
@@ -88,8 +90,8 @@ func (w *resultWrite) claim(c *Claim, results []*Result) error {
 		}
 	}
 	w.giveRows(c)
-	if c.marks.lowDue(c.spans) {
-		w.newLows = append(w.newLows, laneRef{c, c.marks.low})
+	if c.lowDue() {
+		w.newLows = append(w.newLows, laneRef{c, c.marks.Low})
 	}
 	return nil
 }
@@ -108,17 +110,17 @@ func (w *resultWrite) window(id int32) *windowResults {
 // action adds an action's last result where it is to be written.
 func (w *resultWrite) action(wr *windowResults, r *Result) {
 	ref := laneRef{r.Claim, r.LaneSeq}
-	switch r.Claim.marks.wayOf(r.LaneSeq, r.plain()) {
-	case belowLow:
+	switch r.Claim.marks.WayOf(r.LaneSeq, r.plain()) {
+	case marks.BelowLow:
 		wr.updates.add(r)
 		wr.known.add(r.Claim.ID, r.LaneSeq)
-	case intoRow:
+	case marks.IntoRow:
 		wr.updates.add(r)
 		wr.made.add(r.Claim.ID, r.LaneSeq)
-	case completion:
+	case marks.Completion:
 		wr.complete(r)
 		w.ended, w.recorded = append(w.ended, ref), append(w.recorded, ref)
-	case newRow:
+	case marks.NewRow:
 		wr.insert(r)
 		w.recorded = append(w.recorded, ref)
 	}
@@ -146,17 +148,17 @@ func (r *Result) kept() bool {
 func (w *resultWrite) markCommitted() {
 	for _, l := range w.recorded {
 		l.claim.mu.Lock()
-		l.claim.marks.markRecorded(l.laneSeq)
+		l.claim.marks.MarkRecorded(l.laneSeq)
 		l.claim.mu.Unlock()
 	}
 	for _, c := range w.claims {
 		c.mu.Lock()
-		c.marks.advance()
+		c.marks.Advance()
 		c.mu.Unlock()
 	}
 	for _, l := range w.newLows {
 		l.claim.mu.Lock()
-		l.claim.marks.lowSaved(l.laneSeq)
+		l.claim.marks.LowSaved(l.laneSeq)
 		l.claim.mu.Unlock()
 	}
 }
@@ -167,7 +169,7 @@ func (w *resultWrite) markCommitted() {
 func (w *resultWrite) markUnknown() {
 	for _, l := range w.ended {
 		l.claim.mu.Lock()
-		l.claim.marks.unknown(l.laneSeq)
+		l.claim.marks.Unknown(l.laneSeq)
 		l.claim.mu.Unlock()
 	}
 }

@@ -17,12 +17,16 @@ func (n *Namespace) EndStale(ctx context.Context, c *Claim, laneSeq int64) (fenc
 		if err != nil || fenced || w == 0 {
 			return err
 		}
-		_, err = tx.Exec(ctx, OfWindow(w, staleWrite), c.ID, laneSeq)
+		_, err = tx.Exec(ctx, OfWindow(w, win.own(staleWrite)), c.ID, laneSeq)
 		return err
 	})
 	return fenced && err == nil, err
 }
 
-const staleWrite = `UPDATE actions_w{w} SET status = 'stale', open = false, finished_at = now(), next_at = NULL, packed = CASE WHEN ` + unexported + ` THEN packed END,
-	error = 'a newer one of its entity had been started before it was to run again; forced, it runs all the same'
+// staleWrite leaves the action its id, by which an operator has it run all the same; one that has died without an attempt gets it here.
+const staleWrite = `UPDATE actions_w{w} a SET status = 'stale', open = false, finished_at = now(), next_at = NULL, packed = CASE WHEN ` + unexported + ` THEN packed END,
+	action_id = coalesce(action_id, (SELECT action_id(s.name, coalesce(e.replay, s.generation), e.source, e.event_id, x.name)
+		FROM fences f JOIN subscriptions s ON s.id = f.subscription JOIN effects x ON x.id = a.effect JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key
+		WHERE f.id = a.fence)),
+	error = 'a newer one of its entity had been started before it was to run again; a replay with --force runs it all the same'
 	WHERE fence = $1 AND lane_seq = $2 AND status = 'failed'`

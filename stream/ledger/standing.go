@@ -23,6 +23,8 @@ type Standing struct {
 	Remembers time.Time
 	// CopyOf is the topic that the partition's topic was copied from; nil if it is no copy, or the partition was claimed before.
 	CopyOf *Copied
+	// Asked is where an operator has asked the partition to go on; nil: nobody has.
+	Asked *SeekRequest
 	// TopicAdopted says that the topic was created again and accepted, or that the subscription was handed over to it.
 	TopicAdopted bool
 }
@@ -41,6 +43,9 @@ func (t *claimTx) readStanding(ctx context.Context) (Standing, error) {
 	st := Standing{Epoch: c.Epoch - 1}
 	var err error
 	if st.Stop, err = openStop(ctx, tx, t.n.id, c.Partition, ""); err != nil {
+		return st, err
+	}
+	if st.Asked, err = t.readSeekRequest(ctx); err != nil {
 		return st, err
 	}
 	if st.Epoch == 0 && c.copyEnds != nil {

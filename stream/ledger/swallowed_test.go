@@ -53,7 +53,7 @@ func TestSwallowedWritesAreErrors(t *testing.T) {
 		want                string
 	}{
 		"a completion":                    {none, "INSERT", "completions_w{w}", "true", done, "completionInsert"},
-		"the mark of what is done":        {func(_ *fixture, c *Claim) { c.marks.unsaved = laneLowEvery }, "UPDATE", "progress", "true", done, "laneLowWrite"},
+		"the mark of what is done":        {func(_ *fixture, c *Claim) { c.marks.Unsaved = laneLowEvery }, "UPDATE", "progress", "true", done, "laneLowWrite"},
 		"a line that is behind":           {moved, "UPDATE", "version_lines", "true", claim, "linesFold"},
 		"where lines stand":               {moved, "UPDATE", "progress", "NEW.dirty_lines_from <> OLD.dirty_lines_from", claim, notOne},
 		"the position of a claim":         {none, "UPDATE", "progress", "true", claim, notOne},
@@ -251,7 +251,7 @@ func TestFencedClaimsMissNothing(t *testing.T) {
 	c := f.claim(0)
 	f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
 	f.claim(0)
-	c.marks.unsaved = laneLowEvery
+	c.marks.Unsaved = laneLowEvery
 	results := []Result{{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1}, {Claim: c, LaneSeq: 2, Status: Failed, Attempt: 1}}
 	if fenced, err := f.n.Record(t.Context(), results); err != nil || !fenced[c.ID] {
 		t.Error(fenced, err)

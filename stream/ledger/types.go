@@ -51,7 +51,7 @@ type Spec struct {
 // ActionSpec is one action of a subscription, in listed order.
 type ActionSpec struct {
 	Name        string
-	Destination string // "<team>/<destination>"
+	Destination string // its full name: "<team>/<destination>", or "<destination>" where teams share it
 	OnDead      OnDead
 }
 
@@ -93,6 +93,9 @@ type Start struct {
 	Seek     *Seek
 	// Accepted is the id of the stop whose acceptance this start uses; 0: none.
 	Accepted int64
+	// Asked is the id of the seek request that this start answers: carried out or, where Refused says why, not. 0: there was none.
+	Asked   int64
+	Refused string
 }
 
 // ClaimRequest asks for a partition's fence.
@@ -160,6 +163,8 @@ type Applied struct {
 	Quarantined []int
 	// BackfillRequested says that the slice asked for a backfill.
 	BackfillRequested bool
+	// ReplayEnded says of a step of a replay that it was cancelled, or has ended otherwise: nothing more of the slice was written.
+	ReplayEnded bool
 	// Waiting says that events of the partition wait with a deadline: the owner calls NextDeadline again.
 	Waiting bool
 }
@@ -188,6 +193,7 @@ type Action struct {
 	Claim       int32 // fence row
 	LaneSeq     int64
 	ID          schemas.ActionID
+	Generation  int32 // the subscription's own, or the number of the replay that runs its event again
 	Name        string
 	Destination string
 	OnDead      OnDead
@@ -202,12 +208,14 @@ type Action struct {
 	EventType   string
 	Status      Status
 	Attempts    int
-	Spent       int            // attempts that the retry policy does not count: before it was last run again, or while its destination was away
-	FirstAt     time.Time      // of the first attempt, by our clock; zero before
-	NextIn      time.Duration  // until the next attempt, by the database's clock; 0 now
-	DoubtEnd    time.Time      // an unclean owner may have made an attempt that is not recorded; it was over by then. Zero: none
-	Replay      *ReplayRequest // nil: nobody has asked to run it again
-	Record      int            // see Applied.Actions; -1 elsewhere
+	// AttemptEpoch is the epoch of the owner that made the last of Attempts; 0: there is none.
+	AttemptEpoch int64
+	Spent        int            // attempts that the retry policy does not count: before it was last run again, or while its destination was away
+	FirstAt      time.Time      // of the first attempt, by our clock; zero before
+	NextIn       time.Duration  // until the next attempt, by the database's clock; 0 now
+	DoubtEnd     time.Time      // an unclean owner may have made an attempt that is not recorded; it was over by then. Zero: none
+	Replay       *ReplayRequest // nil: nobody has asked to run it again
+	Record       int            // see Applied.Actions; -1 elsewhere
 	// Of a Processing action: Left is how long the result is still waited for, SilenceLeft how long its destination may still be without
 	// a heartbeat; 0: that time is over. Silence is how long it may be between two heartbeats; 0: heartbeats are not asked for.
 	Left, SilenceLeft, Silence time.Duration
@@ -234,6 +242,7 @@ type Result struct {
 	ID       schemas.ActionID // kept in the action's row, by which it is found then; may be empty
 	Status   Status           // Done, Failed, Dead, Unknown, Processing or Superseded
 	Attempt  int              // 1 for the first; 0 when no attempt was made
+	Epoch    int64            // of the owner that made the attempt; 0: that of Claim. A report may be on an attempt of an earlier owner
 	Spent    int              // as in [Action]; what is kept never becomes less
 	Class    string           // closed list of sink.Class
 	Code     int              // HTTP status or 0

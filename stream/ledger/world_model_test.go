@@ -290,7 +290,7 @@ func (m *modelLedger) conclude(p *modelPart, out []gate.Outcome, records []Recor
 // decided is the row of a record, where it gets one that may run.
 func (m *modelLedger) decided(p *modelPart, r *Record, o gate.Outcome) *modelEvent {
 	if o.Decision == gate.Duplicate {
-		if e := m.events[r.Key]; e != nil {
+		if e := m.events[r.Key]; e != nil && r.Offset >= p.high {
 			e.duplicates++
 		}
 		return nil

@@ -96,6 +96,9 @@ func (m *modelLedger) claim(part int32, seek *Seek) {
 	p.claimed, p.released = true, false
 	p.epoch++
 	if seek != nil {
+		if seek.To < seek.From {
+			p.processed = time.Time{}
+		}
 		p.next, p.high = seek.To, max(p.high, seek.To)
 		p.seeks = append(p.seeks, *seek)
 	}

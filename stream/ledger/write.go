@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -33,6 +34,7 @@ type writer struct {
 	decided                map[int32]*decidedRows   // by window
 	backfillRequests       *backfillRows
 	rejectedGone           *placeRows
+	again                  []byte // the replay that runs the events again; nil: none does
 }
 
 // writers are used again: a batch's columns take half a MiB.
@@ -47,7 +49,7 @@ func newWriter(n *Namespace, win *windowSet) *writer {
 
 // free returns the writer to the pool, once what it queued has been sent.
 func (w *writer) free() {
-	w.n, w.win, w.duplicates, w.decided, w.rejectedBefore = nil, nil, nil, nil, false
+	w.n, w.win, w.duplicates, w.decided, w.rejectedBefore, w.again = nil, nil, nil, nil, false, nil
 	w.events.reset()
 	w.textEvents.reset()
 	for _, c := range []columns{w.rejected.columns, w.deadActions.columns, w.newLines.columns, w.movedLines.columns, w.changedLines.columns, w.buffer.columns,
@@ -70,11 +72,18 @@ func makeWriter() *writer {
 // add adds one partition's rows. seenAt says in which window an event is that was known before the batch. duplicates has how many
 // duplicates of each event the batch has; an event is taken out of it when they are written, because an UPDATE takes one row per event.
 func (w *writer) add(k *partitionBatch, seenAt map[schemas.EventKey]int32, duplicates map[schemas.EventKey]int32) {
-	// Below this offset a record may be decided again (after a rewind, or in a topic that was created again): it replaces the
+	if k.replay.runsAgain() {
+		w.addAgain(k)
+		return
+	}
+	// Below this offset a record may be decided again (after a rewind, in a replay, or in a topic that was created again): it replaces the
 	// rejected record of the earlier reading.
 	below := k.Claim.places
 	if k.stored.high > k.stored.next {
 		below = max(below, k.stored.high)
+	}
+	if k.replay != nil {
+		below = math.MaxInt64
 	}
 	for i := range k.verdicts {
 		v, r := &k.verdicts[i], &k.Records[i]
@@ -117,6 +126,18 @@ func (w *writer) add(k *partitionBatch, seenAt map[schemas.EventKey]int32, dupli
 	for _, q := range wanted {
 		w.addBackfill(k, q)
 	}
+	w.addProgress(k)
+}
+
+// addAgain adds the rows of what a replay runs again. Of what it leaves out, the rows of before say all.
+func (w *writer) addAgain(k *partitionBatch) {
+	w.again = pg.Int32Param(int32(k.replay.id))
+	for i := range k.verdicts {
+		if v := &k.verdicts[i]; v.Decision.Runs() && !k.replay.looks() {
+			w.addEvent(k, &k.Records[i], v)
+		}
+	}
+	w.addLines(k)
 	w.addProgress(k)
 }
 
@@ -251,7 +272,7 @@ func newProgressRows() *progressRows {
 // addProgress moves a partition's position on. It is called after addLines, which decides which version lines are written later.
 func (w *writer) addProgress(k *partitionBatch) {
 	r, next := w.progress, k.Next
-	if k.expire {
+	if k.keepsPosition() {
 		next = k.Claim.Next
 	}
 	var processed time.Time
@@ -292,8 +313,8 @@ func (w *writer) queue(ctx context.Context, p *pg.Pipeline) error {
 			l.add(q.decided[live], [][]byte{window, pg.Int32Param(w.n.plan)}, d.columns)
 		}
 	}
-	w.events.steps(&l, q.eventsInsert, w.n.plan)
-	w.textEvents.steps(&l, q.eventsText, w.n.plan)
+	w.events.steps(&l, q.eventsInsert, w.n.plan, w.again)
+	w.textEvents.steps(&l, q.eventsText, w.n.plan, w.again)
 	if w.rejectedBefore {
 		l.add(q.rejectedReplace, nil, w.rejected.columns)
 	} else {

@@ -38,7 +38,7 @@ type eventSet struct {
 	rows    *eventRows
 }
 
-// classRows are the columns of event classes: the parameters $2 and on.
+// classRows are the columns of event classes: the parameters $3 and on.
 type classRows struct {
 	columns
 	fence, leaderEpoch, sub, duplicates, actions     pg.Int32s
@@ -153,10 +153,10 @@ func (c *classRows) add(class eventClass) {
 	}
 }
 
-// steps adds the statements for the sets in use, each with s.
-func (e *eventSets) steps(l *steps, s pg.Statement, plan int32) {
+// steps adds the statements for the sets in use, each with s. again is the replay that runs the events again; nil: none does.
+func (e *eventSets) steps(l *steps, s pg.Statement, plan int32, again []byte) {
 	for _, set := range e.sets[:e.n] {
-		l.add(s, set.classes.params(pg.Int32Param(plan)), set.rows.columns)
+		l.add(s, set.classes.params(pg.Int32Param(plan), again), set.rows.columns)
 	}
 }
 

@@ -24,8 +24,10 @@ type claimed struct {
 	// grown is set if the topic has more partitions than the ledger recorded: no records are read, but open actions run, since
 	// `topics rekey` waits until none are open.
 	grown       *StopError
-	mirrorFirst bool         // the group's commit must be overwritten before the first batch
-	accepted    *ledger.Stop // the accepted stop that the claim used; nil: none
+	mirrorFirst bool                // the group's commit must be overwritten before the first batch
+	accepted    *ledger.Stop        // the accepted stop that the claim used; nil: none
+	asked       *ledger.SeekRequest // the seek request that the claim answered; nil: none
+	refused     string              // why it was not carried out
 }
 
 // claim tries until the partition is claimed. The error is a [StopError] if the partition must be stopped, or why the assignment ended.
@@ -43,6 +45,7 @@ func (o *claimer) claim(a *assignment, wait *retry.Backoff) (claimed, error) {
 				o.log.Warn("partition goes on as accepted", "topic", a.at.Topic, "partition", a.at.Number, "stop", s.ID, "kind", s.Kind,
 					"by", s.Accepted.By, "reason", s.Accepted.Reason)
 			}
+			o.logRefused(a, c)
 			a.stop, a.slow = nil, 0
 			return c, nil
 		}
@@ -50,6 +53,7 @@ func (o *claimer) claim(a *assignment, wait *retry.Backoff) (claimed, error) {
 			return claimed{}, context.Cause(a.ctx)
 		}
 		if e, ok := asStop(o.cfg.Group, ledger.Partition{Topic: a.at.Topic, Number: a.at.Number}, err); ok {
+			o.refuseSeek(a, c)
 			o.metrics.claims.WithLabelValues("stopped").Inc()
 			return claimed{}, e
 		}
@@ -67,6 +71,30 @@ func (o *claimer) claim(a *assignment, wait *retry.Backoff) (claimed, error) {
 		o.log.Warn("partition not claimed; trying again", "topic", a.at.Topic, "partition", a.at.Number, "error", err)
 		wait.Sleep(a.ctx)
 	}
+}
+
+// refuseSeek ends a seek request that cannot be done where the claim ended with a stop, and so did not end it. Without an answer of the ledger
+// the next claim tries again.
+func (o *claimer) refuseSeek(a *assignment, c claimed) {
+	if c.asked == nil || c.refused == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, claimTimeout)
+	defer cancel()
+	if err := o.cfg.Ledger.RefuseSeek(ctx, c.asked.ID, c.refused); err == nil {
+		o.logRefused(a, c)
+	} else if a.ctx.Err() == nil {
+		o.log.Warn("the refusal of a seek is not stored; trying again", "topic", a.at.Topic, "partition", a.at.Number, "error", err)
+	}
+}
+
+// logRefused logs that a seek was not carried out, if one was asked for and refused.
+func (o *claimer) logRefused(a *assignment, c claimed) {
+	if c.asked == nil || c.refused == "" {
+		return
+	}
+	o.log.Warn("the position was not moved as asked", "topic", a.at.Topic, "partition", a.at.Number, "to", c.asked.To,
+		"by", c.asked.By, "reason", c.asked.Reason, "refused", c.refused)
 }
 
 // claimOnce makes one attempt to claim a partition. If the topic has grown, a partition that it had before is claimed all the same, with
@@ -115,7 +143,10 @@ func (o *claimer) claimOf(ctx context.Context, a *assignment, t reader.Topic, re
 			got.member = s.member
 			st, got.mirrorFirst, err = o.confirm(ctx, a, s, facts{namespace: o.cfg.Group, generation: o.cfg.Generation, partition: p,
 				stored: stored, standing: standing, begin: o.topics.begin[p]})
-			got.accepted = nil // of an earlier try of the transaction
+			got.accepted, got.asked, got.refused = nil, nil, st.Refused // of an earlier try of the transaction
+			if st.Asked != 0 {
+				got.asked = standing.Asked
+			}
 			if st.Accepted != 0 {
 				got.accepted = standing.Stop
 			}
@@ -159,6 +190,11 @@ func (b *broker) ask(ctx context.Context, f *facts) (err error) {
 	}
 	if f.stored != nil && f.stored.LeaderEpoch >= 0 {
 		if f.epochEnd, err = b.epochEnd(ctx, at, f.stored.LeaderEpoch); err != nil {
+			return err
+		}
+	}
+	if a := f.standing.Asked; a != nil && f.stored != nil && f.start <= a.To && a.To < min(f.stored.Offset, f.end) {
+		if f.askedAt, err = b.AppendTime(ctx, f.partition, a.To); err != nil {
 			return err
 		}
 	}

@@ -6,10 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/forebay-io/forebay/stream/internal/retry"
+	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
@@ -56,6 +59,73 @@ func TestLateClaimNeverTakesTheFence(t *testing.T) {
 	}
 	if m.claims != 1 {
 		t.Errorf("%d claims went through", m.claims)
+	}
+}
+
+// TestSeekOfAPartitionThatLostRecords: a seek that cannot be done is refused although the claim ends with a stop. One that can be leads away
+// from what was lost only when that is reported.
+func TestSeekOfAPartitionThatLostRecords(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	b := newBroker(r.NewClient(), testGroup)
+	m := r.ledger()
+	ms, err := newMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := r.config(m)
+	o := &claimer{cfg: cfg, log: cfg.Logger, broker: b, pulse: newPulse(time.Minute, time.Second, b.heartbeat), metrics: ms, status: newStatus(ms)}
+	joined := make(chan session, 8)
+	r.NewClient(groupOptions(o.cfg, assignedOnly{joined})...)
+	o.pulse.joined(<-joined)
+	a := &assignment{at: reader.TopicPartition{Topic: testTopic}, ctx: t.Context()}
+	c, err := o.claimOnce(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Produce(0, 0, 1, 2)
+	if err := r.Cluster.DeleteRecords(testTopic, 0, 2); err != nil {
+		t.Fatal(err)
+	}
+	seek := func(to int64) {
+		t.Helper()
+		if _, err := m.memory.AskSeek(c.ID, c.Partition.TopicID, to, "ann", "mapping mended"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stopped := func() *StopError {
+		t.Helper()
+		_, err := o.claim(a, &retry.Backoff{})
+		e, ok := errors.AsType[*StopError](err)
+		if !ok || e.Reason != StopBelowStart || e.Stop.From != 0 || e.Stop.To != 2 {
+			t.Fatalf("claimed, or stopped for another reason: %v", err)
+		}
+		return e
+	}
+
+	seek(1)
+	stopped()
+	if outcome, _, why := m.memory.SeekOutcome(c.ID); outcome != "refused" || why != "the log begins at offset 2, and what was before is deleted" {
+		t.Errorf("to 1: %q, %q", outcome, why)
+	}
+	seek(3)
+	e := stopped()
+	if outcome, _, _ := m.memory.SeekOutcome(c.ID); outcome != "" {
+		t.Errorf("to 3, before the loss is reported: %q", outcome)
+	}
+	o.showStopped(a, e)
+	if stops := m.memory.Stops(ledger.StopFilter{}); len(stops) != 1 || stops[0].Records != 2 {
+		t.Errorf("reported are %+v", stops)
+	}
+	got, err := o.claim(a, &retry.Backoff{})
+	if err != nil || got.Next.Offset != 3 {
+		t.Fatalf("%+v %v", got, err)
+	}
+	if outcome, from, _ := m.memory.SeekOutcome(c.ID); outcome != "moved" || from != 0 {
+		t.Errorf("to 3: %q from %d", outcome, from)
+	}
+	if stops := m.memory.Stops(ledger.StopFilter{}); len(stops) != 0 {
+		t.Errorf("stopped still: %+v", stops)
 	}
 }
 

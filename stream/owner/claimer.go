@@ -158,6 +158,10 @@ func (o *claimer) own(a *assignment) {
 			if time.Since(began) > steady {
 				wait = retry.Backoff{}
 			}
+			if a.ctx.Err() == nil && errors.Is(err, batch.ErrSeek) {
+				o.log.Info("claimed again to move the position", "topic", a.at.Topic, "partition", a.at.Number)
+				continue
+			}
 			if a.ctx.Err() == nil {
 				o.log.Warn("claim ended", "topic", a.at.Topic, "partition", a.at.Number, "reason", err)
 			}
@@ -275,7 +279,7 @@ func (o *claimer) run(a *assignment, got claimed) error {
 	if got.grown != nil {
 		o.showStopped(a, got.grown)
 	}
-	o.reportSeek(c)
+	o.reportSeek(c, got.asked)
 	if err := o.mirrorFirst(a, rc, got.mirrorFirst); err != nil {
 		o.releaseUnused(c)
 		return err
@@ -353,7 +357,7 @@ func (o *claimer) ended(a *assignment, rc *runningClaim, why error) error {
 }
 
 // reportSeek logs and counts an operator's seek that a claim has carried out, if there was one.
-func (o *claimer) reportSeek(c *ledger.Claim) {
+func (o *claimer) reportSeek(c *ledger.Claim, asked *ledger.SeekRequest) {
 	if c.Seek == nil {
 		return
 	}
@@ -362,7 +366,11 @@ func (o *claimer) reportSeek(c *ledger.Claim) {
 		direction = "forward"
 	}
 	o.metrics.seeks.WithLabelValues(direction).Inc()
-	o.log.Warn("the position was moved", "topic", c.Partition.Topic, "partition", c.Partition.Number,
+	log := o.log
+	if asked != nil {
+		log = log.With("by", asked.By, "reason", asked.Reason)
+	}
+	log.Warn("the position was moved", "topic", c.Partition.Topic, "partition", c.Partition.Number,
 		"from", c.Seek.From, "to", c.Seek.To, "skipped", max(0, c.Seek.To-c.Seek.From))
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/forebay-io/forebay/stream/internal/retry"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/reader"
 )
@@ -35,6 +36,7 @@ type mirror struct {
 	metrics    *metrics
 
 	sending chan struct{} // capacity 1, never closed: a lock that is held during a commit, and taken before mu
+	work    chan struct{} // capacity 1, never closed: has a value when something became dirty
 	mu      sync.Mutex
 	dirty   map[reader.TopicPartition]mirrorPosition // to be committed in the next round
 	newest  map[reader.TopicPartition]mirrorPosition // the last position that was set, until the partition is dropped
@@ -49,15 +51,24 @@ type mirrorPosition struct {
 
 func newMirror(cfg Config, ms *metrics) *mirror {
 	return &mirror{namespace: cfg.Group, generation: cfg.Generation, interval: cfg.MirrorInterval, log: cfg.Logger,
-		metrics: ms, sending: make(chan struct{}, 1), dirty: map[reader.TopicPartition]mirrorPosition{}, newest: map[reader.TopicPartition]mirrorPosition{}}
+		metrics: ms, sending: make(chan struct{}, 1), work: make(chan struct{}, 1), dirty: map[reader.TopicPartition]mirrorPosition{}, newest: map[reader.TopicPartition]mirrorPosition{}}
 }
 
 // set has a position committed in the next round.
 func (m *mirror) set(tp reader.TopicPartition, at mirrorPosition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.dirty[tp] = at
+	m.note(tp, at)
 	m.newest[tp] = at
+}
+
+// note has a position committed in the next round, and wakes run for it. The caller holds mu.
+func (m *mirror) note(tp reader.TopicPartition, at mirrorPosition) {
+	m.dirty[tp] = at
+	select {
+	case m.work <- struct{}{}:
+	default:
+	}
 }
 
 // drop forgets a partition: its position must not be committed any more.
@@ -75,7 +86,7 @@ func (m *mirror) keepForRetry(batch map[reader.TopicPartition]mirrorPosition) {
 	defer m.mu.Unlock()
 	for tp, at := range batch {
 		if m.newest[tp] == at {
-			m.dirty[tp] = at
+			m.note(tp, at)
 		}
 	}
 }
@@ -121,17 +132,18 @@ func (m *mirror) ours(tp reader.TopicPartition, at mirrorPosition, member string
 	return known && newest.member == at.member && at.member == member
 }
 
-// run commits the positions that were set, every interval, until ctx is done.
+// run commits the positions that were set, at most once an interval, until ctx is done. While none are set it does nothing.
 func (m *mirror) run(ctx context.Context) {
-	tick := time.NewTicker(m.interval)
-	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
-			m.flush(ctx)
+		case <-m.work:
 		}
+		if retry.Sleep(ctx, m.interval) != nil {
+			return
+		}
+		m.flush(ctx)
 	}
 }
 

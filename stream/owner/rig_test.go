@@ -39,6 +39,7 @@ func (r *rig) config(l Ledger) Config {
 // counted is a ledger that counts the claims that it gave.
 type counted struct {
 	*ledgertest.Process
+	memory *ledgertest.Memory
 	claims int
 }
 
@@ -52,11 +53,12 @@ func (c *counted) Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.C
 
 func (r *rig) ledger() *counted {
 	r.T.Helper()
-	p, err := ledgertest.New(testGroup, 0).Process("one", ledger.Spec{Name: testGroup, Owner: r.T.Name(),
+	m := ledgertest.New(testGroup, 0)
+	p, err := m.Process("one", ledger.Spec{Name: testGroup, Owner: r.T.Name(),
 		Policy:  gate.Policy{Order: gate.OrderArrival, Start: gate.StartAny, Equal: gate.EqualApply, Then: gate.ThenSkip, MaxPerEntity: 100, MaxBuffered: 1000},
 		Actions: []ledger.ActionSpec{{Name: "run", Destination: "acme/agent", OnDead: ledger.Park}}})
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	return &counted{Process: p}
+	return &counted{Process: p, memory: m}
 }

@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,6 +26,7 @@ type facts struct {
 	start, end int64     // of the log: its first offset and its high watermark
 	epochEnd   *int64    // where the leader epoch of stored ends in this log; nil: not known
 	soughtAt   time.Time // append time of the first record that a seek back would read again; zero if there is none
+	askedAt    time.Time // the same of standing.Asked
 }
 
 // base returns the ledger's position; on the first claim the subscription's begin.
@@ -79,7 +81,62 @@ func (f facts) rewound() (to int64, ok bool) {
 //
 // mirrorFirst means that the commit must be overwritten with the start before the first batch. Otherwise the next claim, when the
 // ledger has moved on, would take the old commit for a seek back.
+//
+// A seek that is asked for in the ledger (standing.Asked) counts before all of this, unless it cannot be done: then it is refused, and
+// moves nothing. A loss that nobody has heard of yet is a stop first: once that is reported, the seek leads away from it.
 func decideStart(f facts) (st ledger.Start, mirrorFirst bool, err error) {
+	asked := f.standing.Asked
+	if asked == nil {
+		return f.decide()
+	}
+	refused := f.refuse(asked.To)
+	if refused == "" {
+		if loss := f.unreported(); loss != nil {
+			return st, false, loss
+		}
+		st = f.startAt(asked.To)
+		st.Asked = asked.ID
+		return st, true, nil
+	}
+	st, mirrorFirst, err = f.decide()
+	st.Asked, st.Refused = asked.ID, refused
+	return st, mirrorFirst, err
+}
+
+// unreported returns the stop in which the partition would be without the seek that is asked for, unless one of its kind was reported.
+func (f facts) unreported() *StopError {
+	if _, moved := f.sought(); moved { // with a tool, to which the seek does not lead
+		f.commit = nil
+	}
+	_, _, err := f.decide()
+	e, stopped := errors.AsType[*StopError](err)
+	if s := f.standing.Stop; !stopped || s != nil && s.ID != 0 && s.Kind == e.Stop.Kind && s.Partition == f.partition {
+		return nil
+	}
+	return e
+}
+
+// refuse returns why a seek that is asked for cannot be done; empty if it can. Whoever asked was told the same, unless the log or the ledger
+// has changed since.
+func (f facts) refuse(to int64) string {
+	switch {
+	case f.stored == nil:
+		return "the partition has no position yet"
+	case to < f.start:
+		return fmt.Sprintf("the log begins at offset %d, and what was before is deleted", f.start)
+	case to > f.end:
+		return fmt.Sprintf("the log ends at offset %d", f.end)
+	case to < f.stored.Offset && to < f.end && !f.standing.Remembers.IsZero() && f.askedAt.Before(f.standing.Remembers.Add(beginSkew)):
+		return fmt.Sprintf("dedupe remembers decisions since %s, and what was decided before would run again", clockText(f.standing.Remembers))
+	}
+	if p := f.logProblem(f.startAt(to)); p != nil { // it is where the position is, and the log was cut there
+		return p.Detail
+	}
+	return ""
+}
+
+// decide is decideStart without a seek that is asked for.
+func (f facts) decide() (st ledger.Start, mirrorFirst bool, err error) {
 	st.Position = f.base()
 	to, sought := f.sought()
 	if sought {
@@ -153,10 +210,10 @@ func (f facts) mirrorProblem() *ledger.Stop {
 	case f.stored == nil:
 		on := min(max(m.offset, f.start), f.end)
 		return f.stop(StopHistory, min(base, on), on, on, "the group's mirrored position is %d, but the ledger knows nothing "+
-			"of this partition: its history was lost, and what was open in it does not run", m.offset)
+			"of this partition: its history was lost, or the subscription has another ledger than before; what was open in that one does not run here", m.offset)
 	case m.offset > max(base, f.standing.High) && f.start <= m.offset && base <= f.end:
 		return f.stop(StopHistory, base, m.offset, base, "the group's mirrored position %d is ahead of the ledger's %d: %d records were decided "+
-			"and the ledger lost them", m.offset, base, m.offset-base)
+			"and the ledger lost them, or they were decided in another one", m.offset, base, m.offset-base)
 	}
 	return nil
 }

@@ -54,8 +54,7 @@ func (e *StopError) Error() string {
 func (e *StopError) Unwrap() error { return e.Err }
 
 // seekOut says how an operator ends a stop without accepting it.
-const seekOut = "; or stop the subscription's processes (Kafka moves no group that has members), set the group's offset for this " +
-	"partition with any Kafka tool, and start them again"
+const seekOut = "; `forebay subscriptions seek` with this partition and an offset moves it elsewhere"
 
 // StopText returns in words what a stop is and how an operator ends it.
 func StopText(s ledger.Stop) string {
@@ -101,8 +100,7 @@ func unreadable(p ledger.Partition, offset int64, since time.Time, err error) *S
 	e := newStop(p, StopUnreadable, err)
 	e.Stop.From = offset
 	e.Stop.Detail = fmt.Sprintf("offset %d cannot be read since %s: %v; it is tried again every few seconds, and goes on by itself once it can be read (bring the log back, "+
-		"or let a replica that is whole lead); to give up what cannot be read, stop the subscription's processes (Kafka moves no group that has members), set the group's offset "+
-		"for this partition behind it with any Kafka tool, and start them again", offset, clockText(since), err)
+		"or let a replica that is whole lead); to give up what cannot be read, move the position behind it: `forebay subscriptions seek` with this partition and that offset", offset, clockText(since), err)
 	return e
 }
 

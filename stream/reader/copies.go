@@ -242,7 +242,7 @@ func (s *copySweep) copyOne(ctx context.Context, a *ledger.WithoutCopy) error {
 		}
 		return nil
 	}
-	packed := record.Pack(record.Encode("", e))
+	packed := record.PackEvent(e)
 	s.group = append(s.group, ledger.Copy{LaneSeq: a.LaneSeq, Packed: packed})
 	s.groupBytes += len(packed)
 	if s.groupBytes >= copyGroup {

@@ -3,6 +3,7 @@ package reader
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,30 +44,58 @@ func TestFind(t *testing.T) {
 	forever := func() bool { return true }
 	for i := 0; i < n; i += 7 {
 		q := Delivered{Topics: []string{testTopic, "events.acme.absent"}, ID: fmt.Sprint("guid-", i), Before: now.Add(time.Minute)}
-		found, _, err := Find(t.Context(), q, forever, r.Seed())
-		if err != nil || !slices.Equal(found, keys[i:i+1]) {
-			t.Fatalf("%s: %v %v", q.ID, found, err)
+		for _, most := range []int64{0, 20, 1} { // stretches of as many records
+			if q.Most = most; most == 1 && i < n-20 {
+				continue // it would take a stretch for each
+			}
+			s, err := Find(t.Context(), q, forever, r.Seed())
+			if err != nil || !slices.Equal(keysOf(s.Found), keys[i:i+1]) {
+				t.Fatalf("%s: %v %v", q.ID, s.Found, err)
+			}
+			f := s.Found[0]
+			if f.Topic != testTopic || f.Event.DeliveryID != q.ID || !f.At.Equal(records[i].Timestamp) || f.Partition != records[i].Partition || f.Offset != records[i].Offset {
+				t.Errorf("%s: found %+v", q.ID, f)
+			}
 		}
 	}
 	// One stretch of a minute in each answer: what an answer says is searched, the next need not search again.
 	q := Delivered{Topics: []string{testTopic}, ID: "guid-174", Before: now.Add(time.Minute)}
-	var found []schemas.EventKey
-	for answers := 0; found == nil && answers < 20; answers++ {
+	var s Search
+	for answers := 0; s.Found == nil && answers < 20; answers++ {
 		asked := 0
 		once := func() bool { asked++; return asked == 1 }
-		if found, q.Before, err = Find(t.Context(), q, once, r.Seed()); err != nil {
+		if s, err = Find(t.Context(), q, once, r.Seed()); err != nil {
 			t.Fatal(err)
 		}
+		q.Before, q.Width = s.From, s.Width
 	}
-	if !slices.Equal(found, keys[174:175]) {
-		t.Errorf("in many answers: %v", found)
+	if !slices.Equal(keysOf(s.Found), keys[174:175]) {
+		t.Errorf("in many answers: %v", s.Found)
 	}
 	q = Delivered{Topics: []string{testTopic}, ID: "guid-0", From: now.Add(-time.Hour), Before: now.Add(time.Minute)}
-	if found, searched, err := Find(t.Context(), q, forever, r.Seed()); err != nil || found != nil || !searched.Equal(q.From) {
-		t.Errorf("older than asked for: %v, searched from %s, %v", found, searched, err)
+	if s, err := Find(t.Context(), q, forever, r.Seed()); err != nil || s.Found != nil || !s.From.Equal(q.From) {
+		t.Errorf("older than asked for: %+v, %v", s, err)
 	}
 	q.ID, q.From = "nobody", time.Time{}
-	if found, searched, err := Find(t.Context(), q, forever, r.Seed()); err != nil || found != nil || !searched.IsZero() {
-		t.Errorf("nobody: %v, searched from %s, %v", found, searched, err)
+	if s, err := Find(t.Context(), q, forever, r.Seed()); err != nil || s.Found != nil || !s.From.IsZero() {
+		t.Errorf("nobody: %+v, %v", s, err)
 	}
+	// What takes too long is tried in ever shorter stretches, and at last said with a way out; never a bare timeout.
+	q.Within = time.Nanosecond
+	s, err = Find(t.Context(), q, forever, r.Seed())
+	if schemas.KindOf(err) != schemas.Unavailable || !strings.Contains(err.Error(), "--since") || s.Width != leastWidth {
+		t.Errorf("too slow: %+v, %v", s, err)
+	}
+	asked := 0
+	q.Width = time.Hour
+	if s, err := Find(t.Context(), q, func() bool { asked++; return asked == 1 }, r.Seed()); err != nil || s.Width != 15*time.Minute || !s.From.Equal(q.Before) {
+		t.Errorf("too slow, and asked to end: %+v, %v", s, err)
+	}
+}
+
+func keysOf(list []Found) (keys []schemas.EventKey) {
+	for _, f := range list {
+		keys = append(keys, f.Key)
+	}
+	return keys
 }

@@ -1,6 +1,11 @@
 package reader
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
 
 // Globs returns a Config.Filter that wants an event if its whole type matches at least one of the patterns. In a pattern, * matches
 // any text, dots included; everything else matches itself. Without patterns it wants everything.
@@ -63,4 +68,14 @@ func (g glob) match(s string) bool {
 		}
 	}
 	return true
+}
+
+// Wants returns a function that reports whether a replay's filter wants a record, as far as the record says; what the ledger knows of it is
+// not asked. A record that cannot be decided has no source, type and entity.
+func Wants(f ledger.ReplayFilter) func(*ledger.Record) bool {
+	typed := Globs(f.Types)
+	return func(r *ledger.Record) bool {
+		return (len(f.Sources) == 0 || slices.Contains(f.Sources, r.Source)) && (f.Entity == "" || r.Entity == f.Entity) &&
+			(len(f.Types) == 0 || r.Type != "" && typed(r.Type, r.Source))
+	}
 }

@@ -96,6 +96,11 @@ func (l *Log) StableEnd(ctx context.Context, at TopicPartition) (int64, error) {
 
 // offset asks a partition's leader for the offset of a timestamp, or of atEnd or atStart. With stable, atEnd is the last stable offset.
 func (l *Log) offset(ctx context.Context, at TopicPartition, timestamp int64, stable bool) (int64, error) {
+	return listOffset(ctx, l.cl.Request, at, timestamp, stable)
+}
+
+// listOffset sends ListOffsets for one partition, which is for its leader, and returns the answer. See [Log.offset].
+func listOffset(ctx context.Context, send func(context.Context, kmsg.Request) (kmsg.Response, error), at TopicPartition, timestamp int64, stable bool) (int64, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID = -1
 	if stable {
@@ -107,14 +112,15 @@ func (l *Log) offset(ctx context.Context, at TopicPartition, timestamp int64, st
 	p.Partition, p.Timestamp, p.CurrentLeaderEpoch = at.Number, timestamp, -1
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
-	resp, err := req.RequestWith(ctx, l.cl)
+	answer, err := send(ctx, req)
 	if err != nil {
 		return 0, fmt.Errorf("list offsets of %s/%d: %w", at.Topic, at.Number, err)
 	}
-	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+	topics := answer.(*kmsg.ListOffsetsResponse).Topics
+	if len(topics) != 1 || len(topics[0].Partitions) != 1 {
 		return 0, fmt.Errorf("list offsets of %s/%d: the answer does not name it", at.Topic, at.Number)
 	}
-	got := resp.Topics[0].Partitions[0]
+	got := topics[0].Partitions[0]
 	if err := kerr.ErrorForCode(got.ErrorCode); err != nil {
 		return 0, fmt.Errorf("list offsets of %s/%d: %w", at.Topic, at.Number, err)
 	}

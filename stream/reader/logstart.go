@@ -2,10 +2,6 @@ package reader
 
 import (
 	"context"
-	"fmt"
-
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/stream/ledger"
 )
@@ -16,7 +12,7 @@ import (
 func (c *chunkReader) outOfRange(ctx context.Context, leader int32, at ledger.Partition, offset, start int64) error {
 	if start < 0 {
 		var err error
-		if start, err = c.start(ctx, leader, at); err != nil {
+		if start, err = listOffset(ctx, c.cl.Broker(int(leader)).RetriableRequest, At(at), atStart, false); err != nil {
 			return err
 		}
 	}
@@ -24,25 +20,4 @@ func (c *chunkReader) outOfRange(ctx context.Context, leader int32, at ledger.Pa
 		return belowStart(start)
 	}
 	return absent("the log does not reach it")
-}
-
-// start asks the leader for the first offset of its log.
-func (c *chunkReader) start(ctx context.Context, leader int32, at ledger.Partition) (int64, error) {
-	req := kmsg.NewPtrListOffsetsRequest()
-	req.ReplicaID = -1
-	t := kmsg.NewListOffsetsRequestTopic()
-	t.Topic = at.Topic
-	p := kmsg.NewListOffsetsRequestTopicPartition()
-	p.Partition, p.Timestamp, p.CurrentLeaderEpoch = at.Number, atStart, -1
-	t.Partitions = append(t.Partitions, p)
-	req.Topics = append(req.Topics, t)
-	got, err := c.cl.Broker(int(leader)).RetriableRequest(ctx, req)
-	if err != nil {
-		return 0, err
-	}
-	resp := got.(*kmsg.ListOffsetsResponse)
-	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
-		return 0, fmt.Errorf("list offsets of %s/%d: the answer does not name it", at.Topic, at.Number)
-	}
-	return resp.Topics[0].Partitions[0].Offset, kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
 }

@@ -151,7 +151,8 @@ func lostPayload(p ledger.Pointer, format string, args ...any) error {
 	return &sink.AttemptError{Class: sink.ClassPayload, Err: fmt.Errorf("payload at %s: "+format, append([]any{at(p)}, args...)...)}
 }
 
-// verify returns the event of an answer, if it is the one that p points to.
+// verify returns the event of an answer, if it is the one that p points to. The error is one of class payload_lost if the log has nothing
+// there, or something else; any other leaves open what it has.
 func verify(p ledger.Pointer, a answer) (*schemas.Event, error) {
 	switch {
 	case a.err != nil:
@@ -161,7 +162,7 @@ func verify(p ledger.Pointer, a answer) (*schemas.Event, error) {
 	}
 	e, err := record.Decode(a.r)
 	if err != nil {
-		return nil, lostPayload(p, "another record is there: %w", err)
+		return nil, lostPayload(p, "the record there is no event: %w", err)
 	}
 	if e.Key() != p.Key {
 		return nil, lostPayload(p, "another event is there: %s of %s", e.ID, e.Source)

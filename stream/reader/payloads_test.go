@@ -51,7 +51,7 @@ func TestPayloadOfOthersIsNeverSent(t *testing.T) {
 	_, err = l.Load(r.Ctx(), r.Pointer(2, 2))
 	streamtest.IsLost(t, err, "another body")
 	_, err = l.Load(r.Ctx(), r.Pointer(3, 3))
-	streamtest.IsLost(t, err, "another record is there")
+	streamtest.IsLost(t, err, "the record there is no event")
 }
 
 func TestPayloadGone(t *testing.T) {

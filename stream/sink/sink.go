@@ -55,7 +55,7 @@ const (
 //
 // Close is called once, after the last Do has returned, and frees what the sink holds. Closing again is no error.
 //
-// A sink may implement [Checker], [Endpoint], [InLedger] and [Answerer]; more such interfaces may follow, found by assertion.
+// A sink may implement [Checker], [Endpoint], [InLedger], [Answerer] and [Looker]; more such interfaces may follow, found by assertion.
 type Sink interface {
 	Do(ctx context.Context, a Action) (Outcome, error)
 	Close(ctx context.Context) error
@@ -80,6 +80,10 @@ type InLedger interface{ InLedger() }
 // are set aside in memory for each of their attempts.
 type Answerer interface{ Answer() int }
 
+// Looker is implemented by sinks that look for what earlier attempts did (see [Action.Earlier]). So many bytes are set aside in memory
+// for each attempt that may look, in place of those of Answerer.
+type Looker interface{ Look() int }
+
 // Statement is what an action does in the ledger's own database.
 type Statement struct {
 	SQL string
@@ -99,7 +103,7 @@ type Action struct {
 	ID           schemas.ActionID // Idempotency-Key and webhook-id, the same on every attempt
 	Name         string
 	Subscription string // "<team>.<subscription>"
-	Destination  string // "<team>/<destination>"
+	Destination  string // its full name: "<team>/<destination>", or "<destination>" where teams share it
 	Attempt      int    // 1 for the first
 	// FirstAt is when the first attempt that is recorded began; zero if this is the first, or it is not known.
 	FirstAt time.Time

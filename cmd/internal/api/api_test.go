@@ -3,8 +3,10 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/guard"
 )
 
 // fake records what it was asked and answers with what it was given.
@@ -23,6 +26,8 @@ type fake struct {
 	place   QuarantinePlace
 	again   QuarantineRedrive
 	err     error
+
+	attention AttentionFilter
 }
 
 func (f *fake) Redrive(_ context.Context, team, subscription, source, id string, r RedriveRequest) (*RedriveItem, error) {
@@ -65,8 +70,12 @@ func setup(t *testing.T, change func(*Config)) (*Client, *fake) {
 	t.Helper()
 	f := &fake{}
 	cfg := Config{Ready: func(context.Context) []Check { return []Check{{Name: "log", OK: true}} }, Inbox: f, Quarantine: f,
+		Attention: func(_ context.Context, q AttentionFilter) (*Attention, error) {
+			f.attention = q
+			return &Attention{Items: []AttentionItem{{Kind: KindPaused, ID: "acme/agent"}}, Counts: []AttentionCount{{Kind: KindPaused, Count: 1}}}, f.err
+		},
 		Sources:       func() []SourceItem { return []SourceItem{{Team: "acme", Source: "github"}} },
-		Subscriptions: func() []SubscriptionItem { return nil }, Gatherer: prometheus.NewRegistry()}
+		Subscriptions: func(context.Context) []SubscriptionItem { return nil }, Gatherer: prometheus.NewRegistry()}
 	if change != nil {
 		change(&cfg)
 	}
@@ -74,7 +83,7 @@ func setup(t *testing.T, change func(*Config)) (*Client, *fake) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(h)
+	server := httptest.NewServer(asDescribed(t, h))
 	t.Cleanup(server.Close)
 	c, err := NewClient(server.URL)
 	if err != nil {
@@ -108,6 +117,9 @@ func TestClientAndServerAgree(t *testing.T) {
 	}
 	if sources, err := c.Sources(t.Context()); err != nil || len(sources.Items) != 1 {
 		t.Errorf("sources = %+v, %v", sources, err)
+	}
+	if _, err := c.DriftReport(t.Context()); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "no intake role") {
+		t.Errorf("drift of a process that sees no deliveries: %v", err)
 	}
 	if subs, err := c.Subscriptions(t.Context()); err != nil || subs.Items == nil {
 		t.Errorf("an empty list must be [], not null: %+v, %v", subs, err)
@@ -225,6 +237,54 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
+// A role is ready for itself: what one of them cannot do takes no other out of service.
+func TestReadinessOfOneRole(t *testing.T) {
+	t.Parallel()
+	c, _ := setup(t, func(cfg *Config) {
+		cfg.Ready = func(context.Context) []Check {
+			return []Check{{Name: "intake", Role: "intake", OK: true}, {Name: "subscription acme.triage", Role: "stream", Error: "a partition stands still"}, {Name: "topics", OK: true}}
+		}
+	})
+	for query, want := range map[string]struct {
+		status, checks int
+		roles          map[string]bool
+	}{
+		"":              {503, 3, map[string]bool{"intake": true, "stream": false}},
+		"?role=intake":  {200, 2, map[string]bool{"intake": true}},
+		"?role=stream":  {503, 2, map[string]bool{"stream": false}},
+		"?role=console": {404, 0, nil},
+	} {
+		resp, err := http.Get(c.base + "/readyz" + query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var body Readiness
+		err = json.NewDecoder(resp.Body).Decode(&body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != want.status || body.Ready != (want.status == 200) || len(body.Checks) != want.checks || !maps.Equal(body.Roles, want.roles) {
+			t.Errorf("%q: %d %+v %v", query, resp.StatusCode, body, err)
+		}
+	}
+}
+
+func TestAttentionIsAskedAsItIsMeant(t *testing.T) {
+	t.Parallel()
+	c, f := setup(t, nil)
+	got, err := c.Attention(t.Context(), AttentionFilter{Team: "acme", Kind: KindPaused, Limit: 7})
+	if err != nil || len(got.Items) != 1 || f.attention != (AttentionFilter{Team: "acme", Kind: KindPaused, Limit: 7}) {
+		t.Errorf("%+v %v, asked %+v", got, err, f.attention)
+	}
+	if _, err := c.Attention(t.Context(), AttentionFilter{Kind: "paused"}); schemas.KindOf(err) != schemas.Invalid || !strings.Contains(err.Error(), "paused_destination") {
+		t.Errorf("a kind that is none: %v", err)
+	}
+	if _, err := getJSON[Attention](t.Context(), c, "/v1/attention?kinds=held", nil); schemas.KindOf(err) != schemas.Invalid {
+		t.Errorf("an unknown parameter: %v", err)
+	}
+	if _, err := New(Config{Ready: func(context.Context) []Check { return nil }}); err == nil || !strings.Contains(err.Error(), "Attention") {
+		t.Errorf("made without its parts: %v", err)
+	}
+}
+
 func TestClientErrorsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	c, err := NewClient("http://127.0.0.1:1")
@@ -251,5 +311,44 @@ func TestNewRefusesHalfAConfig(t *testing.T) {
 	t.Parallel()
 	if _, err := New(Config{}); err == nil {
 		t.Error("an empty configuration was accepted")
+	}
+}
+
+// TestNothingThatIsSentIsAnswered: the client of destinations, backfills and thin gets nothing from the operator listener though its
+// networks are allowed, whatever it asks and says; probes answer everybody.
+func TestNothingThatIsSentIsAnswered(t *testing.T) {
+	t.Parallel()
+	c, f := setup(t, nil)
+	sender, err := guard.New(guard.Config{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sender.Close)
+	for request, want := range map[string]int{
+		"GET /v1/inbox": 403, "GET /metrics": 403, "GET /v1/inbox/acme/triage/github/e1/raw": 403, "GET /nothing": 403,
+		"POST /v1/inbox/acme/triage/github/e1/redrive": 403, "POST /v1/quarantine/acme/github/0/1/redrive": 403, "GET /livez": 200,
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		for name, header := range map[string]http.Header{"plain": nil, "denied": {"Forebay-Outgoing": {""}}, "in small letters": {"forebay-outgoing": nil}} {
+			req, err := http.NewRequestWithContext(t.Context(), method, c.base+path, strings.NewReader(`{"by": "me", "reason": "mine"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header = header
+			resp, err := sender.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != want {
+				t.Errorf("%s, header %s: %d, want %d", request, name, resp.StatusCode, want)
+			}
+			if len(header["Forebay-Outgoing"]) > 0 && header.Get("Forebay-Outgoing") != "" {
+				t.Errorf("%s: the caller's header was changed", request)
+			}
+		}
+	}
+	if f.asked != nil || f.place != (QuarantinePlace{}) {
+		t.Errorf("it was asked all the same: %v %v", f.asked, f.place)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -19,17 +20,34 @@ import (
 
 // Client asks an operator listener. Safe for concurrent use.
 type Client struct {
-	base string
-	http *http.Client
+	base  string
+	token string // empty: none is sent
+	http  *http.Client
 }
 
 // NewClient makes a client of the listener at base, for example http://127.0.0.1:9090. It does not connect yet.
 func NewClient(base string) (*Client, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, schemas.Errorf(schemas.Invalid, "", "%q is not a URL such as http://127.0.0.1:9090", base)
+		return nil, &AskedError{fmt.Sprintf("%q is not a URL such as http://127.0.0.1:9090", base)}
 	}
-	return &Client{base: strings.TrimSuffix(base, "/"), http: &http.Client{Timeout: 30 * time.Second}}, nil
+	follow := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // a listener leads nowhere else, and a token is for it alone
+	return &Client{base: strings.TrimSuffix(base, "/"), http: &http.Client{Timeout: 30 * time.Second, CheckRedirect: follow}}, nil
+}
+
+// WithToken returns a client that asks with a token. The token is sent over TLS or on this machine alone.
+func (c *Client) WithToken(token string) (*Client, error) {
+	u, err := url.Parse(c.base)
+	if err != nil {
+		return nil, err
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	if local := u.Hostname() == "localhost" || err == nil && addr.IsLoopback(); token != "" && u.Scheme != "https" && !local {
+		return nil, schemas.Errorf(schemas.Invalid, "", "a token is not sent to %s, where whoever listens on the way could read it: use https", c.base)
+	}
+	with := *c
+	with.token = token
+	return &with, nil
 }
 
 // maxAnswer is the most bytes that are read of one answer: a body of 100 MiB, the largest that the configuration allows, and room
@@ -51,9 +69,12 @@ func (c *Client) get(ctx context.Context, path string, query url.Values) ([]byte
 
 // send sends a request and returns the body and the headers of its answer. An answer other than 200 is an error.
 func (c *Client) send(req *http.Request) ([]byte, http.Header, error) {
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, nil, schemas.Errorf(schemas.Unavailable, "ask "+c.base, "%w; is `forebay serve` running there? --url or FOREBAY_URL names another address", err)
+		return nil, nil, schemas.Errorf(schemas.Unavailable, "ask "+c.base, "%w; is `forebay dev` or `forebay serve` running there? --url or FOREBAY_URL names another address", err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
@@ -66,6 +87,13 @@ func (c *Client) send(req *http.Request) ([]byte, http.Header, error) {
 	return body, resp.Header, nil
 }
 
+// AskedError says what is wrong with what was asked, and not with what it is asked about. It is of kind Invalid.
+type AskedError struct{ detail string }
+
+func (e *AskedError) Error() string { return e.Unwrap().Error() }
+
+func (e *AskedError) Unwrap() error { return schemas.Errorf(schemas.Invalid, "", "%s", e.detail) }
+
 // problem returns the error that an answer other than 200 stands for. If the body is a problem, that is an error of the problem's
 // kind with its text; else, something other than an operator listener has answered.
 func (c *Client) problem(resp *http.Response, body []byte) error {
@@ -74,7 +102,12 @@ func (c *Client) problem(resp *http.Response, body []byte) error {
 	if contentType != "application/problem+json" || json.Unmarshal(body, &p) != nil || p.Detail == "" {
 		return schemas.Errorf(schemas.Internal, "ask "+c.base, "answered %s: is it a Forebay operator listener?", resp.Status)
 	}
-	if kind := schemas.Kind(p.Kind); slices.Contains(schemas.Kinds(), kind) {
+	if p.Kind == kindForbidden {
+		return schemas.Errorf(schemas.Unauthenticated, "", "%s", p.Detail)
+	}
+	if kind := schemas.Kind(p.Kind); kind == schemas.Invalid {
+		return &AskedError{p.Detail}
+	} else if slices.Contains(schemas.Kinds(), kind) {
 		return schemas.Errorf(kind, "", "%s", p.Detail)
 	}
 	return schemas.Errorf(schemas.Internal, "ask "+c.base, "%s", p.Detail)

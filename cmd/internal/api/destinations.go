@@ -2,30 +2,34 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
+	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // DestinationItem is a destination as the asked process sees it; a pause holds in all of them.
 type DestinationItem struct {
-	Team        string `json:"team"`
-	Destination string `json:"destination"`
-	Type        string `json:"type"`
-	State       string `json:"state"`   // paused, open, held, half_open, recovering or running
-	Breaker     string `json:"breaker"` // closed, open, half_open or recovering
-	Running     int    `json:"running"` // attempts under way
-	Concurrency int    `json:"concurrency"`
-	Waiting     int    `json:"waiting"` // actions in memory that wait for a slot, for a retry's time or for the head of their lane
+	Team        string   `json:"team"`            // whose own it is; empty: it is shared
+	Teams       []string `json:"teams,omitempty"` // that may use a shared one; "*": all
+	Destination string   `json:"destination"`
+	Type        string   `json:"type"`
+	State       string   `json:"state"`   // paused, open, held, half_open, recovering or running
+	Breaker     string   `json:"breaker"` // closed, open, half_open or recovering
+	Running     int      `json:"running"` // attempts under way
+	Concurrency int      `json:"concurrency"`
+	Waiting     int      `json:"waiting"` // actions in memory that wait for a slot, for a retry's time or for the head of their lane
 	// ConsecutiveFailures counts the attempts of the asked process alone.
 	ConsecutiveFailures int        `json:"consecutive_failures"`
 	FailingSince        *time.Time `json:"failing_since"` // since when nothing gets through, in any process; null: it does, or nothing was attempted
 	HeldUntil           *time.Time `json:"held_until"`    // end of the pause that the destination asked for (Retry-After)
 	OpenUntil           *time.Time `json:"open_until"`    // until when the breaker lets only the floor's attempts through
 	Paused              *PauseItem `json:"paused"`
+	// Elsewhere are subscriptions that use it in processes with another ledger, TEAM.SUBSCRIPTION: a pause is of one ledger.
+	Elsewhere []string `json:"elsewhere,omitempty"`
 }
 
 // PauseItem is why a destination is paused. It goes over the wire as the ledger has it.
@@ -38,8 +42,8 @@ type PauseRequest struct {
 	DryRun bool   `json:"dry_run,omitempty"`
 }
 
-// Destinations answers questions about destinations, pauses and resumes them. Errors are *schemas.Error: of kind Conflict, if what
-// is to be paused is paused already or what is to be resumed is not.
+// Destinations answers questions about destinations, pauses and resumes them. A shared one has no team: team is empty. Errors are
+// *schemas.Error: of kind Conflict, if what is to be paused is paused already or what is to be resumed is not.
 type Destinations interface {
 	Destinations(ctx context.Context) ([]DestinationItem, error)
 	Destination(ctx context.Context, team, name string) (*DestinationItem, error)
@@ -47,15 +51,46 @@ type Destinations interface {
 	Resume(ctx context.Context, team, name string, r PauseRequest) (*DestinationItem, error)
 }
 
-func (s *server) destinations(ctx context.Context, r *http.Request) (any, error) {
-	if err := onlyKnown(r); err != nil {
-		return nil, err
+func (s *server) destinations(ctx context.Context, _ *http.Request) (any, error) {
+	items, err := s.Destinations.Destinations(ctx)
+	w := who(ctx)
+	if w.All() {
+		return listed(items, err)
 	}
-	return listed(s.Destinations.Destinations(ctx))
+	var shown []DestinationItem
+	for _, i := range items {
+		if usedBy(w, &i) {
+			shown = append(shown, *forTeams(w, i))
+		}
+	}
+	return listed(shown, err)
+}
+
+// forTeams returns a destination without the names of other teams that use it.
+func forTeams(w *access.Who, i DestinationItem) *DestinationItem {
+	i.Teams = w.Only(i.Teams)
+	i.Elsewhere = of(i.Elsewhere, func(subscription string) bool {
+		team, _, _ := strings.Cut(subscription, ".")
+		return w.Of(team)
+	})
+	return &i
+}
+
+// usedBy reports whether a destination is one of the teams of who asks, or is shared with one.
+func usedBy(w *access.Who, i *DestinationItem) bool {
+	return i.Team != "" && w.Of(i.Team) || i.Team == "" && w.OfAny(i.Teams)
 }
 
 func (s *server) destination(ctx context.Context, r *http.Request) (any, error) {
-	return s.Destinations.Destination(ctx, r.PathValue("team"), r.PathValue("destination"))
+	item, err := s.Destinations.Destination(ctx, r.PathValue("team"), r.PathValue("destination"))
+	switch w := who(ctx); {
+	case err != nil || w.All():
+		return item, err
+	case !usedBy(w, item):
+		return nil, errNotYours
+	default:
+		return forTeams(w, *item), nil
+	}
 }
 
 func (s *server) pause(ctx context.Context, r *http.Request) (any, error) {
@@ -69,14 +104,17 @@ func (s *server) resume(ctx context.Context, r *http.Request) (any, error) {
 // changePause reads a request to pause or resume and calls change, which is the one or the other.
 func changePause(ctx context.Context, r *http.Request, change func(ctx context.Context, team, name string, r PauseRequest) (*DestinationItem, error)) (any, error) {
 	var req PauseRequest
-	if err := readBody(r, &req, &req.Reason, &req.DryRun); err != nil {
+	if err := readBody(r, &req, &req.By, &req.Reason, &req.DryRun); err != nil {
 		return nil, err
 	}
 	return change(ctx, r.PathValue("team"), r.PathValue("destination"), req)
 }
 
 func destinationPath(team, name string) string {
-	return fmt.Sprintf("/v1/destinations/%s/%s", url.PathEscape(team), url.PathEscape(name))
+	if team == "" {
+		return "/v1/destinations/" + url.PathEscape(name)
+	}
+	return "/v1/destinations/" + url.PathEscape(team) + "/" + url.PathEscape(name)
 }
 
 // Destinations lists the configured destinations.
@@ -84,7 +122,7 @@ func (c *Client) Destinations(ctx context.Context) (Page[DestinationItem], error
 	return getJSON[Page[DestinationItem]](ctx, c, "/v1/destinations", nil)
 }
 
-// Destination returns one destination.
+// Destination returns one destination; a shared one has no team.
 func (c *Client) Destination(ctx context.Context, team, name string) (*DestinationItem, error) {
 	return getJSON[*DestinationItem](ctx, c, destinationPath(team, name), nil)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/schemas"
 )
 
@@ -50,17 +51,24 @@ func TestDestinationsOverTheWire(t *testing.T) {
 		t.Errorf("%+v %v", page, err)
 	}
 	want := PauseRequest{Reason: "they move", By: "ann@ops"}
+	for _, team := range []string{"acme", ""} { // without one: shared
+		overTheWire(t, f, c, team, want)
+	}
+}
+
+func overTheWire(t *testing.T, f *placesFake, c *Client, team string, want PauseRequest) {
+	t.Helper()
 	for what, call := range map[string]func() (*DestinationItem, error){
-		"get":    func() (*DestinationItem, error) { return c.Destination(t.Context(), "acme", "agent") },
-		"pause":  func() (*DestinationItem, error) { return c.Pause(t.Context(), "acme", "agent", want) },
-		"resume": func() (*DestinationItem, error) { return c.Resume(t.Context(), "acme", "agent", want) },
+		"get":    func() (*DestinationItem, error) { return c.Destination(t.Context(), team, "agent") },
+		"pause":  func() (*DestinationItem, error) { return c.Pause(t.Context(), team, "agent", want) },
+		"resume": func() (*DestinationItem, error) { return c.Resume(t.Context(), team, "agent", want) },
 	} {
 		f.err, f.req = nil, want
 		item, err := call()
 		if err != nil || !cmp.Equal(*item, pausedItem) || f.req != want {
 			t.Errorf("%s: %+v %v, asked %+v", what, item, err, f.req)
 		}
-		if d := cmp.Diff([]string{what, "acme", "agent"}, f.asked); d != "" {
+		if d := cmp.Diff([]string{what, team, "agent"}, f.asked); d != "" {
 			t.Error(d)
 		}
 		for _, kind := range schemas.Kinds() {
@@ -106,5 +114,14 @@ func TestPauseTakesNothingButItsRequest(t *testing.T) {
 	resp.Body.Close()
 	if resp.StatusCode != 400 {
 		t.Errorf("a filter that does not exist: %d", resp.StatusCode)
+	}
+}
+
+// Who asks for one team is not told of other teams' subscriptions that use a shared destination in other processes.
+func TestSharedDestinationHidesOthersElsewhere(t *testing.T) {
+	t.Parallel()
+	got := forTeams(&access.Who{Teams: []string{"acme"}}, DestinationItem{Destination: "pagers", Teams: []string{"acme", "pay"}, Elsewhere: []string{"acme.down", "pay.bills"}})
+	if d := cmp.Diff([][]string{{"acme"}, {"acme.down"}}, [][]string{got.Teams, got.Elsewhere}); d != "" {
+		t.Error(d)
 	}
 }

@@ -23,7 +23,7 @@ type DeadLetterItem struct {
 	ID           string `json:"id"`
 	Team         string `json:"team"`
 	Subscription string `json:"subscription"`
-	Generation   int32  `json:"generation"`
+	Generation   int32  `json:"generation"` // 0, or the replay that ran its event again
 	Source       string `json:"source"`
 	EventID      string `json:"event_id"`
 	Type         string `json:"type"`
@@ -93,8 +93,10 @@ type DeadLetterRequest struct {
 	Force bool `json:"force,omitempty"`
 	// OutcomeUnknown lets a replay run an action that its destination may have done already: it may be done twice.
 	OutcomeUnknown bool `json:"outcome_unknown,omitempty"`
-	NoWait         bool `json:"no_wait,omitempty"` // answer at once, before the partition's owner has applied the command
-	DryRun         bool `json:"dry_run,omitempty"`
+	// Watch has the answer to a replay wait up to two seconds for whether the action runs, or is stale.
+	Watch  bool `json:"watch,omitempty"`
+	NoWait bool `json:"no_wait,omitempty"` // answer at once, before the partition's owner has applied the command
+	DryRun bool `json:"dry_run,omitempty"`
 }
 
 // DeadLetterAnswer is the dead letter as it was before the request, and what became of the request; State is as in RedriveItem.
@@ -137,21 +139,18 @@ func (s *server) askDeadLetter(ctx context.Context, r *http.Request) (any, error
 		return nil, nothingAt(r)
 	}
 	var req DeadLetterRequest
-	if err := readBody(r, &req, &req.Reason, &req.DryRun); err != nil {
+	if err := readBody(r, &req, &req.By, &req.Reason, &req.DryRun); err != nil {
 		return nil, err
 	}
 	return s.DeadLetters.AskDeadLetter(ctx, r.PathValue("action"), verb, req)
 }
 
-// deadLetterFilter reads the filter from the query. A parameter that it does not know is an error.
+// deadLetterFilter reads the filter from the query.
 func deadLetterFilter(r *http.Request) (DeadLetterFilter, error) {
 	q := r.URL.Query()
 	f := DeadLetterFilter{Team: q.Get("team"), Subscription: q.Get("subscription"), Source: q.Get("source"), Entity: schemas.EntityKey(q.Get("entity")), Type: q.Get("type"),
 		Destination: q.Get("destination"), Class: q.Get("class"), Group: q.Get("group"), Cursor: q.Get("cursor")}
-	err := onlyKnown(r, "team", "subscription", "source", "entity", "type", "destination", "class", "group", "since", "cursor", "limit")
-	if err != nil {
-		return f, err
-	}
+	var err error
 	f.Limit, f.Since, err = limitAndSince(q)
 	return f, err
 }

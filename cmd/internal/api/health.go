@@ -12,7 +12,7 @@ import (
 // NewHealth makes the handler of the health listener: /livez, /readyz and /metrics for whoever reaches it, under any name, and nothing
 // else. Probes and Prometheus ask it from other hosts.
 func NewHealth(ready func(ctx context.Context) []Check, g prometheus.Gatherer) http.Handler {
-	mux := probes(ready)
+	mux := probes(ready, func(*http.Request) bool { return true })
 	mux.Handle("GET /metrics", metrics(g))
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		write(w, http.StatusNotFound, Problem{Type: "about:blank", Title: "Not Found", Status: http.StatusNotFound,
@@ -21,22 +21,56 @@ func NewHealth(ready func(ctx context.Context) []Check, g prometheus.Gatherer) h
 	return mux
 }
 
-// probes are what says whether the process lives, and whether it can work.
-func probes(ready func(ctx context.Context) []Check) *http.ServeMux {
+// probes are what says whether the process lives, and whether its roles can work, or with ?role= whether one of them can. Why not, which has
+// names of teams, is told to those alone of whom tells is true.
+func probes(ready func(ctx context.Context) []Check, tells func(r *http.Request) bool) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, map[string]bool{"live": true}) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
 		defer cancel()
-		body, status := Readiness{Ready: true, Checks: ready(ctx)}, http.StatusOK
-		for _, c := range body.Checks {
-			if !c.OK {
-				body.Ready, status = false, http.StatusServiceUnavailable
-			}
+		role := r.URL.Query().Get("role")
+		body := readinessOf(ready(ctx), role)
+		if !tells(r) {
+			body.Checks = []Check{}
 		}
-		write(w, status, body)
+		switch {
+		case role != "" && len(body.Roles) == 0:
+			write(w, http.StatusNotFound, Problem{Type: "about:blank", Title: "Not Found", Status: http.StatusNotFound,
+				Detail: "this process does not have the role that is asked about"})
+		case body.Ready:
+			write(w, http.StatusOK, body)
+		default:
+			write(w, http.StatusServiceUnavailable, body)
+		}
 	})
 	return mux
+}
+
+// readinessOf sums checks up: of all roles, or of one. A check without a role is for every role.
+func readinessOf(checks []Check, role string) Readiness {
+	body := Readiness{Ready: true, Roles: map[string]bool{}, Checks: []Check{}}
+	for _, c := range checks {
+		if c.Role != "" && (role == "" || role == c.Role) {
+			body.Roles[c.Role] = true
+		}
+	}
+	for _, c := range checks {
+		if role != "" && c.Role != "" && c.Role != role {
+			continue
+		}
+		body.Checks = append(body.Checks, c)
+		if c.OK {
+			continue
+		}
+		body.Ready = false
+		for name := range body.Roles {
+			if c.Role == "" || c.Role == name {
+				body.Roles[name] = false
+			}
+		}
+	}
+	return body
 }
 
 func metrics(g prometheus.Gatherer) http.Handler {

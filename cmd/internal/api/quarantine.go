@@ -15,13 +15,13 @@ import (
 func (s *server) quarantine(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
 	limit, err := parseLimit(q.Get("limit"))
-	if err == nil {
-		err = onlyKnown(r, "team", "source", "limit")
+	if waiting := q.Get("waiting"); err == nil && waiting != "" && waiting != "true" {
+		err = schemas.Errorf(schemas.Invalid, "", "waiting %q is not true: leave it out for all", waiting)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return listed(s.Quarantine.Quarantined(ctx, QuarantineFilter{Team: q.Get("team"), Source: q.Get("source"), Limit: limit}))
+	return listed(s.Quarantine.Quarantined(ctx, QuarantineFilter{Team: q.Get("team"), Source: q.Get("source"), Limit: limit, Waiting: q.Has("waiting")}))
 }
 
 // quarantinePlace reads the delivery's place from the request's path.
@@ -55,7 +55,7 @@ func (s *server) quarantineRedrive(ctx context.Context, r *http.Request) (any, e
 		return nil, err
 	}
 	var req QuarantineRedrive
-	if err := readBody(r, &req, &req.Reason, &req.DryRun); err != nil {
+	if err := readBody(r, &req, &req.By, &req.Reason, &req.DryRun); err != nil {
 		return nil, err
 	}
 	return s.Quarantine.RedriveQuarantined(ctx, p, req)
@@ -63,7 +63,11 @@ func (s *server) quarantineRedrive(ctx context.Context, r *http.Request) (any, e
 
 // Quarantined lists quarantined deliveries, the newest first.
 func (c *Client) Quarantined(ctx context.Context, f QuarantineFilter) (Page[QuarantineItem], error) {
-	return getJSON[Page[QuarantineItem]](ctx, c, "/v1/quarantine", query(f.Limit, time.Time{}, map[string]string{"team": f.Team, "source": f.Source}))
+	filters := map[string]string{"team": f.Team, "source": f.Source}
+	if f.Waiting {
+		filters["waiting"] = "true"
+	}
+	return getJSON[Page[QuarantineItem]](ctx, c, "/v1/quarantine", query(f.Limit, time.Time{}, filters))
 }
 
 func (p QuarantinePlace) path() string {

@@ -34,6 +34,7 @@ const (
 
 	StatePlanned = "planned"
 	StateDone    = "done"
+	StateStale   = "stale" // of a replay that watches: it did not run, because a newer one of its entity had been started
 	StateAsked   = "asked"
 )
 
@@ -47,7 +48,7 @@ type PlaceItem struct {
 // redrive redrives the event that the path names.
 func (s *server) redrive(ctx context.Context, r *http.Request) (any, error) {
 	var req RedriveRequest
-	if err := readBody(r, &req, &req.Reason, &req.DryRun); err != nil {
+	if err := readBody(r, &req, &req.By, &req.Reason, &req.DryRun); err != nil {
 		return nil, err
 	}
 	return s.Inbox.Redrive(ctx, r.PathValue("team"), r.PathValue("subscription"), r.PathValue("source"), r.PathValue("event"), req)

@@ -10,12 +10,15 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/guard"
 	"github.com/forebay-io/forebay/stream/gate"
 )
 
@@ -39,19 +42,35 @@ type Quarantine interface {
 
 // Config is what a listener answers from.
 type Config struct {
-	// These four need the ledger. They are nil in a process without the stream role; such a process answers 409 to their questions
+	// These need the ledger. They are nil in a process without the stream role; such a process answers 409 to their questions
 	// and says which process to ask.
 	Inbox        Inbox
 	Stops        Stops
+	Steering     Steering
 	Destinations Destinations
 	DeadLetters  DeadLetters
+	Entities     Entities
+	Replays      Replays
+	Tokens       Tokens
+	// Audit keeps what is changed; nil, without the stream role, keeps nothing: what such a process redrives says in the log who asked and why.
+	Audit Audit
+
+	Drift func() *Drift // nil in a process without the intake role
 
 	// These are required.
 	Ready         func(ctx context.Context) []Check // what must work before the process is ready; /readyz calls it each time
 	Quarantine    Quarantine
+	Attention     func(ctx context.Context, f AttentionFilter) (*Attention, error) // what waits for an operator
 	Sources       func() []SourceItem
-	Subscriptions func() []SubscriptionItem
+	Subscriptions func(ctx context.Context) []SubscriptionItem
 	Gatherer      prometheus.Gatherer // of /metrics
+
+	// Access has those who ask prove who they are; nil: nobody has to, and the listener answers on loopback alone. Owners is needed with it,
+	// in a process with the stream role.
+	Access *Access
+	Owners Owners
+
+	Console http.Handler // of the pages below /console/; nil: there are none, as it must be beside Access
 
 	Logger *slog.Logger // nil logs nothing
 }
@@ -65,50 +84,36 @@ const (
 type server struct{ Config }
 
 // New makes the handler of the operator listener. It is safe for concurrent use. /livez and /readyz answer under any host name, since
-// probes use the machine's address; the rest answers only under the names of loopback, and to no other site's page.
+// probes use the machine's address; the rest answers only under the names of loopback, to no other site's page, and to nothing that a
+// Forebay sends to a destination or fetches.
 func New(cfg Config) (http.Handler, error) {
-	if cfg.Ready == nil || cfg.Quarantine == nil || cfg.Sources == nil || cfg.Subscriptions == nil || cfg.Gatherer == nil {
-		return nil, errors.New("operator listener: Ready, Quarantine, Sources, Subscriptions and Gatherer are all required, and one is nil")
+	if cfg.Ready == nil || cfg.Quarantine == nil || cfg.Attention == nil || cfg.Sources == nil || cfg.Subscriptions == nil || cfg.Gatherer == nil {
+		return nil, errors.New("operator listener: Ready, Quarantine, Attention, Sources, Subscriptions and Gatherer are all required, and one is nil")
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Access != nil && cfg.Access.Who == nil || cfg.Access != nil && cfg.DeadLetters != nil && cfg.Owners == nil {
+		return nil, errors.New("operator listener: Access.Who, and Owners beside DeadLetters, are required with Access, and one is nil")
+	}
+	if cfg.Console != nil && cfg.Access != nil {
+		return nil, errors.New("operator listener: Console asks nobody for a token, and must be nil where Access is not")
+	}
 	s := &server{cfg}
 	questions := http.NewServeMux()
-	questions.Handle("GET /metrics", metrics(cfg.Gatherer))
-	// handle is set anew for each group of paths, with whether this process can answer them.
-	handle := func(pattern string, q question) { questions.Handle(pattern, s.answer(true, q)) }
-	handle("GET /v1/quarantine", s.quarantine)
-	handle("GET /v1/quarantine/{team}/{source}/{partition}/{offset}/raw", s.quarantineRaw)
-	handle("POST /v1/quarantine/{team}/{source}/{partition}/{offset}/redrive", s.quarantineRedrive)
-	handle("GET /v1/sources", func(context.Context, *http.Request) (any, error) { return listed(cfg.Sources(), nil) })
-	handle("GET /v1/subscriptions", func(context.Context, *http.Request) (any, error) { return listed(cfg.Subscriptions(), nil) })
-	handle("/", func(_ context.Context, r *http.Request) (any, error) { return nil, nothingAt(r) })
-
-	handle = func(pattern string, q question) { questions.Handle(pattern, s.answer(cfg.Inbox != nil, q)) }
-	handle("GET /v1/inbox", s.inbox)
-	handle("GET /v1/inbox/{team}/{subscription}/{source}/{event}", s.item)
-	handle("GET /v1/inbox/{team}/{subscription}/{source}/{event}/raw", s.raw)
-	handle("POST /v1/inbox/{team}/{subscription}/{source}/{event}/redrive", s.redrive)
-
-	handle = func(pattern string, q question) { questions.Handle(pattern, s.answer(cfg.DeadLetters != nil, q)) }
-	handle("GET /v1/dlq", s.deadLetters)
-	handle("GET /v1/dlq-groups", s.deadLetterGroups)
-	handle("GET /v1/dlq/{action}", s.deadLetter)
-	handle("GET /v1/dlq/{action}/record", s.deadRecord)
-	handle("POST /v1/dlq/{action}/{verb}", s.askDeadLetter)
-
-	handle = func(pattern string, q question) { questions.Handle(pattern, s.answer(cfg.Stops != nil, q)) }
-	handle("GET /v1/subscriptions/{team}/{subscription}", s.subscription)
-	handle("POST /v1/subscriptions/{team}/{subscription}/accept", s.accept)
-
-	handle = func(pattern string, q question) { questions.Handle(pattern, s.answer(cfg.Destinations != nil, q)) }
-	handle("GET /v1/destinations", s.destinations)
-	handle("GET /v1/destinations/{team}/{destination}", s.destination)
-	handle("POST /v1/destinations/{team}/{destination}/pause", s.pause)
-	handle("POST /v1/destinations/{team}/{destination}/resume", s.resume)
-	mux := probes(cfg.Ready)
-	mux.Handle("/", loopbackOnly(http.NewCrossOriginProtection().Handler(questions)))
+	s.mountConsole(questions)
+	questions.Handle("GET /metrics", s.guarded(metrics(cfg.Gatherer)))
+	questions.Handle("GET /v1/openapi.yaml", http.HandlerFunc(serveDescription))
+	for _, r := range s.routes() {
+		questions.Handle(r.pattern, s.answer(r))
+	}
+	questions.HandleFunc("/", s.elsewhere)
+	sameOrigin := http.NewCrossOriginProtection()
+	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		write(w, http.StatusForbidden, problemOf(http.StatusForbidden, "a page of another site asks this"))
+	}))
+	mux := probes(cfg.Ready, func(r *http.Request) bool { w, err := s.asks(r); return err == nil && w.All() && w.May(access.See) })
+	mux.Handle("/", s.reachable(nothingSent(sameOrigin.Handler(questions))))
 	return mux, nil
 }
 
@@ -122,8 +127,19 @@ func loopbackOnly(next http.Handler) http.Handler {
 		}
 		addr, err := netip.ParseAddr(host)
 		if host != "localhost" && (err != nil || !addr.IsLoopback()) {
-			write(w, http.StatusMisdirectedRequest, Problem{Type: "about:blank", Title: "Misdirected Request", Status: http.StatusMisdirectedRequest,
-				Detail: "the operator listener answers to localhost, 127.0.0.1 and [::1] only"})
+			write(w, http.StatusMisdirectedRequest, problemOf(http.StatusMisdirectedRequest, "the operator listener answers to localhost, 127.0.0.1 and [::1] only"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// nothingSent answers 403 to what this process, or another Forebay on the machine, sends to a destination or fetches. It comes from loopback
+// as operators do, and asks what somebody has written who may not.
+func nothingSent(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(guard.Outgoing) != "" {
+			write(w, http.StatusForbidden, problemOf(http.StatusForbidden, "the operator listener is for operators: no destination, backfill or thin may call it"))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -133,18 +149,13 @@ func loopbackOnly(next http.Handler) http.Handler {
 // question reads a request and returns the answer. [server.answer] writes a *[Raw] as its bytes, anything else as JSON.
 type question func(ctx context.Context, r *http.Request) (any, error)
 
-// answer makes the handler of a question, which has answerTimeout to be answered. Without canAnswer, the handler says that this
-// process has no stream role.
-func (s *server) answer(canAnswer bool, ask question) http.HandlerFunc {
+// answer makes the handler of a question, which has answerTimeout to be answered.
+func (s *server) answer(q route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !canAnswer {
-			s.fail(w, schemas.Errorf(schemas.Conflict, "", "this process has no stream role, so it has no ledger and calls no destination; ask one that runs `forebay serve --roles stream`"))
-			return
-		}
 		ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 		defer cancel()
 		r.Body = http.MaxBytesReader(w, r.Body, maxRequest)
-		answer, err := ask(ctx, r)
+		answer, err := s.answerTo(ctx, q, r)
 		if err != nil {
 			s.fail(w, err)
 			return
@@ -155,6 +166,38 @@ func (s *server) answer(canAnswer bool, ask question) http.HandlerFunc {
 		}
 		write(w, http.StatusOK, answer)
 	}
+}
+
+// answerTo asks a question for whoever sends r, if they may, and returns what they may see of its answer.
+func (s *server) answerTo(ctx context.Context, q route, r *http.Request) (any, error) {
+	asks, err := s.asks(r)
+	if err != nil {
+		return nil, err
+	}
+	if !q.answered {
+		return nil, schemas.Errorf(schemas.Conflict, "", "this process has no stream role, so it has no ledger and calls no destination; ask one that runs `forebay serve --roles stream`")
+	}
+	if err := onlyKnown(r, q.query); err != nil {
+		return nil, err
+	}
+	ctx = context.WithValue(ctx, whoKey{}, asks)
+	if r, err = s.admit(ctx, asks, q, r); err != nil {
+		return nil, err
+	}
+	answer, err := s.change(ctx, asks, q, r.WithContext(ctx))
+	if err != nil && !asks.All() && schemas.KindOf(err) == schemas.NotFound {
+		return nil, errNotYours // what else there is, which such an error may name, is not theirs
+	}
+	return shownTo(asks, answer), err
+}
+
+// elsewhere answers at paths that are none.
+func (s *server) elsewhere(w http.ResponseWriter, r *http.Request) {
+	_, err := s.asks(r)
+	if err == nil {
+		err = nothingAt(r)
+	}
+	s.fail(w, err)
 }
 
 func nothingAt(r *http.Request) error {
@@ -187,17 +230,14 @@ func writeRaw(w http.ResponseWriter, raw *Raw) {
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Disposition", "attachment")
-	w.Write(raw.Data)
+	w.Write(raw.Data) //nolint:gosec // a download of no type that a browser shows
 }
 
-// inboxFilter reads the filter from the query. A parameter that it does not know is an error.
+// inboxFilter reads the filter from the query.
 func inboxFilter(r *http.Request) (InboxFilter, error) {
 	q := r.URL.Query()
 	f := InboxFilter{Team: q.Get("team"), Subscription: q.Get("subscription"), Source: q.Get("source"), Entity: schemas.EntityKey(q.Get("entity")),
 		Type: q.Get("type"), Status: q.Get("status"), Decision: gate.Decision(q.Get("decision")), Delivery: q.Get("delivery"), Cursor: q.Get("cursor")}
-	if err := onlyKnown(r, "team", "subscription", "source", "entity", "type", "status", "decision", "delivery", "cursor", "limit", "since"); err != nil {
-		return f, err
-	}
 	var err error
 	f.Limit, f.Since, err = limitAndSince(q)
 	return f, err
@@ -218,13 +258,9 @@ func limitAndSince(q url.Values) (limit int, since time.Time, err error) {
 
 // onlyKnown returns an error if the request has a parameter other than these: a filter with a typing slip must not be ignored and
 // list everything.
-func onlyKnown(r *http.Request, names ...string) error {
-	known := map[string]bool{}
-	for _, n := range names {
-		known[n] = true
-	}
+func onlyKnown(r *http.Request, names []string) error {
 	for name := range r.URL.Query() {
-		if !known[name] {
+		if !slices.Contains(names, name) {
 			return schemas.Errorf(schemas.Invalid, "", "unknown parameter %q", name)
 		}
 	}
@@ -281,10 +317,23 @@ var statuses = map[schemas.Kind]int{
 
 // fail answers with a problem body made from err, and logs what is the server's fault.
 func (s *server) fail(w http.ResponseWriter, err error) {
-	kind := schemas.KindOf(err)
-	status := statuses[kind]
-	if status >= http.StatusInternalServerError {
-		s.Logger.Warn("operator question", "error", err)
+	if no, ok := errors.AsType[*forbidden](err); ok {
+		p := problemOf(http.StatusForbidden, no.text)
+		p.Kind = kindForbidden
+		write(w, p.Status, p)
+		return
 	}
-	write(w, status, Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprint(err), Kind: string(kind)})
+	kind := schemas.KindOf(err)
+	p := problemOf(statuses[kind], fmt.Sprint(err))
+	p.Kind = string(kind)
+	switch {
+	case p.Status >= http.StatusInternalServerError:
+		s.Logger.Warn("operator question", "error", err)
+	case p.Status == http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	write(w, p.Status, p)
 }
+
+// kindForbidden is the kind of a problem that says what a token may not do. It is none of package schemas: no other part refuses by rights.
+const kindForbidden = "forbidden"

@@ -72,7 +72,7 @@ func (s *server) subscription(ctx context.Context, r *http.Request) (any, error)
 // accept accepts the stops of the subscription in the path that the request selects.
 func (s *server) accept(ctx context.Context, r *http.Request) (any, error) {
 	var req AcceptRequest
-	if err := readBody(r, &req, &req.Reason, &req.DryRun); err != nil {
+	if err := readBody(r, &req, &req.By, &req.Reason, &req.DryRun); err != nil {
 		return nil, err
 	}
 	return listed(s.Stops.Accept(ctx, r.PathValue("team"), r.PathValue("subscription"), req))
@@ -81,9 +81,11 @@ func (s *server) accept(ctx context.Context, r *http.Request) (any, error) {
 // maxRequest bounds what a client may send.
 const maxRequest = 64 << 10
 
-// readBody decodes the request's body, one JSON object, into v. A field that v does not have is an error. reason and dryRun point
-// to the fields of v with these names: the reason is required, except for a dry run.
-func readBody(r *http.Request, v any, reason *string, dryRun *bool) error {
+var errTooLarge = schemas.Errorf(schemas.TooLarge, "", "the request is larger than %d bytes", maxRequest)
+
+// readBody decodes the request's body, one JSON object, into v. A field that v does not have is an error. by, reason and dryRun point
+// to the fields of v with these names: the reason is required, except for a dry run. by is the name of the token that asks, if one does.
+func readBody(r *http.Request, v any, by, reason *string, dryRun *bool) error {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
 		return schemas.Errorf(schemas.Invalid, "", "content type %q is not application/json", r.Header.Get("Content-Type"))
 	}
@@ -91,13 +93,16 @@ func readBody(r *http.Request, v any, reason *string, dryRun *bool) error {
 	dec.DisallowUnknownFields()
 	err := dec.Decode(v)
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return schemas.Errorf(schemas.TooLarge, "", "the request is larger than %d bytes", maxRequest)
+		return errTooLarge
 	}
 	if err != nil {
 		return schemas.Errorf(schemas.Invalid, "", "the request is not what was expected: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return schemas.Errorf(schemas.Invalid, "", "there is more behind the request's JSON object")
+	}
+	if name := who(r.Context()).Name; name != "" {
+		*by = name
 	}
 	if *reason == "" && !*dryRun {
 		return schemas.Errorf(schemas.Invalid, "", "the reason is missing: it is kept, with the name of who asks and the time")

@@ -28,12 +28,46 @@ type Page[T any] struct {
 	Items []T    `json:"items"`
 	Next  string `json:"next"`
 	More  bool   `json:"more,omitempty"`
+	// Search is of a list of a delivery's events (delivery=): what of the log it was looked for in, and what is no item of the inbox.
+	Search *DeliverySearch `json:"search,omitempty"`
+	// Elsewhere are subscriptions that the list leaves out, TEAM.SUBSCRIPTION: their ledger is another process's.
+	Elsewhere []string `json:"elsewhere,omitempty"`
+}
+
+// DeliverySearch is how a delivery was looked for, and what is known of it beside the items of the list. Without items and with a cursor
+// not all of the log was searched. With items, From and To may be one moment: the ledger knew the delivery, and nothing was searched.
+type DeliverySearch struct {
+	From        *time.Time       `json:"from"` // null: the log's start
+	To          time.Time        `json:"to"`
+	Undecided   []UndecidedItem  `json:"undecided,omitempty"`
+	Quarantined []QuarantineItem `json:"quarantined,omitempty"`
+	Withheld    []string         `json:"withheld,omitempty"` // where the team that asks may not look, in words
+}
+
+// UndecidedItem is an event that is in the log, and of which the ledger has nothing for a subscription that reads its source.
+type UndecidedItem struct {
+	Team         string    `json:"team"`
+	Subscription string    `json:"subscription"`
+	Source       string    `json:"source"`
+	EventID      string    `json:"event_id"`
+	Type         string    `json:"type"`
+	Entity       string    `json:"entity"`
+	Topic        string    `json:"topic"`
+	Partition    int32     `json:"partition"`
+	Offset       int64     `json:"offset"`
+	ReceivedAt   time.Time `json:"received_at"`
+	// NextOffset is where the subscription stands in the partition; null: it has not claimed it yet. Past it, the event is not decided
+	// any more: it was before the subscription's begin, was passed over, or its retention has ended.
+	NextOffset *int64 `json:"next_offset"`
+	Passed     bool   `json:"passed"`
 }
 
 // InboxDetail is an event with its actions and their attempts.
 type InboxDetail struct {
 	InboxItem
 	Actions []ActionItem `json:"actions"`
+	Story   []StoryItem  `json:"story,omitempty"` // in the order of time
+	Next    string       `json:"next,omitempty"`  // what happens next, and which command changes that
 }
 
 // ActionItem is one action of an event.
@@ -43,6 +77,7 @@ type ActionItem struct {
 	Destination string        `json:"destination"`
 	Status      string        `json:"status"`
 	LaneSeq     int64         `json:"lane_seq"`
+	Replay      string        `json:"replay,omitempty"` // the replay that runs the event again; its id as of ReplayItem
 	NextAt      *time.Time    `json:"next_at"`
 	Attempts    []AttemptItem `json:"attempts"`
 }
@@ -71,7 +106,10 @@ type QuarantinePlace struct {
 type QuarantineRedrive struct {
 	Reason string `json:"reason"`
 	By     string `json:"by"`
+	Again  bool   `json:"again,omitempty"` // although it was redriven before
 	DryRun bool   `json:"dry_run,omitempty"`
+	// Discard leaves the delivery at that instead: it becomes no event, and waits for nobody any more.
+	Discard bool `json:"discard,omitempty"`
 }
 
 // QuarantineRedriven is the delivery, the event that the mapping makes of it now, and what became of the request.
@@ -80,8 +118,18 @@ type QuarantineRedriven struct {
 	EventID string     `json:"event_id"`
 	Type    string     `json:"type"`
 	Entity  string     `json:"entity"`
-	State   string     `json:"state"`        // planned (a dry run) or done
+	State   string     `json:"state"` // planned (a dry run) or done
+	Note    string     `json:"note,omitempty"`
 	To      *PlaceItem `json:"to,omitempty"` // where the event is
+}
+
+// QuarantineMark says that a delivery was redriven, and which event it is where.
+type QuarantineMark struct {
+	At      time.Time `json:"at"`
+	By      string    `json:"by"`
+	Reason  string    `json:"reason"`
+	EventID string    `json:"event_id"`
+	To      string    `json:"to"` // TOPIC/PARTITION@OFFSET
 }
 
 // QuarantineItem is a quarantined delivery: one that could not become an event, or that was refused and kept all the same.
@@ -96,10 +144,19 @@ type QuarantineItem struct {
 	Partition  int32     `json:"partition"`
 	Offset     int64     `json:"offset"`
 	ReceivedAt time.Time `json:"received_at"`
+
+	Redriven *QuarantineMark `json:"redriven,omitempty"`
+}
+
+// People are who answers for something, as the configuration names them.
+type People struct {
+	Owners  []string `json:"owners,omitempty"`
+	Contact string   `json:"contact,omitempty"` // where they are reached
 }
 
 // SourceItem is a configured source.
 type SourceItem struct {
+	People
 	Team     string `json:"team"`
 	Source   string `json:"source"`
 	Preset   string `json:"preset"`
@@ -108,16 +165,46 @@ type SourceItem struct {
 	MaxBody  int64  `json:"max_body"`
 	Keys     int    `json:"keys"`     // how many secrets it has
 	Sequence bool   `json:"sequence"` // its versions are of kind sequence
+	// Share has the other teams that may read it; "*": all.
+	Share []string `json:"share,omitempty"`
+	// Seen is what its secrets have verified in the asked process; null: that has no intake role.
+	Seen *SeenItem `json:"seen"`
+}
+
+// SeenItem is what the secrets of a source have verified in a process, since that began or since they were changed.
+type SeenItem struct {
+	Verified   int64      `json:"verified"`
+	Refused    int64      `json:"refused"`
+	VerifiedAt *time.Time `json:"verified_at"` // of the last delivery that was; null: none was
+	// Mismatches are the signatures since then that no secret matches, and MismatchedAt is when the first of them came.
+	Mismatches   int64      `json:"mismatches"`
+	MismatchedAt *time.Time `json:"mismatched_at"`
 }
 
 // SubscriptionItem is a configured subscription and how it is doing in the process that was asked.
 type SubscriptionItem struct {
-	Team         string          `json:"team"`
-	Subscription string          `json:"subscription"`
-	Sources      []string        `json:"sources"`
-	Ready        bool            `json:"ready"`
-	Missing      string          `json:"missing"` // why it is not ready
-	Partitions   []PartitionItem `json:"partitions"`
+	People
+	Team         string   `json:"team"`
+	Subscription string   `json:"subscription"`
+	Sources      []string `json:"sources"`
+	Ready        bool     `json:"ready"`
+	Missing      string   `json:"missing"` // why it is not ready
+	// Paused is set while an operator has it paused, in all processes: nothing is decided and nothing attempted.
+	Paused     *PauseItem      `json:"paused"`
+	Partitions []PartitionItem `json:"partitions"`
+	// Counts are of all partitions of its topics, whichever process has them; null: the asked process does not know.
+	Counts *PartitionCounts `json:"partition_counts"`
+	// Attention is how much of it waits for an operator, as `forebay attention` lists it; null: the asked process does not know.
+	Attention     *int64 `json:"attention"`
+	AttentionMore bool   `json:"attention_more,omitempty"` // there is more than was counted
+}
+
+// PartitionCounts are how many partitions are in each state. Those that are being claimed are in none of them.
+type PartitionCounts struct {
+	Total   int `json:"total"`
+	Running int `json:"running"`
+	Stopped int `json:"stopped"`
+	Unread  int `json:"unread"` // nobody reads them
 }
 
 // PartitionItem is a partition of a subscription that the asked process owns, or that is stopped in any process.
@@ -128,6 +215,8 @@ type PartitionItem struct {
 	Detail    string `json:"detail"`
 	// Position is the partition's position in the ledger. It is set where one subscription was asked for, not in lists.
 	Position *PositionItem `json:"position,omitempty"`
+	// Seek is set while a change of position is asked for and not carried out yet, where one subscription was asked for.
+	Seek *SeekAskedItem `json:"seek,omitempty"`
 	// Stopped is set where State is stopped. Another process may own such a partition.
 	Stopped *StopItem `json:"stopped,omitempty"`
 }
@@ -152,15 +241,18 @@ type SeekItem struct {
 
 // Check is one thing that must work before the process is ready.
 type Check struct {
-	Name  string `json:"name"` // "subscription acme.triage"
+	Name  string `json:"name"`           // "subscription acme.triage"
+	Role  string `json:"role,omitempty"` // the role that cannot work without it; empty: none can
 	OK    bool   `json:"ok"`
 	Error string `json:"error,omitempty"`
 }
 
 // Readiness is the body of /readyz.
 type Readiness struct {
-	Ready  bool    `json:"ready"`
-	Checks []Check `json:"checks"`
+	Ready bool `json:"ready"`
+	// Roles says of each role that was asked about whether it is ready.
+	Roles  map[string]bool `json:"roles"`
+	Checks []Check         `json:"checks"`
 }
 
 // Problem is an RFC 9457 problem body.
@@ -175,11 +267,14 @@ type Problem struct {
 // QuarantineFilter narrows a list of quarantined deliveries. An empty Team or Source means all.
 type QuarantineFilter struct {
 	Team, Source string
-	Limit        int // at most so many
+	Limit        int  // at most so many
+	Waiting      bool // only what was not redriven
 }
 
-// Raw is an event's body as it was received.
+// Raw is an event's body as it was received. Headers are those of its record: the event's attributes, and the request's headers that are
+// kept. They do not go over the wire.
 type Raw struct {
 	ContentType string
 	Data        []byte
+	Headers     []DeadHeader
 }

@@ -2,12 +2,15 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/forebay-io/forebay/schemas/jsonschema"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/wire.jsonl")
@@ -23,6 +26,7 @@ func TestWireFormat(t *testing.T) {
 		LastError: "<no> answer", Owner: "host-1", Topic: "events.acme.github", Partition: 5, Offset: 9, ReceivedAt: &at, DecidedAt: at}
 	item.Behind, item.BehindAtLeast = &n, &n
 	item.Redriven = &RedrivenItem{At: at, By: "ann", Reason: "mended"}
+	fitsSchema(t, item)
 	attempt := AttemptItem{Attempt: 1, At: at, Class: "busy", Code: 503, LatencyMS: 1.5, Error: "503", Response: "\xffno", TraceID: "ab"}
 	var out []byte
 	for _, v := range []any{
@@ -34,6 +38,11 @@ func TestWireFormat(t *testing.T) {
 		DeadLetterDetail{History: []AttemptItem{attempt}, Commands: []CommandItem{{}, {ID: 1, Kind: "replay", By: "ann", Reason: "r", AskedAt: at, EndedAt: &at, Outcome: "done"}}},
 		DeadLetterAnswer{DeadLetterItem: DeadLetterItem{Behind: &n, BehindAtLeast: &n, FirstAt: &at}, Verb: VerbReplay, State: StateAsked, Detail: "d", Command: 6},
 		DestinationItem{}, pausedItem, StopItem{},
+		AttentionItem{}, Attention{Items: []AttentionItem{{Kind: KindStopped, ID: "acme.triage", Partition: new(int32(5)), Offset: &n, Since: &at}}, Counts: []AttentionCount{{Kind: KindStopped, Count: 1, More: true}},
+			Unknown: []AttentionUnknown{{Kind: KindKeys, Why: "no intake"}}},
+		SourceItem{}, SourceItem{Seen: &SeenItem{Verified: 3, Refused: 2, VerifiedAt: &at, Mismatches: 1, MismatchedAt: &at}},
+		SubscriptionItem{}, SubscriptionItem{Counts: &PartitionCounts{Total: 4, Running: 1, Stopped: 1, Unread: 1}, Attention: &n, AttentionMore: true},
+		SourceItem{People: People{Owners: []string{"ann", "bob"}, Contact: "#acme"}}, AttentionItem{People: People{Contact: "#acme"}},
 	} {
 		line, err := json.Marshal(v)
 		if err != nil {
@@ -53,5 +62,33 @@ func TestWireFormat(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(want), string(out)); diff != "" {
 		t.Errorf("the wire format has changed (-want +got):\n%s", diff)
+	}
+}
+
+// fitsSchema holds an item to the schema forebay.decision, which must have all of its fields.
+func fitsSchema(t *testing.T, item InboxItem) {
+	t.Helper()
+	schema, _ := jsonschema.Of("forebay.decision")
+	never := item
+	never.NextActionAt, never.ReceivedAt, never.Redriven = nil, nil, nil
+	never.Discarded, never.DeliveryID = item.Redriven, "d-1"
+	for _, item := range []InboxItem{item, never} {
+		text, err := json.Marshal(item)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if verdict, why := schema.Check(text); verdict != jsonschema.Fits {
+			t.Errorf("%s %s: %s", verdict, why, text)
+		}
+		var written struct{ Properties map[string]any }
+		var fields map[string]any
+		if err := errors.Join(json.Unmarshal(schema.Text(), &written), json.Unmarshal(text, &fields)); err != nil {
+			t.Fatal(err)
+		}
+		for name := range fields {
+			if written.Properties[name] == nil {
+				t.Errorf("the schema has no %s", name)
+			}
+		}
 	}
 }

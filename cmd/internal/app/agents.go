@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/callback"
@@ -21,18 +22,18 @@ func longPolicy(l *config.Long) lane.LongPolicy {
 	if l == nil {
 		return lane.LongPolicy{}
 	}
-	return lane.LongPolicy{Deadline: l.Deadline.Std(), Heartbeat: l.Heartbeat.Std(), Most: l.Most}
+	return lane.LongPolicy{Deadline: l.Deadline.Std(), Heartbeat: l.Heartbeat.Std(), Most: l.Concurrency}
 }
 
-// later returns the function that makes the URL and the token with which a destination can report the result of an attempt later; nil
+// later returns the function that makes the URL and the token with which a destination can report the result of an attempt in the ledger of later; nil
 // if the configuration has no listener for such reports.
-func later(c *config.Config) func(ledger.AttemptRef, int64, schemas.ActionID) sink.Later {
+func later(c *config.Config, of [16]byte) func(ledger.AttemptRef, schemas.ActionID) sink.Later {
 	if c.Listen.Agents == "" || c.Agents.PublicURL == "" {
 		return nil
 	}
 	keys := callback.NewKeys(c.Agents.Secrets)
-	return func(r ledger.AttemptRef, epoch int64, id schemas.ActionID) sink.Later {
-		return sink.Later{URL: c.Agents.PublicURL + "/v1/actions/" + url.PathEscape(string(id)), Token: keys.Action(r, epoch, id)}
+	return func(r ledger.AttemptRef, id schemas.ActionID) sink.Later {
+		return sink.Later{URL: c.Agents.PublicURL + "/v1/actions/" + url.PathEscape(string(id)), Token: keys.Action(of, r, id)}
 	}
 }
 
@@ -58,7 +59,10 @@ func (a *App) bindAgents() error {
 		Keys: callback.NewKeys(a.file().Agents.Secrets), Ledger: reportLedger{a.stream}, Logger: a.log, Registerer: a.registry,
 	})
 	if err == nil {
-		a.agents, err = listen("agents", a.file().Listen.Agents, handler, a.log)
+		a.agents, err = a.listen("agents", a.file().Listen.Agents, handler)
+	}
+	if err == nil {
+		a.bound(a.agents, "agents", a.limits(agentsShare))
 	}
 	return err
 }
@@ -83,46 +87,56 @@ type reportLedger struct{ s *streams }
 
 var _ callback.Ledger = reportLedger{}
 
-// open returns the inbox (see stream/inbox). It does not wait: until the process has opened the ledger, which it does once Postgres
-// answers, the error is of kind Unavailable.
-func (d reportLedger) open() (*inbox.Inbox, error) {
+// open returns the ledger. It does not wait: until the process has opened it, which it does once Postgres answers, the error is of kind
+// Unavailable.
+func (d reportLedger) open() (*ledger.Ledger, error) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	if d.s.ledger == nil {
 		return nil, schemas.Errorf(schemas.Unavailable, "answer an agent", "the ledger is not open yet")
 	}
-	return inbox.New(d.s.ledger), nil
+	return d.s.ledger, nil
+}
+
+// ID implements [callback.Ledger].
+func (d reportLedger) ID() (id [16]byte, err error) {
+	l, err := d.open()
+	if err != nil {
+		return id, err
+	}
+	return l.ID(), nil
 }
 
 func (d reportLedger) Report(ctx context.Context, r ledger.Report) (inbox.ReportState, error) {
-	box, err := d.open()
+	l, err := d.open()
 	if err != nil {
 		return "", err
 	}
-	return box.Report(ctx, r)
+	return inbox.NewReports(l).Report(ctx, r)
 }
 
 func (d reportLedger) Beat(ctx context.Context, r ledger.AttemptRef) (bool, error) {
-	box, err := d.open()
+	l, err := d.open()
 	if err != nil {
 		return false, err
 	}
-	return box.Beat(ctx, r)
+	return inbox.NewReports(l).Beat(ctx, r)
 }
 
 func (d reportLedger) ActionState(ctx context.Context, r ledger.AttemptRef) (inbox.ActionState, error) {
-	box, err := d.open()
+	l, err := d.open()
 	if err != nil {
 		return inbox.ActionState{}, err
 	}
-	return box.ActionState(ctx, r)
+	return inbox.NewReports(l).ActionState(ctx, r)
 }
 
-// Event returns what became of an event in every subscription of its source. Its status is the one of the subscription in which it is
-// farthest from done; received, if no subscription has it yet.
+// Event returns what became of an event in every subscription of its source that is of the source's team: who else reads it is not the
+// sender's to know. Its status is the one of the subscription in which it is
+// farthest from done; received, if no subscription has it yet. Those whose ledger is another process's are named, and nothing is said of them.
 func (d reportLedger) Event(ctx context.Context, team, source, id string) (callback.EventItem, error) {
 	out := callback.EventItem{Team: team, Source: source, ID: id, Status: "received", Subscriptions: []callback.EventInItem{}}
-	box, err := d.open()
+	l, err := d.open()
 	if err != nil {
 		return out, err
 	}
@@ -130,12 +144,17 @@ func (d reportLedger) Event(ctx context.Context, team, source, id string) (callb
 	if t == nil {
 		return out, nil
 	}
-	worst := -1 // rank of out.Status in fromDone
+	worst, here := -1, false // rank of out.Status in fromDone; whether one of the subscriptions has this ledger
 	for _, name := range sortedKeys(t.Subscriptions) {
-		if !slices.Contains(t.Subscriptions[name].Sources, source) {
+		if !slices.ContainsFunc(d.s.a.file().SourcesOf(team, name), func(s config.NamedSource) bool { return s.Team == team && s.Name == source }) {
 			continue
 		}
-		item, err := box.Item(ctx, team, name, fullSource(team, source), id)
+		if !d.s.a.file().HasLedger(team, name) {
+			out.Elsewhere = append(out.Elsewhere, name)
+			continue
+		}
+		here = true
+		item, err := inbox.New(l).Item(ctx, team, name, fullSource(team, source), id)
 		if schemas.KindOf(err) == schemas.NotFound {
 			continue
 		}
@@ -146,6 +165,9 @@ func (d reportLedger) Event(ctx context.Context, team, source, id string) (callb
 		if rank := slices.Index(fromDone, item.Status); rank > worst || len(out.Subscriptions) == 1 {
 			worst, out.Status = rank, item.Status
 		}
+	}
+	if !here && len(out.Elsewhere) > 0 {
+		return out, callback.Misdirected("the ledger of %s, which read this source, is not this process's: ask the process that runs them", strings.Join(out.Elsewhere, ", "))
 	}
 	return out, nil
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/console"
 	"github.com/forebay-io/forebay/schemas"
 )
 
@@ -30,6 +31,8 @@ type Config struct {
 	File *config.Config
 	// Path names the file in errors that say which command to run.
 	Path string
+	// Data is the data directory that `forebay dev` was told; empty: the file's own place. Commands that need dev's servers name it.
+	Data string
 	// Roles are what this process does; at least one of config.ServeRoles.
 	Roles  []config.Role
 	Logger *slog.Logger // nil logs nothing
@@ -43,6 +46,7 @@ type App struct {
 	log      *slog.Logger
 	registry *prometheus.Registry
 	ready    *readiness
+	waits    *attention
 	current  atomic.Pointer[config.Config] // the configuration, which a reload replaces
 
 	intake   *intake  // nil without the role
@@ -50,6 +54,7 @@ type App struct {
 	operator *listener
 	health   *listener // nil if none is configured
 	agents   *listener // nil without the stream role, or if no agents listener is configured
+	console  *console.Console
 }
 
 // New makes a process: it compiles sources and destinations. Nothing listens, runs or connects yet.
@@ -79,7 +84,9 @@ func New(cfg Config) (*App, error) {
 		}
 	}
 	a.ready.set("topics", errNotStarted)
-	return a, nil
+	var err error
+	a.waits, err = newAttention(a)
+	return a, err
 }
 
 // file returns the configuration as it is now.
@@ -98,11 +105,12 @@ func (a *App) Start() (err error) {
 			a.closeListeners()
 		}
 	}()
-	if a.operator, err = listen("the operator", a.file().Listen.Operator, handler, a.log); err != nil {
+	if a.operator, err = a.listen("operator", a.file().Listen.Operator, handler); err != nil {
 		return err
 	}
+	a.operator.encrypt(a.file().OperatorTLS())
 	if at := a.file().Listen.Health; at != "" {
-		if a.health, err = listen("health", at, api.NewHealth(a.ready.checks, a.registry), a.log); err != nil {
+		if a.health, err = a.listen("health", at, api.NewHealth(a.ready.checks, a.registry)); err != nil {
 			return err
 		}
 	}
@@ -153,13 +161,26 @@ func (a *App) Addr(name string) net.Addr {
 func (a *App) operatorHandler() (http.Handler, error) {
 	cfg := api.Config{
 		Ready: a.ready.checks, Quarantine: &quarantineAPI{a: a}, Gatherer: a.registry, Logger: a.log,
-		Sources:       func() []api.SourceItem { return sourceItems(a.file()) },
-		Subscriptions: func() []api.SubscriptionItem { return a.subscriptionItems() },
+		Attention: a.waits.list, Sources: a.sourceItems, Subscriptions: a.subscriptionItems,
+	}
+	if in := a.intake; in != nil {
+		cfg.Drift = func() *api.Drift { return driftOf(in.drift) }
 	}
 	if a.stream != nil {
 		cfg.Inbox, cfg.Stops, cfg.Destinations = &inboxAPI{a.stream}, &stopsAPI{a}, destinationsAPI{a.stream}
-		cfg.DeadLetters = &deadLettersAPI{inboxAPI{a.stream}}
+		cfg.Steering = &steeringAPI{a}
+		cfg.DeadLetters, cfg.Entities = &deadLettersAPI{inboxAPI{a.stream}}, &inboxAPI{a.stream}
+		cfg.Replays = &replaysAPI{&inboxAPI{a.stream}}
 	}
+	a.guard(&cfg)
+	if cfg.Access != nil { // the pages ask nobody for a token
+		return api.New(cfg)
+	}
+	var err error
+	if a.console, err = console.New(api.Audited(cfg)); err != nil {
+		return nil, err
+	}
+	cfg.Console = a.console
 	return api.New(cfg)
 }
 
@@ -189,11 +210,16 @@ func (a *App) Run(ctx context.Context) error {
 	})
 	if a.intake != nil {
 		g.Go(func() error { return a.intake.serve(gctx) })
+		g.Go(func() error { a.intake.ids.run(gctx); return nil })
 	}
 	if a.agents != nil {
 		g.Go(func() error { return a.serveAgents(gctx) })
 	}
 	g.Go(func() error { return a.runRoles(gctx) })
+	g.Go(func() error { a.waits.run(gctx); return nil })
+	if a.console != nil { // a test may have bound a listener of its own
+		g.Go(func() error { a.console.Run(gctx); return nil })
+	}
 
 	<-gctx.Done()
 	a.log.Info("stopping", "reason", context.Cause(gctx))
@@ -235,6 +261,9 @@ func (a *App) drain(ctx context.Context, g *errgroup.Group, served <-chan error)
 	}
 	err := g.Wait()
 	intake.Wait()
+	if a.waits != nil {
+		a.waits.close(ctx)
+	}
 	if a.stream != nil {
 		a.stream.close(ctx)
 	}
@@ -250,7 +279,7 @@ func (a *App) drain(ctx context.Context, g *errgroup.Group, served <-chan error)
 // runRoles waits until the topics exist, then opens the intake and runs the subscriptions. Without the stream role it returns then; the
 // intake goes on.
 func (a *App) runRoles(ctx context.Context) error {
-	client, err := kgo.NewClient(KafkaOptions(a.file())...)
+	client, err := kgo.NewClient(KafkaOptions(a.file(), a.kafkaRole())...)
 	if err != nil {
 		return err
 	}
@@ -277,9 +306,14 @@ func rolesText(roles []config.Role) string {
 }
 
 // Reload replaces the configuration. All sources change at once. If something has changed that needs a restart, Reload returns an error
-// that names it, and changes nothing.
+// that names it, and changes nothing; only what a team shares no more is taken away at once.
 func (a *App) Reload(read *config.Config) error {
-	if paths := config.Live(a.file(), read); len(paths) > 0 {
+	paths := config.Live(a.file(), read)
+	a.Unshare(read.Shares())
+	if a.stream != nil {
+		paths = append(paths, a.stream.freed(read)...)
+	}
+	if len(paths) > 0 {
 		return schemas.Errorf(schemas.Conflict, "reload", "%s changed: that needs a restart", strings.Join(paths, ", "))
 	}
 	if a.intake != nil {

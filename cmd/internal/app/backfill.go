@@ -80,7 +80,7 @@ func (s synthetic) Append(ctx context.Context, topic string, e *schemas.Event) e
 func backfillLog(c *config.Config) (*producer.Producer, error) {
 	var limits bodyLimits
 	limits.add(c)
-	return producer.New(producer.Config{Brokers: c.Kafka.Brokers, MaxBody: c.LargestBody(), TopicMaxBody: limits.of, Options: KafkaOptions(c)})
+	return producer.New(producer.Config{Brokers: c.Kafka.Brokers, MaxBody: c.LargestBody(), TopicMaxBody: limits.of, Options: KafkaOptions(c, config.RoleStream)})
 }
 
 // gap adds the fetcher for missing events, if the source has one.
@@ -133,7 +133,7 @@ func (f *fetchers) fetcher(cfg backfill.FetcherConfig, r *config.Rate, allowed [
 	cfg.Client, cfg.ClassOf, cfg.RetryAfter, cfg.Metrics = client, sink.ClassOfStatus, guard.RetryAfter, f.metrics
 	cfg.Agent = "Forebay/" + cmp.Or(buildVersion(), "dev")
 	if r != nil {
-		cfg.PerSecond, cfg.Burst = r.PerSecond, r.Burst
+		cfg.PerSecond, cfg.Burst = r.PerSecond(), r.Burst
 	}
 	return backfill.NewFetcher(cfg)
 }

@@ -450,7 +450,7 @@ func TestFetchesAreChecked(t *testing.T) {
 		{`cel:'com.github.pull_request.backfilled'`, "cel:nope(", "github.backfill: event.type"},
 		{"from: /updated_at", "from: updated_at", "github.backfill: event.version.from"},
 		{"Authorization: \"Bearer", "Host: \"Bearer", "github.backfill: header Host is set by forebay"},
-		{"Authorization: \"Bearer ", "Authorization: \"Bearer\\n", "github.backfill: header Authorization has a value with control characters"},
+		{"Authorization: \"Bearer ", "Authorization: \"Bearer\\u0001", "github.backfill: header Authorization has a value with control characters"},
 		{"items: /revisions", "items: revisions", "orders.backfill: items: JSON Pointer"},
 		{"items: /revisions,", "", ""},
 	} {

@@ -22,15 +22,13 @@ func Check(c *config.Config, roles []config.Role) config.Problems {
 	if slices.Contains(roles, config.RoleStream) {
 		_, bad := newFetchers(c, nil)
 		problems = append(problems, bad...)
-		for _, team := range sortedKeys(c.Teams) {
-			for _, name := range sortedKeys(c.Teams[team].Destinations) {
-				s, err := newSink(sinkParts{c, team, name, c.Teams[team].Destinations[name], slog.New(slog.DiscardHandler)})
-				if err != nil {
-					problems = append(problems, c.Problem("teams."+team+".destinations."+name, err.Error()))
-					continue
-				}
-				_ = s.Close(context.Background()) // it has not connected
+		for _, d := range c.AllDestinations() {
+			s, err := newSink(c, d, slog.New(slog.DiscardHandler))
+			if err != nil {
+				problems = append(problems, c.Problem(d.Path(), err.Error()))
+				continue
 			}
+			_ = s.Close(context.Background()) // it has not connected
 		}
 	}
 	return problems

@@ -73,14 +73,14 @@ func TestStatementsOfAllTeamsHaveConnections(t *testing.T) {
     destinations:
       a: {type: postgres, statement: SELECT 1}
       b: {type: postgres, statement: SELECT 1, database: "postgres://u:p@db.example/b"}
-postgres: {statements: true, max_conns: 9, transaction_timeout: 45s}
+postgres: {statements: true, connections: 9, transaction_timeout: 45s}
 `
 	c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(text), Embedded: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := ledgerConfig(c, nil)
-	if got.StatementConns != 7+4 || got.MaxConns != 9 {
+	got, err := ledgerConfig(c, nil)
+	if err != nil || got.StatementConns != 7+4 || got.MaxConns != 9 {
 		t.Errorf("%d and %d connections", got.StatementConns, got.MaxConns)
 	}
 	if got.TxTimeout != 45*time.Second {

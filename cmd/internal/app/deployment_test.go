@@ -128,7 +128,7 @@ func deploy(t *testing.T, agentURL, postgres string, createTopics bool) *deploym
 func (r *deployment) createTopics() {
 	r.t.Helper()
 	c := r.load(config.RoleTopics)
-	cl, err := kgo.NewClient(KafkaOptions(c)...)
+	cl, err := kgo.NewClient(KafkaOptions(c, config.RoleStream)...)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"slices"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/lane"
@@ -42,23 +44,20 @@ func newKeeper(all map[string]lane.Destination, log *slog.Logger) *destination.K
 // destinationsAPI answers questions about destinations by what this process knows, and pauses them in the ledger, for all processes.
 type destinationsAPI struct{ s *streams }
 
-// Destinations lists the destinations of the configuration.
+// Destinations lists the configured destinations that this process runs, the shared ones first, as AllDestinations has them.
 func (p destinationsAPI) Destinations(context.Context) ([]api.DestinationItem, error) {
 	var items []api.DestinationItem
 	waiting := p.s.waiting()
-	c := p.s.a.file()
-	for _, team := range sortedKeys(c.Teams) {
-		for _, name := range sortedKeys(c.Teams[team].Destinations) {
-			full := team + "/" + name
-			shared := p.s.destinations[full].Shared
-			if shared == nil {
-				continue // added by a reload: this process calls it only after a restart
-			}
-			item := destinationItem(shared.Status())
-			d := c.Teams[team].Destinations[name]
-			item.Team, item.Destination, item.Type, item.Concurrency, item.Waiting = team, name, d.Type, d.Concurrency, waiting[full]
-			items = append(items, item)
+	for _, d := range p.s.a.file().AllDestinations() {
+		state := p.s.destinations[d.FullName()].Shared
+		if state == nil {
+			continue // added by a reload: this process sends to it only after a restart
 		}
+		item := destinationItem(state.Status())
+		item.Team, item.Destination, item.Teams = d.Team, d.Name, d.Teams
+		item.Type, item.Concurrency, item.Waiting = d.Type, d.Concurrency, waiting[d.FullName()]
+		item.Elsewhere = p.s.a.file().UsedElsewhere(d)
+		items = append(items, item)
 	}
 	return items, nil
 }
@@ -91,7 +90,7 @@ func pauseItem(p ledger.Pause) *api.PauseItem {
 	return &p
 }
 
-// Destination returns one destination of the configuration.
+// Destination returns one destination of the configuration. One without a team is shared.
 func (p destinationsAPI) Destination(ctx context.Context, team, name string) (*api.DestinationItem, error) {
 	items, err := p.Destinations(ctx)
 	if err != nil {
@@ -102,12 +101,24 @@ func (p destinationsAPI) Destination(ctx context.Context, team, name string) (*a
 			return &items[i], nil
 		}
 	}
-	return nil, schemas.Errorf(schemas.NotFound, "", "no destination %s/%s is configured; `forebay destinations list -o id` lists them", team, name)
+	asked := fullName(team, name)
+	if team != "" && slices.ContainsFunc(items, func(i api.DestinationItem) bool { return i.Team == "" && i.Destination == name }) {
+		return nil, schemas.Errorf(schemas.NotFound, "", "%s is no destination of team %s alone: it is shared, and called %s", asked, team, name)
+	}
+	var known []names.Name
+	for _, i := range items {
+		known = append(known, names.Name{Team: i.Team, Name: i.Destination})
+	}
+	return nil, names.Destination.Unknown(names.Name{Team: team, Name: name}, known)
+}
+
+func fullName(team, name string) string {
+	return config.NamedDestination{Team: team, Name: name}.FullName()
 }
 
 // Pause pauses a destination. If it is paused already, the error says by whom.
 func (p destinationsAPI) Pause(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
-	full, pause := team+"/"+name, ledger.Pause{By: cmp.Or(r.By, "unknown"), Reason: r.Reason}
+	full, pause := fullName(team, name), ledger.Pause{By: cmp.Or(r.By, "unknown"), Reason: r.Reason}
 	return p.change(ctx, team, name, r.DryRun, func(l *ledger.Ledger, now *ledger.Pause) error {
 		if now != nil {
 			return pausedAlready(full, *now)
@@ -124,19 +135,19 @@ func (p destinationsAPI) Pause(ctx context.Context, team, name string, r api.Pau
 }
 
 func pausedAlready(name string, p ledger.Pause) error {
-	return schemas.Errorf(schemas.Conflict, "", "%s is paused already, since %s by %s: %s", name, p.At.UTC().Format("2006-01-02 15:04:05"), p.By, p.Reason)
+	return schemas.Errorf(schemas.Conflict, "", "%s is paused already, since %s by %s: %s", name, timeText(p.At), p.By, p.Reason)
 }
 
 // Resume ends a pause. If there is none, that is an error of kind Conflict: the ledger's, or in a dry run one from here.
 func (p destinationsAPI) Resume(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
 	return p.change(ctx, team, name, r.DryRun, func(l *ledger.Ledger, now *ledger.Pause) error {
 		if r.DryRun && now == nil {
-			return schemas.Errorf(schemas.Conflict, "", "%s/%s is not paused", team, name)
+			return schemas.Errorf(schemas.Conflict, "", "%s is not paused", fullName(team, name))
 		}
 		if r.DryRun {
 			return nil
 		}
-		_, err := l.ResumeDestination(ctx, team+"/"+name, cmp.Or(r.By, "unknown"), r.Reason)
+		_, err := l.ResumeDestination(ctx, fullName(team, name), cmp.Or(r.By, "unknown"), r.Reason)
 		return err
 	})
 }
@@ -157,7 +168,7 @@ func (p destinationsAPI) change(ctx context.Context, team, name string, dryRun b
 	if err != nil {
 		return nil, err
 	}
-	if err := do(l, states[team+"/"+name].Paused); err != nil {
+	if err := do(l, states[fullName(team, name)].Paused); err != nil {
 		return nil, err
 	}
 	if !dryRun {

@@ -278,12 +278,12 @@ func TestRoomForAllDestinations(t *testing.T) {
 		}
 		return sub
 	}
-	team := &config.Team{
+	c := &config.Config{Destinations: map[string]*config.Destination{"pagers": {Concurrency: 500, Teams: []string{"acme"}}}, Teams: map[string]*config.Team{"acme": {
 		Destinations:  map[string]*config.Destination{"a": {Concurrency: 300}, "b": {Concurrency: 64}, "c": {Concurrency: 1000}},
-		Subscriptions: map[string]*config.Subscription{"both": to("a", "b", "a"), "small": to("b"), "all": to("a", "b", "c")},
-	}
-	for name, want := range map[string]int{"both": 364, "small": 256, "all": 1364} {
-		if got := inFlight(team, name); got != want {
+		Subscriptions: map[string]*config.Subscription{"both": to("a", "b", "a"), "small": to("b"), "all": to("a", "b", "c"), "shared": to("b", "pagers", "pagers")},
+	}}}
+	for name, want := range map[string]int{"both": 364, "small": 256, "all": 1364, "shared": 564} {
+		if got := inFlight(c, nameInTeam{"acme", name}); got != want {
 			t.Errorf("%s: %d, want %d", name, got, want)
 		}
 	}

@@ -4,62 +4,103 @@ import (
 	"cmp"
 	"context"
 	"strings"
+	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/deadletter"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // deadLettersAPI answers questions about dead letters, and about actions with an unknown outcome, from the ledger.
 type deadLettersAPI struct{ inboxAPI }
 
-// query completes the filter f in place, and opens the inbox. Destinations, like sources, may be named by their last part.
-func (d *deadLettersAPI) query(f *api.DeadLetterFilter) (box *inbox.Inbox, err error) {
-	if f.Destination != "" && !strings.Contains(f.Destination, "/") {
-		if f.Team == "" {
-			return nil, schemas.Errorf(schemas.Invalid, "", "name the team of destination %s as well: TEAM/%s, or the team filter", f.Destination, f.Destination)
+// query completes the filter f in place, and opens the inbox. Package names has the grammar.
+func (d *deadLettersAPI) query(ctx context.Context, f *api.DeadLetterFilter) (box *inbox.Inbox, inDoubt, err error) {
+	if box, _, err = d.open(); err != nil {
+		return nil, nil, err
+	}
+	if inDoubt, err = d.resolve(ctx, box, asked{&f.Team, &f.Subscription, &f.Source, &f.Destination}); err != nil {
+		return nil, nil, err
+	}
+	if err := names.OneOf("class", f.Class, deadClasses()); err != nil {
+		return nil, nil, err
+	}
+	if f.Group != "" && f.Cursor == "" { // further pages have it from the first one
+		f.Group, err = d.group(ctx, box, f.Team, f.Group)
+		err = d.s.a.alsoElsewhere(f.Team, err)
+	}
+	return box, inDoubt, err
+}
+
+// none returns why there are no dead letters that a filter takes, if that is a slip: a bulk command must not look as if it had done its work.
+func (d *deadLettersAPI) none(ctx context.Context, box *inbox.Inbox, f *api.DeadLetterFilter, inDoubt error) error {
+	if f.Cursor != "" {
+		return nil
+	}
+	return d.nothing(ctx, box, api.InboxFilter{Team: f.Team, Subscription: f.Subscription, Source: f.Source, Entity: f.Entity, Type: f.Type}, inDoubt)
+}
+
+// deadClasses returns the classes that dead letters may have.
+func deadClasses() []string {
+	list := []string{"unknown", ledger.DeadClass}
+	for _, c := range sink.Classes() {
+		if c != sink.ClassOK {
+			list = append(list, string(c))
 		}
-		f.Destination = f.Team + "/" + f.Destination
 	}
-	if f.Source, err = d.source(f.Team, f.Source); err == nil {
-		box, _, err = d.open()
-	}
-	return box, err
+	return list
 }
 
 // DeadLetters lists dead letters in lane order.
 func (d *deadLettersAPI) DeadLetters(ctx context.Context, f api.DeadLetterFilter) (out api.Page[api.DeadLetterItem], err error) {
-	box, err := d.query(&f)
+	box, inDoubt, err := d.query(ctx, &f)
 	if err != nil {
 		return out, err
 	}
 	page, err := box.DeadLetters(ctx, f)
+	if err == nil && len(page.Items) == 0 {
+		err = d.none(ctx, box, &f, inDoubt)
+	}
 	for n := range page.Items {
 		out.Items = append(out.Items, deadItem(&page.Items[n]))
 	}
-	out.Next = page.Next
+	out.Next, out.Elsewhere = page.Next, d.s.a.leftOut(f.Team, f.Subscription)
 	return out, err
 }
 
 func (d *deadLettersAPI) DeadLetterGroups(ctx context.Context, f api.DeadLetterFilter) (out api.Page[api.DeadLetterGroup], err error) {
-	box, err := d.query(&f)
+	box, inDoubt, err := d.query(ctx, &f)
 	if err == nil {
+		out.Elsewhere = d.s.a.leftOut(f.Team, f.Subscription)
 		out.Items, out.More, err = box.DeadLetterGroups(ctx, f)
+	}
+	if err == nil && len(out.Items) == 0 {
+		err = d.none(ctx, box, &f, inDoubt)
 	}
 	return out, err
 }
 
+// named opens the inbox, and returns the id of the action that a text names.
+func (d *deadLettersAPI) named(ctx context.Context, text string) (box *inbox.Inbox, id schemas.ActionID, err error) {
+	if box, _, err = d.open(); err == nil {
+		id, err = d.action(ctx, box, text)
+	}
+	return box, id, d.s.a.alsoElsewhere("", err)
+}
+
 // DeadLetter returns one dead letter with its attempts and commands.
 func (d *deadLettersAPI) DeadLetter(ctx context.Context, id string) (*api.DeadLetterDetail, error) {
-	box, _, err := d.open()
+	box, action, err := d.named(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	dead, err := box.DeadLetter(ctx, schemas.ActionID(id))
+	dead, err := box.DeadLetter(ctx, action)
 	if err != nil {
-		return nil, err
+		return nil, d.s.a.alsoElsewhere("", err)
 	}
 	out := &api.DeadLetterDetail{DeadLetterItem: deadItem(&dead.DeadLetter), History: attemptsOf(dead.History), Commands: dead.Commands}
 	if out.Commands == nil {
@@ -86,13 +127,13 @@ func deadItem(d *inbox.DeadLetter) api.DeadLetterItem {
 // AskDeadLetter writes a command for the owner of an action's partition: to run the action again, to give it up, or to take it as done.
 // Unless the request says not to, it waits until the owner has applied the command. A dry run only checks whether that may be asked.
 func (d *deadLettersAPI) AskDeadLetter(ctx context.Context, id, verb string, r api.DeadLetterRequest) (*api.DeadLetterAnswer, error) {
-	box, _, err := d.open()
+	box, action, err := d.named(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	dead, err := box.FindDeadLetter(ctx, schemas.ActionID(id))
+	dead, err := box.FindDeadLetter(ctx, action)
 	if err != nil {
-		return nil, err
+		return nil, d.s.a.alsoElsewhere("", err)
 	}
 	kind, detail, effect := ledger.Replay, ledger.CommandDetail{Force: r.Force, OutcomeUnknown: r.OutcomeUnknown}, "it runs again, and what stands behind it goes on in order"
 	switch verb {
@@ -100,6 +141,10 @@ func (d *deadLettersAPI) AskDeadLetter(ctx context.Context, id, verb string, r a
 		kind, detail, effect = ledger.Discard, ledger.CommandDetail{}, "it is given up, and what stands behind it goes on"
 	case api.VerbResolve:
 		kind, detail, effect = ledger.Resolve, ledger.CommandDetail{Status: ledger.Done}, "it counts as done, and what stands behind it goes on"
+	}
+	mayBeStale := kind == ledger.Replay && !r.Force && !dead.Parks
+	if mayBeStale && r.DryRun {
+		effect = "it runs again" + unlessOvertaken
 	}
 	r.By = cmp.Or(r.By, "unknown")
 	out := &api.DeadLetterAnswer{DeadLetterItem: deadItem(&dead), Verb: verb, State: api.StatePlanned, Detail: effect}
@@ -114,9 +159,51 @@ func (d *deadLettersAPI) AskDeadLetter(ctx context.Context, id, verb string, r a
 		return nil, err
 	}
 	out.State, out.Detail = stateOf(s)
-	d.s.a.log.Warn("dead letter "+verb, "subscription", dead.Team+"."+dead.Subscription, "action_id", id, "event_id", dead.EventID, "source", dead.Source,
+	if mayBeStale && s.EndedAt != nil && s.Outcome == ledger.RunsAgain {
+		if err := d.watch(ctx, box, &dead, r.Watch, out); err != nil {
+			return nil, err
+		}
+	}
+	d.s.a.log.Warn("dead letter "+verb, "subscription", dead.Team+"."+dead.Subscription, "action_id", string(action), "event_id", dead.EventID, "source", dead.Source,
 		"entity", dead.Entity, "destination", dead.Destination, "state", out.State, "outcome", out.Detail, "by", r.By, "why", r.Reason)
 	return out, nil
+}
+
+const (
+	watchFor  = 2 * time.Second       // how long watch waits for an action that runs again
+	watchLook = 50 * time.Millisecond // how often it looks
+)
+
+const unlessOvertaken = ", unless a newer one of its entity has been started: a snapshot is stale then, and does not run; --force runs it all the same"
+
+// watch says of a dead letter that is replayed, did not park its lane and is not forced whether it was overtaken: then it is stale, and
+// did not run. What is not known when it answers, it says.
+func (d *deadLettersAPI) watch(ctx context.Context, box *inbox.Inbox, dead *inbox.DeadLetter, wait bool, out *api.DeadLetterAnswer) error {
+	until := time.Now().Add(watchFor)
+	for {
+		now, err := box.FindDeadLetter(ctx, dead.ID)
+		switch {
+		case schemas.KindOf(err) == schemas.NotFound: // it has ended, and its window with it
+			return nil
+		case err != nil:
+			return err
+		case now.Status == ledger.Stale:
+			out.State, out.Detail = api.StateStale, "it did not run: "+now.Error
+			return nil
+		case now.Status != ledger.Failed || now.Attempts > dead.Attempts:
+			return nil
+		case !wait || time.Now().After(until):
+			out.Detail += unlessOvertaken
+			return nil
+		}
+		look := time.NewTimer(watchLook)
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			look.Stop()
+			return schemas.Errorf(schemas.Unavailable, "replay", "it was asked for, and what came of it was not waited for: %w", context.Cause(ctx))
+		}
+	}
 }
 
 // stateOf returns the state of a command for the API, and what that means for the operator.
@@ -132,15 +219,19 @@ func stateOf(s inbox.CommandStatus) (state, detail string) {
 
 // DeadRecord returns a dead letter as the record that is exported of it.
 func (d *deadLettersAPI) DeadRecord(ctx context.Context, id string) (*api.DeadRecord, error) {
-	box, payloads, err := d.open()
+	_, payloads, err := d.open()
 	if err != nil {
 		return nil, err
 	}
-	dead, err := box.FindDeadLetter(ctx, schemas.ActionID(id))
+	box, action, err := d.named(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	out := &api.DeadRecord{ID: id}
+	dead, err := box.FindDeadLetter(ctx, action)
+	if err != nil {
+		return nil, d.s.a.alsoElsewhere("", err)
+	}
+	out := &api.DeadRecord{ID: string(action)}
 	rec, lost, err := deadletter.Record(ctx, box, payloads, &dead.DeadLetter)
 	if err != nil {
 		return nil, err

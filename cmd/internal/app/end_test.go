@@ -64,11 +64,12 @@ func TestEndsWhateverHangs(t *testing.T) {
 // A part that keeps to no bound is left to the end of the process, and the exit code tells.
 func TestEndsWithoutAPartThatDoesNot(t *testing.T) {
 	t.Parallel()
-	operator, err := listen("the operator", "127.0.0.1:0", http.NotFoundHandler(), slog.New(slog.DiscardHandler))
+	a := &App{cfg: Config{Drain: 50 * time.Millisecond}, log: slog.New(slog.DiscardHandler)}
+	var err error
+	a.operator, err = a.listen("operator", "127.0.0.1:0", http.NotFoundHandler())
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &App{cfg: Config{Drain: 50 * time.Millisecond}, operator: operator}
 	over, served := make(chan struct{}), make(chan error, 1)
 	served <- nil
 	defer close(over)

@@ -80,7 +80,7 @@ func TestFailedStartClosesListeners(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.intake.close(t.Context())
-	if err := a.Start(); err == nil || !strings.Contains(err.Error(), "the intake") {
+	if err := a.Start(); err == nil || !strings.Contains(err.Error(), "listen.intake: ") {
 		t.Fatalf("an address that is taken: %v", err)
 	}
 	for _, name := range []string{"operator", "health"} {

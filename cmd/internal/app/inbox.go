@@ -1,15 +1,19 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/reader"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -28,80 +32,94 @@ func (i *inboxAPI) open() (*inbox.Inbox, *reader.LogPayloads, error) {
 	return inbox.New(i.s.ledger), i.s.payloads, nil
 }
 
-// Items lists events, newest decision first.
+// Items lists events, newest decision first. Package names has the grammar of the filters.
 func (i *inboxAPI) Items(ctx context.Context, f api.InboxFilter) (api.Page[api.InboxItem], error) {
 	box, _, err := i.open()
 	if err != nil {
 		return api.Page[api.InboxItem]{}, err
 	}
-	if f.Source, err = i.source(f.Team, f.Source); err != nil {
+	inDoubt, err := i.resolve(ctx, box, asked{&f.Team, &f.Subscription, &f.Source, new(string)})
+	if err != nil {
+		return api.Page[api.InboxItem]{}, err
+	}
+	if err := cmp.Or(names.OneOf("status", f.Status, inbox.Statuses()), names.OneOf("decision", string(f.Decision), decisions())); err != nil {
 		return api.Page[api.InboxItem]{}, err
 	}
 	if f.Delivery != "" {
 		return i.delivered(ctx, box, f)
 	}
 	page, err := box.List(ctx, f)
-	return api.Page[api.InboxItem]{Items: page.Items, Next: page.Next}, err
+	if err == nil && len(page.Items) == 0 && f.Cursor == "" {
+		err = i.nothing(ctx, box, f, inDoubt)
+	}
+	return api.Page[api.InboxItem]{Items: page.Items, Next: page.Next, Elsewhere: i.s.a.leftOut(f.Team, f.Subscription)}, err
 }
 
-// source returns the CloudEvents source, /TEAM/NAME, of a source that an operator names by its last part. An empty name is returned as it
-// is. Without a team, the name must be that of one source alone.
-func (i *inboxAPI) source(team, name string) (string, error) {
-	if name == "" || strings.HasPrefix(name, "/") {
-		return name, nil
+// decisions returns the gate's decisions as texts.
+func decisions() (list []string) {
+	for _, d := range gate.Decisions() {
+		list = append(list, string(d))
 	}
-	if team != "" {
-		return "/" + team + "/" + name, nil
-	}
-	var teams []string
-	for t, c := range i.s.a.file().Teams {
-		if _, ok := c.Sources[name]; ok {
-			teams = append(teams, t)
-		}
-	}
-	switch len(teams) {
-	case 0:
-		return "", schemas.Errorf(schemas.NotFound, "", "no source %s is configured", name)
-	case 1:
-		return "/" + teams[0] + "/" + name, nil
-	}
-	return "", schemas.Errorf(schemas.Invalid, "", "several teams have a source %s; name the team as well", name)
+	return list
 }
 
-// placed matches the name of a record that has no id: PARTITION@OFFSET, where the topic stands for the source. The offset is negative
-// if the log was cut and another record has the record's offset now.
-var placed = regexp.MustCompile(`^([0-9]{1,9})@(-?[0-9]{1,18})$`)
-
-// find returns an event, or the rejected record at a place, with the inbox that has it. A source with a dot in its name is a topic:
-// sources have none.
+// find returns an event, or the record at a place that the subscription did not take as one, with the inbox that has it. An event's id may
+// be cut off.
 func (i *inboxAPI) find(ctx context.Context, team, subscription, source, eventID string) (box *inbox.Inbox, item inbox.Item, err error) {
+	if err := i.s.a.here(nameInTeam{team, subscription}); err != nil {
+		return nil, item, err
+	}
 	if box, _, err = i.open(); err != nil {
 		return nil, item, err
 	}
-	if m := placed.FindStringSubmatch(eventID); m != nil && strings.Contains(source, ".") {
-		partition, errPartition := strconv.ParseInt(m[1], 10, 32)
-		offset, errOffset := strconv.ParseInt(m[2], 10, 64)
-		if errPartition == nil && errOffset == nil {
-			item, err = box.Place(ctx, team, subscription, source, int32(partition), offset)
-			return box, item, err
-		}
+	if place, ok := names.ParseRecord(source, eventID); ok {
+		item, err = box.Place(ctx, team, subscription, place.Topic, place.Partition, place.Offset)
+		return box, item, err
 	}
-	item, err = box.Item(ctx, team, subscription, fullSource(team, source), eventID)
+	full := fullSource(team, source)
+	item, err = box.Item(ctx, team, subscription, full, eventID)
+	if schemas.KindOf(err) == schemas.NotFound {
+		item, err = i.findByPrefix(ctx, box, names.Event{Team: team, Subscription: subscription, Source: full, ID: eventID}, err)
+	}
 	return box, item, err
 }
 
-// Item returns one event with its actions and attempts.
+// findByPrefix returns the one event whose id begins with n.ID. A team, subscription or source that nothing has is an error first; if no id
+// begins so, the error is notFound, that of the search for the whole id; if several do, it lists them.
+func (i *inboxAPI) findByPrefix(ctx context.Context, box *inbox.Inbox, n names.Event, notFound error) (item inbox.Item, err error) {
+	if strings.Contains(n.Source, ".") { // a topic: a record was meant, but ParseRecord did not take it
+		return item, notFound
+	}
+	if _, err := i.resolve(ctx, box, asked{&n.Team, &n.Subscription, &n.Source, new(string)}); err != nil {
+		return item, err
+	}
+	ids, err := box.EventIDs(ctx, n.Team, n.Subscription, n.Source, n.ID)
+	if err != nil {
+		return item, err
+	}
+	if len(ids) == 0 {
+		return item, notFound
+	}
+	id, err := onlyOne("event", n.ID, ids, "forebay inbox list -o id")
+	if err != nil {
+		return item, err
+	}
+	return box.Item(ctx, n.Team, n.Subscription, n.Source, id)
+}
+
+// Item returns one event with its actions and attempts, its story, and what happens next.
 func (i *inboxAPI) Item(ctx context.Context, team, subscription, source, eventID string) (*api.InboxDetail, error) {
-	_, item, err := i.find(ctx, team, subscription, source, eventID)
+	box, item, err := i.find(ctx, team, subscription, source, eventID)
 	if err != nil {
 		return nil, err
 	}
 	d := &api.InboxDetail{InboxItem: item, Actions: []api.ActionItem{}}
-	d.DeliveryID = i.deliveryID(ctx, item.Pointer)
+	e := i.logged(ctx, item.Pointer)
+	d.DeliveryID = e.DeliveryID
 	for n := range item.Actions {
 		d.Actions = append(d.Actions, actionOf(&item.Actions[n]))
 	}
-	return d, nil
+	return d, i.story(ctx, box, d, &item, &e)
 }
 
 // fullSource returns the CloudEvents source of a team's source, whichever of the two it is given.
@@ -117,6 +135,9 @@ func fullSource(team, source string) string {
 func actionOf(a *inbox.Action) api.ActionItem {
 	out := api.ActionItem{ID: string(a.ID), Name: a.Name, Destination: a.Destination, Status: string(a.Status), LaneSeq: a.LaneSeq,
 		NextAt: a.NextAt, Attempts: attemptsOf(a.History)}
+	if a.Replay != 0 {
+		out.Replay = strconv.Itoa(int(a.Replay))
+	}
 	if len(a.History) < a.Attempts && a.FinishedAt != nil {
 		out.Attempts = append(out.Attempts, api.AttemptItem{Attempt: a.Attempts, At: a.FinishedAt.UTC(), Class: a.Class, Code: a.Code,
 			LatencyMS: a.LatencyMS, Error: a.Error, Response: string(a.Response)})
@@ -153,7 +174,7 @@ func (i *inboxAPI) Raw(ctx context.Context, team, subscription, source, eventID 
 	}
 	e, err := payloads.Load(ctx, pointer)
 	if err == nil {
-		return &api.Raw{ContentType: e.DataContentType, Data: e.Data}, nil
+		return &api.Raw{ContentType: e.DataContentType, Data: e.Data, Headers: headersOf(record.Encode("", e))}, nil
 	}
 	if a, ok := errors.AsType[*sink.AttemptError](err); ok && a.Class == sink.ClassPayload {
 		return nil, schemas.Errorf(schemas.NotFound, "read the body", "the log no longer has it: %w", a.Err)
@@ -168,7 +189,14 @@ func unpacked(packed []byte) *api.Raw {
 		return &api.Raw{Data: packed}
 	}
 	if e, err := record.Decode(r); err == nil {
-		return &api.Raw{ContentType: e.DataContentType, Data: e.Data}
+		return &api.Raw{ContentType: e.DataContentType, Data: e.Data, Headers: headersOf(r)}
 	}
-	return &api.Raw{Data: r.Value}
+	return &api.Raw{Data: r.Value, Headers: headersOf(r)}
+}
+
+func headersOf(r *kgo.Record) (list []api.DeadHeader) {
+	for _, h := range r.Headers {
+		list = append(list, api.DeadHeader{Key: h.Key, Value: string(h.Value)})
+	}
+	return list
 }

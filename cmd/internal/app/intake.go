@@ -13,6 +13,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/callback"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/ingest"
+	"github.com/forebay-io/forebay/ingest/drift"
 	"github.com/forebay-io/forebay/ingest/producer"
 	"github.com/forebay-io/forebay/schemas"
 )
@@ -28,39 +29,54 @@ type intake struct {
 	listener *listener
 	accepts  atomic.Bool     // false answers 503: not started yet, or stopping
 	checked  map[string]bool // topics of the sources at the start, which runRoles has checked
-	troubles []string        // what logTroubles last wrote; used by checkReachable alone
+	drift    *drift.Recorder // of bodies; it goes on over reloads
+	ids      *schemaIDs
+	troubles []string // what logTroubles last wrote; used by checkReachable alone
 }
 
 // newIntake compiles the sources and makes the producer and the handler.
 func newIntake(a *App) (*intake, error) {
-	in := &intake{a: a, largest: a.file().LargestBody(), checked: map[string]bool{}}
+	in := &intake{a: a, largest: a.file().LargestBody(), checked: map[string]bool{}, drift: drift.NewRecorder(), ids: newSchemaIDs(a.log)}
 	compiled, problems := compileSources(a.file(), nil)
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	in.sources.current.Store(&compiled)
+	if err := in.ids.want(a.file()); err != nil {
+		return nil, err
+	}
+	in.put(compiled)
 	for _, s := range compiled {
 		in.checked[s.Topic] = true
 	}
 	var err error
 	in.limits.add(a.file())
 	in.log, err = producer.New(producer.Config{Brokers: a.file().Kafka.Brokers, MaxBody: in.largest,
-		TopicMaxBody: in.limits.of, Options: KafkaOptions(a.file())})
+		TopicMaxBody: in.limits.of, SchemaID: in.ids.of, Options: KafkaOptions(a.file(), config.RoleIntake)})
 	if err != nil {
 		return nil, err
 	}
 	in.handler, err = ingest.New(ingest.Config{
-		Sources: in.sources.find, Log: in.log, MaxBody: in.largest, Limits: a.file().Intake.Limits(),
+		Sources: in.sources.find, Log: in.log, MaxBody: in.largest, Limits: a.limits(intakeShare),
 		ReadTimeout: a.file().Intake.BodyTimeout.Std(), StatusURL: statusURL(a.file()), Logger: a.log, Registerer: a.registry,
 	})
+	a.registry.MustRegister(newDriftGauge(in.drift))
 	a.ready.set("intake", errNotStarted)
 	return in, err
 }
 
+// put makes these the sources of the intake.
+func (in *intake) put(compiled map[nameInTeam]*ingest.Source) {
+	for at, s := range compiled {
+		s.Fields = in.drift.Source(at.team, at.name)
+	}
+	in.drift.Keep(func(team, name string) bool { return compiled[nameInTeam{team, name}] != nil })
+	in.sources.current.Store(&compiled)
+}
+
 func (in *intake) bind(a *App) (err error) {
-	in.listener, err = listen("the intake", a.file().Listen.Intake, http.HandlerFunc(in.serveHTTP), a.log)
+	in.listener, err = a.listen("intake", a.file().Listen.Intake, http.HandlerFunc(in.serveHTTP))
 	if err == nil {
-		in.listener.server.ConnState = ingest.NewNewcomers(a.file().Intake.Limits(), a.registry).ConnState
+		a.bound(in.listener, "ingest", a.limits(intakeShare))
 		in.listener.server.ReadTimeout = in.listener.server.ReadHeaderTimeout + a.file().Intake.BodyTimeout.Std()
 	}
 	return err
@@ -74,6 +90,7 @@ func (in *intake) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !in.accepts.Load() {
+		in.handler.NotAccepted(r)
 		w.Header().Set("Retry-After", "5")
 		w.Header().Set("Connection", "close")
 		w.Header().Set("Content-Type", "application/problem+json")
@@ -195,8 +212,11 @@ func (in *intake) reload(c *config.Config) error {
 	if largest := c.LargestBody(); largest > in.largest {
 		return fmt.Errorf("bodies of %d bytes, where the largest at the start was %d: that needs a restart", largest, in.largest)
 	}
+	if err := in.ids.want(c); err != nil { // before events of the new sources: none gets the id of a text that was there before
+		return err
+	}
 	in.limits.add(c)
-	in.sources.current.Store(&compiled)
+	in.put(compiled)
 	if len(added) > 0 {
 		slices.Sort(added)
 		in.a.log.Info("new sources; their topics must exist", "sources", added, "run", "forebay topics apply -c "+in.a.cfg.Path)

@@ -178,7 +178,7 @@ func TestReloadKeepsBodyLimits(t *testing.T) {
 func TestReloadKeepsLimiters(t *testing.T) {
 	t.Parallel()
 	r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "", "http://127.0.0.1:1")}
-	r.text = strings.Replace(r.text, "preset: generic", "preset: generic\n        rate: {per_second: 1, burst: 100}", 1)
+	r.text = strings.Replace(r.text, "preset: generic", "preset: generic\n        rate: {limit: 1, burst: 100}", 1)
 	compiled := func(before map[nameInTeam]*ingest.Source) map[nameInTeam]*ingest.Source {
 		t.Helper()
 		sources, problems := compileSources(r.load(config.RoleIntake), before)
@@ -198,6 +198,60 @@ func TestReloadKeepsLimiters(t *testing.T) {
 	if third := compiled(second); third[at].Limiter == first[at].Limiter || third[at].Limiter.Burst() != 50 {
 		t.Error("a changed rate was not taken")
 	}
+	r.text = strings.Replace(r.text, "limit: 1,", "limit: 3, per: 1m,", 1)
+	if slow := compiled(second); slow[at].Limiter.Limit() != 0.05 || slow[at].Limiter.Burst() != 50 {
+		t.Errorf("three a minute are %v a second", slow[at].Limiter.Limit())
+	}
+}
+
+// A team's quota holds for all of its sources together, over a reload too, and says that it was the quota. Another team has its own.
+func TestTeamsHaveOneRate(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, "http://127.0.0.1:1", "", false)
+	r.text = strings.Replace(r.text, "teams:\n", "quotas: {default: {rate: {limit: 1, per: 24h, burst: 3}}, teams: {}}\nteams:\n  other: {sources: {hooks: {preset: github, secrets: [first-secret]}}}\n", 1)
+	r.createTopics()
+	p := r.start(config.RoleIntake)
+	p.ready()
+	if got := []int{p.send("orders", "orders-secret", order("x", 1)), p.send("orders", "orders-secret", order("x", 2))}; !slices.Equal(got, []int{202, 202}) {
+		t.Errorf("answered %v", got)
+	}
+	r.text = strings.Replace(r.text, "secrets: [orders-secret]", "secrets: [orders-secret, other]", 1)
+	if err := p.app.Reload(r.load(config.RoleIntake)); err != nil {
+		t.Fatal(err)
+	}
+	sources := *p.app.intake.sources.current.Load()
+	github, orders := sources[nameInTeam{"acme", "github"}], sources[nameInTeam{"acme", "orders"}]
+	if github.TeamLimiter != orders.TeamLimiter || sources[nameInTeam{"other", "hooks"}].TeamLimiter == orders.TeamLimiter {
+		t.Error("a team has one limiter, and no other team's")
+	}
+	if got := []int{p.send("orders", "orders-secret", order("x", 3)), p.send("orders", "orders-secret", order("x", 4))}; !slices.Equal(got, []int{202, 429}) {
+		t.Errorf("answered %v", got)
+	}
+	families, err := p.app.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, label := range m.GetLabel() {
+				if f.GetName() == "forebay_ingest_deliveries_total" && label.GetName() == "reason" && label.GetValue() != "" {
+					reasons[label.GetValue()] += m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	if len(reasons) != 1 || reasons["team"] != 1 {
+		t.Errorf("counted by reason: %v", reasons)
+	}
+	r.text = strings.Replace(r.text, "burst: 3", "burst: 4", 1)
+	if err := p.app.Reload(r.load(config.RoleIntake)); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.send("orders", "orders-secret", order("x", 5)); got != 202 {
+		t.Errorf("with another quota answered %d", got)
+	}
+	p.clean()
 }
 
 // Destinations are told which version calls, unless the binary has none.
@@ -206,9 +260,9 @@ func TestAgentHasTheVersion(t *testing.T) {
 	var agent string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { agent = r.UserAgent() }))
 	defer server.Close()
-	s, err := newSink(sinkParts{file: &config.Config{}, destination: &config.Destination{
+	s, err := newSink(&config.Config{}, config.NamedDestination{Name: "agent", Destination: &config.Destination{
 		Type: "http", Keys: &httpsink.Config{URL: server.URL}, AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-	}, log: slog.New(slog.DiscardHandler)})
+	}}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

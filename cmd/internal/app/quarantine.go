@@ -3,13 +3,16 @@ package app
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/cmd/internal/topics"
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/producer"
@@ -20,29 +23,30 @@ import (
 )
 
 // quarantineAPI lists the deliveries in quarantine topics, and redrives those that the mapping can read as events now.
-type quarantineAPI struct{ a *App }
+type quarantineAPI struct {
+	a     *App
+	marks producer.Marks
+}
 
 // Quarantined lists the newest quarantined deliveries of the sources that match the filter, the newest first.
 func (q *quarantineAPI) Quarantined(ctx context.Context, f api.QuarantineFilter) ([]api.QuarantineItem, error) {
-	opts := q.options()
+	opts, k := q.options(), configured(q.a.file())
+	k.reads = nil // what could not become an event is for nobody but the source's team
+	if err := (asked{&f.Team, new(string), &f.Source, new(string)}).resolve(k); err != nil {
+		return nil, err
+	}
 	var items []api.QuarantineItem
-	known := false
-	for _, s := range sourceItems(q.a.file()) {
-		if (f.Team != "" && f.Team != s.Team) || (f.Source != "" && f.Source != s.Source) {
+	for _, s := range k.sources {
+		if (f.Team != "" && f.Team != s.Team) || (f.Source != "" && f.Source != "/"+s.Team+"/"+s.Name) {
 			continue
 		}
-		known = true
-		topic := topics.Quarantine(s.Team, s.Source)
-		kept, err := producer.List(ctx, producer.Query{Topic: topic, Limit: f.Limit}, opts...)
+		kept, err := producer.List(ctx, producer.Query{Topic: topics.Quarantine(s.Team, s.Name), Limit: f.Limit, Waiting: f.Waiting}, opts...)
 		if err != nil {
 			return nil, err
 		}
-		for _, k := range kept {
-			items = append(items, quarantineItem(nameInTeam{s.Team, s.Source}, &k))
+		for _, one := range kept {
+			items = append(items, quarantineItem(nameInTeam{s.Team, s.Name}, &one))
 		}
-	}
-	if !known && (f.Team != "" || f.Source != "") {
-		return nil, schemas.Errorf(schemas.NotFound, "", "no source %s is configured", strings.Trim(f.Team+"/"+f.Source, "/"))
 	}
 	slices.SortStableFunc(items, func(a, b api.QuarantineItem) int {
 		return cmp.Or(b.ReceivedAt.Compare(a.ReceivedAt), cmp.Compare(a.Topic, b.Topic), cmp.Compare(b.Offset, a.Offset))
@@ -51,13 +55,20 @@ func (q *quarantineAPI) Quarantined(ctx context.Context, f api.QuarantineFilter)
 }
 
 func quarantineItem(at nameInTeam, k *producer.Item) api.QuarantineItem {
-	return api.QuarantineItem{Team: at.team, Source: at.name, Kind: k.Kind, Reason: k.Reason, Detail: k.Detail,
+	item := api.QuarantineItem{Team: at.team, Source: at.name, Kind: k.Kind, Reason: k.Reason, Detail: k.Detail,
 		Bytes: k.Bytes, Topic: topics.Quarantine(at.team, at.name), Partition: k.Partition, Offset: k.Offset, ReceivedAt: k.Received.UTC()}
+	if m := k.Redriven; m != nil {
+		item.Redriven = &api.QuarantineMark{At: m.At.UTC(), By: m.By, Reason: m.Reason, EventID: m.Event, To: m.To}
+	}
+	return item
 }
 
-// options returns the options of clients that read quarantine topics: they take records of any size that the intake can have written.
-func (q *quarantineAPI) options() []kgo.Opt {
-	return append(KafkaOptions(q.a.file()), kgo.BrokerMaxReadBytes(int32(max(100<<20, 2*(q.a.file().LargestBody()+topics.HeaderRoom)))))
+// options returns the options of clients that read quarantine topics.
+func (q *quarantineAPI) options() []kgo.Opt { return q.a.readingAs(q.a.kafkaRole()) }
+
+// readingAs returns the options of a role's clients that take records of any size that the intake can have written.
+func (a *App) readingAs(role config.Role) []kgo.Opt {
+	return append(KafkaOptions(a.file(), role), kgo.BrokerMaxReadBytes(int32(max(100<<20, 2*(a.file().LargestBody()+topics.HeaderRoom)))))
 }
 
 // read returns one delivery as it was kept. For a source that is not configured it returns NotFound, even if the cluster has a topic
@@ -65,7 +76,7 @@ func (q *quarantineAPI) options() []kgo.Opt {
 func (q *quarantineAPI) read(ctx context.Context, p api.QuarantinePlace) (*producer.Item, error) {
 	team := q.a.file().Teams[p.Team]
 	if team == nil || team.Sources[p.Source] == nil {
-		return nil, schemas.Errorf(schemas.NotFound, "", "no source %s/%s is configured", p.Team, p.Source)
+		return nil, names.Source.Unknown(names.Name{Team: p.Team, Name: p.Source}, configured(q.a.file()).sources)
 	}
 	return producer.ReadOne(ctx, topics.Quarantine(p.Team, p.Source), p.Partition, p.Offset, q.options()...)
 }
@@ -80,8 +91,8 @@ func (q *quarantineAPI) QuarantinedBody(ctx context.Context, p api.QuarantinePla
 }
 
 // RedriveQuarantined maps a delivery by its source's mapping of today and produces the event. The signature is not checked again: it was
-// verified when the delivery came. If a delivery is redriven twice, both events have the same id and body, and the gate decides that
-// the second is a duplicate.
+// verified when the delivery came. What was redriven before is refused, unless that is asked for: then both events have the same id and
+// body, and the gate decides that the second is a duplicate.
 func (q *quarantineAPI) RedriveQuarantined(ctx context.Context, p api.QuarantinePlace, r api.QuarantineRedrive) (*api.QuarantineRedriven, error) {
 	const op = "redrive"
 	if q.a.intake == nil {
@@ -95,9 +106,19 @@ func (q *quarantineAPI) RedriveQuarantined(ctx context.Context, p api.Quarantine
 	if !ok || kept.Kind != unusable {
 		return nil, schemas.Errorf(schemas.Conflict, op, "it is kept as %q; only what was authentic and unusable can become an event", kept.Kind)
 	}
+	before, err := q.marks.Of(ctx, topics.Quarantine(p.Team, p.Source), p.Partition, p.Offset, q.options()...)
+	if err != nil {
+		return nil, err
+	}
+	if before != nil && !r.Again {
+		return nil, schemas.Errorf(schemas.Conflict, op, "%s; --again does it all the same", dealtWith(before))
+	}
+	if r.Discard {
+		return q.discard(ctx, p, r, kept)
+	}
 	event, err := eventOf(source, kept)
 	if err != nil {
-		return nil, schemas.Errorf(schemas.Invalid, op, "it still cannot be understood: %w; mend the source's mapping (`forebay quarantine raw` shows the body)", err)
+		return nil, schemas.Errorf(schemas.Invalid, op, "it still cannot be understood: %w; mend the source's mapping or its schema (`forebay quarantine raw` shows the body), or leave it at that with --discard", err)
 	}
 	out := &api.QuarantineRedriven{QuarantineItem: quarantineItem(nameInTeam{p.Team, p.Source}, kept), EventID: event.ID, Type: event.Type,
 		Entity: string(event.Entity), State: api.StatePlanned}
@@ -108,11 +129,42 @@ func (q *quarantineAPI) RedriveQuarantined(ctx context.Context, p api.Quarantine
 	produced := record.Encode(source.Topic, event)
 	parent, state := trace.Child(event.TraceParent, event.TraceState)
 	record.SetHop(produced, parent, state)
+	now, from := time.Now(), names.Place{Topic: out.Topic, Partition: p.Partition, Offset: p.Offset}
+	record.SetRedriven(produced, redriven(now, r.By, r.Reason, from))
 	if out.To.Partition, out.To.Offset, err = q.a.intake.log.Republish(ctx, source.Topic, produced); err != nil {
 		return nil, err
 	}
+	note := producer.Redriven{At: now, By: cmp.Or(r.By, "unknown"), Reason: r.Reason, Event: event.ID, To: names.Place(*out.To).String()}
+	if err := producer.Mark(ctx, out.Topic, p.Partition, p.Offset, note, q.options()...); err != nil {
+		out.Note = fmt.Sprintf("that it was redriven could not be noted, so the list does not say it: %v", err)
+		q.a.log.Warn("redriven from quarantine, and not marked", "event_id", event.ID, "from", out.Topic, "from_partition", out.Partition, "from_offset", out.Offset, "error", err)
+	}
 	q.a.log.Info("redriven from quarantine", "event_id", event.ID, "topic", source.Topic, "partition", out.To.Partition, "offset", out.To.Offset,
 		"from", out.Topic, "from_partition", out.Partition, "from_offset", out.Offset, "reason", r.Reason, "by", r.By)
+	return out, nil
+}
+
+// dealtWith says what an operator did about a delivery before. A mark without an event is that of a discarded one.
+func dealtWith(m *producer.Redriven) string {
+	at := m.At.UTC().Format(time.RFC3339)
+	if m.To == "" {
+		return fmt.Sprintf("it was discarded at %s by %s already (%s)", at, m.By, m.Reason)
+	}
+	return fmt.Sprintf("it was redriven at %s by %s already (%s), and is %s since", at, m.By, m.Reason, m.To)
+}
+
+// discard marks a delivery as seen: it becomes no event, and waits for nobody any more.
+func (q *quarantineAPI) discard(ctx context.Context, p api.QuarantinePlace, r api.QuarantineRedrive, kept *producer.Item) (*api.QuarantineRedriven, error) {
+	out := &api.QuarantineRedriven{QuarantineItem: quarantineItem(nameInTeam{p.Team, p.Source}, kept), State: api.StatePlanned}
+	if r.DryRun {
+		return out, nil
+	}
+	note := producer.Redriven{At: time.Now(), By: cmp.Or(r.By, "unknown"), Reason: r.Reason}
+	if err := producer.Mark(ctx, out.Topic, p.Partition, p.Offset, note, q.options()...); err != nil {
+		return nil, err
+	}
+	out.State = api.StateDone
+	q.a.log.Info("discarded from quarantine", "from", out.Topic, "from_partition", out.Partition, "from_offset", out.Offset, "reason", r.Reason, "by", r.By)
 	return out, nil
 }
 
@@ -121,7 +173,7 @@ const unusable = "unusable"
 
 // eventOf returns the event that the source's mapping makes of a quarantined delivery.
 func eventOf(source *ingest.Source, kept *producer.Item) (*schemas.Event, error) {
-	r := verify.Request{Method: kept.Method, URL: kept.URL, Header: http.Header{}, Body: kept.Body}
+	r := verify.Request{Method: kept.Method, URL: kept.URL, Header: http.Header{}, Body: kept.Body, Secret: kept.Secret}
 	for _, h := range kept.Headers {
 		r.Header.Add(h.Name, h.Value)
 	}
@@ -130,5 +182,9 @@ func eventOf(source *ingest.Source, kept *producer.Item) (*schemas.Event, error)
 		return nil, err
 	}
 	event.TraceParent, event.TraceState = trace.Accept(r.Header["Traceparent"], r.Header["Tracestate"])
-	return event, event.Validate()
+	if err := event.Validate(); err != nil {
+		return nil, err
+	}
+	_, _, err := source.CheckSchema(&r, event)
+	return event, err
 }

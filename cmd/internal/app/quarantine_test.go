@@ -3,9 +3,11 @@ package app
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/schemas"
 )
 
@@ -52,11 +54,44 @@ func TestQuarantinedDeliveryBecomesItsEvent(t *testing.T) {
 	if err != nil || planned.State != api.StatePlanned || planned.To != nil || planned.EventID != "o-1-1" || planned.Type != "order" || planned.Entity != "o-1" {
 		t.Fatalf("dry run: %+v, %v", planned, err)
 	}
-	for range 2 {
+	for again := range 2 {
 		done, err := p.api.RedriveQuarantined(t.Context(), place, ask)
-		if err != nil || done.State != api.StateDone || done.To == nil || done.To.Topic != "events.acme.orders" {
+		if err != nil || done.State != api.StateDone || done.To == nil || done.To.Topic != "events.acme.orders" || done.Note != "" {
 			t.Fatalf("redrive: %+v, %v", done, err)
 		}
+		// What was redriven says so, and is not redriven by mistake.
+		kept, err := p.api.Quarantined(t.Context(), api.QuarantineFilter{Source: "acme/orders"})
+		if err != nil || len(kept.Items) != 1 {
+			t.Fatalf("%+v, %v", kept, err)
+		}
+		if m := kept.Items[0].Redriven; m == nil || m.By != "me" || m.Reason != ask.Reason || m.EventID != "o-1-1" || m.To != names.Place(*done.To).String() || time.Since(m.At) > time.Minute {
+			t.Errorf("redriven %d times, and marked %+v", again+1, m)
+		}
+		if left, err := p.api.Quarantined(t.Context(), api.QuarantineFilter{Waiting: true}); err != nil || len(left.Items) != 0 {
+			t.Errorf("still waiting: %+v, %v", left, err)
+		}
+		for _, dry := range []bool{false, true} {
+			once := ask
+			once.Again, once.DryRun = false, dry
+			if _, err := p.api.RedriveQuarantined(t.Context(), place, once); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "by me already (the mapping is mended)") {
+				t.Errorf("redriven by mistake: %v", err)
+			}
+		}
+		ask.Again = true
+	}
+	// What was redriven is discarded only if that is asked for, and what was discarded redriven likewise.
+	drop := api.QuarantineRedrive{By: "me", Reason: "nobody needs it", Discard: true}
+	if _, err := p.api.RedriveQuarantined(t.Context(), place, drop); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "it was redriven at") {
+		t.Errorf("discarded by mistake: %v", err)
+	}
+	drop.Again = true
+	if done, err := p.api.RedriveQuarantined(t.Context(), place, drop); err != nil || done.State != api.StateDone || done.To != nil {
+		t.Errorf("discard: %+v, %v", done, err)
+	}
+	once := ask
+	once.Again = false
+	if _, err := p.api.RedriveQuarantined(t.Context(), place, once); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "by me already (nobody needs it); --again") {
+		t.Errorf("redriven after it was discarded: %v", err)
 	}
 	p.accepted("orders", "orders-secret", order("o-1", 2)) // behind them; its order needs the first
 	calls := a.wait(t, 2)

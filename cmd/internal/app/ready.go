@@ -6,10 +6,13 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/brokers"
+	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
 )
 
@@ -61,10 +64,22 @@ func (r *readiness) checks(ctx context.Context) []api.Check {
 }
 
 func checkOf(name string, err error) api.Check {
+	c := api.Check{Name: name, Role: roleOf(name), OK: err == nil}
 	if err != nil {
-		return api.Check{Name: name, Error: err.Error()}
+		c.Error = brokers.Explain(err).Error()
 	}
-	return api.Check{Name: name, OK: true}
+	return c
+}
+
+// roleOf returns the role that needs a part, by the part's name; empty if all do.
+func roleOf(name string) string {
+	switch {
+	case name == "intake":
+		return string(config.RoleIntake)
+	case name == "ledger", name == "destinations", strings.HasPrefix(name, "subscription "):
+		return string(config.RoleStream)
+	}
+	return ""
 }
 
 const (

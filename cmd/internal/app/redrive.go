@@ -10,6 +10,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/ingest/producer"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
@@ -24,7 +25,7 @@ const (
 )
 
 // Redrive runs an event that waits behind a gap or is held, by a command for the partition's owner; or it produces a quarantined record
-// again. Or it gives a held event up. What can be done with other events instead is in the error.
+// again. Or it gives up what is held, quarantined or a conflict. What can be done with other events instead is in the error.
 func (i *inboxAPI) Redrive(ctx context.Context, team, subscription, source, eventID string, r api.RedriveRequest) (*api.RedriveItem, error) {
 	box, item, err := i.find(ctx, team, subscription, source, eventID)
 	if err != nil {
@@ -36,7 +37,15 @@ func (i *inboxAPI) Redrive(ctx context.Context, team, subscription, source, even
 	case gate.Buffered, gate.Parked:
 		err = i.askOwner(ctx, box, item, r, out)
 	case gate.Quarantined:
-		err = i.produce(ctx, box, item, r, out)
+		if r.Discard {
+			err = discard(ctx, box, item, r, out)
+		} else {
+			err = i.produce(ctx, box, item, r, out)
+		}
+	case gate.Conflict:
+		if err = notRedriven(item); r.Discard {
+			err = discard(ctx, box, item, r, out)
+		}
 	default:
 		err = notRedriven(item)
 	}
@@ -55,7 +64,7 @@ func notRedriven(item inbox.Item) error {
 	const op = "redrive"
 	switch {
 	case item.Decision == gate.Conflict:
-		return schemas.Errorf(schemas.Invalid, op, "another body came under its id before, and that event is the one that counts; `forebay inbox raw` shows this one")
+		return schemas.Errorf(schemas.Invalid, op, "another body came under its id before, and that event is the one that counts; `forebay inbox raw` shows this one, and --discard has it wait for nobody")
 	case item.Decision == gate.Filtered:
 		return schemas.Errorf(schemas.Invalid, op, "the subscription's types leave it out; once they do not, move its group back to offset %d of %s/%d: what is done is skipped",
 			item.Offset, item.Topic, item.Partition)
@@ -125,9 +134,6 @@ func (i *inboxAPI) waitForOwner(ctx context.Context, box *inbox.Inbox, id int64,
 // produce produces a quarantined record again, to the partition of its key, where it is decided like any other. It says in out what it
 // did, or for a dry run would do.
 func (i *inboxAPI) produce(ctx context.Context, box *inbox.Inbox, item inbox.Item, r api.RedriveRequest, out *api.RedriveItem) error {
-	if r.Discard {
-		return schemas.Errorf(schemas.Invalid, "discard", "it is quarantined: nothing waits for it, and it goes with the subscription's retention")
-	}
 	raw, _, err := box.Payload(ctx, item)
 	if err != nil {
 		return err
@@ -141,8 +147,8 @@ func (i *inboxAPI) produce(ctx context.Context, box *inbox.Inbox, item inbox.Ite
 		return err
 	}
 	out.Action, out.State, out.Detail = api.ActionProduce, api.StatePlanned, "it is produced to the partition of its key in "+topic+", and decided there like any other"
-	if item.Redriven != nil && !r.Again {
-		return schemas.Errorf(schemas.Conflict, "redrive", "it was redriven at %s by %s already; --again does it once more", item.Redriven.At.Format(time.RFC3339), item.Redriven.By)
+	if before := cmp.Or(item.Redriven, item.Discarded); before != nil && !r.Again {
+		return schemas.Errorf(schemas.Conflict, "redrive", "it was %s at %s by %s already; --again redrives it", item.Status, before.At.Format(time.RFC3339), before.By)
 	}
 	if r.DryRun {
 		return nil
@@ -155,10 +161,26 @@ func (i *inboxAPI) produce(ctx context.Context, box *inbox.Inbox, item inbox.Ite
 	return box.Redrive(ctx, item, r.By, r.Reason, !r.Again, func(ctx context.Context, raw []byte) error {
 		rec, err := unpack(item, raw)
 		if err == nil {
+			record.SetRedriven(rec, redriven(time.Now(), r.By, r.Reason, names.Place{Topic: item.Topic, Partition: item.Partition, Offset: item.Offset}))
 			out.To.Partition, out.To.Offset, err = p.Republish(ctx, topic, rec)
 		}
 		return err
 	})
+}
+
+// redriven returns the note that the record of a redriven event has, for its story.
+func redriven(at time.Time, by, reason string, from names.Place) schemas.Redriven {
+	return schemas.Redriven{At: at, By: ledger.Clean(cmp.Or(by, "unknown"), 200), Reason: ledger.Clean(reason, 1000), From: from.String()}
+}
+
+// discard notes that an operator leaves a conflict or a quarantined record at that. Nothing waits for it, so no owner is asked.
+func discard(ctx context.Context, box *inbox.Inbox, item inbox.Item, r api.RedriveRequest, out *api.RedriveItem) error {
+	out.Action, out.State, out.Detail = api.ActionDiscard, api.StatePlanned, "it is left at that, and waits for nobody any more"
+	if r.DryRun {
+		return nil
+	}
+	out.State = api.StateDone
+	return box.Discard(ctx, item, r.By, r.Reason)
 }
 
 // unpack returns the record that raw, the ledger's copy of a quarantined record, has in it. It is an error that says what to do instead
@@ -195,12 +217,12 @@ func topicOf(c *config.Config, item inbox.Item, rec *kgo.Record) (string, error)
 	}
 	sourceTopic := "" // the topic of the record's source, if the subscription reads that source
 	e, err := record.Decode(rec)
-	for _, name := range team.Subscriptions[item.Subscription].Sources {
-		switch topic := team.Sources[name].Topic; {
-		case topic == item.Topic:
-			return topic, nil
-		case err == nil && e.Source == "/"+item.Team+"/"+name:
-			sourceTopic = topic
+	for _, s := range c.SourcesOf(item.Team, item.Subscription) {
+		switch {
+		case s.Topic == item.Topic:
+			return s.Topic, nil
+		case err == nil && e.Source == s.URI():
+			sourceTopic = s.Topic
 		}
 	}
 	if sourceTopic != "" {

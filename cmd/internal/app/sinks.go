@@ -29,54 +29,42 @@ func buildVersion() string {
 	return ""
 }
 
-// sinkParts is what a destination's sink is made of.
-type sinkParts struct {
-	file        *config.Config
-	team, name  string
-	destination *config.Destination
-	log         *slog.Logger
-}
-
 // newSink builds the sink of a destination without connecting.
-func newSink(p sinkParts) (sink.Sink, error) {
-	d := p.destination
+func newSink(file *config.Config, d config.NamedDestination, log *slog.Logger) (sink.Sink, error) {
 	if d.Keys == nil {
 		return nil, fmt.Errorf("type %q is not built yet in this version", d.Type)
 	}
 	var params *template.Set
 	if declared := d.Keys.Describe().Params; len(declared) > 0 {
 		var err error
-		if params, err = template.NewSet(declared, d.Params.Values(), p.file.ActionParams(p.team, p.name)); err != nil {
+		if params, err = template.NewSet(declared, d.Params.Values(), file.ActionParams(d)); err != nil {
 			return nil, fmt.Errorf("params.%w", err) // the error begins with the parameter's name
 		}
 	}
 	return d.Keys.Sink(spec.Destination{
 		Timeout: d.Timeout.Std(), Concurrency: d.Concurrency, AllowNetworks: d.AllowNetworks, Params: params, Version: buildVersion(),
-		Hidden: p.file.HiddenOf(p.team, p.name), Log: p.log, Cluster: KafkaOptions(p.file), MaxRecord: int(p.file.LargestBody()) + topics.HeaderRoom,
+		Hidden: file.HiddenOf(d), Log: log, Cluster: KafkaOptions(file, config.RoleStream), MaxRecord: int(file.LargestBody()) + topics.HeaderRoom,
 	})
 }
 
-// destinations builds the destinations of all teams, by "<team>/<destination>": for each the sink, the limits that all subscriptions
-// share, and the policy of its attempts.
+// destinations builds all destinations, by their full names: for each the sink, the limits that all subscriptions share, and the policy
+// of its attempts.
 func destinations(c *config.Config, log *slog.Logger, metrics prometheus.Registerer) (map[string]lane.Destination, error) {
 	all := map[string]lane.Destination{}
-	for _, team := range sortedKeys(c.Teams) {
-		for _, name := range sortedKeys(c.Teams[team].Destinations) {
-			d := c.Teams[team].Destinations[name]
-			full := team + "/" + name
-			made, err := newSink(sinkParts{c, team, name, d, log.With("destination", full)})
-			if err != nil {
-				return nil, fmt.Errorf("destination %s: %w", full, err)
-			}
-			shared, err := destination.New(destination.Config{Name: full, Policy: policyOf(d, made), Logger: log, Registerer: metrics})
-			if err != nil {
-				return nil, err
-			}
-			all[full] = lane.Destination{Sink: made, Shared: shared, Timeout: d.Timeout.Std(), Settle: d.Keys.Describe().Settle, Long: longPolicy(d.Long), Retry: lane.RetryPolicy{
-				Attempts: d.Retry.Attempts, Within: d.Retry.Within.Std(),
-				Min: d.Retry.Min.Std(), Max: max(d.Retry.Max.Std(), time.Millisecond),
-			}}
+	for _, d := range c.AllDestinations() {
+		name := d.FullName()
+		made, err := newSink(c, d, log.With("destination", name))
+		if err != nil {
+			return nil, fmt.Errorf("destination %s: %w", name, err)
 		}
+		shared, err := destination.New(destination.Config{Name: name, Policy: policyOf(d.Destination, made), Logger: log, Registerer: metrics})
+		if err != nil {
+			return nil, err
+		}
+		all[name] = lane.Destination{Sink: made, Shared: shared, Timeout: d.Timeout.Std(), Settle: d.Keys.Describe().Settle, Long: longPolicy(d.Long), Retry: lane.RetryPolicy{
+			Attempts: d.Retry.Attempts, Within: d.Retry.Within.Std(),
+			Min: d.Retry.Min.Std(), Max: max(d.Retry.Max.Std(), time.Millisecond),
+		}}
 	}
 	return all, nil
 }

@@ -2,9 +2,11 @@ package app
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/time/rate"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/topics"
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
 )
 
 // nameInTeam names a source or a subscription.
@@ -30,11 +33,13 @@ func (s *sources) find(team, name string) (*ingest.Source, bool) {
 }
 
 // compileSources compiles the sources of c. What does not compile is among the problems, and not in the map. A source keeps the limiter
-// that it has in before, if its rate is the same.
+// that it has in before, if its rate is the same, and counts on with the same secrets.
 func compileSources(c *config.Config, before map[nameInTeam]*ingest.Source) (map[nameInTeam]*ingest.Source, config.Problems) {
 	compiled, problems := map[nameInTeam]*ingest.Source{}, config.Problems(nil)
-	for team, t := range c.Teams {
-		for name, s := range t.Sources {
+	for _, team := range sortedKeys(c.Teams) { // problems are told in the order of the names
+		ofTeam, of := limiter(c.Quota(team).Rate, teamLimiter(team, before)), c.Teams[team].Sources
+		for _, name := range sortedKeys(of) {
+			s := of[name]
 			source, err := provider.Compile(c.Source(team, name))
 			if err != nil {
 				problems = append(problems, sourceProblem(c, "teams."+team+".sources."+name, err))
@@ -42,7 +47,7 @@ func compileSources(c *config.Config, before map[nameInTeam]*ingest.Source) (map
 			}
 			at := nameInTeam{team, name}
 			compiled[at] = &ingest.Source{Source: source, Topic: s.Topic, PublicURL: s.PublicURL,
-				QuarantineTopic: topics.Quarantine(team, name), Limiter: limiter(s.Rate, before[at])}
+				QuarantineTopic: topics.Quarantine(team, name), Limiter: limiter(s.Rate, sourceLimiter(before[at])), TeamLimiter: ofTeam, Keys: ingest.KeysOf(s.Secrets, before[at])}
 		}
 	}
 	return compiled, problems
@@ -56,26 +61,131 @@ func sourceProblem(c *config.Config, path string, err error) config.Problem {
 	return c.Problem(path, err.Error())
 }
 
-// limiter returns the limiter for a source's rate; nil if it has no rate. It is the one of before, the source until now, if that has
-// the same rate: a reload must not fill the bucket.
-func limiter(r *config.Rate, before *ingest.Source) *rate.Limiter {
+// sourceLimiter returns the limiter of a source; nil if it has none, or there is no source.
+func sourceLimiter(s *ingest.Source) *rate.Limiter {
+	if s == nil {
+		return nil
+	}
+	return s.Limiter
+}
+
+// teamLimiter returns the limiter of a team's sources; nil if they have none.
+func teamLimiter(team string, sources map[nameInTeam]*ingest.Source) *rate.Limiter {
+	for at, s := range sources {
+		if at.team == team {
+			return s.TeamLimiter
+		}
+	}
+	return nil
+}
+
+// limiter returns the limiter for a rate; nil if there is no rate. It is the one of before if that has the same rate: a reload must not
+// fill the bucket.
+func limiter(r *config.Rate, before *rate.Limiter) *rate.Limiter {
 	if r == nil {
 		return nil
 	}
-	if before != nil && before.Limiter != nil && before.Limiter.Limit() == rate.Limit(r.PerSecond) && before.Limiter.Burst() == r.Burst {
-		return before.Limiter
+	if before != nil && before.Limit() == rate.Limit(r.PerSecond()) && before.Burst() == r.Burst {
+		return before
 	}
-	return rate.NewLimiter(rate.Limit(r.PerSecond), r.Burst)
+	return rate.NewLimiter(rate.Limit(r.PerSecond()), r.Burst)
 }
 
-// sourceItems lists the sources for the API.
+// sourceItems lists the sources for the API. A process with the intake role adds what their secrets have verified.
+func (a *App) sourceItems() []api.SourceItem {
+	items := sourceItems(a.file())
+	if a.intake == nil {
+		return items
+	}
+	for i := range items {
+		if s, ok := a.intake.sources.find(items[i].Team, items[i].Source); ok {
+			n := s.Keys.Counts()
+			items[i].Seen = &api.SeenItem{Verified: n.Verified, Refused: n.Refused, VerifiedAt: timeOrNull(n.VerifiedAt), Mismatches: n.Mismatches, MismatchedAt: timeOrNull(n.MismatchedAt)}
+		}
+	}
+	return items
+}
+
+// unmatchedAfter is how many signatures in a row no secret of a source must match for that to wait for an operator.
+const unmatchedAfter = 5
+
+// unmatched lists the sources none of whose secrets verifies what comes.
+func (a *App) unmatched() (rows []api.AttentionItem) {
+	for _, i := range a.sourceItems() {
+		if i.Seen != nil && i.Seen.Mismatches >= unmatchedAfter {
+			rows = append(rows, unmatchedRow(i, a.cfg.Path))
+		}
+	}
+	return rows
+}
+
+// peopleOf returns who answers for a subscription, or for a team.
+func peopleOf(c *config.Config, team, subscription string) (p api.People) {
+	p.Owners, p.Contact = c.People(team, subscription)
+	return p
+}
+
+// untimely lists the sources whose deliveries are signed right and at a wrong time: a clock is wrong, here or there, and everything that
+// is signed with a time is refused.
+func (a *App) untimely() (rows []api.AttentionItem) {
+	off := map[nameInTeam]ingest.Untimely{}
+	for at, s := range *a.intake.sources.current.Load() {
+		if u := s.Keys.Counts().Untimely; u.Count >= ingest.ClockAfter {
+			off[at] = u
+		}
+	}
+	for at, u := range off {
+		rows = append(rows, untimelyRow(at, u, len(off)))
+	}
+	return rows
+}
+
+// untimelyRow returns a source whose deliveries have a wrong time, one of so many, as the list has it.
+func untimelyRow(at nameInTeam, u ingest.Untimely, sources int) api.AttentionItem {
+	reason := verify.TooOld
+	if u.Most < 0 {
+		reason = verify.TooNew
+	}
+	return api.AttentionItem{Kind: api.KindClock, ID: at.team + "/" + at.name, Team: at.team, Source: at.name, Reason: string(reason), Since: new(u.Since.UTC()),
+		Detail: fmt.Sprintf("%d deliveries with a right signature, each signed later than the one before, were refused: by their time of signing the last %d are %s; %s", u.Count, min(u.Count, ingest.ClockAfter), behindText(u), lookAt(u, sources)), Command: "forebay sources list"}
+}
+
+// behindText says how far times of signing are from this machine's clock.
+func behindText(u ingest.Untimely) string {
+	side := func(d time.Duration) string {
+		if d < 0 {
+			return d.Abs().Round(time.Second).String() + " ahead of"
+		}
+		return d.Round(time.Second).String() + " behind"
+	}
+	if side(u.Least) == side(u.Most) {
+		return side(u.Least) + " this machine's clock"
+	}
+	return side(u.Least) + " to " + side(u.Most) + " this machine's clock"
+}
+
+// sameClock is how far apart times may be that are wrong by one clock: deliveries take their time on the way.
+const sameClock = time.Minute
+
+// lookAt says what to look at, by how the times of so many sources differ.
+func lookAt(u ingest.Untimely, sources int) string {
+	switch {
+	case u.Most-u.Least > sameClock:
+		return "they differ, so no clock alone is wrong: look at what keeps deliveries back on the way, or whether somebody sends old ones again; `date -u` shows this machine's time"
+	case sources > 1:
+		return fmt.Sprintf("%d sources are told so: look at this machine's clock first (`date -u`, and whether NTP runs)", sources)
+	}
+	return "look at this machine's clock (`date -u`, and whether NTP runs) and the sender's; if both are right, deliveries are kept back for so long on the way"
+}
+
+// sourceItems lists the sources of a configuration.
 func sourceItems(c *config.Config) []api.SourceItem {
 	var items []api.SourceItem
 	for _, team := range slices.Sorted(maps.Keys(c.Teams)) {
 		for _, name := range slices.Sorted(maps.Keys(c.Teams[team].Sources)) {
 			s := c.Teams[team].Sources[name]
-			items = append(items, api.SourceItem{Team: team, Source: name, Preset: s.Preset, Path: "/v1/in/" + team + "/" + name,
-				Topic: s.Topic, MaxBody: c.MaxBody(team, name), Keys: len(s.Secrets), Sequence: s.Sequence()})
+			items = append(items, api.SourceItem{People: peopleOf(c, team, ""), Team: team, Source: name, Preset: s.Preset, Path: "/v1/in/" + team + "/" + name,
+				Topic: s.Topic, MaxBody: c.MaxBody(team, name), Keys: len(s.Secrets), Sequence: s.Sequence(), Share: s.Share})
 		}
 	}
 	return items

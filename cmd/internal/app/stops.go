@@ -30,7 +30,10 @@ func (s *stopsAPI) ledger() (*ledger.Ledger, error) {
 // Subscription returns a configured subscription with the partitions that this process has and those that are stopped in
 // another one.
 func (s *stopsAPI) Subscription(ctx context.Context, team, name string) (*api.SubscriptionItem, error) {
-	for _, item := range s.a.subscriptionItems() {
+	if err := s.a.here(nameInTeam{team, name}); err != nil {
+		return nil, err
+	}
+	for _, item := range s.a.subscriptionItems(ctx) {
 		if item.Team != team || item.Subscription != name {
 			continue
 		}
@@ -45,7 +48,11 @@ func (s *stopsAPI) Subscription(ctx context.Context, team, name string) (*api.Su
 		for i := range found {
 			addStop(&item, found[i])
 		}
+		addUnread(&item, s.a.waits.seen().partitions.standing)
 		if err := addPositions(ctx, l, &item); err != nil {
+			return nil, err
+		}
+		if err := s.addSeeks(ctx, &item); err != nil {
 			return nil, err
 		}
 		slices.SortFunc(item.Partitions, func(a, b api.PartitionItem) int {
@@ -54,6 +61,27 @@ func (s *stopsAPI) Subscription(ctx context.Context, team, name string) (*api.Su
 		return &item, nil
 	}
 	return nil, schemas.Errorf(schemas.NotFound, "", "no subscription %s.%s is configured; `forebay subscriptions list -o id` lists them", team, name)
+}
+
+// addSeeks adds to the partitions of item the seeks that are asked for and not carried out yet. One that another process has is added for it.
+func (s *stopsAPI) addSeeks(ctx context.Context, item *api.SubscriptionItem) error {
+	all, err := (&steeringAPI{s.a}).Seeks(ctx, item.Team, item.Subscription)
+	if err != nil {
+		return err
+	}
+	for n := range all {
+		seek := &all[n]
+		if seek.State != api.SeekWaiting {
+			continue
+		}
+		i := slices.IndexFunc(item.Partitions, func(p api.PartitionItem) bool { return p.Topic == seek.Topic && p.Partition == seek.Partition })
+		if i < 0 {
+			item.Partitions = append(item.Partitions, api.PartitionItem{Topic: seek.Topic, Partition: seek.Partition, State: string(owner.Claiming), Detail: seek.Detail})
+			i = len(item.Partitions) - 1
+		}
+		item.Partitions[i].Seek = seek
+	}
+	return nil
 }
 
 // addPositions adds to each partition of item its position in the ledger, with the last seeks. If a topic was created again, that is the
@@ -79,8 +107,8 @@ func addPositions(ctx context.Context, l *ledger.Ledger, item *api.SubscriptionI
 	return nil
 }
 
-// addStop adds a stop from the ledger to item. If this process has the partition and it is not stopped here, the stop has ended since it
-// was read, and is left out.
+// addStop adds a partition that the ledger has as stopped to item. Of a partition that this process has, its own state counts, as the ledger
+// was read at another moment: the stop is added only if it is stopped here, too. Partitions of others are added later: see addUnread.
 func addStop(item *api.SubscriptionItem, s ledger.Stop) {
 	stopped := stopItem(s)
 	for i := range item.Partitions {
@@ -97,16 +125,32 @@ func addStop(item *api.SubscriptionItem, s ledger.Stop) {
 		State: string(owner.Stopped), Detail: stopped.Text, Stopped: &stopped})
 }
 
+// addUnread adds the partitions that nobody reads to item.
+func addUnread(item *api.SubscriptionItem, all []standing) {
+	for _, st := range all {
+		if st.state != stateUnread || st.of != (nameInTeam{item.Team, item.Subscription}) {
+			continue
+		}
+		i := slices.IndexFunc(item.Partitions, func(p api.PartitionItem) bool { return p.Topic == st.topic && p.Partition == st.number })
+		if i < 0 {
+			item.Partitions = append(item.Partitions, api.PartitionItem{Topic: st.topic, Partition: st.number})
+			i = len(item.Partitions) - 1
+		}
+		p := &item.Partitions[i]
+		p.State, p.Detail, p.Stopped = stateUnread, st.why, st.stop
+	}
+}
+
 // Accept accepts the stops of a subscription that the request names.
 func (s *stopsAPI) Accept(ctx context.Context, team, name string, r api.AcceptRequest) ([]api.StoppedItem, error) {
+	if err := s.a.here(nameInTeam{team, name}); err != nil {
+		return nil, err
+	}
 	l, err := s.ledger()
 	if err != nil {
 		return nil, err
 	}
 	by := ledger.Acceptance{By: cmp.Or(r.By, "unknown"), Reason: r.Reason}
-	if r.DryRun {
-		by.Reason = cmp.Or(by.Reason, "dry run") // the ledger wants a reason in any case; it keeps none of a dry run
-	}
 	got, err := l.Accept(ctx, ledger.StopFilter{Subscription: team + "." + name, Topic: r.Topic, Partition: r.Partition, ID: r.Stop}, by, r.DryRun)
 	if err != nil {
 		return nil, err

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,13 +15,13 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/topics"
 	"github.com/forebay-io/forebay/ingest/producer"
-	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/backfill"
 	"github.com/forebay-io/forebay/stream/batch"
 	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/owner"
@@ -34,8 +34,9 @@ const futureSkew = 5 * time.Minute
 // streams is the stream role: one ledger, one reader of payloads, and every subscription.
 type streams struct {
 	a            *App
-	destinations map[string]lane.Destination // by "<team>/<destination>"
+	destinations map[string]lane.Destination // by full name
 	keeper       *destination.Keeper         // keeps pauses in step with the other processes
+	pauses       *subscriptionPauses
 	fetches      *fetchers
 
 	mu       sync.Mutex
@@ -44,16 +45,23 @@ type streams struct {
 	redriver *producer.Producer  // produces redriven records; nil until one is redriven
 	subs     map[nameInTeam]*stream.Subscription
 	lanesOf  map[nameInTeam]*lane.Lanes
+	bars     map[nameInTeam]barring            // of subscriptions that may not run
+	stops    map[nameInTeam]context.CancelFunc // stops a subscription that was started
+	spaces   map[nameInTeam]*ledger.Namespace  // of subscriptions that have started
 }
 
 // newStreams builds the destinations and the fetchers, and names the parts that must be ready.
 func newStreams(a *App) (*streams, error) {
-	s := &streams{a: a, subs: map[nameInTeam]*stream.Subscription{}, lanesOf: map[nameInTeam]*lane.Lanes{}}
+	s := &streams{a: a, subs: map[nameInTeam]*stream.Subscription{}, lanesOf: map[nameInTeam]*lane.Lanes{}, spaces: map[nameInTeam]*ledger.Namespace{},
+		bars: map[nameInTeam]barring{}, stops: map[nameInTeam]context.CancelFunc{}}
 	var err error
 	if s.destinations, err = destinations(a.file(), a.log, a.registry); err != nil {
 		return nil, err
 	}
 	s.keeper = newKeeper(s.destinations, a.log)
+	if s.pauses, err = newSubscriptionPauses(s); err != nil {
+		return nil, err
+	}
 	metrics, err := backfill.NewMetrics(a.registry)
 	if err != nil {
 		return nil, err
@@ -64,33 +72,27 @@ func newStreams(a *App) (*streams, error) {
 	}
 	a.ready.set("ledger", errNotStarted)
 	a.ready.set("destinations", errNotStarted)
-	for team, t := range a.file().Teams {
-		for name := range t.Subscriptions {
-			a.ready.set("subscription "+team+"."+name, errNotStarted)
-		}
+	for _, at := range s.runs() {
+		a.ready.set("subscription "+at.team+"."+at.name, errNotStarted)
 	}
+	s.barAll(func(at nameInTeam) string { return a.file().Barred(at.team, at.name) })
 	return s, nil
 }
 
-// ledgerConfig returns the configuration of the ledger.
-func ledgerConfig(c *config.Config, log *slog.Logger) ledger.Config {
-	return ledger.Config{
-		URL: c.Postgres.URL, Schema: c.Postgres.Schema, MaxConns: int32(c.Postgres.MaxConns), StatementConns: int32(c.Statements()),
-		TxTimeout: time.Duration(c.Postgres.TransactionTimeout), Logger: log,
-	}
-}
-
-// open waits for Postgres and opens the ledger. It does not wait, but returns an error, which ends the process, if the schema needs a
-// migration or the configuration cannot work.
+// open opens the ledger, makes it known to s, the keeper of destinations and /readyz, and returns it. While Postgres does not answer it tries
+// again. If the schema needs a migration or the configuration cannot work, it returns the error at once.
 func (s *streams) open(ctx context.Context) (*ledger.Ledger, error) {
 	file := s.a.file()
 	var opened *ledger.Ledger
 	err := s.a.patiently(ctx, "ledger", func(ctx context.Context) error {
-		l, err := ledger.Open(ctx, ledgerConfig(file, s.a.log))
+		cfg, err := ledgerConfig(file, s.a.log)
 		if err != nil {
 			return err
 		}
-		opened = l
+		opened, err = ledger.Open(ctx, cfg)
+		if err != nil {
+			return err
+		}
 		return nil
 	})
 	if err != nil {
@@ -109,7 +111,7 @@ func (s *streams) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	payloads, err := reader.NewPayloads(reader.PayloadsConfig{Client: KafkaOptions(s.a.file()), MaxRecordBytes: s.recordBytes()})
+	payloads, err := reader.NewPayloads(reader.PayloadsConfig{Client: KafkaOptions(s.a.file(), config.RoleStream), MaxRecordBytes: s.recordBytes()})
 	if err != nil {
 		return err
 	}
@@ -124,13 +126,17 @@ func (s *streams) run(ctx context.Context) error {
 		s.a.log.Warn("what destinations were paused before cannot be read yet", "error", err)
 	}
 	s.a.ready.set("destinations", nil)
+	if err := s.a.patiently(ctx, "subscriptions' pauses", s.pauses.sync); err != nil {
+		return err
+	}
+	s.a.ready.set("subscriptions' pauses", nil)
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { s.sweep(gctx, l); return nil })
 	g.Go(func() error { s.keeper.Run(gctx); return nil })
-	for _, team := range sortedKeys(s.a.file().Teams) {
-		for _, name := range sortedKeys(s.a.file().Teams[team].Subscriptions) {
-			g.Go(func() error { return s.subscription(gctx, l, nameInTeam{team, name}) })
-		}
+	g.Go(func() error { s.pauses.run(gctx); return nil })
+	s.sayElsewhere()
+	for _, at := range s.runs() {
+		s.start(gctx, g, l, at)
 	}
 	return g.Wait()
 }
@@ -150,11 +156,31 @@ func (s *streams) sweep(ctx context.Context, l *ledger.Ledger) {
 		case len(swept.Opened)+len(swept.Dropped) > 0:
 			s.a.log.Info("ledger swept", "opened", len(swept.Opened), "dropped", len(swept.Dropped))
 		}
+		s.endReplaysAlone(ctx, l)
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
+	}
+}
+
+// endReplaysAlone ends the replays of subscriptions that the file does not have any more, or has with another ledger.
+func (s *streams) endReplaysAlone(ctx context.Context, l *ledger.Ledger) {
+	var configured []string
+	for team, t := range s.a.file().Teams {
+		for name := range t.Subscriptions {
+			if s.a.file().HasLedger(team, name) {
+				configured = append(configured, team+"."+name)
+			}
+		}
+	}
+	ids, err := inbox.New(l).EndReplaysAlone(ctx, configured)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		s.a.log.Warn("replays that nobody runs; it is tried again", "error", err)
+	case len(ids) > 0:
+		s.a.log.Warn("replays ended: their subscriptions are not configured any more, or have another ledger", "replays", ids)
 	}
 }
 
@@ -183,14 +209,17 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at nameInT
 	if err != nil {
 		return err
 	}
-	lanes, err := lane.New(s.lanes(at, ns, sub))
+	ofLanes := s.lanes(at, ns, sub)
+	ofLanes.Later = later(s.a.file(), l.ID())
+	lanes, err := lane.New(ofLanes)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
-	s.subs[at], s.lanesOf[at] = sub, lanes
+	s.subs[at], s.lanesOf[at], s.spaces[at] = sub, lanes, ns
 	s.mu.Unlock()
-	s.a.ready.probe("subscription "+group, func(context.Context) error { return sub.Ready() })
+	s.pauses.follow(ctx, at) // it may have been paused before this process began
+	s.a.ready.probe("subscription "+group, func(context.Context) error { return errors.Join(sub.Ready(), s.a.waits.standsStill(at)) })
 
 	// The lanes end after the subscription's Run, since that closes its claims in the lanes while it drains.
 	lanesCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -232,52 +261,57 @@ func specOf(c *config.Config, at nameInTeam) ledger.Spec {
 		}.Share(len(sub.Sources)), // the ledger divides each share among the partitions
 	}
 	for _, act := range sub.Actions {
-		spec.Actions = append(spec.Actions, ledger.ActionSpec{Name: act.Name, Destination: at.team + "/" + act.To, OnDead: ledger.OnDead(act.OnDead)})
+		to, ok := c.Destination(at.team, act.To)
+		if !ok {
+			panic("action " + act.Name + " has no destination") // config.Load has checked it
+		}
+		spec.Actions = append(spec.Actions, ledger.ActionSpec{Name: act.Name, Destination: to.FullName(), OnDead: ledger.OnDead(act.OnDead)})
 	}
 	return spec
 }
 
-// lanes returns the configuration of a subscription's lanes. They get all destinations of the team, not only those that its actions name
-// now: older actions may be open that are for others.
+// lanes returns the configuration of a subscription's lanes, without Later.
 func (s *streams) lanes(at nameInTeam, ns *ledger.Namespace, sub *stream.Subscription) lane.Config {
-	ofTeam, largest := map[string]lane.Destination{}, int64(0)
-	for _, source := range s.a.file().Teams[at.team].Subscriptions[at.name].Sources {
-		largest = max(largest, s.a.file().MaxBody(at.team, source))
+	its, largest := map[string]lane.Destination{}, int64(0)
+	for _, source := range s.a.file().SourcesOf(at.team, at.name) {
+		largest = max(largest, s.a.file().MaxBody(source.Team, source.Name))
 	}
-	for name := range s.a.file().Teams[at.team].Destinations {
-		ofTeam[at.team+"/"+name] = s.destinations[at.team+"/"+name]
+	for _, d := range s.a.file().DestinationsOf(at.team, at.name) {
+		its[d.FullName()] = s.destinations[d.FullName()]
 	}
 	return lane.Config{
 		Subscription: at.team + "." + at.name, Latest: s.a.file().Teams[at.team].Subscriptions[at.name].Backlog == config.BacklogLatest,
-		Ledger: ns, Payloads: s.payloads, Codec: codec, Enrich: s.fetches.enricher(), Destinations: ofTeam,
-		MaxInFlight: inFlight(s.a.file().Teams[at.team], at.name),
-		MaxBody:     largest, Later: later(s.a.file()), Alive: sub.Alive, OnFenced: sub.Fenced, Logger: s.a.log, Registerer: s.a.registry,
+		Ledger: ns, Payloads: s.payloads, Codec: lane.Codec{Pack: record.PackEvent, Unpack: record.UnpackEvent}, Enrich: s.fetches.enricher(), Destinations: its, Find: s.finder(at.team),
+		MaxInFlight: inFlight(s.a.file(), at),
+		MaxBody:     largest, Alive: sub.Alive, OnFenced: sub.Fenced, Logger: s.a.log, Registerer: s.a.registry,
+	}
+}
+
+// finder returns the function that finds the destination of an action that was made for another one than the subscription has now. It
+// goes by the name that actions of the team call it by: a destination that the team had for itself and shares now is the same to them,
+// as is one that it has for itself again.
+func (s *streams) finder(team string) func(name string) (string, lane.Destination, bool) {
+	file := s.a.file()
+	return func(name string) (string, lane.Destination, bool) {
+		d, ok := file.Destination(team, strings.TrimPrefix(name, team+"/"))
+		if !ok {
+			return "", lane.Destination{}, false
+		}
+		return d.FullName(), s.destinations[d.FullName()], true
 	}
 }
 
 // inFlight returns how many attempts of a subscription may be under way: as many as all of its destinations take, so that those that
 // hang leave room for the others. Actions of before may be for destinations that it names no more.
-func inFlight(team *config.Team, subscription string) int {
+func inFlight(c *config.Config, at nameInTeam) int {
 	sum, counted := 0, map[string]bool{}
-	for _, action := range team.Subscriptions[subscription].Actions {
-		if !counted[action.To] {
+	for _, action := range c.Teams[at.team].Subscriptions[at.name].Actions {
+		if d, ok := c.Destination(at.team, action.To); ok && !counted[action.To] {
 			counted[action.To] = true
-			sum += team.Destinations[action.To].Concurrency
+			sum += d.Concurrency
 		}
 	}
 	return max(256, sum)
-}
-
-// codec packs an event as the record that it is in the log, for payload copies in the ledger.
-var codec = lane.Codec{
-	Pack: func(e *schemas.Event) ([]byte, error) { return record.Pack(record.Encode("", e)), nil },
-	Unpack: func(b []byte) (*schemas.Event, error) {
-		r, err := record.Unpack(b)
-		if err != nil {
-			return nil, err
-		}
-		return record.Decode(r)
-	},
 }
 
 // config returns the configuration of a subscription, without its backfills.
@@ -288,16 +322,16 @@ func (s *streams) config(at nameInTeam, ns *ledger.Namespace) stream.Config {
 	if err != nil {
 		panic(err) // config.Load has checked it
 	}
-	names := make([]string, len(sub.Sources))
-	retention := make(map[string]time.Duration, len(names))
-	for i, source := range sub.Sources {
-		names[i] = file.Teams[at.team].Sources[source].Topic
-		retention[names[i]] = file.Teams[at.team].Sources[source].Topics.Retention.Std()
+	var names []string
+	retention := map[string]time.Duration{}
+	for _, source := range file.SourcesOf(at.team, at.name) {
+		names = append(names, source.Topic)
+		retention[source.Topic] = source.Topics.Retention.Std()
 	}
 	return stream.Config{
-		Group: at.team + "." + at.name, Topics: names, Client: KafkaOptions(file), Filter: reader.Globs(sub.Types),
-		Begin: owner.Begin{All: begin.All, At: begin.At}, Ledger: ns, Payloads: s.payloads, Export: true, Retention: retention, Logger: s.a.log, Registerer: s.a.registry,
-		MaxRecordBytes: s.recordBytes(), SessionTimeout: file.Kafka.SessionTimeout.Std(), UnreadAfter: file.Kafka.UnreadAfter.Std(), BatchPace: file.Kafka.BatchPace.Std(), InstanceID: file.Kafka.InstanceID,
+		Group: at.team + "." + at.name, Topics: names, Client: KafkaOptions(file, config.RoleStream), Filter: reader.Globs(sub.Types),
+		Begin: owner.Begin{All: begin.All, At: begin.At}, Ledger: ns, Decides: decides(file, at), Payloads: s.payloads, Export: true, Retention: retention, Logger: s.a.log, Registerer: s.a.registry,
+		MaxRecordBytes: s.recordBytes(), SessionTimeout: file.Kafka.SessionTimeout.Std(), UnreadAfter: file.Kafka.UnreadAfter.Std(), BatchPace: file.Kafka.BatchWait.Std(), InstanceID: file.Kafka.InstanceID,
 		// The rest of the drain budget is for the parts that stop before and after the lanes.
 		DrainTimeout: s.a.cfg.Drain * 2 / 3,
 	}
@@ -334,15 +368,24 @@ func (s *streams) close(ctx context.Context) {
 }
 
 // subscriptionItems lists the subscriptions for the API.
-func (a *App) subscriptionItems() []api.SubscriptionItem {
+func (a *App) subscriptionItems(ctx context.Context) []api.SubscriptionItem {
+	waits, err := a.waits.look(ctx, attentionKept)
+	if err != nil {
+		waits = a.waits.seen()
+	}
 	var items []api.SubscriptionItem
 	c := a.file()
 	for _, team := range sortedKeys(c.Teams) {
 		for _, name := range sortedKeys(c.Teams[team].Subscriptions) {
-			item := api.SubscriptionItem{Team: team, Subscription: name, Sources: c.Teams[team].Subscriptions[name].Sources,
+			item := api.SubscriptionItem{People: peopleOf(c, team, name), Team: team, Subscription: name, Sources: c.Teams[team].Subscriptions[name].Sources,
 				Missing: "this process has no stream role", Partitions: []api.PartitionItem{}}
-			if a.stream != nil {
+			switch at := (nameInTeam{team, name}); {
+			case a.stream == nil:
+			case !c.HasLedger(team, name):
+				item.Missing = "elsewhere: " + a.elsewhere(at.team+"."+at.name).Error()
+			default:
 				a.stream.describe(nameInTeam{team, name}, &item)
+				waits.describe(nameInTeam{team, name}, &item)
 			}
 			items = append(items, item)
 		}
@@ -353,14 +396,21 @@ func (a *App) subscriptionItems() []api.SubscriptionItem {
 // describe adds to item how a subscription is doing in this process: whether it is ready, and its partitions.
 func (s *streams) describe(at nameInTeam, item *api.SubscriptionItem) {
 	s.mu.Lock()
-	sub := s.subs[at]
+	sub, barred := s.subs[at], s.bars[at].why
 	s.mu.Unlock()
+	if barred != "" {
+		item.Missing = barred
+		return
+	}
 	if sub == nil {
 		item.Missing = errNotStarted.Error()
+		if !s.a.file().Runs(at.team, at.name) {
+			item.Missing, item.Paused = "elsewhere: this process does not run it, by its --subscriptions; ask one that does, by --url", s.pauses.pauseItemOf(at)
+		}
 		return
 	}
 	err := sub.Ready()
-	item.Ready, item.Missing = err == nil, ""
+	item.Ready, item.Missing, item.Paused = err == nil, "", s.pauses.pauseItemOf(at)
 	if err != nil {
 		item.Missing = err.Error()
 	}
@@ -371,4 +421,32 @@ func (s *streams) describe(at nameInTeam, item *api.SubscriptionItem) {
 		}
 		item.Partitions = append(item.Partitions, part)
 	}
+}
+
+// describe adds to item how its partitions are doing in all processes, and what waits for an operator. A subscription of which a partition
+// stands still is not ready.
+func (l look) describe(at nameInTeam, item *api.SubscriptionItem) {
+	if sum, more, known := l.ofSubscription(at); known {
+		item.Attention, item.AttentionMore = &sum, more
+	}
+	n, known := l.partitions.counts[at]
+	if !known {
+		return
+	}
+	item.Counts = &n
+	if item.Ready && n.Stopped+n.Unread > 0 {
+		item.Ready, item.Missing = false, standText(n)+"; `forebay attention` says what to run"
+	}
+}
+
+// standText says how many partitions stand still.
+func standText(n api.PartitionCounts) string {
+	var parts []string
+	if n.Stopped > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d partitions are stopped", n.Stopped, n.Total))
+	}
+	if n.Unread > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d partitions are read by nobody", n.Unread, n.Total))
+	}
+	return strings.Join(parts, ", ")
 }

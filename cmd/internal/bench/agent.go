@@ -10,27 +10,31 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
 
-// What the agent answers where. It is as small as a destination can be, because it shares the machine with what is
+// The agent's paths, and how each is answered. The agent does as little as a destination can, because it shares the machine with what is
 // measured: it reads a request, notes whose it is and when it came, and answers.
 const (
 	agentRun   = "/run"   // 200
 	agentFirst = "/first" // 500 for ever to entity 0, 200 to the others
-	agentHang  = "/hang"  // nothing
+	agentHang  = "/hang"  // never answered
+	agentFail  = "/fail"  // 500 for ever
+	agentFan   = "/fan/"  // with a number behind it: 200, and what came has the number for its kind
 	agentCount = "/count" // how many deliveries have come to the first two and were answered 200, as text
-	agentTake  = "/take"  // what came since the last time: see [taken]
+	agentTake  = "/take"  // an agentReport and receipts of what came since the last call
 )
 
-// receipt is when a delivery came to the agent for the first time, by the wall clock in nanoseconds.
+// receipt is when a delivery reached the agent for the first time, or, at a sender, when the intake accepted it; by the wall clock, in
+// nanoseconds.
 type receipt struct {
 	Delivery uint64
 	At       int64
 }
 
-// agentReport heads an answer of agentTake; so many receipts follow. Everything is in little endian.
+// agentReport is the head of agentTake's answer; as many receipts as it says follow. Everything is in little endian.
 type agentReport struct {
 	Receipts int64
 	// Twice are deliveries that were answered 200 and came again, Unordered those that came after a later one of their
@@ -40,14 +44,14 @@ type agentReport struct {
 	Failed, Hanging int64
 }
 
-// agent is the destination of the scenarios e2e and hol.
+// agent is the destination of the scenarios e2e, fanout and hol.
 type agent struct {
-	mu   sync.Mutex
-	fate agentReport
-	list []receipt
-	seen map[uint64]bool
-	last map[uint64]uint64 // the latest delivery of each entity
-	came int
+	mu       sync.Mutex
+	report   agentReport
+	receipts []receipt
+	seen     map[uint64]bool
+	last     map[uint64]uint64 // the latest delivery of each entity
+	came     int
 }
 
 // serveAgent runs an agent until standard input is closed. It prints its address first.
@@ -94,7 +98,7 @@ func (a *agent) connection(conn net.Conn) {
 	}
 }
 
-// answer gives a status, 0 for none at all, and a body.
+// answer returns the status to answer with, 0 for no answer at all, and the body.
 func (a *agent) answer(path string, delivery uint64) (status int, body []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,39 +108,49 @@ func (a *agent) answer(path string, delivery uint64) (status int, body []byte) {
 	case agentTake:
 		return 200, a.take()
 	case agentHang:
-		a.fate.Hanging++
+		a.report.Hanging++
 		return 0, nil
+	case agentFail:
+		a.report.Failed++
+		return 500, nil
 	case agentFirst:
 		if entityOf(delivery) == 0 {
-			a.fate.Failed++
+			a.report.Failed++
 			return 500, nil
 		}
 	}
-	a.note(delivery)
+	if number, ok := strings.CutPrefix(path, agentFan); ok {
+		kind, err := strconv.ParseUint(number, 10, 8)
+		if err != nil {
+			return 404, nil
+		}
+		delivery |= deliveryOf(kind, 0, 0)
+	}
+	a.record(delivery)
 	return 200, nil
 }
 
-func (a *agent) note(delivery uint64) {
+func (a *agent) record(delivery uint64) {
 	if a.seen[delivery] {
-		a.fate.Twice++
+		a.report.Twice++
 		return
 	}
 	a.seen[delivery] = true
-	if line := lineOf(delivery); a.last[line] > delivery {
-		a.fate.Unordered++
+	if line := kindAndEntityOf(delivery); a.last[line] > delivery {
+		a.report.Unordered++
 	} else {
 		a.last[line] = delivery
 	}
-	a.list = append(a.list, receipt{delivery, time.Now().UnixNano()})
+	a.receipts = append(a.receipts, receipt{delivery, time.Now().UnixNano()})
 	a.came++
 }
 
 func (a *agent) take() []byte {
-	a.fate.Receipts = int64(len(a.list))
+	a.report.Receipts = int64(len(a.receipts))
 	var out bytes.Buffer
-	_ = binary.Write(&out, binary.LittleEndian, a.fate) // a buffer takes all
-	_ = binary.Write(&out, binary.LittleEndian, a.list)
-	a.fate, a.list = agentReport{}, nil
+	_ = binary.Write(&out, binary.LittleEndian, a.report) // a buffer takes all
+	_ = binary.Write(&out, binary.LittleEndian, a.receipts)
+	a.report, a.receipts = agentReport{}, nil
 	return out.Bytes()
 }
 

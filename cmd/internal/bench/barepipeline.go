@@ -105,8 +105,8 @@ func bareCall(ctx context.Context, client *http.Client, agent string, r *kgo.Rec
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
 }
 
-// drained waits until n deliveries have come to the agent, for as long as some come.
-func (p *barePipeline) drained(ctx context.Context, n int64) error {
+// waitDrained waits until n deliveries have reached the agent. It gives up if none does for half a minute.
+func (p *barePipeline) waitDrained(ctx context.Context, n int64) error {
 	const patience = 30 * time.Second
 	var before int64
 	for deadline := time.Now().Add(patience); ; {
@@ -120,7 +120,7 @@ func (p *barePipeline) drained(ctx context.Context, n int64) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("of %d deliveries %d came through the bare pipeline; none for %s", n, came, patience)
 		}
-		if err := until(ctx, time.Now().Add(20*time.Millisecond)); err != nil {
+		if err := waitUntil(ctx, time.Now().Add(20*time.Millisecond)); err != nil {
 			return err
 		}
 	}

@@ -50,8 +50,8 @@ func openPool(ctx context.Context, url string, n int) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// checkpoint brings to disk what was written, so that no side pays for the one before it. A server that belongs to others may not
-// allow it.
+// checkpoint has the server write everything to disk, so that what is measured next does not pay for what was measured before. A server
+// that belongs to others may not allow it.
 func (s *pgServer) checkpoint(ctx context.Context) error {
 	err := execOn(ctx, s.url, "CHECKPOINT")
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "42501" {
@@ -60,14 +60,14 @@ func (s *pgServer) checkpoint(ctx context.Context) error {
 	return err
 }
 
-// dropCopies drops what COPY has filled.
+// dropCopies drops the tables that COPY has filled.
 func (s *pgServer) dropCopies(ctx context.Context) error {
 	return errors.Join(execOn(ctx, s.url, "DROP SCHEMA IF EXISTS "+copySchema+" CASCADE"), s.checkpoint(ctx))
 }
 
-// forget drops the rows of a run's events and completions, which would go on costing: Postgres' autovacuum comes for every
+// dropRun drops the rows of a run's events and completions, which would go on costing: Postgres' autovacuum comes for every
 // table that has grown. The names of what is left are used by no other run.
-func (s *pgServer) forget(ctx context.Context, g gateRun) error {
+func (s *pgServer) dropRun(ctx context.Context, g gateRun) error {
 	conn, err := pgx.Connect(ctx, s.url)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // deployment is a configuration of forebay and the environment variables of its processes.
@@ -35,19 +37,28 @@ func (d *deployment) program(ctx context.Context, args ...string) (*exec.Cmd, er
 
 // command runs one of forebay's commands to its end.
 func (d *deployment) command(ctx context.Context, args ...string) error {
+	_, err := d.ask(ctx, args...)
+	return err
+}
+
+// ask runs one of forebay's commands to its end and returns what it printed.
+func (d *deployment) ask(ctx context.Context, args ...string) ([]byte, error) {
 	cmd, err := d.program(ctx, args...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	in, err := cmd.StdinPipe() // it ends when its input does
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer in.Close()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("forebay %s: %w: %s", strings.Join(args, " "), err, out)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("forebay %s: %w: %s%s", strings.Join(args, " "), err, out, said.Bytes())
 	}
-	return nil
+	return out, nil
 }
 
 // process is a running `forebay serve`.
@@ -90,6 +101,25 @@ func (p *process) pid() int { return p.cmd.Process.Pid }
 func (p *process) stop() {
 	p.in.Close()
 	<-p.gone
+}
+
+// waitReady waits until the process at the operator's address says that it is.
+func (d *deployment) waitReady(ctx context.Context, p *process) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		if status, _, err := get(ctx, "http://"+d.operator+"/readyz"); err == nil && status == http.StatusOK {
+			return nil
+		}
+		select {
+		case <-p.gone:
+			return errors.New("it has ended")
+		default:
+		}
+		if err := waitUntil(ctx, time.Now().Add(50*time.Millisecond)); err != nil {
+			return fmt.Errorf("it does not become ready: %w", err)
+		}
+	}
 }
 
 // explain adds the end of the process's log to an error.

@@ -15,12 +15,14 @@ const e2eBar = 4000
 const (
 	// bareBar is what the project asks beside a pipeline that promises nothing.
 	bareBar = 0.75
-	// trickleRate is a low rate, in deliveries a second, and the others what the project allows there: processor time of a delivery
-	// and of a second without any, and the time from accept to action; in microseconds.
+	// trickleRate is a low rate, in deliveries a second. The others are what the project allows, in microseconds: at that rate the
+	// processor time of a delivery, and the time from accept to action; without deliveries, the processor time of a second.
 	trickleRate = 100
 	trickleCost = 1500
 	trickleP99  = 40_000
 	restCost    = 5000
+	// comesToRest is how long after the last delivery a process is at rest.
+	comesToRest = 10 * time.Second
 )
 
 var trickleParts = []string{"intake", "stream", "broker", "postgres"}
@@ -32,12 +34,12 @@ type e2eSizes struct {
 	conns      int
 	entities   int // of a connection
 	partitions int
-	window     int64 // accepted and not yet come to the agent, at most, at full load
+	window     int64 // at full load, how many deliveries may be accepted and have not reached the agent
 }
 
 var e2eScale = e2eSizes{warmUp: 15 * time.Second, warmEvents: 100_000, conns: 64, entities: 312, partitions: 12, window: 2000}
 
-const e2eParts = `    destinations:
+const e2eConfig = `    destinations:
       agent: {type: http, url: "AGENT/run", timeout: 10s, allow_networks: [127.0.0.0/8]}
     subscriptions:
       all:
@@ -56,8 +58,8 @@ func runE2E(ctx context.Context, o Options, sizes e2eSizes, r *Report) error {
 		return err
 	}
 	defer stop()
-	team := wholeTeam("e2e")
-	w, err := o.startWhole(ctx, pg, team, sizes.partitions, e2eParts)
+	team := newTeamName("e2e")
+	w, err := o.startStack(ctx, pg, team, sizes.partitions, e2eConfig)
 	if err != nil {
 		return err
 	}
@@ -70,19 +72,19 @@ func runE2E(ctx context.Context, o Options, sizes e2eSizes, r *Report) error {
 	mix := []share{{kind: 0, weight: 1, entities: sizes.entities}}
 	b := &e2eBench{Options: o, e2eSizes: sizes, w: w, ours: pipeline{
 		name: "ours", senders: w.senders(sizes.conns, mix), agent: w.agent, processes: w.processes,
-		drained: func(ctx context.Context, n int64) error { return w.drained(ctx, "all", n) },
+		waitDrained: func(ctx context.Context, n int64) error { return w.waitDrained(ctx, "all", n) },
 	}, bare: pipeline{
-		name: "bare", senders: w.sendersTo(bare.intake.Addr, sizes.conns, mix), agent: bare.agent, drained: bare.drained,
+		name: "bare", senders: w.sendersTo(bare.intake.Addr, sizes.conns, mix), agent: bare.agent, waitDrained: bare.waitDrained,
 		processes: map[string]int{"intake": bare.intake.PID(), "stream": bare.consumer.PID(), "agent": bare.agent.PID(), "broker": w.brokerPID},
 	}}
-	rate, err := b.full(ctx, r)
+	rate, err := b.measureFullLoad(ctx, r)
 	if err != nil {
 		return err
 	}
-	if err := b.half(ctx, r, rate); err != nil {
+	if err := b.measureHalfLoad(ctx, r, rate); err != nil {
 		return err
 	}
-	if err := b.trickle(ctx, r); err != nil {
+	if err := b.measureTrickle(ctx, r); err != nil {
 		return err
 	}
 	r.Settings["e2e"] = fmt.Sprintf("GitHub preset, bodies of %d bytes, each signed, %d entities, %d partitions, acks=all; at full load %d connections and at most %d "+
@@ -100,22 +102,24 @@ func runE2E(ctx context.Context, o Options, sizes e2eSizes, r *Report) error {
 	return nil
 }
 
-// wholeTeam is a team that no run before has used.
-func wholeTeam(what string) string { return what + "-" + strconv.FormatInt(time.Now().UnixNano(), 36) }
+// newTeamName returns the name of a team that no run before has used.
+func newTeamName(what string) string {
+	return what + "-" + strconv.FormatInt(time.Now().UnixNano(), 36)
+}
 
 // e2eBench is one run of the scenario.
 type e2eBench struct {
 	Options
 	e2eSizes
-	w          *whole
+	w          *stack
 	ours, bare pipeline
 }
 
-// full sends through both pipelines in turns, as fast as deliveries come to the agent, and reports the rates at which they do.
-func (b *e2eBench) full(ctx context.Context, r *Report) (rate float64, err error) {
+// measureFullLoad sends through both pipelines in turns, as fast as deliveries reach the agent, and reports the rates at which they do.
+func (b *e2eBench) measureFullLoad(ctx context.Context, r *Report) (rate float64, err error) {
 	b.logf("e2e: warming up for %s and with %d deliveries", b.warmUp, b.warmEvents)
 	for _, p := range []*pipeline{&b.ours, &b.bare} {
-		if err := b.atFullLoad(ctx, p, b.warmed); err != nil {
+		if err := b.atFullLoad(ctx, p, b.waitWarm); err != nil {
 			return 0, err
 		}
 	}
@@ -161,9 +165,9 @@ func (s *e2eSide) costs(r *Report, prefix string) {
 func (b *e2eBench) atFullLoad(ctx context.Context, p *pipeline, do func(ctx context.Context, came *atomic.Int64) error) error {
 	var came atomic.Int64
 	came.Store(p.senders.sent.Load()) // the load before this one was drained
-	p.senders.room = func(sent int64) bool { return sent-came.Load() < b.window }
-	defer func() { p.senders.room = nil }()
-	err := p.senders.during(ctx, func(ctx context.Context) error {
+	p.senders.hasRoom = func(sent int64) bool { return sent-came.Load() < b.window }
+	defer func() { p.senders.hasRoom = nil }()
+	err := p.senders.runWhile(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		watched := make(chan struct{})
@@ -182,11 +186,11 @@ func (b *e2eBench) atFullLoad(ctx context.Context, p *pipeline, do func(ctx cont
 
 // round measures one round, a moment after the load has begun.
 func (b *e2eBench) round(ctx context.Context, p *pipeline, came *atomic.Int64, s *e2eSide) error {
-	if err := until(ctx, time.Now().Add(min(time.Second, b.Round))); err != nil {
+	if err := waitUntil(ctx, time.Now().Add(min(time.Second, b.Round))); err != nil {
 		return err
 	}
 	before, from, begin := b.spent(p), came.Load(), time.Now()
-	if err := until(ctx, begin.Add(b.Round)); err != nil {
+	if err := waitUntil(ctx, begin.Add(b.Round)); err != nil {
 		return err
 	}
 	n, elapsed := came.Load()-from, time.Since(begin)
@@ -201,21 +205,21 @@ func (b *e2eBench) round(ctx context.Context, p *pipeline, came *atomic.Int64, s
 	return nil
 }
 
-// warmed waits until the broker is warm.
-func (b *e2eBench) warmed(ctx context.Context, came *atomic.Int64) error {
+// waitWarm waits for the warm-up's time, and until as many deliveries as it wants have reached the agent, but no longer than four times that.
+func (b *e2eBench) waitWarm(ctx context.Context, came *atomic.Int64) error {
 	begin, from := time.Now(), came.Load()
-	if err := until(ctx, begin.Add(b.warmUp)); err != nil {
+	if err := waitUntil(ctx, begin.Add(b.warmUp)); err != nil {
 		return err
 	}
 	for came.Load()-from < b.warmEvents && time.Since(begin) < 4*b.warmUp {
-		if err := until(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
+		if err := waitUntil(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// spent is the processor time that every part has used.
+// spent returns the processor time that every part has used so far.
 func (b *e2eBench) spent(p *pipeline) map[string]time.Duration {
 	all := map[string]time.Duration{"load": ownCPU(), "postgres": b.w.pg.meter.server()}
 	for part, pid := range p.processes {
@@ -224,9 +228,9 @@ func (b *e2eBench) spent(p *pipeline) map[string]time.Duration {
 	return all
 }
 
-// half sends at half of a rate and reports the time from the answer 202 to the agent's receipt.
-func (b *e2eBench) half(ctx context.Context, r *Report, rate float64) error {
-	m, err := b.steady(ctx, rate/2)
+// measureHalfLoad sends at half of a rate and reports the time from the answer 202 to the agent's receipt.
+func (b *e2eBench) measureHalfLoad(ctx context.Context, r *Report, rate float64) error {
+	m, err := b.sendAtRate(ctx, &b.ours, rate/2)
 	if err != nil {
 		return err
 	}
@@ -237,36 +241,59 @@ func (b *e2eBench) half(ctx context.Context, r *Report, rate float64) error {
 	return nil
 }
 
-// trickle sends a few deliveries a second, then none, and reports what one costs all parts but load and agent.
-func (b *e2eBench) trickle(ctx context.Context, r *Report) error {
-	m, err := b.steady(ctx, trickleRate)
-	if err != nil {
-		return err
-	}
+// measureTrickle sends a few deliveries a second through both pipelines, then none, and reports the processor time of each in all parts
+// but load and agent.
+func (b *e2eBench) measureTrickle(ctx context.Context, r *Report) error {
 	used := time.Duration(0)
-	for _, part := range trickleParts {
-		used += m.spent[part]
-		r.cost("e2e/cpu_trickle_"+part, "us", float64(m.spent[part].Microseconds()), int64(len(m.times)))
+	var m steadyLoad
+	for _, side := range []struct {
+		p    *pipeline
+		cost string
+	}{{&b.bare, "e2e/cpu_trickle_bare_"}, {&b.ours, "e2e/cpu_trickle_"}} { // ours last: it is idle afterwards
+		var err error
+		if m, err = b.sendAtRate(ctx, side.p, trickleRate); err != nil {
+			return err
+		}
+		used = 0
+		for _, part := range trickleParts {
+			used += m.spent[part]
+			r.cost(side.cost+part, "us", float64(m.spent[part].Microseconds()), int64(len(m.times)))
+		}
 	}
 	p99 := percentile(m.times, 0.99)
 	r.Ratios = append(r.Ratios,
 		atMost("e2e/trickle", fmt.Sprintf("us of processor a delivery at %d/s, of intake, stream, broker and Postgres, and allowed", trickleRate),
 			float64(used.Microseconds())/float64(len(m.times)), trickleCost),
 		atMost("e2e/trickle_p99", "us from accept to action, and allowed", float64(p99.Microseconds()), trickleP99))
-	return b.rest(ctx, r)
+	return b.measureIdle(ctx, r)
 }
 
-// rest reports what intake and stream use of a second in which nothing comes.
-func (b *e2eBench) rest(ctx context.Context, r *Report) error {
-	before, begin := b.spent(&b.ours), time.Now()
-	if err := until(ctx, begin.Add(time.Duration(b.Rounds)*b.Round)); err != nil {
+// measureIdle reports the processor time of intake and stream in a second without deliveries, once they have come to rest, and what that took:
+// in the seconds after a load each gives the memory back that the load has left, once.
+func (b *e2eBench) measureIdle(ctx context.Context, r *Report) error {
+	calm := min(comesToRest, 2*b.Round)
+	used, _, err := b.idle(ctx, calm)
+	if err != nil {
 		return err
 	}
-	after, elapsed := b.spent(&b.ours), time.Since(begin)
-	used := after["intake"] + after["stream"] - before["intake"] - before["stream"]
+	r.figure("e2e/coming_to_rest", fmt.Sprintf("ms of processor, of intake and stream, in the %s after the last delivery", calm), float64(used.Microseconds())/1000)
+	used, elapsed, err := b.idle(ctx, time.Duration(b.Rounds)*b.Round)
+	if err != nil {
+		return err
+	}
 	r.Ratios = append(r.Ratios, atMost("e2e/rest", "us of processor a second at rest, of intake and stream, and allowed",
 		float64(used.Microseconds())/elapsed.Seconds(), restCost))
 	return nil
+}
+
+// idle returns the processor time that intake and stream use while nothing is sent.
+func (b *e2eBench) idle(ctx context.Context, d time.Duration) (used, elapsed time.Duration, err error) {
+	before, begin := b.spent(&b.ours), time.Now()
+	if err := waitUntil(ctx, begin.Add(d)); err != nil {
+		return 0, 0, err
+	}
+	after := b.spent(&b.ours)
+	return after["intake"] + after["stream"] - before["intake"] - before["stream"], time.Since(begin), nil
 }
 
 // steadyLoad is what a load at a constant rate saw, without its first seconds.
@@ -276,42 +303,42 @@ type steadyLoad struct {
 	spent   map[string]time.Duration // processor time of each part
 }
 
-// steady sends at a rate through our pipeline.
-func (b *e2eBench) steady(ctx context.Context, rate float64) (m steadyLoad, err error) {
-	b.ours.senders.pause = time.Duration(float64(time.Second) / rate)
+// sendAtRate sends at a rate through a pipeline.
+func (b *e2eBench) sendAtRate(ctx context.Context, p *pipeline, rate float64) (m steadyLoad, err error) {
+	p.senders.interval = time.Duration(float64(time.Second) / rate)
 	calm := min(3*time.Second, b.Round)
-	b.logf("e2e: %.0f/s for %s", rate, calm+time.Duration(b.Rounds)*b.Round)
+	b.logf("e2e: %.0f/s for %s through the pipeline %s", rate, calm+time.Duration(b.Rounds)*b.Round, p.name)
 	var from time.Time
-	err = b.ours.senders.during(ctx, func(ctx context.Context) error {
-		if err := until(ctx, time.Now().Add(calm)); err != nil {
+	err = p.senders.runWhile(ctx, func(ctx context.Context) error {
+		if err := waitUntil(ctx, time.Now().Add(calm)); err != nil {
 			return err
 		}
-		before := b.spent(&b.ours)
+		before := b.spent(p)
 		from = time.Now()
-		if err := until(ctx, from.Add(time.Duration(b.Rounds)*b.Round)); err != nil {
+		if err := waitUntil(ctx, from.Add(time.Duration(b.Rounds)*b.Round)); err != nil {
 			return err
 		}
-		m.elapsed, m.spent = time.Since(from), b.spent(&b.ours)
+		m.elapsed, m.spent = time.Since(from), b.spent(p)
 		for part := range m.spent {
 			m.spent[part] -= before[part]
 		}
 		return nil
 	})
-	b.ours.senders.pause = 0
+	p.senders.interval = 0
 	if err != nil {
 		return m, err
 	}
-	return m, b.ours.check(ctx, true, func(accepted, came []receipt) {
+	return m, p.check(ctx, p == &b.ours, func(accepted, came []receipt) {
 		var counted []receipt
 		for _, a := range accepted {
 			if a.At >= from.UnixNano() && a.At < from.Add(m.elapsed).UnixNano() {
 				counted = append(counted, a)
 			}
 		}
-		m.times, _ = ways(counted, came, all)
+		m.times, _ = transitTimes(counted, came, everyDelivery)
 	})
 }
 
-func all(uint64) bool { return true }
+func everyDelivery(uint64) bool { return true }
 
 var errNoProfile = errors.New("the process wrote none")

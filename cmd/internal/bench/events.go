@@ -19,7 +19,7 @@ type event struct {
 	key                     schemas.EventKey
 }
 
-// entitiesPerPartition and duplicateShare are the scenario's settings, as the issue names them.
+// How many entities a partition's events are of, and which share of the events repeats an earlier one.
 const (
 	entitiesPerPartition = 20_000
 	duplicateShare       = 0.05
@@ -30,28 +30,28 @@ const (
 type generator struct {
 	partition int32
 	rng       *rand.Rand
-	entities  []versioned
+	entities  []entityVersion
 	recent    [1024]event
 	made      int64
 	offset    int64
 }
 
-// versioned is an entity and its newest version.
-type versioned struct {
-	name string
-	at   int64
+// entityVersion is an entity and its newest version.
+type entityVersion struct {
+	name    string
+	version int64
 }
 
 // newGenerator begins at offset 0 with version 1 of every entity.
 func newGenerator(partition int32, names []string, seed uint64) *generator {
-	g := &generator{partition: partition, entities: make([]versioned, len(names)), rng: rand.New(rand.NewPCG(seed, uint64(partition)))}
+	g := &generator{partition: partition, entities: make([]entityVersion, len(names)), rng: rand.New(rand.NewPCG(seed, uint64(partition)))}
 	for i, name := range names {
 		g.entities[i].name = name
 	}
 	return g
 }
 
-// entityNames are names as GitHub's preset makes them: repository and number.
+// entityNames returns n names as GitHub's preset makes them: repository and number.
 func entityNames(n int) []string {
 	names := make([]string, n)
 	for i := range names {
@@ -60,14 +60,15 @@ func entityNames(n int) []string {
 	return names
 }
 
-// goOn lets the events follow those of an earlier run: behind its offset, with versions above version.
-func (g *generator) goOn(offset, version int64) {
+// continueAt makes the next events follow those of an earlier run: from an offset on, with versions above version.
+func (g *generator) continueAt(offset, version int64) {
 	g.offset = offset
 	for i := range g.entities {
-		g.entities[i].at = version
+		g.entities[i].version = version
 	}
 }
 
+// next returns a new event of an entity at random, or repeats a recent event.
 func (g *generator) next() event {
 	if g.made > int64(len(g.recent)) && g.rng.Float64() < duplicateShare {
 		e := g.recent[g.rng.IntN(len(g.recent))]
@@ -75,19 +76,27 @@ func (g *generator) next() event {
 		g.offset++
 		return e
 	}
-	return g.of(g.rng.IntN(len(g.entities)))
+	return g.newEvent(g.rng.IntN(len(g.entities)))
 }
 
-// begin is the first event of the next entity.
-func (g *generator) begin() event { return g.of(int(g.made) % len(g.entities)) }
+// again returns the events that a gateLoop took of a partition, one after the other: the first of each entity, then as next has them.
+func (g *generator) again(entities int) event {
+	if g.offset < int64(entities) {
+		return g.firstEvent()
+	}
+	return g.next()
+}
 
-// of is a new event of an entity at the current offset.
-func (g *generator) of(n int) event {
+// firstEvent returns the first event of the next entity.
+func (g *generator) firstEvent() event { return g.newEvent(int(g.made) % len(g.entities)) }
+
+// newEvent returns a new event of entity n at the current offset.
+func (g *generator) newEvent(n int) event {
 	of := &g.entities[n]
-	of.at++
+	of.version++
 	e := event{
 		source: "/bench/github", typ: "com.github.issues.labeled",
-		id: g.id(), entity: of.name, version: of.at, partition: g.partition, offset: g.offset,
+		id: g.id(), entity: of.name, version: of.version, partition: g.partition, offset: g.offset,
 	}
 	// What the decoder computes is not the gate's: any sixteen bytes do.
 	binary.BigEndian.PutUint64(e.key[:], g.rng.Uint64())
@@ -99,7 +108,7 @@ func (g *generator) of(n int) event {
 	return e
 }
 
-// id is a delivery id of GitHub's length.
+// id returns a delivery id that is as long as GitHub's.
 func (g *generator) id() string {
 	var b [18]byte
 	binary.BigEndian.PutUint64(b[:], g.rng.Uint64())

@@ -18,8 +18,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// gateBatch is how many records one transaction takes at most, gateWait how long a batch waits for more: the stream's
-// own defaults.
+// gateBatch is how many records a transaction has at most, gateWait how long a batch waits for more: the stream's defaults.
 const (
 	gateBatch = 1000
 	gateWait  = 2 * time.Millisecond
@@ -29,15 +28,16 @@ const (
 // process has one loop per subscription.
 const gateLoops = 2
 
-// gateWarmUp is how many actions bring a loop of one partition to where it writes as many lines as it leaves behind.
+// gateWarmUp is how many actions a loop of one partition decides before it is measured: version lines are written ledger.MaxLag actions
+// later, so only then each batch writes as many as it leaves for later.
 const gateWarmUp = ledger.MaxLag + entitiesPerPartition
 
-// gateRun is one run of ours: events from memory through fence, gate, ledger, lanes and the completion of every action.
+// gateRun is one run of our side: events from memory through claim, gate, ledger and lanes to the completion of every action.
 type gateRun struct {
 	url   string
 	meter meter
 	seed  uint64
-	// name is the subscription's, and so its namespace's: one that the ledger knows is gone on with.
+	// name is the subscription's. If the ledger has it already, the run continues where the last one ended.
 	name       string
 	loops      int // serial, each with partitions of its own
 	partitions int // of each loop; its batches span them
@@ -58,27 +58,28 @@ type gateResult struct {
 	loads   int64 // bodies that lanes had let go of and read again
 	actions int64 // that the measured events led to: repeats lead to none
 	warmed  int64 // actions before
-	// lines are the rows of lines that were written for an action, since the first of them was a lag behind.
-	lines float64
+	// lineUpdates is how many rows of version lines were updated for an action. The first ledger.MaxLag actions of each loop are not
+	// counted, because lines are written that much later.
+	lineUpdates float64
 }
 
 func (g gateRun) run(ctx context.Context) (gateResult, error) {
-	before, err := linesUpdated(ctx, g.url)
+	before, err := versionLineUpdates(ctx, g.url)
 	if err != nil {
 		return gateResult{}, err
 	}
-	result, err := g.through(ctx)
+	result, err := g.runLoops(ctx)
 	if err != nil {
 		return result, err
 	}
-	after, err := linesUpdated(ctx, g.url)
-	result.lines = float64(after-before) / float64(max(1, result.warmed+result.actions-int64(g.loops*ledger.MaxLag)))
+	after, err := versionLineUpdates(ctx, g.url)
+	result.lineUpdates = float64(after-before) / float64(max(1, result.warmed+result.actions-int64(g.loops*ledger.MaxLag)))
 	return result, err
 }
 
-// linesUpdated is how many rows of lines have ever been updated. Sessions tell the statistics when they end, which may be a
-// moment after they were closed.
-func linesUpdated(ctx context.Context, url string) (n int64, err error) {
+// versionLineUpdates returns how many rows of version lines have ever been updated. A session reports its counts when it ends, which may
+// be a moment after it was closed: so it asks until two answers agree.
+func versionLineUpdates(ctx context.Context, url string) (n int64, err error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return 0, err
@@ -86,7 +87,7 @@ func linesUpdated(ctx context.Context, url string) (n int64, err error) {
 	defer conn.Close(context.WithoutCancel(ctx))
 	for last := int64(-1); n != last; {
 		last = n
-		if err := until(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
+		if err := waitUntil(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
 			return 0, err
 		}
 		err := conn.QueryRow(ctx, `SELECT coalesce(pg_stat_get_tuples_updated(to_regclass('forebay.version_lines')), 0)`).Scan(&n)
@@ -97,18 +98,14 @@ func linesUpdated(ctx context.Context, url string) (n int64, err error) {
 	return n, nil
 }
 
-// through runs the events through a ledger and lanes of the run's own.
-func (g gateRun) through(ctx context.Context) (gateResult, error) {
+// runLoops opens a ledger and lanes for the run, and measures its loops.
+func (g gateRun) runLoops(ctx context.Context) (gateResult, error) {
 	l, err := ledger.Open(ctx, ledger.Config{URL: schemas.NewSecret(g.url)})
 	if err != nil {
 		return gateResult{}, err
 	}
 	defer l.Close()
-	ns, err := l.Namespace(ctx, ledger.Spec{
-		Name: g.name, Owner: "forebay-bench",
-		Actions: []ledger.ActionSpec{{Name: "run", Destination: "bench/noop", OnDead: ledger.Park}},
-		Policy:  gate.Policy{Order: gate.OrderVersion, Start: gate.StartAny, Equal: gate.EqualApply, MaxPerEntity: 100, MaxBuffered: 1000},
-	})
+	ns, err := l.Namespace(ctx, g.spec())
 	if err != nil {
 		return gateResult{}, err
 	}
@@ -133,6 +130,34 @@ func (g gateRun) through(ctx context.Context) (gateResult, error) {
 	return result, nil
 }
 
+// spec is the run's subscription.
+func (g gateRun) spec() ledger.Spec {
+	return ledger.Spec{
+		Name: g.name, Owner: "forebay-bench",
+		Actions: []ledger.ActionSpec{{Name: "run", Destination: "bench/noop", OnDead: ledger.Park}},
+		Policy:  gate.Policy{Order: gate.OrderVersion, Start: gate.StartAny, Equal: gate.EqualApply, MaxPerEntity: 100, MaxBuffered: 1000},
+	}
+}
+
+// gateTopic is where the events of all runs come from, as the ledger sees it.
+var gateTopic = ledger.Partition{Topic: "events.bench.github", TopicID: ledger.TopicID{1}}
+
+// claimFrom asks for a partition of the run's topic, from where start says, given where the ledger stands; nil if it never stood there.
+func (g gateRun) claimFrom(number int32, start func(stored *ledger.Position) ledger.Start) ledger.ClaimRequest {
+	p := gateTopic
+	p.Number = number
+	return ledger.ClaimRequest{Partition: p, Partitions: int32(g.loops * g.partitions),
+		Confirm: func(_ context.Context, stored *ledger.Position) (ledger.Start, error) { return start(stored), nil }}
+}
+
+// goOn starts where the ledger stands.
+func goOn(stored *ledger.Position) ledger.Start {
+	if stored == nil {
+		return ledger.Start{}
+	}
+	return ledger.Start{Position: *stored}
+}
+
 func (g gateRun) newLoops(ns *ledger.Namespace, lanes *lane.Lanes, body *bodies) loopSet {
 	names := entityNames(g.entities)
 	loops := make(loopSet, g.loops)
@@ -150,7 +175,7 @@ func (g gateRun) measure(ctx context.Context, loops loopSet) (result gateResult,
 	result.measured, err = g.meter.around(ctx, func() (events int64, err error) {
 		err = loops.each(func(l *gateLoop) error { return l.run(ctx) })
 		for _, l := range loops {
-			events += l.done
+			events += l.decided
 		}
 		return events, err
 	})
@@ -165,14 +190,17 @@ func (g gateRun) measure(ctx context.Context, loops loopSet) (result gateResult,
 	return result, loops.each(func(l *gateLoop) error { return l.close(ctx) })
 }
 
-// loopSet are loops that run side by side.
+// loopSet is the loops of a run, which run side by side.
 type loopSet []*gateLoop
 
-func (s loopSet) each(do func(*gateLoop) error) error {
+func (s loopSet) each(do func(*gateLoop) error) error { return sideBySide(s, do) }
+
+// sideBySide does something with all of a list at the same time.
+func sideBySide[T any](list []T, do func(T) error) error {
 	var wg sync.WaitGroup
-	errs := make([]error, len(s))
-	for i, l := range s {
-		wg.Go(func() { errs[i] = do(l) })
+	errs := make([]error, len(list))
+	for i, x := range list {
+		wg.Go(func() { errs[i] = do(x) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)
@@ -187,26 +215,26 @@ func (noop) Do(context.Context, sink.Action) (sink.Outcome, error) {
 func (noop) Close(context.Context) error   { return nil }
 func (noop) Idempotency() sink.Idempotency { return sink.Idempotent }
 
-// bodies makes what events carry, and answers what lanes ask for when they had no room for it.
+// bodies makes the events' bodies. It is also the lanes' reader of payloads, for bodies that they had no room to keep.
 type bodies struct {
 	sample []byte
 	loads  atomic.Int64
 }
 
-// fresh is a body of an event's own, as the stream cuts it out of what a broker sent.
-func (b *bodies) fresh() []byte { return bytes.Clone(b.sample) }
+// clone returns a body in memory of its own, as an event's is that was read from a broker.
+func (b *bodies) clone() []byte { return bytes.Clone(b.sample) }
 
 func (b *bodies) Load(_ context.Context, p ledger.Pointer) (*schemas.Event, error) {
 	b.loads.Add(1)
-	return &schemas.Event{Hash: p.Hash, Data: b.fresh()}, nil
+	return &schemas.Event{Hash: p.Hash, Data: b.clone()}, nil
 }
 
 var errNoPayloads = errors.New("the bench keeps no payloads")
 
 var noCodec = lane.Codec{
-	Pack:   func(*schemas.Event) ([]byte, error) { return nil, errNoPayloads },
+	Pack:   func(*schemas.Event) []byte { return nil },
 	Unpack: func([]byte) (*schemas.Event, error) { return nil, errNoPayloads },
 }
 
-// gateName is a namespace that no run before has used.
+// gateName returns the name of a subscription that no run before has used.
 func gateName(seed uint64) string { return fmt.Sprintf("bench.gate%d", seed) }

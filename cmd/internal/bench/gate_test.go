@@ -124,7 +124,7 @@ func copiesTheSame(t *testing.T, warm int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got.lines = 0.05 // too short a run for lines to be written
+	got.lineUpdates = 0.05 // too short a run for lines to be written
 	c, err := copyOf(t.Context(), g, got)
 	if err != nil {
 		t.Fatal(err)
@@ -151,12 +151,12 @@ func copiesTheSame(t *testing.T, warm int) {
 		t.Errorf("%d rows were not copied, %d are none of ours", n, m)
 	}
 	want := number(t, conn, fmt.Sprintf(`SELECT coalesce(sum(least(n, $3)), 0)::bigint FROM (
-		SELECT count(DISTINCT entity) AS n FROM %s WHERE lane_seq > $1 GROUP BY fence, (lane_seq - 1 - $1) / $2) l`, events), g.entities, gateBatch, int64(gateBatch*got.lines))
+		SELECT count(DISTINCT entity) AS n FROM %s WHERE lane_seq > $1 GROUP BY fence, (lane_seq - 1 - $1) / $2) l`, events), g.entities, gateBatch, int64(gateBatch*got.lineUpdates))
 	if n := number(t, conn, `SELECT count(*) FROM `+copySchema+`.version_lines`); n != want || want == 0 {
 		t.Errorf("%d lines copied, not %d", n, want)
 	}
-	if n := number(t, conn, `SELECT count(*) FROM `+copySchema+`.progress`); n != int64(len(c.before)+len(c.batches)) || len(c.before) != g.loops*warm/gateBatch {
-		t.Errorf("%d rows of progress of %d and %d batches", n, len(c.before), len(c.batches))
+	if n := number(t, conn, `SELECT count(*) FROM `+copySchema+`.progress`); n != int64(len(c.warmUp)+len(c.batches)) || len(c.warmUp) != g.loops*warm/gateBatch {
+		t.Errorf("%d rows of progress of %d and %d batches", n, len(c.warmUp), len(c.batches))
 	}
 	if n := number(t, conn, `SELECT coalesce(sum(cardinality(lanes)), 0) FROM `+copySchema+`.completions`); n == 0 {
 		t.Error("no completions copied")

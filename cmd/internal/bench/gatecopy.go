@@ -12,29 +12,29 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// copyLimit is what Postgres takes at best: the rows that one of our runs has written, by COPY, in transactions of the
-// same size, into tables made like the ledger's own, indexes and constraints included, and filled with what ours held before. Nothing is decided on the
-// way and nothing is read.
+// copyLimit is the fastest way to write what a run of ours has written: the same rows by COPY, in transactions of the same size, into
+// tables like the ledger's, with their indexes and constraints, which already have the rows that ours had when its measurement began.
+// Nothing is decided on the way and nothing is read.
 type copyLimit struct {
 	url     string
 	meter   meter
-	window  int32       // whose tables they are like: the one after that of the events
-	before  []copyBatch // fill the tables as ours were full when it began to be measured
+	window  int32       // the tables are made like this window's: the one after that of the events
+	warmUp  []copyBatch // written before the measurement, as by ours
 	batches []copyBatch
 	events  int64 // how many of our events the rows are for, duplicates included
 }
 
-// copyTables are the tables that a batch of ours and its completions write. Each row of lines and progress, which ours
-// updates, is a new one here; of lines as many as ours wrote, which leaves lines behind that soon move again.
+// copyTables are the tables that a batch of ours and its completions write. Rows of version_lines and progress, which ours updates, are
+// inserted here; of version_lines as many a batch as ours wrote, which is fewer than it moved.
 var copyTables = [...]string{"events", "completions", "version_lines", "progress"}
 
 // copyBatch is the rows of one transaction by table, in COPY's binary format.
 type copyBatch [len(copyTables)][]byte
 
-// maxCopied bounds the batches of one fence that are held in memory besides those before, some 400 KiB each.
+// maxCopied is how many measured batches of one fence are kept in memory at most, some 400 KiB each.
 const maxCopied = 250
 
-// copyOf reads back what a run of ours wrote of its events. One event per entity, which let the lines begin, is left out.
+// copyOf reads back the rows that a run of ours has written, without the first event of each entity.
 func copyOf(ctx context.Context, g gateRun, ours gateResult) (*copyLimit, error) {
 	conn, err := pgx.Connect(ctx, g.url)
 	if err != nil {
@@ -49,7 +49,7 @@ func copyOf(ctx context.Context, g gateRun, ours gateResult) (*copyLimit, error)
 	begun := int64(g.entities)
 	var copied int64
 	for _, f := range fences {
-		n, err := c.read(ctx, conn, f, copySpan{begun: begun, warm: int64(g.warmUp / gateBatch), lines: int64(gateBatch * ours.lines)})
+		n, err := c.read(ctx, conn, f, copyRange{firstEvents: begun, warmBatches: int64(g.warmUp / gateBatch), lineRows: int64(gateBatch * ours.lineUpdates)})
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +62,7 @@ func copyOf(ctx context.Context, g gateRun, ours gateResult) (*copyLimit, error)
 	return c, nil
 }
 
-// fence is a partition of ours as the ledger has it.
+// fence is one of the run's partitions as the ledger has it.
 type fence struct {
 	id       int32
 	window   int32 // the current one
@@ -88,33 +88,33 @@ func fencesOf(ctx context.Context, conn *pgx.Conn, name string) ([]fence, error)
 	return fences, err
 }
 
-// copySpan is what is read of a fence.
-type copySpan struct {
-	begun int64 // lane_seqs that let entities begin, and are left out
-	warm  int64 // batches after those that are not measured
-	lines int64 // rows of lines of each batch
+// copyRange says what to read of a fence.
+type copyRange struct {
+	firstEvents int64 // actions of the first events of entities, which are left out
+	warmBatches int64 // the next batches, which are not measured
+	lineRows    int64 // rows of version lines of each batch
 }
 
 // read takes a fence's rows in batches of a thousand events, as ours wrote them, and returns how many events are measured.
-func (c *copyLimit) read(ctx context.Context, conn *pgx.Conn, f fence, s copySpan) (events int64, err error) {
-	for k := int64(0); k < s.warm+maxCopied && s.begun+1+k*gateBatch < f.nextLane; k++ {
-		from := s.begun + 1 + k*gateBatch
+func (c *copyLimit) read(ctx context.Context, conn *pgx.Conn, f fence, s copyRange) (events int64, err error) {
+	for k := int64(0); k < s.warmBatches+maxCopied && s.firstEvents+1+k*gateBatch < f.nextLane; k++ {
+		from := s.firstEvents + 1 + k*gateBatch
 		of := fmt.Sprintf(`forebay.events_w%d WHERE fence = %d AND lane_window IS NULL AND lane_seq >= %d AND lane_seq < %d`,
 			f.window, f.id, from, from+gateBatch)
-		another := map[string]string{"fence": fmt.Sprintf("%d::int", len(c.before)+len(c.batches)+1)} // the keys of lines and progress begin with it
-		lines, err := columns(ctx, conn, "forebay.version_lines", another)
+		ownFence := map[string]string{"fence": fmt.Sprintf("%d::int", len(c.warmUp)+len(c.batches)+1)} // a batch has a fence of its own, because keys of these tables begin with it
+		lines, err := columns(ctx, conn, "forebay.version_lines", ownFence)
 		if err != nil {
 			return 0, err
 		}
-		progress, err := columns(ctx, conn, "forebay.progress", another)
+		progress, err := columns(ctx, conn, "forebay.progress", ownFence)
 		if err != nil {
 			return 0, err
 		}
 		var b copyBatch
 		for i, query := range [len(copyTables)]string{
 			`SELECT * FROM ` + of,
-			fmt.Sprintf(`SELECT * FROM forebay.completions_w%d WHERE fence = %d AND bucket = %d`, f.window, f.id, s.begun>>10+k),
-			fmt.Sprintf(`SELECT %s FROM forebay.version_lines WHERE fence = %d AND (entity, clock) IN (SELECT entity, clock FROM %s) LIMIT %d`, lines, f.id, of, s.lines),
+			fmt.Sprintf(`SELECT * FROM forebay.completions_w%d WHERE fence = %d AND bucket = %d`, f.window, f.id, s.firstEvents>>10+k),
+			fmt.Sprintf(`SELECT %s FROM forebay.version_lines WHERE fence = %d AND (entity, clock) IN (SELECT entity, clock FROM %s) LIMIT %d`, lines, f.id, of, s.lineRows),
 			fmt.Sprintf(`SELECT %s FROM forebay.progress WHERE fence = %d`, progress, f.id),
 		} {
 			var rows bytes.Buffer
@@ -122,13 +122,13 @@ func (c *copyLimit) read(ctx context.Context, conn *pgx.Conn, f fence, s copySpa
 			if err != nil {
 				return 0, err
 			}
-			if copyTables[i] == "events" && k >= s.warm {
+			if copyTables[i] == "events" && k >= s.warmBatches {
 				events += tag.RowsAffected()
 			}
 			b[i] = rows.Bytes()
 		}
-		if k < s.warm {
-			c.before = append(c.before, b)
+		if k < s.warmBatches {
+			c.warmUp = append(c.warmUp, b)
 		} else {
 			c.batches = append(c.batches, b)
 		}
@@ -150,7 +150,7 @@ func (c *copyLimit) run(ctx context.Context, conns int) (measured, error) {
 	if err := c.makeTables(ctx, open[0]); err != nil {
 		return measured{}, err
 	}
-	if err := writeCopies(ctx, open, c.before); err != nil {
+	if err := writeCopies(ctx, open, c.warmUp); err != nil {
 		return measured{}, err
 	}
 	return c.meter.around(ctx, func() (int64, error) { return c.events, writeCopies(ctx, open, c.batches) })

@@ -22,7 +22,7 @@ type gateLoop struct {
 	bodies  *bodies
 	parts   []*gatePart
 	rng     *rand.Rand
-	done    int64 // events
+	decided int64 // events
 	actions int64 // of those
 	warmed  int64 // actions before those
 	batches []time.Duration
@@ -46,7 +46,7 @@ func newGateLoop(g gateRun, ns *ledger.Namespace, lanes *lane.Lanes, body *bodie
 	return l
 }
 
-// prepare claims the partitions, lets every entity begin its line, or go on with it, and warms up.
+// prepare claims the partitions, applies one event of each entity and warms up.
 func (l *gateLoop) prepare(ctx context.Context) error {
 	for _, p := range l.parts {
 		if err := l.claim(ctx, p); err != nil {
@@ -59,7 +59,7 @@ func (l *gateLoop) prepare(ctx context.Context) error {
 		for i := range counts {
 			counts[i] = n
 		}
-		if err := l.apply(ctx, l.take(counts, (*generator).begin)); err != nil {
+		if err := l.apply(ctx, l.take(counts, (*generator).firstEvent)); err != nil {
 			return err
 		}
 	}
@@ -69,59 +69,50 @@ func (l *gateLoop) prepare(ctx context.Context) error {
 		}
 	}
 	l.warmed, l.actions = l.actions, 0
-	return l.drained(ctx)
+	return l.waitDrained(ctx)
 }
 
 func (l *gateLoop) claim(ctx context.Context, p *gatePart) (err error) {
-	p.claim, err = l.ns.Claim(ctx, ledger.ClaimRequest{
-		Partition:  ledger.Partition{Topic: "events.bench.github", TopicID: ledger.TopicID{1}, Number: p.number},
-		Partitions: int32(l.cfg.loops * l.cfg.partitions),
-		Confirm: func(_ context.Context, stored *ledger.Position) (ledger.Start, error) {
-			if stored == nil {
-				return ledger.Start{}, nil
-			}
-			return ledger.Start{Position: *stored}, nil
-		},
-	})
+	p.claim, err = l.ns.Claim(ctx, l.cfg.claimFrom(p.number, goOn))
 	if err != nil {
 		return err
 	}
-	p.events.goOn(p.claim.Next.Offset, p.claim.Epoch<<32)
+	p.events.continueAt(p.claim.Next.Offset, p.claim.Epoch<<32)
 	return l.lanes.Open(ctx, p.claim)
 }
 
-// run applies batches for its time, then waits until the last action is done.
+// run applies batches for the run's length, then waits until the last action is done.
 func (l *gateLoop) run(ctx context.Context) error {
-	work := l.full
+	work := l.applyFull
 	if l.cfg.rate > 0 {
-		work = l.paced
+		work = l.applyAtRate
 	}
 	if err := work(ctx, l.cfg.length); err != nil {
 		return err
 	}
-	return l.drained(ctx)
+	return l.waitDrained(ctx)
 }
 
-// full applies full batches, one after the other.
-func (l *gateLoop) full(ctx context.Context, d time.Duration) error {
+// applyFull applies full batches, one after the other.
+func (l *gateLoop) applyFull(ctx context.Context, d time.Duration) error {
 	for begin := time.Now(); time.Since(begin) < d; {
-		if err := l.batch(ctx, gateBatch, time.Now()); err != nil {
+		if err := l.applyRandom(ctx, gateBatch, time.Now()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// paced applies what has arrived, at a steady rate, since the batch before and within the stream's wait.
-func (l *gateLoop) paced(ctx context.Context, d time.Duration) error {
+// applyAtRate applies events that arrive at the run's rate: a batch has what has arrived since the last one, and waits gateWait for more.
+func (l *gateLoop) applyAtRate(ctx context.Context, d time.Duration) error {
 	apart := time.Second / time.Duration(l.cfg.rate)
 	begin := time.Now()
 	for first := begin; first.Sub(begin) < d; {
-		if err := until(ctx, first.Add(gateWait)); err != nil {
+		if err := waitUntil(ctx, first.Add(gateWait)); err != nil {
 			return err
 		}
 		n := min(gateBatch, 1+int(time.Since(first)/apart))
-		if err := l.batch(ctx, n, first); err != nil {
+		if err := l.applyRandom(ctx, n, first); err != nil {
 			return err
 		}
 		first = first.Add(time.Duration(n) * apart)
@@ -129,17 +120,17 @@ func (l *gateLoop) paced(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// batch applies n events over the loop's partitions at random; the first has arrived at first.
-func (l *gateLoop) batch(ctx context.Context, n int, first time.Time) error {
+// applyRandom applies n events of partitions at random. The batch's time counts from first, when the first of them arrived.
+func (l *gateLoop) applyRandom(ctx context.Context, n int, first time.Time) error {
 	if err := l.apply(ctx, l.take(l.counts(n), (*generator).next)); err != nil {
 		return err
 	}
-	l.done += int64(n)
+	l.decided += int64(n)
 	l.batches = append(l.batches, time.Since(first))
 	return nil
 }
 
-// counts spreads n events over the loop's partitions.
+// counts returns how many of n events each partition has, at random.
 func (l *gateLoop) counts(n int) []int {
 	counts := make([]int, len(l.parts))
 	for range n {
@@ -202,7 +193,7 @@ func (l *gateLoop) apply(ctx context.Context, b gateEvents) error {
 		for j := range applied[i].Actions {
 			a := &applied[i].Actions[j]
 			e := &b.events[i][a.Record]
-			e.Data = l.bodies.fresh()
+			e.Data = l.bodies.clone()
 			items[j] = lane.Item{Action: a, Event: e}
 		}
 		l.lanes.Add(applied[i].Claim, items)
@@ -211,8 +202,8 @@ func (l *gateLoop) apply(ctx context.Context, b gateEvents) error {
 	return nil
 }
 
-// drained waits until the ledger has no open action of the loop's claims.
-func (l *gateLoop) drained(ctx context.Context) error {
+// waitDrained waits until the ledger has no open action of the loop's claims.
+func (l *gateLoop) waitDrained(ctx context.Context) error {
 	for _, p := range l.parts {
 		for {
 			open, _, err := l.ns.Open(ctx, p.claim, 0, 1)
@@ -225,7 +216,7 @@ func (l *gateLoop) drained(ctx context.Context) error {
 			if open[0].Status == ledger.Dead {
 				return fmt.Errorf("an action of the bench died: %+v", open[0])
 			}
-			if err := until(ctx, time.Now().Add(2*time.Millisecond)); err != nil {
+			if err := waitUntil(ctx, time.Now().Add(2*time.Millisecond)); err != nil {
 				return err
 			}
 		}
@@ -233,7 +224,7 @@ func (l *gateLoop) drained(ctx context.Context) error {
 	return nil
 }
 
-// close gives the partitions back, so that the next run's claim is a clean one.
+// close drains the lanes and releases the claims, so that the next run's claims are clean.
 func (l *gateLoop) close(ctx context.Context) error {
 	for _, p := range l.parts {
 		if err := l.lanes.Close(ctx, p.claim); err != nil {
@@ -246,8 +237,8 @@ func (l *gateLoop) close(ctx context.Context) error {
 	return nil
 }
 
-// until waits for a moment, or for the end of ctx.
-func until(ctx context.Context, at time.Time) error {
+// waitUntil waits for a time, or for the end of ctx.
+func waitUntil(ctx context.Context, at time.Time) error {
 	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()
 	select {

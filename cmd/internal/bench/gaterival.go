@@ -41,8 +41,8 @@ const (
 		ON CONFLICT (source, entity) DO UPDATE SET version = excluded.version WHERE rival.entities.version <= excluded.version`
 	rivalOutbox = `INSERT INTO rival.outbox (source, event_id, entity, partition, "offset", status, attempts)
 		VALUES ($1, $2, $3, $4, $5, 'pending', 0) RETURNING id`
-	rivalNext = `UPDATE rival.progress SET next_offset = $2 WHERE partition = $1`
-	rivalDone = `UPDATE rival.outbox SET status = 'done', attempts = 1, code = 200, done_at = now() WHERE id = $1`
+	rivalPosition = `UPDATE rival.progress SET next_offset = $2 WHERE partition = $1`
+	rivalDone     = `UPDATE rival.outbox SET status = 'done', attempts = 1, code = 200, done_at = now() WHERE id = $1`
 )
 
 func rivalTables(ctx context.Context, url string) error {
@@ -66,7 +66,7 @@ func (v rivalRun) run(ctx context.Context) (measured, error) {
 		return measured{}, err
 	}
 	defer pool.Close()
-	if err := rivalKnows(ctx, pool, v); err != nil {
+	if err := insertRivalEntities(ctx, pool, v); err != nil {
 		return measured{}, err
 	}
 	return v.meter.around(ctx, func() (int64, error) { return v.events(ctx, pool) })
@@ -84,7 +84,7 @@ func (v rivalRun) events(ctx context.Context, pool *pgxpool.Pool) (int64, error)
 		wg.Go(func() {
 			g := newGenerator(int32(i), names, v.seed)
 			for time.Since(begin) < v.length && ctx.Err() == nil {
-				if err := rivalEvent(ctx, pool, g.ofRival(v.seed)); err != nil {
+				if err := runRivalEvent(ctx, pool, g.nextForRival(v.seed)); err != nil {
 					cancel(fmt.Errorf("one transaction per event: %w", err))
 					return
 				}
@@ -96,8 +96,8 @@ func (v rivalRun) events(ctx context.Context, pool *pgxpool.Pool) (int64, error)
 	return done.Load(), context.Cause(ctx)
 }
 
-// rivalKnows lets every entity begin, as it has for ours.
-func rivalKnows(ctx context.Context, pool *pgxpool.Pool, v rivalRun) error {
+// insertRivalEntities inserts a row for every entity, as ours has one before it is measured.
+func insertRivalEntities(ctx context.Context, pool *pgxpool.Pool, v rivalRun) error {
 	for i := range v.conns {
 		_, err := pool.Exec(ctx, `INSERT INTO rival.entities SELECT $1, '186853002/' || n, 0 FROM generate_series(0, $2::int - 1) AS n`,
 			rivalSource(v.seed, int32(i)), v.entities)
@@ -109,7 +109,7 @@ func rivalKnows(ctx context.Context, pool *pgxpool.Pool, v rivalRun) error {
 	return err
 }
 
-func rivalEvent(ctx context.Context, pool *pgxpool.Pool, e event) error {
+func runRivalEvent(ctx context.Context, pool *pgxpool.Pool, e event) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func rivalEvent(ctx context.Context, pool *pgxpool.Pool, e event) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, rivalNext, e.partition, e.offset+1); err != nil {
+	if _, err := tx.Exec(ctx, rivalPosition, e.partition, e.offset+1); err != nil {
 		return err
 	}
 	if err := tx.Commit(ctx); err != nil || id == 0 {
@@ -148,8 +148,8 @@ func rivalDecide(ctx context.Context, tx pgx.Tx, e event) (id int64, err error) 
 	return id, err
 }
 
-// ofRival is the generator's next event under a source of the run's and connection's own.
-func (g *generator) ofRival(seed uint64) event {
+// nextForRival returns the next event, under a source that only this run and connection has.
+func (g *generator) nextForRival(seed uint64) event {
 	e := g.next()
 	e.source = rivalSource(seed, g.partition)
 	return e

@@ -51,15 +51,15 @@ func runGate(ctx context.Context, o Options, s gateSizes, r *Report) error {
 	if err := rivalTables(ctx, pg.url); err != nil {
 		return err
 	}
-	if err := b.turns(ctx, r); err != nil {
+	if err := b.measureRounds(ctx, r); err != nil {
 		return err
 	}
-	return b.spans(ctx, r)
+	return b.measurePartitionCounts(ctx, r)
 }
 
 func (b *gateBench) next() uint64 { b.seed++; return b.seed }
 
-// ours is a run of ours under a new name, on two loops of one partition each.
+// ours returns a run of our side under a new name, with two loops of one partition each.
 func (b *gateBench) ours(body int, d time.Duration) gateRun {
 	seed := b.next()
 	return gateRun{url: b.pg.url, meter: b.pg.meter, seed: seed, name: gateName(seed), loops: gateLoops, partitions: 1,
@@ -70,9 +70,9 @@ func (b *gateBench) rival(conns int, d time.Duration) rivalRun {
 	return rivalRun{url: b.pg.url, meter: b.pg.meter, seed: b.next(), conns: conns, entities: b.entities, length: d}
 }
 
-// turns measures ours, its rival, its limit, and ours with large bodies, one after the other in every round.
-func (b *gateBench) turns(ctx context.Context, r *Report) error {
-	rival, limit, err := b.best(ctx)
+// measureRounds measures ours, its rival, its limit, and ours with large bodies, one after the other in every round.
+func (b *gateBench) measureRounds(ctx context.Context, r *Report) error {
+	rival, limit, err := b.bestConns(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (b *gateBench) turns(ctx context.Context, r *Report) error {
 		gateBatch, limit, b.copyConns)
 	var all gateSides
 	for i := range b.Rounds {
-		if err := b.turn(ctx, i, rival, limit, &all); err != nil {
+		if err := b.measureRound(ctx, i, rival, limit, &all); err != nil {
 			return err
 		}
 	}
@@ -101,8 +101,8 @@ func (b *gateBench) turns(ctx context.Context, r *Report) error {
 // gateSides are what every round measures.
 type gateSides struct{ ours, rival, copied, large side }
 
-// turn is one round. rival and limit are numbers of connections.
-func (b *gateBench) turn(ctx context.Context, i, rival, limit int, all *gateSides) error {
+// measureRound measures one round. rival and limit are numbers of connections.
+func (b *gateBench) measureRound(ctx context.Context, i, rival, limit int, all *gateSides) error {
 	run := b.ours(b.body, b.Round)
 	ours, err := run.run(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ func (b *gateBench) turn(ctx context.Context, i, rival, limit int, all *gateSide
 	if err != nil {
 		return err
 	}
-	if err := b.pg.forget(ctx, run); err != nil {
+	if err := b.pg.dropRun(ctx, run); err != nil {
 		return err
 	}
 	one, err := b.rival(rival, b.Round).run(ctx)
@@ -134,7 +134,7 @@ func (b *gateBench) turn(ctx context.Context, i, rival, limit int, all *gateSide
 	if err != nil {
 		return err
 	}
-	if err := b.pg.forget(ctx, run); err != nil {
+	if err := b.pg.dropRun(ctx, run); err != nil {
 		return err
 	}
 	all.ours.add(ours.measured)
@@ -153,8 +153,8 @@ func bodyName(n int) string {
 	return fmt.Sprintf("%dB", n)
 }
 
-// best warms the server up and finds the rival's and COPY's best numbers of connections.
-func (b *gateBench) best(ctx context.Context) (rival, limit int, err error) {
+// bestConns warms the server up and finds the rival's and COPY's best numbers of connections.
+func (b *gateBench) bestConns(ctx context.Context) (rival, limit int, err error) {
 	warm := b.ours(b.body, b.Round/2)
 	got, err := warm.run(ctx)
 	if err != nil {
@@ -164,24 +164,24 @@ func (b *gateBench) best(ctx context.Context) (rival, limit int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	if err := b.pg.forget(ctx, warm); err != nil {
+	if err := b.pg.dropRun(ctx, warm); err != nil {
 		return 0, 0, err
 	}
-	rival, err = b.tried("one transaction per event", b.rivalConns, func(conns int) (measured, error) {
+	rival, err = b.connsWithBestRate("one transaction per event", b.rivalConns, func(conns int) (measured, error) {
 		return b.rival(conns, b.Round/3).run(ctx)
 	})
 	if err != nil {
 		return 0, 0, err
 	}
-	limit, err = b.tried("COPY", b.copyConns, func(conns int) (measured, error) { return rows.run(ctx, conns) })
+	limit, err = b.connsWithBestRate("COPY", b.copyConns, func(conns int) (measured, error) { return rows.run(ctx, conns) })
 	if err != nil {
 		return 0, 0, err
 	}
 	return rival, limit, b.pg.dropCopies(ctx)
 }
 
-// tried returns the number of connections on which run had its best rate.
-func (o Options) tried(what string, conns []int, run func(conns int) (measured, error)) (best int, err error) {
+// connsWithBestRate returns the number of connections on which run had its best rate.
+func (o Options) connsWithBestRate(what string, conns []int, run func(conns int) (measured, error)) (best int, err error) {
 	var top float64
 	for _, n := range conns {
 		got, err := run(n)

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// spans measures one loop whose batches span 1, 12 and 64 partitions, as those of a stream process do that owns so many:
-// at full rate in turns, and once each at a low, steady rate.
-func (b *gateBench) spans(ctx context.Context, r *Report) error {
-	full := map[int]*span{}
+// measurePartitionCounts measures one loop whose batches have events of 1, 12 and 64 partitions, as in a stream process that owns so many:
+// at full rate in turns, and once each at a low, constant rate.
+func (b *gateBench) measurePartitionCounts(ctx context.Context, r *Report) error {
+	full := map[int]*partitionCountRuns{}
 	for i := range b.Rounds {
 		for _, n := range b.partitions {
 			if full[n] == nil {
-				full[n] = &span{}
+				full[n] = &partitionCountRuns{}
 			}
-			run := b.spanning(n, 0)
+			run := b.runOver(n, 0)
 			got, err := run.run(ctx)
 			if err != nil {
 				return err
 			}
-			if err := b.pg.forget(ctx, run); err != nil {
+			if err := b.pg.dropRun(ctx, run); err != nil {
 				return err
 			}
 			full[n].take(got)
@@ -34,11 +34,11 @@ func (b *gateBench) spans(ctx context.Context, r *Report) error {
 		}
 		r.figure(fmt.Sprintf("gate/%d_partitions_rate", n), "events/s", median(full[n].rates))
 		full[n].report(r, fmt.Sprintf("gate/%d_partitions_", n))
-		got, err := b.spanning(n, b.arrivals).run(ctx)
+		got, err := b.runOver(n, b.arrivals).run(ctx)
 		if err != nil {
 			return err
 		}
-		low := &span{}
+		low := &partitionCountRuns{}
 		low.take(got)
 		low.report(r, fmt.Sprintf("gate/%d_partitions_low_", n))
 		b.logf("gate, %d events/s over %d partitions: a batch takes %v (p50), %v (p99)", b.arrivals, n, percentile(low.batches, 0.5), percentile(low.batches, 0.99))
@@ -48,25 +48,25 @@ func (b *gateBench) spans(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// spanning is a run of one loop over n partitions. All of them together have the entities of one.
-func (b *gateBench) spanning(n, rate int) gateRun {
+// runOver returns a run of one loop over n partitions, which share the entities that one partition has otherwise.
+func (b *gateBench) runOver(n, rate int) gateRun {
 	g := b.ours(b.body, b.Round)
 	g.loops, g.partitions, g.entities, g.rate = 1, n, max(1, b.entities/n), rate
 	return g
 }
 
-// span is what the runs over one number of partitions brought.
-type span struct {
+// partitionCountRuns is the results of the runs over one number of partitions.
+type partitionCountRuns struct {
 	side
 	batches []time.Duration
 }
 
-func (s *span) take(got gateResult) {
+func (s *partitionCountRuns) take(got gateResult) {
 	s.add(got.measured)
 	s.batches = append(s.batches, got.batches...)
 }
 
-func (s *span) report(r *Report, name string) {
+func (s *partitionCountRuns) report(r *Report, name string) {
 	s.ourCosts(r, name)
 	for _, p := range []int{50, 99} {
 		r.figure(fmt.Sprintf("%sp%d", name, p), "ms a batch", percentile(s.batches, float64(p)/100).Seconds()*1000)

@@ -7,12 +7,14 @@ import (
 	"time"
 )
 
-// holBar is how much longer unrelated entities may wait, by p99, while others are in trouble.
+// The scenario hol is about head-of-line blocking: how long unrelated entities wait while others are in trouble.
+
+// holBar is how much longer they may wait then, by p99.
 const holBar = 1.2
 
 // holSizes are the scenario's dimensions.
 type holSizes struct {
-	warming    time.Duration // of the broker, before all turns, at holWarming times the rate
+	warming    time.Duration // of the broker, before all turns, at holWarmUpFactor times the rate
 	warmUp     time.Duration // before the measured part of each turn
 	rate       float64       // deliveries/s
 	conns      int
@@ -25,11 +27,11 @@ type holSizes struct {
 // chance. A broker that has just been started needs a core to itself for a minute, until its code is compiled.
 var holScale = holSizes{warming: 60 * time.Second, warmUp: 4 * time.Second, rate: 200, conns: 8, entities: 50, partitions: 12}
 
-// holWarming is how many times the rate the broker is warmed up with.
-const holWarming = 10
+// holWarmUpFactor is how many times the rate the broker is warmed up with.
+const holWarmUpFactor = 10
 
-// The kinds of deliveries: eight in ten are of entities that are in no trouble, but for one, the others go to
-// destinations that are.
+// The kinds of deliveries. Eight in ten are unrelated: their destination works, though not for one of their entities. The others go to
+// destinations that do not.
 const (
 	holUnrelated = iota
 	holRefused
@@ -38,9 +40,9 @@ const (
 
 var holKinds = []struct{ weight int }{holUnrelated: {8}, holRefused: {1}, holHanging: {1}}
 
-// holParts are three subscriptions of one source, told apart by the action in the event's type. Their destinations are
+// holConfig has three subscriptions of one source, told apart by the action in the event's type. Their destinations are
 // one that works, for all entities or all but one, one whose connections are refused, and one that never answers.
-const holParts = `    destinations:
+const holConfig = `    destinations:
       agent: {type: http, url: "RUN", timeout: 10s, allow_networks: [127.0.0.0/8]}
       refused: {type: http, url: "REFUSED", timeout: 2s, allow_networks: [127.0.0.0/8]}
       hanging: {type: http, url: "HANGING", timeout: 2s, allow_networks: [127.0.0.0/8]}
@@ -78,7 +80,7 @@ func runHol(ctx context.Context, o Options, sizes holSizes, r *Report) error {
 	defer stop()
 	b := &holBench{Options: o, holSizes: sizes, pg: pg}
 	warming := *b // the first turn of all is the broker's to warm up in
-	warming.rate, warming.warmUp = b.rate*holWarming, b.warming
+	warming.rate, warming.warmUp = b.rate*holWarmUpFactor, b.warming
 	if _, err := warming.turn(ctx, false); err != nil {
 		return err
 	}
@@ -137,13 +139,13 @@ func (s *holSide) add(t holTurn) {
 	s.hanging += t.hanging
 }
 
-// turn starts everything, sends at the rate, and ends it.
+// turn starts a stack, sends to it at the rate, and stops it.
 func (b *holBench) turn(ctx context.Context, trouble bool) (t holTurn, err error) {
 	closed, err := freeAddress()
 	if err != nil {
 		return t, err
 	}
-	w, err := b.startWhole(ctx, b.pg, wholeTeam("hol"), b.partitions, holParts, holWords(trouble, closed)...)
+	w, err := b.startStack(ctx, b.pg, newTeamName("hol"), b.partitions, holConfig, holAddresses(trouble, closed)...)
 	if err != nil {
 		return t, err
 	}
@@ -153,9 +155,9 @@ func (b *holBench) turn(ctx context.Context, trouble bool) (t holTurn, err error
 		mix[kind] = share{kind: uint64(kind), weight: k.weight, entities: b.entities}
 	}
 	s := w.senders(b.conns, mix)
-	s.pause = time.Duration(float64(time.Second) / b.rate)
+	s.interval = time.Duration(float64(time.Second) / b.rate)
 	from := time.Now().Add(b.warmUp).UnixNano()
-	err = s.during(ctx, func(ctx context.Context) error { return until(ctx, time.Now().Add(b.warmUp+b.Round)) })
+	err = s.runWhile(ctx, func(ctx context.Context) error { return waitUntil(ctx, time.Now().Add(b.warmUp+b.Round)) })
 	if err != nil {
 		return t, err
 	}
@@ -172,8 +174,8 @@ func (b *holBench) turn(ctx context.Context, trouble bool) (t holTurn, err error
 	return holTurn{percentile(times, 0.5), percentile(times, 0.99), fate.Failed, fate.Hanging}, nil
 }
 
-// holWords are the addresses of a turn's destinations.
-func holWords(trouble bool, closed string) []string {
+// holAddresses returns the addresses of a turn's destinations, as words to replace in holConfig.
+func holAddresses(trouble bool, closed string) []string {
 	if !trouble {
 		return []string{"RUN", "AGENT" + agentRun, "REFUSED", "AGENT" + agentRun, "HANGING", "AGENT" + agentRun}
 	}
@@ -185,9 +187,9 @@ func unrelated(delivery uint64) bool {
 	return kindOf(delivery) == holUnrelated && entityOf(delivery) != 0
 }
 
-// awaitDeliveries waits until every unrelated delivery has come, and trouble where it is meant to be, and holds the deliveries to
-// their promises. What is in trouble may stay.
-func (b *holBench) awaitDeliveries(ctx context.Context, w *whole, accepted []receipt, trouble bool) (fate agentReport, times []time.Duration, err error) {
+// awaitDeliveries waits until every unrelated delivery has reached the agent and, with trouble, calls have failed and hung. It fails if a
+// delivery comes twice or out of order. Deliveries to destinations in trouble need not arrive.
+func (b *holBench) awaitDeliveries(ctx context.Context, w *stack, accepted []receipt, trouble bool) (fate agentReport, times []time.Duration, err error) {
 	var came []receipt
 	const patience = 30 * time.Second
 	for deadline := time.Now().Add(patience); ; {
@@ -200,7 +202,7 @@ func (b *holBench) awaitDeliveries(ctx context.Context, w *whole, accepted []rec
 		}
 		fate.Twice, fate.Unordered = fate.Twice+more.Twice, fate.Unordered+more.Unordered
 		fate.Failed, fate.Hanging = fate.Failed+more.Failed, fate.Hanging+more.Hanging
-		times, lost := ways(accepted, came, unrelated)
+		times, lost := transitTimes(accepted, came, unrelated)
 		if fate.Twice > 0 || fate.Unordered > 0 {
 			return fate, nil, fmt.Errorf("%d deliveries came twice, %d out of order", fate.Twice, fate.Unordered)
 		}
@@ -211,7 +213,7 @@ func (b *holBench) awaitDeliveries(ctx context.Context, w *whole, accepted []rec
 			return fate, nil, w.running["stream"].explain(fmt.Errorf("%d of %d accepted deliveries did not come; %d calls were answered 500, %d not at all, with trouble: %v",
 				lost, len(accepted), fate.Failed, fate.Hanging, trouble))
 		}
-		if err := until(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
+		if err := waitUntil(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
 			return fate, nil, err
 		}
 	}

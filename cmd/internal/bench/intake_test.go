@@ -9,10 +9,7 @@ import (
 
 func TestIntakeScenario(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts a broker and two servers")
-	}
-	o := Options{Kafka: strings.Split(rig.Fake(t).Bootstrap(), ","), Round: tinyRound, Rounds: 2, Talk: t.Output()}
+	o := Options{Kafka: strings.Split(rig.Fake(t).Bootstrap(), ","), Round: tinyRound, Rounds: 2, Progress: t.Output()}
 	r := newReport(o)
 	if err := runIntake(t.Context(), o, intakeSizes{warm: 4, conns: []int{2, 3}}, r); err != nil {
 		t.Fatal(err)

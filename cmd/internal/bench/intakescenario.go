@@ -26,7 +26,7 @@ const (
 
 // intakeSizes are the scenario's dimensions.
 type intakeSizes struct {
-	// warm is how many records go before the first figure: a broker's JVM serves three times as much once it is warm.
+	// warm is how many records are sent before the first figure is taken: a broker's JVM serves three times as much once it is warm.
 	warm  int64
 	conns []int // keep-alive connections; the first is the one that intake/bare names
 }
@@ -161,7 +161,7 @@ func createTopic(ctx context.Context, s serveSettings, partitions int32) error {
 	defer cancel()
 	for {
 		_, err = adm.CreateTopic(ctx, partitions, 1, nil, s.Topic)
-		if err == nil || until(ctx, time.Now().Add(100*time.Millisecond)) != nil { // a deletion takes a moment
+		if err == nil || waitUntil(ctx, time.Now().Add(100*time.Millisecond)) != nil { // a deletion takes a moment
 			return err
 		}
 	}

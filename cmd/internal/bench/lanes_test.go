@@ -11,7 +11,7 @@ func TestLanesScenario(t *testing.T) {
 	t.Parallel()
 	o := tiny(t)
 	r := newReport(o)
-	s := laneSizes{entities: 200, oneConns: []int{1, 2}, manyConns: []int{1, 2}, claim: 100, depth: 10, body: 256}
+	s := laneSizes{entities: 200, oneConns: []int{1, 2}, manyConns: []int{1, 2}, claim: 100, maxWaiting: 10, body: 256}
 	if err := runLanes(t.Context(), o, s, r); err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestQueueRivalDoesEveryJob(t *testing.T) {
 	pg := opened(t, tiny(t))
 	conn := connected(t, pg.url)
 	for _, claim := range []int{1, 100} {
-		q := &queueRival{url: pg.url, meter: pg.meter, seed: 7, inserters: 2, entities: 100, conns: 3, claim: claim, depth: 10, length: 50 * time.Millisecond}
+		q := &queueRival{url: pg.url, meter: pg.meter, seed: 7, inserters: 2, entities: 100, conns: 3, claim: claim, maxWaiting: 10, length: 50 * time.Millisecond}
 		got, err := q.run(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -72,7 +72,7 @@ func TestQueueRivalSaysWhatFailed(t *testing.T) {
 	pg := opened(t, tiny(t))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(context.DeadlineExceeded)
-	q := &queueRival{url: pg.url, meter: pg.meter, inserters: 1, entities: 10, conns: 1, claim: 1, depth: 10, length: time.Minute}
+	q := &queueRival{url: pg.url, meter: pg.meter, inserters: 1, entities: 10, conns: 1, claim: 1, maxWaiting: 10, length: time.Minute}
 	if _, err := q.run(ctx); err == nil {
 		t.Error("a run that could not begin has figures")
 	}

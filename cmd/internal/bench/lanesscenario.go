@@ -19,12 +19,12 @@ type laneSizes struct {
 	warmUp              int   // see gateRun
 	oneConns, manyConns []int // tried; the best is measured
 	claim               int   // jobs that the batching rival claims at once
-	depth               int   // with so many jobs waiting the rivals insert no more
+	maxWaiting          int   // with so many jobs waiting the rivals insert no more
 	body                int   // bytes of an event's body
 }
 
 var laneScale = laneSizes{
-	entities: 20_000, warmUp: gateWarmUp, oneConns: []int{8, 16, 32, 64}, manyConns: []int{2, 4, 8, 16}, claim: 100, depth: 5000, body: 256,
+	entities: 20_000, warmUp: gateWarmUp, oneConns: []int{8, 16, 32, 64}, manyConns: []int{2, 4, 8, 16}, claim: 100, maxWaiting: 5000, body: 256,
 }
 
 // laneBench is one run of the lanes scenario on one server.
@@ -48,7 +48,7 @@ func runLanes(ctx context.Context, o Options, s laneSizes, r *Report) error {
 	}
 	defer pg.close()
 	b := &laneBench{Options: o, laneSizes: s, pg: pg, seed: uint64(time.Now().UnixNano())}
-	one, many, err := b.best(ctx)
+	one, many, err := b.bestConns(ctx)
 	if err != nil {
 		return err
 	}
@@ -58,13 +58,13 @@ func runLanes(ctx context.Context, o Options, s laneSizes, r *Report) error {
 	r.Settings["lanes.one_by_one"] = fmt.Sprintf("a transaction for each job: SELECT .. FOR UPDATE SKIP LOCKED LIMIT 1, UPDATE, COMMIT; %d connections (best of %v)", one, b.oneConns)
 	r.Settings["lanes.batch_100"] = fmt.Sprintf("the same for %d jobs at once; %d connections (best of %v)", b.claim, many, b.manyConns)
 	r.Settings["lanes.rivals"] = fmt.Sprintf("jobs inserted in transactions of %d by %d more connections, none while %d wait, repeats left out by the key; "+
-		"from the begin of the first insert to the commit of the last completion; neither keeps an order", gateBatch, gateLoops, b.depth)
-	return b.turns(ctx, r, one, many)
+		"from the begin of the first insert to the commit of the last completion; neither keeps an order", gateBatch, gateLoops, b.maxWaiting)
+	return b.measureRounds(ctx, r, one, many)
 }
 
 func (b *laneBench) next() uint64 { b.seed++; return b.seed }
 
-// ours runs the gate's loops, and counts what the lanes have brought to its end.
+// ours runs the gate's loops, and counts the actions that the lanes have completed.
 func (b *laneBench) ours(ctx context.Context, d time.Duration) (measured, error) {
 	seed := b.next()
 	got, err := gateRun{url: b.pg.url, meter: b.pg.meter, seed: seed, name: gateName(seed), loops: gateLoops, partitions: 1,
@@ -75,27 +75,27 @@ func (b *laneBench) ours(ctx context.Context, d time.Duration) (measured, error)
 
 func (b *laneBench) rival(ctx context.Context, claim, conns int, d time.Duration) (measured, error) {
 	q := &queueRival{url: b.pg.url, meter: b.pg.meter, seed: b.next(), inserters: gateLoops, entities: b.entities / gateLoops,
-		conns: conns, claim: claim, depth: b.depth, length: d}
+		conns: conns, claim: claim, maxWaiting: b.maxWaiting, length: d}
 	return q.run(ctx)
 }
 
-// best warms the server up and finds the rivals' best numbers of connections.
-func (b *laneBench) best(ctx context.Context) (one, many int, err error) {
+// bestConns warms the server up and finds the rivals' best numbers of connections.
+func (b *laneBench) bestConns(ctx context.Context) (one, many int, err error) {
 	if _, err := b.ours(ctx, b.Round/2); err != nil {
 		return 0, 0, err
 	}
-	one, err = b.tried("one by one", b.oneConns, func(conns int) (measured, error) { return b.rival(ctx, 1, conns, b.Round/2) })
+	one, err = b.connsWithBestRate("one by one", b.oneConns, func(conns int) (measured, error) { return b.rival(ctx, 1, conns, b.Round/2) })
 	if err != nil {
 		return 0, 0, err
 	}
-	many, err = b.tried(fmt.Sprintf("batches of %d", b.claim), b.manyConns, func(conns int) (measured, error) {
+	many, err = b.connsWithBestRate(fmt.Sprintf("batches of %d", b.claim), b.manyConns, func(conns int) (measured, error) {
 		return b.rival(ctx, b.claim, conns, b.Round/2)
 	})
 	return one, many, err
 }
 
-// turns measures ours and its rivals, one after the other in every round. one and many are numbers of connections.
-func (b *laneBench) turns(ctx context.Context, r *Report, one, many int) error {
+// measureRounds measures ours and its rivals, one after the other in every round. one and many are numbers of connections.
+func (b *laneBench) measureRounds(ctx context.Context, r *Report, one, many int) error {
 	var ours, single, batched side
 	for i := range b.Rounds {
 		mine, err := b.ours(ctx, b.Round)

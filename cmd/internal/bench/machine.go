@@ -31,7 +31,7 @@ func (m Machine) String() string {
 func ThisMachine() Machine {
 	kernel, _ := exec.Command("uname", "-r").Output()
 	return Machine{
-		CPU: fact("/proc/cpuinfo", "model name"), Cores: runtime.NumCPU(), Memory: fact("/proc/meminfo", "MemTotal"),
+		CPU: procField("/proc/cpuinfo", "model name"), Cores: runtime.NumCPU(), Memory: procField("/proc/meminfo", "MemTotal"),
 		Kernel: strings.TrimSpace(string(kernel)), Go: runtime.Version(), When: time.Now().UTC().Truncate(time.Second),
 	}
 }
@@ -45,7 +45,7 @@ func quarterOfMemory(total string) string {
 	return strconv.FormatInt(min(kib>>12, 4096), 10) + "MB"
 }
 
-func fact(file, key string) string {
+func procField(file, key string) string {
 	f, err := os.Open(file)
 	if err != nil {
 		return ""

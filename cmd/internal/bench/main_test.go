@@ -25,10 +25,7 @@ const tinyRound = 100 * time.Millisecond
 // tiny is a run that takes no time, on a database of the test's own.
 func tiny(t *testing.T) Options {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a Postgres")
-	}
-	return Options{Postgres: rig.Database(t), Round: tinyRound, Rounds: 2, Talk: t.Output()}
+	return Options{Postgres: rig.Database(t), Round: tinyRound, Rounds: 2, Progress: t.Output()}
 }
 
 func opened(t *testing.T, o Options) *pgServer {
@@ -83,7 +80,8 @@ func namesOf(t *testing.T, figures []Figure) (names []string) {
 	t.Helper()
 	for _, f := range figures {
 		names = append(names, f.Name)
-		if !(f.Value > 0) || f.Unit == "" {
+		none := f.Name == "e2e/coming_to_rest" // of two seconds, in which a busy machine may give the processes no processor at all
+		if !(f.Value > 0 || none && f.Value == 0) || f.Unit == "" {
 			t.Errorf("no figure: %+v", f)
 		}
 	}

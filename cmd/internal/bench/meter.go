@@ -14,7 +14,7 @@ type meter struct {
 	pid int // the postmaster's; 0: the server's processor time cannot be read
 }
 
-// measured is the measured part of a run and nothing else: not what prepared it, not what ended it.
+// measured is the figures of the measured part of a run, without its preparation and its end.
 type measured struct {
 	events  int64
 	elapsed time.Duration
@@ -23,7 +23,7 @@ type measured struct {
 	server  time.Duration // Postgres's, with its background processes
 }
 
-// around runs do, which returns how many events it took, and reads the meters right before and right after it.
+// around runs do, which returns how many events it handled, and measures what was used meanwhile.
 func (m meter) around(ctx context.Context, do func() (events int64, err error)) (measured, error) {
 	conn, err := pgx.Connect(ctx, m.url)
 	if err != nil {
@@ -58,7 +58,7 @@ func walBytes(ctx context.Context, conn *pgx.Conn) (n int64, err error) {
 // rate is events per second.
 func (m measured) rate() float64 { return float64(m.events) / m.elapsed.Seconds() }
 
-// side is all rounds of one side.
+// side is the figures of all rounds of one side of a comparison.
 type side struct {
 	measured           // their sum
 	rates    []float64 // of each

@@ -13,11 +13,11 @@ type pipeline struct {
 	senders   *senders
 	agent     agentProcess
 	processes map[string]int // pids by what they are: intake, stream, agent, broker
-	// drained waits until n deliveries have come to the agent and nothing more is to be done for them.
-	drained func(ctx context.Context, n int64) error
+	// waitDrained waits until n deliveries have reached the agent and nothing is left to be done for them.
+	waitDrained func(ctx context.Context, n int64) error
 }
 
-// watch keeps count of what has come to the agent, until ctx ends.
+// watch keeps came at the number of deliveries that have reached the agent, until ctx ends.
 func (p *pipeline) watch(ctx context.Context, came *atomic.Int64) error {
 	for {
 		n, err := p.agent.came(ctx)
@@ -25,7 +25,7 @@ func (p *pipeline) watch(ctx context.Context, came *atomic.Int64) error {
 			return err
 		}
 		came.Store(n)
-		if err := until(ctx, time.Now().Add(5*time.Millisecond)); err != nil {
+		if err := waitUntil(ctx, time.Now().Add(5*time.Millisecond)); err != nil {
 			return err
 		}
 	}
@@ -34,7 +34,7 @@ func (p *pipeline) watch(ctx context.Context, came *atomic.Int64) error {
 // check waits until everything sent is done and holds it to the promises: nothing lost, nothing twice and, where it is promised, in
 // order. read, where given, gets what was accepted and what came since the last check.
 func (p *pipeline) check(ctx context.Context, order bool, read func(accepted, came []receipt)) error {
-	if err := p.drained(ctx, p.senders.sent.Load()); err != nil {
+	if err := p.waitDrained(ctx, p.senders.sent.Load()); err != nil {
 		return err
 	}
 	fate, came, err := p.agent.take(ctx)
@@ -42,7 +42,7 @@ func (p *pipeline) check(ctx context.Context, order bool, read func(accepted, ca
 		return err
 	}
 	accepted := p.senders.takeAccepted()
-	_, lost := ways(accepted, came, all)
+	_, lost := transitTimes(accepted, came, everyDelivery)
 	if lost > 0 || fate.Twice > 0 || order && fate.Unordered > 0 || len(came) != len(accepted) {
 		return fmt.Errorf("of %d accepted deliveries %d came: %d lost, %d twice, %d out of order", len(accepted), len(came), lost, fate.Twice, fate.Unordered)
 	}

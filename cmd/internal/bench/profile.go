@@ -16,7 +16,7 @@ import (
 )
 
 // profileOf is the file of a process's CPU profile.
-func (w *whole) profileOf(role string) string { return filepath.Join(w.dir, role+".pprof") }
+func (w *stack) profileOf(role string) string { return filepath.Join(w.dir, role+".pprof") }
 
 // profileByPackage says in one line which packages a CPU profile's time belongs to, read by the go tool.
 func profileByPackage(ctx context.Context, file string) (string, error) {

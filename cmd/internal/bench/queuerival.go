@@ -36,15 +36,15 @@ const (
 // queueRival is one run of a hand-written queue: jobs inserted in transactions of a batch each, claimed with FOR UPDATE
 // SKIP LOCKED and completed in the transaction that claimed them.
 type queueRival struct {
-	url       string
-	meter     meter
-	seed      uint64
-	inserters int // with entities of their own each
-	entities  int // of each inserter
-	conns     int // that work
-	claim     int // jobs that one transaction claims
-	depth     int // with so many waiting nothing is inserted: those who insert are faster than those who work
-	length    time.Duration
+	url        string
+	meter      meter
+	seed       uint64
+	inserters  int // with entities of their own each
+	entities   int // of each inserter
+	conns      int // that work
+	claim      int // jobs that one transaction claims
+	maxWaiting int // with so many waiting nothing is inserted: inserters are faster than workers
+	length     time.Duration
 
 	waiting atomic.Int64 // inserted and not done
 	done    atomic.Int64
@@ -98,8 +98,8 @@ func (q *queueRival) jobs(ctx context.Context, pool *pgxpool.Pool) (int64, error
 func (q *queueRival) insert(ctx context.Context, pool *pgxpool.Pool, n int32) error {
 	g := newGenerator(n, entityNames(q.entities), q.seed)
 	for begin := time.Now(); time.Since(begin) < q.length; {
-		if q.waiting.Load() >= int64(q.depth) {
-			if err := until(ctx, time.Now().Add(200*time.Microsecond)); err != nil {
+		if q.waiting.Load() >= int64(q.maxWaiting) {
+			if err := waitUntil(ctx, time.Now().Add(200*time.Microsecond)); err != nil {
 				return err
 			}
 			continue
@@ -137,7 +137,7 @@ func (q *queueRival) work(ctx context.Context, pool *pgxpool.Pool) error {
 	defer conn.Release()
 	for {
 		ended := q.ended.Load()
-		n, err := q.claimed(ctx, conn.Conn())
+		n, err := q.claimAndComplete(ctx, conn.Conn())
 		switch {
 		case err != nil:
 			return err
@@ -147,15 +147,15 @@ func (q *queueRival) work(ctx context.Context, pool *pgxpool.Pool) error {
 		case ended && q.waiting.Load() == 0:
 			return nil
 		default:
-			if err := until(ctx, time.Now().Add(time.Millisecond)); err != nil {
+			if err := waitUntil(ctx, time.Now().Add(time.Millisecond)); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// claimed claims jobs, does nothing for each, and completes them.
-func (q *queueRival) claimed(ctx context.Context, conn *pgx.Conn) (n int, err error) {
+// claimAndComplete claims jobs and completes them at once: what they would do is nothing.
+func (q *queueRival) claimAndComplete(ctx context.Context, conn *pgx.Conn) (n int, err error) {
 	tx, err := conn.Begin(ctx)
 	if err != nil {
 		return 0, err

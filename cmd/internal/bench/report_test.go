@@ -142,7 +142,7 @@ func TestPercentile(t *testing.T) {
 func TestUnknownScenario(t *testing.T) {
 	t.Parallel()
 	_, err := Run(t.Context(), []string{"gait"}, Options{})
-	if err == nil || !strings.Contains(err.Error(), "e2e, gate, hol, intake, lanes, scale") {
+	if err == nil || !strings.Contains(err.Error(), "e2e, fanout, gate, hol, intake, lanes, replay, scale") {
 		t.Errorf("%v", err)
 	}
 	for _, name := range Names() {

@@ -10,7 +10,7 @@ import (
 )
 
 // smallScale is the scenario with a stream process of its own, beside the embedded broker.
-var smallScale = scaleSizes{entities: 20, warmUp: 500, body: 256, held: heldSizes{partitions: 3, body: 256, rest: 20 * time.Millisecond}}
+var smallScale = scaleSizes{entities: 20, warmUp: 500, body: 256, backlog: backlogSizes{partitions: 3, body: 256, rest: 20 * time.Millisecond}}
 
 func TestScaleScenario(t *testing.T) {
 	t.Parallel()
@@ -107,7 +107,7 @@ func TestDisk(t *testing.T) {
 	if n := diskNeeded([]int{5e6, 30e6}); n < 20<<30 || n > 40<<30 {
 		t.Errorf("35 million rows need %.1f GiB", gib(n))
 	}
-	o := Options{Seen: []int{1000, math.MaxInt64 / diskPerEvent / 4}, Talk: t.Output()}
+	o := Options{Seen: []int{1000, math.MaxInt64 / diskPerEvent / 4}, Progress: t.Output()}
 	r := newReport(o)
 	err := o.checkDisk(t.TempDir(), r)
 	if err == nil || !strings.Contains(err.Error(), "--seen") || !strings.Contains(err.Error(), "TMPDIR") {
@@ -133,7 +133,7 @@ func TestHeldProcessEnds(t *testing.T) {
 	o := tiny(t)
 	o.Held = 5
 	b := &scaleBench{Options: o, scaleSizes: smallScale, pg: opened(t, o), seed: 1}
-	h, err := b.newHeld(t.Context(), o.Held, o.Held)
+	h, err := b.newBacklog(t.Context(), o.Held, o.Held)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestHeldProcessEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.stop()
-	err = p.explain(h.full(t.Context(), p))
+	err = p.explain(h.waitFull(t.Context(), p))
 	if !strings.Contains(err.Error(), "has ended") || !strings.Contains(err.Error(), "nonsense") {
 		t.Errorf("%v", err)
 	}

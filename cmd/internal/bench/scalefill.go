@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// fill gives the level's subscription a history of seen ids, l.seen with those that let its entities begin, and returns
-// how long it took.
+// fill gives the level's subscription so many seen ids that it has l.seen with the first ones of its entities, and returns how long it
+// took.
 //
 // The rows are copies of the rows that the ledger itself wrote of the entities' first events, with ids, keys, hashes,
 // places and versions of their own. They go into the current window, whose unique index every batch both probes and

@@ -14,17 +14,17 @@ import (
 const memoryBar = 400
 
 // heldSizes are the dimensions of what a stream process is made to hold.
-type heldSizes struct {
+type backlogSizes struct {
 	partitions int
 	body       int           // bytes of an event's body
-	rest       time.Duration // a process is at rest that does next to nothing for three times this
+	rest       time.Duration // a process is idle that does next to nothing for three times this
 }
 
-// memory lets a stream process load its open actions, of a destination that does not answer, while as many events
-// wait in gaps, and reports what memory it has then. It is the one of `forebay serve --roles stream`, alone in its
-// process; broker, destination and producer are in this one.
-func (b *scaleBench) memory(ctx context.Context, r *Report) error {
-	h, err := b.newHeld(ctx, b.Held, b.Held)
+// measureMemory lets a stream process load its open actions, of a destination that does not answer, while as many events wait in gaps, and
+// reports how much memory it has then. It is `forebay serve --roles stream` in a process of its own; broker, destination and producer are in
+// this one.
+func (b *scaleBench) measureMemory(ctx context.Context, r *Report) error {
+	h, err := b.newBacklog(ctx, b.Held, b.Held)
 	if err != nil {
 		return err
 	}
@@ -35,20 +35,20 @@ func (b *scaleBench) memory(ctx context.Context, r *Report) error {
 		return err
 	}
 	defer p.stop()
-	if err := h.produce(ctx, h.pairs()); err != nil {
+	if err := h.produce(ctx, h.openAndWaiting()); err != nil {
 		return err
 	}
-	if err := h.full(ctx, p); err != nil {
+	if err := h.waitFull(ctx, p); err != nil {
 		return p.explain(err)
 	}
-	full := resident(p.pid(), "VmRSS")
-	if err := b.atRest(ctx, p.pid()); err != nil {
+	full := residentMiB(p.pid(), "VmRSS")
+	if err := b.waitIdle(ctx, p.pid()); err != nil {
 		return p.explain(err)
 	}
-	rest, peak := resident(p.pid(), "VmRSS"), resident(p.pid(), "VmHWM")
+	rest, peak := residentMiB(p.pid(), "VmRSS"), residentMiB(p.pid(), "VmHWM")
 	b.logf("the stream process has %.0f MiB at rest, %.0f MiB when it was full, %.0f MiB at most", rest, full, peak)
 	r.Settings["scale.memory"] = fmt.Sprintf("forebay serve --roles stream with %d open actions of a destination that does not answer and %d events waiting in gaps, "+
-		"each of an entity of its own, bodies of %d bytes, %d partitions", b.Held, b.Held, b.held.body, b.held.partitions)
+		"each of an entity of its own, bodies of %d bytes, %d partitions", b.Held, b.Held, b.backlog.body, b.backlog.partitions)
 	r.Ratios = append(r.Ratios, atMost("scale/memory", "MiB resident, at rest, and allowed", rest, memoryBar))
 	r.figure("scale/memory_full", "MiB resident as soon as all was held", full)
 	r.figure("scale/memory_peak", "MiB resident at most, while it read", peak)
@@ -58,34 +58,34 @@ func (b *scaleBench) memory(ctx context.Context, r *Report) error {
 // restCPU is how much of its time a process at rest may use.
 const restCPU = 0.05
 
-// atRest waits until a process has been at rest three times in a row, for at most a hundred times.
-func (b *scaleBench) atRest(ctx context.Context, pid int) error {
+// waitIdle waits until a process has used next to no processor time in three intervals in a row; it gives up after a hundred.
+func (b *scaleBench) waitIdle(ctx context.Context, pid int) error {
 	calm, before := 0, cpuOf(pid, false)
 	for range 100 {
-		if err := until(ctx, time.Now().Add(b.held.rest)); err != nil {
+		if err := waitUntil(ctx, time.Now().Add(b.backlog.rest)); err != nil {
 			return err
 		}
 		now := cpuOf(pid, false)
-		if calm++; now-before > max(clockTick, time.Duration(restCPU*float64(b.held.rest))) {
+		if calm++; now-before > max(clockTick, time.Duration(restCPU*float64(b.backlog.rest))) {
 			calm = 0
 		}
 		if before = now; calm == 3 {
 			return nil
 		}
 	}
-	return fmt.Errorf("the stream process did not come to rest within %s", 100*b.held.rest)
+	return fmt.Errorf("the stream process did not come to rest within %s", 100*b.backlog.rest)
 }
 
-// resident reads a process's memory in MiB: VmRSS now, VmHWM at most so far; see proc(5). 0 where it is gone.
-func resident(pid int, what string) float64 {
-	kib, _, _ := strings.Cut(fact(fmt.Sprintf("/proc/%d/status", pid), what), " ")
+// residentMiB reads a process's memory: VmRSS now, VmHWM at most so far; see proc(5). 0 where it is gone.
+func residentMiB(pid int, what string) float64 {
+	kib, _, _ := strings.Cut(procField(fmt.Sprintf("/proc/%d/status", pid), what), " ")
 	n, _ := strconv.ParseFloat(kib, 64)
 	return n / 1024
 }
 
-// full waits until the ledger holds all open actions and all events that wait. The process has loaded what its lanes take;
-// the rest of the actions waits in the ledger.
-func (h *held) full(ctx context.Context, p *process) error {
+// waitFull waits until the ledger has all open actions and all waiting events of the backlog, and the process has loaded actions: as many
+// as its lanes have room for, the rest stays in the ledger.
+func (h *backlog) waitFull(ctx context.Context, p *process) error {
 	conn, err := pgx.Connect(ctx, h.postgres)
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (h *held) full(ctx context.Context, p *process) error {
 			return fmt.Errorf("the stream process has ended")
 		default:
 		}
-		if err := until(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
+		if err := waitUntil(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
 			return fmt.Errorf("%d actions are open, %d of them loaded, %d events wait in gaps and %d are parked, of %d and %d: %w", open, loaded, waiting, parked, h.count, h.waiting, err)
 		}
 		err := conn.QueryRow(ctx, `WITH own AS (SELECT f.id FROM forebay.fences f JOIN forebay.subscriptions s ON s.id = f.subscription WHERE s.name = $1)

@@ -10,12 +10,11 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// million lets a stream process decide a million events of a destination that holds its first calls, and another one claim
-// what has become of them: a million open actions, over many entities or of a single one, nearly all of which wait in the
-// ledger. It reports the most memory that either has had; then the destination lets everything through for a while, and
-// what comes is held to each entity's order.
-func (b *scaleBench) million(ctx context.Context, r *Report, name string, entities int) error {
-	h, err := b.newHeld(ctx, b.Open, 0)
+// measureOpenActions lets a stream process decide a million events (Options.Open) whose destination does not answer, of many entities or of
+// a single one. Then another process claims the open actions, of which nearly all stay in the ledger. It reports the most memory that
+// either process has had. At last the destination answers for a while; it fails if actions come twice or out of their entity's order.
+func (b *scaleBench) measureOpenActions(ctx context.Context, r *Report, name string, entities int) error {
+	h, err := b.newBacklog(ctx, b.Open, 0)
 	if err != nil {
 		return err
 	}
@@ -26,15 +25,15 @@ func (b *scaleBench) million(ctx context.Context, r *Report, name string, entiti
 		return err
 	}
 	defer first.stop()
-	if err := errors.Join(h.produce(ctx, h.versions(entities)), h.full(ctx, first)); err != nil {
+	if err := errors.Join(h.produce(ctx, h.versionsInTurn(entities)), h.waitFull(ctx, first)); err != nil {
 		return first.explain(err)
 	}
-	peak := resident(first.pid(), "VmHWM")
+	peak := residentMiB(first.pid(), "VmHWM")
 	first.in.Close() // it stops, and waits for the calls under way
-	if err := until(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
+	if err := waitUntil(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
 		return err
 	}
-	h.door.let(false)
+	h.destination.release(false)
 	first.stop()
 
 	second, err := h.serve(ctx, "stream")
@@ -42,18 +41,18 @@ func (b *scaleBench) million(ctx context.Context, r *Report, name string, entiti
 		return err
 	}
 	defer second.stop()
-	if err := errors.Join(h.full(ctx, second), b.atRest(ctx, second.pid())); err != nil {
+	if err := errors.Join(h.waitFull(ctx, second), b.waitIdle(ctx, second.pid())); err != nil {
 		return second.explain(err)
 	}
-	rest := resident(second.pid(), "VmRSS")
+	rest := residentMiB(second.pid(), "VmRSS")
 	rate, err := b.drain(ctx, h)
 	if err != nil {
 		return second.explain(err)
 	}
-	most := max(peak, resident(second.pid(), "VmHWM"))
+	most := max(peak, residentMiB(second.pid(), "VmHWM"))
 	b.logf("%d open actions of %d entities: %.0f MiB at rest, %.0f MiB at most; %.0f actions/s in order once it may", b.Open, entities, rest, most, rate)
 	r.Settings[name[:5]+"."+name[6:]] = fmt.Sprintf("forebay serve --roles stream with %d open actions of %d entities, %d partitions, bodies of %d bytes: "+
-		"filled while the destination held its calls, claimed by a second process, and let through for %s", b.Open, entities, b.held.partitions, b.held.body, b.drainTime())
+		"filled while the destination held its calls, claimed by a second process, and let through for %s", b.Open, entities, b.backlog.partitions, b.backlog.body, b.drainTime())
 	r.Ratios = append(r.Ratios, atMost(name, "MiB resident at most, and allowed", most, memoryBar))
 	r.figure(name+"_fill", "MiB resident at most of the process that decided them", peak)
 	r.figure(name+"_rest", "MiB resident at rest after the claim", rest)
@@ -63,17 +62,17 @@ func (b *scaleBench) million(ctx context.Context, r *Report, name string, entiti
 
 func (b *scaleBench) drainTime() time.Duration { return 3 * b.Round }
 
-// drain opens the door for a while and returns how many actions came in a second.
-func (b *scaleBench) drain(ctx context.Context, h *held) (rate float64, err error) {
-	before, _, _ := h.door.passed()
-	h.door.let(true)
+// drain has the destination answer for a while and returns how many actions a second came.
+func (b *scaleBench) drain(ctx context.Context, h *backlog) (rate float64, err error) {
+	before, _, _ := h.destination.counts()
+	h.destination.release(true)
 	begin := time.Now()
 	came, twice, missed := 0, 0, int64(0)
 	for time.Since(begin) < b.drainTime() && came < h.count {
-		if err := until(ctx, time.Now().Add(b.drainTime()/100)); err != nil {
+		if err := waitUntil(ctx, time.Now().Add(b.drainTime()/100)); err != nil {
 			return 0, err
 		}
-		came, twice, missed = h.door.passed()
+		came, twice, missed = h.destination.counts()
 	}
 	took := time.Since(begin)
 	switch {
@@ -85,8 +84,8 @@ func (b *scaleBench) drain(ctx context.Context, h *held) (rate float64, err erro
 	return float64(came-before) / took.Seconds(), nil
 }
 
-// versions are the events of as many versions of each entity as make the count, entities in turn.
-func (h *held) versions(entities int) iter.Seq[*schemas.Event] {
+// versionsInTurn returns the backlog's events: version 1 of each entity, then version 2 of each, until there are enough.
+func (h *backlog) versionsInTurn(entities int) iter.Seq[*schemas.Event] {
 	return func(yield func(*schemas.Event) bool) {
 		for i := range h.count {
 			if !yield(h.event(fmt.Sprintf("m-%d", i%entities), int64(i/entities+1))) {

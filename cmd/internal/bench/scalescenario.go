@@ -18,12 +18,12 @@ type scaleSizes struct {
 	entities int
 	warmUp   int // see gateRun
 	body     int // bytes of an event's body
-	held     heldSizes
+	backlog  backlogSizes
 }
 
 var scaleScale = scaleSizes{
 	entities: entitiesPerPartition, warmUp: gateWarmUp, body: 256,
-	held: heldSizes{partitions: 12, body: 1 << 10, rest: time.Second},
+	backlog: backlogSizes{partitions: 12, body: 1 << 10, rest: time.Second},
 }
 
 func runScaleScenario(ctx context.Context, o Options, r *Report) error {
@@ -36,7 +36,7 @@ func runScale(ctx context.Context, o Options, s scaleSizes, r *Report) error {
 	if !slices.IsSorted(o.Seen) || len(o.Seen) > 0 && o.Seen[0] < 1 || o.Held < 0 || o.Open < 0 {
 		return fmt.Errorf("seen ids %v, %d held and %d open: the numbers must be positive, those of seen ids ascending", o.Seen, o.Held, o.Open)
 	}
-	o.buffers = quarterOfMemory(fact("/proc/meminfo", "MemTotal"))
+	o.buffers = quarterOfMemory(procField("/proc/meminfo", "MemTotal"))
 	pg, err := o.openPostgres(ctx, r)
 	if err != nil {
 		return err
@@ -47,19 +47,19 @@ func runScale(ctx context.Context, o Options, s scaleSizes, r *Report) error {
 	}
 	b := &scaleBench{Options: o, scaleSizes: s, pg: pg, seed: uint64(time.Now().UnixNano())}
 	if o.Held > 0 {
-		if err := b.memory(ctx, r); err != nil {
+		if err := b.measureMemory(ctx, r); err != nil {
 			return err
 		}
 	}
 	if o.Open > 0 {
-		if err := errors.Join(b.million(ctx, r, "scale/million", min(b.entities, o.Open)), b.million(ctx, r, "scale/million_of_one", 1)); err != nil {
+		if err := errors.Join(b.measureOpenActions(ctx, r, "scale/million", min(b.entities, o.Open)), b.measureOpenActions(ctx, r, "scale/million_of_one", 1)); err != nil {
 			return err
 		}
 	}
 	if len(o.Seen) == 0 {
 		return nil
 	}
-	return b.rates(ctx, r)
+	return b.measureRates(ctx, r)
 }
 
 // scaleBench is one run of the scale scenario on one server.
@@ -72,7 +72,7 @@ type scaleBench struct {
 
 func (b *scaleBench) next() uint64 { b.seed++; return b.seed }
 
-// level is the gate with a number of seen ids.
+// level is a number of seen ids at which the gate is measured.
 type level struct {
 	side
 	seen int
@@ -80,9 +80,9 @@ type level struct {
 	run  gateRun
 }
 
-// rates measures the gate at every level in turns. With none seen each round has tables of its own; the others go on
+// measureRates measures the gate at every level in turns. Without seen ids, each round begins with new tables; the other levels continue
 // with theirs.
-func (b *scaleBench) rates(ctx context.Context, r *Report) error {
+func (b *scaleBench) measureRates(ctx context.Context, r *Report) error {
 	levels := []*level{b.level(0)}
 	for _, seen := range b.Seen {
 		l := b.level(seen)
@@ -169,7 +169,7 @@ func (b *scaleBench) reportSize(ctx context.Context, r *Report, l *level) error 
 	return nil
 }
 
-// countName is a count as the figures name it.
+// countName returns a count as it is in the figures' names: 1M, 10k.
 func countName(n int) string {
 	switch {
 	case n >= 1e6 && n%1e6 == 0:

@@ -13,16 +13,16 @@ import (
 // senders deliver over keep-alive connections. Each connection has entities of its own and goes round them, so that an
 // entity's deliveries are sent in order.
 type senders struct {
-	addr  string
-	conns int
-	mix   []share // what is sent
-	form  func() *form
+	addr        string
+	conns       int
+	mix         []share // what is sent
+	newTemplate func() *requestTemplate
 
-	// room, where set, is asked before every delivery: one for which there is none is not sent until there is.
-	room func(sent int64) bool
-	// pause, where set, is the time from one delivery to the next, over all connections: sent when it is due, whatever
-	// became of the ones before, as far as the connections carry that.
-	pause time.Duration
+	// hasRoom, if set, is asked before every delivery, with the number of deliveries sent so far: the delivery waits until it says true.
+	hasRoom func(sent int64) bool
+	// interval, if set, is the time from one delivery to the next, over all connections. A delivery is sent when it is due, unless its
+	// connection still waits for an answer.
+	interval time.Duration
 
 	sent     atomic.Int64 // accepted: answered 202
 	mu       sync.Mutex
@@ -30,7 +30,7 @@ type senders struct {
 	step     uint64    // of every entity at the beginning of the next run
 }
 
-// share says that of a mix so many deliveries are of a kind, which goes round so many entities of a connection.
+// share is the part of a kind in a mix of deliveries: its weight, and how many entities of it each connection has.
 type share struct {
 	kind     uint64
 	weight   int
@@ -73,11 +73,11 @@ func (s *senders) connection(ctx context.Context, i int, begin time.Time, stop <
 		s.accepted = append(s.accepted, accepted...)
 		s.mu.Unlock()
 	}()
-	in, f, next := bufio.NewReader(conn), s.form(), s.schedule(i)
+	in, f, next := bufio.NewReader(conn), s.newTemplate(), s.schedule(i)
 	for k := 0; ; k++ {
 		due := time.Time{}
-		if s.pause > 0 {
-			due = begin.Add(time.Duration(k*s.conns+i) * s.pause)
+		if s.interval > 0 {
+			due = begin.Add(time.Duration(k*s.conns+i) * s.interval)
 		}
 		if goes, err := s.wait(ctx, due, stop); err != nil || !goes {
 			return step, err
@@ -99,7 +99,7 @@ func (s *senders) connection(ctx context.Context, i int, begin time.Time, stop <
 	}
 }
 
-// schedule is the order of a connection's deliveries: kinds by their weight, within a kind round its entities.
+// schedule returns the function that gives a connection's next delivery: kinds by their weight, and the entities of a kind in turn.
 func (s *senders) schedule(conn int) func() uint64 {
 	var order []int
 	for i, m := range s.mix {
@@ -119,7 +119,7 @@ func (s *senders) schedule(conn int) func() uint64 {
 	}
 }
 
-// wait waits until a delivery is due and there is room for it; false: until the end.
+// wait waits until a delivery is due and there is room for it. It returns false if stop is closed before.
 func (s *senders) wait(ctx context.Context, due time.Time, stop <-chan struct{}) (bool, error) {
 	for {
 		select {
@@ -130,18 +130,18 @@ func (s *senders) wait(ctx context.Context, due time.Time, stop <-chan struct{})
 		now := time.Now()
 		switch {
 		case now.Before(due):
-		case s.room != nil && !s.room(s.sent.Load()):
+		case s.hasRoom != nil && !s.hasRoom(s.sent.Load()):
 			due = now.Add(time.Millisecond)
 		default:
 			return true, nil
 		}
-		if err := until(ctx, due); err != nil {
+		if err := waitUntil(ctx, due); err != nil {
 			return false, err
 		}
 	}
 }
 
-// takeAccepted gives what was accepted in the runs since the last call.
+// takeAccepted returns what was accepted in the runs since the last call.
 func (s *senders) takeAccepted() []receipt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,8 +150,8 @@ func (s *senders) takeAccepted() []receipt {
 	return list
 }
 
-// during runs the senders while do runs.
-func (s *senders) during(ctx context.Context, do func(context.Context) error) error {
+// runWhile runs the senders while do runs.
+func (s *senders) runWhile(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop, ended := make(chan struct{}), make(chan error, 1)

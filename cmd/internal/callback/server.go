@@ -92,6 +92,11 @@ func refuse(status int, format string, args ...any) error {
 	return &refusal{status: status, detail: fmt.Sprintf(format, args...)}
 }
 
+// Misdirected is the error of a question to a process with another ledger than the one that knows the answer: 421.
+func Misdirected(format string, args ...any) error {
+	return refuse(http.StatusMisdirectedRequest, format, args...)
+}
+
 // notAllowed refuses a request whose method is not the one of its path.
 func notAllowed(method string) error {
 	return &refusal{status: http.StatusMethodNotAllowed, detail: "only " + method + " is understood here", allow: method}
@@ -194,12 +199,16 @@ func bearer(r *http.Request) string {
 }
 
 // attempt returns the attempt that the request's token was made for, and the state of its action in the ledger. It checks the token before
-// it asks the ledger. It refuses a token whose place in the ledger now belongs to another action: that of another ledger, for instance.
+// it asks the ledger. It refuses a token of another ledger, in which the place is another attempt's, and one whose place now belongs to another
+// action.
 func (s *server) attempt(r *http.Request) (ref ledger.AttemptRef, state inbox.ActionState, err error) {
 	id := r.PathValue("id")
-	ref, ok := s.Keys.OpenAction(bearer(r), id)
+	of, ref, ok := s.Keys.OpenAction(bearer(r), id)
 	if !ok {
 		return ref, state, unauthorized
+	}
+	if err := s.ours(of); err != nil {
+		return ref, state, err
 	}
 	state, err = s.Ledger.ActionState(r.Context(), ref)
 	if err == nil && string(state.ID) != id {
@@ -208,7 +217,18 @@ func (s *server) attempt(r *http.Request) (ref ledger.AttemptRef, state inbox.Ac
 	return ref, state, err
 }
 
-// result records the result of an attempt.
+// ours refuses an attempt of another ledger: no process of this one knows it.
+func (s *server) ours(of [16]byte) error {
+	mine, err := s.Ledger.ID()
+	if err != nil || of == mine {
+		return err
+	}
+	return Misdirected("the action is in another ledger than this process's: send it to the process that made the call, at its agents.public_url; " +
+		"processes with different ledgers need different ones. If its subscription was moved to another ledger, nobody waits for this attempt any more")
+}
+
+// result records the result of an attempt. Of an attempt that is lost only done counts, until another attempt is recorded: what is done
+// must not be done again, and what else came of it says nothing about the attempt that is made now.
 func (s *server) result(r *http.Request) (int, any, error) {
 	ref, state, err := s.attempt(r)
 	if err != nil {
@@ -221,6 +241,9 @@ func (s *server) result(r *http.Request) (int, any, error) {
 	report, err := body.report(ref, bearer(r))
 	if err != nil {
 		return 0, nil, err
+	}
+	if state.Lost(ref) && state.Reported == "" && report.Status != ledger.Done {
+		return 0, nil, refuse(http.StatusConflict, "the result does not count: %s; report with that one", lostCall)
 	}
 	reported, err := s.Ledger.Report(r.Context(), report)
 	if err != nil {
@@ -240,10 +263,16 @@ func (s *server) result(r *http.Request) (int, any, error) {
 	return http.StatusAccepted, item, nil
 }
 
+// lostCall says what became of an attempt that is lost; see [inbox.ActionState.Lost].
+const lostCall = "the process that made this call ended before it had recorded it, and the call is made again, with another token"
+
 // whyPast returns why nobody waits for the result of an attempt any more.
 func whyPast(ref ledger.AttemptRef, s *inbox.ActionState) string {
 	if s.Attempts > ref.Attempt {
 		return fmt.Sprintf("attempt %d of the action has begun", s.Attempts)
+	}
+	if s.Lost(ref) {
+		return lostCall
 	}
 	if s.Status == ledger.Failed || s.Status == ledger.Unknown {
 		return fmt.Sprintf("the action is %s; a result still counts until it is attempted again", s.Status)
@@ -268,7 +297,7 @@ func (s *server) heartbeat(r *http.Request) (int, any, error) {
 		}
 		return http.StatusOK, itemOf(ref, &state), nil
 	}
-	if state.Attempts >= ref.Attempt || state.Past(ref.Attempt) {
+	if state.Attempts >= ref.Attempt || state.Past(ref) || state.Lost(ref) {
 		return 0, nil, refuse(http.StatusConflict, "nobody waits for this attempt any more: %s", whyPast(ref, &state))
 	}
 	return http.StatusOK, itemOf(ref, &state), nil

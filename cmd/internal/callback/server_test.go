@@ -30,6 +30,8 @@ type fake struct {
 	as    inbox.ReportState
 }
 
+func (f *fake) ID() ([16]byte, error) { return ours, f.err }
+
 func (f *fake) Report(_ context.Context, r ledger.Report) (inbox.ReportState, error) {
 	f.said = append(f.said, r)
 	return f.as, f.err
@@ -50,7 +52,10 @@ func (f *fake) Event(_ context.Context, team, source, id string) (EventItem, err
 
 const actionID = "act_b9dq2bzwzvgbrj6n05r4872478"
 
-var attempt = ledger.AttemptRef{Fence: 4, LaneSeq: 17, Attempt: 2}
+// ours is the ledger of the fake.
+var ours = [16]byte{7}
+
+var attempt = ledger.AttemptRef{Fence: 4, LaneSeq: 17, Attempt: 2, Epoch: 5}
 
 // desk is the listener on a fake.
 type desk struct {
@@ -64,7 +69,7 @@ type desk struct {
 func newDesk(t *testing.T) *desk {
 	d := &desk{t: t, keys: keys("the server's secret"), log: &bytes.Buffer{}, fake: &fake{as: inbox.Recorded, alive: true, state: inbox.ActionState{
 		ID: actionID, Subscription: "acme.triage", Name: "run", Destination: "acme/coder", Source: "/acme/github", EventID: "e-1",
-		Status: ledger.Processing, Attempts: 2, ResultBy: new(time.Date(2026, 3, 1, 10, 30, 0, 0, time.UTC)),
+		Status: ledger.Processing, Attempts: 2, AttemptEpoch: 5, Epoch: 5, ResultBy: new(time.Date(2026, 3, 1, 10, 30, 0, 0, time.UTC)),
 		BeatAt: new(time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)), Silence: time.Minute,
 	}}}
 	h, err := New(Config{Keys: d.keys, Ledger: d.fake, Logger: slog.New(slog.NewTextHandler(d.log, nil))})
@@ -75,7 +80,7 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-func (d *desk) token() string { return d.keys.Action(attempt, 1, actionID).Reveal() }
+func (d *desk) token() string { return d.keys.Action(ours, attempt, actionID).Reveal() }
 
 // ask asks with the right token, unless change says otherwise.
 func (d *desk) ask(method, path, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
@@ -87,7 +92,7 @@ func (d *desk) ask(method, path, body string, change ...func(*http.Request)) *ht
 	}
 	w := httptest.NewRecorder()
 	d.h.ServeHTTP(w, r)
-	if strings.Contains(w.Body.String(), "fba1_") || strings.Contains(d.log.String(), "fba1_") || strings.Contains(d.log.String(), "fbe1_") {
+	if strings.Contains(w.Body.String(), "fba2_") || strings.Contains(d.log.String(), "fba2_") || strings.Contains(d.log.String(), "fbe1_") {
 		d.t.Errorf("a token shows: %s %s", w.Body, d.log)
 	}
 	return w
@@ -197,8 +202,8 @@ func TestUnauthorized(t *testing.T) {
 		method := map[bool]string{true: "POST", false: "GET"}[strings.HasSuffix(path, "result") || strings.HasSuffix(path, "heartbeat")]
 		for name, header := range map[string]string{
 			"none": "", "basic": "Basic " + d.token(), "not a token": "Bearer x", "forged": "Bearer " + string(forged),
-			"of another action": "Bearer " + d.keys.Action(attempt, 1, "act_other").Reveal(), "of another event": "Bearer " + d.keys.Event("acme", "github", "e-2"),
-			"of another server": "Bearer " + keys("other").Action(attempt, 1, actionID).Reveal(),
+			"of another action": "Bearer " + d.keys.Action(ours, attempt, "act_other").Reveal(), "of another event": "Bearer " + d.keys.Event("acme", "github", "e-2"),
+			"of another server": "Bearer " + keys("other").Action(ours, attempt, actionID).Reveal(),
 		} {
 			w := d.ask(method, path, `{"status":"done"}`, as(header))
 			d.refused(path+" "+name, w, 401, "")
@@ -235,6 +240,44 @@ func TestHeartbeats(t *testing.T) {
 	d.refused("attempted again", d.ask("POST", beatPath, ""), 409, "attempt 3")
 	d.state.Attempts, d.state.Status = 2, ledger.Done
 	d.refused("done", d.ask("POST", beatPath, ""), 409, "the action is done")
+}
+
+// An attempt that its owner has not recorded is lost once another owner has the partition: what is said of it is said of no other
+// attempt, whether or not there is another with its number. Only done is passed on.
+func TestLostAttempts(t *testing.T) {
+	t.Parallel()
+	const lost = "the call is made again, with another token"
+	for name, change := range map[string]func(*inbox.ActionState){
+		"nothing is recorded":         func(s *inbox.ActionState) { s.Status, s.Attempts, s.AttemptEpoch = ledger.Pending, 0, 0 },
+		"the attempt before":          func(s *inbox.ActionState) { s.Status, s.Attempts, s.AttemptEpoch = ledger.Failed, 1, 4 },
+		"the next owner's, out there": func(s *inbox.ActionState) { s.AttemptEpoch = 6 },
+		"the next owner's, failed":    func(s *inbox.ActionState) { s.Status, s.AttemptEpoch = ledger.Failed, 6 },
+	} {
+		d := newDesk(t)
+		d.alive, d.state.Epoch = false, 6
+		change(&d.state)
+		for _, body := range []string{`{"status":"failed"}`, `{"status":"dead"}`} {
+			d.refused(name+" "+body, d.ask("POST", resultPath, body), 409, lost)
+		}
+		d.refused(name+", heartbeat", d.ask("POST", beatPath, ""), 409, lost)
+		if len(d.said) > 0 {
+			t.Errorf("%s: recorded all the same: %+v", name, d.said)
+		}
+		if w := d.ask("POST", resultPath, `{"status":"done"}`); w.Code != 202 || len(d.said) != 1 || d.said[0].Epoch != attempt.Epoch {
+			t.Errorf("%s, done: %d %s, passed on: %+v", name, w.Code, w.Body, d.said)
+		}
+		d.as = inbox.Late
+		d.refused(name+", late", d.ask("POST", resultPath, `{"status":"done"}`), 409, "too late: the process that made this call ended")
+		d.as, d.state.Reported = inbox.Repeated, ledger.Dead // before the other owner took over
+		if w := d.ask("POST", resultPath, `{"status":"dead"}`); w.Code != 200 {
+			t.Errorf("%s, said again: %d %s", name, w.Code, w.Body)
+		}
+	}
+	d := newDesk(t)
+	d.state.Epoch = 9 // recorded by its owner, taken up by others
+	if w := d.ask("POST", resultPath, `{"status":"dead"}`); w.Code != 202 || len(d.said) != 1 {
+		t.Error(w.Code, w.Body, d.said)
+	}
 }
 
 func TestActionAndEvent(t *testing.T) {
@@ -300,4 +343,27 @@ type unread struct{ t *testing.T }
 func (u unread) Read([]byte) (int, error) {
 	u.t.Error("the body was read")
 	return 0, io.EOF
+}
+
+// An attempt of another ledger in the same place, of the same action even (its subscription was moved): nothing that is said of it reaches
+// this ledger, and who says it is told where it belongs.
+func TestAttemptsOfAnotherLedger(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	strange := func(r *http.Request) {
+		r.Header.Set("Authorization", "Bearer "+d.keys.Action([16]byte{8}, attempt, actionID).Reveal())
+	}
+	for path, body := range map[string]string{"POST /result": `{"status":"done"}`, "POST /heartbeat": "", "GET ": ""} {
+		method, path, _ := strings.Cut(path, " ")
+		w := d.ask(method, "/v1/actions/"+actionID+path, body, strange)
+		if w.Code != http.StatusMisdirectedRequest || !strings.Contains(w.Body.String(), "the action is in another ledger than this process's: send it to the process that made the call") {
+			t.Errorf("%s %s: %d %s", method, path, w.Code, w.Body)
+		}
+	}
+	if len(d.said)+len(d.beats) > 0 {
+		t.Errorf("the ledger was told %v and %v", d.said, d.beats)
+	}
+	if w := d.ask("POST", "/v1/actions/"+actionID+"/result", `{"status":"done"}`); w.Code != http.StatusAccepted {
+		t.Errorf("its own attempt: %d %s", w.Code, w.Body)
+	}
 }

@@ -14,19 +14,19 @@ import (
 // Keys make and check tokens. A token has a MAC: the HMAC-SHA256 of a secret over what the token is for. New tokens are made with the
 // first secret; tokens of any of the secrets are good, so that secrets can be rotated. Safe for concurrent use.
 //
-//	fba1_ base64url(fence, lane_seq, attempt, epoch, mac)   one attempt of one action
-//	fbe1_ base64url(mac)                                    the status of one event, to read
+//	fba2_ base64url(ledger, fence, lane_seq, attempt, epoch, mac)   one attempt of one action
+//	fbe1_ base64url(mac)                                            the status of one event, to read
 //
-// An action's token has the place of the attempt in the ledger: the id of the partition's fence, lane_seq and attempt. So the ledger
-// needs no index by action id. It has the epoch of the owner that made it, too, which nothing checks: the ledger keeps no epoch with
-// an attempt or a report. An attempt that an owner had not recorded when it was killed has the number of the next owner's, and what is
-// reported with its token counts for the next owner's attempt: a heartbeat, failed and dead, not done alone.
+// An action's token has the place of the attempt in the ledger, and which ledger that is, as processes with other ledgers have attempts in the
+// same places, of the same action even where a subscription was moved to another one: the id of the partition's fence, lane_seq, attempt, and the epoch of the
+// owner that makes the attempt. So the ledger needs no index by action id, and an attempt that an owner had not recorded when it was
+// killed has another token than the next owner's attempt with the same number.
 type Keys struct{ keys [][]byte }
 
 const (
-	actionPrefix = "fba1_"
+	actionPrefix = "fba2_"
 	eventPrefix  = "fbe1_"
-	refSize      = 4 + 8 + 4 + 8
+	refSize      = 16 + 4 + 8 + 4 + 8
 )
 
 // NewKeys takes the secrets of `agents.secrets`; at least one.
@@ -38,32 +38,34 @@ func NewKeys(secrets []schemas.Secret) *Keys {
 	return k
 }
 
-// Action returns the token of an attempt that the owner of an epoch makes.
-func (k *Keys) Action(r ledger.AttemptRef, epoch int64, id schemas.ActionID) schemas.Secret {
-	place := binary.BigEndian.AppendUint32(make([]byte, 0, refSize+sha256.Size), uint32(r.Fence))
+// Action returns the token of an attempt in the ledger of.
+func (k *Keys) Action(of [16]byte, r ledger.AttemptRef, id schemas.ActionID) schemas.Secret {
+	place := append(make([]byte, 0, refSize+sha256.Size), of[:]...)
+	place = binary.BigEndian.AppendUint32(place, uint32(r.Fence))
 	place = binary.BigEndian.AppendUint64(place, uint64(r.LaneSeq))
 	place = binary.BigEndian.AppendUint32(place, uint32(r.Attempt))
-	place = binary.BigEndian.AppendUint64(place, uint64(epoch))
+	place = binary.BigEndian.AppendUint64(place, uint64(r.Epoch))
 	sum := mac(k.keys[0], "action", string(place), string(id))
 	return schemas.NewSecret(actionPrefix + encoding.EncodeToString(append(place, sum...)))
 }
 
-// OpenAction returns the attempt that a token was made for, without the epoch; see [Keys]. ok is false if it is no token of these
-// keys, or not one for this action.
-func (k *Keys) OpenAction(token, id string) (r ledger.AttemptRef, ok bool) {
+// OpenAction returns the attempt that a token was made for, and the ledger that it is in. ok is false if it is no token of these keys, or not one for this action.
+func (k *Keys) OpenAction(token, id string) (of [16]byte, r ledger.AttemptRef, ok bool) {
 	text, prefixed := strings.CutPrefix(token, actionPrefix)
 	raw, err := encoding.DecodeString(text)
 	if !prefixed || err != nil || len(raw) != refSize+sha256.Size {
-		return r, false
+		return of, r, false
 	}
 	place, sum := raw[:refSize], raw[refSize:]
 	if !k.made(sum, "action", string(place), id) {
-		return r, false
+		return of, r, false
 	}
+	place = place[copy(of[:], place):]
 	r.Fence = int32(binary.BigEndian.Uint32(place))
 	r.LaneSeq = int64(binary.BigEndian.Uint64(place[4:]))
-	r.Attempt = int(binary.BigEndian.Uint32(place[12:16]))
-	return r, true
+	r.Attempt = int(binary.BigEndian.Uint32(place[12:]))
+	r.Epoch = int64(binary.BigEndian.Uint64(place[16:]))
+	return of, r, true
 }
 
 // Event returns the token that reads the status of an event.

@@ -25,21 +25,23 @@ func TestTokensOpenWhatTheyWereMadeFor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.StringN(0, 40, -1)
 		r := ledger.AttemptRef{Fence: rapid.Int32Range(1, 1<<30).Draw(t, "fence"), LaneSeq: rapid.Int64Min(1).Draw(t, "lane_seq"),
-			Attempt: rapid.IntRange(1, 1<<30).Draw(t, "attempt")}
-		epoch := rapid.Int64Min(1).Draw(t, "epoch")
+			Attempt: rapid.IntRange(1, 1<<30).Draw(t, "attempt"), Epoch: rapid.Int64Min(1).Draw(t, "epoch")}
 		id, other := name.Draw(t, "id"), name.Draw(t, "other id")
 		old, rotated, strange := keys("old"), keys("new", "old"), keys("strange")
-		token := old.Action(r, epoch, schemas.ActionID(id)).Reveal()
-		if got, ok := rotated.OpenAction(token, id); !ok || got != r {
-			t.Errorf("%+v %v", got, ok)
+		of := [16]byte(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "ledger"))
+		token := old.Action(of, r, schemas.ActionID(id)).Reveal()
+		if in, got, ok := rotated.OpenAction(token, id); !ok || got != r || in != of {
+			t.Errorf("%+v of %x %v", got, in, ok)
 		}
-		if _, ok := rotated.OpenAction(token, other); ok != (other == id) {
+		if _, _, ok := rotated.OpenAction(token, other); ok != (other == id) {
 			t.Error("it opens another action")
 		}
-		if _, ok := strange.OpenAction(token, id); ok {
+		if _, _, ok := strange.OpenAction(token, id); ok {
 			t.Error("another server opens it")
 		}
-		if again := old.Action(r, epoch+1, schemas.ActionID(id)).Reveal(); again == token {
+		next := r
+		next.Epoch++
+		if again := old.Action(of, next, schemas.ActionID(id)).Reveal(); again == token {
 			t.Error("the next owner's token for its attempt of the same number is the same")
 		}
 		team, source := name.Draw(t, "team"), name.Draw(t, "source")
@@ -50,13 +52,13 @@ func TestTokensOpenWhatTheyWereMadeFor(t *testing.T) {
 		if rotated.OpenEvent(event, source, team, id) != (team == source) || rotated.OpenEvent(event, team+source, "", id) != (source == "") {
 			t.Error("parts run into each other")
 		}
-		if _, ok := old.OpenAction(event, id); ok || old.OpenEvent(token, team, source, id) {
+		if _, _, ok := old.OpenAction(event, id); ok || old.OpenEvent(token, team, source, id) {
 			t.Error("one scope opens the other")
 		}
 		// Any change of it opens nothing.
 		i, c := rapid.IntRange(0, len(token)-1).Draw(t, "place"), rapid.Byte().Draw(t, "byte")
 		if changed := token[:i] + string([]byte{c}) + token[i+1:]; changed != token {
-			if _, ok := old.OpenAction(changed, id); ok {
+			if _, _, ok := old.OpenAction(changed, id); ok {
 				t.Errorf("%s opens as %s", changed, token)
 			}
 		}
@@ -65,7 +67,7 @@ func TestTokensOpenWhatTheyWereMadeFor(t *testing.T) {
 
 func TestTokensDoNotPrint(t *testing.T) {
 	t.Parallel()
-	token := keys("k").Action(ledger.AttemptRef{Fence: 1, LaneSeq: 1, Attempt: 1}, 1, "act_1")
+	token := keys("k").Action([16]byte{1}, ledger.AttemptRef{Fence: 1, LaneSeq: 1, Attempt: 1, Epoch: 1}, "act_1")
 	if text := fmt.Sprintf("%v %+v %#v", token, token, struct{ T schemas.Secret }{token}); strings.Contains(text, token.Reveal()[:12]) {
 		t.Error(text)
 	}
@@ -73,14 +75,14 @@ func TestTokensDoNotPrint(t *testing.T) {
 
 func FuzzOpen(f *testing.F) {
 	k := keys("secret")
-	r := ledger.AttemptRef{Fence: 1, LaneSeq: 2, Attempt: 3}
-	good, event := k.Action(r, 1, "act_1").Reveal(), k.Event("a", "b", "c")
+	r := ledger.AttemptRef{Fence: 1, LaneSeq: 2, Attempt: 3, Epoch: 4}
+	good, event := k.Action([16]byte{1}, r, "act_1").Reveal(), k.Event("a", "b", "c")
 	f.Add(good)
 	f.Add(event)
-	f.Add("fba1_")
+	f.Add("fba2_")
 	f.Add("")
 	f.Fuzz(func(t *testing.T, token string) {
-		if _, ok := k.OpenAction(token, "act_1"); ok != (token == good) {
+		if _, _, ok := k.OpenAction(token, "act_1"); ok != (token == good) {
 			t.Errorf("%q opens: %v", token, ok)
 		}
 		if k.OpenEvent(token, "a", "b", "c") != (token == event) {

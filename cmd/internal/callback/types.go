@@ -11,6 +11,8 @@ import (
 
 // Ledger is what the listener needs of the ledger. Errors are *schemas.Error.
 type Ledger interface {
+	// ID tells the ledger from others.
+	ID() ([16]byte, error)
 	Report(ctx context.Context, r ledger.Report) (inbox.ReportState, error)
 	Beat(ctx context.Context, r ledger.AttemptRef) (alive bool, err error)
 	ActionState(ctx context.Context, r ledger.AttemptRef) (inbox.ActionState, error)
@@ -66,6 +68,8 @@ type EventItem struct {
 	ID            string        `json:"id"`
 	Status        string        `json:"status"` // of the subscription that is the furthest from done; received where none knows it yet
 	Subscriptions []EventInItem `json:"subscriptions"`
+	// Elsewhere are subscriptions whose ledger is another process's: Status says nothing of them.
+	Elsewhere []string `json:"elsewhere,omitempty"`
 }
 
 // EventInItem is what became of an event in one subscription.

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -43,18 +44,28 @@ type request[A any] struct {
 }
 
 // run sends all requests, prints the answers as a list and how many came to what. An error other than those that are counted as
-// movedOn or refused ends it early. The command fails if a request was refused, or if a named item had moved on.
+// movedOn or refused ends it early. The command fails if a request was refused, if an item did not run because it was
+// overtaken, or if a named one had moved on.
 func (b *bulk[A]) run(id func(A) string, columns ...column[A]) error {
 	err := b.sendAll()
 	if b.isSingle() && err != nil {
-		return err
+		return ofItem(err)
 	}
 	if failed := printList(b.env, api.Page[A]{Items: b.answers}, id, columns...); failed != nil {
 		return failed
 	}
 	fmt.Fprintln(b.env.Stderr, b.counts())
-	if err == nil && (b.refused > 0 || (b.named && b.movedOn > 0)) {
+	if err == nil && (b.refused > 0 || b.states[api.StateStale] > 0 || (b.named && b.movedOn > 0)) {
 		err = &exitError{code: exitFailed}
+	}
+	return err
+}
+
+// ofItem returns the error of a request for one item as the command's: what is refused is the item, as one of several would be, and not how the
+// command was written.
+func ofItem(err error) error {
+	if _, ok := errors.AsType[*api.AskedError](err); ok {
+		return &exitError{code: exitFailed, err: err}
 	}
 	return err
 }
@@ -125,6 +136,7 @@ func (b *bulk[A]) counts() string {
 	}
 	add(b.states[api.StatePlanned], "planned (dry run: nothing was done)")
 	add(b.states[api.StateDone], "done")
+	add(b.states[api.StateStale], "overtaken, and not run")
 	add(b.states[api.StateAsked], "asked of their partitions' owners")
 	add(b.movedOn, "gone on by themselves or with another")
 	add(b.refused, "refused")

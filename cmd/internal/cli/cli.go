@@ -18,6 +18,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/brokers"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
 )
@@ -34,18 +36,28 @@ const (
 	exitInterrupt  = 130
 )
 
+// exitCodes is what `forebay --help` says of them. Which of usage and not found it is does not depend on who notices, this command or the
+// process that it asks.
+const exitCodes = "Exit codes: 0 ok; 1 failed, or an item was refused; 2 usage: a flag, a value or a name that cannot be right, or leaves open what is meant; " +
+	"3 not found: nothing has the name; 4 not permitted; 5 a check found problems; 6 conflict: not in the state that it is in; 130 interrupted."
+
 // Options are what the command line works with.
 type Options struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	// Dev is `forebay dev`, Demo `forebay demo`; see package dev.
 	Dev, Demo func(ctx context.Context, o DevOptions) error
+	// Supply gives a configuration the addresses of the servers that `forebay dev` brings for it, until stop is called. The error is
+	// fs.ErrNotExist where dev has never run.
+	Supply func(ctx context.Context, o DevOptions, c *config.Config) (stop func(), err error)
 }
 
 // DevOptions are the arguments of `forebay dev` and `forebay demo`.
 type DevOptions struct {
 	Config string // the file, or "" for the sample sources
-	Data   string // where the embedded broker and Postgres keep their data
+	Data   string // where the embedded broker and Postgres keep their data; "" for the file's own place
+	Lines  bool   // deliveries, decisions and attempts are told in short lines on Stderr, and not to Logger
+	Colour bool   // of the short lines
 	Stdout io.Writer
 	Stderr io.Writer
 	Logger *slog.Logger
@@ -53,12 +65,13 @@ type DevOptions struct {
 	// and on SIGHUP, and hands it to reload, until ctx is done.
 	Watch func(load func(see func(path string)) (*config.Config, error)) (*config.Config, func(ctx context.Context, reload func(*config.Config) error), error)
 	// Hide is [config.Options.Hide], for Stderr and Logger.
-	Hide func(names map[string]string)
+	Hide func(config.Hidden)
 }
 
 // grammar is the whole command line, as kong reads it.
 type grammar struct {
 	Output    string `short:"o" name:"output" enum:"table,wide,json,jsonl,yaml,id" default:"table" help:"Form of the output: ${enum}."`
+	Time      string `enum:"relative,iso" default:"relative" help:"Times in lists: relative to now, or iso: RFC 3339 in UTC, as all other times are."`
 	LogLevel  string `enum:"default,debug,info,warn,error" default:"default" env:"FOREBAY_LOG_LEVEL" help:"Least level that is logged: debug, info, warn, error. Default: info for serve, else warn."`
 	LogFormat string `enum:"text,json" default:"text" env:"FOREBAY_LOG_FORMAT" help:"Form of the log on stderr: ${enum}."`
 
@@ -67,22 +80,33 @@ type grammar struct {
 	Serve   serveCmd   `cmd:"" help:"Run against a Kafka cluster and a Postgres."`
 	Migrate migrateCmd `cmd:"" help:"Bring the ledger's schema to this version."`
 	Topics  struct {
+		Plan  topicsPlanCmd  `cmd:"" help:"Say what apply would create and change, what it leaves and why, and which topics are unknown."`
 		Apply topicsApplyCmd `cmd:"" help:"Create missing topics, mend safe differences of others."`
 		Rekey topicsRekeyCmd `cmd:"" help:"Plan and copy a source's topic to one with another number of partitions."`
 	} `cmd:"" help:"Kafka topics of sources."`
+	Acls struct {
+		Export aclsExportCmd `cmd:"" help:"Print the least rights in Kafka that roles and teams need, for the tool that grants them."`
+	} `cmd:"" name:"acls" help:"Rights in Kafka."`
+	Catalog struct {
+		Export catalogExportCmd `cmd:"" help:"Print what the topics of a configuration carry, for tools that read such documents."`
+	} `cmd:"" help:"What topics carry."`
 	Config struct {
 		Init   configInitCmd   `cmd:"" help:"Write a commented example, to stdout or into a new file."`
 		Check  configCheckCmd  `cmd:"" help:"Say everything that is wrong with a configuration (exit code 5)."`
 		Show   configShowCmd   `cmd:"" help:"Print the configuration with every default; references as they are written, secrets redacted."`
 		Schema configSchemaCmd `cmd:"" help:"Print the JSON Schema of the configuration file."`
 	} `cmd:"" help:"The configuration file."`
-	Send  sendCmd `cmd:"" help:"Sign a sample or a file as the provider does and post it to the intake."`
-	Inbox struct {
+	Send      sendCmd      `cmd:"" help:"Sign a sample or a file as the provider does and post it to the intake."`
+	Attention attentionCmd `cmd:"" help:"List everything that waits for an operator: since when, and the command that deals with it."`
+	Inbox     struct {
 		List    inboxListCmd    `cmd:"" help:"List events: decision, reason, status."`
-		Get     inboxGetCmd     `cmd:"" help:"Show one event with its actions and attempts."`
+		Get     inboxGetCmd     `cmd:"" help:"Show one event with its actions, attempts and story, and what happens next."`
 		Raw     inboxRawCmd     `cmd:"" help:"Write an event's body, byte for byte."`
 		Redrive inboxRedriveCmd `cmd:"" help:"Let events run that wait, are held or are quarantined."`
 	} `cmd:"" help:"Events as subscriptions see them."`
+	Entities struct {
+		Get entitiesGetCmd `cmd:"" help:"Show where an entity stands: version, what is missing, what waits and until when, its last events."`
+	} `cmd:"" help:"What events are about."`
 	DLQ struct {
 		List    dlqListCmd    `cmd:"" help:"List actions that were given up, or whose outcome is unknown."`
 		Groups  dlqGroupsCmd  `cmd:"" help:"Count them by class, destination and event type."`
@@ -102,27 +126,60 @@ type grammar struct {
 		Presets sourcesPresetsCmd `cmd:"" help:"Say what is known of providers: what is signed, and entity, version and kind of each event type."`
 		Test    sourcesTestCmd    `cmd:"" help:"Run signature vectors and payload samples against the presets."`
 	} `cmd:"" help:"Intake endpoints."`
+	Schemas struct {
+		List  schemasListCmd  `cmd:"" help:"List the catalogue's JSON Schemas by the event types that they are for."`
+		Get   schemasGetCmd   `cmd:"" help:"Write the schema for an event type."`
+		Check schemasCheckCmd `cmd:"" help:"Hold bodies against a schema, or say whether a file is one (exit code 5)."`
+		Diff  schemasDiffCmd  `cmd:"" help:"Say in sentences which events a changed schema refuses, and which it takes, that it did not before (exit code 5)."`
+		Push  schemasPushCmd  `cmd:"" help:"Register the schemas that sources hold bodies against at the file's schema registry; what it would do first, with --dry-run (exit code 5 if it refuses one)."`
+		Drift schemasDriftCmd `cmd:"" help:"Show which fields of live bodies are new, gone or of another kind, as a running intake has seen them."`
+	} `cmd:"" help:"JSON Schemas of events."`
 	Subscriptions struct {
-		List   subscriptionsListCmd   `cmd:"" help:"List the subscriptions of a running process."`
-		Get    subscriptionsGetCmd    `cmd:"" help:"Show one subscription's partitions, and what is stopped and why."`
-		Accept subscriptionsAcceptCmd `cmd:"" help:"Accept what partitions are stopped for, exactly as it was reported: they go on."`
+		List      subscriptionsListCmd      `cmd:"" help:"List the subscriptions of a running process."`
+		Get       subscriptionsGetCmd       `cmd:"" help:"Show one subscription's partitions, and what is stopped and why."`
+		Lag       subscriptionsLagCmd       `cmd:"" help:"Show how far a subscription is behind, by partition: records, age of the oldest, open actions."`
+		Pause     subscriptionsPauseCmd     `cmd:"" help:"Decide and attempt nothing more for a subscription, in all processes, until it is resumed."`
+		Resume    subscriptionsResumeCmd    `cmd:"" help:"End a pause: decisions and attempts go on where they stood."`
+		Seek      subscriptionsSeekCmd      `cmd:"" help:"Move the position of a running subscription: to a time, an offset, the start or the end. What is done is skipped."`
+		ScaleHint subscriptionsScaleHintCmd `cmd:"" help:"Say in a sentence what to add for a subscription to keep up: processes, partitions, a destination's concurrency."`
+		Accept    subscriptionsAcceptCmd    `cmd:"" help:"Accept what partitions are stopped for, exactly as it was reported: they go on."`
 	} `cmd:"" help:"Consumers."`
+	Replay struct {
+		Plan   replayPlanCmd   `cmd:"" help:"Say what a replay of a part of the log would run; nothing runs."`
+		Start  replayStartCmd  `cmd:"" help:"Start a plan, unless the world has moved since it was made."`
+		List   replayListCmd   `cmd:"" help:"List plans and replays."`
+		Get    replayGetCmd    `cmd:"" help:"Show one: its range, what it counted, what came of it."`
+		Watch  replayWatchCmd  `cmd:"" help:"Show how far one is until it ends: a bar on a terminal, else JSON lines."`
+		Cancel replayCancelCmd `cmd:"" help:"End one: nothing more is decided by it."`
+	} `cmd:"" help:"Parts of the log, again."`
 	Destinations struct {
 		List   destinationsListCmd   `cmd:"" help:"List the destinations of a running process, and what keeps them from being called."`
 		Get    destinationsGetCmd    `cmd:"" help:"Show one destination."`
 		Pause  destinationsPauseCmd  `cmd:"" help:"Attempt nothing more at a destination, in all processes, until it is resumed."`
 		Resume destinationsResumeCmd `cmd:"" help:"End a pause, slowly at first."`
 	} `cmd:"" help:"Where actions go."`
-	Version versionCmd `cmd:"" help:"Print version, revision and Go version."`
+	Audit struct {
+		List auditListCmd `cmd:"" help:"List who changed what, when and why, the newest first."`
+	} `cmd:"" help:"What was changed through the operator API."`
+	Tokens struct {
+		Create tokensCreateCmd `cmd:"" help:"Make a token, and print it this once."`
+		List   tokensListCmd   `cmd:"" help:"List tokens: what they may do, until when, and when they were used last."`
+		Revoke tokensRevokeCmd `cmd:"" help:"End a token: within seconds it opens nothing, in any process."`
+	} `cmd:"" help:"Who may ask the operator listener (operator.auth: tokens)."`
+	Completion completionCmd `cmd:"" help:"Print the script that makes a shell complete commands and flags; its first line says how it is used."`
+	Version    versionCmd    `cmd:"" help:"Print version, revision and Go version."`
 }
 
 // env is what every command gets.
 type env struct {
 	Options
-	ctx    context.Context
-	output string  // the value of -o
-	stderr *hiding // Options.Stderr, whatever a configuration hides taken out
-	log    *slog.Logger
+	ctx     context.Context
+	output  string  // the value of -o
+	isoTime bool    // --time iso
+	short   bool    // nothing is said of the log's form, so dev may choose its own
+	colour  bool    // stderr is a terminal that shows colours
+	stderr  *hiding // Options.Stderr, whatever a configuration hides taken out
+	log     *slog.Logger
 }
 
 // exitError ends a command with this exit code. If err is nil, the command has printed already what went wrong.
@@ -150,7 +207,7 @@ func Main(ctx context.Context, args []string, o Options) int {
 	var g grammar
 	exited := -1 // the exit code with which kong wants to end the process, after --help
 	parser, err := kong.New(&g, kong.Name("forebay"), kong.Writers(o.Stdout, o.Stderr),
-		kong.Description("Takes webhooks in and lets every event act once, in order per entity."),
+		kong.Description("Takes webhooks in and lets every event act once, in order per entity.\n\n"+exitCodes),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Exit(func(code int) { exited = code; panic(exitEarly{}) }), kong.UsageOnError())
 	if err != nil {
@@ -159,6 +216,10 @@ func Main(ctx context.Context, args []string, o Options) int {
 	}
 	if len(args) == 0 {
 		args = []string{"--help"}
+	}
+	if args[0] == completeWord {
+		complete(o.Stdout, parser.Model, args[1:])
+		return exitOK
 	}
 	parsed, err := parse(parser, args)
 	if exited >= 0 {
@@ -177,8 +238,21 @@ func Main(ctx context.Context, args []string, o Options) int {
 	}
 	stderr := &hiding{to: o.Stderr}
 	o.Stderr = stderr
-	e := &env{Options: o, ctx: ctx, output: g.Output, stderr: stderr, log: newLogger(stderr, g.LogFormat, level)}
+	e := &env{
+		Options: o, ctx: ctx, output: g.Output, isoTime: g.Time == "iso", short: g.LogLevel == "default" && g.LogFormat == "text",
+		colour: coloured(stderr.to), stderr: stderr, log: newLogger(stderr, g.LogFormat, level),
+	}
 	return e.report(parsed.Run(e))
+}
+
+// coloured reports whether w is a terminal that shows colours, and they are not unwanted (https://no-color.org).
+func coloured(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // exitEarly unwinds kong's parser after it has printed help.
@@ -202,11 +276,19 @@ func newLogger(w io.Writer, format, level string) *slog.Logger {
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		l = slog.LevelInfo // kong's enum has checked it
 	}
-	o := &slog.HandlerOptions{Level: l}
+	o := &slog.HandlerOptions{Level: l, ReplaceAttr: explainErrors}
 	if format == "json" {
 		return slog.New(slog.NewJSONHandler(w, o))
 	}
 	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// explainErrors has every line of the log say what it means if a broker has refused a client, whichever part logs it.
+func explainErrors(_ []string, a slog.Attr) slog.Attr {
+	if err, ok := a.Value.Any().(error); ok {
+		a.Value = slog.AnyValue(brokers.Explain(err))
+	}
+	return a
 }
 
 // report prints err, unless that is an exitError without a text, and returns the exit code.
@@ -216,7 +298,7 @@ func (e *env) report(err error) int {
 	}
 	code := e.code(err)
 	if x, ok := errors.AsType[*exitError](err); !ok || x.err != nil {
-		fmt.Fprintln(e.Stderr, "forebay:", err)
+		fmt.Fprintln(e.Stderr, "forebay:", brokers.Explain(err))
 	}
 	return code
 }
@@ -225,6 +307,9 @@ func (e *env) report(err error) int {
 func (e *env) code(err error) int {
 	if x, ok := errors.AsType[*exitError](err); ok {
 		return x.code
+	}
+	if _, ok := errors.AsType[*api.AskedError](err); ok { // the process that was asked knows the values, names and ranges that there are
+		return exitUsage
 	}
 	if e.ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return exitInterrupt

@@ -21,7 +21,14 @@ type fileFlags struct {
 }
 
 func (f fileFlags) options(e *env, roles ...config.Role) config.Options {
-	return config.Options{Path: f.File, TeamsDir: f.Teams, Roles: roles, Hide: e.stderr.hide}
+	return config.Options{Path: f.File, TeamsDir: f.Teams, Roles: roles, Run: true, Hide: e.stderr.hide}
+}
+
+// looking are the options for looking at the file. With roles, it is looked at as `forebay serve` does.
+func (f fileFlags) looking(e *env, roles ...config.Role) config.Options {
+	o := f.options(e, roles...)
+	o.Look, o.Run = len(roles) == 0, false
+	return o
 }
 
 type configInitCmd struct {
@@ -53,6 +60,11 @@ type roleFlag struct {
 	Roles []string `placeholder:"ROLE,..." help:"Resolve and check only what these roles use: intake, stream. Default: all."`
 }
 
+// subscriptionsFlag names the subscriptions that a process runs.
+type subscriptionsFlag struct {
+	Subscriptions []string `placeholder:"TEAM.SUBSCRIPTION,..." help:"Run only these, which have one ledger; * stands for any part of a name. Default: all that have no postgres of their own."`
+}
+
 // roles returns the roles that were given, none if none was. A role that this flag does not know is an error.
 func (r roleFlag) roles() ([]config.Role, error) {
 	var roles []config.Role
@@ -68,6 +80,7 @@ func (r roleFlag) roles() ([]config.Role, error) {
 type configCheckCmd struct {
 	fileFlags
 	roleFlag
+	subscriptionsFlag
 }
 
 // Run prints everything that is wrong with the file: what cannot be read, or else what the parts of a process would refuse when they
@@ -77,7 +90,9 @@ func (c *configCheckCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := config.Load(c.options(e, roles...))
+	o := c.looking(e, roles...)
+	o.Subscriptions = c.Subscriptions
+	cfg, err := config.Load(o)
 	problems, ok := errors.AsType[config.Problems](err)
 	switch {
 	case err == nil:
@@ -127,7 +142,7 @@ func (c *configShowCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := config.Load(c.options(e, roles...))
+	cfg, err := config.Load(c.looking(e, roles...))
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 )
@@ -19,31 +20,46 @@ func (c *destinationsListCmd) Run(e *env, client *api.Client) error {
 	}
 	type item = api.DestinationItem
 	return printList(e, page, destinationID,
-		column[item]{name: "destination", value: destinationID},
+		column[item]{name: "destination", whole: true, value: destinationID},
 		column[item]{name: "type", value: func(i item) string { return i.Type }},
 		column[item]{name: "state", value: func(i item) string { return i.State }},
 		column[item]{name: "running", value: func(i item) string { return fmt.Sprintf("%d/%d", i.Running, i.Concurrency) }},
 		column[item]{name: "waiting", value: func(i item) string { return strconv.Itoa(i.Waiting) }},
 		column[item]{name: "failures", value: func(i item) string { return strconv.Itoa(i.ConsecutiveFailures) }},
-		column[item]{name: "until", value: untilText},
+		column[item]{name: "until", at: until},
 		column[item]{name: "why", value: func(i item) string { return pauseText(i.Paused) }},
+		column[item]{name: "teams", wide: true, value: teamsText},
 		column[item]{name: "breaker", wide: true, value: func(i item) string { return i.Breaker }},
-		column[item]{name: "failing since", wide: true, value: func(i item) string { return formatOptionalTime(i.FailingSince) }})
+		column[item]{name: "failing since", wide: true, at: func(i item) *time.Time { return i.FailingSince }})
 }
 
-func destinationID(i api.DestinationItem) string { return i.Team + "/" + i.Destination }
+// destinationID returns TEAM/NAME, or NAME where teams share the destination.
+func destinationID(i api.DestinationItem) string {
+	if i.Team == "" {
+		return i.Destination
+	}
+	return i.Team + "/" + i.Destination
+}
 
-// untilText returns when attempts go on by themselves: when both the hold and the open breaker have ended. It is empty if neither
-// stops them, and for a paused destination, which waits for an operator.
-func untilText(i api.DestinationItem) string {
+// teamsText returns the teams that may use a destination.
+func teamsText(i api.DestinationItem) string {
+	if i.Team != "" {
+		return i.Team
+	}
+	return strings.Join(i.Teams, ", ")
+}
+
+// until returns when attempts go on by themselves: when both the hold and the open breaker have ended. It is nil if neither stops
+// them, and for a paused destination, which waits for an operator.
+func until(i api.DestinationItem) *time.Time {
 	if i.Paused != nil {
-		return ""
+		return nil
 	}
 	later := i.OpenUntil
 	if later == nil || (i.HeldUntil != nil && i.HeldUntil.After(*later)) {
 		later = i.HeldUntil
 	}
-	return formatOptionalTime(later)
+	return later
 }
 
 // pauseText returns who paused a destination and why; empty if it is not paused.
@@ -54,15 +70,18 @@ func pauseText(p *api.PauseItem) string {
 	return p.By + ": " + p.Reason
 }
 
-// destinationArg names a destination: TEAM/DESTINATION.
+// destinationArg names a destination.
 type destinationArg struct {
-	ID string `arg:"" name:"team/destination" help:"The destination, as -o id lists it."`
+	ID string `arg:"" name:"destination" help:"The destination, as -o id lists it: TEAM/NAME, or NAME where teams share it."`
 }
 
 func (a destinationArg) names() (team, name string, err error) {
-	team, name, ok := strings.Cut(a.ID, "/")
-	if !ok || team == "" || name == "" || strings.ContainsAny(name, "./") {
-		return "", "", usageError("%q is not TEAM/DESTINATION; `forebay destinations list -o id` lists them", a.ID)
+	team, name, own := strings.Cut(a.ID, "/")
+	if !own {
+		team, name = "", a.ID
+	}
+	if own && team == "" || name == "" || strings.ContainsAny(name, "./") {
+		return "", "", usageError("%q is neither TEAM/NAME nor NAME of a shared destination; `forebay destinations list -o id` lists them", a.ID)
 	}
 	return team, name, nil
 }
@@ -93,6 +112,7 @@ func showDestination(e *env, i *api.DestinationItem) error {
 			}
 		}
 		line("destination", destinationID(*i))
+		line("teams", strings.Join(i.Teams, ", "))
 		line("type", i.Type)
 		line("state", i.State)
 		if p := i.Paused; p != nil {
@@ -108,6 +128,7 @@ func showDestination(e *env, i *api.DestinationItem) error {
 		line("waiting", strconv.Itoa(i.Waiting))
 		line("failures", strconv.Itoa(i.ConsecutiveFailures)+" in a row")
 		line("failing since", formatOptionalTime(i.FailingSince))
+		line("elsewhere", strings.Join(i.Elsewhere, ", "))
 	})
 }
 
@@ -163,5 +184,8 @@ func (c *pauseFlags) change(e *env, do pauseCall, done string) error {
 		done = "dry run: nothing was changed"
 	}
 	fmt.Fprintln(e.Stderr, done)
+	if len(item.Elsewhere) > 0 {
+		fmt.Fprintf(e.Stderr, "not for %s: another process has that ledger; tell that one, too, by --url\n", strings.Join(item.Elsewhere, ", "))
+	}
 	return nil
 }

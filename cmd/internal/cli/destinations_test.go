@@ -25,7 +25,7 @@ func (p *places) Destination(_ context.Context, team, name string) (*api.Destina
 			return &p.items[i], nil
 		}
 	}
-	return nil, schemas.Errorf(schemas.NotFound, "", "no destination %s/%s", team, name)
+	return nil, schemas.Errorf(schemas.NotFound, "", "no destination %s", strings.TrimPrefix(team+"/"+name, "/"))
 }
 
 func (p *places) Pause(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
@@ -56,9 +56,10 @@ func TestDestinations(t *testing.T) {
 		{Team: "acme", Destination: "agent", Type: "http", State: "running", Breaker: "closed", Running: 2, Concurrency: 64},
 		{Team: "acme", Destination: "mail", Type: "slack", State: "open", Breaker: "open", Concurrency: 8, Waiting: 41, ConsecutiveFailures: 12,
 			OpenUntil: &at, HeldUntil: new(at.Add(time.Minute)), FailingSince: new(at.Add(-time.Hour))},
+		{Destination: "pagers", Teams: []string{"acme", "payments"}, Type: "pagerduty", State: "running", Breaker: "closed", Concurrency: 16},
 	}}
-	h, err := api.New(api.Config{Ready: func(context.Context) []api.Check { return nil }, Quarantine: noQuarantine{}, Destinations: p, Gatherer: prometheus.NewRegistry(),
-		Sources: func() []api.SourceItem { return nil }, Subscriptions: func() []api.SubscriptionItem { return nil }})
+	h, err := api.New(api.Config{Ready: func(context.Context) []api.Check { return nil }, Quarantine: noQuarantine{}, Attention: func(context.Context, api.AttentionFilter) (*api.Attention, error) { return nil, nil }, Destinations: p, Gatherer: prometheus.NewRegistry(),
+		Sources: func() []api.SourceItem { return nil }, Subscriptions: func(context.Context) []api.SubscriptionItem { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,17 +71,23 @@ func TestDestinations(t *testing.T) {
 		stdout string
 		stderr string
 	}{
-		{"list", 0, "DESTINATION  TYPE   STATE    RUNNING  WAITING  FAILURES  UNTIL                WHY\n" +
-			"acme/agent   http   running  2/64     0        0         -                    -\n" +
-			"acme/mail    slack  open     0/8      41       12        2027-01-15 08:01:00  -\n", ""},
-		{"list -o wide", 0, "open     2027-01-15 07:00:00", ""},
-		{"list -o id", 0, "acme/agent\nacme/mail\n", ""},
+		{"list --time iso", 0, "DESTINATION  TYPE       STATE    RUNNING  WAITING  FAILURES  UNTIL                 WHY\n" +
+			"acme/agent   http       running  2/64     0        0         -                     -\n" +
+			"acme/mail    slack      open     0/8      41       12        2027-01-15T08:01:00Z  -\n" +
+			"pagers       pagerduty  running  0/16     0        0         -                     -\n", ""},
+		{"list -o wide --time iso", 0, "acme            open     2027-01-15T07:00:00Z", ""},
+		{"list -o wide", 0, "acme, payments  closed", ""},
+		{"list -o id", 0, "acme/agent\nacme/mail\npagers\n", ""},
 		{"list -o json", 0, `"next": ""`, ""},
-		{"get acme/mail", 0, "held until      2027-01-15 08:01:00\nrunning         0 of 8\nwaiting         41\nfailures        12 in a row\n", ""},
+		{"get acme/mail", 0, "held until      2027-01-15T08:01:00Z\nrunning         0 of 8\nwaiting         41\nfailures        12 in a row\n", ""},
 		{"get acme/mail -o json", 0, `"open_until": "2027-01-15T08:00:00Z"`, ""},
 		{"get acme/no", 3, "", "no destination acme/no"},
-		{"get mail", 2, "", "is not TEAM/DESTINATION"},
-		{"get a/b/c", 2, "", "is not TEAM/DESTINATION"},
+		{"get pagers", 0, "destination     pagers\nteams           acme, payments\ntype            pagerduty\n", ""},
+		{"get pagers -o json", 0, `"team": "",`, ""},
+		{"get mail", 3, "", "no destination mail"},
+		{"get /mail", 2, "", "is neither TEAM/NAME nor NAME"},
+		{"get acme/", 2, "", "is neither TEAM/NAME nor NAME"},
+		{"get a/b/c", 2, "", "is neither TEAM/NAME nor NAME"},
 		{"pause acme/agent", 2, "", "--reason is needed"},
 		{"resume acme/agent", 2, "", "--reason is needed"},
 		{"pause acme/agent --dry-run", 0, "state           running\n", "dry run"},
@@ -90,6 +97,8 @@ func TestDestinations(t *testing.T) {
 		{"pause acme/agent --reason moving", 6, "", "paused already"},
 		{"resume acme/agent --reason moved", 0, "state           recovering\n", "resumed: attempts go on, slowly"},
 		{"list --team acme", 2, "", "--team"},
+		{"pause pagers --reason moving", 0, "run             forebay destinations resume pagers --reason TEXT\n", "paused: nothing more is attempted"},
+		{"resume pagers --reason moved", 0, "state           recovering\n", "resumed: attempts go on, slowly"},
 	} {
 		var out, errs bytes.Buffer
 		args := append([]string{"destinations"}, strings.Fields(tt.args)...)

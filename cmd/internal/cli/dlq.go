@@ -13,20 +13,17 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/schemas"
 )
 
 // deadLetterFilter selects dead letters.
 type deadLetterFilter struct {
-	Team         string `help:"Only this team."`
-	Subscription string `help:"Only this subscription."`
-	Source       string `help:"Only this source."`
-	Entity       string `help:"Only this entity."`
-	Type         string `help:"Only this event type."`
-	Destination  string `help:"Only this destination: TEAM/NAME, or NAME with --team."`
-	Class        string `help:"Only this class of the last attempt, or gap, or unknown (the outcome)."`
-	Group        string `help:"Only this group, as dlq groups lists them."`
-	Since        string `help:"Only what died since: a duration back (1h, 2d) or an RFC 3339 time."`
+	scopeFlags
+	Destination string `help:"Only this destination: TEAM/DESTINATION, or its name alone."`
+	Class       string `help:"Only this class of the last attempt, or gap, or unknown (the outcome)."`
+	Group       string `help:"Only this group, as dlq groups lists them; it may be cut off."`
+	Since       string `help:"Only what died since: a duration back (1h, 2d) or an RFC 3339 time."`
 }
 
 // isSet tells whether at least one flag of the filter was given.
@@ -65,21 +62,21 @@ func deadID(i api.DeadLetterItem) string { return i.ID }
 func deadColumns() []column[api.DeadLetterItem] {
 	type item = api.DeadLetterItem
 	return []column[item]{
-		{name: "died", value: func(i item) string { return formatTime(i.DiedAt) }},
-		{name: "subscription", value: func(i item) string { return i.Team + "." + i.Subscription }},
-		{name: "entity", value: func(i item) string { return i.Entity }},
-		{name: "type", value: func(i item) string { return i.Type }},
+		{name: "died", at: func(i item) *time.Time { return &i.DiedAt }},
+		{name: "subscription", wide: true, value: func(i item) string { return i.Team + "." + i.Subscription }},
+		{name: "entity", tail: true, value: func(i item) string { return i.Entity }},
+		{name: "type", wide: true, value: func(i item) string { return i.Type }},
 		{name: "destination", value: func(i item) string { return i.Destination }},
 		{name: "status", value: func(i item) string { return i.Status }},
-		{name: "class", value: func(i item) string { return i.Class }},
+		{name: "class", wide: true, value: func(i item) string { return i.Class }},
 		{name: "code", wide: true, value: func(i item) string { return strconv.Itoa(i.Code) }},
-		{name: "attempts", value: func(i item) string { return strconv.Itoa(i.Attempts) }},
-		{name: "deaths", value: deathsText},
+		{name: "attempts", wide: true, value: func(i item) string { return strconv.Itoa(i.Attempts) }},
+		{name: "deaths", wide: true, value: deathsText},
 		{name: "behind", value: behindText},
 		{name: "group", wide: true, value: func(i item) string { return i.Group }},
 		{name: "error", value: func(i item) string { return i.Error }},
 		{name: "event", wide: true, value: func(i item) string { return i.EventID }},
-		{name: "action", value: deadID},
+		{name: "action", whole: true, value: deadID},
 	}
 }
 
@@ -117,24 +114,31 @@ func (c *dlqGroupsCmd) Run(e *env, client *api.Client) error {
 	}
 	type item = api.DeadLetterGroup
 	return printList(e, page, func(i item) string { return i.Group },
-		column[item]{name: "group", value: func(i item) string { return i.Group }},
+		column[item]{name: "group", whole: true, value: func(i item) string { return i.Group }},
 		column[item]{name: "count", value: func(i item) string { return strconv.FormatInt(i.Count, 10) }},
 		column[item]{name: "entities", value: func(i item) string { return strconv.FormatInt(i.Entities, 10) }},
 		column[item]{name: "flagged", value: func(i item) string { return strconv.FormatInt(i.Flagged, 10) }},
 		column[item]{name: "class", value: func(i item) string { return i.Class }},
 		column[item]{name: "destination", value: func(i item) string { return i.Destination }},
-		column[item]{name: "type", value: func(i item) string { return i.Type }},
-		column[item]{name: "first", value: func(i item) string { return formatTime(i.First) }},
-		column[item]{name: "last", value: func(i item) string { return formatTime(i.Last) }})
+		column[item]{name: "type", tail: true, value: func(i item) string { return i.Type }},
+		column[item]{name: "first", wide: true, at: func(i item) *time.Time { return &i.First }},
+		column[item]{name: "last", at: func(i item) *time.Time { return &i.Last }})
 }
 
 type dlqGetCmd struct {
 	listenerFlag
-	Action string `arg:"" help:"The action, as dlq list -o id lists it."`
+	Action string `arg:"" help:"The action, as dlq list -o id lists it, which may be cut off; or its event, as inbox list -o id lists it."`
 }
 
 func (c *dlqGetCmd) Run(e *env, client *api.Client) error {
-	d, err := client.DeadLetter(e.ctx, c.Action)
+	ids, err := deadActionsOf(e.ctx, client, c.Action)
+	if err != nil {
+		return err
+	}
+	if len(ids) > 1 {
+		return usageError("%s has %d dead letters: %s; give the id of one", c.Action, len(ids), strings.Join(ids, ", "))
+	}
+	d, err := client.DeadLetter(e.ctx, ids[0])
 	if err != nil {
 		return err
 	}
@@ -145,7 +149,10 @@ func (c *dlqGetCmd) Run(e *env, client *api.Client) error {
 func showDead(w io.Writer, d *api.DeadLetterDetail) {
 	line := func(name, value string) { fmt.Fprintf(w, "%-13s %s\n", name, cell(value)) }
 	line("action", d.ID)
-	line("event", d.Team+"/"+d.Subscription+"/"+d.Source+"/"+d.EventID)
+	line("event", names.Event{Team: d.Team, Subscription: d.Subscription, Source: d.Source, ID: d.EventID}.String())
+	if d.Generation != 0 {
+		line("replay", replayText(d.Generation))
+	}
 	line("type", d.Type)
 	line("entity", d.Entity)
 	line("version", d.Version)
@@ -178,7 +185,7 @@ func showDead(w io.Writer, d *api.DeadLetterDetail) {
 // dlqAskFlags are the flags of replay, discard and resolve.
 type dlqAskFlags struct {
 	listenerFlag
-	Action []string `arg:"" optional:"" help:"Actions, as dlq list -o id lists them; else a filter selects them."`
+	Action []string `arg:"" optional:"" help:"Actions, as dlq list -o id lists them, which may be cut off; or events, as inbox list -o id lists them, with all of theirs; else a filter selects them."`
 	deadLetterFilter
 	All    bool    `help:"All of them, without a filter."`
 	Reason string  `placeholder:"TEXT" help:"Why; kept in the ledger with who said so and when."`
@@ -247,6 +254,7 @@ func (c *dlqAskFlags) run(e *env, client *api.Client, verb string, req api.DeadL
 		return err
 	}
 	req.Reason, req.By, req.DryRun = c.Reason, whoAmI(), c.DryRun
+	req.Watch = len(c.Action) > 0 // of many that a filter finds, each would be waited for
 	b := &bulk[api.DeadLetterAnswer]{env: e, rate: c.Rate, dryRun: c.DryRun, named: len(c.Action) > 0, leftOut: map[string]int{}}
 	add := func(i api.DeadLetterItem) {
 		b.requests = append(b.requests, request[api.DeadLetterAnswer]{name: i.ID, partition: deadPartition(&i), do: func(noWait bool) (*api.DeadLetterAnswer, string, error) {
@@ -254,8 +262,14 @@ func (c *dlqAskFlags) run(e *env, client *api.Client, verb string, req api.DeadL
 			return askDeadLetter(e.ctx, client, &i, verb, req)
 		}})
 	}
-	for _, id := range c.Action {
-		add(api.DeadLetterItem{ID: id})
+	for _, text := range c.Action {
+		ids, err := deadActionsOf(e.ctx, client, text)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			add(api.DeadLetterItem{ID: id})
+		}
 	}
 	if !b.named {
 		err := eachDeadLetter(e.ctx, client, c.deadLetterFilter, func(i *api.DeadLetterItem) error {
@@ -300,14 +314,14 @@ func askDeadLetter(ctx context.Context, client *api.Client, i *api.DeadLetterIte
 }
 
 var answerColumns = []column[api.DeadLetterAnswer]{
-	{name: "action", value: func(i api.DeadLetterAnswer) string { return i.ID }},
-	{name: "subscription", value: func(i api.DeadLetterAnswer) string { return i.Team + "." + i.Subscription }},
-	{name: "entity", value: func(i api.DeadLetterAnswer) string { return i.Entity }},
+	{name: "action", whole: true, value: func(i api.DeadLetterAnswer) string { return i.ID }},
+	{name: "subscription", wide: true, value: func(i api.DeadLetterAnswer) string { return i.Team + "." + i.Subscription }},
+	{name: "entity", tail: true, value: func(i api.DeadLetterAnswer) string { return i.Entity }},
 	{name: "was", value: func(i api.DeadLetterAnswer) string { return strings.TrimSpace(i.Status + " " + i.Class) }},
 	{name: "behind", value: func(i api.DeadLetterAnswer) string { return behindText(i.DeadLetterItem) }},
 	{name: "state", value: func(i api.DeadLetterAnswer) string { return i.State }},
-	{name: "detail", value: func(i api.DeadLetterAnswer) string { return i.Detail }},
-	{name: "event", value: func(i api.DeadLetterAnswer) string { return i.EventID }},
+	{name: "detail", wrap: true, value: func(i api.DeadLetterAnswer) string { return i.Detail }},
+	{name: "event", wide: true, value: func(i api.DeadLetterAnswer) string { return i.EventID }},
 }
 
 // eachDeadLetter calls do for every dead letter that a filter selects, page after page, until do returns an error.

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -15,29 +17,43 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 )
 
-// listenerFlag names the process to ask, by its operator listener.
+// listenerFlag names the process to ask, by its operator listener, and the token to ask with. There is no flag for the token itself: every
+// user of the machine can read those.
 type listenerFlag struct {
-	URL string `name:"url" env:"FOREBAY_URL" default:"http://127.0.0.1:9090" help:"Operator listener to ask."`
+	URL       string `name:"url" env:"FOREBAY_URL" default:"http://127.0.0.1:9090" help:"Operator listener to ask."`
+	TokenFile string `name:"token-file" env:"FOREBAY_TOKEN_FILE" placeholder:"FILE" help:"File with the token to ask with, where the listener wants one. Default: the variable FOREBAY_TOKEN."`
 }
 
 // AfterApply is called by kong when the flags are read. It makes the *api.Client that kong passes to the command's Run.
 func (l *listenerFlag) AfterApply(ctx *kong.Context) error {
-	return ctx.BindToProvider(func() (*api.Client, error) { return api.NewClient(l.URL) })
+	return ctx.BindToProvider(l.client)
+}
+
+func (l *listenerFlag) client() (*api.Client, error) {
+	token := os.Getenv("FOREBAY_TOKEN")
+	if l.TokenFile != "" {
+		text, err := os.ReadFile(l.TokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("--token-file: %w", err)
+		}
+		token = string(text)
+	}
+	c, err := api.NewClient(l.URL)
+	if err != nil {
+		return nil, err
+	}
+	return c.WithToken(strings.TrimSpace(token))
 }
 
 type inboxListCmd struct {
 	listenerFlag
-	Team         string `help:"Only this team."`
-	Subscription string `help:"Only this subscription."`
-	Source       string `help:"Only this source."`
-	Entity       string `help:"Only this entity."`
-	Type         string `help:"Only this event type."`
-	Status       string `help:"Only this status: received, buffered, processing, done, failed, dead_letter, parked, unknown, ..."`
-	Decision     string `help:"Only this decision: applied, duplicate (what came again), stale, late, conflict, buffered, parked, filtered, quarantined."`
-	Delivery     string `help:"Only the event of this delivery, by the provider's id of it (X-GitHub-Delivery). It is looked for in the log, the newest first; --since bounds how far back."`
-	Since        string `help:"Only events received since: a duration back (1h, 2d) or an RFC 3339 time."`
-	Limit        int    `default:"50" help:"Most events, 1 to 1000."`
-	Cursor       string `help:"Go on behind the page that ended with this."`
+	scopeFlags
+	Status   string `help:"Only this status: received, buffered, processing, done, failed, dead_letter, parked, unknown, ..."`
+	Decision string `help:"Only this decision: applied, duplicate (what came again), stale, late, conflict, buffered, parked, filtered, quarantined."`
+	Delivery string `help:"Only the event of this delivery, by the provider's id of it (X-GitHub-Delivery). It is looked for in the log, the newest first; --since bounds how far back."`
+	Since    string `help:"Only events received since: a duration back (1h, 2d) or an RFC 3339 time."`
+	Limit    int    `default:"50" help:"Most events, 1 to 1000."`
+	Cursor   string `help:"Go on behind the page that ended with this."`
 }
 
 func (c *inboxListCmd) Run(e *env, client *api.Client) error {
@@ -50,39 +66,39 @@ func (c *inboxListCmd) Run(e *env, client *api.Client) error {
 	if err != nil {
 		return err
 	}
+	if err := noDelivery(e, c.Delivery, page); err != nil {
+		return err
+	}
 	type item = api.InboxItem
-	// Of quarantined records, error and place are most of what is known: they show these columns in any case.
-	wideOnly := c.Decision != "quarantined"
+	// Of quarantined records, reason, error and place are most of what is known.
+	undecided := c.Decision == string(gate.Quarantined)
 	return printList(e, page, itemID,
-		column[item]{name: "received", value: func(i item) string { return formatOptionalTime(i.ReceivedAt) }},
+		column[item]{name: "received", at: func(i item) *time.Time { return i.ReceivedAt }},
 		column[item]{name: "subscription", value: func(i item) string { return i.Team + "." + i.Subscription }},
-		column[item]{name: "source", value: func(i item) string { return i.Source }},
-		column[item]{name: "entity", value: func(i item) string { return i.Entity }},
-		column[item]{name: "type", value: func(i item) string { return i.Type }},
-		column[item]{name: "version", value: func(i item) string { return i.Version }},
-		column[item]{name: "decision", value: func(i item) string { return string(i.Decision) }},
-		column[item]{name: "reason", value: func(i item) string { return string(i.Reason) }},
+		column[item]{name: "source", wide: true, value: func(i item) string { return sourceText(i.Team, i.Source) }},
+		column[item]{name: "entity", tail: true, wide: undecided, value: func(i item) string { return i.Entity }},
+		column[item]{name: "type", tail: true, wide: undecided, value: func(i item) string { return i.Type }},
+		column[item]{name: "version", tail: true, wide: undecided, value: func(i item) string { return e.version(i.Version) }},
+		column[item]{name: "decision", wide: undecided, value: func(i item) string { return string(i.Decision) }},
+		column[item]{name: "reason", wide: !undecided, value: func(i item) string { return string(i.Reason) }},
+		column[item]{name: "replay", wide: true, value: func(i item) string { return replayText(i.Generation) }},
 		column[item]{name: "status", value: func(i item) string { return i.Status }},
-		column[item]{name: "attempts", value: func(i item) string { return strconv.Itoa(i.Attempts) }},
-		column[item]{name: "duplicates", value: func(i item) string { return strconv.Itoa(i.Duplicates) }},
-		column[item]{name: "next", wide: true, value: func(i item) string { return formatOptionalTime(i.NextActionAt) }},
-		column[item]{name: "last error", wide: wideOnly, value: func(i item) string { return i.LastError }},
+		column[item]{name: "attempts", wide: true, value: func(i item) string { return strconv.Itoa(i.Attempts) }},
+		column[item]{name: "duplicates", wide: true, value: func(i item) string { return strconv.Itoa(i.Duplicates) }},
+		column[item]{name: "next", wide: true, at: func(i item) *time.Time { return i.NextActionAt }},
+		column[item]{name: "last error", wide: !undecided, value: func(i item) string { return i.LastError }},
 		column[item]{name: "behind", wide: true, value: func(i item) string { return countText(i.Behind, i.BehindAtLeast) }},
 		column[item]{name: "owner", wide: true, value: func(i item) string { return i.Owner }},
-		column[item]{name: "place", wide: wideOnly, value: func(i item) string { return placeText(&i) }},
-		column[item]{name: "event", value: func(i item) string { return i.EventID }})
+		column[item]{name: "place", whole: true, wide: !undecided, value: func(i item) string { return placeText(&i) }},
+		column[item]{name: "event", wide: undecided, value: func(i item) string { return i.EventID }})
 }
 
-// delivered asks for a page. Where a delivery is looked for, the search of a long log takes several answers.
-func delivered(e *env, client *api.Client, f api.InboxFilter) (page api.Page[api.InboxItem], err error) {
-	for {
-		page, err = client.Items(e.ctx, f)
-		if err != nil || f.Delivery == "" || len(page.Items) > 0 || page.Next == "" {
-			return page, err
-		}
-		f.Cursor = page.Next
-		fmt.Fprintf(e.Stderr, "not in the log since %s; looking further back\n", f.Cursor)
+// replayText names the replay that ran an event again; empty for an event's own run.
+func replayText(generation int32) string {
+	if generation == 0 {
+		return ""
 	}
+	return strconv.Itoa(int(generation))
 }
 
 // countText returns a count; "N or more" if it was not counted to the end, "not known" if the count came to nothing. It is empty if
@@ -97,14 +113,6 @@ func countText(exact, atLeast *int64) string {
 		return "not known"
 	}
 	return ""
-}
-
-// itemID names an event as [eventArg] reads it: by its source and id, or by its place if it has no id.
-func itemID(i api.InboxItem) string {
-	if i.EventID == "" {
-		return i.Team + "/" + i.Subscription + "/" + i.Topic + "/" + placeID(&i)
-	}
-	return i.Team + "/" + i.Subscription + "/" + i.Source + "/" + i.EventID
 }
 
 // parseSince reads the value of --since: a duration back from now, or a time. An empty value is the zero time.
@@ -122,31 +130,17 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// eventArg names an event: TEAM/SUBSCRIPTION/SOURCE/EVENT, where the event's id may contain slashes. A record without an id is named
-// TEAM/SUBSCRIPTION/TOPIC/PARTITION@OFFSET.
-type eventArg struct {
-	ID string `arg:"" name:"team/subscription/source/event" help:"The event, as -o id lists it."`
-}
-
-func (a eventArg) names() (team, subscription, source, event string, err error) {
-	parts := strings.SplitN(a.ID, "/", 4)
-	if len(parts) != 4 || parts[3] == "" {
-		return "", "", "", "", usageError("%q is not TEAM/SUBSCRIPTION/SOURCE/EVENT; `forebay inbox list -o id` lists them", a.ID)
-	}
-	return parts[0], parts[1], parts[2], parts[3], nil
-}
-
 type inboxGetCmd struct {
 	listenerFlag
 	eventArg
 }
 
 func (c *inboxGetCmd) Run(e *env, client *api.Client) error {
-	team, subscription, source, event, err := c.names()
+	n, err := eventOf(e.ctx, client, c.ID)
 	if err != nil {
 		return err
 	}
-	d, err := client.Item(e.ctx, team, subscription, source, event)
+	d, err := client.Item(e.ctx, n.Team, n.Subscription, n.Source, n.ID)
 	if err != nil {
 		return err
 	}
@@ -176,10 +170,23 @@ func showItem(w io.Writer, d *api.InboxDetail) {
 		line("redriven", fmt.Sprintf("%s by %s: %s", formatTime(r.At), r.By, r.Reason))
 	}
 	for _, a := range d.Actions {
-		fmt.Fprintf(w, "\naction %s to %s: %s, key %s, place in lane %d\n", plain(a.Name), plain(a.Destination), plain(a.Status), plain(a.ID), a.LaneSeq)
+		fmt.Fprintf(w, "\naction %s to %s: %s, key %s, place in lane %d", plain(a.Name), plain(a.Destination), plain(a.Status), plain(a.ID), a.LaneSeq)
+		if a.Replay != "" {
+			fmt.Fprintf(w, ", of replay %s", plain(a.Replay))
+		}
+		fmt.Fprintln(w)
 		for _, attempt := range a.Attempts {
 			writeAttempt(w, &attempt)
 		}
+	}
+	if len(d.Story) > 0 {
+		fmt.Fprintln(w, "\nstory")
+	}
+	for _, s := range d.Story {
+		fmt.Fprintf(w, "  %-20s  %s\n", cmp.Or(formatOptionalTime(s.At), "-"), plain(s.Text))
+	}
+	if d.Next != "" {
+		fmt.Fprintf(w, "next: %s\n", plain(d.Next))
 	}
 }
 
@@ -198,11 +205,11 @@ type inboxRawCmd struct {
 }
 
 func (c *inboxRawCmd) Run(e *env, client *api.Client) error {
-	team, subscription, source, event, err := c.names()
+	n, err := eventOf(e.ctx, client, c.ID)
 	if err != nil {
 		return err
 	}
-	raw, err := client.Raw(e.ctx, team, subscription, source, event)
+	raw, err := client.Raw(e.ctx, n.Team, n.Subscription, n.Source, n.ID)
 	if err == nil {
 		_, err = e.Stdout.Write(raw.Data)
 	}
@@ -222,6 +229,25 @@ func (c *sourcesListCmd) Run(e *env, client *api.Client) error {
 		column[item]{name: "preset", value: func(i item) string { return i.Preset }},
 		column[item]{name: "path", value: func(i item) string { return i.Path }},
 		column[item]{name: "topic", value: func(i item) string { return i.Topic }},
+		column[item]{name: "verified", value: func(i item) string { return seenCount(i, func(s *api.SeenItem) int64 { return s.Verified }) }},
+		column[item]{name: "last", at: func(i item) *time.Time {
+			if i.Seen == nil {
+				return nil
+			}
+			return i.Seen.VerifiedAt
+		}},
+		column[item]{name: "refused", value: func(i item) string { return seenCount(i, func(s *api.SeenItem) int64 { return s.Refused }) }},
 		column[item]{name: "max body", wide: true, value: func(i item) string { return config.Size(i.MaxBody).String() }},
-		column[item]{name: "keys", wide: true, value: func(i item) string { return strconv.Itoa(i.Keys) }})
+		column[item]{name: "keys", wide: true, value: func(i item) string { return strconv.Itoa(i.Keys) }},
+		column[item]{name: "share", wide: true, value: func(i item) string { return strings.Join(i.Share, ",") }},
+		column[item]{name: "owners", wide: true, value: func(i item) string { return strings.Join(i.Owners, ", ") }},
+		column[item]{name: "contact", wide: true, value: func(i item) string { return i.Contact }})
+}
+
+// seenCount returns a count of a source's deliveries; empty if the asked process has no intake role.
+func seenCount(i api.SourceItem, count func(*api.SeenItem) int64) string {
+	if i.Seen == nil {
+		return ""
+	}
+	return strconv.FormatInt(count(i.Seen), 10)
 }

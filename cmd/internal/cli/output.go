@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -14,15 +13,8 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 )
 
-// column is one column of a table.
-type column[T any] struct {
-	name  string
-	wide  bool // the column is shown with -o wide only
-	value func(T) string
-}
-
 // printList prints a page in the form that -o asks for: columns make the table, id makes the lines of -o id. With a table, stderr
-// says if there is more than this page.
+// says if there is more than this page, or nothing at all.
 func printList[T any](e *env, page api.Page[T], id func(T) string, columns ...column[T]) error {
 	if page.Items == nil {
 		page.Items = []T{}
@@ -47,8 +39,14 @@ func printList[T any](e *env, page api.Page[T], id func(T) string, columns ...co
 		}
 		return nil
 	}
-	if err := writeTable(e.Stdout, page.Items, e.output == "wide", columns); err != nil {
+	if err := writeFitting(e.Stdout, page.Items, e.table(), columns); err != nil {
 		return err
+	}
+	if len(page.Elsewhere) > 0 {
+		fmt.Fprintf(e.Stderr, "without %s: another process has that ledger; ask that one, by --url\n", strings.Join(page.Elsewhere, ", "))
+	}
+	if len(page.Items) == 0 && page.Search == nil { // else it was said what was found
+		fmt.Fprintln(e.Stderr, "nothing to list")
 	}
 	if page.Next != "" {
 		fmt.Fprintf(e.Stderr, "there is more: --cursor %s\n", page.Next)
@@ -59,29 +57,13 @@ func printList[T any](e *env, page api.Page[T], id func(T) string, columns ...co
 	return nil
 }
 
-// writeTable writes a line of column names and a line for each item.
-func writeTable[T any](w io.Writer, items []T, wide bool, columns []column[T]) error {
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	row := func(cell func(column[T]) string) {
-		var cells []string
-		for _, c := range columns {
-			if wide || !c.wide {
-				cells = append(cells, cell(c))
-			}
-		}
-		fmt.Fprintln(tw, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
-	}
-	row(func(c column[T]) string { return strings.ToUpper(c.name) })
-	for _, item := range items {
-		row(func(c column[T]) string { return cell(c.value(item)) })
-	}
-	return tw.Flush()
-}
+// none is a cell without a text.
+const none = "-"
 
 // cell returns the text of a cell: "-" for an empty one, and no character that would break the table, whatever a provider wrote.
 func cell(s string) string {
 	if s == "" {
-		return "-"
+		return none
 	}
 	return plain(s)
 }
@@ -90,7 +72,7 @@ func cell(s string) string {
 // text that came from outside.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < 0x20 || r == 0x7f || (0x80 <= r && r < 0xa0) || r == 0x2028 || r == 0x2029 || (0x202a <= r && r <= 0x202e) {
+		if r < 0x20 || r == 0x7f || (0x80 <= r && r < 0xa0) || r == 0x2028 || r == 0x2029 || (0x202a <= r && r <= 0x202e) || (0x2066 <= r && r <= 0x2069) {
 			return '�'
 		}
 		return r
@@ -114,7 +96,7 @@ func printYAML(w io.Writer, v any) error {
 	if err := yaml.Unmarshal(data, &node); err != nil {
 		return err
 	}
-	block(&node)
+	toBlockStyle(&node)
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
@@ -125,14 +107,14 @@ func printYAML(w io.Writer, v any) error {
 	return err
 }
 
-// block drops the flow style and the quotes that a node has from JSON, so that it is written in YAML's block style. Empty lists and
-// maps stay [] and {}.
-func block(n *yaml.Node) {
+// toBlockStyle drops the flow style and the quotes that a node and all below it have from JSON, so that they are written in YAML's block
+// style. Empty lists and maps stay [] and {}; a text that would read as a number is quoted again, by its tag.
+func toBlockStyle(n *yaml.Node) {
 	if len(n.Content) > 0 || n.Kind == yaml.ScalarNode {
 		n.Style = 0
 	}
 	for _, c := range n.Content {
-		block(c)
+		toBlockStyle(c)
 	}
 }
 
@@ -155,12 +137,17 @@ func printOne(e *env, v any, id string, text func(w io.Writer)) error {
 	return nil
 }
 
-// formatTime returns a time in UTC, to the second; empty if it is zero.
+// table returns how tables look.
+func (e *env) table() tableForm {
+	return tableForm{wide: e.output == "wide", iso: e.isoTime, now: time.Now()}
+}
+
+// formatTime returns a time outside of tables, as --time iso has it in them: it is read together with logs. It is empty if t is zero.
 func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format("2006-01-02 15:04:05")
+	return t.UTC().Format(time.RFC3339)
 }
 
 func formatOptionalTime(t *time.Time) string {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/schemas"
 )
@@ -23,24 +24,31 @@ func (c *sourcesPresetsCmd) Run(e *env) error {
 	}
 	info, ok := provider.Lookup(c.Name)
 	if !ok {
-		return &schemas.Error{Kind: schemas.NotFound, Op: "look up preset " + c.Name,
-			Err: fmt.Errorf("there is none of this name; `forebay sources presets` lists them")}
+		var all []string
+		for _, p := range provider.Presets() {
+			all = append(all, p.Name)
+		}
+		near := names.Nearest(c.Name, all)
+		if near != "" {
+			near = "did you mean " + near + "? "
+		}
+		return schemas.Errorf(schemas.NotFound, "look up preset "+c.Name, "there is none of this name; %s`forebay sources presets` lists them", near)
 	}
-	return printOne(e, info, info.Name, func(w io.Writer) { writePreset(w, info, e.output == "wide") })
+	return printOne(e, info, info.Name, func(w io.Writer) { writePreset(w, info, e.table()) })
 }
 
 func listPresets(e *env) error {
 	type item = provider.Info
 	return printList(e, api.Page[item]{Items: provider.Presets()}, func(i item) string { return i.Name },
-		column[item]{name: "preset", value: func(i item) string { return i.Name }},
-		column[item]{name: "provider", value: func(i item) string { return i.Title }},
+		column[item]{name: "preset", whole: true, value: func(i item) string { return i.Name }},
+		column[item]{name: "provider", wide: true, value: func(i item) string { return i.Title }},
 		column[item]{name: "signed", value: func(i item) string { return i.Signed }},
 		column[item]{name: "fresh", value: fresh},
 		column[item]{name: "ack deadline", value: func(i item) string { return config.Duration(i.Deadline).String() }},
 		column[item]{name: "retries", wide: true, value: func(i item) string { return i.Retries }},
 		column[item]{name: "retry horizon", value: horizon},
 		column[item]{name: "event types", value: func(i item) string { return fmt.Sprint(len(i.Types)) }},
-		column[item]{name: "entity of all others", value: func(i item) string { return last(i.Texts()).Entity }})
+		column[item]{name: "entity of all others", wide: true, value: func(i item) string { return last(i.Texts()).Entity }})
 }
 
 // fresh says how old a delivery may be, by the time that is signed.
@@ -49,6 +57,29 @@ func fresh(i provider.Info) string {
 		return "no time is signed"
 	}
 	return "within " + config.Duration(i.Tolerance).String()
+}
+
+// signed says what the signature covers. Of generic it is the default.
+func signed(i provider.Info) string {
+	if i.Fallback.Type == "" {
+		return "as verify.signed says, else " + i.Signed
+	}
+	return i.Signed
+}
+
+func noted(note string) string {
+	if note == "" {
+		return ""
+	}
+	return " (" + note + ")"
+}
+
+// typeName says how event types are named.
+func typeName(i provider.Info) string {
+	if i.TypesDiffer() {
+		return "as the table says"
+	}
+	return cmp.Or(i.Fallback.Type, "as the source's event.type says")
 }
 
 func last[T any](all []T) T { return all[len(all)-1] }
@@ -60,27 +91,41 @@ func horizon(i provider.Info) string {
 	return config.Duration(i.RetryHorizon).String()
 }
 
-// writePreset writes what holds for all event types, and a table of them.
-func writePreset(w io.Writer, i provider.Info, wide bool) {
+// writePreset writes what holds for all event types, and a table of them, in which nothing is cut off: it is what was asked for.
+func writePreset(w io.Writer, i provider.Info, form tableForm) {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	for _, line := range [][2]string{
 		{"preset", i.Name + ", " + i.Title},
-		{"signed", i.Signed + ", " + fresh(i)},
-		{"ack deadline", config.Duration(i.Deadline).String()},
+		{"signed", signed(i) + ", " + fresh(i)},
+		{"ack deadline", config.Duration(i.Deadline).String() + noted(i.DeadlineNote)},
 		{"retries", i.Retries + " (horizon: " + horizon(i) + ")"},
 		{"largest body", config.Size(i.MaxBody).String()},
 		{"event id", cmp.Or(i.ID, "as the source's event.id says")},
 		{"delivery id", cmp.Or(i.DeliveryID, "the event's")},
-		{"event type", cmp.Or(i.Fallback.Type, "as the source's event.type says")},
+		{"event type", typeName(i)},
+		{"the same body", i.RepeatsText()},
 	} {
-		fmt.Fprintf(tw, "%s\t%s\n", line[0], line[1])
+		if line[0] == "the same body" && line[1] != "" {
+			line[1] = "again is one event, since the id is made of it; that may be so of: " + line[1]
+		}
+		if line[1] == "" {
+			continue
+		}
+		name, parts := line[0], []string{line[1]}
+		if !form.wide {
+			parts = wrap(line[1], tableWidth-len("the same body")-columnGap)
+		}
+		for _, part := range parts {
+			fmt.Fprintf(tw, "%s\t%s\n", name, part)
+			name = ""
+		}
 	}
 	tw.Flush() //nolint:errcheck // as below
 	fmt.Fprintln(w)
 	type item = provider.Text
-	writeTable(w, i.Texts(), wide, []column[item]{ //nolint:errcheck // as the lines above: printOne's text has nowhere to say it
+	writeWrapped(w, i.Texts(), form, []column[item]{ //nolint:errcheck // as the lines above: printOne's text has nowhere to say it
 		{name: "event", value: func(t item) string { return t.Event }},
-		{name: "type", wide: true, value: func(t item) string { return t.Type }},
+		{name: "type", wide: !i.TypesDiffer(), value: func(t item) string { return t.Type }},
 		{name: "entity", value: func(t item) string { return t.Entity }},
 		{name: "version", value: func(t item) string { return t.Version }},
 		{name: "clock", value: func(t item) string { return t.Clock }},

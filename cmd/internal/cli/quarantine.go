@@ -2,53 +2,70 @@ package cli
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/names"
 )
 
 type quarantineListCmd struct {
 	listenerFlag
-	Team   string `help:"Only this team."`
-	Source string `help:"Only this source."`
-	Limit  int    `default:"50" help:"Most deliveries, 1 to 1000."`
+	Team    string `help:"Only this team."`
+	Source  string `help:"Only this source: TEAM/SOURCE, or its name alone."`
+	Limit   int    `default:"50" help:"Most deliveries, 1 to 1000."`
+	Waiting bool   `help:"Only what was not redriven."`
 }
 
 func (c *quarantineListCmd) Run(e *env, client *api.Client) error {
-	page, err := client.Quarantined(e.ctx, api.QuarantineFilter{Team: c.Team, Source: c.Source, Limit: c.Limit})
+	page, err := client.Quarantined(e.ctx, api.QuarantineFilter{Team: c.Team, Source: c.Source, Limit: c.Limit, Waiting: c.Waiting})
 	if err != nil {
 		return err
 	}
 	type item = api.QuarantineItem
 	return printList(e, page, quarantineID,
-		column[item]{name: "received", value: func(i item) string { return formatTime(i.ReceivedAt) }},
-		column[item]{name: "source", value: func(i item) string { return i.Team + "/" + i.Source }},
-		column[item]{name: "kind", value: func(i item) string { return i.Kind }},
+		column[item]{name: "received", at: func(i item) *time.Time { return &i.ReceivedAt }},
+		column[item]{name: "source", whole: true, value: func(i item) string { return i.Team + "/" + i.Source }},
+		column[item]{name: "kind", wide: true, value: func(i item) string { return i.Kind }},
 		column[item]{name: "reason", value: func(i item) string { return i.Reason }},
 		column[item]{name: "detail", value: func(i item) string { return i.Detail }},
-		column[item]{name: "bytes", value: func(i item) string { return strconv.Itoa(i.Bytes) }},
-		column[item]{name: "place", value: quarantineID})
+		column[item]{name: "bytes", wide: true, value: func(i item) string { return strconv.Itoa(i.Bytes) }},
+		column[item]{name: "dealt with", at: func(i item) *time.Time {
+			if i.Redriven == nil {
+				return nil
+			}
+			return &i.Redriven.At
+		}},
+		column[item]{name: "how", wide: true, value: markText},
+		column[item]{name: "place", whole: true, value: quarantineID})
 }
 
 // quarantineID returns the id of a quarantined delivery, which is its place: topic, partition and offset.
 func quarantineID(i api.QuarantineItem) string {
-	return fmt.Sprintf("%s/%d@%d", i.Topic, i.Partition, i.Offset)
+	return names.Place{Topic: i.Topic, Partition: i.Partition, Offset: i.Offset}.String()
 }
 
-// quarantinePlace parses the id of a quarantined delivery, as quarantineID writes it: quarantine.TEAM.SOURCE/PARTITION@OFFSET.
-func quarantinePlace(id string) (p api.QuarantinePlace, err error) {
-	topic, place, _ := strings.Cut(id, "/")
-	partitionText, offsetText, _ := strings.Cut(place, "@")
-	parts := strings.Split(topic, ".")
-	partition, errPartition := strconv.ParseInt(partitionText, 10, 32)
-	offset, errOffset := strconv.ParseInt(offsetText, 10, 64)
-	if errPartition != nil || errOffset != nil || len(parts) != 3 || parts[0] != "quarantine" {
-		return p, usageError("%q is not quarantine.TEAM.SOURCE/PARTITION@OFFSET; `forebay quarantine list -o id` lists them", id)
+// quarantinePlace parses the id of a quarantined delivery, as quarantineID writes it.
+func quarantinePlace(id string) (api.QuarantinePlace, error) {
+	d, err := names.ParseDelivery(id)
+	if err != nil {
+		return api.QuarantinePlace{}, usageError("%w", err)
 	}
-	return api.QuarantinePlace{Team: parts[1], Source: parts[2], Partition: int32(partition), Offset: offset}, nil
+	return api.QuarantinePlace{Team: d.Source.Team, Source: d.Source.Name, Partition: d.Partition, Offset: d.Offset}, nil
+}
+
+// markText returns when a delivery was redriven or discarded, by whom and why; empty if it was not.
+func markText(i api.QuarantineItem) string {
+	if i.Redriven == nil {
+		return ""
+	}
+	what := "redriven "
+	if i.Redriven.To == "" {
+		what = "discarded "
+	}
+	return what + formatTime(i.Redriven.At) + " by " + i.Redriven.By + ": " + i.Redriven.Reason
 }
 
 type quarantineRawCmd struct {
@@ -71,13 +88,16 @@ func (c *quarantineRawCmd) Run(e *env, client *api.Client) error {
 type quarantineRedriveCmd struct {
 	listenerFlag
 	IDs    []string `arg:"" name:"place" help:"The deliveries, as quarantine list -o id lists them."`
-	Reason string   `placeholder:"TEXT" help:"Why; logged with who said so."`
+	Reason string   `placeholder:"TEXT" help:"Why; kept with the delivery, with who said so and when."`
+	Again  bool     `help:"Also what was redriven before."`
 	DryRun bool     `help:"Say what events they are by now and do nothing."`
+
+	Discard bool `help:"Leave them at that instead: they become no events, and wait for nobody any more."`
 }
 
 // Run redrives the deliveries in the order in which they came.
 func (c *quarantineRedriveCmd) Run(e *env, client *api.Client) error {
-	req := api.QuarantineRedrive{Reason: strings.TrimSpace(c.Reason), By: whoAmI(), DryRun: c.DryRun}
+	req := api.QuarantineRedrive{Reason: strings.TrimSpace(c.Reason), By: whoAmI(), Again: c.Again, Discard: c.Discard, DryRun: c.DryRun}
 	if req.Reason == "" && !req.DryRun {
 		return usageError("--reason is needed: it is logged with what is redriven (--dry-run shows what that is)")
 	}
@@ -94,7 +114,7 @@ func (c *quarantineRedriveCmd) Run(e *env, client *api.Client) error {
 	})
 	b := &bulk[api.QuarantineRedriven]{env: e, dryRun: c.DryRun, named: true}
 	for _, p := range places {
-		name := fmt.Sprintf("quarantine.%s.%s/%d@%d", p.Team, p.Source, p.Partition, p.Offset)
+		name := names.Delivery{Source: names.Name{Team: p.Team, Name: p.Source}, Partition: p.Partition, Offset: p.Offset}.String()
 		b.requests = append(b.requests, request[api.QuarantineRedriven]{name: name, do: func(bool) (*api.QuarantineRedriven, string, error) {
 			item, err := client.RedriveQuarantined(e.ctx, p, req)
 			if err != nil {
@@ -105,16 +125,16 @@ func (c *quarantineRedriveCmd) Run(e *env, client *api.Client) error {
 	}
 	type item = api.QuarantineRedriven
 	return b.run(func(i item) string { return quarantineID(i.QuarantineItem) },
-		column[item]{name: "place", value: func(i item) string { return quarantineID(i.QuarantineItem) }},
+		column[item]{name: "place", whole: true, value: func(i item) string { return quarantineID(i.QuarantineItem) }},
 		column[item]{name: "was", value: func(i item) string { return i.Reason }},
 		column[item]{name: "state", value: func(i item) string { return i.State }},
 		column[item]{name: "type", value: func(i item) string { return i.Type }},
 		column[item]{name: "entity", value: func(i item) string { return i.Entity }},
 		column[item]{name: "event", value: func(i item) string { return i.EventID }},
-		column[item]{name: "to", value: func(i item) string {
+		column[item]{name: "to", whole: true, value: func(i item) string {
 			if i.To == nil {
 				return ""
 			}
-			return fmt.Sprintf("%s/%d@%d", i.To.Topic, i.To.Partition, i.To.Offset)
+			return strings.TrimSpace(names.Place(*i.To).String() + " " + i.Note)
 		}})
 }

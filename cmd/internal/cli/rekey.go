@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +31,7 @@ type topicsRekeyCmd struct {
 	Topic      string `arg:"" help:"Topic of a source's events."`
 	Partitions int32  `required:"" placeholder:"N" help:"Partitions that it is to have."`
 	To         string `placeholder:"TOPIC" help:"Topic to copy to; default: the topic's name, a dot and N."`
+	Data       string `placeholder:"DIR" help:"Where forebay dev keeps the state of this file, if that was told it."`
 	Do         bool   `name:"run" help:"Copy, compare, and hand the subscriptions over. Without it only the plan is shown."`
 	LeaveOpen  bool   `help:"Go on although actions are open, failed or parked: they stay in the ledger and never run. Events that wait for a gap go along either way."`
 }
@@ -54,7 +56,7 @@ type rekeying struct {
 	team   string
 	source string // whose topic it is
 	adm    *kadm.Client
-	ledger *ledger.Ledger
+	opened []openLedger // all ledgers of the file: any of them may have a reader
 
 	// lookUp sets these.
 	from    ledger.Partition // the topic; no partition of it in particular
@@ -65,10 +67,11 @@ type rekeying struct {
 
 // Run shows the plan or, with --run, copies the topic and hands its readers over.
 func (c *topicsRekeyCmd) Run(e *env) error {
-	cfg, err := config.Load(c.options(e, config.RoleTopics, config.RoleMigrate))
+	cfg, stop, err := c.load(e)
 	if err != nil {
 		return err
 	}
+	defer stop()
 	r := &rekeying{cmd: c, cfg: cfg}
 	if r.team, r.source = sourceOf(cfg, c.Topic); r.source == "" {
 		return schemas.Errorf(schemas.NotFound, "", "no source of %s has the topic %s; `forebay config show` says which they have", c.File, c.Topic)
@@ -79,17 +82,16 @@ func (c *topicsRekeyCmd) Run(e *env) error {
 	if c.Partitions < 1 || c.To == c.Topic || !strings.HasPrefix(c.To, "events."+r.team+".") {
 		return usageError("--partitions %d --to %s: a topic needs a partition, another name than the one it copies, and the team's prefix events.%s.", c.Partitions, c.To, r.team)
 	}
-	client, err := kgo.NewClient(app.KafkaOptions(cfg)...)
+	client, err := kgo.NewClient(app.KafkaOptions(cfg, config.RoleTopics)...)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	r.adm = kadm.NewClient(client)
-	if r.ledger, err = ledger.Open(e.ctx, ledger.Config{URL: cfg.Postgres.URL, Schema: cfg.Postgres.Schema,
-		TxTimeout: time.Duration(cfg.Postgres.TransactionTimeout), Logger: e.log}); err != nil {
+	defer r.close()
+	if err := r.openLedgers(e); err != nil {
 		return err
 	}
-	defer r.ledger.Close()
 	steps, err := r.plan(e.ctx)
 	if err != nil {
 		return err
@@ -98,6 +100,62 @@ func (c *topicsRekeyCmd) Run(e *env) error {
 		return showSteps(e, steps)
 	}
 	return r.run(e, steps)
+}
+
+// load loads the file. One that leaves its servers to `forebay dev` gets those: while dev runs, its own, which tell how things stand; while it
+// does not, ones on the same data, so that the topic can be copied. stop ends them.
+func (c *topicsRekeyCmd) load(e *env) (cfg *config.Config, stop func(), err error) {
+	o := c.options(e, config.RoleTopics, config.RoleMigrate)
+	if cfg, err = config.Load(o); err == nil || e.Supply == nil {
+		return cfg, func() {}, err
+	}
+	o.Embedded = true
+	cfg, failed := config.Load(o)
+	if failed != nil {
+		return nil, nil, err
+	}
+	stop, failed = e.Supply(e.ctx, DevOptions{Config: c.File, Data: c.Data, Logger: e.log}, cfg)
+	if failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+		err = failed
+	}
+	if failed != nil {
+		return nil, nil, err
+	}
+	return cfg, stop, nil
+}
+
+// openLedger is a ledger of the file.
+type openLedger struct {
+	config.Ledger
+	ledger *ledger.Ledger
+}
+
+// openLedgers opens all ledgers of the file.
+func (r *rekeying) openLedgers(e *env) error {
+	for _, of := range r.cfg.Ledgers() {
+		cfg, err := app.LedgerConfig(of, e.log)
+		if err != nil {
+			return err
+		}
+		l, err := ledger.Open(e.ctx, cfg)
+		if err != nil {
+			return fmt.Errorf("%s: %w", of.Path, err)
+		}
+		r.opened = append(r.opened, openLedger{of, l})
+	}
+	return nil
+}
+
+func (r *rekeying) close() {
+	for _, o := range r.opened {
+		o.ledger.Close()
+	}
+}
+
+// ledgerOf returns the ledger of a configured subscription, TEAM.SUBSCRIPTION.
+func (r *rekeying) ledgerOf(name string) *ledger.Ledger {
+	i := slices.IndexFunc(r.opened, func(o openLedger) bool { return slices.Contains(o.Subscriptions, name) })
+	return r.opened[i].ledger // Ledgers has all subscriptions
 }
 
 // sourceOf returns the source that has this topic; two empty strings if none has.
@@ -116,19 +174,11 @@ func showSteps(e *env, steps []rekeyStep) error {
 	return printList(e, api.Page[rekeyStep]{Items: steps}, func(s rekeyStep) string { return s.Step },
 		column[rekeyStep]{name: "step", value: func(s rekeyStep) string { return s.Step }},
 		column[rekeyStep]{name: "state", value: func(s rekeyStep) string { return s.State }},
-		column[rekeyStep]{name: "detail", value: func(s rekeyStep) string { return s.Detail }})
+		column[rekeyStep]{name: "detail", whole: true, below: true, value: func(s rekeyStep) string { return s.Detail }})
 }
 
-// subscriptions returns the subscriptions that are configured to read the source, as TEAM.SUBSCRIPTION.
-func (r *rekeying) subscriptions() (names []string) {
-	for name, s := range r.cfg.Teams[r.team].Subscriptions {
-		if slices.Contains(s.Sources, r.source) {
-			names = append(names, r.team+"."+name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
+// subscriptions returns the subscriptions that are configured to read the source, of all teams, as TEAM.SUBSCRIPTION.
+func (r *rekeying) subscriptions() []string { return r.cfg.ReadersOf(r.team, r.source) }
 
 // plan returns the steps and which of them are done or blocked. It reads Kafka and the ledger and changes nothing.
 func (r *rekeying) plan(ctx context.Context) ([]rekeyStep, error) {
@@ -186,7 +236,7 @@ func (r *rekeying) lookUp(ctx context.Context) error {
 		return err
 	}
 	for _, name := range r.subscriptions() {
-		readers, err := r.ledger.Readers(ctx, name, r.from.TopicID)
+		readers, err := r.ledgerOf(name).Readers(ctx, name, r.from.TopicID)
 		if err != nil {
 			return err
 		}
@@ -197,9 +247,13 @@ func (r *rekeying) lookUp(ctx context.Context) error {
 
 // drainStep is the step after which nothing of the topic is left to run: it asks the ledger what is still open.
 func (r *rekeying) drainStep(ctx context.Context) (rekeyStep, error) {
-	status, err := inbox.New(r.ledger).Subscriptions(ctx)
-	if err != nil {
-		return rekeyStep{}, err
+	var status []inbox.SubscriptionStatus
+	for _, o := range r.opened {
+		of, err := inbox.New(o.ledger).Subscriptions(ctx)
+		if err != nil {
+			return rekeyStep{}, err
+		}
+		status = append(status, of...)
 	}
 	stops, err := r.stoppedPartitions(ctx)
 	if err != nil {
@@ -256,7 +310,7 @@ func (r *rekeying) open(status []inbox.SubscriptionStatus) (openActions []string
 // stoppedPartitions returns a text for each partition in which a subscription is stopped.
 func (r *rekeying) stoppedPartitions(ctx context.Context) (list []string, err error) {
 	for _, name := range r.subscriptions() {
-		stops, err := r.ledger.Stops(ctx, ledger.StopFilter{Subscription: name, Topic: r.cmd.Topic})
+		stops, err := r.ledgerOf(name).Stops(ctx, ledger.StopFilter{Subscription: name, Topic: r.cmd.Topic})
 		if err != nil {
 			return nil, err
 		}
@@ -355,7 +409,7 @@ func (r *rekeying) checkTarget(ctx context.Context) error {
 		return schemas.Errorf(schemas.Unavailable, "look up "+r.cmd.To, "%w", err)
 	}
 	for _, name := range r.subscriptions() {
-		readers, err := r.ledger.Readers(ctx, name, ledger.TopicID(d.ID))
+		readers, err := r.ledgerOf(name).Readers(ctx, name, ledger.TopicID(d.ID))
 		if err != nil {
 			return err
 		}
@@ -370,7 +424,7 @@ func (r *rekeying) checkTarget(ctx context.Context) error {
 func (r *rekeying) handOver(ctx context.Context, copied topics.Copied) ([]handedOver, error) {
 	done := []handedOver{}
 	for _, reader := range r.readers {
-		lines, err := r.ledger.HandOver(ctx, ledger.HandOver{Reader: reader, From: r.from,
+		lines, err := r.ledgerOf(reader.Subscription).HandOver(ctx, ledger.HandOver{Reader: reader, From: r.from,
 			To:     ledger.Partition{Topic: r.cmd.To, TopicID: ledger.TopicID(copied.ID)},
 			Begins: copied.Begins[readerName(reader)], Ends: copied.Ends})
 		if err != nil {
@@ -391,7 +445,7 @@ func (r *rekeying) copy(e *env, handOver func(topics.Copied) error) (topics.Copi
 	for _, reader := range r.readers {
 		readers[readerName(reader)] = reader.Next
 	}
-	return topics.Rekey{From: r.cmd.Topic, To: to, Client: app.KafkaOptions(r.cfg), Readers: readers, HandOver: handOver,
+	return topics.Rekey{From: r.cmd.Topic, To: to, Client: app.KafkaOptions(r.cfg, config.RoleTopics), Readers: readers, HandOver: handOver,
 		RecordBytes: int32(r.cfg.MaxBody(r.team, r.source)) + topics.HeaderRoom,
 		Progress: func(doing string, n, of int64) {
 			fmt.Fprintf(e.Stderr, "%s %d of %d records\n", doing, n, of)

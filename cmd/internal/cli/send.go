@@ -15,6 +15,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/cmd/internal/samples"
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
@@ -35,18 +36,26 @@ type sendCmd struct {
 type sent struct {
 	Attempt int    `json:"attempt"` // 1 for the first of --repeat
 	Status  int    `json:"status"`
-	ID      string `json:"id"` // of the event
+	ID      string `json:"id"`     // of the event
+	Result  string `json:"result"` // event, quarantined, refused, or answered: a handshake
 	Body    string `json:"body"`
 }
+
+// Values of sent.Result.
+const (
+	sentEvent       = "event"
+	sentQuarantined = "quarantined"
+	sentRefused     = "refused"
+	sentAnswered    = "answered"
+)
 
 // maxSent is the largest body that can be sent, in bytes.
 const maxSent = 128 << 20
 
 // Run signs a delivery with the source's secret, as the provider does, posts it to the intake and lists the answers.
 func (c *sendCmd) Run(e *env) error {
-	team, name, ok := strings.Cut(c.Source, "/")
-	if !ok {
-		return usageError("%q is not TEAM/SOURCE", c.Source)
+	if _, err := names.Source.Parse(c.Source); err != nil {
+		return usageError("%w", err)
 	}
 	if c.Repeat < 1 || c.Repeat > 10_000 {
 		return usageError("--repeat must be between 1 and 10000")
@@ -55,9 +64,17 @@ func (c *sendCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	if cfg.Teams[team] == nil || cfg.Teams[team].Sources[name] == nil {
-		return schemas.Errorf(schemas.NotFound, "", "%s has no source %s/%s", c.File, team, name)
+	var known []names.Name
+	for team, t := range cfg.Teams {
+		for name := range t.Sources {
+			known = append(known, names.Name{Team: team, Name: name})
+		}
 	}
+	n, err := names.Source.Find(c.Source, "", known)
+	if err != nil {
+		return err
+	}
+	team, name := n.Team, n.Name
 	source, err := provider.Compile(cfg.Source(team, name))
 	if err != nil {
 		return fmt.Errorf("source %s/%s: %w", team, name, err)
@@ -78,7 +95,17 @@ func (c *sendCmd) Run(e *env) error {
 		return fmt.Errorf("sign for %s: %w", c.Source, err)
 	}
 	r.URL = to
-	return c.post(e, r)
+	return c.post(e, r, func() { saySetAside(e, source, r, names.Source.Print(n)) })
+}
+
+// saySetAside says of a delivery that the intake has put into quarantine why it has, as far as this file's mapping tells, and what to do.
+func saySetAside(e *env, source *provider.Source, r *verify.Request, name string) {
+	why := "by this file's mapping it is one; does the intake have another?"
+	if _, err := source.Event(r, time.Now()); err != nil {
+		why = err.Error()
+	}
+	fmt.Fprintf(e.Stderr, "it is authentic and was kept, but no event can be made of it: %s\n", plain(why))
+	fmt.Fprintf(e.Stderr, "`forebay quarantine list --source %s` lists it, `forebay quarantine redrive` makes it an event once the mapping is mended\n", name)
 }
 
 // request returns the delivery without its signature: the sample or the file, and the headers of --header.
@@ -135,27 +162,51 @@ func (c *sendCmd) readBody(e *env) ([]byte, error) {
 }
 
 // post posts the same delivery --repeat times, one after the other, and lists the answers. An answer other than 2xx makes the
-// command fail, but does not end it; a request without an answer does.
-func (c *sendCmd) post(e *env, r *verify.Request) error {
+// command fail, but does not end it; a request without an answer does. aside is called if one went to quarantine.
+func (c *sendCmd) post(e *env, r *verify.Request, aside func()) error {
 	client := &http.Client{Timeout: 30 * time.Second}
 	var items []sent
-	refused := false
+	results := map[string]bool{}
 	for i := range c.Repeat {
 		answer, err := postOnce(e.ctx, client, r)
 		if err != nil {
 			return errors.Join(showSent(e, items), schemas.Errorf(schemas.Unavailable, "post to "+r.URL, "%w; is the intake running there?", err))
 		}
 		answer.Attempt = i + 1
-		refused = refused || answer.Status/100 != 2
+		results[answer.Result] = true
 		items = append(items, answer)
 	}
 	if err := showSent(e, items); err != nil {
 		return err
 	}
-	if refused {
-		return &exitError{code: exitFailed, err: errors.New("not every delivery was accepted")}
+	if results[sentQuarantined] {
+		aside()
+	}
+	if results[sentRefused] {
+		return &exitError{code: exitFailed, err: errors.New("not every delivery was accepted" + whyRefused(items))}
 	}
 	return nil
+}
+
+// whyRefused says what the last refusal is about, as far as its status tells: a sender learns no more.
+func whyRefused(items []sent) string {
+	status := 0
+	for _, s := range items {
+		if s.Result == sentRefused {
+			status = s.Status
+		}
+	}
+	switch status {
+	case http.StatusUnauthorized:
+		return ": 401, its signature is not one of the source's secrets; the intake's log has the reason"
+	case http.StatusNotFound:
+		return ": 404, the intake there has no such source; does it run with this file?"
+	case http.StatusRequestEntityTooLarge:
+		return ": 413, the body is larger than the source takes; `forebay config show` prints its max_body"
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		return fmt.Sprintf(": %d, the intake cannot take it now; the intake's log has the reason", status)
+	}
+	return ""
 }
 
 // postOnce posts a delivery and returns the answer, whatever its status. An error is one of the connection.
@@ -174,10 +225,15 @@ func postOnce(ctx context.Context, client *http.Client, r *verify.Request) (sent
 	if err != nil {
 		return sent{}, err
 	}
-	answer := sent{Status: resp.StatusCode, Body: strings.TrimSpace(string(body))}
-	var accepted struct{ ID string }
-	if resp.StatusCode/100 == 2 && json.Unmarshal(body, &accepted) == nil {
-		answer.ID = accepted.ID
+	answer := sent{Status: resp.StatusCode, Body: strings.TrimSpace(string(body)), Result: sentAnswered}
+	accepted := struct{ ID *string }{ID: new("")}
+	switch known := json.Unmarshal(body, &accepted) == nil; {
+	case resp.StatusCode/100 != 2:
+		answer.Result = sentRefused
+	case resp.StatusCode == http.StatusAccepted && known && accepted.ID == nil: // {"id":null}
+		answer.Result = sentQuarantined
+	case known && accepted.ID != nil && *accepted.ID != "":
+		answer.Result, answer.ID = sentEvent, *accepted.ID
 	}
 	return answer, nil
 }
@@ -186,6 +242,7 @@ func showSent(e *env, items []sent) error {
 	return printList(e, api.Page[sent]{Items: items}, func(s sent) string { return s.ID },
 		column[sent]{name: "attempt", value: func(s sent) string { return strconv.Itoa(s.Attempt) }},
 		column[sent]{name: "status", value: func(s sent) string { return strconv.Itoa(s.Status) }},
-		column[sent]{name: "id", value: func(s sent) string { return s.ID }},
+		column[sent]{name: "result", value: func(s sent) string { return s.Result }},
+		column[sent]{name: "id", whole: true, value: func(s sent) string { return s.ID }},
 		column[sent]{name: "body", wide: true, value: func(s sent) string { return s.Body }})
 }

@@ -4,22 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/app"
 	"github.com/forebay-io/forebay/cmd/internal/config"
-	"github.com/forebay-io/forebay/cmd/internal/topics"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 type serveCmd struct {
 	fileFlags
-	Roles []string      `default:"intake,stream" placeholder:"ROLE,..." help:"What this process does: intake, stream."`
+	Roles []string `default:"intake,stream" placeholder:"ROLE,..." help:"What this process does: intake, stream."`
+	subscriptionsFlag
 	Drain time.Duration `default:"25s" help:"Longest time that stopping may take."`
 }
 
@@ -32,7 +31,15 @@ func (c *serveCmd) Run(e *env) error {
 	if len(roles) == 0 {
 		return usageError("--roles is empty; it may be intake, stream or both")
 	}
-	cfg, read, err := load(c.options(e, roles...))
+	if len(c.Subscriptions) > 0 && !slices.Contains(roles, config.RoleStream) {
+		return usageError("--subscriptions is of the role stream, which this process does not have")
+	}
+	options := func() config.Options {
+		o := c.options(e, roles...)
+		o.Subscriptions = c.Subscriptions
+		return o
+	}
+	cfg, read, err := load(options())
 	if err != nil {
 		return err
 	}
@@ -48,75 +55,87 @@ func (c *serveCmd) Run(e *env) error {
 	defer watching.Wait()
 	defer stop()
 	w := watcher{every: watchInterval, reload: a.Reload, log: e.log,
-		load: func() (*config.Config, fileStates, error) { return load(c.options(e, roles...)) }}
+		load: func() (*config.Config, fileStates, error) {
+			o := options()
+			o.Shared = a.Unshare
+			return load(o)
+		}}
 	watching.Go(func() { w.run(ctx, read) })
 	return a.Run(ctx)
 }
 
-type migrateCmd struct{ fileFlags }
+type migrateCmd struct {
+	fileFlags
+	Subscriptions []string `placeholder:"TEAM.SUBSCRIPTION,..." help:"Only the ledgers of these; * stands for any part of a name. Default: all ledgers of the file."`
+}
 
-// Run migrates the ledger's schema and lists the migrations that it applied.
+// migrated is a migration that was applied to a ledger.
+type migrated struct {
+	Migration string `json:"migration"`
+	Ledger    string `json:"ledger"` // where the file has it: postgres, or that of a subscription
+}
+
+// Run migrates the schemas of the ledgers and lists the migrations that it applied. A ledger that cannot be migrated keeps none of the others
+// from it.
 func (c *migrateCmd) Run(e *env) error {
-	cfg, err := config.Load(c.options(e, config.RoleMigrate))
+	o := c.options(e, config.RoleMigrate)
+	o.Subscriptions = c.Subscriptions
+	cfg, err := config.Load(o)
 	if err != nil {
 		return err
 	}
-	applied, err := ledger.Migrate(e.ctx, ledger.Config{URL: cfg.Postgres.URL, Schema: cfg.Postgres.Schema, Logger: e.log})
-	if err != nil {
-		return err
-	}
-	if len(applied) == 0 {
-		fmt.Fprintln(e.Stderr, "the ledger is up to date")
-	}
-	type item struct {
-		Migration string `json:"migration"`
-	}
-	items := make([]item, len(applied))
-	for i, name := range applied {
-		items[i] = item{name}
+	var items []migrated
+	var failed error
+	ledgers := cfg.Ledgers()
+	for _, l := range ledgers {
+		applied, err := migrateOne(e, l)
+		switch {
+		case err != nil && len(ledgers) > 1:
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", l.Path, err))
+		case err != nil:
+			return err
+		case len(applied) == 0:
+			fmt.Fprintln(e.Stderr, ledgerText(l, len(ledgers))+" is up to date")
+		case len(ledgers) > 1:
+			fmt.Fprintln(e.Stderr, ledgerText(l, len(ledgers))+" is migrated")
+		}
+		for _, name := range applied {
+			items = append(items, migrated{name, l.Path})
+		}
 	}
 	if len(items) == 0 && e.output == "table" {
-		return nil
+		return failed
 	}
-	return printList(e, api.Page[item]{Items: items}, func(i item) string { return i.Migration },
-		column[item]{name: "migration", value: func(i item) string { return i.Migration }})
+	columns := []column[migrated]{{name: "migration", whole: true, value: func(i migrated) string { return i.Migration }}}
+	if len(ledgers) > 1 {
+		columns = append(columns, column[migrated]{name: "ledger", whole: true, value: func(i migrated) string { return i.Ledger }})
+	}
+	return errors.Join(printList(e, api.Page[migrated]{Items: items}, func(i migrated) string { return i.Migration }, columns...), failed)
 }
 
-type topicsApplyCmd struct {
-	fileFlags
-	DryRun bool `help:"Say what would be done and do nothing."`
+// migrateOne migrates one ledger.
+func migrateOne(e *env, l config.Ledger) ([]string, error) {
+	cfg, err := app.LedgerConfig(l, e.log)
+	if err != nil {
+		return nil, err
+	}
+	return ledger.Migrate(e.ctx, cfg)
 }
 
-// Run creates missing topics and changes settings of others where that is safe. It lists all topics; differences that it must not
-// change are an error at the end.
-func (c *topicsApplyCmd) Run(e *env) error {
-	cfg, err := config.Load(c.options(e, config.RoleTopics))
-	if err != nil {
-		return err
+// ledgerText names one of so many ledgers.
+func ledgerText(l config.Ledger, of int) string {
+	switch {
+	case of == 1:
+		return "the ledger"
+	case l.Path == "postgres":
+		return "the ledger of the top of the file (postgres)"
 	}
-	client, err := kgo.NewClient(app.KafkaOptions(cfg)...)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(e.ctx, time.Minute)
-	defer cancel()
-	changes, err := topics.Apply(ctx, kadm.NewClient(client), topics.Wanted(cfg, cfg.MaxBody), c.DryRun)
-	type item = topics.Change
-	shown := printList(e, api.Page[item]{Items: changes}, func(i item) string { return i.Topic },
-		column[item]{name: "topic", value: func(i item) string { return i.Topic }},
-		column[item]{name: "action", value: func(i item) string { return string(i.Action) }},
-		column[item]{name: "partitions", value: func(i item) string { return fmt.Sprint(i.Partitions) }},
-		column[item]{name: "detail", value: func(i item) string { return i.Detail }})
-	if c.DryRun && shown == nil && err == nil {
-		fmt.Fprintln(e.Stderr, "dry run: nothing was changed")
-	}
-	return errors.Join(err, shown, topics.Problems(changes))
+	return "the ledger of " + strings.Join(l.Subscriptions, ", ") + " (" + l.Path + ")"
 }
 
 type devCmd struct {
 	File string `short:"c" name:"config" placeholder:"FILE" help:"Configuration; kafka and postgres may be left out. Default: sample sources."`
-	Data string `default:".forebay" placeholder:"DIR" help:"Where the embedded broker and Postgres keep their data."`
+	Data string `placeholder:"DIR" help:"Where the state is kept. Default: .forebay; with -c, .forebay-NAME beside NAME.yaml."`
 }
 
 func (c *devCmd) Run(e *env) error { return e.runDev(e.Dev, "dev", c.File, c.Data) }
@@ -130,7 +149,8 @@ func (e *env) runDev(run func(context.Context, DevOptions) error, name, file, da
 	if run == nil {
 		return fmt.Errorf("%s is not part of this build", name)
 	}
-	return run(e.ctx, DevOptions{Config: file, Data: data, Stdout: e.Stdout, Stderr: e.Stderr, Logger: e.log, Watch: e.watch, Hide: e.stderr.hide})
+	return run(e.ctx, DevOptions{Config: file, Data: data, Lines: e.short, Colour: e.colour, Stdout: e.Stdout, Stderr: e.Stderr, Logger: e.log,
+		Watch: e.watch, Hide: e.stderr.hide})
 }
 
 // watch is DevOptions.Watch.

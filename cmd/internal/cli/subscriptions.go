@@ -21,37 +21,41 @@ func (c *subscriptionsListCmd) Run(e *env, client *api.Client) error {
 	}
 	type item = api.SubscriptionItem
 	return printList(e, page, subscriptionID,
-		column[item]{name: "subscription", value: subscriptionID},
+		column[item]{name: "subscription", whole: true, value: subscriptionID},
 		column[item]{name: "sources", value: func(i item) string { return strings.Join(i.Sources, ",") }},
 		column[item]{name: "ready", value: func(i item) string { return strconv.FormatBool(i.Ready) }},
-		column[item]{name: "partitions", value: func(i item) string { return strconv.Itoa(len(i.Partitions)) }},
-		column[item]{name: "stopped", value: func(i item) string { return strconv.Itoa(countStopped(i.Partitions)) }},
-		column[item]{name: "missing", value: func(i item) string { return i.Missing }})
+		column[item]{name: "paused", value: func(i item) string { return pauseText(i.Paused) }},
+		column[item]{name: "partitions", whole: true, value: partitionsText},
+		column[item]{name: "being claimed", wide: true, value: claimedText},
+		column[item]{name: "attention", value: func(i item) string {
+			if i.Attention == nil {
+				return ""
+			}
+			return atLeastText(*i.Attention, i.AttentionMore)
+		}},
+		column[item]{name: "missing", value: func(i item) string { return i.Missing }},
+		column[item]{name: "owners", wide: true, value: func(i item) string { return strings.Join(i.Owners, ", ") }},
+		column[item]{name: "contact", wide: true, value: func(i item) string { return i.Contact }})
 }
 
 func subscriptionID(i api.SubscriptionItem) string { return i.Team + "." + i.Subscription }
 
-// countStopped counts the partitions that are stopped.
-func countStopped(parts []api.PartitionItem) (n int) {
-	for _, p := range parts {
-		if p.Stopped != nil {
-			n++
-		}
+// partitionsText says how many partitions run, are stopped and are read by nobody, in all processes; "own" are those that the asked process
+// has, where it does not know more.
+func partitionsText(i api.SubscriptionItem) string {
+	n := i.Counts
+	if n == nil {
+		return fmt.Sprintf("%d own", len(i.Partitions))
 	}
-	return n
+	return fmt.Sprintf("%d running, %d stopped, %d unread", n.Running, n.Stopped, n.Unread)
 }
 
-// subscriptionArg names a subscription: TEAM.SUBSCRIPTION, as its Kafka group is called.
-type subscriptionArg struct {
-	ID string `arg:"" name:"team.subscription" help:"The subscription, as -o id lists it."`
-}
-
-func (a subscriptionArg) names() (team, name string, err error) {
-	team, name, ok := strings.Cut(a.ID, ".")
-	if !ok || team == "" || name == "" || strings.ContainsAny(name, "./") {
-		return "", "", usageError("%q is not TEAM.SUBSCRIPTION; `forebay subscriptions list -o id` lists them", a.ID)
+// claimedText says how many partitions are being claimed at this moment; empty if none is.
+func claimedText(i api.SubscriptionItem) string {
+	if n := i.Counts; n != nil && n.Running+n.Stopped+n.Unread < n.Total {
+		return strconv.Itoa(n.Total - n.Running - n.Stopped - n.Unread)
 	}
-	return team, name, nil
+	return ""
 }
 
 type subscriptionsGetCmd struct {
@@ -60,7 +64,7 @@ type subscriptionsGetCmd struct {
 }
 
 func (c *subscriptionsGetCmd) Run(e *env, client *api.Client) error {
-	team, name, err := c.names()
+	team, name, err := c.names(e, client)
 	if err != nil {
 		return err
 	}
@@ -68,7 +72,7 @@ func (c *subscriptionsGetCmd) Run(e *env, client *api.Client) error {
 	if err != nil {
 		return err
 	}
-	return printOne(e, item, c.ID, func(w io.Writer) { showSubscription(w, item) })
+	return printOne(e, item, subscriptionID(*item), func(w io.Writer) { showSubscription(w, item) })
 }
 
 // showSubscription writes a subscription and each of its partitions: the position with the last seeks, and what is wrong, if
@@ -77,14 +81,29 @@ func showSubscription(w io.Writer, i *api.SubscriptionItem) {
 	line := func(name, value string) { fmt.Fprintf(w, "%-13s %s\n", name, cell(value)) }
 	line("subscription", subscriptionID(*i))
 	line("sources", strings.Join(i.Sources, ","))
+	if len(i.Owners) > 0 {
+		line("owners", strings.Join(i.Owners, ", "))
+	}
+	if i.Contact != "" {
+		line("contact", i.Contact)
+	}
 	line("ready", strconv.FormatBool(i.Ready))
 	line("missing", i.Missing)
+	if p := i.Paused; p != nil {
+		line("paused", formatTime(p.At)+" by "+p.By)
+		line("why", p.Reason)
+		line("run", "forebay subscriptions resume "+subscriptionID(*i)+" --reason TEXT")
+	}
+	line("partitions", partitionsText(*i))
 	for _, p := range i.Partitions {
 		fmt.Fprintf(w, "\n%s/%d: %s%s\n", plain(p.Topic), p.Partition, plain(p.State), positionText(p.Position))
 		if p.Position != nil {
 			for _, seek := range p.Position.LastSeeks {
 				fmt.Fprintf(w, "  %s\n", seekText(seek))
 			}
+		}
+		if s := p.Seek; s != nil {
+			fmt.Fprintf(w, "  to be moved to %d, asked %s by %s (%s), %s\n", s.To, formatOptionalTime(s.AskedAt), plain(s.By), plain(s.Reason), plain(s.Detail))
 		}
 		if p.Stopped != nil {
 			showStop(w, p.Stopped)
@@ -167,7 +186,7 @@ type subscriptionsAcceptCmd struct {
 
 // Run accepts the stops that the flags select, and lists them.
 func (c *subscriptionsAcceptCmd) Run(e *env, client *api.Client) error {
-	team, name, err := c.names()
+	team, name, err := c.names(e, client)
 	if err != nil {
 		return err
 	}
@@ -196,7 +215,7 @@ func (c *subscriptionsAcceptCmd) Run(e *env, client *api.Client) error {
 		column[item]{name: "stop", value: func(i item) string { return strconv.FormatInt(i.Stopped.ID, 10) }},
 		column[item]{name: "why", value: func(i item) string { return i.Stopped.Kind }},
 		column[item]{name: "records", value: func(i item) string { return recordsText(&i.Stopped) }},
-		column[item]{name: "appended", value: func(i item) string { return betweenText(&i.Stopped) }},
+		column[item]{name: "appended", whole: true, value: func(i item) string { return betweenText(&i.Stopped) }},
 		column[item]{name: "goes on at", value: func(i item) string { return strconv.FormatInt(i.Stopped.ResumeOffset, 10) }},
 		column[item]{name: "text", wide: true, value: func(i item) string { return i.Stopped.Text }})
 	if err != nil {

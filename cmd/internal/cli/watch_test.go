@@ -116,10 +116,10 @@ func TestWatchSeesWhatChanges(t *testing.T) {
 	w.replace("secret", "third")
 	w.until("a secret that was gone", secretIs("third"), nil)
 	w.until("a team's new file", func(c *config.Config) bool { return c.Teams["fresh"] != nil }, nil)
-	w.replace("teams/fresh.yaml", "teams: {added: {sources: {github: {preset: github, secrets: [x]}}}}\n")
-	w.until("a team's file", func(c *config.Config) bool { return c.Teams["added"] != nil }, nil)
+	w.replace("teams/fresh.yaml", "teams: {fresh: {sources: {added: {preset: github, secrets: [x]}}}}\n")
+	w.until("a team's file", func(c *config.Config) bool { return c.Teams["fresh"].Sources["added"] != nil }, nil)
 	w.remove("teams/fresh.yaml")
-	w.until("a team that is gone", func(c *config.Config) bool { return c.Teams["added"] == nil }, nil)
+	w.until("a team that is gone", func(c *config.Config) bool { return c.Teams["fresh"] == nil }, nil)
 	text, err := os.ReadFile(filepath.Join(w.dir, "forebay.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ func TestAgents(t *testing.T) {
 	env["AGENTS_SECRET"] = agentsSecret
 	for _, tt := range []struct{ name, listen, top, destination, want string }{
 		{"all of it", listen, keys, long, ""},
-		{"without heartbeats", listen, keys, coder + "long: {deadline: 1s, most: 1}", ""},
+		{"without heartbeats", listen, keys, coder + "long: {deadline: 1s, concurrency: 1}", ""},
 		{"two secrets", listen, "agents: {public_url: \"http://127.0.0.1:8081\", secrets: [\"" + agentsSecret + "\", \"${env:AGENTS_SECRET}\"]}", long, ""},
 		{"without long work", listen, "agents: {secrets: [\"${env:AGENTS_SECRET}\"]}", coder, ""},
 		{"no listener", "", "agents: {secrets: [\"${env:AGENTS_SECRET}\"]}", long, "coder.long: needs listen.agents and agents.public_url"},
@@ -37,7 +37,7 @@ func TestAgents(t *testing.T) {
 		{"a deadline of nothing", listen, keys, coder + "long: {deadline: 0s}", "long.deadline"},
 		{"a deadline too far", listen, keys, coder + "long: {deadline: 31d}", "31d is not between 1s and 30d"},
 		{"a silence beyond the deadline", listen, keys, coder + "long: {deadline: 30m, heartbeat: 1h}", "long.heartbeat: 1h is not between 1s and 30m"},
-		{"nothing at once", listen, keys, coder + "long: {deadline: 30m, most: 0}", "long.most"},
+		{"nothing at once", listen, keys, coder + "long: {deadline: 30m, concurrency: 0}", "long.concurrency"},
 		{"another key", listen, keys, coder + "long: {deadline: 30m, result: x}", "result"},
 		{"another type", listen, keys, "type: log\nlong: {deadline: 30m}", "coder.long: has no meaning for type log"},
 		{"another type, and no listener", "", "", "type: log\nlong: {deadline: 30m}", "coder.long: has no meaning for type log\n"},
@@ -62,7 +62,7 @@ func TestAgents(t *testing.T) {
 			t.Errorf("%s: %s, want %q", tt.name, all.String(), tt.want)
 		}
 		if tt.name == "all of it" && c != nil {
-			if l := c.Teams["acme"].Destinations["coder"].Long; l.Deadline.Std() != 30*time.Minute || l.Heartbeat.Std() != time.Minute || l.Most != 1000 {
+			if l := c.Teams["acme"].Destinations["coder"].Long; l.Deadline.Std() != 30*time.Minute || l.Heartbeat.Std() != time.Minute || l.Concurrency != 1000 {
 				t.Errorf("%+v", l)
 			}
 			if shown, err := c.YAML(); err != nil || strings.Contains(string(shown), agentsSecret) {

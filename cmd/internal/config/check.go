@@ -44,35 +44,59 @@ func (ck *checker) run() {
 	ck.kafka()
 	ck.postgres()
 	ck.listen()
+	ck.operator()
 	ck.intake()
 	ck.agents()
+	ck.teamsDir()
 	ck.topics("topics", ck.c.Topics)
+	ck.shared()
 	topics := map[string]string{} // the source's path by its topic
 	for _, name := range slices.Sorted(maps.Keys(ck.c.Teams)) {
-		ck.team("teams."+name, ck.c.Teams[name])
+		ck.team("teams."+name, name, ck.c.Teams[name])
 		ck.checkEventTopics("teams."+name, name, topics)
 	}
+	ck.quotas()
+	ck.registry()
 	ck.statements()
+	ck.ledgers()
 }
 
 // kafka checks the section kafka.
 func (ck *checker) kafka() {
 	brokers := ck.c.Kafka.Brokers
-	if len(brokers) == 0 && !ck.options.Embedded && !ck.unresolved("kafka.brokers") && ck.options.uses("kafka.brokers") {
-		ck.problem("kafka.brokers", "is missing: addresses (host:port) to find the cluster by")
-	}
-	ck.between("kafka.batch_pace", ck.c.Kafka.BatchPace, 0, Duration(time.Second))
+	ck.supplied("kafka", "brokers", len(brokers) > 0, ck.c.Kafka.Embedded, "addresses (host:port) to find the cluster by")
+	ck.between("kafka.batch_wait", ck.c.Kafka.BatchWait, 0, Duration(time.Second))
 	ck.between("kafka.unread_after", ck.c.Kafka.UnreadAfter, Duration(time.Second), Duration(24*time.Hour))
 	ck.between("kafka.session_timeout", ck.c.Kafka.SessionTimeout, Duration(6*time.Second), Duration(5*time.Minute))
 	if id := ck.c.Kafka.InstanceID; id != "" && !ck.unresolved("kafka.instance_id") && !instanceID.MatchString(id) {
 		ck.problem("kafka.instance_id", "%q is not a name of at most 200 letters, digits, dots, dashes and underscores", clip(id))
 	}
 	ck.publish()
+	ck.kafkaClients()
 	for i, b := range brokers {
 		path := "kafka.brokers[" + itoa(i) + "]"
 		if !ck.unresolved(path) {
 			ck.address(path, b)
 		}
+	}
+}
+
+// supplied checks that a section names its server by key, which is for what, or is embedded, where the caller supplies or only looks.
+func (ck *checker) supplied(section, key string, named, embedded bool, what string) {
+	path := section + "." + key
+	if ck.unresolved(path) || !ck.options.uses(path) {
+		return
+	}
+	switch {
+	case named && embedded:
+		ck.problem(section+".embedded", "goes without %s: leave one of them out", key)
+	case named || ck.options.Embedded:
+	case embedded && ck.options.Look:
+		ck.note(section+".embedded", "is for `forebay dev` alone: `forebay serve` needs %s", path)
+	case embedded:
+		ck.problem(section+".embedded", "is for `forebay dev` alone: write %s instead, %s", path, what)
+	default:
+		ck.problem(path, "is missing: %s; in a file for `forebay dev` alone write %s: {embedded: true}", what, section)
 	}
 }
 
@@ -94,49 +118,33 @@ func (ck *checker) address(path, s string) (host string, ok bool) {
 	return host, true
 }
 
-// postgres checks the connection to the ledger.
+// postgres checks the connection to the ledger of the top of the file, which is not needed where no subscription has it.
 func (ck *checker) postgres() {
-	o := ck.options
-	if !o.Embedded && ck.c.Postgres.URL.IsZero() && !ck.unresolved("postgres.url") && o.uses("postgres.url") {
-		ck.problem("postgres.url", "is missing: the stream role keeps its ledger there")
+	p := ck.c.Postgres
+	if ck.c.usesMainLedger() || !p.URL.IsZero() || p.Embedded {
+		ck.supplied("postgres", "url", !p.URL.IsZero(), p.Embedded, "the stream role keeps its ledger there")
 	}
-	if !ck.unresolved("postgres.url") && !ck.c.Postgres.URL.IsZero() {
-		u, err := url.Parse(ck.c.Postgres.URL.Reveal())
-		if err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
-			ck.problem("postgres.url", "is not a URL of the form postgres://user:password@host:5432/database")
-		}
-	}
-	if s := ck.c.Postgres.Schema; !ck.unresolved("postgres.schema") && !schemaName.MatchString(s) {
-		ck.problem("postgres.schema", "%q must match [a-z_][a-z0-9_]{0,39}", clip(s))
-	}
-	// With less than 2 s, a checkpoint or a slow synchronous standby would end batches. With more than a minute, the quarter of it that a
-	// stopping process may wait for a transaction would be too much of the drain budget of 25 s.
-	ck.between("postgres.transaction_timeout", ck.c.Postgres.TransactionTimeout, Duration(2*time.Second), Duration(time.Minute))
+	ck.connection("postgres", p.URL, p.Schema, p.TransactionTimeout)
+}
+
+// isPostgres reports whether text is a URL of a Postgres.
+func isPostgres(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql")
 }
 
 // schemaName matches the schemas that the ledger takes. Postgres allows 63 bytes; the ledger adds to the name, as for the channel
 // forebay_commands_<schema>.
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
 
-// listen checks the addresses of intake and operator, and the public URL.
+// listen checks the addresses.
 func (ck *checker) listen() {
 	l := ck.c.Listen
 	if !ck.unresolved("listen.intake") {
 		ck.address("listen.intake", l.Intake)
 	}
-	if l.PublicURL != "" && !ck.unresolved("listen.public_url") {
-		if !callable(l.PublicURL) || strings.HasSuffix(l.PublicURL, "/") {
-			ck.problem("listen.public_url", "is not a URL such as https://hooks.example.com, without a slash at its end")
-		}
-	}
 	if l.Health != "" && !ck.unresolved("listen.health") {
 		ck.address("listen.health", l.Health)
-	}
-	if ck.unresolved("listen.operator") {
-		return
-	}
-	if host, ok := ck.address("listen.operator", l.Operator); ok && !loopback(host) {
-		ck.problem("listen.operator", "%s is not loopback; the operator listener has no authentication yet, so it stays on 127.0.0.1; probes and Prometheus ask listen.health", l.Operator)
 	}
 }
 
@@ -170,25 +178,34 @@ func (ck *checker) topics(path string, t Topics) {
 }
 
 // team checks the sources, destinations and subscriptions of a team.
-func (ck *checker) team(path string, t *Team) {
+func (ck *checker) team(path, team string, t *Team) {
+	ck.people(path, t.Owners, t.Contact)
 	for _, name := range slices.Sorted(maps.Keys(t.Sources)) {
-		ck.source(path+".sources."+name, t.Sources[name])
+		source := sourceCheck{ck, path + ".sources." + name, t.Sources[name]}
+		source.run()
+		source.share(team)
 	}
-	for _, name := range slices.Sorted(maps.Keys(t.Destinations)) {
-		ck.destination(path+".destinations."+name, t.Destinations[name])
+	for _, d := range t.own(team) {
+		ck.destination(d)
+		ck.own(d)
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Subscriptions)) {
-		ck.subscription(path+".subscriptions."+name, t, t.Subscriptions[name])
+		ck.subscription(path+".subscriptions."+name, team, t.Subscriptions[name])
 	}
 }
 
 // destination checks the keys that all destinations have, and then those of its type.
-func (ck *checker) destination(path string, d *Destination) {
+func (ck *checker) destination(d NamedDestination) {
+	path := d.Path()
 	ck.between(path+".timeout", d.Timeout, Duration(100*time.Millisecond), Duration(10*time.Minute))
-	ck.retry(path+".retry", d.Retry)
-	ck.bounds(path, d)
+	one := attempt{timeout: d.Timeout}
+	if d.Long != nil {
+		one.deadline = d.Long.Deadline
+	}
+	ck.retry(path+".retry", d.Retry, one)
+	ck.bounds(path, d.Destination)
 	if d.Keys != nil { // else there is no such type, which is already reported
-		ck.sinkKeys(path, d)
+		ck.sinkKeys(d)
 	}
 }
 
@@ -196,21 +213,6 @@ func (ck *checker) destination(path string, d *Destination) {
 func (ck *checker) between(path string, d, low, high Duration) {
 	if !ck.unresolved(path) && (d < low || d > high) {
 		ck.problem(path, "%s is not between %s and %s", d, low, high)
-	}
-}
-
-const longestDelay = Duration(7 * 24 * time.Hour)
-
-// retry checks the limits of repeated attempts or requests.
-func (ck *checker) retry(path string, r Retry) {
-	if !ck.unresolved(path+".attempts") && r.Attempts > 1000 {
-		ck.problem(path+".attempts", "%d is more than 1000", r.Attempts)
-	}
-	ck.between(path+".within", r.Within, Duration(time.Second), Duration(30*24*time.Hour))
-	ck.between(path+".min", r.Min, Duration(time.Millisecond), Duration(24*time.Hour))
-	ck.between(path+".max", r.Max, Duration(time.Millisecond), longestDelay)
-	if !ck.unresolved(path+".min") && !ck.unresolved(path+".max") && r.Min > r.Max {
-		ck.problem(path+".min", "%s is more than max %s", r.Min, r.Max)
 	}
 }
 

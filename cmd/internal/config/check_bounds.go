@@ -20,9 +20,7 @@ func (ck *checker) bounds(path string, d *Destination) {
 	ck.between(path+".max_hold", d.MaxHold, 0, day)
 	ck.between(path+".recovery", d.Recovery, 0, Duration(time.Hour))
 	if r := d.Rate; r != nil {
-		ck.atMost(path+".rate.limit", r.Limit, 1_000_000)
-		ck.atMost(path+".rate.burst", r.Burst, 1_000_000)
-		ck.between(path+".rate.per", r.Per, Duration(time.Millisecond), day)
+		ck.rate(path+".rate", &Rate{r.Limit, r.Per, r.Burst})
 	}
 	ck.atMost(path+".breaker.failures", d.Breaker.Failures, destination.MostFailures)
 	ck.between(path+".breaker.window", d.Breaker.Window, Duration(time.Second), day)
@@ -34,6 +32,15 @@ func (ck *checker) bounds(path string, d *Destination) {
 	}
 	ck.atMost(path+".pause.failures", d.Pause.Failures, 1_000_000_000)
 	ck.between(path+".pause.after", d.Pause.After, 0, 365*day)
+}
+
+// rate checks a token bucket; nil is none.
+func (ck *checker) rate(path string, r *Rate) {
+	if r != nil {
+		ck.atMost(path+".limit", r.Limit, 1_000_000)
+		ck.atMost(path+".burst", r.Burst, 1_000_000)
+		ck.between(path+".per", r.Per, Duration(time.Millisecond), Duration(24*time.Hour))
+	}
 }
 
 // dropped reports an action with on_dead: park whose destination drops actions over its rate. Each dropped action would park its

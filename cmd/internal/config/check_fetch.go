@@ -13,21 +13,33 @@ import (
 )
 
 // fetches checks the keys of a source that say how its API is asked: backfill and thin.
-func (ck *checker) fetches(path string, s *Source) {
+func (ck sourceCheck) fetches() {
+	path, s := ck.path, ck.s
 	if b := s.Backfill; b != nil {
 		path := path + ".backfill"
 		ck.fetch(path, backfill.Gap, b.URL, b.Timeout, b.AllowNetworks)
-		ck.retry(path+".retry", Retry(b.Retry))
-		ck.element(path+".event", s)
+		ck.largest(path+".max_body", b.MaxBody)
+		ck.retry(path+".retry", Retry(b.Retry), attempt{timeout: b.Timeout})
+		ck.rate(path+".rate", b.Rate)
+		ck.element(path + ".event")
 	}
 	if t := s.Thin; t != nil {
 		ck.fetch(path+".thin", backfill.Body, t.URL, t.Timeout, t.AllowNetworks)
+		ck.largest(path+".thin.max_body", t.MaxBody)
+		ck.rate(path+".thin.rate", t.Rate)
+	}
+}
+
+// largest checks the largest answer, which is in memory as a whole.
+func (ck sourceCheck) largest(path string, size Size) {
+	if !ck.unresolved(path) && size > maxBodyLimit {
+		ck.problem(path, "%s is more than %s", size, maxBodyLimit)
 	}
 }
 
 // fetch checks the keys that backfill and thin share: timeout, and the url, which must be a template for that use, of an address that
 // may be called.
-func (ck *checker) fetch(path string, use backfill.Use, text string, timeout Duration, allowed []netip.Prefix) {
+func (ck sourceCheck) fetch(path string, use backfill.Use, text string, timeout Duration, allowed []netip.Prefix) {
 	ck.between(path+".timeout", timeout, Duration(100*time.Millisecond), Duration(time.Minute))
 	if text == "" || ck.unresolved(path+".url") {
 		return // missing, which is already reported
@@ -48,16 +60,16 @@ func (ck *checker) fetch(path string, use backfill.Use, text string, timeout Dur
 
 // element checks that the mapping of a backfill can make an event of an element of the answer. An element has no headers and is no
 // form, so the mapping can have no values from those, neither its own nor the source's.
-func (ck *checker) element(path string, s *Source) {
-	own, e := s.Backfill.Event, s.element() // e is own, completed from the source's event
+func (ck sourceCheck) element(path string) {
+	own, e := ck.s.Backfill.Event, ck.s.element() // e is own, completed from the source's event
 	if own == nil {
 		own = &provider.EventConfig{}
 	}
 	if own.DeliveryID != "" {
 		ck.problem(path+".delivery_id", "means nothing: an element of an answer was never delivered")
 	}
-	if len(own.Headers) > 0 {
-		ck.problem(path+".headers", "means nothing: an element of an answer has no headers")
+	if len(own.KeepHeaders) > 0 {
+		ck.problem(path+".keep_headers", "means nothing: an element of an answer has no headers")
 	}
 	if own.Version != nil {
 		ck.version(path+".version", own.Version)
@@ -107,7 +119,7 @@ func froms(e *provider.EventConfig) []fromKey {
 
 // backfilled checks, if the subscription asks for backfills, that its sources have one configured. If it does not, the keys that are
 // for backfills must not be written.
-func (ck *checker) backfilled(path string, t *Team, sub *Subscription) {
+func (ck *checker) backfilled(path, team string, sources []NamedSource, sub *Subscription) {
 	if !sub.backfills() {
 		for _, key := range []string{"within", "otherwise"} {
 			if at := path + ".gap." + key; ck.written(at) && !ck.unresolved(path+".gap.then") && !ck.unresolved(path+".start") {
@@ -121,14 +133,11 @@ func (ck *checker) backfilled(path string, t *Team, sub *Subscription) {
 	if sub.Start == "backfill" {
 		at, what = path+".start", "start: backfill"
 	}
-	for _, name := range slices.Sorted(slices.Values(sub.Sources)) {
-		s, ok := t.Sources[name]
-		if !ok { // already reported
-			continue
-		}
+	slices.SortFunc(sources, func(a, b NamedSource) int { return strings.Compare(a.FullName(), b.FullName()) })
+	for _, s := range sources {
 		asks := sub.Start == "backfill" || s.Sequence() // of other sources, there are no gaps to fill
 		if asks && s.Backfill == nil {
-			ck.problem(at, "%s needs a place to ask: source %s has no backfill", what, name)
+			ck.problem(at, "%s needs a place to ask: source %s has no backfill", what, s.calledBy(team))
 		}
 	}
 }

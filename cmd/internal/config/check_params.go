@@ -59,18 +59,12 @@ func (ck *checker) unresolvedBelow(path string) bool {
 	})
 }
 
-// ActionParams returns the parameters that actions of a team give instead of their destination's, by
-// "<team>.<subscription>/<action>".
-func (c *Config) ActionParams(team, destination string) map[string]map[string]any {
+// ActionParams returns the parameters that actions give instead of their destination's, by "<team>.<subscription>/<action>".
+func (c *Config) ActionParams(d NamedDestination) map[string]map[string]any {
 	all := map[string]map[string]any{}
-	if c.Teams[team] == nil {
-		return all
-	}
-	for name, sub := range c.Teams[team].Subscriptions {
-		for _, a := range sub.Actions {
-			if a.To == destination && len(a.Params) > 0 {
-				all[team+"."+name+"/"+a.Name] = a.Params.Values()
-			}
+	for _, u := range c.usesOf(d) {
+		if a := u.action(); len(a.Params) > 0 {
+			all[u.team+"."+u.subscription+"/"+a.Name] = a.Params.Values()
 		}
 	}
 	return all

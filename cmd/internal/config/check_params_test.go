@@ -51,10 +51,10 @@ func TestParams(t *testing.T) {
 		"text":   "Issue {{body.issue.number}}: {{body.issue.title}}",
 		"blocks": []any{map[string]any{"type": "section", "text": map[string]any{"type": "mrkdwn", "text": "*{{body.issue.title}}*"}}},
 	}}
-	if diff := cmp.Diff(want, c.ActionParams("acme", "chat")); diff != "" {
+	if diff := cmp.Diff(want, c.ActionParams(own(c, "chat"))); diff != "" {
 		t.Error(diff)
 	}
-	if got := c.ActionParams("acme", "plain"); len(got) != 0 {
+	if got := c.ActionParams(own(c, "plain")); len(got) != 0 {
 		t.Errorf("params of a destination that has none: %v", got)
 	}
 	shown, err := c.YAML()

@@ -7,59 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/ingest/provider"
-	"github.com/forebay-io/forebay/ingest/verify"
 )
-
-// maxBodyLimit is the largest max_body of a source. Records of that size must also fit into the broker.
-const maxBodyLimit = Size(100 << 20)
-
-// source checks the keys of a source that do not need the catalogue; compiling the source checks the rest.
-func (ck *checker) source(path string, s *Source) {
-	if len(s.Secrets) == 0 && !ck.unresolved(path+".secrets") && ck.written(path+".secrets") {
-		ck.problem(path+".secrets", "is empty; a source without a secret would let everybody in")
-	}
-	if s.MaxBody > maxBodyLimit {
-		ck.problem(path+".max_body", "%s is more than %s", s.MaxBody, maxBodyLimit)
-	}
-	if ck.written(path + ".deadline") {
-		ck.between(path+".deadline", s.Deadline, Duration(time.Second), Duration(50*time.Second)) // the listener cuts an answer off after 60 s
-	}
-	ck.topics(path+".topics", s.Topics)
-	ck.fetches(path, s)
-	if ck.unresolved(path + ".preset") {
-		return
-	}
-	if s.Preset == "generic" {
-		ck.generic(path, s)
-	}
-	ck.publicURL(path, s)
-	for _, n := range (provider.Config{Preset: s.Preset, KeyEncoding: s.KeyEncoding, Verify: s.Verify, Event: s.Event}).Unsigned() {
-		if at := path + "." + n.Key; !ck.unresolved(at) {
-			ck.note(at, "%v", n.Err)
-		}
-	}
-	if v := s.Verify; v != nil && v.KeyEncoding != "" && s.KeyEncoding != "" && v.KeyEncoding != s.KeyEncoding {
-		ck.problem(path+".verify.key_encoding", "%s contradicts key_encoding %s beside secrets", v.KeyEncoding, s.KeyEncoding)
-	}
-	if e := s.Event; e != nil && e.Version != nil {
-		ck.version(path+".event.version", e.Version)
-	}
-}
-
-// publicURL checks that the URL is known where the signature covers it. A request's own Host would be the sender's word for it.
-func (ck *checker) publicURL(path string, s *Source) {
-	if ck.written(path+".public_url") && !ck.unresolved(path+".public_url") && !callable(s.PublicURL) {
-		ck.problem(path+".public_url", "is not a URL such as https://hooks.example.com/v1/in/team/source, without a query")
-	}
-	signed := provider.Config{Preset: s.Preset, KeyEncoding: s.KeyEncoding, Verify: s.Verify}.SignsURL()
-	switch {
-	case signed && s.PublicURL == "" && !ck.unresolved(path+".public_url") && !ck.unresolved("listen.public_url"):
-		ck.problem(path, "public_url is missing: the signature covers the URL that the provider calls; write it here, or what stands before /v1/in in listen.public_url")
-	case !signed && ck.written(path+".public_url"):
-		ck.note(path+".public_url", "has no effect: the signature does not cover the URL")
-	}
-}
 
 // topicName matches the topic names that Kafka accepts.
 var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
@@ -81,65 +31,18 @@ func (ck *checker) checkEventTopics(path, team string, taken map[string]string) 
 	}
 }
 
-// generic checks a source with preset generic: the file must say how it is verified, and its event's id, type and entity.
-func (ck *checker) generic(path string, s *Source) {
-	if s.Verify == nil {
-		ck.problem(path, "verify is missing: preset generic needs at least verify.signature_header")
-	} else if !ck.unresolved(path+".verify.signature_header") && !ck.unresolved(path+".verify.scheme") {
-		isHMAC := s.Verify.Scheme == "" || s.Verify.Scheme == verify.SchemeHMAC
-		if isHMAC && s.Verify.SignatureHeader == "" {
-			ck.problem(path+".verify", "signature_header is missing")
-		}
-	}
-	if s.Event == nil {
-		ck.problem(path, "event is missing: preset generic needs event.id, event.type and event.entity")
-		return
-	}
-	for _, key := range []string{"id", "type", "entity"} {
-		if !ck.written(path + ".event." + key) {
-			ck.problem(path+".event", "%s is missing: preset generic needs event.id, event.type and event.entity", key)
-		}
-	}
-}
-
-// version checks the mapping of the version: from is there, and no key that has no meaning for its kind; the values of rank are
-// listed once each.
-func (ck *checker) version(path string, v *provider.VersionConfig) {
-	if v.Kind != "none" && v.From == "" && !ck.unresolved(path+".from") && !ck.unresolved(path+".kind") {
-		ck.problem(path, "from is missing")
-	}
-	if v.Kind == "none" && v.From != "" {
-		ck.problem(path+".from", "has no meaning with kind none")
-	}
-	if v.As != "" && v.Kind != "monotonic" && !ck.unresolved(path+".as") && !ck.unresolved(path+".kind") {
-		ck.problem(path+".as", "has no meaning with kind %s: it is for kind monotonic", v.Kind)
-	}
-	if v.Kind == "none" && v.Epoch != "" {
-		ck.problem(path+".epoch", "has no meaning with kind none")
-	}
-	if v.Rank == nil {
-		return
-	}
-	if v.Kind == "none" {
-		ck.problem(path+".rank", "has no meaning with kind none")
-	}
-	if len(v.Rank.Order) == 0 && ck.written(path+".rank.order") && !ck.unresolved(path+".rank.order") {
-		ck.problem(path+".rank.order", "is empty; list the values from the first to the last")
-	}
-	for i, s := range v.Rank.Order {
-		if at := path + ".rank.order[" + itoa(i) + "]"; !ck.unresolved(at) && slices.Index(v.Rank.Order, s) < i {
-			ck.problem(at, "%q is listed twice", clip(s))
-		}
-	}
-}
-
 // subscription checks one subscription with its sources, gap policy and actions.
-func (ck *checker) subscription(path string, t *Team, sub *Subscription) {
+func (ck *checker) subscription(path, team string, sub *Subscription) {
+	sources := ck.c.sourcesOf(team, sub)
+	ck.people(path, sub.Owners, sub.Contact)
 	if len(sub.Sources) == 0 && ck.written(path+".sources") {
 		ck.problem(path+".sources", "is empty; name at least one source")
 	}
-	ck.subscribed(path+".sources", t, sub)
+	ck.subscribed(path, team, sub)
 	ck.types(path+".types", sub.Types)
+	if ck.c.barred[path] == "" {
+		ck.bySources(path, team, sources, sub)
+	}
 	if !ck.unresolved(path + ".begin") {
 		if _, err := ParseBegin(sub.Begin); err != nil {
 			ck.problem(path+".begin", "%v", err)
@@ -147,27 +50,34 @@ func (ck *checker) subscription(path string, t *Team, sub *Subscription) {
 	}
 	if ck.written(path + ".expire") {
 		ck.between(path+".expire", sub.Expire, Duration(24*time.Hour), Duration(10*365*24*time.Hour))
-		if sub.Start != "any" && !ck.unresolved(path+".start") {
-			ck.problem(path+".expire", "start: %s would take the next event of a forgotten entity for one out of turn: it goes with start: any", sub.Start)
-		}
 	}
 	if sub.Backlog == BacklogLatest && sub.Order == "arrival" && !ck.unresolved(path+".order") {
 		ck.problem(path+".backlog", "latest: in order of arrival no version overtakes another: it goes with order: version")
 	}
-	if sub.Start == "first" && !sub.allSequence(t) {
-		ck.problem(path+".start", "first needs sources whose versions are of kind sequence; use any")
-	}
-	if ck.written(path+".gap") && !sub.anySequence(t) {
-		ck.note(path+".gap", "has no effect: none of the sources has versions of kind sequence")
-	}
-	if least := sub.minWindow(ck.c, t); !ck.unresolved(path+".dedupe.window") && sub.Dedupe.Window < least {
-		ck.problem(path+".dedupe.window", "%s is less than %s (topic retention + segment time + redelivery horizon): an event could run twice", sub.Dedupe.Window, least)
-	}
-	ck.backfilled(path, t, sub)
 	ck.between(path+".gap.wait", sub.Gap.Wait, 0, Duration(7*24*time.Hour))
 	ck.maxWait(path+".gap.max_wait", sub)
 	ck.retention(path+".retention", sub)
-	ck.actions(path+".actions", t, sub)
+	ck.actions(path+".actions", team, sub)
+}
+
+// bySources checks what depends on the sources, or has a default that does. A barred subscription is not checked for it: what another team has
+// made of its source must be no problem of the file.
+func (ck *checker) bySources(path, team string, sources []NamedSource, sub *Subscription) {
+	ck.repeated(path+".types", sources, sub)
+	ck.matchable(path+".types", sources, sub)
+	if ck.written(path+".expire") && sub.Start != "any" && !ck.unresolved(path+".start") {
+		ck.problem(path+".expire", "start: %s would take the next event of a forgotten entity for one out of turn: it goes with start: any", sub.Start)
+	}
+	if sub.Start == "first" && !sub.allSequence(sources) {
+		ck.problem(path+".start", "first needs sources whose versions are of kind sequence; use any")
+	}
+	if ck.written(path+".gap") && !anySequence(sources) {
+		ck.note(path+".gap", "has no effect: none of the sources has versions of kind sequence")
+	}
+	if least := sub.minWindow(ck.c, sources); !ck.unresolved(path+".dedupe.window") && sub.Dedupe.Window < least {
+		ck.problem(path+".dedupe.window", "%s is less than %s (topic retention + segment time + redelivery horizon): an event could run twice", sub.Dedupe.Window, least)
+	}
+	ck.backfilled(path, team, sources, sub)
 }
 
 // maxWait checks gap.max_wait, which limits the wait for several gaps in a row. It must not be less than the limit for one gap: wait,
@@ -199,21 +109,6 @@ func (ck *checker) retention(path string, sub *Subscription) {
 	}
 }
 
-// subscribed checks that the sources of a subscription exist and are listed once.
-func (ck *checker) subscribed(path string, t *Team, sub *Subscription) {
-	for i, name := range sub.Sources {
-		at := path + "[" + itoa(i) + "]"
-		if ck.unresolved(at) {
-			continue
-		}
-		if _, ok := t.Sources[name]; !ok {
-			ck.missing(at, "source", name, keys(t.Sources))
-		} else if slices.Index(sub.Sources, name) < i {
-			ck.problem(at, "source %s is listed twice", name)
-		}
-	}
-}
-
 // types checks the globs over event types.
 func (ck *checker) types(path string, globs []string) {
 	for i, g := range globs {
@@ -224,8 +119,25 @@ func (ck *checker) types(path string, globs []string) {
 	}
 }
 
+// repeated notes where a subscription asks for events whose bodies may be the same though they are not one event. Globs that match them
+// among others are not noted: whoever wrote those need not have them in mind.
+func (ck *checker) repeated(path string, sources []NamedSource, sub *Subscription) {
+	for _, s := range sources {
+		if s.Event != nil && s.Event.ID != "" {
+			continue
+		}
+		preset, _ := provider.Lookup(s.Preset)
+		for _, r := range preset.Repeats {
+			i := slices.IndexFunc(sub.Types, func(glob string) bool { return strings.Contains(glob, r.Event) })
+			if i >= 0 && r.Do != "" {
+				ck.note(path+"["+itoa(i)+"]", "two %s events with the same body are one event, and act once: %s signs nothing else that could tell them apart from a delivery that somebody repeats; %s", r.Event, preset.Title, r.Do)
+			}
+		}
+	}
+}
+
 // actions checks the actions of a subscription: their names, and each against its destination.
-func (ck *checker) actions(path string, t *Team, sub *Subscription) {
+func (ck *checker) actions(path, team string, sub *Subscription) {
 	actions := sub.Actions
 	if len(actions) == 0 && ck.written(path) {
 		ck.problem(path, "is empty; a subscription runs at least one action")
@@ -242,19 +154,19 @@ func (ck *checker) actions(path string, t *Team, sub *Subscription) {
 		if a.To == "" || ck.unresolved(at+".to") {
 			continue
 		}
-		if d, ok := t.Destinations[a.To]; !ok {
-			ck.missing(at+".to", "destination", a.To, keys(t.Destinations))
+		if d, ok := ck.c.Destination(team, a.To); !ok {
+			ck.noDestination(at+".to", team, a.To)
 		} else {
-			ck.actionParams(at, a, d)
-			ck.dropped(at, a, d)
-			ck.remembers(at, a, d, sub)
+			ck.actionParams(at, a, d.Destination)
+			ck.dropped(at, a, d.Destination)
+			ck.remembers(at, a, d.Destination, sub)
 		}
 	}
 }
 
 // missing reports that the team has no source or destination (what) of this name, and which of the known names may have been meant.
 func (ck *checker) missing(path, what, name string, known []string) {
-	if near := nearest(name, known); near != "" {
+	if near := names.Nearest(name, known); near != "" {
 		ck.problem(path, "the team has no %s %q; did you mean %s?", what, clip(name), near)
 		return
 	}

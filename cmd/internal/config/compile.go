@@ -12,6 +12,7 @@ func (c *Config) Source(team, name string) provider.Config {
 	return provider.Config{
 		Team: team, Name: name, Preset: s.Preset, Secrets: s.Secrets, KeyEncoding: s.KeyEncoding,
 		Verify: s.Verify, Event: s.Event, MaxBody: int64(s.MaxBody), Deadline: s.Deadline.Std(),
+		Schema: provider.SchemaConfig{Check: s.JSONSchema.Check, Own: s.JSONSchema.Own},
 	}
 }
 

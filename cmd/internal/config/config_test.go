@@ -63,7 +63,7 @@ var designEnv = map[string]string{
 	"CODER_SECRET": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 }
 
-var designFiles = map[string]string{"/run/secrets/github_old": "old-secret\n\n"}
+var designFiles = map[string]string{"/run/secrets/github_old": "old-secret\n"}
 
 // load runs the loader with a given environment in place of the process's.
 func load(text string, env, files map[string]string, o Options) (*Config, Problems) {
@@ -90,7 +90,7 @@ func TestDesignFileLoads(t *testing.T) {
 		t.Fatalf("problems:\n%v", problems)
 	}
 	acme := c.Teams["acme"]
-	if got := acme.Sources["github"].Secrets[1].Reveal(); got != "old-secret\n" {
+	if got := acme.Sources["github"].Secrets[1].Reveal(); got != "old-secret" {
 		t.Errorf("secret from a file = %q, want exactly one newline cut", got)
 	}
 	want := &Subscription{
@@ -214,8 +214,8 @@ func TestTeamFiles(t *testing.T) {
 	main := filepath.Join(dir, "forebay.yaml")
 	write("forebay.yaml", "version: 1\nkafka: {brokers: [\"localhost:9092\"]}\npostgres: {url: \"${file:"+filepath.Join(dir, "secret")+"}\"}\nteams_dir: teams\n")
 	write("secret", "postgres://h/d\n")
-	write("teams/a.yaml", "teams:\n  alpha: "+source+"\n")
-	write("teams/b.yml", "teams:\n  beta: "+source+"\n")
+	write("teams/alpha.yaml", "teams:\n  alpha: "+source+"\n")
+	write("teams/beta.yml", "teams:\n  beta: "+source+"\n")
 	write("teams/.hidden.yaml", "nonsense: true\n")
 	write("teams/README.md", "not yaml: [")
 	var seen []string
@@ -226,20 +226,20 @@ func TestTeamFiles(t *testing.T) {
 	if diff := cmp.Diff([]string{"alpha", "beta"}, keys(c.Teams)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"/forebay.yaml", "/secret", "/teams", "/teams/a.yaml", "/teams/b.yml"}, seen); diff != "" {
+	if diff := cmp.Diff([]string{"/forebay.yaml", "/secret", "/teams", "/teams/alpha.yaml", "/teams/beta.yml"}, seen); diff != "" {
 		t.Error(diff)
 	}
 
-	write("teams/c.yaml", "teams:\n  gamma: {}\n  alpha: "+source+"\n  beta: {sources: {s: {preset: githb, secrets: [x]}}}\n")
+	write("teams/gamma.yaml", "teams:\n  gamma: {}\n  alpha: "+source+"\n  beta: {sources: {s: {preset: githb, secrets: [x]}}}\n")
 	_, err = Load(Options{Path: main})
 	problems, ok := errors.AsType[Problems](err)
 	if !ok {
 		t.Fatalf("error = %v, want Problems", err)
 	}
 	for _, want := range []string{
-		"c.yaml:3: teams.alpha: team alpha is already in " + filepath.Join(dir, "teams/a.yaml") + ", line 2",
-		"c.yaml:4: teams.beta: team beta is already in",
-		`c.yaml:4: teams.beta.sources.s.preset: "githb" is not one of`,
+		"gamma.yaml:3: teams.alpha: team alpha is already in " + filepath.Join(dir, "teams/alpha.yaml") + ", line 2",
+		"gamma.yaml:4: teams.beta: team beta is already in",
+		`gamma.yaml:4: teams.beta.sources.s.preset: "githb" is not one of`,
 	} {
 		if !strings.Contains(problems.Error(), want) {
 			t.Errorf("no %q in\n%v", want, problems)

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/spec"
 )
@@ -26,7 +27,7 @@ type decoder struct {
 	places     map[string]place // where each path was written
 	unresolved map[string]bool  // paths whose value was not resolved, or has a problem that is reported
 	references map[string]referring
-	literal    map[string]string // secrets that stand in the file itself
+	literal    map[literal]bool // secrets that stand in the file itself
 }
 
 func (d *decoder) problem(n *yaml.Node, path, format string, args ...any) {
@@ -81,6 +82,8 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value, f field) {
 		d.value(n, path, v.Elem(), f)
 	case isScalar(t):
 		d.scalar(n, path, v, f)
+	case t == teamsDirType:
+		d.teamsDir(n, path, v)
 	case t.Kind() == reflect.Struct:
 		d.mapping(n, path, v)
 	case t == headersType, t == envType:
@@ -115,7 +118,7 @@ func (d *decoder) pairs(n *yaml.Node, path string, visit func(key string, k, v *
 			continue
 		}
 		if line, ok := seen[k.Value]; ok {
-			d.problem(k, join(path, k.Value), "duplicate key; the first one is on line %d", line)
+			d.problem(k, join(path, k.Value), "duplicate key; the first one is on line %d: rename or remove one of them", line)
 			continue
 		}
 		seen[k.Value] = k.Line
@@ -134,7 +137,11 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 		d.pairs(n, path, func(key string, k, value *yaml.Node) {
 			i := slices.IndexFunc(list, func(m member) bool { return m.name == key })
 			if i < 0 {
-				d.unknown(k, join(path, key), key, v, list)
+				if now, is := d.renamedKey(k, path, key, v.Type()); is {
+					written[now] = true
+				} else {
+					d.unknown(k, join(path, key), key, v, list)
+				}
 				return
 			}
 			written[key] = true
@@ -170,7 +177,7 @@ func (d *decoder) sinkType(n *yaml.Node, path string, to *Destination) {
 		if n.Content[i].Value != "type" {
 			continue
 		}
-		look := &decoder{env: d.env, uses: d.uses, places: map[string]place{}, unresolved: map[string]bool{}, references: map[string]referring{}, literal: map[string]string{}}
+		look := &decoder{env: d.env, uses: d.uses, places: map[string]place{}, unresolved: map[string]bool{}, references: map[string]referring{}, literal: map[literal]bool{}}
 		var name string
 		look.value(n.Content[i+1], join(path, "type"), reflect.ValueOf(&name).Elem(), field{})
 		to.Type, to.Keys = name, newKeys(name)
@@ -180,12 +187,15 @@ func (d *decoder) sinkType(n *yaml.Node, path string, to *Destination) {
 // unknown reports a key of mapping v that is not in list. In a destination whose type is wrong or not resolved here, the keys of all
 // types are allowed.
 func (d *decoder) unknown(n *yaml.Node, path, key string, v reflect.Value, list []member) {
-	var names []string
+	var known []string
 	for _, m := range list {
-		names = append(names, m.name)
+		known = append(known, m.name)
 	}
 	if to, ok := reflect.TypeAssert[*Destination](v.Addr()); ok {
 		others := sinkKeys()
+		if strings.HasPrefix(path, "teams.") { // a team's own has no teams
+			known = slices.DeleteFunc(known, func(name string) bool { return name == "teams" })
+		}
 		switch {
 		case others[key] != nil && to.Keys != nil:
 			d.problem(n, path, "has no meaning for type %s", to.Type)
@@ -193,18 +203,22 @@ func (d *decoder) unknown(n *yaml.Node, path, key string, v reflect.Value, list 
 		case others[key] != nil:
 			return
 		case to.Keys == nil:
-			names = append(names, keys(others)...)
+			known = append(known, keys(others)...)
 		}
+	}
+	if v.Type() == reflect.TypeFor[teamFile]() && slices.ContainsFunc(shapes[reflect.TypeFor[Config]()].fields, func(f field) bool { return f.name == key }) {
+		d.problem(n, path, "stands in the main file only: a file of the teams directory has teams, and nothing that is for all of them")
+		return
 	}
 	if slices.Contains(shapes[v.Type()].later, key) {
 		d.problem(n, path, "%s is not built yet in this version; remove it", key)
 		return
 	}
-	if near := nearest(key, names); near != "" {
+	if near := names.Nearest(key, known); near != "" {
 		d.problem(n, path, "unknown key; did you mean %s?", near)
 		return
 	}
-	d.problem(n, path, "unknown key; known are %s", strings.Join(names, ", "))
+	d.problem(n, path, "unknown key; known are %s", strings.Join(known, ", "))
 }
 
 // table decodes a mapping from names to entries, such as the sources of a team. An entry without a value is an empty mapping.
@@ -255,7 +269,7 @@ func (d *decoder) secrets(n *yaml.Node, path string, v reflect.Value) {
 			d.problem(value, at, "has no value")
 		default:
 			entry := reflect.New(secretType).Elem()
-			d.value(value, at, entry, field{})
+			d.value(value, at, entry, field{lines: v.Type() == envType})
 			v.SetMapIndex(reflect.ValueOf(key), entry)
 		}
 	})
@@ -265,6 +279,7 @@ func (d *decoder) secrets(n *yaml.Node, path string, v reflect.Value) {
 func (d *decoder) list(n *yaml.Node, path string, v reflect.Value, f field) {
 	if n.Kind != yaml.SequenceNode {
 		d.problem(n, path, "expected a list ([a, b]), found %s", describe(n))
+		d.unresolved[path] = true // not empty, too
 		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
@@ -291,6 +306,11 @@ func (d *decoder) scalar(n *yaml.Node, path string, v reflect.Value, f field) {
 	}
 	text := n.Value
 	if hasReference(text) {
+		if err := d.env.refused(text); err != nil {
+			d.problem(n, path, "%v", err)
+			d.unresolved[path] = true
+			return
+		}
 		if !d.uses(path) {
 			d.unresolved[path] = true
 			d.refer(path, text, nil, true)
@@ -308,7 +328,12 @@ func (d *decoder) scalar(n *yaml.Node, path string, v reflect.Value, f field) {
 		d.refer(path, text, led, f.shown || len(f.values) > 0 || v.Kind() != reflect.String && v.Type() != secretType)
 		text = resolved
 	} else if v.Type() == secretType {
-		d.literal[text] = "<redacted>"
+		d.literal[literal{d.env.team(), text}] = true
+	}
+	if why := lineBreak(text); why != "" && v.Type() == secretType && !f.lines {
+		d.problem(n, path, "%s%s", ofReference(n.Value), why)
+		d.unresolved[path] = true
+		return
 	}
 	if err := setScalar(v, text, f); err != nil {
 		if text != n.Value { // what a reference leads to may be a secret: never print it
@@ -316,7 +341,35 @@ func (d *decoder) scalar(n *yaml.Node, path string, v reflect.Value, f field) {
 		}
 		d.problem(n, path, "%v", err)
 		d.unresolved[path] = true // the checks leave out what is already reported
+		return
 	}
+	if p, ok := reflect.TypeAssert[netip.Prefix](v); ok && d.env.border != nil {
+		if err := d.env.border.network(p); err != nil {
+			d.problem(n, path, "%v", err)
+			d.unresolved[path] = true
+		}
+	}
+}
+
+// lineBreak says what is wrong with a secret of more than one line, such as one that echo wrote into a variable: no signature would match,
+// and no header takes it. It is empty for one line.
+func lineBreak(secret string) string {
+	rest := strings.TrimRight(secret, "\r\n")
+	switch {
+	case strings.ContainsAny(rest, "\r\n"):
+		return "has more than one line: a secret is one line; is this the right one?"
+	case rest != secret:
+		return "ends in a line break, which would be part of the secret: write it without, by printf '%s' instead of echo (of a file, one is cut off)"
+	}
+	return ""
+}
+
+// ofReference begins a message about what a reference led to, which is not shown.
+func ofReference(written string) string {
+	if !hasReference(written) {
+		return ""
+	}
+	return "the value of " + clip(written) + " "
 }
 
 // setScalar parses text by the type of v, checks it against the minimum and the values that f declares, and sets v.
@@ -393,7 +446,7 @@ func oneOf(text string, f field) error {
 	if slices.Contains(f.later, text) {
 		return fmt.Errorf("%s is not built yet in this version; today: %s", text, strings.Join(f.values, ", "))
 	}
-	if near := nearest(text, f.values); near != "" {
+	if near := names.Nearest(text, f.values); near != "" {
 		return fmt.Errorf("%q is not one of %s; did you mean %s?", clip(text), strings.Join(f.values, ", "), near)
 	}
 	return fmt.Errorf("%q is not one of %s", clip(text), strings.Join(f.values, ", "))

@@ -62,57 +62,70 @@ func (c *Config) fillComputed() {
 		c.Topics.MinInsync = minInsync(c.Topics.Replication)
 	}
 	c.fillIntake()
+	c.fillQuotas()
+	// The lists are shown even if they are empty: what a team's file may read is to be seen.
+	for _, list := range []*[]string{&c.TeamsDir.References.Env, &c.TeamsDir.References.Files} {
+		if *list == nil {
+			*list = []string{}
+		}
+	}
+	if r := &c.TeamsDir.References; r.Networks == nil {
+		r.Networks = []netip.Prefix{}
+	}
 	for name, team := range c.Teams {
 		for source, s := range team.Sources {
 			if s.Topic == "" {
 				s.Topic = eventTopicPrefix(name) + source
 			}
-			if s.PublicURL == "" && c.Listen.PublicURL != "" {
-				s.PublicURL = c.Listen.PublicURL + "/v1/in/" + name + "/" + source
+			if s.PublicURL == "" && c.Intake.PublicURL != "" {
+				s.PublicURL = c.Intake.PublicURL + "/v1/in/" + name + "/" + source
 			}
 			s.fill(c.Topics)
-		}
-		for destination, d := range team.Destinations {
-			if d.Concurrency == 0 {
-				d.Concurrency = cmp.Or(d.about().Concurrency, spec.DefaultConcurrency)
-			}
-			if _, written := c.places["teams."+name+".destinations."+destination+".retry.max"]; !written {
-				d.Retry.Max = maxDelay(d.Retry)
-			}
-			if d.Rate != nil && d.Rate.Burst == 0 {
-				d.Rate.Burst = d.Rate.Limit
+			if b := s.Backfill; b != nil {
+				c.fillMax("teams."+name+".sources."+source+".backfill.retry", (*Retry)(&b.Retry))
 			}
 		}
+	}
+	for name, team := range c.Teams { // after all sources: a subscription may read another team's
 		for _, sub := range team.Subscriptions {
-			sub.fill(c, team)
+			if sub.Owners == nil {
+				sub.Owners = team.Owners
+			}
+			sub.Contact = cmp.Or(sub.Contact, team.Contact)
+			sub.fill(c, c.sourcesOf(name, sub))
 		}
-		for destination, d := range team.Destinations {
-			c.fillMemory("teams."+name+".destinations."+destination, d, team.attemptTime(destination))
-		}
+	}
+	for _, d := range c.AllDestinations() {
+		c.fillDestination(d)
 	}
 }
 
-// fillMemory sets for how long a destination that remembers which actions are done does so, if the file does not say. attemptTime is
-// for how long its actions may be attempted: if it forgot an action earlier, a late attempt would run that again.
-func (c *Config) fillMemory(path string, d *Destination, attemptTime Duration) {
+// fillDestination sets the defaults of a destination that depend on other keys, those of the subscriptions that use it among them.
+func (c *Config) fillDestination(d NamedDestination) {
+	if d.Concurrency == 0 {
+		d.Concurrency = cmp.Or(d.about().Concurrency, spec.DefaultConcurrency)
+	}
+	c.fillMax(d.Path()+".retry", &d.Retry)
+	if d.Rate != nil && d.Rate.Burst == 0 {
+		d.Rate.Burst = d.Rate.Limit
+	}
+	c.fillMemory(d)
+}
+
+// fillMemory sets for how long a destination that remembers which actions are done does so, if the file does not say: as long as its
+// actions may be attempted, by the subscription that may longest. If it forgot an action earlier, a late attempt would run that again.
+func (c *Config) fillMemory(d NamedDestination) {
 	memory := d.about().Memory
 	if memory == nil {
 		return
 	}
-	if _, written := c.places[path+"."+memory.Key]; !written {
-		*memory.For = max(memory.Default, attemptTime.Std())
+	if _, written := c.places[d.Path()+"."+memory.Key]; written {
+		return
 	}
-}
-
-// attemptTime returns for how long an action may be attempted at a destination, by the subscription that may longest.
-func (t *Team) attemptTime(destination string) (longest Duration) {
-	d := t.Destinations[destination]
-	for _, sub := range t.Subscriptions {
-		if slices.ContainsFunc(sub.Actions, func(a Action) bool { return a.To == destination }) {
-			longest = max(longest, sub.attemptTime(d))
-		}
+	*memory.For = memory.Default
+	for _, u := range c.usesOf(d) {
+		*memory.For = max(*memory.For, u.sub.attemptTime(d.Destination).Std())
 	}
-	return longest
 }
 
 // attemptTime returns for how long the subscription may attempt an action: the time of the retries, and then the time in which its
@@ -123,18 +136,13 @@ func (sub *Subscription) attemptTime(d *Destination) Duration {
 
 // Statements returns how many statements of actions may be under way in the ledger's database at once, of all teams.
 func (c *Config) Statements() (n int) {
-	for _, t := range c.Teams {
-		for _, d := range t.Destinations {
-			if d.about().InLedger {
-				n += d.Concurrency
-			}
+	for _, d := range c.AllDestinations() {
+		if d.about().InLedger {
+			n += d.Concurrency
 		}
 	}
 	return n
 }
-
-// maxDelay returns the default of the longest delay: five sixths of within, so that the delays before it fit into the rest.
-func maxDelay(r Retry) Duration { return max(r.Min, min(r.Within/6*5, longestDelay)) }
 
 // eventTopicPrefix returns the prefix of the topics of a team's sources, which access rights go by.
 func eventTopicPrefix(team string) string { return "events." + team + "." }
@@ -156,6 +164,7 @@ func (s *Source) fill(top Topics) {
 	if t.Retention == 0 {
 		t.Retention = top.Retention
 	}
+	t.Compression = cmp.Or(t.Compression, top.Compression)
 	if t.MinInsync == 0 && t.Replication == 0 {
 		t.MinInsync = top.MinInsync
 	} else if t.MinInsync == 0 {
@@ -173,7 +182,7 @@ func (s *Source) fill(top Topics) {
 	}
 	for _, r := range s.rates() {
 		if r.Burst == 0 {
-			r.Burst = r.PerSecond
+			r.Burst = r.Limit
 		}
 	}
 }
@@ -197,11 +206,11 @@ func (s *Source) Sequence() bool {
 	return s.Event != nil && s.Event.Version != nil && s.Event.Version.Kind == "sequence"
 }
 
-// fill sets the defaults of a subscription that depend on other keys.
-func (sub *Subscription) fill(c *Config, team *Team) {
+// fill sets the defaults of a subscription that depend on other keys. sources are its own, as far as there are such.
+func (sub *Subscription) fill(c *Config, sources []NamedSource) {
 	if sub.Start == "" {
 		sub.Start = "any"
-		if sub.allSequence(team) {
+		if sub.allSequence(sources) {
 			sub.Start = "first"
 		}
 	}
@@ -214,7 +223,7 @@ func (sub *Subscription) fill(c *Config, team *Team) {
 		}
 	}
 	if sub.Dedupe.Window == 0 {
-		sub.Dedupe.Window = sub.minWindow(c, team)
+		sub.Dedupe.Window = sub.minWindow(c, sources)
 	}
 }
 
@@ -224,33 +233,22 @@ func (sub *Subscription) backfills() bool {
 }
 
 // allSequence reports whether all sources of the subscription have versions of kind sequence.
-func (sub *Subscription) allSequence(team *Team) bool {
-	for _, name := range sub.Sources {
-		if s, ok := team.Sources[name]; !ok || !s.Sequence() {
-			return false
-		}
-	}
-	return len(sub.Sources) > 0
+func (sub *Subscription) allSequence(sources []NamedSource) bool {
+	others := slices.ContainsFunc(sources, func(s NamedSource) bool { return !s.Sequence() })
+	return !others && len(sources) > 0 && len(sources) == len(sub.Sources)
 }
 
-// anySequence reports whether one source of the subscription has versions of kind sequence.
-func (sub *Subscription) anySequence(team *Team) bool {
-	for _, name := range sub.Sources {
-		if s, ok := team.Sources[name]; ok && s.Sequence() {
-			return true
-		}
-	}
-	return false
+// anySequence reports whether one of the sources has versions of kind sequence.
+func anySequence(sources []NamedSource) bool {
+	return slices.ContainsFunc(sources, func(s NamedSource) bool { return s.Sequence() })
 }
 
 // minWindow returns for how long the subscription must remember events at least: as long as the log may have them, or the provider may
 // deliver them again.
-func (sub *Subscription) minWindow(c *Config, team *Team) Duration {
+func (sub *Subscription) minWindow(c *Config, sources []NamedSource) Duration {
 	longest := Duration(0)
-	for _, name := range sub.Sources {
-		if s, ok := team.Sources[name]; ok {
-			longest = max(longest, s.Topics.Retention)
-		}
+	for _, s := range sources {
+		longest = max(longest, s.Topics.Retention)
 	}
 	if longest == 0 {
 		longest = c.Topics.Retention

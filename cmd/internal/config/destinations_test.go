@@ -62,6 +62,8 @@ func TestDestinations(t *testing.T) {
 		{"postgres without a statement", "STATEMENTS", "type: postgres", "coder: statement is missing"},
 		{"postgres with a template as statement", "STATEMENTS", "type: postgres\nstatement: \"SELECT '{{body.x}}'\"", "values of events are parameters"},
 		{"postgres elsewhere", "", "type: postgres\ndatabase: mysql://x/y\nstatement: SELECT 1", "coder.database: is not a URL of the form postgres://"},
+		{"postgres with the machine's certificate", "", "type: postgres\ndatabase: postgres://u:p@db.example/y?sslcert=/etc/ssl/pg.crt&sslkey=/etc/ssl/pg.key\nstatement: SELECT 1", "coder.database: has sslcert: a destination shows no certificate of the machine's"},
+		{"postgres with a file as its CA", "", "type: postgres\ndatabase: postgres://u:p@db.example/y?sslrootcert=/dev/zero\nstatement: SELECT 1", "put the server's CA into the system's store, and write sslrootcert=system"},
 		{"postgres with a bad table", "", "type: postgres\ndatabase: postgres://u:p@db.example/y\nstatement: SELECT 1\nkey_table: A B", "coder.key_table"},
 		{"postgres forgets before dead letters go", "", "type: postgres\ndatabase: postgres://u:p@db.example/y\nstatement: SELECT 1\nkey_retention: 30d", "triage.actions[0].to: key_retention 30d of destination coder is less than 31d,"},
 		{"postgres forgets before retries end", "", "type: postgres\ndatabase: postgres://u:p@db.example/y\nstatement: SELECT 1\nkey_retention: 31d\nretry: {within: 2d}", "is less than 32d,"},
@@ -79,7 +81,7 @@ func TestDestinations(t *testing.T) {
 		{"no concurrency", "", "type: log\nconcurrency: 0", "coder.concurrency: must be at least 1"},
 		{"much concurrency", "", "type: log\nconcurrency: 5000", "coder.concurrency: 5000 is more than 1000"},
 		{"a rate without a limit", "", "type: log\nrate: {per: 1m}", "coder.rate: limit is missing"},
-		{"a rate as of sources", "", "type: log\nrate: {per_second: 5}", "coder.rate.per_second: unknown key"},
+		{"a rate as of sources", "", "type: log\nrate: {per_second: 5}", "forebay.yaml:28: teams.acme.destinations.coder.rate.per_second: is rate.limit with per: 1s now"},
 		{"a rate in no time", "", "type: log\nrate: {limit: 1, per: 0s}", "coder.rate.per: 0s is not between 1ms and 1d"},
 		{"a rate that does something else", "", "type: log\nrate: {limit: 1, on_limit: wait}", `coder.rate.on_limit: "wait" is not one of queue, drop, error`},
 		{"drop and park", "", "type: log\nrate: {limit: 1, on_limit: drop}", "triage.actions[0].on_dead: must be continue: destination coder drops"},
@@ -218,7 +220,7 @@ func TestKeysOutliveDeadLetters(t *testing.T) {
 func TestLongestDelayOfADestination(t *testing.T) {
 	t.Parallel()
 	for retry, want := range map[string]string{
-		"{}": "20h", "{within: 1h}": "50m", "{within: 30d}": "7d", "{min: 1h, within: 1m}": "1h", "{within: 24h, max: 1h}": "1h", "{max: 2d}": "2d",
+		"{}": "20h", "{within: 1h}": "45m16s", "{attempts: 3, within: 1m}": "50s", "{attempts: 20, within: 1h}": "4m50s", "{within: 30d}": "7d", "{min: 1h, within: 1m}": "1h", "{within: 24h, max: 1h}": "1h", "{max: 2d}": "2d",
 	} {
 		c, problems := load(withDestination(t, "", "type: log\nretry: "+retry), designEnv, designFiles, Options{})
 		if len(problems) > 0 {
@@ -243,4 +245,10 @@ func TestExecIsOfTheProcessThatRunsIt(t *testing.T) {
 	if _, problems := load(text, designEnv, designFiles, Options{Roles: []Role{RoleStream}}); len(problems) != 1 {
 		t.Errorf("a stream: %v", problems)
 	}
+}
+
+// own is a destination of the design's team.
+func own(c *Config, name string) NamedDestination {
+	d, _ := c.Destination("acme", name)
+	return d
 }

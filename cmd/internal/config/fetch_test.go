@@ -22,7 +22,7 @@ teams:
         backfill:
           url: https://api.github.com/repositories/{entity.0}/pulls/{entity.1}
           headers: {Authorization: "Bearer ${env:GITHUB_TOKEN}", X-GitHub-Api-Version: 2022-11-28}
-          rate: {per_second: 2}
+          rate: {limit: 2}
           event:
             type: cel:'com.github.pull_request.backfilled'
             entity: [/base/repo/id, /number]
@@ -63,7 +63,7 @@ func TestFetches(t *testing.T) {
 		t.Errorf("headers: %q", got)
 	}
 	if github.Rate.Burst != 2 || github.Timeout != mustDuration("10s") || github.MaxBody != 8<<20 ||
-		github.Retry != (FetchRetry{Attempts: 5, Within: mustDuration("1m"), Min: mustDuration("500ms"), Max: mustDuration("30s")}) {
+		github.Retry != (FetchRetry{Attempts: 5, Within: mustDuration("1m"), Min: mustDuration("500ms"), Max: mustDuration("44.329s")}) {
 		t.Errorf("defaults: %+v", github)
 	}
 	if orders.Retry.Attempts != 3 || orders.Rate != nil || carts.Timeout != mustDuration("3s") {
@@ -127,7 +127,9 @@ func TestFetchProblems(t *testing.T) {
 		{"plain http elsewhere", "http://127.0.0.1:8000/", "http://192.168.0.1:8000/", "192.168.0.1 is in none of allow_networks"},
 		{"bad network", "[127.0.0.0/8]", "[127.0.0.1/8]", "backfill.allow_networks[0]: 127.0.0.1/8 has bits behind its mask"},
 		{"timeout", "timeout: 3s", "timeout: 2m", "2m is not between 100ms and 1m"},
-		{"retry", "attempts: 3", "attempts: 3, min: 1m", "1m is more than max 30s"},
+		{"largest document", "timeout: 3s", "timeout: 3s, max_body: 101MiB", "carts.thin.max_body: 101MiB is more than 100MiB"},
+		{"largest answer", "attempts: 3}", "attempts: 3}\n          max_body: 1GiB", "orders.backfill.max_body: 1GiB is more than 100MiB"},
+		{"retry", "attempts: 3", "attempts: 3, min: 1m, max: 30s", "1m is more than max 30s"},
 		{"thin tries once", "timeout: 3s", "retry: {attempts: 3}", "carts.thin.retry: unknown key"},
 		{"header name", "X-Api-Key:", `"X Api":`, `"X Api" is not the name of a header`},
 		{"header twice", "{Authorization:", "{X-GitHub-Api-Version: a, Authorization:", "duplicate key"},
@@ -139,7 +141,7 @@ func TestFetchProblems(t *testing.T) {
 		{"version without from", "version: {from: /updated_at, kind: timestamp,", "version: {kind: timestamp,", "github.backfill.event.version: from is missing"},
 		{"no payload", "            payload: snapshot\n", "", "payload is missing: snapshot where"},
 		{"header of an element", "entity: [/base/repo/id, /number]", "entity: [header:X-Id]", "backfill.event.entity: header:X-Id means nothing: an element of an answer has no headers"},
-		{"headers of an element", "entity: [/base/repo/id, /number]", "headers: [x]", "backfill.event.headers: means nothing"},
+		{"headers of an element", "entity: [/base/repo/id, /number]", "keep_headers: [x]", "backfill.event.keep_headers: means nothing"},
 		{"inherited header", "type: /type,", "type: header:X-Type,", "orders.backfill.event: type is missing: the source's own is header:X-Type"},
 		{"within without backfill", "gap: {then: park}", "gap: {then: park, within: 1m}", "fulfil.gap.within: means nothing without then: backfill"},
 		{"otherwise without backfill", "gap: {then: park}", "gap: {then: park, otherwise: skip}", "fulfil.gap.otherwise: means nothing without then: backfill"},
@@ -180,9 +182,9 @@ func TestBackfillNeedsAPlaceToAsk(t *testing.T) {
 	} {
 		sub := &Subscription{Sources: test.sources, Start: test.start, Gap: Gap{Then: test.then}}
 		c := &Config{Teams: map[string]*Team{"acme": team}, places: map[string]place{}, unresolved: map[string]bool{}}
-		sub.fill(c, team)
+		sub.fill(c, c.sourcesOf("acme", sub))
 		ck := &checker{c: c, options: &Options{}}
-		ck.backfilled("s", team, sub)
+		ck.backfilled("s", "acme", c.sourcesOf("acme", sub), sub)
 		var got []string
 		for _, p := range ck.problems {
 			got = append(got, strings.TrimPrefix(p.Path, "s.")+": "+p.Message)

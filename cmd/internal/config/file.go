@@ -12,53 +12,110 @@ import (
 // Config is the whole configuration, defaults filled in. It must not be changed once it is loaded. What the keys of this file mean is
 // declared in shape.go, under their yaml names.
 type Config struct {
-	Version  int              `yaml:"version"`
-	Kafka    Kafka            `yaml:"kafka"`
-	Postgres Postgres         `yaml:"postgres"`
-	Listen   Listen           `yaml:"listen"`
-	Intake   Intake           `yaml:"intake"`
-	Topics   Topics           `yaml:"topics"`
-	Exec     Exec             `yaml:"exec"`
-	Agents   Agents           `yaml:"agents"`
-	TeamsDir string           `yaml:"teams_dir"`
-	Teams    map[string]*Team `yaml:"teams"`
+	Version  int      `yaml:"version"`
+	Kafka    Kafka    `yaml:"kafka"`
+	Postgres Postgres `yaml:"postgres"`
+	Listen   Listen   `yaml:"listen"`
+	Operator Operator `yaml:"operator"`
+	Intake   Intake   `yaml:"intake"`
+	Topics   Topics   `yaml:"topics"`
+	Exec     Exec     `yaml:"exec"`
+	Agents   Agents   `yaml:"agents"`
+	TeamsDir TeamsDir `yaml:"teams_dir"`
+	Quotas   Quotas   `yaml:"quotas"`
+	// Registry is nil where the file has none.
+	Registry *Registry `yaml:"registry"`
+	// Destinations are the shared ones; see [NamedDestination].
+	Destinations map[string]*Destination `yaml:"destinations"`
+	Teams        map[string]*Team        `yaml:"teams"`
 
 	places     map[string]place     // where the files set a path, such as "teams.acme.sources.github.preset"
 	unresolved map[string]bool      // paths without a usable value: see checker.unresolved
 	references map[string]referring // by path
-	literal    map[string]string    // secrets that stand in a file itself, and what takes their place
+	literal    map[literal]bool     // secrets that stand in a file itself
+	env        environment          // to follow references anew
+	dir        string               // of the main file
 	notes      []Problem
+	barred     map[string]string // by path, why a subscription may not run
+	chosen     []string          // Options.Subscriptions
+	ours       ledgerKey         // which ledger a process with the stream role has
+	oneLedger  bool              // of `forebay dev`, which takes no notice of postgres of subscriptions
 }
 
 // Kafka says where the log is.
 type Kafka struct {
 	Brokers        []string `yaml:"brokers"`
+	Embedded       bool     `yaml:"embedded"`
 	SessionTimeout Duration `yaml:"session_timeout"`
 	UnreadAfter    Duration `yaml:"unread_after"`
-	BatchPace      Duration `yaml:"batch_pace"`
+	BatchWait      Duration `yaml:"batch_wait"`
 	InstanceID     string   `yaml:"instance_id"`
+	ClientID       string   `yaml:"client_id"`
+	Rack           string   `yaml:"rack"`
+	// TLS and SASL are nil where the file does not have them. A role may have its own: see [Config.KafkaTLS] and [Config.KafkaSASL].
+	TLS   *KafkaTLS  `yaml:"tls"`
+	SASL  *KafkaSASL `yaml:"sasl"`
+	Roles KafkaRoles `yaml:"roles"`
 	// Publish lists beginnings of names of topics, by the team that may write to them beside its own.
 	Publish map[string][]string `yaml:"publish"`
 }
 
+// KafkaTLS says how connections to the brokers, or to the registry, are encrypted. The files are read for each connection.
+type KafkaTLS struct {
+	Enabled    bool   `yaml:"enabled"`
+	CAFile     string `yaml:"ca_file"`
+	CertFile   string `yaml:"cert_file"`
+	KeyFile    string `yaml:"key_file"`
+	ServerName string `yaml:"server_name"`
+}
+
+// KafkaSASL says who the brokers take a client for.
+type KafkaSASL struct {
+	Mechanism string         `yaml:"mechanism"`
+	User      string         `yaml:"user"`
+	Password  schemas.Secret `yaml:"password"`
+	Token     schemas.Secret `yaml:"token"`
+}
+
+// KafkaRoles are the roles that get in otherwise than the rest; nil: as the rest.
+type KafkaRoles struct {
+	Intake *KafkaAccess `yaml:"intake"`
+	Stream *KafkaAccess `yaml:"stream"`
+	Admin  *KafkaAccess `yaml:"admin"`
+}
+
+// KafkaAccess is how the clients of one role get in. Nil: as those of all roles.
+type KafkaAccess struct {
+	TLS  *KafkaTLS  `yaml:"tls"`
+	SASL *KafkaSASL `yaml:"sasl"`
+}
+
 // Postgres says where the ledger is.
 type Postgres struct {
-	URL      schemas.Secret `yaml:"url"`
-	Schema   string         `yaml:"schema"`
-	MaxConns int            `yaml:"max_conns"`
+	URL         schemas.Secret `yaml:"url"`
+	Embedded    bool           `yaml:"embedded"`
+	Schema      string         `yaml:"schema"`
+	Connections int            `yaml:"connections"`
 	// TransactionTimeout is ledger.Config.TxTimeout.
 	TransactionTimeout Duration `yaml:"transaction_timeout"`
 	// Statements says whether destinations may execute theirs here.
 	Statements bool `yaml:"statements"`
 }
 
+// OwnPostgres says where the ledger of a subscription is, in the place of [Config.Postgres].
+type OwnPostgres struct {
+	URL                schemas.Secret `yaml:"url"`
+	Schema             string         `yaml:"schema"`
+	Connections        int            `yaml:"connections"`
+	TransactionTimeout Duration       `yaml:"transaction_timeout"`
+}
+
 // Listen holds the addresses that the process listens on.
 type Listen struct {
-	Intake    string `yaml:"intake"`
-	Operator  string `yaml:"operator"`
-	Health    string `yaml:"health"`
-	Agents    string `yaml:"agents"`
-	PublicURL string `yaml:"public_url"`
+	Intake   string `yaml:"intake"`
+	Operator string `yaml:"operator"`
+	Health   string `yaml:"health"`
+	Agents   string `yaml:"agents"`
 }
 
 // Topics are the settings that `topics apply` gives to a topic. In a source, zero values mean: as at the top.
@@ -67,6 +124,15 @@ type Topics struct {
 	Replication int      `yaml:"replication"`
 	MinInsync   int      `yaml:"min_insync"`
 	Retention   Duration `yaml:"retention"`
+	Compression string   `yaml:"compression"` // empty: as the brokers have it
+}
+
+// Registry says where the schema registry is.
+type Registry struct {
+	URL      string         `yaml:"url"`
+	User     string         `yaml:"user"`
+	Password schemas.Secret `yaml:"password"`
+	TLS      *KafkaTLS      `yaml:"tls"` // of a URL that begins with https
 }
 
 // Exec says whether this process runs commands at all.
@@ -82,6 +148,8 @@ type Agents struct {
 
 // Team owns sources, destinations and subscriptions.
 type Team struct {
+	Owners        []string                 `yaml:"owners"`
+	Contact       string                   `yaml:"contact"`
 	Sources       map[string]*Source       `yaml:"sources"`
 	Destinations  map[string]*Destination  `yaml:"destinations"`
 	Subscriptions map[string]*Subscription `yaml:"subscriptions"`
@@ -100,8 +168,16 @@ type Source struct {
 	Rate        *Rate                 `yaml:"rate"`
 	Topic       string                `yaml:"topic"`
 	Topics      Topics                `yaml:"topics"`
+	Share       []string              `yaml:"share"`
 	Backfill    *Backfill             `yaml:"backfill"`
 	Thin        *Thin                 `yaml:"thin"`
+	JSONSchema  SchemaCheck           `yaml:"json_schema"`
+}
+
+// SchemaCheck says which schema a source's bodies are held against, and what becomes of those that do not fit.
+type SchemaCheck struct {
+	Check string `yaml:"check"`
+	Own   string `yaml:"own"`
 }
 
 // Backfill says where events that are missing can be asked for.
@@ -135,17 +211,22 @@ type FetchRetry struct {
 	Max      Duration `yaml:"max"`
 }
 
-// Rate is a token bucket.
+// Rate is a token bucket: Limit tokens in the time Per, and at most Burst of them.
 type Rate struct {
-	PerSecond int `yaml:"per_second"`
-	Burst     int `yaml:"burst"`
+	Limit int      `yaml:"limit"`
+	Per   Duration `yaml:"per"`
+	Burst int      `yaml:"burst"`
 }
+
+// PerSecond is how many tokens come in a second.
+func (r Rate) PerSecond() float64 { return float64(r.Limit) / r.Per.Std().Seconds() }
 
 // Destination is a configured sink.
 type Destination struct {
 	Type string `yaml:"type"`
 	// Keys are those of its type, which the file has beside the others; nil if there is no such type.
 	Keys          spec.Config
+	Teams         []string       `yaml:"teams"` // of a shared one
 	Timeout       Duration       `yaml:"timeout"`
 	Retry         Retry          `yaml:"retry"`
 	Long          *Long          `yaml:"long"`
@@ -161,9 +242,9 @@ type Destination struct {
 
 // Long says how a destination may answer 202 and report the result of an action later.
 type Long struct {
-	Deadline  Duration `yaml:"deadline"`
-	Heartbeat Duration `yaml:"heartbeat"` // zero: none is asked for
-	Most      int      `yaml:"most"`
+	Deadline    Duration `yaml:"deadline"`
+	Heartbeat   Duration `yaml:"heartbeat"` // zero: none is asked for
+	Concurrency int      `yaml:"concurrency"`
 }
 
 // Retry bounds the attempts of one action.
@@ -174,7 +255,7 @@ type Retry struct {
 	Max      Duration `yaml:"max"`
 }
 
-// CallRate is the token bucket of a destination.
+// CallRate is the token bucket of a destination: a [Rate], and what becomes of what is over it.
 type CallRate struct {
 	Limit   int      `yaml:"limit"`
 	Per     Duration `yaml:"per"`
@@ -199,6 +280,8 @@ type AutoPause struct {
 
 // Subscription is a team's consumer.
 type Subscription struct {
+	Owners  []string `yaml:"owners"`
+	Contact string   `yaml:"contact"`
 	Sources []string `yaml:"sources"`
 	Types   []string `yaml:"types"`
 	Begin   string   `yaml:"begin"`
@@ -209,6 +292,8 @@ type Subscription struct {
 	Gap     Gap      `yaml:"gap"`
 	Backlog string   `yaml:"backlog"`
 	Dedupe  Dedupe   `yaml:"dedupe"`
+	// Postgres is nil where its ledger is that of the top of the file.
+	Postgres *OwnPostgres `yaml:"postgres"`
 	// Expire is zero where entities are never forgotten.
 	Expire    Duration  `yaml:"expire"`
 	Retention Retention `yaml:"retention"`

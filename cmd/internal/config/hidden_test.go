@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -206,15 +207,77 @@ func TestHide(t *testing.T) {
 		canary: "${env:TOKEN}", "agents.example.net": "${env:HOST}", "pg-passw0rd": "${env:FOREBAY_POSTGRES_URL}", env["FOREBAY_POSTGRES_URL"]: "${env:FOREBAY_POSTGRES_URL}", "forebay": "", "gh-secret": "${env:GITHUB_SECRET}", "written-out": "<redacted>",
 		"127.0.0.1:8089": "",
 	} {
-		if got := hidden[value]; got != want {
+		if got := hidden.Everywhere[value]; got != want {
 			t.Errorf("%s is hidden as %q, want %q", value, got, want)
 		}
 	}
+	if len(hidden.OfTeams) > 0 {
+		t.Errorf("of the main file, %v is of teams", hidden.OfTeams)
+	}
 	var ofCoder []string
-	for _, s := range c.HiddenOf("acme", "coder") {
+	for _, s := range c.HiddenOf(own(c, "coder")) {
 		ofCoder = append(ofCoder, s.Reveal())
 	}
 	if want := []string{designEnv["CODER_SECRET"], "agents.example.net", canary}; !slices.Equal(ofCoder, want) {
 		t.Errorf("hidden of the destination: %q, want %q", ofCoder, want)
+	}
+}
+
+// TestWhatATeamsFileHides: whoever writes one may have words for secrets, by text or reference, which are hidden of that team alone. A
+// file that claims another team's secrets takes none of what is known of them.
+func TestWhatATeamsFileHides(t *testing.T) {
+	t.Parallel()
+	v := newVillage(t, usualReferences)
+	main, err := os.ReadFile(v.path("forebay.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.write("forebay.yaml", string(main)+"destinations: {pagers: {type: http, url: \"https://example.com/\", headers: {X-Key: \"${env:PAGERS_KEY}\"}, teams: [\"*\"], params: {body: {a: b}}}}\n"+
+		"teams: {victim: {sources: {s: {preset: github, secrets: [\"${env:VICTIM_KEY}\", written-out]}}}}\n")
+	v.env["PAGERS_KEY"], v.env["VICTIM_KEY"], v.env["A_WORD"], v.env["A_KEY"] = "pagers-key", "victim-key", "channel", "0123456789abcdef"
+	v.write("teams/a.yaml", "teams: {a: {sources: {s: {preset: github, secrets: [payload-error, \"${env:A_WORD}\"]}},\n"+
+		"  subscriptions: {u: {sources: [s], actions: [{name: x, to: pagers, params: {body: {word: \"${env:A_WORD}\", key: \"${env:A_KEY}\"}}}]}}}}\n")
+	c, wrong := v.load()
+	if wrong != "" {
+		t.Fatal(wrong)
+	}
+	want := Hidden{Everywhere: map[string]string{"written-out": "<redacted>", "pagers-key": "${env:PAGERS_KEY}", "victim-key": "${env:VICTIM_KEY}", v.env["LEDGER"]: "${env:LEDGER}"},
+		OfTeams: map[string]map[string]string{"a": {"payload-error": "<redacted>", "channel": "${env:A_WORD}", "0123456789abcdef": "${env:A_KEY}"}}}
+	if diff := cmp.Diff(want, c.Hide()); diff != "" {
+		t.Errorf("hidden (-want +got):\n%s", diff)
+	}
+	var ofPagers []string
+	for _, s := range c.HiddenOf(NamedDestination{c.Destinations["pagers"], "", "pagers"}) {
+		ofPagers = append(ofPagers, s.Reveal())
+	}
+	if want := []string{"pagers-key", "0123456789abcdef"}; !slices.Equal(ofPagers, want) {
+		t.Errorf("hidden of the shared destination: %q, want %q", ofPagers, want)
+	}
+
+	v.write("teams/a.yaml", "teams: {victim: {sources: {s: {preset: github, secrets: [\"${env:A_WORD}\"]}}}}\n")
+	v.write("teams/victim.yaml", "teams: {victim: {sources: {s: {preset: github, secrets: [\"${env:VICTIM_OTHER}\", \"${env:VICTIM_OTHER}\"]}}}}\n")
+	v.env["VICTIM_OTHER"] = "victim-other"
+	var seen Hidden
+	_, err = Load(Options{Path: v.path("forebay.yaml"), Lookup: func(name string) (string, bool) { s, ok := v.env[name]; return s, ok }, Hide: func(h Hidden) { seen = h }})
+	if err == nil {
+		t.Fatal("two files claim one team, and nothing is wrong")
+	}
+	if want := map[string]map[string]string{"a": {"channel": "${env:A_WORD}"}, "victim": {"victim-other": "${env:VICTIM_OTHER}"}}; !cmp.Equal(seen.OfTeams, want) || seen.Everywhere["victim-key"] == "" {
+		t.Errorf("hidden of files that claim a team: %v, and everywhere %v; want %v", seen.OfTeams, seen.Everywhere, want)
+	}
+}
+
+// TestProblemsOfOthersAreNotHidden: what a team calls secret is taken out of the problems with its own file.
+func TestProblemsOfOthersAreNotHidden(t *testing.T) {
+	t.Parallel()
+	v := newVillage(t, `{env: ["{TEAM}_*"]}`)
+	v.env["A_WORD"], v.env["A_NAME"] = "did you mean github?", "a-name-of-a"
+	v.write("teams/a.yaml", "teams: {a: {sources: {s: {preset: github, secrets: [\"${env:A_WORD}\", \"did you mean\"], share: [\"${env:A_NAME}!\"]}}}}\n")
+	v.write("teams/b.yaml", "teams: {b: {sources: {s: {preset: gihtub, secrets: [x]}}}}\n")
+	_, wrong := v.load()
+	for _, want := range []string{"did you mean github?", "name \"${env:A_NAME}!\" must match"} {
+		if !strings.Contains(wrong, want) {
+			t.Errorf("no %q in %s", want, wrong)
+		}
 	}
 }

@@ -27,9 +27,9 @@ func TestIntakeLimits(t *testing.T) {
 	}{
 		{"{}", func(*ingest.Limits) {}},
 		{"{memory: 1GiB}", func(l *ingest.Limits) { l.Memory, l.SmallMemory, l.AddressBytes = 1<<30, 256<<20, 512<<20 }},
-		{"{small: {body: 32KiB, memory: 16MiB}}", func(l *ingest.Limits) { l.SmallBody, l.SmallMemory = 32<<10, 16<<20 }},
+		{"{small: {max_body: 32KiB, memory: 16MiB}}", func(l *ingest.Limits) { l.SmallBody, l.SmallMemory = 32<<10, 16<<20 }},
 		{"{pace: {bytes: 0, grace: 2s}, yield_after: 500ms}", func(l *ingest.Limits) { l.Pace, l.Grace, l.YieldAfter = -1, 2*time.Second, time.Second/2 }},
-		{"{trusted_proxies: [10.0.0.0/8], per_address: {connections: 7, bytes: 64MiB}}", func(l *ingest.Limits) {
+		{"{trusted_proxies: [10.0.0.0/8], per_address: {connections: 7, memory: 64MiB}}", func(l *ingest.Limits) {
 			l.TrustedProxies, l.AddressConnections, l.AddressBytes = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, 7, 64<<20
 		}},
 	} {
@@ -59,8 +59,8 @@ func TestIntakeProblems(t *testing.T) {
 		"{memory: 32MiB}":                          "intake.memory: 32MiB without the 8MiB of small bodies is too little for a body of 25MiB",
 		"{small: {memory: 240MiB}}":                "intake.memory: 256MiB without the 240MiB of small bodies is too little for a body of 25MiB",
 		"{small: {memory: 256MiB}}":                "intake.small.memory: 256MiB is not a part of intake.memory, which is 256MiB",
-		"{small: {body: 2MiB}}":                    "intake.small.body: 2MiB is not between 4KiB and 1MiB",
-		"{per_address: {bytes: 20MiB}}":            "intake.per_address.bytes: 20MiB is too little for a body of 25MiB",
+		"{small: {max_body: 2MiB}}":                "intake.small.max_body: 2MiB is not between 4KiB and 1MiB",
+		"{per_address: {memory: 20MiB}}":           "intake.per_address.memory: 20MiB is too little for a body of 25MiB",
 		"{per_address: {connections: 0}}":          "intake.per_address.connections: must be at least 1",
 		"{pace: {grace: 100ms}}":                   "intake.pace.grace: 100ms is not between 1s and 30s",
 		"{pace: {bytes: 1GiB}}":                    "intake.pace.bytes: 1GiB is not between 0 and 1MiB",
@@ -97,6 +97,35 @@ func TestIntakeNeedsARestart(t *testing.T) {
 	for _, section := range []string{"{}", "{yield_after: 3s}", "{yield_after: 2s, memory: 600MiB}", "{yield_after: 2s, trusted_proxies: [10.0.0.0/8]}"} {
 		if got := Live(before, with(section, "95MiB")); !slices.Equal(got, []string{"intake"}) {
 			t.Errorf("%s needs a restart of %v", section, got)
+		}
+	}
+}
+
+// One address has a part of the connections only, however few there may be: a quarter, or the share that the file gives it. What the file
+// gives it holds where that is less.
+func TestAddressHasAPartOfFewConnections(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		intake    string
+		most      int
+		all, from int
+	}{
+		{"{}", 1 << 30, 16384, 2048},
+		{"{}", 512, 512, 128},
+		{"{}", 2, 2, 1},
+		{"{connections: 100}", 1 << 30, 100, 25},
+		{"{per_address: {connections: 8192}}", 1 << 30, 16384, 8192},
+		{"{per_address: {connections: 8192}}", 512, 512, 256},
+		{"{connections: 1000, per_address: {connections: 1}}", 100, 100, 1},
+		{"{per_address: {connections: 3}}", 10_000, 10_000, 3},
+		{"{per_address: {connections: 3}}", 8, 8, 2},
+	} {
+		c, problems := load(strings.Replace(design, "topics:", "intake: "+test.intake+"\ntopics:", 1), designEnv, designFiles, Options{})
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		if l := c.IntakeLimits(test.most); l.Connections != test.all || l.AddressConnections != test.from {
+			t.Errorf("%s with at most %d: %d in all, %d of one address; want %d and %d", test.intake, test.most, l.Connections, l.AddressConnections, test.all, test.from)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -20,9 +22,13 @@ type Role string
 const (
 	RoleIntake  Role = "intake"  // takes deliveries in
 	RoleStream  Role = "stream"  // runs subscriptions
-	RoleTopics  Role = "topics"  // `forebay topics apply`
+	RoleTopics  Role = "topics"  // `forebay topics apply`, the admin of kafka.roles
 	RoleMigrate Role = "migrate" // `forebay migrate`
+	RoleTokens  Role = "tokens"  // `forebay tokens`, which asks one ledger
 	RoleSend    Role = "send"    // `forebay send`: signs as the provider does
+	RoleACLs    Role = "acls"    // `forebay acls export`: needs no secret
+	RoleCatalog Role = "catalog" // `forebay catalog export`: likewise
+	RoleSchemas Role = "schemas" // `forebay schemas push`
 )
 
 // ServeRoles returns the roles of `forebay serve`, in the order in which they are started.
@@ -32,21 +38,29 @@ func ServeRoles() []Role { return []Role{RoleStream, RoleIntake} }
 func part(path string) string {
 	steps := strings.Split(path, ".")
 	switch {
-	case steps[0] == "postgres":
-		return "postgres"
+	case steps[0] == "postgres", steps[0] == "registry":
+		return steps[0]
 	case path == "kafka.instance_id":
 		return "instance"
+	case len(steps) > 2 && steps[0] == "kafka" && steps[1] == "roles":
+		return "kafka." + steps[2]
 	case steps[0] == "kafka":
 		return "kafka"
+	case path == "intake.public_url":
+		return "" // what anybody signs or shows of a source may have it
 	case path == "listen.intake":
 		return "intake"
 	case steps[0] == "intake":
 		return "limits"
+	case steps[0] == "operator", path == "listen.operator":
+		return "operator"
 	case path == "listen.agents":
 		return "agents"
 	case strings.HasPrefix(path, "agents.secrets"):
 		return "tokens"
-	case len(steps) > 2 && steps[0] == "teams" && steps[2] == "destinations":
+	case len(steps) > 2 && steps[0] == "destinations" && strings.HasPrefix(steps[2], "teams"):
+		return "" // the checks of any process need to know who may use it
+	case steps[0] == "destinations", len(steps) > 2 && steps[0] == "teams" && steps[2] == "destinations":
 		return "destinations"
 	case len(steps) > 5 && steps[2] == "subscriptions" && steps[5] == "params":
 		return "destinations"
@@ -54,17 +68,32 @@ func part(path string) string {
 		return "secrets"
 	case len(steps) > 4 && steps[2] == "sources" && (steps[4] == "backfill" || steps[4] == "thin"):
 		return "fetches"
+	case len(steps) > 4 && steps[2] == "sources" && steps[4] == "json_schema":
+		return "schemas"
+	}
+	return ""
+}
+
+// ownLedger returns the subscription to whose own postgres a path belongs, as TEAM/SUBSCRIPTION; empty if it belongs to none.
+func ownLedger(path string) string {
+	steps := strings.Split(path, ".")
+	if len(steps) > 4 && steps[0] == "teams" && steps[2] == "subscriptions" && steps[4] == "postgres" {
+		return steps[1] + "/" + steps[3]
 	}
 	return ""
 }
 
 // usedParts has the parts that each role uses. References in other parts are not resolved.
 var usedParts = map[Role][]string{
-	RoleIntake:  {"kafka", "intake", "limits", "secrets", "tokens"},
-	RoleStream:  {"kafka", "instance", "postgres", "destinations", "fetches", "agents", "tokens"},
-	RoleTopics:  {"kafka"},
+	RoleIntake:  {"kafka", "kafka.intake", "intake", "limits", "secrets", "tokens", "schemas", "registry", "operator"},
+	RoleStream:  {"kafka", "kafka.stream", "instance", "postgres", "destinations", "fetches", "agents", "tokens", "operator"},
+	RoleTopics:  {"kafka", "kafka.admin"},
 	RoleMigrate: {"postgres"},
+	RoleTokens:  {"postgres"},
 	RoleSend:    {"intake", "secrets"},
+	RoleACLs:    {},
+	RoleCatalog: {"schemas"},
+	RoleSchemas: {"schemas", "registry"},
 }
 
 // Options say what to load and how.
@@ -79,22 +108,57 @@ type Options struct {
 	Roles []Role
 	// Embedded allows kafka and postgres to be left out: the caller supplies both.
 	Embedded bool
+	// Look takes kafka.embedded and postgres.embedded as they are written: the caller looks at the configuration, and runs nothing of it.
+	Look bool
+	// Run says that the caller runs the configuration. A subscription to a source that another team does not share is then none of the
+	// problems, but does not run: see [Config.Barred].
+	Run bool
+	// Subscriptions are those that the stream role runs, or whose ledgers are migrated: TEAM/SUBSCRIPTION, in which * stands for any part of
+	// a name. None: the stream role runs those without a ledger of their own, and all ledgers are migrated.
+	Subscriptions []string
 	// Lookup finds environment variables; nil is os.LookupEnv.
 	Lookup func(name string) (string, bool)
 	// See, if set, is called with the path of every file, and of the directory of teams, just before it is read. A caller that reloads
 	// watches these.
 	See func(path string)
+	// Shared, if set, is called with what the teams share by the files, also where Load fails: what a team takes back must not wait until
+	// another has mended its file.
+	Shared func(Shares)
 	// Hide, if set, is called with what no log may show, and what takes its place: as [Config.Hide] has it, and also where Load fails.
-	Hide func(names map[string]string)
+	Hide func(Hidden)
+
+	notMain bool // all of Subscriptions have ledgers of their own: that of the top of the file is not opened
 }
 
 // uses reports whether one of the roles uses the value at a path.
 func (o *Options) uses(path string) bool {
+	if of := ownLedger(path); of != "" {
+		return o.usesLedgerOf(of)
+	}
 	p := part(path)
+	if p == "postgres" && o.notMain && path != "postgres.statements" {
+		return false
+	}
 	if p == "" || len(o.Roles) == 0 {
 		return true
 	}
 	return slices.ContainsFunc(o.Roles, func(r Role) bool { return slices.Contains(usedParts[r], p) })
+}
+
+// usesLedgerOf reports whether one of the roles uses the own ledger of a subscription, TEAM/SUBSCRIPTION.
+func (o *Options) usesLedgerOf(of string) bool {
+	switch {
+	case o.Embedded:
+		return false
+	case len(o.Subscriptions) > 0:
+		return o.chooses(of) && (len(o.Roles) == 0 || slices.ContainsFunc(o.Roles, func(r Role) bool { return slices.Contains(usedParts[r], "postgres") }))
+	}
+	return len(o.Roles) == 0 || slices.Contains(o.Roles, RoleMigrate)
+}
+
+// chooses reports whether Subscriptions have a subscription, TEAM/SUBSCRIPTION.
+func (o *Options) chooses(of string) bool {
+	return slices.ContainsFunc(o.Subscriptions, func(pattern string) bool { return chosenBy(pattern, of) })
 }
 
 // teamFile is one file of the teams directory.
@@ -114,6 +178,10 @@ func Load(o Options) (*Config, error) {
 		l.see(path)
 		return readSmall(path)
 	}
+	l.env.readIn = func(dir, path string) ([]byte, error) {
+		l.see(filepath.Join(dir, path))
+		return readBelow(dir, path)
+	}
 	c, problems := l.run()
 	if len(problems) > 0 {
 		return nil, problems
@@ -123,18 +191,26 @@ func Load(o Options) (*Config, error) {
 
 // run loads, and takes what must not be shown out of what there is to say.
 func (l *loader) run() (*Config, Problems) {
+	if len(l.options.Subscriptions) > 0 {
+		l.options.notMain = l.chooseOwn()
+	}
 	c := newConfig()
+	c.chosen, c.oneLedger = l.options.Subscriptions, l.options.Embedded
+	c.env, c.dir = environment{lookup: l.env.lookup, read: readSmall}, filepath.Dir(l.options.Path)
 	l.load(c)
 	c.hideIn(l.problems)
 	c.hideIn(c.notes)
 	if l.options.Hide != nil {
 		l.options.Hide(c.Hide())
 	}
+	if l.options.Shared != nil {
+		l.options.Shared(Shares{c, l.options.Path, l.problems})
+	}
 	return c, l.problems.sorted()
 }
 
 func newConfig() *Config {
-	return &Config{places: map[string]place{}, unresolved: map[string]bool{}, references: map[string]referring{}, literal: map[string]string{}}
+	return &Config{places: map[string]place{}, unresolved: map[string]bool{}, references: map[string]referring{}, literal: map[literal]bool{}, barred: map[string]string{}}
 }
 
 // loader is one call of Load.
@@ -154,26 +230,30 @@ func (l *loader) see(path string) {
 
 // load fills c, as far as there is a file to fill it from.
 func (l *loader) load(c *Config) {
-	if !l.decode(c, l.options.Path, l.options.Data, reflect.ValueOf(c).Elem()) {
+	if !l.decode(c, l.options.Path, l.options.Data, l.env, reflect.ValueOf(c).Elem()) {
 		return
 	}
 	l.teams(c)
 	c.fillStatic(reflect.ValueOf(c).Elem(), "")
 	c.fillComputed()
+	c.ours = c.chosenLedger()
 	ck := &checker{c: c, options: &l.options}
 	ck.run()
 	l.add(ck.problems...)
 }
 
-// decode reads one file into v and notes in c where each key was written and which values are unresolved. data is the file's content;
-// nil reads the file. It returns false if the file cannot be read or is not YAML; other problems leave v incomplete.
-func (l *loader) decode(c *Config, file string, data []byte, v reflect.Value) bool {
+// decode reads one file into v, and notes in c where each key was written and what its references are. data is the file's content; nil
+// reads the file. env resolves the references. It returns false if the file cannot be read, is not YAML or is empty; other problems leave
+// v incomplete. All problems go to l.
+func (l *loader) decode(c *Config, file string, data []byte, env environment, v reflect.Value) bool {
 	if data == nil {
 		l.see(file)
 		var err error
 		if data, err = os.ReadFile(file); err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
 				err = fmt.Errorf("no such file; `forebay config init %s` writes an example", file)
+			} else if errors.Is(err, syscall.EISDIR) {
+				err = isDirectory(file)
 			}
 			l.add(Problem{File: file, Message: err.Error()})
 			return false
@@ -188,7 +268,7 @@ func (l *loader) decode(c *Config, file string, data []byte, v reflect.Value) bo
 		l.add(Problem{File: file, Message: "is empty; `forebay config init` writes an example"})
 		return false
 	}
-	d := &decoder{file: file, env: l.env, uses: l.options.uses, places: map[string]place{}, unresolved: c.unresolved, references: c.references, literal: c.literal}
+	d := &decoder{file: file, env: env, uses: l.options.uses, places: map[string]place{}, unresolved: c.unresolved, references: c.references, literal: c.literal}
 	if node.Kind == yaml.MappingNode {
 		d.value(node, "", v, field{})
 	} else {
@@ -203,11 +283,21 @@ func (l *loader) decode(c *Config, file string, data []byte, v reflect.Value) bo
 	return true
 }
 
+// isDirectory is the error of a directory in the place of the file. It names a file in it that may have been meant.
+func isDirectory(path string) error {
+	for _, pattern := range []string{"forebay.y*ml", "*.yaml", "*.yml"} {
+		if found, _ := filepath.Glob(filepath.Join(path, pattern)); len(found) == 1 { // the patterns are well-formed
+			return fmt.Errorf("is a directory, not a file; did you mean %s?", found[0])
+		}
+	}
+	return fmt.Errorf("is a directory, not a file: name the file in it (a directory of team files goes with --teams)")
+}
+
 // teams adds the teams of the team files to c, if there is a directory of them: Options.TeamsDir, or else the file's teams_dir.
 func (l *loader) teams(c *Config) {
 	dir := l.options.TeamsDir
-	if dir == "" && c.TeamsDir != "" {
-		if dir = c.TeamsDir; !filepath.IsAbs(dir) {
+	if dir == "" && c.TeamsDir.Path != "" {
+		if dir = c.TeamsDir.Path; !filepath.IsAbs(dir) {
 			dir = filepath.Join(filepath.Dir(l.options.Path), dir)
 		}
 	}
@@ -218,42 +308,90 @@ func (l *loader) teams(c *Config) {
 		return
 	}
 	l.see(dir)
-	entries, err := os.ReadDir(dir)
+	files, err := teamFiles(dir)
 	if err != nil {
-		at := c.places["teams_dir"]
+		at := c.at("teams_dir")
 		l.add(Problem{File: at.file, Line: at.line, Path: "teams_dir", Message: err.Error()})
 		return
 	}
-	for _, e := range entries {
-		ext := filepath.Ext(e.Name())
-		if e.IsDir() || strings.HasPrefix(e.Name(), ".") || (ext != ".yaml" && ext != ".yml") {
-			continue
-		}
-		l.teamFile(c, filepath.Join(dir, e.Name()))
+	main := c.at("teams_dir")
+	b := border{teams: keys(c.Teams), allowed: c.TeamsDir.References, main: fmt.Sprintf("%s:%d", main.file, main.line), dir: cmp.Or(c.TeamsDir.Path, dir)}
+	for _, file := range files {
+		b.teams = append(b.teams, teamOf(file))
+	}
+	for _, file := range files {
+		b.team = teamOf(file)
+		l.teamFile(c, dir, file, b)
 	}
 }
 
-// teamFile adds the teams of one file to c. A team that c has already is a problem.
-func (l *loader) teamFile(c *Config, file string) {
-	var tf teamFile
-	// It keeps this file's places apart from those of c.
-	own := &Config{places: map[string]place{}, unresolved: c.unresolved, references: c.references, literal: c.literal}
-	if !l.decode(own, file, nil, reflect.ValueOf(&tf).Elem()) {
+// teamFiles returns the names of the files in the directory of teams.
+func teamFiles(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		ext := filepath.Ext(e.Name())
+		if !e.IsDir() && !strings.HasPrefix(e.Name(), ".") && (ext == ".yaml" || ext == ".yml") {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+// teamOf returns the team of a file of the directory of teams, by the file's name.
+func teamOf(name string) string { return strings.TrimSuffix(name, filepath.Ext(name)) }
+
+// teamFile adds the team of one file to c. Any other team in it is a problem, as is one that c has already: who may name a file decides whose
+// topics, shares and references it has, whatever is in it.
+func (l *loader) teamFile(c *Config, dir, name string, b border) {
+	file := filepath.Join(dir, name)
+	if !validName(b.team) {
+		l.add(Problem{File: file, Message: "the name of a team's file is that of its team, which must match [a-z0-9-]{1,40}: acme.yaml has team acme"})
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(tf.Teams)) {
-		path := "teams." + name
-		if _, ok := c.Teams[name]; ok {
-			first := c.places[path]
-			l.add(Problem{File: file, Line: own.places[path].line, Path: path,
-				Message: fmt.Sprintf("team %s is already in %s, line %d; a team lives in one file", name, first.file, first.line)})
-			continue
+	l.see(file)
+	data, err := readInside(dir, name, maxFile)
+	if err != nil {
+		l.add(Problem{File: file, Message: err.Error()})
+		return
+	}
+	var tf teamFile
+	own := newConfig() // what is known of this file, apart from what c has of others
+	env := l.env
+	env.border = &b
+	read := l.decode(own, file, data, env, reflect.ValueOf(&tf).Elem())
+	maps.Copy(c.literal, own.literal)
+	for path, r := range own.references {
+		if c.Teams[b.team] != nil || !strings.HasPrefix(path, "teams."+b.team+".") {
+			path = file + ": " + path // of nobody: another team's, or one that is there already, keeps its own
 		}
-		c.Teams[name] = tf.Teams[name]
-		for p, at := range own.places {
-			if p == path || strings.HasPrefix(p, path+".") {
-				c.places[p] = at
-			}
+		c.references[path] = r
+	}
+	maps.Copy(c.unresolved, own.unresolved)
+	if !read {
+		return
+	}
+	for _, team := range slices.Sorted(maps.Keys(tf.Teams)) {
+		l.addTeam(c, own, team, tf.Teams[team], b.team)
+	}
+}
+
+// addTeam adds a team to c that is in the file of team fileOf, with the places that own has of it.
+func (l *loader) addTeam(c, own *Config, name string, t *Team, fileOf string) {
+	path := "teams." + name
+	at := own.places[path]
+	if first := c.places[path]; c.Teams[name] != nil {
+		l.add(Problem{File: at.file, Line: at.line, Path: path,
+			Message: fmt.Sprintf("team %s is already in %s, line %d; a team lives in one file", name, first.file, first.line)})
+		return
+	}
+	if name != fileOf {
+		l.add(Problem{File: at.file, Line: at.line, Path: path, Message: fmt.Sprintf("this is the file of team %s, by its name: team %s lives in %s.yaml", fileOf, name, name)})
+		return
+	}
+	c.Teams[name] = t
+	for p, at := range own.places {
+		if p == path || strings.HasPrefix(p, path+".") {
+			c.places[p] = at
 		}
 	}
 }

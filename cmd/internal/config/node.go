@@ -44,12 +44,14 @@ var (
 	yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 	// unquoted finds a reference that is not quoted inside [] or {}, the usual cause of a syntax error.
 	unquoted = regexp.MustCompile(`[\[{][^"'\n]*\$\{`)
+	// star finds a value that begins with a *, which YAML takes for an alias.
+	star = regexp.MustCompile(`(?m)([\[,]|: |- )\s*\*([\s,\].]|$)`)
 )
 
 const quoting = `; inside [] and {} a reference needs quotes: ["${env:NAME}"]`
 
-// syntaxProblems makes a problem of an error of the YAML decoder: with its line, and a hint where a reference without quotes may be
-// the cause.
+// syntaxProblems makes a problem of an error of the YAML decoder: with its line, and a hint where a reference or a * without quotes may
+// be the cause.
 func syntaxProblems(file string, data []byte, err error) Problems {
 	message, line := err.Error(), 0
 	if m := yamlLine.FindStringSubmatch(message); m != nil {
@@ -57,10 +59,25 @@ func syntaxProblems(file string, data []byte, err error) Problems {
 		line, _ = strconv.Atoi(m[1])
 	}
 	message = "not YAML: " + message
-	if unquoted.Match(data) {
+	if at := tabbed(data); at > 0 {
+		line, message = at, "not YAML: the line is indented with a tab; YAML takes spaces only"
+	} else if unquoted.Match(data) {
 		message += quoting
+	} else if star.Match(data) {
+		message += `; a value that begins with * needs quotes: ["*"]`
 	}
 	return Problems{{File: file, Line: line, Message: message}}
+}
+
+// tabbed returns the first line with a tab in its indentation; 0 if none has one.
+func tabbed(data []byte) int {
+	for n, line := range bytes.Split(data, []byte("\n")) {
+		indent := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
+		if len(indent) < len(line) && bytes.ContainsRune(indent, '\t') {
+			return n + 1
+		}
+	}
+	return 0
 }
 
 // quoteHint returns a hint for a mapping or list that was probably meant to be a reference: in {url: ${env:X}}, YAML takes what is

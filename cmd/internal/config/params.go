@@ -116,6 +116,9 @@ func (d *decoder) paramText(n *yaml.Node, path string) (any, error) {
 	if !hasReference(n.Value) {
 		return t, nil
 	}
+	if err := d.env.refused(n.Value); err != nil {
+		return nil, err
+	}
 	if !d.uses(path) {
 		d.unresolved[path] = true
 		return t, nil

@@ -26,6 +26,12 @@ func TestProblems(t *testing.T) {
 		{"empty variable", "${env:GITHUB_SECRET}", "${env:EMPTY}", "environment variable EMPTY is empty"},
 		{"absent file", "/run/secrets/github_old", "/nope", "open /nope: file does not exist"},
 		{"empty file", "/run/secrets/github_old", "/empty", "/empty is empty"},
+		{"a line break behind a secret", "${env:GITHUB_SECRET}", "${env:ECHOED}", "sources.github.secrets[0]: the value of ${env:ECHOED} ends in a line break, which would be part of the secret"},
+		{"two line breaks behind a secret", "/run/secrets/github_old", "/two-breaks", "the value of ${file:/two-breaks} ends in a line break"},
+		{"a line break in a secret", "${env:GITHUB_SECRET}", `one\ntwo`, "sources.github.secrets[0]: has more than one line: a secret is one line"},
+		{"destination twice", "      coder:", "      coder: {type: log}\n      coder:", "teams.acme.destinations.coder: duplicate key; the first one is on line"},
+		{"private IPv6", "https://agents.example.com/run", "https://[fd00::1]/run", `fd00::1 is in none of allow_networks: if it is meant, write allow_networks: ["fd00::1/128"]`},
+		{"tab", "  acme:", "\tacme:", "forebay.yaml:9: not YAML: the line is indented with a tab; YAML takes spaces only"},
 		{"unknown reference", "${env:GITHUB_SECRET}", "${vault:x}", "use ${env:NAME} or ${file:PATH}"},
 		{"open reference", "${env:GITHUB_SECRET}", "${env:GITHUB_SECRET", "not closed"},
 		{"unquoted reference in a list", `["${env:ORDERS_SECRET}"]`, `[${env:ORDERS_SECRET}]`, `needs quotes: ["${env:NAME}"]`},
@@ -63,7 +69,7 @@ func TestProblems(t *testing.T) {
 		{"signed URL that nobody knows", `signed: "{body}"`, `signed: "{url}{body}"`, "teams.acme.sources.orders: public_url is missing: the signature covers the URL"},
 		{"signed URL", `signed: "{body}"}`, `signed: "{url}{body}"}
         public_url: "https://hooks.example.com/v1/in/acme/orders"`, ""},
-		{"signed URL below the listener's", "listen:\n", "listen:\n  public_url: https://hooks.example.com\n", ""},
+		{"signed URL below the listener's", "topics:", "intake: {public_url: https://hooks.example.com}\ntopics:", ""},
 		{"signed URL with a query", `signed: "{body}"}`, `signed: "{url}{body}"}
         public_url: "https://hooks.example.com/v1/in/acme/orders?a=b"`, "sources.orders.public_url: is not a URL such as"},
 		{"bad duration", "timeout: 10s", "timeout: 10 seconds", `"10 seconds" is not a duration`},
@@ -107,9 +113,9 @@ func TestProblems(t *testing.T) {
 		{"expire", "order: version", "expire: 90d", ""},
 		{"null value", "begin: now", "begin:", "begin: has no value"},
 	}
-	env := map[string]string{"EMPTY": ""}
+	env := map[string]string{"EMPTY": "", "ECHOED": "gh-secret\n"}
 	maps.Copy(env, designEnv)
-	files := map[string]string{"/empty": "\n"}
+	files := map[string]string{"/empty": "\n", "/two-breaks": "old-secret\n\n"}
 	maps.Copy(files, designFiles)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -220,9 +226,34 @@ func TestNotes(t *testing.T) {
 		}
 	}
 	c, problems := load(design, designEnv, designFiles, Options{})
-	if len(problems) > 0 || len(c.Notes()) != 2 || !strings.Contains(c.Notes()[0].String(), ":19: teams.acme.sources.orders.event.id: is read from header X-Event-Id") ||
-		!strings.Contains(c.Notes()[1].Message, "has no effect") {
-		t.Errorf("notes = %v, want one on the unsigned id and one on the inert gap", c.Notes())
+	if len(problems) > 0 || len(c.Notes()) != 3 || !strings.Contains(c.Notes()[0].String(), ":19: teams.acme.sources.orders.event.id: is read from header X-Event-Id") ||
+		!strings.Contains(c.Notes()[1].Message, "1d is never used: the last of 7 attempts begins 1h15m after") || !strings.Contains(c.Notes()[2].Message, "has no effect") {
+		t.Errorf("notes = %v, want one on the unsigned id, one on the retries and one on the inert gap", c.Notes())
+	}
+}
+
+// TestRepeatsAreNoted: who asks for events of which two with the same body are one is told, and what to do.
+func TestRepeatsAreNoted(t *testing.T) {
+	t.Parallel()
+	for types, want := range map[string]string{
+		`["com.github.issues.*", "com.github.repository_dispatch.*"]`: "teams.acme.subscriptions.triage.types[1]: two repository_dispatch events with the same body are one event, and act once: GitHub signs nothing else that could tell them apart from a delivery that somebody repeats; put an id that differs into client_payload",
+		`["com.github.workflow_dispatch"]`:                            "teams.acme.subscriptions.triage.types[0]: two workflow_dispatch",
+		`["com.github.issues.*", "com.github.star.*"]`:                "", // nobody could do anything about it
+		`["com.github.*"]`: "",
+	} {
+		c, problems := load(strings.Replace(design, `["com.github.issues.*", "com.github.pull_request.*"]`, types, 1), designEnv, designFiles, Options{})
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		got := ""
+		for _, n := range c.Notes() {
+			if strings.Contains(n.Path, "types") {
+				got += n.String()
+			}
+		}
+		if (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: noted %q, want %q", types, got, want)
+		}
 	}
 }
 
@@ -302,6 +333,9 @@ func TestLive(t *testing.T) {
 	}
 	if got := change("${env:GITHUB_SECRET}", "rotated"); len(got) != 0 {
 		t.Errorf("a new secret of a source needs a restart of %v", got)
+	}
+	if got := change("        sources: [github]", "        sources: [github]\n        contact: \"#triage\""); len(got) != 0 {
+		t.Errorf("another contact of a subscription needs a restart of %v", got)
 	}
 	for want, edit := range map[string][2]string{
 		"listen":                           {"8080", "8081"},

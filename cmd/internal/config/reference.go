@@ -4,17 +4,32 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // environment reads the variables and files that references name. Tests replace it.
 type environment struct {
 	lookup func(name string) (string, bool)
 	read   func(path string) ([]byte, error)
+	readIn func(dir, path string) ([]byte, error) // reads a file below a directory
+	border *border                                // of a team's file; nil: references may lead anywhere
 }
 
-func osEnvironment() environment { return environment{lookup: os.LookupEnv, read: readSmall} }
+// team is whose file it is; empty: the main file's.
+func (e environment) team() string {
+	if e.border == nil {
+		return ""
+	}
+	return e.border.team
+}
+
+func osEnvironment() environment {
+	return environment{lookup: os.LookupEnv, read: readSmall, readIn: readBelow}
+}
 
 // maxReferenced is the largest file that a reference may name: a secret is small, and a device that never ends must not hang the start.
 const maxReferenced = 1 << 20
@@ -26,11 +41,40 @@ func readSmall(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxReferenced+1))
-	if err == nil && len(data) > maxReferenced {
-		err = fmt.Errorf("%s is larger than %d bytes", path, maxReferenced)
+	return readAtMost(f, path, maxReferenced)
+}
+
+// readAtMost reads a file of at most so many bytes.
+func readAtMost(f io.Reader, path string, most int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("%s is larger than %d bytes", path, most)
 	}
 	return data, err
+}
+
+// readBelow reads a file of at most maxReferenced bytes below a directory.
+func readBelow(dir, path string) ([]byte, error) { return readInside(dir, path, maxReferenced) }
+
+// readInside reads a plain file below a directory that somebody else may write to: no link leads out of it, and no pipe is waited for.
+func readInside(dir, path string, most int64) ([]byte, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = root.Close() }()                              // it was only read
+	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // or a pipe would wait for its writer
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		return nil, fmt.Errorf("%s, in which no link may lead out of %s: %w", filepath.Join(dir, path), dir, pathErr.Err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() { // of what was opened: a name may change its file at any time
+		return nil, fmt.Errorf("%s is not a plain file", filepath.Join(dir, path))
+	}
+	return readAtMost(f, filepath.Join(dir, path), most)
 }
 
 // hasReference reports whether s contains a reference or an escape.
@@ -66,10 +110,28 @@ func (e environment) expand(s string) (text string, led map[string]string, err e
 	}
 }
 
+// refused returns the error for the first reference of s that is beyond the border; nil if all may be read. It reads nothing, so that a
+// reference is refused whether or not this process uses it.
+func (e environment) refused(s string) error {
+	if e.border == nil {
+		return nil
+	}
+	e.lookup = func(string) (string, bool) { return "x", true }
+	e.read = func(string) ([]byte, error) { return []byte("x"), nil }
+	e.readIn = func(string, string) ([]byte, error) { return []byte("x"), nil }
+	_, _, err := e.expand(s)
+	return err
+}
+
 // value returns what a reference names; inner is its text between the braces. An empty value is an error: it is a mistake more often
 // than it is meant.
 func (e environment) value(inner string) (string, error) {
 	scheme, name, _ := strings.Cut(inner, ":")
+	if e.border != nil && name != "" && (scheme == "env" || scheme == "file") {
+		if err := e.border.may(scheme, name); err != nil {
+			return "", err
+		}
+	}
 	switch {
 	case scheme == "env" && name != "":
 		value, ok := e.lookup(name)
@@ -88,7 +150,7 @@ func (e environment) value(inner string) (string, error) {
 
 // file returns the content of a file without the newline at its end.
 func (e environment) file(path string) (string, error) {
-	data, err := e.read(path)
+	data, err := e.readFile(path)
 	if err != nil {
 		return "", fmt.Errorf("reference to a file: %w", err)
 	}
@@ -100,4 +162,19 @@ func (e environment) file(path string) (string, error) {
 		return "", fmt.Errorf("reference to a file: %s is empty", path)
 	}
 	return text, nil
+}
+
+// readFile reads the file of a reference, which is within the border.
+func (e environment) readFile(path string) ([]byte, error) {
+	if e.border == nil {
+		return e.read(path)
+	}
+	dir, below, err := e.border.file(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case dir == "":
+		return e.read(path)
+	}
+	return e.readIn(dir, below)
 }

@@ -3,24 +3,30 @@ package config
 import (
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // Live compares the running configuration with one that was read again, and returns the paths that differ and need a restart. The
-// rest can change while the process runs: sources that are new or gone, and of other sources everything but topic, topics, thin and
-// backfill.
+// rest can change while the process runs: sources that are new or gone, of other sources everything but topic, topics, thin and
+// backfill, quotas, the registry, who answers for what, and what references in kafka.sasl lead to.
 func Live(running, read *Config) (needRestart []string) {
 	other := members(reflect.ValueOf(read).Elem())
 	for i, m := range members(reflect.ValueOf(running).Elem()) {
-		if m.name == "teams" || m.name == "teams_dir" {
+		if m.name == "teams" || m.name == "teams_dir" || m.name == "quotas" || m.name == "registry" {
 			continue
 		}
-		if m.name == "intake" {
+		switch {
+		case m.name == "intake":
 			if !reflect.DeepEqual(running.writtenIntake(), read.writtenIntake()) {
 				needRestart = append(needRestart, m.name)
 			}
-			continue
-		}
-		if !reflect.DeepEqual(m.value.Interface(), other[i].value.Interface()) {
+		case m.name == "kafka":
+			if !reflect.DeepEqual(running.lastingKafka(), read.lastingKafka()) {
+				needRestart = append(needRestart, m.name)
+			}
+		case m.name == "destinations":
+			needRestart = append(needRestart, differences(m.name, running.Destinations, read.Destinations)...)
+		case !reflect.DeepEqual(m.value.Interface(), other[i].value.Interface()):
 			needRestart = append(needRestart, m.name)
 		}
 	}
@@ -29,7 +35,16 @@ func Live(running, read *Config) (needRestart []string) {
 	for _, name := range slices.Compact(names) {
 		needRestart = append(needRestart, liveTeam("teams."+name, running.Teams[name], read.Teams[name])...)
 	}
-	return needRestart
+	return slices.DeleteFunc(needRestart, func(path string) bool { return stopped(running, read, path) })
+}
+
+// stopped reports whether path is that of a subscription which loses another team's source, and is stopped. Its defaults follow its sources:
+// that these change is no reason to keep all teams from what they changed. What it may read again needs a restart then.
+func stopped(running, read *Config, path string) bool {
+	rest, ok := strings.CutPrefix(path, "teams.")
+	team, name, ok2 := strings.Cut(rest, ".subscriptions.")
+	return ok && ok2 && running.Teams[team] != nil && running.Teams[team].Subscriptions[name] != nil &&
+		read.Barred(team, name) != "" && read.Shares().Withdrawn(team, running.SourcesOf(team, name)) != ""
 }
 
 // liveTeam returns what of a team needs a restart, sorted. A team that one of the configurations does not have is nil there.
@@ -41,7 +56,7 @@ func liveTeam(path string, running, read *Team) (needRestart []string) {
 		read = &Team{}
 	}
 	needRestart = append(needRestart, differences(path+".destinations", running.Destinations, read.Destinations)...)
-	needRestart = append(needRestart, differences(path+".subscriptions", running.Subscriptions, read.Subscriptions)...)
+	needRestart = append(needRestart, differences(path+".subscriptions", nameless(running.Subscriptions), nameless(read.Subscriptions))...)
 	for name, before := range running.Sources {
 		if after, ok := read.Sources[name]; ok {
 			needRestart = append(needRestart, liveSource(path+".sources."+name, before, after)...)
@@ -49,6 +64,17 @@ func liveTeam(path string, running, read *Team) (needRestart []string) {
 	}
 	slices.Sort(needRestart)
 	return needRestart
+}
+
+// nameless returns subscriptions without those who answer for them, which are only shown.
+func nameless(subs map[string]*Subscription) map[string]*Subscription {
+	list := map[string]*Subscription{}
+	for name, sub := range subs {
+		other := *sub
+		other.Owners, other.Contact = nil, ""
+		list[name] = &other
+	}
+	return list
 }
 
 // liveSource returns what of a source needs a restart, because the stream uses it, too.

@@ -26,6 +26,8 @@ func schemaOf(t reflect.Type, f field) map[string]any {
 		return schemaOf(t.Elem(), f)
 	case isScalar(t):
 		return describeField(scalarSchema(t, f), f)
+	case t == teamsDirType:
+		return describeField(map[string]any{"anyOf": []any{scalarSchema(reflect.TypeFor[string](), field{}), objectSchema(t)}}, f)
 	case t.Kind() == reflect.Slice:
 		items := schemaOf(t.Elem(), field{values: f.values})
 		return describeField(map[string]any{"type": "array", "items": items}, f)
@@ -55,8 +57,14 @@ func objectSchema(t reflect.Type) map[string]any {
 			required = append(required, m.name)
 		}
 	}
-	if t == destinationType {
+	switch t {
+	case destinationType:
 		sinkProperties(properties)
+	case reflect.TypeFor[Config](): // shared destinations have teams
+		shared := entriesOf(properties["destinations"])
+		shared["required"] = append(shared["required"].([]string), "teams")
+	case reflect.TypeFor[Team](): // a team's own have not
+		delete(entriesOf(properties["destinations"])["properties"].(map[string]any), "teams")
 	}
 	object := map[string]any{
 		"type": "object", "description": shapes[t].doc, "properties": properties, "additionalProperties": false,
@@ -65,6 +73,11 @@ func objectSchema(t reflect.Type) map[string]any {
 		object["required"] = required
 	}
 	return object
+}
+
+// entriesOf returns the schema of the entries of a table, by the table's.
+func entriesOf(table any) map[string]any {
+	return table.(map[string]any)["additionalProperties"].(map[string]any)
 }
 
 // sinkProperties adds the keys that destinations have by their types. The description of a key says what it means for which types. The

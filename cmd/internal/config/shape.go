@@ -21,6 +21,7 @@ type field struct {
 	required bool
 	minimum  int64 // of numbers
 	shown    bool  // a name or an address, which logs, metrics and the API show wherever it came from
+	lines    bool  // a secret that may have more than one line, as a variable of a command's environment
 }
 
 // shape is the declaration of one mapping.
@@ -51,6 +52,8 @@ const fromForms = "a JSON Pointer into the body, header:<name>, form:<field> or 
 const (
 	entityPlaces  = "{entity.0}, {entity.1} ... the values of the entity, {entity} all of them."
 	secretHeaders = "their values are never shown."
+	tokenBucket   = "A token bucket: limit tokens per time."
+	longestStep   = "five sixths of within, or less where all attempts would not fit into it"
 	templates     = "texts may have CEL over body, event and action in double braces: \"Issue {{body.issue.number}}\"."
 )
 
@@ -61,41 +64,116 @@ var shapes = map[reflect.Type]*shape{
 		{name: "kafka", doc: "The log; only `forebay dev` can do without it."},
 		{name: "postgres", doc: "The ledger; only the stream role opens it."},
 		{name: "listen", doc: "Addresses to listen on."},
-		{name: "intake", doc: "What deliveries may use of the intake before their signature is verified."},
+		{name: "operator", doc: "Who may ask listen.operator, and how it is reached."},
+		{name: "intake", doc: "How the intake is called, and what deliveries may use of it before their signature is verified."},
 		{name: "topics", doc: "Settings for topics that `forebay topics apply` creates; a source may override them."},
 		{name: "exec", doc: "Commands on this machine; off unless enabled here."},
 		{name: "agents", doc: "What destinations that finish later, and senders that ask, get to know of listen.agents."},
-		{name: "teams_dir", shown: true, doc: "Directory of more files with teams (*.yaml, *.yml), relative to this file; --teams wins over it."},
+		{name: "teams_dir", doc: "Directory of more files with teams; a plain text is its path."},
+		{name: "quotas", doc: "What each team may have at most."},
+		{name: "registry", doc: "A schema registry with Confluent's API, which `forebay schemas push` gives the sources' schemas.", computed: "none"},
+		{name: "destinations", doc: "Shared destinations by name: the teams that each lists use it as one, with one breaker, rate, hold and pause, and take turns. Only this file has them, none of teams_dir."},
 		{name: "teams", doc: "Teams by name: owners of sources, destinations and subscriptions."},
 	}},
-	reflect.TypeFor[Kafka](): {shown: true, doc: "The log.", later: []string{"tls", "sasl", "client_id", "rack"}, fields: []field{
+	reflect.TypeFor[Kafka](): {shown: true, doc: "The log.", fields: []field{
 		{name: "brokers", doc: "Addresses (host:port) to find the cluster by."},
+		{name: "embedded", doc: "Instead of brokers, in a file for `forebay dev` alone, which brings a broker; `forebay serve` refuses it.", def: "false"},
 		{name: "session_timeout", doc: "How long the group waits for a silent member before its partitions go to others.", def: "45s"},
 		{name: "unread_after", doc: "How long a partition may not be readable (a broken batch, no right to read) before it is stopped with a report.", def: "1m"},
-		{name: "batch_pace", doc: "How far apart the small transactions of a subscription begin, at least: at a low rate an event may wait so long for others to share its transaction. The first after a quiet time does not wait; 0s: none does.", def: "20ms"},
+		{name: "batch_wait", doc: "How far apart the small transactions of a subscription begin, at least: at a low rate an event may wait so long for others to share its transaction. The first after a quiet time does not wait; 0s: none does.", def: "20ms"},
 		{name: "instance_id", doc: "Makes this process a static member of its groups: restarted within session_timeout it keeps its partitions. Another for each process, such as ${env:HOSTNAME}.", computed: "none"},
+		{name: "client_id", doc: "What clients call themselves to the brokers, which may have quotas by it; the role follows it: forebay-intake, forebay-stream, forebay-admin.", def: "forebay"},
+		{name: "rack", doc: "Where this process stands, as broker.rack says of brokers: records are read from a copy there, if there is one. Such as ${env:ZONE}.", computed: "none: records are read from the leaders"},
+		{name: "tls", doc: "Encrypts connections to the brokers.", computed: "none: nothing is encrypted"},
+		{name: "sasl", doc: "Whom the brokers take this process for.", computed: "none: anonymous, or the name in tls.cert_file"},
+		{name: "roles", doc: "Roles that get in otherwise; what stands here is read by the processes of that role alone."},
 		{name: "publish", doc: "Beginnings of names of topics, by team, that its destinations of type kafka may write to beside TEAM.*: whoever writes a team's file writes there with this process's rights."},
+	}},
+	reflect.TypeFor[KafkaTLS](): {shown: true, doc: "Encrypts connections to the brokers, or to the registry. Its files, whose paths are relative to this file, are read again for every connection to brokers, and every minute at which the registry is asked, so that renewed ones need no restart.", fields: []field{
+		{name: "enabled", doc: "Whether connections are encrypted; false takes no notice of the other keys.", def: "true"},
+		{name: "ca_file", doc: "PEM file of the authorities that sign the certificates of brokers or registry.", computed: "those of the system"},
+		{name: "cert_file", doc: "PEM file of the certificate that is shown to them, with those between it and its authority (mTLS).", computed: "none is shown"},
+		{name: "key_file", doc: "PEM file of its private key."},
+		{name: "server_name", doc: "Name that their certificates must have.", computed: "the host of the address"},
+	}},
+	reflect.TypeFor[Registry](): {doc: "A schema registry with Confluent's API. The intake asks it for the ids of schemas at its start and with each reload, and writes them to the header __value_schema_id; while it is away, records go without.", fields: []field{
+		{name: "url", shown: true, doc: "Its address, such as https://registry.internal:8081.", required: true},
+		{name: "user", shown: true, doc: "Name of the user, or an API key.", computed: "nobody logs in"},
+		{name: "password", doc: "Its password, or the API key's secret."},
+		{name: "tls", doc: "How connections to it are encrypted, where url begins with https.", computed: "by the system's authorities"},
+	}},
+	reflect.TypeFor[KafkaSASL](): {doc: "Whom the brokers take this process for. References are followed again whenever a connection logs in, so that a new password in their files needs no restart.", fields: []field{
+		{name: "mechanism", shown: true, doc: "How it is shown. Brokers get password and token as they are with PLAIN and OAUTHBEARER, which need tls therefore.", required: true, values: []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"}},
+		{name: "user", shown: true, doc: "Name of the user; of PLAIN and SCRAM."},
+		{name: "password", doc: "Its password; of PLAIN and SCRAM."},
+		{name: "token", doc: "Bearer token; of OAUTHBEARER. A file that another program renews: ${file:/run/secrets/kafka_token}."},
+	}},
+	reflect.TypeFor[KafkaRoles](): {doc: "Roles that get in otherwise than kafka.tls and kafka.sasl say. `forebay acls export` prints which rights each needs.", fields: []field{
+		{name: "intake", doc: "The role intake.", computed: "as all"},
+		{name: "stream", doc: "The role stream.", computed: "as all"},
+		{name: "admin", doc: "Commands that ask brokers themselves: `forebay topics`.", computed: "as all"},
+	}},
+	reflect.TypeFor[KafkaAccess](): {doc: "How the clients of one role get in.", fields: []field{
+		{name: "tls", doc: "In the place of kafka.tls, whole.", computed: "kafka.tls"},
+		{name: "sasl", doc: "In the place of kafka.sasl, whole.", computed: "kafka.sasl"},
 	}},
 	reflect.TypeFor[teamFile](): {doc: "A file of the teams directory.", fields: []field{
 		{name: "version", doc: "Format of this file; 1.", values: []string{"1"}},
 		{name: "teams", doc: "Teams by name; each in one file only.", required: true},
 	}},
+	teamsDirType: {shown: true, doc: "Directory of team files, which are not trusted: acme.yaml (or acme.yml) has team acme, and nothing else.", fields: []field{
+		{name: "path", doc: "Where it is, relative to this file; --teams wins over it."},
+		{name: "references", doc: "What references and allow_networks in team files may lead to; those in this file may lead anywhere."},
+	}},
+	reflect.TypeFor[References](): {shown: true, doc: "What references and allow_networks in team files may lead to. * stands for any part of a name, never for a slash.", fields: []field{
+		{name: "env", doc: "Variables. {TEAM} is the team's name in capitals, with _ in the place of -. What several teams match is the one's with the longest name: A_B_TOKEN is team a-b's, never team a's.", computed: "none"},
+		{name: "files", doc: "Files, by their whole paths. {team} is the team's name, as a directory that no link may lead out of.", computed: "none"},
+		{name: "networks", doc: "Networks (CIDR), of which allow_networks may list the whole or parts: every team's file can then call what listens there. 127.0.0.0/8 is this machine, with all that trusts whoever is on it.", computed: "none"},
+	}},
+	reflect.TypeFor[Quotas](): {doc: "What each team may have at most. More is refused by `config check`; the rate answers 429.", fields: []field{
+		{name: "default", doc: "Of every team."},
+		{name: "teams", doc: "Of single teams; what is left out is as by default."},
+	}},
+	reflect.TypeFor[Quota](): {doc: "What a team may have at most; 0 is no limit.", fields: []field{
+		{name: "sources", doc: "Sources.", computed: "no limit"},
+		{name: "subscriptions", doc: "Subscriptions.", computed: "no limit"},
+		{name: "partitions", doc: "Partitions of all its topics together: those of its sources, and one for each quarantine and each topic of dead letters.", computed: "no limit"},
+		{name: "rate", doc: "Authentic deliveries to all of its sources together, in each process with the intake role. What is over it is answered 429 and counted with reason team."},
+	}},
 	reflect.TypeFor[Postgres](): {doc: "The ledger.", fields: []field{
 		{name: "url", doc: "Connection URL, postgres://...; needed by the stream role and by migrate."},
+		{name: "embedded", doc: "Instead of url, in a file for `forebay dev` alone, which brings a server; `forebay serve` refuses it.", def: "false"},
 		{name: "schema", shown: true, doc: "Postgres schema of the ledger.", def: "forebay"},
-		{name: "max_conns", doc: "Most connections of a process for its batches, claims and results; it makes seven more at most, for operators' questions, what agents say and commands, and one for each attempt (concurrency) of destinations of type postgres without a database.", def: "8", minimum: 2},
+		{name: "connections", doc: "Most connections of a process for its batches, claims and results; it makes seven more at most, for operators' questions, what agents say and commands, and one for each attempt (concurrency) of destinations of type postgres without a database.", def: "8", minimum: 2},
 		{name: "transaction_timeout", doc: "How long a transaction on the ledger may take, and an answer be waited for; the session's own timeouts are parts of it. 2s to 1m: a batch that takes longer is written in parts; what hangs is given up only then, and a process that ends waits a quarter of it for that.", def: "20s"},
-		{name: "statements", doc: "Whether destinations of type postgres without a database may execute their statements here, as this role: whoever writes a team's file can then change the ledger.", def: "false"},
+		{name: "statements", doc: "Whether destinations of type postgres without a database may execute their statements in the ledger of their subscription, as its role: whoever writes a team's file can then change the ledger.", def: "false"},
+	}},
+	reflect.TypeFor[OwnPostgres](): {doc: "A ledger of its own. Only a process that is told so runs the subscription: `forebay serve --roles stream --subscriptions TEAM.SUBSCRIPTION`. `forebay migrate` makes its tables with those of the other ledgers. Whether statements of destinations are executed there, postgres.statements at the top says.", fields: []field{
+		{name: "url", doc: "Connection URL, postgres://... In a file of teams_dir it names user, password and host, reads no file of the machine, and leads to public addresses by TLS, or to teams_dir.references.networks.", required: true},
+		{name: "schema", shown: true, doc: "Postgres schema of the ledger.", def: "forebay"},
+		{name: "connections", doc: "As postgres.connections.", def: "8", minimum: 2},
+		{name: "transaction_timeout", doc: "As postgres.transaction_timeout.", def: "20s"},
 	}},
 	reflect.TypeFor[Listen](): {shown: true, doc: "Addresses to listen on.", later: []string{"tls", "console"}, fields: []field{
 		{name: "intake", doc: "Address of POST /v1/in/{team}/{source}.", def: "127.0.0.1:8080"},
-		{name: "operator", doc: "Address of /livez, /readyz, /metrics and the API; loopback only until it has authentication.", def: "127.0.0.1:9090"},
+		{name: "operator", doc: "Address of /livez, /readyz, /metrics and the API; loopback only, unless operator has authentication and TLS.", def: "127.0.0.1:9090"},
 		{name: "health", doc: "Address of /livez, /readyz and /metrics alone, for probes and Prometheus: any address, under any Host. It has no authentication.", computed: "none: listen.operator has them"},
 		{name: "agents", doc: "Address for results and heartbeats of destinations that finish later, and for status_url; of the stream role. It needs agents.secrets.", computed: "none: nothing can be finished later"},
-		{name: "public_url", shown: true, doc: "What providers call before /v1/in, for signatures over the URL: https://hooks.example.com. A source may have its own.", computed: "none: a source that signs the URL needs one"},
 	}},
-	reflect.TypeFor[Intake](): {doc: "What deliveries may use of the intake before their signature is verified. Where there is no room for a delivery it is answered 503, and counted with its reason in forebay_ingest_deliveries_total.", fields: []field{
-		{name: "memory", doc: "Memory of all deliveries from their first byte to their answer: what has come of their bodies, rounded up (large ones to twice of that at most), and 24KiB for each connection.", computed: "256MiB, or three times the largest max_body of the sources", minimum: 1},
+	reflect.TypeFor[Operator](): {shown: true, doc: "Who may ask listen.operator, and how it is reached. Beyond loopback it needs auth, public_url, and tls or behind_proxy.", later: []string{"oidc"}, fields: []field{
+		{name: "auth", doc: "How those who ask prove who they are: none, on loopback alone, where whoever is on the machine may ask and change everything; or tokens, which `forebay tokens` makes, each with a role, teams and an end. A process without the stream role has no ledger with the tokens, and answers nothing but /livez and /readyz then.", def: "none", values: []string{"none", AuthTokens}, later: []string{"oidc"}},
+		{name: "public_url", doc: "How it is reached: https://forebay.example.com. It answers under this host alone.", computed: "none: it answers under the names of loopback"},
+		{name: "tls", doc: "Its certificate, whose files are read again for every connection, so that a renewed one needs no restart.", computed: "none: it does not end TLS"},
+		{name: "behind_proxy", doc: "Networks of the proxies that end TLS before it: it answers them alone, and only what they say to have come over TLS (X-Forwarded-Proto: https).", computed: "none"},
+	}},
+	reflect.TypeFor[OperatorTLS](): {shown: true, doc: "A certificate. Paths are relative to this file.", fields: []field{
+		{name: "cert_file", doc: "PEM file of the certificate, with those between it and its authority.", required: true},
+		{name: "key_file", doc: "PEM file of its private key.", required: true},
+	}},
+	reflect.TypeFor[Intake](): {doc: "How the intake is called, and what deliveries may use of it before their signature is verified. Where there is no room for a delivery it is answered 503, and counted with its reason in forebay_ingest_deliveries_total.", fields: []field{
+		{name: "public_url", shown: true, doc: "What providers call before /v1/in, for signatures over the URL: https://hooks.example.com. A source may have its own.", computed: "none: a source that signs the URL needs one"},
+		{name: "memory", doc: "Memory of all deliveries from their first byte to their answer: what has come of their bodies, rounded up (large ones to twice of that at most), the buffer before while a body is moved to a larger one, and 28KiB for each connection.", computed: "256MiB, or three times the largest max_body of the sources", minimum: 1},
+		{name: "connections", doc: "Most connections at once, of the intake and of listen.agents each. Where there are more, the oldest is closed whose first request has not come, then the one that idles the longest. Never more than half of the files that the process may have open (ulimit -n), of listen.agents an eighth.", def: "16384", minimum: 16},
 		{name: "small", doc: "Small bodies, which have a part of memory for themselves."},
 		{name: "body_timeout", doc: "Longest a body may take, however large; then it is answered 408.", def: "10s"},
 		{name: "pace", doc: "How fast a body must come; else it is answered 408."},
@@ -104,7 +182,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "trusted_proxies", doc: "Networks of the proxies whose X-Forwarded-For is believed: the address in it that the last of them has the request from counts.", computed: "none"},
 	}},
 	reflect.TypeFor[SmallBodies](): {doc: "Small bodies, which have a part of memory for themselves.", fields: []field{
-		{name: "body", doc: "Largest body that is small.", def: "64KiB"},
+		{name: "max_body", doc: "Largest body that is small.", def: "64KiB"},
 		{name: "memory", doc: "How much of memory larger bodies cannot use.", computed: "a quarter of memory", minimum: 1},
 	}},
 	reflect.TypeFor[Pace](): {doc: "How fast a body must come.", fields: []field{
@@ -112,14 +190,15 @@ var shapes = map[reflect.Type]*shape{
 		{name: "grace", doc: "The time over which that is averaged: a body that is there within it keeps any pace.", def: "5s"},
 	}},
 	reflect.TypeFor[PerAddress](): {doc: "What one address may use. Bodies that have arrived do not count.", fields: []field{
-		{name: "connections", doc: "Most bodies that are on their way at once, and most connections without a request yet: of those, the oldest are closed.", def: "2048", minimum: 1},
-		{name: "bytes", doc: "Most memory that its bodies that are not small hold while they are on their way.", computed: "half of memory", minimum: 1},
+		{name: "connections", doc: "Most bodies that are on their way at once, and most connections without a request yet: of those, the oldest are closed.", computed: "2048, or a quarter of the connections that there may be in all, with the files that the process may open", minimum: 1},
+		{name: "memory", doc: "Most memory that its bodies that are not small hold while they are on their way.", computed: "half of memory", minimum: 1},
 	}},
 	reflect.TypeFor[Topics](): {doc: "Settings of topics.", fields: []field{
 		{name: "partitions", doc: "Partitions of a new topic; cannot be changed later.", def: "12", minimum: 1},
 		{name: "replication", doc: "Copies of every record.", computed: "1 where all brokers are loopback; else it must be written", minimum: 1},
 		{name: "min_insync", doc: "Copies that must have a record before it is acknowledged.", computed: "2 where replication >= 3, else 1", minimum: 1},
 		{name: "retention", doc: "How long the log keeps events.", def: "7d"},
+		{name: "compression", doc: "What the brokers store the records as: as they were sent (producer), or compressed anew.", computed: "left to the brokers", values: []string{"producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"}},
 	}},
 	reflect.TypeFor[Exec](): {doc: "Commands that destinations of type exec run on the machine of the process.", fields: []field{
 		{name: "enabled", doc: "Whether this process runs them: whoever writes a team's file can then run programs here.", def: "false"},
@@ -131,11 +210,13 @@ var shapes = map[reflect.Type]*shape{
 	reflect.TypeFor[Long](): {doc: "A destination that may answer 202 and say later what came of an action (POST /v1/actions/{id}/result).", fields: []field{
 		{name: "deadline", doc: "How long the result is waited for, from the 202 on; then the attempt has timed out.", required: true},
 		{name: "heartbeat", doc: "Longest silence before it: no heartbeat for that long, and the attempt has timed out.", computed: "no heartbeats"},
-		{name: "most", doc: "Most actions that it works on at once, for one subscription in one process.", def: "1000", minimum: 1},
+		{name: "concurrency", doc: "Most actions that it works on at once, for one subscription in one process.", def: "1000", minimum: 1},
 	}},
 	reflect.TypeFor[Team](): {doc: "A team.", later: []string{"policy", "budget", "rights"}, fields: []field{
+		{name: "owners", shown: true, doc: "People or groups who answer for it, 16 at most: shown in lists and in `forebay attention`, without any other effect."},
+		{name: "contact", shown: true, doc: "Where they are reached: a channel, an address, a URL. Shown in the same places."},
 		{name: "sources", doc: "Intake endpoints by name."},
-		{name: "destinations", doc: "Configured sinks by name."},
+		{name: "destinations", doc: "Configured sinks by name, of this team alone."},
 		{name: "subscriptions", doc: "Consumers by name."},
 	}},
 	reflect.TypeFor[Source](): {doc: "An intake endpoint.", later: []string{"keep_refused", "spool", "networks"}, fields: []field{
@@ -146,12 +227,18 @@ var shapes = map[reflect.Type]*shape{
 		{name: "event", doc: "Where bodies carry the event's identity; needed for generic."},
 		{name: "max_body", doc: "Largest body taken.", computed: "as the preset says, 1MiB for generic", minimum: 1},
 		{name: "deadline", doc: "How long the provider waits for an answer; the intake answers 503 a fifth of it earlier, a second at most.", computed: "as the preset says, 10s for generic"},
-		{name: "public_url", shown: true, doc: "The whole URL that the provider calls, without a query, where its signature covers that.", computed: "listen.public_url and /v1/in/<team>/<source>"},
+		{name: "public_url", shown: true, doc: "The whole URL that the provider calls, without a query, where its signature covers that.", computed: "intake.public_url and /v1/in/<team>/<source>"},
 		{name: "rate", doc: "Limit on deliveries; none when absent."},
 		{name: "topic", shown: true, doc: "Topic of the events, where it is not the source's first one; see `forebay topics rekey`.", computed: "events.<team>.<source>"},
 		{name: "topics", doc: "Overrides of the settings of topics for this source.", computed: "as at the top"},
+		{name: "share", shown: true, doc: "Other teams whose subscriptions may read it as TEAM/SOURCE, with all of its events and, through backfill and thin, what those fetch; [\"*\"]: all. A team that is taken out stops reading with the next reload.", computed: "this team alone"},
 		{name: "backfill", doc: "Where events that are missing can be asked for; gap.then: backfill and start: backfill need it."},
 		{name: "thin", doc: "Where the document is that deliveries only name: it is fetched before each action and takes the place of the body."},
+		{name: "json_schema", doc: "Whether bodies are held against a JSON Schema."},
+	}},
+	reflect.TypeFor[SchemaCheck](): {doc: "Whether the bodies of a source's events are held against a JSON Schema; one that fits has its $id in ce_dataschema.", fields: []field{
+		{name: "check", doc: "What becomes of a body that does not fit: nothing is looked at, or it is taken and told (log, forebay_ingest_deliveries_total), or it goes to quarantine, answered 202 as ever.", def: "off", values: provider.SchemaChecks()},
+		{name: "own", doc: "A JSON Schema (2020-12) for all events of the source, such as \"${file:/etc/forebay/orders.schema.json}\". It refers to nothing outside of itself, and not to itself in a circle.", computed: "the catalogue's for the event's type (`forebay schemas list`); bodies of other types are not looked at"},
 	}},
 	reflect.TypeFor[verify.Params](): {shown: true, doc: "How deliveries are signed; for a preset, single parameters of its scheme.", fields: []field{
 		{name: "scheme", doc: "The rule; another one than the preset's replaces all of its parameters.", computed: "the preset's, hmac for generic", values: verify.Schemes()},
@@ -179,14 +266,14 @@ var shapes = map[reflect.Type]*shape{
 	reflect.TypeFor[provider.EventConfig](): {shown: true, doc: "The event's identity; each value is " + fromForms + ", the id also sha256:body. A preset needs none of it.", later: []string{"time"}, fields: []field{
 		{name: "id", doc: "Dedupe id, stable over the sender's retries; needed for generic."},
 		{name: "type", doc: "Type of the event; needed for generic."},
-		{name: "entity", doc: "Values that name the entity; order holds per entity. An empty list is the source itself; needed for generic."},
+		{name: "entity", doc: "Values that name the entity, 16 at most; order holds per entity. An empty list is the source itself; needed for generic."},
 		{name: "version", doc: "What orders the events of an entity.", computed: "none for generic"},
 		{name: "payload", doc: "Whether a body is the entity's whole state (a stale one is dropped) or news about it (a stale one is delivered, marked).", computed: "as the preset says, delta for generic", values: []string{"snapshot", "delta"}},
 		{name: "first", doc: "Version of an entity's first event, where it is always the same; kind sequence only.", computed: "1 for kind sequence"},
 		{name: "deleted", doc: "Which events end their entity."},
 		{name: "delivery_id", doc: "The sender's id of a delivery, where it is not signed and so cannot be the event's; `inbox list --delivery` finds events by it."},
-		{name: "volatile", doc: "JSON Pointers whose values differ between retries of one event."},
-		{name: "headers", doc: "Original request headers to keep on the event."},
+		{name: "volatile", doc: "JSON Pointers whose values differ between retries of one event, 100 at most."},
+		{name: "keep_headers", doc: "Original request headers to keep on the event, 100 at most."},
 	}},
 	reflect.TypeFor[provider.VersionConfig](): {shown: true, doc: "The version of the entity after the event.", later: []string{"sub"}, fields: []field{
 		{name: "from", doc: "Where it is: " + fromForms + "."},
@@ -213,7 +300,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "rate", doc: "Limit on requests, for all subscriptions of a process; none when absent."},
 		{name: "timeout", doc: "Longest one request may take.", def: "10s"},
 		{name: "retry", doc: "How failed requests are repeated."},
-		{name: "max_body", doc: "Largest answer, all its pages together.", def: "8MiB", minimum: 1},
+		{name: "max_body", doc: "Largest answer, all its pages together; 100MiB at most.", def: "8MiB", minimum: 1},
 		{name: "allow_networks", doc: spec.AllowNetworks},
 	}},
 	reflect.TypeFor[Thin](): {doc: "An API that is asked with GET for the document that an event names. A request that fails is a failed attempt of the action.", fields: []field{
@@ -221,21 +308,23 @@ var shapes = map[reflect.Type]*shape{
 		{name: "headers", doc: "Request headers, such as Authorization; " + secretHeaders},
 		{name: "rate", doc: "Limit on requests, for all subscriptions of a process; none when absent."},
 		{name: "timeout", doc: "Longest one request may take.", def: "10s"},
-		{name: "max_body", doc: "Largest document.", def: "8MiB", minimum: 1},
+		{name: "max_body", doc: "Largest document; 100MiB at most.", def: "8MiB", minimum: 1},
 		{name: "allow_networks", doc: spec.AllowNetworks},
 	}},
-	reflect.TypeFor[FetchRetry](): {doc: "Exponential with full jitter, as at destinations.", fields: []field{
+	reflect.TypeFor[FetchRetry](): {doc: "How failed requests are repeated: as failed attempts at destinations.", fields: []field{
 		{name: "attempts", doc: "Most requests.", def: "5", minimum: 1},
 		{name: "within", doc: "Longest time for all of them; the gap's within may be shorter.", def: "1m"},
-		{name: "min", doc: "First bound.", def: "500ms"},
-		{name: "max", doc: "Last bound, and longest delay.", def: "30s"},
+		{name: "min", doc: "The first step.", def: "500ms"},
+		{name: "max", doc: "The last step. What a Retry-After asks for is waited as long as within allows.", computed: longestStep + " (44s)"},
 	}},
-	reflect.TypeFor[Rate](): {doc: "A token bucket.", fields: []field{
-		{name: "per_second", doc: "How many a second in the long run.", required: true, minimum: 1},
-		{name: "burst", doc: "How many at once.", computed: "as per_second", minimum: 1},
+	reflect.TypeFor[Rate](): {doc: tokenBucket, fields: []field{
+		{name: "limit", doc: "How many.", required: true, minimum: 1},
+		{name: "per", doc: "In what time.", def: "1s"},
+		{name: "burst", doc: "How many at once.", computed: "as limit", minimum: 1},
 	}},
 	reflect.TypeFor[Destination](): {doc: "A configured sink.", later: []string{"tls"}, fields: []field{
 		{name: "type", doc: "Kind of sink.", required: true, values: sinkNames(), later: []string{"email", "pubsub", "sqs", "nats"}},
+		{name: "teams", shown: true, doc: "Teams that may use a shared destination; [\"*\"]: all. A team's own destination has no such key."},
 		{name: "timeout", doc: "Longest one attempt may take.", def: "10s"},
 		{name: "retry", doc: "How failed attempts are repeated."},
 		{name: "long", doc: "Whether http may answer 202 and say later what came of it; needs listen.agents.", computed: "202 is success"},
@@ -248,14 +337,14 @@ var shapes = map[reflect.Type]*shape{
 		{name: "allow_networks", doc: spec.AllowNetworks},
 		{name: "params", doc: "What is sent, by the parameters of the type; " + templates},
 	}},
-	reflect.TypeFor[Retry](): {doc: "Exponential with full jitter: each delay is between nothing and a bound that grows, two- to tenfold, from min to max in as many steps as there are attempts.", fields: []field{
+	reflect.TypeFor[Retry](): {doc: "How failed attempts are repeated. Steps grow by an even factor, at least two, from min to max, as many as there are attempts after the first; each delay is between half of its step and all of it, and ends with within where less than the step is left; where less than half of it is, there is no further attempt. `forebay config show` prints when attempts begin.", fields: []field{
 		{name: "attempts", doc: "Most attempts.", def: "7", minimum: 1},
 		{name: "within", doc: "Longest time from the first attempt, not counting when the destination is paused, held or its breaker is open.", def: "24h"},
-		{name: "min", doc: "First bound.", def: "1s"},
-		{name: "max", doc: "Last bound, and where max_hold is 0s the longest delay that a Retry-After may ask for.", computed: "five sixths of within (20h), at most 7d"},
+		{name: "min", doc: "The first step.", def: "1s"},
+		{name: "max", doc: "The last step, and where max_hold is 0s the longest delay that a Retry-After may ask for.", computed: longestStep + " (20h), at most 7d"},
 	}},
-	reflect.TypeFor[CallRate](): {doc: "A token bucket: limit tokens per time.", fields: []field{
-		{name: "limit", doc: "How many attempts.", required: true, minimum: 1},
+	reflect.TypeFor[CallRate](): {doc: tokenBucket, fields: []field{
+		{name: "limit", doc: "How many.", required: true, minimum: 1},
 		{name: "per", doc: "In what time.", def: "1s"},
 		{name: "burst", doc: "How many at once.", computed: "as limit", minimum: 1},
 		{name: "on_limit", doc: "What becomes of an action that is over it: queue waits, drop makes it dead at once (its action then needs on_dead: continue), error is a failed attempt.", def: "queue", values: []string{"queue", "drop", "error"}},
@@ -272,7 +361,9 @@ var shapes = map[reflect.Type]*shape{
 		{name: "after", doc: "After how long of nothing but failures, in any process; 0s: however long.", def: "3d"},
 	}},
 	reflect.TypeFor[Subscription](): {shown: true, doc: "A consumer.", later: []string{"match", "policy", "trust", "budget", "mode"}, fields: []field{
-		{name: "sources", doc: "Sources of the same team.", required: true},
+		{name: "owners", doc: "People or groups who answer for it, 16 at most.", computed: "the team's"},
+		{name: "contact", doc: "Where they are reached.", computed: "the team's"},
+		{name: "sources", doc: "Sources of the same team; TEAM/SOURCE is another team's, which must have this team in its share.", required: true},
 		{name: "types", doc: "Globs over event types, * crosses dots; none means all."},
 		{name: "begin", doc: "Where in the log a new subscription begins: now, all or an RFC 3339 time.", def: "now"},
 		{name: "order", doc: "version orders by the provider's version; arrival only removes duplicates.", def: "version", values: []string{"version", "arrival"}},
@@ -282,6 +373,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "gap", doc: "A missing event; only versions of kind sequence have gaps."},
 		{name: "backlog", doc: "Which waiting actions run: all, or of whole states (payload: snapshot) that were never tried only the latest of a line; the others end as superseded.", def: "all", values: []string{"all", "latest"}},
 		{name: "dedupe", doc: "How long events are remembered."},
+		{name: "postgres", doc: "A ledger of its own, in another Postgres or schema.", computed: "postgres at the top"},
 		{name: "expire", doc: "After how long without an event an entity's version is forgotten, at least; the next event then begins it. Needs start: any.", computed: "never"},
 		{name: "retention", doc: "How long what has ended can be read, with its attempts and rejected records."},
 		{name: "actions", doc: "What runs for every event, in order.", required: true},
@@ -316,7 +408,7 @@ var shapes = map[reflect.Type]*shape{
 	}},
 	reflect.TypeFor[Action](): {shown: true, doc: "One effect.", later: []string{"when", "template", "approval", "timeout"}, fields: []field{
 		{name: "name", doc: "Name, unique in the subscription.", required: true},
-		{name: "to", doc: "Destination of the same team.", required: true},
+		{name: "to", doc: "Destination of the same team, or a shared one.", required: true},
 		{name: "on_dead", doc: "After the last failed attempt: park the entity, or continue.", def: "park", values: []string{"park", "continue"}},
 		{name: "params", doc: "What is sent, in the place of the destination's params of the same names; " + templates},
 	}},

@@ -72,6 +72,9 @@ func (c *Config) structNode(v reflect.Value, path string) *yaml.Node {
 			n.Content = append(n.Content, text(m.name), value)
 		}
 	}
+	if times := c.timesOf(v, path); times != "" {
+		n.Content[0].HeadComment = times
+	}
 	return n
 }
 

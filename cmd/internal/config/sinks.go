@@ -75,8 +75,8 @@ func (d *Destination) about() spec.Description {
 }
 
 // sinkKeys checks the keys that a destination has, or must not have, by its type.
-func (ck *checker) sinkKeys(path string, d *Destination) {
-	about := d.Keys.Describe()
+func (ck *checker) sinkKeys(d NamedDestination) {
+	path, about := d.Path(), d.Keys.Describe()
 	for key, has := range map[string]bool{"params": len(about.Params) > 0, "allow_networks": about.Networks, "long": about.Later} {
 		if !has && ck.written(path+"."+key) {
 			ck.problem(path+"."+key, "has no meaning for type %s", d.Type)
@@ -97,24 +97,28 @@ func (ck *checker) sinkKeys(path string, d *Destination) {
 			ck.between(at, Duration(v.Int()), Duration(f.Least), Duration(f.Most))
 		}
 	}
-	d.Keys.Check(ck.report(path, d))
+	d.Keys.Check(ck.report(d))
 	if about.Later && d.Long != nil {
 		ck.long(path+".long", d.Long)
 	}
 	ck.params(path+".params", about.Params, d.Params)
 }
 
-// report returns the report of a destination at path for the checks of its type: it takes their problems, and tells them what they need
-// of the rest of the file. A grant whose value this process does not resolve counts as given.
-func (ck *checker) report(path string, d *Destination) *spec.Report {
-	team, _, _ := strings.Cut(strings.TrimPrefix(path, "teams."), ".")
-	at := func(key string) string { return strings.TrimSuffix(path+"."+key, ".") }
+// report returns the report of a destination for the checks of its type: it takes their problems, and tells them what they need of the
+// rest of the file. A grant whose value this process does not resolve counts as given. A shared destination stands in the file that
+// grants topics to teams, and says itself which teams write where.
+func (ck *checker) report(d NamedDestination) *spec.Report {
+	at := func(key string) string { return strings.TrimSuffix(d.Path()+"."+key, ".") }
+	publish := []string{""}
+	if d.Team != "" {
+		publish = append([]string{d.Team + "."}, ck.c.Kafka.Publish[d.Team]...)
+	}
 	return &spec.Report{
-		Team: team, Runs: ck.options.uses(path), AllowNetworks: d.AllowNetworks,
+		Team: d.Team, Runs: ck.options.uses(d.Path()), AllowNetworks: d.AllowNetworks,
 		Grants: spec.Grants{
 			Commands:   ck.c.Exec.Enabled || ck.unresolved("exec.enabled"),
 			Statements: ck.c.Postgres.Statements || ck.unresolved("postgres.statements"),
-			Publish:    append([]string{team + "."}, ck.c.Kafka.Publish[team]...),
+			Publish:    publish,
 		},
 		Problem: func(key, format string, args ...any) { ck.problem(at(key), format, args...) },
 		Written: func(key string) bool { return ck.written(at(key)) },

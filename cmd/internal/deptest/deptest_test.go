@@ -172,6 +172,8 @@ func TestRulesBite(t *testing.T) {
 		{of("stream/owner", "stream/batch", kgo), 0},
 		{of("stream/owner", "stream"), 1},
 		{of("stream/deadletter", "stream/batch"), 1},
+		{of("stream/subscriber", "stream/gate", kgo, pgx), 0},
+		{of("stream/subscriber", "stream/ledger"), 1},
 		{of("stream/lane", "stream/destination", "stream/ledger"), 0},
 		{of("stream/lane", "stream/batch"), 1},
 		{of("cmd/forebay", "stream/internal/streamtest"), 1},
@@ -195,6 +197,8 @@ func TestRulesBite(t *testing.T) {
 		{of("sinks/http", "ingest/provider"), 1},
 		{of("cmd/internal/app", "ingest", "stream", "sinks/http", kgo, "os/exec"), 0},
 		{of("cmd/internal/app", pgx), 1},
+		{of("cmd/internal/console", "cmd/internal/api", "stream/inbox"), 0},
+		{of("cmd/internal/console", "stream/ledger"), 1},
 		{of("cmd/forebay", "testing"), 1},
 		{of("cmd/forebay", "cmd/internal/rig"), 1},
 		{of("stream", "log"), 1},
@@ -207,6 +211,8 @@ func TestRulesBite(t *testing.T) {
 		{listed{ImportPath: absolute("stream"), TestImports: []string{"github.com/cloudevents/sdk-go/v2"}}, 1},
 		{listed{ImportPath: absolute("schemas/record"), XTestImports: []string{"github.com/cloudevents/sdk-go/v2"}}, 0},
 		{listed{ImportPath: absolute("schemas/record"), Imports: []string{"github.com/cloudevents/sdk-go/v2"}}, 1},
+		{of("schemas/record/cesdk", "github.com/cloudevents/sdk-go/v2"), 0},
+		{listed{ImportPath: absolute("cmd/forebay"), Deps: []string{absolute("schemas/record/cesdk")}}, 1},
 		{listed{ImportPath: absolute("ingest"), Deps: []string{pgx}}, 1},
 	} {
 		var reasons []string

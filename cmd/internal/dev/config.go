@@ -16,9 +16,10 @@ const configName = "forebay.yaml"
 
 // configText is the text of the sample configuration: two sources, the sample agent, a subscription for each source. Kafka and Postgres
 // are left out, so the embedded ones are used.
-const configText = `# Written by the first start of forebay dev; yours to change. Kafka and Postgres are left out, so the embedded ones are
-# used. The secrets are this machine's own.
+const configText = `# Written by the first start of forebay dev; yours to change. The secrets are this machine's own.
 version: 1
+kafka: {embedded: true}                    # forebay dev brings both
+postgres: {embedded: true}
 listen:
   intake: %s
   operator: %s

@@ -10,7 +10,10 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"slices"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -22,13 +25,15 @@ import (
 // Options are the arguments of the commands.
 type Options struct {
 	Config         string // the user's own file; empty: the sample sources, agent and scene
-	Data           string // the data directory: sample configuration, broker and Postgres
+	Data           string // the data directory: sample configuration, broker and Postgres; empty: see place
+	Lines          bool   // deliveries, decisions and attempts are told in short lines on Stderr, and not to Logger
+	Colour         bool   // of the short lines
 	Stdout, Stderr io.Writer
 	Logger         *slog.Logger
 	// Watch loads the configuration, and returns a function that hands it to reload whenever it has changed.
 	Watch func(load func(see func(path string)) (*config.Config, error)) (*config.Config, func(ctx context.Context, reload func(*config.Config) error), error)
 	// Hide is [config.Options.Hide], for Stderr and Logger.
-	Hide func(names map[string]string)
+	Hide func(config.Hidden)
 }
 
 // started is the name of the file in a data directory whose scene has begun to be played.
@@ -40,12 +45,17 @@ var roles = []config.Role{config.RoleStream, config.RoleIntake}
 // Run is `forebay dev`: it serves until ctx is done. With the sample configuration, it plays the scene first, once per data directory.
 func Run(ctx context.Context, o Options) error {
 	return o.run(ctx, usual, false, func(ctx context.Context, s *session) error {
+		s.lines.lookWith(os.Args[0], s.urlFlag())
+		s.printAddresses()
 		if s.agent != nil && !s.played() {
+			fmt.Fprintln(o.Stdout)
+			s.lines.mute(true)
 			if _, err := s.play(ctx); err != nil {
 				return err
 			}
+			s.lines.mute(false)
 		}
-		s.printHowToLook()
+		s.printHowToLook(ctx)
 		<-ctx.Done()
 		return nil
 	})
@@ -58,7 +68,7 @@ func Demo(ctx context.Context, o Options) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	o.Data, o.Config = dir, ""
+	o.Data, o.Config, o.Lines = dir, "", false
 	finished := false
 	err = o.run(ctx, anywhere, true, func(ctx context.Context, s *session) error {
 		got, err := s.play(ctx)
@@ -85,6 +95,10 @@ var errFinished = errors.New("finished")
 // configuration that is written now; temporary says that the data is removed at the end. The error is body's or a part's; nil if ctx
 // has ended them.
 func (o Options) run(ctx context.Context, p ports, temporary bool, body func(context.Context, *session) error) error {
+	// Who reads the output may end first, as head does. This process would die of it, and leave its Postgres behind.
+	until := ctx
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGPIPE)
+	defer stop()
 	s, err := o.open(ctx, p, temporary)
 	if s != nil {
 		defer s.close()
@@ -111,39 +125,54 @@ func (o Options) run(ctx context.Context, p ports, temporary bool, body func(con
 		}
 		return errFinished
 	})
-	if err := g.Wait(); err != nil && !errors.Is(err, errFinished) && ctx.Err() == nil {
+	err = g.Wait()
+	switch {
+	case err != nil && !errors.Is(err, errFinished) && ctx.Err() == nil:
 		return err
+	case ctx.Err() != nil && until.Err() == nil:
+		return errors.New("ended, because what has read the output is gone")
 	}
 	return nil
 }
 
 // open makes a session and starts its embedded parts. The session may be there with an error, too: the caller closes it in any case.
 func (o Options) open(ctx context.Context, p ports, temporary bool) (*session, error) {
+	told := o.Data
+	o.place()
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if err := os.MkdirAll(o.Data, 0o700); err != nil {
-		return nil, fmt.Errorf("make the data directory: %w", err)
+	short := newLines(o.Stderr, o.Colour, o.Logger.Handler())
+	if o.Lines {
+		o.Logger = slog.New(short)
 	}
-	s := &session{Options: o, path: o.Config, temporary: temporary}
+	s := &session{Options: o, lines: short, path: o.Config, temporary: temporary}
 	if s.path == "" {
-		var err error
-		if s.path, err = ensureConfig(o.Data, p); err != nil {
-			return s, fmt.Errorf("write the sample configuration: %w", err)
+		err := makeData(o.Data)
+		if err == nil {
+			s.path, err = ensureConfig(o.Data, p)
+		}
+		if err != nil {
+			return s, o.unusable(err)
 		}
 	}
 	var err error
 	s.config, s.watch, err = o.Watch(func(see func(string)) (*config.Config, error) {
-		return config.Load(config.Options{Path: s.path, Roles: roles, Embedded: true, See: see, Hide: o.Hide})
+		return config.Load(config.Options{Path: s.path, Roles: append(slices.Clone(roles), config.RoleTopics), Embedded: true, See: see, Hide: o.Hide})
 	})
 	if err != nil {
 		return s, err
 	}
+	if err := makeData(o.Data); err != nil {
+		return s, o.unusable(err)
+	}
 	if err := s.startParts(ctx); err != nil {
 		return s, err
 	}
-	s.app, err = app.New(app.Config{File: s.config, Path: s.path, Roles: roles, Logger: o.Logger})
-	return s, err
+	if s.app, err = app.New(app.Config{File: s.config, Path: s.path, Data: told, Roles: roles, Logger: o.Logger}); err != nil {
+		return s, err
+	}
+	return s, s.app.Start()
 }
 
 // played tells whether the scene was played, or begun to be, in this data directory.

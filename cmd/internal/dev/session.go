@@ -7,8 +7,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -27,6 +28,7 @@ import (
 // session is one run of dev or demo: its parts and their state.
 type session struct {
 	Options
+	lines     *lines // what Options.Lines asks for
 	path      string // of the configuration file
 	config    *config.Config
 	broker    *embedded.Broker   // nil: the file names brokers
@@ -44,7 +46,7 @@ func (s *session) startParts(ctx context.Context) error {
 	if len(s.config.Kafka.Brokers) == 0 {
 		s.broker, err = embedded.StartBroker(ctx, embedded.BrokerConfig{Dir: filepath.Join(s.Data, "broker"), Logger: s.Logger})
 		if err != nil {
-			return fmt.Errorf("start the embedded broker: %w", err)
+			return s.unusable(fmt.Errorf("start the embedded broker: %w", err))
 		}
 		s.config.Kafka.Brokers = s.broker.Addrs()
 		fmt.Fprintln(s.Stderr, embedded.BrokerBanner)
@@ -56,10 +58,13 @@ func (s *session) startParts(ctx context.Context) error {
 		}
 		s.postgres, err = embedded.StartPostgres(ctx, cfg)
 		if err != nil {
-			return fmt.Errorf("start the embedded Postgres: %w", err)
+			return s.unusable(fmt.Errorf("start the embedded Postgres: %w", err))
 		}
 		s.config.Postgres.URL = s.postgres.URL()
 		fmt.Fprintf(s.Stderr, "postgres: %s in %s\n", s.postgres.Origin(), s.postgres.DataDir())
+		if own := s.config.TakenTogether(); len(own) > 0 {
+			fmt.Fprintf(s.Stderr, "the ledgers of %s, which have postgres of their own in the file, are kept there, too\n", strings.Join(own, ", "))
+		}
 	}
 	if s.Config == "" {
 		if err := s.startAgent(); err != nil {
@@ -72,11 +77,11 @@ func (s *session) startParts(ctx context.Context) error {
 // startAgent makes the sample agent, which listens on the address of the sample's destination. It makes none if the user has changed the
 // file so that the destination is not the sample agent any more.
 func (s *session) startAgent() error {
-	team := s.config.Teams["demo"]
-	if team == nil || team.Destinations["agent"] == nil {
+	to, ok := s.config.Destination("demo", "agent")
+	if !ok {
 		return nil
 	}
-	keys, ok := team.Destinations["agent"].Keys.(*httpsink.Config)
+	keys, ok := to.Keys.(*httpsink.Config)
 	if !ok {
 		return nil // another type of destination
 	}
@@ -87,7 +92,10 @@ func (s *session) startAgent() error {
 	if !net.ParseIP(u.Hostname()).IsLoopback() || u.Port() == "" {
 		return nil // an agent of the user's own
 	}
-	s.agent, err = newAgent(u.Host)
+	if s.agent, err = newAgent(u.Host); errors.Is(err, syscall.EADDRINUSE) {
+		const key = "teams.demo.destinations.agent.url"
+		return errors.New(s.config.Problem(key, u.Host+" is taken by another program: write another port for the sample agent, or stop that program").String())
+	}
 	return err
 }
 
@@ -102,7 +110,7 @@ func (s *session) prepare(ctx context.Context) error {
 
 // createTopics creates the topics of a configuration that do not exist, and changes settings as `forebay topics apply` does.
 func createTopics(ctx context.Context, c *config.Config) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.Kafka.Brokers...))
+	client, err := kgo.NewClient(app.KafkaOptions(c, config.RoleTopics)...)
 	if err != nil {
 		return err
 	}
@@ -162,15 +170,18 @@ func (s *session) watchPostgres(ctx context.Context) error {
 }
 
 // intake returns the base URL of the intake.
-func (s *session) intake() string { return "http://" + s.config.Listen.Intake }
+func (s *session) intake() string { return "http://" + s.app.Addr("intake").String() }
+
+// operator returns the base URL of the operator's listener.
+func (s *session) operator() string { return "http://" + s.app.Addr("operator").String() }
 
 func (s *session) client() (*api.Client, error) {
-	return api.NewClient("http://" + s.config.Listen.Operator)
+	return api.NewClient(s.operator())
 }
 
 // waitReady polls /readyz until it is 200, for readyWithin at most.
 func (s *session) waitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, fmt.Errorf("not ready after %s; see http://%s/readyz", readyWithin, s.config.Listen.Operator))
+	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, fmt.Errorf("not ready after %s; see %s/readyz", readyWithin, s.operator()))
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -180,7 +191,7 @@ func (s *session) waitReady(ctx context.Context) error {
 			return context.Cause(ctx)
 		case <-tick.C:
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.config.Listen.Operator+"/readyz", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.operator()+"/readyz", nil)
 		if err != nil {
 			return err
 		}
@@ -218,23 +229,5 @@ func (s *session) close() {
 	}
 	if err := stop(ctx); err != nil {
 		s.Logger.Error("stop the embedded Postgres", "error", err)
-	}
-}
-
-// printHowToLook prints commands that show what runs, with the name that this program was called by: in a fresh clone that is
-// bin/forebay.
-func (s *session) printHowToLook() {
-	urlFlag := ""
-	if operator := s.config.Listen.Operator; operator != usual.operator {
-		urlFlag = " --url http://" + operator
-	}
-	fmt.Fprintf(s.Stdout, "\nForebay serves on %s; Ctrl-C stops it, the next start goes on from there. How to look:\n", s.intake())
-	fmt.Fprintf(s.Stdout, "  %s inbox list%s\n", os.Args[0], urlFlag)
-	fmt.Fprintf(s.Stdout, "  %s inbox list%s --decision stale\n", os.Args[0], urlFlag)
-	fmt.Fprintf(s.Stdout, "  %s quarantine list%s\n", os.Args[0], urlFlag)
-	fmt.Fprintf(s.Stdout, "  %s subscriptions list%s\n", os.Args[0], urlFlag)
-	if s.agent != nil {
-		fmt.Fprintf(s.Stdout, "  curl %s/calls\n", s.agent.url())
-		fmt.Fprintf(s.Stdout, "  %s send demo/github --sample github/push -c %s\n", os.Args[0], s.path)
 	}
 }

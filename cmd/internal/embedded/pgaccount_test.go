@@ -4,14 +4,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/forebay-io/forebay/schemas/short"
 )
 
 // TestPostgresInAClosedDirectory: --data under /root. As root the database moves to where its user can reach it, and
 // comes back from there; a directory deleted and made again does not get the old database. Not parallel: stateRoot.
 func TestPostgresInAClosedDirectory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts real servers")
-	}
+	short.NeedsServer(t, "PostgreSQL")
 	state := filepath.Join(openDir(t), "state")
 	defer func(old string) { stateRoot = old }(stateRoot)
 	stateRoot = state

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/schemas/short"
 )
 
 func startPostgres(t *testing.T, dir string) *Postgres {
@@ -69,9 +71,7 @@ func stop(t *testing.T, p *Postgres) {
 
 func needsServers(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts real servers")
-	}
+	short.NeedsServer(t, "PostgreSQL")
 	t.Parallel()
 }
 

@@ -34,10 +34,13 @@ type agent struct {
 	latency time.Duration
 	// answer decides the status; nil is 200.
 	answer func(c call) int
+	// reply gives the answer a header and a body; nil: it has none of its own.
+	reply func(c call, status int, h http.Header) (body string)
 
 	mu       sync.Mutex
 	calls    []call
 	answered map[string]bool // by source and event
+	ended    int             // calls that were answered
 	grew     chan struct{}   // closed and replaced at every finished call
 
 	inFlight, most atomic.Int64
@@ -76,10 +79,16 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a.answer != nil {
 		status = a.answer(c)
 	}
+	body := ""
+	if a.reply != nil {
+		body = a.reply(c, status, w.Header())
+	}
 	w.WriteHeader(status)
+	io.WriteString(w, body)
 	a.mu.Lock()
 	a.calls[at].end, a.calls[at].status = time.Now(), status
 	a.answered[c.source+" "+c.event] = true
+	a.ended++
 	close(a.grew)
 	a.grew = make(chan struct{})
 	a.mu.Unlock()

@@ -62,6 +62,7 @@ func (s *shop) source() string {
 // TestGapIsFilledFromTheAPI shows that what is missing after the wait is asked for, comes into the topic, and runs in its
 // place, once, also where the owner is killed while it asks; and that an order the API does not know is parked.
 func TestGapIsFilledFromTheAPI(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		api := newShop(t)
 		r := deploy(t, b, options{gap: "{wait: 300ms, then: backfill, within: 20s, otherwise: park}", sources: api.source()})

@@ -88,6 +88,7 @@ func TestOneFailingEventPerEntityHoldsUpNobody(t *testing.T) {
 // TestOutageAndRestartCostNoRetries has a destination that is away for longer than within, with a restart in between: nothing is
 // given up.
 func TestOutageAndRestartCostNoRetries(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		const entities = 20
 		r := deploy(t, b, options{})
@@ -113,7 +114,7 @@ func TestOutageAndRestartCostNoRetries(t *testing.T) {
 				t.Fatal("the process has ended")
 			}
 		}
-		until(75 * time.Second)
+		until(75 * time.Second) // the ledger has since when the breaker is open after a minute
 		p.stop()
 		p = r.serve("intake,stream")
 		until(110 * time.Second)
@@ -121,7 +122,7 @@ func TestOutageAndRestartCostNoRetries(t *testing.T) {
 			t.Errorf("%d actions were given up, for example %+v", len(dead), dead[0])
 		}
 		away.Store(false)
-		r.agent.waitActed(t, 2*entities, 30*time.Second)
+		r.agent.waitActed(t, 2*entities, time.Minute) // the breaker may open for 30 s
 		waitItems(t, r, p, 2*entities, "--status", "done")
 		judge(r.sender.acceptedByID(), r.agent.snapshot()).require(t)
 	})

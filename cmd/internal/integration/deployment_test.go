@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -24,17 +23,18 @@ import (
 
 // deployment is a broker, a database, a config file, an agent and a provider. Processes are started by the tests.
 type deployment struct {
-	t      *testing.T
-	team   string
-	broker rig.Broker
-	dbURL  string
-	dir    string
-	config string
-	agent  *agent
-	sender *sender
-	intake atomic.Pointer[process] // the newest
-	ledger string                  // where processes find it; empty: at dbURL
-	wrap   []string                // a command that launches processes; empty: they are launched as they are
+	t         *testing.T
+	team      string
+	broker    rig.Broker
+	dbURL     string
+	dir       string
+	config    string
+	agent     *agent
+	sender    *sender
+	intake    atomic.Pointer[process] // the newest
+	ledger    string                  // where processes find it; empty: at dbURL
+	binary    string                  // what processes run; empty: the suite's
+	variables []string                // more of the environment of processes and commands: NAME=value
 	// watched is set under a load.
 	watched *watch
 }
@@ -48,6 +48,7 @@ type options struct {
 	replication int           // of the topics; min_insync is 2 from 3 on
 	sources     string        // more sources, as YAML
 	all         string        // more sources of the GitHub subscription: ", a, b"
+	team        string        // instead of one that no other test has; for a broker and a database of its own
 }
 
 // teams counts the deployments of this process: each has a team, and so topics and groups, of its own on a shared broker.
@@ -56,7 +57,7 @@ var teams atomic.Int32
 // deploy writes the config, migrates and creates the topics with the product's own commands.
 func deploy(t *testing.T, b rig.Broker, o options) *deployment {
 	t.Helper()
-	r := &deployment{t: t, broker: b, team: fmt.Sprintf("acme-%d", teams.Add(1)), dir: t.TempDir(), agent: newAgent(t, o.latency), dbURL: o.dbURL}
+	r := &deployment{t: t, broker: b, team: cmp.Or(o.team, fmt.Sprintf("acme-%d", teams.Add(1))), dir: t.TempDir(), agent: newAgent(t, o.latency), dbURL: o.dbURL}
 	if r.dbURL == "" {
 		r.dbURL = rig.Database(t)
 	}
@@ -118,7 +119,7 @@ SOURCES
 `
 
 func (r *deployment) env(intake, operator string) []string {
-	return append(os.Environ(), "FOREBAY_POSTGRES_URL="+cmp.Or(r.ledger, r.dbURL), "GITHUB_SECRET="+githubSecret, "ORDERS_SECRET="+ordersSecret,
+	return append(append(os.Environ(), r.variables...), "FOREBAY_POSTGRES_URL="+cmp.Or(r.ledger, r.dbURL), "GITHUB_SECRET="+githubSecret, "ORDERS_SECRET="+ordersSecret,
 		"INTAKE="+intake, "OPERATOR="+operator, "FOREBAY_URL=http://"+operator)
 }
 
@@ -183,8 +184,7 @@ func (r *deployment) launch(args ...string) *process {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	line := append(append(slices.Clone(r.wrap), forebay), args...)
-	cmd := exec.Command(line[0], line[1:]...)
+	cmd := exec.Command(cmp.Or(r.binary, forebay), args...)
 	cmd.Env = append(r.env(intake, operator), "AGENTS="+agents)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -95,6 +95,7 @@ func newToolbox(t *testing.T) *toolbox {
 // TestDestinations runs one event through destinations of several types, each as the file has it, one after the other in
 // its lane.
 func TestDestinations(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{})
 		topic, tools, other, dir := r.projection(), newToolbox(t), rig.Database(t), t.TempDir()

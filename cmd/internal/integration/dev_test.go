@@ -3,7 +3,11 @@ package integration
 import (
 	"bufio"
 	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,12 +17,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/schemas/short"
 )
 
 // deployDev is a deployment without servers: forebay dev brings its own.
 func deployDev(t *testing.T) *deployment {
 	t.Helper()
+	short.NeedsServer(t, "forebay dev")
 	r := &deployment{t: t, team: "demo", dir: rig.OpenDir(t), agent: newAgent(t, 2*time.Millisecond)}
 	// As root, Postgres would go to /var/lib/forebay and stay there: its user cannot enter what dev makes for itself.
 	if err := os.Mkdir(filepath.Join(r.dir, "data"), 0o755); err != nil {
@@ -27,10 +36,16 @@ func deployDev(t *testing.T) *deployment {
 	return r
 }
 
-// dev starts `forebay dev` and waits until it says that it serves.
+// dev starts `forebay dev` with a data directory of the test and waits until it says that it serves.
 func (r *deployment) dev(args ...string) *process {
 	r.t.Helper()
-	p := r.launch(append([]string{"dev", "--data", filepath.Join(r.dir, "data")}, args...)...)
+	return r.devAt(append([]string{"--data", filepath.Join(r.dir, "data")}, args...)...)
+}
+
+// devAt starts `forebay dev` and waits until it says that it serves.
+func (r *deployment) devAt(args ...string) *process {
+	r.t.Helper()
+	p := r.launch(append([]string{"dev"}, args...)...)
 	// Its Postgres outlives a kill -9 on purpose; a clean stop takes it along, whatever became of the test.
 	r.t.Cleanup(func() {
 		select {
@@ -64,7 +79,7 @@ func TestDevFirstAndSecondStart(t *testing.T) {
 	if !containsAll(first, "The scene: 40 deliveries", "received", "kept aside", "actions run", "ENTITY") {
 		t.Errorf("the first start does not show its scene:\n%s", first)
 	}
-	for _, name := range []string{"inbox list", "quarantine list", "subscriptions list", "send demo/github"} { // as they are printed
+	for _, name := range []string{"inbox list", "quarantine list", "subscriptions list", "attention", "send demo/github"} { // as they are printed
 		line := regexp.MustCompile(`(?m)^  (.* ` + name + `.*)$`).FindStringSubmatch(first)
 		if line == nil {
 			t.Fatalf("how to look with %s is not told:\n%s", name, first)
@@ -85,8 +100,16 @@ func TestDevFirstAndSecondStart(t *testing.T) {
 	p.operator = at["operator"]
 	waitItems(t, r, p, 41, "--team", "demo")
 	p.stop()
+	for _, look := range []string{"check", "show"} { // the file is a good one as it is
+		if out, err := r.try(p.operator, "config", look, "-c", file); err != nil {
+			t.Errorf("config %s: %v %s", look, err, out)
+		}
+	}
+	if _, err := r.try(p.operator, "serve", "-c", file); err == nil || !strings.Contains(err.Error(), "kafka.embedded: is for `forebay dev` alone: write kafka.brokers instead") {
+		t.Errorf("serve takes the file of dev: %v", err)
+	}
 
-	p = r.dev()
+	p = r.devAt("-c", file) // by its file: it is the sample, with its state and its agent
 	p.operator = at["operator"]
 	if strings.Contains(p.output(), "The scene:") {
 		t.Error("the second start plays the scene again")
@@ -99,6 +122,60 @@ func TestDevFirstAndSecondStart(t *testing.T) {
 	waitItems(t, r, p, 1, "--team", "demo", "--type", "com.github.check_run.completed", "--status", "done")
 	if n := called(t, "http://"+at["agent"]); n != 1 {
 		t.Errorf("the agent of the second start was called %d times, want once, for what was sent to it", n)
+	}
+}
+
+// TestDevTellsWhatHappens: forebay dev with a file of the user's own says where everything is, keeps its state beside that file, and has a
+// line for each delivery that it refuses, each event that waits and each call of the agent.
+func TestDevTellsWhatHappens(t *testing.T) {
+	t.Parallel()
+	r := deployDev(t)
+	r.write("", options{})
+	state := filepath.Join(r.dir, ".forebay-forebay")
+	if err := os.Mkdir(state, 0o755); err != nil { // as in deployDev
+		t.Fatal(err)
+	}
+	p := r.devAt("-c", r.config)
+	for _, line := range []string{"webhooks  " + p.intake + "/v1/in/demo/github", p.intake + "/v1/in/demo/orders", "console   http://" + p.operator + "/", "operator  http://" + p.operator, "broker    127.0.0.1:",
+		"postgres  127.0.0.1:", "file      " + r.config, "state     " + state} {
+		if !strings.Contains(p.output(), "  "+line+"\n") && !regexp.MustCompile(`(?m)^  `+regexp.QuoteMeta(line)+`\d+$`).MatchString(p.output()) {
+			t.Errorf("it does not say %q:\n%s", line, p.output())
+		}
+	}
+	if _, err := os.Stat(filepath.Join(state, "broker")); err != nil {
+		t.Error(err)
+	}
+	order := func(secret string, rev int) {
+		body := fmt.Sprintf(`{"type":"order.changed","order":{"id":"o-1","rev":%d}}`, rev)
+		mac := hmac.New(sha256.New, []byte(secret))
+		mac.Write([]byte(body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.intake+"/v1/in/demo/orders", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+		req.Header.Set("X-Event-Id", fmt.Sprint(rev))
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	said := func(line string) {
+		t.Helper()
+		told := regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d ` + line)
+		if !rig.Until(20*time.Second, func() bool { return told.MatchString(p.output()) }) {
+			t.Errorf("it does not say %q:\n%s", line, p.output())
+		}
+	}
+	order("another secret", 2)
+	said(`refused   demo/orders: mismatch: X-Signature \(signed with another secret than the file's, or over other bytes\)$`)
+	order(ordersSecret, 2)
+	said(`waits     demo.fulfil demo/orders o-1: buffered \(start_gap\)$`)
+	order(ordersSecret, 1)
+	said(`done      demo.fulfil demo/orders o-1 -> demo/shop 200 in `)
+	if strings.Contains(p.output(), "\x1b") {
+		t.Error("there are colours in a file")
 	}
 }
 
@@ -133,6 +210,54 @@ func TestDevKill9(t *testing.T) {
 
 // TestDevReloads adds a source to the file of a forebay dev that runs: its topic is made and its deliveries are taken. A file that is
 // wrong changes nothing.
+// TestDevGrownTopic: a topic of forebay dev is grown, and the command that `attention` prints leads to its end: it shows the plan while dev
+// runs, and once that is stopped copies the topic, on dev's own data. Then the file is changed as it says, and what was open goes on.
+func TestDevGrownTopic(t *testing.T) {
+	t.Parallel()
+	r := deployDev(t)
+	r.write("", options{gap: "{wait: 10m, then: skip}"})
+	p := r.dev("-c", r.config)
+	send := func(rev int) {
+		t.Helper()
+		body := r.file(fmt.Sprintf(`{"type":"order.changed","order":{"id":"o-1","rev":%d}}`, rev))
+		if out, err := r.try(p.operator, "send", "demo/orders", "-c", r.config, "--url", p.intake, "--file", body, "--header", fmt.Sprintf("X-Event-Id=%d", rev)); err != nil {
+			t.Fatalf("%s %v", out, err)
+		}
+	}
+	send(1)
+	send(3) // waits for 2
+	waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "buffered")
+	broker := regexp.MustCompile(`(?m)^  broker +(\S+)$`).FindStringSubmatch(p.output())
+	cl, err := kgo.NewClient(kgo.SeedBrokers(broker[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if _, err := kadm.NewClient(cl).UpdatePartitions(t.Context(), 8, "events.demo.orders"); err != nil {
+		t.Fatal(err)
+	}
+	rows := r.waitAttention(p, map[string]int{"stopped_partition": 6, "unread_partition": 2})
+	command := rows["stopped_partition"][0].Command
+	if want := "forebay topics rekey events.demo.orders --partitions 8 -c " + r.config + " --data " + filepath.Join(r.dir, "data"); command != want {
+		t.Errorf("%q, want %q", command, want)
+	}
+	args := strings.Fields(strings.TrimPrefix(command, "forebay "))
+	if out, err := r.try(p.operator, args...); err != nil || !containsAll(string(out), "stop the processes with the stream role: demo.fulfil (1 members)", "2 records of events.demo.orders (8 partitions)") {
+		t.Errorf("the plan while dev runs: %s %v", out, err)
+	}
+	if _, err := r.try(p.operator, append(args, "--run")...); err == nil || !strings.Contains(err.Error(), "exit status 6") {
+		t.Errorf("run while dev runs: %v", err)
+	}
+	p.stop()
+	if out, err := r.try(p.operator, append(args, "--run")...); err != nil || !containsAll(string(out), "2, each read back and compared", "1 version lines and 1 events that wait", "topic: events.demo.orders.8, topics: {partitions: 8}") {
+		t.Fatalf("run: %s %v", out, err)
+	}
+	r.edit("      orders:\n", "      orders:\n        topic: events.demo.orders.8\n        topics: {partitions: 8}\n")
+	p = r.dev("-c", r.config)
+	send(2)
+	waitItems(t, r, p, 3, "--subscription", "fulfil", "--status", "done")
+}
+
 func TestDevReloads(t *testing.T) {
 	t.Parallel()
 	r := deployDev(t)
@@ -169,9 +294,9 @@ func TestDevReloads(t *testing.T) {
 	}
 }
 
-// TestDemo shows that forebay demo ends well by itself and leaves nothing behind.
+// TestDemo shows that forebay demo ends well by itself and leaves nothing behind. It runs alone: what fills its gaps has to come within 3 s.
 func TestDemo(t *testing.T) {
-	t.Parallel()
+	short.NeedsServer(t, "forebay demo")
 	dir := rig.OpenDir(t)
 	cmd := exec.CommandContext(t.Context(), forebay, "demo")
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
@@ -184,9 +309,35 @@ func TestDemo(t *testing.T) {
 	}
 }
 
+// TestDemoWhoseReaderEnds: forebay demo | head -0. It ends in good order, and leaves neither its Postgres nor its files.
+func TestDemoWhoseReaderEnds(t *testing.T) {
+	t.Parallel()
+	short.NeedsServer(t, "forebay demo")
+	dir := rig.OpenDir(t)
+	cmd := exec.CommandContext(t.Context(), forebay, "demo")
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out.Close()
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(errs.String(), "ended, because what has read the output is gone") {
+		t.Errorf("exit code %d (%v):\n%s", cmd.ProcessState.ExitCode(), err, errs.String())
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "forebay-demo-*")); err != nil || len(left) != 0 {
+		t.Errorf("forebay demo leaves %v (%v)", left, err)
+	}
+}
+
 // TestDemoThatIsEnded: a demo that has shown nothing says so, and leaves nothing, in whatever way it was ended.
 func TestDemoThatIsEnded(t *testing.T) {
 	t.Parallel()
+	short.NeedsServer(t, "forebay demo")
 	for name, tt := range map[string]struct {
 		signal os.Signal
 		code   int

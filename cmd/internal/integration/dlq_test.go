@@ -64,6 +64,7 @@ func (r *deployment) waitDead(p *process, n int) deadItem {
 // once it has died three times; with the destination mended it runs again, and what stands behind it goes on in order, each
 // once.
 func TestDeadLetterIsReplayed(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{})
 		var mended atomic.Bool
@@ -135,6 +136,7 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 // TestDeadLettersOfOneEntityAreReplayedInOrder: two that died while their lane went on run again by one filter, the older
 // first, and the newer not before that has ended, whenever it was asked for.
 func TestDeadLettersOfOneEntityAreReplayedInOrder(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{onDead: "continue"})
 		older, newer := issue(7, 1, 1), issue(7, 1, 2)
@@ -174,6 +176,46 @@ func TestDeadLettersOfOneEntityAreReplayedInOrder(t *testing.T) {
 			t.Errorf("the agent was called for %q, want %q: %+v", order, want, calls)
 		}
 	})
+}
+
+// TestOvertakenDeadLetter: an older snapshot died and its entity went on. Replayed it is stale, because a newer one has run; that is what the
+// answer says, and what is said to run it all the same does.
+func TestOvertakenDeadLetter(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, rig.Fake(t), options{team: "acme", onDead: "continue"})
+	older, newer := issue(7, 1, 1), issue(7, 1, 2)
+	var mended atomic.Bool
+	r.agent.answer = func(c call) int {
+		if c.event == older.id && !mended.Load() {
+			return http.StatusUnprocessableEntity
+		}
+		return http.StatusOK
+	}
+	p := r.serve("intake,stream")
+	for n, d := range []delivery{older, newer} {
+		if err := r.sender.deliver(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		waitItems(t, r, p, 1, "--status", []string{"dead_letter", "done"}[n])
+	}
+	mended.Store(true)
+	dead := r.waitDead(p, 1)
+	s := &transcript{r: r, p: p, names: []string{operatorName(), "ann@ops", dead.ID, "act_dead"}}
+	s.run("dlq", "replay", dead.ID, "--dry-run")
+	s.run("dlq", "replay", dead.ID, "--reason", "the agent takes it by now")
+	event := "acme/triage/github/" + older.id
+	s.run("inbox", "get", event)
+	s.run("dlq", "replay", dead.ID, "--reason", "once more")
+	if n := len(r.agent.snapshot()); n != 2 {
+		t.Errorf("the agent was called %d times, want 2: nothing has run again", n)
+	}
+	s.run("dlq", "replay", dead.ID, "--force", "--reason", "the agent wants it all the same")
+	waitItems(t, r, p, 2, "--status", "done")
+	s.run("inbox", "get", event)
+	if n := len(r.agent.snapshot()); n != 3 {
+		t.Errorf("the agent was called %d times, want 3", n)
+	}
+	s.golden("overtaken.golden")
 }
 
 // waitExported waits until the dead topic has the n-th death of an event; those before it may have come with it.

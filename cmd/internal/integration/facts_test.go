@@ -22,6 +22,7 @@ type fact struct {
 // TestFactsAreNeverStale delivers real bodies in another order than they happened in. What says what happened runs, marked late, whatever
 // has come before it; what only restates its object does not run behind a newer state.
 func TestFactsAreNeverStale(t *testing.T) {
+	t.Parallel()
 	histories := []struct {
 		arrive []fact
 		ran    []string // in the order in which the agent saw them

@@ -16,6 +16,7 @@ import (
 // TestFrozenStreamWakesUp stops a stream process with SIGSTOP for longer than its session, lets the other take over,
 // and wakes it while the load goes on: its fence is gone, so that all that it still can do is the calls it was in.
 func TestFrozenStreamWakesUp(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{latency: 2 * time.Millisecond})
 		r.serve("intake")
@@ -88,6 +89,7 @@ func (r *deployment) waitOwned(p *process, n int) {
 // session timeout, while another takes its partitions over and makes the calls again. Woken with SIGCONT it has results
 // to record and events to run, under fences that are gone: the ledger stays as it is, and no call is made.
 func TestFrozenStreamWritesNothing(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{latency: 300 * time.Millisecond})
 		r.serve("intake")

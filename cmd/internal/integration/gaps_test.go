@@ -12,6 +12,7 @@ import (
 // TestGapEndsInDeadLetters: what stands behind a gap that ends so is a dead letter at once, parks nothing, and what comes
 // later runs.
 func TestGapEndsInDeadLetters(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{gap: "{wait: 200ms, then: dead_letter}"})
 		p := r.serve("intake,stream")
@@ -38,6 +39,7 @@ func TestGapEndsInDeadLetters(t *testing.T) {
 
 // TestCapsOfTheGapBuffer: the event that is one too many, by number or by bytes, parks its entity and no other.
 func TestCapsOfTheGapBuffer(t *testing.T) {
+	t.Parallel()
 	for name, gap := range map[string]string{
 		"events": "{wait: 60s, then: skip, max_events: {entity: 2}}",
 		"bytes":  "{wait: 60s, then: skip, max_bytes: {entity: 7KiB}}", // each weighs 2 KiB and its headers, which are less than 1 KiB
@@ -58,6 +60,9 @@ func TestCapsOfTheGapBuffer(t *testing.T) {
 				}
 			}
 			waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "buffered")
+			if n := strings.Count(p.output(), "too many events wait for a gap"); n != 1 {
+				t.Errorf("%d lines say so, want one for the entity", n)
+			}
 			if err := r.sender.deliver(t.Context(), order("o-1", 2)); err != nil { // the filler releases all of it
 				t.Fatal(err)
 			}

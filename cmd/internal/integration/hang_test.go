@@ -36,6 +36,7 @@ func hangingLedger(t *testing.T, r *deployment) *rig.Proxy {
 // hang for a while, too. The subscription goes on within 30 seconds of it being able to, and nothing is lost or comes
 // twice but what the change of hands excuses.
 func TestPostgresHangs(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{latency: 2 * time.Millisecond})
 		proxy := hangingLedger(t, r)
@@ -45,6 +46,7 @@ func TestPostgresHangs(t *testing.T) {
 
 // TestBrokerHangs is the same with the broker. What cannot be produced is not accepted meanwhile: the provider sends again.
 func TestBrokerHangs(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		through := rig.ThroughProxy(t, b)
 		r := deploy(t, through, options{latency: 2 * time.Millisecond})
@@ -79,6 +81,7 @@ func (r *deployment) hangs(t *testing.T, p *process, proxy *rig.Proxy) {
 // TestEndsWhilePostgresHangs: SIGTERM ends a process in its time although it can neither record what it has done nor give
 // back what it owns, and the next one goes on where it was.
 func TestEndsWhilePostgresHangs(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{latency: 500 * time.Millisecond})
 		r.endsWhile(t, hangingLedger(t, r))
@@ -87,6 +90,7 @@ func TestEndsWhilePostgresHangs(t *testing.T) {
 
 // TestEndsWhileBrokerHangs is the same with a broker that takes no record, no commit and no leave.
 func TestEndsWhileBrokerHangs(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		through := rig.ThroughProxy(t, b)
 		r := deploy(t, through, options{latency: 500 * time.Millisecond})

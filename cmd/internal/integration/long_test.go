@@ -117,6 +117,7 @@ func (p *process) waitStatus(t *testing.T, public, want string) {
 // is killed; the results come in at the one that owns nothing of it yet. Lanes behind long work wait, others do not, nothing
 // runs twice, and who delivered sees it done.
 func TestLongWorkWhilePartitionsMove(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deployLong(t, b, "{deadline: 5m, heartbeat: 2m}")
 		r.serve("intake")
@@ -185,15 +186,102 @@ func TestLongWorkWhilePartitionsMove(t *testing.T) {
 		v := judge(r.sender.acceptedByID(), r.agent.snapshot())
 		v.require(t)
 		v.requireNoRepeats(t)
-		if strings.Contains(first.output()+second.output(), "fba1_") {
+		if strings.Contains(first.output()+second.output(), "fba2_") {
 			t.Error("a token is in the log")
 		}
 	})
 }
 
+// TestLongWorkOfAKilledOwner: the process is killed when the agent has taken its call and the ledger has not heard of it. The next
+// process makes the same call again. What the agent then says of the first call, by its token, is refused with where to go on, and ends
+// nothing of the second; only done counts, where the second call fails. A call whose 202 was recorded goes on as it was.
+func TestLongWorkOfAKilledOwner(t *testing.T) {
+	t.Parallel()
+	r := deployLong(t, rig.Fake(t), "{deadline: 5m, heartbeat: 2m}")
+	taken, lost, busy := order("slow-taken", 1), order("slow-lost", 1), order("slow-busy", 1)
+	second, answer := make(chan struct{}, 1), make(chan struct{})
+	r.agent.answer = func(c call) int {
+		if r.agent.seen(c.event) == 1 {
+			return http.StatusAccepted
+		}
+		select {
+		case second <- struct{}{}:
+			<-answer
+		case <-answer:
+		}
+		if c.event == busy.id {
+			return http.StatusServiceUnavailable
+		}
+		return http.StatusAccepted
+	}
+	c := &crash{deployment: r, db: connect(t, r.dbURL)}
+	c.restart()
+	c.order("slow-taken", 1)
+	c.p.waitStatus(t, r.statusURL(taken), "processing")
+	c.holdResults()
+	c.order("slow-lost", 1)
+	c.order("slow-busy", 1)
+	r.agent.waitActed(t, 3, 30*time.Second)
+	first := map[string]call{taken.id: r.agent.callOf(t, taken.id), lost.id: r.agent.callOf(t, lost.id), busy.id: r.agent.callOf(t, busy.id)}
+	c.crash()
+	c.restart()
+	for range 2 {
+		<-second
+	}
+
+	beat := func(c call) string { return strings.Replace(c.result, "/result", "/heartbeat", 1) }
+	refused := func(what, public, token, body, words string) {
+		t.Helper()
+		if status, answer := c.p.post(t, public, token, body); status != http.StatusConflict || !strings.Contains(answer, words) {
+			t.Errorf("%s: %d %s", what, status, answer)
+		}
+	}
+	const again = "the call is made again, with another token"
+	ofFirst := func(when string) {
+		t.Helper()
+		for _, d := range []delivery{lost, busy} {
+			old := first[d.id]
+			refused(when+", dead", old.result, old.token, `{"status":"dead","error":"my first try"}`, again)
+			refused(when+", failed", old.result, old.token, `{"status":"failed","retry_after":3600}`, again)
+			refused(when+", heartbeat", beat(old), old.token, "", again)
+		}
+	}
+	ofFirst("while the second call is under way")
+	if status, answer := c.p.post(t, first[busy.id].result, first[busy.id].token, `{"status":"done"}`); status != http.StatusAccepted {
+		t.Errorf("done, while the second call is under way: %d %s", status, answer)
+	}
+	close(answer)
+	c.p.waitStatus(t, r.statusURL(busy), "done") // the agent has answered it 503 since
+	c.p.waitStatus(t, r.statusURL(lost), "processing")
+	old, now := first[lost.id], r.agent.callOf(t, lost.id)
+	if now.key != old.key || now.result != old.result || now.token == old.token {
+		t.Errorf("%+v after %+v", now, old)
+	}
+	refused("dead, while the second call is waited for", old.result, old.token, `{"status":"dead"}`, again)
+	refused("a heartbeat, while the second call is waited for", beat(old), old.token, "", again)
+	refused("done, while the second call is waited for", old.result, old.token, `{"status":"done"}`, "too late")
+	c.p.waitStatus(t, r.statusURL(lost), "processing")
+	for _, of := range []call{first[taken.id], now} {
+		if status, answer := c.p.post(t, beat(of), of.token, ""); status != http.StatusOK {
+			t.Errorf("a heartbeat for %s: %d %s", of.event, status, answer)
+		}
+		if status, answer := c.p.post(t, of.result, of.token, `{"status":"done"}`); status != http.StatusAccepted {
+			t.Errorf("done for %s: %d %s", of.event, status, answer)
+		}
+	}
+	c.p.waitStatus(t, r.statusURL(taken), "done")
+	c.p.waitStatus(t, r.statusURL(lost), "done")
+	for d, want := range map[string]int{taken.id: 1, lost.id: 2} {
+		if n := r.agent.seen(d); n != want {
+			t.Errorf("%d calls for %s, want %d", n, d, want)
+		}
+	}
+}
+
 // TestLongWorkIsLost: a heartbeat that does not come ends the attempt, the next one has a token of its own, and the word of the
 // first is late.
 func TestLongWorkIsLost(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deployLong(t, b, "{deadline: 5m, heartbeat: 2s}")
 		p := r.serve("intake,stream")
@@ -208,11 +296,14 @@ func TestLongWorkIsLost(t *testing.T) {
 		if second.key != first.key || second.token == first.token || second.result != first.result {
 			t.Errorf("%+v after %+v", second, first)
 		}
-		p.waitStatus(t, r.statusURL(d), "processing")
+		beat := strings.Replace(second.result, "/result", "/heartbeat", 1)
+		until(t, "the second attempt is recorded", func() bool {
+			status, _ := p.post(t, beat, second.token, "")
+			return status == http.StatusOK
+		})
 		if status, body := p.post(t, first.result, first.token, `{"status":"done"}`); status != http.StatusConflict || !strings.Contains(body, "too late") {
 			t.Error(status, body)
 		}
-		beat := strings.Replace(second.result, "/result", "/heartbeat", 1)
 		for range 25 { // more than twice as long as the silence that was too long
 			if status, body := p.post(t, beat, second.token, ""); status != http.StatusOK {
 				t.Fatal(status, body)

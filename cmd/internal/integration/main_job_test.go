@@ -35,6 +35,7 @@ func TestMainJob(t *testing.T) {
 
 // TestForgedAndUnusable shows that a forged delivery is refused and an authentic one that has no id is kept aside.
 func TestForgedAndUnusable(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{})
 		p := r.serve("intake,stream")
@@ -65,6 +66,7 @@ func TestForgedAndUnusable(t *testing.T) {
 // TestGapIsSkippedAfterItsWait shows P5: what follows a hole waits as long as declared, then goes on; the late filler
 // is late.
 func TestGapIsSkippedAfterItsWait(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{gap: "{wait: 2s, then: skip}"})
 		p := r.serve("intake,stream")
@@ -89,6 +91,7 @@ func TestGapIsSkippedAfterItsWait(t *testing.T) {
 
 // TestGapParks shows that then: park holds the entity, that others do not notice, and that the filler releases it.
 func TestGapParks(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{gap: "{wait: 200ms, then: park}"})
 		p := r.serve("intake,stream")
@@ -109,6 +112,7 @@ func TestGapParks(t *testing.T) {
 
 // TestDeadActionParksItsEntity shows that a 4xx stops one lane with everything behind it and no other.
 func TestDeadActionParksItsEntity(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{})
 		r.agent.answer = func(c call) int {

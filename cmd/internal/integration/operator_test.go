@@ -35,6 +35,7 @@ func moreSources() (sources, names string) {
 // TestSendAndLook is an operator's way with the command line: every preset takes a delivery that send has signed, and
 // the inbox has it, byte for byte.
 func TestSendAndLook(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		sources, names := moreSources()
 		r := deploy(t, b, options{sources: sources, all: names})
@@ -98,6 +99,7 @@ func TestSendAndLook(t *testing.T) {
 
 // TestSetUpTwice shows that what an operator runs before every start changes nothing the second time.
 func TestSetUpTwice(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{}) // has run both once
 		var migrations struct{ Items []struct{ Migration string } }

@@ -53,6 +53,7 @@ func twin(of delivery, id string) delivery {
 // TestHeldTwinIsReleased: of events of one version with equal: hold the first runs, and an operator decides about each of the
 // others, with the command line: one runs, once, one is given up.
 func TestHeldTwinIsReleased(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{})
 		r.edit("start: first\n", "start: first\n        equal: hold\n")
@@ -103,6 +104,7 @@ func TestHeldTwinIsReleased(t *testing.T) {
 
 // TestParkedLineIsReleased: what stands parked behind a gap runs when an operator says so, in order; what was missing is late.
 func TestParkedLineIsReleased(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{gap: "{wait: 200ms, then: park}"})
 		p := r.serve("intake,stream")
@@ -135,6 +137,7 @@ func TestParkedLineIsReleased(t *testing.T) {
 // partition than their key's stop nothing. They are listed with reason, error and place, and their bytes are there; the
 // one that a redrive can put right runs, exactly once.
 func TestWhatCannotBeDecidedIsListedAndRedriven(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{})
 		p := r.serve("intake,stream")
@@ -143,11 +146,7 @@ func TestWhatCannotBeDecidedIsListedAndRedriven(t *testing.T) {
 		stray := order("o-1", 1)
 		own := record.PartitionOf([]byte("o-1"), parts)
 		wrong := (own + 1) % parts
-		misplaced := record.Encode(topic, &schemas.Event{
-			ID: stray.id, Source: "/" + r.team + "/orders", Type: "com.shop.order.changed", Entity: "o-1", Time: time.Now().UTC(), RecordedTime: time.Now().UTC(),
-			Version: schemas.Version{Kind: schemas.Sequence, Value: 1}, First: new(int64(1)), Payload: schemas.Snapshot, DataContentType: "application/json",
-			Hash: schemas.HashBody(stray.body), Data: stray.body,
-		})
+		misplaced := misplacedOrder(r.team, stray)
 		keyless := *misplaced
 		keyless.Key = nil
 		garbage := &kgo.Record{Topic: topic, Key: []byte("o-9"), Value: []byte("\x00 no event \xff")}
@@ -177,7 +176,7 @@ func TestWhatCannotBeDecidedIsListedAndRedriven(t *testing.T) {
 				t.Errorf("listed as %+v, want %s", i, want[i.Offset])
 			}
 		}
-		table, err := r.try(p.operator, "inbox", "list", "--team", r.team, "--decision", "quarantined")
+		table, err := r.try(p.operator, "inbox", "list", "--team", r.team, "--decision", "quarantined", "-o", "wide")
 		if err != nil || !containsAll(string(table), fmt.Sprintf("%s/%d@1", topic, wrong), "key is missing", fmt.Sprintf("belongs in partition %d of 6", own), "specversion is missing", "decompresses to more than") {
 			t.Errorf("the list: %s %v", table, err)
 		}
@@ -194,6 +193,10 @@ func TestWhatCannotBeDecidedIsListedAndRedriven(t *testing.T) {
 		}
 		r.agent.waitActed(t, 3, 30*time.Second)
 		waitItems(t, r, p, 1, "--subscription", "fulfil", "--status", "redriven")
+		story, err := r.try(p.operator, "inbox", "get", r.team+"/fulfil/orders/"+stray.id)
+		if err != nil || !containsAll(string(story), fmt.Sprintf("received, and set aside: %s/%d@0\n", topic, wrong), "produced from there by ", fmt.Sprintf(" (the producer is mended), and kept in the log as %s/%d@", topic, own)) {
+			t.Errorf("its story: %s %v", story, err)
+		}
 		if got, err := r.redrive(p, "--decision", "quarantined", "--reason", "once more"); err == nil || len(got) != 0 || !strings.Contains(err.Error(), "3 selected, 3 refused") {
 			t.Errorf("a second run: %+v %v", got, err)
 		}
@@ -202,6 +205,15 @@ func TestWhatCannotBeDecidedIsListedAndRedriven(t *testing.T) {
 		}
 		waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "duplicate")
 		r.requireOnce(t)
+	})
+}
+
+// misplacedOrder is an order's record for whoever writes it to another partition than its key's.
+func misplacedOrder(team string, d delivery) *kgo.Record {
+	return record.Encode("events."+team+".orders", &schemas.Event{
+		ID: d.id, Source: "/" + team + "/orders", Type: "com.shop.order.changed", Entity: schemas.EntityKey(d.entity), Time: time.Now().UTC(), RecordedTime: time.Now().UTC(),
+		Version: schemas.Version{Kind: schemas.Sequence, Value: 1}, First: new(int64(1)), Payload: schemas.Snapshot, DataContentType: "application/json",
+		Hash: schemas.HashBody(d.body), Data: d.body,
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 // and a source goes on in its new topic where it stood. What was unread is read there, versions go on, what is stale
 // stays stale, nothing runs again. What waits for a gap goes along, and the fillers, unread when it is copied, release it.
 func TestRekeyToMorePartitions(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{gap: "{wait: 60s, then: skip}"})
 		from := "events." + r.team + ".orders"
@@ -173,6 +174,7 @@ type stopItem struct {
 // TestRekeyThatIsOld follows who switches too late: the intake wrote to the topic after it had been copied. The copy is refused and says
 // what to do, which is done as it says; nothing is lost. Who goes back to the old topic then is refused there.
 func TestRekeyThatIsOld(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{})
 		from := "events." + r.team + ".orders"
@@ -235,6 +237,7 @@ func TestRekeyThatIsOld(t *testing.T) {
 // TestFillersAfterTheSwitch: events wait for a gap, somebody grows their topic with a Kafka tool, and what our messages say is done. The
 // fillers come only then, through the intake: they go to the copy, where the waiting events are, and the gaps close in order.
 func TestFillersAfterTheSwitch(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{gap: "{wait: 10m, then: park}"})
 		from := "events." + r.team + ".orders"
@@ -289,6 +292,7 @@ func TestFillersAfterTheSwitch(t *testing.T) {
 // TestOneWritesOnAfterTheSwitch: a process of the intake that was not stopped writes to the old topic while the copy is read in part. The
 // partition that nobody has read yet is refused, and goes on once what the message says is done.
 func TestOneWritesOnAfterTheSwitch(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{})
 		from := "events." + r.team + ".orders"

@@ -12,6 +12,7 @@ import (
 // TestRetriesUnderOneKey shows that 503 is tried again with the same key, that every attempt is on record, and that
 // what is behind it waits.
 func TestRetriesUnderOneKey(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{})
 		r.agent.answer = func(c call) int {
@@ -68,6 +69,7 @@ func TestRetriesUnderOneKey(t *testing.T) {
 
 // TestOnDeadContinue shows that on_dead: continue goes on behind a dead action.
 func TestOnDeadContinue(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{onDead: "continue"})
 		r.agent.answer = func(c call) int {

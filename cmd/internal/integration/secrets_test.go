@@ -3,9 +3,11 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -27,7 +29,10 @@ postgres: {url: "${env:FOREBAY_POSTGRES_URL}", statements: true}
 listen: {intake: "${env:INTAKE}", operator: "${env:OPERATOR}", agents: "${env:AGENTS}"}
 agents: {public_url: "http://127.0.0.1:1", secrets: ["<agents-secret-of-32-characters-or-more>"]}
 exec: {enabled: true}
+registry: {url: "http://127.0.0.1:CLOSED", user: forebay, password: "<registry-password>"}
 topics: {partitions: 6, replication: 1, retention: 1d}
+destinations:
+  shared: {type: http, url: "http://127.0.0.1:PORT/<shared-path>?q=<shared-query>", headers: {Authorization: "Bearer <shared-header>"}, params: {body: {key: "<shared-param>"}}, teams: ["*"], RETRY}
 teams:
   TEAM:
     sources:
@@ -69,7 +74,14 @@ teams:
         sources: [carts]
         begin: all
         actions: [{name: run, to: log, on_dead: continue}]
+      apart:
+        sources: [carts]
+        postgres: {url: "postgres://<own-user>:<own-password>@127.0.0.1:CLOSED/<own-database>?sslmode=disable"}
+        actions: [{name: run, to: log, on_dead: continue}]
 `
+
+// loginKeys are how secretFile's processes would get in where brokers ask for it. The embedded broker takes no token.
+const loginKeys = `sasl: {mechanism: OAUTHBEARER, token: "<kafka-token>"}, roles: {intake: {sasl: {mechanism: PLAIN, user: forebay, password: "<kafka-password>"}}}`
 
 // echo answers 422 with what it was sent, as destinations do that log for their users.
 func echo(w http.ResponseWriter, r *http.Request) {
@@ -123,34 +135,35 @@ func (c *canaries) look(t *testing.T, where, text string) {
 // TestNoSecretIsShown sends a canary through every text of the file, lets every destination fail, and looks wherever an operator
 // does: config show, the log at its most talkative, the API, the metrics, the dead letters.
 func TestNoSecretIsShown(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(echo))
 	t.Cleanup(server.Close)
 	r := deploy(t, rig.Fake(t), options{})
 	var all canaries
 	actions := []string{}
-	for _, to := range []string{"http", "closed", "hangs", "breaks", "slack", "github", "pagerduty", "mcp", "exec", "topic", "elsewhere", "ledger", "other", "log"} {
+	for _, to := range []string{"http", "closed", "hangs", "breaks", "slack", "github", "pagerduty", "mcp", "exec", "topic", "elsewhere", "ledger", "other", "log", "shared"} {
 		actions = append(actions, "{name: "+to+", to: "+to+", on_dead: continue}")
 	}
 	text := strings.NewReplacer("BROKERS", r.broker.Bootstrap(), "TEAM", r.team, "PORT", server.URL[strings.LastIndex(server.URL, ":")+1:], "ACTIONS", strings.Join(actions, ", "),
 		"CLOSED", rig.FreeAddress(t)[len("127.0.0.1:"):], "RETRY", "retry: {attempts: 2, min: 1ms, max: 5ms}, allow_networks: [127.0.0.0/8]").Replace(all.plant(secretFile))
-	for _, e := range all.env {
-		name, value, _ := strings.Cut(e, "=")
-		t.Setenv(name, value)
-	}
-	t.Setenv("FOREBAY_LOG_LEVEL", "debug")
-	t.Setenv("AGENTS", rig.FreeAddress(t))
+	login := strings.Replace(text, "session_timeout: 6s", "session_timeout: 6s, "+all.plant(loginKeys), 1)
+	everyText(t, r, login)
+	r.variables = append(r.variables, all.env...)
+	r.variables = append(r.variables, "FOREBAY_LOG_LEVEL=debug", "AGENTS="+rig.FreeAddress(t))
 	r.config = filepath.Join(r.dir, "secrets.yaml")
 	if err := os.WriteFile(r.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	everyText(t, r, text)
 	if _, password, ok := strings.Cut(strings.Split(strings.TrimPrefix(r.dbURL, "postgres://"), "@")[0], ":"); ok {
 		all.names = append(all.names, password)
 	}
 	r.command("topics", "apply", "-c", r.config)
-	for _, form := range []string{"yaml", "json", "jsonl", "table", "wide"} {
-		all.look(t, "config show -o "+form, string(r.command("config", "show", "-c", r.config, "-o", form)))
+	all.shown(t, r)
+	out, err := r.try("127.0.0.1:0", "migrate", "-c", r.config)
+	if err == nil || !strings.Contains(err.Error(), "teams."+r.team+".subscriptions.apart.postgres: migrate the ledger: connect to postgres at 127.0.0.1:") {
+		t.Errorf("a ledger that nobody answers for was migrated: %s %v", out, err)
 	}
+	all.look(t, "migrate", string(out)+fmt.Sprint(err))
 	p := r.serve("intake,stream")
 	first, third := order("o-1", 1), order("o-1", 3)
 	cart := delivery{id: "cart-1", entity: "c-1", body: []byte(`{"type":"cart","order":{"id":"c-1"}}`), source: "carts"}
@@ -172,8 +185,13 @@ func TestNoSecretIsShown(t *testing.T) {
 	}
 	commands := [][]string{{"dlq", "list"}, {"dlq", "groups"}, {"dlq", "export"}, {"inbox", "list"}, {"destinations", "list"}, {"subscriptions", "list"}, {"sources", "list"},
 		{"subscriptions", "get", r.team + ".fulfil"}, {"inbox", "get", r.team + "/fulfil/orders/" + third.id}, {"inbox", "get", r.team + "/thin/carts/" + cart.id}}
+	asked := map[string]bool{}
 	for _, d := range dead {
-		commands = append(commands, []string{"dlq", "get", d.ID}, []string{"destinations", "get", d.Destination})
+		commands = append(commands, []string{"dlq", "get", d.ID})
+		if !asked[d.Destination] {
+			commands = append(commands, []string{"destinations", "get", d.Destination})
+		}
+		asked[d.Destination] = true
 	}
 	for _, c := range commands {
 		for _, form := range []string{"json", "wide"} {
@@ -187,15 +205,70 @@ func TestNoSecretIsShown(t *testing.T) {
 	for _, path := range []string{"/metrics", "/readyz", "/livez"} {
 		all.look(t, path, get(t, "http://"+p.operator+path))
 	}
+	pages := []string{"/console/", "/console/inbox", "/console/attention", "/console/dlq", "/console/entity?" + url.Values{"of": {r.team + "/fulfil/orders"}, "entity": {"o-1"}}.Encode()}
+	for _, d := range dead {
+		pages = append(pages, "/console/dlq/replay?action="+d.ID, "/console/dlq/replay?group="+d.Group)
+	}
+	for _, id := range []string{r.team + "/fulfil/orders/" + first.id, r.team + "/fulfil/orders/" + third.id, r.team + "/thin/carts/" + cart.id} {
+		pages = append(pages, "/console/event?"+url.Values{"id": {id}}.Encode())
+	}
+	for _, page := range pages {
+		all.look(t, page, html.UnescapeString(getOK(t, "http://"+p.operator+page)))
+	}
 	p.stop()
 	log := p.output()
 	if !strings.Contains(log, "level=DEBUG") {
 		t.Errorf("the log is not one of level debug:\n%.2000s", log)
 	}
 	all.look(t, "the log", log)
+	all.refused(t, r, login)
+}
+
+// shown looks at what config show shows of the file.
+func (c *canaries) shown(t *testing.T, r *deployment) {
+	t.Helper()
+	for _, form := range []string{"yaml", "json", "jsonl", "table", "wide"} {
+		c.look(t, "config show -o "+form, string(r.command("config", "show", "-c", r.config, "-o", form)))
+	}
+}
+
+// refused has brokers refuse the token of a file. On TestSecuredKafka's, passwords and tokens get in or not.
+func (c *canaries) refused(t *testing.T, r *deployment, file string) {
+	t.Helper()
+	if err := os.WriteFile(r.config, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.shown(t, r)
+	const why = "the brokers do not offer kafka.sasl.mechanism at this address"
+	out, err := r.try("127.0.0.1:0", "topics", "apply", "-c", r.config)
+	if err == nil || !strings.Contains(err.Error(), why) {
+		t.Errorf("brokers that take no token were asked for topics: %s %v", out, err)
+	}
+	c.look(t, "topics apply", string(out)+fmt.Sprint(err))
+	p := r.start("stream")
+	until(t, "the log says that the brokers refuse the token", func() bool { return strings.Contains(p.output(), why) })
+	c.look(t, "/readyz", get(t, "http://"+p.operator+"/readyz"))
+	p.stop()
+	c.look(t, "the log", p.output())
+}
+
+// getOK is get of what must be there.
+func getOK(t *testing.T, url string) string {
+	t.Helper()
+	text, status := ask(t, url)
+	if status != http.StatusOK {
+		t.Errorf("%s: %d: %s", url, status, text)
+	}
+	return text
 }
 
 func get(t *testing.T, url string) string {
+	t.Helper()
+	text, _ := ask(t, url)
+	return text
+}
+
+func ask(t *testing.T, url string) (text string, status int) {
 	t.Helper()
 	resp, err := http.Get(url)
 	if err != nil {
@@ -206,15 +279,20 @@ func get(t *testing.T, url string) string {
 	if err != nil || len(b) == 0 {
 		t.Fatalf("%s: %d bytes, %v", url, len(b), err)
 	}
-	return string(b)
+	return string(b), resp.StatusCode
 }
 
 // shownKeys are the texts of the file that are names or addresses: logs, the API and metrics show them. Everything that is not here, and
 // no closed list, has a canary in secretFile.
 var shownKeys = []string{
-	"kafka.brokers", "kafka.instance_id", "kafka.publish.*", "listen.intake", "listen.operator", "listen.agents", "listen.public_url", "listen.health", "postgres.schema",
-	"intake.trusted_proxies", "agents.public_url", "teams.*.sources.*.public_url", "teams_dir", "teams.*.sources.*.topic", "teams.*.sources.*.backfill.items", "teams.*.subscriptions.*.sources", "teams.*.subscriptions.*.types",
-	"teams.*.subscriptions.*.begin", "teams.*.subscriptions.*.actions.name", "teams.*.subscriptions.*.actions.to",
+	"kafka.brokers", "kafka.instance_id", "kafka.client_id", "kafka.rack", "kafka.tls.ca_file", "kafka.tls.cert_file", "kafka.tls.key_file", "kafka.tls.server_name", "kafka.sasl.user", "kafka.publish.*",
+	"registry.url", "registry.user", "registry.tls.ca_file", "registry.tls.cert_file", "registry.tls.key_file", "registry.tls.server_name",
+	"listen.intake", "listen.operator", "listen.agents", "listen.health",
+	"operator.public_url", "operator.tls.cert_file", "operator.tls.key_file", "operator.behind_proxy",
+	"postgres.schema", "teams.*.subscriptions.*.postgres.schema",
+	"intake.public_url", "intake.trusted_proxies", "agents.public_url", "teams.*.sources.*.public_url", "teams_dir", "teams.*.sources.*.topic", "teams.*.sources.*.backfill.items", "teams.*.sources.*.json_schema.own", "teams.*.subscriptions.*.sources", "teams.*.subscriptions.*.types",
+	"teams.*.sources.*.share", "teams.*.owners", "teams.*.contact", "teams.*.subscriptions.*.owners", "teams.*.subscriptions.*.contact", "teams.*.subscriptions.*.begin", "teams.*.subscriptions.*.actions.name", "teams.*.subscriptions.*.actions.to",
+	"destinations.*.teams",
 }
 
 // everyText fails the test if the file leaves a text of the schema without a canary.
@@ -232,8 +310,13 @@ func everyText(t *testing.T, r *deployment, file string) {
 	walkFile(written, "", has)
 	texts := 0
 	walkSchema(schema, "", func(path string) {
+		path = ofAnyRole.ReplaceAllString(path, "kafka.") // a role has the keys of all
 		shown := strings.Contains(path, ".verify.") || strings.Contains(path, ".event.") || strings.HasSuffix(path, ".allow_networks") || slices.Contains(shownKeys, path)
-		if texts++; !shown && !has[path] {
+		same := path
+		if key, ok := strings.CutPrefix(path, "destinations.*."); ok { // shared ones have the keys of a team's own, and the same sinks
+			same = "teams.*.destinations.*." + key
+		}
+		if texts++; !shown && !has[same] {
 			t.Errorf("%s has no canary in secretFile, nor is it a name or an address that is shown", path)
 		}
 	})
@@ -255,10 +338,14 @@ func walkFile(v any, path string, has map[string]bool) {
 		}
 	case string:
 		if strings.Contains(v, "${env:") {
-			has[named.ReplaceAllString(strings.TrimPrefix(path, "."), "${1}*")] = true
+			path = ofAnyRole.ReplaceAllString(strings.TrimPrefix(path, "."), "kafka.")
+			has[named.ReplaceAllString(path, "${1}*")] = true
 		}
 	}
 }
+
+// ofAnyRole finds the beginning of the path of a key with which one role gets in.
+var ofAnyRole = regexp.MustCompile(`^kafka\.roles\.[^.]+\.`)
 
 // named finds names that the user gives in a path.
 var named = regexp.MustCompile(`((?:^teams|\.sources|\.destinations|\.subscriptions|\.headers|\.env)\.)[^.]+`)

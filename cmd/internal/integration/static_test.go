@@ -85,6 +85,7 @@ func (r *deployment) heard(p *process) (sessions, claims int) {
 
 // TestTwoProcessesWithOneInstanceID: the newer takes over, the older writes nothing any more, is not ready and says why.
 func TestTwoProcessesWithOneInstanceID(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{})
 		r.serve("intake")

@@ -2,11 +2,15 @@ package integration
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +25,8 @@ const (
 	genuineBody    = 12 << 10
 	genuineCount   = 300
 	genuineSenders = 4
-	genuinePause   = 30 * time.Millisecond // of each: 130/s in all
+	genuinePause   = 30 * time.Millisecond // of each
+	genuineRate    = 130                   // of all, a second
 	// beside strangers a delivery may take three times as long as without, or this: below it is the noise of a shared machine.
 	genuineFloor = 150 * time.Millisecond
 )
@@ -36,14 +41,14 @@ func TestStrangersAtTheDoor(t *testing.T) {
 	r.visit(t) // warms both sides
 	_, before := r.visit(t)
 	for _, s := range []strangers{
-		{"64 that send 1 MB of 24", other, 64, time.Second, 24 << 20, 1 << 20},
-		{"64 that send 1 MB of 24, from the same address", same, 64, time.Second, 24 << 20, 1 << 20},
-		{"64 that send 1 MB and do not say of how much", same, 64, time.Second, -1, 1 << 20},
-		{"400 that send 1 MB of 24, more than the memory holds", same, 400, 5 * time.Second, 24 << 20, 1 << 20},
-		{"1000 slow ones with bodies of 12 KB", other, 1000, 5 * time.Second, 12_000, 1000},
-		{"1000 slow ones with nearly all of 64 KB", same, 1000, 5 * time.Second, 64_000, 60_000},
-		{"1000 that send no byte of their bodies", same, 1000, 5 * time.Second, 12_000, 0},
-		{"3000 that send nothing at all", same, 3000, 5 * time.Second, 0, 0},
+		{"64 that send 1 MB of 24", other, 64, time.Second, 24 << 20, 1 << 20, ""},
+		{"64 that send 1 MB of 24, from the same address", same, 64, time.Second, 24 << 20, 1 << 20, ""},
+		{"64 that send 1 MB and do not say of how much", same, 64, time.Second, -1, 1 << 20, ""},
+		{"400 that send 1 MB of 24, more than the memory holds", same, 400, 5 * time.Second, 24 << 20, 1 << 20, ""},
+		{"1000 slow ones with bodies of 12 KB", other, 1000, 5 * time.Second, 12_000, 1000, ""},
+		{"1000 slow ones with nearly all of 64 KB", same, 1000, 5 * time.Second, 64_000, 60_000, ""},
+		{"1000 that send no byte of their bodies", same, 1000, 5 * time.Second, 12_000, 0, ""},
+		{"3000 that send nothing at all", same, 3000, 5 * time.Second, 0, 0, ""},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			end := s.come(t, r)
@@ -60,6 +65,39 @@ func TestStrangersAtTheDoor(t *testing.T) {
 			before = after
 		})
 	}
+}
+
+// genuine is told of every signed delivery that was answered, and of every question.
+var genuine progress
+
+// progress counts what gets ahead, for those that go by it and not by the clock.
+type progress struct {
+	mu      sync.Mutex
+	n       int
+	waiting map[int][]chan struct{} // by the count that they wait for; closed then
+}
+
+func (p *progress) tell() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.n++
+	for _, c := range p.waiting[p.n] {
+		close(c)
+	}
+	delete(p.waiting, p.n)
+}
+
+// after returns a channel that is closed after n more, at least one.
+func (p *progress) after(n int) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.waiting == nil {
+		p.waiting = map[int][]chan struct{}{}
+	}
+	c := make(chan struct{})
+	at := p.n + max(n, 1)
+	p.waiting[at] = append(p.waiting[at], c)
+	return c
 }
 
 // visits counts them: each has a repository of its own.
@@ -87,6 +125,7 @@ func (r *deployment) visit(t *testing.T) (statuses map[int]int, p99 time.Duratio
 				statuses[status]++
 				took = append(took, time.Since(begin))
 				mu.Unlock()
+				genuine.tell()
 				<-time.After(genuinePause)
 			}
 		})
@@ -107,34 +146,114 @@ func answered(client *http.Client, req *http.Request) int {
 	return resp.StatusCode
 }
 
+var strangerNumber atomic.Int64
+
+// TestMoreConnectionsThanFiles has more strangers come than the process may have files open, each from an address of its own: neither the
+// intake nor the listener for agents is closed to others, the process answers for itself, and a line says which limit holds.
+func TestMoreConnectionsThanFiles(t *testing.T) {
+	r := deployLong(t, rig.Fake(t), "{deadline: 5m, heartbeat: 2m}")
+	r.binary = filepath.Join(t.TempDir(), "forebay")
+	if err := os.WriteFile(r.binary, []byte("#!/bin/sh\nulimit -n 256\nexec '"+forebay+"' \"$@\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := r.serve("intake,stream")
+	http.DefaultClient.CloseIdleConnections() // what comes now comes over new connections
+	reported := 0
+	for _, s := range []strangers{
+		{"400 that send nothing at all", "", 400, time.Second, 0, 0, ""},
+		{"400 slow ones with bodies of 12 KB", "", 400, 5 * time.Second, 12_000, 1000, ""},
+	} {
+		for name, at := range map[string]string{"intake": p.intake, "agents": "http://" + p.agents} {
+			t.Run(s.name+", "+name, func(t *testing.T) {
+				s.to = at
+				defer s.come(t, r)()
+				statuses, p99 := r.visit(t)
+				t.Logf("answers %v, p99 %v", statuses, p99)
+				if statuses[http.StatusAccepted] != genuineCount {
+					t.Errorf("answers to %d signed deliveries: %v, want 202 to all", genuineCount, statuses)
+				}
+				for range 10 {
+					reported++
+					r.report(t, p, fmt.Sprintf("slow-%d", reported))
+					genuine.tell()
+				}
+				for _, path := range []string{"/livez", "/readyz"} {
+					req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.operator+path, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got := answered(impatient(), req); got != http.StatusOK {
+						t.Errorf("%s was answered %d, want 200", path, got)
+					}
+				}
+			})
+		}
+	}
+	if log := p.output(); !strings.Contains(log, "ulimit -n") || strings.Contains(log, "too many open files") {
+		t.Errorf("the log does not say which limit holds, or the process has met it:\n%s", log)
+	}
+}
+
+// impatient is a client that makes a connection for each request.
+func impatient() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 15 * time.Second}
+}
+
+// report delivers the first order of an entity, whose work takes long, and has its agent report the result.
+func (r *deployment) report(t *testing.T, p *process, entity string) {
+	t.Helper()
+	d := order(entity, 1)
+	if got := answered(impatient(), d.request(t.Context(), p.intake, r.team)); got != http.StatusAccepted {
+		t.Errorf("the order of %s was answered %d, want 202", entity, got)
+		return
+	}
+	if !rig.Until(30*time.Second, func() bool {
+		return slices.ContainsFunc(r.agent.snapshot(), func(c call) bool { return c.event == d.id })
+	}) {
+		t.Errorf("the order of %s did not reach its agent", entity)
+		return
+	}
+	c := r.agent.callOf(t, d.id)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.at(t, c.result), strings.NewReader(`{"status": "done"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	if got := answered(impatient(), req); got != http.StatusAccepted {
+		t.Errorf("the report of an agent on %s was answered %d, want 202", entity, got)
+	}
+}
+
 // strangers are connections that each announce a body (-1: of a length that they do not say; 0: they announce nothing), send the
-// beginning of it, and then one byte a second. One that is answered or cut off comes again a while later.
+// beginning of it, and then one byte a second. One that is answered or cut off comes again a while later: as many deliveries later as a
+// machine that is not busy takes in that time, or on one that is, the strangers would come faster than it can turn them away.
 type strangers struct {
 	name, from       string
 	count            int
 	again            time.Duration
 	announced, bytes int
+	to               string // URL of the listener; empty: the intake's
 }
 
 // come returns when all of them have sent their beginning, or were turned away. end has them leave.
 func (s strangers) come(t *testing.T, r *deployment) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	intake := strings.TrimPrefix(r.intake.Load().intake, "http://")
+	to := strings.TrimPrefix(cmp.Or(s.to, r.intake.Load().intake), "http://")
 	there := make(chan struct{}, s.count)
 	var wg sync.WaitGroup
 	for range s.count {
 		wg.Go(func() {
 			tell := sync.OnceFunc(func() { there <- struct{}{} })
 			for ctx.Err() == nil {
-				if err := s.one(ctx, intake, r.team, tell); err != nil && ctx.Err() == nil {
+				if err := s.one(ctx, to, r.team, tell); err != nil && ctx.Err() == nil {
 					t.Errorf("a stranger: %v", err)
 					return
 				}
 				tell()
 				select {
 				case <-ctx.Done():
-				case <-time.After(s.again):
+				case <-genuine.after(rand.IntN(int(2 * s.again.Seconds() * genuineRate))): // not all of them at once
 				}
 			}
 		})
@@ -150,11 +269,16 @@ func (s strangers) come(t *testing.T, r *deployment) (end func()) {
 }
 
 // one is one connection, until the intake closes it.
-func (s strangers) one(ctx context.Context, intake, team string, there func()) error {
-	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(s.from)}}
-	conn, err := dialer.DialContext(ctx, "tcp", intake)
+func (s strangers) one(ctx context.Context, to, team string, there func()) error {
+	from := net.ParseIP(s.from)
+	if from == nil { // an address of its own for each of them
+		n := strangerNumber.Add(1)
+		from = net.IPv4(127, 1, byte(n>>8), byte(n))
+	}
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: from}}
+	conn, err := dialer.DialContext(ctx, "tcp", to)
 	if err != nil {
-		return fmt.Errorf("the intake takes no connection: %w", err)
+		return fmt.Errorf("%s takes no connection: %w", to, err)
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
@@ -194,13 +318,14 @@ func (s strangers) one(ctx context.Context, intake, team string, there func()) e
 // TestLimitsOfTheFile: what the file says of the door holds in the process, senders behind a trusted proxy count for themselves, each
 // is told by its status what is wrong, and the listener for probes and Prometheus counts it.
 func TestLimitsOfTheFile(t *testing.T) {
+	t.Parallel()
 	r := deploy(t, rig.Fake(t), options{})
 	health := rig.FreeAddress(t)
 	r.edit("listen: {", `listen: {health: "`+health+`", `)
-	r.edit("topics: {", "intake: {pace: {grace: 2s}, yield_after: 30s, per_address: {connections: 3}, trusted_proxies: [127.0.0.0/8]}\ntopics: {")
+	r.edit("topics: {", "intake: {pace: {grace: 6s}, yield_after: 30s, per_address: {connections: 3}, trusted_proxies: [127.0.0.0/8]}\ntopics: {")
 	p := r.serve("intake")
 	slow := make(chan int, 3)
-	for range 3 {
+	for range 3 { // on their way for 6 s: the others come meanwhile, however busy the machine
 		c := r.announce(t, p, "192.0.2.1")
 		go func() { slow <- statusOf(c) }()
 	}
@@ -243,7 +368,7 @@ func (r *deployment) announce(t *testing.T, p *process, from string) net.Conn {
 
 // statusOf waits for the answer; 0 if there is none.
 func statusOf(conn net.Conn) int {
-	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		return 0

@@ -4,21 +4,29 @@
 package integration
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/schemas/short"
 )
 
-// forebay is the binary under test, built once for the suite.
+// forebay is the binary under test, built once for the suite; empty under -short.
 var forebay string
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if short.Run() { // all that runs the binary needs servers: it is not built
+		os.Exit(m.Run())
+	}
+	fourAtOnce()
 	dir, err := os.MkdirTemp("", "forebay-suite-")
 	if err != nil {
 		panic(err)
@@ -36,6 +44,17 @@ func TestMain(m *testing.M) {
 	}
 	os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// fourAtOnce has four tests run at once, unless -parallel says how many or there are more processors: those that call t.Parallel wait for
+// most of their time, for sessions, gaps and processes to end. What measures a rate, fills the machine, or counts on a session of 6 s under
+// load does not call it, and runs alone.
+func fourAtOnce() {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given && runtime.GOMAXPROCS(0) < 4 {
+		_ = flag.Set("test.parallel", "4")
+	}
 }
 
 // eachBroker runs a test once against the embedded broker and once against an Apache Kafka that the tests share.

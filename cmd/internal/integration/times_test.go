@@ -11,6 +11,7 @@ import (
 // TestTopicOfProducersTimesIsRefused: where producers say when a record was appended, a process does not start, and the command
 // that it names mends the topic.
 func TestTopicOfProducersTimesIsRefused(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{})
 		value := "CreateTime"

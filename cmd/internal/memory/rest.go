@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// A process is at rest if it allocates less than quiet bytes in a lookInterval. If it then has more than spare bytes that it does not
-// use, such as what a burst of records has left, these go back to the system at once. The runtime alone would collect a process at
-// rest every two minutes, and take more minutes to give its memory back.
+// A process is at rest if it allocates less than quiet bytes a second. If it then has more than spare bytes that it does not use, such as
+// what a burst of records has left, these go back to the system at once. The runtime alone would collect a process at rest every two
+// minutes, and take more minutes to give its memory back.
 const (
 	lookInterval = time.Second
+	restInterval = 5 * time.Second // between looks at a process that rests and has given back what it has
 	quiet        = 1 << 20
 	spare        = 48 << 20
 )
@@ -22,15 +23,17 @@ type rest struct {
 	given     int    // how often it has given memory back
 }
 
-// run looks once an interval, as long as the process runs.
+// run looks as long as the process runs.
 func (r *rest) run() {
-	for range time.Tick(lookInterval) {
-		r.look()
+	since := lookInterval
+	for next := time.NewTimer(since); ; next.Reset(since) {
+		<-next.C
+		since = r.look(since)
 	}
 }
 
-// look gives memory back if the process was at rest in the last two intervals.
-func (r *rest) look() {
+// look gives memory back if the process was at rest at the look before, and since then. It returns when to look next.
+func (r *rest) look(since time.Duration) (next time.Duration) {
 	samples := []metrics.Sample{
 		{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"},
 		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
@@ -38,10 +41,14 @@ func (r *rest) look() {
 	metrics.Read(samples)
 	allocated, live, objects, free := samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64(), samples[3].Value.Uint64()
 	wasCalm := r.calm
-	r.calm, r.allocated = allocated-r.allocated < quiet, allocated
+	r.calm, r.allocated = float64(allocated-r.allocated) < quiet*since.Seconds(), allocated
 	garbage := objects - min(live, objects)
-	if wasCalm && r.calm && garbage+free > spare {
+	switch {
+	case !wasCalm || !r.calm:
+		return lookInterval
+	case garbage+free > spare:
 		debug.FreeOSMemory()
 		r.given++
 	}
+	return restInterval
 }

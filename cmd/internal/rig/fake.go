@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/cmd/internal/embedded"
+	"github.com/forebay-io/forebay/schemas/short"
 )
 
 // brokerEnv is the environment variable with a directory: a child process that has it serves the embedded broker of that directory, and
@@ -48,6 +49,7 @@ type FakeBroker struct {
 // Fake starts the embedded broker for this test.
 func Fake(t T) *FakeBroker {
 	t.Helper()
+	short.NeedsServer(t, "the embedded broker")
 	f := &FakeBroker{t: t, dir: t.TempDir()}
 	f.start()
 	t.Cleanup(func() { f.process.Kill() })

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/forebay-io/forebay/schemas/short"
 )
 
 // commandTime is how long one call of kafka.sh may take: the first may have to download the jars.
@@ -38,9 +40,9 @@ func StartKafka(ctx context.Context, script, parent string) (*KafkaBrokers, erro
 	return k, nil
 }
 
-// start starts this number of brokers. They end with this process, however it ends.
-func (k *KafkaBrokers) start(ctx context.Context, brokers int) error {
-	out, err := k.command(ctx, "start", "--brokers", strconv.Itoa(brokers), "--owner", strconv.Itoa(os.Getpid()))
+// start starts this number of brokers, with more arguments of kafka.sh. They end with this process, however it ends.
+func (k *KafkaBrokers) start(ctx context.Context, brokers int, more ...string) error {
+	out, err := k.command(ctx, append([]string{"start", "--brokers", strconv.Itoa(brokers), "--owner", strconv.Itoa(os.Getpid())}, more...)...)
 	k.bootstrap = strings.TrimSpace(out)
 	return err
 }
@@ -93,6 +95,7 @@ type KafkaCluster struct {
 // the Makefile allows that by FOREBAY_ALLOW_SKIP_KAFKA=1, which .ci/run never sets, and if this is not CI.
 func Kafka(t T, brokers int) *KafkaCluster {
 	t.Helper()
+	short.NeedsServer(t, "Apache Kafka")
 	script, err := kafkaHere()
 	requireKafka(t, err)
 	k := &KafkaCluster{t: t, KafkaBrokers: &KafkaBrokers{script: script, dir: t.TempDir()}}
@@ -201,6 +204,12 @@ func (k *KafkaCluster) Groups(args ...string) string {
 // TryGroups is Groups with the error that the tool may end with, which does not fail the test. The error has what the tool printed.
 func (k *KafkaCluster) TryGroups(args ...string) (string, error) {
 	return k.command(context.Background(), append([]string{"groups"}, args...)...)
+}
+
+// Consume runs Kafka's own console consumer on this cluster and returns what it printed.
+func (k *KafkaCluster) Consume(args ...string) string {
+	k.t.Helper()
+	return k.run(append([]string{"consume"}, args...)...)
 }
 
 // LoseData deletes what a killed broker holds of a topic, as a lost disk does.

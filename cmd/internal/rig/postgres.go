@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/cmd/internal/embedded"
+	"github.com/forebay-io/forebay/schemas/short"
 )
 
 // StartPostgres starts an installed PostgreSQL, or else a downloaded one, in a new directory below parent. An empty parent is the directory
@@ -40,6 +41,7 @@ type PostgresServer struct {
 // Postgres starts a server for this test: an installed PostgreSQL, else a downloaded one.
 func Postgres(t T) *PostgresServer {
 	t.Helper()
+	short.NeedsServer(t, "PostgreSQL")
 	p := &PostgresServer{t: t, dir: OpenDir(t)}
 	p.start()
 	p.url = p.server.URL().Reveal()
@@ -107,6 +109,7 @@ func (p *PostgresServer) Restart() {
 // Database creates an empty database on the server of TEST_DATABASE_URL and drops it after the test.
 func Database(t T) string {
 	t.Helper()
+	short.NeedsServer(t, "PostgreSQL")
 	base := os.Getenv("TEST_DATABASE_URL")
 	if base == "" {
 		t.Fatal("TEST_DATABASE_URL is not set: run the tests through make test, which starts a PostgreSQL for them")

@@ -16,6 +16,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/schemas/short"
 )
 
 // brokerSuite is what the integration suite relies on, of either broker.
@@ -81,9 +83,6 @@ func TestFake(t *testing.T) {
 }
 
 func TestKafkaOfOne(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a real broker")
-	}
 	k := Kafka(t, 1)
 	brokerSuite(t, k, 1, 1)
 	if out := k.Groups("--list"); !strings.Contains(out, "g") {
@@ -92,16 +91,10 @@ func TestKafkaOfOne(t *testing.T) {
 }
 
 func TestKafkaOfThree(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts three real brokers")
-	}
 	brokerSuite(t, Kafka(t, 3), 2, 3)
 }
 
 func TestPostgresKillAndRestart(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a real server")
-	}
 	t.Parallel()
 	p := Postgres(t)
 	conn, err := pgx.Connect(t.Context(), p.URL())
@@ -127,9 +120,6 @@ func TestPostgresKillAndRestart(t *testing.T) {
 }
 
 func TestDatabaseIsFreshAndDropped(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs TEST_DATABASE_URL")
-	}
 	var url string
 	t.Run("use", func(t *testing.T) {
 		url = Database(t)
@@ -152,9 +142,7 @@ func TestDatabaseIsFreshAndDropped(t *testing.T) {
 
 // TestBrokersDoNotOutliveTheTest: a test process that is killed leaves no broker. A stand-in process owns the cluster.
 func TestBrokersDoNotOutliveTheTest(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a real broker")
-	}
+	short.NeedsServer(t, "Apache Kafka")
 	script, err := kafkaHere()
 	requireKafka(t, err)
 	bin := t.TempDir() // without ps, which a small machine does not have

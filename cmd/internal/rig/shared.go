@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"sync"
+
+	"github.com/forebay-io/forebay/schemas/short"
 )
 
 // shared is the one-broker Kafka of this test process, for tests that do not damage it: to start one takes ten seconds of two cores.
@@ -17,6 +19,7 @@ var shared struct {
 // must not kill it. The package's TestMain calls [StopShared].
 func SharedKafka(t T) *KafkaCluster {
 	t.Helper()
+	short.NeedsServer(t, "Apache Kafka")
 	script, err := kafkaHere()
 	requireKafka(t, err)
 	shared.mu.Lock()

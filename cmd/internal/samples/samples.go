@@ -11,6 +11,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/forebay-io/forebay/cmd/internal/names"
 )
 
 //go:embed payloads headers.json
@@ -45,7 +47,11 @@ func Names() []string {
 func Lookup(name string) (Sample, error) {
 	body, err := files.ReadFile("payloads/" + name + ".json")
 	if err != nil {
-		return Sample{}, fmt.Errorf("no sample %q; there are: %s", name, strings.Join(Names(), ", "))
+		near := names.Nearest(name, Names())
+		if near != "" {
+			near = "did you mean " + near + "? "
+		}
+		return Sample{}, fmt.Errorf("no sample %q; %sthere are: %s", name, near, strings.Join(Names(), ", "))
 	}
 	s := Sample{Body: body, Headers: map[string]string{"Content-Type": "application/json"}}
 	s.Provider, s.Name, _ = strings.Cut(name, "/")

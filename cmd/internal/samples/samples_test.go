@@ -15,6 +15,15 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
+// A slip in a sample's name leads to the sample that is meant, and to all of them.
+func TestUnknownSample(t *testing.T) {
+	t.Parallel()
+	_, err := Lookup("github/isues.labeled")
+	if err == nil || !strings.HasPrefix(err.Error(), `no sample "github/isues.labeled"; did you mean github/issues.labeled? there are: `) || !strings.Contains(err.Error(), ", stripe/") {
+		t.Error(err)
+	}
+}
+
 func TestEverySampleIsJSONAndNamed(t *testing.T) {
 	t.Parallel()
 	names := Names()

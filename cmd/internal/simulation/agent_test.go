@@ -64,26 +64,26 @@ func (a *agent) stop() {
 	a.done.Wait()
 }
 
-// manners are what an agent may do with a call.
-type manner string
+// behaviour is what the agent does with a call.
+type behaviour string
 
 const (
-	works     manner = "works"
-	slow      manner = "slow"
-	refuses   manner = "500"
-	busy      manner = "503 with Retry-After"
-	throttles manner = "429"
-	cuts      manner = "cuts the connection"
-	lies      manner = "acts and cuts the connection"
-	denies    manner = "acts and says 500"
-	hangs     manner = "hangs"
-	actsHangs manner = "acts and hangs"
+	works     behaviour = "works"
+	slow      behaviour = "slow"
+	refuses   behaviour = "500"
+	busy      behaviour = "503 with Retry-After"
+	throttles behaviour = "429"
+	cuts      behaviour = "cuts the connection"
+	lies      behaviour = "acts and cuts the connection"
+	denies    behaviour = "acts and says 500"
+	hangs     behaviour = "hangs"
+	actsHangs behaviour = "acts and hangs"
 )
 
-var manners = []manner{works, works, works, slow, slow, refuses, busy, throttles, cuts, lies, denies, hangs, actsHangs}
+var behaviours = []behaviour{works, works, works, slow, slow, refuses, busy, throttles, cuts, lies, denies, hangs, actsHangs}
 
-// manner is drawn from the seed, the event and how often it was called: the same in every run of a seed.
-func (a *agent) manner(c *call) (manner, *rand.Rand) {
+// behaviourOf draws what the agent does with a call from the seed, the event and how often it was called: the same in every run of a seed.
+func (a *agent) behaviourOf(c *call) (behaviour, *rand.Rand) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := a.seen[c.key]
@@ -94,20 +94,20 @@ func (a *agent) manner(c *call) (manner, *rand.Rand) {
 	if a.calm || !a.bad[c.entity] || n >= 4 {
 		return works, rng
 	}
-	return manners[rng.IntN(len(manners))], rng
+	return behaviours[rng.IntN(len(behaviours))], rng
 }
 
 func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begin := time.Now()
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the connection went while it came: nobody saw a call
+		return // the connection was cut while the request came: that is no call
 	}
 	attempt, _ := strconv.Atoi(r.Header.Get("Forebay-Attempt"))
 	agent, _, _ := strings.Cut(strings.TrimPrefix(r.Header.Get("User-Agent"), "Forebay/"), " ")
 	c := &call{process: agent, key: r.Header.Get("Idempotency-Key"), id: r.Header.Get("Ce-Id"), entity: r.Header.Get("Ce-Subject"),
 		late: r.Header.Get("Forebay-Late") == "true", attempt: attempt, sum: sha256.Sum256(body), begin: begin}
-	how, rng := a.manner(c)
+	how, rng := a.behaviourOf(c)
 	a.mu.Lock()
 	a.calls = append(a.calls, c)
 	a.last = time.Now()
@@ -120,36 +120,37 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.answer(w, r, c, how, rng)
 }
 
-func (a *agent) answer(w http.ResponseWriter, r *http.Request, c *call, how manner, rng *rand.Rand) {
+func (a *agent) answer(w http.ResponseWriter, r *http.Request, c *call, how behaviour, rng *rand.Rand) {
 	switch how {
 	case slow:
 		sleep(r.Context(), time.Duration(rng.Int64N(int64(3*time.Second))))
 	case hangs, actsHangs:
-		a.act(c, how == actsHangs)
+		a.noteActed(c, how == actsHangs)
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
 	case cuts, lies:
-		a.act(c, how == lies)
+		a.noteActed(c, how == lies)
 		panic(http.ErrAbortHandler)
 	case refuses, busy, throttles, denies:
-		a.act(c, how == denies)
+		a.noteActed(c, how == denies)
 		if how == busy {
 			w.Header().Set("Retry-After", "2")
 		}
-		a.respond(w, c, map[manner]int{refuses: 500, denies: 500, busy: 503, throttles: 429}[how])
+		a.respond(w, c, map[behaviour]int{refuses: 500, denies: 500, busy: 503, throttles: 429}[how])
 		return
 	}
-	a.act(c, true)
+	a.noteActed(c, true)
 	a.respond(w, c, http.StatusOK)
 }
 
-func (a *agent) act(c *call, really bool) {
+// noteActed notes whether a call took effect.
+func (a *agent) noteActed(c *call, really bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c.acted = really
 }
 
-// respond answers, and notes whether somebody took the answer: a pipe has no room for what nobody reads.
+// respond answers, and notes the answer if the caller has read it: a write to a pipe succeeds only then.
 func (a *agent) respond(w http.ResponseWriter, c *call, status int) {
 	w.Header().Set("Content-Length", "0")
 	w.WriteHeader(status)
@@ -162,7 +163,8 @@ func (a *agent) respond(w http.ResponseWriter, c *call, status int) {
 	}
 }
 
-func (a *agent) rest() {
+// calmDown has the agent answer 200 to every call from now on.
+func (a *agent) calmDown() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.calm = true

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// broker is the cluster, and an operator's hands on it.
+// broker is the Kafka cluster, with what an operator does to it.
 type broker struct {
 	net   *network
 	ports []int

@@ -12,41 +12,41 @@ import (
 	"github.com/forebay-io/forebay/stream/owner"
 )
 
-// database is the ledger in memory, and what breaks it.
+// database is the ledger in memory, with the faults that it has now.
 type database struct {
 	*ledgertest.Memory
 
 	mu     sync.Mutex
 	next   int
-	broken map[int]ledgertest.Hook
+	faults map[int]ledgertest.Hook
 }
 
 func newDatabase() *database {
-	d := &database{Memory: ledgertest.New(group, 0), broken: map[int]ledgertest.Hook{}}
-	d.SetHook(d.ask)
+	d := &database{Memory: ledgertest.New(group, 0), faults: map[int]ledgertest.Hook{}}
+	d.SetHook(d.runFaults)
 	return d
 }
 
-// breaks adds what breaks the ledger until mend.
-func (d *database) breaks(h ledgertest.Hook) (mend func()) {
+// addFault adds a fault, which the ledger has until mend is called.
+func (d *database) addFault(h ledgertest.Hook) (mend func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.next++
 	id := d.next
-	d.broken[id] = h
+	d.faults[id] = h
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		delete(d.broken, id)
+		delete(d.faults, id)
 	}
 }
 
-// ask asks all that breaks the ledger now, in the order in which it came.
-func (d *database) ask(ctx context.Context, c ledgertest.Call) error {
+// runFaults runs the faults, oldest first, until one fails the call.
+func (d *database) runFaults(ctx context.Context, c ledgertest.Call) error {
 	d.mu.Lock()
 	var hooks []ledgertest.Hook
-	for _, id := range slices.Sorted(maps.Keys(d.broken)) {
-		hooks = append(hooks, d.broken[id])
+	for _, id := range slices.Sorted(maps.Keys(d.faults)) {
+		hooks = append(hooks, d.faults[id])
 	}
 	d.mu.Unlock()
 	for _, h := range hooks {

@@ -36,7 +36,7 @@ type event struct {
 	source kind
 	id     string
 	entity string // as the agent sees it
-	number int    // place on the entity's line, from 1
+	number int    // its place among the entity's events, from 1
 	body   []byte
 	sum    [32]byte
 	forged bool // with a signature that is none; never told to be good

@@ -131,8 +131,8 @@ func (w *world) victim(p planned) *process {
 	return running[p.chance%uint64(len(running))]
 }
 
-// nobody is what a fault is that found nobody.
-var nobody = fact{node: "nobody", what: "nothing"}
+// noVictim stands for a fault that found no process to happen to.
+var noVictim = fact{node: "nobody", what: "nothing"}
 
 func toBrokers(w *world) []int { return w.broker.ports }
 func toAgent(*world) []int     { return []int{agentPort} }
@@ -141,7 +141,7 @@ func cutStream(ports func(*world) []int) func(context.Context, *world, planned) 
 	return func(_ context.Context, w *world, p planned) (fact, func()) {
 		v := w.victim(p)
 		if v == nil {
-			return nobody, nothing
+			return noVictim, nothing
 		}
 		w.net.cut(v.node, ports(w)...)
 		return fact{node: v.node, what: p.name}, nothing
@@ -152,7 +152,7 @@ func hangStream(ports func(*world) []int) func(context.Context, *world, planned)
 	return func(_ context.Context, w *world, p planned) (fact, func()) {
 		v := w.victim(p)
 		if v == nil {
-			return nobody, nothing
+			return noVictim, nothing
 		}
 		w.net.hang(v.node, ports(w)...)
 		return fact{node: v.node, what: p.name}, func() { w.net.heal(v.node, ports(w)...) }
@@ -162,7 +162,7 @@ func hangStream(ports func(*world) []int) func(context.Context, *world, planned)
 func killStream(_ context.Context, w *world, p planned) (fact, func()) {
 	v := w.victim(p)
 	if v == nil || !w.remove(v) {
-		return nobody, nothing
+		return noVictim, nothing
 	}
 	v.kill()
 	return fact{node: v.node, what: p.name}, func() { w.startProcess() }
@@ -171,7 +171,7 @@ func killStream(_ context.Context, w *world, p planned) (fact, func()) {
 func freezeStream(_ context.Context, w *world, p planned) (fact, func()) {
 	v := w.victim(p)
 	if v == nil {
-		return nobody, nothing
+		return noVictim, nothing
 	}
 	v.freeze()
 	return fact{node: v.node, what: p.name}, v.thaw
@@ -180,7 +180,7 @@ func freezeStream(_ context.Context, w *world, p planned) (fact, func()) {
 func stopStream(_ context.Context, w *world, p planned) (fact, func()) {
 	v := w.victim(p)
 	if v == nil || !w.remove(v) {
-		return nobody, nothing
+		return noVictim, nothing
 	}
 	v.stop()
 	return fact{node: v.node, what: moved}, func() { w.startProcess() }
@@ -188,7 +188,7 @@ func stopStream(_ context.Context, w *world, p planned) (fact, func()) {
 
 func addStream(_ context.Context, w *world, _ planned) (fact, func()) {
 	if len(w.running()) > 2 {
-		return nobody, nothing
+		return noVictim, nothing
 	}
 	v := w.startProcess()
 	return fact{node: v.node, what: moved}, func() {
@@ -214,7 +214,7 @@ func (w *world) takeIntake() *intake {
 func killIntake(_ context.Context, w *world, p planned) (fact, func()) {
 	in := w.takeIntake()
 	if in == nil {
-		return nobody, nothing
+		return noVictim, nothing
 	}
 	in.kill()
 	w.mu.Lock()
@@ -226,7 +226,7 @@ func killIntake(_ context.Context, w *world, p planned) (fact, func()) {
 func stopIntake(_ context.Context, w *world, p planned) (fact, func()) {
 	in := w.takeIntake()
 	if in == nil {
-		return nobody, nothing
+		return noVictim, nothing
 	}
 	in.stop()
 	return fact{node: in.node, what: p.name}, w.startIntake
@@ -262,7 +262,7 @@ var errLedger = errors.New("simulation: the connection to the ledger is lost")
 
 func ledgerFails(at ledgertest.Point) func(context.Context, *world, planned) (fact, func()) {
 	return func(_ context.Context, w *world, _ planned) (fact, func()) {
-		return fact{what: ledgerAway}, w.db.breaks(func(_ context.Context, c ledgertest.Call) error {
+		return fact{what: ledgerAway}, w.db.addFault(func(_ context.Context, c ledgertest.Call) error {
 			if c.Point == at && (at != ledgertest.After || c.Op != "resolve") {
 				return errLedger
 			}
@@ -274,9 +274,9 @@ func ledgerFails(at ledgertest.Point) func(context.Context, *world, planned) (fa
 func ledgerFailsFor(_ context.Context, w *world, p planned) (fact, func()) {
 	v := w.victim(p)
 	if v == nil {
-		return nobody, nothing
+		return noVictim, nothing
 	}
-	return fact{node: v.node, what: ledgerAway}, w.db.breaks(func(_ context.Context, c ledgertest.Call) error {
+	return fact{node: v.node, what: ledgerAway}, w.db.addFault(func(_ context.Context, c ledgertest.Call) error {
 		if c.Process == v.node && c.Point == ledgertest.Before {
 			return errLedger
 		}
@@ -286,7 +286,7 @@ func ledgerFailsFor(_ context.Context, w *world, p planned) (fact, func()) {
 
 // ledgerUnknown loses answers to COMMIT, and those to the question what came of it.
 func ledgerUnknown(_ context.Context, w *world, _ planned) (fact, func()) {
-	return fact{what: ledgerAway}, w.db.breaks(func(_ context.Context, c ledgertest.Call) error {
+	return fact{what: ledgerAway}, w.db.addFault(func(_ context.Context, c ledgertest.Call) error {
 		if c.Point == ledgertest.After || c.Op == "resolve" {
 			return errLedger
 		}
@@ -296,7 +296,7 @@ func ledgerUnknown(_ context.Context, w *world, _ planned) (fact, func()) {
 
 func ledgerHangs(_ context.Context, w *world, p planned) (fact, func()) {
 	over := make(chan struct{})
-	mend := w.db.breaks(func(ctx context.Context, c ledgertest.Call) error {
+	mend := w.db.addFault(func(ctx context.Context, c ledgertest.Call) error {
 		if c.Point != ledgertest.Before {
 			return nil
 		}
@@ -318,7 +318,7 @@ func spoil(how func(*kmsg.FetchResponseTopicPartition) bool) func(context.Contex
 		}
 		return fact{node: "nobody", what: p.name}, func() {
 			for _, v := range w.running() {
-				w.net.spare(v.node)
+				w.net.stopSpoiling(v.node)
 			}
 		}
 	}

@@ -13,8 +13,8 @@ func TestForgiven(t *testing.T) {
 	t.Parallel()
 	const id = "a-1-7"
 	life := ledger.TopicID{1}
-	record := gone{topic: topicOf(arrival), partition: 1, offset: 7, id: id, life: life, since: epoch, at: epoch.Add(time.Minute)}
-	of := func(kind string) gone { g := record; g.kind = kind; return g }
+	record := removedRecord{topic: topicOf(arrival), partition: 1, offset: 7, id: id, life: life, since: epoch, at: epoch.Add(time.Minute)}
+	of := func(kind string) removedRecord { g := record; g.kind = kind; return g }
 	stop := func(reason owner.StopReason, from, to int64) *owner.StopError {
 		p := ledger.Partition{Topic: record.topic, TopicID: life, Number: 1}
 		return &owner.StopError{Partition: p, Reason: reason, Stop: &ledger.Stop{Partition: p, Kind: string(reason), From: from, To: to}}
@@ -26,50 +26,50 @@ func TestForgiven(t *testing.T) {
 		want bool
 	}{
 		{"nothing", func(*world) {}, false},
-		{"deleted, and nothing said", func(w *world) { w.gone = []gone{of(cutOff)} }, false},
+		{"deleted, and nothing said", func(w *world) { w.removed = []removedRecord{of(cutOff)} }, false},
 		{"a stop, and nothing deleted", func(w *world) { w.reports = []*owner.StopError{stop(owner.StopBelowStart, 0, 9)} }, false},
 		{"a cut that is reported, and none was made", func(w *world) { w.reports = []*owner.StopError{stop(owner.StopTruncated, 0, 9)} }, false},
 		{"a payload that is lost, and nothing deleted", func(w *world) { w.trace.lines = []string{dead} }, false},
 		{"deleted, and the stop covers it", func(w *world) {
-			w.gone, w.reports = []gone{of(cutOff)}, []*owner.StopError{stop(owner.StopBelowStart, 0, 9)}
+			w.removed, w.reports = []removedRecord{of(cutOff)}, []*owner.StopError{stop(owner.StopBelowStart, 0, 9)}
 		}, true},
 		{"deleted, and the stop ends before it", func(w *world) {
-			w.gone, w.reports = []gone{of(cutOff)}, []*owner.StopError{stop(owner.StopBelowStart, 0, 7)}
+			w.removed, w.reports = []removedRecord{of(cutOff)}, []*owner.StopError{stop(owner.StopBelowStart, 0, 7)}
 		}, false},
 		{"deleted, and the log has another record of it", func(w *world) {
-			w.gone, w.reports = []gone{of(cutOff)}, []*owner.StopError{stop(owner.StopBelowStart, 0, 9)}
+			w.removed, w.reports = []removedRecord{of(cutOff)}, []*owner.StopError{stop(owner.StopBelowStart, 0, 9)}
 			w.inLogs[id] = true
 		}, false},
 		{"deleted, and it was decided", func(w *world) {
-			w.gone, w.reports = []gone{of(cutOff)}, []*owner.StopError{stop(owner.StopBelowStart, 0, 9)}
+			w.removed, w.reports = []removedRecord{of(cutOff)}, []*owner.StopError{stop(owner.StopBelowStart, 0, 9)}
 			w.trace.decided[id] = true
 		}, false},
 		{"deleted and decided, and its payload is reported", func(w *world) {
-			w.gone, w.trace.lines = []gone{of(cutOff)}, []string{dead}
+			w.removed, w.trace.lines = []removedRecord{of(cutOff)}, []string{dead}
 			w.trace.decided[id] = true
 		}, true},
 		{"the retention was over, and its payload was to be copied", func(w *world) {
-			w.gone, w.trace.lines = []gone{of(retained)}, []string{dead}
+			w.removed, w.trace.lines = []removedRecord{of(retained)}, []string{dead}
 		}, false},
 		{"cut off unread, and the cut is reported", func(w *world) {
-			w.gone, w.reports = []gone{of(unclean)}, []*owner.StopError{stop(owner.StopTruncated, 4, 6)}
+			w.removed, w.reports = []removedRecord{of(unclean)}, []*owner.StopError{stop(owner.StopTruncated, 4, 6)}
 		}, true},
-		{"cut off unread, and nothing said", func(w *world) { w.gone = []gone{of(unclean)} }, false},
+		{"cut off unread, and nothing said", func(w *world) { w.removed = []removedRecord{of(unclean)} }, false},
 		{"cut off unread, and the cut is said to be behind it", func(w *world) {
-			w.gone, w.reports = []gone{of(unclean)}, []*owner.StopError{stop(owner.StopAboveEnd, 8, 9)}
+			w.removed, w.reports = []removedRecord{of(unclean)}, []*owner.StopError{stop(owner.StopAboveEnd, 8, 9)}
 		}, false},
 		{"cut off unread, and the log's start is reported", func(w *world) {
-			w.gone, w.reports = []gone{of(unclean)}, []*owner.StopError{stop(owner.StopBelowStart, 4, 9)}
+			w.removed, w.reports = []removedRecord{of(unclean)}, []*owner.StopError{stop(owner.StopBelowStart, 4, 9)}
 		}, false},
 		{"cut off unread, and the cut is said to be in another partition", func(w *world) {
 			s := stop(owner.StopTruncated, 4, 6)
 			s.Stop.Partition.Number = 2
-			w.gone, w.reports = []gone{of(unclean)}, []*owner.StopError{s}
+			w.removed, w.reports = []removedRecord{of(unclean)}, []*owner.StopError{s}
 		}, false},
 		{"cut off after it was read", func(w *world) {
 			g := of(unclean)
 			g.read = true
-			w.gone, w.reports = []gone{g}, []*owner.StopError{stop(owner.StopTruncated, 4, 9)}
+			w.removed, w.reports = []removedRecord{g}, []*owner.StopError{stop(owner.StopTruncated, 4, 9)}
 		}, false},
 		{"the topic is said to have grown, and has not", func(w *world) { w.reports = []*owner.StopError{stop(owner.StopPartitions, 2, 3)} }, false},
 		{"the topic has grown, and nothing said", func(w *world) { w.grown[record.topic] = true }, false},

@@ -68,8 +68,8 @@ func (in *intake) kill() {
 	in.done.Wait()
 }
 
-// bury gives back what a dead process still has in this one.
-func (in *intake) bury() {
+// releaseLeftovers closes what a killed intake still has in this process.
+func (in *intake) releaseLeftovers() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	_ = in.log.Close(ctx)

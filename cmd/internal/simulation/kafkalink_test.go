@@ -106,7 +106,7 @@ func (n *network) spoilNext(node string, how func(*kmsg.FetchResponseTopicPartit
 		for i := range resp.Topics {
 			for j := range resp.Topics[i].Partitions {
 				if p := &resp.Topics[i].Partitions[j]; len(p.RecordBatches) > 0 && how(p) {
-					n.spare(node)
+					n.stopSpoiling(node)
 					return true
 				}
 			}
@@ -115,7 +115,7 @@ func (n *network) spoilNext(node string, how func(*kmsg.FetchResponseTopicPartit
 	}
 }
 
-func (n *network) spare(node string) {
+func (n *network) stopSpoiling(node string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.spoil, node)

@@ -27,20 +27,20 @@ type network struct {
 
 	mu    sync.Mutex
 	links map[*link]struct{}
-	hung  map[end]*hanging
+	hung  map[route]*hang
 	dead  map[string]bool // nodes
 	// spoil, by node, gets the answers of brokers to fetches, and reports whether it has changed one.
 	spoil map[string]func(*kmsg.FetchResponse) bool
 }
 
-// hanging is a way on which nothing goes on.
-type hanging struct {
+// hang keeps a route from carrying anything.
+type hang struct {
 	over chan struct{} // closed when it goes on
 	by   int           // faults that want it so
 }
 
-// end is one node's way to a port.
-type end struct {
+// route is a node's connections to one port.
+type route struct {
 	node string
 	port int
 }
@@ -51,7 +51,7 @@ var (
 )
 
 func newNetwork() *network {
-	return &network{links: map[*link]struct{}{}, hung: map[end]*hanging{}, dead: map[string]bool{},
+	return &network{links: map[*link]struct{}{}, hung: map[route]*hang{}, dead: map[string]bool{},
 		spoil: map[string]func(*kmsg.FetchResponse) bool{}}
 }
 
@@ -66,7 +66,7 @@ func (n *network) dialer(node string) func(ctx context.Context, network, address
 		if err != nil {
 			return nil, err
 		}
-		at := end{node, number}
+		at := route{node, number}
 		if err := n.wait(ctx, at); err != nil {
 			return nil, err
 		}
@@ -78,8 +78,8 @@ func (n *network) dialer(node string) func(ctx context.Context, network, address
 	}
 }
 
-// wait returns when the way is free.
-func (n *network) wait(ctx context.Context, at end) error {
+// wait returns when the route does not hang.
+func (n *network) wait(ctx context.Context, at route) error {
 	n.mu.Lock()
 	dead, hung := n.dead[at.node], n.hung[at]
 	n.mu.Unlock()
@@ -97,7 +97,7 @@ func (n *network) wait(ctx context.Context, at end) error {
 	}
 }
 
-func (n *network) add(at end, conn net.Conn) (net.Conn, error) {
+func (n *network) add(at route, conn net.Conn) (net.Conn, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.dead[at.node] {
@@ -112,7 +112,7 @@ func (n *network) add(at end, conn net.Conn) (net.Conn, error) {
 	return l, nil
 }
 
-// cut ends a node's connections to ports at once; to all of them where none is given.
+// cut closes a node's connections to ports; to all ports if none is given.
 func (n *network) cut(node string, ports ...int) {
 	n.mu.Lock()
 	var found []*link
@@ -127,14 +127,14 @@ func (n *network) cut(node string, ports ...int) {
 	}
 }
 
-// hang keeps bytes from going on, and connections from being made, until heal.
+// hang keeps bytes from arriving, and connections from being made, until heal.
 func (n *network) hang(node string, ports ...int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, port := range ports {
-		at := end{node, port}
+		at := route{node, port}
 		if n.hung[at] == nil {
-			n.hung[at] = &hanging{over: make(chan struct{})}
+			n.hung[at] = &hang{over: make(chan struct{})}
 		}
 		n.hung[at].by++
 	}
@@ -144,7 +144,7 @@ func (n *network) heal(node string, ports ...int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, port := range ports {
-		at := end{node, port}
+		at := route{node, port}
 		if h := n.hung[at]; h != nil {
 			if h.by--; h.by == 0 {
 				close(h.over)
@@ -166,7 +166,7 @@ func (n *network) kill(node string) {
 type link struct {
 	net.Conn
 	net    *network
-	at     end
+	at     route
 	once   sync.Once
 	closed chan struct{}
 
@@ -205,7 +205,7 @@ func (l *link) SetWriteDeadline(t time.Time) error {
 	return l.Conn.SetWriteDeadline(t)
 }
 
-// wait is while the way hangs.
+// wait returns when the route does not hang, or at the deadline.
 func (l *link) wait(deadline *time.Time) error {
 	l.net.mu.Lock()
 	hung := l.net.hung[l.at]

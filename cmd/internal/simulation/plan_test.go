@@ -27,9 +27,9 @@ type plan struct {
 	onDead                   ledger.OnDead
 	retention                time.Duration
 
-	lines  []line
-	bad    map[string]bool // entities with which the agent has trouble
-	faults []planned
+	deliveries []entityDeliveries
+	bad        map[string]bool // entities with which the agent has trouble
+	faults     []planned
 }
 
 func pick[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
@@ -56,24 +56,24 @@ func draw(seed uint64) *plan {
 	} else {
 		p.sources = pick(rng, []kind{timestamp}, []kind{arrival}, []kind{timestamp, arrival})
 	}
-	p.drawLines(rng)
+	p.drawDeliveries(rng)
 	if seed%10 != 0 { // every tenth world has no faults, but in its agent
 		p.drawFaults(rng)
 	}
 	return p
 }
 
-// weights are the events of a world: how many, and from what size to what.
-var weights = []struct{ events, low, high int }{
+// eventSizes are the choices for a world's events: how many there are, and from what size to what.
+var eventSizes = []struct{ events, low, high int }{
 	{60, 200, 2 << 10}, {60, 200, 2 << 10}, {40, 500, 20 << 10}, {40, 2 << 10, 50 << 10}, {30, 18 << 10, 48 << 10}, {8, 200, 1 << 20},
 }
 
-func (p *plan) drawLines(rng *rand.Rand) {
-	weight := pick(rng, weights...)
+func (p *plan) drawDeliveries(rng *rand.Rand) {
+	weight := pick(rng, eventSizes...)
 	entities := 2 + rng.IntN(6)
 	for n := range entities {
 		source := pick(rng, p.sources...)
-		l := line{seed: rng.Uint64()}
+		l := entityDeliveries{seed: rng.Uint64()}
 		pause := pick(rng, 0, 20*time.Millisecond, time.Second)
 		count := 1 + rng.IntN(max(2, 2*weight.events/entities))
 		for i := range count {
@@ -89,7 +89,7 @@ func (p *plan) drawLines(rng *rand.Rand) {
 			l.sends = append(l.sends, send{event: forged, after: within(rng, 0, 20*time.Second), apart: true})
 		}
 		p.bad[fmt.Sprintf("%s-%d", source[:1], n)] = rng.IntN(3) == 0
-		p.lines = append(p.lines, l)
+		p.deliveries = append(p.deliveries, l)
 	}
 }
 
@@ -123,10 +123,10 @@ func shuffle(rng *rand.Rand, s []send) {
 
 func (p *plan) String() string {
 	events := 0
-	for _, l := range p.lines {
+	for _, l := range p.deliveries {
 		events += len(l.sends)
 	}
 	return fmt.Sprintf("seed %d: %v %s, %d entities, %d deliveries, %d partitions on %d brokers, %d processes, batches of %d records and %d bytes, latest %t, gap %s then %s, %d faults",
-		p.seed, p.sources, p.payload, len(p.lines), events, p.partitions, p.brokers, p.processes, p.batchRecords, p.batchBytes, p.latest,
+		p.seed, p.sources, p.payload, len(p.deliveries), events, p.partitions, p.brokers, p.processes, p.batchRecords, p.batchBytes, p.latest,
 		p.policy.GapWait, p.policy.Then, len(p.faults))
 }

@@ -43,8 +43,8 @@ func (p *planted) repeatCall(n int, seconds float64) *call {
 	return &c
 }
 
-// never removes what is known of the n-th event.
-func (p *planted) never(n int) {
+// forget removes the n-th event and its calls from the history.
+func (p *planted) forget(n int) {
 	id := fmt.Sprintf("%s-%d", p.delivered[0].entity, n)
 	p.delivered = slices.DeleteFunc(p.delivered, func(t *delivered) bool { return t.id == id })
 	p.calls = slices.DeleteFunc(p.calls, func(c *call) bool { return c.id == id })
@@ -55,7 +55,7 @@ func (p *planted) move(n int, seconds float64) {
 	c.begin, c.end = at(seconds), at(seconds+0.1)
 }
 
-func (p *planted) rules() (found []rule) {
+func (p *planted) rulesBroken() (found []rule) {
 	p.history.delivered, p.history.calls = p.delivered, p.calls
 	for _, f := range judge(p.history) {
 		if !slices.Contains(found, f.rule) {
@@ -94,9 +94,9 @@ func TestJudge(t *testing.T) {
 		{"a delta is never superseded", timestamp, func(p *planted) {
 			p.calls, p.latest, p.payload = slices.Delete(p.calls, 3, 4), true, schemas.Delta
 		}, []rule{lost}},
-		{"behind a gap that parks", sequence, func(p *planted) { p.never(2); p.policy.Then = gate.ThenPark; p.calls = p.calls[:1] }, nil},
-		{"behind a gap that is skipped", sequence, func(p *planted) { p.never(2); p.calls = p.calls[:1] }, []rule{lost}},
-		{"behind a gap that gives up", sequence, func(p *planted) { p.never(2); p.policy.Then = gate.ThenDeadLetter; p.calls = p.calls[:1] }, nil},
+		{"behind a gap that parks", sequence, func(p *planted) { p.forget(2); p.policy.Then = gate.ThenPark; p.calls = p.calls[:1] }, nil},
+		{"behind a gap that is skipped", sequence, func(p *planted) { p.forget(2); p.calls = p.calls[:1] }, []rule{lost}},
+		{"behind a gap that gives up", sequence, func(p *planted) { p.forget(2); p.policy.Then = gate.ThenDeadLetter; p.calls = p.calls[:1] }, nil},
 		{"given up behind a gap that was filled in time", sequence, func(p *planted) {
 			p.delivered[1].sent[0], p.delivered[1].accepted, p.policy.Then = at(8), at(8.1), gate.ThenDeadLetter
 			p.calls = p.calls[:1]
@@ -119,6 +119,12 @@ func TestJudge(t *testing.T) {
 				c.begin, c.end, c.process = at(s), at(s+0.1), "stream-2"
 				p.calls = append(p.calls, &c)
 			}
+		}, nil},
+		{"called again by another, and killed before the record", arrival, func(p *planted) {
+			k := kill
+			k.begin = at(5.6).Add(recordLinger)
+			p.facts = []fact{k}
+			p.repeatCall(5, 6).process = "stream-2"
 		}, nil},
 		{"called again by another, and killed after the record", arrival, func(p *planted) {
 			k := kill
@@ -193,17 +199,17 @@ func TestJudge(t *testing.T) {
 		{"called for another entity", arrival, func(p *planted) { p.calls[1].entity = "s-7" }, []rule{forged}},
 		{"called before it was sent", arrival, func(p *planted) { p.move(1, 0.5) }, []rule{forged}},
 
-		{"a gap, waited for", sequence, func(p *planted) { p.never(2); p.move(2, 13); p.move(3, 13.2); p.move(4, 13.4) }, nil},
-		{"a gap, not waited for", sequence, func(p *planted) { p.never(2) }, []rule{early}},
+		{"a gap, waited for", sequence, func(p *planted) { p.forget(2); p.move(2, 13); p.move(3, 13.2); p.move(4, 13.4) }, nil},
+		{"a gap, not waited for", sequence, func(p *planted) { p.forget(2) }, []rule{early}},
 		{"a gap that parks", sequence, func(p *planted) {
-			p.never(2)
+			p.forget(2)
 			p.policy.Then = gate.ThenPark
 			p.move(2, 13)
 			p.move(3, 13.2)
 			p.move(4, 13.4)
 		}, []rule{early}},
 		{"a gap that gives up", sequence, func(p *planted) {
-			p.never(2)
+			p.forget(2)
 			p.policy.Then = gate.ThenDeadLetter
 			p.move(2, 13)
 			p.move(3, 13.2)
@@ -244,7 +250,7 @@ func TestJudge(t *testing.T) {
 	} {
 		p := plant(test.source)
 		test.break_(p)
-		if got := p.rules(); !slices.Equal(got, test.want) {
+		if got := p.rulesBroken(); !slices.Equal(got, test.want) {
 			t.Errorf("%s: found %q, want %q: %v", test.name, got, test.want, judge(p.history))
 		}
 	}

@@ -10,7 +10,6 @@ import (
 
 	httpsink "github.com/forebay-io/forebay/sinks/http"
 
-	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/destination"
@@ -48,18 +47,6 @@ type process struct {
 	err      error
 }
 
-// codec packs events by way of the record that the log holds, as in the app.
-var codec = lane.Codec{
-	Pack: func(e *schemas.Event) ([]byte, error) { return record.Pack(record.Encode("", e)), nil },
-	Unpack: func(b []byte) (*schemas.Event, error) {
-		r, err := record.Unpack(b)
-		if err != nil {
-			return nil, err
-		}
-		return record.Decode(r)
-	},
-}
-
 func startProcess(w *world, node string) (*process, error) {
 	p := &process{node: node, w: w, done: make(chan struct{})}
 	options := w.broker.options(node)
@@ -94,7 +81,7 @@ func startProcess(w *world, node string) (*process, error) {
 		return nil, err
 	}
 	lanes, err := lane.New(lane.Config{
-		Subscription: group, Ledger: p.ledger, Payloads: p.payloads, Codec: codec, Latest: w.plan.latest,
+		Subscription: group, Ledger: p.ledger, Payloads: p.payloads, Codec: lane.Codec{Pack: record.PackEvent, Unpack: record.UnpackEvent}, Latest: w.plan.latest,
 		Destinations: map[string]lane.Destination{"acme/agent": {Sink: p.sink, Shared: shared, Timeout: agentTimeout,
 			Retry: lane.RetryPolicy{Attempts: 30, Within: 24 * time.Hour, Min: 500 * time.Millisecond, Max: 8 * time.Second}}},
 		MaxInFlight: 16, MaxOpen: w.plan.maxOpen, LaneWindow: w.plan.laneWindow, MaxBytes: w.plan.laneBytes, MaxBody: maxBody,

@@ -83,21 +83,21 @@ func (s *sender) deliver(ctx context.Context, rng *rand.Rand, e *event) {
 	}
 }
 
-// line is what the provider does about one entity: its events in the order of sending, one after the other.
-type line struct {
+// entityDeliveries is what the provider sends about one entity: its events, one after the other.
+type entityDeliveries struct {
 	seed  uint64
 	sends []send
 }
 
-// send is one delivery of a line.
+// send is one delivery.
 type send struct {
 	*event
-	after time.Duration // since the one before was accepted, or since the beginning for one that is apart
+	after time.Duration // since the one before was accepted or, if apart, since the beginning
 	apart bool          // sent at a time of its own, whatever becomes of the others
 }
 
-// run sends a line. It returns at once.
-func (s *sender) run(ctx context.Context, l line) {
+// run begins to send an entity's deliveries. It returns at once.
+func (s *sender) run(ctx context.Context, l entityDeliveries) {
 	var inOrder []send
 	rng := rand.New(rand.NewPCG(l.seed, 1))
 	for _, d := range l.sends {

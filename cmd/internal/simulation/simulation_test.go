@@ -72,7 +72,7 @@ func runWithSynctests(t *testing.T) {
 	}
 }
 
-// howMany is how many seeds are run where nobody says.
+// howMany returns how many seeds are run if no flag says so.
 func howMany() int {
 	switch {
 	case os.Getenv("CI") != "":

@@ -14,8 +14,8 @@ import (
 	"github.com/forebay-io/forebay/stream/owner"
 )
 
-// gone is a record that an operator or an election removed from a log, as the log was before.
-type gone struct {
+// removedRecord is a record that an operator or an election has removed from a log, as it was before.
+type removedRecord struct {
 	topic     string
 	partition int32
 	id        string // of the event
@@ -77,12 +77,12 @@ func (b *broker) reading(ctx context.Context, topic string, each func(*kgo.Recor
 	return nil
 }
 
-// remember gives the records of a topic that are about to go.
-func (w *world) remember(ctx context.Context, topic, kind string, which func(*kgo.Record) bool) (going []gone, err error) {
+// recordsToBeRemoved returns the records of a topic that which selects.
+func (w *world) recordsToBeRemoved(ctx context.Context, topic, kind string, which func(*kgo.Record) bool) (going []removedRecord, err error) {
 	id := w.broker.topicID(topic)
 	err = w.broker.reading(ctx, topic, func(r *kgo.Record) {
 		if which(r) {
-			going = append(going, goneOf(r, id, kind))
+			going = append(going, removedOf(r, id, kind))
 		}
 	})
 	return going, err
@@ -91,7 +91,7 @@ func (w *world) remember(ctx context.Context, topic, kind string, which func(*kg
 // deleteBelow deletes what lies below an offset of each partition, and notes what went: that which lies below the logs' starts
 // afterwards, whatever was answered.
 func (w *world) deleteBelow(ctx context.Context, topic, kind string, upto map[int32]int64) error {
-	going, err := w.remember(ctx, topic, kind, func(r *kgo.Record) bool { return r.Offset < upto[r.Partition] })
+	going, err := w.recordsToBeRemoved(ctx, topic, kind, func(r *kgo.Record) bool { return r.Offset < upto[r.Partition] })
 	if err != nil {
 		return err
 	}
@@ -215,14 +215,14 @@ func recreateTopic(ctx context.Context, w *world, p planned) (fact, func()) {
 	defer w.byHand()()
 	in := w.takeIntake()
 	if in == nil {
-		return nobody, nothing
+		return noVictim, nothing
 	}
 	in.stop()
 	topic := topicOf(w.plan.sources[p.chance%uint64(len(w.plan.sources))])
-	going, err := w.remember(ctx, topic, recreated, func(*kgo.Record) bool { return true })
+	going, err := w.recordsToBeRemoved(ctx, topic, recreated, func(*kgo.Record) bool { return true })
 	if err == nil {
 		w.mu.Lock()
-		w.gone = append(w.gone, going...)
+		w.removed = append(w.removed, going...)
 		w.lives[topic] = append(w.lives[topic], w.broker.topicID(topic))
 		w.mu.Unlock()
 		_, err = w.broker.adm.DeleteTopics(ctx, topic)
@@ -266,7 +266,7 @@ func (w *world) topicConfig() map[string]*string {
 // copy: all of its events are excused, where the world has grown it and Forebay has said that.
 func (w *world) excused() map[string]string {
 	out := map[string]string{}
-	for _, g := range w.gone {
+	for _, g := range w.removed {
 		if !w.copied(g) && w.trace.payloadLost(g.id) {
 			out[g.id] = payloadLost
 		} else if why := w.reported(g); why != "" && !g.read && out[g.id] == "" {
@@ -298,7 +298,7 @@ func (w *world) forgiven() map[string]bool {
 
 // copied reports whether what is open of a record that went must have had a copy in the ledger: where its retention was over, and
 // nothing was in the owner's way meanwhile.
-func (w *world) copied(g gone) bool {
+func (w *world) copied(g removedRecord) bool {
 	return g.kind == retained && !slices.ContainsFunc(w.facts, func(f fact) bool {
 		return f.node != "nobody" && !f.end.Add(recovery).Before(g.since) && !f.begin.After(g.at)
 	})
@@ -306,7 +306,7 @@ func (w *world) copied(g gone) bool {
 
 // reported is the stop that covers a record which is gone. That a topic was created again is reported and accepted of all of its
 // partitions at once: one that has not said so itself was told by another.
-func (w *world) reported(g gone) string {
+func (w *world) reported(g removedRecord) string {
 	if g.kind == unclean {
 		return w.reportedCut(g)
 	}
@@ -331,7 +331,7 @@ func (w *world) reported(g gone) string {
 
 // reportedCut is the stop that says that the log was cut where a record went, or before: what was read and is gone shows the cut, but
 // not how far the log went.
-func (w *world) reportedCut(g gone) string {
+func (w *world) reportedCut(g removedRecord) string {
 	for _, s := range w.reports {
 		at, cut := s.Stop.Partition, s.Reason == owner.StopAboveEnd || s.Reason == owner.StopTruncated
 		if cut && at.Topic == g.topic && at.Number == g.partition && at.TopicID == g.life && s.Stop.From <= g.offset {
@@ -343,7 +343,7 @@ func (w *world) reportedCut(g gone) string {
 
 // between reports whether a record was in a topic that was deleted and created again between the one that the ledger knew and the
 // one that a stop is about.
-func (w *world) between(s *owner.StopError, g gone) bool {
+func (w *world) between(s *owner.StopError, g removedRecord) bool {
 	lives := w.lives[g.topic]
 	known := slices.IndexFunc(lives, func(id [16]byte) bool {
 		return strings.Contains(s.Stop.Detail, fmt.Sprintf("positions are of %x", id[:]))

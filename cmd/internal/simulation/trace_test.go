@@ -14,11 +14,11 @@ type trace struct {
 	start time.Time
 	level slog.Level
 
-	mu      sync.Mutex
-	lines   []string
-	faults  []string        // of forebay's own, as it reports them
-	decided map[string]bool // events
-	sign    time.Time       // of the last line that says that work goes on
+	mu           sync.Mutex
+	lines        []string
+	faults       []string        // of forebay's own, as it reports them
+	decided      map[string]bool // events
+	lastProgress time.Time       // of the last log line that says that work goes on
 }
 
 func (t *trace) add(format string, args ...any) {
@@ -48,17 +48,17 @@ func (l *lines) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	r.Attrs(func(a slog.Attr) bool { fmt.Fprintf(&b, " %s", a); return true })
 	text := b.String()
-	setAside := r.Message == "decided" && strings.Contains(text, "decision=quarantined")
+	decided, setAside := strings.Contains(text, " decision="), strings.Contains(text, " decision=quarantined")
 	if r.Level >= l.t.level || setAside {
 		l.t.add("%s: %s %s%s", l.prefix, r.Level, r.Message, text)
 	}
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
-	if r.Message == "decided" {
+	if decided {
 		l.t.decide(r)
 	}
 	if strings.Contains(r.Message, "action is dead") || strings.Contains(r.Message, "claimed") {
-		l.t.sign = time.Now()
+		l.t.lastProgress = time.Now()
 	}
 	if setAside || strings.Contains(r.Message, "this is a fault of forebay") { // there is nothing here to reject
 		l.t.faults = append(l.t.faults, l.prefix+": "+r.Message+text)

@@ -56,7 +56,7 @@ func electUncleanly(ctx context.Context, w *world, p planned) (fact, func()) {
 			done()
 			return
 		}
-		w.later.Go(func() {
+		w.operations.Go(func() {
 			defer done()
 			w.untilKnown(ctx, *c)
 		})
@@ -139,7 +139,7 @@ func (w *world) sever(c cuttable) error {
 	}
 	w.trace.add("  %s/%d is cut from %d to %d, and was read up to %d", c.at.Topic, c.at.Number, c.log.snapshot.HighWatermark, records[0].Offset, c.next)
 	for _, r := range records {
-		g := goneOf(r, c.at.TopicID, unclean)
+		g := removedOf(r, c.at.TopicID, unclean)
 		g.read = r.Offset < c.next
 		w.note(g)
 	}
@@ -173,23 +173,23 @@ func (w *world) untilGrown(ctx context.Context, c cut) {
 }
 
 // goneOf is a record of an event that is about to go.
-func goneOf(r *kgo.Record, life [16]byte, kind string) gone {
-	g := gone{life: life, topic: r.Topic, partition: r.Partition, offset: r.Offset, since: r.Timestamp, at: time.Now(), kind: kind}
+func removedOf(r *kgo.Record, life [16]byte, kind string) removedRecord {
+	g := removedRecord{life: life, topic: r.Topic, partition: r.Partition, offset: r.Offset, since: r.Timestamp, at: time.Now(), kind: kind}
 	if e, err := record.Decode(r); err == nil {
 		g.id = e.ID
 	}
 	return g
 }
 
-func (w *world) note(g gone) {
+func (w *world) note(g removedRecord) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.gone = append(w.gone, g)
+	w.removed = append(w.removed, g)
 }
 
 // readLogs notes the events of which the logs have a record when all is over. A stop excuses none of them.
 func (w *world) readLogs(ctx context.Context) {
-	if len(w.gone) == 0 {
+	if len(w.removed) == 0 {
 		return
 	}
 	for _, source := range w.plan.sources {

@@ -14,16 +14,16 @@ import (
 
 // world is everything there is in one run.
 type world struct {
-	t      *testing.T
-	plan   *plan
-	trace  *trace
-	net    *network
-	broker *broker
-	db     *database
-	agent  *agent
-	sender *sender
-	hands  chan struct{} // an operator's, who does one thing at a time to the logs; capacity 1
-	later  sync.WaitGroup
+	t          *testing.T
+	plan       *plan
+	trace      *trace
+	net        *network
+	broker     *broker
+	db         *database
+	agent      *agent
+	sender     *sender
+	operator   chan struct{} // a semaphore: an operator does one thing at a time to the logs; capacity 1
+	operations sync.WaitGroup
 
 	mu        sync.Mutex
 	intake    *intake
@@ -32,7 +32,7 @@ type world struct {
 	dead      []*intake  // killed
 	starts    int
 	facts     []fact
-	gone      []gone
+	removed   []removedRecord
 	lives     map[string][][16]byte // ids of topics that were deleted and created again, in their order
 	inLogs    map[string]bool       // events of which the logs have a record when all is over
 	grown     map[string]bool       // topics
@@ -61,7 +61,7 @@ func (w *world) ports() []int { return append(slices.Clone(w.broker.ports), agen
 // build makes the world as it is before anything happens.
 func build(t *testing.T, p *plan, tr *trace) *world {
 	t.Helper()
-	w := &world{t: t, plan: p, trace: tr, net: newNetwork(), db: newDatabase(), lives: map[string][][16]byte{}, hands: make(chan struct{}, 1),
+	w := &world{t: t, plan: p, trace: tr, net: newNetwork(), db: newDatabase(), lives: map[string][][16]byte{}, operator: make(chan struct{}, 1),
 		inLogs: map[string]bool{}, grown: map[string]bool{}}
 	w.broker = newBroker(t, w.net, p.brokers, p.dataDir(t))
 	var err error
@@ -157,10 +157,10 @@ func (w *world) remove(p *process) bool {
 	return true
 }
 
-// byHand takes the operator's hands for something that is done to the logs.
+// byHand waits until the operator does nothing else to the logs; done ends what it does now.
 func (w *world) byHand() (done func()) {
-	w.hands <- struct{}{}
-	return func() { <-w.hands }
+	w.operator <- struct{}{}
+	return func() { <-w.operator }
 }
 
 func (w *world) fact(f fact) {
@@ -174,11 +174,11 @@ const (
 	longest = 30 * time.Minute
 )
 
-// run lets the world happen and come to rest.
+// run lets everything happen, and waits until nothing is left to be done.
 func (w *world) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	for _, l := range w.plan.lines {
+	for _, l := range w.plan.deliveries {
 		w.sender.run(ctx, l)
 	}
 	var operator sync.WaitGroup
@@ -186,16 +186,16 @@ func (w *world) run() {
 	defer operator.Wait()
 	defer cancel()
 	w.breakThings(ctx)
-	w.later.Wait()
-	w.agent.rest()
-	w.restAsLong(ctx)
+	w.operations.Wait()
+	w.agent.calmDown()
+	w.waitUntilQuiet(ctx)
 	w.readLogs(ctx)
 	cancel()
 	w.sender.wait.Wait()
 }
 
-// restAsLong waits until nothing has happened for long enough that nothing will.
-func (w *world) restAsLong(ctx context.Context) {
+// waitUntilQuiet waits until nothing has happened for long enough that nothing will.
+func (w *world) waitUntilQuiet(ctx context.Context) {
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()
 	for range tick.C {
@@ -213,7 +213,7 @@ func (w *world) restAsLong(ctx context.Context) {
 // lastSign is when provider or agent last heard something, or a process did something that neither hears of.
 func (w *world) lastSign() time.Time {
 	w.trace.mu.Lock()
-	sign := w.trace.sign
+	sign := w.trace.lastProgress
 	w.trace.mu.Unlock()
 	w.agent.mu.Lock()
 	last := w.agent.last
@@ -266,7 +266,7 @@ func (w *world) end() {
 		w.intake.stop()
 	}
 	for _, in := range w.dead {
-		in.bury()
+		in.releaseLeftovers()
 	}
 	w.sender.client.CloseIdleConnections()
 	w.agent.stop()

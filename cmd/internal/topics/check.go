@@ -16,15 +16,23 @@ import (
 var required = []string{cleanupPolicy, unclean, minInsync, maxMessage, timestampType}
 
 // Check checks topics before a process starts: every topic except spare ones must exist, with settings that keep acknowledged events
-// (P1) and the broker's append times. The error names the command to run; file is the configuration's path.
-func Check(ctx context.Context, adm *kadm.Client, wanted []Topic, file string) error {
+// (P1) and the broker's append times. The error names the command to run; file is the configuration's path. The notes tell of topics that
+// keep events for another time than is configured: a process starts with these.
+func Check(ctx context.Context, adm *kadm.Client, wanted []Topic, file string) (notes []string, err error) {
 	wanted = slices.DeleteFunc(slices.Clone(wanted), func(t Topic) bool { return t.Spare })
 	changes, err := Plan(ctx, adm, wanted)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	run := fmt.Sprintf("run `forebay topics apply -c %s`", file)
 	var missing, wrong []string
 	for _, c := range changes {
+		if _, lengthens := c.alter[retention]; lengthens {
+			notes = append(notes, fmt.Sprintf("%s keeps events for %s, configured is %s: what is read later than that is gone; %s, which lengthens it",
+				c.Topic, lasting(c.keeps), lasting(c.want.Configs[retention]), run))
+		} else if c.keeps != "" {
+			notes = append(notes, c.Topic+" "+c.Detail)
+		}
 		switch {
 		case c.Action == Create:
 			missing = append(missing, c.Topic)
@@ -39,12 +47,11 @@ func Check(ctx context.Context, adm *kadm.Client, wanted []Topic, file string) e
 			}
 		}
 	}
-	run := fmt.Sprintf("run `forebay topics apply -c %s`", file)
 	switch {
 	case len(missing) > 0:
-		return schemas.Errorf(schemas.NotFound, "check topics", "missing: %s; %s", strings.Join(missing, ", "), run)
+		return notes, schemas.Errorf(schemas.NotFound, "check topics", "missing: %s; %s", strings.Join(missing, ", "), run)
 	case len(wrong) > 0:
-		return schemas.Errorf(schemas.Conflict, "check topics", "%s; %s", strings.Join(wrong, "; "), run)
+		return notes, schemas.Errorf(schemas.Conflict, "check topics", "%s; %s", strings.Join(wrong, "; "), run)
 	}
-	return nil
+	return notes, nil
 }

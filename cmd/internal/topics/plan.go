@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
 )
 
@@ -25,6 +27,7 @@ const (
 	Keep    Verb = "ok"      // the topic is as it should be
 	Differs Verb = "differs" // the topic is left as it is: the detail says why, and how to change it
 	Refused Verb = "refused" // the topic breaks a promise, and cannot be altered here
+	Unknown Verb = "unknown" // the configuration has no such topic, though it has a name like ours
 )
 
 // Change is what Apply does with one topic.
@@ -33,9 +36,21 @@ type Change struct {
 	Action     Verb   `json:"action"`
 	Partitions int32  `json:"partitions"` // that the topic has, or is created with
 	Detail     string `json:"detail"`     // what differs and what is done about it
+	// Settings has each setting that is not as it should be, by name; of a topic that is created, all of them.
+	Settings []Setting `json:"settings,omitempty"`
 
 	want  Topic
+	keeps string            // its retention.ms, where another is configured
 	alter map[string]string // settings to change, with their new values
+}
+
+// Setting is what Apply does with a setting of a topic, partitions and replication among them.
+type Setting struct {
+	Name string `json:"name"`
+	Is   string `json:"is"` // empty: there is no topic yet
+	Want string `json:"want"`
+	Set  bool   `json:"set"`           // Apply sets it; else it stays
+	Why  string `json:"why,omitempty"` // it stays, and what can be done
 }
 
 // Plan compares the topics that exist with those that should, and returns a change for each of these, in their order.
@@ -72,10 +87,25 @@ func Plan(ctx context.Context, adm *kadm.Client, wanted []Topic) ([]Change, erro
 			continue
 		}
 		changes[i] = Change{Topic: w.Name, Action: Create, Partitions: w.Partitions, want: w,
-			Detail: fmt.Sprintf("%d partitions, replication %d", w.Partitions, w.Replication)}
+			Detail: fmt.Sprintf("%d partitions, replication %d", w.Partitions, w.Replication), Settings: settingsOf(w)}
 	}
 	return changes, nil
 }
+
+// settingsOf returns everything that a topic is created with.
+func settingsOf(w Topic) []Setting {
+	list := []Setting{{Name: partitions, Want: strconv.Itoa(int(w.Partitions)), Set: true}, {Name: replication, Want: strconv.Itoa(int(w.Replication)), Set: true}}
+	for _, key := range slices.Sorted(maps.Keys(w.Configs)) {
+		list = append(list, Setting{Name: key, Want: w.Configs[key], Set: true})
+	}
+	return list
+}
+
+// Names of settings that are none of Kafka's configs.
+const (
+	partitions  = "partitions"
+	replication = "replication"
+)
 
 // unavailable is the error of a request to the brokers that has failed.
 func unavailable(op string, err error) error {
@@ -109,24 +139,29 @@ func describe(ctx context.Context, adm *kadm.Client, names []string) (map[string
 func compareTopic(w Topic, d kadm.TopicDetail, have map[string]string) Change {
 	c := Change{Topic: w.Name, Action: Keep, Partitions: int32(len(d.Partitions)), want: w, alter: map[string]string{}}
 	var reasons []string
-	report := func(v Verb, format string, args ...any) { // a refusal stays
-		if c.Action != Refused {
+	// report says what is wrong with a setting that stays: text as a sentence about the topic, why about the setting.
+	report := func(v Verb, name, is, want, text, why string) {
+		if c.Action != Refused { // a refusal stays
 			c.Action = v
 		}
-		reasons = append(reasons, fmt.Sprintf(format, args...))
+		reasons = append(reasons, text)
+		c.Settings = append(c.Settings, Setting{Name: name, Is: is, Want: want, Why: why})
 	}
 	if n := int32(len(d.Partitions)); n != w.Partitions {
-		report(Refused, "has %d partitions, configured are %d: changing the count would move entities between partitions; "+
-			"write partitions: %d for this source, or see `forebay topics rekey %s --partitions %d -c FILE`", n, w.Partitions, n, w.Name, w.Partitions)
+		why := fmt.Sprintf("changing the count would move entities between partitions; write topics: {partitions: %d} for this source, or see `forebay topics rekey %s --partitions %d -c FILE`",
+			n, w.Name, w.Partitions)
+		report(Refused, partitions, strconv.Itoa(int(n)), strconv.Itoa(int(w.Partitions)), fmt.Sprintf("has %d partitions, configured are %d: %s", n, w.Partitions, why), why)
 	}
 	if unfinishedCopy(have) && !unfinishedCopy(w.Configs) {
-		report(Refused, "looks like a copy that `forebay topics rekey` has not finished (%s %s, %s %s): run that again; where it is none, "+
+		why := fmt.Sprintf("looks like a copy that `forebay topics rekey` has not finished (%s %s, %s %s): run that again; where it is none, "+
 			"kafka-configs.sh --bootstrap-server BROKER --alter --entity-type topics --entity-name %s --add-config %s=%s",
 			timestampType, have[timestampType], retention, have[retention], w.Name, timestampType, w.Configs[timestampType])
+		report(Refused, timestampType, have[timestampType], w.Configs[timestampType], why, why)
 	}
 	copies := fewestCopies(d.Partitions)
 	if copies != int64(w.Replication) {
-		report(Differs, "has replication %d, configured is %d: move it with kafka-reassign-partitions", copies, w.Replication)
+		const why = "move it with kafka-reassign-partitions"
+		report(Differs, replication, strconv.FormatInt(copies, 10), strconv.Itoa(int(w.Replication)), fmt.Sprintf("has replication %d, configured is %d: %s", copies, w.Replication, why), why)
 	}
 	for _, key := range slices.Sorted(maps.Keys(w.Configs)) {
 		was, known := have[key]
@@ -134,24 +169,40 @@ func compareTopic(w Topic, d kadm.TopicDetail, have map[string]string) Change {
 			continue
 		}
 		if want, err := strconv.ParseInt(w.Configs[key], 10, 64); key == minInsync && err == nil && want > copies {
-			report(Refused, "%s would be %d, more than its copies (%d): nothing could be written; move the topic first, or write replication: %d for this source",
-				key, want, copies, copies)
+			why := fmt.Sprintf("more than its copies (%d): nothing could be written; move the topic first, or write topics: {replication: %d} for this source", copies, copies)
+			report(Refused, key, was, w.Configs[key], fmt.Sprintf("%s would be %d, %s", key, want, why), why)
 			continue
 		}
 		if was == w.Configs[key] {
 			continue
 		}
+		if key == retention {
+			c.keeps = was
+		}
 		if why := whyKeep(key, was, w.Configs[key], copies); why != "" {
-			report(Differs, "%s is %s, configured is %s: %s", key, was, w.Configs[key], why)
+			text := fmt.Sprintf("%s is %s, configured is %s: %s", key, was, w.Configs[key], why)
+			if key == retention {
+				why = fmt.Sprintf("shortening that would delete events, so it stays; write topics: {retention: %s} for this source, or "+
+					"kafka-configs.sh --bootstrap-server BROKER --alter --entity-type topics --entity-name %s --add-config %s=%s",
+					writable(was), w.Name, key, w.Configs[key])
+				text = fmt.Sprintf("keeps events for %s, configured is %s: %s", lasting(was), lasting(w.Configs[key]), why)
+			}
+			report(Differs, key, was, w.Configs[key], text, why)
 			continue
 		}
 		c.alter[key] = w.Configs[key]
 	}
-	if len(c.alter) > 0 && c.Action != Refused {
+	if c.Action == Refused {
+		clear(c.alter)
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.alter)) {
 		c.Action = Alter
-		for _, key := range slices.Sorted(maps.Keys(c.alter)) {
-			reasons = append(reasons, fmt.Sprintf("%s %s -> %s", key, have[key], c.alter[key]))
+		change := fmt.Sprintf("%s %s -> %s", key, have[key], c.alter[key])
+		if key == retention {
+			change += fmt.Sprintf(" (%s -> %s)", lasting(have[key]), lasting(c.alter[key]))
 		}
+		reasons = append(reasons, change)
+		c.Settings = append(c.Settings, Setting{Name: key, Is: have[key], Want: c.alter[key], Set: true})
 	}
 	c.Detail = strings.Join(reasons, "; ")
 	return c
@@ -177,6 +228,26 @@ func fewestCopies(ps kadm.PartitionDetails) int64 {
 	return fewest
 }
 
+// lasting returns a retention.ms as people read it.
+func lasting(ms string) string {
+	n, err := strconv.ParseInt(ms, 10, 64)
+	switch {
+	case err != nil:
+		return ms + " ms"
+	case n < 0:
+		return "ever"
+	}
+	return config.Duration(time.Duration(n) * time.Millisecond).String()
+}
+
+// writable returns a retention.ms as the file has it; the file has no word for ever.
+func writable(ms string) string {
+	if lasting(ms) == "ever" {
+		return "3650d"
+	}
+	return lasting(ms)
+}
+
 // whyKeep returns why a setting is not changed, or "" if changing it is safe: the topic then keeps more, or for longer, or is safer, or
 // can be written again.
 func whyKeep(key, was, want string, copies int64) string {
@@ -188,7 +259,7 @@ func whyKeep(key, was, want string, copies int64) string {
 	lowers := wants < has
 	switch {
 	case key == retention && (lowers || has < 0): // negative: for ever
-		return "shortening it deletes events; do it with kafka-configs"
+		return "shortening it deletes events"
 	case key == maxMessage && lowers:
 		return "a larger limit is harmless"
 	case key == minInsync && lowers && has <= copies:
@@ -243,7 +314,7 @@ func create(ctx context.Context, adm *kadm.Client, c *Change) error {
 	return nil
 }
 
-// alter sets the settings of c.alter.
+// alter sets the settings of c.alter, and returns when the brokers have them.
 func alter(ctx context.Context, adm *kadm.Client, c *Change) error {
 	var list []kadm.AlterConfig
 	for _, key := range slices.Sorted(maps.Keys(c.alter)) {
@@ -257,6 +328,7 @@ func alter(ctx context.Context, adm *kadm.Client, c *Change) error {
 	if err != nil {
 		return unavailable("alter topic "+c.Topic, err)
 	}
+	waitForSettings(ctx, adm, c.Topic, c.alter)
 	return nil
 }
 

@@ -390,5 +390,5 @@ func (r Rekey) reportProgress(doing string, done *atomic.Int64, of int64) (stop 
 	return sync.OnceFunc(func() { close(end); reporting.Wait() })
 }
 
-// errEnded is the error of a scan whose records were deleted before it had read them.
-var errEnded = errors.New("records were deleted by the topic's retention while it was read; run it again")
+// errDeleted is the error of a scan whose records were deleted before it had read them.
+var errDeleted = errors.New("records were deleted by the topic's retention while it was read; run it again")

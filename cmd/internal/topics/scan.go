@@ -37,14 +37,15 @@ func newScanner(r Rekey, topic string, all map[int32]span) (*scanner, error) {
 // done tells whether all spans are read.
 func (s *scanner) done() bool { return len(s.left) == 0 }
 
-// poll waits for records and calls each with those that are in the spans, without control records. errEnded is in its error if records
-// of the spans were deleted before they were read.
+// poll fetches once and calls each with the records that are in the spans, without control records. It may bring nothing: the client tries
+// again by itself after most errors. After an error of poll the scanner cannot go on; errDeleted is in it if records of the spans were
+// deleted before they were read.
 func (s *scanner) poll(ctx context.Context, each func(*kgo.Record)) error {
 	fetches := s.cl.PollRecords(ctx, 10_000)
 	for _, e := range fetches.Errors() {
 		switch {
 		case errors.Is(e.Err, kerr.OffsetOutOfRange):
-			return fmt.Errorf("read %s/%d: %w", e.Topic, e.Partition, errEnded)
+			return fmt.Errorf("read %s/%d: %w", e.Topic, e.Partition, errDeleted)
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case !kerr.IsRetriable(e.Err):
@@ -65,7 +66,7 @@ func (s *scanner) poll(ctx context.Context, each func(*kgo.Record)) error {
 				each(rec)
 			}
 		}
-		if n := len(tp.Records); n > 0 { // the offset before the span's end may have no record
+		if n := len(tp.Records); n > 0 { // the span's last offset may have no record: a record behind it shows that the span is read
 			left.start = max(left.start, tp.Records[n-1].Offset+1)
 		}
 		if left.start < left.end {
@@ -75,7 +76,7 @@ func (s *scanner) poll(ctx context.Context, each func(*kgo.Record)) error {
 		delete(s.left, tp.Partition)
 		s.cl.PauseFetchPartitions(map[string][]int32{s.topic: {tp.Partition}})
 	})
-	return ctx.Err()
+	return context.Cause(ctx)
 }
 
 // queue has the records of one partition that were read and wait to be merged with those of the others.

@@ -9,6 +9,7 @@
 package topics
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -30,6 +31,7 @@ const (
 	unclean       = "unclean.leader.election.enable"
 	maxMessage    = "max.message.bytes"
 	timestampType = "message.timestamp.type"
+	compression   = "compression.type"
 )
 
 // Quarantine returns the topic of a source's unusable deliveries.
@@ -58,7 +60,7 @@ func Wanted(c *config.Config, maxBody func(team, source string) int64) []Topic {
 				Topic{Quarantine(team, name), 1, int16(t.Replication), configs, false})
 		}
 		for _, name := range slices.Sorted(maps.Keys(c.Teams[team].Subscriptions)) {
-			list = append(list, deadLetters(c.Teams[team], team, name, maxBody))
+			list = append(list, deadLetters(c, team, name, maxBody))
 		}
 	}
 	slices.SortFunc(list, func(a, b Topic) int { return strings.Compare(a.Name, b.Name) })
@@ -67,22 +69,21 @@ func Wanted(c *config.Config, maxBody func(team, source string) int64) []Topic {
 
 // deadLetters returns the topic of a subscription's dead letters. Its records stay as long as the ledger keeps dead letters. It has as
 // many copies, and takes as large bodies, as that of the subscription's sources which has most.
-func deadLetters(t *config.Team, team, name string, maxBody func(team, source string) int64) Topic {
-	sub, wanted, body := t.Subscriptions[name], config.Topics{}, int64(0)
-	for _, source := range sub.Sources {
-		if s := t.Sources[source]; s != nil {
-			wanted.Replication, wanted.MinInsync = max(wanted.Replication, s.Topics.Replication), max(wanted.MinInsync, s.Topics.MinInsync)
-			body = max(body, maxBody(team, source))
-		}
+func deadLetters(c *config.Config, team, name string, maxBody func(team, source string) int64) Topic {
+	wanted, body := config.Topics{}, int64(0)
+	for _, s := range c.SourcesOf(team, name) {
+		wanted.Replication, wanted.MinInsync = max(wanted.Replication, s.Topics.Replication), max(wanted.MinInsync, s.Topics.MinInsync)
+		wanted.Compression = cmp.Or(wanted.Compression, s.Topics.Compression)
+		body = max(body, maxBody(s.Team, s.Name))
 	}
-	wanted.Retention = sub.Retention.Dead
+	wanted.Retention = c.Teams[team].Subscriptions[name].Retention.Dead
 	return Topic{deadletter.Topic(team + "." + name), 1, int16(wanted.Replication), settings(wanted, body), true}
 }
 
 // settings returns the topic configs for settings of the file and the largest body in bytes.
 func settings(t config.Topics, maxBody int64) map[string]string {
 	keep := t.Retention.Std()
-	return map[string]string{
+	configs := map[string]string{
 		cleanupPolicy: "delete",
 		retention:     strconv.FormatInt(keep.Milliseconds(), 10),
 		// Retention deletes whole segments: with Kafka's default of a week for one, a retention of a week would last two.
@@ -93,4 +94,8 @@ func settings(t config.Topics, maxBody int64) map[string]string {
 		timestampType: "LogAppendTime",
 		maxMessage:    strconv.FormatInt(maxBody+HeaderRoom, 10),
 	}
+	if t.Compression != "" {
+		configs[compression] = t.Compression
+	}
+	return configs
 }

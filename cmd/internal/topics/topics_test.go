@@ -63,7 +63,7 @@ func verbs(changes []Change) string {
 func TestApplyCreatesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	adm, want := setup(t)
-	if err := Check(t.Context(), adm, want, "f.yaml"); schemas.KindOf(err) != schemas.NotFound || !strings.Contains(err.Error(), "forebay topics apply -c f.yaml") {
+	if _, err := Check(t.Context(), adm, want, "f.yaml"); schemas.KindOf(err) != schemas.NotFound || !strings.Contains(err.Error(), "forebay topics apply -c f.yaml") {
 		t.Errorf("check before apply: %v", err)
 	}
 	dry, err := Apply(t.Context(), adm, want, true)
@@ -91,7 +91,7 @@ func TestApplyCreatesWhatIsMissing(t *testing.T) {
 			}
 		}
 	}
-	if err := Check(t.Context(), adm, want, "f.yaml"); err != nil {
+	if _, err := Check(t.Context(), adm, want, "f.yaml"); err != nil {
 		t.Errorf("check after apply: %v", err)
 	}
 	again, err := Apply(t.Context(), adm, want, false)
@@ -108,7 +108,7 @@ func TestApplyMendsSafeDriftOnly(t *testing.T) {
 	}
 	set(t, adm, "events.acme.github", map[string]string{cleanupPolicy: "compact", maxMessage: "1048576", retention: "864000000"})
 	set(t, adm, "events.acme.small", map[string]string{retention: "3600000"})
-	if err := Check(t.Context(), adm, want, "f.yaml"); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "cleanup.policy compact -> delete") {
+	if _, err := Check(t.Context(), adm, want, "f.yaml"); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "cleanup.policy compact -> delete") {
 		t.Errorf("check does not refuse a compacted topic: %v", err)
 	}
 	changes, err := Apply(t.Context(), adm, want, false)
@@ -116,7 +116,7 @@ func TestApplyMendsSafeDriftOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	github := changes[0]
-	for _, says := range []string{"cleanup.policy compact -> delete", "max.message.bytes 1048576 -> 26476544", "shortening it deletes events"} {
+	for _, says := range []string{"cleanup.policy compact -> delete", "max.message.bytes 1048576 -> 26476544", "keeps events for 10d, configured is 2d: shortening that would delete events, so it stays; write topics: {retention: 10d} for this source, or kafka-configs.sh --bootstrap-server BROKER --alter --entity-type topics --entity-name events.acme.github --add-config retention.ms=172800000"} {
 		if !strings.Contains(github.Detail, says) {
 			t.Errorf("no %q in %q", says, github.Detail)
 		}
@@ -139,7 +139,7 @@ func TestCheckRefusesProducersTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	set(t, adm, "events.acme.small", map[string]string{timestampType: "CreateTime"})
-	err := Check(t.Context(), adm, want, "f.yaml")
+	_, err := Check(t.Context(), adm, want, "f.yaml")
 	if schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "events.acme.small: message.timestamp.type CreateTime -> LogAppendTime") ||
 		!strings.Contains(err.Error(), "forebay topics apply -c f.yaml") {
 		t.Errorf("check of a topic with producers' times: %v", err)
@@ -147,7 +147,7 @@ func TestCheckRefusesProducersTimes(t *testing.T) {
 	if _, err := Apply(t.Context(), adm, want, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := Check(t.Context(), adm, want, "f.yaml"); err != nil {
+	if _, err := Check(t.Context(), adm, want, "f.yaml"); err != nil {
 		t.Errorf("check after apply: %v", err)
 	}
 }
@@ -160,7 +160,7 @@ func TestHalfACopyIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	set(t, adm, "events.acme.small", unfinishedCopyConfigs)
-	if err := Check(t.Context(), adm, want, "f.yaml"); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "`forebay topics rekey` has not finished") {
+	if _, err := Check(t.Context(), adm, want, "f.yaml"); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "`forebay topics rekey` has not finished") {
 		t.Errorf("check of half a copy: %v", err)
 	}
 	changes, err := Apply(t.Context(), adm, want, false)
@@ -191,14 +191,14 @@ func TestPartitionsAreNeverChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Problems(changes); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "write partitions: 4 for this source") {
+	if err := Problems(changes); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "write topics: {partitions: 4} for this source") {
 		t.Errorf("a changed partition count: %v", err)
 	}
 	details, err := adm.ListTopics(t.Context(), "events.acme.github")
 	if err != nil || len(details["events.acme.github"].Partitions) != 4 {
 		t.Errorf("the topic has %d partitions, %v", len(details["events.acme.github"].Partitions), err)
 	}
-	if err := Check(t.Context(), adm, more, "f.yaml"); schemas.KindOf(err) != schemas.Conflict {
+	if _, err := Check(t.Context(), adm, more, "f.yaml"); schemas.KindOf(err) != schemas.Conflict {
 		t.Errorf("check: %v", err)
 	}
 }
@@ -221,7 +221,7 @@ func TestCopiesAreEnoughForMinInsync(t *testing.T) {
 		return have["events.acme.github"][minInsync]
 	}
 	three := wanted(t, file)
-	const why = "min.insync.replicas would be 2, more than its copies (1): nothing could be written; move the topic first, or write replication: 1 for this source"
+	const why = "min.insync.replicas would be 2, more than its copies (1): nothing could be written; move the topic first, or write topics: {replication: 1} for this source"
 	refused := func() {
 		t.Helper()
 		changes, err := Apply(t.Context(), adm, three, false)
@@ -231,7 +231,7 @@ func TestCopiesAreEnoughForMinInsync(t *testing.T) {
 		if err := Problems(changes); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "kafka-reassign-partitions") {
 			t.Errorf("apply: %v", err)
 		}
-		if err := Check(t.Context(), adm, three, "f.yaml"); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), why) {
+		if _, err := Check(t.Context(), adm, three, "f.yaml"); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), why) {
 			t.Errorf("check: %v", err)
 		}
 	}
@@ -242,7 +242,7 @@ func TestCopiesAreEnoughForMinInsync(t *testing.T) {
 	// Where it is set so already, nothing can be written: that is not kept for being stricter.
 	set(t, adm, "events.acme.github", map[string]string{minInsync: "2"})
 	refused()
-	if err := Check(t.Context(), adm, one, "f.yaml"); err == nil || !strings.Contains(err.Error(), "min.insync.replicas 2 -> 1") {
+	if _, err := Check(t.Context(), adm, one, "f.yaml"); err == nil || !strings.Contains(err.Error(), "min.insync.replicas 2 -> 1") {
 		t.Errorf("check of a topic that nobody can write: %v", err)
 	}
 	if _, err := Apply(t.Context(), adm, one, false); err != nil {
@@ -271,7 +271,7 @@ func TestUnreachableBrokers(t *testing.T) {
 	defer cl.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Check(ctx, kadm.NewClient(cl), wanted(t, file), "f.yaml"); schemas.KindOf(err) != schemas.Unavailable {
+	if _, err := Check(ctx, kadm.NewClient(cl), wanted(t, file), "f.yaml"); schemas.KindOf(err) != schemas.Unavailable {
 		t.Errorf("error = %v, want unavailable", err)
 	}
 }

@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string) (code int, err error) {
 	}
 	// Packages are tested side by side, each with pools of its own.
 	server, err := rig.StartPostgres(ctx, "", slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		map[string]string{"max_connections": "300", "shared_buffers": "256MB", "max_wal_size": "2GB"})
+		map[string]string{"max_connections": "500", "shared_buffers": "256MB", "max_wal_size": "2GB"})
 	if err != nil {
 		return 1, err
 	}

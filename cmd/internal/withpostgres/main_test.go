@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/schemas/short"
 )
 
 // actEnv makes the test binary be the program.
@@ -26,9 +27,7 @@ func TestMain(m *testing.M) {
 
 // TestKilled: nothing is left of the server of a program that was killed.
 func TestKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a real server")
-	}
+	short.NeedsServer(t, "PostgreSQL")
 	dir := rig.OpenDir(t)
 	p, err := rig.StartChild(t.Context(), []string{actEnv + "=1", "TMPDIR=" + dir}, "sh", "-c", `echo "$TEST_DATABASE_URL"; cat`)
 	if err != nil {
@@ -57,9 +56,7 @@ func TestKilled(t *testing.T) {
 
 // TestRun: the command gets a server that answers, its exit code comes back, and nothing is left.
 func TestRun(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a real server")
-	}
+	short.NeedsServer(t, "PostgreSQL")
 	t.Setenv("TEST_DATABASE_URL", "")
 	out := filepath.Join(t.TempDir(), "url")
 	code, err := run(t.Context(), []string{"sh", "-c", `printf %s "$TEST_DATABASE_URL" >"$0"; exit 7`, out})

@@ -219,7 +219,7 @@ func (p *Process) quarantineRecord(ctx context.Context, parts []*partitionBatch,
 		}
 		w.refusedData = true
 		r := w.Records[0]
-		r.Error = clean("the database refused the record: "+cause.Error(), 4096)
+		r.Error = ledger.Clean("the database refused the record: "+cause.Error(), 4096)
 		w.Records = []ledger.Record{r}
 	}
 	return p.bisect(ctx, parts)

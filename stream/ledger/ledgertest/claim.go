@@ -186,6 +186,7 @@ func (p *Process) confirm(ctx context.Context, k *claiming) error {
 	if k.stop = p.m.standing(k.req.Partition); k.stop != nil {
 		st.Stop = new(k.stop.Stop)
 	}
+	st.Asked = f.seekRequest(k.req.Partition.TopicID)
 	p.m.mu.Unlock()
 	if k.req.Standing != nil {
 		k.req.Standing(st)
@@ -194,7 +195,10 @@ func (p *Process) confirm(ctx context.Context, k *claiming) error {
 	if k.start, err = k.req.Confirm(ctx, stored); err != nil {
 		return confirmError{err}
 	}
-	return checkStart(stored, k.start)
+	if err := checkStart(stored, k.start); err != nil {
+		return err
+	}
+	return checkAsked(st.Asked, stored, k.start)
 }
 
 // checkStart holds Confirm to its contract.
@@ -229,10 +233,14 @@ func (p *Process) take(k *claiming) error {
 	if unclean {
 		f.doubtTo, f.doubtAt = f.laneSeq, m.now()
 	}
+	f.endSeek(k.start, k.req.Partition.TopicID, f.next.Offset)
 	f.next, f.stored, f.high = k.start.Position, true, max(f.high, k.start.Position.Offset)
 	f.revision++
-	if k.start.Seek != nil {
-		f.seeks = append(f.seeks, *k.start.Seek)
+	if seek := k.start.Seek; seek != nil {
+		f.seeks = append(f.seeks, *seek)
+		if seek.To < seek.From {
+			f.processed = time.Time{}
+		}
 	}
 	c.ID, c.Epoch, c.Token, c.Next, c.Seek, c.Unclean, c.DoubtTo = f.id, f.epoch, f.token, f.next, k.start.Seek, unclean, f.doubtTo
 	if !f.doubtAt.IsZero() {

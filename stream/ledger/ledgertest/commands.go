@@ -47,21 +47,10 @@ func (w *partitionBatch) done() string {
 	return fmt.Sprintf("%d of %d events run", runs, len(w.applied.Outcomes))
 }
 
-// checkAsked refuses what is asked without a name or without a reason.
-func checkAsked(op, by, reason string) error {
-	switch {
-	case by == "":
-		return schemas.Errorf(schemas.Invalid, op, "it does not say who asks")
-	case reason == "":
-		return schemas.Errorf(schemas.Invalid, op, "it does not say why: give a reason")
-	}
-	return nil
-}
-
 // Ask is inbox.Inbox.Ask, about an event that waits or is held.
 func (m *Memory) Ask(source, id string, kind ledger.CommandKind, by, reason string) (int64, error) {
 	op := fmt.Sprintf("%s %s %s", kind, source, id)
-	if err := checkAsked(op, by, reason); err != nil {
+	if err := schemas.CheckAsked(op, by, reason); err != nil {
 		return 0, err
 	}
 	m.mu.Lock()
@@ -120,8 +109,14 @@ func (p *Process) Listen(notify func()) (stop func()) {
 func (p *Process) Commands(ctx context.Context, claims []*ledger.Claim, after int64) (list []ledger.Command, err error) {
 	ids := idsOf(claims)
 	err = p.read(ctx, "commands", func() error {
+		for _, f := range p.m.fences {
+			if r := f.seekRequest(f.partition.TopicID); r != nil && after == 0 && slices.Contains(ids, f.id) {
+				list = append(list, ledger.Command{Claim: f.id, Kind: ledger.SeekTo, Offset: r.To, By: r.By, Reason: r.Reason})
+			}
+		}
+		limit := len(list) + ledger.MaxCommands
 		for _, c := range p.m.commands {
-			if !c.ended && c.ID > after && slices.Contains(ids, c.Claim) && len(list) < ledger.MaxCommands {
+			if !c.ended && c.ID > after && slices.Contains(ids, c.Claim) && len(list) < limit {
 				list = append(list, c.Command)
 			}
 		}
@@ -136,7 +131,7 @@ func (p *Process) Commands(ctx context.Context, claims []*ledger.Claim, after in
 // AskAction is inbox.Inbox.AskAction.
 func (m *Memory) AskAction(id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail, by, reason string) (int64, error) {
 	op := fmt.Sprintf("%s action %s", kind, id)
-	if err := checkAsked(op, by, reason); err != nil {
+	if err := schemas.CheckAsked(op, by, reason); err != nil {
 		return 0, err
 	}
 	switch {
@@ -180,6 +175,9 @@ func mayAsk(op string, a *action, kind ledger.CommandKind, d ledger.CommandDetai
 	switch {
 	case a == nil:
 		return schemas.Errorf(schemas.NotFound, op, "no action of that id is dead, unknown or under way")
+	case a.status == ledger.Stale && kind == ledger.Replay && d.Force:
+	case a.status == ledger.Stale && kind == ledger.Replay:
+		return schemas.Errorf(schemas.Conflict, op, "it is stale: forced it runs all the same")
 	case a.status != ledger.Dead && a.status != ledger.Unknown:
 		return schemas.Errorf(schemas.Conflict, op, "it is %s: only what is dead_letter or unknown can be asked about", a.status)
 	case kind == ledger.Replay && a.status == ledger.Unknown && !d.OutcomeUnknown:
@@ -230,6 +228,7 @@ func (p *Process) applyLaneCommand(o *ledger.CommandResult, c *ledger.Claim, cmd
 func (p *Process) change(o *ledger.CommandResult, a *action, cmd ledger.Command) {
 	was, now := o.Status, p.m.now()
 	switch {
+	case was == ledger.Stale && cmd.Kind == ledger.Replay && cmd.Detail.Force:
 	case was != ledger.Dead && was != ledger.Unknown:
 		if was == "" {
 			was = "done or has not been tried yet"
@@ -246,7 +245,7 @@ func (p *Process) change(o *ledger.CommandResult, a *action, cmd ledger.Command)
 	}
 	switch cmd.Kind {
 	case ledger.Replay:
-		o.Status, o.Outcome = ledger.Failed, "runs again"
+		o.Status, o.Outcome = ledger.Failed, ledger.RunsAgain
 		a.forced = cmd.Detail.Force || a.parks()
 		a.status, a.next, a.finished, a.replayed, a.spent = ledger.Failed, now, zero, now, a.attempts
 		a.deaths, a.twice = a.deaths+died, cmd.Detail.OutcomeUnknown

@@ -68,7 +68,7 @@ func (p *Process) EndStale(ctx context.Context, c *ledger.Claim, laneSeq int64) 
 			return nil
 		}
 		if a := f.actions[laneSeq]; a != nil && a.withRow && a.status == ledger.Failed {
-			a.status, a.finished, a.next = ledger.Stale, p.m.now(), zero
+			a.status, a.finished, a.next, a.identified = ledger.Stale, p.m.now(), zero, true
 			if a.exported >= a.deaths {
 				a.packed = nil
 			}

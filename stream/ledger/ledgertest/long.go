@@ -22,12 +22,12 @@ type report struct {
 func (m *Memory) Report(r ledger.Report) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r.Fence < 1 || int(r.Fence) > len(m.fences) || r.LaneSeq < 1 || r.Attempt < 1 {
+	if r.Fence < 1 || int(r.Fence) > len(m.fences) || r.LaneSeq < 1 || r.Attempt < 1 || r.Epoch < 1 {
 		return schemas.Errorf(schemas.Invalid, "record a result", "no attempt %d of action %d", r.Attempt, r.LaneSeq)
 	}
 	if m.reportOf(r.AttemptRef) == nil {
 		a := m.fences[r.Fence-1].actions[r.LaneSeq]
-		m.reports = append(m.reports, &report{Report: r, ended: a != nil && r.Late(a.status, a.attempts)})
+		m.reports = append(m.reports, &report{Report: r, ended: a != nil && r.Late(a.status, a.attempts, a.epoch)})
 	}
 	return nil
 }
@@ -65,15 +65,15 @@ func (p *Process) Reports(ctx context.Context, claims []*ledger.Claim) (list []l
 // openReport is a report as lanes read it.
 func (m *Memory) openReport(c *ledger.Claim, r ledger.Report) ledger.OpenReport {
 	out := ledger.OpenReport{Report: r, Claim: c}
-	status, attempts := ledger.Status(""), 0
+	status, attempts, epoch := ledger.Status(""), 0, int64(0)
 	a, mine := m.fences[c.ID-1].actions[r.LaneSeq], m.claims[c]
 	switch {
 	case a != nil && a.withRow:
-		status, attempts, out.Entity = a.status, a.attempts, a.event.Entity
+		status, attempts, epoch, out.Entity = a.status, a.attempts, a.epoch, a.event.Entity
 	case mine != nil && mine.ended[r.LaneSeq]:
 		status = ledger.Done
 	}
-	out.Past = r.Late(status, attempts)
+	out.Past = r.Late(status, attempts, epoch)
 	return out
 }
 

@@ -31,6 +31,7 @@ type Memory struct {
 	events     map[schemas.EventKey]*event
 	stops      []*stop
 	commands   []*command
+	seekIDs    int64 // the last id of a seek request
 	backfills  []*backfill
 	reports    []*report // oldest first
 	claims     map[*ledger.Claim]*claim
@@ -77,6 +78,7 @@ type fence struct {
 	processed time.Time
 	laneSeq   int64 // next to give
 	seeks     []ledger.Seek
+	asked     *seekAsked // the last seek that was asked for; nil: none was
 
 	lines    map[gate.VersionLineKey]*gate.VersionLine
 	waits    map[int64]*wait          // the gap buffer, by offset
@@ -130,6 +132,7 @@ type action struct {
 	completed   bool // a completion says that it has ended
 	status      ledger.Status
 	attempts    int
+	epoch       int64 // of the owner that made the last attempt
 	first       time.Time
 	next        time.Time
 	finished    time.Time

@@ -120,7 +120,7 @@ func (p *Process) show(c *ledger.Claim, mine *claim, a *action, withRow bool) le
 		return out
 	}
 	m := p.m
-	out.Status, out.Attempts, out.Spent, out.HasCopy, out.Packed = a.status, a.attempts, a.spent, len(a.packed) > 0, slices.Clone(a.packed)
+	out.Status, out.Attempts, out.AttemptEpoch, out.Spent, out.HasCopy, out.Packed = a.status, a.attempts, a.epoch, a.spent, len(a.packed) > 0, slices.Clone(a.packed)
 	if !a.first.IsZero() {
 		out.FirstAt = m.ago(a.first)
 	}

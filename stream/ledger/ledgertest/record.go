@@ -140,7 +140,7 @@ func (m *Memory) record(sorted []*ledger.Result, fenced map[int32]bool, waited t
 			m.applyResult(a, r, waited)
 		}
 		if r.Reported {
-			m.endReport(ledger.AttemptRef{Fence: r.Claim.ID, LaneSeq: r.LaneSeq, Attempt: r.Attempt})
+			m.endReport(ledger.AttemptRef{Fence: r.Claim.ID, LaneSeq: r.LaneSeq, Attempt: r.Attempt, Epoch: cmp.Or(r.Epoch, r.Claim.Epoch)})
 		}
 	}
 	return nil
@@ -158,7 +158,7 @@ func kept(r *ledger.Result) bool {
 
 // addAttempt keeps an attempt. The end of one that was marked before its call takes the mark's place; else what stands there stays.
 func (a *action) addAttempt(r *ledger.Result) {
-	row := attemptRow{r.Attempt, r.Status, clean(r.Class, 40)}
+	row := attemptRow{r.Attempt, r.Status, ledger.Clean(r.Class, 40)}
 	i := slices.IndexFunc(a.attemptRows, func(t attemptRow) bool { return t.attempt == r.Attempt })
 	switch {
 	case i < 0:
@@ -197,9 +197,12 @@ func (m *Memory) applyResult(a *action, r *ledger.Result, waited time.Duration) 
 	if !r.DoubtEnd.IsZero() && a.doubtEnd.IsZero() {
 		a.doubtEnd = now.Add(-time.Since(r.DoubtEnd))
 	}
-	a.withRow, a.status, a.attempts, a.spent = true, r.Status, max(a.attempts, r.Attempt), max(a.spent, r.Spent)
+	if r.Attempt > a.attempts {
+		a.attempts, a.epoch = r.Attempt, cmp.Or(r.Epoch, r.Claim.Epoch)
+	}
+	a.withRow, a.status, a.spent = true, r.Status, max(a.spent, r.Spent)
 	a.next, a.finished, a.resultBy, a.beat = zero, zero, zero, zero
-	a.code, a.class, a.err, a.response, a.silence = r.Code, clean(r.Class, 40), clean(r.Error, maxErrorText), response(r), r.Silence
+	a.code, a.class, a.err, a.response, a.silence = r.Code, ledger.Clean(r.Class, 40), ledger.Clean(r.Error, maxErrorText), response(r), r.Silence
 	switch r.Status {
 	case ledger.Failed:
 		a.next = now.Add(r.NextIn)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -108,7 +107,7 @@ func (p *Process) report(s ledger.Stop, epoch int64, op string) (ledger.Stop, er
 		old.outcome = "replaced"
 	}
 	s.ID, s.Subscription, s.Generation = int64(len(m.stops)+1), p.spec.Name, p.spec.Generation
-	s.FoundAt, s.FoundBy, s.Detail, s.Accepted = m.now(), clean(p.spec.Owner, 200), clean(s.Detail, 2000), nil
+	s.FoundAt, s.FoundBy, s.Detail, s.Accepted = m.now(), ledger.Clean(p.spec.Owner, 200), ledger.Clean(s.Detail, 2000), nil
 	m.stops = append(m.stops, &stop{Stop: s})
 	return s, nil
 }
@@ -138,8 +137,13 @@ func (m *Memory) under(f ledger.StopFilter) []*stop {
 // Accept is [ledger.Ledger.Accept].
 func (m *Memory) Accept(_ context.Context, f ledger.StopFilter, a ledger.Acceptance, dryRun bool) ([]ledger.Stop, error) {
 	const op = "accept what is stopped"
-	if f.Subscription == "" || a.By == "" || a.Reason == "" {
-		return nil, schemas.Errorf(schemas.Invalid, op, "a subscription, a reason and who gives it are needed")
+	if f.Subscription == "" {
+		return nil, schemas.Errorf(schemas.Invalid, op, "it does not say of which subscription")
+	}
+	if !dryRun {
+		if err := schemas.CheckAsked(op, a.By, a.Reason); err != nil {
+			return nil, err
+		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -155,18 +159,9 @@ func (m *Memory) Accept(_ context.Context, f ledger.StopFilter, a ledger.Accepta
 	var out []ledger.Stop
 	for _, s := range found {
 		if s.Accepted == nil && !dryRun {
-			s.Accepted = &ledger.Acceptance{At: m.now(), By: clean(a.By, 200), Reason: clean(a.Reason, 2000)}
+			s.Accepted = &ledger.Acceptance{At: m.now(), By: ledger.Clean(a.By, 200), Reason: ledger.Clean(a.Reason, 2000)}
 		}
 		out = append(out, s.Stop)
 	}
 	return out, nil
-}
-
-// clean makes text fit for a text column: valid UTF-8, no NUL, at most limit bytes.
-func clean(s string, limit int) string {
-	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "")
 }

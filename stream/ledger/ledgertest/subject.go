@@ -29,6 +29,7 @@ type owning interface {
 	Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Claim, error)
 	Release(ctx context.Context, c *ledger.Claim) error
 	Report(ctx context.Context, s ledger.Stop, epoch int64) (ledger.Stop, error)
+	RefuseSeek(ctx context.Context, id int64, why string) error
 }
 
 // idling is what an owner does while there is nothing else to do.
@@ -99,6 +100,14 @@ type Subject interface {
 	AskAction(ctx context.Context, id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail, by, reason string) (int64, error)
 	// Report is what a destination says later of an attempt.
 	Report(ctx context.Context, r ledger.Report) error
+	Seeker
+}
+
+// Seeker is a Subject's part for seeks.
+type Seeker interface {
+	// AskSeek asks that a partition goes on at another offset, and SeekOutcome says what became of the last such request.
+	AskSeek(ctx context.Context, fence int32, topic ledger.TopicID, to int64, by, reason string) (int64, error)
+	SeekOutcome(ctx context.Context, fence int32) (outcome string, from int64, detail string)
 }
 
 // inMemory is a Memory as a Subject.
@@ -177,7 +186,7 @@ func (s *inMemory) Lose(_ testing.TB, of Ledger, written bool, meanwhile func())
 func (s *inMemory) Waits(t testing.TB, of Ledger) {
 	t.Helper()
 	p := of.(*Process)
-	for {
+	for limit := time.After(30 * time.Second); ; {
 		p.m.mu.Lock()
 		if p.m.waited == nil {
 			p.m.waited = make(chan struct{})
@@ -189,7 +198,7 @@ func (s *inMemory) Waits(t testing.TB, of Ledger) {
 		}
 		select {
 		case <-waited:
-		case <-t.Context().Done():
+		case <-limit:
 			t.Fatal("nobody waits")
 		}
 	}
@@ -209,4 +218,12 @@ func (s *inMemory) AskAction(_ context.Context, id schemas.ActionID, kind ledger
 
 func (s *inMemory) Report(_ context.Context, r ledger.Report) error {
 	return s.Memory.Report(r)
+}
+
+func (s *inMemory) AskSeek(_ context.Context, fence int32, topic ledger.TopicID, to int64, by, reason string) (int64, error) {
+	return s.Memory.AskSeek(fence, topic, to, by, reason)
+}
+
+func (s *inMemory) SeekOutcome(_ context.Context, fence int32) (outcome string, from int64, detail string) {
+	return s.Memory.SeekOutcome(fence)
 }

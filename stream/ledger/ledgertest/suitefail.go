@@ -145,7 +145,7 @@ var stopping = []property{
 				f.Errorf("%s: %v", name, got)
 			}
 		}
-		dry, err := f.s.Accept(f.ctx(), ledger.StopFilter{Subscription: subscription}, by, true)
+		dry, err := f.s.Accept(f.ctx(), ledger.StopFilter{Subscription: subscription}, ledger.Acceptance{}, true)
 		if st, _ := f.standing(0); err != nil || len(dry) != 2 || st.Stop.Accepted != nil {
 			f.Error(dry, err, st.Stop)
 		}

@@ -493,6 +493,30 @@ var commanding = []property{
 			}
 		}
 		f.is("open", states(f.open(c)), "3:b-1:failed:1", "4:b-2:pending:0", "5:c-1:failed:1", "6:d-1:failed:1", "7:d-2:failed:1", "8:c-2:pending:0")
+		_, err := f.s.AskAction(f.ctx(), actionID("a-1"), ledger.Replay, ledger.CommandDetail{}, "jo", "once more")
+		f.refused("what is stale", err, schemas.Conflict)
+		_, err = f.s.AskAction(f.ctx(), actionID("a-1"), ledger.Discard, ledger.CommandDetail{Force: true}, "jo", "once more")
+		f.refused("to discard what is stale", err, schemas.Conflict)
+		f.ask(actionID("a-1"), ledger.Replay, ledger.CommandDetail{Force: true})
+		f.is("applied", f.applyLaneCommands(c), "1:runs again:failed")
+		if a := f.open(c)[0]; a.LaneSeq != 1 || a.Status != ledger.Failed || a.Replay == nil || !a.Replay.Force || a.Attempts != 1 {
+			f.Errorf("forced: %+v", a)
+		}
+	}},
+	{"what died without an attempt and is stale runs when it is forced", func(f *fixture) {
+		f.start(func(s *ledger.Spec) { s.Policy.Then = gate.ThenDeadLetter })
+		c := f.claim(0)
+		f.apply(c, seq(0, "a", 1), seq(1, "a", 3))
+		f.pass(2 * time.Hour)
+		f.expire(c)
+		f.apply(c, seq(2, "a", 4))
+		f.ask(actionID("a-3"), ledger.Replay, ledger.CommandDetail{})
+		f.is("applied", f.applyLaneCommands(c), "2:runs again:failed")
+		if fenced, err := f.l.EndStale(f.ctx(), c, 2); err != nil || fenced {
+			f.Error(fenced, err)
+		}
+		f.ask(actionID("a-3"), ledger.Replay, ledger.CommandDetail{Force: true})
+		f.is("forced", f.applyLaneCommands(c), "2:runs again:failed")
 	}},
 	{"who listens is told of commands", func(f *fixture) {
 		c := f.claim(0)

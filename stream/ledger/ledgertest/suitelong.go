@@ -14,7 +14,7 @@ import (
 // result has a destination say how a first attempt ended.
 func (f *fixture) result(c *ledger.Claim, laneSeq int64, status ledger.Status) {
 	f.Helper()
-	r := ledger.Report{AttemptRef: ledger.AttemptRef{Fence: c.ID, LaneSeq: laneSeq, Attempt: 1}, Status: status, Code: 200}
+	r := ledger.Report{AttemptRef: ledger.AttemptRef{Fence: c.ID, LaneSeq: laneSeq, Attempt: 1, Epoch: c.Epoch}, Status: status, Code: 200}
 	if err := f.s.Report(f.ctx(), r); err != nil {
 		f.Fatal(err)
 	}
@@ -53,7 +53,7 @@ var finishingLater = []property{
 		f.is("both", f.reports(c, other), "1/1:done:a", "2/1:done:", "1/1:dead_letter:")
 		c = f.claim(0)
 		f.is("the next claim", f.reports(c), "1/1:done:a", "2/1:done:")
-		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Done, Attempt: 1, Reported: true},
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Done, Attempt: 1, Epoch: c.Epoch - 1, Reported: true},
 			ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Done, Attempt: 1}, ledger.Result{Claim: c, LaneSeq: 3, Status: ledger.Done, Attempt: 1})
 		f.is("applied", f.reports(c), "2/1:done::past")
 		f.result(c, 3, ledger.Failed)
@@ -81,6 +81,25 @@ var finishingLater = []property{
 		f.is("open", f.reports(c), "1/1:done:a")
 		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Processing, Attempt: 3, Left: time.Hour})
 		f.is("attempted again", f.reports(c), "1/1:done:a:past")
+	}},
+	{"a report of an attempt that a killed owner has not recorded is not one of the next owner's", func(f *fixture) {
+		killed := f.claim(0)
+		f.apply(killed, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1))
+		f.result(killed, 1, ledger.Dead)
+		c := f.claim(0)
+		f.is("before there is another", f.reports(c), "1/1:dead_letter:")
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Processing, Attempt: 1, Left: time.Hour},
+			ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Processing, Attempt: 1, Left: time.Hour},
+			ledger.Result{Claim: c, LaneSeq: 3, Status: ledger.Failed, Attempt: 1, NextIn: time.Hour})
+		f.is("once there is", f.reports(c), "1/1:dead_letter:a:past")
+		f.result(killed, 2, ledger.Failed) // late at once
+		f.result(killed, 3, ledger.Done)
+		f.result(c, 2, ledger.Done)
+		f.is("each by its owner", f.reports(c), "1/1:dead_letter:a:past", "3/1:done:c", "2/1:done:b")
+		c = f.claim(0)
+		f.record(ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Done, Attempt: 1, Epoch: c.Epoch - 1, Reported: true},
+			ledger.Result{Claim: c, LaneSeq: 3, Status: ledger.Done, Attempt: 1, Epoch: killed.Epoch, Reported: true})
+		f.is("applied", f.reports(c), "1/1:dead_letter:a:past")
 	}},
 	{"the silence left is that of what is processing", func(f *fixture) {
 		c := f.claim(0)

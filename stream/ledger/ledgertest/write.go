@@ -74,7 +74,7 @@ func (p *Process) writeRecord(w *partitionBatch, i int) {
 	m, v, r := p.m, &w.verdicts[i], &w.Records[i]
 	switch {
 	case v.Decision == gate.Duplicate:
-		if e := m.events[r.Key]; e != nil {
+		if e := m.events[r.Key]; e != nil && r.Offset >= w.f.high {
 			e.duplicates++
 		}
 		return
@@ -123,7 +123,7 @@ const deadClass = "gap"
 // addRejected keeps a rejected record by its offset.
 func (w *partitionBatch) addRejected(i int) {
 	r, v := &w.Records[i], &w.verdicts[i]
-	a := rejectedRecord{v.Decision, v.Reason, clean(r.ID, 512), nil}
+	a := rejectedRecord{v.Decision, v.Reason, ledger.Clean(r.ID, 512), nil}
 	if v.Decision != gate.Conflict && v.Decision != gate.Quarantined {
 		a.decision, a.reason = gate.Filtered, gate.ReasonType
 	}

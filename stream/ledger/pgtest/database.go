@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/schemas/short"
 )
 
 // URL is the Postgres of the tests. A run without one fails: what is tested on it, Postgres does.
 func URL(t testing.TB) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs Postgres")
-	}
+	short.NeedsServer(t, "PostgreSQL")
 	url := os.Getenv("TEST_DATABASE_URL")
 	if url == "" {
 		t.Fatal("TEST_DATABASE_URL is not set: `make test` starts a Postgres and sets it")

@@ -117,7 +117,7 @@ func (h Harness) testDo(t *testing.T) {
 	}
 }
 
-// testConcurrent makes many attempts at a time.
+// testConcurrent makes attempts of many actions at a time: each succeeds, and each has the key of its own action.
 func (h Harness) testConcurrent(t *testing.T) {
 	b := h.newBench(t)
 	var wg sync.WaitGroup

@@ -1,6 +1,7 @@
 package sinktest
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -297,14 +298,21 @@ func (h Harness) testLeaks(t *testing.T) {
 			}
 		}
 	}
-	echo := func(code int, spelled string, before int) http.HandlerFunc {
+	// echo answers with what it was sent and with the secret, at once and where the answer has so many bytes.
+	echo := func(code int, spelled string, at int) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
+			var answer bytes.Buffer
+			_, _ = fmt.Fprintf(&answer, "echo: %s %s", r.URL, body)
+			_ = r.Header.Write(&answer)
+			answer.WriteString(spelled)
+			if at > 0 && at < answer.Len() {
+				t.Errorf("the answer has %d bytes before byte %d: this test sees nothing", answer.Len(), at)
+			}
+			answer.WriteString(strings.Repeat(" ", max(10, at-answer.Len())) + spelled)
 			w.Header().Set("Location", "/?token="+secret)
 			w.WriteHeader(code)
-			_, _ = fmt.Fprintf(w, "echo: %s %s", r.URL, body)
-			_ = r.Header.Write(w)
-			_, _ = io.WriteString(w, spelled+strings.Repeat(" ", before)+spelled)
+			_, _ = answer.WriteTo(w)
 		}
 	}
 	look("reset", secret, reset)
@@ -313,9 +321,9 @@ func (h Harness) testLeaks(t *testing.T) {
 		look(fmt.Sprint("status ", code), secret, echo(code, secret, sink.MaxResponse-len(secret)/2))
 	}
 	for name, spelled := range spellings() {
-		look(name, spelled, echo(500, spelled, 10))
-		for cut := range 4 {
-			look(name+", cut off", spelled, echo(400, spelled, sink.MaxResponse-len(spelled)*(cut+1)/2))
+		look(name, spelled, echo(500, spelled, 0))
+		for shown := range 4 { // quarters of it stand before the cut
+			look(name+", cut off", spelled, echo(400, spelled, sink.MaxResponse-len(spelled)*(shown+1)/4))
 		}
 	}
 	if kept == 0 {

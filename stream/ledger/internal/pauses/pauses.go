@@ -1,5 +1,5 @@
 // Package pauses is what all processes know of destinations: which are paused, by whom and why, and since when nothing gets
-// through. Two small tables, a row a destination and a pause; nothing else of the ledger rests on them.
+// through. And which subscriptions are paused. Small tables, a row a destination and a pause; nothing else of the ledger rests on them.
 package pauses
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Store reads and writes the two tables. Safe for concurrent use.
+// Store reads and writes these tables. Safe for concurrent use.
 type Store struct{ db *pg.Pool }
 
 // New returns a store on a pool.
@@ -35,7 +35,7 @@ type Pause struct {
 	Reason string    `json:"reason"`
 }
 
-// Destinations reads what is kept of destinations, by "<team>/<destination>". A destination that is not in the result is neither paused
+// Destinations reads what is kept of destinations, by their full names. A destination that is not in the result is neither paused
 // nor failing.
 func (s *Store) Destinations(ctx context.Context) (map[string]State, error) {
 	const op = "read the pauses of destinations"
@@ -97,7 +97,7 @@ func age(t time.Time) *int64 {
 type Span struct{ From, To time.Time }
 
 // EndedPauses reads from when to when destinations were paused or away, of the pauses and outages that have ended within 30 days: by our
-// clock, and by "<team>/<destination>".
+// clock, and by full name.
 func (s *Store) EndedPauses(ctx context.Context) (map[string][]Span, error) {
 	rows, err := s.db.Query(ctx, `SELECT destination, (extract(epoch FROM now() - from_at) * 1000000)::bigint,
 		(extract(epoch FROM now() - to_at) * 1000000)::bigint FROM (
@@ -120,22 +120,11 @@ func (s *Store) EndedPauses(ctx context.Context) (map[string][]Span, error) {
 	return ended, nil
 }
 
-// askedBy refuses, with kind Invalid, what is asked without a name or without a reason.
-func askedBy(op, by, reason string) error {
-	switch {
-	case by == "":
-		return schemas.Errorf(schemas.Invalid, op, "it does not say who asks")
-	case reason == "":
-		return schemas.Errorf(schemas.Invalid, op, "it does not say why: give a reason")
-	}
-	return nil
-}
-
 // PauseDestination pauses a destination in all processes, and returns the pause, with the database's time. If the destination is paused
 // already, nothing changes, and that pause is returned. Kinds: Invalid if p.By or p.Reason is empty, Unavailable.
 func (s *Store) PauseDestination(ctx context.Context, name string, p Pause) (Pause, error) {
 	op := "pause destination " + name
-	if err := askedBy(op, p.By, p.Reason); err != nil {
+	if err := schemas.CheckAsked(op, p.By, p.Reason); err != nil {
 		return p, err
 	}
 	// The update changes nothing: with it, RETURNING returns the row that is there already.
@@ -154,7 +143,7 @@ func (s *Store) PauseDestination(ctx context.Context, name string, p Pause) (Pau
 // empty, else Unavailable.
 func (s *Store) ResumeDestination(ctx context.Context, name, by, reason string) (p Pause, err error) {
 	op := "resume destination " + name
-	if err := askedBy(op, by, reason); err != nil {
+	if err := schemas.CheckAsked(op, by, reason); err != nil {
 		return p, err
 	}
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {

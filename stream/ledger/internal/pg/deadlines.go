@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -71,6 +72,31 @@ func (d Deadlines) dialer() *net.Dialer {
 	return &net.Dialer{
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: d.network() / 2, Interval: d.network() / 4, Count: 2},
 		Control:         userTimeout(d.network()),
+	}
+}
+
+// only has a dialer connect to addresses alone that may returns nil for; nil: to any.
+func only(d *net.Dialer, may func(network, address string) error) *net.Dialer {
+	if may == nil {
+		return d
+	}
+	control := d.Control
+	d.Control = func(network, address string, c syscall.RawConn) error {
+		if err := may(network, address); err != nil {
+			return err
+		}
+		if control == nil {
+			return nil
+		}
+		return control(network, address, c)
+	}
+	return d
+}
+
+// Only has a connection made to an address alone that may returns nil for; nil: to any.
+func Only(c *pgconn.Config, may func(network, address string) error) {
+	if may != nil {
+		c.DialFunc = only(&net.Dialer{KeepAlive: 5 * time.Minute}, may).DialContext // as pgconn's own
 	}
 }
 

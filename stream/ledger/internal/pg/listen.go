@@ -7,9 +7,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Listen listens on a channel, over a connection of its own with the settings of the pool's, until ctx ends or the connection
+// listen listens on a channel, over a connection of its own with the settings of the pool's, until ctx ends or the connection
 // fails. It calls ready once it listens, and hear with the payload of each notification.
-func (p *Pool) Listen(ctx context.Context, channel string, ready func(), hear func(payload string)) error {
+func (p *Pool) listen(ctx context.Context, channel string, ready func(), hear func(payload string)) error {
 	cfg := p.Config().ConnConfig.Copy()
 	withWire(&cfg.Config)
 	conn, err := pgx.ConnectConfig(ctx, cfg)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/short"
 	"go.uber.org/goleak"
 )
 
@@ -15,9 +16,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // pool is one on the Postgres of the tests.
 func pool(t *testing.T) *Pool {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs Postgres")
-	}
+	short.NeedsServer(t, "PostgreSQL")
 	url := os.Getenv("TEST_DATABASE_URL")
 	if url == "" {
 		t.Fatal("TEST_DATABASE_URL is not set: `make test` starts a Postgres and sets it")

@@ -3,12 +3,14 @@ package pg
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Redact returns an error whose text has nothing of the URL: of an error of connecting, one without user, host and password. errors.Is and
-// errors.As find in it what they found in err.
+// Redact returns an error whose text has nothing secret of the URL: of an error of connecting, one with host and port and without user,
+// password and database. errors.Is and errors.As find in it what they found in err.
 func Redact(err error) error {
 	if err == nil {
 		return nil
@@ -20,9 +22,29 @@ func Redact(err error) error {
 		return answer
 	}
 	if connect, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		return redactedError{fmt.Sprintf("connect to postgres: %s", cause(connect)), err}
+		return redactedError{fmt.Sprintf("connect to postgres at %s: %s", address(connect.Config), cause(connect)), err}
 	}
 	return err
+}
+
+// address returns where a connection was tried: host:port or a socket's path, several where the URL has several. No configuration, as in
+// an error that a test makes, is "an unknown address".
+func address(c *pgconn.Config) string {
+	if c == nil {
+		return "an unknown address"
+	}
+	var tried []string
+	add := func(host string, port uint16) {
+		_, at := pgconn.NetworkAddress(host, port)
+		if !slices.Contains(tried, at) { // each is tried with TLS and without
+			tried = append(tried, at)
+		}
+	}
+	add(c.Host, c.Port)
+	for _, f := range c.Fallbacks {
+		add(f.Host, f.Port)
+	}
+	return strings.Join(tried, ", ")
 }
 
 // redactedError says text and still is err for errors.Is and errors.As.

@@ -19,6 +19,7 @@ import (
 type Server struct {
 	url       schemas.Secret
 	deadlines Deadlines
+	may       func(network, address string) error
 
 	mu          sync.Mutex
 	pools       []*Pool
@@ -29,6 +30,9 @@ type Server struct {
 func NewServer(url schemas.Secret, deadlines Deadlines) *Server {
 	return &Server{url: url, deadlines: deadlines}
 }
+
+// Only has the server's connections made to addresses alone that may returns nil for; nil: to any. It is called before the first pool is made.
+func (s *Server) Only(may func(network, address string) error) { s.may = may }
 
 // Deadlines are those of the server's sessions.
 func (s *Server) Deadlines() Deadlines { return s.deadlines }
@@ -47,7 +51,7 @@ func (s *Server) Pool(ctx context.Context, settings map[string]string, conns int
 	if cfg.ConnConfig.ConnectTimeout == 0 {
 		cfg.ConnConfig.ConnectTimeout = 10 * time.Second
 	}
-	cfg.ConnConfig.DialFunc = s.deadlines.dialer().DialContext
+	cfg.ConnConfig.DialFunc = only(s.deadlines.dialer(), s.may).DialContext
 	cfg.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { withWire(&c.Config); return nil }
 	cfg.AfterConnect = s.deadlines.limitTransactions
 	cfg.ShouldPing = s.dead

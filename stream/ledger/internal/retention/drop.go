@@ -2,6 +2,7 @@ package retention
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -17,8 +18,12 @@ const (
 	dropTries = 4
 )
 
+// replayed is true of a window w whose subscription has a replay under way.
+const replayed = `EXISTS (SELECT FROM replay_parts y JOIN fences f ON f.id = y.fence WHERE f.subscription = w.subscription AND y.ended_at IS NULL)`
+
 // retiredWindows finds closed windows that dedupe no longer needs and that were kept long enough: every partition of the
-// subscription's topics has processed past their end plus the horizon, and none of their events waits.
+// subscription's topics has processed past their end plus the horizon, none of their events waits, and no replay of the subscription asks
+// them what was decided.
 const retiredWindows = `-- retiredWindows: one row per closed window
 SELECT w.id FROM windows w JOIN subscriptions s ON s.id = w.subscription
 WHERE w.subscription = $1 AND w.state = 'closed' AND s.dedupe IS NOT NULL
@@ -27,6 +32,7 @@ WHERE w.subscription = $1 AND w.state = 'closed' AND s.dedupe IS NOT NULL
                    WHERE f.subscription = w.subscription AND NOT f.copy_void AND (p.processed_at IS NULL OR p.processed_at < w.closed_at + $2::interval)
                      AND NOT coalesce(t.topic_id <> f.topic_id OR t.left_at >= coalesce(f.claimed_at, '-infinity'), false))
   AND NOT EXISTS (SELECT FROM buffer b WHERE b.window_id = w.id)
+  AND NOT ` + replayed + `
 ORDER BY w.id`
 
 // droppable is true if a retired window can be dropped: none of its actions is open, no version line that is written later needs its events,
@@ -70,6 +76,7 @@ func (s *Sweeper) dropWindows(ctx context.Context, subscription int32, cfg Confi
 
 // drop drops a window. If readers hold it for so long that others would have to wait for the DROP, it returns false and no error.
 func (s *Sweeper) drop(ctx context.Context, id int32) (dropped bool, err error) {
+	var kept bool
 	for try := range dropTries {
 		if err := pg.Backoff(ctx, try); err != nil {
 			return false, err
@@ -78,10 +85,21 @@ func (s *Sweeper) drop(ctx context.Context, id int32) (dropped bool, err error) 
 			if _, err := tx.Exec(ctx, dropLock); err != nil {
 				return err
 			}
+			// A replay that begins locks the rows of the windows, too: it has them, or finds them gone. Whether there is one is asked in a
+			// statement of its own: that which waits for the lock goes on with what it saw before.
+			if err := tx.QueryRow(ctx, `SELECT false FROM windows w WHERE w.id = $1 FOR UPDATE`, id).Scan(&kept); err != nil {
+				return err
+			}
+			if err := tx.QueryRow(ctx, `SELECT `+replayed+` FROM windows w WHERE w.id = $1`, id).Scan(&kept); err != nil || kept {
+				return err
+			}
 			return window.Drop(ctx, tx, id)
 		})
 		if err == nil {
-			return true, nil
+			return !kept, nil
+		}
+		if errors.Is(err, pgx.ErrNoRows) { // another process has dropped it
+			return false, nil
 		}
 		if trouble := pg.TroubleOf(err); !pg.Locked(err) && trouble != pg.Transient && trouble != pg.Lost {
 			return false, err

@@ -9,6 +9,7 @@ ALTER TABLE events ATTACH PARTITION events_w{w} FOR VALUES IN ({w});
 CREATE TABLE rejected_records_w{w} (LIKE rejected_records INCLUDING DEFAULTS INCLUDING CONSTRAINTS);
 CREATE UNIQUE INDEX rejected_records_w{w}_place ON rejected_records_w{w} (fence, log_offset);
 CREATE INDEX rejected_records_w{w}_decided ON rejected_records_w{w} (decided_at);
+CREATE INDEX rejected_records_w{w}_waiting ON rejected_records_w{w} (decision, fence, log_offset) WHERE decision IN ('conflict', 'quarantined') AND redriven_at IS NULL;
 ALTER TABLE rejected_records ATTACH PARTITION rejected_records_w{w} FOR VALUES IN ({w});
 
 CREATE TABLE actions_w{w} (LIKE actions INCLUDING DEFAULTS INCLUDING CONSTRAINTS);

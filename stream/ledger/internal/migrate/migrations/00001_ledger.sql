@@ -9,6 +9,13 @@
 
 -- +goose Up
 
+-- Which ledger this is, wherever its rows are moved to: other ledgers have fences, lanes and attempts of the same numbers. One row. Reader:
+-- Open (through ID, for the tokens of attempts).
+CREATE TABLE identity (
+    id uuid NOT NULL DEFAULT gen_random_uuid()
+);
+INSERT INTO identity DEFAULT VALUES;
+
 -- Reader: Namespace (identity of a subscription's generation), Inbox and Subscriptions (names).
 CREATE TABLE subscriptions (
     id         int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -133,6 +140,27 @@ CREATE TABLE seeks (
 );
 CREATE INDEX seeks_by_fence ON seeks (fence, id);
 
+-- What operators ask of a partition's owner: to go on at another offset. A claim carries it out, in its transaction; the owner of a
+-- partition that runs claims it again for that. Reader: Commands (which partitions), Claim (through Standing), SeekRequests.
+CREATE TABLE seek_requests (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    fence        int NOT NULL REFERENCES fences ON DELETE CASCADE,
+    topic_id     uuid NOT NULL, -- whose offset it is: a topic that was created again may have the fence by now
+    to_offset    bigint NOT NULL CHECK (to_offset >= 0),
+    asked_by     text NOT NULL CHECK (asked_by <> ''),
+    reason       text NOT NULL CHECK (reason <> ''),
+    asked_at     timestamptz NOT NULL DEFAULT now(),
+    ended_at     timestamptz,
+    -- refused: it could not be done when the owner came to it, and nothing was moved. replaced: by a later request.
+    outcome      text COLLATE "C" CHECK (outcome IN ('moved', 'refused', 'replaced')),
+    detail       text NOT NULL DEFAULT '', -- why it was refused
+    from_offset  bigint, -- the position that it moved from
+    CHECK ((ended_at IS NULL) = (outcome IS NULL)),
+    CHECK ((outcome = 'moved') = (from_offset IS NOT NULL))
+);
+CREATE UNIQUE INDEX seek_requests_open ON seek_requests (fence) WHERE ended_at IS NULL;
+CREATE INDEX seek_requests_by_fence ON seek_requests (fence, id);
+
 -- The rotation: which children are live. Reader: every batch (in its first round trip), sweep, Inbox.
 CREATE TABLE windows (
     id           int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -158,6 +186,9 @@ CREATE TABLE events (
     hash         uuid NOT NULL,
     received_at  timestamptz NOT NULL, -- the intake's clock
     decided_at   timestamptz NOT NULL,
+    -- When it was parked after a wait, and when it left the gap buffer; null: it did not. Reader: Inbox.
+    parked_at    timestamptz,
+    released_at  timestamptz,
     lane_seq     bigint, -- of the event's first action; null: it has none
     epoch        bigint NOT NULL,
     value        bigint NOT NULL,
@@ -169,6 +200,8 @@ CREATE TABLE events (
     -- window. Set for events that left the gap buffer.
     lane_window  int,
     actions      smallint NOT NULL DEFAULT 0,
+    -- The replay that runs the event again, as a generation of its own; its event_key is that generation's. null: it is the subscription's own.
+    replay       int,
     delta        boolean, -- the payload is a delta; null: not written down, the subscription's backlog is not latest. Reader: Open
     decision     text COLLATE "C" NOT NULL CHECK (decision IN ('applied', 'late', 'stale', 'buffered', 'parked')),
     reason       text COLLATE "C" NOT NULL,
@@ -208,11 +241,13 @@ CREATE TABLE rejected_records (
     version_text         text COLLATE "C" NOT NULL DEFAULT '',
     error        text,
     raw          bytea,
-    -- When the record was produced again, by whom and why; null: it was not. Reader: Redrive, Inbox.
+    -- When the record was produced again, or discarded, by whom and why; null: neither. Reader: Redrive, Inbox, Attention.
     redriven_at     timestamptz,
     redriven_by     text COLLATE "C",
     redriven_reason text,
+    discarded       boolean NOT NULL DEFAULT false, -- an operator has seen it and leaves it at that: it was not produced again
     CONSTRAINT rejected_records_redriven CHECK ((redriven_at IS NULL) = (redriven_by IS NULL) AND (redriven_at IS NULL) = (redriven_reason IS NULL)),
+    CONSTRAINT rejected_records_discarded CHECK (NOT discarded OR redriven_at IS NOT NULL),
     CHECK (decision <> 'conflict' OR (event_key IS NOT NULL AND hash IS NOT NULL AND first_hash IS NOT NULL))
 ) PARTITION BY LIST (window_id);
 
@@ -239,6 +274,9 @@ CREATE TABLE actions (
     silence_us   bigint CHECK (silence_us > 0),
     doubt_end    timestamptz, -- an attempt may have been made before the first that is recorded, and was over by then
     attempts     int NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    -- The epoch of the owner that made the last recorded attempt. One that an owner did not record before it was killed may have the
+    -- same number. Reader: Open, Reports, Beat, ActionState.
+    attempt_epoch bigint NOT NULL DEFAULT 0,
     spent        int NOT NULL DEFAULT 0 CHECK (spent >= 0), -- attempts that the retry policy does not count: before it was last run again, or while its destination was away
     code         int NOT NULL DEFAULT 0,
     latency_us   int NOT NULL DEFAULT 0,
@@ -352,6 +390,8 @@ CREATE TABLE buffer (
 CREATE INDEX buffer_by_line ON buffer (fence, entity, clock);
 CREATE INDEX buffer_by_deadline ON buffer (fence, deadline) WHERE deadline IS NOT NULL;
 CREATE INDEX buffer_by_window ON buffer (window_id);
+-- Reader: Attention.
+CREATE INDEX buffer_standing ON buffer (decision, fence, log_offset) WHERE decision <> 'buffered';
 
 -- Questions for what is missing on a line, put by the batch that found it missing. Reader: Backfills (the owner), Inbox.
 CREATE TABLE backfills (
@@ -419,6 +459,7 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 CREATE TRIGGER commands_notify AFTER INSERT ON commands FOR EACH ROW EXECUTE FUNCTION commands_notify();
+CREATE TRIGGER seek_requests_notify AFTER INSERT ON seek_requests FOR EACH ROW EXECUTE FUNCTION commands_notify();
 
 -- What destinations said later, one row per attempt: commands to the partition's owner, who alone writes its lanes.
 -- Reader: Reports (the owner), Report (what was said before), ActionState, sweep.
@@ -427,6 +468,7 @@ CREATE TABLE results (
     fence       int NOT NULL REFERENCES fences ON DELETE CASCADE,
     lane_seq    bigint NOT NULL,
     attempt     int NOT NULL CHECK (attempt > 0),
+    epoch       bigint NOT NULL CHECK (epoch > 0), -- of the owner that made the attempt
     status      text COLLATE "C" NOT NULL CHECK (status IN ('done', 'failed', 'dead_letter')),
     wait_us     bigint NOT NULL DEFAULT 0 CHECK (wait_us >= 0), -- before the next attempt, at least
     code        int NOT NULL DEFAULT 0,
@@ -437,7 +479,7 @@ CREATE TABLE results (
     ended_at    timestamptz,
     -- applied: it was the attempt's end; late: the action had ended, or was attempted again, and it changed nothing.
     outcome     text COLLATE "C" CHECK (outcome IN ('applied', 'late')),
-    UNIQUE (fence, lane_seq, attempt),
+    UNIQUE (fence, lane_seq, attempt, epoch),
     CHECK ((ended_at IS NULL) = (outcome IS NULL))
 );
 CREATE INDEX results_open ON results (fence, id) WHERE ended_at IS NULL;
@@ -511,6 +553,164 @@ CREATE TABLE pauses (
     CHECK ((ended_at IS NULL) = (ended_by IS NULL) AND (ended_at IS NULL) = (ended_reason IS NULL))
 );
 CREATE UNIQUE INDEX pauses_open ON pauses (destination) WHERE ended_at IS NULL;
+
+-- Pauses of subscriptions, and who ended them. Reader: every stream process, each second (those that stand, and those of 30 days, since no
+-- time of theirs counts for an action's retries), and the operator API.
+CREATE TABLE subscription_pauses (
+    id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    subscription  text COLLATE "C" NOT NULL, -- "<team>.<subscription>"
+    paused_at     timestamptz NOT NULL DEFAULT now(),
+    paused_by     text NOT NULL CHECK (paused_by <> ''),
+    reason        text NOT NULL CHECK (reason <> ''),
+    ended_at      timestamptz,
+    ended_by      text,
+    ended_reason  text CHECK (ended_reason <> ''),
+    CHECK ((ended_at IS NULL) = (ended_by IS NULL) AND (ended_at IS NULL) = (ended_reason IS NULL))
+);
+CREATE UNIQUE INDEX subscription_pauses_open ON subscription_pauses (subscription) WHERE ended_at IS NULL;
+CREATE INDEX subscription_pauses_ended ON subscription_pauses (ended_at);
+
+-- Plans of replays, and what was asked of them. Reader: Replays (operators), ReplayParts (the owners).
+CREATE TABLE replays (
+    id               bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    subscription     int NOT NULL REFERENCES subscriptions ON DELETE CASCADE,
+    mode             text COLLATE "C" NOT NULL CHECK (mode IN ('fill', 'reprocess', 'shadow')),
+    even_stale       boolean NOT NULL DEFAULT false, -- of reprocess: older snapshots run again, too
+    filter           jsonb NOT NULL,
+    config           text COLLATE "C" NOT NULL, -- a digest of what decides, as it was when the plan was made
+    bounds           jsonb NOT NULL,            -- by partition, with how far each was counted
+    counts           jsonb NOT NULL,
+    rate             int NOT NULL CHECK (rate >= 0),       -- events that run in a second; 0 is no bound
+    max_errors       int NOT NULL CHECK (max_errors >= 0), -- dead letters; with one more it ends
+    planned_at       timestamptz NOT NULL DEFAULT now(),
+    planned_by       text NOT NULL,
+    counted_at       timestamptz, -- null: it is being counted still
+    started_at       timestamptz,
+    started_by       text,
+    reason           text CHECK (reason <> ''),
+    cancelled_at     timestamptz,
+    cancelled_by     text,
+    cancelled_reason text CHECK (cancelled_reason <> ''),
+    CHECK ((started_at IS NULL) = (started_by IS NULL) AND (started_at IS NULL) = (reason IS NULL)),
+    CHECK ((cancelled_at IS NULL) = (cancelled_by IS NULL) AND (cancelled_at IS NULL) = (cancelled_reason IS NULL))
+);
+CREATE INDEX replays_of ON replays (subscription, id);
+
+-- How far a replay that was started has come in a partition. The partition's owner moves it, in the transactions that decide.
+-- Reader: Replays, ReplayParts, ApplyReplay; NextDeadline and Expire (waits of what it brought do not end before it); sweep.
+CREATE TABLE replay_parts (
+    replay      bigint NOT NULL REFERENCES replays ON DELETE CASCADE,
+    fence       int NOT NULL REFERENCES fences ON DELETE CASCADE,
+    topic_id    uuid NOT NULL,
+    from_offset bigint NOT NULL CHECK (from_offset >= 0),
+    to_offset   bigint NOT NULL CHECK (to_offset > from_offset),
+    next_offset bigint NOT NULL CHECK (next_offset BETWEEN from_offset AND to_offset),
+    done        bigint NOT NULL DEFAULT 0, -- decided before, of reprocess: in this replay, and left out
+    applied     bigint NOT NULL DEFAULT 0,
+    late        bigint NOT NULL DEFAULT 0,
+    stale       bigint NOT NULL DEFAULT 0,
+    waits       bigint NOT NULL DEFAULT 0, -- buffered or parked
+    rejected    bigint NOT NULL DEFAULT 0, -- filtered, in conflict or quarantined
+    -- The lane_seqs that its transactions gave are in [lane_from, lane_to), with others. null: it gave none. Reader: ReplayParts, Replays.
+    lane_from   bigint,
+    lane_to     bigint,
+    moved_at    timestamptz,
+    ended_at    timestamptz,
+    failure     text COLLATE "C" CHECK (failure IN ('', 'cancelled', 'errors', 'topic_recreated', 'topic_grown', 'retention', 'config_changed', 'unreadable', 'left')),
+    detail      text,
+    PRIMARY KEY (replay, fence),
+    CHECK ((ended_at IS NULL) = (failure IS NULL)),
+    CHECK (failure IS DISTINCT FROM '' OR next_offset = to_offset)
+) WITH (fillfactor = 50);
+CREATE UNIQUE INDEX replay_parts_open ON replay_parts (fence) WHERE ended_at IS NULL;
+
+-- What a replay of mode shadow has found: how many events of a type were decided so, would be decided so now, and how that differs.
+-- Reader: Shadow.
+CREATE TABLE replay_shadows (
+    replay  bigint NOT NULL REFERENCES replays ON DELETE CASCADE,
+    fence   int NOT NULL REFERENCES fences ON DELETE CASCADE,
+    type    text COLLATE "C" NOT NULL,
+    was     text COLLATE "C" NOT NULL,
+    would   text COLLATE "C" NOT NULL,
+    differs text COLLATE "C" NOT NULL CHECK (differs IN ('', 'new', 'gone', 'other')),
+    events  bigint NOT NULL,
+    PRIMARY KEY (replay, fence, type, was, would, differs)
+);
+
+-- The first differences that it has found in each partition. Reader: Shadow.
+CREATE TABLE replay_differences (
+    replay     bigint NOT NULL REFERENCES replays ON DELETE CASCADE,
+    fence      int NOT NULL REFERENCES fences ON DELETE CASCADE,
+    log_offset bigint NOT NULL,
+    was        text COLLATE "C" NOT NULL,
+    would      text COLLATE "C" NOT NULL,
+    differs    text COLLATE "C" NOT NULL,
+    was_plan   int, -- of what ran; null: nothing did
+    plan       int NOT NULL, -- of what would
+    type       text COLLATE "C" NOT NULL,
+    entity     text COLLATE "C" NOT NULL,
+    source     text COLLATE "C" NOT NULL,
+    event_id   text COLLATE "C" NOT NULL,
+    PRIMARY KEY (replay, fence, log_offset)
+);
+
+-- Tokens of the operator API. Reader: every process that has operators prove who they are, every few seconds, and the operator API.
+CREATE TABLE tokens (
+    name           text COLLATE "C" PRIMARY KEY CHECK (name ~ '^[a-z0-9][a-z0-9._-]{0,39}$'), -- never used twice
+    hash           bytea NOT NULL UNIQUE CHECK (octet_length(hash) = 32), -- SHA-256; the token itself is nowhere
+    role           text COLLATE "C" NOT NULL CHECK (role IN ('viewer', 'responder', 'operator', 'source-admin', 'approver', 'auditor', 'admin')),
+    teams          text[] COLLATE "C" CHECK (cardinality(teams) > 0), -- null: all
+    payloads       boolean NOT NULL,
+    created_at     timestamptz NOT NULL DEFAULT now(),
+    created_by     text NOT NULL CHECK (created_by <> ''),
+    reason         text NOT NULL CHECK (reason <> ''),
+    expires_at     timestamptz NOT NULL,
+    used_at        timestamptz,
+    revoked_at     timestamptz,
+    revoked_by     text,
+    revoked_reason text CHECK (revoked_reason <> ''),
+    CHECK ((revoked_at IS NULL) = (revoked_by IS NULL) AND (revoked_at IS NULL) = (revoked_reason IS NULL))
+);
+
+-- Who changed what through the operator API, and why. A row is there before the change is tried; what became of it is said once. Nothing
+-- else changes a row, and nothing deletes one. Reader: Changes (operators).
+CREATE TABLE audit (
+    id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at       timestamptz NOT NULL DEFAULT now(),
+    actor    text COLLATE "C" NOT NULL CHECK (actor <> ''),
+    role     text COLLATE "C" NOT NULL,
+    said_by  text NOT NULL,
+    action   text COLLATE "C" NOT NULL CHECK (action <> ''),
+    team     text COLLATE "C" NOT NULL,
+    object   text COLLATE "C" NOT NULL,
+    reason   text NOT NULL,
+    outcome  text COLLATE "C" CHECK (outcome IN ('done', 'refused', 'failed')),
+    detail   text NOT NULL DEFAULT '',
+    ended_at timestamptz,
+    before   jsonb,
+    after    jsonb,
+    CHECK ((ended_at IS NULL) = (outcome IS NULL))
+);
+CREATE INDEX audit_team ON audit (team, id);
+CREATE INDEX audit_actor ON audit (actor, id);
+CREATE INDEX audit_action ON audit (action, id);
+CREATE INDEX audit_object ON audit (object, id);
+CREATE INDEX audit_at ON audit (at);
+
+-- +goose StatementBegin
+CREATE FUNCTION audit_stays() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'UPDATE' AND OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL
+        AND (NEW.id, NEW.at, NEW.actor, NEW.role, NEW.said_by, NEW.action, NEW.object, NEW.reason)
+          = (OLD.id, OLD.at, OLD.actor, OLD.role, OLD.said_by, OLD.action, OLD.object, OLD.reason)
+        AND (NEW.team = OLD.team OR OLD.team = '') THEN
+        RETURN NEW;
+    END IF;
+    RAISE EXCEPTION 'rows of the audit are neither changed nor deleted' USING ERRCODE = 'insufficient_privilege';
+END $$;
+-- +goose StatementEnd
+CREATE TRIGGER audit_stays BEFORE UPDATE OR DELETE ON audit FOR EACH ROW EXECUTE FUNCTION audit_stays();
+CREATE TRIGGER audit_stays_whole BEFORE TRUNCATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION audit_stays();
 
 -- The id of an action as schemas.NewActionID makes it.
 -- +goose StatementBegin

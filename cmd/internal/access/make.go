@@ -1,0 +1,61 @@
+package access
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// MaxLife is the longest life of a token.
+const MaxLife = 366 * 24 * time.Hour
+
+// Request asks for a token.
+type Request struct {
+	Name      string
+	Role      string
+	Teams     []string // nil: all
+	Payloads  bool
+	ExpiresAt time.Time
+	By        string
+	Reason    string
+}
+
+var (
+	tokenName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,39}$`)
+	teamName  = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
+)
+
+// nobodys are the actors in the audit that are no tokens.
+var nobodys = []string{"loopback", "ledger"}
+
+// Make makes the token that is asked for, and what is to be kept of it. Errors are of kind Invalid.
+func Make(r Request, now time.Time) (kept ledger.Token, token string, err error) {
+	refused := func(format string, args ...any) (ledger.Token, string, error) {
+		return ledger.Token{}, "", schemas.Errorf(schemas.Invalid, "", format, args...)
+	}
+	switch {
+	case !tokenName.MatchString(r.Name):
+		return refused("the name of a token is at most 40 of a-z, 0-9, dot, _ and -, such as ann-laptop; %.60q is none", r.Name)
+	case slices.Contains(nobodys, r.Name):
+		return refused("%s is written in the audit where nobody had to have a token: take another name", r.Name)
+	case !slices.Contains(Roles(), r.Role):
+		return refused("role %.40q is not one of %s", r.Role, strings.Join(Roles(), ", "))
+	case r.Teams != nil && len(r.Teams) == 0:
+		return refused("a token is of one team at least, or of all")
+	case slices.Contains(RolesWith(Tokens), r.Role) && r.Teams != nil:
+		return refused("the role %s makes tokens, which concerns all teams: make it of all, or take operator", r.Role)
+	case !r.ExpiresAt.After(now) || r.ExpiresAt.After(now.Add(MaxLife)):
+		return refused("a token expires within a year, and not before now")
+	}
+	for _, team := range r.Teams {
+		if !teamName.MatchString(team) {
+			return refused("%.60q is no name of a team", team)
+		}
+	}
+	token = NewToken()
+	return ledger.Token{Hash: Hash(token), Name: r.Name, Role: r.Role, Teams: r.Teams, Payloads: r.Payloads, ExpiresAt: r.ExpiresAt, CreatedBy: r.By, Reason: r.Reason}, token, nil
+}

@@ -1,0 +1,153 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/access"
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// guard has those who ask the operator listener prove who they are, if the file says so.
+func (a *App) guard(cfg *api.Config) {
+	if a.stream != nil {
+		keys := &tokensAPI{inboxAPI{a.stream}}
+		cfg.Tokens, cfg.Owners, cfg.Audit = keys, keys, keys
+	}
+	o := a.file().Operator
+	if !o.HasTokens() {
+		return
+	}
+	keeper := access.NewKeeper(a.tokens, a.log)
+	cfg.Access = &api.Access{Who: keeper.Who, Host: o.Host(), BehindProxy: o.BehindProxy}
+}
+
+// tokens returns the ledger, which has the tokens.
+func (a *App) tokens() (access.Store, error) {
+	if a.stream == nil {
+		return nil, schemas.Errorf(schemas.Conflict, "", "this process has no stream role, so it has no ledger with the tokens; ask one that runs `forebay serve --roles stream`")
+	}
+	if l := a.file().Ledger(); l.OfTeam {
+		return nil, schemas.Errorf(schemas.Conflict, "", "this process has the ledger of %s, which a team's file names: whoever has that could make tokens for all teams, so it opens nothing here; ask on loopback, with operator.auth none", l.Path)
+	}
+	return a.stream.openLedger()
+}
+
+// openLedger returns the ledger, once Postgres has answered.
+func (s *streams) openLedger() (*ledger.Ledger, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ledger == nil {
+		return nil, schemas.Errorf(schemas.Unavailable, "read the ledger", "it is not open yet; /readyz says why")
+	}
+	return s.ledger, nil
+}
+
+// tokensAPI makes and revokes tokens, keeps the audit, and says of which team things are that have an id alone.
+type tokensAPI struct{ inboxAPI }
+
+// Tokens implements [api.Tokens].
+func (t *tokensAPI) Tokens(ctx context.Context) ([]api.TokenItem, error) {
+	l, err := t.s.openLedger()
+	if err != nil {
+		return nil, err
+	}
+	return l.Tokens(ctx)
+}
+
+// CreateToken implements [api.Tokens].
+func (t *tokensAPI) CreateToken(ctx context.Context, r api.TokenRequest) (*api.TokenMade, error) {
+	for _, team := range r.Teams {
+		if err := names.Team(team, configured(t.s.a.file()).teams); err != nil {
+			return nil, err
+		}
+	}
+	kept, token, err := access.Make(access.Request{Name: r.Name, Role: r.Role, Teams: r.Teams, Payloads: r.Payloads, ExpiresAt: r.ExpiresAt, By: r.By, Reason: r.Reason}, time.Now())
+	if err != nil || r.DryRun {
+		return &api.TokenMade{TokenItem: kept}, err
+	}
+	l, err := t.s.openLedger()
+	if err != nil {
+		return nil, err
+	}
+	if kept, err = l.CreateToken(ctx, kept); err != nil {
+		return nil, err
+	}
+	return &api.TokenMade{TokenItem: kept, Token: token}, nil
+}
+
+// RevokeToken implements [api.Tokens].
+func (t *tokensAPI) RevokeToken(ctx context.Context, name string, r api.TokenRevocation) (*api.TokenItem, error) {
+	l, err := t.s.openLedger()
+	if err != nil {
+		return nil, err
+	}
+	kept, err := l.RevokeToken(ctx, name, r.By, r.Reason)
+	return &kept, err
+}
+
+// BeginChange implements [api.Audit].
+func (t *tokensAPI) BeginChange(ctx context.Context, c api.AuditItem) (int64, error) {
+	l, err := t.s.openLedger()
+	if err != nil {
+		return 0, err
+	}
+	return l.BeginChange(ctx, c)
+}
+
+// EndChange implements [api.Audit].
+func (t *tokensAPI) EndChange(ctx context.Context, id int64, c api.AuditItem) error {
+	l, err := t.s.openLedger()
+	if err != nil {
+		return err
+	}
+	return l.EndChange(ctx, id, c)
+}
+
+// Changes implements [api.Audit].
+func (t *tokensAPI) Changes(ctx context.Context, f api.AuditFilter) (page api.Page[api.AuditItem], err error) {
+	l, err := t.s.openLedger()
+	if err == nil {
+		page.Items, page.Next, err = l.Changes(ctx, f)
+	}
+	return page, err
+}
+
+// OwnAction implements [api.Owners].
+func (t *tokensAPI) OwnAction(ctx context.Context, teams []string, text string) (string, error) {
+	box, _, err := t.open()
+	if err != nil {
+		return "", err
+	}
+	ids := []schemas.ActionID{schemas.ActionID(text)}
+	if _, whole := ids[0].Hash(); !whole {
+		if ids, err = box.ActionIDs(ctx, text); schemas.KindOf(err) == schemas.Invalid {
+			return "", nil // no beginning of an id
+		}
+	}
+	own := ""
+	for _, id := range ids {
+		has, err := box.HasAction(ctx, teams, id)
+		switch {
+		case err != nil:
+			return "", err
+		case has && own != "":
+			return "", schemas.Errorf(schemas.Invalid, "", "%s is the beginning of several: give more of it", text)
+		case has:
+			own = string(id)
+		}
+	}
+	return own, err
+}
+
+// OwnReplay implements [api.Owners].
+func (t *tokensAPI) OwnReplay(ctx context.Context, teams []string, id int64) (bool, error) {
+	box, _, err := t.open()
+	if err != nil {
+		return false, err
+	}
+	return box.HasReplay(ctx, teams, id)
+}

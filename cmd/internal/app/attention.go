@@ -1,0 +1,543 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/cmd/internal/topics"
+	"github.com/forebay-io/forebay/ingest/producer"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/inbox"
+)
+
+const (
+	attentionEvery = 15 * time.Second // how often what waits is looked at, for the gauge, the log and readiness
+	attentionTry   = 4 * time.Second  // how long each part of a look may take, and the wait for one's turn: all of them less than an answer may
+	attentionKept  = time.Second      // how long a look serves those who ask
+)
+
+// attention looks at what waits for an operator: in the ledger, in this process and in Kafka. Safe for concurrent use; one look is taken
+// at a time, and those who ask meanwhile share it.
+type attention struct {
+	a     *App
+	began time.Time // when the process did
+	gauge *prometheus.GaugeVec
+
+	deliveries producer.Waiting
+
+	turn   chan struct{} // a mutex that can be waited for with a context: full while it is held; never closed
+	ended  chan struct{} // closed by close
+	client *kgo.Client   // nil until the first look; under turn
+	first  map[partitionKey]time.Time
+
+	mu   sync.Mutex
+	last look
+}
+
+// look is what one look has found. Of the kinds in unknown it has what was found of them last: readiness, gauge and log go by that.
+type look struct {
+	at         time.Time
+	ledger     []inbox.AttentionCount
+	partitions partitions
+	backlogs   map[nameInTeam]producer.Backlog // of deliveries in quarantine, by source
+	rows       []api.AttentionItem             // what is few: partitions, destinations, sources
+	unknown    map[string]string               // by kind, why nothing is known of it
+	failed     bool                            // something is unknown that the next look may find
+}
+
+func newAttention(a *App) (*attention, error) {
+	t := &attention{a: a, began: time.Now(), turn: make(chan struct{}, 1), ended: make(chan struct{}), first: map[partitionKey]time.Time{},
+		gauge: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "forebay", Subsystem: "attention", Name: "items",
+			Help: "What waits for an operator, by kind, as `forebay attention` counts it: of the ledger and the topics in each process alike, 10,000 of a subscription and kind at most."},
+			[]string{"kind"})}
+	return t, a.registry.Register(t.gauge)
+}
+
+// run looks every attentionEvery until ctx is done, or less often where a look takes long: one connection is at work for a twentieth of
+// the time at most.
+func (t *attention) run(ctx context.Context) {
+	for {
+		began := time.Now()
+		l, err := t.look(ctx, 0)
+		if err != nil && ctx.Err() == nil {
+			t.a.log.Warn("what waits for an operator cannot be looked at; trying again", "error", err)
+		} else if err == nil {
+			t.show(l)
+		}
+		pause := time.NewTimer(max(attentionEvery, 20*time.Since(began)))
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return
+		case <-pause.C:
+		}
+	}
+}
+
+// show sets the gauge. A kind that nothing is known of keeps the value that it had, or has none.
+func (t *attention) show(l look) {
+	counts := l.counts("")
+	for _, kind := range api.AttentionKinds() {
+		i := slices.IndexFunc(counts, func(c api.AttentionCount) bool { return c.Kind == kind })
+		if i >= 0 {
+			t.gauge.WithLabelValues(kind).Set(float64(counts[i].Count))
+		}
+	}
+}
+
+// look returns what waits, as it was found at most kept ago.
+func (t *attention) look(ctx context.Context, kept time.Duration) (look, error) {
+	waiting, cancel := context.WithTimeout(ctx, attentionTry)
+	defer cancel()
+	stops := schemas.Errorf(schemas.Unavailable, "", "the process stops")
+	select {
+	case t.turn <- struct{}{}:
+		defer func() { <-t.turn }()
+	case <-t.ended:
+		return look{}, stops
+	case <-waiting.Done():
+		return look{}, schemas.Errorf(schemas.Unavailable, "", "what waits for an operator is looked at, and that takes long; try again: %w", context.Cause(waiting))
+	}
+	select {
+	case <-t.ended:
+		return look{}, stops
+	default:
+	}
+	if last := t.seen(); !last.failed && time.Since(last.at) < kept {
+		return last, nil
+	}
+	l := look{at: time.Now(), unknown: map[string]string{}}
+	adm, err := t.admin()
+	if err != nil {
+		return l, err
+	}
+	l.take(ctx, t.ofLedger, func(ctx context.Context, l *look) { t.ofPartitions(ctx, adm, l) }, t.ofPauses, t.ofBarred, t.ofDestinations, t.ofKeys,
+		func(ctx context.Context, l *look) { t.ofDeliveries(ctx, adm, l) })
+	l.keep(t.seen())
+	t.warn(t.seen(), l)
+	t.mu.Lock()
+	t.last = l
+	t.mu.Unlock()
+	return l, nil
+}
+
+// take lets each part look in turn. Each has its own time: one that nobody answers takes none from the others.
+func (l *look) take(ctx context.Context, parts ...func(context.Context, *look)) {
+	for _, part := range parts {
+		mine, cancel := context.WithTimeout(ctx, attentionTry)
+		part(mine, l)
+		cancel()
+	}
+}
+
+// keep takes what nothing is known of now from the look before: that nobody answers ends no incident.
+func (l *look) keep(before look) {
+	isUnknown := func(kind string) bool { return l.unknown[kind] != "" }
+	l.rows = append(l.rows, slices.DeleteFunc(slices.Clone(before.rows), func(i api.AttentionItem) bool { return !isUnknown(i.Kind) })...)
+	if isUnknown(string(inbox.AttentionDead)) { // as all of the ledger
+		l.ledger = before.ledger
+	}
+	if isUnknown(api.KindStopped) {
+		l.partitions = before.partitions
+	}
+	if isUnknown(api.KindQuarantinedDelivery) {
+		l.backlogs = before.backlogs
+	}
+}
+
+// seen returns the last look; its time is zero if there was none.
+func (t *attention) seen() look {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.last
+}
+
+func (t *attention) admin() (*kadm.Client, error) {
+	if t.client == nil {
+		role := config.RoleIntake // a process without subscriptions may have no login of the stream's
+		if t.a.stream != nil {
+			role = config.RoleStream
+		}
+		var err error
+		if t.client, err = kgo.NewClient(KafkaOptions(t.a.file(), role)...); err != nil {
+			return nil, err
+		}
+	}
+	return kadm.NewClient(t.client), nil
+}
+
+// close waits for the look that is under way, until ctx ends, and closes the client. No look is taken after it.
+func (t *attention) close(ctx context.Context) {
+	close(t.ended)
+	select {
+	case t.turn <- struct{}{}: // and never back
+	case <-ctx.Done():
+		return // the look ends when its parts have had their time
+	}
+	if t.client != nil {
+		t.client.Close()
+	}
+}
+
+// noStream is why a process without the stream role knows nothing of the ledger.
+const noStream = "this process has no stream role; ask one that runs `forebay serve --roles stream`"
+
+// ofLedger counts what waits in the ledger.
+func (t *attention) ofLedger(ctx context.Context, l *look) {
+	why := noStream
+	if t.a.stream != nil {
+		box, _, err := (&inboxAPI{t.a.stream}).open()
+		if err == nil {
+			l.ledger, err = box.AttentionCounts(ctx)
+		}
+		if err == nil {
+			l.ledger = ofThisLedger(t.a.file(), l.ledger)
+			return
+		}
+		why, l.failed = err.Error(), true
+	}
+	for _, kind := range inbox.AttentionKinds() {
+		l.unknown[string(kind)] = why
+	}
+}
+
+// ofPartitions adds partitions that are stopped or that nobody reads.
+func (t *attention) ofPartitions(ctx context.Context, adm *kadm.Client, l *look) {
+	if t.a.stream == nil {
+		l.unknown[api.KindStopped], l.unknown[api.KindUnread] = noStream, noStream
+		return
+	}
+	facts, err := t.a.stream.readPartitions(ctx, adm)
+	if err != nil {
+		l.unknown[api.KindStopped], l.unknown[api.KindUnread], l.failed = err.Error(), err.Error(), true
+		return
+	}
+	run := t.a.stream.topicsOf()
+	maps.DeleteFunc(run, func(at nameInTeam, _ []string) bool { return t.a.stream.barred(at) != "" }) // that nobody reads them is known
+	l.partitions = facts.judge(run, t.first, l.at)
+	for _, st := range l.partitions.standing {
+		l.rows = append(l.rows, standingRow(&st, t.a.cfg.fileFlags()))
+	}
+}
+
+// topicsOf returns the topics of each subscription of this process's ledger.
+func (s *streams) topicsOf() map[nameInTeam][]string {
+	all := map[nameInTeam][]string{}
+	c := s.a.file()
+	for team, t := range c.Teams {
+		for name := range t.Subscriptions {
+			if !c.HasLedger(team, name) {
+				continue
+			}
+			for _, source := range c.SourcesOf(team, name) {
+				at := nameInTeam{team, name}
+				all[at] = append(all[at], source.Topic)
+			}
+		}
+	}
+	return all
+}
+
+// ofBarred adds subscriptions that may not read one of their sources.
+func (t *attention) ofBarred(_ context.Context, l *look) {
+	if t.a.stream == nil {
+		l.unknown[api.KindBarred] = noStream
+		return
+	}
+	l.rows = append(l.rows, t.barredRows()...)
+}
+
+// ofPauses adds subscriptions that are paused, as this process knows it: it asks the ledger every second.
+func (t *attention) ofPauses(_ context.Context, l *look) {
+	if t.a.stream == nil {
+		l.unknown[api.KindPausedSubscription] = noStream
+		return
+	}
+	for at := range t.a.stream.topicsOf() {
+		if p := t.a.stream.pauses.of(at).Paused; p != nil {
+			l.rows = append(l.rows, pausedSubscriptionRow(at, p))
+		}
+	}
+}
+
+// ofDestinations adds destinations that are paused.
+func (t *attention) ofDestinations(ctx context.Context, l *look) {
+	if t.a.stream == nil {
+		l.unknown[api.KindPaused] = noStream
+		return
+	}
+	items, err := destinationsAPI{t.a.stream}.Destinations(ctx)
+	if err != nil {
+		l.unknown[api.KindPaused], l.failed = err.Error(), true
+		return
+	}
+	for _, i := range items {
+		if i.Paused != nil {
+			l.rows = append(l.rows, pausedRow(i))
+		}
+	}
+}
+
+// noIntake is why a process without the intake role knows nothing of what sources get.
+const noIntake = "this process has no intake role; ask those that run `forebay serve --roles intake`"
+
+// ofKeys adds sources none of whose secrets verifies what comes, or whose deliveries have a wrong time. Each process with the intake role knows of what came to it.
+func (t *attention) ofKeys(_ context.Context, l *look) {
+	if t.a.intake == nil {
+		l.unknown[api.KindKeys], l.unknown[api.KindClock] = noIntake, noIntake
+		return
+	}
+	l.rows = append(append(l.rows, t.a.unmatched()...), t.a.untimely()...)
+}
+
+// ofDeliveries counts the deliveries in quarantine topics. Only a process with the intake role knows what to do with them.
+func (t *attention) ofDeliveries(ctx context.Context, adm *kadm.Client, l *look) {
+	if t.a.intake == nil {
+		l.unknown[api.KindQuarantinedDelivery] = noIntake
+		return
+	}
+	var names []string
+	of := map[string]nameInTeam{}
+	for _, s := range sourceItems(t.a.file()) {
+		topic := topics.Quarantine(s.Team, s.Source)
+		names, of[topic] = append(names, topic), nameInTeam{s.Team, s.Source}
+	}
+	found, err := t.deliveries.Look(ctx, adm, names, (&quarantineAPI{a: t.a}).options()...)
+	if err != nil {
+		l.unknown[api.KindQuarantinedDelivery], l.failed = err.Error(), true
+		return
+	}
+	l.backlogs = map[nameInTeam]producer.Backlog{}
+	for topic, backlog := range found {
+		l.backlogs[of[topic]] = backlog
+	}
+}
+
+// warn logs what has begun to wait since the last look, as far as nothing else logs it.
+func (t *attention) warn(before, now look) {
+	for _, c := range now.ledger {
+		if c.Kind != inbox.AttentionHeld && c.Kind != inbox.AttentionOverdue {
+			continue
+		}
+		was := slices.IndexFunc(before.ledger, func(b inbox.AttentionCount) bool {
+			return b.Team == c.Team && b.Subscription == c.Subscription && b.Kind == c.Kind && b.Count >= c.Count
+		})
+		if was < 0 {
+			t.a.log.Warn("waits for an operator", "kind", string(c.Kind), "subscription", c.Team+"."+c.Subscription, "count", c.Count, "run", "forebay attention --kind "+string(c.Kind))
+		}
+	}
+	for _, row := range now.rows {
+		if row.Kind != api.KindUnread && row.Kind != api.KindKeys && row.Kind != api.KindClock {
+			continue
+		}
+		if !slices.ContainsFunc(before.rows, func(b api.AttentionItem) bool { return b.Kind == row.Kind && b.ID == row.ID && samePartition(b, row) }) {
+			attrs := []any{"kind", row.Kind, "id", row.ID, "detail", row.Detail, "run", row.Command}
+			if row.Partition != nil {
+				attrs = append(attrs, "topic", row.Topic, "partition", *row.Partition)
+			}
+			t.a.log.Warn("waits for an operator", attrs...)
+		}
+	}
+}
+
+func samePartition(a, b api.AttentionItem) bool {
+	return a.Topic == b.Topic && (a.Partition == nil || b.Partition == nil || *a.Partition == *b.Partition)
+}
+
+// counts sums what a look has found by kind, of one team or of all. Kinds that nothing is known of are left out.
+func (l look) counts(team string) (out []api.AttentionCount) {
+	for _, kind := range api.AttentionKinds() {
+		if _, unknown := l.unknown[kind]; unknown {
+			continue
+		}
+		c := api.AttentionCount{Kind: kind}
+		for _, of := range l.ledger {
+			if string(of.Kind) == kind && (team == "" || of.Team == team) {
+				c.Count += of.Count
+				c.More = c.More || of.More
+			}
+		}
+		for _, row := range l.rows {
+			if row.Kind == kind && row.Of(team) {
+				c.Count++
+			}
+		}
+		for of, backlog := range l.backlogs {
+			if kind == api.KindQuarantinedDelivery && (team == "" || of.team == team) {
+				c.Count += int64(len(backlog.Items))
+				c.More = c.More || backlog.More
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// ofSubscription sums what waits in a subscription; known is false if that cannot be told.
+func (l look) ofSubscription(at nameInTeam) (sum int64, more, known bool) {
+	for _, c := range l.ledger {
+		if c.Team == at.team && c.Subscription == at.name {
+			sum += c.Count
+			more = more || c.More
+		}
+	}
+	for _, st := range l.partitions.standing {
+		if st.of == at {
+			sum++
+		}
+	}
+	for _, row := range l.rows {
+		if (row.Kind == api.KindPausedSubscription || row.Kind == api.KindBarred) && row.Team == at.team && row.Subscription == at.name {
+			sum++
+		}
+	}
+	_, noLedger := l.unknown[string(inbox.AttentionDead)]
+	_, noPartitions := l.unknown[api.KindStopped]
+	return sum, more, !l.at.IsZero() && !noLedger && !noPartitions
+}
+
+// known is a look without what it has of kinds that nothing is known of now.
+func (l look) known() look {
+	l.ledger = slices.DeleteFunc(slices.Clone(l.ledger), func(c inbox.AttentionCount) bool { return l.unknown[string(c.Kind)] != "" })
+	l.rows = slices.DeleteFunc(slices.Clone(l.rows), func(i api.AttentionItem) bool { return l.unknown[i.Kind] != "" })
+	if l.unknown[api.KindQuarantinedDelivery] != "" {
+		l.backlogs = nil
+	}
+	return l
+}
+
+// list answers the operator's question what waits.
+func (t *attention) list(ctx context.Context, f api.AttentionFilter) (*api.Attention, error) {
+	if err := t.knownTeam(ctx, f.Team); err != nil {
+		return nil, err
+	}
+	l, err := t.look(ctx, attentionKept)
+	if err != nil {
+		return nil, err
+	}
+	out := &api.Attention{Items: []api.AttentionItem{}, Counts: []api.AttentionCount{}, Unknown: []api.AttentionUnknown{}}
+	for _, c := range l.counts(f.Team) {
+		if f.Kind == "" || f.Kind == c.Kind {
+			out.Counts = append(out.Counts, c)
+		}
+	}
+	for _, kind := range api.AttentionKinds() {
+		if why, unknown := l.unknown[kind]; unknown && (f.Kind == "" || f.Kind == kind) {
+			out.Unknown = append(out.Unknown, api.AttentionUnknown{Kind: kind, Why: why})
+		}
+	}
+	if others := t.a.file().Elsewhere(f.Team); t.a.stream != nil && len(others) > 0 {
+		out.Unknown = append(out.Unknown, unknownElsewhere(others, out.Unknown, f.Kind)...)
+	}
+	l = l.known()
+	rows := slices.DeleteFunc(slices.Clone(l.rows), func(i api.AttentionItem) bool {
+		return !i.Of(f.Team) || f.Kind != "" && f.Kind != i.Kind
+	})
+	ledger, err := t.ledgerRows(ctx, l, f)
+	if err != nil {
+		return nil, err
+	}
+	out.Items = firstOfEach(slices.Concat(rows, ledger, l.deliveryRows(f)), f.Limit)
+	recount(out, f.Limit)
+	for i := range out.Items {
+		out.Items[i].People = peopleOf(t.a.file(), out.Items[i].Team, out.Items[i].Subscription)
+	}
+	return out, nil
+}
+
+// knownTeam refuses a team that neither the file nor the ledger has: an empty list would say that nothing waits.
+func (t *attention) knownTeam(ctx context.Context, team string) error {
+	k := configured(t.a.file())
+	err := names.Team(team, k.teams)
+	if err == nil || t.a.stream == nil {
+		return err
+	}
+	box, _, openErr := (&inboxAPI{t.a.stream}).open()
+	if openErr != nil {
+		return err
+	}
+	if err := k.addLedger(ctx, box); err != nil {
+		return err
+	}
+	return names.Team(team, k.teams)
+}
+
+// recount takes the number of rows for the count of a kind of the ledger that is listed whole: the rows were read last. Where the count was
+// cut off, so may the rows have been.
+func recount(out *api.Attention, limit int) {
+	listed := map[string]int{}
+	for _, i := range out.Items {
+		listed[i.Kind]++
+	}
+	for i := range out.Counts {
+		if n := listed[out.Counts[i].Kind]; n < limit && !out.Counts[i].More && slices.Contains(inbox.AttentionKinds(), inbox.AttentionKind(out.Counts[i].Kind)) {
+			out.Counts[i] = api.AttentionCount{Kind: out.Counts[i].Kind, Count: int64(n)}
+		}
+	}
+}
+
+// firstOfEach returns the items in the order of kinds, of each the oldest first and at most limit.
+func firstOfEach(all []api.AttentionItem, limit int) []api.AttentionItem {
+	out := []api.AttentionItem{}
+	for _, kind := range api.AttentionKinds() {
+		var mine []api.AttentionItem
+		for _, i := range all {
+			if i.Kind == kind {
+				mine = append(mine, i)
+			}
+		}
+		slices.SortStableFunc(mine, func(a, b api.AttentionItem) int {
+			return cmp.Or(compareTimes(a.Since, b.Since), cmp.Compare(a.ID, b.ID))
+		})
+		out = append(out, mine[:min(limit, len(mine))]...)
+	}
+	return out
+}
+
+func compareTimes(a, b *time.Time) int {
+	switch {
+	case a == nil && b == nil:
+		return 0
+	case a == nil:
+		return 1
+	case b == nil:
+		return -1
+	}
+	return a.Compare(*b)
+}
+
+// standsStill returns an error if a partition of a subscription stands still, that this process has or nobody has; nil in the first
+// standsAfter of the process.
+func (t *attention) standsStill(at nameInTeam) error {
+	if time.Since(t.began) < standsAfter {
+		return nil
+	}
+	l := t.seen()
+	var found []string
+	for _, st := range l.partitions.standing {
+		if st.of == at && st.mine {
+			found = append(found, fmt.Sprintf("%s/%d is %s since %s", st.topic, st.number, st.state, st.since.UTC().Format(time.RFC3339)))
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	more := ""
+	if n := len(found); n > 3 {
+		found, more = found[:3], fmt.Sprintf(" and %d more", n-3)
+	}
+	return fmt.Errorf("%s%s; `forebay attention` says what to run", strings.Join(found, ", "), more)
+}

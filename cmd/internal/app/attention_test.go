@@ -1,0 +1,134 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/stream/inbox"
+)
+
+// What is listed whole is counted as it is listed; what was counted in part is not made less by a shorter list.
+func TestRecount(t *testing.T) {
+	t.Parallel()
+	out := &api.Attention{Items: []api.AttentionItem{{Kind: "held"}, {Kind: "parked"}, {Kind: "conflict"}, {Kind: "conflict"}},
+		Counts: []api.AttentionCount{{Kind: "parked", Count: 1, More: true}, {Kind: "held", Count: 2}, {Kind: "conflict", Count: 7}}}
+	recount(out, 2)
+	if d := cmp.Diff([]api.AttentionCount{{Kind: "parked", Count: 1, More: true}, {Kind: "held", Count: 1}, {Kind: "conflict", Count: 7}}, out.Counts); d != "" {
+		t.Error(d)
+	}
+}
+
+// What waits is asked for as a role that the process has: an intake with least rights has no login of the stream's.
+func TestAttentionAsksAsItsRole(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		roles []config.Role
+		want  string
+	}{
+		{[]config.Role{config.RoleIntake}, "forebay-intake"},
+		{[]config.Role{config.RoleStream}, "forebay-stream"},
+		{[]config.Role{config.RoleIntake, config.RoleStream}, "forebay-stream"},
+	} {
+		r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "postgres: {url: \"postgres://127.0.0.1:1/none\"}", "http://127.0.0.1:1")}
+		a, err := New(Config{File: r.load(tt.roles...), Roles: tt.roles})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.waits.admin(); err != nil {
+			t.Error(err)
+		} else if got := a.waits.client.OptValue(kgo.ClientID); got != tt.want {
+			t.Errorf("%v asks as %v, want %s", tt.roles, got, tt.want)
+		}
+		a.waits.close(t.Context())
+		if a.intake != nil {
+			a.intake.close(t.Context())
+		}
+	}
+}
+
+// That the ledger does not answer ends no incident: readiness, gauge and log go by what was found last, and the list says what is unknown.
+func TestAttentionKeepsWhatItCannotSee(t *testing.T) {
+	t.Parallel()
+	r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "postgres: {url: \"postgres://127.0.0.1:1/none\"}", "http://127.0.0.1:1")}
+	var said strings.Builder
+	a, err := New(Config{File: r.load(config.RoleStream), Roles: []config.Role{config.RoleStream}, Logger: slog.New(slog.NewTextHandler(&said, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.waits.close(t.Context())
+	at, number, since := nameInTeam{"acme", "fulfil"}, int32(3), time.Now().Add(-time.Hour)
+	found := look{at: since, unknown: map[string]string{},
+		ledger: []inbox.AttentionCount{{Team: "acme", Subscription: "fulfil", Kind: inbox.AttentionHeld, Count: 2}},
+		partitions: partitions{standing: []standing{{partitionKey: partitionKey{at, "t", number}, state: stateUnread, mine: true, since: since, seen: since}},
+			counts: map[nameInTeam]api.PartitionCounts{at: {Total: 6, Running: 5, Unread: 1}}},
+		rows: []api.AttentionItem{{Kind: api.KindUnread, ID: "acme.fulfil", Team: "acme", Subscription: "fulfil", Topic: "t", Partition: &number, Since: &since}}}
+	a.waits.last = found
+	a.waits.show(found)
+	for range 2 { // the ledger is not open: it answers neither time
+		l, err := a.waits.look(t.Context(), 0)
+		if err != nil || l.unknown["held"] == "" || l.unknown[api.KindUnread] == "" {
+			t.Fatal(l.unknown, err)
+		}
+		a.waits.show(l)
+	}
+	a.waits.began = since
+	if err := a.waits.standsStill(at); err == nil {
+		t.Error("it is ready, and its partition stands still")
+	}
+	if _, _, known := a.waits.seen().ofSubscription(at); known {
+		t.Error("what waits is said to be known")
+	}
+	items := map[string]float64{}
+	families, err := a.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "forebay_attention_items" {
+				items[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
+			}
+		}
+	}
+	if items["held"] != 2 || items[api.KindUnread] != 1 {
+		t.Errorf("the gauge says %v", items)
+	}
+	list, err := a.waits.list(t.Context(), api.AttentionFilter{Limit: 20})
+	if err != nil || len(list.Items) != 0 || len(list.Unknown) == 0 {
+		t.Errorf("%+v %v", list, err)
+	}
+	a.waits.warn(a.waits.seen(), found) // it answers again
+	if said.Len() > 0 {
+		t.Errorf("it was said before: %s", said.String())
+	}
+}
+
+// A part of a look that nobody answers takes no time from the others.
+func TestAttentionPartsHaveTimesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		silent := func(ctx context.Context, l *look) {
+			<-ctx.Done()
+			l.unknown["held"] = context.Cause(ctx).Error()
+		}
+		answers := func(ctx context.Context, _ *look) {
+			if ctx.Err() != nil {
+				t.Error("no time is left for it")
+			}
+		}
+		l := look{unknown: map[string]string{}}
+		if l.take(t.Context(), silent, answers); len(l.unknown) != 1 {
+			t.Error(l.unknown)
+		}
+	})
+}

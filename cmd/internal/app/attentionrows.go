@@ -1,0 +1,148 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// ledgerRows lists what a look has counted in the ledger, as far as the filter wants it.
+func (t *attention) ledgerRows(ctx context.Context, l look, f api.AttentionFilter) (rows []api.AttentionItem, err error) {
+	wanted := slices.DeleteFunc(slices.Clone(l.ledger), func(c inbox.AttentionCount) bool {
+		return f.Team != "" && f.Team != c.Team || f.Kind != "" && f.Kind != string(c.Kind)
+	})
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	box, _, err := (&inboxAPI{t.a.stream}).open()
+	if err != nil {
+		return nil, err
+	}
+	found, err := box.Attention(ctx, wanted, f.Limit)
+	for i := range found {
+		rows = append(rows, ledgerRow(&found[i]))
+	}
+	return rows, err
+}
+
+// deliveryRows lists the deliveries in quarantine that a look has found, as far as the filter wants them.
+func (l look) deliveryRows(f api.AttentionFilter) (rows []api.AttentionItem) {
+	if f.Kind != "" && f.Kind != api.KindQuarantinedDelivery {
+		return nil
+	}
+	for of, backlog := range l.backlogs {
+		if f.Team != "" && f.Team != of.team {
+			continue
+		}
+		for i := range backlog.Items[:min(f.Limit, len(backlog.Items))] {
+			rows = append(rows, deliveryRow(quarantineItem(of, &backlog.Items[i])))
+		}
+	}
+	return rows
+}
+
+// deliveryRow returns a delivery in quarantine as the list has it. With a mapping that understands it by now, the command makes it an event.
+func deliveryRow(i api.QuarantineItem) api.AttentionItem {
+	id := fmt.Sprintf("%s/%d@%d", i.Topic, i.Partition, i.Offset)
+	return api.AttentionItem{Kind: api.KindQuarantinedDelivery, ID: id, Team: i.Team, Source: i.Source, Topic: i.Topic, Partition: &i.Partition, Offset: &i.Offset, Reason: i.Reason,
+		Detail: strings.TrimSpace(i.Detail + "; once the source's mapping understands it, the command makes it an event; --discard leaves it at that"), Since: &i.ReceivedAt,
+		Command: "forebay quarantine redrive " + id + " --reason TEXT"}
+}
+
+// ledgerRow returns what waits in the ledger as the API has it.
+func ledgerRow(a *inbox.Attention) api.AttentionItem {
+	since := a.Since
+	row := api.AttentionItem{Kind: string(a.Kind), Team: a.Team, Subscription: a.Subscription, Source: strings.TrimPrefix(a.Source, "/"+a.Team+"/"), Entity: string(a.Entity),
+		Type: a.Type, EventID: a.EventID, Topic: a.Topic, Partition: &a.Partition, Offset: &a.Offset, Reason: string(a.Reason), Detail: a.Detail, Events: a.Events, Since: &since}
+	redrive := fmt.Sprintf("forebay inbox redrive %s.%s ", a.Team, a.Subscription)
+	place := fmt.Sprintf("%d@%d", a.Partition, a.Offset)
+	switch a.Kind {
+	case inbox.AttentionDead:
+		row.ID, row.Destination, row.Reason, row.Command = string(a.Dead.ID), a.Dead.Destination, a.Dead.Class, deadCommand(a.Dead)
+	case inbox.AttentionConflict, inbox.AttentionQuarantined:
+		row.ID = strings.Join([]string{a.Team, a.Subscription, a.Topic, place}, "/")
+		row.Command = redrive + a.Topic + " " + place + " --discard --reason TEXT"
+		if a.Reason == gate.ReasonMisplaced || a.Reason == gate.ReasonDataRejected { // the bytes are those of an event
+			row.Command = redrive + a.Topic + " " + place + " --reason TEXT"
+		}
+	default:
+		row.ID = names.Event{Team: a.Team, Subscription: a.Subscription, Source: row.Source, ID: a.EventID}.String()
+		row.Command = "forebay inbox redrive " + quoted(row.ID) + " --reason TEXT" // the id begins with the team, not with a dash that a sender chose
+	}
+	if row.Detail == "" {
+		row.Detail = details[a.Kind]
+	}
+	return row
+}
+
+// details say in words what a kind is about, and what else than the command can be done.
+var details = map[inbox.AttentionKind]string{
+	inbox.AttentionParked:   "the entity stands still behind a gap; the command has what waits run, across the gap",
+	inbox.AttentionHeld:     "kept for an operator; the command has it run, with --discard it is given up",
+	inbox.AttentionOverdue:  "the wait for the gap should be over, and its partition is not read to the end; the command has what waits run, across the gap",
+	inbox.AttentionConflict: "another body came under the id of an event that counts; `forebay inbox raw` shows it",
+}
+
+// standingRow returns a partition that stands still as the list has it. flags name the configuration's file.
+func standingRow(st *standing, flags string) api.AttentionItem {
+	kind := api.KindStopped
+	if st.state == stateUnread {
+		kind = api.KindUnread
+	}
+	return api.AttentionItem{Kind: kind, ID: st.of.team + "." + st.of.name, Team: st.of.team, Subscription: st.of.name, Topic: st.topic,
+		Partition: &st.number, Reason: st.reason(), Detail: st.why, Since: timeOrNull(st.since), Command: st.command(flags)}
+}
+
+// pausedRow returns a paused destination as the list has it.
+func pausedRow(i api.DestinationItem) api.AttentionItem {
+	full := fullName(i.Team, i.Destination)
+	return api.AttentionItem{Kind: api.KindPaused, ID: full, Team: i.Team, Teams: i.Teams, Destination: full, Reason: i.Paused.Class,
+		Detail: i.Paused.By + ": " + i.Paused.Reason, Since: timeOrNull(i.Paused.At), Command: "forebay destinations resume " + full + " --reason TEXT"}
+}
+
+// pausedSubscriptionRow returns a paused subscription as the list has it.
+func pausedSubscriptionRow(at nameInTeam, p *ledger.Pause) api.AttentionItem {
+	name := at.team + "." + at.name
+	return api.AttentionItem{Kind: api.KindPausedSubscription, ID: name, Team: at.team, Subscription: at.name,
+		Detail: p.By + ": " + p.Reason, Since: timeOrNull(p.At), Command: "forebay subscriptions resume " + name + " --reason TEXT"}
+}
+
+// unmatchedRow returns a source none of whose secrets verifies what comes, as the list has it. file is the configuration's.
+func unmatchedRow(i api.SourceItem, file string) api.AttentionItem {
+	last := "nothing was since this process began, or since the secrets were changed"
+	if at := i.Seen.VerifiedAt; at != nil {
+		last = "the last that was is of " + at.Format(time.RFC3339)
+	}
+	return api.AttentionItem{Kind: api.KindKeys, ID: i.Team + "/" + i.Source, Team: i.Team, Source: i.Source, Reason: string(verify.Mismatch), Since: i.Seen.MismatchedAt,
+		Detail: fmt.Sprintf("the last %d signatures were verified by none of its secrets, and %s: the provider signs with another secret, or somebody sends who has none; "+
+			"write the provider's secret of now into teams.%s.sources.%s.secrets, which takes effect at once", i.Seen.Mismatches, last, i.Team, i.Source),
+		Command: "forebay config check -c " + quoted(file)}
+}
+
+// deadCommand returns the command for a dead letter. Of an unknown outcome it is the one that tells what is to be looked up, and the ways on.
+func deadCommand(d *inbox.DeadLetter) string {
+	if d.Status == ledger.Unknown {
+		return fmt.Sprintf("forebay dlq get %s", d.ID)
+	}
+	return fmt.Sprintf("forebay dlq replay %s --reason TEXT", d.ID)
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// quoted returns a word as a shell takes it.
+func quoted(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,68 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+)
+
+// TestUnshareGoesByWhatRuns: whom a share is taken away from is stopped, whatever its own file says by now and whatever else is in the files.
+func TestUnshareGoesByWhatRuns(t *testing.T) {
+	t.Parallel()
+	const payments = `  payments:
+    sources:
+      cards: {preset: github, secrets: [s]}
+    destinations:
+      log: {type: log}
+    subscriptions:
+      risk: {sources: [cards, acme/orders], actions: [{name: a, to: log}]}
+`
+	shared := strings.Replace(fmt.Sprintf(deploymentText, "127.0.0.1:1", `postgres: {url: "postgres://127.0.0.1:1/none"}`, "http://127.0.0.1:1"),
+		"      orders:\n", "      orders:\n        share: [payments]\n", 1)
+	withdrawn := strings.Replace(shared, "share: [payments]", "share: [other]", 1)
+	risk := "      risk: {sources: [cards, acme/orders], actions: [{name: a, to: log}]}\n"
+	for name, tt := range map[string]struct {
+		read   string // acme's part
+		edited string // payments' part
+		stops  bool
+	}{
+		"nothing changed":                     {shared, payments, false},
+		"taken away":                          {withdrawn, payments, true},
+		"taken away, the subscription gone":   {withdrawn, strings.Replace(payments, risk, "      {}\n", 1), true},
+		"taken away, the subscription anew":   {withdrawn, strings.Replace(payments, "risk:", "risks:", 1), true},
+		"taken away, the source taken out":    {withdrawn, strings.Replace(payments, "cards, acme/orders", "cards", 1), true},
+		"taken away, the team gone":           {withdrawn, "", true},
+		"taken away, payments' file mistyped": {withdrawn, strings.Replace(payments, "type: log", "type: lok", 1), true},
+		"the source gone":                     {strings.NewReplacer("      orders:\n", "      orders2:\n", "[orders]", "[orders2]").Replace(shared), payments, true},
+		"taken out, and shared on":            {shared, strings.Replace(payments, "cards, acme/orders", "cards", 1), false},
+		"another's written, and shared on":    {shared, strings.Replace(payments, "cards, acme/orders", "acme/orders, acme/github", 1), false},
+		"share mistyped":                      {strings.Replace(shared, "share: [payments]", "share: payments", 1), payments, false},
+		"the file is no YAML":                 {shared + "  [", payments, false},
+		"a key of all mistyped":               {strings.Replace(shared, "teams:\n", "tems:\n", 1), payments, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &deployment{t: t, text: shared + payments}
+			a, err := New(Config{File: r.load(config.RoleStream), Roles: []config.Role{config.RoleStream}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.waits.close(t.Context())
+			at, stopped := nameInTeam{"payments", "risk"}, false
+			a.stream.stops[at] = func() { stopped = true }
+			c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(tt.read + tt.edited), Roles: []config.Role{config.RoleStream}, Run: true, Shared: a.Unshare})
+			if err == nil {
+				err = a.Reload(c)
+			}
+			why := a.stream.barred(at)
+			if stopped != tt.stops || (why != "") != tt.stops {
+				t.Errorf("stopped: %t (%q), want %t; the reload says %v", stopped, why, tt.stops, err)
+			}
+			if fulfil := a.stream.barred(nameInTeam{"acme", "fulfil"}); fulfil != "" {
+				t.Errorf("acme's own subscription does not run: %s", fulfil)
+			}
+		})
+	}
+}

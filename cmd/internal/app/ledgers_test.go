@@ -1,0 +1,73 @@
+package app
+
+import (
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// A team's file names a ledger on this machine, with the process's own certificates and options in its environment: it is reached only where
+// the main file lets teams' files lead, and nothing of the environment goes there.
+func TestLedgerOfATeamsFile(t *testing.T) {
+	url := rig.Database(t)
+	for name, value := range map[string]string{"PGSSLCERT": "/nobody/cert", "PGSSLKEY": "/nobody/key", "PGSSLROOTCERT": "/nobody/ca", "PGOPTIONS": "-c nothing=is", "PGAPPNAME": "of-the-process"} {
+		t.Setenv(name, value)
+	}
+	l := config.Ledger{OfTeam: true, Path: "teams.acme.subscriptions.billing.postgres",
+		Postgres: config.Postgres{URL: schemas.NewSecret(url), Schema: "of_a_team", Connections: 2, TransactionTimeout: config.Duration(20e9)}}
+	cfg, err := LedgerConfig(l, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const refused = "is refused (loopback): teams.acme.subscriptions.billing.postgres.url stands in a team's file"
+	if _, err = ledger.Migrate(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), refused) {
+		t.Errorf("migrate: %v", err)
+	}
+	if opened, err := ledger.Open(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), refused) {
+		t.Errorf("open: %v, %v", opened, err)
+	}
+	l.Networks = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+	if cfg, err = LedgerConfig(l, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = ledger.Migrate(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	opened, err := ledger.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened.Close()
+	t.Setenv("PGSERVICE", "of-the-process")
+	if _, err = LedgerConfig(l, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "PGSERVICE") {
+		t.Errorf("with PGSERVICE: %v", err)
+	}
+}
+
+// What waited when a subscription was moved to another ledger waits for nobody in this one: no owner takes up what is said of it. What the file
+// does not have at all is listed as ever.
+func TestWhatWaitsIsOfThisLedger(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(rankedFile, "version: 1\n", "version: 1\npostgres: {url: \"postgres://u:p@db/main\"}\nkafka: {brokers: [\"127.0.0.1:9092\"]}\n", 1)
+	text = strings.Replace(text, "equal: first,", "equal: first, postgres: {url: \"postgres://u:p@db/own\"},", 1)
+	var of []string
+	for _, chosen := range [][]string{nil, {"acme.*"}} {
+		c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(text), Roles: []config.Role{config.RoleMigrate}, Subscriptions: chosen})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range ofThisLedger(c, []inbox.AttentionCount{{Team: "acme", Subscription: sortedKeys(c.Teams["acme"].Subscriptions)[0], Count: 1}, {Team: "acme", Subscription: "gone", Count: 1}}) {
+			of = append(of, n.Subscription)
+		}
+	}
+	if len(of) != 3 || of[0] != "gone" || of[2] != "gone" {
+		t.Errorf("what waits: %v", of)
+	}
+}

@@ -1,0 +1,238 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/owner"
+)
+
+// stateUnread is the state of a partition that nobody reads, beside those of owner.
+const stateUnread = "unread"
+
+const (
+	// unreadAfter is how long nobody must have had a partition: while the group hands partitions over, that is so for moments.
+	unreadAfter = 30 * time.Second
+	// standsAfter is how long a process must have run before it is not ready for a partition that stands still. One that has just been
+	// started is ready first, so that a stop keeps nobody from rolling out what mends it. After that a stop counts from the next look on.
+	standsAfter = time.Minute
+)
+
+// partitionKey names a partition of a subscription.
+type partitionKey struct {
+	of     nameInTeam
+	topic  string
+	number int32
+}
+
+// standing is a partition that stands still: it is stopped, or nobody reads it.
+type standing struct {
+	partitionKey
+	state string // owner.Stopped or stateUnread
+	mine  bool   // this process has it, or nobody has
+	stop  *api.StopItem
+	why   string
+	since time.Time
+	seen  time.Time // since when this process sees it stand still
+}
+
+// partitions are all partitions of the topics that subscriptions read.
+type partitions struct {
+	counts   map[nameInTeam]api.PartitionCounts
+	standing []standing
+}
+
+// partitionFacts are what partitions are judged by.
+type partitionFacts struct {
+	own     map[partitionKey]owner.PartitionState // what this process has been assigned
+	stops   []ledger.Stop                         // of all processes
+	claimed map[partitionKey]bool                 // by any process
+	counts  map[string]int32                      // how many partitions a topic has
+}
+
+// readPartitions asks the subscriptions of this process, the ledger and the brokers.
+func (s *streams) readPartitions(ctx context.Context, adm *kadm.Client) (f partitionFacts, err error) {
+	f.own = map[partitionKey]owner.PartitionState{}
+	s.mu.Lock()
+	l := s.ledger
+	for at, sub := range s.subs {
+		for _, p := range sub.Partitions() {
+			f.own[partitionKey{at, p.Topic, p.Partition}] = p
+		}
+	}
+	s.mu.Unlock()
+	if l == nil {
+		return f, schemas.Errorf(schemas.Unavailable, "", "the ledger is not open yet; /readyz says why")
+	}
+	if f.stops, err = l.Stops(ctx, ledger.StopFilter{}); err != nil {
+		return f, err
+	}
+	owned, err := inbox.New(l).Owned(ctx)
+	if err != nil {
+		return f, err
+	}
+	f.claimed = map[partitionKey]bool{}
+	for _, o := range owned {
+		f.claimed[partitionKey{subscriptionOf(o.Subscription), o.Topic, o.Partition}] = o.Claimed
+	}
+	f.counts, err = countPartitions(ctx, adm, s.topics())
+	return f, err
+}
+
+func subscriptionOf(name string) nameInTeam {
+	team, sub, _ := strings.Cut(name, ".")
+	return nameInTeam{team, sub}
+}
+
+// topics returns the topics that the subscriptions of this process read.
+func (s *streams) topics() (names []string) {
+	for _, of := range s.topicsOf() {
+		names = append(names, of...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// countPartitions asks the brokers how many partitions topics have. What is not there is left out.
+func countPartitions(ctx context.Context, adm *kadm.Client, names []string) (map[string]int32, error) {
+	counts := map[string]int32{}
+	if len(names) == 0 {
+		return counts, nil
+	}
+	found, err := adm.ListTopics(ctx, names...)
+	if err != nil {
+		return nil, schemas.Errorf(schemas.Unavailable, "count partitions", "%w", err)
+	}
+	for name, topic := range found {
+		if topic.Err == nil {
+			counts[name] = int32(len(topic.Partitions))
+		}
+	}
+	return counts, nil
+}
+
+// judge says which partitions run, are stopped or unread. first has since when this process sees a partition stand still, and is brought
+// up to now.
+func (f partitionFacts) judge(topicsOf map[nameInTeam][]string, first map[partitionKey]time.Time, now time.Time) partitions {
+	stops := map[partitionKey]*ledger.Stop{}
+	for i := range f.stops {
+		if s := &f.stops[i]; s.Generation == 0 {
+			stops[partitionKey{subscriptionOf(s.Subscription), s.Partition.Topic, s.Partition.Number}] = s
+		}
+	}
+	out := partitions{counts: map[nameInTeam]api.PartitionCounts{}}
+	seen := map[partitionKey]time.Time{}
+	for at, topics := range topicsOf {
+		var n api.PartitionCounts
+		for _, topic := range topics {
+			for number := range f.counts[topic] {
+				key := partitionKey{at, topic, number}
+				st, stands := f.standstill(key, stops[key])
+				if stands {
+					st.seen = cmp.Or(first[key], now)
+					seen[key] = st.seen
+					st.since = cmp.Or(st.since, st.seen)
+				}
+				if n.Total++; st.count(&n, stands, f.own[key].State, now) {
+					out.standing = append(out.standing, st)
+				}
+			}
+		}
+		out.counts[at] = n
+	}
+	clear(first)
+	maps.Copy(first, seen)
+	slices.SortFunc(out.standing, func(a, b standing) int {
+		return cmp.Or(cmp.Compare(a.of.team, b.of.team), cmp.Compare(a.of.name, b.of.name), cmp.Compare(a.topic, b.topic), cmp.Compare(a.number, b.number))
+	})
+	return out
+}
+
+// count counts a partition in its state, and reports whether it is one to tell of. One that nobody has had for moments may be on its way from
+// one process to another.
+func (st *standing) count(n *api.PartitionCounts, stands bool, own owner.State, now time.Time) (tell bool) {
+	switch {
+	case !stands:
+		if own != owner.Claiming {
+			n.Running++
+		}
+		return false
+	case st.state == string(owner.Stopped):
+		n.Stopped++
+	case st.stop == nil && now.Sub(st.seen) < unreadAfter:
+		return false
+	default:
+		n.Unread++
+	}
+	return true
+}
+
+// standstill says whether a partition stands still, and why. What this process knows of its own partitions counts before what the ledger has.
+func (f partitionFacts) standstill(key partitionKey, stop *ledger.Stop) (st standing, stands bool) {
+	st = standing{partitionKey: key, state: string(owner.Stopped), mine: true}
+	own, isOwn := f.own[key]
+	switch {
+	case isOwn && own.State == owner.Stopped:
+		st.stop = stopOf(own.Err)
+		st.why = fmt.Sprint(own.Err)
+		if st.stop != nil && st.stop.FoundAt != nil {
+			st.since = *st.stop.FoundAt
+		}
+		if isNew(own) {
+			st.state, st.why = stateUnread, "the topic has grown, and nobody reads its new partitions: "+st.why
+		}
+	case isOwn && own.State == owner.Claiming && own.Err != nil:
+		st.state, st.why = stateUnread, fmt.Sprintf("it cannot be claimed: %v", own.Err)
+	case isOwn:
+		return st, false
+	case stop != nil:
+		item := stopItem(*stop)
+		st.stop, st.why, st.mine, st.since = &item, item.Text, false, stop.FoundAt.UTC()
+	case f.claimed[key]:
+		return st, false
+	default:
+		st.state, st.why = stateUnread, "no process has claimed it; is every process started with the configuration of now?"
+	}
+	return st, true
+}
+
+// isNew reports whether a partition is stopped because its topic did not have it before: then nobody ever read it.
+func isNew(p owner.PartitionState) bool {
+	stop := stopOf(p.Err)
+	return stop != nil && stop.Kind == string(owner.StopPartitions) && int64(p.Partition) >= stop.FromOffset
+}
+
+// fileFlags returns the flags by which a command finds the file, and where dev has its servers.
+func (c Config) fileFlags() string {
+	if c.Data == "" {
+		return "-c " + quoted(c.Path)
+	}
+	return "-c " + quoted(c.Path) + " --data " + quoted(c.Data)
+}
+
+// command returns the command that lets a partition go on, or says why it does not. flags name the file.
+func (st *standing) command(flags string) string {
+	if st.stop != nil && st.stop.Command != "" {
+		return strings.Replace(st.stop.Command, "-c FILE", flags, 1)
+	}
+	return fmt.Sprintf("forebay subscriptions get %s.%s", st.of.team, st.of.name)
+}
+
+// reason returns in a word why a partition stands still.
+func (st *standing) reason() string {
+	if st.stop != nil {
+		return st.stop.Kind
+	}
+	return ""
+}

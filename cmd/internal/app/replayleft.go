@@ -1,0 +1,149 @@
+package app
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// offsetsOf is a range of a topic's partition, [from, to).
+type offsetsOf struct {
+	topic     string
+	partition int32
+	from, to  int64
+}
+
+func (o offsetsOf) String() string {
+	return fmt.Sprintf("%s/%d %d..%d", o.topic, o.partition, o.from, o.to)
+}
+
+// whatIsLeft returns the command that plans what a replay that ended before its end has left; empty: there is nothing, or it can only be
+// planned anew. A reprocess that is planned over all of its range runs what it has passed once more.
+func whatIsLeft(p *inbox.Replay) string {
+	state := p.State()
+	if p.StartedAt == nil || state != inbox.ReplayCancelled && state != inbox.ReplayFailed {
+		return ""
+	}
+	var left []offsetsOf
+	for _, part := range p.Parts {
+		if part.Failure != nil && slices.Contains([]ledger.ReplayEnd{ledger.ReplayRecreated, ledger.ReplayGrown, ledger.ReplayLeft}, ledger.ReplayEnd(*part.Failure)) {
+			return ""
+		}
+		if part.Next < part.To {
+			left = append(left, offsetsOf{part.Topic, part.Partition, part.Next, part.To})
+		}
+	}
+	if len(left) == 0 {
+		return ""
+	}
+	return planCommand(p, left)
+}
+
+// planCommand returns the command that plans a replay like p over other ranges.
+func planCommand(p *inbox.Replay, ranges []offsetsOf) string {
+	words := []string{"forebay", "replay", "plan", "--subscription", p.Subscription, "--mode", string(p.Mode)}
+	add := func(flag, value string) { words = append(words, flag, quoted(value)) }
+	for _, s := range p.Filter.Sources {
+		add("--source", strings.TrimPrefix(s, "/"))
+	}
+	for _, t := range p.Filter.Types {
+		add("--type", t)
+	}
+	if p.Filter.Entity != "" {
+		add("--entity", string(p.Filter.Entity))
+	}
+	for _, d := range p.Filter.Decisions {
+		add("--decision", string(d))
+	}
+	if p.EvenStale {
+		words = append(words, "--even-stale")
+	}
+	add("--rate", strconv.Itoa(p.Rate))
+	add("--max-errors", strconv.Itoa(p.MaxErrors))
+	for _, o := range ranges {
+		place := fmt.Sprintf("%s/%d=", o.topic, o.partition)
+		add("--from-offset", place+strconv.FormatInt(o.from, 10))
+		add("--to-offset", place+strconv.FormatInt(o.to, 10))
+	}
+	return strings.Join(words, " ")
+}
+
+// shownEarlier is how many earlier replays of its range the notes of a plan name.
+const shownEarlier = 3
+
+// notesOf says of a plan what its counts do not: what nobody knows before, and which of a range that is to run again earlier replays ran again.
+func notesOf(p *inbox.Replay, earlier []inbox.Replay, order gate.Order) (notes []string) {
+	if p.Mode == ledger.ReplayShadow || p.StartedAt != nil || p.CancelledAt != nil {
+		return nil
+	}
+	if !p.EvenStale && order != gate.OrderArrival && p.Counts.Runs > 0 {
+		note := "may run counts every state of an entity, and only the newest runs: none does that a newer one has overtaken, be that one filtered out. A plan does not know how many"
+		if p.Mode == ledger.ReplayAgain {
+			note += "; --mode shadow over the same range counts them"
+		}
+		notes = append(notes, note)
+	}
+	if p.Mode != ledger.ReplayAgain {
+		return notes
+	}
+	for i, shown := 0, 0; i < len(earlier) && shown < shownEarlier; i++ {
+		if text := ranBefore(p, &earlier[i]); text != "" {
+			notes = append(notes, text)
+			shown++
+		}
+	}
+	return notes
+}
+
+// ranBefore says which part of a plan an earlier replay ran again, and how to leave that out; empty: none.
+func ranBefore(p, earlier *inbox.Replay) string {
+	if earlier.ID == p.ID || earlier.Mode != ledger.ReplayAgain {
+		return ""
+	}
+	var ran []string
+	var left []offsetsOf
+	behind := true // all that it ran is where the plan begins
+	for _, b := range p.Bounds {
+		if b.From >= b.To {
+			continue
+		}
+		all := offsetsOf{b.Topic, b.Partition, b.From, b.To}
+		if part := partOf(earlier, b); part != nil && max(part.From, b.From) < min(part.Next, b.To) {
+			ran = append(ran, offsetsOf{b.Topic, b.Partition, max(part.From, b.From), min(part.Next, b.To)}.String())
+			behind = behind && part.From <= b.From
+			all.from = min(part.Next, b.To)
+		}
+		if all.from < all.to {
+			left = append(left, all)
+		}
+	}
+	if len(ran) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("replay %d (%s) ran events of this range again before, and this one runs them once more, under other ids: %s", earlier.ID, earlier.State(), strings.Join(ran, ", "))
+	switch {
+	case behind && len(left) == 0:
+		return text + "; that is all of it"
+	case behind:
+		return text + "; to begin behind that: " + planCommand(p, left)
+	}
+	return text
+}
+
+// partOf returns how far a replay came in a partition that is in bounds, if it ran anything there; nil: it did not.
+func partOf(r *inbox.Replay, bounds inbox.ReplayBounds) *inbox.ReplayProgress {
+	if !slices.ContainsFunc(r.Bounds, func(b inbox.ReplayBounds) bool { return b.Fence == bounds.Fence }) {
+		return nil // offsets of another topic of that name
+	}
+	for i := range r.Parts {
+		if p := &r.Parts[i]; p.Topic == bounds.Topic && p.Partition == bounds.Partition && p.Applied+p.Late > 0 {
+			return p
+		}
+	}
+	return nil
+}

@@ -1,0 +1,384 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// seek asks a process to move the orders' subscription, and returns the items that are of a partition with records.
+func (p *process) seek(to string, change ...func(*api.SeekRequest)) (map[int32]api.SeekAskedItem, error) {
+	p.t.Helper()
+	r := api.SeekRequest{To: to, Reason: "mapping mended", By: "ann@ops"}
+	for _, c := range change {
+		c(&r)
+	}
+	page, err := p.api.Seek(p.t.Context(), "acme", "fulfil", r)
+	out := map[int32]api.SeekAskedItem{}
+	for _, i := range page.Items {
+		out[i.Partition] = i
+	}
+	return out, err
+}
+
+// TestSeekOfALiveGroup moves a subscription that two processes run, from a third one's API, back and forth: what is done is skipped,
+// what is passed over does not run and does after a move back to it, and the group in Kafka follows.
+func TestSeekOfALiveGroup(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t)
+	r := deploy(t, agent.URL, database(t), true)
+	intake := r.start(config.RoleIntake)
+	intake.ready()
+	one, two := r.start(config.RoleStream), r.start(config.RoleStream)
+	one.ready()
+	two.ready()
+	for rev := 1; rev <= 3; rev++ {
+		intake.accepted("orders", "orders-secret", order("o", rev))
+	}
+	agent.wait(t, 3)
+	number := r.partitionOf(3)
+	one.lag(number, func(i api.LagItem) bool { return i.Position != nil && *i.Position == 3 && *i.OpenActions == 0 })
+
+	planned, err := one.seek("start", func(r *api.SeekRequest) { r.DryRun = true })
+	if i := planned[number]; err != nil || i.State != api.SeekPlanned || *i.From != 3 || i.To != 0 || *i.Again != 3 || *i.KnownDone != 3 || *i.Skipped != 0 || i.ID != 0 {
+		t.Fatalf("a dry run: %+v %v", i, err)
+	}
+	one.lag(number, func(i api.LagItem) bool { return *i.Position == 3 })
+
+	moved, err := one.seek("-1h", func(r *api.SeekRequest) { r.Partition = &number })
+	if i := moved[number]; err != nil || len(moved) != 1 || i.State != api.SeekMoved || *i.From != 3 || i.To != 0 || *i.KnownDone != 3 {
+		t.Fatalf("back: %+v %v", i, err)
+	}
+	two.lag(number, func(i api.LagItem) bool { return *i.Position == 3 && i.Mirror != nil && *i.Mirror == 3 })
+
+	// Forward, over what is not decided: the subscription is paused for it to stay so.
+	if _, err := two.api.PauseSubscription(t.Context(), "acme", "fulfil", api.PauseRequest{Reason: "a bad release", By: "ann@ops"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*process{one, two} {
+		if !rig.Until(10*time.Second, func() bool {
+			page, err := p.api.Subscriptions(t.Context())
+			return err == nil && page.Items[0].Paused != nil
+		}) {
+			t.Fatal("a process does not follow")
+		}
+	}
+	for rev := 4; rev <= 6; rev++ {
+		intake.accepted("orders", "orders-secret", order("o", rev))
+	}
+	moved, err = one.seek("5", func(r *api.SeekRequest) { r.Partition = &number })
+	if i := moved[number]; err != nil || i.State != api.SeekMoved || *i.From != 3 || i.To != 5 || *i.Skipped != 2 || *i.Again != 0 {
+		t.Fatalf("forward, while paused: %+v %v", i, err)
+	}
+	if _, err := one.api.ResumeSubscription(t.Context(), "acme", "fulfil", api.PauseRequest{Reason: "mended", By: "ann@ops"}); err != nil {
+		t.Fatal(err)
+	}
+	two.lag(number, func(i api.LagItem) bool { return *i.Position == 6 })
+	sub, err := two.api.Subscription(t.Context(), "acme", "fulfil")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range sub.Partitions {
+		if p.Partition == number && p.Position != nil && (p.Position.Seeks != 2 || p.Position.Skipped != 2 || p.Seek != nil) {
+			t.Errorf("%+v", p.Position)
+		}
+	}
+	// What was passed over runs after a move back to it; what is done is an estimate that knows of it.
+	moved, err = two.seek("3", func(r *api.SeekRequest) { r.Partition, r.Topic = &number, "events.acme.orders" })
+	if i := moved[number]; err != nil || i.State != api.SeekMoved || *i.Again != 3 || *i.KnownDone != 1 {
+		t.Fatalf("back to what was passed over: %+v %v", i, err)
+	}
+	calls := agent.wait(t, 6)
+	got := map[string]int{}
+	for _, c := range calls {
+		got[c.ID]++
+	}
+	for rev := 1; rev <= 6; rev++ {
+		if id := order("o", rev).Header.Get("X-Event-Id"); got[id] != 1 {
+			t.Errorf("%s ran %d times", id, got[id])
+		}
+	}
+	all, err := one.api.Seeks(t.Context(), "acme", "fulfil")
+	if err != nil || len(all.Items) != 3 || all.Items[0].State != api.SeekMoved || all.Items[0].By != "ann@ops" || all.Items[0].Reason != "mapping mended" {
+		t.Errorf("%+v %v", all, err)
+	}
+}
+
+// standAt returns where a subscription stands in a partition of a log that ends at end.
+func standAt(position, high, end int64) *stand {
+	return &stand{partition: ledger.Partition{Topic: "events.acme.orders"}, end: end, ledger: &inbox.Standing{Fence: 1, Next: &position, High: &high}}
+}
+
+// TestSeekBackUndoesOneThatIsOpen: a seek to where the partition is replaces one that no owner has carried out yet.
+func TestSeekBackUndoesOneThatIsOpen(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		known []ledger.SeekStatus
+		state string
+		asks  int
+	}{
+		"nothing is open":        {[]ledger.SeekStatus{{Topic: "events.acme.orders", EndedAt: new(time.Now())}}, api.SeekUnchanged, 0},
+		"one is":                 {[]ledger.SeekStatus{{Topic: "events.acme.orders", To: 900}}, api.SeekPlanned, 1},
+		"one of another is open": {[]ledger.SeekStatus{{Topic: "events.acme.orders", Partition: 1}, {Topic: "events.acme.github"}}, api.SeekUnchanged, 0},
+	} {
+		p := seekPlan{known: tt.known}
+		p.plan(standAt(500, 500, 900), 500)
+		if i := p.items[0]; i.State != tt.state || len(p.asks) != tt.asks || tt.asks > 0 && p.asks[0] != (ledger.SeekAsk{Fence: 1, To: 500}) {
+			t.Errorf("%s: %s, asks %+v", name, i.State, p.asks)
+		}
+	}
+}
+
+// TestSeekCounts: what was never decided is neither known as done nor decided when it is passed over, and nothing else is.
+func TestSeekCounts(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		s                *stand
+		begin            int64
+		skipped          [][2]int64
+		to               int64
+		again, done, not int64
+	}{
+		"back over all that was decided":           {s: standAt(1010, 1010, 1010), to: 0, again: 1010, done: 1010},
+		"back to before the begin":                 {s: standAt(1010, 1010, 1010), begin: 1000, to: 0, again: 1010, done: 10},
+		"back to what was passed over":             {s: standAt(1010, 1010, 1010), skipped: [][2]int64{{1003, 1006}}, to: 1000, again: 10, done: 7},
+		"back to the begin, which was passed over": {s: standAt(1010, 1010, 1010), begin: 1000, skipped: [][2]int64{{990, 1002}}, to: 0, again: 1010, done: 8},
+		"forward to the end":                       {s: standAt(1010, 1010, 1500), to: 1500, not: 490},
+		"forward over what was decided":            {s: standAt(0, 1010, 1010), to: 1010},
+		"forward over what was decided, and more":  {s: standAt(0, 1010, 1500), to: 1500, not: 490},
+		"forward over what was before the begin":   {s: standAt(0, 1010, 1010), begin: 1000, to: 1010, not: 1000},
+		"forward over what was passed over":        {s: standAt(1000, 1010, 1010), skipped: [][2]int64{{1003, 1006}}, to: 1010, not: 3},
+		"out of a log that was cut":                {s: standAt(1010, 1010, 900), to: 890, again: 10, done: 10},
+	} {
+		tt.s.ledger.Begin, tt.s.ledger.Skipped = &tt.begin, tt.skipped
+		var p seekPlan
+		p.plan(tt.s, tt.to)
+		if i := p.items[0]; *i.Again != tt.again || *i.KnownDone != tt.done || *i.Skipped != tt.not {
+			t.Errorf("%s: again %d, known done %d, skipped %d; want %d, %d, %d", name, *i.Again, *i.KnownDone, *i.Skipped, tt.again, tt.done, tt.not)
+		}
+	}
+}
+
+// TestSeekCountsFromWhereItMoved: the owner goes on until it moves the partition, and what it has decided by then counts.
+func TestSeekCountsFromWhereItMoved(t *testing.T) {
+	t.Parallel()
+	s := standAt(1010, 1010, 1500)
+	for to, want := range map[int64][3]int64{1500: {0, 0, 200}, 1000: {300, 300, 0}} {
+		i := api.SeekAskedItem{From: new(int64(1300)), To: to}
+		if s.count(&i); [3]int64{*i.Again, *i.KnownDone, *i.Skipped} != want {
+			t.Errorf("to %d: again %d, known done %d, skipped %d", to, *i.Again, *i.KnownDone, *i.Skipped)
+		}
+	}
+}
+
+// TestSeekCountsInTheLedger moves a paused subscription that began behind two records, and has decided three.
+func TestSeekCountsInTheLedger(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t)
+	r := deploy(t, agent.URL, database(t), true)
+	r.text = strings.Replace(r.text, "fulfil: {sources: [orders], begin: all", "fulfil: {sources: [orders], begin: now", 1)
+	intake := r.start(config.RoleIntake)
+	intake.ready()
+	for rev := 1; rev <= 2; rev++ {
+		intake.accepted("orders", "orders-secret", order("o", rev))
+	}
+	p := r.start(config.RoleStream)
+	p.ready()
+	number := r.partitionOf(2)
+	p.lag(number, func(i api.LagItem) bool { return i.Position != nil && *i.Position == 2 })
+	for rev := 3; rev <= 5; rev++ {
+		intake.accepted("orders", "orders-secret", order("o", rev))
+	}
+	p.lag(number, func(i api.LagItem) bool { return *i.Position == 5 })
+	if _, err := p.api.PauseSubscription(t.Context(), "acme", "fulfil", api.PauseRequest{Reason: "to look", By: "ann@ops"}); err != nil {
+		t.Fatal(err)
+	}
+	for rev := 6; rev <= 9; rev++ {
+		intake.accepted("orders", "orders-secret", order("o", rev))
+	}
+	for _, step := range []struct {
+		to               string
+		again, done, not int64
+	}{
+		{"start", 5, 3, 0}, // of the begin's two nobody knows anything
+		{"5", 0, 0, 2},     // which are passed over, and the three are done
+		{"start", 5, 3, 0},
+		{"7", 0, 0, 4},
+		{"start", 7, 3, 0},
+		{"end", 0, 0, 6},
+	} {
+		moved, err := p.seek(step.to, func(r *api.SeekRequest) { r.Partition = &number })
+		if i := moved[number]; err != nil || i.State != api.SeekMoved || *i.Again != step.again || *i.KnownDone != step.done || *i.Skipped != step.not {
+			t.Fatalf("to %s: %+v %v, counts %v", step.to, i, err, numbers(i.Again, i.KnownDone, i.Skipped))
+		}
+	}
+}
+
+// TestSeekIsRefused: each says what to do, and nothing is moved, of no partition.
+func TestSeekIsRefused(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t)
+	r := deploy(t, agent.URL, database(t), true)
+	p := r.start(config.RoleIntake, config.RoleStream)
+	p.ready()
+	began := time.Now().UTC().Truncate(time.Second)
+	for rev := 1; rev <= 3; rev++ {
+		p.accepted("orders", "orders-secret", order("o", rev))
+	}
+	agent.wait(t, 3)
+	number := r.partitionOf(3)
+	p.lag(number, func(i api.LagItem) bool { return i.Position != nil && *i.Position == 3 })
+	if err := r.cluster.DeleteRecords("events.acme.orders", number, 2); err != nil {
+		t.Fatal(err)
+	}
+	of := func(n int32) func(*api.SeekRequest) { return func(r *api.SeekRequest) { r.Partition = &n } }
+	for _, tt := range []struct {
+		to     string
+		change func(*api.SeekRequest)
+		kind   schemas.Kind
+		says   string
+	}{
+		{"1", of(number), schemas.Conflict, "offset 1 is not in the log any more, which begins at 2 (`--to start`)"},
+		{"4", of(number), schemas.Conflict, "offset 4 is beyond the end of the log, which is 3 (`--to end`)"},
+		{began.Add(-25 * time.Hour).Format(time.RFC3339), of(number), schemas.Conflict, "retention has deleted what was before, and records since "},
+		{"-25h", func(*api.SeekRequest) {}, schemas.Conflict, "nothing was moved: events.acme.orders/"},
+		{began.Add(time.Hour).Format(time.RFC3339), of(number), schemas.Invalid, "is in the future"},
+		{"3", func(*api.SeekRequest) {}, schemas.Invalid, "an offset is of one partition: say with --partition of which"},
+		{"start", of(3), schemas.NotFound, "there is no partition 3: the topic has 3, from 0 on"},
+		{"start", func(r *api.SeekRequest) { r.Topic = "events.acme.github" }, schemas.NotFound, "does not read topic events.acme.github, but events.acme.orders"},
+		{"yesterday", of(number), schemas.Invalid, "is not start, end, an offset"},
+		{"-5", of(number), schemas.Invalid, "is no offset; how long ago is said with a unit"},
+		{"-5x", of(number), schemas.Invalid, "is not how long ago"},
+		{"", of(number), schemas.Invalid, "where to"},
+		{"start", func(r *api.SeekRequest) { r.Reason = "" }, schemas.Invalid, "reason"},
+	} {
+		items, err := p.seek(tt.to, tt.change)
+		if schemas.KindOf(err) != tt.kind || !strings.Contains(err.Error(), tt.says) || len(items) > 0 {
+			t.Errorf("to %q: %+v, %v, want it to say %q", tt.to, items, err, tt.says)
+		}
+	}
+	p.lag(number, func(i api.LagItem) bool { return *i.Position == 3 })
+	if all, err := p.api.Seeks(t.Context(), "acme", "fulfil"); err != nil || len(all.Items) != 0 {
+		t.Errorf("%+v %v", all, err)
+	}
+}
+
+// TestSeekToATimeBeforeTheLog: a partition whose first record is younger than the time has lost nothing that retention keeps. Where retention
+// goes by size, that cannot be told.
+func TestSeekToATimeBeforeTheLog(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t)
+	r := deploy(t, agent.URL, database(t), true)
+	p := r.start(config.RoleIntake, config.RoleStream)
+	p.ready()
+	for rev := 1; rev <= 3; rev++ {
+		p.accepted("orders", "orders-secret", order("o", rev))
+	}
+	number := r.partitionOf(3)
+	p.lag(number, func(i api.LagItem) bool { return i.Position != nil && *i.Position == 3 })
+	for n := range int32(3) { // a partition without a position cannot be moved
+		p.lag(n, func(i api.LagItem) bool { return i.Position != nil })
+	}
+	if err := r.cluster.DeleteRecords("events.acme.orders", number, 2); err != nil {
+		t.Fatal(err)
+	}
+	dry := func(r *api.SeekRequest) { r.DryRun = true }
+	planned, err := p.seek("-23h", dry)
+	if i := planned[number]; err != nil || len(planned) != 3 || i.State != api.SeekPlanned || i.To != 2 || *i.Again != 1 {
+		t.Errorf("within the retention of a day: %+v %v", planned, err)
+	}
+	if planned, err = p.seek("-25h", dry); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), fmt.Sprintf("events.acme.orders/%d: the log begins at ", number)) {
+		t.Errorf("before it: %+v %v", planned, err)
+	}
+	r.alterTopic("events.acme.orders", "retention.bytes", "1000000000")
+	if planned, err = p.seek("-23h", dry); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "retention has deleted what was before, and records since ") {
+		t.Errorf("with a retention by size: %+v %v", planned, err)
+	}
+}
+
+// alterTopic sets a key of a topic's configuration.
+func (r *deployment) alterTopic(topic, key, value string) {
+	r.t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer cl.Close()
+	done, err := kadm.NewClient(cl).AlterTopicConfigs(r.t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: key, Value: &value}}, topic)
+	if err != nil || len(done) != 1 || done[0].Err != nil {
+		r.t.Fatalf("%+v %v", done, err)
+	}
+}
+
+// TestSeekOfAStoppedPartition: a seek ends a stop, as a move with Kafka's tools does.
+func TestSeekOfAStoppedPartition(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t)
+	r := deploy(t, agent.URL, database(t), true)
+	intake := r.start(config.RoleIntake)
+	intake.ready()
+	stream := r.start(config.RoleStream)
+	stream.ready()
+	intake.accepted("orders", "orders-secret", order("o", 1))
+	agent.wait(t, 1)
+	stream.clean()
+	for rev := 2; rev <= 5; rev++ {
+		intake.accepted("orders", "orders-secret", order("o", rev))
+	}
+	number := r.partitionOf(5)
+	if err := r.cluster.DeleteRecords("events.acme.orders", number, 3); err != nil {
+		t.Fatal(err)
+	}
+	owner := r.start(config.RoleStream)
+	owner.ready()
+	owner.stoppedPartitions(1)
+	moved, err := owner.seek("4", func(r *api.SeekRequest) { r.Partition = &number })
+	if i := moved[number]; err != nil || i.State != api.SeekMoved || *i.From != 1 || i.To != 4 {
+		t.Fatalf("%+v %v", i, err)
+	}
+	// The versions of orders are dense: the last one waits for those that are gone, decided all the same.
+	owner.lag(number, func(i api.LagItem) bool { return i.State == "running" && *i.Position == 5 && *i.Waiting == 1 })
+	owner.stoppedPartitions(0)
+}
+
+// TestSeekInATopicThatWasCreatedAgain: the offsets of the former topic mean nothing in the new one.
+func TestSeekInATopicThatWasCreatedAgain(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t)
+	r := deploy(t, agent.URL, database(t), true)
+	p := r.start(config.RoleIntake, config.RoleStream)
+	p.ready()
+	p.accepted("orders", "orders-secret", order("o", 1))
+	agent.wait(t, 1)
+	number := r.partitionOf(1)
+	p.lag(number, func(i api.LagItem) bool { return i.Position != nil && *i.Position == 1 })
+	p.clean()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if _, err := kadm.NewClient(cl).DeleteTopic(t.Context(), "events.acme.orders"); err != nil {
+		t.Fatal(err)
+	}
+	r.createTopics()
+	stream := r.start(config.RoleStream)
+	if !rig.Until(20*time.Second, func() bool {
+		_, err := stream.seek("start", func(r *api.SeekRequest) { r.Partition = &number })
+		return schemas.KindOf(err) == schemas.Conflict && strings.Contains(err.Error(), "was deleted and created again")
+	}) {
+		_, err := stream.seek("start", func(r *api.SeekRequest) { r.Partition = &number })
+		t.Errorf("%v", err)
+	}
+}

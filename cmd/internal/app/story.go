@@ -1,0 +1,377 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// teller tells the story of one event.
+type teller struct {
+	item  *inbox.Item
+	s     inbox.Story
+	event *schemas.Event // as the log has it; zero: it does not any more
+	gap   config.Gap
+	id    string // of the item
+	apart map[string]api.DestinationItem
+	pause *ledger.Pause // of the subscription; nil: it is not paused
+	told  []api.StoryItem
+}
+
+// story adds to an event's detail how it came to stand where it stands, and what happens next. e is the event in the log.
+func (i *inboxAPI) story(ctx context.Context, box *inbox.Inbox, d *api.InboxDetail, item *inbox.Item, e *schemas.Event) error {
+	s, err := box.Story(ctx, item)
+	if err != nil {
+		return err
+	}
+	t := teller{item: item, s: s, event: e, id: itemName(item), apart: map[string]api.DestinationItem{}, pause: i.s.pauses.of(nameInTeam{item.Team, item.Subscription}).Paused}
+	if team := i.s.a.file().Teams[item.Team]; team != nil && team.Subscriptions[item.Subscription] != nil {
+		t.gap = team.Subscriptions[item.Subscription].Gap
+	}
+	all, err := destinationsAPI{i.s}.Destinations(ctx)
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		if one.State != "running" {
+			t.apart[names.Destination.Print(names.Name{Team: one.Team, Name: one.Destination})] = one
+		}
+	}
+	t.tell()
+	d.Story, d.Next = t.told, t.next()
+	return nil
+}
+
+// itemName is the event's id as lists print it.
+func itemName(i *inbox.Item) string {
+	n := names.Event{Team: i.Team, Subscription: i.Subscription, Source: i.Source, ID: i.EventID}
+	if i.EventID == "" || i.Decision.Rejects() {
+		n.Source, n.ID = i.Topic, names.Place{Topic: i.Topic, Partition: i.Partition, Offset: i.Offset}.ID()
+	}
+	return n.String()
+}
+
+// add adds what happened at a time; nil if that is not kept.
+func (t *teller) add(at *time.Time, what, format string, args ...any) {
+	if at != nil {
+		at = new(at.UTC())
+	}
+	t.told = append(t.told, api.StoryItem{At: at, What: what, Text: fmt.Sprintf(format, args...)})
+}
+
+// tell tells what happened, in the order of time.
+func (t *teller) tell() {
+	i := t.item
+	t.received()
+	t.decided()
+	for _, a := range t.s.Asked {
+		t.add(&a.AskedAt, "backfill", "the provider's API was asked for %s", spanText(gate.Span{From: a.From, To: a.To}))
+		if a.EndedAt != nil && a.Failure == "" {
+			t.add(a.EndedAt, "backfill", "it answered with %d", a.Produced)
+		} else if a.EndedAt != nil {
+			t.add(a.EndedAt, "backfill", "that failed: %s %s", a.Failure, a.Detail)
+		}
+	}
+	for _, c := range t.s.Commands {
+		about := ""
+		if c.Other {
+			about = " of its version line"
+		}
+		t.add(&c.AskedAt, "asked", "%s%s asked by %s (%s): %s", c.Kind, about, c.By, c.Reason, cmp.Or(c.Outcome, "not done yet"))
+	}
+	for n := range i.Actions {
+		if a := &i.Actions[n]; a.Status == ledger.Stale {
+			t.add(a.FinishedAt, "stale", "action %s did not run: %s", a.Name, a.Error)
+		}
+	}
+	if r := i.Redriven; r != nil {
+		t.add(&r.At, "redriven", "produced again by %s: %s", r.By, r.Reason)
+	}
+	if r := i.Discarded; r != nil {
+		t.add(&r.At, "discarded", "left at that by %s: %s", r.By, r.Reason)
+	}
+	for _, a := range t.s.Again {
+		t.add(&a.At, "again", "replay %d runs it again, started by %s: %s", a.Replay, a.By, a.Reason)
+	}
+	slices.SortStableFunc(t.told, func(a, b api.StoryItem) int {
+		if a.At == nil || b.At == nil {
+			return 0 // in the order in which it was told
+		}
+		return a.At.Compare(*b.At)
+	})
+	if a := t.s.Behind; a != nil && t.open() != nil {
+		t.add(nil, "stands_behind", "it stands behind action %s of event %s: %s at %s %s", a.Action, a.EventID, a.Status, a.Destination, a.LastText)
+	}
+	if a := t.open(); a != nil {
+		if one, ok := t.apart[a.Destination]; ok {
+			t.add(nil, "destination", "%s is %s%s", a.Destination, one.State, whyApart(one))
+		}
+	}
+	for n := range t.told {
+		t.told[n].Text = strings.TrimSpace(t.told[n].Text)
+	}
+}
+
+// received tells how the event came into the log: by the intake, or later, by an operator's word about what was set aside.
+func (t *teller) received() {
+	i, place, verified := t.item, names.Place{Topic: t.item.Topic, Partition: t.item.Partition, Offset: t.item.Offset}, ""
+	if t.event.Secret > 0 {
+		verified = fmt.Sprintf(", verified with secret %d of its source", t.event.Secret)
+	}
+	r := t.event.Redriven
+	if r == nil {
+		t.add(i.ReceivedAt, "received", "received%s, and kept in the log as %s", verified, place)
+		return
+	}
+	t.add(i.ReceivedAt, "received", "received%s, and set aside: %s", verified, r.From)
+	at := &r.At
+	if at.IsZero() {
+		at = nil
+	}
+	t.add(at, "redriven", "produced from there by %s (%s), and kept in the log as %s", r.By, r.Reason, place)
+}
+
+// decided tells the decisions, from the first one, whose time the ledger keeps, to the last one.
+func (t *teller) decided() {
+	i, w := t.item, t.s.Wait
+	switch {
+	case w != nil && w.Held:
+		t.add(&w.Since, "decided", "held for an operator (%s)", i.Reason)
+	case w != nil && t.s.Parked != nil:
+		t.add(&w.Since, "buffered", "buffered: %s", t.waitsFor())
+		t.add(t.s.Parked, "parked", "parked (%s)", i.Reason)
+	case w != nil:
+		t.add(&w.Since, "buffered", "%s (%s): %s", i.Decision, i.Reason, t.waitsFor())
+	case t.s.Left != nil:
+		waited := "waited, or was held"
+		if t.s.Parked != nil || i.Reason == gate.ReasonReleased || i.Reason == gate.ReasonGapSkipped || i.Reason == gate.ReasonGapDead {
+			waited = "waited: versions before it were missing"
+		}
+		t.add(&i.DecidedAt, "buffered", "%s", waited)
+		if t.s.Parked != nil {
+			t.add(t.s.Parked, "parked", "parked: what was missing had not come")
+		}
+		t.add(t.s.Left, "released", "%s (%s)%s", i.Decision, i.Reason, t.by())
+	default:
+		t.add(&i.DecidedAt, "decided", "%s (%s)", i.Decision, i.Reason)
+	}
+}
+
+// by returns who let the event go on; empty if nobody did, and its wait came to its end.
+func (t *teller) by() string {
+	switch {
+	case t.releasedAt() != nil:
+		return ", by an operator"
+	case t.s.Released != nil:
+		return ", by event " + t.s.Released.EventID
+	}
+	return ""
+}
+
+// releasedAt returns when an operator's word let the event go on; nil if none did.
+func (t *teller) releasedAt() (at *time.Time) {
+	for _, c := range t.s.Commands {
+		if c.EndedAt != nil && (c.Kind == ledger.Release || c.Kind == ledger.Discard && !c.Other) {
+			at = c.EndedAt
+		}
+	}
+	return at
+}
+
+// waitsFor returns what a waiting event stands behind.
+func (t *teller) waitsFor() string {
+	l := t.s.Line
+	if l == nil {
+		return "for the first version of its entity"
+	}
+	var upTo int64
+	if t.item.VersionKind == string(schemas.Sequence) {
+		upTo, _ = strconv.ParseInt(t.item.Version, 10, 64) // 0 is all that is missing
+	}
+	if missing := l.Missing(upTo); len(missing) > 0 {
+		return t.item.Entity + " is at version " + versionText(l.At) + "; missing before this one: " + spansText(missing)
+	}
+	return t.item.Entity + " is at version " + versionText(l.At)
+}
+
+// open returns the first action of the event that has not ended; nil if there is none.
+func (t *teller) open() *inbox.Action {
+	for n := range t.item.Actions {
+		switch a := &t.item.Actions[n]; a.Status {
+		case ledger.Done, ledger.Superseded, ledger.Stale, ledger.Discarded:
+		default:
+			return a
+		}
+	}
+	return nil
+}
+
+// next returns what happens next, and which command changes that.
+func (t *teller) next() string {
+	i, w := t.item, t.s.Wait
+	switch {
+	case i.Decision == gate.Conflict:
+		return "nothing: " + t.cameFirst() + t.untilDiscarded()
+	case i.Decision == gate.Filtered:
+		return "nothing: the subscription's types leave it out"
+	case i.Decision == gate.Quarantined && i.Discarded != nil:
+		return "nothing: an operator left it at that"
+	case i.Decision == gate.Quarantined && i.Redriven != nil:
+		return "nothing: it was produced again, and is an event of its own since"
+	case i.Decision == gate.Quarantined:
+		return "it waits for an operator: `forebay inbox redrive " + quoted(t.id) + " --reason TEXT`"
+	case i.Decision == gate.Stale:
+		return "nothing: a newer version of its entity was decided before"
+	case w != nil && t.pause != nil:
+		return "nothing before the subscription is resumed" + t.pauseText()
+	case w != nil && w.Held:
+		return "an operator decides: `forebay inbox redrive " + quoted(t.id) + " --reason TEXT` runs it, with --discard it is given up"
+	case w != nil && w.Until == nil:
+		return "it runs when what is missing comes, or by `forebay inbox redrive " + quoted(t.id) + " --reason TEXT`"
+	case w != nil:
+		return "it runs when what is missing comes; " + thenText(t.gap, *w)
+	}
+	return t.nextOfLane()
+}
+
+// cameFirst returns what a conflict came too late for.
+func (t *teller) cameFirst() string {
+	if !t.s.First {
+		return "another body came first under its id"
+	}
+	first := names.Event{Team: t.item.Team, Subscription: t.item.Subscription, Source: t.item.Source, ID: t.item.EventID}
+	return "the event that came first under its id counts: " + first.String()
+}
+
+// untilDiscarded returns which command takes a conflict off the list of what waits for an operator; empty if that was done.
+func (t *teller) untilDiscarded() string {
+	if t.item.Discarded != nil {
+		return ""
+	}
+	return "; `forebay attention` lists it until `forebay inbox redrive " + quoted(t.id) + " --discard --reason TEXT`"
+}
+
+// pauseText returns who has paused the subscription and why, and the command that resumes it.
+func (t *teller) pauseText() string {
+	return ", which " + t.pause.By + " has paused since " + timeText(t.pause.At) + " (" + t.pause.Reason + "): `forebay subscriptions resume " +
+		t.item.Team + "." + t.item.Subscription + " --reason TEXT`"
+}
+
+// nextOfLane returns what happens next to an event that was decided to run.
+func (t *teller) nextOfLane() string {
+	a := t.open()
+	if a == nil {
+		return "nothing: " + t.ended()
+	}
+	apart, held := t.apart[a.Destination]
+	switch {
+	case t.pause != nil && a.Status != ledger.Dead && a.Status != ledger.Unknown && a.Status != ledger.Processing:
+		return "it runs in its turn once the subscription is resumed" + t.pauseText()
+	case a.Status == ledger.Dead:
+		return "an operator decides: `forebay dlq get " + string(a.ID) + "`, then replay, resolve or discard"
+	case a.Status == ledger.Unknown:
+		return "an operator looks whether " + a.Destination + " has done it: `forebay dlq resolve " + string(a.ID) + "`, or replay --outcome-unknown"
+	case t.s.Behind != nil && (t.s.Behind.Status == ledger.Dead || t.s.Behind.Status == ledger.Unknown):
+		return "it waits for an operator's word about what it stands behind: `forebay dlq get " + string(t.s.Behind.Action) + "`"
+	case t.s.Behind != nil:
+		return "it runs once " + string(t.s.Behind.Action) + " has ended"
+	case held && apart.Paused != nil:
+		return "it runs once " + a.Destination + " is resumed: `forebay destinations resume " + a.Destination + " --reason TEXT`"
+	case a.Status == ledger.Processing && a.NextAt != nil:
+		return a.Destination + " works on it, and says what came of it by " + timeText(*a.NextAt)
+	case a.Status == ledger.Failed && a.NextAt != nil:
+		return "it is tried again at " + timeText(*a.NextAt) + " or later"
+	case held:
+		return "it runs when " + a.Destination + " takes calls again"
+	}
+	return "it runs next, when " + a.Destination + " has room for it"
+}
+
+// ended returns how the actions of an event ended that has none open. What did not run says so, and whether it still can.
+func (t *teller) ended() string {
+	for n := range t.item.Actions {
+		switch a := &t.item.Actions[n]; a.Status {
+		case ledger.Discarded:
+			return "an operator gave action " + a.Name + " up"
+		case ledger.Stale:
+			return "action " + a.Name + " did not run: a newer event of its entity had been started before it; `forebay dlq replay " + string(a.ID) + " --force --reason TEXT` runs it all the same"
+		case ledger.Superseded:
+			return "action " + a.Name + " did not run: a newer state of its entity runs instead"
+		}
+	}
+	return "it is done"
+}
+
+// then returns the word of the gap policy for what follows when a wait ends without what is missing.
+func then(g config.Gap, w inbox.Wait) string {
+	if w.Stage == gate.Backfilling {
+		return g.Otherwise
+	}
+	return g.Then
+}
+
+// thenText returns what follows when a wait ends without what is missing.
+func thenText(g config.Gap, w inbox.Wait) string {
+	text := map[string]string{"skip": "the gap is passed over, and it runs", "park": "it is parked, and waits for an operator", "dead_letter": "it becomes a dead letter",
+		"backfill": "the provider's API is asked for it"}[then(g, w)]
+	return "if it has not by " + timeText(*w.Until) + ", " + cmp.Or(text, "the gap policy decides")
+}
+
+// whyApart returns why a destination is not called, and until when.
+func whyApart(d api.DestinationItem) string {
+	switch {
+	case d.Paused != nil:
+		return " since " + timeText(d.Paused.At) + " by " + d.Paused.By + ": " + d.Paused.Reason
+	case d.HeldUntil != nil:
+		return " until " + timeText(*d.HeldUntil) + ", as it has asked for"
+	case d.OpenUntil != nil:
+		return " until " + timeText(*d.OpenUntil) + ": nothing gets through"
+	}
+	return ""
+}
+
+func timeText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// versionText returns a version to read.
+func versionText(v schemas.Version) string {
+	text := strconv.FormatInt(v.Value, 10)
+	switch {
+	case v.Kind == schemas.None:
+		return "none"
+	case v.Text != "":
+		text = v.Text
+	case v.Kind == schemas.Timestamp:
+		text = time.Unix(0, v.Value).UTC().Format(time.RFC3339Nano)
+	}
+	if v.Epoch > 0 {
+		text += " of epoch " + strconv.FormatInt(v.Epoch, 10)
+	}
+	return text
+}
+
+func spanText(s gate.Span) string {
+	if s.From == s.To {
+		return strconv.FormatInt(s.From, 10)
+	}
+	return strconv.FormatInt(s.From, 10) + ".." + strconv.FormatInt(s.To, 10)
+}
+
+func spansText(spans []gate.Span) string {
+	var texts []string
+	for _, s := range spans {
+		texts = append(texts, spanText(s))
+	}
+	return strings.Join(texts, ", ")
+}

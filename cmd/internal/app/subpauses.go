@@ -1,0 +1,206 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/lane"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// subscriptionPauses keeps the subscriptions of this process in step with the ledger: paused there, paused here. Safe for concurrent use.
+type subscriptionPauses struct {
+	s      *streams
+	paused *prometheus.GaugeVec
+
+	syncing sync.Mutex // one at a time: an older answer would undo a newer one
+	mu      sync.Mutex
+	states  map[string]ledger.SubscriptionState // by "<team>.<subscription>"
+}
+
+func newSubscriptionPauses(s *streams) (*subscriptionPauses, error) {
+	p := &subscriptionPauses{s: s, states: map[string]ledger.SubscriptionState{}, paused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: "forebay", Subsystem: "subscription", Name: "paused", Help: "1 while the subscription is paused: nothing is decided and nothing is attempted."},
+		[]string{"subscription"})}
+	return p, s.a.registry.Register(p.paused)
+}
+
+const (
+	pausesEvery   = time.Second // how often the ledger is asked: as long as it takes until all processes follow
+	pausesTimeout = 5 * time.Second
+)
+
+// run syncs every pausesEvery until ctx is done.
+func (p *subscriptionPauses) run(ctx context.Context) {
+	tick := time.NewTicker(pausesEvery)
+	defer tick.Stop()
+	ok := true
+	for {
+		err := p.sync(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case ok && err != nil:
+			p.s.a.log.Warn("pauses of subscriptions cannot be read; trying again", "error", err)
+		case !ok && err == nil:
+			p.s.a.log.Info("pauses of subscriptions can be read again")
+		}
+		ok = err == nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// sync takes over what the ledger has, once.
+func (p *subscriptionPauses) sync(ctx context.Context) error {
+	p.syncing.Lock()
+	defer p.syncing.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, pausesTimeout)
+	defer cancel()
+	l, err := (&stopsAPI{p.s.a}).ledger()
+	if err != nil {
+		return err
+	}
+	states, err := l.Subscriptions(ctx)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	before := p.states
+	p.states = states
+	p.mu.Unlock()
+	for at := range p.s.topicsOf() {
+		name := at.team + "." + at.name
+		p.show(name, before[name], states[name])
+		if samePause(before[name].Paused, states[name].Paused) {
+			continue
+		}
+		p.apply(ctx, at)
+	}
+	return nil
+}
+
+// show sets the gauge, and logs what has changed.
+func (p *subscriptionPauses) show(name string, before, now ledger.SubscriptionState) {
+	value := 0.0
+	if now.Paused != nil {
+		value = 1
+	}
+	p.paused.WithLabelValues(name).Set(value)
+	switch {
+	case samePause(before.Paused, now.Paused):
+	case now.Paused != nil:
+		p.s.a.log.Warn("subscription is paused: nothing is decided and nothing attempted until `forebay subscriptions resume`", "subscription", name,
+			"since", now.Paused.At.UTC(), "by", now.Paused.By, "reason", now.Paused.Reason)
+	default:
+		p.s.a.log.Info("subscription is resumed", "subscription", name)
+	}
+}
+
+func samePause(a, b *ledger.Pause) bool {
+	return (a == nil) == (b == nil) && (a == nil || a.At.Equal(b.At))
+}
+
+// follow has a subscription that has just begun here follow what was read last. It waits for a sync under way: what that reads is newer.
+func (p *subscriptionPauses) follow(ctx context.Context, at nameInTeam) {
+	p.syncing.Lock()
+	defer p.syncing.Unlock()
+	p.apply(ctx, at)
+}
+
+// apply has a subscription of this process follow what was read last. The lanes follow first, since they need not wait. The caller holds
+// syncing.
+func (p *subscriptionPauses) apply(ctx context.Context, at nameInTeam) {
+	p.s.mu.Lock()
+	sub, lanes := p.s.subs[at], p.s.lanesOf[at]
+	p.s.mu.Unlock()
+	state := p.of(at)
+	if lanes != nil {
+		lanes.SetPauses(lane.Pauses{Since: state.Since, Ended: state.Ended})
+	}
+	if sub != nil {
+		sub.Pause(ctx, state.Paused != nil)
+	}
+}
+
+// of returns what was read last of a subscription.
+func (p *subscriptionPauses) of(at nameInTeam) ledger.SubscriptionState {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.states[at.team+"."+at.name]
+}
+
+// pauseItemOf returns the pause of a subscription as the API has it; nil if it is not paused.
+func (p *subscriptionPauses) pauseItemOf(at nameInTeam) *api.PauseItem {
+	if paused := p.of(at).Paused; paused != nil {
+		return pauseItem(*paused)
+	}
+	return nil
+}
+
+// Pause pauses a subscription in all processes. If it is paused already, the error says by whom.
+func (s *steeringAPI) Pause(ctx context.Context, team, name string, r api.PauseRequest) (*api.SubscriptionItem, error) {
+	full, by := team+"."+name, cmp.Or(r.By, "unknown")
+	return s.changePause(ctx, nameInTeam{team, name}, r.DryRun, func(l *ledger.Ledger, now *ledger.Pause) error {
+		if now != nil {
+			return pausedAlready(full, *now)
+		}
+		if r.DryRun {
+			return nil
+		}
+		paused, err := l.PauseSubscription(ctx, full, by, r.Reason)
+		if err == nil && (paused.By != by || paused.Reason != r.Reason) { // another operator paused it after it was read
+			err = pausedAlready(full, paused)
+		}
+		return err
+	})
+}
+
+// Resume ends a pause. If there is none, that is an error of kind Conflict: the ledger's, or in a dry run one from here.
+func (s *steeringAPI) Resume(ctx context.Context, team, name string, r api.PauseRequest) (*api.SubscriptionItem, error) {
+	full := team + "." + name
+	return s.changePause(ctx, nameInTeam{team, name}, r.DryRun, func(l *ledger.Ledger, now *ledger.Pause) error {
+		if r.DryRun && now == nil {
+			return schemas.Errorf(schemas.Conflict, "", "%s is not paused", full)
+		}
+		if r.DryRun {
+			return nil
+		}
+		_, err := l.ResumeSubscription(ctx, full, cmp.Or(r.By, "unknown"), r.Reason)
+		return err
+	})
+}
+
+// changePause calls do with the pause that the ledger has for a subscription, nil if it is not paused, and returns the subscription as it is
+// then. Without dryRun this process follows the ledger at once; the other processes do within a second.
+func (s *steeringAPI) changePause(ctx context.Context, at nameInTeam, dryRun bool, do func(l *ledger.Ledger, now *ledger.Pause) error) (*api.SubscriptionItem, error) {
+	if err := s.configured(at); err != nil {
+		return nil, err
+	}
+	l, err := (&stopsAPI{s.a}).ledger()
+	if err != nil {
+		return nil, err
+	}
+	states, err := l.Subscriptions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := do(l, states[at.team+"."+at.name].Paused); err != nil {
+		return nil, err
+	}
+	if !dryRun {
+		if err := s.a.stream.pauses.sync(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return (&stopsAPI{s.a}).Subscription(ctx, at.team, at.name)
+}

@@ -1,0 +1,33 @@
+package brokers
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+)
+
+// TestLoginInTheClear: what shows the secret goes to brokers on this machine alone, unless the connection is encrypted.
+func TestLoginInTheClear(t *testing.T) {
+	t.Parallel()
+	for _, m := range []sasl.Mechanism{plain.Auth{User: "u", Pass: "pencil"}.AsMechanism(), oauth.Auth{Token: "pencil"}.AsMechanism(), scram.Auth{User: "u", Pass: "pencil"}.AsSha256Mechanism()} {
+		for address, here := range map[string]bool{
+			"127.0.0.1:9092": true, "[::1]:9092": true, "localhost:9092": true, "[::ffff:127.0.0.1]:9092": true, "127.0.0.1": true, "[::1]": true,
+			"kafka-1.example.com:9092": false, "10.0.0.7:9092": false, "[fd00::1]:9092": false, "127.0.0.1.example.com:9092": false, "": false,
+		} {
+			for _, encrypted := range []bool{false, true} {
+				_, first, err := Login(m, encrypted).Authenticate(context.Background(), address)
+				if may := here || encrypted || strings.HasPrefix(m.Name(), "SCRAM"); may != (err == nil) || !may && first != nil {
+					t.Errorf("%s to %q, encrypted %t: %q, %v", m.Name(), address, encrypted, first, err)
+				}
+				if err != nil && (strings.Contains(err.Error(), "pencil") || !strings.Contains(err.Error(), "write kafka.tls: {enabled: true}")) {
+					t.Errorf("the error shows the secret, or not what to do: %v", err)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,6 @@
+# forebay completion for bash: source <(forebay completion bash)
+_forebay() {
+	local IFS=$'\n'
+	COMPREPLY=($("${COMP_WORDS[0]}" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null | cut -f 1))
+}
+complete -o default -F _forebay forebay

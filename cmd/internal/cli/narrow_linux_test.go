@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// terminalOf opens a terminal with so many columns. What is written to it is read from screen.
+func terminalOf(t *testing.T, columns uint16) (terminal, screen *os.File) {
+	t.Helper()
+	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { screen.Close() })
+	n, err := unix.IoctlGetInt(int(screen.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(screen.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { terminal.Close() })
+	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
+		t.Fatal(err)
+	}
+	return terminal, screen
+}
+
+// On 60 columns a table that does not fit becomes blocks, none of whose lines is broken; one that fits stays, and so do wide terminals.
+func TestNarrowTerminal(t *testing.T) {
+	t.Parallel()
+	type item struct{ source, entity, reason, note string }
+	columns := []column[item]{
+		{name: "source", value: func(i item) string { return i.source }},
+		{name: "entity", value: func(i item) string { return i.entity }},
+		{name: "reason", value: func(i item) string { return i.reason }},
+		{name: "note", wide: true, value: func(i item) string { return i.note }},
+	}
+	short := []item{{"github", "186853002/1", "next", "n"}}
+	long := []item{short[0], {"orders", strings.Repeat("x", 45), "", "n"}}
+	const table = "SOURCE  ENTITY       REASON\ngithub  186853002/1  next\n"
+	blocks := "SOURCE  github\nENTITY  186853002/1\nREASON  next\n\nSOURCE  orders\nENTITY  " + long[1].entity + "\n"
+	for _, tt := range []struct {
+		columns uint16
+		items   []item
+		want    string
+	}{{60, short, table}, {60, long, blocks}, {100, short, table}} {
+		terminal, screen := terminalOf(t, tt.columns)
+		if err := writeFitting(terminal, tt.items, tableForm{}, columns); err != nil {
+			t.Fatal(err)
+		}
+		terminal.Close()
+		got, _ := io.ReadAll(screen) // to the end, which is EIO
+		if diff := cmp.Diff(tt.want, strings.ReplaceAll(string(got), "\r\n", "\n")); diff != "" {
+			t.Errorf("%d columns: %s", tt.columns, diff)
+		}
+	}
+	var file strings.Builder
+	if err := writeFitting(&file, long, tableForm{}, columns); err != nil || !strings.HasPrefix(file.String(), "SOURCE  ENTITY") {
+		t.Errorf("not a terminal: %v\n%s", err, file.String())
+	}
+}

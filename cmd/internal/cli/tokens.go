@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/access"
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// keysFlags say where tokens are kept: a process with the stream role is asked, or the ledger itself. Nobody has a token to ask with yet
+// when the first one is made.
+type keysFlags struct {
+	listenerFlag
+	File          string   `short:"c" name:"config" placeholder:"FILE" help:"Instead of a running process, ask the ledger that this configuration names: the way to the first token."`
+	Subscriptions []string `placeholder:"TEAM.SUBSCRIPTION,..." help:"With --config: the ledger of these, which have one of their own. A process knows the tokens of its own ledger."`
+}
+
+// asksProcess reports whether a running process is asked, and not the ledger.
+func (k *keysFlags) asksProcess() bool { return k.File == "" && len(k.Subscriptions) == 0 }
+
+// withLedger opens the ledger that the file names, and calls f with it and with the teams of the file.
+func (k *keysFlags) withLedger(e *env, f func(l *ledger.Ledger, teams []string) error) error {
+	if k.File == "" {
+		return usageError("--subscriptions says which ledger of a configuration is asked: name that with --config")
+	}
+	o := fileFlags{File: k.File}.options(e, config.RoleTokens)
+	o.Subscriptions = k.Subscriptions
+	cfg, err := config.Load(o)
+	if err != nil {
+		return err
+	}
+	of := cfg.Ledger()
+	if of.OfTeam {
+		return schemas.Errorf(schemas.Conflict, "", "the ledger of %s is a team's, as its file has it: no process lets anybody in by tokens of it", of.Path)
+	}
+	l, err := ledger.Open(e.ctx, ledger.Config{URL: of.Postgres.URL, Schema: of.Postgres.Schema, Logger: e.log})
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	return f(l, slices.Sorted(maps.Keys(cfg.Teams)))
+}
+
+type tokensCreateCmd struct {
+	keysFlags
+	Name     string   `arg:"" help:"What it is called, such as ann-laptop. No other token gets that name, even after this one has ended."`
+	Role     string   `required:"" enum:"viewer,responder,operator,source-admin,approver,auditor,admin" help:"What it may do: ${enum}."`
+	Team     []string `placeholder:"TEAM,..." help:"The teams whose things it may see and change."`
+	AllTeams bool     `help:"Instead of --team: all teams, and what concerns all of them."`
+	Payloads bool     `help:"It may also see what events carry."`
+	Expires  string   `default:"90d" help:"How long it opens, a year at most."`
+	Reason   string   `placeholder:"TEXT" help:"Why; kept with who said so and when."`
+	DryRun   bool     `help:"Check what is asked, and make nothing."`
+}
+
+func (c *tokensCreateCmd) request() (api.TokenRequest, error) {
+	r := api.TokenRequest{Name: c.Name, Role: c.Role, Teams: c.Team, Payloads: c.Payloads, Reason: strings.TrimSpace(c.Reason), By: whoAmI(), DryRun: c.DryRun}
+	life, err := config.ParseDuration(c.Expires)
+	switch {
+	case err != nil || life <= 0:
+		return r, usageError("--expires %q is no duration such as 12h or 90d", c.Expires)
+	case c.AllTeams == (len(c.Team) > 0):
+		return r, usageError("say either --team or --all-teams")
+	case r.Reason == "" && !c.DryRun:
+		return r, usageError("--reason is needed: it is kept with the token")
+	}
+	r.ExpiresAt = time.Now().Add(life.Std()).UTC().Truncate(time.Second)
+	return r, nil
+}
+
+// Run makes a token and prints it: alone on stdout as a table, with what is kept of it in the other forms.
+func (c *tokensCreateCmd) Run(e *env, client *api.Client) error {
+	req, err := c.request()
+	if err != nil {
+		return err
+	}
+	var made *api.TokenMade
+	if c.asksProcess() {
+		made, err = client.CreateToken(e.ctx, req)
+	} else {
+		err = c.withLedger(e, func(l *ledger.Ledger, teams []string) (err error) {
+			made, err = createDirectly(e, l, teams, req)
+			return err
+		})
+	}
+	if err != nil {
+		return err
+	}
+	err = printOne(e, made, made.Name, func(w io.Writer) {
+		if made.Token != "" {
+			fmt.Fprintln(w, plain(made.Token))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if c.DryRun {
+		fmt.Fprintln(e.Stderr, "dry run: nothing was made")
+		return nil
+	}
+	fmt.Fprintf(e.Stderr, "made token %s: %s of %s, until %s. It is shown this once; set FOREBAY_TOKEN or --token-file to it\n",
+		plain(made.Name), plain(made.Role), plain(tokenTeams(made.Teams)), formatTime(made.ExpiresAt))
+	return nil
+}
+
+// createDirectly makes a token in the ledger itself.
+func createDirectly(e *env, l *ledger.Ledger, teams []string, r api.TokenRequest) (*api.TokenMade, error) {
+	for _, team := range r.Teams {
+		if err := names.Team(team, teams); err != nil {
+			return nil, err
+		}
+	}
+	kept, token, err := access.Make(access.Request{Name: r.Name, Role: r.Role, Teams: r.Teams, Payloads: r.Payloads, ExpiresAt: r.ExpiresAt, By: r.By, Reason: r.Reason}, time.Now())
+	if err != nil || r.DryRun {
+		return &api.TokenMade{TokenItem: kept}, err
+	}
+	err = audited(e, l, "token.create", r.Name, r.Reason, func() (api.TokenItem, error) {
+		kept, err = l.CreateToken(e.ctx, kept)
+		return kept, err
+	})
+	return &api.TokenMade{TokenItem: kept, Token: token}, err
+}
+
+// audited makes a change in the ledger itself, and keeps it in the audit: before it is tried, and then what became of it.
+func audited(e *env, l *ledger.Ledger, action, object, reason string, do func() (api.TokenItem, error)) error {
+	id, err := l.BeginChange(e.ctx, ledger.Change{Actor: "ledger", By: whoAmI(), Action: action, Object: object, Reason: reason})
+	if err != nil {
+		return err
+	}
+	end := ledger.Change{Outcome: api.OutcomeDone}
+	kept, err := do()
+	if err != nil {
+		end.Outcome, end.Detail = api.OutcomeRefused, err.Error()
+		if schemas.KindOf(err) == schemas.Unavailable {
+			end.Outcome = api.OutcomeFailed
+		}
+	} else if end.After, err = json.Marshal(kept); err != nil {
+		return err
+	}
+	return errors.Join(err, l.EndChange(e.ctx, id, end))
+}
+
+func tokenTeams(teams []string) string {
+	if teams == nil {
+		return "all teams"
+	}
+	return strings.Join(teams, ", ")
+}
+
+type tokensListCmd struct{ keysFlags }
+
+func (c *tokensListCmd) Run(e *env, client *api.Client) (err error) {
+	var page api.Page[api.TokenItem]
+	if c.asksProcess() {
+		page, err = client.Tokens(e.ctx)
+	} else {
+		err = c.withLedger(e, func(l *ledger.Ledger, _ []string) (err error) {
+			page.Items, err = l.Tokens(e.ctx)
+			return err
+		})
+	}
+	if err != nil {
+		return err
+	}
+	type item = api.TokenItem
+	now := time.Now()
+	return printList(e, page, func(i item) string { return i.Name },
+		column[item]{name: "name", whole: true, value: func(i item) string { return i.Name }},
+		column[item]{name: "role", value: func(i item) string { return i.Role }},
+		column[item]{name: "teams", value: func(i item) string { return tokenTeams(i.Teams) }},
+		column[item]{name: "payloads", value: func(i item) string { return map[bool]string{true: "yes", false: "no"}[i.Payloads] }},
+		column[item]{name: "state", value: func(i item) string { return tokenState(&i, now) }},
+		column[item]{name: "last use", at: func(i item) *time.Time { return i.UsedAt }},
+		column[item]{name: "expires", value: func(i item) string { return formatTime(i.ExpiresAt) }},
+		column[item]{name: "created", wide: true, at: func(i item) *time.Time { return &i.CreatedAt }},
+		column[item]{name: "by", wide: true, value: func(i item) string { return i.CreatedBy }},
+		column[item]{name: "reason", wide: true, value: func(i item) string { return i.Reason }},
+		column[item]{name: "revoked by", wide: true, value: func(i item) string { return i.RevokedBy }},
+		column[item]{name: "why revoked", wide: true, value: func(i item) string { return i.RevokedReason }})
+}
+
+func tokenState(i *api.TokenItem, now time.Time) string {
+	switch {
+	case i.RevokedAt != nil:
+		return "revoked"
+	case !now.Before(i.ExpiresAt):
+		return "expired"
+	}
+	return "open"
+}
+
+type tokensRevokeCmd struct {
+	keysFlags
+	Name   string `arg:"" help:"The token."`
+	Reason string `placeholder:"TEXT" help:"Why; kept with who said so and when."`
+}
+
+func (c *tokensRevokeCmd) Run(e *env, client *api.Client) (err error) {
+	req := api.TokenRevocation{Reason: strings.TrimSpace(c.Reason), By: whoAmI()}
+	if req.Reason == "" {
+		return usageError("--reason is needed: it is kept with the token")
+	}
+	var kept *api.TokenItem
+	if c.asksProcess() {
+		kept, err = client.RevokeToken(e.ctx, c.Name, req)
+	} else {
+		err = c.withLedger(e, func(l *ledger.Ledger, _ []string) error {
+			return audited(e, l, "token.revoke", c.Name, req.Reason, func() (t api.TokenItem, err error) {
+				t, err = l.RevokeToken(e.ctx, c.Name, req.By, req.Reason)
+				kept = &t
+				return t, err
+			})
+		})
+	}
+	if err != nil {
+		return err
+	}
+	if err := printOne(e, kept, kept.Name, func(io.Writer) {}); err != nil {
+		return err
+	}
+	fmt.Fprintf(e.Stderr, "revoked token %s: within %s it opens nothing, in any process\n", plain(kept.Name), access.Fresh)
+	return nil
+}

@@ -1,0 +1,72 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestOperator holds what is said of operator and listen.operator against what must be said of it; nothing where it is well.
+func TestOperator(t *testing.T) {
+	t.Parallel()
+	cert, err := filepath.Abs("testdata/reference/operator/forebay.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := strings.TrimSuffix(cert, "pem") + "key"
+	other := filepath.Join(t.TempDir(), "other.key")
+	if err := os.WriteFile(other, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const auth = "auth: tokens, public_url: https://forebay.example.com"
+	tls := ", tls: {cert_file: " + cert + ", key_file: " + key + "}"
+	for _, tt := range []struct{ name, at, operator, want string }{
+		{"as it was", "127.0.0.1:9090", "", ""},
+		{"open", "0.0.0.0:9090", "", "listen.operator: 0.0.0.0:9090 is not loopback, and whoever reaches it may ask and change everything"},
+		{"every address", ":9090", "", "is not loopback"},
+		{"open by name", "forebay.example.com:9090", "auth: none", "is not loopback"},
+		{"tokens on loopback", "127.0.0.1:9090", "auth: tokens", ""},
+		{"tokens on loopback, behind a proxy", "127.0.0.1:9090", auth + ", behind_proxy: [127.0.0.0/8]", ""},
+		{"with TLS", "0.0.0.0:9090", auth + tls, ""},
+		{"behind a proxy", "10.0.0.1:9090", auth + ", behind_proxy: [10.0.0.0/8]", ""},
+		{"both", "10.0.0.1:9090", auth + tls + ", behind_proxy: [10.0.0.0/8]", ""},
+		{"in the clear", "0.0.0.0:9090", auth, "operator.tls: is missing: 0.0.0.0:9090 is not loopback, and tokens would be sent for others to read"},
+		{"no host", "0.0.0.0:9090", "auth: tokens" + tls, "operator.public_url: is missing"},
+		{"a host in the clear", "0.0.0.0:9090", "auth: tokens, public_url: http://forebay.example.com" + tls, "operator.public_url: is not a URL such as https://"},
+		{"a path", "0.0.0.0:9090", "auth: tokens, public_url: https://forebay.example.com/" + tls, "operator.public_url: is not a URL such as https://"},
+		{"everybody's proxy", "0.0.0.0:9090", auth + `, behind_proxy: [10.0.0.0/8, "::/0"]`, "operator.behind_proxy[1]: ::/0 is every address"},
+		{"no proxy", "0.0.0.0:9090", auth + ", behind_proxy: []", "operator.tls: is missing"},
+		{"no certificate", "0.0.0.0:9090", auth + ", tls: {cert_file: nowhere.pem, key_file: nowhere.key}", "operator.tls.cert_file: certificate and key cannot be used"},
+		{"no key", "0.0.0.0:9090", auth + ", tls: {cert_file: " + cert + ", key_file: " + other + "}", "operator.tls.cert_file: certificate and key cannot be used"},
+		{"half of it", "0.0.0.0:9090", auth + ", tls: {cert_file: " + cert + "}", "key_file"},
+		{"TLS without tokens", "127.0.0.1:9090", "auth: none" + tls, "operator.tls: goes with operator.auth: tokens"},
+		{"a URL without tokens", "127.0.0.1:9090", "public_url: https://forebay.example.com", "operator.public_url: goes with operator.auth: tokens"},
+		{"OIDC", "0.0.0.0:9090", "auth: oidc" + tls, "oidc is not built yet in this version; today: none, tokens"},
+		{"its keys", "0.0.0.0:9090", auth + tls + ", oidc: {issuer: https://idp.example.com}", "oidc is not built yet in this version"},
+		{"something else", "0.0.0.0:9090", "auth: basic", `"basic" is not one of none, tokens`},
+	} {
+		const plain, before = "operator: 127.0.0.1:9090", "\ntopics:"
+		if !strings.Contains(design, plain) || !strings.Contains(design, before) {
+			t.Fatal("the design's file is another one now")
+		}
+		text := strings.Replace(strings.Replace(design, plain, "operator: \""+tt.at+"\"", 1), before, "\noperator: {"+tt.operator+"}"+before, 1)
+		_, problems := load(text, designEnv, designFiles, Options{})
+		var all strings.Builder
+		for _, p := range problems {
+			all.WriteString(p.String() + "\n")
+		}
+		if got := all.String(); (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+		// Commands that do not listen there need no file of it.
+		if _, problems := load(text, designEnv, designFiles, Options{Roles: []Role{RoleTopics}}); len(problems) > 0 && !strings.Contains(tt.want, "not built") && !strings.Contains(tt.want, "not one of") && tt.name != "half of it" {
+			t.Errorf("%s, of a command that does not listen: %v", tt.name, problems)
+		}
+	}
+	// forebay dev asks its own listener.
+	text := strings.Replace(design, "\ntopics:", "\noperator: {auth: tokens}\ntopics:", 1)
+	if _, problems := load(text, designEnv, designFiles, Options{Embedded: true}); len(problems) != 1 || !strings.Contains(problems[0].String(), "operator.auth: tokens go with `forebay serve`") {
+		t.Errorf("in dev: %v", problems)
+	}
+}

@@ -1,0 +1,171 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+//go:embed templates static
+var files embed.FS
+
+const (
+	pageTimeout = 20 * time.Second // as the API has for an answer
+	partTimeout = 5 * time.Second  // of a part of the overview: the others are shown without it
+	maxForm     = 64 << 10         // bytes of a form
+)
+
+// policy lets a page load its own stylesheet and script, and nothing else. Whatever a sender manages to put into a page, no browser runs it.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+// Console answers for the pages. It is safe for concurrent use.
+type Console struct {
+	api.Config
+	pages   map[string]*template.Template // by name: each with the layout
+	lags    lags
+	history history
+	handler http.Handler
+
+	liveEvery time.Duration
+	watching  chan struct{} // holds one for each live view; never closed
+	ended     chan struct{} // Run closes it: live views end, or a stop would wait for them
+}
+
+// ServeHTTP answers for everything below /console/.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
+
+// Run keeps what the charts show, until ctx is done, and ends the live views then. It may be called once.
+func (c *Console) Run(ctx context.Context) {
+	defer close(c.ended)
+	c.history.run(ctx)
+}
+
+// New makes the pages. They ask the questions of cfg, which are those of the operator API;
+// where one is nil, its page says which process to ask.
+func New(cfg api.Config) (*Console, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	c := &Console{Config: cfg, pages: map[string]*template.Template{}, lags: lags{asking: make(chan struct{}, 1)}, history: history{gather: cfg.Gatherer},
+		liveEvery: liveEvery, watching: make(chan struct{}, liveAtOnce), ended: make(chan struct{})}
+	for _, name := range []string{"overview", "inbox", "event", "entity", "attention", "dlq", "replay", "problem"} {
+		t, err := template.New("layout.html").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name+".html")
+		if err != nil {
+			return nil, fmt.Errorf("console page %s: %w", name, err)
+		}
+		c.pages[name] = t
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /console/static/", static())
+	mux.HandleFunc("GET /console/{$}", c.page("overview", "Overview", true, c.overview))
+	mux.HandleFunc("GET /console/attention", c.page("attention", "Attention", true, c.attention))
+	mux.HandleFunc("GET /console/inbox", c.page("inbox", "Inbox", cfg.Inbox != nil, c.inbox))
+	mux.HandleFunc("GET /console/inbox/live", c.liveInbox)
+	mux.HandleFunc("GET /console/event", c.page("event", "Event", cfg.Inbox != nil, c.event))
+	mux.HandleFunc("GET /console/entity", c.page("entity", "Entity", cfg.Entities != nil, c.entity))
+	mux.HandleFunc("GET /console/dlq", c.page("dlq", "Dead letters", cfg.DeadLetters != nil, c.deadLetters))
+	mux.HandleFunc("GET /console/dlq/replay", c.page("replay", "Replay dead letters", cfg.DeadLetters != nil, c.planReplay))
+	mux.HandleFunc("POST /console/dlq/replay", c.page("replay", "Replay dead letters", cfg.DeadLetters != nil, c.replay))
+	mux.HandleFunc("/console/", c.page("problem", "Nothing here", true, func(_ context.Context, r *http.Request) (any, error) {
+		return nil, schemas.Errorf(schemas.NotFound, "", "nothing at %s", r.URL.Path)
+	}))
+	c.handler = guarded(mux)
+	return c, nil
+}
+
+// guarded sets the headers that hold for every answer.
+func guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "same-origin") // entities and ids are in the URLs
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// static serves the stylesheet and the script.
+func static() http.Handler {
+	serve := http.StripPrefix("/console/", http.FileServerFS(files))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-cache") // they change with the binary
+		serve.ServeHTTP(w, r)
+	})
+}
+
+// view is what the layout shows of a page.
+type view struct {
+	Title, Path string
+	Nav         []place
+	Problem     string // why there is no page, or not all of it
+	Data        any    // of the page's template; nil: there is the problem alone
+}
+
+// place is an entry of the navigation.
+type place struct {
+	Name, Path string
+	Here       bool
+}
+
+var places = []place{{Name: "Overview", Path: "/console/"}, {Name: "Inbox", Path: "/console/inbox"}, {Name: "Attention", Path: "/console/attention"}, {Name: "Dead letters", Path: "/console/dlq"}}
+
+// errNoStream says whom to ask where this process cannot answer.
+var errNoStream = schemas.Errorf(schemas.Conflict, "", "this process has no stream role, so it has no ledger and calls no destination; open the console of one that runs `forebay serve --roles stream`")
+
+// page makes the handler of a page: ask returns what its template shows. With an error it may return that, too: the page is shown with the
+// problem then.
+func (c *Console) page(name, title string, canAnswer bool, ask func(ctx context.Context, r *http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
+		defer cancel()
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		v := view{Title: title, Path: r.URL.Path}
+		err := error(errNoStream)
+		if canAnswer {
+			v.Data, err = ask(ctx, r)
+		}
+		for _, p := range places {
+			p.Here = p.Path == r.URL.Path
+			v.Nav = append(v.Nav, p)
+		}
+		status := http.StatusOK
+		if err != nil {
+			if status, v.Problem = api.Status(err), err.Error(); errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				v.Problem = fmt.Sprintf("this was not answered within %s: %s", pageTimeout, v.Problem)
+			}
+			if status >= http.StatusInternalServerError {
+				c.Logger.Warn("console page", "page", r.URL.Path, "error", err)
+			}
+		}
+		shown := name
+		if v.Data == nil {
+			shown = "problem"
+		}
+		c.write(w, shown, status, v)
+	}
+}
+
+// write renders a page and writes it whole, or an error.
+func (c *Console) write(w http.ResponseWriter, name string, status int, v view) {
+	var b bytes.Buffer
+	if err := c.pages[name].Execute(&b, v); err != nil {
+		c.Logger.Error("console page cannot be rendered", "page", name, "error", err)
+		http.Error(w, "the page cannot be rendered; the log of this process says why", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	w.Write(visible(b.Bytes()))
+}

@@ -1,0 +1,63 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// dlqPage is the dead letters by group, and those of the chosen filters one by one. Its filters are those of `forebay dlq list`.
+type dlqPage struct {
+	Query  url.Values
+	Groups part[api.Page[api.DeadLetterGroup]]
+	Page   api.Page[api.DeadLetterItem]
+	Older  string // link to the next page; empty: this is the last one
+	Newest string // link to the first page; empty: this is the first one
+}
+
+// Get returns a filter as it stands in the URL.
+func (p dlqPage) Get(name string) string { return p.Query.Get(name) }
+
+// GroupLink leads to the dead letters of a group, ReplayLink to what a replay of it would do.
+func (p dlqPage) GroupLink(group string) string {
+	return "/console/dlq?" + url.Values{"group": {group}}.Encode()
+}
+
+func (p dlqPage) ReplayLink(group string) string {
+	return "/console/dlq/replay?" + url.Values{"group": {group}}.Encode()
+}
+
+func (c *Console) deadLetters(ctx context.Context, r *http.Request) (any, error) {
+	p := dlqPage{Query: r.URL.Query()}
+	f, err := deadLetterFilter(r)
+	if err != nil {
+		return p, err
+	}
+	of := f
+	of.Cursor, of.Limit = "", 0
+	p.Groups = ask(ctx, func(ctx context.Context) (api.Page[api.DeadLetterGroup], error) {
+		return c.DeadLetters.DeadLetterGroups(ctx, of)
+	})
+	if p.Page, err = c.DeadLetters.DeadLetters(ctx, f); err != nil {
+		return p, err
+	}
+	p.Older, p.Newest = turn(r.URL.Path, p.Query, p.Page.Next)
+	return p, nil
+}
+
+func deadLetterFilter(r *http.Request) (f api.DeadLetterFilter, err error) {
+	q := r.URL.Query()
+	if err := onlyKnown(r, "team", "subscription", "source", "entity", "type", "destination", "class", "group", "since", "limit", "cursor"); err != nil {
+		return f, err
+	}
+	f = api.DeadLetterFilter{Team: q.Get("team"), Subscription: q.Get("subscription"), Source: q.Get("source"), Entity: schemas.EntityKey(q.Get("entity")), Type: q.Get("type"),
+		Destination: q.Get("destination"), Class: q.Get("class"), Group: q.Get("group"), Cursor: q.Get("cursor")}
+	if f.Limit, err = limit(q.Get("limit")); err != nil {
+		return f, err
+	}
+	f.Since, err = since(q.Get("since"))
+	return f, err
+}

@@ -1,0 +1,87 @@
+package console
+
+import (
+	"context"
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/names"
+)
+
+// eventPage is one event as a subscription sees it.
+type eventPage struct {
+	*api.InboxDetail
+	Name string // as lists print it
+	Body part[*body]
+	Raw  string // link that downloads the body, byte for byte
+}
+
+// Dead reports whether an action is a dead letter, or its outcome unknown.
+func (p eventPage) Dead(a api.ActionItem) bool {
+	return a.Status == "dead_letter" || a.Status == "unknown"
+}
+
+const (
+	shownText = 64 << 10 // bytes of a body that are shown
+	shownHex  = 4 << 10  // of one that is no text
+)
+
+// body is what was sent, as text, and what the record in the log says of it.
+type body struct {
+	ContentType string
+	Bytes       int
+	Text        string
+	Cut         int // how many bytes are shown, if not all are
+	Binary      bool
+	Headers     []api.DeadHeader
+	Curl        string // sends it to an agent
+}
+
+func (c *Console) event(ctx context.Context, r *http.Request) (any, error) {
+	if err := onlyKnown(r, "id"); err != nil {
+		return nil, err
+	}
+	n, err := names.ParseEvent(r.URL.Query().Get("id"))
+	if err != nil {
+		return nil, err
+	}
+	p := eventPage{}
+	if p.InboxDetail, err = c.Inbox.Item(ctx, n.Team, n.Subscription, n.Source, n.ID); err != nil {
+		return nil, err
+	}
+	n = eventName(&p.InboxItem) // n may have been cut off
+	p.Name = n.String()
+	p.Raw = api.RawPath(n.Team, n.Subscription, n.Source, n.ID)
+	p.Body = ask(ctx, func(ctx context.Context) (*body, error) {
+		raw, err := c.Inbox.Raw(ctx, n.Team, n.Subscription, n.Source, n.ID)
+		if err != nil {
+			return nil, err
+		}
+		b := bodyOf(raw)
+		b.Curl = curl("http://"+r.Host, p.Raw, raw)
+		return b, nil
+	})
+	return p, nil
+}
+
+// bodyOf returns a body to be shown: the beginning of a long one, and bytes that are no text in hexadecimal.
+func bodyOf(raw *api.Raw) *body {
+	b := &body{ContentType: raw.ContentType, Bytes: len(raw.Data), Headers: raw.Headers}
+	data := raw.Data[:min(shownText, len(raw.Data))]
+	for n := 0; n < utf8.UTFMax && len(data) < len(raw.Data) && !utf8.Valid(data); n++ { // the cut may be inside of a character
+		data = data[:len(data)-1]
+	}
+	if b.Binary = !utf8.Valid(data); b.Binary {
+		data = raw.Data[:min(shownHex, len(raw.Data))]
+		b.Text = hex.Dump(data)
+	} else {
+		b.Text = strings.ReplaceAll(string(data), "\r\n", "\n")
+	}
+	if len(data) < len(raw.Data) {
+		b.Cut = len(data)
+	}
+	return b
+}

@@ -1,0 +1,368 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	"golang.org/x/net/html"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// at is when everything happens that the fake tells of.
+var at = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+
+// fake answers as a process does in which one order has a gap, and one action is dead. What it must refuse, it refuses.
+type fake struct {
+	api.Quarantine // no page asks it
+
+	items      []api.InboxItem
+	elsewhere  []string
+	detail     api.InboxDetail
+	raw        api.Raw
+	entity     api.EntityDetail
+	dead       []api.DeadLetterItem
+	history    []api.AttemptItem
+	groups     []api.DeadLetterGroup
+	attention  api.Attention
+	lag        []api.LagItem
+	sources    []api.SourceItem
+	subs       []api.SubscriptionItem
+	to         []api.DestinationItem
+	checks     []api.Check
+	err        error // of every question of the ledger
+	lagErr     error
+	filter     api.InboxFilter
+	deadFilter api.DeadLetterFilter
+	asked      []api.DeadLetterRequest
+	replayed   []string
+	mu         sync.Mutex
+	lags       int
+	overtaken  bool // a newer snapshot has been started
+}
+
+func (f *fake) Items(_ context.Context, q api.InboxFilter) (api.Page[api.InboxItem], error) {
+	f.filter = q
+	return api.Page[api.InboxItem]{Items: f.items, Next: "cursor==", Elsewhere: f.elsewhere}, f.err
+}
+
+func (f *fake) Item(_ context.Context, team, subscription, source, id string) (*api.InboxDetail, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	if team+"/"+subscription+"/"+source+"/"+id != "acme/fulfil/orders/e-2" && f.detail.EventID == "e-2" {
+		return nil, schemas.Errorf(schemas.NotFound, "", "subscription %s.%s knows no event %s", team, subscription, id)
+	}
+	return &f.detail, nil
+}
+
+func (f *fake) Raw(context.Context, string, string, string, string) (*api.Raw, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	return &f.raw, nil
+}
+
+func (f *fake) Redrive(context.Context, string, string, string, string, api.RedriveRequest) (*api.RedriveItem, error) {
+	panic("no page asks for this")
+}
+
+func (f *fake) Entity(_ context.Context, _ api.EntityFilter) (*api.EntityDetail, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	return &f.entity, nil
+}
+
+func (f *fake) DeadLetters(_ context.Context, q api.DeadLetterFilter) (api.Page[api.DeadLetterItem], error) {
+	f.deadFilter = q
+	left := slices.DeleteFunc(slices.Clone(f.dead), func(i api.DeadLetterItem) bool {
+		return slices.Contains(f.replayed, i.ID) || q.Group != "" && q.Group != i.Group
+	})
+	return api.Page[api.DeadLetterItem]{Items: left, Next: "cursor=="}, f.err
+}
+
+func (f *fake) DeadLetterGroups(context.Context, api.DeadLetterFilter) (api.Page[api.DeadLetterGroup], error) {
+	return api.Page[api.DeadLetterGroup]{Items: f.groups, More: true}, f.err
+}
+
+func (f *fake) DeadLetter(_ context.Context, id string) (*api.DeadLetterDetail, error) {
+	for _, i := range f.dead {
+		if i.ID == id && !slices.Contains(f.replayed, id) {
+			return &api.DeadLetterDetail{DeadLetterItem: i, History: f.history, Commands: []api.CommandItem{}}, f.err
+		}
+	}
+	return nil, schemas.Errorf(schemas.NotFound, "", "no dead letter %s", id)
+}
+
+func (f *fake) DeadRecord(context.Context, string) (*api.DeadRecord, error) {
+	panic("no page asks for this")
+}
+
+func (f *fake) AskDeadLetter(ctx context.Context, id, verb string, r api.DeadLetterRequest) (*api.DeadLetterAnswer, error) {
+	d, err := f.DeadLetter(ctx, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case verb != api.VerbReplay:
+		return nil, schemas.Errorf(schemas.Invalid, "", "only replays are asked for")
+	case d.Status == "unknown" && !r.OutcomeUnknown:
+		return nil, schemas.Errorf(schemas.Conflict, "", "its outcome is unknown")
+	case r.DryRun:
+		return &api.DeadLetterAnswer{DeadLetterItem: d.DeadLetterItem, Verb: verb, State: api.StatePlanned, Detail: "it runs again"}, nil
+	case r.Reason == "":
+		return nil, schemas.Errorf(schemas.Invalid, "", "the reason is missing")
+	}
+	if f.overtaken && r.Watch && !r.Force {
+		return &api.DeadLetterAnswer{DeadLetterItem: d.DeadLetterItem, Verb: verb, State: api.StateStale, Detail: "it did not run: a newer one was started"}, nil
+	}
+	f.asked, f.replayed = append(f.asked, r), append(f.replayed, id)
+	return &api.DeadLetterAnswer{DeadLetterItem: d.DeadLetterItem, Verb: verb, State: api.StateDone, Detail: "replayed"}, nil
+}
+
+// destinations and steering are the fake as two more interfaces, of which pages ask one question each.
+type destinations struct {
+	asDestinations
+	f *fake
+}
+
+type asDestinations interface{ api.Destinations }
+
+func (d destinations) Destinations(context.Context) ([]api.DestinationItem, error) {
+	return d.f.to, d.f.err
+}
+
+type steering struct {
+	api.Steering
+	f *fake
+}
+
+func (s steering) Lag(context.Context, string, string) ([]api.LagItem, error) {
+	s.f.mu.Lock()
+	defer s.f.mu.Unlock()
+	s.f.lags++
+	return s.f.lag, s.f.lagErr
+}
+
+func (f *fake) config() api.Config {
+	return api.Config{
+		Inbox: f, Entities: f, DeadLetters: f, Destinations: destinations{f: f}, Steering: steering{f: f}, Quarantine: f, Gatherer: prometheus.NewRegistry(),
+		Ready: func(context.Context) []api.Check { return f.checks }, Sources: func() []api.SourceItem { return f.sources },
+		Subscriptions: func(context.Context) []api.SubscriptionItem { return f.subs },
+		Attention: func(context.Context, api.AttentionFilter) (*api.Attention, error) {
+			if f.err != nil {
+				return nil, f.err
+			}
+			return &f.attention, nil
+		},
+	}
+}
+
+// handler is the operator listener's with the pages.
+func (f *fake) handler(t *testing.T, change func(*api.Config)) http.Handler {
+	t.Helper()
+	cfg := f.config()
+	if change != nil {
+		change(&cfg)
+	}
+	pages, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Console = pages
+	h, err := api.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func order(rev string, decision gate.Decision, reason gate.Reason, status string) api.InboxItem {
+	seconds := time.Duration(rev[len(rev)-1]-'0') * time.Second
+	return api.InboxItem{Team: "acme", Subscription: "fulfil", Source: "orders", EventID: "e-" + rev, Entity: "o-1", Type: "order.changed", Version: strings.Repeat("0", 20-len(rev)) + rev,
+		VersionKind: "sequence", Decision: decision, Reason: reason, Status: status, Topic: "events.acme.orders", Partition: 1, Offset: 40, ReceivedAt: new(at.Add(seconds)), DecidedAt: at.Add(seconds)}
+}
+
+// newFake tells of an order whose third version never came, and of a dead letter.
+func newFake() *fake {
+	f := &fake{items: []api.InboxItem{order("5", gate.Buffered, gate.ReasonGap, "buffered"), order("2", gate.Applied, gate.ReasonNext, "dead_letter"), order("1", gate.Applied, gate.ReasonFirst, "done")}}
+	f.items[2].Duplicates = 2
+	f.detail = api.InboxDetail{InboxItem: f.items[1], Next: "an operator decides: `forebay dlq get act_1`", Story: []api.StoryItem{{At: &at, What: "received", Text: "received, verified with secret 1"}},
+		Actions: []api.ActionItem{{ID: "act_1", Name: "run", Destination: "acme/agent", Status: "dead_letter", LaneSeq: 7,
+			Attempts: []api.AttemptItem{{Attempt: 1, At: at, Class: "invalid", Code: 422, LatencyMS: 12.5, Error: "422 Unprocessable Entity", Response: "no such item"}}}}}
+	f.raw = api.Raw{ContentType: "application/json", Data: []byte(`{"order": 1}`), Headers: []api.DeadHeader{{Key: "ce_type", Value: "order.changed"}}}
+	f.entity = api.EntityDetail{Team: "acme", Subscription: "fulfil", Source: "orders", Entity: "o-1", Track: f.items,
+		Lines:   []api.LineItem{{Topic: "events.acme.orders", Partition: 1, Kind: "sequence", Version: order("2", "", "", "").Version, At: "2", Missing: [][2]int64{{3, 4}}}},
+		Waiting: []api.WaitItem{{Source: "orders", EventID: "e-5", At: "5", Decision: "buffered", Since: at, Then: "skip"}}}
+	f.dead = []api.DeadLetterItem{
+		{ID: "act_1", Team: "acme", Subscription: "fulfil", Source: "orders", EventID: "e-2", Entity: "o-1", Destination: "acme/agent", Status: "dead_letter", Class: "invalid", Group: "g1", DiedAt: at, Parks: true, Behind: new(int64(3)), Partition: 1},
+		{ID: "act_2", Team: "acme", Subscription: "fulfil", Source: "orders", EventID: "e-8", Entity: "o-2", Destination: "acme/agent", Status: "dead_letter", Class: "invalid", Group: "g1", DiedAt: at, Flagged: true, Deaths: 3, Partition: 1},
+		{ID: "act_3", Team: "acme", Subscription: "fulfil", Source: "orders", EventID: "e-9", Entity: "o-3", Destination: "acme/agent", Status: "unknown", Class: "unknown", Group: "g1", DiedAt: at, Partition: 1},
+	}
+	f.groups = []api.DeadLetterGroup{{Group: "g1", Class: "invalid", Destination: "acme/agent", Type: "order.changed", Count: 3, Entities: 3, Flagged: 1, First: at, Last: at}}
+	f.attention = api.Attention{Counts: []api.AttentionCount{{Kind: "dead_letter", Count: 3}, {Kind: "parked"}}, Unknown: []api.AttentionUnknown{{Kind: "unread_partition", Why: "the brokers are away"}, {Kind: "quarantined_delivery", Why: "the brokers are away"}},
+		Items: []api.AttentionItem{{Kind: "dead_letter", ID: "act_1", Team: "acme", Subscription: "fulfil", Source: "orders", Entity: "o-1", Since: &at, Reason: "invalid", Command: "forebay dlq replay act_1 --reason TEXT"}}}
+	f.lag = []api.LagItem{{Records: new(int64(30)), Seconds: new(90.0), Waiting: new(int64(1))}, {}}
+	f.sources = []api.SourceItem{{Team: "acme", Source: "orders", Preset: "generic", Path: "/v1/in/acme/orders", Seen: &api.SeenItem{Verified: 41, Refused: 2, VerifiedAt: &at}}}
+	f.subs = []api.SubscriptionItem{{Team: "acme", Subscription: "fulfil", Sources: []string{"orders"}, Ready: true, Counts: &api.PartitionCounts{Total: 4, Running: 2, Unread: 1}, Attention: new(int64(3))}}
+	f.to = []api.DestinationItem{{Team: "acme", Destination: "agent", Type: "http", State: "open", Running: 1, Concurrency: 64, ConsecutiveFailures: 9, FailingSince: &at}}
+	return f
+}
+
+// fill sets every text below v to text, every time, flag and number to one that shows, and every list to two of its kind.
+func fill(v reflect.Value, text string) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), text)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			v.SetBytes([]byte(text))
+			return
+		}
+		fallthrough
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(v.Index(i), text)
+		}
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(at))
+			return
+		}
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fill(v.Field(i), text)
+			}
+		}
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		v.SetInt(7)
+	case reflect.Float64:
+		v.SetFloat(7)
+	}
+}
+
+// filled is a fake all of whose answers say text wherever they say anything.
+func filled(text string) *fake {
+	f := &fake{}
+	for _, v := range []any{&f.items, &f.detail, &f.raw, &f.entity, &f.dead, &f.history, &f.groups, &f.attention, &f.lag, &f.sources, &f.subs, &f.to, &f.checks} {
+		fill(reflect.ValueOf(v).Elem(), text)
+	}
+	for i := range f.checks {
+		f.checks[i].OK = false
+	}
+	for i := range f.attention.Counts {
+		f.attention.Counts[i].Kind = f.attention.Items[i].Kind
+	}
+	return f
+}
+
+// screen is a page as a browser has it.
+type screen struct {
+	t      *testing.T
+	status int
+	header http.Header
+	root   *html.Node
+	source string
+}
+
+func get(t *testing.T, h http.Handler, path string) *screen {
+	t.Helper()
+	return send(t, h, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1"+path, nil))
+}
+
+func post(t *testing.T, h http.Handler, path string, form url.Values) *screen {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1"+path, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return send(t, h, r)
+}
+
+func send(t *testing.T, h http.Handler, r *http.Request) *screen {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	s := &screen{t: t, status: w.Code, header: w.Header(), source: w.Body.String()}
+	var err error
+	if s.root, err = html.Parse(strings.NewReader(s.source)); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// all returns the elements of a name, in the order of the page; all elements if it is empty.
+func (s *screen) all(name string) (list []*html.Node) {
+	for n := range s.root.Descendants() {
+		if n.Type == html.ElementNode && (name == "" || n.Data == name) {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+func attr(n *html.Node, name string) string {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+// text returns what a reader sees of an element, with single spaces.
+func text(n *html.Node) string {
+	var b strings.Builder
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode {
+			b.WriteString(d.Data + " ")
+		}
+	}
+	return strings.Join(strings.Fields(b.String()), " ")
+}
+
+// says fails the test unless an element of a name says all of the texts.
+func (s *screen) says(name string, texts ...string) *html.Node {
+	s.t.Helper()
+	for _, n := range s.all(name) {
+		said, all := text(n), true
+		for _, want := range texts {
+			all = all && strings.Contains(said, want)
+		}
+		if all {
+			return n
+		}
+	}
+	s.t.Errorf("no <%s> says all of %q on a page of status %d:\n%s", name, texts, s.status, text(s.root))
+	return nil
+}
+
+// link returns where the link of a name leads.
+func (s *screen) link(name string) string {
+	s.t.Helper()
+	for _, n := range s.all("a") {
+		if text(n) == name {
+			return attr(n, "href")
+		}
+	}
+	s.t.Errorf("there is no link %q", name)
+	return ""
+}

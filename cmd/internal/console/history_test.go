@@ -1,0 +1,81 @@
+package console
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// TestHistory: what was counted is in the minute in which it was, what was counted before the first look is in none, and an hour later all is
+// forgotten.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	r := prometheus.NewRegistry()
+	deliveries := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "forebay_ingest_deliveries_total", Help: "Deliveries."}, []string{"team", "outcome"})
+	r.MustRegister(deliveries)
+	count := func(outcome string, n float64) { deliveries.WithLabelValues("acme", outcome).Add(n) }
+	h := &history{gather: r}
+	count("accepted", 1000) // before this process was looked at
+	h.sample(at)
+	count("accepted", 30)
+	h.sample(at.Add(10 * time.Second))
+	count("accepted", 10)
+	count("refused", 15)
+	count("too_large", 5)
+	h.sample(at.Add(50 * time.Second))
+	count("quarantined", 20)
+	h.sample(at.Add(2 * time.Minute))
+	deliveries.Reset() // as after a reload: what is less was not counted backwards
+	count("accepted", 3)
+	h.sample(at.Add(2*time.Minute + 10*time.Second))
+
+	got := h.charts(at.Add(2*time.Minute + 10*time.Second))
+	if len(got) != 1 || got[0].Most != 60 {
+		t.Fatalf("charts: %+v", got)
+	}
+	var legend []string
+	for _, l := range got[0].Legend {
+		legend = append(legend, l.Name, number(&l.Count))
+	}
+	if diff := cmp.Diff([]string{"accepted", "40", "kept in quarantine", "20", "not taken", "20"}, legend); diff != "" {
+		t.Error(diff)
+	}
+	want := []bar{
+		{X: 57 * 6, Y: 24, Width: 5, Height: 48, Class: "c-good", Title: "2 minutes ago: 40 accepted"}, // 40 of 60, of 72 pixels
+		{X: 57 * 6, Y: 0, Width: 5, Height: 24, Class: "c-bad", Title: "2 minutes ago: 20 not taken"},
+		{X: 59 * 6, Y: 48, Width: 5, Height: 24, Class: "c-wait", Title: "this minute: 20 kept in quarantine"},
+	}
+	if diff := cmp.Diff(want, got[0].Bars); diff != "" {
+		t.Error(diff)
+	}
+	h.sample(at.Add(62 * time.Minute))
+	if got := h.charts(at.Add(62 * time.Minute)); len(got) != 0 {
+		t.Errorf("an hour later there is %+v", got)
+	}
+}
+
+// TestOverviewDrawsTheLastHour: the charts are on the page, with numbers for who does not see them.
+func TestOverviewDrawsTheLastHour(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	attempts := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "forebay_lane_attempts_total", Help: "Attempts."}, []string{"class"})
+	cfg := f.config()
+	cfg.Gatherer.(*prometheus.Registry).MustRegister(attempts)
+	c, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.history.sample(time.Now())
+	attempts.WithLabelValues("ok").Add(7)
+	attempts.WithLabelValues("unavailable").Add(2)
+	c.history.sample(time.Now())
+	s := get(t, c, "/console/")
+	s.says("figure", "Attempts, at most 9 a minute", "7 done", "2 failed")
+	s.says("title", "Attempts of the last hour, a bar a minute; most in a minute: 9")
+	if strings.Contains(text(s.root), "Deliveries, at most") {
+		t.Error("a chart of nothing is drawn")
+	}
+}

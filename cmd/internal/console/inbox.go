@@ -1,0 +1,133 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/inbox"
+)
+
+const (
+	rows    = 50  // of a page whose limit is not given
+	maxRows = 500 // of a page
+)
+
+// inboxPage is a page of the inbox. Its filters are those of `forebay inbox list`, and stand in the URL.
+type inboxPage struct {
+	Query     url.Values
+	Statuses  []string
+	Decisions []gate.Decision
+	Page      api.Page[api.InboxItem]
+	Older     string // link to the next page; empty: this is the last one
+	Newest    string // link to the first page; empty: this is the first one
+	Live      string // where the rows are streamed; empty: this page is not live
+	After     string // the cursor from which they are
+}
+
+// Get returns a filter as it stands in the URL.
+func (p inboxPage) Get(name string) string { return p.Query.Get(name) }
+
+func (c *Console) inbox(ctx context.Context, r *http.Request) (any, error) {
+	q := r.URL.Query()
+	p := inboxPage{Query: q, Statuses: inbox.Statuses(), Decisions: gate.Decisions()}
+	f, err := inboxFilter(r)
+	if err != nil {
+		return p, err
+	}
+	asked := time.Now()
+	if p.Page, err = c.Inbox.Items(ctx, f); err != nil {
+		return p, err
+	}
+	p.Older, p.Newest = turn(r.URL.Path, q, p.Page.Next)
+	if f.Cursor == "" && f.Delivery == "" {
+		p.Live, p.After = "/console/inbox/live?"+filters(q).Encode(), liveFrom(p.Page.Items, asked)
+	}
+	return p, nil
+}
+
+// inboxFilter reads the filters of the inbox from the URL, which may have the others beside them.
+func inboxFilter(r *http.Request, others ...string) (api.InboxFilter, error) {
+	q := r.URL.Query()
+	if err := onlyKnown(r, append(others, "team", "subscription", "source", "entity", "type", "status", "decision", "delivery", "since", "limit", "cursor")...); err != nil {
+		return api.InboxFilter{}, err
+	}
+	f := api.InboxFilter{Team: q.Get("team"), Subscription: q.Get("subscription"), Source: q.Get("source"), Entity: schemas.EntityKey(q.Get("entity")), Type: q.Get("type"),
+		Status: q.Get("status"), Decision: gate.Decision(q.Get("decision")), Delivery: q.Get("delivery"), Cursor: q.Get("cursor")}
+	var err error
+	if f.Limit, err = limit(q.Get("limit")); err != nil {
+		return f, err
+	}
+	f.Since, err = since(q.Get("since"))
+	return f, err
+}
+
+// filters returns what of a URL is given, without the page's cursor.
+func filters(q url.Values) url.Values {
+	given := url.Values{}
+	for name, values := range q {
+		if values[0] != "" && name != "cursor" {
+			given.Set(name, values[0])
+		}
+	}
+	return given
+}
+
+// turn returns the links to the page that begins at the cursor next and to the first page; empty where there is none.
+func turn(path string, q url.Values, next string) (older, newest string) {
+	with := filters(q)
+	if q.Get("cursor") != "" {
+		newest = path + "?" + with.Encode()
+	}
+	if next != "" {
+		with.Set("cursor", next)
+		older = path + "?" + with.Encode()
+	}
+	return older, newest
+}
+
+// onlyKnown returns an error if the request has a parameter other than these: a filter with a typing slip must not list everything.
+func onlyKnown(r *http.Request, names ...string) error {
+	known := map[string]bool{}
+	for _, n := range names {
+		known[n] = true
+	}
+	for name := range r.URL.Query() {
+		if !known[name] {
+			return schemas.Errorf(schemas.Invalid, "", "unknown parameter %q", name)
+		}
+	}
+	return nil
+}
+
+func limit(text string) (int, error) {
+	if text == "" {
+		return rows, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > maxRows {
+		return 0, schemas.Errorf(schemas.Invalid, "", "limit must be between 1 and %d", maxRows)
+	}
+	return n, nil
+}
+
+// since reads a duration back from now, or a time. An empty text is the zero time.
+func since(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := config.ParseDuration(text); err == nil && d > 0 {
+		return time.Now().Add(-d.Std()), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, schemas.Errorf(schemas.Invalid, "", "since %q is neither a duration such as 1h or 2d nor a time such as 2026-11-21T08:00:00Z", text)
+	}
+	return t, nil
+}

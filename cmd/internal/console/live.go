@@ -1,0 +1,209 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+const (
+	liveEvery  = time.Second
+	liveIdle   = 20               // after a look that took long, so many times as long goes by before the next: looking must not slow what runs
+	liveWindow = 30 * time.Second // how far back each look goes: so long rows change in their place, and so far the database's clock may be off
+	liveAtOnce = 32               // live views of a process
+	liveBeat   = 15 * time.Second // of a comment in a silent stream: so a browser that is gone is noticed
+)
+
+// live is a stream of server-sent events: rows of the inbox as they come and as they change.
+type live struct {
+	c      *Console
+	filter api.InboxFilter
+	w      http.ResponseWriter
+	to     *http.ResponseController
+	after  time.Time         // when the newest row that was sent was decided: the cursor
+	from   time.Time         // how far back the next look goes, if that is further than the window
+	sent   map[string]string // what was sent of the rows of the last look, by their key
+	silent time.Time         // since when nothing was sent
+	down   string            // what the browser was told is wrong; empty: nothing
+}
+
+// liveInbox streams what the filters in the URL select, from the cursor on: that is ?after= for the first connection, and the id of the last
+// event, which browsers send by themselves, when they connect again.
+func (c *Console) liveInbox(w http.ResponseWriter, r *http.Request) {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" {
+		http.Error(w, "the live view is for this console's own pages", http.StatusForbidden)
+		return
+	}
+	l := live{c: c, w: w, to: http.NewResponseController(w)}
+	if err := l.read(r); err != nil {
+		http.Error(w, string(visible([]byte(err.Error()))), api.Status(err))
+		return
+	}
+	select {
+	case c.watching <- struct{}{}:
+		defer func() { <-c.watching }()
+	default:
+		http.Error(w, fmt.Sprintf("%d live views are open, which is the most: close one, or load the page again now and then", liveAtOnce), http.StatusServiceUnavailable)
+		return
+	}
+	_ = l.to.SetReadDeadline(time.Time{}) // the listener's own are for questions that end; see write
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	l.run(r.Context())
+}
+
+// read reads filter and cursor.
+func (l *live) read(r *http.Request) (err error) {
+	if l.c.Inbox == nil {
+		return errNoStream
+	}
+	q := r.URL.Query()
+	if l.filter, err = inboxFilter(r, "after"); err != nil {
+		return err
+	}
+	if l.filter.Cursor != "" || l.filter.Delivery != "" {
+		return schemas.Errorf(schemas.Invalid, "", "a page that was turned to, and the search for a delivery, are not live")
+	}
+	after := q.Get("after")
+	if last := r.Header.Get("Last-Event-ID"); last != "" {
+		after = last
+	}
+	at, err := strconv.ParseInt(after, 10, 64)
+	if err != nil || at < 0 || at > 1<<53 {
+		return schemas.Errorf(schemas.Invalid, "", "after %q is no cursor of a live view", after)
+	}
+	l.after = time.UnixMicro(at)
+	l.from = l.after.Add(-liveWindow)
+	return nil
+}
+
+// cursorAt is the cursor of a live view of what is decided from a time on.
+func cursorAt(t time.Time) string { return strconv.FormatInt(t.UnixMicro(), 10) }
+
+// liveFrom is the cursor of a page that was asked for at a time: the newest decision that is on it, unless that is long ago.
+func liveFrom(items []api.InboxItem, asked time.Time) string {
+	from := asked.Add(-liveWindow)
+	if len(items) > 0 && items[0].DecidedAt.After(from) {
+		from = items[0].DecidedAt
+	}
+	return cursorAt(from)
+}
+
+// run sends until the browser or this process ends.
+func (l *live) run(ctx context.Context) {
+	next := time.NewTimer(0)
+	defer next.Stop()
+	if !l.write("retry: 2000\n\n") {
+		return
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.c.ended:
+			return
+		case <-next.C:
+		}
+		began := time.Now()
+		if !l.look(ctx) {
+			return
+		}
+		next.Reset(max(l.c.liveEvery, liveIdle*time.Since(began)))
+	}
+}
+
+// look sends what is new and what has changed. It returns false once the browser is gone.
+func (l *live) look(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, partTimeout)
+	defer cancel()
+	f := l.filter
+	from := time.Now().Add(-liveWindow)
+	if !l.from.IsZero() && l.from.Before(from) {
+		from = l.from
+	}
+	if from.After(f.Since) {
+		f.Since = from
+	}
+	page, err := l.c.Inbox.Items(ctx, f)
+	if err != nil && schemas.KindOf(err) != schemas.NotFound { // that there is nothing yet
+		return l.trouble(err.Error())
+	}
+	l.from = time.Time{}
+	what := ""
+	if n := len(page.Items); n > 0 && page.Next != "" && page.Items[n-1].DecidedAt.After(l.after) {
+		what = "more comes than is shown; the filters narrow it down"
+	}
+	ok := l.trouble(what) && l.rows(page.Items)
+	if ok && time.Since(l.silent) > liveBeat {
+		ok = l.write(": still here\n\n")
+	}
+	return ok
+}
+
+// rows sends the rows that are not as they were sent last, the oldest first.
+func (l *live) rows(items []api.InboxItem) bool {
+	before := l.sent
+	l.sent = map[string]string{}
+	for _, i := range slices.Backward(items) {
+		key, state := rowKey(i), fmt.Sprintf("%s %s %s %d %d %s", i.Decision, i.Reason, i.Status, i.Attempts, i.Duplicates, i.LastError)
+		l.sent[key] = state
+		if before[key] != state && !l.row(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// trouble tells the browser, once, why it does not see all that comes, or that it does again.
+func (l *live) trouble(what string) bool {
+	if what == l.down {
+		return true
+	}
+	l.down = what
+	return l.event("trouble", "", []byte(what))
+}
+
+func (l *live) row(i api.InboxItem) bool {
+	var b bytes.Buffer
+	if err := l.c.pages["inbox"].ExecuteTemplate(&b, "row", i); err != nil {
+		l.c.Logger.Error("a row of the live inbox cannot be rendered", "error", err)
+		return false
+	}
+	if i.DecidedAt.After(l.after) {
+		l.after = i.DecidedAt
+	}
+	return l.event("row", cursorAt(l.after), b.Bytes())
+}
+
+// rowKey names a row: an event in a subscription, and in a replay.
+func rowKey(i api.InboxItem) string {
+	return fmt.Sprintf("%s.%s/%s/%d@%d/%d", i.Team, i.Subscription, i.Topic, i.Partition, i.Offset, i.Generation)
+}
+
+func (l *live) event(name, id string, data []byte) bool {
+	var b strings.Builder
+	fmt.Fprintf(&b, "event: %s\n", name)
+	if id != "" {
+		fmt.Fprintf(&b, "id: %s\n", id)
+	}
+	for line := range bytes.SplitSeq(visible(data), []byte("\n")) {
+		fmt.Fprintf(&b, "data: %s\n", line)
+	}
+	return l.write(b.String() + "\n")
+}
+
+// write writes and flushes, for partTimeout at most: a browser that does not read is let go.
+func (l *live) write(text string) bool {
+	l.silent = time.Now()
+	_ = l.to.SetWriteDeadline(time.Now().Add(partTimeout))
+	_, err := l.w.Write([]byte(text))
+	return err == nil && l.to.Flush() == nil
+}

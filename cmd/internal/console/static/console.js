@@ -1,0 +1,61 @@
+// How long ago things were stays true while a page is open.
+function ago(milliseconds) {
+  const s = Math.abs(Math.trunc(milliseconds / 1000));
+  const text = s < 120 ? `${s}s` : s < 7200 ? `${Math.trunc(s / 60)}m` : s < 172800 ? `${Math.trunc(s / 3600)}h` : `${Math.trunc(s / 86400)}d`;
+  return milliseconds < 0 ? `in ${text}` : `${text} ago`;
+}
+setInterval(() => {
+  for (const time of document.querySelectorAll("time")) time.textContent = ago(Date.now() - Date.parse(time.dateTime));
+}, 5000);
+
+// The live inbox. The page works without it: what is shown then is as of when it was loaded.
+const body = document.querySelector("tbody[data-live]");
+if (body) {
+  const button = document.querySelector("#live");
+  const status = document.querySelector("#live-status");
+  const most = 200; // rows that are kept
+  let after = body.dataset.after;
+  let paused = false;
+  let source = null;
+
+  function open() {
+    if (paused || source || document.hidden) return;
+    const url = new URL(body.dataset.live, location.href);
+    url.searchParams.set("after", after);
+    source = new EventSource(url);
+    source.onopen = () => { status.textContent = "Live"; };
+    source.onerror = () => { // a browser connects again by itself, unless it was refused
+      const refused = source && source.readyState === EventSource.CLOSED;
+      status.textContent = refused ? "Not live: this process does not answer, or has too many live views; load the page again" : "Not live: connecting again";
+      if (refused) close();
+    };
+    source.addEventListener("trouble", (e) => { status.textContent = e.data ? "Not all is shown: " + e.data : "Live"; });
+    source.addEventListener("row", (e) => { after = e.lastEventId || after; show(e.data); });
+  }
+
+  function close() {
+    if (source) source.close();
+    source = null;
+  }
+
+  // show puts a row on top, or in the place of what was shown of it before.
+  function show(html) { // of this process, in which all that a sender wrote is escaped
+    const holder = document.createElement("template");
+    holder.innerHTML = html;
+    const row = holder.content.querySelector("tr");
+    const old = [...body.rows].find((r) => r.dataset.key === row.dataset.key);
+    if (old) old.replaceWith(row);
+    else body.prepend(row);
+    while (body.rows.length > most) body.lastElementChild.remove();
+    document.querySelector("#nothing")?.remove();
+  }
+
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    paused = !paused;
+    button.textContent = paused ? "Go on" : "Pause";
+    if (paused) { close(); status.textContent = "Paused"; } else open();
+  });
+  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+  open();
+}

@@ -1,0 +1,45 @@
+// Drives a Chromium for a test of the console: reads commands from stdin, one JSON object a line, and answers each with one. It ends with
+// stdin. What a page complains about (script errors, what its policy has blocked, dialogs) is collected for "complaints".
+import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { chromium } from "playwright-core";
+
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM,
+  args: ["--no-sandbox"], // it opens our own pages alone, and has no sandbox as root
+});
+const context = await browser.newContext();
+context.setDefaultTimeout(60_000);
+await context.addInitScript({ content: readFileSync(new URL("./node_modules/axe-core/axe.min.js", import.meta.url), "utf8") });
+const page = await context.newPage();
+const complaints = [];
+page.on("console", (m) => ["error", "warning"].includes(m.type()) && complaints.push(`console: ${m.text()}`));
+page.on("pageerror", (e) => complaints.push(`script: ${e.message}`));
+page.on("dialog", (d) => { complaints.push(`dialog: ${d.message()}`); d.dismiss(); });
+page.on("request", (r) => new URL(r.url()).host !== new URL(page.url() === "about:blank" ? r.url() : page.url()).host && r.url() !== "data:," && complaints.push(`asks elsewhere: ${r.url()}`));
+
+const commands = {
+  open: async ({ url }) => (await page.goto(url)).status(),
+  click: ({ role, name }) => page.getByRole(role, { name, exact: true }).first().click(),
+  fill: ({ name, text }) => page.getByLabel(name).fill(text),
+  press: ({ name }) => page.keyboard.press(name),
+  focused: () => page.evaluate(() => document.activeElement.textContent.trim()),
+  see: ({ role, text }) => page.getByRole(role).filter({ hasText: text }).first().waitFor(),
+  text: () => page.locator("main").innerText(),
+  look: ({ scheme, width }) => Promise.all([page.emulateMedia({ colorScheme: scheme }), page.setViewportSize({ width, height: 900 })]).then(() => null),
+  shot: ({ file }) => page.screenshot({ path: file, fullPage: true }).then(() => null),
+  overflow: () => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth),
+  axe: async () => (await page.evaluate(() => axe.run())).violations.flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.html}: ${n.failureSummary}`)),
+  complaints: () => complaints.splice(0),
+};
+
+console.log(JSON.stringify({ value: browser.version() }));
+for await (const line of createInterface({ input: process.stdin })) {
+  const command = JSON.parse(line);
+  try {
+    console.log(JSON.stringify({ value: (await commands[command.do](command)) ?? null }));
+  } catch (e) {
+    console.log(JSON.stringify({ error: `${line}: ${e.message}\nat ${page.url()}:\n${await page.locator("body").innerText().catch(() => "")}` }));
+  }
+}
+await browser.close();

@@ -1,0 +1,162 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// functions are what templates call. Links come from here alone: every part of them is escaped.
+var functions = template.FuncMap{
+	"when":       when,
+	"version":    versionText,
+	"eventLink":  func(i api.InboxItem) string { return eventLink(eventName(&i)) },
+	"entityLink": entityLink,
+	"deadLink":   func(action string) string { return "/console/dlq/replay?" + url.Values{"action": {action}}.Encode() },
+	"number":     number,
+	"count":      countText,
+	"ranges":     rangesText,
+	"join":       strings.Join,
+	"line":       lineText,
+	"where":      where,
+	"quoted":     inQuotes,
+	"notKnown":   notKnown,
+	"rowKey":     rowKey,
+	"deref":      func(n *int64) int64 { return *n },
+	"deadEvent": func(d api.DeadLetterItem) string {
+		return eventLink(names.Event{Team: d.Team, Subscription: d.Subscription, Source: d.Source, ID: d.EventID})
+	},
+}
+
+// moment is a time as a page shows it.
+type moment struct{ ISO, Ago string }
+
+// when returns a time.Time or *time.Time as a page shows it; nil if there is none.
+func when(at any) *moment {
+	var t time.Time
+	switch at := at.(type) {
+	case time.Time:
+		t = at
+	case *time.Time:
+		if at != nil {
+			t = *at
+		}
+	}
+	if t.IsZero() {
+		return nil
+	}
+	m := &moment{ISO: t.UTC().Format("2006-01-02T15:04:05.000Z")}
+	if d := time.Since(t); d >= 0 {
+		m.Ago = roughly(d) + " ago"
+	} else {
+		m.Ago = "in " + roughly(-d)
+	}
+	return m
+}
+
+// roughly returns a duration in the largest unit of which it has two, as the lists of the CLI do: 90s, 119m, 3d.
+func roughly(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
+}
+
+// versionText returns a version of the API, which sorts as text, as people read it. What is no such text is returned as it is.
+func versionText(clock, kind, sortable string) string {
+	v, err := schemas.ParseVersion(clock, schemas.VersionKind(kind), sortable)
+	if err != nil || v.Kind == schemas.None {
+		return sortable
+	}
+	text := strconv.FormatInt(v.Value, 10)
+	switch {
+	case v.Text != "":
+		text = v.Text
+	case v.Kind == schemas.Timestamp:
+		text = time.Unix(0, v.Value).UTC().Format(time.RFC3339Nano)
+	}
+	if v.Sub > 0 {
+		text += "+" + strconv.Itoa(int(v.Sub))
+	}
+	if v.Epoch > 0 {
+		text = fmt.Sprintf("e%d:%s", v.Epoch, text)
+	}
+	return text
+}
+
+// eventName returns an event's id as lists print it: of a record that was not taken as an event, that of its place.
+func eventName(i *api.InboxItem) names.Event {
+	n := names.Event{Team: i.Team, Subscription: i.Subscription, Source: i.Source, ID: i.EventID}
+	if i.EventID == "" || i.Decision.Rejects() {
+		n.Source, n.ID = i.Topic, names.Place{Topic: i.Topic, Partition: i.Partition, Offset: i.Offset}.ID()
+	}
+	return n
+}
+
+func eventLink(n names.Event) string {
+	return "/console/event?" + url.Values{"id": {n.String()}}.Encode()
+}
+
+// entityLink returns the link to an entity as a subscription sees it; empty if it has no name.
+func entityLink(team, subscription, source, entity string) string {
+	if team == "" || subscription == "" || source == "" || entity == "" {
+		return ""
+	}
+	of := names.Event{Team: team, Subscription: subscription, Source: source}.String()
+	return "/console/entity?" + url.Values{"of": {strings.TrimSuffix(of, "/")}, "entity": {entity}}.Encode()
+}
+
+// number returns a number that may not be known.
+func number(n *int64) string {
+	if n == nil {
+		return "not known"
+	}
+	return strconv.FormatInt(*n, 10)
+}
+
+// countText returns a count; "N or more" if there is more than was counted.
+func countText(n int64, more bool) string {
+	if more {
+		return strconv.FormatInt(n, 10) + " or more"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func rangesText(ranges [][2]int64) string {
+	var texts []string
+	for _, r := range ranges {
+		text := strconv.FormatInt(r[0], 10)
+		if r[1] != r[0] {
+			text += ".." + strconv.FormatInt(r[1], 10)
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// lineText returns where a version line stands, and what is missing on it, as `forebay entities get` does.
+func lineText(l api.LineItem) string {
+	text := "at " + l.At + " (" + strings.TrimSpace(l.Kind+" "+l.Clock) + ")"
+	if len(l.Missing) > 0 {
+		text += ", missing " + rangesText(l.Missing)
+	}
+	if len(l.Skipped) > 0 {
+		text += ", skipped " + rangesText(l.Skipped)
+	}
+	if l.Parked != "" {
+		text += ", parked: " + l.Parked
+	}
+	return fmt.Sprintf("%s; %s/%d", text, l.Topic, l.Partition)
+}

@@ -1,0 +1,65 @@
+package dev
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+)
+
+// printAddresses prints where webhooks are sent to, and where the parts listen.
+func (s *session) printAddresses() {
+	say := func(what, at string) { fmt.Fprintf(s.Stdout, "  %-9s %s\n", what, at) }
+	what := "webhooks"
+	for _, source := range s.sources() {
+		say(what, s.intake()+"/v1/in/"+source)
+		what = ""
+	}
+	say("console", s.operator()+"/")
+	say("operator", s.operator())
+	if at := s.app.Addr("agents"); at != nil {
+		say("agents", "http://"+at.String())
+	}
+	say("broker", strings.Join(s.config.Kafka.Brokers, ", "))
+	if s.postgres != nil {
+		say("postgres", fmt.Sprintf("127.0.0.1:%d", s.postgres.Port()))
+	}
+	say("file", s.path)
+	say("state", s.Data)
+}
+
+// urlFlag is the flag that commands need to find the operator's listener; empty where it is the usual one.
+func (s *session) urlFlag() string {
+	if operator := s.operator(); operator != "http://"+usual.operator {
+		return " --url " + operator
+	}
+	return ""
+}
+
+// sources returns the sources as TEAM/SOURCE, sorted.
+func (s *session) sources() (list []string) {
+	for _, team := range slices.Sorted(maps.Keys(s.config.Teams)) {
+		for _, name := range slices.Sorted(maps.Keys(s.config.Teams[team].Sources)) {
+			list = append(list, team+"/"+name)
+		}
+	}
+	return list
+}
+
+// printHowToLook prints commands that show what runs, with the name that this program was called by: in a fresh clone that is
+// bin/forebay.
+func (s *session) printHowToLook(ctx context.Context) {
+	urlFlag, waits := s.urlFlag(), s.waits(ctx) // asked first: what follows is written at once
+	fmt.Fprintf(s.Stdout, "\nForebay serves on %s; Ctrl-C stops it, the next start goes on from there. Look at %s/ in a browser, or:\n", s.intake(), s.operator())
+	for _, command := range []string{"inbox list" + urlFlag, "inbox list" + urlFlag + " --decision stale", "quarantine list" + urlFlag, "subscriptions list" + urlFlag, "attention" + urlFlag + waits} {
+		fmt.Fprintf(s.Stdout, "  %s %s\n", os.Args[0], command)
+	}
+	if s.agent != nil {
+		fmt.Fprintf(s.Stdout, "  curl %s/calls\n", s.agent.url())
+		fmt.Fprintf(s.Stdout, "  %s send demo/github --sample github/push -c %s\n", os.Args[0], s.path)
+	} else if sources := s.sources(); len(sources) > 0 {
+		fmt.Fprintf(s.Stdout, "  %s send %s --file BODY -c %s\n", os.Args[0], sources[0], s.path)
+	}
+}

@@ -1,0 +1,445 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/cmd/internal/rights"
+	"github.com/forebay-io/forebay/ingest/producer"
+)
+
+// passwordOf is the password of a user of tests.
+func passwordOf(user string) string {
+	if user == rig.Root {
+		return rig.RootPassword
+	}
+	return user + "-secret"
+}
+
+// loggedIn is a client of a user. It is not idempotent: that would need a right to write somewhere before it is asked for one here.
+func loggedIn(t *testing.T, bootstrap, user string, more ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	client, err := kgo.NewClient(append(more, kgo.SeedBrokers(bootstrap), kgo.DisableIdempotentWrite(),
+		kgo.SASL(scram.Auth{User: user, Pass: passwordOf(user)}.AsSha512Mechanism()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+// grant gives rights, and waits until the broker goes by the last of them.
+func grant(t *testing.T, root *kgo.Client, list []rights.Right) {
+	t.Helper()
+	req := kmsg.NewPtrCreateACLsRequest()
+	for _, r := range list {
+		operation, err := kmsg.ParseACLOperation(r.Operation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := kmsg.NewCreateACLsRequestCreation()
+		c.ResourceType, c.ResourceName, c.ResourcePatternType = kmsg.ACLResourceTypeTopic, r.Name, kmsg.ACLResourcePatternTypeLiteral
+		if r.Kind == rights.Group {
+			c.ResourceType = kmsg.ACLResourceTypeGroup
+		}
+		if r.Prefixed {
+			c.ResourcePatternType = kmsg.ACLResourcePatternTypePrefixed
+		}
+		c.Principal, c.Host, c.Operation, c.PermissionType = r.Principal, "*", operation, kmsg.ACLPermissionTypeAllow
+		req.Creations = append(req.Creations, c)
+	}
+	resp, err := req.RequestWith(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, result := range resp.Results {
+		if err := kerr.ErrorForCode(result.ErrorCode); err != nil {
+			t.Fatalf("%+v: %v", list[i], err)
+		}
+	}
+}
+
+// TestRightsOnTheBrokerInMemory is the matrix of TestSecuredKafka on the broker that other tests use.
+func TestRightsOnTheBrokerInMemory(t *testing.T) {
+	t.Parallel()
+	c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(`
+version: 1
+kafka: {brokers: ["127.0.0.1:9092"]}
+postgres: {url: "postgres://localhost/forebay"}
+teams:
+  acme:
+    sources: {github: {preset: github, secrets: ["0123456789abcdef"]}}
+    destinations: {copy: {type: kafka, topic: acme.enriched}}
+  other:
+    sources: {github: {preset: github, secrets: ["0123456789abcdef"]}}
+`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := rights.Of(c, []rights.Role{rights.Intake, rights.Stream, rights.Admin, rights.Rekey, rights.Consumer}, func(role rights.Role, team string) string {
+		if role == rights.Consumer {
+			return "User:" + team
+		}
+		return "User:forebay-" + string(role)
+	})
+	opts := []kfake.Opt{kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("SCRAM-SHA-512", rig.Root, rig.RootPassword)}
+	for _, user := range usersOf(list) {
+		opts = append(opts, kfake.User("SCRAM-SHA-512", user, passwordOf(user)))
+	}
+	cluster, err := kfake.NewCluster(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	at := cluster.ListenAddrs()[0]
+	root := loggedIn(t, at, rig.Root)
+	grant(t, root, list)
+	matrix(t, at, list, []string{"acme", "other"})
+	redrives(t, at, "acme", "other")
+}
+
+// redrives has the product's producer do what `forebay inbox redrive` does with a quarantined record, as the stream, in a topic of each
+// team; as a team's own user it is refused.
+func redrives(t *testing.T, bootstrap string, teams ...string) {
+	t.Helper()
+	as := func(user, topic string) error {
+		p, err := producer.New(producer.Config{Brokers: []string{bootstrap}, GiveUp: 20 * time.Second,
+			Options: []kgo.Opt{kgo.SASL(scram.Auth{User: user, Pass: passwordOf(user)}.AsSha512Mechanism())}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close(t.Context())
+		_, _, err = p.Republish(t.Context(), topic, &kgo.Record{Key: []byte("o-1"), Value: []byte("{}")})
+		return err
+	}
+	for _, team := range teams {
+		topic := "events." + team + ".matrix"
+		if err := as("forebay-stream", topic); err != nil {
+			t.Errorf("the stream redrives to %s: %v", topic, err)
+		}
+		if err := as(team, topic); !errors.Is(err, kerr.TopicAuthorizationFailed) && !errors.Is(err, kerr.ClusterAuthorizationFailed) {
+			t.Errorf("a team's user redrives to %s: %v", topic, err)
+		}
+	}
+}
+
+// usersOf names everybody who has a right.
+func usersOf(list []rights.Right) (users []string) {
+	for _, r := range list {
+		if user := strings.TrimPrefix(r.Principal, "User:"); !slices.Contains(users, user) {
+			users = append(users, user)
+		}
+	}
+	return users
+}
+
+// matrix asks, as every user, for every operation on topics and groups of each of two teams and of nobody. What a right allows must not be
+// denied, and everything else must be. The users are there and have their rights.
+func matrix(t *testing.T, bootstrap string, list []rights.Right, teams []string) {
+	t.Helper()
+	topics, groups := []string{"strange.matrix", "events.matrix"}, []string{"strange.matrix"}
+	for _, team := range teams {
+		topics = append(topics, "events."+team+".matrix", "quarantine."+team+".matrix", "dead."+team+".matrix", team+".matrix", team+".enriched")
+		groups = append(groups, team+".triage", team+".own")
+	}
+	ids := createTopics(t, loggedIn(t, bootstrap, rig.Root), topics)
+	asked, allowed := 0, 0
+	check := func(user string, kind rights.Kind, name, operation string, err error) {
+		denied := errors.Is(err, kerr.TopicAuthorizationFailed) || errors.Is(err, kerr.GroupAuthorizationFailed) || errors.Is(err, kerr.ClusterAuthorizationFailed)
+		want := allows(list, "User:"+user, kind, name, operation)
+		if denied == want {
+			t.Errorf("%s, %s on %s %s: allowed %t, by the table %t (%v)", user, operation, kind, name, !denied, want, err)
+		}
+		asked++
+		if !denied {
+			allowed++
+		}
+	}
+	for _, user := range usersOf(list) {
+		a := asker{loggedIn(t, bootstrap, user), ids}
+		for _, topic := range topics {
+			for operation, ask := range a.ofTopics() {
+				check(user, rights.Topic, topic, operation, within(t, ask, topic))
+			}
+		}
+		for _, group := range groups {
+			for operation, ask := range a.ofGroups() {
+				check(user, rights.Group, group, operation, within(t, ask, group))
+			}
+		}
+	}
+	t.Logf("%d questions, %d allowed", asked, allowed)
+	if allowed == 0 || allowed > asked/3 {
+		t.Errorf("%d of %d were allowed: this is no matrix of least rights", allowed, asked)
+	}
+	requireBorders(t, list, teams)
+	requireWork(t, list, teams)
+}
+
+// requireBorders says by hand what the table must never allow.
+func requireBorders(t *testing.T, list []rights.Right, teams []string) {
+	t.Helper()
+	for _, never := range []struct{ user, operation, topic string }{
+		{"forebay-intake", "Read", "events." + teams[0] + ".github"},
+		{"forebay-intake", "Write", "dead." + teams[0] + ".triage"},
+		{"forebay-stream", "Write", "quarantine." + teams[0] + ".github"},
+		{"forebay-admin", "Create", teams[0] + ".own"},
+		{teams[0], "Write", "events." + teams[0] + ".github"},
+		{teams[0], "Read", "quarantine." + teams[0] + ".github"},
+		{teams[0], "Read", "events." + teams[1] + ".github"},
+		{teams[1], "Describe", "dead." + teams[0] + ".triage"},
+	} {
+		if allows(list, "User:"+never.user, rights.Topic, never.topic, never.operation) {
+			t.Errorf("%s may %s %s", never.user, never.operation, never.topic)
+		}
+	}
+}
+
+// requireWork says by hand what the table must allow, for what each role does without being told so by the file.
+func requireWork(t *testing.T, list []rights.Right, teams []string) {
+	t.Helper()
+	for _, must := range []struct{ user, operation, topic string }{
+		{"forebay-stream", "Read", "events." + teams[1] + ".github"},
+		{"forebay-stream", "Write", "events." + teams[1] + ".github"}, // `forebay inbox redrive` of a quarantined record
+		{"forebay-stream", "Write", "dead." + teams[1] + ".triage"},
+		{"forebay-intake", "Write", "events." + teams[1] + ".github"},
+		{"forebay-intake", "Write", "quarantine." + teams[1] + ".github"},
+		{teams[1], "Read", "events." + teams[1] + ".github"},
+	} {
+		if !allows(list, "User:"+must.user, rights.Topic, must.topic, must.operation) {
+			t.Errorf("%s may not %s %s", must.user, must.operation, must.topic)
+		}
+	}
+}
+
+// implied are the operations that allow others, as Kafka has it.
+var implied = map[string][]string{"Describe": {"Read", "Write", "Delete", "Alter"}, "DescribeConfigs": {"AlterConfigs"}}
+
+// allows reports whether one of the rights is enough for an operation.
+func allows(list []rights.Right, principal string, kind rights.Kind, name, operation string) bool {
+	return slices.ContainsFunc(list, func(r rights.Right) bool {
+		return r.Principal == principal && r.Kind == kind && (r.Name == name || r.Prefixed && strings.HasPrefix(name, r.Name)) &&
+			(r.Operation == operation || slices.Contains(implied[operation], r.Operation))
+	})
+}
+
+func createTopics(t *testing.T, root *kgo.Client, topics []string) map[string]kadm.TopicID {
+	t.Helper()
+	adm := kadm.NewClient(root)
+	if _, err := adm.CreateTopics(t.Context(), 1, 1, nil, topics...); err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]kadm.TopicID{}
+	if !rig.Until(20*time.Second, func() bool {
+		details, err := adm.ListTopics(kadm.WithAuthorizedOps(t.Context()), topics...)
+		if err != nil || details.Error() != nil {
+			return false
+		}
+		for _, d := range details {
+			ids[d.Topic] = d.ID
+		}
+		return len(ids) == len(topics)
+	}) {
+		t.Fatalf("%d of %d topics are there", len(ids), len(topics))
+	}
+	return ids
+}
+
+// within asks one question, which no broker may leave open.
+func within(t *testing.T, ask func(context.Context, string) error, name string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err := ask(ctx, name)
+	if ctx.Err() != nil {
+		t.Fatalf("no answer about %s: %v", name, err)
+	}
+	return err
+}
+
+// asker asks a broker for one operation at a time, by requests that change nothing. What it returns is what the broker says.
+type asker struct {
+	cl  *kgo.Client
+	ids map[string]kadm.TopicID
+}
+
+func (a asker) ofTopics() map[string]func(context.Context, string) error {
+	return map[string]func(context.Context, string) error{
+		"Describe": a.describe, "Read": a.read, "Write": a.write, "Create": a.create, "Delete": a.remove, "Alter": a.alter,
+		"DescribeConfigs": a.describeConfigs, "AlterConfigs": a.alterConfigs,
+	}
+}
+
+func (a asker) ofGroups() map[string]func(context.Context, string) error {
+	return map[string]func(context.Context, string) error{"Describe": a.describeGroup, "Read": a.join, "Delete": a.removeGroup}
+}
+
+func (a asker) describe(ctx context.Context, topic string) error {
+	req := kmsg.NewPtrMetadataRequest()
+	t := kmsg.NewMetadataRequestTopic()
+	t.Topic = &topic
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, a.cl)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+}
+
+func (a asker) read(ctx context.Context, topic string) error {
+	req := kmsg.NewPtrFetchRequest()
+	req.ReplicaID, req.SessionEpoch, req.MaxBytes = -1, -1, 1<<20
+	t := kmsg.NewFetchRequestTopic()
+	t.Topic, t.TopicID = topic, a.ids[topic]
+	p := kmsg.NewFetchRequestTopicPartition()
+	p.PartitionMaxBytes, p.CurrentLeaderEpoch = 1<<20, -1
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, a.cl)
+	if err != nil {
+		return err
+	}
+	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+		return err
+	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return fmt.Errorf("the broker did not answer for %s", topic)
+	}
+	return kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
+}
+
+// write sends a batch that is none: brokers look at rights first, and at the batch only then.
+func (a asker) write(ctx context.Context, topic string) error {
+	req := kmsg.NewPtrProduceRequest()
+	req.Acks, req.TimeoutMillis = -1, 5000
+	t := kmsg.NewProduceRequestTopic()
+	t.Topic, t.TopicID = topic, a.ids[topic]
+	p := kmsg.NewProduceRequestTopicPartition()
+	p.Records = make([]byte, 61)
+	p.Records[11], p.Records[16] = 49, 2 // length and magic of a batch without records
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, a.cl)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
+}
+
+func (a asker) create(ctx context.Context, topic string) error {
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.ValidateOnly, req.TimeoutMillis = true, 5000
+	t := kmsg.NewCreateTopicsRequestTopic()
+	t.Topic, t.NumPartitions, t.ReplicationFactor = topic+".new", 1, 1
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, a.cl)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+}
+
+// remove deletes the records before the first one, which are none: that asks for the same right as deleting the topic.
+func (a asker) remove(ctx context.Context, topic string) error {
+	req := kmsg.NewPtrDeleteRecordsRequest()
+	req.TimeoutMillis = 5000
+	t := kmsg.NewDeleteRecordsRequestTopic()
+	t.Topic = topic
+	t.Partitions = append(t.Partitions, kmsg.NewDeleteRecordsRequestTopicPartition())
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, a.cl)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
+}
+
+func (a asker) alter(ctx context.Context, topic string) error {
+	req := kmsg.NewPtrCreatePartitionsRequest()
+	req.ValidateOnly, req.TimeoutMillis = true, 5000
+	t := kmsg.NewCreatePartitionsRequestTopic()
+	t.Topic, t.Count = topic, 2
+	req.Topics = append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, a.cl)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+}
+
+func (a asker) describeConfigs(ctx context.Context, topic string) error {
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	r := kmsg.NewDescribeConfigsRequestResource()
+	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
+	req.Resources = append(req.Resources, r)
+	resp, err := req.RequestWith(ctx, a.cl)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(resp.Resources[0].ErrorCode)
+}
+
+func (a asker) alterConfigs(ctx context.Context, topic string) error {
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	req.ValidateOnly = true
+	r := kmsg.NewIncrementalAlterConfigsRequestResource()
+	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
+	c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+	value := "3600000"
+	c.Name, c.Value = "retention.ms", &value
+	r.Configs = append(r.Configs, c)
+	req.Resources = append(req.Resources, r)
+	resp, err := req.RequestWith(ctx, a.cl)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(resp.Resources[0].ErrorCode)
+}
+
+func (a asker) describeGroup(ctx context.Context, group string) error {
+	req := kmsg.NewPtrDescribeGroupsRequest()
+	req.Groups = []string{group}
+	resp, err := req.RequestWith(ctx, a.cl)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(resp.Groups[0].ErrorCode)
+}
+
+// join asks to join, which is first answered with a member id only.
+func (a asker) join(ctx context.Context, group string) error {
+	req := kmsg.NewPtrJoinGroupRequest()
+	req.Group, req.SessionTimeoutMillis, req.RebalanceTimeoutMillis, req.ProtocolType = group, 10_000, 10_000, "consumer"
+	p := kmsg.NewJoinGroupRequestProtocol()
+	p.Name = "range"
+	req.Protocols = append(req.Protocols, p)
+	resp, err := req.RequestWith(ctx, a.cl)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(resp.ErrorCode)
+}
+
+func (a asker) removeGroup(ctx context.Context, group string) error {
+	req := kmsg.NewPtrDeleteGroupsRequest()
+	req.Groups = []string{group}
+	resp, err := req.RequestWith(ctx, a.cl)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(resp.Groups[0].ErrorCode)
+}

@@ -1,0 +1,180 @@
+package ingest
+
+import (
+	"container/list"
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Connections bounds the connections of a listener, so that no stranger keeps others out:
+//
+//   - One address may have AddressConnections that have not sent the header of a request yet; where another one comes, the oldest of
+//     these is closed.
+//   - Where there are more than Limits.Connections, the oldest is closed that has an answer and is about to end (after a refusal, the
+//     server waits for half a second); else the oldest that has not sent a header yet; else the one that idles the longest between two
+//     requests; else, where all others are being answered, the new one.
+//
+// Whoever sends a header at once is never the oldest for long. Safe for concurrent use.
+type Connections struct {
+	limits Limits
+	closed *prometheus.CounterVec // by why
+	told   tally[string]          // of the same, for the log
+
+	mu      sync.Mutex
+	all     map[net.Conn]*connection
+	leaving list.List                 // of net.Conn, the oldest first: they have an answer, and are about to end
+	silent  list.List                 // no header has come yet
+	from    map[netip.Addr]*list.List // the same by address; not those of trusted proxies
+	idle    list.List                 // between two requests
+}
+
+// connection is where a connection is in the lists: nowhere, while a request is answered.
+type connection struct {
+	in       *list.List    // leaving, silent or idle
+	at       *list.Element // there
+	from     netip.Addr
+	atSender *list.Element // in the list of from
+}
+
+// Why a connection is closed.
+const (
+	manyOfAddress = "address_connections" // its address had too many without a request
+	manyInAll     = "connections"         // there were too many
+)
+
+// NewConnections makes the limit of a listener; part is what the listener is of, for metric and log. The limits must have their defaults.
+func NewConnections(l Limits, part string, r prometheus.Registerer, log *slog.Logger) *Connections {
+	c := &Connections{limits: l, all: map[net.Conn]*connection{}, from: map[netip.Addr]*list.List{}, closed: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "forebay", Subsystem: part, Name: "connections_closed_total",
+		Help: "Connections closed since there were too many, by whose: of those whose first request has not come, and of those between two requests.",
+	}, []string{"reason"})}
+	c.told = tally[string]{every: tellEvery, tell: func(reason string, count int) {
+		log.Info("connections closed: there were too many", "listener", part, "reason", reason, "count", count, "within", c.told.every)
+	}}
+	r.MustRegister(c.closed)
+	return c
+}
+
+// connKey is the key of the context under which a request has its [departure].
+type connKey struct{}
+
+// departure says of a connection that it is about to end. The zero departure says nothing.
+type departure struct {
+	of   *Connections
+	conn net.Conn
+}
+
+func (l departure) leaves() {
+	if l.of != nil {
+		l.of.leaves(l.conn)
+	}
+}
+
+// Bind has a server's connections bounded. The server must have its handler, and have accepted nothing yet.
+func (c *Connections) Bind(s *http.Server) {
+	answers := s.Handler
+	s.ConnState = c.changes
+	s.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		return context.WithValue(ctx, connKey{}, departure{c, conn})
+	}
+	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answers.ServeHTTP(w, r)
+		if w.Header().Get("Connection") == "close" {
+			r.Context().Value(connKey{}).(departure).leaves()
+		}
+	})
+}
+
+// leaves says that a connection has its answer, or gets one that ends it.
+func (c *Connections) leaves(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if is := c.all[conn]; is != nil && is.in == nil {
+		c.enlist(is, conn, &c.leaving)
+	}
+}
+
+// changes is the server's hook ConnState.
+func (c *Connections) changes(conn net.Conn, s http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	is := c.all[conn]
+	if s == http.StateNew {
+		c.enter(conn)
+		return
+	}
+	if is == nil { // closed here
+		return
+	}
+	c.unlist(is)
+	switch s {
+	case http.StateIdle:
+		c.enlist(is, conn, &c.idle)
+	case http.StateClosed, http.StateHijacked:
+		delete(c.all, conn)
+	}
+}
+
+// enter has a connection wait for its first header, and closes what is too much with it.
+func (c *Connections) enter(conn net.Conn) {
+	addr := peerOf(conn.RemoteAddr().String())
+	is := &connection{}
+	c.all[conn] = is
+	c.enlist(is, conn, &c.silent)
+	if !c.limits.trusts(addr) { // a trusted proxy has senders behind it, whose requests count
+		is.from = counted64(addr)
+		l := c.from[is.from]
+		if l == nil {
+			l = list.New()
+			c.from[is.from] = l
+		}
+		if is.atSender = l.PushBack(conn); l.Len() > c.limits.AddressConnections {
+			c.close(l.Front(), manyOfAddress)
+		}
+	}
+	if len(c.all) <= c.limits.Connections {
+		return
+	}
+	for _, l := range []*list.List{&c.leaving, &c.silent, &c.idle} {
+		if oldest := l.Front(); oldest != nil && oldest != is.at {
+			c.close(oldest, manyInAll)
+			return
+		}
+	}
+	c.close(is.at, manyInAll)
+}
+
+// close closes the connection that an element of a list is of.
+func (c *Connections) close(e *list.Element, reason string) {
+	conn := e.Value.(net.Conn)
+	c.unlist(c.all[conn])
+	delete(c.all, conn)
+	c.closed.WithLabelValues(reason).Inc()
+	c.told.add(reason)
+	_ = conn.Close()
+}
+
+func (c *Connections) enlist(is *connection, conn net.Conn, l *list.List) {
+	is.in, is.at = l, l.PushBack(conn)
+}
+
+// unlist removes a connection from the lists.
+func (c *Connections) unlist(is *connection) {
+	if is.in != nil {
+		is.in.Remove(is.at)
+	}
+	if is.atSender != nil {
+		if l := c.from[is.from]; l.Len() == 1 {
+			delete(c.from, is.from)
+		} else {
+			l.Remove(is.atSender)
+		}
+	}
+	is.in, is.at, is.atSender = nil, nil, nil
+}

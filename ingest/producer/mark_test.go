@@ -1,0 +1,93 @@
+package producer
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/ingest"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// TestMarks: what was redriven is listed as that, however many marks lie behind it; those that wait are found before them; and each
+// partition is read once.
+func TestMarks(t *testing.T) {
+	t.Parallel()
+	p, cluster := setup(t, nil)
+	opts := []kgo.Opt{kgo.SeedBrokers(cluster.ListenAddrs()...)}
+	base := time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC)
+	for i := range 40 {
+		d := ingest.Delivery{Team: "acme", Source: "orders", Kind: "unusable", Body: []byte("x"), Received: base.Add(time.Duration(i) * time.Minute)}
+		if err := p.Quarantine(t.Context(), never, aside, &d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := List(t.Context(), Query{Topic: aside, Limit: 100}, opts...)
+	if err != nil || len(all) != 40 {
+		t.Fatalf("%d, %v", len(all), err)
+	}
+	var marks Marks
+	of := func(i Item) *Redriven {
+		t.Helper()
+		m, err := marks.Of(t.Context(), aside, i.Partition, i.Offset, opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	// The newest 30 are redriven, some of them twice: the marks alone are more than a short list reads at first.
+	for round, n := range []int{30, 10} {
+		for i, d := range all[:n] {
+			if m := of(d); (m != nil) != (round == 1) {
+				t.Fatalf("round %d, delivery %d: marked as %+v", round, i, m)
+			}
+			at := base.Add(time.Duration(round+1) * time.Hour)
+			if err := Mark(t.Context(), aside, d.Partition, d.Offset, Redriven{At: at, By: "me", Reason: "mended", Event: "e", To: "events.acme.orders/0@1"}, opts...); err != nil {
+				t.Fatal(err)
+			}
+			if m := of(d); m == nil || *m != (Redriven{At: at, By: "me", Reason: "mended", Event: "e", To: "events.acme.orders/0@1"}) {
+				t.Fatalf("round %d, delivery %d: marked as %+v", round, i, m)
+			}
+		}
+	}
+	for _, limit := range []int{1, 5, 40} {
+		got, err := List(t.Context(), Query{Topic: aside, Limit: limit}, opts...)
+		if err != nil || len(got) != limit {
+			t.Fatalf("%d of %d: %v", len(got), limit, err)
+		}
+		for i := range got {
+			switch want := all[i]; {
+			case got[i].Partition != want.Partition || got[i].Offset != want.Offset || got[i].Kind != "unusable":
+				t.Errorf("limit %d, %d: %+v, want %+v", limit, i, got[i], want)
+			case (got[i].Redriven != nil) != (i < 30):
+				t.Errorf("limit %d, %d: marked as %+v", limit, i, got[i].Redriven)
+			case i < 10 && !got[i].Redriven.At.Equal(base.Add(2*time.Hour)):
+				t.Errorf("limit %d, %d: not its last mark: %+v", limit, i, got[i].Redriven)
+			}
+		}
+		if waiting, err := List(t.Context(), Query{Topic: aside, Limit: limit, Waiting: true}, opts...); err != nil || len(waiting) != min(limit, 10) || waiting[0].Offset != all[30].Offset || waiting[0].Partition != all[30].Partition {
+			t.Errorf("limit %d, waiting: %d %+v, %v", limit, len(waiting), waiting, err)
+		}
+	}
+	// Asked from the oldest on, another process learns the same; a mark is no delivery.
+	var fresh Marks
+	for i, d := range slices.Backward(all) {
+		m, err := fresh.Of(t.Context(), aside, d.Partition, d.Offset, opts...)
+		if err != nil || (m != nil) != (i < 30) {
+			t.Errorf("%d: %+v, %v", i, m, err)
+		}
+	}
+	spans, err := bounds(t.Context(), aside, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for partition, s := range spans {
+		if s.to > 40 {
+			if _, err := ReadOne(t.Context(), aside, partition, s.to-1, opts...); schemas.KindOf(err) != schemas.NotFound {
+				t.Errorf("a mark is read as a delivery: %v", err)
+			}
+		}
+	}
+}

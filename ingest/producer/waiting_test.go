@@ -1,0 +1,176 @@
+package producer
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/ingest"
+)
+
+// What waits in quarantine is found once, what is marked is left out, and each record is read once however often somebody looks.
+func TestWaitingDeliveries(t *testing.T) {
+	t.Parallel()
+	p, cluster := setup(t, nil)
+	opts := []kgo.Opt{kgo.SeedBrokers(cluster.ListenAddrs()...)}
+	put := func(from, to int) {
+		t.Helper()
+		for i := from; i < to; i++ {
+			d := ingest.Delivery{Team: "acme", Source: "orders", Kind: "unusable", Reason: "missing_field", Body: []byte("x"), Received: time.Unix(1_800_000_000+int64(i), 0)}
+			if err := p.Quarantine(t.Context(), never, aside, &d); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	client, err := kgo.NewClient(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	var w Waiting
+	look := func(w *Waiting, want int) Backlog {
+		t.Helper()
+		all, err := w.Look(t.Context(), kadm.NewClient(client), []string{aside, "quarantine.acme.none"}, opts...)
+		got := all[aside]
+		if err != nil || len(got.Items) != want || got.More {
+			t.Fatalf("%d wait, %v, want %d: %v", len(got.Items), got.More, want, err)
+		}
+		for i := range got.Items {
+			if got.Items[i].Body != nil || got.Items[i].Reason != "missing_field" || i > 0 && got.Items[i].Received.Before(got.Items[i-1].Received) {
+				t.Errorf("%d: %+v", i, got.Items[i])
+			}
+		}
+		return got
+	}
+	look(&w, 0)
+	put(0, 12)
+	first := look(&w, 12).Items[0]
+	if err := Mark(t.Context(), aside, first.Partition, first.Offset, Redriven{At: time.Now(), By: "me", Reason: "mended"}, opts...); err != nil {
+		t.Fatal(err)
+	}
+	if next := look(&w, 11).Items[0]; next.Offset == first.Offset && next.Partition == first.Partition {
+		t.Error("what is marked waits")
+	}
+	put(12, 15)
+	look(&w, 14)
+	look(&w, 14)
+	look(new(Waiting), 14) // another process
+	sum := int64(0)
+	for _, known := range w.read[aside] {
+		sum += known.span.to
+	}
+	if sum != 16 {
+		t.Errorf("the partitions are read up to %d in all, and have 16 records", sum)
+	}
+}
+
+// aged is a quarantine partition with records as the intake and Mark write them, many at once.
+type aged struct {
+	t      *testing.T
+	client *kgo.Client
+	opts   []kgo.Opt
+}
+
+func (a *aged) write(records ...*kgo.Record) (last int64) {
+	a.t.Helper()
+	if err := a.client.ProduceSync(a.t.Context(), records...).FirstErr(); err != nil {
+		a.t.Fatal(err)
+	}
+	return records[len(records)-1].Offset
+}
+
+// deliver writes n deliveries, and gives the offset of the first.
+func (a *aged) deliver(n int) int64 {
+	a.t.Helper()
+	var all []*kgo.Record
+	for range n {
+		all = append(all, quarantineRecord(aside, &ingest.Delivery{Team: "acme", Source: "orders", Kind: "unusable", Reason: "missing_field", Body: []byte("x"), Received: time.Now()}))
+	}
+	return a.write(all...) - int64(n) + 1
+}
+
+// mark writes the marks of n deliveries from an offset on.
+func (a *aged) mark(from int64, n int) {
+	a.t.Helper()
+	var all []*kgo.Record
+	for i := range int64(n) {
+		all = append(all, &kgo.Record{Topic: aside, Value: []byte{}, Headers: []kgo.RecordHeader{{Key: headerKind, Value: []byte(kindRedriven)},
+			{Key: headerMarks, Value: []byte(strconv.FormatInt(from+i, 10))}, {Key: headerMarked, Value: []byte(time.Now().UTC().Format(time.RFC3339Nano))}}})
+	}
+	a.write(all...)
+}
+
+// holds fails unless w and List say that the same wait: want of them, the oldest from an offset on.
+func (a *aged) holds(when string, w *Waiting, want int, oldest int64, more bool) {
+	a.t.Helper()
+	ctx, cancel := context.WithTimeout(a.t.Context(), 20*time.Second)
+	defer cancel()
+	all, err := w.Look(ctx, kadm.NewClient(a.client), []string{aside}, a.opts...)
+	got := all[aside]
+	if err != nil || len(got.Items) != want || got.More != more {
+		a.t.Fatalf("%s: %d wait, more: %v, want %d, %v: %v", when, len(got.Items), got.More, want, more, err)
+	}
+	listed, err := List(ctx, Query{Topic: aside, Limit: MaxList, Waiting: true}, a.opts...)
+	if err != nil || len(listed) != want {
+		a.t.Fatalf("%s: %d are listed, want %d: %v", when, len(listed), want, err)
+	}
+	if want > 0 && got.Items[0].Offset != oldest {
+		a.t.Errorf("%s: the oldest is %d, want %d", when, got.Items[0].Offset, oldest)
+	}
+}
+
+// newAged makes a producer to one partition of the quarantine topic.
+func newAged(t *testing.T) *aged {
+	t.Helper()
+	_, cluster := setup(t, nil)
+	opts := []kgo.Opt{kgo.SeedBrokers(cluster.ListenAddrs()...)}
+	client, err := kgo.NewClient(append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return &aged{t, client, opts}
+}
+
+// What came while as many waited as are remembered waits when those are dealt with, whichever they are.
+func TestWaitingBeyondWhatIsRemembered(t *testing.T) {
+	t.Parallel()
+	a := newAged(t)
+	var w Waiting
+	first := a.deliver(maxWaiting + 5)
+	a.holds("too many", &w, maxWaiting, first+5, true)
+	later := a.deliver(7)
+	a.holds("and more", &w, maxWaiting, first+12, true)
+	a.mark(first+20, maxWaiting-20)
+	a.holds("the middle is dealt with", &w, 32, first, false)
+	a.mark(later, 7)
+	a.mark(first, 20)
+	a.mark(first+maxWaiting, 5)
+	a.holds("all are dealt with", &w, 0, 0, false)
+	a.holds("all are dealt with, another process", new(Waiting), 0, 0, false)
+	newest := a.deliver(3)
+	a.holds("new ones", &w, 3, newest, false)
+}
+
+// The first look goes behind marks.
+func TestWaitingBehindMarks(t *testing.T) {
+	t.Parallel()
+	a := newAged(t)
+	first := a.deliver(maxWaiting + 203)
+	a.mark(first+3, maxWaiting+200)
+	a.holds("three wait", new(Waiting), 3, first, false)
+	// One look reads so much and no more, and does not say that nothing waits.
+	for from := first + 3; from < first+3+maxBack+4*maxWaiting; from += 1000 {
+		a.mark(first+3, 1000)
+	}
+	var w Waiting
+	all, err := w.Look(t.Context(), kadm.NewClient(a.client), []string{aside}, a.opts...)
+	if got := all[aside]; err != nil || !got.More || len(got.Items) != 0 {
+		t.Errorf("%d wait, more: %v: %v", len(got.Items), got.More, err)
+	}
+	a.holds("the next look goes on", &w, 3, first, false)
+}

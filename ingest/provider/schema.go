@@ -1,0 +1,94 @@
+package provider
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/jsonschema"
+)
+
+// What becomes of bodies that do not fit the schema of their type.
+const (
+	SchemaOff        = "off" // they are not looked at
+	SchemaWarn       = "warn"
+	SchemaQuarantine = "quarantine"
+)
+
+// SchemaChecks lists these.
+func SchemaChecks() []string { return []string{SchemaOff, SchemaWarn, SchemaQuarantine} }
+
+// SchemaConfig is a source's `json_schema:`.
+type SchemaConfig struct {
+	// Check is of [SchemaChecks]; empty is off.
+	Check string
+	// Own is the text of a schema for all events of the source; empty is the catalogue's for the event's type.
+	Own string
+}
+
+func (s *Source) compileSchema(cfg SchemaConfig) (err error) {
+	if s.check = cfg.Check; s.check == "" {
+		s.check = SchemaOff
+	}
+	if !slices.Contains(SchemaChecks(), s.check) {
+		return &KeyError{"json_schema.check", fmt.Errorf("%q is not one of %s", s.check, strings.Join(SchemaChecks(), ", "))}
+	}
+	if cfg.Own == "" {
+		return nil
+	}
+	if s.schema, err = jsonschema.Parse([]byte(cfg.Own)); err != nil {
+		return &KeyError{"json_schema.own", err}
+	}
+	return nil
+}
+
+// Schema returns the schema that events of a type are held against, whether or not they are; nil if there is none.
+func (s *Source) Schema(eventType string) *jsonschema.Schema {
+	if s.schema != nil {
+		return s.schema
+	}
+	if s.preset.prefix == "" || !strings.HasPrefix(eventType, s.preset.prefix) {
+		return nil // a sender's own word for its type
+	}
+	schema, _ := jsonschema.Of(eventType)
+	return schema
+}
+
+// CheckSchema holds the body of r's event against the schema of its type, if the source has its bodies checked. If it fits, e gets the
+// schema's id. The verdict is empty if nothing was looked at; why says what is wrong, or why it was not looked at.
+//
+// The error, an *[Unusable], is of a source that keeps misfits from becoming events.
+func (s *Source) CheckSchema(r *verify.Request, e *schemas.Event) (verdict jsonschema.Verdict, why string, err error) {
+	if s.check == SchemaOff {
+		return "", "", nil
+	}
+	schema := s.Schema(e.Type)
+	if schema == nil {
+		return "", "", nil
+	}
+	switch verdict, why = schema.Check(s.jsonText(r)); verdict {
+	case jsonschema.Fits:
+		e.DataSchema = schema.ID
+	case jsonschema.Misfit:
+		if s.check == SchemaQuarantine {
+			return verdict, why, unusable(SchemaMisfit, "the body %s", why)
+		}
+	}
+	return verdict, why, nil
+}
+
+// jsonText returns the JSON text of a delivery that could be read: its body, or the form field that has it.
+func (s *Source) jsonText(r *verify.Request) []byte {
+	d := delivery{src: s, req: r}
+	if s.preset.formPayload == "" || d.mediaType() != "application/x-www-form-urlencoded" {
+		return r.Body
+	}
+	form, err := url.ParseQuery(string(r.Body))
+	if err != nil {
+		return nil // it was read before: there is no error
+	}
+	return []byte(form.Get(s.preset.formPayload))
+}

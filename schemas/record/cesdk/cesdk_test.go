@@ -1,0 +1,218 @@
+package cesdk_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/binding"
+	"github.com/cloudevents/sdk-go/v2/binding/format"
+	bindingtest "github.com/cloudevents/sdk-go/v2/binding/test"
+	"github.com/cloudevents/sdk-go/v2/binding/transformer"
+	"github.com/cloudevents/sdk-go/v2/event"
+	sdktest "github.com/cloudevents/sdk-go/v2/test"
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/schemas/record/cesdk"
+)
+
+// Every event that the SDK says a binding must handle, as each kind of message that it has, comes back equal in the mode that was asked
+// for; and our own reader sees the same event.
+func TestRoundTrip(t *testing.T) {
+	t.Parallel()
+	full, least, plain := sdktest.FullEvent(), sdktest.MinEvent(), sdktest.FullEvent()
+	full.SetExtension("partitionkey", "orders/7")
+	plain.SetSubject("")
+	if err := plain.SetData("application/octet-stream", []byte{0, 0xff, '\n'}); err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range []event.Event{full, sdktest.FullEvent(), least, plain} {
+		for name, message := range map[string]binding.Message{
+			"event": binding.ToMessage(&in), "binary": bindingtest.MustCreateMockBinaryMessage(in), "structured": bindingtest.MustCreateMockStructuredMessage(t, in),
+		} {
+			for _, mode := range []binding.Encoding{binding.EncodingBinary, binding.EncodingStructured} {
+				t.Run(in.ID()+" of "+name+" as "+mode.String(), func(t *testing.T) {
+					t.Parallel()
+					ctx := binding.WithForceBinary(t.Context())
+					if mode == binding.EncodingStructured {
+						ctx = binding.WithForceStructured(t.Context())
+					}
+					r := &kgo.Record{Key: []byte("caller's"), Headers: []kgo.RecordHeader{{Key: "mine", Value: []byte("1")}, {Key: "ce_id", Value: []byte("old")}}}
+					err := cesdk.WriteRecord(ctx, message, r)
+					if name == "binary" && mode == binding.EncodingStructured && in.DataContentType() == "application/octet-stream" {
+						if err == nil { // the SDK forgets which data needs base64 when it makes an event of a binary message
+							t.Fatal("bytes that are no text were written into JSON as they are")
+						}
+						return
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					if r.Headers[0].Key != "mine" {
+						t.Errorf("a header of the caller is gone: %+v", r.Headers)
+					}
+					read := cesdk.NewMessage(r)
+					if read.ReadEncoding() != mode {
+						t.Fatalf("encoding is %s, want %s", read.ReadEncoding(), mode)
+					}
+					got := sdktest.MustToEvent(t, t.Context(), read)
+					want := sdktest.ConvertEventExtensionsToString(t, in)
+					sdktest.AssertEventEquals(t, want, sdktest.ConvertEventExtensionsToString(t, got))
+
+					r.Timestamp = time.Now()
+					e, err := record.Decode(r)
+					if err != nil {
+						t.Fatal(err)
+					}
+					key := "caller's"
+					if in.Subject() != "" {
+						key = in.Subject()
+					}
+					if k, ok := in.Extensions()["partitionkey"]; ok {
+						key = k.(string)
+					}
+					if string(r.Key) != key || e.ID != in.ID() || e.Type != in.Type() || string(e.Data) != string(in.Data()) || r.Value == nil {
+						t.Errorf("key %q (want %q), event %+v", r.Key, key, e)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A record of ours, with all that the gate needs on it, goes through the SDK without losing any of that.
+func TestThroughTheSDK(t *testing.T) {
+	t.Parallel()
+	in := &schemas.Event{
+		ID: "1", DeliveryID: "d1", Source: "/acme/github", Type: "com.github.issues.edited", Entity: "186853002/42",
+		Time: time.Date(2026, 7, 1, 16, 45, 22, 5000, time.UTC), RecordedTime: time.Date(2026, 7, 1, 16, 45, 23, 0, time.UTC),
+		DataContentType: "application/json", Version: schemas.Version{Clock: "issue", Kind: schemas.Sequence, Epoch: 2, Value: 7},
+		First: new(int64(1)), Payload: schemas.Snapshot, Deleted: true, Backfill: true, Hash: schemas.HashBody([]byte(`{}`)),
+		TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", Data: []byte(`{"a": 1}`),
+	}
+	for _, structured := range []bool{false, true} {
+		ctx := t.Context()
+		if structured {
+			ctx = binding.WithForceStructured(ctx)
+		}
+		out := &kgo.Record{}
+		if err := cesdk.WriteRecord(ctx, cesdk.NewMessage(record.Encode("t", in)), out, transformer.AddExtension("tenant", "a")); err != nil {
+			t.Fatal(err)
+		}
+		got, err := record.Decode(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := *in
+		want.Extensions = map[string]string{"tenant": "a"}
+		if structured {
+			want.Data, got.Data = nil, nil // the SDK's format takes out the blanks of JSON
+		}
+		if diff := cmp.Diff(&want, got); diff != "" {
+			t.Errorf("structured %t:\n%s", structured, diff)
+		}
+	}
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../testdata/cloudevents.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var scenarios []struct {
+		ID      string
+		Headers map[string]string
+		Body    string
+		Expect  struct {
+			Attributes map[string]string
+			Data       any
+		}
+	}
+	if err := json.Unmarshal(raw, &scenarios); err != nil || len(scenarios) != 3 {
+		t.Fatalf("%d scenarios, %v", len(scenarios), err)
+	}
+	for _, s := range scenarios {
+		t.Run(s.ID, func(t *testing.T) {
+			t.Parallel()
+			r := &kgo.Record{Value: []byte(s.Body)}
+			for name, value := range s.Headers {
+				r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+			}
+			e := sdktest.MustToEvent(t, t.Context(), cesdk.NewMessage(r))
+			got := map[string]string{"id": e.ID(), "specversion": e.SpecVersion(), "type": e.Type(), "source": e.Source(),
+				"time": e.Time().Format(time.RFC3339), "datacontenttype": e.DataContentType()}
+			if diff := cmp.Diff(s.Expect.Attributes, got); diff != "" {
+				t.Error(diff)
+			}
+			var data any
+			if err := json.Unmarshal(e.Data(), &data); err != nil || !cmp.Equal(data, s.Expect.Data) {
+				t.Errorf("data %s, %v", e.Data(), err)
+			}
+		})
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	t.Parallel()
+	binary := []string{"ce_specversion", "1.0", "ce_id", "1", "ce_type", "t", "ce_source", "/s"}
+	for _, test := range []struct {
+		name    string
+		headers []string
+		want    string
+	}{
+		{"no CloudEvent", []string{"content-type", "application/json"}, "unknown"},
+		{"a batch", []string{"content-type", "application/cloudevents-batch+json"}, "a batch"},
+		{"a batch in capitals", []string{"content-type", " Application/CloudEvents-Batch+JSON; charset=utf-8"}, "a batch"},
+		{"another format", []string{"content-type", "application/cloudevents+avro"}, "no event format"},
+		{"another specversion", []string{"ce_specversion", "2.0"}, "unknown"},
+		{"an id twice", append([]string{"ce_id", "2"}, binary...), `"ce_id" is there twice`},
+		{"a content type twice", append([]string{"content-type", "a/b", "content-type", "c/d"}, binary...), "twice"},
+		{"a time that is none", append([]string{"ce_time", "yesterday"}, binary...), `header "ce_time"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := &kgo.Record{Value: []byte(`[]`)}
+			for i := 0; i < len(test.headers); i += 2 {
+				r.Headers = append(r.Headers, kgo.RecordHeader{Key: test.headers[i], Value: []byte(test.headers[i+1])})
+			}
+			e, err := binding.ToEvent(t.Context(), cesdk.NewMessage(r))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("event %v, error %v, want %q", e, err, test.want)
+			}
+		})
+	}
+}
+
+func TestWriteRefuses(t *testing.T) {
+	t.Parallel()
+	old := sdktest.FullEvent()
+	old.SetSpecVersion(event.CloudEventsVersionV03)
+	least := sdktest.MinEvent()
+	batch := &kgo.Record{Headers: []kgo.RecordHeader{{Key: "content-type", Value: []byte("application/cloudevents-batch+json")}}, Value: []byte(`[]`)}
+	for _, test := range []struct {
+		name string
+		in   binding.Message
+		want string
+	}{
+		{"nothing to key by", binding.ToMessage(&least), "no entity"},
+		{"another specversion", binding.ToMessage(&old), "specversion is not 1.0"},
+		{"no CloudEvent", bindingtest.UnknownMessage, "unknown"},
+		{"a batch that was read", cesdk.NewMessage(batch), "a batch"},
+		{"a batch of the SDK's", &bindingtest.MockStructuredMessage{Format: format.JSONBatch, Bytes: []byte(`[]`)}, "one by one"},
+		{"not JSON", &bindingtest.MockStructuredMessage{Format: format.JSON, Bytes: []byte(`{"id"`)}, "write record"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			err := cesdk.WriteRecord(t.Context(), test.in, &kgo.Record{})
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+		})
+	}
+}

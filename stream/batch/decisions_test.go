@@ -1,0 +1,96 @@
+package batch
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/reader"
+)
+
+// What waits for an operator is a line of its own at WARN, without debug: a conflict, and once for an entity a gap that ended in park,
+// whether it was waited for or not.
+func TestWhatWaitsForAnOperatorIsLogged(t *testing.T) {
+	t.Parallel()
+	for name, wait := range map[string]time.Duration{"a gap that is not waited for": 0, "a gap that is waited for": time.Nanosecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, p, w := feeder(t, prometheus.NewRegistry(), func(p *gate.Policy) {
+				p.Order, p.GapWait, p.Then = gate.OrderVersion, wait, gate.ThenPark
+			})
+			var log bytes.Buffer
+			l.log = slog.New(slog.NewTextHandler(&log, nil)).With("subscription", "acme.triage")
+			read := stretch(p, 0, 7)
+			for i, value := range []int64{1, 3, 4, 5, 1, 1, 2} { // of one entity: 2 is missing; then of two others
+				r := &read.Records[i].Record
+				r.Entity, r.Version = "order-1", schemas.Version{Kind: schemas.Sequence, Value: value}
+				if i > 3 {
+					r.Entity = "order-2"
+				}
+			}
+			again := &read.Records[5] // the id of the one before, with another body
+			again.ID, again.Key, again.Hash = read.Records[4].ID, read.Records[4].Key, schemas.BodyHash{1}
+			l.fillAndApply(reader.Unit{Parts: []reader.Part{read}})
+			if wait > 0 {
+				a, err := w.Expire(t.Context(), p.Claim)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l.afterTransaction(&part{of: p}, "end of waits", a, err)
+			}
+			var conflicts, gaps []string
+			for line := range strings.Lines(log.String()) {
+				switch {
+				case strings.Contains(line, "decision=conflict"):
+					conflicts = append(conflicts, line)
+				case strings.Contains(line, "decision=parked"):
+					gaps = append(gaps, line)
+				default:
+					t.Errorf("another line: %s", line)
+				}
+			}
+			if len(conflicts) != 1 || !contains(conflicts[0], "level=WARN", "subscription=acme.triage", "entity=order-2", "event_id="+again.ID, "reason=body_differs") {
+				t.Errorf("conflicts: %q", conflicts)
+			}
+			if len(gaps) != 1 || !contains(gaps[0], "level=WARN", "subscription=acme.triage", "entity=order-1", "offset=1", "reason=gap_expired") {
+				t.Errorf("gaps: %q", gaps)
+			}
+		})
+	}
+}
+
+// A sender that causes a conflict with every event does not fill the log.
+func TestWarningsAreBounded(t *testing.T) {
+	t.Parallel()
+	l, p, _ := feeder(t, prometheus.NewRegistry())
+	var log bytes.Buffer
+	l.log = slog.New(slog.NewTextHandler(&log, nil))
+	l.logDecisions(&part{of: p}, ledger.Applied{Outcomes: make([]gate.Outcome, 1000)})
+	if log.Len() > 0 {
+		t.Errorf("what does not wait: %.200s", &log)
+	}
+	outcomes := make([]gate.Outcome, 1000)
+	for i := range outcomes {
+		outcomes[i] = gate.Outcome{Record: -1, Decision: gate.Conflict}
+	}
+	l.logDecisions(&part{of: p}, ledger.Applied{Outcomes: outcomes})
+	if n := strings.Count(log.String(), "level=WARN"); n < warningsBurst || n > warningsBurst+50 {
+		t.Errorf("%d lines of 1000 conflicts", n)
+	}
+}
+
+func contains(s string, parts ...string) bool {
+	for _, p := range parts {
+		if !strings.Contains(s, p) {
+			return false
+		}
+	}
+	return true
+}

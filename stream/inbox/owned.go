@@ -1,0 +1,40 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// HasAction reports whether an action that [Inbox.FindAction] finds is one of these teams'. What is another team's is looked for as what is
+// not there is: how long that takes tells nobody which it is. Kinds: Invalid if that is no action's id, Unavailable.
+func (b *Inbox) HasAction(ctx context.Context, teams []string, id schemas.ActionID) (has bool, err error) {
+	op := fmt.Sprintf("find action %s", ledger.Clean(string(id), 64))
+	hash, ok := id.Hash()
+	if !ok {
+		return false, schemas.Errorf(schemas.Invalid, op, "it is no id of an action: act_ and 26 characters")
+	}
+	err = b.quick.QueryRow(ctx, `-- hasAction: one probe of actions_w*_id per window; else the dead letters of these teams that never had an attempt
+WITH own AS (SELECT f.id AS fence, s.name, s.generation FROM fences f JOIN subscriptions s ON s.id = f.subscription WHERE split_part(s.name, '.', 1) = ANY($2))
+SELECT EXISTS (SELECT FROM actions a JOIN own USING (fence) WHERE a.action_id = $1)
+    OR EXISTS (SELECT FROM actions a JOIN own USING (fence)
+        JOIN effects x ON x.id = a.effect JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
+        WHERE a.status IN ('dead_letter', 'unknown') AND a.action_id IS NULL
+          AND action_id(own.name, coalesce(e.replay, own.generation), e.source, e.event_id, x.name) = $1)`, hash, teams).Scan(&has)
+	if err != nil {
+		return false, ledger.Unavailable(op, err)
+	}
+	return has, nil
+}
+
+// HasReplay reports whether a replay is one of these teams'. Kind: Unavailable.
+func (b *Inbox) HasReplay(ctx context.Context, teams []string, id int64) (has bool, err error) {
+	err = b.quick.QueryRow(ctx, `SELECT EXISTS (SELECT FROM replays r JOIN subscriptions s ON s.id = r.subscription
+		WHERE r.id = $1 AND split_part(s.name, '.', 1) = ANY($2))`, id, teams).Scan(&has)
+	if err != nil {
+		return false, ledger.Unavailable(fmt.Sprintf("find replay %d", id), err)
+	}
+	return has, nil
+}

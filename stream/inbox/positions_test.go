@@ -1,0 +1,59 @@
+package inbox
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// stands returns where the subscription stands in partition 0.
+func (f *fixture) stands() *Standing {
+	f.t.Helper()
+	all, err := f.Standings(f.t.Context(), "acme.triage")
+	if err != nil || len(all) != 1 {
+		f.t.Fatalf("%+v %v", all, err)
+	}
+	return &all[0]
+}
+
+// TestCountOpen: an action that died is open, and goes on no more without an operator; one that failed does.
+func TestCountOpen(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1), seq(3, "d", 1), seq(4, "d", 3))
+	f.die(c, 1, "a-1", 1)
+	f.record(ledger.Result{Claim: c, LaneSeq: 2, ID: actionID("b-1"), Status: ledger.Failed, Attempt: 1, Code: 500, Class: "unavailable", NextIn: time.Minute})
+	f.record(ledger.Result{Claim: c, LaneSeq: 3, ID: actionID("c-1"), Status: ledger.Done, Attempt: 1, Code: 200})
+	s := f.stands()
+	if err := f.CountOpen(t.Context(), []*Standing{s, {Topic: "never claimed"}}); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(&Counts{Open: 1, Held: 2, Dead: 1, Waiting: 1}, s.Counts); d != "" || s.Counts.Going() != 2 {
+		t.Errorf("going %d\n%s", s.Counts.Going(), d)
+	}
+}
+
+// TestWhatCannotBeCountedIsNotKnown: positions are told all the same.
+func TestWhatCannotBeCountedIsNotKnown(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.apply(f.claim(0), seq(0, "a", 1))
+	err := pgx.BeginFunc(t.Context(), f.connect(), func(tx pgx.Tx) error {
+		if _, err := tx.Exec(t.Context(), `LOCK TABLE actions IN ACCESS EXCLUSIVE MODE`); err != nil {
+			return err
+		}
+		s := f.stands()
+		if err := f.CountOpen(t.Context(), []*Standing{s}); err != nil || s.Counts != nil || *s.Next != 1 {
+			t.Errorf("%+v %v", s, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,189 @@
+package ledgertest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// askSeek asks that the partition of a claim goes on at an offset.
+func (f *fixture) askSeek(c *ledger.Claim, offset int64) int64 {
+	f.Helper()
+	id, err := f.s.AskSeek(f.ctx(), c.ID, c.Partition.TopicID, offset, "jo", "the mapping was wrong")
+	if err != nil {
+		f.Fatal(err)
+	}
+	return id
+}
+
+// claimAsked claims partition 0 where a seek asks for, or with refuse refuses the seek.
+func (f *fixture) claimAsked(refuse string) (*ledger.Claim, error) {
+	var asked *ledger.SeekRequest
+	req := request(partition(0), func(_ context.Context, stored *ledger.Position) (ledger.Start, error) {
+		st := ledger.Start{Position: *stored}
+		if asked == nil {
+			return st, nil
+		}
+		st.Asked, st.Refused = asked.ID, refuse
+		if refuse == "" {
+			st.Position = ledger.Position{Offset: asked.To, LeaderEpoch: -1}
+			st.Seek = &ledger.Seek{From: stored.Offset, To: asked.To}
+		}
+		return st, nil
+	})
+	req.Standing = func(s ledger.Standing) { asked = s.Asked }
+	return f.l.Claim(f.ctx(), req)
+}
+
+// seekOf returns what the owner of a claim is told of a seek that is asked for; nil if nothing is.
+func (f *fixture) seekOf(c *ledger.Claim) *ledger.Command {
+	f.Helper()
+	for _, cmd := range f.commands(c) {
+		if cmd.Kind == ledger.SeekTo {
+			return &cmd
+		}
+	}
+	return nil
+}
+
+var seeking = []property{
+	{"a seek that is asked for is the owner's to see and a claim's to carry out, once", func(f *fixture) {
+		c := f.claim(0)
+		f.apply(c, seq(0, "e", 1), seq(1, "e", 2), seq(2, "e", 3))
+		told := make(chan struct{}, 1)
+		defer f.l.Listen(func() {
+			select {
+			case told <- struct{}{}:
+			default:
+			}
+		})()
+		f.askSeek(c, 1)
+		<-told
+		if cmd := f.seekOf(c); cmd == nil || cmd.Claim != c.ID || cmd.Offset != 1 || cmd.By != "jo" || cmd.Reason != "the mapping was wrong" {
+			f.Errorf("the owner is told %+v", cmd)
+		}
+		if outcome, _, _ := f.s.SeekOutcome(f.ctx(), c.ID); outcome != "" {
+			f.Errorf("ended before a claim: %s", outcome)
+		}
+		next, err := f.claimAsked("")
+		if err != nil || next.Next.Offset != 1 || next.Seek == nil || *next.Seek != (ledger.Seek{From: 3, To: 1}) {
+			f.Fatalf("%+v %v", next, err)
+		}
+		if outcome, from, _ := f.s.SeekOutcome(f.ctx(), c.ID); outcome != "moved" || from != 3 {
+			f.Errorf("outcome %q from %d", outcome, from)
+		}
+		if cmd := f.seekOf(next); cmd != nil {
+			f.Errorf("it is still asked for: %+v", cmd)
+		}
+		if st, stored := f.standing(0); st.Asked != nil || stored.Offset != 1 || st.High != 3 || !st.ProcessedAt.IsZero() {
+			f.Errorf("the next claim finds %+v at %+v, of what is processed %d and %v", st.Asked, stored, st.High, st.ProcessedAt)
+		}
+		next = f.claim(0)
+		f.apply(next, seq(1, "e", 2))
+		if st, _ := f.standing(0); !st.ProcessedAt.Equal(time.Unix(1_700_000_001, 0)) {
+			f.Errorf("read again up to %v", st.ProcessedAt)
+		}
+	}},
+	{"a seek that is refused moves nothing, and is not asked for again", func(f *fixture) {
+		c := f.claim(0)
+		f.apply(c, seq(0, "e", 1))
+		f.askSeek(c, 700)
+		next, err := f.claimAsked("the log ends at offset 1")
+		if err != nil || next.Next.Offset != 1 || next.Seek != nil {
+			f.Fatalf("%+v %v", next, err)
+		}
+		if outcome, _, why := f.s.SeekOutcome(f.ctx(), c.ID); outcome != "refused" || why != "the log ends at offset 1" {
+			f.Errorf("outcome %q, %q", outcome, why)
+		}
+		if cmd := f.seekOf(next); cmd != nil {
+			f.Errorf("it is still asked for: %+v", cmd)
+		}
+	}},
+	{"a seek is refused without a claim as long as it is asked for", func(f *fixture) {
+		c := f.claim(0)
+		f.apply(c, seq(0, "e", 1))
+		id := f.askSeek(c, 700)
+		for _, why := range []string{"the log ends at offset 1", "again"} {
+			if err := f.l.RefuseSeek(f.ctx(), id, why); err != nil {
+				f.Fatal(err)
+			}
+		}
+		if outcome, _, why := f.s.SeekOutcome(f.ctx(), c.ID); outcome != "refused" || why != "the log ends at offset 1" {
+			f.Errorf("outcome %q, %q", outcome, why)
+		}
+		if st, _ := f.standing(0); st.Asked != nil {
+			f.Errorf("it is still asked for: %+v", st.Asked)
+		}
+		f.askSeek(c, 0)
+		if err := f.l.RefuseSeek(f.ctx(), id, "late"); err != nil {
+			f.Fatal(err)
+		}
+		if next, err := f.claimAsked(""); err != nil || next.Next.Offset != 0 {
+			f.Fatalf("%+v %v", next, err)
+		}
+		if outcome, from, _ := f.s.SeekOutcome(f.ctx(), c.ID); outcome != "moved" || from != 1 {
+			f.Errorf("the next one: %q from %d", outcome, from)
+		}
+	}},
+	{"a claim that fails leaves the seek asked for, a later request replaces it", func(f *fixture) {
+		c := f.claim(0)
+		f.apply(c, seq(0, "e", 1), seq(1, "e", 2))
+		f.askSeek(c, 0)
+		away := errors.New("the broker is away")
+		if _, err := f.l.Claim(f.ctx(), request(partition(0), func(context.Context, *ledger.Position) (ledger.Start, error) { return ledger.Start{}, away })); !errors.Is(err, away) {
+			f.Fatal(err)
+		}
+		later := f.askSeek(c, 1)
+		if st, _ := f.standing(0); st.Asked == nil || *st.Asked != (ledger.SeekRequest{ID: later, To: 1, By: "jo", Reason: "the mapping was wrong"}) {
+			f.Errorf("asked %+v", st.Asked)
+		}
+	}},
+	{"a claim that misreads a seek that is asked for is refused", func(f *fixture) {
+		c := f.claim(0)
+		f.apply(c, seq(0, "e", 1), seq(1, "e", 2))
+		id := f.askSeek(c, 0)
+		for what, start := range map[string]ledger.Start{
+			"another offset":  {Position: ledger.Position{Offset: 1}, Seek: &ledger.Seek{From: 2, To: 1}, Asked: id},
+			"another request": {Position: ledger.Position{Offset: 0}, Seek: &ledger.Seek{From: 2, To: 0}, Asked: id + 1},
+			"no move":         {Position: ledger.Position{Offset: 2}, Asked: id},
+		} {
+			_, err := f.l.Claim(f.ctx(), request(partition(0), func(context.Context, *ledger.Position) (ledger.Start, error) { return start, nil }))
+			f.refused(what, err, schemas.Internal)
+		}
+		if outcome, _, _ := f.s.SeekOutcome(f.ctx(), c.ID); outcome != "" {
+			f.Errorf("ended as %s", outcome)
+		}
+	}},
+	{"a seek that was asked for in a topic that was created again since is refused in the new one", func(f *fixture) {
+		old := f.claim(0)
+		f.apply(old, seq(0, "e", 1), seq(1, "e", 2))
+		f.askSeek(old, 1)
+		again := partition(0)
+		again.TopicID = ledger.TopicID{2}
+		f.report(ledger.Stop{Partition: again, Kind: recreated, From: 2, Records: -1}, 0)
+		f.accept()
+		var asked *ledger.SeekRequest
+		req := request(again, where)
+		req.Standing = func(s ledger.Standing) { asked = s.Asked }
+		c, err := f.l.Claim(f.ctx(), req)
+		if err != nil || c.Next.Offset != 0 || asked != nil {
+			f.Fatalf("%+v %+v %v", c, asked, err)
+		}
+		if outcome, _, why := f.s.SeekOutcome(f.ctx(), c.ID); outcome != "refused" || why != "the topic was deleted and created again since: the offset is of the former one" {
+			f.Errorf("outcome %q, %q", outcome, why)
+		}
+		if cmd := f.seekOf(c); cmd != nil {
+			f.Errorf("it is still asked for: %+v", cmd)
+		}
+	}},
+	{"a seek needs a name and a reason", func(f *fixture) {
+		c := f.claim(0)
+		for _, asked := range [][2]string{{"", "why"}, {"jo", ""}} {
+			_, err := f.s.AskSeek(f.ctx(), c.ID, c.Partition.TopicID, 0, asked[0], asked[1])
+			f.refused("without one of them", err, schemas.Invalid)
+		}
+	}},
+}

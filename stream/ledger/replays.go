@@ -1,0 +1,378 @@
+package ledger
+
+// Replays: a range of the log is decided again for what never ran, or what ran runs again. A step of one is a batch of one partition that
+// moves the replay's part in the place of the partition's position. Plans, and what operators ask, are in stream/inbox.
+//
+// What runs again is a generation of its own, whose number is the replay's: the event gets a second row in events, under a key of that
+// generation, and its actions ids of it. All else about them is as of any event: they are behind what was decided before in the lane of
+// their entity, and before what comes.
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
+)
+
+// ReplayFilter says which records of its range a replay is about; what is empty is no condition.
+type ReplayFilter struct {
+	Sources []string          `json:"sources,omitempty"` // "/<team>/<source>"
+	Types   []string          `json:"types,omitempty"`   // patterns, as in a subscription
+	Entity  schemas.EntityKey `json:"entity,omitempty"`
+	// Decisions are what the ledger knows of a record before it is replayed: [Undecided], or a decision.
+	Decisions []gate.Decision `json:"decisions,omitempty"`
+}
+
+// Undecided stands, among decisions, for a record that a subscription never decided.
+const Undecided gate.Decision = "undecided"
+
+// ReplayMode is what a replay runs.
+type ReplayMode string
+
+const (
+	ReplayFill   ReplayMode = "fill"      // what never ran
+	ReplayAgain  ReplayMode = "reprocess" // what ran, again
+	ReplayShadow ReplayMode = "shadow"    // nothing: it says what would run, and how that differs from what ran
+)
+
+// ReplayEnd is why a part of a replay ended.
+type ReplayEnd string
+
+const (
+	ReplayComplete      ReplayEnd = ""
+	ReplayCancelled     ReplayEnd = "cancelled"
+	ReplayErrors        ReplayEnd = "errors"          // more of its actions are dead letters, or of unknown outcome, than it may have
+	ReplayRecreated     ReplayEnd = "topic_recreated" // its offsets are those of another topic
+	ReplayGrown         ReplayEnd = "topic_grown"     // nothing is read of the topic until it is rekeyed
+	ReplayRetention     ReplayEnd = "retention"       // the log does not have its next offset any more
+	ReplayConfigChanged ReplayEnd = "config_changed"  // what decides is another than when it was planned
+	ReplayLeft          ReplayEnd = "left"            // the topic or the subscription is not configured any more: nobody runs it
+	ReplayUnreadable    ReplayEnd = "unreadable"      // the brokers answer, and do not give the record at its next offset
+)
+
+// ReplayPart is an open part of a replay: what is left of it in one partition.
+type ReplayPart struct {
+	Replay         int64
+	Mode           ReplayMode
+	EvenStale      bool
+	Claim          int32 `db:"fence"`
+	TopicID        TopicID
+	From, To, Next int64 // the range is [From, To), and Next is where it goes on
+	Filter         ReplayFilter
+	Config         string // the digest of what decides
+	Rate           int    // events that run in a second, in all processes together; 0: no bound
+	Open           int    // how many parts of the replay are open, in all processes
+	MaxErrors      int
+	Errors         int // actions of the replay that are dead letters, or of unknown outcome; one more than MaxErrors if there are more
+}
+
+// DeadOfReplay selects the actions of replay r that are dead letters or whose outcome nobody knows: those of events in the range of a part
+// whose lane_seqs are among those since it began. It looks at each action that is open there, and not at each step of the replay. An unsafe
+// attempt has an unknown outcome without a class while its call is under way: that counts once another owner has found it so.
+const DeadOfReplay = `SELECT FROM replay_parts o JOIN fences h ON h.id = o.fence JOIN {actions} a ON a.fence = o.fence AND a.lane_seq >= o.lane_from AND a.lane_seq < o.lane_to
+     AND a.status IN ('dead_letter', 'unknown') AND (a.status = 'dead_letter' OR a.class IS NOT NULL OR a.attempt_epoch < h.epoch)
+    JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key AND e.log_offset >= o.from_offset AND e.log_offset < o.to_offset
+     AND e.replay IS NOT DISTINCT FROM CASE WHEN r.mode = 'reprocess' THEN r.id END WHERE o.replay = r.id`
+
+// ReplayParts reads the open parts of replays in the partitions of claims.
+func (n *Namespace) ReplayParts(ctx context.Context, claims []*Claim) (list []ReplayPart, err error) {
+	err = n.inWindows(ctx, func(win *windowSet) error {
+		rows, err := n.ledger.quick.Query(ctx, win.own(`-- replayParts: one look into replay_parts_open per fence, and one count per replay
+SELECT p.replay, t.mode, t.even_stale, p.fence, p.topic_id, p.from_offset AS "from", p.to_offset AS "to", p.next_offset AS next, t.filter, t.config, t.rate, t.max_errors, t.open, t.errors
+FROM replay_parts p JOIN (SELECT r.*, (SELECT count(*) FROM replay_parts o WHERE o.replay = r.id AND o.ended_at IS NULL)::int AS open,
+       (SELECT count(*) FROM (`+DeadOfReplay+` LIMIT r.max_errors + 1) d)::int AS errors
+    FROM replays r WHERE r.id IN (SELECT replay FROM replay_parts WHERE fence = ANY ($1) AND ended_at IS NULL) OFFSET 0) t ON t.id = p.replay
+WHERE p.fence = ANY ($1) AND p.ended_at IS NULL`), idsOf(claims))
+		if err == nil {
+			list, err = pgx.CollectRows(rows, pgx.RowToStructByName[ReplayPart])
+		}
+		return err
+	})
+	if err != nil {
+		return nil, Unavailable("read the replays of "+n.spec.Name, err)
+	}
+	return list, nil
+}
+
+// Known is what the ledger knows of a record.
+type Known struct {
+	Decision gate.Decision // [Undecided] if there is none
+	// Done says that an event of its key and body was decided, so that it would be a duplicate, or that it was rejected and would be
+	// rejected again.
+	Done bool
+	// First is the offset of the event's record that was decided, where that is in this partition; -1: none is.
+	First int64
+}
+
+// Known looks up records of a partition: by their keys, and by their offsets for those that were rejected.
+func (n *Namespace) Known(ctx context.Context, fence int32, records []Record) (list []Known, err error) {
+	err = n.inWindows(ctx, func(win *windowSet) error {
+		list, err = n.known(ctx, win, fence, records)
+		return err
+	})
+	if err != nil {
+		return nil, Unavailable("look up what was decided by "+n.spec.Name, err)
+	}
+	return list, nil
+}
+
+func (n *Namespace) known(ctx context.Context, win *windowSet, fence int32, records []Record) ([]Known, error) {
+	keys, offsets := make([][16]byte, 0, len(records)), make([]int64, len(records))
+	for i := range records {
+		if offsets[i] = records[i].Offset; records[i].Broken == "" {
+			keys = append(keys, records[i].Key)
+		}
+	}
+	seen := map[schemas.EventKey]seenAt{}
+	rows, err := n.ledger.quick.Query(ctx, win.own(`-- knownEvents: one probe of an unique index per key and window
+SELECT e.event_key, e.hash, e.decision, CASE WHEN e.fence = $2 THEN e.log_offset ELSE -1 END FROM {events} e WHERE e.event_key = ANY ($1)`), keys, fence)
+	if err != nil {
+		return nil, err
+	}
+	var key, hash [16]byte
+	var decision gate.Decision
+	var offset int64
+	_, err = pgx.ForEachRow(rows, []any{&key, &hash, &decision, &offset}, func() error {
+		seen[key] = seenAt{gate.Seen{Hash: hash, Decision: decision}, offset}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	rejected := map[int64]gate.Decision{}
+	rows, err = n.ledger.quick.Query(ctx, win.own(`-- knownRejected: one probe of an unique index per place and window
+SELECT r.log_offset, r.decision FROM {rejected_records} r WHERE r.fence = $1 AND r.log_offset = ANY ($2)`), fence, offsets)
+	if err != nil {
+		return nil, err
+	}
+	_, err = pgx.ForEachRow(rows, []any{&offset, &decision}, func() error {
+		rejected[offset] = decision
+		return nil
+	})
+	list := make([]Known, len(records))
+	for i := range records {
+		list[i] = knownOf(&records[i], seen, rejected)
+	}
+	return list, err
+}
+
+// seenAt is how an event was decided, and at which offset of the partition; -1: in another one.
+type seenAt struct {
+	gate.Seen
+	offset int64
+}
+
+// knownOf says what is known of a record, given the events of its batch that were decided, and what was rejected at its places.
+func knownOf(r *Record, seen map[schemas.EventKey]seenAt, rejected map[int64]gate.Decision) Known {
+	was, isRejected := rejected[r.Offset]
+	if r.Broken != "" {
+		return Known{orUndecided(was), isRejected, -1}
+	}
+	before, isSeen := seen[r.Key]
+	switch {
+	case isSeen && before.Hash == r.Hash:
+		return Known{before.Decision, true, before.offset}
+	case isSeen: // another body came first
+		return Known{orUndecided(was), isRejected, -1}
+	}
+	return Known{orUndecided(was), isRejected && r.Filtered, -1}
+}
+
+func orUndecided(d gate.Decision) gate.Decision {
+	if d == "" {
+		return Undecided
+	}
+	return d
+}
+
+// ReplaySlice is one step of a replay in a partition: what is left to decide of all that the log has in [From, Next).
+type ReplaySlice struct {
+	Replay int64
+	From   int64 // the part's next offset
+	Next   int64
+	// Records are those to decide, in offset order. Done is how many others were left out because they were decided before.
+	Records []Record
+	Done    int
+	// Again says that the records ran before and are to run again, EvenStale that older snapshots are, too.
+	Again, EvenStale bool
+	// Known is not nil for a step that runs nothing, and only says what would run: what the ledger knows of each of the records. Stale says
+	// that those which were stale are asked for by name, so that they would run again, too.
+	Known []Known
+	Stale bool
+}
+
+// ApplyReplay has the gate decide a step of a replay, and writes it with the part's new position, in one transaction under the fence.
+// Results are as those of Apply, and of a replay that was cancelled [Applied.ReplayEnded]; the part ends with the step that reaches its end.
+func (n *Namespace) ApplyReplay(ctx context.Context, c *Claim, s ReplaySlice) (Applied, error) {
+	op := fmt.Sprintf("replay %d of %s", s.Replay, n.spec.Name)
+	if c == nil || c.cache == nil || s.Next <= s.From {
+		return Applied{}, schemas.Errorf(schemas.Invalid, op, "no claim of this ledger, or nothing between %d and %d", s.From, s.Next)
+	}
+	last := s.From - 1
+	for i := range s.Records {
+		if s.Records[i].Offset <= last || s.Records[i].Offset >= s.Next {
+			return Applied{}, schemas.Errorf(schemas.Internal, op, "offset %d is not between %d and %d", s.Records[i].Offset, last, s.Next)
+		}
+		last = s.Records[i].Offset
+	}
+	step := &replayStep{id: s.Replay, again: s.Again || s.Known != nil, evenStale: s.EvenStale, stale: s.Stale, done: s.Done}
+	if s.Known != nil {
+		step.known = make(map[int64]Known, len(s.Known))
+		for i := range s.Records {
+			step.known[s.Records[i].Offset] = s.Known[i]
+		}
+	}
+	if step.again {
+		if s.Replay > math.MaxInt32 {
+			return Applied{}, schemas.Errorf(schemas.Internal, op, "its number is no generation")
+		}
+		s.Records = slices.Clone(s.Records)
+		for i := range s.Records {
+			s.Records[i].Key = s.Records[i].Key.Again(s.Replay)
+		}
+	}
+	w := &partitionBatch{Slice: Slice{Claim: c, From: s.From, Records: s.Records, Next: Position{Offset: s.Next, LeaderEpoch: -1}}, askAllKeys: true,
+		replay: step}
+	a, err := batchWriter{n}.applyOne(ctx, w, op)
+	if step.looks() {
+		a.Outcomes = nil // nothing was decided
+	}
+	return a, err
+}
+
+// replayStep is what a step of a replay has beside its records.
+type replayStep struct {
+	id               int64
+	again, evenStale bool            // as in [ReplaySlice]; again also of a step that runs nothing
+	known            map[int64]Known // by offset, as in [ReplaySlice]; nil: the step runs something
+	stale            bool            // as in [ReplaySlice]
+	done             int
+	stored           int64 // the part's next offset, as the transaction has read it
+	found            bool  // the part is open
+	ended            bool  // it is not, under a fence that is held
+}
+
+// runsAgain reports whether a batch is a step of a replay that runs again what ran; s is nil for one that is no step of any.
+func (s *replayStep) runsAgain() bool { return s != nil && s.again }
+
+// generation returns the generation of a batch's actions: own, unless they run again.
+func (s *replayStep) generation(own int32) int32 {
+	if s.runsAgain() {
+		return int32(s.id)
+	}
+	return own
+}
+
+// keyInLog returns the key of an event's record in the log: what runs again has another one in the ledger.
+func keyInLog(inLedger schemas.EventKey, again bool, source, id string) schemas.EventKey {
+	if again {
+		return schemas.NewEventKey(source, id)
+	}
+	return inLedger
+}
+
+// rest returns the step of the second part of a slice that is cut in two; what was left out is counted with the first.
+func (s *replayStep) rest() *replayStep {
+	if s == nil {
+		return nil
+	}
+	return &replayStep{id: s.id, again: s.again, evenStale: s.evenStale, stale: s.stale, known: s.known}
+}
+
+// lockReplay queues the lock of the part that a batch moves, if it is a step of a replay: a cancellation waits for the step, or the step
+// finds the part ended.
+func (t *batchTx) lockReplay(ctx context.Context, w *partitionBatch) error {
+	if w.replay == nil {
+		return nil
+	}
+	w.replay.found, w.replay.ended = false, false
+	return t.p.Add(ctx, replayLock, func(r *pg.Row) { w.replay.found, w.replay.stored = true, r.Int64() },
+		pg.Int64Param(w.replay.id), pg.Int32Param(w.Claim.ID), uuidParam(w.Claim.Partition.TopicID))
+}
+
+// endedReplay has nothing written of a step whose part is not open any more.
+func (w *partitionBatch) endedReplay() {
+	if w.replay != nil && !w.replay.found && !w.fenced {
+		w.replay.ended, w.fenced = true, true
+	}
+}
+
+// moveReplay queues the new position of the part, with what became of the records, and which lane_seqs were given.
+func (t *batchTx) moveReplay(ctx context.Context, w *partitionBatch) error {
+	if w.replay == nil || w.fenced {
+		return nil
+	}
+	var n [5]int64 // applied, late, stale, waits, rejected
+	done := int64(w.replay.done)
+	for i := range w.verdicts {
+		switch w.would(i) {
+		case gate.Duplicate:
+			done++
+		case gate.Applied:
+			n[0]++
+		case gate.Late:
+			n[1]++
+		case gate.Stale:
+			n[2]++
+		case gate.Buffered, gate.Parked:
+			n[3]++
+		default:
+			n[4]++
+		}
+	}
+	params := [][]byte{pg.Int64Param(w.replay.id), pg.Int32Param(w.Claim.ID), pg.Int64Param(w.Next.Offset), pg.Int64Param(done)}
+	for _, count := range n {
+		params = append(params, pg.Int64Param(count))
+	}
+	params = append(params, pg.Int64Param(w.laneAt), pg.Int64Param(w.laneEnd))
+	if w.replay.looks() {
+		if err := t.writeShadow(ctx, w); err != nil {
+			return err
+		}
+	}
+	return t.p.Add(ctx, replayMove, nil, params...)
+}
+
+func uuidParam(id TopicID) []byte { return id[:] }
+
+var (
+	replayLock = pg.NewStatement(`-- replayLock
+SELECT next_offset FROM replay_parts WHERE replay = $1 AND fence = $2 AND topic_id = $3 AND ended_at IS NULL FOR UPDATE`)
+
+	replayMove = pg.NewCountedAs(`-- replayMove
+UPDATE replay_parts SET next_offset = $3, done = done + $4, applied = applied + $5, late = late + $6, stale = stale + $7, waits = waits + $8,
+       rejected = rejected + $9, lane_from = CASE WHEN $10::bigint < $11::bigint THEN coalesce(lane_from, $10) ELSE lane_from END,
+       lane_to = CASE WHEN $10::bigint < $11::bigint THEN $11 ELSE lane_to END, moved_at = now(), ended_at = CASE WHEN $3 = to_offset THEN now() END, failure = CASE WHEN $3 = to_offset THEN '' END
+WHERE replay = $1 AND fence = $2 AND ended_at IS NULL`, "1")
+)
+
+// notReplayed is a condition on a line of a fence: none of what waits on it, with a deadline, has its place in the range of a replay that is
+// under way and decides what waits. What that waits for may come later in the range (P5), and a wait that ends takes all of its line along.
+func notReplayed(fence, entity, clock string) string {
+	under := `(SELECT int8range(y.from_offset, y.to_offset) FROM replay_parts y JOIN replays m ON m.id = y.replay WHERE y.fence = ` + fence + ` AND y.ended_at IS NULL AND m.mode = 'fill')`
+	return `CASE WHEN ` + under + ` IS NULL THEN true ELSE NOT EXISTS (SELECT FROM buffer w
+    WHERE w.fence = ` + fence + ` AND w.entity = ` + entity + ` AND w.clock = ` + clock + ` AND w.deadline IS NOT NULL AND w.log_offset <@ ` + under + `) END`
+}
+
+// EndReplay ends the part of a replay in a claim's partition, under the fence, and says why. A part that has ended stays as it is.
+func (n *Namespace) EndReplay(ctx context.Context, c *Claim, replay int64, why ReplayEnd, detail string) error {
+	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
+		held, err := c.held(ctx, tx)
+		if err != nil || !held {
+			return err
+		}
+		_, err = tx.Exec(ctx, `UPDATE replay_parts SET ended_at = now(), failure = $3, detail = nullif($4, '') WHERE replay = $1 AND fence = $2 AND ended_at IS NULL`,
+			replay, c.ID, string(why), Clean(detail, MaxErrorText))
+		return err
+	})
+	if err != nil {
+		return Unavailable(fmt.Sprintf("end replay %d of %s", replay, n.spec.Name), err)
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
+)
+
+// SeekRequest is an operator's request to go on at another offset of a partition.
+type SeekRequest struct {
+	ID     int64
+	To     int64
+	By     string
+	Reason string
+}
+
+// readSeekRequest returns what is asked of the partition, under the fence's lock; nil if nothing is. A request whose offset is of the topic
+// before it was created again is ended.
+func (t *claimTx) readSeekRequest(ctx context.Context) (*SeekRequest, error) {
+	var (
+		r     SeekRequest
+		topic [16]byte
+	)
+	err := t.tx.QueryRow(ctx, `SELECT id, to_offset, asked_by, reason, topic_id FROM seek_requests WHERE fence = $1 AND ended_at IS NULL FOR UPDATE`, t.c.ID).
+		Scan(&r.ID, &r.To, &r.By, &r.Reason, &topic)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case TopicID(topic) != t.c.Partition.TopicID:
+		return nil, exactly(t.tx.Exec(ctx, endSeekRequest, r.ID, "refused", "the topic was deleted and created again since: the offset is of the former one", nil))
+	}
+	return &r, nil
+}
+
+const endSeekRequest = `-- endSeekRequest
+UPDATE seek_requests SET ended_at = now(), outcome = $2, detail = $3, from_offset = $4 WHERE id = $1 AND ended_at IS NULL`
+
+// endSeek ends the request that the claim's start is an answer to, if there is one. stored is the position before.
+func (t *claimTx) endSeek(ctx context.Context, start Start, stored *Position) error {
+	switch {
+	case start.Asked == 0:
+		return nil
+	case start.Refused != "":
+		return exactly(t.tx.Exec(ctx, endSeekRequest, start.Asked, "refused", pg.Clean(start.Refused, 1000), nil))
+	}
+	return exactly(t.tx.Exec(ctx, endSeekRequest, start.Asked, "moved", "", stored.Offset))
+}
+
+// RefuseSeek ends a request that is still open, and says why it cannot be done: for a claim that refuses it and then fails, and so ends nothing.
+func (n *Namespace) RefuseSeek(ctx context.Context, id int64, why string) error {
+	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, endSeekRequest, id, "refused", pg.Clean(why, 1000), nil)
+		return err
+	})
+	if err != nil {
+		return &schemas.Error{Kind: schemas.Unavailable, Op: "refuse a seek of " + n.spec.Name, Err: pg.Redact(err)}
+	}
+	return nil
+}
+
+// SeekAsk asks the owner of a partition to go on at another offset.
+type SeekAsk struct {
+	Fence   int32
+	TopicID TopicID
+	To      int64
+}
+
+// SeekStatus is what became of a seek request.
+type SeekStatus struct {
+	ID        int64
+	Topic     string
+	Partition int32
+	To        int64  `db:"to_offset"`
+	From      *int64 `db:"from_offset"` // the position that it moved from; nil: it has moved nothing (yet)
+	By        string `db:"asked_by"`
+	Reason    string
+	AskedAt   time.Time
+	EndedAt   *time.Time // nil: not yet
+	Outcome   string     // moved, refused or replaced; empty: not yet
+	Detail    string     // why it was refused
+	Owner     string     // who has the partition; empty: nobody
+}
+
+// AskSeeks writes seek requests, all or none, and returns their ids in the same order. A request that is still open for one of the
+// partitions is replaced. The owners carry them out, each for itself, with their next claims; where nobody has a partition, whoever claims it
+// next does. Kinds: Invalid if by or reason is empty, Unavailable.
+func (l *Ledger) AskSeeks(ctx context.Context, asked []SeekAsk, by, reason string) (ids []int64, err error) {
+	const op = "ask to move positions"
+	if err := schemas.CheckAsked(op, by, reason); err != nil {
+		return nil, err
+	}
+	err = l.transact(ctx, func(tx pgx.Tx) error {
+		ids = make([]int64, len(asked))
+		for i, a := range asked {
+			_, err := tx.Exec(ctx, `UPDATE seek_requests SET ended_at = now(), outcome = 'replaced' WHERE fence = $1 AND ended_at IS NULL`, a.Fence)
+			if err != nil {
+				return err
+			}
+			err = tx.QueryRow(ctx, `INSERT INTO seek_requests (fence, topic_id, to_offset, asked_by, reason) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
+				a.Fence, [16]byte(a.TopicID), a.To, pg.Clean(by, 200), pg.Clean(reason, 1000)).Scan(&ids[i])
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+	}
+	return ids, nil
+}
+
+// SeekRequests returns the last seek requests of a subscription, at most limit, those that are open first, then the newest first.
+func (l *Ledger) SeekRequests(ctx context.Context, subscription string, limit int) (list []SeekStatus, err error) {
+	rows, err := l.read.Query(ctx, `SELECT r.id, f.topic, f.partition, r.to_offset, r.from_offset, r.asked_by, r.reason, r.asked_at, r.ended_at,
+		coalesce(r.outcome, '') AS outcome, r.detail, CASE WHEN f.released THEN '' ELSE f.owner END AS owner
+		FROM subscriptions s JOIN fences f ON f.subscription = s.id JOIN seek_requests r ON r.fence = f.id
+		WHERE s.name = $1 AND s.generation = 0 ORDER BY r.ended_at IS NULL DESC, r.id DESC LIMIT $2`, subscription, limit)
+	if err == nil {
+		list, err = pgx.CollectRows(rows, pgx.RowToStructByName[SeekStatus])
+	}
+	if err != nil {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the seeks of " + subscription, Err: pg.Redact(err)}
+	}
+	return list, nil
+}
+
+// Remembers returns since when dedupe of a subscription remembers what was decided; zero: it has forgotten nothing.
+func (l *Ledger) Remembers(ctx context.Context, subscription string) (time.Time, error) {
+	var since *time.Time
+	err := l.read.QueryRow(ctx, `SELECT CASE WHEN min(w.opened_at) > s.created_at THEN min(w.opened_at) END
+		FROM subscriptions s JOIN windows w ON w.subscription = s.id WHERE s.name = $1 AND s.generation = 0 GROUP BY s.id`, subscription).Scan(&since)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = nil
+	}
+	if err != nil {
+		return time.Time{}, &schemas.Error{Kind: schemas.Unavailable, Op: "read what dedupe of " + subscription + " remembers", Err: pg.Redact(err)}
+	}
+	return pg.TimeOrZero(since), nil
+}

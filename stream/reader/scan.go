@@ -1,0 +1,105 @@
+package reader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// Range is a stretch of a partition, [From, To).
+type Range struct {
+	Partition  ledger.Partition
+	Partitions int32 // how many the topic has
+	From, To   int64
+}
+
+// Scan reads ranges, with a client of its own, and gives what it has read of each, by its index: all records up to next, decoded as for a
+// subscription. It returns nil when all of them are read or the time within which it may read is over, and otherwise why it could not read on.
+func Scan(ctx context.Context, cfg Config, ranges []Range, within time.Duration, each func(i int, records []ledger.Record, next int64) error) error {
+	options, err := ClientOptions(cfg)
+	if err != nil {
+		return err
+	}
+	client, err := kgo.NewClient(options...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	reading, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	rd := New(client, NewLog(client), cfg)
+	running.Go(func() { rd.Run(reading) })
+	s := scan{ranges: ranges, each: each}
+	for _, r := range ranges {
+		if r.From < r.To {
+			s.left++
+			s.readings = append(s.readings, rd.Add(ctx, r.Partition, r.Partitions, ledger.Position{Offset: r.From, LeaderEpoch: -1}))
+		} else {
+			s.readings = append(s.readings, nil)
+		}
+	}
+	end := time.NewTimer(within)
+	defer end.Stop()
+	for s.left > 0 {
+		select {
+		case u := <-rd.Out():
+			if err := s.unit(u); err != nil {
+				return err
+			}
+		case <-end.C:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// scan is the state of a Scan.
+type scan struct {
+	ranges   []Range
+	readings []*Reading // by range; nil once it is read
+	left     int
+	each     func(i int, records []ledger.Record, next int64) error
+}
+
+// unit gives what was read. Where a partition fails, the reader tries again by itself, unless the log does not have the range any more.
+func (s *scan) unit(u Unit) error {
+	for k := range u.Parts {
+		p := &u.Parts[k]
+		i := slices.Index(s.readings, p.Of)
+		if i < 0 || p.Of == nil {
+			continue
+		}
+		r := s.ranges[i]
+		if errors.Is(p.Err, kerr.OffsetOutOfRange) {
+			return fmt.Errorf("read %s/%d at %d: the log does not have it any more: %w", r.Partition.Topic, r.Partition.Number, p.From, p.Err)
+		}
+		if p.Err != nil {
+			continue
+		}
+		n := len(p.Records)
+		for n > 0 && p.Records[n-1].Offset >= r.To {
+			n--
+		}
+		next := min(p.Next.Offset, r.To)
+		if next == r.To {
+			s.readings[i] = nil
+			s.left--
+		}
+		if err := s.each(i, p.Records[:n], next); err != nil {
+			return err
+		}
+	}
+	return nil
+}

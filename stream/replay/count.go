@@ -1,0 +1,148 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/reader"
+)
+
+// Ledger is what counting asks of a [ledger.Namespace].
+type Ledger interface {
+	Known(ctx context.Context, fence int32, records []ledger.Record) ([]ledger.Known, error)
+}
+
+const (
+	keptWhileCounting = 2000 // entities and types; the half with the fewest events is forgotten when there are more
+	keptEntities      = 20   // of a plan that is counted
+)
+
+// Count counts on in a plan for a while, and reports whether it has come to the end. It changes r's bounds and counts, which the caller
+// stores. cfg has the subscription's client and its filter.
+func Count(ctx context.Context, cfg reader.Config, known Ledger, r *inbox.Replay, within time.Duration) (complete bool, err error) {
+	ranges := make([]reader.Range, len(r.Bounds))
+	for i, b := range r.Bounds {
+		ranges[i] = reader.Range{Partitions: b.Partitions, From: b.Counted, To: b.To}
+		ranges[i].Partition = ledger.Partition{Topic: b.Topic, Number: b.Partition}
+		if _, err := hex.Decode(ranges[i].Partition.TopicID[:], []byte(b.TopicID)); err != nil {
+			return false, schemas.Errorf(schemas.Internal, "count a replay", "topic id %q: %w", b.TopicID, err)
+		}
+	}
+	r.Bounds = slices.Clone(r.Bounds)
+	c := newCounter(known, r)
+	err = reader.Scan(ctx, cfg, ranges, within, func(i int, records []ledger.Record, next int64) error { return c.add(ctx, i, records, next) })
+	if err != nil {
+		return false, schemas.Errorf(schemas.Unavailable, "count a replay", "%w", err)
+	}
+	complete = !slices.ContainsFunc(r.Bounds, func(b inbox.ReplayBounds) bool { return b.Counted < b.To })
+	if complete {
+		r.Counts.EntityRest = prune(r.Counts.Entities, keptEntities) || r.Counts.EntityRest
+	}
+	return complete, nil
+}
+
+// counter counts the records of a plan.
+type counter struct {
+	known Ledger
+	r     *inbox.Replay
+	wants func(*ledger.Record) bool
+	// Where the filter may leave out undecided events of an entity: those that it could, and what it did by version line.
+	could func(*ledger.Record) bool
+	lines map[string]lineUse
+}
+
+// lineUse is what a filter does with the undecided events of a version line.
+type lineUse struct{ runs, leavesOut bool }
+
+// newCounter makes a counter, and the maps of a plan that has counted nothing yet.
+func newCounter(known Ledger, r *inbox.Replay) *counter {
+	if n := &r.Counts; n.Types == nil {
+		n.Types, n.Decisions, n.Entities = map[string]int64{}, map[gate.Decision]int64{}, map[string]int64{}
+	}
+	c := &counter{known: known, r: r, wants: reader.Wants(r.Filter), could: func(*ledger.Record) bool { return false }}
+	if f := r.Filter; len(f.Types) > 0 || len(f.Decisions) > 0 && !slices.Contains(f.Decisions, ledger.Undecided) {
+		f.Types = nil
+		wants := reader.Wants(f)
+		c.could = func(r *ledger.Record) bool {
+			return r.Version.Kind == schemas.Sequence && r.Broken == "" && wants(r)
+		}
+		c.lines = map[string]lineUse{}
+	}
+	return c
+}
+
+// add counts what was read of a range.
+func (c *counter) add(ctx context.Context, i int, records []ledger.Record, next int64) error {
+	asked := slices.DeleteFunc(slices.Clone(records), func(r ledger.Record) bool { return !c.wants(&r) && !c.could(&r) })
+	if len(asked) > 0 {
+		known, err := c.known.Known(ctx, c.r.Bounds[i].Fence, asked)
+		if err != nil {
+			return err
+		}
+		for k := range asked {
+			f := c.r.Filter.Decisions
+			counts := c.wants(&asked[k]) && (len(f) == 0 || slices.Contains(f, known[k].Decision))
+			if counts {
+				c.count(&asked[k], known[k])
+			}
+			c.useLine(&asked[k], known[k], counts)
+		}
+	}
+	c.r.Bounds[i].Counted = next
+	return nil
+}
+
+// useLine notes what the filter does with an event of a line whose versions must follow each other. Lines are compared within one step of
+// counting.
+func (c *counter) useLine(r *ledger.Record, known ledger.Known, counts bool) {
+	if !c.could(r) || known.Done || c.r.Mode == ledger.ReplayAgain || c.r.Mode == ledger.ReplayShadow { // these move no line
+		return
+	}
+	k := string(r.Entity) + "\x00" + r.Version.Clock
+	use := c.lines[k]
+	use.runs, use.leavesOut = use.runs || counts && !r.Filtered, use.leavesOut || !counts
+	if c.lines[k] = use; use.runs && use.leavesOut && c.r.Counts.Hole == "" {
+		c.r.Counts.Hole = r.Entity
+	}
+}
+
+func (c *counter) count(r *ledger.Record, known ledger.Known) {
+	n := &c.r.Counts
+	n.Records++
+	n.Decisions[known.Decision]++
+	again := c.r.Mode == ledger.ReplayAgain
+	if c.r.Mode != ledger.ReplayShadow && known.Done == again && !r.Filtered && r.Broken == "" {
+		n.Runs++
+	}
+	if r.Broken != "" {
+		return // of no type and no entity
+	}
+	n.Types[r.Type]++
+	n.Entities[string(r.Entity)]++
+	prune(n.Types, keptWhileCounting)
+	n.EntityRest = prune(n.Entities, keptWhileCounting) || n.EntityRest
+}
+
+// prune forgets names once there are more than most: the half of them with the fewest events, or all above most where that is few.
+func prune(counts map[string]int64, most int) (pruned bool) {
+	if len(counts) <= most {
+		return false
+	}
+	keep := most
+	if most == keptWhileCounting {
+		keep = most / 2
+	}
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+	for _, name := range names[keep:] {
+		delete(counts, name)
+	}
+	return true
+}
