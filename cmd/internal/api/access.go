@@ -46,7 +46,7 @@ const (
 
 type whoKey struct{}
 
-// who returns who asks a question.
+// who returns who asks in a context.
 func who(ctx context.Context) *access.Who {
 	if w, ok := ctx.Value(whoKey{}).(*access.Who); ok {
 		return w
@@ -59,11 +59,17 @@ type forbidden struct{ text string }
 
 func (e *forbidden) Error() string { return e.text }
 
+// Unwrap returns an error of the kind that package schemas has for it.
+func (e *forbidden) Unwrap() error { return schemas.Errorf(schemas.Unauthenticated, "", "%s", e.text) }
+
 // errNotYours is the answer about every name of a team that somebody may not ask about, whether or not there is such a team or name.
 var errNotYours = schemas.Errorf(schemas.NotFound, "", "there is nothing at this path, or not for your token")
 
 // asks returns who sends a request: everybody may do everything where nobody has to prove who they are.
 func (s *server) asks(r *http.Request) (*access.Who, error) {
+	if w, ok := r.Context().Value(whoKey{}).(*access.Who); ok { // of a client in this process
+		return w, nil
+	}
 	if s.Access == nil {
 		return access.Anybody, nil
 	}

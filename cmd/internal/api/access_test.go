@@ -39,6 +39,7 @@ var rolesOf = map[string]string{
 	"POST /v1/destinations/{destination}/pause":                        "responder operator admin",
 	"POST /v1/destinations/{destination}/resume":                       "responder operator admin",
 	"GET /v1/inbox/{team}/{subscription}/{source}/{event}/raw":         "payloads",
+	"GET /v1/inbox/{team}/{subscription}/{source}/{event}/record":      "payloads",
 	"GET /v1/quarantine/{team}/{source}/{partition}/{offset}/raw":      "payloads",
 	"GET /v1/dlq/{action}/record":                                      "payloads",
 }

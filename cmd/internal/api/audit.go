@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -80,41 +79,6 @@ func (s *server) change(ctx context.Context, asks *access.Who, q route, r *http.
 	}
 	answer, err := q.ask(ctx, r)
 	s.endChange(ctx, id, before, answer, err)
-	return answer, err
-}
-
-// Audited returns a configuration for pages, which ask by its interfaces and not by the routes: what they ask of dead letters is kept in the
-// audit, too. They change nothing else.
-func Audited(cfg Config) Config {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Audit != nil && cfg.DeadLetters != nil {
-		cfg.DeadLetters = auditedDeadLetters{cfg.DeadLetters, &server{cfg}}
-	}
-	return cfg
-}
-
-// asked is DeadLetters under a name that none of its methods has.
-type asked = DeadLetters
-
-// auditedDeadLetters keeps what is asked of dead letters.
-type auditedDeadLetters struct {
-	asked
-	s *server
-}
-
-// AskDeadLetter implements [DeadLetters].
-func (d auditedDeadLetters) AskDeadLetter(ctx context.Context, id, verb string, r DeadLetterRequest) (*DeadLetterAnswer, error) {
-	if r.DryRun {
-		return d.asked.AskDeadLetter(ctx, id, verb, r)
-	}
-	row, err := d.s.Audit.BeginChange(ctx, AuditItem{Actor: unnamed, By: r.By, Action: "dlq." + verb, Object: id, Reason: r.Reason})
-	if err != nil {
-		return nil, err
-	}
-	answer, err := d.asked.AskDeadLetter(ctx, id, verb, r)
-	d.s.endChange(ctx, row, nil, answer, err)
 	return answer, err
 }
 

@@ -148,29 +148,32 @@ func TestAuditOverTheWire(t *testing.T) {
 	}
 }
 
-// What pages ask of dead letters is kept as what the routes ask is.
+// What pages ask in this process is kept as what comes over the wire.
 func TestPagesAreAudited(t *testing.T) {
 	t.Parallel()
 	w := &world{}
 	var cfg Config
 	w.config(&cfg)
-	pages := Audited(cfg)
-	if _, err := pages.DeadLetters.AskDeadLetter(t.Context(), "act-acme", VerbReplay, DeadLetterRequest{DryRun: true}); err != nil || len(w.audit) != 0 {
+	pages, err := InProcess(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pages.AskDeadLetter(t.Context(), "act-acme", VerbReplay, DeadLetterRequest{DryRun: true}); err != nil || len(w.audit) != 0 {
 		t.Errorf("a dry run: %v %+v", err, w.audit)
 	}
-	if _, err := pages.DeadLetters.AskDeadLetter(t.Context(), "act-acme", VerbReplay, DeadLetterRequest{Reason: "mended", By: "ann"}); err != nil || len(w.audit) != 1 || w.kept != 1 {
+	if _, err := pages.AskDeadLetter(t.Context(), "act-acme", VerbReplay, DeadLetterRequest{Reason: "mended", By: "ann"}); err != nil || len(w.audit) != 1 || w.kept != 1 {
 		t.Fatalf("%v %+v", err, w.audit)
 	}
 	if row := w.audit[0]; row.Actor != "loopback" || row.By != "ann" || row.Action != "dlq.replay" || row.Team != "acme" || row.Object != "act-acme" || row.Reason != "mended" ||
 		row.Outcome != OutcomeDone || row.Before == nil || strings.Contains(string(row.Before), answered) {
 		t.Errorf("%+v %s", row, row.Before)
 	}
-	if _, err := pages.DeadLetters.AskDeadLetter(t.Context(), "act-none", VerbDiscard, DeadLetterRequest{Reason: "x"}); err == nil || len(w.audit) != 2 || w.audit[1].Outcome != OutcomeRefused {
+	if _, err := pages.AskDeadLetter(t.Context(), "act-none", VerbDiscard, DeadLetterRequest{Reason: "x"}); err == nil || len(w.audit) != 2 || w.audit[1].Outcome != OutcomeRefused {
 		t.Errorf("%v %+v", err, w.audit)
 	}
 	w.taken()
 	w.auditAway = true
-	if _, err := pages.DeadLetters.AskDeadLetter(t.Context(), "act-acme", VerbDiscard, DeadLetterRequest{Reason: "x"}); err == nil {
+	if _, err := pages.AskDeadLetter(t.Context(), "act-acme", VerbDiscard, DeadLetterRequest{Reason: "x"}); err == nil {
 		t.Error("without a row")
 	}
 	if _, by := w.taken(); by != nil {

@@ -103,7 +103,7 @@ func (c *Client) problem(resp *http.Response, body []byte) error {
 		return schemas.Errorf(schemas.Internal, "ask "+c.base, "answered %s: is it a Forebay operator listener?", resp.Status)
 	}
 	if p.Kind == kindForbidden {
-		return schemas.Errorf(schemas.Unauthenticated, "", "%s", p.Detail)
+		return &forbidden{p.Detail}
 	}
 	if kind := schemas.Kind(p.Kind); kind == schemas.Invalid {
 		return &AskedError{p.Detail}
@@ -186,6 +186,11 @@ func (c *Client) Raw(ctx context.Context, team, subscription, source, eventID st
 		return nil, err
 	}
 	return &Raw{ContentType: header.Get("Forebay-Content-Type"), Data: body}, nil
+}
+
+// Record returns an event's record in the log.
+func (c *Client) Record(ctx context.Context, team, subscription, source, eventID string) (*InboxRecord, error) {
+	return getJSON[*InboxRecord](ctx, c, itemPath(team, subscription, source, eventID)+"/record", nil)
 }
 
 // Sources lists the configured sources.

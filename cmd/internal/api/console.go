@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -16,7 +17,12 @@ func (s *server) mountConsole(mux *http.ServeMux) {
 }
 
 // Status returns the HTTP status that stands for an error.
-func Status(err error) int { return statuses[schemas.KindOf(err)] }
+func Status(err error) int {
+	if _, ok := errors.AsType[*forbidden](err); ok {
+		return http.StatusForbidden
+	}
+	return statuses[schemas.KindOf(err)]
+}
 
 // RawPath is where an event's body is downloaded.
 func RawPath(team, subscription, source, eventID string) string {

@@ -198,7 +198,7 @@ var wireTypes = []any{
 	Attention{}, AttentionItem{}, AttentionCount{}, AttentionUnknown{}, InboxItem{}, RedrivenItem{}, InboxDetail{}, ActionItem{}, AttemptItem{}, StoryItem{},
 	DeliverySearch{}, UndecidedItem{}, RedriveRequest{}, RedriveItem{}, PlaceItem{}, EntityDetail{}, LineItem{}, WaitItem{},
 	QuarantineItem{}, QuarantineMark{}, QuarantineRedrive{}, QuarantineRedriven{},
-	DeadLetterItem{}, DeadLetterGroup{}, DeadLetterDetail{}, CommandItem{}, DeadRecord{}, DeadHeader{}, DeadLetterRequest{}, DeadLetterAnswer{},
+	DeadLetterItem{}, DeadLetterGroup{}, DeadLetterDetail{}, CommandItem{}, DeadRecord{}, DeadHeader{}, InboxRecord{}, DeadLetterRequest{}, DeadLetterAnswer{},
 	SourceItem{}, SeenItem{}, Drift{}, DriftItem{}, DriftType{}, SubscriptionItem{}, PartitionCounts{}, PartitionItem{}, PositionItem{}, SeekItem{},
 	StopItem{}, AcceptedItem{}, StoppedItem{}, AcceptRequest{}, LagItem{}, SeekRequest{}, SeekAskedItem{}, ScaleHintItem{}, PauseRequest{}, DestinationItem{}, PauseItem{},
 	ReplayPlan{}, ReplayOffset{}, ReplayRequest{}, ReplayItem{}, ReplayShadow{}, ReplayDifference{}, ReplayRange{}, ReplayPartition{},

@@ -87,6 +87,27 @@ type server struct{ Config }
 // probes use the machine's address; the rest answers only under the names of loopback, to no other site's page, and to nothing that a
 // Forebay sends to a destination or fetches.
 func New(cfg Config) (http.Handler, error) {
+	s, err := newServer(cfg)
+	if err != nil {
+		return nil, err
+	}
+	questions := http.NewServeMux()
+	s.mountConsole(questions)
+	questions.Handle("GET /metrics", s.guarded(metrics(cfg.Gatherer)))
+	questions.Handle("GET /v1/openapi.yaml", http.HandlerFunc(serveDescription))
+	s.mountQuestions(questions)
+	questions.HandleFunc("/", s.elsewhere)
+	sameOrigin := http.NewCrossOriginProtection()
+	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		write(w, http.StatusForbidden, problemOf(http.StatusForbidden, "a page of another site asks this"))
+	}))
+	mux := probes(cfg.Ready, func(r *http.Request) bool { w, err := s.asks(r); return err == nil && w.All() && w.May(access.See) })
+	mux.Handle("/", s.reachable(nothingSent(sameOrigin.Handler(questions))))
+	return mux, nil
+}
+
+// newServer checks that a configuration has what is required.
+func newServer(cfg Config) (*server, error) {
 	if cfg.Ready == nil || cfg.Quarantine == nil || cfg.Attention == nil || cfg.Sources == nil || cfg.Subscriptions == nil || cfg.Gatherer == nil {
 		return nil, errors.New("operator listener: Ready, Quarantine, Attention, Sources, Subscriptions and Gatherer are all required, and one is nil")
 	}
@@ -99,22 +120,13 @@ func New(cfg Config) (http.Handler, error) {
 	if cfg.Console != nil && cfg.Access != nil {
 		return nil, errors.New("operator listener: Console asks nobody for a token, and must be nil where Access is not")
 	}
-	s := &server{cfg}
-	questions := http.NewServeMux()
-	s.mountConsole(questions)
-	questions.Handle("GET /metrics", s.guarded(metrics(cfg.Gatherer)))
-	questions.Handle("GET /v1/openapi.yaml", http.HandlerFunc(serveDescription))
+	return &server{cfg}, nil
+}
+
+func (s *server) mountQuestions(mux *http.ServeMux) {
 	for _, r := range s.routes() {
-		questions.Handle(r.pattern, s.answer(r))
+		mux.Handle(r.pattern, s.answer(r))
 	}
-	questions.HandleFunc("/", s.elsewhere)
-	sameOrigin := http.NewCrossOriginProtection()
-	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		write(w, http.StatusForbidden, problemOf(http.StatusForbidden, "a page of another site asks this"))
-	}))
-	mux := probes(cfg.Ready, func(r *http.Request) bool { w, err := s.asks(r); return err == nil && w.All() && w.May(access.See) })
-	mux.Handle("/", s.reachable(nothingSent(sameOrigin.Handler(questions))))
-	return mux, nil
 }
 
 // loopbackOnly answers 421 to a request whose Host is not localhost or a loopback address. This stops DNS rebinding: the page of a
@@ -218,6 +230,14 @@ func (s *server) item(ctx context.Context, r *http.Request) (any, error) {
 
 func (s *server) raw(ctx context.Context, r *http.Request) (any, error) {
 	return s.Inbox.Raw(ctx, r.PathValue("team"), r.PathValue("subscription"), r.PathValue("source"), r.PathValue("event"))
+}
+
+func (s *server) record(ctx context.Context, r *http.Request) (any, error) {
+	raw, err := s.Inbox.Raw(ctx, r.PathValue("team"), r.PathValue("subscription"), r.PathValue("source"), r.PathValue("event"))
+	if err != nil {
+		return nil, err
+	}
+	return &InboxRecord{ContentType: raw.ContentType, Headers: raw.Headers, Body: raw.Data}, nil
 }
 
 // writeRaw writes a body as a download. Its bytes are a provider's, or those of somebody who has stolen a secret, so no browser

@@ -272,9 +272,16 @@ type QuarantineFilter struct {
 }
 
 // Raw is an event's body as it was received. Headers are those of its record: the event's attributes, and the request's headers that are
-// kept. They do not go over the wire.
+// kept. They go over the wire in an [InboxRecord] alone.
 type Raw struct {
 	ContentType string
 	Data        []byte
 	Headers     []DeadHeader
+}
+
+// InboxRecord is an event's record in the log: its headers, and its body as it was received.
+type InboxRecord struct {
+	ContentType string       `json:"content_type"`
+	Headers     []DeadHeader `json:"headers"`
+	Body        []byte       `json:"body"`
 }

@@ -176,8 +176,12 @@ func (a *App) operatorHandler() (http.Handler, error) {
 	if cfg.Access != nil { // the pages ask nobody for a token
 		return api.New(cfg)
 	}
-	var err error
-	if a.console, err = console.New(api.Audited(cfg)); err != nil {
+	asked, err := api.InProcess(cfg)
+	if err != nil {
+		return nil, err
+	}
+	a.console, err = console.New(console.Config{API: asked, Ready: a.ready.checks, Stream: a.stream != nil, Gatherer: a.registry, Logger: a.log})
+	if err != nil {
 		return nil, err
 	}
 	cfg.Console = a.console

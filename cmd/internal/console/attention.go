@@ -46,7 +46,7 @@ func (c *Console) attention(ctx context.Context, r *http.Request) (any, error) {
 	if f.Limit, err = limit(q.Get("limit")); err != nil {
 		return p, err
 	}
-	found, err := c.Attention(ctx, f)
+	found, err := c.API.Attention(ctx, f)
 	if err != nil {
 		return p, err
 	}

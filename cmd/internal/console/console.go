@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/schemas"
 )
@@ -27,9 +29,18 @@ const (
 // policy lets a page load its own stylesheet and script, and nothing else. Whatever a sender manages to put into a page, no browser runs it.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
+// Config is what the pages are made from. All of it but Logger is required.
+type Config struct {
+	API      *api.Client                           // of [api.InProcess]: a page asks as the person does who looks at it
+	Ready    func(ctx context.Context) []api.Check // what must work before the process is ready
+	Stream   bool                                  // the process has the stream role; without it, pages of the ledger say whom to ask
+	Gatherer prometheus.Gatherer                   // of what the charts show
+	Logger   *slog.Logger                          // nil logs nothing
+}
+
 // Console answers for the pages. It is safe for concurrent use.
 type Console struct {
-	api.Config
+	Config
 	pages   map[string]*template.Template // by name: each with the layout
 	lags    lags
 	history history
@@ -49,13 +60,12 @@ func (c *Console) Run(ctx context.Context) {
 	c.history.run(ctx)
 }
 
-// New makes the pages. They ask the questions of cfg, which are those of the operator API;
-// where one is nil, its page says which process to ask.
-func New(cfg api.Config) (*Console, error) {
+// New makes the pages.
+func New(cfg Config) (*Console, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := &Console{Config: cfg, pages: map[string]*template.Template{}, lags: lags{asking: make(chan struct{}, 1)}, history: history{gather: cfg.Gatherer},
+	c := &Console{Config: cfg, pages: map[string]*template.Template{}, lags: lags{asking: make(chan struct{}, 1), known: map[string]knownLag{}}, history: history{gather: cfg.Gatherer},
 		liveEvery: liveEvery, watching: make(chan struct{}, liveAtOnce), ended: make(chan struct{})}
 	for _, name := range []string{"overview", "inbox", "event", "entity", "attention", "dlq", "replay", "problem"} {
 		t, err := template.New("layout.html").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name+".html")
@@ -66,16 +76,16 @@ func New(cfg api.Config) (*Console, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /console/static/", static())
-	mux.HandleFunc("GET /console/{$}", c.page("overview", "Overview", true, c.overview))
-	mux.HandleFunc("GET /console/attention", c.page("attention", "Attention", true, c.attention))
-	mux.HandleFunc("GET /console/inbox", c.page("inbox", "Inbox", cfg.Inbox != nil, c.inbox))
+	mux.HandleFunc("GET /console/{$}", c.page("overview", "Overview", c.overview))
+	mux.HandleFunc("GET /console/attention", c.page("attention", "Attention", c.attention))
+	mux.HandleFunc("GET /console/inbox", c.page("inbox", "Inbox", c.inbox))
 	mux.HandleFunc("GET /console/inbox/live", c.liveInbox)
-	mux.HandleFunc("GET /console/event", c.page("event", "Event", cfg.Inbox != nil, c.event))
-	mux.HandleFunc("GET /console/entity", c.page("entity", "Entity", cfg.Entities != nil, c.entity))
-	mux.HandleFunc("GET /console/dlq", c.page("dlq", "Dead letters", cfg.DeadLetters != nil, c.deadLetters))
-	mux.HandleFunc("GET /console/dlq/replay", c.page("replay", "Replay dead letters", cfg.DeadLetters != nil, c.planReplay))
-	mux.HandleFunc("POST /console/dlq/replay", c.page("replay", "Replay dead letters", cfg.DeadLetters != nil, c.replay))
-	mux.HandleFunc("/console/", c.page("problem", "Nothing here", true, func(_ context.Context, r *http.Request) (any, error) {
+	mux.HandleFunc("GET /console/event", c.page("event", "Event", c.event))
+	mux.HandleFunc("GET /console/entity", c.page("entity", "Entity", c.entity))
+	mux.HandleFunc("GET /console/dlq", c.page("dlq", "Dead letters", c.deadLetters))
+	mux.HandleFunc("GET /console/dlq/replay", c.page("replay", "Replay dead letters", c.planReplay))
+	mux.HandleFunc("POST /console/dlq/replay", c.page("replay", "Replay dead letters", c.replay))
+	mux.HandleFunc("/console/", c.page("problem", "Nothing here", func(_ context.Context, r *http.Request) (any, error) {
 		return nil, schemas.Errorf(schemas.NotFound, "", "nothing at %s", r.URL.Path)
 	}))
 	c.handler = guarded(mux)
@@ -120,21 +130,16 @@ type place struct {
 
 var places = []place{{Name: "Overview", Path: "/console/"}, {Name: "Inbox", Path: "/console/inbox"}, {Name: "Attention", Path: "/console/attention"}, {Name: "Dead letters", Path: "/console/dlq"}}
 
-// errNoStream says whom to ask where this process cannot answer.
-var errNoStream = schemas.Errorf(schemas.Conflict, "", "this process has no stream role, so it has no ledger and calls no destination; open the console of one that runs `forebay serve --roles stream`")
-
 // page makes the handler of a page: ask returns what its template shows. With an error it may return that, too: the page is shown with the
 // problem then.
-func (c *Console) page(name, title string, canAnswer bool, ask func(ctx context.Context, r *http.Request) (any, error)) http.HandlerFunc {
+func (c *Console) page(name, title string, ask func(ctx context.Context, r *http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 		defer cancel()
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		v := view{Title: title, Path: r.URL.Path}
-		err := error(errNoStream)
-		if canAnswer {
-			v.Data, err = ask(ctx, r)
-		}
+		var err error
+		v.Data, err = ask(ctx, r)
 		for _, p := range places {
 			p.Here = p.Path == r.URL.Path
 			v.Nav = append(v.Nav, p)
@@ -143,9 +148,6 @@ func (c *Console) page(name, title string, canAnswer bool, ask func(ctx context.
 		if err != nil {
 			if status, v.Problem = api.Status(err), err.Error(); errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				v.Problem = fmt.Sprintf("this was not answered within %s: %s", pageTimeout, v.Problem)
-			}
-			if status >= http.StatusInternalServerError {
-				c.Logger.Warn("console page", "page", r.URL.Path, "error", err)
 			}
 		}
 		shown := name

@@ -18,10 +18,10 @@ var sentAttributes = []string{"specversion", "id", "source", "type", "time", "su
 
 // curl returns a command that sends an event to an agent on this machine as a destination of type http does, without signature and key. A
 // body that is long, or that a page cannot show as it is, is read from a file, which a command before it downloads from origin.
-func curl(origin, rawPath string, raw *api.Raw) string {
+func curl(origin, rawPath string, raw *api.InboxRecord) string {
 	var b strings.Builder
-	data := "--data-raw " + inQuotes(string(raw.Data))
-	if len(raw.Data) > inlineBody || string(visible(raw.Data)) != string(raw.Data) {
+	data := "--data-raw " + inQuotes(string(raw.Body))
+	if len(raw.Body) > inlineBody || string(visible(raw.Body)) != string(raw.Body) {
 		b.WriteString("curl -o body " + inQuotes(origin+rawPath) + "\n")
 		data = "--data-binary @body"
 	}

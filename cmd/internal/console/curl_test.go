@@ -30,7 +30,7 @@ func TestCurl(t *testing.T) {
 	const nasty = `@it's "$(touch /tmp/x)" ` + "`id`" + ` \ ; & | é %`
 	headers := []api.DeadHeader{{Key: "ce_id", Value: nasty}, {Key: "ce_secretnumber", Value: "1"}, {Key: "http_x-github-event", Value: "push"}, {Key: "ce_type", Value: "com.github.push"}}
 	want := []string{"http://127.0.0.1:8000/", "-H", `ce-id: @it's%20%22$(touch%20/tmp/x)%22%20` + "`id`" + `%20\%20;%20&%20|%20%C3%A9%20%25`, "-H", "ce-type: com.github.push", "-H", "Content-Type: text/plain; x='1'"}
-	raw := &api.Raw{ContentType: "text/plain; x='1'", Headers: headers}
+	raw := &api.InboxRecord{ContentType: "text/plain; x='1'", Headers: headers}
 	for name, tt := range map[string]struct {
 		data string
 		want [][]string
@@ -41,7 +41,7 @@ func TestCurl(t *testing.T) {
 		"bytes":   {"\xff\x00", [][]string{{"-o", "body", "http://127.0.0.1:9090/v1/it's"}, append(slices.Clip(want), "--data-binary", "@body")}},
 		"long":    {strings.Repeat("x", inlineBody+1), [][]string{{"-o", "body", "http://127.0.0.1:9090/v1/it's"}, append(slices.Clip(want), "--data-binary", "@body")}},
 	} {
-		raw.Data = []byte(tt.data)
+		raw.Body = []byte(tt.data)
 		if diff := cmp.Diff(tt.want, words(t, curl("http://127.0.0.1:9090", "/v1/it's", raw))); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}

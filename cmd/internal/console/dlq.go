@@ -39,9 +39,9 @@ func (c *Console) deadLetters(ctx context.Context, r *http.Request) (any, error)
 	of := f
 	of.Cursor, of.Limit = "", 0
 	p.Groups = ask(ctx, func(ctx context.Context) (api.Page[api.DeadLetterGroup], error) {
-		return c.DeadLetters.DeadLetterGroups(ctx, of)
+		return c.API.DeadLetterGroups(ctx, of)
 	})
-	if p.Page, err = c.DeadLetters.DeadLetters(ctx, f); err != nil {
+	if p.Page, err = c.API.DeadLetters(ctx, f); err != nil {
 		return p, err
 	}
 	p.Older, p.Newest = turn(r.URL.Path, p.Query, p.Page.Next)

@@ -30,7 +30,7 @@ func (c *Console) entity(ctx context.Context, r *http.Request) (any, error) {
 	if f.Since, err = since(q.Get("since")); err != nil {
 		return nil, err
 	}
-	d, err := c.Entities.Entity(ctx, f)
+	d, err := c.API.Entity(ctx, f)
 	if err != nil {
 		return nil, err
 	}

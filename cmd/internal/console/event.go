@@ -49,14 +49,14 @@ func (c *Console) event(ctx context.Context, r *http.Request) (any, error) {
 		return nil, err
 	}
 	p := eventPage{}
-	if p.InboxDetail, err = c.Inbox.Item(ctx, n.Team, n.Subscription, n.Source, n.ID); err != nil {
+	if p.InboxDetail, err = c.API.Item(ctx, n.Team, n.Subscription, n.Source, n.ID); err != nil {
 		return nil, err
 	}
 	n = eventName(&p.InboxItem) // n may have been cut off
 	p.Name = n.String()
 	p.Raw = api.RawPath(n.Team, n.Subscription, n.Source, n.ID)
 	p.Body = ask(ctx, func(ctx context.Context) (*body, error) {
-		raw, err := c.Inbox.Raw(ctx, n.Team, n.Subscription, n.Source, n.ID)
+		raw, err := c.API.Record(ctx, n.Team, n.Subscription, n.Source, n.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -68,19 +68,19 @@ func (c *Console) event(ctx context.Context, r *http.Request) (any, error) {
 }
 
 // bodyOf returns a body to be shown: the beginning of a long one, and bytes that are no text in hexadecimal.
-func bodyOf(raw *api.Raw) *body {
-	b := &body{ContentType: raw.ContentType, Bytes: len(raw.Data), Headers: raw.Headers}
-	data := raw.Data[:min(shownText, len(raw.Data))]
-	for n := 0; n < utf8.UTFMax && len(data) < len(raw.Data) && !utf8.Valid(data); n++ { // the cut may be inside of a character
+func bodyOf(raw *api.InboxRecord) *body {
+	b := &body{ContentType: raw.ContentType, Bytes: len(raw.Body), Headers: raw.Headers}
+	data := raw.Body[:min(shownText, len(raw.Body))]
+	for n := 0; n < utf8.UTFMax && len(data) < len(raw.Body) && !utf8.Valid(data); n++ { // the cut may be inside of a character
 		data = data[:len(data)-1]
 	}
 	if b.Binary = !utf8.Valid(data); b.Binary {
-		data = raw.Data[:min(shownHex, len(raw.Data))]
+		data = raw.Body[:min(shownHex, len(raw.Body))]
 		b.Text = hex.Dump(data)
 	} else {
 		b.Text = strings.ReplaceAll(string(data), "\r\n", "\n")
 	}
-	if len(data) < len(raw.Data) {
+	if len(data) < len(raw.Body) {
 		b.Cut = len(data)
 	}
 	return b

@@ -172,6 +172,20 @@ func (f *fake) config() api.Config {
 	}
 }
 
+// pagesOf returns the pages of a process that answers by cfg.
+func pagesOf(t *testing.T, cfg api.Config) *Console {
+	t.Helper()
+	asked, err := api.InProcess(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := New(Config{API: asked, Ready: cfg.Ready, Stream: cfg.Inbox != nil, Gatherer: cfg.Gatherer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // handler is the operator listener's with the pages.
 func (f *fake) handler(t *testing.T, change func(*api.Config)) http.Handler {
 	t.Helper()
@@ -179,11 +193,7 @@ func (f *fake) handler(t *testing.T, change func(*api.Config)) http.Handler {
 	if change != nil {
 		change(&cfg)
 	}
-	pages, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.Console = pages
+	cfg.Console = pagesOf(t, cfg)
 	h, err := api.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -251,7 +261,7 @@ func fill(v reflect.Value, text string) {
 			}
 		}
 	case reflect.String:
-		v.SetString(text)
+		v.SetString(strings.ToValidUTF8(text, "\ufffd")) // as answers of the API have it
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Int, reflect.Int32, reflect.Int64:

@@ -64,10 +64,7 @@ func TestOverviewDrawsTheLastHour(t *testing.T) {
 	attempts := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "forebay_lane_attempts_total", Help: "Attempts."}, []string{"class"})
 	cfg := f.config()
 	cfg.Gatherer.(*prometheus.Registry).MustRegister(attempts)
-	c, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := pagesOf(t, cfg)
 	c.history.sample(time.Now())
 	attempts.WithLabelValues("ok").Add(7)
 	attempts.WithLabelValues("unavailable").Add(2)

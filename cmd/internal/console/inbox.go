@@ -42,7 +42,7 @@ func (c *Console) inbox(ctx context.Context, r *http.Request) (any, error) {
 		return p, err
 	}
 	asked := time.Now()
-	if p.Page, err = c.Inbox.Items(ctx, f); err != nil {
+	if p.Page, err = c.API.Items(ctx, f); err != nil {
 		return p, err
 	}
 	p.Older, p.Newest = turn(r.URL.Path, q, p.Page.Next)

@@ -62,9 +62,6 @@ func (c *Console) liveInbox(w http.ResponseWriter, r *http.Request) {
 
 // read reads filter and cursor.
 func (l *live) read(r *http.Request) (err error) {
-	if l.c.Inbox == nil {
-		return errNoStream
-	}
 	q := r.URL.Query()
 	if l.filter, err = inboxFilter(r, "after"); err != nil {
 		return err
@@ -132,7 +129,7 @@ func (l *live) look(ctx context.Context) bool {
 	if from.After(f.Since) {
 		f.Since = from
 	}
-	page, err := l.c.Inbox.Items(ctx, f)
+	page, err := l.c.API.Items(ctx, f)
 	if err != nil && schemas.KindOf(err) != schemas.NotFound { // that there is nothing yet
 		return l.trouble(err.Error())
 	}

@@ -79,10 +79,7 @@ func (l *liveLedger) server(t *testing.T) (*Console, *httptest.Server) {
 	t.Helper()
 	cfg := l.config()
 	cfg.Inbox = l
-	c, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := pagesOf(t, cfg)
 	c.liveEvery = time.Millisecond
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -32,10 +33,10 @@ type overview struct {
 	Attention     part[*api.Attention]
 	Waits         []api.AttentionCount // kinds of which something waits
 	Checks        part[[]api.Check]    // those that fail
-	Subscriptions []subscriptionRow
+	Subscriptions part[[]subscriptionRow]
 	Destinations  part[[]api.DestinationItem]
 	NoStream      bool // this process has no ledger: what needs it is left out
-	Sources       []api.SourceItem
+	Sources       part[[]api.SourceItem]
 	Charts        []chart
 }
 
@@ -43,6 +44,8 @@ type subscriptionRow struct {
 	api.SubscriptionItem
 	Lag part[*lag]
 }
+
+func (s *subscriptionRow) name() string { return s.Team + "." + s.Subscription }
 
 // Claimed is how many partitions are being claimed.
 func (s subscriptionRow) Claimed() int {
@@ -56,22 +59,25 @@ func (c *Console) overview(ctx context.Context, r *http.Request) (any, error) {
 	}
 	now := time.Now()
 	c.history.refresh(now)
-	o := overview{Sources: c.Sources(), NoStream: c.DeadLetters == nil, Charts: c.history.charts(now)}
+	o := overview{NoStream: !c.Stream, Charts: c.history.charts(now)}
 	var all sync.WaitGroup
 	all.Go(func() {
 		o.Attention = ask(ctx, func(ctx context.Context) (*api.Attention, error) {
-			return c.Attention(ctx, api.AttentionFilter{Limit: 1})
+			return c.API.Attention(ctx, api.AttentionFilter{Limit: 1})
 		})
 	})
 	all.Go(func() {
 		o.Checks = ask(ctx, func(ctx context.Context) ([]api.Check, error) { return failing(c.Ready(ctx)), nil })
 	})
 	all.Go(func() {
-		if c.Destinations != nil {
-			o.Destinations = ask(ctx, c.Destinations.Destinations)
+		if c.Stream {
+			o.Destinations = ask(ctx, func(ctx context.Context) ([]api.DestinationItem, error) { return items(c.API.Destinations(ctx)) })
 		}
 	})
-	all.Go(func() { o.Subscriptions = c.subscriptions(ctx) })
+	all.Go(func() {
+		o.Sources = ask(ctx, func(ctx context.Context) ([]api.SourceItem, error) { return items(c.API.Sources(ctx)) })
+	})
+	all.Go(func() { o.Subscriptions = ask(ctx, c.subscriptions) })
 	all.Wait()
 	if o.Attention.Value != nil {
 		for _, n := range o.Attention.Value.Counts {
@@ -83,6 +89,8 @@ func (c *Console) overview(ctx context.Context, r *http.Request) (any, error) {
 	return o, nil
 }
 
+func items[T any](page api.Page[T], err error) ([]T, error) { return page.Items, err }
+
 func failing(checks []api.Check) (list []api.Check) {
 	for _, c := range checks {
 		if !c.OK {
@@ -93,22 +101,22 @@ func failing(checks []api.Check) (list []api.Check) {
 }
 
 // subscriptions returns what runs, the first lagOf of them with how far they are behind.
-func (c *Console) subscriptions(ctx context.Context) (rows []subscriptionRow) {
-	for _, s := range c.Subscriptions(ctx) {
+func (c *Console) subscriptions(ctx context.Context) (rows []subscriptionRow, err error) {
+	page, err := c.API.Subscriptions(ctx)
+	for _, s := range page.Items {
 		rows = append(rows, subscriptionRow{SubscriptionItem: s})
 	}
-	if c.Steering == nil {
-		return rows
+	if err != nil || !c.Stream {
+		return rows, err
 	}
-	known := c.lags.of(ctx, c.Steering, rows)
+	known := c.lags.of(ctx, c.API, rows[:min(lagOf, len(rows))])
 	for i := range rows {
-		name := rows[i].Team + "." + rows[i].Subscription
 		var ok bool
-		if rows[i].Lag, ok = known[name]; !ok {
-			rows[i].Lag.Problem = "not asked here: forebay subscriptions lag " + name
+		if rows[i].Lag, ok = known[rows[i].name()]; !ok {
+			rows[i].Lag.Problem = "not asked here: forebay subscriptions lag " + rows[i].name()
 		}
 	}
-	return rows
+	return rows, nil
 }
 
 // lag is how far a subscription is behind, over all its partitions.
@@ -157,43 +165,50 @@ const (
 
 // lags keeps what was answered, so that many who look ask the brokers no more often than one. Safe for concurrent use.
 type lags struct {
-	asking chan struct{} // holds one while somebody asks, who may use the fields below; never closed
-	at     time.Time
-	known  map[string]part[*lag] // never changed, but replaced
+	asking chan struct{} // holds one while somebody asks, who may use the field below; never closed
+	known  map[string]knownLag
 }
 
-// of returns the lag of the first subscriptions: what is kept, or what is answered now. One asks at a time; who comes meanwhile gets what
+// knownLag is what was answered about a subscription, and when.
+type knownLag struct {
+	part[*lag]
+	at time.Time
+}
+
+// of returns the lag of subscriptions, by name: what is kept, or what is answered now. One asks at a time; who comes meanwhile gets what
 // that one is told.
-func (l *lags) of(ctx context.Context, s api.Steering, rows []subscriptionRow) map[string]part[*lag] {
+func (l *lags) of(ctx context.Context, client *api.Client, rows []subscriptionRow) map[string]part[*lag] {
 	select {
 	case l.asking <- struct{}{}:
 		defer func() { <-l.asking }()
 	case <-ctx.Done():
 		return nil
 	}
-	if time.Since(l.at) < lagKept {
-		return l.known
-	}
-	known := map[string]part[*lag]{}
-	var mu sync.Mutex
+	maps.DeleteFunc(l.known, func(_ string, k knownLag) bool { return time.Since(k.at) >= lagKept })
+	answered := make([]part[*lag], len(rows))
 	var all sync.WaitGroup
 	slots := make(chan struct{}, 4)
-	for _, row := range rows[:min(lagOf, len(rows))] {
+	for i, row := range rows {
+		if k, ok := l.known[row.name()]; ok {
+			answered[i] = k.part
+			continue
+		}
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			p := ask(ctx, func(ctx context.Context) (*lag, error) {
-				partitions, err := s.Lag(ctx, row.Team, row.Subscription)
-				return sum(partitions), err
+			answered[i] = ask(ctx, func(ctx context.Context) (*lag, error) {
+				partitions, err := client.Lag(ctx, row.Team, row.Subscription)
+				return sum(partitions.Items), err
 			})
-			mu.Lock()
-			defer mu.Unlock()
-			known[row.Team+"."+row.Subscription] = p
 		})
 	}
 	all.Wait()
-	if ctx.Err() == nil {
-		l.known, l.at = known, time.Now()
+	of := map[string]part[*lag]{}
+	for i, row := range rows {
+		of[row.name()] = answered[i]
+		if _, kept := l.known[row.name()]; !kept && ctx.Err() == nil {
+			l.known[row.name()] = knownLag{answered[i], time.Now()}
+		}
 	}
-	return known
+	return of
 }

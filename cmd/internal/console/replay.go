@@ -97,14 +97,14 @@ func (c *Console) chosen(ctx context.Context, p *replayPage) ([]api.DeadLetterIt
 	case p.Action == "" && p.Group == "" || p.Action != "" && p.Group != "":
 		return nil, schemas.Errorf(schemas.Invalid, "", "either an action or a group is replayed")
 	case p.Action != "":
-		d, err := c.DeadLetters.DeadLetter(ctx, p.Action)
+		d, err := c.API.DeadLetter(ctx, p.Action)
 		if err != nil {
 			return nil, err
 		}
 		p.One = d
 		return []api.DeadLetterItem{d.DeadLetterItem}, nil
 	}
-	page, err := c.DeadLetters.DeadLetters(ctx, api.DeadLetterFilter{Group: p.Group, Limit: maxReplay})
+	page, err := c.API.DeadLetters(ctx, api.DeadLetterFilter{Group: p.Group, Limit: maxReplay})
 	p.More = page.Next != ""
 	return page.Items, err
 }
@@ -120,7 +120,7 @@ func (c *Console) ask(ctx context.Context, p *replayPage, items []api.DeadLetter
 		row := replayRow{DeadLetterItem: i}
 		if row.Detail = leftOut(p, &i); row.Detail == "" {
 			req.NoWait = last[partitionOf(&i)] != n
-			answer, err := c.DeadLetters.AskDeadLetter(ctx, i.ID, api.VerbReplay, req)
+			answer, err := c.API.AskDeadLetter(ctx, i.ID, api.VerbReplay, req)
 			switch kind := schemas.KindOf(err); {
 			case err == nil:
 				if row.State, row.Detail = answer.State, answer.Detail; row.State == api.StateStale {
