@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/forebay-io/forebay/sinks/redact"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -29,6 +30,28 @@ func classify(ctx context.Context, err error, sent bool) error {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	return &sink.AttemptError{Class: class, Err: err, Untouched: !sent}
+}
+
+// refusal returns what is kept of a statement that failed. What a server says of it often quotes values, which not everybody may see who may
+// see errors: its words are the answer, and the error has the names alone.
+func refusal(ctx context.Context, r *redact.Redactor, err error) (sink.Outcome, error) {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
+		return sink.Outcome{}, r.Err(classify(ctx, err, true))
+	}
+	said := pg.Severity + ": " + pg.Message
+	for _, more := range []struct{ name, text string }{{"DETAIL", pg.Detail}, {"HINT", pg.Hint}, {"CONTEXT", pg.Where}} {
+		if more.text != "" {
+			said += "\n" + more.name + ": " + more.text
+		}
+	}
+	text := "the server refused the statement: SQLSTATE " + pg.Code
+	for _, at := range []struct{ name, text string }{{"constraint", pg.ConstraintName}, {"column", pg.ColumnName}, {"table", pg.TableName}} {
+		if at.text != "" {
+			text += ", " + at.name + " " + at.text
+		}
+	}
+	return sink.Outcome{Response: r.Head([]byte(said[:min(len(said), r.Limit())]))}, r.Err(&sink.AttemptError{Class: classOf(pg.Code), Err: errors.New(text + "; the answer has its words")})
 }
 
 // classOf returns the class of a SQLSTATE.

@@ -50,7 +50,7 @@ func (s *InLedger) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) 
 	}
 	tag, err := a.Commit(ctx, sink.Statement{SQL: s.statement, Params: values})
 	if refused, ok := errors.AsType[*sink.StatementError](err); ok {
-		return sink.Outcome{}, s.redact.Err(classify(ctx, refused.Err, true))
+		return refusal(ctx, s.redact, refused.Err)
 	}
 	if err != nil {
 		return sink.Outcome{}, s.redact.Err(classify(ctx, err, true))

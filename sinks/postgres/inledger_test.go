@@ -130,8 +130,9 @@ func TestInLedgerErrors(t *testing.T) {
 		if tt.class == sink.ClassTimeout {
 			ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
 		}
-		_, err = j.at(ctx, sinktest.Action(1), 1)
+		out, err := j.at(ctx, sinktest.Action(1), 1)
 		cancel()
+		wordsAreTheAnswer(t, tt.name, out, err)
 		if got := sink.ClassOf(err); got != tt.class {
 			t.Errorf("%s: class %q, want %q: %v", tt.name, got, tt.class, err)
 		}

@@ -161,7 +161,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	}
 	tag, err := s.execute(ctx, conn, values)
 	if err != nil {
-		return sink.Outcome{}, s.redact.Err(classify(ctx, err, true))
+		return refusal(ctx, s.redact, err)
 	}
 	s.prune(ctx, conn)
 	return answer(tag), nil

@@ -234,11 +234,12 @@ func TestErrors(t *testing.T) {
 		if tt.class == sink.ClassTimeout {
 			ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
 		}
-		_, err := s.Do(ctx, sinktest.Action(1))
+		out, err := s.Do(ctx, sinktest.Action(1))
 		cancel()
 		if got := sink.ClassOf(err); got != tt.class || sink.Untouched(err) {
 			t.Errorf("%s: class %q, want %q: %v", tt.name, got, tt.class, err)
 		}
+		wordsAreTheAnswer(t, tt.name, out, err)
 		if n := one[int](d, `SELECT count(*) FROM forebay_actions`); n != 0 {
 			t.Errorf("%s: %d keys", tt.name, n)
 		}
@@ -248,10 +249,22 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// role makes a role that may use the schema and nothing else.
+// values are what errors of states quote.
+var values = map[string]string{"no number": "many", "a rule of the database's own": "not on Sundays", "a constraint at the end": "(n)=(1)", "a check": "1000"}
+
+// wordsAreTheAnswer: an error quotes no value, which not everybody may see who may see errors; the answer does.
+func wordsAreTheAnswer(t *testing.T, name string, out sink.Outcome, err error) {
+	t.Helper()
+	value, ok := values[name]
+	if ok && (strings.Contains(err.Error(), value) || !strings.Contains(err.Error(), "SQLSTATE ") || !strings.Contains(string(out.Response), value)) {
+		t.Errorf("%s: the error is %q, the answer %q", name, err, out.Response)
+	}
+}
+
 // rolePassword is what roles of the tests have, for servers that ask.
 const rolePassword = "of-a-role"
 
+// role makes a role that may use the schema and nothing else.
 func (d *target) role() string {
 	role := d.schema + "_r"
 	d.do(`CREATE ROLE ` + role + ` LOGIN PASSWORD '` + rolePassword + `'`)
