@@ -2,12 +2,14 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,7 +44,7 @@ const unnamed = "loopback"
 
 // change asks a question, and keeps it in the audit if it changes something: before it is asked, or it is not; and then what became of it.
 func (s *server) change(ctx context.Context, asks *access.Who, q route, r *http.Request) (any, error) {
-	if q.change == "" || s.Audit == nil {
+	if q.change == "" || s.Audit == nil || q.unknownVerb(r) { // which the question refuses
 		return q.ask(ctx, r)
 	}
 	body, err := io.ReadAll(r.Body)
@@ -73,6 +75,7 @@ func (s *server) change(ctx context.Context, asks *access.Who, q route, r *http.
 		c.Object = said.Name
 	}
 	before := s.before(ctx, q, r)
+	c.Team = cmp.Or(c.Team, teamOf(before))
 	id, err := s.Audit.BeginChange(ctx, c)
 	if err != nil {
 		return nil, err // nothing is changed that is not kept
@@ -125,6 +128,14 @@ func (s *server) before(ctx context.Context, q route, r *http.Request) (item any
 		item, err = s.Destinations.Destination(ctx, r.PathValue("team"), r.PathValue("destination"))
 	case strings.HasPrefix(q.change, "subscription.") && s.Stops != nil:
 		item, err = s.Stops.Subscription(ctx, r.PathValue("team"), r.PathValue("subscription"))
+	case q.scope == ofAction:
+		var d *DeadLetterDetail
+		if d, err = s.DeadLetters.DeadLetter(ctx, r.PathValue("action")); err == nil {
+			withhold(&d.Response)
+			item = &d.DeadLetterItem
+		}
+	case q.scope == ofReplay:
+		item, err = s.replay(ctx, r)
 	}
 	if err != nil {
 		return nil // the question says what is wrong
@@ -158,6 +169,8 @@ func teamOf(answer any) string {
 	switch a := answer.(type) {
 	case *DeadLetterAnswer:
 		return a.Team
+	case *DeadLetterItem:
+		return a.Team
 	case *ReplayItem:
 		return a.Team
 	}
@@ -182,6 +195,12 @@ func keptJSON(item any) json.RawMessage {
 // action names what a question changes: dlq.replay, where the path says it.
 func (q route) action(r *http.Request) string {
 	return strings.Replace(q.change, "{verb}", r.PathValue("verb"), 1)
+}
+
+// unknownVerb reports whether a path asks for what nobody can be asked for: any text would be an action of the audit.
+func (q route) unknownVerb(r *http.Request) bool {
+	verb := r.PathValue("verb")
+	return verb != "" && !slices.Contains(verbs, verb)
 }
 
 // object names what a question is about, by the names in its path.

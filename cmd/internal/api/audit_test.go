@@ -119,6 +119,17 @@ func TestRowsSayWhatBecameOfChanges(t *testing.T) {
 	if askAs(t, c, w, responder, "POST", "/v1/replays", bodyOf("POST /v1/replays", "pay")); len(w.audit) != 1 || w.audit[0].Team != "" || w.audit[0].Outcome != OutcomeRefused {
 		t.Errorf("a plan for another team: %+v", w.audit)
 	}
+	w.audit, w.refuses = nil, schemas.Errorf(schemas.Conflict, "", "because")
+	for _, path := range []string{"/v1/dlq/act-acme/replay", "/v1/replays/1/start"} {
+		w.audit = nil
+		if askAs(t, c, w, responder, "POST", path, body); len(w.audit) != 1 || w.audit[0].Team != "acme" || w.audit[0].Outcome != OutcomeRefused {
+			t.Errorf("%s, refused: %+v", path, w.audit)
+		}
+	}
+	w.audit, w.refuses = nil, nil
+	if got, _ := askAs(t, c, w, responder, "POST", "/v1/dlq/act-acme/anything", body); got.Status < 400 || len(w.audit) != 0 {
+		t.Errorf("a word of the caller's own: %+v %+v", got, w.audit)
+	}
 	open, w2 := guardedWorld(t, &tokens, func(cfg *Config) { cfg.Access = nil })
 	if askAs(t, open, w2, "", "POST", path, body); len(w2.audit) != 1 || w2.audit[0].Actor != "loopback" || w2.audit[0].Role != "" || w2.audit[0].By != "ann@ops" {
 		t.Errorf("without tokens: %+v", w2.audit)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -85,6 +86,8 @@ const (
 	VerbResolve = "resolve"
 )
 
+var verbs = []string{VerbReplay, VerbDiscard, VerbResolve}
+
 // DeadLetterRequest asks something of a dead letter. By is who says so, as the client tells it.
 type DeadLetterRequest struct {
 	Reason string `json:"reason"`
@@ -135,7 +138,7 @@ func (s *server) deadRecord(ctx context.Context, r *http.Request) (any, error) {
 // askDeadLetter replays, discards or resolves a dead letter, by the verb in the path.
 func (s *server) askDeadLetter(ctx context.Context, r *http.Request) (any, error) {
 	verb := r.PathValue("verb")
-	if verb != VerbReplay && verb != VerbDiscard && verb != VerbResolve {
+	if !slices.Contains(verbs, verb) {
 		return nil, nothingAt(r)
 	}
 	var req DeadLetterRequest

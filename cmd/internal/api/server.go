@@ -197,10 +197,13 @@ func (s *server) answerTo(ctx context.Context, q route, r *http.Request) (any, e
 		return nil, err
 	}
 	answer, err := s.change(ctx, asks, q, r.WithContext(ctx))
-	if err != nil && !asks.All() && schemas.KindOf(err) == schemas.NotFound {
+	switch {
+	case err != nil && !asks.All() && schemas.KindOf(err) == schemas.NotFound:
 		return nil, errNotYours // what else there is, which such an error may name, is not theirs
+	case err != nil:
+		return nil, err
 	}
-	return shownTo(asks, answer), err
+	return shownTo(asks, answer), nil
 }
 
 // elsewhere answers at paths that are none.

@@ -27,7 +27,7 @@ type world struct {
 	audit     []AuditItem
 	auditAway bool
 	kept      int   // rows of the audit when something was changed the last time
-	refuses   error // what it answers to a pause
+	refuses   error // what it answers to a pause, a dead letter or the start of a replay
 }
 
 func (w *world) note(text string, args ...any) {
@@ -158,6 +158,9 @@ func (w *world) DeadRecord(_ context.Context, id string) (*DeadRecord, error) {
 
 func (w *world) AskDeadLetter(_ context.Context, id, _ string, r DeadLetterRequest) (*DeadLetterAnswer, error) {
 	w.changed(r.By)
+	if w.refuses != nil {
+		return nil, w.refuses
+	}
 	team, _ := trimmed(id, "act-")
 	return &DeadLetterAnswer{DeadLetterItem: deadIn(team)}, w.has(team)
 }
@@ -199,6 +202,9 @@ func (w *world) CountReplay(ctx context.Context, id int64) (*ReplayItem, error) 
 
 func (w *world) StartReplay(ctx context.Context, id int64, r ReplayRequest) (*ReplayItem, error) {
 	w.changed(r.By)
+	if w.refuses != nil {
+		return nil, w.refuses
+	}
 	return w.Replay(ctx, id)
 }
 
