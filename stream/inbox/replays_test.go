@@ -117,6 +117,29 @@ func TestCancelThatADeadlockEndsIsTriedAgain(t *testing.T) {
 	}
 }
 
+// A team's replays are found behind as many of others as a list has.
+func TestReplaysOfATeam(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	own := f.plan(c)
+	f.namespace(func(s *ledger.Spec) { s.Name = "pay.charge" })
+	for range 2 {
+		if _, err := f.SaveReplay(t.Context(), &Replay{Subscription: "pay.charge", Bounds: []ReplayBounds{}, Mode: ledger.ReplayFill, Config: "digest", Rate: 10, MaxErrors: 3, PlannedBy: "jo"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		team, subscription string
+		want               int
+	}{{"acme", "", 1}, {"", "acme.triage", 1}, {"acme", "acme.triage", 1}, {"pay", "", 2}, {"pay", "acme.triage", 0}, {"", "", 2}, {"ac", "", 0}} {
+		list, err := f.Replays(t.Context(), tt.team, tt.subscription, 2)
+		if err != nil || len(list) != tt.want || tt.want == 1 && list[0].ID != own.ID {
+			t.Errorf("%q %q: %+v %v", tt.team, tt.subscription, list, err)
+		}
+	}
+}
+
 // Of two starts at once one is made, whether of one plan or of two for different partitions: the other says so.
 func TestOneOfTwoStartsIsMade(t *testing.T) {
 	t.Parallel()

@@ -348,7 +348,7 @@ func (a *replaysAPI) notes(ctx context.Context, box *inbox.Inbox, p *inbox.Repla
 	if team == nil || team.Subscriptions[at.name] == nil {
 		return nil, nil // nobody starts it
 	}
-	earlier, err := box.Replays(ctx, p.Subscription, earlierReplays)
+	earlier, err := box.Replays(ctx, "", p.Subscription, earlierReplays)
 	return notesOf(p, earlier, gate.Order(team.Subscriptions[at.name].Order)), err
 }
 
@@ -374,12 +374,10 @@ func (a *replaysAPI) Replays(ctx context.Context, team, subscription string, lim
 	if subscription != "" {
 		of = team + "." + subscription
 	}
-	list, err := box.Replays(ctx, of, limit)
+	list, err := box.Replays(ctx, team, of, limit)
 	out.Elsewhere = a.s.a.leftOut(team, subscription)
 	for i := range list {
-		if item := a.item(&list[i]); team == "" || item.Team == team {
-			out.Items = append(out.Items, *item)
-		}
+		out.Items = append(out.Items, *a.item(&list[i]))
 	}
 	return out, err
 }
