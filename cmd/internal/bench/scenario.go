@@ -14,7 +14,7 @@ type Options struct {
 	// Postgres is a server's URL; empty starts one in a directory of its own.
 	Postgres string
 	// Kafka is a list of bootstrap addresses; empty starts what the scenario needs: an Apache Kafka through
-	// deploy/kafka/kafka.sh for e2e, fanout, hol and intake, the embedded broker for replay and scale.
+	// deploy/kafka/kafka.sh for e2e, fanout, hol and intake, the embedded broker for consoles, replay and scale.
 	Kafka []string
 	// KafkaScript is the path of kafka.sh.
 	KafkaScript string
@@ -47,14 +47,15 @@ type scenario struct {
 
 // scenarios are run by name, in the order in which they are asked for.
 var scenarios = map[string]scenario{
-	"e2e":    {runE2EScenario, "signed deliveries to completed actions of an http destination, through everything, on one machine"},
-	"fanout": {runFanoutScenario, "p99 from accept to action of nine subscriptions on a topic while a tenth hangs or fails, beside the same without"},
-	"gate":   {runGateScenario, "the gate and the ledger beside one transaction per event, beside COPY of the rows that they write, with large bodies, over 1, 12 and 64 partitions"},
-	"hol":    {runHolScenario, "p99 from accept to action of unrelated entities while destinations are dead and an entity fails, beside the same without"},
-	"intake": {runIntakeScenario, "the intake beside a handler that only reads and produces"},
-	"lanes":  {runLanesScenario, "no-op actions from the gate's transaction to the recorded completion beside queue tables worked on with SKIP LOCKED, one by one and in batches"},
-	"replay": {runReplayScenario, "skipping what is done, after a group was reset and by fill, beside the gate's rate for the same events; and whether fill runs exactly the 100 of many events that never ran"},
-	"scale":  {runScaleScenario, "the gate's rate with millions of seen ids beside its rate with none, the memory of a stream process that holds much, and of one with a million open actions"},
+	"consoles": {runConsolesScenario, "the gate's rate while ten consoles are open, beside its rate without"},
+	"e2e":      {runE2EScenario, "signed deliveries to completed actions of an http destination, through everything, on one machine"},
+	"fanout":   {runFanoutScenario, "p99 from accept to action of nine subscriptions on a topic while a tenth hangs or fails, beside the same without"},
+	"gate":     {runGateScenario, "the gate and the ledger beside one transaction per event, beside COPY of the rows that they write, with large bodies, over 1, 12 and 64 partitions"},
+	"hol":      {runHolScenario, "p99 from accept to action of unrelated entities while destinations are dead and an entity fails, beside the same without"},
+	"intake":   {runIntakeScenario, "the intake beside a handler that only reads and produces"},
+	"lanes":    {runLanesScenario, "no-op actions from the gate's transaction to the recorded completion beside queue tables worked on with SKIP LOCKED, one by one and in batches"},
+	"replay":   {runReplayScenario, "skipping what is done, after a group was reset and by fill, beside the gate's rate for the same events; and whether fill runs exactly the 100 of many events that never ran"},
+	"scale":    {runScaleScenario, "the gate's rate with millions of seen ids beside its rate with none, the memory of a stream process that holds much, and of one with a million open actions"},
 }
 
 // Names lists the scenarios.

@@ -1,0 +1,54 @@
+package bench
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestConsolesScenario(t *testing.T) {
+	t.Parallel()
+	o := tiny(t)
+	o.Round, o.Rounds = time.Second, 1 // live views look once a second at most
+	r := newReport(o)
+	if err := runConsoles(t.Context(), o, consoleSizes{entities: 100, warmUp: 2000, body: 256, open: 2, every: 20 * time.Millisecond}, r); err != nil {
+		t.Fatal(err)
+	}
+	checkReport(t, r, `consoles/gate`, `consoles/cpu_forebay consoles/cpu_postgres consoles/wal consoles/without_cpu_forebay consoles/without_cpu_postgres consoles/without_wal`,
+		`consoles/page_p50 consoles/page_p99 consoles/whole_pages consoles/live_rows`)
+	if x := r.Ratios[0]; x.Bar != consolesBar || x.AtMost || len(x.Rounds) != o.Rounds {
+		t.Errorf("%+v", x)
+	}
+	if rows := r.Figures[3].Value; rows == 0 {
+		t.Error("nothing was seen live")
+	}
+}
+
+// Consoles that see nothing measure nothing.
+func TestConsolesThatSeeNothingFail(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		status int
+		want   string
+	}{
+		"no page": {http.StatusServiceUnavailable, "503"},
+		"no row":  {http.StatusOK, "0 rows live"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/live") {
+				w.(http.Flusher).Flush()
+				<-r.Context().Done()
+				return
+			}
+			w.WriteHeader(tt.status)
+		}))
+		stop := lookAt(t.Context(), server.URL, 2, 10*time.Millisecond)
+		time.Sleep(100 * time.Millisecond) // some pages
+		if _, err := stop(); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		server.Close()
+	}
+}
