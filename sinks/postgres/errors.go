@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -39,19 +40,22 @@ func refusal(ctx context.Context, r *redact.Redactor, err error) (sink.Outcome, 
 	if !ok {
 		return sink.Outcome{}, r.Err(classify(ctx, err, true))
 	}
-	said := pg.Severity + ": " + pg.Message
+	var said, text strings.Builder
+	said.WriteString(pg.Severity + ": " + pg.Message)
 	for _, more := range []struct{ name, text string }{{"DETAIL", pg.Detail}, {"HINT", pg.Hint}, {"CONTEXT", pg.Where}} {
 		if more.text != "" {
-			said += "\n" + more.name + ": " + more.text
+			said.WriteString("\n" + more.name + ": " + more.text)
 		}
 	}
-	text := "the server refused the statement: SQLSTATE " + pg.Code
+	text.WriteString("the server refused the statement: SQLSTATE " + pg.Code)
 	for _, at := range []struct{ name, text string }{{"constraint", pg.ConstraintName}, {"column", pg.ColumnName}, {"table", pg.TableName}} {
 		if at.text != "" {
-			text += ", " + at.name + " " + at.text
+			text.WriteString(", " + at.name + " " + at.text)
 		}
 	}
-	return sink.Outcome{Response: r.Head([]byte(said[:min(len(said), r.Limit())]))}, r.Err(&sink.AttemptError{Class: classOf(pg.Code), Err: errors.New(text + "; the answer has its words")})
+	text.WriteString("; the answer has its words")
+	answer := said.String()
+	return sink.Outcome{Response: r.Head([]byte(answer[:min(len(answer), r.Limit())]))}, r.Err(&sink.AttemptError{Class: classOf(pg.Code), Err: errors.New(text.String())})
 }
 
 // classOf returns the class of a SQLSTATE.

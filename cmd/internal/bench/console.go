@@ -57,8 +57,13 @@ func lookAt(ctx context.Context, operator string, consoles int, every time.Durat
 		}
 	}
 	var rows atomic.Int64
+	first := make(chan struct{}) // closed with the first row
 	for n := range consoles {
-		running.Go(func() { keep(looked{}, follow(ctx, client, operator, &rows)) })
+		running.Go(func() { keep(looked{}, follow(ctx, client, operator, func() {
+			if rows.Add(1) == 1 {
+				close(first)
+			}
+		})) })
 		running.Go(func() {
 			next := time.NewTimer(every * time.Duration(n) / time.Duration(consoles))
 			defer next.Stop()
@@ -77,8 +82,9 @@ func lookAt(ctx context.Context, operator string, consoles int, every time.Durat
 		})
 	}
 	return func() (looked, error) {
-		for end := time.Now().Add(lastLook); rows.Load() == 0 && time.Now().Before(end); {
-			time.Sleep(10 * time.Millisecond)
+		select {
+		case <-first:
+		case <-time.After(lastLook):
 		}
 		cancel()
 		running.Wait()
@@ -117,8 +123,8 @@ func loadPage(ctx context.Context, client *http.Client, url string) (seen looked
 	return seen, nil
 }
 
-// follow follows the inbox live until ctx ends, and counts the rows that come.
-func follow(ctx context.Context, client *http.Client, operator string, rows *atomic.Int64) error {
+// follow follows the inbox live until ctx ends, and reports each row.
+func follow(ctx context.Context, client *http.Client, operator string, row func()) error {
 	url := fmt.Sprintf("%s/console/inbox/live?after=%d", operator, time.Now().UnixMicro())
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -136,7 +142,7 @@ func follow(ctx context.Context, client *http.Client, operator string, rows *ato
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		if lines.Text() == "event: row" {
-			rows.Add(1)
+			row()
 		}
 	}
 	return errors.Join(lines.Err(), errors.New("the live view ended"))
