@@ -16,7 +16,7 @@ import (
 // ReplayLedger is what replays need of a [ledger.Namespace].
 type ReplayLedger interface {
 	ReplayParts(ctx context.Context, claims []*ledger.Claim) ([]ledger.ReplayPart, error)
-	Known(ctx context.Context, fence int32, records []ledger.Record) ([]ledger.Known, error)
+	Known(ctx context.Context, fence int32, records []ledger.Record, statuses bool) ([]ledger.Known, error)
 	ApplyReplay(ctx context.Context, c *ledger.Claim, s ledger.ReplaySlice) (ledger.Applied, error)
 	EndReplay(ctx context.Context, c *ledger.Claim, replay int64, why ledger.ReplayEnd, detail string) error
 }
@@ -351,7 +351,7 @@ func (r *replayer) addRead(rep *replay, read *reader.Part) {
 	}
 	c := stepCutter{of: rep, most: r.most(rep), next: rep.Next, done: rep.done}
 	for i := range wanted {
-		if len(rep.Filter.Decisions) > 0 && !slices.Contains(rep.Filter.Decisions, known[i].Decision) {
+		if !rep.Filter.WantsKnown(known[i]) {
 			continue
 		}
 		switch {
@@ -382,7 +382,7 @@ func (r *replayer) known(rep *replay, records []ledger.Record) ([]ledger.Known, 
 	}
 	ctx, cancel := context.WithTimeout(r.l.ctx, observeTimeout)
 	defer cancel()
-	return r.cfg.Ledger.Known(ctx, rep.Claim, records)
+	return r.cfg.Ledger.Known(ctx, rep.Claim, records, len(rep.Filter.Statuses) > 0)
 }
 
 // stepCutter cuts what is to be decided into steps.

@@ -48,12 +48,15 @@ func (b *replayBook) ReplayParts(context.Context, []*ledger.Claim) ([]ledger.Rep
 	return []ledger.ReplayPart{b.ReplayPart}, nil
 }
 
-func (b *replayBook) Known(_ context.Context, _ int32, records []ledger.Record) ([]ledger.Known, error) {
+func (b *replayBook) Known(_ context.Context, _ int32, records []ledger.Record, statuses bool) ([]ledger.Known, error) {
 	list := make([]ledger.Known, len(records))
 	for i := range records {
 		list[i] = ledger.Known{Decision: ledger.Undecided, First: -1}
 		if records[i].Offset%10 == 0 {
 			list[i] = ledger.Known{Decision: gate.Applied, Done: true, First: cmp.Or(b.first, records[i].Offset)}
+		}
+		if statuses && list[i].Done {
+			list[i].Status = map[bool]string{true: "done", false: "discarded"}[records[i].Offset%20 == 0]
 		}
 	}
 	return list, nil
@@ -217,6 +220,18 @@ func TestReplayRunsAgainWhatWasDecided(t *testing.T) {
 		b := &replayBook{ReplayPart: ledger.ReplayPart{Mode: ledger.ReplayAgain, EvenStale: true, To: 100, Open: 1, Filter: ledger.ReplayFilter{Decisions: []gate.Decision{gate.Applied}}}}
 		replayed(t, b)
 		if want := []int64{0, 10, 20, 30, 40, 50, 60, 70, 80, 90}; !slices.Equal(b.ran, want) || b.done != 0 || len(b.faults) > 0 {
+			t.Errorf("%v ran, %d done before; %v", b.ran, b.done, b.faults)
+		}
+	})
+}
+
+// A replay that is narrowed to a status runs what has it when it comes to the event, and counts nothing else.
+func TestReplayIsNarrowedToAStatus(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := &replayBook{ReplayPart: ledger.ReplayPart{Mode: ledger.ReplayAgain, To: 100, Open: 1, Filter: ledger.ReplayFilter{Statuses: []string{"discarded"}}}}
+		replayed(t, b)
+		if want := []int64{10, 30, 50, 70, 90}; !slices.Equal(b.ran, want) || b.done != 0 || len(b.faults) > 0 {
 			t.Errorf("%v ran, %d done before; %v", b.ran, b.done, b.faults)
 		}
 	})

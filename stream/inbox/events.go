@@ -53,6 +53,19 @@ func Statuses() []string {
 		"stale", "filtered", "conflict", "quarantined", "redriven"}
 }
 
+// StatusesOf lists those of [Statuses] that an event with a decision can have; none if there is no such decision.
+func StatusesOf(d gate.Decision) []string {
+	switch d {
+	case gate.Applied, gate.Late:
+		return []string{"received", "processing", "done", "superseded", "discarded", "failed", "dead_letter", "parked", "unknown", "stale"}
+	case gate.Conflict, gate.Quarantined:
+		return []string{string(d), "redriven", "discarded"}
+	case gate.Stale, gate.Buffered, gate.Parked, gate.Filtered:
+		return []string{string(d)}
+	}
+	return nil
+}
+
 // validate refuses a query with a limit, status or decision that does not exist, or with a text that Postgres does not take.
 func (q Query) validate() error {
 	switch {

@@ -8,8 +8,7 @@ import (
 )
 
 // selectAll reads one row per event and one per rejected record. Plan: per window the page ranges of a slice of time; the actions of a
-// row are probes of its window. An event behind a dead or unknown head of its lane is shown as parked if nothing of it was tried. No
-// column says so: only the head has a row that tells that its lane stands still.
+// row are probes of its window.
 var selectAll = selectHead + selectEvents + selectUnion + selectRejected + selectTail
 
 const (
@@ -26,12 +25,7 @@ FROM (`
 
 var selectEvents = `
     SELECT s.name AS subscription, coalesce(e.replay, s.generation) AS generation, e.source, e.event_id, e.type, e.entity, e.kind, e.clock, e.epoch, e.value, e.version_text, e.sub,
-           coalesce(CASE WHEN a.status IN ('received', 'processing') AND EXISTS (
-               SELECT FROM actions h JOIN effects x ON x.id = h.effect
-               JOIN events he ON he.window_id = h.event_window AND he.event_key = h.event_key
-               WHERE h.fence = e.fence AND h.open AND h.lane_seq < e.lane_seq AND he.entity = e.entity
-                 AND (h.status = 'unknown' OR h.status = 'dead_letter' AND x.on_dead = 'park' AND h.class IS DISTINCT FROM '` + ledger.DeadClass + `')
-           ) THEN 'parked' ELSE a.status END, CASE WHEN e.decision IN ('applied', 'late') THEN 'done' ELSE e.decision END) AS status,
+           ` + ledger.OfAll(ledger.EventStatus) + ` AS status,
            e.decision, e.reason, e.duplicates, coalesce(a.attempts, 0) AS attempts,
            coalesce(a.next_at, b.deadline) AS next_at, coalesce(a.last_error, '') AS last_error,
            f.topic, ` + ledger.TopicAtLaneSeq("e.lane_seq") + `, f.partition, e.log_offset, e.leader_epoch, e.event_key, e.hash, e.replay, f.owner, e.received_at,
@@ -40,14 +34,7 @@ var selectEvents = `
     FROM events e JOIN fences f ON f.id = e.fence JOIN subscriptions s ON s.id = f.subscription
     ` + selectBuffer + `b.fence = e.fence AND b.log_offset = e.log_offset AND e.decision IN ('buffered', 'parked')
     LEFT JOIN LATERAL (
-        SELECT CASE WHEN count(*) = 0 THEN NULL WHEN bool_or(x.status = 'parked') THEN 'parked' WHEN bool_or(x.status = 'unknown') THEN 'unknown'
-                    WHEN bool_or(x.status = 'dead_letter') THEN 'dead_letter' WHEN bool_or(x.status = 'failed') THEN 'failed'
-                    WHEN bool_or(x.status = 'processing') THEN 'processing'
-                    WHEN bool_and(coalesce(x.status = 'superseded', c.superseded, false)) THEN 'superseded'
-                    WHEN bool_and(coalesce(NOT x.open, c.at IS NOT NULL)) THEN CASE WHEN bool_or(x.status = 'discarded') THEN 'discarded'
-                         WHEN bool_or(x.status = 'stale') THEN 'stale' ELSE 'done' END
-                    WHEN bool_or(coalesce(NOT x.open, c.at IS NOT NULL)) THEN 'processing'
-                    ELSE 'received' END AS status,
+        SELECT ` + ledger.ActionsStatus + ` AS status,
                sum(coalesce(x.attempts, (NOT c.superseded)::int, 0))::int AS attempts, min(coalesce(x.next_at, x.result_by)) AS next_at,
                (array_agg(x.error ORDER BY x.lane_seq DESC) FILTER (WHERE x.error IS NOT NULL))[1] AS last_error
         FROM ` + ledger.OfAll(ledger.ActionStates) + `
@@ -57,7 +44,7 @@ const selectBuffer = `LEFT JOIN buffer b ON `
 
 const selectRejected = `
     SELECT s.name AS subscription, s.generation, d.source, d.event_id, d.type, d.entity, d.kind, d.clock, d.epoch, d.value, d.version_text, d.sub,
-           CASE WHEN d.redriven_at IS NULL THEN d.decision WHEN d.discarded THEN 'discarded' ELSE 'redriven' END AS status, d.decision, d.reason,
+           ` + ledger.RejectedStatus + ` AS status, d.decision, d.reason,
            0 AS duplicates, 0 AS attempts, NULL::timestamptz AS next_at, coalesce(d.error, '') AS last_error,
            f.topic, f.topic_id, f.partition, d.log_offset, d.leader_epoch, d.event_key, d.hash, NULL::int AS replay, f.owner, d.received_at,
            d.decided_at, d.redriven_at, d.redriven_by, d.redriven_reason, d.fence, d.window_id, NULL::bigint AS lane_seq, 0 AS actions

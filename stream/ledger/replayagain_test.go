@@ -105,7 +105,7 @@ func TestEachReplayIsAGenerationOfItsOwn(t *testing.T) {
 	if len(ids) != 5 {
 		t.Errorf("%d actions", len(ids))
 	}
-	if known, err := f.n.Known(t.Context(), c.ID, ran); err != nil || known[0] != (Known{"applied", true, 0}) {
+	if known, err := f.n.Known(t.Context(), c.ID, ran, false); err != nil || known[0] != (Known{Decision: "applied", Done: true}) {
 		t.Error(known, err)
 	}
 }

@@ -8,6 +8,7 @@ package ledger
 // their entity, and before what comes.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -27,6 +28,13 @@ type ReplayFilter struct {
 	Entity  schemas.EntityKey `json:"entity,omitempty"`
 	// Decisions are what the ledger knows of a record before it is replayed: [Undecided], or a decision.
 	Decisions []gate.Decision `json:"decisions,omitempty"`
+	// Statuses are what the inbox shows of an event when the replay comes to it. What was never decided has none.
+	Statuses []string `json:"statuses,omitempty"`
+}
+
+// WantsKnown reports whether a filter wants a record of which the ledger knows this, as far as that says; see reader.Wants for the rest.
+func (f *ReplayFilter) WantsKnown(k Known) bool {
+	return (len(f.Decisions) == 0 || slices.Contains(f.Decisions, k.Decision)) && (len(f.Statuses) == 0 || slices.Contains(f.Statuses, k.Status))
 }
 
 // Undecided stands, among decisions, for a record that a subscription never decided.
@@ -108,87 +116,101 @@ type Known struct {
 	Done bool
 	// First is the offset of the event's record that was decided, where that is in this partition; -1: none is.
 	First int64
+	// Status is what the inbox shows of it: of its own run, not of what a replay ran again. Empty: it was never decided, or not asked for.
+	Status string
 }
 
-// Known looks up records of a partition: by their keys, and by their offsets for those that were rejected.
-func (n *Namespace) Known(ctx context.Context, fence int32, records []Record) (list []Known, err error) {
-	err = n.inWindows(ctx, func(win *windowSet) error {
-		list, err = n.known(ctx, win, fence, records)
-		return err
-	})
+// Known looks up records of a partition: by their keys, and by their offsets for those that were rejected. Statuses cost
+// some probes more for each event.
+func (n *Namespace) Known(ctx context.Context, fence int32, records []Record, statuses bool) (list []Known, err error) {
+	// A process that has no partition of the subscription plans, too, and no batch of it has noticed that the windows turned.
+	if _, err = n.windows.read(ctx, n.ledger.quick); err == nil {
+		err = n.inWindows(ctx, func(win *windowSet) error {
+			list, err = n.known(ctx, win, fence, records, statuses)
+			return err
+		})
+	}
 	if err != nil {
 		return nil, Unavailable("look up what was decided by "+n.spec.Name, err)
 	}
 	return list, nil
 }
 
-func (n *Namespace) known(ctx context.Context, win *windowSet, fence int32, records []Record) ([]Known, error) {
+func (n *Namespace) known(ctx context.Context, win *windowSet, fence int32, records []Record, statuses bool) ([]Known, error) {
 	keys, offsets := make([][16]byte, 0, len(records)), make([]int64, len(records))
 	for i := range records {
 		if offsets[i] = records[i].Offset; records[i].Broken == "" {
 			keys = append(keys, records[i].Key)
 		}
 	}
+	event, rejected := `''`, `''`
+	var actions string
+	if statuses {
+		event, rejected = EventStatus, RejectedStatus
+		actions = `LEFT JOIN LATERAL (SELECT ` + ActionsStatus + ` AS status FROM ` + ActionStates + `) a ON e.lane_seq IS NOT NULL`
+	}
 	seen := map[schemas.EventKey]seenAt{}
 	rows, err := n.ledger.quick.Query(ctx, win.own(`-- knownEvents: one probe of an unique index per key and window
-SELECT e.event_key, e.hash, e.decision, CASE WHEN e.fence = $2 THEN e.log_offset ELSE -1 END FROM {events} e WHERE e.event_key = ANY ($1)`), keys, fence)
+SELECT e.event_key, e.hash, e.decision, CASE WHEN e.fence = $2 THEN e.log_offset ELSE -1 END, `+event+` FROM {events} e `+actions+` WHERE e.event_key = ANY ($1)`), keys, fence)
 	if err != nil {
 		return nil, err
 	}
 	var key, hash [16]byte
-	var decision gate.Decision
+	var was wasDecided
 	var offset int64
-	_, err = pgx.ForEachRow(rows, []any{&key, &hash, &decision, &offset}, func() error {
-		seen[key] = seenAt{gate.Seen{Hash: hash, Decision: decision}, offset}
+	_, err = pgx.ForEachRow(rows, []any{&key, &hash, &was.decision, &offset, &was.status}, func() error {
+		seen[key] = seenAt{was, hash, offset}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	rejected := map[int64]gate.Decision{}
+	rejectedAt := map[int64]wasDecided{}
 	rows, err = n.ledger.quick.Query(ctx, win.own(`-- knownRejected: one probe of an unique index per place and window
-SELECT r.log_offset, r.decision FROM {rejected_records} r WHERE r.fence = $1 AND r.log_offset = ANY ($2)`), fence, offsets)
+SELECT d.log_offset, d.decision, `+rejected+` FROM {rejected_records} d WHERE d.fence = $1 AND d.log_offset = ANY ($2)`), fence, offsets)
 	if err != nil {
 		return nil, err
 	}
-	_, err = pgx.ForEachRow(rows, []any{&offset, &decision}, func() error {
-		rejected[offset] = decision
+	_, err = pgx.ForEachRow(rows, []any{&offset, &was.decision, &was.status}, func() error {
+		rejectedAt[offset] = was
 		return nil
 	})
 	list := make([]Known, len(records))
 	for i := range records {
-		list[i] = knownOf(&records[i], seen, rejected)
+		list[i] = knownOf(&records[i], seen, rejectedAt)
 	}
 	return list, err
 }
 
-// seenAt is how an event was decided, and at which offset of the partition; -1: in another one.
+// wasDecided is how an event was decided, and its status if that was asked for.
+type wasDecided struct {
+	decision gate.Decision
+	status   string
+}
+
+// seenAt is how an event was decided, with which body, and at which offset of the partition; -1: in another one.
 type seenAt struct {
-	gate.Seen
+	wasDecided
+	hash   schemas.BodyHash
 	offset int64
 }
 
 // knownOf says what is known of a record, given the events of its batch that were decided, and what was rejected at its places.
-func knownOf(r *Record, seen map[schemas.EventKey]seenAt, rejected map[int64]gate.Decision) Known {
+func knownOf(r *Record, seen map[schemas.EventKey]seenAt, rejected map[int64]wasDecided) Known {
 	was, isRejected := rejected[r.Offset]
-	if r.Broken != "" {
-		return Known{orUndecided(was), isRejected, -1}
-	}
+	k := Known{Decision: cmp.Or(was.decision, Undecided), First: -1, Status: was.status}
 	before, isSeen := seen[r.Key]
 	switch {
-	case isSeen && before.Hash == r.Hash:
-		return Known{before.Decision, true, before.offset}
+	case r.Broken != "":
+		k.Done = isRejected
+	case isSeen && before.hash == r.Hash:
+		return Known{Decision: before.decision, Done: true, First: before.offset, Status: before.status}
 	case isSeen: // another body came first
-		return Known{orUndecided(was), isRejected, -1}
+		k.Done = isRejected
+	default:
+		k.Done = isRejected && r.Filtered
 	}
-	return Known{orUndecided(was), isRejected && r.Filtered, -1}
-}
-
-func orUndecided(d gate.Decision) gate.Decision {
-	if d == "" {
-		return Undecided
-	}
-	return d
+	return k
 }
 
 // ReplaySlice is one step of a replay in a partition: what is left to decide of all that the log has in [From, Next).

@@ -67,8 +67,8 @@ func TestReplayRunsWhatASeekLeftOut(t *testing.T) {
 	f.apply(c, seq(50, "e", 5), seq(51, "e", 6))
 	id := f.replaying()
 	left := []Record{seq(1, "e", 2), delta(seq(2, "e", 3)), seq(3, "other", 1)}
-	known, err := f.n.Known(t.Context(), c.ID, append([]Record{seq(0, "before", 1)}, left...))
-	if err != nil || !cmp.Equal(known, []Known{{gate.Applied, true, 0}, {Undecided, false, -1}, {Undecided, false, -1}, {Undecided, false, -1}}) {
+	known, err := f.n.Known(t.Context(), c.ID, append([]Record{seq(0, "before", 1)}, left...), false)
+	if err != nil || !cmp.Equal(known, []Known{{gate.Applied, true, 0, ""}, {Undecided, false, -1, ""}, {Undecided, false, -1, ""}, {Undecided, false, -1, ""}}) {
 		t.Error(known, err)
 	}
 	a := f.replay(c, ReplaySlice{Replay: id, From: 0, Next: 39, Records: left, Done: 1})
@@ -91,6 +91,20 @@ func TestReplayRunsWhatASeekLeftOut(t *testing.T) {
 	f.apply(c, seq(52, "e", 7)) // the claim goes on
 	if d := cmp.Diff([]string{"1:before-1:run", "2:e-5:run", "3:e-6:run", "4:e-3:run", "5:other-1:run", "6:e-7:run"}, f.open(f.claim(0))); d != "" {
 		t.Error(d)
+	}
+}
+
+// A process that has no partition of a subscription knows what was decided since the windows turned, too.
+func TestKnownSeesWindowsThatTurned(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	planner := f.namespace()
+	c := f.claim(0)
+	f.turnWindow()
+	f.apply(c, seq(0, "e", 1))
+	known, err := planner.Known(t.Context(), c.ID, []Record{seq(0, "e", 1)}, true)
+	if err != nil || !cmp.Equal(known, []Known{{gate.Applied, true, 0, "received"}}) {
+		t.Error(known, err)
 	}
 }
 
@@ -185,8 +199,8 @@ func TestReplayDecidesAgainWhatWasFiltered(t *testing.T) {
 	f.apply(c, filtered(seq(0, "e", 1)), seq(1, "e", 2), filtered(seq(2, "f", 1)))
 	id := f.replaying()
 	records := []Record{delta(seq(0, "e", 1)), seq(1, "e", 2), filtered(seq(2, "f", 1))}
-	known, err := f.n.Known(t.Context(), c.ID, records)
-	if err != nil || !cmp.Equal(known, []Known{{gate.Filtered, false, -1}, {gate.Applied, true, 1}, {gate.Filtered, true, -1}}) {
+	known, err := f.n.Known(t.Context(), c.ID, records, false)
+	if err != nil || !cmp.Equal(known, []Known{{gate.Filtered, false, -1, ""}, {gate.Applied, true, 1, ""}, {gate.Filtered, true, -1, ""}}) {
 		t.Error(known, err)
 	}
 	a := f.replay(c, ReplaySlice{Replay: id, From: 0, Next: 3, Records: records[:1], Done: 2})

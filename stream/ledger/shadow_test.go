@@ -21,7 +21,7 @@ func TestShadowSaysWhatWouldRun(t *testing.T) {
 	id := f.replayingAs(ReplayShadow)
 	look := func(c *Claim, from, to int64, records ...Record) Applied {
 		t.Helper()
-		known, err := f.n.Known(t.Context(), c.ID, records)
+		known, err := f.n.Known(t.Context(), c.ID, records, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func TestShadowOfOtherActions(t *testing.T) {
 	id := f.replayingAs(ReplayShadow)
 	f.exec(`UPDATE replay_parts SET to_offset = 1000`)
 	for from := int64(0); from < int64(len(all)); from += 50 {
-		known, err := f.n.Known(t.Context(), c.ID, all[from:from+50])
+		known, err := f.n.Known(t.Context(), c.ID, all[from:from+50], false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,8 +98,8 @@ func TestShadowOfWhatWasStale(t *testing.T) {
 			c := f.claim(0)
 			f.apply(c, seq(0, "e", 1), seq(1, "e", 2), record(2, "older", "e", seq(0, "e", 1).Version))
 			step := ReplaySlice{From: 0, Next: 3, Records: []Record{record(2, "older", "e", seq(0, "e", 1).Version)}, EvenStale: tt.evenStale, Stale: tt.stale}
-			known, err := f.n.Known(t.Context(), c.ID, step.Records)
-			if err != nil || known[0] != (Known{gate.Stale, true, 2}) {
+			known, err := f.n.Known(t.Context(), c.ID, step.Records, false)
+			if err != nil || known[0] != (Known{Decision: gate.Stale, Done: true, First: 2}) {
 				t.Fatal(known, err)
 			}
 			counts := func(mode ReplayMode) string {
@@ -137,7 +137,7 @@ func TestShadowCountsTypesBounded(t *testing.T) {
 			r.Type = fmt.Sprintf("com.example.t%03d", (from+i)%all)
 			records = append(records, r)
 		}
-		known, err := f.n.Known(t.Context(), c.ID, records)
+		known, err := f.n.Known(t.Context(), c.ID, records, false)
 		if err != nil {
 			t.Fatal(err)
 		}

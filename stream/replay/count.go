@@ -17,7 +17,7 @@ import (
 
 // Ledger is what counting asks of a [ledger.Namespace].
 type Ledger interface {
-	Known(ctx context.Context, fence int32, records []ledger.Record) ([]ledger.Known, error)
+	Known(ctx context.Context, fence int32, records []ledger.Record, statuses bool) ([]ledger.Known, error)
 }
 
 const (
@@ -68,7 +68,7 @@ func newCounter(known Ledger, r *inbox.Replay) *counter {
 		n.Types, n.Decisions, n.Entities = map[string]int64{}, map[gate.Decision]int64{}, map[string]int64{}
 	}
 	c := &counter{known: known, r: r, wants: reader.Wants(r.Filter), could: func(*ledger.Record) bool { return false }}
-	if f := r.Filter; len(f.Types) > 0 || len(f.Decisions) > 0 && !slices.Contains(f.Decisions, ledger.Undecided) {
+	if f := r.Filter; len(f.Types) > 0 || !f.WantsKnown(ledger.Known{Decision: ledger.Undecided}) {
 		f.Types = nil
 		wants := reader.Wants(f)
 		c.could = func(r *ledger.Record) bool {
@@ -83,13 +83,12 @@ func newCounter(known Ledger, r *inbox.Replay) *counter {
 func (c *counter) add(ctx context.Context, i int, records []ledger.Record, next int64) error {
 	asked := slices.DeleteFunc(slices.Clone(records), func(r ledger.Record) bool { return !c.wants(&r) && !c.could(&r) })
 	if len(asked) > 0 {
-		known, err := c.known.Known(ctx, c.r.Bounds[i].Fence, asked)
+		known, err := c.known.Known(ctx, c.r.Bounds[i].Fence, asked, len(c.r.Filter.Statuses) > 0)
 		if err != nil {
 			return err
 		}
 		for k := range asked {
-			f := c.r.Filter.Decisions
-			counts := c.wants(&asked[k]) && (len(f) == 0 || slices.Contains(f, known[k].Decision))
+			counts := c.wants(&asked[k]) && c.r.Filter.WantsKnown(known[k])
 			if counts {
 				c.count(&asked[k], known[k])
 			}

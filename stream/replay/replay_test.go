@@ -104,13 +104,16 @@ func TestOffsetsAreRefused(t *testing.T) {
 // book knows that the events of some ids were applied.
 type book []string
 
-func (b book) Known(_ context.Context, _ int32, records []ledger.Record) ([]ledger.Known, error) {
+func (b book) Known(_ context.Context, _ int32, records []ledger.Record, statuses bool) ([]ledger.Known, error) {
 	list := make([]ledger.Known, len(records))
 	for i := range records {
 		list[i].Decision = ledger.Undecided
 		for _, id := range b {
 			if id == records[i].ID {
 				list[i] = ledger.Known{Decision: gate.Applied, Done: true}
+				if statuses {
+					list[i].Status = "done"
+				}
 			}
 		}
 	}
@@ -168,6 +171,21 @@ func TestCountsByMode(t *testing.T) {
 		err := newCounter(book{"1", "2", "4"}, r).add(t.Context(), 0, records, 2)
 		if err != nil || r.Counts.Runs != want.runs || r.Counts.Records != 4 || r.Counts.Hole != want.hole {
 			t.Errorf("%s: %+v %v", mode, r.Counts, err)
+		}
+	}
+}
+
+// A plan of a status counts what has it.
+func TestCountsByStatus(t *testing.T) {
+	t.Parallel()
+	event := func(id string) ledger.Record {
+		return ledger.Record{Record: gate.Record{Entity: "e", Version: schemas.Version{Kind: schemas.Sequence}}, ID: id, Type: "order.paid", Source: "/acme/shop"}
+	}
+	for status, want := range map[string]int64{"done": 2, "discarded": 0} {
+		r := &inbox.Replay{Mode: ledger.ReplayAgain, Filter: ledger.ReplayFilter{Statuses: []string{status}}, Bounds: make([]inbox.ReplayBounds, 1)}
+		err := newCounter(book{"1", "2"}, r).add(t.Context(), 0, []ledger.Record{event("1"), event("2"), event("3")}, 3)
+		if err != nil || r.Counts.Records != want || r.Counts.Runs != want {
+			t.Errorf("%s: %+v %v", status, r.Counts, err)
 		}
 	}
 }

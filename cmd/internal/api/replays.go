@@ -35,6 +35,7 @@ type ReplayPlan struct {
 	Types        []string       `json:"types,omitempty"`   // patterns
 	Entity       string         `json:"entity,omitempty"`
 	Decisions    []string       `json:"decisions,omitempty"`
+	Statuses     []string       `json:"statuses,omitempty"`   // as the inbox has them; of its own run, when the replay comes to an event
 	EvenStale    bool           `json:"even_stale,omitempty"` // of reprocess: older snapshots run again, too
 	Rate         int            `json:"rate"`                 // events that run in a second; 0: no bound
 	MaxErrors    int            `json:"max_errors"`           // dead letters, unknown outcomes among them; with one more it ends
@@ -68,6 +69,7 @@ type ReplayItem struct {
 	Types           []string          `json:"types"`
 	Entity          string            `json:"entity"`
 	Decisions       []string          `json:"decisions"`
+	Statuses        []string          `json:"statuses"`
 	Rate            int               `json:"rate"`
 	MaxErrors       int               `json:"max_errors"`
 	PlannedAt       *time.Time        `json:"planned_at"`

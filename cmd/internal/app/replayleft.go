@@ -60,6 +60,9 @@ func planCommand(p *inbox.Replay, ranges []offsetsOf) string {
 	for _, d := range p.Filter.Decisions {
 		add("--decision", string(d))
 	}
+	for _, s := range p.Filter.Statuses {
+		add("--status", s)
+	}
 	if p.EvenStale {
 		words = append(words, "--even-stale")
 	}

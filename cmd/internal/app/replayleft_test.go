@@ -40,10 +40,13 @@ func TestWhatAReplayHasLeft(t *testing.T) {
 		`--decision applied --decision late --rate 50 --max-errors 5 `
 	late := reprocess(1, "errors", 10, 40, 25, 10)
 	late.EvenStale = true
+	stale := reprocess(1, "errors", 10, 40, 25, 40)
+	stale.Filter.Statuses = []string{"done", "stale"}
 	for name, tt := range map[string]struct {
 		replay *inbox.Replay
 		want   string
 	}{
+		"of statuses":   {stale, strings.Replace(same, "--rate", "--status done --status stale --rate", 1) + "--from-offset events.acme.github/0=25 --to-offset events.acme.github/0=40"},
 		"one partition": {reprocess(1, "config_changed", 10, 40, 25, 40), same + "--from-offset events.acme.github/0=25 --to-offset events.acme.github/0=40"},
 		"both": {late, strings.Replace(same, "--rate", "--even-stale --rate", 1) + "--from-offset events.acme.github/0=25 --to-offset events.acme.github/0=40 " +
 			"--from-offset events.acme.github/1=10 --to-offset events.acme.github/1=40"},

@@ -145,24 +145,110 @@ func checkPlan(op string, r api.ReplayPlan) error {
 	case len(r.Offsets) > 0 && (r.Since != nil || r.Until != nil):
 		return schemas.Errorf(schemas.Invalid, op, "a range is given by offsets or by time, not both")
 	}
-	return checkDecisions(op, r)
+	return cmp.Or(checkDecisions(op, r), checkStatuses(op, r))
+}
+
+// decisionsOf are the decisions of what a mode is about.
+func decisionsOf(mode string) []string {
+	switch ledger.ReplayMode(mode) {
+	case ledger.ReplayShadow:
+		return append(decisions(), string(ledger.Undecided))
+	case ledger.ReplayAgain:
+		return []string{string(gate.Applied), string(gate.Late), string(gate.Stale)}
+	}
+	return []string{string(ledger.Undecided), string(gate.Filtered), string(gate.Conflict), string(gate.Quarantined)}
 }
 
 // checkDecisions refuses a filter by decisions that the mode leaves out.
 func checkDecisions(op string, r api.ReplayPlan) error {
-	allowed := []string{string(ledger.Undecided), string(gate.Filtered), string(gate.Conflict), string(gate.Quarantined)}
-	why := "what was decided otherwise is done, and fill leaves it out"
-	switch ledger.ReplayMode(r.Mode) {
+	why := map[ledger.ReplayMode]string{ledger.ReplayFill: "what was decided otherwise is done, and fill leaves it out",
+		ledger.ReplayShadow: "no record has another one", ledger.ReplayAgain: "reprocess runs again what was decided; what never ran is for fill"}
+	for _, d := range r.Decisions {
+		if allowed := decisionsOf(r.Mode); !slices.Contains(allowed, d) {
+			return schemas.Errorf(schemas.Invalid, op, "decision %q is none of %s: %s", d, strings.Join(allowed, ", "), why[ledger.ReplayMode(r.Mode)])
+		}
+	}
+	return nil
+}
+
+// statusesFor are the statuses of what a mode is about. What runs again is at the end of its own run: what is not goes on by itself, or by what
+// operators ask of it.
+func statusesFor(mode string) []string {
+	switch ledger.ReplayMode(mode) {
 	case ledger.ReplayShadow:
-		allowed, why = append(decisions(), string(ledger.Undecided)), "no record has another one"
+		return inbox.Statuses()
 	case ledger.ReplayAgain:
-		allowed = []string{string(gate.Applied), string(gate.Late), string(gate.Stale)}
-		why = "reprocess runs again what was decided; what never ran is for fill"
+		return []string{"done", "superseded", "discarded", "stale"}
+	}
+	return []string{"filtered", "conflict", "quarantined", "discarded"}
+}
+
+// checkStatuses refuses a filter by statuses that the mode leaves out, and one that fits none of the decisions that are asked for.
+func checkStatuses(op string, r api.ReplayPlan) error {
+	for _, s := range r.Statuses {
+		if allowed := statusesFor(r.Mode); !slices.Contains(allowed, s) {
+			return schemas.Errorf(schemas.Invalid, op, "status %q is none of %s: %s", s, strings.Join(allowed, ", "), insteadOf(r.Mode, s))
+		}
+		if len(r.Decisions) > 0 && len(decisionsWith([]string{s}, r.Decisions)) == 0 {
+			return schemas.Errorf(schemas.Invalid, op, "no event is %s that was decided %s: leave out one of the two", s, strings.Join(r.Decisions, ", "))
+		}
+	}
+	if len(r.Statuses) == 0 {
+		return nil
 	}
 	for _, d := range r.Decisions {
-		if !slices.Contains(allowed, d) {
-			return schemas.Errorf(schemas.Invalid, op, "decision %q is none of %s: %s", d, strings.Join(allowed, ", "), why)
+		switch {
+		case d == string(ledger.Undecided):
+			return schemas.Errorf(schemas.Invalid, op, "what was never decided has no status: plan --decision %s without --status", d)
+		case len(decisionsWith(r.Statuses, []string{d})) == 0:
+			return schemas.Errorf(schemas.Invalid, op, "no event that was decided %s is %s: leave out one of the two", d, strings.Join(r.Statuses, ", "))
 		}
+	}
+	return nil
+}
+
+// insteadOf says what to do about events of a status that a mode leaves out.
+func insteadOf(mode, status string) string {
+	switch status {
+	case "received", "processing", "failed":
+		return "the event's own run goes on by itself"
+	case "dead_letter", "unknown":
+		return "`forebay dlq replay` runs the event on under the ids that it has; after `forebay dlq discard` it is discarded, and can run again"
+	case "buffered":
+		return "the event runs once what it waits for is there; `forebay inbox redrive` has it run without that"
+	case "parked":
+		return "the event runs once what stands before it has: `forebay dlq replay` for a dead letter of its entity, `forebay inbox redrive` where it waits or is held"
+	case "redriven":
+		return "the record was produced again, and is an event since"
+	}
+	switch {
+	case !slices.Contains(inbox.Statuses(), status):
+		return "no event has another one"
+	case mode == string(ledger.ReplayFill):
+		return "fill runs what never ran; --mode reprocess runs again what did"
+	}
+	return "reprocess runs again what ran; what never did is for --mode fill"
+}
+
+// decisionsWith returns those of some decisions that an event with one of the statuses can have.
+func decisionsWith(statuses, of []string) (list []string) {
+	for _, d := range of {
+		if slices.ContainsFunc(inbox.StatusesOf(gate.Decision(d)), func(s string) bool { return slices.Contains(statuses, s) }) {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// wantedDecisions are those that a plan is of: what it asks for or, of a mode that knows them, those that its statuses are of; none: of all.
+func wantedDecisions(r api.ReplayPlan) []string {
+	switch {
+	case len(r.Decisions) > 0:
+		return r.Decisions
+	case len(r.Statuses) > 0 && r.Mode != string(ledger.ReplayShadow):
+		return decisionsWith(r.Statuses, decisionsOf(r.Mode))
+	case r.Mode == string(ledger.ReplayAgain):
+		return []string{string(gate.Applied), string(gate.Late)} // what ran
 	}
 	return nil
 }
@@ -170,12 +256,9 @@ func checkDecisions(op string, r api.ReplayPlan) error {
 // query returns which part of the log a plan is about, and its filter.
 func (a *replaysAPI) query(op string, at nameInTeam, sub *config.Subscription, r api.ReplayPlan) (q replay.Query, filter ledger.ReplayFilter, err error) {
 	q = replay.Query{Subscription: at.team + "." + at.name}
-	filter = ledger.ReplayFilter{Types: r.Types, Entity: schemas.EntityKey(r.Entity)}
-	for _, d := range r.Decisions {
+	filter = ledger.ReplayFilter{Types: r.Types, Entity: schemas.EntityKey(r.Entity), Statuses: r.Statuses}
+	for _, d := range wantedDecisions(r) {
 		filter.Decisions = append(filter.Decisions, gate.Decision(d))
-	}
-	if r.Mode == string(ledger.ReplayAgain) && len(r.Decisions) == 0 {
-		filter.Decisions = []gate.Decision{gate.Applied, gate.Late} // what ran
 	}
 	sources := a.s.a.file().SourcesOf(at.team, at.name)
 	for _, name := range r.Sources {
@@ -254,7 +337,7 @@ func (a *replaysAPI) refuseHole(ctx context.Context, box *inbox.Inbox, at nameIn
 		return nil
 	}
 	err := schemas.Errorf(schemas.Invalid, fmt.Sprintf("plan a replay of %s", p.Subscription),
-		"the versions of %s must follow each other, and --type or --decision leaves out some that were never decided: those behind would wait for them in vain; plan without it, or one entity whole (--entity)", p.Counts.Hole)
+		"the versions of %s must follow each other, and --type, --decision or --status leaves out some that were never decided: those behind would wait for them in vain; plan without it, or one entity whole (--entity)", p.Counts.Hole)
 	if e := box.CancelReplay(ctx, p.ID, "forebay", err.Error()); e != nil {
 		return e
 	}
@@ -395,7 +478,7 @@ func (a *replaysAPI) item(p *inbox.Replay) *api.ReplayItem {
 	}
 	at := inTeam(p.Subscription)
 	item := &api.ReplayItem{
-		ID: strconv.FormatInt(p.ID, 10), Team: at.team, Subscription: at.name, Mode: string(p.Mode), EvenStale: p.EvenStale, State: p.State(), Sources: []string{}, Types: append([]string{}, p.Filter.Types...), Decisions: []string{}, Entity: string(p.Filter.Entity),
+		ID: strconv.FormatInt(p.ID, 10), Team: at.team, Subscription: at.name, Mode: string(p.Mode), EvenStale: p.EvenStale, State: p.State(), Sources: []string{}, Types: append([]string{}, p.Filter.Types...), Decisions: []string{}, Statuses: append([]string{}, p.Filter.Statuses...), Entity: string(p.Filter.Entity),
 		Rate: p.Rate, MaxErrors: p.MaxErrors, PlannedAt: utc(p.PlannedAt), PlannedBy: p.PlannedBy, CountedAt: utc(p.CountedAt), StartedAt: utc(p.StartedAt), StartedBy: p.StartedBy,
 		Reason: p.Reason, CancelledAt: utc(p.CancelledAt), CancelledBy: p.CancelledBy, CancelledReason: p.CancelledReason,
 		Records: p.Counts.Records, Runs: p.Counts.Runs, ByType: p.Counts.Types, ByEntity: p.Counts.Entities, EntityRest: p.Counts.EntityRest, ByDecision: map[string]int64{}, Errors: p.Errors,

@@ -145,7 +145,7 @@ func (l *skipLoop) decideAgain(ctx context.Context) error {
 func (l *skipLoop) leaveOut(ctx context.Context, id int64) error {
 	for from, at := int64(0), int64(0); at < l.end; {
 		records := l.take(at)
-		known, err := l.run.ns.Known(ctx, l.claim.ID, records)
+		known, err := l.run.ns.Known(ctx, l.claim.ID, records, false)
 		if err != nil {
 			return err
 		}

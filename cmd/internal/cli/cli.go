@@ -15,6 +15,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/brokers"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/inbox"
 )
 
 // Exit codes.
@@ -202,13 +204,16 @@ func usageError(format string, args ...any) error {
 	return &exitError{code: exitUsage, err: fmt.Errorf(format, args...)}
 }
 
+// vars are what the tags of commands name as ${...}.
+var vars = kong.Vars{"statuses": strings.Join(inbox.Statuses(), ",")}
+
 // Main runs the command in args, which do not have the program's name, and returns the exit code. It ends early when ctx is done.
 func Main(ctx context.Context, args []string, o Options) int {
 	var g grammar
 	exited := -1 // the exit code with which kong wants to end the process, after --help
 	parser, err := kong.New(&g, kong.Name("forebay"), kong.Writers(o.Stdout, o.Stderr),
 		kong.Description("Takes webhooks in and lets every event act once, in order per entity.\n\n"+exitCodes),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		vars, kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Exit(func(code int) { exited = code; panic(exitEarly{}) }), kong.UsageOnError())
 	if err != nil {
 		fmt.Fprintln(o.Stderr, "forebay:", err)

@@ -28,6 +28,7 @@ type replayPlanCmd struct {
 	Type         []string `help:"Only this event type, or a glob. Repeatable."`
 	Entity       string   `help:"Only this entity."`
 	Decision     []string `help:"Only what the ledger says this of: undecided, filtered, conflict, quarantined; with reprocess applied, late (both by default), stale; with shadow any. Repeatable."`
+	Status       []string `placeholder:"STATUS" enum:"${statuses}" help:"Only what has this status in the inbox when the replay comes to it: with reprocess done, superseded, discarded, stale; with fill filtered, conflict, quarantined, discarded; with shadow any. Repeatable."`
 	EvenStale    bool     `help:"With reprocess, and shadow: run older snapshots again, too, although a newer state of their entity is known: the older one may overwrite it."`
 	Rate         int      `default:"100" help:"The most events that run in a second; 0 is no bound."`
 	MaxErrors    int      `default:"10" help:"How many of its actions may be dead letters, unknown outcomes among them; with one more the replay ends."`
@@ -58,7 +59,7 @@ func (c *replayPlanCmd) begin(e *env, client *api.Client) (*api.ReplayItem, erro
 	if err != nil {
 		return nil, err
 	}
-	plan := api.ReplayPlan{Team: team, Subscription: name, Mode: c.Mode, Sources: c.Source, Types: c.Type, Entity: c.Entity, Decisions: c.Decision,
+	plan := api.ReplayPlan{Team: team, Subscription: name, Mode: c.Mode, Sources: c.Source, Types: c.Type, Entity: c.Entity, Decisions: c.Decision, Statuses: c.Status,
 		EvenStale: c.EvenStale, Rate: c.Rate, MaxErrors: c.MaxErrors, By: whoAmI()}
 	if plan.Since, err = parseWhen("--since", c.Since); err != nil {
 		return nil, err
@@ -230,6 +231,7 @@ func showReplay(w io.Writer, i *api.ReplayItem) {
 	line("types", strings.Join(i.Types, ", "))
 	line("entity", i.Entity)
 	line("decisions", strings.Join(i.Decisions, ", "))
+	line("statuses", strings.Join(i.Statuses, ", "))
 	line("planned", strings.TrimSpace(formatOptionalTime(i.PlannedAt)+" by "+i.PlannedBy))
 	line("records", strconv.FormatInt(i.Records, 10))
 	line("may run", mayRunText(i))

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -408,5 +410,55 @@ func TestShadowComparesWithWhatRan(t *testing.T) {
 	}
 	if after := r.inbox(p, "--limit", "500"); !slices.Equal(after, before) {
 		t.Errorf("the inbox was %+v, and is %+v", before, after)
+	}
+}
+
+// TestReplayOfAStatus runs again what an operator has discarded, and nothing that was done; a shadow of dead letters finds one less than was
+// planned, since the world has moved.
+func TestReplayOfAStatus(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, rig.Fake(t), options{})
+	var mended atomic.Bool
+	r.agent.answer = func(c call) int {
+		if c.entity != "7/3" && !mended.Load() {
+			return http.StatusUnprocessableEntity
+		}
+		return http.StatusOK
+	}
+	p := r.serve("intake,stream")
+	r.deliverAll(3, 1, issues)
+	waitItems(t, r, p, 2, "--status", "dead_letter")
+	waitItems(t, r, p, 1, "--status", "done")
+
+	r.replayRefused(p, []string{"dead_letter", "`forebay dlq replay`"}, "plan", "--subscription", "triage", "--mode", "reprocess", "--status", "dead_letter")
+	r.replayRefused(p, []string{`must be one of "received"`}, "plan", "--subscription", "triage", "--status", "dead")
+	look := r.mustReplay(p, "plan", "--subscription", "triage", "--mode", "shadow", "--status", "dead_letter")
+	if look.Records != 2 || !slices.Equal(look.Statuses, []string{"dead_letter"}) {
+		t.Errorf("planned %+v", look)
+	}
+	dead, err := r.dlq(p, "list", "--team", r.team)
+	if err != nil || len(dead) != 2 {
+		t.Fatal(dead, err)
+	}
+	if _, err := r.dlq(p, "discard", dead[0].ID, "--reason", "the request was wrong"); err != nil {
+		t.Fatal(err)
+	}
+	waitItems(t, r, p, 1, "--status", "discarded")
+	r.mustReplay(p, "start", look.ID, "--reason", "what would become of them?")
+	if out, err := r.try(p.operator, "replay", "watch", look.ID); err != nil {
+		t.Fatalf("%s %v", out, err)
+	}
+	if found := r.mustReplay(p, "get", look.ID); found.Records != 2 || found.Applied+found.Late != 1 {
+		t.Errorf("the world has moved, and it found %+v", found)
+	}
+
+	mended.Store(true)
+	calls := len(r.agent.snapshot())
+	done := r.reprocess(p, "--status", "discarded")
+	if done.Records != 1 || done.Runs != 1 || done.Applied != 1 || done.Done+done.Late+done.Stale+int64(done.Errors) != 0 {
+		t.Errorf("came of it: %+v", done)
+	}
+	if ran := r.agent.waitCalls(t, calls+1)[calls:]; len(ran) != 1 || ran[0].event != dead[0].EventID || ran[0].status != http.StatusOK {
+		t.Errorf("ran %+v, want the event of %+v", ran, dead[0])
 	}
 }

@@ -1,0 +1,54 @@
+package app
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// A plan of statuses is of the decisions that an event of them can have, and of those that were asked for; what a mode leaves out, and what no
+// event can be, is refused with what to do.
+func TestPlansOfAStatus(t *testing.T) {
+	t.Parallel()
+	list := func(text string) []string { return strings.Fields(text) }
+	for name, tt := range map[string]struct {
+		mode, statuses, decisions string
+		of                        string // decisions
+		says                      string
+	}{
+		"what is done again":          {"reprocess", "done", "", "applied late", ""},
+		"what is done, and late":      {"reprocess", "done", "late", "late", ""},
+		"what is stale":               {"reprocess", "stale", "", "applied late stale", ""},
+		"what was filtered":           {"fill", "filtered", "", "filtered", ""},
+		"what was discarded":          {"fill", "discarded quarantined", "", "conflict quarantined", ""},
+		"a shadow of dead letters":    {"shadow", "dead_letter", "", "", ""},
+		"a shadow of what waits":      {"shadow", "parked", "parked", "parked", ""},
+		"no status":                   {"reprocess", "", "", "applied late", ""},
+		"dead letters again":          {"reprocess", "dead_letter", "", "", "status \"dead_letter\" is none of done, superseded, discarded, stale: `forebay dlq replay` runs"},
+		"what is under way":           {"reprocess", "done failed", "", "", "goes on by itself"},
+		"what is behind a dead one":   {"reprocess", "parked", "", "", "`forebay dlq replay` for a dead letter of its entity"},
+		"what waits":                  {"fill", "buffered", "", "", "`forebay inbox redrive` has it run"},
+		"what never ran, again":       {"reprocess", "filtered", "", "", "--mode fill"},
+		"what ran, for the first":     {"fill", "done", "", "", "--mode reprocess"},
+		"what was produced again":     {"fill", "redriven", "", "", "is an event since"},
+		"no status of any":            {"shadow", "undecided", "", "", "no event has another one"},
+		"undecided":                   {"fill", "filtered", "filtered undecided", "", "plan --decision undecided without --status"},
+		"undecided, by a shadow":      {"shadow", "done", "undecided applied", "", "plan --decision undecided without --status"},
+		"another decision's":          {"fill", "filtered", "conflict", "", "no event is filtered that was decided conflict"},
+		"one that none of them fits":  {"reprocess", "done", "applied stale", "", "no event that was decided stale is done"},
+		"of several one fits nothing": {"shadow", "done filtered", "applied", "", "no event is filtered that was decided applied"},
+	} {
+		r := api.ReplayPlan{Mode: tt.mode, Statuses: list(tt.statuses), Decisions: list(tt.decisions)}
+		err := checkPlan("plan", r)
+		if tt.says != "" && (schemas.KindOf(err) != schemas.Invalid || !strings.Contains(err.Error(), tt.says)) {
+			t.Errorf("%s: %v, want %q", name, err, tt.says)
+		}
+		if d := cmp.Diff(list(tt.of), append([]string{}, wantedDecisions(r)...)); tt.says == "" && (err != nil || d != "") {
+			t.Errorf("%s: %v %s", name, err, d)
+		}
+	}
+}
