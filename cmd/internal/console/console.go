@@ -9,6 +9,8 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -67,7 +69,7 @@ func New(cfg Config) (*Console, error) {
 	}
 	c := &Console{Config: cfg, pages: map[string]*template.Template{}, lags: lags{asking: make(chan struct{}, 1), known: map[string]knownLag{}}, history: history{gather: cfg.Gatherer},
 		liveEvery: liveEvery, watching: make(chan struct{}, liveAtOnce), ended: make(chan struct{})}
-	for _, name := range []string{"overview", "inbox", "event", "entity", "attention", "dlq", "replay", "problem"} {
+	for _, name := range pageNames {
 		t, err := template.New("layout.html").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name+".html")
 		if err != nil {
 			return nil, fmt.Errorf("console page %s: %w", name, err)
@@ -83,8 +85,11 @@ func New(cfg Config) (*Console, error) {
 	mux.HandleFunc("GET /console/event", c.page("event", "Event", c.event))
 	mux.HandleFunc("GET /console/entity", c.page("entity", "Entity", c.entity))
 	mux.HandleFunc("GET /console/dlq", c.page("dlq", "Dead letters", c.deadLetters))
-	mux.HandleFunc("GET /console/dlq/replay", c.page("replay", "Replay dead letters", c.planReplay))
-	mux.HandleFunc("POST /console/dlq/replay", c.page("replay", "Replay dead letters", c.replay))
+	for verb, w := range verbs {
+		mux.HandleFunc("GET /console/dlq/"+verb, c.page("dlqask", w.Title, c.planAsk(verb)))
+		mux.HandleFunc("POST /console/dlq/"+verb, c.page("dlqask", w.Title, c.askAll(verb)))
+	}
+	mux.HandleFunc("GET /console/dlq/progress", c.page("dlqprogress", "How far it is", c.progress))
 	mux.HandleFunc("/console/", c.page("problem", "Nothing here", func(_ context.Context, r *http.Request) (any, error) {
 		return nil, schemas.Errorf(schemas.NotFound, "", "nothing at %s", r.URL.Path)
 	}))
@@ -117,18 +122,47 @@ func static() http.Handler {
 // view is what the layout shows of a page.
 type view struct {
 	Title, Path string
-	Nav         []place
+	Nav         []group
 	Problem     string // why there is no page, or not all of it
 	Data        any    // of the page's template; nil: there is the problem alone
+}
+
+// group is entries of the navigation that belong together.
+type group struct {
+	Name   string
+	Places []place
 }
 
 // place is an entry of the navigation.
 type place struct {
 	Name, Path string
-	Here       bool
+	Here       string // what a screen reader is told: page, if it is the page that is shown, true, if that is below it; empty elsewhere
 }
 
-var places = []place{{Name: "Overview", Path: "/console/"}, {Name: "Inbox", Path: "/console/inbox"}, {Name: "Attention", Path: "/console/attention"}, {Name: "Dead letters", Path: "/console/dlq"}}
+var places = []group{
+	{"Look", []place{{Name: "Overview", Path: "/console/"}, {Name: "Inbox", Path: "/console/inbox"}, {Name: "Attention", Path: "/console/attention"}}},
+	{"Mend", []place{{Name: "Dead letters", Path: "/console/dlq"}}},
+}
+
+// navigation returns the entries as a page at a path has them.
+func navigation(path string) (groups []group) {
+	for _, g := range places {
+		g.Places = slices.Clone(g.Places)
+		for i := range g.Places {
+			switch p := &g.Places[i]; {
+			case p.Path == path:
+				p.Here = "page"
+			case p.Path != "/console/" && strings.HasPrefix(path, p.Path+"/"):
+				p.Here = "true"
+			}
+		}
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+// pageNames are the templates that are pages.
+var pageNames = []string{"overview", "inbox", "event", "entity", "attention", "dlq", "dlqask", "dlqprogress", "problem"}
 
 // page makes the handler of a page: ask returns what its template shows. With an error it may return that, too: the page is shown with the
 // problem then.
@@ -137,12 +171,12 @@ func (c *Console) page(name, title string, ask func(ctx context.Context, r *http
 		ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 		defer cancel()
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		v := view{Title: title, Path: r.URL.Path}
+		v := view{Title: title, Path: r.URL.Path, Nav: navigation(r.URL.Path)}
 		var err error
 		v.Data, err = ask(ctx, r)
-		for _, p := range places {
-			p.Here = p.Path == r.URL.Path
-			v.Nav = append(v.Nav, p)
+		if to, ok := v.Data.(seeOther); ok && err == nil {
+			http.Redirect(w, r, string(to), http.StatusSeeOther)
+			return
 		}
 		status := http.StatusOK
 		if err != nil {

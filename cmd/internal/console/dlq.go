@@ -21,13 +21,13 @@ type dlqPage struct {
 // Get returns a filter as it stands in the URL.
 func (p dlqPage) Get(name string) string { return p.Query.Get(name) }
 
-// GroupLink leads to the dead letters of a group, ReplayLink to what a replay of it would do.
+// GroupLink leads to the dead letters of a group, AskLink to what a verb would do with it.
 func (p dlqPage) GroupLink(group string) string {
 	return "/console/dlq?" + url.Values{"group": {group}}.Encode()
 }
 
-func (p dlqPage) ReplayLink(group string) string {
-	return "/console/dlq/replay?" + url.Values{"group": {group}}.Encode()
+func (p dlqPage) AskLink(verb, group string) string {
+	return "/console/dlq/" + verb + "?" + url.Values{"group": {group}}.Encode()
 }
 
 func (c *Console) deadLetters(ctx context.Context, r *http.Request) (any, error) {

@@ -49,7 +49,8 @@ type fake struct {
 	filter     api.InboxFilter
 	deadFilter api.DeadLetterFilter
 	asked      []api.DeadLetterRequest
-	replayed   []string
+	replayed   []string // what was replayed, discarded or resolved
+	verb       string   // which of these, the last time
 	mu         sync.Mutex
 	lags       int
 	overtaken  bool // a newer snapshot has been started
@@ -118,9 +119,7 @@ func (f *fake) AskDeadLetter(ctx context.Context, id, verb string, r api.DeadLet
 	switch {
 	case err != nil:
 		return nil, err
-	case verb != api.VerbReplay:
-		return nil, schemas.Errorf(schemas.Invalid, "", "only replays are asked for")
-	case d.Status == "unknown" && !r.OutcomeUnknown:
+	case verb == api.VerbReplay && d.Status == "unknown" && !r.OutcomeUnknown:
 		return nil, schemas.Errorf(schemas.Conflict, "", "its outcome is unknown")
 	case r.DryRun:
 		return &api.DeadLetterAnswer{DeadLetterItem: d.DeadLetterItem, Verb: verb, State: api.StatePlanned, Detail: "it runs again"}, nil
@@ -130,7 +129,7 @@ func (f *fake) AskDeadLetter(ctx context.Context, id, verb string, r api.DeadLet
 	if f.overtaken && r.Watch && !r.Force {
 		return &api.DeadLetterAnswer{DeadLetterItem: d.DeadLetterItem, Verb: verb, State: api.StateStale, Detail: "it did not run: a newer one was started"}, nil
 	}
-	f.asked, f.replayed = append(f.asked, r), append(f.replayed, id)
+	f.asked, f.replayed, f.verb = append(f.asked, r), append(f.replayed, id), verb
 	return &api.DeadLetterAnswer{DeadLetterItem: d.DeadLetterItem, Verb: verb, State: api.StateDone, Detail: "replayed"}, nil
 }
 

@@ -1,0 +1,291 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/access"
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// verbWords are what a page says of what can be asked of dead letters.
+type verbWords struct{ Title, Will, Wills, Behind, Asked, After, Button string }
+
+// verbs are what can be asked of dead letters.
+var verbs = map[string]verbWords{
+	api.VerbReplay: {"Replay dead letters", "is replayed", "are replayed", "wait behind, and go on in order", "asked to run again", "Each runs in its turn; the page of its event says what comes of it.", "Replay"},
+	api.VerbDiscard: {"Discard dead letters", "is given up for good", "are given up for good", "wait behind, and go on without it", "asked to be given up",
+		"None of them runs again; what stood behind goes on.", "Discard"},
+	api.VerbResolve: {"Resolve dead letters", "counts as done, and does not run", "count as done, and do not run", "wait behind, and go on", "asked to count as done",
+		"Look at the destination first: this says that it has acted.", "Resolve"},
+}
+
+// dlqAskPage is what asking something of a dead letter or of a group would do; after it was asked, what became of it.
+type dlqAskPage struct {
+	Verb          string
+	Words         verbWords
+	Others        []string              // the verbs that can be asked instead
+	Action, Group string                // what it is about: the one or the other
+	One           *api.DeadLetterDetail // the dead letter, where it is one
+	Rows          []dlqAskRow
+	Will          int    // how many it is about, or was
+	Behind        int64  // how many events wait behind them, at least
+	Stale         int    // how many of those did not run: newer ones of their entities had been started
+	LeftOut       int    // how many it is not about
+	More          bool   // the group has more than are asked at once
+	Until         string // dead letters that died later are not meant
+	Asked         bool   // it was done; else this is a dry run
+	Form          *form
+	Progress      string // link to how far it is
+}
+
+// Link leads to what another verb would do with the same.
+func (p dlqAskPage) Link(verb string) string {
+	q := url.Values{}
+	if p.Action != "" {
+		q.Set("action", p.Action)
+	} else {
+		q.Set("group", p.Group)
+	}
+	return "/console/dlq/" + verb + "?" + q.Encode()
+}
+
+// dlqAskRow is one dead letter of them.
+type dlqAskRow struct {
+	api.DeadLetterItem
+	State  string // of api.DeadLetterAnswer; empty: it is left out
+	Detail string // what is done with it, or was; of one that is left out, why
+}
+
+// maxAsked is how many dead letters are asked at once: the person who asks waits for the answer.
+const maxAsked = 200
+
+func newAskPage(verb, action, group string) *dlqAskPage {
+	p := &dlqAskPage{Verb: verb, Words: verbs[verb], Action: action, Group: group}
+	for _, other := range []string{api.VerbReplay, api.VerbDiscard, api.VerbResolve} {
+		if other != verb {
+			p.Others = append(p.Others, other)
+		}
+	}
+	return p
+}
+
+// planAsk makes the page that says what asking would do, and does nothing.
+func (c *Console) planAsk(verb string) func(context.Context, *http.Request) (any, error) {
+	return func(ctx context.Context, r *http.Request) (any, error) {
+		if err := onlyKnown(r, "action", "group"); err != nil {
+			return nil, err
+		}
+		q := r.URL.Query()
+		p := newAskPage(verb, q.Get("action"), q.Get("group"))
+		items, err := c.chosen(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		var until time.Time
+		for i := range items {
+			if items[i].DiedAt.After(until) {
+				until = items[i].DiedAt
+			}
+		}
+		p.Until = until.Format(time.RFC3339Nano)
+		err = c.ask(ctx, p, items, api.DeadLetterRequest{DryRun: true})
+		p.form(ctx, said{})
+		return p, err
+	}
+}
+
+// form makes the form that asks for what the page says, as somebody has filled it in.
+func (p *dlqAskPage) form(ctx context.Context, s said) {
+	if p.Will == 0 {
+		return
+	}
+	what := "dead letters"
+	if p.Will == 1 {
+		what = "dead letter"
+	}
+	team := ""
+	if len(p.Rows) > 0 {
+		team = p.Rows[0].Team // what the API has listed, who asks may see
+	}
+	p.Form = formFor(ctx, access.Respond, team, "/console/dlq/"+p.Verb, fmt.Sprintf("%s %d %s", p.Words.Button, p.Will, what), field{"action", p.Action}, field{"group", p.Group}, field{"until", p.Until})
+	if p.Form == nil {
+		return
+	}
+	p.Form.Reason, p.Form.By = s.Reason, s.Get("by")
+	if p.One != nil && p.Verb == api.VerbReplay {
+		p.Form.Checks = []check{{"force", "Force: run it although a newer one of its entity has been started", s.Get("force") != ""}}
+	}
+}
+
+// askAll asks for what the form names, as far as it had died when the form was made: who sends a form twice asks for nothing again.
+func (c *Console) askAll(verb string) func(context.Context, *http.Request) (any, error) {
+	return func(ctx context.Context, r *http.Request) (any, error) {
+		s, err := posted(r)
+		if err != nil {
+			return nil, err
+		}
+		p := newAskPage(verb, s.Get("action"), s.Get("group"))
+		p.Until = s.Get("until")
+		until, err := time.Parse(time.RFC3339Nano, p.Until)
+		if err != nil {
+			return nil, schemas.Errorf(schemas.Invalid, "", "the form has no time until which it holds: begin with the dead letters")
+		}
+		items, err := c.chosen(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		kept := items[:0:0]
+		for _, i := range items {
+			if i.DiedAt.After(until) {
+				p.Rows, p.LeftOut = append(p.Rows, dlqAskRow{i, "", "it died after this was planned: look at it first"}), p.LeftOut+1
+				continue
+			}
+			kept = append(kept, i)
+		}
+		if s.Reason == "" {
+			err := c.ask(ctx, p, kept, api.DeadLetterRequest{DryRun: true})
+			p.form(ctx, s)
+			return p, cmp.Or(err, error(schemas.Errorf(schemas.Invalid, "", "the reason is missing: it is kept, with the name of who asks and the time")))
+		}
+		p.Asked = true
+		force := s.Get("force") != "" && p.One != nil && verb == api.VerbReplay // of a group, nobody has looked at each
+		err = c.ask(ctx, p, kept, api.DeadLetterRequest{Reason: s.Reason, By: s.By, Force: force, Watch: p.One != nil && verb == api.VerbReplay})
+		if p.Group != "" {
+			p.Progress = progressLink(verb, p.Group, p.Will, until)
+		}
+		return p, err
+	}
+}
+
+// chosen returns the dead letters that a page is about, in lane order.
+func (c *Console) chosen(ctx context.Context, p *dlqAskPage) ([]api.DeadLetterItem, error) {
+	switch {
+	case p.Action == "" && p.Group == "" || p.Action != "" && p.Group != "":
+		return nil, schemas.Errorf(schemas.Invalid, "", "either an action or a group is meant")
+	case p.Action != "":
+		d, err := c.API.DeadLetter(ctx, p.Action)
+		if err != nil {
+			return nil, err
+		}
+		p.One = d
+		return []api.DeadLetterItem{d.DeadLetterItem}, nil
+	}
+	page, err := c.API.DeadLetters(ctx, api.DeadLetterFilter{Group: p.Group, Limit: maxAsked})
+	p.More = page.Next != ""
+	return page.Items, err
+}
+
+// ask asks for each, and notes what became of it. Of a group, it leaves out what a person should look at first. It waits for the owner's
+// answer with the last one of each partition: an owner does what it is asked in order.
+func (c *Console) ask(ctx context.Context, p *dlqAskPage, items []api.DeadLetterItem, req api.DeadLetterRequest) error {
+	last := map[string]int{}
+	for n := range items {
+		last[partitionOf(&items[n])] = n
+	}
+	for n, i := range items {
+		row := dlqAskRow{DeadLetterItem: i}
+		if row.Detail = leftOut(p, &i); row.Detail == "" {
+			req.NoWait = last[partitionOf(&i)] != n
+			answer, err := c.API.AskDeadLetter(ctx, i.ID, p.Verb, req)
+			switch kind := schemas.KindOf(err); {
+			case err == nil:
+				if row.State, row.Detail = answer.State, answer.Detail; row.State == api.StateStale {
+					p.Stale++
+				}
+			case kind == schemas.Conflict || kind == schemas.NotFound || kind == schemas.Invalid:
+				row.Detail = err.Error()
+			default:
+				p.Rows = append(p.Rows, dlqAskRow{DeadLetterItem: i, Detail: "not reached"})
+				return fmt.Errorf("%d of %d were reached: %w", n, len(items), err)
+			}
+		}
+		if row.State == "" {
+			p.LeftOut++
+		} else {
+			p.Will++
+			if i.Behind != nil {
+				p.Behind += *i.Behind
+			}
+		}
+		p.Rows = append(p.Rows, row)
+	}
+	return nil
+}
+
+func partitionOf(i *api.DeadLetterItem) string {
+	return fmt.Sprintf("%s.%s %s/%d", i.Team, i.Subscription, i.Topic, i.Partition)
+}
+
+// leftOut returns why a replay by group leaves a dead letter out, as `forebay dlq replay --group` does; empty if it does not.
+func leftOut(p *dlqAskPage, i *api.DeadLetterItem) string {
+	switch {
+	case p.One != nil || p.Verb != api.VerbReplay:
+		return ""
+	case i.Flagged:
+		return "it died three times or more: look at it first, and replay it by itself"
+	case i.Status == "unknown":
+		return "its outcome is unknown: look at the destination first, then resolve or replay it"
+	}
+	return ""
+}
+
+// dlqProgressPage is what has become of a group that something was asked of.
+type dlqProgressPage struct {
+	Words    verbWords
+	Group    string
+	Asked    int // how many it was asked of
+	Waits    int // how many of those wait for the owners of their partitions
+	Done     int // how many do not
+	Left     int // dead letters of the group that nothing waits for
+	Again    int // those of them that died after it was asked
+	More     bool
+	Reload   string // link to this page
+	Next     string // link to the dry run of what is left
+	Unlisted bool   // the group has no dead letter any more
+}
+
+func progressLink(verb, group string, asked int, until time.Time) string {
+	return "/console/dlq/progress?" + url.Values{"verb": {verb}, "group": {group}, "asked": {strconv.Itoa(asked)}, "until": {until.Format(time.RFC3339Nano)}}.Encode()
+}
+
+// progress says how far it is with what was asked of a group.
+func (c *Console) progress(ctx context.Context, r *http.Request) (any, error) {
+	if err := onlyKnown(r, "verb", "group", "asked", "until"); err != nil {
+		return nil, err
+	}
+	q := r.URL.Query()
+	words, known := verbs[q.Get("verb")]
+	asked, err1 := strconv.Atoi(q.Get("asked"))
+	until, err2 := time.Parse(time.RFC3339Nano, q.Get("until"))
+	if !known || err1 != nil || err2 != nil || asked < 0 || q.Get("group") == "" {
+		return nil, schemas.Errorf(schemas.Invalid, "", "this is no address of something that was asked: begin with the dead letters")
+	}
+	p := &dlqProgressPage{Words: words, Group: q.Get("group"), Asked: asked, Reload: "/console/dlq/progress?" + q.Encode()}
+	page, err := c.API.DeadLetters(ctx, api.DeadLetterFilter{Group: p.Group, Limit: maxRows})
+	if schemas.KindOf(err) == schemas.NotFound {
+		p.Done, p.Unlisted = asked, true
+		return p, nil
+	}
+	for i := range page.Items {
+		switch d := &page.Items[i]; {
+		case d.Asked:
+			p.Waits++
+		case d.DiedAt.After(until):
+			p.Again++
+			fallthrough
+		default:
+			p.Left++
+		}
+	}
+	p.Waits, p.More, p.Unlisted = min(p.Waits, asked), page.Next != "", len(page.Items) == 0
+	p.Done = asked - p.Waits
+	p.Next = "/console/dlq/" + q.Get("verb") + "?" + url.Values{"group": {p.Group}}.Encode()
+	return p, err
+}

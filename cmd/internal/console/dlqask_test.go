@@ -1,0 +1,69 @@
+package console
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+)
+
+func TestDiscardOfOne(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	h := f.handler(t, nil)
+	s := get(t, h, get(t, h, deadURL).link("discard"))
+	s.says("p", "1 dead letter is given up for good. 3 events or more wait behind, and go on without it.", "Nothing was done yet.")
+	if len(s.all("input")) != 5 { // three hidden, the reason and who asks: there is nothing to force
+		t.Errorf("the form has %d inputs", len(s.all("input")))
+	}
+	form := values(s)
+	if s := post(t, h, "/console/dlq/discard", form); s.status != http.StatusBadRequest || len(f.replayed) > 0 {
+		t.Errorf("without a reason: %d, discarded %v", s.status, f.replayed)
+	}
+	form.Set("reason", "a test order")
+	post(t, h, "/console/dlq/discard", form).says("p", "1 asked to be given up, 0 left out")
+	if diff := cmp.Diff([]api.DeadLetterRequest{{Reason: "a test order", By: "console"}}, f.asked); diff != "" || f.verb != api.VerbDiscard {
+		t.Errorf("%s: %s", f.verb, diff)
+	}
+	if s := post(t, h, "/console/dlq/discard", form); s.status != http.StatusNotFound || len(f.asked) != 1 {
+		t.Errorf("sent twice: %d, asked %d times", s.status, len(f.asked))
+	}
+}
+
+// TestResolveOfAGroup: what a replay leaves out is resolved with the others; what died since the page was made is not.
+func TestResolveOfAGroup(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	h := f.handler(t, nil)
+	s := get(t, h, get(t, h, "/console/dlq").link("Resolve g1…"))
+	s.says("p", "3 dead letters count as done, and do not run.")
+	form := values(s)
+	form.Set("reason", "the shop has them")
+	f.dead[1].DiedAt = at.Add(time.Second)
+	s = post(t, h, "/console/dlq/resolve", form)
+	s.says("p", "2 asked to count as done, 1 left out")
+	if !slices.Equal(f.replayed, []string{"act_1", "act_3"}) || f.verb != api.VerbResolve {
+		t.Errorf("%s of %v", f.verb, f.replayed)
+	}
+	f.dead = append(f.dead, f.dead[0])
+	f.dead[len(f.dead)-1].ID, f.dead[len(f.dead)-1].Asked = "act_4", true
+	s = get(t, h, s.link("How far it is"))
+	s.says("p", "1 of 2 done, 1 wait for the owners of their partitions. 1 or more dead letters of the group are left, 1 of which died since.")
+	if n := s.says("label", "Done by the owners"); n == nil || attr(s.all("progress")[0], "value") != "1" {
+		t.Error("the bar does not say so")
+	}
+	if !strings.HasPrefix(s.link("Look again"), "/console/dlq/progress?") {
+		t.Errorf("it is loaded again from %s", s.link("Look again"))
+	}
+	get(t, h, s.link("Resolve what is left…")).says("h1", "Resolve dead letters")
+	for _, wrong := range []string{"", "?verb=eat&group=g1&asked=1&until=2026-11-23T09:00:00Z", "?verb=replay&group=g1&asked=-1&until=2026-11-23T09:00:00Z"} {
+		if s := get(t, h, "/console/dlq/progress"+wrong); s.status != http.StatusBadRequest {
+			t.Errorf("%q: %d", wrong, s.status)
+		}
+	}
+}
