@@ -90,6 +90,12 @@ func New(cfg Config) (*Console, error) {
 		mux.HandleFunc("POST /console/dlq/"+verb, c.page("dlqask", w.Title, c.askAll(verb)))
 	}
 	mux.HandleFunc("GET /console/dlq/progress", c.page("dlqprogress", "How far it is", c.progress))
+	mux.HandleFunc("GET /console/event/redrive", c.page("redrive", "Redrive an event", c.planRedrive))
+	mux.HandleFunc("POST /console/event/redrive", c.page("redrive", "Redrive an event", c.redrive))
+	mux.HandleFunc("GET /console/gaps", c.page("gaps", "Gaps", c.gaps))
+	mux.HandleFunc("GET /console/quarantine", c.page("quarantine", "Quarantine", c.quarantine))
+	mux.HandleFunc("GET /console/quarantine/{team}/{source}/{partition}/{offset}", c.page("delivery", "Delivery in quarantine", c.delivery))
+	mux.HandleFunc("POST /console/quarantine/{team}/{source}/{partition}/{offset}", c.page("delivery", "Delivery in quarantine", c.redriveDelivery))
 	mux.HandleFunc("/console/", c.page("problem", "Nothing here", func(_ context.Context, r *http.Request) (any, error) {
 		return nil, schemas.Errorf(schemas.NotFound, "", "nothing at %s", r.URL.Path)
 	}))
@@ -141,7 +147,7 @@ type place struct {
 
 var places = []group{
 	{"Look", []place{{Name: "Overview", Path: "/console/"}, {Name: "Inbox", Path: "/console/inbox"}, {Name: "Attention", Path: "/console/attention"}}},
-	{"Mend", []place{{Name: "Dead letters", Path: "/console/dlq"}}},
+	{"Mend", []place{{Name: "Dead letters", Path: "/console/dlq"}, {Name: "Gaps", Path: "/console/gaps"}, {Name: "Quarantine", Path: "/console/quarantine"}}},
 }
 
 // navigation returns the entries as a page at a path has them.
@@ -162,7 +168,7 @@ func navigation(path string) (groups []group) {
 }
 
 // pageNames are the templates that are pages.
-var pageNames = []string{"overview", "inbox", "event", "entity", "attention", "dlq", "dlqask", "dlqprogress", "problem"}
+var pageNames = []string{"overview", "inbox", "event", "entity", "attention", "dlq", "dlqask", "dlqprogress", "redrive", "gaps", "quarantine", "delivery", "problem"}
 
 // page makes the handler of a page: ask returns what its template shows. With an error it may return that, too: the page is shown with the
 // problem then.

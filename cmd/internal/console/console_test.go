@@ -20,11 +20,14 @@ import (
 
 const progressURL = "/console/dlq/progress?verb=replay&group=g1&asked=2&until=2026-11-23T09:00:00Z"
 
+const deliveryURL = "/console/quarantine/acme/orders/1/7"
+
 const eventURL, entityURL, deadURL = "/console/event?id=acme/fulfil/orders/e-2", "/console/entity?of=acme/fulfil/orders&entity=o-1", "/console/dlq/replay?action=act_1"
 
 // screens are all pages, by a URL that shows much of each.
 var screens = []string{"/console/", "/console/inbox?entity=o-1&cursor=x", eventURL, entityURL, "/console/attention", "/console/dlq?group=g1&cursor=x", deadURL, "/console/dlq/replay?group=g1",
-	"/console/dlq/discard?action=act_1", "/console/dlq/resolve?group=g1", progressURL, "/console/nothing"}
+	"/console/dlq/discard?action=act_1", "/console/dlq/resolve?group=g1", progressURL,
+	"/console/event/redrive?id=acme/fulfil/orders/e-5", "/console/gaps?cursor=x", "/console/quarantine", deliveryURL, "/console/nothing"}
 
 func TestOverview(t *testing.T) {
 	t.Parallel()

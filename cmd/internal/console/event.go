@@ -17,6 +17,8 @@ type eventPage struct {
 	Name string // as lists print it
 	Body part[*body]
 	Raw  string // link that downloads the body, byte for byte
+	// Redrive and Discard are links to what redriving it would do, and giving it up; empty: that is not asked of it.
+	Redrive, Discard string
 }
 
 // Dead reports whether an action is a dead letter, or its outcome unknown.
@@ -54,6 +56,13 @@ func (c *Console) event(ctx context.Context, r *http.Request) (any, error) {
 	}
 	n = eventName(&p.InboxItem) // n may have been cut off
 	p.Name = n.String()
+	redrive, discard := redrivable(&p.InboxItem)
+	if redrive {
+		p.Redrive = redriveLink(n, false)
+	}
+	if discard {
+		p.Discard = redriveLink(n, true)
+	}
 	p.Raw = api.RawPath(n.Team, n.Subscription, n.Source, n.ID)
 	p.Body = ask(ctx, func(ctx context.Context) (*body, error) {
 		raw, err := c.API.Record(ctx, n.Team, n.Subscription, n.Source, n.ID)

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -28,8 +29,6 @@ var at = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 
 // fake answers as a process does in which one order has a gap, and one action is dead. What it must refuse, it refuses.
 type fake struct {
-	api.Quarantine // no page asks it
-
 	items      []api.InboxItem
 	elsewhere  []string
 	detail     api.InboxDetail
@@ -47,6 +46,10 @@ type fake struct {
 	err        error // of every question of the ledger
 	lagErr     error
 	filter     api.InboxFilter
+	kept       []api.QuarantineItem
+	would      api.QuarantineRedriven
+	redrives   []api.RedriveRequest // that were no dry runs
+	mended     []api.QuarantineRedrive
 	deadFilter api.DeadLetterFilter
 	asked      []api.DeadLetterRequest
 	replayed   []string // what was replayed, discarded or resolved
@@ -78,8 +81,43 @@ func (f *fake) Raw(context.Context, string, string, string, string) (*api.Raw, e
 	return &f.raw, nil
 }
 
-func (f *fake) Redrive(context.Context, string, string, string, string, api.RedriveRequest) (*api.RedriveItem, error) {
-	panic("no page asks for this")
+// Redrive takes what waits, once.
+func (f *fake) Redrive(_ context.Context, _, _, _, id string, r api.RedriveRequest) (*api.RedriveItem, error) {
+	switch {
+	case f.err != nil:
+		return nil, f.err
+	case id == "e-1", len(f.redrives) > 0 && !r.Again:
+		return nil, schemas.Errorf(schemas.Conflict, "redrive", "it waits for nothing")
+	case r.DryRun:
+		return &api.RedriveItem{InboxItem: f.items[0], Action: api.ActionRelease, State: api.StatePlanned, Detail: "everything that waits on its version line runs, across the gap"}, nil
+	}
+	f.redrives = append(f.redrives, r)
+	return &api.RedriveItem{InboxItem: f.items[0], Action: api.ActionRelease, State: api.StateDone, Detail: "released"}, nil
+}
+
+func (f *fake) Quarantined(context.Context, api.QuarantineFilter) ([]api.QuarantineItem, error) {
+	return f.kept, f.err
+}
+
+func (f *fake) QuarantinedBody(context.Context, api.QuarantinePlace) ([]byte, error) {
+	return f.raw.Data, f.err
+}
+
+// RedriveQuarantined takes a delivery once.
+func (f *fake) RedriveQuarantined(_ context.Context, _ api.QuarantinePlace, r api.QuarantineRedrive) (*api.QuarantineRedriven, error) {
+	switch {
+	case f.err != nil:
+		return nil, f.err
+	case len(f.mended) > 0:
+		return nil, schemas.Errorf(schemas.Conflict, "redrive", "it was redriven by %s", f.mended[0].By)
+	case r.DryRun:
+		would := f.would
+		return &would, nil
+	}
+	f.mended = append(f.mended, r)
+	done := f.would
+	done.State, done.To = api.StateDone, &api.PlaceItem{Topic: "events.acme.orders", Partition: 1, Offset: 41}
+	return &done, nil
 }
 
 func (f *fake) Entity(_ context.Context, _ api.EntityFilter) (*api.EntityDetail, error) {
@@ -217,6 +255,8 @@ func newFake() *fake {
 	f.entity = api.EntityDetail{Team: "acme", Subscription: "fulfil", Source: "orders", Entity: "o-1", Track: f.items,
 		Lines:   []api.LineItem{{Topic: "events.acme.orders", Partition: 1, Kind: "sequence", Version: order("2", "", "", "").Version, At: "2", Missing: [][2]int64{{3, 4}}}},
 		Waiting: []api.WaitItem{{Source: "orders", EventID: "e-5", At: "5", Decision: "buffered", Since: at, Then: "skip"}}}
+	f.kept = []api.QuarantineItem{{Team: "acme", Source: "orders", Kind: "unusable", Reason: "no_entity", Detail: "/order/id is not there", Bytes: 12, Topic: "quarantine.acme.orders", Partition: 1, Offset: 7, ReceivedAt: at}}
+	f.would = api.QuarantineRedriven{QuarantineItem: f.kept[0], EventID: "e-77", Type: "order.changed", Entity: "o-7", State: api.StatePlanned}
 	f.dead = []api.DeadLetterItem{
 		{ID: "act_1", Team: "acme", Subscription: "fulfil", Source: "orders", EventID: "e-2", Entity: "o-1", Destination: "acme/agent", Status: "dead_letter", Class: "invalid", Group: "g1", DiedAt: at, Parks: true, Behind: new(int64(3)), Partition: 1},
 		{ID: "act_2", Team: "acme", Subscription: "fulfil", Source: "orders", EventID: "e-8", Entity: "o-2", Destination: "acme/agent", Status: "dead_letter", Class: "invalid", Group: "g1", DiedAt: at, Flagged: true, Deaths: 3, Partition: 1},
@@ -240,6 +280,11 @@ func fill(v reflect.Value, text string) {
 		fill(v.Elem(), text)
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		if v.Type() == reflect.TypeFor[json.RawMessage]() {
+			word, _ := json.Marshal(map[string]string{"said": strings.ToValidUTF8(text, "\ufffd")})
+			v.SetBytes(word)
+			return
+		}
 		if v.Type().Elem().Kind() == reflect.Uint8 {
 			v.SetBytes([]byte(text))
 			return
@@ -259,6 +304,14 @@ func fill(v reflect.Value, text string) {
 				fill(v.Field(i), text)
 			}
 		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		for _, more := range []string{"", "2"} {
+			key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			fill(key, text+more)
+			fill(value, text)
+			v.SetMapIndex(key, value)
+		}
 	case reflect.String:
 		v.SetString(strings.ToValidUTF8(text, "\ufffd")) // as answers of the API have it
 	case reflect.Bool:
@@ -273,7 +326,7 @@ func fill(v reflect.Value, text string) {
 // filled is a fake all of whose answers say text wherever they say anything.
 func filled(text string) *fake {
 	f := &fake{}
-	for _, v := range []any{&f.items, &f.detail, &f.raw, &f.entity, &f.dead, &f.history, &f.groups, &f.attention, &f.lag, &f.sources, &f.subs, &f.to, &f.checks} {
+	for _, v := range []any{&f.items, &f.detail, &f.raw, &f.entity, &f.dead, &f.history, &f.groups, &f.attention, &f.lag, &f.sources, &f.subs, &f.to, &f.checks, &f.kept, &f.would} {
 		fill(reflect.ValueOf(v).Elem(), text)
 	}
 	for i := range f.checks {

@@ -1,0 +1,125 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+)
+
+// gapRows is how many rows a page of gaps has at most: each entity on it is asked about.
+const gapRows = 50
+
+// gapsPage is what waits behind gaps, or is held, by entity.
+type gapsPage struct {
+	Query    url.Values
+	Waits    gate.Decision // buffered: for what is missing, until a deadline; parked: for an operator
+	Entities []*gapEntity
+	Page     api.Page[api.InboxItem]
+	Older    string // link to the next page; empty: this is the last one
+	Newest   string // link to the first page; empty: this is the first one
+}
+
+// Get returns a filter as it stands in the URL.
+func (p gapsPage) Get(name string) string { return p.Query.Get(name) }
+
+// gapEntity is an entity with what of it waits.
+type gapEntity struct {
+	Team, Subscription, Source, Entity string
+	Lines                              []api.LineItem
+	Problem                            string // why no more is known of it
+	Rows                               []gapRow
+}
+
+// gapRow is an event that waits.
+type gapRow struct {
+	api.InboxItem
+	Since   time.Time
+	Until   *time.Time // nil: until an operator or what is missing comes
+	Then    string     // what follows; empty: it is not known here
+	Redrive string     // link to what redriving it would do
+	Discard string     // link to what giving it up would do; empty: it cannot be given up
+}
+
+func (c *Console) gaps(ctx context.Context, r *http.Request) (any, error) {
+	q := r.URL.Query()
+	p := gapsPage{Query: q, Waits: gate.Buffered}
+	if err := onlyKnown(r, "team", "subscription", "source", "entity", "waits", "limit", "cursor"); err != nil {
+		return nil, err
+	}
+	if err := names.OneOf("waits", q.Get("waits"), []string{string(gate.Buffered), string(gate.Parked)}); err != nil {
+		return p, err
+	}
+	if w := q.Get("waits"); w != "" {
+		p.Waits = gate.Decision(w)
+	}
+	f := api.InboxFilter{Team: q.Get("team"), Subscription: q.Get("subscription"), Source: q.Get("source"), Entity: schemas.EntityKey(q.Get("entity")), Decision: p.Waits, Cursor: q.Get("cursor")}
+	var err error
+	if f.Limit, err = limit(q.Get("limit")); err != nil {
+		return p, err
+	}
+	f.Limit = min(f.Limit, gapRows)
+	if p.Page, err = c.API.Items(ctx, f); err != nil {
+		return p, err
+	}
+	p.Older, p.Newest = turn(r.URL.Path, q, p.Page.Next)
+	p.Entities = byEntity(p.Page.Items)
+	c.lines(ctx, p.Entities)
+	return p, nil
+}
+
+// byEntity groups what waits, in the order in which entities come.
+func byEntity(items []api.InboxItem) (list []*gapEntity) {
+	for _, i := range items {
+		at := slices.IndexFunc(list, func(e *gapEntity) bool {
+			return e.Team == i.Team && e.Subscription == i.Subscription && e.Source == i.Source && e.Entity == i.Entity
+		})
+		if at < 0 {
+			at, list = len(list), append(list, &gapEntity{Team: i.Team, Subscription: i.Subscription, Source: i.Source, Entity: i.Entity})
+		}
+		row := gapRow{InboxItem: i, Since: i.DecidedAt, Until: i.NextActionAt}
+		redrive, discard := redrivable(&i)
+		if redrive {
+			row.Redrive = redriveLink(eventName(&i), false)
+		}
+		if discard {
+			row.Discard = redriveLink(eventName(&i), true)
+		}
+		list[at].Rows = append(list[at].Rows, row)
+	}
+	return list
+}
+
+// lines asks where entities stand, a few at a time, and what follows for what waits of them.
+func (c *Console) lines(ctx context.Context, entities []*gapEntity) {
+	var all sync.WaitGroup
+	slots := make(chan struct{}, 4) // never closed
+	for _, e := range entities {
+		all.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			d := ask(ctx, func(ctx context.Context) (*api.EntityDetail, error) {
+				return c.API.Entity(ctx, api.EntityFilter{Team: e.Team, Subscription: e.Subscription, Source: e.Source, Entity: schemas.EntityKey(e.Entity), Limit: 1})
+			})
+			if e.Problem = d.Problem; d.Value == nil {
+				return
+			}
+			e.Lines = d.Value.Lines
+			for i := range e.Rows {
+				for _, w := range d.Value.Waiting {
+					if row := &e.Rows[i]; w.EventID == row.EventID {
+						row.Since, row.Until, row.Then = w.Since, w.Until, w.Then
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+}

@@ -1,0 +1,111 @@
+package console
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/stream/gate"
+)
+
+// TestGaps: what waits is shown by entity, with what is missing and what follows, and an event of it is redriven once.
+func TestGaps(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.items = f.items[:1]
+	h := f.handler(t, nil)
+	s := get(t, h, "/console/gaps?team=acme&entity=o-1&limit=500")
+	if diff := cmp.Diff(api.InboxFilter{Team: "acme", Entity: "o-1", Decision: gate.Buffered, Limit: gapRows}, f.filter); diff != "" {
+		t.Error(diff)
+	}
+	s.says("h2", "o-1 of orders, acme.fulfil")
+	s.says("li", "at 2 (sequence), missing 3..4")
+	s.says("tr", "5", "buffered gap", "until it comes, or an operator", "skip", "e-5")
+	get(t, h, s.link("o-1")).says("h1", "Entity")
+	if older := get(t, h, s.link("Next page")); f.filter.Cursor != "cursor==" || older.status != http.StatusOK {
+		t.Errorf("the next page is of cursor %q", f.filter.Cursor)
+	}
+	get(t, h, "/console/gaps?waits=parked")
+	if f.filter.Decision != gate.Parked {
+		t.Errorf("asked for %s", f.filter.Decision)
+	}
+	if s := get(t, h, "/console/gaps?waits=dead"); s.status != http.StatusBadRequest {
+		t.Errorf("no such wait: %d", s.status)
+	}
+
+	s = get(t, h, s.link("Redrive…"))
+	s.says("p", "One event, release : everything that waits on its version line runs, across the gap. Nothing was done yet.")
+	form := values(s)
+	if s := post(t, h, "/console/event/redrive", form); s.status != http.StatusBadRequest || len(f.redrives) > 0 || len(s.all("form")) != 1 {
+		t.Errorf("without a reason: %d, %d forms", s.status, len(s.all("form")))
+	}
+	form.Set("reason", "the filler will not come")
+	post(t, h, "/console/event/redrive", form).says("p", "release done: released")
+	if s := post(t, h, "/console/event/redrive", form); s.status != http.StatusConflict {
+		t.Errorf("sent twice: %d", s.status)
+	}
+	if diff := cmp.Diff([]api.RedriveRequest{{Reason: "the filler will not come", By: "console"}}, f.redrives); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRedriveOfAnEvent(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	h := f.handler(t, nil)
+	s := get(t, h, "/console/event/redrive?id=acme/fulfil/orders/e-1")
+	s.says("p", "it waits for nothing")
+	if s.status != http.StatusConflict || len(s.all("form")) != 0 {
+		t.Errorf("what is refused: %d, %d forms", s.status, len(s.all("form")))
+	}
+	f.detail.InboxItem = order("2", gate.Parked, gate.ReasonEqualHeld, "parked")
+	s = get(t, h, eventURL)
+	get(t, h, s.link("Redrive this event…")).says("h1", "Redrive an event")
+	s = get(t, h, s.link("Give this event up…"))
+	s.says("button", "Give up")
+	form := values(s)
+	form.Set("reason", "a test")
+	form.Set("by", "ada")
+	post(t, h, "/console/event/redrive", form)
+	if diff := cmp.Diff([]api.RedriveRequest{{Reason: "a test", By: "ada", Discard: true}}, f.redrives); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestQuarantine(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	h := f.handler(t, nil)
+	s := get(t, h, "/console/quarantine?team=acme&waiting=true")
+	s.says("tr", "acme/orders", "unusable", "no_entity", "/order/id is not there", "12")
+	s = get(t, h, s.link("1@7 of orders"))
+	s.says("p", "it is one event: e-77 , type order.changed, entity o-7. Nothing was done yet.")
+	s.says("pre", `{"order": 1}`)
+	if raw := s.link("Download, byte for byte"); raw != "/v1/quarantine/acme/orders/1/7/raw" {
+		t.Errorf("the body is downloaded from %s", raw)
+	}
+	s.says("button", "Leave it at that")
+	form := values(s)
+	form.Del("discard") // of the other form
+	if s := post(t, h, deliveryURL, form); s.status != http.StatusBadRequest || len(f.mended) > 0 {
+		t.Errorf("without a reason: %d", s.status)
+	}
+	form.Set("reason", "the mapping is mended")
+	s = post(t, h, deliveryURL, form)
+	s.says("p", "done: it is event e-77 at events.acme.orders/1@41")
+	if len(s.all("form")) != 0 {
+		t.Error("what was done is asked for again")
+	}
+	s = post(t, h, deliveryURL, form)
+	s.says("p", "No event is made of it: redrive: it was redriven by console")
+	if s.status != http.StatusConflict || len(f.mended) != 1 {
+		t.Errorf("sent twice: %d, done %d times", s.status, len(f.mended))
+	}
+	for _, wrong := range []string{"/console/quarantine?waiting=no", "/console/quarantine/acme/orders/x/7"} {
+		if s := get(t, h, wrong); s.status != http.StatusBadRequest {
+			t.Errorf("%s: %d", wrong, s.status)
+		}
+	}
+}
