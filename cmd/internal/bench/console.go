@@ -59,11 +59,13 @@ func lookAt(ctx context.Context, operator string, consoles int, every time.Durat
 	var rows atomic.Int64
 	first := make(chan struct{}) // closed with the first row
 	for n := range consoles {
-		running.Go(func() { keep(looked{}, follow(ctx, client, operator, func() {
-			if rows.Add(1) == 1 {
-				close(first)
-			}
-		})) })
+		running.Go(func() {
+			keep(looked{}, follow(ctx, client, operator, func() {
+				if rows.Add(1) == 1 {
+					close(first)
+				}
+			}))
+		})
 		running.Go(func() {
 			next := time.NewTimer(every * time.Duration(n) / time.Duration(consoles))
 			defer next.Stop()
