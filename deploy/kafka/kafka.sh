@@ -149,6 +149,10 @@ controlled.shutdown.max.retries=1
 log.retention.check.interval.ms=1000
 log.initial.task.delay.ms=1000
 
+# Each broker in a zone of its own. A client that names a zone reads from the copy there.
+broker.rack=zone-$n
+replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector
+
 # Small machine: the cleaner would take 128 MiB of the heap at start.
 log.cleaner.dedupe.buffer.size=16777216
 num.network.threads=3

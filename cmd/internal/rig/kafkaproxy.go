@@ -2,11 +2,13 @@ package rig
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kbin"
@@ -27,11 +29,8 @@ func ThroughProxy(t T, b Broker) *ProxiedBroker {
 	ready := make(chan struct{}) // closed when p is set
 	p = startProxy(t, b.Bootstrap(), func(client, server *link) {
 		<-ready
-		r := &rewriter{to: p.Addr(), pending: map[int32][2]int16{}}
-		var both sync.WaitGroup
-		both.Go(func() { r.forward(client, server, r.request) })
-		r.forward(server, client, r.response)
-		both.Wait()
+		r := &rewriter{to: func(string) string { return p.Addr() }, pending: map[int32]request{}}
+		r.pass(client, server)
 	})
 	close(ready)
 	return &ProxiedBroker{b, p}
@@ -40,12 +39,59 @@ func ThroughProxy(t T, b Broker) *ProxiedBroker {
 // Bootstrap implements [Broker].
 func (b *ProxiedBroker) Bootstrap() string { return b.Addr() }
 
-// rewriter puts the proxy's address into the responses on one connection. A message that it cannot parse ends the connection.
+// TappedKafka is an Apache Kafka with a proxy in front of each broker, which reads what clients are answered.
+type TappedKafka struct {
+	*KafkaCluster
+	proxies []*Proxy // those of brokers 1, 2, 3
+}
+
+// Tap puts proxies in front of the brokers. see is called with answers to fetches and to produces, before the client has them, and with the
+// number of the broker that has answered, and the client's id as its request has it; on many goroutines. It must not change the answer.
+func Tap(t T, k *KafkaCluster, see func(broker int, clientID string, answer kmsg.Response)) *TappedKafka {
+	t.Helper()
+	tapped, addresses := &TappedKafka{KafkaCluster: k}, strings.Split(k.Bootstrap(), ",")
+	ready := make(chan struct{}) // closed when there is a proxy for each
+	to := func(address string) string { return tapped.proxies[slices.Index(addresses, address)].Addr() }
+	for i, address := range addresses {
+		tapped.proxies = append(tapped.proxies, startProxy(t, address, func(client, server *link) {
+			<-ready
+			r := &rewriter{to: to, pending: map[int32]request{}, see: func(clientID string, answer kmsg.Response) { see(i+1, clientID, answer) }}
+			r.pass(client, server)
+		}))
+	}
+	close(ready)
+	return tapped
+}
+
+// Bootstrap implements [Broker].
+func (k *TappedKafka) Bootstrap() string {
+	var list []string
+	for _, p := range k.proxies {
+		list = append(list, p.Addr())
+	}
+	return strings.Join(list, ",")
+}
+
+// rewriter puts proxies' addresses into the responses on one connection. A message that it cannot parse ends the connection.
 type rewriter struct {
-	to string // the proxy's address
+	to  func(broker string) (proxy string)          // both host:port
+	see func(clientID string, answer kmsg.Response) // nil: nobody wants to see fetches and produces
 
 	mu      sync.Mutex
-	pending map[int32][2]int16 // key and version of requests whose response has to be rewritten, by correlation id
+	pending map[int32]request // those whose response has to be read, by correlation id
+}
+
+type request struct {
+	key, version int16
+	clientID     string
+}
+
+// pass forwards both directions of a connection, until both have ended.
+func (r *rewriter) pass(client, server *link) {
+	var both sync.WaitGroup
+	both.Go(func() { r.forward(client, server, r.request) })
+	r.forward(server, client, r.response)
+	both.Wait()
 }
 
 // forward forwards the messages from one end to the other, each changed by change. When from ends, it closes to, unless to hangs.
@@ -78,35 +124,44 @@ func (r *rewriter) forward(from, to *link, change func([]byte) ([]byte, error)) 
 // namesBrokers has the keys of requests whose responses have addresses of brokers.
 var namesBrokers = []int16{kmsg.Metadata.Int16(), kmsg.FindCoordinator.Int16(), kmsg.DescribeCluster.Int16()}
 
-// request notes a request whose response has to be rewritten. It does not change the request.
+// seen has the keys of requests whose responses are seen.
+var seen = []int16{kmsg.Fetch.Int16(), kmsg.Produce.Int16()}
+
+// request notes a request whose response has to be read. It does not change the request.
 func (r *rewriter) request(b []byte) ([]byte, error) {
-	if len(b) < 8 {
-		return nil, io.ErrUnexpectedEOF
+	header := kbin.Reader{Src: b}
+	key, version, id := header.Int16(), header.Int16(), header.Int32()
+	clientID := header.NullableString()
+	if err := header.Complete(); err != nil {
+		return nil, err
 	}
-	key, version := int16(binary.BigEndian.Uint16(b)), int16(binary.BigEndian.Uint16(b[2:]))
-	if slices.Contains(namesBrokers, key) {
+	if slices.Contains(namesBrokers, key) || r.see != nil && slices.Contains(seen, key) {
+		req := request{key: key, version: version}
+		if clientID != nil {
+			req.clientID = *clientID
+		}
 		r.mu.Lock()
-		r.pending[int32(binary.BigEndian.Uint32(b[4:]))] = [2]int16{key, version}
+		r.pending[id] = req
 		r.mu.Unlock()
 	}
 	return b, nil
 }
 
-// response returns a response with the proxy's address in it, if the response has addresses.
+// response returns a response with proxies' addresses in it, if the response has addresses.
 func (r *rewriter) response(b []byte) ([]byte, error) {
 	if len(b) < 4 {
 		return nil, io.ErrUnexpectedEOF
 	}
 	id := int32(binary.BigEndian.Uint32(b))
 	r.mu.Lock()
-	request, ok := r.pending[id]
+	req, ok := r.pending[id]
 	delete(r.pending, id)
 	r.mu.Unlock()
 	if !ok {
 		return b, nil
 	}
-	resp := kmsg.ResponseForKey(request[0])
-	resp.SetVersion(request[1])
+	resp := kmsg.ResponseForKey(req.key)
+	resp.SetVersion(req.version)
 	body, head := b[4:], append([]byte(nil), b[:4]...)
 	if resp.IsFlexible() {
 		reader := kbin.Reader{Src: body}
@@ -119,38 +174,47 @@ func (r *rewriter) response(b []byte) ([]byte, error) {
 	if err := resp.ReadFrom(body); err != nil {
 		return nil, err
 	}
+	if slices.Contains(seen, req.key) {
+		r.see(req.clientID, resp)
+		return b, nil
+	}
 	if err := r.rewrite(resp); err != nil {
 		return nil, err
 	}
 	return resp.AppendTo(head), nil
 }
 
-// rewrite puts the proxy's address in place of every broker's.
+// rewrite puts a proxy's address in place of every broker's.
 func (r *rewriter) rewrite(resp kmsg.Response) error {
-	host, text, err := net.SplitHostPort(r.to)
-	if err != nil {
+	put := func(host *string, port *int32) error {
+		if *host == "" { // of an error, or of a coordinator in the list
+			return nil
+		}
+		to, text, err := net.SplitHostPort(r.to(net.JoinHostPort(*host, strconv.Itoa(int(*port)))))
+		if err != nil {
+			return err
+		}
+		n, err := strconv.ParseInt(text, 10, 32)
+		*host, *port = to, int32(n)
 		return err
 	}
-	port, err := strconv.ParseInt(text, 10, 32)
-	if err != nil {
-		return err
-	}
+	var errs []error
 	switch resp := resp.(type) {
 	case *kmsg.MetadataResponse:
 		for i := range resp.Brokers {
-			resp.Brokers[i].Host, resp.Brokers[i].Port = host, int32(port)
+			errs = append(errs, put(&resp.Brokers[i].Host, &resp.Brokers[i].Port))
 		}
 	case *kmsg.FindCoordinatorResponse:
-		resp.Host, resp.Port = host, int32(port)
+		errs = append(errs, put(&resp.Host, &resp.Port))
 		for i := range resp.Coordinators {
-			resp.Coordinators[i].Host, resp.Coordinators[i].Port = host, int32(port)
+			errs = append(errs, put(&resp.Coordinators[i].Host, &resp.Coordinators[i].Port))
 		}
 	case *kmsg.DescribeClusterResponse:
 		for i := range resp.Brokers {
-			resp.Brokers[i].Host, resp.Brokers[i].Port = host, int32(port)
+			errs = append(errs, put(&resp.Brokers[i].Host, &resp.Brokers[i].Port))
 		}
 	default:
 		return fmt.Errorf("answer %d tells no addresses", resp.Key())
 	}
-	return nil
+	return errors.Join(errs...)
 }
