@@ -26,10 +26,17 @@ type ReplayFilter struct {
 	Sources []string          `json:"sources,omitempty"` // "/<team>/<source>"
 	Types   []string          `json:"types,omitempty"`   // patterns, as in a subscription
 	Entity  schemas.EntityKey `json:"entity,omitempty"`
+	Events  []ReplayEvent     `json:"events,omitempty"`
 	// Decisions are what the ledger knows of a record before it is replayed: [Undecided], or a decision.
 	Decisions []gate.Decision `json:"decisions,omitempty"`
 	// Statuses are what the inbox shows of an event when the replay comes to it. What was never decided has none.
 	Statuses []string `json:"statuses,omitempty"`
+}
+
+// ReplayEvent names an event of the log.
+type ReplayEvent struct {
+	Source string `json:"source"` // "/<team>/<source>"
+	ID     string `json:"id"`
 }
 
 // WantsKnown reports whether a filter wants a record of which the ledger knows this, as far as that says; see reader.Wants for the rest.

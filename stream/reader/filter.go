@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -73,9 +74,12 @@ func (g glob) match(s string) bool {
 // Wants returns a function that reports whether a replay's filter wants a record, as far as the record says; what the ledger knows of it is
 // not asked. A record that cannot be decided has no source, type and entity.
 func Wants(f ledger.ReplayFilter) func(*ledger.Record) bool {
-	typed := Globs(f.Types)
+	typed, named := Globs(f.Types), map[schemas.EventKey]bool{}
+	for _, e := range f.Events {
+		named[schemas.NewEventKey(e.Source, e.ID)] = true
+	}
 	return func(r *ledger.Record) bool {
-		return (len(f.Sources) == 0 || slices.Contains(f.Sources, r.Source)) && (f.Entity == "" || r.Entity == f.Entity) &&
+		return (len(named) == 0 || r.Broken == "" && named[r.Key]) && (len(f.Sources) == 0 || slices.Contains(f.Sources, r.Source)) && (f.Entity == "" || r.Entity == f.Entity) &&
 			(len(f.Types) == 0 || r.Type != "" && typed(r.Type, r.Source))
 	}
 }

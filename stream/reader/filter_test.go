@@ -3,6 +3,10 @@ package reader
 import (
 	"strings"
 	"testing"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
+	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 func TestGlobs(t *testing.T) {
@@ -69,4 +73,28 @@ func FuzzGlob(f *testing.F) {
 			t.Errorf("glob %q on %q: %v, naive says %v", pattern, s, got, want)
 		}
 	})
+}
+
+// A replay of some events wants these, by source and id, as far as its other conditions want them.
+func TestWantsNamedEvents(t *testing.T) {
+	t.Parallel()
+	record := func(source, id string) *ledger.Record {
+		return &ledger.Record{Source: source, ID: id, Type: "order", Record: gate.Record{Key: schemas.NewEventKey(source, id)}}
+	}
+	broken := record("/acme/orders", "1")
+	broken.Broken = gate.ReasonUndecodable
+	wants := Wants(ledger.ReplayFilter{Types: []string{"ord*"}, Events: []ledger.ReplayEvent{{Source: "/acme/orders", ID: "1"}, {Source: "/acme/orders", ID: "2"}}})
+	other := record("/acme/orders", "2")
+	other.Type = "refund"
+	for name, tt := range map[string]struct {
+		r    *ledger.Record
+		want bool
+	}{
+		"one of them": {record("/acme/orders", "1"), true}, "the other": {record("/acme/orders", "2"), true}, "a third": {record("/acme/orders", "3"), false},
+		"of another source": {record("/acme/refunds", "1"), false}, "of another type": {other, false}, "no event": {broken, false},
+	} {
+		if wants(tt.r) != tt.want {
+			t.Error(name)
+		}
+	}
 }

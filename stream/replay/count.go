@@ -68,8 +68,8 @@ func newCounter(known Ledger, r *inbox.Replay) *counter {
 		n.Types, n.Decisions, n.Entities = map[string]int64{}, map[gate.Decision]int64{}, map[string]int64{}
 	}
 	c := &counter{known: known, r: r, wants: reader.Wants(r.Filter), could: func(*ledger.Record) bool { return false }}
-	if f := r.Filter; len(f.Types) > 0 || !f.WantsKnown(ledger.Known{Decision: ledger.Undecided}) {
-		f.Types = nil
+	if f := r.Filter; len(f.Types) > 0 || len(f.Events) > 0 || !f.WantsKnown(ledger.Known{Decision: ledger.Undecided}) {
+		f.Types, f.Events = nil, nil
 		wants := reader.Wants(f)
 		c.could = func(r *ledger.Record) bool {
 			return r.Version.Kind == schemas.Sequence && r.Broken == "" && wants(r)

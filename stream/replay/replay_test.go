@@ -124,7 +124,7 @@ func (b book) Known(_ context.Context, _ int32, records []ledger.Record, statuse
 func TestCountFindsHoles(t *testing.T) {
 	t.Parallel()
 	event := func(id, entity, of string, kind schemas.VersionKind) ledger.Record {
-		return ledger.Record{Record: gate.Record{Entity: schemas.EntityKey(entity), Version: schemas.Version{Kind: kind}}, ID: id, Type: of, Source: "/acme/shop"}
+		return ledger.Record{Record: gate.Record{Key: schemas.NewEventKey("/acme/shop", id), Entity: schemas.EntityKey(entity), Version: schemas.Version{Kind: kind}}, ID: id, Type: of, Source: "/acme/shop"}
 	}
 	paid, shipped := event("1", "order-1", "order.paid", schemas.Sequence), event("2", "order-1", "order.shipped", schemas.Sequence)
 	for name, tt := range map[string]struct {
@@ -141,6 +141,7 @@ func TestCountFindsHoles(t *testing.T) {
 		"types of other entities":         {ledger.ReplayFilter{Types: []string{"order.*"}}, []ledger.Record{paid, shipped, event("3", "invoice-1", "invoice.sent", schemas.Sequence)}, nil, ""},
 		"another entity than that narrow": {ledger.ReplayFilter{Entity: "order-2", Types: []string{"*.shipped"}}, []ledger.Record{paid, shipped}, nil, ""},
 		"versions that need not follow":   {ledger.ReplayFilter{Types: []string{"*.shipped"}}, []ledger.Record{event("1", "e", "order.paid", schemas.Timestamp), event("2", "e", "order.shipped", schemas.Timestamp)}, nil, ""},
+		"one event of an entity":          {ledger.ReplayFilter{Events: []ledger.ReplayEvent{{Source: "/acme/shop", ID: "2"}}}, []ledger.Record{paid, shipped}, nil, "order-1"},
 		"undecided ones":                  {ledger.ReplayFilter{Decisions: []gate.Decision{ledger.Undecided}}, []ledger.Record{paid, shipped}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

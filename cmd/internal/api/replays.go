@@ -31,15 +31,17 @@ type ReplayPlan struct {
 	Since        *time.Time     `json:"since,omitempty"` // append times of the records
 	Until        *time.Time     `json:"until,omitempty"`
 	Offsets      []ReplayOffset `json:"offsets,omitempty"` // with them, only these partitions; and neither since nor until
-	Sources      []string       `json:"sources,omitempty"` // names of the subscription's sources
-	Types        []string       `json:"types,omitempty"`   // patterns
-	Entity       string         `json:"entity,omitempty"`
-	Decisions    []string       `json:"decisions,omitempty"`
-	Statuses     []string       `json:"statuses,omitempty"`   // as the inbox has them; of its own run, when the replay comes to an event
-	EvenStale    bool           `json:"even_stale,omitempty"` // of reprocess: older snapshots run again, too
-	Rate         int            `json:"rate"`                 // events that run in a second; 0: no bound
-	MaxErrors    int            `json:"max_errors"`           // dead letters, unknown outcomes among them; with one more it ends
-	By           string         `json:"by"`
+	// Events are ids as lists print them, at most 100. With neither times nor offsets the range is from the first to the last of them.
+	Events    []string `json:"events,omitempty"`
+	Sources   []string `json:"sources,omitempty"` // names of the subscription's sources
+	Types     []string `json:"types,omitempty"`   // patterns
+	Entity    string   `json:"entity,omitempty"`
+	Decisions []string `json:"decisions,omitempty"`
+	Statuses  []string `json:"statuses,omitempty"`   // as the inbox has them; of its own run, when the replay comes to an event
+	EvenStale bool     `json:"even_stale,omitempty"` // of reprocess: older snapshots run again, too
+	Rate      int      `json:"rate"`                 // events that run in a second; 0: no bound
+	MaxErrors int      `json:"max_errors"`           // dead letters, unknown outcomes among them; with one more it ends
+	By        string   `json:"by"`
 }
 
 // ReplayOffset bounds a partition by offsets, [From, To).
@@ -65,6 +67,7 @@ type ReplayItem struct {
 	EvenStale       bool              `json:"even_stale"`
 	State           string            `json:"state"` // counting, planned, running, done, failed, cancelled
 	Detail          string            `json:"detail"`
+	Events          []string          `json:"events"`
 	Sources         []string          `json:"sources"`
 	Types           []string          `json:"types"`
 	Entity          string            `json:"entity"`

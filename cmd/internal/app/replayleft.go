@@ -73,6 +73,9 @@ func planCommand(p *inbox.Replay, ranges []offsetsOf) string {
 		add("--from-offset", place+strconv.FormatInt(o.from, 10))
 		add("--to-offset", place+strconv.FormatInt(o.to, 10))
 	}
+	for _, id := range eventNames(inTeam(p.Subscription), p.Filter.Events) {
+		words = append(words, quoted(id))
+	}
 	return strings.Join(words, " ")
 }
 

@@ -42,12 +42,15 @@ func TestWhatAReplayHasLeft(t *testing.T) {
 	late.EvenStale = true
 	stale := reprocess(1, "errors", 10, 40, 25, 40)
 	stale.Filter.Statuses = []string{"done", "stale"}
+	named := reprocess(1, "errors", 10, 40, 25, 40)
+	named.Filter.Events = []ledger.ReplayEvent{{Source: "/acme/github", ID: "sha256:1"}, {Source: "/other/shop", ID: "it's"}}
 	for name, tt := range map[string]struct {
 		replay *inbox.Replay
 		want   string
 	}{
-		"of statuses":   {stale, strings.Replace(same, "--rate", "--status done --status stale --rate", 1) + "--from-offset events.acme.github/0=25 --to-offset events.acme.github/0=40"},
-		"one partition": {reprocess(1, "config_changed", 10, 40, 25, 40), same + "--from-offset events.acme.github/0=25 --to-offset events.acme.github/0=40"},
+		"of some events": {named, same + "--from-offset events.acme.github/0=25 --to-offset events.acme.github/0=40 acme/triage/github/sha256:1 'acme/triage/%2Fother%2Fshop/it'\\''s'"},
+		"of statuses":    {stale, strings.Replace(same, "--rate", "--status done --status stale --rate", 1) + "--from-offset events.acme.github/0=25 --to-offset events.acme.github/0=40"},
+		"one partition":  {reprocess(1, "config_changed", 10, 40, 25, 40), same + "--from-offset events.acme.github/0=25 --to-offset events.acme.github/0=40"},
 		"both": {late, strings.Replace(same, "--rate", "--even-stale --rate", 1) + "--from-offset events.acme.github/0=25 --to-offset events.acme.github/0=40 " +
 			"--from-offset events.acme.github/1=10 --to-offset events.acme.github/1=40"},
 		"done":                        {reprocess(1, "", 10, 40, 40, 40), ""},

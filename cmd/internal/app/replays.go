@@ -111,6 +111,10 @@ func (a *replaysAPI) PlanReplay(ctx context.Context, r api.ReplayPlan) (*api.Rep
 	if err != nil {
 		return nil, err
 	}
+	named, err := a.byName(ctx, op, at, r, &q, &filter)
+	if err != nil {
+		return nil, err
+	}
 	p := &inbox.Replay{Subscription: q.Subscription, Mode: ledger.ReplayMode(r.Mode), EvenStale: r.EvenStale, Filter: filter, Config: decides(a.s.a.file(), at), Rate: r.Rate, MaxErrors: r.MaxErrors, PlannedBy: cmp.Or(r.By, "unknown")}
 	positions, err := box.Positions(ctx, q.Subscription)
 	if err != nil {
@@ -120,6 +124,9 @@ func (a *replaysAPI) PlanReplay(ctx context.Context, r api.ReplayPlan) (*api.Rep
 		p.Bounds, err = replay.Bounds(ctx, log, positions, q)
 		return err
 	})
+	if err == nil {
+		err = checkNamed(op, named, p.Bounds)
+	}
 	if err == nil {
 		err = box.CheckRemembered(ctx, q.Subscription, p.Bounds, replay.Skew)
 	}
@@ -337,7 +344,7 @@ func (a *replaysAPI) refuseHole(ctx context.Context, box *inbox.Inbox, at nameIn
 		return nil
 	}
 	err := schemas.Errorf(schemas.Invalid, fmt.Sprintf("plan a replay of %s", p.Subscription),
-		"the versions of %s must follow each other, and --type, --decision or --status leaves out some that were never decided: those behind would wait for them in vain; plan without it, or one entity whole (--entity)", p.Counts.Hole)
+		"the versions of %s must follow each other, and what the plan names (by events, --type, --decision or --status) leaves out some that were never decided: those behind would wait for them in vain; plan without it, or one entity whole (--entity)", p.Counts.Hole)
 	if e := box.CancelReplay(ctx, p.ID, "forebay", err.Error()); e != nil {
 		return e
 	}
@@ -478,7 +485,7 @@ func (a *replaysAPI) item(p *inbox.Replay) *api.ReplayItem {
 	}
 	at := inTeam(p.Subscription)
 	item := &api.ReplayItem{
-		ID: strconv.FormatInt(p.ID, 10), Team: at.team, Subscription: at.name, Mode: string(p.Mode), EvenStale: p.EvenStale, State: p.State(), Sources: []string{}, Types: append([]string{}, p.Filter.Types...), Decisions: []string{}, Statuses: append([]string{}, p.Filter.Statuses...), Entity: string(p.Filter.Entity),
+		ID: strconv.FormatInt(p.ID, 10), Team: at.team, Subscription: at.name, Mode: string(p.Mode), EvenStale: p.EvenStale, State: p.State(), Sources: []string{}, Types: append([]string{}, p.Filter.Types...), Decisions: []string{}, Events: eventNames(at, p.Filter.Events), Statuses: append([]string{}, p.Filter.Statuses...), Entity: string(p.Filter.Entity),
 		Rate: p.Rate, MaxErrors: p.MaxErrors, PlannedAt: utc(p.PlannedAt), PlannedBy: p.PlannedBy, CountedAt: utc(p.CountedAt), StartedAt: utc(p.StartedAt), StartedBy: p.StartedBy,
 		Reason: p.Reason, CancelledAt: utc(p.CancelledAt), CancelledBy: p.CancelledBy, CancelledReason: p.CancelledReason,
 		Records: p.Counts.Records, Runs: p.Counts.Runs, ByType: p.Counts.Types, ByEntity: p.Counts.Entities, EntityRest: p.Counts.EntityRest, ByDecision: map[string]int64{}, Errors: p.Errors,

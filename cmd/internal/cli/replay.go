@@ -18,6 +18,7 @@ import (
 
 type replayPlanCmd struct {
 	listenerFlag
+	Event        []string `arg:"" optional:"" name:"event" help:"Only these events, as inbox list -o id lists them, or those of dead letters. Without a range: from the first to the last of them."`
 	Subscription string   `placeholder:"TEAM.SUB" help:"The subscription: TEAM.SUBSCRIPTION, or its name alone."`
 	Mode         string   `default:"fill" help:"What is to run. fill: what the subscription never ran. reprocess: what it ran, again, under ids of the replay's own. Both behind the live events of the same entity. shadow: nothing; it says what would run, and how that differs from what ran."`
 	Since        string   `placeholder:"TIME" help:"Records from this time on: RFC 3339, or how long ago (24h, 7d). Default: the log's start."`
@@ -52,14 +53,25 @@ func (c *replayPlanCmd) begin(e *env, client *api.Client) (*api.ReplayItem, erro
 	switch {
 	case c.Continue != "":
 		return client.CountReplay(e.ctx, c.Continue)
-	case c.Subscription == "":
+	case c.Subscription == "" && len(c.Event) == 0:
 		return nil, usageError("--subscription TEAM.SUBSCRIPTION is needed: whose replay is it?")
 	}
-	team, name, err := subscriptionNamed(e, client, c.Subscription)
-	if err != nil {
-		return nil, err
+	var team, name string
+	var err error
+	if c.Subscription != "" {
+		if team, name, err = subscriptionNamed(e, client, c.Subscription); err != nil {
+			return nil, err
+		}
 	}
-	plan := api.ReplayPlan{Team: team, Subscription: name, Mode: c.Mode, Sources: c.Source, Types: c.Type, Entity: c.Entity, Decisions: c.Decision, Statuses: c.Status,
+	var events []string
+	for _, text := range c.Event {
+		n, err := eventOf(e.ctx, client, text)
+		if err != nil {
+			return nil, err
+		}
+		team, name, events = cmp.Or(team, n.Team), cmp.Or(name, n.Subscription), append(events, n.String())
+	}
+	plan := api.ReplayPlan{Team: team, Subscription: name, Mode: c.Mode, Events: events, Sources: c.Source, Types: c.Type, Entity: c.Entity, Decisions: c.Decision, Statuses: c.Status,
 		EvenStale: c.EvenStale, Rate: c.Rate, MaxErrors: c.MaxErrors, By: whoAmI()}
 	if plan.Since, err = parseWhen("--since", c.Since); err != nil {
 		return nil, err
@@ -227,6 +239,9 @@ func showReplay(w io.Writer, i *api.ReplayItem) {
 	line("mode", modeText(i))
 	line("state", i.State)
 	line("detail", i.Detail)
+	for _, id := range i.Events {
+		line("event", id)
+	}
 	line("sources", strings.Join(i.Sources, ", "))
 	line("types", strings.Join(i.Types, ", "))
 	line("entity", i.Entity)

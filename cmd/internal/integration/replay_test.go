@@ -25,7 +25,7 @@ type replayItem struct {
 	Range                                            struct{ Offsets, Counted, Passed int64 }
 	Errors                                           int
 	Partitions                                       []struct{ Failure, Detail string }
-	Notes, Statuses                                  []string
+	Notes, Statuses, Events                          []string
 	Left                                             string
 }
 

@@ -413,7 +413,7 @@ func TestShadowComparesWithWhatRan(t *testing.T) {
 	}
 }
 
-// TestReplayOfAStatus runs again what an operator has discarded, and nothing that was done; a shadow of dead letters finds one less than was
+// TestReplayOfAStatus runs again what an operator has discarded, and nothing that was done, and what is named; a shadow of dead letters finds one less than was
 // planned, since the world has moved.
 func TestReplayOfAStatus(t *testing.T) {
 	t.Parallel()
@@ -461,4 +461,25 @@ func TestReplayOfAStatus(t *testing.T) {
 	if ran := r.agent.waitCalls(t, calls+1)[calls:]; len(ran) != 1 || ran[0].event != dead[0].EventID || ran[0].status != http.StatusOK {
 		t.Errorf("ran %+v, want the event of %+v", ran, dead[0])
 	}
+
+	// What lists print names events in a plan: here the event that was discarded and has run again since (twice in the list), and the other
+	// one's dead letter.
+	discarded, err := r.try(p.operator, "inbox", "list", "--team", r.team, "--entity", dead[0].Entity, "-o", "id")
+	if err != nil || len(strings.Fields(string(discarded))) != 2 {
+		t.Fatalf("%s %v", discarded, err)
+	}
+	look = r.mustReplay(p, append([]string{"plan", "--mode", "shadow", dead[1].ID}, strings.Fields(string(discarded))...)...)
+	if look.Records != 2 || len(look.Events) != 2 || !slices.Contains(look.Events, strings.Fields(string(discarded))[0]) {
+		t.Errorf("planned %+v", look)
+	}
+	calls = len(r.agent.snapshot())
+	done = r.reprocess(p, strings.Fields(string(discarded))[0])
+	if done.Records != 1 || done.Applied != 1 || done.Range.Offsets != 1 {
+		t.Errorf("came of it: %+v", done)
+	}
+	if ran := r.agent.waitCalls(t, calls+1)[calls:]; len(ran) != 1 || ran[0].event != dead[0].EventID {
+		t.Errorf("ran %+v, want the event of %+v", ran, dead[0])
+	}
+	r.replayRefused(p, []string{"a plan is of one subscription"}, "plan", "--subscription", "fulfil", look.Events[0])
+	r.replayRefused(p, []string{"knows no event nonsense"}, "plan", r.team+"/triage/github/nonsense")
 }

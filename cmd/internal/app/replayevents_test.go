@@ -1,0 +1,38 @@
+package app
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// An event that no replay runs is not taken into a plan, and it is said why.
+func TestEventsThatNoPlanTakes(t *testing.T) {
+	t.Parallel()
+	const topic = "events.acme.github"
+	bounds := []inbox.ReplayBounds{{Topic: topic, Partition: 1, TopicID: inbox.TopicIDText(ledger.TopicID{1})}}
+	for name, tt := range map[string]struct {
+		change func(*inbox.Item)
+		says   string
+	}{
+		"an event":                       {func(*inbox.Item) {}, ""},
+		"of another partition":           {func(i *inbox.Item) { i.Partition, i.Pointer.TopicID = 2, ledger.TopicID{2} }, ""}, // Bounds has an error for it
+		"no event":                       {func(i *inbox.Item) { i.EventID = "" }, "is no event"},
+		"a topic that is not read":       {func(i *inbox.Item) { i.Topic = "events.acme.orders" }, "and the plan is of events.acme.github"},
+		"a log that was cut":             {func(i *inbox.Item) { i.Offset = -7 }, "another record has its offset"},
+		"a topic that was created again": {func(i *inbox.Item) { i.Pointer.TopicID = ledger.TopicID{2} }, "was created again"},
+	} {
+		item := inbox.Item{EventID: "e-1", Topic: topic, Partition: 1, Offset: 7, Pointer: ledger.Pointer{TopicID: ledger.TopicID{1}}}
+		tt.change(&item)
+		err := mayName("plan", "acme/triage/github/e-1", &item, []string{topic})
+		if err == nil {
+			err = checkNamed("plan", []inbox.Item{item}, bounds)
+		}
+		if (err == nil) != (tt.says == "") || err != nil && (!strings.Contains(err.Error(), tt.says) || schemas.KindOf(err) == schemas.Internal) {
+			t.Errorf("%s: %v, want %q", name, err, tt.says)
+		}
+	}
+}
