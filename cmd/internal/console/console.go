@@ -46,6 +46,7 @@ type Console struct {
 	pages   map[string]*template.Template // by name: each with the layout
 	lags    lags
 	history history
+	seeking chan struct{} // holds one while somebody asks for a seek; never closed
 	handler http.Handler
 
 	liveEvery time.Duration
@@ -67,7 +68,7 @@ func New(cfg Config) (*Console, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := &Console{Config: cfg, pages: map[string]*template.Template{}, lags: lags{asking: make(chan struct{}, 1), known: map[string]knownLag{}}, history: history{gather: cfg.Gatherer},
+	c := &Console{Config: cfg, pages: map[string]*template.Template{}, lags: lags{asking: make(chan struct{}, 1), known: map[string]knownLag{}}, history: history{gather: cfg.Gatherer}, seeking: make(chan struct{}, 1),
 		liveEvery: liveEvery, watching: make(chan struct{}, liveAtOnce), ended: make(chan struct{})}
 	for _, name := range pageNames {
 		t, err := template.New("layout.html").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name+".html")
@@ -96,6 +97,12 @@ func New(cfg Config) (*Console, error) {
 	mux.HandleFunc("GET /console/quarantine", c.page("quarantine", "Quarantine", c.quarantine))
 	mux.HandleFunc("GET /console/quarantine/{team}/{source}/{partition}/{offset}", c.page("delivery", "Delivery in quarantine", c.delivery))
 	mux.HandleFunc("POST /console/quarantine/{team}/{source}/{partition}/{offset}", c.page("delivery", "Delivery in quarantine", c.redriveDelivery))
+	mux.HandleFunc("GET /console/subscriptions", c.page("subscriptions", "Subscriptions", c.subscriptionList))
+	mux.HandleFunc("GET /console/subscriptions/{team}/{subscription}", c.page("subscription", "Subscription", c.subscription))
+	mux.HandleFunc("POST /console/subscriptions/{team}/{subscription}/pause", c.page("subscription", "Subscription", c.steer(c.API.PauseSubscription)))
+	mux.HandleFunc("POST /console/subscriptions/{team}/{subscription}/resume", c.page("subscription", "Subscription", c.steer(c.API.ResumeSubscription)))
+	mux.HandleFunc("GET /console/subscriptions/{team}/{subscription}/seek", c.page("seek", "Move a position", c.planSeek))
+	mux.HandleFunc("POST /console/subscriptions/{team}/{subscription}/seek", c.page("seek", "Move a position", c.seek))
 	mux.HandleFunc("/console/", c.page("problem", "Nothing here", func(_ context.Context, r *http.Request) (any, error) {
 		return nil, schemas.Errorf(schemas.NotFound, "", "nothing at %s", r.URL.Path)
 	}))
@@ -148,6 +155,7 @@ type place struct {
 var places = []group{
 	{"Look", []place{{Name: "Overview", Path: "/console/"}, {Name: "Inbox", Path: "/console/inbox"}, {Name: "Attention", Path: "/console/attention"}}},
 	{"Mend", []place{{Name: "Dead letters", Path: "/console/dlq"}, {Name: "Gaps", Path: "/console/gaps"}, {Name: "Quarantine", Path: "/console/quarantine"}}},
+	{"Steer", []place{{Name: "Subscriptions", Path: "/console/subscriptions"}}},
 }
 
 // navigation returns the entries as a page at a path has them.
@@ -168,7 +176,7 @@ func navigation(path string) (groups []group) {
 }
 
 // pageNames are the templates that are pages.
-var pageNames = []string{"overview", "inbox", "event", "entity", "attention", "dlq", "dlqask", "dlqprogress", "redrive", "gaps", "quarantine", "delivery", "problem"}
+var pageNames = []string{"overview", "inbox", "event", "entity", "attention", "dlq", "dlqask", "dlqprogress", "redrive", "gaps", "quarantine", "delivery", "subscriptions", "subscription", "seek", "problem"}
 
 // page makes the handler of a page: ask returns what its template shows. With an error it may return that, too: the page is shown with the
 // problem then.

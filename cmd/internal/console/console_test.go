@@ -22,12 +22,15 @@ const progressURL = "/console/dlq/progress?verb=replay&group=g1&asked=2&until=20
 
 const deliveryURL = "/console/quarantine/acme/orders/1/7"
 
+const subscriptionURL = "/console/subscriptions/acme/fulfil"
+
 const eventURL, entityURL, deadURL = "/console/event?id=acme/fulfil/orders/e-2", "/console/entity?of=acme/fulfil/orders&entity=o-1", "/console/dlq/replay?action=act_1"
 
 // screens are all pages, by a URL that shows much of each.
 var screens = []string{"/console/", "/console/inbox?entity=o-1&cursor=x", eventURL, entityURL, "/console/attention", "/console/dlq?group=g1&cursor=x", deadURL, "/console/dlq/replay?group=g1",
 	"/console/dlq/discard?action=act_1", "/console/dlq/resolve?group=g1", progressURL,
-	"/console/event/redrive?id=acme/fulfil/orders/e-5", "/console/gaps?cursor=x", "/console/quarantine", deliveryURL, "/console/nothing"}
+	"/console/event/redrive?id=acme/fulfil/orders/e-5", "/console/gaps?cursor=x", "/console/quarantine", deliveryURL,
+	"/console/subscriptions?team=", subscriptionURL + "?hint=yes", subscriptionURL + "/seek?to=end", "/console/nothing"}
 
 func TestOverview(t *testing.T) {
 	t.Parallel()
@@ -67,7 +70,7 @@ func TestOverviewWithoutALedger(t *testing.T) {
 	s.says("section", "Destinations", "This part cannot be had: ask Postgres: connection refused")
 	s.says("tr", "acme.fulfil", "cannot be had: ask the brokers: no answer")
 	s.says("tr", "acme/orders", "41")
-	for _, path := range []string{"/console/inbox", eventURL, entityURL, "/console/attention", "/console/dlq", deadURL} {
+	for _, path := range []string{"/console/inbox", eventURL, entityURL, "/console/attention", "/console/dlq", deadURL, "/console/gaps", subscriptionURL, subscriptionURL + "/seek?to=end"} {
 		s := get(t, f.handler(t, nil), path)
 		if s.status != http.StatusServiceUnavailable {
 			t.Errorf("%s: %d", path, s.status)
@@ -79,9 +82,9 @@ func TestOverviewWithoutALedger(t *testing.T) {
 func TestProcessWithoutTheStreamRole(t *testing.T) {
 	t.Parallel()
 	h := newFake().handler(t, func(c *api.Config) {
-		c.Inbox, c.Entities, c.DeadLetters, c.Destinations, c.Steering = nil, nil, nil, nil, nil
+		c.Inbox, c.Entities, c.DeadLetters, c.Destinations, c.Steering, c.Stops = nil, nil, nil, nil, nil, nil
 	})
-	for _, path := range []string{"/console/inbox", eventURL, entityURL, "/console/dlq", deadURL} {
+	for _, path := range []string{"/console/inbox", eventURL, entityURL, "/console/dlq", deadURL, "/console/gaps", subscriptionURL, subscriptionURL + "/seek?to=end"} {
 		s := get(t, h, path)
 		if s.status != http.StatusConflict {
 			t.Errorf("%s: %d", path, s.status)

@@ -45,6 +45,11 @@ type fake struct {
 	checks     []api.Check
 	err        error // of every question of the ledger
 	lagErr     error
+	seeks      []api.SeekAskedItem
+	planned    []api.SeekAskedItem
+	sought     []api.SeekRequest
+	hint       api.ScaleHintItem
+	resumed    api.PauseRequest
 	filter     api.InboxFilter
 	kept       []api.QuarantineItem
 	would      api.QuarantineRedriven
@@ -183,9 +188,62 @@ func (d destinations) Destinations(context.Context) ([]api.DestinationItem, erro
 	return d.f.to, d.f.err
 }
 
-type steering struct {
-	api.Steering
+type steering struct{ f *fake }
+
+func (s steering) Pause(_ context.Context, _, _ string, r api.PauseRequest) (*api.SubscriptionItem, error) {
+	if s.f.subs[0].Paused != nil {
+		return nil, schemas.Errorf(schemas.Conflict, "pause", "it is paused already")
+	}
+	s.f.subs[0].Paused = &api.PauseItem{At: at, By: r.By, Reason: r.Reason}
+	return &s.f.subs[0], nil
+}
+
+func (s steering) Resume(_ context.Context, _, _ string, r api.PauseRequest) (*api.SubscriptionItem, error) {
+	if s.f.subs[0].Paused == nil {
+		return nil, schemas.Errorf(schemas.Conflict, "resume", "it is not paused")
+	}
+	s.f.subs[0].Paused = nil
+	s.f.resumed = r
+	return &s.f.subs[0], nil
+}
+
+// Seek plans what f.planned says, and keeps what is asked for.
+func (s steering) Seek(_ context.Context, _, _ string, r api.SeekRequest) ([]api.SeekAskedItem, error) {
+	switch {
+	case s.f.err != nil:
+		return nil, s.f.err
+	case r.To == "nowhere":
+		return nil, schemas.Errorf(schemas.Invalid, "", "%q is not start, end, an offset", r.To)
+	case r.DryRun:
+		return s.f.planned, nil
+	}
+	s.f.sought = append(s.f.sought, r)
+	s.f.seeks = append(s.f.seeks, api.SeekAskedItem{ID: int64(10 + len(s.f.sought)), To: 40, State: api.SeekMoved, By: r.By, Reason: r.Reason})
+	return s.f.seeks, nil
+}
+
+func (s steering) Seeks(context.Context, string, string) ([]api.SeekAskedItem, error) {
+	return s.f.seeks, s.f.err
+}
+
+func (s steering) ScaleHint(context.Context, string, string) (*api.ScaleHintItem, error) {
+	return &s.f.hint, s.f.err
+}
+
+// stops is the fake as one more interface.
+type stops struct {
+	api.Stops
 	f *fake
+}
+
+func (s stops) Subscription(_ context.Context, team, name string) (*api.SubscriptionItem, error) {
+	switch {
+	case s.f.err != nil:
+		return nil, s.f.err
+	case name != "fulfil":
+		return nil, schemas.Errorf(schemas.NotFound, "", "there is no subscription %s.%s", team, name)
+	}
+	return &s.f.subs[0], nil
 }
 
 func (s steering) Lag(context.Context, string, string) ([]api.LagItem, error) {
@@ -197,7 +255,7 @@ func (s steering) Lag(context.Context, string, string) ([]api.LagItem, error) {
 
 func (f *fake) config() api.Config {
 	return api.Config{
-		Inbox: f, Entities: f, DeadLetters: f, Destinations: destinations{f: f}, Steering: steering{f: f}, Quarantine: f, Gatherer: prometheus.NewRegistry(),
+		Inbox: f, Entities: f, DeadLetters: f, Destinations: destinations{f: f}, Steering: steering{f}, Stops: stops{f: f}, Quarantine: f, Gatherer: prometheus.NewRegistry(),
 		Ready: func(context.Context) []api.Check { return f.checks }, Sources: func() []api.SourceItem { return f.sources },
 		Subscriptions: func(context.Context) []api.SubscriptionItem { return f.subs },
 		Attention: func(context.Context, api.AttentionFilter) (*api.Attention, error) {
@@ -265,7 +323,9 @@ func newFake() *fake {
 	f.groups = []api.DeadLetterGroup{{Group: "g1", Class: "invalid", Destination: "acme/agent", Type: "order.changed", Count: 3, Entities: 3, Flagged: 1, First: at, Last: at}}
 	f.attention = api.Attention{Counts: []api.AttentionCount{{Kind: "dead_letter", Count: 3}, {Kind: "parked"}}, Unknown: []api.AttentionUnknown{{Kind: "unread_partition", Why: "the brokers are away"}, {Kind: "quarantined_delivery", Why: "the brokers are away"}},
 		Items: []api.AttentionItem{{Kind: "dead_letter", ID: "act_1", Team: "acme", Subscription: "fulfil", Source: "orders", Entity: "o-1", Since: &at, Reason: "invalid", Command: "forebay dlq replay act_1 --reason TEXT"}}}
-	f.lag = []api.LagItem{{Records: new(int64(30)), Seconds: new(90.0), Waiting: new(int64(1))}, {}}
+	f.hint = api.ScaleHintItem{Add: api.ScalePartitions, Hint: "add partitions: 4 processes share 2", ComePerSecond: 12.5}
+	f.planned = []api.SeekAskedItem{{Topic: "events.acme.orders", Partition: 1, From: new(int64(40)), To: 60, State: api.SeekPlanned, Again: new(int64(0)), Skipped: new(int64(20))}, {Topic: "events.acme.orders", State: api.SeekUnchanged, To: 7}}
+	f.lag = []api.LagItem{{Records: new(int64(30)), Seconds: new(90.0), Waiting: new(int64(1)), Topic: "events.acme.orders", Partition: 1, State: "running", Position: new(int64(40)), LogEnd: 70}, {Topic: "events.acme.orders", Partition: 2, State: "unread", Detail: "nobody reads it"}}
 	f.sources = []api.SourceItem{{Team: "acme", Source: "orders", Preset: "generic", Path: "/v1/in/acme/orders", Seen: &api.SeenItem{Verified: 41, Refused: 2, VerifiedAt: &at}}}
 	f.subs = []api.SubscriptionItem{{Team: "acme", Subscription: "fulfil", Sources: []string{"orders"}, Ready: true, Counts: &api.PartitionCounts{Total: 4, Running: 2, Unread: 1}, Attention: new(int64(3))}}
 	f.to = []api.DestinationItem{{Team: "acme", Destination: "agent", Type: "http", State: "open", Running: 1, Concurrency: 64, ConsecutiveFailures: 9, FailingSince: &at}}
@@ -326,7 +386,7 @@ func fill(v reflect.Value, text string) {
 // filled is a fake all of whose answers say text wherever they say anything.
 func filled(text string) *fake {
 	f := &fake{}
-	for _, v := range []any{&f.items, &f.detail, &f.raw, &f.entity, &f.dead, &f.history, &f.groups, &f.attention, &f.lag, &f.sources, &f.subs, &f.to, &f.checks, &f.kept, &f.would} {
+	for _, v := range []any{&f.items, &f.detail, &f.raw, &f.entity, &f.dead, &f.history, &f.groups, &f.attention, &f.lag, &f.sources, &f.subs, &f.to, &f.checks, &f.kept, &f.would, &f.seeks, &f.planned, &f.hint} {
 		fill(reflect.ValueOf(v).Elem(), text)
 	}
 	for i := range f.checks {

@@ -77,7 +77,9 @@ func (c *Console) overview(ctx context.Context, r *http.Request) (any, error) {
 	all.Go(func() {
 		o.Sources = ask(ctx, func(ctx context.Context) ([]api.SourceItem, error) { return items(c.API.Sources(ctx)) })
 	})
-	all.Go(func() { o.Subscriptions = ask(ctx, c.subscriptions) })
+	all.Go(func() {
+		o.Subscriptions = ask(ctx, func(ctx context.Context) ([]subscriptionRow, error) { return c.subscriptions(ctx, "") })
+	})
 	all.Wait()
 	if o.Attention.Value != nil {
 		for _, n := range o.Attention.Value.Counts {
@@ -100,11 +102,13 @@ func failing(checks []api.Check) (list []api.Check) {
 	return list
 }
 
-// subscriptions returns what runs, the first lagOf of them with how far they are behind.
-func (c *Console) subscriptions(ctx context.Context) (rows []subscriptionRow, err error) {
+// subscriptions returns what runs of a team, or of all, the first lagOf of them with how far they are behind.
+func (c *Console) subscriptions(ctx context.Context, team string) (rows []subscriptionRow, err error) {
 	page, err := c.API.Subscriptions(ctx)
 	for _, s := range page.Items {
-		rows = append(rows, subscriptionRow{SubscriptionItem: s})
+		if team == "" || team == s.Team {
+			rows = append(rows, subscriptionRow{SubscriptionItem: s})
+		}
 	}
 	if err != nil || !c.Stream {
 		return rows, err

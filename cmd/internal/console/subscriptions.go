@@ -1,0 +1,171 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+
+	"github.com/forebay-io/forebay/cmd/internal/access"
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// subscriptionsPage is what runs.
+type subscriptionsPage struct {
+	Query url.Values
+	Rows  []subscriptionRow
+}
+
+// Get returns a filter as it stands in the URL.
+func (p subscriptionsPage) Get(name string) string { return p.Query.Get(name) }
+
+func (c *Console) subscriptionList(ctx context.Context, r *http.Request) (any, error) {
+	p := subscriptionsPage{Query: r.URL.Query()}
+	if err := onlyKnown(r, "team"); err != nil {
+		return nil, err
+	}
+	var err error
+	p.Rows, err = c.subscriptions(ctx, p.Get("team"))
+	return p, err
+}
+
+func subscriptionLink(team, name string) string {
+	return "/console/subscriptions/" + url.PathEscape(team) + "/" + url.PathEscape(name)
+}
+
+// seeksShown is how many seeks a subscription's page shows.
+const seeksShown = 20
+
+// subscriptionPage is one subscription: how far it is behind in each partition, what of it waits, and what can be done.
+type subscriptionPage struct {
+	*api.SubscriptionItem
+	Name       string
+	Lag        part[[]partitionRow]
+	Sum        *lag
+	Waits      part[[]api.AttentionItem]
+	WaitsUnder int // of each kind, of all subscriptions of the team, so many were looked through
+	Seeks      part[[]api.SeekAskedItem]
+	SeeksMore  bool
+	Hint       part[*api.ScaleHintItem] // asked for by ?hint=yes: it takes some seconds
+	HintLink   string
+	SeekLink   string
+	Form       *form // pauses, or resumes
+}
+
+// partitionRow is a partition of a subscription, as the brokers, the ledger and this process have it.
+type partitionRow struct {
+	api.LagItem
+	Own     bool          // this process has it
+	Stopped *api.StopItem // why it has stopped; nil: it has not
+}
+
+func (c *Console) subscription(ctx context.Context, r *http.Request) (any, error) {
+	if err := onlyKnown(r, "hint"); err != nil {
+		return nil, err
+	}
+	return c.subscriptionAt(ctx, r, r.URL.Query().Get("hint") != "")
+}
+
+func (c *Console) subscriptionAt(ctx context.Context, r *http.Request, hint bool) (*subscriptionPage, error) {
+	team, name := r.PathValue("team"), r.PathValue("subscription")
+	item, err := c.API.Subscription(ctx, team, name)
+	if err != nil {
+		return nil, err
+	}
+	p := &subscriptionPage{SubscriptionItem: item, Name: item.Team + "." + item.Subscription, WaitsUnder: maxRows}
+	at := subscriptionLink(item.Team, item.Subscription)
+	p.HintLink, p.SeekLink = at+"?hint=yes", at+"/seek"
+	var all sync.WaitGroup
+	all.Go(func() {
+		p.Lag = ask(ctx, func(ctx context.Context) ([]partitionRow, error) {
+			partitions, err := items(c.API.Lag(ctx, item.Team, item.Subscription))
+			p.Sum = sum(partitions)
+			return partitionRows(partitions, item.Partitions), err
+		})
+	})
+	all.Go(func() {
+		p.Waits = ask(ctx, func(ctx context.Context) ([]api.AttentionItem, error) {
+			found, err := c.API.Attention(ctx, api.AttentionFilter{Team: item.Team, Limit: p.WaitsUnder})
+			if err != nil {
+				return nil, err
+			}
+			return slices.DeleteFunc(found.Items, func(i api.AttentionItem) bool { return i.Subscription != item.Subscription || i.Team != item.Team }), nil
+		})
+	})
+	all.Go(func() {
+		p.Seeks = ask(ctx, func(ctx context.Context) ([]api.SeekAskedItem, error) {
+			list, err := items(c.API.Seeks(ctx, item.Team, item.Subscription))
+			p.SeeksMore = len(list) > seeksShown
+			return list[:min(seeksShown, len(list))], err
+		})
+	})
+	if hint {
+		all.Go(func() {
+			h, err := c.API.ScaleHint(ctx, item.Team, item.Subscription)
+			if p.Hint.Value = h; err != nil {
+				p.Hint.Problem = err.Error()
+			}
+		})
+	}
+	all.Wait()
+	verb, button := "pause", "Pause "+p.Name
+	if item.Paused != nil {
+		verb, button = "resume", "Resume "+p.Name
+	}
+	p.Form = formFor(ctx, access.Respond, item.Team, at+"/"+verb, button)
+	if w := api.Asks(ctx); !w.May(access.Operate) {
+		p.SeekLink = ""
+	}
+	return p, nil
+}
+
+func partitionRows(lags []api.LagItem, known []api.PartitionItem) (rows []partitionRow) {
+	for _, l := range lags {
+		row := partitionRow{LagItem: l}
+		for _, k := range known {
+			if k.Topic == l.Topic && k.Partition == l.Partition {
+				row.Own, row.Stopped = k.Stopped == nil, k.Stopped
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// steer makes the page that pauses or resumes a subscription. What is paused already is not paused again, so who sends a form twice does
+// nothing twice.
+func (c *Console) steer(change func(ctx context.Context, team, name string, r api.PauseRequest) (*api.SubscriptionItem, error)) func(context.Context, *http.Request) (any, error) {
+	return func(ctx context.Context, r *http.Request) (any, error) {
+		s, err := posted(r)
+		if err != nil {
+			return nil, err
+		}
+		item, err := change(ctx, r.PathValue("team"), r.PathValue("subscription"), api.PauseRequest{Reason: s.Reason, By: s.By})
+		if err == nil {
+			return seeOther(subscriptionLink(item.Team, item.Subscription)), nil
+		}
+		if p, failed := c.subscriptionAt(ctx, r, false); failed == nil {
+			if p.Form != nil {
+				p.Form.Reason, p.Form.By = s.Reason, s.Get("by")
+			}
+			return p, err
+		}
+		return nil, err
+	}
+}
+
+// Text is where a stop leaves a partition, in words.
+func (r partitionRow) Text() string {
+	if r.Stopped == nil {
+		return r.Detail
+	}
+	return fmt.Sprintf("%s: %s", r.Stopped.Kind, r.Stopped.Text)
+}
+
+// errSought is told who confirms a plan that somebody has overtaken.
+func errSought(s *api.SeekAskedItem) error {
+	return schemas.Errorf(schemas.Conflict, "", "nothing was asked: since this was planned, %s has asked for a move to %d (%s); look at what came of it, and plan again", s.By, s.To, s.Reason)
+}
