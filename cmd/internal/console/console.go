@@ -103,6 +103,12 @@ func New(cfg Config) (*Console, error) {
 	mux.HandleFunc("POST /console/subscriptions/{team}/{subscription}/resume", c.page("subscription", "Subscription", c.steer(c.API.ResumeSubscription)))
 	mux.HandleFunc("GET /console/subscriptions/{team}/{subscription}/seek", c.page("seek", "Move a position", c.planSeek))
 	mux.HandleFunc("POST /console/subscriptions/{team}/{subscription}/seek", c.page("seek", "Move a position", c.seek))
+	mux.HandleFunc("GET /console/destinations", c.page("destinations", "Destinations", c.destinations))
+	for _, at := range []string{"/console/destinations/{team}/{destination}", "/console/destinations/{destination}"} { // a shared one has no team
+		mux.HandleFunc("GET "+at, c.page("destination", "Destination", c.destination))
+		mux.HandleFunc("POST "+at+"/pause", c.page("destination", "Destination", c.hold(c.API.Pause)))
+		mux.HandleFunc("POST "+at+"/resume", c.page("destination", "Destination", c.hold(c.API.Resume)))
+	}
 	mux.HandleFunc("/console/", c.page("problem", "Nothing here", func(_ context.Context, r *http.Request) (any, error) {
 		return nil, schemas.Errorf(schemas.NotFound, "", "nothing at %s", r.URL.Path)
 	}))
@@ -155,7 +161,7 @@ type place struct {
 var places = []group{
 	{"Look", []place{{Name: "Overview", Path: "/console/"}, {Name: "Inbox", Path: "/console/inbox"}, {Name: "Attention", Path: "/console/attention"}}},
 	{"Mend", []place{{Name: "Dead letters", Path: "/console/dlq"}, {Name: "Gaps", Path: "/console/gaps"}, {Name: "Quarantine", Path: "/console/quarantine"}}},
-	{"Steer", []place{{Name: "Subscriptions", Path: "/console/subscriptions"}}},
+	{"Steer", []place{{Name: "Subscriptions", Path: "/console/subscriptions"}, {Name: "Destinations", Path: "/console/destinations"}}},
 }
 
 // navigation returns the entries as a page at a path has them.
@@ -176,7 +182,7 @@ func navigation(path string) (groups []group) {
 }
 
 // pageNames are the templates that are pages.
-var pageNames = []string{"overview", "inbox", "event", "entity", "attention", "dlq", "dlqask", "dlqprogress", "redrive", "gaps", "quarantine", "delivery", "subscriptions", "subscription", "seek", "problem"}
+var pageNames = []string{"overview", "inbox", "event", "entity", "attention", "dlq", "dlqask", "dlqprogress", "redrive", "gaps", "quarantine", "delivery", "subscriptions", "subscription", "seek", "destinations", "destination", "problem"}
 
 // page makes the handler of a page: ask returns what its template shows. With an error it may return that, too: the page is shown with the
 // problem then.

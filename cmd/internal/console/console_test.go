@@ -24,13 +24,16 @@ const deliveryURL = "/console/quarantine/acme/orders/1/7"
 
 const subscriptionURL = "/console/subscriptions/acme/fulfil"
 
+const destinationURL = "/console/destinations/acme/agent"
+
 const eventURL, entityURL, deadURL = "/console/event?id=acme/fulfil/orders/e-2", "/console/entity?of=acme/fulfil/orders&entity=o-1", "/console/dlq/replay?action=act_1"
 
 // screens are all pages, by a URL that shows much of each.
 var screens = []string{"/console/", "/console/inbox?entity=o-1&cursor=x", eventURL, entityURL, "/console/attention", "/console/dlq?group=g1&cursor=x", deadURL, "/console/dlq/replay?group=g1",
 	"/console/dlq/discard?action=act_1", "/console/dlq/resolve?group=g1", progressURL,
 	"/console/event/redrive?id=acme/fulfil/orders/e-5", "/console/gaps?cursor=x", "/console/quarantine", deliveryURL,
-	"/console/subscriptions?team=", subscriptionURL + "?hint=yes", subscriptionURL + "/seek?to=end", "/console/nothing"}
+	"/console/subscriptions?team=", subscriptionURL + "?hint=yes", subscriptionURL + "/seek?to=end",
+	"/console/destinations", destinationURL, "/console/destinations/pagers", "/console/nothing"}
 
 func TestOverview(t *testing.T) {
 	t.Parallel()
@@ -70,7 +73,7 @@ func TestOverviewWithoutALedger(t *testing.T) {
 	s.says("section", "Destinations", "This part cannot be had: ask Postgres: connection refused")
 	s.says("tr", "acme.fulfil", "cannot be had: ask the brokers: no answer")
 	s.says("tr", "acme/orders", "41")
-	for _, path := range []string{"/console/inbox", eventURL, entityURL, "/console/attention", "/console/dlq", deadURL, "/console/gaps", subscriptionURL, subscriptionURL + "/seek?to=end"} {
+	for _, path := range []string{"/console/inbox", eventURL, entityURL, "/console/attention", "/console/dlq", deadURL, "/console/gaps", subscriptionURL, subscriptionURL + "/seek?to=end", "/console/destinations", destinationURL} {
 		s := get(t, f.handler(t, nil), path)
 		if s.status != http.StatusServiceUnavailable {
 			t.Errorf("%s: %d", path, s.status)
@@ -84,7 +87,7 @@ func TestProcessWithoutTheStreamRole(t *testing.T) {
 	h := newFake().handler(t, func(c *api.Config) {
 		c.Inbox, c.Entities, c.DeadLetters, c.Destinations, c.Steering, c.Stops = nil, nil, nil, nil, nil, nil
 	})
-	for _, path := range []string{"/console/inbox", eventURL, entityURL, "/console/dlq", deadURL, "/console/gaps", subscriptionURL, subscriptionURL + "/seek?to=end"} {
+	for _, path := range []string{"/console/inbox", eventURL, entityURL, "/console/dlq", deadURL, "/console/gaps", subscriptionURL, subscriptionURL + "/seek?to=end", "/console/destinations", destinationURL} {
 		s := get(t, h, path)
 		if s.status != http.StatusConflict {
 			t.Errorf("%s: %d", path, s.status)
@@ -92,7 +95,7 @@ func TestProcessWithoutTheStreamRole(t *testing.T) {
 		s.says("p", "this process has no stream role")
 	}
 	s := get(t, h, "/console/")
-	if s.status != http.StatusOK || strings.Contains(text(s.root), "Destinations") {
+	if s.status != http.StatusOK || slices.ContainsFunc(s.all("h2"), func(n *html.Node) bool { return text(n) == "Destinations" }) {
 		t.Errorf("%d: an intake shows destinations, which it does not know", s.status)
 	}
 	s.says("tr", "acme/orders", "41")

@@ -50,6 +50,7 @@ type fake struct {
 	sought     []api.SeekRequest
 	hint       api.ScaleHintItem
 	resumed    api.PauseRequest
+	pausedAt   string // which destination
 	filter     api.InboxFilter
 	kept       []api.QuarantineItem
 	would      api.QuarantineRedriven
@@ -176,16 +177,37 @@ func (f *fake) AskDeadLetter(ctx context.Context, id, verb string, r api.DeadLet
 	return &api.DeadLetterAnswer{DeadLetterItem: d.DeadLetterItem, Verb: verb, State: api.StateDone, Detail: "replayed"}, nil
 }
 
-// destinations and steering are the fake as two more interfaces, of which pages ask one question each.
-type destinations struct {
-	asDestinations
-	f *fake
-}
-
-type asDestinations interface{ api.Destinations }
+// destinations, steering and stops are the fake as more interfaces.
+type destinations struct{ f *fake }
 
 func (d destinations) Destinations(context.Context) ([]api.DestinationItem, error) {
 	return d.f.to, d.f.err
+}
+
+func (d destinations) Destination(_ context.Context, team, name string) (*api.DestinationItem, error) {
+	switch {
+	case d.f.err != nil:
+		return nil, d.f.err
+	case name == "none":
+		return nil, schemas.Errorf(schemas.NotFound, "", "there is no destination %s", name)
+	}
+	return &d.f.to[0], nil
+}
+
+func (d destinations) Pause(_ context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
+	if d.f.to[0].Paused != nil {
+		return nil, schemas.Errorf(schemas.Conflict, "pause", "it is paused already")
+	}
+	d.f.to[0].Paused, d.f.pausedAt = &api.PauseItem{At: at, By: r.By, Reason: r.Reason}, team+"/"+name
+	return &d.f.to[0], nil
+}
+
+func (d destinations) Resume(context.Context, string, string, api.PauseRequest) (*api.DestinationItem, error) {
+	if d.f.to[0].Paused == nil {
+		return nil, schemas.Errorf(schemas.Conflict, "resume", "it is not paused")
+	}
+	d.f.to[0].Paused = nil
+	return &d.f.to[0], nil
 }
 
 type steering struct{ f *fake }
@@ -230,7 +252,6 @@ func (s steering) ScaleHint(context.Context, string, string) (*api.ScaleHintItem
 	return &s.f.hint, s.f.err
 }
 
-// stops is the fake as one more interface.
 type stops struct {
 	api.Stops
 	f *fake
@@ -255,7 +276,7 @@ func (s steering) Lag(context.Context, string, string) ([]api.LagItem, error) {
 
 func (f *fake) config() api.Config {
 	return api.Config{
-		Inbox: f, Entities: f, DeadLetters: f, Destinations: destinations{f: f}, Steering: steering{f}, Stops: stops{f: f}, Quarantine: f, Gatherer: prometheus.NewRegistry(),
+		Inbox: f, Entities: f, DeadLetters: f, Destinations: destinations{f}, Steering: steering{f}, Stops: stops{f: f}, Quarantine: f, Gatherer: prometheus.NewRegistry(),
 		Ready: func(context.Context) []api.Check { return f.checks }, Sources: func() []api.SourceItem { return f.sources },
 		Subscriptions: func(context.Context) []api.SubscriptionItem { return f.subs },
 		Attention: func(context.Context, api.AttentionFilter) (*api.Attention, error) {

@@ -39,6 +39,8 @@ type history struct {
 	mu     sync.Mutex
 	counts map[int64][][]float64 // by minute of the epoch: chart, series
 	last   [][]float64           // the counters' values when they were read last; nil: they were not yet
+	tries  map[int64][]figure    // by minute of the epoch: attempts in it, by their labels
+	tried  []figure              // the attempts when they were read last
 	at     time.Time             // when that was
 }
 
@@ -69,7 +71,7 @@ func (h *history) refresh(now time.Time) {
 
 // sample adds what was counted since the last time to the minute of now, and forgets the minutes of before the last hour.
 func (h *history) sample(now time.Time) {
-	values := counted(h.gather)
+	values, tried := counted(h.gather)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	minute := now.Unix() / 60
@@ -86,12 +88,58 @@ func (h *history) sample(now time.Time) {
 			}
 		}
 	}
-	h.last, h.at = values, now
+	if h.tries == nil {
+		h.tries = map[int64][]figure{}
+	}
+	if h.last != nil {
+		h.tries[minute] = append(h.tries[minute], growth(h.tried, tried)...)
+	}
+	h.last, h.at, h.tried = values, now, tried
+	for m := range h.tries {
+		if m <= minute-rateMinutes {
+			delete(h.tries, m)
+		}
+	}
 	for m := range h.counts {
 		if m <= minute-minutes {
 			delete(h.counts, m)
 		}
 	}
+}
+
+// rateMinutes is over how many minutes, this one included, a rate is taken.
+const rateMinutes = 5
+
+// rate is how many attempts with certain labels there were in the last minutes, in words.
+func (h *history) rate(now time.Time, of func(labels map[string]string) bool) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	sum := 0.0
+	for m, list := range h.tries {
+		for _, f := range list {
+			if m > now.Unix()/60-rateMinutes && of(f.labels) {
+				sum += f.value
+			}
+		}
+	}
+	return fmt.Sprintf("%.0f attempts of this process in the last %d minutes", sum, rateMinutes)
+}
+
+// growth returns by how much counters have grown.
+func growth(before, now []figure) (grown []figure) {
+	had := map[string]float64{}
+	for _, f := range before {
+		had[fmt.Sprint(f.labels)] = f.value
+	}
+	for _, f := range now {
+		if n := had[fmt.Sprint(f.labels)]; n <= f.value { // more: what counted is gone, and begins anew
+			f.value -= n
+		}
+		if f.value > 0 {
+			grown = append(grown, f)
+		}
+	}
+	return grown
 }
 
 func blank() [][]float64 {
@@ -102,11 +150,16 @@ func blank() [][]float64 {
 	return all
 }
 
-// counted sums the counters by chart and series.
-func counted(g prometheus.Gatherer) [][]float64 {
+// counted sums the counters by chart and series, and returns the attempts by all their labels.
+func counted(g prometheus.Gatherer) (all [][]float64, tried []figure) {
 	families, _ := g.Gather() // with an error it returns what could be had, which is nearly all
-	all := blank()
+	all = blank()
 	for _, f := range families {
+		if f.GetName() == attemptsMetric {
+			for _, m := range f.GetMetric() {
+				tried = append(tried, figure{labels: labelsOf(m.GetLabel()), value: m.GetCounter().GetValue()})
+			}
+		}
 		for c, chart := range charted {
 			if f.GetName() != chart.metric {
 				continue
@@ -123,7 +176,7 @@ func counted(g prometheus.Gatherer) [][]float64 {
 			}
 		}
 	}
-	return all
+	return all, tried
 }
 
 // chart is the last hour as bars, one a minute, the series stacked.

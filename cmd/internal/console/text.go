@@ -19,6 +19,7 @@ var functions = template.FuncMap{
 	"version":          versionText,
 	"eventLink":        func(i api.InboxItem) string { return eventLink(eventName(&i)) },
 	"entityLink":       entityLink,
+	"destinationLink":  destinationLink,
 	"subscriptionLink": subscriptionLink,
 	"deadLink":         func(action string) string { return "/console/dlq/replay?" + url.Values{"action": {action}}.Encode() },
 	"number":           number,
