@@ -161,6 +161,7 @@ type SourceItem struct {
 	Source   string `json:"source"`
 	Preset   string `json:"preset"`
 	Path     string `json:"path"`
+	URL      string `json:"url,omitempty"` // that the provider calls, where the file says it
 	Topic    string `json:"topic"`
 	MaxBody  int64  `json:"max_body"`
 	Keys     int    `json:"keys"`     // how many secrets it has

@@ -180,7 +180,7 @@ func (a *App) operatorHandler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.console, err = console.New(console.Config{API: asked, Ready: a.ready.checks, Stream: a.stream != nil, Gatherer: a.registry, Logger: a.log})
+	a.console, err = console.New(console.Config{API: asked, Ready: a.ready.checks, Stream: a.stream != nil, Gatherer: a.registry, Roles: a.cfg.Roles, Logger: a.log})
 	if err != nil {
 		return nil, err
 	}

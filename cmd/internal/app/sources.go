@@ -184,7 +184,7 @@ func sourceItems(c *config.Config) []api.SourceItem {
 	for _, team := range slices.Sorted(maps.Keys(c.Teams)) {
 		for _, name := range slices.Sorted(maps.Keys(c.Teams[team].Sources)) {
 			s := c.Teams[team].Sources[name]
-			items = append(items, api.SourceItem{People: peopleOf(c, team, ""), Team: team, Source: name, Preset: s.Preset, Path: "/v1/in/" + team + "/" + name,
+			items = append(items, api.SourceItem{People: peopleOf(c, team, ""), Team: team, Source: name, Preset: s.Preset, Path: "/v1/in/" + team + "/" + name, URL: s.PublicURL,
 				Topic: s.Topic, MaxBody: c.MaxBody(team, name), Keys: len(s.Secrets), Sequence: s.Sequence(), Share: s.Share})
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
 )
 
@@ -37,6 +38,7 @@ type Config struct {
 	Ready    func(ctx context.Context) []api.Check // what must work before the process is ready
 	Stream   bool                                  // the process has the stream role; without it, pages of the ledger say whom to ask
 	Gatherer prometheus.Gatherer                   // of what the charts show
+	Roles    []config.Role                         // what the process does; may be nil
 	Logger   *slog.Logger                          // nil logs nothing
 }
 
@@ -109,6 +111,16 @@ func New(cfg Config) (*Console, error) {
 		mux.HandleFunc("POST "+at+"/pause", c.page("destination", "Destination", c.hold(c.API.Pause)))
 		mux.HandleFunc("POST "+at+"/resume", c.page("destination", "Destination", c.hold(c.API.Resume)))
 	}
+	mux.HandleFunc("GET /console/sources", c.page("sources", "Sources", c.sourceList))
+	mux.HandleFunc("GET /console/sources/{team}/{source}", c.page("source", "Source", c.source))
+	mux.HandleFunc("GET /console/replays", c.page("replays", "Replays", c.replays))
+	mux.HandleFunc("GET /console/replays/{replay}", c.page("replay", "Replay", c.replay))
+	mux.HandleFunc("POST /console/replays/{replay}/start", c.page("replay", "Replay", c.askReplay("start")))
+	mux.HandleFunc("POST /console/replays/{replay}/cancel", c.page("replay", "Replay", c.askReplay("cancel")))
+	mux.HandleFunc("GET /console/schemas", c.page("schemas", "Schemas", c.schemas))
+	mux.HandleFunc("GET /console/schemas/{name}", c.page("schema", "Schema", c.schema))
+	mux.HandleFunc("GET /console/audit", c.page("audit", "Audit", c.audit))
+	mux.HandleFunc("GET /console/health", c.page("health", "Health", c.health))
 	mux.HandleFunc("/console/", c.page("problem", "Nothing here", func(_ context.Context, r *http.Request) (any, error) {
 		return nil, schemas.Errorf(schemas.NotFound, "", "nothing at %s", r.URL.Path)
 	}))
@@ -160,8 +172,9 @@ type place struct {
 
 var places = []group{
 	{"Look", []place{{Name: "Overview", Path: "/console/"}, {Name: "Inbox", Path: "/console/inbox"}, {Name: "Attention", Path: "/console/attention"}}},
-	{"Mend", []place{{Name: "Dead letters", Path: "/console/dlq"}, {Name: "Gaps", Path: "/console/gaps"}, {Name: "Quarantine", Path: "/console/quarantine"}}},
-	{"Steer", []place{{Name: "Subscriptions", Path: "/console/subscriptions"}, {Name: "Destinations", Path: "/console/destinations"}}},
+	{"Mend", []place{{Name: "Dead letters", Path: "/console/dlq"}, {Name: "Gaps", Path: "/console/gaps"}, {Name: "Quarantine", Path: "/console/quarantine"}, {Name: "Replays", Path: "/console/replays"}}},
+	{"Steer", []place{{Name: "Sources", Path: "/console/sources"}, {Name: "Subscriptions", Path: "/console/subscriptions"}, {Name: "Destinations", Path: "/console/destinations"}, {Name: "Schemas", Path: "/console/schemas"}}},
+	{"Check", []place{{Name: "Audit", Path: "/console/audit"}, {Name: "Health", Path: "/console/health"}}},
 }
 
 // navigation returns the entries as a page at a path has them.
@@ -182,7 +195,7 @@ func navigation(path string) (groups []group) {
 }
 
 // pageNames are the templates that are pages.
-var pageNames = []string{"overview", "inbox", "event", "entity", "attention", "dlq", "dlqask", "dlqprogress", "redrive", "gaps", "quarantine", "delivery", "subscriptions", "subscription", "seek", "destinations", "destination", "problem"}
+var pageNames = []string{"overview", "inbox", "event", "entity", "attention", "dlq", "dlqask", "dlqprogress", "redrive", "gaps", "quarantine", "delivery", "subscriptions", "subscription", "seek", "destinations", "destination", "sources", "source", "replays", "replay", "schemas", "schema", "audit", "health", "problem"}
 
 // page makes the handler of a page: ask returns what its template shows. With an error it may return that, too: the page is shown with the
 // problem then.

@@ -26,6 +26,8 @@ const subscriptionURL = "/console/subscriptions/acme/fulfil"
 
 const destinationURL = "/console/destinations/acme/agent"
 
+const sourceURL, replayURL = "/console/sources/acme/orders", "/console/replays/1"
+
 const eventURL, entityURL, deadURL = "/console/event?id=acme/fulfil/orders/e-2", "/console/entity?of=acme/fulfil/orders&entity=o-1", "/console/dlq/replay?action=act_1"
 
 // screens are all pages, by a URL that shows much of each.
@@ -33,7 +35,8 @@ var screens = []string{"/console/", "/console/inbox?entity=o-1&cursor=x", eventU
 	"/console/dlq/discard?action=act_1", "/console/dlq/resolve?group=g1", progressURL,
 	"/console/event/redrive?id=acme/fulfil/orders/e-5", "/console/gaps?cursor=x", "/console/quarantine", deliveryURL,
 	"/console/subscriptions?team=", subscriptionURL + "?hint=yes", subscriptionURL + "/seek?to=end",
-	"/console/destinations", destinationURL, "/console/destinations/pagers", "/console/nothing"}
+	"/console/destinations", destinationURL, "/console/destinations/pagers",
+	"/console/sources", sourceURL, "/console/replays", replayURL, "/console/schemas?type=com.github.issues", "/console/schemas/com.github.issues", "/console/audit?cursor=x", "/console/health", "/console/nothing"}
 
 func TestOverview(t *testing.T) {
 	t.Parallel()
@@ -73,7 +76,7 @@ func TestOverviewWithoutALedger(t *testing.T) {
 	s.says("section", "Destinations", "This part cannot be had: ask Postgres: connection refused")
 	s.says("tr", "acme.fulfil", "cannot be had: ask the brokers: no answer")
 	s.says("tr", "acme/orders", "41")
-	for _, path := range []string{"/console/inbox", eventURL, entityURL, "/console/attention", "/console/dlq", deadURL, "/console/gaps", subscriptionURL, subscriptionURL + "/seek?to=end", "/console/destinations", destinationURL} {
+	for _, path := range []string{"/console/inbox", eventURL, entityURL, "/console/attention", "/console/dlq", deadURL, "/console/gaps", subscriptionURL, subscriptionURL + "/seek?to=end", "/console/destinations", destinationURL, "/console/replays", replayURL} {
 		s := get(t, f.handler(t, nil), path)
 		if s.status != http.StatusServiceUnavailable {
 			t.Errorf("%s: %d", path, s.status)
@@ -85,9 +88,9 @@ func TestOverviewWithoutALedger(t *testing.T) {
 func TestProcessWithoutTheStreamRole(t *testing.T) {
 	t.Parallel()
 	h := newFake().handler(t, func(c *api.Config) {
-		c.Inbox, c.Entities, c.DeadLetters, c.Destinations, c.Steering, c.Stops = nil, nil, nil, nil, nil, nil
+		c.Inbox, c.Entities, c.DeadLetters, c.Destinations, c.Steering, c.Stops, c.Replays = nil, nil, nil, nil, nil, nil, nil
 	})
-	for _, path := range []string{"/console/inbox", eventURL, entityURL, "/console/dlq", deadURL, "/console/gaps", subscriptionURL, subscriptionURL + "/seek?to=end", "/console/destinations", destinationURL} {
+	for _, path := range []string{"/console/inbox", eventURL, entityURL, "/console/dlq", deadURL, "/console/gaps", subscriptionURL, subscriptionURL + "/seek?to=end", "/console/destinations", destinationURL, "/console/replays", replayURL} {
 		s := get(t, h, path)
 		if s.status != http.StatusConflict {
 			t.Errorf("%s: %d", path, s.status)
@@ -352,7 +355,7 @@ func TestHostileTextStaysText(t *testing.T) {
 		if diff := cmp.Diff(skeleton(want), skeleton(s)); diff != "" {
 			t.Errorf("%s: what a sender has written is markup (-plain +hostile):\n%s", path, diff)
 		}
-		if path != "/console/nothing" && !strings.Contains(text(s.root), "<script>alert(1)</script>") {
+		if path != "/console/nothing" && path != "/console/schemas/com.github.issues" && !strings.Contains(text(s.root), "<script>alert(1)</script>") {
 			t.Errorf("%s does not show the text", path)
 		}
 		harmless(t, path, s)

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 )
@@ -29,40 +30,45 @@ var at = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 
 // fake answers as a process does in which one order has a gap, and one action is dead. What it must refuse, it refuses.
 type fake struct {
-	items      []api.InboxItem
-	elsewhere  []string
-	detail     api.InboxDetail
-	raw        api.Raw
-	entity     api.EntityDetail
-	dead       []api.DeadLetterItem
-	history    []api.AttemptItem
-	groups     []api.DeadLetterGroup
-	attention  api.Attention
-	lag        []api.LagItem
-	sources    []api.SourceItem
-	subs       []api.SubscriptionItem
-	to         []api.DestinationItem
-	checks     []api.Check
-	err        error // of every question of the ledger
-	lagErr     error
-	seeks      []api.SeekAskedItem
-	planned    []api.SeekAskedItem
-	sought     []api.SeekRequest
-	hint       api.ScaleHintItem
-	resumed    api.PauseRequest
-	pausedAt   string // which destination
-	filter     api.InboxFilter
-	kept       []api.QuarantineItem
-	would      api.QuarantineRedriven
-	redrives   []api.RedriveRequest // that were no dry runs
-	mended     []api.QuarantineRedrive
-	deadFilter api.DeadLetterFilter
-	asked      []api.DeadLetterRequest
-	replayed   []string // what was replayed, discarded or resolved
-	verb       string   // which of these, the last time
-	mu         sync.Mutex
-	lags       int
-	overtaken  bool // a newer snapshot has been started
+	items     []api.InboxItem
+	elsewhere []string
+	detail    api.InboxDetail
+	raw       api.Raw
+	entity    api.EntityDetail
+	dead      []api.DeadLetterItem
+	history   []api.AttemptItem
+	groups    []api.DeadLetterGroup
+	attention api.Attention
+	lag       []api.LagItem
+	sources   []api.SourceItem
+	subs      []api.SubscriptionItem
+	to        []api.DestinationItem
+	checks    []api.Check
+	err       error // of every question of the ledger
+	lagErr    error
+	seeks     []api.SeekAskedItem
+	planned   []api.SeekAskedItem
+	sought    []api.SeekRequest
+	hint      api.ScaleHintItem
+	resumed   api.PauseRequest
+	pausedAt  string // which destination
+	plan      api.ReplayItem
+	changed   []api.AuditItem
+	drift     api.Drift
+
+	auditFilter api.AuditFilter
+	filter      api.InboxFilter
+	kept        []api.QuarantineItem
+	would       api.QuarantineRedriven
+	redrives    []api.RedriveRequest // that were no dry runs
+	mended      []api.QuarantineRedrive
+	deadFilter  api.DeadLetterFilter
+	asked       []api.DeadLetterRequest
+	replayed    []string // what was replayed, discarded or resolved
+	verb        string   // which of these, the last time
+	mu          sync.Mutex
+	lags        int
+	overtaken   bool // a newer snapshot has been started
 }
 
 func (f *fake) Items(_ context.Context, q api.InboxFilter) (api.Page[api.InboxItem], error) {
@@ -274,9 +280,57 @@ func (s steering) Lag(context.Context, string, string) ([]api.LagItem, error) {
 	return s.f.lag, s.f.lagErr
 }
 
+// replays and changes are the fake as still more interfaces. What has begun is not begun again.
+type replays struct {
+	asReplays
+	f *fake
+}
+
+type asReplays interface{ api.Replays }
+
+func (r replays) Replays(context.Context, string, string, int) (api.Page[api.ReplayItem], error) {
+	return api.Page[api.ReplayItem]{Items: []api.ReplayItem{r.f.plan}}, r.f.err
+}
+
+func (r replays) Replay(context.Context, int64) (*api.ReplayItem, error) {
+	if r.f.err != nil {
+		return nil, r.f.err
+	}
+	p := r.f.plan
+	return &p, nil
+}
+
+func (r replays) StartReplay(_ context.Context, _ int64, q api.ReplayRequest) (*api.ReplayItem, error) {
+	if r.f.plan.State != "planned" {
+		return nil, schemas.Errorf(schemas.Conflict, "start replay 1", "it is %s", r.f.plan.State)
+	}
+	r.f.plan.State, r.f.plan.StartedAt, r.f.plan.StartedBy, r.f.plan.Reason = "running", &at, q.By, q.Reason
+	return &r.f.plan, nil
+}
+
+func (r replays) CancelReplay(_ context.Context, _ int64, q api.ReplayRequest) (*api.ReplayItem, error) {
+	if r.f.plan.State == "cancelled" {
+		return nil, schemas.Errorf(schemas.Conflict, "cancel replay 1", "it is cancelled")
+	}
+	r.f.plan.State, r.f.plan.CancelledAt, r.f.plan.CancelledBy, r.f.plan.CancelledReason = "cancelled", &at, q.By, q.Reason
+	return &r.f.plan, nil
+}
+
+type changes struct {
+	api.Audit
+	f *fake
+}
+
+func (c changes) BeginChange(context.Context, api.AuditItem) (int64, error) { return 1, nil }
+func (c changes) EndChange(context.Context, int64, api.AuditItem) error     { return nil }
+func (c changes) Changes(_ context.Context, q api.AuditFilter) (api.Page[api.AuditItem], error) {
+	c.f.auditFilter = q
+	return api.Page[api.AuditItem]{Items: c.f.changed, Next: "cursor=="}, c.f.err
+}
+
 func (f *fake) config() api.Config {
 	return api.Config{
-		Inbox: f, Entities: f, DeadLetters: f, Destinations: destinations{f}, Steering: steering{f}, Stops: stops{f: f}, Quarantine: f, Gatherer: prometheus.NewRegistry(),
+		Inbox: f, Entities: f, DeadLetters: f, Destinations: destinations{f}, Steering: steering{f}, Stops: stops{f: f}, Replays: replays{f: f}, Audit: changes{f: f}, Drift: func() *api.Drift { return &f.drift }, Quarantine: f, Gatherer: prometheus.NewRegistry(),
 		Ready: func(context.Context) []api.Check { return f.checks }, Sources: func() []api.SourceItem { return f.sources },
 		Subscriptions: func(context.Context) []api.SubscriptionItem { return f.subs },
 		Attention: func(context.Context, api.AttentionFilter) (*api.Attention, error) {
@@ -295,7 +349,7 @@ func pagesOf(t *testing.T, cfg api.Config) *Console {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(Config{API: asked, Ready: cfg.Ready, Stream: cfg.Inbox != nil, Gatherer: cfg.Gatherer})
+	c, err := New(Config{API: asked, Ready: cfg.Ready, Stream: cfg.Inbox != nil, Gatherer: cfg.Gatherer, Roles: []config.Role{"intake", "stream"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,6 +398,12 @@ func newFake() *fake {
 	f.groups = []api.DeadLetterGroup{{Group: "g1", Class: "invalid", Destination: "acme/agent", Type: "order.changed", Count: 3, Entities: 3, Flagged: 1, First: at, Last: at}}
 	f.attention = api.Attention{Counts: []api.AttentionCount{{Kind: "dead_letter", Count: 3}, {Kind: "parked"}}, Unknown: []api.AttentionUnknown{{Kind: "unread_partition", Why: "the brokers are away"}, {Kind: "quarantined_delivery", Why: "the brokers are away"}},
 		Items: []api.AttentionItem{{Kind: "dead_letter", ID: "act_1", Team: "acme", Subscription: "fulfil", Source: "orders", Entity: "o-1", Since: &at, Reason: "invalid", Command: "forebay dlq replay act_1 --reason TEXT"}}}
+	f.plan = api.ReplayItem{ID: "1", Team: "acme", Subscription: "fulfil", Mode: "fill", State: "planned", PlannedAt: &at, PlannedBy: "ada", Range: api.ReplayRange{Offsets: 200, Counted: 200}, Records: 190,
+		Runs: 30, Actions: 60, Rate: 10, Seconds: 3, MaxErrors: 5, ByType: map[string]int64{"order.changed": 28, "order.paid": 2}, Partitions: []api.ReplayPartition{{Topic: "events.acme.orders", Partition: 1, To: 200}}}
+	f.changed = []api.AuditItem{{At: at, Actor: "ada", Role: "operator", By: "ada@ops", Action: "dlq.replay", Team: "acme", Object: "act_1", Reason: "mended", Outcome: "done", Before: json.RawMessage(`{"status":"dead_letter"}`)},
+		{At: at, Actor: "loopback", Action: "subscription.seek", Team: "acme", Object: "acme/fulfil", Reason: "again", Outcome: "refused", Detail: "nothing was moved"}}
+	f.drift = api.Drift{Items: []api.DriftItem{{Team: "acme", Source: "orders", Type: "order.changed", Field: "/order/total", Change: "kind", Was: []string{"number"}, Is: []string{"string"}, Since: at}},
+		Types: []api.DriftType{{Team: "acme", Source: "orders", Type: "order.changed", Samples: 90}, {Team: "acme", Source: "orders", Type: "order.paid", Samples: 2, Learning: true}}}
 	f.hint = api.ScaleHintItem{Add: api.ScalePartitions, Hint: "add partitions: 4 processes share 2", ComePerSecond: 12.5}
 	f.planned = []api.SeekAskedItem{{Topic: "events.acme.orders", Partition: 1, From: new(int64(40)), To: 60, State: api.SeekPlanned, Again: new(int64(0)), Skipped: new(int64(20))}, {Topic: "events.acme.orders", State: api.SeekUnchanged, To: 7}}
 	f.lag = []api.LagItem{{Records: new(int64(30)), Seconds: new(90.0), Waiting: new(int64(1)), Topic: "events.acme.orders", Partition: 1, State: "running", Position: new(int64(40)), LogEnd: 70}, {Topic: "events.acme.orders", Partition: 2, State: "unread", Detail: "nobody reads it"}}
@@ -407,12 +467,14 @@ func fill(v reflect.Value, text string) {
 // filled is a fake all of whose answers say text wherever they say anything.
 func filled(text string) *fake {
 	f := &fake{}
-	for _, v := range []any{&f.items, &f.detail, &f.raw, &f.entity, &f.dead, &f.history, &f.groups, &f.attention, &f.lag, &f.sources, &f.subs, &f.to, &f.checks, &f.kept, &f.would, &f.seeks, &f.planned, &f.hint} {
+	for _, v := range []any{&f.items, &f.detail, &f.raw, &f.entity, &f.dead, &f.history, &f.groups, &f.attention, &f.lag, &f.sources, &f.subs, &f.to, &f.checks, &f.kept, &f.would, &f.seeks, &f.planned, &f.hint, &f.plan, &f.changed, &f.drift} {
 		fill(reflect.ValueOf(v).Elem(), text)
 	}
 	for i := range f.checks {
 		f.checks[i].OK = false
 	}
+	f.sources[0].Team, f.sources[0].Source, f.drift.Items[0].Team, f.drift.Items[0].Source = "acme", "orders", "acme", "orders" // sourceURL
+	f.attention.Items[1].Team, f.attention.Items[1].Source, f.attention.Items[1].Subscription = "acme", "orders", ""
 	for i := range f.attention.Counts {
 		f.attention.Counts[i].Kind = f.attention.Items[i].Kind
 	}
