@@ -138,6 +138,7 @@ func (l *Loop) end(p *Partition, why error) {
 	at := p.at()
 	delete(l.claims, at)
 	l.metrics.lag.DeleteLabelValues(at.Topic, strconv.Itoa(int(at.Number)))
+	l.metrics.lagTime.forget(at)
 	if p.reading != nil {
 		l.cfg.Reader.Drop(l.ctx, p.reading)
 	}
@@ -331,6 +332,7 @@ func (l *Loop) applied(read *part, a ledger.Applied) {
 	}
 	l.metrics.decided(a.Outcomes)
 	l.metrics.lag.WithLabelValues(at.Topic, strconv.Itoa(int(at.Number))).Set(float64(max(0, read.End-read.Next.Offset)))
+	l.metrics.lagTime.decided(at, &read.Part)
 	l.logDecisions(read, a)
 	p.Moved(p.next)
 	if a.Waiting {

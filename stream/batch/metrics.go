@@ -15,6 +15,7 @@ type Metrics struct {
 	bytes     prometheus.Histogram
 	apply     prometheus.Histogram
 	lag       *prometheus.GaugeVec // topic, partition
+	lagTime   *lag
 	fetchErrs prometheus.Counter
 	gaps      prometheus.Counter // discontinuities between what was read and the ledger's offset
 }
@@ -34,6 +35,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		apply:     histogram("apply_seconds", "Time to commit a batch.", prometheus.ExponentialBuckets(0.001, 2, 14)),
 		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts(counter("lag_records", "Records behind the end of a claimed partition.")),
 			[]string{"topic", "partition"}),
+		lagTime:   newLag(),
 		fetchErrs: prometheus.NewCounter(counter("fetch_errors_total", "Errors while reading partitions.")),
 		gaps: prometheus.NewCounter(counter("discontinuities_total",
 			"Batches that did not begin where the ledger stands; the partition was read again from there.")),
@@ -42,7 +44,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		return m, nil
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.decisions, m.batch, m.bytes, m.apply, m.lag, m.fetchErrs, m.gaps} {
+	for _, c := range []prometheus.Collector{m.decisions, m.batch, m.bytes, m.apply, m.lag, m.lagTime, m.fetchErrs, m.gaps} {
 		errs = append(errs, reg.Register(c))
 	}
 	return m, errors.Join(errs...)

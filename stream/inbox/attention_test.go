@@ -212,7 +212,8 @@ func (f *fixture) blocks() (sum int) {
 		sql  string
 		args []any
 	}
-	questions := map[string]question{"count": {attentionCount, []any{s.ID, attentionReads, overdueAfter.Microseconds()}}, "dead": {attentionDead, []any{s.ID, attentionReads}}}
+	questions := map[string]question{"count": {attentionCount, []any{s.ID, attentionReads, overdueAfter.Microseconds()}}, "dead": {attentionDead, []any{s.ID, attentionReads}},
+		"facts of the dead": {deadFacts, []any{s.ID, deadFactsReads, ledger.FlaggedDeaths}}}
 	for kind, sql := range attentionRows {
 		questions[string(kind)] = question{sql, s.args(kind, attentionReads)}
 	}

@@ -624,6 +624,7 @@ func TestMostAndAlerts(t *testing.T) {
 			}
 			same(t, "attempts of "+string(class), len(r.sink.ids()), want)
 			same(t, "status", r.mem.status(r.claim, 1), ledger.Dead)
+			same(t, "dead letters counted", testutil.ToFloat64(r.s.q.dispatch.metrics.dead.WithLabelValues(destName)), 1.0)
 			lines := out.lines(t)
 			if !class.Alerted() {
 				same(t, "lines of "+string(class), len(lines), 0)

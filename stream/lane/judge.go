@@ -167,9 +167,13 @@ func (j *judge) logAttempt(e *entry, res *ledger.Result) {
 	j.log.LogAttrs(ctx, level, "attempt", attrs...)
 }
 
-// alert logs and counts an action that is dead of a failure that an operator has to mend, such as a wrong credential.
+// alert counts an action that is dead or whose outcome is unknown, and logs and counts one that is dead of a failure that an operator has
+// to mend, such as a wrong credential.
 func (j *judge) alert(e *entry, d *destination, res *ledger.Result) {
 	class := sink.Class(res.Class)
+	if res.Status == ledger.Dead || res.Status == ledger.Unknown {
+		d.metrics.dead.Inc()
+	}
 	if res.Status != ledger.Dead || !class.Alerted() {
 		return
 	}

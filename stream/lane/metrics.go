@@ -14,6 +14,7 @@ type metrics struct {
 	attempts *prometheus.CounterVec
 	long     *prometheus.CounterVec
 	alerts   *prometheus.CounterVec
+	dead     *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 
 	superseded prometheus.Counter
@@ -33,6 +34,10 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 			Name: "forebay_lane_alerts_total",
 			Help: "Actions that are dead of something that an operator has to fix, by destination and class of failure.",
 		}, []string{"destination", "class"}),
+		dead: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "forebay_lane_dead_letters_total",
+			Help: "Attempts after which an action was given up, or its outcome was left unknown, by destination.",
+		}, []string{"destination"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "forebay_lane_attempt_duration_seconds",
 			Help:    "Duration of attempts by destination.",
@@ -52,7 +57,7 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 	}
 	reg := prometheus.WrapRegistererWith(prometheus.Labels{"subscription": cfg.Subscription}, cfg.Registerer)
 	for _, c := range []prometheus.Collector{
-		m.attempts, m.alerts, m.seconds, m.long, m.superseded,
+		m.attempts, m.alerts, m.dead, m.seconds, m.long, m.superseded,
 		gauge("forebay_lane_open_actions", "Open actions loaded from the ledger.",
 			func() float64 { return float64(s.q.open) }),
 		gauge("forebay_lane_waiting_lanes", "Lanes whose head waits for its next attempt.",
@@ -86,6 +91,7 @@ func (q *queues) parkedLanes() float64 {
 type destinationMetrics struct {
 	attempts map[sink.Class]prometheus.Counter
 	alerts   map[sink.Class]prometheus.Counter // of the classes that have them
+	dead     prometheus.Counter
 	seconds  prometheus.Observer
 }
 
@@ -93,7 +99,7 @@ type destinationMetrics struct {
 func (m *metrics) of(destination string) destinationMetrics {
 	d := destinationMetrics{
 		attempts: map[sink.Class]prometheus.Counter{}, alerts: map[sink.Class]prometheus.Counter{},
-		seconds: m.seconds.WithLabelValues(destination),
+		dead: m.dead.WithLabelValues(destination), seconds: m.seconds.WithLabelValues(destination),
 	}
 	for _, c := range sink.Classes() {
 		d.attempts[c] = m.attempts.WithLabelValues(destination, cmp.Or(string(c), "ok"))

@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -54,6 +55,8 @@ type look struct {
 	partitions partitions
 	backlogs   map[nameInTeam]producer.Backlog // of deliveries in quarantine, by source
 	rows       []api.AttentionItem             // what is few: partitions, destinations, sources
+	dead       []inbox.DeadFacts               // of the subscriptions that have dead letters
+	ends       map[string]time.Time            // when certificates and tokens end
 	unknown    map[string]string               // by kind, why nothing is known of it
 	failed     bool                            // something is unknown that the next look may find
 }
@@ -63,7 +66,7 @@ func newAttention(a *App) (*attention, error) {
 		gauge: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "forebay", Subsystem: "attention", Name: "items",
 			Help: "What waits for an operator, by kind, as `forebay attention` counts it: of the ledger and the topics in each process alike, 10,000 of a subscription and kind at most."},
 			[]string{"kind"})}
-	return t, a.registry.Register(t.gauge)
+	return t, errors.Join(a.registry.Register(t.gauge), a.registry.Register(newAlertMetrics(t)))
 }
 
 // run looks every attentionEvery until ctx is done, or less often where a look takes long: one connection is at work for a twentieth of
@@ -124,7 +127,7 @@ func (t *attention) look(ctx context.Context, kept time.Duration) (look, error) 
 	if err != nil {
 		return l, err
 	}
-	l.take(ctx, t.ofLedger, func(ctx context.Context, l *look) { t.ofPartitions(ctx, adm, l) }, t.ofPauses, t.ofBarred, t.ofDestinations, t.ofKeys,
+	l.take(ctx, t.ofLedger, func(ctx context.Context, l *look) { t.ofPartitions(ctx, adm, l) }, t.ofPauses, t.ofBarred, t.ofDestinations, t.ofKeys, t.ofEnds,
 		func(ctx context.Context, l *look) { t.ofDeliveries(ctx, adm, l) })
 	l.keep(t.seen())
 	t.warn(t.seen(), l)
@@ -148,7 +151,7 @@ func (l *look) keep(before look) {
 	isUnknown := func(kind string) bool { return l.unknown[kind] != "" }
 	l.rows = append(l.rows, slices.DeleteFunc(slices.Clone(before.rows), func(i api.AttentionItem) bool { return !isUnknown(i.Kind) })...)
 	if isUnknown(string(inbox.AttentionDead)) { // as all of the ledger
-		l.ledger = before.ledger
+		l.ledger, l.dead = before.ledger, before.dead
 	}
 	if isUnknown(api.KindStopped) {
 		l.partitions = before.partitions
@@ -205,6 +208,9 @@ func (t *attention) ofLedger(ctx context.Context, l *look) {
 		}
 		if err == nil {
 			l.ledger = ofThisLedger(t.a.file(), l.ledger)
+			l.dead, err = box.DeadFacts(ctx, l.ledger)
+		}
+		if err == nil {
 			return
 		}
 		why, l.failed = err.Error(), true

@@ -1,0 +1,142 @@
+package app
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// alertMetrics are metrics for alerts that are computed when they are asked for, of what the last look has found.
+type alertMetrics struct {
+	t *attention
+
+	waiting, repeated, oldest, expires *prometheus.Desc
+}
+
+func newAlertMetrics(t *attention) *alertMetrics {
+	return &alertMetrics{t: t,
+		waiting: prometheus.NewDesc("forebay_attention_waiting", "What waits for an operator, as forebay_attention_items, by the team and the subscription, source or destination that has it; "+
+			"what has nothing waiting is not there.", []string{"kind", "team", "of"}, nil),
+		repeated: prometheus.NewDesc("forebay_dead_letters_repeated", "Dead letters of a subscription that have died three times or more, of a thousand of each partition.", []string{"team", "of"}, nil),
+		oldest:   prometheus.NewDesc("forebay_dead_letters_oldest_seconds", "For how long the oldest dead letter of a subscription has waited, of a thousand of each partition.", []string{"team", "of"}, nil),
+		expires: prometheus.NewDesc("forebay_key_expires_seconds", "Seconds until a certificate or a token ends, less than 0 for a day after that; of tokens those that were made for more than 30 days.",
+			[]string{"key"}, nil),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (m *alertMetrics) Describe(all chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{m.waiting, m.repeated, m.oldest, m.expires} {
+		all <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (m *alertMetrics) Collect(all chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		all <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	l := m.t.seen()
+	for of, n := range l.byOwner() {
+		gauge(m.waiting, n, of[:]...)
+	}
+	for _, d := range l.dead {
+		of := d.Team + "." + d.Subscription
+		gauge(m.repeated, float64(d.Repeated), d.Team, of)
+		gauge(m.oldest, time.Since(d.Oldest).Seconds(), d.Team, of)
+	}
+	for key, end := range l.ends {
+		if left := time.Until(end); left > -24*time.Hour {
+			gauge(m.expires, left.Seconds(), key)
+		}
+	}
+}
+
+// byOwner counts what waits by kind, team and the name of what has it.
+func (l look) byOwner() map[[3]string]float64 {
+	sums := map[[3]string]float64{}
+	for _, c := range l.ledger {
+		sums[[3]string{string(c.Kind), c.Team, c.Team + "." + c.Subscription}] += float64(c.Count)
+	}
+	for _, row := range l.rows {
+		sums[[3]string{row.Kind, row.Team, row.ID}]++
+	}
+	for of, backlog := range l.backlogs {
+		if n := len(backlog.Items); n > 0 {
+			sums[[3]string{api.KindQuarantinedDelivery, of.team, of.team + "/" + of.name}] += float64(n)
+		}
+	}
+	return sums
+}
+
+// longLived is how long a token must have been made for to be worth a warning before its end.
+const longLived = 30 * 24 * time.Hour
+
+// ofEnds finds when certificates and tokens end. What cannot be read is left out: whoever uses it says so.
+func (t *attention) ofEnds(ctx context.Context, l *look) {
+	l.ends = map[string]time.Time{}
+	certificates := map[string]string{}
+	if tls := t.a.file().OperatorTLS(); tls != nil {
+		certificates["certificate operator.tls"] = tls.CertFile
+	}
+	for _, role := range t.a.cfg.Roles {
+		if tls := t.a.file().KafkaTLS(role); tls != nil && tls.CertFile != "" {
+			certificates["certificate "+string(role)+" in Kafka"] = tls.CertFile
+		}
+	}
+	for key, file := range certificates {
+		if end, err := certificateEnd(file); err == nil {
+			l.ends[key] = end
+		}
+	}
+	if t.a.stream == nil || !t.a.file().Operator.HasTokens() {
+		return
+	}
+	store, err := t.a.tokens()
+	if err != nil {
+		return
+	}
+	tokens, err := store.Tokens(ctx)
+	if err != nil {
+		return
+	}
+	for key, end := range tokenEnds(tokens) {
+		l.ends[key] = end
+	}
+}
+
+// tokenEnds are the ends of the tokens that were made to last, and were not revoked.
+func tokenEnds(tokens []ledger.Token) map[string]time.Time {
+	ends := map[string]time.Time{}
+	for _, t := range tokens {
+		if t.RevokedAt == nil && t.ExpiresAt.Sub(t.CreatedAt) > longLived {
+			ends["token "+t.Name] = t.ExpiresAt
+		}
+	}
+	return ends
+}
+
+// certificateEnd returns when the first certificate of a PEM file ends.
+func certificateEnd(file string) (time.Time, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return time.Time{}, err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return time.Time{}, fmt.Errorf("%s has no certificate", file)
+	}
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return c.NotAfter, nil
+}

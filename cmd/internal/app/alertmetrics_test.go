@@ -1,0 +1,97 @@
+package app
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forebay-io/forebay/cmd/internal/alerts"
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/ingest/producer"
+	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+var (
+	descName   = regexp.MustCompile(`fqName: "([^"]+)"`)
+	descConst  = regexp.MustCompile(`([a-zA-Z_]+)="`)
+	descLabels = regexp.MustCompile(`variableLabels: \{([^}]*)\}`)
+)
+
+// described returns the labels of all metrics that a registry has, by name, whether or not they have a value yet.
+func described(r *prometheus.Registry) map[string][]string {
+	all := make(chan *prometheus.Desc)
+	go func() { r.Describe(all); close(all) }()
+	out := map[string][]string{}
+	for d := range all {
+		text := d.String()
+		name := descName.FindStringSubmatch(text)[1]
+		labels := strings.Split(descLabels.FindStringSubmatch(text)[1], ",")
+		_, constant, _ := strings.Cut(text, "constLabels: {")
+		constant, _, _ = strings.Cut(constant, "}, variableLabels")
+		for _, m := range descConst.FindAllStringSubmatch(constant, -1) {
+			labels = append(labels, m[1])
+		}
+		out[name] = append(out[name], labels...)
+	}
+	return out
+}
+
+// Every metric and label that an alert names is one that a process which runs has.
+func TestAlertsAskForWhatIsThere(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t)
+	p := deploy(t, a.URL, database(t), true).start(config.RoleIntake, config.RoleStream)
+	p.ready()
+	have := described(p.app.registry)
+	for _, m := range alerts.Metrics(alerts.Rules(alerts.Defaults())) {
+		labels, ok := have[m.Name]
+		if !ok {
+			t.Errorf("there is no metric %s", m.Name)
+		}
+		for _, l := range m.Labels {
+			if !slices.Contains(labels, l) {
+				t.Errorf("%s has no label %s; it has %v", m.Name, l, labels)
+			}
+		}
+	}
+	p.clean()
+}
+
+// What waits is counted by who has it, from all that a look finds.
+func TestWaitingByOwner(t *testing.T) {
+	t.Parallel()
+	one, two := int32(1), int32(2)
+	l := look{
+		ledger: []inbox.AttentionCount{{Team: "acme", Subscription: "fulfil", Kind: inbox.AttentionDead, Count: 7}},
+		rows: []api.AttentionItem{
+			{Kind: api.KindStopped, ID: "acme.fulfil", Team: "acme", Partition: &one}, {Kind: api.KindStopped, ID: "acme.fulfil", Team: "acme", Partition: &two},
+			{Kind: api.KindKeys, ID: "acme/orders", Team: "acme"}, {Kind: api.KindPaused, ID: "pagers"},
+		},
+		backlogs: map[nameInTeam]producer.Backlog{{"acme", "orders"}: {}},
+	}
+	want := map[[3]string]float64{{"dead_letter", "acme", "acme.fulfil"}: 7, {"stopped_partition", "acme", "acme.fulfil"}: 2,
+		{"unmatched_keys", "acme", "acme/orders"}: 1, {"paused_destination", "", "pagers"}: 1}
+	if diff := cmp.Diff(want, l.byOwner()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A token that was made for a few days is meant to end, and one that was revoked has.
+func TestTokenEnds(t *testing.T) {
+	t.Parallel()
+	made := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	ends := tokenEnds([]ledger.Token{
+		{Name: "ci", CreatedAt: made, ExpiresAt: made.AddDate(0, 3, 0)}, {Name: "visit", CreatedAt: made, ExpiresAt: made.AddDate(0, 0, 7)},
+		{Name: "gone", CreatedAt: made, ExpiresAt: made.AddDate(0, 3, 0), RevokedAt: &made},
+	})
+	if diff := cmp.Diff(map[string]time.Time{"token ci": made.AddDate(0, 3, 0)}, ends); diff != "" {
+		t.Error(diff)
+	}
+}
