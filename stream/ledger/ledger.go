@@ -192,16 +192,20 @@ func (l *Ledger) checkMigrations(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !found {
-		return schemas.Errorf(schemas.NotFound, op, "schema %q has no ledger: run `forebay migrate -c FILE`", l.cfg.Schema)
-	}
+	return fits(l.cfg.Schema, op, have, want, found)
+}
+
+// fits returns why this binary cannot use a schema that is at migration have and needs want; found is false where it has no ledger.
+func fits(schema, op string, have, want int64, found bool) error {
 	switch {
+	case !found:
+		return schemas.Errorf(schemas.NotFound, op, "schema %q has no ledger: run `forebay migrate -c FILE`", schema)
 	case have < want:
 		return schemas.Errorf(schemas.Conflict, op,
-			"schema %q is at migration %d and this binary needs %d: run `forebay migrate -c FILE`", l.cfg.Schema, have, want)
+			"schema %q is at migration %d and this binary needs %d: run `forebay migrate -c FILE`", schema, have, want)
 	case have > want:
 		return schemas.Errorf(schemas.Conflict, op,
-			"schema %q is at migration %d, ahead of this binary's %d: run the newer forebay (`forebay migrate` of that version was here)", l.cfg.Schema, have, want)
+			"schema %q is at migration %d, ahead of this binary's %d: run the newer forebay (`forebay migrate` of that version was here)", schema, have, want)
 	}
 	return nil
 }

@@ -149,3 +149,17 @@ func (c *firstBytes) Read(b []byte) (int, error) {
 }
 
 var errAlert = errors.New("it answered with a TLS alert")
+
+// Certificate makes a TLS connection to a broker and returns the certificate that it shows.
+func (t TLS) Certificate(ctx context.Context, address string) (*x509.Certificate, error) {
+	conn, err := dialer().DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	secure, err := t.encrypt(ctx, conn, address)
+	if err != nil {
+		return nil, err
+	}
+	defer secure.Close()
+	return secure.(*tls.Conn).ConnectionState().PeerCertificates[0], nil //nolint:forcetypeassert // encrypt makes it
+}

@@ -98,6 +98,7 @@ type grammar struct {
 		Show   configShowCmd   `cmd:"" help:"Print the configuration with every default; references as they are written, secrets redacted."`
 		Schema configSchemaCmd `cmd:"" help:"Print the JSON Schema of the configuration file."`
 	} `cmd:"" help:"The configuration file."`
+	Doctor    doctorCmd    `cmd:"" help:"Look at everything that an installation rests on; say what is wrong and what to do (exit code 5)."`
 	Send      sendCmd      `cmd:"" help:"Sign a sample or a file as the provider does and post it to the intake."`
 	Attention attentionCmd `cmd:"" help:"List everything that waits for an operator: since when, and the command that deals with it."`
 	Inbox     struct {

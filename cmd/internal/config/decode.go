@@ -27,7 +27,7 @@ type decoder struct {
 	places     map[string]place // where each path was written
 	unresolved map[string]bool  // paths whose value was not resolved, or has a problem that is reported
 	references map[string]referring
-	literal    map[literal]bool // secrets that stand in the file itself
+	literal    map[literal]string // secrets that stand in the file itself, and where
 }
 
 func (d *decoder) problem(n *yaml.Node, path, format string, args ...any) {
@@ -177,7 +177,7 @@ func (d *decoder) sinkType(n *yaml.Node, path string, to *Destination) {
 		if n.Content[i].Value != "type" {
 			continue
 		}
-		look := &decoder{env: d.env, uses: d.uses, places: map[string]place{}, unresolved: map[string]bool{}, references: map[string]referring{}, literal: map[literal]bool{}}
+		look := &decoder{env: d.env, uses: d.uses, places: map[string]place{}, unresolved: map[string]bool{}, references: map[string]referring{}, literal: map[literal]string{}}
 		var name string
 		look.value(n.Content[i+1], join(path, "type"), reflect.ValueOf(&name).Elem(), field{})
 		to.Type, to.Keys = name, newKeys(name)
@@ -328,7 +328,7 @@ func (d *decoder) scalar(n *yaml.Node, path string, v reflect.Value, f field) {
 		d.refer(path, text, led, f.shown || len(f.values) > 0 || v.Kind() != reflect.String && v.Type() != secretType)
 		text = resolved
 	} else if v.Type() == secretType {
-		d.literal[literal{d.env.team(), text}] = true
+		d.literal[literal{d.env.team(), text}] = path
 	}
 	if why := lineBreak(text); why != "" && v.Type() == secretType && !f.lines {
 		d.problem(n, path, "%s%s", ofReference(n.Value), why)

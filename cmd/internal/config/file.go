@@ -32,7 +32,7 @@ type Config struct {
 	places     map[string]place     // where the files set a path, such as "teams.acme.sources.github.preset"
 	unresolved map[string]bool      // paths without a usable value: see checker.unresolved
 	references map[string]referring // by path
-	literal    map[literal]bool     // secrets that stand in a file itself
+	literal    map[literal]string   // secrets that stand in a file itself, and where
 	env        environment          // to follow references anew
 	dir        string               // of the main file
 	notes      []Problem

@@ -210,7 +210,7 @@ func (l *loader) run() (*Config, Problems) {
 }
 
 func newConfig() *Config {
-	return &Config{places: map[string]place{}, unresolved: map[string]bool{}, references: map[string]referring{}, literal: map[literal]bool{}, barred: map[string]string{}}
+	return &Config{places: map[string]place{}, unresolved: map[string]bool{}, references: map[string]referring{}, literal: map[literal]string{}, barred: map[string]string{}}
 }
 
 // loader is one call of Load.

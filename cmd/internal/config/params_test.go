@@ -20,7 +20,7 @@ func decoded(t *testing.T, params string, roles ...Role) (Params, Problems) {
 	env := osEnvironment()
 	env.lookup = func(name string) (string, bool) { return "<" + name + ">", name != "NOPE" }
 	o := Options{Roles: roles}
-	d := &decoder{file: "f", env: env, uses: o.uses, places: map[string]place{}, unresolved: map[string]bool{}, references: map[string]referring{}, literal: map[literal]bool{}}
+	d := &decoder{file: "f", env: env, uses: o.uses, places: map[string]place{}, unresolved: map[string]bool{}, references: map[string]referring{}, literal: map[literal]string{}}
 	var a Action
 	d.value(n.Content[0], "teams.acme.subscriptions.triage.actions[0].params", reflect.ValueOf(&a.Params).Elem(), field{})
 	return a.Params, d.problems

@@ -62,7 +62,7 @@ func TestSinkTypes(t *testing.T) {
 // undecodable is the decoder's panic over a type of value that it does not know.
 func undecodable(to any) (problem any) {
 	defer func() { problem = recover() }()
-	d := &decoder{env: osEnvironment(), uses: func(string) bool { return true }, places: map[string]place{}, unresolved: map[string]bool{}, references: map[string]referring{}, literal: map[literal]bool{}}
+	d := &decoder{env: osEnvironment(), uses: func(string) bool { return true }, places: map[string]place{}, unresolved: map[string]bool{}, references: map[string]referring{}, literal: map[literal]string{}}
 	d.value(&yaml.Node{Kind: yaml.ScalarNode, Value: "x"}, "key", reflect.ValueOf(to).Elem(), field{})
 	return nil
 }

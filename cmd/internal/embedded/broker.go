@@ -20,6 +20,9 @@ const BrokerBanner = "one copy: the embedded broker keeps every record once, on 
 // with room for headers.
 const MaxMessageBytes = 26 << 20
 
+// ClusterID is the id of the embedded broker's cluster.
+const ClusterID = "forebay-embedded"
+
 // BrokerConfig describes the embedded broker.
 type BrokerConfig struct {
 	// Dir holds everything: log segments, groups, topics, port, lock. Created when missing.
@@ -112,7 +115,7 @@ func options(cfg BrokerConfig) []kfake.Opt {
 		kfake.Ports(cfg.Port),
 		kfake.DataDir(cfg.Dir),
 		kfake.SyncWrites(),
-		kfake.ClusterID("forebay-embedded"),
+		kfake.ClusterID(ClusterID),
 		kfake.GroupMinSessionTimeout(time.Second),
 		kfake.WithLogger(brokerLog{cfg.Logger}),
 		kfake.BrokerConfigs(map[string]string{

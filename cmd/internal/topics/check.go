@@ -15,6 +15,9 @@ import (
 // the timestamp of a record is the producer's: versions are clamped against it, and dedupe windows and retention depend on it.
 var required = []string{cleanupPolicy, unclean, minInsync, maxMessage, timestampType}
 
+// Required reports whether a process does not start before Apply has set the setting.
+func (s Setting) Required() bool { return s.Set && slices.Contains(required, s.Name) }
+
 // Check checks topics before a process starts: every topic except spare ones must exist, with settings that keep acknowledged events
 // (P1) and the broker's append times. The error names the command to run; file is the configuration's path. The notes tell of topics that
 // keep events for another time than is configured: a process starts with these.
@@ -38,13 +41,8 @@ func Check(ctx context.Context, adm *kadm.Client, wanted []Topic, file string) (
 			missing = append(missing, c.Topic)
 		case c.Action == Refused:
 			wrong = append(wrong, c.Topic+" "+c.Detail)
-		default:
-			for key := range c.alter {
-				if slices.Contains(required, key) {
-					wrong = append(wrong, fmt.Sprintf("%s: %s", c.Topic, c.Detail))
-					break
-				}
-			}
+		case slices.ContainsFunc(c.Settings, Setting.Required):
+			wrong = append(wrong, fmt.Sprintf("%s: %s", c.Topic, c.Detail))
 		}
 	}
 	switch {

@@ -23,6 +23,16 @@ import (
 // than the largest body.
 const HeaderRoom = 256 << 10
 
+// Settings that others ask about.
+const (
+	Retention  = retention
+	MaxMessage = maxMessage
+	MinInsync  = minInsync
+	Unclean    = unclean
+	Partitions = partitions
+	Copies     = replication
+)
+
 const (
 	cleanupPolicy = "cleanup.policy"
 	retention     = "retention.ms"

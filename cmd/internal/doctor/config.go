@@ -1,0 +1,85 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/forebay-io/forebay/cmd/internal/app"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+)
+
+// load reads the file: whole, and where that fails what the brokers and the ledgers need of it, since one secret that is missing should not
+// hide what else is wrong.
+func (d *doctor) load() {
+	d.whole, d.unread = d.Load(d.Roles...)
+	if d.kafka, d.postgres = d.whole, d.whole; d.whole != nil {
+		return
+	}
+	if c, err := d.Load(config.RoleTopics); err == nil {
+		d.kafka = c
+	}
+	if c, err := d.Load(config.RoleMigrate); err == nil {
+		d.postgres = c
+	}
+}
+
+// roles are the roles that are looked at.
+func (d *doctor) roles() []config.Role {
+	if len(d.Roles) == 0 {
+		return []config.Role{config.RoleIntake, config.RoleStream, config.RoleTopics}
+	}
+	return d.Roles
+}
+
+// has reports whether a role is looked at.
+func (d *doctor) has(role config.Role) bool { return slices.Contains(d.roles(), role) }
+
+// config says what is wrong with the file, as `forebay config check` does.
+func (d *doctor) config(context.Context) (found []Finding) {
+	run := "forebay config check -c " + d.Path
+	var problems config.Problems
+	if d.whole != nil {
+		problems = app.Check(d.whole, withoutTopics(d.Roles))
+	} else if list, ok := errors.AsType[config.Problems](d.unread); ok {
+		problems = list
+	} else {
+		return []Finding{problem(d.Path, d.unread.Error(), run)}
+	}
+	for _, p := range problems {
+		found = append(found, problem(place(p), p.Path+": "+p.Message, run))
+	}
+	if d.whole == nil {
+		return found
+	}
+	for _, n := range d.whole.Notes() {
+		found = append(found, warning(place(n), n.Path+": "+n.Message, ""))
+	}
+	if len(problems) == 0 {
+		sources, subscriptions := 0, 0
+		for _, t := range d.whole.Teams {
+			sources, subscriptions = sources+len(t.Sources), subscriptions+len(t.Subscriptions)
+		}
+		found = append([]Finding{ok(d.Path, "%d teams, %d sources, %d destinations, %d subscriptions", len(d.whole.Teams), sources, len(d.whole.AllDestinations()), subscriptions)}, found...)
+	}
+	return found
+}
+
+// withoutTopics leaves out the role of commands, which runs nothing.
+func withoutTopics(roles []config.Role) []config.Role {
+	return slices.DeleteFunc(slices.Clone(roles), func(r config.Role) bool { return r == config.RoleTopics })
+}
+
+// place is FILE:LINE of a problem.
+func place(p config.Problem) string {
+	if p.Line == 0 {
+		return p.File
+	}
+	return fmt.Sprintf("%s:%d", p.File, p.Line)
+}
+
+// notRead is the finding of a check that needs what cannot be read.
+func (d *doctor) notRead() []Finding {
+	return []Finding{unknown("", "not made: the configuration cannot be read", "forebay config check -c "+d.Path)}
+}

@@ -1,0 +1,292 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
+
+	"github.com/forebay-io/forebay/cmd/internal/app"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/cmd/internal/rights"
+	"github.com/forebay-io/forebay/cmd/internal/topics"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// installation is a file with its brokers and its ledger, which a test breaks.
+type installation struct {
+	t     *testing.T
+	text  string
+	path  string
+	dbURL string
+	adm   *kadm.Client
+}
+
+const sound = `version: 1
+kafka: {brokers: ["BROKERS"]}
+postgres: {url: "POSTGRES", schema: forebay}
+listen: {intake: "127.0.0.1:0", operator: "127.0.0.1:0"}
+topics: {partitions: 3, replication: 1, retention: 7d}
+teams:
+  acme:
+    sources:
+      github: {preset: github, secrets: ["${file:SECRET}"]}
+    destinations:
+      agent: {type: log}
+    subscriptions:
+      triage: {sources: [github], actions: [{name: run, to: agent}]}
+`
+
+// install makes everything that the sound file needs.
+func install(t *testing.T) *installation {
+	t.Helper()
+	broker := rig.Fake(t)
+	i := &installation{t: t, dbURL: rig.Database(t), path: filepath.Join(t.TempDir(), "forebay.yaml")}
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("first-secret-of-github\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	i.text = strings.NewReplacer("BROKERS", broker.Bootstrap(), "POSTGRES", i.dbURL, "SECRET", secret).Replace(sound)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(broker.Bootstrap()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	i.adm = kadm.NewClient(cl)
+	return i
+}
+
+// apply makes the topics and the ledger.
+func (i *installation) apply() {
+	i.t.Helper()
+	cfg := i.load()
+	if _, err := topics.Apply(i.t.Context(), i.adm, topics.Wanted(cfg, cfg.MaxBody), false); err != nil {
+		i.t.Fatal(err)
+	}
+	l, err := app.LedgerConfig(cfg.Ledger(), nil)
+	if err == nil {
+		_, err = ledger.Migrate(i.t.Context(), l)
+	}
+	if err != nil {
+		i.t.Fatal(err)
+	}
+}
+
+func (i *installation) write() {
+	i.t.Helper()
+	if err := os.WriteFile(i.path, []byte(i.text), 0o600); err != nil {
+		i.t.Fatal(err)
+	}
+}
+
+func (i *installation) load() *config.Config {
+	i.t.Helper()
+	i.write()
+	cfg, err := config.Load(config.Options{Path: i.path})
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return cfg
+}
+
+func (i *installation) replace(old, with string) {
+	i.t.Helper()
+	if !strings.Contains(i.text, old) {
+		i.t.Fatalf("the file has no %q", old)
+	}
+	i.text = strings.Replace(i.text, old, with, 1)
+}
+
+// look runs the doctor before anything is started.
+func (i *installation) look() *Report {
+	i.t.Helper()
+	i.write()
+	return Run(i.t.Context(), i.config())
+}
+
+func (i *installation) config() Config {
+	return Config{Path: i.path, Within: 10 * time.Second,
+		Load: func(roles ...config.Role) (*config.Config, error) {
+			return config.Load(config.Options{Path: i.path, Roles: roles, Look: true})
+		},
+		Principal: func(_ *config.Config, role rights.Role) string { return "User:" + string(role) }}
+}
+
+// want fails the test unless a finding of a check has a severity and texts in its subject, evidence and fix.
+func want(t *testing.T, r *Report, check string, severity Severity, subject, evidence, fix string) {
+	t.Helper()
+	for _, f := range r.Findings {
+		if f.Check == check && f.Severity == severity && strings.Contains(f.Subject, subject) && strings.Contains(f.Evidence, evidence) && strings.Contains(f.Fix, fix) {
+			return
+		}
+	}
+	t.Errorf("no finding %s of %s about %q with %q and fix %q:\n%s", severity, check, subject, evidence, fix, told(r))
+}
+
+func told(r *Report) string {
+	var b strings.Builder
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "%-8s %s  %s\n    %s\n    fix: %s\n", f.Severity, f.Check, f.Subject, f.Evidence, f.Fix)
+	}
+	return b.String()
+}
+
+// TestSound: of an installation that has all it needs every check is made but for the brokers' clock, and none finds a problem.
+func TestSound(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.apply()
+	r := i.look()
+	if n := r.Problems(); n > 0 {
+		t.Errorf("%d problems:\n%s", n, told(r))
+	}
+	seen := map[string]Severity{}
+	for _, f := range r.Findings {
+		seen[f.Check] = f.Severity
+		if f.Severity == Unknown && f.Check != "clock" && f.Check != "rights" {
+			t.Errorf("not made: %+v", f)
+		}
+	}
+	for _, c := range []string{"config", "secrets", "expiry", "guard", "destinations", "brokers", "topics", "partitions", "record-size", "copies", "retention", "rights", "postgres", "connections", "clock", "listen"} {
+		if _, ok := seen[c]; !ok {
+			t.Errorf("nothing is said of %s", c)
+		}
+	}
+	want(t, r, "brokers", OK, "", "1 of 1 answer", "")
+	want(t, r, "copies", Warning, "topics.replication", "one copy", "replication: 3")
+	want(t, r, "postgres", Warning, "postgres", "superuser", "CREATE ROLE")
+}
+
+// TestNothingThere: neither brokers nor Postgres answer, and what else is wrong is told all the same.
+func TestNothingThere(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.replace(i.load().Kafka.Brokers[0], rig.FreeAddress(t))
+	i.replace(i.dbURL, "postgres://forebay:pencil@"+rig.FreeAddress(t)+"/forebay?sslmode=disable")
+	r := i.look()
+	want(t, r, "brokers", Problem, "127.0.0.1", "connection refused", "kafka.brokers")
+	want(t, r, "topics", Unknown, "", "the brokers do not answer", "")
+	want(t, r, "postgres", Problem, "postgres", "", "postgres.url")
+	want(t, r, "connections", Unknown, "postgres", "does not answer", "")
+	want(t, r, "guard", OK, "", "refused", "")
+	if strings.Contains(told(r), "pencil") {
+		t.Error("the password is shown")
+	}
+}
+
+// TestUnreadable: what cannot be read of the file keeps no check of the brokers from being made.
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.apply()
+	i.replace(`"${file:`, `"${file:/nowhere`)
+	r := i.look()
+	want(t, r, "config", Problem, "forebay.yaml:9", "reference to a file", "forebay config check -c ")
+	want(t, r, "brokers", OK, "", "1 of 1 answer", "")
+	want(t, r, "topics", OK, "", "3 topics", "")
+	want(t, r, "secrets", Unknown, "", "cannot be read", "")
+}
+
+// TestTopics breaks one topic after the other.
+func TestTopics(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	want(t, i.look(), "topics", Problem, "events.acme.github", "is missing", "forebay topics apply -c "+i.path)
+	want(t, i.look(), "topics", Warning, "dead.acme.triage", "is missing", "forebay topics apply -c "+i.path)
+	want(t, i.look(), "postgres", Problem, "postgres", "has no ledger", "forebay migrate -c "+i.path)
+	i.apply()
+	set := func(topic, key, value string) {
+		t.Helper()
+		if _, err := i.adm.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: key, Value: &value}}, topic); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("events.acme.github", "max.message.bytes", "1000000")
+	set("events.acme.github", "retention.ms", "-1")
+	set("quarantine.acme.github", "cleanup.policy", "compact")
+	if _, err := i.adm.UpdatePartitions(t.Context(), 5, "events.acme.github"); err != nil {
+		t.Fatal(err)
+	}
+	i.replace("postgres: {url", "postgres: {connections: 40, url")
+	r := i.look()
+	want(t, r, "partitions", Problem, "events.acme.github", "has 5 partitions, configured are 3", "forebay topics rekey events.acme.github --partitions 3 -c "+i.path)
+	want(t, r, "topics", Problem, "quarantine.acme.github", "cleanup.policy is compact", "forebay topics apply")
+	want(t, r, "retention", Warning, "teams.acme.subscriptions.triage.dedupe.window", "for ever", "retention.ms=604800000")
+	i.replace("github: {preset: github", "github: {topics: {partitions: 5}, preset: github")
+	r = i.look()
+	want(t, r, "record-size", Problem, "events.acme.github", "max.message.bytes is 1000000", "forebay topics apply -c "+i.path)
+	i.replace("retention: 7d", "retention: 7d, min_insync: 1")
+	i.replace("topics: {partitions: 5}", "topics: {partitions: 5, replication: 2}")
+	want(t, i.look(), "copies", Problem, "events.acme.github", "2 copies, and the cluster has 1 brokers", "replication: 1")
+}
+
+// TestFiles looks at files with secrets that others can read or write, and at literals.
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	_, secret, _ := strings.Cut(i.text, "${file:")
+	secret, _, _ = strings.Cut(secret, "}")
+	for mode, text := range map[os.FileMode]string{0o644: "everybody on this machine may read it", 0o620: "others may write it"} {
+		if err := os.Chmod(secret, mode); err != nil {
+			t.Fatal(err)
+		}
+		want(t, i.look(), "secrets", Problem, secret, text, "chmod ")
+	}
+	if err := os.Remove(secret); err != nil {
+		t.Fatal(err)
+	}
+	want(t, i.look(), "config", Problem, "forebay.yaml", "no such file", "")
+	i.replace("${file:"+secret+"}", "a-literal-of-the-file")
+	r := i.look()
+	want(t, r, "secrets", Warning, "postgres.url", "stand in the configuration itself", "${env:NAME}")
+	if err := os.Chmod(i.path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r = Run(t.Context(), i.config())
+	want(t, r, "secrets", Problem, i.path, "everybody on this machine may read it", "chmod o-rwx "+i.path)
+	if strings.Contains(told(r), "a-literal-of-the-file") {
+		t.Error("a secret is shown")
+	}
+}
+
+// TestGuard opens networks that are worth a second look, and destinations that lead where nobody may go.
+func TestGuard(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.replace("{type: log}", `{type: http, url: "https://127.0.0.1:1/hook", allow_networks: [169.254.0.0/16, 127.0.0.0/8]}`)
+	r := i.look()
+	want(t, r, "guard", Problem, "teams.acme.destinations.agent", "169.254.169.254", "allow_networks")
+	want(t, r, "guard", Warning, "teams.acme.destinations.agent", "operator listener", "auth: tokens")
+	want(t, r, "destinations", Problem, "teams.acme.destinations.agent", "connection refused", "")
+	i.replace("https://127.0.0.1:1/hook", "https://localhost/hook")
+	i.replace(", allow_networks: [169.254.0.0/16, 127.0.0.0/8]", "")
+	r = i.look()
+	want(t, r, "destinations", Problem, "teams.acme.destinations.agent", "127.0.0.1", "forebay destinations get acme/agent")
+	want(t, r, "guard", OK, "", "tries of 2 callers", "")
+}
+
+// TestListen finds an address that somebody has.
+func TestListen(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	var lc net.ListenConfig
+	l, err := lc.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	want(t, i.look(), "listen", OK, "", "free: 127.0.0.1:0", "")
+	i.replace(`intake: "127.0.0.1:0"`, `intake: "`+l.Addr().String()+`"`)
+	want(t, i.look(), "listen", Problem, "listen.intake", "address already in use", "listen.intake")
+}

@@ -1,0 +1,324 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/cmd/internal/app"
+	"github.com/forebay-io/forebay/cmd/internal/brokers"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/embedded"
+	"github.com/forebay-io/forebay/cmd/internal/topics"
+)
+
+func (d *doctor) newClient(role config.Role) (*kgo.Client, error) {
+	return kgo.NewClient(app.KafkaOptions(d.kafka, role)...)
+}
+
+// asker is the role as which topics are looked at: that of commands where it can be had, else the first.
+func (d *doctor) asker() config.Role {
+	if d.whole == nil || d.has(config.RoleTopics) {
+		return config.RoleTopics
+	}
+	return d.roles()[0]
+}
+
+// noBrokers says why brokers cannot be asked; empty if they can.
+func (d *doctor) noBrokers() []Finding {
+	switch {
+	case d.kafka == nil:
+		return d.notRead()
+	case len(d.kafka.Kafka.Brokers) == 0:
+		return []Finding{unknown("", "not made: kafka.embedded is for `forebay dev`, which brings its own broker", "kafka: {brokers: [HOST:PORT]}")}
+	}
+	return nil
+}
+
+// notAnswered is the finding of a check that needs brokers which do not answer; nil if they do.
+func (d *doctor) notAnswered() []Finding {
+	if none := d.noBrokers(); none != nil {
+		return none
+	}
+	if err := d.brokersAnswer(); err != nil {
+		return []Finding{unknown("", "not made: the brokers do not answer, see the check brokers", "")}
+	}
+	return nil
+}
+
+// ping asks as the asker whether the brokers answer.
+func (d *doctor) ping(ctx context.Context) error {
+	adm, err := d.admin(d.asker())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.Within*2/3)
+	defer cancel()
+	_, err = adm.BrokerMetadata(ctx)
+	return err
+}
+
+// brokers asks as each role whether the brokers let it in, and each broker for its version.
+func (d *doctor) brokers(ctx context.Context) (found []Finding) {
+	if none := d.noBrokers(); none != nil {
+		return none
+	}
+	if err := d.brokersAnswer(); err != nil {
+		return []Finding{problem(strings.Join(d.kafka.Kafka.Brokers, ", "), notReached(err), "kafka.brokers: write addresses (host:port) that this machine reaches; kafka.tls and kafka.sasl as their listener wants them")}
+	}
+	roles := d.roles()
+	if d.whole == nil {
+		roles = []config.Role{d.asker()}
+	}
+	for _, role := range roles {
+		adm, err := d.admin(role)
+		if err == nil {
+			_, err = adm.BrokerMetadata(ctx)
+		}
+		if err != nil {
+			found = append(found, problem("login of "+config.KafkaRole(role), notReached(err), "kafka.roles."+config.KafkaRole(role)+": as the listener wants it"))
+		}
+	}
+	return append(found, d.versions(ctx)...)
+}
+
+// notReached is an error of a client in words for people.
+func notReached(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "no answer in time: " + err.Error()
+	}
+	return brokers.Explain(err).Error()
+}
+
+// versions asks each broker for what it speaks.
+func (d *doctor) versions(ctx context.Context) (found []Finding) {
+	adm, err := d.admin(d.asker())
+	if err != nil {
+		return []Finding{unknown("", err.Error(), "")}
+	}
+	cluster, err := adm.BrokerMetadata(ctx)
+	if err != nil {
+		return []Finding{unknown("", notReached(err), "")}
+	}
+	spoken, err := adm.ApiVersions(ctx)
+	if err != nil && len(spoken) == 0 {
+		return []Finding{unknown("", notReached(err), "")}
+	}
+	versions := map[string]int{}
+	for _, b := range cluster.Brokers {
+		v, asked := spoken[b.NodeID]
+		if !asked || v.Err != nil {
+			why := "it was not asked"
+			if asked {
+				why = notReached(v.Err)
+			}
+			found = append(found, problem(fmt.Sprintf("broker %d, %s:%d", b.NodeID, b.Host, b.Port), why,
+				"advertised.listeners of that broker: an address that this machine reaches; or start it"))
+			continue
+		}
+		version := "Kafka " + v.VersionGuess() // by the requests that it knows
+		if cluster.Cluster == embedded.ClusterID {
+			version = "embedded broker of Forebay"
+		}
+		versions[version]++
+	}
+	var texts []string
+	for _, v := range sorted(versions) {
+		texts = append(texts, fmt.Sprintf("%d of %d answer: %s", versions[v], len(cluster.Brokers), v))
+	}
+	if len(texts) > 0 {
+		found = append([]Finding{ok("", "%s", strings.Join(texts, ", "))}, found...)
+	}
+	return found
+}
+
+// topics says what `forebay topics plan` does, by what a difference means: a missing topic, one that has grown, records that are too large
+// for it, and settings with which what was acknowledged can be lost.
+func (d *doctor) topics(ctx context.Context) (found []Finding) {
+	if none := d.notAnswered(); none != nil {
+		return none
+	}
+	changes, err := d.plan(ctx)
+	if err != nil {
+		return []Finding{unknown("", "not made: "+notReached(err), "forebay topics plan -c "+d.Path)}
+	}
+	known := d.knownPartitions()
+	for _, c := range changes {
+		found = append(found, d.topic(c, known)...)
+	}
+	bad := map[string]bool{}
+	for _, f := range found {
+		bad[f.Check] = true
+	}
+	for _, of := range []struct{ check, text string }{
+		{"topics", "%d topics are there, with the settings of the file"}, {"partitions", "%d topics have as many partitions as the file and the ledger know"},
+		{"record-size", "%d topics take records of the largest max_body"},
+	} {
+		if !bad[of.check] && (of.check == "topics" || !bad["topics"]) {
+			f := ok("", of.text, len(changes))
+			f.Check = of.check
+			found = append(found, f)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Finding) int { return strings.Compare(order(a.Check), order(b.Check)) })
+	return found
+}
+
+// order has topics first, since what is missing has neither partitions nor sizes.
+func order(check string) string {
+	if check == "topics" {
+		return ""
+	}
+	return check
+}
+
+// plan compares the topics with the file.
+func (d *doctor) plan(ctx context.Context) ([]topics.Change, error) {
+	adm, err := d.admin(d.asker())
+	if err != nil {
+		return nil, err
+	}
+	return topics.Plan(ctx, adm, topics.Wanted(d.kafka, d.kafka.MaxBody))
+}
+
+// topic says what a change of a topic means.
+func (d *doctor) topic(c topics.Change, known map[string]int) (found []Finding) {
+	apply, plan := "forebay topics apply -c "+d.Path, "forebay topics plan -c "+d.Path
+	add := func(check string, f Finding) {
+		f.Check = check
+		found = append(found, f)
+	}
+	if n, ok := known[c.Topic]; ok && c.Action != topics.Create && n != int(c.Partitions) {
+		add("partitions", problem(c.Topic, fmt.Sprintf("has %d partitions, and the ledger knows it by %d: entities are in other partitions than they were, and subscriptions stop (partition_count)", c.Partitions, n),
+			fmt.Sprintf("forebay topics rekey %s --partitions %d -c %s", c.Topic, c.Partitions, d.Path)))
+	}
+	switch {
+	case c.Action == topics.Create && c.Spare():
+		add("topics", warning(c.Topic, "is missing: what is meant for it waits", apply))
+		return found
+	case c.Action == topics.Create:
+		add("topics", problem(c.Topic, "is missing", apply))
+		return found
+	}
+	for _, s := range c.Settings {
+		is := fmt.Sprintf("%s is %s, configured is %s", s.Name, s.Is, s.Want)
+		fix := apply
+		if !s.Set {
+			fix = s.Why
+		}
+		switch {
+		case s.Name == topics.Partitions:
+			add("partitions", problem(c.Topic, fmt.Sprintf("has %s partitions, configured are %s: what has grown has its entities in other partitions", s.Is, s.Want),
+				fmt.Sprintf("forebay topics rekey %s --partitions %s -c %s; or topics: {partitions: %s} for this source, if nobody has written to it since", c.Topic, s.Want, d.Path, s.Is)))
+		case s.Name == topics.MaxMessage && s.Set:
+			add("record-size", problem(c.Topic, is+": a delivery of max_body would be refused by the broker", fix))
+		case s.Name == topics.Retention:
+			add("retention", warning(c.Topic, is, fix))
+		case s.Required() || c.Action == topics.Refused:
+			add("topics", problem(c.Topic, is+": a process does not start with it", fix))
+		case c.Action != topics.Keep:
+			add("topics", warning(c.Topic, is, cmp.Or(fix, plan)))
+		}
+	}
+	return found
+}
+
+// knownPartitions are the numbers of partitions by which the ledgers know topics.
+func (d *doctor) knownPartitions() map[string]int {
+	known := map[string]int{}
+	for _, x := range d.examine() {
+		if x.is == nil {
+			continue
+		}
+		for topic, n := range x.is.Topics {
+			known[topic] = n
+		}
+	}
+	return known
+}
+
+// copies looks at whether acknowledged events survive a broker now: how many copies there are, and how many min.insync.replicas wants.
+func (d *doctor) copies(ctx context.Context) (found []Finding) {
+	if none := d.notAnswered(); none != nil {
+		return none
+	}
+	adm, err := d.admin(d.asker())
+	if err != nil {
+		return []Finding{unknown("", err.Error(), "")}
+	}
+	wanted := topics.Wanted(d.kafka, d.kafka.MaxBody)
+	names := make([]string, len(wanted))
+	for i, w := range wanted {
+		names[i] = w.Name
+	}
+	details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), names...)
+	if err != nil {
+		return []Finding{unknown("", "not made: "+notReached(err), "")}
+	}
+	cluster, err := adm.BrokerMetadata(ctx)
+	if err != nil {
+		return []Finding{unknown("", "not made: "+notReached(err), "")}
+	}
+	single := 0
+	for _, w := range wanted {
+		t := details[w.Name]
+		if int(w.Replication) > len(cluster.Brokers) {
+			found = append(found, problem(w.Name, fmt.Sprintf("is to have %d copies, and the cluster has %d brokers", w.Replication, len(cluster.Brokers)),
+				fmt.Sprintf("topics: {replication: %d}, or more brokers", len(cluster.Brokers))))
+			continue
+		}
+		if w.Replication == 1 {
+			single++
+		}
+		if t.Err == nil {
+			found = append(found, insync(w, t)...)
+		}
+	}
+	if w := d.kafka.Topics; single > 0 {
+		found = append(found, warning("topics.replication", fmt.Sprintf("%d topics have one copy: what was acknowledged goes with the disk of one broker", single), "topics: {replication: 3, min_insync: 2}, on 3 brokers"))
+	} else if w.MinInsync == w.Replication {
+		found = append(found, warning("topics.min_insync", fmt.Sprintf("is %d, as replication: while one broker is away nothing is taken in", w.MinInsync), fmt.Sprintf("topics: {replication: %d, min_insync: %d}", w.Replication+1, w.MinInsync)))
+	}
+	if len(found) == 0 {
+		found = append(found, ok("", "%d topics have all their copies in sync, and take what %d of %d have", len(wanted), d.kafka.Topics.MinInsync, d.kafka.Topics.Replication))
+	}
+	return found
+}
+
+// insync says which copies of a topic's partitions are not in sync.
+func insync(w topics.Topic, t kadm.TopicDetail) (found []Finding) {
+	least, err := strconv.Atoi(w.Configs[topics.MinInsync])
+	if err != nil {
+		least = 1
+	}
+	var leaderless, below, behind []string
+	for _, p := range t.Partitions.Sorted() {
+		n := strconv.Itoa(int(p.Partition))
+		switch {
+		case p.Leader < 0:
+			leaderless = append(leaderless, n)
+		case len(p.ISR) < least:
+			below = append(below, n)
+		case len(p.ISR) < len(p.Replicas):
+			behind = append(behind, n)
+		}
+	}
+	const fix = "start the brokers that are away; kafka-topics.sh --bootstrap-server BROKER --describe --under-replicated-partitions"
+	if len(leaderless) > 0 {
+		found = append(found, problem(w.Name, "partitions "+strings.Join(leaderless, ", ")+" have no leader: they can be neither read nor written", fix))
+	}
+	if len(below) > 0 {
+		found = append(found, problem(w.Name, fmt.Sprintf("partitions %s have fewer than %d copies in sync (min.insync.replicas): deliveries are refused", strings.Join(below, ", "), least), fix))
+	}
+	if len(behind) > 0 {
+		found = append(found, warning(w.Name, "partitions "+strings.Join(behind, ", ")+" have copies that are not in sync", fix))
+	}
+	return found
+}

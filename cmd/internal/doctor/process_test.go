@@ -1,0 +1,85 @@
+package doctor
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/app"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
+)
+
+// start runs a process with both roles and has the doctor ask it.
+func (i *installation) start() func() *Report {
+	i.t.Helper()
+	i.write()
+	file, err := config.Load(config.Options{Path: i.path, Roles: config.ServeRoles(), Run: true})
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	a, err := app.New(app.Config{File: file, Path: i.path, Roles: config.ServeRoles(), Drain: 10 * time.Second})
+	if err == nil {
+		err = a.Start()
+	}
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(i.t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	i.t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+	cfg := i.config()
+	cfg.URL = "http://" + a.Addr("operator").String()
+	cfg.Asking = " --url " + cfg.URL
+	if cfg.Client, err = api.NewClient(cfg.URL); err != nil {
+		i.t.Fatal(err)
+	}
+	if !rig.Until(20*time.Second, func() bool {
+		p, err := cfg.Client.Ready(i.t.Context())
+		return err == nil && p.Ready
+	}) {
+		i.t.Fatal("the process is not ready")
+	}
+	return func() *Report { return Run(i.t.Context(), cfg) }
+}
+
+// TestProcess asks a running process: while all is well, when a topic has grown under it, and when it is gone.
+func TestProcess(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.apply()
+	look := i.start()
+	r := look()
+	want(t, r, "process", OK, "http://127.0.0.1", "ready: roles intake, stream", "")
+	want(t, r, "process", OK, "attention", "nothing waits", "")
+	want(t, r, "clock", OK, "the process at http://127.0.0.1", "this machine's clock", "")
+	want(t, r, "partitions", OK, "", "3 topics", "")
+	if n := r.Problems(); n > 0 {
+		t.Errorf("%d problems:\n%s", n, told(r))
+	}
+
+	if _, err := i.adm.UpdatePartitions(t.Context(), 5, "events.acme.github"); err != nil {
+		t.Fatal(err)
+	}
+	i.replace("github: {preset: github", "github: {topics: {partitions: 5}, preset: github")
+	i.write()
+	if !rig.Until(30*time.Second, func() bool { r = look(); return strings.Contains(told(r), "stopped_partition") }) {
+		t.Error("nobody says that partitions are stopped")
+	}
+	want(t, r, "partitions", Problem, "events.acme.github", "has 5 partitions, and the ledger knows it by 3", "forebay topics rekey events.acme.github --partitions 5 -c "+i.path)
+	want(t, r, "process", Problem, "stopped_partition", "wait for an operator", "forebay attention --kind stopped_partition --url http://127.0.0.1")
+
+	cfg := i.config()
+	cfg.URL = "http://" + rig.FreeAddress(t)
+	var err error
+	if cfg.Client, err = api.NewClient(cfg.URL); err != nil {
+		t.Fatal(err)
+	}
+	want(t, Run(t.Context(), cfg), "process", Problem, cfg.URL, "connection refused", "forebay serve -c "+i.path)
+}

@@ -1,0 +1,161 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rights"
+	"github.com/forebay-io/forebay/cmd/internal/topics"
+	"github.com/forebay-io/forebay/stream/deadletter"
+)
+
+// tableRoles are the roles of the table of rights, by ours.
+var tableRoles = map[config.Role]rights.Role{config.RoleIntake: rights.Intake, config.RoleStream: rights.Stream, config.RoleTopics: rights.Admin}
+
+// rights asks as each role what the brokers let it do, and holds that against the table of `forebay acls export`. Nothing is tried.
+func (d *doctor) rights(ctx context.Context) (found []Finding) {
+	if none := d.notAnswered(); none != nil {
+		return none
+	}
+	if d.whole == nil {
+		return d.notRead()
+	}
+	for _, role := range d.roles() {
+		found = append(found, d.rightsOf(ctx, role)...)
+	}
+	return found
+}
+
+func (d *doctor) rightsOf(ctx context.Context, role config.Role) []Finding {
+	name := config.KafkaRole(role)
+	adm, err := d.admin(role)
+	if err != nil {
+		return []Finding{unknown(name, err.Error(), "")}
+	}
+	may, err := d.may(ctx, adm, role)
+	if err != nil {
+		return []Finding{unknown(name, "not made: "+notReached(err), "forebay acls export -c "+d.Path)}
+	}
+	table := rights.Of(d.whole, []rights.Role{tableRoles[role]}, func(r rights.Role, _ string) string { return d.Principal(d.whole, r) })
+	var lacks []rights.Right
+	var texts []string
+	asked := 0
+	for _, r := range table {
+		for _, m := range may {
+			if m.kind != r.Kind || !(m.name == r.Name || r.Prefixed && strings.HasPrefix(m.name, r.Name)) || m.operations == nil {
+				continue
+			}
+			if asked++; !allowed(m.operations, r.Operation) {
+				if !slices.Contains(lacks, r) {
+					lacks = append(lacks, r)
+				}
+				texts = append(texts, r.Operation+" "+string(m.kind)+" "+m.name)
+			}
+		}
+	}
+	switch {
+	case len(lacks) > 0:
+		shown := texts
+		if len(shown) > 5 {
+			shown = append(slices.Clone(texts[:5]), fmt.Sprintf("and %d more", len(texts)-5))
+		}
+		return []Finding{problem(name, "its user may not "+strings.Join(shown, ", "), grants(lacks))}
+	case asked == 0:
+		return []Finding{unknown(name, "not made: the brokers do not say what this user may do", "forebay acls export -c "+d.Path)}
+	}
+	return []Finding{ok(name, "%d rights on %d topics and groups: all that the role needs", asked, len(may))}
+}
+
+// grants are the commands that give rights, one for each resource.
+func grants(lacks []rights.Right) string {
+	var lines []string
+	for line := range strings.Lines(rights.Kafka(lacks)) {
+		if strings.HasPrefix(line, "kafka-acls.sh ") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(lines, "; ")
+}
+
+// resource is a topic or a group with the operations that are allowed on it; nil where nobody says.
+type resource struct {
+	kind       rights.Kind
+	name       string
+	operations []kmsg.ACLOperation
+}
+
+// may asks what a role may do with the topics and groups that it uses.
+func (d *doctor) may(ctx context.Context, adm *kadm.Client, role config.Role) (list []resource, err error) {
+	details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), d.topicsOf(role)...)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range details.Sorted() {
+		switch {
+		case errors.Is(t.Err, kerr.TopicAuthorizationFailed):
+			list = append(list, resource{rights.Topic, t.Topic, []kmsg.ACLOperation{}})
+		case t.Err == nil:
+			list = append(list, resource{rights.Topic, t.Topic, t.AuthorizedOperations})
+		}
+	}
+	if role != config.RoleStream {
+		return list, nil
+	}
+	groups, err := adm.DescribeGroups(ctx, d.groups()...)
+	if err != nil && len(groups) == 0 {
+		return list, err
+	}
+	for _, g := range groups.Sorted() {
+		switch {
+		case errors.Is(g.Err, kerr.GroupAuthorizationFailed):
+			list = append(list, resource{rights.Group, g.Group, []kmsg.ACLOperation{}})
+		case g.Err == nil:
+			list = append(list, resource{rights.Group, g.Group, g.AuthorizedOperations})
+		}
+	}
+	return list, nil
+}
+
+// topicsOf lists the topics of the file that a role uses.
+func (d *doctor) topicsOf(role config.Role) (names []string) {
+	for _, t := range topics.Wanted(d.whole, d.whole.MaxBody) {
+		if role != config.RoleIntake || !strings.HasPrefix(t.Name, deadletter.Topic("")) {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+// groups are those of the subscriptions.
+func (d *doctor) groups() (names []string) {
+	for _, team := range sorted(d.whole.Teams) {
+		for _, name := range sorted(d.whole.Teams[team].Subscriptions) {
+			names = append(names, team+"."+name)
+		}
+	}
+	return names
+}
+
+// implied are operations that others allow, too.
+var implied = map[string][]kmsg.ACLOperation{
+	"Describe":        {kmsg.ACLOperationRead, kmsg.ACLOperationWrite, kmsg.ACLOperationDelete, kmsg.ACLOperationAlter},
+	"DescribeConfigs": {kmsg.ACLOperationAlterConfigs},
+}
+
+// allowed reports whether operations allow one by its name in the table.
+func allowed(have []kmsg.ACLOperation, name string) bool {
+	op, err := kmsg.ParseACLOperation(name)
+	if err != nil {
+		return false
+	}
+	return slices.Contains(have, op) || slices.Contains(have, kmsg.ACLOperationAll) ||
+		slices.ContainsFunc(implied[name], func(o kmsg.ACLOperation) bool { return slices.Contains(have, o) })
+}

@@ -1,0 +1,75 @@
+package ledger
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/pgtest"
+)
+
+// TestExamine looks at a server as a role that lacks rights, then as one that has them, and at settings that lose commits.
+func TestExamine(t *testing.T) {
+	t.Parallel()
+	url, schema := pgtest.Schema(t)
+	role := schema + "_r"
+	pgtest.Exec(t, url, `CREATE ROLE `+role+` LOGIN PASSWORD 'pencil' CONNECTION LIMIT 7`)
+	t.Cleanup(func() { pgtest.Exec(t, url, `DROP OWNED BY `+role); pgtest.Exec(t, url, `DROP ROLE `+role) })
+	_, rest, _ := strings.Cut(url, "@")
+	cfg := Config{URL: schemas.NewSecret("postgres://" + role + ":pencil@" + rest), Schema: schema}
+	look := func() *Examined {
+		t.Helper()
+		x, err := Examine(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	lacks := func(x *Examined) (all string) {
+		for _, l := range x.Lacks {
+			all += l.What + ": " + l.Grant + "\n"
+		}
+		return all
+	}
+
+	x := look()
+	if x.Superuser || x.Role != role || x.Conns.RoleLimit != 7 || x.Conns.Most() != 7 || x.Conns.Free() > 7 || x.Server < minServer || x.Standby {
+		t.Errorf("examined = %+v", x)
+	}
+	if !strings.Contains(lacks(x), `CREATE SCHEMA "`+schema+`" AUTHORIZATION "`+role+`"`) || schemas.KindOf(x.Migration) != schemas.NotFound {
+		t.Errorf("without a schema it lacks %q, %v", lacks(x), x.Migration)
+	}
+	if off := max(x.Ahead, -x.Ahead); off > x.Within+time.Second || x.Within > 10*time.Second {
+		t.Errorf("the clock of this machine is %s off, within %s", x.Ahead, x.Within)
+	}
+
+	// What somebody else has migrated.
+	if _, err := Migrate(t.Context(), Config{URL: schemas.NewSecret(url), Schema: schema}); err != nil {
+		t.Fatal(err)
+	}
+	x = look()
+	if all := lacks(x); !strings.Contains(all, `GRANT USAGE, CREATE ON SCHEMA "`+schema+`"`) || !strings.Contains(all, "it can neither read nor drop them: GRANT ") {
+		t.Errorf("in somebody else's schema it lacks %q", all)
+	}
+	pgtest.Exec(t, url, `ALTER ROLE `+role+` SET synchronous_commit = local`)
+	pgtest.Exec(t, url, `DO $$ DECLARE r record; BEGIN FOR r IN SELECT tablename FROM pg_tables WHERE schemaname = '`+schema+`' LOOP
+		EXECUTE format('ALTER TABLE %I.%I OWNER TO `+role+`', '`+schema+`', r.tablename); END LOOP; END $$`)
+	pgtest.Exec(t, url, `GRANT USAGE, CREATE ON SCHEMA `+schema+` TO `+role)
+	x = look()
+	if all := lacks(x); all != "" || x.Migration != nil || len(x.Topics) != 0 || x.Topics == nil {
+		t.Errorf("it has all rights and lacks %q; migration %v; topics %v", all, x.Migration, x.Topics)
+	}
+	if why := LosesCommits(x.Settings); len(why) != 1 || why["synchronous_commit"] == "" {
+		t.Errorf("settings %v lose commits by %v", x.Settings, why)
+	}
+	if why := LosesCommits(map[string]string{"synchronous_commit": "on", "fsync": "off", "full_page_writes": "off"}); len(why) != 2 {
+		t.Errorf("fsync and full_page_writes off: %v", why)
+	}
+	if n := (Config{MaxConns: 3, StatementConns: 2}).Connections(); n != 12 {
+		t.Errorf("%d connections", n)
+	}
+	if _, err := Examine(t.Context(), Config{URL: schemas.NewSecret("postgres://u:pencil@127.0.0.1:1/x"), Schema: schema}); schemas.KindOf(err) != schemas.Unavailable || strings.Contains(err.Error(), "pencil") {
+		t.Errorf("a server that is not there: %v", err)
+	}
+}
