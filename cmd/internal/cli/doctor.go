@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -19,14 +21,19 @@ type doctorCmd struct {
 	roleFlag
 	subscriptionsFlag
 	listenerFlag
-	Pre bool `help:"Before anything is started: from the file, the brokers and Postgres alone."`
+	Pre    bool   `help:"Before anything is started: from the file, the brokers and Postgres alone."`
+	Bundle string `placeholder:"FILE" help:"Also write what was found into FILE, a new tar.gz for those who help: checks, configuration, metrics, lists; no secret, no payload."`
+	Log    string `placeholder:"FILE" help:"With --bundle: the end of this log goes along."`
 }
 
 // Run makes all checks, prints what they found, and ends with 5 if something is a problem.
 func (c *doctorCmd) Run(e *env, client *api.Client) error {
 	roles, err := c.roles()
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case c.Log != "" && c.Bundle == "":
+		return usageError("--log goes with --bundle")
 	}
 	cfg := doctor.Config{Path: c.File, URL: c.URL, Client: client, Roles: roles, Principal: principalOf}
 	if c.Pre {
@@ -35,8 +42,10 @@ func (c *doctorCmd) Run(e *env, client *api.Client) error {
 	if c.URL != cmp.Or(os.Getenv("FOREBAY_URL"), usualURL) {
 		cfg.Asking = " --url " + c.URL
 	}
+	var hidden []config.Hidden
 	cfg.Load = func(roles ...config.Role) (*config.Config, error) {
 		o := c.looking(e, roles...)
+		o.Hide = func(h config.Hidden) { e.stderr.hide(h); hidden = append(hidden, h) }
 		o.Subscriptions = c.Subscriptions
 		return config.Load(o)
 	}
@@ -47,8 +56,26 @@ func (c *doctorCmd) Run(e *env, client *api.Client) error {
 	if err := printFindings(e, report.Findings); err != nil {
 		return err
 	}
+	if c.Bundle != "" {
+		if err := c.bundle(e, doctor.Bundle{Report: report, Client: cfg.Client, Hidden: hidden, Log: c.Log, Build: buildInfo()}); err != nil {
+			return err
+		}
+	}
 	if n := report.Problems(); n > 0 {
 		return &exitError{code: exitProblems, err: fmt.Errorf("%s found", problemCount(n))}
+	}
+	return nil
+}
+
+// bundle writes the bundle and says what is in it.
+func (c *doctorCmd) bundle(e *env, b doctor.Bundle) error {
+	names, missing, err := b.Write(e.ctx, c.Bundle)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(e.Stderr, "wrote %s: %s; look through it before you give it away\n", c.Bundle, strings.Join(names, ", "))
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
+		fmt.Fprintf(e.Stderr, "without %s: %s\n", name, plain(missing[name]))
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/app"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/rights"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -88,7 +89,7 @@ type doctor struct {
 	whole, kafka, postgres *config.Config
 	unread                 error // why not all of the file can be read
 
-	brokersAnswer func() error // asks the brokers once
+	brokersAnswer func() (config.Role, error) // asks the brokers once: as which role topics can be looked at
 	examine       func() []examined
 
 	mu      sync.Mutex
@@ -103,7 +104,7 @@ func Run(ctx context.Context, cfg Config) *Report {
 	d := &doctor{Config: cfg, clients: map[config.Role]*kgo.Client{}}
 	defer d.close()
 	d.load()
-	d.brokersAnswer = sync.OnceValue(func() error { return d.ping(ctx) })
+	d.brokersAnswer = sync.OnceValues(func() (config.Role, error) { return d.ping(ctx) })
 	d.examine = sync.OnceValue(func() []examined { return d.examineAll(ctx) })
 	checks := d.checks()
 	found := make([][]Finding, len(checks))
@@ -188,17 +189,26 @@ type examined struct {
 	err error
 }
 
-// admin returns a client of a role.
-func (d *doctor) admin(role config.Role) (*kadm.Client, error) {
+// client returns the client of a role.
+func (d *doctor) client(role config.Role) (*kgo.Client, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	cl := d.clients[role]
 	if cl == nil {
 		var err error
-		if cl, err = d.newClient(role); err != nil {
+		if cl, err = kgo.NewClient(app.KafkaOptions(d.kafka, role)...); err != nil {
 			return nil, err
 		}
 		d.clients[role] = cl
+	}
+	return cl, nil
+}
+
+// admin returns the client of a role for questions about the cluster.
+func (d *doctor) admin(role config.Role) (*kadm.Client, error) {
+	cl, err := d.client(role)
+	if err != nil {
+		return nil, err
 	}
 	return kadm.NewClient(cl), nil
 }

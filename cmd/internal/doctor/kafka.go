@@ -10,26 +10,26 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/forebay-io/forebay/cmd/internal/app"
 	"github.com/forebay-io/forebay/cmd/internal/brokers"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/embedded"
 	"github.com/forebay-io/forebay/cmd/internal/topics"
 )
 
-func (d *doctor) newClient(role config.Role) (*kgo.Client, error) {
-	return kgo.NewClient(app.KafkaOptions(d.kafka, role)...)
+// askers are the roles as which topics are looked at, if the brokers let them: that of commands first, where it can be had.
+func (d *doctor) askers() []config.Role {
+	if d.whole == nil {
+		return []config.Role{config.RoleTopics}
+	}
+	roles := slices.Clone(d.roles())
+	slices.SortStableFunc(roles, func(a, b config.Role) int {
+		return cmp.Compare(slices.Index(askOrder, a), slices.Index(askOrder, b))
+	})
+	return roles
 }
 
-// asker is the role as which topics are looked at: that of commands where it can be had, else the first.
-func (d *doctor) asker() config.Role {
-	if d.whole == nil || d.has(config.RoleTopics) {
-		return config.RoleTopics
-	}
-	return d.roles()[0]
-}
+var askOrder = []config.Role{config.RoleTopics, config.RoleIntake, config.RoleStream}
 
 // noBrokers says why brokers cannot be asked; empty if they can.
 func (d *doctor) noBrokers() []Finding {
@@ -47,22 +47,67 @@ func (d *doctor) notAnswered() []Finding {
 	if none := d.noBrokers(); none != nil {
 		return none
 	}
-	if err := d.brokersAnswer(); err != nil {
+	if _, err := d.brokersAnswer(); err != nil {
 		return []Finding{unknown("", "not made: the brokers do not answer, see the check brokers", "")}
 	}
 	return nil
 }
 
-// ping asks as the asker whether the brokers answer.
-func (d *doctor) ping(ctx context.Context) error {
-	adm, err := d.admin(d.asker())
+// ping returns the first role that the brokers let look at the topics; if there is none, the first that they let in. The error says why
+// they let in none.
+func (d *doctor) ping(ctx context.Context) (config.Role, error) {
+	var in *config.Role
+	var first error
+	for _, role := range d.askers() {
+		err := d.pingAs(ctx, role)
+		if err == nil {
+			return role, nil
+		}
+		if _, refused := errors.AsType[*kadm.AuthError](err); refused && in == nil {
+			in = &role
+		}
+		first = cmp.Or(first, err)
+	}
+	if in != nil {
+		return *in, nil
+	}
+	return "", first
+}
+
+// pingAs asks as a role for the topics.
+func (d *doctor) pingAs(ctx context.Context, role config.Role) error {
+	adm, err := d.admin(role)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.Within*2/3)
+	ctx, cancel := context.WithTimeout(ctx, d.Within/4)
 	defer cancel()
-	_, err = adm.BrokerMetadata(ctx)
+	_, err = adm.ListTopics(kadm.WithAuthorizedOps(ctx), namesOf(d.wanted(role))...)
 	return err
+}
+
+// wanted are the topics that a role may look at, by the table of rights, of those that there should be.
+func (d *doctor) wanted(role config.Role) []topics.Topic {
+	return slices.DeleteFunc(topics.Wanted(d.kafka, d.kafka.MaxBody), func(t topics.Topic) bool {
+		return role != config.RoleTopics && t.Spare || role == config.RoleStream && !strings.HasPrefix(t.Name, "events.")
+	})
+}
+
+func namesOf(list []topics.Topic) (names []string) {
+	for _, t := range list {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// asker is the client as which topics are looked at, and those that it may look at.
+func (d *doctor) asker() (*kadm.Client, []topics.Topic, error) {
+	role, err := d.brokersAnswer()
+	if err != nil {
+		return nil, nil, err
+	}
+	adm, err := d.admin(role)
+	return adm, d.wanted(role), err
 }
 
 // brokers asks as each role whether the brokers let it in, and each broker for its version.
@@ -70,17 +115,15 @@ func (d *doctor) brokers(ctx context.Context) (found []Finding) {
 	if none := d.noBrokers(); none != nil {
 		return none
 	}
-	if err := d.brokersAnswer(); err != nil {
+	if _, err := d.brokersAnswer(); err != nil {
 		return []Finding{problem(strings.Join(d.kafka.Kafka.Brokers, ", "), notReached(err), "kafka.brokers: write addresses (host:port) that this machine reaches; kafka.tls and kafka.sasl as their listener wants them")}
 	}
-	roles := d.roles()
-	if d.whole == nil {
-		roles = []config.Role{d.asker()}
-	}
-	for _, role := range roles {
+	for _, role := range d.askers() {
 		adm, err := d.admin(role)
 		if err == nil {
+			ctx, cancel := context.WithTimeout(ctx, d.Within/4)
 			_, err = adm.BrokerMetadata(ctx)
+			cancel()
 		}
 		if err != nil {
 			found = append(found, problem("login of "+config.KafkaRole(role), notReached(err), "kafka.roles."+config.KafkaRole(role)+": as the listener wants it"))
@@ -99,7 +142,7 @@ func notReached(err error) string {
 
 // versions asks each broker for what it speaks.
 func (d *doctor) versions(ctx context.Context) (found []Finding) {
-	adm, err := d.admin(d.asker())
+	adm, _, err := d.asker()
 	if err != nil {
 		return []Finding{unknown("", err.Error(), "")}
 	}
@@ -181,11 +224,11 @@ func order(check string) string {
 
 // plan compares the topics with the file.
 func (d *doctor) plan(ctx context.Context) ([]topics.Change, error) {
-	adm, err := d.admin(d.asker())
+	adm, wanted, err := d.asker()
 	if err != nil {
 		return nil, err
 	}
-	return topics.Plan(ctx, adm, topics.Wanted(d.kafka, d.kafka.MaxBody))
+	return topics.Plan(ctx, adm, wanted)
 }
 
 // topic says what a change of a topic means.
@@ -249,16 +292,11 @@ func (d *doctor) copies(ctx context.Context) (found []Finding) {
 	if none := d.notAnswered(); none != nil {
 		return none
 	}
-	adm, err := d.admin(d.asker())
+	adm, wanted, err := d.asker()
 	if err != nil {
 		return []Finding{unknown("", err.Error(), "")}
 	}
-	wanted := topics.Wanted(d.kafka, d.kafka.MaxBody)
-	names := make([]string, len(wanted))
-	for i, w := range wanted {
-		names[i] = w.Name
-	}
-	details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), names...)
+	details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), namesOf(wanted)...)
 	if err != nil {
 		return []Finding{unknown("", "not made: "+notReached(err), "")}
 	}

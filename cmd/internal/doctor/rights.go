@@ -2,13 +2,15 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
@@ -21,26 +23,30 @@ import (
 var tableRoles = map[config.Role]rights.Role{config.RoleIntake: rights.Intake, config.RoleStream: rights.Stream, config.RoleTopics: rights.Admin}
 
 // rights asks as each role what the brokers let it do, and holds that against the table of `forebay acls export`. Nothing is tried.
-func (d *doctor) rights(ctx context.Context) (found []Finding) {
+func (d *doctor) rights(ctx context.Context) []Finding {
 	if none := d.notAnswered(); none != nil {
 		return none
 	}
 	if d.whole == nil {
 		return d.notRead()
 	}
-	for _, role := range d.roles() {
-		found = append(found, d.rightsOf(ctx, role)...)
+	roles := d.roles()
+	of := make([][]Finding, len(roles))
+	var all sync.WaitGroup
+	for i, role := range roles { // side by side: one that is not let in waits for the end of its retries
+		all.Go(func() { of[i] = d.rightsOf(ctx, role) })
 	}
-	return found
+	all.Wait()
+	return slices.Concat(of...)
 }
 
 func (d *doctor) rightsOf(ctx context.Context, role config.Role) []Finding {
 	name := config.KafkaRole(role)
-	adm, err := d.admin(role)
+	cl, err := d.client(role)
 	if err != nil {
 		return []Finding{unknown(name, err.Error(), "")}
 	}
-	may, err := d.may(ctx, adm, role)
+	may, err := d.may(ctx, cl, role)
 	if err != nil {
 		return []Finding{unknown(name, "not made: "+notReached(err), "forebay acls export -c "+d.Path)}
 	}
@@ -92,36 +98,46 @@ type resource struct {
 	operations []kmsg.ACLOperation
 }
 
-// may asks what a role may do with the topics and groups that it uses.
-func (d *doctor) may(ctx context.Context, adm *kadm.Client, role config.Role) (list []resource, err error) {
-	details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), d.topicsOf(role)...)
+// may asks what a role may do with the topics and groups that it uses. kadm's questions end at the first thing that may not be looked at.
+func (d *doctor) may(ctx context.Context, cl *kgo.Client, role config.Role) (list []resource, err error) {
+	ask := kmsg.NewPtrMetadataRequest()
+	ask.IncludeTopicAuthorizedOperations = true
+	for _, name := range d.topicsOf(role) {
+		t := kmsg.NewMetadataRequestTopic()
+		t.Topic = &name
+		ask.Topics = append(ask.Topics, t)
+	}
+	answer, err := ask.RequestWith(ctx, cl)
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range details.Sorted() {
-		switch {
-		case errors.Is(t.Err, kerr.TopicAuthorizationFailed):
-			list = append(list, resource{rights.Topic, t.Topic, []kmsg.ACLOperation{}})
-		case t.Err == nil:
-			list = append(list, resource{rights.Topic, t.Topic, t.AuthorizedOperations})
-		}
+	for _, t := range answer.Topics {
+		list = append(list, resource{rights.Topic, *t.Topic, operations(t.ErrorCode, kerr.TopicAuthorizationFailed, t.AuthorizedOperations)})
 	}
 	if role != config.RoleStream {
 		return list, nil
 	}
-	groups, err := adm.DescribeGroups(ctx, d.groups()...)
-	if err != nil && len(groups) == 0 {
-		return list, err
+	groups := kmsg.NewPtrDescribeGroupsRequest()
+	groups.Groups, groups.IncludeAuthorizedOperations = d.groups(), true
+	described, err := groups.RequestWith(ctx, cl)
+	if err != nil {
+		return nil, err
 	}
-	for _, g := range groups.Sorted() {
-		switch {
-		case errors.Is(g.Err, kerr.GroupAuthorizationFailed):
-			list = append(list, resource{rights.Group, g.Group, []kmsg.ACLOperation{}})
-		case g.Err == nil:
-			list = append(list, resource{rights.Group, g.Group, g.AuthorizedOperations})
-		}
+	for _, g := range described.Groups {
+		list = append(list, resource{rights.Group, g.Group, operations(g.ErrorCode, kerr.GroupAuthorizationFailed, g.AuthorizedOperations)})
 	}
 	return list, nil
+}
+
+// operations are those that an answer allows: none with the error that refuses even to describe, and nil where it does not say.
+func operations(code int16, refused *kerr.Error, bits int32) []kmsg.ACLOperation {
+	switch {
+	case code == refused.Code:
+		return []kmsg.ACLOperation{}
+	case code != 0 || bits == math.MinInt32: // the broker leaves them out
+		return nil
+	}
+	return append([]kmsg.ACLOperation{}, kadm.DecodeACLOperations(bits)...)
 }
 
 // topicsOf lists the topics of the file that a role uses.

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -167,6 +169,9 @@ func TestNoSecretIsShown(t *testing.T) {
 	p := r.serve("intake,stream")
 	first, third := order("o-1", 1), order("o-1", 3)
 	cart := delivery{id: "cart-1", entity: "c-1", body: []byte(`{"type":"cart","order":{"id":"c-1"}}`), source: "carts"}
+	for _, d := range []*delivery{&first, &third, &cart} { // the bundle of forebay doctor must have nothing of a body
+		d.body = append([]byte(`{"note":"`+inBodies+`",`), d.body[1:]...)
+	}
 	for _, d := range []delivery{first, third, cart} {
 		if err := r.sender.deliver(t.Context(), d); err != nil {
 			t.Fatal(err)
@@ -202,6 +207,7 @@ func TestNoSecretIsShown(t *testing.T) {
 			all.look(t, strings.Join(append(c, "-o", form), " "), string(out)+fmt.Sprint(err))
 		}
 	}
+	all.bundle(t, r, p)
 	for _, path := range []string{"/metrics", "/readyz", "/livez"} {
 		all.look(t, path, get(t, "http://"+p.operator+path))
 	}
@@ -222,6 +228,34 @@ func TestNoSecretIsShown(t *testing.T) {
 	}
 	all.look(t, "the log", log)
 	all.refused(t, r, login)
+}
+
+// inBodies stands in every body that is sent.
+const inBodies = "p4yl04d-0f-4-s3nd3r"
+
+// bundle has `forebay doctor` look at the running process and write a bundle, and looks at each file in it.
+func (c *canaries) bundle(t *testing.T, r *deployment, p *process) {
+	t.Helper()
+	log, path := filepath.Join(r.dir, "process.log"), filepath.Join(r.dir, "support.tar.gz")
+	if err := os.WriteFile(log, []byte(p.output()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := r.try(p.operator, "doctor", "-c", r.config, "--bundle", path, "--log", log, "-o", "json")
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 5 || !strings.Contains(err.Error(), "wrote "+path) {
+		t.Fatalf("forebay doctor, of an installation that is broken in many ways: %s %v", out, err)
+	}
+	c.look(t, "forebay doctor", string(out)+fmt.Sprint(err))
+	packed, err := exec.Command("tar", "-xzOf", path).Output()
+	if at := strings.Index(string(packed), inBodies[:8]); err != nil || at >= 0 {
+		t.Errorf("the bundle has something of a body, or cannot be unpacked: %.300s %v", packed[max(0, at-100):], err)
+	}
+	c.look(t, "the bundle", string(packed))
+	names, err := exec.Command("tar", "-tzf", path).Output()
+	for _, name := range []string{"README.txt", "checks.json", "config.yaml", "ready.json", "metrics.txt", "attention.json", "subscriptions.json", "sources.json", "destinations.json", "log.txt", "manifest.json"} {
+		if !strings.Contains(string(names), "support/"+name+"\n") {
+			t.Errorf("the bundle has no %s: %s %v", name, names, err)
+		}
+	}
 }
 
 // shown looks at what config show shows of the file.

@@ -1,0 +1,62 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/cmd/internal/rights"
+	"github.com/forebay-io/forebay/schemas/short"
+)
+
+// TestRights has a broker with users: the intake's has all rights of the table, the stream's lacks one, the admin's has none, and one user's
+// password is wrong.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	short.NeedsServer(t, "a broker")
+	allow := func(kind kmsg.ACLResourceType, name string, op kmsg.ACLOperation) kfake.ACL {
+		return kfake.ACL{Resource: kind, Name: name, Pattern: kmsg.ACLResourcePatternTypePrefixed, Operation: op, Allow: true}
+	}
+	topic, group := kmsg.ACLResourceTypeTopic, kmsg.ACLResourceTypeGroup
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("PLAIN", "root", "root-secret"),
+		kfake.SeedTopics(3, "events.acme.github"), kfake.SeedTopics(1, "quarantine.acme.github", "dead.acme.triage"),
+		kfake.User("PLAIN", "taker", "pencil", allow(topic, "events.acme.", kmsg.ACLOperationWrite), allow(topic, "events.acme.", kmsg.ACLOperationDescribeConfigs),
+			allow(topic, "quarantine.acme.", kmsg.ACLOperationRead), allow(topic, "quarantine.acme.", kmsg.ACLOperationWrite), allow(topic, "quarantine.acme.", kmsg.ACLOperationDescribeConfigs)),
+		kfake.User("PLAIN", "runner", "pencil", allow(topic, "events.acme.", kmsg.ACLOperationRead), allow(topic, "events.acme.", kmsg.ACLOperationDescribeConfigs),
+			allow(topic, "events.acme.", kmsg.ACLOperationWrite), allow(topic, "quarantine.acme.", kmsg.ACLOperationRead), allow(group, "acme.", kmsg.ACLOperationRead)),
+		kfake.User("PLAIN", "boss", "pencil"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	i := &installation{t: t, dbURL: "postgres://u:p@" + rig.FreeAddress(t) + "/x?sslmode=disable", path: t.TempDir() + "/forebay.yaml"}
+	login := func(user, password string) string {
+		return `{sasl: {mechanism: PLAIN, user: ` + user + `, password: ` + password + `}}`
+	}
+	i.text = strings.NewReplacer(`"BROKERS"]`, `"`+cluster.ListenAddrs()[0]+`"], roles: {intake: `+login("taker", "pencil")+`, stream: `+login("runner", "pencil")+`, admin: `+login("boss", "pencil")+`}`,
+		"POSTGRES", i.dbURL, "${file:SECRET}", "a-secret-of-the-sender").Replace(sound)
+	cfg := i.config()
+	cfg.Principal = func(c *config.Config, role rights.Role) string {
+		s, _ := c.KafkaSASL(map[rights.Role]config.Role{rights.Intake: config.RoleIntake, rights.Stream: config.RoleStream, rights.Admin: config.RoleTopics}[role])
+		return "User:" + s.User
+	}
+	i.write()
+	r := Run(t.Context(), cfg)
+	want(t, r, "rights", OK, "intake", "all that the role needs", "")
+	want(t, r, "rights", Problem, "stream", "may not Write topic dead.acme.triage", "kafka-acls.sh --bootstrap-server \"$BOOTSTRAP\" --command-config \"$ADMIN\" --add --allow-principal User:runner --operation Write --topic dead.acme. --resource-pattern-type prefixed")
+	want(t, r, "topics", Problem, "events.acme.github", "message.timestamp.type", "forebay topics apply -c ") // asked as the intake: admin may not look
+	want(t, r, "rights", Problem, "admin", "may not Create topic events.acme.github", "--allow-principal User:boss --operation Create")
+
+	i.replace("user: runner, password: pencil", "user: runner, password: pen")
+	i.write()
+	r = Run(t.Context(), cfg)
+	want(t, r, "brokers", Problem, "login of stream", "", "kafka.roles.stream") // a broker of Apache says why, this one ends the connection
+	want(t, r, "rights", Unknown, "stream", "not made", "forebay acls export -c "+i.path)
+	if strings.Contains(told(r), "pencil") {
+		t.Error("a password is shown")
+	}
+}
