@@ -2,7 +2,9 @@ package config
 
 import (
 	"net/netip"
+	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,15 +14,84 @@ import (
 
 // YAML returns the effective configuration with every default filled in, in declared order. What was written with references is
 // shown as it was written, other secrets are redacted. It is to be read; it loads again once those are written back.
-func (c *Config) YAML() ([]byte, error) {
+func (c *Config) YAML() ([]byte, error) { return c.encoded(c.node(reflect.ValueOf(c).Elem(), "")) }
+
+// ForStrangers returns the effective configuration as [Config.YAML] does, for somebody who may not know what is in it: of a text that is no name
+// and no address the references alone are shown, and of a URL where it leads to. A token may be written out anywhere in such a text.
+func (c *Config) ForStrangers() ([]byte, error) {
+	n := c.node(reflect.ValueOf(c).Elem(), "")
+	c.redactTexts(n, reflect.ValueOf(c).Elem(), field{})
+	return c.encoded(n)
+}
+
+func (c *Config) encoded(n *yaml.Node) ([]byte, error) {
 	var b strings.Builder
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
-	err := enc.Encode(c.node(reflect.ValueOf(c).Elem(), ""))
+	err := enc.Encode(n)
 	if err == nil {
 		err = enc.Close()
 	}
 	return []byte(b.String()), err
+}
+
+// redactTexts takes out of a node what [Config.ForStrangers] does not show. v is the value that the node is of, f its declaration.
+func (c *Config) redactTexts(n *yaml.Node, v reflect.Value, f field) {
+	for v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
+	}
+	switch {
+	case n.Kind == yaml.ScalarNode:
+		if v.Kind() == reflect.String && !f.shown && len(f.values) == 0 {
+			n.SetString(referencesOf(n.Value))
+		}
+	case v.Type() == paramsType:
+		redactAll(n)
+	case v.Kind() == reflect.Slice:
+		for i, item := range n.Content {
+			c.redactTexts(item, v.Index(i), f)
+		}
+	case v.Kind() == reflect.Map:
+		for i := 0; i < len(n.Content); i += 2 {
+			c.redactTexts(n.Content[i+1], v.MapIndex(reflect.ValueOf(n.Content[i].Value).Convert(v.Type().Key())), f)
+		}
+	case v.Kind() == reflect.Struct:
+		for _, m := range members(v) {
+			for i := 0; i < len(n.Content); i += 2 {
+				if n.Content[i].Value == m.name {
+					c.redactTexts(n.Content[i+1], m.value, m.field)
+				}
+			}
+		}
+	}
+}
+
+// redactAll takes every text out of a node.
+func redactAll(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" {
+		n.SetString(referencesOf(n.Value))
+		return
+	}
+	for i, item := range n.Content {
+		if n.Kind != yaml.MappingNode || i%2 == 1 {
+			redactAll(item)
+		}
+	}
+}
+
+var references = regexp.MustCompile(`\$\{(?:env|file):[^}]*\}`)
+
+// referencesOf returns what of a text may be shown to anybody.
+func referencesOf(s string) string {
+	if u, err := url.Parse(s); err == nil && u.Host != "" && u.Scheme != "" && !strings.Contains(u.Host, "$") {
+		return u.Scheme + "://" + u.Host + "/<redacted>"
+	}
+	if all := references.FindAllString(s, -1); strings.Join(all, "") == s {
+		return s
+	} else if len(all) > 0 {
+		return "<redacted> " + strings.Join(all, " ")
+	}
+	return "<redacted>"
 }
 
 // Value returns the effective configuration as plain maps, for other output formats.

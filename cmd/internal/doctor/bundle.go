@@ -41,7 +41,7 @@ const bundleText = `What forebay doctor --bundle has written, for those who help
 
 manifest.json       when, by which binary, and what is missing here and why
 checks.json         what the doctor has found
-config.yaml         the configuration with every default; references as they are written, secrets redacted
+config.yaml         the configuration with every default; of texts that are no names the references alone
 ready.json          what the process says of its parts
 metrics.txt         its metrics
 attention.json      what waits for an operator: kinds, places, reasons; no entity, no event id, no text from outside
@@ -87,7 +87,7 @@ func (b *Bundle) parts() []part {
 			if b.Report.File == nil {
 				return nil, errors.New("it cannot be read: see the check config")
 			}
-			return b.Report.File.YAML()
+			return b.Report.File.ForStrangers()
 		}},
 		ask("ready.json", func(ctx context.Context) (any, error) { return b.Client.Ready(ctx) }),
 		ask("metrics.txt", func(ctx context.Context) (any, error) { return b.Client.Metrics(ctx) }),

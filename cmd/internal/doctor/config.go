@@ -61,7 +61,7 @@ func (d *doctor) config(context.Context) (found []Finding) {
 		for _, t := range d.whole.Teams {
 			sources, subscriptions = sources+len(t.Sources), subscriptions+len(t.Subscriptions)
 		}
-		found = append([]Finding{ok(d.Path, "%d teams, %d sources, %d destinations, %d subscriptions", len(d.whole.Teams), sources, len(d.whole.AllDestinations()), subscriptions)}, found...)
+		found = append([]Finding{ok(d.Path, "teams: %d, sources: %d, destinations: %d, subscriptions: %d", len(d.whole.Teams), sources, len(d.whole.AllDestinations()), subscriptions)}, found...)
 	}
 	return found
 }

@@ -249,7 +249,7 @@ func TestFiles(t *testing.T) {
 	want(t, i.look(), "config", Problem, "forebay.yaml", "no such file", "")
 	i.replace("${file:"+secret+"}", "a-literal-of-the-file")
 	r := i.look()
-	want(t, r, "secrets", Warning, "postgres.url", "stand in the configuration itself", "${env:NAME}")
+	want(t, r, "secrets", Warning, "postgres.url", "stand in the configuration itself", "postgres.url: \"${env:NAME}")
 	if err := os.Chmod(i.path, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func (d *doctor) secrets(context.Context) (found []Finding) {
 	}
 	if literals > 0 {
 		at := held[slices.IndexFunc(held, func(h config.Held) bool { return h.Literal })]
-		found = append(found, warning(at.Path, fmt.Sprintf("%d secrets stand in the configuration itself, where whoever reads or keeps it has them", literals),
+		found = append(found, warning(at.Path, fmt.Sprintf("secrets that stand in the configuration itself, where whoever reads or keeps it has them: %d", literals),
 			at.Path+`: "${env:NAME}" or "${file:PATH}"`))
 	}
 	if len(found) == 0 {
