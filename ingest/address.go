@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// addressOf returns whom a request counts for: the address that it came from, or the one that a trusted proxy says it has it from. Of
+// AddressOf returns whom a request counts for: the address that it came from, or the one that a trusted proxy says it has it from. Of
 // X-Forwarded-For the last address counts that is no trusted proxy's: what stands before it is whatever the sender wrote.
-func (l Limits) addressOf(r *http.Request) netip.Addr {
+func (l Limits) AddressOf(r *http.Request) netip.Addr {
 	addr := peerOf(r.RemoteAddr)
 	if !l.trusts(addr) {
 		return counted64(addr)

@@ -73,7 +73,7 @@ func (h *Handler) NotAccepted(r *http.Request) {
 
 // note counts and logs what ended before it was handled.
 func (h *Handler) note(r *http.Request, d *delivery, v verdict) {
-	d.from = h.c.Limits.addressOf(r)
+	d.from = h.c.Limits.AddressOf(r)
 	h.metrics.count(d, v)
 	h.write(r.Context(), d, v, 0)
 }
@@ -115,7 +115,7 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) {
 	defer h.metrics.inFlight.Dec()
 	d := deliveries.Get().(*delivery)
 	d.team, d.name, d.started, d.received = r.PathValue("team"), r.PathValue("source"), time.Now(), h.c.Now()
-	d.from = h.c.Limits.addressOf(r)
+	d.from = h.c.Limits.AddressOf(r)
 	if s, ok := h.c.Sources(d.team, d.name); ok {
 		d.source = s
 	}

@@ -367,7 +367,7 @@ func TestAddressOf(t *testing.T) {
 	} {
 		r := httptest.NewRequest("POST", "/", nil)
 		r.RemoteAddr, r.Header["X-Forwarded-For"] = test.remote, test.forwarded
-		if got := l.addressOf(r).String(); got != test.want {
+		if got := l.AddressOf(r).String(); got != test.want {
 			t.Errorf("%s forwarded for %q counts for %s, want %s", test.remote, test.forwarded, got, test.want)
 		}
 	}

@@ -38,13 +38,16 @@ type destinations = pauses.Store
 // Token is what is kept of a token of the operator API.
 type Token = access.Token
 
+// Session is what is kept of a session of the console.
+type Session = access.Session
+
 // Change is a row of the audit.
 type Change = access.Change
 
 // ChangeQuery narrows a list of changes.
 type ChangeQuery = access.ChangeQuery
 
-// tokens has the methods of Ledger for the tokens of the operator API, and for the audit of what is changed through it.
+// tokens has the methods of Ledger for the tokens and the sessions of the operator API, and for the audit of what is changed through it.
 type tokens = access.Store
 
 // Pool is a pool of connections whose questions and transactions have deadlines of their own.

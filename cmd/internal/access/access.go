@@ -56,6 +56,18 @@ type Who struct {
 	Role  string
 	Teams []string // nil: all
 	Sees  bool     // what events carry
+	Team  string   // which of Teams lists are of that name none; empty: they must name one, if there are several
+}
+
+// provided begins the names of those whom the OIDC provider knows. No token's name has a colon.
+const provided = "oidc:"
+
+// String names somebody as messages do.
+func (w *Who) String() string {
+	if strings.HasPrefix(w.Name, provided) {
+		return w.Name
+	}
+	return "token " + w.Name
 }
 
 // Anybody is who asks a listener that has nobody prove who they are: it may do everything.

@@ -108,7 +108,7 @@ func (s *server) admit(ctx context.Context, w *access.Who, q route, r *http.Requ
 	case ofItems:
 		own = true
 	case ofAll:
-		return nil, &forbidden{fmt.Sprintf("token %s is of %s, and this concerns all teams", w.Name, teamsText(w))}
+		return nil, &forbidden{fmt.Sprintf("%s is of %s, and this concerns all teams", w, teamsText(w))}
 	}
 	if err == nil && !own {
 		err = errNotYours
@@ -119,15 +119,20 @@ func (s *server) admit(ctx context.Context, w *access.Who, q route, r *http.Requ
 // ofTeams returns a request for a list with the team that it is to be of.
 func ofTeams(w *access.Who, r *http.Request) (*http.Request, error) {
 	q := r.URL.Query()
-	switch team := q.Get("team"); {
+	team := q.Get("team")
+	switch {
 	case team != "" && w.Of(team):
 		return r, nil
 	case team != "":
 		return nil, errNotYours
+	case w.Team != "" && w.Of(w.Team):
+		team = w.Team
 	case len(w.Teams) > 1:
-		return nil, schemas.Errorf(schemas.Invalid, "", "token %s is of %s: say of which one with team (--team)", w.Name, teamsText(w))
+		return nil, schemas.Errorf(schemas.Invalid, "", "%s is of %s: say of which one with team (--team)", w, teamsText(w))
+	default:
+		team = w.Teams[0]
 	}
-	q.Set("team", w.Teams[0])
+	q.Set("team", team)
 	changed := *r
 	changed.URL = new(url.URL)
 	*changed.URL = *r.URL
@@ -140,9 +145,9 @@ func teamsText(w *access.Who) string { return "team " + strings.Join(w.Teams, ",
 // mayNot says what somebody lacks, and who has it.
 func mayNot(w *access.Who, right access.Right) error {
 	if right == access.Content {
-		return &forbidden{fmt.Sprintf("token %s may not see what events carry: that is the right of a token made with --payloads", w.Name)}
+		return &forbidden{fmt.Sprintf("%s may not see what events carry: that is the right of a token made with --payloads", w)}
 	}
-	return &forbidden{fmt.Sprintf("token %s has the role %s, which may not do that; %s may", w.Name, w.Role, strings.Join(access.RolesWith(right), ", "))}
+	return &forbidden{fmt.Sprintf("%s has the role %s, which may not do that; %s may", w, w.Role, strings.Join(access.RolesWith(right), ", "))}
 }
 
 // reachable answers 421 under any other host than the declared one, and 403 to what does not come over TLS by a declared proxy. Where

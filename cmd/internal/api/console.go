@@ -28,6 +28,3 @@ func Status(err error) int {
 func RawPath(team, subscription, source, eventID string) string {
 	return itemPath(team, subscription, source, eventID) + "/raw"
 }
-
-// QuarantineRawPath is where the body of a delivery in quarantine is downloaded.
-func QuarantineRawPath(p QuarantinePlace) string { return p.path() + "/raw" }

@@ -70,7 +70,7 @@ type Config struct {
 	Access *Access
 	Owners Owners
 
-	Console http.Handler // of the pages below /console/; nil: there are none, as it must be beside Access
+	Console http.Handler // of the pages below /console/; nil: there are none. They ask who somebody is by themselves
 
 	Logger *slog.Logger // nil logs nothing
 }
@@ -116,9 +116,6 @@ func newServer(cfg Config) (*server, error) {
 	}
 	if cfg.Access != nil && cfg.Access.Who == nil || cfg.Access != nil && cfg.DeadLetters != nil && cfg.Owners == nil {
 		return nil, errors.New("operator listener: Access.Who, and Owners beside DeadLetters, are required with Access, and one is nil")
-	}
-	if cfg.Console != nil && cfg.Access != nil {
-		return nil, errors.New("operator listener: Console asks nobody for a token, and must be nil where Access is not")
 	}
 	return &server{cfg}, nil
 }
@@ -173,7 +170,7 @@ func (s *server) answer(q route) http.HandlerFunc {
 			return
 		}
 		if raw, ok := answer.(*Raw); ok {
-			writeRaw(w, raw)
+			WriteRaw(w, raw)
 			return
 		}
 		write(w, http.StatusOK, answer)
@@ -243,9 +240,9 @@ func (s *server) record(ctx context.Context, r *http.Request) (any, error) {
 	return &InboxRecord{ContentType: raw.ContentType, Headers: raw.Headers, Body: raw.Data}, nil
 }
 
-// writeRaw writes a body as a download. Its bytes are a provider's, or those of somebody who has stolen a secret, so no browser
+// WriteRaw writes a body as a download. Its bytes are a provider's, or those of somebody who has stolen a secret, so no browser
 // may show or run them: the content type that they came with goes into a header that browsers do not know.
-func writeRaw(w http.ResponseWriter, raw *Raw) {
+func WriteRaw(w http.ResponseWriter, raw *Raw) {
 	h := w.Header()
 	if raw.ContentType != "" {
 		h.Set("Forebay-Content-Type", raw.ContentType)
@@ -253,6 +250,7 @@ func writeRaw(w http.ResponseWriter, raw *Raw) {
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Disposition", "attachment")
+	h.Set("Cache-Control", "no-store")
 	w.Write(raw.Data) //nolint:gosec // a download of no type that a browser shows
 }
 

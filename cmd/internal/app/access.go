@@ -2,11 +2,14 @@ package app
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/console"
 	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
@@ -21,12 +24,24 @@ func (a *App) guard(cfg *api.Config) {
 	if !o.HasTokens() {
 		return
 	}
-	keeper := access.NewKeeper(a.tokens, a.log)
+	keeper := access.NewKeeper(func() (access.Store, error) { return a.keys() }, a.log)
 	cfg.Access = &api.Access{Who: keeper.Who, Host: o.Host(), BehindProxy: o.BehindProxy}
 }
 
-// tokens returns the ledger, which has the tokens.
-func (a *App) tokens() (access.Store, error) {
+// login has those who look at the console log in, if the file has those who ask prove who they are.
+func (a *App) login(asked *api.Access) *console.Login {
+	if asked == nil {
+		return nil
+	}
+	o := a.file().Operator
+	sessions := access.NewSessions(func() (access.SessionStore, error) { return a.keys() }, nil, a.log)
+	from := ingest.Limits{TrustedProxies: o.BehindProxy}
+	return &console.Login{Sessions: sessions, Token: asked.Who, Secure: o.PublicURL != "" || o.TLS != nil || o.BehindProxy != nil,
+		Address: func(r *http.Request) string { return from.AddressOf(r).String() }}
+}
+
+// keys returns the ledger, which has the tokens and the sessions.
+func (a *App) keys() (*ledger.Ledger, error) {
 	if a.stream == nil {
 		return nil, schemas.Errorf(schemas.Conflict, "", "this process has no stream role, so it has no ledger with the tokens; ask one that runs `forebay serve --roles stream`")
 	}

@@ -51,11 +51,11 @@ teams:
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := a.tokens(); schemas.KindOf(err) != tt.want {
+		if _, err := a.keys(); schemas.KindOf(err) != tt.want {
 			t.Errorf("%q: %v, want %s", tt.subscriptions, err, tt.want)
 		}
 	}
-	if _, err := (&App{}).tokens(); schemas.KindOf(err) != schemas.Conflict {
+	if _, err := (&App{}).keys(); schemas.KindOf(err) != schemas.Conflict {
 		t.Errorf("without the stream role: %v", err)
 	}
 }

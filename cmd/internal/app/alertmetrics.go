@@ -100,7 +100,7 @@ func (t *attention) ofEnds(ctx context.Context, l *look) {
 	if t.a.stream == nil || !t.a.file().Operator.HasTokens() {
 		return
 	}
-	store, err := t.a.tokens()
+	store, err := t.a.keys()
 	if err != nil {
 		return
 	}

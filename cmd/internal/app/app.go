@@ -173,14 +173,11 @@ func (a *App) operatorHandler() (http.Handler, error) {
 		cfg.Replays = &replaysAPI{&inboxAPI{a.stream}}
 	}
 	a.guard(&cfg)
-	if cfg.Access != nil { // the pages ask nobody for a token
-		return api.New(cfg)
-	}
 	asked, err := api.InProcess(cfg)
 	if err != nil {
 		return nil, err
 	}
-	a.console, err = console.New(console.Config{API: asked, Ready: a.ready.checks, Stream: a.stream != nil, Gatherer: a.registry, Roles: a.cfg.Roles, Logger: a.log})
+	a.console, err = console.New(console.Config{API: asked, Ready: a.ready.checks, Stream: a.stream != nil, Gatherer: a.registry, Roles: a.cfg.Roles, Login: a.login(cfg.Access), Logger: a.log})
 	if err != nil {
 		return nil, err
 	}

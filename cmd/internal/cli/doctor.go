@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/build"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/doctor"
 	"github.com/forebay-io/forebay/cmd/internal/rights"
@@ -57,7 +58,7 @@ func (c *doctorCmd) Run(e *env, client *api.Client) error {
 		return err
 	}
 	if c.Bundle != "" {
-		if err := c.bundle(e, doctor.Bundle{Report: report, Client: cfg.Client, Hidden: hidden, Log: c.Log, Build: buildInfo()}); err != nil {
+		if err := c.bundle(e, doctor.Bundle{Report: report, Client: cfg.Client, Hidden: hidden, Log: c.Log, Build: build.Read()}); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
@@ -32,13 +33,14 @@ const (
 // policy lets a page load its own stylesheet and script, and nothing else. Whatever a sender manages to put into a page, no browser runs it.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-// Config is what the pages are made from. All of it but Logger is required.
+// Config is what the pages are made from. All of it but Login and Logger is required.
 type Config struct {
 	API      *api.Client                           // of [api.InProcess]: a page asks as the person does who looks at it
 	Ready    func(ctx context.Context) []api.Check // what must work before the process is ready
 	Stream   bool                                  // the process has the stream role; without it, pages of the ledger say whom to ask
 	Gatherer prometheus.Gatherer                   // of what the charts show
 	Roles    []config.Role                         // what the process does; may be nil
+	Login    *Login                                // nil: nobody has to log in, and whoever looks may see and do everything
 	Logger   *slog.Logger                          // nil logs nothing
 }
 
@@ -50,6 +52,8 @@ type Console struct {
 	history history
 	seeking chan struct{} // holds one while somebody asks for a seek; never closed
 	handler http.Handler
+
+	attempts, allAttempts *access.Rates // to log in: of each address, and of all
 
 	liveEvery time.Duration
 	watching  chan struct{} // holds one for each live view; never closed
@@ -71,7 +75,8 @@ func New(cfg Config) (*Console, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	c := &Console{Config: cfg, pages: map[string]*template.Template{}, lags: lags{asking: make(chan struct{}, 1), known: map[string]knownLag{}}, history: history{gather: cfg.Gatherer}, seeking: make(chan struct{}, 1),
-		liveEvery: liveEvery, watching: make(chan struct{}, liveAtOnce), ended: make(chan struct{})}
+		liveEvery: liveEvery, watching: make(chan struct{}, liveAtOnce), ended: make(chan struct{}),
+		attempts: access.NewRates(everyOfOne, attemptsOfOne), allAttempts: access.NewRates(everyOfAll, attemptsOfAll)}
 	for _, name := range pageNames {
 		t, err := template.New("layout.html").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name+".html")
 		if err != nil {
@@ -86,6 +91,7 @@ func New(cfg Config) (*Console, error) {
 	mux.HandleFunc("GET /console/inbox", c.page("inbox", "Inbox", c.inbox))
 	mux.HandleFunc("GET /console/inbox/live", c.liveInbox)
 	mux.HandleFunc("GET /console/event", c.page("event", "Event", c.event))
+	mux.HandleFunc("GET /console/event/raw", c.rawEvent)
 	mux.HandleFunc("GET /console/entity", c.page("entity", "Entity", c.entity))
 	mux.HandleFunc("GET /console/dlq", c.page("dlq", "Dead letters", c.deadLetters))
 	for verb, w := range verbs {
@@ -98,6 +104,7 @@ func New(cfg Config) (*Console, error) {
 	mux.HandleFunc("GET /console/gaps", c.page("gaps", "Gaps", c.gaps))
 	mux.HandleFunc("GET /console/quarantine", c.page("quarantine", "Quarantine", c.quarantine))
 	mux.HandleFunc("GET /console/quarantine/{team}/{source}/{partition}/{offset}", c.page("delivery", "Delivery in quarantine", c.delivery))
+	mux.HandleFunc("GET /console/quarantine/{team}/{source}/{partition}/{offset}/raw", c.rawDelivery)
 	mux.HandleFunc("POST /console/quarantine/{team}/{source}/{partition}/{offset}", c.page("delivery", "Delivery in quarantine", c.redriveDelivery))
 	mux.HandleFunc("GET /console/subscriptions", c.page("subscriptions", "Subscriptions", c.subscriptionList))
 	mux.HandleFunc("GET /console/subscriptions/{team}/{subscription}", c.page("subscription", "Subscription", c.subscription))
@@ -124,7 +131,7 @@ func New(cfg Config) (*Console, error) {
 	mux.HandleFunc("/console/", c.page("problem", "Nothing here", func(_ context.Context, r *http.Request) (any, error) {
 		return nil, schemas.Errorf(schemas.NotFound, "", "nothing at %s", r.URL.Path)
 	}))
-	c.handler = guarded(mux)
+	c.handler = guarded(c.entrance(mux))
 	return c, nil
 }
 
@@ -156,6 +163,9 @@ type view struct {
 	Nav         []group
 	Problem     string // why there is no page, or not all of it
 	Data        any    // of the page's template; nil: there is the problem alone
+	Person      *person
+	session     *session
+	who         *access.Who // who looks
 }
 
 // group is entries of the navigation that belong together.
@@ -195,7 +205,7 @@ func navigation(path string) (groups []group) {
 }
 
 // pageNames are the templates that are pages.
-var pageNames = []string{"overview", "inbox", "event", "entity", "attention", "dlq", "dlqask", "dlqprogress", "redrive", "gaps", "quarantine", "delivery", "subscriptions", "subscription", "seek", "destinations", "destination", "sources", "source", "replays", "replay", "schemas", "schema", "audit", "health", "problem"}
+var pageNames = []string{"overview", "inbox", "event", "entity", "attention", "dlq", "dlqask", "dlqprogress", "redrive", "gaps", "quarantine", "delivery", "subscriptions", "subscription", "seek", "destinations", "destination", "sources", "source", "replays", "replay", "schemas", "schema", "audit", "health", "problem", "login"}
 
 // page makes the handler of a page: ask returns what its template shows. With an error it may return that, too: the page is shown with the
 // problem then.
@@ -221,7 +231,7 @@ func (c *Console) page(name, title string, ask func(ctx context.Context, r *http
 		if v.Data == nil {
 			shown = "problem"
 		}
-		c.write(w, shown, status, v)
+		c.write(w, shown, status, v.seenBy(r))
 	}
 }
 
@@ -236,5 +246,5 @@ func (c *Console) write(w http.ResponseWriter, name string, status int, v view) 
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	w.Write(visible(b.Bytes()))
+	w.Write(withFormField(visible(b.Bytes()), v.session))
 }

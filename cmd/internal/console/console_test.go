@@ -160,8 +160,10 @@ func TestEvent(t *testing.T) {
 	s.says("tr", "ce_type", "order.changed")
 	s.says("pre", "curl http://127.0.0.1:8000/ \\ -H 'ce-type: order.changed'", `--data-raw '{"order": 1}'`)
 	get(t, h, s.link("Look at this dead letter")).says("p", "act_1")
-	if raw := s.link("Download, byte for byte"); raw != "/v1/inbox/acme/fulfil/orders/e-2/raw" {
+	if raw := s.link("Download, byte for byte"); raw != "/console/event/raw?id=acme%2Ffulfil%2Forders%2Fe-2" {
 		t.Errorf("the body is downloaded from %s", raw)
+	} else if d := get(t, h, raw); d.source != `{"order": 1}` || d.header.Get("Content-Disposition") != "attachment" || d.header.Get("Content-Type") != "application/octet-stream" {
+		t.Errorf("%d %q %v", d.status, d.source, d.header)
 	}
 	for id, status := range map[string]int{"acme/fulfil/orders/none": http.StatusNotFound, "acme": http.StatusBadRequest, "": http.StatusBadRequest} {
 		if s := get(t, h, "/console/event?id="+id); s.status != status {

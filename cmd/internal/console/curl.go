@@ -17,12 +17,12 @@ var sentAttributes = []string{"specversion", "id", "source", "type", "time", "su
 	"payloadkind", "entitydeleted", "backfill", "deliveryid", "traceparent", "tracestate"}
 
 // curl returns a command that sends an event to an agent on this machine as a destination of type http does, without signature and key. A
-// body that is long, or that a page cannot show as it is, is read from a file, which a command before it downloads from origin.
-func curl(origin, rawPath string, raw *api.InboxRecord) string {
+// body that is long, or that a page cannot show as it is, is read from a file, which the command download makes before.
+func curl(download string, raw *api.InboxRecord) string {
 	var b strings.Builder
 	data := "--data-raw " + inQuotes(string(raw.Body))
 	if len(raw.Body) > inlineBody || string(visible(raw.Body)) != string(raw.Body) {
-		b.WriteString("curl -o body " + inQuotes(origin+rawPath) + "\n")
+		b.WriteString(download + "\n")
 		data = "--data-binary @body"
 	}
 	b.WriteString("curl http://127.0.0.1:8000/")

@@ -42,7 +42,7 @@ func TestCurl(t *testing.T) {
 		"long":    {strings.Repeat("x", inlineBody+1), [][]string{{"-o", "body", "http://127.0.0.1:9090/v1/it's"}, append(slices.Clip(want), "--data-binary", "@body")}},
 	} {
 		raw.Body = []byte(tt.data)
-		if diff := cmp.Diff(tt.want, words(t, curl("http://127.0.0.1:9090", "/v1/it's", raw))); diff != "" {
+		if diff := cmp.Diff(tt.want, words(t, curl("curl -o body "+inQuotes("http://127.0.0.1:9090/v1/it's"), raw))); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}

@@ -95,6 +95,12 @@ func (c *Console) planAsk(verb string) func(context.Context, *http.Request) (any
 			}
 		}
 		p.Until = until.Format(time.RFC3339Nano)
+		if who := api.Asks(ctx); !who.May(access.Respond) {
+			for _, i := range items {
+				p.Rows, p.LeftOut = append(p.Rows, dlqAskRow{i, "", "the role " + who.Role + " may look at it, and no more"}), p.LeftOut+1
+			}
+			return p, nil
+		}
 		err = c.ask(ctx, p, items, api.DeadLetterRequest{DryRun: true})
 		p.form(ctx, said{})
 		return p, err

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/hex"
 	"net/http"
+	"net/url"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/names"
 )
@@ -57,23 +59,62 @@ func (c *Console) event(ctx context.Context, r *http.Request) (any, error) {
 	n = eventName(&p.InboxItem) // n may have been cut off
 	p.Name = n.String()
 	redrive, discard := redrivable(&p.InboxItem)
-	if redrive {
+	may := api.Asks(ctx).May(access.Respond)
+	if redrive && may {
 		p.Redrive = redriveLink(n, false)
 	}
-	if discard {
+	if discard && may {
 		p.Discard = redriveLink(n, true)
 	}
-	p.Raw = api.RawPath(n.Team, n.Subscription, n.Source, n.ID)
+	p.Raw = "/console/event/raw?" + url.Values{"id": {p.Name}}.Encode()
 	p.Body = ask(ctx, func(ctx context.Context) (*body, error) {
 		raw, err := c.API.Record(ctx, n.Team, n.Subscription, n.Source, n.ID)
 		if err != nil {
 			return nil, err
 		}
 		b := bodyOf(raw)
-		b.Curl = curl("http://"+r.Host, p.Raw, raw)
+		b.Curl = curl(c.download(r, api.RawPath(n.Team, n.Subscription, n.Source, n.ID)), raw)
 		return b, nil
 	})
 	return p, nil
+}
+
+// download returns the command that downloads a body from the API.
+func (c *Console) download(r *http.Request, path string) string {
+	command, origin := "curl -o body ", "http://"+r.Host
+	if c.Login != nil {
+		command += `-H "Authorization: Bearer $FOREBAY_TOKEN" `
+	}
+	if c.Login != nil && c.Login.Secure {
+		origin = "https://" + r.Host
+	}
+	return command + inQuotes(origin+path)
+}
+
+// rawEvent downloads the body of an event, byte for byte. The API's own path is for those with a token.
+func (c *Console) rawEvent(w http.ResponseWriter, r *http.Request) {
+	c.serveRaw(w, r, func(ctx context.Context) (*api.Raw, error) {
+		if err := onlyKnown(r, "id"); err != nil {
+			return nil, err
+		}
+		n, err := names.ParseEvent(r.URL.Query().Get("id"))
+		if err != nil {
+			return nil, err
+		}
+		return c.API.Raw(ctx, n.Team, n.Subscription, n.Source, n.ID)
+	})
+}
+
+// serveRaw answers with a body as a download, or with why there is none.
+func (c *Console) serveRaw(w http.ResponseWriter, r *http.Request, ask func(context.Context) (*api.Raw, error)) {
+	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
+	defer cancel()
+	raw, err := ask(ctx)
+	if err != nil {
+		c.refuse(w, r, err)
+		return
+	}
+	api.WriteRaw(w, raw)
 }
 
 // bodyOf returns a body to be shown: the beginning of a long one, and bytes that are no text in hexadecimal.

@@ -83,7 +83,7 @@ func TestQuarantine(t *testing.T) {
 	s = get(t, h, s.link("1@7 of orders"))
 	s.says("p", "it is one event: e-77 , type order.changed, entity o-7. Nothing was done yet.")
 	s.says("pre", `{"order": 1}`)
-	if raw := s.link("Download, byte for byte"); raw != "/v1/quarantine/acme/orders/1/7/raw" {
+	if raw := s.link("Download, byte for byte"); raw != "/console/quarantine/acme/orders/1/7/raw" {
 		t.Errorf("the body is downloaded from %s", raw)
 	}
 	s.says("button", "Leave it at that")

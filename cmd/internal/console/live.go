@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/schemas"
 )
@@ -117,7 +119,7 @@ func (l *live) run(ctx context.Context) {
 	}
 }
 
-// look sends what is new and what has changed. It returns false once the browser is gone.
+// look sends what is new and what has changed, if who watches may still see it. It returns false once the browser is gone, or the session.
 func (l *live) look(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, partTimeout)
 	defer cancel()
@@ -128,6 +130,12 @@ func (l *live) look(ctx context.Context) bool {
 	}
 	if from.After(f.Since) {
 		f.Since = from
+	}
+	if err := l.c.endedOf(ctx); errors.Is(err, access.SessionEnded) {
+		l.event("ended", "", []byte(err.Error()))
+		return false
+	} else if err != nil {
+		return l.trouble(err.Error())
 	}
 	page, err := l.c.API.Items(ctx, f)
 	if err != nil && schemas.KindOf(err) != schemas.NotFound { // that there is nothing yet

@@ -59,28 +59,34 @@ func (c *Console) overview(ctx context.Context, r *http.Request) (any, error) {
 	}
 	now := time.Now()
 	c.history.refresh(now)
-	o := overview{NoStream: !c.Stream, Charts: c.history.charts(now)}
-	var all sync.WaitGroup
-	all.Go(func() {
+	o := overview{NoStream: !c.Stream}
+	all := api.Asks(ctx).All() // metrics and checks are the process's: their names tell of every team
+	if all {
+		o.Charts = c.history.charts(now)
+	}
+	var parts sync.WaitGroup
+	parts.Go(func() {
 		o.Attention = ask(ctx, func(ctx context.Context) (*api.Attention, error) {
 			return c.API.Attention(ctx, api.AttentionFilter{Limit: 1})
 		})
 	})
-	all.Go(func() {
-		o.Checks = ask(ctx, func(ctx context.Context) ([]api.Check, error) { return failing(c.Ready(ctx)), nil })
+	parts.Go(func() {
+		if all {
+			o.Checks = ask(ctx, func(ctx context.Context) ([]api.Check, error) { return failing(c.Ready(ctx)), nil })
+		}
 	})
-	all.Go(func() {
+	parts.Go(func() {
 		if c.Stream {
 			o.Destinations = ask(ctx, func(ctx context.Context) ([]api.DestinationItem, error) { return items(c.API.Destinations(ctx)) })
 		}
 	})
-	all.Go(func() {
+	parts.Go(func() {
 		o.Sources = ask(ctx, func(ctx context.Context) ([]api.SourceItem, error) { return items(c.API.Sources(ctx)) })
 	})
-	all.Go(func() {
+	parts.Go(func() {
 		o.Subscriptions = ask(ctx, func(ctx context.Context) ([]subscriptionRow, error) { return c.subscriptions(ctx, "") })
 	})
-	all.Wait()
+	parts.Wait()
 	if o.Attention.Value != nil {
 		for _, n := range o.Attention.Value.Counts {
 			if n.Count > 0 || n.More {

@@ -88,7 +88,7 @@ func (c *Console) deliveryAt(ctx context.Context, at api.QuarantinePlace) (*deli
 	if err != nil {
 		return nil, err
 	}
-	p := &deliveryPage{QuarantinePlace: at, Place: fmt.Sprintf("quarantine.%s.%s/%d@%d", at.Team, at.Source, at.Partition, at.Offset), Listed: len(list), Raw: api.QuarantineRawPath(at)}
+	p := &deliveryPage{QuarantinePlace: at, Place: fmt.Sprintf("quarantine.%s.%s/%d@%d", at.Team, at.Source, at.Partition, at.Offset), Listed: len(list), Raw: quarantineLink(at) + "/raw"}
 	for i := range list {
 		if list[i].Partition == at.Partition && list[i].Offset == at.Offset {
 			p.Item = &list[i]
@@ -116,6 +116,18 @@ func (c *Console) deliveryAt(ctx context.Context, at api.QuarantinePlace) (*deli
 		add("Leave it at that", field{"discard", "yes"})
 	}
 	return p, nil
+}
+
+// rawDelivery downloads the body of a delivery, byte for byte.
+func (c *Console) rawDelivery(w http.ResponseWriter, r *http.Request) {
+	c.serveRaw(w, r, func(ctx context.Context) (*api.Raw, error) {
+		at, err := quarantinePlace(r)
+		if err != nil {
+			return nil, err
+		}
+		data, err := c.API.QuarantinedBody(ctx, at)
+		return &api.Raw{Data: data}, err
+	})
 }
 
 // redriveDelivery makes an event of a delivery, or leaves it at that. What was dealt with is refused: who sends a form twice does nothing twice.

@@ -26,10 +26,11 @@ if (body) {
     source.onopen = () => { status.textContent = "Live"; };
     source.onerror = () => { // a browser connects again by itself, unless it was refused
       const refused = source && source.readyState === EventSource.CLOSED;
-      status.textContent = refused ? "Not live: this process does not answer, or has too many live views; load the page again" : "Not live: connecting again";
+      status.textContent = refused ? "Not live: this process does not answer, has too many live views, or your session has ended; load the page again" : "Not live: connecting again";
       if (refused) close();
     };
     source.addEventListener("trouble", (e) => { status.textContent = e.data ? "Not all is shown: " + e.data : "Live"; });
+    source.addEventListener("ended", (e) => { paused = true; close(); button.hidden = true; status.textContent = "Not live: " + e.data; });
     source.addEventListener("row", (e) => { after = e.lastEventId || after; show(e.data); });
   }
 

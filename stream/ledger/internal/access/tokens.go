@@ -1,5 +1,5 @@
-// Package access keeps the tokens of the operator API, and the audit of what is changed through it: two tables of their own, with nothing of
-// the ledger in them. What a role may do is not its matter.
+// Package access keeps the tokens of the operator API, the sessions of those who have logged in to its console, and the audit of what is
+// changed through it: tables of their own, with nothing of the ledger in them. What a role may do is not its matter.
 package access
 
 import (

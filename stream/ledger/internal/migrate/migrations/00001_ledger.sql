@@ -672,6 +672,23 @@ CREATE TABLE tokens (
     CHECK ((revoked_at IS NULL) = (revoked_by IS NULL) AND (revoked_at IS NULL) = (revoked_reason IS NULL))
 );
 
+-- Sessions of people who have logged in to the console: of a token, while that opens, or of an OIDC provider. Reader: every process that has
+-- people log in, at each page, and the operator API.
+CREATE TABLE sessions (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    hash       bytea NOT NULL UNIQUE CHECK (octet_length(hash) = 32), -- SHA-256 of what the cookie has, which is nowhere else
+    token      text COLLATE "C" REFERENCES tokens, -- null: of a provider
+    name       text COLLATE "C" NOT NULL CHECK (name <> ''),
+    role       text COLLATE "C" NOT NULL CHECK (role IN ('viewer', 'responder', 'operator', 'source-admin', 'approver', 'auditor', 'admin')),
+    teams      text[] COLLATE "C" CHECK (cardinality(teams) > 0), -- null: all
+    payloads   boolean NOT NULL,
+    rules      bytea CHECK (octet_length(rules) = 32), -- by which a provider's claims became a role, as SHA-256; null: of a token
+    created_at timestamptz NOT NULL DEFAULT now(),
+    used_at    timestamptz NOT NULL DEFAULT now(),
+    expires_at timestamptz NOT NULL,
+    CHECK ((token IS NULL) = (rules IS NOT NULL))
+);
+
 -- Who changed what through the operator API, and why. A row is there before the change is tried; what became of it is said once. Nothing
 -- else changes a row, and nothing deletes one. Reader: Changes (operators).
 CREATE TABLE audit (
