@@ -52,7 +52,7 @@ func posted(r *http.Request) (s said, err error) {
 		return s, schemas.Errorf(schemas.Invalid, "", "the form cannot be read: %w", err)
 	}
 	s = said{Values: r.PostForm, Reason: strings.TrimSpace(r.PostForm.Get("reason")), By: strings.TrimSpace(r.PostForm.Get("by"))}
-	s.By = cmp.Or(s.By, "console")
+	s.By = cmp.Or(api.Asks(r.Context()).Name, s.By, "console")
 	return s, nil
 }
 
