@@ -28,7 +28,7 @@ func TestRunbooks(t *testing.T) {
 		}
 		for _, line := range lines {
 			var g grammar
-			parser, err := kong.New(&g, kong.Name("forebay"))
+			parser, err := kong.New(&g, kong.Name("forebay"), vars)
 			if err != nil {
 				t.Fatal(err)
 			}
