@@ -54,11 +54,18 @@ func (c *serveCmd) Run(e *env) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer stop()
-	w := watcher{every: watchInterval, reload: a.Reload, log: e.log,
+	w := watcher{every: watchInterval, log: e.log,
+		reload: func(read *config.Config) error {
+			err := a.Reload(read)
+			if err == nil {
+				cfg = read
+			}
+			return err
+		},
 		load: func() (*config.Config, fileStates, error) {
 			o := options()
 			o.Shared = a.Unshare
-			return load(o)
+			return loadAgain(cfg, o, e.log)
 		}}
 	watching.Go(func() { w.run(ctx, read) })
 	return a.Run(ctx)

@@ -60,6 +60,17 @@ func load(o config.Options) (*config.Config, fileStates, error) {
 	return cfg, s, err
 }
 
+// loadAgain is load for a process that runs a configuration. A team whose file has problems keeps what it has, which is logged.
+func loadAgain(running *config.Config, o config.Options, log *slog.Logger) (*config.Config, fileStates, error) {
+	s := fileStates{}
+	o.See = s.remember
+	cfg, kept, err := running.Reload(o)
+	if len(kept) > 0 {
+		log.Error("files of teams have problems: these teams keep what they have, the others get their changes; at a start such a file is refused", "error", kept)
+	}
+	return cfg, s, err
+}
+
 // watcher reads a configuration again when it has changed.
 type watcher struct {
 	every  time.Duration // how often it checks for changes

@@ -32,8 +32,14 @@ func startWatching(t *testing.T, every time.Duration, meddle func(w *watching, l
 		"      github: {preset: github, secrets: [\"${file:"+filepath.Join(w.dir, "secret")+"}\"]}\n")
 	w.team("other")
 	loads := 0
-	read := func() (*config.Config, fileStates, error) {
-		cfg, s, err := load(config.Options{Path: filepath.Join(w.dir, "forebay.yaml"), Roles: []config.Role{config.RoleIntake}})
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	read := func() (cfg *config.Config, s fileStates, err error) {
+		o := config.Options{Path: filepath.Join(w.dir, "forebay.yaml"), Roles: []config.Role{config.RoleIntake}}
+		if running := w.latest.Load(); running != nil {
+			cfg, s, err = loadAgain(running, o, log)
+		} else {
+			cfg, s, err = load(o)
+		}
 		loads++
 		meddle(w, loads)
 		return cfg, s, err
@@ -48,7 +54,7 @@ func startWatching(t *testing.T, every time.Duration, meddle func(w *watching, l
 	go func() {
 		defer close(done)
 		reload := func(c *config.Config) error { w.latest.Store(c); return nil }
-		watcher{every, read, reload, slog.New(slog.NewTextHandler(t.Output(), nil))}.run(ctx, last)
+		watcher{every, read, reload, log}.run(ctx, last)
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -127,6 +133,17 @@ func TestWatchSeesWhatChanges(t *testing.T) {
 	w.replace("forebay.yaml", "not: [yaml")
 	w.replace("forebay.yaml", strings.Replace(string(text), "      github:", "      second:", 1))
 	w.until("the file", func(c *config.Config) bool { return c.Teams["acme"].Sources["second"] != nil }, nil)
+}
+
+// TestWatchSeesOthersBesideABrokenFile: a team's broken file keeps no other team from its changes, and is read again when it is mended.
+func TestWatchSeesOthersBesideABrokenFile(t *testing.T) {
+	t.Parallel()
+	w := startWatching(t, 5*time.Millisecond, alone)
+	w.replace("teams/other.yaml", "not: [yaml")
+	w.team("fresh")
+	w.until("another team's file", func(c *config.Config) bool { return c.Teams["fresh"] != nil && c.Teams["other"] != nil }, nil)
+	w.replace("teams/other.yaml", "teams: {other: {sources: {mended: {preset: github, secrets: [x]}}}}\n")
+	w.until("a mended file", func(c *config.Config) bool { return c.Teams["other"].Sources["mended"] != nil }, nil)
 }
 
 // TestWatchLosesNoChangeWhileItReads: what changes between the reading and the use of it is a change.

@@ -35,6 +35,7 @@ type Config struct {
 	literal    map[literal]string   // secrets that stand in a file itself, and where
 	env        environment          // to follow references anew
 	dir        string               // of the main file
+	teamFiles  map[string][]byte    // what was read of each file of teams_dir, by path
 	notes      []Problem
 	barred     map[string]string // by path, why a subscription may not run
 	chosen     []string          // Options.Subscriptions

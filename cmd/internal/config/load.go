@@ -127,7 +127,8 @@ type Options struct {
 	// Hide, if set, is called with what no log may show, and what takes its place: as [Config.Hide] has it, and also where Load fails.
 	Hide func(Hidden)
 
-	notMain bool // all of Subscriptions have ledgers of their own: that of the top of the file is not opened
+	kept    map[string][]byte // by path, what is read in the place of a file of a team; nil: the file is left out
+	notMain bool              // all of Subscriptions have ledgers of their own: that of the top of the file is not opened
 }
 
 // uses reports whether one of the roles uses the value at a path.
@@ -210,7 +211,7 @@ func (l *loader) run() (*Config, Problems) {
 }
 
 func newConfig() *Config {
-	return &Config{places: map[string]place{}, unresolved: map[string]bool{}, references: map[string]referring{}, literal: map[literal]string{}, barred: map[string]string{}}
+	return &Config{places: map[string]place{}, unresolved: map[string]bool{}, references: map[string]referring{}, literal: map[literal]string{}, barred: map[string]string{}, teamFiles: map[string][]byte{}}
 }
 
 // loader is one call of Load.
@@ -344,16 +345,23 @@ func teamOf(name string) string { return strings.TrimSuffix(name, filepath.Ext(n
 // topics, shares and references it has, whatever is in it.
 func (l *loader) teamFile(c *Config, dir, name string, b border) {
 	file := filepath.Join(dir, name)
+	data, kept := l.options.kept[file]
+	if kept && data == nil {
+		return
+	}
 	if !validName(b.team) {
 		l.add(Problem{File: file, Message: "the name of a team's file is that of its team, which must match [a-z0-9-]{1,40}: acme.yaml has team acme"})
 		return
 	}
-	l.see(file)
-	data, err := readInside(dir, name, maxFile)
-	if err != nil {
-		l.add(Problem{File: file, Message: err.Error()})
-		return
+	if !kept {
+		l.see(file)
+		var err error
+		if data, err = readInside(dir, name, maxFile); err != nil {
+			l.add(Problem{File: file, Message: err.Error()})
+			return
+		}
 	}
+	c.teamFiles[file] = data
 	var tf teamFile
 	own := newConfig() // what is known of this file, apart from what c has of others
 	env := l.env

@@ -37,7 +37,7 @@ func (r *reading) file(team string) string {
 }
 
 // put writes a file below the deployment's directory.
-func (r *reading) put(name, text string) {
+func (r *deployment) put(name, text string) {
 	r.t.Helper()
 	path := filepath.Join(r.dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

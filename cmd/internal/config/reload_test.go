@@ -1,0 +1,98 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A team whose file has problems keeps what the running configuration has of it, while others have their changes; a file that was never read
+// without problems stays out. What is wrong with the main file, or with what a team keeps, refuses all of it.
+func TestReloadKeepsATeamWhoseFileIsBroken(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const main = "version: 1\nkafka: {brokers: [\"127.0.0.1:9092\"]}\nteams_dir: {path: teams, references: {env: [\"{TEAM}_*\"]}}\n"
+	team := func(name, source, secret string) {
+		t.Helper()
+		write("teams/"+name+".yaml", "teams: {"+name+": {sources: {"+source+": {preset: github, secrets: ["+secret+"]}}}}\n")
+	}
+	variables := map[string]string{"ACME_SECRET": "a secret"}
+	o := Options{Path: filepath.Join(dir, "forebay.yaml"), Roles: []Role{RoleIntake}, Run: true, Lookup: func(name string) (string, bool) {
+		v, ok := variables[name]
+		return v, ok
+	}}
+	write("forebay.yaml", main)
+	team("acme", "first", `"${env:ACME_SECRET}"`)
+	team("other", "first", "x")
+	running, err := Load(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reload := func(what, sources string, broken ...string) {
+		t.Helper()
+		read, kept, err := running.Reload(o)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		var got, files []string
+		for _, team := range keys(read.Teams) {
+			for _, source := range keys(read.Teams[team].Sources) {
+				got = append(got, team+"/"+source)
+			}
+		}
+		for _, p := range kept {
+			files = append(files, filepath.Base(p.File))
+		}
+		if d := cmp.Diff(sources, strings.Join(got, " ")); d != "" {
+			t.Errorf("%s: %s", what, d)
+		}
+		if d := cmp.Diff(broken, files); d != "" {
+			t.Errorf("%s: %s", what, d)
+		}
+		running = read
+	}
+	refused := func(what, says string) {
+		t.Helper()
+		if read, kept, err := running.Reload(o); err == nil || read != nil || kept != nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v %v %v, want %q", what, read, kept, err, says)
+		}
+	}
+	reload("nothing", "acme/first other/first")
+	write("teams/acme.yaml", "teams: {acme: {sources: nonsense}}\n")
+	team("other", "second", "x")
+	reload("one is broken", "acme/first other/second", "acme.yaml")
+	write("teams/acme.yaml", "not: [yaml")
+	write("teams/new.yaml", "teams: {acme: {}}\n")
+	team("other", "third", "x")
+	reload("still, and a new one", "acme/first other/third", "acme.yaml", "new.yaml")
+	delete(variables, "ACME_SECRET")
+	refused("what it keeps is broken, too", "acme.yaml:1: not YAML")
+	variables["ACME_SECRET"] = "a secret"
+	write("forebay.yaml", main+"nonsense: 1\n")
+	refused("the main file", "nonsense")
+	write("forebay.yaml", main)
+	team("acme", "second", "x")
+	reload("mended", "acme/second other/third", "new.yaml")
+	if err := os.Remove(filepath.Join(dir, "teams/acme.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	reload("gone", "other/third", "new.yaml")
+	write("teams/acme.yaml", "not: [yaml")
+	reload("come back broken", "other/third", "acme.yaml", "new.yaml")
+	if _, err := Load(o); err == nil {
+		t.Error("a start takes a broken file")
+	}
+}
