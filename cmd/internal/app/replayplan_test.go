@@ -14,7 +14,7 @@ import (
 // event can be, is refused with what to do.
 func TestPlansOfAStatus(t *testing.T) {
 	t.Parallel()
-	list := func(text string) []string { return strings.Fields(text) }
+	list := strings.Fields
 	for name, tt := range map[string]struct {
 		mode, statuses, decisions string
 		of                        string // decisions
