@@ -1,10 +1,12 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -93,6 +95,9 @@ func byEntity(items []api.InboxItem) (list []*gapEntity) {
 			row.Discard = redriveLink(eventName(&i), true)
 		}
 		list[at].Rows = append(list[at].Rows, row)
+	}
+	for _, e := range list {
+		slices.SortStableFunc(e.Rows, func(a, b gapRow) int { return cmp.Or(strings.Compare(a.VersionClock, b.VersionClock), strings.Compare(a.Version, b.Version)) })
 	}
 	return list
 }

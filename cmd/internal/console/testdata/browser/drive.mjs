@@ -22,6 +22,11 @@ const commands = {
   open: async ({ url }) => (await page.goto(url)).status(),
   click: ({ role, name }) => page.getByRole(role, { name, exact: true }).first().click(),
   fill: ({ name, text }) => page.getByLabel(name).fill(text),
+  confirm: async ({ name, text }) => { // the form of a button, with its reason
+    const form = page.locator("form").filter({ has: page.getByRole("button", { name, exact: true }) });
+    await form.getByLabel("Reason, which is kept").fill(text);
+    await form.getByRole("button", { name, exact: true }).click();
+  },
   press: ({ name }) => page.keyboard.press(name),
   focused: () => page.evaluate(() => document.activeElement.textContent.trim()),
   see: ({ role, text }) => page.getByRole(role).filter({ hasText: text }).first().waitFor(),

@@ -1,0 +1,178 @@
+package integration
+
+import (
+	"encoding/json"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/rig"
+)
+
+// TestConsoleSteers does in a browser what the person on call does beside looking: pauses and resumes, moves a position, redrives across a
+// gap, makes an event of a delivery in quarantine, discards a dead letter, starts a replay; each with its reason, and with its effect seen.
+func TestConsoleSteers(t *testing.T) {
+	t.Parallel()
+	r := deployDev(t)
+	r.write("", options{gap: "{wait: 30m, then: park}"})
+	var broken atomic.Bool
+	broken.Store(true)
+	r.agent.answer = func(c call) int {
+		if (c.entity == "o-2" || c.entity == "o-5") && broken.Load() {
+			return http.StatusUnprocessableEntity
+		}
+		return http.StatusOK
+	}
+	p := r.dev("-c", r.config)
+	r.intake.Store(p)
+	deliver := func(list ...delivery) {
+		t.Helper()
+		for _, d := range list {
+			if err := r.sender.deliver(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	deliver(order("o-1", 1), order("o-1", 3), order("o-1", 4), order("o-2", 1), order("o-5", 1), order("o-3", 1),
+		delivery{source: "orders", id: "odd-1", entity: "o-6", number: 1, body: []byte(`{"type":"com.shop.order.changed","order":{"rev":1}}`)})
+	waitItems(t, r, p, 2, "--status", "dead_letter")
+	waitItems(t, r, p, 2, "--status", "buffered")
+
+	b := openBrowser(t, "http://"+p.operator)
+	b.open("/console/")
+	b.click("link", "Gaps")
+	b.see("heading", "o-1 of orders, demo.fulfil")
+	b.says("at 1 (sequence), missing 2", "o-1-3", "park")
+	b.check("gaps")
+	b.click("link", "Redrive…")
+	b.says("everything that waits on its version line runs, across the gap", "Nothing was done yet.")
+	b.check("redrive")
+	b.confirm("Redrive", "the second version will not come")
+	b.see("heading", "What became of it")
+	waitItems(t, r, p, 3, "--entity", "o-1", "--status", "done")
+	b.click("link", "The event and its story")
+	b.says("the second version will not come")
+
+	b.click("link", "Quarantine")
+	b.see("row", "missing_field")
+	b.check("quarantine")
+	b.click("link", deliveryName(t, r, p))
+	b.says("No event is made of it", `{"type":"com.shop.order.changed","order":{"rev":1}}`)
+	b.check("delivery")
+	b.confirm("Leave it at that", "a test of the shop")
+	b.see("status", "it is left at that")
+
+	b.click("link", "Dead letters")
+	dead, err := r.dlq(p, "list", "--entity", "o-5")
+	if err != nil || len(dead) != 1 {
+		t.Fatalf("dead letters: %+v, %v", dead, err)
+	}
+	b.open("/console/dlq/discard?action=" + dead[0].ID)
+	b.says("1 dead letter is given up for good")
+	b.check("discard")
+	b.confirm("Discard 1 dead letter", "a test order")
+	b.see("status", "1 asked to be given up")
+	waitItems(t, r, p, 1, "--entity", "o-5", "--status", "discarded")
+	broken.Store(false)
+	b.open("/console/dlq/replay?group=" + dead[0].Group)
+	b.confirm("Replay 1 dead letter", "the shop is mended")
+	b.click("link", "How far it is")
+	b.see("status", "1 of 1 done")
+	b.check("progress")
+	if !rig.Until(time.Minute, func() bool { return r.doneAt("o-2") }) {
+		t.Fatalf("the agent did not see the replay: %+v", r.agent.snapshot())
+	}
+
+	b.click("link", "Sources")
+	b.see("row", "demo/orders")
+	b.check("sources")
+	b.click("link", "demo/orders")
+	b.see("row", "in quarantine")
+	b.says("/v1/in/demo/orders", "accepted")
+	b.check("source")
+
+	b.click("link", "Destinations")
+	b.see("row", "demo/shop")
+	b.check("destinations")
+	b.click("link", "demo/shop")
+	b.see("img", "attempts; half took at most")
+	b.check("destination")
+	b.confirm("Pause demo/shop", "the shop moves")
+	b.see("button", "Resume demo/shop")
+	b.says("the shop moves")
+	b.confirm("Resume demo/shop", "it has moved")
+	b.see("button", "Pause demo/shop")
+
+	b.click("link", "Subscriptions")
+	b.see("row", "demo.fulfil")
+	b.check("subscriptions")
+	b.click("link", "demo.fulfil")
+	b.see("row", "this process")
+	b.check("subscription")
+	b.confirm("Pause demo.fulfil", "a bad release")
+	b.see("button", "Resume demo.fulfil")
+	deliver(order("o-8", 1))
+	b.click("link", "Move its position…")
+	b.do("fill", "name", "Where to", "text", "start")
+	b.click("button", "Show what it would do")
+	b.see("status", "partitions are moved to start")
+	b.check("seek")
+	b.confirm("Move demo.fulfil", "read it once more")
+	b.until("/console/subscriptions/demo/fulfil", "moved", "read it once more")
+	before := len(r.agent.snapshot())
+	b.confirm("Resume demo.fulfil", "released")
+	b.see("button", "Pause demo.fulfil")
+	waitItems(t, r, p, 1, "--entity", "o-8", "--status", "done")
+	if n := len(r.agent.snapshot()); n != before+1 {
+		t.Errorf("after the move back the agent has seen %d calls, of which one is new", n-before)
+	}
+
+	plan := r.mustReplay(p, "plan", "--subscription", "fulfil", "--mode", "reprocess", "--entity", "o-3")
+	b.click("link", "Replays")
+	b.see("row", "planned")
+	b.check("replays")
+	b.click("link", plan.ID)
+	b.says("1 events run, with 1 actions at most")
+	b.check("replay-planned")
+	b.do("fill", "name", "Reason, which is kept", "text", "the shop has lost it")
+	b.click("button", "Start replay "+plan.ID)
+	b.until("/console/replays/"+plan.ID, "100 % passed: 1 ran", "the shop has lost it")
+	b.check("replay-done")
+
+	b.click("link", "Schemas")
+	b.see("row", "com.github.issues")
+	b.check("schemas")
+	b.click("link", "Audit")
+	b.says("dlq.discard", "a test order", "subscription.seek", "read it once more", "replay.start", "inbox.redrive", "quarantine.redrive", "destination.resume")
+	b.click("link", "Health")
+	b.see("row", "works")
+	b.says("intake, stream")
+	b.check("health")
+	b.open("/console/audit?action=subscription.seek")
+	b.check("audit")
+}
+
+// confirm gives the reason in the form of a button, and sends it.
+func (b *browser) confirm(button, reason string) {
+	b.t.Helper()
+	b.do("confirm", "name", button, "text", reason)
+}
+
+// deliveryName is what the page calls the one delivery in quarantine.
+func deliveryName(t *testing.T, r *deployment, p *process) string {
+	t.Helper()
+	out, err := r.try(p.operator, "quarantine", "list", "-o", "json")
+	var list struct {
+		Items []struct {
+			Source    string
+			Partition json.Number
+			Offset    json.Number
+		}
+	}
+	if err != nil || json.Unmarshal(out, &list) != nil || len(list.Items) != 1 {
+		t.Fatalf("quarantine: %s, %v", out, err)
+	}
+	i := list.Items[0]
+	return i.Partition.String() + "@" + i.Offset.String() + " of " + i.Source
+}
