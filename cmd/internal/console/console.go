@@ -177,20 +177,21 @@ type group struct {
 // place is an entry of the navigation.
 type place struct {
 	Name, Path string
-	Here       string // what a screen reader is told: page, if it is the page that is shown, true, if that is below it; empty elsewhere
+	Right      access.Right // that who looks must have; empty: everybody sees it
+	Here       string       // what a screen reader is told: page, if it is the page that is shown, true, if that is below it; empty elsewhere
 }
 
 var places = []group{
 	{"Look", []place{{Name: "Overview", Path: "/console/"}, {Name: "Inbox", Path: "/console/inbox"}, {Name: "Attention", Path: "/console/attention"}}},
 	{"Mend", []place{{Name: "Dead letters", Path: "/console/dlq"}, {Name: "Gaps", Path: "/console/gaps"}, {Name: "Quarantine", Path: "/console/quarantine"}, {Name: "Replays", Path: "/console/replays"}}},
 	{"Steer", []place{{Name: "Sources", Path: "/console/sources"}, {Name: "Subscriptions", Path: "/console/subscriptions"}, {Name: "Destinations", Path: "/console/destinations"}, {Name: "Schemas", Path: "/console/schemas"}}},
-	{"Check", []place{{Name: "Audit", Path: "/console/audit"}, {Name: "Health", Path: "/console/health"}}},
+	{"Check", []place{{Name: "Audit", Path: "/console/audit", Right: access.Audit}, {Name: "Health", Path: "/console/health"}}},
 }
 
-// navigation returns the entries as a page at a path has them.
-func navigation(path string) (groups []group) {
+// navigation returns the entries as a page at a path has them for somebody.
+func navigation(path string, who *access.Who) (groups []group) {
 	for _, g := range places {
-		g.Places = slices.Clone(g.Places)
+		g.Places = slices.DeleteFunc(slices.Clone(g.Places), func(p place) bool { return p.Right != "" && !who.May(p.Right) })
 		for i := range g.Places {
 			switch p := &g.Places[i]; {
 			case p.Path == path:
@@ -214,7 +215,7 @@ func (c *Console) page(name, title string, ask func(ctx context.Context, r *http
 		ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 		defer cancel()
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		v := view{Title: title, Path: r.URL.Path, Nav: navigation(r.URL.Path)}
+		v := view{Title: title, Path: r.URL.Path, Nav: navigation(r.URL.Path, api.Asks(ctx))}
 		var err error
 		v.Data, err = ask(ctx, r)
 		if to, ok := v.Data.(seeOther); ok && err == nil {

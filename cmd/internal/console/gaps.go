@@ -97,7 +97,9 @@ func byEntity(items []api.InboxItem) (list []*gapEntity) {
 		list[at].Rows = append(list[at].Rows, row)
 	}
 	for _, e := range list {
-		slices.SortStableFunc(e.Rows, func(a, b gapRow) int { return cmp.Or(strings.Compare(a.VersionClock, b.VersionClock), strings.Compare(a.Version, b.Version)) })
+		slices.SortStableFunc(e.Rows, func(a, b gapRow) int {
+			return cmp.Or(strings.Compare(a.VersionClock, b.VersionClock), strings.Compare(a.Version, b.Version))
+		})
 	}
 	return list
 }

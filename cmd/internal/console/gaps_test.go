@@ -2,10 +2,12 @@ package console
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/stream/gate"
 )
@@ -102,6 +104,13 @@ func TestQuarantine(t *testing.T) {
 	s.says("p", "No event is made of it: redrive: it was redriven by console")
 	if s.status != http.StatusConflict || len(f.mended) != 1 {
 		t.Errorf("sent twice: %d, done %d times", s.status, len(f.mended))
+	}
+	r, err := http.NewRequestWithContext(api.As(t.Context(), &access.Who{Role: "viewer", Sees: true}), http.MethodGet, "http://127.0.0.1"+deliveryURL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := send(t, pagesOf(t, f.config()), r); s.status != http.StatusOK || len(s.all("form")) != 0 || strings.Contains(text(s.root), "As an event") {
+		t.Errorf("a viewer is shown what they may not ask for: %d", s.status)
 	}
 	for _, wrong := range []string{"/console/quarantine?waiting=no", "/console/quarantine/acme/orders/x/7"} {
 		if s := get(t, h, wrong); s.status != http.StatusBadRequest {

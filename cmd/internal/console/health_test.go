@@ -2,8 +2,11 @@ package console
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/net/html"
 
 	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -28,6 +31,9 @@ func TestHealth(t *testing.T) {
 	s = send(t, pagesOf(t, f.config()), r)
 	s.says("p", "not ready")
 	s.says("p", "who may see all teams is shown them")
+	if slices.ContainsFunc(s.all("a"), func(n *html.Node) bool { return text(n) == "Audit" }) {
+		t.Error("a viewer is led to what only auditors may see")
+	}
 	if strings.Contains(text(s.root), "acme") {
 		t.Error("somebody of one team is shown what another has")
 	}

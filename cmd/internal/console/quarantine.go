@@ -56,6 +56,7 @@ type deliveryPage struct {
 	Item   *api.QuarantineItem
 	Body   part[*body]
 	Raw    string // link that downloads the body, byte for byte
+	May    bool   // who looks may make an event of it, and sees which one that would be
 	Would  part[*api.QuarantineRedriven]
 	Done   *api.QuarantineRedriven // what came of what was asked
 	Forms  []*form
@@ -101,6 +102,10 @@ func (c *Console) deliveryAt(ctx context.Context, at api.QuarantinePlace) (*deli
 		}
 		return bodyOf(&api.InboxRecord{Body: data}), nil
 	})
+	if !api.Asks(ctx).May(access.Sources) {
+		return p, nil
+	}
+	p.May = true
 	p.Would = ask(ctx, func(ctx context.Context) (*api.QuarantineRedriven, error) {
 		return c.API.RedriveQuarantined(ctx, at, api.QuarantineRedrive{DryRun: true})
 	})

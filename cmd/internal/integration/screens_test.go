@@ -135,8 +135,7 @@ func TestConsoleSteers(t *testing.T) {
 	b.click("link", plan.ID)
 	b.says("1 events run, with 1 actions at most")
 	b.check("replay-planned")
-	b.do("fill", "name", "Reason, which is kept", "text", "the shop has lost it")
-	b.click("button", "Start replay "+plan.ID)
+	b.confirm("Start replay "+plan.ID, "the shop has lost it")
 	b.until("/console/replays/"+plan.ID, "100 % passed: 1 ran", "the shop has lost it")
 	b.check("replay-done")
 
