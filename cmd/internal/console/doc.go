@@ -11,5 +11,18 @@
 //	/console/entity       ?of=TEAM/SUBSCRIPTION/SOURCE&entity=ENTITY
 //	/console/attention    what waits for an operator, each with its command
 //	/console/dlq          dead letters by group
-//	/console/dlq/replay   what a replay would do (GET), and the replay (POST)
+//	/console/dlq/VERB     what replaying, discarding or resolving would do (GET), and that (POST); progress is how far a group is
+//	/console/event/redrive  what redriving an event that waits would do, and that
+//	/console/gaps         what waits behind gaps, by entity
+//	/console/quarantine   deliveries that could not become events; .../TEAM/SOURCE/PARTITION/OFFSET is one
+//	/console/replays      planned and started replays; .../ID is one
+//	/console/sources      .../TEAM/SOURCE is one
+//	/console/subscriptions  .../TEAM/SUBSCRIPTION is one, with pause, resume and seek below it
+//	/console/destinations   .../TEAM/DESTINATION is one, .../DESTINATION a shared one, with pause and resume below it
+//	/console/schemas      drift, and the catalogue; .../NAME is one
+//	/console/audit        who changed what
+//	/console/health       what this process is, and whether it can work
+//
+// A form that is sent twice does nothing twice: the API refuses what was done, and where it cannot know, the form says up to when it holds
+// (dead letters) or after which seek (seeks).
 package console

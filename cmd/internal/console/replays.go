@@ -72,9 +72,9 @@ type replayPage struct {
 
 // countTable is how many events a plan has, by something.
 type countTable struct {
-	ID, Title string
-	Rows      []named
-	More      bool
+	ID, Of string
+	Rows   []named
+	More   bool
 }
 
 func (c *Console) replay(ctx context.Context, r *http.Request) (any, error) {
@@ -91,12 +91,12 @@ func (c *Console) replayAt(ctx context.Context, id string) (*replayPage, error) 
 	}
 	p := &replayPage{ReplayItem: item, May: mayRun(item)}
 	for _, t := range []struct {
-		id, title string
-		counts    map[string]int64
-		rest      bool
-	}{{"by-decision", "By decision", item.ByDecision, false}, {"by-type", "By type", item.ByType, false}, {"by-entity", "By entity", item.ByEntity, item.EntityRest}} {
+		id, of string
+		counts map[string]int64
+		rest   bool
+	}{{"by-decision", "decision", item.ByDecision, false}, {"by-type", "type", item.ByType, false}, {"by-entity", "entity", item.ByEntity, item.EntityRest}} {
 		if len(t.counts) > 0 {
-			p.Tables = append(p.Tables, tableOf(t.id, t.title, t.counts, t.rest))
+			p.Tables = append(p.Tables, tableOf(t.id, t.of, t.counts, t.rest))
 		}
 	}
 	switch item.State {
@@ -109,8 +109,8 @@ func (c *Console) replayAt(ctx context.Context, id string) (*replayPage, error) 
 	return p, nil
 }
 
-func tableOf(id, title string, counts map[string]int64, rest bool) countTable {
-	t := countTable{ID: id, Title: title}
+func tableOf(id, of string, counts map[string]int64, rest bool) countTable {
+	t := countTable{ID: id, Of: of}
 	for _, name := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b)) }) {
 		t.Rows = append(t.Rows, named{name, counts[name]})
 	}

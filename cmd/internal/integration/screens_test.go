@@ -146,7 +146,7 @@ func TestConsoleSteers(t *testing.T) {
 	b.says("dlq.discard", "a test order", "subscription.seek", "read it once more", "replay.start", "inbox.redrive", "quarantine.redrive", "destination.resume")
 	b.click("link", "Health")
 	b.see("row", "works")
-	b.says("intake, stream")
+	b.says("stream, intake")
 	b.check("health")
 	b.open("/console/audit?action=subscription.seek")
 	b.check("audit")

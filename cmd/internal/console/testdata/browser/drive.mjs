@@ -32,7 +32,7 @@ const commands = {
   see: ({ role, text }) => page.getByRole(role).filter({ hasText: text }).first().waitFor(),
   text: () => page.locator("main").innerText(),
   look: ({ scheme, width }) => Promise.all([page.emulateMedia({ colorScheme: scheme }), page.setViewportSize({ width, height: 900 })]).then(() => null),
-  shot: ({ file }) => page.screenshot({ path: file, fullPage: true }).then(() => null),
+  shot: ({ file, top }) => page.screenshot({ path: file, fullPage: !top }).then(() => null), // the whole page, or what a screen has of it
   overflow: () => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth),
   axe: async () => (await page.evaluate(() => axe.run())).violations.flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.html}: ${n.failureSummary}`)),
   complaints: () => complaints.splice(0),
