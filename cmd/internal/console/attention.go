@@ -102,6 +102,20 @@ func where(i api.AttentionItem) (w struct{ Text, Link string }) {
 		w.Link = "/console/dlq/replay?" + url.Values{"action": {i.ID}}.Encode()
 	case string(inbox.AttentionConflict), string(inbox.AttentionQuarantined), string(inbox.AttentionHeld):
 		w.Link = "/console/event?" + url.Values{"id": {i.ID}}.Encode()
+	case api.KindQuarantinedDelivery:
+		if d, err := names.ParseDelivery(i.ID); err == nil {
+			w.Link = quarantineLink(api.QuarantinePlace{Team: d.Source.Team, Source: d.Source.Name, Partition: d.Partition, Offset: d.Offset})
+		}
+	case api.KindPaused:
+		if team, name, own := strings.Cut(i.ID, "/"); own {
+			w.Link = destinationLink(team, name)
+		} else {
+			w.Link = destinationLink("", i.ID)
+		}
+	case api.KindKeys, api.KindClock:
+		w.Link = sourceLink(i.Team, i.Source)
+	case api.KindStopped, api.KindUnread, api.KindPausedSubscription:
+		w.Link = subscriptionLink(i.Team, i.Subscription)
 	}
 	return w
 }

@@ -219,6 +219,20 @@ func TestAttention(t *testing.T) {
 	s.says("tr", "acme.fulfil orders o-1", "invalid", "forebay dlq replay act_1 --reason TEXT")
 	s.says("p", "Not known here: unread_partition, quarantined_delivery: the brokers are away")
 	get(t, h, s.link("acme.fulfil orders o-1")).says("p", "act_1")
+	for _, tt := range []struct {
+		item api.AttentionItem
+		link string
+	}{
+		{api.AttentionItem{Kind: api.KindQuarantinedDelivery, ID: "quarantine.acme.orders/1@7", Team: "acme", Source: "orders"}, deliveryURL},
+		{api.AttentionItem{Kind: api.KindPaused, ID: "acme/agent", Team: "acme"}, destinationURL},
+		{api.AttentionItem{Kind: api.KindPaused, ID: "pagers"}, "/console/destinations/pagers"},
+		{api.AttentionItem{Kind: api.KindKeys, ID: "acme/orders", Team: "acme", Source: "orders"}, sourceURL},
+		{api.AttentionItem{Kind: api.KindStopped, ID: "acme.fulfil", Team: "acme", Subscription: "fulfil", Topic: "events.acme.orders", Partition: new(int32(1))}, subscriptionURL},
+	} {
+		if got := where(tt.item).Link; got != tt.link {
+			t.Errorf("%s leads to %s, want %s", tt.item.Kind, got, tt.link)
+		}
+	}
 	if s := get(t, h, "/console/attention?kind=dead"); s.status != http.StatusBadRequest {
 		t.Errorf("a kind that there is not: %d", s.status)
 	}

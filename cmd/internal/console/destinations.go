@@ -92,7 +92,7 @@ func (c *Console) destinationAt(ctx context.Context, r *http.Request) (*destinat
 	c.history.refresh(now)
 	p.Rate = c.history.rate(now, may)
 	p.Waits = ask(ctx, func(ctx context.Context) ([]api.AttentionItem, error) {
-		found, err := c.API.Attention(ctx, api.AttentionFilter{Team: item.Team, Kind: api.KindPaused, Limit: maxRows})
+		found, err := c.API.Attention(ctx, api.AttentionFilter{Team: item.Team, Kind: api.KindPaused, Limit: waitsUnder})
 		if err != nil {
 			return nil, err
 		}

@@ -89,6 +89,7 @@ func TestQuarantine(t *testing.T) {
 		t.Errorf("the body is downloaded from %s", raw)
 	}
 	s.says("button", "Leave it at that")
+	s.says("p", "it becomes no event, and waits for nobody any more")
 	form := values(s)
 	form.Del("discard") // of the other form
 	if s := post(t, h, deliveryURL, form); s.status != http.StatusBadRequest || len(f.mended) > 0 {

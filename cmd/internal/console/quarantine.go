@@ -49,6 +49,9 @@ func (c *Console) quarantine(ctx context.Context, r *http.Request) (any, error) 
 	return p, err
 }
 
+// lookedThrough is how many of a source's newest deliveries are read to say more of one.
+const lookedThrough = 200
+
 // deliveryPage is one delivery in quarantine, and the event that its source's mapping of today makes of it.
 type deliveryPage struct {
 	api.QuarantinePlace
@@ -59,8 +62,9 @@ type deliveryPage struct {
 	May    bool   // who looks may make an event of it, and sees which one that would be
 	Would  part[*api.QuarantineRedriven]
 	Done   *api.QuarantineRedriven // what came of what was asked
-	Forms  []*form
-	Listed int // how many of the source's deliveries were looked through
+	Make   *form                   // makes an event of it; nil: none can be made, or who looks may not
+	Leave  *form                   // leaves it at that; nil: it was dealt with, or who looks may not
+	Listed int                     // how many of the source's deliveries were looked through
 }
 
 // quarantinePlace reads which delivery a page is about.
@@ -85,7 +89,7 @@ func (c *Console) delivery(ctx context.Context, r *http.Request) (any, error) {
 }
 
 func (c *Console) deliveryAt(ctx context.Context, at api.QuarantinePlace) (*deliveryPage, error) {
-	list, err := items(c.API.Quarantined(ctx, api.QuarantineFilter{Team: at.Team, Source: at.Source, Limit: maxRows}))
+	list, err := items(c.API.Quarantined(ctx, api.QuarantineFilter{Team: at.Team, Source: at.Source, Limit: lookedThrough}))
 	if err != nil {
 		return nil, err
 	}
@@ -109,16 +113,11 @@ func (c *Console) deliveryAt(ctx context.Context, at api.QuarantinePlace) (*deli
 	p.Would = ask(ctx, func(ctx context.Context) (*api.QuarantineRedriven, error) {
 		return c.API.RedriveQuarantined(ctx, at, api.QuarantineRedrive{DryRun: true})
 	})
-	add := func(button string, hidden ...field) {
-		if f := formFor(ctx, access.Sources, at.Team, quarantineLink(at), button, hidden...); f != nil {
-			p.Forms = append(p.Forms, f)
-		}
-	}
 	if p.Would.Problem == "" {
-		add("Make it an event")
+		p.Make = formFor(ctx, access.Sources, at.Team, quarantineLink(at), "Make it an event")
 	}
 	if p.Item != nil && p.Item.Redriven == nil && p.Item.Kind == "unusable" {
-		add("Leave it at that", field{"discard", "yes"})
+		p.Leave = formFor(ctx, access.Sources, at.Team, quarantineLink(at), "Leave it at that", field{"discard", "yes"})
 	}
 	return p, nil
 }
@@ -151,7 +150,7 @@ func (c *Console) redriveDelivery(ctx context.Context, r *http.Request) (any, er
 		return nil, err
 	}
 	if p.Done = done; failed == nil {
-		p.Forms = nil
+		p.Make, p.Leave = nil, nil
 	}
 	return p, failed
 }

@@ -84,7 +84,7 @@ func (c *Console) source(ctx context.Context, r *http.Request) (any, error) {
 	var both sync.WaitGroup
 	both.Go(func() {
 		p.Waits = ask(ctx, func(ctx context.Context) ([]api.AttentionItem, error) {
-			found, err := c.API.Attention(ctx, api.AttentionFilter{Team: team, Limit: maxRows})
+			found, err := c.API.Attention(ctx, api.AttentionFilter{Team: team, Limit: waitsUnder})
 			if err != nil {
 				return nil, err
 			}

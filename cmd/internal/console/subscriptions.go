@@ -36,6 +36,9 @@ func subscriptionLink(team, name string) string {
 	return "/console/subscriptions/" + url.PathEscape(team) + "/" + url.PathEscape(name)
 }
 
+// waitsUnder is how much of each kind of what waits is looked through, for what a page is about.
+const waitsUnder = 100
+
 // seeksShown is how many seeks a subscription's page shows.
 const seeksShown = 20
 
@@ -75,7 +78,7 @@ func (c *Console) subscriptionAt(ctx context.Context, r *http.Request, hint bool
 	if err != nil {
 		return nil, err
 	}
-	p := &subscriptionPage{SubscriptionItem: item, Name: item.Team + "." + item.Subscription, WaitsUnder: maxRows}
+	p := &subscriptionPage{SubscriptionItem: item, Name: item.Team + "." + item.Subscription, WaitsUnder: waitsUnder}
 	at := subscriptionLink(item.Team, item.Subscription)
 	p.HintLink, p.SeekLink = at+"?hint=yes", at+"/seek"
 	var all sync.WaitGroup
