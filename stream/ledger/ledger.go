@@ -8,6 +8,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger/internal/access"
+	"github.com/forebay-io/forebay/stream/ledger/internal/alerts"
 	"github.com/forebay-io/forebay/stream/ledger/internal/migrate"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pauses"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
@@ -50,6 +51,15 @@ type ChangeQuery = access.ChangeQuery
 // tokens has the methods of Ledger for the tokens and the sessions of the operator API, and for the audit of what is changed through it.
 type tokens = access.Store
 
+// ToldAlert is an alert that fires and was told.
+type ToldAlert = alerts.Told
+
+// Silence keeps an alert from being told.
+type Silence = alerts.Silence
+
+// alerting has the methods of Ledger for alerts: which were told, which are silenced.
+type alerting = alerts.Store
+
 // Pool is a pool of connections whose questions and transactions have deadlines of their own.
 type Pool = pg.Pool
 
@@ -70,6 +80,7 @@ type Ledger struct {
 	sweeper          *retention.Sweeper
 	*destinations
 	*tokens
+	*alerting
 
 	id [16]byte
 
@@ -106,6 +117,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	}
 	l.commandListeners = pg.NewListeners(l.hot, "forebay_commands_"+cfg.Schema, cfg.Logger)
 	l.sweeper, l.destinations, l.tokens = retention.New(l.hot, l.read, cfg.Logger), pauses.New(l.quick), access.New(l.quick)
+	l.alerting = alerts.New(l.quick)
 	return l, nil
 }
 

@@ -20,7 +20,9 @@ type Alert struct {
 }
 
 // Key tells an alert from others, in all processes alike.
-func (a *Alert) Key() string { return a.Rule.Name + "{" + strings.TrimSuffix(labelKey(a.Labels), ",") + "}" }
+func (a *Alert) Key() string {
+	return a.Rule.Name + "{" + strings.TrimSuffix(labelKey(a.Labels), ",") + "}"
+}
 
 // Team is whose the alert is; empty if it is nobody's alone.
 func (a *Alert) Team() string {

@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/forebay-io/forebay/cmd/internal/alerts"
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/console"
@@ -47,6 +48,7 @@ type App struct {
 	registry *prometheus.Registry
 	ready    *readiness
 	waits    *attention
+	alerts   *alerts.Evaluator             // nil if nobody is told of alerts
 	current  atomic.Pointer[config.Config] // the configuration, which a reload replaces
 
 	intake   *intake  // nil without the role
@@ -85,7 +87,10 @@ func New(cfg Config) (*App, error) {
 	}
 	a.ready.set("topics", errNotStarted)
 	var err error
-	a.waits, err = newAttention(a)
+	if a.waits, err = newAttention(a); err != nil {
+		return nil, err
+	}
+	a.alerts, err = newAlerts(a)
 	return a, err
 }
 
@@ -218,6 +223,9 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	g.Go(func() error { return a.runRoles(gctx) })
 	g.Go(func() error { a.waits.run(gctx); return nil })
+	if a.alerts != nil {
+		g.Go(func() error { a.alerts.Run(gctx); return nil })
+	}
 	if a.console != nil { // a test may have bound a listener of its own
 		g.Go(func() error { a.console.Run(gctx); return nil })
 	}

@@ -47,6 +47,7 @@ func (ck *checker) run() {
 	ck.operator()
 	ck.intake()
 	ck.agents()
+	ck.alerts()
 	ck.teamsDir()
 	ck.topics("topics", ck.c.Topics)
 	ck.shared()

@@ -10,7 +10,7 @@ import (
 // shared checks the shared destinations: what all destinations have, and who may use them.
 func (ck *checker) shared() {
 	for _, name := range keys(ck.c.Destinations) {
-		d := NamedDestination{ck.c.Destinations[name], "", name}
+		d := NamedDestination{Destination: ck.c.Destinations[name], Name: name}
 		ck.destination(d)
 		ck.sharedWith(d.Path(), d.Teams)
 	}

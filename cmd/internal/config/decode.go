@@ -128,8 +128,8 @@ func (d *decoder) pairs(n *yaml.Node, path string, visit func(key string, k, v *
 
 // mapping decodes a mapping into a struct. Unknown keys and missing ones are problems. A value's place is the line of its key.
 func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
-	if v.Type() == destinationType {
-		d.sinkType(n, path, v.Addr().Interface().(*Destination))
+	if to, ok := v.Addr().Interface().(sinkKeyed); ok {
+		d.sinkType(n, path, to)
 	}
 	written := map[string]bool{}
 	list := members(v)
@@ -170,9 +170,9 @@ func (d *decoder) null(n *yaml.Node, path string, v reflect.Value, f field) {
 	}
 }
 
-// sinkType sets Type and Keys of a destination before its mapping is decoded, since type may be written last and decides which other
+// sinkType sets type and keys of a destination, or of a receiver of alerts, before its mapping is decoded, since type may be written last and decides which other
 // keys there are. It reports no problems: a wrong type is reported when the mapping is decoded.
-func (d *decoder) sinkType(n *yaml.Node, path string, to *Destination) {
+func (d *decoder) sinkType(n *yaml.Node, path string, to sinkKeyed) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value != "type" {
 			continue
@@ -180,7 +180,7 @@ func (d *decoder) sinkType(n *yaml.Node, path string, to *Destination) {
 		look := &decoder{env: d.env, uses: d.uses, places: map[string]place{}, unresolved: map[string]bool{}, references: map[string]referring{}, literal: map[literal]string{}}
 		var name string
 		look.value(n.Content[i+1], join(path, "type"), reflect.ValueOf(&name).Elem(), field{})
-		to.Type, to.Keys = name, newKeys(name)
+		to.setType(name)
 	}
 }
 
@@ -191,18 +191,21 @@ func (d *decoder) unknown(n *yaml.Node, path, key string, v reflect.Value, list 
 	for _, m := range list {
 		known = append(known, m.name)
 	}
-	if to, ok := reflect.TypeAssert[*Destination](v.Addr()); ok {
-		others := sinkKeys()
+	if to, ok := v.Addr().Interface().(sinkKeyed); ok {
+		others, typ, own := sinkKeys(to.types()), "", to.own()
+		if name := v.FieldByName("Type"); name.IsValid() {
+			typ = name.String()
+		}
 		if strings.HasPrefix(path, "teams.") { // a team's own has no teams
 			known = slices.DeleteFunc(known, func(name string) bool { return name == "teams" })
 		}
 		switch {
-		case others[key] != nil && to.Keys != nil:
-			d.problem(n, path, "has no meaning for type %s", to.Type)
+		case others[key] != nil && own != nil:
+			d.problem(n, path, "has no meaning for type %s", typ)
 			return
 		case others[key] != nil:
 			return
-		case to.Keys == nil:
+		case own == nil:
 			known = append(known, keys(others)...)
 		}
 	}

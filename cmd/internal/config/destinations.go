@@ -10,6 +10,7 @@ type NamedDestination struct {
 	*Destination
 	Team string // whose own it is; empty: it is shared
 	Name string // what `to` of an action says
+	At   string // where it stands in the file, if it is none of a team and none that teams share: a receiver of alerts
 }
 
 // FullName is what the ledger, logs, metrics and commands call it: acme/pagers, or pagers where it is shared.
@@ -22,6 +23,9 @@ func (d NamedDestination) FullName() string {
 
 // Path is where it stands in the file.
 func (d NamedDestination) Path() string {
+	if d.At != "" {
+		return d.At
+	}
 	if d.Team == "" {
 		return "destinations." + d.Name
 	}
@@ -31,7 +35,7 @@ func (d NamedDestination) Path() string {
 // AllDestinations returns every destination: the shared ones, then those of each team, in the order of their names.
 func (c *Config) AllDestinations() (list []NamedDestination) {
 	for _, name := range slices.Sorted(maps.Keys(c.Destinations)) {
-		list = append(list, NamedDestination{c.Destinations[name], "", name})
+		list = append(list, NamedDestination{Destination: c.Destinations[name], Team: "", Name: name})
 	}
 	for _, team := range slices.Sorted(maps.Keys(c.Teams)) {
 		list = append(list, c.Teams[team].own(team)...)
@@ -42,7 +46,7 @@ func (c *Config) AllDestinations() (list []NamedDestination) {
 // own returns the destinations of a team itself, in the order of their names.
 func (t *Team) own(team string) (list []NamedDestination) {
 	for _, name := range slices.Sorted(maps.Keys(t.Destinations)) {
-		list = append(list, NamedDestination{t.Destinations[name], team, name})
+		list = append(list, NamedDestination{Destination: t.Destinations[name], Team: team, Name: name})
 	}
 	return list
 }
@@ -51,10 +55,10 @@ func (t *Team) own(team string) (list []NamedDestination) {
 // the team may use it.
 func (c *Config) Destination(team, name string) (NamedDestination, bool) {
 	if t := c.Teams[team]; t != nil && t.Destinations[name] != nil {
-		return NamedDestination{t.Destinations[name], team, name}, true
+		return NamedDestination{Destination: t.Destinations[name], Team: team, Name: name}, true
 	}
 	if d := c.Destinations[name]; d != nil && d.isFor(team) {
-		return NamedDestination{d, "", name}, true
+		return NamedDestination{Destination: d, Team: "", Name: name}, true
 	}
 	return NamedDestination{}, false
 }

@@ -23,6 +23,7 @@ type Config struct {
 	Agents   Agents   `yaml:"agents"`
 	TeamsDir TeamsDir `yaml:"teams_dir"`
 	Quotas   Quotas   `yaml:"quotas"`
+	Alerts   Alerts   `yaml:"alerts"`
 	// Registry is nil where the file has none.
 	Registry *Registry `yaml:"registry"`
 	// Destinations are the shared ones; see [NamedDestination].

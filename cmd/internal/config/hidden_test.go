@@ -60,6 +60,12 @@ func (b *everything) node(t reflect.Type, path string) *yaml.Node {
 			n.Content = append(n.Content, text(s.Name), b.keys(reflect.ValueOf(&Destination{Type: s.Name, Keys: s.New()}).Elem(), path))
 		}
 		return n
+	case t.Kind() == reflect.Map && t.Elem() == reflect.TypeFor[*Receiver]():
+		n := mapping()
+		for _, name := range receiverTypes {
+			n.Content = append(n.Content, text(name), b.keys(reflect.ValueOf(&Receiver{Type: name, Keys: newKeys(name)}).Elem(), path))
+		}
+		return n
 	case t.Kind() == reflect.Map:
 		return mapping(text("n"), b.node(t.Elem(), path))
 	}
@@ -71,8 +77,8 @@ func (b *everything) keys(v reflect.Value, path string) *yaml.Node {
 	for _, m := range members(v) {
 		var value *yaml.Node
 		switch at := join(path, m.name); {
-		case v.Type() == destinationType && m.name == "type":
-			value = text(v.Interface().(Destination).Type)
+		case m.name == "type" && v.FieldByName("Keys").IsValid():
+			value = text(v.FieldByName("Type").String())
 		case at == "teams_dir":
 			continue // there is none
 		default:
@@ -247,7 +253,7 @@ func TestWhatATeamsFileHides(t *testing.T) {
 		t.Errorf("hidden (-want +got):\n%s", diff)
 	}
 	var ofPagers []string
-	for _, s := range c.HiddenOf(NamedDestination{c.Destinations["pagers"], "", "pagers"}) {
+	for _, s := range c.HiddenOf(NamedDestination{Destination: c.Destinations["pagers"], Name: "pagers"}) {
 		ofPagers = append(ofPagers, s.Reveal())
 	}
 	if want := []string{"pagers-key", "0123456789abcdef"}; !slices.Equal(ofPagers, want) {

@@ -38,7 +38,7 @@ func ServeRoles() []Role { return []Role{RoleStream, RoleIntake} }
 func part(path string) string {
 	steps := strings.Split(path, ".")
 	switch {
-	case steps[0] == "postgres", steps[0] == "registry":
+	case steps[0] == "postgres", steps[0] == "registry", steps[0] == "alerts":
 		return steps[0]
 	case path == "kafka.instance_id":
 		return "instance"
@@ -85,8 +85,8 @@ func ownLedger(path string) string {
 
 // usedParts has the parts that each role uses. References in other parts are not resolved.
 var usedParts = map[Role][]string{
-	RoleIntake:  {"kafka", "kafka.intake", "intake", "limits", "secrets", "tokens", "schemas", "registry", "operator"},
-	RoleStream:  {"kafka", "kafka.stream", "instance", "postgres", "destinations", "fetches", "agents", "tokens", "operator"},
+	RoleIntake:  {"kafka", "kafka.intake", "intake", "limits", "secrets", "tokens", "schemas", "registry", "operator", "alerts"},
+	RoleStream:  {"kafka", "kafka.stream", "instance", "postgres", "destinations", "fetches", "agents", "tokens", "operator", "alerts"},
 	RoleTopics:  {"kafka", "kafka.admin"},
 	RoleMigrate: {"postgres"},
 	RoleTokens:  {"postgres"},

@@ -59,7 +59,9 @@ func objectSchema(t reflect.Type) map[string]any {
 	}
 	switch t {
 	case destinationType:
-		sinkProperties(properties)
+		sinkProperties(properties, sinkNames())
+	case reflect.TypeFor[Receiver]():
+		sinkProperties(properties, receiverTypes)
 	case reflect.TypeFor[Config](): // shared destinations have teams
 		shared := entriesOf(properties["destinations"])
 		shared["required"] = append(shared["required"].([]string), "teams")
@@ -82,22 +84,22 @@ func entriesOf(table any) map[string]any {
 
 // sinkProperties adds the keys that destinations have by their types. The description of a key says what it means for which types. The
 // schema allows each key for every type; only the check of the file knows better.
-func sinkProperties(properties map[string]any) {
-	for key, byType := range sinkKeys() {
+func sinkProperties(properties map[string]any, types []string) {
+	for key, byType := range sinkKeys(types) {
 		var property map[string]any
 		var docs []string
-		types := map[string][]string{} // the types for which the key has a doc, by that
+		of := map[string][]string{} // the types for which the key has a doc, by that
 		for _, name := range keys(byType) {
 			f := byType[name]
 			property = schemaOf(valueOf(f).Type(), fieldOf(f))
 			doc, _ := property["description"].(string)
-			if types[doc] == nil {
+			if of[doc] == nil {
 				docs = append(docs, doc)
 			}
-			types[doc] = append(types[doc], name)
+			of[doc] = append(of[doc], name)
 		}
 		for i, doc := range docs {
-			docs[i] = strings.Join(types[doc], ", ") + ": " + doc
+			docs[i] = strings.Join(of[doc], ", ") + ": " + doc
 		}
 		property["description"] = strings.Join(docs, " ")
 		properties[key] = property

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/forebay-io/forebay/cmd/internal/alerts"
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/sinks/spec"
@@ -71,6 +72,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "agents", doc: "What destinations that finish later, and senders that ask, get to know of listen.agents."},
 		{name: "teams_dir", doc: "Directory of more files with teams; a plain text is its path."},
 		{name: "quotas", doc: "What each team may have at most."},
+		{name: "alerts", doc: "Who is told when somebody has to look, without a Prometheus."},
 		{name: "registry", doc: "A schema registry with Confluent's API, which `forebay schemas push` gives the sources' schemas.", computed: "none"},
 		{name: "destinations", doc: "Shared destinations by name: the teams that each lists use it as one, with one breaker, rate, hold and pause, and take turns. Only this file has them, none of teams_dir."},
 		{name: "teams", doc: "Teams by name: owners of sources, destinations and subscriptions."},
@@ -337,6 +339,23 @@ var shapes = map[reflect.Type]*shape{
 		{name: "allow_networks", doc: spec.AllowNetworks},
 		{name: "params", doc: "What is sent, by the parameters of the type; " + templates},
 	}},
+	reflect.TypeFor[Alerts](): {doc: "Alerts that each process evaluates itself: those of deploy/alerts, of what it sees and of its ledger. Processes that share a ledger tell each once, and obey `forebay alerts silence`.", fields: []field{
+		{name: "receivers", doc: "Who is told, by name.", computed: "nobody: no alert is evaluated"},
+		{name: "off", shown: true, doc: "Alerts that nobody wants, such as ForebayDeadLetter.", computed: "none: all are told", values: alertNames()},
+		{name: "every", doc: "How often they are evaluated, 1s to 1m.", def: "15s"},
+		{name: "repeat", doc: "How often one that goes on is told again, 1m to 7d.", def: "4h"},
+		{name: "dead_letters", doc: "ForebayDeadLettersDeep: above how many dead letters of a subscription.", def: itoa(alerts.Defaults().Depth), minimum: 1},
+		{name: "oldest", doc: "ForebayDeadLetterOld: above which age of the oldest dead letter of a subscription.", def: Duration(alerts.Defaults().Oldest).String()},
+		{name: "lag", doc: "ForebayLag: above which age of what a partition has still to decide.", def: Duration(alerts.Defaults().Lag).String()},
+		{name: "expires", doc: "ForebayKeyExpires: how long before the end of a token or a certificate.", def: Duration(alerts.Defaults().Expires).String()},
+	}},
+	reflect.TypeFor[Receiver](): {doc: "Who is told of alerts: it has the keys of a destination of its type, too. What is told is an event of type forebay.alert.firing or forebay.alert.resolved, whose body has status, alert, severity, summary, team, labels, value, since and runbook_url.", fields: []field{
+		{name: "type", doc: "Kind of sink.", required: true, values: receiverTypes},
+		{name: "severities", shown: true, doc: "Which alerts it is told of.", computed: "all", values: []string{alerts.Critical, alerts.Warning}},
+		{name: "timeout", doc: "Longest one attempt may take.", def: "10s"},
+		{name: "allow_networks", doc: spec.AllowNetworks},
+		{name: "params", doc: "What is sent, by the parameters of the type, in the place of what is sent otherwise; " + templates + " slack needs a channel."},
+	}},
 	reflect.TypeFor[Retry](): {doc: "How failed attempts are repeated. Steps grow by an even factor, at least two, from min to max, as many as there are attempts after the first; each delay is between half of its step and all of it, and ends with within where less than the step is left; where less than half of it is, there is no further attempt. `forebay config show` prints when attempts begin.", fields: []field{
 		{name: "attempts", doc: "Most attempts.", def: "7", minimum: 1},
 		{name: "within", doc: "Longest time from the first attempt, not counting when the destination is paused, held or its breaker is open.", def: "24h"},
@@ -420,7 +439,7 @@ type member struct {
 	value reflect.Value
 }
 
-// members returns the keys of the struct v, in declared order. In a destination, the keys of its type follow the key type.
+// members returns the keys of the struct v, in declared order. In what is a sink, the keys of its type follow the key type.
 func members(v reflect.Value) []member {
 	byTag := map[string]reflect.Value{}
 	for i := range v.NumField() {
@@ -433,16 +452,19 @@ func members(v reflect.Value) []member {
 	for _, f := range shapes[v.Type()].fields {
 		f.shown = f.shown || shapes[v.Type()].shown
 		list = append(list, member{f, byTag[f.name]})
-		if v.Type() == destinationType && f.name == "type" {
-			list = append(list, ownMembers(v.Addr().Interface().(*Destination))...)
+		if to, ok := v.Addr().Interface().(sinkKeyed); ok && f.name == "type" {
+			list = append(list, ownMembers(to)...)
 		}
 	}
 	return list
 }
 
-// ownMembers returns the keys that a destination has by its type.
-func ownMembers(d *Destination) (list []member) {
-	for _, f := range d.about().Fields {
+// ownMembers returns the keys that a destination, or a receiver of alerts, has by its type.
+func ownMembers(d sinkKeyed) (list []member) {
+	if d.own() == nil {
+		return nil
+	}
+	for _, f := range d.own().Describe().Fields {
 		list = append(list, member{fieldOf(f), valueOf(f)})
 	}
 	return list

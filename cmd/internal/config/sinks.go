@@ -52,10 +52,13 @@ func newKeys(name string) spec.Config {
 	return nil
 }
 
-// sinkKeys returns the keys that some types have of their own, by key and then by type.
-func sinkKeys() map[string]map[string]spec.Field {
+// sinkKeys returns the keys that some of the types have of their own, by key and then by type.
+func sinkKeys(of []string) map[string]map[string]spec.Field {
 	all := map[string]map[string]spec.Field{}
 	for _, t := range sinkTypes {
+		if !slices.Contains(of, t.Name) {
+			continue
+		}
 		for _, f := range t.New().Describe().Fields {
 			if all[f.Name] == nil {
 				all[f.Name] = map[string]spec.Field{}

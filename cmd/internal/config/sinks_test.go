@@ -71,7 +71,7 @@ func undecodable(to any) (problem any) {
 // them but for what it means.
 func TestKeysOfSeveralTypes(t *testing.T) {
 	t.Parallel()
-	for key, byType := range sinkKeys() {
+	for key, byType := range sinkKeys(sinkNames()) {
 		shapes := map[string]string{}
 		for name, f := range byType {
 			s := schemaOf(valueOf(f).Type(), fieldOf(f))

@@ -79,6 +79,10 @@ var rules = []rule{
 		reason: "the tokens of operators are a table of their own",
 	},
 	{
+		scope: []string{"stream/ledger/internal/alerts"}, forbid: []string{"stream"}, allow: []string{"stream/ledger/internal/pg"},
+		reason: "which alerts were told, and which are silenced, are two tables of their own",
+	},
+	{
 		scope: []string{"stream/ledger/internal/retention"}, forbid: []string{"stream"}, allow: []string{"stream/ledger/internal/pg", "stream/ledger/internal/window"},
 		reason: "what opens and drops windows needs the pools and the tables, and no claim",
 	},

@@ -33,6 +33,12 @@ agents: {public_url: "http://127.0.0.1:1", secrets: ["<agents-secret-of-32-chara
 exec: {enabled: true}
 registry: {url: "http://127.0.0.1:CLOSED", user: forebay, password: "<registry-password>"}
 topics: {partitions: 6, replication: 1, retention: 1d}
+alerts:
+  every: 1s
+  receivers:
+    http: {type: http, url: "http://127.0.0.1:PORT/<alert-path>?q=<alert-query>", secret: "whsec_<http-secret>", headers: {Authorization: "Bearer <alert-header>"}, params: {body: {key: "<alert-param>"}}, allow_networks: [127.0.0.0/8]}
+    slack: {type: slack, token: "<alert-token>", base_url: "http://127.0.0.1:CLOSED/<alert-base>", params: {channel: C0C4N4RY12}, allow_networks: [127.0.0.0/8]}
+    pagerduty: {type: pagerduty, routing_key: "<alert-key>", base_url: "http://127.0.0.1:PORT/<alert-events>", allow_networks: [127.0.0.0/8]}
 destinations:
   shared: {type: http, url: "http://127.0.0.1:PORT/<shared-path>?q=<shared-query>", headers: {Authorization: "Bearer <shared-header>"}, params: {body: {key: "<shared-param>"}}, teams: ["*"], RETRY}
 teams:
@@ -326,7 +332,7 @@ var shownKeys = []string{
 	"postgres.schema", "teams.*.subscriptions.*.postgres.schema",
 	"intake.public_url", "intake.trusted_proxies", "agents.public_url", "teams.*.sources.*.public_url", "teams_dir", "teams.*.sources.*.topic", "teams.*.sources.*.backfill.items", "teams.*.sources.*.json_schema.own", "teams.*.subscriptions.*.sources", "teams.*.subscriptions.*.types",
 	"teams.*.sources.*.share", "teams.*.owners", "teams.*.contact", "teams.*.subscriptions.*.owners", "teams.*.subscriptions.*.contact", "teams.*.subscriptions.*.begin", "teams.*.subscriptions.*.actions.name", "teams.*.subscriptions.*.actions.to",
-	"destinations.*.teams",
+	"destinations.*.teams", "alerts.off", "alerts.receivers.*.severities",
 }
 
 // everyText fails the test if the file leaves a text of the schema without a canary.
@@ -382,7 +388,7 @@ func walkFile(v any, path string, has map[string]bool) {
 var ofAnyRole = regexp.MustCompile(`^kafka\.roles\.[^.]+\.`)
 
 // named finds names that the user gives in a path.
-var named = regexp.MustCompile(`((?:^teams|\.sources|\.destinations|\.subscriptions|\.headers|\.env)\.)[^.]+`)
+var named = regexp.MustCompile(`((?:^teams|\.sources|\.destinations|\.subscriptions|\.receivers|\.headers|\.env)\.)[^.]+`)
 
 func walkSchema(s map[string]any, path string, text func(path string)) {
 	if kinds, ok := s["type"].([]any); ok && slices.Contains(kinds, any("string")) {

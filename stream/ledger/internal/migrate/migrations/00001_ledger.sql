@@ -729,6 +729,35 @@ END $$;
 CREATE TRIGGER audit_stays BEFORE UPDATE OR DELETE ON audit FOR EACH ROW EXECUTE FUNCTION audit_stays();
 CREATE TRIGGER audit_stays_whole BEFORE TRUNCATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION audit_stays();
 
+-- Alerts that fire and were told. A row goes once no process sees it fire any more: whoever deletes it tells that it has ended. Reader:
+-- every process that tells alerts, every few seconds.
+CREATE TABLE alerts_told (
+    key      text COLLATE "C" PRIMARY KEY, -- name and labels
+    name     text COLLATE "C" NOT NULL,
+    severity text COLLATE "C" NOT NULL,
+    labels   jsonb NOT NULL,
+    summary  text NOT NULL,
+    since    timestamptz NOT NULL,
+    seen_at  timestamptz NOT NULL DEFAULT now(),
+    told_at  timestamptz NOT NULL DEFAULT now()
+);
+
+-- Alerts that are not told for a time. Reader: the same, and operators.
+CREATE TABLE alert_silences (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    alert        text COLLATE "C" NOT NULL CHECK (alert <> ''),
+    team         text COLLATE "C" NOT NULL, -- empty: of all
+    reason       text NOT NULL CHECK (reason <> ''),
+    created_by   text NOT NULL CHECK (created_by <> ''),
+    created_at   timestamptz NOT NULL DEFAULT now(),
+    until        timestamptz NOT NULL,
+    ended_at     timestamptz, -- before its time
+    ended_by     text,
+    ended_reason text,
+    CHECK ((ended_at IS NULL) = (ended_by IS NULL) AND (ended_at IS NULL) = (ended_reason IS NULL))
+);
+CREATE INDEX alert_silences_until ON alert_silences (until) WHERE ended_at IS NULL;
+
 -- The id of an action as schemas.NewActionID makes it.
 -- +goose StatementBegin
 CREATE FUNCTION action_id(namespace text, generation int, source text, event_id text, action text) RETURNS uuid

@@ -1,0 +1,88 @@
+package alerts
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// Board is what processes know together: which alerts were told, and which are silenced. *[ledger.Ledger] is one.
+type Board interface {
+	TellAlert(ctx context.Context, t *ledger.ToldAlert, repeat time.Duration) (tell bool, err error)
+	SeenAlerts(ctx context.Context, keys []string) error
+	EndedAlerts(ctx context.Context, after time.Duration) ([]ledger.ToldAlert, error)
+	Silences(ctx context.Context) ([]ledger.Silence, error)
+}
+
+// memory is the board of a process that has no ledger, and what it goes by while its ledger does not answer. It has no silences, and never
+// fails. Safe for concurrent use.
+type memory struct {
+	mu   sync.Mutex
+	told map[string]*toldHere
+}
+
+type toldHere struct {
+	ledger.ToldAlert
+	seenAt, toldAt time.Time
+}
+
+func newMemory() *memory { return &memory{told: map[string]*toldHere{}} }
+
+// TellAlert implements [Board].
+func (m *memory) TellAlert(_ context.Context, t *ledger.ToldAlert, repeat time.Duration) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now, have := time.Now(), m.told[t.Key]
+	if have == nil {
+		m.told[t.Key] = &toldHere{*t, now, now}
+		return true, nil
+	}
+	t.Since, have.Summary, have.seenAt = have.Since, t.Summary, now
+	if now.Sub(have.toldAt) < repeat {
+		return false, nil
+	}
+	have.toldAt = now
+	return true, nil
+}
+
+// SeenAlerts implements [Board].
+func (m *memory) SeenAlerts(_ context.Context, keys []string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, key := range keys {
+		if have := m.told[key]; have != nil {
+			have.seenAt = time.Now()
+		}
+	}
+	return nil
+}
+
+// EndedAlerts implements [Board].
+func (m *memory) EndedAlerts(_ context.Context, after time.Duration) (ended []ledger.ToldAlert, _ error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key, have := range m.told {
+		if time.Since(have.seenAt) > after {
+			ended = append(ended, have.ToldAlert)
+			delete(m.told, key)
+		}
+	}
+	return ended, nil
+}
+
+// Silences implements [Board].
+func (m *memory) Silences(context.Context) ([]ledger.Silence, error) { return nil, nil }
+
+// silenced returns the silence of an alert that ends last; nil if it has none.
+func silenced(a *Alert, all []ledger.Silence) *ledger.Silence {
+	var last *ledger.Silence
+	for i := range all {
+		s := &all[i]
+		if s.Alert == a.Rule.Name && (s.Team == "" || s.Team == a.Team()) && (last == nil || s.Until.After(last.Until)) {
+			last = s
+		}
+	}
+	return last
+}

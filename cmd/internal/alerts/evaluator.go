@@ -1,0 +1,216 @@
+package alerts
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// Config makes an [Evaluator].
+type Config struct {
+	Rules     []Rule
+	Every     time.Duration // between evaluations
+	Repeat    time.Duration // between messages about one alert that goes on
+	Receivers []*Receiver
+	Gatherer  prometheus.Gatherer
+	// Board returns what is shared with other processes. While it fails, or where it is nil, this process goes by what it has told itself.
+	Board      func() (Board, error)
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Evaluator evaluates rules and tells receivers. States and Silences may be asked while it runs.
+type Evaluator struct {
+	cfg     Config
+	tries   *prometheus.CounterVec
+	history *History
+	states  *states
+	own     *memory
+	began   time.Time
+	away    bool // the board failed the last time
+
+	mu       sync.Mutex
+	alerts   []Alert // of the last evaluation
+	silences []ledger.Silence
+}
+
+// New returns an evaluator. It does nothing before [Evaluator.Run].
+func New(cfg Config) (*Evaluator, error) {
+	e := &Evaluator{cfg: cfg, history: NewHistory(cfg.Rules), states: newStates(cfg.Rules), own: newMemory(), tries: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "forebay_alert_messages_total", Help: "Attempts to tell a receiver of an alert, by result: done or failed."}, []string{"receiver", "result"})}
+	for _, r := range cfg.Receivers {
+		r.waiting = make(chan Message, waitingMessages)
+		e.tries.WithLabelValues(r.Name, "done")
+		e.tries.WithLabelValues(r.Name, "failed")
+	}
+	return e, cfg.Registerer.Register(e.tries)
+}
+
+// boardWithin bounds what an evaluation asks of the board.
+const boardWithin = 5 * time.Second
+
+// Run evaluates until ctx is done, and then closes the receivers' sinks. Messages that were not told by then are lost: an alert that goes on
+// is told again by the next process, after Repeat.
+func (e *Evaluator) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	for _, r := range e.cfg.Receivers {
+		running.Go(func() { r.run(ctx, e.cfg.Logger, e.tries) })
+	}
+	e.began = time.Now()
+	tick := time.NewTicker(e.cfg.Every)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		e.step(ctx, time.Now())
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+	running.Wait()
+	for _, r := range e.cfg.Receivers {
+		if err := r.Sink.Close(context.WithoutCancel(ctx)); err != nil {
+			e.cfg.Logger.Warn("close receiver of alerts", "receiver", r.Name, "error", err)
+		}
+	}
+}
+
+// unseenFor is how long nobody must have seen an alert fire for it to have ended.
+func (e *Evaluator) unseenFor() time.Duration { return max(4*e.cfg.Every, 5*time.Second) }
+
+// settled is how long a process must have run before what it does not see is no reason to end an alert that was told.
+const settled = 30 * time.Second
+
+// step evaluates once.
+func (e *Evaluator) step(ctx context.Context, now time.Time) {
+	families, err := e.cfg.Gatherer.Gather()
+	if err != nil { // of what could be gathered there are families all the same
+		e.cfg.Logger.Warn("metrics for alerts", "error", err)
+	}
+	e.history.Record(families, now)
+	e.states.evaluate(e.history, now)
+	asking, cancel := context.WithTimeout(ctx, boardWithin)
+	defer cancel()
+	if err := e.tell(asking, now); ctx.Err() == nil {
+		e.sayAway(err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.alerts = nil
+	for _, a := range e.states.list(func(*Alert) bool { return true }) {
+		e.alerts = append(e.alerts, *a)
+	}
+}
+
+// sayAway logs when the board begins to fail, and when it no longer does.
+func (e *Evaluator) sayAway(err error) {
+	switch {
+	case err != nil && !e.away:
+		e.cfg.Logger.Warn("alerts are told by this process alone: the ledger, which says what others told and what is silenced, does not answer", "error", err)
+	case err == nil && e.away:
+		e.cfg.Logger.Info("alerts are told by the ledger again")
+	}
+	e.away = err != nil
+}
+
+// board returns where it is known what was told, and whether others know it, too.
+func (e *Evaluator) board() (Board, error) {
+	if e.cfg.Board == nil {
+		return e.own, nil
+	}
+	return e.cfg.Board()
+}
+
+// tell tells what has begun and what has ended. If the board fails, it tells what has begun by what this process knows, and returns why;
+// what has ended is told once the board answers.
+func (e *Evaluator) tell(ctx context.Context, now time.Time) error {
+	board, err := e.board()
+	if err == nil {
+		var found []ledger.Silence
+		if found, err = board.Silences(ctx); err == nil {
+			e.mu.Lock()
+			e.silences = found
+			e.mu.Unlock()
+		}
+	}
+	if err != nil && now.Sub(e.began) < settled {
+		return nil // the ledger is not open yet; it knows what others told
+	}
+	var quiet []string
+	for _, a := range e.states.firing() {
+		t := &ledger.ToldAlert{Key: a.Key(), Name: a.Rule.Name, Severity: a.Rule.Severity, Labels: a.Labels, Summary: a.Summary, Since: a.Since}
+		if s := silenced(a, e.Silences(now)); s != nil {
+			quiet = append(quiet, t.Key)
+			continue
+		}
+		var tell bool
+		if err == nil {
+			tell, err = board.TellAlert(ctx, t, e.cfg.Repeat)
+		}
+		if board != e.own || err != nil { // what the board had told is known here, too, for when it fails
+			here, _ := e.own.TellAlert(ctx, t, e.cfg.Repeat)
+			tell = tell || err != nil && here
+		}
+		if tell {
+			e.send(firingMessage(a, t, now))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if len(quiet) > 0 {
+		if err := board.SeenAlerts(ctx, quiet); err != nil {
+			return err
+		}
+	}
+	if now.Sub(e.began) < max(settled, e.unseenFor()) {
+		return nil
+	}
+	ended, err := board.EndedAlerts(ctx, e.unseenFor())
+	for i := range ended {
+		e.send(resolvedMessage(&ended[i], now))
+	}
+	if board != e.own {
+		_, _ = e.own.EndedAlerts(ctx, e.unseenFor()) // never fails
+	}
+	return err
+}
+
+// send puts a message behind those that wait for each receiver that wants it.
+func (e *Evaluator) send(m Message) {
+	e.cfg.Logger.Warn("alert "+m.Status, "alert", m.key, "severity", m.Severity, "summary", m.Summary, "runbook", m.RunbookURL)
+	for _, r := range e.cfg.Receivers {
+		if !r.Wants(m.Severity) {
+			continue
+		}
+		select {
+		case r.waiting <- m:
+		default:
+			e.tries.WithLabelValues(r.Name, "failed").Inc()
+			e.cfg.Logger.Error("an alert is not told: too many messages wait for its receiver", "receiver", r.Name, "alert", m.key)
+		}
+	}
+}
+
+// Alerts returns what has a sample since the last evaluation.
+func (e *Evaluator) Alerts() []Alert {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]Alert(nil), e.alerts...)
+}
+
+// Silences returns the silences that were known last, without those whose time is over.
+func (e *Evaluator) Silences(now time.Time) (list []ledger.Silence) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, s := range e.silences {
+		if s.Until.After(now) {
+			list = append(list, s)
+		}
+	}
+	return list
+}

@@ -1,0 +1,271 @@
+package alerts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// told is a sink that keeps what it is told, and fails as fail says.
+type told struct {
+	mu    sync.Mutex
+	got   []string // "status alert{labels} at a time since the beginning"
+	keys  map[schemas.ActionID]bool
+	began time.Time
+	fail  func(n int) error // of the nth attempt
+	tries int
+}
+
+func (s *told) Do(_ context.Context, a sink.Action) (sink.Outcome, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tries++
+	if s.fail != nil {
+		if err := s.fail(s.tries); err != nil {
+			return sink.Outcome{}, err
+		}
+	}
+	var m Message
+	if err := json.Unmarshal(a.Event.Data, &m); err != nil {
+		return sink.Outcome{}, err
+	}
+	if s.keys[a.ID] || a.Event.Source != source || string(a.Event.Entity) == "" || a.Event.Type != "forebay.alert."+m.Status || m.RunbookURL == "" {
+		return sink.Outcome{}, fmt.Errorf("%+v %+v", a, m)
+	}
+	s.keys[a.ID] = true
+	s.got = append(s.got, fmt.Sprintf("%s %s %s", m.Status, a.Event.Entity, time.Since(s.began)))
+	return sink.Outcome{Code: 200}, nil
+}
+func (s *told) Close(context.Context) error   { return nil }
+func (s *told) Idempotency() sink.Idempotency { return sink.Idempotent }
+
+func (s *told) all() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.got...)
+}
+
+// world is an evaluator of one rule over one gauge.
+type world struct {
+	sink  *told
+	gauge *prometheus.GaugeVec
+	*Evaluator
+}
+
+func newWorld(t *testing.T, board func() (Board, error), change func(*Config)) *world {
+	t.Helper()
+	reg := prometheus.NewRegistry()
+	w := &world{sink: &told{began: time.Now(), keys: map[schemas.ActionID]bool{}}, gauge: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "forebay_test_parked", Help: "x"}, []string{"subscription"})}
+	reg.MustRegister(w.gauge)
+	cfg := Config{
+		Rules: []Rule{{Name: "ForebayTest", Severity: Warning, For: 30 * time.Second, Summary: "{{ $labels.subscription }} has {{ $value }}.",
+			Expr: above(Aggregate{"sum", []string{"subscription"}, Select{Name: "forebay_test_parked"}}, 0)}},
+		Every: 10 * time.Second, Repeat: time.Hour, Gatherer: reg, Registerer: reg, Logger: slog.New(slog.DiscardHandler), Board: board,
+		Receivers: []*Receiver{{Name: "room", Sink: w.sink, Wants: func(string) bool { return true }, Timeout: time.Second}},
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	e, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Evaluator = e
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { e.Run(ctx) })
+	t.Cleanup(func() { stop(); running.Wait() })
+	return w
+}
+
+func is(t *testing.T, what string, have []string, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// An alert is told once it has held for as long as its rule wants, again once Repeat has passed, and when it has ended; one that passes
+// before is not.
+func TestToldRepeatedResolved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, nil)
+		time.Sleep(5 * time.Second)
+		w.gauge.WithLabelValues("acme.short").Set(1)
+		w.gauge.WithLabelValues("acme.fulfil").Set(2)
+		time.Sleep(20 * time.Second)
+		w.gauge.WithLabelValues("acme.short").Set(0)
+		time.Sleep(100 * time.Minute)
+		w.gauge.WithLabelValues("acme.fulfil").Set(0)
+		time.Sleep(5 * time.Minute)
+		const key = `ForebayTest{subscription="acme.fulfil"}`
+		is(t, "told", w.sink.all(), "firing "+key+" 40s", "firing "+key+" 1h0m40s", "resolved "+key+" 1h41m10s")
+	})
+}
+
+// Two processes that share a board tell what begins and what ends once, also where only one of them sees it, and one that dies while it
+// fires leaves its end to the other.
+func TestTwoProcessesTellOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newMemory()
+		board := func() (Board, error) { return shared, nil }
+		a, b := newWorld(t, board, nil), newWorld(t, board, nil)
+		for _, w := range []*world{a, b} {
+			w.gauge.WithLabelValues("acme.both").Set(1)
+		}
+		a.gauge.WithLabelValues("acme.one").Set(1)
+		time.Sleep(5 * time.Minute)
+		for _, w := range []*world{a, b} {
+			w.gauge.WithLabelValues("acme.both").Set(0)
+		}
+		time.Sleep(5 * time.Minute)
+		all := append(a.sink.all(), b.sink.all()...)
+		count := map[string]int{}
+		for _, line := range all {
+			status, rest, _ := strings.Cut(line, " ")
+			key, _, _ := strings.Cut(rest, " ")
+			count[status+" "+key]++
+		}
+		want := map[string]int{`firing ForebayTest{subscription="acme.both"}`: 1, `resolved ForebayTest{subscription="acme.both"}`: 1, `firing ForebayTest{subscription="acme.one"}`: 1}
+		if diff := cmp.Diff(want, count); diff != "" {
+			t.Error(diff, all)
+		}
+	})
+}
+
+// flaky is a board with silences, which fails when it is told to.
+type flaky struct {
+	*memory
+	mu       sync.Mutex
+	fails    bool
+	silences []ledger.Silence
+}
+
+func (f *flaky) Silences(context.Context) ([]ledger.Silence, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fails {
+		return nil, errors.New("no Postgres")
+	}
+	return append([]ledger.Silence(nil), f.silences...), nil
+}
+
+func (f *flaky) set(fails bool, silences ...ledger.Silence) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fails, f.silences = fails, silences
+}
+
+// While the ledger does not answer, a process tells what begins by itself, once, and what ends when it answers again. What the ledger had
+// told is not told again.
+func TestToldWithoutTheLedger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		board := &flaky{memory: newMemory()}
+		w := newWorld(t, func() (Board, error) { return board, nil }, nil)
+		w.gauge.WithLabelValues("acme.before").Set(1)
+		time.Sleep(5*time.Minute + time.Second)
+		board.set(true)
+		w.gauge.WithLabelValues("acme.meanwhile").Set(1)
+		time.Sleep(5 * time.Minute)
+		w.gauge.WithLabelValues("acme.before").Set(0)
+		time.Sleep(5 * time.Minute)
+		is(t, "without the ledger", w.sink.all(), `firing ForebayTest{subscription="acme.before"} 30s`, `firing ForebayTest{subscription="acme.meanwhile"} 5m40s`)
+		board.set(false)
+		time.Sleep(time.Minute)
+		is(t, "with it again", w.sink.all()[2:], `firing ForebayTest{subscription="acme.meanwhile"} 15m10s`, `resolved ForebayTest{subscription="acme.before"} 15m10s`)
+	})
+}
+
+// A silenced alert is not told, of its team alone, until the silence ends; one that was told before has not ended meanwhile, and its end is told.
+func TestSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		board := &flaky{memory: newMemory()}
+		w := newWorld(t, func() (Board, error) { return board, nil }, nil)
+		silence := ledger.Silence{Alert: "ForebayTest", Team: "acme", Until: time.Now().Add(20 * time.Minute)}
+		other := ledger.Silence{Alert: "ForebayTest", Team: "pay", Until: time.Now().Add(time.Hour)}
+		board.set(false, silence, other)
+		w.gauge.WithLabelValues("acme.fulfil").Set(1)
+		w.gauge.WithLabelValues("beta.fulfil").Set(1)
+		time.Sleep(10*time.Minute + time.Second)
+		is(t, "silenced", w.sink.all(), `firing ForebayTest{subscription="beta.fulfil"} 30s`)
+		board.set(false, ledger.Silence{Alert: "ForebayTest", Until: time.Now().Add(10 * time.Minute)})
+		time.Sleep(5 * time.Minute)
+		w.gauge.WithLabelValues("beta.fulfil").Set(0)
+		time.Sleep(4 * time.Minute)
+		is(t, "all are silenced, and one ends", w.sink.all()[1:], `resolved ForebayTest{subscription="beta.fulfil"} 15m50s`)
+		time.Sleep(2 * time.Minute)
+		is(t, "the silence is over", w.sink.all()[2:], `firing ForebayTest{subscription="acme.fulfil"} 20m10s`)
+	})
+}
+
+// A receiver that fails is tried again under the same key, one that refuses is not, and one that wants other severities hears nothing.
+func TestReceivers(t *testing.T) {
+	for name, c := range map[string]struct {
+		fail func(n int) error
+		want []string
+	}{
+		"fails twice":    {func(n int) error { return failure(n <= 2, sink.ClassBusy) }, []string{`firing ForebayTest{subscription="acme.fulfil"} 33s`}},
+		"refuses":        {func(n int) error { return failure(n == 1, sink.ClassRejected) }, nil},
+		"fails for long": {func(n int) error { return failure(n < 100, sink.ClassNetwork) }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, nil, nil)
+				w.sink.fail = c.fail
+				w.gauge.WithLabelValues("acme.fulfil").Set(1)
+				time.Sleep(30 * time.Minute)
+				is(t, "told", w.sink.all(), c.want...)
+				w.sink.mu.Lock()
+				defer w.sink.mu.Unlock()
+				if w.sink.tries > 25 {
+					t.Errorf("%d attempts", w.sink.tries)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, func(c *Config) { c.Receivers[0].Wants = func(severity string) bool { return severity == Critical } })
+		w.gauge.WithLabelValues("acme.fulfil").Set(1)
+		time.Sleep(10 * time.Minute)
+		is(t, "of warnings", w.sink.all())
+		if got := w.Alerts(); len(got) != 1 || !got[0].Firing || got[0].Summary != "acme.fulfil has 1." || got[0].Team() != "acme" {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func failure(is bool, class sink.Class) error {
+	if !is {
+		return nil
+	}
+	return &sink.AttemptError{Class: class, Err: errors.New("no")}
+}
+
+// Whose an alert is follows from its labels.
+func TestTeam(t *testing.T) {
+	t.Parallel()
+	for want, labels := range map[string]map[string]string{
+		"acme": {"team": "acme", "of": "acme.fulfil"}, "beta": {"subscription": "beta.fulfil"}, "pay": {"destination": "pay/shop"}, "": {"destination": "pagers"},
+	} {
+		if got := (&Alert{Rule: &Rule{}, Labels: labels}).Team(); got != want {
+			t.Errorf("%v is %q's, want %q", labels, got, want)
+		}
+	}
+}

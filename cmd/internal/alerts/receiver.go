@@ -1,0 +1,89 @@
+package alerts
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+const (
+	// waitingMessages is how many messages wait for a receiver at most; what comes then is dropped, and logged.
+	waitingMessages = 256
+	// triedFor is for how long a message is tried.
+	triedFor = 15 * time.Minute
+	// mostWait is how long is waited for between attempts at most.
+	mostWait = time.Minute
+)
+
+// Receiver is who is told.
+type Receiver struct {
+	Name    string
+	Sink    sink.Sink
+	Wants   func(severity string) bool
+	Timeout time.Duration // of one attempt
+	Settle  time.Duration // the least between attempts, as the sink's spec has it
+
+	waiting chan Message // never closed
+}
+
+// run tells messages one after the other, until ctx is done: of one alert, an older one never comes after a newer.
+func (r *Receiver) run(ctx context.Context, log *slog.Logger, tries *prometheus.CounterVec) {
+	log = log.With("receiver", r.Name)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case m := <-r.waiting:
+			r.tell(ctx, log, tries, m)
+		}
+	}
+}
+
+// tell tries a message until it is told, refused for good, or too old.
+func (r *Receiver) tell(ctx context.Context, log *slog.Logger, tries *prometheus.CounterVec, m Message) {
+	log = log.With("alert", m.key, "status", m.Status)
+	a, err := m.action(r.Name)
+	if err != nil {
+		log.Error("message about an alert cannot be made", "error", err)
+		return
+	}
+	began, wait := time.Now(), max(time.Second, r.Settle)
+	for {
+		a.Attempt++
+		attempt, cancel := context.WithTimeout(ctx, r.Timeout)
+		at := time.Now()
+		out, err := r.Sink.Do(attempt, a)
+		cancel()
+		if a.FirstAt.IsZero() {
+			a.FirstAt = at
+		}
+		class := sink.ClassOf(err)
+		switch {
+		case class == sink.ClassOK:
+			tries.WithLabelValues(r.Name, "done").Inc()
+			log.Info("alert told")
+			return
+		case ctx.Err() != nil:
+			return
+		}
+		tries.WithLabelValues(r.Name, "failed").Inc()
+		next := max(wait, min(out.RetryAfter, 5*time.Minute))
+		if !class.Retried() || time.Since(began)+next > triedFor {
+			log.Error("an alert is not told: its receiver does not take it", "class", string(class), "attempts", a.Attempt, "error", err)
+			return
+		}
+		log.Warn("an alert cannot be told; trying again", "class", string(class), "in", next, "error", err)
+		pause := time.NewTimer(next)
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return
+		case <-pause.C:
+		}
+		wait = min(2*wait, mostWait)
+	}
+}

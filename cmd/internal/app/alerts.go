@@ -1,0 +1,38 @@
+package app
+
+import (
+	"fmt"
+
+	"github.com/forebay-io/forebay/cmd/internal/alerts"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// newAlerts makes what evaluates alerts in this process; nil if the file names nobody to tell.
+func newAlerts(a *App) (*alerts.Evaluator, error) {
+	c := a.file().Alerts
+	if len(c.Receivers) == 0 {
+		return nil, nil
+	}
+	cfg := alerts.Config{Rules: c.Rules(), Every: c.Every.Std(), Repeat: c.Repeat.Std(), Gatherer: a.registry, Logger: a.log, Registerer: a.registry}
+	for _, name := range sortedKeys(c.Receivers) {
+		d := c.Destination(name)
+		made, err := newSink(a.file(), d, a.log.With("receiver", name))
+		if err != nil {
+			return nil, fmt.Errorf("receiver %s of alerts: %w", name, err)
+		}
+		cfg.Receivers = append(cfg.Receivers, &alerts.Receiver{Name: name, Sink: made, Wants: c.Receivers[name].Wants, Timeout: d.Timeout.Std(), Settle: d.Keys.Describe().Settle})
+	}
+	if a.stream != nil {
+		cfg.Board = a.board
+	}
+	return alerts.New(cfg)
+}
+
+// board is the ledger, which says what other processes have told and what is silenced.
+func (a *App) board() (alerts.Board, error) {
+	l, err := a.stream.openLedger()
+	if err != nil {
+		return nil, schemas.Errorf(schemas.Unavailable, "", "the ledger is not open yet; /readyz says why")
+	}
+	return l, nil
+}

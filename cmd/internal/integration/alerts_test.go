@@ -1,0 +1,122 @@
+package integration
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/rig"
+)
+
+// pager is a receiver of alerts: it keeps what it is told.
+type pager struct {
+	*httptest.Server
+	mu   sync.Mutex
+	told []page
+}
+
+// page is a message about an alert.
+type page struct {
+	Status, Alert, Severity, Summary, Team string
+	Labels                                 map[string]string
+	Since                                  time.Time
+	RunbookURL                             string `json:"runbook_url"`
+
+	event string
+}
+
+func newPager(t *testing.T) *pager {
+	p := &pager{}
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		told := page{event: r.Header.Get("Ce-Type")}
+		if err != nil || json.Unmarshal(body, &told) != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		p.mu.Lock()
+		p.told = append(p.told, told)
+		p.mu.Unlock()
+	}))
+	t.Cleanup(p.Close)
+	return p
+}
+
+// of returns what was told of an alert.
+func (p *pager) of(alert string) (list []page) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range p.told {
+		if m.Alert == alert {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// wait waits until so much was told of an alert, and returns the last of it.
+func (p *pager) wait(t *testing.T, alert string, n int) page {
+	t.Helper()
+	if !rig.Until(90*time.Second, func() bool { return len(p.of(alert)) >= n }) {
+		t.Fatalf("of %s was told %+v, want %d messages", alert, p.of(alert), n)
+	}
+	return p.of(alert)[n-1]
+}
+
+// alertsOf adds alerts to a deployment, which are told to a pager.
+func (r *deployment) alertsOf(p *pager) {
+	r.edit("teams:\n  "+r.team+":\n", "alerts:\n  every: 1s\n  receivers:\n    oncall: {type: http, url: \""+p.URL+"/alerts\", allow_networks: [127.0.0.0/8]}\nteams:\n  "+r.team+":\n")
+}
+
+// TestAlertReachesItsReceiver: a destination refuses, an entity stands still, and two processes tell it once; mended and replayed, it is
+// told once that it has ended.
+func TestAlertReachesItsReceiver(t *testing.T) {
+	t.Parallel()
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r, pager := deploy(t, b, options{}), newPager(t)
+		r.alertsOf(pager)
+		var mended atomic.Bool
+		r.agent.answer = func(call) int {
+			if mended.Load() {
+				return http.StatusOK
+			}
+			return http.StatusUnprocessableEntity
+		}
+		p := r.serve("intake,stream")
+		r.serve("stream")
+		if err := r.sender.deliver(t.Context(), issue(7, 1, 1)); err != nil {
+			t.Fatal(err)
+		}
+		r.waitDead(p, 1)
+		began := pager.wait(t, "ForebayLaneParked", 1)
+		if began.Status != "firing" || began.event != "forebay.alert.firing" || began.Severity != "warning" || began.Team != r.team || began.Labels["subscription"] != r.team+".triage" ||
+			began.Since.IsZero() || began.RunbookURL != "https://github.com/forebay-io/forebay/blob/main/deploy/runbooks/ForebayLaneParked.md" {
+			t.Errorf("%+v", began)
+		}
+		if first := pager.wait(t, "ForebayDeadLetter", 1); first.Labels["destination"] != r.team+"/agent" {
+			t.Errorf("%+v", first)
+		}
+		mended.Store(true)
+		if got, err := r.dlq(p, "replay", "--team", r.team, "--reason", "mended"); err != nil || len(got) != 1 {
+			t.Fatalf("%+v %v", got, err)
+		}
+		if ended := pager.wait(t, "ForebayLaneParked", 2); ended.Status != "resolved" || ended.event != "forebay.alert.resolved" || !ended.Since.Equal(began.Since) {
+			t.Errorf("%+v", ended)
+		}
+		for _, alert := range []string{"ForebayLaneParked", "ForebayDeadLetter"} {
+			var statuses []string
+			for _, m := range pager.of(alert) {
+				statuses = append(statuses, m.Status)
+			}
+			if want := []string{"firing", "resolved"}[:len(statuses)]; !slices.Equal(statuses, want) {
+				t.Errorf("of %s was told %v", alert, statuses)
+			}
+		}
+	})
+}

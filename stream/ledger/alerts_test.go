@@ -1,0 +1,131 @@
+package ledger
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// An alert is told by one of those who see it, again after a time, and its end by one of those who ask once nobody has seen it for long.
+func TestAlertsAreToldOnce(t *testing.T) {
+	t.Parallel()
+	cfg := schemaFor(t)
+	var all [2]*Ledger
+	for i := range all {
+		l, err := Open(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(l.Close)
+		all[i] = l
+	}
+	began := time.Now().Add(-time.Minute).Round(time.Microsecond).UTC()
+	alert := ToldAlert{Key: "ForebayLag{subscription=\"acme.fulfil\"}", Name: "ForebayLag", Severity: "warning", Labels: map[string]string{"subscription": "acme.fulfil"}, Summary: "behind", Since: began}
+	tell := func(l *Ledger, repeat time.Duration) bool {
+		t.Helper()
+		mine := alert
+		mine.Since = began.Add(time.Second) // seen later by the others
+		if l == all[0] {
+			mine.Since = began
+		}
+		yes, err := l.TellAlert(t.Context(), &mine, repeat)
+		if err != nil || !mine.Since.Equal(began) {
+			t.Fatal(err, mine.Since)
+		}
+		return yes
+	}
+	ended := func(l *Ledger, after time.Duration) []ToldAlert {
+		t.Helper()
+		list, err := l.EndedAlerts(t.Context(), after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	if !tell(all[0], time.Hour) || tell(all[1], time.Hour) || tell(all[0], time.Hour) {
+		t.Error("not told once")
+	}
+	admin(t, cfg.URL.Reveal(), `UPDATE `+cfg.Schema+`.alerts_told SET told_at = now() - interval '61 minutes', seen_at = now() - interval '61 minutes'`)
+	if !tell(all[1], time.Hour) || tell(all[0], time.Hour) {
+		t.Error("not told once more")
+	}
+	if list := ended(all[0], time.Minute); len(list) != 0 {
+		t.Errorf("%+v has been seen", list)
+	}
+	admin(t, cfg.URL.Reveal(), `UPDATE `+cfg.Schema+`.alerts_told SET seen_at = now() - interval '2 minutes'`)
+	if err := all[1].SeenAlerts(t.Context(), []string{alert.Key, "of no alert"}); err != nil {
+		t.Fatal(err)
+	}
+	if list := ended(all[0], time.Minute); len(list) != 0 {
+		t.Errorf("%+v has been seen", list)
+	}
+	admin(t, cfg.URL.Reveal(), `UPDATE `+cfg.Schema+`.alerts_told SET seen_at = now() - interval '2 minutes'`)
+	if diff := cmp.Diff([]ToldAlert{alert}, ended(all[1], time.Minute)); diff != "" {
+		t.Error(diff)
+	}
+	if list := ended(all[0], time.Minute); len(list) != 0 {
+		t.Errorf("%+v has ended twice", list)
+	}
+}
+
+// A silence has an end and a reason, is known to every process, and can be ended before its time, once.
+func TestSilences(t *testing.T) {
+	t.Parallel()
+	cfg := schemaFor(t)
+	l, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	list := func(want ...Silence) {
+		t.Helper()
+		got, err := l.Silences(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Error(diff)
+		}
+	}
+	list()
+	ask := Silence{Alert: "ForebayLag", Team: "acme", Reason: "a backlog is read", By: "ann"}
+	one, err := l.Silence(t.Context(), ask, 2*time.Hour)
+	if err != nil || one.ID == 0 || one.Until.Sub(one.CreatedAt) != 2*time.Hour || one.Reason != ask.Reason || one.By != "ann" {
+		t.Fatalf("%+v %v", one, err)
+	}
+	two, err := l.Silence(t.Context(), Silence{Alert: "ForebayLag", Reason: "x", By: "bob"}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list(two, one)
+	for name, bad := range map[string]struct {
+		s      Silence
+		length time.Duration
+	}{
+		"without a reason": {Silence{Alert: "ForebayLag", By: "ann"}, time.Hour}, "of nobody": {Silence{Alert: "ForebayLag", Reason: "x"}, time.Hour},
+		"for no time": {ask, 0}, "for ever": {ask, 365 * 24 * time.Hour},
+	} {
+		if _, err := l.Silence(t.Context(), bad.s, bad.length); schemas.KindOf(err) != schemas.Invalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if o, err := l.Unsilence(t.Context(), two.ID, "ann", "over"); err != nil || o.ID != two.ID {
+		t.Errorf("%+v %v", o, err)
+	}
+	if _, err := l.Unsilence(t.Context(), two.ID, "ann", "over"); schemas.KindOf(err) != schemas.NotFound {
+		t.Error(err)
+	}
+	if _, err := l.Unsilence(t.Context(), one.ID, "ann", ""); schemas.KindOf(err) != schemas.Invalid {
+		t.Error(err)
+	}
+	list(one)
+	admin(t, cfg.URL.Reveal(), `UPDATE `+cfg.Schema+`.alert_silences SET until = now()`)
+	list()
+	if _, err := l.Unsilence(t.Context(), one.ID, "ann", "over"); schemas.KindOf(err) != schemas.NotFound {
+		t.Error(err)
+	}
+}

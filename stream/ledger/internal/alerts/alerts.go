@@ -1,0 +1,150 @@
+// Package alerts is what the processes of a ledger know together of alerts: which were told, and which are silenced. Two small tables of
+// their own; nothing else of the ledger rests on them.
+package alerts
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
+	"github.com/jackc/pgx/v5"
+)
+
+// Store reads and writes these tables. Safe for concurrent use.
+type Store struct{ db *pg.Pool }
+
+// New returns a store on a pool.
+func New(db *pg.Pool) *Store { return &Store{db} }
+
+// Told is an alert that fires and was told.
+type Told struct {
+	Key      string // of the alert and its labels
+	Name     string
+	Severity string
+	Labels   map[string]string
+	Summary  string
+	Since    time.Time // from when on it fired, in the process that saw it first
+}
+
+// Silence keeps an alert from being told. The API answers with its JSON.
+type Silence struct {
+	ID        int64     `json:"id"`
+	Alert     string    `json:"alert"`
+	Team      string    `json:"team"` // empty: of all teams, and of none
+	Reason    string    `json:"reason"`
+	By        string    `json:"by"`
+	CreatedAt time.Time `json:"created_at"`
+	Until     time.Time `json:"until"`
+}
+
+// TellAlert notes that an alert fires, and returns whether it is to be told: nobody has, or not for as long as repeat. Only one of those who
+// ask at once is told so. The beginning that is kept is that of the first.
+func (s *Store) TellAlert(ctx context.Context, t *Told, repeat time.Duration) (tell bool, err error) {
+	err = s.db.QueryRow(ctx, `INSERT INTO alerts_told (key, name, severity, labels, summary, since) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (key) DO UPDATE SET seen_at = now(), summary = EXCLUDED.summary,
+		    told_at = CASE WHEN alerts_told.told_at <= now() - $7::bigint * interval '1 microsecond' THEN now() ELSE alerts_told.told_at END
+		RETURNING told_at = now(), since`, t.Key, t.Name, t.Severity, t.Labels, pg.Clean(t.Summary, 1000), t.Since, repeat.Microseconds()).Scan(&tell, &t.Since)
+	if err != nil {
+		return false, unavailable("note that an alert fires", err)
+	}
+	t.Since = t.Since.UTC()
+	return tell, nil
+}
+
+// SeenAlerts notes that alerts still fire that are silenced now: those of them that were told have not ended.
+func (s *Store) SeenAlerts(ctx context.Context, keys []string) error {
+	if _, err := s.db.Exec(ctx, `UPDATE alerts_told SET seen_at = now() WHERE key = ANY ($1)`, keys); err != nil {
+		return unavailable("note that alerts fire", err)
+	}
+	return nil
+}
+
+// EndedAlerts takes out what no process has seen to fire for so long, and returns it: to one of those who ask.
+func (s *Store) EndedAlerts(ctx context.Context, after time.Duration) ([]Told, error) {
+	const op = "look which alerts have ended"
+	rows, err := s.db.Query(ctx, `DELETE FROM alerts_told WHERE seen_at < now() - $1::bigint * interval '1 microsecond'
+		RETURNING key, name, severity, labels, summary, since`, after.Microseconds())
+	if err != nil {
+		return nil, unavailable(op, err)
+	}
+	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (t Told, err error) {
+		err = r.Scan(&t.Key, &t.Name, &t.Severity, &t.Labels, &t.Summary, &t.Since)
+		t.Since = t.Since.UTC()
+		return t, err
+	})
+	if err != nil {
+		return nil, unavailable(op, err)
+	}
+	return list, nil
+}
+
+// Silences lists the silences that have not ended, by their end.
+func (s *Store) Silences(ctx context.Context) ([]Silence, error) {
+	rows, err := s.db.Query(ctx, `SELECT id, alert, team, reason, created_by, created_at, until FROM alert_silences
+		WHERE ended_at IS NULL AND until > now() ORDER BY until, id`)
+	if err != nil {
+		return nil, unavailable("read the silences", err)
+	}
+	list, err := pgx.CollectRows(rows, scanSilence)
+	if err != nil {
+		return nil, unavailable("read the silences", err)
+	}
+	return list, nil
+}
+
+func scanSilence(r pgx.CollectableRow) (o Silence, err error) {
+	err = r.Scan(&o.ID, &o.Alert, &o.Team, &o.Reason, &o.By, &o.CreatedAt, &o.Until)
+	o.CreatedAt, o.Until = o.CreatedAt.UTC(), o.Until.UTC()
+	return o, err
+}
+
+// MaxSilence is how long a silence may be: what is to be quiet for longer is turned off in the file.
+const MaxSilence = 30 * 24 * time.Hour
+
+// Silence keeps an alert of a team, or with no team of everybody, from being told for so long. Kinds: Invalid, Unavailable.
+func (s *Store) Silence(ctx context.Context, o Silence, length time.Duration) (Silence, error) {
+	op := "silence " + o.Alert
+	if err := schemas.CheckAsked(op, o.By, o.Reason); err != nil {
+		return o, err
+	}
+	if length < time.Minute || length > MaxSilence {
+		return o, schemas.Errorf(schemas.Invalid, op, "%s is not between a minute and 30 days", length)
+	}
+	rows, err := s.db.Query(ctx, `INSERT INTO alert_silences (alert, team, reason, created_by, until)
+		VALUES ($1, $2, $3, $4, now() + $5::bigint * interval '1 microsecond') RETURNING id, alert, team, reason, created_by, created_at, until`,
+		o.Alert, o.Team, pg.Clean(o.Reason, 1000), pg.Clean(o.By, 200), length.Microseconds())
+	if err == nil {
+		o, err = pgx.CollectExactlyOneRow(rows, scanSilence)
+	}
+	if err != nil {
+		return o, unavailable(op, err)
+	}
+	return o, nil
+}
+
+// Unsilence ends a silence, and returns it. Kinds: NotFound if it has ended or there was none, Invalid, Unavailable.
+func (s *Store) Unsilence(ctx context.Context, id int64, by, reason string) (o Silence, err error) {
+	op := fmt.Sprintf("end silence %d", id)
+	if err := schemas.CheckAsked(op, by, reason); err != nil {
+		return o, err
+	}
+	rows, err := s.db.Query(ctx, `UPDATE alert_silences SET ended_at = now(), ended_by = $2, ended_reason = $3 WHERE id = $1 AND ended_at IS NULL AND until > now()
+		RETURNING id, alert, team, reason, created_by, created_at, until`, id, pg.Clean(by, 200), pg.Clean(reason, 1000))
+	if err != nil {
+		return o, unavailable(op, err)
+	}
+	list, err := pgx.CollectRows(rows, scanSilence)
+	switch {
+	case err != nil:
+		return o, unavailable(op, err)
+	case len(list) == 0:
+		return o, schemas.Errorf(schemas.NotFound, op, "there is none that has not ended; `forebay alerts list` has them")
+	}
+	return list[0], nil
+}
+
+func unavailable(op string, err error) error {
+	return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+}
