@@ -57,6 +57,12 @@ type ToldAlert = alerts.Told
 // Silence keeps an alert from being told.
 type Silence = alerts.Silence
 
+// MaxSilence is how long a silence may be.
+const MaxSilence = alerts.MaxSilence
+
+// CheckSilence returns an error of kind Invalid if a silence would be too long or too short.
+func CheckSilence(alert string, length time.Duration) error { return alerts.Check(alert, length) }
+
 // alerting has the methods of Ledger for alerts: which were told, which are silenced.
 type alerting = alerts.Store
 

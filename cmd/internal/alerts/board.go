@@ -75,8 +75,8 @@ func (m *memory) EndedAlerts(_ context.Context, after time.Duration) (ended []le
 // Silences implements [Board].
 func (m *memory) Silences(context.Context) ([]ledger.Silence, error) { return nil, nil }
 
-// silenced returns the silence of an alert that ends last; nil if it has none.
-func silenced(a *Alert, all []ledger.Silence) *ledger.Silence {
+// Silenced returns the silence of an alert that ends last; nil if it has none.
+func Silenced(a *Alert, all []ledger.Silence) *ledger.Silence {
 	var last *ledger.Silence
 	for i := range all {
 		s := &all[i]

@@ -143,7 +143,7 @@ func (e *Evaluator) tell(ctx context.Context, now time.Time) error {
 	var quiet []string
 	for _, a := range e.states.firing() {
 		t := &ledger.ToldAlert{Key: a.Key(), Name: a.Rule.Name, Severity: a.Rule.Severity, Labels: a.Labels, Summary: a.Summary, Since: a.Since}
-		if s := silenced(a, e.Silences(now)); s != nil {
+		if s := Silenced(a, e.Silences(now)); s != nil {
 			quiet = append(quiet, t.Key)
 			continue
 		}

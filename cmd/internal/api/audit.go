@@ -71,6 +71,10 @@ func (s *server) change(ctx context.Context, asks *access.Who, q route, r *http.
 		if c.Object = said.Team + "." + said.Subscription; asks.Of(said.Team) {
 			c.Team = said.Team
 		}
+	case "alert.silence":
+		if asks.Of(said.Team) {
+			c.Team = said.Team
+		}
 	case "token.create":
 		c.Object = said.Name
 	}

@@ -17,6 +17,8 @@ var rowsOf = map[string]string{
 	"POST /v1/quarantine/{team}/{source}/{partition}/{offset}/redrive": "quarantine.redrive of acme: acme/github/0/1",
 	"POST /v1/inbox/{team}/{subscription}/{source}/{event}/redrive":    "inbox.redrive of acme: acme/triage/github/e1",
 	"POST /v1/dlq/{action}/{verb}":                                     "dlq.replay of acme: act-acme",
+	"POST /v1/alerts/{alert}/silence":                                  "alert.silence of acme: ForebayLag",
+	"POST /v1/silences/{silence}/end":                                  "alert.unsilence of : 1",
 	"POST /v1/replays":                                                 "replay.plan of acme: acme.triage",
 	"POST /v1/replays/{replay}/start":                                  "replay.start of acme: 1",
 	"POST /v1/replays/{replay}/cancel":                                 "replay.cancel of acme: 1",
@@ -28,8 +30,8 @@ var rowsOf = map[string]string{
 	"POST /v1/destinations/{team}/{destination}/resume":                "destination.resume of acme: acme/agent",
 	"POST /v1/destinations/{destination}/pause":                        "destination.pause of : shared-acme",
 	"POST /v1/destinations/{destination}/resume":                       "destination.resume of : shared-acme",
-	"POST /v1/tokens":                "token.create of : eve",
-	"POST /v1/tokens/{token}/revoke": "token.revoke of : ann",
+	"POST /v1/tokens":                                                  "token.create of : eve",
+	"POST /v1/tokens/{token}/revoke":                                   "token.revoke of : ann",
 }
 
 // Every change leaves one row, which is there before the change is made; a dry run, and what only reads, leave none. Where no row can be

@@ -202,6 +202,7 @@ var wireTypes = []any{
 	SourceItem{}, SeenItem{}, Drift{}, DriftItem{}, DriftType{}, SubscriptionItem{}, PartitionCounts{}, PartitionItem{}, PositionItem{}, SeekItem{},
 	StopItem{}, AcceptedItem{}, StoppedItem{}, AcceptRequest{}, LagItem{}, SeekRequest{}, SeekAskedItem{}, ScaleHintItem{}, PauseRequest{}, DestinationItem{}, PauseItem{},
 	ReplayPlan{}, ReplayOffset{}, ReplayRequest{}, ReplayItem{}, ReplayShadow{}, ReplayDifference{}, ReplayRange{}, ReplayPartition{},
+	AlertList{}, AlertItem{}, SilenceItem{}, SilenceRequest{}, SilenceEnd{},
 	AuditItem{}, TokenItem{}, TokenMade{}, TokenRequest{}, TokenRevocation{},
 	Readiness{}, Check{}, Problem{}, Page[any]{},
 }
@@ -217,6 +218,8 @@ func schemaName(t reflect.Type) string {
 		return "CommandItem"
 	case reflect.TypeFor[PauseItem]():
 		return "PauseItem"
+	case reflect.TypeFor[SilenceItem]():
+		return "SilenceItem"
 	case reflect.TypeFor[AuditItem]():
 		return "AuditItem"
 	case reflect.TypeFor[TokenItem]():

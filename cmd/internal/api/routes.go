@@ -81,6 +81,10 @@ func (s *server) routes() []route {
 		{"POST /v1/destinations/{destination}/pause", destinations, s.pause, access.Respond, ofAll, nil, "destination.pause"},
 		{"POST /v1/destinations/{destination}/resume", destinations, s.resume, access.Respond, ofAll, nil, "destination.resume"},
 
+		{"GET /v1/alerts", s.Alerts != nil, s.alerts, access.See, ofItems, nil, ""},
+		{"POST /v1/alerts/{alert}/silence", s.Alerts != nil, s.silenceAlert, access.Respond, ofItems, nil, "alert.silence"},
+		{"POST /v1/silences/{silence}/end", s.Alerts != nil, s.endSilence, access.Respond, ofItems, nil, "alert.unsilence"},
+
 		{"GET /v1/audit", s.Audit != nil, s.audit, access.Audit, ofFilter, []string{"team", "actor", "action", "object", "since", "limit", "cursor"}, ""},
 		{"GET /v1/tokens", s.Tokens != nil, s.tokens, access.Tokens, ofAll, nil, ""},
 		{"POST /v1/tokens", s.Tokens != nil, s.createToken, access.Tokens, ofAll, nil, "token.create"},

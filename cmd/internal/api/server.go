@@ -55,6 +55,8 @@ type Config struct {
 	// Audit keeps what is changed; nil, without the stream role, keeps nothing: what such a process redrives says in the log who asked and why.
 	Audit Audit
 
+	Alerts Alerts // nil: nothing is known of alerts
+
 	Drift func() *Drift // nil in a process without the intake role
 
 	// These are required.

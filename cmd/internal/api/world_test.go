@@ -293,6 +293,26 @@ func (w *world) Resume(ctx context.Context, team, name string, r PauseRequest) (
 	return w.Pause(ctx, team, name, r)
 }
 
+func (w *world) Alerts(context.Context) (*AlertList, error) {
+	w.note("alerts")
+	one, two := listOf("", func(team string) AlertItem {
+		return AlertItem{Alert: "ForebayLag", Team: team, Labels: map[string]string{"subscription": team + ".triage"}}
+	}), listOf("", func(team string) SilenceItem {
+		return SilenceItem{ID: map[string]int64{"acme": 1, "pay": 2}[team], Alert: "ForebayLag", Team: team}
+	})
+	return &AlertList{Items: append(one, AlertItem{Alert: "ForebayKeyExpires"}, AlertItem{Alert: "ForebayDeadLetter", Labels: map[string]string{"destination": "third-pagers"}}), Silences: two}, nil
+}
+
+func (w *world) SilenceAlert(_ context.Context, alert string, r SilenceRequest) (*SilenceItem, error) {
+	w.changed(r.By)
+	return &SilenceItem{ID: 9, Alert: alert, Team: r.Team}, w.has(r.Team)
+}
+
+func (w *world) EndSilence(_ context.Context, id int64, r SilenceEnd) (*SilenceItem, error) {
+	w.changed(r.By)
+	return &SilenceItem{ID: id}, nil
+}
+
 func (w *world) Tokens(context.Context) ([]TokenItem, error) {
 	w.note("tokens")
 	return []TokenItem{{Hash: [32]byte{1}, Name: "ann"}}, nil
@@ -337,7 +357,7 @@ func (w *world) config(cfg *Config) {
 	cfg.Ready = func(context.Context) []Check {
 		return []Check{{Name: "subscription pay.triage", Role: "stream", OK: true}}
 	}
-	cfg.Inbox, cfg.Quarantine, cfg.Entities, cfg.DeadLetters, cfg.Replays, cfg.Stops, cfg.Steering, cfg.Destinations, cfg.Owners, cfg.Tokens = w, w, w, w, w, w, steered{w}, w, w, w
+	cfg.Inbox, cfg.Quarantine, cfg.Entities, cfg.DeadLetters, cfg.Replays, cfg.Stops, cfg.Steering, cfg.Destinations, cfg.Owners, cfg.Tokens, cfg.Alerts = w, w, w, w, w, w, steered{w}, w, w, w, w
 	cfg.Audit = w
 	cfg.Attention = func(_ context.Context, f AttentionFilter) (*Attention, error) {
 		w.note("attention %s", f.Team)

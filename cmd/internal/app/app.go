@@ -166,7 +166,7 @@ func (a *App) Addr(name string) net.Addr {
 func (a *App) operatorHandler() (http.Handler, error) {
 	cfg := api.Config{
 		Ready: a.ready.checks, Quarantine: &quarantineAPI{a: a}, Gatherer: a.registry, Logger: a.log,
-		Attention: a.waits.list, Sources: a.sourceItems, Subscriptions: a.subscriptionItems,
+		Attention: a.waits.list, Sources: a.sourceItems, Subscriptions: a.subscriptionItems, Alerts: &alertsAPI{a},
 	}
 	if in := a.intake; in != nil {
 		cfg.Drift = func() *api.Drift { return driftOf(in.drift) }

@@ -101,7 +101,12 @@ type grammar struct {
 	Doctor    doctorCmd    `cmd:"" help:"Look at everything that an installation rests on; say what is wrong and what to do (exit code 5)."`
 	Send      sendCmd      `cmd:"" help:"Sign a sample or a file as the provider does and post it to the intake."`
 	Attention attentionCmd `cmd:"" help:"List everything that waits for an operator: since when, and the command that deals with it."`
-	Inbox     struct {
+	Alerts    struct {
+		List      alertsListCmd      `cmd:"" help:"List alerts as the asked process sees them: what fires, since when, what is silenced."`
+		Silence   alertsSilenceCmd   `cmd:"" help:"Keep an alert from being told for a time, by any process."`
+		Unsilence alertsUnsilenceCmd `cmd:"" help:"End a silence before its time."`
+	} `cmd:"" help:"Alerts that processes tell (alerts in the configuration), and their silences."`
+	Inbox struct {
 		List    inboxListCmd    `cmd:"" help:"List events: decision, reason, status."`
 		Get     inboxGetCmd     `cmd:"" help:"Show one event with its actions, attempts and story, and what happens next."`
 		Raw     inboxRawCmd     `cmd:"" help:"Write an event's body, byte for byte."`

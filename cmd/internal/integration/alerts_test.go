@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -119,4 +120,85 @@ func TestAlertReachesItsReceiver(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSilencedAlertIsNotTold: who knows of a trouble has no process tell of it, for a time, with a reason; ended before that, it is told. A
+// process that begins meanwhile obeys, too.
+func TestSilencedAlertIsNotTold(t *testing.T) {
+	t.Parallel()
+	r, pager := deploy(t, rig.Fake(t), options{}), newPager(t)
+	r.alertsOf(pager)
+	r.agent.answer = func(call) int { return http.StatusUnprocessableEntity }
+	p := r.serve("intake,stream")
+	silence := func(args ...string) (s struct {
+		ID                  int64
+		Alert, Team, Reason string
+	}) {
+		t.Helper()
+		if err := json.Unmarshal(r.ask(p, append([]string{"alerts", "-o", "json"}, args...)...), &s); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	made := silence("silence", "ForebayLaneParked", "--team", r.team, "--for", "1h", "--reason", "it is known")
+	if made.ID == 0 || made.Team != r.team || made.Reason != "it is known" {
+		t.Errorf("%+v", made)
+	}
+	if err := r.sender.deliver(t.Context(), issue(7, 1, 1)); err != nil {
+		t.Fatal(err)
+	}
+	r.waitDead(p, 1)
+	pager.wait(t, "ForebayDeadLetter", 1)
+	var item struct {
+		State         string
+		SilencedUntil *time.Time `json:"silenced_until"`
+	}
+	firing := func() bool {
+		var list struct {
+			Items []struct {
+				Alert, State  string
+				SilencedUntil *time.Time `json:"silenced_until"`
+			}
+		}
+		if err := json.Unmarshal(r.ask(p, "alerts", "list", "-o", "json"), &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range list.Items {
+			if i.Alert == "ForebayLaneParked" {
+				item.State, item.SilencedUntil = i.State, i.SilencedUntil
+			}
+		}
+		return item.State == "firing"
+	}
+	if !rig.Until(30*time.Second, firing) || item.SilencedUntil == nil || time.Until(*item.SilencedUntil) < 50*time.Minute {
+		t.Errorf("listed as %+v", item)
+	}
+	r.serve("stream")
+	time.Sleep(5 * time.Second) // five evaluations of both processes
+	if told := pager.of("ForebayLaneParked"); len(told) != 0 {
+		t.Errorf("silenced, and told %+v", told)
+	}
+	if _, err := r.try(p.operator, "alerts", "silence", "ForebayLaneParkd", "--for", "1h", "--reason", "x"); err == nil || !strings.Contains(err.Error(), "was ForebayLaneParked meant?") {
+		t.Error(err)
+	}
+	if _, err := r.try(p.operator, "alerts", "silence", "ForebayLaneParked", "--for", "90d", "--reason", "x"); err == nil || !strings.Contains(err.Error(), "off: [ForebayLaneParked]") {
+		t.Error(err)
+	}
+	if ended := silence("unsilence", "ForebayLaneParked", "--reason", "mended"); ended.ID != made.ID {
+		t.Errorf("%+v", ended)
+	}
+	if told := pager.wait(t, "ForebayLaneParked", 1); told.Status != "firing" {
+		t.Errorf("%+v", told)
+	}
+	var kept []string
+	for line := range strings.Lines(string(r.ask(p, "audit", "list", "-o", "jsonl"))) {
+		var row struct{ Action, Object, Reason, Outcome string }
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatal(err)
+		}
+		kept = append(kept, strings.Join([]string{row.Action, row.Object, row.Reason, row.Outcome}, " "))
+	}
+	if want := "alert.silence ForebayLaneParked it is known done"; !slices.Contains(kept, want) {
+		t.Errorf("the audit has %q, not %q", kept, want)
+	}
 }

@@ -103,14 +103,22 @@ func scanSilence(r pgx.CollectableRow) (o Silence, err error) {
 // MaxSilence is how long a silence may be: what is to be quiet for longer is turned off in the file.
 const MaxSilence = 30 * 24 * time.Hour
 
+// Check returns an error of kind Invalid if a silence would be too long or too short.
+func Check(alert string, length time.Duration) error {
+	if length < time.Minute || length > MaxSilence {
+		return schemas.Errorf(schemas.Invalid, "silence "+alert, "%s is not between a minute and 30 days; what nobody wants to hear is turned off in the file: alerts: {off: [%s]}", length, alert)
+	}
+	return nil
+}
+
 // Silence keeps an alert of a team, or with no team of everybody, from being told for so long. Kinds: Invalid, Unavailable.
 func (s *Store) Silence(ctx context.Context, o Silence, length time.Duration) (Silence, error) {
 	op := "silence " + o.Alert
 	if err := schemas.CheckAsked(op, o.By, o.Reason); err != nil {
 		return o, err
 	}
-	if length < time.Minute || length > MaxSilence {
-		return o, schemas.Errorf(schemas.Invalid, op, "%s is not between a minute and 30 days", length)
+	if err := Check(o.Alert, length); err != nil {
+		return o, err
 	}
 	rows, err := s.db.Query(ctx, `INSERT INTO alert_silences (alert, team, reason, created_by, until)
 		VALUES ($1, $2, $3, $4, now() + $5::bigint * interval '1 microsecond') RETURNING id, alert, team, reason, created_by, created_at, until`,

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+type alertsListCmd struct {
+	listenerFlag
+	Silences bool `help:"List the silences that have not ended, with who made them and why."`
+}
+
+func (c *alertsListCmd) Run(e *env, client *api.Client) error {
+	list, err := client.Alerts(e.ctx)
+	if err != nil {
+		return err
+	}
+	if c.Silences {
+		type item = api.SilenceItem
+		return printList(e, api.Page[item]{Items: list.Silences}, silenceID,
+			column[item]{name: "id", value: silenceID},
+			column[item]{name: "alert", value: func(i item) string { return i.Alert }},
+			column[item]{name: "team", value: func(i item) string { return i.Team }},
+			column[item]{name: "until", at: func(i item) *time.Time { return &i.Until }},
+			column[item]{name: "by", value: func(i item) string { return i.By }},
+			column[item]{name: "since", wide: true, at: func(i item) *time.Time { return &i.CreatedAt }},
+			column[item]{name: "reason", value: func(i item) string { return i.Reason }})
+	}
+	type item = api.AlertItem
+	return printList(e, api.Page[item]{Items: list.Items}, func(i item) string { return i.Alert },
+		column[item]{name: "alert", value: func(i item) string { return i.Alert }},
+		column[item]{name: "severity", wide: true, value: func(i item) string { return i.Severity }},
+		column[item]{name: "state", value: func(i item) string { return i.State }},
+		column[item]{name: "team", wide: true, value: func(i item) string { return i.Team }},
+		column[item]{name: "since", at: func(i item) *time.Time { return i.Since }},
+		column[item]{name: "silenced", at: func(i item) *time.Time { return i.SilencedUntil }},
+		column[item]{name: "summary", value: func(i item) string { return i.Summary }},
+		column[item]{name: "runbook", wide: true, value: func(i item) string { return i.RunbookURL }})
+}
+
+func silenceID(i api.SilenceItem) string { return strconv.FormatInt(i.ID, 10) }
+
+type alertsSilenceCmd struct {
+	listenerFlag
+	Alert  string `arg:"" help:"The alert, as the list shows it."`
+	Team   string `help:"Only of this team. Without it, of all teams, and what is nobody's alone."`
+	For    string `required:"" placeholder:"DURATION" help:"For how long: 30m, 2h, 1d; 30 days at most."`
+	Reason string `placeholder:"TEXT" help:"Why; kept with who said so and when."`
+	DryRun bool   `help:"Check what is asked, and silence nothing."`
+}
+
+func (c *alertsSilenceCmd) Run(e *env, client *api.Client) error {
+	length, err := config.ParseDuration(c.For)
+	r := api.SilenceRequest{Team: c.Team, Seconds: int64(length.Std() / time.Second), Reason: strings.TrimSpace(c.Reason), By: whoAmI(), DryRun: c.DryRun}
+	switch {
+	case err != nil || length <= 0:
+		return usageError("--for %q is no duration such as 30m, 2h or 1d", c.For)
+	case r.Reason == "" && !c.DryRun:
+		return usageError("--reason is needed: it is kept with the silence")
+	}
+	made, err := client.SilenceAlert(e.ctx, c.Alert, r)
+	if err != nil {
+		return err
+	}
+	if err := printSilence(e, made); err != nil {
+		return err
+	}
+	if c.DryRun {
+		fmt.Fprintln(e.Stderr, "dry run: nothing was silenced")
+		return nil
+	}
+	fmt.Fprintf(e.Stderr, "silenced until %s: no process tells it before; `forebay alerts unsilence %d --reason TEXT` ends that\n", formatTime(made.Until), made.ID)
+	return nil
+}
+
+func printSilence(e *env, s *api.SilenceItem) error {
+	return printOne(e, s, silenceID(*s), func(w io.Writer) {
+		fmt.Fprintf(w, "silence  %d\nalert    %s\nteam     %s\nuntil    %s\nby       %s\nreason   %s\n", s.ID, plain(s.Alert), plain(s.Team), formatTime(s.Until), plain(s.By), plain(s.Reason))
+	})
+}
+
+type alertsUnsilenceCmd struct {
+	listenerFlag
+	Silence string `arg:"" help:"The silence's id, as list --silences shows it, or its alert, where that has one silence."`
+	Team    string `help:"Of an alert: the silence of this team."`
+	Reason  string `placeholder:"TEXT" help:"Why; kept with who said so and when."`
+}
+
+func (c *alertsUnsilenceCmd) Run(e *env, client *api.Client) error {
+	r := api.SilenceEnd{Reason: strings.TrimSpace(c.Reason), By: whoAmI()}
+	if r.Reason == "" {
+		return usageError("--reason is needed: it is kept with the silence")
+	}
+	id, err := c.id(e, client)
+	if err != nil {
+		return err
+	}
+	ended, err := client.EndSilence(e.ctx, id, r)
+	if err != nil {
+		return err
+	}
+	if err := printSilence(e, ended); err != nil {
+		return err
+	}
+	fmt.Fprintln(e.Stderr, "ended: what fires is told again")
+	return nil
+}
+
+// id returns the id of the silence that is meant.
+func (c *alertsUnsilenceCmd) id(e *env, client *api.Client) (int64, error) {
+	if id, err := strconv.ParseInt(c.Silence, 10, 64); err == nil {
+		return id, nil
+	}
+	list, err := client.Alerts(e.ctx)
+	if err != nil {
+		return 0, err
+	}
+	mine := slices.DeleteFunc(list.Silences, func(s api.SilenceItem) bool { return s.Alert != c.Silence || c.Team != "" && s.Team != c.Team })
+	switch len(mine) {
+	case 0:
+		return 0, schemas.Errorf(schemas.NotFound, "", "%s has no silence that has not ended; `forebay alerts list --silences` has those that there are", c.Silence)
+	case 1:
+		return mine[0].ID, nil
+	}
+	var ids []string
+	for _, s := range mine {
+		ids = append(ids, silenceID(s))
+	}
+	return 0, usageError("%s has several silences: say which by its id: %s", c.Silence, strings.Join(ids, ", "))
+}
