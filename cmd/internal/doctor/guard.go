@@ -90,7 +90,7 @@ var errReached = errors.New("the guard lets it through")
 
 // tryAll tries the addresses that a caller's networks do not have. It counts those that are refused.
 func tryAll(ctx context.Context, c caller, port uint16) (refused int, found []Finding) {
-	real, err := guard.New(guard.Config{AllowNetworks: c.allowed, Timeout: 2 * time.Second})
+	sockets, err := guard.New(guard.Config{AllowNetworks: c.allowed, Timeout: 2 * time.Second})
 	if err != nil {
 		return 0, []Finding{problem(c.path, err.Error(), "")}
 	}
@@ -104,7 +104,7 @@ func tryAll(ctx context.Context, c caller, port uint16) (refused int, found []Fi
 		}
 		client, at := nowhere, netip.AddrPortFrom(m.addr, 80)
 		if m.addr == netip.AddrFrom4([4]byte{127, 0, 0, 1}) {
-			client, at = real, netip.AddrPortFrom(m.addr, port)
+			client, at = sockets, netip.AddrPortFrom(m.addr, port)
 		}
 		conn, err := client.Dial(ctx, "tcp", at.String(), false)
 		if conn != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -280,9 +281,7 @@ func (d *doctor) knownPartitions() map[string]int {
 		if x.is == nil {
 			continue
 		}
-		for topic, n := range x.is.Topics {
-			known[topic] = n
-		}
+		maps.Copy(known, x.is.Topics)
 	}
 	return known
 }

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -46,11 +47,11 @@ func (d *doctor) rightsOf(ctx context.Context, role config.Role) []Finding {
 	if err != nil {
 		return []Finding{unknown(name, err.Error(), "")}
 	}
-	may, err := d.may(ctx, cl, role)
+	table := rights.Of(d.whole, []rights.Role{tableRoles[role]}, func(r rights.Role, _ string) string { return d.Principal(d.whole, r) })
+	may, err := d.may(ctx, cl, role, table)
 	if err != nil {
 		return []Finding{unknown(name, "not made: "+notReached(err), "forebay acls export -c "+d.Path)}
 	}
-	table := rights.Of(d.whole, []rights.Role{tableRoles[role]}, func(r rights.Role, _ string) string { return d.Principal(d.whole, r) })
 	var lacks []rights.Right
 	var texts []string
 	asked := 0
@@ -99,10 +100,10 @@ type resource struct {
 }
 
 // may asks what a role may do with the topics and groups that it uses. kadm's questions end at the first thing that may not be looked at.
-func (d *doctor) may(ctx context.Context, cl *kgo.Client, role config.Role) (list []resource, err error) {
+func (d *doctor) may(ctx context.Context, cl *kgo.Client, role config.Role, table []rights.Right) (list []resource, err error) {
 	ask := kmsg.NewPtrMetadataRequest()
 	ask.IncludeTopicAuthorizedOperations = true
-	for _, name := range d.topicsOf(role) {
+	for _, name := range d.topicsOf(role, table) {
 		t := kmsg.NewMetadataRequestTopic()
 		t.Topic = &name
 		ask.Topics = append(ask.Topics, t)
@@ -117,13 +118,30 @@ func (d *doctor) may(ctx context.Context, cl *kgo.Client, role config.Role) (lis
 	if role != config.RoleStream {
 		return list, nil
 	}
-	groups := kmsg.NewPtrDescribeGroupsRequest()
-	groups.Groups, groups.IncludeAuthorizedOperations = d.groups(), true
-	described, err := groups.RequestWith(ctx, cl)
-	if err != nil {
+	groups, err := groupsMay(ctx, cl, d.groups())
+	return append(list, groups...), err
+}
+
+// groupsMay asks what may be done with groups. Where one of them may not be looked at, all of the answer may be that, so it asks for each.
+func groupsMay(ctx context.Context, cl *kgo.Client, names []string) (list []resource, err error) {
+	ask := kmsg.NewPtrDescribeGroupsRequest()
+	ask.Groups, ask.IncludeAuthorizedOperations = names, true
+	answer, err := ask.RequestWith(ctx, cl)
+	switch {
+	case errors.Is(err, kerr.GroupAuthorizationFailed) && len(names) == 1:
+		return []resource{{rights.Group, names[0], []kmsg.ACLOperation{}}}, nil
+	case errors.Is(err, kerr.GroupAuthorizationFailed):
+		for _, name := range names {
+			one, err := groupsMay(ctx, cl, []string{name})
+			if list = append(list, one...); err != nil {
+				return list, err
+			}
+		}
+		return list, nil
+	case err != nil:
 		return nil, err
 	}
-	for _, g := range described.Groups {
+	for _, g := range answer.Groups {
 		list = append(list, resource{rights.Group, g.Group, operations(g.ErrorCode, kerr.GroupAuthorizationFailed, g.AuthorizedOperations)})
 	}
 	return list, nil
@@ -140,11 +158,16 @@ func operations(code int16, refused *kerr.Error, bits int32) []kmsg.ACLOperation
 	return append([]kmsg.ACLOperation{}, kadm.DecodeACLOperations(bits)...)
 }
 
-// topicsOf lists the topics of the file that a role uses.
-func (d *doctor) topicsOf(role config.Role) (names []string) {
+// topicsOf lists the topics that a role uses: those of the file, and those that destinations write to.
+func (d *doctor) topicsOf(role config.Role, table []rights.Right) (names []string) {
 	for _, t := range topics.Wanted(d.whole, d.whole.MaxBody) {
 		if role != config.RoleIntake || !strings.HasPrefix(t.Name, deadletter.Topic("")) {
 			names = append(names, t.Name)
+		}
+	}
+	for _, r := range table {
+		if r.Kind == rights.Topic && !r.Prefixed && !slices.Contains(names, r.Name) {
+			names = append(names, r.Name)
 		}
 	}
 	return names

@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/forebay-io/forebay/cmd/internal/doctor"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/cmd/internal/rights"
 	"github.com/forebay-io/forebay/schemas/record"
@@ -39,6 +40,18 @@ func TestSecuredKafka(t *testing.T) {
 	t.Run("ways in", func(t *testing.T) { r.waysIn(t, k, root, list) })
 	t.Run("no right to a group", func(t *testing.T) { r.withoutGroup(t, root, list) })
 	t.Run("no right to write", func(t *testing.T) { r.withoutWrite(t, root, list) })
+}
+
+// doctorFinds wants a finding of `forebay doctor`, before anything is started.
+func (r *deployment) doctorFinds(check, subject, severity, evidence, fix string) {
+	r.t.Helper()
+	out, err := r.try("127.0.0.1:0", "doctor", "--pre", "-c", r.config, "-o", "json") // other things may be wrong
+	var page struct{ Items []doctor.Finding }
+	if json.Unmarshal(out, &page) != nil || !slices.ContainsFunc(page.Items, func(f doctor.Finding) bool {
+		return f.Check == check && f.Subject == subject && string(f.Severity) == severity && strings.Contains(f.Evidence, evidence) && strings.Contains(f.Fix, fix)
+	}) {
+		r.t.Errorf("forebay doctor finds no %s in %s of %s, %q with %q: %s %v", severity, check, subject, evidence, fix, out, err)
+	}
 }
 
 // deploySecured writes a file in which each role is a user of its own, with two teams.
@@ -132,6 +145,10 @@ func (r *deployment) runsWithTheseRights(t *testing.T, k *rig.SecuredKafka, root
 	}
 	r.command("migrate", "-c", r.config)
 	r.command("topics", "apply", "-c", r.config)
+	for _, role := range []string{"intake", "stream", "admin"} {
+		r.doctorFinds("rights", role, "ok", "all that the role needs", "")
+	}
+	r.doctorFinds("brokers", "", "ok", "1 of 1 answer: Kafka v", "")
 	r.variables = append(r.variables, "FOREBAY_LOG_LEVEL=debug")
 	intake, stream := r.serve("intake"), r.serveAs("one")
 	r.agent.answer = func(c call) int {
@@ -314,6 +331,7 @@ func (r *deployment) withoutGroup(t *testing.T, root *kgo.Client, list []rights.
 		t.Fatal(err)
 	}
 	r.edit("user: forebay-stream", "user: groupless")
+	r.doctorFinds("rights", "stream", "problem", "Read group "+r.team+".", "--allow-principal User:groupless --operation Read --group "+r.team+".")
 	p := r.start("stream")
 	said := ""
 	if !rig.Until(30*time.Second, func() bool {
@@ -346,6 +364,7 @@ func (r *deployment) withoutWrite(t *testing.T, root *kgo.Client, list []rights.
 		t.Fatal(err)
 	}
 	r.edit("user: forebay-intake", "user: wordless")
+	r.doctorFinds("rights", "intake", "problem", "Write topic events.secured.", "--allow-principal User:wordless --operation Write --topic events.secured.")
 	p := r.serve("intake")
 	if status := r.sender.post(t.Context(), issue(7, 3, 1)); status != http.StatusServiceUnavailable {
 		t.Errorf("without a right to write, a delivery is answered %d", status)
