@@ -2,9 +2,7 @@ package cli
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,10 +81,10 @@ const usualURL = "http://127.0.0.1:9090"
 // reaching returns a command as it reaches the process that this one has asked, when it is pasted into the same shell.
 func (c *attentionCmd) reaching(command string) string {
 	noun, _, _ := strings.Cut(strings.TrimPrefix(command, "forebay "), " ")
-	if c.URL == cmp.Or(os.Getenv("FOREBAY_URL"), usualURL) || !slices.Contains([]string{"inbox", "dlq", "quarantine", "subscriptions", "destinations"}, noun) {
+	if !slices.Contains([]string{"inbox", "dlq", "quarantine", "subscriptions", "destinations"}, noun) {
 		return command
 	}
-	return command + " --url " + c.URL
+	return command + c.asking()
 }
 
 // summary says on stderr how much there is beyond what is listed, and what the asked process does not know.
@@ -118,11 +116,7 @@ func (c *attentionCmd) summary(e *env, found *api.Attention) {
 }
 
 func (c *attentionCmd) reachingSelf(kind string) string {
-	command := "forebay attention --kind " + kind + " --limit 1000"
-	if c.URL != cmp.Or(os.Getenv("FOREBAY_URL"), usualURL) {
-		command += " --url " + c.URL
-	}
-	return command
+	return "forebay attention --kind " + kind + " --limit 1000" + c.asking()
 }
 
 func atLeastText(n int64, more bool) string {

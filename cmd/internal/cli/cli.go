@@ -74,6 +74,7 @@ type DevOptions struct {
 type grammar struct {
 	Output    string `short:"o" name:"output" enum:"table,wide,json,jsonl,yaml,id" default:"table" help:"Form of the output: ${enum}."`
 	Time      string `enum:"relative,iso" default:"relative" help:"Times in lists: relative to now, or iso: RFC 3339 in UTC, as all other times are."`
+	Profile   string `env:"FOREBAY_PROFILE" placeholder:"NAME" help:"Ask the process of this profile of yours, with its token; see profiles list. Flags and the environment win over it."`
 	LogLevel  string `enum:"default,debug,info,warn,error" default:"default" env:"FOREBAY_LOG_LEVEL" help:"Least level that is logged: debug, info, warn, error. Default: info for serve, else warn."`
 	LogFormat string `enum:"text,json" default:"text" env:"FOREBAY_LOG_FORMAT" help:"Form of the log on stderr: ${enum}."`
 
@@ -174,6 +175,9 @@ type grammar struct {
 		List   tokensListCmd   `cmd:"" help:"List tokens: what they may do, until when, and when they were used last."`
 		Revoke tokensRevokeCmd `cmd:"" help:"End a token: within seconds it opens nothing, in any process."`
 	} `cmd:"" help:"Who may ask the operator listener (operator.auth: tokens)."`
+	Profiles struct {
+		List profilesListCmd `cmd:"" help:"List your profiles: which process each asks, and with which token."`
+	} `cmd:"" help:"Processes to ask, by names of your own."`
 	Completion completionCmd `cmd:"" help:"Print the script that makes a shell complete commands and flags; its first line says how it is used."`
 	Version    versionCmd    `cmd:"" help:"Print version, revision and Go version."`
 }
@@ -217,10 +221,11 @@ var vars = kong.Vars{"statuses": strings.Join(inbox.Statuses(), ",")}
 func Main(ctx context.Context, args []string, o Options) int {
 	var g grammar
 	exited := -1 // the exit code with which kong wants to end the process, after --help
+	named := &profiles{}
 	parser, err := kong.New(&g, kong.Name("forebay"), kong.Writers(o.Stdout, o.Stderr),
 		kong.Description("Takes webhooks in and lets every event act once, in order per entity.\n\n"+exitCodes),
 		vars, kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
-		kong.Exit(func(code int) { exited = code; panic(exitEarly{}) }), kong.UsageOnError())
+		kong.Exit(func(code int) { exited = code; panic(exitEarly{}) }), kong.UsageOnError(), kong.Resolvers(named))
 	if err != nil {
 		fmt.Fprintln(o.Stderr, "forebay:", err)
 		return exitFailed
@@ -252,6 +257,9 @@ func Main(ctx context.Context, args []string, o Options) int {
 	e := &env{
 		Options: o, ctx: ctx, output: g.Output, isoTime: g.Time == "iso", short: g.LogLevel == "default" && g.LogFormat == "text",
 		colour: coloured(stderr.to), stderr: stderr, log: newLogger(stderr, g.LogFormat, level),
+	}
+	if named.err != nil {
+		return e.report(named.err)
 	}
 	return e.report(parsed.Run(e))
 }

@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -40,9 +38,7 @@ func (c *doctorCmd) Run(e *env, client *api.Client) error {
 	if c.Pre {
 		cfg.Client = nil
 	}
-	if c.URL != cmp.Or(os.Getenv("FOREBAY_URL"), usualURL) {
-		cfg.Asking = " --url " + c.URL
-	}
+	cfg.Asking = c.asking()
 	var hidden []config.Hidden
 	cfg.Load = func(roles ...config.Role) (*config.Config, error) {
 		o := c.looking(e, roles...)

@@ -22,11 +22,29 @@ import (
 type listenerFlag struct {
 	URL       string `name:"url" env:"FOREBAY_URL" default:"http://127.0.0.1:9090" help:"Operator listener to ask."`
 	TokenFile string `name:"token-file" env:"FOREBAY_TOKEN_FILE" placeholder:"FILE" help:"File with the token to ask with, where the listener wants one. Default: the variable FOREBAY_TOKEN."`
+
+	profile   string // --profile or FOREBAY_PROFILE
+	elsewhere bool   // URL is not of that
 }
 
 // AfterApply is called by kong when the flags are read. It makes the *api.Client that kong passes to the command's Run.
 func (l *listenerFlag) AfterApply(ctx *kong.Context) error {
+	l.profile, l.elsewhere = namedProfile(ctx), elsewhere(ctx)
 	return ctx.BindToProvider(l.client)
+}
+
+// asking is what goes behind a command for it to ask the same process when it is pasted into the same shell; empty if it does by itself.
+func (l *listenerFlag) asking() string {
+	switch {
+	case l.profile != "" && l.elsewhere:
+	case l.profile != "" && os.Getenv("FOREBAY_PROFILE") == l.profile:
+		return ""
+	case l.profile != "":
+		return " --profile " + l.profile
+	case l.URL == cmp.Or(os.Getenv("FOREBAY_URL"), usualURL):
+		return ""
+	}
+	return " --url " + l.URL
 }
 
 func (l *listenerFlag) client() (*api.Client, error) {
