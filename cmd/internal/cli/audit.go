@@ -9,6 +9,7 @@ import (
 
 type auditListCmd struct {
 	listenerFlag
+	watchFlag
 	Team   string `help:"Only of this team."`
 	Actor  string `placeholder:"TOKEN" help:"Only by this token; loopback or ledger, where nobody had to have one."`
 	Action string `help:"Only this action: destination.pause, dlq.replay, token.create, ..."`

@@ -261,7 +261,7 @@ func Main(ctx context.Context, args []string, o Options) int {
 	if named.err != nil {
 		return e.report(named.err)
 	}
-	return e.report(parsed.Run(e))
+	return e.report(e.runs(parsed))
 }
 
 // coloured reports whether w is a terminal that shows colours, and they are not unwanted (https://no-color.org).

@@ -11,7 +11,10 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 )
 
-type destinationsListCmd struct{ listenerFlag }
+type destinationsListCmd struct {
+	listenerFlag
+	watchFlag
+}
 
 func (c *destinationsListCmd) Run(e *env, client *api.Client) error {
 	page, err := client.Destinations(e.ctx)
@@ -88,6 +91,7 @@ func (a destinationArg) names() (team, name string, err error) {
 
 type destinationsGetCmd struct {
 	listenerFlag
+	watchFlag
 	destinationArg
 }
 

@@ -38,6 +38,7 @@ func (f deadLetterFilter) query(limit int) (api.DeadLetterFilter, error) {
 
 type dlqListCmd struct {
 	listenerFlag
+	watchFlag
 	deadLetterFilter
 	Limit  int    `default:"50" help:"Most dead letters, 1 to 1000."`
 	Cursor string `help:"Go on behind the page that ended with this."`
@@ -98,6 +99,7 @@ func behindText(i api.DeadLetterItem) string {
 
 type dlqGroupsCmd struct {
 	listenerFlag
+	watchFlag
 	deadLetterFilter
 }
 
@@ -127,6 +129,7 @@ func (c *dlqGroupsCmd) Run(e *env, client *api.Client) error {
 
 type dlqGetCmd struct {
 	listenerFlag
+	watchFlag
 	Action string `arg:"" help:"The action, as dlq list -o id lists it, which may be cut off; or its event, as inbox list -o id lists it."`
 }
 

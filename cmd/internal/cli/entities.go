@@ -13,6 +13,7 @@ import (
 
 type entitiesGetCmd struct {
 	listenerFlag
+	watchFlag
 	ID     string `arg:"" name:"team/subscription/source" help:"Whose view, and of which source."`
 	Entity string `arg:"" optional:"" help:"The entity, as inbox list shows it."`
 	Since  string `help:"Only events decided since: a duration back (1h, 2d) or an RFC 3339 time."`

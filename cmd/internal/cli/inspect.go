@@ -65,6 +65,7 @@ func (l *listenerFlag) client() (*api.Client, error) {
 
 type inboxListCmd struct {
 	listenerFlag
+	watchFlag
 	scopeFlags
 	Status   string `help:"Only this status: received, buffered, processing, done, failed, dead_letter, parked, unknown, ..."`
 	Decision string `help:"Only this decision: applied, duplicate (what came again), stale, late, conflict, buffered, parked, filtered, quarantined."`
@@ -150,6 +151,7 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 
 type inboxGetCmd struct {
 	listenerFlag
+	watchFlag
 	eventArg
 }
 
@@ -234,7 +236,10 @@ func (c *inboxRawCmd) Run(e *env, client *api.Client) error {
 	return err
 }
 
-type sourcesListCmd struct{ listenerFlag }
+type sourcesListCmd struct {
+	listenerFlag
+	watchFlag
+}
 
 func (c *sourcesListCmd) Run(e *env, client *api.Client) error {
 	page, err := client.Sources(e.ctx)

@@ -11,6 +11,7 @@ import (
 
 type subscriptionsLagCmd struct {
 	listenerFlag
+	watchFlag
 	subscriptionArg
 }
 
@@ -40,6 +41,7 @@ func (c *subscriptionsLagCmd) Run(e *env, client *api.Client) error {
 
 type subscriptionsScaleHintCmd struct {
 	listenerFlag
+	watchFlag
 	subscriptionArg
 }
 

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -69,5 +71,33 @@ func TestNarrowTerminal(t *testing.T) {
 	var file strings.Builder
 	if err := writeFitting(&file, long, tableForm{}, columns); err != nil || !strings.HasPrefix(file.String(), "SOURCE  ENTITY") {
 		t.Errorf("not a terminal: %v\n%s", err, file.String())
+	}
+}
+
+// TestWatchOnATerminal: each run has the screen for itself, and tables know how wide it is.
+func TestWatchOnATerminal(t *testing.T) {
+	t.Parallel()
+	terminal, shown := terminalOf(t, 60)
+	ctx, stop := context.WithCancel(t.Context())
+	e := &env{ctx: ctx, output: "table", Options: Options{Stdout: terminal, Stderr: io.Discard}}
+	n := 0
+	_ = e.watching(time.Millisecond, func() error {
+		if n++; n == 2 {
+			stop()
+		}
+		_, err := fmt.Fprintf(e.Stdout, "run %d on %d columns\nend\n", n, terminalWidth(e.Stdout))
+		return err
+	})
+	text := make([]byte, 1000)
+	got := ""
+	for strings.Count(got, "end") < 2 {
+		m, err := shown.Read(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += string(text[:m])
+	}
+	if strings.Count(got, clearScreen) != 2 || !strings.Contains(got, "run 2 on 60 columns") {
+		t.Errorf("the screen got %q", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 type quarantineListCmd struct {
 	listenerFlag
+	watchFlag
 	Team    string `help:"Only this team."`
 	Source  string `help:"Only this source: TEAM/SOURCE, or its name alone."`
 	Limit   int    `default:"50" help:"Most deliveries, 1 to 1000."`

@@ -172,6 +172,7 @@ func askReplay(e *env, client *api.Client, id, verb, reason, said string) error 
 
 type replayGetCmd struct {
 	listenerFlag
+	watchFlag
 	replayArg
 }
 
@@ -187,6 +188,7 @@ func showOne(e *env, client *api.Client, id string) error {
 
 type replayListCmd struct {
 	listenerFlag
+	watchFlag
 	Team         string `help:"Only this team."`
 	Subscription string `help:"Only this subscription: TEAM.SUBSCRIPTION, or its name alone."`
 	Limit        int    `default:"50" help:"The most that are listed, the newest first."`

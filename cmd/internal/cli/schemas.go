@@ -164,7 +164,10 @@ func (e *env) printChanges(changes []jsonschema.Change) error {
 	return nil
 }
 
-type schemasDriftCmd struct{ listenerFlag }
+type schemasDriftCmd struct {
+	listenerFlag
+	watchFlag
+}
 
 // Run lists the fields whose shape has changed. What cannot be told yet is said on stderr.
 func (c *schemasDriftCmd) Run(e *env, client *api.Client) error {

@@ -12,7 +12,10 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 )
 
-type subscriptionsListCmd struct{ listenerFlag }
+type subscriptionsListCmd struct {
+	listenerFlag
+	watchFlag
+}
 
 func (c *subscriptionsListCmd) Run(e *env, client *api.Client) error {
 	page, err := client.Subscriptions(e.ctx)
@@ -60,6 +63,7 @@ func claimedText(i api.SubscriptionItem) string {
 
 type subscriptionsGetCmd struct {
 	listenerFlag
+	watchFlag
 	subscriptionArg
 }
 

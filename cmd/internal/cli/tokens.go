@@ -158,7 +158,10 @@ func tokenTeams(teams []string) string {
 	return strings.Join(teams, ", ")
 }
 
-type tokensListCmd struct{ keysFlags }
+type tokensListCmd struct {
+	keysFlags
+	watchFlag
+}
 
 func (c *tokensListCmd) Run(e *env, client *api.Client) (err error) {
 	var page api.Page[api.TokenItem]
