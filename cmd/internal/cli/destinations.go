@@ -14,10 +14,14 @@ import (
 type destinationsListCmd struct {
 	listenerFlag
 	watchFlag
+	teamFlag
 }
 
 func (c *destinationsListCmd) Run(e *env, client *api.Client) error {
 	page, err := client.Destinations(e.ctx)
+	if err == nil {
+		page, err = ofTeam(c.teamFlag, page, func(i api.DestinationItem) []string { return append([]string{i.Team}, i.Teams...) })
+	}
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,9 @@ func TestDestinations(t *testing.T) {
 		{"get acme/agent", 0, "run             forebay destinations resume acme/agent --reason TEXT\n", ""},
 		{"pause acme/agent --reason moving", 6, "", "paused already"},
 		{"resume acme/agent --reason moved", 0, "state           recovering\n", "resumed: attempts go on, slowly"},
-		{"list --team acme", 2, "", "--team"},
+		{"list --team acme -o id", 0, "acme/agent\nacme/mail\npagers\n", ""},
+		{"list --team payments -o id", 0, "pagers\n", ""},
+		{"list --team acm", 3, "", "did you mean acme?"},
 		{"pause pagers --reason moving", 0, "run             forebay destinations resume pagers --reason TEXT\n", "paused: nothing more is attempted"},
 		{"resume pagers --reason moved", 0, "state           recovering\n", "resumed: attempts go on, slowly"},
 	} {

@@ -239,10 +239,14 @@ func (c *inboxRawCmd) Run(e *env, client *api.Client) error {
 type sourcesListCmd struct {
 	listenerFlag
 	watchFlag
+	teamFlag
 }
 
 func (c *sourcesListCmd) Run(e *env, client *api.Client) error {
 	page, err := client.Sources(e.ctx)
+	if err == nil {
+		page, err = ofTeam(c.teamFlag, page, func(i api.SourceItem) []string { return []string{i.Team} })
+	}
 	if err != nil {
 		return err
 	}

@@ -152,9 +152,14 @@ type replayCancelCmd struct {
 	listenerFlag
 	replayArg
 	Reason string `placeholder:"TEXT" help:"Why; kept in the ledger with who said so and when."`
+	DryRun bool   `help:"Show it, and end nothing."`
 }
 
 func (c *replayCancelCmd) Run(e *env, client *api.Client) error {
+	if c.DryRun {
+		fmt.Fprintln(e.Stderr, "dry run: nothing was ended")
+		return showOne(e, client, c.ID)
+	}
 	return askReplay(e, client, c.ID, "cancel", c.Reason, "cancelled: replay %s decides nothing more; what it has decided is in the lanes, and runs")
 }
 

@@ -15,10 +15,14 @@ import (
 type subscriptionsListCmd struct {
 	listenerFlag
 	watchFlag
+	teamFlag
 }
 
 func (c *subscriptionsListCmd) Run(e *env, client *api.Client) error {
 	page, err := client.Subscriptions(e.ctx)
+	if err == nil {
+		page, err = ofTeam(c.teamFlag, page, func(i api.SubscriptionItem) []string { return []string{i.Team} })
+	}
 	if err != nil {
 		return err
 	}

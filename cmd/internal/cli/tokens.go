@@ -158,21 +158,42 @@ func tokenTeams(teams []string) string {
 	return strings.Join(teams, ", ")
 }
 
+// show says what of a token would end.
+func (c *tokensRevokeCmd) show(e *env, client *api.Client) error {
+	page, err := c.list(e, client)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(page.Items, func(t api.TokenItem) bool { return t.Name == c.Name })
+	if at < 0 {
+		return schemas.Errorf(schemas.NotFound, "", "there is no token %s", c.Name)
+	}
+	t := &page.Items[at]
+	fmt.Fprintln(e.Stderr, "dry run: nothing was revoked")
+	return printOne(e, t, t.Name, func(w io.Writer) {
+		fmt.Fprintf(w, "%s: %s of %s, %s, made %s by %s\n", plain(t.Name), plain(t.Role), plain(tokenTeams(t.Teams)), tokenState(t, time.Now()), formatTime(t.CreatedAt), plain(t.CreatedBy))
+	})
+}
+
+// list returns the tokens, of the process or of the ledger.
+func (k *keysFlags) list(e *env, client *api.Client) (page api.Page[api.TokenItem], err error) {
+	if k.asksProcess() {
+		return client.Tokens(e.ctx)
+	}
+	err = k.withLedger(e, func(l *ledger.Ledger, _ []string) (err error) {
+		page.Items, err = l.Tokens(e.ctx)
+		return err
+	})
+	return page, err
+}
+
 type tokensListCmd struct {
 	keysFlags
 	watchFlag
 }
 
 func (c *tokensListCmd) Run(e *env, client *api.Client) (err error) {
-	var page api.Page[api.TokenItem]
-	if c.asksProcess() {
-		page, err = client.Tokens(e.ctx)
-	} else {
-		err = c.withLedger(e, func(l *ledger.Ledger, _ []string) (err error) {
-			page.Items, err = l.Tokens(e.ctx)
-			return err
-		})
-	}
+	page, err := c.list(e, client)
 	if err != nil {
 		return err
 	}
@@ -207,9 +228,13 @@ type tokensRevokeCmd struct {
 	keysFlags
 	Name   string `arg:"" help:"The token."`
 	Reason string `placeholder:"TEXT" help:"Why; kept with who said so and when."`
+	DryRun bool   `help:"Show it, and end nothing."`
 }
 
 func (c *tokensRevokeCmd) Run(e *env, client *api.Client) (err error) {
+	if c.DryRun {
+		return c.show(e, client)
+	}
 	req := api.TokenRevocation{Reason: strings.TrimSpace(c.Reason), By: whoAmI()}
 	if req.Reason == "" {
 		return usageError("--reason is needed: it is kept with the token")

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// teamFlag narrows a list that comes whole.
+type teamFlag struct {
+	Team string `help:"Only this team."`
+}
+
+// ofTeam leaves out of a page what is not of the team: teams has whose an item is, "*" being all. A team of nothing is an error, as a slip
+// would look like an empty list.
+func ofTeam[T any](f teamFlag, page api.Page[T], teams func(T) []string) (api.Page[T], error) {
+	if f.Team == "" {
+		return page, nil
+	}
+	known := map[string]bool{}
+	var items []T
+	for _, i := range page.Items {
+		of := teams(i)
+		for _, team := range of {
+			known[team] = true
+		}
+		if slices.Contains(of, f.Team) || slices.Contains(of, "*") {
+			items = append(items, i)
+		}
+	}
+	for _, name := range page.Elsewhere {
+		team, _, _ := strings.Cut(name, ".")
+		known[team] = true
+	}
+	if len(page.Items) > 0 && !known[f.Team] && !known["*"] {
+		hint := ""
+		if near := names.Nearest(f.Team, sortedTeams(known)); near != "" {
+			hint = "; did you mean " + near + "?"
+		}
+		return page, schemas.Errorf(schemas.NotFound, "", "team %s has none, or there is no such team%s", f.Team, hint)
+	}
+	page.Items = items
+	page.Elsewhere = slices.DeleteFunc(slices.Clone(page.Elsewhere), func(name string) bool { return !strings.HasPrefix(name, f.Team+".") })
+	return page, nil
+}
+
+func sortedTeams(known map[string]bool) (list []string) {
+	for team := range known {
+		list = append(list, team)
+	}
+	slices.Sort(list)
+	return list
+}
