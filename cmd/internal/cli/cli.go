@@ -132,6 +132,7 @@ type grammar struct {
 	} `cmd:"" help:"Deliveries kept aside."`
 	Sources struct {
 		List    sourcesListCmd    `cmd:"" help:"List the sources of a running process."`
+		Get     sourcesGetCmd     `cmd:"" help:"Show one source, and what its secrets have verified."`
 		Presets sourcesPresetsCmd `cmd:"" help:"Say what is known of providers: what is signed, and entity, version and kind of each event type."`
 		Test    sourcesTestCmd    `cmd:"" help:"Run signature vectors and payload samples against the presets."`
 	} `cmd:"" help:"Intake endpoints."`

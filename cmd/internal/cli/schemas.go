@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -167,12 +168,16 @@ func (e *env) printChanges(changes []jsonschema.Change) error {
 type schemasDriftCmd struct {
 	listenerFlag
 	watchFlag
+	teamFlag
 }
 
 // Run lists the fields whose shape has changed. What cannot be told yet is said on stderr.
 func (c *schemasDriftCmd) Run(e *env, client *api.Client) error {
 	d, err := client.DriftReport(e.ctx)
 	if err != nil {
+		return err
+	}
+	if err := c.narrow(d); err != nil {
 		return err
 	}
 	if e.output == "json" || e.output == "yaml" {
@@ -189,6 +194,15 @@ func (c *schemasDriftCmd) Run(e *env, client *api.Client) error {
 		column[item]{name: "since", at: func(i item) *time.Time { return &i.Since }})
 	if e.output == "table" || e.output == "wide" {
 		fmt.Fprintln(e.Stderr, lookedAt(d))
+	}
+	return err
+}
+
+// narrow leaves the team's in a report. Whose types were looked at is known also where nothing has changed.
+func (c *schemasDriftCmd) narrow(d *api.Drift) error {
+	types, err := ofTeam(c.teamFlag, api.Page[api.DriftType]{Items: d.Types}, func(t api.DriftType) []string { return []string{t.Team} })
+	if d.Types = types.Items; c.Team != "" {
+		d.Items = slices.DeleteFunc(d.Items, func(i api.DriftItem) bool { return i.Team != c.Team })
 	}
 	return err
 }

@@ -190,10 +190,19 @@ func (k *keysFlags) list(e *env, client *api.Client) (page api.Page[api.TokenIte
 type tokensListCmd struct {
 	keysFlags
 	watchFlag
+	teamFlag
 }
 
 func (c *tokensListCmd) Run(e *env, client *api.Client) (err error) {
 	page, err := c.list(e, client)
+	if err == nil {
+		page, err = ofTeam(c.teamFlag, page, func(i api.TokenItem) []string {
+			if i.Teams == nil {
+				return []string{"*"}
+			}
+			return i.Teams
+		})
+	}
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/names"
+)
+
+type sourcesGetCmd struct {
+	listenerFlag
+	watchFlag
+	ID string `arg:"" name:"team/source" help:"The source, as -o id lists it, or its name alone."`
+}
+
+// Run shows one source.
+func (c *sourcesGetCmd) Run(e *env, client *api.Client) error {
+	page, err := client.Sources(e.ctx)
+	if err != nil {
+		return err
+	}
+	var known []names.Name
+	for _, i := range page.Items {
+		known = append(known, names.Name{Team: i.Team, Name: i.Source})
+	}
+	n, err := names.Source.Find(c.ID, "", known)
+	if err != nil {
+		return err
+	}
+	i := &page.Items[slices.IndexFunc(page.Items, func(i api.SourceItem) bool { return i.Team == n.Team && i.Source == n.Name })]
+	return printOne(e, i, i.Team+"/"+i.Source, func(w io.Writer) { showSource(w, i) })
+}
+
+// showSource writes a source. A line whose value is empty is left out.
+func showSource(w io.Writer, i *api.SourceItem) {
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "%-11s %s\n", name, plain(value))
+		}
+	}
+	line("source", i.Team+"/"+i.Source)
+	line("preset", i.Preset)
+	line("path", i.Path)
+	line("topic", i.Topic)
+	line("max body", config.Size(i.MaxBody).String())
+	line("keys", strconv.Itoa(i.Keys))
+	line("share", strings.Join(i.Share, ", "))
+	line("owners", strings.Join(i.Owners, ", "))
+	line("contact", i.Contact)
+	if s := i.Seen; s != nil {
+		line("verified", strconv.FormatInt(s.Verified, 10))
+		line("last", formatOptionalTime(s.VerifiedAt))
+		line("refused", strconv.FormatInt(s.Refused, 10))
+		line("mismatches", strconv.FormatInt(s.Mismatches, 10))
+		line("since", formatOptionalTime(s.MismatchedAt))
+	}
+}
