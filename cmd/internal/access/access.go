@@ -59,12 +59,12 @@ type Who struct {
 	Team  string   // which of Teams lists are of that name none; empty: they must name one, if there are several
 }
 
-// provided begins the names of those whom the OIDC provider knows. No token's name has a colon.
-const provided = "oidc:"
+// Provided begins the names of those whom the OIDC provider knows. No token's name has a colon.
+const Provided = "oidc:"
 
 // String names somebody as messages do.
 func (w *Who) String() string {
-	if strings.HasPrefix(w.Name, provided) {
+	if strings.HasPrefix(w.Name, Provided) {
 		return w.Name
 	}
 	return "token " + w.Name

@@ -2,13 +2,16 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/console"
 	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/cmd/internal/openid"
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -34,10 +37,26 @@ func (a *App) login(asked *api.Access) *console.Login {
 		return nil
 	}
 	o := a.file().Operator
-	sessions := access.NewSessions(func() (access.SessionStore, error) { return a.keys() }, nil, a.log)
+	var provider *openid.Login
+	var rules []byte
+	if o.OIDC != nil {
+		provider = openid.New(oidcConfig(o, a.log))
+		rules = provider.Fingerprint()
+	}
+	sessions := access.NewSessions(func() (access.SessionStore, error) { return a.keys() }, rules, a.log)
 	from := ingest.Limits{TrustedProxies: o.BehindProxy}
-	return &console.Login{Sessions: sessions, Token: asked.Who, Secure: o.PublicURL != "" || o.TLS != nil || o.BehindProxy != nil,
+	return &console.Login{Sessions: sessions, OIDC: provider, Token: asked.Who, Secure: o.PublicURL != "" || o.TLS != nil || o.BehindProxy != nil,
 		Address: func(r *http.Request) string { return from.AddressOf(r).String() }}
+}
+
+// oidcConfig says how people log in by the provider of the file.
+func oidcConfig(o config.Operator, log *slog.Logger) openid.Config {
+	p := o.OIDC
+	cfg := openid.Config{Issuer: p.Issuer, ClientID: p.ClientID, ClientSecret: p.ClientSecret, Scopes: p.Scopes, Redirect: o.PublicURL + "/console/login/callback", Logger: log}
+	for _, g := range p.Grants {
+		cfg.Rules = append(cfg.Rules, openid.Rule{Claim: g.Claim, Value: g.Value, Role: g.Role, Teams: g.Only(), Payloads: g.Payloads})
+	}
+	return cfg
 }
 
 // keys returns the ledger, which has the tokens and the sessions.

@@ -19,11 +19,17 @@ func (ck *checker) shared() {
 // sharedWith checks the teams of the shared destination at path.
 func (ck *checker) sharedWith(path string, teams []string) {
 	at := path + ".teams"
-	switch {
-	case !ck.written(at):
+	if !ck.written(at) {
 		ck.problem(path, "teams is missing: which teams may use it, [acme, payments] or [\"*\"]")
-	case len(teams) == 0 && !ck.unresolved(at):
-		ck.problem(at, "is empty: name the teams that may use it, or [\"*\"]")
+	}
+	ck.listedTeams(at, "may use it", teams)
+}
+
+// listedTeams checks a list of teams. are is what they are: those that may use it.
+func (ck *checker) listedTeams(at, are string, teams []string) {
+	switch {
+	case len(teams) == 0 && ck.written(at) && !ck.unresolved(at):
+		ck.problem(at, "is empty: name the teams that %s, or [\"*\"]", are)
 	case len(teams) > 1 && slices.Contains(teams, everyTeam):
 		ck.problem(at, "* is all teams: name no other beside it")
 	}

@@ -6,8 +6,12 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/access"
+	"github.com/forebay-io/forebay/schemas"
 )
 
 // Operator says who may ask the operator listener, and how it is reached.
@@ -16,6 +20,33 @@ type Operator struct {
 	PublicURL   string         `yaml:"public_url"`
 	TLS         *OperatorTLS   `yaml:"tls"` // nil: it does not end TLS
 	BehindProxy []netip.Prefix `yaml:"behind_proxy"`
+	OIDC        *OperatorOIDC  `yaml:"oidc"` // nil: people log in to the console with tokens alone
+}
+
+// OperatorOIDC is the OpenID provider by which people log in to the console, and what they may do there.
+type OperatorOIDC struct {
+	Issuer       string         `yaml:"issuer"`
+	ClientID     string         `yaml:"client_id"`
+	ClientSecret schemas.Secret `yaml:"client_secret"`
+	Scopes       []string       `yaml:"scopes"`
+	Grants       []OIDCGrant    `yaml:"grants"`
+}
+
+// OIDCGrant gives a role to whom the provider claims something of.
+type OIDCGrant struct {
+	Claim    string   `yaml:"claim"`
+	Value    string   `yaml:"value"`
+	Role     string   `yaml:"role"`
+	Teams    []string `yaml:"teams"`
+	Payloads bool     `yaml:"payloads"`
+}
+
+// Only returns the teams that a role is of; nil: all.
+func (r *OIDCGrant) Only() []string {
+	if slices.Contains(r.Teams, everyTeam) {
+		return nil
+	}
+	return r.Teams
 }
 
 // OperatorTLS is what the operator listener shows of itself.
@@ -81,7 +112,7 @@ func (ck *checker) operator() {
 // operatorKeys checks each key by itself.
 func (ck *checker) operatorKeys(o Operator) {
 	if !o.HasTokens() {
-		for _, key := range []string{"public_url", "tls", "behind_proxy"} {
+		for _, key := range []string{"public_url", "tls", "behind_proxy", "oidc"} {
 			if ck.written("operator." + key) {
 				ck.problem("operator."+key, "goes with operator.auth: tokens; without, the listener is on loopback")
 			}
@@ -98,6 +129,47 @@ func (ck *checker) operatorKeys(o Operator) {
 	}
 	if o.TLS != nil {
 		ck.operatorTLS(o.TLS)
+	}
+	if o.OIDC != nil {
+		ck.operatorOIDC(o.OIDC)
+	}
+}
+
+// operatorOIDC checks the provider, and that each role is one that a token could have.
+func (ck *checker) operatorOIDC(o *OperatorOIDC) {
+	const at = "operator.oidc"
+	if ck.c.Operator.PublicURL == "" {
+		ck.problem("operator.public_url", "is missing: the provider leads browsers back there, to /console/login/callback")
+	}
+	u, err := url.Parse(o.Issuer)
+	switch {
+	case o.Issuer == "" && ck.written(at+".issuer"), err != nil, u.Host == "" && o.Issuer != "", u.User != nil, strings.ContainsAny(o.Issuer, "?#"):
+		ck.problem(at+".issuer", "is not a URL such as https://idp.example.com")
+	case o.Issuer != "" && u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
+		ck.problem(at+".issuer", "is not asked by https: whoever listens on the way could say who everybody is")
+	}
+	if ck.written(at+".scopes") && !slices.Contains(o.Scopes, "openid") {
+		ck.problem(at+".scopes", "lacks openid, without which the provider says of nobody who they are")
+	}
+	if ck.written(at+".grants") && len(o.Grants) == 0 {
+		ck.problem(at+".grants", "is empty: nobody gets in; write [{claim: groups, value: oncall, role: responder, teams: [acme]}]")
+	}
+	for i := range o.Grants {
+		ck.oidcGrant(at+".grants["+itoa(i)+"]", &o.Grants[i])
+	}
+}
+
+func (ck *checker) oidcGrant(at string, r *OIDCGrant) {
+	for key, text := range map[string]string{".claim": r.Claim, ".value": r.Value} {
+		if ck.written(at+key) && text == "" {
+			ck.problem(at+key, "is empty")
+		}
+	}
+	if ck.written(at + ".teams") {
+		ck.listedTeams(at+".teams", "the role is of", r.Teams)
+	}
+	if slices.Contains(access.RolesWith(access.Tokens), r.Role) && r.Only() != nil {
+		ck.problem(at+".role", "%s makes tokens, which concerns all teams: write teams: [\"*\"], or take operator", r.Role)
 	}
 }
 

@@ -21,6 +21,10 @@ func TestOperator(t *testing.T) {
 	}
 	const auth = "auth: tokens, public_url: https://forebay.example.com"
 	tls := ", tls: {cert_file: " + cert + ", key_file: " + key + "}"
+	const role = "{claim: groups, value: oncall, role: responder, teams: [acme], payloads: true}"
+	provider := func(issuer, roles string) string {
+		return ", oidc: {issuer: \"" + issuer + "\", client_id: forebay, client_secret: s3cr3t, grants: [" + roles + "]}"
+	}
 	for _, tt := range []struct{ name, at, operator, want string }{
 		{"as it was", "127.0.0.1:9090", "", ""},
 		{"open", "0.0.0.0:9090", "", "listen.operator: 0.0.0.0:9090 is not loopback, and whoever reaches it may ask and change everything"},
@@ -42,8 +46,23 @@ func TestOperator(t *testing.T) {
 		{"half of it", "0.0.0.0:9090", auth + ", tls: {cert_file: " + cert + "}", "key_file"},
 		{"TLS without tokens", "127.0.0.1:9090", "auth: none" + tls, "operator.tls: goes with operator.auth: tokens"},
 		{"a URL without tokens", "127.0.0.1:9090", "public_url: https://forebay.example.com", "operator.public_url: goes with operator.auth: tokens"},
-		{"OIDC", "0.0.0.0:9090", "auth: oidc" + tls, "oidc is not built yet in this version; today: none, tokens"},
-		{"its keys", "0.0.0.0:9090", auth + tls + ", oidc: {issuer: https://idp.example.com}", "oidc is not built yet in this version"},
+		{"OIDC", "0.0.0.0:9090", auth + tls + provider("https://idp.example.com", role), ""},
+		{"on loopback", "0.0.0.0:9090", auth + tls + provider("http://127.0.0.1:5556/dex", role), ""},
+		{"OIDC for /v1", "0.0.0.0:9090", "auth: oidc" + tls, `"oidc" is not one of none, tokens`},
+		{"OIDC without tokens", "127.0.0.1:9090", "auth: none" + provider("https://idp.example.com", role), "operator.oidc: goes with operator.auth: tokens"},
+		{"nowhere to lead back to", "127.0.0.1:9090", "auth: tokens" + provider("https://idp.example.com", role), "operator.public_url: is missing: the provider leads browsers back there"},
+		{"half of OIDC", "0.0.0.0:9090", auth + tls + ", oidc: {issuer: https://idp.example.com}", "client_id"},
+		{"anybody's provider", "0.0.0.0:9090", auth + tls + provider("http://idp.example.com", role), "operator.oidc.issuer: is not asked by https"},
+		{"no provider", "0.0.0.0:9090", auth + tls + provider("idp.example.com", role), "operator.oidc.issuer: is not a URL such as"},
+		{"a query", "0.0.0.0:9090", auth + tls + provider("https://idp.example.com?x", role), "operator.oidc.issuer: is not a URL such as"},
+		{"no role", "0.0.0.0:9090", auth + tls + provider("https://idp.example.com", ""), "operator.oidc.grants: is empty"},
+		{"an unknown role", "0.0.0.0:9090", auth + tls + provider("https://idp.example.com", strings.Replace(role, "responder", "root", 1)), `"root" is not one of viewer, responder`},
+		{"of no team", "0.0.0.0:9090", auth + tls + provider("https://idp.example.com", strings.Replace(role, "acme]", "]", 1)), "operator.oidc.grants[0].teams: is empty: name the teams that the role is of"},
+		{"of whatever team", "0.0.0.0:9090", auth + tls + provider("https://idp.example.com", strings.Replace(role, ", teams: [acme]", "", 1)), "teams"},
+		{"of another team", "0.0.0.0:9090", auth + tls + provider("https://idp.example.com", strings.Replace(role, "acme]", "amce]", 1)), `there is no team "amce"; did you mean acme?`},
+		{"admin of a team", "0.0.0.0:9090", auth + tls + provider("https://idp.example.com", strings.Replace(role, "responder", "admin", 1)), "operator.oidc.grants[0].role: admin makes tokens"},
+		{"for an empty claim", "0.0.0.0:9090", auth + tls + provider("https://idp.example.com", strings.Replace(role, "groups", `""`, 1)), "operator.oidc.grants[0].claim: is empty"},
+		{"without openid", "0.0.0.0:9090", auth + tls + strings.Replace(provider("https://idp.example.com", role), "grants:", "scopes: [email], grants:", 1), "operator.oidc.scopes: lacks openid"},
 		{"something else", "0.0.0.0:9090", "auth: basic", `"basic" is not one of none, tokens`},
 	} {
 		const plain, before = "operator: 127.0.0.1:9090", "\ntopics:"
@@ -60,7 +79,7 @@ func TestOperator(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 		// Commands that do not listen there need no file of it.
-		if _, problems := load(text, designEnv, designFiles, Options{Roles: []Role{RoleTopics}}); len(problems) > 0 && !strings.Contains(tt.want, "not built") && !strings.Contains(tt.want, "not one of") && tt.name != "half of it" {
+		if _, problems := load(text, designEnv, designFiles, Options{Roles: []Role{RoleTopics}}); len(problems) > 0 && !strings.Contains(tt.want, "not built") && !strings.Contains(tt.want, "not one of") && !strings.HasPrefix(tt.name, "half of ") && tt.name != "of whatever team" {
 			t.Errorf("%s, of a command that does not listen: %v", tt.name, problems)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/cmd/internal/alerts"
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
@@ -162,11 +163,26 @@ var shapes = map[reflect.Type]*shape{
 		{name: "health", doc: "Address of /livez, /readyz and /metrics alone, for probes and Prometheus: any address, under any Host. It has no authentication.", computed: "none: listen.operator has them"},
 		{name: "agents", doc: "Address for results and heartbeats of destinations that finish later, and for status_url; of the stream role. It needs agents.secrets.", computed: "none: nothing can be finished later"},
 	}},
-	reflect.TypeFor[Operator](): {shown: true, doc: "Who may ask listen.operator, and how it is reached. Beyond loopback it needs auth, public_url, and tls or behind_proxy.", later: []string{"oidc"}, fields: []field{
-		{name: "auth", doc: "How those who ask prove who they are: none, on loopback alone, where whoever is on the machine may ask and change everything; or tokens, which `forebay tokens` makes, each with a role, teams and an end. A process without the stream role has no ledger with the tokens, and answers nothing but /livez and /readyz then.", def: "none", values: []string{"none", AuthTokens}, later: []string{"oidc"}},
+	reflect.TypeFor[Operator](): {shown: true, doc: "Who may ask listen.operator, and how it is reached. Beyond loopback it needs auth, public_url, and tls or behind_proxy.", fields: []field{
+		{name: "auth", doc: "How those who ask prove who they are: none, on loopback alone, where whoever is on the machine may ask and change everything; or tokens, which `forebay tokens` makes, each with a role, teams and an end. A process without the stream role has no ledger with the tokens, and answers nothing but /livez and /readyz then.", def: "none", values: []string{"none", AuthTokens}},
 		{name: "public_url", doc: "How it is reached: https://forebay.example.com. It answers under this host alone.", computed: "none: it answers under the names of loopback"},
 		{name: "tls", doc: "Its certificate, whose files are read again for every connection, so that a renewed one needs no restart.", computed: "none: it does not end TLS"},
 		{name: "behind_proxy", doc: "Networks of the proxies that end TLS before it: it answers them alone, and only what they say to have come over TLS (X-Forwarded-Proto: https).", computed: "none"},
+		{name: "oidc", doc: "An OpenID provider by which people log in to the console, besides tokens. Its redirect URI is public_url with /console/login/callback. The API itself takes tokens alone.", computed: "none: people log in with tokens"},
+	}},
+	reflect.TypeFor[OperatorOIDC](): {doc: "An OpenID provider: authorization code with PKCE.", fields: []field{
+		{name: "issuer", shown: true, doc: "Its URL, below which /.well-known/openid-configuration is; https, or http on loopback.", required: true},
+		{name: "client_id", shown: true, doc: "As which Forebay is registered there.", required: true},
+		{name: "client_secret", doc: "Its secret.", required: true},
+		{name: "scopes", shown: true, doc: "What the provider is asked for: openid, and what it says the claims of grants for.", computed: "[openid, email]"},
+		{name: "grants", doc: "Who may do what. The first that holds is taken; whoever has none does not get in. A session of up to 12 hours keeps the role that it was begun with, unless these change.", required: true},
+	}},
+	reflect.TypeFor[OIDCGrant](): {shown: true, doc: "A role of whom the provider claims something of: {claim: groups, value: acme-oncall, role: responder, teams: [acme]}.", fields: []field{
+		{name: "claim", doc: "A claim of the ID token: groups, email, sub. Of email, one with email_verified.", required: true},
+		{name: "value", doc: "What it is, or what is in its list.", required: true},
+		{name: "role", doc: "As tokens have one.", required: true, values: access.Roles()},
+		{name: "teams", doc: "Of which teams; [\"*\"]: of all.", required: true},
+		{name: "payloads", doc: "Whether they may see what events carry.", def: "false"},
 	}},
 	reflect.TypeFor[OperatorTLS](): {shown: true, doc: "A certificate. Paths are relative to this file.", fields: []field{
 		{name: "cert_file", doc: "PEM file of the certificate, with those between it and its authority.", required: true},

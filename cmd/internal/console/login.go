@@ -32,8 +32,9 @@ const (
 
 // loginForm is what the login page shows.
 type loginForm struct {
-	Next  string // where it leads
-	Typed []typed
+	Next     string // where it leads
+	Provider string // where a login by the provider begins; empty: there is none
+	Typed    []typed
 }
 
 // typed is a field of a form that was not taken.
@@ -71,6 +72,9 @@ func typedIn(form url.Values) (list []typed) {
 
 // showLogin writes the login page.
 func (c *Console) showLogin(w http.ResponseWriter, r *http.Request, status int, form loginForm, problem string) {
+	if c.Login.OIDC != nil {
+		form.Provider = providerPath + "?" + url.Values{"next": {form.Next}}.Encode()
+	}
 	c.write(w, "login", status, view{Title: "Log in", Path: r.URL.Path, Problem: problem, Data: form})
 }
 

@@ -87,7 +87,7 @@ func (f *fake) OwnAction(_ context.Context, teams []string, id string) (string, 
 // OwnReplay implements [api.Owners].
 func (f *fake) OwnReplay(context.Context, []string, int64) (bool, error) { return false, nil }
 
-func guardFake(t *testing.T, change func(*Login)) *guardedFake {
+func guardFake(t *testing.T, change func(*guardedFake, *Login)) *guardedFake {
 	t.Helper()
 	g := &guardedFake{fake: newFake(), t: t, sessions: &kept{}, log: &bytes.Buffer{}, tokens: map[string]*access.Who{
 		"admin": {Name: "root", Role: "admin", Sees: true},
@@ -108,7 +108,7 @@ func guardFake(t *testing.T, change func(*Login)) *guardedFake {
 	login := &Login{Token: cfg.Access.Who, Secure: true, Address: func(r *http.Request) string { return r.RemoteAddr },
 		Sessions: access.NewSessions(func() (access.SessionStore, error) { return g.sessions, nil }, nil, cfg.Logger)}
 	if change != nil {
-		change(login)
+		change(g, login)
 	}
 	asked, err := api.InProcess(cfg)
 	if err != nil {
@@ -482,7 +482,9 @@ func (f *firstWrite) Unwrap() http.ResponseWriter { return f.ResponseWriter }
 // TestAttemptsAreBounded: of one address, and of all together.
 func TestAttemptsAreBounded(t *testing.T) {
 	t.Parallel()
-	g := guardFake(t, func(l *Login) { l.Address = func(r *http.Request) string { return r.Header.Get("From") } })
+	g := guardFake(t, func(_ *guardedFake, l *Login) {
+		l.Address = func(r *http.Request) string { return r.Header.Get("From") }
+	})
 	try := func(from, token string) *screen {
 		return g.visitor().send(http.MethodPost, "/console/login", url.Values{"token": {token}}, http.Header{"From": {from}, "Sec-Fetch-Site": {"same-origin"}})
 	}

@@ -11,12 +11,15 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/openid"
 	"github.com/forebay-io/forebay/schemas"
 )
 
 // Login has those who look prove who they are. All of it but OIDC is required.
 type Login struct {
 	Sessions *access.Sessions
+	// OIDC logs people in by a provider; nil: tokens are the one way in. Its fingerprint is what Sessions has as rules.
+	OIDC *openid.Login
 	// Token returns who has a token. Errors are *schemas.Error.
 	Token func(ctx context.Context, token string) (*access.Who, error)
 	// Secure says that browsers come over TLS, and have cookies that go over nothing else. Without, the listener is on loopback.
@@ -48,6 +51,10 @@ func (c *Console) entrance(pages http.Handler) http.Handler {
 	mux.Handle("GET /console/static/", pages)
 	mux.HandleFunc("GET /console/login", c.loginPage)
 	mux.HandleFunc("POST /console/login", c.logIn)
+	if c.Login.OIDC != nil {
+		mux.HandleFunc("GET "+providerPath, c.toProvider)
+		mux.HandleFunc("GET "+callbackPath, c.fromProvider)
+	}
 	mux.Handle("POST /console/logout", c.known(http.HandlerFunc(c.logOut)))
 	mux.Handle("POST /console/team", c.known(http.HandlerFunc(c.chooseTeam)))
 	mux.Handle("/console/", c.known(pages))
@@ -153,7 +160,7 @@ func (c *Console) cookieName(what string) string {
 	return name
 }
 
-// setCookie sets a cookie, for this session of the browser; without a value, it takes it away. Lax: a link that somebody was sent leads to the
+// setCookie sets a cookie, for as long as the browser runs; without a value, it takes it away. Lax: a link that somebody was sent leads to the
 // page, and a form of another site has no cookie.
 func (c *Console) setCookie(w http.ResponseWriter, what, value string) {
 	cookie := http.Cookie{Name: c.cookieName(what), Value: value, Path: "/", Secure: c.Login.Secure, HttpOnly: true, SameSite: http.SameSiteLaxMode}

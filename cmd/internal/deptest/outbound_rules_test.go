@@ -26,6 +26,7 @@ var unguarded = map[string]string{
 	"cmd/internal/cli":          "forebay send posts to the intake that an operator names",
 	"cmd/internal/dev":          "forebay dev and demo call their own listeners on loopback",
 	"cmd/internal/registry":     "the schema registry, whose address the operator configures in the main file",
+	"cmd/internal/openid":       "the OpenID provider, whose address the operator configures in the main file",
 	"cmd/internal/embedded":     "the library that downloads PostgreSQL for forebay dev has a client of its own",
 	"stream/ledger/internal/pg": "the ledger's Postgres, whose address the operator configures",
 	"cmd/internal/bench":        "load and probes of what the bench itself has started",

@@ -47,7 +47,7 @@ func TestOutboundCallsAreGuarded(t *testing.T) {
 }
 
 // testPackages are for tests, though their files are no tests'.
-var testPackages = []string{"stream/sink/sinktest", "stream/ledger/ledgertest", "stream/ledger/pgtest", "stream/internal/streamtest"}
+var testPackages = []string{"stream/sink/sinktest", "stream/ledger/ledgertest", "stream/ledger/pgtest", "stream/internal/streamtest", "cmd/internal/openid/openidtest"}
 
 // TestOutboundBites shows that each way to open a connection is seen.
 func TestOutboundBites(t *testing.T) {

@@ -149,12 +149,12 @@ var rules = []rule{
 		reason: "a schema is parsed where its cost is bounded and nothing is fetched for it",
 	},
 	{
-		scope: []string{""}, except: []string{"cmd/internal/embedded", "stream/internal/streamtest"},
+		scope: []string{""}, except: []string{"cmd/internal/embedded", "stream/internal/streamtest", "cmd/internal/openid/openidtest"},
 		forbid: []string{"github.com/twmb/franz-go/pkg/kfake"},
 		reason: "an embedded server has a lock, a directory and a banner, which only that package gives it",
 	},
 	{
-		scope: []string{""}, except: []string{"stream/sink/sinktest", "stream/ledger/ledgertest", "stream/ledger/pgtest", "stream/internal/streamtest"},
+		scope: []string{""}, except: []string{"stream/sink/sinktest", "stream/ledger/ledgertest", "stream/ledger/pgtest", "stream/internal/streamtest", "cmd/internal/openid/openidtest"},
 		forbid: []string{
 			"testing", "net/http/httptest", "pgregory.net/rapid", "github.com/google/go-cmp", "go.uber.org/goleak",
 			"github.com/rogpeppe/go-internal",
@@ -163,7 +163,7 @@ var rules = []rule{
 	},
 	{
 		scope:  []string{"cmd/forebay", "cmd/forebay-bench"},
-		forbid: []string{"stream/sink/sinktest", "stream/ledger/ledgertest", "stream/ledger/pgtest", "stream/internal/streamtest"}, deep: true,
+		forbid: []string{"stream/sink/sinktest", "stream/ledger/ledgertest", "stream/ledger/pgtest", "stream/internal/streamtest", "cmd/internal/openid/openidtest"}, deep: true,
 		reason: "no binary carries what is for tests",
 	},
 	{

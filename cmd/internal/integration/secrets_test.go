@@ -91,6 +91,13 @@ teams:
 // loginKeys are how secretFile's processes would get in where brokers ask for it. The embedded broker takes no token.
 const loginKeys = `sasl: {mechanism: OAUTHBEARER, token: "<kafka-token>"}, roles: {intake: {sasl: {mechanism: PLAIN, user: forebay, password: "<kafka-password>"}}}`
 
+// loginPeople is how people would log in to its console. Nobody listens at CLOSED.
+const loginPeople = `operator:
+  auth: tokens
+  public_url: "https://${env:OPERATOR}"
+  oidc: {issuer: "http://127.0.0.1:CLOSED", client_id: forebay, client_secret: "<oidc-secret>", scopes: [openid], grants: [{claim: groups, value: oncall, role: viewer, teams: ["*"]}]}
+`
+
 // echo answers 422 with what it was sent, as destinations do that log for their users.
 func echo(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
@@ -155,6 +162,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	text := strings.NewReplacer("BROKERS", r.broker.Bootstrap(), "TEAM", r.team, "PORT", server.URL[strings.LastIndex(server.URL, ":")+1:], "ACTIONS", strings.Join(actions, ", "),
 		"CLOSED", rig.FreeAddress(t)[len("127.0.0.1:"):], "RETRY", "retry: {attempts: 2, min: 1ms, max: 5ms}, allow_networks: [127.0.0.0/8]").Replace(all.plant(secretFile))
 	login := strings.Replace(text, "session_timeout: 6s", "session_timeout: 6s, "+all.plant(loginKeys), 1)
+	login = strings.Replace(login, "registry:", strings.ReplaceAll(all.plant(loginPeople), "CLOSED", rig.FreeAddress(t)[len("127.0.0.1:"):])+"registry:", 1)
 	everyText(t, r, login)
 	r.variables = append(r.variables, all.env...)
 	r.variables = append(r.variables, "FOREBAY_LOG_LEVEL=debug", "AGENTS="+rig.FreeAddress(t))
@@ -287,7 +295,9 @@ func (c *canaries) refused(t *testing.T, r *deployment, file string) {
 	c.look(t, "topics apply", string(out)+fmt.Sprint(err))
 	p := r.start("stream")
 	until(t, "the log says that the brokers refuse the token", func() bool { return strings.Contains(p.output(), why) })
-	c.look(t, "/readyz", get(t, "http://"+p.operator+"/readyz"))
+	for _, path := range []string{"/readyz", "/console/login", "/console/login/oidc", "/console/login/callback?state=x&code=y"} {
+		c.look(t, path, get(t, "http://"+p.operator+path))
+	}
 	p.stop()
 	c.look(t, "the log", p.output())
 }
@@ -328,7 +338,7 @@ var shownKeys = []string{
 	"kafka.brokers", "kafka.instance_id", "kafka.client_id", "kafka.rack", "kafka.tls.ca_file", "kafka.tls.cert_file", "kafka.tls.key_file", "kafka.tls.server_name", "kafka.sasl.user", "kafka.publish.*",
 	"registry.url", "registry.user", "registry.tls.ca_file", "registry.tls.cert_file", "registry.tls.key_file", "registry.tls.server_name",
 	"listen.intake", "listen.operator", "listen.agents", "listen.health",
-	"operator.public_url", "operator.tls.cert_file", "operator.tls.key_file", "operator.behind_proxy",
+	"operator.public_url", "operator.tls.cert_file", "operator.tls.key_file", "operator.behind_proxy", "operator.oidc.issuer", "operator.oidc.client_id", "operator.oidc.scopes", "operator.oidc.grants.claim", "operator.oidc.grants.value", "operator.oidc.grants.teams",
 	"postgres.schema", "teams.*.subscriptions.*.postgres.schema",
 	"intake.public_url", "intake.trusted_proxies", "agents.public_url", "teams.*.sources.*.public_url", "teams_dir", "teams.*.sources.*.topic", "teams.*.sources.*.backfill.items", "teams.*.sources.*.json_schema.own", "teams.*.subscriptions.*.sources", "teams.*.subscriptions.*.types",
 	"teams.*.sources.*.share", "teams.*.owners", "teams.*.contact", "teams.*.subscriptions.*.owners", "teams.*.subscriptions.*.contact", "teams.*.subscriptions.*.begin", "teams.*.subscriptions.*.actions.name", "teams.*.subscriptions.*.actions.to",
