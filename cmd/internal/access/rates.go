@@ -35,6 +35,12 @@ func (r *Rates) Take(caller string) (wait time.Duration) {
 	return wait
 }
 
+// Spent reports whether a caller has no turn now. It takes none.
+func (r *Rates) Spent(caller string) bool {
+	now := time.Now()
+	return r.of(caller, now).TokensAt(now) < 1
+}
+
 func (r *Rates) of(caller string, now time.Time) *rate.Limiter {
 	r.mu.Lock()
 	defer r.mu.Unlock()

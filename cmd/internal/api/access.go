@@ -22,6 +22,8 @@ type Access struct {
 	// BehindProxy are the networks of the proxies that end TLS, and whose X-Forwarded-Proto is believed. Others are refused then. Nil:
 	// the listener ends TLS itself, or is on loopback.
 	BehindProxy []netip.Prefix
+	// Address returns whom a request counts for that has no token; nil: the other end of the connection.
+	Address func(*http.Request) string
 }
 
 // Owners says whether teams have something that a path names by its id alone. What another team has is looked for as what is not there is.
@@ -191,6 +193,9 @@ func problemOf(status int, detail string) Problem {
 func (s *server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asks, err := s.asks(r)
+		if often := s.counted(r, asks, err); often != nil {
+			err = often
+		}
 		if err == nil {
 			_, err = s.admit(r.Context(), asks, route{right: access.See, scope: ofAll}, r)
 		}

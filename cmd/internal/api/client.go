@@ -67,12 +67,17 @@ func (c *Client) get(ctx context.Context, path string, query url.Values) ([]byte
 	return c.send(req)
 }
 
-// send sends a request and returns the body and the headers of its answer. An answer other than 200 is an error.
+// send sends a request and returns the body and the headers of its answer. An answer other than 200 is an error; where it says that the client
+// asks too often, the client waits.
 func (c *Client) send(req *http.Request) ([]byte, http.Header, error) {
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	resp, err := c.http.Do(req)
+	for n := 0; err == nil && n < mostWaits && askAgain(req.Context(), req, resp); n++ {
+		resp.Body.Close()
+		resp, err = c.http.Do(req)
+	}
 	if err != nil {
 		return nil, nil, schemas.Errorf(schemas.Unavailable, "ask "+c.base, "%w; is `forebay dev` or `forebay serve` running there? --url or FOREBAY_URL names another address", err)
 	}

@@ -39,13 +39,14 @@ type inProcess struct{ handler http.Handler }
 
 // RoundTrip implements [http.RoundTripper]. The body of the answer is whole when it returns.
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Body == nil {
-		r.Body = http.NoBody
+	in := r.WithContext(r.Context()) // a copy: a client may send r again
+	if in.Body == nil {
+		in.Body = http.NoBody
 	}
-	defer r.Body.Close()
-	r.RequestURI = r.URL.RequestURI() // as a listener has it
+	defer in.Body.Close()
+	in.RequestURI = r.URL.RequestURI() // as a listener has it
 	w := kept{status: http.StatusOK, header: http.Header{}}
-	p.handler.ServeHTTP(&w, r)
+	p.handler.ServeHTTP(&w, in)
 	return &http.Response{StatusCode: w.status, Status: http.StatusText(w.status), Header: w.header, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: r}, nil
 }
 

@@ -83,7 +83,10 @@ const (
 	answerTimeout = 20 * time.Second
 )
 
-type server struct{ Config }
+type server struct {
+	Config
+	rates rates
+}
 
 // New makes the handler of the operator listener. It is safe for concurrent use. /livez and /readyz answer under any host name, since
 // probes use the machine's address; the rest answers only under the names of loopback, to no other site's page, and to nothing that a
@@ -119,7 +122,7 @@ func newServer(cfg Config) (*server, error) {
 	if cfg.Access != nil && cfg.Access.Who == nil || cfg.Access != nil && cfg.DeadLetters != nil && cfg.Owners == nil {
 		return nil, errors.New("operator listener: Access.Who, and Owners beside DeadLetters, are required with Access, and one is nil")
 	}
-	return &server{cfg}, nil
+	return &server{cfg, newRates()}, nil
 }
 
 func (s *server) mountQuestions(mux *http.ServeMux) {
@@ -182,6 +185,9 @@ func (s *server) answer(q route) http.HandlerFunc {
 // answerTo asks a question for whoever sends r, if they may, and returns what they may see of its answer.
 func (s *server) answerTo(ctx context.Context, q route, r *http.Request) (any, error) {
 	asks, err := s.asks(r)
+	if err := s.counted(r, asks, err); err != nil {
+		return nil, err
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +213,10 @@ func (s *server) answerTo(ctx context.Context, q route, r *http.Request) (any, e
 
 // elsewhere answers at paths that are none.
 func (s *server) elsewhere(w http.ResponseWriter, r *http.Request) {
-	_, err := s.asks(r)
+	asks, err := s.asks(r)
+	if often := s.counted(r, asks, err); often != nil {
+		err = often
+	}
 	if err == nil {
 		err = nothingAt(r)
 	}
@@ -352,6 +361,8 @@ func (s *server) fail(w http.ResponseWriter, err error) {
 	switch {
 	case p.Status >= http.StatusInternalServerError:
 		s.Logger.Warn("operator question", "error", err)
+	case p.Status == http.StatusTooManyRequests:
+		sayWhen(w, err)
 	case p.Status == http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}

@@ -28,7 +28,8 @@ func (a *App) guard(cfg *api.Config) {
 		return
 	}
 	keeper := access.NewKeeper(func() (access.Store, error) { return a.keys() }, a.log)
-	cfg.Access = &api.Access{Who: keeper.Who, Host: o.Host(), BehindProxy: o.BehindProxy}
+	from := ingest.Limits{TrustedProxies: o.BehindProxy}
+	cfg.Access = &api.Access{Who: keeper.Who, Host: o.Host(), BehindProxy: o.BehindProxy, Address: func(r *http.Request) string { return from.AddressOf(r).String() }}
 }
 
 // login has those who look at the console log in, if the file has those who ask prove who they are.
@@ -44,9 +45,7 @@ func (a *App) login(asked *api.Access) *console.Login {
 		rules = provider.Fingerprint()
 	}
 	sessions := access.NewSessions(func() (access.SessionStore, error) { return a.keys() }, rules, a.log)
-	from := ingest.Limits{TrustedProxies: o.BehindProxy}
-	return &console.Login{Sessions: sessions, OIDC: provider, Token: asked.Who, Secure: o.PublicURL != "" || o.TLS != nil || o.BehindProxy != nil,
-		Address: func(r *http.Request) string { return from.AddressOf(r).String() }}
+	return &console.Login{Sessions: sessions, OIDC: provider, Token: asked.Who, Secure: o.PublicURL != "" || o.TLS != nil || o.BehindProxy != nil, Address: asked.Address}
 }
 
 // oidcConfig says how people log in by the provider of the file.

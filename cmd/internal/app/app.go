@@ -114,6 +114,7 @@ func (a *App) Start() (err error) {
 		return err
 	}
 	a.operator.encrypt(a.file().OperatorTLS())
+	a.boundOperator()
 	if at := a.file().Listen.Health; at != "" {
 		if a.health, err = a.listen("health", at, api.NewHealth(a.ready.checks, a.registry)); err != nil {
 			return err

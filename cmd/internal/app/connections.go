@@ -6,12 +6,16 @@ import (
 	"github.com/forebay-io/forebay/ingest"
 )
 
-// Of the files that the process may have open, the intake's connections may be one in two and those of the listener for agents one in
-// eight. What is left is for Kafka, Postgres, destinations, the operator and files.
+// Of the files that the process may have open, the intake's connections may be one in two, those of the listener for agents one in eight, and
+// those of the operator listener one in sixteen. What is left is for Kafka, Postgres, destinations and files.
 const (
-	intakeShare = 2
-	agentsShare = 8
+	intakeShare   = 2
+	agentsShare   = 8
+	operatorShare = 16
 )
+
+// mostOperators are the connections of the operator listener at most: browsers have six each, and a live view more.
+const mostOperators = 1024
 
 // limits returns the limits of the file for a listener, with no more connections than its share of the process's files.
 func (a *App) limits(share uint64) ingest.Limits {
@@ -33,4 +37,10 @@ func (a *App) bound(l *listener, part string, limits ingest.Limits) {
 		a.log.Info("fewer connections at once than intake.connections: the process may not have more files open; raise that limit (ulimit -n, LimitNOFILE of systemd)",
 			"listener", l.name, "connections", limits.Connections, "of_one_address", limits.AddressConnections, "wanted", wanted, "files", fileLimit())
 	}
+}
+
+// boundOperator bounds the connections of the operator listener.
+func (a *App) boundOperator() {
+	limits := ingest.Limits{Connections: min(mostOperators, connectionsOf(fileLimit(), operatorShare)), TrustedProxies: a.file().Operator.BehindProxy}.WithDefaults(1)
+	ingest.NewConnections(limits, "operator", a.registry, a.log).Bind(a.operator.server)
 }

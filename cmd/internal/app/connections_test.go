@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,6 +17,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
 )
@@ -151,5 +154,38 @@ func TestNotAcceptingIsTold(t *testing.T) {
 	}
 	if got := said.String(); strings.Count(got, "outcome=unavailable") != 2 || !strings.Contains(got, "source=orders reason=not_accepting address=127.0.0.1") {
 		t.Errorf("the log has:\n%s", got)
+	}
+}
+
+// TestOperatorConnectionsAreBounded: of one address, so many connections that say nothing are kept; the oldest are closed for others.
+func TestOperatorConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	a := &App{log: slog.New(slog.DiscardHandler), registry: prometheus.NewRegistry()}
+	a.current.Store(&config.Config{})
+	var err error
+	if a.operator, err = a.listen("operator", "127.0.0.1:0", http.NotFoundHandler()); err != nil {
+		t.Fatal(err)
+	}
+	a.boundOperator()
+	served := make(chan error, 1)
+	go func() { served <- a.operator.serve() }()
+	silent := make([]net.Conn, mostOperators/4+1)
+	for i := range silent {
+		if silent[i], err = net.Dial("tcp", a.operator.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+		defer silent[i].Close()
+	}
+	if n, err := silent[0].Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the oldest is open: %d %v", n, err)
+	}
+	resp, err := http.Get("http://" + a.operator.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	a.operator.server.Close()
+	if err := <-served; err != nil {
+		t.Error(err)
 	}
 }

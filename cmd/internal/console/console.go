@@ -54,6 +54,7 @@ type Console struct {
 	handler http.Handler
 
 	attempts, allAttempts *access.Rates // to log in: of each address, and of all
+	visits, strays        *access.Rates // pages of each person, and cookies that open nothing of each address
 
 	liveEvery time.Duration
 	watching  chan struct{} // holds one for each live view; never closed
@@ -76,7 +77,8 @@ func New(cfg Config) (*Console, error) {
 	}
 	c := &Console{Config: cfg, pages: map[string]*template.Template{}, lags: lags{asking: make(chan struct{}, 1), known: map[string]knownLag{}}, history: history{gather: cfg.Gatherer}, seeking: make(chan struct{}, 1),
 		liveEvery: liveEvery, watching: make(chan struct{}, liveAtOnce), ended: make(chan struct{}),
-		attempts: access.NewRates(everyOfOne, attemptsOfOne), allAttempts: access.NewRates(everyOfAll, attemptsOfAll)}
+		attempts: access.NewRates(everyOfOne, attemptsOfOne), allAttempts: access.NewRates(everyOfAll, attemptsOfAll),
+		visits: access.NewRates(visitsEvery, visitsAtOnce), strays: access.NewRates(straysEvery, straysAtOnce)}
 	for _, name := range pageNames {
 		t, err := template.New("layout.html").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name+".html")
 		if err != nil {

@@ -24,7 +24,7 @@ type Login struct {
 	Token func(ctx context.Context, token string) (*access.Who, error)
 	// Secure says that browsers come over TLS, and have cookies that go over nothing else. Without, the listener is on loopback.
 	Secure bool
-	// Address returns whom the attempts of a request count for.
+	// Address returns whom the attempts of a request, and cookies that open nothing, count for.
 	Address func(*http.Request) string
 }
 
@@ -66,6 +66,9 @@ func (c *Console) known(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		s, err := c.find(r, true)
+		if err == nil && c.visits.Take(s.Name) > 0 {
+			err = errTooOften
+		}
 		if errors.Is(err, access.SessionEnded) {
 			c.askToLogIn(w, r)
 			return
@@ -84,8 +87,22 @@ func (c *Console) known(next http.Handler) http.Handler {
 	})
 }
 
+// Pages of one person, and cookies of one address that open nothing: so many a second on the average, and so many at once.
+const (
+	visitsEvery  = 20.0
+	visitsAtOnce = 100
+	straysEvery  = 2.0
+	straysAtOnce = 60
+)
+
+// errTooOften is the error of somebody who looks more often than pages are made.
+var errTooOften = schemas.Errorf(schemas.Throttled, "", "more pages are asked for than are made: wait a moment, and load this one again")
+
 // refuse says why there is no page.
 func (c *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, errTooOften) {
+		w.Header().Set("Retry-After", "1")
+	}
 	c.write(w, "problem", api.Status(err), view{Title: "Not answered", Path: r.URL.Path, Problem: err.Error()}.seenBy(r))
 }
 
@@ -95,7 +112,14 @@ func (c *Console) find(r *http.Request, used bool) (*session, error) {
 	if err != nil {
 		return nil, access.SessionEnded
 	}
+	address := c.Login.Address(r)
+	if c.strays.Spent(address) {
+		return nil, errTooOften
+	}
 	found, err := c.Login.Sessions.Find(r.Context(), cookie.Value, used)
+	if errors.Is(err, access.SessionEnded) {
+		c.strays.Take(address)
+	}
 	if err != nil {
 		return nil, err
 	}
