@@ -15,6 +15,7 @@ import (
 
 type alertsListCmd struct {
 	listenerFlag
+	watchFlag
 	Silences bool `help:"List the silences that have not ended, with who made them and why."`
 }
 
@@ -92,18 +93,23 @@ type alertsUnsilenceCmd struct {
 	Silence string `arg:"" help:"The silence's id, as list --silences shows it, or its alert, where that has one silence."`
 	Team    string `help:"Of an alert: the silence of this team."`
 	Reason  string `placeholder:"TEXT" help:"Why; kept with who said so and when."`
+	DryRun  bool   `help:"Show it, and end nothing."`
 }
 
 func (c *alertsUnsilenceCmd) Run(e *env, client *api.Client) error {
 	r := api.SilenceEnd{Reason: strings.TrimSpace(c.Reason), By: whoAmI()}
-	if r.Reason == "" {
+	if r.Reason == "" && !c.DryRun {
 		return usageError("--reason is needed: it is kept with the silence")
 	}
-	id, err := c.id(e, client)
+	meant, err := c.meant(e, client)
 	if err != nil {
 		return err
 	}
-	ended, err := client.EndSilence(e.ctx, id, r)
+	if c.DryRun {
+		fmt.Fprintln(e.Stderr, "dry run: nothing was ended")
+		return printSilence(e, meant)
+	}
+	ended, err := client.EndSilence(e.ctx, meant.ID, r)
 	if err != nil {
 		return err
 	}
@@ -114,25 +120,24 @@ func (c *alertsUnsilenceCmd) Run(e *env, client *api.Client) error {
 	return nil
 }
 
-// id returns the id of the silence that is meant.
-func (c *alertsUnsilenceCmd) id(e *env, client *api.Client) (int64, error) {
-	if id, err := strconv.ParseInt(c.Silence, 10, 64); err == nil {
-		return id, nil
-	}
+// meant returns the silence that is meant.
+func (c *alertsUnsilenceCmd) meant(e *env, client *api.Client) (*api.SilenceItem, error) {
 	list, err := client.Alerts(e.ctx)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	mine := slices.DeleteFunc(list.Silences, func(s api.SilenceItem) bool { return s.Alert != c.Silence || c.Team != "" && s.Team != c.Team })
+	mine := slices.DeleteFunc(list.Silences, func(s api.SilenceItem) bool {
+		return silenceID(s) != c.Silence && (s.Alert != c.Silence || c.Team != "" && s.Team != c.Team)
+	})
 	switch len(mine) {
 	case 0:
-		return 0, schemas.Errorf(schemas.NotFound, "", "%s has no silence that has not ended; `forebay alerts list --silences` has those that there are", c.Silence)
+		return nil, schemas.Errorf(schemas.NotFound, "", "%s has no silence that has not ended; `forebay alerts list --silences` has those that there are", c.Silence)
 	case 1:
-		return mine[0].ID, nil
+		return &mine[0], nil
 	}
 	var ids []string
 	for _, s := range mine {
 		ids = append(ids, silenceID(s))
 	}
-	return 0, usageError("%s has several silences: say which by its id: %s", c.Silence, strings.Join(ids, ", "))
+	return nil, usageError("%s has several silences: say which by its id: %s", c.Silence, strings.Join(ids, ", "))
 }

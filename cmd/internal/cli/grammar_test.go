@@ -28,7 +28,7 @@ import (
 // reads are the commands that read, by path and with the arguments of an example. All others either change something, and are in changes, or
 // are in others.
 var reads = map[string]string{
-	"attention": "", "audit list": "", "destinations get": "acme/agent", "destinations list": "", "dlq get": "act_1", "dlq groups": "", "dlq list": "",
+	"alerts list": "", "attention": "", "audit list": "", "destinations get": "acme/agent", "destinations list": "", "dlq get": "act_1", "dlq groups": "", "dlq list": "",
 	"entities get": "acme/triage/github/7", "inbox get": "acme/triage/github/1", "inbox list": "", "quarantine list": "", "replay get": "1", "replay list": "",
 	"schemas drift": "", "sources get": "acme/orders", "sources list": "", "subscriptions get": "acme.triage", "subscriptions lag": "acme.triage", "subscriptions list": "", "subscriptions scale-hint": "acme.triage", "tokens list": "",
 }
@@ -37,7 +37,7 @@ var reads = map[string]string{
 var changes = map[string]string{
 	"dlq discard": "", "dlq replay": "", "dlq resolve": "", "inbox redrive": "", "quarantine redrive": "", "replay cancel": "", "replay start": "",
 	"subscriptions accept": "", "subscriptions pause": "", "subscriptions resume": "", "subscriptions seek": "", "destinations pause": "", "destinations resume": "",
-	"tokens create": "", "tokens revoke": "",
+	"tokens create": "", "tokens revoke": "", "alerts silence": "", "alerts unsilence": "",
 	"topics apply": "no --reason: nobody keeps one of a cluster's topics",
 	"schemas push": "no --reason: a registry keeps none",
 	"migrate":      "neither: it brings the schema to what the binary needs, and does nothing twice",
@@ -195,7 +195,7 @@ func page[T any]() any {
 
 // answers are what the process answers, by the path that is asked.
 var answers = map[string]func() any{
-	"/v1/attention": one[api.Attention], "/v1/audit": page[api.AuditItem], "/v1/destinations": page[api.DestinationItem], "/v1/destinations/acme/agent": one[api.DestinationItem],
+	"/v1/alerts": one[api.AlertList], "/v1/attention": one[api.Attention], "/v1/audit": page[api.AuditItem], "/v1/destinations": page[api.DestinationItem], "/v1/destinations/acme/agent": one[api.DestinationItem],
 	"/v1/dlq": page[api.DeadLetterItem], "/v1/dlq-groups": page[api.DeadLetterGroup], "/v1/dlq/act_1": one[api.DeadLetterDetail], "/v1/entities/acme/triage/github/7": one[api.EntityDetail],
 	"/v1/inbox": page[api.InboxItem], "/v1/inbox/acme/triage/github/1": one[api.InboxDetail], "/v1/quarantine": page[api.QuarantineItem], "/v1/replays": page[api.ReplayItem], "/v1/replays/1": one[api.ReplayItem],
 	"/v1/schemas/drift": one[api.Drift], "/v1/sources": page[api.SourceItem], "/v1/subscriptions": page[api.SubscriptionItem], "/v1/subscriptions/acme/triage": one[api.SubscriptionItem],
