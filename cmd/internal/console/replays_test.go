@@ -11,11 +11,16 @@ func TestReplay(t *testing.T) {
 	t.Parallel()
 	f := newFake()
 	h := f.handler(t, nil)
+	f.plan.Events, f.plan.Statuses = []string{"acme/fulfil/orders/e-1", "acme/fulfil/orders/e-2"}, []string{"filtered", "discarded"}
 	s := get(t, h, "/console/replays?team=acme")
 	s.says("tr", "acme.fulfil", "fill", "planned", "30", "by ada")
 	s = get(t, h, s.link("1"))
 	s.says("p", "30 events run, with 60 actions at most, in 3s at 10 a second; with more than 5 dead letters it ends. Nothing was done yet.")
 	s.says("tr", "order.changed", "28")
+	s.says("div", "Statuses", "filtered, discarded")
+	if s.link("acme/fulfil/orders/e-2") != "/console/event?id=acme%2Ffulfil%2Forders%2Fe-2" {
+		t.Error("no way to an event that the plan names")
+	}
 	s.says("button", "Cancel replay 1")
 	form := values(s)
 	if s := post(t, h, replayURL+"/start", form); s.status != http.StatusBadRequest || f.plan.State != "planned" {
