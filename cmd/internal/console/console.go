@@ -114,6 +114,8 @@ func New(cfg Config) (*Console, error) {
 	mux.HandleFunc("POST /console/subscriptions/{team}/{subscription}/resume", c.page("subscription", "Subscription", c.steer(c.API.ResumeSubscription)))
 	mux.HandleFunc("GET /console/subscriptions/{team}/{subscription}/seek", c.page("seek", "Move a position", c.planSeek))
 	mux.HandleFunc("POST /console/subscriptions/{team}/{subscription}/seek", c.page("seek", "Move a position", c.seek))
+	mux.HandleFunc("GET /console/subscriptions/{team}/{subscription}/accept", c.page("accept", "Accept a stop", c.planAccept))
+	mux.HandleFunc("POST /console/subscriptions/{team}/{subscription}/accept", c.page("accept", "Accept a stop", c.accept))
 	mux.HandleFunc("GET /console/destinations", c.page("destinations", "Destinations", c.destinations))
 	for _, at := range []string{"/console/destinations/{team}/{destination}", "/console/destinations/{destination}"} { // a shared one has no team
 		mux.HandleFunc("GET "+at, c.page("destination", "Destination", c.destination))
@@ -208,7 +210,7 @@ func navigation(path string, who *access.Who) (groups []group) {
 }
 
 // pageNames are the templates that are pages.
-var pageNames = []string{"overview", "inbox", "event", "entity", "attention", "dlq", "dlqask", "dlqprogress", "redrive", "gaps", "quarantine", "delivery", "subscriptions", "subscription", "seek", "destinations", "destination", "sources", "source", "replays", "replay", "schemas", "schema", "audit", "health", "problem", "login"}
+var pageNames = []string{"overview", "inbox", "event", "entity", "attention", "dlq", "dlqask", "dlqprogress", "redrive", "gaps", "quarantine", "delivery", "subscriptions", "subscription", "seek", "accept", "destinations", "destination", "sources", "source", "replays", "replay", "schemas", "schema", "audit", "health", "problem", "login"}
 
 // page makes the handler of a page: ask returns what its template shows. With an error it may return that, too: the page is shown with the
 // problem then.

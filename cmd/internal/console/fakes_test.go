@@ -50,6 +50,8 @@ type fake struct {
 	planned   []api.SeekAskedItem
 	sought    []api.SeekRequest
 	hint      api.ScaleHintItem
+	stopped   api.StoppedItem
+	accepted  *api.AcceptRequest
 	resumed   api.PauseRequest
 	pausedAt  string // which destination
 	plan      api.ReplayItem
@@ -280,6 +282,19 @@ func (s steering) Lag(context.Context, string, string) ([]api.LagItem, error) {
 	return s.f.lag, s.f.lagErr
 }
 
+// Accept accepts the stop once.
+func (s stops) Accept(_ context.Context, _, _ string, r api.AcceptRequest) ([]api.StoppedItem, error) {
+	switch {
+	case s.f.err != nil:
+		return nil, s.f.err
+	case r.Stop != s.f.stopped.Stopped.ID, s.f.accepted != nil:
+		return nil, schemas.Errorf(schemas.NotFound, "accept", "there is no stop %d that is not accepted", r.Stop)
+	case !r.DryRun:
+		s.f.accepted = &r
+	}
+	return []api.StoppedItem{s.f.stopped}, nil
+}
+
 // replays and changes are the fake as still more interfaces. What has begun is not begun again.
 type replays struct {
 	asReplays
@@ -404,9 +419,11 @@ func newFake() *fake {
 		{At: at, Actor: "loopback", Action: "subscription.seek", Team: "acme", Object: "acme/fulfil", Reason: "again", Outcome: "refused", Detail: "nothing was moved"}}
 	f.drift = api.Drift{Items: []api.DriftItem{{Team: "acme", Source: "orders", Type: "order.changed", Field: "/order/total", Change: "kind", Was: []string{"number"}, Is: []string{"string"}, Since: at}},
 		Types: []api.DriftType{{Team: "acme", Source: "orders", Type: "order.changed", Samples: 90}, {Team: "acme", Source: "orders", Type: "order.paid", Samples: 2, Learning: true}}}
+	f.stopped = api.StoppedItem{Team: "acme", Subscription: "fulfil", Topic: "events.acme.orders", Partition: 2,
+		Stopped: api.StopItem{ID: 7, Kind: "truncated", Text: "the log begins at 90, and 40 was to be decided", Records: new(int64(50)), FromOffset: 40, ToOffset: 90, ResumeOffset: 90, Command: "forebay subscriptions accept acme.fulfil"}}
 	f.hint = api.ScaleHintItem{Add: api.ScalePartitions, Hint: "add partitions: 4 processes share 2", ComePerSecond: 12.5}
 	f.planned = []api.SeekAskedItem{{Topic: "events.acme.orders", Partition: 1, From: new(int64(40)), To: 60, State: api.SeekPlanned, Again: new(int64(0)), Skipped: new(int64(20))}, {Topic: "events.acme.orders", State: api.SeekUnchanged, To: 7}}
-	f.lag = []api.LagItem{{Records: new(int64(30)), Seconds: new(90.0), Waiting: new(int64(1)), Topic: "events.acme.orders", Partition: 1, State: "running", Position: new(int64(40)), LogEnd: 70}, {Topic: "events.acme.orders", Partition: 2, State: "unread", Detail: "nobody reads it"}}
+	f.lag = []api.LagItem{{Records: new(int64(30)), Seconds: new(90.0), Waiting: new(int64(1)), Team: "acme", Subscription: "fulfil", Topic: "events.acme.orders", Partition: 1, State: "running", Position: new(int64(40)), LogEnd: 70}, {Team: "acme", Subscription: "fulfil", Topic: "events.acme.orders", Partition: 2, State: "unread", Detail: "nobody reads it"}}
 	f.sources = []api.SourceItem{{Team: "acme", Source: "orders", Preset: "generic", Path: "/v1/in/acme/orders", Seen: &api.SeenItem{Verified: 41, Refused: 2, VerifiedAt: &at}}}
 	f.subs = []api.SubscriptionItem{{Team: "acme", Subscription: "fulfil", Sources: []string{"orders"}, Ready: true, Counts: &api.PartitionCounts{Total: 4, Running: 2, Unread: 1}, Attention: new(int64(3))}}
 	f.to = []api.DestinationItem{{Team: "acme", Destination: "agent", Type: "http", State: "open", Running: 1, Concurrency: 64, ConsecutiveFailures: 9, FailingSince: &at}}
@@ -467,7 +484,7 @@ func fill(v reflect.Value, text string) {
 // filled is a fake all of whose answers say text wherever they say anything.
 func filled(text string) *fake {
 	f := &fake{}
-	for _, v := range []any{&f.items, &f.detail, &f.raw, &f.entity, &f.dead, &f.history, &f.groups, &f.attention, &f.lag, &f.sources, &f.subs, &f.to, &f.checks, &f.kept, &f.would, &f.seeks, &f.planned, &f.hint, &f.plan, &f.changed, &f.drift} {
+	for _, v := range []any{&f.items, &f.detail, &f.raw, &f.entity, &f.dead, &f.history, &f.groups, &f.attention, &f.lag, &f.sources, &f.subs, &f.to, &f.checks, &f.kept, &f.would, &f.seeks, &f.planned, &f.hint, &f.stopped, &f.plan, &f.changed, &f.drift} {
 		fill(reflect.ValueOf(v).Elem(), text)
 	}
 	for i := range f.checks {

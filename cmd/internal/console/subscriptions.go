@@ -63,6 +63,7 @@ type partitionRow struct {
 	api.LagItem
 	Own     bool          // this process has it
 	Stopped *api.StopItem // why it has stopped; nil: it has not
+	Accept  string        // link to what accepting that would do; empty: it cannot be accepted here
 }
 
 func (c *Console) subscription(ctx context.Context, r *http.Request) (any, error) {
@@ -119,8 +120,11 @@ func (c *Console) subscriptionAt(ctx context.Context, r *http.Request, hint bool
 		verb, button = "resume", "Resume "+p.Name
 	}
 	p.Form = formFor(ctx, access.Respond, item.Team, at+"/"+verb, button)
-	if w := api.Asks(ctx); !w.May(access.Operate) {
+	if !api.Asks(ctx).May(access.Operate) {
 		p.SeekLink = ""
+		for i := range p.Lag.Value {
+			p.Lag.Value[i].Accept = ""
+		}
 	}
 	return p, nil
 }
@@ -130,7 +134,7 @@ func partitionRows(lags []api.LagItem, known []api.PartitionItem) (rows []partit
 		row := partitionRow{LagItem: l}
 		for _, k := range known {
 			if k.Topic == l.Topic && k.Partition == l.Partition {
-				row.Own, row.Stopped = k.Stopped == nil, k.Stopped
+				row.Own, row.Stopped, row.Accept = k.Stopped == nil, k.Stopped, acceptLink(l.Team, l.Subscription, k.Stopped)
 			}
 		}
 		rows = append(rows, row)

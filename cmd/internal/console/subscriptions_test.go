@@ -98,3 +98,37 @@ func TestSeek(t *testing.T) {
 		}
 	}
 }
+
+func TestAcceptOfAStop(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.subs[0].Partitions = []api.PartitionItem{{Topic: "events.acme.orders", Partition: 2, State: "stopped", Stopped: &f.stopped.Stopped}}
+	h := f.handler(t, nil)
+	s := get(t, h, subscriptionURL)
+	s.says("tr", "events.acme.orders/2", "truncated: the log begins at 90", "forebay subscriptions accept acme.fulfil")
+	s = get(t, h, s.link("Accept it…"))
+	s.says("p", "Accepted, the partition goes on at 90, and what is between is not decided any more . Nothing was done yet.")
+	s.says("div", "Records", "50")
+	form := values(s)
+	if s := post(t, h, subscriptionURL+"/accept", form); s.status != http.StatusBadRequest || len(s.all("form")) != 1 {
+		t.Errorf("without a reason: %d", s.status)
+	}
+	form.Set("reason", "the provider sends them again")
+	for _, want := range []int{http.StatusSeeOther, http.StatusNotFound} {
+		if s := post(t, h, subscriptionURL+"/accept", form); s.status != want {
+			t.Errorf("accepted: %d, want %d", s.status, want)
+		}
+	}
+	if diff := cmp.Diff(&api.AcceptRequest{Stop: 7, Reason: "the provider sends them again", By: "console"}, f.accepted); diff != "" {
+		t.Error(diff)
+	}
+	for _, wrong := range []string{"", "?stop=0", "?stop=x"} { // all stops are never meant
+		if s := get(t, h, subscriptionURL+"/accept"+wrong); s.status != http.StatusBadRequest {
+			t.Errorf("%q: %d", wrong, s.status)
+		}
+	}
+	form.Del("stop")
+	if s := post(t, h, subscriptionURL+"/accept", form); s.status != http.StatusBadRequest {
+		t.Errorf("a form of no stop: %d", s.status)
+	}
+}
