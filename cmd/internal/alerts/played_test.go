@@ -144,7 +144,7 @@ func parseSeries(t *testing.T, series, values string) played {
 	for _, l := range labelForm.FindAllStringSubmatch(m[2], -1) {
 		p.labels[l[1]] = l[2]
 	}
-	for _, word := range strings.Fields(values) {
+	for word := range strings.FieldsSeq(values) {
 		switch r := repeated.FindStringSubmatch(word); {
 		case word == "stale":
 			p.values = append(p.values, nil)

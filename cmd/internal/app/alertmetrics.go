@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"os"
 	"time"
 
@@ -108,9 +109,7 @@ func (t *attention) ofEnds(ctx context.Context, l *look) {
 	if err != nil {
 		return
 	}
-	for key, end := range tokenEnds(tokens) {
-		l.ends[key] = end
-	}
+	maps.Copy(l.ends, tokenEnds(tokens))
 }
 
 // tokenEnds are the ends of the tokens that were made to last, and were not revoked.

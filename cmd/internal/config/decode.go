@@ -128,7 +128,7 @@ func (d *decoder) pairs(n *yaml.Node, path string, visit func(key string, k, v *
 
 // mapping decodes a mapping into a struct. Unknown keys and missing ones are problems. A value's place is the line of its key.
 func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
-	if to, ok := v.Addr().Interface().(sinkKeyed); ok {
+	if to, ok := reflect.TypeAssert[sinkKeyed](v.Addr()); ok {
 		d.sinkType(n, path, to)
 	}
 	written := map[string]bool{}
@@ -191,7 +191,7 @@ func (d *decoder) unknown(n *yaml.Node, path, key string, v reflect.Value, list 
 	for _, m := range list {
 		known = append(known, m.name)
 	}
-	if to, ok := v.Addr().Interface().(sinkKeyed); ok {
+	if to, ok := reflect.TypeAssert[sinkKeyed](v.Addr()); ok {
 		others, typ, own := sinkKeys(to.types()), "", to.own()
 		if name := v.FieldByName("Type"); name.IsValid() {
 			typ = name.String()

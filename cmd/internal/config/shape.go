@@ -468,7 +468,7 @@ func members(v reflect.Value) []member {
 	for _, f := range shapes[v.Type()].fields {
 		f.shown = f.shown || shapes[v.Type()].shown
 		list = append(list, member{f, byTag[f.name]})
-		if to, ok := v.Addr().Interface().(sinkKeyed); ok && f.name == "type" {
+		if to, ok := reflect.TypeAssert[sinkKeyed](v.Addr()); ok && f.name == "type" {
 			list = append(list, ownMembers(to)...)
 		}
 	}
