@@ -104,7 +104,7 @@ func (r *profiles) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (an
 	}
 	name := namedProfile(ctx)
 	if name == "" || r.err != nil {
-		return nil, nil
+		return nil, nil //nolint:nilerr // Main reports it
 	}
 	p, err := findProfile(name)
 	text := map[string]string{"": p.Output, "FOREBAY_URL": p.URL}[env]
@@ -112,7 +112,7 @@ func (r *profiles) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (an
 		text, err = p.TokenFile, ownToken(p.TokenFile)
 	}
 	if r.err = err; err != nil || text == "" {
-		return nil, nil
+		return nil, nil //nolint:nilerr // Main reports it
 	}
 	return text, nil
 }

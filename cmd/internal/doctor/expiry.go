@@ -24,6 +24,9 @@ import (
 // soon is how long before its end something is a warning.
 const soon = 14 * 24 * time.Hour
 
+// longLived is for how long a token must have been made to be worth a word before its end.
+const longLived = 30 * 24 * time.Hour
+
 // expiry looks at what has an end: certificates, here and of the brokers, tokens of the operator API, and secrets that say their end.
 func (d *doctor) expiry(ctx context.Context) (found []Finding) {
 	if d.whole == nil {
@@ -161,7 +164,9 @@ func (d *doctor) tokens(ctx context.Context) (n int, found []Finding) {
 		if t.RevokedAt != nil || time.Now().After(t.ExpiresAt) { // what has ended lets nobody in, as it should
 			continue
 		}
-		n++
+		if n++; t.ExpiresAt.Sub(t.CreatedAt) < longLived {
+			continue
+		}
 		found = append(found, ends("token "+t.Name, "it", t.ExpiresAt, fmt.Sprintf("forebay tokens create NEW-NAME --role %s --reason TEXT -c %s, for whoever uses it", t.Role, d.Path))...)
 	}
 	return n, found

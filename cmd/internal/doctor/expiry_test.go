@@ -48,7 +48,7 @@ func TestExpiry(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	for name, life := range map[string]time.Duration{"ann": 100 * 24 * time.Hour, "bob": 24 * time.Hour} {
+	for name, life := range map[string]time.Duration{"ann": 100 * 24 * time.Hour, "bob": 24 * time.Hour, "for-a-day": 24 * time.Hour} {
 		kept, _, err := access.Make(access.Request{Name: name, Role: "viewer", ExpiresAt: time.Now().Add(life), By: "test", Reason: "test"}, time.Now())
 		if err == nil {
 			_, err = l.CreateToken(t.Context(), kept)
@@ -57,12 +57,13 @@ func TestExpiry(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	pgtest.Exec(t, i.dbURL, `UPDATE forebay.tokens SET created_at = now() - interval '90 days' WHERE name = 'bob'`)
 	r := i.look()
 	want(t, r, "expiry", Warning, "operator.tls.cert_file", "ends at ", "have the certificate of operator.tls.cert_file renewed")
 	want(t, r, "expiry", Problem, "teams.acme.destinations.agent.headers.Authorization", "the token has ended at ", "teams.acme.destinations.agent.headers.Authorization")
 	want(t, r, "expiry", Warning, "token bob", "ends at ", "forebay tokens create NEW-NAME --role viewer")
 	for _, f := range r.Findings {
-		if strings.Contains(f.Subject, "ann") || strings.Contains(f.Evidence+f.Fix, "eyJ") {
+		if strings.Contains(f.Subject, "ann") || strings.Contains(f.Subject, "for-a-day") || strings.Contains(f.Evidence+f.Fix, "eyJ") {
 			t.Errorf("unexpected: %+v", f)
 		}
 	}
