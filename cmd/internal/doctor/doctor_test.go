@@ -290,3 +290,49 @@ func TestListen(t *testing.T) {
 	i.replace(`intake: "127.0.0.1:0"`, `intake: "`+l.Addr().String()+`"`)
 	want(t, i.look(), "listen", Problem, "listen.intake", "address already in use", "listen.intake")
 }
+
+// TestNobodyAnswers: brokers and Postgres take connections and say nothing. Every check ends in its time and says that there was no answer.
+func TestNobodyAnswers(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.write()
+	brokers := i.load().Kafka.Brokers[0]
+	var lc net.ListenConfig
+	silent, err := lc.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open []net.Conn
+	accepting := make(chan struct{})
+	go func() {
+		defer close(accepting)
+		for {
+			c, err := silent.Accept()
+			if err != nil {
+				return
+			}
+			open = append(open, c)
+		}
+	}()
+	t.Cleanup(func() {
+		silent.Close()
+		<-accepting
+		for _, c := range open {
+			c.Close()
+		}
+	})
+	i.replace(brokers, silent.Addr().String())
+	i.replace(i.dbURL, "postgres://forebay:pencil@"+silent.Addr().String()+"/forebay?sslmode=disable")
+	i.write()
+	cfg := i.config()
+	cfg.Within = 2 * time.Second
+	began := time.Now()
+	r := Run(t.Context(), cfg)
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %s with %s for a check", took, cfg.Within)
+	}
+	want(t, r, "brokers", Problem, silent.Addr().String(), "no answer in time", "kafka.brokers")
+	want(t, r, "postgres", Problem, "postgres", "", "postgres.url")
+	want(t, r, "topics", Unknown, "", "not made", "")
+	want(t, r, "guard", OK, "", "were refused", "")
+}

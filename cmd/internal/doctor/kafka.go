@@ -83,8 +83,17 @@ func (d *doctor) pingAs(ctx context.Context, role config.Role) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.Within/4)
 	defer cancel()
-	_, err = adm.ListTopics(kadm.WithAuthorizedOps(ctx), namesOf(d.wanted(role))...)
-	return err
+	answer := make(chan error, 1)
+	go func() { // a client that is connecting to a broker that hangs does not heed its context
+		_, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), namesOf(d.wanted(role))...)
+		answer <- err
+	}()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("as %s: %w", config.KafkaRole(role), context.DeadlineExceeded)
+	}
 }
 
 // wanted are the topics that a role may look at, by the table of rights, of those that there should be.
