@@ -243,6 +243,11 @@ func TestDryRunsAndTeams(t *testing.T) {
 		{"sources get order", exitNotFound, "", "order"},
 		{"subscriptions list --team team -o id", 0, "team.subscription\n", ""},
 		{"subscriptions list --team nobody", exitNotFound, "", "team nobody has none"},
+		{"quarantine list --since 2026-11-23T10:20:00Z -o id", 0, "topic/9@6\n", ""},
+		{"quarantine list --since 2026-11-23T10:21:00Z", 0, "", "nothing to list"},
+		{"quarantine list --since yesterday", exitUsage, "", "yesterday"},
+		{"replay list --since 2026-11-23T10:20:00Z -o id", 0, "id\n", ""},
+		{"replay list --since 2026-11-23T10:21:00Z", 0, "", "nothing to list"},
 		{"schemas drift --team team -o id", 0, "field\n", ""},
 		{"schemas drift --team teem", exitNotFound, "", "did you mean team?"},
 	} {

@@ -196,11 +196,15 @@ type replayListCmd struct {
 	watchFlag
 	Team         string `help:"Only this team."`
 	Subscription string `help:"Only this subscription: TEAM.SUBSCRIPTION, or its name alone."`
+	Since        string `help:"Only those planned since: a duration back (1h, 2d) or an RFC 3339 time."`
 	Limit        int    `default:"50" help:"The most that are listed, the newest first."`
 }
 
 func (c *replayListCmd) Run(e *env, client *api.Client) error {
 	page, err := client.Replays(e.ctx, c.Team, c.Subscription, c.Limit)
+	if err == nil {
+		page, err = onlySince(c.Since, page, func(i api.ReplayItem) *time.Time { return i.PlannedAt })
+	}
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,9 @@ func TestOneOfThreeBrokers(t *testing.T) {
 		return []fault{r.faultSince(p, at)}
 	})
 
+	r.doctorFinds("copies", "events."+r.team+".github", "warning", "have copies that are not in sync", "start the brokers that are away")
+	r.doctorFinds("brokers", "", "ok", "2 of 2 answer: Kafka v", "")
+
 	k.KillBroker(2)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

@@ -3,6 +3,7 @@ package cli
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/names"
@@ -53,4 +54,15 @@ func sortedTeams(known map[string]bool) (list []string) {
 	}
 	slices.Sort(list)
 	return list
+}
+
+// onlySince leaves out of a page what is older than --since says. The list has the newest first, so that what its limit has left out is older
+// still. What has no time stays.
+func onlySince[T any](text string, page api.Page[T], at func(T) *time.Time) (api.Page[T], error) {
+	since, err := parseSince(text, time.Now())
+	if err != nil || since.IsZero() {
+		return page, err
+	}
+	page.Items = slices.DeleteFunc(slices.Clone(page.Items), func(i T) bool { t := at(i); return t != nil && t.Before(since) })
+	return page, nil
 }
