@@ -24,6 +24,8 @@ type bulk[A any] struct {
 	env      *env
 	rate     float64 // most requests a second; 0, or a dry run: no limit
 	dryRun   bool
+	does     string         // what is done to each, as a question has it: "replay"
+	yes      bool           // nobody is asked first
 	named    bool           // the operator named each item; false: a filter found them
 	leftOut  map[string]int // how many items a filter found that get no request, by the reason
 	requests []request[A]
@@ -47,6 +49,11 @@ type request[A any] struct {
 // movedOn or refused ends it early. The command fails if a request was refused, if an item did not run because it was
 // overtaken, or if a named one had moved on.
 func (b *bulk[A]) run(id func(A) string, columns ...column[A]) error {
+	if !b.named && !b.dryRun && !b.yes && len(b.requests) > 0 {
+		if err := b.env.confirm(fmt.Sprintf("%s %d?", b.does, len(b.requests))); err != nil {
+			return err
+		}
+	}
 	err := b.sendAll()
 	if b.isSingle() && err != nil {
 		return ofItem(err)

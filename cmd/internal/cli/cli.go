@@ -1,6 +1,6 @@
 // Package cli is the command line: `forebay NOUN VERB [ID] [flags]`.
 //
-// Data goes to stdout, talk to stderr. Nothing ever prompts. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
+// Data goes to stdout, talk to stderr. Nothing ever prompts off a terminal. Exit codes: 0 ok, 1 failed, 2 usage, 3 not found,
 // 4 permission, 5 a check found problems, 6 conflict, 130 interrupted.
 //
 // The structs whose names end in Cmd are commands: kong fills their fields from arguments and flags and calls their Run. Commands

@@ -190,10 +190,11 @@ type dlqAskFlags struct {
 	listenerFlag
 	Action []string `arg:"" optional:"" help:"Actions, as dlq list -o id lists them, which may be cut off; or events, as inbox list -o id lists them, with all of theirs; else a filter selects them."`
 	deadLetterFilter
-	All    bool    `help:"All of them, without a filter."`
-	Reason string  `placeholder:"TEXT" help:"Why; kept in the ledger with who said so and when."`
-	DryRun bool    `help:"Say what would be done and do nothing."`
-	Rate   float64 `default:"50" help:"Most actions a second."`
+	All    bool   `help:"All of them, without a filter."`
+	Reason string `placeholder:"TEXT" help:"Why; kept in the ledger with who said so and when."`
+	DryRun bool   `help:"Say what would be done and do nothing."`
+	yesFlag
+	Rate float64 `default:"50" help:"Most actions a second."`
 }
 
 // check trims the reason and refuses flags that contradict each other or leave open what is meant. --all is allowed beside a filter,
@@ -258,7 +259,7 @@ func (c *dlqAskFlags) run(e *env, client *api.Client, verb string, req api.DeadL
 	}
 	req.Reason, req.By, req.DryRun = c.Reason, whoAmI(), c.DryRun
 	req.Watch = len(c.Action) > 0 // of many that a filter finds, each would be waited for
-	b := &bulk[api.DeadLetterAnswer]{env: e, rate: c.Rate, dryRun: c.DryRun, named: len(c.Action) > 0, leftOut: map[string]int{}}
+	b := &bulk[api.DeadLetterAnswer]{env: e, rate: c.Rate, dryRun: c.DryRun, does: verb, yes: c.Yes, named: len(c.Action) > 0, leftOut: map[string]int{}}
 	add := func(i api.DeadLetterItem) {
 		b.requests = append(b.requests, request[api.DeadLetterAnswer]{name: i.ID, partition: deadPartition(&i), do: func(noWait bool) (*api.DeadLetterAnswer, string, error) {
 			req.NoWait = noWait

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,5 +100,42 @@ func TestWatchOnATerminal(t *testing.T) {
 	}
 	if strings.Count(got, clearScreen) != 2 || !strings.Contains(got, "run 2 on 60 columns") {
 		t.Errorf("the screen got %q", got)
+	}
+}
+
+// TestConfirm answers at a terminal before something is done to all that a filter has found.
+func TestConfirm(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, answer   string
+		named, dry, ye bool
+		asked, done    bool
+	}{
+		{name: "yes", answer: "y\n", asked: true, done: true}, {name: "no", answer: "n\n", asked: true}, {name: "nothing", answer: "\n", asked: true},
+		{name: "--yes", ye: true, done: true}, {name: "--dry-run", dry: true, done: true}, {name: "by name", named: true, done: true},
+	} {
+		terminal, shown := terminalOf(t, 100)
+		if _, err := shown.WriteString(tt.answer); err != nil {
+			t.Fatal(err)
+		}
+		stderr := &hiding{to: terminal}
+		done := 0
+		b := &bulk[string]{env: &env{ctx: t.Context(), output: "id", stderr: stderr, Options: Options{Stdin: terminal, Stdout: io.Discard, Stderr: stderr}}, does: "discard",
+			named: tt.named, dryRun: tt.dry, yes: tt.ye, requests: slices.Repeat([]request[string]{{do: func(bool) (*string, string, error) { done++; return new("x"), "done", nil }}}, 2)}
+		err := b.run(func(s string) string { return s })
+		terminal.Close()
+		text, _ := io.ReadAll(shown) // ends with an error, as nobody has the terminal any more
+		if asked := strings.Contains(string(text), "discard 2? [y/N]"); asked != tt.asked || (done == 2) != tt.done || (err == nil) != tt.done {
+			t.Errorf("%s: asked %t, done %d, %v:\n%q", tt.name, asked, done, err, text)
+		}
+	}
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Close()
+	defer in.Close()
+	if err := (&env{stderr: &hiding{to: io.Discard}, Options: Options{Stdin: in}}).confirm("?"); err != nil {
+		t.Errorf("off a terminal: %v", err)
 	}
 }

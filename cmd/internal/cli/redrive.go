@@ -29,7 +29,8 @@ type inboxRedriveCmd struct {
 	Discard  bool     `help:"Give up instead what is held, quarantined or a conflict: it waits for nobody any more."`
 	Again    bool     `help:"Quarantined records that were redriven before once more."`
 	DryRun   bool     `help:"Say what would be done and do nothing."`
-	Rate     float64  `default:"50" help:"Most events a second."`
+	yesFlag
+	Rate float64 `default:"50" help:"Most events a second."`
 }
 
 // Help is what kong prints below the command's summary.
@@ -42,7 +43,7 @@ func (c *inboxRedriveCmd) Run(e *env, client *api.Client) error {
 		return err
 	}
 	req := api.RedriveRequest{Reason: c.Reason, By: whoAmI(), Discard: c.Discard, Again: c.Again, DryRun: c.DryRun}
-	b := &bulk[api.RedriveItem]{env: e, rate: c.Rate, dryRun: c.DryRun, named: len(events) > 0}
+	b := &bulk[api.RedriveItem]{env: e, rate: c.Rate, dryRun: c.DryRun, does: map[bool]string{true: "discard", false: "redrive"}[c.Discard], yes: c.Yes, named: len(events) > 0}
 	if len(events) == 0 {
 		team, name, err := subscriptionNamed(e, client, subscription)
 		if err != nil {

@@ -439,8 +439,8 @@ func watchedEnd(i *api.ReplayItem) error {
 }
 
 // terminal reports whether w is a terminal.
-func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+func terminal(v any) bool {
+	f, ok := v.(*os.File)
 	if !ok {
 		return false
 	}
