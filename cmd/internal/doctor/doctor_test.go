@@ -228,6 +228,9 @@ func TestTopics(t *testing.T) {
 	want(t, r, "record-size", Problem, "events.acme.github", "max.message.bytes is 1000000", "forebay topics apply -c "+i.path)
 	i.replace("retention: 7d", "retention: 7d, min_insync: 1")
 	i.replace("topics: {partitions: 5}", "topics: {partitions: 5, replication: 2}")
+	if _, err := i.adm.DeleteTopics(t.Context(), "events.acme.github"); err != nil {
+		t.Fatal(err)
+	}
 	want(t, i.look(), "copies", Problem, "events.acme.github", "2 copies, and the cluster has 1 brokers", "replication: 1")
 }
 

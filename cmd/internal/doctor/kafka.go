@@ -314,17 +314,16 @@ func (d *doctor) copies(ctx context.Context) (found []Finding) {
 	}
 	single := 0
 	for _, w := range wanted {
-		t := details[w.Name]
-		if int(w.Replication) > len(cluster.Brokers) {
-			found = append(found, problem(w.Name, fmt.Sprintf("is to have %d copies, and the cluster has %d brokers", w.Replication, len(cluster.Brokers)),
-				fmt.Sprintf("topics: {replication: %d}, or more brokers", len(cluster.Brokers))))
-			continue
-		}
 		if w.Replication == 1 {
 			single++
 		}
-		if t.Err == nil {
+		t := details[w.Name]
+		switch {
+		case t.Err == nil:
 			found = append(found, insync(w, t)...)
+		case int(w.Replication) > len(cluster.Brokers): // a broker that is away is none of them
+			found = append(found, problem(w.Name, fmt.Sprintf("is to have %d copies, and the cluster has %d brokers", w.Replication, len(cluster.Brokers)),
+				fmt.Sprintf("start the brokers that are away; where there are no more, topics: {replication: %d}", len(cluster.Brokers))))
 		}
 	}
 	if w := d.kafka.Topics; single > 0 {
