@@ -2,7 +2,7 @@
 // the server from templates in the binary, work offline and without script (which makes the inbox live), and load nothing from elsewhere.
 //
 // The pages ask the interfaces of package api, with its names and its words, and sit behind the checks of its listener. They read no
-// ledger and no broker themselves. What a sender has written is shown as text, with its control characters made visible ([visible]).
+// ledger and no broker themselves. Where people have to log in ([Login]), a page asks as who looks at it, and has no rights of its own. What a sender has written is shown as text, with its control characters made visible ([visible]).
 //
 //	/console/             Overview: what runs, and what waits for an operator
 //	/console/inbox        the events, with the filters of `forebay inbox list` in the URL
@@ -25,4 +25,5 @@
 //
 // A form that is sent twice does nothing twice: the API refuses what was done, and where it cannot know, the form says up to when it holds
 // (dead letters) or after which seek (seeks).
+//	/console/login        with a token (POST), or by an OpenID provider: /console/login/oidc, which leads back to /console/login/callback
 package console
