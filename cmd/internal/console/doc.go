@@ -22,8 +22,8 @@
 //	/console/schemas      drift, and the catalogue; .../NAME is one
 //	/console/audit        who changed what
 //	/console/health       what this process is, and whether it can work
+//	/console/login        with a token (POST), or by an OpenID provider: /console/login/oidc, which leads back to /console/login/callback
 //
 // A form that is sent twice does nothing twice: the API refuses what was done, and where it cannot know, the form says up to when it holds
 // (dead letters) or after which seek (seeks).
-//	/console/login        with a token (POST), or by an OpenID provider: /console/login/oidc, which leads back to /console/login/callback
 package console

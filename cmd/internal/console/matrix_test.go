@@ -67,6 +67,7 @@ func TestEveryPageForEveryRole(t *testing.T) {
 					form.Set("id", of+"/fulfil/orders/e-5")
 					return v.post(path, form)
 				}
+				g.seeks = nil
 				s := look("acme")
 				switch who := g.tokens["t"]; {
 				case !who.May(p.right):

@@ -10,19 +10,19 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// Session is what is kept of a session of the console: the SHA-256 of its id, never the id itself. The API answers with its JSON.
+// Session is what is kept of a session of the console: the SHA-256 of what the cookie has, never that itself.
 type Session struct {
-	ID        int64     `json:"id"` // which is no secret, unlike what Hash is of
-	Hash      [32]byte  `json:"-"`
-	Token     string    `json:"token"` // by which somebody has logged in; empty: by the OIDC provider
-	Name      string    `json:"name"`
-	Role      string    `json:"role"`
-	Teams     []string  `json:"teams"` // null: all
-	Payloads  bool      `json:"payloads"`
-	Rules     []byte    `json:"-"` // by which the provider's claims became a role: 32 bytes; nil where there is a token
-	CreatedAt time.Time `json:"created_at"`
-	UsedAt    time.Time `json:"used_at"` // to the minute
-	ExpiresAt time.Time `json:"expires_at"`
+	ID        int64 // which is no secret, unlike what Hash is of
+	Hash      [32]byte
+	Token     string // by which somebody has logged in; empty: by the OIDC provider
+	Name      string
+	Role      string
+	Teams     []string // nil: all
+	Payloads  bool
+	Rules     []byte // by which the provider's claims became a role: 32 bytes; nil where there is a token
+	CreatedAt time.Time
+	UsedAt    time.Time // to the minute
+	ExpiresAt time.Time
 }
 
 // Times of a session.
@@ -30,12 +30,6 @@ const (
 	SessionIdle = time.Hour      // it ends so long after its last use
 	SessionLife = 12 * time.Hour // and so long after it was made, used or not
 )
-
-const sessionColumns = `s.id, s.hash, coalesce(s.token, ''), s.name, s.role, s.teams, s.payloads, s.rules, s.created_at, s.used_at, s.expires_at`
-
-// sessionsLive are the sessions that have not ended. $1 is SessionIdle.
-const sessionsLive = ` FROM sessions s LEFT JOIN tokens t ON t.name = s.token
-	WHERE s.expires_at > now() AND s.used_at > now() - $1::interval AND (s.token IS NULL OR t.revoked_at IS NULL AND t.expires_at > now())`
 
 // CreateSession keeps a new session, for SessionLife, and deletes those that have ended.
 func (s *Store) CreateSession(ctx context.Context, n Session) error {
@@ -53,7 +47,9 @@ func (s *Store) CreateSession(ctx context.Context, n Session) error {
 
 // Session returns a session that has not ended, by its hash. Kinds: NotFound, Unavailable.
 func (s *Store) Session(ctx context.Context, hash [32]byte) (found Session, err error) {
-	rows, err := s.db.Query(ctx, `SELECT `+sessionColumns+sessionsLive+` AND s.hash = $2`, SessionIdle, hash[:])
+	rows, err := s.db.Query(ctx, `SELECT s.id, s.hash, coalesce(s.token, ''), s.name, s.role, s.teams, s.payloads, s.rules, s.created_at, s.used_at, s.expires_at
+		FROM sessions s LEFT JOIN tokens t ON t.name = s.token
+		WHERE s.hash = $1 AND s.expires_at > now() AND s.used_at > now() - $2::interval AND (s.token IS NULL OR t.revoked_at IS NULL AND t.expires_at > now())`, hash[:], SessionIdle)
 	if err == nil {
 		found, err = pgx.CollectExactlyOneRow(rows, scanSession)
 	}
@@ -64,19 +60,6 @@ func (s *Store) Session(ctx context.Context, hash [32]byte) (found Session, err 
 		return found, unavailable("read a session", err)
 	}
 	return found, nil
-}
-
-// Sessions reads all sessions that have not ended, the newest first.
-func (s *Store) Sessions(ctx context.Context) ([]Session, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+sessionColumns+sessionsLive+` ORDER BY s.id DESC`, SessionIdle)
-	if err != nil {
-		return nil, unavailable("read the sessions", err)
-	}
-	list, err := pgx.CollectRows(rows, scanSession)
-	if err != nil {
-		return nil, unavailable("read the sessions", err)
-	}
-	return list, nil
 }
 
 func scanSession(row pgx.CollectableRow) (n Session, err error) {

@@ -673,7 +673,7 @@ CREATE TABLE tokens (
 );
 
 -- Sessions of people who have logged in to the console: of a token, while that opens, or of an OIDC provider. Reader: every process that has
--- people log in, at each page, and the operator API.
+-- people log in, at each page.
 CREATE TABLE sessions (
     id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     hash       bytea NOT NULL UNIQUE CHECK (octet_length(hash) = 32), -- SHA-256 of what the cookie has, which is nowhere else
