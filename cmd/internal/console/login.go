@@ -143,7 +143,7 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request, who *access.Who,
 	}
 	c.Logger.Info("somebody has logged in to the console", "actor", who.Name, "role", who.Role, "address", c.Login.Address(r))
 	c.setCookie(w, "", id)
-	http.Redirect(w, r, next, http.StatusSeeOther)
+	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // of nextPath, which leads to this console alone
 }
 
 // nextPath returns where a login leads: to the page that a text names, if it is one of this console, else to the first one. What a browser

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -154,9 +155,7 @@ func (v *visitor) send(method, path string, form url.Values, header http.Header)
 	if method == http.MethodPost {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	for name, values := range header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, header)
 	for name, value := range v.cookies {
 		r.AddCookie(&http.Cookie{Name: name, Value: value})
 	}

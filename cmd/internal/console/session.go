@@ -187,7 +187,7 @@ func (c *Console) cookieName(what string) string {
 // setCookie sets a cookie, for as long as the browser runs; without a value, it takes it away. Lax: a link that somebody was sent leads to the
 // page, and a form of another site has no cookie.
 func (c *Console) setCookie(w http.ResponseWriter, what, value string) {
-	cookie := http.Cookie{Name: c.cookieName(what), Value: value, Path: "/", Secure: c.Login.Secure, HttpOnly: true, SameSite: http.SameSiteLaxMode}
+	cookie := http.Cookie{Name: c.cookieName(what), Value: value, Path: "/", Secure: c.Login.Secure, HttpOnly: true, SameSite: http.SameSiteLaxMode} //nolint:gosec // Secure wherever there is TLS
 	if value == "" {
 		cookie.MaxAge = -1
 	}
@@ -215,7 +215,7 @@ func (c *Console) chooseTeam(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.setCookie(w, teamCookie, team)
-	http.Redirect(w, r, nextPath(r.PostForm.Get("next")), http.StatusSeeOther)
+	http.Redirect(w, r, nextPath(r.PostForm.Get("next")), http.StatusSeeOther) //nolint:gosec // nextPath leads to this console alone
 }
 
 // logOut ends a session.

@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -139,9 +140,7 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 func (p *Provider) sign(nonce string) string {
 	header, key := map[string]any{"alg": "RS256", "kid": "1"}, p.key
 	claims := map[string]any{"iss": p.URL, "aud": Client, "nonce": nonce, "iat": time.Now().Unix(), "exp": time.Now().Add(time.Minute).Unix()}
-	for name, value := range p.claims {
-		claims[name] = value
-	}
+	maps.Copy(claims, p.claims)
 	if p.forge != nil {
 		key = p.forge(header, claims, key)
 	}
@@ -173,6 +172,10 @@ func (p *Provider) keys(w http.ResponseWriter, _ *http.Request) {
 
 func answer(w http.ResponseWriter, status int, body map[string]any) {
 	w.Header().Set("Content-Type", "application/json")
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic(err)
+	}
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body)
+	_, _ = w.Write(text)
 }
