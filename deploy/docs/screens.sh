@@ -6,8 +6,8 @@ url=$1
 cd "$(dirname "$0")"
 docs=$PWD
 cd ../..
-entity=820982911946154503 # an order whose third state is withheld
-event=$(bin/forebay inbox list --url "$url" --entity $entity -o id | grep -e '-4$')
+entity=820982911946154503 # an order whose third state is late, and whose fourth is withheld
+event=$(bin/forebay inbox list --url "$url" --entity $entity -o id | grep -e '-5$')
 cd cmd/internal/console/testdata/browser
 CHROMIUM=${CHROMIUM:-$(command -v chromium)} node drive.mjs <<END
 {"do":"look","scheme":"light","width":1200}

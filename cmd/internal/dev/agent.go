@@ -24,7 +24,7 @@ type call struct {
 }
 
 // agent is the sample agent: an HTTP server that remembers its calls in order, the last maxCalls of them. A call under an
-// Idempotency-Key that it remembers is counted and does nothing, as at any good destination.
+// Idempotency-Key that it remembers is counted and does nothing, as at any good destination. A call that it refuses it does not remember.
 type agent struct {
 	server   *http.Server
 	listener net.Listener
@@ -33,6 +33,7 @@ type agent struct {
 	calls   []call
 	keys    map[string]bool // of calls
 	repeats int             // calls under a key that was there already
+	refuses string          // the id of the event whose next call is refused; empty: none is
 	grew    chan struct{}   // add closes and replaces it when calls grows
 }
 
@@ -72,12 +73,37 @@ func (a *agent) run(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h := r.Header
+	if a.refused(h.Get("Ce-Id")) {
+		http.Error(w, refusal, http.StatusUnprocessableEntity)
+		return
+	}
 	a.add(call{
 		Key: h.Get("Idempotency-Key"), Source: h.Get("Ce-Source"), Type: h.Get("Ce-Type"), Entity: h.Get("Ce-Partitionkey"),
 		Version: h.Get("Ce-Entityversion"), EventID: h.Get("Ce-Id"), At: time.Now().UTC(),
 	})
 	w.Header().Set("Content-Type", "application/json")
 	io.WriteString(w, `{"ok":true}`)
+}
+
+// refusal is what the agent answers to the one call that it refuses.
+const refusal = "this order has an article without a price"
+
+// refuseOnce has the agent refuse the next call for an event, for good: what is tried later it takes, as an agent that was mended.
+func (a *agent) refuseOnce(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.refuses = id
+}
+
+// refused tells whether a call for an event is the one to refuse.
+func (a *agent) refused(id string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.refuses == "" || a.refuses != id {
+		return false
+	}
+	a.refuses = ""
+	return true
 }
 
 // add remembers a call, unless its key is known.

@@ -50,10 +50,12 @@ func Run(ctx context.Context, o Options) error {
 		if s.agent != nil && !s.played() {
 			fmt.Fprintln(o.Stdout)
 			s.lines.mute(true)
-			if _, err := s.play(ctx); err != nil {
+			played, err := s.play(ctx)
+			if err != nil {
 				return err
 			}
 			s.lines.mute(false)
+			s.printWhatToMend(played)
 		}
 		s.printHowToLook(ctx)
 		<-ctx.Done()

@@ -16,7 +16,12 @@ func (s *session) observe(ctx context.Context, o *outcome) error {
 	}
 	for _, i := range items {
 		o.got.duplicates += i.Duplicates
+		if i.Status == "parked" {
+			o.got.behind++
+		}
 		switch {
+		case i.Decision == "late":
+			o.got.late++
 		case i.Decision == "stale":
 			o.got.stale++
 		case i.Reason == "released" || i.Reason == "gap_skipped" || i.Decision == "buffered":
@@ -32,6 +37,11 @@ func (s *session) observe(ctx context.Context, o *outcome) error {
 		return err
 	}
 	o.got.quarantined = len(kept.Items)
+	dead, err := c.DeadLetters(ctx, api.DeadLetterFilter{Team: "demo", Limit: 100})
+	if err != nil {
+		return err
+	}
+	o.got.dead, o.dead = len(dead.Items), dead.Items
 	s.observeOrder(o)
 	return nil
 }
@@ -72,7 +82,7 @@ func (s *session) finishedItems(ctx context.Context) ([]api.InboxItem, error) {
 func (s *session) observeOrder(o *outcome) {
 	byID := map[string]delivery{}
 	for _, d := range o.sent {
-		if d.part == plain {
+		if d.part.event() {
 			byID[d.id] = d
 		}
 	}

@@ -11,12 +11,15 @@ func splitPointer(p string) []string { return strings.Split(strings.TrimPrefix(p
 // expectation counts what became of the deliveries of a scene: by the model, or in a play.
 type expectation struct {
 	received, refused, quarantined int
-	duplicates, stale, buffered    int
+	duplicates, stale, late        int
+	buffered                       int
+	dead, behind                   int              // actions that were given up, and events that wait for them
 	run                            map[string][]int // the versions of an entity's actions, in the order in which they ran, by "source entity"
 }
 
 // expect returns what must become of the deliveries. Its model of the gate shares no code with that: a set of ids, the highest version of
-// each entity, and for orders, which have gaps, a list of the versions that wait.
+// each entity, and for orders, which have gaps, a list of the versions that wait. Only the first call of a rejected one is in it: what an
+// operator does about that is not.
 func expect(sent []delivery) expectation {
 	e := expectation{run: map[string][]int{}}
 	seen := map[string]bool{}
@@ -30,6 +33,12 @@ func expect(sent []delivery) expectation {
 		case unusable:
 			e.received++
 			e.quarantined++
+			continue
+		case late: // it has a place that was skipped
+			e.skipGaps(waiting)
+			e.received++
+			e.late++
+			e.run[entity] = append(e.run[entity], d.version)
 			continue
 		}
 		e.received++
@@ -49,7 +58,17 @@ func expect(sent []delivery) expectation {
 		e.release(entity, waiting)
 	}
 	e.skipGaps(waiting)
+	e.reject(sent)
 	return e
+}
+
+// reject ends what runs of an entity at the version that the agent refuses: that is a dead letter, and what follows it waits.
+func (e *expectation) reject(sent []delivery) {
+	d := sent[slices.IndexFunc(sent, isRejected)]
+	entity := d.entityName()
+	before := slices.Index(e.run[entity], d.version)
+	e.dead, e.behind = 1, len(e.run[entity])-before-1
+	e.run[entity] = e.run[entity][:before]
 }
 
 // release runs the waiting versions of an entity that follow the last one that ran without a gap.

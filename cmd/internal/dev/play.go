@@ -16,6 +16,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
@@ -24,11 +25,12 @@ import (
 // outcome is what became of one play of the scene.
 type outcome struct {
 	sent     []delivery
-	want     expectation      // by the model
-	got      expectation      // seen from outside: by the sender, the agent and the operator's API
-	took     time.Duration    // to send it
-	repeats  int              // calls of the agent that came a second time under their key
-	arrivals map[string][]int // the versions of an entity in the order in which they were sent, by "source entity"
+	want     expectation          // by the model
+	got      expectation          // seen from outside: by the sender, the agent and the operator's API
+	took     time.Duration        // to send it, up to what comes late
+	dead     []api.DeadLetterItem // those that got.dead counts
+	repeats  int                  // calls of the agent that came a second time under their key
+	arrivals map[string][]int     // the versions of an entity in the order in which they were sent, by "source entity"
 }
 
 // playWithin is the longest time that a play may take; gapWait, as in the configuration, is a part of it.
@@ -49,12 +51,19 @@ func (s *session) play(ctx context.Context) (*outcome, error) {
 		return nil, err
 	}
 	o := &outcome{sent: sent, want: expect(sent), got: expectation{run: map[string][]int{}}, arrivals: map[string][]int{}}
-	fmt.Fprintf(s.Stdout, "The scene: %d deliveries of 9 entities, %d of them twice, shuffled; one forged, one under another event's name, one withheld.\n\n", sceneDeliveries, sceneRepeats)
-	began := time.Now()
-	if err := s.send(ctx, o); err != nil {
+	fmt.Fprintf(s.Stdout, "The scene: %d deliveries of 9 entities, %d of them twice, shuffled; one forged, one under another event's name, one withheld, one late.\nThe agent refuses one of them.\n\n", sceneDeliveries, sceneRepeats)
+	s.agent.refuseOnce(sent[slices.IndexFunc(sent, isRejected)].id)
+	began, filler := time.Now(), len(sent)-1
+	if err := s.send(ctx, o, sent[:filler]); err != nil {
 		return nil, err
 	}
 	o.took = time.Since(began)
+	if err := s.agent.wait(ctx, o.want.actions()-1); err != nil { // the gap was skipped
+		return nil, err
+	}
+	if err := s.send(ctx, o, sent[filler:]); err != nil {
+		return nil, err
+	}
 	if err := s.agent.wait(ctx, o.want.actions()); err != nil {
 		return nil, err
 	}
@@ -64,8 +73,8 @@ func (s *session) play(ctx context.Context) (*outcome, error) {
 	return o, o.print(s.Stdout)
 }
 
-// send posts the deliveries one after the other and counts the answers in o.got. An answer other than 202 or 401 is an error.
-func (s *session) send(ctx context.Context, o *outcome) error {
+// send posts deliveries one after the other and counts the answers in o.got. An answer other than 202 or 401 is an error.
+func (s *session) send(ctx context.Context, o *outcome, list []delivery) error {
 	senders := map[string]*provider.Source{}
 	for _, name := range []string{"github", "orders"} {
 		cfg := s.config.Source("demo", name)
@@ -79,7 +88,7 @@ func (s *session) send(ctx context.Context, o *outcome) error {
 			return err
 		}
 	}
-	for _, d := range o.sent {
+	for _, d := range list {
 		name := d.source
 		if d.part == forged {
 			name = "forged " + name
@@ -96,7 +105,7 @@ func (s *session) send(ctx context.Context, o *outcome) error {
 		default:
 			return fmt.Errorf("delivery %s was answered %d", d.id, status)
 		}
-		if d.part == plain {
+		if d.part.event() {
 			o.arrivals[d.entityName()] = append(o.arrivals[d.entityName()], d.version)
 		}
 	}
@@ -143,6 +152,9 @@ func (o *outcome) check() error {
 	same("duplicates", o.got.duplicates, o.want.duplicates)
 	same("stale", o.got.stale, o.want.stale)
 	same("buffered", o.got.buffered, o.want.buffered)
+	same("late", o.got.late, o.want.late)
+	same("dead letters", o.got.dead, o.want.dead)
+	same("behind a dead letter", o.got.behind, o.want.behind)
 	same("calls repeated", o.repeats, 0)
 	for entity := range o.want.run {
 		same("order of "+entity, o.got.run[entity], o.want.run[entity])
@@ -164,7 +176,9 @@ func (o *outcome) print(w io.Writer) error {
 	row("duplicates", o.got.duplicates, "the same delivery again: did nothing")
 	row("stale", o.got.stale, "a state older than the one acted on: did nothing")
 	row("buffered", o.got.buffered, "came before the one in front of them, and waited; one gap was skipped after 3s")
+	row("late", o.got.late, "filled a place of that gap after the skip: ran all the same, marked late")
 	row("actions run", o.got.actions(), "each once, under its own key")
+	row("dead letters", o.got.dead, fmt.Sprintf("refused by the agent with 422: waits for you, and so do %d events behind it", o.got.behind))
 	fmt.Fprintln(tw, "\nENTITY\tARRIVED\tRAN")
 	for _, entity := range slices.Sorted(maps.Keys(o.want.run)) {
 		fmt.Fprintf(tw, "%s\t%s\t%s\n", entity, numbers(o.arrivals[entity]), numbers(o.got.run[entity]))

@@ -13,12 +13,16 @@ import (
 )
 
 // The scene's size, as play prints it: 40 deliveries, a third of them sent twice, one more that is forged, and one more that is unusable.
-// One delivery, a revision of an order, is never sent: its entity has a gap.
 const (
 	sceneDeliveries = 40
 	sceneRepeats    = sceneDeliveries / 3
-	withheldOrder   = 3 // the order and its revision that are not sent
-	withheldRev     = 3
+)
+
+// Two orders have a story of their own. One lacks two revisions: the first of them comes when the gap was skipped, the other never. Of the
+// other order, the agent refuses a revision.
+const (
+	gapOrder, lateRev, withheldRev = 3, 3, 4
+	refusedOrder, refusedRev       = 4, 2
 )
 
 // part is the part that a delivery plays in the scene.
@@ -28,7 +32,12 @@ const (
 	plain    part = iota
 	forged        // signed with a secret that is not the source's
 	unusable      // authentic, but sent as another event than it was signed for
+	late          // sent last, when its place was skipped
+	rejected      // plain for the sender; the agent refuses its action once
 )
+
+// event tells whether a delivery of this part becomes an event.
+func (p part) event() bool { return p != forged && p != unusable }
 
 // delivery is one request of the scene.
 type delivery struct {
@@ -41,6 +50,8 @@ type delivery struct {
 	body    []byte
 }
 
+func isRejected(d delivery) bool { return d.part == rejected }
+
 // entityName names the delivery's entity among those of both sources: "source entity".
 func (d *delivery) entityName() string { return d.source + " " + d.entity }
 
@@ -51,7 +62,10 @@ func scene(run string) ([]delivery, error) {
 	if err != nil {
 		return nil, err
 	}
-	rng := rand.New(rand.NewPCG(40, 13))
+	at := slices.IndexFunc(all, func(d delivery) bool { return d.part == late })
+	filler := all[at]
+	all = slices.Delete(all, at, at+1)
+	rng := rand.New(rand.NewPCG(40, 12))
 	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	out := append([]delivery(nil), all...)
 	out = append(out, all[:sceneRepeats]...)
@@ -60,10 +74,10 @@ func scene(run string) ([]delivery, error) {
 	renamed.part = unusable
 	out = append(out, fake, renamed)
 	rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
-	return out, nil
+	return append(out, filler), nil
 }
 
-// histories makes the plain deliveries: the histories of four issues, two pull requests and three orders.
+// histories makes the deliveries that become events: the histories of three issues, two pull requests and four orders.
 func histories(run string) ([]delivery, error) {
 	var all []delivery
 	add := func(versions int, newDelivery func(string, int, int) (delivery, error), entity int) error {
@@ -72,14 +86,20 @@ func histories(run string) ([]delivery, error) {
 			if err != nil {
 				return err
 			}
-			if d.source == "orders" && entity == withheldOrder && v == withheldRev {
+			switch of := [2]int{entity, v}; {
+			case d.source != "orders":
+			case of == [2]int{gapOrder, withheldRev}:
 				continue
+			case of == [2]int{gapOrder, lateRev}:
+				d.part = late
+			case of == [2]int{refusedOrder, refusedRev}:
+				d.part = rejected
 			}
 			all = append(all, d)
 		}
 		return nil
 	}
-	for entity := 1; entity <= 4; entity++ {
+	for entity := 1; entity <= 3; entity++ {
 		if err := add(4, issue, entity); err != nil {
 			return nil, err
 		}
@@ -93,6 +113,9 @@ func histories(run string) ([]delivery, error) {
 		if err := add(5, order, entity); err != nil {
 			return nil, err
 		}
+	}
+	if err := add(4, order, refusedOrder); err != nil {
+		return nil, err
 	}
 	if len(all) != sceneDeliveries {
 		return nil, fmt.Errorf("the scene has %d deliveries instead of %d", len(all), sceneDeliveries)
@@ -127,13 +150,15 @@ func github(run, sample, action string, number, v int, of string) (delivery, err
 // order varies a captured Shopify order. It adds a revision, by which the source is one of kind sequence, and the event's type and id.
 // The order's id is beyond 2^53, as those of Shopify are.
 func order(run string, n, rev int) (delivery, error) {
-	id, event := json.Number(fmt.Sprint(820982911946154500+n)), fmt.Sprintf("%s-order-%d-%d", run, n, rev)
+	id, event := json.Number(orderID(n)), fmt.Sprintf("%s-order-%d-%d", run, n, rev)
 	s, body, err := vary("shopify/orders.create", map[string]any{"/id": id, "/rev": rev, "/type": "com.shop.order.changed", "/event_id": event})
 	if err != nil {
 		return delivery{}, err
 	}
 	return delivery{source: "orders", id: event, entity: id.String(), version: rev, headers: s.Headers, body: body}, nil
 }
+
+func orderID(n int) string { return fmt.Sprint(820982911946154500 + n) }
 
 // vary returns a sample, and its body with the values at these JSON pointers replaced or added.
 func vary(name string, values map[string]any) (samples.Sample, []byte, error) {

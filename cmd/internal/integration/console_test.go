@@ -2,6 +2,7 @@ package integration
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -106,6 +107,41 @@ func TestConsole(t *testing.T) {
 	b.click("link", "o-2-1")
 	b.until("/console/event?id=demo/fulfil/orders/o-2-1", "run to demo/shop: done", "the shop is mended")
 	b.check("after")
+}
+
+// seeScene goes where the scene of forebay dev says: to the order with a gap and a late filler, and to the dead letter, which a click
+// replays; what waited behind it runs then.
+func seeScene(t *testing.T, said string) {
+	at := regexp.MustCompile(`(?m)^  (?:drawn|a click|then) +(http://[^/]+)(/\S+)$`).FindAllStringSubmatch(said, -1)
+	if len(at) != 3 {
+		t.Fatalf("the scene says to look at %v:\n%s", at, said)
+	}
+	click, then, drawn := at[0][2], at[1][2], at[2][2]
+	b := openBrowser(t, at[0][1])
+	b.open(drawn)
+	b.see("listitem", "at 5 (sequence), skipped 4")
+	b.see("img", "4 skipped")
+	b.see("img", "filler")
+	b.check("scene-gap")
+	b.open(then)
+	b.see("row", "dead_letter")
+	if n := strings.Count(b.do("text").(string), "parked"); n != 3 { // once it is in the legend
+		t.Errorf("%d events wait behind the dead letter", n-1)
+	}
+	b.open(click)
+	b.says("rejected 422", "this order has an article without a price", "2 events")
+	b.do("fill", "name", "Reason, which is kept", "text", "it has a price now")
+	b.click("button", "Replay 1 dead letter")
+	b.see("heading", "What became of it")
+	b.says("1 asked to run again")
+	if !rig.Until(time.Minute, func() bool {
+		b.open(then)
+		text := b.do("text").(string)
+		return strings.Count(text, "done") == 4 && !strings.Contains(text, "dead_letter")
+	}) {
+		t.Errorf("not all four have run:\n%s", b.do("text"))
+	}
+	b.check("scene-after")
 }
 
 // deadLetter returns the one dead letter.

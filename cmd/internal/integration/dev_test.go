@@ -79,6 +79,7 @@ func TestDevFirstAndSecondStart(t *testing.T) {
 	if !containsAll(first, "The scene: 40 deliveries", "received", "kept aside", "actions run", "ENTITY") {
 		t.Errorf("the first start does not show its scene:\n%s", first)
 	}
+	t.Run("in the console", func(t *testing.T) { seeScene(t, first) })
 	for _, name := range []string{"inbox list", "quarantine list", "subscriptions list", "attention", "send demo/github"} { // as they are printed
 		line := regexp.MustCompile(`(?m)^  (.* ` + name + `.*)$`).FindStringSubmatch(first)
 		if line == nil {
