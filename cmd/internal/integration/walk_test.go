@@ -49,7 +49,6 @@ func TestWalkOfTheOnCall(t *testing.T) {
 	s.seen(b, "dead_letter")
 	b.click("link", "Dead letters")
 	b.see("row", r.team+"/agent")
-	s.seen(b, "com.github.issues.edited")
 	dead, err := r.dlq(s.p, "list")
 	if err != nil || len(dead) != issues {
 		t.Fatalf("%+v %v", dead, err)
@@ -58,6 +57,7 @@ func TestWalkOfTheOnCall(t *testing.T) {
 	for _, d := range dead {
 		s.names = append(s.names, d.ID, "ACTION")
 	}
+	s.seen(b, "com.github.issues.edited")
 	b.click("link", dead[0].ID)
 	s.say("one of them:")
 	s.seen(b, "rejected 422")
@@ -95,6 +95,7 @@ func (s *transcript) seen(b *browser, text string) {
 	var lines []string
 	for line := range strings.Lines(b.do("text").(string)) {
 		if strings.Contains(line, text) {
+			line = strings.NewReplacer(s.names...).Replace(line)
 			lines = append(lines, ago.ReplaceAllString(strings.Join(strings.Fields(line), " "), "AGO"))
 		}
 	}
