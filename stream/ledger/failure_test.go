@@ -256,7 +256,7 @@ func TestApplyEndsWithItsContext(t *testing.T) {
 	c := g.claim(0)
 	p.Close() // no new connection gets through
 	p.Cut.Store(&cut{Needle: []byte(fenceCheck.Name), Before: true})
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errors.New("revoked"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Second, errors.New("revoked"))
 	defer cancel()
 	if _, err := g.n.Apply(ctx, []Slice{slice(c, seq(0, "e", 1))}); schemas.KindOf(err) != schemas.Unavailable ||
 		!strings.Contains(err.Error(), "revoked") || !strings.Contains(err.Error(), "connect to postgres at 127.0.0.1:") {
