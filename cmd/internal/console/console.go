@@ -57,6 +57,7 @@ type Console struct {
 	visits, strays        *access.Rates // pages of each person, and cookies that open nothing of each address
 
 	liveEvery time.Duration
+	looks     looks
 	watching  chan struct{} // holds one for each live view; never closed
 	ended     chan struct{} // Run closes it: live views end, or a stop would wait for them
 }
@@ -79,6 +80,7 @@ func New(cfg Config) (*Console, error) {
 		liveEvery: liveEvery, watching: make(chan struct{}, liveAtOnce), ended: make(chan struct{}),
 		attempts: access.NewRates(everyOfOne, attemptsOfOne), allAttempts: access.NewRates(everyOfAll, attemptsOfAll),
 		visits: access.NewRates(visitsEvery, visitsAtOnce), strays: access.NewRates(straysEvery, straysAtOnce)}
+	c.looks = looks{ask: c.API.Items, every: liveEvery, found: map[string]*found{}}
 	for _, name := range pageNames {
 		t, err := template.New("layout.html").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name+".html")
 		if err != nil {

@@ -137,7 +137,7 @@ func (l *live) look(ctx context.Context) bool {
 	} else if err != nil {
 		return l.trouble(err.Error())
 	}
-	page, err := l.c.API.Items(ctx, f)
+	page, err := l.c.looks.items(ctx, f)
 	if err != nil && schemas.KindOf(err) != schemas.NotFound { // that there is nothing yet
 		return l.trouble(err.Error())
 	}

@@ -80,7 +80,7 @@ func (l *liveLedger) server(t *testing.T) (*Console, *httptest.Server) {
 	cfg := l.config()
 	cfg.Inbox = l
 	c := pagesOf(t, cfg)
-	c.liveEvery = time.Millisecond
+	c.liveEvery, c.looks.every = time.Millisecond, time.Millisecond
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
 	return c, server

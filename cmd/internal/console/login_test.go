@@ -427,7 +427,7 @@ func TestChoiceOfTeam(t *testing.T) {
 func TestSessionEndsWhileAPageIsOpen(t *testing.T) {
 	t.Parallel()
 	g := guardFake(t, nil)
-	g.console.liveEvery = time.Millisecond
+	g.console.liveEvery, g.console.looks.every = time.Millisecond, time.Millisecond
 	v := g.as("ann")
 	form := url.Values{formField: {v.field("/console/dlq")}, "action": {"act_1"}, "reason": {"they mended the <b>shop</b>"}}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://forebay.example.com/console/inbox/live?after=1", nil)
