@@ -39,7 +39,8 @@ type Select struct {
 	Match  []Match
 	Offset time.Duration // how long ago
 
-	by []string // labels that it is aggregated by, for selects
+	by   []string      // labels that it is aggregated by, for selects
+	back time.Duration // how far back it is asked, for selects
 }
 
 // Match says that a label has one of these values, which are plain words.
@@ -89,8 +90,12 @@ func (s Select) text(suffix string) string {
 }
 
 // PromQL implements [Expr].
-func (s Select) PromQL() string    { return s.text("") }
-func (s Select) selects() []Select { return []Select{s} }
+func (s Select) PromQL() string { return s.text("") }
+
+func (s Select) selects() []Select {
+	s.back = s.Offset
+	return []Select{s}
+}
 
 func (s Select) eval(h *History, at time.Time) vector {
 	out := vector{}
@@ -109,8 +114,13 @@ type Increase struct {
 }
 
 // PromQL implements [Expr].
-func (i Increase) PromQL() string    { return "increase(" + i.Of.text("["+window(i.Window)+"]") + ")" }
-func (i Increase) selects() []Select { return i.Of.selects() }
+func (i Increase) PromQL() string { return "increase(" + i.Of.text("["+window(i.Window)+"]") + ")" }
+
+func (i Increase) selects() []Select {
+	s := i.Of
+	s.back = s.Offset + i.Window
+	return []Select{s}
+}
 
 func (i Increase) eval(h *History, at time.Time) vector {
 	out := vector{}

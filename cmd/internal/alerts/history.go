@@ -18,12 +18,13 @@ const (
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// History has the samples of the metrics that rules ask about, for as long as they ask back. It is not safe for concurrent use.
+// History has the samples of the metrics that rules ask about, of each for as long as they ask back. It is not safe for concurrent use.
 type History struct {
 	wanted map[string][]Select
-	keep   time.Duration
+	keep   map[string]time.Duration      // by metric; one that is not here is asked for its latest samples alone
 	series map[string]map[string]*series // by metric, and then by labelKey
-	latest time.Time                     // when Record was called last
+	first  time.Time                     // when Record was called first
+	latest time.Time                     // and last
 }
 
 // series is one metric with its labels.
@@ -40,36 +41,16 @@ type point struct {
 
 // NewHistory returns a history for what these rules ask.
 func NewHistory(rules []Rule) *History {
-	h := &History{wanted: map[string][]Select{}, series: map[string]map[string]*series{}}
+	h := &History{wanted: map[string][]Select{}, keep: map[string]time.Duration{}, series: map[string]map[string]*series{}}
 	for _, r := range rules {
 		for _, s := range r.Expr.selects() {
 			h.wanted[s.Name] = append(h.wanted[s.Name], s)
+			if s.back > 0 {
+				h.keep[s.Name] = max(h.keep[s.Name], s.back+2*stale)
+			}
 		}
-		h.keep = max(h.keep, reach(r.Expr)+2*stale)
 	}
 	return h
-}
-
-// reach is how far back an expression asks.
-func reach(e Expr) time.Duration {
-	switch e := e.(type) {
-	case Select:
-		return e.Offset
-	case Increase:
-		return e.Window + e.Of.Offset
-	case Aggregate:
-		return reach(e.Of)
-	case Times:
-		return reach(e.Of)
-	case Compare:
-		if e.Right != nil {
-			return max(reach(e.Left), reach(e.Right))
-		}
-		return reach(e.Left)
-	case Unless:
-		return max(reach(e.Of), reach(e.But))
-	}
-	panic("alerts: an expression of unknown reach") // a new type that was forgotten here
 }
 
 // Record takes what a registry gathers at a time. Series that are not in it have no value from then on.
@@ -95,6 +76,9 @@ func (h *History) Record(families []*dto.MetricFamily, at time.Time) {
 			h.add(f.GetName(), labels, value, at)
 		}
 	}
+	if h.first.IsZero() {
+		h.first = at
+	}
 	h.latest = at
 	h.forget(at)
 }
@@ -114,7 +98,7 @@ func (h *History) add(name string, labels map[string]string, value float64, at t
 		h.series[name][key] = s
 	}
 	s.last = point{at, value}
-	if n := len(s.points); n == 0 || at.Sub(s.points[n-1].at) >= pointsEvery {
+	if n := len(s.points); h.keep[name] > 0 && (n == 0 || at.Sub(s.points[n-1].at) >= pointsEvery) {
 		s.points = append(s.points, s.last)
 	}
 }
@@ -122,12 +106,13 @@ func (h *History) add(name string, labels map[string]string, value float64, at t
 // forget drops what is older than any question, and series that have not been seen for that long.
 func (h *History) forget(now time.Time) {
 	for name, all := range h.series {
+		keep := h.keep[name]
 		for key, s := range all {
-			if now.Sub(s.last.at) > h.keep {
+			if now.Sub(s.last.at) > keep {
 				delete(all, key)
 				continue
 			}
-			if old := sort.Search(len(s.points), func(i int) bool { return now.Sub(s.points[i].at) <= h.keep }); old > len(s.points)/2 {
+			if old := sort.Search(len(s.points), func(i int) bool { return now.Sub(s.points[i].at) <= keep }); old > len(s.points)/2 {
 				s.points = slices.Clone(s.points[old:])
 			}
 		}
