@@ -3,6 +3,8 @@ package alerts
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,7 +21,9 @@ type Config struct {
 	Receivers []*Receiver
 	Gatherer  prometheus.Gatherer
 	// Board returns what is shared with other processes. While it fails, or where it is nil, this process goes by what it has told itself.
-	Board      func() (Board, error)
+	Board func() (Board, error)
+	// Instance names this process, also after a restart. Where Board is nil it is in the labels and the text of what is told: others tell the same alert.
+	Instance   string
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
@@ -32,7 +36,9 @@ type Evaluator struct {
 	states  *states
 	own     *memory
 	began   time.Time
-	away    bool // the board failed the last time
+	answers time.Time                   // since when the board answers; zero: it failed the last time
+	away    bool                        // it was said that the board fails
+	alone   map[string]ledger.ToldAlert // told by this process while the board failed, and not on the board yet; by key
 
 	mu       sync.Mutex
 	alerts   []Alert // of the last evaluation
@@ -41,7 +47,7 @@ type Evaluator struct {
 
 // New returns an evaluator. It does nothing before [Evaluator.Run].
 func New(cfg Config) (*Evaluator, error) {
-	e := &Evaluator{cfg: cfg, history: NewHistory(cfg.Rules), states: newStates(cfg.Rules), own: newMemory(), tries: prometheus.NewCounterVec(prometheus.CounterOpts{
+	e := &Evaluator{cfg: cfg, history: NewHistory(cfg.Rules), states: newStates(cfg.Rules), own: newMemory(), alone: map[string]ledger.ToldAlert{}, tries: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "forebay_alert_messages_total", Help: "Attempts to tell a receiver of an alert, by result: done or failed."}, []string{"receiver", "result"})}
 	for _, r := range cfg.Receivers {
 		r.waiting = make(chan Message, waitingMessages)
@@ -82,7 +88,8 @@ func (e *Evaluator) Run(ctx context.Context) {
 // unseenFor is how long nobody must have seen an alert fire for it to have ended.
 func (e *Evaluator) unseenFor() time.Duration { return max(4*e.cfg.Every, 5*time.Second) }
 
-// settled is how long a process must have run before what it does not see is no reason to end an alert that was told.
+// settled is how long the board must have answered a process before the process ends what nobody has touched: others that see it fire come back
+// to the board meanwhile, and a process that has just begun sees what there is to see.
 const settled = 30 * time.Second
 
 // step evaluates once.
@@ -95,7 +102,14 @@ func (e *Evaluator) step(ctx context.Context, now time.Time) {
 	e.states.evaluate(e.history, now)
 	asking, cancel := context.WithTimeout(ctx, boardWithin)
 	defer cancel()
-	if err := e.tell(asking, now); ctx.Err() == nil {
+	err = e.tell(asking, now)
+	switch {
+	case err != nil:
+		e.answers = time.Time{}
+	case e.answers.IsZero():
+		e.answers = now
+	}
+	if ctx.Err() == nil && (err == nil || now.Sub(e.began) >= settled) {
 		e.sayAway(err)
 	}
 	e.mu.Lock()
@@ -135,16 +149,18 @@ func (e *Evaluator) tell(ctx context.Context, now time.Time) error {
 			e.mu.Lock()
 			e.silences = found
 			e.mu.Unlock()
+			err = e.share(ctx, board)
 		}
 	}
 	if err != nil && now.Sub(e.began) < settled {
-		return nil // the ledger is not open yet; it knows what others told
+		return err // the ledger is not open yet; it knows what others told
 	}
-	var quiet []string
-	for _, a := range e.states.firing() {
+	held := e.states.unsure(e.history, now) // and what goes on without being told: those of it that were told have not ended
+	for _, a := range e.states.list(func(*Alert) bool { return true }) {
+		a = e.seenHere(a)
 		t := &ledger.ToldAlert{Key: a.Key(), Name: a.Rule.Name, Severity: a.Rule.Severity, Labels: a.Labels, Summary: a.Summary, Since: a.Since}
-		if s := Silenced(a, e.Silences(now)); s != nil {
-			quiet = append(quiet, t.Key)
+		if !a.Firing || Silenced(a, e.Silences(now)) != nil {
+			held = append(held, t.Key)
 			continue
 		}
 		var tell bool
@@ -153,31 +169,56 @@ func (e *Evaluator) tell(ctx context.Context, now time.Time) error {
 		}
 		if board != e.own || err != nil { // what the board had told is known here, too, for when it fails
 			here, _ := e.own.TellAlert(ctx, t, e.cfg.Repeat)
-			tell = tell || err != nil && here
+			if err != nil && here {
+				tell, e.alone[t.Key] = true, *t
+			}
 		}
 		if tell {
 			e.send(firingMessage(a, t, now))
 		}
 	}
-	if err != nil {
+	if board != e.own {
+		_ = e.own.SeenAlerts(ctx, held) // never fails, nor does EndedAlerts
+	}
+	if err == nil && len(held) > 0 {
+		err = board.SeenAlerts(ctx, held)
+	}
+	if err != nil || e.answers.IsZero() || now.Sub(e.answers) < max(settled, e.unseenFor()) {
 		return err
-	}
-	if len(quiet) > 0 {
-		if err := board.SeenAlerts(ctx, quiet); err != nil {
-			return err
-		}
-	}
-	if now.Sub(e.began) < max(settled, e.unseenFor()) {
-		return nil
 	}
 	ended, err := board.EndedAlerts(ctx, e.unseenFor())
 	for i := range ended {
 		e.send(resolvedMessage(&ended[i], now))
 	}
 	if board != e.own {
-		_, _ = e.own.EndedAlerts(ctx, e.unseenFor()) // never fails
+		_, _ = e.own.EndedAlerts(ctx, e.unseenFor())
 	}
 	return err
+}
+
+// share puts on the board what this process told while the board failed. So it is not told once more, and its end is found and told as any
+// other's, by one process.
+func (e *Evaluator) share(ctx context.Context, board Board) error {
+	for _, key := range sortedKeys(e.alone) {
+		t := e.alone[key]
+		if _, err := board.TellAlert(ctx, &t, e.cfg.Repeat); err != nil {
+			return err
+		}
+		delete(e.alone, key)
+	}
+	return nil
+}
+
+// seenHere returns an alert as it is told: where no board says what others see, as that of this process.
+func (e *Evaluator) seenHere(a *Alert) *Alert {
+	if e.cfg.Board != nil {
+		return a
+	}
+	own := *a
+	own.Labels = maps.Clone(a.Labels)
+	own.Labels["instance"] = e.cfg.Instance
+	own.Summary = strings.TrimSuffix(a.Summary, ".") + ", as " + e.cfg.Instance + " sees it."
+	return &own
 }
 
 // send puts a message behind those that wait for each receiver that wants it.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +29,7 @@ type told struct {
 	mu    sync.Mutex
 	got   []string // "status alert{labels} at a time since the beginning"
 	keys  map[schemas.ActionID]bool
+	last  Message
 	began time.Time
 	fail  func(n int) error // of the nth attempt
 	tries int
@@ -49,7 +51,7 @@ func (s *told) Do(_ context.Context, a sink.Action) (sink.Outcome, error) {
 	if s.keys[a.ID] || a.Event.Source != source || string(a.Event.Entity) == "" || a.Event.Type != "forebay.alert."+m.Status || m.RunbookURL == "" {
 		return sink.Outcome{}, fmt.Errorf("%+v %+v", a, m)
 	}
-	s.keys[a.ID] = true
+	s.keys[a.ID], s.last = true, m
 	s.got = append(s.got, fmt.Sprintf("%s %s %s", m.Status, a.Event.Entity, time.Since(s.began)))
 	return sink.Outcome{Code: 200}, nil
 }
@@ -66,6 +68,7 @@ func (s *told) all() []string {
 type world struct {
 	sink  *told
 	gauge *prometheus.GaugeVec
+	stop  func() // as the end of the process; may be called twice
 	*Evaluator
 }
 
@@ -77,7 +80,7 @@ func newWorld(t *testing.T, board func() (Board, error), change func(*Config)) *
 	cfg := Config{
 		Rules: []Rule{{Name: "ForebayTest", Severity: Warning, For: 30 * time.Second, Summary: "{{ $labels.subscription }} has {{ $value }}.",
 			Expr: above(Aggregate{"sum", []string{"subscription"}, Select{Name: "forebay_test_parked"}}, 0)}},
-		Every: 10 * time.Second, Repeat: time.Hour, Gatherer: reg, Registerer: reg, Logger: slog.New(slog.DiscardHandler), Board: board,
+		Every: 10 * time.Second, Repeat: time.Hour, Gatherer: reg, Registerer: reg, Logger: slog.New(slog.DiscardHandler), Board: board, Instance: "a:1",
 		Receivers: []*Receiver{{Name: "room", Sink: w.sink, Wants: func(string) bool { return true }, Timeout: time.Second}},
 	}
 	if change != nil {
@@ -91,7 +94,8 @@ func newWorld(t *testing.T, board func() (Board, error), change func(*Config)) *
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { e.Run(ctx) })
-	t.Cleanup(func() { stop(); running.Wait() })
+	w.stop = func() { stop(); running.Wait() }
+	t.Cleanup(w.stop)
 	return w
 }
 
@@ -115,7 +119,7 @@ func TestToldRepeatedResolved(t *testing.T) {
 		time.Sleep(100 * time.Minute)
 		w.gauge.WithLabelValues("acme.fulfil").Set(0)
 		time.Sleep(5 * time.Minute)
-		const key = `ForebayTest{subscription="acme.fulfil"}`
+		const key = `ForebayTest{instance="a:1",subscription="acme.fulfil"}`
 		is(t, "told", w.sink.all(), "firing "+key+" 40s", "firing "+key+" 1h0m40s", "resolved "+key+" 1h41m10s")
 	})
 }
@@ -173,8 +177,8 @@ func (f *flaky) set(fails bool, silences ...ledger.Silence) {
 	f.fails, f.silences = fails, silences
 }
 
-// While the ledger does not answer, a process tells what begins by itself, once, and what ends when it answers again. What the ledger had
-// told is not told again.
+// While the ledger does not answer, a process tells what begins by itself, once, and what ends when it answers again. What was told before or
+// meanwhile is not told again.
 func TestToldWithoutTheLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		board := &flaky{memory: newMemory()}
@@ -189,7 +193,113 @@ func TestToldWithoutTheLedger(t *testing.T) {
 		is(t, "without the ledger", w.sink.all(), `firing ForebayTest{subscription="acme.before"} 30s`, `firing ForebayTest{subscription="acme.meanwhile"} 5m40s`)
 		board.set(false)
 		time.Sleep(time.Minute)
-		is(t, "with it again", w.sink.all()[2:], `firing ForebayTest{subscription="acme.meanwhile"} 15m10s`, `resolved ForebayTest{subscription="acme.before"} 15m10s`)
+		is(t, "with it again", w.sink.all()[2:], `resolved ForebayTest{subscription="acme.before"} 15m50s`)
+	})
+}
+
+// What was told while the ledger did not answer, and was over before it did, is told to be over, once: two processes have told it.
+func TestOverBeforeTheLedgerIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		board := &flaky{memory: newMemory()}
+		ask := func() (Board, error) { return board, nil }
+		a, b := newWorld(t, ask, nil), newWorld(t, ask, nil)
+		time.Sleep(5*time.Minute + time.Second)
+		board.set(true)
+		for _, w := range []*world{a, b} {
+			w.gauge.WithLabelValues("acme.fulfil").Set(1)
+		}
+		time.Sleep(5 * time.Minute)
+		for _, w := range []*world{a, b} {
+			w.gauge.WithLabelValues("acme.fulfil").Set(0)
+		}
+		time.Sleep(5 * time.Minute)
+		board.set(false)
+		time.Sleep(5 * time.Minute)
+		const began = `firing ForebayTest{subscription="acme.fulfil"} 5m40s`
+		all := append(a.sink.all(), b.sink.all()...)
+		slices.Sort(all)
+		is(t, "told", all, began, began, `resolved ForebayTest{subscription="acme.fulfil"} 16m0s`)
+	})
+}
+
+// The first process that the ledger answers again ends nothing of what another still sees, which is answered later.
+func TestBackBeforeTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newMemory()
+		ofA, ofB := &flaky{memory: shared}, &flaky{memory: shared}
+		a, b := newWorld(t, func() (Board, error) { return ofA, nil }, nil), newWorld(t, func() (Board, error) { return ofB, nil }, nil)
+		time.Sleep(5 * time.Second)
+		b.gauge.WithLabelValues("acme.fulfil").Set(1)
+		time.Sleep(5 * time.Minute)
+		ofA.set(true)
+		ofB.set(true)
+		time.Sleep(5 * time.Minute)
+		ofA.set(false)
+		time.Sleep(20 * time.Second)
+		ofB.set(false)
+		time.Sleep(5 * time.Minute)
+		is(t, "told", append(a.sink.all(), b.sink.all()...), `firing ForebayTest{subscription="acme.fulfil"} 40s`)
+	})
+}
+
+// A process that begins anew knows nothing of how long an alert has held, and of one that compares with the past not even that it does. What
+// was told goes on all the same, until it is over.
+func TestToldAlertOutlivesItsProcess(t *testing.T) {
+	now := Aggregate{"max", []string{"subscription"}, Select{Name: "forebay_test_parked"}}
+	before := Aggregate{"max", []string{"subscription"}, Select{Name: "forebay_test_parked", Offset: 15 * time.Minute}}
+	for name, rule := range map[string]Expr{"a threshold": above(now, 0), "growth": Compare{Left: now, Op: ">", Right: before}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shared := newMemory()
+				board := func() (Board, error) { return shared, nil }
+				told := func(w *world, grows bool) []string {
+					value := w.gauge.WithLabelValues("acme.fulfil")
+					value.Set(1)
+					for range 60 {
+						time.Sleep(time.Minute)
+						if grows {
+							value.Inc()
+						}
+					}
+					if !grows {
+						value.Set(0)
+						time.Sleep(time.Minute + time.Second)
+					}
+					w.stop()
+					var statuses []string
+					for _, line := range w.sink.all() {
+						status, _, _ := strings.Cut(line, " ")
+						statuses = append(statuses, status)
+					}
+					return statuses
+				}
+				process := func() *world {
+					return newWorld(t, board, func(c *Config) { c.Rules[0].For, c.Rules[0].Expr, c.Repeat = 5*time.Minute, rule, 24*time.Hour })
+				}
+				is(t, "at first", told(process(), true), "firing")
+				is(t, "after a restart", told(process(), true))
+				is(t, "after another, until it is over", told(process(), false), "resolved")
+			})
+		})
+	}
+}
+
+// Processes that share nothing tell the same alert as one of their own each: the end that one sees ends nothing of the other's.
+func TestWithoutABoardAProcessTellsForItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newWorld(t, nil, nil), newWorld(t, nil, func(c *Config) { c.Instance = "b:1" })
+		time.Sleep(5 * time.Second)
+		for _, w := range []*world{a, b} {
+			w.gauge.WithLabelValues("acme.fulfil").Set(1)
+		}
+		time.Sleep(5 * time.Minute)
+		a.gauge.WithLabelValues("acme.fulfil").Set(0)
+		time.Sleep(5 * time.Minute)
+		is(t, "told", append(a.sink.all(), b.sink.all()...), `firing ForebayTest{instance="a:1",subscription="acme.fulfil"} 40s`,
+			`resolved ForebayTest{instance="a:1",subscription="acme.fulfil"} 5m50s`, `firing ForebayTest{instance="b:1",subscription="acme.fulfil"} 40s`)
+		if m := b.sink.last; m.Summary != "acme.fulfil has 1, as b:1 sees it." || m.Labels["instance"] != "b:1" || m.Team != "acme" {
+			t.Errorf("%+v", m)
+		}
 	})
 }
 
@@ -221,7 +331,7 @@ func TestReceivers(t *testing.T) {
 		fail func(n int) error
 		want []string
 	}{
-		"fails twice":    {func(n int) error { return failure(n <= 2, sink.ClassBusy) }, []string{`firing ForebayTest{subscription="acme.fulfil"} 33s`}},
+		"fails twice":    {func(n int) error { return failure(n <= 2, sink.ClassBusy) }, []string{`firing ForebayTest{instance="a:1",subscription="acme.fulfil"} 33s`}},
 		"refuses":        {func(n int) error { return failure(n == 1, sink.ClassRejected) }, nil},
 		"fails for long": {func(n int) error { return failure(n < 100, sink.ClassNetwork) }, nil},
 	} {

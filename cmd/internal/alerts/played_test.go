@@ -84,13 +84,11 @@ func TestPlayed(t *testing.T) {
 					if duration(t, a.EvalTime) != at {
 						continue
 					}
-					for _, f := range states.firing() {
-						if f.Rule.Name == a.Alertname {
-							labels := maps.Clone(f.Labels)
-							labels["severity"] = f.Rule.Severity
-							key := a.Alertname + " at " + at.String()
-							got[key] = append(got[key], fmt.Sprint(labels, f.Summary, f.Rule.RunbookURL()))
-						}
+					for _, f := range states.list(func(f *Alert) bool { return f.Firing && f.Rule.Name == a.Alertname }) {
+						labels := maps.Clone(f.Labels)
+						labels["severity"] = f.Rule.Severity
+						key := a.Alertname + " at " + at.String()
+						got[key] = append(got[key], fmt.Sprint(labels, f.Summary, f.Rule.RunbookURL()))
 					}
 				}
 			}

@@ -64,9 +64,21 @@ func (s *states) evaluate(h *History, now time.Time) {
 	s.alerts = found
 }
 
-// firing returns what fires, by key.
-func (s *states) firing() []*Alert { return s.list(func(a *Alert) bool { return a.Firing }) }
+// unsure returns the keys of what may hold, of rules that compare with a time from before the first samples.
+func (s *states) unsure(h *History, now time.Time) (keys []string) {
+	for i := range s.rules {
+		c, ok := s.rules[i].Expr.(Compare)
+		if !ok || c.Right == nil || !slices.ContainsFunc(c.Right.selects(), func(of Select) bool { return now.Sub(h.first) < of.back+stale }) {
+			continue
+		}
+		for _, sample := range c.Left.eval(h, now) {
+			keys = append(keys, (&Alert{Rule: &s.rules[i], Labels: sample.labels}).Key())
+		}
+	}
+	return keys
+}
 
+// list returns what is wanted, by key.
 func (s *states) list(wanted func(*Alert) bool) (list []*Alert) {
 	for _, a := range s.alerts {
 		if wanted(a) {

@@ -2,6 +2,8 @@ package app
 
 import (
 	"fmt"
+	"net"
+	"os"
 
 	"github.com/forebay-io/forebay/cmd/internal/alerts"
 	"github.com/forebay-io/forebay/schemas"
@@ -24,8 +26,21 @@ func newAlerts(a *App) (*alerts.Evaluator, error) {
 	}
 	if a.stream != nil {
 		cfg.Board = a.board
+	} else {
+		cfg.Instance = a.instance()
 	}
 	return alerts.New(cfg)
+}
+
+// instance names this process among those that share nothing, also after a restart: its host, and the port that it is asked at, which no
+// other process of the host has.
+func (a *App) instance() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	_, port, _ := net.SplitHostPort(a.file().Listen.Operator) // config.Load has checked it
+	return net.JoinHostPort(host, port)
 }
 
 // board is the ledger, which says what other processes have told and what is silenced.

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -87,5 +89,21 @@ alerts:
 	}
 	if diff := cmp.Diff([]string{event("trigger"), event("resolve")}, events); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A process is known by its host and the port that no other process there has.
+func TestInstanceOfAlerts(t *testing.T) {
+	t.Parallel()
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(fmt.Sprintf(deploymentText, "127.0.0.1:1", `postgres: {url: "postgres://127.0.0.1:1/none"}`, "http://127.0.0.1:1"), `operator: "127.0.0.1:0"`, `operator: "127.0.0.1:9080"`, 1)
+	r := &deployment{t: t, text: text}
+	a := &App{}
+	a.current.Store(r.load(config.RoleIntake))
+	if got := a.instance(); got != host+":9080" {
+		t.Errorf("it is %s", got)
 	}
 }

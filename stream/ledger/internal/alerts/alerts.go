@@ -53,7 +53,8 @@ func (s *Store) TellAlert(ctx context.Context, t *Told, repeat time.Duration) (t
 	return tell, nil
 }
 
-// SeenAlerts notes that alerts still fire that are silenced now: those of them that were told have not ended.
+// SeenAlerts notes that alerts go on that are not told now, because they are silenced or have not held for long again: those of them that were
+// told have not ended.
 func (s *Store) SeenAlerts(ctx context.Context, keys []string) error {
 	if _, err := s.db.Exec(ctx, `UPDATE alerts_told SET seen_at = now() WHERE key = ANY ($1)`, keys); err != nil {
 		return unavailable("note that alerts fire", err)
