@@ -1,6 +1,8 @@
 package app
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -8,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forebay-io/forebay/cmd/internal/alerts"
@@ -94,4 +97,44 @@ func TestTokenEnds(t *testing.T) {
 	if diff := cmp.Diff(map[string]time.Time{"token ci": made.AddDate(0, 3, 0)}, ends); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// That dead letters cannot be looked at for alerts takes no count with it, and ends no alert.
+func TestDeadFactsFailAlone(t *testing.T) {
+	t.Parallel()
+	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnprocessableEntity) }))
+	t.Cleanup(refuses.Close)
+	url := database(t)
+	p := deploy(t, refuses.URL, url, true).start(config.RoleIntake, config.RoleStream)
+	p.ready()
+	p.accepted("orders", "orders-secret", order("o-1", 1))
+	p.item("fulfil", "orders", "o-1-1", "applied", "dead_letter")
+	before, err := p.app.waits.look(t.Context(), 0)
+	if err != nil || len(before.dead) != 1 {
+		t.Fatalf("%+v %v", before.dead, err)
+	}
+	db, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(t.Context())
+	rename := func(from, to string) {
+		t.Helper()
+		if _, err := db.Exec(t.Context(), `ALTER TABLE forebay.actions RENAME COLUMN `+from+` TO `+to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename("deaths", "elsewhere")
+	after, err := p.app.waits.look(t.Context(), 0)
+	if err != nil || after.unknown["dead_letter"] != "" {
+		t.Errorf("%v %v", after.unknown, err)
+	}
+	if diff := cmp.Diff(before.ledger, after.ledger); diff != "" || len(after.ledger) == 0 {
+		t.Errorf("what waits: %s", diff)
+	}
+	if diff := cmp.Diff(before.dead, after.dead); diff != "" {
+		t.Errorf("dead letters: %s", diff)
+	}
+	rename("elsewhere", "deaths")
+	p.clean()
 }

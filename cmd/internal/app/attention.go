@@ -208,9 +208,10 @@ func (t *attention) ofLedger(ctx context.Context, l *look) {
 		}
 		if err == nil {
 			l.ledger = ofThisLedger(t.a.file(), l.ledger)
-			l.dead, err = box.DeadFacts(ctx, l.ledger)
-		}
-		if err == nil {
+			if l.dead, err = box.DeadFacts(ctx, l.ledger); err != nil { // for alerts alone: what waits is known all the same
+				l.dead = t.seen().dead
+				t.a.log.Warn("dead letters cannot be looked at for alerts, which go by what was found before; trying again", "error", err)
+			}
 			return
 		}
 		why, l.failed = err.Error(), true
