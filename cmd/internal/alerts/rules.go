@@ -64,6 +64,7 @@ func Rules(t Thresholds) []Rule {
 	}
 	dead := waiting(string(inbox.AttentionDead))
 	earlier := Aggregate{"max", dead.By, Select{Name: "forebay_attention_waiting", Match: []Match{{"kind", []string{string(inbox.AttentionDead)}}}, Offset: 15 * time.Minute}}
+	standing := waiting(api.KindStopped, api.KindUnread)
 	ofSubscription := func(metric string) Expr { return Aggregate{"max", []string{"team", "of"}, Select{Name: metric}} }
 	return []Rule{
 		{Name: "ForebayDeadLetter", Severity: Warning, Expr: above(died(time.Hour), 0),
@@ -98,6 +99,9 @@ func Rules(t Thresholds) []Rule {
 			Summary: "{{ printf \"%.0f\" $value }} partitions of {{ $labels.of }} are stopped: nothing in them is decided until an operator accepts what was lost."},
 		{Name: "ForebayPartitionUnread", Severity: Critical, For: time.Minute, Expr: above(waiting(api.KindUnread), 0),
 			Summary: "{{ printf \"%.0f\" $value }} partitions of {{ $labels.of }} are read by no process."},
+		{Name: "ForebayNotReady", Severity: Critical, For: 2 * time.Minute, // where a partition stands still, its own alert says so
+			Expr:    Unless{Compare{Left: Aggregate{"min", []string{"team", "of"}, Select{Name: "forebay_ready"}}, Op: "<", Number: 1}, above(standing, 0)},
+			Summary: "{{ $labels.of }} is not ready in at least one process: what it needs, such as Postgres or the brokers, does not work. /readyz says why."},
 		{Name: "ForebayInvariantBroken", Severity: Critical,
 			Expr:    above(Aggregate{"sum", []string{"subscription"}, Select{Name: "forebay_stream_discontinuities_total"}}, 0),
 			Summary: "A check that must never fail has failed in {{ $labels.subscription }}: a fault of Forebay. Nothing was lost by it; please report it."},

@@ -70,7 +70,7 @@ func New(cfg Config) (*App, error) {
 	cfg.Drain = cmp.Or(cfg.Drain, 25*time.Second)
 	a := &App{cfg: cfg, log: cfg.Logger, registry: prometheus.NewRegistry(), ready: newReadiness()}
 	a.current.Store(cfg.File)
-	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), a.ready.gauge)
 	for _, role := range cfg.Roles {
 		var err error
 		switch role {
@@ -224,6 +224,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	g.Go(func() error { return a.runRoles(gctx) })
 	g.Go(func() error { a.waits.run(gctx); return nil })
+	g.Go(func() error { a.ready.run(gctx); return nil })
 	if a.alerts != nil {
 		g.Go(func() error { a.alerts.Run(gctx); return nil })
 	}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/brokers"
 	"github.com/forebay-io/forebay/cmd/internal/config"
@@ -22,12 +24,51 @@ type readiness struct {
 	mu     sync.Mutex
 	states map[string]error // what a part waits for; nil if it is ready
 	probes map[string]func(ctx context.Context) error
+	gauge  *prometheus.GaugeVec
 }
 
 var errNotStarted = errors.New("not started yet")
 
 func newReadiness() *readiness {
-	return &readiness{states: map[string]error{}, probes: map[string]func(context.Context) error{}}
+	return &readiness{states: map[string]error{}, probes: map[string]func(context.Context) error{}, gauge: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "forebay_ready", Help: "Whether a part of the process is ready, 1, or waits, 0, as /readyz says: of is a subscription, with its team, or what all of them need. " +
+			"A process that stops keeps the values that it had."}, []string{"team", "of"})}
+}
+
+const (
+	readyEvery = 10 * time.Second // how often the gauge is brought up to date: what asks for metrics waits for no part
+	readyTry   = 5 * time.Second  // how long all parts may take, as for /readyz
+	probeTry   = 3 * time.Second  // how long one of them may take, so that Postgres, which hangs, takes no time from the brokers
+)
+
+// run keeps the gauge up to date until ctx is done: a process that stops on purpose is not one that cannot work.
+func (r *readiness) run(ctx context.Context) {
+	tick := time.NewTicker(readyEvery)
+	defer tick.Stop()
+	for {
+		try, cancel := context.WithTimeout(ctx, readyTry)
+		found := r.checks(try)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		for _, c := range found {
+			value, team, of := 0.0, "", c.Name
+			if name, ok := strings.CutPrefix(c.Name, "subscription "); ok {
+				of = name
+				team, _, _ = strings.Cut(name, ".")
+			}
+			if c.OK {
+				value = 1
+			}
+			r.gauge.WithLabelValues(team, of).Set(value)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // set says what a part waits for; nil if it is ready. It ends probing of the part.
@@ -57,7 +98,9 @@ func (r *readiness) checks(ctx context.Context) []api.Check {
 	maps.Copy(probes, r.probes)
 	r.mu.Unlock()
 	for name, f := range probes {
-		list = append(list, checkOf(name, f(ctx)))
+		mine, cancel := context.WithTimeout(ctx, probeTry)
+		list = append(list, checkOf(name, f(mine)))
+		cancel()
 	}
 	slices.SortFunc(list, func(a, b api.Check) int { return cmp.Compare(a.Name, b.Name) })
 	return list

@@ -4,9 +4,16 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/url"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
 )
 
@@ -44,4 +51,60 @@ func TestReadyWhenThePartSaysSo(t *testing.T) {
 			t.Errorf("set: %q", got)
 		}
 	})
+}
+
+// The gauge follows the parts, and stays as it was once the process stops on purpose: no alert comes of that.
+func TestReadyGauge(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newReadiness()
+		is := func(team, of string, want float64) {
+			t.Helper()
+			if got := testutil.ToFloat64(r.gauge.WithLabelValues(team, of)); got != want {
+				t.Errorf("%s is %v, want %v", of, got, want)
+			}
+		}
+		r.set("ledger", errNotStarted)
+		r.set("subscription acme.triage", nil)
+		ctx, stop := context.WithCancel(t.Context())
+		go r.run(ctx)
+		synctest.Wait()
+		is("", "ledger", 0)
+		is("acme", "acme.triage", 1)
+		r.set("ledger", nil)
+		time.Sleep(readyEvery + time.Second)
+		is("", "ledger", 1)
+		r.probe("ledger", func(context.Context) error { stop(); return errors.New("stopping") })
+		time.Sleep(readyEvery)
+		synctest.Wait()
+		is("", "ledger", 1)
+	})
+}
+
+// Postgres that hangs, and then brokers that do, are seen in the gauge of a process that has the stream role alone.
+func TestReadyGaugeSaysWhatIsAway(t *testing.T) {
+	t.Parallel()
+	db, err := url.Parse(database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	postgres := rig.HangingProxy(t, db.Host)
+	db.Host = postgres.Addr()
+	r := deploy(t, "http://127.0.0.1:1", db.String(), true)
+	kafka := rig.ThroughProxy(t, at{address: r.cluster.ListenAddrs()[0]})
+	r.text = strings.Replace(r.text, r.cluster.ListenAddrs()[0], kafka.Bootstrap(), 1)
+	p := r.start(config.RoleStream)
+	p.ready()
+	is := func(team, of string, want float64) {
+		t.Helper()
+		if !rig.Until(90*time.Second, func() bool { return testutil.ToFloat64(p.app.ready.gauge.WithLabelValues(team, of)) == want }) {
+			t.Fatalf("%s is not %v", of, want)
+		}
+	}
+	is("", "ledger", 1)
+	is("acme", "acme.triage", 1)
+	postgres.HangAll()
+	is("", "ledger", 0)
+	kafka.HangAll()
+	is("acme", "acme.triage", 0)
 }
