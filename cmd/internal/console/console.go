@@ -54,11 +54,13 @@ type Console struct {
 	handler http.Handler
 
 	attempts, allAttempts *access.Rates // to log in: of each address, and of all
-	visits, strays        *access.Rates // pages of each person, and cookies that open nothing of each address
+	visits, strays        *access.Rates // pages of each session and each person, and cookies that open nothing of each address
+	met                   met
 
 	liveEvery time.Duration
 	looks     looks
 	watching  chan struct{} // holds one for each live view; never closed
+	watchers  watchers
 	ended     chan struct{} // Run closes it: live views end, or a stop would wait for them
 }
 
@@ -77,9 +79,10 @@ func New(cfg Config) (*Console, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	c := &Console{Config: cfg, pages: map[string]*template.Template{}, lags: lags{asking: make(chan struct{}, 1), known: map[string]knownLag{}}, history: history{gather: cfg.Gatherer}, seeking: make(chan struct{}, 1),
-		liveEvery: liveEvery, watching: make(chan struct{}, liveAtOnce), ended: make(chan struct{}),
+		liveEvery: liveEvery, watching: make(chan struct{}, liveAtOnce), watchers: watchers{open: map[string]int{}}, ended: make(chan struct{}),
 		attempts: access.NewRates(everyOfOne, attemptsOfOne), allAttempts: access.NewRates(everyOfAll, attemptsOfAll),
-		visits: access.NewRates(visitsEvery, visitsAtOnce), strays: access.NewRates(straysEvery, straysAtOnce)}
+		visits: access.NewRates(visitsEvery, visitsAtOnce), strays: access.NewRates(straysEvery, straysAtOnce),
+		met: met{all: map[[32]byte]struct{}{}}}
 	c.looks = looks{ask: c.API.Items, every: liveEvery, found: map[string]*found{}}
 	for _, name := range pageNames {
 		t, err := template.New("layout.html").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name+".html")

@@ -74,6 +74,8 @@ type fake struct {
 }
 
 func (f *fake) Items(_ context.Context, q api.InboxFilter) (api.Page[api.InboxItem], error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.filter = q
 	return api.Page[api.InboxItem]{Items: f.items, Next: "cursor==", Elsewhere: f.elsewhere}, f.err
 }

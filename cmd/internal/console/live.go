@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/access"
@@ -21,6 +22,7 @@ const (
 	liveIdle   = 20               // after a look that took long, so many times as long goes by before the next: looking must not slow what runs
 	liveWindow = 30 * time.Second // how far back each look goes: so long rows change in their place, and so far the database's clock may be off
 	liveAtOnce = 32               // live views of a process
+	liveOfOne  = 8                // of one session
 	liveBeat   = 15 * time.Second // of a comment in a silent stream: so a browser that is gone is noticed
 )
 
@@ -49,6 +51,11 @@ func (c *Console) liveInbox(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, string(visible([]byte(err.Error()))), api.Status(err))
 		return
 	}
+	if !c.watchers.enter(sessionOf(r.Context())) {
+		http.Error(w, fmt.Sprintf("%d live views are open in your session, which is the most: close one, or load the page again now and then", liveOfOne), http.StatusServiceUnavailable)
+		return
+	}
+	defer c.watchers.leave(sessionOf(r.Context()))
 	select {
 	case c.watching <- struct{}{}:
 		defer func() { <-c.watching }()
@@ -60,6 +67,37 @@ func (c *Console) liveInbox(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	l.run(r.Context())
+}
+
+// watchers are how many live views each session has open. Where nobody has to log in, nobody is counted. Safe for concurrent use.
+type watchers struct {
+	mu   sync.Mutex
+	open map[string]int // by the session's id; not nil
+}
+
+// enter counts one more, and reports whether it may be.
+func (n *watchers) enter(s *session) bool {
+	if s == nil {
+		return true
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.open[s.cookie] >= liveOfOne {
+		return false
+	}
+	n.open[s.cookie]++
+	return true
+}
+
+func (n *watchers) leave(s *session) {
+	if s == nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.open[s.cookie]--; n.open[s.cookie] == 0 {
+		delete(n.open, s.cookie)
+	}
 }
 
 // read reads filter and cursor.

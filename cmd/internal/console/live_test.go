@@ -246,3 +246,45 @@ func TestLiveInboxIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestLiveViewsOfOneSession: nobody takes all that there are, and one that is closed makes room.
+func TestLiveViewsOfOneSession(t *testing.T) {
+	t.Parallel()
+	g := guardFake(t, nil)
+	server := httptest.NewServer(g.console)
+	t.Cleanup(server.Close)
+	open := func(v *visitor) (status int, end func()) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/console/inbox/live?after=1", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.AddCookie(&http.Cookie{Name: sessionCookie, Value: v.cookies[sessionCookie]})
+		resp, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { resp.Body.Close() })
+		return resp.StatusCode, func() { resp.Body.Close() }
+	}
+	ann, end := g.as("ann"), func() {}
+	for n := range liveOfOne {
+		var status int
+		if status, end = open(ann); status != http.StatusOK {
+			t.Fatalf("view %d: %d", n, status)
+		}
+	}
+	if status, _ := open(ann); status != http.StatusServiceUnavailable {
+		t.Errorf("one more than %d: %d", liveOfOne, status)
+	}
+	if status, _ := open(g.as("viv")); status != http.StatusOK {
+		t.Errorf("another session: %d", status)
+	}
+	end()
+	for began := time.Now(); ; { // until the server has noticed
+		if status, _ := open(ann); status == http.StatusOK {
+			break
+		} else if time.Since(began) > 10*time.Second {
+			t.Fatalf("a view that was closed makes no room: %d", status)
+		}
+	}
+}

@@ -124,7 +124,10 @@ func (c *Console) logIn(w http.ResponseWriter, r *http.Request) {
 
 // mayTry reports whether somebody may try to log in once more; else it has answered.
 func (c *Console) mayTry(w http.ResponseWriter, r *http.Request, form loginForm) bool {
-	wait := max(c.attempts.Take(c.Login.Address(r)), c.allAttempts.Take(allAddresses))
+	wait := c.attempts.Take(c.Login.Address(r))
+	if wait == 0 { // an attempt that is refused takes no turn of the others'
+		wait = c.allAttempts.Take(allAddresses)
+	}
 	if wait == 0 {
 		return true
 	}
@@ -142,6 +145,7 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request, who *access.Who,
 		}
 	}
 	c.Logger.Info("somebody has logged in to the console", "actor", who.Name, "role", who.Role, "address", c.Login.Address(r))
+	c.met.add(access.Hash(id))
 	c.setCookie(w, "", id)
 	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // of nextPath, which leads to this console alone
 }

@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -24,9 +25,10 @@ import (
 
 // kept keeps sessions in memory, as the ledger does in a table.
 type kept struct {
-	mu   sync.Mutex
-	list []ledger.Session
-	err  error
+	mu    sync.Mutex
+	list  []ledger.Session
+	asked int // how often for a session
+	err   error
 }
 
 func (k *kept) CreateSession(_ context.Context, s ledger.Session) error {
@@ -40,6 +42,7 @@ func (k *kept) CreateSession(_ context.Context, s ledger.Session) error {
 func (k *kept) Session(_ context.Context, hash [32]byte) (s ledger.Session, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.asked++
 	for _, s := range k.list {
 		if s.Hash == hash {
 			return s, k.err
@@ -499,10 +502,57 @@ func TestAttemptsAreBounded(t *testing.T) {
 	if s := try("b", "ann"); s.status != http.StatusSeeOther {
 		t.Errorf("another address: %d", s.status)
 	}
-	for n := range attemptsOfAll {
+	for range 2 * attemptsOfAll {
+		try("a", "wrong")
+	}
+	if s := try("d", "ann"); s.status != http.StatusSeeOther {
+		t.Errorf("attempts of one address that were refused keep another out: %d", s.status)
+	}
+	for n := range 3 * attemptsOfAll {
 		if s := try("c"+string(rune('a'+n)), "wrong"); s.status == http.StatusTooManyRequests {
 			return
 		}
 	}
 	t.Error("many addresses try as often as they like")
+}
+
+// TestCookiesOfOneAddress: cookies that open nothing keep out others of their kind, and nobody whose session is known.
+func TestCookiesOfOneAddress(t *testing.T) {
+	t.Parallel()
+	g := guardFake(t, nil)
+	ann, stray := g.as("ann"), g.visitor()
+	refused := 0
+	for n := range straysAtOnce + 20 {
+		stray.cookies[sessionCookie] = fmt.Sprintf("%043d", n)
+		if stray.get("/console/inbox").status == http.StatusTooManyRequests {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("cookies that open nothing are looked up without end")
+	}
+	if s := ann.get("/console/inbox"); s.status != http.StatusOK {
+		t.Errorf("others at the address keep a session out: %d", s.status)
+	}
+	if s := g.as("viv").get("/console/inbox"); s.status != http.StatusOK {
+		t.Errorf("others at the address keep a new session out: %d", s.status)
+	}
+}
+
+// TestVisitsAreBounded: who asks for pages without end has no more of them looked up than are made.
+func TestVisitsAreBounded(t *testing.T) {
+	t.Parallel()
+	g := guardFake(t, nil)
+	g.console.visits = access.NewRates(1e-6, visitsAtOnce)
+	ann := g.as("ann")
+	g.sessions.asked = 0
+	refused := 0
+	for range 2 * visitsAtOnce {
+		if ann.get("/console/nothing").status == http.StatusTooManyRequests {
+			refused++
+		}
+	}
+	if refused != visitsAtOnce || g.sessions.asked != visitsAtOnce {
+		t.Errorf("%d of %d visits refused, and the session looked up %d times", refused, 2*visitsAtOnce, g.sessions.asked)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -87,7 +88,7 @@ func (c *Console) known(next http.Handler) http.Handler {
 	})
 }
 
-// Pages of one person, and cookies of one address that open nothing: so many a second on the average, and so many at once.
+// Pages of one session and of one person, and cookies of one address that open nothing: so many a second on the average, and so many at once.
 const (
 	visitsEvery  = 20.0
 	visitsAtOnce = 100
@@ -112,18 +113,54 @@ func (c *Console) find(r *http.Request, used bool) (*session, error) {
 	if err != nil {
 		return nil, access.SessionEnded
 	}
-	address := c.Login.Address(r)
-	if c.strays.Spent(address) {
+	hash, address := access.Hash(cookie.Value), c.Login.Address(r)
+	if !c.met.has(hash) && c.strays.Spent(address) { // who is known goes on, whatever others at the address send
+		return nil, errTooOften
+	}
+	if c.visits.Take(string(hash[:])) > 0 { // before the ledger is asked
 		return nil, errTooOften
 	}
 	found, err := c.Login.Sessions.Find(r.Context(), cookie.Value, used)
 	if errors.Is(err, access.SessionEnded) {
+		c.met.forget(hash)
 		c.strays.Take(address)
 	}
 	if err != nil {
 		return nil, err
 	}
+	c.met.add(hash)
 	return &session{found, cookie.Value}, nil
+}
+
+// met are the hashes of sessions that this process has found. Safe for concurrent use.
+type met struct {
+	mu  sync.Mutex
+	all map[[32]byte]struct{} // not nil
+}
+
+// mostMet is how many sessions are known to be there. More forget all: they are met again.
+const mostMet = 10_000
+
+func (m *met) has(hash [32]byte) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, is := m.all[hash]
+	return is
+}
+
+func (m *met) add(hash [32]byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, is := m.all[hash]; !is && len(m.all) >= mostMet {
+		clear(m.all)
+	}
+	m.all[hash] = struct{}{}
+}
+
+func (m *met) forget(hash [32]byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.all, hash)
 }
 
 // ended returns why somebody who has a page open may see no more of it; nil: they may.
