@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/access"
@@ -117,12 +119,18 @@ func (p *dlqAskPage) form(ctx context.Context, s said) {
 		what = "dead letter"
 	}
 	team := ""
-	if len(p.Rows) > 0 {
-		team = p.Rows[0].Team // what the API has listed, who asks may see
+	var ids []string
+	for _, row := range p.Rows {
+		if row.State != "" {
+			team, ids = row.Team, append(ids, row.ID) // what the API has listed, who asks may see
+		}
 	}
 	p.Form = formFor(ctx, access.Respond, team, "/console/dlq/"+p.Verb, fmt.Sprintf("%s %d %s", p.Words.Button, p.Will, what), field{"action", p.Action}, field{"group", p.Group}, field{"until", p.Until})
 	if p.Form == nil {
 		return
+	}
+	if p.Group != "" {
+		p.Form.Hidden = append(p.Form.Hidden, field{"ids", strings.Join(ids, ",")})
 	}
 	p.Form.Reason, p.Form.By = s.Reason, s.Get("by")
 	if p.One != nil && p.Verb == api.VerbReplay {
@@ -130,7 +138,8 @@ func (p *dlqAskPage) form(ctx context.Context, s said) {
 	}
 }
 
-// askAll asks for what the form names, as far as it had died when the form was made: who sends a form twice asks for nothing again.
+// askAll asks for what the form was made for, as far as it is still dead and has not died again since: what the page did not show is not
+// meant, and who sends a form twice asks for nothing again.
 func (c *Console) askAll(verb string) func(context.Context, *http.Request) (any, error) {
 	return func(ctx context.Context, r *http.Request) (any, error) {
 		s, err := posted(r)
@@ -143,7 +152,12 @@ func (c *Console) askAll(verb string) func(context.Context, *http.Request) (any,
 		if err != nil {
 			return nil, schemas.Errorf(schemas.Invalid, "", "the form has no time until which it holds: begin with the dead letters")
 		}
-		items, err := c.chosen(ctx, p)
+		var items []api.DeadLetterItem
+		if p.Group != "" && p.Action == "" {
+			items, err = c.planned(ctx, p, s.Get("ids"))
+		} else {
+			items, err = c.chosen(ctx, p)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -186,6 +200,38 @@ func (c *Console) chosen(ctx context.Context, p *dlqAskPage) ([]api.DeadLetterIt
 	page, err := c.API.DeadLetters(ctx, api.DeadLetterFilter{Group: p.Group, Limit: maxAsked})
 	p.More = page.Next != ""
 	return page.Items, err
+}
+
+// planned returns those dead letters that a form names by their ids, a comma between them, in its order; those that are none any more are
+// left out.
+func (c *Console) planned(ctx context.Context, p *dlqAskPage, ids string) (list []api.DeadLetterItem, err error) {
+	named := strings.Split(ids, ",")
+	if ids == "" || len(named) > maxAsked {
+		return nil, schemas.Errorf(schemas.Invalid, "", "the form does not say which dead letters are meant, or names more than %d: begin with the dead letters", maxAsked)
+	}
+	page, err := c.API.DeadLetters(ctx, api.DeadLetterFilter{Group: p.Group, Limit: maxAsked})
+	if err != nil && schemas.KindOf(err) != schemas.NotFound { // that the group has none any more
+		return nil, err
+	}
+	p.More = page.Next != ""
+	for n, id := range named {
+		if slices.Contains(named[:n], id) {
+			continue
+		}
+		if at := slices.IndexFunc(page.Items, func(i api.DeadLetterItem) bool { return i.ID == id }); at >= 0 {
+			list = append(list, page.Items[at])
+			continue
+		}
+		switch d, err := c.API.DeadLetter(ctx, id); {
+		case err == nil:
+			list = append(list, d.DeadLetterItem)
+		case schemas.KindOf(err) == schemas.NotFound:
+			p.Rows, p.LeftOut = append(p.Rows, dlqAskRow{api.DeadLetterItem{ID: id}, "", "it is gone: somebody has asked for it since this was planned, or it has ended"}), p.LeftOut+1
+		default:
+			return nil, err
+		}
+	}
+	return list, nil
 }
 
 // ask asks for each, and notes what became of it. Of a group, it leaves out what a person should look at first. It waits for the owner's

@@ -67,3 +67,28 @@ func TestResolveOfAGroup(t *testing.T) {
 		}
 	}
 }
+
+// TestAGroupIsAskedAsShown: what is of the group and was not on the page is not meant, what is gone is told, and a form sent twice does
+// nothing twice.
+func TestAGroupIsAskedAsShown(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	h := f.handler(t, nil)
+	form := values(get(t, h, "/console/dlq/discard?group=g1"))
+	form.Set("reason", "test orders")
+	next := f.dead[0]
+	next.ID, next.EventID = "act_4", "e-10" // as old as the others: it stood behind the last that is listed
+	f.dead = append(f.dead, next)
+	f.replayed = []string{"act_1"} // by somebody else
+	s := post(t, h, "/console/dlq/discard", form)
+	s.says("p", "2 asked to be given up, 1 left out")
+	s.says("tr", "act_1", "left out", "it is gone")
+	if !slices.Equal(f.replayed, []string{"act_1", "act_2", "act_3"}) {
+		t.Errorf("discarded: %v", f.replayed)
+	}
+	post(t, h, "/console/dlq/discard", form).says("p", "0 asked to be given up, 3 left out")
+	form.Del("ids")
+	if s := post(t, h, "/console/dlq/discard", form); s.status != http.StatusBadRequest || len(f.asked) != 2 {
+		t.Errorf("without ids: %d, asked %d times", s.status, len(f.asked))
+	}
+}
