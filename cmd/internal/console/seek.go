@@ -2,6 +2,9 @@ package console
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -18,8 +21,9 @@ import (
 type seekPage struct {
 	Name, Back           string // of the subscription, and its page
 	Path                 string // of this page
-	To, Topic, Partition string // as they were asked for; To is a time where it was how long ago
+	To, Topic, Partition string // as they were asked for; To is a time where it was how long ago, or the end
 	Planned              bool
+	plan                 string // of where each partition would be moved to
 	Items                []api.SeekAskedItem
 	Moves                int // how many partitions are moved
 	Again, Known         int64
@@ -49,8 +53,11 @@ func newSeekPage(r *http.Request, q url.Values) *seekPage {
 	return &seekPage{Name: team + "." + name, Back: subscriptionLink(team, name), Path: subscriptionLink(team, name) + "/seek", To: fixed(q.Get("to"), time.Now()), Topic: q.Get("topic"), Partition: q.Get("partition")}
 }
 
-// fixed returns a target that means the same later: a time for how long ago.
+// fixed returns a target that means the same later: a time for how long ago, and for the end. What comes after that is not passed over.
 func fixed(to string, now time.Time) string {
+	if to == "end" {
+		return now.UTC().Format("2006-01-02T15:04:05.000Z07:00") // not rounded: the future is no target
+	}
 	if ago, ok := strings.CutPrefix(to, "-"); ok {
 		if d, err := config.ParseDuration(ago); err == nil && d > 0 {
 			return now.Add(-d.Std()).UTC().Format(time.RFC3339)
@@ -87,18 +94,21 @@ func (c *Console) plan(ctx context.Context, r *http.Request, p *seekPage) error 
 		return err
 	}
 	p.Planned = true
+	sum := sha256.New()
 	for _, i := range p.Items {
+		fmt.Fprintf(sum, "%s/%d %d\n", i.Topic, i.Partition, i.To)
 		if i.State == api.SeekPlanned {
 			p.Moves++
 		}
-		for sum, n := range map[*int64]*int64{&p.Again: i.Again, &p.Known: i.KnownDone, &p.Skipped: i.Skipped} {
+		for all, n := range map[*int64]*int64{&p.Again: i.Again, &p.Known: i.KnownDone, &p.Skipped: i.Skipped} {
 			if n != nil {
-				*sum += *n
+				*all += *n
 			}
 		}
 	}
+	p.plan = hex.EncodeToString(sum.Sum(nil))
 	if p.Moves > 0 {
-		p.Form = formFor(ctx, access.Operate, team, p.Path, "Move "+p.Name, field{"to", p.To}, field{"topic", p.Topic}, field{"partition", p.Partition}, field{"after", strconv.FormatInt(last.ID, 10)})
+		p.Form = formFor(ctx, access.Operate, team, p.Path, "Move "+p.Name, field{"to", p.To}, field{"topic", p.Topic}, field{"partition", p.Partition}, field{"plan", p.plan}, field{"after", strconv.FormatInt(last.ID, 10)})
 	}
 	return nil
 }
@@ -114,7 +124,8 @@ func (c *Console) lastSeek(ctx context.Context, team, name string) (last api.See
 	return last, err
 }
 
-// seek asks for the seek that the form names, unless one was asked for since the form was made: who sends a form twice moves nothing twice.
+// seek asks for the seek that the form names, unless one was asked for since the form was made, or the target is another offset by now: who
+// sends a form twice moves nothing twice, and nothing is passed over but what the page has shown.
 func (c *Console) seek(ctx context.Context, r *http.Request) (any, error) {
 	s, err := posted(r)
 	if err != nil {
@@ -139,14 +150,18 @@ func (c *Console) seek(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return p, err
 	}
+	if err := c.plan(ctx, r, p); err != nil {
+		return p, err
+	}
+	if p.Form != nil {
+		p.Form.Reason, p.Form.By = s.Reason, s.Get("by")
+	}
+	if p.plan != s.Get("plan") {
+		return p, schemas.Errorf(schemas.Conflict, "", "nothing was asked: since this was planned, records have come or gone, and it would lead elsewhere: look at what it would do now, and send that")
+	}
 	req.Reason, req.By = s.Reason, s.By
 	if _, err = c.API.Seek(ctx, team, name, req); err == nil {
 		return seeOther(p.Back), nil
-	}
-	if s.Reason == "" {
-		if failed := c.plan(ctx, r, p); failed != nil {
-			return p, failed
-		}
 	}
 	return p, err
 }

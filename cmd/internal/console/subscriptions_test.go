@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -92,6 +93,22 @@ func TestSeek(t *testing.T) {
 		t.Errorf("sent twice: %d, sought %+v", s.status, f.sought)
 	}
 	get(t, h, subscriptionURL).says("tr", "moved", "console", "the shop sends them again")
+
+	form = values(get(t, h, subscriptionURL+"/seek?to=end"))
+	to, err := time.Parse(time.RFC3339, form.Get("to"))
+	if err != nil || to.After(time.Now()) || time.Since(to) > time.Minute {
+		t.Errorf("the form is for %q: the end is elsewhere later", form.Get("to"))
+	}
+	form.Set("reason", "all of it was sent twice")
+	f.planned[0].To, f.planned[0].Skipped = 65, new(int64(25))
+	s = post(t, h, subscriptionURL+"/seek", form)
+	s.says("p", "nothing was asked", "it would lead elsewhere")
+	s.says("p", "25 are passed over")
+	if again := values(s); s.status != http.StatusConflict || len(f.sought) != 1 || again.Get("reason") != form.Get("reason") {
+		t.Errorf("more would be passed over than was shown: %d, sought %+v", s.status, f.sought)
+	} else if s := post(t, h, subscriptionURL+"/seek", again); s.status != http.StatusSeeOther || len(f.sought) != 2 {
+		t.Errorf("sent as it is shown now: %d", s.status)
+	}
 	for _, wrong := range []string{"to=nowhere", "to=end&partition=x", "two=end"} {
 		if s := get(t, h, subscriptionURL+"/seek?"+wrong); s.status != http.StatusBadRequest {
 			t.Errorf("%s: %d", wrong, s.status)
