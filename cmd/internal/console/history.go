@@ -36,6 +36,8 @@ var charted = []struct {
 type history struct {
 	gather prometheus.Gatherer
 
+	sampling sync.Mutex // one at a time, from the reading to the keeping: an older reading kept after a newer one would look like a reset
+
 	mu     sync.Mutex
 	counts map[int64][][]float64 // by minute of the epoch: chart, series
 	last   [][]float64           // the counters' values when they were read last; nil: they were not yet
@@ -61,16 +63,25 @@ func (h *history) run(ctx context.Context) {
 
 // refresh samples for who looks now, unless that was done a moment ago.
 func (h *history) refresh(now time.Time) {
+	h.sampling.Lock()
+	defer h.sampling.Unlock()
 	h.mu.Lock()
 	fresh := now.Sub(h.at) < time.Second
 	h.mu.Unlock()
 	if !fresh {
-		h.sample(now)
+		h.add(now)
 	}
 }
 
 // sample adds what was counted since the last time to the minute of now, and forgets the minutes of before the last hour.
 func (h *history) sample(now time.Time) {
+	h.sampling.Lock()
+	defer h.sampling.Unlock()
+	h.add(now)
+}
+
+// add is sample for who holds sampling.
+func (h *history) add(now time.Time) {
 	values, tried := counted(h.gather)
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -2,11 +2,14 @@ package console
 
 import (
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // TestHistory: what was counted is in the minute in which it was, what was counted before the first look is in none, and an hour later all is
@@ -74,5 +77,52 @@ func TestOverviewDrawsTheLastHour(t *testing.T) {
 	s.says("title", "Attempts of the last hour, a bar a minute; most in a minute: 9")
 	if strings.Contains(text(s.root), "Deliveries, at most") {
 		t.Error("a chart of nothing is drawn")
+	}
+}
+
+// slowly gathers, and has the first reading wait, once it is made, until release is closed.
+type slowly struct {
+	prometheus.Gatherer
+	again         atomic.Bool
+	made, release chan struct{}
+}
+
+func (s *slowly) Gather() ([]*dto.MetricFamily, error) {
+	families, err := s.Gatherer.Gather()
+	if !s.again.Swap(true) {
+		close(s.made)
+		<-s.release
+	}
+	return families, err
+}
+
+// TestHistoryIsReadInOrder: of two who look at once, the older reading does not count as a reset after the newer one.
+func TestHistoryIsReadInOrder(t *testing.T) {
+	t.Parallel()
+	r := prometheus.NewRegistry()
+	attempts := prometheus.NewCounterVec(prometheus.CounterOpts{Name: attemptsMetric, Help: "Attempts."}, []string{"class"})
+	r.MustRegister(attempts)
+	count := func(n float64) { attempts.WithLabelValues("ok").Add(n) }
+	h := &history{gather: r}
+	count(1e6)
+	h.sample(at)
+	slow := &slowly{Gatherer: r, made: make(chan struct{}), release: make(chan struct{})}
+	h.gather = slow
+	count(1)
+	var both sync.WaitGroup
+	both.Go(func() { h.refresh(at.Add(2 * time.Second)) })
+	<-slow.made
+	count(1)
+	newer := make(chan struct{})
+	both.Go(func() { h.sample(at.Add(4 * time.Second)); close(newer) })
+	select {
+	case <-newer: // it has overtaken the first
+	case <-time.After(100 * time.Millisecond): // it waits for the first
+	}
+	close(slow.release)
+	both.Wait()
+	h.sample(at.Add(6 * time.Second))
+	if got := h.rate(at.Add(6*time.Second), func(map[string]string) bool { return true }); got != "2 attempts of this process in the last 5 minutes" {
+		t.Error(got)
 	}
 }
