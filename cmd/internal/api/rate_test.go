@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -98,7 +99,7 @@ func TestClientWaits(t *testing.T) {
 				return
 			}
 			write(w, http.StatusOK, map[string]any{})
-		})}}
+		}), slog.New(slog.DiscardHandler)}}
 		began := time.Now()
 		if _, err := c.PlanReplay(t.Context(), ReplayPlan{Team: "acme"}); err != nil || times != 4 || !strings.Contains(sent, "acme") || time.Since(began) != 6*time.Second {
 			t.Errorf("%v, asked %d times, sent %q, after %s", err, times, sent, time.Since(began))
