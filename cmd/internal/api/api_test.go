@@ -115,6 +115,15 @@ func TestClientAndServerAgree(t *testing.T) {
 	if err != nil || string(raw.Data) != "<script>\x00\n" || raw.ContentType != "text/html" {
 		t.Errorf("raw = %+v, %v", raw, err)
 	}
+	if got, err := c.Record(t.Context(), "acme", "triage", "github", id, 3); err != nil || string(got.Body) != "<sc" || got.Bytes != 10 {
+		t.Errorf("the beginning of a record = %+v, %v", got, err)
+	}
+	if got, err := c.Record(t.Context(), "acme", "triage", "github", id, 99); err != nil || string(got.Body) != "<script>\x00\n" {
+		t.Errorf("a record = %+v, %v", got, err)
+	}
+	if _, err := c.Record(t.Context(), "acme", "triage", "github", id, 0); schemas.KindOf(err) != schemas.Invalid {
+		t.Errorf("no bytes of a record: %v", err)
+	}
 	if sources, err := c.Sources(t.Context()); err != nil || len(sources.Items) != 1 {
 		t.Errorf("sources = %+v, %v", sources, err)
 	}

@@ -193,9 +193,9 @@ func (c *Client) Raw(ctx context.Context, team, subscription, source, eventID st
 	return &Raw{ContentType: header.Get("Forebay-Content-Type"), Data: body}, nil
 }
 
-// Record returns an event's record in the log.
-func (c *Client) Record(ctx context.Context, team, subscription, source, eventID string) (*InboxRecord, error) {
-	return getJSON[*InboxRecord](ctx, c, itemPath(team, subscription, source, eventID)+"/record", nil)
+// Record returns an event's record in the log, with so many bytes of its body at most.
+func (c *Client) Record(ctx context.Context, team, subscription, source, eventID string, most int) (*InboxRecord, error) {
+	return getJSON[*InboxRecord](ctx, c, itemPath(team, subscription, source, eventID)+"/record", url.Values{"bytes": {strconv.Itoa(most)}})
 }
 
 // Sources lists the configured sources.

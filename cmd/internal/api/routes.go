@@ -47,7 +47,7 @@ func (s *server) routes() []route {
 		{"GET /v1/inbox", inbox, s.inbox, access.See, ofFilter, []string{"team", "subscription", "source", "entity", "type", "status", "decision", "delivery", "since", "limit", "cursor"}, ""},
 		{"GET /v1/inbox/{team}/{subscription}/{source}/{event}", inbox, s.item, access.See, ofPath, nil, ""},
 		{"GET /v1/inbox/{team}/{subscription}/{source}/{event}/raw", inbox, s.raw, access.Content, ofPath, nil, ""},
-		{"GET /v1/inbox/{team}/{subscription}/{source}/{event}/record", inbox, s.record, access.Content, ofPath, nil, ""},
+		{"GET /v1/inbox/{team}/{subscription}/{source}/{event}/record", inbox, s.record, access.Content, ofPath, []string{"bytes"}, ""},
 		{"POST /v1/inbox/{team}/{subscription}/{source}/{event}/redrive", inbox, s.redrive, access.Respond, ofPath, nil, "inbox.redrive"},
 		{"GET /v1/entities/{team}/{subscription}/{source}/{entity}", s.Entities != nil, s.entity, access.See, ofPath, []string{"since", "limit"}, ""},
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -244,11 +245,18 @@ func (s *server) raw(ctx context.Context, r *http.Request) (any, error) {
 }
 
 func (s *server) record(ctx context.Context, r *http.Request) (any, error) {
+	most := math.MaxInt
+	if text := r.URL.Query().Get("bytes"); text != "" {
+		var err error
+		if most, err = strconv.Atoi(text); err != nil || most < 1 {
+			return nil, schemas.Errorf(schemas.Invalid, "", "bytes %q is not how many bytes of the body there should be at most", text)
+		}
+	}
 	raw, err := s.Inbox.Raw(ctx, r.PathValue("team"), r.PathValue("subscription"), r.PathValue("source"), r.PathValue("event"))
 	if err != nil {
 		return nil, err
 	}
-	return &InboxRecord{ContentType: raw.ContentType, Headers: raw.Headers, Body: raw.Data}, nil
+	return &InboxRecord{ContentType: raw.ContentType, Headers: raw.Headers, Body: raw.Data[:min(most, len(raw.Data))], Bytes: len(raw.Data)}, nil
 }
 
 // WriteRaw writes a body as a download. Its bytes are a provider's, or those of somebody who has stolen a secret, so no browser

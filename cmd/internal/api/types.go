@@ -280,9 +280,10 @@ type Raw struct {
 	Headers     []DeadHeader
 }
 
-// InboxRecord is an event's record in the log: its headers, and its body as it was received.
+// InboxRecord is an event's record in the log: its headers, and its body as it was received, or the beginning of it.
 type InboxRecord struct {
 	ContentType string       `json:"content_type"`
 	Headers     []DeadHeader `json:"headers"`
 	Body        []byte       `json:"body"`
+	Bytes       int          `json:"bytes"` // of the whole body
 }

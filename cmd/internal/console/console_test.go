@@ -176,6 +176,8 @@ func TestEvent(t *testing.T) {
 	if strings.Contains(s.source, "the end") {
 		t.Error("all of a large body is shown")
 	}
+	f.raw.Data = bytes.Repeat([]byte("x"), 100<<20) // the largest that may be configured: as base64 it is more than is read of an answer
+	get(t, h, eventURL).says("p", "104857600 bytes", "the first 65536 are shown")
 	f.raw.Data = append([]byte{0xff, 0xfe, 0}, bytes.Repeat([]byte("x"), 10_000)...)
 	s = get(t, h, eventURL)
 	s.says("p", "no text: in hexadecimal; the first 4096 are shown")

@@ -68,7 +68,7 @@ func (c *Console) event(ctx context.Context, r *http.Request) (any, error) {
 	}
 	p.Raw = "/console/event/raw?" + url.Values{"id": {p.Name}}.Encode()
 	p.Body = ask(ctx, func(ctx context.Context) (*body, error) {
-		raw, err := c.API.Record(ctx, n.Team, n.Subscription, n.Source, n.ID)
+		raw, err := c.API.Record(ctx, n.Team, n.Subscription, n.Source, n.ID, shownText)
 		if err != nil {
 			return nil, err
 		}
@@ -117,11 +117,11 @@ func (c *Console) serveRaw(w http.ResponseWriter, r *http.Request, ask func(cont
 	api.WriteRaw(w, raw)
 }
 
-// bodyOf returns a body to be shown: the beginning of a long one, and bytes that are no text in hexadecimal.
+// bodyOf returns a body to be shown, of a record that has shownText bytes of it, or all if it is shorter: the beginning of a long one, and bytes that are no text in hexadecimal.
 func bodyOf(raw *api.InboxRecord) *body {
-	b := &body{ContentType: raw.ContentType, Bytes: len(raw.Body), Headers: raw.Headers}
+	b := &body{ContentType: raw.ContentType, Bytes: raw.Bytes, Headers: raw.Headers}
 	data := raw.Body[:min(shownText, len(raw.Body))]
-	for n := 0; n < utf8.UTFMax && len(data) < len(raw.Body) && !utf8.Valid(data); n++ { // the cut may be inside of a character
+	for n := 0; n < utf8.UTFMax && len(data) < raw.Bytes && !utf8.Valid(data); n++ { // the cut may be inside of a character
 		data = data[:len(data)-1]
 	}
 	if b.Binary = !utf8.Valid(data); b.Binary {
@@ -130,7 +130,7 @@ func bodyOf(raw *api.InboxRecord) *body {
 	} else {
 		b.Text = strings.ReplaceAll(string(data), "\r\n", "\n")
 	}
-	if len(data) < len(raw.Body) {
+	if len(data) < raw.Bytes {
 		b.Cut = len(data)
 	}
 	return b

@@ -104,7 +104,7 @@ func (c *Console) deliveryAt(ctx context.Context, at api.QuarantinePlace) (*deli
 		if err != nil {
 			return nil, err
 		}
-		return bodyOf(&api.InboxRecord{Body: data}), nil
+		return bodyOf(&api.InboxRecord{Body: data, Bytes: len(data)}), nil
 	})
 	if !api.Asks(ctx).May(access.Sources) {
 		return p, nil
