@@ -56,7 +56,7 @@ func (r *deployment) leftOut(b rig.Broker, entities, n int) {
 	r.t.Helper()
 	r.deliverAll(entities, n, issues)
 	topic := "events." + r.team + ".github"
-	r.resetTo(b, r.team+".triage", topic, []string{"--to-latest"}, func(adm *kadm.Client) kadm.Offsets {
+	r.commitTo(b, r.team+".triage", func(adm *kadm.Client) kadm.Offsets {
 		ends, err := adm.ListEndOffsets(r.t.Context(), topic)
 		if err != nil {
 			r.t.Fatal(err)

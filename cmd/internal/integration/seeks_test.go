@@ -19,6 +19,12 @@ func (r *deployment) resetTo(b rig.Broker, group, topic string, how []string, to
 		k.Groups(append([]string{"--group", group, "--topic", topic, "--reset-offsets", "--execute"}, how...)...)
 		return
 	}
+	r.commitTo(b, group, to)
+}
+
+// commitTo moves a group without members as any client of Kafka does that commits offsets.
+func (r *deployment) commitTo(b rig.Broker, group string, to func(adm *kadm.Client) kadm.Offsets) {
+	r.t.Helper()
 	adm := admin(r.t, b)
 	if err := adm.CommitAllOffsets(r.t.Context(), group, to(adm)); err != nil {
 		r.t.Fatal(err)
