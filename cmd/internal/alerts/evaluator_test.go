@@ -96,6 +96,7 @@ func newWorld(t *testing.T, board func() (Board, error), change func(*Config)) *
 	running.Go(func() { e.Run(ctx) })
 	w.stop = func() { stop(); running.Wait() }
 	t.Cleanup(w.stop)
+	synctest.Wait() // what a test sets is seen by the second evaluation, not by chance by the first
 	return w
 }
 
@@ -190,7 +191,7 @@ func TestToldWithoutTheLedger(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		w.gauge.WithLabelValues("acme.before").Set(0)
 		time.Sleep(5 * time.Minute)
-		is(t, "without the ledger", w.sink.all(), `firing ForebayTest{subscription="acme.before"} 30s`, `firing ForebayTest{subscription="acme.meanwhile"} 5m40s`)
+		is(t, "without the ledger", w.sink.all(), `firing ForebayTest{subscription="acme.before"} 40s`, `firing ForebayTest{subscription="acme.meanwhile"} 5m40s`)
 		board.set(false)
 		time.Sleep(time.Minute)
 		is(t, "with it again", w.sink.all()[2:], `resolved ForebayTest{subscription="acme.before"} 15m50s`)
@@ -314,7 +315,7 @@ func TestSilence(t *testing.T) {
 		w.gauge.WithLabelValues("acme.fulfil").Set(1)
 		w.gauge.WithLabelValues("beta.fulfil").Set(1)
 		time.Sleep(10*time.Minute + time.Second)
-		is(t, "silenced", w.sink.all(), `firing ForebayTest{subscription="beta.fulfil"} 30s`)
+		is(t, "silenced", w.sink.all(), `firing ForebayTest{subscription="beta.fulfil"} 40s`)
 		board.set(false, ledger.Silence{Alert: "ForebayTest", Until: time.Now().Add(10 * time.Minute)})
 		time.Sleep(5 * time.Minute)
 		w.gauge.WithLabelValues("beta.fulfil").Set(0)
@@ -331,7 +332,7 @@ func TestReceivers(t *testing.T) {
 		fail func(n int) error
 		want []string
 	}{
-		"fails twice":    {func(n int) error { return failure(n <= 2, sink.ClassBusy) }, []string{`firing ForebayTest{instance="a:1",subscription="acme.fulfil"} 33s`}},
+		"fails twice":    {func(n int) error { return failure(n <= 2, sink.ClassBusy) }, []string{`firing ForebayTest{instance="a:1",subscription="acme.fulfil"} 43s`}},
 		"refuses":        {func(n int) error { return failure(n == 1, sink.ClassRejected) }, nil},
 		"fails for long": {func(n int) error { return failure(n < 100, sink.ClassNetwork) }, nil},
 	} {
