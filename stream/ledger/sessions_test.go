@@ -77,6 +77,8 @@ func TestSessions(t *testing.T) {
 			t.Errorf("%s: one that has ended is there, or one that has not is gone", what)
 		}
 	}
+	admin(t, cfg.URL.Reveal(), `SET search_path = `+cfg.Schema+`; DELETE FROM sessions; UPDATE tokens SET expires_at = now() + interval '1 hour', revoked_at = NULL, revoked_by = NULL, revoked_reason = NULL`)
+	open()
 	admin(t, cfg.URL.Reveal(), `SET search_path = `+cfg.Schema+`; UPDATE sessions SET used_at = now() - interval '59 minutes'`)
 	if kept, err = l.Session(t.Context(), ofProvider.Hash); err != nil {
 		t.Fatal(err)
