@@ -122,7 +122,7 @@ func TestMembersComeAndGo(t *testing.T) {
 	}
 }
 
-// polled counts what a client hands out of each partition.
+// polled is how far a client has handed out each partition. What is read again, as after a rebalance, counts once.
 type polled struct {
 	mu sync.Mutex
 	of map[int32]int
@@ -132,7 +132,7 @@ func (p *polled) OnFetchRecordUnbuffered(r *kgo.Record, polled bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if polled {
-		p.of[r.Partition]++
+		p.of[r.Partition] = max(p.of[r.Partition], int(r.Offset)+1)
 	}
 }
 
