@@ -235,6 +235,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	for _, page := range pages {
 		all.look(t, page, html.UnescapeString(getOK(t, "http://"+p.operator+page)))
 	}
+	all.pages(t, "http://"+p.operator)
 	p.stop()
 	log := p.output()
 	if !strings.Contains(log, "level=DEBUG") {
@@ -246,6 +247,35 @@ func TestNoSecretIsShown(t *testing.T) {
 
 // inBodies stands in every body that is sent.
 const inBodies = "p4yl04d-0f-4-s3nd3r"
+
+// linkTo finds what a page of the console leads to.
+var linkTo = regexp.MustCompile(`href="(/console/[^"]*)"`)
+
+// pages looks at every page that the console's first one leads to, by any way.
+func (c *canaries) pages(t *testing.T, base string) {
+	t.Helper()
+	todo, seen, kinds := []string{"/console/"}, map[string]bool{"/console/": true}, map[string]int{}
+	for len(todo) > 0 && len(seen) < 500 {
+		path := todo[0]
+		todo = todo[1:]
+		page := get(t, base+path)
+		c.look(t, path, html.UnescapeString(page))
+		for _, link := range linkTo.FindAllStringSubmatch(page, -1) {
+			next := html.UnescapeString(link[1])
+			kind := regexp.MustCompile(`^/console/[a-z]*`).FindString(next)
+			if seen[next] || strings.HasPrefix(next, "/console/static/") || kinds[kind] >= 12 { // as many of a kind as are different
+				continue
+			}
+			seen[next], todo = true, append(todo, next)
+			kinds[kind]++
+		}
+	}
+	for _, kind := range []string{"attention", "audit", "destinations", "dlq", "entity", "event", "gaps", "health", "inbox", "quarantine", "replays", "schemas", "sources", "subscriptions"} {
+		if kinds["/console/"+kind] == 0 {
+			t.Errorf("nothing leads to /console/%s", kind)
+		}
+	}
+}
 
 // bundle has `forebay doctor` look at the running process and write a bundle, and looks at each file in it.
 func (c *canaries) bundle(t *testing.T, r *deployment, p *process) {
