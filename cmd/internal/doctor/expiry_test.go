@@ -31,13 +31,14 @@ func TestExpiry(t *testing.T) {
 	auth := func(of rig.Issued) string {
 		return fmt.Sprintf("operator: {auth: tokens, public_url: https://127.0.0.1, tls: {cert_file: %q, key_file: %q}}\n", of.Cert, of.Key)
 	}
+	longToken, ended := jwt(time.Now().Add(1000*time.Hour)), jwt(time.Now().Add(-time.Hour))
 	i.text += auth(lasting)
-	i.replace("{type: log}", `{type: http, allow_networks: [127.0.0.0/8], url: "https://127.0.0.1:1/hook", headers: {Authorization: "Bearer `+jwt(time.Now().Add(1000*time.Hour))+`"}}`)
+	i.replace("{type: log}", `{type: http, allow_networks: [127.0.0.0/8], url: "https://127.0.0.1:1/hook", headers: {Authorization: "Bearer `+longToken+`"}}`)
 	want(t, i.look(), "expiry", OK, "", "2 certificates and tokens with an end", "")
 
 	i.replace(lasting.Cert, ending.Cert)
 	i.replace(lasting.Key, ending.Key)
-	i.replace(jwt(time.Now().Add(1000*time.Hour)), jwt(time.Now().Add(-time.Hour)))
+	i.replace(longToken, ended)
 	cfg := i.load()
 	lc, err := app.LedgerConfig(cfg.Ledger(), slog.New(slog.DiscardHandler))
 	if err != nil {

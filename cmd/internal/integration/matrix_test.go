@@ -42,7 +42,7 @@ func loggedIn(t *testing.T, bootstrap, user string, more ...kgo.Opt) *kgo.Client
 	return client
 }
 
-// grant gives rights, and waits until the broker goes by the last of them.
+// grant gives rights, and waits until the broker goes by them.
 func grant(t *testing.T, root *kgo.Client, list []rights.Right) {
 	t.Helper()
 	req := kmsg.NewPtrCreateACLsRequest()
@@ -71,6 +71,26 @@ func grant(t *testing.T, root *kgo.Client, list []rights.Right) {
 			t.Fatalf("%+v: %v", list[i], err)
 		}
 	}
+	until(t, "the broker goes by the rights that were given", func() bool { return granted(t, root, list) })
+}
+
+// granted tells whether the broker knows all rights of a list.
+func granted(t *testing.T, root *kgo.Client, list []rights.Right) bool {
+	t.Helper()
+	req := kmsg.NewPtrDescribeACLsRequest()
+	req.ResourceType, req.ResourcePatternType, req.Operation, req.PermissionType = kmsg.ACLResourceTypeAny, kmsg.ACLResourcePatternTypeAny, kmsg.ACLOperationAny, kmsg.ACLPermissionTypeAny
+	resp, err := req.RequestWith(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return !slices.ContainsFunc(list, func(want rights.Right) bool {
+		operation, _ := kmsg.ParseACLOperation(want.Operation) // it was parsed to be given
+		return !slices.ContainsFunc(resp.Resources, func(r kmsg.DescribeACLsResponseResource) bool {
+			return r.ResourceName == want.Name && slices.ContainsFunc(r.ACLs, func(a kmsg.DescribeACLsResponseResourceACL) bool {
+				return a.Principal == want.Principal && a.Operation == operation
+			})
+		})
+	})
 }
 
 // TestRightsOnTheBrokerInMemory is the matrix of TestSecuredKafka on the broker that other tests use.

@@ -38,6 +38,14 @@ func TestSecuredKafka(t *testing.T) {
 	t.Run("product", func(t *testing.T) { r.runsWithTheseRights(t, k, root) })
 	t.Run("matrix", func(t *testing.T) { matrix(t, k.Bootstrap(), list, []string{r.team, "other"}) })
 	t.Run("ways in", func(t *testing.T) { r.waysIn(t, k, root, list) })
+	mine, tls := k.Issue("certified", time.Hour), "tls: {ca_file: "+k.CAFile+"}"
+	for _, way := range []struct{ user, at, kafka string }{
+		{"plain", k.Encrypted, tls + ", sasl: {mechanism: PLAIN, user: plain, password: pencil}"},
+		{"token", k.Encrypted, tls + ", sasl: {mechanism: OAUTHBEARER, token: " + unsigned("token") + "}"},
+		{"certified", k.Mutual, "tls: {ca_file: " + k.CAFile + ", cert_file: " + mine.Cert + ", key_file: " + mine.Key + "}"},
+	} {
+		t.Run("works as "+way.user, func(t *testing.T) { r.worksBy(t, root, way.user, way.at, way.kafka) })
+	}
 	t.Run("no right to a group", func(t *testing.T) { r.withoutGroup(t, root, list) })
 	t.Run("no right to write", func(t *testing.T) { r.withoutWrite(t, root, list) })
 }
@@ -247,6 +255,26 @@ func ownConsumer(t *testing.T, k *rig.SecuredKafka, team string) {
 	if err := cl.CommitUncommittedOffsets(ctx); err != nil {
 		t.Errorf("the team's consumer: %v", err)
 	}
+}
+
+// worksBy has intake, stream and commands of a team of its own work, all as one user that gets in by one mechanism.
+func (r *deployment) worksBy(t *testing.T, root *kgo.Client, user, at, kafka string) {
+	w := &deployment{t: t, broker: r.broker, team: "as-" + user, dir: t.TempDir(), agent: newAgent(t, 0), dbURL: rig.Database(t)}
+	w.write("kafka: {brokers: [\""+at+"\"], session_timeout: 6s, "+kafka+"}\npostgres: {url: \"${env:FOREBAY_POSTGRES_URL}\"}", options{})
+	list := w.exportRights()
+	for i := range list {
+		list[i].Principal = "User:" + user
+	}
+	grant(t, root, list)
+	w.command("migrate", "-c", w.config)
+	w.command("topics", "apply", "-c", w.config)
+	w.serve("intake")
+	stream := w.serve("stream")
+	if err := w.sender.deliver(t.Context(), order("o-1", 1)); err != nil {
+		t.Fatal(err)
+	}
+	w.agent.waitActed(t, 1, 30*time.Second)
+	waitItems(t, w, stream, 1, "--status", "done")
 }
 
 // waysIn has `forebay topics apply --dry-run` get in by each mechanism, and be refused for each reason.
