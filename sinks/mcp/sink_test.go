@@ -559,7 +559,7 @@ func TestSessionEndsAfterATimeout(t *testing.T) {
 	t.Cleanup(func() { close(over); f.end(); server.Close() })
 	s := must(t, Config{URL: server.URL, Params: params(t, "hangs", nil)})
 	for n := range 3 {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 1000*time.Millisecond)
 		began := time.Now()
 		_, err := s.Do(ctx, sinktest.Action(n))
 		cancel()

@@ -353,7 +353,7 @@ func TestPostgresRetriesOutliveRestarts(t *testing.T) {
 	r.sink.mu.Lock()
 	defer r.sink.mu.Unlock()
 	for i, a := range r.sink.calls[1:] {
-		if off := a.FirstAt.Sub(at[0]); off < -100*time.Millisecond || off > 100*time.Millisecond {
+		if off := a.FirstAt.Sub(at[0]); off < -300*time.Millisecond || off > 300*time.Millisecond {
 			t.Errorf("attempt %d knows of a first one %s beside it", i+2, off)
 		}
 	}
@@ -486,7 +486,7 @@ func TestPostgresRefusesResults(t *testing.T) {
 		r.feed("e1", "e2", "e3")
 		r.until(3)
 		recorded(3)
-		if took := time.Since(began); took > time.Second {
+		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("three results took %s", took)
 		}
 	}

@@ -119,7 +119,7 @@ func TestDeliveryInFlightIsAnsweredAtTheStop(t *testing.T) {
 	p.metric("forebay_ingest_deliveries_in_flight", 1)
 	p.stop()
 	p.unready("stopping")
-	if !rig.Until(10*time.Second, func() bool {
+	if !rig.Until(30*time.Second, func() bool {
 		c, err := net.Dial("tcp", p.app.Addr("intake").String())
 		if err == nil {
 			c.Close()

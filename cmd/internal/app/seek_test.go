@@ -67,7 +67,7 @@ func TestSeekOfALiveGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range []*process{one, two} {
-		if !rig.Until(10*time.Second, func() bool {
+		if !rig.Until(30*time.Second, func() bool {
 			page, err := p.api.Subscriptions(t.Context())
 			return err == nil && page.Items[0].Paused != nil
 		}) {

@@ -43,7 +43,7 @@ func TestPausedSubscription(t *testing.T) {
 		page, err := p.api.Subscriptions(t.Context())
 		return err == nil && page.Items[0].Paused != nil
 	}
-	if !rig.Until(10*time.Second, func() bool { return paused(two) }) {
+	if !rig.Until(30*time.Second, func() bool { return paused(two) }) {
 		t.Fatal("the other process does not follow")
 	}
 	for rev := 2; rev <= 4; rev++ {

@@ -397,7 +397,7 @@ func (r *deployment) withoutWrite(t *testing.T, root *kgo.Client, list []rights.
 	if status := r.sender.post(t.Context(), issue(7, 3, 1)); status != http.StatusServiceUnavailable {
 		t.Errorf("without a right to write, a delivery is answered %d", status)
 	}
-	if !rig.Until(10*time.Second, func() bool { return containsAll(p.output(), "this process's user has no right to this topic") }) {
+	if !rig.Until(30*time.Second, func() bool { return containsAll(p.output(), "this process's user has no right to this topic") }) {
 		t.Errorf("the log does not say what is missing:\n%s", warnings([]byte(p.output())))
 	}
 	p.stop()

@@ -329,7 +329,7 @@ func TestLimitsOfTheFile(t *testing.T) {
 		c := r.announce(t, p, "192.0.2.1")
 		go func() { slow <- statusOf(c) }()
 	}
-	if !rig.Until(10*time.Second, func() bool { return r.scrape(t, health, "forebay_ingest_bodies_arriving") == "3" }) {
+	if !rig.Until(30*time.Second, func() bool { return r.scrape(t, health, "forebay_ingest_bodies_arriving") == "3" }) {
 		t.Fatal("three bodies do not arrive")
 	}
 	if got := statusOf(r.announce(t, p, "192.0.2.1")); got != http.StatusTooManyRequests {
