@@ -106,8 +106,8 @@ func (h *backlog) configure(dir string) error {
 	return os.WriteFile(h.config, []byte(text), 0o600)
 }
 
-// backlogConfig is the deployment; the words in capitals are filled in. Nothing times out while memory is looked at.
-const backlogConfig = `version: 1
+// ordersConfig begins the file of a deployment whose events are written to the log by the bench itself; the words in capitals are filled in.
+const ordersConfig = `version: 1
 kafka: {brokers: [BROKERS]}
 postgres: {url: "${env:FOREBAY_POSTGRES_URL}"}
 listen: {operator: "OPERATOR"}
@@ -125,7 +125,10 @@ teams:
           entity: [/order/id]
           version: {from: /order/rev, kind: sequence}
           payload: snapshot
-    destinations:
+`
+
+// backlogConfig is the deployment. Nothing times out while memory is looked at.
+const backlogConfig = ordersConfig + `    destinations:
       silent: {type: http, url: "AGENT", timeout: 10m, allow_networks: [127.0.0.0/8]}
     subscriptions:
       NAME:

@@ -77,26 +77,8 @@ func (o Options) measureHoles(ctx context.Context, pg *pgServer, sizes holeSizes
 	return h.findHoles(ctx, o, r)
 }
 
-// holeConfig is the deployment; the words in capitals are filled in.
-const holeConfig = `version: 1
-kafka: {brokers: [BROKERS]}
-postgres: {url: "${env:FOREBAY_POSTGRES_URL}"}
-listen: {operator: "OPERATOR"}
-topics: {partitions: PARTITIONS, replication: 1, retention: 7d}
-teams:
-  TEAM:
-    sources:
-      NAME:
-        preset: generic
-        secrets: [nobody-sends]
-        verify: {algorithm: sha256, signature_header: X-Signature, encoding: hex, signed: "{body}"}
-        event:
-          id: header:X-Event-Id
-          type: /type
-          entity: [/order/id]
-          version: {from: /order/rev, kind: sequence}
-          payload: snapshot
-    destinations:
+// holeConfig is the deployment.
+const holeConfig = ordersConfig + `    destinations:
       agent: {type: http, url: "AGENT", allow_networks: [127.0.0.0/8]}
     subscriptions:
       NAME:
