@@ -2,16 +2,13 @@ package app
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
-	"fmt"
 	"maps"
-	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/expiry"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -78,24 +75,17 @@ func (l look) byOwner() map[[3]string]float64 {
 	return sums
 }
 
-// longLived is how long a token must have been made for to be worth a warning before its end.
-const longLived = 30 * 24 * time.Hour
-
 // ofEnds finds when certificates and tokens end. What cannot be read is left out: whoever uses it says so.
 func (t *attention) ofEnds(ctx context.Context, l *look) {
 	l.ends = map[string]time.Time{}
-	certificates := map[string]string{}
-	if tls := t.a.file().OperatorTLS(); tls != nil {
-		certificates["certificate operator.tls"] = tls.CertFile
-	}
-	for _, role := range t.a.cfg.Roles {
-		if tls := t.a.file().KafkaTLS(role); tls != nil && tls.CertFile != "" {
-			certificates["certificate "+string(role)+" in Kafka"] = tls.CertFile
+	for _, c := range expiry.Certificates(t.a.file(), t.a.cfg.Roles) {
+		if first, err := c.First(); err == nil {
+			l.ends["certificate "+c.Key] = first.NotAfter
 		}
 	}
-	for key, file := range certificates {
-		if end, err := certificateEnd(file); err == nil {
-			l.ends[key] = end
+	for _, token := range expiry.Tokens(t.a.file()) {
+		if !token.Brief {
+			l.ends["token "+token.Key] = token.End
 		}
 	}
 	if t.a.stream == nil || !t.a.file().Operator.HasTokens() {
@@ -116,26 +106,9 @@ func (t *attention) ofEnds(ctx context.Context, l *look) {
 func tokenEnds(tokens []ledger.Token) map[string]time.Time {
 	ends := map[string]time.Time{}
 	for _, t := range tokens {
-		if t.RevokedAt == nil && t.ExpiresAt.Sub(t.CreatedAt) > longLived {
+		if t.RevokedAt == nil && t.ExpiresAt.Sub(t.CreatedAt) > expiry.LongLived {
 			ends["token "+t.Name] = t.ExpiresAt
 		}
 	}
 	return ends
-}
-
-// certificateEnd returns when the first certificate of a PEM file ends.
-func certificateEnd(file string) (time.Time, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return time.Time{}, err
-	}
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return time.Time{}, fmt.Errorf("%s has no certificate", file)
-	}
-	c, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("%s: %w", file, err)
-	}
-	return c.NotAfter, nil
 }

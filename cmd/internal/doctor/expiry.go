@@ -3,29 +3,21 @@ package doctor
 import (
 	"context"
 	"crypto/x509"
-	"encoding/base64"
-	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/brokers"
 	"github.com/forebay-io/forebay/cmd/internal/config"
-	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/cmd/internal/expiry"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // soon is how long before its end something is a warning.
 const soon = 14 * 24 * time.Hour
-
-// longLived is for how long a token must have been made to be worth a word before its end.
-const longLived = 30 * 24 * time.Hour
 
 // expiry looks at what has an end: certificates, here and of the brokers, tokens of the operator API, and secrets that say their end.
 func (d *doctor) expiry(ctx context.Context) (found []Finding) {
@@ -33,21 +25,23 @@ func (d *doctor) expiry(ctx context.Context) (found []Finding) {
 		return d.notRead()
 	}
 	looked := 0
-	for _, c := range d.certificates() {
+	for _, c := range expiry.Certificates(d.whole, d.roles()) {
 		looked++
-		found = append(found, d.certificate(c)...)
+		if first, err := c.First(); err != nil {
+			found = append(found, problem(c.Key, err.Error(), ""))
+		} else {
+			found = append(found, ends(c.Key, fmt.Sprintf("%s (%s)", c.Path, first.Subject), first.NotAfter,
+				"have the certificate of "+c.Key+" renewed; the file is read anew for each connection")...)
+		}
 	}
 	shown, err := d.brokerCertificates(ctx)
 	looked, found = looked+len(shown), append(found, err...)
 	for _, address := range slices.Sorted(maps.Keys(shown)) {
 		found = append(found, ends("broker "+address, "its certificate", shown[address].NotAfter, "have it renewed at the broker")...)
 	}
-	for _, h := range d.whole.Held() {
-		for _, v := range h.Values {
-			if end, ok := jwtEnd(v); ok && !h.Shown {
-				looked++
-				found = append(found, ends(h.Path, "the token", end, "put a new one where "+h.Path+" has its own from")...)
-			}
+	for _, t := range expiry.Tokens(d.whole) {
+		if looked++; !t.Brief || time.Now().After(t.End) {
+			found = append(found, ends(t.Key, "the token", t.End, "put a new one where "+t.Key+" has its own from")...)
 		}
 	}
 	n, tokens := d.tokens(ctx)
@@ -70,52 +64,6 @@ func ends(subject, what string, end time.Time, fix string) []Finding {
 	return nil
 }
 
-// certificateFile is a file of certificates, and the key of the file that names it.
-type certificateFile struct{ path, of string }
-
-// certificates lists the files of certificates that the configuration names.
-func (d *doctor) certificates() (list []certificateFile) {
-	add := func(path, of string) {
-		c := certificateFile{path, of}
-		if path != "" && !strings.Contains(path, "${") && !slices.ContainsFunc(list, func(o certificateFile) bool { return o.path == path }) {
-			list = append(list, c)
-		}
-	}
-	for _, role := range d.roles() {
-		if t := d.whole.KafkaTLS(role); t != nil {
-			add(t.CAFile, "kafka.tls.ca_file")
-			add(t.CertFile, "kafka.tls.cert_file")
-		}
-	}
-	if t := d.whole.OperatorTLS(); t != nil {
-		add(t.CertFile, "operator.tls.cert_file")
-	}
-	if r := d.whole.RegistryFound(); r != nil && r.TLS != nil {
-		add(r.TLS.CAFile, "registry.tls.ca_file")
-		add(r.TLS.CertFile, "registry.tls.cert_file")
-	}
-	return list
-}
-
-// certificate says which certificate of a file ends first, if one ends soon.
-func (d *doctor) certificate(c certificateFile) []Finding {
-	text, err := os.ReadFile(c.path)
-	if err != nil {
-		return []Finding{problem(c.of, err.Error(), "")}
-	}
-	var first *x509.Certificate
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		made, err := x509.ParseCertificate(block.Bytes)
-		if block.Type == "CERTIFICATE" && err == nil && (first == nil || made.NotAfter.Before(first.NotAfter)) {
-			first = made
-		}
-	}
-	if first == nil {
-		return []Finding{problem(c.of, c.path+" has no certificate in PEM form (-----BEGIN CERTIFICATE-----)", "")}
-	}
-	return ends(c.of, fmt.Sprintf("%s (%s)", c.path, first.Subject), first.NotAfter, "have the certificate of "+c.of+" renewed; the file is read anew for each connection")
-}
-
 // brokerCertificates returns what the brokers show, by address; nothing where the roles do not speak TLS to them. A broker that is not
 // reached is the check brokers'.
 func (d *doctor) brokerCertificates(ctx context.Context) (shown map[string]*x509.Certificate, found []Finding) {
@@ -135,22 +83,6 @@ func (d *doctor) brokerCertificates(ctx context.Context) (shown map[string]*x509
 	return shown, found
 }
 
-// jwtEnd returns the end that a JSON Web Token says it has.
-func jwtEnd(secret schemas.Secret) (time.Time, bool) {
-	parts := strings.Split(strings.TrimPrefix(secret.Reveal(), "Bearer "), ".")
-	if len(parts) != 3 || !strings.HasPrefix(parts[0], "eyJ") {
-		return time.Time{}, false
-	}
-	text, err := base64.RawURLEncoding.DecodeString(parts[1])
-	var claims struct {
-		Exp int64 `json:"exp"`
-	}
-	if err != nil || json.Unmarshal(text, &claims) != nil || claims.Exp == 0 {
-		return time.Time{}, false
-	}
-	return time.Unix(claims.Exp, 0), true
-}
-
 // tokens looks at those of the operator API: of the running process, or of the ledger where nothing is started.
 func (d *doctor) tokens(ctx context.Context) (n int, found []Finding) {
 	if !d.whole.Operator.HasTokens() || !d.has(config.RoleStream) {
@@ -164,7 +96,7 @@ func (d *doctor) tokens(ctx context.Context) (n int, found []Finding) {
 		if t.RevokedAt != nil || time.Now().After(t.ExpiresAt) { // what has ended lets nobody in, as it should
 			continue
 		}
-		if n++; t.ExpiresAt.Sub(t.CreatedAt) < longLived {
+		if n++; t.ExpiresAt.Sub(t.CreatedAt) < expiry.LongLived {
 			continue
 		}
 		found = append(found, ends("token "+t.Name, "it", t.ExpiresAt, fmt.Sprintf("forebay tokens create NEW-NAME --role %s --reason TEXT -c %s, for whoever uses it", t.Role, d.Path))...)

@@ -1,0 +1,105 @@
+// Package expiry finds what has an end in what a configuration names: certificates in files, and secrets that are JSON Web Tokens.
+package expiry
+
+import (
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// LongLived is how long something must have been made for to be worth a word before its end: what lives shorter is renewed by a program.
+const LongLived = 30 * 24 * time.Hour
+
+// Certificate is a file of certificates that a configuration names.
+type Certificate struct {
+	Key  string // operator.tls.cert_file
+	Path string // from here
+}
+
+// Certificates lists the files of certificates that the roles use, each once.
+func Certificates(c *config.Config, roles []config.Role) (list []Certificate) {
+	add := func(path, key string) {
+		if path != "" && !strings.Contains(path, "${") && !slices.ContainsFunc(list, func(o Certificate) bool { return o.Path == path }) {
+			list = append(list, Certificate{Key: key, Path: path})
+		}
+	}
+	for _, role := range roles {
+		if t := c.KafkaTLS(role); t != nil {
+			add(t.CAFile, "kafka.tls.ca_file")
+			add(t.CertFile, "kafka.tls.cert_file")
+		}
+	}
+	if t := c.OperatorTLS(); t != nil {
+		add(t.CertFile, "operator.tls.cert_file")
+	}
+	if r := c.RegistryFound(); r != nil && r.TLS != nil {
+		add(r.TLS.CAFile, "registry.tls.ca_file")
+		add(r.TLS.CertFile, "registry.tls.cert_file")
+	}
+	return list
+}
+
+// First returns the certificate of the file that ends first.
+func (c Certificate) First() (*x509.Certificate, error) {
+	text, err := os.ReadFile(c.Path)
+	if err != nil {
+		return nil, err
+	}
+	var first *x509.Certificate
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		made, err := x509.ParseCertificate(block.Bytes)
+		if block.Type == "CERTIFICATE" && err == nil && (first == nil || made.NotAfter.Before(first.NotAfter)) {
+			first = made
+		}
+	}
+	if first == nil {
+		return nil, fmt.Errorf("%s has no certificate in PEM form (-----BEGIN CERTIFICATE-----)", c.Path)
+	}
+	return first, nil
+}
+
+// Token is a secret of a configuration that says its end.
+type Token struct {
+	Key string // teams.acme.destinations.agent.headers.Authorization
+	End time.Time
+	// Brief is set if it says that it was made for less than [LongLived].
+	Brief bool
+}
+
+// Tokens lists the secrets of a configuration that are JSON Web Tokens with an end.
+func Tokens(c *config.Config) (list []Token) {
+	for _, h := range c.Held() {
+		for _, v := range h.Values {
+			if t, ok := tokenOf(v); ok && !h.Shown {
+				t.Key = h.Path
+				list = append(list, t)
+			}
+		}
+	}
+	return list
+}
+
+// tokenOf reads the claims exp and iat of a JSON Web Token, RFC 7519 section 4.1. Its signature is for whoever takes it.
+func tokenOf(secret schemas.Secret) (t Token, ok bool) {
+	parts := strings.Split(strings.TrimPrefix(secret.Reveal(), "Bearer "), ".")
+	if len(parts) != 3 || !strings.HasPrefix(parts[0], "eyJ") {
+		return t, false
+	}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var claims struct{ Exp, Iat float64 }
+	if err != nil || json.Unmarshal(text, &claims) != nil || claims.Exp == 0 {
+		return t, false
+	}
+	t.End = time.Unix(int64(claims.Exp), 0)
+	t.Brief = claims.Iat != 0 && t.End.Sub(time.Unix(int64(claims.Iat), 0)) < LongLived
+	return t, true
+}
