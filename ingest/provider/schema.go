@@ -57,10 +57,10 @@ func (s *Source) Schema(eventType string) *jsonschema.Schema {
 	return schema
 }
 
-// CheckSchema holds the body of r's event against the schema of its type, if the source has its bodies checked. If it fits, e gets the
-// schema's id. The verdict is empty if nothing was looked at; why says what is wrong, or why it was not looked at.
+// CheckSchema validates the body of r's event by the schema of its type. If it fits, e gets the schema's id. The verdict is empty if the
+// source does not check bodies or the type has no schema. why says how the body does not fit, or why the schema left it unchecked.
 //
-// The error, an *[Unusable], is of a source that keeps misfits from becoming events.
+// The error, an *[Unusable], is returned for a misfit if the source quarantines these.
 func (s *Source) CheckSchema(r *verify.Request, e *schemas.Event) (verdict jsonschema.Verdict, why string, err error) {
 	if s.check == SchemaOff {
 		return "", "", nil

@@ -57,18 +57,19 @@ func (t TypeInfo) text() Text {
 	return text
 }
 
-// typeText joins the values of a type's name.
-func typeText(froms []string) string {
+// typeText shows how the name of a type is made of its parts, such as order.{/action}[.{/kind}]: of the parts "=order", "/action" and
+// "/kind?", a literal, a value, and a value that may be missing.
+func typeText(parts []string) string {
 	var b strings.Builder
-	for i, from := range froms {
+	for i, part := range parts {
 		dot := "."
 		if i == 0 {
 			dot = ""
 		}
-		literal, ok := strings.CutPrefix(from, "=")
-		value, optional := strings.CutSuffix(from, "?")
+		literal, isLiteral := strings.CutPrefix(part, "=")
+		value, optional := strings.CutSuffix(part, "?")
 		switch {
-		case ok:
+		case isLiteral:
 			b.WriteString(dot + literal)
 		case optional:
 			b.WriteString("[" + dot + "{" + value + "}]")

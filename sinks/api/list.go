@@ -35,11 +35,11 @@ func (l *List) Decode(into any) error {
 var errShape = errors.New("the answer has another shape")
 
 // Each calls visit for each element of the next value, an array; visit reads it.
-func (l *List) Each(visit func() error) error { return l.inside('[', visit) }
+func (l *List) Each(visit func() error) error { return l.eachIn('[', visit) }
 
 // Object calls visit for each key of the next value, an object; visit reads its value.
 func (l *List) Object(visit func(key string) error) error {
-	return l.inside('{', func() error {
+	return l.eachIn('{', func() error {
 		key, err := l.dec.Token()
 		if err != nil {
 			return err
@@ -49,7 +49,8 @@ func (l *List) Object(visit func(key string) error) error {
 	})
 }
 
-func (l *List) inside(begin json.Delim, visit func() error) error {
+// eachIn calls visit for each element of the next value, which begins with begin or is null. Every value may take maxValue bytes anew.
+func (l *List) eachIn(begin json.Delim, visit func() error) error {
 	l.body.left = maxValue
 	switch t, err := l.dec.Token(); {
 	case err != nil:

@@ -66,8 +66,8 @@ func missing(err error) bool {
 	return ok && (pg.Code == "42P01" || pg.Code == "3F000")
 }
 
-// create makes the table. Several attempts may be at it: one of them does it, under a lock of the database. The others do
-// nothing: CREATE INDEX would wait, though the index is there, for the statements of those that have gone on.
+// create makes the table, one attempt at a time under an advisory lock. Those that find it there do nothing: CREATE INDEX IF NOT EXISTS would
+// wait for the statements that are under way on it, although the index exists. After an error the release of conn rolls back.
 func (k keys) create(ctx context.Context, conn *pgxpool.Conn) error {
 	raw := conn.Conn().PgConn()
 	answers, err := raw.Exec(ctx, "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('forebay keys', 0)); SELECT to_regclass('"+k.name+"')").ReadAll()
@@ -77,7 +77,7 @@ func (k keys) create(ctx context.Context, conn *pgxpool.Conn) error {
 	if err == nil {
 		_, err = raw.Exec(ctx, "COMMIT").ReadAll()
 	}
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "42501" {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "42501" { // insufficient_privilege
 		return fmt.Errorf("%w: the role may not create %s; create it by hand: %s", err, k.name, k.ddl)
 	}
 	return err

@@ -82,7 +82,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// Sync writes to the store what is new here, and takes over what is new there, once. Run calls it; others may, to be sooner.
+// Sync writes to the store what is new here, and takes over what is new there, once. Run calls it; others may, to have them sooner.
 func (k *Keeper) Sync(ctx context.Context) error {
 	k.syncing.Lock()
 	defer k.syncing.Unlock()
@@ -138,7 +138,7 @@ func (k *Keeper) save(ctx context.Context, name string, n news) error {
 	return nil
 }
 
-// LoadEndedPauses reads, once, the pauses that ended before this process began. Run calls it; others may, to be sooner.
+// LoadEndedPauses reads, once, the pauses that ended before this process began. Run calls it; others may, to have them sooner.
 func (k *Keeper) LoadEndedPauses(ctx context.Context) error {
 	k.syncing.Lock()
 	defer k.syncing.Unlock()

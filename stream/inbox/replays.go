@@ -74,7 +74,7 @@ type ReplayProgress struct {
 	From, To, Next                              int64
 	Done, Applied, Late, Stale, Waits, Rejected int64
 	MovedAt, EndedAt                            *time.Time
-	Failure                                     *string // nil: it is under way
+	Failure                                     *string // nil: it is under way; empty: it ended well
 	Detail                                      string
 	Owner                                       string // empty: nobody has the partition
 }
@@ -89,7 +89,7 @@ const (
 	ReplayCancelled = "cancelled"
 )
 
-// State says in one word how the replay is.
+// State returns the state of the replay. While one partition is under way it runs, although another may have failed.
 func (r *Replay) State() string {
 	switch {
 	case r.CancelledAt != nil:

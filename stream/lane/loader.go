@@ -32,13 +32,13 @@ func (l *loader) run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			l.log.Warn("read open actions, again in a moment", "error", err, "wait", wait)
+			l.log.Warn("open actions could not be read; retrying", "error", err, "wait", wait)
 			sleep(ctx, wait)
 			wait = min(2*wait, 5*time.Second)
-		case worked:
-			wait = 100 * time.Millisecond
 		default:
-			l.wait(ctx)
+			if wait = 100 * time.Millisecond; !worked {
+				l.wait(ctx)
+			}
 		}
 	}
 }

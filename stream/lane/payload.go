@@ -63,7 +63,7 @@ var loadRetry = RetryPolicy{Min: time.Second, Max: time.Minute}
 func (w *workers) retryLoad(e *entry, d *destination, err error) {
 	e.failedLoads++
 	wait := Delay(loadRetry, e.failedLoads, 0, loadRetry.Max, w.cfg.Rand())
-	w.log.Warn("load payload, again in a moment", "event_id", e.EventID, "source", e.Source, "action_id", e.ID,
+	w.log.Warn("a payload could not be loaded; retrying", "event_id", e.EventID, "source", e.Source, "action_id", e.ID,
 		"error", err, "wait", wait)
 	w.s.postpone(e, d, wait)
 }

@@ -234,7 +234,7 @@ func (r *recorder) run(ctx context.Context) {
 			continue // Close cancelled it, or what is refused is set aside; the other results are recorded at once
 		}
 		wait = min(max(2*wait, 50*time.Millisecond), 5*time.Second)
-		r.s.log.Warn("record results, again in a moment", "error", err, "results", len(group), "wait", wait)
+		r.s.log.Warn("results could not be recorded; retrying", "error", err, "results", len(group), "wait", wait)
 		sleep(ctx, wait)
 	}
 }

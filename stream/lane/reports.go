@@ -80,7 +80,7 @@ func (r *reportReader) run(ctx context.Context) {
 			return
 		}
 		if err := r.round(ctx); err != nil && ctx.Err() == nil {
-			r.log.Warn("read what destinations reported, again in a moment", "error", err)
+			r.log.Warn("what destinations reported could not be read; retrying", "error", err)
 			sleep(ctx, reportEvery)
 		}
 	}

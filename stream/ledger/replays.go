@@ -202,19 +202,20 @@ type seenAt struct {
 	offset int64
 }
 
-// knownOf says what is known of a record, given the events of its batch that were decided, and what was rejected at its places.
+// knownOf says what is known of a record: seen has the events of its batch that were decided, by key; rejected has how the records of its
+// partition were rejected, by offset.
 func knownOf(r *Record, seen map[schemas.EventKey]seenAt, rejected map[int64]wasDecided) Known {
 	was, isRejected := rejected[r.Offset]
 	k := Known{Decision: cmp.Or(was.decision, Undecided), First: -1, Status: was.status}
 	before, isSeen := seen[r.Key]
 	switch {
-	case r.Broken != "":
+	case r.Broken != "": // no event: it can only be rejected again
 		k.Done = isRejected
 	case isSeen && before.hash == r.Hash:
 		return Known{Decision: before.decision, Done: true, First: before.offset, Status: before.status}
-	case isSeen: // another body came first
+	case isSeen: // under its key another body was decided: it is in conflict with that, each time
 		k.Done = isRejected
-	default:
+	default: // what was rejected for anything but the filter may be an event by now
 		k.Done = isRejected && r.Filtered
 	}
 	return k

@@ -84,8 +84,8 @@ func (s *stopsAPI) addSeeks(ctx context.Context, item *api.SubscriptionItem) err
 	return nil
 }
 
-// addPositions adds to each partition of item its position in the ledger, with the last seeks. If a topic was created again, that is the
-// position in the newest one: it comes last. The positions of replays, in generations other than 0, are left out.
+// addPositions adds to each partition of item its position in the ledger, with the last seeks. If a topic was created again, rows of the
+// older ones come first, and the newest replaces them. The positions of replays, in generations other than 0, are left out.
 func addPositions(ctx context.Context, l *ledger.Ledger, item *api.SubscriptionItem) error {
 	status, err := inbox.New(l).Subscriptions(ctx)
 	if err != nil {

@@ -80,7 +80,7 @@ func (c *inboxListCmd) Run(e *env, client *api.Client) error {
 	if err != nil {
 		return err
 	}
-	page, err := delivered(e, client, api.InboxFilter{Team: c.Team, Subscription: c.Subscription, Source: c.Source, Entity: schemas.EntityKey(c.Entity),
+	page, err := searchItems(e, client, api.InboxFilter{Team: c.Team, Subscription: c.Subscription, Source: c.Source, Entity: schemas.EntityKey(c.Entity),
 		Type: c.Type, Status: c.Status, Decision: gate.Decision(c.Decision), Delivery: c.Delivery, Since: since, Limit: c.Limit, Cursor: c.Cursor})
 	if err != nil {
 		return err

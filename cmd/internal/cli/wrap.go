@@ -17,7 +17,7 @@ func writeWrapped[T any](w io.Writer, items []T, form tableForm, columns []colum
 	for _, row := range rows {
 		for _, line := range wrapRow(row, widths) {
 			var text strings.Builder
-			for n, part := range line { // no tabwriter: an empty cell at the end would end its column
+			for n, part := range line { // no tabwriter: it would leave the empty cells at the end of a line out of their columns
 				text.WriteString(part + strings.Repeat(" ", widths[n]-utf8.RuneCountInString(part)+columnGap))
 			}
 			if _, err := fmt.Fprintln(w, strings.TrimRight(text.String(), " ")); err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// delivered asks for a page. Where a delivery is looked for, the search of a long log takes several answers, and is interrupted whenever
-// the operator likes: the last cursor that was said goes on there.
-func delivered(e *env, client *api.Client, f api.InboxFilter) (page api.Page[api.InboxItem], err error) {
+// searchItems asks for a page. The search for one delivery in a long log may take several requests; each prints its cursor, so that a search
+// that the operator interrupts can go on from there. The page says of it how far back all of them have looked.
+func searchItems(e *env, client *api.Client, f api.InboxFilter) (page api.Page[api.InboxItem], err error) {
 	var to time.Time
 	for {
 		page, err = client.Items(e.ctx, f)
@@ -27,8 +27,8 @@ func delivered(e *env, client *api.Client, f api.InboxFilter) (page api.Page[api
 			return page, nil
 		}
 		f.Cursor = page.Next
-		since, _, _ := strings.Cut(f.Cursor, "~")
-		fmt.Fprintf(e.Stderr, "not in the log since %s; looking further back (--since bounds how far; --cursor %s goes on from here)\n", since, f.Cursor)
+		reached, _, _ := strings.Cut(f.Cursor, "~") // a cursor begins with its time
+		fmt.Fprintf(e.Stderr, "not in the log since %s; looking further back (--since bounds how far; --cursor %s goes on from here)\n", reached, f.Cursor)
 	}
 }
 
