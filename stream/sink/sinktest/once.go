@@ -196,11 +196,12 @@ func (o *once) attempts(t *testing.T, a *sink.Action) error {
 	}
 }
 
-// settles waits as lanes do after an attempt that may have acted.
+// settles waits as lanes do after an attempt that may have acted. What is done late is done by then, on a machine that is busy, too.
 func (o *once) settles(t *testing.T) {
 	if o.settle == 0 {
 		return
 	}
+	o.faults.Wait()
 	select {
 	case <-time.After(o.settle):
 	case <-t.Context().Done():
