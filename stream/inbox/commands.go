@@ -31,7 +31,7 @@ func (b *Inbox) Ask(ctx context.Context, item Item, kind ledger.CommandKind, by,
 	if err := schemas.CheckAsked(op, by, reason); err != nil {
 		return 0, err
 	}
-	err = b.quick.QueryRow(ctx, `INSERT INTO commands (fence, kind, log_offset, event_key, entity, clock, asked_by, reason)
+	err = b.look.QueryRow(ctx, `INSERT INTO commands (fence, kind, log_offset, event_key, entity, clock, asked_by, reason)
 		SELECT fence, $3, log_offset, event_key, entity, clock, $4, $5 FROM buffer
 		WHERE fence = $1 AND log_offset = $2 AND event_key = $6 AND (decision = 'held' OR $3 = 'release') RETURNING id`,
 		item.Fence, item.Offset, string(kind), ledger.Clean(by, 200), ledger.Clean(reason, 1000), [16]byte(item.Pointer.Key)).Scan(&id)
@@ -48,7 +48,7 @@ func (b *Inbox) Ask(ctx context.Context, item Item, kind ledger.CommandKind, by,
 // CommandStatus returns what became of a command. Kinds: NotFound if no command has that id, Unavailable.
 func (b *Inbox) CommandStatus(ctx context.Context, id int64) (s CommandStatus, err error) {
 	op := fmt.Sprintf("read command %d", id)
-	err = b.quick.QueryRow(ctx, `SELECT c.id, c.kind, c.asked_by, c.reason, c.asked_at, c.ended_at, coalesce(c.outcome, ''),
+	err = b.look.QueryRow(ctx, `SELECT c.id, c.kind, c.asked_by, c.reason, c.asked_at, c.ended_at, coalesce(c.outcome, ''),
 		CASE WHEN f.released THEN '' ELSE f.owner END FROM commands c JOIN fences f ON f.id = c.fence WHERE c.id = $1`, id).
 		Scan(&s.ID, &s.Kind, &s.By, &s.Reason, &s.AskedAt, &s.EndedAt, &s.Outcome, &s.Owner)
 	switch {
@@ -75,7 +75,7 @@ func (b *Inbox) FindAction(ctx context.Context, id schemas.ActionID) (ref Action
 	if !ok {
 		return ref, schemas.Errorf(schemas.Invalid, op, "it is no id of an action: act_ and 26 characters")
 	}
-	err = b.quick.QueryRow(ctx, `-- findAction: one probe of actions_w*_id per window; else the dead letters that never had an attempt
+	err = b.look.QueryRow(ctx, `-- findAction: one probe of actions_w*_id per window; else the dead letters that never had an attempt
 WITH known AS (SELECT fence, lane_seq, status FROM actions WHERE action_id = $1)
 SELECT fence, lane_seq, status FROM known
 UNION ALL (SELECT a.fence, a.lane_seq, a.status FROM actions a JOIN fences f ON f.id = a.fence JOIN subscriptions s ON s.id = f.subscription
@@ -113,7 +113,7 @@ func (b *Inbox) AskAction(ctx context.Context, id schemas.ActionID, kind ledger.
 	if err := mayAsk(op, ref.Status, kind, d); err != nil {
 		return 0, err
 	}
-	err = b.quick.QueryRow(ctx, `INSERT INTO commands (fence, kind, lane_seq, event_key, entity, clock, asked_by, reason, detail)
+	err = b.look.QueryRow(ctx, `INSERT INTO commands (fence, kind, lane_seq, event_key, entity, clock, asked_by, reason, detail)
 		SELECT a.fence, $3, a.lane_seq, a.event_key, e.entity, e.clock, $4, $5, $6 FROM actions a
 		JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
 		WHERE a.fence = $1 AND a.lane_seq = $2

@@ -165,7 +165,7 @@ func (b *Inbox) FindDeadLetter(ctx context.Context, id schemas.ActionID) (d Dead
 		return d, err
 	}
 	op := "read action " + string(id)
-	items, err := readDeadLetters(ctx, b.quick, ledger.OfAll(ledger.DeadSelect)+` WHERE a.fence = $1 AND a.lane_seq = $2) d`, []any{ref.Fence, ref.LaneSeq})
+	items, err := readDeadLetters(ctx, b.look, ledger.OfAll(ledger.DeadSelect)+` WHERE a.fence = $1 AND a.lane_seq = $2) d`, []any{ref.Fence, ref.LaneSeq})
 	switch {
 	case err != nil:
 		return d, ledger.Unavailable(op, err)

@@ -16,9 +16,10 @@
 // # Pools
 //
 // Lists, counts and the transaction of a redrive, which waits for the broker, run on a pool of 2 connections, where a statement may
-// take 25 s; probes by key and commands on one of 4, 5 s. Both are beside those of postgres.connections: no question holds up a batch.
-// The ledger makes the pools: it knows the deadlines, gives up connections that hang in all its pools at once, and has a few short
-// questions of its own for the second one. A third pool would be more connections than the ledger's Config says.
+// take 25 s; probes by key and commands on another one of 2, 5 s, which has the console's sessions, too. Reports of destinations have a
+// third one, with the short questions that what runs asks: however much people look at, it holds up no result and no heartbeat. All
+// are beside those of postgres.connections: no question holds up a batch. The ledger makes the pools: it knows the deadlines, and gives
+// up connections that hang in all its pools at once.
 //
 // # What stays in the ledger
 //

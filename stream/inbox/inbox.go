@@ -13,7 +13,7 @@ import (
 type Inbox struct {
 	ledger *ledger.Ledger
 	slow   pool // lists, counts, and redrives: these wait for the broker inside their transaction
-	quick  pool // probes by key, and commands
+	look   pool // probes by key, and commands
 
 	behindReads int // the constant, a field for tests
 }
@@ -28,6 +28,6 @@ type pool interface {
 
 // New returns the inbox of a ledger. It uses the ledger's connections, and need not be closed.
 func New(l *ledger.Ledger) *Inbox {
-	slow, quick := l.ReadPools()
-	return &Inbox{ledger: l, slow: slow, quick: quick, behindReads: behindReads}
+	slow, look := l.ReadPools()
+	return &Inbox{ledger: l, slow: slow, look: look, behindReads: behindReads}
 }

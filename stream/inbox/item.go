@@ -141,7 +141,7 @@ const mostAgain = 100
 
 // runAgain reads what became of an event in the replays that run it again, the first one first.
 func (b *Inbox) runAgain(ctx context.Context, subscription string, key schemas.EventKey) ([]Item, error) {
-	rows, err := b.quick.Query(ctx, `SELECT r.id FROM replays r JOIN subscriptions s ON s.id = r.subscription
+	rows, err := b.look.Query(ctx, `SELECT r.id FROM replays r JOIN subscriptions s ON s.id = r.subscription
 		WHERE s.name = $1 AND r.mode = $2 AND r.started_at IS NOT NULL ORDER BY r.id DESC LIMIT $3`, subscription, string(ledger.ReplayAgain), mostAgain)
 	if err != nil {
 		return nil, err

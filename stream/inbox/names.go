@@ -83,7 +83,7 @@ func (b *Inbox) ActionIDs(ctx context.Context, prefix string) (ids []schemas.Act
 	if !ok {
 		return nil, schemas.Errorf(schemas.Invalid, op, "it is no id of an action: act_ and 26 characters, or the first ones of them")
 	}
-	rows, err := b.quick.Query(ctx, `-- actionIDs: ranges of actions_w*_id per window; and the dead letters that never had an attempt
+	rows, err := b.look.Query(ctx, `-- actionIDs: ranges of actions_w*_id per window; and the dead letters that never had an attempt
 (SELECT DISTINCT action_id FROM actions WHERE action_id BETWEEN $1 AND $2 ORDER BY action_id LIMIT $3)
 UNION (SELECT id FROM (SELECT action_id(s.name, coalesce(e.replay, s.generation), e.source, e.event_id, x.name) AS id
     FROM actions a JOIN fences f ON f.id = a.fence JOIN subscriptions s ON s.id = f.subscription
@@ -132,7 +132,7 @@ func (f *filter) glob(column, value string) {
 
 // Position returns the next offset of a subscription in a partition. ok is false if it has never claimed the partition. Kind Unavailable.
 func (b *Inbox) Position(ctx context.Context, team, subscription, topic string, partition int32) (next int64, ok bool, err error) {
-	err = b.quick.QueryRow(ctx, `SELECT p.next_offset FROM progress p JOIN fences f ON f.id = p.fence JOIN subscriptions s ON s.id = f.subscription
+	err = b.look.QueryRow(ctx, `SELECT p.next_offset FROM progress p JOIN fences f ON f.id = p.fence JOIN subscriptions s ON s.id = f.subscription
 		WHERE s.name = $1 AND s.generation = 0 AND f.topic = $2 AND f.partition = $3 ORDER BY f.id DESC LIMIT 1`,
 		team+"."+subscription, topic, partition).Scan(&next)
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -16,7 +16,7 @@ func (b *Inbox) HasAction(ctx context.Context, teams []string, id schemas.Action
 	if !ok {
 		return false, schemas.Errorf(schemas.Invalid, op, "it is no id of an action: act_ and 26 characters")
 	}
-	err = b.quick.QueryRow(ctx, `-- hasAction: one probe of actions_w*_id per window; else the dead letters of these teams that never had an attempt
+	err = b.look.QueryRow(ctx, `-- hasAction: one probe of actions_w*_id per window; else the dead letters of these teams that never had an attempt
 WITH own AS (SELECT f.id AS fence, s.name, s.generation FROM fences f JOIN subscriptions s ON s.id = f.subscription WHERE split_part(s.name, '.', 1) = ANY($2))
 SELECT EXISTS (SELECT FROM actions a JOIN own USING (fence) WHERE a.action_id = $1)
     OR EXISTS (SELECT FROM actions a JOIN own USING (fence)
@@ -31,7 +31,7 @@ SELECT EXISTS (SELECT FROM actions a JOIN own USING (fence) WHERE a.action_id = 
 
 // HasReplay reports whether a replay is one of these teams'. Kind: Unavailable.
 func (b *Inbox) HasReplay(ctx context.Context, teams []string, id int64) (has bool, err error) {
-	err = b.quick.QueryRow(ctx, `SELECT EXISTS (SELECT FROM replays r JOIN subscriptions s ON s.id = r.subscription
+	err = b.look.QueryRow(ctx, `SELECT EXISTS (SELECT FROM replays r JOIN subscriptions s ON s.id = r.subscription
 		WHERE r.id = $1 AND split_part(s.name, '.', 1) = ANY($2))`, id, teams).Scan(&has)
 	if err != nil {
 		return false, ledger.Unavailable(fmt.Sprintf("find replay %d", id), err)

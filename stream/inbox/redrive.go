@@ -95,7 +95,7 @@ func (b *Inbox) Discard(ctx context.Context, item Item, by, reason string) error
 	if err := schemas.CheckAsked(op, by, reason); err != nil {
 		return err
 	}
-	marked, err := b.quick.Exec(ctx, `UPDATE rejected_records SET redriven_at = now(), redriven_by = $4, redriven_reason = $5, discarded = true
+	marked, err := b.look.Exec(ctx, `UPDATE rejected_records SET redriven_at = now(), redriven_by = $4, redriven_reason = $5, discarded = true
 		WHERE window_id = $1 AND fence = $2 AND log_offset = $3 AND decision IN ('conflict', 'quarantined') AND redriven_at IS NULL`,
 		item.window, item.Fence, item.Offset, ledger.Clean(by, 200), ledger.Clean(reason, 1000))
 	switch {

@@ -122,7 +122,7 @@ type Position struct {
 
 // Positions returns where a subscription stands, in every partition that it ever claimed.
 func (b *Inbox) Positions(ctx context.Context, subscription string) ([]Position, error) {
-	rows, err := b.quick.Query(ctx, `SELECT f.id, f.topic, f.topic_id, f.partition, p.next_offset
+	rows, err := b.look.Query(ctx, `SELECT f.id, f.topic, f.topic_id, f.partition, p.next_offset
 		FROM subscriptions s JOIN fences f ON f.subscription = s.id JOIN progress p ON p.fence = f.id
 		WHERE s.name = $1 AND s.generation = 0 ORDER BY f.topic, f.partition, f.id`, subscription)
 	var list []Position
@@ -137,7 +137,7 @@ func (b *Inbox) Positions(ctx context.Context, subscription string) ([]Position,
 
 // Remembers returns since when the dedupe of a subscription remembers what was decided; zero: it has forgotten nothing.
 func (b *Inbox) Remembers(ctx context.Context, subscription string) (time.Time, error) {
-	since, err := remembers(ctx, b.quick, subscription)
+	since, err := remembers(ctx, b.look, subscription)
 	if err != nil {
 		return time.Time{}, ledger.Unavailable("read what dedupe remembers of "+subscription, err)
 	}
@@ -159,7 +159,7 @@ func remembers(ctx context.Context, from interface {
 
 // SaveReplay stores a plan that is to be counted, and returns its id.
 func (b *Inbox) SaveReplay(ctx context.Context, r *Replay) (id int64, err error) {
-	err = b.quick.QueryRow(ctx, `INSERT INTO replays (subscription, mode, filter, config, bounds, counts, rate, max_errors, planned_by, even_stale)
+	err = b.look.QueryRow(ctx, `INSERT INTO replays (subscription, mode, filter, config, bounds, counts, rate, max_errors, planned_by, even_stale)
 		SELECT id, $2, $3, $4, $5, $6, $7, $8, $9, $10 FROM subscriptions WHERE name = $1 AND generation = 0 RETURNING id`,
 		r.Subscription, string(r.Mode), r.Filter, r.Config, r.Bounds, r.Counts, r.Rate, r.MaxErrors, ledger.Clean(r.PlannedBy, 200), r.EvenStale).Scan(&id)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -174,7 +174,7 @@ func (b *Inbox) SaveReplay(ctx context.Context, r *Replay) (id int64, err error)
 // CountReplay stores what was counted of a plan meanwhile: r as it is now, where the ledger has it as it was before. Kind Conflict says that
 // somebody else has counted on.
 func (b *Inbox) CountReplay(ctx context.Context, r *Replay, before []ReplayBounds, complete bool) error {
-	tag, err := b.quick.Exec(ctx, `UPDATE replays SET bounds = $2, counts = $3, counted_at = CASE WHEN $4 THEN now() END
+	tag, err := b.look.Exec(ctx, `UPDATE replays SET bounds = $2, counts = $3, counted_at = CASE WHEN $4 THEN now() END
 		WHERE id = $1 AND counted_at IS NULL AND cancelled_at IS NULL AND bounds = $5`, r.ID, r.Bounds, r.Counts, complete, before)
 	if err != nil {
 		return ledger.Unavailable(fmt.Sprintf("count replay %d", r.ID), err)
@@ -242,7 +242,7 @@ func (b *Inbox) StartReplay(ctx context.Context, r *Replay, by, reason string, s
 	if err := schemas.CheckAsked(op, by, reason); err != nil {
 		return err
 	}
-	tx, err := b.quick.Begin(ctx)
+	tx, err := b.look.Begin(ctx)
 	if err != nil {
 		return ledger.Unavailable(op, err)
 	}
@@ -358,7 +358,7 @@ func deadlocked(err error) bool {
 }
 
 func (b *Inbox) cancelReplay(ctx context.Context, op string, id int64, by, reason string) error {
-	tx, err := b.quick.Begin(ctx)
+	tx, err := b.look.Begin(ctx)
 	if err != nil {
 		return err
 	}

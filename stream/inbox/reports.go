@@ -23,8 +23,7 @@ type Reports struct {
 
 // NewReports returns the reports of a ledger. It uses the ledger's connections, and need not be closed.
 func NewReports(l *ledger.Ledger) *Reports {
-	_, quick := l.ReadPools()
-	return &Reports{ledger: l, quick: quick}
+	return &Reports{ledger: l, quick: l.ReportPool()}
 }
 
 // ReportState is what became of a report.
@@ -115,7 +114,7 @@ func (rs *Reports) markLate(ctx context.Context, r ledger.AttemptRef) bool {
 // Beat records a heartbeat of an attempt that is processing. The owner is not notified: it reads heartbeats before it gives up waiting.
 // alive is false if the attempt is not processing: not yet, no longer, or the ledger does not know it. Kind Unavailable.
 func (rs *Reports) Beat(ctx context.Context, r ledger.AttemptRef) (alive bool, err error) {
-	err = rs.ledger.InWindowsOf(ctx, r.Fence, func(windows []int32) error {
+	err = rs.ledger.InWindowsOf(ctx, rs.quick, r.Fence, func(windows []int32) error {
 		for _, w := range windows {
 			tag, err := rs.quick.Exec(ctx, ledger.OfWindow(w, beatWrite), r.Fence, r.LaneSeq, r.Attempt, r.Epoch)
 			if err != nil {
@@ -210,7 +209,7 @@ func (rs *Reports) actionState(ctx context.Context, r ledger.AttemptRef) (s Acti
 		generation int32
 		silence    int64
 	)
-	err = rs.ledger.InWindowsOf(ctx, r.Fence, func(windows []int32) error {
+	err = rs.ledger.InWindowsOf(ctx, rs.quick, r.Fence, func(windows []int32) error {
 		return rs.quick.QueryRow(ctx, ledger.OfWindows(windows, actionRead), r.Fence, r.LaneSeq, r.Attempt, r.Epoch).Scan(&s.Subscription, &generation, &s.Name,
 			&s.Destination, &s.Source, &s.EventID, &s.Status, &s.Attempts, &s.AttemptEpoch, &s.Epoch, &s.ResultBy, &s.BeatAt, &silence, &s.Reported, &s.Outcome)
 	})

@@ -130,7 +130,7 @@ func (b *Inbox) readWait(ctx context.Context, item *Item, s *Story) error {
 	}
 	var w Wait
 	var decision string
-	err := b.quick.QueryRow(ctx, `SELECT buffered_at, deadline, decision, stage FROM buffer WHERE fence = $1 AND log_offset = $2 AND event_key = $3`,
+	err := b.look.QueryRow(ctx, `SELECT buffered_at, deadline, decision, stage FROM buffer WHERE fence = $1 AND log_offset = $2 AND event_key = $3`,
 		item.Fence, item.Offset, [16]byte(item.Pointer.Key)).Scan(&w.Since, &w.Until, &decision, &w.Stage)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil // released since the item was read
@@ -165,7 +165,7 @@ func (b *Inbox) readWait(ctx context.Context, item *Item, s *Story) error {
 
 // readLeft reads when an event that waited was parked, and when it went on.
 func (b *Inbox) readLeft(ctx context.Context, item *Item, s *Story) error {
-	err := b.quick.QueryRow(ctx, `SELECT parked_at, released_at FROM events WHERE window_id = $1 AND event_key = $2`,
+	err := b.look.QueryRow(ctx, `SELECT parked_at, released_at FROM events WHERE window_id = $1 AND event_key = $2`,
 		item.window, [16]byte(item.Pointer.Key)).Scan(&s.Parked, &s.Left)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil // a rejected record
@@ -226,7 +226,7 @@ func (b *Inbox) readAhead(ctx context.Context, item *Item, s *Story) error {
 // readAgain reads who started the replays that run an item again.
 func (b *Inbox) readAgain(ctx context.Context, item *Item, s *Story) error {
 	for _, a := range item.again {
-		err := b.quick.QueryRow(ctx, `SELECT coalesce(started_by, ''), coalesce(reason, '') FROM replays WHERE id = $1`, a.Replay).Scan(&a.By, &a.Reason)
+		err := b.look.QueryRow(ctx, `SELECT coalesce(started_by, ''), coalesce(reason, '') FROM replays WHERE id = $1`, a.Replay).Scan(&a.By, &a.Reason)
 		if err != nil {
 			return err
 		}
@@ -239,7 +239,7 @@ func (b *Inbox) readFirst(ctx context.Context, item *Item, s *Story) error {
 	if item.Decision != gate.Conflict {
 		return nil
 	}
-	return b.quick.QueryRow(ctx, `SELECT EXISTS (SELECT FROM events WHERE event_key = $1 AND source = $2 AND event_id = $3)`,
+	return b.look.QueryRow(ctx, `SELECT EXISTS (SELECT FROM events WHERE event_key = $1 AND source = $2 AND event_id = $3)`,
 		[16]byte(item.Pointer.Key), item.CESource, item.EventID).Scan(&s.First)
 }
 

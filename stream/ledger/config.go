@@ -19,8 +19,8 @@ type Config struct {
 	URL schemas.Secret
 	// Schema is the Postgres schema; default "forebay".
 	Schema string
-	// MaxConns bounds the pool of the hot path; default 8. Beside it and StatementConns at most seven are made: two for operators'
-	// questions, four for what must not wait behind them, one that listens for commands.
+	// MaxConns bounds the pool of the hot path; default 8. Beside it and StatementConns at most nine are made: four for what
+	// operators look at and ask, four for what must not wait behind them, one that listens for commands.
 	MaxConns int32
 	// StatementConns bounds the pool of the statements of actions (Commit); default 4. More calls at once wait for a connection, in
 	// the time of their contexts: set it to how many may run at once.
@@ -110,18 +110,24 @@ func (l *Ledger) hotPool(ctx context.Context) (*Pool, error) {
 	return l.pool(ctx, l.cfg.settings(true), l.cfg.MaxConns, l.cfg.TxTimeout)
 }
 
-// readPool is for operators' questions: a filter that finds little reads much.
+// readPool is for operators' lists and counts: a filter that finds little reads much.
 func (l *Ledger) readPool(ctx context.Context) (*Pool, error) {
 	settings := l.cfg.settings(false)
 	settings["statement_timeout"] = pg.Milliseconds(l.cfg.TxTimeout * 5 / 4)
 	return l.pool(ctx, settings, 2, l.cfg.TxTimeout*7/5)
 }
 
-// quickPool is for probes by key that somebody waits for, or that are read every second.
-func (l *Ledger) quickPool(ctx context.Context) (*Pool, error) {
+// lookPool is for what operators look at and ask by key, their sessions among it.
+func (l *Ledger) lookPool(ctx context.Context) (*Pool, error) { return l.probePool(ctx, 2) }
+
+// quickPool is for probes by key of what runs, and for what is read every second.
+func (l *Ledger) quickPool(ctx context.Context) (*Pool, error) { return l.probePool(ctx, 4) }
+
+// probePool is for probes by key that somebody waits for.
+func (l *Ledger) probePool(ctx context.Context, conns int32) (*Pool, error) {
 	settings := l.cfg.settings(false)
 	settings["statement_timeout"] = pg.Milliseconds(l.cfg.TxTimeout / 4)
-	return l.pool(ctx, settings, 4, l.cfg.TxTimeout/2)
+	return l.pool(ctx, settings, conns, l.cfg.TxTimeout/2)
 }
 
 // sinkPool is for the statements of sinks, beside some of ours: each is planned when it is executed. A sink's statement has its own time

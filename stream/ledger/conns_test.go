@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -134,8 +136,8 @@ func TestClaimInDoubtNeedsOneConnection(t *testing.T) {
 	g.apply(c, seq(0, "e", 1))
 }
 
-// Operators' questions hold up nobody but operators: heartbeats, results, commands, pauses, exports and readiness go through
-// while every connection for questions is taken.
+// Operators' lists hold up nobody who looks at one thing or asks for something, and nothing that operators look at holds up what runs:
+// heartbeats, results, pauses, exports and readiness go through while every connection for operators is taken.
 func TestQuestionsHoldUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -143,12 +145,21 @@ func TestQuestionsHoldUpNobodyElse(t *testing.T) {
 	f.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1))
 	f.die(c, 1, "a-1", 1)
 	f.record(Result{Claim: c, LaneSeq: 2, Status: Processing, Attempt: 1, Code: 202, Left: time.Hour})
-	for range f.l.read.Config().MaxConns {
-		conn, err := f.l.read.Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
+	var taken []*pgxpool.Conn
+	defer func() {
+		for _, conn := range taken {
+			conn.Release()
 		}
-		defer conn.Release()
+	}()
+	take := func(pool *Pool) error {
+		for range pool.Config().MaxConns {
+			conn, err := pool.Acquire(t.Context())
+			if err != nil {
+				return err
+			}
+			taken = append(taken, conn)
+		}
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -159,6 +170,15 @@ func TestQuestionsHoldUpNobodyElse(t *testing.T) {
 		what string
 		do   func() error
 	}{
+		{"all lists", func() error { return take(f.l.read) }},
+		{"what a command is about", func() (err error) { dead, err = TestInbox.FindDeadLetter(ctx, f.l, actionID("a-1")); return err }},
+		{"a command", func() (err error) {
+			command, err = TestInbox.AskAction(ctx, f.l, dead.ID, Replay, CommandDetail{}, "jo", "mended")
+			return err
+		}},
+		{"what became of it", func() error { _, err := TestInbox.CommandStatus(ctx, f.l, command); return err }},
+		{"the tokens", func() error { _, err := f.l.Tokens(ctx); return err }},
+		{"all that people look at", func() error { return take(f.l.look) }},
 		{"a heartbeat", func() error {
 			alive, err := TestInbox.Beat(ctx, f.l, attempt)
 			if !alive && err == nil {
@@ -171,12 +191,6 @@ func TestQuestionsHoldUpNobodyElse(t *testing.T) {
 			_, err := TestInbox.Report(ctx, f.l, Report{AttemptRef: attempt, Status: Done})
 			return err
 		}},
-		{"what a command is about", func() (err error) { dead, err = TestInbox.FindDeadLetter(ctx, f.l, actionID("a-1")); return err }},
-		{"a command", func() (err error) {
-			command, err = TestInbox.AskAction(ctx, f.l, dead.ID, Replay, CommandDetail{}, "jo", "mended")
-			return err
-		}},
-		{"what became of it", func() error { _, err := TestInbox.CommandStatus(ctx, f.l, command); return err }},
 		{"a pause", func() error {
 			_, err := f.l.PauseDestination(ctx, "acme/coder", Pause{By: "jo", Reason: "broken"})
 			return err

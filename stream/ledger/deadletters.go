@@ -96,8 +96,12 @@ const deadPayload = `SELECT packed FROM {actions} a WHERE fence = $1 AND lane_se
 
 // DeadPayload says where the bytes of a dead letter are: packed in the ledger (never nil then), else at the pointer.
 func (l *Ledger) DeadPayload(ctx context.Context, d DeadLetter) (packed []byte, p Pointer, err error) {
-	err = l.InWindowsOf(ctx, d.Fence, func(windows []int32) error {
-		return l.quick.QueryRow(ctx, OfWindows(windows, deadPayload), d.Fence, d.LaneSeq).Scan(&packed)
+	return l.deadPayload(ctx, l.look, d)
+}
+
+func (l *Ledger) deadPayload(ctx context.Context, from *Pool, d DeadLetter) (packed []byte, p Pointer, err error) {
+	err = l.InWindowsOf(ctx, from, d.Fence, func(windows []int32) error {
+		return from.QueryRow(ctx, OfWindows(windows, deadPayload), d.Fence, d.LaneSeq).Scan(&packed)
 	})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return nil, Pointer{}, &schemas.Error{Kind: schemas.Unavailable, Op: "read a payload", Err: pg.Redact(err)}

@@ -38,9 +38,10 @@
 // # Pools
 //
 //	hot      MaxConns (8)        batches, claims, results; claims hold half of it at most
-//	read     2, 25 s a statement operators' questions: stream/inbox
-//	quick    4, 5 s a statement  what somebody waits for or is read every second: heartbeats, results of long work,
-//	                             commands, pauses, exports, readiness
+//	read     2, 25 s a statement operators' lists and counts: stream/inbox
+//	look     2, 5 s a statement  what operators look at by key, their commands, sessions, tokens, and the audit
+//	quick    4, 5 s a statement  what runs waits for, or is read every second: heartbeats, results of long work,
+//	                             pauses, exports, readiness
 //	sink     StatementConns      actions' own statements (Commit)
 //	         1                   listens for commands
 //

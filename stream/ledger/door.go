@@ -6,12 +6,15 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/window"
 )
 
-// What package inbox needs of the ledger beside its types: two pools, the windows that are live, SQL that both use, and errors without
+// What package inbox needs of the ledger beside its types: three pools, the windows that are live, SQL that both use, and errors without
 // secrets.
 
-// ReadPools returns the pools for what operators read and ask: read for what takes its time, quick for probes by key that somebody
+// ReadPools returns the pools for what operators read and ask: read for what takes its time, look for probes by key that somebody
 // waits for. See the package comment for their sizes.
-func (l *Ledger) ReadPools() (read, quick *Pool) { return l.read, l.quick }
+func (l *Ledger) ReadPools() (read, look *Pool) { return l.read, l.look }
+
+// ReportPool returns the pool for what destinations report of long work: nothing that operators look at holds it up.
+func (l *Ledger) ReportPool() *Pool { return l.quick }
 
 // Unavailable wraps an error of the database for the caller, without the secrets that may be in it.
 func Unavailable(op string, err error) error {

@@ -36,7 +36,7 @@ func (n *Namespace) Unexported(ctx context.Context, claims []*Claim, limit int) 
 
 // DeadPayload is [Ledger.DeadPayload].
 func (n *Namespace) DeadPayload(ctx context.Context, d DeadLetter) (packed []byte, p Pointer, err error) {
-	return n.ledger.DeadPayload(ctx, d)
+	return n.ledger.deadPayload(ctx, n.ledger.quick, d)
 }
 
 // exportedWrite is not counted: it is asked of every window for all keys, and each has some of them. A miss does no harm. Where the

@@ -74,8 +74,9 @@ type Ledger struct {
 	cfg   Config
 	db    *pg.Server
 	hot   *Pool // batches, claims, results: generic plans over indexes
-	read  *Pool // operators' questions: planned each time
-	quick *Pool // reports of long work, commands, pauses, exports, readiness: short, and never behind operators' questions
+	read  *Pool // operators' lists: planned each time
+	look  *Pool // what operators look at by key, their commands, sessions, tokens, and the audit
+	quick *Pool // reports of long work, pauses, exports, readiness: short, and never behind what operators look at
 	// sinkConns runs what actions do in this database; no connection is made before the first of them.
 	sinkConns *Pool
 
@@ -109,7 +110,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	for _, p := range []struct {
 		pool **Pool
 		make func(context.Context) (*Pool, error)
-	}{{&l.hot, l.hotPool}, {&l.read, l.readPool}, {&l.quick, l.quickPool}, {&l.sinkConns, l.sinkPool}} {
+	}{{&l.hot, l.hotPool}, {&l.read, l.readPool}, {&l.look, l.lookPool}, {&l.quick, l.quickPool}, {&l.sinkConns, l.sinkPool}} {
 		made, err := p.make(ctx)
 		if err != nil {
 			l.Close()
@@ -122,7 +123,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 		return nil, err
 	}
 	l.commandListeners = pg.NewListeners(l.hot, "forebay_commands_"+cfg.Schema, cfg.Logger)
-	l.sweeper, l.destinations, l.tokens = retention.New(l.hot, l.read, cfg.Logger), pauses.New(l.quick), access.New(l.quick)
+	l.sweeper, l.destinations, l.tokens = retention.New(l.hot, l.read, cfg.Logger), pauses.New(l.quick), access.New(l.look)
 	l.alerting = alerts.New(l.quick)
 	return l, nil
 }

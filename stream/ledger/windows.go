@@ -91,11 +91,11 @@ func windowsOf(ctx context.Context, from querier, fence int32) (windows []int32,
 	return windows, err
 }
 
-// InWindowsOf runs f with the live windows of a fence's subscription, for callers that do not own the fence. If f's error is that the windows
+// InWindowsOf runs f with the live windows of a fence's subscription, which it reads from a pool, for callers that do not own the fence. If f's error is that the windows
 // have rotated, it runs f again. The error is pgx.ErrNoRows if there is no such fence.
-func (l *Ledger) InWindowsOf(ctx context.Context, fence int32, f func(windows []int32) error) error {
+func (l *Ledger) InWindowsOf(ctx context.Context, from querier, fence int32, f func(windows []int32) error) error {
 	for refreshed := 0; ; refreshed++ {
-		windows, err := windowsOf(ctx, l.quick, fence)
+		windows, err := windowsOf(ctx, from, fence)
 		if err != nil {
 			return err
 		}
