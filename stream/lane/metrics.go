@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -16,6 +17,7 @@ type metrics struct {
 	alerts   *prometheus.CounterVec
 	dead     *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
+	act      *prometheus.HistogramVec
 
 	superseded prometheus.Counter
 }
@@ -43,6 +45,12 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 			Help:    "Duration of attempts by destination.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 12),
 		}, []string{"destination"}),
+		act: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "forebay_lane_accept_to_act_seconds",
+			Help: "Time from the intake's acceptance of an event, by its clock, to the destination's first answer of success to an action of it, by ours, " +
+				"by destination. Without events that a replay runs again.",
+			Buckets: prometheus.ExponentialBuckets(0.005, 2.5, 16),
+		}, []string{"destination"}),
 		superseded: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "forebay_lane_superseded_total",
 			Help: "Actions that ended without an attempt because a newer version stood behind them (backlog: latest).",
@@ -57,7 +65,7 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 	}
 	reg := prometheus.WrapRegistererWith(prometheus.Labels{"subscription": cfg.Subscription}, cfg.Registerer)
 	for _, c := range []prometheus.Collector{
-		m.attempts, m.alerts, m.dead, m.seconds, m.long, m.superseded,
+		m.attempts, m.alerts, m.dead, m.seconds, m.act, m.long, m.superseded,
 		gauge("forebay_lane_open_actions", "Open actions loaded from the ledger.",
 			func() float64 { return float64(s.q.open) }),
 		gauge("forebay_lane_waiting_lanes", "Lanes whose head waits for its next attempt.",
@@ -93,13 +101,14 @@ type destinationMetrics struct {
 	alerts   map[sink.Class]prometheus.Counter // of the classes that have them
 	dead     prometheus.Counter
 	seconds  prometheus.Observer
+	act      prometheus.Observer
 }
 
 // of returns a destination's counters, looked up once.
 func (m *metrics) of(destination string) destinationMetrics {
 	d := destinationMetrics{
 		attempts: map[sink.Class]prometheus.Counter{}, alerts: map[sink.Class]prometheus.Counter{},
-		dead: m.dead.WithLabelValues(destination), seconds: m.seconds.WithLabelValues(destination),
+		dead: m.dead.WithLabelValues(destination), seconds: m.seconds.WithLabelValues(destination), act: m.act.WithLabelValues(destination),
 	}
 	for _, c := range sink.Classes() {
 		d.attempts[c] = m.attempts.WithLabelValues(destination, cmp.Or(string(c), "ok"))
@@ -117,4 +126,12 @@ func (d *destinationMetrics) observe(class sink.Class, latency time.Duration) {
 	}
 	counter.Inc()
 	d.seconds.Observe(latency.Seconds())
+}
+
+// acted counts how long after its event was accepted an action was done, or taken to be finished later. What a replay runs again was accepted
+// long ago on purpose, and an event without the time says nothing.
+func (d *destinationMetrics) acted(e *entry, event *schemas.Event, now time.Time) {
+	if e.Generation == 0 && !event.RecordedTime.IsZero() {
+		d.act.Observe(max(0, now.Sub(event.RecordedTime).Seconds())) // below zero where two machines' clocks differ
+	}
 }

@@ -154,6 +154,41 @@ func TestGauges(t *testing.T) {
 	})
 }
 
+// TestAcceptToAct: the time from acceptance is counted once, with the first success, over all attempts, and not of what a replay runs again.
+func TestAcceptToAct(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	in(t, func(c *Config) { c.Registerer = reg }, func(t *testing.T, r *rig) {
+		r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
+			if a.Attempt == 1 {
+				return failWith(sink.ClassBusy)(ctx, a)
+			}
+			return sink.Outcome{Code: 200}, nil
+		}
+		began := time.Now()
+		items := []Item{r.make("a", nil), r.make("b", func(a *ledger.Action) { a.Generation = 7 }), r.make("c", nil)}
+		items[0].Event.RecordedTime = began.Add(-time.Minute)
+		items[1].Event.RecordedTime = began.Add(-30 * 24 * time.Hour)
+		r.Add(r.claim, items)
+		time.Sleep(10 * time.Minute)
+		same(t, "done", r.mem.resultsOf(1)[1].Status, ledger.Done)
+		families, err := reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == "forebay_lane_accept_to_act_seconds" {
+				h := f.GetMetric()[0].GetHistogram()
+				same(t, "observations", h.GetSampleCount(), uint64(1))
+				if sum := h.GetSampleSum(); sum <= 60 || sum > 600 { // with the wait for the second attempt
+					t.Errorf("%v seconds", sum)
+				}
+				return
+			}
+		}
+		t.Error("there is no such metric")
+	})
+}
+
 func TestResultsAreBoundedAndClean(t *testing.T) {
 	in(t, nil, func(t *testing.T, r *rig) {
 		r.sink.do = func(context.Context, sink.Action) (sink.Outcome, error) {

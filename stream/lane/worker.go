@@ -152,6 +152,9 @@ func (w *workers) attempt(e *entry, d *destination, event *schemas.Event) (ledge
 		class = sink.ClassTimeout
 	}
 	ctx.end()
+	if class == sink.ClassOK {
+		d.metrics.acted(e, event, time.Now())
+	}
 	kind := d.Sink.Idempotency()
 	res := w.endAttempt(e, d, kind, began, out, class, err)
 	res.Marked = kind == sink.Unsafe

@@ -75,6 +75,9 @@ func (c *Console) Run(ctx context.Context) {
 
 // New makes the pages.
 func New(cfg Config) (*Console, error) {
+	if cfg.API == nil || cfg.Ready == nil || cfg.Gatherer == nil {
+		return nil, errors.New("console: API, Ready and Gatherer are all required, and one is nil")
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}

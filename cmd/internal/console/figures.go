@@ -153,6 +153,8 @@ func seconds(upper float64) string {
 		return fmt.Sprintf("%.1fms", upper*1000)
 	case d < time.Second:
 		return fmt.Sprintf("%.0fms", upper*1000)
+	case d < 10*time.Minute:
+		return fmt.Sprintf("%.1fs", upper)
 	}
-	return fmt.Sprintf("%.1fs", upper)
+	return fmt.Sprintf("%.0f minutes", d.Minutes())
 }

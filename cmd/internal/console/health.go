@@ -28,7 +28,7 @@ func (c *Console) health(ctx context.Context, r *http.Request) (any, error) {
 	p := healthPage{Build: build.Read(), Roles: c.Roles, Ready: true, Withheld: !api.Asks(ctx).All()}
 	var all sync.WaitGroup
 	all.Go(func() {
-		p.Checks = ask(ctx, func(ctx context.Context) ([]api.Check, error) { return c.Ready(ctx), nil })
+		p.Checks = ask(ctx, c.checks)
 	})
 	all.Go(func() {
 		p.Subscriptions = ask(ctx, func(ctx context.Context) ([]api.SubscriptionItem, error) { return items(c.API.Subscriptions(ctx)) })
@@ -37,7 +37,7 @@ func (c *Console) health(ctx context.Context, r *http.Request) (any, error) {
 		p.Sources = ask(ctx, func(ctx context.Context) ([]api.SourceItem, error) { return items(c.API.Sources(ctx)) })
 	})
 	all.Wait()
-	p.Ready = len(failing(p.Checks.Value)) == 0
+	p.Ready = p.Checks.Problem == "" && len(failing(p.Checks.Value)) == 0
 	if p.Withheld {
 		p.Checks.Value = nil
 	}

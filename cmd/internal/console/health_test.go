@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -36,5 +37,24 @@ func TestHealth(t *testing.T) {
 	}
 	if strings.Contains(text(s.root), "acme") {
 		t.Error("somebody of one team is shown what another has")
+	}
+}
+
+// TestAPanicOfACheckEndsNoProcess: a check that panics in a page's goroutine is a part that cannot be had, and no end of the process.
+func TestAPanicOfACheckEndsNoProcess(t *testing.T) {
+	t.Parallel()
+	cfg := newFake().config()
+	cfg.Ready = func(context.Context) []api.Check { panic("a check of fault") }
+	c := pagesOf(t, cfg)
+	for _, path := range []string{"/console/", "/console/health"} {
+		s := get(t, c, path)
+		if s.status != http.StatusOK {
+			t.Errorf("%s: %d", path, s.status)
+		}
+		s.says("section", "This part cannot be had: an error in this process: its log says where")
+	}
+	get(t, c, "/console/health").says("p", "not ready")
+	if _, err := New(Config{API: c.API, Gatherer: c.Gatherer}); err == nil {
+		t.Error("a console is made that cannot say whether the process is ready")
 	}
 }

@@ -1,8 +1,11 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -39,12 +42,24 @@ type history struct {
 	sampling sync.Mutex // one at a time, from the reading to the keeping: an older reading kept after a newer one would look like a reset
 
 	mu     sync.Mutex
-	counts map[int64][][]float64 // by minute of the epoch: chart, series
-	last   [][]float64           // the counters' values when they were read last; nil: they were not yet
-	tries  map[int64][]figure    // by minute of the epoch: attempts in it, by their labels
-	tried  []figure              // the attempts when they were read last
-	at     time.Time             // when that was
+	counts map[int64]*counted // by minute of the epoch
+	last   *counted           // the counters' values when they were read last; nil: they were not yet
+	at     time.Time          // when that was
 }
+
+// counted is what the counters say, or by how much that has grown in a minute.
+type counted struct {
+	charts  [][]float64         // chart, series
+	tried   []figure            // attempts, by their labels; of the last rateMinutes alone
+	refused map[refusal]float64 // deliveries that were not taken
+	acted   map[float64]uint64  // how many actions were done within so many seconds after their event was accepted
+}
+
+// refusal is why a delivery was not taken.
+type refusal struct{ Outcome, Reason string }
+
+// actMetric measures the time from acceptance to act.
+const actMetric = "forebay_lane_accept_to_act_seconds"
 
 // run reads the counters until ctx is done.
 func (h *history) run(ctx context.Context) {
@@ -82,38 +97,49 @@ func (h *history) sample(now time.Time) {
 
 // add is sample for who holds sampling.
 func (h *history) add(now time.Time) {
-	values, tried := counted(h.gather)
+	read := readCounters(h.gather)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	minute := now.Unix() / 60
 	if h.counts == nil {
-		h.counts = map[int64][][]float64{}
+		h.counts = map[int64]*counted{}
 	}
 	if h.counts[minute] == nil {
 		h.counts[minute] = blank()
 	}
-	for c := range values {
-		for s := range values[c] {
-			if h.last != nil && values[c][s] > h.last[c][s] { // less: what counted is gone, as a subscription after a reload
-				h.counts[minute][c][s] += values[c][s] - h.last[c][s]
-			}
-		}
-	}
-	if h.tries == nil {
-		h.tries = map[int64][]figure{}
-	}
 	if h.last != nil {
-		h.tries[minute] = append(h.tries[minute], growth(h.tried, tried)...)
+		h.counts[minute].grow(h.last, read)
 	}
-	h.last, h.at, h.tried = values, now, tried
-	for m := range h.tries {
+	h.last, h.at = read, now
+	for m, n := range h.counts {
 		if m <= minute-rateMinutes {
-			delete(h.tries, m)
+			n.tried = nil
 		}
-	}
-	for m := range h.counts {
 		if m <= minute-minutes {
 			delete(h.counts, m)
+		}
+	}
+}
+
+// grow adds by how much counters have grown. Where one says less, what counted is gone, as a subscription after a reload.
+func (n *counted) grow(before, now *counted) {
+	for c := range now.charts {
+		for s := range now.charts[c] {
+			n.charts[c][s] += max(0, now.charts[c][s]-before.charts[c][s])
+		}
+	}
+	n.tried = append(n.tried, growth(before.tried, now.tried)...)
+	for why, count := range now.refused {
+		if more := count - before.refused[why]; more > 0 {
+			n.refused[why] += more
+		}
+	}
+	if all := math.Inf(1); now.acted[all] < before.acted[all] {
+		return
+	}
+	for upper, count := range now.acted {
+		if count > before.acted[upper] {
+			n.acted[upper] += count - before.acted[upper]
 		}
 	}
 }
@@ -126,8 +152,8 @@ func (h *history) rate(now time.Time, of func(labels map[string]string) bool) st
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	sum := 0.0
-	for m, list := range h.tries {
-		for _, f := range list {
+	for m, n := range h.counts {
+		for _, f := range n.tried {
 			if m > now.Unix()/60-rateMinutes && of(f.labels) {
 				sum += f.value
 			}
@@ -153,22 +179,39 @@ func growth(before, now []figure) (grown []figure) {
 	return grown
 }
 
-func blank() [][]float64 {
-	all := make([][]float64, len(charted))
+func blank() *counted {
+	n := &counted{charts: make([][]float64, len(charted)), refused: map[refusal]float64{}, acted: map[float64]uint64{}}
 	for c := range charted {
-		all[c] = make([]float64, len(charted[c].series))
+		n.charts[c] = make([]float64, len(charted[c].series))
 	}
-	return all
+	return n
 }
 
-// counted sums the counters by chart and series, and returns the attempts by all their labels.
-func counted(g prometheus.Gatherer) (all [][]float64, tried []figure) {
+// taken are the outcomes of deliveries that were not refused.
+var taken = []string{"accepted", "handshake", "quarantined"}
+
+// readCounters sums the counters.
+func readCounters(g prometheus.Gatherer) *counted {
 	families, _ := g.Gather() // with an error it returns what could be had, which is nearly all
-	all = blank()
+	n := blank()
 	for _, f := range families {
-		if f.GetName() == attemptsMetric {
+		switch f.GetName() {
+		case attemptsMetric:
 			for _, m := range f.GetMetric() {
-				tried = append(tried, figure{labels: labelsOf(m.GetLabel()), value: m.GetCounter().GetValue()})
+				n.tried = append(n.tried, figure{labels: labelsOf(m.GetLabel()), value: m.GetCounter().GetValue()})
+			}
+		case deliveriesMetric:
+			for _, m := range f.GetMetric() {
+				if of := labelsOf(m.GetLabel()); !slices.Contains(taken, of["outcome"]) {
+					n.refused[refusal{of["outcome"], of["reason"]}] += m.GetCounter().GetValue()
+				}
+			}
+		case actMetric:
+			for _, m := range f.GetMetric() {
+				for _, b := range m.GetHistogram().GetBucket() {
+					n.acted[b.GetUpperBound()] += b.GetCumulativeCount()
+				}
+				n.acted[math.Inf(1)] += m.GetHistogram().GetSampleCount()
 			}
 		}
 		for c, chart := range charted {
@@ -183,11 +226,74 @@ func counted(g prometheus.Gatherer) (all [][]float64, tried []figure) {
 					}
 				}
 				s := slices.IndexFunc(chart.series, func(s series) bool { return s.values == nil || slices.Contains(s.values, value) })
-				all[c][s] += m.GetCounter().GetValue()
+				n.charts[c][s] += m.GetCounter().GetValue()
 			}
 		}
 	}
-	return all, tried
+	return n
+}
+
+// refusedFor is how many deliveries were refused for a reason.
+type refusedFor struct {
+	refusal
+	Count int64
+}
+
+// refusals returns why deliveries were refused in the hour that ends at now, the most frequent reason first.
+func (h *history) refusals(now time.Time) (list []refusedFor) {
+	sums := map[refusal]float64{}
+	h.lastHour(now, func(n *counted) {
+		for why, count := range n.refused {
+			sums[why] += count
+		}
+	})
+	for why, count := range sums {
+		list = append(list, refusedFor{why, int64(count)})
+	}
+	slices.SortFunc(list, func(a, b refusedFor) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Outcome, b.Outcome), cmp.Compare(a.Reason, b.Reason))
+	})
+	return list
+}
+
+// acceptToAct is within which time after acceptance actions were done, in words.
+type acceptToAct struct {
+	Actions  uint64
+	P50, P99 string // by the bucket that has it
+}
+
+// acted returns how long it took from acceptance to act in the hour that ends at now; nil: nothing was done.
+func (h *history) acted(now time.Time) *acceptToAct {
+	sums := map[float64]uint64{}
+	h.lastHour(now, func(n *counted) {
+		for upper, count := range n.acted {
+			sums[upper] += count
+		}
+	})
+	all := sums[math.Inf(1)]
+	if all == 0 {
+		return nil
+	}
+	uppers := slices.Sorted(maps.Keys(sums))
+	bound := func(share float64) string {
+		i := slices.IndexFunc(uppers, func(u float64) bool { return float64(sums[u]) >= share*float64(all) })
+		if math.IsInf(uppers[i], 1) {
+			return "more than what is measured"
+		}
+		return "at most " + seconds(uppers[i])
+	}
+	return &acceptToAct{all, bound(0.5), bound(0.99)}
+}
+
+// lastHour goes through the minutes of the hour that ends at now.
+func (h *history) lastHour(now time.Time, each func(*counted)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for m, n := range h.counts {
+		if m > now.Unix()/60-minutes {
+			each(n)
+		}
+	}
 }
 
 // chart is the last hour as bars, one a minute, the series stacked.
@@ -232,7 +338,7 @@ func (h *history) charts(now time.Time) (list []chart) {
 		}
 		for _, counts := range h.counts {
 			var sum float64
-			for s, n := range counts[c] {
+			for s, n := range counts.charts[c] {
 				sum += n
 				d.Legend[s].Count += int64(n)
 			}
@@ -251,13 +357,13 @@ func (h *history) charts(now time.Time) (list []chart) {
 }
 
 // stack draws a minute: the first series at the bottom.
-func stack(of []series, counts [][]float64, c, i int, most float64) (bars []bar) {
+func stack(of []series, counts *counted, c, i int, most float64) (bars []bar) {
 	if counts == nil {
 		return nil
 	}
 	y := chartHeight
 	for s := range of {
-		n := counts[c][s]
+		n := counts.charts[c][s]
 		if n == 0 {
 			continue
 		}

@@ -80,6 +80,63 @@ func TestOverviewDrawsTheLastHour(t *testing.T) {
 	}
 }
 
+// TestOverviewSaysWhyAndHowFast: why deliveries were refused in the last hour, the most frequent reason first, and how long it took from
+// acceptance to act.
+func TestOverviewSaysWhyAndHowFast(t *testing.T) {
+	t.Parallel()
+	r := prometheus.NewRegistry()
+	came := prometheus.NewCounterVec(prometheus.CounterOpts{Name: deliveriesMetric, Help: "Deliveries."}, []string{"team", "source", "outcome", "reason"})
+	act := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: actMetric, Help: "Seconds.", Buckets: []float64{0.005, 0.1, 2}}, []string{"subscription"})
+	r.MustRegister(came, act)
+	cfg := newFake().config()
+	cfg.Gatherer = r
+	c := pagesOf(t, cfg)
+	came.WithLabelValues("acme", "orders", "unauthenticated", "mismatch").Add(1000) // before this process was looked at
+	now := time.Now().Add(-time.Minute)
+	c.history.sample(now)
+	if said := text(get(t, c, "/console/").root); strings.Contains(said, "Refusals") || strings.Contains(said, "Accept to act") {
+		t.Errorf("of nothing the page says %s", said)
+	}
+	came.WithLabelValues("acme", "orders", "unauthenticated", "mismatch").Add(4)
+	came.WithLabelValues("acme", "orders", "unauthenticated", "too_old").Add(9)
+	came.WithLabelValues("pay", "stripe", "unauthenticated", "mismatch").Add(2)
+	came.WithLabelValues("pay", "stripe", "quarantined", "no_entity").Add(50)
+	came.WithLabelValues("pay", "stripe", "accepted", "").Add(50)
+	for range 98 {
+		act.WithLabelValues("acme.fulfil").Observe(0.05)
+	}
+	act.WithLabelValues("pay.settle").Observe(1)
+	act.WithLabelValues("pay.settle").Observe(1)
+	c.history.sample(now)
+	s := get(t, c, "/console/")
+	s.says("p", "of 100 actions: p50 at most 100ms, p99 at most 2.0s.")
+	s.says("tr", "too_old", "unauthenticated", "9")
+	s.says("tr", "mismatch", "unauthenticated", "6")
+	if said := text(s.root); strings.Contains(said, "no_entity") || strings.Index(said, "too_old") > strings.Index(said, "mismatch") {
+		t.Errorf("the page says %s", said)
+	}
+	act.DeletePartialMatch(prometheus.Labels{"subscription": "acme.fulfil"}) // as after a reload: less was not measured backwards
+	for range 8 {
+		act.WithLabelValues("pay.settle").Observe(60)
+	}
+	c.history.sample(now)
+	act.WithLabelValues("pay.settle").Observe(60)
+	c.history.sample(now)
+	if got, want := c.history.acted(now), (&acceptToAct{101, "at most 100ms", "at most 2.0s"}); *got != *want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	for range 200 {
+		act.WithLabelValues("pay.settle").Observe(60)
+	}
+	c.history.sample(now)
+	if got := c.history.acted(now); got.P50 != "more than what is measured" {
+		t.Errorf("%+v", got)
+	}
+	if later := now.Add(time.Hour); c.history.acted(later) != nil || c.history.refusals(later) != nil {
+		t.Error("an hour later it is not forgotten")
+	}
+}
+
 // slowly gathers, and has the first reading wait, once it is made, until release is closed.
 type slowly struct {
 	prometheus.Gatherer

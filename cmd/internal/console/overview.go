@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
 )
 
 // part is a part of a page that may not be had: then the page says why, and shows the rest.
@@ -38,7 +40,12 @@ type overview struct {
 	NoStream      bool // this process has no ledger: what needs it is left out
 	Sources       part[[]api.SourceItem]
 	Charts        []chart
+	Refusals      []refusedFor // in the last hour
+	Acted         *acceptToAct // nil: nothing was done in the last hour
 }
+
+// Hour reports whether there is anything to say of the last hour.
+func (o overview) Hour() bool { return len(o.Charts) > 0 || len(o.Refusals) > 0 || o.Acted != nil }
 
 type subscriptionRow struct {
 	api.SubscriptionItem
@@ -62,7 +69,7 @@ func (c *Console) overview(ctx context.Context, r *http.Request) (any, error) {
 	o := overview{NoStream: !c.Stream}
 	all := api.Asks(ctx).All() // metrics and checks are the process's: their names tell of every team
 	if all {
-		o.Charts = c.history.charts(now)
+		o.Charts, o.Refusals, o.Acted = c.history.charts(now), c.history.refusals(now), c.history.acted(now)
 	}
 	var parts sync.WaitGroup
 	parts.Go(func() {
@@ -72,7 +79,10 @@ func (c *Console) overview(ctx context.Context, r *http.Request) (any, error) {
 	})
 	parts.Go(func() {
 		if all {
-			o.Checks = ask(ctx, func(ctx context.Context) ([]api.Check, error) { return failing(c.Ready(ctx)), nil })
+			o.Checks = ask(ctx, func(ctx context.Context) ([]api.Check, error) {
+				checks, err := c.checks(ctx)
+				return failing(checks), err
+			})
 		}
 	})
 	parts.Go(func() {
@@ -95,6 +105,17 @@ func (c *Console) overview(ctx context.Context, r *http.Request) (any, error) {
 		}
 	}
 	return o, nil
+}
+
+// checks asks what must work before the process is ready. A page asks in goroutines of its own, in which nobody else would recover.
+func (c *Console) checks(ctx context.Context) (list []api.Check, err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			c.Logger.Error("a check of a page has panicked", "panic", why, "stack", string(debug.Stack()))
+			list, err = nil, schemas.Errorf(schemas.Internal, "", "an error in this process: its log says where")
+		}
+	}()
+	return c.Ready(ctx), nil
 }
 
 func items[T any](page api.Page[T], err error) ([]T, error) { return page.Items, err }
