@@ -98,6 +98,11 @@ func New(cfg Config) (*Console, error) {
 	mux.Handle("GET /console/static/", static())
 	mux.HandleFunc("GET /console/{$}", c.page("overview", "Overview", c.overview))
 	mux.HandleFunc("GET /console/attention", c.page("attention", "Attention", c.attention))
+	mux.HandleFunc("GET /console/alerts", c.page("alerts", "Alerts", c.alertList))
+	mux.HandleFunc("GET /console/alerts/{alert}/silence", c.page("silence", "Silence an alert", c.planSilence))
+	mux.HandleFunc("POST /console/alerts/{alert}/silence", c.page("silence", "Silence an alert", c.silence))
+	mux.HandleFunc("GET /console/alerts/silences/{silence}/end", c.page("silence", "End a silence", c.planEnd))
+	mux.HandleFunc("POST /console/alerts/silences/{silence}/end", c.page("silence", "End a silence", c.endSilence))
 	mux.HandleFunc("GET /console/inbox", c.page("inbox", "Inbox", c.inbox))
 	mux.HandleFunc("GET /console/inbox/live", c.liveInbox)
 	mux.HandleFunc("GET /console/event", c.page("event", "Event", c.event))
@@ -194,7 +199,7 @@ type place struct {
 }
 
 var places = []group{
-	{"Look", []place{{Name: "Overview", Path: "/console/"}, {Name: "Inbox", Path: "/console/inbox"}, {Name: "Attention", Path: "/console/attention"}}},
+	{"Look", []place{{Name: "Overview", Path: "/console/"}, {Name: "Inbox", Path: "/console/inbox"}, {Name: "Attention", Path: "/console/attention"}, {Name: "Alerts", Path: "/console/alerts"}}},
 	{"Mend", []place{{Name: "Dead letters", Path: "/console/dlq"}, {Name: "Gaps", Path: "/console/gaps"}, {Name: "Quarantine", Path: "/console/quarantine"}, {Name: "Replays", Path: "/console/replays"}}},
 	{"Steer", []place{{Name: "Sources", Path: "/console/sources"}, {Name: "Subscriptions", Path: "/console/subscriptions"}, {Name: "Destinations", Path: "/console/destinations"}, {Name: "Schemas", Path: "/console/schemas"}}},
 	{"Check", []place{{Name: "Audit", Path: "/console/audit", Right: access.Audit}, {Name: "Health", Path: "/console/health"}}},
@@ -218,7 +223,7 @@ func navigation(path string, who *access.Who) (groups []group) {
 }
 
 // pageNames are the templates that are pages.
-var pageNames = []string{"overview", "inbox", "event", "entity", "attention", "dlq", "dlqask", "dlqprogress", "redrive", "gaps", "quarantine", "delivery", "subscriptions", "subscription", "seek", "accept", "destinations", "destination", "sources", "source", "replays", "replay", "schemas", "schema", "audit", "health", "problem", "login"}
+var pageNames = []string{"overview", "inbox", "event", "entity", "attention", "alerts", "silence", "dlq", "dlqask", "dlqprogress", "redrive", "gaps", "quarantine", "delivery", "subscriptions", "subscription", "seek", "accept", "destinations", "destination", "sources", "source", "replays", "replay", "schemas", "schema", "audit", "health", "problem", "login"}
 
 // page makes the handler of a page: ask returns what its template shows. With an error it may return that, too: the page is shown with the
 // problem then.

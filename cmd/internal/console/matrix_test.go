@@ -26,6 +26,8 @@ var ofTeam = []struct {
 	{"GET", "/console/subscriptions/TEAM/fulfil/seek?to=end", access.Operate},
 	{"GET", "/console/destinations/TEAM/agent", access.See},
 	{"GET", "/console/sources/TEAM/orders", access.See},
+	{"GET", "/console/alerts/ForebayLag/silence?team=TEAM", access.Respond},
+	{"POST", "/console/alerts/ForebayLag/silence?team=TEAM", access.Respond},
 	{"POST", "/console/event/redrive?id=TEAM/fulfil/orders/e-5", access.Respond},
 	{"POST", "/console/quarantine/TEAM/orders/1/7", access.Sources},
 	{"POST", "/console/subscriptions/TEAM/fulfil/pause", access.Respond},
@@ -56,7 +58,7 @@ func TestEveryPageForEveryRole(t *testing.T) {
 				g.tokens["t"].Teams = nil
 			}
 			v := g.as("t")
-			form := url.Values{formField: {v.field("/console/health")}, "id": {"acme/fulfil/orders/e-5"}, "to": {"end"}, "after": {"0"}, "reason": {"x"}, "by": {"mallory"}, "until": {at.Format(time.RFC3339Nano)}}
+			form := url.Values{formField: {v.field("/console/health")}, "id": {"acme/fulfil/orders/e-5"}, "to": {"end"}, "after": {"0"}, "seconds": {"1800"}, "reason": {"x"}, "by": {"mallory"}, "until": {at.Format(time.RFC3339Nano)}}
 			for _, p := range ofTeam {
 				what := role + " of " + team + " at " + p.method + " " + p.path
 				look := func(of string) *screen {
@@ -67,7 +69,7 @@ func TestEveryPageForEveryRole(t *testing.T) {
 					form.Set("id", of+"/fulfil/orders/e-5")
 					return v.post(path, form)
 				}
-				g.seeks = nil
+				g.seeks, g.alerts.Silences = nil, nil
 				s := look("acme")
 				switch who := g.tokens["t"]; {
 				case !who.May(p.right):
@@ -89,7 +91,7 @@ func TestEveryPageForEveryRole(t *testing.T) {
 					t.Errorf("%s: %d %s", what, s.status, text(s.root))
 				}
 			}
-			for _, path := range []string{"/console/", "/console/subscriptions", "/console/destinations", "/console/sources", "/console/schemas", "/console/health"} {
+			for _, path := range []string{"/console/", "/console/alerts", "/console/subscriptions", "/console/destinations", "/console/sources", "/console/schemas", "/console/health"} {
 				said := text(v.get(path).root)
 				if who := g.tokens["t"]; !who.Of("acme") && (strings.Contains(said, "acme.fulfil") || strings.Contains(said, "acme/orders") || strings.Contains(said, "acme/agent")) {
 					t.Errorf("%s of %s at %s: %s", role, team, path, said)
