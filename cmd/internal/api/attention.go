@@ -18,13 +18,14 @@ const (
 	KindPaused              = "paused_destination"   // nothing is attempted at a destination until it is resumed
 	KindPausedSubscription  = "paused_subscription"  // nothing is decided or attempted for a subscription until it is resumed
 	KindBarred              = "barred_subscription"  // a subscription that does not run, as another team's source is not shared with it
+	KindBrokenFile          = "broken_team_file"     // a team's file that could not be taken: the team keeps what it had
 	KindKeys                = "unmatched_keys"       // a source none of whose secrets verifies what comes
 	KindClock               = "wrong_clock"          // a source whose deliveries are signed right, at a time that is too far from now
 )
 
 // AttentionKinds lists all kinds, in the order in which they are listed.
 func AttentionKinds() []string {
-	kinds := []string{KindStopped, KindUnread, KindPausedSubscription, KindBarred, KindPaused, KindKeys, KindClock}
+	kinds := []string{KindStopped, KindUnread, KindPausedSubscription, KindBarred, KindBrokenFile, KindPaused, KindKeys, KindClock}
 	for _, k := range inbox.AttentionKinds() {
 		kinds = append(kinds, string(k))
 	}

@@ -57,6 +57,7 @@ type App struct {
 	health   *listener // nil if none is configured
 	agents   *listener // nil without the stream role, or if no agents listener is configured
 	console  *console.Console
+	broken   brokenFiles
 }
 
 // New makes a process: it compiles sources and destinations. Nothing listens, runs or connects yet.

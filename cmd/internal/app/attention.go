@@ -127,7 +127,7 @@ func (t *attention) look(ctx context.Context, kept time.Duration) (look, error) 
 	if err != nil {
 		return l, err
 	}
-	l.take(ctx, t.ofLedger, func(ctx context.Context, l *look) { t.ofPartitions(ctx, adm, l) }, t.ofPauses, t.ofBarred, t.ofDestinations, t.ofKeys, t.ofEnds,
+	l.take(ctx, t.ofLedger, func(ctx context.Context, l *look) { t.ofPartitions(ctx, adm, l) }, t.ofPauses, t.ofBarred, t.ofFiles, t.ofDestinations, t.ofKeys, t.ofEnds,
 		func(ctx context.Context, l *look) { t.ofDeliveries(ctx, adm, l) })
 	l.keep(t.seen())
 	t.warn(t.seen(), l)

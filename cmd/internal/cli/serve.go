@@ -65,7 +65,7 @@ func (c *serveCmd) Run(e *env) error {
 		load: func() (*config.Config, fileStates, error) {
 			o := options()
 			o.Shared = a.Unshare
-			return loadAgain(cfg, o, e.log)
+			return loadAgain(cfg, o, e.log, a.Kept)
 		}}
 	watching.Go(func() { w.run(ctx, read) })
 	return a.Run(ctx)

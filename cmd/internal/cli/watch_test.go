@@ -36,7 +36,7 @@ func startWatching(t *testing.T, every time.Duration, meddle func(w *watching, l
 	read := func() (cfg *config.Config, s fileStates, err error) {
 		o := config.Options{Path: filepath.Join(w.dir, "forebay.yaml"), Roles: []config.Role{config.RoleIntake}}
 		if running := w.latest.Load(); running != nil {
-			cfg, s, err = loadAgain(running, o, log)
+			cfg, s, err = loadAgain(running, o, log, func(config.Problems) {})
 		} else {
 			cfg, s, err = load(o)
 		}

@@ -116,7 +116,7 @@ type waits struct {
 }
 
 // ownWords are the kinds of attention whose details have nothing that a sender, a destination or an operator wrote.
-var ownWords = []string{api.KindStopped, api.KindUnread, api.KindBarred, api.KindKeys, api.KindClock}
+var ownWords = []string{api.KindStopped, api.KindUnread, api.KindBarred, api.KindBrokenFile, api.KindKeys, api.KindClock}
 
 func (b *Bundle) attention(ctx context.Context) (any, error) {
 	a, err := b.Client.Attention(ctx, api.AttentionFilter{Limit: 1000})

@@ -50,7 +50,20 @@ func TestABrokenTeamFileHoldsUpNobody(t *testing.T) {
 	if got := answered(broken, "first"); got != http.StatusAccepted {
 		t.Errorf("the team with the broken file is answered %d", got)
 	}
+	waits := func() string { return string(r.ask(p, "attention", "--kind", "broken_team_file", "-o", "json")) }
+	if !rig.Until(20*time.Second, func() bool {
+		return containsAll(waits(), broken+".yaml has ", ", the first in line 1", "the team keeps what the file said before")
+	}) {
+		t.Errorf("attention does not list the file: %s", waits())
+	}
 	if !containsAll(p.output(), "these teams keep what they have", broken+".yaml:1", "configuration reloaded") {
 		t.Errorf("the log does not say so:\n%s", p.output())
+	}
+	put(broken, file(broken, "third"))
+	if !rig.Until(30*time.Second, func() bool { return !containsAll(waits(), broken+".yaml") }) {
+		t.Errorf("the mended file still waits: %s", waits())
+	}
+	if got := answered(broken, "third"); got != http.StatusAccepted {
+		t.Errorf("of the mended file, its secret is answered %d", got)
 	}
 }
