@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +130,33 @@ func (b *browser) check(name string) {
 		b.t.Errorf("%s: %s", name, complaint)
 	}
 	b.do("look", "scheme", "light", "width", 1280)
+}
+
+// complained fails the test unless what was blocked, failed or asked for elsewhere since the last check is as often there as it is listed: the
+// browser says of every answer that it is no success.
+func (b *browser) complained(want ...string) {
+	b.t.Helper()
+	var found []any
+	rig.Until(10*time.Second, func() bool { found = append(found, b.do("complaints").([]any)...); return len(found) >= len(want) })
+	for _, of := range want {
+		i := slices.IndexFunc(found, func(one any) bool { return strings.Contains(one.(string), of) })
+		if i < 0 {
+			b.t.Errorf("the browser has nothing to say of %s", of)
+			continue
+		}
+		found = slices.Delete(found, i, i+1)
+	}
+	for _, complaint := range found {
+		b.t.Error(complaint)
+	}
+}
+
+// waitAt waits until the browser is at a path with its query.
+func (b *browser) waitAt(path string) {
+	b.t.Helper()
+	if !rig.Until(30*time.Second, func() bool { return b.do("at") == b.base+path }) {
+		b.t.Fatalf("the browser is at %s, not at %s:\n%s", b.do("at"), path, b.do("text"))
+	}
 }
 
 // says fails the test unless the page says all of the texts.

@@ -13,6 +13,7 @@ const body = document.querySelector("tbody[data-live]");
 if (body) {
   const button = document.querySelector("#live");
   const status = document.querySelector("#live-status");
+  const login = document.querySelector("#live-login");
   const most = 200; // rows that are kept
   let after = body.dataset.after;
   let paused = false;
@@ -26,17 +27,39 @@ if (body) {
     source.onopen = () => { status.textContent = "Live"; };
     source.onerror = () => { // a browser connects again by itself, unless it was refused
       const refused = source && source.readyState === EventSource.CLOSED;
-      status.textContent = refused ? "Not live: this process does not answer, has too many live views, or your session has ended; load the page again" : "Not live: connecting again";
-      if (refused) close();
+      status.textContent = "Not live: connecting again";
+      if (refused) { close(); ask(url); }
     };
     source.addEventListener("trouble", (e) => { status.textContent = e.data ? "Not all is shown: " + e.data : "Live"; });
-    source.addEventListener("ended", (e) => { paused = true; close(); button.hidden = true; status.textContent = "Not live: " + e.data; });
+    source.addEventListener("ended", (e) => { close(); end(e.data); });
     source.addEventListener("row", (e) => { after = e.lastEventId || after; show(e.data); });
   }
 
   function close() {
     if (source) source.close();
     source = null;
+  }
+
+  // ask asks why a view was refused, which a browser does not say, and tries again later unless the session has ended.
+  async function ask(url) {
+    let why = "this process does not answer";
+    try {
+      const answer = await fetch(url, { headers: { Accept: "text/event-stream" } });
+      if (answer.headers.get("Content-Type")?.startsWith("text/plain")) why = (await answer.text()).trim();
+      else answer.body.cancel();
+      if (answer.status === 401) { end(why); return; }
+    } catch { /* nobody is there */ }
+    status.textContent = "Not live: " + why;
+    setTimeout(open, 10_000);
+  }
+
+  // end says that the session has ended, and leads to a login that comes back here.
+  function end(why) {
+    paused = true;
+    button.hidden = true;
+    login.hidden = false;
+    login.href = "/console/login?next=" + encodeURIComponent(location.pathname + location.search);
+    status.textContent = "Not live: " + why;
   }
 
   // show puts a row on top, or in the place of what was shown of it before.

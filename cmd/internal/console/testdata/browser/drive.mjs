@@ -8,7 +8,7 @@ const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM,
   args: ["--no-sandbox"], // it opens our own pages alone, and has no sandbox as root
 });
-const context = await browser.newContext();
+const context = await browser.newContext({ ignoreHTTPSErrors: true }); // a listener's certificate is of an authority that the test has made
 context.setDefaultTimeout(60_000);
 await context.addInitScript({ content: readFileSync(new URL("./node_modules/axe-core/axe.min.js", import.meta.url), "utf8") });
 const page = await context.newPage();
@@ -28,7 +28,9 @@ const commands = {
     await form.getByRole("button", { name, exact: true }).click();
   },
   press: ({ name }) => page.keyboard.press(name),
-  focused: () => page.evaluate(() => document.activeElement.textContent.trim()),
+  type: ({ text }) => page.keyboard.type(text), // where the focus is
+  focused: () => page.evaluate(() => document.activeElement.textContent.trim() || document.activeElement.name),
+  at: () => page.url(),
   see: ({ role, text }) => page.getByRole(role).filter({ hasText: text }).first().waitFor(),
   text: () => page.locator("main").innerText(),
   look: ({ scheme, width }) => Promise.all([page.emulateMedia({ colorScheme: scheme }), page.setViewportSize({ width, height: 900 })]).then(() => null),
