@@ -33,6 +33,11 @@ const commands = {
   at: () => page.url(),
   see: ({ role, text }) => page.getByRole(role).filter({ hasText: text }).first().waitFor(),
   text: () => page.locator("main").innerText(),
+  whole: () => page.evaluate(() => document.querySelector("main")?.textContent ?? ""), // what is folded up, too
+  part: ({ selector }) => page.locator(selector).textContent(),
+  links: () => page.evaluate(() => [...document.links].map((a) => a.getAttribute("href"))),
+  // markup is what of a sender's text has become elements or attributes, which carry data-injected, and links that would run script.
+  markup: () => page.evaluate(() => [...document.querySelectorAll("[data-injected], [href^='javascript:' i], [onerror], [onload]")].map((e) => e.outerHTML)),
   look: ({ scheme, width }) => Promise.all([page.emulateMedia({ colorScheme: scheme }), page.setViewportSize({ width, height: 900 })]).then(() => null),
   shot: ({ file, top }) => page.screenshot({ path: file, fullPage: !top }).then(() => null), // the whole page, or what a screen has of it
   overflow: () => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth),
