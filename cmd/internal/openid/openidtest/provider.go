@@ -28,18 +28,18 @@ const (
 
 // Provider is a provider. Its methods may be called at any time.
 type Provider struct {
-	URL      string
-	redirect string
-	key      *rsa.PrivateKey
+	URL string
+	key *rsa.PrivateKey
 
-	mu     sync.Mutex
-	claims map[string]any                                                           // of whoever logs in
-	forge  func(header, claims map[string]any, key *rsa.PrivateKey) *rsa.PrivateKey // changes an ID token, and returns what signs it; nil: as it is
-	codes  map[string]url.Values
-	asked  int // for its description
+	mu       sync.Mutex
+	redirect string
+	claims   map[string]any                                                           // of whoever logs in
+	forge    func(header, claims map[string]any, key *rsa.PrivateKey) *rsa.PrivateKey // changes an ID token, and returns what signs it; nil: as it is
+	codes    map[string]url.Values
+	asked    int // for its description
 }
 
-// New starts a provider that leads back to redirect alone.
+// New starts a provider that leads back to redirect alone; empty: to nowhere, until LeadsTo says where.
 func New(t testing.TB, redirect string) *Provider {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -56,6 +56,13 @@ func New(t testing.TB, redirect string) *Provider {
 	t.Cleanup(server.Close)
 	p.URL = server.URL
 	return p
+}
+
+// LeadsTo has the provider lead back to a URL that was not known when it was started.
+func (p *Provider) LeadsTo(redirect string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.redirect = redirect
 }
 
 // Knows has the provider take whoever comes for somebody.
@@ -106,15 +113,15 @@ func (p *Provider) describe(w http.ResponseWriter, _ *http.Request) {
 // authorize gives a code to a login with PKCE, and to no other.
 func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if q.Get("client_id") != Client || q.Get("response_type") != "code" || q.Get("redirect_uri") != p.redirect || q.Get("code_challenge_method") != "S256" ||
 		len(q.Get("code_challenge")) != 43 || len(q.Get("state")) != 43 || len(q.Get("nonce")) != 43 || !strings.Contains(" "+q.Get("scope")+" ", " openid ") {
 		http.Error(w, "the login is none", http.StatusBadRequest)
 		return
 	}
 	code := rand.Text()
-	p.mu.Lock()
 	p.codes[code] = q
-	p.mu.Unlock()
 	http.Redirect(w, r, p.redirect+"?"+url.Values{"code": {code}, "state": {q.Get("state")}}.Encode(), http.StatusFound)
 }
 

@@ -34,6 +34,7 @@ const commands = {
   see: ({ role, text }) => page.getByRole(role).filter({ hasText: text }).first().waitFor(),
   text: () => page.locator("main").innerText(),
   whole: () => page.evaluate(() => document.querySelector("main")?.textContent ?? ""), // what is folded up, too
+  body: () => page.locator("body").innerText(),
   part: ({ selector }) => page.locator(selector).textContent(),
   links: () => page.evaluate(() => [...document.links].map((a) => a.getAttribute("href"))),
   // markup is what of a sender's text has become elements or attributes, which carry data-injected, and links that would run script.
