@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -30,15 +31,19 @@ type Query struct {
 	Limit int
 	// Waiting leaves out those that were redriven.
 	Waiting bool
+	// Before has, by partition, the offset below which deliveries are listed: where a page before this one has ended. Others are listed from
+	// their end.
+	Before map[int32]int64
 }
 
 // MaxList is the largest limit of [List].
-const MaxList = 1000
+const MaxList = 1001
 
-// List reads the newest deliveries of a quarantine topic, newest first, without their bodies: [ReadOne] has those. It reads each partition
-// backwards, from the end seen at the call, in stretches that grow, until it has Limit deliveries of it; so it ends while intake goes on
-// writing. Marks lie behind what they mark, so a delivery that is read comes with its own. opts are the brokers and their credentials; a
-// client of its own is opened and closed. Errors are *schemas.Error: Invalid, NotFound, Unavailable.
+// List reads the newest deliveries of a quarantine topic, as [Merge] orders its partitions, without their bodies: [ReadOne] has those. It reads
+// each partition backwards, from the end seen at the call, in stretches that grow, until it has Limit deliveries of it; so it ends while intake
+// goes on writing. Marks lie behind what they mark, so a delivery that is read comes with its own: for these the end is read although q.Before
+// lies before it, and a page costs as much as all before it. opts are the brokers and their credentials; a client of its own is opened and
+// closed. Errors are *schemas.Error: Invalid, NotFound, Unavailable.
 func List(ctx context.Context, q Query, opts ...kgo.Opt) ([]Item, error) {
 	op := "list " + q.Topic
 	if q.Limit < 1 || q.Limit > MaxList {
@@ -63,6 +68,9 @@ func List(ctx context.Context, q Query, opts ...kgo.Opt) ([]Item, error) {
 				}
 				return
 			}
+			if before, ok := q.Before[r.Partition]; ok && r.Offset >= before {
+				return
+			}
 			item := parseQuarantine(r)
 			item.Body = nil
 			items = append(items, item)
@@ -79,13 +87,41 @@ func List(ctx context.Context, q Query, opts ...kgo.Opt) ([]Item, error) {
 			open[partition] = left
 		}
 	}
-	slices.SortFunc(items, func(a, b Item) int {
-		return cmp.Or(b.Received.Compare(a.Received), cmp.Compare(a.Partition, b.Partition), cmp.Compare(b.Offset, a.Offset))
-	})
 	if q.Waiting {
 		items = slices.DeleteFunc(items, func(i Item) bool { return i.Redriven != nil })
 	}
-	return items[:min(len(items), q.Limit)], nil
+	slices.SortFunc(items, func(a, b Item) int {
+		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(b.Offset, a.Offset))
+	})
+	var partitions [][]Item
+	for len(items) > 0 {
+		n := slices.IndexFunc(items, func(i Item) bool { return i.Partition != items[0].Partition })
+		if n < 0 {
+			n = len(items)
+		}
+		partitions, items = append(partitions, items[:n]), items[n:]
+	}
+	return Merge(partitions, q.Limit, func(i *Item) time.Time { return i.Received }), nil
+}
+
+// Merge returns at most limit items of lists: always the newest of those that come first in what is left of each. So every list keeps its order,
+// whatever its times say, and a page can end at a place in each.
+func Merge[T any](lists [][]T, limit int, at func(*T) time.Time) []T {
+	lists = slices.Clone(lists)
+	var merged []T
+	for len(merged) < limit {
+		newest := -1
+		for n := range lists {
+			if len(lists[n]) > 0 && (newest < 0 || at(&lists[n][0]).After(at(&lists[newest][0]))) {
+				newest = n
+			}
+		}
+		if newest < 0 {
+			break
+		}
+		merged, lists[newest] = append(merged, lists[newest][0]), lists[newest][1:]
+	}
+	return merged
 }
 
 // addMarks sets the marks of deliveries, and counts those that are wanted in each partition.

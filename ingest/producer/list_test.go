@@ -3,6 +3,7 @@ package producer
 import (
 	"bytes"
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -56,6 +57,22 @@ func TestQuarantineAndList(t *testing.T) {
 	check(Query{Limit: 100}, want)
 	check(Query{Limit: 9}, want)
 	check(Query{Limit: 3}, want[:3])
+	var paged []time.Time
+	for q := (Query{Topic: aside, Limit: 2, Before: map[int32]int64{}}); ; {
+		page, err := List(t.Context(), q, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, i := range page {
+			paged, q.Before[i.Partition] = append(paged, i.Received), i.Offset
+		}
+	}
+	if !slices.EqualFunc(paged, want, func(at time.Time, i Item) bool { return at.Equal(i.Received) }) {
+		t.Errorf("in pages: %v", paged)
+	}
 	for _, limit := range []int{0, -1, MaxList + 1} {
 		if _, err := List(t.Context(), Query{Topic: aside, Limit: limit}, opts); schemas.KindOf(err) != schemas.Invalid {
 			t.Errorf("limit %d: %v", limit, err)
@@ -72,5 +89,18 @@ func TestQuarantineAndList(t *testing.T) {
 	defer cancel()
 	if _, err := List(ctx, Query{Topic: aside, Limit: 1}, opts); schemas.KindOf(err) != schemas.Unavailable {
 		t.Errorf("no broker: %v", err)
+	}
+}
+
+// Each list keeps its order, although its times go back and forth: its next item counts.
+func TestMerge(t *testing.T) {
+	t.Parallel()
+	at := func(i *int) time.Time { return time.Unix(int64(*i), 0) }
+	lists := [][]int{{5, 9, 1}, {}, {7, 6}}
+	if got := Merge(lists, 4, at); !slices.Equal(got, []int{7, 6, 5, 9}) {
+		t.Errorf("%v", got)
+	}
+	if got := Merge(lists, 9, at); !slices.Equal(got, []int{7, 6, 5, 9, 1}) {
+		t.Errorf("%v", got)
 	}
 }

@@ -114,7 +114,7 @@ func (a *aged) holds(when string, w *Waiting, want int, oldest int64, more bool)
 	if err != nil || len(got.Items) != want || got.More != more {
 		a.t.Fatalf("%s: %d wait, more: %v, want %d, %v: %v", when, len(got.Items), got.More, want, more, err)
 	}
-	listed, err := List(ctx, Query{Topic: aside, Limit: MaxList, Waiting: true}, a.opts...)
+	listed, err := List(ctx, Query{Topic: aside, Limit: maxWaiting, Waiting: true}, a.opts...)
 	if err != nil || len(listed) != want {
 		a.t.Fatalf("%s: %d are listed, want %d: %v", when, len(listed), want, err)
 	}

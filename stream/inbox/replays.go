@@ -211,10 +211,10 @@ func noReplay(op string) error {
 	return schemas.Errorf(schemas.NotFound, op, "there is none; `forebay replay list` shows those that there are")
 }
 
-// Replays returns the newest replays, the newest first: of a subscription, which has its team before it, of a team, or of all if both are
-// empty.
-func (b *Inbox) Replays(ctx context.Context, team, subscription string, limit int) ([]Replay, error) {
-	return b.replays(ctx, `WHERE $1 IN ('', split_part(s.name, '.', 1)) AND $2 IN ('', s.name) ORDER BY r.id DESC LIMIT $3`, team, subscription, limit)
+// Replays returns the newest replays whose id is below before, the newest first: of a subscription, which has its team before it, of a team, or
+// of all if both are empty.
+func (b *Inbox) Replays(ctx context.Context, team, subscription string, before int64, limit int) ([]Replay, error) {
+	return b.replays(ctx, `WHERE $1 IN ('', split_part(s.name, '.', 1)) AND $2 IN ('', s.name) AND r.id < $3 ORDER BY r.id DESC LIMIT $4`, team, subscription, before, limit)
 }
 
 func (b *Inbox) replays(ctx context.Context, where string, args ...any) ([]Replay, error) {

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -133,10 +134,13 @@ func TestReplaysOfATeam(t *testing.T) {
 		team, subscription string
 		want               int
 	}{{"acme", "", 1}, {"", "acme.triage", 1}, {"acme", "acme.triage", 1}, {"pay", "", 2}, {"pay", "acme.triage", 0}, {"", "", 2}, {"ac", "", 0}} {
-		list, err := f.Replays(t.Context(), tt.team, tt.subscription, 2)
+		list, err := f.Replays(t.Context(), tt.team, tt.subscription, math.MaxInt64, 2)
 		if err != nil || len(list) != tt.want || tt.want == 1 && list[0].ID != own.ID {
 			t.Errorf("%q %q: %+v %v", tt.team, tt.subscription, list, err)
 		}
+	}
+	if list, err := f.Replays(t.Context(), "", "", own.ID+2, 2); err != nil || len(list) != 2 || list[0].ID != own.ID+1 || list[1].ID != own.ID {
+		t.Errorf("below the newest: %+v %v", list, err)
 	}
 }
 

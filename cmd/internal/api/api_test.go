@@ -51,9 +51,9 @@ func (f *fake) Raw(_ context.Context, team, subscription, source, id string) (*R
 	return &Raw{ContentType: "text/html", Data: []byte("<script>\x00\n")}, f.err
 }
 
-func (f *fake) Quarantined(_ context.Context, q QuarantineFilter) ([]QuarantineItem, error) {
+func (f *fake) Quarantined(_ context.Context, q QuarantineFilter) (Page[QuarantineItem], error) {
 	f.asked = []string{q.Team, q.Source}
-	return nil, f.err
+	return Page[QuarantineItem]{}, f.err
 }
 
 func (f *fake) QuarantinedBody(_ context.Context, p QuarantinePlace) ([]byte, error) {

@@ -20,7 +20,14 @@ type Replays interface {
 	StartReplay(ctx context.Context, id int64, r ReplayRequest) (*ReplayItem, error)
 	CancelReplay(ctx context.Context, id int64, r ReplayRequest) (*ReplayItem, error)
 	Replay(ctx context.Context, id int64) (*ReplayItem, error)
-	Replays(ctx context.Context, team, subscription string, limit int) (Page[ReplayItem], error)
+	Replays(ctx context.Context, f ReplayFilter) (Page[ReplayItem], error)
+}
+
+// ReplayFilter narrows a list of replays. An empty Team or Subscription means all.
+type ReplayFilter struct {
+	Team, Subscription string
+	Limit              int
+	Cursor             string
 }
 
 // ReplayPlan says what is to be replayed. What is left out is no bound.
@@ -199,7 +206,7 @@ func (s *server) replays(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return paged(s.Replays.Replays(ctx, q.Get("team"), q.Get("subscription"), limit))
+	return paged(s.Replays.Replays(ctx, ReplayFilter{Team: q.Get("team"), Subscription: q.Get("subscription"), Limit: limit, Cursor: q.Get("cursor")}))
 }
 
 func replayRequest(r *http.Request) (id int64, req ReplayRequest, err error) {
@@ -247,6 +254,6 @@ func (c *Client) Replay(ctx context.Context, id string) (*ReplayItem, error) {
 }
 
 // Replays lists replays, the newest first.
-func (c *Client) Replays(ctx context.Context, team, subscription string, limit int) (Page[ReplayItem], error) {
-	return getJSON[Page[ReplayItem]](ctx, c, "/v1/replays", query(limit, time.Time{}, map[string]string{"team": team, "subscription": subscription}))
+func (c *Client) Replays(ctx context.Context, f ReplayFilter) (Page[ReplayItem], error) {
+	return getJSON[Page[ReplayItem]](ctx, c, "/v1/replays", query(f.Limit, time.Time{}, map[string]string{"team": f.Team, "subscription": f.Subscription, "cursor": f.Cursor}))
 }

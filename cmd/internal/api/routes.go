@@ -37,7 +37,7 @@ func (s *server) routes() []route {
 	deadLetters := []string{"team", "subscription", "source", "entity", "type", "destination", "class", "group", "since", "limit", "cursor"}
 	return []route{
 		{"GET /v1/attention", true, s.attention, access.See, ofFilter, []string{"team", "kind", "limit"}, ""},
-		{"GET /v1/quarantine", true, s.quarantine, access.See, ofFilter, []string{"team", "source", "limit", "waiting"}, ""},
+		{"GET /v1/quarantine", true, s.quarantine, access.See, ofFilter, []string{"team", "source", "limit", "waiting", "cursor"}, ""},
 		{"GET /v1/quarantine/{team}/{source}/{partition}/{offset}/raw", true, s.quarantineRaw, access.Content, ofPath, nil, ""},
 		{"POST /v1/quarantine/{team}/{source}/{partition}/{offset}/redrive", true, s.quarantineRedrive, access.Sources, ofPath, nil, "quarantine.redrive"},
 		{"GET /v1/sources", true, s.sources, access.See, ofItems, nil, ""},
@@ -57,7 +57,7 @@ func (s *server) routes() []route {
 		{"GET /v1/dlq/{action}/record", dead, s.deadRecord, access.Content, ofAction, nil, ""},
 		{"POST /v1/dlq/{action}/{verb}", dead, s.askDeadLetter, access.Respond, ofAction, nil, "dlq.{verb}"},
 
-		{"GET /v1/replays", replays, s.replays, access.See, ofFilter, []string{"team", "subscription", "limit"}, ""},
+		{"GET /v1/replays", replays, s.replays, access.See, ofFilter, []string{"team", "subscription", "limit", "cursor"}, ""},
 		{"POST /v1/replays", replays, s.planReplay, access.Operate, ofItems, nil, "replay.plan"},
 		{"GET /v1/replays/{replay}", replays, s.replay, access.See, ofReplay, nil, ""},
 		{"POST /v1/replays/{replay}/count", replays, s.countReplay, access.Operate, ofReplay, nil, ""},

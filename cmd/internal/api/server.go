@@ -34,8 +34,8 @@ type Inbox interface {
 
 // Quarantine answers questions about the deliveries in quarantine topics. Errors are *schemas.Error.
 type Quarantine interface {
-	// Quarantined lists the newest deliveries, the newest first.
-	Quarantined(ctx context.Context, f QuarantineFilter) ([]QuarantineItem, error)
+	// Quarantined lists deliveries, the newest of each source first.
+	Quarantined(ctx context.Context, f QuarantineFilter) (Page[QuarantineItem], error)
 	// QuarantinedBody returns a delivery's body, byte for byte.
 	QuarantinedBody(ctx context.Context, p QuarantinePlace) ([]byte, error)
 	RedriveQuarantined(ctx context.Context, p QuarantinePlace, r QuarantineRedrive) (*QuarantineRedriven, error)

@@ -270,6 +270,7 @@ type QuarantineFilter struct {
 	Team, Source string
 	Limit        int  // at most so many
 	Waiting      bool // only what was not redriven
+	Cursor       string
 }
 
 // Raw is an event's body as it was received. Headers are those of its record: the event's attributes, and the request's headers that are

@@ -114,9 +114,9 @@ func (w *world) Redrive(_ context.Context, team, _, _, _ string, r RedriveReques
 	return &RedriveItem{InboxItem: inboxItem(team)}, w.has(team)
 }
 
-func (w *world) Quarantined(_ context.Context, f QuarantineFilter) ([]QuarantineItem, error) {
+func (w *world) Quarantined(_ context.Context, f QuarantineFilter) (Page[QuarantineItem], error) {
 	w.note("quarantine %s", f.Team)
-	return listOf(f.Team, func(t string) QuarantineItem { return QuarantineItem{Team: t} }), nil
+	return Page[QuarantineItem]{Items: listOf(f.Team, func(t string) QuarantineItem { return QuarantineItem{Team: t} })}, nil
 }
 
 func (w *world) QuarantinedBody(_ context.Context, p QuarantinePlace) ([]byte, error) {
@@ -218,9 +218,9 @@ func (w *world) Replay(_ context.Context, id int64) (*ReplayItem, error) {
 	return new(replayOf(team)), w.has(team)
 }
 
-func (w *world) Replays(_ context.Context, team, _ string, _ int) (Page[ReplayItem], error) {
-	w.note("replays %s", team)
-	return Page[ReplayItem]{Items: listOf(team, replayOf)}, nil
+func (w *world) Replays(_ context.Context, f ReplayFilter) (Page[ReplayItem], error) {
+	w.note("replays %s", f.Team)
+	return Page[ReplayItem]{Items: listOf(f.Team, replayOf)}, nil
 }
 
 func (w *world) Subscription(_ context.Context, team, name string) (*SubscriptionItem, error) {

@@ -3,9 +3,11 @@ package app
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -28,30 +30,78 @@ type quarantineAPI struct {
 	marks producer.Marks
 }
 
-// Quarantined lists the newest quarantined deliveries of the sources that match the filter, the newest first.
-func (q *quarantineAPI) Quarantined(ctx context.Context, f api.QuarantineFilter) ([]api.QuarantineItem, error) {
+// Quarantined lists quarantined deliveries of the sources that match the filter, the newest of each source first.
+func (q *quarantineAPI) Quarantined(ctx context.Context, f api.QuarantineFilter) (page api.Page[api.QuarantineItem], err error) {
 	opts, k := q.options(), configured(q.a.file())
 	k.reads = nil // what could not become an event is for nobody but the source's team
 	if err := (asked{&f.Team, new(string), &f.Source, new(string)}).resolve(k); err != nil {
-		return nil, err
+		return page, err
 	}
-	var items []api.QuarantineItem
+	before, err := parseQuarantineCursor(f.Cursor)
+	if err != nil {
+		return page, err
+	}
+	var lists [][]api.QuarantineItem
 	for _, s := range k.sources {
 		if (f.Team != "" && f.Team != s.Team) || (f.Source != "" && f.Source != "/"+s.Team+"/"+s.Name) {
 			continue
 		}
-		kept, err := producer.List(ctx, producer.Query{Topic: topics.Quarantine(s.Team, s.Name), Limit: f.Limit, Waiting: f.Waiting}, opts...)
+		topic := topics.Quarantine(s.Team, s.Name)
+		kept, err := producer.List(ctx, producer.Query{Topic: topic, Limit: f.Limit + 1, Waiting: f.Waiting, Before: before[topic]}, opts...)
 		if err != nil {
-			return nil, err
+			return page, err
 		}
-		for _, one := range kept {
-			items = append(items, quarantineItem(nameInTeam{s.Team, s.Name}, &one))
+		items := make([]api.QuarantineItem, len(kept))
+		for n := range kept {
+			items[n] = quarantineItem(nameInTeam{s.Team, s.Name}, &kept[n])
+		}
+		lists = append(lists, items)
+	}
+	page.Items = producer.Merge(lists, f.Limit+1, func(i *api.QuarantineItem) time.Time { return i.ReceivedAt })
+	if len(page.Items) > f.Limit {
+		page.Items = page.Items[:f.Limit]
+		page.Next = quarantineCursor(before, page.Items)
+	}
+	return page, nil
+}
+
+// quarantineCursor returns the cursor of the page behind items: where in each partition they have ended, and those of the pages before them.
+func quarantineCursor(before map[string]map[int32]int64, items []api.QuarantineItem) string {
+	for _, i := range items {
+		if before[i.Topic] == nil {
+			before[i.Topic] = map[int32]int64{}
+		}
+		before[i.Topic][i.Partition] = i.Offset // the last one of a partition has the lowest
+	}
+	var places []string
+	for topic, partitions := range before {
+		for partition, offset := range partitions {
+			places = append(places, names.Place{Topic: topic, Partition: partition, Offset: offset}.String())
 		}
 	}
-	slices.SortStableFunc(items, func(a, b api.QuarantineItem) int {
-		return cmp.Or(b.ReceivedAt.Compare(a.ReceivedAt), cmp.Compare(a.Topic, b.Topic), cmp.Compare(b.Offset, a.Offset))
-	})
-	return items[:min(f.Limit, len(items))], nil
+	slices.Sort(places)
+	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(places, " ")))
+}
+
+// parseQuarantineCursor returns what quarantineCursor has written, by topic and partition. Kind of error: Invalid.
+func parseQuarantineCursor(cursor string) (map[string]map[int32]int64, error) {
+	before := map[string]map[int32]int64{}
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	for _, place := range strings.Fields(string(text)) {
+		d, failed := names.ParseDelivery(place)
+		if err = cmp.Or(err, failed); err != nil {
+			break
+		}
+		topic := topics.Quarantine(d.Source.Team, d.Source.Name)
+		if before[topic] == nil {
+			before[topic] = map[int32]int64{}
+		}
+		before[topic][d.Partition] = d.Offset
+	}
+	if err != nil || cursor != "" && len(before) == 0 {
+		return nil, schemas.Errorf(schemas.Invalid, "", "cursor is not one of this list's")
+	}
+	return before, nil
 }
 
 func quarantineItem(at nameInTeam, k *producer.Item) api.QuarantineItem {

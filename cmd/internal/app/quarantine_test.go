@@ -116,13 +116,25 @@ func TestQuarantineIsReadByAnyProcess(t *testing.T) {
 	in.ready()
 	unusable := order("o-1", 1)
 	unusable.Body = []byte("not json")
-	in.accepted("orders", "orders-secret", unusable)
+	for range 3 {
+		in.accepted("orders", "orders-secret", unusable)
+	}
 	in.clean()
 	p := r.start(config.RoleStream)
 	p.ready()
 	place := api.QuarantinePlace{Team: "acme", Source: "orders"}
 	if body, err := p.api.QuarantinedBody(t.Context(), place); err != nil || string(body) != "not json" {
 		t.Errorf("body %q, %v", body, err)
+	}
+	for n, f := 0, (api.QuarantineFilter{Limit: 2}); n == 0 || f.Cursor != ""; n += 2 {
+		page, err := p.api.Quarantined(t.Context(), f)
+		if err != nil || len(page.Items) == 0 || page.Items[0].Offset != int64(2-n) || n == 0 && (len(page.Items) != 2 || page.Next == "") {
+			t.Fatalf("behind %d deliveries: %+v, %v", n, page, err)
+		}
+		f.Cursor = page.Next
+	}
+	if _, err := p.api.Quarantined(t.Context(), api.QuarantineFilter{Cursor: "x"}); schemas.KindOf(err) != schemas.Invalid {
+		t.Errorf("a cursor of another list: %v", err)
 	}
 	if _, err := p.api.RedriveQuarantined(t.Context(), place, api.QuarantineRedrive{Reason: "x"}); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "no intake role") {
 		t.Errorf("redrive without the intake: %v", err)

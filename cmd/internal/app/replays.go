@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -438,7 +439,7 @@ func (a *replaysAPI) notes(ctx context.Context, box *inbox.Inbox, p *inbox.Repla
 	if team == nil || team.Subscriptions[at.name] == nil {
 		return nil, nil // nobody starts it
 	}
-	earlier, err := box.Replays(ctx, "", p.Subscription, earlierReplays)
+	earlier, err := box.Replays(ctx, "", p.Subscription, math.MaxInt64, earlierReplays)
 	return notesOf(p, earlier, gate.Order(team.Subscriptions[at.name].Order)), err
 }
 
@@ -452,20 +453,30 @@ func (a *replaysAPI) replay(ctx context.Context, id int64) (*inbox.Inbox, *inbox
 }
 
 // Replays implements [api.Replays].
-func (a *replaysAPI) Replays(ctx context.Context, team, subscription string, limit int) (out api.Page[api.ReplayItem], err error) {
+func (a *replaysAPI) Replays(ctx context.Context, f api.ReplayFilter) (out api.Page[api.ReplayItem], err error) {
+	before := int64(math.MaxInt64)
+	if f.Cursor != "" { // the id of the last one of the page before
+		if before, err = strconv.ParseInt(f.Cursor, 10, 64); err != nil || before < 1 {
+			return out, schemas.Errorf(schemas.Invalid, "", "cursor is not one of this list's")
+		}
+	}
 	box, _, err := a.open()
 	if err != nil {
 		return out, err
 	}
-	if _, err := a.resolve(ctx, box, asked{&team, &subscription, new(string), new(string)}); err != nil {
+	if _, err := a.resolve(ctx, box, asked{&f.Team, &f.Subscription, new(string), new(string)}); err != nil {
 		return out, err
 	}
 	of := ""
-	if subscription != "" {
-		of = team + "." + subscription
+	if f.Subscription != "" {
+		of = f.Team + "." + f.Subscription
 	}
-	list, err := box.Replays(ctx, team, of, limit)
-	out.Elsewhere = a.s.a.leftOut(team, subscription)
+	list, err := box.Replays(ctx, f.Team, of, before, f.Limit+1)
+	if len(list) > f.Limit {
+		list = list[:f.Limit]
+		out.Next = strconv.FormatInt(list[f.Limit-1].ID, 10)
+	}
+	out.Elsewhere = a.s.a.leftOut(f.Team, f.Subscription)
 	for i := range list {
 		out.Items = append(out.Items, *a.item(&list[i]))
 	}

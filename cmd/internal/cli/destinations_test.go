@@ -113,6 +113,6 @@ func TestDestinations(t *testing.T) {
 
 type noQuarantine struct{ api.Quarantine }
 
-func (noQuarantine) Quarantined(context.Context, api.QuarantineFilter) ([]api.QuarantineItem, error) {
-	return nil, nil
+func (noQuarantine) Quarantined(context.Context, api.QuarantineFilter) (api.Page[api.QuarantineItem], error) {
+	return api.Page[api.QuarantineItem]{}, nil
 }

@@ -57,12 +57,16 @@ func sortedTeams(known map[string]bool) (list []string) {
 }
 
 // onlySince leaves out of a page what is older than --since says. The list has the newest first, so that what its limit has left out is older
-// still. What has no time stays.
+// still: then nothing follows. What has no time stays.
 func onlySince[T any](text string, page api.Page[T], at func(T) *time.Time) (api.Page[T], error) {
 	since, err := parseSince(text, time.Now())
 	if err != nil || since.IsZero() {
 		return page, err
 	}
+	all := len(page.Items)
 	page.Items = slices.DeleteFunc(slices.Clone(page.Items), func(i T) bool { t := at(i); return t != nil && t.Before(since) })
+	if len(page.Items) < all {
+		page.Next = ""
+	}
 	return page, nil
 }

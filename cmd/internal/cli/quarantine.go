@@ -18,11 +18,12 @@ type quarantineListCmd struct {
 	Source  string `help:"Only this source: TEAM/SOURCE, or its name alone."`
 	Since   string `help:"Only deliveries received since: a duration back (1h, 2d) or an RFC 3339 time."`
 	Limit   int    `default:"50" help:"Most deliveries, 1 to 1000."`
+	Cursor  string `help:"Go on behind the page that ended with this."`
 	Waiting bool   `help:"Only what was not redriven."`
 }
 
 func (c *quarantineListCmd) Run(e *env, client *api.Client) error {
-	page, err := client.Quarantined(e.ctx, api.QuarantineFilter{Team: c.Team, Source: c.Source, Limit: c.Limit, Waiting: c.Waiting})
+	page, err := client.Quarantined(e.ctx, api.QuarantineFilter{Team: c.Team, Source: c.Source, Limit: c.Limit, Waiting: c.Waiting, Cursor: c.Cursor})
 	if err == nil {
 		page, err = onlySince(c.Since, page, func(i api.QuarantineItem) *time.Time { return &i.ReceivedAt })
 	}

@@ -198,10 +198,11 @@ type replayListCmd struct {
 	Subscription string `help:"Only this subscription: TEAM.SUBSCRIPTION, or its name alone."`
 	Since        string `help:"Only those planned since: a duration back (1h, 2d) or an RFC 3339 time."`
 	Limit        int    `default:"50" help:"The most that are listed, the newest first."`
+	Cursor       string `help:"Go on behind the page that ended with this."`
 }
 
 func (c *replayListCmd) Run(e *env, client *api.Client) error {
-	page, err := client.Replays(e.ctx, c.Team, c.Subscription, c.Limit)
+	page, err := client.Replays(e.ctx, api.ReplayFilter{Team: c.Team, Subscription: c.Subscription, Limit: c.Limit, Cursor: c.Cursor})
 	if err == nil {
 		page, err = onlySince(c.Since, page, func(i api.ReplayItem) *time.Time { return i.PlannedAt })
 	}

@@ -63,6 +63,7 @@ type fake struct {
 	auditFilter api.AuditFilter
 	filter      api.InboxFilter
 	kept        []api.QuarantineItem
+	keptNext    string
 	would       api.QuarantineRedriven
 	redrives    []api.RedriveRequest // that were no dry runs
 	mended      []api.QuarantineRedrive
@@ -113,8 +114,8 @@ func (f *fake) Redrive(_ context.Context, _, _, _, id string, r api.RedriveReque
 	return &api.RedriveItem{InboxItem: f.items[0], Action: api.ActionRelease, State: api.StateDone, Detail: "released"}, nil
 }
 
-func (f *fake) Quarantined(context.Context, api.QuarantineFilter) ([]api.QuarantineItem, error) {
-	return f.kept, f.err
+func (f *fake) Quarantined(context.Context, api.QuarantineFilter) (api.Page[api.QuarantineItem], error) {
+	return api.Page[api.QuarantineItem]{Items: f.kept, Next: f.keptNext}, f.err
 }
 
 func (f *fake) QuarantinedBody(context.Context, api.QuarantinePlace) ([]byte, error) {
@@ -307,7 +308,7 @@ type replays struct {
 
 type asReplays interface{ api.Replays }
 
-func (r replays) Replays(context.Context, string, string, int) (api.Page[api.ReplayItem], error) {
+func (r replays) Replays(context.Context, api.ReplayFilter) (api.Page[api.ReplayItem], error) {
 	return api.Page[api.ReplayItem]{Items: []api.ReplayItem{r.f.plan}}, r.f.err
 }
 

@@ -15,8 +15,9 @@ import (
 // quarantinePage is the deliveries that could not become events, or were refused and kept.
 type quarantinePage struct {
 	Query url.Values
-	Items []api.QuarantineItem
-	More  bool // there may be more: a page is full
+	Page  api.Page[api.QuarantineItem]
+	// Older and Newest are links to the next page and to the first one; empty: this is the last one, or the first.
+	Older, Newest string
 }
 
 // Get returns a filter as it stands in the URL.
@@ -34,7 +35,7 @@ func quarantineLink(p api.QuarantinePlace) string {
 func (c *Console) quarantine(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
 	p := quarantinePage{Query: q}
-	if err := onlyKnown(r, "team", "source", "waiting", "limit"); err != nil {
+	if err := onlyKnown(r, "team", "source", "waiting", "limit", "cursor"); err != nil {
 		return nil, err
 	}
 	if w := q.Get("waiting"); w != "" && w != "true" {
@@ -44,8 +45,8 @@ func (c *Console) quarantine(ctx context.Context, r *http.Request) (any, error) 
 	if err != nil {
 		return p, err
 	}
-	p.Items, err = items(c.API.Quarantined(ctx, api.QuarantineFilter{Team: q.Get("team"), Source: q.Get("source"), Waiting: q.Get("waiting") != "", Limit: n}))
-	p.More = len(p.Items) == n
+	p.Page, err = c.API.Quarantined(ctx, api.QuarantineFilter{Team: q.Get("team"), Source: q.Get("source"), Waiting: q.Get("waiting") != "", Limit: n, Cursor: q.Get("cursor")})
+	p.Older, p.Newest = turn(r.URL.Path, q, p.Page.Next)
 	return p, err
 }
 

@@ -19,8 +19,9 @@ import (
 // replaysPage is the replays that were planned, the newest first.
 type replaysPage struct {
 	Query url.Values
-	Items []api.ReplayItem
-	More  bool // there may be more: a page is full
+	Page  api.Page[api.ReplayItem]
+	// Older and Newest are links to the next page and to the first one; empty: this is the last one, or the first.
+	Older, Newest string
 }
 
 // Get returns a filter as it stands in the URL.
@@ -28,15 +29,15 @@ func (p replaysPage) Get(name string) string { return p.Query.Get(name) }
 
 func (c *Console) replays(ctx context.Context, r *http.Request) (any, error) {
 	p := replaysPage{Query: r.URL.Query()}
-	if err := onlyKnown(r, "team", "subscription", "limit"); err != nil {
+	if err := onlyKnown(r, "team", "subscription", "limit", "cursor"); err != nil {
 		return nil, err
 	}
 	n, err := limit(p.Get("limit"))
 	if err != nil {
 		return p, err
 	}
-	p.Items, err = items(c.API.Replays(ctx, p.Get("team"), p.Get("subscription"), n))
-	p.More = len(p.Items) == n
+	p.Page, err = c.API.Replays(ctx, api.ReplayFilter{Team: p.Get("team"), Subscription: p.Get("subscription"), Limit: n, Cursor: p.Get("cursor")})
+	p.Older, p.Newest = turn(r.URL.Path, p.Query, p.Page.Next)
 	return p, err
 }
 
