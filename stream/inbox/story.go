@@ -243,26 +243,41 @@ func (b *Inbox) readFirst(ctx context.Context, item *Item, s *Story) error {
 		[16]byte(item.Pointer.Key), item.CESource, item.EventID).Scan(&s.First)
 }
 
-// lines reads the version lines of an entity in a partition, as far as they are written: a line that simply moves on is written later, and
-// one on which events wait never. What the last events have moved is added from their rows.
+// lines returns an entity's version lines in a partition, by their clocks.
 func (b *Inbox) lines(ctx context.Context, fence int32, entity schemas.EntityKey) ([]Line, error) {
-	rows, err := b.slow.Query(ctx, ledger.OfAll(`-- lines of an entity
-WITH e AS (SELECT DISTINCT ON (clock) clock, epoch, value, sub, lane_seq FROM {events} e
+	of, err := b.linesOf(ctx, fence, []string{string(entity)})
+	return of[string(entity)], err
+}
+
+// linesOf reads the version lines of entities in a partition, by entity, as far as they are written: a line that simply moves on is written
+// later, and one on which events wait never. What the last events have moved is added from their rows.
+func (b *Inbox) linesOf(ctx context.Context, fence int32, entities []string) (map[string][]Line, error) {
+	rows, err := b.slow.Query(ctx, ledger.OfAll(`-- lines of entities
+WITH e AS (SELECT DISTINCT ON (entity, clock) entity, clock, epoch, value, sub, lane_seq FROM {events} e
     WHERE fence = $1 AND lane_seq >= (SELECT dirty_lines_from FROM progress WHERE fence = $1) AND lane_seq IS NOT NULL AND lane_window IS NULL
-      AND entity = $2 AND decision = 'applied' AND reason = 'next' AND version_text = '' ORDER BY clock, lane_seq DESC)
-SELECT l.clock, l.kind, coalesce(e.epoch, l.epoch), coalesce(e.value, l.value), l.version_text, coalesce(e.sub, l.sub), coalesce(l.parked, ''), l.skipped,
-       ARRAY(SELECT w.value FROM buffer w WHERE w.fence = $1 AND w.entity = $2 AND w.clock = l.clock AND w.decision <> 'held' AND w.kind = 'sequence' ORDER BY w.value)
-FROM version_lines l LEFT JOIN e ON e.clock = l.clock AND e.lane_seq >= l.as_of WHERE l.fence = $1 AND l.entity = $2 ORDER BY l.clock`), fence, string(entity))
+      AND entity = ANY ($2) AND decision = 'applied' AND reason = 'next' AND version_text = '' ORDER BY entity, clock, lane_seq DESC)
+SELECT l.entity, l.clock, l.kind, coalesce(e.epoch, l.epoch), coalesce(e.value, l.value), l.version_text, coalesce(e.sub, l.sub), coalesce(l.parked, ''), l.skipped,
+       ARRAY(SELECT w.value FROM buffer w WHERE w.fence = $1 AND w.entity = l.entity AND w.clock = l.clock AND w.decision <> 'held' AND w.kind = 'sequence' ORDER BY w.value)
+FROM version_lines l LEFT JOIN e ON e.entity = l.entity AND e.clock = l.clock AND e.lane_seq >= l.as_of WHERE l.fence = $1 AND l.entity = ANY ($2) ORDER BY l.entity, l.clock`), fence, entities)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (l Line, err error) {
-		var skipped []int64
-		err = r.Scan(&l.Clock, &l.At.Kind, &l.At.Epoch, &l.At.Value, &l.At.Text, &l.At.Sub, &l.Parked, &skipped, &l.Waiting)
+	of := map[string][]Line{}
+	for rows.Next() {
+		var (
+			entity  string
+			l       Line
+			skipped []int64
+		)
+		if err := rows.Scan(&entity, &l.Clock, &l.At.Kind, &l.At.Epoch, &l.At.Value, &l.At.Text, &l.At.Sub, &l.Parked, &skipped, &l.Waiting); err != nil {
+			rows.Close()
+			return nil, err
+		}
 		for i := 0; i+1 < len(skipped); i += 2 {
 			l.Skipped = append(l.Skipped, gate.Span{From: skipped[i], To: skipped[i+1]})
 		}
 		l.At.Clock = l.Clock
-		return l, err
-	})
+		of[entity] = append(of[entity], l)
+	}
+	return of, rows.Err()
 }

@@ -278,7 +278,7 @@ func TestListsOfOneTeam(t *testing.T) {
 			t.Errorf("%s for several teams: %+v", path, several)
 		}
 	}
-	if lists != 7 {
+	if lists != 9 {
 		t.Errorf("%d lists", lists)
 	}
 }

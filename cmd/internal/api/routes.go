@@ -49,6 +49,8 @@ func (s *server) routes() []route {
 		{"GET /v1/inbox/{team}/{subscription}/{source}/{event}/raw", inbox, s.raw, access.Content, ofPath, nil, ""},
 		{"GET /v1/inbox/{team}/{subscription}/{source}/{event}/record", inbox, s.record, access.Content, ofPath, []string{"bytes"}, ""},
 		{"POST /v1/inbox/{team}/{subscription}/{source}/{event}/redrive", inbox, s.redrive, access.Respond, ofPath, nil, "inbox.redrive"},
+		{"GET /v1/entities", s.Entities != nil, s.entities, access.See, ofFilter, []string{"team", "subscription", "source", "limit", "cursor"}, ""},
+		{"GET /v1/gaps", s.Entities != nil, s.gaps, access.See, ofFilter, []string{"team", "subscription", "source", "waits", "since", "limit", "cursor"}, ""},
 		{"GET /v1/entities/{team}/{subscription}/{source}/{entity}", s.Entities != nil, s.entity, access.See, ofPath, []string{"since", "limit"}, ""},
 
 		{"GET /v1/dlq", dead, s.deadLetters, access.See, ofFilter, deadLetters, ""},

@@ -7,7 +7,9 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
 )
 
 // StoryItem is one thing that happened to an event in a subscription, as far as the ledger keeps it. Attempts are with the actions.
@@ -68,6 +70,31 @@ type EntityFilter struct {
 // Entities answers questions about entities. Errors are *schemas.Error.
 type Entities interface {
 	Entity(ctx context.Context, f EntityFilter) (*EntityDetail, error)
+	// Entities lists entities by partition and key: with f.Gaps those of which something waits.
+	Entities(ctx context.Context, f EntitiesFilter) (Page[EntityItem], error)
+}
+
+// EntityItem is an entity of a source as a subscription sees it, in short: where it stands, and what waits of it behind a gap or is held.
+type EntityItem struct {
+	Team         string     `json:"team"`
+	Subscription string     `json:"subscription"`
+	Source       string     `json:"source"` // CESource if it is another team's
+	Entity       string     `json:"entity"`
+	Lines        []LineItem `json:"lines"`
+	Waiting      int64      `json:"waiting"` // how many events
+	Since        *time.Time `json:"since"`   // of the one that waits longest; null: none does
+	Until        *time.Time `json:"until"`   // the nearest deadline; null: there is none
+	Then         string     `json:"then"`    // as of WaitItem; empty: nothing waits
+}
+
+// EntitiesFilter narrows a list of entities. Waits and Since are of a list of gaps alone.
+type EntitiesFilter struct {
+	Team, Subscription, Source string
+	Gaps                       bool          // only entities of which something waits
+	Waits                      gate.Decision // buffered: for what is missing; parked: for an operator; empty: both
+	Since                      time.Time     // something waits since then or later
+	Limit                      int
+	Cursor                     string
 }
 
 func (s *server) entity(ctx context.Context, r *http.Request) (any, error) {
@@ -77,6 +104,36 @@ func (s *server) entity(ctx context.Context, r *http.Request) (any, error) {
 		return nil, err
 	}
 	return s.Entities.Entity(ctx, f)
+}
+
+func (s *server) entities(ctx context.Context, r *http.Request) (any, error) {
+	return s.listEntities(ctx, r, false)
+}
+
+func (s *server) gaps(ctx context.Context, r *http.Request) (any, error) {
+	return s.listEntities(ctx, r, true)
+}
+
+func (s *server) listEntities(ctx context.Context, r *http.Request, gaps bool) (any, error) {
+	q := r.URL.Query()
+	f := EntitiesFilter{Team: q.Get("team"), Subscription: q.Get("subscription"), Source: q.Get("source"), Gaps: gaps, Waits: gate.Decision(q.Get("waits")), Cursor: q.Get("cursor")}
+	var err error
+	if f.Limit, f.Since, err = limitAndSince(q); err != nil {
+		return nil, err
+	}
+	if err := names.OneOf("waits", string(f.Waits), []string{string(gate.Buffered), string(gate.Parked)}); err != nil {
+		return nil, err
+	}
+	return paged(s.Entities.Entities(ctx, f))
+}
+
+// Entities lists entities by partition and key; with f.Gaps those of which something waits.
+func (c *Client) Entities(ctx context.Context, f EntitiesFilter) (Page[EntityItem], error) {
+	path := "/v1/entities"
+	if f.Gaps {
+		path = "/v1/gaps"
+	}
+	return getJSON[Page[EntityItem]](ctx, c, path, query(f.Limit, f.Since, map[string]string{"team": f.Team, "subscription": f.Subscription, "source": f.Source, "waits": string(f.Waits), "cursor": f.Cursor}))
 }
 
 // Entity returns one entity.

@@ -134,6 +134,11 @@ func (w *world) Entity(_ context.Context, f EntityFilter) (*EntityDetail, error)
 	return &EntityDetail{Team: f.Team, Track: []InboxItem{inboxItem(f.Team)}}, w.has(f.Team)
 }
 
+func (w *world) Entities(_ context.Context, f EntitiesFilter) (Page[EntityItem], error) {
+	w.note("entities %s", f.Team)
+	return Page[EntityItem]{Items: listOf(f.Team, func(t string) EntityItem { return EntityItem{Team: t} })}, nil
+}
+
 func (w *world) DeadLetters(_ context.Context, f DeadLetterFilter) (Page[DeadLetterItem], error) {
 	w.note("dead letters %s", f.Team)
 	return Page[DeadLetterItem]{Items: listOf(f.Team, deadIn)}, nil

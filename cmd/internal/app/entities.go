@@ -33,14 +33,9 @@ func (i *inboxAPI) Entity(ctx context.Context, f api.EntityFilter) (*api.EntityD
 		return nil, err
 	}
 	var topic string // of the source; empty: the file does not say
-	var gap config.Gap
+	gap := i.s.a.file().GapOf(f.Team, f.Subscription)
 	if s, ok := i.s.a.file().SourceOf(f.Team, strings.TrimPrefix(d.Source, "/")); ok {
 		topic = s.Topic
-	}
-	if team := i.s.a.file().Teams[f.Team]; team != nil {
-		if s := team.Subscriptions[f.Subscription]; s != nil {
-			gap = s.Gap
-		}
 	}
 	for _, state := range states {
 		if topic == "" || state.Topic == topic {
@@ -57,6 +52,54 @@ func (i *inboxAPI) Entity(ctx context.Context, f api.EntityFilter) (*api.EntityD
 		return nil, noneOf("entity", string(f.Entity), "", "forebay inbox list")
 	}
 	return d, nil
+}
+
+// Entities lists entities, or with f.Gaps those of which something waits.
+func (i *inboxAPI) Entities(ctx context.Context, f api.EntitiesFilter) (page api.Page[api.EntityItem], err error) {
+	box, _, err := i.open()
+	if err != nil {
+		return page, err
+	}
+	if _, err := i.resolve(ctx, box, asked{&f.Team, &f.Subscription, &f.Source, new(string)}); err != nil {
+		return page, err
+	}
+	file := i.s.a.file()
+	q := inbox.EntityQuery{Team: f.Team, Subscription: f.Subscription, Gaps: f.Gaps, Waits: f.Waits, Since: f.Since, Limit: f.Limit, Cursor: f.Cursor}
+	if source := strings.TrimPrefix(f.Source, "/"); source != "" {
+		q.Topics = []string{"events." + strings.Replace(source, "/", ".", 1)}
+		if s, ok := file.SourceOf("", source); ok {
+			q.Topics = append(q.Topics, s.Topic)
+		}
+	}
+	list, next, err := box.Entities(ctx, q)
+	page.Next, page.Elsewhere = next, i.s.a.leftOut(f.Team, f.Subscription)
+	for n := range list {
+		page.Items = append(page.Items, entityItem(&list[n], file))
+	}
+	return page, err
+}
+
+func entityItem(e *inbox.ListedEntity, file *config.Config) api.EntityItem {
+	item := api.EntityItem{Team: e.Team, Subscription: e.Subscription, Source: strings.TrimPrefix(sourceIn(file, e.Topic), "/"+e.Team+"/"), Entity: string(e.Entity),
+		Lines: lineItems(inbox.EntityState{Topic: e.Topic, Partition: e.Partition, Lines: e.Lines}), Waiting: e.Waiting}
+	if e.Waiting == 0 {
+		return item
+	}
+	item.Since, item.Until, item.Then = &e.First.Since, e.First.Until, whatFollows(e.First, file.GapOf(e.Team, e.Subscription))
+	return item
+}
+
+// sourceIn returns the source, as events carry it, whose topic that is; where the file has none, the one that a topic of that name is of.
+func sourceIn(file *config.Config, topic string) string {
+	for team, t := range file.Teams {
+		for name, s := range t.Sources {
+			if s.Topic == topic {
+				return "/" + team + "/" + name
+			}
+		}
+	}
+	words := append(strings.Split(topic, "."), "", "")
+	return "/" + words[1] + "/" + words[2]
 }
 
 // track adds the entity's last events. No index knows them: where it takes too long, a note says so, and what is known is answered.
@@ -86,18 +129,21 @@ func lineItems(state inbox.EntityState) (list []api.LineItem) {
 func waitItems(waiting []inbox.EntityWait, gap config.Gap) (list []api.WaitItem) {
 	for _, w := range waiting {
 		item := api.WaitItem{Source: w.Source, EventID: w.EventID, Type: w.Type, Clock: w.Clock, Version: w.Version.Sortable(), At: versionText(w.Version),
-			Decision: w.Decision, Since: w.Since, Until: w.Until}
-		switch {
-		case w.Held:
-			item.Then = "operator"
-		case w.Until == nil:
-			item.Then = "filler or operator"
-		default:
-			item.Then = then(gap, w.Wait)
-		}
+			Decision: w.Decision, Since: w.Since, Until: w.Until, Then: whatFollows(w.Wait, gap)}
 		list = append(list, item)
 	}
 	return list
+}
+
+// whatFollows returns what ends a wait: the gap policy's word for it, or who.
+func whatFollows(w inbox.Wait, gap config.Gap) string {
+	switch {
+	case w.Held:
+		return "operator"
+	case w.Until == nil:
+		return "filler or operator"
+	}
+	return then(gap, w)
 }
 
 func spans(list []gate.Span) (out [][2]int64) {

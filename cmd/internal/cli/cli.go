@@ -114,8 +114,12 @@ type grammar struct {
 		Redrive inboxRedriveCmd `cmd:"" help:"Let events run that wait, are held or are quarantined."`
 	} `cmd:"" help:"Events as subscriptions see them."`
 	Entities struct {
-		Get entitiesGetCmd `cmd:"" help:"Show where an entity stands: version, what is missing, what waits and until when, its last events."`
+		List entitiesListCmd `cmd:"" help:"List the entities whose version is kept, or of which something waits."`
+		Get  entitiesGetCmd  `cmd:"" help:"Show where an entity stands: version, what is missing, what waits and until when, its last events."`
 	} `cmd:"" help:"What events are about."`
+	Gaps struct {
+		List gapsListCmd `cmd:"" help:"List the entities of which something waits behind a gap, or is held: what is missing, since when, until when."`
+	} `cmd:"" help:"What is missing on entities' version lines, and what waits for it."`
 	DLQ struct {
 		List    dlqListCmd    `cmd:"" help:"List actions that were given up, or whose outcome is unknown."`
 		Groups  dlqGroupsCmd  `cmd:"" help:"Count them by class, destination and event type."`

@@ -49,6 +49,14 @@ func (c *Config) SourceOf(team, text string) (s NamedSource, ok bool) {
 	return s, false
 }
 
+// GapOf returns the gap policy of a subscription; the zero one, where there is no such.
+func (c *Config) GapOf(team, subscription string) Gap {
+	if t := c.Teams[team]; t != nil && t.Subscriptions[subscription] != nil {
+		return t.Subscriptions[subscription].Gap
+	}
+	return Gap{}
+}
+
 // SourcesOf returns the sources of a subscription, in its order, as far as there are such.
 func (c *Config) SourcesOf(team, subscription string) (list []NamedSource) {
 	return c.sourcesOf(team, c.Teams[team].Subscriptions[subscription])

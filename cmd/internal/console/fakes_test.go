@@ -139,6 +139,10 @@ func (f *fake) RedriveQuarantined(_ context.Context, _ api.QuarantinePlace, r ap
 	return &done, nil
 }
 
+func (f *fake) Entities(context.Context, api.EntitiesFilter) (api.Page[api.EntityItem], error) {
+	return api.Page[api.EntityItem]{}, f.err
+}
+
 func (f *fake) Entity(_ context.Context, _ api.EntityFilter) (*api.EntityDetail, error) {
 	if f.err != nil {
 		return nil, f.err

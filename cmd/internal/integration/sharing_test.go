@@ -169,6 +169,9 @@ func (r *reading) finds(p *process, n int) {
 	if out := string(r.ask(p, "entities", "get", r.reader+"/risk/%2F"+r.team+"%2Forders", items[0].Entity)); !containsAll(out, items[0].Entity) {
 		r.t.Errorf("entities get: %s", out)
 	}
+	if out := string(r.ask(p, "entities", "list", "--team", r.reader, "--source", r.team+"/orders", "-o", "id")); !strings.Contains(out, r.reader+"/risk/%2F"+r.team+"%2Forders/"+items[0].Entity+"\n") {
+		r.t.Errorf("entities list: %s", out)
+	}
 	if out := string(r.ask(p, "sources", "list", "-o", "json")); !containsAll(out, `"share"`, `"`+r.reader+`"`, `"#acme"`) {
 		r.t.Errorf("sources list: %s", out)
 	}
