@@ -83,6 +83,8 @@ type grammar struct {
 	Serve   serveCmd   `cmd:"" help:"Run against a Kafka cluster and a Postgres."`
 	Migrate migrateCmd `cmd:"" help:"Bring the ledger's schema to this version."`
 	Topics  struct {
+		List  topicsListCmd  `cmd:"" help:"List the topics of a configuration as they stand in the cluster: partitions, copies, retention, how much they keep."`
+		Get   topicsGetCmd   `cmd:"" help:"Show one: its settings, and where each partition begins and ends."`
 		Plan  topicsPlanCmd  `cmd:"" help:"Say what apply would create and change, what it leaves and why, and which topics are unknown."`
 		Apply topicsApplyCmd `cmd:"" help:"Create missing topics, mend safe differences of others."`
 		Rekey topicsRekeyCmd `cmd:"" help:"Plan and copy a source's topic to one with another number of partitions."`
