@@ -235,7 +235,8 @@ func TestMakingTokens(t *testing.T) {
 		t.Errorf("%+v %v", kept, err)
 	}
 	for what, change := range map[string]func(*Request){
-		"is written":         func(r *Request) { r.Name = "loopback" },
+		"loopback is in the": func(r *Request) { r.Name = "loopback" },
+		"nobody is in the":   func(r *Request) { r.Name = Nobody },
 		"name of a token":    func(r *Request) { r.Name = "Ann" },
 		"viewer, responder":  func(r *Request) { r.Role = "root" },
 		"of one team":        func(r *Request) { r.Teams = []string{} },

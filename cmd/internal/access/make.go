@@ -29,8 +29,11 @@ var (
 	teamName  = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
 )
 
+// Nobody is the actor in the audit of a login that was refused, of somebody who is not known.
+const Nobody = "nobody"
+
 // nobodys are the actors in the audit that are no tokens.
-var nobodys = []string{"loopback", "ledger"}
+var nobodys = []string{"loopback", "ledger", Nobody}
 
 // Make makes the token that is asked for, and what is to be kept of it. Errors are of kind Invalid.
 func Make(r Request, now time.Time) (kept ledger.Token, token string, err error) {
@@ -41,7 +44,7 @@ func Make(r Request, now time.Time) (kept ledger.Token, token string, err error)
 	case !tokenName.MatchString(r.Name):
 		return refused("the name of a token is at most 40 of a-z, 0-9, dot, _ and -, such as ann-laptop; %.60q is none", r.Name)
 	case slices.Contains(nobodys, r.Name):
-		return refused("%s is written in the audit where nobody had to have a token: take another name", r.Name)
+		return refused("%s is in the audit for those who have no token: take another name", r.Name)
 	case !slices.Contains(Roles(), r.Role):
 		return refused("role %.40q is not one of %s", r.Role, strings.Join(Roles(), ", "))
 	case r.Teams != nil && len(r.Teams) == 0:

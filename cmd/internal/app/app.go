@@ -184,7 +184,7 @@ func (a *App) operatorHandler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.console, err = console.New(console.Config{API: asked, Ready: a.ready.checks, Stream: a.stream != nil, Gatherer: a.registry, Roles: a.cfg.Roles, Login: a.login(cfg.Access), Logger: a.log})
+	a.console, err = console.New(console.Config{API: asked, Ready: a.ready.checks, Stream: a.stream != nil, Gatherer: a.registry, Roles: a.cfg.Roles, Login: a.login(cfg.Access, cfg.Audit), Logger: a.log})
 	if err != nil {
 		return nil, err
 	}

@@ -11,8 +11,8 @@ type auditListCmd struct {
 	listenerFlag
 	watchFlag
 	Team   string `help:"Only of this team."`
-	Actor  string `placeholder:"TOKEN" help:"Only by this token; loopback or ledger, where nobody had to have one."`
-	Action string `help:"Only this action: destination.pause, dlq.replay, token.create, ..."`
+	Actor  string `placeholder:"TOKEN" help:"Only by this token; loopback or ledger, where nobody had to have one; nobody: who could not log in."`
+	Action string `help:"Only this action: destination.pause, dlq.replay, console.login, ..."`
 	Object string `help:"Only about this, as the list shows it."`
 	Since  string `help:"Only since: a duration back (1h, 2d) or an RFC 3339 time."`
 	Limit  int    `default:"50" help:"Most changes, 1 to 1000."`

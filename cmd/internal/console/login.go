@@ -109,11 +109,12 @@ func (c *Console) logIn(w http.ResponseWriter, r *http.Request) {
 	who, err := c.Login.Token(r.Context(), strings.TrimSpace(r.PostForm.Get("token")))
 	var id string
 	if err == nil {
-		id, err = c.Login.Sessions.OpenFor(r.Context(), who)
+		id, err = c.enter(r, who, c.Login.Sessions.OpenFor)
 	}
 	switch {
 	case schemas.KindOf(err) == schemas.Unauthenticated && err != nil:
 		c.Logger.Info("somebody could not log in to the console", "address", c.Login.Address(r))
+		c.refuseLogin(r, access.Nobody, err)
 		c.showLogin(w, r, http.StatusUnauthorized, form, "This opens nothing: the token is not known, has expired or was revoked.")
 	case err != nil:
 		c.showLogin(w, r, api.Status(err), form, err.Error())

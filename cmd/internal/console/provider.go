@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/openid"
+	"github.com/forebay-io/forebay/schemas"
 )
 
 const (
@@ -48,12 +50,16 @@ func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 	who, err := c.Login.OIDC.Finish(r.Context(), secret, r.URL.Query())
 	var id string
 	if err == nil {
-		id, err = c.Login.Sessions.Open(r.Context(), who)
+		id, err = c.enter(r, who, c.Login.Sessions.Open)
 	}
 	if none, ok := errors.AsType[*openid.NoRole](err); ok {
 		c.Logger.Info("somebody whom the provider knows has no role", "actor", none.Name, "address", c.Login.Address(r))
+		c.refuseLogin(r, access.Provided+none.Name, err)
 		c.showLogin(w, r, http.StatusForbidden, form, err.Error())
 		return
+	}
+	if schemas.KindOf(err) == schemas.Unauthenticated && err != nil {
+		c.refuseLogin(r, access.Nobody, err)
 	}
 	if err != nil {
 		c.showLogin(w, r, api.Status(err), form, err.Error())

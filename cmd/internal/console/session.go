@@ -16,13 +16,15 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// Login has those who look prove who they are. All of it but OIDC is required.
+// Login has those who look prove who they are. All of it but OIDC and Audit is required.
 type Login struct {
 	Sessions *access.Sessions
 	// OIDC logs people in by a provider; nil: tokens are the one way in. Its fingerprint is what Sessions has as rules.
 	OIDC *openid.Login
 	// Token returns who has a token. Errors are *schemas.Error.
 	Token func(ctx context.Context, token string) (*access.Who, error)
+	// Audit keeps who came in and went, and who was not let in; nil, without a ledger, keeps nothing: nobody comes in then.
+	Audit api.Audit
 	// Secure says that browsers come over TLS, and have cookies that go over nothing else. Without, the listener is on loopback.
 	Secure bool
 	// Address returns whom the attempts of a request, and cookies that open nothing, count for.
@@ -263,6 +265,11 @@ func (c *Console) logOut(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.Logger.Info("somebody has logged out of the console", "actor", s.Name)
+	if end, err := c.audited(r, loggedOut, s.Name, s.Role); err != nil {
+		c.Logger.Warn("a logout is not in the audit", "actor", s.Name, "error", err)
+	} else {
+		end(api.OutcomeDone, nil)
+	}
 	c.setCookie(w, "", "")
 	http.Redirect(w, r, "/console/login", http.StatusSeeOther)
 }

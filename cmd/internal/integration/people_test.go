@@ -1,9 +1,11 @@
 package integration
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -99,9 +101,31 @@ func TestPeopleAtTheConsole(t *testing.T) {
 	}
 	b.click("button", "Log out")
 	b.waitAt("/console/login")
+	k.entered(root, "nobody console.login refused", "ann console.login done", "bob console.login done", "carol console.login done", "dan console.login done", "dan console.logout done")
 	b.open("/console/audit")
 	b.waitAt("/console/login?next=%2Fconsole%2Faudit")
 	b.complained()
+}
+
+// entered wants logins and logouts in the audit, and no others: who, what and the outcome, the oldest first.
+func (k *keys) entered(root string, want ...string) {
+	k.t.Helper()
+	var got []string
+	for line := range strings.Lines(k.must(root, "audit", "list", "-o", "jsonl")) {
+		var row struct{ Actor, Action, Object, Outcome string }
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			k.t.Fatal(err)
+		}
+		if strings.HasPrefix(row.Action, "console.") {
+			got = append([]string{row.Actor + " " + row.Action + " " + row.Outcome}, got...)
+			if row.Object != "127.0.0.1" {
+				k.t.Errorf("%s came from %s", row.Actor, row.Object)
+			}
+		}
+	}
+	if !slices.Equal(got, want) {
+		k.t.Errorf("the audit has %q, want %q", got, want)
+	}
 }
 
 // token is the text of a token that make has made.

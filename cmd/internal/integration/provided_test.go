@@ -98,6 +98,8 @@ topics: {`)
 	b.waitAt("/console/login")
 	b.open("/console/")
 	b.waitAt("/console/login?next=%2Fconsole%2F")
+	k.entered(root, "oidc:ann@example.com console.login done", "oidc:ann@example.com console.logout done", "oidc:sue@example.com console.login refused",
+		"oidc:vic@example.com console.login done", "oidc:vic@example.com console.logout done")
 	for _, secret := range []string{openidtest.Secret, begun.Query().Get("state"), back[strings.Index(back, "code=")+len("code="):][:26]} {
 		if strings.Contains(p.output(), secret) {
 			t.Error("the log has a secret of a login")
