@@ -13,14 +13,41 @@ import (
 // Keys counts what a source's secrets have verified and refused in this process. A nil one counts nothing. Safe for concurrent use.
 type Keys struct {
 	secrets           []schemas.Secret
+	each              []*secretUse // of each of them
 	verified, refused atomic.Int64
 	verifiedAt        atomic.Int64 // when the last delivery was verified, in nanoseconds of Unix time; 0: none was
 	mismatches        atomic.Int64 // signatures that no secret matches, since then
 	mismatchedAt      atomic.Int64 // when the first of those came
 
+	signed atomic.Int64         // how many of the verified ones had a time of signing
+	behind [skewOf]atomic.Int64 // how far that was behind, of the last ones, in nanoseconds
+
 	late     atomic.Bool // whether there are any of untimely, so that whoever verifies seldom takes mu
 	mu       sync.Mutex
 	untimely Untimely // since the last delivery that was verified
+}
+
+// secretUse counts what one secret has verified, also after others of its source were changed.
+type secretUse struct {
+	since              time.Time // when this process had the secret first
+	verified, lastUsed atomic.Int64
+}
+
+// skewOf is of how many of the last deliveries [Skew] is.
+const skewOf = 8
+
+// Skew is how far the times of signing of the last verified deliveries were behind this process's clock, below zero ahead of it: what the clocks
+// differ by, and how long the deliveries took. The least of them took the shortest way, so it says most of the clocks.
+type Skew struct {
+	Of          int // how many deliveries; 0: none was signed with a time
+	Least, Most time.Duration
+}
+
+// SecretUse is what one of a source's secrets has verified in this process.
+type SecretUse struct {
+	Since    time.Time // when this process had the secret first: it may be older
+	Verified int64
+	LastUsed time.Time // zero: it has verified nothing
 }
 
 // ClockAfter is how many deliveries a source's [Untimely] has before a clock is taken for wrong.
@@ -60,7 +87,17 @@ func KeysOf(secrets []schemas.Secret, before *Source) *Keys {
 	if before != nil && before.Keys != nil && slices.Equal(before.Keys.secrets, secrets) {
 		return before.Keys
 	}
-	return &Keys{secrets: secrets}
+	k := &Keys{secrets: secrets, each: make([]*secretUse, len(secrets))}
+	for i, s := range secrets {
+		if before != nil && before.Keys != nil {
+			if was := slices.Index(before.Keys.secrets, s); was >= 0 {
+				k.each[i] = before.Keys.each[was]
+				continue
+			}
+		}
+		k.each[i] = &secretUse{since: time.Now().UTC()}
+	}
+	return k
 }
 
 // KeyCounts are what [Keys] has counted.
@@ -74,14 +111,23 @@ type KeyCounts struct {
 	MismatchedAt time.Time
 	// Untimely are those since the last delivery whose time was right, too.
 	Untimely Untimely
+	Secrets  []SecretUse // of each secret, in the order of the configuration
+	Skew     Skew
 }
 
-// verify counts a delivery whose signature is valid.
-func (k *Keys) verify(at time.Time) {
+// verify counts a delivery whose signature is valid: with which secret, from 1, and the time that it was signed with; zero: with none.
+func (k *Keys) verify(at time.Time, secret int, signed time.Time) {
 	if k == nil {
 		return
 	}
 	k.verified.Add(1)
+	if secret >= 1 && secret <= len(k.each) {
+		k.each[secret-1].verified.Add(1)
+		k.each[secret-1].lastUsed.Store(at.UnixNano())
+	}
+	if !signed.IsZero() {
+		k.behind[(k.signed.Add(1)-1)%skewOf].Store(int64(at.Round(0).Sub(signed)))
+	}
 	k.verifiedAt.Store(at.UnixNano())
 	if k.mismatches.Load() != 0 {
 		k.mismatches.Store(0)
@@ -124,6 +170,21 @@ func (k *Keys) Counts() KeyCounts {
 	}
 	if at := k.mismatchedAt.Load(); c.Mismatches > 0 && at != 0 {
 		c.MismatchedAt = time.Unix(0, at).UTC()
+	}
+	for _, s := range k.each {
+		use := SecretUse{Since: s.since, Verified: s.verified.Load()}
+		if at := s.lastUsed.Load(); at != 0 {
+			use.LastUsed = time.Unix(0, at).UTC()
+		}
+		c.Secrets = append(c.Secrets, use)
+	}
+	for n := range min(skewOf, k.signed.Load()) {
+		behind := time.Duration(k.behind[n].Load())
+		if c.Skew.Of == 0 {
+			c.Skew.Least, c.Skew.Most = behind, behind
+		}
+		c.Skew.Of++
+		c.Skew.Least, c.Skew.Most = min(c.Skew.Least, behind), max(c.Skew.Most, behind)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -20,7 +20,7 @@ func TestKeysCountWhatNoSecretMatches(t *testing.T) {
 	if got := k.Counts(); got.Refused != 3 || got.Mismatches != 2 || !got.MismatchedAt.Equal(at(1)) || !got.VerifiedAt.IsZero() {
 		t.Errorf("%+v", got)
 	}
-	k.verify(at(4))
+	k.verify(at(4), 1, time.Time{})
 	if got := k.Counts(); got.Verified != 1 || got.Refused != 3 || got.Mismatches != 0 || !got.VerifiedAt.Equal(at(4)) || !got.MismatchedAt.IsZero() {
 		t.Errorf("%+v", got)
 	}
@@ -57,7 +57,7 @@ func TestKeysCountWhatIsUntimely(t *testing.T) {
 	seen(Untimely{Count: 5, Since: at(1), Least: time.Hour, Most: 5 * time.Hour})
 	k.refuse(at(20), verify.TooOld, time.Hour+3*time.Second) // the fifth of one clock
 	seen(Untimely{Count: 6, Since: at(1), Least: time.Hour, Most: time.Hour + 3*time.Second})
-	k.verify(at(21))
+	k.verify(at(21), 0, time.Time{})
 	seen(Untimely{})
 	k.refuse(at(22), verify.TooNew, -time.Hour)
 	seen(Untimely{Count: 1, Since: at(22), Least: -time.Hour, Most: -time.Hour})
@@ -92,5 +92,39 @@ func TestKeysCountACapturedDeliveryOnce(t *testing.T) {
 	got := k.Counts()
 	if u := got.Untimely; u.Count != 1+ClockAfter || u.Least != 10*time.Minute || u.Most != 10*time.Minute || got.Mismatches != 0 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Each secret is counted by itself, and counts on when another of its source is changed; how far the times of signing are behind is told of the
+// last few deliveries.
+func TestKeysCountEachSecretAndSkew(t *testing.T) {
+	t.Parallel()
+	at := func(s int64) time.Time { return time.Unix(1_800_000_000+s, 0).UTC() }
+	old, next := schemas.NewSecret("old"), schemas.NewSecret("next")
+	began := time.Now()
+	first := KeysOf([]schemas.Secret{old}, nil)
+	first.verify(at(1), 1, time.Time{})
+	if got := first.Counts(); got.Skew.Of != 0 {
+		t.Errorf("without a time of signing: %+v", got.Skew)
+	}
+	k := KeysOf([]schemas.Secret{next, old}, &Source{Keys: first})
+	k.verify(at(5), 2, at(3))
+	k.verify(at(6), 1, at(7))
+	k.verify(at(7), 3, at(7)) // no secret of ours
+	got := k.Counts()
+	if len(got.Secrets) != 2 || got.Secrets[0].Verified != 1 || !got.Secrets[0].LastUsed.Equal(at(6)) || got.Secrets[1].Verified != 2 || !got.Secrets[1].LastUsed.Equal(at(5)) {
+		t.Errorf("%+v", got.Secrets)
+	}
+	if s := got.Secrets; s[0].Since.Before(began) || s[1].Since.After(s[0].Since) || s[1].Since != first.Counts().Secrets[0].Since {
+		t.Errorf("since: %+v", s)
+	}
+	if want := (Skew{Of: 3, Least: -time.Second, Most: 2 * time.Second}); got.Skew != want {
+		t.Errorf("%+v", got.Skew)
+	}
+	for range skewOf {
+		k.verify(at(100), 1, at(90))
+	}
+	if want := (Skew{Of: skewOf, Least: 10 * time.Second, Most: 10 * time.Second}); k.Counts().Skew != want {
+		t.Errorf("the last ones alone count: %+v", k.Counts().Skew)
 	}
 }

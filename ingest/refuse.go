@@ -21,7 +21,7 @@ func (h *Handler) authentic(d *delivery) (verdict, bool) {
 	}
 	err := d.source.Verifier.Verify(&d.request, d.received)
 	if err == nil {
-		d.source.Keys.verify(d.received)
+		d.source.Keys.verify(d.received, d.request.Secret, d.request.SignedAt)
 		return verdict{}, true
 	}
 	e, ok := errors.AsType[*verify.Error](err)

@@ -50,14 +50,18 @@ func readStamp(unit, text string) (time.Time, *Error) {
 }
 
 // fresh refuses a stamp further from now than tolerance, in either direction; the border itself is fresh. mismatch is what else is wrong
-// with the signature; nil: it is right, and the refusal says something of clocks, or of a delivery that was kept back, and not of a forger.
-func fresh(stamp time.Time, tolerance time.Duration, now time.Time, mismatch error) error {
+// with the signature; nil: it is right, and the refusal says something of clocks, or of a delivery that was kept back, and not of a forger. Of
+// what is right and fresh, r gets the stamp.
+func fresh(r *Request, stamp time.Time, tolerance time.Duration, now time.Time, mismatch error) error {
 	// Sub saturates, so both comparisons hold for any pair of times.
 	off, reason, where := now.Sub(stamp), TooOld, "behind"
 	switch {
 	case off < -tolerance:
 		reason, where = TooNew, "ahead of"
 	case off <= tolerance:
+		if mismatch == nil {
+			r.SignedAt = stamp
+		}
 		return mismatch
 	}
 	err := refuse(reason, "the time of signing is %s %s this machine's clock, where %s is allowed", off.Abs().Round(time.Second), where, tolerance)

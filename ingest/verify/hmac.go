@@ -92,7 +92,7 @@ func (h *HMAC) Verify(r *Request, now time.Time) error {
 	if bad != nil {
 		return bad
 	}
-	return fresh(stamp, h.params.Tolerance, now, h.compare(r, &p))
+	return fresh(r, stamp, h.params.Tolerance, now, h.compare(r, &p))
 }
 
 // freshBody checks the age of a request whose timestamp is in its body.
@@ -108,7 +108,7 @@ func (h *HMAC) freshBody(r *Request, p *parts, now time.Time) error {
 	if bad != nil {
 		return bad
 	}
-	return fresh(stamp, h.params.Tolerance, now, nil)
+	return fresh(r, stamp, h.params.Tolerance, now, nil)
 }
 
 // read parses what the request says about its signature, without verifying any of it.

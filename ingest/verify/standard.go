@@ -138,7 +138,7 @@ func (s *StandardWebhooks) Verify(r *Request, now time.Time) error {
 	if bad != nil {
 		return bad
 	}
-	return fresh(stamp, s.tolerance, now, s.compare(r, f, id, timestamp, signature))
+	return fresh(r, stamp, s.tolerance, now, s.compare(r, f, id, timestamp, signature))
 }
 
 // family returns the family of header names that the request uses; names of two families are never mixed.

@@ -19,11 +19,13 @@ type Request struct {
 	Body   []byte
 	// Secret is which of the source's secrets the signature is made with, counted from 1. Verify sets it.
 	Secret int
+	// SignedAt is the time that the signature covers, by the sender's clock; zero: it covers none. Verify sets it where it returns nil.
+	SignedAt time.Time
 }
 
 // Verifier checks one source's deliveries. Safe for concurrent use.
 type Verifier interface {
-	// Verify returns nil, and sets the request's Secret, or an *Error. now is the intake's clock.
+	// Verify returns nil, and sets the request's Secret and SignedAt, or an *Error. now is the intake's clock.
 	Verify(r *Request, now time.Time) error
 }
 

@@ -180,6 +180,25 @@ type SeenItem struct {
 	// Mismatches are the signatures since then that no secret matches, and MismatchedAt is when the first of them came.
 	Mismatches   int64      `json:"mismatches"`
 	MismatchedAt *time.Time `json:"mismatched_at"`
+	// Secrets are what each secret has verified, in the order of the file. One that stays counts on when another is changed.
+	Secrets []SecretItem `json:"secrets"`
+	Skew    *SkewItem    `json:"skew"` // null: nothing was verified that is signed with a time
+}
+
+// SecretItem is what one secret of a source has verified in a process. That has no way to know how old the secret is: Since is when it had it
+// first.
+type SecretItem struct {
+	Since    time.Time  `json:"since"`
+	Verified int64      `json:"verified"`
+	LastUsed *time.Time `json:"last_used"` // null: it has verified nothing
+}
+
+// SkewItem is how far the times of signing of the last verified deliveries were behind the process's clock, below zero ahead of it. The least
+// says most of how the clocks differ: the others were longer on the way.
+type SkewItem struct {
+	Deliveries int     `json:"deliveries"`
+	Least      float64 `json:"least_seconds"`
+	Most       float64 `json:"most_seconds"`
 }
 
 // SubscriptionItem is a configured subscription and how it is doing in the process that was asked.

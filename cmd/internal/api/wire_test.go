@@ -40,7 +40,8 @@ func TestWireFormat(t *testing.T) {
 		DestinationItem{}, pausedItem, StopItem{},
 		AttentionItem{}, Attention{Items: []AttentionItem{{Kind: KindStopped, ID: "acme.triage", Partition: new(int32(5)), Offset: &n, Since: &at}}, Counts: []AttentionCount{{Kind: KindStopped, Count: 1, More: true}},
 			Unknown: []AttentionUnknown{{Kind: KindKeys, Why: "no intake"}}},
-		SourceItem{}, SourceItem{Seen: &SeenItem{Verified: 3, Refused: 2, VerifiedAt: &at, Mismatches: 1, MismatchedAt: &at}},
+		SourceItem{}, SourceItem{Seen: &SeenItem{Verified: 3, Refused: 2, VerifiedAt: &at, Mismatches: 1, MismatchedAt: &at,
+			Secrets: []SecretItem{{Since: at, Verified: 3, LastUsed: &at}, {Since: at}}, Skew: &SkewItem{Deliveries: 3, Least: -0.5, Most: 2.25}}},
 		SubscriptionItem{}, SubscriptionItem{Counts: &PartitionCounts{Total: 4, Running: 1, Stopped: 1, Unread: 1}, Attention: &n, AttentionMore: true},
 		SourceItem{People: People{Owners: []string{"ann", "bob"}, Contact: "#acme"}}, AttentionItem{People: People{Contact: "#acme"}},
 	} {

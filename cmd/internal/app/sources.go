@@ -100,10 +100,22 @@ func (a *App) sourceItems() []api.SourceItem {
 	for i := range items {
 		if s, ok := a.intake.sources.find(items[i].Team, items[i].Source); ok {
 			n := s.Keys.Counts()
-			items[i].Seen = &api.SeenItem{Verified: n.Verified, Refused: n.Refused, VerifiedAt: timeOrNull(n.VerifiedAt), Mismatches: n.Mismatches, MismatchedAt: timeOrNull(n.MismatchedAt)}
+			items[i].Seen = seenItem(&n)
 		}
 	}
 	return items
+}
+
+// seenItem returns what a source's secrets have verified as the API has it.
+func seenItem(n *ingest.KeyCounts) *api.SeenItem {
+	seen := &api.SeenItem{Verified: n.Verified, Refused: n.Refused, VerifiedAt: timeOrNull(n.VerifiedAt), Mismatches: n.Mismatches, MismatchedAt: timeOrNull(n.MismatchedAt)}
+	for _, s := range n.Secrets {
+		seen.Secrets = append(seen.Secrets, api.SecretItem{Since: s.Since, Verified: s.Verified, LastUsed: timeOrNull(s.LastUsed)})
+	}
+	if s := n.Skew; s.Of > 0 {
+		seen.Skew = &api.SkewItem{Deliveries: s.Of, Least: s.Least.Seconds(), Most: s.Most.Seconds()}
+	}
+	return seen
 }
 
 // unmatchedAfter is how many signatures in a row no secret of a source must match for that to wait for an operator.

@@ -58,5 +58,15 @@ func showSource(w io.Writer, i *api.SourceItem) {
 		line("refused", strconv.FormatInt(s.Refused, 10))
 		line("mismatches", strconv.FormatInt(s.Mismatches, 10))
 		line("since", formatOptionalTime(s.MismatchedAt))
+		for n, of := range s.Secrets {
+			used := ""
+			if of.LastUsed != nil {
+				used = ", the last " + formatTime(*of.LastUsed)
+			}
+			line(fmt.Sprintf("secret %d", n+1), fmt.Sprintf("here since %s, has verified %d%s", formatTime(of.Since), of.Verified, used))
+		}
+		if of := s.Skew; of != nil {
+			line("skew", fmt.Sprintf("%.1fs to %.1fs from signing to us, of the last %d", of.Least, of.Most, of.Deliveries))
+		}
 	}
 }

@@ -472,7 +472,8 @@ func newFake() *fake {
 	f.hint = api.ScaleHintItem{Add: api.ScalePartitions, Hint: "add partitions: 4 processes share 2", ComePerSecond: 12.5}
 	f.planned = []api.SeekAskedItem{{Topic: "events.acme.orders", Partition: 1, From: new(int64(40)), To: 60, State: api.SeekPlanned, Again: new(int64(0)), Skipped: new(int64(20))}, {Topic: "events.acme.orders", State: api.SeekUnchanged, To: 7}}
 	f.lag = []api.LagItem{{Records: new(int64(30)), Seconds: new(90.0), Waiting: new(int64(1)), Team: "acme", Subscription: "fulfil", Topic: "events.acme.orders", Partition: 1, State: "running", Position: new(int64(40)), LogEnd: 70}, {Team: "acme", Subscription: "fulfil", Topic: "events.acme.orders", Partition: 2, State: "unread", Detail: "nobody reads it"}}
-	f.sources = []api.SourceItem{{Team: "acme", Source: "orders", Preset: "generic", Path: "/v1/in/acme/orders", Seen: &api.SeenItem{Verified: 41, Refused: 2, VerifiedAt: &at}}}
+	f.sources = []api.SourceItem{{Team: "acme", Source: "orders", Preset: "generic", Path: "/v1/in/acme/orders", Seen: &api.SeenItem{Verified: 41, Refused: 2, VerifiedAt: &at,
+		Secrets: []api.SecretItem{{Since: at.Add(-time.Hour), Verified: 41, LastUsed: &at}, {Since: at}}, Skew: &api.SkewItem{Deliveries: 8, Least: -2.5, Most: 1}}}}
 	f.subs = []api.SubscriptionItem{{Team: "acme", Subscription: "fulfil", Sources: []string{"orders"}, Ready: true, Counts: &api.PartitionCounts{Total: 4, Running: 2, Unread: 1}, Attention: new(int64(3))}}
 	f.to = []api.DestinationItem{{Team: "acme", Destination: "agent", Type: "http", State: "open", Running: 1, Concurrency: 64, ConsecutiveFailures: 9, FailingSince: &at}}
 	return f

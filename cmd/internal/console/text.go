@@ -30,6 +30,8 @@ var functions = template.FuncMap{
 	"subscriptionLink": subscriptionLink,
 	"deadLink":         func(action string) string { return "/console/dlq/replay?" + url.Values{"action": {action}}.Encode() },
 	"number":           number,
+	"nth":              func(n int) int { return n + 1 },
+	"skew":             skewText,
 	"count":            countText,
 	"ranges":           rangesText,
 	"join":             strings.Join,
@@ -168,4 +170,16 @@ func lineText(l api.LineItem) string {
 		text += ", parked: " + l.Parked
 	}
 	return fmt.Sprintf("%s; %s/%d", text, l.Topic, l.Partition)
+}
+
+// skewText says how far a sender's clock, and the way, put the times of signing behind ours.
+func skewText(s *api.SkewItem) string {
+	said := fmt.Sprintf("the last %d deliveries were signed %.1fs to %.1fs before they came, by the two clocks", s.Deliveries, s.Least, s.Most)
+	if s.Deliveries == 1 {
+		said = fmt.Sprintf("the last delivery was signed %.1fs before it came, by the two clocks", s.Least)
+	}
+	if s.Least < -1 {
+		said += ": the sender's is ahead of ours"
+	}
+	return said
 }
