@@ -155,9 +155,7 @@ const hostileState = `'"><img/data-injected/src`
 func (r *deployment) accepts(d delivery, more http.Header) {
 	r.t.Helper()
 	req := d.request(r.t.Context(), r.intake.Load().intake, r.team)
-	for name, values := range more {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, more)
 	if status := do(r.t, req); status != http.StatusAccepted {
 		r.t.Fatalf("%s of %s is answered %d", d.id, d.source, status)
 	}
