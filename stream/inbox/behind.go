@@ -40,12 +40,12 @@ const (
 const behindCount = `-- behind
 WITH h AS (SELECT unnest($1::int[]) AS fence, unnest($2::bigint[]) AS lane_seq, unnest($3::text[]) AS entity),
      lowest AS (SELECT fence, min(lane_seq) AS lane_seq FROM h GROUP BY fence),
-     own AS (SELECT e.* FROM lowest CROSS JOIN LATERAL (SELECT fence, lane_seq, entity FROM events
+     own AS (SELECT e.* FROM lowest CROSS JOIN LATERAL (SELECT fence, lane_seq, entity FROM {events} v
            WHERE fence = lowest.fence AND lane_seq > lowest.lane_seq AND lane_seq IS NOT NULL AND lane_window IS NULL ORDER BY fence, lane_seq LIMIT $4) e),
-     with_row AS (SELECT a.* FROM lowest CROSS JOIN LATERAL (SELECT fence, lane_seq, class, event_window, event_key FROM actions
+     with_row AS (SELECT a.* FROM lowest CROSS JOIN LATERAL (SELECT fence, lane_seq, class, event_window, event_key FROM {actions} v
            WHERE fence = lowest.fence AND lane_seq > lowest.lane_seq AND open ORDER BY fence, lane_seq LIMIT $4) a),
-     e AS (SELECT * FROM own UNION ALL SELECT e.fence, e.lane_seq, e.entity FROM with_row a
-           JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key AND e.lane_window IS NOT NULL
+     e AS (SELECT * FROM own UNION ALL SELECT e.* FROM with_row a
+           CROSS JOIN LATERAL (SELECT fence, lane_seq, entity FROM {events} v WHERE v.window_id = a.event_window AND v.event_key = a.event_key AND v.lane_window IS NOT NULL OFFSET 0) e
            WHERE a.class IS DISTINCT FROM '` + ledger.DeadClass + `'),
      more AS (SELECT fence FROM own GROUP BY fence HAVING count(*) >= $4 UNION SELECT fence FROM with_row GROUP BY fence HAVING count(*) >= $4)
 SELECT h.fence, h.lane_seq, count(DISTINCT e.lane_seq), h.fence IN (SELECT fence FROM more)
@@ -73,7 +73,7 @@ func (h *heads) partitions() int {
 
 // countBehind returns how many events are behind each head. Where counting takes longer than behindWithin, that is no error: the counts
 // are "at least 0".
-func (b *Inbox) countBehind(ctx context.Context, h heads) (map[ActionRef]*Behind, error) {
+func (b *Inbox) countBehind(ctx context.Context, of scope, h heads) (map[ActionRef]*Behind, error) {
 	counts := make(map[ActionRef]*Behind, len(h.fences))
 	for i := range h.fences {
 		counts[ActionRef{Fence: h.fences[i], LaneSeq: h.laneSeqs[i]}] = &Behind{More: true}
@@ -82,7 +82,10 @@ func (b *Inbox) countBehind(ctx context.Context, h heads) (map[ActionRef]*Behind
 		return counts, nil
 	}
 	err := within(ctx, b.slow, behindWithin, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, behindCount, h.fences, h.laneSeqs, h.entities, max(b.behindReads/h.partitions(), b.behindReads/100))
+		if _, err := tx.Exec(ctx, indexesOnly); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, of.sql(behindCount), h.fences, h.laneSeqs, h.entities, max(b.behindReads/h.partitions(), b.behindReads/100))
 		if err != nil {
 			return err
 		}
@@ -111,23 +114,29 @@ func within(ctx context.Context, from pool, limit time.Duration, query func(pgx.
 }
 
 // countBehindDead sets Behind of those dead letters that park their entity.
-func (b *Inbox) countBehindDead(ctx context.Context, items []DeadLetter) error {
+func (b *Inbox) countBehindDead(ctx context.Context, of scope, items []DeadLetter) error {
 	var h heads
 	for i := range items {
 		if d := &items[i]; d.Parks {
 			h.add(d.Fence, d.LaneSeq, d.Entity)
 		}
 	}
-	counts, err := b.countBehind(ctx, h)
+	counts, err := b.countBehind(ctx, of, h)
 	for i := range items {
 		items[i].Behind = counts[ActionRef{Fence: items[i].Fence, LaneSeq: items[i].LaneSeq}]
 	}
 	return err
 }
 
+// parkedHeads are those of events, by the fence, the first lane_seq and the number of their actions, that have an action that parks its lane.
+const parkedHeads = `-- parkedHeads
+SELECT DISTINCT h.fence, h.lane_seq FROM unnest($1::int[], $2::bigint[], $3::int[]) AS h(fence, lane_seq, n)
+JOIN {actions} a ON a.fence = h.fence AND a.lane_seq >= h.lane_seq AND a.lane_seq < h.lane_seq + h.n JOIN effects x ON x.id = a.effect
+WHERE a.status IN ('dead_letter', 'unknown') AND ` + ledger.ParksLane
+
 // countBehindItems sets Behind or BehindAtLeast of those events whose actions park their entity. An event's actions have its laneSeq
 // and the next ones; any of them may be the one that parks.
-func (b *Inbox) countBehindItems(ctx context.Context, items []Item) error {
+func (b *Inbox) countBehindItems(ctx context.Context, of scope, items []Item) error {
 	var fences, actions []int32
 	var laneSeqs []int64
 	events := map[ActionRef]*Item{}
@@ -140,22 +149,23 @@ func (b *Inbox) countBehindItems(ctx context.Context, items []Item) error {
 	if len(fences) == 0 {
 		return nil
 	}
-	rows, err := b.slow.Query(ctx, `SELECT DISTINCT h.fence, h.lane_seq FROM unnest($1::int[], $2::bigint[], $3::int[]) AS h(fence, lane_seq, n)
-		JOIN actions a ON a.fence = h.fence AND a.lane_seq >= h.lane_seq AND a.lane_seq < h.lane_seq + h.n JOIN effects x ON x.id = a.effect
-		WHERE a.status IN ('dead_letter', 'unknown') AND `+ledger.ParksLane, fences, laneSeqs, actions)
-	if err != nil {
-		return err
-	}
 	var parked heads
-	var first ActionRef // of the event
-	_, err = pgx.ForEachRow(rows, []any{&first.Fence, &first.LaneSeq}, func() error {
-		parked.add(first.Fence, first.LaneSeq, schemas.EntityKey(events[first].Entity))
-		return nil
+	err := inOrder(ctx, b.slow, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, of.sql(parkedHeads), fences, laneSeqs, actions)
+		if err != nil {
+			return err
+		}
+		var first ActionRef // of the event
+		_, err = pgx.ForEachRow(rows, []any{&first.Fence, &first.LaneSeq}, func() error {
+			parked.add(first.Fence, first.LaneSeq, schemas.EntityKey(events[first].Entity))
+			return nil
+		})
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	counts, err := b.countBehind(ctx, parked)
+	counts, err := b.countBehind(ctx, of, parked)
 	for event, count := range counts {
 		events[event].Behind, events[event].BehindAtLeast = count.Counts()
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -67,10 +68,8 @@ func (q DeadLetterQuery) validate() error {
 	return nil
 }
 
-// filter returns the query's conditions in SQL. The only error is that of a malformed cursor.
-func (q DeadLetterQuery) filter() (f filter, err error) {
-	f.text("split_part(subscription, '.', 1) = ?", q.Team)
-	f.text("substr(subscription, strpos(subscription, '.') + 1) = ?", q.Subscription)
+// filter returns the query's conditions in SQL, but for those that are in from.
+func (q DeadLetterQuery) filter() (f filter) {
 	f.text("source = ?", q.Source)
 	f.text("entity = ?", string(q.Entity))
 	f.glob("type", q.Type)
@@ -80,74 +79,140 @@ func (q DeadLetterQuery) filter() (f filter, err error) {
 	if !q.Since.IsZero() {
 		f.add("died_at >= ?", q.Since)
 	}
-	if q.Cursor == "" {
-		return f, nil
+	return f
+}
+
+// from is ledger.DeadSelect of the dead letters that stand behind the cursor, in lane order, with the parameters of f, and at most limit
+// of them if that is not 0. The only error is that of a malformed cursor.
+func (q DeadLetterQuery) from(f *filter, limit int) (string, error) {
+	own := filter{args: f.args}
+	own.add("status IN ('dead_letter', 'unknown')")
+	if q.Cursor != "" {
+		var fence int32
+		var laneSeq int64
+		text, err := base64.RawURLEncoding.DecodeString(q.Cursor)
+		if err == nil {
+			_, err = fmt.Sscanf(string(text), "%d.%d", &fence, &laneSeq)
+		}
+		if err != nil {
+			return "", fmt.Errorf("cursor %q is not one of ours", q.Cursor)
+		}
+		own.add("(fence, lane_seq) > (?, ?)", fence, laneSeq)
 	}
-	var fence int32
-	var laneSeq int64
-	text, err := base64.RawURLEncoding.DecodeString(q.Cursor)
-	if err == nil {
-		_, err = fmt.Sscanf(string(text), "%d.%d", &fence, &laneSeq)
+	f.args = own.args
+	rows := `(SELECT * FROM {actions} r WHERE ` + own.where() + ` ORDER BY fence, lane_seq`
+	if limit > 0 {
+		rows += ` LIMIT ` + strconv.Itoa(limit)
 	}
-	if err != nil {
-		return f, fmt.Errorf("cursor %q is not one of ours", q.Cursor)
-	}
-	f.add("(fence, lane_seq) > (?, ?)", fence, laneSeq)
-	return f, nil
+	return strings.Replace(ledger.DeadSelect, "{actions} a JOIN", rows+") a JOIN", 1) + deadOnly, nil
 }
 
 // DeadLetters lists dead letters and unknown outcomes, and counts the events behind those that park their entity.
 func (b *Inbox) DeadLetters(ctx context.Context, q DeadLetterQuery) (page DeadLetterPage, err error) {
 	const op = "list the dead letters"
-	f, cursorErr := q.filter()
+	_, cursorErr := q.from(&filter{}, 0)
 	if err := errors.Join(q.validate(), cursorErr); err != nil {
 		return page, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
 	if q.Limit == 0 {
 		q.Limit = 100
 	}
-	sql := ledger.OfAll(ledger.DeadSelect) + deadOnly + fmt.Sprintf(" WHERE %s ORDER BY fence, lane_seq LIMIT $%d", f.where(), len(f.args)+1)
-	page.Items, err = readDeadLetters(ctx, b.slow, sql, append(f.args, q.Limit+1)) // one more than the page: is there a next one?
-	if err == nil && len(page.Items) > q.Limit {
-		page.Items = page.Items[:q.Limit]
-		last := &page.Items[q.Limit-1]
-		page.Next = base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d", last.Fence, last.LaneSeq))
-	}
-	if err == nil {
-		err = b.countBehindDead(ctx, page.Items)
-	}
+	err = b.inScope(ctx, q.Team, q.Subscription, func(of scope) error {
+		page, err = b.deadLetters(ctx, q, of)
+		return err
+	})
 	if err != nil {
 		return page, ledger.Unavailable(op, err)
 	}
 	return page, nil
 }
 
+// deadLetters reads a page. Plan: actions_w*_dead of each window, in order from the cursor on, with probes of the others, until the page is full.
+func (b *Inbox) deadLetters(ctx context.Context, q DeadLetterQuery, of scope) (page DeadLetterPage, err error) {
+	f := q.filter()
+	conditions := f.where()
+	from, err := q.from(&f, 0)
+	if err != nil {
+		return page, err
+	}
+	sql := of.sql(from) + fmt.Sprintf(" WHERE %s ORDER BY fence, lane_seq LIMIT $%d", conditions, len(f.args)+1)
+	err = inOrder(ctx, b.slow, func(tx pgx.Tx) error {
+		page.Items, err = readDeadLetters(ctx, tx, sql, append(f.args, q.Limit+1)) // one more than the page: is there a next one?
+		return err
+	})
+	if err != nil {
+		return page, err
+	}
+	if len(page.Items) > q.Limit {
+		page.Items = page.Items[:q.Limit]
+		last := &page.Items[q.Limit-1]
+		page.Next = base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d", last.Fence, last.LaneSeq))
+	}
+	return page, b.countBehindDead(ctx, of, page.Items)
+}
+
+// inOrder calls query with a transaction whose plans go along indexes, in their order, and end with the page: beside many dead letters a plan
+// that sorts would read them all.
+func inOrder(ctx context.Context, from pool, query func(pgx.Tx) error) error {
+	return pgx.BeginFunc(ctx, from, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, indexesOnly); err != nil {
+			return err
+		}
+		return query(tx)
+	})
+}
+
+// groupReads is how many dead letters are grouped for one answer at most, in lane order.
+const groupReads = 100_000
+
 // maxGroups is how many groups one answer has at most.
 const maxGroups = 1000
 
 // DeadLetterGroups groups dead letters by fingerprint, class, destination and event type, and counts each group. It returns at most
-// maxGroups groups, the largest first; more says that there are others. In the SQL, deaths is how often an action was given up, and
+// maxGroups groups of the first groupReads dead letters, the largest first; more says that there are others. In the SQL, deaths is how often an action was given up, and
 // (fence, entity) is a lane: an entity with dead letters in two lanes counts twice.
 func (b *Inbox) DeadLetterGroups(ctx context.Context, q DeadLetterQuery) (list []DeadLetterGroup, more bool, err error) {
 	const op = "group the dead letters"
 	q.Cursor, q.Limit = "", 0
-	f, _ := q.filter() // only a cursor can be wrong, and there is none
 	if err := q.validate(); err != nil {
 		return nil, false, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
-	rows, err := b.slow.Query(ctx, fmt.Sprintf(`SELECT fingerprint, class, destination, type, count(*), count(DISTINCT (fence, entity)),
-		count(*) FILTER (WHERE deaths >= %d), min(died_at), max(died_at) FROM (%s%s WHERE %s) g
-		GROUP BY fingerprint, class, destination, type ORDER BY count(*) DESC, fingerprint LIMIT %d`, ledger.FlaggedDeaths, ledger.OfAll(ledger.DeadSelect), deadOnly, f.where(), maxGroups+1), f.args...)
-	if err == nil {
-		list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[DeadLetterGroup])
-	}
+	err = b.inScope(ctx, q.Team, q.Subscription, func(of scope) error {
+		list, more, err = b.deadLetterGroups(ctx, q, of)
+		return err
+	})
 	if err != nil {
 		return nil, false, ledger.Unavailable(op, err)
 	}
 	for i := range list {
 		list[i].First, list[i].Last = list[i].First.UTC(), list[i].Last.UTC()
 	}
-	return list[:min(len(list), maxGroups)], len(list) > maxGroups, nil
+	return list[:min(len(list), maxGroups)], more || len(list) > maxGroups, nil
+}
+
+// deadLetterGroups reads groups, one more than are told; more says that there were more dead letters than are grouped.
+func (b *Inbox) deadLetterGroups(ctx context.Context, q DeadLetterQuery, of scope) (list []DeadLetterGroup, more bool, err error) {
+	f := q.filter()
+	conditions := f.where()
+	from, err := q.from(&f, b.groupReads)
+	if err != nil {
+		return nil, false, err
+	}
+	sql := fmt.Sprintf(`SELECT fingerprint, class, destination, type, count(*), count(DISTINCT (fence, entity)),
+		count(*) FILTER (WHERE deaths >= %d), min(died_at), max(died_at) FROM (%s WHERE %s) g
+		GROUP BY fingerprint, class, destination, type ORDER BY count(*) DESC, fingerprint LIMIT %d`, ledger.FlaggedDeaths, of.sql(from), conditions, maxGroups+1)
+	all := fmt.Sprintf(`SELECT count(*) > %d FROM (SELECT FROM {actions} r WHERE status IN ('dead_letter', 'unknown') LIMIT %d) x`, b.groupReads, b.groupReads+1)
+	err = inOrder(ctx, b.slow, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, sql, f.args...)
+		if err == nil {
+			list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[DeadLetterGroup])
+		}
+		if err == nil {
+			err = tx.QueryRow(ctx, of.sql(all)).Scan(&more)
+		}
+		return err
+	})
+	return list, more, err
 }
 
 // DeadLetterDetail is all that is known of an action that has a row.
@@ -165,9 +230,13 @@ func (b *Inbox) FindDeadLetter(ctx context.Context, id schemas.ActionID) (d Dead
 		return d, err
 	}
 	op := "read action " + string(id)
-	items, err := readDeadLetters(ctx, b.look, ledger.OfAll(ledger.DeadSelect)+` WHERE a.fence = $1 AND a.lane_seq = $2) d`, []any{ref.Fence, ref.LaneSeq})
+	var items []DeadLetter
+	err = b.ledger.InWindowsOf(ctx, b.look, ref.Fence, func(windows []int32) (err error) {
+		items, err = readDeadLetters(ctx, b.look, ledger.OfWindows(windows, ledger.DeadSelect)+` WHERE a.fence = $1 AND a.lane_seq = $2) d`, []any{ref.Fence, ref.LaneSeq})
+		return err
+	})
 	switch {
-	case err != nil:
+	case err != nil && !errors.Is(err, pgx.ErrNoRows):
 		return d, ledger.Unavailable(op, err)
 	case len(items) == 0:
 		return d, schemas.Errorf(schemas.NotFound, op, "it is gone")
@@ -183,7 +252,8 @@ func (b *Inbox) DeadLetter(ctx context.Context, id schemas.ActionID) (d DeadLett
 		return d, err
 	}
 	items := []DeadLetter{found}
-	if err = b.countBehindDead(ctx, items); err == nil {
+	err = b.inScope(ctx, found.Team, found.Subscription, func(of scope) error { return b.countBehindDead(ctx, of, items) })
+	if err == nil {
 		d.DeadLetter = items[0]
 		d.History, d.Commands, err = b.deadHistory(ctx, &found)
 	}
@@ -212,7 +282,9 @@ func (b *Inbox) deadHistory(ctx context.Context, d *DeadLetter) (attempts []Atte
 }
 
 // readDeadLetters reads the dead letters of a query with the columns of ledger.DeadSelect. It leaves Behind nil.
-func readDeadLetters(ctx context.Context, from pool, sql string, args []any) ([]DeadLetter, error) {
+func readDeadLetters(ctx context.Context, from interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}, sql string, args []any) ([]DeadLetter, error) {
 	rows, err := from.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, err

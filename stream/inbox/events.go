@@ -91,18 +91,20 @@ func (b *Inbox) List(ctx context.Context, q Query) (Page, error) {
 	if q.Limit == 0 {
 		q.Limit = 100
 	}
-	f, err := q.filter()
-	if err != nil {
+	if _, err := q.filter(); err != nil {
 		return Page{}, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
-	items, err := b.newest(ctx, q, f)
+	var items []Item
+	err := b.inScope(ctx, q.Team, q.Subscription, func(of scope) (err error) {
+		if items, err = b.newest(ctx, q, of); err == nil {
+			err = b.countBehindItems(ctx, of, items)
+		}
+		return err
+	})
 	if err != nil {
 		return Page{}, ledger.Unavailable(op, err)
 	}
 	page := Page{Items: items}
-	if err := b.countBehindItems(ctx, items); err != nil {
-		return Page{}, ledger.Unavailable(op, err)
-	}
 	if len(items) > q.Limit {
 		page.Items = items[:q.Limit]
 		page.Next = cursorOf(&page.Items[q.Limit-1])
@@ -110,46 +112,94 @@ func (b *Inbox) List(ctx context.Context, q Query) (Page, error) {
 	return page, nil
 }
 
+// Slices of time. What is decided in the first one is little enough to be sorted, at whatever rate; a longer one is read only where it has
+// fewer events than crowded.
+const (
+	firstSlice = 100 * time.Millisecond
+	crowded    = 10_000
+)
+
 // newest reads the inbox backwards from now, or from the cursor, in slices of time that grow, until the page is full and one more event
 // is found: there is a next page. The index on time (BRIN) finds a slice but gives no order, so each slice is sorted.
-func (b *Inbox) newest(ctx context.Context, q Query, f filter) (items []Item, err error) {
+func (b *Inbox) newest(ctx context.Context, q Query, of scope) (items []Item, err error) {
+	f, err := q.filter()
+	if err != nil {
+		return nil, err
+	}
+	sql := of.sql(q.slice(&f))
 	n := len(f.args)
-	sql := fmt.Sprintf("%s WHERE %s\n  AND decided_at >= $%d AND decided_at < $%d\nORDER BY decided_at DESC, fence DESC, log_offset DESC LIMIT $%d",
-		q.from(), f.where(), n+1, n+2, n+3)
-	var newest time.Time
+	var from, to time.Time
 	if q.Cursor != "" {
-		newest, _, _, err = parseCursor(q.Cursor)
+		from, _, _, err = parseCursor(q.Cursor)
+		to = from.Add(time.Microsecond)
 	} else {
-		err = b.slow.QueryRow(ctx, `SELECT now()`).Scan(&newest)
+		err = b.slow.QueryRow(ctx, `SELECT now()`).Scan(&from)
+		to = from.Add(time.Minute) // the database's clock may have been set back since
 	}
 	if err != nil {
 		return nil, err
 	}
-	to := newest.Add(time.Minute) // the database's clock may have been set back since
-	for width := 100 * time.Millisecond; len(items) <= q.Limit; width *= 8 {
-		from, last := newest.Add(-width), false
+	for width := firstSlice; len(items) <= q.Limit; {
+		begin, last := from.Add(-width), false
 		if width > 400*24*time.Hour {
-			from, last = time.Time{}, true
+			begin, last = time.Time{}, true
 		}
-		if !from.After(q.Since) {
-			from, last = q.Since, true
+		if !begin.After(q.Since) {
+			begin, last = q.Since, true
 		}
-		slice, err := b.items(ctx, sql, append(f.args[:n:n], from, to, q.Limit+1-len(items)))
+		if width > firstSlice && !q.narrow() {
+			var count int
+			if err := b.slow.QueryRow(ctx, of.sql(crowdCount), begin, to).Scan(&count); err != nil {
+				return nil, err
+			}
+			if count >= crowded {
+				width /= 8
+				continue
+			}
+		}
+		slice, err := b.items(ctx, sql, append(f.args[:n:n], begin, to, q.Limit+1-len(items)))
 		if err != nil {
 			return nil, err
 		}
 		if items = append(items, slice...); last {
 			break
 		}
-		to = from
+		from, to = begin, begin
+		width *= 8
 	}
 	return items, nil
 }
 
-// filter returns the query's conditions in SQL. The only error is that of a malformed cursor.
+// crowdCount counts the events of a slice of time, up to crowded.
+var crowdCount = fmt.Sprintf(`-- crowdCount
+SELECT count(*) FROM (SELECT FROM {events} e WHERE decided_at >= $1 AND decided_at < $2 LIMIT %d) x`, crowded)
+
+// narrow reports whether the query selects by more than subscription and time: then slices are read to their end, however many events they
+// have, for few of them are on the page.
+func (q Query) narrow() bool {
+	return q.Source != "" || q.Entity != "" || q.Type != "" || q.Keys != nil || q.Status != "" || q.Decision != ""
+}
+
+// slice is the statement that reads a page of a slice of time; begin, end and limit follow the parameters of f, to which it adds the status.
+func (q Query) slice(f *filter) string {
+	const newestFirst = "\nORDER BY decided_at DESC, fence DESC, log_offset DESC LIMIT "
+	conditions := f.where()
+	status := filter{args: f.args}
+	status.text("status = ?", q.Status)
+	f.args = status.args
+	n := len(f.args)
+	conditions += fmt.Sprintf("\n  AND decided_at >= $%d AND decided_at < $%d", n+1, n+2)
+	limit := fmt.Sprintf("%s$%d", newestFirst, n+3)
+	inner := limit
+	if q.Status != "" || q.Decision == gate.Buffered || q.Decision == gate.Parked { // not all of the slice are on the list
+		inner = ""
+	}
+	return q.page(conditions, inner) + " WHERE " + status.where() + limit
+}
+
+// filter returns the query's conditions on rows of events and rejected records in SQL: all but the status, and the subscription, which the windows say. The only error is that of a malformed
+// cursor.
 func (q Query) filter() (f filter, err error) {
-	f.text("split_part(subscription, '.', 1) = ?", q.Team)
-	f.text("substr(subscription, strpos(subscription, '.') + 1) = ?", q.Subscription)
 	f.text("source = ?", q.Source)
 	f.text("entity = ?", string(q.Entity))
 	f.glob("type", q.Type)
@@ -160,7 +210,6 @@ func (q Query) filter() (f filter, err error) {
 		}
 		f.add("event_key = ANY(?)", keys)
 	}
-	f.text("status = ?", q.Status)
 	if q.Decision == gate.Duplicate {
 		f.add("duplicates > 0")
 	} else {

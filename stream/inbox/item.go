@@ -100,7 +100,7 @@ func (b *Inbox) Item(ctx context.Context, team, subscription, source, eventID st
 	const op = "read the inbox"
 	name, key := team+"."+subscription, schemas.NewEventKey(source, eventID)
 	args := []any{name, [16]byte(key), ledger.Clean(source, 4096), ledger.Clean(eventID, 4096)}
-	items, err := b.items(ctx, selectAll+` WHERE subscription = $1 AND event_key = $2 AND source = $3 AND event_id = $4
+	items, err := b.items(ctx, ledger.OfAll(selectAll)+` WHERE subscription = $1 AND event_key = $2 AND source = $3 AND event_id = $4
 		ORDER BY generation DESC, (decision = 'conflict'), decided_at DESC LIMIT 1`, args)
 	var again []Item
 	if err == nil {
@@ -154,7 +154,7 @@ func (b *Inbox) runAgain(ctx context.Context, subscription string, key schemas.E
 	for n, id := range replays {
 		keys[n] = key.Again(id)
 	}
-	return b.items(ctx, selectHead+selectEvents+selectTail+` WHERE subscription = $1 AND event_key = ANY ($2) ORDER BY replay`, []any{subscription, keys})
+	return b.items(ctx, ledger.OfAll(selectHead+selectEvents+selectTail)+` WHERE subscription = $1 AND event_key = ANY ($2) ORDER BY replay`, []any{subscription, keys})
 }
 
 // firstOpen returns the lane_seq of the first action that has not ended; if all have, that of the event.
@@ -173,7 +173,7 @@ func (i *Item) firstOpen() int64 {
 // generation that knows it. Kinds: NotFound if none does, Unavailable.
 func (b *Inbox) Place(ctx context.Context, team, subscription, topic string, partition int32, offset int64) (Item, error) {
 	const op = "read the inbox"
-	items, err := b.items(ctx, selectHead+selectRejected+selectTail+` WHERE subscription = $1 AND topic = $2 AND partition = $3 AND log_offset = $4
+	items, err := b.items(ctx, ledger.OfAll(selectHead+selectRejected+selectTail)+` WHERE subscription = $1 AND topic = $2 AND partition = $3 AND log_offset = $4
 		ORDER BY generation DESC, decided_at DESC LIMIT 1`, []any{team + "." + subscription, ledger.Clean(topic, 249), partition, offset})
 	if err != nil {
 		return Item{}, ledger.Unavailable(op, err)

@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -66,9 +67,16 @@ func (b *Inbox) EventIDs(ctx context.Context, team, subscription, source, prefix
 }
 
 // Groups returns the groups of dead letters (fingerprints) that begin with a text, of a team or of all, at most [maxNames]. Kind Unavailable.
-func (b *Inbox) Groups(ctx context.Context, team, prefix string) ([]string, error) {
-	groups, err := b.texts(ctx, `SELECT DISTINCT fingerprint FROM (`+ledger.OfAll(ledger.DeadSelect)+deadOnly+`) g
-		WHERE starts_with(fingerprint, $1) AND ($3 = '' OR split_part(subscription, '.', 1) = $3) ORDER BY fingerprint LIMIT $2`, ledger.Clean(prefix, 64), maxNames, ledger.Clean(team, 200))
+func (b *Inbox) Groups(ctx context.Context, team, prefix string) (groups []string, err error) {
+	var f filter
+	f.add("starts_with(fingerprint, ?)", ledger.Clean(prefix, 64))
+	err = b.inScope(ctx, ledger.Clean(team, 200), "", func(of scope) error {
+		from, err := DeadLetterQuery{}.from(&f, 0)
+		if err == nil {
+			groups, err = b.texts(ctx, of.sql(`SELECT DISTINCT fingerprint FROM (`+from+`) g WHERE `+f.where()+fmt.Sprintf(` ORDER BY fingerprint LIMIT %d`, maxNames)), f.args...)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, ledger.Unavailable("look for a group of dead letters", err)
 	}

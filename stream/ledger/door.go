@@ -33,6 +33,9 @@ func OfAll(sql string) string { return window.OfAll(sql) }
 // OfWindows returns a statement on some windows, at least one; see window.OfMany.
 func OfWindows(windows []int32, sql string) string { return window.OfMany(windows, sql) }
 
+// OfSome returns a statement on some windows, at least one, for lists; see window.OfSome.
+func OfSome(windows []int32, sql string) string { return window.OfSome(windows, sql) }
+
 // OfWindow returns a statement on one window. In sql, its id is {w}.
 func OfWindow(id int32, sql string) string { return window.Of(id, sql) }
 

@@ -46,6 +46,20 @@ func OfMany(windows []int32, sql string) string {
 	return sql
 }
 
+// OfSome is OfMany by the parent tables: {actions} becomes a subquery that the planner cuts down to the children of these windows, and a probe
+// by window_id to one of them, where OfMany's looks into each. It locks the parents, so a DROP of a window waits for it. A window that is
+// gone is no error.
+func OfSome(windows []int32, sql string) string {
+	ids := make([]string, len(windows))
+	for i, w := range windows {
+		ids[i] = strconv.Itoa(int(w))
+	}
+	for _, table := range Tables {
+		sql = strings.ReplaceAll(sql, "{"+table+"}", "(SELECT * FROM "+table+" WHERE window_id IN ("+strings.Join(ids, ", ")+"))")
+	}
+	return sql
+}
+
 // Of returns a statement on one window: {w} becomes its id.
 func Of(window int32, sql string) string {
 	return strings.ReplaceAll(sql, "{w}", strconv.Itoa(int(window)))

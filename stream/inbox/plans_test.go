@@ -1,0 +1,166 @@
+package inbox
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// Of the lists that are looked at by their plans: so many events in so many windows, every tenth of which has a dead letter.
+const (
+	listed        = 1_000_000
+	listedWindows = 20
+)
+
+// TestListsReadNoMoreThanAPage: beside a million events and their dead letters in many windows, each page of a list costs what is on it,
+// be it the first, one in the middle or the last, of one subscription, of a team and of all.
+func TestListsReadNoMoreThanAPage(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	began := time.Now()
+	newest := f.million()
+	t.Logf("made in %s", time.Since(began))
+	count := &counting{pool: f.slow, t: t}
+	f.slow, f.behindReads, f.groupReads = count, 1000, 1000
+	middle := func(part float64) time.Time { return newest.Add(-time.Duration(part*listed) * time.Millisecond) }
+	deadCursor := func(fence int32, laneSeq int64) string {
+		return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d", fence, laneSeq))
+	}
+	fences := one[[]int32](f, `SELECT array_agg(id ORDER BY id) FROM fences`)
+	last := fences[len(fences)-1]
+	type ask struct {
+		name string
+		most int // blocks
+		do   func() (items int, err error)
+	}
+	var asks []ask
+	for of, scope := range map[string]struct{ team, subscription string }{"all": {}, "a team": {team: "acme"}, "a subscription": {"acme", "triage"}} {
+		for page, cursor := range map[string]string{
+			"first": "", "middle": cursorOf(&Item{DecidedAt: middle(0.5), Fence: fences[0]}), "last": cursorOf(&Item{DecidedAt: middle(0.9999), Fence: fences[0]})} {
+			asks = append(asks, ask{"inbox of " + of + ", " + page, 6000, func() (int, error) {
+				p, err := f.List(t.Context(), Query{Team: scope.team, Subscription: scope.subscription, Cursor: cursor})
+				return len(p.Items), err
+			}})
+		}
+		for page, cursor := range map[string]string{"first": "", "middle": deadCursor(fences[len(fences)/2], listed/2), "last": deadCursor(last, listed-500)} {
+			asks = append(asks, ask{"dead letters of " + of + ", " + page, 6000, func() (int, error) {
+				p, err := f.DeadLetters(t.Context(), DeadLetterQuery{Team: scope.team, Subscription: scope.subscription, Cursor: cursor})
+				return len(p.Items), err
+			}})
+		}
+		asks = append(asks, ask{"groups of " + of, 100_000, func() (int, error) {
+			list, _, err := f.DeadLetterGroups(t.Context(), DeadLetterQuery{Team: scope.team, Subscription: scope.subscription})
+			return len(list), err
+		}})
+	}
+	for _, a := range asks {
+		count.blocks, count.plans = 0, nil
+		began := time.Now()
+		items, err := a.do()
+		t.Logf("%s: %d items, %d blocks in %d statements, %s", a.name, items, count.blocks, len(count.plans), time.Since(began))
+		if err != nil || items == 0 || count.blocks > a.most {
+			t.Errorf("%s: %d items, %d blocks read: %v\n%s", a.name, items, count.blocks, err, strings.Join(count.plans, "\n"))
+		}
+	}
+}
+
+// million fills the ledger: events of three partitions in the windows of one subscription, a millisecond apart, and beside them another
+// subscription with windows of its own. It returns when the newest was decided.
+func (f *fixture) million() (newest time.Time) {
+	f.t.Helper()
+	var fences []int32
+	for part := range int32(3) {
+		c := f.claim(part)
+		fences = append(fences, c.ID)
+		f.apply(c, seq(0, fmt.Sprint("template-", part), 1))
+		if part == 0 {
+			f.die(c, 1, "template-0-1", 1)
+		}
+	}
+	f.namespace(func(s *ledger.Spec) { s.Name = "acme.other" })
+	for range listedWindows - 1 {
+		f.exec(`UPDATE windows SET opened_at = opened_at - interval '100 days' WHERE state = 'current'`)
+		if _, err := f.l.Sweep(f.t.Context(), ledger.SweepConfig{}); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	windows := one[[]int32](f, `SELECT array_agg(w.id ORDER BY w.id) FROM windows w JOIN subscriptions s ON s.id = w.subscription WHERE s.name = 'acme.triage' AND w.state <> 'ahead'`)
+	newest = one[time.Time](f, `SELECT date_trunc('second', now())`)
+	const each = listed / listedWindows
+	windows = windows[len(windows)-listedWindows:]
+	for i, w := range windows {
+		f.exec(ledger.OfWindow(w, `INSERT INTO events_w{w} (window_id, fence, log_offset, event_key, hash, received_at, decided_at, lane_seq, epoch, value, sub, leader_epoch, plan, actions,
+				decision, reason, kind, clock, entity, source, event_id, type)
+			SELECT {w}, ($1::int[])[1 + n % 3], 1000 + n, lpad(to_hex(n), 32, '0')::uuid, e.hash, e.received_at, $4::timestamptz - ($5::int - n) * interval '1 millisecond', 1000 + n, e.epoch, n, e.sub, e.leader_epoch, e.plan, e.actions,
+				e.decision, e.reason, e.kind, e.clock, 'e' || n % 20000, e.source, 'n-' || n, e.type
+			FROM (SELECT * FROM events WHERE event_id = 'template-0-1') e, generate_series($2::int, $3::int) n`), fences, i*each+1, (i+1)*each, newest, listed)
+		f.exec(ledger.OfWindow(w, `INSERT INTO actions_w{w} (window_id, fence, lane_seq, event_key, action_id, event_window, effect, created_at, first_at, finished_at, attempts, open, status, class, code, error, deaths)
+			SELECT {w}, ($1::int[])[1 + n % 3], 1000 + n, lpad(to_hex(n), 32, '0')::uuid, lpad(to_hex(n), 32, 'a')::uuid, {w}, a.effect, now(), now(), now(), 1, true, 'dead_letter', 'class-' || n % 7, 400, 'no', 1
+			FROM (SELECT * FROM actions WHERE status = 'dead_letter' AND lane_seq = 1) a, generate_series($2::int, $3::int, 10) n`), fences, i*each+1, (i+1)*each)
+		f.exec(ledger.OfWindow(w, `INSERT INTO completions_w{w} (window_id, fence, bucket, finished_at, code, lanes, latency_us)
+			SELECT {w}, ($1::int[])[1 + n % 3], (1000 + n) >> 10, now(), 200, array_agg(((1000 + n) & 1023)::smallint), array_agg(1000)
+			FROM generate_series($2::int, $3::int) n WHERE n % 10 <> 1 GROUP BY 2, 3`), fences, i*each+1, (i+1)*each)
+	}
+	f.exec(`UPDATE progress SET next_lane_seq = $1, next_offset = $1, high_offset = $1`, listed+2000)
+	f.exec(`ANALYZE`)
+	f.exec(`SELECT brin_summarize_new_values(c.oid) FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'i' AND c.relname ~ '^events_w.*_decided$'`)
+	return newest
+}
+
+// counting counts the blocks that the statements of a pool read, and keeps their plans.
+type counting struct {
+	pool
+	t      *testing.T
+	blocks int
+	plans  []string
+}
+
+func (c *counting) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	c.explain(ctx, c.pool, sql, args)
+	return c.pool.Query(ctx, sql, args...)
+}
+
+func (c *counting) Begin(ctx context.Context) (pgx.Tx, error) {
+	tx, err := c.pool.Begin(ctx)
+	return countingTx{tx, c}, err
+}
+
+type countingTx struct {
+	pgx.Tx
+	c *counting
+}
+
+func (tx countingTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	tx.c.explain(ctx, tx.Tx, sql, args)
+	return tx.Tx.Query(ctx, sql, args...)
+}
+
+func (c *counting) explain(ctx context.Context, on interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}, sql string, args []any) {
+	c.t.Helper()
+	var plan []struct {
+		Plan struct {
+			Hit  int `json:"Shared Hit Blocks"`
+			Read int `json:"Shared Read Blocks"`
+		}
+	}
+	var text string
+	err := on.QueryRow(ctx, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+sql, args...).Scan(&text)
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &plan)
+	}
+	if err != nil {
+		c.t.Fatalf("%s: %v", sql, err)
+	}
+	c.blocks += plan[0].Plan.Hit + plan[0].Plan.Read
+	c.plans = append(c.plans, fmt.Sprintf("%d blocks: %s", plan[0].Plan.Hit+plan[0].Plan.Read, strings.SplitN(strings.TrimSpace(sql), "\n", 2)[0]))
+}
