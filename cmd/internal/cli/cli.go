@@ -103,6 +103,9 @@ type grammar struct {
 	} `cmd:"" help:"The configuration file."`
 	Doctor    doctorCmd    `cmd:"" help:"Look at everything that an installation rests on; say what is wrong and what to do (exit code 5)."`
 	Send      sendCmd      `cmd:"" help:"Sign a sample or a file as the provider does and post it to the intake."`
+	Sign      signCmd      `cmd:"" help:"Sign a delivery with a source's secret as the provider does, and print it."`
+	Verify    verifyCmd    `cmd:"" help:"Take a captured request through the steps of the intake, and say which of them refuses it (exit code 5)."`
+	Listen    listenCmd    `cmd:"" help:"Be a destination to try things out with: print every call, say whether its signature holds, answer with a status of your choice."`
 	Attention attentionCmd `cmd:"" help:"List everything that waits for an operator: since when, and the command that deals with it."`
 	Alerts    struct {
 		List      alertsListCmd      `cmd:"" help:"List alerts as the asked process sees them: what fires, since when, what is silenced."`

@@ -2,21 +2,19 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
-	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/names"
-	"github.com/forebay-io/forebay/cmd/internal/samples"
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
@@ -24,12 +22,10 @@ import (
 
 type sendCmd struct {
 	fileFlags
-	Source string   `arg:"" name:"team/source" help:"The source to send to."`
-	Body   string   `name:"file" xor:"body" placeholder:"FILE" help:"Body to send; - is stdin."`
-	Sample string   `xor:"body" placeholder:"NAME" help:"Sample to send, for example github/issues.labeled; an unknown name lists them."`
-	URL    string   `name:"url" help:"Base URL of the intake. Default: listen.intake of the configuration."`
-	Header []string `sep:"none" placeholder:"K=V" help:"Header to send along; may be repeated."`
-	Repeat int      `default:"1" help:"Send the same delivery so many times, as a provider that retries does."`
+	Source string `arg:"" name:"team/source" help:"The source to send to."`
+	deliveryFlags
+	URL    string `name:"url" help:"Base URL of the intake. Default: listen.intake of the configuration."`
+	Repeat int    `default:"1" help:"Send the same delivery so many times, as a provider that retries does."`
 }
 
 // sent is the intake's answer to one delivery.
@@ -49,53 +45,25 @@ const (
 	sentAnswered    = "answered"
 )
 
-// maxSent is the largest body that can be sent, in bytes.
-const maxSent = 128 << 20
-
 // Run signs a delivery with the source's secret, as the provider does, posts it to the intake and lists the answers.
 func (c *sendCmd) Run(e *env) error {
-	if _, err := names.Source.Parse(c.Source); err != nil {
-		return usageError("%w", err)
-	}
 	if c.Repeat < 1 || c.Repeat > 10_000 {
 		return usageError("--repeat must be between 1 and 10000")
 	}
-	cfg, err := config.Load(c.options(e, config.RoleSend))
+	to, err := c.source(e, c.Source)
 	if err != nil {
 		return err
 	}
-	var known []names.Name
-	for team, t := range cfg.Teams {
-		for name := range t.Sources {
-			known = append(known, names.Name{Team: team, Name: name})
-		}
-	}
-	n, err := names.Source.Find(c.Source, "", known)
+	r, err := c.request(e)
 	if err != nil {
 		return err
 	}
-	team, name := n.Team, n.Name
-	source, err := provider.Compile(cfg.Source(team, name))
-	if err != nil {
-		return fmt.Errorf("source %s/%s: %w", team, name, err)
-	}
-	base := c.URL
-	if base == "" {
-		base = "http://" + cfg.Listen.Intake
-	}
-	r, err := c.request(e, strings.TrimSuffix(base, "/")+"/v1/in/"+team+"/"+name)
-	if err != nil {
-		return err
-	}
-	to := r.URL
-	if public := cfg.Teams[team].Sources[name].PublicURL; public != "" {
-		r.URL = public // what is signed, where the URL is; this request need not go there
-	}
-	if err := source.Sign(r, time.Now()); err != nil {
+	r.Method, r.URL = http.MethodPost, cmp.Or(to.publicURL, to.intake(c.URL)) // what is signed, where the URL is; this request need not go there
+	if err := to.Sign(r, time.Now()); err != nil {
 		return fmt.Errorf("sign for %s: %w", c.Source, err)
 	}
-	r.URL = to
-	return c.post(e, r, func() { saySetAside(e, source, r, names.Source.Print(n)) })
+	r.URL = to.intake(c.URL)
+	return c.post(e, r, func() { saySetAside(e, to.Source, r, names.Source.Print(to.id)) })
 }
 
 // saySetAside says of a delivery that the intake has put into quarantine why it has, as far as this file's mapping tells, and what to do.
@@ -106,59 +74,6 @@ func saySetAside(e *env, source *provider.Source, r *verify.Request, name string
 	}
 	fmt.Fprintf(e.Stderr, "it is authentic and was kept, but no event can be made of it: %s\n", plain(why))
 	fmt.Fprintf(e.Stderr, "`forebay quarantine list --source %s` lists it, `forebay quarantine redrive` makes it an event once the mapping is mended\n", name)
-}
-
-// request returns the delivery without its signature: the sample or the file, and the headers of --header.
-func (c *sendCmd) request(e *env, url string) (*verify.Request, error) {
-	r := &verify.Request{Method: http.MethodPost, URL: url, Header: http.Header{"Content-Type": {"application/json"}}}
-	switch {
-	case c.Sample != "":
-		s, err := samples.Lookup(c.Sample)
-		if err != nil {
-			return nil, &schemas.Error{Kind: schemas.NotFound, Err: err}
-		}
-		r.Body = s.Body
-		for k, v := range s.Headers {
-			r.Header.Set(k, v)
-		}
-	case c.Body == "":
-		return nil, usageError("name a body: --file FILE or --sample NAME (%s)", strings.Join(samples.Names(), ", "))
-	default:
-		body, err := c.readBody(e)
-		if err != nil {
-			return nil, err
-		}
-		r.Body = body
-	}
-	for _, h := range c.Header {
-		k, v, ok := strings.Cut(h, "=")
-		if !ok || k == "" {
-			return nil, usageError("--header %q is not NAME=VALUE", h)
-		}
-		r.Header.Set(k, v)
-	}
-	return r, nil
-}
-
-// readBody reads the file of --file, or stdin.
-func (c *sendCmd) readBody(e *env) ([]byte, error) {
-	in := e.Stdin
-	if c.Body != "-" {
-		f, err := os.Open(c.Body)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		in = f
-	}
-	if in == nil {
-		return nil, usageError("there is no stdin to read")
-	}
-	body, err := io.ReadAll(io.LimitReader(in, maxSent+1))
-	if err == nil && len(body) > maxSent {
-		err = fmt.Errorf("%s is larger than %d bytes", c.Body, maxSent)
-	}
-	return body, err
 }
 
 // post posts the same delivery --repeat times, one after the other, and lists the answers. An answer other than 2xx makes the

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/jsonschema"
+)
+
+type verifyCmd struct {
+	fileFlags
+	Source string `arg:"" name:"team/source" help:"The source that it was sent to."`
+	deliveryFlags
+	Headers string `placeholder:"FILE" help:"File of the headers that it came with, a line \"Name: value\" for each; - is stdin."`
+	URL     string `name:"url" help:"URL that the provider called, where that is signed. Default: the source's public URL."`
+	At      string `placeholder:"TIME" help:"When it was received: RFC 3339, or how long ago (10m). Default: as the file of --delivery says, else now."`
+}
+
+// verifiedStep is what one step of the intake says of a delivery.
+type verifiedStep struct {
+	Step   string `json:"step"`   // method, signature, size, event, schema
+	Result string `json:"result"` // ok, refused, quarantined, or answered: a handshake
+	Detail string `json:"detail"`
+}
+
+// verified is what the intake would do with a delivery, without its limits and its log.
+type verified struct {
+	Source string          `json:"source"`
+	Result string          `json:"result"` // event, refused, quarantined, or answered
+	Steps  []*verifiedStep `json:"steps"`  // that were taken: the last one decides
+	Event  *verifiedEvent  `json:"event,omitempty"`
+}
+
+// verifiedEvent is the event that a delivery becomes.
+type verifiedEvent struct {
+	ID      string `json:"id"`
+	Type    string `json:"type"`
+	Entity  string `json:"entity"`
+	Version string `json:"version"`
+}
+
+// Run takes a captured request through the steps of the intake, and says which of them refuses it.
+func (c *verifyCmd) Run(e *env) error {
+	source, err := c.source(e, c.Source)
+	if err != nil {
+		return err
+	}
+	r, err := c.request(e)
+	if err == nil && c.Headers != "" {
+		err = readHeaders(e, c.Headers, r.Header)
+	}
+	if err != nil {
+		return err
+	}
+	at, err := signedAt(c.At)
+	if err != nil {
+		return err
+	}
+	if c.At == "" && c.received != nil {
+		at = *c.received
+	}
+	if r.URL = cmp.Or(c.URL, source.publicURL, r.URL); !source.Proof().URL {
+		r.URL = ""
+	}
+	v := judge(source, r, at)
+	if err := printOne(e, v, v.Result, func(w io.Writer) { showVerified(w, v, e) }); err != nil {
+		return err
+	}
+	if last := v.Steps[len(v.Steps)-1]; last.Result == sentRefused || last.Result == sentQuarantined {
+		return &exitError{code: exitProblems, err: fmt.Errorf("%s at the step %s: %s", last.Result, last.Step, plain(last.Detail))}
+	}
+	return nil
+}
+
+// judge takes a delivery through the steps of the intake, in their order.
+func judge(source *namedSource, r *verify.Request, at time.Time) *verified {
+	v := &verified{Source: names.Source.Print(source.id), Result: sentEvent}
+	step := func(name, failed string, check func() (detail string, err error)) bool {
+		detail, err := check()
+		s := &verifiedStep{Step: name, Result: "ok", Detail: detail}
+		if v.Steps = append(v.Steps, s); err != nil {
+			s.Result, s.Detail, v.Result = failed, err.Error(), failed
+		}
+		return err == nil
+	}
+	event := &schemas.Event{}
+	switch {
+	case !step("method", sentRefused, func() (string, error) {
+		if r.Method != http.MethodPost {
+			return "", fmt.Errorf("%s: the intake takes POST alone", r.Method)
+		}
+		return r.Method, nil
+	}):
+	case !step("signature", sentRefused, func() (string, error) {
+		err := source.Verifier.Verify(r, at)
+		if err == nil {
+			return fmt.Sprintf("made with secret %d of the source's", r.Secret), nil
+		}
+		if e, ok := errors.AsType[*verify.Error](err); ok && (e.Reason == verify.TooOld || e.Reason == verify.TooNew) {
+			err = fmt.Errorf("%w; --at says when it was received", err)
+		}
+		return "", err
+	}):
+	case !step("size", sentRefused, func() (string, error) {
+		text := fmt.Sprintf("%d bytes", len(r.Body))
+		if most := source.file.MaxBody(source.id.Team, source.id.Name); most > 0 && int64(len(r.Body)) > most {
+			return "", fmt.Errorf("%s are more than max_body, %s", text, config.Size(most))
+		}
+		return text, nil
+	}):
+	case answeredBy(source.Source, r):
+		v.Result = sentAnswered
+		v.Steps = append(v.Steps, &verifiedStep{Step: "handshake", Result: sentAnswered, Detail: "the provider asks whether the URL is right, and gets its answer"})
+	case !step("event", sentQuarantined, func() (string, error) {
+		err := source.Read(r, at, event)
+		if err == nil {
+			err = event.Validate()
+		}
+		return event.Type, err
+	}):
+	case !step("schema", sentQuarantined, func() (string, error) {
+		fit, why, err := source.CheckSchema(r, event)
+		if fit == jsonschema.Misfit {
+			why = "does not fit, and is taken all the same: " + why
+		}
+		return cmp.Or(why, string(fit), "not looked at"), err
+	}):
+	default:
+		v.Event = &verifiedEvent{ID: event.ID, Type: event.Type, Entity: string(event.Entity), Version: event.Version.Sortable()}
+	}
+	return v
+}
+
+// answeredBy reports whether a delivery is a handshake.
+func answeredBy(source *provider.Source, r *verify.Request) bool {
+	_, ok := source.Challenge(r)
+	return ok
+}
+
+// showVerified writes the steps, and the event.
+func showVerified(w io.Writer, v *verified, e *env) {
+	type item = *verifiedStep
+	writeTable(w, v.Steps, e.table(), []column[item]{ //nolint:errcheck // printOne's text has nowhere to say it
+		{name: "step", value: func(i item) string { return i.Step }},
+		{name: "result", value: func(i item) string { return i.Result }},
+		{name: "detail", whole: true, below: true, value: func(i item) string { return i.Detail }},
+	})
+	if i := v.Event; i != nil {
+		fmt.Fprintf(w, "\n%-13s %s\n%-13s %s\n%-13s %s\n%-13s %s\n", "event", plain(i.ID), "type", plain(i.Type), "entity", cell(i.Entity), "version", cell(e.version(i.Version)))
+	}
+}
