@@ -464,18 +464,24 @@ func showJSONLine(e *env) func(*api.ReplayItem) error {
 	}
 }
 
-// barWidth is how many characters the bar has.
-const barWidth = 30
+const (
+	barWidth  = 30        // characters that a bar has
+	clearLine = "\r\x1b[K" // the line is empty, and is written again from its beginning
+)
+
+// barText returns how much of something is done, as a bar.
+func barText(done, of int64) string {
+	full := 0
+	if of > 0 {
+		full = int(min(done, of) * barWidth / of)
+	}
+	return "[" + strings.Repeat("#", full) + strings.Repeat(".", barWidth-full) + "]"
+}
 
 // showBar returns a function that draws how far a replay is over the line before.
 func showBar(e *env) func(*api.ReplayItem) error {
 	return func(i *api.ReplayItem) error {
-		full := 0
-		if i.Range.Offsets > 0 {
-			full = int(i.Range.Passed * barWidth / i.Range.Offsets)
-		}
-		_, err := fmt.Fprintf(e.Stdout, "\r\x1b[K[%s%s] %4s %s, %d ran, %d done before, %d errors", strings.Repeat("#", full), strings.Repeat(".", barWidth-full),
-			passedText(i), i.State, ranOf(i), i.Done, i.Errors)
+		_, err := fmt.Fprintf(e.Stdout, "%s%s %4s %s, %d ran, %d done before, %d errors", clearLine, barText(i.Range.Passed, i.Range.Offsets), passedText(i), i.State, ranOf(i), i.Done, i.Errors)
 		return err
 	}
 }

@@ -67,3 +67,34 @@ func TestReplayWatchDrawsABar(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestBulkDrawsABar: on a terminal one line shows how far it is, gives way to what is said of an item, and is gone at the end.
+func TestBulkDrawsABar(t *testing.T) {
+	t.Parallel()
+	terminal, screen := terminalOf(t, 100)
+	var stdout strings.Builder
+	e := &env{ctx: t.Context(), output: "id", stderr: &hiding{to: terminal}, Options: Options{Stdout: &stdout}}
+	e.Stderr = e.stderr
+	b := &bulk[string]{env: e, named: true, rate: 4}
+	for _, name := range []string{"one", "two", "three"} {
+		b.requests = append(b.requests, request[string]{name: name, do: func(bool) (*string, string, error) {
+			if name == "two" {
+				return nil, "", schemas.Errorf(schemas.Conflict, "", "it is done")
+			}
+			return &name, api.StateDone, nil
+		}})
+	}
+	if err := b.run(func(s string) string { return s }); err == nil {
+		t.Error("it does not fail, although one had moved on")
+	}
+	terminal.Close()
+	got, _ := io.ReadAll(screen) // ends with an error, as nobody has the terminal any more
+	want := "\r\x1b[K[..............................]   0% 0 of 3" +
+		"\r\x1b[Ktwo: it is done\r\n" +
+		"\r\x1b[K[####################..........]  66% 2 of 3, 1 not done" +
+		"\r\x1b[K[##############################] 100% 3 of 3, 1 not done" +
+		"\r\x1b[K3 selected, 2 done, 1 gone on by themselves or with another\r\n"
+	if string(got) != want || stdout.String() != "one\nthree\n" {
+		t.Errorf("the screen got\n%q, want\n%q\n%s", got, want, stdout.String())
+	}
+}
