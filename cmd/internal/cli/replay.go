@@ -465,7 +465,7 @@ func showJSONLine(e *env) func(*api.ReplayItem) error {
 }
 
 const (
-	barWidth  = 30        // characters that a bar has
+	barWidth  = 30         // characters that a bar has
 	clearLine = "\r\x1b[K" // the line is empty, and is written again from its beginning
 )
 

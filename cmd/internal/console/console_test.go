@@ -159,6 +159,8 @@ func TestEvent(t *testing.T) {
 	s.says("pre", `{"order": 1}`)
 	s.says("tr", "ce_type", "order.changed")
 	s.says("pre", "curl http://127.0.0.1:8000/ \\ -H 'ce-type: order.changed'", `--data-raw '{"order": 1}'`)
+	s.says("pre", `"source": "acme/orders"`, `"Content-Type": "application/json"`, `"body": "{\"order\": 1}"`)
+	s.says("code", "forebay send acme/orders -c forebay.yaml --delivery delivery.json")
 	get(t, h, s.link("Look at this dead letter")).says("p", "act_1")
 	if raw := s.link("Download, byte for byte"); raw != "/console/event/raw?id=acme%2Ffulfil%2Forders%2Fe-2" {
 		t.Errorf("the body is downloaded from %s", raw)
@@ -192,6 +194,15 @@ func TestEntity(t *testing.T) {
 	s.says("li", "at 2 (sequence), missing 3..4; events.acme.orders/1")
 	s.says("tr", "5", "buffered", "skip", "e-5")
 	s.says("tr", "1", "applied", "first", "done", "2", "e-1")
+	s.says("tr", "run", "acme/agent", "dead_letter", "1", "e-2", "Replay or discard…")
+	if link := s.link("Replay or discard…"); link != deadURL {
+		t.Errorf("the dead letter is at %s", link)
+	}
+	if plan := get(t, h, s.link("Redrive…")); plan.status != http.StatusOK || len(f.redrives) != 0 {
+		t.Errorf("what a redrive would do: %d, done %v", plan.status, f.redrives)
+	} else {
+		plan.says("p", "everything that waits on its version line runs")
+	}
 	var lanes []string
 	for _, n := range s.all("text") {
 		lanes = append(lanes, text(n))

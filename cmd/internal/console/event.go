@@ -24,9 +24,9 @@ type eventPage struct {
 }
 
 // Dead reports whether an action is a dead letter, or its outcome unknown.
-func (p eventPage) Dead(a api.ActionItem) bool {
-	return a.Status == "dead_letter" || a.Status == "unknown"
-}
+func (p eventPage) Dead(a api.ActionItem) bool { return isDead(a.Status) }
+
+func isDead(status string) bool { return status == "dead_letter" || status == "unknown" }
 
 const (
 	shownText = 64 << 10 // bytes of a body that are shown
@@ -42,6 +42,7 @@ type body struct {
 	Binary      bool
 	Headers     []api.DeadHeader
 	Curl        string // sends it to an agent
+	Fixture     fixture
 }
 
 func (c *Console) event(ctx context.Context, r *http.Request) (any, error) {
@@ -74,6 +75,7 @@ func (c *Console) event(ctx context.Context, r *http.Request) (any, error) {
 		}
 		b := bodyOf(raw)
 		b.Curl = curl(c.download(r, api.RawPath(n.Team, n.Subscription, n.Source, n.ID)), raw)
+		b.Fixture = fixtureOf(&p.InboxItem, raw)
 		return b, nil
 	})
 	return p, nil

@@ -379,6 +379,9 @@ func TestRightsOfWhoLooks(t *testing.T) {
 		if offered := strings.Contains(text(v.get("/console/dlq").root), "Replay group g1"); offered != who.May(access.Respond) {
 			t.Errorf("%s is offered a replay: %v", token, offered)
 		}
+		if s := v.get(entityURL); who.Of("acme") && strings.Contains(text(s.root), "Redrive…") != who.May(access.Respond) {
+			t.Errorf("%s at an entity: %s", token, text(s.root))
+		}
 		if s := v.get(deadURL); who.Of("acme") && (s.status != http.StatusOK || strings.Contains(s.source, "Replay 1 dead letter") != who.May(access.Respond)) {
 			t.Errorf("%s at a dead letter: %d %s", token, s.status, text(s.root))
 		}
