@@ -66,10 +66,12 @@ func (b *Inbox) Entities(ctx context.Context, q EntityQuery) (list []ListedEntit
 		last := &list[q.Limit-1]
 		next = base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", last.fence, last.Entity))
 	}
-	for from, to := 0, 0; err == nil && from < len(list); from = to {
-		for to = from; to < len(list) && list[to].fence == list[from].fence; to++ {
+	for rest := list; err == nil && len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[n].fence == rest[0].fence {
+			n++
 		}
-		err = b.describe(ctx, list[from:to])
+		err, rest = b.describe(ctx, rest[:n]), rest[n:]
 	}
 	if err != nil {
 		return nil, "", ledger.Unavailable(op, err)

@@ -87,7 +87,7 @@ func quarantineCursor(before map[string]map[int32]int64, items []api.QuarantineI
 func parseQuarantineCursor(cursor string) (map[string]map[int32]int64, error) {
 	before := map[string]map[int32]int64{}
 	text, err := base64.RawURLEncoding.DecodeString(cursor)
-	for _, place := range strings.Fields(string(text)) {
+	for place := range strings.FieldsSeq(string(text)) {
 		d, failed := names.ParseDelivery(place)
 		if err = cmp.Or(err, failed); err != nil {
 			break

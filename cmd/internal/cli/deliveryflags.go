@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/textproto"
 	"os"
@@ -112,9 +113,7 @@ func readHeaders(e *env, path string, h http.Header) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return schemas.Errorf(schemas.Invalid, "", "%s is not lines of \"Name: value\": %w", path, err)
 	}
-	for name, values := range read {
-		h[name] = values
-	}
+	maps.Copy(h, http.Header(read))
 	return nil
 }
 

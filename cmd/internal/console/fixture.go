@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf16"
 
@@ -34,11 +36,11 @@ func fixtureOf(i *api.InboxItem, raw *api.InboxRecord) fixture {
 		}
 	}
 	if raw.Bytes > inlineBody || len(raw.Body) < raw.Bytes {
-		send := "forebay inbox raw " + inQuotes(eventName(i).String()) + " > body\nforebay send " + inQuotes(source) + " -c forebay.yaml --file body"
-		for name := range h {
-			send += " \\\n  --header " + inQuotes(name+"="+h.Get(name))
+		words := []string{"forebay inbox raw " + inQuotes(eventName(i).String()) + " > body\nforebay send " + inQuotes(source) + " -c forebay.yaml --file body"}
+		for _, name := range slices.Sorted(maps.Keys(h)) {
+			words = append(words, "--header "+inQuotes(name+"="+h.Get(name)))
 		}
-		return fixture{Send: send}
+		return fixture{Send: strings.Join(words, " \\\n  ")}
 	}
 	f := delivery.File{Source: source, Received: i.ReceivedAt, Method: http.MethodPost}
 	f.SetHeader(h)
