@@ -25,6 +25,7 @@ import (
 var rolesOf = map[string]string{
 	"GET /v1/audit": "auditor admin", "GET /v1/tokens": "admin", "POST /v1/tokens": "admin", "POST /v1/tokens/{token}/revoke": "admin",
 	"POST /v1/quarantine/{team}/{source}/{partition}/{offset}/redrive": "responder operator source-admin admin",
+	"POST /v1/sources/{team}/{source}/test":                            "responder operator source-admin admin",
 	"POST /v1/inbox/{team}/{subscription}/{source}/{event}/redrive":    "responder operator admin",
 	"POST /v1/dlq/{action}/{verb}":                                     "responder operator admin",
 	"POST /v1/alerts/{alert}/silence":                                  "responder operator admin",

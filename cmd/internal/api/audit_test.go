@@ -15,6 +15,7 @@ import (
 // rowsOf are the rows of the audit that a POST to each path leaves: what is changed, and what that is about.
 var rowsOf = map[string]string{
 	"POST /v1/quarantine/{team}/{source}/{partition}/{offset}/redrive": "quarantine.redrive of acme: acme/github/0/1",
+	"POST /v1/sources/{team}/{source}/test":                            "source.test of acme: acme/github",
 	"POST /v1/inbox/{team}/{subscription}/{source}/{event}/redrive":    "inbox.redrive of acme: acme/triage/github/e1",
 	"POST /v1/dlq/{action}/{verb}":                                     "dlq.replay of acme: act-acme",
 	"POST /v1/alerts/{alert}/silence":                                  "alert.silence of acme: ForebayLag",

@@ -41,6 +41,7 @@ func (s *server) routes() []route {
 		{"GET /v1/quarantine/{team}/{source}/{partition}/{offset}/raw", true, s.quarantineRaw, access.Content, ofPath, nil, ""},
 		{"POST /v1/quarantine/{team}/{source}/{partition}/{offset}/redrive", true, s.quarantineRedrive, access.Sources, ofPath, nil, "quarantine.redrive"},
 		{"GET /v1/sources", true, s.sources, access.See, ofItems, nil, ""},
+		{"POST /v1/sources/{team}/{source}/test", true, s.testSource, access.Sources, ofPath, nil, "source.test"},
 		{"GET /v1/subscriptions", true, s.subscriptions, access.See, ofItems, nil, ""},
 		{"GET /v1/schemas/drift", true, s.drift, access.See, ofItems, nil, ""},
 

@@ -58,6 +58,8 @@ type Config struct {
 
 	Alerts Alerts // nil: nothing is known of alerts
 
+	SourceTests SourceTests // nil in a process without the intake role
+
 	Drift func() *Drift // nil in a process without the intake role
 
 	// These are required.

@@ -24,6 +24,8 @@ type world struct {
 	calls []string
 	by    []string // who changed something
 
+	reads []string // who reads what is sent as a test
+
 	audit     []AuditItem
 	auditAway bool
 	kept      int   // rows of the audit when something was changed the last time
@@ -127,6 +129,14 @@ func (w *world) QuarantinedBody(_ context.Context, p QuarantinePlace) ([]byte, e
 func (w *world) RedriveQuarantined(_ context.Context, p QuarantinePlace, r QuarantineRedrive) (*QuarantineRedriven, error) {
 	w.changed(r.By)
 	return &QuarantineRedriven{}, w.has(p.Team)
+}
+
+func (w *world) TestSource(_ context.Context, team, _ string, r SourceTest) (*SourceTested, error) {
+	if r.DryRun {
+		return &SourceTested{State: StatePlanned, Result: TestEvent, To: w.reads}, w.has(team)
+	}
+	w.changed(r.By)
+	return &SourceTested{State: StateDone, Result: TestEvent, Status: 202, To: w.reads}, w.has(team)
 }
 
 func (w *world) Entity(_ context.Context, f EntityFilter) (*EntityDetail, error) {
@@ -363,7 +373,7 @@ func (w *world) config(cfg *Config) {
 		return []Check{{Name: "subscription pay.triage", Role: "stream", OK: true}}
 	}
 	cfg.Inbox, cfg.Quarantine, cfg.Entities, cfg.DeadLetters, cfg.Replays, cfg.Stops, cfg.Steering, cfg.Destinations, cfg.Owners, cfg.Tokens, cfg.Alerts = w, w, w, w, w, w, steered{w}, w, w, w, w
-	cfg.Audit = w
+	cfg.Audit, cfg.SourceTests = w, w
 	cfg.Attention = func(_ context.Context, f AttentionFilter) (*Attention, error) {
 		w.note("attention %s", f.Team)
 		return &Attention{Items: listOf(f.Team, func(t string) AttentionItem {

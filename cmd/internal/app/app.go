@@ -172,6 +172,7 @@ func (a *App) operatorHandler() (http.Handler, error) {
 	}
 	if in := a.intake; in != nil {
 		cfg.Drift = func() *api.Drift { return driftOf(in.drift) }
+		cfg.SourceTests = sourceTests{a}
 	}
 	if a.stream != nil {
 		cfg.Inbox, cfg.Stops, cfg.Destinations = &inboxAPI{a.stream}, &stopsAPI{a}, destinationsAPI{a.stream}

@@ -95,6 +95,12 @@ func New(cfg Config) (*Console, error) {
 		}
 		c.pages[name] = t
 	}
+	c.handler = guarded(c.entrance(c.routes()))
+	return c, nil
+}
+
+// routes returns what answers at which path.
+func (c *Console) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle("GET /console/static/", static())
 	mux.HandleFunc("GET /console/{$}", c.page("overview", "Overview", c.overview))
@@ -138,6 +144,8 @@ func New(cfg Config) (*Console, error) {
 	}
 	mux.HandleFunc("GET /console/sources", c.page("sources", "Sources", c.sourceList))
 	mux.HandleFunc("GET /console/sources/{team}/{source}", c.page("source", "Source", c.source))
+	mux.HandleFunc("GET /console/sources/{team}/{source}/test", c.page("sourcetest", "Send a test", c.newTest))
+	mux.HandleFunc("POST /console/sources/{team}/{source}/test", c.page("sourcetest", "Send a test", c.sendTest))
 	mux.HandleFunc("GET /console/replays", c.page("replays", "Replays", c.replays))
 	mux.HandleFunc("GET /console/replays/{replay}", c.page("replay", "Replay", c.replay))
 	mux.HandleFunc("POST /console/replays/{replay}/start", c.page("replay", "Replay", c.askReplay("start")))
@@ -149,8 +157,7 @@ func New(cfg Config) (*Console, error) {
 	mux.HandleFunc("/console/", c.page("problem", "Nothing here", func(_ context.Context, r *http.Request) (any, error) {
 		return nil, schemas.Errorf(schemas.NotFound, "", "nothing at %s", r.URL.Path)
 	}))
-	c.handler = guarded(c.entrance(mux))
-	return c, nil
+	return mux
 }
 
 // guarded sets the headers that hold for every answer.
@@ -224,7 +231,7 @@ func navigation(path string, who *access.Who) (groups []group) {
 }
 
 // pageNames are the templates that are pages.
-var pageNames = []string{"overview", "inbox", "event", "entity", "attention", "alerts", "silence", "dlq", "dlqask", "dlqprogress", "redrive", "gaps", "quarantine", "delivery", "subscriptions", "subscription", "seek", "accept", "destinations", "destination", "sources", "source", "replays", "replay", "schemas", "schema", "audit", "health", "problem", "login"}
+var pageNames = []string{"overview", "inbox", "event", "entity", "attention", "alerts", "silence", "dlq", "dlqask", "dlqprogress", "redrive", "gaps", "quarantine", "delivery", "subscriptions", "subscription", "seek", "accept", "destinations", "destination", "sources", "source", "sourcetest", "replays", "replay", "schemas", "schema", "audit", "health", "problem", "login"}
 
 // page makes the handler of a page: ask returns what its template shows. With an error it may return that, too: the page is shown with the
 // problem then.

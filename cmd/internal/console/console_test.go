@@ -36,7 +36,7 @@ var screens = []string{"/console/", "/console/inbox?entity=o-1&cursor=x", eventU
 	"/console/event/redrive?id=acme/fulfil/orders/e-5", "/console/gaps?cursor=x", "/console/quarantine", deliveryURL,
 	"/console/subscriptions?team=", subscriptionURL + "?hint=yes", subscriptionURL + "/seek?to=end", subscriptionURL + "/accept?stop=7",
 	"/console/destinations", destinationURL, "/console/destinations/pagers",
-	"/console/sources", sourceURL, "/console/replays", replayURL, "/console/schemas?type=com.github.issues", "/console/schemas/com.github.issues", "/console/audit?cursor=x", "/console/health", "/console/nothing"}
+	"/console/sources", sourceURL, sourceURL + "/test", "/console/replays", replayURL, "/console/schemas?type=com.github.issues", "/console/schemas/com.github.issues", "/console/audit?cursor=x", "/console/health", "/console/nothing"}
 
 func TestOverview(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@
 //	/console/gaps         what waits behind gaps, by entity
 //	/console/quarantine   deliveries that could not become events; .../TEAM/SOURCE/PARTITION/OFFSET is one
 //	/console/replays      planned and started replays; .../ID is one
-//	/console/sources      .../TEAM/SOURCE is one
+//	/console/sources      .../TEAM/SOURCE is one, with sending a test below it
 //	/console/subscriptions  .../TEAM/SUBSCRIPTION is one, with pause, resume and seek below it
 //	/console/destinations   .../TEAM/DESTINATION is one, .../DESTINATION a shared one, with pause and resume below it
 //	/console/schemas      drift, and the catalogue; .../NAME is one

@@ -59,6 +59,8 @@ type fake struct {
 	drift     api.Drift
 	alerts    api.AlertList
 	silenced  []api.SilenceRequest // that were no dry runs
+	tested    api.SourceTested
+	tests     []api.SourceTest // that were no dry runs
 
 	auditFilter api.AuditFilter
 	filter      api.InboxFilter
@@ -373,6 +375,16 @@ func (a alertsFake) EndSilence(_ context.Context, id int64, r api.SilenceEnd) (*
 	return &ended, nil
 }
 
+// TestSource says what would become of every test alike, and sends it.
+func (f *fake) TestSource(_ context.Context, _, _ string, r api.SourceTest) (*api.SourceTested, error) {
+	out := f.tested
+	if out.State = api.StatePlanned; !r.DryRun {
+		f.tests = append(f.tests, r)
+		out.State, out.Status = api.StateDone, http.StatusAccepted
+	}
+	return &out, nil
+}
+
 type changes struct {
 	api.Audit
 	f *fake
@@ -387,7 +399,7 @@ func (c changes) Changes(_ context.Context, q api.AuditFilter) (api.Page[api.Aud
 
 func (f *fake) config() api.Config {
 	return api.Config{
-		Inbox: f, Entities: f, DeadLetters: f, Destinations: destinations{f}, Steering: steering{f}, Stops: stops{f: f}, Replays: replays{f: f}, Audit: changes{f: f}, Drift: func() *api.Drift { return &f.drift }, Alerts: alertsFake{f}, Quarantine: f, Gatherer: prometheus.NewRegistry(),
+		Inbox: f, Entities: f, DeadLetters: f, Destinations: destinations{f}, Steering: steering{f}, Stops: stops{f: f}, Replays: replays{f: f}, Audit: changes{f: f}, Drift: func() *api.Drift { return &f.drift }, Alerts: alertsFake{f}, SourceTests: f, Quarantine: f, Gatherer: prometheus.NewRegistry(),
 		Ready: func(context.Context) []api.Check { return f.checks }, Sources: func() []api.SourceItem { return f.sources },
 		Subscriptions: func(context.Context) []api.SubscriptionItem { return f.subs },
 		Attention: func(context.Context, api.AttentionFilter) (*api.Attention, error) {
@@ -467,6 +479,7 @@ func newFake() *fake {
 		{Alert: "ForebayDeadLetter", Severity: "warning", State: api.AlertQuiet, RunbookURL: runbooks + "ForebayDeadLetter.md"},
 		{Alert: "ForebayGapOverdue", Severity: "warning", State: api.AlertOff, RunbookURL: runbooks + "ForebayGapOverdue.md"}},
 		Silences: []api.SilenceItem{{ID: 7, Alert: "ForebayDeadLetter", Team: "acme", Reason: "the shop moves", By: "ada", CreatedAt: at, Until: at.Add(time.Hour)}}}
+	f.tested = api.SourceTested{Result: api.TestEvent, EventID: "e-90", Type: "order.changed", Entity: "o-9", To: []string{"acme.fulfil", "team pay"}}
 	f.stopped = api.StoppedItem{Team: "acme", Subscription: "fulfil", Topic: "events.acme.orders", Partition: 2,
 		Stopped: api.StopItem{ID: 7, Kind: "truncated", Text: "the log begins at 90, and 40 was to be decided", Records: new(int64(50)), FromOffset: 40, ToOffset: 90, ResumeOffset: 90, Command: "forebay subscriptions accept acme.fulfil"}}
 	f.hint = api.ScaleHintItem{Add: api.ScalePartitions, Hint: "add partitions: 4 processes share 2", ComePerSecond: 12.5}
@@ -533,7 +546,7 @@ func fill(v reflect.Value, text string) {
 // filled is a fake all of whose answers say text wherever they say anything.
 func filled(text string) *fake {
 	f := &fake{}
-	for _, v := range []any{&f.items, &f.detail, &f.raw, &f.entity, &f.dead, &f.history, &f.groups, &f.attention, &f.lag, &f.sources, &f.subs, &f.to, &f.checks, &f.kept, &f.would, &f.seeks, &f.planned, &f.hint, &f.stopped, &f.plan, &f.changed, &f.drift, &f.alerts} {
+	for _, v := range []any{&f.items, &f.detail, &f.raw, &f.entity, &f.dead, &f.history, &f.groups, &f.attention, &f.lag, &f.sources, &f.subs, &f.to, &f.checks, &f.kept, &f.would, &f.seeks, &f.planned, &f.hint, &f.stopped, &f.plan, &f.changed, &f.drift, &f.alerts, &f.tested} {
 		fill(reflect.ValueOf(v).Elem(), text)
 	}
 	for i := range f.checks {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 const (
@@ -25,11 +26,14 @@ type series struct {
 	values      []string
 }
 
-// charted is what the overview draws, of one counter each.
-var charted = []struct {
+// chartOf is what a chart is drawn from: one counter, told apart by one label.
+type chartOf struct {
 	title, metric, label string
 	series               []series
-}{
+}
+
+// charted is what the overview draws.
+var charted = []chartOf{
 	{"Deliveries", "forebay_ingest_deliveries_total", "outcome", []series{{"accepted", "c-good", []string{"accepted", "handshake"}}, {"kept in quarantine", "c-wait", []string{"quarantined"}}, {"not taken", "c-bad", nil}}},
 	{"Decisions", "forebay_stream_decisions_total", "decision", []series{{"run", "c-good", []string{"applied", "late"}}, {"wait", "c-wait", []string{"buffered", "parked"}}, {"do nothing", "c-quiet", []string{"duplicate", "stale", "filtered"}}, {"kept for an operator", "c-bad", nil}}},
 	{"Attempts", "forebay_lane_attempts_total", "class", []series{{"done", "c-good", []string{"ok"}}, {"failed", "c-bad", nil}}},
@@ -215,22 +219,20 @@ func readCounters(g prometheus.Gatherer) *counted {
 			}
 		}
 		for c, chart := range charted {
-			if f.GetName() != chart.metric {
-				continue
-			}
-			for _, m := range f.GetMetric() {
-				value := ""
-				for _, l := range m.GetLabel() {
-					if l.GetName() == chart.label {
-						value = l.GetValue()
-					}
-				}
-				s := slices.IndexFunc(chart.series, func(s series) bool { return s.values == nil || slices.Contains(s.values, value) })
-				n.charts[c][s] += m.GetCounter().GetValue()
+			if f.GetName() == chart.metric {
+				chart.sum(f, n.charts[c])
 			}
 		}
 	}
 	return n
+}
+
+// sum adds a metric to the sums of the chart's series.
+func (c *chartOf) sum(f *dto.MetricFamily, sums []float64) {
+	for _, m := range f.GetMetric() {
+		value := labelsOf(m.GetLabel())[c.label]
+		sums[slices.IndexFunc(c.series, func(s series) bool { return s.values == nil || slices.Contains(s.values, value) })] += m.GetCounter().GetValue()
+	}
 }
 
 // refusedFor is how many deliveries were refused for a reason.

@@ -26,6 +26,8 @@ var ofTeam = []struct {
 	{"GET", "/console/subscriptions/TEAM/fulfil/seek?to=end", access.Operate},
 	{"GET", "/console/destinations/TEAM/agent", access.See},
 	{"GET", "/console/sources/TEAM/orders", access.See},
+	{"GET", "/console/sources/TEAM/orders/test", access.Sources},
+	{"POST", "/console/sources/TEAM/orders/test", access.Sources},
 	{"GET", "/console/alerts/ForebayLag/silence?team=TEAM", access.Respond},
 	{"POST", "/console/alerts/ForebayLag/silence?team=TEAM", access.Respond},
 	{"POST", "/console/event/redrive?id=TEAM/fulfil/orders/e-5", access.Respond},

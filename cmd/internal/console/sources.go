@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/names"
 )
@@ -46,7 +47,24 @@ type sourcePage struct {
 	Kept     []named // those that were set aside, by reason
 	Waits    part[[]api.AttentionItem]
 	Drift    part[[]api.DriftItem]
+	Test     string   // link to sending a test; empty: who looks may not, or this process takes no deliveries
 	Learning []string // event types of which too little was seen for a comparison
+}
+
+// sourceItem returns one source.
+func (c *Console) sourceItem(ctx context.Context, team, name string) (*api.SourceItem, error) {
+	all, err := items(c.API.Sources(ctx))
+	if err != nil {
+		return nil, err
+	}
+	var known []names.Name // of those who ask, as the API lists them
+	for i := range all {
+		if all[i].Team == team && all[i].Source == name {
+			return &all[i], nil
+		}
+		known = append(known, names.Name{Team: all[i].Team, Name: all[i].Source})
+	}
+	return nil, names.Source.Unknown(names.Name{Team: team, Name: name}, known)
 }
 
 func (c *Console) source(ctx context.Context, r *http.Request) (any, error) {
@@ -54,19 +72,14 @@ func (c *Console) source(ctx context.Context, r *http.Request) (any, error) {
 		return nil, err
 	}
 	team, name := r.PathValue("team"), r.PathValue("source")
-	all, err := items(c.API.Sources(ctx))
+	item, err := c.sourceItem(ctx, team, name)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(all, func(s api.SourceItem) bool { return s.Team == team && s.Source == name })
-	if i < 0 {
-		var known []names.Name // of those who ask, as the API lists them
-		for _, s := range all {
-			known = append(known, names.Name{Team: s.Team, Name: s.Source})
-		}
-		return nil, names.Source.Unknown(names.Name{Team: team, Name: name}, known)
+	p := &sourcePage{SourceItem: *item, Name: team + "/" + name}
+	if who := api.Asks(ctx); who.May(access.Sources) && who.Of(team) && item.Seen != nil {
+		p.Test = testLink(team, name)
 	}
-	p := &sourcePage{SourceItem: all[i], Name: team + "/" + name}
 	came := slices.DeleteFunc(figures(c.Gatherer, deliveriesMetric), func(f figure) bool { return f.labels["team"] != team || f.labels["source"] != name })
 	by := func(outcomes ...string) []named {
 		return counts(slices.DeleteFunc(slices.Clone(came), func(f figure) bool {
