@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -54,7 +53,7 @@ func showEntity(w io.Writer, d *api.EntityDetail, e *env) {
 	line("subscription", names.Subscription.Print(names.Name{Team: d.Team, Name: d.Subscription}))
 	line("source", sourceText(d.Team, d.Source))
 	for _, l := range d.Lines {
-		line("version line", lineText(l))
+		line("version line", l.Text())
 	}
 	if len(d.Waiting) > 0 {
 		fmt.Fprintln(w, "\nwaiting")
@@ -85,31 +84,4 @@ func showEntity(w io.Writer, d *api.EntityDetail, e *env) {
 		{name: "type", tail: true, value: func(i item) string { return i.Type }},
 		{name: "event", value: func(i item) string { return i.EventID }},
 	})
-}
-
-// lineText returns where a version line stands, and what is missing on it.
-func lineText(l api.LineItem) string {
-	text := "at " + l.At + " (" + strings.TrimSpace(l.Kind+" "+l.Clock) + ")"
-	if len(l.Missing) > 0 {
-		text += ", missing " + rangesText(l.Missing)
-	}
-	if len(l.Skipped) > 0 {
-		text += ", skipped " + rangesText(l.Skipped)
-	}
-	if l.Parked != "" {
-		text += ", parked: " + l.Parked
-	}
-	return fmt.Sprintf("%s; %s/%d", text, l.Topic, l.Partition)
-}
-
-func rangesText(ranges [][2]int64) string {
-	var texts []string
-	for _, r := range ranges {
-		text := strconv.FormatInt(r[0], 10)
-		if r[1] != r[0] {
-			text += ".." + strconv.FormatInt(r[1], 10)
-		}
-		texts = append(texts, text)
-	}
-	return strings.Join(texts, ", ")
 }

@@ -70,7 +70,7 @@ func (c *gapsListCmd) Run(e *env, client *api.Client) error {
 	type item = api.EntityItem
 	return printList(e, page, entityID, append(entityColumns(),
 		column[item]{name: "missing", value: func(i item) string {
-			return ofLines(i, func(l api.LineItem) string { return rangesText(l.Missing) })
+			return ofLines(i, func(l api.LineItem) string { return api.RangesText(l.Missing) })
 		}},
 		column[item]{name: "waiting", value: func(i item) string { return strconv.FormatInt(i.Waiting, 10) }},
 		column[item]{name: "since", at: func(i item) *time.Time { return i.Since }},

@@ -82,5 +82,5 @@ func ageText(i api.LagItem) string {
 	case i.OldestAt == nil:
 		return ""
 	}
-	return roughly(time.Duration(*i.Seconds * float64(time.Second)))
+	return api.DurationText(time.Duration(*i.Seconds * float64(time.Second)))
 }

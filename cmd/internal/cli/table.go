@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode/utf8"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
 )
 
 // column is one column of a table. It has either value or at.
@@ -143,22 +145,9 @@ func (f tableForm) time(t *time.Time) string {
 		return t.UTC().Format(time.RFC3339)
 	}
 	if d := f.now.Sub(*t); d >= 0 {
-		return roughly(d) + " ago"
+		return api.DurationText(d) + " ago"
 	}
-	return "in " + roughly(t.Sub(f.now))
-}
-
-// roughly returns a duration in the largest unit of which it has two: 90s, 119m, 3d.
-func roughly(d time.Duration) string {
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	}
-	return fmt.Sprintf("%dd", d/(24*time.Hour))
+	return "in " + api.DurationText(t.Sub(f.now))
 }
 
 // version returns a version as a cell of a table, which is read by people: without the zeros that make it sort. -o wide keeps them.

@@ -160,7 +160,7 @@ type lag struct {
 
 // Text is the lag in words.
 func (l *lag) Text() string {
-	text := fmt.Sprintf("%d records, %s", l.Records, roughly(time.Duration(l.Seconds*float64(time.Second))))
+	text := fmt.Sprintf("%d records, %s", l.Records, api.DurationText(time.Duration(l.Seconds*float64(time.Second))))
 	if l.Records == 0 {
 		text = "none"
 	}

@@ -33,9 +33,9 @@ var functions = template.FuncMap{
 	"nth":              func(n int) int { return n + 1 },
 	"skew":             skewText,
 	"count":            countText,
-	"ranges":           rangesText,
+	"ranges":           api.RangesText,
 	"join":             strings.Join,
-	"line":             lineText,
+	"line":             api.LineItem.Text,
 	"where":            where,
 	"quoted":           inQuotes,
 	"notKnown":         notKnown,
@@ -65,24 +65,11 @@ func when(at any) *moment {
 	}
 	m := &moment{ISO: t.UTC().Format("2006-01-02T15:04:05.000Z")}
 	if d := time.Since(t); d >= 0 {
-		m.Ago = roughly(d) + " ago"
+		m.Ago = api.DurationText(d) + " ago"
 	} else {
-		m.Ago = "in " + roughly(-d)
+		m.Ago = "in " + api.DurationText(-d)
 	}
 	return m
-}
-
-// roughly returns a duration in the largest unit of which it has two, as the lists of the CLI do: 90s, 119m, 3d.
-func roughly(d time.Duration) string {
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	}
-	return fmt.Sprintf("%dd", d/(24*time.Hour))
 }
 
 // versionText returns a version of the API, which sorts as text, as people read it. What is no such text is returned as it is.
@@ -143,33 +130,6 @@ func countText(n int64, more bool) string {
 		return strconv.FormatInt(n, 10) + " or more"
 	}
 	return strconv.FormatInt(n, 10)
-}
-
-func rangesText(ranges [][2]int64) string {
-	var texts []string
-	for _, r := range ranges {
-		text := strconv.FormatInt(r[0], 10)
-		if r[1] != r[0] {
-			text += ".." + strconv.FormatInt(r[1], 10)
-		}
-		texts = append(texts, text)
-	}
-	return strings.Join(texts, ", ")
-}
-
-// lineText returns where a version line stands, and what is missing on it, as `forebay entities get` does.
-func lineText(l api.LineItem) string {
-	text := "at " + l.At + " (" + strings.TrimSpace(l.Kind+" "+l.Clock) + ")"
-	if len(l.Missing) > 0 {
-		text += ", missing " + rangesText(l.Missing)
-	}
-	if len(l.Skipped) > 0 {
-		text += ", skipped " + rangesText(l.Skipped)
-	}
-	if l.Parked != "" {
-		text += ", parked: " + l.Parked
-	}
-	return fmt.Sprintf("%s; %s/%d", text, l.Topic, l.Partition)
 }
 
 // skewText says how far a sender's clock, and the way, put the times of signing behind ours.

@@ -140,7 +140,7 @@ func holes(lanes map[string]lane, line *api.LineItem, why string, ranges [][2]in
 	}
 	for _, r := range ranges {
 		sortable := schemas.Version{Clock: line.Clock, Kind: schemas.Sequence, Epoch: at.Epoch, Value: r[0]}.Sortable()
-		lanes[sortable] = lane{sortable: sortable, Text: rangesText([][2]int64{r}) + " " + why, Hole: why}
+		lanes[sortable] = lane{sortable: sortable, Text: api.RangesText([][2]int64{r}) + " " + why, Hole: why}
 	}
 }
 
