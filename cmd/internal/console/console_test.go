@@ -258,7 +258,7 @@ func TestDeadLetters(t *testing.T) {
 	s := get(t, h, "/console/dlq?group=g1")
 	s.says("tr", "g1", "3", "invalid", "acme/agent", "order.changed")
 	s.says("tr", "o-2", "flagged", "act_2")
-	s.says("p", "There are more groups")
+	s.says("p", "This is not all: at most 1,000 groups")
 	s = get(t, h, s.link("Replay group g1…"))
 	s.says("p", "1 dead letter is replayed, 2 left out. 3 events or more wait behind, and go on in order.", "Nothing was done yet.")
 	s.says("tr", "e-2", "planned", "it runs again")
