@@ -26,7 +26,7 @@ type SourceTest struct {
 // SourceTested is what becomes of a test delivery.
 type SourceTested struct {
 	State  string `json:"state"`  // planned (a dry run) or done
-	Result string `json:"result"` // event, quarantined or refused; answered: it is a handshake
+	Result string `json:"result"` // one of delivery.Answer
 	Status int    `json:"status"` // of the intake's answer; 0: planned
 	// These are of the event that the source's mapping makes of it; empty if it makes none.
 	EventID string `json:"event_id"`
@@ -36,14 +36,6 @@ type SourceTested struct {
 	// To is who reads an event of that type, and acts on it as on any other, by rules of its own: subscriptions of the source's team, and other teams.
 	To []string `json:"to"`
 }
-
-// Values of SourceTested.Result.
-const (
-	TestEvent       = "event"
-	TestQuarantined = "quarantined"
-	TestRefused     = "refused"
-	TestAnswered    = "answered"
-)
 
 // SourceTests sends test deliveries. Errors are *schemas.Error.
 type SourceTests interface {

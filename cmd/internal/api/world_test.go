@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/forebay-io/forebay/cmd/internal/delivery"
 	"github.com/forebay-io/forebay/schemas"
 )
 
@@ -133,10 +134,10 @@ func (w *world) RedriveQuarantined(_ context.Context, p QuarantinePlace, r Quara
 
 func (w *world) TestSource(_ context.Context, team, _ string, r SourceTest) (*SourceTested, error) {
 	if r.DryRun {
-		return &SourceTested{State: StatePlanned, Result: TestEvent, To: w.reads}, w.has(team)
+		return &SourceTested{State: StatePlanned, Result: delivery.Event, To: w.reads}, w.has(team)
 	}
 	w.changed(r.By)
-	return &SourceTested{State: StateDone, Result: TestEvent, Status: 202, To: w.reads}, w.has(team)
+	return &SourceTested{State: StateDone, Result: delivery.Event, Status: 202, To: w.reads}, w.has(team)
 }
 
 func (w *world) Entity(_ context.Context, f EntityFilter) (*EntityDetail, error) {

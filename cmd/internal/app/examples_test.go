@@ -158,8 +158,8 @@ func example(t *testing.T, name, kind string, o *outside) *process {
 	return p
 }
 
-// delivery is a request of a sample's kind with this body.
-func delivery(body []byte, headers ...string) *verify.Request {
+// sampleRequest is a request of a sample's kind with this body.
+func sampleRequest(body []byte, headers ...string) *verify.Request {
 	r := &verify.Request{Method: "POST", Body: body, Header: http.Header{"Content-Type": {"application/json"}}}
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
@@ -204,9 +204,9 @@ func TestExampleIssueTriage(t *testing.T) {
 	p := example(t, "issue-triage", "github", o)
 	opened := edited(t, "github/issues.labeled", map[string]any{"action": "opened", "issue.title": "Panic at start"})
 	labeled := edited(t, "github/issues.labeled", nil)
-	p.accepted("github", "github-secret", delivery(opened, "X-GitHub-Event", "issues", "X-GitHub-Delivery", "d-1"))
-	p.accepted("github", "github-secret", delivery(labeled, "X-GitHub-Event", "issues", "X-GitHub-Delivery", "d-2"))
-	p.accepted("github", "github-secret", delivery(opened, "X-GitHub-Event", "issues", "X-GitHub-Delivery", "d-1"))
+	p.accepted("github", "github-secret", sampleRequest(opened, "X-GitHub-Event", "issues", "X-GitHub-Delivery", "d-1"))
+	p.accepted("github", "github-secret", sampleRequest(labeled, "X-GitHub-Event", "issues", "X-GitHub-Delivery", "d-2"))
+	p.accepted("github", "github-secret", sampleRequest(opened, "X-GitHub-Event", "issues", "X-GitHub-Delivery", "d-1"))
 	p.item("triage", "github", bodyID(opened), "applied", "done")
 	p.item("triage", "github", bodyID(labeled), "filtered", "")
 	p.repeated("triage", "github", bodyID(opened), 1)
@@ -239,7 +239,7 @@ func TestExampleIncidentPage(t *testing.T) {
 	p := example(t, "incident-page", "pagerduty", o)
 	send := func(id, check, state string, minute int) {
 		body := fmt.Appendf(nil, `{"id":%q,"check":%q,"state":%q,"message":"after %d min","at":"2026-03-01T10:%02d:00Z"}`, id, check, state, minute, minute)
-		p.accepted("monitor", "monitor-secret", delivery(body))
+		p.accepted("monitor", "monitor-secret", sampleRequest(body))
 	}
 	send("a", "api/eu", "down", 1)
 	p.item("incidents", "monitor", "a", "applied", "done")
@@ -279,7 +279,7 @@ func TestExamplePaymentAmounts(t *testing.T) {
 		text     string
 	}{{"usd", 129905, "1299.05 usd"}, {"eur", 7, "0.07 eur"}, {"jpy", 129905, "129905 jpy"}, {"krw", 5, "5 krw"}, {"kwd", 129905, "129.905 kwd"}, {"kwd", 4, "0.004 kwd"}} {
 		id := fmt.Sprintf("evt_%d", n)
-		p.accepted("stripe", variables["STRIPE_SECRET"], delivery(edited(t, "stripe/invoice.paid", map[string]any{
+		p.accepted("stripe", variables["STRIPE_SECRET"], sampleRequest(edited(t, "stripe/invoice.paid", map[string]any{
 			"id": id, "type": "invoice.paid", "created": created + int64(n), "data.object.amount_due": amount.due, "data.object.currency": amount.currency,
 		})))
 		p.item("payments", "stripe", id, "applied", "done")
@@ -307,7 +307,7 @@ func TestExamplePaymentFollowUp(t *testing.T) {
 			"id": id, "type": typ, "created": created + second, "data.object.amount_due": 129905, "data.object.attempt_count": second,
 			"data.object.customer_name": "<!channel> & Sons", "data.object.hosted_invoice_url": "https://invoice.stripe.com/i/1?s=ap",
 		})
-		p.accepted("stripe", variables["STRIPE_SECRET"], delivery(body))
+		p.accepted("stripe", variables["STRIPE_SECRET"], sampleRequest(body))
 	}
 	send("evt_2", "invoice.payment_failed", 2)
 	p.item("payments", "stripe", "evt_2", "applied", "done")

@@ -1,11 +1,8 @@
 package app
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
-	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -13,6 +10,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/delivery"
 	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/verify"
@@ -35,19 +33,21 @@ func (t sourceTests) TestSource(ctx context.Context, team, name string, r api.So
 	}
 	out := &api.SourceTested{State: api.StatePlanned, To: []string{}}
 	if _, handshake := source.Challenge(d); handshake {
-		out.Result = api.TestAnswered
+		out.Result = delivery.Answered
 	} else if e, err := source.Event(d, time.Now()); err != nil {
-		out.Result, out.Why = api.TestQuarantined, err.Error()
+		out.Result, out.Why = delivery.Quarantined, err.Error()
 	} else {
-		out.Result, out.EventID, out.Type, out.Entity, out.To = api.TestEvent, e.ID, e.Type, string(e.Entity), t.readers(team, name, e.Type)
+		out.Result, out.EventID, out.Type, out.Entity, out.To = delivery.Event, e.ID, e.Type, string(e.Entity), t.readers(team, name, e.Type)
 	}
 	if r.DryRun {
 		return out, nil
 	}
 	out.State = api.StateDone
-	if err := post(ctx, d, out); err != nil {
-		return nil, err
+	answer, err := delivery.Post(ctx, d, true)
+	if err != nil {
+		return nil, schemas.Errorf(schemas.Unavailable, "send a test to the intake", "%w", err)
 	}
+	out.Status, out.Result, out.EventID = answer.Status, answer.Result, cmp.Or(answer.ID, out.EventID)
 	t.a.log.Warn("a test delivery was sent", "source", "/"+team+"/"+name, "event_id", out.EventID, "result", out.Result, "by", r.By, "why", r.Reason)
 	return out, nil
 }
@@ -92,36 +92,4 @@ func (t sourceTests) readers(team, name, eventType string) []string {
 	}
 	slices.Sort(to)
 	return slices.Compact(to)
-}
-
-// post sends a delivery and reads what became of it.
-func post(ctx context.Context, d *verify.Request, out *api.SourceTested) error {
-	req, err := http.NewRequestWithContext(ctx, d.Method, d.URL, bytes.NewReader(d.Body))
-	if err != nil {
-		return schemas.Errorf(schemas.Invalid, "", "it cannot be sent: %w", err)
-	}
-	req.Header = d.Header.Clone()
-	direct := &http.Transport{DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext, DisableKeepAlives: true} // through no proxy
-	resp, err := (&http.Client{Transport: direct, Timeout: 15 * time.Second}).Do(req)
-	if err != nil {
-		return schemas.Errorf(schemas.Unavailable, "send a test to the intake", "%w", err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	if err != nil {
-		return schemas.Errorf(schemas.Unavailable, "read the intake's answer", "%w", err)
-	}
-	accepted := struct{ ID *string }{ID: new("")}
-	known := json.Unmarshal(body, &accepted) == nil
-	switch out.Status = resp.StatusCode; {
-	case resp.StatusCode/100 != 2:
-		out.Result = api.TestRefused
-	case resp.StatusCode == http.StatusAccepted && known && accepted.ID == nil: // {"id":null}
-		out.Result = api.TestQuarantined
-	case known && accepted.ID != nil && *accepted.ID != "":
-		out.Result, out.EventID = api.TestEvent, *accepted.ID
-	default:
-		out.Result = api.TestAnswered
-	}
-	return nil
 }

@@ -1,19 +1,15 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/delivery"
 	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
@@ -30,20 +26,9 @@ type sendCmd struct {
 
 // sent is the intake's answer to one delivery.
 type sent struct {
-	Attempt int    `json:"attempt"` // 1 for the first of --repeat
-	Status  int    `json:"status"`
-	ID      string `json:"id"`     // of the event
-	Result  string `json:"result"` // event, quarantined, refused, or answered: a handshake
-	Body    string `json:"body"`
+	Attempt int `json:"attempt"` // 1 for the first of --repeat
+	delivery.Answer
 }
-
-// Values of sent.Result.
-const (
-	sentEvent       = "event"
-	sentQuarantined = "quarantined"
-	sentRefused     = "refused"
-	sentAnswered    = "answered"
-)
 
 // Run signs a delivery with the source's secret, as the provider does, posts it to the intake and lists the answers.
 func (c *sendCmd) Run(e *env) error {
@@ -58,11 +43,11 @@ func (c *sendCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	r.Method, r.URL = http.MethodPost, cmp.Or(to.publicURL, to.intake(c.URL)) // what is signed, where the URL is; this request need not go there
+	r.Method, r.URL = http.MethodPost, cmp.Or(to.publicURL, to.intake(c.URL)) // some schemes sign the public URL
 	if err := to.Sign(r, time.Now()); err != nil {
 		return fmt.Errorf("sign for %s: %w", c.Source, err)
 	}
-	r.URL = to.intake(c.URL)
+	r.URL = to.intake(c.URL) // which the request goes to
 	return c.post(e, r, func() { saySetAside(e, to.Source, r, names.Source.Print(to.id)) })
 }
 
@@ -79,25 +64,23 @@ func saySetAside(e *env, source *provider.Source, r *verify.Request, name string
 // post posts the same delivery --repeat times, one after the other, and lists the answers. An answer other than 2xx makes the
 // command fail, but does not end it; a request without an answer does. aside is called if one went to quarantine.
 func (c *sendCmd) post(e *env, r *verify.Request, aside func()) error {
-	client := &http.Client{Timeout: 30 * time.Second}
 	var items []sent
 	results := map[string]bool{}
 	for i := range c.Repeat {
-		answer, err := postOnce(e.ctx, client, r)
+		answer, err := delivery.Post(e.ctx, r, false)
 		if err != nil {
 			return errors.Join(showSent(e, items), schemas.Errorf(schemas.Unavailable, "post to "+r.URL, "%w; is the intake running there?", err))
 		}
-		answer.Attempt = i + 1
 		results[answer.Result] = true
-		items = append(items, answer)
+		items = append(items, sent{Attempt: i + 1, Answer: answer})
 	}
 	if err := showSent(e, items); err != nil {
 		return err
 	}
-	if results[sentQuarantined] {
+	if results[delivery.Quarantined] {
 		aside()
 	}
-	if results[sentRefused] {
+	if results[delivery.Refused] {
 		return &exitError{code: exitFailed, err: errors.New("not every delivery was accepted" + whyRefused(items))}
 	}
 	return nil
@@ -107,7 +90,7 @@ func (c *sendCmd) post(e *env, r *verify.Request, aside func()) error {
 func whyRefused(items []sent) string {
 	status := 0
 	for _, s := range items {
-		if s.Result == sentRefused {
+		if s.Result == delivery.Refused {
 			status = s.Status
 		}
 	}
@@ -122,35 +105,6 @@ func whyRefused(items []sent) string {
 		return fmt.Sprintf(": %d, the intake cannot take it now; the intake's log has the reason", status)
 	}
 	return ""
-}
-
-// postOnce posts a delivery and returns the answer, whatever its status. An error is one of the connection.
-func postOnce(ctx context.Context, client *http.Client, r *verify.Request) (sent, error) {
-	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
-	if err != nil {
-		return sent{}, err
-	}
-	req.Header = r.Header.Clone()
-	resp, err := client.Do(req)
-	if err != nil {
-		return sent{}, err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	if err != nil {
-		return sent{}, err
-	}
-	answer := sent{Status: resp.StatusCode, Body: strings.TrimSpace(string(body)), Result: sentAnswered}
-	accepted := struct{ ID *string }{ID: new("")}
-	switch known := json.Unmarshal(body, &accepted) == nil; {
-	case resp.StatusCode/100 != 2:
-		answer.Result = sentRefused
-	case resp.StatusCode == http.StatusAccepted && known && accepted.ID == nil: // {"id":null}
-		answer.Result = sentQuarantined
-	case known && accepted.ID != nil && *accepted.ID != "":
-		answer.Result, answer.ID = sentEvent, *accepted.ID
-	}
-	return answer, nil
 }
 
 func showSent(e *env, items []sent) error {

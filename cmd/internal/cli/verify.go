@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/delivery"
 	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
@@ -75,7 +76,7 @@ func (c *verifyCmd) Run(e *env) error {
 	if err := printOne(e, v, v.Result, func(w io.Writer) { showVerified(w, v, e) }); err != nil {
 		return err
 	}
-	if last := v.Steps[len(v.Steps)-1]; last.Result == sentRefused || last.Result == sentQuarantined {
+	if last := v.Steps[len(v.Steps)-1]; last.Result == delivery.Refused || last.Result == delivery.Quarantined {
 		return &exitError{code: exitProblems, err: fmt.Errorf("%s at the step %s: %s", last.Result, last.Step, plain(last.Detail))}
 	}
 	return nil
@@ -83,7 +84,7 @@ func (c *verifyCmd) Run(e *env) error {
 
 // judge takes a delivery through the steps of the intake, in their order.
 func judge(source *namedSource, r *verify.Request, at time.Time) *verified {
-	v := &verified{Source: names.Source.Print(source.id), Result: sentEvent}
+	v := &verified{Source: names.Source.Print(source.id), Result: delivery.Event}
 	step := func(name, failed string, check func() (detail string, err error)) bool {
 		detail, err := check()
 		s := &verifiedStep{Step: name, Result: "ok", Detail: detail}
@@ -94,13 +95,13 @@ func judge(source *namedSource, r *verify.Request, at time.Time) *verified {
 	}
 	event := &schemas.Event{}
 	switch {
-	case !step("method", sentRefused, func() (string, error) {
+	case !step("method", delivery.Refused, func() (string, error) {
 		if r.Method != http.MethodPost {
 			return "", fmt.Errorf("%s: the intake takes POST alone", r.Method)
 		}
 		return r.Method, nil
 	}):
-	case !step("signature", sentRefused, func() (string, error) {
+	case !step("signature", delivery.Refused, func() (string, error) {
 		err := source.Verifier.Verify(r, at)
 		if err == nil {
 			return fmt.Sprintf("made with secret %d of the source's", r.Secret), nil
@@ -110,7 +111,7 @@ func judge(source *namedSource, r *verify.Request, at time.Time) *verified {
 		}
 		return "", err
 	}):
-	case !step("size", sentRefused, func() (string, error) {
+	case !step("size", delivery.Refused, func() (string, error) {
 		text := fmt.Sprintf("%d bytes", len(r.Body))
 		if most := source.file.MaxBody(source.id.Team, source.id.Name); most > 0 && int64(len(r.Body)) > most {
 			return "", fmt.Errorf("%s are more than max_body, %s", text, config.Size(most))
@@ -118,16 +119,16 @@ func judge(source *namedSource, r *verify.Request, at time.Time) *verified {
 		return text, nil
 	}):
 	case answeredBy(source.Source, r):
-		v.Result = sentAnswered
-		v.Steps = append(v.Steps, &verifiedStep{Step: "handshake", Result: sentAnswered, Detail: "the provider asks whether the URL is right, and gets its answer"})
-	case !step("event", sentQuarantined, func() (string, error) {
+		v.Result = delivery.Answered
+		v.Steps = append(v.Steps, &verifiedStep{Step: "handshake", Result: delivery.Answered, Detail: "the provider asks whether the URL is right, and gets its answer"})
+	case !step("event", delivery.Quarantined, func() (string, error) {
 		err := source.Read(r, at, event)
 		if err == nil {
 			err = event.Validate()
 		}
 		return event.Type, err
 	}):
-	case !step("schema", sentQuarantined, func() (string, error) {
+	case !step("schema", delivery.Quarantined, func() (string, error) {
 		fit, why, err := source.CheckSchema(r, event)
 		if fit == jsonschema.Misfit {
 			why = "does not fit, and is taken all the same: " + why

@@ -19,6 +19,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/delivery"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 )
@@ -479,7 +480,7 @@ func newFake() *fake {
 		{Alert: "ForebayDeadLetter", Severity: "warning", State: api.AlertQuiet, RunbookURL: runbooks + "ForebayDeadLetter.md"},
 		{Alert: "ForebayGapOverdue", Severity: "warning", State: api.AlertOff, RunbookURL: runbooks + "ForebayGapOverdue.md"}},
 		Silences: []api.SilenceItem{{ID: 7, Alert: "ForebayDeadLetter", Team: "acme", Reason: "the shop moves", By: "ada", CreatedAt: at, Until: at.Add(time.Hour)}}}
-	f.tested = api.SourceTested{Result: api.TestEvent, EventID: "e-90", Type: "order.changed", Entity: "o-9", To: []string{"acme.fulfil", "team pay"}}
+	f.tested = api.SourceTested{Result: delivery.Event, EventID: "e-90", Type: "order.changed", Entity: "o-9", To: []string{"acme.fulfil", "team pay"}}
 	f.stopped = api.StoppedItem{Team: "acme", Subscription: "fulfil", Topic: "events.acme.orders", Partition: 2,
 		Stopped: api.StopItem{ID: 7, Kind: "truncated", Text: "the log begins at 90, and 40 was to be decided", Records: new(int64(50)), FromOffset: 40, ToOffset: 90, ResumeOffset: 90, Command: "forebay subscriptions accept acme.fulfil"}}
 	f.hint = api.ScaleHintItem{Add: api.ScalePartitions, Hint: "add partitions: 4 processes share 2", ComePerSecond: 12.5}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/delivery"
 	"github.com/forebay-io/forebay/cmd/internal/samples"
 	"github.com/forebay-io/forebay/schemas"
 )
@@ -101,7 +102,7 @@ func (c *Console) sendTest(ctx context.Context, r *http.Request) (any, error) {
 		return p, err
 	}
 	if p.Tested.State == api.StateDone {
-		if p.Tested.Result == api.TestEvent {
+		if p.Tested.Result == delivery.Event {
 			p.Inbox = "/console/inbox?" + url.Values{"team": {team}, "source": {name}, "type": {p.Tested.Type}}.Encode()
 		}
 		return p, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/delivery"
 )
 
 // TestSendATest: what a test would do is said before it is sent, who would act on it included; it is sent with a reason, to these alone.
@@ -58,7 +59,7 @@ func TestSendATest(t *testing.T) {
 	if s := post(t, h, to, url.Values{"body": {"{}"}, "headers": {"no header"}}); s.status != http.StatusBadRequest {
 		t.Errorf("no header: %d", s.status)
 	}
-	f.tested = api.SourceTested{Result: api.TestQuarantined, Why: "no /type"}
+	f.tested = api.SourceTested{Result: delivery.Quarantined, Why: "no /type"}
 	post(t, h, to, typed).says("p", "it goes to quarantine", "no /type", "Nothing was sent yet.")
 	if s := get(t, h, to+"?sample=stripe/x"); s.status != http.StatusNotFound {
 		t.Errorf("another preset's sample: %d", s.status)

@@ -23,7 +23,7 @@ var unguarded = map[string]string{
 	"sinks/mcp":                 "the SDK wants an http.Client: it gets one whose only transport is the guarded client's",
 	"cmd/internal/api":          "the client of the operator listener, whose address an operator gives to a command",
 	"cmd/internal/brokers":      "Kafka brokers, whose addresses the operator configures",
-	"cmd/internal/cli":          "forebay send posts to the intake that an operator names",
+	"cmd/internal/delivery":     "forebay send posts to the intake that an operator names, and the console to its own process's",
 	"cmd/internal/dev":          "forebay dev and demo call their own listeners on loopback",
 	"cmd/internal/registry":     "the schema registry, whose address the operator configures in the main file",
 	"cmd/internal/openid":       "the OpenID provider, whose address the operator configures in the main file",

@@ -1,0 +1,72 @@
+package delivery
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/verify"
+)
+
+// Answer is the intake's answer to a delivery.
+type Answer struct {
+	Status int    `json:"status"`
+	ID     string `json:"id"`     // of the event
+	Result string `json:"result"` // Event, Quarantined, Refused or Answered
+	Body   string `json:"body"`
+}
+
+// What becomes of a delivery.
+const (
+	Event       = "event"
+	Quarantined = "quarantined"
+	Refused     = "refused"
+	Answered    = "answered" // a handshake
+)
+
+// maxAnswer is how much of an answer is read, in bytes.
+const maxAnswer = 64 << 10
+
+// direct goes through no proxy.
+var direct = &http.Transport{DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext, DisableKeepAlives: true}
+
+// Post posts a delivery to an intake and returns the answer, whatever its status. It follows no redirect. own says that the intake is this
+// process's. An error is one of the connection.
+func Post(ctx context.Context, r *verify.Request, own bool) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
+	if err != nil {
+		return Answer{}, err
+	}
+	req.Header = r.Header.Clone()
+	transport := http.DefaultTransport
+	if own {
+		transport = direct
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return Answer{}, err
+	}
+	answer := Answer{Status: resp.StatusCode, Body: strings.TrimSpace(string(body)), Result: Answered}
+	accepted := struct{ ID *string }{ID: new("")}
+	switch known := json.Unmarshal(body, &accepted) == nil; {
+	case resp.StatusCode/100 != 2:
+		answer.Result = Refused
+	case resp.StatusCode == http.StatusAccepted && known && accepted.ID == nil: // {"id":null}
+		answer.Result = Quarantined
+	case known && accepted.ID != nil && *accepted.ID != "":
+		answer.Result, answer.ID = Event, *accepted.ID
+	}
+	return answer, nil
+}

@@ -1,0 +1,54 @@
+package delivery
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/forebay-io/forebay/ingest/verify"
+)
+
+// What the intake answers is told apart, and a redirect is an answer like another.
+func TestPost(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		status int
+		body   string
+		want   Answer
+	}{
+		{202, `{"id":"e-1"}` + "\n", Answer{202, "e-1", Event, `{"id":"e-1"}`}},
+		{202, `{"id":null}`, Answer{202, "", Quarantined, `{"id":null}`}},
+		{200, `{"challenge":"x"}`, Answer{200, "", Answered, `{"challenge":"x"}`}},
+		{200, "ok", Answer{200, "", Answered, "ok"}},
+		{401, "", Answer{401, "", Refused, ""}},
+		{307, "", Answer{307, "", Refused, ""}},
+		{413, strings.Repeat("x", 2*maxAnswer), Answer{413, "", Refused, strings.Repeat("x", maxAnswer)}},
+	} {
+		for _, own := range []bool{false, true} {
+			t.Run(fmt.Sprint(tt.status, own), func(t *testing.T) {
+				t.Parallel()
+				calls := 0
+				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if calls++; calls > 1 || r.Header.Get("X-Signature") != "s" || r.ContentLength != 4 {
+						t.Errorf("call %d: %v, %d bytes", calls, r.Header, r.ContentLength)
+					}
+					w.Header().Set("Location", "/elsewhere")
+					w.WriteHeader(tt.status)
+					fmt.Fprint(w, tt.body)
+				}))
+				t.Cleanup(server.Close)
+				got, err := Post(t.Context(), &verify.Request{Method: http.MethodPost, URL: server.URL, Header: http.Header{"X-Signature": {"s"}}, Body: []byte("body")}, own)
+				if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
+					t.Error(diff, err)
+				}
+			})
+		}
+	}
+	if _, err := Post(t.Context(), &verify.Request{Method: http.MethodPost, URL: "http://127.0.0.1:1"}, true); err == nil {
+		t.Error("nobody listens there")
+	}
+}
