@@ -20,7 +20,7 @@ type entry struct {
 	answer      int            // bytes set aside for the answer to the attempt under way
 	charge      charge         // the account of the budget on which they count
 	failedLoads int            // loads of the payload that failed, since the last that did not
-	copied      bool           // the ledger holds a payload copy
+	copied      bool           // the ledger has a copy of its payload: it need not be read from the log
 	trace       [16]byte       // the event's trace id, once its payload is at hand
 	permit      shared.Permit  // of its attempt under way, from its destination
 	rateUsedUp  bool           // the destination's rate is used up: no attempt

@@ -204,7 +204,7 @@ func (q *queues) skipHead(la *lane) bool {
 	return q.supersede(la)
 }
 
-// applyResult moves a lane on once the result of its head is committed.
+// applyResult takes a lane's head off once its result is committed, or keeps it: to wait for long work, for the next attempt, or for an operator.
 func (q *queues) applyResult(e *entry, res *ledger.Result) {
 	la := e.lane
 	if res.Attempt > e.Attempts {

@@ -56,7 +56,7 @@ func writeOf(results []Result) (*resultWrite, error) {
 		for n < len(sorted) && sorted[n].Claim == c {
 			n++
 		}
-		if err := w.claim(c, sorted[:n]); err != nil {
+		if err := w.addClaim(c, sorted[:n]); err != nil {
 			w.markUnknown()
 			return nil, err
 		}
@@ -65,8 +65,9 @@ func writeOf(results []Result) (*resultWrite, error) {
 	return w, nil
 }
 
-// claim takes the results of one claim, ascending by lane_seq.
-func (w *resultWrite) claim(c *Claim, results []*Result) error {
+// addClaim adds the results of one claim to the write, ascending by lane_seq and those of one action in the order in which they came: its
+// last result is its state, and the first that is kept of each attempt becomes that attempt's row.
+func (w *resultWrite) addClaim(c *Claim, results []*Result) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	first := 0 // of the same action

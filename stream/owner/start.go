@@ -254,7 +254,7 @@ func (f facts) logProblem(st ledger.Start) *ledger.Stop {
 
 // stopThatCounts returns the stop that was reported before if it still counts, otherwise the one that is found now. A log that was cut
 // grows on while nobody looks: the first report says where its new records begin. An earlier report of a cut or of lost history counts
-// unless what is found now is another kind of stop, goes beyond it, or an operator has moved the group away from there.
+// unless what is found now is another kind of stop, or a cut further back, or an operator has moved the group away from there.
 func (f facts) stopThatCounts(now *ledger.Stop, st ledger.Start, sought bool) *ledger.Stop {
 	before := f.standing.Stop
 	if before == nil || before.Partition != f.partition {
@@ -262,8 +262,8 @@ func (f facts) stopThatCounts(now *ledger.Stop, st ledger.Start, sought bool) *l
 	}
 	switch StopReason(before.Kind) {
 	case StopAboveEnd, StopTruncated:
-		goesBeyond := now != nil && ((now.Kind != string(StopAboveEnd) && now.Kind != string(StopTruncated)) || now.From < before.From)
-		if before.To == st.Position.Offset && !goesBeyond {
+		cutsFurther := now != nil && ((now.Kind != string(StopAboveEnd) && now.Kind != string(StopTruncated)) || now.From < before.From)
+		if before.To == st.Position.Offset && !cutsFurther {
 			return before
 		}
 	case StopHistory:
@@ -273,7 +273,7 @@ func (f facts) stopThatCounts(now *ledger.Stop, st ledger.Start, sought bool) *l
 		if now == nil && before.From == st.Position.Offset {
 			return before
 		}
-		// The ledger knows nothing, and the log ended before the mirror: it may have grown since.
+		// The ledger has no position, and the log ended before the group's: To was its end then, and new records may have come since.
 		if now != nil && now.Kind == before.Kind && f.stored == nil && f.start <= before.To && before.To <= now.To {
 			return before
 		}

@@ -145,7 +145,8 @@ func (l *Log) OffsetAfter(ctx context.Context, at TopicPartition, when time.Time
 	return 0, fmt.Errorf("list offsets of %s/%d by time: %w", at.Topic, at.Number, err)
 }
 
-// AppendTime returns the append time of the first record at or behind an offset; zero if there is none. It tries again until ctx ends.
+// AppendTime returns the append time of the first record at an offset or after it; zero if there is none. Reads that fail are repeated until
+// ctx ends.
 func (l *Log) AppendTime(ctx context.Context, p ledger.Partition, offset int64) (time.Time, error) {
 	for {
 		switch c := l.chunks.chunk(ctx, p, offset); {

@@ -35,10 +35,10 @@ func New(c Config) (*Subscriber, error) {
 // rejoinAfter is how long a member waits before it joins its group again after it lost a position to another.
 const rejoinAfter = time.Second
 
-// Run reads and decides until ctx ends, and returns nil then: transactions that have begun are ended first. Any other return is an error that
-// waiting does not mend.
+// Run reads records and decides their events until ctx ends, and returns nil then: transactions that have begun are ended first. Beside, it
+// prunes the ledger. Any other return is an error that waiting does not mend.
 func (s *Subscriber) Run(ctx context.Context) error {
-	pruned := make(chan struct{}) // closed when pruning has ended
+	pruned := make(chan struct{}) // closed when pruning the ledger has ended
 	pruning, stop := context.WithCancel(ctx)
 	go func() { defer close(pruned); s.prune(pruning) }()
 	defer func() { stop(); <-pruned }()

@@ -89,7 +89,7 @@ func (f *fetchers) gap(c *config.Config, team, name string, s *config.Source) er
 	if b == nil {
 		return nil
 	}
-	named, err := naming(c, team, name)
+	named, err := elementEvent(c, team, name)
 	if err != nil {
 		return err
 	}
@@ -138,10 +138,10 @@ func (f *fetchers) fetcher(cfg backfill.FetcherConfig, r *config.Rate, allowed [
 	return backfill.NewFetcher(cfg)
 }
 
-// naming returns the function that makes an event of an element in a backfill's answer. The catalogue compiles whole sources only, so
+// elementEvent returns the function that makes an event of an element in a backfill's answer. The catalogue compiles whole sources only, so
 // this makes a source whose deliveries are the elements. Its secret is random, and nothing is verified with it. The catalogue also needs
 // an id and an entity: if the file has none for elements, they are made up here and removed from each event; the runner sets them.
-func naming(c *config.Config, team, name string) (func(element []byte) (*schemas.Event, error), error) {
+func elementEvent(c *config.Config, team, name string) (func(element []byte) (*schemas.Event, error), error) {
 	event := c.BackfillEvent(team, name)
 	ownID, ownEntity := event.ID != "", event.Entity != nil
 	if !ownID {

@@ -259,7 +259,8 @@ func (p sourcePlace) topics() (list []string) {
 	return list
 }
 
-// sourcesOf returns the sources that a filter leaves; uri is as events have it.
+// sourcesOf returns the sources that a team has or reads, of all teams where it is empty, and what of each it may see. uri, as events have it, leaves
+// one of them.
 func (i *inboxAPI) sourcesOf(team, uri string) (places []sourcePlace) {
 	c := i.s.a.file()
 	k := configured(c)

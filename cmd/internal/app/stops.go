@@ -27,8 +27,8 @@ func (s *stopsAPI) ledger() (*ledger.Ledger, error) {
 	return s.a.stream.ledger, nil
 }
 
-// Subscription returns a configured subscription with the partitions that this process has and those that are stopped in
-// another one.
+// Subscription returns a configured subscription with the partitions that this process has, those that are stopped in any process, and their
+// positions and seeks in the ledger.
 func (s *stopsAPI) Subscription(ctx context.Context, team, name string) (*api.SubscriptionItem, error) {
 	if err := s.a.here(nameInTeam{team, name}); err != nil {
 		return nil, err

@@ -245,7 +245,8 @@ func (r *rekeying) lookUp(ctx context.Context) error {
 	return nil
 }
 
-// drainStep is the step after which nothing of the topic is left to run: it asks the ledger what is still open.
+// drainStep reports how far the step is after which nothing of the topic is left to run: what all ledgers still have open, and where readers
+// are stopped.
 func (r *rekeying) drainStep(ctx context.Context) (rekeyStep, error) {
 	var status []inbox.SubscriptionStatus
 	for _, o := range r.opened {

@@ -30,7 +30,8 @@ type sent struct {
 	delivery.Answer
 }
 
-// Run signs a delivery with the source's secret, as the provider does, posts it to the intake and lists the answers.
+// Run signs a delivery with the source's secret, as the provider does, posts it to the intake, --repeat times as it is,
+// and lists the answers.
 func (c *sendCmd) Run(e *env) error {
 	if c.Repeat < 1 || c.Repeat > 10_000 {
 		return usageError("--repeat must be between 1 and 10000")
