@@ -79,8 +79,8 @@ func (l look) byOwner() map[[3]string]float64 {
 func (t *attention) ofEnds(ctx context.Context, l *look) {
 	l.ends = map[string]time.Time{}
 	for _, c := range expiry.Certificates(t.a.file(), t.a.cfg.Roles) {
-		if first, err := c.First(); err == nil {
-			l.ends["certificate "+c.Key] = first.NotAfter
+		if cert, err := c.Ends(); err == nil {
+			l.ends["certificate "+c.Key] = cert.NotAfter
 		}
 	}
 	for _, token := range expiry.Tokens(t.a.file()) {

@@ -30,6 +30,12 @@ func (c *Config) KafkaTLS(role Role) *KafkaTLS {
 	return c.found(t)
 }
 
+// KafkaTLSKey returns where the file has the section of [Config.KafkaTLS]: kafka.tls, or kafka.roles.intake.tls.
+func (c *Config) KafkaTLSKey(role Role) string {
+	_, path := c.tlsOf(KafkaRole(role))
+	return path
+}
+
 // found returns a section tls with the paths of its files completed: in the file they are relative to it.
 func (c *Config) found(t *KafkaTLS) *KafkaTLS {
 	found := *t

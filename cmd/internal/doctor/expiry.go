@@ -27,10 +27,10 @@ func (d *doctor) expiry(ctx context.Context) (found []Finding) {
 	looked := 0
 	for _, c := range expiry.Certificates(d.whole, d.roles()) {
 		looked++
-		if first, err := c.First(); err != nil {
+		if cert, err := c.Ends(); err != nil {
 			found = append(found, problem(c.Key, err.Error(), ""))
 		} else {
-			found = append(found, ends(c.Key, fmt.Sprintf("%s (%s)", c.Path, first.Subject), first.NotAfter,
+			found = append(found, ends(c.Key, fmt.Sprintf("%s (%s)", c.Path, cert.Subject), cert.NotAfter,
 				"have the certificate of "+c.Key+" renewed; the file is read anew for each connection")...)
 		}
 	}

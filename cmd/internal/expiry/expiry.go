@@ -23,48 +23,51 @@ const LongLived = 30 * 24 * time.Hour
 type Certificate struct {
 	Key  string // operator.tls.cert_file
 	Path string // from here
+	// Bundle is set if they are those that are trusted, of which one is enough.
+	Bundle bool
 }
 
 // Certificates lists the files of certificates that the roles use, each once.
 func Certificates(c *config.Config, roles []config.Role) (list []Certificate) {
-	add := func(path, key string) {
-		if path != "" && !strings.Contains(path, "${") && !slices.ContainsFunc(list, func(o Certificate) bool { return o.Path == path }) {
-			list = append(list, Certificate{Key: key, Path: path})
+	add := func(key, ca, cert string) {
+		for _, file := range []Certificate{{key + ".ca_file", ca, true}, {key + ".cert_file", cert, false}} {
+			if file.Path != "" && !strings.Contains(file.Path, "${") && !slices.ContainsFunc(list, func(o Certificate) bool { return o.Path == file.Path }) {
+				list = append(list, file)
+			}
 		}
 	}
 	for _, role := range roles {
 		if t := c.KafkaTLS(role); t != nil {
-			add(t.CAFile, "kafka.tls.ca_file")
-			add(t.CertFile, "kafka.tls.cert_file")
+			add(c.KafkaTLSKey(role), t.CAFile, t.CertFile)
 		}
 	}
 	if t := c.OperatorTLS(); t != nil {
-		add(t.CertFile, "operator.tls.cert_file")
+		add("operator.tls", "", t.CertFile)
 	}
 	if r := c.RegistryFound(); r != nil && r.TLS != nil {
-		add(r.TLS.CAFile, "registry.tls.ca_file")
-		add(r.TLS.CertFile, "registry.tls.cert_file")
+		add("registry.tls", r.TLS.CAFile, r.TLS.CertFile)
 	}
 	return list
 }
 
-// First returns the certificate of the file that ends first.
-func (c Certificate) First() (*x509.Certificate, error) {
+// Ends returns the certificate with which the file ends: the first of it to end, since a chain holds as long as each of its certificates does; of
+// a bundle the last, since the others may be those that nobody uses.
+func (c Certificate) Ends() (*x509.Certificate, error) {
 	text, err := os.ReadFile(c.Path)
 	if err != nil {
 		return nil, err
 	}
-	var first *x509.Certificate
+	var ends *x509.Certificate
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		made, err := x509.ParseCertificate(block.Bytes)
-		if block.Type == "CERTIFICATE" && err == nil && (first == nil || made.NotAfter.Before(first.NotAfter)) {
-			first = made
+		if block.Type == "CERTIFICATE" && err == nil && (ends == nil || made.NotAfter.Before(ends.NotAfter) != c.Bundle) {
+			ends = made
 		}
 	}
-	if first == nil {
+	if ends == nil {
 		return nil, fmt.Errorf("%s has no certificate in PEM form (-----BEGIN CERTIFICATE-----)", c.Path)
 	}
-	return first, nil
+	return ends, nil
 }
 
 // Token is a secret of a configuration that says its end.

@@ -37,7 +37,7 @@ teams: {acme: {destinations: {agent: {type: http, url: "https://agent.example/ru
 	return c
 }
 
-// What a file has several of ends when the first of them does.
+// A chain ends when the first of its certificates does, a bundle with the last. Each role has a key of its own.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	ca := rig.NewAuthority(t)
@@ -55,22 +55,29 @@ func TestCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := Certificates(c, []config.Role{config.RoleIntake, config.RoleStream})
-	if diff := cmp.Diff([]Certificate{{"kafka.tls.ca_file", of.Cert}}, list); diff != "" { // one file, under the first key that names it
+	if diff := cmp.Diff([]Certificate{{"kafka.tls.ca_file", of.Cert, true}}, list); diff != "" { // one file, under the first key that names it
 		t.Fatal(diff)
 	}
-	if first, err := list[0].First(); err != nil || first.Subject.CommonName != "soon" {
-		t.Errorf("%v %v", first, err)
+	for bundle, want := range map[bool]string{false: "soon", true: "operator"} {
+		if cert, err := (Certificate{Path: of.Cert, Bundle: bundle}).Ends(); err != nil || cert.Subject.CommonName != want {
+			t.Errorf("a bundle %v ends with %v %v", bundle, cert, err)
+		}
+	}
+	c.Kafka.Roles.Intake = &config.KafkaAccess{TLS: &config.KafkaTLS{Enabled: true, CertFile: soon.Cert, KeyFile: soon.Key}}
+	list = Certificates(c, []config.Role{config.RoleIntake, config.RoleStream})
+	if len(list) != 2 || list[0] != (Certificate{"kafka.roles.intake.tls.cert_file", soon.Cert, false}) || list[1].Key != "kafka.tls.ca_file" {
+		t.Errorf("%+v", list)
 	}
 	for name, text := range map[string]string{"none": "", "a key": "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "broken": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"} {
 		path := filepath.Join(t.TempDir(), "x.pem")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := (Certificate{Path: path}).First(); err == nil || !strings.Contains(err.Error(), path+" has no certificate in PEM form") {
+		if _, err := (Certificate{Path: path}).Ends(); err == nil || !strings.Contains(err.Error(), path+" has no certificate in PEM form") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := (Certificate{Path: "/nowhere"}).First(); !os.IsNotExist(err) {
+	if _, err := (Certificate{Path: "/nowhere"}).Ends(); !os.IsNotExist(err) {
 		t.Error(err)
 	}
 }
