@@ -30,17 +30,21 @@ type SourceTested struct {
 	Status int    `json:"status"` // of the intake's answer; 0: planned
 	// These are of the event that the source's mapping makes of it; empty if it makes none.
 	EventID string `json:"event_id"`
-	Type    string `json:"type"`
-	Entity  string `json:"entity"`
-	Why     string `json:"why"` // why there is no event
+	// IDs are the headers with ids that were made up for it. Who sends them along sends the same delivery: the event is a duplicate then, on which
+	// nobody acts again.
+	IDs    map[string]string `json:"ids"`
+	Type   string            `json:"type"`
+	Entity string            `json:"entity"`
+	Why    string            `json:"why"` // why there is no event, as far as this process knows
 	// To is who reads an event of that type, and acts on it as on any other, by rules of its own: subscriptions of the source's team, and other teams.
 	To []string `json:"to"`
 }
 
 // SourceTests sends test deliveries. Errors are *schemas.Error.
 type SourceTests interface {
-	// TestSource sends a test, unless it is a dry run: then it only says what would become of it.
-	TestSource(ctx context.Context, team, source string, r SourceTest) (*SourceTested, error)
+	// TestSource sends a test, unless it is a dry run: then it only says what would become of it. It sends just what it has planned, if may, which
+	// gets the plan, returns no error.
+	TestSource(ctx context.Context, team, source string, r SourceTest, may func(*SourceTested) error) (*SourceTested, error)
 }
 
 // testSource sends a test delivery. Whoever may see to sources may; where somebody reads the event, it takes the right to have things run.
@@ -52,19 +56,15 @@ func (s *server) testSource(ctx context.Context, r *http.Request) (any, error) {
 	if err := readBody(r, &req, &req.By, &req.Reason, &req.DryRun); err != nil {
 		return nil, err
 	}
-	plan := req
-	plan.DryRun = true
-	planned, err := s.SourceTests.TestSource(ctx, r.PathValue("team"), r.PathValue("source"), plan)
-	if err != nil || req.DryRun {
-		return planned, err
-	}
-	if !slices.Equal(planned.To, req.To) {
-		return nil, schemas.Errorf(schemas.Conflict, "", "nothing was sent: the event goes to %s, and not to %s; look at what it would do again", namesOr(planned.To), namesOr(req.To))
-	}
-	if w := who(ctx); len(planned.To) > 0 && !w.May(access.Operate) {
-		return nil, mayNot(w, access.Operate)
-	}
-	return s.SourceTests.TestSource(ctx, r.PathValue("team"), r.PathValue("source"), req)
+	return s.SourceTests.TestSource(ctx, r.PathValue("team"), r.PathValue("source"), req, func(planned *SourceTested) error {
+		if !slices.Equal(planned.To, req.To) {
+			return schemas.Errorf(schemas.Conflict, "", "nothing was sent: the event goes to %s, and not to %s; look at what it would do again", namesOr(planned.To), namesOr(req.To))
+		}
+		if w := who(ctx); len(planned.To) > 0 && !w.May(access.Operate) {
+			return mayNot(w, access.Operate)
+		}
+		return nil
+	})
 }
 
 func namesOr(list []string) string {

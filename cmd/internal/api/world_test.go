@@ -132,9 +132,13 @@ func (w *world) RedriveQuarantined(_ context.Context, p QuarantinePlace, r Quara
 	return &QuarantineRedriven{}, w.has(p.Team)
 }
 
-func (w *world) TestSource(_ context.Context, team, _ string, r SourceTest) (*SourceTested, error) {
+func (w *world) TestSource(_ context.Context, team, _ string, r SourceTest, may func(*SourceTested) error) (*SourceTested, error) {
+	planned := &SourceTested{State: StatePlanned, Result: delivery.Event, To: w.reads}
 	if r.DryRun {
-		return &SourceTested{State: StatePlanned, Result: delivery.Event, To: w.reads}, w.has(team)
+		return planned, w.has(team)
+	}
+	if err := may(planned); err != nil {
+		return nil, err
 	}
 	w.changed(r.By)
 	return &SourceTested{State: StateDone, Result: delivery.Event, Status: 202, To: w.reads}, w.has(team)

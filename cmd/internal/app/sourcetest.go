@@ -3,11 +3,15 @@ package app
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"net/netip"
+	"net/textproto"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/delivery"
@@ -22,50 +26,99 @@ import (
 type sourceTests struct{ a *App }
 
 // TestSource implements [api.SourceTests].
-func (t sourceTests) TestSource(ctx context.Context, team, name string, r api.SourceTest) (*api.SourceTested, error) {
+func (t sourceTests) TestSource(ctx context.Context, team, name string, r api.SourceTest, may func(*api.SourceTested) error) (*api.SourceTested, error) {
 	source, ok := t.a.intake.sources.find(team, name)
 	if !ok {
 		return nil, names.Source.Unknown(names.Name{Team: team, Name: name}, configured(t.a.file()).sources)
 	}
-	d, err := signedTest(source, t.address()+"/v1/in/"+team+"/"+name, r)
+	intake := t.address() + "/v1/in/" + team + "/" + name
+	header, err := testHeader(r.Headers)
 	if err != nil {
 		return nil, err
 	}
-	out := &api.SourceTested{State: api.StatePlanned, To: []string{}}
-	if _, handshake := source.Challenge(d); handshake {
-		out.Result = delivery.Answered
-	} else if e, err := source.Event(d, time.Now()); err != nil {
-		out.Result, out.Why = delivery.Quarantined, err.Error()
-	} else {
-		out.Result, out.EventID, out.Type, out.Entity, out.To = delivery.Event, e.ID, e.Type, string(e.Entity), t.readers(team, name, e.Type)
+	d := &verify.Request{Method: http.MethodPost, URL: cmp.Or(source.PublicURL, intake), Header: header.Clone(), Body: []byte(r.Body)}
+	if err := source.Sign(d, time.Now()); err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, "", "it cannot be signed here: %w", err)
+	}
+	out := planned(source, d)
+	if out.Type != "" {
+		out.To = t.readers(team, name, out.Type)
+	}
+	for _, name := range idHeaders(t.a.file().Teams[team].Sources[name]) {
+		if made := d.Header.Get(name); made != "" && header.Get(name) == "" {
+			out.IDs[http.CanonicalHeaderKey(name)] = made
+		}
 	}
 	if r.DryRun {
 		return out, nil
 	}
-	out.State = api.StateDone
+	if err := may(out); err != nil {
+		return nil, err
+	}
+	d.URL = intake // some schemes sign the public one, which need not lead here
 	answer, err := delivery.Post(ctx, d, true)
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Unavailable, "send a test to the intake", "%w", err)
 	}
-	out.Status, out.Result, out.EventID = answer.Status, answer.Result, cmp.Or(answer.ID, out.EventID)
+	out.State, out.Status, out.Result, out.EventID = api.StateDone, answer.Status, answer.Result, cmp.Or(answer.ID, out.EventID)
 	t.a.log.Warn("a test delivery was sent", "source", "/"+team+"/"+name, "event_id", out.EventID, "result", out.Result, "by", r.By, "why", r.Reason)
 	return out, nil
 }
 
-// signedTest returns a delivery to a URL, signed with the source's first secret.
-func signedTest(source *ingest.Source, to string, r api.SourceTest) (*verify.Request, error) {
-	d := &verify.Request{Method: http.MethodPost, URL: to, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(r.Body)}
-	for name, value := range r.Headers {
-		d.Header.Set(name, value)
+// planned takes a delivery through the steps of the intake, in their order, and says what becomes of it.
+func planned(source *ingest.Source, d *verify.Request) *api.SourceTested {
+	out := &api.SourceTested{State: api.StatePlanned, To: []string{}, IDs: map[string]string{}}
+	ends := func(result string, err error) *api.SourceTested {
+		out.Result, out.Why = result, err.Error()
+		return out
 	}
-	if source.PublicURL != "" {
-		d.URL = source.PublicURL // what is signed, where the URL is; the request goes to this process
+	now, e := time.Now(), new(schemas.Event)
+	if err := source.Verifier.Verify(d, now); err != nil {
+		return ends(delivery.Refused, err)
 	}
-	if err := source.Sign(d, time.Now()); err != nil {
-		return nil, schemas.Errorf(schemas.Invalid, "", "it cannot be signed here: %w", err)
+	if size := int64(len(d.Body)); source.MaxBody > 0 && size > source.MaxBody {
+		return ends(delivery.Refused, fmt.Errorf("%d bytes are more than max_body, %d", size, source.MaxBody))
 	}
-	d.URL = to
-	return d, nil
+	if _, handshake := source.Challenge(d); handshake {
+		out.Result = delivery.Answered
+		return out
+	}
+	err := source.Read(d, now, e)
+	if err == nil {
+		err = e.Validate()
+	}
+	if err == nil {
+		_, _, err = source.CheckSchema(d, e)
+	}
+	if err != nil {
+		return ends(delivery.Quarantined, err)
+	}
+	out.Result, out.EventID, out.Type, out.Entity = delivery.Event, e.ID, e.Type, string(e.Entity)
+	return out
+}
+
+// unsent are the headers that net/http writes by itself: what they have here would be planned with, and not sent.
+var unsent = []string{"Host", "Connection", "Content-Length", "Transfer-Encoding", "Trailer"}
+
+// testHeader returns the headers of a test as they arrive at the intake: what is planned with them holds for what is sent.
+func testHeader(typed map[string]string) (http.Header, error) {
+	header := http.Header{}
+	for name, value := range typed {
+		canonical := http.CanonicalHeaderKey(name)
+		switch {
+		case !httpguts.ValidHeaderFieldName(name) || slices.Contains(unsent, canonical):
+			return nil, schemas.Errorf(schemas.Invalid, "", "%q is no header that a test may have", name)
+		case !httpguts.ValidHeaderFieldValue(value) || value != textproto.TrimString(value):
+			return nil, schemas.Errorf(schemas.Invalid, "", "the value of header %s has characters that no header may have, or begins or ends with a space", name)
+		case header[canonical] != nil:
+			return nil, schemas.Errorf(schemas.Invalid, "", "header %s is there twice", canonical)
+		}
+		header.Set(name, value)
+	}
+	if header.Get("Content-Type") == "" {
+		header.Set("Content-Type", "application/json")
+	}
+	return header, nil
 }
 
 // address is where this process's intake listens, from this machine.

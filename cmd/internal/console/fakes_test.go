@@ -377,9 +377,12 @@ func (a alertsFake) EndSilence(_ context.Context, id int64, r api.SilenceEnd) (*
 }
 
 // TestSource says what would become of every test alike, and sends it.
-func (f *fake) TestSource(_ context.Context, _, _ string, r api.SourceTest) (*api.SourceTested, error) {
+func (f *fake) TestSource(_ context.Context, _, _ string, r api.SourceTest, may func(*api.SourceTested) error) (*api.SourceTested, error) {
 	out := f.tested
 	if out.State = api.StatePlanned; !r.DryRun {
+		if err := may(&out); err != nil {
+			return nil, err
+		}
 		f.tests = append(f.tests, r)
 		out.State, out.Status = api.StateDone, http.StatusAccepted
 	}
@@ -480,7 +483,7 @@ func newFake() *fake {
 		{Alert: "ForebayDeadLetter", Severity: "warning", State: api.AlertQuiet, RunbookURL: runbooks + "ForebayDeadLetter.md"},
 		{Alert: "ForebayGapOverdue", Severity: "warning", State: api.AlertOff, RunbookURL: runbooks + "ForebayGapOverdue.md"}},
 		Silences: []api.SilenceItem{{ID: 7, Alert: "ForebayDeadLetter", Team: "acme", Reason: "the shop moves", By: "ada", CreatedAt: at, Until: at.Add(time.Hour)}}}
-	f.tested = api.SourceTested{Result: delivery.Event, EventID: "e-90", Type: "order.changed", Entity: "o-9", To: []string{"acme.fulfil", "team pay"}}
+	f.tested = api.SourceTested{Result: delivery.Event, EventID: "e-90", IDs: map[string]string{"X-Event-Id": "e-90"}, Type: "order.changed", Entity: "o-9", To: []string{"acme.fulfil", "team pay"}}
 	f.stopped = api.StoppedItem{Team: "acme", Subscription: "fulfil", Topic: "events.acme.orders", Partition: 2,
 		Stopped: api.StopItem{ID: 7, Kind: "truncated", Text: "the log begins at 90, and 40 was to be decided", Records: new(int64(50)), FromOffset: 40, ToOffset: 90, ResumeOffset: 90, Command: "forebay subscriptions accept acme.fulfil"}}
 	f.hint = api.ScaleHintItem{Add: api.ScalePartitions, Hint: "add partitions: 4 processes share 2", ComePerSecond: 12.5}

@@ -53,9 +53,7 @@ func (c *Console) newTest(ctx context.Context, r *http.Request) (any, error) {
 		return nil, &schemas.Error{Kind: schemas.NotFound, Err: err}
 	}
 	p.Body = string(s.Body)
-	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
-		p.Headers += name + ": " + s.Headers[name] + "\n"
-	}
+	p.Headers = headerLines(s.Headers)
 	return p, nil
 }
 
@@ -66,8 +64,8 @@ func (c *Console) testOf(ctx context.Context, r *http.Request) (p *sourceTestPag
 	if err != nil {
 		return nil, "", err
 	}
-	// A dry run of nothing says whether this process takes deliveries, and whether who looks may send one.
-	if _, err := c.API.TestSource(ctx, team, name, api.SourceTest{Body: "{}", DryRun: true}); err != nil {
+	// A dry run of nothing says whether this process takes deliveries, and whether who looks may send one. Nothing may be no delivery.
+	if _, err := c.API.TestSource(ctx, team, name, api.SourceTest{Body: "{}", DryRun: true}); err != nil && schemas.KindOf(err) != schemas.Invalid {
 		return nil, "", err
 	}
 	p = &sourceTestPage{Name: team + "/" + name, Back: sourceLink(team, name), Path: testLink(team, name), Preset: item.Preset}
@@ -94,7 +92,7 @@ func (c *Console) sendTest(ctx context.Context, r *http.Request) (any, error) {
 	if s.Get("to") != "" {
 		test.To = strings.Split(s.Get("to"), ", ")
 	}
-	if test.Headers, err = typedHeaders(p.Headers); err != nil {
+	if test.Headers, err = typedHeaders(s.Get("ids") + "\n" + p.Headers); err != nil {
 		return p, err
 	}
 	team, name := r.PathValue("team"), r.PathValue("source")
@@ -111,8 +109,17 @@ func (c *Console) sendTest(ctx context.Context, r *http.Request) (any, error) {
 	if len(p.Tested.To) > 0 {
 		right = access.Operate
 	}
-	p.Form = formFor(ctx, right, team, p.Path, "Send the test", field{"body", p.Body}, field{"headers", p.Headers}, field{"to", strings.Join(p.Tested.To, ", ")}, field{"send", "yes"})
+	p.Form = formFor(ctx, right, team, p.Path, "Send the test", field{"body", p.Body}, field{"headers", p.Headers}, field{"ids", headerLines(p.Tested.IDs)}, field{"to", strings.Join(p.Tested.To, ", ")}, field{"send", "yes"})
 	return p, nil
+}
+
+// headerLines writes headers, one a line.
+func headerLines(headers map[string]string) string {
+	var lines strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		lines.WriteString(name + ": " + headers[name] + "\n")
+	}
+	return lines.String()
 }
 
 // typedHeaders reads headers, one a line.

@@ -12,7 +12,8 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/delivery"
 )
 
-// TestSendATest: what a test would do is said before it is sent, who would act on it included; it is sent with a reason, to these alone.
+// TestSendATest: what a test would do is said before it is sent, who would act on it included; it is sent with a reason, to these alone, and with the
+// ids that were made up for it: a form that is sent twice sends one delivery twice.
 func TestSendATest(t *testing.T) {
 	t.Parallel()
 	f := newFake()
@@ -41,7 +42,7 @@ func TestSendATest(t *testing.T) {
 	if got := s.link("What its subscriptions do with it"); got != "/console/inbox?source=orders&team=acme&type=order.changed" {
 		t.Errorf("the event is at %s", got)
 	}
-	want := []api.SourceTest{{Body: `{"id": 90}`, Headers: map[string]string{"X-Kind": "a: b"}, To: []string{"acme.fulfil", "team pay"}, Reason: "a new secret", By: "ada"}}
+	want := []api.SourceTest{{Body: `{"id": 90}`, Headers: map[string]string{"X-Kind": "a: b", "X-Event-Id": "e-90"}, To: []string{"acme.fulfil", "team pay"}, Reason: "a new secret", By: "ada"}}
 	if diff := cmp.Diff(want, f.tests); diff != "" {
 		t.Error(diff)
 	}
