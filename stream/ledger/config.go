@@ -117,17 +117,22 @@ func (l *Ledger) readPool(ctx context.Context) (*Pool, error) {
 	return l.pool(ctx, settings, 2, l.cfg.TxTimeout*7/5)
 }
 
-// lookPool is for what operators look at and ask by key, their sessions among it.
-func (l *Ledger) lookPool(ctx context.Context) (*Pool, error) { return l.probePool(ctx, 2) }
+// lookPool is for what operators look at and ask by key, their sessions among it. Its client waits for longer than any of them does: that they
+// queue for a connection must not be taken for a server that hangs, which costs what runs its idle connections.
+func (l *Ledger) lookPool(ctx context.Context) (*Pool, error) {
+	return l.probePool(ctx, 2, l.cfg.TxTimeout*7/5)
+}
 
 // quickPool is for probes by key of what runs, and for what is read every second.
-func (l *Ledger) quickPool(ctx context.Context) (*Pool, error) { return l.probePool(ctx, 4) }
+func (l *Ledger) quickPool(ctx context.Context) (*Pool, error) {
+	return l.probePool(ctx, 4, l.cfg.TxTimeout/2)
+}
 
 // probePool is for probes by key that somebody waits for.
-func (l *Ledger) probePool(ctx context.Context, conns int32) (*Pool, error) {
+func (l *Ledger) probePool(ctx context.Context, conns int32, within time.Duration) (*Pool, error) {
 	settings := l.cfg.settings(false)
 	settings["statement_timeout"] = pg.Milliseconds(l.cfg.TxTimeout / 4)
-	return l.pool(ctx, settings, conns, l.cfg.TxTimeout/2)
+	return l.pool(ctx, settings, conns, within)
 }
 
 // sinkPool is for the statements of sinks, beside some of ours: each is planned when it is executed. A sink's statement has its own time

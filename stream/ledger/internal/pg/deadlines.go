@@ -22,7 +22,7 @@ import (
 //	a transaction that waits for its client     T/2   10 s   server: idle_in_transaction_session_timeout
 //	a lock                                      T/2   10 s   server: lock_timeout
 //	a statement                                3T/4   15 s   server: statement_timeout
-//	a transaction, but for a claim            9T/10   18 s   server, from 17 on: transaction_timeout
+//	a transaction, but for a claim            9T/10   18 s   server, from 17 on: transaction_timeout, nine tenths of the pool's deadline
 //	a transaction, or a claim's next answer       T   20 s   client
 //	a probe that somebody waits for        T/4, T/2  5, 10 s  server, client
 //	the end of the process waits              T/4    5 s   client
@@ -39,12 +39,11 @@ type Deadlines struct{ Tx time.Duration }
 // Idle is how long the server waits for a client that has a transaction open.
 func (d Deadlines) Idle() time.Duration { return d.Tx / 2 }
 
-func (d Deadlines) ping() time.Duration        { return d.Tx / 4 }
-func (d Deadlines) closing() time.Duration     { return d.Tx / 4 }
-func (d Deadlines) network() time.Duration     { return d.Tx / 2 }
-func (d Deadlines) lock() time.Duration        { return d.Tx / 2 }
-func (d Deadlines) statement() time.Duration   { return d.Tx * 3 / 4 }
-func (d Deadlines) transaction() time.Duration { return d.Tx * 9 / 10 }
+func (d Deadlines) ping() time.Duration      { return d.Tx / 4 }
+func (d Deadlines) closing() time.Duration   { return d.Tx / 4 }
+func (d Deadlines) network() time.Duration   { return d.Tx / 2 }
+func (d Deadlines) lock() time.Duration      { return d.Tx / 2 }
+func (d Deadlines) statement() time.Duration { return d.Tx * 3 / 4 }
 
 // sessionIdle ends sessions that nobody can reach and that are in no transaction: pools give up theirs after half of it.
 const sessionIdle = time.Hour
@@ -105,11 +104,11 @@ const transactionTimeout = 17
 
 // limitTransactions sets transaction_timeout on servers that have it. It cannot be a parameter of the connection, because
 // an older server refuses a connection with a setting that it does not know.
-func (d Deadlines) limitTransactions(ctx context.Context, conn *pgx.Conn) error {
+func limitTransactions(ctx context.Context, conn *pgx.Conn, within time.Duration) error {
 	if !knowsTransactionTimeout(conn.PgConn()) {
 		return nil
 	}
-	_, err := conn.Exec(ctx, `SELECT set_config('transaction_timeout', $1, false)`, Milliseconds(d.transaction()))
+	_, err := conn.Exec(ctx, `SELECT set_config('transaction_timeout', $1, false)`, Milliseconds(within))
 	return err
 }
 

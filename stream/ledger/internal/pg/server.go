@@ -53,7 +53,7 @@ func (s *Server) Pool(ctx context.Context, settings map[string]string, conns int
 	}
 	cfg.ConnConfig.DialFunc = only(s.deadlines.dialer(), s.may).DialContext
 	cfg.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { withWire(&c.Config); return nil }
-	cfg.AfterConnect = s.deadlines.limitTransactions
+	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return limitTransactions(ctx, conn, within*9/10) }
 	cfg.ShouldPing = s.dead
 	made, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
