@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -82,9 +81,9 @@ func (q DeadLetterQuery) filter() (f filter) {
 	return f
 }
 
-// from is ledger.DeadSelect of the dead letters that stand behind the cursor, in lane order, with the parameters of f, and at most limit
-// of them if that is not 0. The only error is that of a malformed cursor.
-func (q DeadLetterQuery) from(f *filter, limit int) (string, error) {
+// from is ledger.DeadSelect of the dead letters that stand behind the cursor, in lane order, with the parameters of f. The only error is that
+// of a malformed cursor.
+func (q DeadLetterQuery) from(f *filter) (string, error) {
 	own := filter{args: f.args}
 	own.add("status IN ('dead_letter', 'unknown')")
 	if q.Cursor != "" {
@@ -101,16 +100,13 @@ func (q DeadLetterQuery) from(f *filter, limit int) (string, error) {
 	}
 	f.args = own.args
 	rows := `(SELECT * FROM {actions} r WHERE ` + own.where() + ` ORDER BY fence, lane_seq`
-	if limit > 0 {
-		rows += ` LIMIT ` + strconv.Itoa(limit)
-	}
 	return strings.Replace(ledger.DeadSelect, "{actions} a JOIN", rows+") a JOIN", 1) + deadOnly, nil
 }
 
 // DeadLetters lists dead letters and unknown outcomes, and counts the events behind those that park their entity.
 func (b *Inbox) DeadLetters(ctx context.Context, q DeadLetterQuery) (page DeadLetterPage, err error) {
 	const op = "list the dead letters"
-	_, cursorErr := q.from(&filter{}, 0)
+	_, cursorErr := q.from(&filter{})
 	if err := errors.Join(q.validate(), cursorErr); err != nil {
 		return page, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
@@ -131,7 +127,7 @@ func (b *Inbox) DeadLetters(ctx context.Context, q DeadLetterQuery) (page DeadLe
 func (b *Inbox) deadLetters(ctx context.Context, q DeadLetterQuery, of scope) (page DeadLetterPage, err error) {
 	f := q.filter()
 	conditions := f.where()
-	from, err := q.from(&f, 0)
+	from, err := q.from(&f)
 	if err != nil {
 		return page, err
 	}
@@ -169,7 +165,7 @@ const groupReads = 100_000
 const maxGroups = 1000
 
 // DeadLetterGroups groups dead letters by fingerprint, class, destination and event type, and counts each group. It returns at most
-// maxGroups groups of the first groupReads dead letters, the largest first; more says that there are others. In the SQL, deaths is how often
+// maxGroups groups of the first groupReads dead letters that fit, the largest first; more says that there are others. In the SQL, deaths is how often
 // an action was given up, and (fence, entity) is a lane: an entity with dead letters in two lanes counts twice.
 func (b *Inbox) DeadLetterGroups(ctx context.Context, q DeadLetterQuery) (list []DeadLetterGroup, more bool, err error) {
 	const op = "group the dead letters"
@@ -190,25 +186,26 @@ func (b *Inbox) DeadLetterGroups(ctx context.Context, q DeadLetterQuery) (list [
 	return list[:min(len(list), maxGroups)], more || len(list) > maxGroups, nil
 }
 
-// deadLetterGroups reads groups, one more than are told; more says that there were more dead letters than are grouped.
+// deadLetterGroups reads groups, one more than are told, of one dead letter more than groupReads: with it more says that they are not all.
 func (b *Inbox) deadLetterGroups(ctx context.Context, q DeadLetterQuery, of scope) (list []DeadLetterGroup, more bool, err error) {
 	f := q.filter()
 	conditions := f.where()
-	from, err := q.from(&f, b.groupReads)
+	from, err := q.from(&f)
 	if err != nil {
 		return nil, false, err
 	}
 	sql := fmt.Sprintf(`SELECT fingerprint, class, destination, type, count(*), count(DISTINCT (fence, entity)),
-		count(*) FILTER (WHERE deaths >= %d), min(died_at), max(died_at) FROM (%s WHERE %s) g
-		GROUP BY fingerprint, class, destination, type ORDER BY count(*) DESC, fingerprint LIMIT %d`, ledger.FlaggedDeaths, of.sql(from), conditions, maxGroups+1)
-	all := fmt.Sprintf(`SELECT count(*) > %d FROM (SELECT FROM {actions} r WHERE status IN ('dead_letter', 'unknown') LIMIT %d) x`, b.groupReads, b.groupReads+1)
+		count(*) FILTER (WHERE deaths >= %d), min(died_at), max(died_at), sum(count(*)) OVER () FROM (%s WHERE %s ORDER BY fence, lane_seq LIMIT %d) g
+		GROUP BY fingerprint, class, destination, type ORDER BY count(*) DESC, fingerprint LIMIT %d`, ledger.FlaggedDeaths, of.sql(from), conditions, b.groupReads+1, maxGroups+1)
 	err = inOrder(ctx, b.slow, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sql, f.args...)
 		if err == nil {
-			list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[DeadLetterGroup])
-		}
-		if err == nil {
-			err = tx.QueryRow(ctx, of.sql(all)).Scan(&more)
+			list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (g DeadLetterGroup, err error) {
+				var all int
+				err = row.Scan(&g.Group, &g.Class, &g.Destination, &g.Type, &g.Count, &g.Entities, &g.Flagged, &g.First, &g.Last, &all)
+				more = all > b.groupReads
+				return g, err
+			})
 		}
 		return err
 	})

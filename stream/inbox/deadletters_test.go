@@ -99,6 +99,16 @@ func TestMoreGroupsThanAreTold(t *testing.T) {
 	if groups, more, err := f.DeadLetterGroups(t.Context(), DeadLetterQuery{}); err != nil || !more || len(groups) != maxGroups {
 		t.Errorf("%d groups, more %v, %v", len(groups), more, err)
 	}
+	// The last of more dead letters than are grouped is found by a filter.
+	f.groupReads = maxGroups
+	if groups, more, err := f.DeadLetterGroups(t.Context(), DeadLetterQuery{}); err != nil || !more || len(groups) != maxGroups {
+		t.Errorf("of the first %d: %d groups, more %v, %v", maxGroups, len(groups), more, err)
+	}
+	f.groupReads = 3
+	last := fmt.Sprint("class-", maxGroups)
+	if groups, more, err := f.DeadLetterGroups(t.Context(), DeadLetterQuery{Class: last}); err != nil || more || len(groups) != 1 || groups[0].Class != last || groups[0].Count != 1 {
+		t.Errorf("%+v, more %v, %v", groups, more, err)
+	}
 }
 
 func must[T any](v T, err error) T {

@@ -1,7 +1,7 @@
 // Package inbox is what operators read of a ledger and ask of it, and where results of long work are stored:
 //
 //	events.go         the list of events, in pages; select.go has its SQL
-//	scope.go          which windows a list is read from; summarize.go has the newest pages found by their time
+//	scope.go          which windows a list is read from
 //	item.go           one event: its actions, their attempts, its bytes
 //	deadletters.go    dead letters, by filter, by group and one by one; behind.go counts what waits behind them
 //	attention.go      what waits for an operator, of all kinds

@@ -139,7 +139,6 @@ func (b *Inbox) newest(ctx context.Context, q Query, of scope) (items []Item, er
 	if err != nil {
 		return nil, err
 	}
-	b.summarize(ctx, of)
 	for width := firstSlice; len(items) <= q.Limit; {
 		begin, last := from.Add(-width), false
 		if width > 400*24*time.Hour {

@@ -71,8 +71,9 @@ func (b *Inbox) Groups(ctx context.Context, team, prefix string) (groups []strin
 	var f filter
 	f.add("starts_with(fingerprint, ?)", ledger.Clean(prefix, 64))
 	err = b.inScope(ctx, ledger.Clean(team, 200), "", func(of scope) error {
-		from, err := DeadLetterQuery{}.from(&f, 0)
+		from, err := DeadLetterQuery{}.from(&f)
 		if err == nil {
+			from = strings.Replace(from, " ORDER BY fence, lane_seq", "", 1) // all are read
 			groups, err = b.texts(ctx, of.sql(`SELECT DISTINCT fingerprint FROM (`+from+`) g WHERE `+f.where()+fmt.Sprintf(` ORDER BY fingerprint LIMIT %d`, maxNames)), f.args...)
 		}
 		return err
@@ -91,7 +92,7 @@ func (b *Inbox) ActionIDs(ctx context.Context, prefix string) (ids []schemas.Act
 	if !ok {
 		return nil, schemas.Errorf(schemas.Invalid, op, "it is no id of an action: act_ and 26 characters, or the first ones of them")
 	}
-	rows, err := b.look.Query(ctx, `-- actionIDs: ranges of actions_w*_id per window; and the dead letters that never had an attempt
+	rows, err := b.slow.Query(ctx, `-- actionIDs: ranges of actions_w*_id per window; and the dead letters that never had an attempt
 (SELECT DISTINCT action_id FROM actions WHERE action_id BETWEEN $1 AND $2 ORDER BY action_id LIMIT $3)
 UNION (SELECT id FROM (SELECT action_id(s.name, coalesce(e.replay, s.generation), e.source, e.event_id, x.name) AS id
     FROM actions a JOIN fences f ON f.id = a.fence JOIN subscriptions s ON s.id = f.subscription
@@ -126,7 +127,7 @@ func textsOf(rows pgx.Rows, err error) ([]string, error) {
 // tooSlow reports whether the server has cancelled a statement at its deadline, and not the caller.
 func tooSlow(ctx context.Context, err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && pg.Code == "57014" && ctx.Err() == nil
+	return ok && (pg.Code == "57014" || pg.Code == "25P04") && ctx.Err() == nil
 }
 
 // glob adds a condition on a text that may be a glob, in which * stands for any text, unless it is empty.

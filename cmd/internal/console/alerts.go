@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -44,7 +45,11 @@ func (r alertRow) Number() string {
 	if r.Value == nil {
 		return ""
 	}
-	return strconv.FormatFloat(*r.Value, 'g', 6, 64)
+	v := *r.Value
+	if math.Abs(v) >= 1 {
+		v = math.Round(100*v) / 100
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
 // runbooks is where the pages of alerts are: the one place outside of this listener to which the console leads.
