@@ -1,8 +1,10 @@
 package inbox
 
 import (
+	"encoding/base64"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,6 +71,8 @@ func TestEntitiesAreListed(t *testing.T) {
 		{EntityQuery{Gaps: true, Waits: gate.Buffered}, all[:1]},
 		{EntityQuery{Gaps: true, Waits: gate.Parked}, all[4:]},
 		{EntityQuery{Gaps: true, Since: time.Now().Add(-time.Hour)}, all[4:]},
+		{EntityQuery{Gaps: true, Waits: gate.Buffered, Since: time.Now().Add(-time.Hour)}, nil},
+		{EntityQuery{Gaps: true, Waits: gate.Parked, Since: time.Now().Add(-time.Hour)}, all[4:]},
 		{EntityQuery{Gaps: true, Team: "none"}, nil},
 	} {
 		tt.q.Limit = 1
@@ -93,34 +97,77 @@ func TestEntitiesAreListed(t *testing.T) {
 	}
 }
 
-// A page costs the same wherever it begins, and however many entities there are.
-func TestEntitiesPageByKey(t *testing.T) {
+// TestEntitiesReadNoMoreThanAPage: beside hundreds of partitions, the windows of other subscriptions and an entity of which very many events
+// are parked, each page costs what is on it, with all of its statements.
+func TestEntitiesReadNoMoreThanAPage(t *testing.T) {
 	t.Parallel()
+	const partitions, parked = 400, 20_000
 	f := setup(t)
-	for n := range int32(4) {
-		f.apply(f.claim(n), seq(0, "m", 1))
+	f.apply(f.claim(0), seq(0, "m", 1), seq(1, "m", 3))
+	for n := range 20 {
+		f.namespace(func(s *ledger.Spec) { s.Name = fmt.Sprint("acme.other-", n) })
 	}
+	f.exec(`INSERT INTO fences (subscription, topic, topic_id, partition) SELECT f.subscription, f.topic, f.topic_id, n FROM fences f, generate_series(1, $1::int - 1) n`, partitions)
+	f.exec(`INSERT INTO progress (fence, next_offset, leader_epoch, high_offset) SELECT f.id, 9, 3, 9 FROM fences f WHERE f.partition > 0`)
+	fences := one[[]int32](f, `SELECT array_agg(id ORDER BY partition) FROM fences`)
 	f.exec(`INSERT INTO version_lines (fence, epoch, value, sub, filtered, event_key, kind, entity, clock)
-		SELECT f.id, 0, 1, 0, false, md5(n::text)::uuid, 'sequence', 'e' || lpad(n::text, 9, '0'), 'issue' FROM fences f, generate_series(1, 20000) n`)
-	f.exec(`ANALYZE version_lines, fences, buffer, subscriptions`)
-	cost := func(fence int32, entity string) (blocks int) {
-		sql, args := EntityQuery{Limit: 50}.sql(fence, entity)
-		var plan []struct{ Plan map[string]any }
-		if err := f.eye.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+sql, args...).Scan(&plan); err != nil {
-			t.Fatal(err)
+		SELECT f.id, 0, 1, 0, false, md5(n::text)::uuid, 'sequence', 'e' || lpad(n::text, 9, '0'), 'issue' FROM fences f, generate_series(1, 100) n`)
+	wait := func(fences []int32, entity string, events int, change string) { // as the one does that waits
+		f.exec(`INSERT INTO buffer SELECT r.* FROM buffer b, unnest($1::int[]) x, generate_series(1, $3::int) n,
+			jsonb_populate_record(b, jsonb_build_object('fence', x, 'log_offset', 1000 + n, 'entity', $2::text, 'clock', 'issue', 'value', 10 + n) || $4::jsonb) r WHERE b.entity = 'm'`, fences, entity, events, change)
+	}
+	wait(fences[1:], "e000000050", 1, `{"log_offset": 5}`)
+	wait(fences[1:2], "e000000070", parked, `{"decision": "parked", "deadline": null}`)
+	f.exec(`ANALYZE`)
+	count := &counting{pool: f.slow, t: t}
+	f.slow = count
+	behind := func(fence int32, entity string) string {
+		return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", fence, entity))
+	}
+	for _, a := range []struct {
+		name        string
+		q           EntityQuery
+		most        int // blocks
+		first, last string
+	}{
+		{"entities, the first", EntityQuery{Limit: 50}, 900, "0 e000000001", "0 e000000050"},
+		{"entities of the middle", EntityQuery{Limit: 50, Cursor: behind(fences[200], "e000000090")}, 900, "200 e000000091", "201 e000000040"},
+		{"the last entities", EntityQuery{Limit: 50, Cursor: behind(fences[partitions-1], "e000000060")}, 900, "399 e000000061", "399 e000000100"},
+		{"entities with the one", EntityQuery{Limit: 50, Cursor: behind(fences[1], "e000000060")}, 900, "1 e000000061", "2 e000000010"},
+		{"gaps, the first", EntityQuery{Gaps: true, Limit: 50}, 1500, "0 m", "48 e000000050"},
+		{"gaps of the middle", EntityQuery{Gaps: true, Limit: 50, Cursor: behind(fences[200], "")}, 1500, "200 e000000050", "249 e000000050"},
+		{"the last gaps", EntityQuery{Gaps: true, Limit: 50, Cursor: behind(fences[partitions-9], "")}, 400, "391 e000000050", "399 e000000050"},
+		{"the one", EntityQuery{Gaps: true, Limit: 1, Cursor: behind(fences[1], "e000000050")}, 200, "1 e000000070", "1 e000000070"},
+		{"behind the one", EntityQuery{Gaps: true, Limit: 1, Cursor: behind(fences[1], "e000000070")}, 100, "2 e000000050", "2 e000000050"},
+		{"parked", EntityQuery{Gaps: true, Waits: gate.Parked, Limit: 1, Cursor: behind(fences[1], "")}, 2000, "1 e000000070", "1 e000000070"},
+		{"buffered", EntityQuery{Gaps: true, Waits: gate.Buffered, Limit: 2, Cursor: behind(fences[1], "")}, 100, "1 e000000050", "2 e000000050"},
+	} {
+		count.blocks, count.plans = 0, nil
+		list, _, err := f.Entities(t.Context(), a.q)
+		t.Logf("%s: %d entities, %d blocks in %d statements", a.name, len(list), count.blocks, len(count.plans))
+		if err != nil || len(list) == 0 {
+			t.Fatalf("%s: %d entities: %v", a.name, len(list), err)
 		}
-		return int(plan[0].Plan["Shared Hit Blocks"].(float64) + plan[0].Plan["Shared Read Blocks"].(float64))
-	}
-	var fences []int32
-	if err := f.eye.QueryRow(t.Context(), `SELECT array_agg(id ORDER BY id) FROM fences`).Scan(&fences); err != nil {
-		t.Fatal(err)
-	}
-	for _, at := range []struct {
-		fence  int32
-		entity string
-	}{{0, ""}, {fences[0], "e000010000"}, {fences[3], "e000019900"}} {
-		if n := cost(at.fence, at.entity); n > 60 {
-			t.Errorf("behind %s of partition %d: %d blocks of 80,000 entities", at.entity, at.fence, n)
+		at := func(e *ListedEntity) string { return fmt.Sprintf("%d %s", e.Partition, e.Entity) }
+		if first, last := at(&list[0]), at(&list[len(list)-1]); first != a.first || last != a.last || count.blocks > a.most {
+			t.Errorf("%s: %s to %s, %d blocks read\n%s", a.name, first, last, count.blocks, strings.Join(count.plans, "\n"))
+		}
+		for i := range list {
+			e := &list[i]
+			exact, atLeast := e.Counts()
+			if len(e.Lines) != 1 {
+				t.Errorf("%s: %s has lines %v", a.name, at(e), e.Lines)
+				continue
+			}
+			waiting := e.Lines[0].Waiting
+			switch {
+			case e.Partition == 1 && e.Entity == "e000000070":
+				if exact != nil || atLeast == nil || *atLeast != waitingReads || len(waiting) != waitingReads || waiting[0] != 11 || waiting[waitingReads-1] != 10+waitingReads || e.First.Until != nil {
+					t.Errorf("%s: %v %v of %s wait, values %v", a.name, exact, atLeast, at(e), waiting)
+				}
+			case exact == nil || int(*exact) != len(waiting) || a.q.Gaps && *exact != 1:
+				t.Errorf("%s: %v %v of %s wait, values %v", a.name, exact, atLeast, at(e), waiting)
+			}
 		}
 	}
 }

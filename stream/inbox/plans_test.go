@@ -130,6 +130,11 @@ func (c *counting) Query(ctx context.Context, sql string, args ...any) (pgx.Rows
 	return c.pool.Query(ctx, sql, args...)
 }
 
+func (c *counting) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	c.explain(ctx, c.pool, sql, args)
+	return c.pool.QueryRow(ctx, sql, args...)
+}
+
 func (c *counting) Begin(ctx context.Context) (pgx.Tx, error) {
 	tx, err := c.pool.Begin(ctx)
 	return countingTx{tx, c}, err

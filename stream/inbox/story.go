@@ -40,7 +40,7 @@ type Line struct {
 	At      schemas.Version
 	Parked  gate.Reason // empty: it is not
 	Skipped []gate.Span
-	Waiting []int64 // values of kind sequence that wait on it, ascending
+	Waiting []int64 // values of kind sequence above At that wait on it, ascending; the lowest 1000, and what is missing above these is not known
 }
 
 // Missing returns the values of kind sequence that are missing below a waiting one; the last one's, if upTo is 0.
@@ -251,14 +251,28 @@ func (b *Inbox) lines(ctx context.Context, fence int32, entity schemas.EntityKey
 
 // linesOf reads the version lines of entities in a partition, by entity, as far as they are written: a line that simply moves on is written
 // later, and one on which events wait never. What the last events have moved is added from their rows.
-func (b *Inbox) linesOf(ctx context.Context, fence int32, entities []string) (map[string][]Line, error) {
-	rows, err := b.slow.Query(ctx, ledger.OfAll(`-- lines of entities
+func (b *Inbox) linesOf(ctx context.Context, fence int32, entities []string) (of map[string][]Line, err error) {
+	err = b.ledger.InWindowsOf(ctx, b.slow, fence, func(windows []int32) error {
+		return inOrder(ctx, b.slow, func(tx pgx.Tx) (err error) {
+			of, err = readLines(ctx, tx, windows, fence, entities)
+			return err
+		})
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil // the subscription is gone
+	}
+	return of, err
+}
+
+func readLines(ctx context.Context, tx pgx.Tx, windows []int32, fence int32, entities []string) (map[string][]Line, error) {
+	rows, err := tx.Query(ctx, ledger.OfWindows(windows, `-- lines of entities; what waits on one is a range of buffer_by_line
 WITH e AS (SELECT DISTINCT ON (entity, clock) entity, clock, epoch, value, sub, lane_seq FROM {events} e
     WHERE fence = $1 AND lane_seq >= (SELECT dirty_lines_from FROM progress WHERE fence = $1) AND lane_seq IS NOT NULL AND lane_window IS NULL
       AND entity = ANY ($2) AND decision = 'applied' AND reason = 'next' AND version_text = '' ORDER BY entity, clock, lane_seq DESC)
 SELECT l.entity, l.clock, l.kind, coalesce(e.epoch, l.epoch), coalesce(e.value, l.value), l.version_text, coalesce(e.sub, l.sub), coalesce(l.parked, ''), l.skipped,
-       ARRAY(SELECT w.value FROM buffer w WHERE w.fence = $1 AND w.entity = l.entity AND w.clock = l.clock AND w.decision <> 'held' AND w.kind = 'sequence' ORDER BY w.value)
-FROM version_lines l LEFT JOIN e ON e.entity = l.entity AND e.clock = l.clock AND e.lane_seq >= l.as_of WHERE l.fence = $1 AND l.entity = ANY ($2) ORDER BY l.entity, l.clock`), fence, entities)
+       ARRAY(SELECT w.value FROM buffer w WHERE w.fence = $1 AND w.entity = l.entity AND w.clock = l.clock AND w.value > coalesce(e.value, l.value)
+             AND w.decision <> 'held' AND w.kind = 'sequence' ORDER BY w.value LIMIT $3)
+FROM version_lines l LEFT JOIN e ON e.entity = l.entity AND e.clock = l.clock AND e.lane_seq >= l.as_of WHERE l.fence = $1 AND l.entity = ANY ($2) ORDER BY l.entity, l.clock`), fence, entities, waitingReads)
 	if err != nil {
 		return nil, err
 	}

@@ -387,7 +387,7 @@ CREATE TABLE buffer (
     PRIMARY KEY (fence, log_offset),
     CHECK ((deadline IS NULL) = (decision <> 'buffered'))
 );
-CREATE INDEX buffer_by_line ON buffer (fence, entity, clock);
+CREATE INDEX buffer_by_line ON buffer (fence, entity, clock, value);
 CREATE INDEX buffer_by_deadline ON buffer (fence, deadline) WHERE deadline IS NOT NULL;
 CREATE INDEX buffer_by_window ON buffer (window_id);
 -- Reader: Attention.
