@@ -38,9 +38,9 @@ type LineItem struct {
 	Partition int32      `json:"partition"`
 	Clock     string     `json:"clock"`
 	Kind      string     `json:"kind"`
-	Version   string     `json:"version"` // the newest that was decided; sorts as text
-	At        string     `json:"at"`      // the same to read
-	Missing   [][2]int64 `json:"missing,omitempty"`
+	Version   string     `json:"version"`           // the newest that was decided; sorts as text
+	At        string     `json:"at"`                // the same to read
+	Missing   [][2]int64 `json:"missing,omitempty"` // up to the 1000th version that waits
 	Skipped   [][2]int64 `json:"skipped,omitempty"`
 	Parked    string     `json:"parked,omitempty"` // why it stands still
 }
@@ -81,10 +81,13 @@ type EntityItem struct {
 	Source       string     `json:"source"` // CESource if it is another team's
 	Entity       string     `json:"entity"`
 	Lines        []LineItem `json:"lines"`
-	Waiting      int64      `json:"waiting"` // how many events
-	Since        *time.Time `json:"since"`   // of the one that waits longest; null: none does
-	Until        *time.Time `json:"until"`   // the nearest deadline; null: there is none
-	Then         string     `json:"then"`    // as of WaitItem; empty: nothing waits
+	// Waiting is how many events wait; null if they were not counted to the end: then WaitingAtLeast says how far the count came, and
+	// Since, Until and Then are of these.
+	Waiting        *int64     `json:"waiting"`
+	WaitingAtLeast *int64     `json:"waiting_at_least,omitempty"`
+	Since          *time.Time `json:"since"` // of the one that waits longest; null: none does
+	Until          *time.Time `json:"until"` // the nearest deadline; null: there is none
+	Then           string     `json:"then"`  // as of WaitItem; empty: nothing waits
 }
 
 // EntitiesFilter narrows a list of entities. Waits and Since are of a list of gaps alone.

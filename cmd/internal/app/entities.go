@@ -81,7 +81,8 @@ func (i *inboxAPI) Entities(ctx context.Context, f api.EntitiesFilter) (page api
 
 func entityItem(e *inbox.ListedEntity, file *config.Config) api.EntityItem {
 	item := api.EntityItem{Team: e.Team, Subscription: e.Subscription, Source: strings.TrimPrefix(sourceIn(file, e.Topic), "/"+e.Team+"/"), Entity: string(e.Entity),
-		Lines: lineItems(inbox.EntityState{Topic: e.Topic, Partition: e.Partition, Lines: e.Lines}), Waiting: e.Waiting}
+		Lines: lineItems(inbox.EntityState{Topic: e.Topic, Partition: e.Partition, Lines: e.Lines})}
+	item.Waiting, item.WaitingAtLeast = e.Counts()
 	if e.Waiting == 0 {
 		return item
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
@@ -40,7 +39,7 @@ func (c *entitiesListCmd) Run(e *env, client *api.Client) error {
 	}
 	type item = api.EntityItem
 	return printList(e, page, entityID, append(entityColumns(),
-		column[item]{name: "waiting", value: func(i item) string { return strconv.FormatInt(i.Waiting, 10) }},
+		column[item]{name: "waiting", value: func(i item) string { return countText(i.Waiting, i.WaitingAtLeast) }},
 		column[item]{name: "parked", value: parkedText})...)
 }
 
@@ -72,7 +71,7 @@ func (c *gapsListCmd) Run(e *env, client *api.Client) error {
 		column[item]{name: "missing", value: func(i item) string {
 			return ofLines(i, func(l api.LineItem) string { return api.RangesText(l.Missing) })
 		}},
-		column[item]{name: "waiting", value: func(i item) string { return strconv.FormatInt(i.Waiting, 10) }},
+		column[item]{name: "waiting", value: func(i item) string { return countText(i.Waiting, i.WaitingAtLeast) }},
 		column[item]{name: "since", at: func(i item) *time.Time { return i.Since }},
 		column[item]{name: "until", at: func(i item) *time.Time { return i.Until }},
 		column[item]{name: "then", value: func(i item) string { return i.Then }},
