@@ -90,7 +90,8 @@ func entityItem(e *inbox.ListedEntity, file *config.Config) api.EntityItem {
 	return item
 }
 
-// sourceIn returns the source, as events carry it, whose topic that is; where the file has none, the one that a topic of that name is of.
+// sourceIn returns the source, as events carry it, whose topic that is. Where the file has none, it is the one that the topic's name is made
+// of (events.TEAM.SOURCE), or else the topic.
 func sourceIn(file *config.Config, topic string) string {
 	for team, t := range file.Teams {
 		for name, s := range t.Sources {
@@ -99,8 +100,10 @@ func sourceIn(file *config.Config, topic string) string {
 			}
 		}
 	}
-	words := append(strings.Split(topic, "."), "", "")
-	return "/" + words[1] + "/" + words[2]
+	if words := strings.Split(topic, "."); len(words) > 2 && words[0] == "events" && words[1] != "" && words[2] != "" {
+		return "/" + words[1] + "/" + words[2]
+	}
+	return topic
 }
 
 // track adds the entity's last events. No index knows them: where it takes too long, a note says so, and what is known is answered.
