@@ -36,7 +36,7 @@ func (g *GitHub) Verify(r *Request, now time.Time) error {
 	if g.sha256 == nil {
 		return refuse(BadKey, "no secret")
 	}
-	if g.sha1 != nil && r.Header[g.sha256.signature] == nil {
+	if g.sha1 != nil && r.Header[g.sha256.signatureHeader] == nil {
 		return g.sha1.Verify(r, now)
 	}
 	return g.sha256.Verify(r, now)

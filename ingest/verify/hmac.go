@@ -14,14 +14,14 @@ import (
 // HMAC is the configurable scheme; most providers are one set of [Params] for it. Safe for concurrent use. The zero
 // value refuses everything.
 type HMAC struct {
-	params    Params
-	signature string // header names, canonical
-	timestamp string
-	id        string
-	pieces    []piece
-	stamped   bool // the source has a timestamp
-	pointer   *scan.Set
-	keys      []*macKey
+	params Params
+	// The names of headers are canonical; empty: there is none.
+	signatureHeader, timestampHeader, idHeader string
+	pieces                                     []piece
+	stamped                                    bool // the source has a timestamp
+	// bodyTimestamp is where the timestamp is in the body; nil if it is not there.
+	bodyTimestamp *scan.Set
+	keys          []*macKey
 }
 
 // NewHMAC compiles params. The error names what is wrong in the words of [Params]; an unusable secret is an *[Error]
@@ -45,15 +45,15 @@ func newHMAC(params Params, secrets []schemas.Secret) (*HMAC, error) {
 		return nil, err
 	}
 	h := &HMAC{
-		params:    params,
-		signature: http.CanonicalHeaderKey(params.SignatureHeader),
-		timestamp: http.CanonicalHeaderKey(params.TimestampHeader),
-		id:        http.CanonicalHeaderKey(params.IDHeader),
-		pieces:    pieces,
-		stamped:   params.TimestampHeader != "" || params.TimestampField != "" || params.TimestampPointer != "",
+		params:          params,
+		signatureHeader: http.CanonicalHeaderKey(params.SignatureHeader),
+		timestampHeader: http.CanonicalHeaderKey(params.TimestampHeader),
+		idHeader:        http.CanonicalHeaderKey(params.IDHeader),
+		pieces:          pieces,
+		stamped:         params.TimestampHeader != "" || params.TimestampField != "" || params.TimestampPointer != "",
 	}
 	if params.TimestampPointer != "" {
-		if h.pointer, err = scan.Compile(params.TimestampPointer); err != nil {
+		if h.bodyTimestamp, err = scan.Compile(params.TimestampPointer); err != nil {
 			return nil, err
 		}
 	}
@@ -82,8 +82,8 @@ func (h *HMAC) Verify(r *Request, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if !h.stamped || h.pointer != nil {
-		if err := h.compare(r, &p); err != nil || h.pointer == nil {
+	if !h.stamped || h.bodyTimestamp != nil {
+		if err := h.compare(r, &p); err != nil || h.bodyTimestamp == nil {
 			return err
 		}
 		return h.freshBody(r, &p, now) // a time inside the body is only believed after the digest
@@ -111,30 +111,31 @@ func (h *HMAC) freshBody(r *Request, p *parts, now time.Time) error {
 	return fresh(r, stamp, h.params.Tolerance, now, nil)
 }
 
-// read parses what the request says about its signature, without verifying any of it.
+// read returns what the request says beside its body: signatures, time and id, none of it verified. A timestamp in the body is read here
+// only if it is signed a second time, as a piece of its own; otherwise once the body is verified.
 func (h *HMAC) read(r *Request) (parts, error) {
 	var p parts
-	value, err := single(r.Header, h.signature)
+	value, err := single(r.Header, h.signatureHeader)
 	if err != nil {
 		return p, err
 	}
 	if p.signatures, p.timestamp, err = h.split(value); err != nil {
 		return p, err
 	}
-	if h.timestamp != "" {
-		if p.timestamp, err = single(r.Header, h.timestamp); err != nil {
+	if h.timestampHeader != "" {
+		if p.timestamp, err = single(r.Header, h.timestampHeader); err != nil {
 			return p, err
 		}
 	}
-	if h.id != "" {
-		if p.id, err = single(r.Header, h.id); err != nil {
+	if h.idHeader != "" {
+		if p.id, err = single(r.Header, h.idHeader); err != nil {
 			return p, err
 		}
 	}
 	if uses(h.pieces, pieceURL) && r.URL == "" {
 		return p, refuse(Malformed, "the URL is signed and not known: set the source's public_url")
 	}
-	if h.pointer != nil && uses(h.pieces, pieceTimestamp) {
+	if h.bodyTimestamp != nil && uses(h.pieces, pieceTimestamp) {
 		if p.timestamp, err = h.bodyStamp(r.Body); err != nil {
 			return p, err
 		}
@@ -151,7 +152,7 @@ func (h *HMAC) split(value string) (signatures []string, timestamp string, err *
 	if h.params.Separator == "" {
 		s, ok := strings.CutPrefix(value, h.params.Prefix)
 		if !ok {
-			return nil, "", refuse(Malformed, "%s does not begin with the configured prefix", h.signature)
+			return nil, "", refuse(Malformed, "%s does not begin with the configured prefix", h.signatureHeader)
 		}
 		return []string{s}, "", nil
 	}
@@ -170,7 +171,7 @@ func (h *HMAC) splitFields(value string) (signatures []string, timestamp string,
 		name, text, ok := strings.Cut(strings.TrimSpace(item), h.params.FieldSeparator)
 		switch {
 		case !ok:
-			return nil, "", refuse(Malformed, "%s has a field without a value", h.signature)
+			return nil, "", refuse(Malformed, "%s has a field without a value", h.signatureHeader)
 		case name == h.params.Field:
 			signatures = append(signatures, text)
 		case name == h.params.TimestampField:
@@ -179,7 +180,7 @@ func (h *HMAC) splitFields(value string) (signatures []string, timestamp string,
 		}
 	}
 	if h.params.TimestampField != "" && (stamps != 1 || timestamp == "") {
-		return nil, "", refuse(Malformed, "%s has %d timestamps", h.signature, stamps)
+		return nil, "", refuse(Malformed, "%s has %d timestamps", h.signatureHeader, stamps)
 	}
 	return signatures, timestamp, h.checkCount(signatures)
 }
@@ -187,17 +188,17 @@ func (h *HMAC) splitFields(value string) (signatures []string, timestamp string,
 // checkCount refuses a request without a signature, and one with more than any provider sends.
 func (h *HMAC) checkCount(signatures []string) *Error {
 	if len(signatures) == 0 {
-		return refuse(Malformed, "%s has no signature of the expected form", h.signature)
+		return refuse(Malformed, "%s has no signature of the expected form", h.signatureHeader)
 	}
 	if len(signatures) > maxSignatures {
-		return refuse(Malformed, "%s has more than %d signatures", h.signature, maxSignatures)
+		return refuse(Malformed, "%s has more than %d signatures", h.signatureHeader, maxSignatures)
 	}
 	return nil
 }
 
 // bodyStamp returns the timestamp in a body.
 func (h *HMAC) bodyStamp(body []byte) (string, *Error) {
-	values, err := h.pointer.Scan(body, nil)
+	values, err := h.bodyTimestamp.Scan(body, nil)
 	if err != nil {
 		return "", refuse(Malformed, "the body has no readable timestamp: %v", err)
 	}
@@ -228,9 +229,9 @@ func (h *HMAC) compare(r *Request, p *parts) error {
 		k.put(m)
 	}
 	if !readable {
-		return refuse(Malformed, "%s is not %s", h.signature, h.params.Encoding)
+		return refuse(Malformed, "%s is not %s", h.signatureHeader, h.params.Encoding)
 	}
-	return refuse(Mismatch, "%s", h.signature)
+	return refuse(Mismatch, "%s", h.signatureHeader)
 }
 
 // digest writes the signed pieces one after another; the body is never copied.
@@ -257,7 +258,7 @@ func (h *HMAC) digest(m *mac, r *Request, p *parts) []byte {
 // Proof implements [Scheme].
 func (h *HMAC) Proof() Proof {
 	p := Proof{URL: uses(h.pieces, pieceURL)}
-	for _, name := range []string{h.signature, h.timestamp, h.id} {
+	for _, name := range []string{h.signatureHeader, h.timestampHeader, h.idHeader} {
 		if name != "" {
 			p.Headers = append(p.Headers, name)
 		}
@@ -272,28 +273,28 @@ func (h *HMAC) Sign(r *Request, now time.Time) error {
 	}
 	p := parts{}
 	switch {
-	case h.pointer != nil && uses(h.pieces, pieceTimestamp):
+	case h.bodyTimestamp != nil && uses(h.pieces, pieceTimestamp):
 		text, err := h.bodyStamp(r.Body)
 		if err != nil {
 			return err
 		}
 		p.timestamp = text
-	case h.pointer == nil && h.stamped:
+	case h.bodyTimestamp == nil && h.stamped:
 		p.timestamp = formatStamp(h.params.TimestampUnit, now)
 	}
-	if h.timestamp != "" {
-		r.Header.Set(h.timestamp, p.timestamp)
+	if h.timestampHeader != "" {
+		r.Header.Set(h.timestampHeader, p.timestamp)
 	}
-	if h.id != "" {
-		if r.Header.Get(h.id) == "" {
-			r.Header.Set(h.id, "msg_"+rand.Text())
+	if h.idHeader != "" {
+		if r.Header.Get(h.idHeader) == "" {
+			r.Header.Set(h.idHeader, "msg_"+rand.Text())
 		}
-		p.id = r.Header.Get(h.id)
+		p.id = r.Header.Get(h.idHeader)
 	}
 	m := h.keys[0].get()
 	defer h.keys[0].put(m)
 	signature := encodeDigest(h.params.Encoding, h.digest(m, r, &p))
-	r.Header.Set(h.signature, h.headerValue(signature, p.timestamp))
+	r.Header.Set(h.signatureHeader, h.headerValue(signature, p.timestamp))
 	return nil
 }
 

@@ -135,7 +135,8 @@ func (s *Sink) guarded(pool *pgxpool.Config) {
 	}
 }
 
-// Do makes one attempt.
+// Do makes one attempt: the action's key and its statement are committed in one transaction. Where the key is there already an earlier
+// attempt has done the statement, and the outcome is a success without it. The key table is made when it is first missing.
 func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	values, err := bind(s.params, a)
 	if err != nil {
@@ -159,7 +160,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	if !fresh {
 		return answer(""), nil
 	}
-	tag, err := s.execute(ctx, conn, values)
+	tag, err := s.executeAndCommit(ctx, conn, values)
 	if err != nil {
 		return refusal(ctx, s.redact, err)
 	}
@@ -182,9 +183,9 @@ func (s *Sink) begin(ctx context.Context, conn *pgxpool.Conn, a sink.Action) (fr
 	return err == nil && tags[2].RowsAffected() == 1, err
 }
 
-// execute executes the statement in the transaction that begin has begun on conn, and commits that transaction. It returns the statement's command
+// executeAndCommit executes the statement in the transaction that begin has begun on conn, and commits that transaction. It returns the statement's command
 // tag ("UPDATE 1"). After an error the caller ends the transaction; the commit may have happened nevertheless.
-func (s *Sink) execute(ctx context.Context, conn *pgxpool.Conn, values [][]byte) (string, error) {
+func (s *Sink) executeAndCommit(ctx context.Context, conn *pgxpool.Conn, values [][]byte) (string, error) {
 	var batch pgconn.Batch
 	batch.ExecParams(s.statement, values, nil, nil, nil)
 	batch.ExecParams("COMMIT", nil, nil, nil, nil)

@@ -61,10 +61,14 @@ type span struct {
 // maxNested is how many encodings may be inside each other: JSON in a string of JSON in a query is three.
 const maxNested = 3
 
-// find returns where secrets stand in b, sorted and without overlaps.
+// find returns where secrets stand in b, sorted and without overlaps: as they are, and in up to maxNested layers of percent-encoding and
+// escapes. The places are those in b.
 func (f *forms) find(b []byte) (found []span) {
+	if len(f.by) == 0 {
+		return nil
+	}
 	text := coded{text: b}
-	for more := len(f.by) > 0; more; {
+	for more := true; more; {
 		for i := 0; i+minSecret <= len(text.text); i++ {
 			if s, ok := f.at(text, i); ok {
 				found = append(found, s)

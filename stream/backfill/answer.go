@@ -18,8 +18,8 @@ type answer struct {
 	out        Outcome
 }
 
-// take makes synthetic events of the elements of a page, up to maxElements of all pages, and counts the others in the outcome by
-// what is wrong with them.
+// take adds a page: of each element, up to maxElements of all pages, it makes a synthetic event, or counts in the outcome why there is none.
+// A page that is cut at the limit counts as one over it, and events that are there already do not count.
 func (a *answer) take(page *document, maxElements int) *failure {
 	elements, more, err := split(page.body, a.src.items, maxElements-a.elements)
 	if err != nil {
@@ -35,7 +35,7 @@ func (a *answer) take(page *document, maxElements int) *failure {
 			a.unusable(err)
 			continue
 		}
-		if !a.complete(e) {
+		if !a.fillIn(e) {
 			a.out.Refused++
 			continue
 		}
@@ -53,10 +53,10 @@ func (a *answer) take(page *document, maxElements int) *failure {
 	return nil
 }
 
-// complete fills in what makes e a synthetic event of the request's source and version line: where the element does not say them, the
+// fillIn makes e a synthetic event of the request's source and version line by what it lacks: where the element does not say them, the
 // request's entity and epoch, the time, and an id that follows from the event's state. It returns false if e is of another entity,
 // clock or kind of version than the request.
-func (a *answer) complete(e *schemas.Event) bool {
+func (a *answer) fillIn(e *schemas.Event) bool {
 	if e.Entity == "" {
 		e.Entity = a.req.Entity
 	}

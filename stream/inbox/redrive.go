@@ -19,11 +19,11 @@ type Redriven struct {
 	Reason string    `json:"reason"`
 }
 
-// Redrive has produce write a quarantined record to the log again, and records who asked and why. In one transaction it locks the
+// Redrive writes a quarantined record to the log again by calling produce, and records who asked and why. In one transaction it locks the
 // record's row, marks it as redriven, calls produce with the bytes that were kept, and commits the mark. So of several callers at the
 // same time one produces after the other; with once, only the first, because a record that was redriven before is refused.
 //
-// If produce fails, the mark is rolled back and produce's error returned as it is. If the commit fails after produce, the record is in
+// If produce fails, the mark is rolled back and produce's error returned as it is; whether the record is in the log, that error says. If the commit fails after produce, the record is in
 // the log and possibly not marked: the error says so, and dedupe keeps its event from running twice. Kinds: Invalid if by or reason is
 // empty or no bytes were kept; Conflict if the item is not quarantined or, with once, was redriven before; Unavailable.
 func (b *Inbox) Redrive(ctx context.Context, item Item, by, reason string, once bool, produce func(ctx context.Context, raw []byte) error) error {

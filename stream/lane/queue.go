@@ -169,7 +169,8 @@ func (q *queues) pick() (*entry, *destination) {
 	return nil, nil
 }
 
-// takeHead removes the head that runs next at d, or gives nil if none may.
+// takeHead removes the head that runs next at d and returns it with its permit; nil if none may run, or d has to wait for its turn. Where
+// the destination's rate is used up and its policy is not to wait, the head has rateUsedUp and no permit: it is not attempted.
 func (q *queues) takeHead(d *destination) *entry {
 	if d.waits {
 		return nil
@@ -181,15 +182,15 @@ func (q *queues) takeHead(d *destination) *entry {
 		d.passTurn()
 		return nil
 	}
-	answer, permit := d.user.Take()
+	grant, permit := d.user.Take()
 	d.turn = false
-	if answer == shared.Wait { // its lanes do not count as ready until its turn comes
+	if grant == shared.Wait { // its lanes do not count as ready until its turn comes
 		q.dispatch.ready -= d.n
 		d.waits = true
 		return nil
 	}
 	e := d.first.head
-	e.permit, e.rateUsedUp = permit, answer == shared.NoToken // the rate is used up and nobody waits for it: no attempt is to be made
+	e.permit, e.rateUsedUp = permit, grant == shared.NoToken
 	q.dispatch.dequeue(d)
 	return e
 }

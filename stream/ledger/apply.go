@@ -282,7 +282,7 @@ func (t *batchTx) decide(context.Context) error {
 		}
 		w.decide(t.seen)
 		actions := len(t.n.spec.Actions)
-		if w.replay.looks() {
+		if w.replay.isShadow() {
 			actions = 0
 		}
 		w.gatherVerdicts(actions)

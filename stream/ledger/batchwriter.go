@@ -105,32 +105,32 @@ func (b batchWriter) applyOne(ctx context.Context, w *partitionBatch, op string)
 // maxRefresh bounds how often in a row the windows are read again because they have rotated: they rotate hours apart.
 const maxRefresh = 16
 
-// retryLimits counts failures in a row that a smaller batch may not have: answers that did not come, and waits for locks that took too
-// long.
-type retryLimits struct{ silent, blocked int }
+// slowTries counts a batch's failures in a row that a smaller batch may not have: answers that did not come in time, and waits for locks
+// that took too long.
+type slowTries struct{ unanswered, blocked int }
 
 const (
-	maxSilent  = 2 // without an answer: once the old connection may have hung, twice the new one did too
-	maxBlocked = 3 // waiting for locks of others
+	maxUnanswered = 2 // once the old connection may have hung, twice the new one did too
+	maxBlocked    = 3
 )
 
-// exceeded counts a failure, and reports whether the batch is to be tried in parts: the server has ended a statement that took too long,
-// or one of the limits is reached. Any other failure begins the counts again.
-func (p *retryLimits) exceeded(err error) bool {
+// split counts a failure, and reports whether the batch is now to be tried in parts: the server has ended a statement that took too long,
+// maxUnanswered tries had no answer, or maxBlocked waited for locks. A failure of another kind begins the counts again.
+func (p *slowTries) split(err error) bool {
 	switch {
 	case pg.StatementTimeout(err):
 		return true
 	case troubleOf(err) == pg.Slow:
-		p.silent++
+		p.unanswered++
 	case pg.Locked(err):
 		p.blocked++
 	default:
-		*p = retryLimits{}
+		*p = slowTries{}
 	}
-	return p.silent >= maxSilent || p.blocked >= maxBlocked
+	return p.unanswered >= maxUnanswered || p.blocked >= maxBlocked
 }
 
-// untilDone tries a batch until it is committed. It returns an error if its data is refused, a limit of retryLimits is exceeded, another
+// untilDone tries a batch until it is committed. It returns an error if its data is refused, slowTries says that it is to be split, another
 // try would fail too, or ctx ends. A partition may turn out to be fenced or refused: that is in its applied, and no error.
 func (b batchWriter) untilDone(ctx context.Context, parts []*partitionBatch) error {
 	for _, w := range parts {
@@ -138,7 +138,7 @@ func (b batchWriter) untilDone(ctx context.Context, parts []*partitionBatch) err
 		defer w.giveBack()
 	}
 	var last error
-	refreshed, limits := 0, retryLimits{}
+	refreshed, slow := 0, slowTries{}
 	for try := 0; ; try++ {
 		if err := pg.Backoff(ctx, try); err != nil {
 			return errors.Join(err, pg.Redact(last))
@@ -156,7 +156,7 @@ func (b batchWriter) untilDone(ctx context.Context, parts []*partitionBatch) err
 				return derr
 			}
 		}
-		if limits.exceeded(err) {
+		if slow.split(err) {
 			return err
 		}
 		switch troubleOf(err) {

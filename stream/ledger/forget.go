@@ -28,8 +28,8 @@ const forgettable = `l.seen_in > 0 AND l.parked IS NULL
 // forgetPage is how many version lines one statement looks at: it must not take longer than operators' questions may.
 const forgetPage = 100_000
 
-// forgetUpto finds the last version line of the page that begins behind ($2, $3).
-const forgetUpto = `-- forgetUpto: version_lines_pkey alone
+// forgetPageEnd finds the last version line of the page that begins behind ($2, $3).
+const forgetPageEnd = `-- forgetPageEnd: version_lines_pkey alone
 SELECT entity, clock FROM version_lines WHERE fence = $1 AND (entity, clock) > ($2, $3) ORDER BY entity, clock OFFSET $4 LIMIT 1`
 
 const linesForgettable = `-- linesForgettable: a range of version_lines_pkey
@@ -84,11 +84,12 @@ type oldLinesRead struct {
 	after               gate.VersionLineKey // where the last page ended
 }
 
-// next returns those version lines of the next page that may be deleted, at most limit. more says that another page follows.
+// next reads the next page, of r.page version lines, and returns those that may be deleted; of more than limit only the first, for which
+// the caller stops searching. more says that another page may follow.
 func (r *oldLinesRead) next(ctx context.Context, limit int) (keys []gate.VersionLineKey, more bool, err error) {
 	entity, clock := string(r.after.Entity), r.after.Clock
 	var lastEntity, lastClock *string // null: the last page
-	err = r.db.QueryRow(ctx, forgetUpto, r.fence, entity, clock, r.page-1).Scan(&lastEntity, &lastClock)
+	err = r.db.QueryRow(ctx, forgetPageEnd, r.fence, entity, clock, r.page-1).Scan(&lastEntity, &lastClock)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return nil, false, err
 	}

@@ -88,8 +88,8 @@ func (rec recorder) all(ctx context.Context, results []Result, op string) (fence
 		}
 	}()
 	var (
-		last   error
-		limits retryLimits
+		last error
+		slow slowTries
 	)
 	for try, refreshed := 0, 0; ; try++ {
 		if err := pg.Backoff(ctx, try); err != nil {
@@ -111,7 +111,7 @@ func (rec recorder) all(ctx context.Context, results []Result, op string) (fence
 			return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: pg.Redact(err)}
 		}
 		rec.n.ledger.cfg.Logger.WarnContext(ctx, "ledger results failed; trying again", "subscription", rec.n.spec.Name, "try", try+1, "error", pg.Redact(err))
-		if limits.exceeded(err) && len(results) > 1 {
+		if slow.split(err) && len(results) > 1 {
 			w.markUnknown()
 			return rec.halves(ctx, results, op)
 		}

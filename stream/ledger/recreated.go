@@ -15,22 +15,25 @@ import (
 // open, dead, parked, waiting or held goes on: the first claim of a partition makes its old fence that of the new topic's
 // partition of the same number, with all that belongs to the fence. New actions come behind the old ones.
 
-// adoptRecreatedTopic makes a topic that was created again the one that the subscription reads, if an operator has accepted that, or has
-// handed the subscription over to it: then it is a copy, and nothing goes on but what the hand-over took along. Otherwise the error is e,
-// with what is open, waits and was read in the former topic; or kind Unavailable if a broker only gives the topic its former id still.
+// adoptRecreatedTopic makes a topic that was created again, so that its id is not the one on record, the topic that the subscription reads:
+//
+//   - not if the id is one that the subscription has read before: then a broker is behind. The error is of kind Unavailable.
+//   - at once if the subscription was handed over to it as a copy: the hand-over took along what goes on.
+//   - if an operator has accepted the stop that says so.
+//   - Otherwise the error is e, completed by what is open, waits and was read in the former topic.
 func (t *claimTx) adoptRecreatedTopic(ctx context.Context, e *TopicError) error {
-	var before, accepted, handed bool
-	err := t.tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM fences WHERE subscription = $1 AND (topic_id = $3 AND epoch > 0 OR former = $3)),
+	var readBefore, accepted, handedOver bool
+	err := t.tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM fences WHERE subscription = $1 AND (topic_id = $3 AND epoch > 0 OR former = $3)), -- epoch 0: made by a hand-over, never claimed
 		EXISTS (SELECT FROM stops WHERE subscription = $1 AND topic = $2 AND topic_id = $3 AND kind = $4 AND accepted_at IS NOT NULL AND ended_at IS NULL),
 		EXISTS (SELECT FROM fences WHERE subscription = $1 AND topic_id = $3 AND copy_of IS NOT NULL)`,
-		t.n.id, e.Topic, [16]byte(e.ID), recreated).Scan(&before, &accepted, &handed)
+		t.n.id, e.Topic, [16]byte(e.ID), recreated).Scan(&readBefore, &accepted, &handedOver)
 	switch {
 	case err != nil:
 		return err
-	case before:
+	case readBefore:
 		// Brokers do not learn of a new topic all at once.
 		return schemas.Errorf(schemas.Unavailable, t.op, "a broker still gives topic %s its former id %x", e.Topic, e.ID[:])
-	case handed:
+	case handedOver:
 		return t.adoptTopic(ctx, e)
 	}
 	if err := t.countOpen(ctx, e); err != nil {

@@ -231,14 +231,15 @@ type ReplaySlice struct {
 	Done    int
 	// Again says that the records ran before and are to run again, EvenStale that older snapshots are, too.
 	Again, EvenStale bool
-	// Known is not nil for a step that runs nothing, and only says what would run: what the ledger knows of each of the records. Stale says
+	// Known is not nil for a step that runs nothing, and only says what would run: what the ledger knows of each of the records, as many. Stale says
 	// that those which were stale are asked for by name, so that they would run again, too.
 	Known []Known
 	Stale bool
 }
 
 // ApplyReplay has the gate decide a step of a replay, and writes it with the part's new position, in one transaction under the fence.
-// Results are as those of Apply, and of a replay that was cancelled [Applied.ReplayEnded]; the part ends with the step that reaches its end.
+// It returns what Apply returns; if the replay was cancelled, [Applied.ReplayEnded] is set and nothing more of the slice is written. The step that reaches the
+// part's end ends the part, too. A step with s.Known, of a shadow replay, only writes what the gate would decide: Outcomes is empty then.
 func (n *Namespace) ApplyReplay(ctx context.Context, c *Claim, s ReplaySlice) (Applied, error) {
 	op := fmt.Sprintf("replay %d of %s", s.Replay, n.spec.Name)
 	if c == nil || c.cache == nil || s.Next <= s.From {
@@ -260,7 +261,7 @@ func (n *Namespace) ApplyReplay(ctx context.Context, c *Claim, s ReplaySlice) (A
 	}
 	if step.again {
 		if s.Replay > math.MaxInt32 {
-			return Applied{}, schemas.Errorf(schemas.Internal, op, "its number is no generation")
+			return Applied{}, schemas.Errorf(schemas.Internal, op, "its number is too high for a generation, which has 32 bits")
 		}
 		s.Records = slices.Clone(s.Records)
 		for i := range s.Records {
@@ -270,7 +271,7 @@ func (n *Namespace) ApplyReplay(ctx context.Context, c *Claim, s ReplaySlice) (A
 	w := &partitionBatch{Slice: Slice{Claim: c, From: s.From, Records: s.Records, Next: Position{Offset: s.Next, LeaderEpoch: -1}}, askAllKeys: true,
 		replay: step}
 	a, err := batchWriter{n}.applyOne(ctx, w, op)
-	if step.looks() {
+	if step.isShadow() {
 		a.Outcomes = nil // nothing was decided
 	}
 	return a, err
@@ -361,7 +362,7 @@ func (t *batchTx) moveReplay(ctx context.Context, w *partitionBatch) error {
 		params = append(params, pg.Int64Param(count))
 	}
 	params = append(params, pg.Int64Param(w.laneAt), pg.Int64Param(w.laneEnd))
-	if w.replay.looks() {
+	if w.replay.isShadow() {
 		if err := t.writeShadow(ctx, w); err != nil {
 			return err
 		}

@@ -26,14 +26,14 @@ const (
 	MaxShadowTypes = 200
 )
 
-// looks reports whether a batch is a step of a replay that runs nothing; s is nil for one that is no step of any.
-func (s *replayStep) looks() bool { return s != nil && s.known != nil }
+// isShadow reports whether a batch is a step of a replay that runs nothing; s is nil for one that is no step of any.
+func (s *replayStep) isShadow() bool { return s != nil && s.known != nil }
 
 // would returns what would become of record i. The gate was asked about it as about one that is to run again. What did not run stays as it
 // was decided, as a replay that runs again leaves it out, unless it was stale and is asked for.
 func (w *partitionBatch) would(i int) gate.Decision {
 	d := w.verdicts[i].Decision
-	if !w.replay.looks() || !d.Runs() && d != gate.Stale {
+	if !w.replay.isShadow() || !d.Runs() && d != gate.Stale {
 		return d
 	}
 	if k := w.replay.known[w.Records[i].Offset]; k.Done && !k.Decision.Runs() && (k.Decision != gate.Stale || !w.replay.stale) {

@@ -133,7 +133,7 @@ func (w *writer) add(k *partitionBatch, seenAt map[schemas.EventKey]int32, dupli
 func (w *writer) addAgain(k *partitionBatch) {
 	w.again = pg.Int32Param(int32(k.replay.id))
 	for i := range k.verdicts {
-		if v := &k.verdicts[i]; v.Decision.Runs() && !k.replay.looks() {
+		if v := &k.verdicts[i]; v.Decision.Runs() && !k.replay.isShadow() {
 			w.addEvent(k, &k.Records[i], v)
 		}
 	}

@@ -54,34 +54,37 @@ type counter struct {
 	known Ledger
 	r     *inbox.Replay
 	wants func(*ledger.Record) bool
-	// Where the filter may leave out undecided events of an entity: those that it could, and what it did by version line.
-	could func(*ledger.Record) bool
-	lines map[string]lineUse
+	// sequenced says which records belong to a sequence of which the filter may leave a part out: the versions after it would then wait
+	// for it. uses is what the filter did with them, by version line.
+	sequenced func(*ledger.Record) bool
+	uses      map[string]lineUse
 }
 
 // lineUse is what a filter does with the undecided events of a version line.
 type lineUse struct{ runs, leavesOut bool }
 
-// newCounter makes a counter, and the maps of a plan that has counted nothing yet.
+// newCounter makes a counter, and the maps of counts in which nothing is counted yet.
 func newCounter(known Ledger, r *inbox.Replay) *counter {
 	if n := &r.Counts; n.Types == nil {
 		n.Types, n.Decisions, n.Entities = map[string]int64{}, map[gate.Decision]int64{}, map[string]int64{}
 	}
-	c := &counter{known: known, r: r, wants: reader.Wants(r.Filter), could: func(*ledger.Record) bool { return false }}
-	if f := r.Filter; len(f.Types) > 0 || len(f.Events) > 0 || !f.WantsKnown(ledger.Known{Decision: ledger.Undecided}) {
-		f.Types, f.Events = nil, nil
-		wants := reader.Wants(f)
-		c.could = func(r *ledger.Record) bool {
-			return r.Version.Kind == schemas.Sequence && r.Broken == "" && wants(r)
-		}
-		c.lines = map[string]lineUse{}
+	c := &counter{known: known, r: r, wants: reader.Wants(r.Filter), sequenced: func(*ledger.Record) bool { return false }}
+	f := r.Filter
+	if len(f.Types) == 0 && len(f.Events) == 0 && f.WantsKnown(ledger.Known{Decision: ledger.Undecided}) {
+		return c // the filter takes all undecided events of an entity, or none
 	}
+	f.Types, f.Events = nil, nil
+	rest := reader.Wants(f)
+	c.sequenced = func(record *ledger.Record) bool {
+		return record.Version.Kind == schemas.Sequence && record.Broken == "" && rest(record)
+	}
+	c.uses = map[string]lineUse{}
 	return c
 }
 
 // add counts what was read of a range.
 func (c *counter) add(ctx context.Context, i int, records []ledger.Record, next int64) error {
-	asked := slices.DeleteFunc(slices.Clone(records), func(r ledger.Record) bool { return !c.wants(&r) && !c.could(&r) })
+	asked := slices.DeleteFunc(slices.Clone(records), func(r ledger.Record) bool { return !c.wants(&r) && !c.sequenced(&r) })
 	if len(asked) > 0 {
 		known, err := c.known.Known(ctx, c.r.Bounds[i].Fence, asked, len(c.r.Filter.Statuses) > 0)
 		if err != nil {
@@ -99,16 +102,16 @@ func (c *counter) add(ctx context.Context, i int, records []ledger.Record, next 
 	return nil
 }
 
-// useLine notes what the filter does with an event of a line whose versions must follow each other. Lines are compared within one step of
-// counting.
+// useLine notes whether the filter runs an event of a sequence or leaves it out, and names in the counts an entity of which it does both:
+// what runs would wait for what does not. It only sees the events of one step of counting.
 func (c *counter) useLine(r *ledger.Record, known ledger.Known, counts bool) {
-	if !c.could(r) || known.Done || c.r.Mode == ledger.ReplayAgain || c.r.Mode == ledger.ReplayShadow { // these move no line
+	if !c.sequenced(r) || known.Done || c.r.Mode == ledger.ReplayAgain || c.r.Mode == ledger.ReplayShadow { // these move no line
 		return
 	}
 	k := string(r.Entity) + "\x00" + r.Version.Clock
-	use := c.lines[k]
+	use := c.uses[k]
 	use.runs, use.leavesOut = use.runs || counts && !r.Filtered, use.leavesOut || !counts
-	if c.lines[k] = use; use.runs && use.leavesOut && c.r.Counts.Hole == "" {
+	if c.uses[k] = use; use.runs && use.leavesOut && c.r.Counts.Hole == "" {
 		c.r.Counts.Hole = r.Entity
 	}
 }

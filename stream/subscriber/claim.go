@@ -12,7 +12,8 @@ import (
 // queueForRow is how long a statement may wait for a row, beyond the time of the transaction that has it.
 const queueForRow = 10 * time.Second
 
-// claimUntilDone claims a partition for this member: whoever had it before writes nothing from then on.
+// claimUntilDone claims a partition for this member: whoever had it before writes nothing from then on. It tries again until it has it, ctx
+// ends, or another try would fail, too.
 func (m *session) claimUntilDone(ctx context.Context, at place, committed int64) (*worker, error) {
 	for wait := firstPause; ; wait = longer(wait) {
 		w, err := m.claim(ctx, at, committed)

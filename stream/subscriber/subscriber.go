@@ -157,9 +157,11 @@ func (m *session) handOver(fetches kgo.Fetches) {
 	})
 }
 
-// assigned claims partitions, and tells the client where each begins. It goes on trying until it has all of them or the group changes.
+// assigned claims each of the partitions that are new to this member, and replaces its committed offset by the position that was claimed:
+// there the client begins. Each claim is tried until it succeeds or ctx ends, because the group changes. The workers start once all are
+// claimed. After an error those that were claimed stay claimed in the table, and whoever reads them next claims them anew.
 func (m *session) assigned(ctx context.Context, committed map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
-	<-m.ready
+	<-m.ready // the topics' first positions are stored
 	var claimed []*worker
 	for topic, partitions := range committed {
 		for partition, offset := range partitions {

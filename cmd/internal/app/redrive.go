@@ -108,7 +108,7 @@ func (i *inboxAPI) askOwner(ctx context.Context, box *inbox.Inbox, item inbox.It
 	return nil
 }
 
-// waitForOwner returns the state of a command once its partition's owner has applied it, or after ownerPatience. With noWait, or if the
+// waitForOwner returns the state of a command once it has ended, which its partition's owner brings about, or after ownerPatience. With noWait, or if the
 // partition has no owner, it does not wait.
 func (i *inboxAPI) waitForOwner(ctx context.Context, box *inbox.Inbox, id int64, noWait bool) (inbox.CommandStatus, error) {
 	until := time.NewTimer(ownerPatience)
@@ -126,7 +126,7 @@ func (i *inboxAPI) waitForOwner(ctx context.Context, box *inbox.Inbox, id int64,
 			return box.CommandStatus(ctx, id)
 		case <-ctx.Done():
 			look.Stop()
-			return s, schemas.Errorf(schemas.Unavailable, "redrive", "command %d was written, and its end was not waited for: %w", id, context.Cause(ctx))
+			return s, schemas.Errorf(schemas.Unavailable, "redrive", "command %d was written, and the wait for its end was broken off: %w", id, context.Cause(ctx))
 		}
 	}
 }

@@ -363,7 +363,7 @@ func (s *steeringAPI) takeOutcomes(ctx context.Context, l *ledger.Ledger, p *see
 			if k.ID != item.ID {
 				continue
 			}
-			takeSeek(item, &k)
+			copySeekStatus(item, &k)
 			if k.From != nil {
 				p.stands[i].count(item)
 			}
@@ -373,7 +373,7 @@ func (s *steeringAPI) takeOutcomes(ctx context.Context, l *ledger.Ledger, p *see
 	return open, nil
 }
 
-// Seeks lists the seeks that were asked for.
+// Seeks lists what was asked of a subscription with `subscriptions seek`, what has ended too: the newest seeksListed.
 func (s *steeringAPI) Seeks(ctx context.Context, team, name string) ([]api.SeekAskedItem, error) {
 	at := nameInTeam{team, name}
 	if err := s.configured(at); err != nil {
@@ -387,7 +387,7 @@ func (s *steeringAPI) Seeks(ctx context.Context, team, name string) ([]api.SeekA
 	items := make([]api.SeekAskedItem, len(known))
 	for i := range known {
 		items[i] = api.SeekAskedItem{ID: known[i].ID, Team: team, Subscription: name, Topic: known[i].Topic, Partition: known[i].Partition}
-		takeSeek(&items[i], &known[i])
+		copySeekStatus(&items[i], &known[i])
 	}
 	return items, err
 }
@@ -395,8 +395,8 @@ func (s *steeringAPI) Seeks(ctx context.Context, team, name string) ([]api.SeekA
 // seeksListed is how many seeks are listed at most.
 const seeksListed = 1000
 
-// takeSeek brings an item up to what has become of its request.
-func takeSeek(i *api.SeekAskedItem, k *ledger.SeekStatus) {
+// copySeekStatus brings an item up to what has become of its request.
+func copySeekStatus(i *api.SeekAskedItem, k *ledger.SeekStatus) {
 	i.State, i.To, i.Detail, i.By, i.Reason = cmp.Or(k.Outcome, api.SeekWaiting), k.To, k.Detail, k.By, k.Reason
 	i.AskedAt, i.EndedAt = timeOrNull(k.AskedAt), k.EndedAt
 	if k.From != nil {

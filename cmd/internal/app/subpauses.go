@@ -117,8 +117,8 @@ func (p *subscriptionPauses) follow(ctx context.Context, at nameInTeam) {
 	p.apply(ctx, at)
 }
 
-// apply has a subscription of this process follow what was read last. The lanes follow first, since they need not wait. The caller holds
-// syncing.
+// apply pauses or resumes a subscription of this process, as the table of pauses said when it was read last. The lanes come first: that
+// of the reader may wait. The caller holds syncing.
 func (p *subscriptionPauses) apply(ctx context.Context, at nameInTeam) {
 	p.s.mu.Lock()
 	sub, lanes := p.s.subs[at], p.s.lanesOf[at]

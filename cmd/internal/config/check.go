@@ -72,7 +72,7 @@ func (ck *checker) kafka() {
 	if id := ck.c.Kafka.InstanceID; id != "" && !ck.unresolved("kafka.instance_id") && !instanceID.MatchString(id) {
 		ck.problem("kafka.instance_id", "%q is not a name of at most 200 letters, digits, dots, dashes and underscores", clip(id))
 	}
-	ck.publish()
+	ck.kafkaPublish()
 	ck.kafkaClients()
 	for i, b := range brokers {
 		path := "kafka.brokers[" + itoa(i) + "]"

@@ -155,8 +155,8 @@ func (ck *checker) remembers(path string, a Action, d *Destination, sub *Subscri
 	}
 }
 
-// publish checks kafka.publish, the prefixes of topics that teams may write to beside their own.
-func (ck *checker) publish() {
+// kafkaPublish checks kafka.publish, the prefixes of topics that teams may write to beside their own.
+func (ck *checker) kafkaPublish() {
 	for _, team := range slices.Sorted(maps.Keys(ck.c.Kafka.Publish)) {
 		for i, prefix := range ck.c.Kafka.Publish[team] {
 			if at := "kafka.publish." + team + "[" + itoa(i) + "]"; prefix == "" && !ck.unresolved(at) {

@@ -188,6 +188,8 @@ func (c *Console) silence(ctx context.Context, r *http.Request) (any, error) {
 	return nil, err
 }
 
+// makeSilence silences an alert for a team, unless another silence of it was made since the form was shown: `after` is the highest id
+// that the form knew.
 func (c *Console) makeSilence(ctx context.Context, alert, team string, s said) error {
 	after, err := strconv.ParseInt(s.Get("after"), 10, 64)
 	if err != nil {
@@ -195,15 +197,15 @@ func (c *Console) makeSilence(ctx context.Context, alert, team string, s said) e
 	}
 	seconds, err := strconv.ParseInt(s.Get("seconds"), 10, 64)
 	if err != nil {
-		return schemas.Errorf(schemas.Invalid, "", "%q is not for how many seconds", s.Get("seconds"))
+		return schemas.Errorf(schemas.Invalid, "", "%q is not a number of seconds", s.Get("seconds"))
 	}
-	others, _, err := c.silencesOf(ctx, alert, team)
+	silences, _, err := c.silencesOf(ctx, alert, team)
 	if err != nil {
 		return err
 	}
-	for _, o := range others {
-		if o.ID > after && o.Team == team {
-			return schemas.Errorf(schemas.Conflict, "", "nothing was done: since this was shown, %s has silenced it until %s (%s)", o.By, o.Until.UTC().Format(time.RFC3339), o.Reason)
+	for _, s := range silences {
+		if s.ID > after && s.Team == team {
+			return schemas.Errorf(schemas.Conflict, "", "nothing was done: since this was shown, %s has silenced it until %s (%s)", s.By, s.Until.UTC().Format(time.RFC3339), s.Reason)
 		}
 	}
 	_, err = c.API.SilenceAlert(ctx, alert, api.SilenceRequest{Team: team, Seconds: seconds, Reason: s.Reason, By: s.By})

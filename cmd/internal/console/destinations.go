@@ -90,7 +90,7 @@ func (c *Console) destinationAt(ctx context.Context, r *http.Request) (*destinat
 	p.Attempts, p.Latency = counts(of(figures(c.Gatherer, attemptsMetric)), "class"), latencies(of(figures(c.Gatherer, durationMetric)))
 	now := time.Now()
 	c.history.refresh(now)
-	p.Rate = c.history.rate(now, may)
+	p.Rate = c.history.attemptsText(now, may)
 	p.Waits = ask(ctx, func(ctx context.Context) ([]api.AttentionItem, error) {
 		found, err := c.API.Attention(ctx, api.AttentionFilter{Team: item.Team, Kind: api.KindPaused, Limit: waitsUnder})
 		if err != nil {

@@ -151,14 +151,14 @@ func (n *counted) grow(before, now *counted) {
 // rateMinutes is over how many minutes, this one included, a rate is taken.
 const rateMinutes = 5
 
-// rate is how many attempts with certain labels there were in the last minutes, in words.
-func (h *history) rate(now time.Time, of func(labels map[string]string) bool) string {
+// attemptsText says how many attempts with labels that match there were in the last minutes.
+func (h *history) attemptsText(now time.Time, match func(labels map[string]string) bool) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	sum := 0.0
-	for m, n := range h.counts {
-		for _, f := range n.tried {
-			if m > now.Unix()/60-rateMinutes && of(f.labels) {
+	for minute, n := range h.counts {
+		for _, f := range n.tried { // what the counters grew by in that minute
+			if minute > now.Unix()/60-rateMinutes && match(f.labels) {
 				sum += f.value
 			}
 		}

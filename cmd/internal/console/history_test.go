@@ -179,7 +179,7 @@ func TestHistoryIsReadInOrder(t *testing.T) {
 	close(slow.release)
 	both.Wait()
 	h.sample(at.Add(6 * time.Second))
-	if got := h.rate(at.Add(6*time.Second), func(map[string]string) bool { return true }); got != "2 attempts of this process in the last 5 minutes" {
+	if got := h.attemptsText(at.Add(6*time.Second), func(map[string]string) bool { return true }); got != "2 attempts of this process in the last 5 minutes" {
 		t.Error(got)
 	}
 }

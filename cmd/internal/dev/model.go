@@ -18,8 +18,8 @@ type expectation struct {
 }
 
 // expect returns what must become of the deliveries. Its model of the gate shares no code with that: a set of ids, the highest version of
-// each entity, and for orders, which have gaps, a list of the versions that wait. Only the first call of a rejected one is in it: what an
-// operator does about that is not.
+// each entity, and for orders, which have gaps, a list of the versions that wait. Of an event that the agent rejects the first call counts:
+// that an operator replays it is not in the model.
 func expect(sent []delivery) expectation {
 	e := expectation{run: map[string][]int{}}
 	seen := map[string]bool{}
@@ -34,7 +34,7 @@ func expect(sent []delivery) expectation {
 			e.received++
 			e.quarantined++
 			continue
-		case late: // it has a place that was skipped
+		case late: // it comes once its place was skipped, and runs nevertheless
 			e.skipGaps(waiting)
 			e.received++
 			e.late++

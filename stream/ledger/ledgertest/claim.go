@@ -60,14 +60,14 @@ func (p *Process) holds(ctx context.Context, c *ledger.Claim) (mine bool) {
 
 // claiming is one try of a claim.
 type claiming struct {
-	req    *ledger.ClaimRequest
-	c      *ledger.Claim
-	op     string
-	fence  *fence
-	topic  topic // as it is recorded with the claim
-	goesOn bool  // the fence is that of the topic as it was before
-	start  ledger.Start
-	stop   *stop // that stands
+	req         *ledger.ClaimRequest
+	c           *ledger.Claim
+	op          string
+	fence       *fence
+	topic       topic // as it is recorded with the claim
+	formerTopic bool  // the fence is that of the topic as it was before
+	start       ledger.Start
+	stop        *stop // that stands
 }
 
 // claimOnce is the transaction. The first claims of a topic go one after the other, as the row of the topic makes them.
@@ -131,7 +131,7 @@ func (p *Process) lockFence(ctx context.Context, k *claiming) error {
 		p.m.mu.Lock()
 		err := p.m.checkTopic(k)
 		if err == nil {
-			k.fence, k.goesOn = p.m.fenceFor(k.req.Partition)
+			k.fence, k.formerTopic = p.m.fenceFor(k.req.Partition)
 		}
 		p.m.mu.Unlock()
 		if err != nil {
@@ -141,9 +141,9 @@ func (p *Process) lockFence(ctx context.Context, k *claiming) error {
 			return err
 		}
 		p.m.mu.Lock()
-		again, goesOn := p.m.fenceFor(k.req.Partition)
+		again, formerTopic := p.m.fenceFor(k.req.Partition)
 		p.m.mu.Unlock()
-		if again == k.fence && goesOn == k.goesOn {
+		if again == k.fence && formerTopic == k.formerTopic {
 			return nil
 		}
 		p.unlock(exclusive, []int32{k.fence.id})
@@ -152,7 +152,7 @@ func (p *Process) lockFence(ctx context.Context, k *claiming) error {
 
 // fenceFor is the fence of a partition, the one that goes on from the topic as it was before where it has none of its own, or
 // a new one.
-func (m *Memory) fenceFor(at ledger.Partition) (f *fence, goesOn bool) {
+func (m *Memory) fenceFor(at ledger.Partition) (f *fence, formerTopic bool) {
 	for _, f := range slices.Backward(m.fences) {
 		if f.partition == at {
 			return f, false
@@ -180,7 +180,7 @@ func (p *Process) confirm(ctx context.Context, k *claiming) error {
 	if f.stored {
 		stored = new(f.next)
 	}
-	if k.goesOn {
+	if k.formerTopic {
 		st.Epoch, st.High, st.ProcessedAt, stored = 0, 0, time.Time{}, nil
 	}
 	if k.stop = p.m.standing(k.req.Partition); k.stop != nil {
@@ -215,16 +215,17 @@ func checkStart(stored *ledger.Position, start ledger.Start) error {
 	return nil
 }
 
-// take writes the claim. The caller holds mu.
+// take writes the claim: the fence has a new owner, epoch and position, a seek that it carries out and a stop that it ends are over, and the
+// caller's claim is filled in. What was in doubt stays so until the lanes are past it. The caller holds mu.
 func (p *Process) take(k *claiming) error {
 	m, f, c := p.m, k.fence, k.c
-	if k.stop != nil && k.stop.ID == k.start.Accepted && k.stop.Accepted == nil {
+	if accepted := k.start.Accepted; k.stop != nil && k.stop.ID == accepted && k.stop.Accepted == nil {
 		return badData{errors.New("the stop that the claim rests on is not accepted")}
 	}
 	m.topics[k.req.Partition.Topic] = k.topic
 	unclean := f.epoch > 0 && !f.released
 	f.epoch++
-	if k.goesOn {
+	if k.formerTopic {
 		f.inherit(m, k.req.Partition.TopicID)
 	}
 	m.tokens++

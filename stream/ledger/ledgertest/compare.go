@@ -271,6 +271,8 @@ func (h *history) claim(part int, p *pair) {
 	})
 }
 
+// claimAt claims a partition for p in both ledgers, and compares what they answer. If they gave the claim, p owns the partition from then
+// on, and the claim of the owner before is kept to see that it writes nothing more; otherwise claimAt returns false.
 func (h *history) claimAt(part int, p *pair, confirm func(context.Context, *ledger.Position) (ledger.Start, error)) bool {
 	var claims [2]*ledger.Claim
 	h.both("claim", func(i int) any {
@@ -291,7 +293,7 @@ func (h *history) claimAt(part int, p *pair, confirm func(context.Context, *ledg
 	if claims[0] == nil {
 		return false
 	}
-	h.giveUp(part)
+	h.keepAsZombie(part)
 	h.owner[part] = &holding{part: part, proc: p, claim: claims}
 	return true
 }
@@ -313,8 +315,8 @@ func showStop(s ledger.Stop) ledger.Stop {
 	return s
 }
 
-// giveUp makes whoever owned a partition a zombie.
-func (h *history) giveUp(part int) {
+// keepAsZombie makes whoever owned a partition a zombie.
+func (h *history) keepAsZombie(part int) {
 	if o := h.owner[part]; o != nil {
 		h.zombies = append(h.zombies, o)
 		h.zombies = h.zombies[max(0, len(h.zombies)-4):]
@@ -367,7 +369,7 @@ func (h *history) after(mine []*holding, answers [2]any) {
 	for n, o := range mine {
 		if shown := answers[0].([]any); n+1 < len(shown) {
 			if a, ok := shown[n+1].(applied); ok && (a.Fenced || a.Refused != "") && h.owner[o.part] == o {
-				h.giveUp(o.part)
+				h.keepAsZombie(o.part)
 			}
 		}
 	}
@@ -498,6 +500,6 @@ func (h *history) release(o *holding) {
 		return errorText(o.proc.on[i].Release(h.t.Context(), o.claim[i]))
 	})
 	if h.owner[o.part] == o {
-		h.giveUp(o.part)
+		h.keepAsZombie(o.part)
 	}
 }

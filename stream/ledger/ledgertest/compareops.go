@@ -340,7 +340,7 @@ func (h *history) recreate() {
 	}
 	for n := range historyPartitions {
 		h.author.cut(n, 0)
-		h.giveUp(n)
+		h.keepAsZombie(n)
 	}
 	h.both("report", func(i int) any {
 		s, err := p.on[i].Report(h.t.Context(), ledger.Stop{Partition: h.partition(part), Kind: recreated, From: 5, Records: -1, Detail: "created again"}, 0)

@@ -100,13 +100,14 @@ func (w *partitionBatch) check() error {
 // broken reports whether record i is to be quarantined. Nothing else of it is read.
 func (w *partitionBatch) broken(i int) bool { return w.refusedData || w.Records[i].Broken != "" }
 
-// decide asks the gate about one partition. It writes nothing.
+// decide decides a partition's part of a transaction: a command, waits that have ended, or records. The outcome is in w, and seen has the
+// events that it looked up; m does not change.
 func (p *Process) decide(w *partitionBatch, seen map[schemas.EventKey]gate.Seen) error {
 	m := p.m
 	w.collectLines(m)
 	for i := range w.Records {
 		if r := &w.Records[i]; !w.broken(i) {
-			if !fits(string(r.Entity)) || !fits(r.Version.Clock) {
+			if !isText(string(r.Entity)) || !isText(r.Version.Clock) {
 				return badData{fmt.Errorf("entity or clock of the record at offset %d is no text", r.Offset)}
 			}
 			if _, known := seen[r.Key]; !known && m.events[r.Key] != nil {
@@ -125,7 +126,8 @@ func (p *Process) decide(w *partitionBatch, seen map[schemas.EventKey]gate.Seen)
 	default:
 		gated := make([]gate.Record, len(w.Records))
 		for i := range w.Records {
-			if gated[i] = w.Records[i].Record; w.refusedData {
+			gated[i] = w.Records[i].Record
+			if w.refusedData {
 				gated[i] = gate.Record{Offset: gated[i].Offset, Broken: gate.ReasonDataRejected}
 				w.applied.Quarantined = append(w.applied.Quarantined, i)
 			}
@@ -295,7 +297,7 @@ func (w *partitionBatch) checkData() error {
 		switch {
 		case v.Decision == gate.Duplicate:
 		case v.Decision == gate.Quarantined && v.Reason != gate.ReasonMisplaced: // what is not trusted is cleaned
-		case !fits(string(r.Entity)), !fits(r.Version.Clock), !fits(r.Version.Text), !fits(r.Source), !fits(r.ID), !fits(r.Type), !fits(string(v.Version.Kind)):
+		case !isText(string(r.Entity)), !isText(r.Version.Clock), !isText(r.Version.Text), !isText(r.Source), !isText(r.ID), !isText(r.Type), !isText(string(v.Version.Kind)):
 			err = errors.New("a text is none")
 		case v.Decision == gate.Conflict, v.Decision == gate.Quarantined, v.Decision == gate.Filtered, r.Filtered:
 		case r.Source == "" || r.ID == "":
@@ -332,5 +334,5 @@ func (w *partitionBatch) occupied(offset int64) bool {
 	})
 }
 
-// fits reports whether a text column takes s.
-func fits(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
+// isText reports whether a text column takes s.
+func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }

@@ -60,8 +60,8 @@ func byAction(results []ledger.Result) []*ledger.Result {
 	return sorted
 }
 
-// last reports whether result i is the last of its action: it is the action's status.
-func last(sorted []*ledger.Result, i int) bool {
+// lastOfAction reports whether result i is the last of its action: it is the action's status.
+func lastOfAction(sorted []*ledger.Result, i int) bool {
 	return i+1 == len(sorted) || sorted[i].Claim != sorted[i+1].Claim || sorted[i].LaneSeq != sorted[i+1].LaneSeq
 }
 
@@ -120,7 +120,7 @@ func (m *Memory) record(sorted []*ledger.Result, fenced map[int32]bool, waited t
 			continue
 		}
 		a := f.actions[r.LaneSeq]
-		if last(sorted, i) && !a.finishedForGood() && r.Status == ledger.Superseded && a.attempts > 0 {
+		if lastOfAction(sorted, i) && !a.finishedForGood() && r.Status == ledger.Superseded && a.attempts > 0 {
 			return badData{fmt.Errorf("action %d is superseded after %d attempts", r.LaneSeq, a.attempts)}
 		}
 	}
@@ -135,7 +135,7 @@ func (m *Memory) record(sorted []*ledger.Result, fenced map[int32]bool, waited t
 			added[r.Attempt] = true
 			a.addAttempt(r)
 		}
-		if last(sorted, i) {
+		if lastOfAction(sorted, i) {
 			clear(added)
 			m.applyResult(a, r, waited)
 		}
@@ -226,16 +226,17 @@ func response(r *ledger.Result) []byte {
 	return slices.Clone(r.Response[:min(len(r.Response), maxResponse)])
 }
 
-// markRecorded notes in the claims what they have written.
+// markRecorded notes in the claim of each action that its result is committed, and that the action ended with its first result if that was
+// plain: no row was written for it.
 func (m *Memory) markRecorded(sorted []*ledger.Result) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, r := range sorted {
-		if !last(sorted, i) {
+		if !lastOfAction(sorted, i) {
 			continue
 		}
 		c := m.claims[r.Claim]
-		if !c.recorded[r.LaneSeq] && plain(r) { // of a claim that is fenced, too: it is of no use
+		if !c.recorded[r.LaneSeq] && plain(r) { // also in a claim that is fenced, which nobody reads
 			c.ended[r.LaneSeq] = true
 		}
 		c.recorded[r.LaneSeq] = true
@@ -253,7 +254,7 @@ func (m *Memory) markUnknown(sorted []*ledger.Result) {
 
 func (m *Memory) markMaybeEnded(sorted []*ledger.Result) {
 	for i, r := range sorted {
-		if c := m.claims[r.Claim]; last(sorted, i) && plain(r) && !c.recorded[r.LaneSeq] {
+		if c := m.claims[r.Claim]; lastOfAction(sorted, i) && plain(r) && !c.recorded[r.LaneSeq] {
 			c.maybeEnded[r.LaneSeq] = true
 		}
 	}
