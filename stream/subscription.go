@@ -55,7 +55,7 @@ func New(cfg Config) (*Subscription, error) {
 	return s, nil
 }
 
-// Ready returns nil when the subscription works: its begin is stored and its group is joined. Otherwise it says what is
+// Ready returns nil when the subscription works: its begin is stored, its group is joined, and the group confirms this member. Otherwise it says what is
 // missing. [Subscription.Partitions] says which partitions do not run.
 func (s *Subscription) Ready() error { return s.owner.Ready() }
 

@@ -25,6 +25,7 @@ func TestAlive(t *testing.T) {
 		answer := func(err error) { say.Store(&err) }
 		answer(nil)
 		p := newPulse(45*time.Second, 3*time.Second, b.beat)
+		o := &Owner{cfg: Config{SessionTimeout: 45 * time.Second}, pulse: p, status: &status{}} // started
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { p.run(ctx); close(done) }()
@@ -33,6 +34,10 @@ func TestAlive(t *testing.T) {
 			synctest.Wait()
 			if p.Alive() != want {
 				t.Errorf("%s: alive is %v", when, !want)
+			}
+			o.status.joined = true // as kgo goes on to say while brokers do not answer
+			if err := o.Ready(); (err == nil) != want {
+				t.Errorf("%s: ready: %v", when, err)
 			}
 		}
 		is(false, "before joining")

@@ -56,8 +56,17 @@ func (o *Owner) beat(ctx context.Context, at session) error {
 	return o.broker.heartbeat(ctx, at)
 }
 
-// Ready returns nil when the subscription's begin is stored and its group is joined, otherwise an error that says what is missing.
-func (o *Owner) Ready() error { return o.status.ready() }
+// Ready returns nil when the subscription's begin is stored, its group is joined, and the group has confirmed this member within the
+// session timeout; otherwise an error that says what is missing. The client notices late, if at all, that brokers do not answer.
+func (o *Owner) Ready() error {
+	if err := o.status.ready(); err != nil {
+		return err
+	}
+	if !o.pulse.Alive() {
+		return fmt.Errorf("kafka group: no heartbeat was answered within %s, the session timeout", o.cfg.SessionTimeout)
+	}
+	return nil
+}
 
 // Partitions returns the assigned partitions with their states.
 func (o *Owner) Partitions() []PartitionState { return o.status.partitions() }

@@ -227,7 +227,8 @@ func TestStoryOfAnEvent(t *testing.T) {
 	status := func(n int, filter ...string) { t.Helper(); waitItems(t, r, p, n, filter...) }
 	tampered := order("o-1", 1)
 	tampered.body = []byte(strings.Replace(string(tampered.body), "changed", "cancelled", 1))
-	deliver(order("o-1", 1), tampered, order("o-1", 3), order("o-1", 4), order("o-1", 6), order("o-2", 2))
+	// o-12 is in the partition of o-1: lists go by partitions in the order in which they were claimed.
+	deliver(order("o-1", 1), tampered, order("o-1", 3), order("o-1", 4), order("o-1", 6), order("o-12", 2))
 	status(4, "--decision", "buffered")
 	status(1, "--decision", "conflict")
 
@@ -249,10 +250,10 @@ func TestStoryOfAnEvent(t *testing.T) {
 	s.run("entities", "get", r.team+"/fulfil/orders", "o-1")
 	s.run("entities", "list", "--team", r.team)
 	s.say("an operator lets another one run, across its gap")
-	s.run("inbox", "redrive", r.team+"/fulfil/orders/o-2-2", "--reason", "the shop says it was never sent")
-	status(1, "--entity", "o-2", "--status", "done")
-	get("fulfil", "orders", "o-2-2")
-	s.run("entities", "get", r.team+"/fulfil/orders/o-2")
+	s.run("inbox", "redrive", r.team+"/fulfil/orders/o-12-2", "--reason", "the shop says it was never sent")
+	status(1, "--entity", "o-12", "--status", "done")
+	get("fulfil", "orders", "o-12-2")
+	s.run("entities", "get", r.team+"/fulfil/orders/o-12")
 	s.say("a conflict")
 	get("fulfil", "events."+r.team+".orders", "0@1")
 
@@ -262,7 +263,7 @@ func TestStoryOfAnEvent(t *testing.T) {
 	status(1, "--status", "parked")
 	behind := schemas.NewActionID(r.team+".triage", 0, "/"+r.team+"/github", issue(7, 1, 2).id, "run")
 	s.names = append(s.names, dead.ID, "act_dead", string(behind), "act_behind")
-	for _, name := range []string{"o-1-1", "o-1-2", "o-1-3", "o-1-4", "o-1-6", "o-2-2"} {
+	for _, name := range []string{"o-1-1", "o-1-2", "o-1-3", "o-1-4", "o-1-6", "o-12-2"} {
 		s.names = append(s.names, string(schemas.NewActionID(r.team+".fulfil", 0, "/"+r.team+"/orders", name, "run")), "act_"+name)
 	}
 	get("triage", "github", bad.id[:20])
