@@ -338,7 +338,7 @@ func TestLedgerRewindPastTheDedupeWindow(t *testing.T) {
 	}
 	run.untilRunning(t, 1)
 	r.untilCommitted(t, 0, e.Stop.To)
-	status, err := inbox.New(l).Subscriptions(t.Context())
+	status, err := inbox.New(l).Subscriptions(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func TestItemOfWhatRanAgain(t *testing.T) {
 	if err != nil || int64(dead.Generation) != first || dead.EventID != "f-1" {
 		t.Errorf("%+v %v", dead, err)
 	}
-	if ids, err := f.ActionIDs(t.Context(), string(of(first))[:20]); err != nil || !slices.Equal(ids, []schemas.ActionID{of(first)}) {
+	if ids, err := f.ActionIDs(t.Context(), nil, string(of(first))[:20]); err != nil || !slices.Equal(ids, []schemas.ActionID{of(first)}) {
 		t.Error(ids, err)
 	}
 	if state, err := NewReports(f.l).ActionState(t.Context(), ledger.AttemptRef{Fence: c.ID, LaneSeq: 5, Attempt: 1, Epoch: c.Epoch}); err != nil || state.ID != of(second) {

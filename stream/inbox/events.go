@@ -126,7 +126,7 @@ func (b *Inbox) newest(ctx context.Context, q Query, of scope) (items []Item, er
 	if err != nil {
 		return nil, err
 	}
-	sql := of.sql(q.slice(&f))
+	sql := q.slice(&f)
 	n := len(f.args)
 	var from, to time.Time
 	if q.Cursor != "" {
@@ -157,7 +157,7 @@ func (b *Inbox) newest(ctx context.Context, q Query, of scope) (items []Item, er
 				continue
 			}
 		}
-		slice, err := b.items(ctx, sql, append(f.args[:n:n], begin, to, q.Limit+1-len(items)))
+		slice, err := b.items(ctx, of, sql, append(f.args[:n:n], begin, to, q.Limit+1-len(items)))
 		if err != nil {
 			return nil, err
 		}

@@ -121,7 +121,7 @@ func TestInboxItemTellsActionsAndAttempts(t *testing.T) {
 	if _, err := f.Item(t.Context(), "acme", "triage", "/acme/github", "nobody\x00"); schemas.KindOf(err) != schemas.NotFound {
 		t.Error(err)
 	}
-	status, err := f.Subscriptions(t.Context())
+	status, err := f.Subscriptions(t.Context(), "acme", "triage")
 	if err != nil || len(status) != 1 {
 		t.Fatal(status, err)
 	}

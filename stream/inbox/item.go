@@ -50,6 +50,7 @@ type Item struct {
 	Fence    int32          `json:"-"`
 	Pointer  ledger.Pointer `json:"-"` // where its bytes are, if the ledger has no copy
 
+	of      scope // the windows of its subscription; only from Inbox.Item and Inbox.Place
 	window  int32
 	key     [16]byte // of its row; zero if that has none
 	replay  *int32   // that runs the event again: the item is of that generation
@@ -100,13 +101,18 @@ func (b *Inbox) Item(ctx context.Context, team, subscription, source, eventID st
 	const op = "read the inbox"
 	name, key := team+"."+subscription, schemas.NewEventKey(source, eventID)
 	args := []any{name, [16]byte(key), ledger.Clean(source, 4096), ledger.Clean(eventID, 4096)}
-	items, err := b.items(ctx, ledger.OfAll(selectAll)+` WHERE subscription = $1 AND event_key = $2 AND source = $3 AND event_id = $4
-		ORDER BY generation DESC, (decision = 'conflict'), decided_at DESC LIMIT 1`, args)
-	var again []Item
-	if err == nil {
-		again, err = b.runAgain(ctx, name, key)
-	}
-	if items = append(items, again...); err == nil && len(items) == 0 {
+	var items []Item
+	err := b.inScope(ctx, team, subscription, func(of scope) (err error) {
+		items, err = b.items(ctx, of, selectAll+` WHERE subscription = $1 AND event_key = $2 AND source = $3 AND event_id = $4
+			ORDER BY generation DESC, (decision = 'conflict'), decided_at DESC LIMIT 1`, args)
+		var again []Item
+		if err == nil {
+			again, err = b.runAgain(ctx, of, name, key)
+		}
+		items = append(items, again...)
+		return err
+	})
+	if err == nil && len(items) == 0 {
 		return Item{}, schemas.Errorf(schemas.NotFound, op, "subscription %s.%s knows no event %s of source %s; `forebay inbox list --delivery ID` tells one that is accepted and not decided yet",
 			team, subscription, eventID, strings.TrimPrefix(source, "/"))
 	}
@@ -140,7 +146,7 @@ func inAllGenerations(items []Item) Item {
 const mostAgain = 100
 
 // runAgain reads what became of an event in the replays that run it again, the first one first.
-func (b *Inbox) runAgain(ctx context.Context, subscription string, key schemas.EventKey) ([]Item, error) {
+func (b *Inbox) runAgain(ctx context.Context, of scope, subscription string, key schemas.EventKey) ([]Item, error) {
 	rows, err := b.look.Query(ctx, `SELECT r.id FROM replays r JOIN subscriptions s ON s.id = r.subscription
 		WHERE s.name = $1 AND r.mode = $2 AND r.started_at IS NOT NULL ORDER BY r.id DESC LIMIT $3`, subscription, string(ledger.ReplayAgain), mostAgain)
 	if err != nil {
@@ -154,7 +160,7 @@ func (b *Inbox) runAgain(ctx context.Context, subscription string, key schemas.E
 	for n, id := range replays {
 		keys[n] = key.Again(id)
 	}
-	return b.items(ctx, ledger.OfAll(selectHead+selectEvents+selectTail)+` WHERE subscription = $1 AND event_key = ANY ($2) ORDER BY replay`, []any{subscription, keys})
+	return b.items(ctx, of, selectHead+selectEvents+selectTail+` WHERE subscription = $1 AND event_key = ANY ($2) ORDER BY replay`, []any{subscription, keys})
 }
 
 // firstOpen returns the lane_seq of the first action that has not ended; if all have, that of the event.
@@ -173,8 +179,12 @@ func (i *Item) firstOpen() int64 {
 // generation that knows it. Kinds: NotFound if none does, Unavailable.
 func (b *Inbox) Place(ctx context.Context, team, subscription, topic string, partition int32, offset int64) (Item, error) {
 	const op = "read the inbox"
-	items, err := b.items(ctx, ledger.OfAll(selectHead+selectRejected+selectTail)+` WHERE subscription = $1 AND topic = $2 AND partition = $3 AND log_offset = $4
-		ORDER BY generation DESC, decided_at DESC LIMIT 1`, []any{team + "." + subscription, ledger.Clean(topic, 249), partition, offset})
+	var items []Item
+	err := b.inScope(ctx, team, subscription, func(of scope) (err error) {
+		items, err = b.items(ctx, of, selectHead+selectRejected+selectTail+` WHERE subscription = $1 AND topic = $2 AND partition = $3 AND log_offset = $4
+			ORDER BY generation DESC, decided_at DESC LIMIT 1`, []any{team + "." + subscription, ledger.Clean(topic, 249), partition, offset})
+		return err
+	})
 	if err != nil {
 		return Item{}, ledger.Unavailable(op, err)
 	}
@@ -186,12 +196,12 @@ func (b *Inbox) Place(ctx context.Context, team, subscription, topic string, par
 
 // actions reads the actions of an event, each with its attempts.
 func (b *Inbox) actions(ctx context.Context, item *Item) ([]Action, error) {
-	rows, err := b.slow.Query(ctx, ledger.OfAll(`SELECT e.lane_seq + n.i, f.name, f.destination,
+	rows, err := b.slow.Query(ctx, item.of.sql(`SELECT e.lane_seq + n.i, f.name, f.destination,
 		coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' WHEN c.superseded THEN 'superseded' ELSE 'done' END),
 		coalesce(x.attempts, (NOT c.superseded)::int, 0),
 		coalesce(x.class, ''), coalesce(x.code, c.code, 0), coalesce(x.error, ''), coalesce(x.response, c.response[c.at]),
 		coalesce(x.latency_us, c.latency_us[c.at], 0), coalesce(x.created_at, e.decided_at), coalesce(x.next_at, x.result_by), coalesce(x.finished_at, c.finished_at)
-		FROM events e LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL `+ledger.ActionStates+`
+		FROM {events} e LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL `+ledger.ActionStates+`
 		JOIN effects f ON f.id = coalesce(x.effect, p.effects[n.i + 1])
 		WHERE e.window_id = $1 AND e.event_key = $2 ORDER BY n.i`), item.window, item.key)
 	if err != nil {
@@ -222,8 +232,8 @@ const traceText = `coalesce(replace(trace::text, '-', ''), '')`
 
 // history sets the History of each of an item's actions, which are in the order of their lane_seq.
 func (b *Inbox) history(ctx context.Context, item *Item, actions []Action) error {
-	rows, err := b.slow.Query(ctx, `SELECT lane_seq, attempt, ended_at, status, class, code, latency_us, error, response, `+traceText+` FROM attempts
-		WHERE fence = $1 AND lane_seq >= $2 AND lane_seq < $2 + $3 ORDER BY lane_seq, attempt`, item.Fence, *item.laneSeq, int64(item.actions))
+	rows, err := b.slow.Query(ctx, item.of.sql(`SELECT lane_seq, attempt, ended_at, status, class, code, latency_us, error, response, `+traceText+` FROM {attempts} t
+		WHERE fence = $1 AND lane_seq >= $2 AND lane_seq < $2 + $3 ORDER BY lane_seq, attempt`), item.Fence, *item.laneSeq, int64(item.actions))
 	if err != nil {
 		return err
 	}
@@ -259,12 +269,16 @@ func (b *Inbox) Payload(ctx context.Context, item Item) (packed []byte, p ledger
 }
 
 // items reads the items of a query with the columns of selectHead.
-func (b *Inbox) items(ctx context.Context, sql string, args []any) ([]Item, error) {
-	rows, err := b.slow.Query(ctx, sql, args...)
+func (b *Inbox) items(ctx context.Context, of scope, sql string, args []any) ([]Item, error) {
+	rows, err := b.slow.Query(ctx, of.sql(sql), args...)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, scanItem)
+	items, err := pgx.CollectRows(rows, scanItem)
+	for i := range items {
+		items[i].of = of
+	}
+	return items, err
 }
 
 // scanItem reads a row with the columns of selectHead.

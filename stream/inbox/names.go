@@ -50,11 +50,13 @@ func (b *Inbox) KnowsSource(ctx context.Context, source string) (known, sure boo
 // EventIDs returns ids of a subscription's events of a source ("/<team>/<source>") that begin with a text, at most [maxNames]. No index
 // knows them. Kind Unavailable, also if it takes too long.
 func (b *Inbox) EventIDs(ctx context.Context, team, subscription, source, prefix string) (ids []string, err error) {
-	err = within(ctx, b.slow, searchWithin, func(tx pgx.Tx) (err error) {
-		ids, err = textsOf(tx.Query(ctx, `SELECT DISTINCT e.event_id FROM events e JOIN fences f ON f.id = e.fence JOIN subscriptions s ON s.id = f.subscription
-			WHERE s.name = $1 AND e.source = $2 AND starts_with(e.event_id, $3) ORDER BY e.event_id LIMIT $4`,
-			team+"."+subscription, ledger.Clean(source, 4096), ledger.Clean(prefix, 4096), maxNames))
-		return err
+	err = b.inScope(ctx, team, subscription, func(of scope) error {
+		return within(ctx, b.slow, searchWithin, func(tx pgx.Tx) (err error) {
+			ids, err = textsOf(tx.Query(ctx, of.sql(`SELECT DISTINCT e.event_id FROM {events} e JOIN fences f ON f.id = e.fence JOIN subscriptions s ON s.id = f.subscription
+				WHERE s.name = $1 AND e.source = $2 AND starts_with(e.event_id, $3) ORDER BY e.event_id LIMIT $4`),
+				team+"."+subscription, ledger.Clean(source, 4096), ledger.Clean(prefix, 4096), maxNames))
+			return err
+		})
 	})
 	op := "look for an event whose id begins with " + ledger.Clean(prefix, 200)
 	if tooSlow(ctx, err) {
@@ -84,27 +86,36 @@ func (b *Inbox) Groups(ctx context.Context, team, prefix string) (groups []strin
 	return groups, nil
 }
 
-// ActionIDs returns the ids that begin with a text of actions that FindAction finds, at most [maxNames]. Kinds: Invalid if no action's id
-// begins so, Unavailable.
-func (b *Inbox) ActionIDs(ctx context.Context, prefix string) (ids []schemas.ActionID, err error) {
+// ActionIDs returns the ids that begin with a text of actions that FindAction finds, at most [maxNames]: those of some teams, or of all if
+// teams is nil. What others have takes no part: neither the answer nor how long it takes tells of it. Kinds: Invalid if no action's id begins
+// so, Unavailable.
+func (b *Inbox) ActionIDs(ctx context.Context, teams []string, prefix string) (ids []schemas.ActionID, err error) {
 	op := "find action " + ledger.Clean(prefix, 64)
 	low, high, ok := schemas.ActionID(prefix).Range()
 	if !ok {
 		return nil, schemas.Errorf(schemas.Invalid, op, "it is no id of an action: act_ and 26 characters, or the first ones of them")
 	}
-	rows, err := b.slow.Query(ctx, `-- actionIDs: ranges of actions_w*_id per window; and the dead letters that never had an attempt
-(SELECT DISTINCT action_id FROM actions WHERE action_id BETWEEN $1 AND $2 ORDER BY action_id LIMIT $3)
-UNION (SELECT id FROM (SELECT action_id(s.name, coalesce(e.replay, s.generation), e.source, e.event_id, x.name) AS id
-    FROM actions a JOIN fences f ON f.id = a.fence JOIN subscriptions s ON s.id = f.subscription
-    JOIN effects x ON x.id = a.effect JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
+	read := func(of scope) error {
+		rows, err := b.slow.Query(ctx, of.sql(`-- actionIDs: ranges of actions_w*_id per window; and the dead letters that never had an attempt
+WITH own AS (SELECT f.id AS fence, s.name, s.generation FROM fences f JOIN subscriptions s ON s.id = f.subscription WHERE $4::text[] IS NULL OR split_part(s.name, '.', 1) = ANY ($4))
+(SELECT DISTINCT a.action_id FROM {actions} a JOIN own USING (fence) WHERE a.action_id BETWEEN $1 AND $2 ORDER BY a.action_id LIMIT $3)
+UNION (SELECT id FROM (SELECT action_id(own.name, coalesce(e.replay, own.generation), e.source, e.event_id, x.name) AS id
+    FROM {actions} a JOIN own USING (fence) JOIN effects x ON x.id = a.effect JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key
     WHERE a.status IN ('dead_letter', 'unknown') AND a.action_id IS NULL) d WHERE id BETWEEN $1 AND $2 LIMIT $3)
-LIMIT $3`, low, high, maxNames)
-	if err == nil {
-		var hashes [][16]byte
-		hashes, err = pgx.CollectRows(rows, pgx.RowTo[[16]byte])
+LIMIT $3`), low, high, maxNames, teams)
+		if err != nil {
+			return err
+		}
+		hashes, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
 		for _, h := range hashes {
 			ids = append(ids, schemas.ActionIDOf(h))
 		}
+		return err
+	}
+	if teams == nil {
+		err = read(nil)
+	} else {
+		err = b.inTeams(ctx, teams, read)
 	}
 	if err != nil {
 		return nil, ledger.Unavailable(op, err)

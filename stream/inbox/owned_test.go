@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -39,6 +40,15 @@ func TestWhatTeamsOwn(t *testing.T) {
 		for _, id := range dead {
 			if has, err := f.HasAction(t.Context(), tt.teams, id); err != nil || has != tt.want {
 				t.Errorf("%q and dead letter %s: %t %v", tt.teams, id, has, err)
+			}
+		}
+		own := tt.teams
+		if own == nil {
+			own = []string{} // nil is everybody
+		}
+		for _, id := range dead {
+			if ids, err := f.ActionIDs(t.Context(), own, string(id)[:20]); err != nil || slices.Contains(ids, id) != tt.want {
+				t.Errorf("%q and the beginning of %s: %q %v", tt.teams, id, ids, err)
 			}
 		}
 		if has, err := f.HasReplay(t.Context(), tt.teams, id); err != nil || has != tt.want {

@@ -71,7 +71,8 @@ ORDER BY 1, 3, 4`, subscription)
 	return out, nil
 }
 
-// CountOpen sets Counts of those standings that were ever claimed. What is not counted within countWithin stays as it is.
+// CountOpen sets Counts of those standings that were ever claimed. What is not counted within countWithin stays as
+// it is.
 func (b *Inbox) CountOpen(ctx context.Context, standings []*Standing) error {
 	of, fences := map[int32]*Standing{}, []int32{}
 	for _, s := range standings {
@@ -80,20 +81,21 @@ func (b *Inbox) CountOpen(ctx context.Context, standings []*Standing) error {
 		}
 	}
 	err := within(ctx, b.slow, countWithin, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, `-- countOpen
-SELECT f.id, coalesce(`+ledger.OfAll(ledger.OpenCount)+`, 0), `+ledger.OfAll(ledger.HeldCount)+`,
-       `+ledger.OfAll(`(SELECT count(*) FROM {actions} a WHERE a.fence = f.id AND a.open AND a.status IN ('dead_letter', 'unknown', 'parked'))`)+`, `+ledger.WaitCount+`
-FROM fences f LEFT JOIN progress p ON p.fence = f.id WHERE f.id = ANY ($1)`, fences)
-		if err != nil {
+		return bySubscription(ctx, tx, "", "", fences, func(id int32, in scope) error {
+			rows, err := tx.Query(ctx, in.sql(`-- countOpen
+SELECT f.id, coalesce(`+ledger.OpenCount+`, 0), `+ledger.HeldCount+`, (SELECT count(*) FROM {actions} a WHERE a.fence = f.id AND a.open AND a.status IN ('dead_letter', 'unknown', 'parked')), `+ledger.WaitCount+`
+FROM fences f LEFT JOIN progress p ON p.fence = f.id WHERE f.subscription = $1 AND f.id = ANY ($2)`), id, fences)
+			if err != nil {
+				return err
+			}
+			var fence int32
+			var n Counts
+			_, err = pgx.ForEachRow(rows, []any{&fence, &n.Open, &n.Held, &n.Dead, &n.Waiting}, func() error {
+				of[fence].Counts = new(n)
+				return nil
+			})
 			return err
-		}
-		var fence int32
-		var n Counts
-		_, err = pgx.ForEachRow(rows, []any{&fence, &n.Open, &n.Held, &n.Dead, &n.Waiting}, func() error {
-			of[fence].Counts = new(n)
-			return nil
 		})
-		return err
 	})
 	if err != nil && !tooSlow(ctx, err) {
 		return ledger.Unavailable("count what is open", err)

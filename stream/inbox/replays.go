@@ -185,7 +185,7 @@ func (b *Inbox) CountReplay(ctx context.Context, r *Replay, before []ReplayBound
 	return nil
 }
 
-var replaySelect = ledger.OfAll(`-- replays
+const replaySelect = `-- replays
 SELECT r.id, s.name, r.mode, r.even_stale, r.filter, r.config, r.bounds, r.counts, r.rate, r.max_errors, r.planned_at, r.counted_at, r.started_at, r.cancelled_at,
        r.planned_by, coalesce(r.started_by, ''), coalesce(r.reason, ''), coalesce(r.cancelled_by, ''), coalesce(r.cancelled_reason, ''),
        coalesce((SELECT jsonb_agg(jsonb_build_object('Topic', f.topic, 'Partition', f.partition, 'From', p.from_offset, 'To', p.to_offset, 'Next', p.next_offset,
@@ -193,16 +193,20 @@ SELECT r.id, s.name, r.mode, r.even_stale, r.filter, r.config, r.bounds, r.count
            'EndedAt', p.ended_at, 'Failure', p.failure, 'Detail', coalesce(p.detail, ''), 'Owner', CASE WHEN f.released THEN '' ELSE f.owner END)
            ORDER BY f.topic, f.partition) FROM replay_parts p JOIN fences f ON f.id = p.fence WHERE p.replay = r.id), '[]'),
        (SELECT count(*) FROM (` + ledger.DeadOfReplay + `) d)::int
-FROM replays r JOIN subscriptions s ON s.id = r.subscription `)
+FROM replays r JOIN subscriptions s ON s.id = r.subscription `
 
 // Replay returns a replay. Kind NotFound if there is none of that id.
 func (b *Inbox) Replay(ctx context.Context, id int64) (*Replay, error) {
-	list, err := b.replays(ctx, `WHERE r.id = $1`, id)
-	if err == nil && len(list) == 0 {
-		return nil, noReplay(fmt.Sprintf("read replay %d", id))
-	}
+	var list []Replay
+	err := b.inWindows(ctx, `s.id = (SELECT subscription FROM replays WHERE id = $1)`, func(of scope) (err error) {
+		list, err = b.replays(ctx, of, `WHERE r.id = $1`, id)
+		return err
+	}, id)
 	if err != nil {
-		return nil, err
+		return nil, ledger.Unavailable(fmt.Sprintf("read replay %d", id), err)
+	}
+	if len(list) == 0 {
+		return nil, noReplay(fmt.Sprintf("read replay %d", id))
 	}
 	return &list[0], nil
 }
@@ -213,23 +217,32 @@ func noReplay(op string) error {
 
 // Replays returns the newest replays whose id is below before, the newest first: of a subscription, which has its team before it, of a team, or
 // of all if both are empty.
-func (b *Inbox) Replays(ctx context.Context, team, subscription string, before int64, limit int) ([]Replay, error) {
-	return b.replays(ctx, `WHERE $1 IN ('', split_part(s.name, '.', 1)) AND $2 IN ('', s.name) AND r.id < $3 ORDER BY r.id DESC LIMIT $4`, team, subscription, before, limit)
-}
-
-func (b *Inbox) replays(ctx context.Context, where string, args ...any) ([]Replay, error) {
-	rows, err := b.slow.Query(ctx, replaySelect+where, args...)
-	var list []Replay
-	if err == nil {
-		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r Replay, err error) {
-			return r, row.Scan(&r.ID, &r.Subscription, &r.Mode, &r.EvenStale, &r.Filter, &r.Config, &r.Bounds, &r.Counts, &r.Rate, &r.MaxErrors, &r.PlannedAt, &r.CountedAt, &r.StartedAt,
-				&r.CancelledAt, &r.PlannedBy, &r.StartedBy, &r.Reason, &r.CancelledBy, &r.CancelledReason, &r.Parts, &r.Errors)
-		})
+func (b *Inbox) Replays(ctx context.Context, team, subscription string, before int64, limit int) (list []Replay, err error) {
+	const named = `$1 IN ('', split_part(s.name, '.', 1)) AND $2 IN ('', s.name)`
+	read := func(of scope) (err error) {
+		list, err = b.replays(ctx, of, `WHERE `+named+` AND r.id < $3 ORDER BY r.id DESC LIMIT $4`, team, subscription, before, limit)
+		return err
+	}
+	if team+subscription == "" {
+		err = read(nil)
+	} else {
+		err = b.inWindows(ctx, named, read, team, subscription)
 	}
 	if err != nil {
 		return nil, ledger.Unavailable("read the replays", err)
 	}
 	return list, nil
+}
+
+func (b *Inbox) replays(ctx context.Context, of scope, where string, args ...any) ([]Replay, error) {
+	rows, err := b.slow.Query(ctx, of.sql(replaySelect+where), args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (r Replay, err error) {
+		return r, row.Scan(&r.ID, &r.Subscription, &r.Mode, &r.EvenStale, &r.Filter, &r.Config, &r.Bounds, &r.Counts, &r.Rate, &r.MaxErrors, &r.PlannedAt, &r.CountedAt, &r.StartedAt,
+			&r.CancelledAt, &r.PlannedBy, &r.StartedBy, &r.Reason, &r.CancelledBy, &r.CancelledReason, &r.Parts, &r.Errors)
+	})
 }
 
 // planAge is how old a plan may be: what it has counted is to be what its reader decided on.

@@ -165,7 +165,7 @@ func (b *Inbox) readWait(ctx context.Context, item *Item, s *Story) error {
 
 // readLeft reads when an event that waited was parked, and when it went on.
 func (b *Inbox) readLeft(ctx context.Context, item *Item, s *Story) error {
-	err := b.look.QueryRow(ctx, `SELECT parked_at, released_at FROM events WHERE window_id = $1 AND event_key = $2`,
+	err := b.look.QueryRow(ctx, item.of.sql(`SELECT parked_at, released_at FROM {events} e WHERE window_id = $1 AND event_key = $2`),
 		item.window, [16]byte(item.Pointer.Key)).Scan(&s.Parked, &s.Left)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil // a rejected record
@@ -182,7 +182,7 @@ func (b *Inbox) readReleased(ctx context.Context, item *Item, s *Story) error {
 		return nil
 	}
 	var f Filler
-	err := b.slow.QueryRow(ctx, ledger.OfAll(`SELECT source, event_id, decided_at FROM (SELECT source, event_id, decided_at, entity, clock, lane_seq FROM {events} e
+	err := b.slow.QueryRow(ctx, item.of.sql(`SELECT source, event_id, decided_at FROM (SELECT source, event_id, decided_at, entity, clock, lane_seq FROM {events} e
 		WHERE fence = $1 AND lane_seq < $2 AND lane_seq IS NOT NULL AND lane_window IS NULL ORDER BY fence DESC, lane_seq DESC LIMIT $3) e
 		WHERE entity = $4 AND clock = $5 AND decided_at >= $6 ORDER BY lane_seq DESC LIMIT 1`),
 		item.Fence, *item.laneSeq, releasedReads, item.Entity, item.VersionClock, item.DecidedAt).Scan(&f.Source, &f.EventID, &f.DecidedAt)
@@ -205,11 +205,11 @@ func (b *Inbox) readAhead(ctx context.Context, item *Item, s *Story) error {
 	var name, source string
 	var class *string
 	var generation int32
-	err := b.slow.QueryRow(ctx, `SELECT x.name, x.destination, e.source, e.event_id, coalesce(e.replay, s.generation), a.status, a.next_at, a.class, coalesce(a.error, '')
-		FROM actions a JOIN effects x ON x.id = a.effect JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
+	err := b.slow.QueryRow(ctx, item.of.sql(`SELECT x.name, x.destination, e.source, e.event_id, coalesce(e.replay, s.generation), a.status, a.next_at, a.class, coalesce(a.error, '')
+		FROM {actions} a JOIN effects x ON x.id = a.effect JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key
 		JOIN fences f ON f.id = a.fence JOIN subscriptions s ON s.id = f.subscription
 		WHERE a.fence = $1 AND a.open AND a.lane_seq < $2 AND e.entity = $3 AND `+ledger.ParksLane+`
-		ORDER BY a.lane_seq LIMIT 1`, item.Fence, item.firstOpen(), item.Entity).
+		ORDER BY a.lane_seq LIMIT 1`), item.Fence, item.firstOpen(), item.Entity).
 		Scan(&name, &a.Destination, &source, &a.EventID, &generation, &a.Status, &a.NextAt, &class, &a.LastText)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
@@ -239,7 +239,7 @@ func (b *Inbox) readFirst(ctx context.Context, item *Item, s *Story) error {
 	if item.Decision != gate.Conflict {
 		return nil
 	}
-	return b.look.QueryRow(ctx, `SELECT EXISTS (SELECT FROM events WHERE event_key = $1 AND source = $2 AND event_id = $3)`,
+	return b.look.QueryRow(ctx, item.of.sql(`SELECT EXISTS (SELECT FROM {events} e WHERE event_key = $1 AND source = $2 AND event_id = $3)`),
 		[16]byte(item.Pointer.Key), item.CESource, item.EventID).Scan(&s.First)
 }
 

@@ -33,20 +33,27 @@ type PastSeek struct {
 	FoundAt time.Time `json:"found_at"`
 }
 
-// Subscriptions returns the position of every partition of every subscription that was ever claimed.
-func (b *Inbox) Subscriptions(ctx context.Context) ([]SubscriptionStatus, error) {
-	rows, err := b.slow.Query(ctx, `-- subscriptions: open actions are counted from lane_low up
+// Subscriptions returns the position of every partition that was ever claimed of a subscription (without its team), of all of a team, or of
+// all where both are empty, in the order of their names and generations. Kind Unavailable.
+func (b *Inbox) Subscriptions(ctx context.Context, team, subscription string) (out []SubscriptionStatus, err error) {
+	err = pgx.BeginFunc(ctx, b.slow, func(tx pgx.Tx) error {
+		return bySubscription(ctx, tx, team, subscription, nil, func(id int32, of scope) error {
+			rows, err := tx.Query(ctx, of.sql(`-- subscriptions: open actions are counted from lane_low up
 SELECT split_part(s.name, '.', 1), substr(s.name, strpos(s.name, '.') + 1), s.generation, f.topic, f.partition, p.next_offset,
-       `+ledger.OfAll(ledger.OpenCount)+`, `+ledger.OfAll(ledger.HeldCount)+`, `+ledger.WaitCount+`,
+       `+ledger.OpenCount+`, `+ledger.HeldCount+`, `+ledger.WaitCount+`,
        (SELECT count(*) FROM seeks k WHERE k.fence = f.id), (SELECT coalesce(sum(k.skipped), 0) FROM seeks k WHERE k.fence = f.id)::bigint,
        coalesce((SELECT jsonb_agg(to_jsonb(k) ORDER BY k.id DESC) FROM
            (SELECT id, from_offset, to_offset, skipped, owner, found_at FROM seeks WHERE fence = f.id ORDER BY id DESC LIMIT 5) k), '[]')
 FROM fences f JOIN subscriptions s ON s.id = f.subscription JOIN progress p ON p.fence = f.id
-ORDER BY s.name, s.generation, f.topic, f.partition, f.id`)
-	var out []SubscriptionStatus
-	if err == nil {
-		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[SubscriptionStatus])
-	}
+WHERE s.id = $1 ORDER BY f.topic, f.partition, f.id`), id)
+			if err != nil {
+				return err
+			}
+			list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[SubscriptionStatus])
+			out = append(out, list...)
+			return err
+		})
+	})
 	if err != nil {
 		return nil, ledger.Unavailable("list the subscriptions", err)
 	}

@@ -155,25 +155,23 @@ func (t *tokensAPI) OwnAction(ctx context.Context, teams []string, text string) 
 	if err != nil {
 		return "", err
 	}
-	ids := []schemas.ActionID{schemas.ActionID(text)}
-	if _, whole := ids[0].Hash(); !whole {
-		if ids, err = box.ActionIDs(ctx, text); schemas.KindOf(err) == schemas.Invalid {
-			return "", nil // no beginning of an id
-		}
-	}
-	own := ""
-	for _, id := range ids {
-		has, err := box.HasAction(ctx, teams, id)
-		switch {
-		case err != nil:
+	if _, whole := schemas.ActionID(text).Hash(); whole {
+		has, err := box.HasAction(ctx, teams, schemas.ActionID(text))
+		if err != nil || !has {
 			return "", err
-		case has && own != "":
-			return "", schemas.Errorf(schemas.Invalid, "", "%s is the beginning of several: give more of it", text)
-		case has:
-			own = string(id)
 		}
+		return text, nil
 	}
-	return own, err
+	ids, err := box.ActionIDs(ctx, teams, text)
+	switch {
+	case schemas.KindOf(err) == schemas.Invalid:
+		return "", nil // no beginning of an id
+	case err != nil || len(ids) == 0:
+		return "", err
+	case len(ids) > 1:
+		return "", schemas.Errorf(schemas.Invalid, "", "%s is the beginning of several: give more of it", text)
+	}
+	return string(ids[0]), nil
 }
 
 // OwnReplay implements [api.Owners].

@@ -208,7 +208,7 @@ func (d *deadLettersAPI) action(ctx context.Context, box *inbox.Inbox, text stri
 	if _, whole := schemas.ActionID(text).Hash(); whole {
 		return schemas.ActionID(text), nil
 	}
-	ids, err := box.ActionIDs(ctx, text)
+	ids, err := box.ActionIDs(ctx, nil, text)
 	if err != nil {
 		return "", err
 	}

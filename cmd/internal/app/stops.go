@@ -87,12 +87,12 @@ func (s *stopsAPI) addSeeks(ctx context.Context, item *api.SubscriptionItem) err
 // addPositions adds to each partition of item its position in the ledger, with the last seeks. If a topic was created again, rows of the
 // older ones come first, and the newest replaces them. The positions of replays, in generations other than 0, are left out.
 func addPositions(ctx context.Context, l *ledger.Ledger, item *api.SubscriptionItem) error {
-	status, err := inbox.New(l).Subscriptions(ctx)
+	status, err := inbox.New(l).Subscriptions(ctx, item.Team, item.Subscription)
 	if err != nil {
 		return err
 	}
 	for _, s := range status {
-		if s.Team != item.Team || s.Subscription != item.Subscription || s.Generation != 0 {
+		if s.Generation != 0 {
 			continue
 		}
 		for i := range item.Partitions {

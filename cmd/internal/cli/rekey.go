@@ -250,7 +250,7 @@ func (r *rekeying) lookUp(ctx context.Context) error {
 func (r *rekeying) drainStep(ctx context.Context) (rekeyStep, error) {
 	var status []inbox.SubscriptionStatus
 	for _, o := range r.opened {
-		of, err := inbox.New(o.ledger).Subscriptions(ctx)
+		of, err := inbox.New(o.ledger).Subscriptions(ctx, "", "")
 		if err != nil {
 			return rekeyStep{}, err
 		}
