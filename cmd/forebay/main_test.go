@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 
 func TestScripts(t *testing.T) {
 	t.Parallel()
-	vectors, err := filepath.Abs("../../ingest/testdata/vectors")
+	vectors, err := filepath.Abs("../../ingest/vectors")
 	if err != nil {
 		t.Fatal(err)
 	}

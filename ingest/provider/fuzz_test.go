@@ -26,7 +26,7 @@ func FuzzEvent(f *testing.F) {
 		place[info.Name] = uint8(len(sources))
 		sources = append(sources, compile(f, cfg))
 	}
-	files, err := filepath.Glob("../testdata/vectors/payloads/*/*")
+	files, err := filepath.Glob("../vectors/payloads/*/*")
 	if err != nil || len(files) < 24 {
 		f.Fatal(files, err)
 	}
@@ -81,7 +81,7 @@ func FuzzEvent(f *testing.F) {
 }
 
 func BenchmarkEvent(b *testing.B) {
-	body, err := os.ReadFile("../testdata/vectors/payloads/github/issues.labeled.json")
+	body, err := os.ReadFile("../vectors/payloads/github/issues.labeled.json")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -22,7 +22,7 @@ type payload struct {
 	Headers  map[string]string `json:"headers"`
 }
 
-const vectors = "../testdata/vectors/payloads"
+const vectors = "../vectors/payloads"
 
 // payloads returns the vectors' bodies of providers with a preset.
 func payloads(t *testing.T) (all []payload) {

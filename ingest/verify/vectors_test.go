@@ -36,7 +36,7 @@ type vector struct {
 
 func loadVectors(t testing.TB) []vector {
 	t.Helper()
-	raw, err := os.ReadFile("../testdata/vectors/public.json")
+	raw, err := os.ReadFile("../vectors/public.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func (v vector) request(t testing.TB) *verify.Request {
 	}
 	r.Body = []byte(text)
 	if v.Request.BodyEncoding == "file" {
-		if r.Body, err = os.ReadFile("../testdata/vectors/" + text); err != nil {
+		if r.Body, err = os.ReadFile("../vectors/" + text); err != nil {
 			t.Fatal(err)
 		}
 	}

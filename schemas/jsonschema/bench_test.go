@@ -7,7 +7,7 @@ import (
 
 // BenchmarkCheck is a delivery of 28 KB.
 func BenchmarkCheck(b *testing.B) {
-	body, err := os.ReadFile("../../ingest/testdata/vectors/payloads/github/pull_request.opened.json")
+	body, err := os.ReadFile("../../ingest/vectors/payloads/github/pull_request.opened.json")
 	if err != nil {
 		b.Fatal(err)
 	}

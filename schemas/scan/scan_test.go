@@ -231,7 +231,7 @@ func compare(t *testing.T, got scan.Value, want any) {
 
 func benchmarkBody(b *testing.B) []byte {
 	b.Helper()
-	body, err := os.ReadFile("../../ingest/testdata/vectors/payloads/github/pull_request.opened.json")
+	body, err := os.ReadFile("../../ingest/vectors/payloads/github/pull_request.opened.json")
 	if err != nil {
 		b.Fatal(err)
 	}

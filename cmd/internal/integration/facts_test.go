@@ -116,7 +116,7 @@ func stripeObject(family string) string { return family[strings.LastIndexByte(fa
 // varied is a payload of the vectors with other values at these pointers.
 func varied(t *testing.T, name string, values map[string]any) []byte {
 	t.Helper()
-	file, err := os.Open(filepath.Join("..", "..", "..", "ingest", "testdata", "vectors", "payloads", name+".json"))
+	file, err := os.Open(filepath.Join("..", "..", "..", "ingest", "vectors", "payloads", name+".json"))
 	if err != nil {
 		t.Fatal(err)
 	}

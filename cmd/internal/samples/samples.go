@@ -1,11 +1,10 @@
-// Package samples holds real provider payloads for `forebay send` and for the scene that `forebay dev` plays. Their
-// origins and licences are in payloads/SOURCES.md.
+// Package samples is the real provider payloads of `forebay send` and of the scene that `forebay dev` plays. They are among the test vectors in
+// ingest/vectors; here is under which names they are found, and which headers came with them.
 package samples
 
 import (
-	"embed"
+	_ "embed" // headers.json
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -13,10 +12,14 @@ import (
 	"strings"
 
 	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/ingest/vectors"
 )
 
-//go:embed payloads headers.json
-var files embed.FS
+// headersFile has the headers of samples beside their content type, by the sample's name such as "github/push". Some providers name the
+// event's type or id in a header and not in the body.
+//
+//go:embed headers.json
+var headersFile []byte
 
 // Sample is one request body with the headers that came with it, signature and delivery id excepted.
 type Sample struct {
@@ -29,12 +32,12 @@ type Sample struct {
 // Names lists the samples as "provider/name".
 func Names() []string {
 	var names []string
-	dirs, _ := files.ReadDir("payloads") // embedded: cannot fail
+	dirs, _ := vectors.Samples.ReadDir("payloads") // embedded: cannot fail
 	for _, d := range dirs {
 		if !d.IsDir() {
 			continue
 		}
-		entries, _ := files.ReadDir(path.Join("payloads", d.Name()))
+		entries, _ := vectors.Samples.ReadDir(path.Join("payloads", d.Name()))
 		for _, e := range entries {
 			names = append(names, d.Name()+"/"+strings.TrimSuffix(e.Name(), path.Ext(e.Name())))
 		}
@@ -45,7 +48,7 @@ func Names() []string {
 
 // Lookup finds a sample by "provider/name".
 func Lookup(name string) (Sample, error) {
-	body, err := files.ReadFile("payloads/" + name + ".json")
+	body, err := vectors.Samples.ReadFile("payloads/" + name + ".json")
 	if err != nil {
 		near := names.Nearest(name, Names())
 		if near != "" {
@@ -59,12 +62,9 @@ func Lookup(name string) (Sample, error) {
 	return s, nil
 }
 
-// headers returns the headers that samples have beside their content type, by the sample's name such as "github/push". Some providers
-// name the event's type or id in a header and not in the body.
 func headers() map[string]map[string]string {
-	raw, err := files.ReadFile("headers.json")
 	var byName map[string]map[string]string
-	if err := errors.Join(err, json.Unmarshal(raw, &byName)); err != nil {
+	if err := json.Unmarshal(headersFile, &byName); err != nil {
 		panic("samples: headers.json is embedded and broken: " + err.Error()) // cannot happen in a binary whose tests have passed
 	}
 	return byName

@@ -1,10 +1,8 @@
 package samples
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -56,10 +54,6 @@ func TestEverySampleIsAnEvent(t *testing.T) {
 		s, err := Lookup(name)
 		if err != nil {
 			t.Fatal(err)
-		}
-		published, err := os.ReadFile("../../../ingest/testdata/vectors/payloads/" + name + ".json")
-		if err != nil || !bytes.Equal(published, s.Body) {
-			t.Errorf("%s is no copy of its payload in ingest/testdata (%v)", name, err)
 		}
 		if _, ok := provider.Lookup(s.Provider); !ok {
 			continue

@@ -16,7 +16,7 @@ import (
 	"github.com/forebay-io/forebay/ingest/provider"
 )
 
-const root = "../../../ingest/testdata/vectors"
+const root = "../../../ingest/vectors"
 
 func TestPublishedVectors(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,16 @@
+// Package vectors is the test vectors of providers: signatures in public.json, real bodies in payloads, whose origins and licences are in
+// payloads/SOURCES.md. Tests and `forebay sources test` read them as files; a binary carries those that [Samples] names.
+package vectors
+
+import "embed"
+
+// Samples holds the bodies that `forebay send` knows by name and that the scene of `forebay dev` varies, as payloads/PROVIDER/NAME.json,
+// and the notices that their licences ask for.
+//
+//go:embed payloads/SOURCES.md
+//go:embed payloads/github/check_run.completed.json payloads/github/issues.labeled.json payloads/github/push.json
+//go:embed payloads/github/pull_request.opened.json payloads/github/pull_request.synchronize.json
+//go:embed payloads/shopify/orders.create.json
+//go:embed payloads/slack/app_mention.json payloads/slack/reaction_added.json
+//go:embed payloads/stripe/customer.subscription.created.json payloads/stripe/invoice.paid.json
+var Samples embed.FS
