@@ -1,5 +1,12 @@
 package ledger
 
+// Payload copies for open actions, before the log deletes what their pointers name: what has none (WithoutCopy), and storing them (Copy).
+//
+//	read    beside batches, without locks: open rows of actions, and of events whose actions have no row
+//	decide  from the claim's marks: which copies go into a row that is there, which make one, which action has ended
+//	lock    in one round trip with what follows: the claim's fence, shared (FOR KEY SHARE)
+//	write   by window: actions, updated or made from their events
+
 import (
 	"cmp"
 	"context"

@@ -1,5 +1,12 @@
 package ledger
 
+// Version lines that no event has moved for Spec.Forget are deleted in three steps. OldLines reads all version lines of the partition and must
+// hold up no batch, so it may run beside them. The other two run on the goroutine that applies batches.
+//
+//	Tidy         writes dirty version lines, under the shared fence: version_lines, progress
+//	OldLines     finds old ones, page by page, without a lock
+//	ForgetLines  locks the claim's fence, shared; asks of each line again whether it may go, and deletes it: version_lines
+
 import (
 	"context"
 	"errors"
@@ -11,10 +18,6 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
-
-// Version lines that no event has moved for Spec.Forget are deleted in three steps: Tidy, OldLines, ForgetLines. OldLines
-// reads all version lines of the partition and must hold up no batch, so it may run beside them. The other two run on the goroutine
-// that applies batches.
 
 // forgetLines is how many version lines are deleted at once.
 const forgetLines = 1000

@@ -1,5 +1,12 @@
 package ledger
 
+// A subscription leaves the topics that it no longer reads, in one transaction.
+//
+//	copies  fences of void hand-overs: locked; what was handed over is deleted (version_lines, begins)
+//	read    which topics have had no owner for leftAfter
+//	topic   its fences, ascending: locked, so that no claim begins; dirty version lines and lane_low are written; topics.left_at
+//	replays the parts of replays there end: replay_parts
+
 import (
 	"context"
 	"errors"

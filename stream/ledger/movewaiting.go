@@ -1,5 +1,14 @@
 package ledger
 
+// `topics rekey` hands a subscription over to a copy of its topic. What waits for a gap moves to the copy too, because the
+// filler may be there, unread. The first claim of a partition of the copy moves the waiting events of its entities. The
+// hand-over itself does not: until the copy is claimed, the subscription may go on in the old topic, and the hand-over may
+// be repeated or become void; see checkCopies. Rejected records stay with the old topic, where their offsets are.
+//
+//	lock    the new fence, by the claim; nobody writes in the old ones, which the hand-over has fenced
+//	read    which entities have something in the buffer of the old partitions, and belong here
+//	write   events, commands, backfills, and buffer last, by which the others are found: fence and log_offset
+
 import (
 	"context"
 	"math"
@@ -8,13 +17,6 @@ import (
 
 	binding "github.com/forebay-io/forebay/schemas/record"
 )
-
-// `topics rekey` hands a subscription over to a copy of its topic. What waits for a gap moves to the copy too, because the
-// filler may be there, unread. The first claim of a partition of the copy moves the waiting events of its entities. The
-// hand-over itself does not: until the copy is claimed, the subscription may go on in the old topic, and the hand-over may
-// be repeated or become void; see checkCopies.
-//
-// Rejected records (conflicts, quarantined, filtered) stay with the old topic, where their offsets are.
 
 // moveWaiting moves to a partition that is claimed for the first time what waits for its entities in the topic that it was
 // handed over from. Nobody writes there: the hand-over has fenced its owners, and checkCopies lets nobody claim it.

@@ -1,5 +1,10 @@
 package ledger
 
+// What is open of a claim, read back for its lanes. Statements of their own, without locks and without a write: only the claim's own process
+// moves what they read. What reads before what, so that an action which gets its row meanwhile is found all the same, is at page.
+//
+//	read    actions that have a row and are open, with their events; events whose actions have none, which the claim's marks name
+
 import (
 	"cmp"
 	"context"

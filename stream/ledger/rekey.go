@@ -1,5 +1,12 @@
 package ledger
 
+// `topics rekey` hands a subscription over from a topic to a copy of it, in transactions that may be repeated from the first on.
+//
+//	prepare   the subscription's row: locked; fences of the old topic: epoch + 1, so that whoever owns one is refused; those of older
+//	          copies: void; those of the new partitions: made
+//	lines     a transaction for each handBatch of entities: version_lines of the old fences, copied to their new ones
+//	finish    stops of the old topic end, topics.left_at, begins of the new partitions: from here on it counts
+
 import (
 	"context"
 	"fmt"

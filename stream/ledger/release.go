@@ -1,5 +1,8 @@
 package ledger
 
+// The end of a claim, in one statement: it locks the fence by its update (id, epoch and token must be the claim's), and writes released,
+// doubt_to and progress.lane_low. It reads nothing and decides nothing: what is in doubt, and where the open actions begin, the claim knows.
+
 import (
 	"context"
 

@@ -1,5 +1,9 @@
 package ledger
 
+// Requests of operators to go on at another offset. One is open a partition: AskSeeks ends the former and inserts its own, in one transaction,
+// without the fence's lock. The claim that carries it out locks the fence and then the row (readSeekRequest), decides with the start, and
+// writes how it ended in the transaction that moves the position (endSeek). The rest of the file reads them for operators.
+
 import (
 	"context"
 	"errors"
