@@ -48,8 +48,9 @@ type Config struct {
 	// Payloads reads the payloads that the owner of a partition copies into the ledger at half of the topic's retention, for actions
 	// that are still open. nil copies none.
 	Payloads reader.Payloads
-	// Decides is a digest of what decides about an event and what it does: a replay that was planned under another one is not run. With a
-	// Ledger that is a [batch.ReplayLedger], the subscription runs replays.
+	// Replays is where the subscription finds replays to run, and writes what became of them: the same namespace as Ledger; nil: it runs none.
+	Replays batch.ReplayLedger
+	// Decides is a digest of what decides about an event and what it does: a replay that was planned under another one is not run.
 	Decides string
 	// Backfills hands out the backfills that the gate asks for; nil: none.
 	Backfills *batch.BackfillRequests

@@ -147,8 +147,8 @@ func (s *Subscription) runParts(ctx context.Context, client *kgo.Client, topics 
 	log := reader.NewLog(client)
 	rd := reader.New(client, log, s.cfg.reader(s.readFailed))
 	loop := s.cfg.batch(rd, log, lanes, s.batches)
-	if from, ok := s.cfg.Ledger.(batch.ReplayLedger); ok {
-		loop.Replays = &batch.Replays{Ledger: from, Config: s.cfg.Decides, Reader: func() (batch.Reader, error) { return s.replayReader(background, &running) }}
+	if s.cfg.Replays != nil {
+		loop.Replays = &batch.Replays{Ledger: s.cfg.Replays, Config: s.cfg.Decides, Reader: func() (batch.Reader, error) { return s.replayReader(background, &running) }}
 	}
 	w.Loop = s.newLoop(background, loop)
 	running.Go(func() { rd.Run(background) })

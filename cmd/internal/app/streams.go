@@ -330,7 +330,8 @@ func (s *streams) config(at nameInTeam, ns *ledger.Namespace) stream.Config {
 	}
 	return stream.Config{
 		Group: at.team + "." + at.name, Topics: names, Client: KafkaOptions(file, config.RoleStream), Filter: reader.Globs(sub.Types),
-		Begin: owner.Begin{All: begin.All, At: begin.At}, Ledger: ns, Decides: decides(file, at), Payloads: s.payloads, Export: true, Retention: retention, Logger: s.a.log, Registerer: s.a.registry,
+		Begin: owner.Begin{All: begin.All, At: begin.At}, Ledger: ns, Replays: ns, Decides: decides(file, at), Payloads: s.payloads,
+		Export: true, Retention: retention, Logger: s.a.log, Registerer: s.a.registry,
 		MaxRecordBytes: s.recordBytes(), SessionTimeout: file.Kafka.SessionTimeout.Std(), UnreadAfter: file.Kafka.UnreadAfter.Std(), BatchPace: file.Kafka.BatchWait.Std(), InstanceID: file.Kafka.InstanceID,
 		// The rest of the drain budget is for the parts that stop before and after the lanes.
 		DrainTimeout: s.a.cfg.Drain * 2 / 3,
