@@ -26,6 +26,15 @@
 // probably new (recent.go). Each of the three (internal/marks is the first) has one page, which says what it saves, the calls that lead in,
 // and what goes with it; a claim or a repeated batch puts right what it left.
 //
+// # Dedupe windows
+//
+// Seen events are remembered in tables that are written for a while, then closed, then dropped whole. A window goes only when every partition has
+// processed past its end plus the time for which providers repeat, what is in it has been kept as long as retention says, and no open action,
+// waiting event or unwritten version line needs it. Idle partitions report every ten minutes, or one of them would keep every window.
+//
+// A closed window is asked for every event. The current one is asked only for keys that this process has seen lately: for a new key, its own
+// insert is the question, because the unique index refuses it where it is there. The whole batch is then tried again with all keys asked for
+// (recent.go). Postgres' log then says that a key of events_w.._key exists already: nothing is wrong.
 // # When a batch fails
 //
 // A batch may fail, never for ever. Data errors are bisected down to the record, which is quarantined. Deadlocks,

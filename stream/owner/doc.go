@@ -27,6 +27,12 @@
 // begin is resolved to offsets once, and stored. A topic that is added later begins as begin says if it has records from before
 // the subscription began, otherwise at 0.
 //
+// # Seeks
+//
+// A live group is moved without Kafka: forebay subscriptions seek writes a request a partition into the ledger. The owner hears of it, ends the
+// partition's run and claims it again, and the claim moves the position and ends the request in one transaction, or refuses it; the mirror
+// follows before the first batch. A stopped partition and one that nobody has take it up with their next claim, so that it outlives whoever
+// asked. A loss that the claim finds first (deleted unread, cut) is reported as a stop before the seek leads away from it.
 // # Stops
 //
 // A stop is a row with its kind, topic id and offsets. An acceptance is for exactly that row: if more is lost later, that is
