@@ -24,7 +24,9 @@ func init() {
 	in.Payload = func(ctx context.Context, l *ledger.Ledger, item any) ([]byte, ledger.Pointer, error) {
 		return inbox.New(l).Payload(ctx, item.(inbox.Item))
 	}
-	in.Subscriptions = func(ctx context.Context, l *ledger.Ledger) (any, error) { return inbox.New(l).Subscriptions(ctx, "", "") }
+	in.Subscriptions = func(ctx context.Context, l *ledger.Ledger) (any, error) {
+		return inbox.New(l).Subscriptions(ctx, "", "")
+	}
 	in.Ask = func(ctx context.Context, l *ledger.Ledger, item any, kind ledger.CommandKind, by, reason string) (int64, error) {
 		return inbox.New(l).Ask(ctx, item.(inbox.Item), kind, by, reason)
 	}
