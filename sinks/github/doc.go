@@ -11,7 +11,7 @@
 // earliest; where it finds it, the action is done. What remains: a call that GitHub carries out, or lists, even later, and a
 // marker that somebody has cut out of the body in between. What was made twice so is found by its marker in the body's source, and
 // closed or deleted by hand: nothing else of Forebay rests on it.
-// An @mention that comes out of an event is broken with a space of no width: it calls nobody.
+// An @mention that comes out of an event is broken with a space of no width, however its @ is written: it calls nobody.
 // A dispatch carries the action's id in client_payload.forebay, for the workflow to know it by.
 //
 // The token is a fine-grained one with Issues: write (issue, comment, labels) or Contents: write (dispatch). Rate limits

@@ -2,11 +2,10 @@ package github
 
 import (
 	"errors"
+	"html"
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/forebay-io/forebay/sinks/template"
 )
@@ -44,23 +43,41 @@ func form(f *regexp.Regexp, problem string) func(string) error {
 // mentions, by us and with our rights. Literal parts are the template's own and mention whom they say.
 func escape(map[string]any, string) func(string) string { return unmention }
 
-// unmention puts a space of no width behind each @ that may begin a mention, as GitHub's own bots do. What follows a letter or a digit
-// mentions nobody: user@example.com.
+var (
+	// ats are an @ as it is, and references to characters, among them to @. Raw HTML takes numbers without the semicolon.
+	ats = regexp.MustCompile(`@|&(?:commat;|#[0-9]+;?|#[xX][0-9a-fA-F]+;?)`)
+	// cut is what may be the beginning of such a reference, which goes on behind the text.
+	cut = regexp.MustCompile(`&(?:#[0-9]*|#[xX][0-9a-fA-F]*|c?o?m?m?a?t?)$`)
+)
+
+// unmention puts a space of no width behind each @ that may begin a mention, as GitHub's own bots do. GitHub looks for mentions in the
+// rendered text: what begins one there is an @ however it is written, behind anything but an ASCII letter or digit (user@example.com).
+// At the end of the text the template may go on.
 func unmention(text string) string {
+	const none = "\u200b"
 	var b strings.Builder
-	word := false // the character before is of a word
-	for i, r := range text {
-		b.WriteRune(r)
-		next, _ := utf8.DecodeRuneInString(text[i+utf8.RuneLen(r):])
-		if r == '@' && !word && (next == utf8.RuneError || isWord(next)) { // at the end, the template may go on
-			b.WriteRune('\u200b')
+	done := 0
+	for _, at := range ats.FindAllStringIndex(text, -1) {
+		rest := text[at[1]:]
+		if html.UnescapeString(text[at[0]:at[1]]) != "@" || endsInWord(text[:at[0]]) || strings.TrimLeft(rest, " \t\r\n") != rest {
+			continue
 		}
-		word = isWord(r)
+		b.WriteString(text[done:at[1]] + none)
+		done = at[1]
+	}
+	b.WriteString(text[done:])
+	if cut.MatchString(text[done:]) {
+		b.WriteString(none)
 	}
 	return b.String()
 }
 
-func isWord(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+// endsInWord reports whether a text ends in an ASCII letter or digit when it is rendered. The underscore is left out, for it may be of
+// an emphasis; so is the end of a reference without a semicolon (&nbsp, &#32).
+func endsInWord(text string) bool {
+	rest := strings.TrimRight(text, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+	return rest != text && !strings.HasSuffix(rest, "&") && !strings.HasSuffix(rest, "&#")
+}
 
 // Params declares the parameters of a destination that does this; if that is not known, all that there are.
 func Params(do Do) []template.Param {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -366,10 +369,17 @@ func TestNewRefuses(t *testing.T) {
 // TestMentionsOfEventsCallNobody: what an event brings into a text mentions nobody, what the template says does.
 func TestMentionsOfEventsCallNobody(t *testing.T) {
 	t.Parallel()
-	const none = "\u200b"
 	for text, want := range map[string]string{
-		"@octocat": "@" + none + "octocat", "cc @octo-org/all, (@x) and\n@y": "cc @" + none + "octo-org/all, (@" + none + "x) and\n@" + none + "y", "user@example.com": "user@example.com",
-		"a @ b": "a @ b", "ends with @": "ends with @" + none, "@@x": "@@" + none + "x", "\u00fc@x": "\u00fc@x", "": "", "`@x`": "`@" + none + "x`", "\xff@x": "\ufffd@" + none + "x",
+		"@octocat": "@|octocat", "cc @octo-org/all, (@x) and\n@y": "cc @|octo-org/all, (@|x) and\n@|y", "user@example.com": "user@example.com",
+		"a @ b": "a @ b", "ends with @": "ends with @|", "@@x": "@|@|x", "": "", "`@x`": "`@|x`", "\xff@x": "\ufffd@|x",
+		// GitHub's \W is ASCII's, and the underscores of an emphasis are gone when it looks.
+		"\u00fc@x": "\u00fc@|x", "_@x_": "_@|x_", "a_b@example.com": "a_b@example.com",
+		// References to characters; raw HTML takes some without their semicolon.
+		"&#64;x": "&#64;|x", "&#0064;x": "&#0064;|x", "&#x40;x": "&#x40;|x", "&#X0040;x": "&#X0040;|x", "&commat;x": "&commat;|x", "u&#64;example.com": "u&#64;example.com",
+		"<p>&#64x</p>": "<p>&#64|x</p>", "<p>&#x40x</p>": "<p>&#x40|x</p>", "<p>&#32@x, &nbsp@x</p>": "<p>&#32@|x, &nbsp@|x</p>", "@&#120;": "@|&#120;",
+		"&#640;x, &#x40a;x, &#65;x, &amp;#64;x": "&#640;x, &#x40a;x, &#65;x, &amp;#64;x",
+		// The template may go on with the rest of one.
+		"&": "&|", "&#": "&#|", "&#6": "&#6|", "&#64": "&#64|", "&#x4": "&#x4|", "&comm": "&comm|", "AT&T": "AT&T", "R&D @ home": "R&D @ home",
 	} {
 		f := &fake{}
 		url := serve(t, f)
@@ -388,11 +398,31 @@ func TestMentionsOfEventsCallNobody(t *testing.T) {
 			}
 		}
 		for _, made := range []string{*f.issues[0].Body, *f.comments[0].Body} {
-			if got, _, _ := strings.Cut(made, "\n\n<!-- forebay"); got != "@team says: "+want {
+			if got, _, _ := strings.Cut(made, "\n\n<!-- forebay"); got != "@team says: "+strings.ReplaceAll(want, "|", "\u200b") {
 				t.Errorf("%q became %q, want %q", text, got, want)
 			}
 		}
 	}
+}
+
+// FuzzMentions renders a text as far as a mention goes, and looks for one as GitHub does.
+func FuzzMentions(f *testing.F) {
+	for _, text := range []string{"cc @octocat", "a@b.c", "\u00fc@x", "_@x_", "&#0064;x", "&#x40x", "&commat;x", "&nbsp@x", "&#3@x", "@&#120;"} {
+		f.Add(text)
+	}
+	params := github.Params(github.Comment)
+	body := params[slices.IndexFunc(params, func(p template.Param) bool { return p.Name == "body" })]
+	unmention := body.Escape(nil, body.Name)
+	mention := regexp.MustCompile(`(?:^|[^0-9A-Za-z])@[0-9A-Za-z_]`)
+	f.Fuzz(func(t *testing.T, text string) {
+		got := unmention(text)
+		if rendered := html.UnescapeString(got); mention.MatchString(rendered) {
+			t.Errorf("%q became %q, which is rendered as %q", text, got, rendered)
+		}
+		if strings.ReplaceAll(got, "\u200b", "") != strings.ReplaceAll(text, "\u200b", "") {
+			t.Errorf("%q became %q", text, got)
+		}
+	})
 }
 
 // TestLookGoesOnWhereItWas: a look that a rate limit cuts short goes on with its next page.
