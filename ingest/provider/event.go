@@ -245,7 +245,8 @@ func (d *delivery) holds(c *compiledCondition) (bool, *Unusable) {
 			return false, bad
 		}
 		if slices.Contains(c.is, text) || c.suffix != "" && strings.HasSuffix(text, c.suffix) {
-			return true, nil
+			not, bad := d.holds(c.unless)
+			return !not && bad == nil, bad
 		}
 	}
 	return false, nil

@@ -15,8 +15,8 @@ var _ = register(github())
 // that was edited is in that event only.
 //
 // Checks of one commit are one entity, and each check has a clock of its own. Its status is a snapshot while it is under way; that it has
-// ended is told once, and its times may not be in order (a skipped job ends before it starts). An attempt of a run begins the statuses
-// again. Where several comments share a version line, all is delta: a late event of one must not be dropped because another is newer.
+// ended is told once (also by `created`, where an app reports a check that it has made already), and its times may not be in order (a skipped
+// job ends before it starts). An attempt of a run begins the statuses again. Where several comments share a version line, all is delta: a late event of one must not be dropped because another is newer.
 //
 // `create` and `delete` name a branch or tag by its short name, `push` by the full one: they are one entity. `sub_issues` comes to both
 // issues' repositories, and only one of them is the parent's. All that is unmapped has its repository as entity, its organization, or its
@@ -86,7 +86,7 @@ func github() preset {
 			"check_run": {entity: []string{repo, "/check_run/head_sha"},
 				clocks: []clock{{from: "/check_run/completed_at|/check_run/started_at?", kind: schemas.Timestamp, name: "check_run", by: "/check_run/id",
 					resolution: time.Second, rank: &rank{from: "/check_run/status", order: states}}},
-				snapshots: action("created")},
+				snapshots: &condition{from: "/action", is: []string{"created"}, unless: &condition{from: "/check_run/status", is: []string{"completed"}}}},
 			"check_suite": {entity: []string{repo, "/check_suite/head_sha"}, clocks: seconds("/check_suite/updated_at", "check_suite")},
 			"status":      {entity: []string{repo, "/sha"}, clocks: seconds("/updated_at", "status")},
 			"commit_comment": {entity: []string{repo, "/comment/commit_id"},

@@ -82,11 +82,12 @@ type VersionInfo struct {
 	Ranks []string `json:"ranks,omitempty"`
 }
 
-// ConditionInfo holds for events whose value is one of Is, or ends with Suffix.
+// ConditionInfo holds for events whose value is one of Is, or ends with Suffix, and for which Unless does not hold.
 type ConditionInfo struct {
-	From   string   `json:"from"`
-	Is     []string `json:"is,omitempty"`
-	Suffix string   `json:"suffix,omitempty"`
+	From   string         `json:"from"`
+	Is     []string       `json:"is,omitempty"`
+	Suffix string         `json:"suffix,omitempty"`
+	Unless *ConditionInfo `json:"unless,omitempty"`
 }
 
 // Seconds is a duration that JSON has as a number of seconds.
@@ -133,5 +134,5 @@ func (c *condition) info() *ConditionInfo {
 	if c == nil {
 		return nil
 	}
-	return &ConditionInfo{From: c.from, Is: c.is, Suffix: c.suffix}
+	return &ConditionInfo{From: c.from, Is: c.is, Suffix: c.suffix, Unless: c.unless.info()}
 }

@@ -2,6 +2,7 @@ package provider_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/forebay-io/forebay/ingest/provider"
@@ -64,6 +65,9 @@ func TestSnapshots(t *testing.T) {
 		{delta, github("workflow_run", run, "completed")},
 		{snapshot, github("check_run", check, "created")},
 		{delta, github("check_run", check, "completed", "rerequested", "requested_action")},
+		{snapshot, github("check_run", strings.Replace(check, "in_progress", "queued", 1), "created")},
+		{snapshot, github("check_run", `"check_run":{"id":1,"head_sha":"ab"}`, "created")},
+		{delta, github("check_run", strings.Replace(check, "in_progress", "completed", 1), "created")},
 		{snapshot, github("workflow_job", job, "queued", "waiting", "in_progress")},
 		{delta, github("workflow_job", job, "completed")},
 		{snapshot, github("discussion", topic, "edited")},

@@ -86,11 +86,12 @@ type rank struct {
 	order []string
 }
 
-// condition is true if the value is one of is, or ends with suffix.
+// condition is true if the value is one of is, or ends with suffix, and unless is not true.
 type condition struct {
 	from   string
 	is     []string
 	suffix string
+	unless *condition
 }
 
 // catalogue is every preset by name; see [register].

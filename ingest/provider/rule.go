@@ -40,6 +40,7 @@ type compiledCondition struct {
 	from   value
 	is     []string
 	suffix string
+	unless *compiledCondition
 }
 
 // KeyError says what is wrong with a source's `secrets:` or a key of its `event:`.
@@ -238,6 +239,10 @@ func (c *refs) condition(preset *condition) (*compiledCondition, error) {
 	if preset == nil {
 		return nil, nil
 	}
+	unless, err := c.condition(preset.unless)
+	if err != nil {
+		return nil, err
+	}
 	from, err := c.preset(preset.from)
-	return &compiledCondition{from: from, is: preset.is, suffix: preset.suffix}, err
+	return &compiledCondition{from: from, is: preset.is, suffix: preset.suffix, unless: unless}, err
 }

@@ -132,8 +132,12 @@ func (v VersionInfo) clock() string {
 }
 
 func (c ConditionInfo) text() string {
+	text := strings.Join(c.Is, ", ")
 	if c.Suffix != "" {
-		return "*" + c.Suffix
+		text = "*" + c.Suffix
 	}
-	return strings.Join(c.Is, ", ")
+	if c.Unless != nil {
+		text += " unless " + c.Unless.From + " is " + c.Unless.text()
+	}
+	return text
 }
