@@ -227,6 +227,56 @@ func TestSharedDestinationHasOneBreaker(t *testing.T) {
 	})
 }
 
+// TestSharedDestinationHasOneHold: what one team's action was told by a Retry-After holds for the other's, which go on behind it.
+func TestSharedDestinationHasOneHold(t *testing.T) {
+	t.Parallel()
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		const few, hold = 5, 8 * time.Second
+		r := shareDestination(t, b, 1, "max_hold: 8s")
+		head := order("head", 1)
+		r.agent.answer = func(c call) int {
+			if c.event == head.id && r.agent.seen(head.id) == 1 {
+				return http.StatusTooManyRequests
+			}
+			return http.StatusOK
+		}
+		r.agent.reply = func(_ call, status int, h http.Header) string {
+			if status != http.StatusOK {
+				h.Set("Retry-After", "86400")
+			}
+			return ""
+		}
+		p := r.serve("intake,stream")
+		if err := r.sender.deliver(t.Context(), head); err != nil {
+			t.Fatal(err)
+		}
+		r.agent.waitActed(t, 1, 30*time.Second)
+		told := r.agent.snapshot()[0].end
+		if err := r.otherSender.load(t.Context(), orders("few", few), few, 0); err != nil {
+			t.Fatal(err)
+		}
+		waiting := rig.Until(hold, func() bool { return r.place(p, "pagers").Waiting == 1+few })
+		if d := r.place(p, "pagers"); !waiting || d.State != "held" {
+			t.Fatalf("%s after the answer: %+v, want %d actions waiting for the %s to end", time.Since(told), d, 1+few, hold)
+		}
+		waitItems(t, r.deployment, p, 1, "--team", r.team, "--status", "done")
+		waitItems(t, r.deployment, p, few, "--team", r.other, "--status", "done")
+		calls := r.agent.snapshot()
+		for _, c := range calls[1:] {
+			if wait := c.begin.Sub(told); wait < hold-100*time.Millisecond || wait > hold+7*time.Second { // the answer was on its way
+				t.Errorf("%s of %s was called %s after the answer, want %s", c.event, c.source, wait, hold)
+			}
+		}
+		if len(calls) != 2+few || countOf(calls, r.other) != few {
+			t.Errorf("%d calls, %d of them for the other team; want %d and %d", len(calls), countOf(calls, r.other), 2+few, few)
+		}
+		const holds = `forebay_destination_holds_total{destination="pagers"}`
+		if n := p.metric(holds); n != "1" {
+			t.Errorf("%s is %s", holds, n)
+		}
+	})
+}
+
 // TestOpenActionsFollowToASharedDestination moves a team's destination to the top of the file, with actions open, as an operator does it,
 // and back again. A team that may not use it any more is told so.
 func TestOpenActionsFollowToASharedDestination(t *testing.T) {
