@@ -52,10 +52,11 @@ func ActedThen(status int) Fault {
 type Faults struct {
 	Fake http.Handler
 
-	mu    sync.Mutex
-	next  []*Fault
-	calls int
-	late  sync.WaitGroup
+	mu     sync.Mutex
+	next   []*Fault
+	calls  int
+	broken int // of the calls
+	late   sync.WaitGroup
 }
 
 // Wait waits until what is done late is done.
@@ -74,9 +75,15 @@ func (f *Faults) Break(faults ...*Fault) {
 
 // Calls returns how many have come.
 func (f *Faults) Calls() int {
+	calls, _ := f.count()
+	return calls
+}
+
+// count returns how many calls have come, and how many of them had a fault.
+func (f *Faults) count() (calls, broken int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.calls
+	return f.calls, f.broken
 }
 
 // take counts a call and returns its fault, nil if it has none.
@@ -89,6 +96,9 @@ func (f *Faults) take() *Fault {
 	}
 	fault := f.next[0]
 	f.next = f.next[1:]
+	if fault != nil {
+		f.broken++
+	}
 	return fault
 }
 

@@ -26,7 +26,7 @@ type Effect struct {
 	// Make points a sink at the fake. An attempt has one second, whatever the sink's own timeout is.
 	Make func(t testing.TB, url string) sink.Sink
 	// Calls is how many calls the longest attempt makes when none is broken: 2, say, where a repeated attempt looks first.
-	// Each of them is broken in turn; with too few here the rest is not tested, and nothing says so.
+	// Each of them is broken in turn. An attempt that makes more fails the test: what they are would not be broken.
 	Calls int
 	// Late is a fake whose lists lack for [Lateness] what was made, of a sink that looks before a retry. It also acts after calls that
 	// were cut off, and attempts wait [Settle] after one that may have acted, as lanes do. nil: the sink does not look.
@@ -42,6 +42,7 @@ type once struct {
 	faults *Faults
 	fake   Fake
 	sink   sink.Sink
+	calls  int // of an attempt, at most
 	settle time.Duration
 }
 
@@ -110,7 +111,7 @@ func (e Effect) late(t *testing.T, all []Fault) {
 
 // set makes a sink whose destination has the faults of a script.
 func (e Effect) set(t *testing.T, script []*Fault) *once {
-	o := &once{fake: e.Fake(), settle: e.settle}
+	o := &once{fake: e.Fake(), calls: e.Calls, settle: e.settle}
 	o.faults = &Faults{Fake: o.fake}
 	o.faults.Break(script...)
 	server := httptest.NewUnstartedServer(o.faults)
@@ -168,9 +169,16 @@ func (e Effect) killed(t *testing.T, script []*Fault) {
 }
 
 func (o *once) do(t *testing.T, a sink.Action) (sink.Outcome, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	return o.sink.Do(ctx, a)
+	calls, broken := o.faults.count()
+	out, err := o.sink.Do(ctx, a)
+	after, more := o.faults.count()
+	if n := after - calls; n > o.calls && more == broken {
+		t.Errorf("an attempt of which no call was broken made %d calls, and Effect.Calls is %d: the last ones are broken in no test", n, o.calls)
+	}
+	return out, err
 }
 
 // attempts runs an action until it is done, dead or left to an operator; a is then as it was at the last attempt.
