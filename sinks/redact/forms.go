@@ -11,8 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// forms are the texts that are looked for, by their first bytes: secrets as they are, and in base64. Percent-encoding and the
-// escapes of JSON have too many spellings to be listed: the text that is searched is decoded instead.
+// forms are the texts that are looked for, by their first bytes: secrets as they are, with the spaces of a query, and in base64.
+// Percent-encoding and the escapes of JSON have too many spellings to be listed: the text that is searched is decoded instead. A + is
+// not, for most are what they are.
 type forms struct {
 	begin [256]bool // whether any form begins with this byte
 	by    map[[minSecret]byte][]form
@@ -23,9 +24,11 @@ type form struct {
 	base64     bool
 }
 
-// add adds a secret, and what of its base64 is the same whatever stands around it: at each of the three places where it may begin.
+// add adds a secret, as it is and with + for its spaces, and what of its base64 is the same whatever stands around it: at each of the
+// three places where it may begin.
 func (f *forms) add(text, name string) {
 	f.put(form{text: text, name: name})
+	f.put(form{text: strings.ReplaceAll(text, " ", "+"), name: name})
 	for before := range 3 {
 		raw := append(make([]byte, before), text...)
 		first, end := (before*8+5)/6, len(raw)*8/6 // characters that are made of the secret's bits alone

@@ -10,7 +10,7 @@ import (
 )
 
 // awkward has what every encoding changes.
-const awkward = `p"ss/w\rd&k=1+é😀%<tab	>`
+const awkward = `p"s s/w\rd &k=1+é😀%<tab	>`
 
 func quoted(t *testing.T, s string) string {
 	t.Helper()
@@ -68,9 +68,10 @@ func TestEncodedSecrets(t *testing.T) {
 // TestInnocentTextsStay: what only looks encoded, and texts near a secret, are kept as they came.
 func TestInnocentTextsStay(t *testing.T) {
 	t.Parallel()
-	r := New(hush, "sixsix")
+	r := New(hush, "sixsix", "pass phrase+1")
 	for _, text := range []string{
 		"", "%", `\`, "100% of it", `\u12`, `C:\new\x`, "%zz%4", "hush-hush", "aHVzaC1odXN", strings.Repeat(`\\`, 5000), `{"a":"b\u00e9"}`,
+		"pass phrase 1", "pass+phrase 1", "pass++phrase+1", "pass%20phrase%201", "1+1 is two",
 	} {
 		if got := r.Text(text); got != text {
 			t.Errorf("%q became %q", text, got)
