@@ -58,6 +58,7 @@ func page() string {
 		}
 		fmt.Fprintf(&b, "\n## %s\n\n", i.Title)
 		fmt.Fprintf(&b, "- preset: `%s`\n- signed: `%s`, %s\n", i.Name, i.Signed, freshness(i))
+		fmt.Fprintf(&b, "- a captured delivery: %s\n", i.CapturedText())
 		fmt.Fprintf(&b, "- ack deadline: %s%s\n- retries: %s (horizon: %s)\n", short(i.Deadline), noted(i.DeadlineNote), i.Retries, short(i.RetryHorizon))
 		fmt.Fprintf(&b, "- largest body: %d MiB\n- event id: `%s`\n", i.MaxBody>>20, i.ID)
 		if i.DeliveryID != "" {

@@ -31,6 +31,17 @@ func (i Info) RepeatsText() string {
 	return strings.Join(parts, ", ")
 }
 
+// CapturedText says what becomes of a delivery that somebody has captured; empty: that is as the source's keys say.
+func (i Info) CapturedText() string {
+	switch {
+	case i.ID == "":
+		return ""
+	case i.Tolerance > 0:
+		return "sent again, it is a duplicate, and refused once its time is too old"
+	}
+	return "sent again, it is a duplicate as long as dedupe remembers it, whatever its headers say; then decided anew, since no time is signed"
+}
+
 // TypesDiffer reports whether some event types are named by other values than all others.
 func (i Info) TypesDiffer() bool {
 	return slices.ContainsFunc(i.Types, func(t TypeInfo) bool { return t.Type != i.Fallback.Type })

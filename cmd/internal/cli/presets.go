@@ -97,6 +97,7 @@ func writePreset(w io.Writer, i provider.Info, form tableForm) {
 	for _, line := range [][2]string{
 		{"preset", i.Name + ", " + i.Title},
 		{"signed", signed(i) + ", " + fresh(i)},
+		{"captured", i.CapturedText()},
 		{"ack deadline", config.Duration(i.Deadline).String() + noted(i.DeadlineNote)},
 		{"retries", i.Retries + " (horizon: " + horizon(i) + ")"},
 		{"largest body", config.Size(i.MaxBody).String()},
