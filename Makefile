@@ -63,7 +63,7 @@ lint: ## gofmt, vet, golangci-lint, shellcheck where installed
 	@.ci/lint
 
 .PHONY: generate
-generate: ## write generated files anew
+generate: ## write the generated files again
 	go generate ./...
 
 .PHONY: verify

@@ -30,7 +30,7 @@ func TestKeysCountWhatNoSecretMatches(t *testing.T) {
 	}
 	before := &Source{Keys: k}
 	if KeysOf([]schemas.Secret{schemas.NewSecret("one")}, before) != k {
-		t.Error("a reload with the same secrets counts anew")
+		t.Error("a reload with the same secrets counts again")
 	}
 	if KeysOf(two, before) == k {
 		t.Error("a reload with other secrets counts on")

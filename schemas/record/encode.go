@@ -201,7 +201,7 @@ func (w *Encoder) named(e *schemas.Event) {
 	}
 }
 
-// name returns the record header's name for the i-th original header. It is made anew only if the event before had another one there:
+// name returns the record header's name for the i-th original header. It is made again only if the event before had another one there:
 // the events of a source mostly have the same headers.
 func (w *Encoder) name(i int, name string) string {
 	if i < len(w.names) {

@@ -49,7 +49,7 @@ func (l *List) Object(visit func(key string) error) error {
 	})
 }
 
-// eachIn calls visit for each element of the next value, which begins with begin or is null. Every value may take maxValue bytes anew.
+// eachIn calls visit for each element of the next value, which begins with begin or is null. Each value may take maxValue bytes of its own.
 func (l *List) eachIn(begin json.Delim, visit func() error) error {
 	l.body.left = maxValue
 	switch t, err := l.dec.Token(); {

@@ -239,9 +239,9 @@ func (r *replayer) continuePart(part ledger.ReplayPart, of *Partition) {
 func (r *replayer) mustEnd(part ledger.ReplayPart, of *Partition) (why ledger.ReplayEnd, detail string) {
 	switch {
 	case part.TopicID != of.Claim.Partition.TopicID:
-		return ledger.ReplayRecreated, "the topic was created again: the plan's offsets are those of the topic before; plan it anew"
+		return ledger.ReplayRecreated, "the topic was created again: the plan's offsets are those of the topic before; plan it again"
 	case of.LanesOnly:
-		return ledger.ReplayGrown, "the topic has more partitions than it had, and nothing of it is read until `forebay topics rekey`; plan it anew after that"
+		return ledger.ReplayGrown, "the topic has more partitions than it had, and nothing of it is read until `forebay topics rekey`; plan it again after that"
 	case part.Config != r.cfg.Config:
 		return ledger.ReplayConfigChanged, "the subscription's types, order, policies or actions are not those of the plan; " + planFrom(part, of)
 	case part.Errors > part.MaxErrors:
@@ -252,7 +252,7 @@ func (r *replayer) mustEnd(part ledger.ReplayPart, of *Partition) (why ledger.Re
 
 // planFrom says how what a part has left is planned without what it has run.
 func planFrom(part ledger.ReplayPart, of *Partition) string {
-	return fmt.Sprintf("plan what is left anew (--from-offset %s/%d=%d)", of.at().Topic, of.at().Number, part.Next)
+	return fmt.Sprintf("plan what is left (--from-offset %s/%d=%d)", of.at().Topic, of.at().Number, part.Next)
 }
 
 // end ends a part in the ledger, and its reading. If the ledger does not answer, the next sweep tries again.
@@ -310,12 +310,12 @@ func (r *replayer) readFailed(rep *replay, read *reader.Part) {
 	case err != nil: // nobody can say whether it can be read
 		rep.unread = time.Time{}
 	case start > rep.read:
-		r.end(rep.ReplayPart, rep.of, ledger.ReplayRetention, "the topic's retention has deleted what was to be replayed next; plan what is left anew")
+		r.end(rep.ReplayPart, rep.of, ledger.ReplayRetention, "the topic's retention has deleted what was to be replayed next; plan what is left")
 		return
 	case rep.unread.IsZero():
 		rep.unread = time.Now()
 	case time.Since(rep.unread) >= r.l.cfg.UnreadAfter:
-		r.end(rep.ReplayPart, rep.of, ledger.ReplayUnreadable, fmt.Sprintf("offset %d cannot be read since %s: %v; bring the log back, or let a replica that is whole lead, and plan what is left anew; "+
+		r.end(rep.ReplayPart, rep.of, ledger.ReplayUnreadable, fmt.Sprintf("offset %d cannot be read since %s: %v; bring the log back, or let a replica that is whole lead, and plan what is left; "+
 			"to leave out what cannot be read, plan from behind it on (--from-offset %d=OFFSET)", read.From, rep.unread.UTC().Format(time.RFC3339), read.Err, rep.of.at().Number))
 		return
 	}

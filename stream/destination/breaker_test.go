@@ -288,7 +288,7 @@ func newCrowd(t *testing.T, p Policy, n int) *crowd {
 	return &crowd{d: d, w: d.worker("acme"), ready: rand.New(rand.NewPCG(1, 1)).Perm(n), failed: make([]int, n)}
 }
 
-// play lets time pass, and counts anew what begins and gets through.
+// play lets time pass, and counts again what begins and gets through.
 func (c *crowd) play(during time.Duration) {
 	const step = 20 * time.Millisecond
 	c.begun, c.through = 0, map[int]int{}

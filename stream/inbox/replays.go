@@ -276,7 +276,7 @@ func (b *Inbox) StartReplay(ctx context.Context, r *Replay, by, reason string, s
 			return ledger.Unavailable(op, err)
 		}
 		if tag.RowsAffected() == 0 {
-			return schemas.Errorf(schemas.Conflict, op, "%s/%d is not the partition that was planned, or another replay runs in it (`forebay replay list`); plan it anew", p.Topic, p.Partition)
+			return schemas.Errorf(schemas.Conflict, op, "%s/%d is not the partition that was planned, or another replay runs in it (`forebay replay list`); plan it again", p.Topic, p.Partition)
 		}
 	}
 	if err = notifyOwners(ctx, tx, r.ID); err == nil {
@@ -314,13 +314,13 @@ func mayStart(ctx context.Context, tx pgx.Tx, op string, r *Replay, skew time.Du
 	case err != nil:
 		return ledger.Unavailable(op, err)
 	case cancelled:
-		return refuse("it was cancelled; plan it anew")
+		return refuse("it was cancelled; plan it again")
 	case !counted:
 		return refuse("it is still being counted: `forebay replay plan --continue %d` goes on with that", r.ID)
 	case started:
-		return refuse("it was started before: `forebay replay get %d` shows what came of it; plan what is left anew", r.ID)
+		return refuse("it was started before: `forebay replay get %d` shows what came of it; plan what is left", r.ID)
 	case old:
-		return refuse("the plan is older than %s; plan it anew", planAge)
+		return refuse("the plan is older than %s; plan it again", planAge)
 	case running:
 		return refuse("another replay of %s is under way: `forebay replay list` shows it; wait for it, or cancel it", r.Subscription)
 	}

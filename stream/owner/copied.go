@@ -13,7 +13,7 @@ import (
 )
 
 // refuseStaleCopy refuses to claim a partition of a copy, for the first time (later the ledger does not say any more what it is a copy of),
-// if the topic that it was copied from has grown since: the copy lacks those records. If that topic was deleted or made anew, the claim is
+// if the topic that it was copied from has grown since: the copy lacks those records. If that topic was deleted or created again, the claim is
 // allowed: with that an operator accepts what the copy lacks.
 func (b *broker) refuseStaleCopy(ctx context.Context, f facts) error {
 	old := f.standing.CopyOf

@@ -194,7 +194,7 @@ func (b bounder) firstAt(ctx context.Context, from int64) (time.Time, error) {
 func Check(ctx context.Context, log Log, topics []string, positions []inbox.Position, bounds []inbox.ReplayBounds) error {
 	const op = "start a replay"
 	refuse := func(b inbox.ReplayBounds, format string, args ...any) error {
-		return schemas.Errorf(schemas.Conflict, op, "%s/%d: %s; plan it anew", b.Topic, b.Partition, fmt.Sprintf(format, args...))
+		return schemas.Errorf(schemas.Conflict, op, "%s/%d: %s; plan it again", b.Topic, b.Partition, fmt.Sprintf(format, args...))
 	}
 	for _, b := range bounds {
 		if !slices.Contains(topics, b.Topic) {

@@ -58,7 +58,7 @@ func TestCheckNamesWhatMoved(t *testing.T) {
 			if tt.says == "" && err != nil {
 				t.Error(err)
 			}
-			if tt.says != "" && (schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), "plan it anew")) {
+			if tt.says != "" && (schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), "plan it again")) {
 				t.Errorf("%v, want %q", err, tt.says)
 			}
 		})

@@ -32,8 +32,8 @@ func (m *session) claimUntilDone(ctx context.Context, at place, committed int64)
 }
 
 var (
-	errFenced    = errors.New("fenced")
-	errTopicAnew = errors.New("the topic was deleted and created anew, so its offsets mean other events")
+	errFenced         = errors.New("fenced")
+	errTopicRecreated = errors.New("the topic was deleted and created again, so its offsets mean other events")
 )
 
 // claim takes the next epoch of a position, and stores where it begins if it is new. It waits for a transaction that holds the row.
@@ -62,7 +62,7 @@ func (m *session) claim(ctx context.Context, at place, committed int64) (*worker
 		return nil, fmt.Errorf("claim %s in forebay_positions: %w", at, err)
 	}
 	if string(stored) != string(id[:]) {
-		return nil, fmt.Errorf("%w (%s, group %s)", errTopicAnew, at.topic, m.Group)
+		return nil, fmt.Errorf("%w (%s, group %s)", errTopicRecreated, at.topic, m.Group)
 	}
 	return w, nil
 }

@@ -34,14 +34,14 @@
 // another body (a conflict), are set aside at once.
 //
 // While Postgres or Kafka is away, everything is tried again. [Subscriber.Run] returns an error only where waiting does not help, and the
-// error says what to do: a position that the log does not have any more, a topic that was created anew, a batch that is too large when
+// error says what to do: a position that the log does not have any more, a topic that was created again, a batch that is too large when
 // unpacked, rights or tables of [SQL] that are missing. A table or right that a handler lacks does not end it: that is tried until it is there.
 //
 // # Tables and positions
 //
 // [SQL] creates five tables in the team's schema. forebay_positions says where a group is, and Kafka's commit only mirrors it, so that tools
 // show the lag: to read again, stop the program, set next_offset and, where events are to run again, delete their rows in
-// forebay_events and forebay_lines. To begin anew as [Config].Begin says, delete all rows of the group, and the group in Kafka. Events that
+// forebay_events and forebay_lines. To begin again as [Config].Begin says, delete all rows of the group, and the group in Kafka. Events that
 // were decided longer ago than [Config].Dedupe are forgotten.
 //
 // A member that Kafka believes gone may wake up inside its transaction. It holds the position's row then, and the next owner waits for it;

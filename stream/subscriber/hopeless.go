@@ -15,7 +15,7 @@ var advice = []struct {
 	is   func(error) bool
 	toDo string
 }{
-	{isOne(errTopicAnew), "if that is right, delete the group's rows of the topic in forebay_positions: it is then read from its start"},
+	{isOne(errTopicRecreated), "if that is right, delete the group's rows of the topic in forebay_positions: it is then read from its start"},
 	{isOne(kerr.OffsetOutOfRange), "retention has deleted what was not read, or the log was cut: set next_offset in forebay_positions to where to go on"},
 	{isA[*kgo.ErrDataLoss], "the log was cut: set next_offset in forebay_positions to where to go on"},
 	{isA[*kgo.ErrDecompressTooLarge], "give Config.Kafka a larger kgo.MaxDecompressBatchBytes, or, to leave the batch out, set next_offset in " +

@@ -141,7 +141,7 @@ func (m *session) handOver(fetches kgo.Fetches) {
 		at := place{p.Topic, p.Partition}
 		switch err := p.Err; {
 		case err == nil:
-		case errors.Is(err, kerr.UnknownTopicID): // this client will not read it again; who joins again learns whether it was created anew
+		case errors.Is(err, kerr.UnknownTopicID): // this client will not read it again; who joins later learns whether it was created again
 			m.fail(fmt.Errorf("read %s: %w", at, err))
 		case hopeless(err):
 			m.fail(withAdvice(fmt.Errorf("read %s: %w", at, err)))
@@ -159,7 +159,7 @@ func (m *session) handOver(fetches kgo.Fetches) {
 
 // assigned claims each of the partitions that are new to this member, and replaces its committed offset by the position that was claimed:
 // there the client begins. Each claim is tried until it succeeds or ctx ends, because the group changes. The workers start once all are
-// claimed. After an error those that were claimed stay claimed in the table, and whoever reads them next claims them anew.
+// claimed. After an error those that were claimed stay claimed in the table, and whoever reads them next claims them again.
 func (m *session) assigned(ctx context.Context, committed map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	<-m.ready // the topics' first positions are stored
 	var claimed []*worker

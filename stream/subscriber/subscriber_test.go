@@ -690,7 +690,7 @@ func TestRunEnds(t *testing.T) {
 		want    []string
 	}{
 		"beyond the end": {false, sql(`UPDATE forebay_positions SET next_offset = 1000`), []string{"OFFSET_OUT_OF_RANGE", "set next_offset"}},
-		"another topic":  {false, sql(`UPDATE forebay_positions SET topic_id = '\x00112233445566778899aabbccddeeff'`), []string{"created anew", "delete the group's rows"}},
+		"another topic":  {false, sql(`UPDATE forebay_positions SET topic_id = '\x00112233445566778899aabbccddeeff'`), []string{"created again", "delete the group's rows"}},
 		"no table":       {false, sql(`DROP TABLE forebay_begins`), []string{"42P01", "execute subscriber.SQL"}},
 		"a table goes":   {true, sql(`DROP TABLE forebay_lines`), []string{"42P01", "execute subscriber.SQL"}},
 		"a right goes": {true, sql(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
@@ -704,7 +704,7 @@ func TestRunEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.Client = f.NewClient()
-		}, []string{"created anew", "delete the group's rows"}},
+		}, []string{"created again", "delete the group's rows"}},
 		"a batch that is too large": {true, func(t *testing.T, f *fixture) {
 			large := revision("A", 2)
 			large.Data = make([]byte, 300<<10)
@@ -760,7 +760,7 @@ func TestBegin(t *testing.T) {
 }
 
 // A group that begins with what comes from now on misses nothing of a partition or a topic that came after its first start, whoever notices
-// it when. A topic that was created anew came after it, too.
+// it when. A topic that was created again came after it, too.
 func TestBeginNowMissesNothingThatComesLater(t *testing.T) {
 	t.Parallel()
 	const later = "events.acme.later"
@@ -800,7 +800,7 @@ func TestBeginNowMissesNothingThatComesLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	producer := f.NewClient()
-	if err := producer.ProduceSync(f.Ctx(), record.Encode(later, revision("anew", 1))).FirstErr(); err != nil {
+	if err := producer.ProduceSync(f.Ctx(), record.Encode(later, revision("again", 1))).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.pool.Exec(t.Context(), `DELETE FROM forebay_positions WHERE topic = $1`, later); err != nil { // as the error says
@@ -812,7 +812,7 @@ func TestBeginNowMissesNothingThatComesLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.start(t, now)
-	f.waitFor("anew-1\nbetween-1\ngrown-1\nlater-1", `SELECT id FROM ran ORDER BY id`)
+	f.waitFor("again-1\nbetween-1\ngrown-1\nlater-1", `SELECT id FROM ran ORDER BY id`)
 }
 
 // A policy that says one thing keeps the defaults of the others: a gap is waited for.

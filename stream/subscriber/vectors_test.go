@@ -22,7 +22,7 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 )
 
-var update = flag.Bool("update", false, "write testdata/vectors.json anew")
+var update = flag.Bool("update", false, "write testdata/vectors.json again")
 
 // The test vectors as they are in the file.
 type (
@@ -98,7 +98,7 @@ func TestVectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the file is not what the gate says; -update writes it anew:\n%s", diff)
+		t.Errorf("the file is not what the gate says; -update writes it again:\n%s", diff)
 	}
 }
 

@@ -95,7 +95,7 @@ func TestTokensAreReadSeldomAndSoonEnough(t *testing.T) {
 			t.Errorf("just made: %+v %v after %s", who, err, time.Since(asked))
 		}
 		_, err := k.Who(t.Context(), known)
-		refused(t, "revoked, and read anew for another", err)
+		refused(t, "revoked, and read again for another", err)
 	})
 }
 

@@ -243,7 +243,7 @@ func TestBackBeforeTheOthers(t *testing.T) {
 	})
 }
 
-// A process that begins anew knows nothing of how long an alert has held, and of one that compares with the past not even that it does. What
+// A process that has just begun knows nothing of how long an alert has held, and of one that compares with the past not even that it does. What
 // was told goes on all the same, until it is over.
 func TestToldAlertOutlivesItsProcess(t *testing.T) {
 	now := Aggregate{"max", []string{"subscription"}, Select{Name: "forebay_test_parked"}}

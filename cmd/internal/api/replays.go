@@ -109,7 +109,7 @@ type ReplayItem struct {
 	Errors          int               `json:"errors"` // its actions that are dead letters now, unknown outcomes among them
 	Partitions      []ReplayPartition `json:"partitions"`
 	// Only of one replay. Notes say of a plan what its counts do not. Left is the command that plans what a replay that failed or was
-	// cancelled has left; empty: nothing is, or only all of it can be planned anew.
+	// cancelled has left; empty: nothing is, or only all of it can be planned again.
 	Notes []string `json:"notes,omitempty"`
 	Left  string   `json:"left,omitempty"`
 	// Of shadow, and only of one replay: what it has found, by type, and the first events of each partition that differ.

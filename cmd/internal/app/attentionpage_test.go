@@ -127,7 +127,7 @@ func exampleRows(t *testing.T) (all []api.AttentionItem) {
 	return all
 }
 
-var update = flag.Bool("update", false, "write golden files anew")
+var update = flag.Bool("update", false, "write golden files again")
 
 // TestMessagesOfTheFirstNight shows, in a golden file, what is said to who is called at night: each thing that waits, with what is said of it
 // and its command; why a process is not ready; and what a newcomer is told whose port is taken.
@@ -173,7 +173,7 @@ func TestMessagesOfTheFirstNight(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(string(want), text.String()); d != "" {
-		t.Errorf("%s (-want +got; -update writes it anew):\n%s", path, d)
+		t.Errorf("%s (-want +got; -update writes it again):\n%s", path, d)
 	}
 }
 

@@ -31,7 +31,7 @@ func TestUnshareGoesByWhatRuns(t *testing.T) {
 		"nothing changed":                     {shared, payments, false},
 		"taken away":                          {withdrawn, payments, true},
 		"taken away, the subscription gone":   {withdrawn, strings.Replace(payments, risk, "      {}\n", 1), true},
-		"taken away, the subscription anew":   {withdrawn, strings.Replace(payments, "risk:", "risks:", 1), true},
+		"taken away, the subscription again":  {withdrawn, strings.Replace(payments, "risk:", "risks:", 1), true},
 		"taken away, the source taken out":    {withdrawn, strings.Replace(payments, "cards, acme/orders", "cards", 1), true},
 		"taken away, the team gone":           {withdrawn, "", true},
 		"taken away, payments' file mistyped": {withdrawn, strings.Replace(payments, "type: log", "type: lok", 1), true},

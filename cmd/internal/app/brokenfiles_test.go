@@ -36,7 +36,7 @@ func TestBrokenFiles(t *testing.T) {
 	a.broken.files["teams/acme.yaml"] = f
 	a.Kept(config.Problems{{File: "teams/acme.yaml", Line: 3}})
 	if rows := waits(); len(rows) != 1 || time.Since(*rows[0].Since) < time.Hour {
-		t.Errorf("broken anew: %+v", rows)
+		t.Errorf("broken again: %+v", rows)
 	}
 	a.Kept(nil)
 	if rows := waits(); len(rows) != 0 {

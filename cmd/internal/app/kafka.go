@@ -31,8 +31,8 @@ func KafkaOptions(c *config.Config, role config.Role) []kgo.Opt {
 	if c.Kafka.Rack != "" {
 		opts = append(opts, kgo.Rack(c.Kafka.Rack))
 	}
-	if s, anew := c.KafkaSASL(role); s != nil {
-		opts = append(opts, kgo.SASL(brokers.Login(mechanism(s.Mechanism, anew), c.KafkaTLS(role) != nil)))
+	if s, reread := c.KafkaSASL(role); s != nil {
+		opts = append(opts, kgo.SASL(brokers.Login(mechanism(s.Mechanism, reread), c.KafkaTLS(role) != nil)))
 	}
 	return opts
 }
@@ -44,11 +44,11 @@ func encryption(t *config.KafkaTLS) *brokers.TLS {
 	return &brokers.TLS{CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile, ServerName: t.ServerName}
 }
 
-// mechanism returns the SASL mechanism of a name that the file may have. Each time a connection logs in it asks anew for user and
+// mechanism returns the SASL mechanism of a name that the file may have. Each time a connection logs in it asks again for user and
 // password.
-func mechanism(name string, anew func() (config.KafkaSASL, error)) sasl.Mechanism {
+func mechanism(name string, reread func() (config.KafkaSASL, error)) sasl.Mechanism {
 	scrams := func(context.Context) (scram.Auth, error) {
-		s, err := anew()
+		s, err := reread()
 		return scram.Auth{User: s.User, Pass: s.Password.Reveal()}, err
 	}
 	switch name {
@@ -58,12 +58,12 @@ func mechanism(name string, anew func() (config.KafkaSASL, error)) sasl.Mechanis
 		return scram.Sha512(scrams)
 	case "OAUTHBEARER":
 		return oauth.Oauth(func(context.Context) (oauth.Auth, error) {
-			s, err := anew()
+			s, err := reread()
 			return oauth.Auth{Token: s.Token.Reveal()}, err
 		})
 	}
 	return plain.Plain(func(context.Context) (plain.Auth, error) {
-		s, err := anew()
+		s, err := reread()
 		return plain.Auth{User: s.User, Pass: s.Password.Reveal()}, err
 	})
 }

@@ -23,7 +23,7 @@ func (o offsetsOf) String() string {
 }
 
 // whatIsLeft returns the command that plans what a replay that ended before its end has left; empty: there is nothing, or it can only be
-// planned anew. A reprocess that is planned over all of its range runs what it has passed once more.
+// planned again. A reprocess that is planned over all of its range runs what it has passed once more.
 func whatIsLeft(p *inbox.Replay) string {
 	state := p.State()
 	if p.StartedAt == nil || state != inbox.ReplayCancelled && state != inbox.ReplayFailed {

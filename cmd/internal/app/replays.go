@@ -368,7 +368,7 @@ func (a *replaysAPI) StartReplay(ctx context.Context, id int64, r api.ReplayRequ
 		return nil, err
 	}
 	if decides(a.s.a.file(), at) != p.Config {
-		return nil, schemas.Errorf(schemas.Conflict, op, "the types, order, policies or actions of %s are not those of the plan; plan it anew", p.Subscription)
+		return nil, schemas.Errorf(schemas.Conflict, op, "the types, order, policies or actions of %s are not those of the plan; plan it again", p.Subscription)
 	}
 	var topics []string
 	for _, source := range a.s.a.file().SourcesOf(at.team, at.name) {

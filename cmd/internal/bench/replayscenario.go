@@ -71,7 +71,7 @@ func (b *gateBench) measureSkipping(ctx context.Context, r *Report) error {
 	}
 	r.Settings["replay.gate"] = fmt.Sprintf("batches of %d, %d loops of a partition each, %d entities a partition, %.0f%% duplicates, bodies of %d bytes; %d actions a loop before",
 		gateBatch, gateLoops, b.entities, 100*duplicateShare, b.body, b.warmUp)
-	r.Settings["replay.skip"] = fmt.Sprintf("all events of the round before it and of its warm-up, from memory, by the same number of loops with a ledger opened anew, after a checkpoint: "+
+	r.Settings["replay.skip"] = fmt.Sprintf("all events of the round before it and of its warm-up, from memory, by the same number of loops with a newly opened ledger, after a checkpoint: "+
 		"rewind decides them again in batches of %d, fill asks for %d keys at a time and moves its position every %d", gateBatch, gateBatch, fillStretch)
 	r.Ratios = append(r.Ratios, ratioOf("replay/rewind", "events/s skipped after a reset, and decided", replayBar, rewound.rates, gate.rates),
 		ratioOf("replay/fill", "events/s skipped by fill, and decided", replayBar, filled.rates, gate.rates))

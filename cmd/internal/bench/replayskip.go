@@ -16,7 +16,7 @@ import (
 // fillStretch is after how many records without anything to run fill moves its position, as in stream/batch.
 const fillStretch = 20_000
 
-// skipRun reads all events of a gateRun with loops of one partition again, with a ledger that is opened anew, as another process does.
+// skipRun reads all events of a gateRun with loops of one partition again, with a newly opened ledger, as another process does.
 // It fails if one of them is not skipped.
 type skipRun struct {
 	gateRun

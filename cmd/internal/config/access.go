@@ -55,14 +55,14 @@ func (c *Config) tlsOf(role string) (t *KafkaTLS, path string) {
 	return c.Kafka.TLS, "kafka.tls"
 }
 
-// KafkaSASL returns how a role's clients log in, and a function that follows the references of that section anew. Both are nil if
+// KafkaSASL returns how a role's clients log in, and a function that follows the references of that section again. Both are nil if
 // they do not log in.
-func (c *Config) KafkaSASL(role Role) (s *KafkaSASL, anew func() (KafkaSASL, error)) {
+func (c *Config) KafkaSASL(role Role) (s *KafkaSASL, reread func() (KafkaSASL, error)) {
 	s, path := c.saslOf(KafkaRole(role))
 	if s == nil {
 		return nil, nil
 	}
-	return s, func() (KafkaSASL, error) { return c.saslAnew(*s, path) }
+	return s, func() (KafkaSASL, error) { return c.rereadSASL(*s, path) }
 }
 
 // saslOf returns the section sasl of a role and where it stands.
@@ -73,9 +73,9 @@ func (c *Config) saslOf(role string) (s *KafkaSASL, path string) {
 	return c.Kafka.SASL, "kafka.sasl"
 }
 
-// saslAnew follows the references of the section s at a path anew. What its file cannot give at this moment is an error: with an old
+// rereadSASL follows the references of the section s at a path again. What its file cannot give at this moment is an error: with an old
 // password, the brokers might lock the user out.
-func (c *Config) saslAnew(s KafkaSASL, path string) (KafkaSASL, error) {
+func (c *Config) rereadSASL(s KafkaSASL, path string) (KafkaSASL, error) {
 	for key, set := range s.settable() {
 		written, ok := c.written(path + "." + key)
 		if !ok {
@@ -102,7 +102,7 @@ func (s *KafkaSASL) settable() map[string]func(text string) {
 	}
 }
 
-// lastingKafka returns the section kafka with references as they are written in the place of what is read anew while the process runs.
+// lastingKafka returns the section kafka with references as they are written in the place of what is read again while the process runs.
 func (c *Config) lastingKafka() Kafka {
 	k := c.Kafka
 	k.SASL = c.lastingSASL(k.SASL, "kafka.sasl")

@@ -92,8 +92,8 @@ func TestKafkaRolesHaveTheirOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for role, want := range map[Role]string{RoleStream: "stream SCRAM-SHA-512 s", RoleTopics: "all PLAIN p"} {
-		_, anew := c.KafkaSASL(role)
-		s, err := anew()
+		_, reread := c.KafkaSASL(role)
+		s, err := reread()
 		if got := s.User + " " + s.Mechanism + " " + s.Password.Reveal(); err != nil || got != want {
 			t.Errorf("role %s logs in as %s, want %s (%v)", role, got, want, err)
 		}
@@ -106,9 +106,9 @@ func TestKafkaRolesHaveTheirOwn(t *testing.T) {
 	}
 }
 
-// TestKafkaPasswordIsReadAnew: a file that has another password is used from the next connection on, and is no reason for a restart;
+// TestKafkaPasswordIsReadAgain: a file that has another password is used from the next connection on, and is no reason for a restart;
 // what is said of a file that is gone names it.
-func TestKafkaPasswordIsReadAnew(t *testing.T) {
+func TestKafkaPasswordIsReadAgain(t *testing.T) {
 	t.Parallel()
 	path := accessFile(t, "brokers: [127.0.0.1:9092]\n  sasl: {mechanism: PLAIN, user: u, password: \"${file:DIR/password}\"}")
 	c, err := Load(Options{Path: path})
@@ -117,8 +117,8 @@ func TestKafkaPasswordIsReadAnew(t *testing.T) {
 	}
 	file := filepath.Join(filepath.Dir(path), "password")
 	writeFile(t, file, "eraser\n")
-	_, anew := c.KafkaSASL(RoleStream)
-	if s, err := anew(); err != nil || s.Password.Reveal() != "eraser" {
+	_, reread := c.KafkaSASL(RoleStream)
+	if s, err := reread(); err != nil || s.Password.Reveal() != "eraser" {
 		t.Errorf("the password is %q (%v)", s.Password.Reveal(), err)
 	}
 	again, err := Load(Options{Path: path})
@@ -139,7 +139,7 @@ func TestKafkaPasswordIsReadAnew(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := anew(); err == nil || !strings.Contains(err.Error(), "kafka.sasl.password: reference to a file: open "+file) {
+	if _, err := reread(); err == nil || !strings.Contains(err.Error(), "kafka.sasl.password: reference to a file: open "+file) {
 		t.Errorf("without the file: %v", err)
 	}
 	shown, err := c.YAML()

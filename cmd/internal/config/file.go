@@ -34,7 +34,7 @@ type Config struct {
 	unresolved map[string]bool      // paths without a usable value: see checker.unresolved
 	references map[string]referring // by path
 	literal    map[literal]string   // secrets that stand in a file itself, and where
-	env        environment          // to follow references anew
+	env        environment          // to follow references again
 	dir        string               // of the main file
 	teamFiles  map[string][]byte    // what was read of each file of teams_dir, by path
 	notes      []Problem

@@ -216,7 +216,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "replication", doc: "Copies of every record.", computed: "1 where all brokers are loopback; else it must be written", minimum: 1},
 		{name: "min_insync", doc: "Copies that must have a record before it is acknowledged.", computed: "2 where replication >= 3, else 1", minimum: 1},
 		{name: "retention", doc: "How long the log keeps events.", def: "7d"},
-		{name: "compression", doc: "What the brokers store the records as: as they were sent (producer), or compressed anew.", computed: "left to the brokers", values: []string{"producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"}},
+		{name: "compression", doc: "What the brokers store the records as: as they were sent (producer), or compressed again.", computed: "left to the brokers", values: []string{"producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"}},
 	}},
 	reflect.TypeFor[Exec](): {doc: "Commands that destinations of type exec run on the machine of the process.", fields: []field{
 		{name: "enabled", doc: "Whether this process runs them: whoever writes a team's file can then run programs here.", def: "false"},

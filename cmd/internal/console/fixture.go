@@ -17,7 +17,7 @@ import (
 // fixture is a delivery to copy, for tests of a mapping or of an agent.
 type fixture struct {
 	Text string // the file
-	Send string // the command that sends it, signed anew
+	Send string // the command that sends it, signed again
 }
 
 // fixtureOf returns an event's delivery as a file, without its signature, which is not kept. A long body stays out: nobody copies that from a page.

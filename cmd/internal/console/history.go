@@ -173,7 +173,7 @@ func growth(before, now []figure) (grown []figure) {
 		had[fmt.Sprint(f.labels)] = f.value
 	}
 	for _, f := range now {
-		if n := had[fmt.Sprint(f.labels)]; n <= f.value { // more: what counted is gone, and begins anew
+		if n := had[fmt.Sprint(f.labels)]; n <= f.value { // more: what counted is gone, and begins from zero
 			f.value -= n
 		}
 		if f.value > 0 {

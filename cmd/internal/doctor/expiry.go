@@ -31,7 +31,7 @@ func (d *doctor) expiry(ctx context.Context) (found []Finding) {
 			found = append(found, problem(c.Key, err.Error(), ""))
 		} else {
 			found = append(found, ends(c.Key, fmt.Sprintf("%s (%s)", c.Path, cert.Subject), cert.NotAfter,
-				"have the certificate of "+c.Key+" renewed; the file is read anew for each connection")...)
+				"have the certificate of "+c.Key+" renewed; the file is read again for each connection")...)
 		}
 	}
 	shown, err := d.brokerCertificates(ctx)

@@ -49,7 +49,7 @@ func writeHolder(f *os.File) error {
 	return err
 }
 
-// release releases the lock. The file stays: if it were removed, a process that has it open and one that creates it anew could both hold
+// release releases the lock. The file stays: if it were removed, a process that has it open and one that creates it again could both hold
 // a lock on the directory.
 func (l *dirLock) release() error { return l.file.Close() }
 

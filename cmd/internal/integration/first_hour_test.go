@@ -160,7 +160,7 @@ func (s *shell) play(want step) string {
 	case diff == "":
 		return want.printed
 	case !*update:
-		s.t.Fatalf("%s(-%s +got; `go test ./cmd/internal/integration -run TestFirstHour -update` records anew):\n%s", want.typed, filepath.Base(firstHour), diff)
+		s.t.Fatalf("%s(-%s +got; `go test ./cmd/internal/integration -run TestFirstHour -update` records them again):\n%s", want.typed, filepath.Base(firstHour), diff)
 	}
 	return got
 }

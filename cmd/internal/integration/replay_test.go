@@ -283,12 +283,12 @@ func TestReplayIsRefusedWhereTheWorldMoved(t *testing.T) {
 	if _, err := adm.DeleteRecords(t.Context(), ends.Offsets()); err != nil {
 		t.Fatal(err)
 	}
-	r.replayRefused(stream, []string{"retention has deleted", "plan it anew"}, "start", plans[0], "--reason", "late")
+	r.replayRefused(stream, []string{"retention has deleted", "plan it again"}, "start", plans[0], "--reason", "late")
 	r.replayRefused(stream, []string{"before the log's start", "begin at"}, with("--from-offset", "0=0")...)
 	stream.stop()
 	r.edit("sources: [github]\n        begin: all", "sources: [github]\n        types: [\"com.github.issues.*\"]\n        begin: all")
 	stream = r.serve("stream")
-	r.replayRefused(stream, []string{"types, order, policies or actions", "plan it anew"}, "start", plans[1], "--reason", "late")
+	r.replayRefused(stream, []string{"types, order, policies or actions", "plan it again"}, "start", plans[1], "--reason", "late")
 	stream.stop()
 	r.edit("sources: [github]\n        types: [\"com.github.issues.*\"]\n        begin: all", "sources: [github]\n        begin: all")
 	if _, err := adm.DeleteTopics(t.Context(), topic); err != nil {
@@ -298,7 +298,7 @@ func TestReplayIsRefusedWhereTheWorldMoved(t *testing.T) {
 	stream = r.start("stream")
 	until(t, "the subscription has started", func() bool {
 		_, err := r.replay(stream, "start", plans[2], "--reason", "late")
-		return err != nil && containsAll(err.Error(), "the topic was created again", "plan it anew")
+		return err != nil && containsAll(err.Error(), "the topic was created again", "plan it again")
 	})
 	stream.stop()
 	r.edit("      triage:\n", "      sorting:\n")

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the golden files of transcripts anew")
+var update = flag.Bool("update", false, "write the golden files of transcripts again")
 
 // transcript is what a user types and gets to see: each command, both of its outputs, and its exit code if that is not 0.
 type transcript struct {
@@ -83,6 +83,6 @@ func (s *transcript) golden(name string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), text); diff != "" {
-		t.Errorf("%s (-want +got; -update writes it anew):\n%s", path, diff)
+		t.Errorf("%s (-want +got; -update writes it again):\n%s", path, diff)
 	}
 }
