@@ -53,7 +53,7 @@ func BenchmarkNoop(b *testing.B) {
 	q := &quick{memory: newMemory(), commit: 2 * time.Millisecond}
 	l, err := New(Config{
 		Subscription: "acme.bench", Ledger: q, Payloads: &eventLog{}, Codec: jsonCodec, MaxOpen: 1 << 16,
-		Destinations: map[string]Destination{destName: {Sink: noop{}, Concurrency: 64}}, Alive: func() bool { return true },
+		Destinations: map[string]DestinationConfig{destName: {Sink: noop{}, Concurrency: 64}}, Alive: func() bool { return true },
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -66,7 +66,7 @@ func (l *Lanes) commandApplied(p *partition, cmd ledger.Command, status ledger.S
 // endIfOvertaken is for an action that an operator replays. Before its attempt it asks the ledger whether a newer action of the
 // entity has been started (P4). If so, a snapshot ends as stale, and a delta runs marked late. If the ledger cannot tell any
 // more, the action becomes dead again. ended means that there is no attempt now.
-func (w *workers) endIfOvertaken(e *entry, d *destination, event *schemas.Event) (ended bool) {
+func (w *workers) endIfOvertaken(e *entry, d *sinkQueue, event *schemas.Event) (ended bool) {
 	if e.Replay == nil || e.Replay.Force || e.Late {
 		return false
 	}
@@ -92,7 +92,7 @@ func (w *workers) endIfOvertaken(e *entry, d *destination, event *schemas.Event)
 }
 
 // endStale ends a running head as stale and lets its lane go on.
-func (w *workers) endStale(e *entry, d *destination) {
+func (w *workers) endStale(e *entry, d *sinkQueue) {
 	p := e.lane.partition
 	w.s.beginWrite(p)
 	fenced, err := w.cfg.Ledger.EndStale(p.ctx, p.claim, e.LaneSeq)

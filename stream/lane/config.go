@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forebay-io/forebay/schemas"
-	shared "github.com/forebay-io/forebay/stream/destination"
+	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -45,14 +45,14 @@ type Codec struct {
 	Unpack func([]byte) (*schemas.Event, error)
 }
 
-// Destination is a configured sink and how it is to be called.
-type Destination struct {
+// DestinationConfig is a configured sink and how it is to be called.
+type DestinationConfig struct {
 	Sink sink.Sink
 	// Timeout bounds one attempt; default 10 s.
 	Timeout time.Duration
 	Retry   RetryPolicy
 	// Shared is what all subscriptions share of the destination: it admits every attempt. Nil: Concurrency alone does.
-	Shared *shared.Destination
+	Shared *destination.Destination
 	// Concurrency caps attempts under way if nothing is shared; default a quarter of MaxInFlight, at least 1.
 	Concurrency int
 	Long        LongPolicy
@@ -93,10 +93,10 @@ type Config struct {
 	// Enrich completes every event before its attempt; nil leaves events as they are.
 	Enrich Enricher
 	// Destinations are those that the subscription uses, by their full names ("acme/pagers", or "pagers" where teams share it).
-	Destinations map[string]Destination
+	Destinations map[string]DestinationConfig
 	// Find finds the destination of an open action that is for none of them, and what it is called now. ok is false if there is none.
 	// Nil finds none.
-	Find func(name string) (now string, d Destination, ok bool)
+	Find func(name string) (now string, d DestinationConfig, ok bool)
 	// Later gives URL and token of an attempt at a destination that may finish later; required if there is one.
 	Later func(r ledger.AttemptRef, id schemas.ActionID) sink.Later
 	// Alive reports whether this process may still act for its group: the last successful heartbeat lies within the session
@@ -157,7 +157,7 @@ func (c Config) withDefaults() Config {
 		c.Registerer = prometheus.NewRegistry()
 	}
 	if c.Find == nil {
-		c.Find = func(string) (string, Destination, bool) { return "", Destination{}, false }
+		c.Find = func(string) (string, DestinationConfig, bool) { return "", DestinationConfig{}, false }
 	}
 	if c.OnFenced == nil {
 		c.OnFenced = func(*ledger.Claim) {}
@@ -165,13 +165,13 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func (d Destination) withDefaults(name string, maxInFlight int) Destination {
+func (d DestinationConfig) withDefaults(name string, maxInFlight int) DestinationConfig {
 	def(&d.Timeout, defaultTimeout)
 	def(&d.Concurrency, max(1, maxInFlight/4))
 	d.Retry = d.Retry.withDefaults()
 	def(&d.Long.Most, defaultMost)
 	if d.Shared == nil {
-		own, err := shared.New(shared.Config{Name: name, Policy: shared.Policy{Concurrency: d.Concurrency}})
+		own, err := destination.New(destination.Config{Name: name, Policy: destination.Policy{Concurrency: d.Concurrency}})
 		if err != nil {
 			panic(err) // Concurrency is above zero
 		}

@@ -20,16 +20,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/forebay-io/forebay/schemas"
-	shared "github.com/forebay-io/forebay/stream/destination"
+	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
 const otherName = "acme/other"
 
-func newShared(t *testing.T, p shared.Policy) *shared.Destination {
+func newShared(t *testing.T, p destination.Policy) *destination.Destination {
 	t.Helper()
-	d, err := shared.New(shared.Config{Name: destName, Policy: p})
+	d, err := destination.New(destination.Config{Name: destName, Policy: p})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,12 +37,12 @@ func newShared(t *testing.T, p shared.Policy) *shared.Destination {
 }
 
 // sharing puts a shared destination under the rig's sink, and another one beside it that always works.
-func sharing(d *shared.Destination, other *script) func(*Config) {
+func sharing(d *destination.Destination, other *script) func(*Config) {
 	return func(c *Config) {
 		own := c.Destinations[destName]
 		own.Shared = d
 		c.Destinations[destName] = own
-		c.Destinations[otherName] = Destination{Sink: other, Concurrency: 1}
+		c.Destinations[otherName] = DestinationConfig{Sink: other, Concurrency: 1}
 	}
 }
 
@@ -60,17 +60,17 @@ func answerWith(out sink.Outcome, class sink.Class) func(context.Context, sink.A
 func TestBlockedDestination(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		policy  shared.Policy
+		policy  destination.Policy
 		first   func(context.Context, sink.Action) (sink.Outcome, error) // what blocks it; nil: a pause
 		ids     []string                                                 // the calls that are made before
 		blocked time.Duration
 	}{
-		{"paused", shared.Policy{Concurrency: 4}, nil, nil, time.Hour},
-		{"held", shared.Policy{Concurrency: 4, MaxHold: time.Hour},
+		{"paused", destination.Policy{Concurrency: 4}, nil, nil, time.Hour},
+		{"held", destination.Policy{Concurrency: 4, MaxHold: time.Hour},
 			answerWith(sink.Outcome{Code: 503, RetryAfter: time.Hour}, sink.ClassBusy), []string{"first#1"}, time.Hour},
-		{"open", shared.Policy{Concurrency: 4, Breaker: shared.Breaker{Failures: 1, Window: time.Minute, Wait: time.Hour, MaxWait: time.Hour}},
+		{"open", destination.Policy{Concurrency: 4, Breaker: destination.Breaker{Failures: 1, Window: time.Minute, Wait: time.Hour, MaxWait: time.Hour}},
 			answerWith(sink.Outcome{}, sink.ClassNetwork), []string{"first#1"}, time.Hour},
-		{"out of tokens", shared.Policy{Concurrency: 4, Rate: shared.Rate{Limit: 1, Per: time.Hour, Burst: 1, OnLimit: shared.Queue}},
+		{"out of tokens", destination.Policy{Concurrency: 4, Rate: destination.Rate{Limit: 1, Per: time.Hour, Burst: 1, OnLimit: destination.Queue}},
 			answerWith(sink.Outcome{}, sink.ClassRejected), []string{"first#1"}, time.Hour},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -121,11 +121,11 @@ func TestBlockedDestination(t *testing.T) {
 }
 
 // pause pauses a destination, as an operator does.
-func pause(t *testing.T, d *shared.Destination) (resume func()) {
+func pause(t *testing.T, d *destination.Destination) (resume func()) {
 	t.Helper()
 	kept := &kept{states: map[string]ledger.DestinationState{destName: {
-		Paused: &shared.Pause{At: time.Now(), By: "ann", Reason: "they move"}, PausedFrom: time.Now()}}}
-	k := &shared.Keeper{Store: kept, Destinations: map[string]*shared.Destination{destName: d}, Logger: slog.New(slog.DiscardHandler)}
+		Paused: &destination.Pause{At: time.Now(), By: "ann", Reason: "they move"}, PausedFrom: time.Now()}}}
+	k := &destination.Keeper{Store: kept, Destinations: map[string]*destination.Destination{destName: d}, Logger: slog.New(slog.DiscardHandler)}
 	if err := k.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestPauseOvertakesTheAttempt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := newShared(t, shared.Policy{Concurrency: 2, Rate: shared.Rate{Limit: 1, Per: 24 * time.Hour, Burst: 1, OnLimit: shared.Queue}})
+				d := newShared(t, destination.Policy{Concurrency: 2, Rate: destination.Rate{Limit: 1, Per: 24 * time.Hour, Burst: 1, OnLimit: destination.Queue}})
 				r, gate := &rig{mem: newMemory(), log: &eventLog{events: map[int64]*schemas.Event{}}, sink: &script{}, claim: claimOf(1)}, make(chan struct{})
 				r.relaunch(t, func(c *Config) {
 					sharing(d, &script{})(c)
@@ -195,7 +195,7 @@ func TestPauseOvertakesTheAttempt(t *testing.T) {
 // the token again, where it would be dropped without one.
 func TestNoAttemptCostsNoToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newShared(t, shared.Policy{Concurrency: 1, Rate: shared.Rate{Limit: 1, Per: time.Hour, Burst: 1, OnLimit: shared.Drop}})
+		d := newShared(t, destination.Policy{Concurrency: 1, Rate: destination.Rate{Limit: 1, Per: time.Hour, Burst: 1, OnLimit: destination.Drop}})
 		var alive atomic.Bool
 		r := setup(t, func(c *Config) {
 			sharing(d, &script{})(c)
@@ -218,7 +218,7 @@ func TestNoAttemptCostsNoToken(t *testing.T) {
 func TestWithinStandsStillWhilePaused(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			d := newShared(t, shared.Policy{Concurrency: 2})
+			d := newShared(t, destination.Policy{Concurrency: 2})
 			r := setup(t, sharing(d, &script{}))
 			r.begin(t)
 			r.sink.do = failWith(sink.ClassBusy)
@@ -230,8 +230,8 @@ func TestWithinStandsStillWhilePaused(t *testing.T) {
 			if restart {
 				r.stop()
 				resume()
-				d = newShared(t, shared.Policy{Concurrency: 2})
-				k := &shared.Keeper{Destinations: map[string]*shared.Destination{destName: d}, Logger: slog.New(slog.DiscardHandler),
+				d = newShared(t, destination.Policy{Concurrency: 2})
+				k := &destination.Keeper{Destinations: map[string]*destination.Destination{destName: d}, Logger: slog.New(slog.DiscardHandler),
 					Store: &kept{ended: map[string][]ledger.Span{destName: {{From: from, To: time.Now()}}}}}
 				if err := k.LoadEndedPauses(t.Context()); err != nil {
 					t.Fatal(err)
@@ -285,8 +285,8 @@ func TestBoundOfAClassIsItsOwn(t *testing.T) {
 // after their attempts all the same.
 func TestWhatAlwaysFailsEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newShared(t, shared.Policy{Concurrency: 64, Recovery: 30 * time.Second,
-			Breaker: shared.Breaker{Failures: 10, Window: 30 * time.Second, Wait: 5 * time.Second, MaxWait: 30 * time.Second, Floor: 1}})
+		d := newShared(t, destination.Policy{Concurrency: 64, Recovery: 30 * time.Second,
+			Breaker: destination.Breaker{Failures: 10, Window: 30 * time.Second, Wait: 5 * time.Second, MaxWait: 30 * time.Second, Floor: 1}})
 		r := setup(t, func(c *Config) {
 			sharing(d, &script{})(c)
 			own := c.Destinations[destName]
@@ -310,12 +310,12 @@ func TestWhatAlwaysFailsEnds(t *testing.T) {
 func TestOutageCostsNoAttempt(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			policy := shared.Policy{Concurrency: 64, Recovery: 30 * time.Second,
-				Breaker: shared.Breaker{Failures: 10, Window: 30 * time.Second, Wait: 5 * time.Second, MaxWait: 30 * time.Second, Floor: 1}}
+			policy := destination.Policy{Concurrency: 64, Recovery: 30 * time.Second,
+				Breaker: destination.Breaker{Failures: 10, Window: 30 * time.Second, Wait: 5 * time.Second, MaxWait: 30 * time.Second, Floor: 1}}
 			store := &kept{states: map[string]ledger.DestinationState{}, ended: map[string][]ledger.Span{}}
 			// process begins one, whose keeper runs until the end of the test.
-			process := func(d *shared.Destination) func(*Config) {
-				k := &shared.Keeper{Destinations: map[string]*shared.Destination{destName: d}, Logger: slog.New(slog.DiscardHandler), Store: store}
+			process := func(d *destination.Destination) func(*Config) {
+				k := &destination.Keeper{Destinations: map[string]*destination.Destination{destName: d}, Logger: slog.New(slog.DiscardHandler), Store: store}
 				if err := errors.Join(k.Sync(t.Context()), k.LoadEndedPauses(t.Context())); err != nil {
 					t.Fatal(err)
 				}
@@ -377,7 +377,7 @@ func TestOutageCostsNoAttempt(t *testing.T) {
 func TestRetryAfterHasOneCap(t *testing.T) {
 	for code, class := range map[int]sink.Class{429: sink.ClassThrottled, 500: sink.ClassBusy} {
 		synctest.Test(t, func(t *testing.T) {
-			d := newShared(t, shared.Policy{Concurrency: 1, MaxHold: 10 * time.Minute})
+			d := newShared(t, destination.Policy{Concurrency: 1, MaxHold: 10 * time.Minute})
 			r := setup(t, func(c *Config) {
 				sharing(d, &script{})(c)
 				own := c.Destinations[destName]
@@ -425,7 +425,7 @@ func (k *kept) Destinations(context.Context) (map[string]ledger.DestinationState
 	defer k.mu.Unlock()
 	return maps.Clone(k.states), nil
 }
-func (k *kept) PauseDestination(context.Context, string, shared.Pause) (p shared.Pause, err error) {
+func (k *kept) PauseDestination(context.Context, string, destination.Pause) (p destination.Pause, err error) {
 	return p, nil
 }
 func (k *kept) EndedPauses(context.Context) (map[string][]ledger.Span, error) { return k.ended, nil }
@@ -460,7 +460,7 @@ func (k *kept) EndOutage(_ context.Context, name string, outage bool) error {
 // TestClaimsAreGivenUpAtABlockedDestination: what waits there holds no partition.
 func TestClaimsAreGivenUpAtABlockedDestination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newShared(t, shared.Policy{Concurrency: 1, MaxHold: time.Hour})
+		d := newShared(t, destination.Policy{Concurrency: 1, MaxHold: time.Hour})
 		r := setup(t, sharing(d, &script{}))
 		defer r.stop()
 		r.begin(t)
@@ -493,7 +493,7 @@ func TestFairBetweenTeams(t *testing.T) {
 		backlog = 2000
 	}
 	synctest.Test(t, func(t *testing.T) {
-		d, order := newShared(t, shared.Policy{Concurrency: 1}), []string(nil)
+		d, order := newShared(t, destination.Policy{Concurrency: 1}), []string(nil)
 		to := &script{do: func(_ context.Context, a sink.Action) (sink.Outcome, error) {
 			order = append(order, a.Subscription+" "+string(a.Event.Entity)) // one at a time
 			time.Sleep(time.Second)
@@ -503,7 +503,7 @@ func TestFairBetweenTeams(t *testing.T) {
 			r := setup(t, func(c *Config) {
 				c.Subscription = name
 				c.MaxOpen = backlog
-				c.Destinations = map[string]Destination{destName: {Sink: to, Shared: d}}
+				c.Destinations = map[string]DestinationConfig{destName: {Sink: to, Shared: d}}
 			})
 			r.begin(t)
 			return r
@@ -532,7 +532,7 @@ func TestFairBetweenTeams(t *testing.T) {
 // another subscription wants, not even one that it was given just before. When the ledger is back, its attempt is made.
 func TestNoTurnWhereResultsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, to, other := newShared(t, shared.Policy{Concurrency: 1}), &script{}, &script{}
+		d, to, other := newShared(t, destination.Policy{Concurrency: 1}), &script{}, &script{}
 		lasts := func(takes time.Duration) func(context.Context, sink.Action) (sink.Outcome, error) {
 			return func(context.Context, sink.Action) (sink.Outcome, error) {
 				time.Sleep(takes)
@@ -543,7 +543,7 @@ func TestNoTurnWhereResultsWait(t *testing.T) {
 		team := func(name string, change func(*Config)) *rig {
 			r := setup(t, func(c *Config) {
 				c.Subscription, c.MaxInFlight = name, 1
-				c.Destinations = map[string]Destination{destName: {Sink: to, Shared: d}, otherName: {Sink: other, Concurrency: 1}}
+				c.Destinations = map[string]DestinationConfig{destName: {Sink: to, Shared: d}, otherName: {Sink: other, Concurrency: 1}}
 				change(c)
 			})
 			r.begin(t)
@@ -574,13 +574,13 @@ func TestNoTurnWhereResultsWait(t *testing.T) {
 // TestRateOfADestination: what finds no token is dropped or fails, without a call.
 func TestRateOfADestination(t *testing.T) {
 	for _, tt := range []struct {
-		mode   shared.OnLimit
+		mode   destination.OnLimit
 		status ledger.Status
 		class  sink.Class
 		n      int // attempts
-	}{{shared.Drop, ledger.Dead, sink.ClassDropped, 0}, {shared.Error, ledger.Failed, sink.ClassThrottled, 1}} {
+	}{{destination.Drop, ledger.Dead, sink.ClassDropped, 0}, {destination.Error, ledger.Failed, sink.ClassThrottled, 1}} {
 		synctest.Test(t, func(t *testing.T) {
-			d := newShared(t, shared.Policy{Concurrency: 1, Rate: shared.Rate{Limit: 1, Per: time.Hour, Burst: 2, OnLimit: tt.mode}})
+			d := newShared(t, destination.Policy{Concurrency: 1, Rate: destination.Rate{Limit: 1, Per: time.Hour, Burst: 2, OnLimit: tt.mode}})
 			r := setup(t, sharing(d, &script{}))
 			defer r.stop()
 			r.begin(t)
@@ -641,7 +641,7 @@ func TestMostAndAlerts(t *testing.T) {
 // TestOutcomesReachTheDestination: the answer of an attempt counts, one that nobody gave does not.
 func TestOutcomesReachTheDestination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newShared(t, shared.Policy{Concurrency: 4, Endpoint: true})
+		d := newShared(t, destination.Policy{Concurrency: 4, Endpoint: true})
 		r := setup(t, sharing(d, &script{}))
 		defer r.stop()
 		r.begin(t)
@@ -663,7 +663,7 @@ func TestOutcomesReachTheDestination(t *testing.T) {
 		same(t, "after one that timed out", d.Status().Failures, 1)
 		r.add("gone")
 		synctest.Wait()
-		same(t, "after 410", d.Status().State, shared.StatePaused)
+		same(t, "after 410", d.Status().State, destination.StatePaused)
 	})
 }
 
@@ -683,9 +683,9 @@ func TestSharedSlotsComeBack(t *testing.T) {
 }
 
 func playShared(t *testing.T, rng *rand.Rand) {
-	d := newShared(t, shared.Policy{Concurrency: 2, Recovery: time.Second, MaxHold: time.Second,
-		Breaker: shared.Breaker{Failures: 3, Window: time.Minute, Wait: 100 * time.Millisecond, MaxWait: time.Second, Floor: rng.IntN(2)},
-		Rate:    shared.Rate{Limit: 200, Per: time.Second, Burst: 5, OnLimit: shared.Queue}})
+	d := newShared(t, destination.Policy{Concurrency: 2, Recovery: time.Second, MaxHold: time.Second,
+		Breaker: destination.Breaker{Failures: 3, Window: time.Minute, Wait: 100 * time.Millisecond, MaxWait: time.Second, Floor: rng.IntN(2)},
+		Rate:    destination.Rate{Limit: 200, Per: time.Second, Burst: 5, OnLimit: destination.Queue}})
 	var mu, drawing sync.Mutex
 	draw := func(n int) int {
 		drawing.Lock()
@@ -744,7 +744,7 @@ func playShared(t *testing.T, rng *rand.Rand) {
 	for _, name := range []string{"one.a", "one.b", "two.a"} {
 		r := setup(t, func(c *Config) {
 			c.Subscription, c.MaxInFlight, c.Alive, c.Enrich = name, 1+draw(4), alive, fetch
-			c.Destinations = map[string]Destination{destName: {Sink: to, Shared: d, Retry: RetryPolicy{Attempts: 1000, Min: time.Millisecond, Max: 50 * time.Millisecond}}}
+			c.Destinations = map[string]DestinationConfig{destName: {Sink: to, Shared: d, Retry: RetryPolicy{Attempts: 1000, Min: time.Millisecond, Max: 50 * time.Millisecond}}}
 		})
 		defer r.stop()
 		r.begin(t)
@@ -775,7 +775,7 @@ func playShared(t *testing.T, rng *rand.Rand) {
 		same(t, r.cfg.Subscription+" is done", r.mem.count(r.claim, ledger.Done), int(r.seq))
 	}
 	s := d.Status()
-	same(t, "slots, waiting, state", []any{s.Running, s.Waiting, s.State}, []any{0, 0, shared.StateRunning})
+	same(t, "slots, waiting, state", []any{s.Running, s.Waiting, s.State}, []any{0, 0, destination.StateRunning})
 	if most != 2 {
 		t.Errorf("%d attempts at once, want 2 at some time and never more", most)
 	}

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"sync"
 
-	shared "github.com/forebay-io/forebay/stream/destination"
+	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// destination is a configured sink with its ready lanes. Before every attempt it asks the destination that all subscriptions
+// sinkQueue is a configured sink with its ready lanes. Before every attempt it asks the destination that all subscriptions
 // share (user). If the answer is to wait, it waits for its turn.
-type destination struct {
-	Destination
+type sinkQueue struct {
+	DestinationConfig
 	name        string
 	first, last *lane   // ready, oldest first
 	n           int     // how many are ready
@@ -26,12 +26,12 @@ type destination struct {
 	spilled     []*lane // spilled until the destination takes attempts again
 	waits       bool    // waits for its turn: its lanes do not count in dispatcher.ready
 	turn        bool    // its turn has come and was not used yet
-	user        *shared.User
+	user        *destination.User
 	metrics     destinationMetrics
 }
 
 // passTurn gives up a turn that no head can use now.
-func (d *destination) passTurn() {
+func (d *sinkQueue) passTurn() {
 	if d.turn {
 		d.turn = false
 		d.user.Pass()
@@ -39,7 +39,7 @@ func (d *destination) passTurn() {
 }
 
 // answerTo returns how many bytes of answers an attempt of e may hold.
-func (d *destination) answerTo(e *entry) int {
+func (d *sinkQueue) answerTo(e *entry) int {
 	if e.mayLook() {
 		return d.look
 	}
@@ -47,13 +47,13 @@ func (d *destination) answerTo(e *entry) int {
 }
 
 // longFull reports whether the destination works on as many actions at once as its long-work policy allows.
-func (d *destination) longFull() bool {
+func (d *sinkQueue) longFull() bool {
 	return d.Long.Deadline > 0 && d.running+d.accepted >= d.Long.Most
 }
 
 // blocked reports whether a destination takes no attempts now, or only one that probes it: it is paused, on hold, behind a
 // breaker, or longFull. One that is merely busy is not blocked: its backlog moves, and spilling it would read it twice.
-func (d *destination) blocked() bool { return d.user.Blocked() || d.longFull() }
+func (d *sinkQueue) blocked() bool { return d.user.Blocked() || d.longFull() }
 
 // dispatcher has the destinations with their ready lanes, and the workers that wait for a ready lane. Callers hold mu.
 type dispatcher struct {
@@ -64,9 +64,9 @@ type dispatcher struct {
 	toClock chan<- struct{} // a destination's turn has come
 	toLong  chan<- struct{} // a destination was added that may finish later
 
-	byName map[string]*destination
-	order  []*destination // round robin
-	next   int            // index in order of the destination that is asked next
+	byName map[string]*sinkQueue
+	order  []*sinkQueue // round robin
+	next   int          // index in order of the destination that is asked next
 
 	ready    int  // ready lanes of the destinations that do not wait for their turn
 	sleeping int  // workers that wait
@@ -81,11 +81,11 @@ func (x *dispatcher) addAll() {
 	for name, d := range x.cfg.Destinations {
 		x.add(name, d)
 	}
-	slices.SortFunc(x.order, func(a, b *destination) int { return cmp.Compare(a.name, b.name) })
+	slices.SortFunc(x.order, func(a, b *sinkQueue) int { return cmp.Compare(a.name, b.name) })
 }
 
-func (x *dispatcher) add(name string, d Destination) *destination {
-	dest := &destination{name: name, Destination: d.withDefaults(name, x.cfg.MaxInFlight), metrics: x.metrics.of(name)}
+func (x *dispatcher) add(name string, d DestinationConfig) *sinkQueue {
+	dest := &sinkQueue{name: name, DestinationConfig: d.withDefaults(name, x.cfg.MaxInFlight), metrics: x.metrics.of(name)}
 	dest.answer = sink.MaxResponse
 	if s, ok := dest.Sink.(sink.Answerer); ok {
 		dest.answer = s.Answer()
@@ -106,14 +106,14 @@ func (x *dispatcher) add(name string, d Destination) *destination {
 
 // find finds a destination by the name that an action has for it, which may be one of before. An action whose destination is no longer
 // configured gets a sink that says so: it ends as a dead letter after its retries instead of vanishing.
-func (x *dispatcher) find(name string) *destination {
+func (x *dispatcher) find(name string) *sinkQueue {
 	if d := x.byName[name]; d != nil {
 		return d
 	}
 	now, d, ok := x.cfg.Find(name)
 	switch {
 	case !ok:
-		return x.add(name, Destination{Sink: missing(name)})
+		return x.add(name, DestinationConfig{Sink: missing(name)})
 	case x.byName[now] == nil:
 		x.add(now, d)
 	}
@@ -132,7 +132,7 @@ func (missing) Close(context.Context) error   { return nil }
 func (missing) Idempotency() sink.Idempotency { return sink.Idempotent }
 
 // enqueue puts a lane behind those that are ready at d.
-func (x *dispatcher) enqueue(d *destination, la *lane) {
+func (x *dispatcher) enqueue(d *sinkQueue, la *lane) {
 	la.state, la.nextReady = ready, nil
 	d.n++
 	if d.last == nil {
@@ -147,7 +147,7 @@ func (x *dispatcher) enqueue(d *destination, la *lane) {
 }
 
 // dequeue takes out the first lane that is ready at d.
-func (x *dispatcher) dequeue(d *destination) {
+func (x *dispatcher) dequeue(d *sinkQueue) {
 	la := d.first
 	d.n--
 	d.first, la.nextReady = la.nextReady, nil
@@ -163,7 +163,7 @@ func (x *dispatcher) dequeue(d *destination) {
 }
 
 // remove takes the lanes for which out returns true off d's ready lanes.
-func (x *dispatcher) remove(d *destination, out func(*lane) bool) {
+func (x *dispatcher) remove(d *sinkQueue, out func(*lane) bool) {
 	la := d.first
 	if !d.waits {
 		x.ready -= d.n
@@ -192,7 +192,7 @@ func (x *dispatcher) underWay() (n int) {
 }
 
 // nextInTurn returns the destination that is next in the round robin.
-func (x *dispatcher) nextInTurn() *destination {
+func (x *dispatcher) nextInTurn() *sinkQueue {
 	d := x.order[x.next]
 	x.next = (x.next + 1) % len(x.order)
 	return d
@@ -200,7 +200,7 @@ func (x *dispatcher) nextInTurn() *destination {
 
 // release gives back the slot of a head and, if the destination was not called, its token. feedback is nil if the attempt says
 // nothing about the destination.
-func (x *dispatcher) release(e *entry, d *destination, feedback *shared.Outcome) {
+func (x *dispatcher) release(e *entry, d *sinkQueue, feedback *destination.Outcome) {
 	d.running--
 	turn := false
 	switch {
@@ -216,7 +216,7 @@ func (x *dispatcher) release(e *entry, d *destination, feedback *shared.Outcome)
 }
 
 // resume lets a destination go on if it waits for its turn: the turn has come.
-func (x *dispatcher) resume(d *destination) {
+func (x *dispatcher) resume(d *sinkQueue) {
 	if !d.waits {
 		return
 	}

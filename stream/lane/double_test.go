@@ -343,7 +343,7 @@ func (r *rig) relaunch(t testing.TB, change func(*Config)) *rig {
 	t.Helper()
 	cfg := Config{
 		Subscription: "acme.triage", Ledger: r.mem, Payloads: r.log, Codec: jsonCodec, MaxInFlight: 8, Linger: -1,
-		Destinations: map[string]Destination{destName: {Sink: r.sink, Timeout: 5 * time.Second, Concurrency: 8}},
+		Destinations: map[string]DestinationConfig{destName: {Sink: r.sink, Timeout: 5 * time.Second, Concurrency: 8}},
 		Alive:        func() bool { return true },
 		Logger:       slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError + 4})),
 	}

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	shared "github.com/forebay-io/forebay/stream/destination"
+	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -15,19 +15,19 @@ type entry struct {
 	lane *lane
 	next *entry // the next one in the lane
 
-	event       *schemas.Event // nil: not in memory
-	size        int            // payload bytes; 0 as long as they are not known
-	answer      int            // bytes set aside for the answer to the attempt under way
-	charge      charge         // the account of the budget on which they count
-	failedLoads int            // loads of the payload that failed, since the last that did not
-	copied      bool           // the ledger has a copy of its payload: it need not be read from the log
-	trace       [16]byte       // the event's trace id, once its payload is at hand
-	permit      shared.Permit  // of its attempt under way, from its destination
-	rateUsedUp  bool           // the destination's rate is used up: no attempt
-	called      bool           // the destination was called, or is about to be, since the entry has its slot
-	lastClass   sink.Class     // of the last attempt that was seen to end
-	inARow      int            // how many attempts ended with it
-	notBefore   time.Time      // no attempt earlier; zero: at once
+	event       *schemas.Event     // nil: not in memory
+	size        int                // payload bytes; 0 as long as they are not known
+	answer      int                // bytes set aside for the answer to the attempt under way
+	charge      charge             // the account of the budget on which they count
+	failedLoads int                // loads of the payload that failed, since the last that did not
+	copied      bool               // the ledger has a copy of its payload: it need not be read from the log
+	trace       [16]byte           // the event's trace id, once its payload is at hand
+	permit      destination.Permit // of its attempt under way, from its destination
+	rateUsedUp  bool               // the destination's rate is used up: no attempt
+	called      bool               // the destination was called, or is about to be, since the entry has its slot
+	lastClass   sink.Class         // of the last attempt that was seen to end
+	inARow      int                // how many attempts ended with it
+	notBefore   time.Time          // no attempt earlier; zero: at once
 	long        longState
 }
 

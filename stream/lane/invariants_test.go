@@ -339,7 +339,7 @@ func (x *dispatcher) check(all *invariants) error {
 }
 
 func (a *longWork) check(x *invariants) error {
-	n, at := 0, map[*destination]int{}
+	n, at := 0, map[*sinkQueue]int{}
 	for e := range x.entries {
 		if e.long.dest != nil {
 			n++

@@ -24,7 +24,7 @@ type judge struct {
 }
 
 // attemptResult returns the result to record for an attempt that began at began and has just ended with class.
-func (j *judge) attemptResult(e *entry, d *destination, kind sink.Idempotency, began time.Time, out sink.Outcome, class sink.Class, err error) ledger.Result {
+func (j *judge) attemptResult(e *entry, d *sinkQueue, kind sink.Idempotency, began time.Time, out sink.Outcome, class sink.Class, err error) ledger.Result {
 	n, latency := e.Attempts+1, time.Since(began)
 	d.metrics.observe(class, latency)
 	if e.FirstAt.IsZero() {
@@ -46,11 +46,11 @@ func (j *judge) attemptResult(e *entry, d *destination, kind sink.Idempotency, b
 	attempts, since := e.countedAttempts(n)
 	attempts -= res.Spent - e.Spent
 	elapsed := d.elapsed(since, time.Now(), j.pauses.Load())
-	var wait, asked time.Duration
+	var wait, retryAfter time.Duration
 	if class != sink.ClassOK {
-		wait, asked = Delay(d.Retry, max(1, attempts), class.Apart(), d.Retry.Within-elapsed, j.rand()), d.asked(out.RetryAfter)
+		wait, retryAfter = Delay(d.Retry, max(1, attempts), class.Apart(), d.Retry.Within-elapsed, j.rand()), d.boundedRetryAfter(out.RetryAfter)
 		if !d.Shared.Holds(class, out.Code) { // else all wait, and that time does not count
-			wait = max(wait, asked)
+			wait = max(wait, retryAfter)
 		}
 		if !sink.Untouched(err) {
 			wait = max(wait, d.Settle)
@@ -63,7 +63,7 @@ func (j *judge) attemptResult(e *entry, d *destination, kind sink.Idempotency, b
 			res.Status, res.Left, res.Silence = ledger.Processing, d.Long.Deadline, d.Long.Heartbeat
 		}
 	case retry:
-		res.Status, res.NextIn = ledger.Failed, max(wait, asked)
+		res.Status, res.NextIn = ledger.Failed, max(wait, retryAfter)
 	case dead:
 		res.Status = ledger.Dead
 	case unknown:
@@ -74,7 +74,7 @@ func (j *judge) attemptResult(e *entry, d *destination, kind sink.Idempotency, b
 
 // reportResult returns the result to record for a report. The destination knows what it did, so a failure is judged as that of
 // an idempotent sink.
-func (j *judge) reportResult(e *entry, d *destination, r *ledger.OpenReport) ledger.Result {
+func (j *judge) reportResult(e *entry, d *sinkQueue, r *ledger.OpenReport) ledger.Result {
 	res := ledger.Result{
 		Attempt: r.Attempt, Epoch: r.Epoch, Status: r.Status, Code: r.Code, Error: r.Error, Response: r.Response, Reported: true, Latency: latencyOf(e),
 	}
@@ -89,7 +89,7 @@ func (j *judge) reportResult(e *entry, d *destination, r *ledger.OpenReport) led
 }
 
 // silenceResult returns the result to record for a head on which its destination has not reported in time.
-func (j *judge) silenceResult(e *entry, d *destination) ledger.Result {
+func (j *judge) silenceResult(e *entry, d *sinkQueue) ledger.Result {
 	end, text := "deadline", "no result before the deadline"
 	if e.long.due().Before(e.long.until) {
 		end, text = "silence", "no heartbeat for "+e.long.silence.String()
@@ -101,10 +101,10 @@ func (j *judge) silenceResult(e *entry, d *destination) ledger.Result {
 }
 
 // failedLater judges an attempt that the destination accepted and that failed afterwards.
-func (j *judge) failedLater(e *entry, d *destination, res *ledger.Result, kind sink.Idempotency, class sink.Class, retryAfter time.Duration) {
+func (j *judge) failedLater(e *entry, d *sinkQueue, res *ledger.Result, kind sink.Idempotency, class sink.Class, retryAfter time.Duration) {
 	attempts, since := e.countedAttempts(res.Attempt)
 	elapsed := d.elapsed(since, time.Now(), j.pauses.Load())
-	wait := max(Delay(d.Retry, attempts, 0, d.Retry.Within-elapsed, j.rand()), d.asked(retryAfter))
+	wait := max(Delay(d.Retry, attempts, 0, d.Retry.Within-elapsed, j.rand()), d.boundedRetryAfter(retryAfter))
 	res.Class = string(class)
 	switch judgeAttempt(d.Retry, kind, class, attempts, e.countClass(class), elapsed, wait) {
 	case retry:
@@ -126,16 +126,16 @@ func latencyOf(e *entry) time.Duration {
 
 // elapsed returns for how long an action has been tried, from since to until, without the time in which its destination was
 // paused, on hold or behind an open breaker, or the subscription was paused.
-func (d *destination) elapsed(since, until time.Time, p *Pauses) time.Duration {
+func (d *sinkQueue) elapsed(since, until time.Time, p *Pauses) time.Duration {
 	if since.IsZero() || !until.After(since) {
 		return 0
 	}
 	return until.Sub(since) - d.Shared.BlockedFor(since, until, p.spans(until)...)
 }
 
-// asked returns how long a head waits of what its destination asks for: as long as the destination may be held, or if it may not be,
-// as long as a delay may be. A destination cannot put an action off for ever.
-func (d *destination) asked(retryAfter time.Duration) time.Duration {
+// boundedRetryAfter returns how long a head waits of what its destination asks for: as long as the destination may be put on hold or, if it
+// may not be, as long as a delay may be. A destination cannot put an action off for ever.
+func (d *sinkQueue) boundedRetryAfter(retryAfter time.Duration) time.Duration {
 	return min(retryAfter, cmp.Or(d.Shared.MaxHold(), d.Retry.Max))
 }
 
@@ -169,7 +169,7 @@ func (j *judge) logAttempt(e *entry, res *ledger.Result) {
 
 // alert counts an action that is dead or whose outcome is unknown, and logs and counts one that is dead of a failure that an operator has
 // to mend, such as a wrong credential.
-func (j *judge) alert(e *entry, d *destination, res *ledger.Result) {
+func (j *judge) alert(e *entry, d *sinkQueue, res *ledger.Result) {
 	class := sink.Class(res.Class)
 	if res.Status == ledger.Dead || res.Status == ledger.Unknown {
 		d.metrics.dead.Inc()

@@ -525,9 +525,9 @@ func TestNewRefuses(t *testing.T) {
 		"no alive":    func(c *Config) { c.Alive = nil },
 		"negative":    func(c *Config) { c.MaxOpen = -1 },
 		"window":      func(c *Config) { c.MaxOpen, c.LaneWindow = 5, 6 },
-		"no sink":     func(c *Config) { c.Destinations = map[string]Destination{"x": {}} },
+		"no sink":     func(c *Config) { c.Destinations = map[string]DestinationConfig{"x": {}} },
 		"max below min": func(c *Config) {
-			c.Destinations = map[string]Destination{"x": {Sink: &script{}, Retry: RetryPolicy{Max: 1}}}
+			c.Destinations = map[string]DestinationConfig{"x": {Sink: &script{}, Retry: RetryPolicy{Max: 1}}}
 		},
 	} {
 		cfg := good()

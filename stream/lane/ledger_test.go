@@ -81,7 +81,7 @@ func (r *real) start() {
 	}
 	l, err := New(Config{
 		Subscription: "acme.triage", Ledger: seen, Payloads: r.log, Codec: jsonCodec, Latest: r.latest, MaxOpen: 64, LaneWindow: 8, MaxInFlight: 16,
-		Destinations: map[string]Destination{destName: {
+		Destinations: map[string]DestinationConfig{destName: {
 			Sink: to, Timeout: time.Second, Concurrency: 16, Long: r.long, Retry: r.retry,
 		}},
 		Alive: func() bool { return true },

@@ -34,9 +34,9 @@ const (
 
 // longState is the state of an entry's long work.
 type longState struct {
-	dest    *destination // the one that has accepted the action; nil: none has
-	until   time.Time    // the deadline
-	silent  time.Time    // when the silence is too long, by the heartbeats that this process knows of; zero: never
+	dest    *sinkQueue // the one that has accepted the action; nil: none has
+	until   time.Time  // the deadline
+	silent  time.Time  // when the silence is too long, by the heartbeats that this process knows of; zero: never
 	silence time.Duration
 	applied ledger.AttemptRef // the attempt whose report was applied last
 }
@@ -66,7 +66,7 @@ type longWork struct {
 }
 
 // track counts a head as accepted by d.
-func (a *longWork) track(e *entry, d *destination) {
+func (a *longWork) track(e *entry, d *sinkQueue) {
 	if e.long.dest == nil {
 		e.long.dest = d
 		d.accepted++

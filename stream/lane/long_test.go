@@ -557,8 +557,8 @@ func TestReportUnderAFormerName(t *testing.T) {
 			r.relaunch(t, func(c *Config) {
 				r.change(c)
 				to := c.Destinations[destName]
-				c.Destinations = map[string]Destination{otherName: {Sink: &script{}}}
-				c.Find = func(string) (string, Destination, bool) { return "agent", to, true }
+				c.Destinations = map[string]DestinationConfig{otherName: {Sink: &script{}}}
+				c.Find = func(string) (string, DestinationConfig, bool) { return "agent", to, true }
 			})
 			synctest.Wait() // all of the process runs before it claims the partition
 			r.begin(t)

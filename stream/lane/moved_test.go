@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	shared "github.com/forebay-io/forebay/stream/destination"
+	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -20,20 +20,20 @@ func TestActionsFollowTheirDestination(t *testing.T) {
 		elsewhere := &script{}
 		r := setup(t, func(c *Config) {
 			to := c.Destinations[destName]
-			d, err := shared.New(shared.Config{Name: "agent", Policy: shared.Policy{Concurrency: 8, Rate: shared.Rate{Limit: 1, Per: time.Second, Burst: 1, OnLimit: shared.Queue}}})
+			d, err := destination.New(destination.Config{Name: "agent", Policy: destination.Policy{Concurrency: 8, Rate: destination.Rate{Limit: 1, Per: time.Second, Burst: 1, OnLimit: destination.Queue}}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			to.Shared = d
-			c.Destinations = map[string]Destination{"agent": to}
-			c.Find = func(name string) (string, Destination, bool) {
+			c.Destinations = map[string]DestinationConfig{"agent": to}
+			c.Find = func(name string) (string, DestinationConfig, bool) {
 				switch strings.TrimPrefix(name, "acme/") {
 				case "agent":
 					return "agent", to, true
 				case "pagers":
-					return "pagers", Destination{Sink: elsewhere}, true
+					return "pagers", DestinationConfig{Sink: elsewhere}, true
 				}
-				return "", Destination{}, false
+				return "", DestinationConfig{}, false
 			}
 		})
 		defer r.stop()
@@ -70,9 +70,9 @@ func TestActionsFollowTheirDestination(t *testing.T) {
 
 // TestEntitiesOfTeamsAreNotOne: whose attempts fail is told by source and entity, since teams that share a destination call theirs alike.
 func TestEntitiesOfTeamsAreNotOne(t *testing.T) {
-	for sources, want := range map[int]shared.State{2: shared.StateRunning, 3: shared.StateOpen} {
+	for sources, want := range map[int]destination.State{2: destination.StateRunning, 3: destination.StateOpen} {
 		synctest.Test(t, func(t *testing.T) {
-			d := newShared(t, shared.Policy{Concurrency: 8, Breaker: shared.Breaker{Failures: 3, Window: time.Hour, Wait: time.Hour, MaxWait: time.Hour}})
+			d := newShared(t, destination.Policy{Concurrency: 8, Breaker: destination.Breaker{Failures: 3, Window: time.Hour, Wait: time.Hour, MaxWait: time.Hour}})
 			r := setup(t, sharing(d, &script{}))
 			defer r.stop()
 			r.sink.do = failWith(sink.ClassBusy)

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	shared "github.com/forebay-io/forebay/stream/destination"
+	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -15,7 +15,7 @@ import (
 // recorded. Others at the same destination go on. Then all of it runs, in order, each at its first attempt.
 func TestPausedSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newShared(t, shared.Policy{Concurrency: 1})
+		d := newShared(t, destination.Policy{Concurrency: 1})
 		r := setup(t, sharing(d, &script{}))
 		defer r.stop()
 		r.begin(t)
@@ -38,7 +38,7 @@ func TestPausedSubscription(t *testing.T) {
 		// The slot is free for another subscription at once, and its turn is not this one's to keep.
 		other := d.Join("payments", func() {})
 		answer, permit := other.Take()
-		same(t, "another subscription's turn", answer, shared.Go)
+		same(t, "another subscription's turn", answer, destination.Go)
 		other.End(permit, nil)
 		other.Leave()
 		r.SetPauses(Pauses{})

@@ -60,7 +60,7 @@ func (w *workers) fetch(ctx context.Context, e *entry) (*schemas.Event, error) {
 var loadRetry = RetryPolicy{Min: time.Second, Max: time.Minute}
 
 // retryLoad lets a head wait after a read that failed, of its payload or of the ledger. It counts no attempt.
-func (w *workers) retryLoad(e *entry, d *destination, err error) {
+func (w *workers) retryLoad(e *entry, d *sinkQueue, err error) {
 	e.failedLoads++
 	wait := Delay(loadRetry, e.failedLoads, 0, loadRetry.Max, w.cfg.Rand())
 	w.log.Warn("a payload could not be loaded; retrying", "event_id", e.EventID, "source", e.Source, "action_id", e.ID,
@@ -89,7 +89,7 @@ type Enricher interface {
 
 // enrich completes a head's event and makes the attempt. If the event cannot be completed, that is a failed attempt. The
 // destination was not called, so it is judged as that of an idempotent sink.
-func (w *workers) enrich(e *entry, d *destination, event *schemas.Event) {
+func (w *workers) enrich(e *entry, d *sinkQueue, event *schemas.Event) {
 	p, began := e.lane.partition, time.Now()
 	full, out, err := w.enriched(p.ctx, event)
 	notYet, later := errors.AsType[*sink.NotYet](err)

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forebay-io/forebay/schemas"
-	shared "github.com/forebay-io/forebay/stream/destination"
+	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -47,7 +47,7 @@ func newQueues(cfg *Config, log *slog.Logger, mu sync.Locker) *queues {
 	q.spilled = spillList{cfg: cfg, toLoad: q.toLoad}
 	q.dispatch = dispatcher{
 		cfg: cfg, results: &q.results, spilled: &q.spilled, toClock: q.timers.changed, toLong: q.long.changed,
-		byName: map[string]*destination{}, work: sync.NewCond(mu),
+		byName: map[string]*sinkQueue{}, work: sync.NewCond(mu),
 	}
 	return q
 }
@@ -147,7 +147,7 @@ func (q *queues) schedule(la *lane) {
 
 // pick takes the next head, destinations in turn, and charges it as running. Where results wait for the ledger and no attempt may start,
 // others get the turns.
-func (q *queues) pick() (*entry, *destination) {
+func (q *queues) pick() (*entry, *sinkQueue) {
 	if q.results.full() || q.dispatch.paused {
 		q.dispatch.passTurns()
 		return nil, nil
@@ -171,7 +171,7 @@ func (q *queues) pick() (*entry, *destination) {
 
 // takeHead removes the head that runs next at d and returns it with its permit; nil if none may run, or d has to wait for its turn. Where
 // the destination's rate is used up and its policy is not to wait, the head has rateUsedUp and no permit: it is not attempted.
-func (q *queues) takeHead(d *destination) *entry {
+func (q *queues) takeHead(d *sinkQueue) *entry {
 	if d.waits {
 		return nil
 	}
@@ -184,13 +184,13 @@ func (q *queues) takeHead(d *destination) *entry {
 	}
 	grant, permit := d.user.Take()
 	d.turn = false
-	if grant == shared.Wait { // its lanes do not count as ready until its turn comes
+	if grant == destination.Wait { // its lanes do not count as ready until its turn comes
 		q.dispatch.ready -= d.n
 		d.waits = true
 		return nil
 	}
 	e := d.first.head
-	e.permit, e.rateUsedUp = permit, grant == shared.NoToken
+	e.permit, e.rateUsedUp = permit, grant == destination.NoToken
 	q.dispatch.dequeue(d)
 	return e
 }
@@ -339,7 +339,7 @@ func (q *queues) reread(la *lane) {
 
 // endStale moves a lane on after its running head has ended as stale. If that was not written, or the claim is being given up,
 // the head is dropped, and the next owner finds the action open or stale.
-func (q *queues) endStale(e *entry, d *destination, written bool) {
+func (q *queues) endStale(e *entry, d *sinkQueue, written bool) {
 	q.dispatch.release(e, d, nil)
 	if e.lane.partition.dropped || !written {
 		q.dropHead(e)

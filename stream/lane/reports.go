@@ -91,7 +91,7 @@ func (r *reportReader) expecting() bool {
 	s := r.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	long := func(d *destination) bool { return d.Long.Deadline > 0 }
+	long := func(d *sinkQueue) bool { return d.Long.Deadline > 0 }
 	return s.q.long.count > 0 || slices.ContainsFunc(s.q.dispatch.order, long)
 }
 

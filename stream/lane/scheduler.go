@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	shared "github.com/forebay-io/forebay/stream/destination"
+	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -36,7 +36,7 @@ func newScheduler(cfg *Config) (*scheduler, error) {
 // next waits for a head that may run; nil means that Run is ending. If the destination has reported on the head already,
 // reported is the result to record instead of an attempt. A worker that leaves ready lanes behind wakes another one: a step that
 // makes many lanes ready has to wake only one.
-func (s *scheduler) next() (e *entry, d *destination, reported *ledger.Result) {
+func (s *scheduler) next() (e *entry, d *sinkQueue, reported *ledger.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for !s.q.dispatch.stopped {
@@ -51,7 +51,7 @@ func (s *scheduler) next() (e *entry, d *destination, reported *ledger.Result) {
 
 // finish gives the slot of a head back and hands its result to the recorder. If the attempt was cancelled with its claim, the
 // head is dropped instead. feedback is nil if the attempt says nothing about the destination.
-func (s *scheduler) finish(e *entry, d *destination, res *ledger.Result, feedback *shared.Outcome, cancelled bool) {
+func (s *scheduler) finish(e *entry, d *sinkQueue, res *ledger.Result, feedback *destination.Outcome, cancelled bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.q.dispatch.release(e, d, feedback)
@@ -67,7 +67,7 @@ func (s *scheduler) finish(e *entry, d *destination, res *ledger.Result, feedbac
 }
 
 // postpone puts a running head back to wait; no attempt is counted.
-func (s *scheduler) postpone(e *entry, d *destination, wait time.Duration) {
+func (s *scheduler) postpone(e *entry, d *sinkQueue, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.q.dispatch.release(e, d, nil)
@@ -85,7 +85,7 @@ func (s *scheduler) postpone(e *entry, d *destination, wait time.Duration) {
 }
 
 // abandon gives up a running head without an attempt, because its claim is being given up.
-func (s *scheduler) abandon(e *entry, d *destination) {
+func (s *scheduler) abandon(e *entry, d *sinkQueue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.q.dispatch.release(e, d, nil)

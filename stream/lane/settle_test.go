@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	shared "github.com/forebay-io/forebay/stream/destination"
+	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -83,7 +83,7 @@ func TestSettleAfterAKill(t *testing.T) {
 
 // TestLooksSpendTheRate: calls that only look are calls of the destination's rate.
 func TestLooksSpendTheRate(t *testing.T) {
-	d := newShared(t, shared.Policy{Concurrency: 8, Rate: shared.Rate{Limit: 1, Per: time.Second, Burst: 1, OnLimit: shared.Queue}})
+	d := newShared(t, destination.Policy{Concurrency: 8, Rate: destination.Rate{Limit: 1, Per: time.Second, Burst: 1, OnLimit: destination.Queue}})
 	in(t, sharing(d, &script{}), func(t *testing.T, r *rig) {
 		var at []time.Time
 		r.sink.do = func(_ context.Context, a sink.Action) (sink.Outcome, error) {

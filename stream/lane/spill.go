@@ -49,7 +49,7 @@ func (s *spillList) reloadDue(now time.Time) {
 
 // reloadFor reloads lanes that wait for a destination: as many as a window holds if it takes attempts, and if it is blocked only
 // a few with which it is probed.
-func (s *spillList) reloadFor(d *destination) {
+func (s *spillList) reloadFor(d *sinkQueue) {
 	most, blocked := s.probes(), d.blocked()
 	if !blocked {
 		most = s.cfg.MaxOpen
@@ -101,7 +101,7 @@ func (l *loader) underPressure() bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(s.q.dispatch.order, func(d *destination) bool { return len(d.spilled) > 0 })
+	return slices.ContainsFunc(s.q.dispatch.order, func(d *sinkQueue) bool { return len(d.spilled) > 0 })
 }
 
 // makeRoom spills lanes of full windows until half of each is free. It also reloads lanes for destinations whose ready heads

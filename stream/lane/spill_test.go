@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	shared "github.com/forebay-io/forebay/stream/destination"
+	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -23,11 +23,11 @@ func crowd(c *Config) {
 	d := c.Destinations[destName]
 	d.Retry = retry
 	c.Destinations[destName] = d
-	held, err := shared.New(shared.Config{Name: downName, Policy: shared.Policy{Concurrency: 2, MaxHold: time.Hour}})
+	held, err := destination.New(destination.Config{Name: downName, Policy: destination.Policy{Concurrency: 2, MaxHold: time.Hour}})
 	if err != nil {
 		panic(err)
 	}
-	c.Destinations[downName] = Destination{Sink: d.Sink, Timeout: 5 * time.Second, Retry: retry, Shared: held}
+	c.Destinations[downName] = DestinationConfig{Sink: d.Sink, Timeout: 5 * time.Second, Retry: retry, Shared: held}
 	c.Rand = func() float64 { return 1 }
 }
 
@@ -150,8 +150,8 @@ func TestSleepingDestinationLeavesTheWindowToOthers(t *testing.T) {
 func slowly(c *Config) {
 	crowd(c)
 	d := c.Destinations[downName]
-	slow, err := shared.New(shared.Config{Name: downName, Policy: shared.Policy{Concurrency: 2,
-		Rate: shared.Rate{Limit: 1, Per: time.Minute, Burst: 1, OnLimit: shared.Queue}}})
+	slow, err := destination.New(destination.Config{Name: downName, Policy: destination.Policy{Concurrency: 2,
+		Rate: destination.Rate{Limit: 1, Per: time.Minute, Burst: 1, OnLimit: destination.Queue}}})
 	if err != nil {
 		panic(err)
 	}

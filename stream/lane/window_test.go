@@ -360,7 +360,7 @@ func TestLoadsOfUnknownSize(t *testing.T) {
 		in(t, func(c *Config) {
 			log = &slowLog{Payloads: c.Payloads}
 			c.Payloads, c.MaxBody, c.MaxInFlight = log, tt.maxBody, 64
-			c.Destinations[destName] = Destination{Sink: c.Destinations[destName].Sink, Concurrency: 64}
+			c.Destinations[destName] = DestinationConfig{Sink: c.Destinations[destName].Sink, Concurrency: 64}
 		}, func(t *testing.T, r *rig) {
 			data := make([]byte, tt.size)
 			load := func(n int) int32 {

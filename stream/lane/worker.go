@@ -10,7 +10,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/trace"
-	shared "github.com/forebay-io/forebay/stream/destination"
+	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -60,7 +60,7 @@ func (w *workers) work() {
 }
 
 // run brings a head to a result, or puts it back if no attempt could be made.
-func (w *workers) run(e *entry, d *destination) {
+func (w *workers) run(e *entry, d *sinkQueue) {
 	p := e.lane.partition
 	event, err := w.payload(p.ctx, e)
 	if event != nil {
@@ -89,7 +89,7 @@ var errBlocked = errors.New("the destination was paused or held, or its breaker 
 
 // act makes the attempt of a head whose event is complete. If the destination was paused or put on hold since the head was
 // taken, or its breaker has opened, the head goes back to wait for its turn.
-func (w *workers) act(e *entry, d *destination, event *schemas.Event) {
+func (w *workers) act(e *entry, d *sinkQueue, event *schemas.Event) {
 	unsafe := d.Sink.Idempotency() == sink.Unsafe
 	switch {
 	case !w.alive.ok():
@@ -138,7 +138,7 @@ func (w *workers) mark(e *entry) bool {
 }
 
 // attempt makes one attempt. It returns the result to record and what the destination's breaker, rate and hold learn from it.
-func (w *workers) attempt(e *entry, d *destination, event *schemas.Event) (ledger.Result, shared.Outcome) {
+func (w *workers) attempt(e *entry, d *sinkQueue, event *schemas.Event) (ledger.Result, destination.Outcome) {
 	began := time.Now()
 	ctx := newAttemptContext(e.lane.partition.ctx, began.Add(d.Timeout))
 	out, err := w.call(ctx, d.Sink, sink.Action{
@@ -158,7 +158,7 @@ func (w *workers) attempt(e *entry, d *destination, event *schemas.Event) (ledge
 	kind := d.Sink.Idempotency()
 	res := w.endAttempt(e, d, kind, began, out, class, err)
 	res.Marked = kind == sink.Unsafe
-	feedback := shared.Outcome{Class: class, Code: out.Code, RetryAfter: out.RetryAfter}
+	feedback := destination.Outcome{Class: class, Code: out.Code, RetryAfter: out.RetryAfter}
 	if class != sink.ClassOK { // of a success nobody asks
 		feedback.Entity = e.Source + " " + string(e.Entity) // an entity is one of its source
 	}
@@ -178,7 +178,7 @@ func (w *workers) call(ctx context.Context, s sink.Sink, a sink.Action) (out sin
 
 // endAttempt returns the result to record for an attempt that has just ended, and logs it. A report that says done overrules a
 // result that would end the action.
-func (w *workers) endAttempt(e *entry, d *destination, kind sink.Idempotency, began time.Time, out sink.Outcome, class sink.Class, err error) ledger.Result {
+func (w *workers) endAttempt(e *entry, d *sinkQueue, kind sink.Idempotency, began time.Time, out sink.Outcome, class sink.Class, err error) ledger.Result {
 	res := w.judge.attemptResult(e, d, kind, began, out, class, err)
 	if res.Status == ledger.Dead || res.Status == ledger.Unknown {
 		w.s.mu.Lock()
@@ -190,7 +190,7 @@ func (w *workers) endAttempt(e *entry, d *destination, kind sink.Idempotency, be
 }
 
 // finish hands the result of a head to the recorder. feedback is nil if the attempt says nothing about the destination.
-func (w *workers) finish(e *entry, d *destination, res ledger.Result, feedback *shared.Outcome) {
+func (w *workers) finish(e *entry, d *sinkQueue, res ledger.Result, feedback *destination.Outcome) {
 	p := e.lane.partition
 	res.Claim, res.LaneSeq, res.ID = p.claim, e.LaneSeq, e.ID
 	cancelled := p.ctx.Err() != nil && res.Status != ledger.Done && res.Status != ledger.Processing
@@ -208,8 +208,8 @@ var errRateUsedUp = errors.New("the destination's rate is used up")
 
 // endRateLimited ends a head whose destination has used up its rate and lets nobody wait for it. By the destination's on_limit
 // the action is dropped, or this counts as a failed attempt. The destination is not called.
-func (w *workers) endRateLimited(e *entry, d *destination) {
-	if d.user.OnLimit() == shared.Drop {
+func (w *workers) endRateLimited(e *entry, d *sinkQueue) {
+	if d.user.OnLimit() == destination.Drop {
 		d.metrics.attempts[sink.ClassDropped].Inc()
 		res := ledger.Result{Status: ledger.Dead, Class: string(sink.ClassDropped), Error: clean(errRateUsedUp)}
 		w.judge.logAttempt(e, &res)
@@ -220,7 +220,7 @@ func (w *workers) endRateLimited(e *entry, d *destination) {
 }
 
 // laterOf returns the URL and token with which the destination may report the attempt's result later; nil if it may not.
-func (w *workers) laterOf(e *entry, d *destination) *sink.Later {
+func (w *workers) laterOf(e *entry, d *sinkQueue) *sink.Later {
 	if d.Long.Deadline == 0 {
 		return nil
 	}
@@ -232,7 +232,7 @@ func (w *workers) laterOf(e *entry, d *destination) *sink.Later {
 
 // commitOf returns the Commit function of a [sink.Action], nil if the sink needs none. Commit records the action as done in the
 // transaction of the sink's statement. The recorder records the same result again after the attempt, which changes nothing.
-func (w *workers) commitOf(e *entry, d *destination, began time.Time) func(context.Context, sink.Statement) (string, error) {
+func (w *workers) commitOf(e *entry, d *sinkQueue, began time.Time) func(context.Context, sink.Statement) (string, error) {
 	if _, wanted := d.Sink.(sink.InLedger); !wanted {
 		return nil
 	}

@@ -33,7 +33,7 @@ func policyOf(d *config.Destination, s sink.Sink) destination.Policy {
 
 // newKeeper makes the keeper of these destinations: it takes over pauses from the ledger and writes automatic ones there. It has no
 // store yet: streams.open gives it the ledger.
-func newKeeper(all map[string]lane.Destination, log *slog.Logger) *destination.Keeper {
+func newKeeper(all map[string]lane.DestinationConfig, log *slog.Logger) *destination.Keeper {
 	k := &destination.Keeper{Destinations: map[string]*destination.Destination{}, Logger: log}
 	for name, d := range all {
 		k.Destinations[name] = d.Shared

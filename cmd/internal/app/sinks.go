@@ -49,8 +49,8 @@ func newSink(file *config.Config, d config.NamedDestination, log *slog.Logger) (
 
 // destinations builds all destinations, by their full names: for each the sink, the limits that all subscriptions share, and the policy
 // of its attempts.
-func destinations(c *config.Config, log *slog.Logger, metrics prometheus.Registerer) (map[string]lane.Destination, error) {
-	all := map[string]lane.Destination{}
+func destinations(c *config.Config, log *slog.Logger, metrics prometheus.Registerer) (map[string]lane.DestinationConfig, error) {
+	all := map[string]lane.DestinationConfig{}
 	for _, d := range c.AllDestinations() {
 		name := d.FullName()
 		made, err := newSink(c, d, log.With("destination", name))
@@ -61,7 +61,7 @@ func destinations(c *config.Config, log *slog.Logger, metrics prometheus.Registe
 		if err != nil {
 			return nil, err
 		}
-		all[name] = lane.Destination{Sink: made, Shared: shared, Timeout: d.Timeout.Std(), Settle: d.Keys.Describe().Settle, Long: longPolicy(d.Long), Retry: lane.RetryPolicy{
+		all[name] = lane.DestinationConfig{Sink: made, Shared: shared, Timeout: d.Timeout.Std(), Settle: d.Keys.Describe().Settle, Long: longPolicy(d.Long), Retry: lane.RetryPolicy{
 			Attempts: d.Retry.Attempts, Within: d.Retry.Within.Std(),
 			Min: d.Retry.Min.Std(), Max: max(d.Retry.Max.Std(), time.Millisecond),
 		}}

@@ -34,8 +34,8 @@ const futureSkew = 5 * time.Minute
 // streams is the stream role: one ledger, one reader of payloads, and every subscription.
 type streams struct {
 	a            *App
-	destinations map[string]lane.Destination // by full name
-	keeper       *destination.Keeper         // keeps pauses in step with the other processes
+	destinations map[string]lane.DestinationConfig // by full name
+	keeper       *destination.Keeper               // keeps pauses in step with the other processes
 	pauses       *subscriptionPauses
 	fetches      *fetchers
 
@@ -272,7 +272,7 @@ func specOf(c *config.Config, at nameInTeam) ledger.Spec {
 
 // lanes returns the configuration of a subscription's lanes, without Later.
 func (s *streams) lanes(at nameInTeam, ns *ledger.Namespace, sub *stream.Subscription) lane.Config {
-	its, largest := map[string]lane.Destination{}, int64(0)
+	its, largest := map[string]lane.DestinationConfig{}, int64(0)
 	for _, source := range s.a.file().SourcesOf(at.team, at.name) {
 		largest = max(largest, s.a.file().MaxBody(source.Team, source.Name))
 	}
@@ -290,12 +290,12 @@ func (s *streams) lanes(at nameInTeam, ns *ledger.Namespace, sub *stream.Subscri
 // finder returns the function that finds the destination of an action that was made for another one than the subscription has now. It
 // goes by the name that actions of the team call it by: a destination that the team had for itself and shares now is the same to them,
 // as is one that it has for itself again.
-func (s *streams) finder(team string) func(name string) (string, lane.Destination, bool) {
+func (s *streams) finder(team string) func(name string) (string, lane.DestinationConfig, bool) {
 	file := s.a.file()
-	return func(name string) (string, lane.Destination, bool) {
+	return func(name string) (string, lane.DestinationConfig, bool) {
 		d, ok := file.Destination(team, strings.TrimPrefix(name, team+"/"))
 		if !ok {
-			return "", lane.Destination{}, false
+			return "", lane.DestinationConfig{}, false
 		}
 		return d.FullName(), s.destinations[d.FullName()], true
 	}

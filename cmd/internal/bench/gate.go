@@ -112,7 +112,7 @@ func (g gateRun) runLoops(ctx context.Context) (gateResult, error) {
 	body := &bodies{sample: bytes.Repeat([]byte{'x'}, g.body)}
 	lanes, err := lane.New(lane.Config{
 		Subscription: g.name, Ledger: ns, Payloads: body, Codec: noCodec,
-		Destinations: map[string]lane.Destination{"bench/noop": {Sink: noop{}, Concurrency: 64}}, Alive: func() bool { return true },
+		Destinations: map[string]lane.DestinationConfig{"bench/noop": {Sink: noop{}, Concurrency: 64}}, Alive: func() bool { return true },
 	})
 	if err != nil {
 		return gateResult{}, err
