@@ -53,8 +53,8 @@ func NewEventKey(source, id string) EventKey {
 	return EventKey(hashParts(source, id))
 }
 
-// Again returns the dedupe key of the event in the generation of a replay, which runs it again.
-func (k EventKey) Again(replay int64) EventKey {
+// OfGeneration returns the dedupe key of the event in the generation of a replay, which runs it again.
+func (k EventKey) OfGeneration(replay int64) EventKey {
 	var number [8]byte
 	binary.BigEndian.PutUint64(number[:], uint64(replay))
 	return EventKey(hashParts(string(k[:]), string(number[:])))

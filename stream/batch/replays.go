@@ -360,9 +360,9 @@ func (r *replayer) addRead(rep *replay, read *reader.Part) {
 		case rep.Mode == ledger.ReplayShadow:
 			c.add(wanted[i], events[i])
 			c.step.Known = append(c.step.Known, known[i])
-		case known[i].Done == (rep.Mode == ledger.ReplayAgain):
+		case known[i].Done == (rep.Mode == ledger.ReplayReprocess):
 			c.add(wanted[i], events[i])
-		case rep.Mode != ledger.ReplayAgain:
+		case rep.Mode != ledger.ReplayReprocess:
 			c.done++
 		}
 	}
@@ -409,7 +409,7 @@ func (c *stepCutter) cut(at int64) {
 	if c.of.Mode == ledger.ReplayShadow && c.step.Known == nil {
 		c.step.Known = []ledger.Known{} // it runs nothing, although it has nothing to look at
 	}
-	c.step.Again, c.step.EvenStale, c.step.Stale = c.of.Mode == ledger.ReplayAgain, c.of.EvenStale, slices.Contains(c.of.Filter.Decisions, gate.Stale)
+	c.step.Reprocess, c.step.EvenStale, c.step.Stale = c.of.Mode == ledger.ReplayReprocess, c.of.EvenStale, slices.Contains(c.of.Filter.Decisions, gate.Stale)
 	c.steps = append(c.steps, c.step)
 	c.step, c.next, c.done = replayStep{}, at, 0
 }

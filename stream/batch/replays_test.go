@@ -74,7 +74,7 @@ func (b *replayBook) ApplyReplay(_ context.Context, c *ledger.Claim, s ledger.Re
 		a.Refused = &ledger.ContinuityError{Stored: b.Next, From: s.From}
 		return a, nil
 	}
-	if s.Again != (b.Mode == ledger.ReplayAgain) || s.EvenStale != b.EvenStale || (s.Known != nil) != (b.Mode == ledger.ReplayShadow) || len(s.Known) > 0 && len(s.Known) != len(s.Records) {
+	if s.Reprocess != (b.Mode == ledger.ReplayReprocess) || s.EvenStale != b.EvenStale || (s.Known != nil) != (b.Mode == ledger.ReplayShadow) || len(s.Known) > 0 && len(s.Known) != len(s.Records) {
 		b.faults = append(b.faults, "a step of another mode")
 	}
 	for i := range s.Records {
@@ -217,7 +217,7 @@ func TestReplayKeepsToItsRangeAndRate(t *testing.T) {
 func TestReplayRunsAgainWhatWasDecided(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := &replayBook{ReplayPart: ledger.ReplayPart{Mode: ledger.ReplayAgain, EvenStale: true, To: 100, Open: 1, Filter: ledger.ReplayFilter{Decisions: []gate.Decision{gate.Applied}}}}
+		b := &replayBook{ReplayPart: ledger.ReplayPart{Mode: ledger.ReplayReprocess, EvenStale: true, To: 100, Open: 1, Filter: ledger.ReplayFilter{Decisions: []gate.Decision{gate.Applied}}}}
 		replayed(t, b)
 		if want := []int64{0, 10, 20, 30, 40, 50, 60, 70, 80, 90}; !slices.Equal(b.ran, want) || b.done != 0 || len(b.faults) > 0 {
 			t.Errorf("%v ran, %d done before; %v", b.ran, b.done, b.faults)
@@ -229,7 +229,7 @@ func TestReplayRunsAgainWhatWasDecided(t *testing.T) {
 func TestReplayIsNarrowedToAStatus(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := &replayBook{ReplayPart: ledger.ReplayPart{Mode: ledger.ReplayAgain, To: 100, Open: 1, Filter: ledger.ReplayFilter{Statuses: []string{"discarded"}}}}
+		b := &replayBook{ReplayPart: ledger.ReplayPart{Mode: ledger.ReplayReprocess, To: 100, Open: 1, Filter: ledger.ReplayFilter{Statuses: []string{"discarded"}}}}
 		replayed(t, b)
 		if want := []int64{10, 30, 50, 70, 90}; !slices.Equal(b.ran, want) || b.done != 0 || len(b.faults) > 0 {
 			t.Errorf("%v ran, %d done before; %v", b.ran, b.done, b.faults)

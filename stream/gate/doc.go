@@ -133,9 +133,9 @@
 // So an answer that comes when nothing is missing any more is a duplicate, stale or late. One that the filter does not
 // want fills its place and covers nothing.
 //
-// # Again
+// # Reprocess
 //
-// A replay that runs again what ran ([Again]) asks less: seen, in its own generation? filtered? older than the line? It never moves a line, and
+// A replay that runs again what ran ([Reprocess]) asks less: seen, in its own generation? filtered? older than the line? It never moves a line, and
 // nothing of it waits. So it cannot undo what is newer: an older snapshot is stale as ever, unless older ones are asked for. A filtered event
 // of kind sequence is newer, too, although nothing of it ran. Where nothing tells what is newer (kind none, order: arrival, events of one
 // version, whatever Policy.Equal says), events run again in the order in which they are given.

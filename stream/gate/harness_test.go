@@ -68,12 +68,12 @@ var (
 	discard = step{person: func(_ *State, held *Waiting) Outcome { return Discard(held) }}
 )
 
-// again has records run again by a replay; evenStale asks for older snapshots, too. Record n of before is record 10+n of
+// reprocess has records run again by a replay; evenStale asks for older snapshots, too. Record n of before is record 10+n of
 // the generation.
-func again(evenStale bool, records ...Record) step {
+func reprocess(evenStale bool, records ...Record) step {
 	ofGeneration := func(k schemas.EventKey) schemas.EventKey { return key(10 + idOf(k)) }
 	return step{records: records, decide: func(st *State, records []Record, p Policy) []Outcome {
-		return Again(st, records, p, evenStale, ofGeneration)
+		return Reprocess(st, records, p, evenStale, ofGeneration)
 	}}
 }
 

@@ -2,19 +2,19 @@ package gate
 
 import "github.com/forebay-io/forebay/schemas"
 
-// Again decides records that have run before and are to run again, as a generation of their own: their keys are those of the generation, so
+// Reprocess decides records that have run before and are to run again, as a generation of their own: their keys are those of the generation, so
 // that of each event one record runs. It never moves a version line, and nothing waits: a line says only what is older by now. An older
 // snapshot is stale, or with evenStale late; whatever else is older is late. Records are decided one after the other, as in [Decide].
 // ofGeneration makes the key of an event in the generation of the key that it had when it came: version lines know the latter.
-func Again(st *State, records []Record, p Policy, evenStale bool, ofGeneration func(schemas.EventKey) schemas.EventKey) []Outcome {
+func Reprocess(st *State, records []Record, p Policy, evenStale bool, ofGeneration func(schemas.EventKey) schemas.EventKey) []Outcome {
 	d := decider{state: st, policy: p, out: make([]Outcome, 0, len(records))}
 	for i := range records {
-		d.again(subject{index: i, Record: &records[i]}, evenStale, ofGeneration)
+		d.reprocess(subject{index: i, Record: &records[i]}, evenStale, ofGeneration)
 	}
 	return d.out
 }
 
-func (d *decider) again(s subject, evenStale bool, ofGeneration func(schemas.EventKey) schemas.EventKey) {
+func (d *decider) reprocess(s subject, evenStale bool, ofGeneration func(schemas.EventKey) schemas.EventKey) {
 	if s.Broken != "" {
 		d.add(s, s.Version, Quarantined, s.Broken)
 		return
@@ -29,11 +29,11 @@ func (d *decider) again(s subject, evenStale bool, ofGeneration func(schemas.Eve
 	v, older := d.olderThanLine(s, ofGeneration)
 	switch {
 	case older == "":
-		d.conclude(s, v, Applied, ReasonAgain)
+		d.conclude(s, v, Applied, ReasonReprocess)
 	case s.Payload == schemas.Snapshot && !evenStale:
 		d.conclude(s, v, Stale, older)
 	default:
-		d.conclude(s, v, Late, ReasonAgain)
+		d.conclude(s, v, Late, ReasonReprocess)
 	}
 }
 

@@ -71,10 +71,10 @@ var rows = table{
 		want:  []string{"1 applied/first", "2 | parked/equal_held", "3 applied/next", "*2 late/redriven"},
 	}, {
 		name: "applied/again", policy: wait,
-		steps: []step{in(seq(1, 1)), again(false, seq(11, 1))}, want: []string{"1 applied/first", "11 applied/again"},
+		steps: []step{in(seq(1, 1)), reprocess(false, seq(11, 1))}, want: []string{"1 applied/first", "11 applied/again"},
 	}, {
 		name: "late/again", policy: wait,
-		steps: []step{in(seq(1, 1), seq(2, 2)), again(false, seq(11, 1, delta))}, want: []string{"1 applied/first", "2 applied/next", "11 late/again"},
+		steps: []step{in(seq(1, 1), seq(2, 2)), reprocess(false, seq(11, 1, delta))}, want: []string{"1 applied/first", "2 applied/next", "11 late/again"},
 	}, {
 		name: "late/older_delta", policy: wait,
 		steps: []step{in(seq(2, 2), seq(1, 1, delta))}, want: []string{"2 applied/first", "1 late/older_delta"},

@@ -62,7 +62,7 @@ const (
 	ReasonTooLarge      Reason = "too_large"      // larger than what is read
 	ReasonRedriven      Reason = "redriven"       // was held; an operator lets it run
 	ReasonDiscarded     Reason = "discarded"      // was held; an operator discards it
-	ReasonAgain         Reason = "again"          // ran before; a replay runs it again
+	ReasonReprocess     Reason = "again"          // ran before; a replay runs it again
 )
 
 // Record is what the gate needs to know of one record of a partition.

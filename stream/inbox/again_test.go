@@ -17,7 +17,7 @@ func (f *fixture) again(c *ledger.Claim, reason string, records ...ledger.Record
 	if err := f.StartReplay(f.t.Context(), r, "jo", reason, 0); err != nil {
 		f.t.Fatal(err)
 	}
-	a, err := f.n.ApplyReplay(f.t.Context(), c, ledger.ReplaySlice{Replay: r.ID, From: 0, Next: 40, Records: records, Again: true})
+	a, err := f.n.ApplyReplay(f.t.Context(), c, ledger.ReplaySlice{Replay: r.ID, From: 0, Next: 40, Records: records, Reprocess: true})
 	if err != nil || a.Refused != nil || len(a.Actions) != len(records) {
 		f.t.Fatal(a, err)
 	}

@@ -148,7 +148,7 @@ const mostAgain = 100
 // runAgain reads what became of an event in the replays that run it again, the first one first.
 func (b *Inbox) runAgain(ctx context.Context, of scope, subscription string, key schemas.EventKey) ([]Item, error) {
 	rows, err := b.look.Query(ctx, `SELECT r.id FROM replays r JOIN subscriptions s ON s.id = r.subscription
-		WHERE s.name = $1 AND r.mode = $2 AND r.started_at IS NOT NULL ORDER BY r.id DESC LIMIT $3`, subscription, string(ledger.ReplayAgain), mostAgain)
+		WHERE s.name = $1 AND r.mode = $2 AND r.started_at IS NOT NULL ORDER BY r.id DESC LIMIT $3`, subscription, string(ledger.ReplayReprocess), mostAgain)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (b *Inbox) runAgain(ctx context.Context, of scope, subscription string, key
 	}
 	keys := make([][16]byte, len(replays))
 	for n, id := range replays {
-		keys[n] = key.Again(id)
+		keys[n] = key.OfGeneration(id)
 	}
 	return b.items(ctx, of, selectHead+selectEvents+selectTail+` WHERE subscription = $1 AND event_key = ANY ($2) ORDER BY replay`, []any{subscription, keys})
 }

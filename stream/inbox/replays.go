@@ -20,7 +20,7 @@ type Replay struct {
 	ID           int64
 	Subscription string // "<team>.<subscription>"
 	Mode         ledger.ReplayMode
-	EvenStale    bool // of ReplayAgain: older snapshots run again, too
+	EvenStale    bool // of ReplayReprocess: older snapshots run again, too
 	Filter       ledger.ReplayFilter
 	Config       string // a digest of what decides, as it was when the plan was made
 	Bounds       []ReplayBounds

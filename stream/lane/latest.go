@@ -45,7 +45,7 @@ var versionSeed = maphash.MakeSeed()
 // nothing: one in arrival order, a late one, or one that an operator redrove or a replay runs again.
 func (b *latest) note(a *ledger.Action) {
 	if a.Late || a.Version.Kind == schemas.None || a.Version.Kind == "" || a.Reason == gate.ReasonArrival || a.Reason == gate.ReasonRedriven ||
-		a.Reason == gate.ReasonAgain {
+		a.Reason == gate.ReasonReprocess {
 		return
 	}
 	v := a.Version

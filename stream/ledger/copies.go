@@ -168,7 +168,7 @@ type withoutCopyRow struct {
 	LeaderEpoch int32
 	EventKey    [16]byte
 	Hash        [16]byte
-	Again       bool
+	Reprocessed bool `db:"again"`
 	Source      string
 	EventID     string
 }
@@ -182,7 +182,7 @@ func (r withoutCopyRead) scan(rows pgx.Rows, err error) ([]lookedAt, error) {
 		o, err := pgx.RowToStructByName[withoutCopyRow](row)
 		return lookedAt{bare: o.Bare, WithoutCopy: WithoutCopy{LaneSeq: o.LaneSeq, Pointer: Pointer{
 			TopicID: r.c.topicOf(o.LaneSeq), Topic: r.c.Partition.Topic, Partition: r.c.Partition.Number,
-			Offset: o.Offset, LeaderEpoch: o.LeaderEpoch, Key: keyInLog(o.EventKey, o.Again, o.Source, o.EventID), Hash: o.Hash,
+			Offset: o.Offset, LeaderEpoch: o.LeaderEpoch, Key: keyInLog(o.EventKey, o.Reprocessed, o.Source, o.EventID), Hash: o.Hash,
 		}}}, err
 	})
 }

@@ -77,7 +77,7 @@ type deadRow struct {
 	LeaderEpoch int32
 	EventKey    [16]byte
 	Hash        [16]byte
-	Again       bool
+	Reprocessed bool `db:"again"`
 }
 
 // ScanDeadLetter reads a row of DeadSelect.
@@ -88,7 +88,7 @@ func ScanDeadLetter(row pgx.CollectableRow) (DeadLetter, error) {
 	d.Team, d.Subscription, _ = strings.Cut(d.Subscription, ".")
 	v := r.version()
 	d.Version = v.Sortable()
-	d.Pointer = Pointer{TopicID: r.TopicID, Topic: d.Topic, Partition: d.Partition, Offset: d.Offset, LeaderEpoch: r.LeaderEpoch, Key: keyInLog(r.EventKey, r.Again, d.Source, d.EventID), Hash: r.Hash}
+	d.Pointer = Pointer{TopicID: r.TopicID, Topic: d.Topic, Partition: d.Partition, Offset: d.Offset, LeaderEpoch: r.LeaderEpoch, Key: keyInLog(r.EventKey, r.Reprocessed, d.Source, d.EventID), Hash: r.Hash}
 	return d, err
 }
 

@@ -22,7 +22,7 @@ func (t *batchTx) newActions(w *partitionBatch) []Action {
 		a := &out[v.laneSeq-w.laneAt]
 		a.of(&r.Record, &v.Outcome)
 		a.Generation = w.replay.generation(t.n.spec.Generation)
-		a.Pointer = t.pointer(w, r.Offset, r.LeaderEpoch, keyInLog(r.Key, w.replay.runsAgain(), r.Source, r.ID), r.Hash)
+		a.Pointer = t.pointer(w, r.Offset, r.LeaderEpoch, keyInLog(r.Key, w.replay.reprocesses(), r.Source, r.ID), r.Hash)
 		a.Source, a.EventID, a.EventType, a.Record = r.Source, r.ID, r.Type, i
 		t.fillActions(out, w, v.laneSeq)
 	}

@@ -221,8 +221,8 @@ func (w *partitionBatch) decide(seen map[schemas.EventKey]gate.Seen) {
 			w.applied.Quarantined = append(w.applied.Quarantined, i)
 		}
 	}
-	if w.replay.runsAgain() {
-		w.applied.Outcomes = gate.Again(w.state, w.gated, p, w.replay.evenStale, func(k schemas.EventKey) schemas.EventKey { return k.Again(w.replay.id) })
+	if w.replay.reprocesses() {
+		w.applied.Outcomes = gate.Reprocess(w.state, w.gated, p, w.replay.evenStale, func(k schemas.EventKey) schemas.EventKey { return k.OfGeneration(w.replay.id) })
 		return
 	}
 	if w.replay != nil {

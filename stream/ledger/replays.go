@@ -51,9 +51,9 @@ const Undecided gate.Decision = "undecided"
 type ReplayMode string
 
 const (
-	ReplayFill   ReplayMode = "fill"      // what never ran
-	ReplayAgain  ReplayMode = "reprocess" // what ran, again
-	ReplayShadow ReplayMode = "shadow"    // nothing: it says what would run, and how that differs from what ran
+	ReplayFill      ReplayMode = "fill"      // what never ran
+	ReplayReprocess ReplayMode = "reprocess" // what ran, again
+	ReplayShadow    ReplayMode = "shadow"    // nothing: it says what would run, and how that differs from what ran
 )
 
 // ReplayEnd is why a part of a replay ended.
@@ -229,8 +229,8 @@ type ReplaySlice struct {
 	// Records are those to decide, in offset order. Done is how many others were left out because they were decided before.
 	Records []Record
 	Done    int
-	// Again says that the records ran before and are to run again, EvenStale that older snapshots are, too.
-	Again, EvenStale bool
+	// Reprocess says that the records ran before and are to run again, EvenStale that older snapshots are, too.
+	Reprocess, EvenStale bool
 	// Known is not nil for a step that runs nothing, and only says what would run: what the ledger knows of each of the records, as many. Stale says
 	// that those which were stale are asked for by name, so that they would run again, too.
 	Known []Known
@@ -252,20 +252,20 @@ func (n *Namespace) ApplyReplay(ctx context.Context, c *Claim, s ReplaySlice) (A
 		}
 		last = s.Records[i].Offset
 	}
-	step := &replayStep{id: s.Replay, again: s.Again || s.Known != nil, evenStale: s.EvenStale, stale: s.Stale, done: s.Done}
+	step := &replayStep{id: s.Replay, reprocess: s.Reprocess || s.Known != nil, evenStale: s.EvenStale, stale: s.Stale, done: s.Done}
 	if s.Known != nil {
 		step.known = make(map[int64]Known, len(s.Known))
 		for i := range s.Records {
 			step.known[s.Records[i].Offset] = s.Known[i]
 		}
 	}
-	if step.again {
+	if step.reprocess {
 		if s.Replay > math.MaxInt32 {
 			return Applied{}, schemas.Errorf(schemas.Internal, op, "its number is too high for a generation, which has 32 bits")
 		}
 		s.Records = slices.Clone(s.Records)
 		for i := range s.Records {
-			s.Records[i].Key = s.Records[i].Key.Again(s.Replay)
+			s.Records[i].Key = s.Records[i].Key.OfGeneration(s.Replay)
 		}
 	}
 	w := &partitionBatch{Slice: Slice{Claim: c, From: s.From, Records: s.Records, Next: Position{Offset: s.Next, LeaderEpoch: -1}}, askAllKeys: true,
@@ -279,30 +279,30 @@ func (n *Namespace) ApplyReplay(ctx context.Context, c *Claim, s ReplaySlice) (A
 
 // replayStep is what a step of a replay has beside its records.
 type replayStep struct {
-	id               int64
-	again, evenStale bool            // as in [ReplaySlice]; again also of a step that runs nothing
-	known            map[int64]Known // by offset, as in [ReplaySlice]; nil: the step runs something
-	stale            bool            // as in [ReplaySlice]
-	done             int
-	stored           int64 // the part's next offset, as the transaction has read it
-	found            bool  // the part is open
-	ended            bool  // it is not, under a fence that is held
+	id                   int64
+	reprocess, evenStale bool            // as in [ReplaySlice]; reprocess also of a step that runs nothing
+	known                map[int64]Known // by offset, as in [ReplaySlice]; nil: the step runs something
+	stale                bool            // as in [ReplaySlice]
+	done                 int
+	stored               int64 // the part's next offset, as the transaction has read it
+	found                bool  // the part is open
+	ended                bool  // it is not, under a fence that is held
 }
 
-// runsAgain reports whether a batch is a step of a replay that runs again what ran; s is nil for one that is no step of any.
-func (s *replayStep) runsAgain() bool { return s != nil && s.again }
+// reprocesses reports whether a batch is a step of a replay that runs again what ran; s is nil for one that is no step of any.
+func (s *replayStep) reprocesses() bool { return s != nil && s.reprocess }
 
 // generation returns the generation of a batch's actions: own, unless they run again.
 func (s *replayStep) generation(own int32) int32 {
-	if s.runsAgain() {
+	if s.reprocesses() {
 		return int32(s.id)
 	}
 	return own
 }
 
 // keyInLog returns the key of an event's record in the log: what runs again has another one in the ledger.
-func keyInLog(inLedger schemas.EventKey, again bool, source, id string) schemas.EventKey {
-	if again {
+func keyInLog(inLedger schemas.EventKey, reprocessed bool, source, id string) schemas.EventKey {
+	if reprocessed {
 		return schemas.NewEventKey(source, id)
 	}
 	return inLedger
@@ -313,7 +313,7 @@ func (s *replayStep) rest() *replayStep {
 	if s == nil {
 		return nil
 	}
-	return &replayStep{id: s.id, again: s.again, evenStale: s.evenStale, stale: s.stale, known: s.known}
+	return &replayStep{id: s.id, reprocess: s.reprocess, evenStale: s.evenStale, stale: s.stale, known: s.known}
 }
 
 // lockReplay queues the lock of the part that a batch moves, if it is a step of a replay: a cancellation waits for the step, or the step

@@ -33,8 +33,8 @@ func TestReplayRunsAgainWhatRan(t *testing.T) {
 	c := f.claim(0)
 	ran := []Record{seq(0, "e", 1), delta(seq(1, "e", 2)), seq(2, "e", 3), seq(3, "other", 1)}
 	f.apply(c, ran...)
-	id := f.replayingAs(ReplayAgain)
-	step := ReplaySlice{Replay: id, From: 0, Next: 20, Records: append(ran, record(9, "e-3", "e", ran[2].Version)), Again: true}
+	id := f.replayingAs(ReplayReprocess)
+	step := ReplaySlice{Replay: id, From: 0, Next: 20, Records: append(ran, record(9, "e-3", "e", ran[2].Version)), Reprocess: true}
 	a := f.replay(c, step)
 	if d := cmp.Diff([]string{"0:stale/older", "1:late/again", "2:applied/again", "3:applied/again", "4:duplicate/seen"}, decisions(a)); d != "" {
 		t.Error(d)
@@ -58,7 +58,7 @@ func TestReplayRunsAgainWhatRan(t *testing.T) {
 	if d := cmp.Diff(want, keysOf(f.openActions(c)[4:])); d != "" {
 		t.Errorf("another claim reads them otherwise: %s", d)
 	}
-	if a := f.replay(zombie, ReplaySlice{Replay: id, From: 20, Next: 21, Records: []Record{seq(20, "e", 9)}, Again: true}); !a.Fenced {
+	if a := f.replay(zombie, ReplaySlice{Replay: id, From: 20, Next: 21, Records: []Record{seq(20, "e", 9)}, Reprocess: true}); !a.Fenced {
 		t.Errorf("a zombie replays: %+v", a)
 	}
 	a = f.replay(c, step)
@@ -66,7 +66,7 @@ func TestReplayRunsAgainWhatRan(t *testing.T) {
 		t.Errorf("the step was made again: %+v", a)
 	}
 	c = f.claim(0)
-	a = f.replay(c, ReplaySlice{Replay: id, From: 20, Next: 40, Records: []Record{record(21, "e-3", "e", ran[2].Version)}, Again: true})
+	a = f.replay(c, ReplaySlice{Replay: id, From: 20, Next: 40, Records: []Record{record(21, "e-3", "e", ran[2].Version)}, Reprocess: true})
 	if d := cmp.Diff([]string{"0:duplicate/seen"}, decisions(a)); d != "" {
 		t.Error(d)
 	}
@@ -86,10 +86,10 @@ func TestEachReplayIsAGenerationOfItsOwn(t *testing.T) {
 	c := f.claim(0)
 	ran := []Record{seq(0, "e", 1), seq(1, "e", 2)}
 	f.apply(c, ran...)
-	first := f.replayingAs(ReplayAgain)
-	f.replay(c, ReplaySlice{Replay: first, From: 0, Next: 40, Records: ran, Again: true})
-	second := f.replayingAs(ReplayAgain)
-	a := f.replay(c, ReplaySlice{Replay: second, From: 0, Next: 40, Records: ran, Again: true, EvenStale: true})
+	first := f.replayingAs(ReplayReprocess)
+	f.replay(c, ReplaySlice{Replay: first, From: 0, Next: 40, Records: ran, Reprocess: true})
+	second := f.replayingAs(ReplayReprocess)
+	a := f.replay(c, ReplaySlice{Replay: second, From: 0, Next: 40, Records: ran, Reprocess: true, EvenStale: true})
 	if d := cmp.Diff([]string{"0:late/again", "1:applied/again"}, decisions(a)); d != "" {
 		t.Error(d)
 	}
@@ -120,9 +120,9 @@ func TestReplayAgainIsCutInTwo(t *testing.T) {
 		ran = append(ran, seq(i, fmt.Sprintf("e%d", i), 1))
 	}
 	f.apply(c, ran...)
-	id := f.replayingAs(ReplayAgain)
+	id := f.replayingAs(ReplayReprocess)
 	ran[5].Type = "a\x00b"
-	a := f.replay(c, ReplaySlice{Replay: id, From: 0, Next: 20, Records: ran, Again: true})
+	a := f.replay(c, ReplaySlice{Replay: id, From: 0, Next: 20, Records: ran, Reprocess: true})
 	if len(a.Actions) != 8 || a.Refused != nil || a.Actions[7].ID != againID(id, "e8-1") {
 		t.Errorf("%+v", a)
 	}
@@ -141,8 +141,8 @@ func TestDeadLettersOfWhatRunsAgain(t *testing.T) {
 	c := f.claim(0)
 	ran := []Record{seq(0, "e", 1), seq(1, "f", 1)}
 	f.apply(c, ran...)
-	id := f.replayingAs(ReplayAgain)
-	f.replay(c, ReplaySlice{Replay: id, From: 0, Next: 2, Records: ran, Again: true})
+	id := f.replayingAs(ReplayReprocess)
+	f.replay(c, ReplaySlice{Replay: id, From: 0, Next: 2, Records: ran, Reprocess: true})
 	for _, laneSeq := range []int64{1, 2, 3} {
 		f.record(Result{Claim: c, LaneSeq: laneSeq, Status: Done, Attempt: 1, Code: 200})
 	}
@@ -156,7 +156,7 @@ func TestDeadLettersOfWhatRunsAgain(t *testing.T) {
 		t.Errorf("%+v %v", page, err)
 	}
 	parts, err := f.n.ReplayParts(t.Context(), []*Claim{c})
-	if err != nil || len(parts) != 1 || parts[0].Errors != 1 || parts[0].Mode != ReplayAgain {
+	if err != nil || len(parts) != 1 || parts[0].Errors != 1 || parts[0].Mode != ReplayReprocess {
 		t.Errorf("%+v %v", parts, err)
 	}
 }
@@ -168,8 +168,8 @@ func TestUnknownOutcomesAreErrorsOfAReplay(t *testing.T) {
 	c := f.claim(0)
 	ran := []Record{seq(0, "e", 1), seq(1, "f", 1)}
 	f.apply(c, ran...)
-	id := f.replayingAs(ReplayAgain)
-	f.replay(c, ReplaySlice{Replay: id, From: 0, Next: 2, Records: ran, Again: true})
+	id := f.replayingAs(ReplayReprocess)
+	f.replay(c, ReplaySlice{Replay: id, From: 0, Next: 2, Records: ran, Reprocess: true})
 	errs := func() int {
 		t.Helper()
 		parts, err := f.n.ReplayParts(t.Context(), []*Claim{c})
@@ -196,7 +196,7 @@ func TestWaitsEndWhileAReplayRunsAgain(t *testing.T) {
 	f := setup(t, func(s *Spec) { s.Policy.Then, s.Policy.GapWait = gate.ThenPark, time.Minute })
 	c := f.claim(0)
 	f.apply(c, seq(0, "e", 1), seq(1, "e", 3))
-	f.replayingAs(ReplayAgain)
+	f.replayingAs(ReplayReprocess)
 	f.overdue()
 	if d := f.deadlines(c); d[c.ID] > 0 || len(d) != 1 {
 		t.Fatalf("the live wait is not overdue: %v", d)

@@ -112,10 +112,10 @@ func TestShadowOfWhatWasStale(t *testing.T) {
 			if got := counts(ReplayShadow); got != tt.want {
 				t.Errorf("the shadow says %s, want %s", got, tt.want)
 			}
-			if step.Known, step.Again = nil, true; !tt.stale {
+			if step.Known, step.Reprocess = nil, true; !tt.stale {
 				return // the loop hands on no such record
 			}
-			if got := counts(ReplayAgain); got != tt.want {
+			if got := counts(ReplayReprocess); got != tt.want {
 				t.Errorf("run again it is %s, want %s", got, tt.want)
 			}
 		})

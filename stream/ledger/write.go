@@ -34,7 +34,7 @@ type writer struct {
 	decided                map[int32]*decidedRows   // by window
 	backfillRequests       *backfillRows
 	rejectedGone           *placeRows
-	again                  []byte // the replay that runs the events again; nil: none does
+	replay                 []byte // the replay that runs the events again; nil: none does
 }
 
 // writers are used again: a batch's columns take half a MiB.
@@ -49,7 +49,7 @@ func newWriter(n *Namespace, win *windowSet) *writer {
 
 // free returns the writer to the pool, once what it queued has been sent.
 func (w *writer) free() {
-	w.n, w.win, w.duplicates, w.decided, w.rejectedBefore, w.again = nil, nil, nil, nil, false, nil
+	w.n, w.win, w.duplicates, w.decided, w.rejectedBefore, w.replay = nil, nil, nil, nil, false, nil
 	w.events.reset()
 	w.textEvents.reset()
 	for _, c := range []columns{w.rejected.columns, w.deadActions.columns, w.newLines.columns, w.movedLines.columns, w.changedLines.columns, w.buffer.columns,
@@ -72,8 +72,8 @@ func makeWriter() *writer {
 // add adds one partition's rows. seenAt says in which window an event is that was known before the batch. duplicates has how many
 // duplicates of each event the batch has; an event is taken out of it when they are written, because an UPDATE takes one row per event.
 func (w *writer) add(k *partitionBatch, seenAt map[schemas.EventKey]int32, duplicates map[schemas.EventKey]int32) {
-	if k.replay.runsAgain() {
-		w.addAgain(k)
+	if k.replay.reprocesses() {
+		w.addReprocessed(k)
 		return
 	}
 	// Below this offset a record may be decided again (after a rewind, in a replay, or in a topic that was created again): it replaces the
@@ -129,9 +129,9 @@ func (w *writer) add(k *partitionBatch, seenAt map[schemas.EventKey]int32, dupli
 	w.addProgress(k)
 }
 
-// addAgain adds the rows of what a replay runs again. Of what it leaves out, the rows of before say all.
-func (w *writer) addAgain(k *partitionBatch) {
-	w.again = pg.Int32Param(int32(k.replay.id))
+// addReprocessed adds the rows of what a replay runs again. Of what it leaves out, the rows of before say all.
+func (w *writer) addReprocessed(k *partitionBatch) {
+	w.replay = pg.Int32Param(int32(k.replay.id))
 	for i := range k.verdicts {
 		if v := &k.verdicts[i]; v.Decision.Runs() && !k.replay.isShadow() {
 			w.addEvent(k, &k.Records[i], v)
@@ -313,8 +313,8 @@ func (w *writer) queue(ctx context.Context, p *pg.Pipeline) error {
 			l.add(q.decided[live], [][]byte{window, pg.Int32Param(w.n.plan)}, d.columns)
 		}
 	}
-	w.events.steps(&l, q.eventsInsert, w.n.plan, w.again)
-	w.textEvents.steps(&l, q.eventsText, w.n.plan, w.again)
+	w.events.steps(&l, q.eventsInsert, w.n.plan, w.replay)
+	w.textEvents.steps(&l, q.eventsText, w.n.plan, w.replay)
 	if w.rejectedBefore {
 		l.add(q.rejectedReplace, nil, w.rejected.columns)
 	} else {

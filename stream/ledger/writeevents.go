@@ -153,10 +153,10 @@ func (c *classRows) add(class eventClass) {
 	}
 }
 
-// steps adds the statements for the sets in use, each with s. again is the replay that runs the events again; nil: none does.
-func (e *eventSets) steps(l *steps, s pg.Statement, plan int32, again []byte) {
+// steps adds the statements for the sets in use, each with s. replay is the one that runs the events again; nil: none does.
+func (e *eventSets) steps(l *steps, s pg.Statement, plan int32, replay []byte) {
 	for _, set := range e.sets[:e.n] {
-		l.add(s, set.classes.params(pg.Int32Param(plan), again), set.rows.columns)
+		l.add(s, set.classes.params(pg.Int32Param(plan), replay), set.rows.columns)
 	}
 }
 

@@ -105,7 +105,7 @@ func (c *counter) add(ctx context.Context, i int, records []ledger.Record, next 
 // useLine notes whether the filter runs an event of a sequence or leaves it out, and names in the counts an entity of which it does both:
 // what runs would wait for what does not. It only sees the events of one step of counting.
 func (c *counter) useLine(r *ledger.Record, known ledger.Known, counts bool) {
-	if !c.sequenced(r) || known.Done || c.r.Mode == ledger.ReplayAgain || c.r.Mode == ledger.ReplayShadow { // these move no line
+	if !c.sequenced(r) || known.Done || c.r.Mode == ledger.ReplayReprocess || c.r.Mode == ledger.ReplayShadow { // these move no line
 		return
 	}
 	k := string(r.Entity) + "\x00" + r.Version.Clock
@@ -120,7 +120,7 @@ func (c *counter) count(r *ledger.Record, known ledger.Known) {
 	n := &c.r.Counts
 	n.Records++
 	n.Decisions[known.Decision]++
-	again := c.r.Mode == ledger.ReplayAgain
+	again := c.r.Mode == ledger.ReplayReprocess
 	if c.r.Mode != ledger.ReplayShadow && known.Done == again && !r.Filtered && r.Broken == "" {
 		n.Runs++
 	}

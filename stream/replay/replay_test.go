@@ -167,7 +167,7 @@ func TestCountsByMode(t *testing.T) {
 	for mode, want := range map[ledger.ReplayMode]struct {
 		runs int64
 		hole schemas.EntityKey
-	}{ledger.ReplayFill: {1, "e"}, ledger.ReplayAgain: {2, ""}, ledger.ReplayShadow: {0, ""}} {
+	}{ledger.ReplayFill: {1, "e"}, ledger.ReplayReprocess: {2, ""}, ledger.ReplayShadow: {0, ""}} {
 		r := &inbox.Replay{Mode: mode, Filter: ledger.ReplayFilter{Types: []string{"order.paid"}}, Bounds: make([]inbox.ReplayBounds, 1)}
 		err := newCounter(book{"1", "2", "4"}, r).add(t.Context(), 0, records, 2)
 		if err != nil || r.Counts.Runs != want.runs || r.Counts.Records != 4 || r.Counts.Hole != want.hole {
@@ -183,7 +183,7 @@ func TestCountsByStatus(t *testing.T) {
 		return ledger.Record{Record: gate.Record{Entity: "e", Version: schemas.Version{Kind: schemas.Sequence}}, ID: id, Type: "order.paid", Source: "/acme/shop"}
 	}
 	for status, want := range map[string]int64{"done": 2, "discarded": 0} {
-		r := &inbox.Replay{Mode: ledger.ReplayAgain, Filter: ledger.ReplayFilter{Statuses: []string{status}}, Bounds: make([]inbox.ReplayBounds, 1)}
+		r := &inbox.Replay{Mode: ledger.ReplayReprocess, Filter: ledger.ReplayFilter{Statuses: []string{status}}, Bounds: make([]inbox.ReplayBounds, 1)}
 		err := newCounter(book{"1", "2"}, r).add(t.Context(), 0, []ledger.Record{event("1"), event("2"), event("3")}, 3)
 		if err != nil || r.Counts.Records != want || r.Counts.Runs != want {
 			t.Errorf("%s: %+v %v", status, r.Counts, err)

@@ -89,12 +89,12 @@ func notesOf(p *inbox.Replay, earlier []inbox.Replay, order gate.Order) (notes [
 	}
 	if !p.EvenStale && order != gate.OrderArrival && p.Counts.Runs > 0 {
 		note := "may run counts every state of an entity, and only the newest runs: none does that a newer one has overtaken, be that one filtered out. A plan does not know how many"
-		if p.Mode == ledger.ReplayAgain {
+		if p.Mode == ledger.ReplayReprocess {
 			note += "; --mode shadow over the same range counts them"
 		}
 		notes = append(notes, note)
 	}
-	if p.Mode != ledger.ReplayAgain {
+	if p.Mode != ledger.ReplayReprocess {
 		return notes
 	}
 	for i, shown := 0, 0; i < len(earlier) && shown < shownEarlier; i++ {
@@ -108,7 +108,7 @@ func notesOf(p *inbox.Replay, earlier []inbox.Replay, order gate.Order) (notes [
 
 // ranBefore says which part of a plan an earlier replay ran again, and how to leave that out; empty: none.
 func ranBefore(p, earlier *inbox.Replay) string {
-	if earlier.ID == p.ID || earlier.Mode != ledger.ReplayAgain {
+	if earlier.ID == p.ID || earlier.Mode != ledger.ReplayReprocess {
 		return ""
 	}
 	var ran []string

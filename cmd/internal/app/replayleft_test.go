@@ -16,7 +16,7 @@ import (
 // in the first, and no text if it goes on.
 func reprocess(id int64, ended string, from, to int64, passed ...int64) *inbox.Replay {
 	began := time.Unix(1_700_000_000, 0)
-	p := &inbox.Replay{ID: id, Subscription: "acme.triage", Mode: ledger.ReplayAgain, Rate: 50, MaxErrors: 5, CountedAt: &began,
+	p := &inbox.Replay{ID: id, Subscription: "acme.triage", Mode: ledger.ReplayReprocess, Rate: 50, MaxErrors: 5, CountedAt: &began,
 		Filter: ledger.ReplayFilter{Types: []string{"com.github.issues.*"}, Entity: "acme/shop issue's", Sources: []string{"/acme/github"}, Decisions: []gate.Decision{gate.Applied, gate.Late}},
 		Counts: inbox.ReplayCounts{Runs: 7}}
 	for i := range int32(2) {

@@ -144,7 +144,7 @@ func (a *replaysAPI) PlanReplay(ctx context.Context, r api.ReplayPlan) (*api.Rep
 // checkPlan refuses what is nothing to plan.
 func checkPlan(op string, r api.ReplayPlan) error {
 	switch {
-	case !slices.Contains([]ledger.ReplayMode{ledger.ReplayFill, ledger.ReplayAgain, ledger.ReplayShadow}, ledger.ReplayMode(r.Mode)):
+	case !slices.Contains([]ledger.ReplayMode{ledger.ReplayFill, ledger.ReplayReprocess, ledger.ReplayShadow}, ledger.ReplayMode(r.Mode)):
 		return schemas.Errorf(schemas.Invalid, op, "mode %q is none of fill, reprocess, shadow", r.Mode)
 	case r.EvenStale && r.Mode == string(ledger.ReplayFill):
 		return schemas.Errorf(schemas.Invalid, op, "older snapshots are asked for, and fill never runs them: --even-stale is of reprocess, and of shadow that looks at it")
@@ -161,7 +161,7 @@ func decisionsOf(mode string) []string {
 	switch ledger.ReplayMode(mode) {
 	case ledger.ReplayShadow:
 		return append(decisions(), string(ledger.Undecided))
-	case ledger.ReplayAgain:
+	case ledger.ReplayReprocess:
 		return []string{string(gate.Applied), string(gate.Late), string(gate.Stale)}
 	}
 	return []string{string(ledger.Undecided), string(gate.Filtered), string(gate.Conflict), string(gate.Quarantined)}
@@ -170,7 +170,7 @@ func decisionsOf(mode string) []string {
 // checkDecisions refuses a filter by decisions that the mode leaves out.
 func checkDecisions(op string, r api.ReplayPlan) error {
 	why := map[ledger.ReplayMode]string{ledger.ReplayFill: "what was decided otherwise is done, and fill leaves it out",
-		ledger.ReplayShadow: "no record has another one", ledger.ReplayAgain: "reprocess runs again what was decided; what never ran is for fill"}
+		ledger.ReplayShadow: "no record has another one", ledger.ReplayReprocess: "reprocess runs again what was decided; what never ran is for fill"}
 	for _, d := range r.Decisions {
 		if allowed := decisionsOf(r.Mode); !slices.Contains(allowed, d) {
 			return schemas.Errorf(schemas.Invalid, op, "decision %q is none of %s: %s", d, strings.Join(allowed, ", "), why[ledger.ReplayMode(r.Mode)])
@@ -185,7 +185,7 @@ func statusesFor(mode string) []string {
 	switch ledger.ReplayMode(mode) {
 	case ledger.ReplayShadow:
 		return inbox.Statuses()
-	case ledger.ReplayAgain:
+	case ledger.ReplayReprocess:
 		return []string{"done", "superseded", "discarded", "stale"}
 	}
 	return []string{"filtered", "conflict", "quarantined", "discarded"}
@@ -255,7 +255,7 @@ func wantedDecisions(r api.ReplayPlan) []string {
 		return r.Decisions
 	case len(r.Statuses) > 0 && r.Mode != string(ledger.ReplayShadow):
 		return decisionsWith(r.Statuses, decisionsOf(r.Mode))
-	case r.Mode == string(ledger.ReplayAgain):
+	case r.Mode == string(ledger.ReplayReprocess):
 		return []string{string(gate.Applied), string(gate.Late)} // what ran
 	}
 	return nil
