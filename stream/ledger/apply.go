@@ -44,7 +44,7 @@ type batchTx struct {
 	overdue    []gate.VersionLineKey          // of a batch that ends waits: the version lines whose waits have ended
 	seen       map[schemas.EventKey]gate.Seen // events decided before
 	seenAt     map[schemas.EventKey]int32     // in which window each of them is
-	asked      askedKeys
+	lookups    keyLookups
 	commitSent bool // COMMIT was sent: its outcome may be unknown
 }
 

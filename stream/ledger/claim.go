@@ -151,7 +151,7 @@ func (t *claimTx) run(ctx context.Context) error {
 	if err := checkStart(stored, start); err != nil {
 		return err
 	}
-	if err := checkAsked(standing.Asked, stored, start); err != nil {
+	if err := checkSeekAnswer(standing.SeekRequest, stored, start); err != nil {
 		return err
 	}
 	t.c.Next, t.c.Seek = start.Position, start.Seek
@@ -251,14 +251,14 @@ func checkStart(stored *Position, start Start) error {
 	return nil
 }
 
-// checkAsked refuses an answer of Confirm to a seek request that there is not, or that leads elsewhere.
-func checkAsked(asked *SeekRequest, stored *Position, start Start) error {
+// checkSeekAnswer refuses an answer of Confirm to a seek request that there is not, or that leads elsewhere.
+func checkSeekAnswer(request *SeekRequest, stored *Position, start Start) error {
 	switch {
-	case start.Asked == 0:
-	case asked == nil || asked.ID != start.Asked:
-		return schemas.Errorf(schemas.Internal, "claim", "start answers the seek request %d, which is not open", start.Asked)
-	case start.Refused == "" && (stored == nil || start.Position.Offset != asked.To):
-		return schemas.Errorf(schemas.Internal, "claim", "start at %d, the seek request %d asks for %d", start.Position.Offset, asked.ID, asked.To)
+	case start.SeekRequestID == 0:
+	case request == nil || request.ID != start.SeekRequestID:
+		return schemas.Errorf(schemas.Internal, "claim", "start answers the seek request %d, which is not open", start.SeekRequestID)
+	case start.Refused == "" && (stored == nil || start.Position.Offset != request.To):
+		return schemas.Errorf(schemas.Internal, "claim", "start at %d, the seek request %d asks for %d", start.Position.Offset, request.ID, request.To)
 	}
 	return nil
 }

@@ -152,12 +152,12 @@ func examine(ctx context.Context, conn *pgx.Conn, schema string) (*Examined, err
 		x.Settings[name] = value
 	}
 	var there time.Time
-	asked := time.Now()
+	sentAt := time.Now()
 	if err := conn.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&there); err != nil {
 		return nil, err
 	}
-	x.Within = time.Since(asked) / 2
-	x.Ahead = there.Sub(asked.Add(x.Within))
+	x.Within = time.Since(sentAt) / 2
+	x.Ahead = there.Sub(sentAt.Add(x.Within))
 	return x, x.rights(ctx, conn, schema)
 }
 

@@ -83,8 +83,8 @@ func (k *recentKeys) askForAll() { k.batchCommitted(0, true) }
 // errPossibleDuplicate says that an event was taken for new without a look-up and gets no row: no unique index checks that it is new.
 var errPossibleDuplicate = errors.New("an event that was taken for new may be a duplicate")
 
-// askedKeys are the counts of one try by which a late repetition is recognised: more events were found than keys were recent.
-type askedKeys struct {
+// keyLookups are the counts of one try by which a late repetition is recognised: more events were found than keys were recent.
+type keyLookups struct {
 	recent int // keys that this process has seen lately
 	found  int // events that are in the current window
 }
@@ -92,13 +92,13 @@ type askedKeys struct {
 // countFound counts an event that was found in a window, if that is the current one.
 func (t *batchTx) countFound(window int32) {
 	if window == t.win.current {
-		t.asked.found++
+		t.lookups.found++
 	}
 }
 
 // keysCommitted counts the batch, once it is committed.
 func (t *batchTx) keysCommitted() {
-	t.n.recent.batchCommitted(t.records(), t.asked.found > t.asked.recent)
+	t.n.recent.batchCommitted(t.records(), t.lookups.found > t.lookups.recent)
 }
 
 // keys returns the event keys to look up in the current window, and all keys.
@@ -123,7 +123,7 @@ func (t *batchTx) keys() (toLookUp, all *pg.UUIDs) {
 			}
 			known := k.remember(r.Key)
 			if known {
-				t.asked.recent++
+				t.lookups.recent++
 			}
 			w.lookedUp[i] = known || w.askAllKeys || k.askAllLeft > 0 || r.Filtered // a filtered event gets no row
 			if w.lookedUp[i] {

@@ -49,12 +49,12 @@ UPDATE seek_requests SET ended_at = now(), outcome = $2, detail = $3, from_offse
 // endSeek ends the request that the claim's start is an answer to, if there is one. stored is the position before.
 func (t *claimTx) endSeek(ctx context.Context, start Start, stored *Position) error {
 	switch {
-	case start.Asked == 0:
+	case start.SeekRequestID == 0:
 		return nil
 	case start.Refused != "":
-		return exactly(t.tx.Exec(ctx, endSeekRequest, start.Asked, "refused", pg.Clean(start.Refused, 1000), nil))
+		return exactly(t.tx.Exec(ctx, endSeekRequest, start.SeekRequestID, "refused", pg.Clean(start.Refused, 1000), nil))
 	}
-	return exactly(t.tx.Exec(ctx, endSeekRequest, start.Asked, "moved", "", stored.Offset))
+	return exactly(t.tx.Exec(ctx, endSeekRequest, start.SeekRequestID, "moved", "", stored.Offset))
 }
 
 // RefuseSeek ends a request that is still open, and says why it cannot be done: for a claim that refuses it and then fails, and so ends nothing.
@@ -95,14 +95,14 @@ type SeekStatus struct {
 // AskSeeks writes seek requests, all or none, and returns their ids in the same order. A request that is still open for one of the
 // partitions is replaced. The owners carry them out, each for itself, with their next claims; where nobody has a partition, whoever claims it
 // next does. Kinds: Invalid if by or reason is empty, Unavailable.
-func (l *Ledger) AskSeeks(ctx context.Context, asked []SeekAsk, by, reason string) (ids []int64, err error) {
+func (l *Ledger) AskSeeks(ctx context.Context, seeks []SeekAsk, by, reason string) (ids []int64, err error) {
 	const op = "ask to move positions"
 	if err := schemas.CheckAsked(op, by, reason); err != nil {
 		return nil, err
 	}
 	err = l.transact(ctx, func(tx pgx.Tx) error {
-		ids = make([]int64, len(asked))
-		for i, a := range asked {
+		ids = make([]int64, len(seeks))
+		for i, a := range seeks {
 			_, err := tx.Exec(ctx, `UPDATE seek_requests SET ended_at = now(), outcome = 'replaced' WHERE fence = $1 AND ended_at IS NULL`, a.Fence)
 			if err != nil {
 				return err

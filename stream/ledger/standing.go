@@ -23,8 +23,8 @@ type Standing struct {
 	Remembers time.Time
 	// CopyOf is the topic that the partition's topic was copied from; nil if it is no copy, or the partition was claimed before.
 	CopyOf *Copied
-	// Asked is where an operator has asked the partition to go on; nil: nobody has.
-	Asked *SeekRequest
+	// SeekRequest is where an operator has asked the partition to go on; nil: nobody has.
+	SeekRequest *SeekRequest
 	// TopicAdopted says that the topic was created again and accepted, or that the subscription was handed over to it.
 	TopicAdopted bool
 }
@@ -45,7 +45,7 @@ func (t *claimTx) readStanding(ctx context.Context) (Standing, error) {
 	if st.Stop, err = openStop(ctx, tx, t.n.id, c.Partition, ""); err != nil {
 		return st, err
 	}
-	if st.Asked, err = t.readSeekRequest(ctx); err != nil {
+	if st.SeekRequest, err = t.readSeekRequest(ctx); err != nil {
 		return st, err
 	}
 	if st.Epoch == 0 && c.copyEnds != nil {

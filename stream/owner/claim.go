@@ -26,7 +26,7 @@ type claimed struct {
 	grown       *StopError
 	mirrorFirst bool                // the group's commit must be overwritten before the first batch
 	accepted    *ledger.Stop        // the accepted stop that the claim used; nil: none
-	asked       *ledger.SeekRequest // the seek request that the claim answered; nil: none
+	seekRequest *ledger.SeekRequest // the seek request that the claim answered; nil: none
 	refused     string              // why it was not carried out
 }
 
@@ -76,12 +76,12 @@ func (o *claimer) claim(a *assignment, wait *retry.Backoff) (claimed, error) {
 // refuseSeek ends a seek request that cannot be done where the claim ended with a stop, and so did not end it. Without an answer of the ledger
 // the next claim tries again.
 func (o *claimer) refuseSeek(a *assignment, c claimed) {
-	if c.asked == nil || c.refused == "" {
+	if c.seekRequest == nil || c.refused == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(a.ctx, claimTimeout)
 	defer cancel()
-	if err := o.cfg.Ledger.RefuseSeek(ctx, c.asked.ID, c.refused); err == nil {
+	if err := o.cfg.Ledger.RefuseSeek(ctx, c.seekRequest.ID, c.refused); err == nil {
 		o.logRefused(a, c)
 	} else if a.ctx.Err() == nil {
 		o.log.Warn("the refusal of a seek is not stored; trying again", "topic", a.at.Topic, "partition", a.at.Number, "error", err)
@@ -90,11 +90,11 @@ func (o *claimer) refuseSeek(a *assignment, c claimed) {
 
 // logRefused logs that a seek was not carried out, if one was asked for and refused.
 func (o *claimer) logRefused(a *assignment, c claimed) {
-	if c.asked == nil || c.refused == "" {
+	if c.seekRequest == nil || c.refused == "" {
 		return
 	}
-	o.log.Warn("the position was not moved as asked", "topic", a.at.Topic, "partition", a.at.Number, "to", c.asked.To,
-		"by", c.asked.By, "reason", c.asked.Reason, "refused", c.refused)
+	o.log.Warn("the position was not moved as asked", "topic", a.at.Topic, "partition", a.at.Number, "to", c.seekRequest.To,
+		"by", c.seekRequest.By, "reason", c.seekRequest.Reason, "refused", c.refused)
 }
 
 // claimOnce makes one attempt to claim a partition. If the topic has grown, a partition that it had before is claimed all the same, with
@@ -143,9 +143,9 @@ func (o *claimer) claimOf(ctx context.Context, a *assignment, t reader.Topic, re
 			got.member = s.member
 			st, got.mirrorFirst, err = o.confirm(ctx, a, s, facts{namespace: o.cfg.Group, generation: o.cfg.Generation, partition: p,
 				stored: stored, standing: standing, begin: o.topics.begin[p]})
-			got.accepted, got.asked, got.refused = nil, nil, st.Refused // of an earlier try of the transaction
-			if st.Asked != 0 {
-				got.asked = standing.Asked
+			got.accepted, got.seekRequest, got.refused = nil, nil, st.Refused // of an earlier try of the transaction
+			if st.SeekRequestID != 0 {
+				got.seekRequest = standing.SeekRequest
 			}
 			if st.Accepted != 0 {
 				got.accepted = standing.Stop
@@ -193,7 +193,7 @@ func (b *broker) ask(ctx context.Context, f *facts) (err error) {
 			return err
 		}
 	}
-	if a := f.standing.Asked; a != nil && f.stored != nil && f.start <= a.To && a.To < min(f.stored.Offset, f.end) {
+	if a := f.standing.SeekRequest; a != nil && f.stored != nil && f.start <= a.To && a.To < min(f.stored.Offset, f.end) {
 		if f.askedAt, err = b.AppendTime(ctx, f.partition, a.To); err != nil {
 			return err
 		}

@@ -279,7 +279,7 @@ func (o *claimer) run(a *assignment, got claimed) error {
 	if got.grown != nil {
 		o.showStopped(a, got.grown)
 	}
-	o.reportSeek(c, got.asked)
+	o.reportSeek(c, got.seekRequest)
 	if err := o.mirrorFirst(a, rc, got.mirrorFirst); err != nil {
 		o.releaseUnused(c)
 		return err
@@ -357,7 +357,7 @@ func (o *claimer) ended(a *assignment, rc *runningClaim, why error) error {
 }
 
 // reportSeek logs and counts an operator's seek that a claim has carried out, if there was one.
-func (o *claimer) reportSeek(c *ledger.Claim, asked *ledger.SeekRequest) {
+func (o *claimer) reportSeek(c *ledger.Claim, request *ledger.SeekRequest) {
 	if c.Seek == nil {
 		return
 	}
@@ -367,8 +367,8 @@ func (o *claimer) reportSeek(c *ledger.Claim, asked *ledger.SeekRequest) {
 	}
 	o.metrics.seeks.WithLabelValues(direction).Inc()
 	log := o.log
-	if asked != nil {
-		log = log.With("by", asked.By, "reason", asked.Reason)
+	if request != nil {
+		log = log.With("by", request.By, "reason", request.Reason)
 	}
 	log.Warn("the position was moved", "topic", c.Partition.Topic, "partition", c.Partition.Number,
 		"from", c.Seek.From, "to", c.Seek.To, "skipped", max(0, c.Seek.To-c.Seek.From))

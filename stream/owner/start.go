@@ -26,7 +26,7 @@ type facts struct {
 	start, end int64     // of the log: its first offset and its high watermark
 	epochEnd   *int64    // where the leader epoch of stored ends in this log; nil: not known
 	soughtAt   time.Time // append time of the first record that a seek back would read again; zero if there is none
-	askedAt    time.Time // the same of standing.Asked
+	askedAt    time.Time // the same of standing.SeekRequest
 }
 
 // base returns the ledger's position; on the first claim the subscription's begin.
@@ -82,24 +82,24 @@ func (f facts) rewound() (to int64, ok bool) {
 // mirrorFirst means that the commit must be overwritten with the start before the first batch. Otherwise the next claim, when the
 // ledger has moved on, would take the old commit for a seek back.
 //
-// A seek that is asked for in the ledger (standing.Asked) counts before all of this, unless it cannot be done: then it is refused, and
+// A seek that is asked for in the ledger (standing.SeekRequest) counts before all of this, unless it cannot be done: then it is refused, and
 // moves nothing. A loss that nobody has heard of yet is a stop first: once that is reported, the seek leads away from it.
 func decideStart(f facts) (st ledger.Start, mirrorFirst bool, err error) {
-	asked := f.standing.Asked
-	if asked == nil {
+	request := f.standing.SeekRequest
+	if request == nil {
 		return f.decide()
 	}
-	refused := f.refuse(asked.To)
+	refused := f.refuse(request.To)
 	if refused == "" {
 		if loss := f.unreported(); loss != nil {
 			return st, false, loss
 		}
-		st = f.startAt(asked.To)
-		st.Asked = asked.ID
+		st = f.startAt(request.To)
+		st.SeekRequestID = request.ID
 		return st, true, nil
 	}
 	st, mirrorFirst, err = f.decide()
-	st.Asked, st.Refused = asked.ID, refused
+	st.SeekRequestID, st.Refused = request.ID, refused
 	return st, mirrorFirst, err
 }
 

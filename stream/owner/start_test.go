@@ -42,10 +42,10 @@ func TestWhere(t *testing.T) {
 	}
 	by7 := func(st ledger.Start) ledger.Start { st.Accepted = 7; return st }
 	asks := func(to int64) ledger.Standing {
-		return ledger.Standing{Asked: &ledger.SeekRequest{ID: 9, To: to, By: "ann", Reason: "again"}}
+		return ledger.Standing{SeekRequest: &ledger.SeekRequest{ID: 9, To: to, By: "ann", Reason: "again"}}
 	}
-	by9 := func(st ledger.Start) ledger.Start { st.Asked = 9; return st }
-	refused := func(st ledger.Start, why string) ledger.Start { st.Asked, st.Refused = 9, why; return st }
+	by9 := func(st ledger.Start) ledger.Start { st.SeekRequestID = 9; return st }
+	refused := func(st ledger.Start, why string) ledger.Start { st.SeekRequestID, st.Refused = 9, why; return st }
 	day := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	forgot := ledger.Standing{Remembers: day}
 	type report struct {
@@ -163,28 +163,28 @@ func TestWhere(t *testing.T) {
 			want: refused(ledger.Start{Position: *stored(50)}, "the log begins at offset 10, and what was before is deleted")},
 		{name: "asked: above the log's end", f: facts{stored: stored(50), standing: asks(101)}, want: refused(ledger.Start{Position: *stored(50)}, "the log ends at offset 100")},
 		{name: "asked on the first claim", f: facts{begin: 40, standing: asks(60)}, want: refused(at(40), "the partition has no position yet")},
-		{name: "asked: back to before dedupe's memory", f: facts{stored: stored(50), askedAt: day, standing: ledger.Standing{Remembers: day, Asked: asks(20).Asked}},
+		{name: "asked: back to before dedupe's memory", f: facts{stored: stored(50), askedAt: day, standing: ledger.Standing{Remembers: day, SeekRequest: asks(20).SeekRequest}},
 			want: refused(ledger.Start{Position: *stored(50)}, "dedupe remembers decisions since "+clockText(day)+", and what was decided before would run again")},
-		{name: "asked: back to what dedupe remembers", f: facts{stored: stored(50), askedAt: day.Add(beginSkew), standing: ledger.Standing{Remembers: day, Asked: asks(20).Asked}},
+		{name: "asked: back to what dedupe remembers", f: facts{stored: stored(50), askedAt: day.Add(beginSkew), standing: ledger.Standing{Remembers: day, SeekRequest: asks(20).SeekRequest}},
 			mirrorFirst: true, want: by9(moved(50, 20))},
-		{name: "asked: away from a stop", f: facts{stored: stored(9), standing: ledger.Standing{Stop: stands(StopBelowStart, 9, 10, 10).Stop, Asked: asks(60).Asked}},
+		{name: "asked: away from a stop", f: facts{stored: stored(9), standing: ledger.Standing{Stop: stands(StopBelowStart, 9, 10, 10).Stop, SeekRequest: asks(60).SeekRequest}},
 			mirrorFirst: true, want: by9(moved(9, 60))},
 		{name: "asked: away from where the log was cut", f: facts{stored: stored(50), epochEnd: end(49), standing: asks(30)}, stop: &report{StopTruncated, 49, 50, 49}},
 		{name: "asked: away from where the log was cut, as was reported", f: facts{stored: stored(50), epochEnd: end(49),
-			standing: ledger.Standing{Stop: stands(StopTruncated, 49, 50, 49).Stop, Asked: asks(30).Asked}}, mirrorFirst: true, want: by9(moved(50, 30))},
+			standing: ledger.Standing{Stop: stands(StopTruncated, 49, 50, 49).Stop, SeekRequest: asks(30).SeekRequest}}, mirrorFirst: true, want: by9(moved(50, 30))},
 		{name: "asked: forward, and what was to be read next is deleted", f: facts{stored: stored(9), standing: asks(60)}, stop: &report{StopBelowStart, 9, 10, 10}},
 		{name: "asked: forward, and more is deleted than was reported", f: facts{stored: stored(7),
-			standing: ledger.Standing{Stop: stands(StopBelowStart, 7, 9, 9).Stop, Asked: asks(60).Asked}}, mirrorFirst: true, want: by9(moved(7, 60))},
+			standing: ledger.Standing{Stop: stands(StopBelowStart, 7, 9, 9).Stop, SeekRequest: asks(60).SeekRequest}}, mirrorFirst: true, want: by9(moved(7, 60))},
 		{name: "asked: away from a deletion that could not be stored", stop: &report{StopBelowStart, 9, 10, 10}, f: facts{stored: stored(9), standing: ledger.Standing{
-			Stop: &ledger.Stop{Partition: here, Kind: string(StopBelowStart), From: 9, To: 10, Resume: 10}, Asked: asks(60).Asked}}},
-		{name: "asked: away from a deletion that was accepted", f: facts{stored: stored(9), standing: ledger.Standing{Stop: accepted(StopBelowStart, 9, 10, 10).Stop, Asked: asks(60).Asked}},
+			Stop: &ledger.Stop{Partition: here, Kind: string(StopBelowStart), From: 9, To: 10, Resume: 10}, SeekRequest: asks(60).SeekRequest}}},
+		{name: "asked: away from a deletion that was accepted", f: facts{stored: stored(9), standing: ledger.Standing{Stop: accepted(StopBelowStart, 9, 10, 10).Stop, SeekRequest: asks(60).SeekRequest}},
 			mirrorFirst: true, want: by9(moved(9, 60))},
 		{name: "asked, and a tool has moved the group to what is deleted", f: facts{stored: stored(50), commit: &commit{offset: 9}, standing: asks(20)},
 			mirrorFirst: true, want: by9(moved(50, 20))},
 		{name: "asked: to where it is, and the log was cut there", f: facts{stored: stored(50), epochEnd: end(49), standing: asks(50)}, stop: &report{StopTruncated, 49, 50, 49}},
 		{name: "asked: back, and the ledger is behind the mirror", f: facts{stored: stored(50), commit: marked(60, 60, id), standing: asks(20)}, stop: &report{StopHistory, 50, 60, 50}},
 		{name: "asked: back, and the ledger is behind the mirror, as was reported", mirrorFirst: true, want: by9(moved(50, 20)), f: facts{stored: stored(50), commit: marked(60, 60, id),
-			standing: ledger.Standing{Stop: stands(StopHistory, 50, 60, 50).Stop, Asked: asks(20).Asked}}},
+			standing: ledger.Standing{Stop: stands(StopHistory, 50, 60, 50).Stop, SeekRequest: asks(20).SeekRequest}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -84,18 +84,18 @@ func newCounter(known Ledger, r *inbox.Replay) *counter {
 
 // add counts what was read of a range.
 func (c *counter) add(ctx context.Context, i int, records []ledger.Record, next int64) error {
-	asked := slices.DeleteFunc(slices.Clone(records), func(r ledger.Record) bool { return !c.wants(&r) && !c.sequenced(&r) })
-	if len(asked) > 0 {
-		known, err := c.known.Known(ctx, c.r.Bounds[i].Fence, asked, len(c.r.Filter.Statuses) > 0)
+	toLookUp := slices.DeleteFunc(slices.Clone(records), func(r ledger.Record) bool { return !c.wants(&r) && !c.sequenced(&r) })
+	if len(toLookUp) > 0 {
+		known, err := c.known.Known(ctx, c.r.Bounds[i].Fence, toLookUp, len(c.r.Filter.Statuses) > 0)
 		if err != nil {
 			return err
 		}
-		for k := range asked {
-			counts := c.wants(&asked[k]) && c.r.Filter.WantsKnown(known[k])
+		for k := range toLookUp {
+			counts := c.wants(&toLookUp[k]) && c.r.Filter.WantsKnown(known[k])
 			if counts {
-				c.count(&asked[k], known[k])
+				c.count(&toLookUp[k], known[k])
 			}
-			c.useLine(&asked[k], known[k], counts)
+			c.useLine(&toLookUp[k], known[k], counts)
 		}
 	}
 	c.r.Bounds[i].Counted = next

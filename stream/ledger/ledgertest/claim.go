@@ -186,7 +186,7 @@ func (p *Process) confirm(ctx context.Context, k *claiming) error {
 	if k.stop = p.m.standing(k.req.Partition); k.stop != nil {
 		st.Stop = new(k.stop.Stop)
 	}
-	st.Asked = f.seekRequest(k.req.Partition.TopicID)
+	st.SeekRequest = f.seekRequest(k.req.Partition.TopicID)
 	p.m.mu.Unlock()
 	if k.req.Standing != nil {
 		k.req.Standing(st)
@@ -198,7 +198,7 @@ func (p *Process) confirm(ctx context.Context, k *claiming) error {
 	if err := checkStart(stored, k.start); err != nil {
 		return err
 	}
-	return checkAsked(st.Asked, stored, k.start)
+	return checkSeekAnswer(st.SeekRequest, stored, k.start)
 }
 
 // checkStart holds Confirm to its contract.

@@ -78,7 +78,7 @@ type fence struct {
 	processed time.Time
 	laneSeq   int64 // next to give
 	seeks     []ledger.Seek
-	asked     *seekAsked // the last seek that was asked for; nil: none was
+	seek      *askedSeek // the last seek that was asked for; nil: none was
 
 	lines    map[gate.VersionLineKey]*gate.VersionLine
 	waits    map[int64]*wait          // the gap buffer, by offset

@@ -7,8 +7,8 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// seekAsked is a seek request, and what became of it.
-type seekAsked struct {
+// askedSeek is a seek request, and what became of it.
+type askedSeek struct {
 	ledger.SeekRequest
 	topic   ledger.TopicID
 	from    int64  // the position that it moved from
@@ -24,7 +24,7 @@ func (m *Memory) AskSeek(fence int32, topic ledger.TopicID, to int64, by, reason
 	m.mu.Lock()
 	m.seekIDs++
 	id := m.seekIDs
-	m.fences[fence-1].asked = &seekAsked{SeekRequest: ledger.SeekRequest{ID: id, To: to, By: by, Reason: reason}, topic: topic}
+	m.fences[fence-1].seek = &askedSeek{SeekRequest: ledger.SeekRequest{ID: id, To: to, By: by, Reason: reason}, topic: topic}
 	var listeners []func()
 	for _, notify := range m.listeners {
 		listeners = append(listeners, notify)
@@ -40,7 +40,7 @@ func (m *Memory) AskSeek(fence int32, topic ledger.TopicID, to int64, by, reason
 func (m *Memory) SeekOutcome(fence int32) (outcome string, from int64, detail string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a := m.fences[fence-1].asked
+	a := m.fences[fence-1].seek
 	return a.outcome, a.from, a.detail
 }
 
@@ -48,7 +48,7 @@ func (m *Memory) SeekOutcome(fence int32) (outcome string, from int64, detail st
 func (p *Process) RefuseSeek(ctx context.Context, id int64, why string) error {
 	err := p.untilDone(ctx, "refuse seek", shared, nil, maxTries, func() error {
 		for _, f := range p.m.fences {
-			if a := f.asked; a != nil && a.ID == id && a.outcome == "" {
+			if a := f.seek; a != nil && a.ID == id && a.outcome == "" {
 				a.outcome, a.detail = "refused", ledger.Clean(why, 1000)
 			}
 		}
@@ -62,19 +62,19 @@ func (p *Process) RefuseSeek(ctx context.Context, id int64, why string) error {
 
 // seekRequest returns the open seek request of a fence for a claim of a topic. The caller holds mu.
 func (f *fence) seekRequest(topic ledger.TopicID) *ledger.SeekRequest {
-	if f.asked == nil || f.asked.outcome != "" || f.asked.topic != topic {
+	if f.seek == nil || f.seek.outcome != "" || f.seek.topic != topic {
 		return nil
 	}
-	return new(f.asked.SeekRequest)
+	return new(f.seek.SeekRequest)
 }
 
 // endSeek ends the request that a claim answers, or that is of another topic. The caller holds mu.
 func (f *fence) endSeek(start ledger.Start, topic ledger.TopicID, before int64) {
-	switch a := f.asked; {
+	switch a := f.seek; {
 	case a == nil || a.outcome != "":
 	case a.topic != topic:
 		a.outcome, a.detail = "refused", "the topic was deleted and created again since: the offset is of the former one"
-	case start.Asked == 0:
+	case start.SeekRequestID == 0:
 	case start.Refused != "":
 		a.outcome, a.detail = "refused", start.Refused
 	default:
@@ -82,14 +82,14 @@ func (f *fence) endSeek(start ledger.Start, topic ledger.TopicID, before int64) 
 	}
 }
 
-// checkAsked refuses an answer of Confirm to a seek request that there is not, or that leads elsewhere.
-func checkAsked(asked *ledger.SeekRequest, stored *ledger.Position, start ledger.Start) error {
+// checkSeekAnswer refuses an answer of Confirm to a seek request that there is not, or that leads elsewhere.
+func checkSeekAnswer(request *ledger.SeekRequest, stored *ledger.Position, start ledger.Start) error {
 	switch {
-	case start.Asked == 0:
-	case asked == nil || asked.ID != start.Asked:
-		return schemas.Errorf(schemas.Internal, "claim", "start answers the seek request %d, which is not open", start.Asked)
-	case start.Refused == "" && (stored == nil || start.Position.Offset != asked.To):
-		return schemas.Errorf(schemas.Internal, "claim", "start at %d, the seek request %d asks for %d", start.Position.Offset, asked.ID, asked.To)
+	case start.SeekRequestID == 0:
+	case request == nil || request.ID != start.SeekRequestID:
+		return schemas.Errorf(schemas.Internal, "claim", "start answers the seek request %d, which is not open", start.SeekRequestID)
+	case start.Refused == "" && (stored == nil || start.Position.Offset != request.To):
+		return schemas.Errorf(schemas.Internal, "claim", "start at %d, the seek request %d asks for %d", start.Position.Offset, request.ID, request.To)
 	}
 	return nil
 }

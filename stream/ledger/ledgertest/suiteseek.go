@@ -21,20 +21,20 @@ func (f *fixture) askSeek(c *ledger.Claim, offset int64) int64 {
 
 // claimAsked claims partition 0 where a seek asks for, or with refuse refuses the seek.
 func (f *fixture) claimAsked(refuse string) (*ledger.Claim, error) {
-	var asked *ledger.SeekRequest
+	var pending *ledger.SeekRequest
 	req := request(partition(0), func(_ context.Context, stored *ledger.Position) (ledger.Start, error) {
 		st := ledger.Start{Position: *stored}
-		if asked == nil {
+		if pending == nil {
 			return st, nil
 		}
-		st.Asked, st.Refused = asked.ID, refuse
+		st.SeekRequestID, st.Refused = pending.ID, refuse
 		if refuse == "" {
-			st.Position = ledger.Position{Offset: asked.To, LeaderEpoch: -1}
-			st.Seek = &ledger.Seek{From: stored.Offset, To: asked.To}
+			st.Position = ledger.Position{Offset: pending.To, LeaderEpoch: -1}
+			st.Seek = &ledger.Seek{From: stored.Offset, To: pending.To}
 		}
 		return st, nil
 	})
-	req.Standing = func(s ledger.Standing) { asked = s.Asked }
+	req.Standing = func(s ledger.Standing) { pending = s.SeekRequest }
 	return f.l.Claim(f.ctx(), req)
 }
 
@@ -53,17 +53,17 @@ var seeking = []property{
 	{"a seek that is asked for is the owner's to see and a claim's to carry out, once", func(f *fixture) {
 		c := f.claim(0)
 		f.apply(c, seq(0, "e", 1), seq(1, "e", 2), seq(2, "e", 3))
-		told := make(chan struct{}, 1)
+		notified := make(chan struct{}, 1)
 		defer f.l.Listen(func() {
 			select {
-			case told <- struct{}{}:
+			case notified <- struct{}{}:
 			default:
 			}
 		})()
 		f.askSeek(c, 1)
-		<-told
+		<-notified
 		if cmd := f.seekOf(c); cmd == nil || cmd.Claim != c.ID || cmd.Offset != 1 || cmd.By != "jo" || cmd.Reason != "the mapping was wrong" {
-			f.Errorf("the owner is told %+v", cmd)
+			f.Errorf("the owner is sent %+v", cmd)
 		}
 		if outcome, _, _ := f.s.SeekOutcome(f.ctx(), c.ID); outcome != "" {
 			f.Errorf("ended before a claim: %s", outcome)
@@ -78,8 +78,8 @@ var seeking = []property{
 		if cmd := f.seekOf(next); cmd != nil {
 			f.Errorf("it is still asked for: %+v", cmd)
 		}
-		if st, stored := f.standing(0); st.Asked != nil || stored.Offset != 1 || st.High != 3 || !st.ProcessedAt.IsZero() {
-			f.Errorf("the next claim finds %+v at %+v, of what is processed %d and %v", st.Asked, stored, st.High, st.ProcessedAt)
+		if st, stored := f.standing(0); st.SeekRequest != nil || stored.Offset != 1 || st.High != 3 || !st.ProcessedAt.IsZero() {
+			f.Errorf("the next claim finds %+v at %+v, of what is processed %d and %v", st.SeekRequest, stored, st.High, st.ProcessedAt)
 		}
 		next = f.claim(0)
 		f.apply(next, seq(1, "e", 2))
@@ -114,8 +114,8 @@ var seeking = []property{
 		if outcome, _, why := f.s.SeekOutcome(f.ctx(), c.ID); outcome != "refused" || why != "the log ends at offset 1" {
 			f.Errorf("outcome %q, %q", outcome, why)
 		}
-		if st, _ := f.standing(0); st.Asked != nil {
-			f.Errorf("it is still asked for: %+v", st.Asked)
+		if st, _ := f.standing(0); st.SeekRequest != nil {
+			f.Errorf("it is still asked for: %+v", st.SeekRequest)
 		}
 		f.askSeek(c, 0)
 		if err := f.l.RefuseSeek(f.ctx(), id, "late"); err != nil {
@@ -132,13 +132,13 @@ var seeking = []property{
 		c := f.claim(0)
 		f.apply(c, seq(0, "e", 1), seq(1, "e", 2))
 		f.askSeek(c, 0)
-		away := errors.New("the broker is away")
-		if _, err := f.l.Claim(f.ctx(), request(partition(0), func(context.Context, *ledger.Position) (ledger.Start, error) { return ledger.Start{}, away })); !errors.Is(err, away) {
+		unavailable := errors.New("the broker is away")
+		if _, err := f.l.Claim(f.ctx(), request(partition(0), func(context.Context, *ledger.Position) (ledger.Start, error) { return ledger.Start{}, unavailable })); !errors.Is(err, unavailable) {
 			f.Fatal(err)
 		}
 		later := f.askSeek(c, 1)
-		if st, _ := f.standing(0); st.Asked == nil || *st.Asked != (ledger.SeekRequest{ID: later, To: 1, By: "jo", Reason: "the mapping was wrong"}) {
-			f.Errorf("asked %+v", st.Asked)
+		if st, _ := f.standing(0); st.SeekRequest == nil || *st.SeekRequest != (ledger.SeekRequest{ID: later, To: 1, By: "jo", Reason: "the mapping was wrong"}) {
+			f.Errorf("the seek request is %+v", st.SeekRequest)
 		}
 	}},
 	{"a claim that misreads a seek that is asked for is refused", func(f *fixture) {
@@ -146,9 +146,9 @@ var seeking = []property{
 		f.apply(c, seq(0, "e", 1), seq(1, "e", 2))
 		id := f.askSeek(c, 0)
 		for what, start := range map[string]ledger.Start{
-			"another offset":  {Position: ledger.Position{Offset: 1}, Seek: &ledger.Seek{From: 2, To: 1}, Asked: id},
-			"another request": {Position: ledger.Position{Offset: 0}, Seek: &ledger.Seek{From: 2, To: 0}, Asked: id + 1},
-			"no move":         {Position: ledger.Position{Offset: 2}, Asked: id},
+			"another offset":  {Position: ledger.Position{Offset: 1}, Seek: &ledger.Seek{From: 2, To: 1}, SeekRequestID: id},
+			"another request": {Position: ledger.Position{Offset: 0}, Seek: &ledger.Seek{From: 2, To: 0}, SeekRequestID: id + 1},
+			"no move":         {Position: ledger.Position{Offset: 2}, SeekRequestID: id},
 		} {
 			_, err := f.l.Claim(f.ctx(), request(partition(0), func(context.Context, *ledger.Position) (ledger.Start, error) { return start, nil }))
 			f.refused(what, err, schemas.Internal)
@@ -165,12 +165,12 @@ var seeking = []property{
 		again.TopicID = ledger.TopicID{2}
 		f.report(ledger.Stop{Partition: again, Kind: recreated, From: 2, Records: -1}, 0)
 		f.accept()
-		var asked *ledger.SeekRequest
+		var pending *ledger.SeekRequest
 		req := request(again, where)
-		req.Standing = func(s ledger.Standing) { asked = s.Asked }
+		req.Standing = func(s ledger.Standing) { pending = s.SeekRequest }
 		c, err := f.l.Claim(f.ctx(), req)
-		if err != nil || c.Next.Offset != 0 || asked != nil {
-			f.Fatalf("%+v %+v %v", c, asked, err)
+		if err != nil || c.Next.Offset != 0 || pending != nil {
+			f.Fatalf("%+v %+v %v", c, pending, err)
 		}
 		if outcome, _, why := f.s.SeekOutcome(f.ctx(), c.ID); outcome != "refused" || why != "the topic was deleted and created again since: the offset is of the former one" {
 			f.Errorf("outcome %q, %q", outcome, why)
@@ -181,8 +181,8 @@ var seeking = []property{
 	}},
 	{"a seek needs a name and a reason", func(f *fixture) {
 		c := f.claim(0)
-		for _, asked := range [][2]string{{"", "why"}, {"jo", ""}} {
-			_, err := f.s.AskSeek(f.ctx(), c.ID, c.Partition.TopicID, 0, asked[0], asked[1])
+		for _, words := range [][2]string{{"", "why"}, {"jo", ""}} {
+			_, err := f.s.AskSeek(f.ctx(), c.ID, c.Partition.TopicID, 0, words[0], words[1])
 			f.refused("without one of them", err, schemas.Invalid)
 		}
 	}},
