@@ -35,7 +35,7 @@ type ListedEntity struct {
 	Team, Subscription, Topic string
 	Partition                 int32
 	Entity                    schemas.EntityKey
-	Lines                     []Line
+	Lines                     []VersionLine
 	// Waiting is how many events of it wait. With More the count was cut off: there are more.
 	Waiting int64
 	More    bool

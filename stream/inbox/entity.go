@@ -12,7 +12,7 @@ import (
 type EntityState struct {
 	Topic     string
 	Partition int32
-	Lines     []Line
+	Lines     []VersionLine
 	Waiting   []EntityWait // in the order in which they would run
 }
 

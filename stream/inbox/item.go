@@ -57,8 +57,8 @@ type Item struct {
 	laneSeq *int64   // of its first action; nil if it has none
 	actions int32    // how many
 	// Of the event in all its generations; only from Inbox.Item.
-	keys  [][16]byte
-	again []Again
+	keys        [][16]byte
+	reprocesses []Reprocess
 }
 
 // Action is one action of an event. An action that succeeded at its first attempt may have no History.
@@ -105,11 +105,11 @@ func (b *Inbox) Item(ctx context.Context, team, subscription, source, eventID st
 	err := b.inScope(ctx, team, subscription, func(of scope) (err error) {
 		items, err = b.items(ctx, of, selectAll+` WHERE subscription = $1 AND event_key = $2 AND source = $3 AND event_id = $4
 			ORDER BY generation DESC, (decision = 'conflict'), decided_at DESC LIMIT 1`, args)
-		var again []Item
+		var reprocessed []Item
 		if err == nil {
-			again, err = b.runAgain(ctx, of, name, key)
+			reprocessed, err = b.reprocessed(ctx, of, name, key)
 		}
-		items = append(items, again...)
+		items = append(items, reprocessed...)
 		return err
 	})
 	if err == nil && len(items) == 0 {
@@ -136,19 +136,19 @@ func inAllGenerations(items []Item) Item {
 			all.Actions = append(all.Actions, items[n].Actions...)
 		}
 		if items[n].replay != nil {
-			all.again = append(all.again, Again{Replay: *items[n].replay, At: items[n].DecidedAt})
+			all.reprocesses = append(all.reprocesses, Reprocess{Replay: *items[n].replay, At: items[n].DecidedAt})
 		}
 	}
 	return all
 }
 
-// mostAgain is of how many replays, the last ones, an event is looked for.
-const mostAgain = 100
+// mostReprocesses is of how many replays, the last ones, an event is looked for.
+const mostReprocesses = 100
 
-// runAgain reads what became of an event in the replays that run it again, the first one first.
-func (b *Inbox) runAgain(ctx context.Context, of scope, subscription string, key schemas.EventKey) ([]Item, error) {
+// reprocessed reads what became of an event in the replays that run it again, the first one first.
+func (b *Inbox) reprocessed(ctx context.Context, of scope, subscription string, key schemas.EventKey) ([]Item, error) {
 	rows, err := b.look.Query(ctx, `SELECT r.id FROM replays r JOIN subscriptions s ON s.id = r.subscription
-		WHERE s.name = $1 AND r.mode = $2 AND r.started_at IS NOT NULL ORDER BY r.id DESC LIMIT $3`, subscription, string(ledger.ReplayReprocess), mostAgain)
+		WHERE s.name = $1 AND r.mode = $2 AND r.started_at IS NOT NULL ORDER BY r.id DESC LIMIT $3`, subscription, string(ledger.ReplayReprocess), mostReprocesses)
 	if err != nil {
 		return nil, err
 	}

@@ -29,13 +29,13 @@ type Standing struct {
 // Counts are how much is open in a partition.
 type Counts struct {
 	Open    int64 // actions that were not tried yet
-	Held    int64 // actions that were tried, and are open still
-	Dead    int64 // of those held, the dead, the unknown and what is parked behind them: they do not go on by themselves
+	Tried   int64 // actions that were tried, and are open still
+	Dead    int64 // of those tried, the dead, the unknown and what is parked behind them: they do not go on by themselves
 	Waiting int64 // events that wait for a gap or are held
 }
 
 // Going is how many actions are open and go on without an operator.
-func (n *Counts) Going() int64 { return n.Open + n.Held - n.Dead }
+func (n *Counts) Going() int64 { return n.Open + n.Tried - n.Dead }
 
 const (
 	standingsWithin = 8 * time.Second
@@ -83,14 +83,14 @@ func (b *Inbox) CountOpen(ctx context.Context, standings []*Standing) error {
 	err := within(ctx, b.slow, countWithin, func(tx pgx.Tx) error {
 		return bySubscription(ctx, tx, "", "", fences, func(id int32, in scope) error {
 			rows, err := tx.Query(ctx, in.sql(`-- countOpen
-SELECT f.id, coalesce(`+ledger.OpenCount+`, 0), `+ledger.HeldCount+`, (SELECT count(*) FROM {actions} a WHERE a.fence = f.id AND a.open AND a.status IN ('dead_letter', 'unknown', 'parked')), `+ledger.WaitCount+`
+SELECT f.id, coalesce(`+ledger.OpenCount+`, 0), `+ledger.TriedCount+`, (SELECT count(*) FROM {actions} a WHERE a.fence = f.id AND a.open AND a.status IN ('dead_letter', 'unknown', 'parked')), `+ledger.WaitCount+`
 FROM fences f LEFT JOIN progress p ON p.fence = f.id WHERE f.subscription = $1 AND f.id = ANY ($2)`), id, fences)
 			if err != nil {
 				return err
 			}
 			var fence int32
 			var n Counts
-			_, err = pgx.ForEachRow(rows, []any{&fence, &n.Open, &n.Held, &n.Dead, &n.Waiting}, func() error {
+			_, err = pgx.ForEachRow(rows, []any{&fence, &n.Open, &n.Tried, &n.Dead, &n.Waiting}, func() error {
 				of[fence].Counts = new(n)
 				return nil
 			})

@@ -33,7 +33,7 @@ func TestCountOpen(t *testing.T) {
 	if err := f.CountOpen(t.Context(), []*Standing{s, {Topic: "never claimed"}}); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(&Counts{Open: 1, Held: 2, Dead: 1, Waiting: 1}, s.Counts); d != "" || s.Counts.Going() != 2 {
+	if d := cmp.Diff(&Counts{Open: 1, Tried: 2, Dead: 1, Waiting: 1}, s.Counts); d != "" || s.Counts.Going() != 2 {
 		t.Errorf("going %d\n%s", s.Counts.Going(), d)
 	}
 }

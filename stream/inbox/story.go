@@ -14,16 +14,16 @@ import (
 // Story is what the ledger knows of how an event came to stand where it stands. It keeps no log of that: an event's row has its last
 // decision and a few times, and the rest is read of the rows of others (who released it, what it stands behind).
 type Story struct {
-	Wait     *Wait      // of an event that waits behind a gap, or is held
-	Parked   *time.Time // when it was parked after it had waited
-	Left     *time.Time // when it left the gap buffer
-	Line     *Line      // its version line, if it waits
-	Released *Filler    // the event that let it go on, if it waited behind a gap
-	Behind   *Ahead     // what its first open action stands behind
-	First    bool       // a conflict: the event that came first under its id is in the ledger
-	Commands []Command  // what operators asked about it, or about its version line while it waited, the oldest first
-	Again    []Again    // the replays that run it again
-	Asked    []Asked    // what a provider's API was asked about its version line: the last questions, the oldest first
+	Wait        *Wait             // of an event that waits behind a gap, or is held
+	Parked      *time.Time        // when it was parked after it had waited
+	Left        *time.Time        // when it left the gap buffer
+	Line        *VersionLine      // its version line, if it waits
+	Released    *Filler           // the event that let it go on, if it waited behind a gap
+	Behind      *Ahead            // what its first open action stands behind
+	First       bool              // a conflict: the event that came first under its id is in the ledger
+	Commands    []Command         // what operators asked about it, or about its version line while it waited, the oldest first
+	Reprocesses []Reprocess       // the replays that run it again
+	Backfills   []BackfillRequest // what a provider's API was asked about its version line: the last questions, the oldest first
 }
 
 // Wait is an event in the gap buffer.
@@ -34,8 +34,8 @@ type Wait struct {
 	Stage gate.Stage
 }
 
-// Line is the version line of one clock of an entity.
-type Line struct {
+// VersionLine is the version line of one clock of an entity.
+type VersionLine struct {
 	Clock   string
 	At      schemas.Version
 	Parked  gate.Reason // empty: it is not
@@ -44,7 +44,7 @@ type Line struct {
 }
 
 // Missing returns the values of kind sequence that are missing below a waiting one; the last one's, if upTo is 0.
-func (l *Line) Missing(upTo int64) (spans []gate.Span) {
+func (l *VersionLine) Missing(upTo int64) (spans []gate.Span) {
 	if l.At.Kind != schemas.Sequence {
 		return nil
 	}
@@ -81,8 +81,8 @@ type Command struct {
 	Other bool
 }
 
-// Asked is a question to a provider's API about missing versions, and what came of it.
-type Asked struct {
+// BackfillRequest is a question to a provider's API about missing versions, and what came of it.
+type BackfillRequest struct {
 	From, To int64
 	AskedAt  time.Time
 	EndedAt  *time.Time
@@ -91,8 +91,8 @@ type Asked struct {
 	Produced int
 }
 
-// Again is a replay that runs an event again.
-type Again struct {
+// Reprocess is a replay that runs an event again.
+type Reprocess struct {
 	Replay     int32
 	At         time.Time // when it decided so
 	By, Reason string    // who started it, and why
@@ -100,7 +100,7 @@ type Again struct {
 
 // Story reads an item's story. Kind Unavailable.
 func (b *Inbox) Story(ctx context.Context, item *Item) (s Story, err error) {
-	for _, read := range []func(context.Context, *Item, *Story) error{b.readCommands, b.readWait, b.readLeft, b.readReleased, b.readAhead, b.readFirst, b.readAgain} {
+	for _, read := range []func(context.Context, *Item, *Story) error{b.readCommands, b.readWait, b.readLeft, b.readReleased, b.readAhead, b.readFirst, b.readReprocesses} {
 		if err := read(ctx, item, &s); err != nil {
 			return s, ledger.Unavailable("read the story of "+item.EventID, err)
 		}
@@ -154,10 +154,10 @@ func (b *Inbox) readWait(ctx context.Context, item *Item, s *Story) error {
 	if err != nil {
 		return err
 	}
-	var a Asked
+	var a BackfillRequest
 	var id int64
 	_, err = pgx.ForEachRow(rows, []any{&a.From, &a.To, &a.AskedAt, &a.EndedAt, &a.Failure, &a.Detail, &a.Produced, &id}, func() error {
-		s.Asked = append(s.Asked, a)
+		s.Backfills = append(s.Backfills, a)
 		return nil
 	})
 	return err
@@ -223,14 +223,14 @@ func (b *Inbox) readAhead(ctx context.Context, item *Item, s *Story) error {
 	return nil
 }
 
-// readAgain reads who started the replays that run an item again.
-func (b *Inbox) readAgain(ctx context.Context, item *Item, s *Story) error {
-	for _, a := range item.again {
+// readReprocesses reads who started the replays that run an item again.
+func (b *Inbox) readReprocesses(ctx context.Context, item *Item, s *Story) error {
+	for _, a := range item.reprocesses {
 		err := b.look.QueryRow(ctx, `SELECT coalesce(started_by, ''), coalesce(reason, '') FROM replays WHERE id = $1`, a.Replay).Scan(&a.By, &a.Reason)
 		if err != nil {
 			return err
 		}
-		s.Again = append(s.Again, a)
+		s.Reprocesses = append(s.Reprocesses, a)
 	}
 	return nil
 }
@@ -244,14 +244,14 @@ func (b *Inbox) readFirst(ctx context.Context, item *Item, s *Story) error {
 }
 
 // lines returns an entity's version lines in a partition, by their clocks.
-func (b *Inbox) lines(ctx context.Context, fence int32, entity schemas.EntityKey) ([]Line, error) {
+func (b *Inbox) lines(ctx context.Context, fence int32, entity schemas.EntityKey) ([]VersionLine, error) {
 	of, err := b.linesOf(ctx, fence, []string{string(entity)})
 	return of[string(entity)], err
 }
 
 // linesOf reads the version lines of entities in a partition, by entity, as far as they are written: a line that simply moves on is written
 // later, and one on which events wait never. What the last events have moved is added from their rows.
-func (b *Inbox) linesOf(ctx context.Context, fence int32, entities []string) (of map[string][]Line, err error) {
+func (b *Inbox) linesOf(ctx context.Context, fence int32, entities []string) (of map[string][]VersionLine, err error) {
 	err = b.ledger.InWindowsOf(ctx, b.slow, fence, func(windows []int32) error {
 		return inOrder(ctx, b.slow, func(tx pgx.Tx) (err error) {
 			of, err = readLines(ctx, tx, windows, fence, entities)
@@ -264,7 +264,7 @@ func (b *Inbox) linesOf(ctx context.Context, fence int32, entities []string) (of
 	return of, err
 }
 
-func readLines(ctx context.Context, tx pgx.Tx, windows []int32, fence int32, entities []string) (map[string][]Line, error) {
+func readLines(ctx context.Context, tx pgx.Tx, windows []int32, fence int32, entities []string) (map[string][]VersionLine, error) {
 	rows, err := tx.Query(ctx, ledger.OfWindows(windows, `-- lines of entities; what waits on one is a range of buffer_by_line
 WITH e AS (SELECT DISTINCT ON (entity, clock) entity, clock, epoch, value, sub, lane_seq FROM {events} e
     WHERE fence = $1 AND lane_seq >= (SELECT dirty_lines_from FROM progress WHERE fence = $1) AND lane_seq IS NOT NULL AND lane_window IS NULL
@@ -276,11 +276,11 @@ FROM version_lines l LEFT JOIN e ON e.entity = l.entity AND e.clock = l.clock AN
 	if err != nil {
 		return nil, err
 	}
-	of := map[string][]Line{}
+	of := map[string][]VersionLine{}
 	for rows.Next() {
 		var (
 			entity  string
-			l       Line
+			l       VersionLine
 			skipped []int64
 		)
 		if err := rows.Scan(&entity, &l.Clock, &l.At.Kind, &l.At.Epoch, &l.At.Value, &l.At.Text, &l.At.Sub, &l.Parked, &skipped, &l.Waiting); err != nil {

@@ -40,7 +40,7 @@ func (b *Inbox) Subscriptions(ctx context.Context, team, subscription string) (o
 		return bySubscription(ctx, tx, team, subscription, nil, func(id int32, of scope) error {
 			rows, err := tx.Query(ctx, of.sql(`-- subscriptions: open actions are counted from lane_low up
 SELECT split_part(s.name, '.', 1), substr(s.name, strpos(s.name, '.') + 1), s.generation, f.topic, f.partition, p.next_offset,
-       `+ledger.OpenCount+`, `+ledger.HeldCount+`, `+ledger.WaitCount+`,
+       `+ledger.OpenCount+`, `+ledger.TriedCount+`, `+ledger.WaitCount+`,
        (SELECT count(*) FROM seeks k WHERE k.fence = f.id), (SELECT coalesce(sum(k.skipped), 0) FROM seeks k WHERE k.fence = f.id)::bigint,
        coalesce((SELECT jsonb_agg(to_jsonb(k) ORDER BY k.id DESC) FROM
            (SELECT id, from_offset, to_offset, skipped, owner, found_at FROM seeks WHERE fence = f.id ORDER BY id DESC LIMIT 5) k), '[]')

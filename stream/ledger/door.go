@@ -66,6 +66,6 @@ const (
                WHERE c.fence = f.id AND c.bucket >= p.lane_low >> 10 AND c.bucket << 10 | n.lane >= p.lane_low)
            - (SELECT count(*) FROM {actions} a WHERE a.fence = f.id AND a.lane_seq >= p.lane_low)
            + (SELECT count(*) FROM {actions} a WHERE a.fence = f.id AND a.open AND a.status = 'pending')`
-	HeldCount = `(SELECT count(*) FROM {actions} a WHERE a.fence = f.id AND a.open AND a.status <> 'pending')`
-	WaitCount = `(SELECT count(*) FROM buffer b WHERE b.fence = f.id)`
+	TriedCount = `(SELECT count(*) FROM {actions} a WHERE a.fence = f.id AND a.open AND a.status <> 'pending')`
+	WaitCount  = `(SELECT count(*) FROM buffer b WHERE b.fence = f.id)`
 )

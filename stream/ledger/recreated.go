@@ -64,7 +64,7 @@ func (t *claimTx) countOpen(ctx context.Context, e *TopicError) error {
 	var lost, waits int64
 	err = t.tx.QueryRow(ctx, win.own(`SELECT coalesce(sum(open) FILTER (WHERE partition = $3), 0)::bigint, coalesce(sum(waits) FILTER (WHERE partition = $3), 0)::bigint,
 		coalesce(sum(open) FILTER (WHERE partition >= $4), 0)::bigint, coalesce(sum(waits) FILTER (WHERE partition >= $4), 0)::bigint
-		FROM (SELECT f.partition, `+OpenCount+` + `+HeldCount+` AS open, `+WaitCount+` AS waits FROM fences f JOIN progress p ON p.fence = f.id
+		FROM (SELECT f.partition, `+OpenCount+` + `+TriedCount+` AS open, `+WaitCount+` AS waits FROM fences f JOIN progress p ON p.fence = f.id
 		      WHERE f.subscription = $1 AND f.topic = $2 AND (f.partition = $3 OR f.partition >= $4) AND f.epoch > 0 AND NOT EXISTS (SELECT FROM fences u
 		          WHERE u.subscription = f.subscription AND u.topic = f.topic AND u.partition = f.partition AND u.epoch > 0 AND u.id > f.id)) o`),
 		t.n.id, e.Topic, t.req.Partition.Number, t.req.Partitions).Scan(&e.Open, &e.Waiting, &lost, &waits)

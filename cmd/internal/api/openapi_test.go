@@ -196,7 +196,7 @@ func TestDescribedRoutesAreThere(t *testing.T) {
 // wireTypes are the schemas of the description by the types that they are of.
 var wireTypes = []any{
 	Attention{}, AttentionItem{}, AttentionCount{}, AttentionUnknown{}, InboxItem{}, RedrivenItem{}, InboxDetail{}, ActionItem{}, AttemptItem{}, StoryItem{},
-	DeliverySearch{}, UndecidedItem{}, RedriveRequest{}, RedriveItem{}, PlaceItem{}, EntityDetail{}, EntityItem{}, LineItem{}, WaitItem{},
+	DeliverySearch{}, UndecidedItem{}, RedriveRequest{}, RedriveItem{}, PlaceItem{}, EntityDetail{}, EntityItem{}, VersionLineItem{}, WaitItem{},
 	QuarantineItem{}, QuarantineMark{}, QuarantineRedrive{}, QuarantineRedriven{},
 	DeadLetterItem{}, DeadLetterGroup{}, DeadLetterDetail{}, CommandItem{}, DeadRecord{}, DeadHeader{}, InboxRecord{}, DeadLetterRequest{}, DeadLetterAnswer{},
 	SourceItem{}, SourceTest{}, SourceTested{}, SeenItem{}, SecretItem{}, SkewItem{}, Drift{}, DriftItem{}, DriftType{}, SubscriptionItem{}, PartitionCounts{}, PartitionItem{}, PositionItem{}, SeekItem{},

@@ -21,19 +21,19 @@ type StoryItem struct {
 
 // EntityDetail is an entity of a source as a subscription sees it.
 type EntityDetail struct {
-	Team         string      `json:"team"`
-	Subscription string      `json:"subscription"`
-	Source       string      `json:"source"`
-	Entity       string      `json:"entity"`
-	Lines        []LineItem  `json:"lines"`
-	Waiting      []WaitItem  `json:"waiting"`
-	Track        []InboxItem `json:"track"` // its last events, the newest decision first
+	Team         string            `json:"team"`
+	Subscription string            `json:"subscription"`
+	Source       string            `json:"source"`
+	Entity       string            `json:"entity"`
+	Lines        []VersionLineItem `json:"lines"`
+	Waiting      []WaitItem        `json:"waiting"`
+	Track        []InboxItem       `json:"track"` // its last events, the newest decision first
 	// Note says what Track leaves out, if it does.
 	Note string `json:"note,omitempty"`
 }
 
-// LineItem is a version line: one clock of the entity. Missing and Skipped are ranges of versions, both ends included.
-type LineItem struct {
+// VersionLineItem is a version line: one clock of the entity. Missing and Skipped are ranges of versions, both ends included.
+type VersionLineItem struct {
 	Topic     string     `json:"topic"`
 	Partition int32      `json:"partition"`
 	Clock     string     `json:"clock"`
@@ -76,11 +76,11 @@ type Entities interface {
 
 // EntityItem is an entity of a source as a subscription sees it, in short: where it stands, and what waits of it behind a gap or is held.
 type EntityItem struct {
-	Team         string     `json:"team"`
-	Subscription string     `json:"subscription"`
-	Source       string     `json:"source"` // CESource if it is another team's
-	Entity       string     `json:"entity"`
-	Lines        []LineItem `json:"lines"`
+	Team         string            `json:"team"`
+	Subscription string            `json:"subscription"`
+	Source       string            `json:"source"` // CESource if it is another team's
+	Entity       string            `json:"entity"`
+	Lines        []VersionLineItem `json:"lines"`
 	// Waiting is how many events wait; null if they were not counted to the end: then WaitingAtLeast says how far the count came, and
 	// Since, Until and Then are of these.
 	Waiting        *int64     `json:"waiting"`

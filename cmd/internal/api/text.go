@@ -8,7 +8,7 @@ import (
 )
 
 // Text returns where a version line stands, and what is missing on it, as commands and pages show it.
-func (l LineItem) Text() string {
+func (l VersionLineItem) Text() string {
 	text := "at " + l.At + " (" + strings.TrimSpace(l.Kind+" "+l.Clock) + ")"
 	if len(l.Missing) > 0 {
 		text += ", missing " + RangesText(l.Missing)

@@ -27,7 +27,7 @@ func (i *inboxAPI) Entity(ctx context.Context, f api.EntityFilter) (*api.EntityD
 		return nil, err
 	}
 	d := &api.EntityDetail{Team: f.Team, Subscription: f.Subscription, Source: strings.TrimPrefix(source, "/"+f.Team+"/"), Entity: string(f.Entity),
-		Lines: []api.LineItem{}, Waiting: []api.WaitItem{}, Track: []api.InboxItem{}}
+		Lines: []api.VersionLineItem{}, Waiting: []api.WaitItem{}, Track: []api.InboxItem{}}
 	states, err := box.Entity(ctx, f.Team, f.Subscription, f.Entity)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (i *inboxAPI) Entity(ctx context.Context, f api.EntityFilter) (*api.EntityD
 	}
 	for _, state := range states {
 		if topic == "" || state.Topic == topic {
-			d.Lines = append(d.Lines, lineItems(state)...)
+			d.Lines = append(d.Lines, versionLineItems(state)...)
 			d.Waiting = append(d.Waiting, waitItems(state.Waiting, gap)...)
 		}
 	}
@@ -81,7 +81,7 @@ func (i *inboxAPI) Entities(ctx context.Context, f api.EntitiesFilter) (page api
 
 func entityItem(e *inbox.ListedEntity, file *config.Config) api.EntityItem {
 	item := api.EntityItem{Team: e.Team, Subscription: e.Subscription, Source: strings.TrimPrefix(sourceIn(file, e.Topic), "/"+e.Team+"/"), Entity: string(e.Entity),
-		Lines: lineItems(inbox.EntityState{Topic: e.Topic, Partition: e.Partition, Lines: e.Lines})}
+		Lines: versionLineItems(inbox.EntityState{Topic: e.Topic, Partition: e.Partition, Lines: e.Lines})}
 	item.Waiting, item.WaitingAtLeast = e.Counts()
 	if e.Waiting == 0 {
 		return item
@@ -121,10 +121,10 @@ func (i *inboxAPI) track(ctx context.Context, box *inbox.Inbox, q api.InboxFilte
 	}
 }
 
-// lineItems returns an entity's version lines as the API has them.
-func lineItems(state inbox.EntityState) (list []api.LineItem) {
+// versionLineItems returns an entity's version lines as the API has them.
+func versionLineItems(state inbox.EntityState) (list []api.VersionLineItem) {
 	for _, l := range state.Lines {
-		list = append(list, api.LineItem{Topic: state.Topic, Partition: state.Partition, Clock: l.Clock, Kind: string(l.At.Kind), Version: l.At.Sortable(),
+		list = append(list, api.VersionLineItem{Topic: state.Topic, Partition: state.Partition, Clock: l.Clock, Kind: string(l.At.Kind), Version: l.At.Sortable(),
 			At: versionText(l.At), Missing: spans(l.Missing(0)), Skipped: spans(l.Skipped), Parked: string(l.Parked)})
 	}
 	return list

@@ -206,7 +206,7 @@ func (s *stand) lag(at nameInTeam) api.LagItem {
 		i.Records = new(max(0, s.end-from))
 	}
 	if n := s.counts(); n != nil {
-		i.OpenActions, i.Waiting = new(n.Open+n.Held), &n.Waiting
+		i.OpenActions, i.Waiting = new(n.Open+n.Tried), &n.Waiting
 	}
 	return i
 }

@@ -99,7 +99,7 @@ func TestLagThatIsNotCounted(t *testing.T) {
 	if i := s.lag(nameInTeam{}); i.OpenActions != nil || i.Waiting != nil || *i.Records != 4 {
 		t.Errorf("%+v", i)
 	}
-	s.ledger.Counts = &inbox.Counts{Open: 1, Held: 2, Dead: 2, Waiting: 3}
+	s.ledger.Counts = &inbox.Counts{Open: 1, Tried: 2, Dead: 2, Waiting: 3}
 	if i := s.lag(nameInTeam{}); *i.OpenActions != 3 || *i.Waiting != 3 {
 		t.Errorf("%+v", i)
 	}

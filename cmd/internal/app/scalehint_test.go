@@ -83,7 +83,7 @@ func TestScaleFacts(t *testing.T) {
 		return all
 	}
 	first, second := func(s *stand) bool { return s.partition.Number == 0 }, func(s *stand) bool { return s.partition.Number == 1 }
-	none, dead, some := &inbox.Counts{}, &inbox.Counts{Held: 300, Dead: 300}, &inbox.Counts{Open: 20, Held: 310, Dead: 300}
+	none, dead, some := &inbox.Counts{}, &inbox.Counts{Tried: 300, Dead: 300}, &inbox.Counts{Open: 20, Tried: 310, Dead: 300}
 	for name, tt := range map[string]struct {
 		before, now []stand
 		own         func(*stand) bool

@@ -76,7 +76,7 @@ func (t *teller) tell() {
 	i := t.item
 	t.received()
 	t.decided()
-	for _, a := range t.s.Asked {
+	for _, a := range t.s.Backfills {
 		t.add(&a.AskedAt, "backfill", "the provider's API was asked for %s", spanText(gate.Span{From: a.From, To: a.To}))
 		if a.EndedAt != nil && a.Failure == "" {
 			t.add(a.EndedAt, "backfill", "it answered with %d", a.Produced)
@@ -102,7 +102,7 @@ func (t *teller) tell() {
 	if r := i.Discarded; r != nil {
 		t.add(&r.At, "discarded", "left at that by %s: %s", r.By, r.Reason)
 	}
-	for _, a := range t.s.Again {
+	for _, a := range t.s.Reprocesses {
 		t.add(&a.At, "again", "replay %d runs it again, started by %s: %s", a.Replay, a.By, a.Reason)
 	}
 	slices.SortStableFunc(t.told, func(a, b api.StoryItem) int {

@@ -69,7 +69,7 @@ func (c *gapsListCmd) Run(e *env, client *api.Client) error {
 	type item = api.EntityItem
 	return printList(e, page, entityID, append(entityColumns(),
 		column[item]{name: "missing", value: func(i item) string {
-			return ofLines(i, func(l api.LineItem) string { return api.RangesText(l.Missing) })
+			return ofLines(i, func(l api.VersionLineItem) string { return api.RangesText(l.Missing) })
 		}},
 		column[item]{name: "waiting", value: func(i item) string { return countText(i.Waiting, i.WaitingAtLeast) }},
 		column[item]{name: "since", at: func(i item) *time.Time { return i.Since }},
@@ -87,7 +87,7 @@ func entityColumns() []column[api.EntityItem] {
 		}},
 		{name: "source", whole: true, value: func(i item) string { return sourceText(i.Team, i.Source) }},
 		{name: "entity", whole: true, value: func(i item) string { return i.Entity }},
-		{name: "at", value: func(i item) string { return ofLines(i, func(l api.LineItem) string { return l.At }) }},
+		{name: "at", value: func(i item) string { return ofLines(i, func(l api.VersionLineItem) string { return l.At }) }},
 	}
 }
 
@@ -97,11 +97,11 @@ func entityID(i api.EntityItem) string {
 }
 
 func parkedText(i api.EntityItem) string {
-	return ofLines(i, func(l api.LineItem) string { return l.Parked })
+	return ofLines(i, func(l api.VersionLineItem) string { return l.Parked })
 }
 
 // ofLines returns what is said of an entity's version lines, each with its clock where there are several.
-func ofLines(i api.EntityItem, of func(api.LineItem) string) string {
+func ofLines(i api.EntityItem, of func(api.VersionLineItem) string) string {
 	var texts []string
 	for _, l := range i.Lines {
 		text := of(l)

@@ -459,7 +459,7 @@ func newFake() *fake {
 			Attempts: []api.AttemptItem{{Attempt: 1, At: at, Class: "invalid", Code: 422, LatencyMS: 12.5, Error: "422 Unprocessable Entity", Response: "no such item"}}}}}
 	f.raw = api.Raw{ContentType: "application/json", Data: []byte(`{"order": 1}`), Headers: []api.DeadHeader{{Key: "ce_type", Value: "order.changed"}}}
 	f.entity = api.EntityDetail{Team: "acme", Subscription: "fulfil", Source: "orders", Entity: "o-1", Track: f.items,
-		Lines:   []api.LineItem{{Topic: "events.acme.orders", Partition: 1, Kind: "sequence", Version: order("2", "", "", "").Version, At: "2", Missing: [][2]int64{{3, 4}}}},
+		Lines:   []api.VersionLineItem{{Topic: "events.acme.orders", Partition: 1, Kind: "sequence", Version: order("2", "", "", "").Version, At: "2", Missing: [][2]int64{{3, 4}}}},
 		Waiting: []api.WaitItem{{Source: "orders", EventID: "e-5", At: "5", Decision: "buffered", Since: at, Then: "skip"}}}
 	f.kept = []api.QuarantineItem{{Team: "acme", Source: "orders", Kind: "unusable", Reason: "no_entity", Detail: "/order/id is not there", Bytes: 12, Topic: "quarantine.acme.orders", Partition: 1, Offset: 7, ReceivedAt: at}}
 	f.would = api.QuarantineRedriven{QuarantineItem: f.kept[0], EventID: "e-77", Type: "order.changed", Entity: "o-7", State: api.StatePlanned}

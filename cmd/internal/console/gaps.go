@@ -35,7 +35,7 @@ func (p gapsPage) Get(name string) string { return p.Query.Get(name) }
 // gapEntity is an entity with what of it waits.
 type gapEntity struct {
 	Team, Subscription, Source, Entity string
-	Lines                              []api.LineItem
+	Lines                              []api.VersionLineItem
 	Problem                            string // why no more is known of it
 	Rows                               []gapRow
 }

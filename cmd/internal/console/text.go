@@ -35,7 +35,7 @@ var functions = template.FuncMap{
 	"count":            countText,
 	"ranges":           api.RangesText,
 	"join":             strings.Join,
-	"line":             api.LineItem.Text,
+	"line":             api.VersionLineItem.Text,
 	"where":            where,
 	"quoted":           inQuotes,
 	"notKnown":         notKnown,

@@ -87,7 +87,7 @@ const (
 // tracks draws the version lines of an entity, each that has events or a hole.
 func tracks(d *api.EntityDetail) (list []track) {
 	items := map[string][]api.InboxItem{}
-	lines := map[string]*api.LineItem{}
+	lines := map[string]*api.VersionLineItem{}
 	for i := range d.Lines {
 		lines[d.Lines[i].Clock] = &d.Lines[i]
 		items[d.Lines[i].Clock] = nil
@@ -104,7 +104,7 @@ func tracks(d *api.EntityDetail) (list []track) {
 	return list
 }
 
-func newTrack(clock string, items []api.InboxItem, line *api.LineItem) track {
+func newTrack(clock string, items []api.InboxItem, line *api.VersionLineItem) track {
 	t := track{Clock: clock}
 	byVersion := map[string]lane{}
 	if line != nil {
@@ -133,7 +133,7 @@ func newTrack(clock string, items []api.InboxItem, line *api.LineItem) track {
 }
 
 // holes adds a lane for each range of versions that did not come.
-func holes(lanes map[string]lane, line *api.LineItem, why string, ranges [][2]int64) {
+func holes(lanes map[string]lane, line *api.VersionLineItem, why string, ranges [][2]int64) {
 	at, err := schemas.ParseVersion(line.Clock, schemas.VersionKind(line.Kind), line.Version)
 	if err != nil {
 		return

@@ -57,7 +57,7 @@ func TestItemOfWhatRanAgain(t *testing.T) {
 		t.Error(err)
 	}
 	s, err := f.Story(t.Context(), &item)
-	if err != nil || len(s.Again) != 2 || s.Again[0].By != "jo" || s.Again[0].Reason != "the agent had a bug" || int64(s.Again[1].Replay) != second ||
+	if err != nil || len(s.Reprocesses) != 2 || s.Reprocesses[0].By != "jo" || s.Reprocesses[0].Reason != "the agent had a bug" || int64(s.Reprocesses[1].Replay) != second ||
 		len(s.Commands) != 1 || s.Commands[0].By != "ann" || s.Commands[0].Other {
 		t.Errorf("%+v %v", s, err)
 	}
