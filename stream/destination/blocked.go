@@ -48,8 +48,8 @@ func (d *Destination) BlockedFor(from, to time.Time, also ...ledger.Span) (sum t
 	if d.paused != nil {
 		d.addBlocked(d.pausedFrom, time.Now())
 	}
-	if away := d.breaker.away; !away.IsZero() {
-		d.addBlocked(away, time.Now())
+	if openSince := d.breaker.openSince; !openSince.IsZero() {
+		d.addBlocked(openSince, time.Now())
 	}
 	all := slices.Clone(d.blocked)
 	for _, s := range also {

@@ -47,15 +47,15 @@ type breaker struct {
 	log         *slog.Logger
 	transitions *prometheus.CounterVec
 
-	state    Breaking
-	last     window
-	away     time.Time     // since when it is open or half-open; zero: it is neither
-	openings int           // how often that began
-	until    time.Time     // when an open one half-opens
-	wait     time.Duration // for how long it opens next
-	begun    int           // probes of the half-open one
-	failed   int           // how many of them have failed
-	floorAt  time.Time     // when the floor lets another attempt begin
+	state     Breaking
+	last      window
+	openSince time.Time     // since when it is open or half-open; zero: it is neither
+	openings  int           // how often that began
+	until     time.Time     // when an open one half-opens
+	wait      time.Duration // for how long it opens next
+	begun     int           // probes of the half-open one
+	failed    int           // how many of them have failed
+	floorAt   time.Time     // when the floor lets another attempt begin
 
 	since  time.Time // when the recovery began
 	base   float64   // attempts a second before the hold that it recovers from; 0: it may go at any pace
@@ -190,10 +190,10 @@ func (b *breaker) saysNothing(p Permit) {
 }
 
 // isProbe reports whether an attempt began since the breaker opened, and it is still open or half-open.
-func (b *breaker) isProbe(p Permit) bool { return !b.away.IsZero() && p == Permit(b.openings) }
+func (b *breaker) isProbe(p Permit) bool { return !b.openSince.IsZero() && p == Permit(b.openings) }
 
 // revoked reports whether the breaker has opened since an attempt was let begin.
-func (b *breaker) revoked(p Permit) bool { return !b.away.IsZero() && p != Permit(b.openings) }
+func (b *breaker) revoked(p Permit) bool { return !b.openSince.IsZero() && p != Permit(b.openings) }
 
 // gotThrough counts an attempt that proves that the destination works. Where the breaker is open or half-open, the caller begins a
 // recovery first.
@@ -228,8 +228,8 @@ func (b *breaker) hasFailed(now time.Time, p Permit, entity string) {
 }
 
 func (b *breaker) open(now time.Time) {
-	if b.away.IsZero() {
-		b.away = now
+	if b.openSince.IsZero() {
+		b.openSince = now
 		b.openings++
 		b.floorAt = now.Add(b.floorEvery())
 	}
@@ -240,7 +240,7 @@ func (b *breaker) open(now time.Time) {
 
 // recover begins a recovery: what was before counts no more.
 func (b *breaker) recover(now time.Time) {
-	b.last, b.away, b.since, b.bucket = window{}, time.Time{}, now, bucket{}
+	b.last, b.openSince, b.since, b.bucket = window{}, time.Time{}, now, bucket{}
 	if b.recovery == 0 {
 		b.close()
 		return

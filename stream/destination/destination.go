@@ -32,11 +32,11 @@ type Destination struct {
 	turns   turns
 	running int // attempts begun, and turns given
 
-	breaker breaker
-	held    time.Time // as an answer asked; zero: not held
-	rate    bucket
-	meter   meter
-	blocked []span // when nobody could attempt anything
+	breaker     breaker
+	onHoldUntil time.Time // as an answer asked; zero: not on hold
+	rate        bucket
+	meter       meter
+	blocked     []span // when nobody could attempt anything
 
 	paused       *Pause    // nil: it is not
 	pausedFrom   time.Time // by our clock
@@ -103,7 +103,7 @@ func (d *Destination) stopped(now time.Time) (stopped bool, until time.Time) {
 	if d.paused != nil {
 		return true, until
 	}
-	return now.Before(d.held), d.held
+	return now.Before(d.onHoldUntil), d.onHoldUntil
 }
 
 func (r Rate) perSecond() float64 { return float64(r.Limit) / r.Per.Seconds() }

@@ -214,14 +214,14 @@ func TestHold(t *testing.T) {
 				d := setup(t, Policy{Concurrency: 4, MaxHold: time.Minute})
 				w := d.worker("acme")
 				w.try(&Outcome{Class: f.Class, Code: code, RetryAfter: 10 * time.Second})
-				same(t, "held", d.Status().State == StateHeld, f.Hold)
+				same(t, "held", d.Status().State == StateOnHold, f.Hold)
 				if !f.Hold {
 					return
 				}
 				w.Take()
 				time.Sleep(5 * time.Second)
 				d.worker("other").try(nil)
-				same(t, "held until", time.Until(d.Status().HeldUntil), 5*time.Second)
+				same(t, "held until", time.Until(d.Status().OnHoldUntil), 5*time.Second)
 				time.Sleep(5*time.Second - 1)
 				synctest.Wait()
 				same(t, "called too early", w.called(), 0)
@@ -240,10 +240,10 @@ func TestHoldIsCapped(t *testing.T) {
 		w := d.worker("acme")
 		w.Take()
 		w.try(&Outcome{Class: sink.ClassThrottled, Code: 429, RetryAfter: 1000 * time.Hour})
-		same(t, "held for", time.Until(d.Status().HeldUntil), time.Minute)
+		same(t, "held for", time.Until(d.Status().OnHoldUntil), time.Minute)
 		time.Sleep(30 * time.Second)
 		w.End(&Outcome{Class: sink.ClassBusy, Code: 503, RetryAfter: time.Second})
-		same(t, "a shorter one does not end it", time.Until(d.Status().HeldUntil), 30*time.Second)
+		same(t, "a shorter one does not end it", time.Until(d.Status().OnHoldUntil), 30*time.Second)
 		time.Sleep(30 * time.Second)
 		same(t, "after it", w.Take(), Go)
 	})
@@ -540,12 +540,12 @@ func (k *kept) FailDestination(_ context.Context, name string, since, away time.
 	k.writes++
 	s := k.states[name]
 	if since.IsZero() {
-		if !s.Away.IsZero() {
-			k.ended[name] = append(k.ended[name], ledger.Span{From: s.Away, To: time.Now()})
+		if !s.OpenSince.IsZero() {
+			k.ended[name] = append(k.ended[name], ledger.Span{From: s.OpenSince, To: time.Now()})
 		}
-		s.Failing, s.Away = since, since
+		s.Failing, s.OpenSince = since, since
 	} else {
-		s.Failing, s.Away = std.Or(s.Failing, since), std.Or(s.Away, away)
+		s.Failing, s.OpenSince = std.Or(s.Failing, since), std.Or(s.OpenSince, away)
 	}
 	k.states[name] = s
 	return nil
@@ -559,10 +559,10 @@ func (k *kept) EndOutage(_ context.Context, name string, outage bool) error {
 	}
 	k.writes++
 	s := k.states[name]
-	if outage && !s.Away.IsZero() {
-		k.ended[name] = append(k.ended[name], ledger.Span{From: s.Away, To: time.Now()})
+	if outage && !s.OpenSince.IsZero() {
+		k.ended[name] = append(k.ended[name], ledger.Span{From: s.OpenSince, To: time.Now()})
 	}
-	s.Away = time.Time{}
+	s.OpenSince = time.Time{}
 	k.states[name] = s
 	return nil
 }
@@ -739,7 +739,7 @@ func TestOneProcessWithoutNetwork(t *testing.T) {
 				if s := healthy.Status(); s.Breaker != Closed {
 					t.Fatalf("one success each %s: breaker %s after %s", every, s.Breaker, at)
 				}
-				if _, s := k.wrote(); !s.Away.IsZero() {
+				if _, s := k.wrote(); !s.OpenSince.IsZero() {
 					stored++
 				}
 			}
@@ -779,7 +779,7 @@ func TestOutageEndsWithARefusal(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		_, s := k.wrote()
-		same(t, "what is kept", []bool{s.Failing.Equal(began), s.Away.IsZero(), len(k.ended["acme/agent"]) == 1}, []bool{true, true, true})
+		same(t, "what is kept", []bool{s.Failing.Equal(began), s.OpenSince.IsZero(), len(k.ended["acme/agent"]) == 1}, []bool{true, true, true})
 		keep(t, k, next)
 		synctest.Wait()
 		for name, d := range map[string]*Destination{"it": d, "the next": next} {

@@ -9,7 +9,7 @@
 //
 // An attempt begins only where [User.Take] says so, and [User.StillAllowed] right before the call. Where Take says [Wait], the
 // user is called once its turn has come: teams take turns, within a team its subscriptions, and whatever a subscription has
-// takes turns there. Waiting uses up nothing: a destination that is open, held, paused, out of tokens or busy costs no attempt.
+// takes turns there. Waiting uses up nothing: a destination that is open, on hold, paused, out of tokens or busy costs no attempt.
 //
 // No goroutine belongs to a destination, and at most one timer. All methods are safe for concurrent use; none waits.
 //

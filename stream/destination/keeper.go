@@ -21,7 +21,7 @@ type Store interface {
 	EndedPauses(ctx context.Context) (map[string][]ledger.Span, error)
 	// FailDestination stores since when nothing succeeds, and since when the breaker is open, if it is; zero since: something
 	// succeeded. Earlier times stay.
-	FailDestination(ctx context.Context, name string, since, away time.Time) error
+	FailDestination(ctx context.Context, name string, since, openSince time.Time) error
 	// EndOutage stores that the breaker is open no more. Where it is an outage, the time since it opened counts for no retry.
 	EndOutage(ctx context.Context, name string, outage bool) error
 }
@@ -112,10 +112,10 @@ func (k *Keeper) Sync(ctx context.Context) error {
 
 // news is what the store is to be given of a destination.
 type news struct {
-	ended       bool      // the store has an open breaker, and it is not open any more
-	outage      bool      // and that was an outage
-	succeeded   bool      // something did
-	since, away time.Time // from when nothing succeeded, and from when the breaker is open; zero since: nothing new
+	ended            bool      // the store has an open breaker, and it is not open any more
+	outage           bool      // and that was an outage
+	succeeded        bool      // something did
+	since, openSince time.Time // from when nothing succeeded, and from when the breaker is open; zero since: nothing new
 }
 
 // save gives the store what is new.
@@ -129,7 +129,7 @@ func (k *Keeper) save(ctx context.Context, name string, n news) error {
 	if !n.succeeded && n.since.IsZero() {
 		return nil
 	}
-	if err := k.Store.FailDestination(ctx, name, n.since, n.away); err != nil {
+	if err := k.Store.FailDestination(ctx, name, n.since, n.openSince); err != nil {
 		return err
 	}
 	if n.succeeded {
@@ -196,19 +196,19 @@ func (d *Destination) adopt(kept ledger.DestinationState) (n news) {
 	if kept.Failing.IsZero() {
 		d.succeeded = false // the store has nothing to forget
 	}
-	if kept.Away.IsZero() {
+	if kept.OpenSince.IsZero() {
 		d.recovered = false
 	}
 	switch {
 	case d.succeeded:
 		// Where the breaker of this process was not open, those of others were: that is no outage of the destination.
-		return news{succeeded: true, ended: !kept.Away.IsZero(), outage: d.recovered}
+		return news{succeeded: true, ended: !kept.OpenSince.IsZero(), outage: d.recovered}
 	case !kept.Failing.IsZero():
 		d.failingSaved = true
 		if n.ended = d.recovered; n.ended { // by an answer that is no success, such as 401
 			n.outage = true
 		} else {
-			d.adoptAway(now, kept.Away)
+			d.adoptOpenSince(now, kept.OpenSince)
 		}
 		if d.failing.IsZero() || kept.Failing.Before(d.failing) {
 			d.failing = kept.Failing
@@ -218,47 +218,47 @@ func (d *Destination) adopt(kept ledger.DestinationState) (n news) {
 		if !d.failing.IsZero() {
 			d.failing = now
 		}
-		if !d.breaker.away.IsZero() {
+		if !d.breaker.openSince.IsZero() {
 			d.recover(now)
 			d.serve()
 		}
 	}
-	away := d.breaker.away
-	if !away.IsZero() {
-		away = later(away, d.failing)
+	openSince := d.breaker.openSince
+	if !openSince.IsZero() {
+		openSince = later(openSince, d.failing)
 	}
 	switch {
 	case d.failing.IsZero() || now.Sub(d.failing) < saveFailingAfter:
-	case !kept.Failing.IsZero() && (away.IsZero() || !kept.Away.IsZero()): // the store has it
+	case !kept.Failing.IsZero() && (openSince.IsZero() || !kept.OpenSince.IsZero()): // the store has it
 	default:
-		n.since, n.away = d.failing, away
+		n.since, n.openSince = d.failing, openSince
 	}
 	return n
 }
 
-// adoptAway takes over that the destination is away, as another process found, or one before this: nothing of that time counts for
+// adoptOpenSince takes over that the destination is away, as another process found, or one before this: nothing of that time counts for
 // retries, and no more is attempted than the breaker lets begin.
-func (d *Destination) adoptAway(now, away time.Time) {
+func (d *Destination) adoptOpenSince(now, openSince time.Time) {
 	b := &d.breaker
-	if away.IsZero() || b.policy.Failures == 0 || d.knowsBetter(now, away) {
+	if openSince.IsZero() || b.policy.Failures == 0 || d.knowsBetter(now, openSince) {
 		return
 	}
-	away = later(away, d.reached)
+	openSince = later(openSince, d.reached)
 	switch {
-	case b.away.IsZero():
+	case b.openSince.IsZero():
 		b.open(now)
-		b.away = away
-	case away.Before(b.away):
-		b.away = away
+		b.openSince = openSince
+	case openSince.Before(b.openSince):
+		b.openSince = openSince
 	}
 }
 
-// knowsBetter reports whether this process got through so lately that a breaker of another, open since away, says nothing to it: that one
+// knowsBetter reports whether this process got through so lately that a breaker of another, open since openSince, says nothing to it: that one
 // may be cut off from the destination alone. What has failed here for a window, or was not attempted for one when that breaker opened,
 // is another matter.
-func (d *Destination) knowsBetter(now, away time.Time) bool {
+func (d *Destination) knowsBetter(now, openSince time.Time) bool {
 	lately := d.reached.Add(d.breaker.policy.Window)
-	return !now.After(lately) || d.failures == 0 && !away.After(lately)
+	return !now.After(lately) || d.failures == 0 && !openSince.After(lately)
 }
 
 // endSaved notes that the end of an open breaker is stored.

@@ -21,14 +21,14 @@ func answered(c sink.Class) bool { return c == sink.ClassOK || c == sink.ClassRe
 // learn takes in the outcome of an attempt.
 func (d *Destination) learn(p Permit, o *Outcome) {
 	now := time.Now()
-	held := d.hold(now, o)
+	onHold := d.hold(now, o)
 	switch {
-	case held && o.Class == sink.ClassThrottled: // it works, and asks for a pause
+	case onHold && o.Class == sink.ClassThrottled: // it works, and asks for a pause
 		d.breaker.saysNothing(p)
 	case troubling(o.Class):
 		d.breaker.hasFailed(now, p, o.Entity)
 	case answered(o.Class), o.Class == sink.ClassDenied: // it works, if not for us
-		if !d.breaker.away.IsZero() {
+		if !d.breaker.openSince.IsZero() {
 			d.recover(now)
 			d.recovered = true
 		}
@@ -42,8 +42,8 @@ func (d *Destination) learn(p Permit, o *Outcome) {
 
 // recover begins a recovery, and notes that nobody could attempt anything while the breaker was open.
 func (d *Destination) recover(now time.Time) {
-	if away := d.breaker.away; !away.IsZero() {
-		d.addBlocked(away, now)
+	if openSince := d.breaker.openSince; !openSince.IsZero() {
+		d.addBlocked(openSince, now)
 	}
 	d.breaker.recover(now)
 }
@@ -62,23 +62,23 @@ func (d *Destination) hold(now time.Time, o *Outcome) bool {
 		return false
 	}
 	until := now.Add(min(o.RetryAfter, d.policy.MaxHold))
-	if !d.held.After(now) {
+	if !d.onHoldUntil.After(now) {
 		d.breaker.base = max(1, d.meter.perSecond(now))
 		d.metrics.holds.Inc()
 		d.log.Warn("destination asks to be left alone: nothing is attempted for a while", "code", o.Code, "until", until)
 	}
-	d.held = later(d.held, until)
+	d.onHoldUntil = later(d.onHoldUntil, until)
 	d.addBlocked(now, until)
 	return true
 }
 
 // endHold ends a hold that is over.
 func (d *Destination) endHold(now time.Time) {
-	if d.held.IsZero() {
+	if d.onHoldUntil.IsZero() {
 		return
 	}
-	d.held = time.Time{}
-	if d.breaker.away.IsZero() {
+	d.onHoldUntil = time.Time{}
+	if d.breaker.openSince.IsZero() {
 		d.recover(now)
 	}
 }

@@ -44,10 +44,10 @@ func (d *Destination) register(r prometheus.Registerer) error {
 			func(s Status) float64 { return float64(s.Waiting) }),
 		gauge("forebay_destination_hold_seconds", "For how long the destination is still to be left alone, as it asked.", nil,
 			func(s Status) float64 {
-				if s.HeldUntil.IsZero() {
+				if s.OnHoldUntil.IsZero() {
 					return 0
 				}
-				return max(0, time.Until(s.HeldUntil).Seconds())
+				return max(0, time.Until(s.OnHoldUntil).Seconds())
 			}),
 	}
 	for _, state := range States() {

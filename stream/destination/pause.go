@@ -29,7 +29,7 @@ func (d *Destination) countForPause(now time.Time, o *Outcome) {
 		d.failures, d.pausing, d.failing, d.succeeded = 0, 0, time.Time{}, true
 	case failed(o.Class):
 		d.failures++
-		if d.breaker.away.IsZero() { // else we only look whether it is back, for as long as Pause.After allows
+		if d.breaker.openSince.IsZero() { // else we only look whether it is back, for as long as Pause.After allows
 			d.pausing++
 		}
 		if d.failing.IsZero() {

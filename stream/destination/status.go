@@ -8,7 +8,7 @@ type State string
 const (
 	StatePaused     State = "paused"
 	StateOpen       State = "open"
-	StateHeld       State = "held"
+	StateOnHold     State = "held"
 	StateHalfOpen   State = "half_open"
 	StateRecovering State = "recovering"
 	StateRunning    State = "running"
@@ -16,28 +16,28 @@ const (
 
 // States returns all of them.
 func States() []State {
-	return []State{StatePaused, StateOpen, StateHeld, StateHalfOpen, StateRecovering, StateRunning}
+	return []State{StatePaused, StateOpen, StateOnHold, StateHalfOpen, StateRecovering, StateRunning}
 }
 
 // Status is the state of a destination in this process.
 type Status struct {
-	State     State
-	Breaker   Breaking
-	Running   int       // attempts under way
-	Failures  int       // in a row
-	Failing   time.Time // since when nothing succeeded, in any process; zero: the last one did, or none was made
-	HeldUntil time.Time // as an answer asked; zero: not held
-	OpenUntil time.Time // when an open breaker lets a few attempts begin at once; zero: not open
-	Paused    *Pause    // nil: not paused; not to be changed
+	State       State
+	Breaker     Breaking
+	Running     int       // attempts under way
+	Failures    int       // in a row
+	Failing     time.Time // since when nothing succeeded, in any process; zero: the last one did, or none was made
+	OnHoldUntil time.Time // as an answer asked; zero: not on hold
+	OpenUntil   time.Time // when an open breaker lets a few attempts begin at once; zero: not open
+	Paused      *Pause    // nil: not paused; not to be changed
 	// Waiting is how many subscriptions have something to attempt and may not now.
 	Waiting int
 }
 
-// Blocked reports whether the destination takes next to nothing from anybody for now: it is paused or held, its breaker is
+// Blocked reports whether the destination takes next to nothing from anybody for now: it is paused or on hold, its breaker is
 // open or half-open, or it is out of tokens of which one takes longer than a second. One of which all slots are taken is not.
 func (u *User) Blocked() bool {
 	switch u.d.Status().State {
-	case StatePaused, StateOpen, StateHeld, StateHalfOpen:
+	case StatePaused, StateOpen, StateOnHold, StateHalfOpen:
 		return true
 	}
 	return u.d.outOfTokens()
@@ -61,8 +61,8 @@ func (d *Destination) Status() Status {
 	defer d.mu.Unlock()
 	now := time.Now()
 	s := Status{Breaker: d.breaker.state, Running: d.running, Failures: d.failures, Failing: d.failing, Paused: d.paused, Waiting: d.turns.waiting()}
-	if d.held.After(now) {
-		s.HeldUntil = d.held
+	if d.onHoldUntil.After(now) {
+		s.OnHoldUntil = d.onHoldUntil
 	}
 	switch {
 	case s.Breaker == Open && d.breaker.until.After(now):
@@ -83,8 +83,8 @@ func (s *Status) state() State {
 		return StatePaused
 	case s.Breaker == Open:
 		return StateOpen
-	case !s.HeldUntil.IsZero():
-		return StateHeld
+	case !s.OnHoldUntil.IsZero():
+		return StateOnHold
 	case s.Breaker == HalfOpen:
 		return StateHalfOpen
 	case s.Breaker == Recovering:

@@ -80,7 +80,7 @@ func (u *User) Take() (Answer, Permit) {
 	return Go, permit
 }
 
-// allows reports whether an attempt that has begun may still be made: the destination is neither paused nor held, and its breaker
+// allows reports whether an attempt that has begun may still be made: the destination is neither paused nor on hold, and its breaker
 // has not opened since.
 func (d *Destination) allows(now time.Time, p Permit) bool {
 	stopped, _ := d.stopped(now)
@@ -88,11 +88,11 @@ func (d *Destination) allows(now time.Time, p Permit) bool {
 }
 
 // StillAllowed reports whether an attempt that Take let go may still be made: to be asked right before it. Where not, the
-// destination has been paused or held, or its breaker has opened, since then, and the attempt is given back.
+// destination has been paused or put on hold, or its breaker has opened, since then, and the attempt is given back.
 func (u *User) StillAllowed(p Permit) bool {
 	u.d.mu.Lock()
 	defer u.d.mu.Unlock()
-	if u.d.paused == nil && u.d.held.IsZero() {
+	if u.d.paused == nil && u.d.onHoldUntil.IsZero() {
 		return !u.d.breaker.revoked(p) // asked before every attempt: spare it the clock
 	}
 	return u.d.allows(time.Now(), p)
@@ -106,7 +106,7 @@ func (u *User) IsAway(c sink.Class, code int) bool {
 	}
 	u.d.mu.Lock()
 	defer u.d.mu.Unlock()
-	return !u.d.breaker.away.IsZero()
+	return !u.d.breaker.openSince.IsZero()
 }
 
 // OnLimit returns what becomes of an action that Take says NoToken of.

@@ -435,11 +435,11 @@ func (k *kept) FailDestination(_ context.Context, name string, since, away time.
 	s := k.states[name]
 	switch {
 	case !since.IsZero():
-		s.Failing, s.Away = cmp.Or(s.Failing, since), cmp.Or(s.Away, away)
+		s.Failing, s.OpenSince = cmp.Or(s.Failing, since), cmp.Or(s.OpenSince, away)
 		k.states[name] = s
 		return nil
-	case !s.Away.IsZero():
-		k.ended[name] = append(k.ended[name], ledger.Span{From: s.Away, To: time.Now()})
+	case !s.OpenSince.IsZero():
+		k.ended[name] = append(k.ended[name], ledger.Span{From: s.OpenSince, To: time.Now()})
 	}
 	delete(k.states, name)
 	return nil
@@ -449,10 +449,10 @@ func (k *kept) EndOutage(_ context.Context, name string, outage bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := k.states[name]
-	if outage && !s.Away.IsZero() {
-		k.ended[name] = append(k.ended[name], ledger.Span{From: s.Away, To: time.Now()})
+	if outage && !s.OpenSince.IsZero() {
+		k.ended[name] = append(k.ended[name], ledger.Span{From: s.OpenSince, To: time.Now()})
 	}
-	s.Away = time.Time{}
+	s.OpenSince = time.Time{}
 	k.states[name] = s
 	return nil
 }

@@ -85,7 +85,7 @@ func (w *workers) run(e *entry, d *sinkQueue) {
 }
 
 // errBlocked is recorded for a marked attempt that was not made: the only way to take back a mark is to record a failed attempt.
-var errBlocked = errors.New("the destination was paused or held, or its breaker opened, right before the call, which was not made")
+var errBlocked = errors.New("the destination was paused or put on hold, or its breaker opened, right before the call, which was not made")
 
 // act makes the attempt of a head whose event is complete. If the destination was paused or put on hold since the head was
 // taken, or its breaker has opened, the head goes back to wait for its turn.

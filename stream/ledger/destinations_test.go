@@ -159,12 +159,12 @@ func TestOutages(t *testing.T) {
 	since := time.Now().Add(-25 * time.Hour).Round(time.Microsecond)
 	away := since.Add(time.Minute)
 	fail(since, time.Time{})
-	if s := state(); s.Failing.Sub(since).Abs() > time.Minute || !s.Away.IsZero() {
+	if s := state(); s.Failing.Sub(since).Abs() > time.Minute || !s.OpenSince.IsZero() {
 		t.Errorf("before the breaker opened: %+v", s)
 	}
 	fail(since.Add(time.Hour), away)
 	fail(since, away.Add(time.Hour))
-	if s := state(); s.Failing.Sub(since).Abs() > time.Minute || s.Away.Sub(away).Abs() > time.Minute {
+	if s := state(); s.Failing.Sub(since).Abs() > time.Minute || s.OpenSince.Sub(away).Abs() > time.Minute {
 		t.Errorf("away: %+v", s)
 	}
 	f.exec(`INSERT INTO outages VALUES ('acme/old', now() - interval '32 days', now() - interval '31 days')`)
@@ -208,7 +208,7 @@ func TestEndOutage(t *testing.T) {
 			}
 		}
 		got, err := f.l.Destinations(t.Context())
-		if s := got["acme/agent"]; err != nil || s.Failing.Sub(since).Abs() > time.Minute || !s.Away.IsZero() {
+		if s := got["acme/agent"]; err != nil || s.Failing.Sub(since).Abs() > time.Minute || !s.OpenSince.IsZero() {
 			t.Errorf("outage %v: %+v %v", outage, s, err)
 		}
 		ended, err := f.l.EndedPauses(t.Context())
@@ -246,7 +246,7 @@ func TestOutagesOfAnotherClock(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := s.Destinations(t.Context())
-			if s := got["acme/agent"]; err != nil || s.Failing.Sub(since).Abs() > tolerance || s.Away.Sub(away).Abs() > tolerance {
+			if s := got["acme/agent"]; err != nil || s.Failing.Sub(since).Abs() > tolerance || s.OpenSince.Sub(away).Abs() > tolerance {
 				t.Errorf("database's clock %s ahead: %+v %v", ahead, s, err)
 			}
 			if err := end(); err != nil {

@@ -25,7 +25,7 @@ type DestinationItem struct {
 	// ConsecutiveFailures counts the attempts of the asked process alone.
 	ConsecutiveFailures int        `json:"consecutive_failures"`
 	FailingSince        *time.Time `json:"failing_since"` // since when nothing gets through, in any process; null: it does, or nothing was attempted
-	HeldUntil           *time.Time `json:"held_until"`    // end of the pause that the destination asked for (Retry-After)
+	OnHoldUntil         *time.Time `json:"held_until"`    // end of the pause that the destination asked for (Retry-After)
 	OpenUntil           *time.Time `json:"open_until"`    // until when the breaker lets only the floor's attempts through
 	Paused              *PauseItem `json:"paused"`
 	// Elsewhere are subscriptions that use it in processes with another ledger, TEAM.SUBSCRIPTION: a pause is of one ledger.

@@ -21,7 +21,7 @@ type placesFake struct {
 }
 
 var pausedItem = DestinationItem{Team: "acme", Destination: "agent", Type: "http", State: "paused", Breaker: "closed", Concurrency: 64, Waiting: 3,
-	HeldUntil: new(time.Unix(5, 0).UTC()), Paused: &PauseItem{At: time.Unix(4, 0).UTC(), By: "forebay", Class: "timeout", Reason: "1000 failures in a row"}}
+	OnHoldUntil: new(time.Unix(5, 0).UTC()), Paused: &PauseItem{At: time.Unix(4, 0).UTC(), By: "forebay", Class: "timeout", Reason: "1000 failures in a row"}}
 
 func (f *placesFake) Destinations(context.Context) ([]DestinationItem, error) {
 	return []DestinationItem{pausedItem}, f.err

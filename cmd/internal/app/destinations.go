@@ -78,7 +78,7 @@ func (s *streams) waiting() map[string]int {
 // destinationItem returns a state as the API has it. The caller adds what the configuration says of the destination.
 func destinationItem(s destination.Status) api.DestinationItem {
 	item := api.DestinationItem{State: string(s.State), Breaker: string(s.Breaker), Running: s.Running, ConsecutiveFailures: s.Failures,
-		FailingSince: timeOrNull(s.Failing), HeldUntil: timeOrNull(s.HeldUntil), OpenUntil: timeOrNull(s.OpenUntil)}
+		FailingSince: timeOrNull(s.Failing), OnHoldUntil: timeOrNull(s.OnHoldUntil), OpenUntil: timeOrNull(s.OpenUntil)}
 	if s.Paused != nil {
 		item.Paused = pauseItem(*s.Paused)
 	}

@@ -221,7 +221,7 @@ func TestRetryAfterHoldsTheOthers(t *testing.T) {
 	p.accepted("orders", "orders-secret", order("first", 1))
 	calls(1)
 	item := p.destination("held", func(i *api.DestinationItem) bool { return i.State == "held" })
-	if item.HeldUntil == nil || item.ConsecutiveFailures != 1 {
+	if item.OnHoldUntil == nil || item.ConsecutiveFailures != 1 {
 		t.Errorf("%+v", item)
 	}
 	others := []string{"b", "c", "d"}

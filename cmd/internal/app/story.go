@@ -334,8 +334,8 @@ func whyApart(d api.DestinationItem) string {
 	switch {
 	case d.Paused != nil:
 		return " since " + timeText(d.Paused.At) + " by " + d.Paused.By + ": " + d.Paused.Reason
-	case d.HeldUntil != nil:
-		return " until " + timeText(*d.HeldUntil) + ", as it has asked for"
+	case d.OnHoldUntil != nil:
+		return " until " + timeText(*d.OnHoldUntil) + ", as it has asked for"
 	case d.OpenUntil != nil:
 		return " until " + timeText(*d.OpenUntil) + ": nothing gets through"
 	}

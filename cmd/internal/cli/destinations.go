@@ -63,8 +63,8 @@ func until(i api.DestinationItem) *time.Time {
 		return nil
 	}
 	later := i.OpenUntil
-	if later == nil || (i.HeldUntil != nil && i.HeldUntil.After(*later)) {
-		later = i.HeldUntil
+	if later == nil || (i.OnHoldUntil != nil && i.OnHoldUntil.After(*later)) {
+		later = i.OnHoldUntil
 	}
 	return later
 }
@@ -131,7 +131,7 @@ func showDestination(e *env, i *api.DestinationItem) error {
 		}
 		line("breaker", i.Breaker)
 		line("open until", formatOptionalTime(i.OpenUntil))
-		line("held until", formatOptionalTime(i.HeldUntil))
+		line("held until", formatOptionalTime(i.OnHoldUntil))
 		line("running", fmt.Sprintf("%d of %d", i.Running, i.Concurrency))
 		line("waiting", strconv.Itoa(i.Waiting))
 		line("failures", strconv.Itoa(i.ConsecutiveFailures)+" in a row")

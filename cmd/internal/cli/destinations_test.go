@@ -55,7 +55,7 @@ func TestDestinations(t *testing.T) {
 	p := &places{items: []api.DestinationItem{
 		{Team: "acme", Destination: "agent", Type: "http", State: "running", Breaker: "closed", Running: 2, Concurrency: 64},
 		{Team: "acme", Destination: "mail", Type: "slack", State: "open", Breaker: "open", Concurrency: 8, Waiting: 41, ConsecutiveFailures: 12,
-			OpenUntil: &at, HeldUntil: new(at.Add(time.Minute)), FailingSince: new(at.Add(-time.Hour))},
+			OpenUntil: &at, OnHoldUntil: new(at.Add(time.Minute)), FailingSince: new(at.Add(-time.Hour))},
 		{Destination: "pagers", Teams: []string{"acme", "payments"}, Type: "pagerduty", State: "running", Breaker: "closed", Concurrency: 16},
 	}}
 	h, err := api.New(api.Config{Ready: func(context.Context) []api.Check { return nil }, Quarantine: noQuarantine{}, Attention: func(context.Context, api.AttentionFilter) (*api.Attention, error) { return nil, nil }, Destinations: p, Gatherer: prometheus.NewRegistry(),

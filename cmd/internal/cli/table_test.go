@@ -51,7 +51,7 @@ func lists(t *testing.T) string {
 		"/v1/destinations": api.Page[api.DestinationItem]{Items: []api.DestinationItem{
 			{Team: "platform", Destination: "coding-agent", Type: "http", State: "paused", Breaker: "closed", Concurrency: 64, Waiting: 12041, ConsecutiveFailures: 1000, FailingSince: at(73 * time.Hour),
 				Paused: &ledger.Pause{By: "forebay", Reason: "nothing but failures for 3d, the last: " + refused}},
-			{Team: "platform", Destination: "chat", Type: "slack", State: "held", Breaker: "closed", Concurrency: 64, HeldUntil: new(now.Add(30*time.Minute + 30*time.Second))},
+			{Team: "platform", Destination: "chat", Type: "slack", State: "held", Breaker: "closed", Concurrency: 64, OnHoldUntil: new(now.Add(30*time.Minute + 30*time.Second))},
 		}},
 		"/v1/subscriptions": api.Page[api.SubscriptionItem]{Items: []api.SubscriptionItem{
 			{Team: "platform", Subscription: "issue-triage", Sources: []string{"github", "orders", "incidents"}, Missing: "the begin of events.platform.incidents is not stored yet: the topic does not exist; `forebay topics apply` makes it"},

@@ -24,7 +24,7 @@ type State struct {
 	Paused     *Pause    // nil: it is not paused
 	PausedFrom time.Time // when it was paused, by our clock; Paused.At is the database's
 	Failing    time.Time // since when nothing succeeds, in any process, by our clock; zero: something did, or not for long yet
-	Away       time.Time // since when a breaker has been open all that time, by our clock; zero: none has
+	OpenSince  time.Time // since when a breaker has been open all that time, by our clock; zero: none has
 }
 
 // Pause keeps every process from attempting anything at a destination until it is resumed. The API answers with its JSON.
@@ -55,7 +55,7 @@ func (s *Store) Destinations(ctx context.Context) (map[string]State, error) {
 	}
 	states := map[string]State{}
 	for _, r := range found {
-		state := State{Failing: agoOrZero(r.FailingAgo), Away: agoOrZero(r.AwayAgo)}
+		state := State{Failing: agoOrZero(r.FailingAgo), OpenSince: agoOrZero(r.AwayAgo)}
 		if r.PausedAt != nil {
 			state.Paused, state.PausedFrom = &Pause{At: *r.PausedAt, By: r.PausedBy, Class: r.Class, Reason: r.Reason}, pg.Ago(r.PausedAgo)
 		}
@@ -167,14 +167,14 @@ func (s *Store) ResumeDestination(ctx context.Context, name, by, reason string) 
 
 // FailDestination stores since when nothing gets through to a destination, and since when its breaker is open; times that are stored already
 // stay. They are by our clock, and are stored by the database's. A zero since deletes both: something has got through, which ends an outage.
-func (s *Store) FailDestination(ctx context.Context, name string, since, away time.Time) error {
+func (s *Store) FailDestination(ctx context.Context, name string, since, openSince time.Time) error {
 	var err error
 	if since.IsZero() {
 		_, err = s.db.Exec(ctx, endOutage, name)
 	} else {
 		_, err = s.db.Exec(ctx, `INSERT INTO destinations (name, failing_since, away_since)
 			VALUES ($1, now() - $2::bigint * interval '1 microsecond', now() - $3::bigint * interval '1 microsecond')
-			ON CONFLICT (name) DO UPDATE SET away_since = EXCLUDED.away_since WHERE destinations.away_since IS NULL`, name, age(since), age(away))
+			ON CONFLICT (name) DO UPDATE SET away_since = EXCLUDED.away_since WHERE destinations.away_since IS NULL`, name, age(since), age(openSince))
 	}
 	if err != nil {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: fmt.Sprintf("keep how destination %s fares", name), Err: pg.Redact(err)}
