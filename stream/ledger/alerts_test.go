@@ -24,7 +24,7 @@ func TestAlertsAreToldOnce(t *testing.T) {
 		all[i] = l
 	}
 	began := time.Now().Add(-time.Minute).Round(time.Microsecond).UTC()
-	alert := ToldAlert{Key: "ForebayLag{subscription=\"acme.fulfil\"}", Name: "ForebayLag", Severity: "warning", Labels: map[string]string{"subscription": "acme.fulfil"}, Summary: "behind", Since: began}
+	alert := FiringAlert{Key: "ForebayLag{subscription=\"acme.fulfil\"}", Name: "ForebayLag", Severity: "warning", Labels: map[string]string{"subscription": "acme.fulfil"}, Summary: "behind", Since: began}
 	tell := func(l *Ledger, repeat time.Duration) bool {
 		t.Helper()
 		mine := alert
@@ -38,7 +38,7 @@ func TestAlertsAreToldOnce(t *testing.T) {
 		}
 		return yes
 	}
-	ended := func(l *Ledger, after time.Duration) []ToldAlert {
+	ended := func(l *Ledger, after time.Duration) []FiringAlert {
 		t.Helper()
 		list, err := l.EndedAlerts(t.Context(), after)
 		if err != nil {
@@ -64,7 +64,7 @@ func TestAlertsAreToldOnce(t *testing.T) {
 		t.Errorf("%+v has been seen", list)
 	}
 	admin(t, cfg.URL.Reveal(), `UPDATE `+cfg.Schema+`.alerts_told SET seen_at = now() - interval '2 minutes'`)
-	if diff := cmp.Diff([]ToldAlert{alert}, ended(all[1], time.Minute)); diff != "" {
+	if diff := cmp.Diff([]FiringAlert{alert}, ended(all[1], time.Minute)); diff != "" {
 		t.Error(diff)
 	}
 	if list := ended(all[0], time.Minute); len(list) != 0 {

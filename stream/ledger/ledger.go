@@ -51,8 +51,8 @@ type ChangeQuery = access.ChangeQuery
 // tokens has the methods of Ledger for the tokens and the sessions of the operator API, and for the audit of what is changed through it.
 type tokens = access.Store
 
-// ToldAlert is an alert that fires and was told.
-type ToldAlert = alerts.Told
+// FiringAlert is an alert that fires and whose receivers were told.
+type FiringAlert = alerts.Firing
 
 // Silence keeps an alert from being told.
 type Silence = alerts.Silence

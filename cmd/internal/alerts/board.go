@@ -10,33 +10,33 @@ import (
 
 // Board is what processes know together: which alerts were told, and which are silenced. *[ledger.Ledger] is one.
 type Board interface {
-	TellAlert(ctx context.Context, t *ledger.ToldAlert, repeat time.Duration) (tell bool, err error)
+	TellAlert(ctx context.Context, t *ledger.FiringAlert, repeat time.Duration) (tell bool, err error)
 	SeenAlerts(ctx context.Context, keys []string) error
-	EndedAlerts(ctx context.Context, after time.Duration) ([]ledger.ToldAlert, error)
+	EndedAlerts(ctx context.Context, after time.Duration) ([]ledger.FiringAlert, error)
 	Silences(ctx context.Context) ([]ledger.Silence, error)
 }
 
 // memory is the board of a process that has no ledger, and what it goes by while its ledger does not answer. It has no silences, and never
 // fails. Safe for concurrent use.
 type memory struct {
-	mu   sync.Mutex
-	told map[string]*toldHere
+	mu     sync.Mutex
+	firing map[string]*firingHere
 }
 
-type toldHere struct {
-	ledger.ToldAlert
+type firingHere struct {
+	ledger.FiringAlert
 	seenAt, toldAt time.Time
 }
 
-func newMemory() *memory { return &memory{told: map[string]*toldHere{}} }
+func newMemory() *memory { return &memory{firing: map[string]*firingHere{}} }
 
 // TellAlert implements [Board].
-func (m *memory) TellAlert(_ context.Context, t *ledger.ToldAlert, repeat time.Duration) (bool, error) {
+func (m *memory) TellAlert(_ context.Context, t *ledger.FiringAlert, repeat time.Duration) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now, have := time.Now(), m.told[t.Key]
+	now, have := time.Now(), m.firing[t.Key]
 	if have == nil {
-		m.told[t.Key] = &toldHere{*t, now, now}
+		m.firing[t.Key] = &firingHere{*t, now, now}
 		return true, nil
 	}
 	t.Since, have.Summary, have.seenAt = have.Since, t.Summary, now
@@ -52,7 +52,7 @@ func (m *memory) SeenAlerts(_ context.Context, keys []string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, key := range keys {
-		if have := m.told[key]; have != nil {
+		if have := m.firing[key]; have != nil {
 			have.seenAt = time.Now()
 		}
 	}
@@ -60,13 +60,13 @@ func (m *memory) SeenAlerts(_ context.Context, keys []string) error {
 }
 
 // EndedAlerts implements [Board].
-func (m *memory) EndedAlerts(_ context.Context, after time.Duration) (ended []ledger.ToldAlert, _ error) {
+func (m *memory) EndedAlerts(_ context.Context, after time.Duration) (ended []ledger.FiringAlert, _ error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for key, have := range m.told {
+	for key, have := range m.firing {
 		if time.Since(have.seenAt) > after {
-			ended = append(ended, have.ToldAlert)
-			delete(m.told, key)
+			ended = append(ended, have.FiringAlert)
+			delete(m.firing, key)
 		}
 	}
 	return ended, nil

@@ -30,15 +30,15 @@ type Config struct {
 
 // Evaluator evaluates rules and tells receivers. States and Silences may be asked while it runs.
 type Evaluator struct {
-	cfg     Config
-	tries   *prometheus.CounterVec
-	history *History
-	states  *states
-	own     *memory
-	began   time.Time
-	answers time.Time                   // since when the board answers; zero: it failed the last time
-	away    bool                        // it was said that the board fails
-	alone   map[string]ledger.ToldAlert // told by this process while the board failed, and not on the board yet; by key
+	cfg          Config
+	tries        *prometheus.CounterVec
+	history      *History
+	states       *states
+	own          *memory
+	began        time.Time
+	answers      time.Time                     // since when the board answers; zero: it failed the last time
+	boardFailing bool                          // the log has it that the board fails
+	alone        map[string]ledger.FiringAlert // told by this process while the board failed, and not on the board yet; by key
 
 	mu       sync.Mutex
 	alerts   []Alert // of the last evaluation
@@ -47,7 +47,7 @@ type Evaluator struct {
 
 // New returns an evaluator. It does nothing before [Evaluator.Run].
 func New(cfg Config) (*Evaluator, error) {
-	e := &Evaluator{cfg: cfg, history: NewHistory(cfg.Rules), states: newStates(cfg.Rules), own: newMemory(), alone: map[string]ledger.ToldAlert{}, tries: prometheus.NewCounterVec(prometheus.CounterOpts{
+	e := &Evaluator{cfg: cfg, history: NewHistory(cfg.Rules), states: newStates(cfg.Rules), own: newMemory(), alone: map[string]ledger.FiringAlert{}, tries: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "forebay_alert_messages_total", Help: "Attempts to tell a receiver of an alert, by result: done or failed."}, []string{"receiver", "result"})}
 	for _, r := range cfg.Receivers {
 		r.waiting = make(chan Message, waitingMessages)
@@ -88,9 +88,9 @@ func (e *Evaluator) Run(ctx context.Context) {
 // unseenFor is how long nobody must have seen an alert fire for it to have ended.
 func (e *Evaluator) unseenFor() time.Duration { return max(4*e.cfg.Every, 5*time.Second) }
 
-// settled is how long the board must have answered a process before the process ends what nobody has touched: others that see it fire come back
+// boardGrace is how long the board must have answered a process before the process ends what nobody has touched: others that see it fire come back
 // to the board meanwhile, and a process that has just begun sees what there is to see.
-const settled = 30 * time.Second
+const boardGrace = 30 * time.Second
 
 // step evaluates once.
 func (e *Evaluator) step(ctx context.Context, now time.Time) {
@@ -109,8 +109,8 @@ func (e *Evaluator) step(ctx context.Context, now time.Time) {
 	case e.answers.IsZero():
 		e.answers = now
 	}
-	if ctx.Err() == nil && (err == nil || now.Sub(e.began) >= settled) {
-		e.sayAway(err)
+	if ctx.Err() == nil && (err == nil || now.Sub(e.began) >= boardGrace) {
+		e.logBoardFailing(err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -120,15 +120,15 @@ func (e *Evaluator) step(ctx context.Context, now time.Time) {
 	}
 }
 
-// sayAway logs when the board begins to fail, and when it no longer does.
-func (e *Evaluator) sayAway(err error) {
+// logBoardFailing logs when the board begins to fail, and when it no longer does.
+func (e *Evaluator) logBoardFailing(err error) {
 	switch {
-	case err != nil && !e.away:
+	case err != nil && !e.boardFailing:
 		e.cfg.Logger.Warn("alerts are told by this process alone: the ledger, which says what others told and what is silenced, does not answer", "error", err)
-	case err == nil && e.away:
+	case err == nil && e.boardFailing:
 		e.cfg.Logger.Info("alerts are told by the ledger again")
 	}
-	e.away = err != nil
+	e.boardFailing = err != nil
 }
 
 // board returns where it is known what was told, and whether others know it, too.
@@ -152,13 +152,13 @@ func (e *Evaluator) tell(ctx context.Context, now time.Time) error {
 			err = e.share(ctx, board)
 		}
 	}
-	if err != nil && now.Sub(e.began) < settled {
+	if err != nil && now.Sub(e.began) < boardGrace {
 		return err // the ledger is not open yet; it knows what others told
 	}
 	held := e.states.unsure(e.history, now) // and what goes on without being told: those of it that were told have not ended
 	for _, a := range e.states.list(func(*Alert) bool { return true }) {
 		a = e.seenHere(a)
-		t := &ledger.ToldAlert{Key: a.Key(), Name: a.Rule.Name, Severity: a.Rule.Severity, Labels: a.Labels, Summary: a.Summary, Since: a.Since}
+		t := &ledger.FiringAlert{Key: a.Key(), Name: a.Rule.Name, Severity: a.Rule.Severity, Labels: a.Labels, Summary: a.Summary, Since: a.Since}
 		if !a.Firing || Silenced(a, e.Silences(now)) != nil {
 			held = append(held, t.Key)
 			continue
@@ -183,7 +183,7 @@ func (e *Evaluator) tell(ctx context.Context, now time.Time) error {
 	if err == nil && len(held) > 0 {
 		err = board.SeenAlerts(ctx, held)
 	}
-	if err != nil || e.answers.IsZero() || now.Sub(e.answers) < max(settled, e.unseenFor()) {
+	if err != nil || e.answers.IsZero() || now.Sub(e.answers) < max(boardGrace, e.unseenFor()) {
 		return err
 	}
 	ended, err := board.EndedAlerts(ctx, e.unseenFor())

@@ -80,7 +80,7 @@ func (r *Receiver) Wants(severity string) bool {
 // Destination returns a receiver as what makes sinks takes it. What params leaves out is what its type is told of an alert otherwise.
 func (a Alerts) Destination(name string) NamedDestination {
 	r := a.Receivers[name]
-	params := maps.Clone(toldTo[r.Type])
+	params := maps.Clone(receiverParams[r.Type])
 	if params == nil {
 		params = Params{}
 	}
@@ -89,8 +89,8 @@ func (a Alerts) Destination(name string) NamedDestination {
 		Type: r.Type, Keys: r.Keys, Timeout: r.Timeout, AllowNetworks: r.AllowNetworks, Params: params, Concurrency: 1}}
 }
 
-// toldTo are the params of the types.
-var toldTo = map[string]Params{
+// receiverParams are what receivers of each destination type have for params.
+var receiverParams = map[string]Params{
 	"slack": {"text": paramOf("{{body.status == 'resolved' ? 'Resolved' : 'Firing'}}, {{body.severity}}: *{{body.alert}}*\n{{body.summary}}\n{{body.runbook_url}}")},
 	"pagerduty": {
 		"event_action": paramOf("{{body.status == 'resolved' ? 'resolve' : 'trigger'}}"), "severity": paramOf("{{body.severity}}"),

@@ -18,8 +18,8 @@ type Store struct{ db *pg.Pool }
 // New returns a store on a pool.
 func New(db *pg.Pool) *Store { return &Store{db} }
 
-// Told is an alert that fires and was told.
-type Told struct {
+// Firing is an alert that fires and whose receivers were told.
+type Firing struct {
 	Key      string // of the alert and its labels
 	Name     string
 	Severity string
@@ -41,7 +41,7 @@ type Silence struct {
 
 // TellAlert notes that an alert fires, and returns whether it is to be told: nobody has, or not for as long as repeat. Only one of those who
 // ask at once is told so. The beginning that is kept is that of the first.
-func (s *Store) TellAlert(ctx context.Context, t *Told, repeat time.Duration) (tell bool, err error) {
+func (s *Store) TellAlert(ctx context.Context, t *Firing, repeat time.Duration) (tell bool, err error) {
 	err = s.db.QueryRow(ctx, `INSERT INTO alerts_told (key, name, severity, labels, summary, since) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (key) DO UPDATE SET seen_at = now(), summary = EXCLUDED.summary,
 		    told_at = CASE WHEN alerts_told.told_at <= now() - $7::bigint * interval '1 microsecond' THEN now() ELSE alerts_told.told_at END
@@ -63,14 +63,14 @@ func (s *Store) SeenAlerts(ctx context.Context, keys []string) error {
 }
 
 // EndedAlerts takes out what no process has seen to fire for so long, and returns it: to one of those who ask.
-func (s *Store) EndedAlerts(ctx context.Context, after time.Duration) ([]Told, error) {
+func (s *Store) EndedAlerts(ctx context.Context, after time.Duration) ([]Firing, error) {
 	const op = "look which alerts have ended"
 	rows, err := s.db.Query(ctx, `DELETE FROM alerts_told WHERE seen_at < now() - $1::bigint * interval '1 microsecond'
 		RETURNING key, name, severity, labels, summary, since`, after.Microseconds())
 	if err != nil {
 		return nil, unavailable(op, err)
 	}
-	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (t Told, err error) {
+	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (t Firing, err error) {
 		err = r.Scan(&t.Key, &t.Name, &t.Severity, &t.Labels, &t.Summary, &t.Since)
 		t.Since = t.Since.UTC()
 		return t, err
