@@ -33,8 +33,8 @@ func (a *App) guard(cfg *api.Config) {
 }
 
 // login has those who look at the console log in, if the file has those who ask prove who they are.
-func (a *App) login(asked *api.Access, audit api.Audit) *console.Login {
-	if asked == nil {
+func (a *App) login(cfg *api.Access, audit api.Audit) *console.Login {
+	if cfg == nil {
 		return nil
 	}
 	o := a.file().Operator
@@ -45,7 +45,7 @@ func (a *App) login(asked *api.Access, audit api.Audit) *console.Login {
 		rules = provider.Fingerprint()
 	}
 	sessions := access.NewSessions(func() (access.SessionStore, error) { return a.keys() }, rules, a.log)
-	return &console.Login{Sessions: sessions, OIDC: provider, Token: asked.Who, Audit: audit, Secure: o.PublicURL != "" || o.TLS != nil || o.BehindProxy != nil, Address: asked.Address}
+	return &console.Login{Sessions: sessions, OIDC: provider, Token: cfg.Who, Audit: audit, Secure: o.PublicURL != "" || o.TLS != nil || o.BehindProxy != nil, Address: cfg.Address}
 }
 
 // oidcConfig says how people log in by the provider of the file.

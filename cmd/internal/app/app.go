@@ -181,11 +181,11 @@ func (a *App) operatorHandler() (http.Handler, error) {
 		cfg.Replays = &replaysAPI{&inboxAPI{a.stream}}
 	}
 	a.guard(&cfg)
-	asked, err := api.InProcess(cfg)
+	inProcess, err := api.InProcess(cfg)
 	if err != nil {
 		return nil, err
 	}
-	a.console, err = console.New(console.Config{API: asked, Ready: a.ready.checks, Stream: a.stream != nil, Gatherer: a.registry, Roles: a.cfg.Roles, Login: a.login(cfg.Access, cfg.Audit), Logger: a.log})
+	a.console, err = console.New(console.Config{API: inProcess, Ready: a.ready.checks, Stream: a.stream != nil, Gatherer: a.registry, Roles: a.cfg.Roles, Login: a.login(cfg.Access, cfg.Audit), Logger: a.log})
 	if err != nil {
 		return nil, err
 	}

@@ -101,9 +101,9 @@ func (p destinationsAPI) Destination(ctx context.Context, team, name string) (*a
 			return &items[i], nil
 		}
 	}
-	asked := fullName(team, name)
+	full := fullName(team, name)
 	if team != "" && slices.ContainsFunc(items, func(i api.DestinationItem) bool { return i.Team == "" && i.Destination == name }) {
-		return nil, schemas.Errorf(schemas.NotFound, "", "%s is no destination of team %s alone: it is shared, and called %s", asked, team, name)
+		return nil, schemas.Errorf(schemas.NotFound, "", "%s is no destination of team %s alone: it is shared, and called %s", full, team, name)
 	}
 	var known []names.Name
 	for _, i := range items {

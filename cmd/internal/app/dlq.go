@@ -23,7 +23,7 @@ func (d *deadLettersAPI) query(ctx context.Context, f *api.DeadLetterFilter) (bo
 	if box, _, err = d.open(); err != nil {
 		return nil, nil, err
 	}
-	if inDoubt, err = d.resolve(ctx, box, asked{&f.Team, &f.Subscription, &f.Source, &f.Destination}); err != nil {
+	if inDoubt, err = d.resolve(ctx, box, queryNames{&f.Team, &f.Subscription, &f.Source, &f.Destination}); err != nil {
 		return nil, nil, err
 	}
 	if err := names.OneOf("class", f.Class, deadClasses()); err != nil {

@@ -22,7 +22,7 @@ func (i *inboxAPI) Entity(ctx context.Context, f api.EntityFilter) (*api.EntityD
 		return nil, err
 	}
 	source := fullSource(f.Team, f.Source)
-	inDoubt, err := i.resolve(ctx, box, asked{&f.Team, &f.Subscription, &source, new(string)})
+	inDoubt, err := i.resolve(ctx, box, queryNames{&f.Team, &f.Subscription, &source, new(string)})
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (i *inboxAPI) Entities(ctx context.Context, f api.EntitiesFilter) (page api
 	if err != nil {
 		return page, err
 	}
-	if _, err := i.resolve(ctx, box, asked{&f.Team, &f.Subscription, &f.Source, new(string)}); err != nil {
+	if _, err := i.resolve(ctx, box, queryNames{&f.Team, &f.Subscription, &f.Source, new(string)}); err != nil {
 		return page, err
 	}
 	file := i.s.a.file()

@@ -38,7 +38,7 @@ func (i *inboxAPI) Items(ctx context.Context, f api.InboxFilter) (api.Page[api.I
 	if err != nil {
 		return api.Page[api.InboxItem]{}, err
 	}
-	inDoubt, err := i.resolve(ctx, box, asked{&f.Team, &f.Subscription, &f.Source, new(string)})
+	inDoubt, err := i.resolve(ctx, box, queryNames{&f.Team, &f.Subscription, &f.Source, new(string)})
 	if err != nil {
 		return api.Page[api.InboxItem]{}, err
 	}
@@ -90,7 +90,7 @@ func (i *inboxAPI) findByPrefix(ctx context.Context, box *inbox.Inbox, n names.E
 	if strings.Contains(n.Source, ".") { // a topic: a record was meant, but ParseRecord did not take it
 		return item, notFound
 	}
-	if _, err := i.resolve(ctx, box, asked{&n.Team, &n.Subscription, &n.Source, new(string)}); err != nil {
+	if _, err := i.resolve(ctx, box, queryNames{&n.Team, &n.Subscription, &n.Source, new(string)}); err != nil {
 		return item, err
 	}
 	ids, err := box.EventIDs(ctx, n.Team, n.Subscription, n.Source, n.ID)

@@ -24,8 +24,8 @@ import (
 // partitions of other processes, and for those that nobody has.
 type steeringAPI struct{ a *App }
 
-// stand is where a subscription stands in one partition, by the brokers and by the ledger.
-type stand struct {
+// partitionPosition is where a subscription stands in one partition, by the brokers and by the ledger.
+type partitionPosition struct {
 	partition  ledger.Partition
 	start, end int64           // of the log; end is that of what is committed
 	mirror     *int64          // the group's commit; nil: there is none
@@ -34,7 +34,7 @@ type stand struct {
 }
 
 // position returns the next offset to decide; nil if the partition was never claimed.
-func (s *stand) position() *int64 {
+func (s *partitionPosition) position() *int64 {
 	if s.ledger == nil {
 		return nil
 	}
@@ -43,7 +43,7 @@ func (s *stand) position() *int64 {
 
 // from returns the first offset that is still to be decided and that the log has. Before the first claim that is the begin. ok is false if
 // nobody knows it yet.
-func (s *stand) from() (offset int64, ok bool) {
+func (s *partitionPosition) from() (offset int64, ok bool) {
 	switch {
 	case s.ledger == nil:
 		return 0, false
@@ -74,8 +74,8 @@ func (s *streams) asker() (*asker, error) {
 	return &asker{cl: cl, adm: kadm.NewClient(cl), log: reader.NewLog(cl)}, nil
 }
 
-// stands reads where a subscription stands in all partitions of its topics. A topic that is not there is an error.
-func (s *steeringAPI) stands(ctx context.Context, b *asker, at nameInTeam) ([]stand, error) {
+// positions reads where a subscription stands in all partitions of its topics. A topic that is not there is an error.
+func (s *steeringAPI) positions(ctx context.Context, b *asker, at nameInTeam) ([]partitionPosition, error) {
 	l, err := (&stopsAPI{s.a}).ledger()
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (s *steeringAPI) stands(ctx context.Context, b *asker, at nameInTeam) ([]st
 	if err != nil {
 		return nil, err
 	}
-	var out []stand
+	var out []partitionPosition
 	for _, topic := range s.a.stream.topicsOf()[at] {
 		of, err := b.topic(ctx, topic, group)
 		if err != nil {
@@ -100,14 +100,14 @@ func (s *steeringAPI) stands(ctx context.Context, b *asker, at nameInTeam) ([]st
 }
 
 // countOpen counts what is open in partitions. Where that takes too long, it is not known.
-func (s *steeringAPI) countOpen(ctx context.Context, stands []stand) error {
+func (s *steeringAPI) countOpen(ctx context.Context, positions []partitionPosition) error {
 	l, err := (&stopsAPI{s.a}).ledger()
 	if err != nil {
 		return err
 	}
 	var known []*inbox.Standing
-	for i := range stands {
-		if k := stands[i].ledger; k != nil {
+	for i := range positions {
+		if k := positions[i].ledger; k != nil {
 			known = append(known, k)
 		}
 	}
@@ -115,7 +115,7 @@ func (s *steeringAPI) countOpen(ctx context.Context, stands []stand) error {
 }
 
 // topic asks for the log's bounds and the group's commits of a topic.
-func (b *asker) topic(ctx context.Context, topic, group string) ([]stand, error) {
+func (b *asker) topic(ctx context.Context, topic, group string) ([]partitionPosition, error) {
 	t, err := b.log.Topic(ctx, topic)
 	if err != nil {
 		return nil, err
@@ -132,11 +132,11 @@ func (b *asker) topic(ctx context.Context, topic, group string) ([]stand, error)
 	if err != nil {
 		commits = nil // a group that never was, as a rule: what cannot be told is null
 	}
-	out := make([]stand, t.Partitions)
+	out := make([]partitionPosition, t.Partitions)
 	for n := range t.Partitions {
 		start, _ := starts.Lookup(topic, n)
 		end, _ := ends.Lookup(topic, n)
-		out[n] = stand{partition: ledger.Partition{Topic: topic, TopicID: t.ID, Number: n}, start: start.Offset, end: end.Offset}
+		out[n] = partitionPosition{partition: ledger.Partition{Topic: topic, TopicID: t.ID, Number: n}, start: start.Offset, end: end.Offset}
 		if o, ok := commits.Lookup(topic, n); ok && o.Err == nil && o.At >= 0 {
 			out[n].mirror = &o.At
 		}
@@ -145,7 +145,7 @@ func (b *asker) topic(ctx context.Context, topic, group string) ([]stand, error)
 }
 
 // know adds what the ledger knows of the partition.
-func (s *stand) know(known []inbox.Standing) {
+func (s *partitionPosition) know(known []inbox.Standing) {
 	for i := range known {
 		k := &known[i]
 		switch {
@@ -181,25 +181,25 @@ func (s *steeringAPI) Lag(ctx context.Context, team, name string) ([]api.LagItem
 		return nil, err
 	}
 	defer b.cl.Close()
-	stands, err := s.stands(ctx, b, at)
+	positions, err := s.positions(ctx, b, at)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.countOpen(ctx, stands); err != nil {
+	if err := s.countOpen(ctx, positions); err != nil {
 		return nil, err
 	}
 	states := s.states(ctx, at)
-	items := make([]api.LagItem, len(stands))
-	for i := range stands {
-		items[i] = stands[i].lag(at)
-		items[i].State, items[i].Detail = states.of(at, &stands[i])
+	items := make([]api.LagItem, len(positions))
+	for i := range positions {
+		items[i] = positions[i].lag(at)
+		items[i].State, items[i].Detail = states.of(at, &positions[i])
 	}
-	b.addAges(ctx, stands, items)
+	b.addAges(ctx, positions, items)
 	return items, nil
 }
 
 // lag returns the item without its state and age.
-func (s *stand) lag(at nameInTeam) api.LagItem {
+func (s *partitionPosition) lag(at nameInTeam) api.LagItem {
 	i := api.LagItem{Team: at.team, Subscription: at.name, Topic: s.partition.Topic, Partition: s.partition.Number,
 		LogStart: s.start, LogEnd: s.end, Position: s.position(), Mirror: s.mirror}
 	if from, ok := s.from(); ok {
@@ -212,7 +212,7 @@ func (s *stand) lag(at nameInTeam) api.LagItem {
 }
 
 // counts returns how much is open; nil if it was not counted.
-func (s *stand) counts() *inbox.Counts {
+func (s *partitionPosition) counts() *inbox.Counts {
 	if s.position() == nil {
 		return &inbox.Counts{}
 	}
@@ -225,20 +225,20 @@ const (
 )
 
 // addAges reads the oldest record that is not decided of each partition that has one.
-func (b *asker) addAges(ctx context.Context, stands []stand, items []api.LagItem) {
+func (b *asker) addAges(ctx context.Context, positions []partitionPosition, items []api.LagItem) {
 	ctx, cancel := context.WithTimeout(ctx, agesWithin)
 	defer cancel()
 	var g errgroup.Group
 	g.SetLimit(agesAtOnce)
-	for i := range stands {
-		from, known := stands[i].from()
+	for i := range positions {
+		from, known := positions[i].from()
 		switch {
 		case !known:
-		case from >= stands[i].end:
+		case from >= positions[i].end:
 			items[i].Seconds = new(0.0)
 		default:
 			g.Go(func() error {
-				if when, err := b.log.AppendTime(ctx, stands[i].partition, from); err == nil && !when.IsZero() {
+				if when, err := b.log.AppendTime(ctx, positions[i].partition, from); err == nil && !when.IsZero() {
 					items[i].OldestAt, items[i].Seconds = new(when.UTC()), new(max(0, time.Since(when).Seconds()))
 				}
 				return nil
@@ -278,7 +278,7 @@ func (s *steeringAPI) states(ctx context.Context, at nameInTeam) partitionStates
 const statePaused = "paused"
 
 // of returns the state of a partition, and why nothing is decided of it.
-func (p *partitionStates) of(at nameInTeam, s *stand) (state, why string) {
+func (p *partitionStates) of(at nameInTeam, s *partitionPosition) (state, why string) {
 	state, why = p.claimed(at, s)
 	if p.paused != nil && state == string(owner.Running) {
 		return statePaused, fmt.Sprintf("%s has paused it since %s (%s): `forebay subscriptions resume %s.%s --reason TEXT`",
@@ -288,7 +288,7 @@ func (p *partitionStates) of(at nameInTeam, s *stand) (state, why string) {
 }
 
 // claimed returns the state of a partition whether or not its subscription is paused.
-func (p *partitionStates) claimed(at nameInTeam, s *stand) (state, why string) {
+func (p *partitionStates) claimed(at nameInTeam, s *partitionPosition) (state, why string) {
 	key := partitionKey{at, s.partition.Topic, s.partition.Number}
 	if i := slices.IndexFunc(p.standing, func(st standing) bool { return st.partitionKey == key }); i >= 0 {
 		return p.standing[i].state, p.standing[i].why

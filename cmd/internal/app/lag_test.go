@@ -103,7 +103,7 @@ func TestLagThatIsNotCounted(t *testing.T) {
 	if i := s.lag(nameInTeam{}); *i.OpenActions != 3 || *i.Waiting != 3 {
 		t.Errorf("%+v", i)
 	}
-	if i := (&stand{}).lag(nameInTeam{}); *i.OpenActions != 0 || *i.Waiting != 0 {
+	if i := (&partitionPosition{}).lag(nameInTeam{}); *i.OpenActions != 0 || *i.Waiting != 0 {
 		t.Errorf("%+v", i)
 	}
 }

@@ -66,11 +66,11 @@ func (k *known) addLedger(ctx context.Context, box *inbox.Inbox) error {
 	return nil
 }
 
-// asked are the names in a question, each empty if it was not said. resolve replaces them: subscription by its name without the team,
+// queryNames are the names in a question, each empty if it has none. resolve replaces them: subscription by its name without the team,
 // source by "/<team>/<source>", destination by "<team>/<destination>".
-type asked struct{ team, subscription, source, destination *string }
+type queryNames struct{ team, subscription, source, destination *string }
 
-func (q asked) resolve(k known) error {
+func (q queryNames) resolve(k known) error {
 	if err := names.Team(*q.team, k.teams); err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (q asked) resolve(k known) error {
 
 // resolve replaces the names in a question by those that the ledger has. What the file does not have is looked for in the ledger. A
 // source that may be a slip is taken as it is: inDoubt is what it means if nothing is found of it.
-func (i *inboxAPI) resolve(ctx context.Context, box *inbox.Inbox, q asked) (inDoubt, err error) {
+func (i *inboxAPI) resolve(ctx context.Context, box *inbox.Inbox, q queryNames) (inDoubt, err error) {
 	if inDoubt, err = i.resolveNames(ctx, box, q); err == nil {
 		err = i.s.a.hereOf(*q.team, *q.subscription)
 	}
@@ -112,7 +112,7 @@ func (i *inboxAPI) resolve(ctx context.Context, box *inbox.Inbox, q asked) (inDo
 }
 
 // resolveNames is resolve, of any ledger.
-func (i *inboxAPI) resolveNames(ctx context.Context, box *inbox.Inbox, q asked) (inDoubt, err error) {
+func (i *inboxAPI) resolveNames(ctx context.Context, box *inbox.Inbox, q queryNames) (inDoubt, err error) {
 	k := configured(i.s.a.file())
 	// A destination without a team may be one that teams shared, and that the ledger alone has by now: not another's of the same name.
 	bare := *q.destination != "" && !strings.Contains(*q.destination, "/")

@@ -138,13 +138,13 @@ func (f partitionFacts) judge(topicsOf map[nameInTeam][]string, first map[partit
 		for _, topic := range topics {
 			for number := range f.counts[topic] {
 				key := partitionKey{at, topic, number}
-				st, stands := f.standstill(key, stops[key])
-				if stands {
+				st, still := f.standstill(key, stops[key])
+				if still {
 					st.seen = cmp.Or(first[key], now)
 					seen[key] = st.seen
 					st.since = cmp.Or(st.since, st.seen)
 				}
-				if n.Total++; st.count(&n, stands, f.own[key].State, now) {
+				if n.Total++; st.count(&n, still, f.own[key].State, now) {
 					out.standing = append(out.standing, st)
 				}
 			}
@@ -161,9 +161,9 @@ func (f partitionFacts) judge(topicsOf map[nameInTeam][]string, first map[partit
 
 // count counts a partition in its state, and reports whether it is one to tell of. One that nobody has had for moments may be on its way from
 // one process to another.
-func (st *standing) count(n *api.PartitionCounts, stands bool, own owner.State, now time.Time) (tell bool) {
+func (st *standing) count(n *api.PartitionCounts, still bool, own owner.State, now time.Time) (tell bool) {
 	switch {
-	case !stands:
+	case !still:
 		if own != owner.Claiming {
 			n.Running++
 		}
@@ -179,7 +179,7 @@ func (st *standing) count(n *api.PartitionCounts, stands bool, own owner.State, 
 }
 
 // standstill says whether a partition stands still, and why. What this process knows of its own partitions counts before what the ledger has.
-func (f partitionFacts) standstill(key partitionKey, stop *ledger.Stop) (st standing, stands bool) {
+func (f partitionFacts) standstill(key partitionKey, stop *ledger.Stop) (st standing, still bool) {
 	st = standing{partitionKey: key, state: string(owner.Stopped), mine: true}
 	own, isOwn := f.own[key]
 	switch {

@@ -34,7 +34,7 @@ type quarantineAPI struct {
 func (q *quarantineAPI) Quarantined(ctx context.Context, f api.QuarantineFilter) (page api.Page[api.QuarantineItem], err error) {
 	opts, k := q.options(), configured(q.a.file())
 	k.reads = nil // what could not become an event is for nobody but the source's team
-	if err := (asked{&f.Team, new(string), &f.Source, new(string)}).resolve(k); err != nil {
+	if err := (queryNames{&f.Team, new(string), &f.Source, new(string)}).resolve(k); err != nil {
 		return page, err
 	}
 	before, err := parseQuarantineCursor(f.Cursor)

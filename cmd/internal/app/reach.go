@@ -43,7 +43,7 @@ func (r *reachability) check(ctx context.Context) error {
 		return r.err
 	}
 	for range 2 {
-		if r.err = r.try(context.WithoutCancel(ctx)); errors.Is(r.err, context.DeadlineExceeded) {
+		if r.err = r.askOnce(context.WithoutCancel(ctx)); errors.Is(r.err, context.DeadlineExceeded) {
 			r.err = schemas.Errorf(schemas.Unavailable, "check topics", "the brokers do not answer within %s", reachTry)
 		}
 		if schemas.KindOf(r.err) != schemas.Unavailable {
@@ -54,10 +54,10 @@ func (r *reachability) check(ctx context.Context) error {
 	return r.err
 }
 
-// try asks once, with a timeout. A client that is connecting to a broker that hangs does not heed its context: then try returns at the
-// timeout, and the next try waits for the answer to the same question instead of asking another one.
-func (r *reachability) try(ctx context.Context) error {
-	if len(r.answer) > 0 { // an earlier try's answer, which came too late to be true now
+// askOnce asks once, with a timeout. A client that is connecting to a broker that hangs does not heed its context: then it returns at the
+// timeout, and the next call waits for the answer to the same question instead of asking another one.
+func (r *reachability) askOnce(ctx context.Context) error {
+	if len(r.answer) > 0 { // an earlier call's answer, which came too late to be true now
 		r.answer = nil
 	}
 	if r.answer == nil {

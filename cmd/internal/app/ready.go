@@ -46,8 +46,8 @@ func (r *readiness) run(ctx context.Context) {
 	tick := time.NewTicker(readyEvery)
 	defer tick.Stop()
 	for {
-		try, cancel := context.WithTimeout(ctx, readyTry)
-		found := r.checks(try)
+		bounded, cancel := context.WithTimeout(ctx, readyTry)
+		found := r.checks(bounded)
 		cancel()
 		if ctx.Err() != nil {
 			return

@@ -464,7 +464,7 @@ func (a *replaysAPI) Replays(ctx context.Context, f api.ReplayFilter) (out api.P
 	if err != nil {
 		return out, err
 	}
-	if _, err := a.resolve(ctx, box, asked{&f.Team, &f.Subscription, new(string), new(string)}); err != nil {
+	if _, err := a.resolve(ctx, box, queryNames{&f.Team, &f.Subscription, new(string), new(string)}); err != nil {
 		return out, err
 	}
 	of := ""

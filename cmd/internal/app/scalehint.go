@@ -186,7 +186,7 @@ func (s *steeringAPI) ScaleHint(ctx context.Context, team, name string) (*api.Sc
 		return nil, err
 	}
 	defer b.cl.Close()
-	before, err := s.stands(ctx, b, at)
+	before, err := s.positions(ctx, b, at)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +201,7 @@ func (s *steeringAPI) ScaleHint(ctx context.Context, team, name string) (*api.Sc
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	now, err := s.stands(ctx, b, at)
+	now, err := s.positions(ctx, b, at)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +211,7 @@ func (s *steeringAPI) ScaleHint(ctx context.Context, team, name string) (*api.Sc
 		return nil, err
 	}
 	states := s.states(ctx, at)
-	f := factsOf(before, now, seconds, func(s *stand) bool {
+	f := factsOf(before, now, seconds, func(s *partitionPosition) bool {
 		_, own := states.own[partitionKey{at, s.partition.Topic, s.partition.Number}]
 		return own
 	})
@@ -237,7 +237,7 @@ func (s *steeringAPI) ScaleHint(ctx context.Context, team, name string) (*api.Sc
 func cores() int { return runtime.GOMAXPROCS(0) }
 
 // factsOf returns what two looks, some seconds apart, say of lag, rates and open actions. own says which partitions this process has.
-func factsOf(before, now []stand, seconds float64, own func(*stand) bool) (f scaleFacts) {
+func factsOf(before, now []partitionPosition, seconds float64, own func(*partitionPosition) bool) (f scaleFacts) {
 	var came, decided, opened, most int64
 	var all, lagging, opening ownerList
 	f.counted = true
@@ -258,7 +258,7 @@ func factsOf(before, now []stand, seconds float64, own func(*stand) bool) (f sca
 			f.open += n.Going()
 			opening.add(s, mine)
 		}
-		j := slices.IndexFunc(before, func(b stand) bool { return b.partition == s.partition })
+		j := slices.IndexFunc(before, func(b partitionPosition) bool { return b.partition == s.partition })
 		if j < 0 {
 			continue
 		}
@@ -287,7 +287,7 @@ type ownerList struct {
 	mine  bool // the asked process has one of them
 }
 
-func (l *ownerList) add(s *stand, mine bool) {
+func (l *ownerList) add(s *partitionPosition, mine bool) {
 	l.mine = l.mine || mine
 	if s.ledger != nil && s.ledger.Owner != "" && !slices.Contains(l.names, s.ledger.Owner) {
 		l.names = append(l.names, s.ledger.Owner)

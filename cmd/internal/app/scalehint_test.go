@@ -74,7 +74,7 @@ func TestHint(t *testing.T) {
 // TestScaleFacts: what waits for an operator is no work, what was not counted is not none, and the asked process knows what is not its own.
 func TestScaleFacts(t *testing.T) {
 	t.Parallel()
-	look := func(position int64, counts ...*inbox.Counts) (all []stand) {
+	look := func(position int64, counts ...*inbox.Counts) (all []partitionPosition) {
 		for i, n := range counts {
 			s := standAt(position, position, 900)
 			s.partition.Number, s.ledger.Counts, s.ledger.Owner = int32(i), n, []string{"a/7", "b/7"}[i]
@@ -82,11 +82,11 @@ func TestScaleFacts(t *testing.T) {
 		}
 		return all
 	}
-	first, second := func(s *stand) bool { return s.partition.Number == 0 }, func(s *stand) bool { return s.partition.Number == 1 }
+	first, second := func(s *partitionPosition) bool { return s.partition.Number == 0 }, func(s *partitionPosition) bool { return s.partition.Number == 1 }
 	none, dead, some := &inbox.Counts{}, &inbox.Counts{Tried: 300, Dead: 300}, &inbox.Counts{Open: 20, Tried: 310, Dead: 300}
 	for name, tt := range map[string]struct {
-		before, now []stand
-		own         func(*stand) bool
+		before, now []partitionPosition
+		own         func(*partitionPosition) bool
 		want        scaleFacts
 	}{
 		"dead letters": {look(900, none, none), look(900, dead, none), first, scaleFacts{counted: true, dead: 300}},
@@ -94,7 +94,7 @@ func TestScaleFacts(t *testing.T) {
 			scaleFacts{counted: true, open: 30, dead: 300, growth: 15, openOf: []string{"a/7"}}},
 		"more to do, of its own": {look(900, dead, none), look(900, some, none), first, scaleFacts{counted: true, open: 30, dead: 300, growth: 15}},
 		"both behind":            {look(800, none, none), look(850, none, none), first, scaleFacts{counted: true, lag: 100, behind: 2, out: 50, hot: 0.5}},
-		"both behind, asked of a third": {look(800, none, none), look(850, none, none), func(*stand) bool { return false },
+		"both behind, asked of a third": {look(800, none, none), look(850, none, none), func(*partitionPosition) bool { return false },
 			scaleFacts{counted: true, lag: 100, behind: 2, out: 50, hot: 0.5, lagOf: []string{"a/7", "b/7"}}},
 		"not counted":         {look(900, none, none), look(900, none, nil), second, scaleFacts{}},
 		"not counted before":  {look(900, none, nil), look(900, none, none), second, scaleFacts{}},

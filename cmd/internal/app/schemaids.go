@@ -29,8 +29,8 @@ type schemaIDs struct {
 // namedSchema is a schema as events name it: by their source and the schema's $id.
 type namedSchema struct{ source, id string }
 
-// schemasAgain is how long it is until the registry is asked again for what it did not give.
-const schemasAgain = time.Minute
+// schemasRetry is how long it is until the registry is asked again for what it did not give.
+const schemasRetry = time.Minute
 
 func newSchemaIDs(log *slog.Logger) *schemaIDs {
 	s := &schemaIDs{log: log, changed: make(chan struct{}, 1)}
@@ -86,25 +86,25 @@ func (s *schemaIDs) texts() map[namedSchema]string {
 
 // run asks the registry until ctx ends.
 func (s *schemaIDs) run(ctx context.Context) {
-	again := time.NewTimer(schemasAgain)
-	defer again.Stop()
-	said := ""
+	retry := time.NewTimer(schemasRetry)
+	defer retry.Stop()
+	reported := ""
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.changed:
-			said = ""
-		case <-again.C:
+			reported = ""
+		case <-retry.C:
 		}
 		missing := s.ask(ctx)
-		if missing != "" && missing != said && ctx.Err() == nil {
+		if missing != "" && missing != reported && ctx.Err() == nil {
 			s.log.Warn("records go without __value_schema_id; asking again every minute", "why", missing)
 		}
-		if said = missing; missing != "" {
-			again.Reset(schemasAgain)
+		if reported = missing; missing != "" {
+			retry.Reset(schemasRetry)
 		} else {
-			again.Stop()
+			retry.Stop()
 		}
 	}
 }

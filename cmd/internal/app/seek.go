@@ -88,11 +88,11 @@ func (s *steeringAPI) Seek(ctx context.Context, team, name string, r api.SeekReq
 		return nil, err
 	}
 	defer b.cl.Close()
-	all, err := s.stands(ctx, b, at)
+	all, err := s.positions(ctx, b, at)
 	if err != nil {
 		return nil, err
 	}
-	stands, err := selected(all, at, r, to)
+	chosen, err := selected(all, at, r, to)
 	if err != nil {
 		return nil, err
 	}
@@ -109,8 +109,8 @@ func (s *steeringAPI) Seek(ctx context.Context, team, name string, r api.SeekReq
 		return nil, err
 	}
 	plan := seekPlan{at: at, all: all, remembers: remembers, known: known}
-	for i := range stands {
-		if err := plan.add(ctx, b, &stands[i], to); err != nil {
+	for i := range chosen {
+		if err := plan.add(ctx, b, &chosen[i], to); err != nil {
 			return nil, err
 		}
 	}
@@ -124,7 +124,7 @@ func (s *steeringAPI) Seek(ctx context.Context, team, name string, r api.SeekReq
 }
 
 // selected returns the partitions that a request names.
-func selected(all []stand, at nameInTeam, r api.SeekRequest, to target) ([]stand, error) {
+func selected(all []partitionPosition, at nameInTeam, r api.SeekRequest, to target) ([]partitionPosition, error) {
 	var topics []string
 	for i := range all {
 		if topic := all[i].partition.Topic; !slices.Contains(topics, topic) {
@@ -137,7 +137,7 @@ func selected(all []stand, at nameInTeam, r api.SeekRequest, to target) ([]stand
 	if r.Topic == "" && r.Partition != nil && len(topics) > 1 {
 		return nil, schemas.Errorf(schemas.Invalid, "", "%s.%s reads %s: say with --topic of which partition %d is", at.team, at.name, strings.Join(topics, ", "), *r.Partition)
 	}
-	var out []stand
+	var out []partitionPosition
 	for i := range all {
 		p := all[i].partition
 		if (r.Topic == "" || p.Topic == r.Topic) && (r.Partition == nil || p.Number == *r.Partition) {
@@ -146,7 +146,7 @@ func selected(all []stand, at nameInTeam, r api.SeekRequest, to target) ([]stand
 	}
 	switch {
 	case len(out) == 0 && r.Partition != nil:
-		n := len(slices.DeleteFunc(slices.Clone(all), func(s stand) bool { return r.Topic != "" && s.partition.Topic != r.Topic }))
+		n := len(slices.DeleteFunc(slices.Clone(all), func(s partitionPosition) bool { return r.Topic != "" && s.partition.Topic != r.Topic }))
 		return nil, schemas.Errorf(schemas.NotFound, "", "there is no partition %d: the topic has %d, from 0 on", *r.Partition, n)
 	case to.offset != nil && len(out) > 1:
 		return nil, schemas.Errorf(schemas.Invalid, "", "an offset is of one partition: say with --partition of which; there are %d", len(out))
@@ -157,18 +157,18 @@ func selected(all []stand, at nameInTeam, r api.SeekRequest, to target) ([]stand
 // seekPlan is what is to be asked of which partition, or why it cannot be.
 type seekPlan struct {
 	at        nameInTeam
-	all       []stand // all partitions of the subscription
+	all       []partitionPosition // all partitions of the subscription
 	remembers time.Time
 	known     []ledger.SeekStatus // what was asked for before
 	items     []api.SeekAskedItem
 	asks      []ledger.SeekAsk
-	stands    []*stand // by item
-	of        []int    // by ask, the index of its item
+	positions []*partitionPosition // by item
+	of        []int                // by ask, the index of its item
 	refusals  []string
 }
 
 // add plans the move of one partition. The error is one of asking the brokers.
-func (p *seekPlan) add(ctx context.Context, b *asker, s *stand, to target) error {
+func (p *seekPlan) add(ctx context.Context, b *asker, s *partitionPosition, to target) error {
 	why := p.unfit(s)
 	if why == "" {
 		offset, refusal, err := b.offsetOf(ctx, s, to)
@@ -188,7 +188,7 @@ func (p *seekPlan) add(ctx context.Context, b *asker, s *stand, to target) error
 }
 
 // unfit says why a partition has no position that can be moved; empty if it has.
-func (p *seekPlan) unfit(s *stand) string {
+func (p *seekPlan) unfit(s *partitionPosition) string {
 	name := p.at.team + "." + p.at.name
 	partitions := int32(0)
 	for i := range p.all {
@@ -208,7 +208,7 @@ func (p *seekPlan) unfit(s *stand) string {
 }
 
 // offsetOf returns the offset that a target is in a partition, or why it cannot be one.
-func (b *asker) offsetOf(ctx context.Context, s *stand, to target) (offset int64, refusal string, err error) {
+func (b *asker) offsetOf(ctx context.Context, s *partitionPosition, to target) (offset int64, refusal string, err error) {
 	switch {
 	case to.start:
 		return s.start, "", nil
@@ -234,7 +234,7 @@ func (b *asker) offsetOf(ctx context.Context, s *stand, to target) (offset int64
 
 // deleted returns why records since a time may be missing at the start of a log whose first record is younger; empty if none can be. That the
 // log begins behind offset 0 does not tell: a partition may have had nothing for long, and retention has deleted what was there before.
-func (b *asker) deleted(ctx context.Context, s *stand, since time.Time) (string, error) {
+func (b *asker) deleted(ctx context.Context, s *partitionPosition, since time.Time) (string, error) {
 	first, err := b.log.AppendTime(ctx, s.partition, s.start)
 	if err != nil || !first.Truncate(time.Millisecond).After(since) {
 		return "", err
@@ -251,7 +251,7 @@ func (b *asker) deleted(ctx context.Context, s *stand, since time.Time) (string,
 const clockSkew = 5 * time.Minute
 
 // forgotten returns why a move back leads to records that dedupe may have forgotten; empty if it does not.
-func (p *seekPlan) forgotten(ctx context.Context, b *asker, s *stand, offset int64) (string, error) {
+func (p *seekPlan) forgotten(ctx context.Context, b *asker, s *partitionPosition, offset int64) (string, error) {
 	if p.remembers.IsZero() || offset >= *s.position() || offset >= s.end {
 		return "", nil
 	}
@@ -264,22 +264,22 @@ func (p *seekPlan) forgotten(ctx context.Context, b *asker, s *stand, offset int
 }
 
 // plan adds a move that can be made.
-func (p *seekPlan) plan(s *stand, offset int64) {
+func (p *seekPlan) plan(s *partitionPosition, offset int64) {
 	from := *s.position()
 	item := api.SeekAskedItem{Team: p.at.team, Subscription: p.at.name, Topic: s.partition.Topic, Partition: s.partition.Number, From: &from, To: offset, State: api.SeekPlanned}
 	s.count(&item)
-	if offset == from && !p.asked(s) {
+	if offset == from && !p.hasOpenSeek(s) {
 		item.State = api.SeekUnchanged
 	} else { // a request for where the partition is undoes one that is still open
 		p.asks = append(p.asks, ledger.SeekAsk{Fence: s.ledger.Fence, TopicID: s.partition.TopicID, To: offset})
 		p.of = append(p.of, len(p.items))
 	}
-	p.items, p.stands = append(p.items, item), append(p.stands, s)
+	p.items, p.positions = append(p.items, item), append(p.positions, s)
 }
 
 // count sets how many offsets a move reads again, how many of them are known as done, and how many it passes over that were not decided.
 // By the time that its owner moves a partition, it may have read on: what it has read by then is decided.
-func (s *stand) count(i *api.SeekAskedItem) {
+func (s *partitionPosition) count(i *api.SeekAskedItem) {
 	from, end, high := *i.From, s.end, max(*s.ledger.High, *i.From)
 	if from > *s.position() {
 		end = max(end, from)
@@ -290,7 +290,7 @@ func (s *stand) count(i *api.SeekAskedItem) {
 
 // undecided returns how many of the offsets [from, to) were never decided: those before the subscription's begin, those that moves forward have
 // passed over, and those from high on. It is an estimate: a later move may have led back to the begin, or to what was passed over.
-func (s *stand) undecided(high, from, to int64) int64 {
+func (s *partitionPosition) undecided(high, from, to int64) int64 {
 	ranges := append(slices.Clone(s.ledger.Skipped), [2]int64{high, math.MaxInt64})
 	if s.ledger.Begin != nil {
 		ranges = append(ranges, [2]int64{0, *s.ledger.Begin})
@@ -298,8 +298,8 @@ func (s *stand) undecided(high, from, to int64) int64 {
 	return overlap(ranges, from, to)
 }
 
-// asked reports whether a seek of the partition is still open.
-func (p *seekPlan) asked(s *stand) bool {
+// hasOpenSeek reports whether a seek of the partition is still open.
+func (p *seekPlan) hasOpenSeek(s *partitionPosition) bool {
 	return slices.ContainsFunc(p.known, func(k ledger.SeekStatus) bool {
 		return k.EndedAt == nil && k.Topic == s.partition.Topic && k.Partition == s.partition.Number
 	})
@@ -365,7 +365,7 @@ func (s *steeringAPI) takeOutcomes(ctx context.Context, l *ledger.Ledger, p *see
 			}
 			copySeekStatus(item, &k)
 			if k.From != nil {
-				p.stands[i].count(item)
+				p.positions[i].count(item)
 			}
 		}
 		open = open || item.State == api.SeekWaiting

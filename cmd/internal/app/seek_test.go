@@ -116,8 +116,8 @@ func TestSeekOfALiveGroup(t *testing.T) {
 }
 
 // standAt returns where a subscription stands in a partition of a log that ends at end.
-func standAt(position, high, end int64) *stand {
-	return &stand{partition: ledger.Partition{Topic: "events.acme.orders"}, end: end, ledger: &inbox.Standing{Fence: 1, Next: &position, High: &high}}
+func standAt(position, high, end int64) *partitionPosition {
+	return &partitionPosition{partition: ledger.Partition{Topic: "events.acme.orders"}, end: end, ledger: &inbox.Standing{Fence: 1, Next: &position, High: &high}}
 }
 
 // TestSeekBackUndoesOneThatIsOpen: a seek to where the partition is replaces one that no owner has carried out yet.
@@ -144,7 +144,7 @@ func TestSeekBackUndoesOneThatIsOpen(t *testing.T) {
 func TestSeekCounts(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		s                *stand
+		s                *partitionPosition
 		begin            int64
 		skipped          [][2]int64
 		to               int64

@@ -37,7 +37,7 @@ func TestDestinationsByName(t *testing.T) {
 		{ledger, "", "once-shared", "once-shared"},
 	} {
 		team, name := tt.team, tt.name
-		err := asked{&team, new(string), new(string), &name}.resolve(tt.known)
+		err := queryNames{&team, new(string), new(string), &name}.resolve(tt.known)
 		switch unknown := tt.want == "" && tt.name != ""; {
 		case unknown && schemas.KindOf(err) != schemas.NotFound:
 			t.Errorf("%q of team %q is %q, %v; nobody knows it", tt.name, tt.team, name, err)

@@ -27,7 +27,7 @@ type teller struct {
 	id    string // of the item
 	apart map[string]api.DestinationItem
 	pause *ledger.Pause // of the subscription; nil: it is not paused
-	told  []api.StoryItem
+	items []api.StoryItem
 }
 
 // story adds to an event's detail how it came to stand where it stands, and what happens next. e is the event in the log.
@@ -50,7 +50,7 @@ func (i *inboxAPI) story(ctx context.Context, box *inbox.Inbox, d *api.InboxDeta
 		}
 	}
 	t.tell()
-	d.Story, d.Next = t.told, t.next()
+	d.Story, d.Next = t.items, t.next()
 	return nil
 }
 
@@ -68,7 +68,7 @@ func (t *teller) add(at *time.Time, what, format string, args ...any) {
 	if at != nil {
 		at = new(at.UTC())
 	}
-	t.told = append(t.told, api.StoryItem{At: at, What: what, Text: fmt.Sprintf(format, args...)})
+	t.items = append(t.items, api.StoryItem{At: at, What: what, Text: fmt.Sprintf(format, args...)})
 }
 
 // tell tells what happened, in the order of time.
@@ -105,9 +105,9 @@ func (t *teller) tell() {
 	for _, a := range t.s.Reprocesses {
 		t.add(&a.At, "again", "replay %d runs it again, started by %s: %s", a.Replay, a.By, a.Reason)
 	}
-	slices.SortStableFunc(t.told, func(a, b api.StoryItem) int {
+	slices.SortStableFunc(t.items, func(a, b api.StoryItem) int {
 		if a.At == nil || b.At == nil {
-			return 0 // in the order in which it was told
+			return 0 // in the order in which it was added
 		}
 		return a.At.Compare(*b.At)
 	})
@@ -119,8 +119,8 @@ func (t *teller) tell() {
 			t.add(nil, "destination", "%s is %s%s", a.Destination, one.State, whyApart(one))
 		}
 	}
-	for n := range t.told {
-		t.told[n].Text = strings.TrimSpace(t.told[n].Text)
+	for n := range t.items {
+		t.items[n].Text = strings.TrimSpace(t.items[n].Text)
 	}
 }
 
