@@ -32,10 +32,10 @@ func (c *Console) planAccept(ctx context.Context, r *http.Request) (any, error) 
 	if err := onlyKnown(r, "stop"); err != nil {
 		return nil, err
 	}
-	return c.acceptOf(ctx, r, r.URL.Query().Get("stop"), said{})
+	return c.acceptOf(ctx, r, r.URL.Query().Get("stop"), submission{})
 }
 
-func (c *Console) acceptOf(ctx context.Context, r *http.Request, stop string, s said) (*acceptPage, error) {
+func (c *Console) acceptOf(ctx context.Context, r *http.Request, stop string, s submission) (*acceptPage, error) {
 	id, err := stopID(stop)
 	if err != nil {
 		return nil, err

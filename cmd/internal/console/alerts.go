@@ -138,10 +138,10 @@ func (c *Console) planSilence(ctx context.Context, r *http.Request) (any, error)
 	if err := onlyKnown(r, "team"); err != nil {
 		return nil, err
 	}
-	return c.silenceOf(ctx, r, said{})
+	return c.silenceOf(ctx, r, submission{})
 }
 
-func (c *Console) silenceOf(ctx context.Context, r *http.Request, s said) (*silencePage, error) {
+func (c *Console) silenceOf(ctx context.Context, r *http.Request, s submission) (*silencePage, error) {
 	alert, team := r.PathValue("alert"), r.URL.Query().Get("team")
 	if _, err := c.API.SilenceAlert(ctx, alert, api.SilenceRequest{Team: team, Seconds: 1800, By: "console", DryRun: true}); err != nil {
 		return nil, err
@@ -190,7 +190,7 @@ func (c *Console) silence(ctx context.Context, r *http.Request) (any, error) {
 
 // makeSilence silences an alert for a team, unless another silence of it was made since the form was shown: `after` is the highest id
 // that the form knew.
-func (c *Console) makeSilence(ctx context.Context, alert, team string, s said) error {
+func (c *Console) makeSilence(ctx context.Context, alert, team string, s submission) error {
 	after, err := strconv.ParseInt(s.Get("after"), 10, 64)
 	if err != nil {
 		return schemas.Errorf(schemas.Invalid, "", "the form does not say which silences there were: begin with the alerts")
@@ -217,10 +217,10 @@ func (c *Console) planEnd(ctx context.Context, r *http.Request) (any, error) {
 	if err := onlyKnown(r); err != nil {
 		return nil, err
 	}
-	return c.endOf(ctx, r, said{})
+	return c.endOf(ctx, r, submission{})
 }
 
-func (c *Console) endOf(ctx context.Context, r *http.Request, s said) (*silencePage, error) {
+func (c *Console) endOf(ctx context.Context, r *http.Request, s submission) (*silencePage, error) {
 	found, err := c.API.Alerts(ctx)
 	if err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ type Console struct {
 
 	attempts, allAttempts *access.Rates // to log in: of each address, and of all
 	visits, strays        *access.Rates // pages of each session and each person, and cookies that open nothing of each address
-	met                   met
+	sessions              knownSessions
 	refusals              refusals // of logins
 
 	liveEvery time.Duration
@@ -86,7 +86,7 @@ func New(cfg Config) (*Console, error) {
 		liveEvery: liveEvery, watching: make(chan struct{}, liveAtOnce), watchers: watchers{open: map[string]int{}}, ended: make(chan struct{}),
 		attempts: access.NewRates(everyOfOne, attemptsOfOne), allAttempts: access.NewRates(everyOfAll, attemptsOfAll),
 		visits: access.NewRates(visitsEvery, visitsAtOnce), strays: access.NewRates(straysEvery, straysAtOnce),
-		met: met{all: map[[32]byte]struct{}{}}, refusals: refusals{rates: access.NewRates(refusalsEvery, refusalsAtOnce)}}
+		sessions: knownSessions{all: map[[32]byte]struct{}{}}, refusals: refusals{rates: access.NewRates(refusalsEvery, refusalsAtOnce)}}
 	c.looks = looks{ask: c.API.Items, every: liveEvery, found: map[string]*found{}}
 	for _, name := range pageNames {
 		t, err := template.New("layout.html").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name+".html")

@@ -104,13 +104,13 @@ func (c *Console) planAsk(verb string) func(context.Context, *http.Request) (any
 			return p, nil
 		}
 		err = c.ask(ctx, p, items, api.DeadLetterRequest{DryRun: true})
-		p.form(ctx, said{})
+		p.form(ctx, submission{})
 		return p, err
 	}
 }
 
 // form makes the form that asks for what the page says, as somebody has filled it in.
-func (p *dlqAskPage) form(ctx context.Context, s said) {
+func (p *dlqAskPage) form(ctx context.Context, s submission) {
 	if p.Will == 0 {
 		return
 	}
@@ -303,8 +303,8 @@ type dlqProgressPage struct {
 	Unlisted bool   // the group has no dead letter any more
 }
 
-func progressLink(verb, group string, asked int, until time.Time) string {
-	return "/console/dlq/progress?" + url.Values{"verb": {verb}, "group": {group}, "asked": {strconv.Itoa(asked)}, "until": {until.Format(time.RFC3339Nano)}}.Encode()
+func progressLink(verb, group string, total int, until time.Time) string {
+	return "/console/dlq/progress?" + url.Values{"verb": {verb}, "group": {group}, "asked": {strconv.Itoa(total)}, "until": {until.Format(time.RFC3339Nano)}}.Encode()
 }
 
 // progress says how far it is with what was asked of a group.
@@ -314,15 +314,15 @@ func (c *Console) progress(ctx context.Context, r *http.Request) (any, error) {
 	}
 	q := r.URL.Query()
 	words, known := verbs[q.Get("verb")]
-	asked, err1 := strconv.Atoi(q.Get("asked"))
+	total, err1 := strconv.Atoi(q.Get("asked"))
 	until, err2 := time.Parse(time.RFC3339Nano, q.Get("until"))
-	if !known || err1 != nil || err2 != nil || asked < 0 || q.Get("group") == "" {
+	if !known || err1 != nil || err2 != nil || total < 0 || q.Get("group") == "" {
 		return nil, schemas.Errorf(schemas.Invalid, "", "this is no address of something that was asked: begin with the dead letters")
 	}
-	p := &dlqProgressPage{Words: words, Group: q.Get("group"), Asked: asked, Reload: "/console/dlq/progress?" + q.Encode()}
+	p := &dlqProgressPage{Words: words, Group: q.Get("group"), Asked: total, Reload: "/console/dlq/progress?" + q.Encode()}
 	page, err := c.API.DeadLetters(ctx, api.DeadLetterFilter{Group: p.Group, Limit: maxRows})
 	if schemas.KindOf(err) == schemas.NotFound {
-		p.Done, p.Unlisted = asked, true
+		p.Done, p.Unlisted = total, true
 		return p, nil
 	}
 	for i := range page.Items {
@@ -336,8 +336,8 @@ func (c *Console) progress(ctx context.Context, r *http.Request) (any, error) {
 			p.Left++
 		}
 	}
-	p.Waits, p.More, p.Unlisted = min(p.Waits, asked), page.Next != "", len(page.Items) == 0
-	p.Done = asked - p.Waits
+	p.Waits, p.More, p.Unlisted = min(p.Waits, total), page.Next != "", len(page.Items) == 0
+	p.Done = total - p.Waits
 	p.Next = "/console/dlq/" + q.Get("verb") + "?" + url.Values{"group": {p.Group}}.Encode()
 	return p, err
 }

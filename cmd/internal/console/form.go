@@ -50,18 +50,18 @@ func formFor(ctx context.Context, right access.Right, team, to, button string, h
 	return &form{To: to, Button: button, Hidden: hidden, Named: who.Name != ""}
 }
 
-// said is what somebody has sent with a form.
-type said struct {
+// submission is what somebody has sent with a form.
+type submission struct {
 	url.Values
 	Reason, By string
 }
 
 // posted reads the form of a request. That the reason is missing, the API says.
-func posted(r *http.Request) (s said, err error) {
+func posted(r *http.Request) (s submission, err error) {
 	if err := r.ParseForm(); err != nil {
 		return s, schemas.Errorf(schemas.Invalid, "", "the form cannot be read: %w", err)
 	}
-	s = said{Values: r.PostForm, Reason: strings.TrimSpace(r.PostForm.Get("reason")), By: strings.TrimSpace(r.PostForm.Get("by"))}
+	s = submission{Values: r.PostForm, Reason: strings.TrimSpace(r.PostForm.Get("reason")), By: strings.TrimSpace(r.PostForm.Get("by"))}
 	s.By = cmp.Or(api.Asks(r.Context()).Name, s.By, "console")
 	return s, nil
 }

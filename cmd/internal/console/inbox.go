@@ -41,13 +41,13 @@ func (c *Console) inbox(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return p, err
 	}
-	asked := time.Now()
+	askedAt := time.Now()
 	if p.Page, err = c.API.Items(ctx, f); err != nil {
 		return p, err
 	}
 	p.Older, p.Newest = turn(r.URL.Path, q, p.Page.Next)
 	if f.Cursor == "" && f.Delivery == "" {
-		p.Live, p.After = "/console/inbox/live?"+filters(q).Encode(), liveFrom(p.Page.Items, asked)
+		p.Live, p.After = "/console/inbox/live?"+filters(q).Encode(), liveFrom(p.Page.Items, askedAt)
 	}
 	return p, nil
 }

@@ -126,8 +126,8 @@ func (l *live) read(r *http.Request) (err error) {
 func cursorAt(t time.Time) string { return strconv.FormatInt(t.UnixMicro(), 10) }
 
 // liveFrom is the cursor of a page that was asked for at a time: the newest decision that is on it, unless that is long ago.
-func liveFrom(items []api.InboxItem, asked time.Time) string {
-	from := asked.Add(-liveWindow)
+func liveFrom(items []api.InboxItem, askedAt time.Time) string {
+	from := askedAt.Add(-liveWindow)
 	if len(items) > 0 && items[0].DecidedAt.After(from) {
 		from = items[0].DecidedAt
 	}

@@ -146,7 +146,7 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request, who *access.Who,
 		}
 	}
 	c.Logger.Info("somebody has logged in to the console", "actor", who.Name, "role", who.Role, "address", c.Login.Address(r))
-	c.met.add(access.Hash(id))
+	c.sessions.add(access.Hash(id))
 	c.setCookie(w, "", id)
 	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // of nextPath, which leads to this console alone
 }

@@ -49,7 +49,7 @@ func (c *Console) planRedrive(ctx context.Context, r *http.Request) (any, error)
 	if err := onlyKnown(r, "id", "discard"); err != nil {
 		return nil, err
 	}
-	return c.redriven(ctx, r.URL.Query(), api.RedriveRequest{DryRun: true}, said{})
+	return c.redriven(ctx, r.URL.Query(), api.RedriveRequest{DryRun: true}, submission{})
 }
 
 // redrive redrives the event that the form names. What waits no more, or was redriven, is refused (the command line has
@@ -62,7 +62,7 @@ func (c *Console) redrive(ctx context.Context, r *http.Request) (any, error) {
 	return c.redriven(ctx, s.Values, api.RedriveRequest{Reason: s.Reason, By: s.By}, s)
 }
 
-func (c *Console) redriven(ctx context.Context, q url.Values, req api.RedriveRequest, s said) (any, error) {
+func (c *Console) redriven(ctx context.Context, q url.Values, req api.RedriveRequest, s submission) (any, error) {
 	n, err := names.ParseEvent(q.Get("id"))
 	if err != nil {
 		return nil, err

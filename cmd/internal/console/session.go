@@ -116,7 +116,7 @@ func (c *Console) find(r *http.Request, used bool) (*session, error) {
 		return nil, access.SessionEnded
 	}
 	hash, address := access.Hash(cookie.Value), c.Login.Address(r)
-	if !c.met.has(hash) && c.strays.Spent(address) { // who is known goes on, whatever others at the address send
+	if !c.sessions.has(hash) && c.strays.Spent(address) { // who is known goes on, whatever others at the address send
 		return nil, errTooOften
 	}
 	if c.visits.Take(string(hash[:])) > 0 { // before the ledger is asked
@@ -124,42 +124,42 @@ func (c *Console) find(r *http.Request, used bool) (*session, error) {
 	}
 	found, err := c.Login.Sessions.Find(r.Context(), cookie.Value, used)
 	if errors.Is(err, access.SessionEnded) {
-		c.met.forget(hash)
+		c.sessions.forget(hash)
 		c.strays.Take(address)
 	}
 	if err != nil {
 		return nil, err
 	}
-	c.met.add(hash)
+	c.sessions.add(hash)
 	return &session{found, cookie.Value}, nil
 }
 
-// met are the hashes of sessions that this process has found. Safe for concurrent use.
-type met struct {
+// knownSessions are the hashes of sessions that this process has found. Safe for concurrent use.
+type knownSessions struct {
 	mu  sync.Mutex
 	all map[[32]byte]struct{} // not nil
 }
 
-// mostMet is how many sessions are known to be there. More forget all: they are met again.
-const mostMet = 10_000
+// mostKnownSessions is how many sessions are kept. Beyond that all are forgotten, and found again.
+const mostKnownSessions = 10_000
 
-func (m *met) has(hash [32]byte) bool {
+func (m *knownSessions) has(hash [32]byte) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, is := m.all[hash]
 	return is
 }
 
-func (m *met) add(hash [32]byte) {
+func (m *knownSessions) add(hash [32]byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, is := m.all[hash]; !is && len(m.all) >= mostMet {
+	if _, is := m.all[hash]; !is && len(m.all) >= mostKnownSessions {
 		clear(m.all)
 	}
 	m.all[hash] = struct{}{}
 }
 
-func (m *met) forget(hash [32]byte) {
+func (m *knownSessions) forget(hash [32]byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.all, hash)

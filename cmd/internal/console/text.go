@@ -134,12 +134,12 @@ func countText(n int64, more bool) string {
 
 // skewText says how far a sender's clock, and the way, put the times of signing behind ours.
 func skewText(s *api.SkewItem) string {
-	said := fmt.Sprintf("the last %d deliveries were signed %.1fs to %.1fs before they came, by the two clocks", s.Deliveries, s.Least, s.Most)
+	text := fmt.Sprintf("the last %d deliveries were signed %.1fs to %.1fs before they came, by the two clocks", s.Deliveries, s.Least, s.Most)
 	if s.Deliveries == 1 {
-		said = fmt.Sprintf("the last delivery was signed %.1fs before it came, by the two clocks", s.Least)
+		text = fmt.Sprintf("the last delivery was signed %.1fs before it came, by the two clocks", s.Least)
 	}
 	if s.Least < -1 {
-		said += ": the sender's is ahead of ours"
+		text += ": the sender's is ahead of ours"
 	}
-	return said
+	return text
 }
