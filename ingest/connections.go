@@ -22,9 +22,9 @@ import (
 //
 // Whoever sends a header at once is never the oldest for long. Safe for concurrent use.
 type Connections struct {
-	limits Limits
-	closed *prometheus.CounterVec // by why
-	told   tally[string]          // of the same, for the log
+	limits   Limits
+	closed   *prometheus.CounterVec // by why
+	logTally tally[string]          // of the same, for the log
 
 	mu      sync.Mutex
 	all     map[net.Conn]*connection
@@ -54,8 +54,8 @@ func NewConnections(l Limits, part string, r prometheus.Registerer, log *slog.Lo
 		Namespace: "forebay", Subsystem: part, Name: "connections_closed_total",
 		Help: "Connections closed since there were too many, by whose: of those whose first request has not come, and of those between two requests.",
 	}, []string{"reason"})}
-	c.told = tally[string]{every: tellEvery, tell: func(reason string, count int) {
-		log.Info("connections closed: there were too many", "listener", part, "reason", reason, "count", count, "within", c.told.every)
+	c.logTally = tally[string]{every: tellEvery, tell: func(reason string, count int) {
+		log.Info("connections closed: there were too many", "listener", part, "reason", reason, "count", count, "within", c.logTally.every)
 	}}
 	r.MustRegister(c.closed)
 	return c
@@ -156,7 +156,7 @@ func (c *Connections) close(e *list.Element, reason string) {
 	c.unlist(c.all[conn])
 	delete(c.all, conn)
 	c.closed.WithLabelValues(reason).Inc()
-	c.told.add(reason)
+	c.logTally.add(reason)
 	_ = conn.Close()
 }
 

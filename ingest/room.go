@@ -77,7 +77,7 @@ func (r *room) enter(a *arrival, w http.ResponseWriter, from netip.Addr, now tim
 	}
 	r.queue(a, small)
 	r.lookSoon(now)
-	if s.count > r.limits.AddressConnections && !r.displace(oldest(&s.sizes), a, errConnections) {
+	if s.count > r.limits.AddressConnections && !r.evict(oldest(&s.sizes), a, errConnections) {
 		return r.end(a, errConnections)
 	}
 	return r.hold(a, ownMemory)
@@ -131,13 +131,13 @@ func (r *room) moved(a *arrival, n int64) error {
 // hold has an arrival hold so many bytes more. Where there is no room it has others give way, or ends.
 func (r *room) hold(a *arrival, more int64) error {
 	for a.size == large && a.from.large+more > r.limits.AddressBytes {
-		if !r.displace(a.from.sizes[large].oldest, a, errBytes) {
+		if !r.evict(a.from.sizes[large].oldest, a, errBytes) {
 			return r.end(a, errBytes)
 		}
 	}
 	for r.used+more > r.limits.Memory || r.overflows(a, more) {
 		// Where the part of large bodies is not full, small ones have more than theirs, and give way to both.
-		if (r.overflows(a, more) || !r.displace(r.sizes[small].oldest, a, errDisplaced)) && !r.displace(r.sizes[large].oldest, a, errDisplaced) {
+		if (r.overflows(a, more) || !r.evict(r.sizes[small].oldest, a, errDisplaced)) && !r.evict(r.sizes[large].oldest, a, errDisplaced) {
 			return r.end(a, errFull)
 		}
 	}
@@ -155,9 +155,9 @@ func (r *room) overflows(a *arrival, more int64) bool {
 	return a.size == large && r.large+more > r.limits.Memory-r.limits.SmallMemory
 }
 
-// displace makes room for a: it ends the oldest arrival of a queue with err, frees what it held and has its read return. It returns false,
+// evict makes room for a: it ends the oldest arrival of a queue with err, frees what it held and has its read return. It returns false,
 // and does nothing, if that is a itself or began to arrive less than YieldAfter ago. The caller holds mu.
-func (r *room) displace(oldest, a *arrival, err error) bool {
+func (r *room) evict(oldest, a *arrival, err error) bool {
 	if oldest == nil || oldest == a || time.Since(oldest.since) < r.limits.YieldAfter {
 		return false
 	}

@@ -27,7 +27,7 @@ type command struct {
 	Seen        []int         `default:"5000000,30000000" help:"scale: numbers of seen ids at which the gate is measured beside none, ascending; the last has the bar."`
 	Open        int           `default:"1000000" help:"scale: open actions of one subscription, over 20,000 entities and of a single one."`
 	Events      int           `default:"100000" help:"replay: events of a subscription, 100 of which never ran until fill finds them."`
-	Held        int           `default:"100000" help:"scale: open actions, and events waiting in gaps, that a stream process holds."`
+	Load        int           `name:"held" default:"100000" help:"scale: open actions, and events waiting in gaps, that a stream process holds."`
 }
 
 func main() {
@@ -57,7 +57,7 @@ func run(c command) error {
 	defer stop()
 	r, err := bench.Run(ctx, c.Scenario, bench.Options{
 		Postgres: c.Postgres, Kafka: c.Kafka, KafkaScript: c.KafkaScript, Round: c.Round, Rounds: c.Rounds,
-		Seen: c.Seen, Held: c.Held, Open: c.Open, Events: c.Events, Progress: os.Stderr,
+		Seen: c.Seen, Load: c.Load, Open: c.Open, Events: c.Events, Progress: os.Stderr,
 	})
 	if err != nil {
 		return err

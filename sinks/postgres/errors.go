@@ -40,11 +40,11 @@ func refusal(ctx context.Context, r *redact.Redactor, err error) (sink.Outcome, 
 	if !ok {
 		return sink.Outcome{}, r.Err(classify(ctx, err, true))
 	}
-	var said, text strings.Builder
-	said.WriteString(pg.Severity + ": " + pg.Message)
+	var full, text strings.Builder
+	full.WriteString(pg.Severity + ": " + pg.Message)
 	for _, more := range []struct{ name, text string }{{"DETAIL", pg.Detail}, {"HINT", pg.Hint}, {"CONTEXT", pg.Where}} {
 		if more.text != "" {
-			said.WriteString("\n" + more.name + ": " + more.text)
+			full.WriteString("\n" + more.name + ": " + more.text)
 		}
 	}
 	text.WriteString("the server refused the statement: SQLSTATE " + pg.Code)
@@ -54,7 +54,7 @@ func refusal(ctx context.Context, r *redact.Redactor, err error) (sink.Outcome, 
 		}
 	}
 	text.WriteString("; the answer has its words")
-	answer := said.String()
+	answer := full.String()
 	return sink.Outcome{Response: r.Head([]byte(answer[:min(len(answer), r.Limit())]))}, r.Err(&sink.AttemptError{Class: classOf(pg.Code), Err: errors.New(text.String())})
 }
 

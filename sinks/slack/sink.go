@@ -105,27 +105,27 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 		}
 	}
 	s.looks.Forget(a.ID)
-	var said reply
-	answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodPost, Path: []string{"chat.postMessage"}, Body: m, Key: a.ID, Read: said.read})
+	var decoded reply
+	answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodPost, Path: []string{"chat.postMessage"}, Body: m, Key: a.ID, Read: decoded.read})
 	if err != nil {
 		return sink.Outcome{}, err
 	}
-	return answer.Outcome, s.judge("chat.postMessage", answer, said)
+	return answer.Outcome, s.judge("chat.postMessage", answer, decoded)
 }
 
 // judge says what an answer of Slack's means.
-func (s *Sink) judge(method string, answer api.Answer, said reply) error {
+func (s *Sink) judge(method string, answer api.Answer, decoded reply) error {
 	if class := sink.ClassOfStatus(answer.Code); class != sink.ClassOK {
 		return s.Failed(class, "%s answered %d", method, answer.Code)
 	}
 	if err := s.CheckWhole(method, answer); err != nil {
 		return err
 	}
-	if said.OK == nil {
+	if decoded.OK == nil {
 		return s.Failed(sink.ClassBusy, "%s answered %d with something that is not Slack's", method, answer.Code)
 	}
-	if !*said.OK {
-		return s.Failed(classOf(said.Error), "%s: %s%s", method, clip(said.Error), needed(said.Needed))
+	if !*decoded.OK {
+		return s.Failed(classOf(decoded.Error), "%s: %s%s", method, clip(decoded.Error), needed(decoded.Needed))
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func TestTokensAreReadSeldomAndSoonEnough(t *testing.T) {
 			s.tokens = append(s.tokens, ledger.Token{Hash: Hash(later), Name: "bob", Role: "admin", ExpiresAt: time.Now().Add(time.Hour)})
 		})
 		asked := time.Now()
-		if who, err := k.Who(t.Context(), later); err != nil || !who.All() || time.Since(asked) > again {
+		if who, err := k.Who(t.Context(), later); err != nil || !who.All() || time.Since(asked) > rereadAfter {
 			t.Errorf("just made: %+v %v after %s", who, err, time.Since(asked))
 		}
 		_, err := k.Who(t.Context(), known)
@@ -152,7 +152,7 @@ func TestQuestionsShareAReadThatFails(t *testing.T) {
 		if reads, _ := s.counts(); reads != 1 || time.Since(asked) > readWithin {
 			t.Errorf("%d reads in %s", reads, time.Since(asked))
 		}
-		time.Sleep(again)
+		time.Sleep(rereadAfter)
 		if _, err := k.Who(t.Context(), NewToken()); err == nil {
 			t.Error("opens")
 		}

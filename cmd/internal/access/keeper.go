@@ -13,8 +13,8 @@ import (
 const (
 	// Fresh is how long the tokens that were read count: so long a token that was revoked still opens.
 	Fresh = 5 * time.Second
-	// again is how far apart reads for tokens are that nobody knows: whoever tries many makes one a second.
-	again = time.Second
+	// rereadAfter is how far apart reads for tokens are that nobody knows: whoever tries many makes one a second.
+	rereadAfter = time.Second
 	// readWithin bounds a read of the tokens, and the note that one was used.
 	readWithin = 3 * time.Second
 	// noteEvery is how far apart the notes are that a token was used.
@@ -95,13 +95,13 @@ func (k *Keeper) look(ctx context.Context, hash [32]byte) (t ledger.Token, wait 
 	t, known := k.tokens[hash]
 	age := time.Since(k.read)
 	switch {
-	case k.read.IsZero() || age >= Fresh || !known && age >= again:
+	case k.read.IsZero() || age >= Fresh || !known && age >= rereadAfter:
 		if err := k.refresh(ctx); err != nil {
 			return t, 0, false, err
 		}
 		t, known = k.tokens[hash]
 	case !known:
-		return t, again - age, false, nil
+		return t, rereadAfter - age, false, nil
 	}
 	now := time.Now()
 	if !known || t.RevokedAt != nil || !now.Before(t.ExpiresAt) {
@@ -115,7 +115,7 @@ func (k *Keeper) look(ctx context.Context, hash [32]byte) (t ledger.Token, wait 
 
 // refresh reads the tokens. That they cannot be read is known for a while: those who waited for that read do not wait for another each.
 func (k *Keeper) refresh(ctx context.Context) error {
-	if k.failure != nil && time.Since(k.failed) < again {
+	if k.failure != nil && time.Since(k.failed) < rereadAfter {
 		return k.failure
 	}
 	k.failure = k.readAll(ctx)
@@ -131,12 +131,12 @@ func (k *Keeper) readAll(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin)
 	defer cancel()
-	asked := time.Now()
+	askedAt := time.Now()
 	list, err := store.Tokens(ctx)
 	if err != nil {
 		return err
 	}
-	k.read, k.tokens = asked, make(map[[32]byte]ledger.Token, len(list))
+	k.read, k.tokens = askedAt, make(map[[32]byte]ledger.Token, len(list))
 	for _, t := range list {
 		k.tokens[t.Hash] = t
 	}

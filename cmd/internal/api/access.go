@@ -181,8 +181,8 @@ func byProxy(proxies []netip.Prefix, r *http.Request) bool {
 		return false
 	}
 	addr := from.Addr().Unmap()
-	said := r.Header.Values("X-Forwarded-Proto") // of two, a client may have sent one
-	return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(addr) }) && len(said) == 1 && said[0] == "https"
+	protos := r.Header.Values("X-Forwarded-Proto") // of two, a client may have sent one
+	return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(addr) }) && len(protos) == 1 && protos[0] == "https"
 }
 
 func problemOf(status int, detail string) Problem {

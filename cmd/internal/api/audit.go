@@ -52,15 +52,15 @@ func (s *server) change(ctx context.Context, asks *access.Who, q route, r *http.
 		return nil, errTooLarge
 	}
 	r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), failing{err}))
-	var said struct {
+	var request struct {
 		Reason, By, Name, Team, Subscription string
 		DryRun                               bool `json:"dry_run"`
 	}
-	_ = json.Unmarshal(body, &said) // the question says what is wrong with it
-	if said.DryRun {
+	_ = json.Unmarshal(body, &request) // the question says what is wrong with it
+	if request.DryRun {
 		return q.ask(ctx, r)
 	}
-	c := AuditItem{Actor: unnamed, Role: asks.Role, By: said.By, Action: q.action(r), Team: r.PathValue("team"), Object: q.object(r), Reason: said.Reason}
+	c := AuditItem{Actor: unnamed, Role: asks.Role, By: request.By, Action: q.action(r), Team: r.PathValue("team"), Object: q.object(r), Reason: request.Reason}
 	if asks.Name == "" {
 		c.Role = ""
 	} else {
@@ -68,15 +68,15 @@ func (s *server) change(ctx context.Context, asks *access.Who, q route, r *http.
 	}
 	switch q.change {
 	case "replay.plan":
-		if c.Object = said.Team + "." + said.Subscription; asks.Of(said.Team) {
-			c.Team = said.Team
+		if c.Object = request.Team + "." + request.Subscription; asks.Of(request.Team) {
+			c.Team = request.Team
 		}
 	case "alert.silence":
-		if asks.Of(said.Team) {
-			c.Team = said.Team
+		if asks.Of(request.Team) {
+			c.Team = request.Team
 		}
 	case "token.create":
-		c.Object = said.Name
+		c.Object = request.Name
 	}
 	before := s.before(ctx, q, r)
 	c.Team = cmp.Or(c.Team, teamOf(before))

@@ -26,13 +26,13 @@ func (c *Client) Ready(ctx context.Context) (*Probed, error) {
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
-	asked := time.Now()
+	sentAt := time.Now()
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Unavailable, "ask "+c.base, "%w", err)
 	}
 	defer resp.Body.Close()
-	half := time.Since(asked) / 2
+	half := time.Since(sentAt) / 2
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Unavailable, "ask "+c.base, "%w", err)
@@ -42,7 +42,7 @@ func (c *Client) Ready(ctx context.Context) (*Probed, error) {
 		return nil, c.problem(resp, body)
 	}
 	if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-		p.Ahead = at.Add(time.Second / 2).Sub(asked.Add(half))
+		p.Ahead = at.Add(time.Second / 2).Sub(sentAt.Add(half))
 	}
 	return p, nil
 }

@@ -52,11 +52,11 @@ func (d *deployment) ask(ctx context.Context, args ...string) ([]byte, error) {
 		return nil, err
 	}
 	defer in.Close()
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("forebay %s: %w: %s%s", strings.Join(args, " "), err, out, said.Bytes())
+		return nil, fmt.Errorf("forebay %s: %w: %s%s", strings.Join(args, " "), err, out, stderr.Bytes())
 	}
 	return out, nil
 }

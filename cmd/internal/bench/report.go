@@ -107,14 +107,14 @@ func bar(x Ratio) string {
 	if x.Bar == 0 {
 		return "-"
 	}
-	most, met := "", "met"
+	most, verdict := "", "met"
 	if x.AtMost {
 		most = "at most "
 	}
 	if !x.Met() {
-		met = "missed"
+		verdict = "missed"
 	}
-	return fmt.Sprintf("%s%.2f %s", most, x.Bar, met)
+	return fmt.Sprintf("%s%.2f %s", most, x.Bar, verdict)
 }
 
 func rounds(x Ratio) string {

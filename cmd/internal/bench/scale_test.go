@@ -15,7 +15,7 @@ var smallScale = scaleSizes{entities: 20, warmUp: 500, body: 256, backlog: backl
 func TestScaleScenario(t *testing.T) {
 	t.Parallel()
 	o := tiny(t)
-	o.Seen, o.Held, o.Open = []int{100, 1000}, 30, 3000
+	o.Seen, o.Load, o.Open = []int{100, 1000}, 30, 3000
 	r := newReport(o)
 	if err := runScale(t.Context(), o, smallScale, r); err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestFillWithoutKeyIndex(t *testing.T) {
 
 func TestScaleRefusesNumbers(t *testing.T) {
 	t.Parallel()
-	for _, o := range []Options{{Seen: []int{30, 5}}, {Seen: []int{0, 5}}, {Held: -1}, {Open: -1}} {
+	for _, o := range []Options{{Seen: []int{30, 5}}, {Seen: []int{0, 5}}, {Load: -1}, {Open: -1}} {
 		if err := runScale(t.Context(), o, smallScale, newReport(o)); err == nil || !strings.Contains(err.Error(), "ascending") {
 			t.Errorf("%+v: %v", o, err)
 		}
@@ -131,9 +131,9 @@ func TestCountName(t *testing.T) {
 func TestHeldProcessEnds(t *testing.T) {
 	t.Parallel()
 	o := tiny(t)
-	o.Held = 5
+	o.Load = 5
 	b := &scaleBench{Options: o, scaleSizes: smallScale, pg: opened(t, o), seed: 1}
-	h, err := b.newBacklog(t.Context(), o.Held, o.Held)
+	h, err := b.newBacklog(t.Context(), o.Load, o.Load)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,12 +24,12 @@ type backlogSizes struct {
 // reports how much memory it has then. It is `forebay serve --roles stream` in a process of its own; broker, destination and producer are in
 // this one.
 func (b *scaleBench) measureMemory(ctx context.Context, r *Report) error {
-	h, err := b.newBacklog(ctx, b.Held, b.Held)
+	h, err := b.newBacklog(ctx, b.Load, b.Load)
 	if err != nil {
 		return err
 	}
 	defer h.close()
-	b.logf("a stream process gets %d open actions and %d events that wait in gaps", b.Held, b.Held)
+	b.logf("a stream process gets %d open actions and %d events that wait in gaps", b.Load, b.Load)
 	p, err := h.serve(ctx, "stream")
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (b *scaleBench) measureMemory(ctx context.Context, r *Report) error {
 	rest, peak := residentMiB(p.pid(), "VmRSS"), residentMiB(p.pid(), "VmHWM")
 	b.logf("the stream process has %.0f MiB at rest, %.0f MiB when it was full, %.0f MiB at most", rest, full, peak)
 	r.Settings["scale.memory"] = fmt.Sprintf("forebay serve --roles stream with %d open actions of a destination that does not answer and %d events waiting in gaps, "+
-		"each of an entity of its own, bodies of %d bytes, %d partitions", b.Held, b.Held, b.backlog.body, b.backlog.partitions)
+		"each of an entity of its own, bodies of %d bytes, %d partitions", b.Load, b.Load, b.backlog.body, b.backlog.partitions)
 	r.Ratios = append(r.Ratios, atMost("scale/memory", "MiB resident, at rest, and allowed", rest, memoryBar))
 	r.figure("scale/memory_full", "MiB resident as soon as all was held", full)
 	r.figure("scale/memory_peak", "MiB resident at most, while it read", peak)

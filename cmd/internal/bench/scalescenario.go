@@ -33,8 +33,8 @@ func runScaleScenario(ctx context.Context, o Options, r *Report) error {
 // runScale measures memory first, on a server without millions of rows. Without a number of either kind its part is left
 // out.
 func runScale(ctx context.Context, o Options, s scaleSizes, r *Report) error {
-	if !slices.IsSorted(o.Seen) || len(o.Seen) > 0 && o.Seen[0] < 1 || o.Held < 0 || o.Open < 0 {
-		return fmt.Errorf("seen ids %v, %d held and %d open: the numbers must be positive, those of seen ids ascending", o.Seen, o.Held, o.Open)
+	if !slices.IsSorted(o.Seen) || len(o.Seen) > 0 && o.Seen[0] < 1 || o.Load < 0 || o.Open < 0 {
+		return fmt.Errorf("seen ids %v, %d held and %d open: the numbers must be positive, those of seen ids ascending", o.Seen, o.Load, o.Open)
 	}
 	o.buffers = quarterOfMemory(procField("/proc/meminfo", "MemTotal"))
 	pg, err := o.openPostgres(ctx, r)
@@ -46,7 +46,7 @@ func runScale(ctx context.Context, o Options, s scaleSizes, r *Report) error {
 		return err
 	}
 	b := &scaleBench{Options: o, scaleSizes: s, pg: pg, seed: uint64(time.Now().UnixNano())}
-	if o.Held > 0 {
+	if o.Load > 0 {
 		if err := b.measureMemory(ctx, r); err != nil {
 			return err
 		}

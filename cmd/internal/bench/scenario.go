@@ -25,8 +25,8 @@ type Options struct {
 	Rounds int
 	// Seen are the numbers of seen ids at which scale measures the gate, beside none; ascending.
 	Seen []int
-	// Held is how many open actions, and how many events that wait in gaps, scale gives a stream process.
-	Held int
+	// Load is how many open actions, and how many events that wait in gaps, scale gives a stream process.
+	Load int
 	// Open is how many open actions of one subscription scale lets a stream process have, nearly all of them in the ledger.
 	Open int
 	// Events are how many events replay has a subscription decide before fill looks for the holes among them.

@@ -163,7 +163,7 @@ func (c *replayCancelCmd) Run(e *env, client *api.Client) error {
 	return askReplay(e, client, c.ID, "cancel", c.Reason, "cancelled: replay %s decides nothing more; what it has decided is in the lanes, and runs")
 }
 
-func askReplay(e *env, client *api.Client, id, verb, reason, said string) error {
+func askReplay(e *env, client *api.Client, id, verb, reason, done string) error {
 	if reason = strings.TrimSpace(reason); reason == "" {
 		return usageError("--reason is needed: it is kept with the replay")
 	}
@@ -171,7 +171,7 @@ func askReplay(e *env, client *api.Client, id, verb, reason, said string) error 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(e.Stderr, said+"\n", plain(id))
+	fmt.Fprintf(e.Stderr, done+"\n", plain(id))
 	return printOne(e, item, item.ID, func(w io.Writer) { showReplay(w, item) })
 }
 

@@ -48,11 +48,11 @@ func (c *schemasPushCmd) Run(e *env) error {
 	if items == nil {
 		return fmt.Errorf("%w; nothing was registered", err)
 	}
-	return errors.Join(listPushed(e, items), err, c.said(e, items))
+	return errors.Join(listPushed(e, items), err, c.summarize(e, items))
 }
 
-// said says what was done, or would be; the error is of schemas that are refused.
-func (c *schemasPushCmd) said(e *env, items []registry.Item) error {
+// summarize says what was done, or would be; the error is of schemas that are refused.
+func (c *schemasPushCmd) summarize(e *env, items []registry.Item) error {
 	counts, pushed := map[string]int{}, 0
 	for _, i := range items {
 		counts[i.Action]++

@@ -60,9 +60,9 @@ func load(o config.Options) (*config.Config, fileStates, error) {
 	return cfg, s, err
 }
 
-// loadAgain is load for a process that runs a configuration. A team whose file has problems keeps what it has, which is logged, and told
-// to told; so is it, with nil, when no file of a team has problems any more.
-func loadAgain(running *config.Config, o config.Options, log *slog.Logger, told func(config.Problems)) (*config.Config, fileStates, error) {
+// loadAgain is load for a process that runs a configuration. A team whose file has problems keeps what it has, which is logged, and
+// passed to report, which is called with nil when no file of a team has problems any more.
+func loadAgain(running *config.Config, o config.Options, log *slog.Logger, report func(config.Problems)) (*config.Config, fileStates, error) {
 	s := fileStates{}
 	o.See = s.remember
 	cfg, kept, err := running.Reload(o)
@@ -70,7 +70,7 @@ func loadAgain(running *config.Config, o config.Options, log *slog.Logger, told 
 		log.Error("files of teams have problems: these teams keep what they have, the others get their changes; at a start such a file is refused", "error", kept)
 	}
 	if err == nil {
-		told(kept)
+		report(kept)
 	}
 	return cfg, s, err
 }

@@ -139,7 +139,7 @@ func (o Options) run(ctx context.Context, p ports, temporary bool, body func(con
 
 // open makes a session and starts its embedded parts. The session may be there with an error, too: the caller closes it in any case.
 func (o Options) open(ctx context.Context, p ports, temporary bool) (*session, error) {
-	told := o.Data
+	given := o.Data
 	o.place()
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -171,7 +171,7 @@ func (o Options) open(ctx context.Context, p ports, temporary bool) (*session, e
 	if err := s.startParts(ctx); err != nil {
 		return s, err
 	}
-	if s.app, err = app.New(app.Config{File: s.config, Path: s.path, Data: told, Roles: roles, Logger: o.Logger}); err != nil {
+	if s.app, err = app.New(app.Config{File: s.config, Path: s.path, Data: given, Roles: roles, Logger: o.Logger}); err != nil {
 		return s, err
 	}
 	return s, s.app.Start()

@@ -58,9 +58,9 @@ func (l *lines) Handle(ctx context.Context, r slog.Record) error {
 	case short:
 		return l.to.write(write(l.fields(r)))
 	case isDecision(r): // one that waits for an operator, with a message of its own
-		told := decided(l.fields(r))
-		told.look = "inbox list --decision " + l.fields(r)["decision"]
-		return l.to.write(told)
+		line := decided(l.fields(r))
+		line.look = "inbox list --decision " + l.fields(r)["decision"]
+		return l.to.write(line)
 	case strings.HasPrefix(r.Message, deadMessage):
 		return l.to.write(dead(strings.TrimPrefix(r.Message, deadMessage), l.fields(r)))
 	case l.next.Enabled(ctx, r.Level):

@@ -166,10 +166,10 @@ func (d *doctor) versions(ctx context.Context) (found []Finding) {
 	}
 	versions := map[string]int{}
 	for _, b := range cluster.Brokers {
-		v, asked := spoken[b.NodeID]
-		if !asked || v.Err != nil {
+		v, answered := spoken[b.NodeID]
+		if !answered || v.Err != nil {
 			why := "it was not asked"
-			if asked {
+			if answered {
 				why = notReached(v.Err)
 			}
 			found = append(found, problem(fmt.Sprintf("broker %d, %s:%d", b.NodeID, b.Host, b.Port), why,

@@ -54,13 +54,13 @@ func (d *doctor) rightsOf(ctx context.Context, role config.Role) []Finding {
 	}
 	var lacks []rights.Right
 	var texts []string
-	asked := 0
+	checked := 0
 	for _, r := range table {
 		for _, m := range may {
 			if m.kind != r.Kind || !(m.name == r.Name || r.Prefixed && strings.HasPrefix(m.name, r.Name)) || m.operations == nil {
 				continue
 			}
-			if asked++; !allowed(m.operations, r.Operation) {
+			if checked++; !allowed(m.operations, r.Operation) {
 				if !slices.Contains(lacks, r) {
 					lacks = append(lacks, r)
 				}
@@ -75,10 +75,10 @@ func (d *doctor) rightsOf(ctx context.Context, role config.Role) []Finding {
 			shown = append(slices.Clone(texts[:5]), fmt.Sprintf("and %d more", len(texts)-5))
 		}
 		return []Finding{problem(name, "its user may not "+strings.Join(shown, ", "), grants(lacks))}
-	case asked == 0:
+	case checked == 0:
 		return []Finding{unknown(name, "not made: the brokers do not say what this user may do", "forebay acls export -c "+d.Path)}
 	}
-	return []Finding{ok(name, "%d rights on %d topics and groups: all that the role needs", asked, len(may))}
+	return []Finding{ok(name, "%d rights on %d topics and groups: all that the role needs", checked, len(may))}
 }
 
 // grants are the commands that give rights, one for each resource.

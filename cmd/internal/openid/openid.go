@@ -68,8 +68,8 @@ type Login struct {
 }
 
 const (
-	askWithin = 10 * time.Second // how long one answer of the provider may take
-	again     = 5 * time.Second  // how long it is not asked for its description, after it did not answer
+	askWithin  = 10 * time.Second // how long one answer of the provider may take
+	retryAfter = 5 * time.Second  // how long it is not asked for its description, after it did not answer
 )
 
 // New returns a login. The provider is asked with the first that logs in.
@@ -112,8 +112,8 @@ func (l *Login) Finish(ctx context.Context, secret string, q url.Values) (*acces
 	if secret == "" || subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(derived(secret, "state"))) == 0 {
 		return nil, schemas.Errorf(schemas.Invalid, "", "this login was not begun in this browser, or too long ago: begin again")
 	}
-	if said := q.Get("error"); said != "" {
-		return nil, l.distrusted("the provider has let nobody in", fmt.Errorf("error %.100q", said))
+	if code := q.Get("error"); code != "" {
+		return nil, l.distrusted("the provider has let nobody in", fmt.Errorf("error %.100q", code))
 	}
 	if from := q.Get("iss"); from != "" && from != l.cfg.Issuer { // RFC 9207
 		return nil, l.distrusted("the answer is not the provider's", fmt.Errorf("issuer %.200q", from))
@@ -147,9 +147,9 @@ func (l *Login) Finish(ctx context.Context, secret string, q url.Values) (*acces
 }
 
 // distrusted logs why an answer is not taken, and returns what somebody is told.
-func (l *Login) distrusted(said string, why error) error {
-	l.cfg.Logger.Warn("a login by the OIDC provider is refused", "reason", said, "error", why)
-	return schemas.Errorf(schemas.Unauthenticated, "", "%s: log in again; the log of this process says more", said)
+func (l *Login) distrusted(reason string, why error) error {
+	l.cfg.Logger.Warn("a login by the OIDC provider is refused", "reason", reason, "error", why)
+	return schemas.Errorf(schemas.Unauthenticated, "", "%s: log in again; the log of this process says more", reason)
 }
 
 // who returns whom claims are of, with the role that a rule gives them.
@@ -211,7 +211,7 @@ func (l *Login) client(ctx context.Context) (*oauth2.Config, *oidc.Provider, err
 		return nil, nil, schemas.Errorf(schemas.Unavailable, "ask the provider", "%w", context.Cause(ctx))
 	}
 	if l.found == nil {
-		if l.failure == nil || time.Since(l.failed) >= again {
+		if l.failure == nil || time.Since(l.failed) >= retryAfter {
 			l.found, l.failure = oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), l.http), l.cfg.Issuer)
 			l.failed = time.Now()
 		}

@@ -86,8 +86,8 @@ func TestLogin(t *testing.T) {
 	if _, err := l.Finish(t.Context(), secret, q); schemas.KindOf(err) != schemas.Unauthenticated {
 		t.Errorf("a subject that the log cannot show: %v", err)
 	}
-	if p.Asked() != 1 {
-		t.Errorf("the provider was asked %d times for its description", p.Asked())
+	if p.DescriptionRequests() != 1 {
+		t.Errorf("the provider was asked %d times for its description", p.DescriptionRequests())
 	}
 	if strings.Contains(log.String(), openidtest.Secret) {
 		t.Error(log)
@@ -169,7 +169,7 @@ func TestProviderIsAway(t *testing.T) {
 	if _, _, err := l.Begin(t.Context()); err == nil || l.failed != first {
 		t.Error("it is asked each time")
 	}
-	l.failed = time.Now().Add(-again)
+	l.failed = time.Now().Add(-retryAfter)
 	if _, _, err := l.Begin(t.Context()); err == nil || l.failed == first {
 		t.Error("it is never asked again")
 	}

@@ -81,7 +81,7 @@ func (id ID) Header() []byte {
 	return binary.BigEndian.AppendUint32([]byte{0}, uint32(id.Number))
 }
 
-func asked(s *jsonschema.Schema) sr.Schema {
+func registrySchema(s *jsonschema.Schema) sr.Schema {
 	return sr.Schema{Schema: string(s.Text()), Type: sr.TypeJSON}
 }
 
@@ -97,7 +97,7 @@ const (
 // Lookup returns under what a registry has a schema in a subject; found is false if it does not have it there. The error is of kind
 // Unavailable, Unauthenticated or Permanent.
 func (c *Client) Lookup(ctx context.Context, w Wanted) (id ID, found bool, err error) {
-	have, err := c.client.LookupSchema(ctx, w.Subject, asked(w.Schema))
+	have, err := c.client.LookupSchema(ctx, w.Subject, registrySchema(w.Schema))
 	switch code(err) {
 	case noSubject, noSchema:
 		return ID{}, false, nil

@@ -74,7 +74,7 @@ func (c *Client) plan(ctx context.Context, item *Item) error {
 		return c.say("read the latest schema of "+item.Subject, err)
 	}
 	item.Action, item.Changes = Changed, changes(latest.Schema, item.schema)
-	answer, err := c.client.CheckCompatibility(sr.WithParams(ctx, sr.Verbose), item.Subject, -1, asked(item.schema))
+	answer, err := c.client.CheckCompatibility(sr.WithParams(ctx, sr.Verbose), item.Subject, -1, registrySchema(item.schema))
 	switch {
 	case code(err) == invalid || code(err) == incompatible:
 		item.refuse(err)
@@ -133,7 +133,7 @@ func (c *Client) Push(ctx context.Context, wanted []Wanted) ([]Item, error) {
 
 // register registers a schema. That another process has changed the subject meanwhile, so that it is refused now, is no error.
 func (c *Client) register(ctx context.Context, item *Item) error {
-	_, err := c.client.RegisterSchema(ctx, item.Subject, asked(item.schema), -1, -1)
+	_, err := c.client.RegisterSchema(ctx, item.Subject, registrySchema(item.schema), -1, -1)
 	if code(err) == invalid || code(err) == incompatible {
 		item.refuse(err)
 		return nil

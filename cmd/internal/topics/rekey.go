@@ -187,16 +187,16 @@ func (r Rekey) isInterrupted(ctx context.Context, adm *kadm.Client, from map[int
 	if total(to) == 0 {
 		return true, nil
 	}
-	uncopied := map[uint64]int64{} // records of the topic that are not in the target: how many, by their hash
-	err = r.scan(ctx, r.From, from, func(rec *kgo.Record) { uncopied[hashOf(rec)]++ })
+	missing := map[uint64]int64{} // records of the topic that are not in the target: how many, by their hash
+	err = r.scan(ctx, r.From, from, func(rec *kgo.Record) { missing[hashOf(rec)]++ })
 	if err != nil {
 		return false, err
 	}
 	foreign := false // the target has a record that is not the topic's
 	err = r.scan(ctx, r.To.Name, to, func(rec *kgo.Record) {
 		hash := hashOf(rec)
-		uncopied[hash]--
-		foreign = foreign || uncopied[hash] < 0
+		missing[hash]--
+		foreign = foreign || missing[hash] < 0
 	})
 	return !foreign, err
 }

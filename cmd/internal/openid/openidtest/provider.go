@@ -31,12 +31,12 @@ type Provider struct {
 	URL string
 	key *rsa.PrivateKey
 
-	mu       sync.Mutex
-	redirect string
-	claims   map[string]any                                                           // of whoever logs in
-	forge    func(header, claims map[string]any, key *rsa.PrivateKey) *rsa.PrivateKey // changes an ID token, and returns what signs it; nil: as it is
-	codes    map[string]url.Values
-	asked    int // for its description
+	mu                  sync.Mutex
+	redirect            string
+	claims              map[string]any                                                           // of whoever logs in
+	forge               func(header, claims map[string]any, key *rsa.PrivateKey) *rsa.PrivateKey // changes an ID token, and returns what signs it; nil: as it is
+	codes               map[string]url.Values
+	descriptionRequests int
 }
 
 // New starts a provider that leads back to redirect alone; empty: to nowhere, until LeadsTo says where.
@@ -79,11 +79,11 @@ func (p *Provider) Forge(change func(header, claims map[string]any, key *rsa.Pri
 	p.forge = change
 }
 
-// Asked returns how often the provider was asked for its description.
-func (p *Provider) Asked() int {
+// DescriptionRequests returns how often the provider was asked for its description.
+func (p *Provider) DescriptionRequests() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.asked
+	return p.descriptionRequests
 }
 
 // LogIn is what a browser does that is led to the provider: it returns where it is led back, with a code and the state.
@@ -104,7 +104,7 @@ func (p *Provider) LogIn(t testing.TB, to string) *url.URL {
 
 func (p *Provider) describe(w http.ResponseWriter, _ *http.Request) {
 	p.mu.Lock()
-	p.asked++
+	p.descriptionRequests++
 	p.mu.Unlock()
 	answer(w, http.StatusOK, map[string]any{"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
 		"id_token_signing_alg_values_supported": []string{"RS256"}})
