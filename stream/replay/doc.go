@@ -11,12 +11,12 @@
 //
 // Mode fill runs what the subscription never ran: what a seek left out, what was there before it began, what a filter left out that wants it
 // now. It is a rewind of that range and nothing else, so what holds for a rewind holds here: what is done is skipped by its key, an older
-// snapshot is stale, an older delta is late. It is stricter about snapshots: one that is older than its line never runs, also as the filler of a
+// snapshot is stale, an older delta is late. It is stricter about snapshots: one that is older than its version line never runs, also as the filler of a
 // skipped place or with deliver_marked (gate.Fill).
 //
 // What runs again (reprocess) is a generation of its own in the dedupe key and in the action's id, so that a destination sees other idempotency
 // keys. The live version line is a bound that it never moves: a snapshot strictly below it is stale unless asked for. Mode shadow is the same
-// without rows of events and without lanes. Lines, lanes and fences are the live ones, and nothing of either waits. A generation ends with its
+// without rows of events and without lanes. Version lines, lanes and fences are the live ones, and nothing of either waits. A generation ends with its
 // replay: one that ended halfway goes on as another over what is left, for which replay get has the command, and a plan names the replays that
 // ran part of its range.
 //
@@ -68,8 +68,8 @@
 //
 // A gap that a filled-in event shows may have its filler further on in the range, read later than any deadline. So waits of events whose place
 // lies in an open part of a fill do not end (P5 says "read to the end"; the end is that of the range here), and neither do those of live events on
-// the same line: a wait that ends takes its line along. Other lines are not concerned.
+// the same version line: a wait that ends takes its version line along. Others are not concerned.
 //
-// A filter by type, decision or status that leaves out undecided events of a line whose versions must follow each other would make a gap that
-// nothing fills. Counting finds such a line, and the plan is refused and cancelled.
+// A filter by type, decision or status that leaves out undecided events of a version line whose versions must follow each other would make a gap that
+// nothing fills. Counting finds such a version line, and the plan is refused and cancelled.
 package replay
