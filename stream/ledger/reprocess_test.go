@@ -111,7 +111,7 @@ func TestEachReplayIsAGenerationOfItsOwn(t *testing.T) {
 }
 
 // A step that the database refuses is cut in two like any batch, and all of it stays of the replay: nothing is written of what is left out.
-func TestReplayAgainIsCutInTwo(t *testing.T) {
+func TestReprocessIsCutInTwo(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	c := f.claim(0)

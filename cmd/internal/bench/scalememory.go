@@ -13,7 +13,7 @@ import (
 // memoryBar is how much memory a stream process may have with what scale lets it hold, in MiB.
 const memoryBar = 400
 
-// heldSizes are the dimensions of what a stream process is made to hold.
+// backlogSizes are the dimensions of what a stream process is made to hold.
 type backlogSizes struct {
 	partitions int
 	body       int           // bytes of an event's body

@@ -165,7 +165,7 @@ func (m *knownSessions) forget(hash [32]byte) {
 	delete(m.all, hash)
 }
 
-// ended returns why somebody who has a page open may see no more of it; nil: they may.
+// endedOf returns why somebody who has a page open may see no more of it; nil: they may.
 func (c *Console) endedOf(ctx context.Context) error {
 	s := sessionOf(ctx)
 	if s == nil {
