@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -62,6 +63,16 @@ func (h *heads) add(fence int32, laneSeq int64, entity schemas.EntityKey) {
 	h.fences, h.laneSeqs, h.entities = append(h.fences, fence), append(h.laneSeqs, laneSeq), append(h.entities, string(entity))
 }
 
+// of returns those of the heads that are of some fences.
+func (h *heads) of(fences []int32) (own heads) {
+	for i, fence := range h.fences {
+		if slices.Contains(fences, fence) {
+			own.add(fence, h.laneSeqs[i], schemas.EntityKey(h.entities[i]))
+		}
+	}
+	return own
+}
+
 // partitions returns in how many partitions the heads are.
 func (h *heads) partitions() int {
 	distinct := map[int32]bool{}
@@ -72,8 +83,8 @@ func (h *heads) partitions() int {
 }
 
 // countBehind returns how many events are behind each head. Where counting takes longer than behindWithin, that is no error: the counts
-// are "at least 0".
-func (b *Inbox) countBehind(ctx context.Context, of scope, h heads) (map[ActionRef]*Behind, error) {
+// that are left are "at least 0".
+func (b *Inbox) countBehind(ctx context.Context, h heads) (map[ActionRef]*Behind, error) {
 	counts := make(map[ActionRef]*Behind, len(h.fences))
 	for i := range h.fences {
 		counts[ActionRef{Fence: h.fences[i], LaneSeq: h.laneSeqs[i]}] = &Behind{More: true}
@@ -85,17 +96,24 @@ func (b *Inbox) countBehind(ctx context.Context, of scope, h heads) (map[ActionR
 		if _, err := tx.Exec(ctx, indexesOnly); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, of.sql(behindCount), h.fences, h.laneSeqs, h.entities, max(b.behindReads/h.partitions(), b.behindReads/100))
-		if err != nil {
+		began := time.Now()
+		return bySubscription(ctx, tx, "", "", h.fences, func(s subscriptionWindows) error {
+			if time.Since(began) > behindWithin {
+				return nil
+			}
+			own := h.of(s.Fences)
+			rows, err := tx.Query(ctx, s.Scope.sql(behindCount), own.fences, own.laneSeqs, own.entities, max(b.behindReads/h.partitions(), b.behindReads/100))
+			if err != nil {
+				return err
+			}
+			var head ActionRef
+			var count Behind
+			_, err = pgx.ForEachRow(rows, []any{&head.Fence, &head.LaneSeq, &count.Events, &count.More}, func() error {
+				*counts[head] = count
+				return nil
+			})
 			return err
-		}
-		var head ActionRef
-		var count Behind
-		_, err = pgx.ForEachRow(rows, []any{&head.Fence, &head.LaneSeq, &count.Events, &count.More}, func() error {
-			*counts[head] = count
-			return nil
 		})
-		return err
 	})
 	if tooSlow(ctx, err) {
 		return counts, nil
@@ -114,14 +132,14 @@ func within(ctx context.Context, from pool, limit time.Duration, query func(pgx.
 }
 
 // countBehindDead sets Behind of those dead letters that park their entity.
-func (b *Inbox) countBehindDead(ctx context.Context, of scope, items []DeadLetter) error {
+func (b *Inbox) countBehindDead(ctx context.Context, items []DeadLetter) error {
 	var h heads
 	for i := range items {
 		if d := &items[i]; d.Parks {
 			h.add(d.Fence, d.LaneSeq, d.Entity)
 		}
 	}
-	counts, err := b.countBehind(ctx, of, h)
+	counts, err := b.countBehind(ctx, h)
 	for i := range items {
 		items[i].Behind = counts[ActionRef{Fence: items[i].Fence, LaneSeq: items[i].LaneSeq}]
 	}
@@ -136,7 +154,7 @@ WHERE a.status IN ('dead_letter', 'unknown') AND ` + ledger.ParksLane
 
 // countBehindItems sets Behind or BehindAtLeast of those events whose actions park their entity. An event's actions have its laneSeq
 // and the next ones; any of them may be the one that parks.
-func (b *Inbox) countBehindItems(ctx context.Context, of scope, items []Item) error {
+func (b *Inbox) countBehindItems(ctx context.Context, items []Item) error {
 	var fences, actions []int32
 	var laneSeqs []int64
 	events := map[ActionRef]*Item{}
@@ -151,21 +169,23 @@ func (b *Inbox) countBehindItems(ctx context.Context, of scope, items []Item) er
 	}
 	var parked heads
 	err := inOrder(ctx, b.slow, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, of.sql(parkedHeads), fences, laneSeqs, actions)
-		if err != nil {
+		return bySubscription(ctx, tx, "", "", fences, func(s subscriptionWindows) error {
+			rows, err := tx.Query(ctx, s.Scope.sql(parkedHeads), fences, laneSeqs, actions)
+			if err != nil {
+				return err
+			}
+			var first ActionRef // of the event
+			_, err = pgx.ForEachRow(rows, []any{&first.Fence, &first.LaneSeq}, func() error {
+				parked.add(first.Fence, first.LaneSeq, schemas.EntityKey(events[first].Entity))
+				return nil
+			})
 			return err
-		}
-		var first ActionRef // of the event
-		_, err = pgx.ForEachRow(rows, []any{&first.Fence, &first.LaneSeq}, func() error {
-			parked.add(first.Fence, first.LaneSeq, schemas.EntityKey(events[first].Entity))
-			return nil
 		})
-		return err
 	})
 	if err != nil {
 		return err
 	}
-	counts, err := b.countBehind(ctx, of, parked)
+	counts, err := b.countBehind(ctx, parked)
 	for event, count := range counts {
 		events[event].Behind, events[event].BehindAtLeast = count.Counts()
 	}

@@ -73,7 +73,7 @@ func TestBehindThatCannotBeCountedIsNotKnown(t *testing.T) {
 		var h heads
 		h.add(c.ID, 1, "a")
 		began := time.Now()
-		at, err := f.countBehind(t.Context(), nil, h)
+		at, err := f.countBehind(t.Context(), h)
 		if took := time.Since(began); err != nil || at[ActionRef{Fence: c.ID, LaneSeq: 1}].text() != "0 or more" || took > 10*time.Second {
 			t.Errorf("%v %v after %s", at, err, took)
 		}

@@ -75,19 +75,28 @@ func (b *Inbox) FindAction(ctx context.Context, id schemas.ActionID) (ref Action
 	if !ok {
 		return ref, schemas.Errorf(schemas.Invalid, op, "it is no id of an action: act_ and 26 characters")
 	}
-	err = b.look.QueryRow(ctx, `-- findAction: one probe of actions_w*_id per window; else the dead letters that never had an attempt
-WITH known AS (SELECT fence, lane_seq, status FROM actions WHERE action_id = $1)
+	err = b.inTeams(ctx, nil, func(of scope) error {
+		if ref != (ActionRef{}) {
+			return nil
+		}
+		err := b.look.QueryRow(ctx, of.sql(`-- findAction: one probe of actions_w*_id per window; else the dead letters that never had an attempt
+WITH known AS (SELECT fence, lane_seq, status FROM {actions} a WHERE action_id = $1)
 SELECT fence, lane_seq, status FROM known
-UNION ALL (SELECT a.fence, a.lane_seq, a.status FROM actions a JOIN fences f ON f.id = a.fence JOIN subscriptions s ON s.id = f.subscription
-    JOIN effects x ON x.id = a.effect JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
+UNION ALL (SELECT a.fence, a.lane_seq, a.status FROM {actions} a JOIN fences f ON f.id = a.fence JOIN subscriptions s ON s.id = f.subscription
+    JOIN effects x ON x.id = a.effect JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key
     WHERE NOT EXISTS (SELECT FROM known) AND a.status IN ('dead_letter', 'unknown') AND a.action_id IS NULL
       AND action_id(s.name, coalesce(e.replay, s.generation), e.source, e.event_id, x.name) = $1)
-LIMIT 1`, hash).Scan(&ref.Fence, &ref.LaneSeq, &ref.Status)
+LIMIT 1`), hash).Scan(&ref.Fence, &ref.LaneSeq, &ref.Status)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
 	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return ref, schemas.Errorf(schemas.NotFound, op, "no action of that id is dead, unknown or under way")
 	case err != nil:
 		return ref, ledger.Unavailable(op, err)
+	case ref == ActionRef{}:
+		return ref, schemas.Errorf(schemas.NotFound, op, "no action of that id is dead, unknown or under way")
 	}
 	return ref, nil
 }
@@ -113,12 +122,14 @@ func (b *Inbox) AskAction(ctx context.Context, id schemas.ActionID, kind ledger.
 	if err := mayAsk(op, ref.Status, kind, d); err != nil {
 		return 0, err
 	}
-	err = b.look.QueryRow(ctx, `INSERT INTO commands (fence, kind, lane_seq, event_key, entity, clock, asked_by, reason, detail)
-		SELECT a.fence, $3, a.lane_seq, a.event_key, e.entity, e.clock, $4, $5, $6 FROM actions a
-		JOIN events e ON e.window_id = a.event_window AND e.event_key = a.event_key
-		WHERE a.fence = $1 AND a.lane_seq = $2
-		ON CONFLICT (fence, lane_seq) WHERE lane_seq IS NOT NULL AND ended_at IS NULL DO NOTHING RETURNING id`,
-		ref.Fence, ref.LaneSeq, string(kind), ledger.Clean(by, 200), ledger.Clean(reason, 1000), d).Scan(&command)
+	err = b.ledger.InWindowsOf(ctx, b.look, ref.Fence, func(windows []int32) error {
+		return b.look.QueryRow(ctx, ledger.OfWindows(windows, `INSERT INTO commands (fence, kind, lane_seq, event_key, entity, clock, asked_by, reason, detail)
+			SELECT a.fence, $3, a.lane_seq, a.event_key, e.entity, e.clock, $4, $5, $6 FROM {actions} a
+			JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key
+			WHERE a.fence = $1 AND a.lane_seq = $2
+			ON CONFLICT (fence, lane_seq) WHERE lane_seq IS NOT NULL AND ended_at IS NULL DO NOTHING RETURNING id`),
+			ref.Fence, ref.LaneSeq, string(kind), ledger.Clean(by, 200), ledger.Clean(reason, 1000), d).Scan(&command)
+	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return 0, schemas.Errorf(schemas.Conflict, op, "it has a command already that the owner of its partition has not applied yet")

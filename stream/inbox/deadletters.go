@@ -1,10 +1,12 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -114,37 +116,43 @@ func (b *Inbox) DeadLetters(ctx context.Context, q DeadLetterQuery) (page DeadLe
 		q.Limit = 100
 	}
 	err = b.inScope(ctx, q.Team, q.Subscription, func(of scope) error {
-		page, err = b.deadLetters(ctx, q, of)
+		more, err := b.deadLetters(ctx, q, of)
+		page.Items = append(page.Items, more...)
+		slices.SortFunc(page.Items, func(x, y DeadLetter) int {
+			return cmp.Or(cmp.Compare(x.Fence, y.Fence), cmp.Compare(x.LaneSeq, y.LaneSeq))
+		})
+		page.Items = page.Items[:min(len(page.Items), q.Limit+1)]
 		return err
 	})
+	if len(page.Items) > q.Limit {
+		page.Items = page.Items[:q.Limit]
+		last := &page.Items[q.Limit-1]
+		page.Next = base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d", last.Fence, last.LaneSeq))
+	}
+	if err == nil {
+		err = b.countBehindDead(ctx, page.Items)
+	}
 	if err != nil {
 		return page, ledger.Unavailable(op, err)
 	}
 	return page, nil
 }
 
-// deadLetters reads a page. Plan: actions_w*_dead of each window, in order from the cursor on, with probes of the others, until the page is full.
-func (b *Inbox) deadLetters(ctx context.Context, q DeadLetterQuery, of scope) (page DeadLetterPage, err error) {
+// deadLetters reads a page, and one more: is there a next page? Plan: actions_w*_dead of each window, in order from the cursor on, with probes
+// of the others, until the page is full.
+func (b *Inbox) deadLetters(ctx context.Context, q DeadLetterQuery, of scope) (items []DeadLetter, err error) {
 	f := q.filter()
 	conditions := f.where()
 	from, err := q.from(&f)
 	if err != nil {
-		return page, err
+		return nil, err
 	}
 	sql := of.sql(from) + fmt.Sprintf(" WHERE %s ORDER BY fence, lane_seq LIMIT $%d", conditions, len(f.args)+1)
 	err = inOrder(ctx, b.slow, func(tx pgx.Tx) error {
-		page.Items, err = readDeadLetters(ctx, tx, sql, append(f.args, q.Limit+1)) // one more than the page: is there a next one?
+		items, err = readDeadLetters(ctx, tx, sql, append(f.args, q.Limit+1))
 		return err
 	})
-	if err != nil {
-		return page, err
-	}
-	if len(page.Items) > q.Limit {
-		page.Items = page.Items[:q.Limit]
-		last := &page.Items[q.Limit-1]
-		page.Next = base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d", last.Fence, last.LaneSeq))
-	}
-	return page, b.countBehindDead(ctx, of, page.Items)
+	return items, err
 }
 
 // inOrder calls query with a transaction whose plans go along indexes, in their order, and end with the page: beside many dead letters a plan
@@ -173,10 +181,13 @@ func (b *Inbox) DeadLetterGroups(ctx context.Context, q DeadLetterQuery) (list [
 	if err := q.validate(); err != nil {
 		return nil, false, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
+	read := 0
 	err = b.inScope(ctx, q.Team, q.Subscription, func(of scope) error {
-		list, more, err = b.deadLetterGroups(ctx, q, of)
+		found, letters, err := b.deadLetterGroups(ctx, q, of, b.groupReads-read+1)
+		read, list = read+letters, mergeGroups(list, found)
 		return err
 	})
+	more = read > b.groupReads
 	if err != nil {
 		return nil, false, ledger.Unavailable(op, err)
 	}
@@ -186,30 +197,55 @@ func (b *Inbox) DeadLetterGroups(ctx context.Context, q DeadLetterQuery) (list [
 	return list[:min(len(list), maxGroups)], more || len(list) > maxGroups, nil
 }
 
-// deadLetterGroups reads groups, one more than are told, of one dead letter more than groupReads: with it more says that they are not all.
-func (b *Inbox) deadLetterGroups(ctx context.Context, q DeadLetterQuery, of scope) (list []DeadLetterGroup, more bool, err error) {
+// mergeGroups adds up the groups of two parts of the ledger, which have no entity in common, and sorts them as a list does.
+func mergeGroups(list, found []DeadLetterGroup) []DeadLetterGroup {
+	for _, g := range found {
+		i := slices.IndexFunc(list, func(have DeadLetterGroup) bool {
+			return have.Group == g.Group && have.Class == g.Class && have.Destination == g.Destination && have.Type == g.Type
+		})
+		if i < 0 {
+			list = append(list, g)
+			continue
+		}
+		have := &list[i]
+		have.Count, have.Entities, have.Flagged = have.Count+g.Count, have.Entities+g.Entities, have.Flagged+g.Flagged
+		if g.First.Before(have.First) {
+			have.First = g.First
+		}
+		if g.Last.After(have.Last) {
+			have.Last = g.Last
+		}
+	}
+	slices.SortStableFunc(list, func(x, y DeadLetterGroup) int {
+		return cmp.Or(cmp.Compare(y.Count, x.Count), cmp.Compare(x.Group, y.Group))
+	})
+	return list
+}
+
+// deadLetterGroups reads groups, one more than are told, of at most so many dead letters, and returns of how many.
+func (b *Inbox) deadLetterGroups(ctx context.Context, q DeadLetterQuery, of scope, limit int) (list []DeadLetterGroup, letters int, err error) {
+	if limit <= 0 {
+		return nil, 0, nil
+	}
 	f := q.filter()
 	conditions := f.where()
 	from, err := q.from(&f)
 	if err != nil {
-		return nil, false, err
+		return nil, 0, err
 	}
 	sql := fmt.Sprintf(`SELECT fingerprint, class, destination, type, count(*), count(DISTINCT (fence, entity)),
 		count(*) FILTER (WHERE deaths >= %d), min(died_at), max(died_at), sum(count(*)) OVER () FROM (%s WHERE %s ORDER BY fence, lane_seq LIMIT %d) g
-		GROUP BY fingerprint, class, destination, type ORDER BY count(*) DESC, fingerprint LIMIT %d`, ledger.FlaggedDeaths, of.sql(from), conditions, b.groupReads+1, maxGroups+1)
+		GROUP BY fingerprint, class, destination, type ORDER BY count(*) DESC, fingerprint LIMIT %d`, ledger.FlaggedDeaths, of.sql(from), conditions, limit, maxGroups+1)
 	err = inOrder(ctx, b.slow, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sql, f.args...)
 		if err == nil {
 			list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (g DeadLetterGroup, err error) {
-				var all int
-				err = row.Scan(&g.Group, &g.Class, &g.Destination, &g.Type, &g.Count, &g.Entities, &g.Flagged, &g.First, &g.Last, &all)
-				more = all > b.groupReads
-				return g, err
+				return g, row.Scan(&g.Group, &g.Class, &g.Destination, &g.Type, &g.Count, &g.Entities, &g.Flagged, &g.First, &g.Last, &letters)
 			})
 		}
 		return err
 	})
-	return list, more, err
+	return list, letters, err
 }
 
 // DeadLetterDetail is all that is known of an action that has a row.
@@ -249,7 +285,7 @@ func (b *Inbox) DeadLetter(ctx context.Context, id schemas.ActionID) (d DeadLett
 		return d, err
 	}
 	items := []DeadLetter{found}
-	err = b.inScope(ctx, found.Team, found.Subscription, func(of scope) error { return b.countBehindDead(ctx, of, items) })
+	err = b.countBehindDead(ctx, items)
 	if err == nil {
 		d.DeadLetter = items[0]
 		d.History, d.Commands, err = b.deadHistory(ctx, &found)
@@ -262,15 +298,18 @@ func (b *Inbox) DeadLetter(ctx context.Context, id schemas.ActionID) (d DeadLett
 
 // deadHistory reads an action's attempts and commands, the oldest first.
 func (b *Inbox) deadHistory(ctx context.Context, d *DeadLetter) (attempts []Attempt, commands []CommandStatus, err error) {
-	rows, err := b.slow.Query(ctx, `SELECT attempt, ended_at, status, class, code, latency_us / 1000.0::float8, error, response, `+traceText+` FROM attempts
-		WHERE fence = $1 AND lane_seq = $2 ORDER BY attempt`, d.Fence, d.LaneSeq)
-	if err == nil {
-		attempts, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Attempt])
-	}
-	if err != nil {
+	err = b.ledger.InWindowsOf(ctx, b.look, d.Fence, func(windows []int32) error {
+		rows, err := b.slow.Query(ctx, ledger.OfWindows(windows, `SELECT attempt, ended_at, status, class, code, latency_us / 1000.0::float8, error, response, `+traceText+` FROM {attempts} t
+			WHERE fence = $1 AND lane_seq = $2 ORDER BY attempt`), d.Fence, d.LaneSeq)
+		if err == nil {
+			attempts, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Attempt])
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil, err
 	}
-	rows, err = b.slow.Query(ctx, `SELECT c.id, c.kind, c.asked_by, c.reason, c.asked_at, c.ended_at, coalesce(c.outcome, ''), '' FROM commands c
+	rows, err := b.slow.Query(ctx, `SELECT c.id, c.kind, c.asked_by, c.reason, c.asked_at, c.ended_at, coalesce(c.outcome, ''), '' FROM commands c
 		WHERE c.fence = $1 AND c.lane_seq = $2 ORDER BY c.id`, d.Fence, d.LaneSeq)
 	if err == nil {
 		commands, err = pgx.CollectRows(rows, pgx.RowToStructByPos[CommandStatus])

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -95,27 +96,41 @@ func (b *Inbox) List(ctx context.Context, q Query) (Page, error) {
 		return Page{}, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
 	var items []Item
-	err := b.inScope(ctx, q.Team, q.Subscription, func(of scope) (err error) {
-		if items, err = b.newest(ctx, q, of); err == nil {
-			err = b.countBehindItems(ctx, of, items)
+	since := q
+	err := b.inScope(ctx, q.Team, q.Subscription, func(of scope) error {
+		more, err := b.newest(ctx, since, of)
+		items = append(items, more...)
+		slices.SortFunc(items, compareItems)
+		if len(items) > q.Limit {
+			items = items[:q.Limit+1]
+			since.Since = items[q.Limit].DecidedAt // what is older is not on this page
 		}
 		return err
 	})
-	if err != nil {
-		return Page{}, ledger.Unavailable(op, err)
-	}
 	page := Page{Items: items}
 	if len(items) > q.Limit {
 		page.Items = items[:q.Limit]
 		page.Next = cursorOf(&page.Items[q.Limit-1])
 	}
+	if err == nil {
+		err = b.countBehindItems(ctx, page.Items)
+	}
+	if err != nil {
+		return Page{}, ledger.Unavailable(op, err)
+	}
 	return page, nil
 }
 
+// compareItems sorts as a page does: the newest decision first.
+func compareItems(x, y Item) int {
+	return cmp.Or(y.DecidedAt.Compare(x.DecidedAt), cmp.Compare(y.Fence, x.Fence), cmp.Compare(y.Offset, x.Offset))
+}
+
 // Slices of time. What is decided in the first one is little enough to be sorted, at whatever rate; a longer one is read only where it has
-// fewer events than crowded.
+// fewer events than crowded: at once all there is, if that is so few.
 const (
 	firstSlice = 100 * time.Millisecond
+	wholeTime  = 400 * 24 * time.Hour // as long, or longer, is since ever
 	crowded    = 10_000
 )
 
@@ -139,20 +154,26 @@ func (b *Inbox) newest(ctx context.Context, q Query, of scope) (items []Item, er
 	if err != nil {
 		return nil, err
 	}
-	for width := firstSlice; len(items) <= q.Limit; {
+	width := firstSlice
+	few, err := b.fewEvents(ctx, of, q.Since, to)
+	if err != nil {
+		return nil, err
+	}
+	if few {
+		width = wholeTime
+	}
+	for len(items) <= q.Limit {
 		begin, last := from.Add(-width), false
-		if width > 400*24*time.Hour {
+		if width >= wholeTime {
 			begin, last = time.Time{}, true
 		}
 		if !begin.After(q.Since) {
 			begin, last = q.Since, true
 		}
-		if width > firstSlice && !q.narrow() {
-			var count int
-			if err := b.slow.QueryRow(ctx, of.sql(crowdCount), begin, to).Scan(&count); err != nil {
+		if width > firstSlice && !few && !q.narrow() {
+			if fits, err := b.fewEvents(ctx, of, begin, to); err != nil {
 				return nil, err
-			}
-			if count >= crowded {
+			} else if !fits {
 				width /= 8
 				continue
 			}
@@ -168,6 +189,13 @@ func (b *Inbox) newest(ctx context.Context, q Query, of scope) (items []Item, er
 		width *= 8
 	}
 	return items, nil
+}
+
+// fewEvents reports whether a slice of time has fewer events than crowded.
+func (b *Inbox) fewEvents(ctx context.Context, of scope, begin, to time.Time) (few bool, err error) {
+	var count int
+	err = b.slow.QueryRow(ctx, of.sql(crowdCount), begin, to).Scan(&count)
+	return count < crowded, err
 }
 
 // crowdCount counts the events of a slice of time, up to crowded.

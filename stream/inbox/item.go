@@ -50,7 +50,7 @@ type Item struct {
 	Fence    int32          `json:"-"`
 	Pointer  ledger.Pointer `json:"-"` // where its bytes are, if the ledger has no copy
 
-	of      scope // the windows of its subscription; only from Inbox.Item and Inbox.Place
+	of      scope // the windows of its subscription, and of others maybe
 	window  int32
 	key     [16]byte // of its row; zero if that has none
 	replay  *int32   // that runs the event again: the item is of that generation
@@ -257,11 +257,11 @@ func (b *Inbox) history(ctx context.Context, item *Item, actions []Action) error
 // Payload returns an item's bytes if the ledger has them: the payload copy of an event, or what was kept of a quarantined record. If it
 // has none, packed is nil, and the bytes are in the log at the pointer.
 func (b *Inbox) Payload(ctx context.Context, item Item) (packed []byte, p ledger.Pointer, err error) {
-	err = b.slow.QueryRow(ctx, `SELECT packed FROM (
+	err = b.slow.QueryRow(ctx, item.of.sql(`SELECT packed FROM (
 		SELECT b.packed, 1 AS rank FROM buffer b WHERE b.fence = $1 AND b.log_offset = $2 AND b.event_key = $4
-		UNION ALL SELECT d.raw, 2 FROM rejected_records d WHERE d.fence = $1 AND d.log_offset = $2 AND d.decision = $5
-		UNION ALL SELECT a.packed, 3 FROM actions a WHERE a.fence = $1 AND a.lane_seq = $3) c
-		WHERE packed IS NOT NULL ORDER BY rank LIMIT 1`, item.Fence, item.Offset, item.laneSeq, item.key, string(item.Decision)).Scan(&packed)
+		UNION ALL SELECT d.raw, 2 FROM {rejected_records} d WHERE d.fence = $1 AND d.log_offset = $2 AND d.decision = $5
+		UNION ALL SELECT a.packed, 3 FROM {actions} a WHERE a.fence = $1 AND a.lane_seq = $3) c
+		WHERE packed IS NOT NULL ORDER BY rank LIMIT 1`), item.Fence, item.Offset, item.laneSeq, item.key, string(item.Decision)).Scan(&packed)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return nil, ledger.Pointer{}, ledger.Unavailable("read a payload", err)
 	}

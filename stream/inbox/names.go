@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,7 +77,9 @@ func (b *Inbox) Groups(ctx context.Context, team, prefix string) (groups []strin
 		from, err := DeadLetterQuery{}.from(&f)
 		if err == nil {
 			from = strings.Replace(from, " ORDER BY fence, lane_seq", "", 1) // all are read
-			groups, err = b.texts(ctx, of.sql(`SELECT DISTINCT fingerprint FROM (`+from+`) g WHERE `+f.where()+fmt.Sprintf(` ORDER BY fingerprint LIMIT %d`, maxNames)), f.args...)
+			var more []string
+			more, err = b.texts(ctx, of.sql(`SELECT DISTINCT fingerprint FROM (`+from+`) g WHERE `+f.where()+fmt.Sprintf(` ORDER BY fingerprint LIMIT %d`, maxNames)), f.args...)
+			groups = firstNames(append(groups, more...))
 		}
 		return err
 	})
@@ -95,7 +98,7 @@ func (b *Inbox) ActionIDs(ctx context.Context, teams []string, prefix string) (i
 	if !ok {
 		return nil, schemas.Errorf(schemas.Invalid, op, "it is no id of an action: act_ and 26 characters, or the first ones of them")
 	}
-	read := func(of scope) error {
+	err = b.inTeams(ctx, teams, func(of scope) error {
 		rows, err := b.slow.Query(ctx, of.sql(`-- actionIDs: ranges of actions_w*_id per window; and the dead letters that never had an attempt
 WITH own AS (SELECT f.id AS fence, s.name, s.generation FROM fences f JOIN subscriptions s ON s.id = f.subscription WHERE $4::text[] IS NULL OR split_part(s.name, '.', 1) = ANY ($4))
 (SELECT DISTINCT a.action_id FROM {actions} a JOIN own USING (fence) WHERE a.action_id BETWEEN $1 AND $2 ORDER BY a.action_id LIMIT $3)
@@ -110,17 +113,20 @@ LIMIT $3`), low, high, maxNames, teams)
 		for _, h := range hashes {
 			ids = append(ids, schemas.ActionIDOf(h))
 		}
+		ids = firstNames(ids)
 		return err
-	}
-	if teams == nil {
-		err = read(nil)
-	} else {
-		err = b.inTeams(ctx, teams, read)
-	}
+	})
 	if err != nil {
 		return nil, ledger.Unavailable(op, err)
 	}
 	return ids, nil
+}
+
+// firstNames returns the first maxNames of some names, each once.
+func firstNames[T ~string](names []T) []T {
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return names[:min(len(names), maxNames)]
 }
 
 // texts reads a column of texts.

@@ -16,7 +16,13 @@ func (b *Inbox) HasAction(ctx context.Context, teams []string, id schemas.Action
 	if !ok {
 		return false, schemas.Errorf(schemas.Invalid, op, "it is no id of an action: act_ and 26 characters")
 	}
+	if teams == nil {
+		teams = []string{} // of none
+	}
 	err = b.inTeams(ctx, teams, func(of scope) error {
+		if has {
+			return nil
+		}
 		return b.look.QueryRow(ctx, of.sql(`-- hasAction: one probe of actions_w*_id per window of these teams; else the dead letters of these teams that never had an attempt
 WITH own AS (SELECT f.id AS fence, s.name, s.generation FROM fences f JOIN subscriptions s ON s.id = f.subscription WHERE split_part(s.name, '.', 1) = ANY($2))
 SELECT EXISTS (SELECT FROM {actions} a JOIN own USING (fence) WHERE a.action_id = $1)

@@ -81,10 +81,10 @@ func (b *Inbox) CountOpen(ctx context.Context, standings []*Standing) error {
 		}
 	}
 	err := within(ctx, b.slow, countWithin, func(tx pgx.Tx) error {
-		return bySubscription(ctx, tx, "", "", fences, func(id int32, in scope) error {
-			rows, err := tx.Query(ctx, in.sql(`-- countOpen
+		return bySubscription(ctx, tx, "", "", fences, func(s subscriptionWindows) error {
+			rows, err := tx.Query(ctx, s.Scope.sql(`-- countOpen
 SELECT f.id, coalesce(`+ledger.OpenCount+`, 0), `+ledger.TriedCount+`, (SELECT count(*) FROM {actions} a WHERE a.fence = f.id AND a.open AND a.status IN ('dead_letter', 'unknown', 'parked')), `+ledger.WaitCount+`
-FROM fences f LEFT JOIN progress p ON p.fence = f.id WHERE f.subscription = $1 AND f.id = ANY ($2)`), id, fences)
+FROM fences f LEFT JOIN progress p ON p.fence = f.id WHERE f.id = ANY ($1)`), s.Fences)
 			if err != nil {
 				return err
 			}

@@ -1,10 +1,12 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -219,16 +221,15 @@ func noReplay(op string) error {
 // of all if both are empty.
 func (b *Inbox) Replays(ctx context.Context, team, subscription string, before int64, limit int) (list []Replay, err error) {
 	const named = `$1 IN ('', split_part(s.name, '.', 1)) AND $2 IN ('', s.name)`
-	read := func(of scope) (err error) {
-		list, err = b.replays(ctx, of, `WHERE `+named+` AND r.id < $3 ORDER BY r.id DESC LIMIT $4`, team, subscription, before, limit)
+	read := func(of scope) error {
+		more, err := b.replays(ctx, of, `WHERE `+named+` AND r.id < $3 AND r.subscription IN (SELECT subscription FROM windows WHERE id = ANY ($5)) ORDER BY r.id DESC LIMIT $4`,
+			team, subscription, before, limit, []int32(of))
+		list = append(list, more...)
+		slices.SortFunc(list, func(x, y Replay) int { return cmp.Compare(y.ID, x.ID) })
+		list = list[:min(len(list), limit)]
 		return err
 	}
-	if team+subscription == "" {
-		err = read(nil)
-	} else {
-		err = b.inWindows(ctx, named, read, team, subscription)
-	}
-	if err != nil {
+	if err := b.inWindows(ctx, named, read, team, subscription); err != nil {
 		return nil, ledger.Unavailable("read the replays", err)
 	}
 	return list, nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -93,5 +94,63 @@ func TestOneSubscriptionIsReadFromItsOwnWindows(t *testing.T) {
 	})
 	if err != nil || len(others) == 0 {
 		t.Fatal(fmt.Sprint(others), err)
+	}
+}
+
+// TestListsOfPartsAreOneList: what is read from some windows at a time comes as if it were read at once, page by page.
+func TestListsOfPartsAreOneList(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	own := f.n
+	names := []*ledger.Namespace{own, f.namespace(func(s *ledger.Spec) { s.Name = "pay.other" }), f.namespace(func(s *ledger.Spec) { s.Name = "dev.third" })}
+	for number := range int32(3) { // so that the fences of the subscriptions take turns
+		for i, n := range names {
+			f.n = n
+			c := f.claim(number)
+			a, b := fmt.Sprint("a", number, i), fmt.Sprint("b", number, i)
+			f.apply(c, seq(0, a, 1), seq(1, b, 1), seq(2, a, 2))
+			f.die(c, 1, a+"-1", 1)
+			f.record(ledger.Result{Claim: c, LaneSeq: 2, ID: actionID(b + "-1"), Status: ledger.Dead, Attempt: 1, Class: fmt.Sprint("class-", i%2)})
+		}
+	}
+	f.n = own
+	type lists struct {
+		Inbox, Dead []string
+		Groups      []DeadLetterGroup
+		More        bool
+		Names       []string
+	}
+	read := func(windowsAtOnce, limit int) (l lists) {
+		f.windowsAtOnce = windowsAtOnce
+		for cursor, page := "", 0; page == 0 || cursor != ""; page++ {
+			p := must(f.List(t.Context(), Query{Limit: limit, Cursor: cursor}))
+			for _, i := range p.Items {
+				exact, atLeast := i.Behind, i.BehindAtLeast
+				l.Inbox = append(l.Inbox, fmt.Sprintln(i.Fence, i.Offset, i.Status, exact == nil, atLeast == nil))
+			}
+			cursor = p.Next
+		}
+		l.Dead = f.dead(DeadLetterQuery{Limit: limit})
+		var err error
+		if l.Groups, l.More, err = f.DeadLetterGroups(t.Context(), DeadLetterQuery{}); err != nil {
+			t.Fatal(err)
+		}
+		l.Names = must(f.Groups(t.Context(), "", ""))
+		return l
+	}
+	want := read(100, 1000)
+	if len(want.Inbox) != 27 || len(want.Dead) != 18 || len(want.Groups) < 3 || want.More {
+		t.Fatalf("%+v", want)
+	}
+	for _, limit := range []int{1, 2, 5, 1000} {
+		if d := cmp.Diff(want, read(1, limit)); d != "" {
+			t.Errorf("pages of %d: %s", limit, d)
+		}
+	}
+	for reads, more := range map[int]bool{17: true, 18: false} {
+		f.groupReads = reads
+		if _, got, err := f.DeadLetterGroups(t.Context(), DeadLetterQuery{}); err != nil || got != more {
+			t.Errorf("of %d dead letters: more is %v, %v", reads, got, err)
+		}
 	}
 }

@@ -37,15 +37,15 @@ type PastSeek struct {
 // all where both are empty, in the order of their names and generations. Kind Unavailable.
 func (b *Inbox) Subscriptions(ctx context.Context, team, subscription string) (out []SubscriptionStatus, err error) {
 	err = pgx.BeginFunc(ctx, b.slow, func(tx pgx.Tx) error {
-		return bySubscription(ctx, tx, team, subscription, nil, func(id int32, of scope) error {
-			rows, err := tx.Query(ctx, of.sql(`-- subscriptions: open actions are counted from lane_low up
+		return bySubscription(ctx, tx, team, subscription, nil, func(s subscriptionWindows) error {
+			rows, err := tx.Query(ctx, s.Scope.sql(`-- subscriptions: open actions are counted from lane_low up
 SELECT split_part(s.name, '.', 1), substr(s.name, strpos(s.name, '.') + 1), s.generation, f.topic, f.partition, p.next_offset,
        `+ledger.OpenCount+`, `+ledger.TriedCount+`, `+ledger.WaitCount+`,
        (SELECT count(*) FROM seeks k WHERE k.fence = f.id), (SELECT coalesce(sum(k.skipped), 0) FROM seeks k WHERE k.fence = f.id)::bigint,
        coalesce((SELECT jsonb_agg(to_jsonb(k) ORDER BY k.id DESC) FROM
            (SELECT id, from_offset, to_offset, skipped, owner, found_at FROM seeks WHERE fence = f.id ORDER BY id DESC LIMIT 5) k), '[]')
 FROM fences f JOIN subscriptions s ON s.id = f.subscription JOIN progress p ON p.fence = f.id
-WHERE s.id = $1 ORDER BY f.topic, f.partition, f.id`), id)
+WHERE s.id = $1 ORDER BY f.topic, f.partition, f.id`), s.ID)
 			if err != nil {
 				return err
 			}
