@@ -39,7 +39,7 @@ func (i Info) CapturedText() string {
 	case i.Tolerance > 0:
 		return "sent again, it is a duplicate, and refused once its time is too old"
 	}
-	return "sent again, it is a duplicate as long as dedupe remembers it, whatever its headers say; then decided anew, since no time is signed"
+	return "sent again, it is a duplicate as long as dedupe remembers it, whatever its headers say; then decided again, since no time is signed"
 }
 
 // TypesDiffer reports whether some event types are named by other values than all others.
