@@ -113,7 +113,7 @@ func latencies(list []figure) *histogram {
 	}
 	all := sums[uppers[len(uppers)-1]]
 	h := &histogram{Width: len(uppers) * bucketWidth, Height: histogramHeight + 20, TextY: histogramHeight + 15,
-		Summary: fmt.Sprintf("%d attempts; half took at most %s, 95 of 100 at most %s", all, within(uppers, sums, 0.5), within(uppers, sums, 0.95))}
+		Summary: fmt.Sprintf("%d attempts; half took at most %s, 95 of 100 at most %s", all, seconds(within(sums, 0.5)), seconds(within(sums, 0.95)))}
 	var most, before uint64
 	for _, u := range uppers {
 		most, before = max(most, sums[u]-before), sums[u]
@@ -129,17 +129,6 @@ func latencies(list []figure) *histogram {
 		h.Labels = append(h.Labels, barLabel{i*bucketWidth + bucketWidth/2, seconds(u)})
 	}
 	return h
-}
-
-// within returns the bucket in which a share of all is.
-func within(uppers []float64, sums map[float64]uint64, share float64) string {
-	want := share * float64(sums[uppers[len(uppers)-1]])
-	for _, u := range uppers {
-		if float64(sums[u]) >= want {
-			return seconds(u)
-		}
-	}
-	return seconds(uppers[len(uppers)-1])
 }
 
 // seconds is a bucket's upper bound as a person reads it.

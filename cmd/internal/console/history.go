@@ -22,7 +22,7 @@ const (
 // series counts those samples of a counter that have one of the values in a label; those that have none of any series before it on the same
 // chart, if it names no values.
 type series struct {
-	Name, class string // class tells how it is drawn
+	name, class string // class tells how it is drawn
 	values      []string
 }
 
@@ -57,13 +57,17 @@ type counted struct {
 	tried   []figure            // attempts, by their labels; of the last rateMinutes alone
 	refused map[refusal]float64 // deliveries that were not taken
 	acted   map[float64]uint64  // how many actions were done within so many seconds after their event was accepted
+	lag     *float64            // seconds, of the partition that is furthest behind, the most that was read in the minute; nil: nothing was read
 }
 
 // refusal is why a delivery was not taken.
 type refusal struct{ Outcome, Reason string }
 
-// actMetric measures the time from acceptance to act.
-const actMetric = "forebay_lane_accept_to_act_seconds"
+// actMetric measures the time from acceptance to act, lagMetric how far each claimed partition is behind.
+const (
+	actMetric = "forebay_lane_accept_to_act_seconds"
+	lagMetric = "forebay_stream_lag_seconds"
+)
 
 // run reads the counters until ctx is done.
 func (h *history) run(ctx context.Context) {
@@ -114,6 +118,7 @@ func (h *history) add(now time.Time) {
 	if h.last != nil {
 		h.counts[minute].grow(h.last, read)
 	}
+	h.counts[minute].lag = further(h.counts[minute].lag, read.lag)
 	h.last, h.at = read, now
 	for m, n := range h.counts {
 		if m <= minute-rateMinutes {
@@ -146,6 +151,14 @@ func (n *counted) grow(before, now *counted) {
 			n.acted[upper] += count - before.acted[upper]
 		}
 	}
+}
+
+// further returns the longer of two lags, of which either may not be known.
+func further(a, b *float64) *float64 {
+	if a == nil || b != nil && *b > *a {
+		return b
+	}
+	return a
 }
 
 // rateMinutes is over how many minutes, this one included, a rate is taken.
@@ -217,6 +230,10 @@ func readCounters(g prometheus.Gatherer) *counted {
 				}
 				n.acted[math.Inf(1)] += m.GetHistogram().GetSampleCount()
 			}
+		case lagMetric:
+			for _, m := range f.GetMetric() {
+				n.lag = further(n.lag, new(m.GetGauge().GetValue()))
+			}
 		}
 		for c, chart := range charted {
 			if f.GetName() == chart.metric {
@@ -241,14 +258,22 @@ type refusedFor struct {
 	Count int64
 }
 
-// refusals returns why deliveries were refused in the hour that ends at now, the most frequent reason first.
-func (h *history) refusals(now time.Time) (list []refusedFor) {
+// name is the reason as a chart has it: other outcomes may have one of the same name.
+func (r refusal) name() string {
+	if r.Reason == "" {
+		return r.Outcome
+	}
+	return r.Reason + " (" + r.Outcome + ")"
+}
+
+// refusals returns why deliveries were refused in the minutes of an hour, the most frequent reason first.
+func (h hour) refusals() (list []refusedFor) {
 	sums := map[refusal]float64{}
-	h.lastHour(now, func(n *counted) {
+	for _, n := range h {
 		for why, count := range n.refused {
 			sums[why] += count
 		}
-	})
+	}
 	for why, count := range sums {
 		list = append(list, refusedFor{why, int64(count)})
 	}
@@ -264,118 +289,52 @@ type acceptToAct struct {
 	P50, P99 string // by the bucket that has it
 }
 
-// acted returns how long it took from acceptance to act in the hour that ends at now; nil: nothing was done.
-func (h *history) acted(now time.Time) *acceptToAct {
+// acted returns how long it took from acceptance to act in the minutes of an hour; nil: nothing was done.
+func (h hour) acted() *acceptToAct {
 	sums := map[float64]uint64{}
-	h.lastHour(now, func(n *counted) {
+	for _, n := range h {
 		for upper, count := range n.acted {
 			sums[upper] += count
 		}
-	})
+	}
 	all := sums[math.Inf(1)]
 	if all == 0 {
 		return nil
 	}
+	return &acceptToAct{all, atMost(within(sums, 0.5)), atMost(within(sums, 0.99))}
+}
+
+// within returns the smallest of a histogram's upper bounds that holds a share of all; sums has how many are at most each, +Inf among them.
+func within(sums map[float64]uint64, share float64) float64 {
 	uppers := slices.Sorted(maps.Keys(sums))
-	bound := func(share float64) string {
-		i := slices.IndexFunc(uppers, func(u float64) bool { return float64(sums[u]) >= share*float64(all) })
-		if math.IsInf(uppers[i], 1) {
-			return "more than what is measured"
-		}
-		return "at most " + seconds(uppers[i])
-	}
-	return &acceptToAct{all, bound(0.5), bound(0.99)}
+	return uppers[slices.IndexFunc(uppers, func(u float64) bool { return float64(sums[u]) >= share*float64(sums[math.Inf(1)]) })]
 }
 
-// lastHour goes through the minutes of the hour that ends at now.
-func (h *history) lastHour(now time.Time, each func(*counted)) {
+// atMost says of a share of all what its bucket does.
+func atMost(upper float64) string {
+	if math.IsInf(upper, 1) {
+		return "more than what is measured"
+	}
+	return "at most " + seconds(upper)
+}
+
+// hour is what was counted in each of its minutes, the oldest first.
+type hour []*counted
+
+// hourReport is what the overview says of the last hour.
+type hourReport struct {
+	Charts   []chart
+	Refusals []refusedFor
+	Acted    *acceptToAct // nil: nothing was done
+}
+
+// report says what was in the hour that ends at now.
+func (h *history) report(now time.Time) hourReport {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for m, n := range h.counts {
-		if m > now.Unix()/60-minutes {
-			each(n)
-		}
+	none, last := blank(), make(hour, minutes)
+	for i := range last {
+		last[i] = cmp.Or(h.counts[now.Unix()/60-minutes+1+int64(i)], none)
 	}
-}
-
-// chart is the last hour as bars, one a minute, the series stacked.
-type chart struct {
-	Title   string
-	Width   int
-	Height  int
-	Bars    []bar
-	Most    int64 // in one minute
-	Legend  []total
-	Summary string
-}
-
-type bar struct {
-	X, Y, Width, Height int
-	Class, Title        string
-}
-
-type total struct {
-	series
-	Count int64
-}
-
-// Class is how the series is drawn.
-func (t total) Class() string { return t.class }
-
-const (
-	barWidth, barGap = 5, 1
-	chartHeight      = 72
-)
-
-// charts draws the hour that ends at now. Charts of which nothing was counted are left out.
-func (h *history) charts(now time.Time) (list []chart) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	to := now.Unix() / 60
-	for c, of := range charted {
-		d := chart{Title: of.title, Width: minutes * (barWidth + barGap), Height: chartHeight}
-		var most, all float64
-		for _, s := range of.series {
-			d.Legend = append(d.Legend, total{series: s})
-		}
-		for _, counts := range h.counts {
-			var sum float64
-			for s, n := range counts.charts[c] {
-				sum += n
-				d.Legend[s].Count += int64(n)
-			}
-			most, all = max(most, sum), all+sum
-		}
-		if all == 0 {
-			continue
-		}
-		d.Most, d.Summary = int64(most), fmt.Sprintf("%s of the last hour, a bar a minute; most in a minute: %.0f", of.title, most)
-		for i := range minutes {
-			d.Bars = append(d.Bars, stack(of.series, h.counts[to-minutes+1+int64(i)], c, i, most)...)
-		}
-		list = append(list, d)
-	}
-	return list
-}
-
-// stack draws a minute: the first series at the bottom.
-func stack(of []series, counts *counted, c, i int, most float64) (bars []bar) {
-	if counts == nil {
-		return nil
-	}
-	y := chartHeight
-	for s := range of {
-		n := counts.charts[c][s]
-		if n == 0 {
-			continue
-		}
-		height := max(1, int(n/most*chartHeight))
-		y = max(0, y-height)
-		ago := "this minute"
-		if i < minutes-1 {
-			ago = fmt.Sprintf("%d minutes ago", minutes-1-i)
-		}
-		bars = append(bars, bar{X: i * (barWidth + barGap), Y: y, Width: barWidth, Height: height, Class: of[s].class, Title: fmt.Sprintf("%s: %.0f %s", ago, n, of[s].Name)})
-	}
-	return bars
+	return hourReport{last.charts(), last.refusals(), last.acted()}
 }

@@ -35,15 +35,11 @@ func TestHistory(t *testing.T) {
 	count("accepted", 3)
 	h.sample(at.Add(2*time.Minute + 10*time.Second))
 
-	got := h.charts(at.Add(2*time.Minute + 10*time.Second))
-	if len(got) != 1 || got[0].Most != 60 {
+	got := h.report(at.Add(2*time.Minute + 10*time.Second)).Charts
+	if len(got) != 2 || got[0].Caption != "Deliveries, at most 60 a minute" || got[1].Caption != "Refusals, at most 20 a minute" {
 		t.Fatalf("charts: %+v", got)
 	}
-	var legend []string
-	for _, l := range got[0].Legend {
-		legend = append(legend, l.Name, number(&l.Count))
-	}
-	if diff := cmp.Diff([]string{"accepted", "40", "kept in quarantine", "20", "not taken", "20"}, legend); diff != "" {
+	if diff := cmp.Diff([]legend{{"c-good", "40 accepted"}, {"c-wait", "20 kept in quarantine"}, {"c-bad", "20 not taken"}}, got[0].Legend); diff != "" {
 		t.Error(diff)
 	}
 	want := []bar{
@@ -55,7 +51,7 @@ func TestHistory(t *testing.T) {
 		t.Error(diff)
 	}
 	h.sample(at.Add(62 * time.Minute))
-	if got := h.charts(at.Add(62 * time.Minute)); len(got) != 0 {
+	if got := h.report(at.Add(62 * time.Minute)).Charts; len(got) != 0 {
 		t.Errorf("an hour later there is %+v", got)
 	}
 }
@@ -110,6 +106,8 @@ func TestOverviewSaysWhyAndHowFast(t *testing.T) {
 	c.history.sample(now)
 	s := get(t, c, "/console/")
 	s.says("p", "of 100 actions: p50 at most 100ms, p99 at most 2.0s.")
+	s.says("figure", "Refusals, at most 15 a minute", "9 too_old (unauthenticated)", "6 mismatch (unauthenticated)")
+	s.says("figure", "Accept to act, p99 of a minute at most 2.0s", "p50 at most 100ms", "p99 at most 2.0s")
 	s.says("tr", "too_old", "unauthenticated", "9")
 	s.says("tr", "mismatch", "unauthenticated", "6")
 	if said := text(s.root); strings.Contains(said, "no_entity") || strings.Index(said, "too_old") > strings.Index(said, "mismatch") {
@@ -122,18 +120,96 @@ func TestOverviewSaysWhyAndHowFast(t *testing.T) {
 	c.history.sample(now)
 	act.WithLabelValues("pay.settle").Observe(60)
 	c.history.sample(now)
-	if got, want := c.history.acted(now), (&acceptToAct{101, "at most 100ms", "at most 2.0s"}); *got != *want {
+	if got, want := c.history.report(now).Acted, (&acceptToAct{101, "at most 100ms", "at most 2.0s"}); *got != *want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	for range 200 {
 		act.WithLabelValues("pay.settle").Observe(60)
 	}
 	c.history.sample(now)
-	if got := c.history.acted(now); got.P50 != "more than what is measured" {
+	if got := c.history.report(now).Acted; got.P50 != "more than what is measured" {
 		t.Errorf("%+v", got)
 	}
-	if later := now.Add(time.Hour); c.history.acted(later) != nil || c.history.refusals(later) != nil {
+	if later := c.history.report(now.Add(time.Hour)); later.Acted != nil || later.Refusals != nil || later.Charts != nil {
 		t.Error("an hour later it is not forgotten")
+	}
+}
+
+// TestChartsOfWhyAndHowFast: of each minute of the last hour there is drawn why deliveries were refused, the most frequent reasons apart and
+// the others together, within which of the histogram's buckets actions were done, and how far the last partition was behind.
+func TestChartsOfWhyAndHowFast(t *testing.T) {
+	t.Parallel()
+	r := prometheus.NewRegistry()
+	came := prometheus.NewCounterVec(prometheus.CounterOpts{Name: deliveriesMetric, Help: "Deliveries."}, []string{"outcome", "reason"})
+	act := prometheus.NewHistogram(prometheus.HistogramOpts{Name: actMetric, Help: "Seconds.", Buckets: []float64{0.005, 0.1, 2}})
+	lag := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: lagMetric, Help: "Seconds."}, []string{"subscription", "partition"})
+	r.MustRegister(came, act, lag)
+	h := &history{gather: r}
+	refuse := func(outcome, reason string, n float64) { came.WithLabelValues(outcome, reason).Add(n) }
+	done := func(n int, seconds float64) {
+		for range n {
+			act.Observe(seconds)
+		}
+	}
+	behind := func(subscription, partition string, seconds float64) {
+		lag.WithLabelValues(subscription, partition).Set(seconds)
+	}
+	refuse("unauthenticated", "mismatch", 1000) // before this process was looked at
+	done(1000, 60)
+	h.sample(at)
+	refuse("unauthenticated", "mismatch", 12)
+	refuse("throttled", "source", 6)
+	done(99, 0.05)
+	done(1, 1)
+	behind("acme.fulfil", "0", 3)
+	behind("acme.fulfil", "1", 40)
+	behind("pay.settle", "0", 8)
+	h.sample(at.Add(10 * time.Second))
+	behind("acme.fulfil", "1", 2) // the most of a minute counts
+	h.sample(at.Add(20 * time.Second))
+	refuse("too_large", "source", 4)
+	refuse("slow", "timeout", 3)
+	refuse("incomplete", "broken_off", 2)
+	refuse("accepted", "", 50)
+	done(60, 0.05)
+	done(40, 1)
+	behind("acme.fulfil", "0", 0)
+	behind("acme.fulfil", "1", 0)
+	h.sample(at.Add(time.Minute))
+	lag.Reset() // its partitions are another process's now
+	behind("pay.settle", "0", 0)
+	h.sample(at.Add(2 * time.Minute))
+	lag.Reset()
+	done(1, 60)
+	h.sample(at.Add(3 * time.Minute))
+
+	const x0, x1, x2, x3 = 56 * 6, 57 * 6, 58 * 6, 59 * 6
+	want := []chart{
+		{"Refusals, at most 18 a minute", "Refusals of the last hour, a bar a minute; most in a minute: 18", 360, 72, []bar{
+			{x0, 24, 5, 48, "c-bad", "3 minutes ago: 12 mismatch (unauthenticated)"},
+			{x0, 0, 5, 24, "c-wait", "3 minutes ago: 6 source (throttled)"},
+			{x1, 56, 5, 16, "c-other", "2 minutes ago: 4 source (too_large)"},
+			{x1, 36, 5, 20, "c-quiet", "2 minutes ago: 5 for other reasons"},
+		}, []legend{{"c-bad", "12 mismatch (unauthenticated)"}, {"c-wait", "6 source (throttled)"}, {"c-other", "4 source (too_large)"}, {"c-quiet", "5 for other reasons"}}},
+		{"Accept to act, p99 of a minute more than what is measured",
+			"Accept to act of the last hour, a bar a minute, a step of its height for each bucket of the histogram; p99 of a minute: more than what is measured", 360, 72, []bar{
+				{x0, 48, 5, 24, "c-good", "3 minutes ago: p50 of 100 actions at most 100ms"}, // the first of three steps
+				{x1, 48, 5, 24, "c-good", "2 minutes ago: p50 of 100 actions at most 100ms"},
+				{x1, 24, 5, 24, "c-wait", "2 minutes ago: p99 of 100 actions at most 2.0s"},
+				{x3, 0, 5, 72, "c-good", "this minute: p50 of 1 actions more than what is measured"},
+			}, []legend{{"c-good", "p50 at most 100ms"}, {"c-wait", "p99 at most 2.0s"}}},
+		{"Largest lag of a partition: 40.0s", "Lag of the last hour, a bar a minute, of the partition that is furthest behind; largest: 40.0s", 360, 72, []bar{
+			{x0, 0, 5, 72, "c-wait", "3 minutes ago: 40.0s behind"},
+			{x1, 58, 5, 14, "c-wait", "2 minutes ago: 8.0s behind"},
+			{x2, 70, 5, 2, "c-good", "a minute ago: read to the end"}, // and of the last minute nothing is known
+		}, []legend{{"c-wait", "behind in 2 of 3 minutes"}, {"c-good", "read to the end in 1"}}},
+	}
+	got := h.report(at.Add(3 * time.Minute)).Charts
+	if diff := cmp.Diff(want, got[min(1, len(got)):]); diff != "" { // the first is of all deliveries
+		t.Error(diff)
+	}
+	if later := h.report(at.Add(63 * time.Minute)).Charts; later != nil {
+		t.Errorf("an hour later there is %+v", later)
 	}
 }
 

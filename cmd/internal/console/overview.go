@@ -39,9 +39,7 @@ type overview struct {
 	Destinations  part[[]api.DestinationItem]
 	NoStream      bool // this process has no ledger: what needs it is left out
 	Sources       part[[]api.SourceItem]
-	Charts        []chart
-	Refusals      []refusedFor // in the last hour
-	Acted         *acceptToAct // nil: nothing was done in the last hour
+	hourReport    // of the last hour
 }
 
 // Hour reports whether there is anything to say of the last hour.
@@ -69,7 +67,7 @@ func (c *Console) overview(ctx context.Context, r *http.Request) (any, error) {
 	o := overview{NoStream: !c.Stream}
 	all := api.Asks(ctx).All() // metrics and checks are the process's: their names tell of every team
 	if all {
-		o.Charts, o.Refusals, o.Acted = c.history.charts(now), c.history.refusals(now), c.history.acted(now)
+		o.hourReport = c.history.report(now)
 	}
 	var parts sync.WaitGroup
 	parts.Go(func() {
