@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -78,7 +79,7 @@ func (s *server) change(ctx context.Context, asks *access.Who, q route, r *http.
 	case "token.create":
 		c.Object = request.Name
 	}
-	before := s.before(ctx, q, r)
+	before := s.before(ctx, q, r, request.Team)
 	c.Team = cmp.Or(c.Team, teamOf(before))
 	id, err := s.Audit.BeginChange(ctx, c)
 	if err != nil {
@@ -124,8 +125,9 @@ func (s *server) endChange(ctx context.Context, id int64, before, answer any, er
 	}
 }
 
-// before returns what a change is about as it is before it, where a look at it is cheap; nil elsewhere.
-func (s *server) before(ctx context.Context, q route, r *http.Request) (item any) {
+// before returns what a change is about as it is before it, where a look at it is cheap; nil elsewhere, and where there is nothing yet. Team is
+// the one that the change itself names.
+func (s *server) before(ctx context.Context, q route, r *http.Request, team string) (item any) {
 	var err error
 	switch {
 	case strings.HasPrefix(q.change, "destination."):
@@ -140,11 +142,48 @@ func (s *server) before(ctx context.Context, q route, r *http.Request) (item any
 		}
 	case q.scope == ofReplay:
 		item, err = s.replay(ctx, r)
+	case q.change == "alert.silence":
+		return s.silenceBefore(ctx, func(o *SilenceItem) bool {
+			return o.Alert == r.PathValue("alert") && (o.Team == "" || o.Team == team) && maySilence(who(ctx), team) == nil
+		})
+	case q.change == "alert.unsilence":
+		return s.silenceBefore(ctx, func(o *SilenceItem) bool {
+			return strconv.FormatInt(o.ID, 10) == r.PathValue("silence") && maySilence(who(ctx), o.Team) == nil
+		})
+	case q.change == "token.revoke":
+		return s.tokenBefore(ctx, r.PathValue("token"))
 	}
 	if err != nil {
 		return nil // the question says what is wrong
 	}
 	return item
+}
+
+// silenceBefore returns the silence that ends last of those that are meant; nil if there is none.
+func (s *server) silenceBefore(ctx context.Context, meant func(*SilenceItem) bool) any {
+	found, err := s.Alerts.Alerts(ctx)
+	if err != nil {
+		return nil
+	}
+	var last *SilenceItem
+	for i := range found.Silences {
+		if o := &found.Silences[i]; meant(o) && (last == nil || o.Until.After(last.Until)) {
+			last = o
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	return last
+}
+
+// tokenBefore returns what is kept of a token, which is not the token itself; nil if there is none of that name.
+func (s *server) tokenBefore(ctx context.Context, name string) any {
+	all, err := s.Tokens.Tokens(ctx)
+	if i := slices.IndexFunc(all, func(t TokenItem) bool { return t.Name == name }); err == nil && i >= 0 {
+		return all[i]
+	}
+	return nil
 }
 
 // changed returns what is kept of a change: what it is about before and after. Some answers have both.
@@ -176,6 +215,8 @@ func teamOf(answer any) string {
 	case *DeadLetterItem:
 		return a.Team
 	case *ReplayItem:
+		return a.Team
+	case *SilenceItem:
 		return a.Team
 	}
 	return ""

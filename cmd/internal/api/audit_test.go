@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +20,7 @@ var rowsOf = map[string]string{
 	"POST /v1/inbox/{team}/{subscription}/{source}/{event}/redrive":    "inbox.redrive of acme: acme/triage/github/e1",
 	"POST /v1/dlq/{action}/{verb}":                                     "dlq.replay of acme: act-acme",
 	"POST /v1/alerts/{alert}/silence":                                  "alert.silence of acme: ForebayLag",
-	"POST /v1/silences/{silence}/end":                                  "alert.unsilence of : 1",
+	"POST /v1/silences/{silence}/end":                                  "alert.unsilence of acme: 1",
 	"POST /v1/replays":                                                 "replay.plan of acme: acme.triage",
 	"POST /v1/replays/{replay}/start":                                  "replay.start of acme: 1",
 	"POST /v1/replays/{replay}/cancel":                                 "replay.cancel of acme: 1",
@@ -34,6 +35,9 @@ var rowsOf = map[string]string{
 	"POST /v1/tokens":                                                  "token.create of : eve",
 	"POST /v1/tokens/{token}/revoke":                                   "token.revoke of : ann",
 }
+
+// nothingBefore are those changes before which there is nothing that they are about.
+var nothingBefore = []string{"POST /v1/sources/{team}/{source}/test", "POST /v1/replays", "POST /v1/tokens"}
 
 // Every change leaves one row, which is there before the change is made; a dry run, and what only reads, leave none. Where no row can be
 // kept, nothing is changed.
@@ -62,6 +66,9 @@ func TestEveryChangeIsKept(t *testing.T) {
 			row.Outcome != OutcomeDone || (row.Reason != "x" && r.pattern != "POST /v1/replays") || row.After == nil {
 			t.Errorf("%s left %+v, want %s", r.pattern, row, want)
 		}
+		if (row.Before == nil) != slices.Contains(nothingBefore, r.pattern) {
+			t.Errorf("%s keeps of what was before: %s", r.pattern, row.Before)
+		}
 		if text := string(row.Before) + string(row.After); strings.Contains(text, answered) || strings.Contains(text, "fbo_") {
 			t.Errorf("%s keeps what events carry, or a token: %s", r.pattern, text)
 		}
@@ -76,6 +83,37 @@ func TestEveryChangeIsKept(t *testing.T) {
 			t.Errorf("%s was changed without a row: %+v %q", r.pattern, got, by)
 		}
 		w.auditAway = false
+	}
+}
+
+// A silence's row has what there was before: its end and its reason. A token's has whose it was, what it opened and whether it did. No row has
+// what opens anything, or what another team had.
+func TestRowsOfSilencesAndTokens(t *testing.T) {
+	t.Parallel()
+	var tokens tokensOf
+	admin, pay := tokens.add(ledger.Token{Role: "admin"}), tokens.add(ledger.Token{Role: "responder", Teams: []string{"pay"}})
+	c, w := guardedWorld(t, &tokens, nil)
+	const silence, end, revoke, reason = "/v1/alerts/ForebayLag/silence", "/v1/silences/1/end", "/v1/tokens/ann/revoke", `"reason": "x", "by": "mallory"}`
+	was := `{"id":1,"alert":"ForebayLag","team":"acme","reason":"it is known","by":"bob","created_at":"0001-01-01T00:00:00Z","until":"2026-12-01T12:00:00Z"}`
+	ann := `{"name":"ann","role":"operator","teams":["acme"],"payloads":true,"created_at":"0001-01-01T00:00:00Z","created_by":"root","reason":"she is on call","expires_at":"2027-01-01T00:00:00Z",` +
+		`"used_at":null,"revoked_at":null,"revoked_by":"","revoked_reason":""}`
+	for _, one := range []struct{ token, path, body, before string }{
+		{admin, silence, `{"team": "acme", "seconds": 60, ` + reason, was},
+		{admin, silence, `{"team": "none", "seconds": 60, ` + reason, ""}, // nothing was silenced for it
+		{admin, silence, `{"seconds": 60, ` + reason, ""},                 // one of all teams replaces none of one team's
+		{admin, "/v1/alerts/ForebayGap/silence", `{"team": "acme", "seconds": 60, ` + reason, ""},
+		{admin, end, "{" + reason, was},
+		{admin, "/v1/silences/7/end", "{" + reason, ""},
+		{pay, silence, `{"team": "acme", "seconds": 60, ` + reason, ""}, // which is refused
+		{pay, end, "{" + reason, ""},
+		{admin, revoke, "{" + reason, ann},
+		{admin, "/v1/tokens/nobody/revoke", "{" + reason, ""},
+	} {
+		w.audit = nil
+		askAs(t, c, w, one.token, "POST", one.path, one.body)
+		if len(w.audit) != 1 || string(w.audit[0].Before) != one.before {
+			t.Errorf("%s %s left %+v with %s before, want %s", one.path, one.body, w.audit, w.audit[0].Before, one.before)
+		}
 	}
 }
 

@@ -318,7 +318,7 @@ func (w *world) Alerts(context.Context) (*AlertList, error) {
 	one, two := listOf("", func(team string) AlertItem {
 		return AlertItem{Alert: "ForebayLag", Team: team, Labels: map[string]string{"subscription": team + ".triage"}}
 	}), listOf("", func(team string) SilenceItem {
-		return SilenceItem{ID: map[string]int64{"acme": 1, "pay": 2}[team], Alert: "ForebayLag", Team: team}
+		return SilenceItem{ID: map[string]int64{"acme": 1, "pay": 2}[team], Alert: "ForebayLag", Team: team, Reason: "it is known", By: "bob", Until: time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)}
 	})
 	return &AlertList{Items: append(one, AlertItem{Alert: "ForebayKeyExpires"}, AlertItem{Alert: "ForebayDeadLetter", Labels: map[string]string{"destination": "third-pagers"}}), Silences: two}, nil
 }
@@ -335,7 +335,7 @@ func (w *world) EndSilence(_ context.Context, id int64, r SilenceEnd) (*SilenceI
 
 func (w *world) Tokens(context.Context) ([]TokenItem, error) {
 	w.note("tokens")
-	return []TokenItem{{Hash: [32]byte{1}, Name: "ann"}}, nil
+	return []TokenItem{{Hash: [32]byte{1}, Name: "ann", Role: "operator", Teams: []string{"acme"}, Payloads: true, CreatedBy: "root", Reason: "she is on call", ExpiresAt: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)}}, nil
 }
 
 func (w *world) CreateToken(_ context.Context, r TokenRequest) (*TokenMade, error) {

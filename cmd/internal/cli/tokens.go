@@ -125,20 +125,28 @@ func createDirectly(e *env, l *ledger.Ledger, teams []string, r api.TokenRequest
 	if err != nil || r.DryRun {
 		return &api.TokenMade{TokenItem: kept}, err
 	}
-	err = audited(e, l, "token.create", r.Name, r.Reason, func() (api.TokenItem, error) {
+	err = audited(e, l, ledger.Change{Action: "token.create", Object: r.Name, Reason: r.Reason}, nil, func() (api.TokenItem, error) {
 		kept, err = l.CreateToken(e.ctx, kept)
 		return kept, err
 	})
 	return &api.TokenMade{TokenItem: kept, Token: token}, err
 }
 
-// audited makes a change in the ledger itself, and keeps it in the audit: before it is tried, and then what became of it.
-func audited(e *env, l *ledger.Ledger, action, object, reason string, do func() (api.TokenItem, error)) error {
-	id, err := l.BeginChange(e.ctx, ledger.Change{Actor: "ledger", By: whoAmI(), Action: action, Object: object, Reason: reason})
+// audited makes a change in the ledger itself, and keeps it in the audit: before it is tried, and then what became of it. Before is the token
+// as it was, if there was one.
+func audited(e *env, l *ledger.Ledger, c ledger.Change, before []api.TokenItem, do func() (api.TokenItem, error)) error {
+	end := ledger.Change{Outcome: api.OutcomeDone}
+	var err error
+	if len(before) > 0 {
+		if end.Before, err = json.Marshal(before[0]); err != nil {
+			return err
+		}
+	}
+	c.Actor, c.By = "ledger", whoAmI()
+	id, err := l.BeginChange(e.ctx, c)
 	if err != nil {
 		return err
 	}
-	end := ledger.Change{Outcome: api.OutcomeDone}
 	kept, err := do()
 	if err != nil {
 		end.Outcome, end.Detail = api.OutcomeRefused, err.Error()
@@ -253,7 +261,12 @@ func (c *tokensRevokeCmd) Run(e *env, client *api.Client) (err error) {
 		kept, err = client.RevokeToken(e.ctx, c.Name, req)
 	} else {
 		err = c.withLedger(e, func(l *ledger.Ledger, _ []string) error {
-			return audited(e, l, "token.revoke", c.Name, req.Reason, func() (t api.TokenItem, err error) {
+			before, err := l.Tokens(e.ctx)
+			if err != nil {
+				return err
+			}
+			before = slices.DeleteFunc(before, func(t api.TokenItem) bool { return t.Name != c.Name })
+			return audited(e, l, ledger.Change{Action: "token.revoke", Object: c.Name, Reason: req.Reason}, before, func() (t api.TokenItem, err error) {
 				t, err = l.RevokeToken(e.ctx, c.Name, req.By, req.Reason)
 				kept = &t
 				return t, err

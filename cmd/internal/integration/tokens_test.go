@@ -151,6 +151,10 @@ func TestTokens(t *testing.T) {
 	}) {
 		t.Error("a revoked token still opens after 30 s")
 	}
+	k.must("", "tokens", "revoke", "otto", "--reason", "he left, too", "-c", r.config)
+	if rows := k.must(root, "audit", "list", "--action", "token.revoke", "-o", "jsonl"); !containsAll(rows, `"before":{"name":"ann","role":"viewer","teams":["`+r.team+`"]`, `"before":{"name":"otto","role":"admin","teams":null`) {
+		t.Errorf("what the tokens were is not kept: %s", rows)
+	}
 	k.noTokenIsShown(p, root, viewer, responder, stranger, seeing)
 	k.renew(ca, client, cert, serial)
 }
