@@ -98,6 +98,28 @@ func (b *browser) do(command string, args ...any) any {
 func (b *browser) open(path string)        { b.t.Helper(); b.do("open", "url", b.base+path) }
 func (b *browser) click(role, name string) { b.t.Helper(); b.do("click", "role", role, "name", name) }
 
+// tabTo goes on with the Tab key until it reaches what says text, or is a field of that name.
+func (b *browser) tabTo(text string) {
+	b.t.Helper()
+	var passed []any
+	for len(passed) < 100 {
+		b.do("press", "name", "Tab")
+		on := b.do("focused")
+		if on == text {
+			return
+		}
+		passed = append(passed, on)
+	}
+	b.t.Fatalf("the Tab key does not lead to %s, but to %q", text, passed)
+}
+
+// enter goes to a link or a button by the keyboard, and presses it.
+func (b *browser) enter(name string) {
+	b.t.Helper()
+	b.tabTo(name)
+	b.do("press", "name", "Enter")
+}
+
 // see waits until an element of a role says text.
 func (b *browser) see(role, text string) { b.t.Helper(); b.do("see", "role", role, "text", text) }
 

@@ -3,6 +3,8 @@ package integration
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,7 +13,7 @@ import (
 )
 
 // TestConsoleSteers does in a browser what the person on call does beside looking: pauses and resumes, moves a position, redrives across a
-// gap, makes an event of a delivery in quarantine, discards a dead letter, starts a replay; each with its reason, and with its effect seen.
+// gap, by keyboard alone, makes an event of a delivery in quarantine, gives an event up, discards a dead letter, starts a replay; each with its reason, and with its effect seen.
 func TestConsoleSteers(t *testing.T) {
 	t.Parallel()
 	r := deployDev(t)
@@ -41,14 +43,17 @@ func TestConsoleSteers(t *testing.T) {
 
 	b := openBrowser(t, "http://"+p.operator)
 	b.open("/console/")
-	b.click("link", "Gaps")
+	b.enter("Gaps")
 	b.see("heading", "o-1 of orders, demo.fulfil")
 	b.says("at 1 (sequence), missing 2", "o-1-3", "park")
 	b.check("gaps")
-	b.click("link", "Redrive…")
-	b.says("everything that waits on its version line runs, across the gap", "Nothing was done yet.")
+	b.enter("Redrive…")
+	b.see("status", "Nothing was done yet.")
+	b.says("everything that waits on its version line runs, across the gap")
 	b.check("redrive")
-	b.confirm("Redrive", "the second version will not come")
+	b.tabTo("reason")
+	b.do("type", "text", "the second version will not come")
+	b.enter("Redrive")
 	b.see("heading", "What became of it")
 	waitItems(t, r, p, 3, "--entity", "o-1", "--status", "done")
 	b.click("link", "The event and its story")
@@ -63,11 +68,31 @@ func TestConsoleSteers(t *testing.T) {
 	b.confirm("Leave it at that", "a test of the shop")
 	b.see("status", "it is left at that")
 
+	deliver(delivery{source: "orders", id: "o-3-1", entity: "o-3", number: 1, body: []byte(`{"type":"com.shop.order.changed","order":{"id":"o-3","rev":1,"total":5}}`)})
+	waitItems(t, r, p, 1, "--decision", "conflict")
+	b.open("/console/inbox?decision=conflict")
+	at := slices.IndexFunc(b.do("links").([]any), func(to any) bool { return strings.HasPrefix(to.(string), "/console/event?") })
+	if at < 0 {
+		t.Fatalf("the inbox leads to no conflict:\n%s", b.do("text"))
+	}
+	b.open(b.do("links").([]any)[at].(string))
+	b.click("link", "Give this event up…")
+	b.see("status", "Nothing was done yet.")
+	b.check("give-up")
+	b.confirm("Give up", "the shop has sent it twice")
+	b.see("heading", "What became of it")
+	b.check("given-up")
+	b.click("link", "The event and its story")
+	b.says("the shop has sent it twice")
+
 	b.click("link", "Dead letters")
 	dead, err := r.dlq(p, "list", "--entity", "o-5")
 	if err != nil || len(dead) != 1 {
 		t.Fatalf("dead letters: %+v, %v", dead, err)
 	}
+	b.open("/console/dlq/resolve?action=" + dead[0].ID)
+	b.says("1 dead letter counts as done, and does not run", "Nothing was done yet.")
+	b.check("resolve")
 	b.open("/console/dlq/discard?action=" + dead[0].ID)
 	b.says("1 dead letter is given up for good")
 	b.check("discard")
@@ -170,6 +195,9 @@ func TestConsoleSteers(t *testing.T) {
 	b.click("link", "Schemas")
 	b.see("row", "com.github.issues")
 	b.check("schemas")
+	b.click("link", "com.github.issues")
+	b.see("region", "$schema")
+	b.check("schema")
 	b.click("link", "Audit")
 	b.says("dlq.discard", "source.test", "does the shop answer", "a test order", "subscription.seek", "read it once more", "replay.start", "inbox.redrive", "quarantine.redrive", "destination.resume")
 	b.click("link", "Health")
