@@ -58,6 +58,10 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 mutants: ## break the product in small ways and see that the simulation, or a test on Postgres, notices each; writes mutants.md
 	@.ci/mutants
 
+.PHONY: screens
+screens: deps ## a picture of each screen of the console, as the tests in a browser see it, into .screens
+	@.ci/screens $(RACE) -timeout $(TIMEOUT)
+
 .PHONY: lint
 lint: ## gofmt, vet, golangci-lint, shellcheck where installed
 	@.ci/lint
@@ -72,5 +76,5 @@ verify: ## fail when generated files, go.mod or go.sum are not what they should 
 
 .PHONY: clean
 clean: ## remove what the build and forebay dev left here; caches outside the checkout stay
-	rm -rf bin .forebay .forebay-*
+	rm -rf bin .screens .forebay .forebay-*
 	go clean -testcache

@@ -10,7 +10,7 @@ entity=820982911946154503 # an order whose third state is late, and whose fourth
 event=$(bin/forebay inbox list --url "$url" --entity $entity -o id | grep -e '-5$')
 cd cmd/internal/console/testdata/browser
 CHROMIUM=${CHROMIUM:-$(command -v chromium)} node drive.mjs <<END
-{"do":"look","scheme":"light","width":1200}
+{"do":"look","scheme":"light","width":1280}
 {"do":"open","url":"$url/console/"}
 {"do":"shot","file":"$docs/console-overview.png"}
 {"do":"open","url":"$url/console/entity?of=demo/fulfil/orders&entity=$entity"}
