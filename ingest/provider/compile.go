@@ -79,7 +79,8 @@ func (cfg Config) params(p preset) (verify.Params, error) {
 	return params, nil
 }
 
-// compileRules compiles the preset's mappings, with the user's in place of the preset's where there are any.
+// compileRules compiles the preset's rules and what chooses among them. A key that the user has set takes the place of that key in every rule;
+// what a rule lacks it has from the fallback.
 func (s *Source) compileRules(e *EventConfig) error {
 	if e == nil {
 		e = &EventConfig{}

@@ -46,7 +46,7 @@ type refs struct {
 	forms    bool // some value comes from a form field
 }
 
-// one compiles a user's `from`. takes are the types that its place takes of an expression.
+// one compiles a user's `from`. takes are the result types that an expression may have here.
 func (c *refs) one(from string, takes []*cel.Type) (r ref, err error) {
 	r.text = from
 	switch {

@@ -259,7 +259,8 @@ func (r *recorder) awaitResults(ctx context.Context) bool {
 	}
 }
 
-// gather waits for completions and takes a group of them, without those of dropped claims. ok is false when no more will come.
+// gather waits for results and takes a group of them, without those of partitions whose claim was dropped. groupCtx also ends when a claim is
+// dropped while the group is written. ok is false when no more will come.
 func (r *recorder) gather(ctx context.Context) (groupCtx context.Context, group []completion, ok bool) {
 	s := r.s
 	s.mu.Lock()
@@ -269,11 +270,11 @@ func (r *recorder) gather(ctx context.Context) (groupCtx context.Context, group 
 			return nil, nil, false
 		}
 		group = s.q.results.takeGroup(func(c *completion) bool {
-			forgotten := c.e.lane.partition.dropped
-			if forgotten {
+			dropped := c.e.lane.partition.dropped
+			if dropped {
 				s.q.dropCompletion(c)
 			}
-			return forgotten
+			return dropped
 		})
 	}
 	groupCtx, s.q.results.abort = context.WithCancelCause(ctx)

@@ -144,7 +144,8 @@ func actionLock(schema string, r *Result) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
-// lockAndRead begins the transaction and returns whether the action is recorded as done already.
+// lockAndRead begins the transaction, takes the action's lock and returns whether the action is recorded as done already; ErrFenced if the
+// claim is lost.
 func (t *sinkTx) lockAndRead(ctx context.Context) (done bool, err error) {
 	fenced := true
 	p := &pg.Pipeline{Conn: t.conn}

@@ -232,8 +232,8 @@ func (w *partitionBatch) decide(seen map[schemas.EventKey]gate.Seen) {
 	w.applied.Outcomes = gate.Decide(w.state, w.gated, p)
 }
 
-// gatherVerdicts collects the final outcome of every record and of every event that waited, and gives lane_seqs in the
-// order of the outcomes.
+// gatherVerdicts collects the final outcome of every record and of every waiting event that the gate let go, and gives lane_seqs in the order
+// of the outcomes, actions of them to each event that runs. An event that entered the gap buffer and left it in this batch has the later outcome.
 func (w *partitionBatch) gatherVerdicts(actions int) {
 	w.verdicts = zeroed(w.verdicts, len(w.Records))
 	laneSeq := w.laneAt

@@ -297,7 +297,7 @@ func (w *writer) checkWindows() error {
 	return nil
 }
 
-// queue adds the statements to the pipeline, in lock order.
+// queue adds the statements that have rows to the pipeline. Their order is that in which all transactions lock these tables.
 func (w *writer) queue(ctx context.Context, p *pg.Pipeline) error {
 	if err := w.checkWindows(); err != nil {
 		return err

@@ -153,8 +153,8 @@ func (b bounder) byOffset(o Offsets) (from, to int64, err error) {
 	return from, to, nil
 }
 
-// byTime returns the range of offsets between Since and Until, up to where the subscription stands. A Since of before what the log has is
-// refused.
+// byTime returns the offsets [from, to) between Since and Until, up to the subscription's position; from may lie behind to. A Since of before
+// what the log has is refused, by more than the second to which that refusal rounds the time that it names.
 func (b bounder) byTime(ctx context.Context) (from, to int64, err error) {
 	from, to = b.start, b.next
 	if !b.q.Since.IsZero() {

@@ -192,7 +192,8 @@ func (in *intake) close(ctx context.Context) {
 	}
 }
 
-// reload compiles all sources of c, and replaces the current ones only if none fails.
+// reload replaces the sources by those of c, unless one of them cannot be compiled or takes larger bodies than the topics or the producer were
+// made for.
 func (in *intake) reload(c *config.Config) error {
 	before := *in.sources.current.Load()
 	compiled, problems := compileSources(c, before)
@@ -212,7 +213,7 @@ func (in *intake) reload(c *config.Config) error {
 	if largest := c.LargestBody(); largest > in.largest {
 		return fmt.Errorf("bodies of %d bytes, where the largest at the start was %d: that needs a restart", largest, in.largest)
 	}
-	if err := in.ids.want(c); err != nil { // before events of the new sources: none gets the id of a text that was there before
+	if err := in.ids.want(c); err != nil { // before the sources: an event must not get the registry id of a schema's former text
 		return err
 	}
 	in.limits.add(c)

@@ -65,7 +65,8 @@ func (ck sourceCheck) schema() {
 	}
 }
 
-// publicURL checks that the URL is known where the signature covers it. A request's own Host would be the sender's word for it.
+// publicURL checks the form of public_url, that it is known where the signature covers the URL (a request's own Host would be the sender's word for
+// it), and notes where it has no effect. s.PublicURL is the source's own, or made of intake.public_url.
 func (ck sourceCheck) publicURL() {
 	path, s := ck.path, ck.s
 	if ck.written(path+".public_url") && !ck.unresolved(path+".public_url") && !callable(s.PublicURL) {
