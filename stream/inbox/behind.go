@@ -150,7 +150,7 @@ func (b *Inbox) countBehindDead(ctx context.Context, items []DeadLetter) error {
 const parkedHeads = `-- parkedHeads
 SELECT DISTINCT h.fence, h.lane_seq FROM unnest($1::int[], $2::bigint[], $3::int[]) AS h(fence, lane_seq, n)
 JOIN {actions} a ON a.fence = h.fence AND a.lane_seq >= h.lane_seq AND a.lane_seq < h.lane_seq + h.n JOIN effects x ON x.id = a.effect
-WHERE a.status IN ('dead_letter', 'unknown') AND ` + ledger.ParksLane
+WHERE h.fence = ANY ($4) AND a.status IN ('dead_letter', 'unknown') AND ` + ledger.ParksLane
 
 // countBehindItems sets Behind or BehindAtLeast of those events whose actions park their entity. An event's actions have its laneSeq
 // and the next ones; any of them may be the one that parks.
@@ -170,7 +170,7 @@ func (b *Inbox) countBehindItems(ctx context.Context, items []Item) error {
 	var parked heads
 	err := inOrder(ctx, b.slow, func(tx pgx.Tx) error {
 		return bySubscription(ctx, tx, "", "", fences, func(s subscriptionWindows) error {
-			rows, err := tx.Query(ctx, s.Scope.sql(parkedHeads), fences, laneSeqs, actions)
+			rows, err := tx.Query(ctx, s.Scope.sql(parkedHeads), fences, laneSeqs, actions, s.Fences)
 			if err != nil {
 				return err
 			}

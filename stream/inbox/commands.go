@@ -75,23 +75,7 @@ func (b *Inbox) FindAction(ctx context.Context, id schemas.ActionID) (ref Action
 	if !ok {
 		return ref, schemas.Errorf(schemas.Invalid, op, "it is no id of an action: act_ and 26 characters")
 	}
-	err = b.inTeams(ctx, nil, func(of scope) error {
-		if ref != (ActionRef{}) {
-			return nil
-		}
-		err := b.look.QueryRow(ctx, of.sql(`-- findAction: one probe of actions_w*_id per window; else the dead letters that never had an attempt
-WITH known AS (SELECT fence, lane_seq, status FROM {actions} a WHERE action_id = $1)
-SELECT fence, lane_seq, status FROM known
-UNION ALL (SELECT a.fence, a.lane_seq, a.status FROM {actions} a JOIN fences f ON f.id = a.fence JOIN subscriptions s ON s.id = f.subscription
-    JOIN effects x ON x.id = a.effect JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key
-    WHERE NOT EXISTS (SELECT FROM known) AND a.status IN ('dead_letter', 'unknown') AND a.action_id IS NULL
-      AND action_id(s.name, coalesce(e.replay, s.generation), e.source, e.event_id, x.name) = $1)
-LIMIT 1`), hash).Scan(&ref.Fence, &ref.LaneSeq, &ref.Status)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
-		}
-		return err
-	})
+	ref, err = b.findAction(ctx, nil, hash)
 	switch {
 	case err != nil:
 		return ref, ledger.Unavailable(op, err)
@@ -99,6 +83,38 @@ LIMIT 1`), hash).Scan(&ref.Fence, &ref.LaneSeq, &ref.Status)
 		return ref, schemas.Errorf(schemas.NotFound, op, "no action of that id is dead, unknown or under way")
 	}
 	return ref, nil
+}
+
+// The two ways to find an action: by one probe of actions_w*_id per window, and among the dead letters that never had an attempt, whose rows
+// have no id.
+const (
+	actionByID = `-- actionByID
+SELECT fence, lane_seq, status FROM {actions} a WHERE action_id = $1 LIMIT 1`
+	actionOfDead = `-- actionOfDead
+SELECT a.fence, a.lane_seq, a.status FROM {actions} a JOIN fences f ON f.id = a.fence JOIN subscriptions s ON s.id = f.subscription
+    JOIN effects x ON x.id = a.effect JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key
+    WHERE a.status IN ('dead_letter', 'unknown') AND a.action_id IS NULL
+      AND action_id(s.name, coalesce(e.replay, s.generation), e.source, e.event_id, x.name) = $1 LIMIT 1`
+)
+
+// findAction finds the row of an action among those of some teams, or of all where teams is nil. It returns the zero ActionRef if there is none.
+func (b *Inbox) findAction(ctx context.Context, teams []string, hash [16]byte) (ref ActionRef, err error) {
+	for _, sql := range []string{actionByID, actionOfDead} {
+		err = b.inTeams(ctx, teams, func(of scope) error {
+			if ref != (ActionRef{}) {
+				return nil
+			}
+			err := b.look.QueryRow(ctx, of.sql(sql), hash).Scan(&ref.Fence, &ref.LaneSeq, &ref.Status)
+			if errors.Is(err, pgx.ErrNoRows) {
+				return nil
+			}
+			return err
+		})
+		if err != nil || ref != (ActionRef{}) {
+			break
+		}
+	}
+	return ref, err
 }
 
 // AskAction writes a command about an action: replay, discard or resolve. The owner of its partition applies it, now or later. Kinds:

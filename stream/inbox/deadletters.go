@@ -173,7 +173,7 @@ const groupReads = 100_000
 const maxGroups = 1000
 
 // DeadLetterGroups groups dead letters by fingerprint, class, destination and event type, and counts each group. It returns at most
-// maxGroups groups of the first groupReads dead letters that fit, the largest first; more says that there are others. In the SQL, deaths is how often
+// maxGroups groups of the first groupReads dead letters that fit, some subscriptions after others, the largest first; more says that there are others. In the SQL, deaths is how often
 // an action was given up, and (fence, entity) is a lane: an entity with dead letters in two lanes counts twice.
 func (b *Inbox) DeadLetterGroups(ctx context.Context, q DeadLetterQuery) (list []DeadLetterGroup, more bool, err error) {
 	const op = "group the dead letters"

@@ -191,16 +191,16 @@ func (b *Inbox) newest(ctx context.Context, q Query, of scope) (items []Item, er
 	return items, nil
 }
 
-// fewEvents reports whether a slice of time has fewer events than crowded.
+// fewEvents reports whether a slice of time has fewer events and rejected records than crowded.
 func (b *Inbox) fewEvents(ctx context.Context, of scope, begin, to time.Time) (few bool, err error) {
 	var count int
-	err = b.slow.QueryRow(ctx, of.sql(crowdCount), begin, to).Scan(&count)
-	return count < crowded, err
+	err = b.slow.QueryRow(ctx, of.sql(crowdCount), begin, to, b.crowded).Scan(&count)
+	return count < b.crowded, err
 }
 
-// crowdCount counts the events of a slice of time, up to crowded.
-var crowdCount = fmt.Sprintf(`-- crowdCount
-SELECT count(*) FROM (SELECT FROM {events} e WHERE decided_at >= $1 AND decided_at < $2 LIMIT %d) x`, crowded)
+const crowdCount = `-- crowdCount
+SELECT count(*) FROM ((SELECT FROM {events} e WHERE decided_at >= $1 AND decided_at < $2 LIMIT $3)
+    UNION ALL (SELECT FROM {rejected_records} d WHERE decided_at >= $1 AND decided_at < $2 LIMIT $3) LIMIT $3) x`
 
 // narrow reports whether the query selects by more than subscription and time: then slices are read to their end, however many events they
 // have, for few of them are on the page.

@@ -15,7 +15,7 @@ type Inbox struct {
 	slow   pool // lists, counts, and redrives: these wait for the broker inside their transaction
 	look   pool // probes by key, and commands
 
-	behindReads, groupReads, windowsAtOnce int // the constants, fields for tests
+	behindReads, groupReads, windowsAtOnce, crowded int // the constants, fields for tests
 }
 
 // pool is one of the ledger's, where each statement has a deadline.
@@ -29,5 +29,5 @@ type pool interface {
 // New returns the inbox of a ledger. It uses the ledger's connections, and need not be closed.
 func New(l *ledger.Ledger) *Inbox {
 	slow, look := l.ReadPools()
-	return &Inbox{ledger: l, slow: slow, look: look, behindReads: behindReads, groupReads: groupReads, windowsAtOnce: windowsAtOnce}
+	return &Inbox{ledger: l, slow: slow, look: look, behindReads: behindReads, groupReads: groupReads, windowsAtOnce: windowsAtOnce, crowded: crowded}
 }

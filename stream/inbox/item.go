@@ -102,14 +102,14 @@ func (b *Inbox) Item(ctx context.Context, team, subscription, source, eventID st
 	name, key := team+"."+subscription, schemas.NewEventKey(source, eventID)
 	args := []any{name, [16]byte(key), ledger.Clean(source, 4096), ledger.Clean(eventID, 4096)}
 	var items []Item
-	err := b.inScope(ctx, team, subscription, func(of scope) (err error) {
-		items, err = b.items(ctx, of, selectAll+` WHERE subscription = $1 AND event_key = $2 AND source = $3 AND event_id = $4
+	err := b.inScope(ctx, team, subscription, func(of scope) error {
+		found, err := b.items(ctx, of, selectAll+` WHERE subscription = $1 AND event_key = $2 AND source = $3 AND event_id = $4
 			ORDER BY generation DESC, (decision = 'conflict'), decided_at DESC LIMIT 1`, args)
 		var reprocessed []Item
 		if err == nil {
 			reprocessed, err = b.reprocessed(ctx, of, name, key)
 		}
-		items = append(items, reprocessed...)
+		items = append(append(items, found...), reprocessed...)
 		return err
 	})
 	if err == nil && len(items) == 0 {
@@ -180,9 +180,10 @@ func (i *Item) firstOpen() int64 {
 func (b *Inbox) Place(ctx context.Context, team, subscription, topic string, partition int32, offset int64) (Item, error) {
 	const op = "read the inbox"
 	var items []Item
-	err := b.inScope(ctx, team, subscription, func(of scope) (err error) {
-		items, err = b.items(ctx, of, selectHead+selectRejected+selectTail+` WHERE subscription = $1 AND topic = $2 AND partition = $3 AND log_offset = $4
+	err := b.inScope(ctx, team, subscription, func(of scope) error {
+		found, err := b.items(ctx, of, selectHead+selectRejected+selectTail+` WHERE subscription = $1 AND topic = $2 AND partition = $3 AND log_offset = $4
 			ORDER BY generation DESC, decided_at DESC LIMIT 1`, []any{team + "." + subscription, ledger.Clean(topic, 249), partition, offset})
+		items = append(items, found...)
 		return err
 	})
 	if err != nil {

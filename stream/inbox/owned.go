@@ -19,22 +19,11 @@ func (b *Inbox) HasAction(ctx context.Context, teams []string, id schemas.Action
 	if teams == nil {
 		teams = []string{} // of none
 	}
-	err = b.inTeams(ctx, teams, func(of scope) error {
-		if has {
-			return nil
-		}
-		return b.look.QueryRow(ctx, of.sql(`-- hasAction: one probe of actions_w*_id per window of these teams; else the dead letters of these teams that never had an attempt
-WITH own AS (SELECT f.id AS fence, s.name, s.generation FROM fences f JOIN subscriptions s ON s.id = f.subscription WHERE split_part(s.name, '.', 1) = ANY($2))
-SELECT EXISTS (SELECT FROM {actions} a JOIN own USING (fence) WHERE a.action_id = $1)
-    OR EXISTS (SELECT FROM {actions} a JOIN own USING (fence)
-        JOIN effects x ON x.id = a.effect JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key
-        WHERE a.status IN ('dead_letter', 'unknown') AND a.action_id IS NULL
-          AND action_id(own.name, coalesce(e.replay, own.generation), e.source, e.event_id, x.name) = $1)`), hash, teams).Scan(&has)
-	})
+	ref, err := b.findAction(ctx, teams, hash)
 	if err != nil {
 		return false, ledger.Unavailable(op, err)
 	}
-	return has, nil
+	return ref != ActionRef{}, nil
 }
 
 // HasReplay reports whether a replay is one of these teams'. Kind: Unavailable.

@@ -100,7 +100,7 @@ func TestInboxPagesAreTheInbox(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("seed %d", seed)
 	f := crowd(t, rng)
-	f.windowsAtOnce = 1 + rng.IntN(12) // pages are put together from several statements
+	f.windowsAtOnce, f.crowded = 1+rng.IntN(12), 1+rng.IntN(600) // pages are put together from several statements, and slices of time
 	f.scatter(rng)
 	all := f.naive()
 	page, err := f.List(t.Context(), Query{Limit: 1000})

@@ -220,18 +220,23 @@ func noReplay(op string) error {
 // Replays returns the newest replays whose id is below before, the newest first: of a subscription, which has its team before it, of a team, or
 // of all if both are empty.
 func (b *Inbox) Replays(ctx context.Context, team, subscription string, before int64, limit int) (list []Replay, err error) {
-	const named = `$1 IN ('', split_part(s.name, '.', 1)) AND $2 IN ('', s.name)`
-	read := func(of scope) error {
-		more, err := b.replays(ctx, of, `WHERE `+named+` AND r.id < $3 AND r.subscription IN (SELECT subscription FROM windows WHERE id = ANY ($5)) ORDER BY r.id DESC LIMIT $4`,
-			team, subscription, before, limit, []int32(of))
-		list = append(list, more...)
-		slices.SortFunc(list, func(x, y Replay) int { return cmp.Compare(y.ID, x.ID) })
-		list = list[:min(len(list), limit)]
-		return err
+	rows, err := b.slow.Query(ctx, `SELECT r.id FROM replays r JOIN subscriptions s ON s.id = r.subscription
+		WHERE $1 IN ('', split_part(s.name, '.', 1)) AND $2 IN ('', s.name) AND r.id < $3 ORDER BY r.id DESC LIMIT $4`, team, subscription, before, limit)
+	var ids []int64
+	if err == nil {
+		ids, err = pgx.CollectRows(rows, pgx.RowTo[int64])
 	}
-	if err := b.inWindows(ctx, named, read, team, subscription); err != nil {
+	if err == nil {
+		err = b.inWindows(ctx, `s.id IN (SELECT subscription FROM replays WHERE id = ANY ($1))`, func(of scope) error {
+			more, err := b.replays(ctx, of, `WHERE r.id = ANY ($1) AND r.subscription IN (SELECT subscription FROM windows WHERE id = ANY ($2))`, ids, []int32(of))
+			list = append(list, more...)
+			return err
+		}, ids)
+	}
+	if err != nil {
 		return nil, ledger.Unavailable("read the replays", err)
 	}
+	slices.SortFunc(list, func(x, y Replay) int { return cmp.Compare(y.ID, x.ID) })
 	return list, nil
 }
 

@@ -162,7 +162,7 @@ func (t *tokensAPI) OwnAction(ctx context.Context, teams []string, text string) 
 		}
 		return text, nil
 	}
-	ids, err := box.ActionIDs(ctx, teams, text)
+	ids, err := box.ActionIDs(ctx, append([]string{}, teams...), text) // never nil, which is all
 	switch {
 	case schemas.KindOf(err) == schemas.Invalid:
 		return "", nil // no beginning of an id

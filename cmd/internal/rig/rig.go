@@ -7,7 +7,9 @@
 package rig
 
 import (
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 )
 
@@ -43,13 +45,18 @@ var (
 	_ Broker = (*FakeBroker)(nil)
 )
 
-// FreeAddress returns a loopback address at which nothing listens.
+// FreeAddress returns a loopback address at which nothing listens. Its port is below those that Linux gives to outgoing connections, one of
+// which would take it while a test starts its process again.
 func FreeAddress(t T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	var err error
+	for range 200 {
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(6_900))); err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal(err)
+	return ""
 }

@@ -3,7 +3,7 @@
 // Every subscription has windows of its own, and a window has a child of each table that rotates. A statement that names the
 // parent table is planned over the children of all subscriptions, and locks them: with 3 to 57 children a claim spent a
 // quarter of a second on that on average. So statements for one subscription name the children of its windows; operators'
-// queries over the whole ledger name the parents. Both are written with {actions}, which OfAll and OfMany replace.
+// lists name those of some subscriptions at a time. All are written with {actions}, which OfMany, OfSome and, for the parents, OfAll replace.
 package window
 
 import (
