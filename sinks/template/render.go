@@ -63,7 +63,7 @@ func (d Param) render(nodes map[string]node, in *input) (any, error) {
 	return v, nil
 }
 
-// texts leaves out what is null: how a template leaves out one of several.
+// texts returns a list's elements as strings. It leaves out what is null: so a template can omit an element.
 func texts(v any) (any, error) {
 	list, ok := v.([]any)
 	if !ok {

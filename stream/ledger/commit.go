@@ -164,7 +164,8 @@ func (t *sinkTx) lockAndRead(ctx context.Context) (done bool, err error) {
 	return done, err
 }
 
-// write writes the completion, checks that it was written, and sets the session up for the statement.
+// write writes the completion before the sink's statement runs in the same transaction, checks that it was written, and sets search_path and the
+// time that is left for the statement.
 func (t *sinkTx) write(ctx context.Context, w *resultWrite, win *windowSet, schema, left string) error {
 	l, err := w.steps(win, t.fence)
 	if err != nil {

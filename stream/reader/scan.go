@@ -21,8 +21,9 @@ type Range struct {
 	From, To   int64
 }
 
-// Scan reads ranges, with a client of its own, and gives what it has read of each, by its index: all records up to next, decoded as for a
-// subscription. It returns nil when all of them are read or the time within which it may read is over, and otherwise why it could not read on.
+// Scan reads ranges, with a client of its own, and calls each(i, records, next) as it reads: with the records of ranges[i] since the last call,
+// decoded as for a subscription, and the offset where it goes on. A range is read when next reaches its To. Scan returns nil when all are read or
+// the time within which it may read is over, and otherwise why it could not read on.
 func Scan(ctx context.Context, cfg Config, ranges []Range, within time.Duration, each func(i int, records []ledger.Record, next int64) error) error {
 	options, err := ClientOptions(cfg)
 	if err != nil {

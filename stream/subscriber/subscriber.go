@@ -158,8 +158,8 @@ func (m *session) handOver(fetches kgo.Fetches) {
 }
 
 // assigned claims each of the partitions that are new to this member, and replaces its committed offset by the position that was claimed:
-// there the client begins. Each claim is tried until it succeeds or ctx ends, because the group changes. The workers start once all are
-// claimed. After an error those that were claimed stay claimed in the table, and whoever reads them next claims them again.
+// there the client begins. Each claim is tried until it succeeds, or until ctx ends, as it does when the group changes. The workers start
+// once all are claimed. After an error those that were claimed stay claimed in the table, and whoever reads them next claims them again.
 func (m *session) assigned(ctx context.Context, committed map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	<-m.ready // the topics' first positions are stored
 	var claimed []*worker

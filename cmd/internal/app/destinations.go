@@ -153,7 +153,7 @@ func (p destinationsAPI) Resume(ctx context.Context, team, name string, r api.Pa
 }
 
 // change calls do with the pause that the ledger has for a destination, nil if it is not paused, and returns the destination as it is
-// then. Without dryRun this process follows the ledger at once; the other processes do within a second.
+// then. do is called in a dry run, too, and must not write then. Otherwise this process follows the ledger at once, the others within a second.
 func (p destinationsAPI) change(ctx context.Context, team, name string, dryRun bool, do func(l *ledger.Ledger, now *ledger.Pause) error) (*api.DestinationItem, error) {
 	if _, err := p.Destination(ctx, team, name); err != nil {
 		return nil, err

@@ -71,9 +71,9 @@ func parseAgo(text string) (time.Duration, error) {
 	return d, err
 }
 
-// Seek moves the positions of a subscription, of all its partitions or of those that the request names. Either all of them can be moved as
-// far as this process can tell, or nothing is asked of any. Each partition moves by itself: in the claim of its owner, which ends its run
-// for that.
+// Seek asks the owners of a subscription's partitions, of all or of those that the request names, to move their positions, and waits a while
+// for their answers. Either all can be moved as far as this process can tell, or nothing is asked of any. Each moves by itself: its owner
+// claims the partition again for that.
 func (s *steeringAPI) Seek(ctx context.Context, team, name string, r api.SeekRequest) ([]api.SeekAskedItem, error) {
 	at := nameInTeam{team, name}
 	if err := s.configured(at); err != nil {

@@ -96,10 +96,12 @@ type profiles struct {
 
 func (*profiles) Validate(*kong.Application) error { return nil }
 
-// Resolve returns the value of a flag; nil if the profile says nothing of it. Its errors it keeps: kong would name a flag in them.
+// Resolve returns what the profile says of a flag: the URL, the token file or the output; nil if it says nothing, or the environment does. An
+// error is kept for Main, since kong would name the flag in it.
 func (r *profiles) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	env := envOf(flag)
-	if env != "" && os.Getenv(env) != "" || env != "FOREBAY_URL" && env != "FOREBAY_TOKEN_FILE" && flag.Name != "output" {
+	ours := env == "FOREBAY_URL" || env == "FOREBAY_TOKEN_FILE" || flag.Name == "output"
+	if !ours || env != "" && os.Getenv(env) != "" {
 		return nil, nil
 	}
 	name := namedProfile(ctx)
@@ -107,8 +109,14 @@ func (r *profiles) Resolve(ctx *kong.Context, _ *kong.Path, flag *kong.Flag) (an
 		return nil, nil //nolint:nilerr // Main reports it
 	}
 	p, err := findProfile(name)
-	text := map[string]string{"": p.Output, "FOREBAY_URL": p.URL}[env]
-	if env == "FOREBAY_TOKEN_FILE" && p.TokenFile != "" && os.Getenv("FOREBAY_TOKEN") == "" && !elsewhere(ctx) { // a token is for the process of its profile alone
+	text := ""
+	switch {
+	case err != nil:
+	case env == "FOREBAY_URL":
+		text = p.URL
+	case flag.Name == "output":
+		text = p.Output
+	case p.TokenFile != "" && os.Getenv("FOREBAY_TOKEN") == "" && !elsewhere(ctx): // a token is for the process of its profile alone
 		text, err = p.TokenFile, ownToken(p.TokenFile)
 	}
 	if r.err = err; err != nil || text == "" {

@@ -132,7 +132,8 @@ func (d *decoder) paramText(n *yaml.Node, path string) (any, error) {
 // node returns the parameters as they were written.
 func (p Params) node() *yaml.Node { return paramNode(map[string]any(p)) }
 
-// paramNode returns the value of a parameter, or a part of it, as it was written.
+// paramNode returns the value of a parameter, or a part of it, as YAML; a text as it is in the file, before references are resolved. What is
+// none of the cases is an object.
 func paramNode(v any) *yaml.Node {
 	switch v := v.(type) {
 	case paramText:

@@ -179,14 +179,14 @@ func (h *history) attemptsText(now time.Time, match func(labels map[string]strin
 	return fmt.Sprintf("%.0f attempts of this process in the last %d minutes", sum, rateMinutes)
 }
 
-// growth returns by how much counters have grown.
+// growth returns by how much counters have grown. One that is lower than before has begun again from zero: all of it is growth.
 func growth(before, now []figure) (grown []figure) {
 	had := map[string]float64{}
 	for _, f := range before {
 		had[fmt.Sprint(f.labels)] = f.value
 	}
 	for _, f := range now {
-		if n := had[fmt.Sprint(f.labels)]; n <= f.value { // more: what counted is gone, and begins from zero
+		if n := had[fmt.Sprint(f.labels)]; n <= f.value {
 			f.value -= n
 		}
 		if f.value > 0 {

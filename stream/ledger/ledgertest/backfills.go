@@ -53,7 +53,7 @@ func (p *Process) Backfills(ctx context.Context, claims []*ledger.Claim, after i
 	return list, nil
 }
 
-// EndBackfill is [ledger.Namespace.EndBackfill].
+// EndBackfill is [ledger.Namespace.EndBackfill]: after a failure, what waited for it is due now.
 func (p *Process) EndBackfill(ctx context.Context, c *ledger.Claim, id int64, end ledger.BackfillEnd) (fenced bool, err error) {
 	err = p.untilDone(ctx, "backfill", shared, []int32{c.ID}, maxTries, func() error {
 		f := p.m.fenceOf(c)

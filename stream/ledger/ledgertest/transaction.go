@@ -215,7 +215,7 @@ type locks struct {
 	freed     chan struct{} // closed when some lock is given back; nil: nobody waits
 }
 
-// take takes a lock unless another transaction has it, and reports whether it did.
+// take takes a lock unless somebody has it in a mode that excludes this one, and reports whether it did. It does not wait.
 func (l *locks) take(how lockMode, id int32) bool {
 	if l.shared == nil {
 		l.shared, l.exclusive = map[int32]int{}, map[int32]bool{}
