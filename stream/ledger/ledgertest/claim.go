@@ -86,8 +86,13 @@ func (p *Process) claimOnce(ctx context.Context, c *ledger.Claim, req *ledger.Cl
 		return err
 	}
 	held := []int32{k.fence.id}
-	err := func() error {
+	err := func() (err error) {
 		defer p.unlock(exclusive, held)
+		defer func() {
+			if err != nil {
+				p.m.dropNew(k.fence)
+			}
+		}()
 		if err := p.awake(ctx); err != nil {
 			return err
 		}
@@ -169,6 +174,16 @@ func (m *Memory) fenceFor(at ledger.Partition) (f *fence, formerTopic bool) {
 	}
 	m.fences = append(m.fences, f)
 	return f, false
+}
+
+// dropNew drops a fence whose first claim was rolled back. The next claim makes another, with the next number, as a sequence gives it: a
+// batch is written in the order of these numbers.
+func (m *Memory) dropNew(f *fence) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f.epoch == 0 {
+		f.partition = ledger.Partition{}
+	}
 }
 
 // confirm tells the caller what is stored, and takes its decision.
@@ -260,7 +275,7 @@ func (m *Memory) ago(at time.Time) time.Time { return time.Now().Add(at.Sub(m.no
 // load reads the state of a claim's actions.
 func (f *fence) load(policy gate.Policy) *claim {
 	c := &claim{policy: policy, laneSeq: f.laneSeq, revision: f.revision, former: f.former, lanesFrom: f.lanesFrom,
-		recorded: map[int64]bool{}, ended: map[int64]bool{}, maybeEnded: map[int64]bool{}}
+		recorded: map[int64]bool{}, ended: map[int64]bool{}, maybeEnded: map[int64]bool{}, rowTried: map[int64]bool{}}
 	for lane, a := range f.actions {
 		if a.withRow || a.completed {
 			c.recorded[lane] = true

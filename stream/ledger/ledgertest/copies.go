@@ -54,13 +54,17 @@ func (p *Process) Copy(ctx context.Context, c *ledger.Claim, copies []ledger.Cop
 	return stored, fenced, nil
 }
 
-// checkHadAll refuses copies for actions that their claim never had.
+// checkHadAll refuses copies for actions that their claim never had. Those before are to get a row.
 func (m *Memory) checkHadAll(c *ledger.Claim, group []ledger.Copy) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, one := range group {
-		if mine := m.claims[c]; mine == nil || one.LaneSeq >= mine.laneSeq {
+		mine := m.claims[c]
+		if mine == nil || one.LaneSeq >= mine.laneSeq {
 			return errors.New("a copy for an action that the claim never had")
+		}
+		if !mine.recorded[one.LaneSeq] && !mine.maybeEnded[one.LaneSeq] {
+			mine.rowTried[one.LaneSeq] = true
 		}
 	}
 	return nil

@@ -217,6 +217,7 @@ type claim struct {
 	recorded   map[int64]bool
 	ended      map[int64]bool // of those, by a completion
 	maybeEnded map[int64]bool // a completion was written, and nobody knows whether it is there
+	rowTried   map[int64]bool // a row was to be written: no completion is written any more
 }
 
 func (c *claim) topicOf(at ledger.Partition, laneSeq int64) ledger.TopicID {

@@ -137,7 +137,7 @@ func (m *Memory) record(sorted []*ledger.Result, fenced map[int32]bool, waited t
 		}
 		if lastOfAction(sorted, i) {
 			clear(added)
-			m.applyResult(a, r, waited)
+			m.applyResult(a, r, m.claims[r.Claim].completes(r), waited)
 		}
 		if r.Reported {
 			m.endReport(ledger.AttemptRef{Fence: r.Claim.ID, LaneSeq: r.LaneSeq, Attempt: r.Attempt, Epoch: cmp.Or(r.Epoch, r.Claim.Epoch)})
@@ -173,13 +173,16 @@ func plain(r *ledger.Result) bool {
 	return r.Status == ledger.Superseded || r.Status == ledger.Done && r.Attempt == 1 && r.Class == "" && r.Error == "" && !r.Reported
 }
 
+// completes reports whether a result is written as a completion: it is plain, and no row was to be written of its action before.
+func (c *claim) completes(r *ledger.Result) bool { return plain(r) && !c.rowTried[r.LaneSeq] }
+
 // applyResult brings an action to what its last result says. An action that has ended does not change.
-func (m *Memory) applyResult(a *action, r *ledger.Result, waited time.Duration) {
+func (m *Memory) applyResult(a *action, r *ledger.Result, completes bool, waited time.Duration) {
 	if a.finishedForGood() {
 		return
 	}
 	now := m.now()
-	if !a.withRow && plain(r) {
+	if !a.withRow && completes {
 		a.completed, a.status, a.finished = true, r.Status, now
 		a.attempts = r.Attempt
 		return
@@ -236,7 +239,7 @@ func (m *Memory) markRecorded(sorted []*ledger.Result) {
 			continue
 		}
 		c := m.claims[r.Claim]
-		if !c.recorded[r.LaneSeq] && plain(r) { // also in a claim that is fenced, which nobody reads
+		if !c.recorded[r.LaneSeq] && c.completes(r) { // also in a claim that is fenced, which nobody reads
 			c.ended[r.LaneSeq] = true
 		}
 		c.recorded[r.LaneSeq] = true
@@ -254,8 +257,13 @@ func (m *Memory) markUnknown(sorted []*ledger.Result) {
 
 func (m *Memory) markMaybeEnded(sorted []*ledger.Result) {
 	for i, r := range sorted {
-		if c := m.claims[r.Claim]; lastOfAction(sorted, i) && plain(r) && !c.recorded[r.LaneSeq] {
+		c := m.claims[r.Claim]
+		switch {
+		case !lastOfAction(sorted, i) || c.recorded[r.LaneSeq]:
+		case c.completes(r):
 			c.maybeEnded[r.LaneSeq] = true
+		default:
+			c.rowTried[r.LaneSeq] = true
 		}
 	}
 }
