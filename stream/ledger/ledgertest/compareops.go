@@ -275,7 +275,8 @@ func (h *history) export(o *holding) {
 	})
 }
 
-// cut has the broker lose the end of a partition's log, of which some was read; an operator accepts that.
+// cut stops a partition, mostly because the broker has lost the end of its log, of which some was read; an operator accepts that. Where the
+// stop was refused, or is of another kind, the log is as it was: other records in old places come only behind a stop that says so.
 func (h *history) cut(part int) {
 	o := h.owner[part]
 	if o == nil || o.claim[0].Next.Offset == 0 {
@@ -283,11 +284,10 @@ func (h *history) cut(part int) {
 	}
 	next := o.claim[0].Next.Offset
 	at := next - 1 - h.rng.Int64N(min(next, 12))
-	h.log("the log of partition %d, read to %d, is cut at %d", part, next, at)
-	h.author.cut(part, at)
 	p := h.someone()
 	stop := ledger.Stop{Partition: h.partition(part), Kind: pick(h.rng, "above_log_end", "truncated", "below_log_start", "nonsense"), From: at, To: next, Resume: at,
 		Records: next - at, Detail: "cut"}
+	h.log("the log of partition %d, read to %d, stops at %d: %s", part, next, at, stop.Kind)
 	accept := h.rng.IntN(4) > 0
 	epoch := o.claim[0].Epoch - int64(h.rng.IntN(8)/7)
 	var ids [2]int64
@@ -299,6 +299,9 @@ func (h *history) cut(part int) {
 		}
 		return showStop(s)
 	})
+	if ids[0] != 0 && slices.Contains(cutKinds, stop.Kind) {
+		h.author.cut(part, at)
+	}
 	n := int32(part)
 	if accept {
 		h.both("accept", func(i int) any {
