@@ -30,6 +30,7 @@ func parseURL(text string) (*url.URL, error) {
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Fragment != "" {
 		return nil, errForm
 	}
+	u.RawQuery = strings.ReplaceAll(u.RawQuery, "+", "%2B") // to libpq and pgx a + is one; net/url would take it for a space
 	q, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return nil, errForm
@@ -77,9 +78,9 @@ func mayHave(key string, values []string) error {
 	return nil
 }
 
-// own are the settings that pgx takes from the process's environment and home directory where a URL does not have them, with what they
+// defaults are the settings that pgx takes from the process's environment and home directory where a URL does not have them, with what they
 // are instead: libpq's defaults.
-var own = map[string]string{
+var defaults = map[string]string{
 	"sslmode": "prefer", "sslkey": "", "sslcert": "", "sslcertmode": "allow", "sslsni": "1", "sslrootcert": "", "sslpassword": "", "sslnegotiation": "",
 	"connect_timeout": "0", "target_session_attrs": "any", "min_protocol_version": "", "max_protocol_version": "", "channel_binding": "prefer", "require_auth": "",
 	"application_name": "", "timezone": "", "options": "", "passfile": "",
@@ -107,7 +108,7 @@ func poolConfig(text string) (*pgxpool.Config, error) {
 		q.Set("service", service)
 		q.Set("servicefile", file)
 	}
-	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // as libpq, pgx takes a + for itself
+	u.RawQuery = encoded(q)
 	full := u.String()
 	allowed := append(slices.Sorted(maps.Keys(q)), "host", "port", "user", "password", "database") // were pgx to read other keys in it
 	if _, err := pgconn.ParseConfigWithOptions(full, pgconn.ParseConfigOptions{ConnStringAllowedKeys: allowed}); err != nil {
@@ -143,10 +144,11 @@ func Alone(text string) (full string, plain bool, err error) {
 	return full, plain, nil
 }
 
-// writtenOut returns a URL with libpq's defaults in the place of what the process has.
+// writtenOut returns a URL with libpq's default for each setting that it does not have, so that pgx asks neither PG* variables nor files of
+// the process for it. An empty dbname is libpq's too: the database is called as the user.
 func writtenOut(u *url.URL) string {
 	q := u.Query()
-	for key, value := range own {
+	for key, value := range defaults {
 		if !q.Has(key) && !(key == "sslmode" && q.Has("ssl")) {
 			q.Set(key, value)
 		}
@@ -158,9 +160,12 @@ func writtenOut(u *url.URL) string {
 		q.Set("port", "5432")
 	}
 	out := *u
-	out.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // as libpq, pgx takes a + for itself
+	out.RawQuery = encoded(q)
 	return out.String()
 }
+
+// encoded returns a URL's query as pgx reads it: net/url writes a space as +, and to pgx, as to libpq, that is a plus.
+func encoded(q url.Values) string { return strings.ReplaceAll(q.Encode(), "+", "%20") }
 
 const (
 	mostStatements = 512      // pgx's default; it makes room for all of them with each connection
