@@ -69,6 +69,7 @@ func (p *Process) EndStale(ctx context.Context, c *ledger.Claim, laneSeq int64) 
 		}
 		if a := f.actions[laneSeq]; a != nil && a.withRow && a.status == ledger.Failed {
 			a.status, a.finished, a.next, a.identified = ledger.Stale, p.m.now(), zero, true
+			a.err = "a newer one of its entity had been started before it was to run again; a replay with --force runs it all the same"
 			if a.exported >= a.deaths {
 				a.packed = nil
 			}
