@@ -143,15 +143,14 @@ func (c *Client) Do(ctx context.Context, call Call) (Answer, error) {
 // Answer implements [sink.Answerer].
 func (c *Client) Answer() int { return maxBody }
 
-// request makes the HTTP request of a call.
+// request returns the HTTP request of a call, which is not sent yet.
 func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) {
-	target := *c.base
 	for _, segment := range call.Path {
 		if segment == "" || segment == "." || segment == ".." {
 			return nil, Unmade("a value is empty, or leads elsewhere, where a part of the path is wanted")
 		}
 	}
-	target = *target.JoinPath(escaped(call.Path)...)
+	target := *c.base.JoinPath(escaped(call.Path)...)
 	target.RawQuery = call.Query.Encode()
 	var body io.Reader
 	if call.Body != nil {

@@ -46,15 +46,15 @@ func escape(map[string]any, string) func(string) string { return unmention }
 var (
 	// ats are an @ as it is, and references to characters, among them to @. Raw HTML takes numbers without the semicolon.
 	ats = regexp.MustCompile(`@|&(?:commat;|#[0-9]+;?|#[xX][0-9a-fA-F]+;?)`)
-	// cut is what may be the beginning of such a reference, which goes on behind the text.
-	cut = regexp.MustCompile(`&(?:#[0-9]*|#[xX][0-9a-fA-F]*|c?o?m?m?a?t?)$`)
+	// unfinished is what may be the beginning of such a reference, which goes on behind the text.
+	unfinished = regexp.MustCompile(`&(?:#[0-9]*|#[xX][0-9a-fA-F]*|c|co|com|comm|comma|commat)?$`)
 )
 
 // unmention puts a space of no width behind each @ that may begin a mention, as GitHub's own bots do. GitHub looks for mentions in the
 // rendered text: what begins one there is an @ however it is written, behind anything but an ASCII letter or digit (user@example.com).
-// At the end of the text the template may go on.
+// The template may go on behind the text: so an @ at its end counts, and so does what may be the beginning of a reference to one.
 func unmention(text string) string {
-	const none = "\u200b"
+	const zeroWidth = "\u200b"
 	var b strings.Builder
 	done := 0
 	for _, at := range ats.FindAllStringIndex(text, -1) {
@@ -62,12 +62,12 @@ func unmention(text string) string {
 		if html.UnescapeString(text[at[0]:at[1]]) != "@" || endsInWord(text[:at[0]]) || strings.TrimLeft(rest, " \t\r\n") != rest {
 			continue
 		}
-		b.WriteString(text[done:at[1]] + none)
+		b.WriteString(text[done:at[1]] + zeroWidth)
 		done = at[1]
 	}
 	b.WriteString(text[done:])
-	if cut.MatchString(text[done:]) {
-		b.WriteString(none)
+	if unfinished.MatchString(text[done:]) {
+		b.WriteString(zeroWidth)
 	}
 	return b.String()
 }

@@ -379,7 +379,7 @@ func TestMentionsOfEventsCallNobody(t *testing.T) {
 		"<p>&#64x</p>": "<p>&#64|x</p>", "<p>&#x40x</p>": "<p>&#x40|x</p>", "<p>&#32@x, &nbsp@x</p>": "<p>&#32@|x, &nbsp@|x</p>", "@&#120;": "@|&#120;",
 		"&#640;x, &#x40a;x, &#65;x, &amp;#64;x": "&#640;x, &#x40a;x, &#65;x, &amp;#64;x",
 		// The template may go on with the rest of one.
-		"&": "&|", "&#": "&#|", "&#6": "&#6|", "&#64": "&#64|", "&#x4": "&#x4|", "&comm": "&comm|", "AT&T": "AT&T", "R&D @ home": "R&D @ home",
+		"&": "&|", "&#": "&#|", "&#6": "&#6|", "&#64": "&#64|", "&#x4": "&#x4|", "&comm": "&comm|", "AT&T": "AT&T", "?a=1&t": "?a=1&t", "&comma": "&comma|", "&commat": "&commat|", "R&D @ home": "R&D @ home",
 	} {
 		f := &fake{}
 		url := serve(t, f)

@@ -91,7 +91,7 @@ const (
 	ReplayCancelled = "cancelled"
 )
 
-// State returns the state of the replay. While one partition is under way it runs, although another may have failed.
+// State returns the state of the replay. While one partition is under way the replay is running, although another may have failed.
 func (r *Replay) State() string {
 	switch {
 	case r.CancelledAt != nil:
@@ -104,7 +104,7 @@ func (r *Replay) State() string {
 	state := ReplayDone
 	for i := range r.Parts {
 		switch f := r.Parts[i].Failure; {
-		case f == nil:
+		case f == nil: // this partition has not ended
 			return ReplayRunning
 		case *f != "":
 			state = ReplayFailed

@@ -64,8 +64,8 @@ func (p *partition) endBusy() {
 	}
 }
 
-// lane returns the lane of an entity. If there is none in memory, it makes one that begins at laneSeq or, if the lane is parked,
-// at its head.
+// lane returns the lane of an entity. If there is none in memory, it makes one and takes its actions up to laneSeq for loaded; if the lane is
+// parked, those before its head.
 func (p *partition) lane(entity schemas.EntityKey, laneSeq int64) *lane {
 	la := p.lanes[entity]
 	if la != nil {

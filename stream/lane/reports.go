@@ -17,15 +17,15 @@ type reports map[int64][]ledger.OpenReport
 
 func (m reports) add(r ledger.OpenReport) { m[r.LaneSeq] = append(m[r.LaneSeq], r) }
 
-// current returns the report on a head that counts, if there is one. It is about the last recorded attempt, or about a later one
-// that was never recorded. A report that says done may also be about an earlier attempt, if the later ones did not succeed: it may
-// be about one that an owner made and was killed before it recorded it, and then have the number of the next owner's.
+// current returns the newest report that counts for a head and is not applied yet, if there is one. A report counts if it is about the last
+// recorded attempt, or a later one that was never recorded. One that says done counts also if it is about an earlier attempt, unless a
+// later one is under way: an owner may have been killed before it recorded that attempt, and the next owner gave its number again.
 func (m reports) current(e *entry) (last ledger.OpenReport, ok bool) {
 	if e.Status == ledger.Dead {
 		return last, false
 	}
 	for _, r := range m[e.LaneSeq] {
-		counts := !r.Before(e.Attempts, e.AttemptEpoch) || r.Status == ledger.Done && e.Status != ledger.Processing
+		counts := !r.Before(e.Attempts, e.AttemptEpoch) || (r.Status == ledger.Done && e.Status != ledger.Processing)
 		if counts && r.AttemptRef != e.long.applied && last.Before(r.Attempt, r.Epoch) {
 			last, ok = r, true
 		}

@@ -14,8 +14,8 @@ import (
 func (b batchWriter) apply(ctx context.Context, parts []*partitionBatch) error {
 	err := b.untilDone(ctx, parts)
 	if err != nil && pg.DuplicateKey(err) && ctx.Err() == nil {
-		// A cached version line, another partition's batch or a late repetition was wrong about a row: now version lines are read again (the
-		// cache was discarded) and all keys looked up.
+		// A row was there that was not looked for: because a cached version line was wrong, another partition's batch wrote it, or an event came
+		// again after so long that it is not looked up at first. Now version lines are read again (the cache was discarded) and all keys looked up.
 		b.askAllKeys(parts)
 		err = b.untilDone(ctx, parts)
 	}
@@ -27,7 +27,7 @@ func (b batchWriter) apply(ctx context.Context, parts []*partitionBatch) error {
 		total += len(w.Records)
 	}
 	switch trouble := troubleOf(err); {
-	case pg.IsMissed(err): // another try would read again what a claim remembers, and hide that it was wrong
+	case pg.IsMissed(err): // a row that must be there was not: another try would read the tables again, and hide that the claim was wrong
 		for _, w := range parts {
 			b.refuseMissed(ctx, w, err)
 		}
@@ -44,6 +44,7 @@ func (b batchWriter) apply(ctx context.Context, parts []*partitionBatch) error {
 	case trouble != pg.BadData:
 		return err
 	}
+	// Data was refused, or it took too long, and there are records to divide.
 	left, right, join := split(parts, total/2)
 	if err := b.apply(ctx, left); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 // completions is one row of the table: up to 1,024 actions that have ended in the same way.
 type completions struct {
 	key       completionKey
-	lanes     pg.Int16s // lane_seqs inside the bucket
+	places    pg.Int16s // of its actions in the bucket; latencies and responses are in the same order
 	latencies pg.Int32s
 	responses pg.Blobs
 	answered  bool // one of the responses is not empty
@@ -31,7 +31,7 @@ const maxResponses = 256 << 10
 
 // complete adds the completion of an action: to the row with its key, or to a new row if the responses in that one are too large.
 func (wr *windowResults) complete(r *Result) {
-	bucket, lane := marks.Bucket(r.LaneSeq)
+	bucket, place := marks.Bucket(r.LaneSeq)
 	key := completionKey{r.Claim, bucket, int32(r.Code), r.Status == Superseded}
 	c := wr.open[key]
 	if c == nil || c.size > maxResponses {
@@ -39,7 +39,7 @@ func (wr *windowResults) complete(r *Result) {
 		wr.open[key] = c
 		wr.completions = append(wr.completions, c)
 	}
-	c.lanes.Add(lane)
+	c.places.Add(place)
 	c.latencies.Add(microseconds(r.Latency))
 	answer := response(r)
 	c.responses.Add(answer)
@@ -53,7 +53,7 @@ func (c *completions) params() [][]byte {
 	if c.answered {
 		responses = c.responses.Param()
 	}
-	return append(c.key.claim.fenceParams(), pg.Int64Param(c.key.bucket), pg.Int32Param(c.key.code), c.lanes.Param(), c.latencies.Param(), responses, pg.BoolParam(c.key.superseded))
+	return append(c.key.claim.fenceParams(), pg.Int64Param(c.key.bucket), pg.Int32Param(c.key.code), c.places.Param(), c.latencies.Param(), responses, pg.BoolParam(c.key.superseded))
 }
 
 // fenceParams returns the parameters that name a claim's fence: id, epoch, token.

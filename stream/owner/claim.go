@@ -73,8 +73,8 @@ func (o *claimer) claim(a *assignment, wait *retry.Backoff) (claimed, error) {
 	}
 }
 
-// refuseSeek ends a seek request that cannot be done where the claim ended with a stop, and so did not end it. Without an answer of the ledger
-// the next claim tries again.
+// refuseSeek stores that a seek request was refused, where the partition stopped: a claim that goes on ends its seek request itself. If the
+// refusal cannot be stored, the next claim refuses the request again.
 func (o *claimer) refuseSeek(a *assignment, c claimed) {
 	if c.seekRequest == nil || c.refused == "" {
 		return
@@ -84,7 +84,7 @@ func (o *claimer) refuseSeek(a *assignment, c claimed) {
 	if err := o.cfg.Ledger.RefuseSeek(ctx, c.seekRequest.ID, c.refused); err == nil {
 		o.logRefused(a, c)
 	} else if a.ctx.Err() == nil {
-		o.log.Warn("the refusal of a seek is not stored; trying again", "topic", a.at.Topic, "partition", a.at.Number, "error", err)
+		o.log.Warn("the refusal of a seek is not stored; the next claim tries again", "topic", a.at.Topic, "partition", a.at.Number, "error", err)
 	}
 }
 

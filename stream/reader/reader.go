@@ -289,8 +289,8 @@ func (rd *Reader) pauseAfterError(reading *Reading, err error) Part {
 	return Part{Of: reading, From: reading.next.Offset, Err: err}
 }
 
-// units cuts a poll into units, each partition's records in order. A record that is larger than a batch is a unit alone. A partition that
-// failed has a part that says why, and pauses.
+// units cuts a poll into units, of which each is for one batch of the stream: each partition's records in order. A record that is larger
+// than such a batch is a unit alone. A partition that failed has a part that says why, and pauses.
 func (rd *Reader) units(ctx context.Context, fetches kgo.Fetches) []Unit {
 	c := unitCutter{reader: rd, counts: counting{ask: rd.count}}
 	fetches.EachPartition(func(tp kgo.FetchTopicPartition) {
@@ -308,11 +308,11 @@ func (rd *Reader) units(ctx context.Context, fetches kgo.Fetches) []Unit {
 			c.Parts = append(c.Parts, rd.pauseAfterError(reading, err)) // the records of this poll are not used: they may be from after a truncation
 			return
 		}
-		if tp.LogStartOffset > reading.next.Offset { // after kgo has looked up a partition, it may begin at the log's start instead
+		if tp.LogStartOffset > reading.next.Offset { // after kgo has looked up a partition, it may go on at the log's start: records were deleted unread
 			c.Parts = append(c.Parts, rd.pauseAfterError(reading, kerr.OffsetOutOfRange))
 			return
 		}
-		c.part = nil
+		c.part = nil // the next record begins one
 		for _, r := range tp.Records {
 			if err := c.record(ctx, reading, r, tp.LastStableOffset); err != nil {
 				c.Parts = append(c.Parts, rd.pauseAfterError(reading, err))

@@ -183,7 +183,7 @@ func (d *decided) commitFailed(err error) error {
 	return err
 }
 
-// eventOf is the event of an outcome, out of the unit or out of the gap buffer.
+// eventOf returns the record and the event that an outcome is about: they are of this unit, or come out of the gap buffer.
 func (d *decided) eventOf(o gate.Outcome) (*kgo.Record, *schemas.Event) {
 	if o.Record >= 0 {
 		return d.events[o.Record], d.decoded[o.Record]
@@ -191,7 +191,7 @@ func (d *decided) eventOf(o gate.Outcome) (*kgo.Record, *schemas.Event) {
 	if r, ok := d.known.waited[o.Released.Key]; ok {
 		return r.record, r.event
 	}
-	for i := range d.records { // it came and went in this very unit
+	for i := range d.records { // it entered the gap buffer and left it in this unit
 		if d.records[i].Key == o.Released.Key && d.records[i].Offset == o.Released.Offset {
 			return d.events[i], d.decoded[i]
 		}

@@ -81,7 +81,8 @@ func (w *worker) sweep() error {
 	return nil
 }
 
-// findOverdue looks whether a wait is overdue, and for the end of the log if one is; otherwise, for when one will be.
+// findOverdue looks whether the deadline of an event in the gap buffer has passed. If so, it notes the end of the log: the event that is
+// missing may be in it, so the log is read up to there first. Otherwise it looks again when the next deadline passes.
 func (w *worker) findOverdue(ctx context.Context) error {
 	var now time.Time
 	var first *time.Time

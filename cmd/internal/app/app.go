@@ -60,7 +60,7 @@ type App struct {
 	broken   brokenFiles
 }
 
-// New makes a process: it compiles sources and destinations. Nothing listens, runs or connects yet.
+// New makes a process with the parts that its roles need: it compiles sources and destinations. Nothing listens, runs or connects yet.
 func New(cfg Config) (*App, error) {
 	if cfg.File == nil || len(cfg.Roles) == 0 {
 		return nil, schemas.Errorf(schemas.Invalid, "make the process", "a configuration and a role are needed")

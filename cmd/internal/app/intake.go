@@ -34,7 +34,7 @@ type intake struct {
 	troubles []string // what logTroubles last wrote; used by checkReachable alone
 }
 
-// newIntake compiles the sources and makes the producer and the handler.
+// newIntake compiles the sources and makes the producer and the handler. Nothing listens or connects yet.
 func newIntake(a *App) (*intake, error) {
 	in := &intake{a: a, largest: a.file().LargestBody(), checked: map[string]bool{}, drift: drift.NewRecorder(), ids: newSchemaIDs(a.log)}
 	compiled, problems := compileSources(a.file(), nil)

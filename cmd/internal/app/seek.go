@@ -228,13 +228,13 @@ func (b *asker) offsetOf(ctx context.Context, s *partitionPosition, to target) (
 	if offset > s.start || s.start == 0 || s.start == s.end {
 		return offset, "", nil
 	}
-	refusal, err = b.deleted(ctx, s, to.at)
+	refusal, err = b.mayBeDeleted(ctx, s, to.at)
 	return offset, refusal, err
 }
 
-// deleted returns why records since a time may be missing at the start of a log whose first record is younger; empty if none can be. That the
-// log begins behind offset 0 does not tell: a partition may have had nothing for long, and retention has deleted what was there before.
-func (b *asker) deleted(ctx context.Context, s *partitionPosition, since time.Time) (string, error) {
+// mayBeDeleted returns why records since a time may be missing at the start of a log whose first record is younger; empty if none can be. A log
+// that does not begin at offset 0 proves nothing: perhaps the partition had no record for long, and retention deleted only older ones.
+func (b *asker) mayBeDeleted(ctx context.Context, s *partitionPosition, since time.Time) (string, error) {
 	first, err := b.log.AppendTime(ctx, s.partition, s.start)
 	if err != nil || !first.Truncate(time.Millisecond).After(since) {
 		return "", err

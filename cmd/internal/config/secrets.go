@@ -9,9 +9,9 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// Held is a value of the files that is a secret, or that references lead to.
-type Held struct {
-	Path string // teams.acme.sources.github.secrets[0]
+// Setting is a setting of the files whose value is a secret, or has references.
+type Setting struct {
+	Key  string // teams.acme.sources.github.secrets[0]
 	File string // in which it stands
 	// Literal is set if the secret stands in File itself.
 	Literal bool
@@ -19,16 +19,16 @@ type Held struct {
 	Files []string
 	// Values are the secret, or what each of its references led to. Empty where they were not followed.
 	Values []schemas.Secret
-	// Shown is set if it is a name or an address.
-	Shown bool
+	// Public is set if it is no secret, but a name or an address.
+	Public bool
 }
 
 var fileReference = regexp.MustCompile(`(?:^|[^$])\$\{file:([^}]+)\}`)
 
-// Held lists the secrets of the files, and all values with references, by their paths.
-func (c *Config) Held() (list []Held) {
+// SecretSettings lists the settings that are secrets or have references, by their keys.
+func (c *Config) SecretSettings() (list []Setting) {
 	for path, r := range c.references {
-		h := Held{Path: path, File: c.at(path).file, Shown: r.shown}
+		h := Setting{Key: path, File: c.at(path).file, Public: r.shown}
 		for _, m := range fileReference.FindAllStringSubmatch(r.written, -1) {
 			h.Files = append(h.Files, m[1])
 		}
@@ -38,10 +38,10 @@ func (c *Config) Held() (list []Held) {
 		list = append(list, h)
 	}
 	for l, path := range c.literal {
-		list = append(list, Held{Path: path, File: c.at(path).file, Literal: true, Values: []schemas.Secret{schemas.NewSecret(l.text)}})
+		list = append(list, Setting{Key: path, File: c.at(path).file, Literal: true, Values: []schemas.Secret{schemas.NewSecret(l.text)}})
 	}
-	slices.SortFunc(list, func(a, b Held) int {
-		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.File, b.File))
+	slices.SortFunc(list, func(a, b Setting) int {
+		return cmp.Or(strings.Compare(a.Key, b.Key), strings.Compare(a.File, b.File))
 	})
 	return list
 }

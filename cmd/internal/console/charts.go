@@ -150,7 +150,7 @@ func (h hour) actChart() *chart {
 	return c
 }
 
-// lagChart draws how far the partition was behind that was furthest behind in a minute; nil: this process has claimed none.
+// lagChart draws, a bar a minute, the lag of the partition that was furthest behind. It returns nil if this process has claimed no partition.
 func (h hour) lagChart() *chart {
 	var longest float64
 	behind, level := 0, 0 // minutes

@@ -122,7 +122,7 @@ type line struct {
 
 const red, green, yellow, grey = "31", "32", "33", "90"
 
-// delivered is the line of a request at the intake.
+// delivered returns the line of a request at the intake. What was accepted has none: its event will have one.
 func delivered(f fields) line {
 	why := f["error"] // begins with the reason
 	if why == "" {

@@ -172,7 +172,7 @@ func (o *outcome) print(w io.Writer) error {
 	row := func(what string, n int, how string) { fmt.Fprintf(tw, "%s\t%d\t%s\n", what, n, how) }
 	row("received", o.got.received, "answered 202 after the broker's ack")
 	row("refused", o.got.refused, "forged: answered 401, nothing kept")
-	row("kept aside", o.got.quarantined, "authentic, but sent as another event than its body is: in the quarantine topic")
+	row("kept aside", o.got.quarantined, "authentic, but its body is of another event than its header says: in the quarantine topic")
 	row("duplicates", o.got.duplicates, "the same delivery again: did nothing")
 	row("stale", o.got.stale, "a state older than the one acted on: did nothing")
 	row("buffered", o.got.buffered, "came before the one in front of them, and waited; one gap was skipped after 3s")

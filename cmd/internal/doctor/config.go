@@ -13,8 +13,8 @@ import (
 // load reads the file: whole, and where that fails what the brokers and the ledgers need of it, since one secret that is missing should not
 // hide what else is wrong.
 func (d *doctor) load() {
-	d.whole, d.unread = d.Load(d.Roles...)
-	if d.kafka, d.postgres = d.whole, d.whole; d.whole != nil {
+	d.parsed, d.unread = d.Load(d.Roles...)
+	if d.kafka, d.postgres = d.parsed, d.parsed; d.parsed != nil {
 		return
 	}
 	if c, err := d.Load(config.RoleTopics); err == nil {
@@ -40,8 +40,8 @@ func (d *doctor) has(role config.Role) bool { return slices.Contains(d.roles(), 
 func (d *doctor) config(context.Context) (found []Finding) {
 	run := "forebay config check -c " + d.Path
 	var problems config.Problems
-	if d.whole != nil {
-		problems = app.Check(d.whole, withoutTopics(d.Roles))
+	if d.parsed != nil {
+		problems = app.Check(d.parsed, withoutTopics(d.Roles))
 	} else if list, ok := errors.AsType[config.Problems](d.unread); ok {
 		problems = list
 	} else {
@@ -50,18 +50,18 @@ func (d *doctor) config(context.Context) (found []Finding) {
 	for _, p := range problems {
 		found = append(found, problem(place(p), p.Path+": "+p.Message, run))
 	}
-	if d.whole == nil {
+	if d.parsed == nil {
 		return found
 	}
-	for _, n := range d.whole.Notes() {
+	for _, n := range d.parsed.Notes() {
 		found = append(found, warning(place(n), n.Path+": "+n.Message, ""))
 	}
 	if len(problems) == 0 {
 		sources, subscriptions := 0, 0
-		for _, t := range d.whole.Teams {
+		for _, t := range d.parsed.Teams {
 			sources, subscriptions = sources+len(t.Sources), subscriptions+len(t.Subscriptions)
 		}
-		found = append([]Finding{ok(d.Path, "teams: %d, sources: %d, destinations: %d, subscriptions: %d", len(d.whole.Teams), sources, len(d.whole.AllDestinations()), subscriptions)}, found...)
+		found = append([]Finding{ok(d.Path, "teams: %d, sources: %d, destinations: %d, subscriptions: %d", len(d.parsed.Teams), sources, len(d.parsed.AllDestinations()), subscriptions)}, found...)
 	}
 	return found
 }

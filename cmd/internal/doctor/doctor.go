@@ -84,10 +84,10 @@ type check struct {
 // doctor is one run of all checks.
 type doctor struct {
 	Config
-	// whole is the configuration for Roles; kafka and postgres are it, or where it cannot be read what the brokers and the ledgers need of
-	// it. Nil: it cannot be read.
-	whole, kafka, postgres *config.Config
-	unread                 error // why not all of the file can be read
+	// parsed is the configuration as it was read for Roles. kafka and postgres are the same; where it cannot be read, they are what the
+	// brokers and the ledgers need of it. Nil: that cannot be read either.
+	parsed, kafka, postgres *config.Config
+	unread                  error // why not all of the file can be read
 
 	brokersAnswer func() (config.Role, error) // asks the brokers once: as which role topics can be looked at
 	examine       func() []examined
@@ -113,7 +113,7 @@ func Run(ctx context.Context, cfg Config) *Report {
 		all.Go(func() { found[i] = c.within(ctx, cfg.Within) })
 	}
 	all.Wait()
-	r := &Report{File: d.whole}
+	r := &Report{File: d.parsed}
 	for _, f := range found {
 		r.Findings = append(r.Findings, f...)
 	}
@@ -184,9 +184,9 @@ func (d *doctor) close() {
 // examined is what is known of one ledger's server.
 type examined struct {
 	config.Ledger
-	cfg ledger.Config
-	is  *ledger.Examined // nil where err says why not
-	err error
+	cfg   ledger.Config
+	found *ledger.Examined // nil where err says why not
+	err   error
 }
 
 // client returns the client of a role.

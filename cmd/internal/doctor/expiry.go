@@ -21,11 +21,11 @@ const soon = 14 * 24 * time.Hour
 
 // expiry looks at what has an end: certificates, here and of the brokers, tokens of the operator API, and secrets that say their end.
 func (d *doctor) expiry(ctx context.Context) (found []Finding) {
-	if d.whole == nil {
+	if d.parsed == nil {
 		return d.notRead()
 	}
 	looked := 0
-	for _, c := range expiry.Certificates(d.whole, d.roles()) {
+	for _, c := range expiry.Certificates(d.parsed, d.roles()) {
 		looked++
 		if cert, err := c.Ends(); err != nil {
 			found = append(found, problem(c.Key, err.Error(), ""))
@@ -39,7 +39,7 @@ func (d *doctor) expiry(ctx context.Context) (found []Finding) {
 	for _, address := range slices.Sorted(maps.Keys(shown)) {
 		found = append(found, ends("broker "+address, "its certificate", shown[address].NotAfter, "have it renewed at the broker")...)
 	}
-	for _, t := range expiry.Tokens(d.whole) {
+	for _, t := range expiry.Tokens(d.parsed) {
 		if looked++; !t.Brief || time.Now().After(t.End) {
 			found = append(found, ends(t.Key, "the token", t.End, "put a new one where "+t.Key+" has its own from")...)
 		}
@@ -67,12 +67,12 @@ func ends(subject, what string, end time.Time, fix string) []Finding {
 // brokerCertificates returns what the brokers show, by address; nothing where the roles do not speak TLS to them. A broker that is not
 // reached is the check brokers'.
 func (d *doctor) brokerCertificates(ctx context.Context) (shown map[string]*x509.Certificate, found []Finding) {
-	t := d.whole.KafkaTLS(d.roles()[0])
+	t := d.parsed.KafkaTLS(d.roles()[0])
 	shown = map[string]*x509.Certificate{}
 	if t == nil {
 		return shown, nil
 	}
-	for _, address := range d.whole.Kafka.Brokers {
+	for _, address := range d.parsed.Kafka.Brokers {
 		c, err := brokers.TLS{CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile, ServerName: t.ServerName}.Certificate(ctx, address)
 		if err != nil {
 			found = append(found, unknown("broker "+address, "its certificate is not known: "+brokers.Explain(err).Error(), ""))
@@ -85,7 +85,7 @@ func (d *doctor) brokerCertificates(ctx context.Context) (shown map[string]*x509
 
 // tokens looks at those of the operator API: of the running process, or of the ledger where nothing is started.
 func (d *doctor) tokens(ctx context.Context) (n int, found []Finding) {
-	if !d.whole.Operator.HasTokens() || !d.has(config.RoleStream) {
+	if !d.parsed.Operator.HasTokens() || !d.has(config.RoleStream) {
 		return 0, nil
 	}
 	list, err := d.listTokens(ctx)
@@ -104,16 +104,17 @@ func (d *doctor) tokens(ctx context.Context) (n int, found []Finding) {
 	return n, found
 }
 
+// listTokens lists the API tokens in the ledger of the process itself. It returns an error if that ledger cannot be read, or needs a migration.
 func (d *doctor) listTokens(ctx context.Context) ([]api.TokenItem, error) {
 	all := d.examine()
-	i := slices.IndexFunc(all, func(x examined) bool { return x.Path == d.whole.Ledger().Path })
+	i := slices.IndexFunc(all, func(x examined) bool { return x.Path == d.parsed.Ledger().Path })
 	switch {
 	case i < 0:
 		return nil, errors.New("there is no ledger to ask")
 	case all[i].err != nil:
 		return nil, all[i].err
-	case all[i].is.Migration != nil:
-		return nil, all[i].is.Migration
+	case all[i].found.Migration != nil:
+		return nil, all[i].found.Migration
 	}
 	l, err := ledger.Open(ctx, all[i].cfg)
 	if err != nil {

@@ -28,12 +28,12 @@ type caller struct {
 
 // callers lists what calls addresses that the files name.
 func (d *doctor) callers() (list []caller) {
-	for _, dest := range d.whole.AllDestinations() {
+	for _, dest := range d.parsed.AllDestinations() {
 		list = append(list, caller{dest.Path(), dest.AllowNetworks})
 	}
-	for _, team := range sorted(d.whole.Teams) {
-		for _, name := range sorted(d.whole.Teams[team].Sources) {
-			s, path := d.whole.Teams[team].Sources[name], "teams."+team+".sources."+name
+	for _, team := range sorted(d.parsed.Teams) {
+		for _, name := range sorted(d.parsed.Teams[team].Sources) {
+			s, path := d.parsed.Teams[team].Sources[name], "teams."+team+".sources."+name
 			if s.Backfill != nil {
 				list = append(list, caller{path + ".backfill", s.Backfill.AllowNetworks})
 			}
@@ -59,7 +59,7 @@ var mustNot = []struct {
 // guard has the guarded client, as each caller of the file has it, try to reach addresses that it must refuse. Nothing is sent: a listener
 // of this check's own is what loopback would lead to, and other addresses lead to no socket.
 func (d *doctor) guard(ctx context.Context) (found []Finding) {
-	if d.whole == nil {
+	if d.parsed == nil {
 		return d.notRead()
 	}
 	own, err := net.Listen("tcp", "127.0.0.1:0")
@@ -75,7 +75,7 @@ func (d *doctor) guard(ctx context.Context) (found []Finding) {
 		refused, found = refused+n, append(found, bad...)
 		found = append(found, d.opened(c)...)
 	}
-	for _, p := range d.whole.TeamsDir.References.Networks {
+	for _, p := range d.parsed.TeamsDir.References.Networks {
 		if p.Contains(netip.MustParseAddr("169.254.169.254")) {
 			found = append(found, problem("teams_dir.references.networks", p.String()+" lets teams' files allow the address at which clouds tell credentials", "list the networks that are meant, without 169.254.0.0/16"))
 		}
@@ -133,7 +133,7 @@ func (d *doctor) opened(c caller) (found []Finding) {
 	if list := allows("metadata"); len(list) > 0 {
 		found = append(found, problem(c.path, "allow_networks has "+strings.Join(list, ", ")+", where clouds tell their machines' credentials", fix))
 	}
-	if list := allows("loopback"); len(list) > 0 && !d.whole.Operator.HasTokens() {
+	if list := allows("loopback"); len(list) > 0 && !d.parsed.Operator.HasTokens() {
 		found = append(found, warning(c.path, "allow_networks has "+strings.Join(list, ", ")+": whoever writes this URL can ask the operator listener, which asks nobody for a token", fix+"; or operator: {auth: tokens}"))
 	}
 	return found
@@ -144,13 +144,13 @@ const reachAtOnce = 8
 
 // destinations has each destination's sink say whether that can be reached.
 func (d *doctor) destinations(ctx context.Context) []Finding {
-	if d.whole == nil {
+	if d.parsed == nil {
 		return d.notRead()
 	}
 	if !d.has(config.RoleStream) {
 		return []Finding{unknown("", "not made: destinations are of the role stream", "")}
 	}
-	list := d.whole.AllDestinations()
+	list := d.parsed.AllDestinations()
 	errs := make([]error, len(list))
 	turns := make(chan struct{}, reachAtOnce) // never closed
 	var all sync.WaitGroup
@@ -160,7 +160,7 @@ func (d *doctor) destinations(ctx context.Context) []Finding {
 			defer func() { <-turns }()
 			ctx, cancel := context.WithTimeout(ctx, d.Within/4)
 			defer cancel()
-			errs[i] = app.Reach(ctx, d.whole, dest)
+			errs[i] = app.Reach(ctx, d.parsed, dest)
 		})
 	}
 	all.Wait()

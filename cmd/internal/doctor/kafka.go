@@ -20,7 +20,7 @@ import (
 
 // askers are the roles as which topics are looked at, if the brokers let them: that of commands first, where it can be had.
 func (d *doctor) askers() []config.Role {
-	if d.whole == nil {
+	if d.parsed == nil {
 		return []config.Role{config.RoleTopics}
 	}
 	roles := slices.Clone(d.roles())
@@ -287,10 +287,10 @@ func (d *doctor) topic(c topics.Change, known map[string]int) (found []Finding) 
 func (d *doctor) knownPartitions() map[string]int {
 	known := map[string]int{}
 	for _, x := range d.examine() {
-		if x.is == nil {
+		if x.found == nil {
 			continue
 		}
-		maps.Copy(known, x.is.Topics)
+		maps.Copy(known, x.found.Topics)
 	}
 	return known
 }

@@ -30,7 +30,7 @@ func (d *doctor) examineAll(ctx context.Context) []examined {
 				if l.Path == "postgres" {
 					list[i].cfg.StatementConns = int32(d.postgres.Statements())
 				}
-				list[i].is, list[i].err = ledger.Examine(ctx, list[i].cfg)
+				list[i].found, list[i].err = ledger.Examine(ctx, list[i].cfg)
 			}
 		})
 	}
@@ -63,7 +63,7 @@ func (d *doctor) servers(context.Context) (found []Finding) {
 		}
 		bad := d.server(x)
 		if len(bad) == 0 {
-			bad = []Finding{ok(x.Path, "PostgreSQL %s; role %s has what it needs; fsync, full_page_writes and synchronous_commit (%s) keep what was acknowledged", x.is.Version, x.is.Role, x.is.Settings["synchronous_commit"])}
+			bad = []Finding{ok(x.Path, "PostgreSQL %s; role %s has what it needs; fsync, full_page_writes and synchronous_commit (%s) keep what was acknowledged", x.found.Version, x.found.Role, x.found.Settings["synchronous_commit"])}
 		}
 		found = append(found, bad...)
 	}
@@ -71,7 +71,7 @@ func (d *doctor) servers(context.Context) (found []Finding) {
 }
 
 func (d *doctor) server(x examined) (found []Finding) {
-	is := x.is
+	is := x.found
 	if is.Server/10000 < ledger.OldestServer {
 		found = append(found, problem(x.Path, fmt.Sprintf("PostgreSQL %s: %d is the oldest that works", is.Version, ledger.OldestServer), "upgrade the server, or name another one"))
 	}
@@ -109,8 +109,8 @@ func (d *doctor) connections(context.Context) (found []Finding) {
 			found = append(found, unknown(x.Path, "not made: the server does not answer, see the check postgres", ""))
 			continue
 		}
-		c, needs := x.is.Conns, x.cfg.Connections()
-		seen := fmt.Sprintf("a process makes up to %d connections; role %s may have %d, and %d of the server's %d are in use", needs, x.is.Role, c.Most(), c.Used, c.Max)
+		c, needs := x.found.Conns, x.cfg.Connections()
+		seen := fmt.Sprintf("a process makes up to %d connections; role %s may have %d, and %d of the server's %d are in use", needs, x.found.Role, c.Most(), c.Used, c.Max)
 		fewer := fmt.Sprintf("%s: {connections: %d}, or max_connections = %d", x.Path, max(1, x.Connections-(needs-c.Most())), c.Max+needs)
 		switch {
 		case needs > c.Most():
@@ -131,8 +131,8 @@ const clockOff, clockWrong = 2 * time.Second, time.Minute
 // clock holds this machine's clock against those of Postgres and of a running process.
 func (d *doctor) clock(ctx context.Context) (found []Finding) {
 	for _, x := range d.examine() {
-		if x.is != nil {
-			found = append(found, skew("the server of "+x.Path, x.is.Ahead, x.is.Within))
+		if x.found != nil {
+			found = append(found, skew("the server of "+x.Path, x.found.Ahead, x.found.Within))
 		}
 	}
 	if d.Client != nil {

@@ -11,31 +11,32 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 )
 
-// listen tries whether the addresses of a process that is not started yet can be had.
+// listen tries whether a process that is not started yet can listen on its addresses: a check of --pre. An address with a reference that
+// was not resolved is left out.
 func (d *doctor) listen(ctx context.Context) (found []Finding) {
-	if d.whole == nil {
+	if d.parsed == nil {
 		return d.notRead()
 	}
-	var had []string
-	l := d.whole.Listen
+	var free []string
+	l := d.parsed.Listen
 	for _, at := range []struct {
 		key, address string
 		of           config.Role
 	}{{"intake", l.Intake, config.RoleIntake}, {"operator", l.Operator, ""}, {"health", l.Health, ""}, {"agents", l.Agents, config.RoleStream}} {
-		if at.address == "" || at.of != "" && !d.has(at.of) || strings.Contains(at.address, "${") {
+		if at.address == "" || (at.of != "" && !d.has(at.of)) || strings.Contains(at.address, "${") {
 			continue
 		}
 		var lc net.ListenConfig
-		made, err := lc.Listen(ctx, "tcp", at.address)
+		listener, err := lc.Listen(ctx, "tcp", at.address)
 		if err != nil {
 			found = append(found, problem("listen."+at.key, err.Error(), "stop what has "+at.address+" (without --pre a running process is asked), or write another address as listen."+at.key))
 			continue
 		}
-		made.Close()
-		had = append(had, at.address)
+		listener.Close()
+		free = append(free, at.address)
 	}
 	if len(found) == 0 {
-		found = append(found, ok("", "free: %s", strings.Join(had, ", ")))
+		found = append(found, ok("", "free: %s", strings.Join(free, ", ")))
 	}
 	return found
 }

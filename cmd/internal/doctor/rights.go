@@ -28,7 +28,7 @@ func (d *doctor) rights(ctx context.Context) []Finding {
 	if none := d.notAnswered(); none != nil {
 		return none
 	}
-	if d.whole == nil {
+	if d.parsed == nil {
 		return d.notRead()
 	}
 	roles := d.roles()
@@ -47,7 +47,7 @@ func (d *doctor) rightsOf(ctx context.Context, role config.Role) []Finding {
 	if err != nil {
 		return []Finding{unknown(name, err.Error(), "")}
 	}
-	table := rights.Of(d.whole, []rights.Role{tableRoles[role]}, func(r rights.Role, _ string) string { return d.Principal(d.whole, r) })
+	table := rights.Of(d.parsed, []rights.Role{tableRoles[role]}, func(r rights.Role, _ string) string { return d.Principal(d.parsed, r) })
 	may, err := d.may(ctx, cl, role, table)
 	if err != nil {
 		return []Finding{unknown(name, "not made: "+notReached(err), "forebay acls export -c "+d.Path)}
@@ -160,7 +160,7 @@ func operations(code int16, refused *kerr.Error, bits int32) []kmsg.ACLOperation
 
 // topicsOf lists the topics that a role uses: those of the file, and those that destinations write to.
 func (d *doctor) topicsOf(role config.Role, table []rights.Right) (names []string) {
-	for _, t := range topics.Wanted(d.whole, d.whole.MaxBody) {
+	for _, t := range topics.Wanted(d.parsed, d.parsed.MaxBody) {
 		if role != config.RoleIntake || !strings.HasPrefix(t.Name, deadletter.Topic("")) {
 			names = append(names, t.Name)
 		}
@@ -175,8 +175,8 @@ func (d *doctor) topicsOf(role config.Role, table []rights.Right) (names []strin
 
 // groups are those of the subscriptions.
 func (d *doctor) groups() (names []string) {
-	for _, team := range sorted(d.whole.Teams) {
-		for _, name := range sorted(d.whole.Teams[team].Subscriptions) {
+	for _, team := range sorted(d.parsed.Teams) {
+		for _, name := range sorted(d.parsed.Teams[team].Subscriptions) {
 			names = append(names, team+"."+name)
 		}
 	}

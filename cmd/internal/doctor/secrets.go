@@ -10,22 +10,25 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 )
 
-// secrets looks at where secrets are: whether references lead anywhere, and who else can read the files.
+// secrets looks at where secrets are: how many stand in the configuration itself, and who else can read the files. A reference that leads
+// nowhere is not found here: with one the configuration cannot be read.
 func (d *doctor) secrets(context.Context) (found []Finding) {
-	if d.whole == nil {
+	if d.parsed == nil {
 		return d.notRead()
 	}
-	held := d.whole.Held()
-	files := map[string]string{} // what a file holds, by its path
+	settings := d.parsed.SecretSettings()
+	files := map[string]string{} // which setting has its secret in a file, by the file's path
 	followed, literals := 0, 0
-	for _, h := range held {
-		if followed += len(h.Values); h.Literal {
-			literals, followed = literals+1, followed-1
-			files[h.File] = h.Path
+	for _, s := range settings {
+		if s.Literal {
+			literals++
+			files[s.File] = s.Key
+			continue
 		}
-		for _, f := range h.Files {
-			if len(h.Values) > 0 && !h.Shown {
-				files[f] = h.Path
+		followed += len(s.Values)
+		for _, f := range s.Files {
+			if len(s.Values) > 0 && !s.Public {
+				files[f] = s.Key
 			}
 		}
 	}
@@ -36,9 +39,9 @@ func (d *doctor) secrets(context.Context) (found []Finding) {
 		found = append(found, mode(path, files[path])...)
 	}
 	if literals > 0 {
-		at := held[slices.IndexFunc(held, func(h config.Held) bool { return h.Literal })]
-		found = append(found, warning(at.Path, fmt.Sprintf("secrets that stand in the configuration itself, where whoever reads or keeps it has them: %d", literals),
-			at.Path+`: "${env:NAME}" or "${file:PATH}"`))
+		first := settings[slices.IndexFunc(settings, func(s config.Setting) bool { return s.Literal })]
+		found = append(found, warning(first.Key, fmt.Sprintf("secrets that stand in the configuration itself, where whoever reads or keeps it has them: %d", literals),
+			first.Key+`: "${env:NAME}" or "${file:PATH}"`))
 	}
 	if len(found) == 0 {
 		found = append(found, ok("", "%d references lead to values; nobody else can read the %d files with secrets", followed, len(files)))
@@ -67,14 +70,14 @@ type keyFile struct{ path, of string }
 // keyFiles lists the private keys of the file, where it is read for the roles that use them.
 func (d *doctor) keyFiles() (list []keyFile) {
 	for _, role := range d.roles() {
-		if t := d.whole.KafkaTLS(role); t != nil && t.KeyFile != "" {
+		if t := d.parsed.KafkaTLS(role); t != nil && t.KeyFile != "" {
 			list = append(list, keyFile{t.KeyFile, "kafka.tls.key_file"})
 		}
 	}
-	if t := d.whole.OperatorTLS(); t != nil && t.KeyFile != "" {
+	if t := d.parsed.OperatorTLS(); t != nil && t.KeyFile != "" {
 		list = append(list, keyFile{t.KeyFile, "operator.tls.key_file"})
 	}
-	if r := d.whole.RegistryFound(); r != nil && r.TLS != nil && r.TLS.KeyFile != "" {
+	if r := d.parsed.RegistryFound(); r != nil && r.TLS != nil && r.TLS.KeyFile != "" {
 		list = append(list, keyFile{r.TLS.KeyFile, "registry.tls.key_file"})
 	}
 	return slices.DeleteFunc(list, func(f keyFile) bool { return strings.Contains(f.path, "${") })

@@ -80,10 +80,10 @@ type Token struct {
 
 // Tokens lists the secrets of a configuration that are JSON Web Tokens with an end.
 func Tokens(c *config.Config) (list []Token) {
-	for _, h := range c.Held() {
+	for _, h := range c.SecretSettings() {
 		for _, v := range h.Values {
-			if t, ok := tokenOf(v); ok && !h.Shown {
-				t.Key = h.Path
+			if t, ok := tokenOf(v); ok && !h.Public {
+				t.Key = h.Key
 				list = append(list, t)
 			}
 		}

@@ -51,7 +51,7 @@ var (
 	_ binding.BinaryWriter     = (*MessageWriter)(nil)
 )
 
-// SetStructuredEvent writes an event in structured mode.
+// SetStructuredEvent writes an event in structured mode. Of one in JSON the record gets the key: its partitionkey, or else its subject.
 func (w *MessageWriter) SetStructuredEvent(_ context.Context, f format.Format, event io.Reader) (err error) {
 	if f == format.JSONBatch {
 		return fmt.Errorf("%s is a batch, and a record holds one event: write its events one by one", f.MediaType())

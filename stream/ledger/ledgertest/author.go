@@ -143,7 +143,7 @@ func (a *author) event(part int, step int64) ledger.Record {
 	return r
 }
 
-// read is what the log holds from an offset on, at most n records, and where to read on.
+// read returns what the log has from an offset on, at most n records, and where to read on. Types in filter are marked as filtered.
 func (a *author) read(part int, from int64, n int, filter map[string]bool) (records []ledger.Record, next int64) {
 	log := a.log[part]
 	i, _ := slices.BinarySearchFunc(log, from, func(r ledger.Record, o int64) int { return int(r.Offset - o) })

@@ -95,8 +95,8 @@ func (h Harness) testHangingAnswer(t *testing.T) {
 // grace is how much later than its context an attempt may return, on a machine that is busy.
 const grace = time.Second
 
-// timely checks that an attempt whose request has arrived returns when its context is done, and, if it must fail, that it failed of a
-// timeout that may have acted.
+// timely checks that an attempt returns when its context is done, against a destination that takes the request and does not answer. fails says
+// that it must fail then: with a timeout, after which it may have acted.
 func (b *bench) timely(t *testing.T, fails bool) {
 	t.Helper()
 	const limit = 100 * time.Millisecond
@@ -119,7 +119,7 @@ func (b *bench) timely(t *testing.T, fails bool) {
 		t.Fatalf("Do did not return within %s of its context's end", grace)
 	}
 	if b.dest.count() != 1 {
-		t.Errorf("%d requests have arrived: this test needs one that is not answered", b.dest.count())
+		t.Errorf("%d requests have arrived, want 1", b.dest.count())
 	}
 }
 

@@ -58,12 +58,12 @@ const (
 
 // Bucket returns the bucket of an action, whose lane_seqs have all but their last ten bits in common, and its place in it. A row of
 // completions is of one bucket.
-func Bucket(laneSeq int64) (bucket int64, lane int16) {
+func Bucket(laneSeq int64) (bucket int64, place int16) {
 	return laneSeq >> bucketBits, int16(laneSeq & (bucketSize - 1))
 }
 
 // LaneSeq returns the action at a place in a bucket.
-func LaneSeq(bucket int64, lane int16) int64 { return bucket<<bucketBits | int64(lane) }
+func LaneSeq(bucket int64, place int16) int64 { return bucket<<bucketBits | int64(place) }
 
 type bitset [bucketSize / 64]uint64
 

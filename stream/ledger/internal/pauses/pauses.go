@@ -121,7 +121,7 @@ func (s *Store) EndedPauses(ctx context.Context) (map[string][]Span, error) {
 }
 
 // PauseDestination pauses a destination in all processes, and returns the pause, with the database's time. If the destination is paused
-// already, nothing changes, and that pause is returned. Kinds: Invalid if p.By or p.Reason is empty, Unavailable.
+// already, nothing changes, and that pause is returned. Errors: Invalid if p.By or p.Reason is empty, Unavailable.
 func (s *Store) PauseDestination(ctx context.Context, name string, p Pause) (Pause, error) {
 	op := "pause destination " + name
 	if err := schemas.CheckAsked(op, p.By, p.Reason); err != nil {
