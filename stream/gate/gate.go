@@ -85,7 +85,8 @@ func (d *decider) decideSeen(s subject) bool {
 		k := VersionLineKey{s.Entity, s.Version.Clock}
 		if i := d.indexInBuffer(k, s.Key); i >= 0 {
 			w := &d.state.Waiting[k][i]
-			otherCameFirst := ok && seen.Hash != w.Hash // another event of that id, on another version line
+			// Another event of that id came first, on another version line or in another partition: a filtered one is not remembered.
+			otherCameFirst := ok && (seen.Hash != w.Hash || w.Filtered)
 			if !otherCameFirst {
 				if w.Filtered && !sameDecision(&w.Record, s.Record) {
 					d.withdraw(k, i)
