@@ -41,8 +41,8 @@ const MaxList = 1001
 
 // List reads the newest deliveries of a quarantine topic, as [Merge] orders its partitions, without their bodies: [ReadOne] has those. It reads
 // each partition backwards, from the end seen at the call, in stretches that grow, until it has Limit deliveries of it; so it ends while intake
-// goes on writing. Marks lie behind what they mark, so a delivery that is read comes with its own: for these the end is read although q.Before
-// lies before it, and a page costs as much as all before it. opts are the brokers and their credentials; a client of its own is opened and
+// goes on writing. A mark has a higher offset than what it marks, so a delivery that is read comes with its own: for these the end is read although q.Before
+// lies before it, and a page costs as much as all newer pages. opts are the brokers and their credentials; clients of its own are opened and
 // closed. Errors are *schemas.Error: Invalid, NotFound, Unavailable.
 func List(ctx context.Context, q Query, opts ...kgo.Opt) ([]Item, error) {
 	op := "list " + q.Topic
@@ -78,7 +78,7 @@ func List(ctx context.Context, q Query, opts ...kgo.Opt) ([]Item, error) {
 		if err != nil {
 			return nil, err
 		}
-		counts := addMarks(items, marks, q.Waiting)
+		counts := setMarks(items, marks, q.Waiting)
 		for partition, left := range open {
 			if left.to = stretch[partition].from; left.to <= left.from || counts[partition] >= q.Limit {
 				delete(open, partition)
@@ -124,8 +124,8 @@ func Merge[T any](lists [][]T, limit int, at func(*T) time.Time) []T {
 	return merged
 }
 
-// addMarks sets the marks of deliveries, and counts those that are wanted in each partition.
-func addMarks(items []Item, marks map[[2]int64]Redriven, waiting bool) map[int32]int {
+// setMarks sets the marks of deliveries, and returns how many of each partition the list is for: of waiting ones, those without a mark.
+func setMarks(items []Item, marks map[[2]int64]Redriven, waiting bool) map[int32]int {
 	counts := map[int32]int{}
 	for i := range items {
 		if m, ok := marks[[2]int64{int64(items[i].Partition), items[i].Offset}]; ok {

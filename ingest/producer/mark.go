@@ -38,8 +38,8 @@ type Redriven struct {
 	Event, To  string // the event's id, and topic/partition@offset
 }
 
-// Mark notes that a delivery of a quarantine topic was redriven or discarded. opts are the brokers and their credentials, for a client of its own.
-// Errors are *schemas.Error of kind Unavailable.
+// Mark notes that a delivery of a quarantine topic was redriven or discarded: by a record behind it in the same partition. opts are the brokers and their credentials, for a client of its own.
+// Errors are *schemas.Error: Invalid if opts are, Unavailable.
 func Mark(ctx context.Context, topic string, partition int32, offset int64, m Redriven, opts ...kgo.Opt) error {
 	op := "mark " + topic + "/" + strconv.Itoa(int(partition)) + "@" + strconv.FormatInt(offset, 10) + " as dealt with"
 	client, err := kgo.NewClient(append(slices.Clone(opts), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RecordPartitioner(kgo.ManualPartitioner()),

@@ -15,15 +15,15 @@ func (c *refs) epoch(to *compiledClock, user string) error {
 	return nil
 }
 
-// epoch returns the run of the provider's counter that the value belongs to; 0 if the mapping has no epoch. If the source maps one, a
-// missing epoch makes the delivery unusable: by the value alone, the first event after a reset looks like a late one. A preset's may be
-// missing: its values go on growing.
+// epoch returns the run of the provider's counter that the value belongs to; 0 if the mapping has no epoch. Where the file maps one it must be
+// there: by the value alone, the first event after a reset looks like a late one. A preset maps one only beside values that go on growing
+// without it, and it may be missing.
 func (d *delivery) epoch(c *compiledClock) (int64, *Unusable) {
 	if c.epoch == nil {
 		return 0, nil
 	}
 	text, found, bad := d.scalar(*c.epoch)
-	if bad != nil || !found {
+	if bad != nil || !found { // bad too if it must be there and is not
 		return 0, bad
 	}
 	n, ok := parseCounter(text)

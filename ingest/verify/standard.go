@@ -80,14 +80,15 @@ type numbered[K any] struct {
 	key    K
 }
 
-// addKey adds the key of a secret in its text form: whpk_ and whsk_ are Ed25519 keys, whsec_ or nothing is an HMAC key.
-func (s *StandardWebhooks) addKey(secret int, text string) *Error {
+// addKey adds the key of a secret in its text form: whpk_ and whsk_ are Ed25519 keys, whsec_ or nothing is an HMAC key. number is the place
+// of the secret in the source's list.
+func (s *StandardWebhooks) addKey(number int, text string) *Error {
 	if public, ok := strings.CutPrefix(text, "whpk_"); ok {
 		key, ok := decodeBase64(public)
 		if !ok || len(key) != ed25519.PublicKeySize {
 			return refuse(BadKey, "begins with whpk_ but is not base64 of a 32-byte Ed25519 public key")
 		}
-		s.public = append(s.public, numbered[ed25519.PublicKey]{secret, key})
+		s.public = append(s.public, numbered[ed25519.PublicKey]{number, key})
 		return nil
 	}
 	if private, ok := strings.CutPrefix(text, "whsk_"); ok {
@@ -99,7 +100,7 @@ func (s *StandardWebhooks) addKey(secret int, text string) *Error {
 			return refuse(BadKey, "begins with whsk_ but is not base64 of an Ed25519 private key")
 		}
 		s.private = append(s.private, key)
-		s.public = append(s.public, numbered[ed25519.PublicKey]{secret, ed25519.PrivateKey(key).Public().(ed25519.PublicKey)})
+		s.public = append(s.public, numbered[ed25519.PublicKey]{number, ed25519.PrivateKey(key).Public().(ed25519.PublicKey)})
 		return nil
 	}
 	key, ok := decodeBase64(strings.TrimPrefix(text, "whsec_"))
@@ -109,7 +110,7 @@ func (s *StandardWebhooks) addKey(secret int, text string) *Error {
 	if len(key) < 24 || len(key) > 64 {
 		return refuse(BadKey, "is %d bytes, the specification wants 24 to 64: for a secret that is plain text set key_encoding: text", len(key))
 	}
-	s.symmetric = append(s.symmetric, numbered[*macKey]{secret, newMACKey("sha256", key)})
+	s.symmetric = append(s.symmetric, numbered[*macKey]{number, newMACKey("sha256", key)})
 	return nil
 }
 

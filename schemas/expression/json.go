@@ -19,11 +19,11 @@ func number(text []byte) any {
 		if n, err := strconv.ParseUint(string(text), 10, 64); err == nil {
 			return n
 		}
-		return beyond(text)
+		return bigNumber(text)
 	}
 	f, err := strconv.ParseFloat(string(text), 64)
 	if err != nil {
-		return beyond(text)
+		return bigNumber(text)
 	}
 	return f
 }

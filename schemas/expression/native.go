@@ -50,7 +50,7 @@ func (n *jsonConverter) value(v celref.Val, depth int) (any, error) {
 			return nil, errors.New("gives a number that JSON does not have")
 		}
 		return float64(v), nil
-	case beyond:
+	case bigNumber:
 		return json.Number(v), nil
 	case types.String:
 		return n.text(string(v))

@@ -186,9 +186,9 @@ func once(req *http.Request) *http.Request {
 	return req
 }
 
-// classify wraps the error of an exchange with its class, and with whether the destination is untouched: it is where there was no
-// connection that the request could have been sent on. Where ctx ended the exchange, the reason comes in front. Its text may be
-// kept and logged: it names hosts and addresses but no URL.
+// classify wraps the error of a transport with its class, and with untouched: that there was no connection that the request could have been
+// sent on. Where ctx has ended, the reason comes in front. The text may be kept and logged: a transport's errors name hosts and addresses
+// but no URL.
 func classify(ctx context.Context, err error, untouched bool) error {
 	if _, ok := errors.AsType[*sink.AttemptError](err); ok {
 		return err

@@ -58,14 +58,15 @@ func refusal(ctx context.Context, r *redact.Redactor, err error) (sink.Outcome, 
 	return sink.Outcome{Response: r.Head([]byte(answer[:min(len(answer), r.Limit())]))}, r.Err(&sink.AttemptError{Class: classOf(pg.Code), Err: errors.New(text.String())})
 }
 
-// classOf returns the class of a SQLSTATE.
+// classOf returns the class of a SQLSTATE. What is not the event's fault nor the login's is busy, so that it is tried again: also a statement
+// or a table that is wrong, until somebody mends it.
 func classOf(state string) sink.Class {
 	switch state {
 	case "42501":
 		return sink.ClassDenied
 	case "57014":
 		return sink.ClassTimeout
-	case "08P01": // as many parameters as the statement has not
+	case "08P01": // the statement has another number of parameters
 		return sink.ClassBusy
 	}
 	if len(state) < 2 {

@@ -150,10 +150,10 @@ func (r *Runner) fill(ctx context.Context, src *Source, req *Request, began time
 	}
 	deadline := began.Add(within)
 	a := answer{src: src, req: req}
-	fail := r.read(ctx, &a, deadline)
-	events, outside := fit(req, a.events)
+	fail := r.read(ctx, &a, deadline) // into a.events
+	wanted, outside := fit(req, a.events)
 	a.out.Outside += outside
-	if notProduced := r.produce(ctx, &a, events, later(deadline, time.Now().Add(produceTime))); fail == nil {
+	if notProduced := r.produce(ctx, &a, wanted, later(deadline, time.Now().Add(produceTime))); fail == nil {
 		fail = notProduced
 	}
 	a.finish(fail)

@@ -170,7 +170,8 @@ func (r *replayer) lookAgain() time.Duration {
 	return 0
 }
 
-// sweep begins, ends and leaves replays as the ledger says.
+// sweep brings the replays of this process to what the ledger says: it drops what is not open any more or was claimed by others, and begins or
+// ends the other parts.
 func (r *replayer) sweep() {
 	byFence := map[int32]*Partition{}
 	r.l.do(r.l.ctx, func() {
@@ -193,7 +194,7 @@ func (r *replayer) sweep() {
 	}
 	for _, part := range open {
 		if of := byFence[part.Claim]; of != nil {
-			r.continuePart(part, of)
+			r.ensurePart(part, of)
 		}
 	}
 }
@@ -212,8 +213,8 @@ func (r *replayer) open(byFence map[int32]*Partition) ([]ledger.ReplayPart, erro
 	return r.cfg.Ledger.ReplayParts(ctx, claims)
 }
 
-// continuePart ends a part that cannot go on, and begins one that is not read yet.
-func (r *replayer) continuePart(part ledger.ReplayPart, of *Partition) {
+// ensurePart begins a part that is not under way yet, or ends it if it cannot go on.
+func (r *replayer) ensurePart(part ledger.ReplayPart, of *Partition) {
 	if why, detail := r.mustEnd(part, of); why != ledger.ReplayComplete {
 		r.end(part, of, why, detail)
 		return

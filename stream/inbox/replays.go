@@ -255,7 +255,8 @@ func (b *Inbox) replays(ctx context.Context, of scope, where string, args ...any
 const planAge = 24 * time.Hour
 
 // StartReplay starts a plan, once, unless another replay of the subscription is under way: the owners of its partitions run it. The caller has
-// compared the plan with the log and the configuration. skew is how far the brokers' clocks and the database's may differ.
+// compared the plan with the log and the configuration. skew is how far the brokers' clocks and the database's may differ: the ledger must
+// remember so much more than the plan goes back.
 func (b *Inbox) StartReplay(ctx context.Context, r *Replay, by, reason string, skew time.Duration) error {
 	op := fmt.Sprintf("start replay %d", r.ID)
 	if err := schemas.CheckAsked(op, by, reason); err != nil {

@@ -49,8 +49,9 @@ func (s *scheduler) next() (e *entry, d *sinkQueue, reported *ledger.Result) {
 	return nil, nil, nil
 }
 
-// finish gives the slot of a head back and hands its result to the recorder. If the attempt was cancelled with its claim, the
-// head is dropped instead. feedback is nil if the attempt says nothing about the destination.
+// finish gives the slot of a head back and hands its result to the recorder. If the claim is gone, or the attempt was cancelled with it, the
+// head leaves memory and its result is not recorded: the next owner finds the action open. feedback is nil if the attempt says nothing
+// about the destination.
 func (s *scheduler) finish(e *entry, d *sinkQueue, res *ledger.Result, feedback *destination.Outcome, cancelled bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

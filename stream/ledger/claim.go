@@ -208,7 +208,7 @@ func (t *claimTx) lockFence(ctx context.Context) error {
 	)
 	err = t.tx.QueryRow(ctx, `SELECT id, epoch, released, doubt_to, former, lanes_from, places, copy_of, copy_void, copy_ends FROM fences
 		WHERE subscription = $1 AND topic_id = $2 AND partition = $3 FOR UPDATE`, t.n.id, [16]byte(p.TopicID), p.Number).
-		Scan(&c.ID, &c.Epoch, &released, &c.DoubtTo, &former, &c.lanesFrom, &c.places, &c.copyOf, &c.copyVoid, &c.copyEnds)
+		Scan(&c.ID, &c.Epoch, &released, &c.DoubtTo, &former, &c.lanesFrom, &c.rejectedBelow, &c.copyOf, &c.copyVoid, &c.copyEnds)
 	if err != nil {
 		return err
 	}

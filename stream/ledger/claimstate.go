@@ -16,11 +16,11 @@ import (
 type claimState struct {
 	policy gate.Policy // the partition's share of the subscription's
 
-	// Of a topic that was created again: its former id, which the pointers of actions below lanesFrom have, and (places) the offset
-	// below which there may be rejected records of the former topic. See inherit.
-	former    TopicID
-	lanesFrom int64
-	places    int64
+	// Of a topic that was created again: its former id, which the pointers of actions below lanesFrom have, and the offset below which
+	// there may be rejected records of the former topic (column places). See inherit.
+	former        TopicID
+	lanesFrom     int64
+	rejectedBelow int64
 
 	copyOf   *[16]byte // in a copy of a topic: the topic's id; see moveWaiting
 	copyVoid bool      // nobody may go on in this copy; see checkCopies

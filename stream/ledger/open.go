@@ -21,8 +21,8 @@ import (
 const maxCopies = 8 << 20
 
 // Open reads open actions of a claim with lane_seq > after, ascending, at most limit, and whether more follow.
-// Dead actions that park their lane are included, so that the lane knows it stands still. Payload copies come with them
-// up to 8 MiB; see Action.HasCopy.
+// Dead actions that park their lane are included, so that the lane knows it stands still. Payload copies come with them, up to 8 MiB
+// in all; see Action.HasCopy.
 func (n *Namespace) Open(ctx context.Context, c *Claim, after int64, limit int) (actions []Action, more bool, err error) {
 	op := "read the open actions of " + n.spec.Name
 	if limit < 1 {
@@ -38,7 +38,7 @@ func (n *Namespace) Open(ctx context.Context, c *Claim, after int64, limit int) 
 	}
 	for i := range actions {
 		a := &actions[i]
-		if a.Generation == 0 {
+		if a.Generation == 0 { // of no replay
 			a.Generation = n.spec.Generation
 		}
 		a.ID = schemas.NewActionID(n.spec.Name, a.Generation, a.Source, a.EventID, a.Name)

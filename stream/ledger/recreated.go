@@ -136,13 +136,13 @@ func (t *claimTx) startAtZero(ctx context.Context) error {
 const usedPlaces = `-- placesTaken
 SELECT coalesce((SELECT log_offset + 1 FROM {rejected_records} d WHERE fence = $1 AND log_offset >= 0 AND log_offset < $2 ORDER BY log_offset DESC LIMIT 1), 0)`
 
-// lowerPlaces lowers c.places to what the former topic's rejected records that still exist need: filtered ones, until their window is
-// dropped. Below places, each batch looks for rejected records that it replaces.
+// lowerPlaces lowers c.rejectedBelow to what the former topic's rejected records that still exist need: filtered ones, until their window is
+// dropped. Below that offset, each batch looks for rejected records that it replaces.
 func lowerPlaces(ctx context.Context, from querier, win *windowSet, c *Claim) error {
-	if c.places == 0 {
+	if c.rejectedBelow == 0 {
 		return nil
 	}
-	return from.QueryRow(ctx, win.own(usedPlaces), c.ID, c.places).Scan(&c.places)
+	return from.QueryRow(ctx, win.own(usedPlaces), c.ID, c.rejectedBelow).Scan(&c.rejectedBelow)
 }
 
 // TopicAtLaneSeq returns Claim.topicOf as an expression in SQL, for a fence f and a lane_seq.

@@ -152,8 +152,8 @@ func TestPlacesOfAFormerTopicAreLeft(t *testing.T) {
 	f.apply(c, seq(0, "e", 1), filtered(1, "a"), filtered(2, "b"), broken(3, "rejected"), seq(4, "e", 2))
 	f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1}, Result{Claim: c, LaneSeq: 2, Status: Done, Attempt: 1})
 	c = f.createdAgain(TopicID{2})
-	if c.places != 3 {
-		t.Errorf("places up to %d", c.places)
+	if c.rejectedBelow != 3 {
+		t.Errorf("places up to %d", c.rejectedBelow)
 	}
 	f.apply(c, filtered(0, "c"), seq(1, "d", 1))
 	if got := f.texts(`SELECT event_id FROM rejected_records WHERE decision = 'filtered' ORDER BY log_offset`); !slices.Equal(got, []string{"c-1", "b-1"}) {
@@ -168,11 +168,11 @@ func TestPlacesOfAFormerTopicAreLeft(t *testing.T) {
 	if s := f.sweep(); len(s.Dropped) != 1 {
 		t.Fatalf("dropped %v", s.Dropped)
 	}
-	if _, err := f.n.Forget(t.Context(), c); err != nil || c.places != 0 {
-		t.Errorf("places up to %d: %v", c.places, err)
+	if _, err := f.n.Forget(t.Context(), c); err != nil || c.rejectedBelow != 0 {
+		t.Errorf("places up to %d: %v", c.rejectedBelow, err)
 	}
-	if c = f.createdAgain(TopicID{3}); c.places != 0 {
-		t.Errorf("with nothing left of two topics: places up to %d", c.places)
+	if c = f.createdAgain(TopicID{3}); c.rejectedBelow != 0 {
+		t.Errorf("with nothing left of two topics: places up to %d", c.rejectedBelow)
 	}
 }
 

@@ -61,7 +61,8 @@ func (c *Claim) fenceParams() [][]byte {
 	return [][]byte{pg.Int32Param(c.ID), pg.Int64Param(c.Epoch), c.Token[:]}
 }
 
-// resultRows are the rows of actions as results make them: the parameters of actionsUpdate and actionsInsert behind those of the fences.
+// resultRows are the rows of actions as results make them: the parameters of actionsUpdate and actionsInsert behind those of the fences. Times
+// are durations, from or to the database's now: doubt_us is how long ago the doubt ended, since_us how long ago the attempt began.
 type resultRows struct {
 	columns
 	fence, attempt, spent, code, latency  pg.Int32s

@@ -78,7 +78,7 @@ func (w *writer) add(k *partitionBatch, seenAt map[schemas.EventKey]int32, dupli
 	}
 	// Below this offset a record may be decided again (after a rewind, in a replay, or in a topic that was created again): it replaces the
 	// rejected record of the earlier reading.
-	below := k.Claim.places
+	below := k.Claim.rejectedBelow
 	if k.stored.high > k.stored.next {
 		below = max(below, k.stored.high)
 	}

@@ -31,7 +31,7 @@ func (d *deadLettersAPI) query(ctx context.Context, f *api.DeadLetterFilter) (bo
 	}
 	if f.Group != "" && f.Cursor == "" { // further pages have it from the first one
 		f.Group, err = d.group(ctx, box, f.Team, f.Group)
-		err = d.s.a.alsoElsewhere(f.Team, err)
+		err = d.s.a.hintOtherLedgers(f.Team, err)
 	}
 	return box, inDoubt, err
 }
@@ -89,7 +89,7 @@ func (d *deadLettersAPI) named(ctx context.Context, text string) (box *inbox.Inb
 	if box, _, err = d.open(); err == nil {
 		id, err = d.action(ctx, box, text)
 	}
-	return box, id, d.s.a.alsoElsewhere("", err)
+	return box, id, d.s.a.hintOtherLedgers("", err)
 }
 
 // DeadLetter returns one dead letter with its attempts and commands.
@@ -100,7 +100,7 @@ func (d *deadLettersAPI) DeadLetter(ctx context.Context, id string) (*api.DeadLe
 	}
 	dead, err := box.DeadLetter(ctx, action)
 	if err != nil {
-		return nil, d.s.a.alsoElsewhere("", err)
+		return nil, d.s.a.hintOtherLedgers("", err)
 	}
 	out := &api.DeadLetterDetail{DeadLetterItem: deadItem(&dead.DeadLetter), History: attemptsOf(dead.History), Commands: dead.Commands}
 	if out.Commands == nil {
@@ -133,7 +133,7 @@ func (d *deadLettersAPI) AskDeadLetter(ctx context.Context, id, verb string, r a
 	}
 	dead, err := box.FindDeadLetter(ctx, action)
 	if err != nil {
-		return nil, d.s.a.alsoElsewhere("", err)
+		return nil, d.s.a.hintOtherLedgers("", err)
 	}
 	kind, detail, effect := ledger.Replay, ledger.CommandDetail{Force: r.Force, OutcomeUnknown: r.OutcomeUnknown}, "it runs again, and what stands behind it goes on in order"
 	switch verb {
@@ -229,7 +229,7 @@ func (d *deadLettersAPI) DeadRecord(ctx context.Context, id string) (*api.DeadRe
 	}
 	dead, err := box.FindDeadLetter(ctx, action)
 	if err != nil {
-		return nil, d.s.a.alsoElsewhere("", err)
+		return nil, d.s.a.hintOtherLedgers("", err)
 	}
 	out := &api.DeadRecord{ID: string(action)}
 	rec, lost, err := deadletter.Record(ctx, box, payloads, &dead.DeadLetter)

@@ -121,9 +121,9 @@ func (a *App) leftOut(team, subscription string) []string {
 	return a.file().Elsewhere(team)
 }
 
-// alsoElsewhere adds to the error for an id that is not found that another process may know it: ids are of one ledger. It names subscriptions of
-// one team, or of all where team is empty.
-func (a *App) alsoElsewhere(team string, err error) error {
+// hintOtherLedgers adds to the error for an id that is not found that another process may know it: ids are of one ledger. It names the
+// subscriptions of one team, or of all where team is empty.
+func (a *App) hintOtherLedgers(team string, err error) error {
 	if others := a.file().Elsewhere(team); schemas.KindOf(err) == schemas.NotFound && len(others) > 0 {
 		return schemas.Errorf(schemas.NotFound, "", "%w; another process has the ledger of %s: ask that one, too, by --url", err, strings.Join(others, ", "))
 	}

@@ -395,7 +395,7 @@ func (a *replaysAPI) StartReplay(ctx context.Context, id int64, r api.ReplayRequ
 func (a *replaysAPI) CancelReplay(ctx context.Context, id int64, r api.ReplayRequest) (*api.ReplayItem, error) {
 	box, _, err := a.open()
 	if err == nil {
-		err = a.s.a.alsoElsewhere("", box.CancelReplay(ctx, id, cmp.Or(r.By, "unknown"), r.Reason))
+		err = a.s.a.hintOtherLedgers("", box.CancelReplay(ctx, id, cmp.Or(r.By, "unknown"), r.Reason))
 	}
 	if err != nil {
 		return nil, err
@@ -449,7 +449,7 @@ func (a *replaysAPI) replay(ctx context.Context, id int64) (*inbox.Inbox, *inbox
 		return nil, nil, err
 	}
 	p, err := box.Replay(ctx, id)
-	return box, p, a.s.a.alsoElsewhere("", err)
+	return box, p, a.s.a.hintOtherLedgers("", err)
 }
 
 // Replays implements [api.Replays].

@@ -299,7 +299,7 @@ func (t *teller) nextOfLane() string {
 	return "it runs next, when " + a.Destination + " has room for it"
 }
 
-// ended returns how the actions of an event ended that has none open. What did not run says so, and whether it still can.
+// ended returns how the actions of an event ended, of which none is open: of the first that did not run, why.
 func (t *teller) ended() string {
 	for n := range t.item.Actions {
 		switch a := &t.item.Actions[n]; a.Status {

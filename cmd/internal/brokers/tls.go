@@ -85,7 +85,7 @@ func (t TLS) encrypt(ctx context.Context, conn net.Conn, address string) (net.Co
 func (t TLS) refused(err error, address string) error {
 	name := cmp.Or(t.CAFile, "the system's authorities")
 	say := func(format string, args ...any) error {
-		return &refusal{fmt.Sprintf("the broker at "+address+" "+format, args...), err}
+		return &refusal{"the broker at " + address + " " + fmt.Sprintf(format, args...), err}
 	}
 	if unknown, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return say("has a certificate (%s) that none of %s has signed: name the file with its authority in kafka.tls.ca_file", subject(unknown.Cert), name)

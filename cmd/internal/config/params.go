@@ -25,7 +25,7 @@ func (p Params) Values() map[string]any {
 	return plain(map[string]any(p)).(map[string]any)
 }
 
-// plain returns v with the values of its texts in place of each paramText.
+// plain returns a copy of v with the resolved text in place of each paramText.
 func plain(v any) any {
 	switch v := v.(type) {
 	case paramText:

@@ -188,8 +188,7 @@ func (c *Console) silence(ctx context.Context, r *http.Request) (any, error) {
 	return nil, err
 }
 
-// makeSilence silences an alert for a team, unless another silence of it was made since the form was shown: `after` is the highest id
-// that the form knew.
+// makeSilence silences an alert for a team, unless somebody has done so since the form was shown: `after` is the highest id that the form knew.
 func (c *Console) makeSilence(ctx context.Context, alert, team string, s submission) error {
 	after, err := strconv.ParseInt(s.Get("after"), 10, 64)
 	if err != nil {
@@ -199,13 +198,13 @@ func (c *Console) makeSilence(ctx context.Context, alert, team string, s submiss
 	if err != nil {
 		return schemas.Errorf(schemas.Invalid, "", "%q is not a number of seconds", s.Get("seconds"))
 	}
-	silences, _, err := c.silencesOf(ctx, alert, team)
+	silences, _, err := c.silencesOf(ctx, alert, team) // also those for all teams
 	if err != nil {
 		return err
 	}
-	for _, s := range silences {
-		if s.ID > after && s.Team == team {
-			return schemas.Errorf(schemas.Conflict, "", "nothing was done: since this was shown, %s has silenced it until %s (%s)", s.By, s.Until.UTC().Format(time.RFC3339), s.Reason)
+	for _, old := range silences {
+		if old.ID > after && old.Team == team {
+			return schemas.Errorf(schemas.Conflict, "", "nothing was done: since this was shown, %s has silenced it until %s (%s)", old.By, old.Until.UTC().Format(time.RFC3339), old.Reason)
 		}
 	}
 	_, err = c.API.SilenceAlert(ctx, alert, api.SilenceRequest{Team: team, Seconds: seconds, Reason: s.Reason, By: s.By})

@@ -150,7 +150,8 @@ func (h hour) actChart() *chart {
 	return c
 }
 
-// lagChart draws, a bar a minute, the lag of the partition that was furthest behind. It returns nil if this process has claimed no partition.
+// lagChart draws, a bar a minute, the lag of the partition that was furthest behind. It returns nil if no minute has a lag, as
+// where this process has claimed no partition.
 func (h hour) lagChart() *chart {
 	var longest float64
 	behind, level := 0, 0 // minutes

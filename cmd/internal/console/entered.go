@@ -67,8 +67,8 @@ func (c *Console) audited(r *http.Request, action, actor, role string) (end func
 	}, nil
 }
 
-// refuseLogin keeps in the audit that somebody was not let in, as long as there are not too many of them. That it cannot be kept is in the log.
-func (c *Console) refuseLogin(r *http.Request, actor string, why error) {
+// recordRefusal notes in the audit that somebody was not let in, as long as there are not too many of them. That it cannot be kept is in the log.
+func (c *Console) recordRefusal(r *http.Request, actor string, why error) {
 	if c.refusals.rates.Take("") > 0 {
 		c.refusals.more.Add(1)
 		return

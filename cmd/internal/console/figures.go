@@ -119,13 +119,15 @@ func latencies(list []figure) *histogram {
 		most, before = max(most, sums[u]-before), sums[u]
 	}
 	before = 0
+	took := "at most"
 	for i, u := range uppers {
 		n := sums[u] - before
 		before = sums[u]
 		height := int(float64(n) / float64(most) * histogramHeight)
 		if n > 0 {
-			h.Bars = append(h.Bars, bar{X: i*bucketWidth + 2, Y: histogramHeight - max(1, height), Width: bucketWidth - 4, Height: max(1, height), Class: "c-good", Title: fmt.Sprintf("%d took at most %s", n, seconds(u))})
+			h.Bars = append(h.Bars, bar{X: i*bucketWidth + 2, Y: histogramHeight - max(1, height), Width: bucketWidth - 4, Height: max(1, height), Class: "c-good", Title: fmt.Sprintf("%d took %s %s", n, took, seconds(u))})
 		}
+		took = "more than " + seconds(u) + ", at most"
 		h.Labels = append(h.Labels, barLabel{i*bucketWidth + bucketWidth/2, seconds(u)})
 	}
 	return h

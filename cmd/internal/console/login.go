@@ -114,7 +114,7 @@ func (c *Console) logIn(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case schemas.KindOf(err) == schemas.Unauthenticated && err != nil:
 		c.Logger.Info("somebody could not log in to the console", "address", c.Login.Address(r))
-		c.refuseLogin(r, access.Nobody, err)
+		c.recordRefusal(r, access.Nobody, err)
 		c.showLogin(w, r, http.StatusUnauthorized, form, "This opens nothing: the token is not known, has expired or was revoked.")
 	case err != nil:
 		c.showLogin(w, r, api.Status(err), form, err.Error())

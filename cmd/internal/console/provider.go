@@ -33,7 +33,7 @@ func (c *Console) toProvider(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// fromProvider takes whom the provider knows.
+// fromProvider is where the provider sends a browser back to: it finishes the login, opens a session and redirects.
 func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 	form := loginForm{Next: "/console/"}
 	if !c.mayTry(w, r, form) {
@@ -54,14 +54,16 @@ func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 	}
 	if none, ok := errors.AsType[*openid.NoRole](err); ok {
 		c.Logger.Info("somebody whom the provider knows has no role", "actor", none.Name, "address", c.Login.Address(r))
-		c.refuseLogin(r, access.Provided+none.Name, err)
+		c.recordRefusal(r, access.Provided+none.Name, err)
 		c.showLogin(w, r, http.StatusForbidden, form, err.Error())
 		return
 	}
-	if schemas.KindOf(err) == schemas.Unauthenticated && err != nil {
-		c.refuseLogin(r, access.Nobody, err)
-	}
 	if err != nil {
+		if schemas.KindOf(err) == schemas.Unauthenticated {
+			c.recordRefusal(r, access.Nobody, err)
+		} else {
+			c.Logger.Warn("a login by the provider failed", "error", err)
+		}
 		c.showLogin(w, r, api.Status(err), form, err.Error())
 		return
 	}

@@ -99,7 +99,8 @@ type resource struct {
 	operations []kmsg.ACLOperation
 }
 
-// may asks what a role may do with the topics and groups that it uses. kadm's questions end at the first thing that may not be looked at.
+// may asks what a role may do with the topics and groups that it uses. It does not ask through kadm, whose calls fail as a whole at the first
+// topic that may not be looked at.
 func (d *doctor) may(ctx context.Context, cl *kgo.Client, role config.Role, table []rights.Right) (list []resource, err error) {
 	ask := kmsg.NewPtrMetadataRequest()
 	ask.IncludeTopicAuthorizedOperations = true
@@ -107,6 +108,9 @@ func (d *doctor) may(ctx context.Context, cl *kgo.Client, role config.Role, tabl
 		t := kmsg.NewMetadataRequestTopic()
 		t.Topic = &name
 		ask.Topics = append(ask.Topics, t)
+	}
+	if len(ask.Topics) == 0 { // no list would ask for all topics
+		ask.Topics = []kmsg.MetadataRequestTopic{}
 	}
 	answer, err := ask.RequestWith(ctx, cl)
 	if err != nil {

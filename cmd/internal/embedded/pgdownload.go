@@ -57,6 +57,9 @@ func downloaded(ctx context.Context, cfg PostgresConfig, as *account) (_ program
 		return programs{}, err
 	}
 	defer func() { err = errors.Join(err, lock.release()) }()
+	if p, err := inspect(ctx, filepath.Join(dir, "bin"), "downloaded"); err == nil { // another process has just fetched them
+		return p, nil
+	}
 	cfg.Logger.Info("no PostgreSQL is installed: its programs are fetched once", "version", downloadVersion, "size", "15 to 30 MB", "into", dir)
 	if err := fetch(ctx, filepath.Join(cache, "download"), dir); err != nil {
 		return programs{}, err

@@ -61,10 +61,10 @@ type Login struct {
 	cfg  Config
 	http *http.Client
 
-	turn    chan struct{} // a mutex that can be waited for with a context; never closed
-	found   *oidc.Provider
-	failed  time.Time // when the provider's description could not be had the last time
-	failure error     // why
+	turn     chan struct{} // a mutex that can be waited for with a context; never closed
+	found    *oidc.Provider
+	failedAt time.Time // when the provider's description could not be had the last time
+	failure  error     // why
 }
 
 const (
@@ -202,7 +202,8 @@ func shown(name string) bool {
 	return name != "" && len(name) <= 255 && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) })
 }
 
-// client returns what asks the provider, whose description is read once.
+// client returns the OAuth client for the provider. It reads the provider's discovery document once; if that fails, it returns the same error
+// for retryAfter. The read does not end with the request that begins it: others wait for it.
 func (l *Login) client(ctx context.Context) (*oauth2.Config, *oidc.Provider, error) {
 	select {
 	case l.turn <- struct{}{}:
@@ -211,9 +212,9 @@ func (l *Login) client(ctx context.Context) (*oauth2.Config, *oidc.Provider, err
 		return nil, nil, schemas.Errorf(schemas.Unavailable, "ask the provider", "%w", context.Cause(ctx))
 	}
 	if l.found == nil {
-		if l.failure == nil || time.Since(l.failed) >= retryAfter {
+		if l.failure == nil || time.Since(l.failedAt) >= retryAfter {
 			l.found, l.failure = oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), l.http), l.cfg.Issuer)
-			l.failed = time.Now()
+			l.failedAt = time.Now()
 		}
 		if l.failure != nil {
 			return nil, nil, schemas.Errorf(schemas.Unavailable, "ask the provider "+l.cfg.Issuer, "%w", l.failure)

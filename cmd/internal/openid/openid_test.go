@@ -165,12 +165,12 @@ func TestProviderIsAway(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	first := l.failed
-	if _, _, err := l.Begin(t.Context()); err == nil || l.failed != first {
+	first := l.failedAt
+	if _, _, err := l.Begin(t.Context()); err == nil || l.failedAt != first {
 		t.Error("it is asked each time")
 	}
-	l.failed = time.Now().Add(-retryAfter)
-	if _, _, err := l.Begin(t.Context()); err == nil || l.failed == first {
+	l.failedAt = time.Now().Add(-retryAfter)
+	if _, _, err := l.Begin(t.Context()); err == nil || l.failedAt == first {
 		t.Error("it is never asked again")
 	}
 }

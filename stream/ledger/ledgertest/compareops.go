@@ -153,7 +153,7 @@ func (h *history) copies(o *holding) {
 	})
 }
 
-// ask lets an operator ask for one of the last events.
+// ask has an operator release or discard some of the last events, whether they wait or not.
 func (h *history) ask(o *holding) {
 	log := h.author.log[o.part]
 	if len(log) == 0 {

@@ -8,9 +8,9 @@ import (
 	celref "cel.dev/cel-go/common/types/ref"
 )
 
-// beyond is a JSON number that CEL cannot hold: an integer beyond 64 bits, a decimal beyond a double. A body may have one: it equals only
+// bigNumber is a JSON number that CEL cannot hold: an integer beyond 64 bits, a decimal beyond a double. A body may have one: it equals only
 // itself, and everything else that an expression does with it fails.
-type beyond string
+type bigNumber string
 
 var (
 	beyondType = types.NewOpaqueType("number_beyond_64_bits")
@@ -18,10 +18,10 @@ var (
 )
 
 // ConvertToNative implements [celref.Val].
-func (beyond) ConvertToNative(reflect.Type) (any, error) { return nil, errBeyond }
+func (bigNumber) ConvertToNative(reflect.Type) (any, error) { return nil, errBeyond }
 
 // ConvertToType implements [celref.Val].
-func (beyond) ConvertToType(t celref.Type) celref.Val {
+func (bigNumber) ConvertToType(t celref.Type) celref.Val {
 	if t == types.TypeType {
 		return beyondType
 	}
@@ -29,13 +29,13 @@ func (beyond) ConvertToType(t celref.Type) celref.Val {
 }
 
 // Equal implements [celref.Val].
-func (b beyond) Equal(other celref.Val) celref.Val {
-	o, ok := other.(beyond)
+func (b bigNumber) Equal(other celref.Val) celref.Val {
+	o, ok := other.(bigNumber)
 	return types.Bool(ok && o == b)
 }
 
 // Type implements [celref.Val].
-func (beyond) Type() celref.Type { return beyondType }
+func (bigNumber) Type() celref.Type { return beyondType }
 
 // Value implements [celref.Val].
-func (b beyond) Value() any { return string(b) }
+func (b bigNumber) Value() any { return string(b) }
