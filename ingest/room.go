@@ -118,7 +118,7 @@ func (r *room) moved(a *arrival, n int64) error {
 	if a.err != nil {
 		return a.err
 	}
-	before := a.held - ownMemory - n
+	before := a.held - ownMemory - n // held counts both buffers until now
 	a.held -= before
 	r.used -= before
 	if a.size == large {

@@ -17,21 +17,26 @@ type room struct {
 	topics sync.Map // of *atomic.Int64, what each topic has of it
 }
 
-// take takes n bytes for a topic and returns the topic's counter, to which give returns them; nil if there is no room.
-// Concurrent callers may exceed a topic's bound by what each of them takes, but never the total.
+// take takes n bytes for a topic and returns the topic's counter, to which give returns them; nil if there is no room. Once more than half of
+// the room is taken, a topic that has more than a quarter of it gets no more: what it takes last may go beyond that, but never beyond the
+// total.
 func (r *room) take(topic string, n int64) *atomic.Int64 {
 	of, ok := r.topics.Load(topic)
 	if !ok {
 		of, _ = r.topics.LoadOrStore(topic, new(atomic.Int64))
 	}
 	has := of.(*atomic.Int64)
-	all := r.taken.Add(n)
-	if all > r.most || all > r.most/2 && has.Load() > r.most/4 {
-		r.taken.Add(-n)
-		return nil
+	for {
+		taken := r.taken.Load()
+		all := taken + n
+		if all > r.most || (all > r.most/2 && has.Load() > r.most/4) {
+			return nil
+		}
+		if r.taken.CompareAndSwap(taken, all) {
+			has.Add(n)
+			return has
+		}
 	}
-	has.Add(n)
-	return has
 }
 
 func (r *room) give(has *atomic.Int64, n int64) {

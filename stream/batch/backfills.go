@@ -25,14 +25,15 @@ type BackfillRequests struct {
 
 	mu        sync.Mutex
 	claims    map[*ledger.Claim]bool
-	handedOut map[int64]*ledger.Claim // by request: the claim under which it was handed out
+	handedOut map[int64]*ledger.Claim // by request that has not ended: the claim under which it was handed out
+	ended     map[int64]bool          // requests that have ended since the ledger was last asked: its answer may still have them
 	paused    bool                    // none is handed out
 	wake      chan struct{}           // capacity 1
 }
 
 // NewBackfillRequests returns one without claims. The owner adds them with [BackfillRequests.Start].
 func NewBackfillRequests(l BackfillLedger) *BackfillRequests {
-	return &BackfillRequests{ledger: l, claims: map[*ledger.Claim]bool{}, handedOut: map[int64]*ledger.Claim{}, wake: make(chan struct{}, 1)}
+	return &BackfillRequests{ledger: l, claims: map[*ledger.Claim]bool{}, handedOut: map[int64]*ledger.Claim{}, ended: map[int64]bool{}, wake: make(chan struct{}, 1)}
 }
 
 // backfillSweep is how often the ledger is asked for requests without a notification.
@@ -62,18 +63,23 @@ func (q *BackfillRequests) Next(ctx context.Context) (ledger.Backfill, error) {
 func (q *BackfillRequests) handOut(ctx context.Context) (b ledger.Backfill, found bool, err error) {
 	q.mu.Lock()
 	claims, known, paused := slices.Collect(maps.Keys(q.claims)), len(q.handedOut), q.paused
+	clear(q.ended)
 	q.mu.Unlock()
 	if len(claims) == 0 || paused {
 		return b, false, nil
 	}
-	open, err := q.ledger.Backfills(ctx, claims, 0, known+1) // one more than are known: if there is a new one, it is among them
+	const after = 0                                              // from the first one on
+	open, err := q.ledger.Backfills(ctx, claims, after, known+1) // one more than are known: if there is a new one, it is among them
 	if err != nil {
 		return b, false, err
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.paused {
+		return ledger.Backfill{}, false, nil
+	}
 	for _, b = range open {
-		if q.handedOut[b.ID] != nil {
+		if q.handedOut[b.ID] != nil || q.ended[b.ID] {
 			continue
 		}
 		for c := range q.claims {
@@ -100,6 +106,7 @@ func (q *BackfillRequests) End(ctx context.Context, id int64, end ledger.Backfil
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.handedOut, id)
+	q.ended[id] = true
 	return nil
 }
 

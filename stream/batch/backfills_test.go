@@ -17,9 +17,15 @@ type asker struct {
 	open map[int64]int32
 	fail error
 	ends []int64
+	read func() // called after open was read, before the answer is given; nil: nothing
 }
 
 func (a *asker) Backfills(_ context.Context, claims []*ledger.Claim, after int64, limit int) (list []ledger.Backfill, err error) {
+	defer func() {
+		if a.read != nil {
+			a.read()
+		}
+	}()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for id := after + 1; id < 100 && len(list) < limit; id++ {
@@ -110,4 +116,33 @@ func TestBackfillRequestsGoOnceEach(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A request that ends, or a pause that begins, while the ledger answers is not handed out by that answer.
+func TestBackfillRequestThatEndsMeanwhile(t *testing.T) {
+	t.Parallel()
+	a := &asker{open: map[int64]int32{1: 7}}
+	q := NewBackfillRequests(a)
+	q.Start(&ledger.Claim{ID: 7})
+	if b, found, err := q.handOut(t.Context()); b.ID != 1 || !found || err != nil {
+		t.Fatal(b, found, err)
+	}
+	a.read = func() {
+		if err := q.End(t.Context(), 1, ledger.BackfillEnd{}); err != nil {
+			t.Error(err)
+		}
+	}
+	if b, found, err := q.handOut(t.Context()); found || err != nil {
+		t.Errorf("request %d was handed out again: %v", b.ID, err)
+	}
+	a.ask(2, 7)
+	a.read = func() { q.Pause(true) }
+	if b, found, err := q.handOut(t.Context()); found || err != nil {
+		t.Errorf("request %d was handed out in a pause: %v", b.ID, err)
+	}
+	a.read = nil
+	q.Pause(false)
+	if b, found, err := q.handOut(t.Context()); b.ID != 2 || !found || err != nil {
+		t.Error(b, found, err)
+	}
 }

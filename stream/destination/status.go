@@ -68,8 +68,8 @@ func (d *Destination) Status() Status {
 	case s.Breaker == Open && d.breaker.until.After(now):
 		s.OpenUntil = d.breaker.until
 	case s.Breaker == Open:
-		s.Breaker = HalfOpen // it becomes so when an attempt is next asked for
-	case d.breaker.recovered(now): // likewise
+		s.Breaker = HalfOpen // as it will be when an attempt is next asked for
+	case d.breaker.recovered(now): // the time of its recovery is over: it will be closed then
 		s.Breaker = Closed
 	}
 	s.State = s.state()

@@ -288,7 +288,7 @@ func (t *copyTx) run(ctx context.Context) (stored int, fenced bool, err error) {
 				return 0, false, err
 			}
 		}
-		if made := w.windows[window][1]; made.n() > 0 {
+		if made := w.windows[window][1]; made.n() > 0 { // an error if one has no row after that
 			if err = p.Add(ctx, win.q.standing[window], nil, append(made.action().params(), held...)...); err != nil {
 				return 0, false, err
 			}

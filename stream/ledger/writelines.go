@@ -93,7 +93,7 @@ func (w *writer) addLine(k *partitionBatch, i int) {
 	if l == nil {
 		return
 	}
-	moved := was.exists && l.At.Text == "" && onlyMoved(l, &was.line)
+	moved := was.exists && l.At.Text == "" && onlyMoved(l, &was.line) // its statement writes the value alone
 	if k.leaveLine(i, l, moved, w.n.maxLag) {
 		return
 	}

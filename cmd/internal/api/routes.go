@@ -31,7 +31,8 @@ type route struct {
 	change   string       // what it changes, as the audit has it; empty: nothing
 }
 
-// routes are all questions, but for probes, metrics and the description: who may ask each, and what of this process it needs.
+// routes are all questions, but for probes, metrics and the description: who may ask each, and what of this process it needs. The columns are
+// those of route.
 func (s *server) routes() []route {
 	inbox, dead, replays, steering, destinations := s.Inbox != nil, s.DeadLetters != nil, s.Replays != nil, s.Steering != nil, s.Destinations != nil
 	deadLetters := []string{"team", "subscription", "source", "entity", "type", "destination", "class", "group", "since", "limit", "cursor"}

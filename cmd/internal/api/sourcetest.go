@@ -47,7 +47,7 @@ type SourceTests interface {
 	TestSource(ctx context.Context, team, source string, r SourceTest, may func(*SourceTested) error) (*SourceTested, error)
 }
 
-// testSource sends a test delivery. Whoever may see to sources may; where somebody reads the event, it takes the right to have things run.
+// testSource sends a test delivery. The route asks for the right Sources; where somebody reads the event, it takes Operate, too.
 func (s *server) testSource(ctx context.Context, r *http.Request) (any, error) {
 	if s.SourceTests == nil {
 		return nil, schemas.Errorf(schemas.Conflict, "", "this process has no intake role, so it takes no deliveries; ask one that runs `forebay serve --roles intake`")

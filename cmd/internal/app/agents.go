@@ -132,8 +132,8 @@ func (d reportLedger) ActionState(ctx context.Context, r ledger.AttemptRef) (inb
 }
 
 // Event returns what became of an event in every subscription of its source that is of the source's team: who else reads it is not the
-// sender's to know. Its status is the one of the subscription in which it is
-// farthest from done; received, if no subscription has it yet. Those whose ledger is another process's are named, and nothing is said of them.
+// sender's to know. Its status is the one of the subscription in which it is farthest from done, among those that have it (one that began later
+// never will); received, if none has. Those whose ledger is another process's are named, and nothing is said of them.
 func (d reportLedger) Event(ctx context.Context, team, source, id string) (callback.EventItem, error) {
 	out := callback.EventItem{Team: team, Source: source, ID: id, Status: "received", Subscriptions: []callback.EventInItem{}}
 	l, err := d.open()

@@ -36,7 +36,7 @@ func newFetchers(c *config.Config, m *backfill.Metrics) (f *fetchers, problems c
 	for _, team := range sortedKeys(c.Teams) {
 		for _, name := range sortedKeys(c.Teams[team].Sources) {
 			s, path := c.Teams[team].Sources[name], "teams."+team+".sources."+name
-			if err := f.gap(c, team, name, s); err != nil {
+			if err := f.addGap(c, team, name, s); err != nil {
 				problems = append(problems, c.Problem(path+".backfill", err.Error()))
 			}
 			if err := f.body("/"+team+"/"+name, s.Thin); err != nil {
@@ -83,13 +83,13 @@ func backfillLog(c *config.Config) (*producer.Producer, error) {
 	return producer.New(producer.Config{Brokers: c.Kafka.Brokers, MaxBody: c.LargestBody(), TopicMaxBody: limits.of, Options: KafkaOptions(c, config.RoleStream)})
 }
 
-// gap adds the fetcher for missing events, if the source has one.
-func (f *fetchers) gap(c *config.Config, team, name string, s *config.Source) error {
+// addGap adds what fetches a source's missing events, if the file has backfill for it.
+func (f *fetchers) addGap(c *config.Config, team, name string, s *config.Source) error {
 	b := s.Backfill
 	if b == nil {
 		return nil
 	}
-	named, err := elementEvent(c, team, name)
+	nameEvent, err := elementEvent(c, team, name)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (f *fetchers) gap(c *config.Config, team, name string, s *config.Source) er
 	if err != nil {
 		return err
 	}
-	src, err := backfill.NewSource(backfill.SourceConfig{Topic: s.Topic, Fetcher: fetcher, Items: b.Items, Name: named})
+	src, err := backfill.NewSource(backfill.SourceConfig{Topic: s.Topic, Fetcher: fetcher, Items: b.Items, Name: nameEvent})
 	if err == nil {
 		f.gaps["/"+team+"/"+name] = src
 	}

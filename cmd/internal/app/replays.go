@@ -63,6 +63,9 @@ func (a *replaysAPI) subscriptionOf(at nameInTeam) (*config.Subscription, *ledge
 	if !a.s.a.file().Runs(at.team, at.name) {
 		return nil, nil, schemas.Errorf(schemas.Conflict, "", "this process does not run %s.%s, by its --subscriptions: ask one that does, by --url", at.team, at.name)
 	}
+	if why := a.s.barred(at); why != "" {
+		return nil, nil, schemas.Errorf(schemas.Conflict, "", "%s.%s does not run: %s; `forebay attention --kind %s` lists what to do", at.team, at.name, why, api.KindBarred)
+	}
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	ns := a.s.spaces[at]

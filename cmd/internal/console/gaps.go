@@ -50,6 +50,7 @@ type gapRow struct {
 	Discard string     // link to what giving it up would do; empty: it cannot be given up
 }
 
+// gaps lists the events that wait behind gaps, or are parked there, by entity. Where it fails, the page has the form and the error.
 func (c *Console) gaps(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
 	p := gapsPage{Query: q, Waits: gate.Buffered}
@@ -73,7 +74,7 @@ func (c *Console) gaps(ctx context.Context, r *http.Request) (any, error) {
 	}
 	p.Older, p.Newest = turn(r.URL.Path, q, p.Page.Next)
 	p.Entities = byEntity(p.Page.Items)
-	c.lines(ctx, p.Entities)
+	c.addVersionLines(ctx, p.Entities)
 	return p, nil
 }
 
@@ -104,8 +105,8 @@ func byEntity(items []api.InboxItem) (list []*gapEntity) {
 	return list
 }
 
-// lines asks where entities stand, a few at a time, and what follows for what waits of them.
-func (c *Console) lines(ctx context.Context, entities []*gapEntity) {
+// addVersionLines asks where entities stand, a few at a time, and what follows for what waits of them.
+func (c *Console) addVersionLines(ctx context.Context, entities []*gapEntity) {
 	var all sync.WaitGroup
 	slots := make(chan struct{}, 4) // never closed
 	for _, e := range entities {

@@ -36,15 +36,15 @@ func (c *Console) toProvider(w http.ResponseWriter, r *http.Request) {
 // fromProvider is where the provider sends a browser back to: it finishes the login, opens a session and redirects.
 func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 	form := loginForm{Next: "/console/"}
-	if !c.mayTry(w, r, form) {
-		return
-	}
 	var secret, next string
 	if cookie, err := r.Cookie(c.cookieName(begunCookie)); err == nil {
 		secret, next, _ = strings.Cut(cookie.Value, ".")
 	}
 	if text, err := base64.RawURLEncoding.DecodeString(next); err == nil {
 		form.Next = nextPath(string(text))
+	}
+	if !c.mayTry(w, r, form) {
+		return
 	}
 	c.setCookie(w, begunCookie, "")
 	who, err := c.Login.OIDC.Finish(r.Context(), secret, r.URL.Query())
@@ -62,7 +62,7 @@ func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 		if schemas.KindOf(err) == schemas.Unauthenticated {
 			c.recordRefusal(r, access.Nobody, err)
 		} else {
-			c.Logger.Warn("a login by the provider failed", "error", err)
+			c.Logger.Warn("a login by the provider could not be finished", "error", err)
 		}
 		c.showLogin(w, r, api.Status(err), form, err.Error())
 		return

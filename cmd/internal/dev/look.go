@@ -82,7 +82,7 @@ func (s *session) finishedItems(ctx context.Context) ([]api.InboxItem, error) {
 func (s *session) observeOrder(o *outcome) {
 	byID := map[string]delivery{}
 	for _, d := range o.sent {
-		if d.part.event() {
+		if d.role.event() {
 			byID[d.id] = d
 		}
 	}

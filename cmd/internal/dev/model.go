@@ -26,7 +26,7 @@ func expect(sent []delivery) expectation {
 	waiting := map[string][]int{}
 	for _, d := range sent {
 		entity := d.entityName()
-		switch d.part {
+		switch d.role {
 		case forged:
 			e.refused++
 			continue

@@ -90,7 +90,7 @@ func (s *session) send(ctx context.Context, o *outcome, list []delivery) error {
 	}
 	for _, d := range list {
 		name := d.source
-		if d.part == forged {
+		if d.role == forged {
 			name = "forged " + name
 		}
 		status, err := s.post(ctx, senders[name], d)
@@ -105,7 +105,7 @@ func (s *session) send(ctx context.Context, o *outcome, list []delivery) error {
 		default:
 			return fmt.Errorf("delivery %s was answered %d", d.id, status)
 		}
-		if d.part.event() {
+		if d.role.event() {
 			o.arrivals[d.entityName()] = append(o.arrivals[d.entityName()], d.version)
 		}
 	}
@@ -121,7 +121,7 @@ func (s *session) post(ctx context.Context, source *provider.Source, d delivery)
 	if err := source.Sign(r, time.Now()); err != nil {
 		return 0, err
 	}
-	if d.part == unusable { // the name of the event is not signed, and the body does not fit it
+	if d.role == unusable { // the name of the event is not signed, and the body does not fit it
 		r.Header.Set("X-GitHub-Event", "push")
 	}
 	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))

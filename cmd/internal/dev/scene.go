@@ -25,23 +25,23 @@ const (
 	refusedOrder, refusedRev       = 4, 2
 )
 
-// part is the part that a delivery plays in the scene.
-type part int
+// role is what a delivery is in the scene.
+type role int
 
 const (
-	plain    part = iota
+	plain    role = iota
 	forged        // signed with a secret that is not the source's
 	unusable      // authentic, but sent as another event than it was signed for
 	late          // sent last, when its place was skipped
 	rejected      // plain for the sender; the agent refuses its action once
 )
 
-// event tells whether a delivery of this part becomes an event.
-func (p part) event() bool { return p != forged && p != unusable }
+// event tells whether a delivery of this role becomes an event.
+func (r role) event() bool { return r != forged && r != unusable }
 
 // delivery is one request of the scene.
 type delivery struct {
-	part    part
+	role    role
 	source  string
 	id      string
 	entity  string
@@ -50,7 +50,7 @@ type delivery struct {
 	body    []byte
 }
 
-func isRejected(d delivery) bool { return d.part == rejected }
+func isRejected(d delivery) bool { return d.role == rejected }
 
 // entityName names the delivery's entity among those of both sources: "source entity".
 func (d *delivery) entityName() string { return d.source + " " + d.entity }
@@ -62,7 +62,7 @@ func scene(run string) ([]delivery, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := slices.IndexFunc(all, func(d delivery) bool { return d.part == late })
+	at := slices.IndexFunc(all, func(d delivery) bool { return d.role == late })
 	filler := all[at]
 	all = slices.Delete(all, at, at+1)
 	rng := rand.New(rand.NewPCG(40, 12))
@@ -70,8 +70,8 @@ func scene(run string) ([]delivery, error) {
 	out := append([]delivery(nil), all...)
 	out = append(out, all[:sceneRepeats]...)
 	fake, renamed := all[0], all[slices.IndexFunc(all, func(d delivery) bool { return d.source == "github" })]
-	fake.part, fake.id = forged, fake.id+"-forged"
-	renamed.part = unusable
+	fake.role, fake.id = forged, fake.id+"-forged"
+	renamed.role = unusable
 	out = append(out, fake, renamed)
 	rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	return append(out, filler), nil
@@ -91,9 +91,9 @@ func histories(run string) ([]delivery, error) {
 			case of == [2]int{gapOrder, withheldRev}:
 				continue
 			case of == [2]int{gapOrder, lateRev}:
-				d.part = late
+				d.role = late
 			case of == [2]int{refusedOrder, refusedRev}:
-				d.part = rejected
+				d.role = rejected
 			}
 			all = append(all, d)
 		}

@@ -16,10 +16,10 @@ func TestSceneIsWhatItSays(t *testing.T) {
 		t.Fatalf("%d requests, want %d", len(sent), want)
 	}
 	times := map[string]int{}
-	parts := map[part]int{}
+	parts := map[role]int{}
 	for _, d := range sent {
-		parts[d.part]++
-		if d.part.event() {
+		parts[d.role]++
+		if d.role.event() {
 			times[d.id]++
 		}
 		if !json.Valid(d.body) {
@@ -30,10 +30,10 @@ func TestSceneIsWhatItSays(t *testing.T) {
 		}
 	}
 	if len(times) != sceneDeliveries || parts[forged] != 1 || parts[unusable] != 1 || parts[rejected] == 0 {
-		t.Errorf("%d deliveries, by part %v", len(times), parts)
+		t.Errorf("%d deliveries, by role %v", len(times), parts)
 	}
-	if parts[late] != 1 || sent[len(sent)-1].part != late {
-		t.Errorf("%d are late, and the last is %v", parts[late], sent[len(sent)-1].part)
+	if parts[late] != 1 || sent[len(sent)-1].role != late {
+		t.Errorf("%d are late, and the last is %v", parts[late], sent[len(sent)-1].role)
 	}
 	// Were a machine so slow that the first is given up before it comes, it would stand behind the dead letter, and never run.
 	before := func(d delivery) bool { return d.entity == orderID(refusedOrder) && d.version < refusedRev }

@@ -74,14 +74,14 @@ func (d Deadlines) dialer() *net.Dialer {
 	}
 }
 
-// only has a dialer connect to addresses alone that may returns nil for; nil: to any.
-func only(d *net.Dialer, may func(network, address string) error) *net.Dialer {
-	if may == nil {
+// only changes a dialer so that it connects to no address for which allow returns an error, and returns it. A nil allow allows all.
+func only(d *net.Dialer, allow func(network, address string) error) *net.Dialer {
+	if allow == nil {
 		return d
 	}
 	control := d.Control
 	d.Control = func(network, address string, c syscall.RawConn) error {
-		if err := may(network, address); err != nil {
+		if err := allow(network, address); err != nil {
 			return err
 		}
 		if control == nil {
