@@ -10,10 +10,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -97,9 +95,7 @@ var errFinished = errors.New("finished")
 // configuration that is written now; temporary says that the data is removed at the end. The error is body's or a part's; nil if ctx
 // has ended them.
 func (o Options) run(ctx context.Context, p ports, temporary bool, body func(context.Context, *session) error) error {
-	// Who reads the output may end first, as head does. This process would die of it, and leave its Postgres behind.
-	until := ctx
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGPIPE)
+	ctx, stop := untilOutputGone(ctx, os.Stdout, os.Stderr)
 	defer stop()
 	s, err := o.open(ctx, p, temporary)
 	if s != nil {
@@ -131,8 +127,8 @@ func (o Options) run(ctx context.Context, p ports, temporary bool, body func(con
 	switch {
 	case err != nil && !errors.Is(err, errFinished) && ctx.Err() == nil:
 		return err
-	case ctx.Err() != nil && until.Err() == nil:
-		return errors.New("ended, because what has read the output is gone")
+	case errors.Is(context.Cause(ctx), errOutputGone):
+		return errOutputGone
 	}
 	return nil
 }
