@@ -27,7 +27,7 @@ func SetRedriven(r *kgo.Record, d schemas.Redriven) {
 	}
 }
 
-// readRedriven takes in one header of that. What is wrong in it keeps no event back.
+// readRedriven takes in one header of a redrive. What is wrong in it keeps no event back.
 func readRedriven(e *schemas.Event, name string, value []byte) {
 	if e.Redriven == nil {
 		e.Redriven = &schemas.Redriven{}

@@ -23,7 +23,7 @@ var exits = []exit{
 }
 
 // attemptError returns the error of an attempt whose command has exited with a status; nil if it succeeded. A status that the table
-// does not have is ClassBusy: programs exit with 1 for any failure, which may pass.
+// does not have is ClassBusy: programs exit with 1 for any failure, also one that does not last.
 func attemptError(status int) error {
 	for _, e := range exits {
 		if status < e.low || status > e.high {

@@ -145,8 +145,8 @@ func (q *queues) schedule(la *lane) {
 	}
 }
 
-// pick takes the next head, destinations in turn, and charges it as running. Where results wait for the ledger and no attempt may start,
-// others get the turns.
+// pick takes the next head, destinations in turn, and charges it as running; nil if there is none. Where no attempt may start, because results
+// wait for the ledger or the subscription is paused, its turns at destinations go to other subscriptions. The caller holds mu.
 func (q *queues) pick() (*entry, *sinkQueue) {
 	if q.results.full() || q.dispatch.paused {
 		q.dispatch.passTurns()

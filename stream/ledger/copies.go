@@ -78,9 +78,10 @@ type withoutCopyRead struct {
 	c   *Claim
 }
 
-// walk looks at so many open actions, ascending. It may give more, where both queries find some.
+// walk looks at the next open actions, ascending: up to limit that have a row in actions and up to limit that have none. Of all these only the
+// first limit are the next ones: the caller leaves out the rest, behind which others may have been left out.
 func (r withoutCopyRead) walk(ctx context.Context, after int64, limit int) ([]lookedAt, error) {
-	plain := r.c.plain(after, limit) // first: see openRead.page
+	plain := r.c.plain(after, limit) // those without; asked first, since they may get a row meanwhile: see openRead.page
 	walked, err := r.rows(ctx, after, limit)
 	if err != nil {
 		return nil, err
@@ -123,7 +124,8 @@ func pageOf(walked []lookedAt, before int64, limit int) (page WithoutCopyPage) {
 	return page
 }
 
-// withoutCopyRowsRead walks the open rows of the live windows by name, to the limit. It looks at no copy, only whether there is one.
+// withoutCopyRowsRead walks the open rows of a fence ($1) above a lane_seq ($2) to the limit ($3), in the tables of the live windows. It looks at
+// no copy, only whether there is one. What it returns of the event is filled in for bare actions alone, and means nothing for the others.
 func withoutCopyRowsRead(live []int32) string {
 	walks := make([]string, len(live))
 	for i, w := range live {

@@ -29,6 +29,8 @@ func (a subscriptionArg) names(e *env, client *api.Client) (team, name string, e
 	return subscriptionNamed(e, client, a.ID)
 }
 
+// subscriptionNamed returns the subscription that text names. Without a team it is looked for among all; that several teams have one of that
+// name is an error.
 func subscriptionNamed(e *env, client *api.Client, text string) (team, name string, err error) {
 	n, err := names.Subscription.Parse(text)
 	if err != nil {

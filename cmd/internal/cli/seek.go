@@ -127,7 +127,7 @@ func printSeeks(e *env, page api.Page[api.SeekAskedItem]) error {
 func (c *subscriptionsSeekCmd) conclude(e *env, name string, items []api.SeekAskedItem) error {
 	var again, known, skipped int64
 	for _, i := range items {
-		if i.Again != nil && i.State != api.SeekRefused {
+		if i.Again != nil && i.State != api.SeekRefused && i.State != api.SeekReplaced {
 			again, known, skipped = again+*i.Again, known+*i.KnownDone, skipped+*i.Skipped
 		}
 	}
@@ -142,6 +142,8 @@ func (c *subscriptionsSeekCmd) conclude(e *env, name string, items []api.SeekAsk
 	switch {
 	case c.DryRun:
 		fmt.Fprintln(e.Stderr, "dry run: nothing was moved")
+	case refused > 0 && waiting > 0:
+		return &exitError{exitFailed, fmt.Errorf("%d of %d partitions were not moved, and %d have not moved yet; `forebay subscriptions get %s` shows them", refused, len(items), waiting, name)}
 	case refused > 0:
 		return &exitError{exitFailed, fmt.Errorf("%d of %d partitions were not moved", refused, len(items))}
 	case waiting > 0:

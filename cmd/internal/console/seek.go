@@ -31,7 +31,7 @@ type seekPage struct {
 	Form                 *form
 }
 
-// planSeek says what a seek would do, and does nothing.
+// planSeek says what a seek would do, and does nothing. Without a place to go to it returns the empty form.
 func (c *Console) planSeek(ctx context.Context, r *http.Request) (any, error) {
 	if err := onlyKnown(r, "to", "topic", "partition"); err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (c *Console) planSeek(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
 	p := newSeekPage(r, q)
 	if p.To == "" {
-		_, err := c.API.Subscription(ctx, r.PathValue("team"), r.PathValue("subscription")) // there is one
+		_, err := c.API.Subscription(ctx, r.PathValue("team"), r.PathValue("subscription")) // an error if there is none
 		if err != nil {
 			return nil, err
 		}

@@ -27,7 +27,8 @@ type Certificate struct {
 	Bundle bool
 }
 
-// Certificates lists the files of certificates that the roles use, each once.
+// Certificates lists the files of certificates that are for the roles, the operator listener and the schema registry, each once. A path with a
+// reference that was not resolved is left out.
 func Certificates(c *config.Config, roles []config.Role) (list []Certificate) {
 	add := func(key, ca, cert string) {
 		for _, file := range []Certificate{{key + ".ca_file", ca, true}, {key + ".cert_file", cert, false}} {

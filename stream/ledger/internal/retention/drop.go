@@ -58,14 +58,14 @@ func (s *Sweeper) dropWindows(ctx context.Context, subscription int32, cfg Confi
 		return nil, err
 	}
 	for _, id := range ids {
-		may, err := s.mayDrop(ctx, subscription, id, cfg)
-		if err == nil && may {
-			may, err = s.drop(ctx, id)
+		gone, err := s.mayDrop(ctx, subscription, id, cfg)
+		if err == nil && gone {
+			gone, err = s.drop(ctx, id) // false if it is needed after all
 		}
 		if err != nil {
 			return dropped, err
 		}
-		if !may {
+		if !gone {
 			continue
 		}
 		dropped = append(dropped, id)

@@ -68,7 +68,8 @@ type subscription struct {
 }
 
 // Sweep opens new dedupe windows for all subscriptions, drops the tables of windows that are no longer needed, and deletes commands,
-// results and backfills that ended long ago. A window is written for as long as dedupe remembers, so mostly there are three at most.
+// reports and backfills that ended long ago. A window is written for as long as dedupe remembers, and kept as long again: so there are mostly
+// three, the one that is written, the one before, and one that is about to be dropped.
 // A sweep is cheap when there is nothing to do. A failure of one subscription does not stop the others; a subscription that fails again
 // and again is left out of some sweeps.
 func (s *Sweeper) Sweep(ctx context.Context, cfg Config) (Swept, error) {
