@@ -47,7 +47,7 @@ func TestOnlyTheOutputsReaderEndsTheSession(t *testing.T) {
 	}
 
 	read.Close()
-	if _, err := write.Write([]byte("a line\n")); !errors.Is(err, syscall.EPIPE) {
+	if _, err := write.WriteString("a line\n"); !errors.Is(err, syscall.EPIPE) {
 		t.Fatal(err)
 	}
 	select {
