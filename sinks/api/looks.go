@@ -14,14 +14,14 @@ const maxLooks = 1000
 // attempt's end, goes on where it was. Safe for concurrent use. The zero value remembers nothing yet.
 type Looks[T any] struct {
 	mu  sync.Mutex
-	far map[schemas.ActionID]map[sink.Span]T
+	far map[schemas.ActionID]map[bool]T // whether the span is that of a doubt: its times are read again with the lane, and differ by a little then
 }
 
 // At returns how far the look of an action in a span of time has come; the zero T: it has not begun.
 func (l *Looks[T]) At(id schemas.ActionID, in sink.Span) T {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.far[id][in]
+	return l.far[id][!in.To.IsZero()]
 }
 
 // Reach notes how far it has come.
@@ -30,11 +30,11 @@ func (l *Looks[T]) Reach(id schemas.ActionID, in sink.Span, at T) {
 	defer l.mu.Unlock()
 	if l.far[id] == nil {
 		if len(l.far) >= maxLooks || l.far == nil {
-			l.far = map[schemas.ActionID]map[sink.Span]T{}
+			l.far = map[schemas.ActionID]map[bool]T{}
 		}
-		l.far[id] = map[sink.Span]T{}
+		l.far[id] = map[bool]T{}
 	}
-	l.far[id][in] = at
+	l.far[id][!in.To.IsZero()] = at
 }
 
 // Forget is to be called where an action is done, and before it is attempted: what is made then is in none of the pages that were read.

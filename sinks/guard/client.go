@@ -141,6 +141,10 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, err
 	}
+	if resp.StatusCode == http.StatusSwitchingProtocols { // nobody has asked for it; its body is the connection, which ctx would not end
+		resp.Body.Close()
+		resp.Body = http.NoBody
+	}
 	resp.Body = &body{ctx: ctx, cancel: cancel, from: resp.Body, left: c.maxResponse}
 	return resp, nil
 }

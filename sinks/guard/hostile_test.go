@@ -79,6 +79,29 @@ func TestRebindingFromPublicToPrivate(t *testing.T) {
 }
 
 // Redirects lead nowhere: whatever a destination names is handed back, and the one request that was made stays the only one.
+func TestSwitchingProtocolsHoldsNobody(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(func() { conn.Close() }) // it says nothing more, and stays open
+		fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+	}))
+	defer server.Close()
+	resp, err := get(t, must(t, Config{AllowNetworks: loopback, Timeout: time.Second}), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	began := time.Now()
+	if b, err := io.ReadAll(resp.Body); len(b) > 0 || err != nil || resp.StatusCode != http.StatusSwitchingProtocols || time.Since(began) > 10*time.Second {
+		t.Errorf("status %d: %q, %v after %s", resp.StatusCode, b, err, time.Since(began))
+	}
+}
+
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	inner := unreachable(t)

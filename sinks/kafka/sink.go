@@ -48,6 +48,8 @@ type Sink struct {
 	params *template.Set
 	kind   sink.Idempotency
 	client *kgo.Client
+	alone  *kgo.Client   // for one record at a time
+	turn   chan struct{} // capacity 1: a record is on its way through alone
 	redact *redact.Redactor
 	close  sync.Once
 }
@@ -92,12 +94,11 @@ func New(cfg Config) (*Sink, error) {
 	if cfg.MaxRecordBytes == 0 {
 		cfg.MaxRecordBytes = 64 << 20
 	}
-	s := &Sink{topic: cfg.Topic, params: cfg.Params, kind: sink.Idempotent, redact: redact.New(redact.Words(cfg.Hidden...)...)}
+	s := &Sink{topic: cfg.Topic, params: cfg.Params, kind: sink.Idempotent, turn: make(chan struct{}, 1), redact: redact.New(redact.Words(cfg.Hidden...)...)}
 	if cfg.Idempotent != nil && !*cfg.Idempotent {
 		s.kind = sink.Unsafe
 	}
-	var err error
-	s.client, err = kgo.NewClient(append(slices.Clone(cfg.Client),
+	options := append(slices.Clone(cfg.Client),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(0),
 		kgo.ProducerBatchMaxBytes(int32(cfg.MaxRecordBytes)),
@@ -105,8 +106,13 @@ func New(cfg Config) (*Sink, error) {
 		kgo.RecordDeliveryTimeout(max(time.Second, cfg.Timeout)),
 		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()),
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // as every client does by default
-	)...)
-	if err != nil {
+	)
+	var err error
+	if s.client, err = kgo.NewClient(options...); err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
+	}
+	if s.alone, err = kgo.NewClient(options...); err != nil {
+		s.client.Close()
 		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
 	}
 	return s, nil
@@ -125,15 +131,36 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	done := make(chan error, 1) // buffered: the promise never blocks the client, whoever has gone
 	// Not with ctx: kgo would fail, with one impatient action, all records that wait for the same partition.
 	s.client.TryProduce(context.Background(), r, func(_ *kgo.Record, err error) { done <- err })
+	err = acknowledged(ctx, done)
+	if is(err, kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord) {
+		// The broker has refused a batch, in which the client may have put the records of other actions: nothing of it was written.
+		r, err = s.produceAlone(ctx, a, values.Text("key"))
+	}
+	if err != nil {
+		return sink.Outcome{}, s.redact.Err(classify(err))
+	}
+	return sink.Outcome{Response: s.redact.Bytes(fmt.Appendf(nil, "%s/%d at offset %d", r.Topic, r.Partition, r.Offset))}, nil
+}
+
+// produceAlone produces the record of an action in a batch of its own, so that the broker's answer is about it and no other.
+func (s *Sink) produceAlone(ctx context.Context, a sink.Action, key string) (*kgo.Record, error) {
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, &sink.AttemptError{Class: sink.ClassTimeout, Err: fmt.Errorf("the broker refused the batch that the record was in, and there was no time for one of its own: %w", context.Cause(ctx)), Untouched: true}
+	}
+	r, done := s.record(a, key), make(chan error, 1)
+	s.alone.TryProduce(context.Background(), r, func(_ *kgo.Record, err error) { <-s.turn; done <- err })
+	return r, acknowledged(ctx, done)
+}
+
+// acknowledged waits for the end of a record.
+func acknowledged(ctx context.Context, done <-chan error) error {
 	select {
 	case err := <-done:
-		if err != nil {
-			return sink.Outcome{}, s.redact.Err(classify(err))
-		}
-		return sink.Outcome{Response: s.redact.Bytes(fmt.Appendf(nil, "%s/%d at offset %d", r.Topic, r.Partition, r.Offset))}, nil
+		return err
 	case <-ctx.Done():
-		err := fmt.Errorf("no acknowledgement in time: %w", context.Cause(ctx))
-		return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassTimeout, Err: err}
+		return &sink.AttemptError{Class: sink.ClassTimeout, Err: fmt.Errorf("no acknowledgement in time: %w", context.Cause(ctx))}
 	}
 }
 
@@ -161,6 +188,9 @@ func (s *Sink) record(a sink.Action, key string) *kgo.Record {
 // classify gives an error of producing its class. Untouched is what the broker refused or the client never sent; of all
 // the rest nobody knows.
 func classify(err error) error {
+	if _, ok := errors.AsType[*sink.AttemptError](err); ok {
+		return err
+	}
 	class, untouched := sink.ClassNetwork, false
 	switch {
 	case is(err, kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed,
@@ -207,7 +237,10 @@ func (s *Sink) Check(ctx context.Context) error {
 
 // Close fails what still waits for a broker.
 func (s *Sink) Close(context.Context) error {
-	s.close.Do(s.client.Close)
+	s.close.Do(func() {
+		s.client.Close()
+		s.alone.Close()
+	})
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -241,6 +243,61 @@ func TestErrors(t *testing.T) {
 		if got := sink.ClassOf(err); got != tt.class {
 			t.Errorf("a broker that says %v: class %q: %v", k, got, err)
 		}
+	}
+}
+
+// A record that the topic does not take is given up, and none of those that the client had put into a batch with it.
+func TestOneRefusedRecordRefusesNoOther(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if got, err := kadm.NewClient(client).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: new("20000")}}, topic); err != nil || got[0].Err != nil {
+		t.Fatal(got, err)
+	}
+	began := make(chan struct{})
+	var once sync.Once
+	c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		once.Do(func() {
+			close(began)
+			c.SleepControl(func() { time.Sleep(300 * time.Millisecond) }) // what comes meanwhile is one batch
+		})
+		return nil, nil, false
+	})
+	s := must(t, c, func(cfg *Config) { cfg.Timeout = 20 * time.Second }, kgo.MaxProduceRequestsInflightPerBroker(1))
+	const attempts, large = 16, 7
+	errs := make([]error, attempts)
+	var all sync.WaitGroup
+	send := func(n int) {
+		a := sinktest.Action(n + 1)
+		a.Event.Entity = "e" // of one partition
+		if n == large {
+			a.Event.Data = make([]byte, 100_000)
+			rand.NewChaCha8([32]byte{}).Read(a.Event.Data)
+		}
+		all.Go(func() { _, errs[n] = s.Do(t.Context(), a) })
+	}
+	send(0)
+	<-began
+	for n := 1; n < attempts; n++ {
+		send(n)
+	}
+	all.Wait()
+	for n, err := range errs {
+		if n == large {
+			if sink.ClassOf(err) != sink.ClassRejected || !sink.Untouched(err) {
+				t.Errorf("the large one: %v", err)
+			}
+		} else if err != nil {
+			t.Errorf("record %d: %v", n, err)
+		}
+	}
+	if n := len(landed(t, c)); n != attempts-1 {
+		t.Errorf("%d records", n)
 	}
 }
 

@@ -12,10 +12,11 @@
 //
 // Apps that are not of Slack's Marketplace may ask conversations.history and conversations.replies once a minute, for 15 messages
 // at most (docs.slack.dev, since May 2025; apps that a workspace has made for itself are free of that). For them a retry in a
-// busy channel takes a minute for every 15 messages since the first attempt: Slack answers 429 with a Retry-After, which holds
-// the destination for all messages, and the look goes on with its next page. Ten pages are read at most, 150 messages; with more
-// the action is dead, for an operator to look. Looks spend the rate of the destination. So: an app of the workspace's own, or of the
-// Marketplace; else a channel of Forebay's own, in which little else is said, or `rate: {limit: 1, per: 1m}`.
+// busy channel needs an attempt for every 15 messages since the first one: Slack answers 429 with a Retry-After, which holds
+// the destination for all messages, and the next attempt goes on with the next page. These attempts count and wait as others do: with the
+// default retry that is hours beyond 60 messages, and beyond 90 the action is dead as throttled, for an operator to look; ten pages, 150
+// messages, are read at most. Looks spend the rate of the destination. So: an app of the workspace's own, or of the Marketplace; else a
+// channel of Forebay's own, in which little else is said, or `retry: {attempts: 12, max: 1m}`.
 //
 // The token is a bot's. It needs chat:write, and channels:history (groups:history for private channels, im:history for
 // direct ones) for the look; without it a retry is dead by class denied rather than posted twice, unless an operator has

@@ -100,12 +100,15 @@ func (q *BackfillRequests) End(ctx context.Context, id int64, end ledger.Backfil
 	if c == nil {
 		return nil
 	}
-	if _, err := q.ledger.EndBackfill(ctx, c, id, end); err != nil { // a lost fence is found by the next batch
+	fenced, err := q.ledger.EndBackfill(ctx, c, id, end)
+	if err != nil || fenced { // a lost fence is found by the next batch, which ends the claim
 		return err
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	delete(q.handedOut, id)
+	if q.handedOut[id] == c { // and not to the next claim meanwhile
+		delete(q.handedOut, id)
+	}
 	q.ended[id] = true
 	return nil
 }

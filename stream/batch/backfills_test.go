@@ -17,6 +17,7 @@ type asker struct {
 	open map[int64]int32
 	fail error
 	ends []int64
+	gone bool   // every claim has lost its fence
 	read func() // called after open was read, before the answer is given; nil: nothing
 }
 
@@ -43,6 +44,9 @@ func (a *asker) EndBackfill(_ context.Context, _ *ledger.Claim, id int64, _ ledg
 	defer a.mu.Unlock()
 	if a.fail != nil {
 		return false, a.fail
+	}
+	if a.gone {
+		return true, nil
 	}
 	a.ends = append(a.ends, id)
 	delete(a.open, id)
@@ -144,5 +148,14 @@ func TestBackfillRequestThatEndsMeanwhile(t *testing.T) {
 	q.Pause(false)
 	if b, found, err := q.handOut(t.Context()); b.ID != 2 || !found || err != nil {
 		t.Error(b, found, err)
+	}
+	a.gone = true // and nobody has noticed yet: it is the next owner's
+	if err := q.End(t.Context(), 2, ledger.BackfillEnd{}); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		if b, found, err := q.handOut(t.Context()); found || err != nil {
+			t.Errorf("request %d was handed out again under a claim that is gone: %v", b.ID, err)
+		}
 	}
 }

@@ -248,9 +248,8 @@ func (l *Loop) readFailed(p *Partition, read *reader.Part) {
 	l.metrics.fetchErrs.Inc()
 	at := p.at()
 	log := l.log.With("topic", at.Topic, "partition", at.Number, "offset", read.From, "error", read.Err)
-	if p.Unread.IsZero() {
-		p.Unread = time.Now()
-	}
+	p.Unread = failingSince(p.Unread, p.failed)
+	p.failed = time.Now()
 	switch {
 	case mustRecheck(read.Err):
 		log.Warn("partition not read; claiming it again")
@@ -260,6 +259,18 @@ func (l *Loop) readFailed(p *Partition, read *reader.Part) {
 	default:
 		log.Warn("partition not read; trying again")
 	}
+}
+
+// readAgain is how long after a failure the reader has surely tried again: it pauses for 5 s at the most.
+const readAgain = 15 * time.Second
+
+// failingSince returns since when reading fails without a break, now that it has failed again: since is when it first did, and last when it last
+// did, or zero. Where nothing was read for longer than the reader waits, it has worked in between, although no record may have come.
+func failingSince(since, last time.Time) time.Time {
+	if since.IsZero() || (!last.IsZero() && time.Since(last) > readAgain) {
+		return time.Now()
+	}
+	return since
 }
 
 // mustRecheck reports whether an error means that the log may no longer have the position. Then the partition is claimed again,

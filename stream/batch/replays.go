@@ -62,6 +62,7 @@ type replay struct {
 	read    int64                 // up to where it was read: steps, and [Next, read) has nothing to decide
 	moved   time.Time             // when Next was last written
 	unread  time.Time             // since when the brokers answer and it cannot be read; zero: it can
+	failed  time.Time             // when that was last so
 }
 
 type lookedAt struct {
@@ -309,13 +310,16 @@ func (r *replayer) readFailed(rep *replay, read *reader.Part) {
 	start, err := r.l.cfg.Log.Start(ctx, rep.of.at())
 	switch {
 	case err != nil: // nobody can say whether it can be read
-		rep.unread = time.Time{}
+		rep.unread, rep.failed = time.Time{}, time.Time{}
+		r.log(rep).Warn("replay not read; trying again", "offset", read.From, "error", read.Err)
+		return
 	case start > rep.read:
 		r.end(rep.ReplayPart, rep.of, ledger.ReplayRetention, "the topic's retention has deleted what was to be replayed next; plan what is left")
 		return
-	case rep.unread.IsZero():
-		rep.unread = time.Now()
-	case time.Since(rep.unread) >= r.l.cfg.UnreadAfter:
+	}
+	rep.unread = failingSince(rep.unread, rep.failed)
+	rep.failed = time.Now()
+	if time.Since(rep.unread) >= r.l.cfg.UnreadAfter {
 		r.end(rep.ReplayPart, rep.of, ledger.ReplayUnreadable, fmt.Sprintf("offset %d cannot be read since %s: %v; bring the log back, or let a replica that is whole lead, and plan what is left; "+
 			"to leave out what cannot be read, plan from behind it on (--from-offset %d=OFFSET)", read.From, rep.unread.UTC().Format(time.RFC3339), read.Err, rep.of.at().Number))
 		return

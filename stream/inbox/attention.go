@@ -58,10 +58,13 @@ type AttentionCount struct {
 	More               bool // the count was cut off: there are at least as many
 }
 
+// MostCounted is how much of one kind is counted of a subscription: where more waits, that is what is known of it.
+const MostCounted = 10_000
+
 // Bounds of the questions. No part of a question reads more index entries of a subscription than attentionReads, however much has been
 // done or waits, and every statement is cancelled by the server after attentionWithin.
 const (
-	attentionReads  = 10_000
+	attentionReads  = MostCounted
 	attentionWithin = 2 * time.Second
 	// overdueAfter is how long after its deadline a gap is overdue: an owner that has read the partition ends the wait within a second.
 	overdueAfter = 10 * time.Second

@@ -76,20 +76,27 @@ func newChunkReader(cl *kgo.Client, chunkBytes int, lostAfter time.Duration) *ch
 
 // chunk reads from offset on, and tries again until brokers answer with records, or say for lostAfter that the log does not have the
 // offset: then the chunk is absent. Below the log's start, one answer is lostAfter. Any other they must repeat for c.lostAfter: a broker's
-// metadata may be old, and a new leader may not yet show all records. If ctx ends first, the chunk has an err, for all offsets: every
-// load that waits fails.
+// metadata may be old, and a new leader may not yet show all records. If the brokers answer unreadableTries times that they cannot give the
+// offset, the chunk has an err for that one: the loads of others go on. If ctx ends first, it has one for all offsets: every load that
+// waits fails.
 func (c *chunkReader) chunk(ctx context.Context, at ledger.Partition, offset int64) *chunk {
 	var wait retry.Backoff
 	var since time.Time // the first of the answers in a row that the log does not have the offset; zero: the last one said something else
 	if err := c.knownRecreated(at); err != nil {
 		return &chunk{from: 0, to: everything, absent: err}
 	}
+	unreadable := 0 // such answers in a row
 	for {
 		got, err := c.tryChunk(ctx, at, offset)
 		if err == nil {
 			return got
 		}
 		c.forgetLeader(at)
+		if _, is := errors.AsType[*unreadableError](err); !is {
+			unreadable = 0
+		} else if unreadable++; unreadable == unreadableTries {
+			return &chunk{from: offset, to: offset + 1, err: err}
+		}
 		switch e, isAbsent := errors.AsType[*absentError](err); {
 		case !isAbsent:
 			since = time.Time{}
@@ -107,6 +114,15 @@ func (c *chunkReader) chunk(ctx context.Context, at ledger.Partition, offset int
 }
 
 const everything = math.MaxInt64
+
+// unreadableTries is how often an offset is asked for that the brokers answer for and cannot give.
+const unreadableTries = 3
+
+// unreadableError says that a broker answered and could not give the record of an offset: its batch is broken, or the broker's disk is. Others of
+// the partition may be whole.
+type unreadableError struct{ error }
+
+func (e *unreadableError) Unwrap() error { return e.error }
 
 // absentError says that a broker answered and has no records from the requested offset up to another.
 type absentError struct {
@@ -143,6 +159,8 @@ func (c *chunkReader) tryChunk(ctx context.Context, at ledger.Partition, offset 
 		return nil, c.outOfRange(ctx, leader, at, offset, p.LogStartOffset)
 	case errors.Is(err, kerr.UnknownTopicID):
 		return nil, absent("the topic's id is not known")
+	case errors.Is(err, kerr.UnknownServerError), errors.Is(err, kerr.CorruptMessage):
+		return nil, &unreadableError{err}
 	case err != nil:
 		return nil, err
 	}
@@ -158,7 +176,7 @@ func (c *chunkReader) tryChunk(ctx context.Context, at ledger.Partition, offset 
 		return nil, &absentError{to: large.NextOffset, sure: true, why: fmt.Sprintf("its batch, of offsets %d to %d, decompresses to more than the %d bytes that are read, or to more records than are",
 			large.Offset, large.NextOffset-1, c.maxUnpacked)}
 	case fp.Err != nil && len(fp.Records) == 0:
-		return nil, fp.Err
+		return nil, &unreadableError{fp.Err}
 	case next > offset:
 		return &chunk{from: offset, to: next, records: fp.Records}, nil
 	}

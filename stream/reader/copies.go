@@ -144,15 +144,16 @@ func (s *copySweep) sweep(ctx context.Context) (wait time.Duration, err error) {
 }
 
 // interval returns the time between two sweeps of a claim: an eighth of the retention. So a payload that one sweep finds younger than
-// half of the retention is copied by the next one, long before it is deleted.
+// half of the retention is copied by the next one, long before it is deleted. Of a topic whose size is bounded nobody knows how soon.
 func (r retention) interval() time.Duration {
-	switch {
-	case r.keep >= 0:
-		return min(max(r.keep/8, copySoonest), copyLatest)
-	case r.sized:
-		return time.Minute
+	every := copyLatest // where nothing is deleted now: the topic's retention may be changed
+	if r.keep >= 0 {
+		every = min(max(r.keep/8, copySoonest), copyLatest)
 	}
-	return copyLatest // nothing is deleted now, but the topic's retention may be changed
+	if r.sized {
+		every = min(every, time.Minute)
+	}
+	return every
 }
 
 // beginSweep resets the sweep's state, and finds out the topic's retention and which offsets are to be copied.
@@ -218,7 +219,8 @@ func (s *copySweep) leaveForNextSweep(laneSeq int64) {
 
 // copyOne loads the payload of an action and adds it to the copies to be stored, which are stored at once when they are large enough. A
 // payload that the log has lost is only counted: its action becomes a dead letter (payload_lost) when its lane comes to it. A load that
-// fails is left for the next sweep. An error ends this one: ctx has ended, copyFailures loads of it failed, or storing failed.
+// fails is left for the next sweep. An error ends this one: ctx has ended, copyFailures loads of it failed that were not of records that the
+// brokers cannot give, or storing failed.
 func (s *copySweep) copyOne(ctx context.Context, a *ledger.WithoutCopy) error {
 	if a.Pointer.Offset < s.start {
 		s.countLost()
@@ -236,6 +238,9 @@ func (s *copySweep) copyOne(ctx context.Context, a *ledger.WithoutCopy) error {
 	case err != nil:
 		s.leaveForNextSweep(a.LaneSeq)
 		s.failure = err
+		if _, is := errors.AsType[*unreadableError](err); is {
+			return nil // it alone: the sweep goes on to those that can be read
+		}
 		s.failures++
 		if s.failures >= copyFailures {
 			return err

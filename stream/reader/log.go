@@ -150,6 +150,7 @@ func (l *Log) OffsetAfter(ctx context.Context, at TopicPartition, when time.Time
 func (l *Log) AppendTime(ctx context.Context, p ledger.Partition, offset int64) (time.Time, error) {
 	for {
 		switch c := l.chunks.chunk(ctx, p, offset); {
+		case c.err != nil && ctx.Err() == nil: // the record cannot be read now
 		case c.err != nil:
 			return time.Time{}, fmt.Errorf("read %s/%d at %d: %w", p.Topic, p.Number, offset, c.err)
 		case len(c.records) > 0:

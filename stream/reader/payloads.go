@@ -126,7 +126,7 @@ var errPayloadsClosed = errors.New("payload reader is closed")
 
 // Load returns the event that p points to, verified by topic id, source, id and body hash. If the log has another record there, or
 // none, the error is a [sink.AttemptError] of class payload_lost. If the log cannot be read, Load tries again until ctx ends, and then
-// returns the cause of that.
+// returns the cause of that; if the brokers answer and cannot give this record, it returns an error after a few tries.
 func (l *LogPayloads) Load(ctx context.Context, p ledger.Pointer) (*schemas.Event, error) {
 	if p.Offset < 0 { // not in the log any more: see outOfLogFrom in stream/ledger
 		return nil, lostPayload(p, "the log does not have its offset any more")

@@ -216,6 +216,40 @@ func TestPayloadTransport(t *testing.T) {
 	}
 }
 
+// A record that the brokers answer for and cannot give fails its own loads, and holds up no others.
+func TestPayloadThatCannotBeGiven(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.Produce(0, 0, 1, 2)
+	l := r.payloads(func(c *PayloadsConfig) { c.ChunkBytes = 1 })
+	r.Cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		r.Cluster.KeepControl()
+		fetch := req.(*kmsg.FetchRequest)
+		if len(fetch.Topics) == 0 || fetch.Topics[0].Partitions[0].FetchOffset != 0 {
+			return nil, nil, false
+		}
+		answer := fetch.ResponseKind().(*kmsg.FetchResponse)
+		p := kmsg.NewFetchResponseTopicPartition()
+		p.ErrorCode, p.HighWatermark, p.LastStableOffset = kerr.UnknownServerError.Code, 3, 3
+		topic := kmsg.NewFetchResponseTopic()
+		topic.Topic, topic.TopicID, topic.Partitions = fetch.Topics[0].Topic, fetch.Topics[0].TopicID, append(topic.Partitions, p)
+		answer.Topics = append(answer.Topics, topic)
+		return answer, nil, true
+	})
+	var all sync.WaitGroup
+	for n := range 3 {
+		all.Go(func() {
+			e, err := l.Load(r.Ctx(), r.Pointer(n, int64(n)))
+			if _, bad := errors.AsType[*unreadableError](err); n == 0 && (!bad || sink.ClassOf(err) == sink.ClassPayload) {
+				t.Errorf("the one that cannot be read: %v", err)
+			} else if n > 0 && err != nil {
+				t.Errorf("payload %d: %v, %v", n, e, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
 func TestPayloadLeaderMoves(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)

@@ -30,6 +30,7 @@ func TestRetentionOfATopic(t *testing.T) {
 		"for ever":     {"-1", "-1", retention{keep: -1}, time.Hour},
 		"beyond count": {"9223372036854775807", "-1", retention{keep: -1}, time.Hour},
 		"by size":      {"-1", "1000000", retention{keep: -1, sized: true}, time.Minute},
+		"both, a week": {"604800000", "1000000", retention{keep: 7 * 24 * time.Hour, sized: true}, time.Minute},
 		"both":         {"80000", "1000000", retention{keep: 80 * time.Second, sized: true}, 10 * time.Second},
 	} {
 		r.SetTopic("retention.ms", c.ms)

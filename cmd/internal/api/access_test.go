@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -457,5 +458,25 @@ func TestTokensAreMadeByThoseWhoMay(t *testing.T) {
 		if got, by := askAs(t, open, w2, "", "POST", path, body); got.Status != http.StatusConflict || by != nil || !strings.Contains(got.Body, "-c FILE") {
 			t.Errorf("%s: %+v", path, got)
 		}
+	}
+}
+
+// An alert of which a team sees nothing is quiet to it, whoever else has one: that it is left out would tell them.
+func TestOthersAlertsAreQuiet(t *testing.T) {
+	t.Parallel()
+	var tokens tokensOf
+	token := tokens.add(ledger.Token{Role: "viewer", Teams: []string{"acme"}})
+	c, w := guardedWorld(t, &tokens, nil)
+	got, _ := askAs(t, c, w, token, "GET", "/v1/alerts", "")
+	var list AlertList
+	if err := json.Unmarshal([]byte(got.Body), &list); err != nil || got.Status != http.StatusOK {
+		t.Fatalf("%v: %+v", err, got)
+	}
+	states := map[string]string{}
+	for _, i := range list.Items {
+		states[i.Alert] = i.State
+	}
+	if states["ForebayDeadLetter"] != AlertQuiet || strings.Contains(got.Body, "third-pagers") {
+		t.Errorf("%s", got.Body)
 	}
 }

@@ -79,6 +79,17 @@ func (s *server) alerts(ctx context.Context, _ *http.Request) (any, error) {
 			shown.Items = append(shown.Items, i)
 		}
 	}
+	for _, i := range found.Items { // that an alert is another team's only looks as if it were nobody's
+		if !slices.ContainsFunc(shown.Items, func(s AlertItem) bool { return s.Alert == i.Alert }) {
+			quiet := AlertItem{Alert: i.Alert, Severity: i.Severity, State: AlertQuiet, RunbookURL: i.RunbookURL}
+			for n := range found.Silences {
+				if s := &found.Silences[n]; s.Alert == i.Alert && s.Team == "" {
+					quiet.SilencedUntil = &s.Until
+				}
+			}
+			shown.Items = append(shown.Items, quiet)
+		}
+	}
 	for _, i := range found.Silences {
 		if i.Team == "" || who(ctx).Of(i.Team) {
 			shown.Silences = append(shown.Silences, i)

@@ -105,8 +105,12 @@ func (i *inboxAPI) ofID(ctx context.Context, box *inbox.Inbox, f api.InboxFilter
 	return page, err
 }
 
+// ofDelivery is how many events of one delivery are listed: as many as a list has at most.
+const ofDelivery = 1000
+
 // list lists events of a delivery. There is no next page: a delivery is one event in each subscription.
 func list(ctx context.Context, box *inbox.Inbox, f api.InboxFilter) ([]api.InboxItem, error) {
+	f.Limit = ofDelivery
 	page, err := box.List(ctx, f)
 	for n := range page.Items {
 		page.Items[n].DeliveryID = f.Delivery
@@ -143,7 +147,7 @@ func (i *inboxAPI) fill(ctx context.Context, box *inbox.Inbox, f api.InboxFilter
 // events: an event that is decided in between is not one that was passed over.
 func (i *inboxAPI) undecided(ctx context.Context, box *inbox.Inbox, f api.InboxFilter, events []reader.Found) (undecided []api.UndecidedItem, err error) {
 	// Whatever its status, an event that is in the ledger was decided.
-	all := api.InboxFilter{Team: f.Team, Subscription: f.Subscription, Delivery: f.Delivery, Limit: 1000}
+	all := api.InboxFilter{Team: f.Team, Subscription: f.Subscription, Delivery: f.Delivery, Limit: ofDelivery}
 	var reading []api.UndecidedItem
 	var keys []schemas.EventKey // of reading
 	for _, r := range events {

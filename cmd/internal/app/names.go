@@ -19,6 +19,7 @@ type known struct {
 	teams                                []string
 	sources, destinations, subscriptions []names.Name
 	reads                                map[string][]names.Name // the sources that a team's subscriptions read, of any team
+	isFor                                func(destination names.Name, team string) bool
 }
 
 // configured returns the names of the file.
@@ -39,6 +40,13 @@ func configured(c *config.Config) (k known) {
 	}
 	for _, d := range c.AllDestinations() {
 		k.destinations = append(k.destinations, names.Name{Team: d.Team, Name: d.Name})
+	}
+	k.isFor = func(d names.Name, team string) bool {
+		if d.Team != "" || c.Destinations[d.Name] == nil {
+			return true // no shared one of the file's
+		}
+		_, ok := c.Destination(team, d.Name)
+		return ok
 	}
 	return k
 }
@@ -82,7 +90,11 @@ func (q queryNames) resolve(k known) error {
 		*q.team, *q.subscription = n.Team, n.Name
 	}
 	if *q.destination != "" {
-		n, err := names.Destination.Find(*q.destination, *q.team, k.destinations)
+		of := k.destinations
+		if *q.team != "" { // one that is shared with others is not there for this team
+			of = slices.DeleteFunc(slices.Clone(of), func(d names.Name) bool { return !k.isFor(d, *q.team) })
+		}
+		n, err := names.Destination.Find(*q.destination, *q.team, of)
 		if err != nil {
 			return err
 		}
@@ -124,7 +136,7 @@ func (i *inboxAPI) resolveNames(ctx context.Context, box *inbox.Inbox, q queryNa
 	if err := k.addLedger(ctx, box); err != nil {
 		return nil, err
 	}
-	if n, bad := names.Source.Parse(*q.source); bad == nil && n.Team != "" && !slices.Contains(k.sources, n) {
+	if n, bad := names.Source.Parse(*q.source); bad == nil && n.Team != "" && (*q.team == "" || n.Team == *q.team) && !slices.Contains(k.sources, n) {
 		is, sure, err := box.KnowsSource(ctx, "/"+n.Team+"/"+n.Name)
 		if err != nil {
 			return nil, err

@@ -14,7 +14,7 @@ func TestDestinationsByName(t *testing.T) {
 	mail := map[string]*config.Destination{"mail": {}}
 	c := &config.Config{
 		Destinations: map[string]*config.Destination{"pagers": {Teams: []string{"acme"}}},
-		Teams:        map[string]*config.Team{"acme": {Destinations: mail}, "beta": {Destinations: map[string]*config.Destination{"pagers": {}}}},
+		Teams:        map[string]*config.Team{"acme": {Destinations: mail}, "beta": {Destinations: map[string]*config.Destination{"pagers": {}}}, "gamma": {}},
 	}
 	file := configured(c)
 	ledger := file
@@ -30,6 +30,7 @@ func TestDestinationsByName(t *testing.T) {
 		{file, "", "pagers", "pagers"},
 		{file, "acme", "pagers", "pagers"},
 		{file, "beta", "pagers", "beta/pagers"},
+		{file, "gamma", "pagers", ""}, // as if it were not there
 		{file, "acme", "acme/pagers", ""},
 		{ledger, "acme", "acme/pagers", "acme/pagers"}, // before it was shared
 		{ledger, "acme", "gone", "acme/gone"},

@@ -412,8 +412,11 @@ func (body *Result) report(ref ledger.AttemptRef, token string) (ledger.Report, 
 	}
 	r.Wait = time.Duration(body.RetryAfter * float64(time.Second))
 	clean := redact.New(token)
-	r.Error = string(clean.Bytes([]byte(body.Error)))
 	r.Response = clean.Bytes(textOf(body.Response))
+	if body.Error != "" { // its words are the destination's, which not everybody may see who may see that it failed
+		r.Error = "the destination reported a failure; the answer has its words"
+		r.Response = append(append(clean.Bytes([]byte(body.Error)), '\n'), r.Response...)
+	}
 	return r, nil
 }
 

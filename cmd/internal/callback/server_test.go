@@ -118,6 +118,7 @@ const (
 // TestResultsAreRecorded as what they mean.
 func TestResultsAreRecorded(t *testing.T) {
 	t.Parallel()
+	const said = "the destination reported a failure; the answer has its words"
 	d := newDesk(t)
 	for _, tt := range []struct {
 		body string
@@ -127,11 +128,12 @@ func TestResultsAreRecorded(t *testing.T) {
 		{`{"status":"done","code":200,"response":"merged"}`, ledger.Report{Status: ledger.Done, Code: 200, Response: []byte("merged")}},
 		{`{"status":"done","response":{"pr": 7}}`, ledger.Report{Status: ledger.Done, Response: []byte(`{"pr": 7}`)}},
 		{`{"status":"done","response":null}`, ledger.Report{Status: ledger.Done}},
-		{`{"status":"failed","error":"no runner","retry_after":1.5}`, ledger.Report{Status: ledger.Failed, Error: "no runner", Wait: 1500 * time.Millisecond}},
+		{`{"status":"failed","error":"no runner","retry_after":1.5}`, ledger.Report{Status: ledger.Failed, Error: said, Response: []byte("no runner\n"), Wait: 1500 * time.Millisecond}},
 		{`{"status":"failed","retryable":true}`, ledger.Report{Status: ledger.Failed}},
 		{`{"status":"failed","retryable":false,"code":422}`, ledger.Report{Status: ledger.Dead, Code: 422}},
-		{`{"status":"dead","error":"there is no such branch"}`, ledger.Report{Status: ledger.Dead, Error: "there is no such branch"}},
-		{`{"status":"dead","error":"I was called with ` + d.token() + `"}`, ledger.Report{Status: ledger.Dead, Error: "I was called with <redacted>"}},
+		{`{"status":"dead","error":"there is no such branch"}`, ledger.Report{Status: ledger.Dead, Error: said, Response: []byte("there is no such branch\n")}},
+		{`{"status":"dead","error":"I was called with ` + d.token() + `"}`, ledger.Report{Status: ledger.Dead, Error: said, Response: []byte("I was called with <redacted>\n")}},
+		{`{"status":"dead","error":"it is closed","response":{"pr": 7}}`, ledger.Report{Status: ledger.Dead, Error: said, Response: []byte("it is closed\n{\"pr\": 7}")}},
 	} {
 		d.said = nil
 		w := d.ask("POST", resultPath, tt.body)

@@ -202,6 +202,7 @@ type env struct {
 	colour  bool    // stderr is a terminal that shows colours
 	stderr  *hiding // Options.Stderr, whatever a configuration hides taken out
 	log     *slog.Logger
+	cut     bool // the list that was printed last has more than its page
 }
 
 // exitError ends a command with this exit code. If err is nil, the command has printed already what went wrong.

@@ -366,7 +366,11 @@ func (c *dlqExportCmd) Run(e *env, client *api.Client) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.write(e, client, file), file.Close())
+	err = errors.Join(c.write(e, client, file), file.Close())
+	if err != nil { // a part would look like all of it, and keep the next try from being made
+		err = errors.Join(err, os.Remove(c.File))
+	}
+	return err
 }
 
 // write writes one JSON line for each dead letter: its fields, and under "record" the record that the dead topic has of it. It says

@@ -19,6 +19,7 @@ func printList[T any](e *env, page api.Page[T], id func(T) string, columns ...co
 	if page.Items == nil {
 		page.Items = []T{}
 	}
+	e.cut = page.Next != "" || page.More
 	switch e.output {
 	case "json":
 		return printJSON(e.Stdout, page)

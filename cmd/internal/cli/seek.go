@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
 )
 
 // dashedText is a flag's text that may begin with a dash: --to -1h.
@@ -62,16 +64,18 @@ func (c *subscriptionsSeekCmd) Run(e *env, client *api.Client) error {
 	if err != nil {
 		return err
 	}
-	if err := c.await(e, client, team, name, page.Items); err != nil {
-		return err
-	}
+	waited := c.await(e, client, team, name, page.Items)
 	if err := printSeeks(e, page); err != nil {
 		return err
 	}
-	return c.conclude(e, team+"."+name, page.Items)
+	ended := c.conclude(e, team+"."+name, page.Items)
+	if waited != nil && ended != nil { // what was asked for stands, whoever has stopped looking
+		fmt.Fprintln(e.Stderr, "forebay:", ended)
+	}
+	return cmp.Or(waited, ended)
 }
 
-// await looks what has become of the items that wait, until none does or --wait is over.
+// await looks what has become of the items that wait, until none does or --wait is over. A process that does not answer is asked again.
 func (c *subscriptionsSeekCmd) await(e *env, client *api.Client, team, name string, items []api.SeekAskedItem) error {
 	end := time.NewTimer(c.Wait)
 	defer end.Stop()
@@ -86,6 +90,9 @@ func (c *subscriptionsSeekCmd) await(e *env, client *api.Client, team, name stri
 		case <-look.C:
 		}
 		known, err := client.Seeks(e.ctx, team, name)
+		if schemas.KindOf(err) == schemas.Unavailable && e.ctx.Err() == nil {
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -39,7 +39,14 @@ func (e *env) watching(every time.Duration, run func() error) error {
 	} else {
 		var now bytes.Buffer
 		n := news{to: out, lines: e.output == "jsonl" || e.output == "id"}
-		e.Stdout, show = &now, func() error { defer now.Reset(); return n.write(now.Bytes()) }
+		e.Stdout, show = &now, func() error {
+			defer now.Reset()
+			missed, err := n.write(now.Bytes())
+			if missed && e.cut {
+				fmt.Fprintln(e.Stderr, "forebay: more came since the last time than one answer has: some lines are missing; raise --limit, or narrow the filters")
+			}
+			return err
+		}
 	}
 	for first := true; ; first = false {
 		err := run()
@@ -84,9 +91,10 @@ type news struct {
 	ever   bool
 }
 
-func (n *news) write(now []byte) error {
+// write returns whether nothing of the text before is left in the new one: if that is a page of a list, what lies between them may be missing.
+func (n *news) write(now []byte) (missed bool, err error) {
 	if n.ever && bytes.Equal(now, n.before) {
-		return nil
+		return false, nil
 	}
 	had := map[string]bool{}
 	if n.lines {
@@ -95,13 +103,15 @@ func (n *news) write(now []byte) error {
 		}
 	}
 	n.before, n.ever = bytes.Clone(now), true
+	known := false
 	for line := range bytes.Lines(now) {
 		if had[string(line)] {
+			known = true
 			continue
 		}
 		if _, err := n.to.Write(line); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return len(had) > 0 && len(now) > 0 && !known, nil
 }

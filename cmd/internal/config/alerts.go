@@ -8,6 +8,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/alerts"
 	"github.com/forebay-io/forebay/sinks/spec"
+	"github.com/forebay-io/forebay/stream/inbox"
 )
 
 // Alerts says which alerts a process evaluates itself, and who is told.
@@ -106,6 +107,9 @@ func (ck *checker) alerts() {
 	a := ck.c.Alerts
 	ck.between("alerts.every", a.Every, Duration(time.Second), Duration(time.Minute))
 	ck.between("alerts.repeat", a.Repeat, Duration(time.Minute), Duration(7*24*time.Hour))
+	if a.DeadLetters >= inbox.MostCounted {
+		ck.problem("alerts.dead_letters", "must be below %d: more are not counted", inbox.MostCounted)
+	}
 	ck.between("alerts.oldest", a.Oldest, Duration(time.Minute), Duration(365*24*time.Hour))
 	ck.between("alerts.lag", a.Lag, Duration(10*time.Second), Duration(7*24*time.Hour))
 	ck.between("alerts.expires", a.Expires, Duration(time.Hour), Duration(365*24*time.Hour))

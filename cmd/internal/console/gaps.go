@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/schemas"
@@ -73,13 +74,13 @@ func (c *Console) gaps(ctx context.Context, r *http.Request) (any, error) {
 		return p, err
 	}
 	p.Older, p.Newest = turn(r.URL.Path, q, p.Page.Next)
-	p.Entities = byEntity(p.Page.Items)
+	p.Entities = byEntity(p.Page.Items, api.Asks(ctx).May(access.Respond))
 	c.addVersionLines(ctx, p.Entities)
 	return p, nil
 }
 
-// byEntity groups what waits, in the order in which entities come.
-func byEntity(items []api.InboxItem) (list []*gapEntity) {
+// byEntity groups what waits, in the order in which entities come. may says that who looks may redrive and give up.
+func byEntity(items []api.InboxItem, may bool) (list []*gapEntity) {
 	for _, i := range items {
 		at := slices.IndexFunc(list, func(e *gapEntity) bool {
 			return e.Team == i.Team && e.Subscription == i.Subscription && e.Source == i.Source && e.Entity == i.Entity
@@ -89,10 +90,10 @@ func byEntity(items []api.InboxItem) (list []*gapEntity) {
 		}
 		row := gapRow{InboxItem: i, Since: i.DecidedAt, Until: i.NextActionAt}
 		redrive, discard := redrivable(&i)
-		if redrive {
+		if redrive && may {
 			row.Redrive = redriveLink(eventName(&i), false)
 		}
-		if discard {
+		if discard && may {
 			row.Discard = redriveLink(eventName(&i), true)
 		}
 		list[at].Rows = append(list[at].Rows, row)

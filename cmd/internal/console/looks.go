@@ -56,7 +56,7 @@ func (l *looks) items(ctx context.Context, f api.InboxFilter) (api.Page[api.Inbo
 func (l *looks) of(ctx context.Context, f api.InboxFilter) *found {
 	f.Since = time.Time{}
 	w := api.Asks(ctx)
-	key := fmt.Sprintf("%q %q %t %+v", w.Role, w.Teams, w.Sees, f)
+	key := fmt.Sprintf("%q %q %q %t %+v", w.Role, w.Teams, w.Team, w.Sees, f)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k := l.found[key]

@@ -151,7 +151,7 @@ func (s *session) reload(ctx context.Context, read *config.Config) error {
 	if err := s.app.Reload(read); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Stderr, "%s has changed and is in force\n", s.path)
+	fmt.Fprintf(s.Stderr, "%s was read again and is in force\n", s.path)
 	return nil
 }
 

@@ -16,7 +16,11 @@ import (
 func Supply(ctx context.Context, o Options, c *config.Config) (stop func(), err error) {
 	o.place()
 	s := &session{Options: o, config: c}
-	if _, err := os.Stat(filepath.Join(o.Data, "broker")); err != nil {
+	made := "broker" // what dev has made at its first start
+	if len(c.Kafka.Brokers) > 0 {
+		made = "postgres"
+	}
+	if _, err := os.Stat(filepath.Join(o.Data, made)); err != nil {
 		return nil, err
 	}
 	if len(c.Kafka.Brokers) == 0 {

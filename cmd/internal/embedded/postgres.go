@@ -100,6 +100,9 @@ func StartPostgres(ctx context.Context, cfg PostgresConfig) (_ *Postgres, err er
 	defer func() {
 		if err != nil {
 			p.watchdog.end()
+			if cfg.Temporary != "" && p.home != "" { // it may be elsewhere than cfg.Dir, where nobody would find it again
+				err = errors.Join(err, os.RemoveAll(p.home))
+			}
 			err = errors.Join(err, lock.release())
 		}
 	}()

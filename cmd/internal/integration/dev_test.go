@@ -273,7 +273,7 @@ func TestDevReloads(t *testing.T) {
 	if !rig.Until(20*time.Second, func() bool { return send() == nil }) {
 		t.Fatalf("the added source takes nothing: %v\n%s", send(), p.output())
 	}
-	if !strings.Contains(p.output(), "has changed and is in force") {
+	if !strings.Contains(p.output(), "was read again and is in force") {
 		t.Errorf("nothing is said of the reload: %s", p.output())
 	}
 	good, err := os.ReadFile(r.config)
