@@ -261,8 +261,8 @@ func (l *Loop) readFailed(p *Partition, read *reader.Part) {
 	}
 }
 
-// readAgain is how long after a failure the reader has surely tried again: it pauses for 5 s at the most.
-const readAgain = 15 * time.Second
+// readAgain is how long after a failure the reader has surely tried again: it pauses for 5 s at the most, and its client may ask for metadata first.
+const readAgain = 30 * time.Second
 
 // failingSince returns since when reading fails without a break, now that it has failed again: since is when it first did, and last when it last
 // did, or zero. Where nothing was read for longer than the reader waits, it has worked in between, although no record may have come.
