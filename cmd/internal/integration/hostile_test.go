@@ -105,7 +105,7 @@ func TestHostileSender(t *testing.T) {
 		t.Fatalf("%d %s", status, said)
 	}
 	waitItems(t, r, p, 3, "--status", "dead_letter")
-	for _, text := range []string{hostile("id"), hostile("type"), hostileVersion, hostile("order") + "-2slow", hostile("error")} {
+	for _, text := range []string{hostile("id"), hostile("type"), hostileVersion, hostile("order") + "-2slow", "the destination reported a failure; the answer has its words"} {
 		b.see("row", text)
 	}
 	b.runsNothing("the live view", http.StatusOK)
