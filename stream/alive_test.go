@@ -24,6 +24,7 @@ func TestAliveWhileARevokeDrains(t *testing.T) {
 	cfg.SessionTimeout = time.Minute // nothing below is for running out of time
 	a := r.start(cfg)
 	a.untilRunning(t, 2)
+	a.untilReady(t)
 	info := r.Cluster.GroupInfo(testGroup)
 	id, generation := info.Members[0].MemberID, info.Epoch
 	r.start(r.config(newMemory(), newLanes())) // takes one of the two

@@ -206,9 +206,7 @@ func TestStoppedPartition(t *testing.T) {
 			if parts[1].State != owner.Running {
 				t.Errorf("partition 1 is %+v", parts[1])
 			}
-			if err := run.Ready(); err != nil {
-				t.Errorf("not ready: %v", err)
-			}
+			run.untilReady(t)
 			if n := counter(t, reg, "forebay_stream_stops_total"); n != 1 {
 				t.Errorf("%v stops counted", n)
 			}

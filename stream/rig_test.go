@@ -129,6 +129,15 @@ func (r *running) untilRunning(t *testing.T, n int) {
 	})
 }
 
+// untilReady waits for the group to confirm the member, which may come after its first records.
+func (r *running) untilReady(t *testing.T) {
+	t.Helper()
+	var err error
+	if !streamtest.Until(func() bool { err = r.Ready(); return err == nil }) {
+		t.Errorf("not ready: %v", err)
+	}
+}
+
 func (r *running) untilStopped(t *testing.T, number int32) []owner.PartitionState {
 	t.Helper()
 	return r.until(t, "a stopped partition", func(parts []owner.PartitionState) bool {

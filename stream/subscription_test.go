@@ -28,9 +28,7 @@ func TestRecordsReachLedgerAndLanesInOrder(t *testing.T) {
 	r.Produce(0, 4, 5)
 	m.until(t, "five records", func() bool { return m.next(0) == 5 })
 	lanes.until(t, "five items", func() bool { return len(lanes.items) == 5 })
-	if err := run.Ready(); err != nil {
-		t.Errorf("not ready: %v", err)
-	}
+	run.untilReady(t)
 	run.stop(t)
 	want := []string{"0/0 e1", "0/1 e2", "0/2 e3", "0/3 e4", "0/4 e5"}
 	if d := cmp.Diff(want, m.lines); d != "" {
@@ -154,9 +152,7 @@ func TestMissingTopicNamesTheCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.until(t, "both claimed", func() bool { return len(m.claims) == 2 })
-	if err := run.Ready(); err != nil {
-		t.Errorf("not ready: %v", err)
-	}
+	run.untilReady(t)
 }
 
 // A position moves over control records and aborted batches, to the very end, though no record comes of them.

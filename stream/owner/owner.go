@@ -63,7 +63,7 @@ func (o *Owner) Ready() error {
 		return err
 	}
 	if !o.pulse.Alive() {
-		return fmt.Errorf("kafka group: no heartbeat was answered within %s, the session timeout", o.cfg.SessionTimeout)
+		return fmt.Errorf("kafka group: not confirmed as a member: no heartbeat was accepted in the last %s, the session timeout", o.cfg.SessionTimeout)
 	}
 	return nil
 }
