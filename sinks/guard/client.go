@@ -202,7 +202,9 @@ func classify(ctx context.Context, err error, untouched bool) error {
 		class = sink.ClassTimeout
 	}
 	if cause := context.Cause(ctx); cause != nil {
-		err = fmt.Errorf("%w: %w", cause, err)
+		if !errors.Is(err, cause) { // net/http returns the cause at some steps, and the context's own error at others
+			err = fmt.Errorf("%w: %w", cause, err)
+		}
 		if errors.Is(cause, errTimeout) || errors.Is(cause, context.DeadlineExceeded) || ctx.Err() == context.DeadlineExceeded {
 			class = sink.ClassTimeout
 		}

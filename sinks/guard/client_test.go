@@ -173,10 +173,10 @@ func TestExchangeIsBoundedInTime(t *testing.T) {
 	defer server.Close()
 	defer close(over)
 	c := must(t, Config{AllowNetworks: loopback, Timeout: 50 * time.Millisecond})
-	if _, err := get(t, c, server.URL+"/head"); sink.ClassOf(err) != sink.ClassTimeout {
+	if _, err := get(t, c, server.URL+"/head"); sink.ClassOf(err) != sink.ClassTimeout || strings.Count(err.Error(), "longer than allowed") != 1 {
 		t.Errorf("no answer: %v", err)
 	}
-	resp, err := get(t, c, server.URL+"/body")
+	resp, err := get(t, must(t, Config{AllowNetworks: loopback, Timeout: 2 * time.Second}), server.URL+"/body") // whose beginning has to come in time
 	if err != nil {
 		t.Fatal(err)
 	}
