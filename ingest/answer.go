@@ -22,15 +22,14 @@ func (h *Handler) answer(w http.ResponseWriter, d *delivery, v verdict) {
 		header.Set("Connection", "close")
 	}
 	switch v.outcome {
-	case accepted:
+	case accepted, quarantined:
+		if d.source.mapper().AnswersEmpty(&d.request) {
+			w.WriteHeader(http.StatusOK)
+			return
+		}
 		header["Content-Type"] = jsonType
 		w.WriteHeader(http.StatusAccepted)
-		_, _ = w.Write(h.acceptedBody(d))
-		return
-	case quarantined:
-		header["Content-Type"] = jsonType
-		w.WriteHeader(http.StatusAccepted)
-		_, _ = w.Write([]byte(`{"id":null}`)) // it has no id until the source's mapping is corrected
+		_, _ = w.Write(h.durableBody(d))
 		return
 	case handshake:
 		header.Set("Content-Type", v.handshake.ContentType)
@@ -53,7 +52,7 @@ func (h *Handler) answer(w http.ResponseWriter, d *delivery, v verdict) {
 // problems are the RFC 9457 bodies, by status. They say no more than the status: a reason would help a forger.
 var problems = func() map[int][]byte {
 	m := make(map[int][]byte)
-	for _, status := range []int{400, 401, 404, 405, 408, 413, 429, 503} {
+	for _, status := range []int{400, 401, 404, 405, 408, 413, 429, 431, 503} {
 		m[status] = []byte(`{"type":"about:blank","title":"` + http.StatusText(status) + `","status":` + strconv.Itoa(status) + `}`)
 	}
 	return m
@@ -65,8 +64,11 @@ func writeProblem(w http.ResponseWriter, status int) {
 	_, _ = w.Write(problems[status])
 }
 
-// acceptedBody returns the body of the answer for an event that is durable.
-func (h *Handler) acceptedBody(d *delivery) []byte {
+// durableBody returns the body of the answer for a delivery that is durable.
+func (h *Handler) durableBody(d *delivery) []byte {
+	if d.event == nil {
+		return []byte(`{"id":null}`) // quarantined: it has no id until the source's mapping is corrected
+	}
 	answer := struct {
 		ID        string `json:"id"`
 		StatusURL string `json:"status_url,omitempty"`

@@ -12,7 +12,8 @@ type arrival struct {
 	w      http.ResponseWriter // whose connection the body comes over
 	ends   departure           // the same connection
 	from   *sender             // nil: the body has arrived, or has ended
-	held   int64               // bytes of memory
+	own    int64               // bytes of memory that it holds beside a larger buffer
+	held   int64               // bytes of memory, own among them
 	size   size
 	since  time.Time
 	got    atomic.Int64 // bytes of the body so far

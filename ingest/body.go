@@ -23,7 +23,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, d *delivery) (bod
 		from, most = http.MaxBytesReader(w, r.Body, h.c.MaxBody), h.c.MaxBody+1
 	}
 	d.arrival.ends, _ = r.Context().Value(connKey{}).(departure)
-	if err := h.room.enter(&d.arrival, w, d.from, d.started); err != nil {
+	if err := h.room.enter(&d.arrival, w, r.Header, d.from, d.started); err != nil {
 		return nil, err
 	}
 	body = d.buffer[:0]

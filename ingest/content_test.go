@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -203,6 +204,32 @@ func TestHeadersThatNameAreContentToo(t *testing.T) {
 	if a := in.signed([]byte(`{"zen":"x"}`), "X-GitHub-Event", "invented"); a.status != 202 || len(in.log.events) != 1 ||
 		in.log.events[0].Entity != "orders" || in.log.events[0].Version.Kind != schemas.None {
 		t.Errorf("an unknown type: %+v %+v", a, in.log.events)
+	}
+}
+
+// A person sees Slack's view of the answer to a command or an interaction: 200 without a body, also where it went to quarantine. Events
+// are answered like all others.
+func TestSlackForms(t *testing.T) {
+	t.Parallel()
+	in := setup(t, nil)
+	in.preset(provider.Config{Preset: "slack"})
+	const form = "application/x-www-form-urlencoded"
+	for _, test := range []struct {
+		name, contentType, body string
+		status                  int
+		answer                  string
+		events, deliveries      int
+	}{
+		{"command", form, "team_id=T1&channel_id=C1&command=%2Fdeploy&trigger_id=1", 200, "", 1, 0},
+		{"modal", form, "payload=" + url.QueryEscape(`{"type":"view_submission","team":{"id":"T1"},"view":{"id":"V1"}}`), 200, "", 2, 0},
+		{"unusable", form, "payload=" + url.QueryEscape(`{"team":{"id":"T1"}}`), 200, "", 2, 1},
+		{"event", "application/json", `{"type":"event_callback","team_id":"T1","event_id":"E1","event":{"type":"app_mention","channel":"C1","ts":"1.2","event_ts":"1.2"}}`,
+			202, `{"id":"E1"}`, 3, 1},
+	} {
+		a := in.signed([]byte(test.body), "Content-Type", test.contentType)
+		if a.status != test.status || a.body != test.answer || len(in.log.events) != test.events || len(in.log.deliveries) != test.deliveries {
+			t.Errorf("%s: %+v, %d events, %d in quarantine", test.name, a, len(in.log.events), len(in.log.deliveries))
+		}
 	}
 }
 

@@ -45,8 +45,15 @@ func (h *Handler) routes() {
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { h.turnAway(w, r, "path", http.StatusNotFound) })
 }
 
+// mostHeaderLines is more than providers and the proxies before us send. Each line takes some 100 bytes, however short it is.
+const mostHeaderLines = 100
+
 // ServeHTTP serves the intake listener.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if headerLines(r.Header) > mostHeaderLines {
+		h.turnAway(w, r, "headers", http.StatusRequestHeaderFieldsTooLarge)
+		return
+	}
 	// ServeMux redirects paths that are not clean; providers take a redirect for a failure, or follow it as a GET.
 	if p := r.URL.Path; p == "" || p[0] != '/' || path.Clean(p) != p {
 		h.turnAway(w, r, "path", http.StatusNotFound)
@@ -57,9 +64,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // turnAway answers what is no delivery at all. It is counted, for a provider may have been given a wrong URL.
 func (h *Handler) turnAway(w http.ResponseWriter, r *http.Request, reason string, status int) {
-	h.note(r, &delivery{}, verdict{outcome: misdirected, reason: reason, detail: r.Method + " " + r.URL.Path[:min(len(r.URL.Path), 100)]})
+	h.note(r, &delivery{}, verdict{outcome: misdirected, reason: reason, detail: clip(r.Method) + " " + r.URL.Path[:min(len(r.URL.Path), 100)]})
 	w.Header().Set("Connection", "close")
 	writeProblem(w, status)
+}
+
+func headerLines(h http.Header) (lines int) {
+	for _, values := range h {
+		lines += len(values)
+	}
+	return lines
 }
 
 // NotAccepted counts a delivery that the caller answers 503 itself, since the process does not accept deliveries yet, or no longer.

@@ -64,6 +64,8 @@ type fakeMapping struct {
 
 func (m fakeMapping) Proof() verify.Proof { return m.proof }
 
+func (fakeMapping) AnswersEmpty(*verify.Request) bool { return false }
+
 func (m fakeMapping) SecretHeaders() []string { return m.secrets }
 
 func (fakeMapping) Challenge(r *verify.Request) (*provider.Answer, bool) {

@@ -219,6 +219,10 @@ func waysOut() []wayOut {
 		{outcome: "misdirected", reason: "path", unknown: true, answer: told(404, closes, ""), does: func(in *intake) *said { return in.request(head("/hooks", 1) + "1") }},
 		{outcome: "misdirected", reason: "method", unknown: true, answer: told(405, "Allow: POST\r\n"+closes, ""),
 			does: func(in *intake) *said { return in.request("GET " + inPath + " HTTP/1.1\r\nHost: x\r\n\r\n") }},
+		{outcome: "misdirected", reason: "headers", unknown: true, answer: told(431, closes, ""),
+			does: func(in *intake) *said {
+				return in.request(head(inPath, 1, strings.Fields(strings.Repeat("a:1 ", mostHeaderLines))...) + "1")
+			}},
 	}
 }
 

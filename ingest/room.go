@@ -27,8 +27,26 @@ var (
 // connectionMemory is what a connection takes beside the delivery's buffer, measured: its goroutine, the server's buffers, the request.
 const connectionMemory = 24 << 10
 
-// ownMemory is what a delivery holds as long as it is there.
+// ownMemory is what a delivery with usual headers holds as long as it is there.
 const ownMemory = smallBuffer + connectionMemory
+
+// Of headers, connectionMemory has usualHeaders bytes. A line takes headerLine bytes beside its text, measured.
+const (
+	usualHeaders = 4 << 10
+	headerLine   = 96
+)
+
+// ownMemoryOf is ownMemory with what the headers take beyond the usual.
+func ownMemoryOf(h http.Header) int64 {
+	taken := 0
+	for name, values := range h {
+		taken += len(name)
+		for _, v := range values {
+			taken += len(v) + headerLine
+		}
+	}
+	return ownMemory + int64(max(0, taken-usualHeaders))
+}
 
 // room is the memory of all deliveries, from their first byte to their answer. It holds what has arrived, not what was promised.
 //
@@ -59,8 +77,8 @@ func newRoom(l Limits) *room {
 	return &room{limits: l, sizes: [2]queue{{kind: bySize}, {kind: bySize}}, senders: map[netip.Addr]*sender{}}
 }
 
-// enter lets a body begin to arrive. If it returns an error, the delivery ends.
-func (r *room) enter(a *arrival, w http.ResponseWriter, from netip.Addr, now time.Time) error {
+// enter lets the body of a request begin to arrive. If it returns an error, the delivery ends.
+func (r *room) enter(a *arrival, w http.ResponseWriter, headers http.Header, from netip.Addr, now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.senders[from]
@@ -68,7 +86,7 @@ func (r *room) enter(a *arrival, w http.ResponseWriter, from netip.Addr, now tim
 		s = &sender{addr: from, sizes: [2]queue{{kind: bySender}, {kind: bySender}}}
 		r.senders[from] = s
 	}
-	a.w, a.from, a.since, a.looked = w, s, now, now
+	a.w, a.from, a.since, a.looked, a.own = w, s, now, now, ownMemoryOf(headers)
 	s.count++
 	r.count++
 	if old := oldest(&r.sizes); r.count > r.limits.Connections/2 {
@@ -80,7 +98,7 @@ func (r *room) enter(a *arrival, w http.ResponseWriter, from netip.Addr, now tim
 	if s.count > r.limits.AddressConnections && !r.evict(oldest(&s.sizes), a, errConnections) {
 		return r.end(a, errConnections)
 	}
-	return r.hold(a, ownMemory)
+	return r.hold(a, a.own)
 }
 
 // queue puts an arrival among those of its size.
@@ -118,7 +136,7 @@ func (r *room) moved(a *arrival, n int64) error {
 	if a.err != nil {
 		return a.err
 	}
-	before := a.held - ownMemory - n // held counts both buffers until now
+	before := a.held - a.own - n // held counts both buffers until now
 	a.held -= before
 	r.used -= before
 	if a.size == large {

@@ -171,6 +171,37 @@ func TestBothBuffersCount(t *testing.T) {
 	in.holds(1, mib+1+ownMemory)
 }
 
+// Many short header lines take more memory than they have bytes, and a buffer that is moved does not set that free.
+func TestHeadersAreHeld(t *testing.T) {
+	t.Parallel()
+	headers := http.Header{}
+	for i := range mostHeaderLines {
+		headers.Set(fmt.Sprintf("X-%03d", i), strings.Repeat("v", 160))
+	}
+	const held = mostHeaderLines * (5 + 160 + headerLine)
+	r := newRoom(Config{MaxBody: mib}.withDefaults().Limits)
+	a := &arrival{}
+	if err := r.enter(a, nil, headers, netip.Addr{}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	used := func(want int64, when string) {
+		t.Helper()
+		if got, _, _ := r.usage(); got != want {
+			t.Errorf("%s: %d bytes are held, want %d", when, got, want)
+		}
+	}
+	used(ownMemory+held-usualHeaders, "at first")
+	if err := r.grow(a, 1000); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.moved(a, 1000); err != nil {
+		t.Fatal(err)
+	}
+	used(ownMemory+held-usualHeaders+1000, "in a larger buffer")
+	r.leave(a)
+	used(0, "at the end")
+}
+
 // From a larger buffer's promise until the body is in it, an arrival holds both buffers; after that, what it has.
 func TestArrivalHoldsWhatIsAllocated(t *testing.T) {
 	t.Parallel()
@@ -178,7 +209,7 @@ func TestArrivalHoldsWhatIsAllocated(t *testing.T) {
 	h.room = newRoom(h.c.Limits)
 	for _, most := range []int64{4<<10 + 1, 10_000, 64<<10 + 1, 64<<10 + 2, 100_000, 5_000_001, 25*mib + 1} {
 		a := &arrival{}
-		if err := h.room.enter(a, nil, netip.Addr{}, time.Now()); err != nil {
+		if err := h.room.enter(a, nil, nil, netip.Addr{}, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		has := int64(smallBuffer)
@@ -392,7 +423,7 @@ func TestPace(t *testing.T) {
 			r := newRoom(Limits{Pace: 1000, Grace: 5 * time.Second}.WithDefaults(mib))
 			interrupted := make(chan time.Time, 1)
 			a, begin := &arrival{}, time.Now()
-			if err := r.enter(a, deadlines{interrupted: interrupted}, netip.Addr{}, begin); err != nil {
+			if err := r.enter(a, deadlines{interrupted: interrupted}, nil, netip.Addr{}, begin); err != nil {
 				t.Fatal(err)
 			}
 			bytes := 0
@@ -427,7 +458,7 @@ func TestPaceOfAProcessThatStoodStill(t *testing.T) {
 	t.Parallel()
 	r := newRoom(Limits{Grace: time.Second}.WithDefaults(mib))
 	a := &arrival{}
-	if err := r.enter(a, deadlines{}, netip.Addr{}, time.Now().Add(-time.Minute)); err != nil {
+	if err := r.enter(a, deadlines{}, nil, netip.Addr{}, time.Now().Add(-time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	r.mu.Lock()
@@ -503,7 +534,7 @@ func TestRoomIsConsistent(t *testing.T) {
 		wg.Go(func() {
 			for n := range 500 {
 				a := &arrival{}
-				err := r.enter(a, deadlines{interrupted: make(chan time.Time, 9)}, netip.AddrFrom4([4]byte{10, 0, 0, byte(i % 3)}), time.Now())
+				err := r.enter(a, deadlines{interrupted: make(chan time.Time, 9)}, nil, netip.AddrFrom4([4]byte{10, 0, 0, byte(i % 3)}), time.Now())
 				for size := int64(16 << 10); err == nil && size < int64(n%8)*300<<10; size *= 4 {
 					if err = r.grow(a, size); err == nil {
 						err = r.moved(a, size)

@@ -46,6 +46,8 @@ type mapping interface {
 	CheckSchema(r *verify.Request, e *schemas.Event) (verdict jsonschema.Verdict, why string, err error)
 	// SecretHeaders returns the headers that contain a secret itself, not a signature made with it.
 	SecretHeaders() []string
+	// AnswersEmpty says whether a durable delivery is answered 200 without a body.
+	AnswersEmpty(r *verify.Request) bool
 	// Proof returns which parts of the request a later verification needs.
 	Proof() verify.Proof
 }

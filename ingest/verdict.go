@@ -23,7 +23,7 @@ const (
 	tooLarge    outcome = "too_large"
 	throttled   outcome = "throttled"
 	incomplete  outcome = "incomplete"  // the body broke off
-	misdirected outcome = "misdirected" // no delivery at all: another path, or another method than POST
+	misdirected outcome = "misdirected" // no delivery at all: another path, another method than POST, or too many header lines
 	slow        outcome = "slow"        // the body did not come in time
 	unavailable outcome = "unavailable" // not durable in time; a retry may help
 	broken      outcome = "broken"      // not durable, and a retry will not help
@@ -130,5 +130,5 @@ func (h *Handler) write(ctx context.Context, d *delivery, v verdict, took time.D
 	h.c.Logger.LogAttrs(ctx, level, "delivery", attrs...)
 }
 
-// clip cuts a name from a request's path for the log. Names in the configuration are shorter.
+// clip cuts a word of a request for the log. Names in the configuration are shorter.
 func clip(s string) string { return s[:min(len(s), 40)] }

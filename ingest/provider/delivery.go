@@ -29,7 +29,7 @@ type delivery struct {
 // parse reads the form, if the source knows forms, and the JSON text, if the source reads any of it.
 func (d *delivery) parse() *Unusable {
 	s, text := d.src, d.req.Body
-	if s.forms && d.mediaType() == "application/x-www-form-urlencoded" {
+	if s.forms && mediaType(d.req) == mediaForm {
 		var err error
 		if d.form, err = url.ParseQuery(string(text)); err != nil || jsonText(text) {
 			return unusable(BadForm, "the body is not a form")
@@ -226,8 +226,11 @@ func (d *delivery) withoutVolatile(m *rule) []byte {
 	return append(out, body[end:]...)
 }
 
-func (d *delivery) mediaType() string {
-	values := d.req.Header["Content-Type"]
+const mediaForm = "application/x-www-form-urlencoded"
+
+// mediaType returns the type that the body is said to have, in lower case and without parameters.
+func mediaType(r *verify.Request) string {
+	values := r.Header["Content-Type"]
 	if len(values) == 0 {
 		return ""
 	}

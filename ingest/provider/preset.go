@@ -42,6 +42,8 @@ type preset struct {
 	// payloadRule and formRule are the rules of form bodies with and without that field. If payloadRule is empty, the JSON text is
 	// mapped like a JSON body.
 	payloadRule, formRule string
+	// emptyAnswer: a form that is durable is answered 200 without a body.
+	emptyAnswer bool
 	// headers are the original request headers kept on the event, in lower case.
 	headers []string
 	// challenge answers handshakes.

@@ -86,6 +86,11 @@ func (s *Source) Challenge(r *verify.Request) (*Answer, bool) {
 	return s.preset.challenge(r.Body)
 }
 
+// AnswersEmpty reports whether the provider wants 200 without a body for r, once it is durable.
+func (s *Source) AnswersEmpty(r *verify.Request) bool {
+	return s.preset.emptyAnswer && mediaType(r) == mediaForm
+}
+
 // Sign sets on r the headers that make it a fresh delivery of this source: those that are signed, and a new dedupe id
 // or id of the delivery where that is a header that r lacks. For `forebay send` and tests.
 func (s *Source) Sign(r *verify.Request, now time.Time) error {

@@ -82,8 +82,7 @@ func (s *Source) CheckSchema(r *verify.Request, e *schemas.Event) (verdict jsons
 
 // jsonText returns the JSON text of a delivery that could be read: its body, or the form field that has it.
 func (s *Source) jsonText(r *verify.Request) []byte {
-	d := delivery{src: s, req: r}
-	if s.preset.formPayload == "" || d.mediaType() != "application/x-www-form-urlencoded" {
+	if s.preset.formPayload == "" || mediaType(r) != mediaForm {
 		return r.Body
 	}
 	form, err := url.ParseQuery(string(r.Body))

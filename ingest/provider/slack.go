@@ -17,8 +17,9 @@ var _ = register(slack())
 // channel as entity, or the user it is about, or the workspace; a step of a workflow has the workflow's execution. Times are texts
 // `seconds.micros`; events without one have the second of `event_time`. An app that is installed for an organization may get no team_id.
 //
-// Slack waits 3 s, and for url_verification too.
-// Sources: https://docs.slack.dev/reference/events, slack-go/slack security.go and slackevents, slackapi/bolt-python tests/scenario_tests.
+// Slack waits 3 s, and for url_verification too. The answer to a command or an interaction is shown to the person who made it: with another
+// status than 200 Slack shows an error, and a modal that got a body stays open, so that it is sent again, as another event.
+// Sources: https://docs.slack.dev/reference/events, https://docs.slack.dev/interactivity/handling-user-interaction, slack-go/slack security.go and slackevents, slackapi/bolt-python tests/scenario_tests.
 func slack() preset {
 	const team = "/team_id|/enterprise_id"
 	clocks := []clock{
@@ -44,7 +45,7 @@ func slack() preset {
 		retries: "3: at once, after 1 min and after 5 min", retryHorizon: 6 * time.Minute,
 		prefix:      "com.slack.",
 		selects:     []string{"/type", "/event/type?", "/event/subtype?"},
-		formPayload: "payload", payloadRule: "interaction", formRule: "command",
+		formPayload: "payload", payloadRule: "interaction", formRule: "command", emptyAnswer: true,
 		headers:   []string{"x-slack-retry-num", "x-slack-retry-reason"},
 		challenge: slackChallenge,
 		// An outer type that we do not know.

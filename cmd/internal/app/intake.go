@@ -77,6 +77,7 @@ func (in *intake) bind(a *App) (err error) {
 	in.listener, err = a.listen("intake", a.file().Listen.Intake, http.HandlerFunc(in.serveHTTP))
 	if err == nil {
 		a.bound(in.listener, "ingest", a.limits(intakeShare))
+		in.listener.server.MaxHeaderBytes = 16 << 10 // before they are there, nothing of them counts for intake.memory
 		in.listener.server.ReadTimeout = in.listener.server.ReadHeaderTimeout + a.file().Intake.BodyTimeout.Std()
 	}
 	return err

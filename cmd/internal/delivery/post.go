@@ -26,7 +26,7 @@ const (
 	Event       = "event"
 	Quarantined = "quarantined"
 	Refused     = "refused"
-	Answered    = "answered" // a handshake
+	Answered    = "answered" // a handshake; or durable, and answered without its id, as forms of Slack are
 )
 
 // maxAnswer is how much of an answer is read, in bytes.
