@@ -35,8 +35,8 @@ func (l *Ledger) Namespace(ctx context.Context, spec Spec) (*Namespace, error) {
 	return n, nil
 }
 
-// maxActions bounds how many actions a subscription has.
-const maxActions = 100
+// MaxActions bounds how many actions a subscription has.
+const MaxActions = 100
 
 // validate refuses a spec that the ledger cannot have.
 func (s Spec) validate() error {
@@ -58,8 +58,8 @@ func (s Spec) validate() error {
 	case s.CacheLines < 0:
 		return fmt.Errorf("cache of %d lines is negative", s.CacheLines)
 	}
-	if len(s.Actions) > maxActions {
-		return fmt.Errorf("%d actions, more than %d", len(s.Actions), maxActions)
+	if len(s.Actions) > MaxActions {
+		return fmt.Errorf("%d actions, more than %d", len(s.Actions), MaxActions)
 	}
 	names := map[string]bool{}
 	for _, a := range s.Actions {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // topicName matches the topic names that Kafka accepts.
@@ -141,6 +142,9 @@ func (ck *checker) actions(path, team string, sub *Subscription) {
 	actions := sub.Actions
 	if len(actions) == 0 && ck.written(path) {
 		ck.problem(path, "is empty; a subscription runs at least one action")
+	}
+	if len(actions) > ledger.MaxActions {
+		ck.problem(path, "%d actions are more than %d: the ledger takes no more for a subscription", len(actions), ledger.MaxActions)
 	}
 	names := map[string]bool{}
 	for i, a := range actions {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // TestProblems edits the design's file by one replacement and names what must be said, with its line.
@@ -62,6 +64,8 @@ func TestProblems(t *testing.T) {
 		{"source twice", "sources: [github]", "sources: [github, github]", "source github is listed twice"},
 		{"action twice", "{name: run, to: coder, on_dead: park}", "{name: run, to: coder}, {name: run, to: coder}", "action run is listed twice"},
 		{"no actions", "[{name: run, to: coder, on_dead: park}]", "[]", "actions: is empty"},
+		{"more actions than the ledger takes", "[{name: run, to: coder, on_dead: park}]", manyActions(ledger.MaxActions + 1), "forebay.yaml:40: teams.acme.subscriptions.triage.actions: 101 actions are more than 100: the ledger takes no more"},
+		{"as many actions as the ledger takes", "[{name: run, to: coder, on_dead: park}]", manyActions(ledger.MaxActions), ""},
 		{"bad name", "      coder:", "      Coder_1:", `name "Coder_1" must match [a-z0-9-]{1,40}`},
 		{"bad begin", "begin: now", "begin: yesterday", `"yesterday" is not now, all or a time`},
 		{"window too short", "begin: now", "begin: now\n        dedupe: {window: 7d}", "7d is less than 15d"},
@@ -135,6 +139,15 @@ func TestProblems(t *testing.T) {
 			}
 		})
 	}
+}
+
+// manyActions returns n actions, as the file has them.
+func manyActions(n int) string {
+	actions := make([]string, n)
+	for i := range actions {
+		actions[i] = "{name: a" + itoa(i) + ", to: coder}"
+	}
+	return "[" + strings.Join(actions, ", ") + "]"
 }
 
 func TestEveryProblemIsReported(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/sinks/spec"
+	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // field declares one key: what it means, its default and what may be written. Its type is that of the struct field
@@ -411,7 +412,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "postgres", doc: "A ledger of its own, in another Postgres or schema.", computed: "postgres at the top"},
 		{name: "expire", doc: "After how long without an event an entity's version is forgotten, at least; the next event then begins it. Needs start: any.", computed: "never"},
 		{name: "retention", doc: "How long what has ended can be read, with its attempts and rejected records."},
-		{name: "actions", doc: "What runs for every event, in order.", required: true},
+		{name: "actions", doc: "What runs for every event, in order; " + itoa(ledger.MaxActions) + " at most.", required: true},
 	}},
 	reflect.TypeFor[Gap](): {doc: "A missing event.", fields: []field{
 		{name: "wait", doc: "How long it is waited for.", def: "30s"},

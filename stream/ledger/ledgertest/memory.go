@@ -253,8 +253,6 @@ func (m *Memory) Process(name string, spec ledger.Spec) (*Process, error) {
 	return &Process{m: m, name: name, spec: spec}, nil
 }
 
-const maxActions = 100
-
 func validateSpec(s *ledger.Spec) error {
 	switch {
 	case s.Name == "":
@@ -265,8 +263,8 @@ func validateSpec(s *ledger.Spec) error {
 		return errors.New("a length of time or a bound is negative")
 	case s.Forget < 0 || s.Forget > 0 && s.Policy.Start != gate.StartAny && s.Policy.Start != "":
 		return fmt.Errorf("lines are forgotten after %s: they would begin again, which start %q does not allow", s.Forget, s.Policy.Start)
-	case len(s.Actions) > maxActions:
-		return fmt.Errorf("%d actions, more than %d", len(s.Actions), maxActions)
+	case len(s.Actions) > ledger.MaxActions:
+		return fmt.Errorf("%d actions, more than %d", len(s.Actions), ledger.MaxActions)
 	}
 	names := map[string]bool{}
 	for _, a := range s.Actions {
