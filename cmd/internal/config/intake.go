@@ -20,6 +20,7 @@ type Intake struct {
 	YieldAfter     Duration       `yaml:"yield_after"`
 	PerAddress     PerAddress     `yaml:"per_address"`
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
+	StopDelay      Duration       `yaml:"stop_delay"`
 }
 
 // SmallBodies says which bodies are small, and what is theirs alone.
@@ -110,6 +111,7 @@ func (ck *checker) intake() {
 	ck.between("intake.body_timeout", i.BodyTimeout, Duration(time.Second), Duration(30*time.Second))
 	ck.between("intake.pace.grace", i.Pace.Grace, Duration(time.Second), Duration(30*time.Second))
 	ck.between("intake.yield_after", i.YieldAfter, Duration(100*time.Millisecond), Duration(30*time.Second))
+	ck.between("intake.stop_delay", i.StopDelay, 0, Duration(time.Minute))
 	ck.atMost("intake.per_address.connections", i.PerAddress.Connections, 1_000_000)
 	ck.atMost("intake.connections", i.Connections, 1_000_000)
 	ck.sizes("intake.memory", i.Memory, 16<<20, 1<<40)

@@ -65,6 +65,7 @@ func TestIntakeProblems(t *testing.T) {
 		"{pace: {grace: 100ms}}":                   "intake.pace.grace: 100ms is not between 1s and 30s",
 		"{pace: {bytes: 1GiB}}":                    "intake.pace.bytes: 1GiB is not between 0 and 1MiB",
 		"{body_timeout: 10m}":                      "intake.body_timeout: 10m is not between 1s and 30s",
+		"{stop_delay: 2m}":                         "intake.stop_delay: 2m is not between 0s and 1m",
 		"{yield_after: 0s}":                        "intake.yield_after: 0s is not between 100ms and 30s",
 		"{trusted_proxies: [0.0.0.0/0]}":           "intake.trusted_proxies[0]: 0.0.0.0/0 is every address",
 		`{trusted_proxies: [10.0.0.0/8, "::/0"]}`:  "intake.trusted_proxies[1]: ::/0 is every address",

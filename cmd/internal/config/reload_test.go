@@ -96,3 +96,45 @@ func TestReloadKeepsATeamWhoseFileIsBroken(t *testing.T) {
 		t.Error("a start takes a broken file")
 	}
 }
+
+// A team whose file cannot be read is not there while its file is looked at: that the main file names it is then no problem of the main file.
+func TestReloadKeepsABrokenTeamThatTheMainFileNames(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const grants = "operator: {auth: tokens, public_url: https://ops.example.com, behind_proxy: [10.0.0.0/8], oidc: {issuer: https://idp.example.com, " +
+		"client_id: forebay, client_secret: s3cr3t, grants: [{claim: groups, value: dev, role: responder, teams: [acme]}]}}\n"
+	const main = "version: 1\nkafka: {brokers: [\"127.0.0.1:9092\"]}\nteams_dir: teams\ndestinations: {pagers: {type: log, teams: [acme]}}\n" + grants
+	if err := os.Mkdir(filepath.Join(dir, "teams"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write("forebay.yaml", main)
+	write("teams/acme.yaml", "teams: {acme: {sources: {first: {preset: github, secrets: [x]}}}}\n")
+	write("teams/other.yaml", "teams: {other: {sources: {first: {preset: github, secrets: [x]}}}}\n")
+	o := Options{Path: filepath.Join(dir, "forebay.yaml"), Roles: []Role{RoleIntake}, Run: true}
+	running, err := Load(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("teams/acme.yaml", "not: [yaml")
+	write("teams/other.yaml", "teams: {other: {sources: {second: {preset: github, secrets: [x]}}}}\n")
+	read, kept, err := running.Reload(o)
+	if err != nil {
+		t.Fatalf("acme's slip keeps the other team's change out: %v", err)
+	}
+	if read.Teams["acme"].Sources["first"] == nil || read.Teams["other"].Sources["second"] == nil {
+		t.Error("acme has not what it had, or the other team not what it has now")
+	}
+	if len(kept) != 1 || filepath.Base(kept[0].File) != "acme.yaml" {
+		t.Errorf("the problems of files that were left are %q, want acme's alone", kept)
+	}
+	write("forebay.yaml", main+"nonsense: 1\n")
+	if read, kept, err := running.Reload(o); read != nil || kept != nil || err == nil || !strings.Contains(err.Error(), "nonsense") || !strings.Contains(err.Error(), "acme.yaml:1: not YAML") {
+		t.Errorf("a main file with a problem of its own: %v %v %v", read, kept, err)
+	}
+}

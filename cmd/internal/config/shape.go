@@ -199,6 +199,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "yield_after", doc: "How long a body is on its way before it has to give way to newer ones, where there is no room for them.", def: "1s"},
 		{name: "per_address", doc: "What one address may use; beyond it the answer is 429. Of IPv6, an address is its first 64 bits. Behind a proxy that trusted_proxies does not name, all senders have the proxy's address."},
 		{name: "trusted_proxies", doc: "Networks of the proxies whose X-Forwarded-For is believed: the address in it that the last of them has the request from counts.", computed: "none"},
+		{name: "stop_delay", doc: "How long the intake goes on when the process is told to stop and /readyz says so: as long as a load balancer takes to send nothing more. At most half of --drain.", def: "0s"},
 	}},
 	reflect.TypeFor[SmallBodies](): {doc: "Small bodies, which have a part of memory for themselves.", fields: []field{
 		{name: "max_body", doc: "Largest body that is small.", def: "64KiB"},
