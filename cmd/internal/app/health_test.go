@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
 )
@@ -62,6 +63,25 @@ func TestHealthListener(t *testing.T) {
 	p.clean()
 	if status, _ := get("/livez"); status != 0 {
 		t.Errorf("after the end: %d", status)
+	}
+}
+
+// With intake.stop_delay, what a load balancer sends after the process has become unready is taken like everything before.
+func TestStopDelay(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, "http://127.0.0.1:1", "", true)
+	r.text += "intake: {stop_delay: 3s}\n"
+	p := r.start(config.RoleIntake)
+	p.ready()
+	begin := time.Now()
+	p.stop()
+	p.unready("stopping")
+	if got := p.send("orders", "orders-secret", order("o", 1)); got != http.StatusAccepted && time.Since(begin) < 3*time.Second {
+		t.Errorf("a delivery while the process is not ready any more: %d", got)
+	}
+	p.clean()
+	if took := time.Since(begin); took < 3*time.Second {
+		t.Errorf("stopped after %s", took)
 	}
 }
 

@@ -174,6 +174,7 @@ func (in *intake) logTroubles(wrong map[string]producer.Trouble) {
 func (in *intake) stop(ctx context.Context) {
 	defer in.close(ctx)
 	in.a.ready.set("intake", errors.New("stopping"))
+	in.goOn(ctx)
 	left := defaultStopWait
 	if deadline, ok := ctx.Deadline(); ok {
 		left = time.Until(deadline) / 2
@@ -185,6 +186,19 @@ func (in *intake) stop(ctx context.Context) {
 }
 
 const defaultStopWait = 10 * time.Second
+
+// goOn waits for intake.stop_delay, in which deliveries are taken as before: a load balancer learns only by and by that the process is not
+// ready, and sends on meanwhile. It waits half of the time until ctx ends at most.
+func (in *intake) goOn(ctx context.Context) {
+	delay := in.a.file().Intake.StopDelay.Std()
+	if deadline, ok := ctx.Deadline(); ok {
+		delay = min(delay, time.Until(deadline)/2)
+	}
+	select {
+	case <-time.After(delay):
+	case <-ctx.Done():
+	}
+}
 
 // close flushes and closes the producer.
 func (in *intake) close(ctx context.Context) {
