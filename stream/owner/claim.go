@@ -34,7 +34,7 @@ type claimed struct {
 func (o *claimer) claim(a *assignment, wait *retry.Backoff) (claimed, error) {
 	for {
 		if a.stop == nil {
-			o.status.set(a.at, Claiming, nil)
+			o.status.set(a.at, Claiming, a.failed)
 		}
 		c, err := o.claimOnce(a)
 		if err == nil {
@@ -65,9 +65,7 @@ func (o *claimer) claim(a *assignment, wait *retry.Backoff) (claimed, error) {
 			result = "refused"
 		}
 		o.metrics.claims.WithLabelValues(result).Inc()
-		if a.stop == nil {
-			o.status.set(a.at, Claiming, err)
-		}
+		o.showFailed(a, err)
 		o.log.Warn("partition not claimed; trying again", "topic", a.at.Topic, "partition", a.at.Number, "error", err)
 		wait.Sleep(a.ctx)
 	}

@@ -55,6 +55,7 @@ type assignment struct {
 	stop     *StopError // why the partition is stopped; nil: it is not
 	lastStop *StopError // why the last run was stopped; nil again once a run has worked (see watch)
 	unread   time.Time  // since when the partition could not be read; zero: it could
+	failed   error      // why the partition has not run since it last did; nil: it has not failed since
 	slow     int        // claims in a row that ran out of time
 }
 
@@ -286,6 +287,7 @@ func (o *claimer) run(a *assignment, got claimed) error {
 	}
 	defer o.register(rc)() // before Open: from then on the lanes may find the fence lost
 	if err := o.work.Lanes.Open(a.ctx, c); err != nil {
+		o.showFailed(a, err)
 		o.work.Lanes.Drop(c)
 		o.releaseUnused(c)
 		return err
@@ -300,9 +302,19 @@ func (o *claimer) run(a *assignment, got claimed) error {
 	}
 	o.giveUp(rc, why)
 	if _, stopped := errors.AsType[*StopError](why); !stopped {
+		a.failed = why
 		o.status.set(a.at, Claiming, why)
 	}
 	return why
+}
+
+// showFailed shows why a partition does not run. The next claim does not take that back, only a run does. A stopped one stays shown as
+// stopped.
+func (o *claimer) showFailed(a *assignment, err error) {
+	a.failed = err
+	if a.stop == nil {
+		o.status.set(a.at, Claiming, err)
+	}
 }
 
 // watch waits until a running claim ends, and returns why. It shows the partition as running: at once or, if the last run was stopped,
@@ -321,11 +333,11 @@ func (o *claimer) watch(a *assignment, rc *runningClaim) (why error) {
 	for {
 		select {
 		case <-committed:
-			a.lastStop, a.unread = nil, time.Time{}
+			a.lastStop, a.unread, a.failed = nil, time.Time{}, nil
 			o.status.set(a.at, Running, nil)
 			committed = nil // once is enough
 		case <-steadyTimer.C:
-			a.lastStop = nil
+			a.lastStop, a.failed = nil, nil
 			o.status.set(a.at, Running, nil)
 		case why = <-rc.inLoop.Ended():
 			return o.ended(a, rc, why)
@@ -391,6 +403,7 @@ func (o *claimer) mirrorFirst(a *assignment, rc *runningClaim, needed bool) erro
 		if a.ctx.Err() != nil {
 			return context.Cause(a.ctx)
 		}
+		o.showFailed(a, err)
 		o.log.Warn("position not mirrored; trying again", "topic", a.at.Topic, "partition", a.at.Number, "error", err)
 		wait.Sleep(a.ctx)
 	}
