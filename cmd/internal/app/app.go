@@ -329,10 +329,18 @@ func (a *App) Reload(read *config.Config) error {
 	if len(paths) > 0 {
 		return schemas.Errorf(schemas.Conflict, "reload", "%s changed: that needs a restart", strings.Join(paths, ", "))
 	}
+	if a.stream != nil {
+		if err := a.stream.limits.fit(read, a.stream.largest, a.cfg.Path); err != nil {
+			return err
+		}
+	}
 	if a.intake != nil {
 		if err := a.intake.reload(read); err != nil {
 			return err
 		}
+	}
+	if a.stream != nil {
+		a.stream.limits.add(read)
 	}
 	a.current.Store(read)
 	a.log.Info("configuration reloaded", "sources", len(sourceItems(read)))

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -221,12 +220,8 @@ func (in *intake) reload(c *config.Config) error {
 			added = append(added, full.team+"/"+full.name)
 		}
 	}
-	// The largest body is fixed twice: in the topic, by `topics apply`, and in the producer's batches, at the start.
-	if grown := in.limits.exceeded(c); len(grown) > 0 {
-		return fmt.Errorf("larger bodies for %s: that needs `forebay topics apply -c %s` and a restart", strings.Join(grown, ", "), in.a.cfg.Path)
-	}
-	if largest := c.LargestBody(); largest > in.largest {
-		return fmt.Errorf("bodies of %d bytes, where the largest at the start was %d: that needs a restart", largest, in.largest)
+	if err := in.limits.fit(c, in.largest, in.a.cfg.Path); err != nil {
+		return err
 	}
 	if err := in.ids.want(c); err != nil { // before the sources: an event must not get the registry id of a schema's former text
 		return err

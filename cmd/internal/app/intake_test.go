@@ -149,7 +149,7 @@ func TestReloadKeepsBodyLimits(t *testing.T) {
 	before := r.text
 	for _, test := range []struct{ name, old, text, want string }{
 		{"a source's own", "preset: generic", "preset: generic\n        max_body: 2MiB",
-			"larger bodies for events.acme.orders, quarantine.acme.orders: that needs `forebay topics apply -c forebay.yaml` and a restart"},
+			"larger bodies for events.acme.orders, quarantine.acme.orders: that needs `forebay topics apply -c forebay.yaml` and a restart of all processes, those with the stream role first"},
 		{"the largest of all", "      orders:", "      big: {preset: github, secrets: [x], max_body: 26MiB}\n      orders:", "needs a restart"},
 	} {
 		r.text = strings.Replace(before, test.old, test.text, 1)

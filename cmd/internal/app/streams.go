@@ -38,6 +38,8 @@ type streams struct {
 	keeper       *destination.Keeper               // keeps pauses in step with the other processes
 	pauses       *subscriptionPauses
 	fetches      *fetchers
+	limits       bodyLimits // of what is produced here: backfills, what is redriven
+	largest      int64      // the largest body that readers, producers and sinks were made for
 
 	mu       sync.Mutex
 	ledger   *ledger.Ledger      // nil until Postgres has answered
@@ -52,8 +54,9 @@ type streams struct {
 
 // newStreams builds the destinations and the fetchers, and names the parts that must be ready.
 func newStreams(a *App) (*streams, error) {
-	s := &streams{a: a, subs: map[nameInTeam]*stream.Subscription{}, lanesOf: map[nameInTeam]*lane.Lanes{}, spaces: map[nameInTeam]*ledger.Namespace{},
+	s := &streams{a: a, largest: a.file().LargestBody(), subs: map[nameInTeam]*stream.Subscription{}, lanesOf: map[nameInTeam]*lane.Lanes{}, spaces: map[nameInTeam]*ledger.Namespace{},
 		bars: map[nameInTeam]barring{}, stops: map[nameInTeam]context.CancelFunc{}}
+	s.limits.add(a.file())
 	var err error
 	if s.destinations, err = destinations(a.file(), a.log, a.registry); err != nil {
 		return nil, err
