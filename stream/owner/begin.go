@@ -46,7 +46,7 @@ func (o *Owner) Start(ctx context.Context, cl *kgo.Client) (Topics, bool) {
 
 // begin resolves the begin of a new subscription to explicit offsets, once: the first process that stores them wins, and later
 // starts read what was stored. A topic that is added later begins as configured if it has records from before the subscription
-// began, otherwise at 0.
+// began, otherwise at its log's start.
 func (o *Owner) begin(ctx context.Context, b *broker) (Topics, error) {
 	k := Topics{broker: b, ids: map[string]ledger.TopicID{}, begin: map[ledger.Partition]int64{}}
 	for _, name := range o.cfg.Topics {
@@ -82,9 +82,8 @@ func (o *Owner) begin(ctx context.Context, b *broker) (Topics, error) {
 // beginSkew is how far the clocks of the database, by which it is known when a subscription began, and of the brokers may differ.
 const beginSkew = 5 * time.Minute
 
-// missingBegins resolves the begin of the topics that have none stored, to an offset for each partition. Of a new subscription these
-// are all topics. Of one that has begun, only those added topics that have records from before it: with begin: now they must not bring a
-// week of history. A topic that was created again has a begin stored under its name, and begins at 0 once that is accepted.
+// missingBegins resolves the begin of the topics that have none stored, to an offset for each partition. A topic that was created again
+// has a begin stored under its name, and begins at 0 once that is accepted.
 func (o *Owner) missingBegins(ctx context.Context, b *broker, stored map[ledger.Partition]int64, began time.Time) (map[ledger.Partition]int64, error) {
 	known := map[string]bool{}
 	for p := range stored {
@@ -95,20 +94,29 @@ func (o *Owner) missingBegins(ctx context.Context, b *broker, stored map[ledger.
 		if known[name] {
 			continue
 		}
-		if !began.IsZero() {
-			older, err := b.hasBefore(ctx, name, began.Add(-beginSkew))
-			if err != nil {
-				return nil, err
-			}
-			if !older {
-				continue
-			}
+		begin, err := o.beginOf(ctx, b, name, began)
+		if err != nil {
+			return nil, err
 		}
-		resolved, err := b.resolve(ctx, name, o.cfg.Begin)
+		resolved, err := b.resolve(ctx, name, begin)
 		if err != nil {
 			return nil, err
 		}
 		maps.Copy(offsets, resolved)
 	}
 	return offsets, nil
+}
+
+// beginOf returns where a topic begins that has no begin stored: as configured, unless the subscription has begun and the topic has no
+// record from before that. With begin: now, an added topic must not bring a week of history. One without such records begins at its
+// log's start: the subscription has missed nothing of what is deleted already. Where that was all, the log's start is its end.
+func (o *Owner) beginOf(ctx context.Context, b *broker, name string, began time.Time) (Begin, error) {
+	if began.IsZero() {
+		return o.cfg.Begin, nil
+	}
+	older, err := b.hasBefore(ctx, name, began.Add(-beginSkew))
+	if err != nil || older {
+		return o.cfg.Begin, err
+	}
+	return Begin{All: true}, nil
 }
