@@ -91,6 +91,7 @@ func (l *Loop) do(ctx context.Context, fn func()) bool {
 func (l *Loop) Attach(ctx context.Context, p *Partition) bool {
 	return l.do(ctx, func() {
 		l.claims[p.at()] = p
+		p.failed = time.Now() // a first failure that comes late is not one with those of the run before
 		p.Moved(p.next) // mirrors the position even if no batch follows: the group's commit may have expired
 		if !p.LanesOnly {
 			p.reading = l.cfg.Reader.Add(l.ctx, p.Claim.Partition, p.Partitions, p.next)
@@ -261,13 +262,14 @@ func (l *Loop) readFailed(p *Partition, read *reader.Part) {
 	}
 }
 
-// readAgain is how long after a failure the reader has surely tried again: it pauses for 5 s at the most, and its client may ask for metadata first.
-const readAgain = 30 * time.Second
+// ReadAgain is how long after a failure, or the begin of a run, the reader has surely tried again: it pauses for 5 s at the most, and its
+// client may ask for metadata first.
+const ReadAgain = 30 * time.Second
 
 // failingSince returns since when reading fails without a break, now that it has failed again: since is when it first did, and last when it last
-// did, or zero. Where nothing was read for longer than the reader waits, it has worked in between, although no record may have come.
+// did, its run began, or zero. Where nothing was read for longer than the reader waits, it has worked in between, although no record may have come.
 func failingSince(since, last time.Time) time.Time {
-	if since.IsZero() || (!last.IsZero() && time.Since(last) > readAgain) {
+	if since.IsZero() || (!last.IsZero() && time.Since(last) > ReadAgain) {
 		return time.Now()
 	}
 	return since

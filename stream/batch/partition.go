@@ -50,7 +50,7 @@ type Partition struct {
 	next      ledger.Position // where the next batch begins; the first one begins at Claim.Next
 	ended     chan error      // capacity 1: why the loop ended the run
 	committed chan struct{}   // capacity 1: a batch of this partition was committed
-	failed    time.Time       // when reading last failed; zero: not in this run
+	failed    time.Time       // when reading last failed in this run; before that, when it was attached
 	gone      bool            // the run has ended: parts that the reader still brings are ignored
 	gap       gapState
 }

@@ -318,10 +318,13 @@ func (o *claimer) showFailed(a *assignment, err error) {
 }
 
 // watch waits until a running claim ends, and returns why. It shows the partition as running: at once or, if the last run was stopped,
-// when a batch was committed or the claim has run for steady. A claim that only runs lanes stays shown as stopped.
+// when a batch was committed or the claim has run for long enough to have failed again. A claim that only runs lanes stays shown as stopped.
 func (o *claimer) watch(a *assignment, rc *runningClaim) (why error) {
 	committed, steadyAfter := rc.inLoop.Committed(), time.Duration(0)
-	if a.lastStop != nil {
+	switch {
+	case !a.unread.IsZero():
+		steadyAfter = batch.ReadAgain
+	case a.lastStop != nil:
 		steadyAfter = steady
 	}
 	steadyTimer := time.NewTimer(steadyAfter)
@@ -337,7 +340,7 @@ func (o *claimer) watch(a *assignment, rc *runningClaim) (why error) {
 			o.status.set(a.at, Running, nil)
 			committed = nil // once is enough
 		case <-steadyTimer.C:
-			a.lastStop, a.failed = nil, nil
+			a.lastStop, a.unread, a.failed = nil, time.Time{}, nil
 			o.status.set(a.at, Running, nil)
 		case why = <-rc.inLoop.Ended():
 			return o.ended(a, rc, why)
