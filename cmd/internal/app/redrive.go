@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -209,26 +210,40 @@ func unpack(item inbox.Item, raw []byte) (*kgo.Record, error) {
 }
 
 // topicOf returns the topic to which a quarantined record is produced again: its own, if the subscription still reads that, or else the
-// topic that its source has now.
+// topic that its source has now. Another team's topic is not written to, though the subscription reads it, or did.
 func topicOf(c *config.Config, item inbox.Item, rec *kgo.Record) (string, error) {
 	team := c.Teams[item.Team]
 	if team == nil || team.Subscriptions[item.Subscription] == nil {
 		return "", schemas.Errorf(schemas.Conflict, "redrive", "this process has no subscription %s.%s; ask one that has", item.Team, item.Subscription)
 	}
-	sourceTopic := "" // the topic of the record's source, if the subscription reads that source
+	var its *config.NamedSource // the record's, if the subscription reads that source
 	e, err := record.Decode(rec)
 	for _, s := range c.SourcesOf(item.Team, item.Subscription) {
-		switch {
-		case s.Topic == item.Topic:
-			return s.Topic, nil
-		case err == nil && e.Source == s.URI():
-			sourceTopic = s.Topic
+		if s.Topic == item.Topic {
+			its = &s
+			break
+		}
+		if err == nil && e.Source == s.URI() {
+			its = &s
 		}
 	}
-	if sourceTopic != "" {
-		return sourceTopic, nil
+	switch {
+	case its == nil:
+		return "", schemas.Errorf(schemas.Invalid, "redrive", "%s.%s does not read %s any more, and none of its sources is the record's", item.Team, item.Subscription, item.Topic)
+	case its.Team != item.Team:
+		return "", notOurTopic(item, *its)
 	}
-	return "", schemas.Errorf(schemas.Invalid, "redrive", "%s.%s does not read %s any more, and none of its sources is the record's", item.Team, item.Subscription, item.Topic)
+	return its.Topic, nil
+}
+
+// notOurTopic returns the error that says why a record of another team's source is not produced again, and what can be done instead.
+func notOurTopic(item inbox.Item, s config.NamedSource) error {
+	instead := ""
+	if item.Reason == gate.ReasonDataRejected {
+		instead = fmt.Sprintf("; or change what refuses it here and move the group back to offset %d of %s/%d: what is done is skipped", item.Offset, item.Topic, item.Partition)
+	}
+	return schemas.Errorf(schemas.Invalid, "redrive", "%s is team %s's topic, which %s.%s only reads: ask team %[2]s to redrive it for one of its own subscriptions%[5]s; --discard has it wait for nobody here",
+		s.Topic, s.Team, item.Team, item.Subscription, instead)
 }
 
 // writer returns the producer for redriven records, which the first call makes.

@@ -324,3 +324,106 @@ func (f *idle) apply(c *ledger.Claim, offset int64, entity, id string, rev int64
 		f.t.Fatal(err)
 	}
 }
+
+// riskText adds a team to a deployment that reads the orders of acme, beside a source of its own.
+const riskText = `  payments:
+    sources:
+      cards: {preset: github, secrets: [s]}
+    destinations:
+      log: {type: log}
+    subscriptions:
+      risk: {sources: [cards, acme/orders], begin: all, actions: [{name: look, to: log}]}
+`
+
+// TestRedriveWritesIntoNoTopicOfAnotherTeam: it goes by whose topic it would be, whatever the record says of its source.
+func TestRedriveWritesIntoNoTopicOfAnotherTeam(t *testing.T) {
+	t.Parallel()
+	r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:9", `postgres: {url: "postgres://127.0.0.1:1/none"}`, "http://127.0.0.1:9") + riskText}
+	const shares = "      orders:\n        share: [payments]\n"
+	withdrawn := r.text
+	r.text = strings.Replace(r.text, "      orders:\n", shares, 1)
+	shared := r.load(config.RoleStream)
+	barred, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(withdrawn), Roles: []config.Role{config.RoleStream}, Run: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(source string) *kgo.Record {
+		rec := orderRecord("o-1", "stray", 1)
+		for i, h := range rec.Headers {
+			if h.Key == "ce_source" {
+				rec.Headers[i].Value = []byte(source)
+			}
+		}
+		return rec
+	}
+	order, card := of("/acme/orders"), of("/payments/cards")
+	for _, tt := range []struct {
+		name   string
+		c      *config.Config
+		topic  string // where the record lies
+		rec    *kgo.Record
+		reason gate.Reason
+		want   string // the topic
+		says   string // or the error
+	}{
+		{"of its own source", shared, "events.payments.cards", card, gate.ReasonMisplaced, "events.payments.cards", ""},
+		{"of its own source, which had another topic", shared, "events.payments.old", card, gate.ReasonMisplaced, "events.payments.cards", ""},
+		{"of a shared source", shared, ordersTopic, order, gate.ReasonMisplaced, "", "is team acme's topic, which payments.risk only reads: ask team acme to redrive it for one of its own subscriptions; --discard"},
+		{"that its Postgres refuses", shared, ordersTopic, order, gate.ReasonDataRejected, "", "; or change what refuses it here and move the group back to offset 7 of events.acme.orders/2"},
+		{"of a source that is not shared any more", barred, ordersTopic, order, gate.ReasonMisplaced, "", "is team acme's topic"},
+		{"of a shared source, which had another topic", shared, "events.acme.old", order, gate.ReasonMisplaced, "", "is team acme's topic"},
+		{"of a topic of its own, under another's name", shared, "events.payments.old", order, gate.ReasonMisplaced, "", "is team acme's topic"},
+		{"of another's topic, under its own name", shared, ordersTopic, card, gate.ReasonMisplaced, "", "is team acme's topic"},
+		{"of what it never read", shared, "events.acme.github", of("/acme/github"), gate.ReasonMisplaced, "", "payments.risk does not read events.acme.github any more"},
+	} {
+		item := inbox.Item{Team: "payments", Subscription: "risk", Topic: tt.topic, Partition: 2, Offset: 7, Reason: tt.reason}
+		topic, err := topicOf(tt.c, item, tt.rec)
+		if topic != tt.want || (err == nil) != (tt.says == "") || !strings.Contains(fmt.Sprint(err), tt.says) && err != nil {
+			t.Errorf("a record %s: %q %v, want %q %s", tt.name, topic, err, tt.want, tt.says)
+		}
+	}
+}
+
+// TestWhoReadsAnothersTopicRedrivesNothing: the reader's operators see what its subscription has set aside, and may give it up; the owner's
+// redrive it, for both.
+func TestWhoReadsAnothersTopicRedrivesNothing(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t)
+	r := deploy(t, agent.URL, database(t), false)
+	r.text = strings.Replace(r.text, "      orders:\n", "      orders:\n        share: [payments]\n", 1) + riskText
+	r.createTopics()
+	p := r.start(config.RoleStream)
+	p.ready()
+	stray := orderRecord("o-1", "stray", 1)
+	stray.Partition = (record.PartitionOf(stray.Key, 3) + 1) % 3
+	r.write(stray)
+	at := fmt.Sprintf("%d@0", stray.Partition)
+	p.listed(1, "quarantined", "quarantined")
+	var page *api.Attention
+	if !rig.Until(30*time.Second, func() bool {
+		var err error
+		page, err = p.api.Attention(t.Context(), api.AttentionFilter{Team: "payments"})
+		return err == nil && len(page.Items) == 1
+	}) {
+		t.Fatalf("what payments has set aside waits for nobody: %+v", page)
+	}
+	if want := "forebay inbox redrive payments.risk " + ordersTopic + " " + at + " --discard --reason TEXT"; page.Items[0].Command != want {
+		t.Errorf("the command is %s, want %s", page.Items[0].Command, want)
+	}
+	dry := why
+	dry.DryRun = true
+	for _, req := range []api.RedriveRequest{dry, why} {
+		if _, err := p.api.Redrive(t.Context(), "payments", "risk", ordersTopic, at, req); schemas.KindOf(err) != schemas.Invalid || !strings.Contains(fmt.Sprint(err), "is team acme's topic") {
+			t.Errorf("dry run %t: %v", req.DryRun, err)
+		}
+	}
+	discard := why
+	discard.Discard = true
+	if got, err := p.api.Redrive(t.Context(), "payments", "risk", ordersTopic, at, discard); err != nil || got.State != api.StateDone {
+		t.Errorf("%+v %v", got, err)
+	}
+	if got, err := p.api.Redrive(t.Context(), "acme", "fulfil", ordersTopic, at, why); err != nil || got.State != api.StateDone {
+		t.Errorf("%+v %v", got, err)
+	}
+	agent.wait(t, 1)
+}
