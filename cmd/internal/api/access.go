@@ -19,7 +19,7 @@ type Access struct {
 	Who func(ctx context.Context, token string) (*access.Who, error)
 	// Host is the one host, with its port if that is not the scheme's own, under which the listener answers; empty: the names of loopback.
 	Host string
-	// BehindProxy are the networks of the proxies that end TLS, and whose X-Forwarded-Proto is believed. Others are refused then. Nil:
+	// BehindProxy are the networks of the proxies that end TLS, and whose X-Forwarded-Proto is believed. Others are refused then. Empty:
 	// the listener ends TLS itself, or is on loopback.
 	BehindProxy []netip.Prefix
 	// Address returns whom a request counts for that has no token; nil: the other end of the connection.
@@ -166,7 +166,7 @@ func (s *server) reachable(next http.Handler) http.Handler {
 		switch {
 		case a.Host != "" && !strings.EqualFold(r.Host, a.Host):
 			write(w, http.StatusMisdirectedRequest, problemOf(http.StatusMisdirectedRequest, "the operator listener answers under the host of operator.public_url only"))
-		case a.BehindProxy != nil && !byProxy(a.BehindProxy, r):
+		case len(a.BehindProxy) > 0 && !byProxy(a.BehindProxy, r):
 			write(w, http.StatusForbidden, problemOf(http.StatusForbidden, "the operator listener is asked over TLS, by a proxy in operator.behind_proxy that says so with X-Forwarded-Proto: https"))
 		default:
 			next.ServeHTTP(w, r)

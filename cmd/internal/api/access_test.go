@@ -338,6 +338,7 @@ func TestDeclaredHostAndProxy(t *testing.T) {
 		{Access{Host: "h", BehindProxy: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, "h", "", "", 403},
 		{Access{Host: "h", BehindProxy: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, "h", "https,http", "", 403}, // a proxy that adds to what a client says
 		{Access{Host: "h", BehindProxy: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, "h", "https", "", 403},
+		{Access{BehindProxy: []netip.Prefix{}}, "127.0.0.1:9090", "", "", 200},
 	} {
 		c, w := guardedWorld(t, &tokens, func(cfg *Config) {
 			tt.access.Who = cfg.Access.Who

@@ -45,7 +45,7 @@ func (a *App) login(cfg *api.Access, audit api.Audit) *console.Login {
 		rules = provider.Fingerprint()
 	}
 	sessions := access.NewSessions(func() (access.SessionStore, error) { return a.keys() }, rules, a.log)
-	return &console.Login{Sessions: sessions, OIDC: provider, Token: cfg.Who, Audit: audit, Secure: o.PublicURL != "" || o.TLS != nil || o.BehindProxy != nil, Address: cfg.Address}
+	return &console.Login{Sessions: sessions, OIDC: provider, Token: cfg.Who, Audit: audit, Secure: o.PublicURL != "" || o.TLS != nil || len(o.BehindProxy) > 0, Address: cfg.Address}
 }
 
 // oidcConfig says how people log in by the provider of the file.

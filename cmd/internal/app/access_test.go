@@ -1,10 +1,12 @@
 package app
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
 )
@@ -57,5 +59,22 @@ teams:
 	}
 	if _, err := (&App{}).keys(); schemas.KindOf(err) != schemas.Conflict {
 		t.Errorf("without the stream role: %v", err)
+	}
+}
+
+// An empty list of proxies is none: browsers come to loopback itself, without TLS.
+func TestEmptyListOfProxiesIsNone(t *testing.T) {
+	t.Parallel()
+	for proxies, secure := range map[string]bool{"[]": false, "[127.0.0.0/8]": true} {
+		r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", `postgres: {url: "postgres://127.0.0.1:1/none"}`, "http://127.0.0.1:1") +
+			"operator: {auth: tokens, behind_proxy: " + proxies + "}\n"}
+		a, err := New(Config{File: r.load(config.RoleStream), Roles: []config.Role{config.RoleStream}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.waits.close(t.Context())
+		if login := a.login(&api.Access{}, nil); login.Secure != secure {
+			t.Errorf("behind_proxy: %s: cookies that go over TLS alone: %t", proxies, login.Secure)
+		}
 	}
 }
