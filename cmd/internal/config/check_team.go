@@ -44,11 +44,7 @@ func (ck *checker) subscription(path, team string, sub *Subscription) {
 	if ck.c.barred[path] == "" {
 		ck.bySources(path, team, sources, sub)
 	}
-	if !ck.unresolved(path + ".begin") {
-		if _, err := ParseBegin(sub.Begin); err != nil {
-			ck.problem(path+".begin", "%v", err)
-		}
-	}
+	ck.begin(path+".begin", sub.Begin)
 	if ck.written(path + ".expire") {
 		ck.between(path+".expire", sub.Expire, Duration(24*time.Hour), Duration(10*365*24*time.Hour))
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
@@ -68,6 +69,10 @@ func TestProblems(t *testing.T) {
 		{"as many actions as the ledger takes", "[{name: run, to: coder, on_dead: park}]", manyActions(ledger.MaxActions), ""},
 		{"bad name", "      coder:", "      Coder_1:", `name "Coder_1" must match [a-z0-9-]{1,40}`},
 		{"bad begin", "begin: now", "begin: yesterday", `"yesterday" is not now, all or a time`},
+		{"begin of years to come", "begin: now", "begin: \"2099-01-01T00:00:00Z\"", "forebay.yaml:36: teams.acme.subscriptions.triage.begin: 2099-01-01T00:00:00Z is in the future, by "},
+		{"begin tomorrow", "begin: now", "begin: " + from(24*time.Hour), "the subscription would begin at once all the same"},
+		{"begin by a clock that is ahead", "begin: now", "begin: " + from(4*time.Minute), ""},
+		{"begin that is past", "begin: now", "begin: " + from(-time.Second), ""},
 		{"window too short", "begin: now", "begin: now\n        dedupe: {window: 7d}", "7d is less than 15d"},
 		{"negative duration", "timeout: 10s", "timeout: -10s", "is negative"},
 		{"signed URL that nobody knows", `signed: "{body}"`, `signed: "{url}{body}"`, "teams.acme.sources.orders: public_url is missing: the signature covers the URL"},
@@ -140,6 +145,9 @@ func TestProblems(t *testing.T) {
 		})
 	}
 }
+
+// from returns the time that is ahead of now by d.
+func from(d time.Duration) string { return time.Now().Add(d).UTC().Format(time.RFC3339) }
 
 // manyActions returns n actions, as the file has them.
 func manyActions(n int) string {

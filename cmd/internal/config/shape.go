@@ -402,7 +402,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "contact", doc: "Where they are reached.", computed: "the team's"},
 		{name: "sources", doc: "Sources of the same team; TEAM/SOURCE is another team's, which must have this team in its share.", required: true},
 		{name: "types", doc: "Globs over event types, * crosses dots; none means all."},
-		{name: "begin", doc: "Where in the log a new subscription begins: now, all or an RFC 3339 time.", def: "now"},
+		{name: "begin", doc: "Where in the log a new subscription begins: now, all or an RFC 3339 time that is past.", def: "now"},
 		{name: "order", doc: "version orders by the provider's version; arrival only removes duplicates.", def: "version", values: []string{"version", "arrival"}},
 		{name: "start", doc: "First event of an unknown entity: any, only the preset's first value, or after its source has been asked for the truth.", computed: "first where all sources have versions of kind sequence, else any", values: []string{"any", "first", "backfill"}},
 		{name: "equal", doc: "Events of one version: apply runs all of them; first keeps the first and drops snapshots after it; last is apply, but of snapshots that wait together only the last runs; hold keeps what comes after the first for an operator (forebay inbox redrive).", def: "apply", values: []string{"apply", "first", "last", "hold"}},
