@@ -58,7 +58,7 @@ func (l *Lanes) beginCommand(c *ledger.Claim, cmd ledger.Command) *partition {
 func (l *Lanes) commandApplied(p *partition, cmd ledger.Command, status ledger.Status) {
 	switch {
 	case status == ledger.Dead || status == ledger.Unknown: // the command was refused
-	case status == ledger.Failed || cmd.LaneSeq > p.loadedTo || p.mayHave(cmd.Line.Entity, cmd.LaneSeq):
+	case status == ledger.Failed || p.mayHave(cmd.Line.Entity, cmd.LaneSeq):
 		l.s.q.rerun(p, cmd.Line.Entity, cmd.LaneSeq)
 	}
 }

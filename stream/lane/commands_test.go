@@ -68,18 +68,22 @@ func (r *real) waitIdle(parked int) {
 	}
 }
 
-// newNamespace goes on with another namespace, with the lane's on_dead and an order by version.
-func (r *real) newNamespace(onDead ledger.OnDead) {
+// newNamespace goes on with another namespace, with the lane's on_dead and an order by version. change changes its policy.
+func (r *real) newNamespace(onDead ledger.OnDead, change ...func(*gate.Policy)) {
 	r.t.Helper()
 	r.closeClaim()
 	if err := r.ns.Release(r.t.Context(), r.claim); err != nil {
 		r.t.Fatal(err)
 	}
 	r.stop()
+	policy := gate.Policy{Order: gate.OrderVersion, Start: gate.StartAny, Equal: gate.EqualApply, Then: gate.ThenSkip,
+		MaxPerEntity: 100, MaxBuffered: 1000}
+	for _, c := range change {
+		c(&policy)
+	}
 	ns, err := r.l.Namespace(r.t.Context(), ledger.Spec{
 		Name: "acme.triage", Owner: "test", Actions: []ledger.ActionSpec{{Name: "run", Destination: destName, OnDead: onDead}},
-		Policy: gate.Policy{Order: gate.OrderVersion, Start: gate.StartAny, Equal: gate.EqualApply, Then: gate.ThenSkip,
-			MaxPerEntity: 100, MaxBuffered: 1000},
+		Policy: policy,
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -296,6 +300,67 @@ func TestRedriveOutOfOrder(t *testing.T) {
 	if err != nil || ref.Status != ledger.Stale {
 		t.Error(ref, err)
 	}
+}
+
+// What no claim reads of its own runs when it is replayed: what an owner before let die with on_dead: continue, what died with its gap, and
+// what was stale when it was to run again.
+func TestRedriveOfWhatNoClaimReads(t *testing.T) {
+	t.Parallel()
+	t.Run("on_dead: continue", func(t *testing.T) {
+		t.Parallel()
+		r := onPostgres(t)
+		r.newNamespace(ledger.Continue)
+		r.ends(func(a sink.Action) sink.Class {
+			if a.Event.ID != "a#3" && a.Event.Entity != "b" && a.Attempt == 1 {
+				return sink.ClassRejected
+			}
+			return sink.ClassOK
+		})
+		r.feed("a", "a", "a", "idle")
+		r.until(4)
+		r.waitIdle(0)
+		r.reopenClaim()
+		same(t, "on an idle partition", r.ask(ledger.Replay, ledger.CommandDetail{}, "idle#4"), []string{"runs again"})
+		r.until(1)
+		r.waitIdle(0)
+		same(t, "what is overtaken", r.ask(ledger.Replay, ledger.CommandDetail{}, "a#1", "a#2"), []string{"runs again", "runs again"})
+		r.feed("b")
+		r.until(1)
+		r.waitIdle(0)
+		r.reopenClaim()
+		same(t, "forced", r.ask(ledger.Replay, ledger.CommandDetail{Force: true}, "a#1"), []string{"runs again"})
+		r.feed("b")
+		r.until(2)
+		r.waitIdle(0)
+		same(t, "calls of idle", calls(r, "idle"), []string{"idle#4/1", "idle#4/2"})
+		same(t, "calls of a", calls(r, "a"), []string{"a#1/1", "a#2/1", "a#3/1", "a#1/2"})
+		same(t, "open", len(r.openActions()), 0)
+	})
+	t.Run("gap: then: dead_letter", func(t *testing.T) {
+		t.Parallel()
+		r := onPostgres(t)
+		r.newNamespace(ledger.Park, func(p *gate.Policy) { p.Then = gate.ThenDeadLetter })
+		value := int64(0)
+		r.shape = func(e *schemas.Event) {
+			e.Payload, e.Version = schemas.Delta, schemas.Version{Kind: schemas.Sequence, Value: value}
+			value += 2
+		}
+		r.ends(func(sink.Action) sink.Class { return sink.ClassOK })
+		r.feed("a")
+		r.until(1)
+		died := r.apply("a")
+		same(t, "actions of what died with its gap", len(died), 0)
+		same(t, "without a restart", r.ask(ledger.Replay, ledger.CommandDetail{}, "a#2"), []string{"runs again"})
+		r.until(1)
+		r.waitIdle(0)
+		same(t, "actions of what died with its gap", len(r.apply("a")), 0)
+		r.reopenClaim()
+		same(t, "after one", r.ask(ledger.Replay, ledger.CommandDetail{}, "a#3"), []string{"runs again"})
+		r.until(1)
+		r.waitIdle(0)
+		same(t, "calls", calls(r, "a"), []string{"a#1/1", "a#2/1", "a#3/1"})
+		same(t, "open", len(r.openActions()), 0)
+	})
 }
 
 // farBehind is a ledger of which nobody can tell what has overtaken anything.

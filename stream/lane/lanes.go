@@ -119,8 +119,7 @@ func (l *Lanes) Add(c *ledger.Claim, items []Item) {
 	}
 	for i := range items {
 		if p.more || p.open >= l.cfg.MaxOpen {
-			p.more = true
-			p.leftAdds++
+			p.leave()
 			signal(s.q.toLoad)
 			break
 		}

@@ -117,8 +117,18 @@ func (r *real) nextClaim() (*ledger.Claim, error) {
 	})
 }
 
-// feed applies one batch of events of these entities and adds its actions.
+// feed applies one batch of events of these entities and adds its actions, one each.
 func (r *real) feed(entities ...string) {
+	r.t.Helper()
+	items := r.apply(entities...)
+	if len(items) != len(entities) {
+		r.t.Fatalf("%d actions of %d events", len(items), len(entities))
+	}
+	r.Add(r.claim, items)
+}
+
+// apply applies one batch of events of these entities and gives its actions.
+func (r *real) apply(entities ...string) []Item {
 	r.t.Helper()
 	s := ledger.Slice{Claim: r.claim, From: r.claim.Next.Offset}
 	var events []*schemas.Event
@@ -151,10 +161,7 @@ func (r *real) feed(entities ...string) {
 	for _, a := range out[0].Actions {
 		items = append(items, Item{Action: &a, Event: events[a.Record]})
 	}
-	if len(items) != len(entities) {
-		r.t.Fatalf("%d actions of %d events", len(items), len(entities))
-	}
-	r.Add(r.claim, items)
+	return items
 }
 
 // open are the open actions as the ledger has them: "<event> <status> <attempts>".

@@ -118,7 +118,7 @@ func (l *loader) readLatest(ctx context.Context, p *partition) error {
 func (l *loader) readPage(ctx context.Context, p *partition) error {
 	s := l.s
 	s.mu.Lock()
-	after, room, adds := p.loadedTo, p.roomForPage(), p.leftAdds
+	after, room, left := p.loadedTo, p.roomForPage(), p.left
 	s.mu.Unlock()
 	if room == 0 {
 		return nil
@@ -129,14 +129,14 @@ func (l *loader) readPage(ctx context.Context, p *partition) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l.takePage(p, actions, more, adds)
+	l.takePage(p, actions, more, left)
 	s.q.dispatch.wake()
 	return nil
 }
 
-// takePage pushes the actions of a page. p.more becomes false only if the page was the last, and Add has left nothing in the
-// ledger since the read began: leftAdds is still what it was then. The caller holds mu.
-func (l *loader) takePage(p *partition, actions []ledger.Action, more bool, adds uint64) {
+// takePage pushes the actions of a page. p.more becomes false only if the page was the last, and nothing was left to a later one
+// since the read began: p.left is still what it was then. The caller holds mu.
+func (l *loader) takePage(p *partition, actions []ledger.Action, more bool, left uint64) {
 	if p.ending() {
 		return
 	}
@@ -147,12 +147,15 @@ func (l *loader) takePage(p *partition, actions []ledger.Action, more bool, adds
 		}
 	}
 	p.doubts.noteLoadedTo(p.loadedTo, !more)
-	p.more = more || p.leftAdds != adds
+	p.more = more || p.left != left
 	for laneSeq, entity := range p.rerun { // the page may show them as they were before
 		if laneSeq <= p.loadedTo {
 			delete(p.rerun, laneSeq)
 			l.s.q.rerun(p, entity, laneSeq)
 		}
+	}
+	if !p.more {
+		clear(p.rerun) // what no page has shown has ended
 	}
 }
 

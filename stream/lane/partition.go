@@ -22,7 +22,7 @@ type partition struct {
 	open        int                         // loaded actions
 	loadedTo    int64                       // every action up to this one was loaded, or its lane left it in the ledger
 	more        bool                        // the ledger has, or may have, open actions beyond loadedTo
-	leftAdds    uint64                      // grows with each Add that left actions in the ledger
+	left        uint64                      // how often actions beyond loadedTo were left to a page that is read later
 	needsRefill map[*lane]struct{}          // lanes that left actions in the ledger and have room again
 	rerun       map[int64]schemas.EntityKey // actions beyond loadedTo that a command has changed: the page that is being read may show them as they were
 
@@ -80,8 +80,18 @@ func (p *partition) lane(entity schemas.EntityKey, laneSeq int64) *lane {
 	return la
 }
 
-// mayHave reports whether an entity's lane has an action in memory, is parked at or before it, or has still to load it.
+// leave leaves open actions beyond loadedTo to the next page. A page that is being read may not have them.
+func (p *partition) leave() {
+	p.more = true
+	p.left++
+}
+
+// mayHave reports whether an entity's lane has an action in memory, is parked at or before it, or has still to load it, or whether a page
+// that is being read may have it.
 func (p *partition) mayHave(entity schemas.EntityKey, laneSeq int64) bool {
+	if laneSeq > p.loadedTo {
+		return p.more
+	}
 	la := p.lanes[entity]
 	if la == nil {
 		at, ok := p.parked.at(entity)

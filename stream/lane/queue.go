@@ -301,6 +301,8 @@ func (q *queues) rerun(p *partition, entity schemas.EntityKey, laneSeq int64) {
 			p.rerun = map[int64]schemas.EntityKey{}
 		}
 		p.rerun[laneSeq] = entity
+		p.leave() // no page may be under way, and what Add brings says nothing of the action
+		signal(q.toLoad)
 		return
 	}
 	la := p.lane(entity, laneSeq)

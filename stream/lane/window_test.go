@@ -489,3 +489,54 @@ func TestRefillEndsWithItsLane(t *testing.T) {
 		same(t, "done", r.mem.count(r.claim, ledger.Done), 5)
 	})
 }
+
+// runAgain has an action whose row an operator has changed run again.
+func (r *rig) runAgain(entity schemas.EntityKey, laneSeq int64) {
+	r.mem.mu.Lock()
+	a := r.mem.rows[r.claim.ID][laneSeq]
+	a.Status, a.Replay = ledger.Failed, &ledger.ReplayRequest{Force: true}
+	r.mem.mu.Unlock()
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	var cmd ledger.Command
+	cmd.LaneSeq, cmd.Line.Entity = laneSeq, entity
+	r.commandApplied(r.s.q.partitions[r.claim], cmd, ledger.Failed)
+}
+
+// A dead action that no page had is read when it is to run again, whatever a batch adds before, meanwhile or after.
+func TestRunAgainOfWhatWasNotLoaded(t *testing.T) {
+	dead := func(a *ledger.Action) { a.Status, a.OnDead = ledger.Dead, ledger.Continue }
+	for name, add := range map[string]func(*rig, func()){
+		"idle":   func(_ *rig, replay func()) { replay() },
+		"before": func(r *rig, replay func()) { r.add("b"); replay() },
+		"after":  func(r *rig, replay func()) { replay(); r.add("b") },
+		"meanwhile": func(r *rig, replay func()) { // the batch is committed, and its Add comes late
+			item := r.make("b", nil)
+			replay()
+			synctest.Wait()
+			r.Add(r.claim, []Item{item})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := setup(t, nil)
+				defer r.stop()
+				r.make("a", dead)
+				r.begin(t)
+				synctest.Wait()
+				add(r, func() { r.runAgain("a", 1) })
+				synctest.Wait()
+				r.add("c")
+				synctest.Wait()
+				calls := r.sink.ids()
+				slices.Sort(calls)
+				want := []string{"a#1", "b#2", "c#3"}
+				if name == "idle" {
+					want = []string{"a#1", "c#2"}
+				}
+				same(t, "calls", calls, want)
+				same(t, "nothing is left to be read", r.Full(r.claim), false)
+			})
+		})
+	}
+}
