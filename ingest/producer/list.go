@@ -141,6 +141,30 @@ func setMarks(items []Item, marks map[[2]int64]Redriven, waiting bool) map[int32
 // span is the offsets of a partition from one up to before another.
 type span struct{ from, to int64 }
 
+// stride is how many offsets a stretch backwards has. As a stretch counts only when it is whole, it grows while it is quick, and shrinks when
+// it was not read in time: so the next try comes further.
+type stride int64
+
+const (
+	firstStride stride = 64
+	maxStride   stride = maxBack
+	quick              = 500 * time.Millisecond
+)
+
+// before returns the stretch that ends before an offset, and does not begin before another.
+func (s stride) before(to, from int64) span { return span{max(from, to-int64(s)), to} }
+
+// after returns the stride of the next stretch.
+func (s stride) after(took time.Duration, err error) stride {
+	switch {
+	case err != nil:
+		return max(1, s/2)
+	case took < quick:
+		return min(2*s, maxStride)
+	}
+	return s
+}
+
 // bounds returns the offsets that each partition of a topic has; partitions without any are left out.
 func bounds(ctx context.Context, topic string, opts []kgo.Opt) (map[int32]span, error) {
 	op := "list " + topic

@@ -80,24 +80,49 @@ func parseMark(r *kgo.Record) (offset int64, m Redriven, ok bool) {
 // Marks knows which deliveries were redriven or discarded. It reads each partition's records once, from the first delivery that it is asked about on.
 // The zero value is ready. Safe for concurrent use.
 type Marks struct {
-	mu   sync.Mutex // held while it reads, so that nothing is read twice
-	read map[string]map[int32]*marked
+	mu   sync.Mutex
+	read map[string]map[int32]*marked // by topic and partition, under mu
 }
 
 // marked is what is known of a partition: the marks within a span.
 type marked struct {
-	span  span
-	marks map[int64]Redriven
+	turn chan struct{} // a mutex that can be waited for with a context, so that nothing is read twice: full while it is held; never closed
+
+	span   span // this and the rest under turn
+	stride stride
+	marks  map[int64]Redriven // by the offset of their delivery; nil until the first question
 }
 
-// Of returns the newest mark of a delivery; nil if it has none. opts are the brokers and their credentials. Errors are *schemas.Error:
-// NotFound if there is no such topic, Unavailable.
+// Of returns the newest mark of a delivery; nil if it has none. If reading takes longer than ctx allows, the next question goes on from
+// there. opts are the brokers and their credentials. Errors are *schemas.Error: NotFound if there is no such topic, Unavailable.
 func (m *Marks) Of(ctx context.Context, topic string, partition int32, offset int64, opts ...kgo.Opt) (*Redriven, error) {
-	spans, err := bounds(ctx, topic, opts)
+	op := "read whether " + topic + "/" + strconv.Itoa(int(partition)) + "@" + strconv.FormatInt(offset, 10) + " was redriven or discarded"
+	p := m.of(topic, partition)
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return nil, schemas.Errorf(schemas.Unavailable, op, "another question about this partition is under way, and that takes long; try again: %w", context.Cause(ctx))
+	}
+	spans, err := bounds(ctx, topic, opts) // in turn: who waited knows no end that is older than what was read meanwhile
 	if err != nil {
 		return nil, err
 	}
-	end := spans[partition].to
+	err = p.readIn(ctx, topic, partition, span{offset + 1, spans[partition].to}, opts)
+	if err != nil && ctx.Err() != nil {
+		return nil, schemas.Errorf(schemas.Unavailable, op, "the time was not enough for all that lies behind it; try again, and reading goes on from where it was: %w", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if note, ok := p.marks[offset]; ok {
+		return &note, nil
+	}
+	return nil, nil //nolint:nilnil // it was not
+}
+
+// of returns what is known of a partition.
+func (m *Marks) of(topic string, partition int32) *marked {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.read == nil {
@@ -107,23 +132,41 @@ func (m *Marks) Of(ctx context.Context, topic string, partition int32, offset in
 		m.read[topic] = map[int32]*marked{}
 	}
 	p := m.read[topic][partition]
-	if p == nil || end < p.span.to { // the topic was created again
-		p = &marked{span{offset + 1, offset + 1}, map[int64]Redriven{}}
+	if p == nil {
+		p = &marked{turn: make(chan struct{}, 1)}
 		m.read[topic][partition] = p
 	}
-	for _, missing := range []span{{offset + 1, p.span.from}, {p.span.to, end}} {
-		err := readSpans(ctx, topic, map[int32]span{partition: missing}, opts, func(r *kgo.Record) {
-			if about, note, ok := parseMark(r); ok && !note.At.Before(p.marks[about].At) {
-				p.marks[about] = note
-			}
-		})
+	return p
+}
+
+// readIn reads what is not known of a span: backwards in stretches, each of which counts when it is whole, and forwards, where each record
+// does. So it leaves what it has read to the next try.
+func (p *marked) readIn(ctx context.Context, topic string, partition int32, s span, opts []kgo.Opt) error {
+	if p.marks == nil || s.to < p.span.to { // the topic was created again
+		p.span, p.stride, p.marks = span{s.from, s.from}, firstStride, map[int64]Redriven{}
+	}
+	for p.span.from > s.from {
+		stretch, began := p.stride.before(p.span.from, s.from), time.Now()
+		err := readSpans(ctx, topic, map[int32]span{partition: stretch}, opts, p.add)
+		p.stride = p.stride.after(time.Since(began), err)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		p.span = span{min(p.span.from, missing.from), max(p.span.to, missing.to)}
+		p.span.from = stretch.from
 	}
-	if note, ok := p.marks[offset]; ok {
-		return &note, nil
+	err := readSpans(ctx, topic, map[int32]span{partition: {p.span.to, s.to}}, opts, func(r *kgo.Record) {
+		p.add(r)
+		p.span.to = r.Offset + 1
+	})
+	if err == nil {
+		p.span.to = max(p.span.to, s.to) // control records at the end are none of ours
 	}
-	return nil, nil //nolint:nilnil // it was not
+	return err
+}
+
+// add takes a record; of a delivery's marks the newest counts.
+func (p *marked) add(r *kgo.Record) {
+	if about, note, ok := parseMark(r); ok && !note.At.Before(p.marks[about].At) {
+		p.marks[about] = note
+	}
 }

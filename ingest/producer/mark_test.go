@@ -1,11 +1,15 @@
 package producer
 
 import (
+	"context"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/schemas"
@@ -89,5 +93,84 @@ func TestMarks(t *testing.T) {
 				t.Errorf("a mark is read as a delivery: %v", err)
 			}
 		}
+	}
+}
+
+// Where the time is not enough for what lies behind a delivery, the next question goes on, forwards and backwards.
+func TestMarksGoOnWhereTheyWere(t *testing.T) {
+	t.Parallel()
+	a := newAged(t)
+	const n = 2 * int(firstStride)
+	first := a.deliver(1)
+	for range n {
+		a.mark(first, 1) // a batch of its own
+	}
+	last := a.deliver(1)
+	short := a.slow()
+	var newestFirst, oldestFirst Marks
+	ask := func(m *Marks, offset int64) (*Redriven, error) { return m.Of(short(), aside, 0, offset, a.opts...) }
+	if found, err := ask(&newestFirst, last); found != nil || err != nil {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	for name, m := range map[string]*Marks{"backwards": &newestFirst, "forwards": &oldestFirst} {
+		found, err := ask(m, first)
+		if schemas.KindOf(err) != schemas.Unavailable || !errors.Is(err, errTime) || !strings.Contains(err.Error(), "try again, and reading goes on from where it was") {
+			t.Fatalf("%s: %+v, %v", name, found, err)
+		}
+		for tries := 0; err != nil; tries++ {
+			if found, err = ask(m, first); tries > n {
+				t.Fatalf("%s: after %d tries: %v", name, tries, err)
+			}
+		}
+		if found == nil {
+			t.Errorf("%s: no mark", name)
+		}
+	}
+}
+
+// Who waits for another's reading waits as long as their own context lasts; another partition is read meanwhile.
+func TestMarksWaitNoLongerThanAsked(t *testing.T) {
+	t.Parallel()
+	a := newAged(t)
+	first := a.deliver(2)
+	arrived, gate := make(chan struct{}, 100), make(chan struct{})
+	a.cluster.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		a.cluster.KeepControl()
+		arrived <- struct{}{}
+		a.cluster.SleepControl(func() { <-gate })
+		return nil, nil, false
+	})
+	var m Marks
+	of := func(ctx context.Context, partition int32) error {
+		_, err := m.Of(ctx, aside, partition, first, a.opts...)
+		return err
+	}
+	reading := make(chan error, 1)
+	go func() { reading <- of(t.Context(), 0) }()
+	<-arrived
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errTime)
+	defer cancel()
+	waiting, other := make(chan error, 1), make(chan error, 1)
+	go func() { waiting <- of(ctx, 0) }()
+	go func() { other <- of(t.Context(), 1) }()
+	select {
+	case err := <-waiting:
+		if schemas.KindOf(err) != schemas.Unavailable || !errors.Is(err, errTime) {
+			t.Errorf("who waits: %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("who waits does so although their time is over")
+	}
+	select {
+	case err := <-other:
+		if err != nil {
+			t.Errorf("another partition: %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("another partition is not read meanwhile")
+	}
+	close(gate)
+	if err := <-reading; err != nil {
+		t.Errorf("who reads: %v", err)
 	}
 }

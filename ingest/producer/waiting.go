@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -29,19 +30,21 @@ const (
 // waiting is what is known of a partition.
 type waiting struct {
 	span   span           // what has been read and is remembered
+	stride stride         // of the next stretch backwards
 	open   map[int64]Item // the deliveries in it that wait, by offset, without bodies and headers
 	marked map[int64]bool // the deliveries that have marks, also those before it: their marks lie behind them
 }
 
-// Backlog is the deliveries of a topic that wait, without bodies and headers, the oldest first. More says that there may be others, older
-// ones.
+// Backlog is the deliveries of a topic that wait, without bodies and headers, the oldest first. More says that there may be others.
 type Backlog struct {
 	Items []Item
 	More  bool
+	Err   error // why the topic could not be read to its ends: Items are those that are known, and there may be more
 }
 
 // Look returns the backlogs of topics. A topic that does not exist has none. If reading takes longer than ctx allows, the next Look goes on
-// from there. adm asks the brokers where the topics end; opts, the brokers and their credentials, are for the client that reads what is new.
+// from there, and what is known is returned with the reason. Only if nothing is known of any topic is that an error, as it is when the
+// brokers do not say where topics end. adm asks them that; opts, the brokers and their credentials, are for the client that reads what is new.
 // Errors are *schemas.Error.
 func (w *Waiting) Look(ctx context.Context, adm *kadm.Client, topics []string, opts ...kgo.Opt) (map[string]Backlog, error) {
 	spans, err := boundsOf(ctx, adm, topics)
@@ -53,30 +56,37 @@ func (w *Waiting) Look(ctx context.Context, adm *kadm.Client, topics []string, o
 	if w.read == nil {
 		w.read = map[string]map[int32]*waiting{}
 	}
-	out := map[string]Backlog{}
-	for topic, partitions := range spans {
+	out, known := map[string]Backlog{}, len(spans) == 0
+	for topic, partitions := range spans { // in any order, so that a slow topic takes the time of others in some looks only
 		if w.read[topic] == nil {
 			w.read[topic] = map[int32]*waiting{}
 		}
-		err := w.readOn(ctx, topic, partitions, opts)
-		if err == nil {
-			err = w.readBack(ctx, topic, partitions, opts)
+		failed := w.readOn(ctx, topic, partitions, opts)
+		if failed == nil {
+			failed = w.readBack(ctx, topic, partitions, opts)
 		}
-		if err != nil {
-			return nil, err
-		}
-		var sum Backlog
-		for partition, s := range partitions {
-			p := w.read[topic][partition]
-			sum.Items = slices.AppendSeq(sum.Items, maps.Values(p.open))
-			sum.More = sum.More || p.span.from > s.from
-		}
-		slices.SortFunc(sum.Items, func(a, b Item) int {
-			return cmp.Or(a.Received.Compare(b.Received), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
-		})
-		out[topic] = sum
+		out[topic] = w.backlog(topic, partitions, failed)
+		known = known || failed == nil || len(out[topic].Items) > 0
+		err = cmp.Or(err, failed)
+	}
+	if !known {
+		return nil, err
 	}
 	return out, nil
+}
+
+// backlog returns what is known of a topic that was read, or that could not be.
+func (w *Waiting) backlog(topic string, partitions map[int32]span, failed error) Backlog {
+	sum := Backlog{Err: failed, More: failed != nil}
+	for partition, s := range partitions {
+		p := w.read[topic][partition]
+		sum.Items = slices.AppendSeq(sum.Items, maps.Values(p.open))
+		sum.More = sum.More || p.span.from > s.from
+	}
+	slices.SortFunc(sum.Items, func(a, b Item) int {
+		return cmp.Or(a.Received.Compare(b.Received), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
+	})
+	return sum
 }
 
 // readOn reads what is new in a topic. Of a partition that it does not know, nothing is.
@@ -85,7 +95,7 @@ func (w *Waiting) readOn(ctx context.Context, topic string, partitions map[int32
 	for partition, s := range partitions {
 		p := known[partition]
 		if p == nil || s.to < p.span.to { // the topic was created again
-			p = &waiting{span: span{s.to, s.to}, open: map[int64]Item{}, marked: map[int64]bool{}}
+			p = &waiting{span: span{s.to, s.to}, stride: firstStride, open: map[int64]Item{}, marked: map[int64]bool{}}
 			known[partition] = p
 		}
 		p.forget(s.from) // gone by retention
@@ -111,31 +121,43 @@ func (w *Waiting) readOn(ctx context.Context, topic string, partitions map[int32
 	return err
 }
 
-// readBack reads partitions of which fewer than maxWaiting deliveries are known backwards, in stretches that grow.
+// readBack reads partitions of which fewer than maxWaiting deliveries are known backwards, in stretches that grow while they are quick.
+// A stretch counts when it is whole: what was found in a part of it is read again, in a shorter one.
 func (w *Waiting) readBack(ctx context.Context, topic string, partitions map[int32]span, opts []kgo.Opt) error {
 	known, done := w.read[topic], map[int32]int64{}
-	for factor := int64(1); ; factor *= 4 {
+	for partition := range partitions {
+		known[partition].stride = min(known[partition].stride, firstStride) // often a few are missing
+	}
+	for {
 		stretch, found := map[int32]span{}, map[int32]*waiting{}
 		for partition, s := range partitions {
-			p := known[partition]
-			lacks := int64(maxWaiting - len(p.open))
-			if width := min(lacks*factor, maxBack-done[partition]); width > 0 && p.span.from > s.from {
-				stretch[partition] = span{max(s.from, p.span.from-width), p.span.from}
+			p, left := known[partition], maxBack-done[partition]
+			if len(p.open) < maxWaiting && left > 0 && p.span.from > s.from {
+				stretch[partition] = p.stride.before(p.span.from, max(s.from, p.span.from-left))
 				found[partition] = &waiting{open: map[int64]Item{}, marked: p.marked}
 			}
 		}
 		if len(stretch) == 0 {
 			return nil
 		}
-		if err := readSpans(ctx, topic, stretch, opts, func(r *kgo.Record) { found[r.Partition].add(r) }); err != nil {
-			return err // what was found in part is read again
+		if ctx.Err() != nil { // another topic took the time: no stretch was too long
+			return schemas.Errorf(schemas.Unavailable, "read "+topic, "%w", context.Cause(ctx))
 		}
+		began := time.Now()
+		err := readSpans(ctx, topic, stretch, opts, func(r *kgo.Record) { found[r.Partition].add(r) })
 		for partition, s := range stretch {
 			p := known[partition]
+			p.stride = p.stride.after(time.Since(began), err)
+			if err != nil {
+				continue
+			}
 			maps.Copy(p.open, found[partition].open)
 			p.span.from = s.from
 			p.trim()
 			done[partition] += s.to - s.from
+		}
+		if err != nil {
+			return err
 		}
 	}
 }

@@ -2,12 +2,17 @@ package producer
 
 import (
 	"context"
+	"errors"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/ingest"
 )
@@ -70,9 +75,10 @@ func TestWaitingDeliveries(t *testing.T) {
 
 // aged is a quarantine partition with records as the intake and Mark write them, many at once.
 type aged struct {
-	t      *testing.T
-	client *kgo.Client
-	opts   []kgo.Opt
+	t       *testing.T
+	cluster *kfake.Cluster
+	client  *kgo.Client
+	opts    []kgo.Opt
 }
 
 func (a *aged) write(records ...*kgo.Record) (last int64) {
@@ -133,8 +139,33 @@ func newAged(t *testing.T) *aged {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	return &aged{t, client, opts}
+	return &aged{t, cluster, client, opts}
 }
+
+// slow has each fetch bring one batch, and returns a maker of contexts, each of which ends with its sixth fetch.
+func (a *aged) slow() func() context.Context {
+	a.opts = append(a.opts, kgo.FetchMaxPartitionBytes(1))
+	var mu sync.Mutex
+	left, end := 0, func(error) {}
+	a.cluster.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		a.cluster.KeepControl()
+		mu.Lock()
+		defer mu.Unlock()
+		if left--; left == 0 {
+			end(errTime)
+		}
+		return nil, nil, false
+	})
+	return func() context.Context {
+		ctx, cancel := context.WithCancelCause(a.t.Context())
+		mu.Lock()
+		defer mu.Unlock()
+		left, end = 6, cancel
+		return ctx
+	}
+}
+
+var errTime = errors.New("the time is over")
 
 // What came while as many waited as are remembered waits when those are dealt with, whichever they are.
 func TestWaitingBeyondWhatIsRemembered(t *testing.T) {
@@ -173,4 +204,57 @@ func TestWaitingBehindMarks(t *testing.T) {
 		t.Errorf("%d wait, more: %v: %v", len(got.Items), got.More, err)
 	}
 	a.holds("the next look goes on", &w, 3, first, false)
+}
+
+// A topic whose newest deliveries take longer than a look may is known after some looks; until then the others are, and what was found.
+func TestWaitingInASlowTopic(t *testing.T) {
+	t.Parallel()
+	a := newAged(t)
+	const n = 2 * int(firstStride)
+	for range n {
+		a.deliver(1) // a batch of its own
+	}
+	short := a.slow()
+	var w Waiting
+	for looks, before := 1, 0; ; looks++ {
+		all, err := w.Look(short(), kadm.NewClient(a.client), []string{aside}, a.opts...)
+		got, ok := all[aside]
+		switch {
+		case len(got.Items) < before || looks > n:
+			t.Fatalf("look %d: %d wait, before it %d: %v, %v", looks, len(got.Items), before, err, got.Err)
+		case err != nil && (ok || before > 0) || err == nil && got.Err == nil && len(got.Items) < n:
+			t.Fatalf("look %d: %d wait, before it %d: %v, %v", looks, len(got.Items), before, err, got.Err)
+		case got.Err != nil && (!got.More || !errors.Is(got.Err, errTime)):
+			t.Errorf("look %d: more: %v, %v", looks, got.More, got.Err)
+		}
+		if before = len(got.Items); err == nil && got.Err == nil {
+			break
+		}
+	}
+}
+
+// What one topic's brokers cannot give takes nothing from the others; if they can give none, that is an error.
+func TestWaitingBesideABrokenTopic(t *testing.T) {
+	t.Parallel()
+	a := newAged(t)
+	a.deliver(3)
+	if err := a.client.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte("x")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	a.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: topic, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	look := func(w *Waiting, topics ...string) (map[string]Backlog, error) {
+		return w.Look(t.Context(), kadm.NewClient(a.client), topics, a.opts...)
+	}
+	for range 5 { // in whichever order
+		all, err := look(new(Waiting), topic, aside)
+		if err != nil || len(all[aside].Items) != 3 || all[aside].More || all[aside].Err != nil {
+			t.Fatalf("%+v, %v", all[aside], err)
+		}
+		if b := all[topic]; !b.More || !errors.Is(b.Err, kerr.TopicAuthorizationFailed) {
+			t.Fatalf("the broken one: %+v", b)
+		}
+	}
+	if all, err := look(new(Waiting), topic); !errors.Is(err, kerr.TopicAuthorizationFailed) {
+		t.Errorf("alone: %+v, %v", all, err)
+	}
 }
