@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -36,10 +37,14 @@ type Query struct {
 	Before map[int32]int64
 }
 
-// MaxList is the largest limit of [List].
-const MaxList = 1001
+const (
+	// MaxList is the largest limit of [List].
+	MaxList = 1001
 
-// List reads the newest deliveries of a quarantine topic, as [Merge] orders its partitions, without their bodies: [ReadOne] has those. It reads
+	maxStretch = 16 * MaxList // how many offsets of a partition List reads at once, so that what is kept until its marks are known is little
+)
+
+// List reads the newest deliveries of a quarantine topic, as [Merge] orders its partitions, without their bodies and headers: [ReadOne] has those. It reads
 // each partition backwards, from the end seen at the call, in stretches that grow, until it has Limit deliveries of it; so it ends while intake
 // goes on writing. A mark has a higher offset than what it marks, so a delivery that is read comes with its own: for these the end is read although q.Before
 // lies before it, and a page costs as much as all newer pages. opts are the brokers and their credentials; clients of its own are opened and
@@ -53,32 +58,16 @@ func List(ctx context.Context, q Query, opts ...kgo.Opt) ([]Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	var items []Item
-	marks := map[[2]int64]Redriven{} // by partition and offset of the delivery
-	for width := int64(q.Limit); len(open) > 0; width *= 4 {
+	l := listing{Query: q, marks: map[[2]int64]Redriven{}}
+	for width := int64(q.Limit); len(open) > 0; width = min(4*width, maxStretch) {
 		stretch := map[int32]span{}
 		for partition, left := range open {
 			stretch[partition] = span{max(left.from, left.to-width), left.to}
 		}
-		err := readSpans(ctx, q.Topic, stretch, opts, func(r *kgo.Record) {
-			if offset, m, ok := parseMark(r); ok {
-				key := [2]int64{int64(r.Partition), offset}
-				if marks[key].At.Before(m.At) {
-					marks[key] = m
-				}
-				return
-			}
-			if before, ok := q.Before[r.Partition]; ok && r.Offset >= before {
-				return
-			}
-			item := parseQuarantine(r)
-			item.Body = nil
-			items = append(items, item)
-		})
-		if err != nil {
+		if err := readSpans(ctx, q.Topic, stretch, opts, l.add); err != nil {
 			return nil, err
 		}
-		counts := setMarks(items, marks, q.Waiting)
+		counts := l.settle(stretch)
 		for partition, left := range open {
 			if left.to = stretch[partition].from; left.to <= left.from || counts[partition] >= q.Limit {
 				delete(open, partition)
@@ -87,9 +76,7 @@ func List(ctx context.Context, q Query, opts ...kgo.Opt) ([]Item, error) {
 			open[partition] = left
 		}
 	}
-	if q.Waiting {
-		items = slices.DeleteFunc(items, func(i Item) bool { return i.Redriven != nil })
-	}
+	items := l.items
 	slices.SortFunc(items, func(a, b Item) int {
 		return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(b.Offset, a.Offset))
 	})
@@ -124,17 +111,50 @@ func Merge[T any](lists [][]T, limit int, at func(*T) time.Time) []T {
 	return merged
 }
 
-// setMarks sets the marks of deliveries, and returns how many of each partition the list is for: of waiting ones, those without a mark.
-func setMarks(items []Item, marks map[[2]int64]Redriven, waiting bool) map[int32]int {
-	counts := map[int32]int{}
-	for i := range items {
-		if m, ok := marks[[2]int64{int64(items[i].Partition), items[i].Offset}]; ok {
-			items[i].Redriven = &m
+// listing is what List has found so far.
+type listing struct {
+	Query
+
+	items []Item
+	marks map[[2]int64]Redriven // by partition and offset of the delivery, until that is read
+}
+
+// add takes a record.
+func (l *listing) add(r *kgo.Record) {
+	if offset, m, ok := parseMark(r); ok {
+		key := [2]int64{int64(r.Partition), offset}
+		if l.marks[key].At.Before(m.At) {
+			l.marks[key] = m
 		}
-		if !waiting || items[i].Redriven == nil {
-			counts[items[i].Partition]++
-		}
+		return
 	}
+	if before, ok := l.Before[r.Partition]; ok && r.Offset >= before {
+		return
+	}
+	item := parseQuarantine(r)
+	item.Body, item.Headers = nil, nil
+	l.items = append(l.items, item)
+}
+
+// settle ends a stretch: the marks of its deliveries lie behind them, so they are known now. It drops the deliveries that are not asked
+// for and the marks that no delivery before the stretch has, and returns how many deliveries there are of each partition.
+func (l *listing) settle(stretch map[int32]span) map[int32]int {
+	counts := map[int32]int{}
+	l.items = slices.DeleteFunc(l.items, func(i Item) bool {
+		_, ok := l.marks[[2]int64{int64(i.Partition), i.Offset}]
+		return ok && l.Waiting
+	})
+	for n := range l.items {
+		i := &l.items[n]
+		if m, ok := l.marks[[2]int64{int64(i.Partition), i.Offset}]; ok {
+			i.Redriven = &m
+		}
+		counts[i.Partition]++
+	}
+	maps.DeleteFunc(l.marks, func(key [2]int64, _ Redriven) bool {
+		s, ok := stretch[int32(key[0])]
+		return ok && key[1] >= s.from
+	})
 	return counts
 }
 

@@ -40,15 +40,15 @@ func TestQuarantineAndList(t *testing.T) {
 		}
 		got, want = append([]Item{}, got...), append([]Item{}, want...)
 		for i := range got {
-			if got[i].Body != nil {
-				t.Errorf("%d of the list has a body", i)
+			if got[i].Body != nil || got[i].Headers != nil {
+				t.Errorf("%d of the list has a body or headers", i)
 			}
 			one, err := ReadOne(ctx, aside, got[i].Partition, got[i].Offset, opts)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			got[i].Partition, got[i].Offset, got[i].Body = 0, 0, one.Body
+			got[i].Partition, got[i].Offset, got[i].Body, got[i].Headers = 0, 0, one.Body, one.Headers
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
@@ -89,6 +89,43 @@ func TestQuarantineAndList(t *testing.T) {
 	defer cancel()
 	if _, err := List(ctx, Query{Topic: aside, Limit: 1}, opts); schemas.KindOf(err) != schemas.Unavailable {
 		t.Errorf("no broker: %v", err)
+	}
+}
+
+// A stretch leaves what is asked for alone: of those that wait no marked ones, and no marks of deliveries that were read.
+func TestListKeepsNothingThatIsDealtWith(t *testing.T) {
+	t.Parallel()
+	delivered := func(offset int64) *kgo.Record {
+		r := quarantineRecord(aside, &ingest.Delivery{Headers: []schemas.Header{{Name: "x-event-id", Value: "7"}}, Body: []byte("x")})
+		r.Offset = offset
+		return r
+	}
+	marks := func(offset, of int64) *kgo.Record {
+		r := markRecord(of, Redriven{At: time.Unix(1_800_000_000+offset, 0), By: "me"})
+		r.Offset = offset
+		return r
+	}
+	for _, waiting := range []bool{false, true} {
+		l := listing{Query: Query{Waiting: waiting}, marks: map[[2]int64]Redriven{}}
+		for _, r := range []*kgo.Record{delivered(10), delivered(11), marks(12, 10), marks(13, 10), marks(14, 3)} {
+			l.add(r)
+		}
+		want := []Item{{Offset: 10, Redriven: &Redriven{At: time.Unix(1_800_000_013, 0), By: "me"}}, {Offset: 11}}
+		if waiting {
+			want = want[1:]
+		}
+		if counts := l.settle(map[int32]span{0: {10, 15}}); counts[0] != len(want) || len(l.items) != len(want) || len(l.marks) != 1 {
+			t.Fatalf("waiting: %v: counts %v of %+v, marks %v", waiting, counts, l.items, l.marks)
+		}
+		for n, i := range l.items {
+			if i.Offset != want[n].Offset || i.Headers != nil || !cmp.Equal(i.Redriven, want[n].Redriven) {
+				t.Errorf("waiting: %v, %d: %+v, want %+v", waiting, n, i, want[n])
+			}
+		}
+		l.add(delivered(3))
+		if counts := l.settle(map[int32]span{0: {0, 10}}); waiting && counts[0] != 1 || !waiting && (counts[0] != 3 || l.items[2].Redriven == nil) || len(l.marks) != 0 {
+			t.Errorf("waiting: %v, the stretch before: counts %v of %+v, marks %v", waiting, counts, l.items, l.marks)
+		}
 	}
 }
 
