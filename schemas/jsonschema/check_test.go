@@ -89,6 +89,7 @@ func TestParseRefuses(t *testing.T) {
 		"no anchor":          {`{"$ref": "#line"}`, "$ref: there is no anchor #line"},
 		"circle":             {`{"properties": {"child": {"$ref": "#"}}}`, "leads back to itself by $ref"},
 		"circle in lists":    {`{"$defs": {"n": {"properties": {"c": {"items": {"$ref": "#/$defs/n"}}}}}, "$ref": "#/$defs/n"}`, "leads back to itself by $ref"},
+		"circle of old":      {`{"dependencies": {"a": {"properties": {"a": {"$ref": "#"}}}}}`, "leads back to itself by $ref"},
 		"the metaschema":     {`{"$ref": "https://json-schema.org/draft/2020-12/schema"}`, "$dynamicRef"},
 		"dynamic":            {`{"$dynamicRef": "#x", "$defs": {"x": {"$dynamicAnchor": "x"}}}`, "$dynamicRef"},
 		"doubling":           {doubled, "alternatives inside of alternatives multiply"},

@@ -3,8 +3,9 @@ package jsonschema
 import (
 	"fmt"
 	"maps"
-	"math"
+	"math/big"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -25,47 +26,68 @@ type Change struct {
 	Words  string `json:"change"`
 }
 
-// Compare says what a schema refuses, and what it takes, that another did not before. Texts for people ($comment, title, description) are no
-// difference, neither is whether something stands in its place or behind a $ref.
+// Compare says what a schema refuses, and what it takes, that another did not before. Where no change refuses or is unclear, every event that
+// fitted before fits after, and where none widens or is unclear, the reverse holds. What asks nothing of an event is no difference
+// ($comment, title, unknown keywords), neither is whether something stands in its place or behind a $ref.
 func Compare(before, after *Schema) []Change {
-	c := comparison{before: before.tree, after: after.tree}
-	c.schemas("", before.tree, after.tree)
+	m := newMeanings(before.compiled, after.compiled)
+	c := comparison{patterns: map[string]*regexp.Regexp{}}
+	c.schemas("", m.of(before.compiled), m.of(after.compiled))
 	slices.SortStableFunc(c.changes, func(a, b Change) int { return strings.Compare(a.Place, b.Place) })
 	return c.changes
 }
 
 type comparison struct {
-	before, after map[string]any // whole, for $ref
-	changes       []Change
+	patterns map[string]*regexp.Regexp // those of patternProperties, by their texts
+	changes  []Change
 }
 
 func (c *comparison) add(place string, e Effect, format string, args ...any) {
 	c.changes = append(c.changes, Change{Place: place, Effect: e, Words: fmt.Sprintf(format, args...)})
 }
 
-// schemas compares what is asked of one place. Parse has refused circles.
-func (c *comparison) schemas(place string, before, after any) {
-	b, a := resolve(before, c.before), resolve(after, c.after)
+// schemas compares what is asked of one place.
+func (c *comparison) schemas(place string, b, a meaning) {
+	switch {
+	case never(b) && never(a):
+		return
+	case never(a):
+		c.add(place, Refuses, "%s is not allowed any more: an event with it is refused", named(place))
+		return
+	case never(b):
+		c.add(place, Widens, "%s is allowed now: who reads it may find it", named(place))
+		return
+	}
 	c.types(place, b, a)
 	c.required(place, b, a)
 	c.properties(place, b, a)
 	c.values(place, b, a)
 	c.bounds(place, b, a)
-	if b["items"] != nil || a["items"] != nil {
-		c.schemas(place+"/*", b["items"], a["items"])
-	}
+	c.items(place, b, a)
 	for _, key := range slices.Sorted(maps.Keys(union(b, a))) {
 		if !compared[key] && !reflect.DeepEqual(b[key], a[key]) {
-			c.add(place, Unclear, "%s has changed: whether an event that fitted still does has to be seen by hand", key)
+			c.unclear(place, key)
 		}
 	}
 }
 
-// compared are the keywords that are compared by their meaning, and those that ask nothing of an event.
+func (c *comparison) unclear(place, key string) {
+	if key == "$ref" {
+		key = "what $ref leads to"
+	}
+	c.add(place, Unclear, "%s has changed: whether an event that fitted still does has to be seen by hand", key)
+}
+
+// never says of a schema that it refuses everything.
+func never(m meaning) bool {
+	refused, ok := m["not"].(meaning)
+	return ok && len(refused) == 0
+}
+
+// compared are the keywords that are compared one by one. Of others it can only be said whether they are the same.
 var compared = func() map[string]bool {
 	all := map[string]bool{}
-	for key := range strings.FieldsSeq("type required properties additionalProperties items enum const " +
-		"$schema $id $ref $defs $comment $anchor title description default examples deprecated readOnly writeOnly format " + typesKey) {
+	for key := range strings.FieldsSeq("type required properties additionalProperties items enum") {
 		all[key] = true
 	}
 	for _, b := range bounds {
@@ -74,52 +96,8 @@ var compared = func() map[string]bool {
 	return all
 }()
 
-// resolve returns a schema as an object, with what a $ref into the same text leads to in its place. A schema with keywords beside its $ref is
-// returned as it is: their $ref is then what is compared.
-func resolve(schema any, root map[string]any) map[string]any {
-	for {
-		switch s := schema.(type) {
-		case map[string]any:
-			ref, _ := s["$ref"].(string)
-			target, ok := lookup(ref, root)
-			if !ok || len(s) > 1 && !slices.Equal(slices.Sorted(maps.Keys(s)), []string{"$comment", "$ref"}) {
-				if ref != "" {
-					s = maps.Clone(s)
-					s["allOf $ref"] = []any{target, s["allOf"]}
-				}
-				return s
-			}
-			schema = target
-		case bool:
-			if !s {
-				return map[string]any{"not": map[string]any{}}
-			}
-			return map[string]any{}
-		default:
-			return map[string]any{}
-		}
-	}
-}
-
-// lookup returns what a $ref such as #/$defs/line leads to.
-func lookup(ref string, root map[string]any) (any, bool) {
-	path, ok := strings.CutPrefix(ref, "#/")
-	if !ok {
-		return nil, false
-	}
-	var at any = root
-	for token := range strings.SplitSeq(path, "/") {
-		object, ok := at.(map[string]any)
-		if !ok {
-			return nil, false
-		}
-		at = object[strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")]
-	}
-	return at, at != nil
-}
-
-func union(a, b map[string]any) map[string]any {
-	all := map[string]any{}
+func union(a, b meaning) meaning {
+	all := meaning{}
 	maps.Copy(all, a)
 	maps.Copy(all, b)
 	return all
@@ -136,25 +114,18 @@ func named(place string) string {
 var everyKind = []string{"array", "boolean", "integer", "null", "number", "object", "string"}
 
 // kinds returns what type says; a number may be an integer.
-func kinds(schema map[string]any) []string {
-	var all []string
-	switch t := schema["type"].(type) {
-	case string:
-		all = []string{t}
-	case []any:
-		for _, k := range t {
-			all = append(all, fmt.Sprint(k))
-		}
-	default:
+func kinds(m meaning) []string {
+	all, ok := m["type"].([]string)
+	if !ok {
 		return everyKind
 	}
 	if slices.Contains(all, "number") && !slices.Contains(all, "integer") {
-		all = append(all, "integer")
+		all = append(slices.Clone(all), "integer")
 	}
 	return all
 }
 
-func (c *comparison) types(place string, b, a map[string]any) {
+func (c *comparison) types(place string, b, a meaning) {
 	before, after := kinds(b), kinds(a)
 	without := func(all, some []string) []string {
 		return slices.DeleteFunc(slices.Clone(all), func(k string) bool {
@@ -177,26 +148,17 @@ func (c *comparison) types(place string, b, a map[string]any) {
 }
 
 // written returns the kinds as they stand in a schema.
-func written(schema map[string]any) []string {
-	all := kinds(schema)
+func written(m meaning) []string {
+	all := kinds(m)
 	if slices.Contains(all, "number") {
 		all = slices.DeleteFunc(slices.Clone(all), func(k string) bool { return k == "integer" })
 	}
 	return all
 }
 
-func texts(list any) (all []string) {
-	values, _ := list.([]any)
-	for _, v := range values {
-		if s, ok := v.(string); ok {
-			all = append(all, s)
-		}
-	}
-	return all
-}
-
-func (c *comparison) required(place string, b, a map[string]any) {
-	before, after := texts(b["required"]), texts(a["required"])
+func (c *comparison) required(place string, b, a meaning) {
+	before, _ := b["required"].([]string)
+	after, _ := a["required"].([]string)
 	for _, name := range after {
 		if !slices.Contains(before, name) {
 			c.add(field(place, name), Refuses, "%s became required: an event without it is refused", named(field(place, name)))
@@ -211,52 +173,70 @@ func (c *comparison) required(place string, b, a map[string]any) {
 
 func field(place, name string) string { return place + "/" + escaper.Replace(name) }
 
-func (c *comparison) properties(place string, b, a map[string]any) {
-	before, _ := b["properties"].(map[string]any)
-	after, _ := a["properties"].(map[string]any)
-	closedBefore, closedAfter := b["additionalProperties"] == false, a["additionalProperties"] == false
+func (c *comparison) properties(place string, b, a meaning) {
+	before, _ := b["properties"].(meaning)
+	after, _ := a["properties"].(meaning)
 	for _, name := range slices.Sorted(maps.Keys(union(before, after))) {
 		at := field(place, name)
-		_, was := before[name]
-		_, is := after[name]
-		switch {
-		case was && !is && closedAfter:
-			c.add(at, Refuses, "%s is not allowed any more: an event with it is refused", named(at))
-		case is && !was && closedBefore:
-			c.add(at, Widens, "%s is allowed now: who reads it may find it", named(at))
-		default:
-			c.schemas(at, before[name], after[name])
+		was, sureBefore := c.asked(b, name)
+		is, sureAfter := c.asked(a, name)
+		if sureBefore && sureAfter {
+			c.schemas(at, was, is)
+		} else {
+			c.add(at, Unclear, "%s stands in properties of one of the two only, and other keywords look at it, too: whether an event that fitted still does has to be seen by hand", named(at))
 		}
 	}
-	switch {
+	othersBefore, _ := b["additionalProperties"].(meaning)
+	othersAfter, _ := a["additionalProperties"].(meaning)
+	switch closedBefore, closedAfter := never(othersBefore), never(othersAfter); {
 	case closedAfter && !closedBefore:
 		c.add(place, Refuses, "%s may have no fields any more but those that are named: an event with another one is refused", named(place))
 	case closedBefore && !closedAfter:
 		c.add(place, Widens, "%s may have other fields than those that are named now", named(place))
-	case !closedBefore && !reflect.DeepEqual(b["additionalProperties"], a["additionalProperties"]):
-		c.add(place, Unclear, "additionalProperties has changed: whether an event that fitted still does has to be seen by hand")
+	case !reflect.DeepEqual(othersBefore, othersAfter):
+		c.unclear(place, "additionalProperties")
 	}
 }
 
-// values compares enum and const.
-func (c *comparison) values(place string, b, a map[string]any) {
-	allowed := func(s map[string]any) ([]any, bool) {
-		if v, ok := s["const"]; ok {
-			return []any{v}, true
-		}
-		values, ok := s["enum"].([]any)
-		return values, ok
+// asked returns what is asked of a field: by properties, else of all that it does not name. sure is false where that is asked by patterns, or
+// only of fields that nothing has evaluated.
+func (c *comparison) asked(m meaning, name string) (asked meaning, sure bool) {
+	properties, _ := m["properties"].(meaning)
+	if own, ok := properties[name]; ok {
+		return own.(meaning), true
 	}
-	before, was := allowed(b)
-	after, is := allowed(a)
-	missing := func(all, in []any) (gone []string) {
-		for _, v := range all {
-			if !slices.ContainsFunc(in, func(w any) bool { return reflect.DeepEqual(v, w) }) {
-				gone = append(gone, fmt.Sprint(v))
-			}
+	patterns, _ := m["patternProperties"].(meaning)
+	for p := range patterns {
+		if c.pattern(p).MatchString(name) {
+			return nil, false
 		}
-		return gone
 	}
+	if others, ok := m["additionalProperties"]; ok {
+		return others.(meaning), true
+	}
+	return nil, m["unevaluatedProperties"] == nil
+}
+
+func (c *comparison) pattern(text string) *regexp.Regexp {
+	if c.patterns[text] == nil {
+		c.patterns[text] = regexp.MustCompile(text) // Parse has compiled it
+	}
+	return c.patterns[text]
+}
+
+// items compares what is asked of elements. Where only one of the two says it and unevaluatedItems stands in its place, that has changed, too.
+func (c *comparison) items(place string, b, a meaning) {
+	before, was := b["items"].(meaning)
+	after, is := a["items"].(meaning)
+	if was && is || was != is && b["unevaluatedItems"] == nil && a["unevaluatedItems"] == nil {
+		c.schemas(place+"/*", before, after)
+	}
+}
+
+// values compares enum, of which const is one.
+func (c *comparison) values(place string, b, a meaning) {
+	before, was := b["enum"].([]any)
+	after, is := a["enum"].([]any)
 	switch gone, more := missing(before, after), missing(after, before); {
 	case is && !was:
 		c.add(place, Refuses, "%s may only be one of %s now: an event with another value is refused", named(place), list(more))
@@ -272,6 +252,20 @@ func (c *comparison) values(place string, b, a map[string]any) {
 	}
 }
 
+// missing returns those values that are not in another list, as texts.
+func missing(all, in []any) (gone []string) {
+	there := map[string]bool{}
+	for _, v := range in {
+		there[identity(v)] = true
+	}
+	for _, v := range all {
+		if !there[identity(v)] {
+			gone = append(gone, fmt.Sprint(v))
+		}
+	}
+	return gone
+}
+
 // bounds are the keywords with a number; of those with up a larger one asks for more.
 var bounds = []struct {
 	key string
@@ -281,16 +275,12 @@ var bounds = []struct {
 	{"maximum", false}, {"exclusiveMaximum", false}, {"maxLength", false}, {"maxItems", false}, {"maxProperties", false},
 }
 
-func (c *comparison) bounds(place string, b, a map[string]any) {
+func (c *comparison) bounds(place string, b, a meaning) {
 	for _, bound := range bounds {
-		none := math.Inf(1)
-		if bound.up {
-			none = math.Inf(-1)
-		}
-		before, after := size(b[bound.key], none), size(a[bound.key], none)
+		before, after := size(b[bound.key]), size(a[bound.key])
 		switch {
-		case before == after:
-		case bound.up == (after > before):
+		case b[bound.key] == a[bound.key]:
+		case before == nil || after != nil && bound.up == (after.Cmp(before) > 0):
 			c.add(place, Refuses, "%s: %s is %s now, and was %s: an event that is beyond it is refused", named(place), bound.key, amount(after), amount(before))
 		default:
 			c.add(place, Widens, "%s: %s is %s now, and was %s: who reads it must expect that", named(place), bound.key, amount(after), amount(before))
@@ -298,19 +288,20 @@ func (c *comparison) bounds(place string, b, a map[string]any) {
 	}
 }
 
-func size(v any, none float64) float64 {
-	switch n := v.(type) {
-	case int64:
-		return float64(n)
-	case float64:
-		return n
-	}
-	return none
+// size returns a bound, nil if there is none.
+func size(v any) *big.Rat {
+	text, _ := v.(string)
+	n, _ := new(big.Rat).SetString(text)
+	return n
 }
 
-func amount(n float64) string {
-	if math.IsInf(n, 0) {
+func amount(n *big.Rat) string {
+	switch {
+	case n == nil:
 		return "none"
+	case n.IsInt() && n.Num().IsInt64():
+		return n.RatString()
 	}
-	return fmt.Sprint(n)
+	f, _ := n.Float64()
+	return fmt.Sprint(f)
 }

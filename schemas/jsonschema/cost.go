@@ -70,7 +70,7 @@ func (w *walker) cost(s *validator.Schema) (cost, error) {
 
 // ownCost is that of a schema's keywords without those of inner schemas.
 func ownCost(s *validator.Schema) cost {
-	c := cost{once: 1 + len(s.Required) + len(s.DependentRequired)}
+	c := cost{once: 1 + len(s.Required) + len(s.DependentRequired) + len(s.Dependencies)}
 	if s.Enum != nil {
 		c.once += len(s.Enum.Values)
 	}
@@ -112,6 +112,11 @@ func inner(s *validator.Schema) (once, each []*validator.Schema) {
 	}
 	for _, d := range s.DependentSchemas {
 		add(&once, d)
+	}
+	for _, d := range s.Dependencies { // of older drafts, and checked
+		if d, ok := d.(*validator.Schema); ok {
+			add(&once, d)
+		}
 	}
 	for _, p := range s.PatternProperties {
 		add(&each, p)
