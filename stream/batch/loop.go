@@ -92,7 +92,7 @@ func (l *Loop) Attach(ctx context.Context, p *Partition) bool {
 	return l.do(ctx, func() {
 		l.claims[p.at()] = p
 		p.failed = time.Now() // a first failure that comes late is not one with those of the run before
-		p.Moved(p.next) // mirrors the position even if no batch follows: the group's commit may have expired
+		p.Moved(p.next)       // mirrors the position even if no batch follows: the group's commit may have expired
 		if !p.LanesOnly {
 			p.reading = l.cfg.Reader.Add(l.ctx, p.Claim.Partition, p.Partitions, p.next)
 		}
