@@ -82,6 +82,9 @@ func (c *topicsRekeyCmd) Run(e *env) error {
 	if c.Partitions < 1 || c.To == c.Topic || !strings.HasPrefix(c.To, "events."+r.team+".") {
 		return usageError("--partitions %d --to %s: a topic needs a partition, another name than the one it copies, and the team's prefix events.%s.", c.Partitions, c.To, r.team)
 	}
+	if team, source := sourceOf(cfg, c.To); source != "" {
+		return schemas.Errorf(schemas.Conflict, "copy "+c.Topic, "%s is the topic of source %s/%s; name another with --to", c.To, team, source)
+	}
 	client, err := kgo.NewClient(app.KafkaOptions(cfg, config.RoleTopics)...)
 	if err != nil {
 		return err

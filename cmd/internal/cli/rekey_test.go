@@ -1,7 +1,13 @@
 package cli
 
 import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -51,5 +57,29 @@ func TestRekeyDrain(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+// The topic of another source is no place for a copy, not even while it is empty: its own events come to it.
+func TestRekeyToAnotherSourcesTopic(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "forebay.yaml")
+	text := `version: 1
+kafka: {brokers: ["127.0.0.1:1"]}
+postgres: {url: "postgres://127.0.0.1:1/forebay"}
+teams: {acme: {sources: {github: {preset: github, secrets: [s]}, stripe: {preset: github, secrets: [s], topic: events.acme.pay}}}}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, more := range [][]string{nil, {"--run"}} {
+		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+		defer stop()
+		var out, errs bytes.Buffer
+		args := append([]string{"topics", "rekey", "events.acme.github", "--partitions", "12", "--to", "events.acme.pay", "-c", file}, more...)
+		code := Main(ctx, args, Options{Stdout: &out, Stderr: &errs})
+		if code != exitConflict || !strings.Contains(errs.String(), "events.acme.pay is the topic of source acme/stripe; name another with --to") {
+			t.Errorf("%q: exit code %d\n%s%s", more, code, out.String(), errs.String())
+		}
 	}
 }
