@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
@@ -111,6 +113,46 @@ func TestBrokenBatch(t *testing.T) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	m.check(t)
+}
+
+// What the client keeps to itself and tries again for ever is found out all the same: a broker whose disk gives errors for one partition. That one
+// is shown as unreadable, and goes on by itself once the broker can read.
+func TestFetchThatFailsSilently(t *testing.T) {
+	t.Parallel()
+	for _, refusal := range []*kerr.Error{kerr.KafkaStorageError, kerr.NotLeaderForPartition} {
+		t.Run(refusal.Message, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, 2)
+			r.Produce(0, 0, 1)
+			r.Produce(1, 100)
+			broken := r.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Partitions: []int32{0}, Err: refusal, Count: -1})
+			m, reg := newMemory(), prometheus.NewRegistry()
+			cfg := r.config(m, newLanes())
+			cfg.Registerer, cfg.UnreadAfter, cfg.TopicLook, cfg.StopLook = reg, 300*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
+			run := r.start(cfg)
+			parts := run.untilStopped(t, 0)
+			if e, ok := errors.AsType[*owner.StopError](parts[0].Err); !ok || e.Reason != owner.StopUnreadable || !errors.Is(e, refusal) {
+				t.Fatalf("stopped for %v", parts[0].Err)
+			}
+			looks := m.claimed()
+			m.until(t, "three more looks", func() bool { return len(m.claims) >= looks+3 })
+			if n := counter(t, reg, "forebay_stream_stops_total"); n != 1 {
+				t.Errorf("%v reports of one thing", n)
+			}
+			r.Produce(1, 101)
+			m.until(t, "the other partition goes on", func() bool { return m.next(1) == 2 })
+			for _, p := range run.Partitions() {
+				if p.Partition == 1 && p.State != owner.Running {
+					t.Errorf("the other partition, read to its end, is shown as %s: %v", p.State, p.Err)
+				}
+			}
+			broken.Remove()
+			m.until(t, "it goes on", func() bool { return m.next(0) == 2 })
+			run.untilRunning(t, 2)
+			run.stop(t)
+			m.check(t)
+		})
+	}
 }
 
 // swapInFiles puts one text in the place of another of its length, where a directory's files have it.

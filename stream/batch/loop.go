@@ -91,6 +91,7 @@ func (l *Loop) do(ctx context.Context, fn func()) bool {
 func (l *Loop) Attach(ctx context.Context, p *Partition) bool {
 	return l.do(ctx, func() {
 		l.claims[p.at()] = p
+		p.look = lookState{next: p.next.Offset, since: p.Unread}
 		p.failed = time.Now() // a first failure that comes late is not one with those of the run before
 		p.Moved(p.next)       // mirrors the position even if no batch follows: the group's commit may have expired
 		if !p.LanesOnly {
@@ -152,6 +153,7 @@ func (l *Loop) end(p *Partition, why error) {
 func (l *Loop) Run() {
 	defer l.observers.Wait()
 	l.observers.Go(l.watchTopics)
+	l.observers.Go(l.watchReading)
 	l.observers.Go(l.runCommands)
 	if l.cfg.Replays != nil {
 		l.observers.Go(l.runReplays)
@@ -246,20 +248,25 @@ func (l *Loop) readFailed(p *Partition, read *reader.Part) {
 		l.grown(e)
 		return
 	}
-	l.metrics.fetchErrs.Inc()
-	at := p.at()
-	log := l.log.With("topic", at.Topic, "partition", at.Number, "offset", read.From, "error", read.Err)
 	p.Unread = failingSince(p.Unread, p.failed)
 	p.failed = time.Now()
-	switch {
-	case mustRecheck(read.Err):
-		log.Warn("partition not read; claiming it again")
+	if mustRecheck(read.Err) {
+		l.metrics.fetchErrs.Inc()
+		l.log.Warn("partition not read; claiming it again", "topic", p.at().Topic, "partition", p.at().Number, "offset", read.From, "error", read.Err)
 		l.end(p, ErrRecheck)
-	case time.Since(p.Unread) >= l.cfg.UnreadAfter:
-		l.end(p, &UnreadableError{Offset: read.From, Since: p.Unread, Err: read.Err})
-	default:
-		log.Warn("partition not read; trying again")
+		return
 	}
+	l.unread(p, &UnreadableError{Offset: read.From, Since: p.Unread, Err: read.Err})
+}
+
+// unread counts a failure to read a partition, and ends its run if that is so for UnreadAfter.
+func (l *Loop) unread(p *Partition, e *UnreadableError) {
+	l.metrics.fetchErrs.Inc()
+	if time.Since(e.Since) >= l.cfg.UnreadAfter {
+		l.end(p, e)
+		return
+	}
+	l.log.Warn("partition not read; trying again", "topic", p.at().Topic, "partition", p.at().Number, "offset", e.Offset, "error", e.Err)
 }
 
 // ReadAgain is how long after a failure, or the begin of a run, the reader has surely tried again: it pauses for 5 s at the most, and its

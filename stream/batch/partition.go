@@ -51,7 +51,8 @@ type Partition struct {
 	ended     chan error      // capacity 1: why the loop ended the run
 	committed chan struct{}   // capacity 1: a batch of this partition was committed
 	failed    time.Time       // when reading last failed in this run; before that, when it was attached
-	gone      bool            // the run has ended: parts that the reader still brings are ignored
+	look      lookState
+	gone      bool // the run has ended: parts that the reader still brings are ignored
 	gap       gapState
 }
 

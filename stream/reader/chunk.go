@@ -150,7 +150,7 @@ func (c *chunkReader) tryChunk(ctx context.Context, at ledger.Partition, offset 
 	if err != nil {
 		return nil, err
 	}
-	p, err := c.fetch(ctx, leader, at, offset)
+	p, err := c.fetch(ctx, leader, at, offset, c.chunkBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +212,7 @@ func (c *chunkReader) batch(ctx context.Context, at ledger.Partition, offset int
 	if err != nil {
 		return nil, err
 	}
-	p, err := c.fetch(ctx, leader, at, offset)
+	p, err := c.fetch(ctx, leader, at, offset, c.chunkBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -240,17 +240,18 @@ func (c *chunkReader) whyEmpty(p *kmsg.FetchResponseTopicPartition, offset int64
 	return errors.New("the broker returned nothing")
 }
 
-// fetch sends one fetch request for a partition to its leader, and returns what the broker answered for the partition.
-func (c *chunkReader) fetch(ctx context.Context, leader int32, at ledger.Partition, offset int64) (*kmsg.FetchResponseTopicPartition, error) {
+// fetch sends one fetch request for a partition to its leader, and returns what the broker answered for the partition: size bytes at the
+// most, or the first batch. If size is 0, the broker waits for nothing that it does not have.
+func (c *chunkReader) fetch(ctx context.Context, leader int32, at ledger.Partition, offset int64, size int) (*kmsg.FetchResponseTopicPartition, error) {
 	req := kmsg.NewPtrFetchRequest()
 	req.ReplicaID = -1
-	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = 500, 1, int32(c.chunkBytes)
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = 500, int32(min(size, 1)), int32(size)
 	req.IsolationLevel = 1
 	req.SessionEpoch = -1 // no fetch session
 	t := kmsg.NewFetchRequestTopic()
 	t.Topic, t.TopicID = at.Topic, at.TopicID // by name or by id, as the version has it
 	p := kmsg.NewFetchRequestTopicPartition()
-	p.Partition, p.FetchOffset, p.PartitionMaxBytes, p.CurrentLeaderEpoch = at.Number, offset, int32(c.chunkBytes), -1
+	p.Partition, p.FetchOffset, p.PartitionMaxBytes, p.CurrentLeaderEpoch = at.Number, offset, int32(size), -1
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
 	got, err := c.cl.Broker(int(leader)).RetriableRequest(ctx, req)

@@ -94,6 +94,37 @@ func (l *Log) StableEnd(ctx context.Context, at TopicPartition) (int64, error) {
 	return l.offset(ctx, at, atEnd, true)
 }
 
+// StableEnds asks for the last stable offsets of all partitions of topics, with one question to each broker. Those that are not known
+// are missing: [Log.StableEnd] says why.
+func (l *Log) StableEnds(ctx context.Context, topics ...string) map[TopicPartition]int64 {
+	all, _ := l.adm.ListCommittedOffsets(ctx, topics...) // an error is about those that are missing
+	ends := map[TopicPartition]int64{}
+	all.Each(func(o kadm.ListedOffset) {
+		if o.Err == nil && o.Partition >= 0 && o.Offset >= 0 {
+			ends[TopicPartition{o.Topic, o.Partition}] = o.Offset
+		}
+	})
+	return ends
+}
+
+// Readable asks a partition's leader to fetch an offset, once, and returns why it does not. It does not look at what the leader answers:
+// whether a batch is broken, only a reader finds out.
+func (l *Log) Readable(ctx context.Context, p ledger.Partition, offset int64) error {
+	leader, err := l.chunks.leader(ctx, p)
+	var got *kmsg.FetchResponseTopicPartition
+	if err == nil {
+		got, err = l.chunks.fetch(ctx, leader, p, offset, 0)
+	}
+	if err == nil {
+		err = kerr.ErrorForCode(got.ErrorCode)
+	}
+	if err != nil {
+		l.chunks.forgetLeader(p)
+		return fmt.Errorf("fetch %s/%d at %d: %w", p.Topic, p.Number, offset, err)
+	}
+	return nil
+}
+
 // offset asks a partition's leader for the offset of a timestamp, or of atEnd or atStart. With stable, atEnd is the last stable offset.
 func (l *Log) offset(ctx context.Context, at TopicPartition, timestamp int64, stable bool) (int64, error) {
 	return listOffset(ctx, l.cl.Request, at, timestamp, stable)

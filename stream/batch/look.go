@@ -1,0 +1,103 @@
+package batch
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// lookState is what is known of a partition's reading without the reader. The client keeps every error of a fetch to itself that it tries
+// again, for ever if need be: a broker's disk, a partition without a leader, a broker that does not answer. So the loop looks itself:
+//
+//	moved since the last look, or paused ──▶ read on
+//	at the stable end                    ──▶ all is read
+//	the leader gives the offset          ──▶ it can be read: what is held back is held back here
+//	otherwise                            ──▶ it cannot; after UnreadAfter of such looks in a row the run ends
+//
+// The last question is what tells a failure from a full batch, a slow ledger, or a catch-up of other partitions.
+type lookState struct {
+	next  int64     // the position at the last look
+	since time.Time // when the first of the looks in a row began that found that it cannot be read; zero: the last one did not
+}
+
+// watchReading looks every TopicLook at the partitions that have not moved since.
+func (l *Loop) watchReading() {
+	tick := time.NewTicker(l.cfg.TopicLook)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			l.lookAtReading()
+		case <-l.ctx.Done():
+			return
+		}
+	}
+}
+
+// endsTimeout bounds the question for the ends of all partitions. Where a broker does not answer it, each partition is asked for alone.
+const endsTimeout = 3 * time.Second
+
+// lookAtReading asks the brokers whether the partitions can be read that have not moved since the last look.
+func (l *Loop) lookAtReading() {
+	began := time.Now()
+	still := l.still()
+	if len(still) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, endsTimeout)
+	ends := l.cfg.Log.StableEnds(ctx, l.cfg.Topics...)
+	cancel()
+	var asking sync.WaitGroup
+	for p, next := range still {
+		if end, known := ends[p.at()]; known && next >= end {
+			l.do(l.ctx, func() { l.looked(p, next, began, nil) })
+			continue
+		}
+		asking.Go(func() {
+			err := l.askReadable(p, next)
+			l.do(l.ctx, func() { l.looked(p, next, began, err) })
+		})
+	}
+	asking.Wait()
+}
+
+// still returns the partitions that have not moved since the last look, with their positions.
+func (l *Loop) still() map[*Partition]int64 {
+	still := map[*Partition]int64{}
+	l.do(l.ctx, func() {
+		for _, p := range l.claims {
+			next := p.next.Offset
+			if p.LanesOnly || l.paused.Load() || next != p.look.next {
+				p.look = lookState{next: next}
+				continue
+			}
+			still[p] = next
+		}
+	})
+	return still
+}
+
+// askReadable returns nil if there is nothing to read from next on, or the brokers give it.
+func (l *Loop) askReadable(p *Partition, next int64) error {
+	ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
+	defer cancel()
+	end, err := l.cfg.Log.StableEnd(ctx, p.at())
+	if err != nil || next >= end {
+		return err
+	}
+	return l.cfg.Log.Readable(ctx, p.Claim.Partition, next)
+}
+
+// looked notes what a look has found that began at a time, unless the partition has moved meanwhile.
+func (l *Loop) looked(p *Partition, next int64, began time.Time, err error) {
+	switch {
+	case p.gone || p.next.Offset != next || l.paused.Load() || l.ctx.Err() != nil:
+	case err == nil:
+		p.look.since = time.Time{}
+	default:
+		if p.look.since.IsZero() {
+			p.look.since = began
+		}
+		l.unread(p, &UnreadableError{Offset: next, Since: p.look.since, Err: err})
+	}
+}
