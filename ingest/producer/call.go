@@ -23,13 +23,17 @@ type call struct {
 	promise    func(*kgo.Record, error)
 	timer      *time.Timer // sends errTimeUp to done
 	weight     int64
-	topicBytes *atomic.Int64 // its topic's counter in [room]
+	topicBytes *topicBytes // those of its topic in [room]
+	settled    atomic.Bool // the record has ended, or it is late: the first of the two sets it
 }
 
 // newCall makes a call that can be used again and again, with its timer stopped.
 func (p *Producer) newCall() *call {
 	c := &call{done: make(chan error, 2)}
 	c.promise = func(_ *kgo.Record, err error) {
+		if c.settled.Swap(true) {
+			c.topicBytes.late.Add(-c.weight)
+		}
 		p.room.give(c.topicBytes, c.weight)
 		c.done <- err
 	}
@@ -57,16 +61,20 @@ func (p *Producer) produce(ctx context.Context, deadline time.Time, c *call, r *
 		p.reuse(c)
 		return full(topic)
 	}
+	c.settled.Store(false)
 	c.timer.Reset(left)
-	p.client.TryProduce(context.Background(), r, c.promise)
+	client := p.client.Load()
+	client.TryProduce(context.Background(), r, c.promise)
 	err := <-c.done
 	if errors.Is(err, errTimeUp) {
-		return c.wait(ctx, deadline, topic)
-	}
-	if c.timer.Stop() { // else errTimeUp is in done, and the next record would take it for its own
+		var gaveUp error
+		if err, gaveUp = c.wait(ctx, deadline); gaveUp != nil {
+			return schemas.Errorf(schemas.Unavailable, "produce to "+topic, "no answer in time: %w", gaveUp)
+		}
+	} else if c.timer.Stop() { // else errTimeUp is in done, and the next record would take it for its own
 		p.reuse(c)
 	}
-	return mapError(topic, err)
+	return p.failed(ctx, client, topic, err)
 }
 
 // reuse makes the call available to the next record.
@@ -75,8 +83,8 @@ func (p *Producer) reuse(c *call) {
 	p.calls.Put(c)
 }
 
-// wait waits for an ack that takes longer than firstWait.
-func (c *call) wait(ctx context.Context, deadline time.Time, topic string) error {
+// wait waits for an ack that takes longer than firstWait. It returns the record's error, or why the caller gives up: then the record goes on.
+func (c *call) wait(ctx context.Context, deadline time.Time) (err, gaveUp error) {
 	if !deadline.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline)
@@ -84,8 +92,23 @@ func (c *call) wait(ctx context.Context, deadline time.Time, topic string) error
 	}
 	select {
 	case err := <-c.done:
-		return mapError(topic, err)
+		return err, nil
+	case <-time.After(lateAfter - firstWait):
 	case <-ctx.Done():
-		return schemas.Errorf(schemas.Unavailable, "produce to "+topic, "no answer in time: %w", context.Cause(ctx))
+	}
+	c.late()
+	select {
+	case err := <-c.done:
+		return err, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// late counts the record's bytes as late until it ends, unless it has ended meanwhile.
+func (c *call) late() {
+	c.topicBytes.late.Add(c.weight)
+	if c.settled.Swap(true) {
+		c.topicBytes.late.Add(-c.weight)
 	}
 }

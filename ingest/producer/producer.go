@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -40,8 +41,8 @@ type Config struct {
 	// takes less: otherwise the topic would refuse a whole batch of many small records.
 	TopicMaxBody func(topic string) int64
 	// MaxBuffered bounds the memory of the records that wait for their ack, in bytes; a small record takes about 6 KiB. Beyond it,
-	// records are Throttled at once. Once half of it is used, so are the records of a topic that uses more than a quarter. Default
-	// 256 MiB.
+	// records are Throttled at once. Once half of it is used, so are those of a topic with records that have waited for a second or
+	// were given up, and of one that has more than a sixteenth of what is left. Default 256 MiB, or four times MaxBody.
 	MaxBuffered int64
 	// Linger is how long a partition waits for more records before a request is built. Default none: while a request is in flight,
 	// the next one fills up anyway. Measured on two cores against Apache Kafka with 1 KiB bodies: 1 ms costs a fifth of the rate or
@@ -98,11 +99,16 @@ func (c Config) validate() error {
 
 // Producer is an [ingest.Log]. Safe for concurrent use.
 type Producer struct {
-	client *kgo.Client
-	room   room
+	client  atomic.Pointer[kgo.Client] // replaced where it can produce no more; see [Producer.checkID]
+	options []kgo.Opt                  // of each client
+	room    room
 	// schemaID is that of [Config].
 	schemaID func(*schemas.Event) []byte
 	calls    sync.Pool // of *call: its encoder alone saves 0.9 of 1.4 us a record (BenchmarkEncode, BenchmarkEncoder)
+
+	mu       sync.Mutex // held while a client is replaced
+	replaced time.Time
+	closed   bool
 }
 
 var _ ingest.Log = (*Producer)(nil)
@@ -128,11 +134,12 @@ func New(c Config) (*Producer, error) {
 		// By key, as every Kafka client does by default, so that an entity stays in its partition.
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
 	}
-	client, err := kgo.NewClient(append(opts, c.Options...)...)
+	p := &Producer{options: append(opts, c.Options...), schemaID: c.SchemaID}
+	client, err := kgo.NewClient(p.options...)
 	if err != nil {
 		return nil, fmt.Errorf("producer: %w", err)
 	}
-	p := &Producer{client: client, schemaID: c.SchemaID}
+	p.client.Store(client)
 	p.room.most = c.MaxBuffered
 	p.calls.New = func() any { return p.newCall() }
 	return p, nil
@@ -192,8 +199,8 @@ type Trouble struct {
 }
 
 // Check asks the brokers whether topics exist and their partitions have leaders, and returns what is wrong, by topic. An error is
-// Unavailable: no broker answers. The topics' settings, which P1 depends on, are checked earlier, by `forebay topics apply` and at
-// the start.
+// Unavailable: no broker answers, or they let this user write to no topic at all. The topics' settings, which P1 depends on, are checked
+// earlier, by `forebay topics apply` and at the start.
 func (p *Producer) Check(ctx context.Context, topics ...string) (map[string]Trouble, error) {
 	req := kmsg.NewPtrMetadataRequest()                            // asked directly: an admin client would answer from its cache
 	req.Topics = make([]kmsg.MetadataRequestTopic, 0, len(topics)) // none is none; nil would be all that the cluster has
@@ -202,9 +209,13 @@ func (p *Producer) Check(ctx context.Context, topics ...string) (map[string]Trou
 		t.Topic = new(topic)
 		req.Topics = append(req.Topics, t)
 	}
-	resp, err := req.RequestWith(ctx, p.client)
+	client := p.client.Load()
+	resp, err := req.RequestWith(ctx, client)
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Unavailable, "check topics", "%w", err)
+	}
+	if err := p.checkID(ctx, client); err != nil {
+		return nil, err
 	}
 	wrong := map[string]Trouble{}
 	for _, t := range resp.Topics {
@@ -242,9 +253,13 @@ func troubleOf(name string, t *kmsg.MetadataResponseTopic) Trouble {
 // Close waits for the records in the producer, until ctx is done at the latest, and closes it. Records that are not acknowledged by
 // then may be lost; their senders got 503, or get no answer.
 func (p *Producer) Close(ctx context.Context) error {
-	defer p.client.Close()
-	if err := p.client.Flush(ctx); err != nil {
-		return schemas.Errorf(schemas.Unavailable, "flush the producer", "%d records left: %w", p.client.BufferedProduceRecords(), context.Cause(ctx))
+	p.mu.Lock()
+	p.closed = true
+	client := p.client.Load()
+	p.mu.Unlock()
+	defer client.Close()
+	if err := client.Flush(ctx); err != nil {
+		return schemas.Errorf(schemas.Unavailable, "flush the producer", "%d records left: %w", client.BufferedProduceRecords(), context.Cause(ctx))
 	}
 	return nil
 }

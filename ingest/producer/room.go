@@ -3,44 +3,55 @@ package producer
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// room bounds the memory of the records that wait for their ack. One topic may use at most half of it: a topic that takes no records
-// would otherwise keep the others out, since a partition without a leader keeps its records until it has one. Safe for concurrent use.
+// room bounds the memory of the records that wait for their ack. A partition without a leader keeps its records until it has one, so a topic
+// that stands still must not keep the others out. It is known by its late bytes. Safe for concurrent use.
 type room struct {
 	most   int64
 	taken  atomic.Int64
-	topics sync.Map // of *atomic.Int64, what each topic has of it
+	topics sync.Map // of *topicBytes
 }
 
-// take takes n bytes for a topic and returns the topic's counter, to which give returns them; nil if there is no room. Once more than half of
-// the room is taken, a topic that has more than a quarter of it gets no more: what it takes last may go beyond that, but never beyond the
-// total.
-func (r *room) take(topic string, n int64) *atomic.Int64 {
+// topicBytes is what a topic has of the room.
+type topicBytes struct {
+	taken atomic.Int64
+	late  atomic.Int64 // of those, what has waited longer than lateAfter, or than its caller
+}
+
+// lateAfter is how long a record may wait until its bytes are late. A healthy cluster takes milliseconds.
+const lateAfter = time.Second
+
+// take takes n bytes for a topic and returns what it has, for give; nil if there is no room. Half of the room is for any topic, the other half
+// for those without late bytes: topics that stand still, however many, get of that what comes for them within lateAfter. Until this is known, a
+// topic that is to get more has a sixteenth of what is left at most, and a record takes half of it at most: if all of it came for ten topics at
+// once, a quarter of the room would be left, and never is it nothing.
+func (r *room) take(topic string, n int64) *topicBytes {
 	of, ok := r.topics.Load(topic)
 	if !ok {
-		of, _ = r.topics.LoadOrStore(topic, new(atomic.Int64))
+		of, _ = r.topics.LoadOrStore(topic, new(topicBytes))
 	}
-	has := of.(*atomic.Int64)
+	has := of.(*topicBytes)
 	for {
 		taken := r.taken.Load()
-		all := taken + n
-		if all > r.most || (all > r.most/2 && has.Load() > r.most/4) {
+		all, left := taken+n, r.most-taken
+		if all > r.most || (taken > 0 && all > r.most/2 && (has.late.Load() > 0 || 16*has.taken.Load()+2*n > left)) {
 			return nil
 		}
 		if r.taken.CompareAndSwap(taken, all) {
-			has.Add(n)
+			has.taken.Add(n)
 			return has
 		}
 	}
 }
 
-func (r *room) give(has *atomic.Int64, n int64) {
-	has.Add(-n)
+func (r *room) give(has *topicBytes, n int64) {
+	has.taken.Add(-n)
 	r.taken.Add(-n)
 }
 
@@ -58,5 +69,6 @@ func weight(r *kgo.Record) int64 {
 
 // full returns the error for a record for which there is no room.
 func full(topic string) error {
-	return schemas.Errorf(schemas.Throttled, "produce to "+topic, "too many bytes wait for their acks: the brokers are slow, or away")
+	return schemas.Errorf(schemas.Throttled, "produce to "+topic,
+		"too many bytes wait for their acks (in all intake.memory, half of it of topics that stand still): the brokers are slow, or away")
 }
