@@ -18,20 +18,20 @@ const firstWait = 50 * time.Millisecond
 
 // call is a record that waits for its ack, with its memory, which is reused.
 type call struct {
-	encoder    record.Encoder
-	done       chan error // capacity 2, for the ack and the timer: the client never blocks on it
-	promise    func(*kgo.Record, error)
-	timer      *time.Timer // sends errTimeUp to done
-	weight     int64
-	topicBytes *topicBytes // those of its topic in [room]
-	settled    atomic.Bool // the record has ended, or it is late: the first of the two sets it
+	encoder     record.Encoder
+	done        chan error // capacity 2, for the ack and the timer: the client never blocks on it
+	promise     func(*kgo.Record, error)
+	timer       *time.Timer // sends errTimeUp to done
+	weight      int64
+	topicBytes  *topicBytes // those of its topic in [room]
+	endedOrLate atomic.Bool // the record has ended, or it is late: the first of the two sets it
 }
 
 // newCall makes a call that can be used again and again, with its timer stopped.
 func (p *Producer) newCall() *call {
 	c := &call{done: make(chan error, 2)}
 	c.promise = func(_ *kgo.Record, err error) {
-		if c.settled.Swap(true) {
+		if c.endedOrLate.Swap(true) {
 			c.topicBytes.late.Add(-c.weight)
 		}
 		p.room.give(c.topicBytes, c.weight)
@@ -61,7 +61,7 @@ func (p *Producer) produce(ctx context.Context, deadline time.Time, c *call, r *
 		p.reuse(c)
 		return full(topic)
 	}
-	c.settled.Store(false)
+	c.endedOrLate.Store(false)
 	c.timer.Reset(left)
 	client := p.client.Load()
 	client.TryProduce(context.Background(), r, c.promise)
@@ -108,7 +108,7 @@ func (c *call) wait(ctx context.Context, deadline time.Time) (err, gaveUp error)
 // late counts the record's bytes as late until it ends, unless it has ended meanwhile.
 func (c *call) late() {
 	c.topicBytes.late.Add(c.weight)
-	if c.settled.Swap(true) {
+	if c.endedOrLate.Swap(true) {
 		c.topicBytes.late.Add(-c.weight)
 	}
 }

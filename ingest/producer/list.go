@@ -67,7 +67,7 @@ func List(ctx context.Context, q Query, opts ...kgo.Opt) ([]Item, error) {
 		if err := readSpans(ctx, q.Topic, stretch, opts, l.add); err != nil {
 			return nil, err
 		}
-		counts := l.settle(stretch)
+		counts := l.endStretch(stretch)
 		for partition, left := range open {
 			if left.to = stretch[partition].from; left.to <= left.from || counts[partition] >= q.Limit {
 				delete(open, partition)
@@ -136,9 +136,9 @@ func (l *listing) add(r *kgo.Record) {
 	l.items = append(l.items, item)
 }
 
-// settle ends a stretch: the marks of its deliveries lie behind them, so they are known now. It drops the deliveries that are not asked
+// endStretch ends a stretch: the marks of its deliveries lie behind them, so they are known now. It drops the deliveries that are not asked
 // for and the marks that no delivery before the stretch has, and returns how many deliveries there are of each partition.
-func (l *listing) settle(stretch map[int32]span) map[int32]int {
+func (l *listing) endStretch(stretch map[int32]span) map[int32]int {
 	counts := map[int32]int{}
 	l.items = slices.DeleteFunc(l.items, func(i Item) bool {
 		_, ok := l.marks[[2]int64{int64(i.Partition), i.Offset}]

@@ -114,7 +114,7 @@ func TestListKeepsNothingThatIsDealtWith(t *testing.T) {
 		if waiting {
 			want = want[1:]
 		}
-		if counts := l.settle(map[int32]span{0: {10, 15}}); counts[0] != len(want) || len(l.items) != len(want) || len(l.marks) != 1 {
+		if counts := l.endStretch(map[int32]span{0: {10, 15}}); counts[0] != len(want) || len(l.items) != len(want) || len(l.marks) != 1 {
 			t.Fatalf("waiting: %v: counts %v of %+v, marks %v", waiting, counts, l.items, l.marks)
 		}
 		for n, i := range l.items {
@@ -123,7 +123,7 @@ func TestListKeepsNothingThatIsDealtWith(t *testing.T) {
 			}
 		}
 		l.add(delivered(3))
-		if counts := l.settle(map[int32]span{0: {0, 10}}); waiting && counts[0] != 1 || !waiting && (counts[0] != 3 || l.items[2].Redriven == nil) || len(l.marks) != 0 {
+		if counts := l.endStretch(map[int32]span{0: {0, 10}}); waiting && counts[0] != 1 || !waiting && (counts[0] != 3 || l.items[2].Redriven == nil) || len(l.marks) != 0 {
 			t.Errorf("waiting: %v, the stretch before: counts %v of %+v, marks %v", waiting, counts, l.items, l.marks)
 		}
 	}

@@ -178,8 +178,8 @@ func (c *comparison) properties(place string, b, a meaning) {
 	after, _ := a["properties"].(meaning)
 	for _, name := range slices.Sorted(maps.Keys(union(before, after))) {
 		at := field(place, name)
-		was, sureBefore := c.asked(b, name)
-		is, sureAfter := c.asked(a, name)
+		was, sureBefore := c.schemaOf(b, name)
+		is, sureAfter := c.schemaOf(a, name)
 		if sureBefore && sureAfter {
 			c.schemas(at, was, is)
 		} else {
@@ -198,9 +198,9 @@ func (c *comparison) properties(place string, b, a meaning) {
 	}
 }
 
-// asked returns what is asked of a field: by properties, else of all that it does not name. sure is false where that is asked by patterns, or
-// only of fields that nothing has evaluated.
-func (c *comparison) asked(m meaning, name string) (asked meaning, sure bool) {
+// schemaOf returns the schema of a field: that in properties, else additionalProperties. sure is false where patternProperties or
+// unevaluatedProperties may say more of it.
+func (c *comparison) schemaOf(m meaning, name string) (schema meaning, sure bool) {
 	properties, _ := m["properties"].(meaning)
 	if own, ok := properties[name]; ok {
 		return own.(meaning), true

@@ -135,7 +135,7 @@ func (m *meanings) simplify(all meaning) {
 			delete(all, left)
 		}
 		for _, k := range key {
-			if asked, ok := all[k].(meaning); ok && len(asked) == 0 && !m.watched {
+			if schema, ok := all[k].(meaning); ok && len(schema) == 0 && !m.watched {
 				delete(all, k)
 			}
 		}
