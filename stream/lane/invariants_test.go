@@ -268,7 +268,7 @@ func (s *spillList) check(x *invariants) error {
 
 func (c *completions) check(x *invariants) error {
 	in := map[*entry]bool{}
-	for _, done := range slices.Concat(c.pending, c.writing, c.aside) {
+	for _, done := range slices.Concat(c.pending, c.writing, c.refused) {
 		la := done.e.lane
 		want := recording
 		if done.marked != nil {

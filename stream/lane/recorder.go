@@ -28,7 +28,7 @@ type completions struct {
 	cfg     *Config
 	pending []completion
 	writing []completion            // in the Record under way
-	aside   []completion            // refused by the ledger, to be recorded alone after a while
+	refused []completion            // refused by the ledger, to be recorded alone after a while
 	abort   context.CancelCauseFunc // of the Record under way; nil: there is none
 	group   int                     // how many results the next Record takes at most
 	blamed  int                     // results that were refused alone for the first time since a Record worked
@@ -37,7 +37,7 @@ type completions struct {
 }
 
 // unrecorded returns how many results are not recorded yet.
-func (c *completions) unrecorded() int { return len(c.pending) + len(c.writing) + len(c.aside) }
+func (c *completions) unrecorded() int { return len(c.pending) + len(c.writing) + len(c.refused) }
 
 // fewRefused is how many results in a row the ledger may refuse alone, and each is to blame itself. Where it refuses more and takes
 // none between, the ledger is in trouble: a right or a column is missing.
@@ -64,7 +64,7 @@ func (c *completions) add(done *completion) {
 // remove takes back the pending completions of an entry.
 func (c *completions) remove(e *entry) {
 	of := func(done completion) bool { return done.e == e }
-	c.pending, c.aside = slices.DeleteFunc(c.pending, of), slices.DeleteFunc(c.aside, of)
+	c.pending, c.refused = slices.DeleteFunc(c.pending, of), slices.DeleteFunc(c.refused, of)
 }
 
 // groupHasRoom reports whether the next Record could take more results than are pending, and more may come.
@@ -137,7 +137,7 @@ func (c *completions) blame() {
 // setAside takes out the one result of a group that was refused, for wait. Others are recorded meanwhile.
 func (c *completions) setAside() (wait time.Duration) {
 	done := c.writing[0]
-	c.aside = append(c.aside, done)
+	c.refused = append(c.refused, done)
 	c.end()
 	return min(firstAside<<min(done.refused-1, 10), longestAside)
 }
@@ -146,34 +146,34 @@ func (c *completions) setAside() (wait time.Duration) {
 // trouble. One at a time is tried until it takes one.
 func (c *completions) setNoneAside() {
 	c.group = 1
-	c.pending = append(c.pending, c.aside...)
-	clear(c.aside)
-	c.aside = c.aside[:0]
+	c.pending = append(c.pending, c.refused...)
+	clear(c.refused)
+	c.refused = c.refused[:0]
 	c.requeue()
 }
 
 // tryAllAgain puts those results of p that were set aside at the front of pending.
 func (c *completions) tryAllAgain(p *partition) {
 	of := func(done completion) bool { return done.e.lane.partition == p }
-	var again []completion
-	for _, done := range c.aside {
+	var retry []completion
+	for _, done := range c.refused {
 		if of(done) {
-			again = append(again, done)
+			retry = append(retry, done)
 		}
 	}
-	c.aside = slices.DeleteFunc(c.aside, of)
-	c.pending = append(again, c.pending...)
+	c.refused = slices.DeleteFunc(c.refused, of)
+	c.pending = append(retry, c.pending...)
 	c.changed.Broadcast()
 }
 
 // tryAgain puts the result of a head that was set aside at the end of pending.
 func (c *completions) tryAgain(e *entry) {
-	at := slices.IndexFunc(c.aside, func(done completion) bool { return done.e == e })
+	at := slices.IndexFunc(c.refused, func(done completion) bool { return done.e == e })
 	if at < 0 {
 		return // taken back
 	}
-	c.pending = append(c.pending, c.aside[at])
-	c.aside = slices.Delete(c.aside, at, at+1)
+	c.pending = append(c.pending, c.refused[at])
+	c.refused = slices.Delete(c.refused, at, at+1)
 	c.changed.Broadcast()
 }
 

@@ -36,7 +36,7 @@ func none(*ledger.Result) bool { return false }
 func (r *rig) unrecorded() (all, aside int) {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	return r.s.q.results.unrecorded(), len(r.s.q.results.aside)
+	return r.s.q.results.unrecorded(), len(r.s.q.results.refused)
 }
 
 // A lost right, a missing column: the attempts stop, as with any trouble of the ledger, and go on once it is mended.

@@ -120,11 +120,11 @@ func (b batchWriter) quarantineRecord(ctx context.Context, parts []*partitionBat
 		if len(w.Records) == 0 {
 			continue
 		}
-		withoutBytes, again := w.refusedData[0]
-		if again && withoutBytes {
+		withoutBytes, secondTime := w.refusedData[0]
+		if secondTime && withoutBytes {
 			return b.isolate(ctx, parts, cause)
 		}
-		w.refusedData = map[int]bool{0: again} // the second time without bytes
+		w.refusedData = map[int]bool{0: secondTime} // the second time without bytes
 		r := w.Records[0]
 		r.Error = pg.Clean("the database refused the record: "+pg.Redact(cause).Error(), 4096)
 		w.Records = []Record{r} // the caller's slice stays as it is

@@ -264,7 +264,7 @@ func (w *partitionBatch) gatherVerdicts(actions int) {
 // addLeft adds the outcome of an event that waited. If it is parked and released in the same call, only the last outcome counts.
 func (w *partitionBatch) addLeft(f leftBuffer) {
 	offset := f.waited.Offset
-	if i, again := w.parked[offset]; again {
+	if i, ok := w.parked[offset]; ok {
 		w.left[i] = f
 		return
 	}

@@ -120,8 +120,8 @@ func (c *counter) count(r *ledger.Record, known ledger.Known) {
 	n := &c.r.Counts
 	n.Records++
 	n.Decisions[known.Decision]++
-	again := c.r.Mode == ledger.ReplayReprocess
-	if c.r.Mode != ledger.ReplayShadow && known.Done == again && !r.Filtered && r.Broken == "" {
+	ranBefore := c.r.Mode == ledger.ReplayReprocess
+	if c.r.Mode != ledger.ReplayShadow && known.Done == ranBefore && !r.Filtered && r.Broken == "" {
 		n.Runs++
 	}
 	if r.Broken != "" {

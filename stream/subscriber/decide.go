@@ -48,7 +48,7 @@ func (w *worker) decide(ctx context.Context, tx pgx.Tx, d *decided) error {
 	case d.size() > 1 && (len(cut) > 0 || runs > w.Batch):
 		d.divide = true
 	case len(cut) > 0:
-		d.again = true
+		d.unfinished = true
 		return w.runFirst(ctx, tx, d, cut[0])
 	}
 	return nil
@@ -68,7 +68,7 @@ func (w *worker) runFirst(ctx context.Context, tx pgx.Tx, d *decided, at gate.Ve
 
 // onlyRelease leaves the unit's own events to a later transaction.
 func (d *decided) onlyRelease(position int64, out []gate.Outcome) {
-	d.next, d.out, d.again = position, out, true
+	d.next, d.out, d.unfinished = position, out, true
 	d.events, d.records, d.decoded, d.errors = nil, nil, nil, nil
 }
 

@@ -20,16 +20,16 @@ import (
 // decided is one unit in its transaction.
 type decided struct {
 	unit
-	next    int64            // the position afterwards
-	events  []*kgo.Record    // the unit's records that are events, or should be
-	records []gate.Record    // of the same
-	decoded []*schemas.Event // of the same; nil if undecodable
-	errors  []string         // of the same: why
-	known   *known
-	out     []gate.Outcome
-	ran     []schemas.EventKey // whose handlers were called
-	again   bool               // the unit is not done when the transaction has committed
-	divide  bool               // nothing was done: it is too much for one transaction
+	next       int64            // the position afterwards
+	events     []*kgo.Record    // the unit's records that are events, or should be
+	records    []gate.Record    // of the same
+	decoded    []*schemas.Event // of the same; nil if undecodable
+	errors     []string         // of the same: why
+	known      *known
+	out        []gate.Outcome
+	ran        []schemas.EventKey // whose handlers were called
+	unfinished bool               // the unit is not done when the transaction has committed
+	divide     bool               // nothing was done: it is too much for one transaction
 }
 
 // transact decides a unit in one transaction: position, what is known, decisions, handlers, what is written. Its error is errFenced,
@@ -202,7 +202,7 @@ func (d *decided) eventOf(o gate.Outcome) (*kgo.Record, *schemas.Event) {
 // committed takes note of what the transaction did.
 func (w *worker) committed(d *decided) {
 	w.next = d.next
-	if n := len(d.unit.records); n > 0 && !d.again {
+	if n := len(d.unit.records); n > 0 && !d.unfinished {
 		w.client.MarkCommitOffsets(map[string]map[int32]kgo.EpochOffset{
 			w.topic: {w.partition: {Epoch: d.unit.records[n-1].LeaderEpoch, Offset: w.next}},
 		})

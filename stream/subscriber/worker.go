@@ -171,7 +171,7 @@ func (w *worker) untilDone(u unit) error {
 		d, err := w.transact(u)
 		handlers, isHandlers := errors.AsType[*handlerError](err)
 		switch {
-		case err == nil && d.again:
+		case err == nil && d.unfinished:
 			wait = firstPause / 2
 			continue
 		case err == nil && !d.divide || errors.Is(err, errFenced):

@@ -243,10 +243,10 @@ func parseSearch(cursor string) (before time.Time, width time.Duration, err erro
 // sourcePlace is a source, and what headers of its deliveries have their id.
 type sourcePlace struct {
 	names.Name
-	topic         string
-	headers       []string // in lower case
-	events, aside bool     // whether who asks may read its events, and what it has set aside
-	withheld      string   // what it may not read, in words; empty: nothing
+	topic              string
+	headers            []string // in lower case
+	events, quarantine bool     // whether who asks may read its events, and its quarantine
+	withheld           string   // what it may not read, in words; empty: nothing
 }
 
 // uri is the source as events have it.
@@ -257,7 +257,7 @@ func (p sourcePlace) topics() (list []string) {
 	if p.events {
 		list = append(list, p.topic)
 	}
-	if p.aside && len(p.headers) > 0 {
+	if p.quarantine && len(p.headers) > 0 {
 		list = append(list, topics.Quarantine(p.Team, p.Name.Name))
 	}
 	return list
@@ -269,14 +269,14 @@ func (i *inboxAPI) sourcesOf(team, uri string) (places []sourcePlace) {
 	c := i.s.a.file()
 	k := configured(c)
 	for _, n := range k.sources {
-		p := sourcePlace{Name: n, topic: c.Teams[n.Team].Sources[n.Name].Topic, headers: idHeaders(c.Teams[n.Team].Sources[n.Name]), events: true, aside: true}
+		p := sourcePlace{Name: n, topic: c.Teams[n.Team].Sources[n.Name].Topic, headers: idHeaders(c.Teams[n.Team].Sources[n.Name]), events: true, quarantine: true}
 		if uri != "" && p.uri() != uri {
 			continue
 		}
 		if own := team == "" || n.Team == team; !own && !slices.Contains(k.reads[team], n) {
 			continue
 		} else if !own {
-			p.aside = false
+			p.quarantine = false
 			p.events = slices.ContainsFunc(k.subscriptions, func(at names.Name) bool { return at.Team == team && i.reads(at, n) })
 			p.withheld = "what " + names.Source.Print(n) + " has set aside, which is for its own team alone"
 			if !p.events {
@@ -315,8 +315,8 @@ func deliveryMatch(sources []sourcePlace, id string) func(*kgo.Record) bool {
 		headers[topics.Quarantine(s.Team, s.Name.Name)] = s.headers
 	}
 	return func(r *kgo.Record) bool {
-		names, aside := headers[r.Topic]
-		if !aside {
+		names, quarantine := headers[r.Topic]
+		if !quarantine {
 			return record.DeliveryID(r) == id || record.EventID(r) == id
 		}
 		return slices.ContainsFunc(names, func(name string) bool { return producer.HasHeader(r, name, id) })

@@ -284,8 +284,8 @@ func (s *partitionPosition) count(i *api.SeekAskedItem) {
 	if from > *s.position() {
 		end = max(end, from)
 	}
-	again := max(0, min(from, end)-i.To)
-	i.Again, i.KnownDone, i.Skipped = &again, new(again-s.undecided(high, i.To, i.To+again)), new(s.undecided(high, max(from, s.start), i.To))
+	reread := max(0, min(from, end)-i.To)
+	i.Again, i.KnownDone, i.Skipped = &reread, new(reread-s.undecided(high, i.To, i.To+reread)), new(s.undecided(high, max(from, s.start), i.To))
 }
 
 // undecided returns how many of the offsets [from, to) were never decided: those before the subscription's begin, those that moves forward have

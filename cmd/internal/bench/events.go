@@ -79,8 +79,8 @@ func (g *generator) next() event {
 	return g.newEvent(g.rng.IntN(len(g.entities)))
 }
 
-// again returns the events that a gateLoop took of a partition, one after the other: the first of each entity, then as next has them.
-func (g *generator) again(entities int) event {
+// takenBefore returns the events that a gateLoop took of a partition, one after the other: the first of each entity, then as next has them.
+func (g *generator) takenBefore(entities int) event {
 	if g.offset < int64(entities) {
 		return g.firstEvent()
 	}

@@ -112,7 +112,7 @@ func (l *skipLoop) take(from int64) []ledger.Record {
 	now := time.Now()
 	l.records = l.records[:0]
 	for at := from; at < min(from+gateBatch, l.end); at++ {
-		e := l.events.again(l.run.entities)
+		e := l.events.takenBefore(l.run.entities)
 		r, _ := recordOf(e, now)
 		l.records = append(l.records, r)
 	}

@@ -200,11 +200,11 @@ func (l *hearer) print(call *heard) (err error) {
 		_, err = fmt.Fprintln(out, plain(call.ActionID))
 		return err
 	}
-	again := ""
+	note := ""
 	if call.Again {
-		again = ", again"
+		note = ", again"
 	}
-	_, err = fmt.Fprintf(out, "%s %s %s -> %d%s  %s  %s %s %s  signature %s, %d bytes\n", call.At.Format("15:04:05"), plain(call.Method), plain(call.URL), call.Answered, again,
+	_, err = fmt.Fprintf(out, "%s %s %s -> %d%s  %s  %s %s %s  signature %s, %d bytes\n", call.At.Format("15:04:05"), plain(call.Method), plain(call.URL), call.Answered, note,
 		cell(call.ActionID), cell(call.Type), cell(call.Entity), cell(l.env.version(call.Version)), plain(call.Signature), len(call.Content()))
 	if err == nil && l.env.output == "wide" {
 		showHeaders(out, call.Header())

@@ -132,14 +132,14 @@ func printSeeks(e *env, page api.Page[api.SeekAskedItem]) error {
 
 // conclude says what follows, and returns an error if not all has moved.
 func (c *subscriptionsSeekCmd) conclude(e *env, name string, items []api.SeekAskedItem) error {
-	var again, known, skipped int64
+	var reread, known, skipped int64
 	for _, i := range items {
 		if i.Again != nil && i.State != api.SeekRefused && i.State != api.SeekReplaced {
-			again, known, skipped = again+*i.Again, known+*i.KnownDone, skipped+*i.Skipped
+			reread, known, skipped = reread+*i.Again, known+*i.KnownDone, skipped+*i.Skipped
 		}
 	}
-	if again > 0 {
-		fmt.Fprintf(e.Stderr, "%d records are read again; about %d of them are known as done and are skipped; only what never ran runs\n", again, known)
+	if reread > 0 {
+		fmt.Fprintf(e.Stderr, "%d records are read again; about %d of them are known as done and are skipped; only what never ran runs\n", reread, known)
 	}
 	if skipped > 0 {
 		fmt.Fprintf(e.Stderr, "%d records that were not decided are passed over, and will not run; `forebay replay plan --subscription %s` fills them in later, or a seek back to the offset under FROM, "+

@@ -63,8 +63,8 @@ func saySetAside(e *env, source *provider.Source, r *verify.Request, name string
 }
 
 // post posts the same delivery --repeat times, one after the other, and lists the answers. An answer other than 2xx makes the
-// command fail, but does not end it; a request without an answer does. aside is called if one went to quarantine.
-func (c *sendCmd) post(e *env, r *verify.Request, aside func()) error {
+// command fail, but does not end it; a request without an answer does. quarantined is called if one went to quarantine.
+func (c *sendCmd) post(e *env, r *verify.Request, quarantined func()) error {
 	var items []sent
 	results := map[string]bool{}
 	for i := range c.Repeat {
@@ -79,7 +79,7 @@ func (c *sendCmd) post(e *env, r *verify.Request, aside func()) error {
 		return err
 	}
 	if results[delivery.Quarantined] {
-		aside()
+		quarantined()
 	}
 	if results[delivery.Refused] {
 		return &exitError{code: exitFailed, err: errors.New("not every delivery was accepted" + whyRefused(items))}

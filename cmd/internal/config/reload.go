@@ -25,7 +25,7 @@ func (c *Config) Reload(o Options) (read *Config, kept Problems, err error) {
 	if len(kept) == 0 {
 		return nil, nil, err
 	}
-	if read, again := Load(o); again == nil {
+	if read, loadErr := Load(o); loadErr == nil {
 		return read, kept, nil
 	}
 	return nil, nil, err

@@ -142,9 +142,9 @@ func withoutRepeats(list []Right) []Right {
 	seen := map[Right]bool{}
 	return slices.DeleteFunc(list, func(r Right) bool {
 		r.Role, r.Team, r.Why = "", "", ""
-		again := seen[r]
+		repeated := seen[r]
 		seen[r] = true
-		return again
+		return repeated
 	})
 }
 

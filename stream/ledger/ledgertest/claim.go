@@ -146,9 +146,9 @@ func (p *Process) lockFence(ctx context.Context, k *claiming) error {
 			return err
 		}
 		p.m.mu.Lock()
-		again, formerTopic := p.m.fenceFor(k.req.Partition)
+		now, formerTopic := p.m.fenceFor(k.req.Partition)
 		p.m.mu.Unlock()
-		if again == k.fence && formerTopic == k.formerTopic {
+		if now == k.fence && formerTopic == k.formerTopic {
 			return nil
 		}
 		p.unlock(exclusive, []int32{k.fence.id})

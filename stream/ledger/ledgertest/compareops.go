@@ -72,11 +72,11 @@ func (h *history) record(o *holding) {
 			if !ok {
 				continue
 			}
-			again := h.rng.IntN(8) == 0
+			twice := h.rng.IntN(8) == 0
 			for i := range results {
 				r.Claim = o.claim[i]
 				results[i] = append(results[i], r)
-				if more := r; again && r.Status != ledger.Superseded {
+				if more := r; twice && r.Status != ledger.Superseded {
 					more.Attempt++
 					more.Status, more.Left, more.Silence = ledger.Done, 0, 0
 					results[i] = append(results[i], more)

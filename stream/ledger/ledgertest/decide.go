@@ -276,7 +276,7 @@ func (w *partitionBatch) gatherVerdicts(actions int64) {
 // addLeft notes the outcome of an event that waited. If it is parked and released in the same call, one row is written.
 func (w *partitionBatch) addLeft(r leftBuffer) {
 	offset := r.waited.Offset
-	if i, again := w.parked[offset]; again {
+	if i, ok := w.parked[offset]; ok {
 		w.left[i] = r
 		return
 	}

@@ -36,9 +36,9 @@ var applying = []property{
 	}},
 	{"an event runs once, wherever and however often it comes", func(f *fixture) {
 		c, d := f.claim(0), f.claim(1)
-		first, again := seq(0, "e", 1), seq(1, "e", 1)
+		first, second := seq(0, "e", 1), seq(1, "e", 1)
 		f.apply(c, first)
-		f.is("in another batch", decisions(f.apply(c, again)), "0:duplicate/seen")
+		f.is("in another batch", decisions(f.apply(c, second)), "0:duplicate/seen")
 		f.is("in another partition", decisions(f.apply(d, first)), "0:duplicate/seen")
 		out, err := f.l.Apply(f.ctx(), []ledger.Slice{slice(c, seq(2, "x", 1)), slice(d, seq(1, "x", 1))})
 		if err != nil || len(out[0].Actions)+len(out[1].Actions) != 1 {
@@ -62,8 +62,8 @@ var applying = []property{
 				f.is("decisions", decisions(got), "0:conflict/body_differs")
 			}
 		}
-		again := seq(2, "e", 1)
-		f.is("the first once more", decisions(f.apply(c, again)), "0:duplicate/seen")
+		second := seq(2, "e", 1)
+		f.is("the first once more", decisions(f.apply(c, second)), "0:duplicate/seen")
 		waits := seq(3, "w", 3)
 		f.apply(c, seq(4, "w", 1), func() ledger.Record { r := waits; r.Offset = 5; return r }())
 		waits.Offset, waits.Hash = 6, tampered.Hash

@@ -138,14 +138,14 @@ var claims = []property{
 		start := func(s ledger.Start) confirm {
 			return func(context.Context, *ledger.Position) (ledger.Start, error) { return s, nil }
 		}
-		again, many := partition(0), request(partition(0), where)
-		again.TopicID, many.Partitions = ledger.TopicID{9}, partitions+1
+		recreated, many := partition(0), request(partition(0), where)
+		recreated.TopicID, many.Partitions = ledger.TopicID{9}, partitions+1
 		none, few := request(partition(0), nil), request(ledger.Partition{Topic: "x", Number: 0}, where)
 		for name, tt := range map[string]struct {
 			req  ledger.ClaimRequest
 			kind schemas.Kind
 		}{
-			"recreated topic":         {request(again, where), schemas.Conflict},
+			"recreated topic":         {request(recreated, where), schemas.Conflict},
 			"more partitions":         {many, schemas.Conflict},
 			"moved without seek":      {request(partition(0), start(ledger.Start{})), schemas.Internal},
 			"a seek from elsewhere":   {request(partition(0), start(ledger.Start{Position: ledger.Position{Offset: 5}, Seek: &ledger.Seek{From: 3, To: 5}})), schemas.Internal},

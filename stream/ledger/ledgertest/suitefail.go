@@ -40,8 +40,8 @@ func (f *fixture) accept() []ledger.Stop {
 var stopping = []property{
 	{"a stop is reported once, and stands", func(f *fixture) {
 		f.apply(f.claim(0), seq(0, "e", 1))
-		first, again := f.report(belowStart(0, 1, 5), 1), f.report(belowStart(0, 1, 5), 1)
-		if d := cmp.Diff(first, again); d != "" || first.ID == 0 || first.FoundBy != "test" {
+		first, second := f.report(belowStart(0, 1, 5), 1), f.report(belowStart(0, 1, 5), 1)
+		if d := cmp.Diff(first, second); d != "" || first.ID == 0 || first.FoundBy != "test" {
 			f.Error(d, first)
 		}
 		want := belowStart(0, 1, 5)
@@ -71,7 +71,7 @@ var stopping = []property{
 		if st, _ := f.standing(0); st.Stop == nil || st.Stop.Accepted == nil {
 			f.Fatalf("the next claim is told %+v", st.Stop)
 		}
-		if again := f.report(belowStart(0, 1, 5), 1); again.Accepted == nil {
+		if second := f.report(belowStart(0, 1, 5), 1); second.Accepted == nil {
 			f.Error("reported again it is not accepted any more")
 		}
 		other := belowStart(0, 1, 9)

@@ -312,8 +312,8 @@ func (f *fixture) applyLaneCommands(c *ledger.Claim) (done []string) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		again, err := f.l.ApplyLaneCommand(f.ctx(), c, cmd)
-		if d := cmp.Diff(first, again); d != "" || err != nil {
+		second, err := f.l.ApplyLaneCommand(f.ctx(), c, cmd)
+		if d := cmp.Diff(first, second); d != "" || err != nil {
 			f.Error("applied again: ", d, err)
 		}
 		done = append(done, fmt.Sprintf("%d:%s:%s", cmd.LaneSeq, first.Outcome, first.Status))
@@ -325,9 +325,9 @@ func (f *fixture) applyLaneCommands(c *ledger.Claim) (done []string) {
 func (f *fixture) applyCommands(c *ledger.Claim) (done []string, actions []ledger.Action) {
 	f.Helper()
 	for _, cmd := range f.commands(c) {
-		for again := range 2 {
+		for second := range 2 {
 			a, err := f.l.ApplyCommand(f.ctx(), c, cmd)
-			if err != nil || again == 1 && len(a.Outcomes) > 0 {
+			if err != nil || second == 1 && len(a.Outcomes) > 0 {
 				f.Fatal(decisions(a), err)
 			}
 			done, actions = append(done, decisions(a)...), append(actions, a.Actions...)

@@ -161,12 +161,12 @@ var seeking = []property{
 		old := f.claim(0)
 		f.apply(old, seq(0, "e", 1), seq(1, "e", 2))
 		f.askSeek(old, 1)
-		again := partition(0)
-		again.TopicID = ledger.TopicID{2}
-		f.report(ledger.Stop{Partition: again, Kind: recreated, From: 2, Records: -1}, 0)
+		second := partition(0)
+		second.TopicID = ledger.TopicID{2}
+		f.report(ledger.Stop{Partition: second, Kind: recreated, From: 2, Records: -1}, 0)
 		f.accept()
 		var pending *ledger.SeekRequest
-		req := request(again, where)
+		req := request(second, where)
 		req.Standing = func(s ledger.Standing) { pending = s.SeekRequest }
 		c, err := f.l.Claim(f.ctx(), req)
 		if err != nil || c.Next.Offset != 0 || pending != nil {

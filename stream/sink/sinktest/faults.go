@@ -135,12 +135,12 @@ func (f *Faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // actLater has the fake do what it was asked to when nobody waits for the answer any more.
 func (f *Faults) actLater(r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	again := r.Clone(context.Background())
-	again.Body = io.NopCloser(bytes.NewReader(body))
+	late := r.Clone(context.Background())
+	late.Body = io.NopCloser(bytes.NewReader(body))
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.late.Go(func() {
 		<-time.After(Lateness)
-		f.Fake.ServeHTTP(httptest.NewRecorder(), again)
+		f.Fake.ServeHTTP(httptest.NewRecorder(), late)
 	})
 }

@@ -21,7 +21,7 @@ func (p *Pool) Transact(ctx context.Context, log *slog.Logger, f func(pgx.Tx) er
 		}
 		trouble := TroubleOf(err)
 		mayPass := trouble == Transient || trouble == Lost || trouble == OldPlan
-		if again := (trouble == Slow && try < 2) || (mayPass && try < 8); !again {
+		if repeat := (trouble == Slow && try < 2) || (mayPass && try < 8); !repeat {
 			return err
 		}
 		log.WarnContext(ctx, "ledger transaction failed; trying again", "try", try+1, "error", Redact(err))
