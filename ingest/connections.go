@@ -26,17 +26,17 @@ type Connections struct {
 	closed   *prometheus.CounterVec // by why
 	logTally tally[string]          // of the same, for the log
 
-	mu      sync.Mutex
-	all     map[net.Conn]*connection
-	leaving list.List                 // of net.Conn, the oldest first: they have an answer, and are about to end
-	silent  list.List                 // no header has come yet
-	from    map[netip.Addr]*list.List // the same by address; not those of trusted proxies
-	idle    list.List                 // between two requests
+	mu     sync.Mutex
+	all    map[net.Conn]*connection
+	ending list.List                 // of net.Conn, the oldest first: they have an answer, and are about to be closed
+	silent list.List                 // no header has come yet
+	from   map[netip.Addr]*list.List // the same by address; not those of trusted proxies
+	idle   list.List                 // between two requests
 }
 
 // connection is where a connection is in the lists: nowhere, while a request is answered.
 type connection struct {
-	in       *list.List    // leaving, silent or idle
+	in       *list.List    // ending, silent or idle
 	at       *list.Element // there
 	from     netip.Addr
 	atSender *list.Element // in the list of from
@@ -95,8 +95,8 @@ func (c *Connections) Bind(s *http.Server) {
 func (c *Connections) leaves(conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if is := c.all[conn]; is != nil && is.in == nil {
-		c.enlist(is, conn, &c.leaving)
+	if entry := c.all[conn]; entry != nil && entry.in == nil {
+		c.enlist(entry, conn, &c.ending)
 	}
 }
 
@@ -104,18 +104,18 @@ func (c *Connections) leaves(conn net.Conn) {
 func (c *Connections) changes(conn net.Conn, s http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	is := c.all[conn]
+	entry := c.all[conn]
 	if s == http.StateNew {
 		c.enter(conn)
 		return
 	}
-	if is == nil { // closed here
+	if entry == nil { // closed here
 		return
 	}
-	c.unlist(is)
+	c.unlist(entry)
 	switch s {
 	case http.StateIdle:
-		c.enlist(is, conn, &c.idle)
+		c.enlist(entry, conn, &c.idle)
 	case http.StateClosed, http.StateHijacked:
 		delete(c.all, conn)
 	}
@@ -124,30 +124,30 @@ func (c *Connections) changes(conn net.Conn, s http.ConnState) {
 // enter has a connection wait for its first header, and closes what is too much with it.
 func (c *Connections) enter(conn net.Conn) {
 	addr := peerOf(conn.RemoteAddr().String())
-	is := &connection{}
-	c.all[conn] = is
-	c.enlist(is, conn, &c.silent)
+	entry := &connection{}
+	c.all[conn] = entry
+	c.enlist(entry, conn, &c.silent)
 	if !c.limits.trusts(addr) { // a trusted proxy has senders behind it, whose requests count
-		is.from = counted64(addr)
-		l := c.from[is.from]
+		entry.from = counted64(addr)
+		l := c.from[entry.from]
 		if l == nil {
 			l = list.New()
-			c.from[is.from] = l
+			c.from[entry.from] = l
 		}
-		if is.atSender = l.PushBack(conn); l.Len() > c.limits.AddressConnections {
+		if entry.atSender = l.PushBack(conn); l.Len() > c.limits.AddressConnections {
 			c.close(l.Front(), manyOfAddress)
 		}
 	}
 	if len(c.all) <= c.limits.Connections {
 		return
 	}
-	for _, l := range []*list.List{&c.leaving, &c.silent, &c.idle} {
-		if oldest := l.Front(); oldest != nil && oldest != is.at {
+	for _, l := range []*list.List{&c.ending, &c.silent, &c.idle} {
+		if oldest := l.Front(); oldest != nil && oldest != entry.at {
 			c.close(oldest, manyInAll)
 			return
 		}
 	}
-	c.close(is.at, manyInAll)
+	c.close(entry.at, manyInAll)
 }
 
 // close closes the connection that an element of a list is of.
@@ -160,21 +160,21 @@ func (c *Connections) close(e *list.Element, reason string) {
 	_ = conn.Close()
 }
 
-func (c *Connections) enlist(is *connection, conn net.Conn, l *list.List) {
-	is.in, is.at = l, l.PushBack(conn)
+func (c *Connections) enlist(entry *connection, conn net.Conn, l *list.List) {
+	entry.in, entry.at = l, l.PushBack(conn)
 }
 
 // unlist removes a connection from the lists.
-func (c *Connections) unlist(is *connection) {
-	if is.in != nil {
-		is.in.Remove(is.at)
+func (c *Connections) unlist(entry *connection) {
+	if entry.in != nil {
+		entry.in.Remove(entry.at)
 	}
-	if is.atSender != nil {
-		if l := c.from[is.from]; l.Len() == 1 {
-			delete(c.from, is.from)
+	if entry.atSender != nil {
+		if l := c.from[entry.from]; l.Len() == 1 {
+			delete(c.from, entry.from)
 		} else {
-			l.Remove(is.atSender)
+			l.Remove(entry.atSender)
 		}
 	}
-	is.in, is.at, is.atSender = nil, nil, nil
+	entry.in, entry.at, entry.atSender = nil, nil, nil
 }

@@ -48,7 +48,7 @@ func limited(t *testing.T, l Limits) (in *intake, c *Connections, address string
 		waitFor(t, "connections are remembered", func() bool {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			return len(c.all)+len(c.from)+c.silent.Len()+c.idle.Len()+c.leaving.Len() == 0
+			return len(c.all)+len(c.from)+c.silent.Len()+c.idle.Len()+c.ending.Len() == 0
 		})
 	})
 	return in, c, listener.Addr().String()
@@ -152,7 +152,7 @@ func TestConnectionsInAll(t *testing.T) {
 
 	refused := dials(t, c, address, 1)[0]
 	fmt.Fprintf(refused, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n", inPath) // answered before its body comes
-	waitFor(t, "one that was refused is not about to end", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.leaving.Len() == 1 })
+	waitFor(t, "one that was refused is not about to end", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.ending.Len() == 1 })
 	for _, conn := range dials(t, c, address, 1) { // of the others, none is closed
 		speaks(t, "one that comes beside one that was refused", conn)
 	}

@@ -168,7 +168,7 @@ func (m *memory) Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Cl
 	if had := m.counts[id]; had != req.Partitions {
 		m.mu.Unlock()
 		return nil, &schemas.Error{Kind: schemas.Conflict, Op: "claim", Err: &ledger.TopicError{
-			Topic: req.Partition.Topic, ID: id, Known: id, Count: req.Partitions, Counts: had}}
+			Topic: req.Partition.Topic, ID: id, Known: id, Partitions: req.Partitions, KnownPartitions: had}}
 	}
 	var stored *ledger.Position
 	if f.stored != nil {

@@ -82,7 +82,7 @@ func (t *shape) add(r *Recorder, seen map[string]kinds, now time.Time) {
 	}
 }
 
-// changes returns what is another than it was learned. What is inside of an object that is new or gone itself goes without saying.
+// changes returns what differs from the bodies that were learned from. What is inside of an object that is new or gone is left out.
 func (t *shape) changes() (all []Change) {
 	whole := map[string]bool{} // fields that are new or gone
 	for path, f := range t.fields {

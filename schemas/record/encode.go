@@ -113,10 +113,10 @@ func SetPartitionKey(r *kgo.Record, key string) {
 }
 
 // reset makes room for e and a hop: their values lie in one buffer, which does not grow while they are written.
-func (w *Encoder) reset(e *schemas.Event, hop int) {
+func (w *Encoder) reset(e *schemas.Event, traceBytes int) {
 	const fixed = 3*len("2006-01-02T15:04:05.000000000Z07:00") + 64 + 128 // times, hash, version and its parts, numbers
 	n := fixed + len(e.ID) + len(e.DeliveryID) + len(e.Source) + len(e.Type) + 3*len(e.Entity) + len(e.Version.Clock) +
-		len(e.DataSchema) + len(e.DataContentType) + len(e.TraceParent) + len(e.TraceState) + hop
+		len(e.DataSchema) + len(e.DataContentType) + len(e.TraceParent) + len(e.TraceState) + traceBytes
 	for _, h := range e.Headers {
 		n += len(h.Value)
 	}

@@ -88,7 +88,7 @@ func (l *Loop) endForSeek(claim int32) {
 // applyLaneCommand hands a command about an action to the lanes.
 func (l *Loop) applyLaneCommand(c *ledger.Claim, cmd ledger.Command) {
 	log := l.log.With("command", cmd.ID, "kind", cmd.Kind, "by", cmd.By, "reason", cmd.Reason, "topic", c.Partition.Topic,
-		"partition", c.Partition.Number, "entity", cmd.Line.Entity, "lane_seq", cmd.LaneSeq)
+		"partition", c.Partition.Number, "entity", cmd.VersionLine.Entity, "lane_seq", cmd.LaneSeq)
 	outcome, err := l.cfg.Lanes.ApplyCommand(l.ctx, c, cmd)
 	switch {
 	case err != nil && l.ctx.Err() == nil:
@@ -109,7 +109,7 @@ func (l *Loop) applyCommand(cmd ledger.Command) {
 		done()
 		if err == nil && !a.Fenced {
 			l.log.Info("command applied", "command", cmd.ID, "kind", cmd.Kind, "by", cmd.By, "reason", cmd.Reason, "topic", p.at().Topic,
-				"partition", p.at().Number, "entity", cmd.Line.Entity, "events", len(a.Outcomes), "actions", len(a.Actions))
+				"partition", p.at().Number, "entity", cmd.VersionLine.Entity, "events", len(a.Outcomes), "actions", len(a.Actions))
 		}
 		l.afterTransaction(&part{of: p}, "command", a, err)
 		return

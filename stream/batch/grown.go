@@ -23,7 +23,7 @@ func (l *Loop) grown(e *reader.GrownError) {
 			l.end(p, ErrRecheck)
 		case claimed.TopicID == e.Now.ID && p.Partitions != e.Now.Partitions:
 			l.end(p, &schemas.Error{Kind: schemas.Conflict, Op: "read " + claimed.Topic, Err: &ledger.TopicError{
-				Topic: claimed.Topic, ID: claimed.TopicID, Known: claimed.TopicID, Count: e.Now.Partitions, Counts: p.Partitions}})
+				Topic: claimed.Topic, ID: claimed.TopicID, Known: claimed.TopicID, Partitions: e.Now.Partitions, KnownPartitions: p.Partitions}})
 		}
 	}
 }

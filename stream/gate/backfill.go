@@ -10,7 +10,7 @@ import (
 // Request asks for a backfill of what is missing on a version line. The answer comes as records of the same partition with
 // Record.Backfill set.
 type Request struct {
-	Line VersionLineKey
+	VersionLine VersionLineKey
 	// From and To are the values that are missing, both included, of kind sequence; for the other kinds they are 0. On a
 	// version line that has not begun, From is its first value, or 1 if the provider promises none.
 	From, To int64
@@ -24,9 +24,9 @@ type Request struct {
 func (st *State) Wanted() (wanted []Request) {
 	done := make(map[VersionLineKey]bool, len(st.Requests))
 	for _, r := range slices.Backward(st.Requests) {
-		lowest, waits := st.Waits(r.Line)
-		if waits && lowest.Stage == Backfilling && !done[r.Line] {
-			done[r.Line] = true
+		lowest, waits := st.Waits(r.VersionLine)
+		if waits && lowest.Stage == Backfilling && !done[r.VersionLine] {
+			done[r.VersionLine] = true
 			wanted = append(wanted, r)
 		}
 	}
@@ -66,7 +66,7 @@ func (d *decider) requestBackfill(k VersionLineKey) {
 	for i := range w {
 		w[i].Stage = Backfilling
 	}
-	r := Request{Line: k, Before: w[0].Version, Reason: ReasonGap}
+	r := Request{VersionLine: k, Before: w[0].Version, Reason: ReasonGap}
 	line := d.state.Lines[k]
 	if line == nil {
 		r.Reason = ReasonStartGap

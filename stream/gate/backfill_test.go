@@ -337,16 +337,16 @@ func TestWanted(t *testing.T) {
 		t.Error(diff)
 	}
 	want := []Request{
-		{Line: VersionLineKey{Entity: "f"}, From: 2, To: 2, Before: at(3), Reason: ReasonGap},
-		{Line: VersionLineKey{Entity: "g"}, From: 4, To: 5, Before: at(6), Reason: ReasonGap},
+		{VersionLine: VersionLineKey{Entity: "f"}, From: 2, To: 2, Before: at(3), Reason: ReasonGap},
+		{VersionLine: VersionLineKey{Entity: "g"}, From: 4, To: 5, Before: at(6), Reason: ReasonGap},
 	}
 	if diff := cmp.Diff(want, st.Wanted()); diff != "" {
 		t.Error(diff)
 	}
-	if low, waits := st.Waits(want[0].Line); !waits || low.Stage != Backfilling {
+	if low, waits := st.Waits(want[0].VersionLine); !waits || low.Stage != Backfilling {
 		t.Errorf("%+v", low)
 	}
-	Expire(st, []VersionLineKey{want[0].Line, want[1].Line}, now) // otherwise park
+	Expire(st, []VersionLineKey{want[0].VersionLine, want[1].VersionLine}, now) // otherwise park
 	if wanted := st.Wanted(); wanted != nil {
 		t.Errorf("parked lines want %+v", wanted)
 	}

@@ -90,7 +90,7 @@
 // # Gaps
 //
 // Only kind sequence has gaps. The next value applies and releases what follows it densely, in version order; two
-// waiting events of one version are both kept and both released. A gap that is skipped is remembered in Line.Skipped,
+// waiting events of one version are both kept and both released. A gap that is skipped is remembered in VersionLine.Skipped,
 // the newest MaxSpans of them: the filler that comes after all is late, once per place, marked, and does not move the
 // line. That holds for snapshots too: the subscription asked for every event, and the gap was reported; the
 // mark says that newer ones have run. Before a line has begun, the places from the first value on count as skipped.
@@ -144,7 +144,7 @@
 //
 // A filtered event of kind sequence moves its line exactly as if it were wanted, so that the filter makes no gaps: it
 // is `filtered` where it would be applied, late or stale, it is buffered or parked where it is ahead of its turn (with
-// Record.Filtered set; its release is then `filtered`), and it leaves the line marked with Line.Filtered. Of other
+// Record.Filtered set; its release is then `filtered`), and it leaves the line marked with VersionLine.Filtered. Of other
 // kinds it leaves the line alone.
 //
 // Filtered events are not remembered as seen: after the filter is mended, a rewind decides them again. One whose

@@ -63,7 +63,7 @@ func ExampleState_Wanted() {
 	gate.Decide(state, []gate.Record{revision(1, 3)}, policy)
 	gate.Expire(state, []gate.VersionLineKey{line}, policy)
 	for _, r := range state.Wanted() {
-		fmt.Println("asked for", r.Line.Entity, "from", r.From, "to", r.To)
+		fmt.Println("asked for", r.VersionLine.Entity, "from", r.From, "to", r.To)
 	}
 	answer := revision(2, 4)
 	answer.Backfill = true

@@ -76,7 +76,7 @@ func (l *keeper) covered(t failer, st *State, lines []VersionLineKey) {
 	for _, k := range lines {
 		low, waits := st.Waits(k)
 		if !waits || low.Stage != Backfilling {
-			if slices.ContainsFunc(wanted, func(r Request) bool { return r.Line == k }) {
+			if slices.ContainsFunc(wanted, func(r Request) bool { return r.VersionLine == k }) {
 				t.Fatalf("line %v does not wait for an answer: %+v", k, wanted)
 			}
 			continue
@@ -86,12 +86,12 @@ func (l *keeper) covered(t failer, st *State, lines []VersionLineKey) {
 			from, to = missing(st.Lines[k], &low.Record)
 		}
 		about := func(r Request) bool {
-			return r.Line == k && (r.Reason != ReasonGap || r.From <= from) && to <= r.To // before the beginning From is a guess
+			return r.VersionLine == k && (r.Reason != ReasonGap || r.From <= from) && to <= r.To // before the beginning From is a guess
 		}
 		if !slices.ContainsFunc(l.asked, about) {
 			t.Fatalf("line %v: %d to %d are missing, asked for was %+v", k, from, to, l.asked)
 		}
-		if n := slices.IndexFunc(st.Requests, func(r Request) bool { return r.Line == k }); n >= 0 && !slices.ContainsFunc(wanted, about) {
+		if n := slices.IndexFunc(st.Requests, func(r Request) bool { return r.VersionLine == k }); n >= 0 && !slices.ContainsFunc(wanted, about) {
 			t.Fatalf("line %v: %+v is wanted of %+v", k, wanted, st.Requests)
 		}
 	}

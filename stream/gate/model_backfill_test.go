@@ -36,7 +36,7 @@ func (m *model) backfilling(k VersionLineKey) bool {
 // ask asks for all places that are missing below the lowest event that waits, one by one.
 func (m *model) ask(k VersionLineKey) {
 	low := m.lowest(k)
-	r := Request{Line: k, Before: low.Version, Reason: ReasonGap}
+	r := Request{VersionLine: k, Before: low.Version, Reason: ReasonGap}
 	at, begun := m.position(k)
 	switch {
 	case !begun && m.p.Start == StartBackfill:

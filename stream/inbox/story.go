@@ -17,7 +17,7 @@ type Story struct {
 	Wait        *Wait             // of an event that waits behind a gap, or is held
 	Parked      *time.Time        // when it was parked after it had waited
 	Left        *time.Time        // when it left the gap buffer
-	Line        *VersionLine      // its version line, if it waits
+	VersionLine *VersionLine      // its version line, if it waits
 	Released    *Filler           // the event that let it go on, if it waited behind a gap
 	Behind      *Ahead            // what its first open action stands behind
 	First       bool              // a conflict: the event that came first under its id is in the ledger
@@ -143,7 +143,7 @@ func (b *Inbox) readWait(ctx context.Context, item *Item, s *Story) error {
 	lines, err := b.lines(ctx, item.Fence, schemas.EntityKey(item.Entity))
 	for i := range lines {
 		if lines[i].Clock == item.VersionClock {
-			s.Line = &lines[i]
+			s.VersionLine = &lines[i]
 		}
 	}
 	if err != nil {

@@ -45,7 +45,7 @@ func (l *Lanes) beginCommand(c *ledger.Claim, cmd ledger.Command) *partition {
 	if p == nil || p.ending() || s.q.dispatch.stopped {
 		return nil
 	}
-	if la := p.lanes[cmd.Line.Entity]; la != nil && la.head != nil && la.head.LaneSeq == cmd.LaneSeq && la.busy() {
+	if la := p.lanes[cmd.VersionLine.Entity]; la != nil && la.head != nil && la.head.LaneSeq == cmd.LaneSeq && la.busy() {
 		return nil
 	}
 	p.beginBusy()
@@ -58,8 +58,8 @@ func (l *Lanes) beginCommand(c *ledger.Claim, cmd ledger.Command) *partition {
 func (l *Lanes) commandApplied(p *partition, cmd ledger.Command, status ledger.Status) {
 	switch {
 	case status == ledger.Dead || status == ledger.Unknown: // the command was refused
-	case status == ledger.Failed || p.mayHave(cmd.Line.Entity, cmd.LaneSeq):
-		l.s.q.rerun(p, cmd.Line.Entity, cmd.LaneSeq)
+	case status == ledger.Failed || p.mayHave(cmd.VersionLine.Entity, cmd.LaneSeq):
+		l.s.q.rerun(p, cmd.VersionLine.Entity, cmd.LaneSeq)
 	}
 }
 

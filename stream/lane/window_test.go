@@ -499,7 +499,7 @@ func (r *rig) runAgain(entity schemas.EntityKey, laneSeq int64) {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	var cmd ledger.Command
-	cmd.LaneSeq, cmd.Line.Entity = laneSeq, entity
+	cmd.LaneSeq, cmd.VersionLine.Entity = laneSeq, entity
 	r.commandApplied(r.s.q.partitions[r.claim], cmd, ledger.Failed)
 }
 

@@ -164,7 +164,7 @@ func (t *batchTx) readSeen(ctx context.Context) error {
 
 // readCommandEvent queues the read of the event that a command is about.
 func (t *batchTx) readCommandEvent(ctx context.Context, w *partitionBatch) error {
-	w.addLine(w.command.Line, w.Claim.cache.find(w.command.Line))
+	w.addLine(w.command.VersionLine, w.Claim.cache.find(w.command.VersionLine))
 	return t.p.Add(ctx, aboutRead, func(r *pg.Row) {
 		r.Int32() // the fence
 		w.commandEvent = new(waitingOf(r))

@@ -26,15 +26,15 @@ CROSS JOIN LATERAL (SELECT source FROM buffer WHERE fence = u.fence AND entity =
 
 // Backfill is an open request for what is missing on a version line.
 type Backfill struct {
-	ID     int64
-	Claim  int32               `db:"fence"` // id of the fence's row
-	Source string              // "/<team>/<source>"
-	Line   gate.VersionLineKey `db:"-"`
-	Kind   schemas.VersionKind
-	Epoch  int64 // of the version line; 0: its provider gives none
-	From   int64 `db:"from_value"` // the values that are missing, both included, of kind sequence; 0 otherwise
-	To     int64 `db:"to_value"`
-	Reason gate.Reason
+	ID          int64
+	Claim       int32               `db:"fence"` // id of the fence's row
+	Source      string              // "/<team>/<source>"
+	VersionLine gate.VersionLineKey `db:"-"`
+	Kind        schemas.VersionKind
+	Epoch       int64 // of the version line; 0: its provider gives none
+	From        int64 `db:"from_value"` // the values that are missing, both included, of kind sequence; 0 otherwise
+	To          int64 `db:"to_value"`
+	Reason      gate.Reason
 	// Left is how long the answer is still waited for, by the database's clock.
 	Left time.Duration `db:"-"`
 }
@@ -65,7 +65,7 @@ FROM backfills f WHERE f.fence = ANY ($1) AND f.ended_at IS NULL AND f.id > $2 O
 	if err == nil {
 		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Backfill, error) {
 			r, err := pgx.RowToStructByName[backfillRow](row)
-			r.Line = gate.VersionLineKey{Entity: r.Entity, Clock: r.Clock}
+			r.VersionLine = gate.VersionLineKey{Entity: r.Entity, Clock: r.Clock}
 			r.Left = n.spec.Policy.BackfillWait + micros(r.AskedIn)
 			return r.Backfill, err
 		})

@@ -179,15 +179,15 @@ func (t *claimTx) checkTopic(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e := TopicError{Topic: p.Topic, ID: p.TopicID, Count: t.req.Partitions}
+	e := TopicError{Topic: p.Topic, ID: p.TopicID, Partitions: t.req.Partitions}
 	err = t.tx.QueryRow(ctx, `SELECT topic_id, partitions FROM topics WHERE subscription = $1 AND topic = $2`, id, p.Topic).
-		Scan((*[16]byte)(&e.Known), &e.Counts)
+		Scan((*[16]byte)(&e.Known), &e.KnownPartitions)
 	switch {
 	case err != nil:
 		return err
 	case e.Recreated():
 		return t.adoptRecreatedTopic(ctx, &e)
-	case e.Count != e.Counts:
+	case e.Partitions != e.KnownPartitions:
 		return &schemas.Error{Kind: schemas.Conflict, Op: t.op, Err: &e}
 	}
 	return nil

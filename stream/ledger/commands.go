@@ -29,11 +29,11 @@ const (
 
 // Command is one such request, for the owner.
 type Command struct {
-	ID     int64
-	Claim  int32 `db:"fence"`
-	Kind   CommandKind
-	Offset int64               `db:"log_offset"` // of the event in the gap buffer
-	Line   gate.VersionLineKey `db:"-"`
+	ID          int64
+	Claim       int32 `db:"fence"`
+	Kind        CommandKind
+	Offset      int64               `db:"log_offset"` // of the event in the gap buffer
+	VersionLine gate.VersionLineKey `db:"-"`
 	// LaneSeq is that of the action that the command is about; 0: it is about an event in the gap buffer.
 	LaneSeq int64
 	Detail  CommandDetail
@@ -69,7 +69,7 @@ WHERE $2 = 0 AND r.fence = ANY ($1) AND r.ended_at IS NULL ORDER BY id`, idsOf(c
 	if err == nil {
 		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Command, error) {
 			r, err := pgx.RowToStructByName[commandRow](row)
-			r.Line = gate.VersionLineKey{Entity: r.Entity, Clock: r.Clock}
+			r.VersionLine = gate.VersionLineKey{Entity: r.Entity, Clock: r.Clock}
 			return r.Command, err
 		})
 	}

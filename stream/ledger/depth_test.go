@@ -182,8 +182,8 @@ func TestGapAsksForABackfill(t *testing.T) {
 		asked[i].ID, asked[i].Left = 0, 0
 	}
 	want := []Backfill{
-		{Claim: c.ID, Source: "/acme/github", Line: gate.VersionLineKey{Entity: "e"}, Kind: schemas.Sequence, From: 2, To: 3, Reason: gate.ReasonGap},
-		{Claim: c.ID, Source: "/acme/github", Line: gate.VersionLineKey{Entity: "g"}, Kind: schemas.Sequence, From: 2, To: 2, Reason: gate.ReasonGap},
+		{Claim: c.ID, Source: "/acme/github", VersionLine: gate.VersionLineKey{Entity: "e"}, Kind: schemas.Sequence, From: 2, To: 3, Reason: gate.ReasonGap},
+		{Claim: c.ID, Source: "/acme/github", VersionLine: gate.VersionLineKey{Entity: "g"}, Kind: schemas.Sequence, From: 2, To: 2, Reason: gate.ReasonGap},
 	}
 	if d := cmp.Diff(want, asked); d != "" {
 		t.Error(d)

@@ -165,8 +165,8 @@ func TestWhatHangsOnWaitingEventsGoesAlong(t *testing.T) {
 		t.Errorf("%+v %v", questions, err)
 	}
 	for _, q := range questions {
-		if want := claims[placed(string(q.Line.Entity))].ID; q.Claim != want {
-			t.Errorf("%s is asked of %d, want %d", q.Line.Entity, q.Claim, want)
+		if want := claims[placed(string(q.VersionLine.Entity))].ID; q.Claim != want {
+			t.Errorf("%s is asked of %d, want %d", q.VersionLine.Entity, q.Claim, want)
 		}
 	}
 	var ran []string

@@ -71,7 +71,7 @@ func (t *claimTx) countOpen(ctx context.Context, e *TopicError) error {
 	if err == nil && lost+waits > 0 {
 		return schemas.Errorf(schemas.Conflict, t.op, "topic %s was created again with %d partitions, it had %d, and those that are missing hold %d actions "+
 			"that are open and %d events that wait: give it %d (kafka-topics --alter --topic %s --partitions %d), then they go on",
-			e.Topic, e.Count, e.Counts, lost, waits, e.Counts, e.Topic, e.Counts)
+			e.Topic, e.Partitions, e.KnownPartitions, lost, waits, e.KnownPartitions, e.Topic, e.KnownPartitions)
 	}
 	return err
 }

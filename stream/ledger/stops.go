@@ -43,9 +43,10 @@ func (s *Stop) Same(o *Stop) bool {
 
 // TopicError says how a topic differs from the one that the ledger has positions for. Its kind is Conflict.
 type TopicError struct {
-	Topic         string
-	ID, Known     TopicID // the id that it has now, and the one that the ledger recorded
-	Count, Counts int32   // the number of partitions that it has now, and the one that the ledger recorded
+	Topic     string
+	ID, Known TopicID // the id that it has now, and the one that the ledger recorded
+	// Partitions is how many it has now, KnownPartitions how many the ledger recorded.
+	Partitions, KnownPartitions int32
 	// Next and ProcessedAt are where the partition that was to be claimed stood in the topic that the ledger knows; Next is
 	// -1 where it was never claimed.
 	Next        int64
@@ -62,7 +63,7 @@ func (e *TopicError) Error() string {
 		return fmt.Sprintf("topic %s was deleted and created again: its id is %x, the ledger's positions are of %x", e.Topic, e.ID[:], e.Known[:])
 	}
 	return fmt.Sprintf("topic %s has %d partitions, the ledger recorded %d: entities would move between partitions and lose their order",
-		e.Topic, e.Count, e.Counts)
+		e.Topic, e.Partitions, e.KnownPartitions)
 }
 
 const stopColumns = `k.id, s.name, s.generation, k.topic, k.topic_id, k.partition, k.kind, k.from_offset, k.to_offset, k.resume_offset,

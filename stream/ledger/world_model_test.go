@@ -227,7 +227,7 @@ func (m *modelLedger) call(p *modelPart, records []Record, spec *Spec, sure bool
 	m.conclude(p, ask(), records, before, spec, sure, &t)
 	var wanted []gate.VersionLineKey // what waits on them does so for a new answer
 	for _, q := range p.state.Wanted() {
-		wanted = append(wanted, q.Line)
+		wanted = append(wanted, q.VersionLine)
 	}
 	for _, waiting := range p.state.Waiting {
 		for _, g := range waiting {

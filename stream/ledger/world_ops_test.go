@@ -453,7 +453,7 @@ func (w *world) endBackfill(h *holding, f fault) {
 	}
 	q := open[w.rng.IntN(len(open))]
 	end := BackfillEnd{Failure: pick(w.rng, "", "refused")}
-	w.log("question %d about %v in partition %d ends, failure %q", q.ID, q.Line, h.part, end.Failure)
+	w.log("question %d about %v in partition %d ends, failure %q", q.ID, q.VersionLine, h.part, end.Failure)
 	var fenced bool
 	happened, err := w.run(h.proc, "backfill", f, nil, func(ctx context.Context) (err error) {
 		fenced, err = h.proc.f.n.EndBackfill(ctx, h.claim, q.ID, end)
@@ -471,7 +471,7 @@ func (w *world) endBackfill(h *holding, f fault) {
 	}
 	w.came("endBackfill", !fenced)
 	for _, v := range w.model.parts[h.part].waits {
-		if !fenced && end.Failure != "" && v.line == q.Line && v.Stage == gate.Backfilling && v.Decision == gate.Buffered && v.overdue == 0 {
+		if !fenced && end.Failure != "" && v.line == q.VersionLine && v.Stage == gate.Backfilling && v.Decision == gate.Buffered && v.overdue == 0 {
 			v.overdue = w.model.now
 		}
 	}
@@ -492,10 +492,10 @@ func (w *world) holdBackfills(part int32, open []Backfill) {
 	}
 	lines := map[gate.VersionLineKey]bool{}
 	for _, q := range open {
-		if lines[q.Line] || q.Source != "/acme/github" || q.Claim != p.fence {
+		if lines[q.VersionLine] || q.Source != "/acme/github" || q.Claim != p.fence {
 			w.fatalf("open questions %+v", open)
 		}
-		lines[q.Line] = true
+		lines[q.VersionLine] = true
 	}
 }
 

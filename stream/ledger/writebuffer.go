@@ -20,7 +20,7 @@ func (w *writer) syncBuffer(k *partitionBatch, wanted []gate.Request) {
 		for _, m := range was {
 			before[m.offset] = m
 		}
-		requested := slices.ContainsFunc(wanted, func(q gate.Request) bool { return q.Line == key })
+		requested := slices.ContainsFunc(wanted, func(q gate.Request) bool { return q.VersionLine == key })
 		for n := range now {
 			if r, entered := k.entered[now[n].Offset]; entered { // a row with this offset that is still in before is deleted below
 				w.addBuffered(k, &k.Records[r], &now[n], string(now[n].Decision))
@@ -90,8 +90,8 @@ func (r *backfillRows) line() columns { return r.columns[:3] }
 func (w *writer) addBackfill(k *partitionBatch, q gate.Request) {
 	r := w.backfillRequests
 	r.fence.Add(k.Claim.ID)
-	r.entity.Add(string(q.Line.Entity))
-	r.clock.Add(q.Line.Clock)
+	r.entity.Add(string(q.VersionLine.Entity))
+	r.clock.Add(q.VersionLine.Clock)
 	r.kind.Add(string(q.Before.Kind))
 	r.epoch.Add(q.Before.Epoch)
 	r.from.Add(q.From)

@@ -106,12 +106,12 @@ func (o *claimer) claimOnce(a *assignment) (claimed, error) {
 	}
 	got, err := o.claimOf(ctx, a, t, t.Partitions)
 	e, ok := errors.AsType[*ledger.TopicError](err)
-	hasGrown := ok && !e.Recreated() && e.Count >= e.Counts
-	if !hasGrown || a.at.Number >= e.Counts {
+	hasGrown := ok && !e.Recreated() && e.Partitions >= e.KnownPartitions
+	if !hasGrown || a.at.Number >= e.KnownPartitions {
 		return got, err
 	}
 	grown, _ := asStop(o.cfg.Group, ledger.Partition{Topic: a.at.Topic, Number: a.at.Number}, err)
-	if got, err = o.claimOf(ctx, a, t, e.Counts); err == nil {
+	if got, err = o.claimOf(ctx, a, t, e.KnownPartitions); err == nil {
 		got.grown = grown
 	}
 	return got, err

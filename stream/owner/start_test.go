@@ -274,7 +274,7 @@ func TestWhereAcceptsItsWayOut(t *testing.T) {
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	p := ledger.Partition{Topic: testTopic}
-	grown := &ledger.TopicError{Topic: testTopic, Count: 13, Counts: 12}
+	grown := &ledger.TopicError{Topic: testTopic, Partitions: 13, KnownPartitions: 12}
 	for _, tt := range []struct {
 		err  error
 		want StopReason

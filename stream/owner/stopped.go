@@ -129,7 +129,7 @@ func asStop(group string, p ledger.Partition, err error) (*StopError, bool) {
 			return recreated(group, p, e), true
 		}
 		grown := newStop(p, StopPartitions, e)
-		grown.Stop.From, grown.Stop.To = int64(e.Counts), int64(e.Count)
+		grown.Stop.From, grown.Stop.To = int64(e.KnownPartitions), int64(e.Partitions)
 		return grown, true
 	}
 	if e, ok := errors.AsType[*schemas.Error](err); ok && (e.Kind == schemas.Conflict || e.Kind == schemas.Invalid) {
@@ -146,8 +146,8 @@ func recreated(group string, p ledger.Partition, e *ledger.TopicError) *StopErro
 	s.Records = -1
 	if e.Open+e.Waiting > 0 {
 		s.Detail += fmt.Sprintf("; %d actions that are open and %d events that wait go on then", e.Open, e.Waiting)
-		if e.Count != e.Counts {
-			s.Detail += fmt.Sprintf(", and as it has %d partitions and had %d, of their entities something newer may run first", e.Count, e.Counts)
+		if e.Partitions != e.KnownPartitions {
+			s.Detail += fmt.Sprintf(", and as it has %d partitions and had %d, of their entities something newer may run first", e.Partitions, e.KnownPartitions)
 		}
 	}
 	return &StopError{Partition: p, Reason: StopRecreated, Stop: s, Err: e, facts: f}

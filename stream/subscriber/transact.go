@@ -133,7 +133,7 @@ func (w *worker) handle(ctx context.Context, tx pgx.Tx, d *decided) error {
 		d.ran = append(d.ran, e.Key())
 		event := Event{Event: e, Decision: o.Decision, Reason: o.Reason, Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}
 		if err := w.call(ctx, tx, event); err != nil {
-			return &handlerError{e.Key(), err, !tx.Conn().IsClosed() && !nobodysFault(err)}
+			return &handlerError{key: e.Key(), err: err, refused: !tx.Conn().IsClosed() && !nobodysFault(err)}
 		}
 	}
 	return nil
@@ -178,7 +178,7 @@ func stackOfPanic(stack []byte) []byte {
 func (d *decided) commitFailed(err error) error {
 	err = fmt.Errorf("commit: %w", err)
 	if _, ok := errors.AsType[*pgconn.PgError](err); ok && len(d.ran) == 1 && !nobodysFault(err) {
-		return &handlerError{d.ran[0], err, true}
+		return &handlerError{key: d.ran[0], err: err, refused: true}
 	}
 	return err
 }

@@ -52,7 +52,7 @@ func (q backfillRequests) Next(ctx context.Context) (backfill.Request, error) {
 
 // requestOf returns the ledger's request as the runner takes it.
 func requestOf(b ledger.Backfill) backfill.Request {
-	r := backfill.Request{ID: strconv.FormatInt(b.ID, 10), Source: b.Source, Entity: b.Line.Entity, Clock: b.Line.Clock, Kind: b.Kind, Epoch: b.Epoch,
+	r := backfill.Request{ID: strconv.FormatInt(b.ID, 10), Source: b.Source, Entity: b.VersionLine.Entity, Clock: b.VersionLine.Clock, Kind: b.Kind, Epoch: b.Epoch,
 		From: b.From, To: b.To, Within: b.Left}
 	if b.Kind != schemas.Sequence {
 		r.From, r.To = 0, -1 // no range of missing events: it asks for the entity as it is now

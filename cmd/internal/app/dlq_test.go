@@ -60,8 +60,8 @@ func TestWhatIsAskedOfDeadLetters(t *testing.T) {
 			t.Fatalf("%s of %s: asked %+v %v", tt.verb, tt.was, asked, err)
 		}
 		got := asked[0]
-		want := ledger.Command{ID: a.Command, Claim: c.ID, Kind: tt.kind, Line: got.Line, LaneSeq: int64(2*i + 1), Detail: tt.asked, By: "ann@ops", Reason: "mended"}
-		if diff := cmp.Diff(want, got); diff != "" || string(got.Line.Entity) != entity {
+		want := ledger.Command{ID: a.Command, Claim: c.ID, Kind: tt.kind, VersionLine: got.VersionLine, LaneSeq: int64(2*i + 1), Detail: tt.asked, By: "ann@ops", Reason: "mended"}
+		if diff := cmp.Diff(want, got); diff != "" || string(got.VersionLine.Entity) != entity {
 			t.Errorf("%s of %s: %s", tt.verb, tt.was, diff)
 		}
 		told, err := d.DeadLetter(t.Context(), string(id))

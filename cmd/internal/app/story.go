@@ -192,7 +192,7 @@ func (t *teller) releasedAt() (at *time.Time) {
 
 // waitsFor returns what a waiting event stands behind.
 func (t *teller) waitsFor() string {
-	l := t.s.Line
+	l := t.s.VersionLine
 	if l == nil {
 		return "for the first version of its entity"
 	}

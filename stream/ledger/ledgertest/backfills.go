@@ -20,16 +20,16 @@ type backfill struct {
 func (p *Process) addBackfill(w *partitionBatch, q gate.Request) {
 	m := p.m
 	for _, b := range m.backfills {
-		if b.Claim == w.f.id && b.Line == q.Line {
+		if b.Claim == w.f.id && b.VersionLine == q.VersionLine {
 			b.ended = true
 		}
 	}
 	for _, v := range w.f.waits {
-		if v.held || v.Decision != gate.Buffered || v.line() != q.Line {
+		if v.held || v.Decision != gate.Buffered || v.line() != q.VersionLine {
 			continue
 		}
 		m.backfills = append(m.backfills, &backfill{requested: m.now(), Backfill: ledger.Backfill{ID: int64(len(m.backfills) + 1), Claim: w.f.id,
-			Source: v.source, Line: q.Line, Kind: q.Before.Kind, Epoch: q.Before.Epoch, From: q.From, To: q.To, Reason: q.Reason}})
+			Source: v.source, VersionLine: q.VersionLine, Kind: q.Before.Kind, Epoch: q.Before.Epoch, From: q.From, To: q.To, Reason: q.Reason}})
 		return
 	}
 }
@@ -70,7 +70,7 @@ func (p *Process) EndBackfill(ctx context.Context, c *ledger.Claim, id int64, en
 		}
 		now := p.m.now()
 		for _, v := range f.waits {
-			if !v.held && v.Decision == gate.Buffered && v.Stage == gate.Backfilling && v.line() == b.Line && v.deadline.After(now) {
+			if !v.held && v.Decision == gate.Buffered && v.Stage == gate.Backfilling && v.line() == b.VersionLine && v.deadline.After(now) {
 				v.deadline = now
 			}
 		}

@@ -59,7 +59,7 @@ func (m *Memory) Ask(source, id string, kind ledger.CommandKind, by, reason stri
 		for offset, w := range f.waits {
 			allowed := kind == ledger.Release || (w.held && kind == ledger.Discard)
 			if w.Key == key && allowed {
-				c := &command{Command: ledger.Command{Claim: f.id, Kind: kind, Offset: offset, Line: w.line(), By: by, Reason: reason}, key: key}
+				c := &command{Command: ledger.Command{Claim: f.id, Kind: kind, Offset: offset, VersionLine: w.line(), By: by, Reason: reason}, key: key}
 				return m.keepCommand(c), nil
 			}
 		}
@@ -152,7 +152,7 @@ func (m *Memory) AskAction(id schemas.ActionID, kind ledger.CommandKind, d ledge
 	}
 	return m.keepCommand(&command{
 		Command: ledger.Command{Claim: f.id, Kind: kind, LaneSeq: a.laneSeq, Detail: d, By: by, Reason: reason,
-			Line: gate.VersionLineKey{Entity: a.event.Entity, Clock: a.event.version.Clock}},
+			VersionLine: gate.VersionLineKey{Entity: a.event.Entity, Clock: a.event.version.Clock}},
 		key: a.event.Key,
 	}), nil
 }

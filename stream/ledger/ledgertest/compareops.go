@@ -241,18 +241,18 @@ func (h *history) endBackfill(o *holding) {
 			shown = append(shown, b)
 		}
 		slices.SortFunc(shown[1:], func(a, b any) int {
-			return strings.Compare(fmt.Sprint(a.(ledger.Backfill).Line), fmt.Sprint(b.(ledger.Backfill).Line))
+			return strings.Compare(fmt.Sprint(a.(ledger.Backfill).VersionLine), fmt.Sprint(b.(ledger.Backfill).VersionLine))
 		})
 		return shown
 	})
 	if len(open[0]) == 0 {
 		return
 	}
-	line := open[0][h.rng.IntN(len(open[0]))].Line
+	line := open[0][h.rng.IntN(len(open[0]))].VersionLine
 	end := ledger.BackfillEnd{Failure: pick(h.rng, "", "refused")}
 	h.log("the question about %v of partition %d ends, failure %q", line, o.part, end.Failure)
 	h.both("end backfill", func(i int) any {
-		at := slices.IndexFunc(open[i], func(b ledger.Backfill) bool { return b.Line == line })
+		at := slices.IndexFunc(open[i], func(b ledger.Backfill) bool { return b.VersionLine == line })
 		fenced, err := o.proc.on[i].EndBackfill(h.t.Context(), o.claim[i], open[i][at].ID, end)
 		return []any{fenced, errorText(err)}
 	})

@@ -149,7 +149,7 @@ func (w *partitionBatch) collectLines(m *Memory) {
 	}
 	switch {
 	case w.command != nil:
-		add(w.command.Line)
+		add(w.command.VersionLine)
 		if c := m.command(w.command.ID); c != nil && !c.ended {
 			if held := w.f.waits[c.Offset]; held != nil && held.Key == c.key {
 				w.about = held

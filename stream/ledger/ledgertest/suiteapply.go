@@ -337,7 +337,7 @@ var expiring = []property{
 			f.Errorf("the answer is waited for for %s", d)
 		}
 		list, err := f.l.Backfills(f.ctx(), []*ledger.Claim{c}, 0, 10)
-		if err != nil || len(list) != 1 || list[0].From != 2 || list[0].To != 3 || list[0].Source != source || list[0].Line != (gate.VersionLineKey{Entity: "e"}) || list[0].Claim != c.ID {
+		if err != nil || len(list) != 1 || list[0].From != 2 || list[0].To != 3 || list[0].Source != source || list[0].VersionLine != (gate.VersionLineKey{Entity: "e"}) || list[0].Claim != c.ID {
 			f.Fatalf("%+v %v", list, err)
 		}
 		zombie := c

@@ -20,11 +20,11 @@ func (m *Memory) checkTopic(k *claiming) error {
 	if !ok {
 		return nil
 	}
-	e := &ledger.TopicError{Topic: at.Topic, ID: at.TopicID, Known: known.id, Count: k.req.Partitions, Counts: known.partitions}
+	e := &ledger.TopicError{Topic: at.Topic, ID: at.TopicID, Known: known.id, Partitions: k.req.Partitions, KnownPartitions: known.partitions}
 	switch {
 	case e.Recreated():
 		return m.adoptRecreatedTopic(k, e)
-	case e.Count != e.Counts:
+	case e.Partitions != e.KnownPartitions:
 		return &schemas.Error{Kind: schemas.Conflict, Op: k.op, Err: e}
 	}
 	return nil
@@ -49,7 +49,7 @@ func (m *Memory) adoptRecreatedTopic(k *claiming, e *ledger.TopicError) error {
 	}
 	if lost+waits > 0 {
 		return schemas.Errorf(schemas.Conflict, k.op, "topic %s was created again with %d partitions, it had %d, and those that are missing hold %d actions "+
-			"that are open and %d events that wait", e.Topic, e.Count, e.Counts, lost, waits)
+			"that are open and %d events that wait", e.Topic, e.Partitions, e.KnownPartitions, lost, waits)
 	}
 	for _, s := range m.stops {
 		if s.open() && s.Partition.Topic == e.Topic && s.Partition.TopicID == e.ID && s.Kind == recreated && s.Accepted != nil {

@@ -153,7 +153,7 @@ func (p *Process) syncBuffer(w *partitionBatch) {
 	wanted := w.state.Wanted()
 	asks := map[gate.VersionLineKey]bool{}
 	for _, q := range wanted {
-		asks[q.Line] = true
+		asks[q.VersionLine] = true
 	}
 	var gone []int64
 	var stays, enters []gate.Waiting
