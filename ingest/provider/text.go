@@ -120,7 +120,7 @@ func valueText(from string) (text string, optional bool) {
 	return strings.ReplaceAll(text, "|", " else "), optional
 }
 
-// text describes for a person where in the event the version's parts are read, in the order in which they are compared, and its kind.
+// text describes in words where in the event the version's parts are read, in the order in which they are compared, and its kind.
 func (v VersionInfo) text() string {
 	var parts []string
 	for _, from := range []string{v.Epoch, v.From, v.Rank} {

@@ -151,7 +151,7 @@ func aligned(rows [][]string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// about returns d as precisely as a person wants it.
+// about returns d, rounded for reading.
 func about(d time.Duration) Duration {
 	switch {
 	case d >= time.Hour:

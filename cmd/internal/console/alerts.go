@@ -40,7 +40,7 @@ func (r alertRow) Of() string {
 	return strings.Join(of, ", ")
 }
 
-// Number is the value as a person reads it.
+// Number is the value, rounded for reading.
 func (r alertRow) Number() string {
 	if r.Value == nil {
 		return ""

@@ -42,7 +42,7 @@ func (c *Console) audit(ctx context.Context, r *http.Request) (any, error) {
 	return p, nil
 }
 
-// indented is JSON as a person reads it; empty if there is none.
+// indented is JSON in lines with indentation; empty if there is none.
 func indented(text json.RawMessage) string {
 	var b bytes.Buffer
 	if len(text) == 0 || string(text) == "null" {

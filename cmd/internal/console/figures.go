@@ -133,7 +133,7 @@ func latencies(list []figure) *histogram {
 	return h
 }
 
-// seconds is a bucket's upper bound as a person reads it.
+// seconds is a bucket's upper bound, rounded for reading.
 func seconds(upper float64) string {
 	if math.IsInf(upper, 1) {
 		return "longer"

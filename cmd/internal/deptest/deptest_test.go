@@ -180,7 +180,8 @@ func TestRulesBite(t *testing.T) {
 		{of("stream/ledger", pgx), 0},
 		{of("stream/inbox", "stream/ledger", pgx), 0},
 		{of("stream/ledger", "stream/inbox"), 1},
-		{of("stream/destination", "stream/inbox"), 1},
+		{of("stream/destination", "stream/inbox"), 2}, // its own rule, and that of inbox
+		{of("stream/backfill", "stream/ledger"), 1},
 		{of("stream", pgx), 1},
 		{of("stream/gate", "net/http"), 1},
 		{of("stream/gate", "os"), 1},

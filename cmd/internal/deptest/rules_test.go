@@ -103,6 +103,14 @@ var rules = []rule{
 		reason: "lanes are handed actions: where those come from is above them",
 	},
 	{
+		scope: []string{"stream/destination"}, forbid: []string{"stream"}, allow: []string{"stream/ledger", "stream/sink"},
+		reason: "a destination knows no lane: it hands out turns",
+	},
+	{
+		scope: []string{"stream/backfill"}, forbid: []string{"stream"}, allow: []string{"stream/lane", "stream/sink", "stream/internal/retry"},
+		reason: "a backfill asks a provider; of lanes it has the retry schedule",
+	},
+	{
 		scope: []string{"stream/deadletter"}, forbid: []string{"stream"}, allow: []string{"stream/reader", "stream/ledger", "stream/sink", "stream/internal/retry"},
 		reason: "the export of dead letters is told whose: it knows neither loop nor owner",
 	},
