@@ -13,7 +13,7 @@ import (
 
 // What a shadow finds about an event.
 const (
-	ShadowSame  = ""      // it would do what it did: the same actions, or nothing
+	ShadowSame  = ""      // it would do what it did: the same actions, or nothing; or it ran, and a newer state has overtaken it since
 	ShadowNew   = "new"   // nothing of it ran, and would
 	ShadowGone  = "gone"  // it ran, and would not: the subscription does not want it any more
 	ShadowOther = "other" // it ran, and would with other actions, destinations or on_dead
@@ -88,7 +88,7 @@ const ran = ` IN ('applied', 'late')`
 var shadowWrite = `-- shadowWrite: one probe of an unique index per event and window
 WITH found AS (
     SELECT u.*, e.plan, CASE WHEN u.was` + ran + ` AND u.would = 'filtered' THEN '` + ShadowGone + `'
-                             WHEN u.was` + ran + ` AND e.plan IS DISTINCT FROM $3::int THEN '` + ShadowOther + `'
+                             WHEN u.was` + ran + ` AND u.would` + ran + ` AND e.plan IS DISTINCT FROM $3::int THEN '` + ShadowOther + `'
                              WHEN NOT u.was` + ran + ` AND u.would` + ran + ` THEN '` + ShadowNew + `' ELSE '' END AS differs
     FROM ` + newShadowRows().from(4, "u") + ` LEFT JOIN LATERAL (SELECT plan FROM {events} v WHERE v.event_key = u.event_key LIMIT 1) e ON true
 ), named AS (
