@@ -321,7 +321,8 @@ func (r *replayer) readFailed(rep *replay, read *reader.Part) {
 	rep.failed = time.Now()
 	if time.Since(rep.unread) >= r.l.cfg.UnreadAfter {
 		r.end(rep.ReplayPart, rep.of, ledger.ReplayUnreadable, fmt.Sprintf("offset %d cannot be read since %s: %v; bring the log back, or let a replica that is whole lead, and plan what is left; "+
-			"to leave out what cannot be read, plan from behind it on (--from-offset %d=OFFSET)", read.From, rep.unread.UTC().Format(time.RFC3339), read.Err, rep.of.at().Number))
+			"to leave out what cannot be read, plan from behind it on (--from-offset %s/%d=OFFSET)", read.From, rep.unread.UTC().Format(time.RFC3339), read.Err,
+			rep.of.at().Topic, rep.of.at().Number))
 		return
 	}
 	r.log(rep).Warn("replay not read; trying again", "offset", read.From, "error", read.Err)
