@@ -6,6 +6,7 @@ import (
 
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas/jsonschema"
 )
 
 // maxBodyLimit is the largest max_body of a source. Records of that size must also fit into the broker.
@@ -54,10 +55,20 @@ func (ck sourceCheck) run() {
 	}
 }
 
-// schema checks that there is one to hold bodies against. Compiling the source reads one of its own.
+// schema checks a schema of the source's own, and that there is one to hold bodies against. Compiling the source parses the schema again, but
+// is not come to while the file has other problems.
 func (ck sourceCheck) schema() {
 	at := ck.path + ".json_schema"
-	if ck.s.JSONSchema.Check == provider.SchemaOff || ck.written(at+".own") || ck.unresolved(at+".check") || ck.unresolved(ck.path+".event.type") {
+	own, text := at+".own", ck.s.JSONSchema.Own
+	switch {
+	case ck.unresolved(own):
+		return
+	case text != "":
+		if _, err := jsonschema.Parse([]byte(text)); err != nil && ck.options.uses(own) {
+			ck.problem(own, "%v", err)
+		}
+		return
+	case ck.s.JSONSchema.Check == provider.SchemaOff || ck.unresolved(at+".check") || ck.unresolved(ck.path+".event.type"):
 		return
 	}
 	if known, _ := (provider.Config{Preset: ck.s.Preset, Event: ck.s.Event}).Types(); len(known) == 0 {

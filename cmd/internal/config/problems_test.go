@@ -160,10 +160,13 @@ func manyActions(n int) string {
 
 func TestEveryProblemIsReported(t *testing.T) {
 	t.Parallel()
-	text := strings.NewReplacer("preset: github", "preset: githb", "timeout: 10s", "timeout: x", "to: coder", "to: c", "partitions: 12", "partitions: 0").Replace(design)
-	_, problems := load(text, designEnv, designFiles, Options{})
-	if len(problems) != 4 {
-		t.Errorf("%d problems, want 4:\n%v", len(problems), problems)
+	text := strings.NewReplacer("preset: github", "preset: githb", "timeout: 10s", "timeout: x", "to: coder", "to: c", "partitions: 12", "partitions: 0",
+		"preset: generic", "preset: generic\n        json_schema: {own: \"${file:/schema}\"}").Replace(design)
+	files := maps.Clone(designFiles)
+	files["/schema"] = `{"type": "objekt"}`
+	_, problems := load(text, designEnv, files, Options{})
+	if len(problems) != 5 || !strings.Contains(problems.Error(), "teams.acme.sources.orders.json_schema.own: ") {
+		t.Errorf("%d problems, want 5:\n%v", len(problems), problems)
 	}
 	for _, p := range problems {
 		if p.Line == 0 || p.File != "forebay.yaml" {
