@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,6 +86,33 @@ func TestResetToLatestIsRecordedWithWhatItSkipped(t *testing.T) {
 			t.Errorf("%d calls, want %d", calls, 2*entities)
 		}
 	})
+}
+
+// TestOffsetsCommittedInPython has a client that knows nothing of Forebay commit offsets for the stopped group: that is a seek like any other.
+// The subscription begins there, what it passes over does not run and is recorded as skipped, and what came behind it runs.
+func TestOffsetsCommittedInPython(t *testing.T) {
+	t.Parallel()
+	k := rig.SharedKafka(t)
+	r := deploy(t, k, options{})
+	r.serve("intake")
+	stream := r.serve("stream")
+	const entities = 12
+	r.deliverAll(entities, 1, issues)
+	r.agent.waitActed(t, entities, time.Minute)
+	stream.stop()
+	r.deliverAll(entities, 2, issues)
+	kafkaPython(t, "commit.py", k.Bootstrap(), r.team+".triage", "events."+r.team+".github")
+	r.deliverAll(entities, 3, issues)
+	stream = r.serve("stream")
+	r.agent.waitActed(t, 2*entities, time.Minute)
+	r.waitOwned(stream, 6)
+	if seeks, skipped := r.moves(stream, "triage"); skipped != entities || seeks < 1 || seeks > 6 {
+		t.Errorf("%d seeks over %d offsets are recorded, want %d offsets", seeks, skipped, entities)
+	}
+	calls := r.agent.snapshot()
+	if passed := slices.ContainsFunc(calls, func(c call) bool { return strings.HasPrefix(c.version, "2026-07-01T12:00:02") }); passed || len(calls) != 2*entities {
+		t.Errorf("%d calls, want %d, and none of what was passed over: %+v", len(calls), 2*entities, calls)
+	}
 }
 
 // TestShiftOfTheGroup moves a group back by one record in each partition, which are then skipped as done, and forward
