@@ -16,7 +16,8 @@ func isAction(text string) bool {
 	return strings.HasPrefix(text, "act_") && !strings.Contains(text, "/")
 }
 
-// eventOf returns the event that a text names: by its own id, or by that of an action that the ledger can find.
+// eventOf returns the event that a text names: by its own id, by that of an action that the ledger can find, or by that of the delivery that it
+// was in quarantine.
 func eventOf(ctx context.Context, client *api.Client, text string) (names.Event, error) {
 	if isAction(text) {
 		d, err := client.DeadLetter(ctx, text)
@@ -29,8 +30,8 @@ func eventOf(ctx context.Context, client *api.Client, text string) (names.Event,
 		}
 		return names.Event{Team: d.Team, Subscription: d.Subscription, Source: d.Source, ID: d.EventID}, nil
 	}
-	if err := refuseDelivery(text); err != nil {
-		return names.Event{}, err
+	if d, err := names.ParseDelivery(text); err == nil {
+		return eventOfDelivery(ctx, client, d)
 	}
 	e, err := names.ParseEvent(text)
 	if err != nil {
@@ -39,26 +40,72 @@ func eventOf(ctx context.Context, client *api.Client, text string) (names.Event,
 	return e, nil
 }
 
-// refuseDelivery says of the id of a delivery that was kept aside that it is no event's; nil if the text is no such id.
-func refuseDelivery(text string) error {
-	if _, err := names.ParseDelivery(text); err == nil {
-		return usageError("%s is a delivery in quarantine, and no event: `forebay quarantine list` says why, and whether it was redriven since", text)
+// eventOfDelivery returns the event that a delivery in quarantine has become by a redrive, as the one subscription sees it that has it.
+func eventOfDelivery(ctx context.Context, client *api.Client, d names.Delivery) (names.Event, error) {
+	id, err := redrivenAs(ctx, client, d)
+	if err != nil {
+		return names.Event{}, err
 	}
-	return nil
+	subscriptions, err := client.Subscriptions(ctx)
+	if err != nil {
+		return names.Event{}, err
+	}
+	var found []names.Event
+	for _, s := range subscriptions.Items {
+		e := names.Event{Team: s.Team, Subscription: s.Subscription, Source: d.Source.Name, ID: id}
+		if s.Team != d.Source.Team {
+			e.Source = "/" + names.Source.Print(d.Source) // shared by its team
+		}
+		switch _, err := client.Item(ctx, e.Team, e.Subscription, e.Source, e.ID); {
+		case err == nil:
+			found = append(found, e)
+		case schemas.KindOf(err) != schemas.NotFound:
+			return names.Event{}, err
+		}
+	}
+	switch len(found) {
+	case 0:
+		return names.Event{}, schemas.Errorf(schemas.NotFound, "look for the event of "+d.String(), "it was redriven as event %s, which no subscription has decided yet", id)
+	case 1:
+		return found[0], nil
+	}
+	var ids []string
+	for _, e := range found {
+		ids = append(ids, e.String())
+	}
+	return names.Event{}, usageError("%s was redriven, and %d subscriptions have its event; give the id of one: %s", d, len(ids), strings.Join(ids, ", "))
 }
 
-// deadActionsOf returns the ids of the actions that a text names: an action's own, or, if it is an event's, those of its actions that are dead
+// redrivenAs returns the id of the event that a delivery in quarantine has become.
+func redrivenAs(ctx context.Context, client *api.Client, d names.Delivery) (string, error) {
+	f := api.QuarantineFilter{Team: d.Source.Team, Source: d.Source.Name, Limit: 1000}
+	for {
+		page, err := client.Quarantined(ctx, f)
+		if err != nil {
+			return "", err
+		}
+		i := slices.IndexFunc(page.Items, func(i api.QuarantineItem) bool { return quarantineID(i) == d.String() })
+		switch {
+		case i >= 0 && page.Items[i].Redriven != nil && page.Items[i].Redriven.EventID != "":
+			return page.Items[i].Redriven.EventID, nil
+		case i >= 0:
+			return "", usageError("%s is a delivery in quarantine, and no event: `forebay quarantine list` says why, `forebay quarantine raw %s` prints its body", d, d)
+		case page.Next == "":
+			return "", schemas.Errorf(schemas.NotFound, "look for "+d.String(), "the quarantine has no such delivery, or has it no more; `forebay quarantine list -o id` lists them")
+		}
+		f.Cursor = page.Next
+	}
+}
+
+// deadActionsOf returns the ids of the actions that a text names: an action's own, or, if it names an event, those of its actions that are dead
 // letters or whose outcome is unknown. Kind of error if the event has none: NotFound.
 func deadActionsOf(ctx context.Context, client *api.Client, text string) ([]string, error) {
 	if !strings.Contains(text, "/") {
 		return []string{text}, nil
 	}
-	if err := refuseDelivery(text); err != nil {
-		return nil, err
-	}
-	n, err := names.ParseEvent(text)
+	n, err := eventOf(ctx, client, text)
 	if err != nil {
-		return nil, usageError("%w", err)
+		return nil, err
 	}
 	d, err := client.Item(ctx, n.Team, n.Subscription, n.Source, n.ID)
 	if err != nil {
@@ -71,7 +118,7 @@ func deadActionsOf(ctx context.Context, client *api.Client, text string) ([]stri
 		}
 	}
 	if len(ids) == 0 {
-		return nil, schemas.Errorf(schemas.NotFound, "look for dead letters of "+text, "it has none; its status is %s: `forebay inbox get %s`", d.Status, text)
+		return nil, schemas.Errorf(schemas.NotFound, "look for dead letters of "+text, "it has none; its status is %s: `forebay inbox get %s`", d.Status, n)
 	}
 	return ids, nil
 }

@@ -56,6 +56,9 @@ func quarantineID(i api.QuarantineItem) string {
 // quarantinePlace parses the id of a quarantined delivery, as quarantineID writes it.
 func quarantinePlace(id string) (api.QuarantinePlace, error) {
 	d, err := names.ParseDelivery(id)
+	if _, none := names.ParseEvent(id); none == nil || isAction(id) {
+		return api.QuarantinePlace{}, usageError("%s is an event, and no delivery in quarantine: `forebay inbox raw %s` prints its body, `forebay inbox get %s` tells the rest", id, id, id)
+	}
 	if err != nil {
 		return api.QuarantinePlace{}, usageError("%w", err)
 	}

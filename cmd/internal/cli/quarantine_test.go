@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/schemas"
 )
 
@@ -59,6 +60,71 @@ func TestQuarantineRedrive(t *testing.T) {
 	for _, id := range []string{"events.acme.orders/0@1", "quarantine.acme.orders/0", "quarantine.acme.orders/x@1", "quarantine.acme/0@1", "7"} {
 		if code, _, errs := run(id, "--reason", "mended"); code != exitUsage || !strings.Contains(errs, "quarantine list -o id") || len(asked) != 0 {
 			t.Errorf("%s: %d, %s, asked %q", id, code, errs, asked)
+		}
+	}
+}
+
+// TestDeliveryNamesItsEvent: what was redriven is found by its place, on whichever page of the quarantine it stands, where one subscription
+// has the event. Everything else is refused with what to do.
+func TestDeliveryNamesItsEvent(t *testing.T) {
+	t.Parallel()
+	item := func(offset int64, event string) api.QuarantineItem {
+		return api.QuarantineItem{Team: "acme", Source: "orders", Topic: "quarantine.acme.orders", Offset: offset, Redriven: &api.QuarantineMark{EventID: event}}
+	}
+	waiting := item(5, "")
+	waiting.Redriven = nil
+	have := map[string]bool{"/v1/inbox/acme/fulfil/orders/one": true, "/v1/inbox/acme/fulfil/orders/both": true, "/v1/inbox/pay/bill/%2Facme%2Forders/both": true,
+		"/v1/inbox/pay/bill/%2Facme%2Forders/shared": true}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		page := api.Page[api.QuarantineItem]{Items: []api.QuarantineItem{item(9, "one"), item(8, "both")}, Next: "c"}
+		if r.URL.Query().Get("cursor") == "c" {
+			page = api.Page[api.QuarantineItem]{Items: []api.QuarantineItem{item(7, "shared"), item(6, "nobody's"), waiting, item(4, "")}}
+		}
+		switch at := r.URL.EscapedPath(); {
+		case at == "/v1/quarantine" && r.URL.Query().Get("source") == "orders":
+			json.NewEncoder(w).Encode(page)
+		case at == "/v1/subscriptions":
+			json.NewEncoder(w).Encode(api.Page[api.SubscriptionItem]{Items: []api.SubscriptionItem{{Team: "acme", Subscription: "fulfil"}, {Team: "pay", Subscription: "bill"}}})
+		case have[at]:
+			n, _ := names.ParseEvent(strings.TrimPrefix(at, "/v1/inbox/"))
+			json.NewEncoder(w).Encode(api.InboxDetail{InboxItem: api.InboxItem{Team: n.Team, Subscription: n.Subscription, Source: n.Source, EventID: n.ID}})
+		default:
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprintf(w, `{"status":404,"detail":"no such event","kind":%q}`, schemas.NotFound)
+		}
+	}))
+	defer server.Close()
+	run := func(args ...string) (code int, said string) {
+		var out bytes.Buffer
+		code = Main(t.Context(), append(args, "--url", server.URL), Options{Stdout: &out, Stderr: &out})
+		return code, out.String()
+	}
+	for offset, want := range map[int]struct {
+		code int
+		said string
+	}{
+		9: {exitOK, "acme/fulfil/orders/one\n"},
+		8: {exitUsage, "2 subscriptions have its event; give the id of one: acme/fulfil/orders/both, pay/bill/%2Facme%2Forders/both"},
+		7: {exitOK, "pay/bill/%2Facme%2Forders/shared\n"},
+		6: {exitNotFound, "it was redriven as event nobody's, which no subscription has decided yet"},
+		5: {exitUsage, "is a delivery in quarantine, and no event"},
+		4: {exitUsage, "is a delivery in quarantine, and no event"}, // discarded
+		3: {exitNotFound, "the quarantine has no such delivery"},
+	} {
+		if code, said := run("inbox", "get", fmt.Sprintf("quarantine.acme.orders/0@%d", offset), "-o", "id"); code != want.code || !strings.Contains(said, want.said) {
+			t.Errorf("offset %d: exit code %d, %s", offset, code, said)
+		}
+	}
+	for _, args := range [][]string{{"inbox", "raw"}, {"inbox", "redrive", "--reason", "x"}, {"dlq", "get"}, {"dlq", "replay", "--reason", "x"}, {"dlq", "discard", "--reason", "x"}} {
+		code, said := run(append(args, "quarantine.acme.orders/0@5")...)
+		if code != exitUsage || !strings.Contains(said, "quarantine.acme.orders/0@5 is a delivery ") || !strings.Contains(said, "`forebay quarantine ") {
+			t.Errorf("forebay %s: exit code %d: %s", strings.Join(args, " "), code, said)
+		}
+	}
+	for _, id := range []string{"acme/fulfil/orders/one", "act_1"} {
+		if code, said := run("quarantine", "raw", id); code != exitUsage || !strings.Contains(said, "`forebay inbox raw "+id+"`") {
+			t.Errorf("exit code %d, %s", code, said)
 		}
 	}
 }

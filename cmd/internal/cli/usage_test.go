@@ -104,15 +104,3 @@ func TestWrap(t *testing.T) {
 		}
 	}
 }
-
-// What `quarantine list -o id` prints is told as that by the commands that take an event.
-func TestIDOfADeliveryIsNoEvents(t *testing.T) {
-	t.Parallel()
-	for _, args := range [][]string{{"inbox", "get"}, {"inbox", "raw"}, {"inbox", "redrive", "--reason", "x"}, {"dlq", "get"}, {"dlq", "replay", "--reason", "x"}, {"dlq", "discard", "--reason", "x"}} {
-		var out, errs bytes.Buffer
-		code := Main(t.Context(), append(args, "quarantine.acme.orders/0@1", "--url", "http://127.0.0.1:1"), Options{Stdout: &out, Stderr: &errs})
-		if text := errs.String(); code != exitUsage || !strings.Contains(text, "quarantine.acme.orders/0@1 is a delivery ") || !strings.Contains(text, "`forebay quarantine ") {
-			t.Errorf("forebay %s: exit code %d: %s", strings.Join(args, " "), code, text)
-		}
-	}
-}

@@ -148,6 +148,7 @@ func TestWhatIsSetAside(t *testing.T) {
 	id := strings.TrimSpace(s.run("quarantine", "list", "-o", "id"))
 	s.run("quarantine", "list", "--source", "orders")
 	s.run("quarantine", "redrive", id, "--reason", "mended")
+	s.run("inbox", "get", id)
 	s.say("the mapping is mended: it becomes its event, once, and says so")
 	r.edit("          type: /type\n", "          type: \"cel:has(body.type) ? body.type : body.kind\"\n")
 	p.stop()
@@ -162,6 +163,11 @@ func TestWhatIsSetAside(t *testing.T) {
 	waitItems(t, r, p, 2, "--subscription", "fulfil", "--status", "done")
 	s.say("its story tells who made it one")
 	s.run("inbox", "get", r.team+"/fulfil/orders/e-1")
+	s.say("the delivery's id is its event's, too, and not the other way round")
+	s.run("inbox", "get", id, "-o", "id")
+	s.run("inbox", "raw", id)
+	s.run("dlq", "get", id)
+	s.run("quarantine", "raw", r.team+"/fulfil/orders/e-1")
 	s.golden("aside.golden")
 }
 

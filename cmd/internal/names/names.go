@@ -30,7 +30,7 @@ const Help = `Names, as every list prints them and every command understands the
   action, group act_..., and what dlq groups lists
 
 An event's id, an action's and a group's may be cut off where what is left is of one only. Where an event is asked for, a dead letter's
-action stands for its event; where dead letters are, an event for all of its own.`
+action stands for its event, and a redriven delivery for the one that it became; where dead letters are, an event for all of its own.`
 
 // Name names something that the file configures. Team is empty if it was not said, or if the thing belongs to no team.
 type Name struct{ Team, Name string }
