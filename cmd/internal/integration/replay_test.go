@@ -1,11 +1,14 @@
 package integration
 
 import (
+	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -176,6 +179,86 @@ func TestFillKilledTwiceEndsWithExactCounts(t *testing.T) {
 	if most := 2 * 256; len(v.repeated) > most {
 		t.Errorf("%d calls were repeated, more than the %d that can be in flight at two kills", len(v.repeated), most)
 	}
+}
+
+// TestFillGoesOnThroughRestarts kills the broker and then Postgres while a replay runs beside live events, and starts each again on its data.
+// The replay goes on by itself and ends with exact counts: every event of the range ran, in the order of its entity, and was called again only
+// where its partition changed hands meanwhile. The range is more than is read ahead, so that it has to be read on after the broker is back.
+func TestFillGoesOnThroughRestarts(t *testing.T) {
+	eachOwnBroker(t, func(t *testing.T, b rig.Broker) {
+		const entities, n = 150, 3_000
+		pg := rig.Postgres(t)
+		r := deploy(t, b, options{dbURL: pg.URL()})
+		r.serve("stream").stop() // the subscription has begun
+		produceIssues(t, b, r, lines(entities, n/entities, func(e, number int) delivery { return padded(issues(e, number), 8<<10) }))
+		r.leftOut(b, 0, 0)
+		p := r.serve("intake,stream")
+		r.waitOwned(p, 6)
+		r.watched = r.watch("triage")
+		plan := r.mustReplay(p, "plan", "--subscription", "triage", "--rate", "300")
+		r.mustReplay(p, "start", plan.ID, "--reason", "a reset to the end was a mistake")
+		stopLive := r.deliverOthers(entities)
+		defer stopLive()
+		var faults []fault
+		for _, restart := range []func(){
+			func() { b.KillBroker(1); b.RestartBroker(1); r.waitMirrored(b) },
+			func() { pg.Kill(); pg.Restart() },
+		} {
+			r.agent.waitActed(t, r.agent.acted()+n/6, 2*time.Minute)
+			at := time.Now()
+			restart()
+			faults = append(faults, r.faultSince(p, at))
+			if now := r.mustReplay(p, "get", plan.ID); now.State != "running" || now.Range.Passed == now.Range.Offsets {
+				t.Errorf("after a restart nothing is left to do: %+v", now)
+			}
+		}
+		r.agent.waitActed(t, n, 4*time.Minute)
+		out, err := r.try(p.operator, "replay", "watch", plan.ID)
+		stopLive()
+		if err != nil {
+			t.Fatalf("%s %v", out, err)
+		}
+		accepted := r.sender.acceptedByID()
+		r.agent.waitActed(t, len(accepted), 2*time.Minute)
+		done := r.mustReplay(p, "get", plan.ID)
+		if done.State != "done" || done.Applied != n || done.Done+done.Late+done.Stale+done.Waits != 0 || done.Errors != 0 || done.Range.Passed != done.Range.Offsets {
+			t.Errorf("came of it: %+v", done)
+		}
+		r.look()
+		v := judge(accepted, r.agent.snapshot())
+		t.Logf("%d of the replay and %d live events, %d calls repeated under their keys", n, len(accepted)-n, len(v.repeated))
+		v.require(t)
+		report(t, "again without an excuse", r.watched.excuses(v, faults))
+	})
+}
+
+// padded is an issue's delivery whose body has so many bytes more, which do not compress.
+func padded(d delivery, size int) delivery {
+	padding := make([]byte, size/2)
+	_, _ = rand.Read(padding) // never fails
+	d.body = append(d.body[:len(d.body)-1], fmt.Sprintf(`,"padding":"%x"}`, padding)...)
+	d.id = bodyID(d.body)
+	return d
+}
+
+// deliverOthers delivers an event of one issue after the other, of those behind the first n, until the function that it returns is called.
+func (r *deployment) deliverOthers(n int) (stop func()) {
+	over := make(chan struct{}) // closed by stop
+	var delivering sync.WaitGroup
+	delivering.Go(func() {
+		for e := n + 1; ; e++ {
+			if err := r.sender.deliver(r.t.Context(), issues(e, 1)); err != nil {
+				r.t.Error(err)
+				return
+			}
+			select {
+			case <-over:
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	})
+	return sync.OnceFunc(func() { close(over); delivering.Wait() })
 }
 
 // produceIssues writes what GitHub would have delivered to the topic, as the intake does.
