@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 
 	"github.com/forebay-io/forebay/cmd/internal/app"
@@ -38,7 +40,7 @@ func (d *doctor) has(role config.Role) bool { return slices.Contains(d.roles(), 
 
 // config says what is wrong with the file, as `forebay config check` does.
 func (d *doctor) config(context.Context) (found []Finding) {
-	run := "forebay config check -c " + d.Path
+	run := d.mend()
 	var problems config.Problems
 	if d.parsed != nil {
 		problems = app.Check(d.parsed, withoutTopics(d.Roles))
@@ -48,13 +50,13 @@ func (d *doctor) config(context.Context) (found []Finding) {
 		return []Finding{problem(d.Path, d.unread.Error(), run)}
 	}
 	for _, p := range problems {
-		found = append(found, problem(place(p), p.Path+": "+p.Message, run))
+		found = append(found, problem(place(p), evidence(p), run))
 	}
 	if d.parsed == nil {
 		return found
 	}
 	for _, n := range d.parsed.Notes() {
-		found = append(found, warning(place(n), n.Path+": "+n.Message, ""))
+		found = append(found, warning(place(n), evidence(n), ""))
 	}
 	if len(problems) == 0 {
 		sources, subscriptions := 0, 0
@@ -79,7 +81,23 @@ func place(p config.Problem) string {
 	return fmt.Sprintf("%s:%d", p.File, p.Line)
 }
 
+// evidence is PATH: MESSAGE of a problem; one with the file as a whole has no path.
+func evidence(p config.Problem) string {
+	if p.Path == "" {
+		return p.Message
+	}
+	return p.Path + ": " + p.Message
+}
+
+// mend is the command that goes on from a file with problems: it writes one where there is none, and else says what is wrong with it.
+func (d *doctor) mend() string {
+	if _, err := os.Stat(d.Path); errors.Is(err, fs.ErrNotExist) {
+		return "forebay config init " + d.Path
+	}
+	return "forebay config check -c " + d.Path
+}
+
 // notRead is the finding of a check that needs what cannot be read.
 func (d *doctor) notRead() []Finding {
-	return []Finding{unknown("", "not made: the configuration cannot be read", "forebay config check -c "+d.Path)}
+	return []Finding{unknown("", "not made: the configuration cannot be read", d.mend())}
 }

@@ -198,6 +198,24 @@ func TestUnreadable(t *testing.T) {
 	want(t, r, "secrets", Unknown, "", "cannot be read", "")
 }
 
+// TestNoFile: what is said of a file that is not there begins with that, and leads to the command that writes one.
+func TestNoFile(t *testing.T) {
+	t.Parallel()
+	i := installation{path: filepath.Join(t.TempDir(), "nofile.yaml")}
+	found := map[string]Finding{}
+	for _, f := range Run(t.Context(), i.config()).Findings {
+		found[f.Check] = f
+	}
+	if f := found["config"]; f.Severity != Problem || !strings.HasPrefix(f.Evidence, "no such file") {
+		t.Errorf("%+v", f)
+	}
+	for _, check := range []string{"config", "topics"} {
+		if fix := found[check].Fix; fix != "forebay config init "+i.path {
+			t.Errorf("fix of %s: %s", check, fix)
+		}
+	}
+}
+
 // TestTopics breaks one topic after the other.
 func TestTopics(t *testing.T) {
 	t.Parallel()
