@@ -124,6 +124,7 @@ type grammar struct {
 	} `cmd:"" help:"What events are about."`
 	Gaps struct {
 		List gapsListCmd `cmd:"" help:"List the entities of which something waits behind a gap, or is held: what is missing, since when, until when."`
+		Get  gapsGetCmd  `cmd:"" help:"Show what is missing of an entity, and each event that waits for it: since when, until when, and what follows."`
 	} `cmd:"" help:"What is missing on entities' version lines, and what waits for it."`
 	DLQ struct {
 		List    dlqListCmd    `cmd:"" help:"List actions that were given up, or whose outcome is unknown."`

@@ -10,13 +10,27 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/names"
 )
 
+// entityArgs name an entity as a subscription sees it.
+type entityArgs struct {
+	ID     string `arg:"" name:"team/subscription/source" help:"Whose view, and of which source."`
+	Entity string `arg:"" optional:"" help:"The entity, as inbox list shows it."`
+}
+
+// ask asks where the entity stands, with its last events since a time, at most a number of them.
+func (a entityArgs) ask(e *env, client *api.Client, since time.Time, limit int) (*api.EntityDetail, error) {
+	n, err := names.ParseEntity(a.ID, a.Entity)
+	if err != nil {
+		return nil, usageError("%w", err)
+	}
+	return client.Entity(e.ctx, api.EntityFilter{Team: n.Team, Subscription: n.Subscription, Source: n.Source, Entity: n.Key, Since: since, Limit: limit})
+}
+
 type entitiesGetCmd struct {
 	listenerFlag
 	watchFlag
-	ID     string `arg:"" name:"team/subscription/source" help:"Whose view, and of which source."`
-	Entity string `arg:"" optional:"" help:"The entity, as inbox list shows it."`
-	Since  string `help:"Only events decided since: a duration back (1h, 2d) or an RFC 3339 time."`
-	Limit  int    `default:"20" help:"Most events, 1 to 1000."`
+	entityArgs
+	Since string `help:"Only events decided since: a duration back (1h, 2d) or an RFC 3339 time."`
+	Limit int    `default:"20" help:"Most events, 1 to 1000."`
 }
 
 // Help is what kong prints below the command's summary.
@@ -24,15 +38,11 @@ func (entitiesGetCmd) Help() string { return names.Help }
 
 // Run shows where an entity stands.
 func (c *entitiesGetCmd) Run(e *env, client *api.Client) error {
-	n, err := names.ParseEntity(c.ID, c.Entity)
-	if err != nil {
-		return usageError("%w", err)
-	}
 	since, err := parseSince(c.Since, time.Now())
 	if err != nil {
 		return err
 	}
-	d, err := client.Entity(e.ctx, api.EntityFilter{Team: n.Team, Subscription: n.Subscription, Source: n.Source, Entity: n.Key, Since: since, Limit: c.Limit})
+	d, err := c.ask(e, client, since, c.Limit)
 	if err != nil {
 		return err
 	}

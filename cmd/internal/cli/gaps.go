@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"io"
 	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 )
 
@@ -76,6 +78,40 @@ func (c *gapsListCmd) Run(e *env, client *api.Client) error {
 		column[item]{name: "until", at: func(i item) *time.Time { return i.Until }},
 		column[item]{name: "then", value: func(i item) string { return i.Then }},
 		column[item]{name: "parked", wide: true, value: parkedText})...)
+}
+
+type gapsGetCmd struct {
+	listenerFlag
+	watchFlag
+	entityArgs
+}
+
+// Help is what kong prints below the command's summary.
+func (gapsGetCmd) Help() string { return names.Help }
+
+// gapDetail is an entity of which something waits: [api.EntityDetail] without its last events.
+type gapDetail struct {
+	Team         string                `json:"team"`
+	Subscription string                `json:"subscription"`
+	Source       string                `json:"source"`
+	Entity       string                `json:"entity"`
+	Lines        []api.VersionLineItem `json:"lines"`
+	Waiting      []api.WaitItem        `json:"waiting"`
+}
+
+// Run shows what is missing of an entity, and what waits for it. The entity's last events are not looked for: none were decided since now.
+func (c *gapsGetCmd) Run(e *env, client *api.Client) error {
+	d, err := c.ask(e, client, time.Now(), 1)
+	if err != nil {
+		return err
+	}
+	id := names.Event{Team: d.Team, Subscription: d.Subscription, Source: d.Source, ID: d.Entity}.String()
+	if len(d.Waiting) == 0 {
+		return schemas.Errorf(schemas.NotFound, "", "nothing waits of %s; `forebay entities get %s` shows where it stands", d.Entity, id)
+	}
+	d.Track = nil
+	g := gapDetail{Team: d.Team, Subscription: d.Subscription, Source: d.Source, Entity: d.Entity, Lines: d.Lines, Waiting: d.Waiting}
+	return printOne(e, g, id, func(w io.Writer) { showEntity(w, d, e) })
 }
 
 // entityColumns name an entity and say where it stands.

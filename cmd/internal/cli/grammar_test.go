@@ -29,7 +29,7 @@ import (
 // are in others.
 var reads = map[string]string{
 	"alerts list": "", "attention": "", "audit list": "", "destinations get": "acme/agent", "destinations list": "", "dlq get": "act_1", "dlq groups": "", "dlq list": "",
-	"entities get": "acme/triage/github/7", "entities list": "", "gaps list": "", "inbox get": "acme/triage/github/1", "inbox list": "", "quarantine list": "", "replay get": "1", "replay list": "",
+	"entities get": "acme/triage/github/7", "entities list": "", "gaps get": "acme/triage/github/7", "gaps list": "", "inbox get": "acme/triage/github/1", "inbox list": "", "quarantine list": "", "replay get": "1", "replay list": "",
 	"schemas drift": "", "sources get": "acme/orders", "sources list": "", "subscriptions get": "acme.triage", "subscriptions lag": "acme.triage", "subscriptions list": "", "subscriptions scale-hint": "acme.triage", "tokens list": "",
 }
 
@@ -198,6 +198,9 @@ func page[T any]() any {
 var answers = map[string]func() any{
 	"/v1/alerts": one[api.AlertList], "/v1/attention": one[api.Attention], "/v1/audit": page[api.AuditItem], "/v1/destinations": page[api.DestinationItem], "/v1/destinations/acme/agent": one[api.DestinationItem],
 	"/v1/dlq": page[api.DeadLetterItem], "/v1/dlq-groups": page[api.DeadLetterGroup], "/v1/dlq/act_1": one[api.DeadLetterDetail], "/v1/entities": page[api.EntityItem], "/v1/gaps": page[api.EntityItem], "/v1/entities/acme/triage/github/7": one[api.EntityDetail],
+	"/v1/entities/acme/triage/github/8": func() any {
+		return &api.EntityDetail{Team: "acme", Subscription: "triage", Source: "github", Entity: "8", Lines: []api.VersionLineItem{{At: "3"}}}
+	},
 	"/v1/inbox": page[api.InboxItem], "/v1/inbox/acme/triage/github/1": one[api.InboxDetail], "/v1/quarantine": page[api.QuarantineItem], "/v1/replays": page[api.ReplayItem], "/v1/replays/1": one[api.ReplayItem],
 	"/v1/schemas/drift": one[api.Drift], "/v1/sources": page[api.SourceItem], "/v1/subscriptions": page[api.SubscriptionItem], "/v1/subscriptions/acme/triage": one[api.SubscriptionItem],
 	"/v1/subscriptions/acme/triage/lag": page[api.LagItem], "/v1/subscriptions/acme/triage/scale-hint": one[api.ScaleHintItem], "/v1/subscriptions/acme/triage/seeks": page[api.SeekAskedItem], "/v1/tokens": page[api.TokenItem],
@@ -244,6 +247,9 @@ func TestDryRunsAndTeams(t *testing.T) {
 		{"sources get order", exitNotFound, "", "order"},
 		{"subscriptions list --team team -o id", 0, "team.subscription\n", ""},
 		{"subscriptions list --team nobody", exitNotFound, "", "team nobody has none"},
+		{"gaps get acme/triage/github/8", exitNotFound, "", "nothing waits of 8; `forebay entities get acme/triage/github/8`"},
+		{"gaps get acme/triage/github/9", exitNotFound, "", "there is no answer for /v1/entities/acme/triage/github/9"},
+		{"gaps get acme", exitUsage, "", "TEAM"},
 		{"quarantine list --since 2026-11-23T10:20:00Z -o id", 0, "topic/9@6\n", ""},
 		{"quarantine list --since 2026-11-23T10:21:00Z", 0, "", "nothing to list"},
 		{"quarantine list --since yesterday", exitUsage, "", "yesterday"},
