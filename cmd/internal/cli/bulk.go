@@ -8,18 +8,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/time/rate"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/schemas"
-)
-
-// How often a long run says how far it is: in a line, and on a terminal by its bar.
-const (
-	progressEvery = 2 * time.Second
-	drawEvery     = 100 * time.Millisecond
 )
 
 // bulk sends one kind of request, such as a replay or a redrive, for many items, one after the other. A is the answer to a request.
@@ -33,12 +26,12 @@ type bulk[A any] struct {
 	leftOut  map[string]int // how many items a filter found that get no request, by the reason
 	requests []request[A]
 
-	bar     bool            // there is a terminal to draw on
-	silent  map[string]bool // partitions whose owner did not apply a command in time: later requests do not wait for it
-	answers []A
-	states  map[string]int // how many answers have this state
-	movedOn int            // how many items could not be changed any more when their request came: conflict or not found
-	refused int            // how many requests were invalid or too large
+	progress *progress
+	silent   map[string]bool // partitions whose owner did not apply a command in time: later requests do not wait for it
+	answers  []A
+	states   map[string]int // how many answers have this state
+	movedOn  int            // how many items could not be changed any more when their request came: conflict or not found
+	refused  int            // how many requests were invalid or too large
 }
 
 // request is the request for one item.
@@ -84,18 +77,17 @@ func ofItem(err error) error {
 // isSingle tells whether the operator named one item: its error is the command's error, and nothing is counted.
 func (b *bulk[A]) isSingle() bool { return b.named && len(b.requests) == 1 }
 
-// sendAll sends the requests at the rate, and says how far it is: by a bar on a terminal, else in a line every progressEvery.
+// sendAll sends the requests at the rate, and says how far it is.
 func (b *bulk[A]) sendAll() error {
 	b.silent, b.states = map[string]bool{}, map[string]int{}
 	limit := rate.NewLimiter(rate.Limit(b.rate), 1)
 	if b.dryRun || b.rate == 0 {
 		limit.SetLimit(rate.Inf)
 	}
-	printed, every := time.Now(), progressEvery
-	if b.bar = !b.isSingle() && b.env.stderr != nil && terminal(b.env.stderr.to); b.bar {
-		every = drawEvery
-		b.progress(0)
-		defer b.clearBar()
+	b.progress = b.env.progress()
+	if b.progress.bar = b.progress.bar && !b.isSingle(); b.progress.bar {
+		b.say(0)
+		defer b.progress.clear()
 	}
 	for i, r := range b.requests {
 		if err := limit.Wait(b.env.ctx); err != nil {
@@ -104,32 +96,20 @@ func (b *bulk[A]) sendAll() error {
 		if err := b.send(r); err != nil {
 			return err
 		}
-		if time.Since(printed) >= every {
-			printed = time.Now()
-			b.progress(i + 1)
+		if b.progress.due() {
+			b.say(i + 1)
 		}
 	}
 	return nil
 }
 
-// progress says that so many requests are sent.
-func (b *bulk[A]) progress(sent int) {
+// say says that so many requests are sent.
+func (b *bulk[A]) say(sent int) {
 	text := fmt.Sprintf("%d of %d", sent, len(b.requests))
-	if !b.bar {
-		fmt.Fprintln(b.env.Stderr, text)
-		return
-	}
 	if n := b.movedOn + b.refused; n > 0 {
 		text += fmt.Sprintf(", %d not done", n)
 	}
-	fmt.Fprintf(b.env.Stderr, "%s%s %3d%% %s", clearLine, barText(int64(sent), int64(len(b.requests))), sent*100/max(1, len(b.requests)), text)
-}
-
-// clearBar takes the bar away for what is written next.
-func (b *bulk[A]) clearBar() {
-	if b.bar {
-		fmt.Fprint(b.env.Stderr, clearLine)
-	}
+	b.progress.say(int64(sent), int64(len(b.requests)), text)
 }
 
 // send sends one request and counts its end. It returns only errors that end the whole run.
@@ -157,7 +137,7 @@ func (b *bulk[A]) send(r request[A]) error {
 		return err
 	}
 	if show {
-		b.clearBar()
+		b.progress.clear()
 		fmt.Fprintf(b.env.Stderr, "%s: %s\n", plain(r.name), plain(err.Error()))
 	}
 	return nil

@@ -36,6 +36,22 @@ func (f deadLetterFilter) query(limit int) (api.DeadLetterFilter, error) {
 		Destination: f.Destination, Class: f.Class, Group: f.Group, Since: since, Limit: limit}, err
 }
 
+// total counts the dead letters that the filter selects; 0 if that cannot be had, or not to the end.
+func (f deadLetterFilter) total(ctx context.Context, client *api.Client) (n int64) {
+	query, err := f.query(0)
+	if err != nil {
+		return 0
+	}
+	groups, err := client.DeadLetterGroups(ctx, query)
+	if err != nil || groups.More {
+		return 0
+	}
+	for _, g := range groups.Items {
+		n += g.Count
+	}
+	return n
+}
+
 type dlqListCmd struct {
 	listenerFlag
 	watchFlag
@@ -374,11 +390,15 @@ func (c *dlqExportCmd) Run(e *env, client *api.Client) error {
 }
 
 // write writes one JSON line for each dead letter: its fields, and under "record" the record that the dead topic has of it. It says
-// on stderr how many lines it has written.
+// on stderr how many lines it has written, and on the way, how far it is.
 func (c *dlqExportCmd) write(e *env, client *api.Client, w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	written, printed := 0, time.Now()
+	written, total, p := int64(0), int64(0), e.progress()
+	if p.bar = p.bar && !terminal(w); p.bar { // on a terminal with the lines, a bar would be among them
+		total = c.total(e.ctx, client)
+		p.say(0, total, "0 written")
+	}
 	err := eachDeadLetter(e.ctx, client, c.deadLetterFilter, func(i *api.DeadLetterItem) error {
 		rec, err := client.DeadRecord(e.ctx, i.ID)
 		if err != nil {
@@ -393,12 +413,12 @@ func (c *dlqExportCmd) write(e *env, client *api.Client, w io.Writer) error {
 		}{*i, rec}); err != nil {
 			return err
 		}
-		if written++; time.Since(printed) >= progressEvery {
-			printed = time.Now()
-			fmt.Fprintf(e.Stderr, "%d written\n", written)
+		if written++; p.due() {
+			p.say(written, total, fmt.Sprintf("%d written", written))
 		}
 		return nil
 	})
+	p.clear()
 	fmt.Fprintf(e.Stderr, "%d written\n", written)
 	return err
 }

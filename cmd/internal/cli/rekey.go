@@ -449,10 +449,12 @@ func (r *rekeying) copy(e *env, handOver func(topics.Copied) error) (topics.Copi
 	for _, reader := range r.readers {
 		readers[readerName(reader)] = reader.Next
 	}
+	p := e.progress()
+	defer p.clear()
 	return topics.Rekey{From: r.cmd.Topic, To: to, Client: app.KafkaOptions(r.cfg, config.RoleTopics), Readers: readers, HandOver: handOver,
 		RecordBytes: int32(r.cfg.MaxBody(r.team, r.source)) + topics.HeaderRoom,
 		Progress: func(doing string, n, of int64) {
-			fmt.Fprintf(e.Stderr, "%s %d of %d records\n", doing, n, of)
+			p.say(n, of, fmt.Sprintf("%s %d of %d records", doing, n, of))
 		}}.Run(e.ctx)
 }
 

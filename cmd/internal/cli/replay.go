@@ -39,14 +39,25 @@ type replayPlanCmd struct {
 // Run makes a plan, and counts until it has come to the end.
 func (c *replayPlanCmd) Run(e *env, client *api.Client) error {
 	item, err := c.begin(e, client)
-	for err == nil && item.State == "counting" {
-		fmt.Fprintf(e.Stderr, "counting: %d of %d offsets; interrupted, `forebay replay plan --continue %s` goes on\n", item.Range.Counted, item.Range.Offsets, item.ID)
-		item, err = client.CountReplay(e.ctx, item.ID)
+	if err == nil && item.State == "counting" {
+		item, err = count(e, client, item)
 	}
 	if err != nil {
 		return err
 	}
 	return printOne(e, item, item.ID, func(w io.Writer) { showReplay(w, item) })
+}
+
+// count counts a plan to its end, and says how far it is.
+func count(e *env, client *api.Client, item *api.ReplayItem) (_ *api.ReplayItem, err error) {
+	fmt.Fprintf(e.Stderr, "counting; interrupted, `forebay replay plan --continue %s` goes on\n", plain(item.ID))
+	p := e.progress()
+	defer p.clear()
+	for err == nil && item.State == "counting" {
+		p.say(item.Range.Counted, item.Range.Offsets, fmt.Sprintf("%d of %d offsets", item.Range.Counted, item.Range.Offsets))
+		item, err = client.CountReplay(e.ctx, item.ID)
+	}
+	return item, err
 }
 
 func (c *replayPlanCmd) begin(e *env, client *api.Client) (*api.ReplayItem, error) {
@@ -462,20 +473,6 @@ func showJSONLine(e *env) func(*api.ReplayItem) error {
 		_, err := fmt.Fprintln(e.Stdout, line)
 		return err
 	}
-}
-
-const (
-	barWidth  = 30         // characters that a bar has
-	clearLine = "\r\x1b[K" // the line is empty, and is written again from its beginning
-)
-
-// barText returns how much of something is done, as a bar.
-func barText(done, of int64) string {
-	full := 0
-	if of > 0 {
-		full = int(min(done, of) * barWidth / of)
-	}
-	return "[" + strings.Repeat("#", full) + strings.Repeat(".", barWidth-full) + "]"
 }
 
 // showBar returns a function that draws how far a replay is over the line before.
