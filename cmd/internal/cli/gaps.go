@@ -33,7 +33,7 @@ type entitiesListCmd struct {
 // Help is what kong prints below the command's summary.
 func (entitiesListCmd) Help() string { return names.Help }
 
-// Run lists entities by partition and key: nothing says when one was seen last.
+// Run lists entities by partition and key. There is no --since: a version line has no time, and no index finds an entity's last event.
 func (c *entitiesListCmd) Run(e *env, client *api.Client) error {
 	page, err := client.Entities(e.ctx, c.filter())
 	if err != nil {
