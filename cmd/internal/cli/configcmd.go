@@ -69,7 +69,11 @@ type subscriptionsFlag struct {
 func (r roleFlag) roles() ([]config.Role, error) {
 	var roles []config.Role
 	for _, name := range r.Roles {
-		if name != string(config.RoleIntake) && name != string(config.RoleStream) {
+		switch name {
+		case string(config.RoleIntake), string(config.RoleStream):
+		case "console":
+			return nil, usageError("role %q is not one of intake, stream: both serve the console and the operator API, at listen.operator", name)
+		default:
 			return nil, usageError("role %q is not one of intake, stream", name)
 		}
 		roles = append(roles, config.Role(name))

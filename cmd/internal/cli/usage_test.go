@@ -16,6 +16,21 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
+// TestRoleConsole: who wants a process for the console hears where it is.
+func TestRoleConsole(t *testing.T) {
+	t.Parallel()
+	for role, want := range map[string]string{
+		"console": `role "console" is not one of intake, stream: both serve the console and the operator API, at listen.operator`,
+		"strem":   "role \"strem\" is not one of intake, stream\n",
+	} {
+		var out, errs bytes.Buffer
+		code := Main(t.Context(), []string{"serve", "-c", "nofile.yaml", "--roles", role}, Options{Stdout: &out, Stderr: &errs})
+		if code != exitUsage || !strings.Contains(errs.String(), want) {
+			t.Errorf("%s: exit code %d: %s", role, code, errs.String())
+		}
+	}
+}
+
 // TestExitCodesOfSlips: what cannot be right is usage, whether this command notices or the process that it asks; what is well formed and
 // names nothing is not found; and an item that is refused has failed.
 func TestExitCodesOfSlips(t *testing.T) {
