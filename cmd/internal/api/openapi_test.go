@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -29,16 +30,21 @@ type openAPI struct {
 
 const describedAt = "https://forebay.invalid/openapi"
 
-var described = sync.OnceValues(func() (*openAPI, error) {
+// treeOf reads YAML or JSON as the validator has it.
+func treeOf(text []byte) (any, error) {
 	var read any
-	if err := yaml.Unmarshal(description, &read); err != nil {
+	if err := yaml.Unmarshal(text, &read); err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(read)
+	asJSON, err := json.Marshal(read)
 	if err != nil {
 		return nil, err
 	}
-	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	return jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
+}
+
+var described = sync.OnceValues(func() (*openAPI, error) {
+	tree, err := treeOf(description)
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +143,49 @@ func pathsOf(pattern string) (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// published is the schema of OpenAPI 3.1 documents as OpenAPI publishes it, which leaves open what a Schema Object is ("meta"): JSON Schema.
+const published = `{
+	"$schema": "https://json-schema.org/draft/2020-12/schema",
+	"$id": "https://forebay.invalid/openapi-3.1",
+	"$ref": "https://spec.openapis.org/oas/3.1/schema/2022-10-07",
+	"$defs": {"schema": {"$dynamicAnchor": "meta", "$ref": "https://json-schema.org/draft/2020-12/schema"}}
+}`
+
+// The description is a document of OpenAPI 3.1, and would not be one with a slip of typing in it.
+func TestDescriptionIsOpenAPI(t *testing.T) {
+	t.Parallel()
+	open, err := os.ReadFile("testdata/openapi-3.1/schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	for url, text := range map[string]string{"https://spec.openapis.org/oas/3.1/schema/2022-10-07": string(open), "https://forebay.invalid/openapi-3.1": published} {
+		schema, err := treeOf([]byte(text))
+		if err == nil {
+			err = c.AddResource(url, schema)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	documents, err := c.Compile("https://forebay.invalid/openapi-3.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := documents.Validate(openapi(t).tree); err != nil {
+		t.Error(err)
+	}
+	for right, slip := range map[string]string{"operationId: inboxList": "operationID: inboxList", "type: string": "type: strin", "in: query": "in: qery"} {
+		tree, err := treeOf(bytes.Replace(description, []byte(right), []byte(slip), 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if documents.Validate(tree) == nil {
+			t.Errorf("%s is no problem", slip)
+		}
+	}
 }
 
 // No route is without description, no description without route, and they agree in the parameters.
