@@ -44,6 +44,8 @@ type Audit interface {
 const unnamed = "loopback"
 
 // change asks a question, and keeps it in the audit if it changes something: before it is asked, or it is not; and then what became of it.
+// A process without the stream role has no audit: what it can do with quarantined deliveries and with sources, no process of the stream alone could
+// do in its place, so it is done without a row.
 func (s *server) change(ctx context.Context, asks *access.Who, q route, r *http.Request) (any, error) {
 	if q.change == "" || s.Audit == nil || q.unknownVerb(r) { // which the question refuses
 		return q.ask(ctx, r)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -46,6 +47,17 @@ func TestMisfitBecomesItsEventOnceItsSchemaIsMended(t *testing.T) {
 	done, err := p.api.RedriveQuarantined(t.Context(), place, ask)
 	if err != nil || done.State != api.StateDone {
 		t.Fatalf("%+v, %v", done, err)
+	}
+	// This process has no ledger, so no audit: who has asked, when and why is kept with the delivery.
+	if _, err := p.api.Changes(t.Context(), api.AuditFilter{Limit: 1}); schemas.KindOf(err) != schemas.Conflict {
+		t.Errorf("the audit of a process without the stream role: %v", err)
+	}
+	kept, err = p.api.Quarantined(t.Context(), api.QuarantineFilter{Team: "acme", Source: "orders"})
+	if err != nil || len(kept.Items) != 1 || kept.Items[0].Redriven == nil {
+		t.Fatalf("%+v, %v", kept, err)
+	}
+	if m := kept.Items[0].Redriven; m.By != ask.By || m.Reason != ask.Reason || time.Since(m.At) > time.Minute {
+		t.Errorf("kept with the delivery: %+v", m)
 	}
 	p.accepted("orders", "orders-secret", order("o-1", 2))
 	r.text = plain
