@@ -40,7 +40,8 @@ type dlqAskPage struct {
 	Behind        int64  // how many events wait behind them, at least
 	Stale         int    // how many of those did not run: newer ones of their entities had been started
 	LeftOut       int    // how many it is not about
-	More          bool   // the group has more than are asked at once
+	Cursor        string // where in the group it begins: behind what was looked at before; empty: at its start
+	Next          string // where what it has not looked at begins; empty: it has looked at the whole group
 	Until         string // dead letters that died later are not meant
 	Asked         bool   // it was done; else this is a dry run
 	Form          *form
@@ -49,11 +50,19 @@ type dlqAskPage struct {
 
 // Link leads to what another verb would do with the same.
 func (p dlqAskPage) Link(verb string) string {
-	q := url.Values{}
 	if p.Action != "" {
-		q.Set("action", p.Action)
-	} else {
-		q.Set("group", p.Group)
+		return "/console/dlq/" + verb + "?" + url.Values{"action": {p.Action}}.Encode()
+	}
+	return p.behind(verb, p.Cursor)
+}
+
+// Further leads to what the same verb would do with those of the group that were not looked at.
+func (p dlqAskPage) Further() string { return p.behind(p.Verb, p.Next) }
+
+func (p dlqAskPage) behind(verb, cursor string) string {
+	q := url.Values{"group": {p.Group}}
+	if cursor != "" {
+		q.Set("cursor", cursor)
 	}
 	return "/console/dlq/" + verb + "?" + q.Encode()
 }
@@ -65,11 +74,15 @@ type dlqAskRow struct {
 	Detail string // what is done with it, or was; of one that is left out, why
 }
 
-// maxAsked is how many dead letters are asked at once: the person who asks waits for the answer.
-const maxAsked = 200
+const (
+	// maxAsked is how many dead letters are asked at once: the person who asks waits for the answer.
+	maxAsked = 200
+	// maxLooks is how many pages of maxAsked are looked through for those that can be asked.
+	maxLooks = 10
+)
 
-func newAskPage(verb, action, group string) *dlqAskPage {
-	p := &dlqAskPage{Verb: verb, Words: verbs[verb], Action: action, Group: group}
+func newAskPage(verb, action, group, cursor string) *dlqAskPage {
+	p := &dlqAskPage{Verb: verb, Words: verbs[verb], Action: action, Group: group, Cursor: cursor}
 	for _, other := range []string{api.VerbReplay, api.VerbDiscard, api.VerbResolve} {
 		if other != verb {
 			p.Others = append(p.Others, other)
@@ -81,12 +94,12 @@ func newAskPage(verb, action, group string) *dlqAskPage {
 // planAsk makes the page that says what asking would do, and does nothing.
 func (c *Console) planAsk(verb string) func(context.Context, *http.Request) (any, error) {
 	return func(ctx context.Context, r *http.Request) (any, error) {
-		if err := onlyKnown(r, "action", "group"); err != nil {
+		if err := onlyKnown(r, "action", "group", "cursor"); err != nil {
 			return nil, err
 		}
 		q := r.URL.Query()
-		p := newAskPage(verb, q.Get("action"), q.Get("group"))
-		items, err := c.chosen(ctx, p)
+		p := newAskPage(verb, q.Get("action"), q.Get("group"), q.Get("cursor"))
+		items, left, err := c.chosen(ctx, p)
 		if err != nil {
 			return nil, err
 		}
@@ -99,13 +112,24 @@ func (c *Console) planAsk(verb string) func(context.Context, *http.Request) (any
 		p.Until = until.Format(time.RFC3339Nano)
 		if who := api.Asks(ctx); !who.May(access.Respond) {
 			for _, i := range items {
-				p.Rows, p.LeftOut = append(p.Rows, dlqAskRow{i, "", "the role " + who.Role + " may look at it, and no more"}), p.LeftOut+1
+				p.leave(dlqAskRow{i, "", "the role " + who.Role + " may look at it, and no more"})
 			}
+			p.leave(left...)
 			return p, nil
 		}
 		err = c.ask(ctx, p, items, api.DeadLetterRequest{DryRun: true})
+		p.leave(left...)
 		p.form(ctx, submission{})
 		return p, err
+	}
+}
+
+// leave notes dead letters that are left out. The page shows maxAsked of them at most.
+func (p *dlqAskPage) leave(rows ...dlqAskRow) {
+	for _, row := range rows {
+		if p.LeftOut++; p.LeftOut <= maxAsked {
+			p.Rows = append(p.Rows, row)
+		}
 	}
 }
 
@@ -130,7 +154,7 @@ func (p *dlqAskPage) form(ctx context.Context, s submission) {
 		return
 	}
 	if p.Group != "" {
-		p.Form.Hidden = append(p.Form.Hidden, field{"ids", strings.Join(ids, ",")})
+		p.Form.Hidden = append(p.Form.Hidden, field{"ids", strings.Join(ids, ",")}, field{"cursor", p.Cursor})
 	}
 	p.Form.Reason, p.Form.By = s.Reason, s.Get("by")
 	if p.One != nil && p.Verb == api.VerbReplay {
@@ -146,7 +170,7 @@ func (c *Console) askAll(verb string) func(context.Context, *http.Request) (any,
 		if err != nil {
 			return nil, err
 		}
-		p := newAskPage(verb, s.Get("action"), s.Get("group"))
+		p := newAskPage(verb, s.Get("action"), s.Get("group"), s.Get("cursor"))
 		p.Until = s.Get("until")
 		until, err := time.Parse(time.RFC3339Nano, p.Until)
 		if err != nil {
@@ -156,7 +180,7 @@ func (c *Console) askAll(verb string) func(context.Context, *http.Request) (any,
 		if p.Group != "" && p.Action == "" {
 			items, err = c.planned(ctx, p, s.Get("ids"))
 		} else {
-			items, err = c.chosen(ctx, p)
+			items, _, err = c.chosen(ctx, p)
 		}
 		if err != nil {
 			return nil, err
@@ -164,7 +188,7 @@ func (c *Console) askAll(verb string) func(context.Context, *http.Request) (any,
 		kept := items[:0:0]
 		for _, i := range items {
 			if i.DiedAt.After(until) {
-				p.Rows, p.LeftOut = append(p.Rows, dlqAskRow{i, "", "it died after this was planned: look at it first"}), p.LeftOut+1
+				p.leave(dlqAskRow{i, "", "it died after this was planned: look at it first"})
 				continue
 			}
 			kept = append(kept, i)
@@ -184,22 +208,46 @@ func (c *Console) askAll(verb string) func(context.Context, *http.Request) (any,
 	}
 }
 
-// chosen returns the dead letters that a page is about, in lane order.
-func (c *Console) chosen(ctx context.Context, p *dlqAskPage) ([]api.DeadLetterItem, error) {
+// chosen returns the dead letters that a page is about, in lane order, and those of them that it leaves out at once.
+func (c *Console) chosen(ctx context.Context, p *dlqAskPage) (items []api.DeadLetterItem, left []dlqAskRow, err error) {
 	switch {
 	case p.Action == "" && p.Group == "" || p.Action != "" && p.Group != "":
-		return nil, schemas.Errorf(schemas.Invalid, "", "either an action or a group is meant")
+		return nil, nil, schemas.Errorf(schemas.Invalid, "", "either an action or a group is meant")
 	case p.Action != "":
 		d, err := c.API.DeadLetter(ctx, p.Action)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		p.One = d
-		return []api.DeadLetterItem{d.DeadLetterItem}, nil
+		return []api.DeadLetterItem{d.DeadLetterItem}, nil, nil
 	}
-	page, err := c.API.DeadLetters(ctx, api.DeadLetterFilter{Group: p.Group, Limit: maxAsked})
-	p.More = page.Next != ""
-	return page.Items, err
+	return c.ofGroup(ctx, p)
+}
+
+// ofGroup looks through a group until maxAsked are found that can be asked, or maxLooks pages were read. Left are those that cannot be; p.Next
+// says where the rest of the group begins. Where a page of the list has more than are asked, it begins with that page.
+func (c *Console) ofGroup(ctx context.Context, p *dlqAskPage) (items []api.DeadLetterItem, left []dlqAskRow, err error) {
+	p.Next = p.Cursor
+	for range maxLooks {
+		page, err := c.API.DeadLetters(ctx, api.DeadLetterFilter{Group: p.Group, Limit: maxAsked, Cursor: p.Next})
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, i := range page.Items {
+			if why := leftOut(p, &i); why != "" {
+				left = append(left, dlqAskRow{i, "", why})
+				continue
+			}
+			if len(items) == maxAsked {
+				return items, left, nil
+			}
+			items = append(items, i)
+		}
+		if p.Next = page.Next; p.Next == "" || len(items) == maxAsked {
+			break
+		}
+	}
+	return items, left, nil
 }
 
 // planned returns those dead letters that a form names by their ids, a comma between them, in its order; those that are none any more are
@@ -209,24 +257,23 @@ func (c *Console) planned(ctx context.Context, p *dlqAskPage, ids string) (list 
 	if ids == "" || len(named) > maxAsked {
 		return nil, schemas.Errorf(schemas.Invalid, "", "the form does not say which dead letters are meant, or names more than %d: begin with the dead letters", maxAsked)
 	}
-	page, err := c.API.DeadLetters(ctx, api.DeadLetterFilter{Group: p.Group, Limit: maxAsked})
+	now, _, err := c.ofGroup(ctx, p)
 	if err != nil && schemas.KindOf(err) != schemas.NotFound { // that the group has none any more
 		return nil, err
 	}
-	p.More = page.Next != ""
 	for n, id := range named {
 		if slices.Contains(named[:n], id) {
 			continue
 		}
-		if at := slices.IndexFunc(page.Items, func(i api.DeadLetterItem) bool { return i.ID == id }); at >= 0 {
-			list = append(list, page.Items[at])
+		if at := slices.IndexFunc(now, func(i api.DeadLetterItem) bool { return i.ID == id }); at >= 0 {
+			list = append(list, now[at])
 			continue
 		}
 		switch d, err := c.API.DeadLetter(ctx, id); {
 		case err == nil:
 			list = append(list, d.DeadLetterItem)
 		case schemas.KindOf(err) == schemas.NotFound:
-			p.Rows, p.LeftOut = append(p.Rows, dlqAskRow{api.DeadLetterItem{ID: id}, "", "it is gone: somebody has asked for it since this was planned, or it has ended"}), p.LeftOut+1
+			p.leave(dlqAskRow{api.DeadLetterItem{ID: id}, "", "it is gone: somebody has asked for it since this was planned, or it has ended"})
 		default:
 			return nil, err
 		}
@@ -259,12 +306,12 @@ func (c *Console) ask(ctx context.Context, p *dlqAskPage, items []api.DeadLetter
 			}
 		}
 		if row.State == "" {
-			p.LeftOut++
-		} else {
-			p.Will++
-			if i.Behind != nil {
-				p.Behind += *i.Behind
-			}
+			p.leave(row)
+			continue
+		}
+		p.Will++
+		if i.Behind != nil {
+			p.Behind += *i.Behind
 		}
 		p.Rows = append(p.Rows, row)
 	}
@@ -275,10 +322,14 @@ func partitionOf(i *api.DeadLetterItem) string {
 	return fmt.Sprintf("%s.%s %s/%d", i.Team, i.Subscription, i.Topic, i.Partition)
 }
 
-// leftOut returns why a replay by group leaves a dead letter out, as `forebay dlq replay --group` does; empty if it does not.
+// leftOut returns why a dead letter of a group is left out, as `forebay dlq replay --group` leaves it out; empty if it is not.
 func leftOut(p *dlqAskPage, i *api.DeadLetterItem) string {
 	switch {
-	case p.One != nil || p.Verb != api.VerbReplay:
+	case p.One != nil:
+		return ""
+	case i.Asked:
+		return "it was asked for something already, and waits for the owner of its partition"
+	case p.Verb != api.VerbReplay:
 		return ""
 	case i.Flagged:
 		return "it died three times or more: look at it first, and replay it by itself"

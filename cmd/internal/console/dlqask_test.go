@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -53,7 +54,7 @@ func TestResolveOfAGroup(t *testing.T) {
 	f.dead = append(f.dead, f.dead[0])
 	f.dead[len(f.dead)-1].ID, f.dead[len(f.dead)-1].Asked = "act_4", true
 	s = get(t, h, s.link("How far it is"))
-	s.says("p", "1 of 2 done, 1 wait for the owners of their partitions. 1 or more dead letters of the group are left, 1 of which died since.")
+	s.says("p", "1 of 2 done, 1 wait for the owners of their partitions. 1 dead letters of the group are left, 1 of which died since.")
 	if n := s.says("label", "Done by the owners"); n == nil || attr(s.all("progress")[0], "value") != "1" {
 		t.Error("the bar does not say so")
 	}
@@ -91,4 +92,73 @@ func TestAGroupIsAskedAsShown(t *testing.T) {
 	if s := post(t, h, "/console/dlq/discard", form); s.status != http.StatusBadRequest || len(f.asked) != 2 {
 		t.Errorf("without ids: %d, asked %d times", s.status, len(f.asked))
 	}
+}
+
+// largeGroup has the fake tell of a group of so many dead letters, of which the first ones died three times.
+func (f *fake) largeGroup(size, flagged int) {
+	one := f.dead[0]
+	f.dead = nil
+	for n := range size {
+		one.ID, one.EventID, one.Flagged, one.Behind = fmt.Sprintf("act_%d", n+1), fmt.Sprintf("e-%d", n+1), n < flagged, nil
+		f.dead = append(f.dead, one)
+	}
+}
+
+// TestALargeGroupIsReachedWhole: what a replay leaves out hides nothing that stands behind it, and every form asks for those that its page named.
+func TestALargeGroupIsReachedWhole(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.largeGroup(750, 250)
+	h := f.handler(t, nil)
+	next := "/console/dlq/replay?group=g1"
+	for _, n := range []int{200, 200, 100} {
+		s := get(t, h, next)
+		s.says("p", fmt.Sprintf("%d dead letters are replayed, ", n))
+		form := values(s)
+		form.Set("reason", "mended")
+		before := len(f.replayed)
+		s = post(t, h, "/console/dlq/replay", form)
+		s.says("p", fmt.Sprintf("%d asked to run again, 0 left out", n))
+		if got := f.replayed[before:]; len(got) != n || got[0] != fmt.Sprintf("act_%d", 251+before) {
+			t.Fatalf("%d were replayed, from %s on", len(got), got[0])
+		}
+		next = get(t, h, s.link("How far it is")).link("Replay what is left…")
+	}
+	s := get(t, h, next)
+	s.says("p", "0 dead letters are replayed, 250 left out. Nothing was done yet.")
+	if len(s.all("form")) > 0 || len(s.all("tr")) != 1+maxAsked {
+		t.Errorf("%d forms, %d rows", len(s.all("form")), len(s.all("tr")))
+	}
+}
+
+// TestBehindWhatIsLookedThrough: a page looks through so many and no more, and leads to those behind.
+func TestBehindWhatIsLookedThrough(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.largeGroup(maxLooks*maxAsked+3, maxLooks*maxAsked)
+	h := f.handler(t, nil)
+	s := get(t, h, "/console/dlq/replay?group=g1")
+	s.says("p", "0 dead letters are replayed, 2000 left out.", "The group has more than were looked through: look behind these , or all by")
+	s = get(t, h, s.link("look behind these"))
+	s.says("p", "3 dead letters are replayed.")
+	if get(t, h, s.link("discard")).says("p", "3 dead letters are given up for good."); t.Failed() {
+		return
+	}
+	form := values(s)
+	form.Set("reason", "mended")
+	post(t, h, "/console/dlq/replay", form).says("p", "3 asked to run again, 0 left out")
+	if len(f.replayed) != 3 || f.replayed[0] != "act_2001" {
+		t.Errorf("replayed: %v", f.replayed)
+	}
+}
+
+// TestWhatWaitsForOwnersIsNotAskedAgain: it hides nothing that stands behind it, whatever is asked.
+func TestWhatWaitsForOwnersIsNotAskedAgain(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.largeGroup(maxAsked+1, 0)
+	for n := range maxAsked {
+		f.dead[n].Asked = true
+	}
+	get(t, f.handler(t, nil), "/console/dlq/discard?group=g1").says("p", "1 dead letter is given up for good, 200 left out.")
 }

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -155,10 +156,19 @@ func (f *fake) Entity(_ context.Context, _ api.EntityFilter) (*api.EntityDetail,
 
 func (f *fake) DeadLetters(_ context.Context, q api.DeadLetterFilter) (api.Page[api.DeadLetterItem], error) {
 	f.deadFilter = q
-	left := slices.DeleteFunc(slices.Clone(f.dead), func(i api.DeadLetterItem) bool {
-		return slices.Contains(f.replayed, i.ID) || q.Group != "" && q.Group != i.Group
-	})
-	return api.Page[api.DeadLetterItem]{Items: left, Next: "cursor=="}, f.err
+	begin, _ := strconv.Atoi(q.Cursor) // the place in f.dead; a cursor of another kind is the start
+	page := api.Page[api.DeadLetterItem]{}
+	for n, i := range f.dead[min(begin, len(f.dead)):] {
+		if slices.Contains(f.replayed, i.ID) || q.Group != "" && q.Group != i.Group {
+			continue
+		}
+		if len(page.Items) == q.Limit {
+			page.Next = strconv.Itoa(begin + n)
+			break
+		}
+		page.Items = append(page.Items, i)
+	}
+	return page, f.err
 }
 
 func (f *fake) DeadLetterGroups(context.Context, api.DeadLetterFilter) (api.Page[api.DeadLetterGroup], error) {
