@@ -137,33 +137,6 @@ type attended struct {
 	Windows []int32
 }
 
-// AttentionCounts counts what waits for an operator in the ledger, by subscription and kind; what is 0 is left out. It reads nothing of
-// what is done: see attentionReads.
-func (b *Inbox) AttentionCounts(ctx context.Context) (out []AttentionCount, err error) {
-	err = attendance{b.slow}.each(ctx, "count what waits for an operator", func(tx pgx.Tx, s attended) error {
-		rows, err := tx.Query(ctx, ledger.OfWindows(s.Windows, attentionCount), s.ID, attentionReads, overdueAfter.Microseconds())
-		if err != nil {
-			return err
-		}
-		var kind int
-		var count, read int64
-		var mine []AttentionCount
-		_, err = pgx.ForEachRow(rows, []any{&kind, &count, &read}, func() error {
-			if count > 0 {
-				c := AttentionCount{Kind: AttentionKinds()[kind], Count: count, More: read >= attentionReads}
-				c.Team, c.Subscription, _ = strings.Cut(s.Name, ".")
-				mine = append(mine, c)
-			}
-			return nil
-		})
-		if err == nil {
-			out = append(out, mine...)
-		}
-		return err
-	})
-	return out, err
-}
-
 // Attention lists what the counts are about: at most limit of each kind, of each subscription, the oldest of what was found first. Where
 // there is more than that, the first of each partition are found.
 func (b *Inbox) Attention(ctx context.Context, counts []AttentionCount, limit int) (out []Attention, err error) {
@@ -174,7 +147,7 @@ func (b *Inbox) Attention(ctx context.Context, counts []AttentionCount, limit in
 			wanted[name] = append(wanted[name], c.Kind)
 		}
 	}
-	err = attendance{b.slow}.each(ctx, "list what waits for an operator", func(tx pgx.Tx, s attended) error {
+	err = attendance{b.slow}.each(ctx, "list what waits for an operator", wanted, func(tx pgx.Tx, s attended) error {
 		var mine []Attention
 		for _, kind := range wanted[s.Name] {
 			found, err := s.read(ctx, tx, kind, limit)
@@ -234,26 +207,33 @@ func (s attended) dead(ctx context.Context, tx pgx.Tx, limit int) (out []Attenti
 // attendance goes through the subscriptions of a ledger, to look at each.
 type attendance struct{ slow pool }
 
-// each calls ask for each subscription in the ledger, in a transaction of its own in which every statement is bounded and planned
-// by indexes alone. If a window was dropped meanwhile, it asks once more, with the windows of now. A subscription's windows are named
-// one by one: a question over all windows of the ledger is planned over the tables of all subscriptions.
-func (a attendance) each(ctx context.Context, op string, ask func(pgx.Tx, attended) error) error {
+// each calls ask for each subscription of the ledger that is wanted, as one does.
+func (a attendance) each(ctx context.Context, op string, wanted map[string][]AttentionKind, ask func(pgx.Tx, attended) error) error {
 	all, err := a.subscriptions(ctx, 0)
 	for _, s := range all {
-		if err != nil {
-			break
-		}
-		if err = a.attend(ctx, s, ask); isGone(err) {
-			var now []attended
-			if now, err = a.subscriptions(ctx, s.ID); err == nil && len(now) == 1 {
-				err = a.attend(ctx, now[0], ask)
-			}
+		if err == nil && len(wanted[s.Name]) > 0 {
+			err = a.one(ctx, s, ask)
 		}
 	}
 	if err != nil {
 		return ledger.Unavailable(op, err)
 	}
 	return nil
+}
+
+// one calls ask for a subscription, in a transaction of its own in which every statement is bounded and planned by indexes alone. If a window
+// was dropped meanwhile, it asks once more, with the windows of now. A subscription's windows are named one by one: a question over all windows
+// of the ledger is planned over the tables of all subscriptions.
+func (a attendance) one(ctx context.Context, s attended, ask func(pgx.Tx, attended) error) error {
+	err := a.attend(ctx, s, ask)
+	if !isGone(err) {
+		return err
+	}
+	now, err := a.subscriptions(ctx, s.ID)
+	if err != nil || len(now) == 0 {
+		return err
+	}
+	return a.attend(ctx, now[0], ask)
 }
 
 // isGone reports whether a statement named a table that is not there any more.

@@ -14,10 +14,17 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
+// counts is what waits, as one look counts it.
+func (f *fixture) counts() ([]AttentionCount, error) {
+	var t Tally
+	err := f.CountAttention(f.t.Context(), &t)
+	return t.Counts(), err
+}
+
 // counted is what waits, as "subscription kind": how much.
 func (f *fixture) counted() map[string]int64 {
 	f.t.Helper()
-	counts, err := f.AttentionCounts(f.t.Context())
+	counts, err := f.counts()
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -34,7 +41,7 @@ func (f *fixture) counted() map[string]int64 {
 // listed is what waits, as "kind topic/partition@offset entity (reason)".
 func (f *fixture) listed(limit int) (out []string) {
 	f.t.Helper()
-	counts, err := f.AttentionCounts(f.t.Context())
+	counts, err := f.counts()
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package inbox
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -27,28 +26,15 @@ SELECT count(*) FILTER (WHERE b.deaths + (b.status = 'dead_letter')::int >= $3),
 FROM fences f CROSS JOIN LATERAL (SELECT status, deaths, finished_at, first_at, created_at FROM {actions} r
     WHERE fence = f.id AND status IN ('dead_letter', 'unknown') ORDER BY fence, lane_seq LIMIT $2) b WHERE f.subscription = $1`
 
-// DeadFacts looks at the dead letters of those subscriptions that have some by counts: at a thousand of each partition at most.
-func (b *Inbox) DeadFacts(ctx context.Context, counts []AttentionCount) (out []DeadFacts, err error) {
-	if !slices.ContainsFunc(counts, func(c AttentionCount) bool { return c.Kind == AttentionDead }) {
-		return nil, nil
+// deadFacts looks at the dead letters of a subscription: at a thousand of each partition at most. It is nil where there are none any more.
+func (s attended) deadFacts(ctx context.Context, tx pgx.Tx) (*DeadFacts, error) {
+	d := &DeadFacts{}
+	d.Team, d.Subscription, _ = strings.Cut(s.Name, ".")
+	var oldest *time.Time
+	err := tx.QueryRow(ctx, ledger.OfWindows(s.Windows, deadFacts), s.ID, deadFactsReads, ledger.FlaggedDeaths).Scan(&d.Repeated, &oldest)
+	if err != nil || oldest == nil {
+		return nil, err
 	}
-	err = attendance{b.slow}.each(ctx, "look at dead letters", func(tx pgx.Tx, s attended) error {
-		d := DeadFacts{}
-		d.Team, d.Subscription, _ = strings.Cut(s.Name, ".")
-		if !slices.ContainsFunc(counts, func(c AttentionCount) bool {
-			return c.Kind == AttentionDead && c.Team == d.Team && c.Subscription == d.Subscription
-		}) {
-			return nil
-		}
-		var oldest *time.Time
-		if err := tx.QueryRow(ctx, ledger.OfWindows(s.Windows, deadFacts), s.ID, deadFactsReads, ledger.FlaggedDeaths).Scan(&d.Repeated, &oldest); err != nil {
-			return err
-		}
-		if oldest != nil { // else the last of them was replayed meanwhile
-			d.Oldest = oldest.UTC()
-			out = append(out, d)
-		}
-		return nil
-	})
-	return out, err
+	d.Oldest = oldest.UTC()
+	return d, nil
 }

@@ -13,15 +13,11 @@ func TestDeadFacts(t *testing.T) {
 	f := setup(t)
 	facts := func() []DeadFacts {
 		t.Helper()
-		counts, err := f.AttentionCounts(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		var tally Tally
+		if err := f.CountAttention(t.Context(), &tally); err != nil || tally.FactsFailed != nil {
+			t.Fatal(err, tally.FactsFailed)
 		}
-		found, err := f.DeadFacts(t.Context(), counts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return found
+		return tally.Dead()
 	}
 	if found := facts(); found != nil {
 		t.Errorf("of no dead letters: %+v", found)

@@ -42,6 +42,7 @@ type attention struct {
 	turn   chan struct{} // a mutex that can be waited for with a context: full while it is held; never closed
 	ended  chan struct{} // closed by close
 	client *kgo.Client   // nil until the first look; under turn
+	tally  inbox.Tally   // of the ledger; under turn
 	first  map[partitionKey]time.Time
 
 	mu   sync.Mutex
@@ -51,7 +52,7 @@ type attention struct {
 // look is what one look has found. Of the kinds in unknown it has what was found of them last: readiness, gauge and log go by that.
 type look struct {
 	at         time.Time
-	ledger     []inbox.AttentionCount
+	ledger     []inbox.AttentionCount // nil: the ledger was not asked
 	partitions partitions
 	backlogs   map[nameInTeam]producer.Backlog // of deliveries in quarantine, by source
 	rows       []api.AttentionItem             // what is few: partitions, destinations, sources
@@ -150,7 +151,7 @@ func (l *look) take(ctx context.Context, parts ...func(context.Context, *look)) 
 func (l *look) keep(before look) {
 	isUnknown := func(kind string) bool { return l.unknown[kind] != "" }
 	l.rows = append(l.rows, slices.DeleteFunc(slices.Clone(before.rows), func(i api.AttentionItem) bool { return !isUnknown(i.Kind) })...)
-	if isUnknown(string(inbox.AttentionDead)) { // as all of the ledger
+	if l.ledger == nil {
 		l.ledger, l.dead = before.ledger, before.dead
 	}
 	if isUnknown(api.KindStopped) {
@@ -204,14 +205,13 @@ func (t *attention) ofLedger(ctx context.Context, l *look) {
 	if t.a.stream != nil {
 		box, _, err := (&inboxAPI{t.a.stream}).open()
 		if err == nil {
-			l.ledger, err = box.AttentionCounts(ctx)
+			err = box.CountAttention(ctx, &t.tally)
+			l.ledger, l.dead = ofThisLedger(t.a.file(), t.tally.Counts(), t.tally.Dead())
+			if failed := t.tally.FactsFailed; failed != nil { // for alerts alone: what waits is known all the same
+				t.a.log.Warn("dead letters cannot be looked at for alerts, which go by what was found before; trying again", "error", failed)
+			}
 		}
 		if err == nil {
-			l.ledger = ofThisLedger(t.a.file(), l.ledger)
-			if l.dead, err = box.DeadFacts(ctx, l.ledger); err != nil { // for alerts alone: what waits is known all the same
-				l.dead = t.seen().dead
-				t.a.log.Warn("dead letters cannot be looked at for alerts, which go by what was found before; trying again", "error", err)
-			}
 			return
 		}
 		why, l.failed = err.Error(), true

@@ -130,10 +130,13 @@ func (a *App) hintOtherLedgers(team string, err error) error {
 	return err
 }
 
-// ofThisLedger leaves out what waits of subscriptions that have another ledger by now: nobody carries out here what an operator would say.
-func ofThisLedger(c *config.Config, counts []inbox.AttentionCount) []inbox.AttentionCount {
+// ofThisLedger leaves out what waits of subscriptions that have another ledger by now, and their dead letters: nobody carries out here what an
+// operator would say.
+func ofThisLedger(c *config.Config, counts []inbox.AttentionCount, dead []inbox.DeadFacts) ([]inbox.AttentionCount, []inbox.DeadFacts) {
 	others := c.Elsewhere("")
-	return slices.DeleteFunc(counts, func(n inbox.AttentionCount) bool { return slices.Contains(others, n.Team+"."+n.Subscription) })
+	counts = slices.DeleteFunc(counts, func(n inbox.AttentionCount) bool { return slices.Contains(others, n.Team+"."+n.Subscription) })
+	dead = slices.DeleteFunc(dead, func(d inbox.DeadFacts) bool { return slices.Contains(others, d.Team+"."+d.Subscription) })
+	return counts, dead
 }
 
 // unknownElsewhere returns the kinds of which this process knows only a part, since the ledger of these subscriptions is another one. Those of

@@ -63,8 +63,13 @@ func TestWhatWaitsIsOfThisLedger(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, n := range ofThisLedger(c, []inbox.AttentionCount{{Team: "acme", Subscription: sortedKeys(c.Teams["acme"].Subscriptions)[0], Count: 1}, {Team: "acme", Subscription: "gone", Count: 1}}) {
-			of = append(of, n.Subscription)
+		name := sortedKeys(c.Teams["acme"].Subscriptions)[0]
+		counts, dead := ofThisLedger(c, []inbox.AttentionCount{{Team: "acme", Subscription: name, Count: 1}, {Team: "acme", Subscription: "gone", Count: 1}},
+			[]inbox.DeadFacts{{Team: "acme", Subscription: name}, {Team: "acme", Subscription: "gone"}})
+		for n := range counts {
+			if of = append(of, counts[n].Subscription); len(dead) != len(counts) || dead[n].Subscription != counts[n].Subscription {
+				t.Errorf("dead letters of %+v, and what waits of %+v", dead, counts)
+			}
 		}
 	}
 	if len(of) != 3 || of[0] != "gone" || of[2] != "gone" {
