@@ -96,8 +96,8 @@ type SeekAskedItem struct {
 	EndedAt   *time.Time `json:"ended_at"`
 }
 
-// LagItem is how far a subscription is behind in one partition. It is of the brokers and of the ledger: which process has the partition, and
-// whether one has it at all, does not matter. What cannot be told is null.
+// LagItem is how far a subscription is behind in one partition. It is of the brokers and of the ledger, whichever process has the
+// partition, if one has it at all. What cannot be told is null.
 type LagItem struct {
 	Team         string `json:"team"`
 	Subscription string `json:"subscription"`
@@ -105,6 +105,7 @@ type LagItem struct {
 	Partition    int32  `json:"partition"`
 	State        string `json:"state"`     // running, claiming, stopped, unread or paused
 	Detail       string `json:"detail"`    // why nothing is decided
+	Owner        string `json:"owner"`     // the process that has claimed it, HOST/PID; if it is unread, that one does not read it any more. Empty: none has
 	LogStart     int64  `json:"log_start"` // the first offset that the log still has
 	LogEnd       int64  `json:"log_end"`   // the offset that the next committed record gets
 	// Position is the offset of the next record to decide, in the ledger: what counts. null: no process has claimed the partition yet.

@@ -202,6 +202,9 @@ func (s *steeringAPI) Lag(ctx context.Context, team, name string) ([]api.LagItem
 func (s *partitionPosition) lag(at nameInTeam) api.LagItem {
 	i := api.LagItem{Team: at.team, Subscription: at.name, Topic: s.partition.Topic, Partition: s.partition.Number,
 		LogStart: s.start, LogEnd: s.end, Position: s.position(), Mirror: s.mirror}
+	if s.ledger != nil {
+		i.Owner = s.ledger.Owner
+	}
 	if from, ok := s.from(); ok {
 		i.Records = new(max(0, s.end-from))
 	}

@@ -36,6 +36,7 @@ func (c *subscriptionsLagCmd) Run(e *env, client *api.Client) error {
 		column[item]{name: "oldest", value: ageText},
 		column[item]{name: "open", value: func(i item) string { return openText(i.OpenActions) }},
 		column[item]{name: "waiting", value: func(i item) string { return numberText(i.Waiting) }},
+		column[item]{name: "owner", wide: true, value: func(i item) string { return i.Owner }},
 		column[item]{name: "detail", wide: true, value: func(i item) string { return i.Detail }})
 }
 

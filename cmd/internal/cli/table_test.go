@@ -65,7 +65,7 @@ func lists(t *testing.T) string {
 			{Kind: api.KindPaused, ID: "platform/coding-agent", Team: "platform", Destination: "platform/coding-agent", Reason: "unavailable", Command: "forebay destinations resume platform/coding-agent --reason TEXT"},
 		}, Counts: []api.AttentionCount{{Kind: api.KindStopped, Count: 1}, {Kind: "parked", Count: 10_000, More: true}}},
 		"/v1/subscriptions/platform/issue-triage/lag": api.Page[api.LagItem]{Items: []api.LagItem{
-			{Team: "platform", Subscription: "issue-triage", Topic: "events.platform-engineering.customer-orders-of-the-old-shop", Partition: 11, State: "running", LogStart: 1_104_201, LogEnd: 12_104_399_201,
+			{Team: "platform", Subscription: "issue-triage", Topic: "events.platform-engineering.customer-orders-of-the-old-shop", Partition: 11, State: "running", Owner: "forebay-stream-7c9f/1", LogStart: 1_104_201, LogEnd: 12_104_399_201,
 				Position: new(int64(12_104_309_201)), Mirror: new(int64(12_104_309_001)), Records: new(int64(90_000)), Seconds: new(360.4), OldestAt: at(6 * time.Minute), OpenActions: new(int64(12_404)), Waiting: new(int64(3))},
 			{Team: "platform", Subscription: "issue-triage", Topic: "events.platform.github", Partition: 0, State: "unread", LogEnd: 17, Detail: "no process has claimed it"},
 		}},

@@ -172,6 +172,21 @@ func (r partitionRow) Text() string {
 	return fmt.Sprintf("%s: %s", r.Stopped.Kind, r.Stopped.Text)
 }
 
+// OwnerText is which process has a partition.
+func (r partitionRow) OwnerText() string {
+	switch {
+	case r.State == "unread" && r.Owner != "":
+		return "nobody; the last was " + r.Owner
+	case r.Own && r.Owner != "":
+		return r.Owner + ", this process"
+	case r.Own: // it is about to claim it
+		return "this process"
+	case r.Owner != "":
+		return r.Owner
+	}
+	return "nobody"
+}
+
 // errSought is told who confirms a plan that somebody has overtaken.
 func errSought(s *api.SeekAskedItem) error {
 	return schemas.Errorf(schemas.Conflict, "", "nothing was asked: since this was planned, %s has asked for a move to %d (%s); look at what came of it, and plan again", s.By, s.To, s.Reason)

@@ -21,7 +21,7 @@ func TestSubscriptions(t *testing.T) {
 	s := get(t, h, "/console/subscriptions?team=acme")
 	s.says("tr", "acme.fulfil", "orders", "ready", "2 running", "30 records, 90s")
 	s = get(t, h, s.link("acme.fulfil"))
-	s.says("tr", "events.acme.orders/1", "running", "this process", "40", "0..70", "30")
+	s.says("tr", "events.acme.orders/1", "running", "host-1/17, this process", "40", "0..70", "30")
 	s.says("tr", "events.acme.orders/2", "unread", "nobody", "not known", "nobody reads it")
 	s.says("tr", "dead_letter", "acme.fulfil orders o-1", "invalid")
 	s.says("p", "Nobody has asked for one.")
@@ -147,5 +147,22 @@ func TestAcceptOfAStop(t *testing.T) {
 	form.Del("stop")
 	if s := post(t, h, subscriptionURL+"/accept", form); s.status != http.StatusBadRequest {
 		t.Errorf("a form of no stop: %d", s.status)
+	}
+}
+
+// TestOwnerOfAPartition: the process is named that has it, or had it last.
+func TestOwnerOfAPartition(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		owner, state string
+		own          bool
+		want         string
+	}{
+		{"host-1/17", "running", true, "host-1/17, this process"}, {"host-2/4", "running", false, "host-2/4"}, {"host-2/4", "unread", false, "nobody; the last was host-2/4"},
+		{"", "unread", false, "nobody"}, {"", "claiming", false, "nobody"}, {"", "claiming", true, "this process"},
+	} {
+		if got := (partitionRow{LagItem: api.LagItem{Owner: tt.owner, State: tt.state}, Own: tt.own}).OwnerText(); got != tt.want {
+			t.Errorf("%+v: %s", tt, got)
+		}
 	}
 }
