@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -21,7 +22,9 @@ type DestinationItem struct {
 	Breaker     string   `json:"breaker"` // closed, open, half_open or recovering
 	Running     int      `json:"running"` // attempts under way
 	Concurrency int      `json:"concurrency"`
-	Waiting     int      `json:"waiting"` // actions in memory that wait for a slot, for a retry's time or for the head of their lane
+	// Rate is the limit on attempts that the configuration gives each process; null: there is none.
+	Rate    *RateItem `json:"rate"`
+	Waiting int       `json:"waiting"` // actions in memory that wait for a slot, for a retry's time or for the head of their lane
 	// ConsecutiveFailures counts the attempts of the asked process alone.
 	ConsecutiveFailures int        `json:"consecutive_failures"`
 	FailingSince        *time.Time `json:"failing_since"` // since when nothing gets through, in any process; null: it does, or nothing was attempted
@@ -30,6 +33,22 @@ type DestinationItem struct {
 	Paused              *PauseItem `json:"paused"`
 	// Elsewhere are subscriptions that use it in processes with another ledger, TEAM.SUBSCRIPTION: a pause is of one ledger.
 	Elsewhere []string `json:"elsewhere,omitempty"`
+}
+
+// RateItem is a limit on attempts: Limit in the time Per in the long run, Burst at once.
+type RateItem struct {
+	Limit   int    `json:"limit"`
+	Per     string `json:"per"` // a duration as the file has it: 1s
+	Burst   int    `json:"burst"`
+	OnLimit string `json:"on_limit"` // what becomes of an action that is over it: queue, drop or error
+}
+
+// Text is the limit for people to read; empty if there is none.
+func (r *RateItem) Text() string {
+	if r == nil {
+		return ""
+	}
+	return fmt.Sprintf("at most %d in %s, %d at once (%s)", r.Limit, r.Per, r.Burst, r.OnLimit)
 }
 
 // PauseItem is why a destination is paused. It goes over the wire as the ledger has it.

@@ -20,7 +20,7 @@ type placesFake struct {
 	err   error
 }
 
-var pausedItem = DestinationItem{Team: "acme", Destination: "agent", Type: "http", State: "paused", Breaker: "closed", Concurrency: 64, Waiting: 3,
+var pausedItem = DestinationItem{Team: "acme", Destination: "agent", Type: "http", State: "paused", Breaker: "closed", Concurrency: 64, Rate: &RateItem{Limit: 10, Per: "1m", Burst: 20, OnLimit: "queue"}, Waiting: 3,
 	OnHoldUntil: new(time.Unix(5, 0).UTC()), Paused: &PauseItem{At: time.Unix(4, 0).UTC(), By: "forebay", Class: "timeout", Reason: "1000 failures in a row"}}
 
 func (f *placesFake) Destinations(context.Context) ([]DestinationItem, error) {

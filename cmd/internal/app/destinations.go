@@ -56,6 +56,7 @@ func (p destinationsAPI) Destinations(context.Context) ([]api.DestinationItem, e
 		item := destinationItem(state.Status())
 		item.Team, item.Destination, item.Teams = d.Team, d.Name, d.Teams
 		item.Type, item.Concurrency, item.Waiting = d.Type, d.Concurrency, waiting[d.FullName()]
+		item.Rate = rateItem(d.Rate)
 		item.Elsewhere = p.s.a.file().UsedElsewhere(d)
 		items = append(items, item)
 	}
@@ -83,6 +84,13 @@ func destinationItem(s destination.Status) api.DestinationItem {
 		item.Paused = pauseItem(*s.Paused)
 	}
 	return item
+}
+
+func rateItem(r *config.CallRate) *api.RateItem {
+	if r == nil {
+		return nil
+	}
+	return &api.RateItem{Limit: r.Limit, Per: r.Per.String(), Burst: r.Burst, OnLimit: r.OnLimit}
 }
 
 func pauseItem(p ledger.Pause) *api.PauseItem {

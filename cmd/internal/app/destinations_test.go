@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -286,5 +287,26 @@ func TestRoomForAllDestinations(t *testing.T) {
 		if got := inFlight(c, nameInTeam{"acme", name}); got != want {
 			t.Errorf("%s: %d, want %d", name, got, want)
 		}
+	}
+}
+
+// The rate of the file is told, of the destinations that have one.
+func TestDestinationsTellTheirRates(t *testing.T) {
+	t.Parallel()
+	text := fmt.Sprintf(deploymentText, "127.0.0.1:1", "postgres: {url: \"postgres://127.0.0.1:1/none\"}", "http://127.0.0.1:1")
+	for rate, want := range map[string]*api.RateItem{"": nil, "rate: {limit: 90, per: 60s, burst: 5, on_limit: error}, ": {Limit: 90, Per: "1m", Burst: 5, OnLimit: "error"}} {
+		r := &deployment{t: t, text: strings.Replace(text, "agent: {", "agent: {"+rate, 1)}
+		a, err := New(Config{File: r.load(config.RoleStream), Roles: []config.Role{config.RoleStream}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		item, err := destinationsAPI{a.stream}.Destination(t.Context(), "acme", "agent")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, item.Rate); d != "" {
+			t.Errorf("%q: %s", rate, d)
+		}
+		a.waits.close(t.Context())
 	}
 }

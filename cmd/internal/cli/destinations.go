@@ -37,7 +37,8 @@ func (c *destinationsListCmd) Run(e *env, client *api.Client) error {
 		column[item]{name: "why", value: func(i item) string { return pauseText(i.Paused) }},
 		column[item]{name: "teams", wide: true, value: teamsText},
 		column[item]{name: "breaker", wide: true, value: func(i item) string { return i.Breaker }},
-		column[item]{name: "failing since", wide: true, at: func(i item) *time.Time { return i.FailingSince }})
+		column[item]{name: "failing since", wide: true, at: func(i item) *time.Time { return i.FailingSince }},
+		column[item]{name: "rate", wide: true, value: func(i item) string { return i.Rate.Text() }})
 }
 
 // destinationID returns TEAM/NAME, or NAME where teams share the destination.
@@ -133,6 +134,7 @@ func showDestination(e *env, i *api.DestinationItem) error {
 		line("open until", formatOptionalTime(i.OpenUntil))
 		line("held until", formatOptionalTime(i.OnHoldUntil))
 		line("running", fmt.Sprintf("%d of %d", i.Running, i.Concurrency))
+		line("rate", i.Rate.Text())
 		line("waiting", strconv.Itoa(i.Waiting))
 		line("failures", strconv.Itoa(i.ConsecutiveFailures)+" in a row")
 		line("failing since", formatOptionalTime(i.FailingSince))

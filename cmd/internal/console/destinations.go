@@ -61,7 +61,7 @@ type destinationPage struct {
 	*api.DestinationItem
 	Name     string
 	Attempts []named // of this process, by class of failure
-	Rate     string  // attempts of the last minutes
+	Lately   string  // attempts of the last minutes
 	Latency  *histogram
 	Waits    part[[]api.AttentionItem]
 	Form     *form // pauses, or resumes
@@ -90,7 +90,7 @@ func (c *Console) destinationAt(ctx context.Context, r *http.Request) (*destinat
 	p.Attempts, p.Latency = counts(of(figures(c.Gatherer, attemptsMetric)), "class"), latencies(of(figures(c.Gatherer, durationMetric)))
 	now := time.Now()
 	c.history.refresh(now)
-	p.Rate = c.history.attemptsText(now, may)
+	p.Lately = c.history.attemptsText(now, may)
 	p.Waits = ask(ctx, func(ctx context.Context) ([]api.AttentionItem, error) {
 		found, err := c.API.Attention(ctx, api.AttentionFilter{Team: item.Team, Kind: api.KindPaused, Limit: waitsUnder})
 		if err != nil {

@@ -32,14 +32,16 @@ func attempted() (*prometheus.Registry, *prometheus.CounterVec) {
 func TestDestinations(t *testing.T) {
 	t.Parallel()
 	f := newFake()
-	f.to[0].Breaker, f.to[0].Team = "open", "acme"
+	f.to[0].Breaker, f.to[0].Team, f.to[0].Rate = "open", "acme", &api.RateItem{Limit: 10, Per: "1m", Burst: 20, OnLimit: "queue"}
+	f.to = append(f.to, api.DestinationItem{Destination: "pagers", Teams: []string{"acme"}})
 	registry, attempts := attempted()
 	cfg := f.config()
 	cfg.Gatherer = registry
 	c := pagesOf(t, cfg)
 	get(t, c, "/console/destinations?team=pay").says("p", "There is none of pay")
 	s := get(t, c, "/console/destinations")
-	s.says("tr", "acme/agent", "http", "open", "1/64", "9", "nothing gets through since")
+	s.says("tr", "acme/agent", "http", "open", "1/64", "at most 10 in 1m, 20 at once (queue)", "9", "nothing gets through since")
+	s.says("tr", "pagers", "not limited")
 	s = get(t, c, s.link("acme/agent"))
 	s.says("tr", "ok", "107")
 	s.says("tr", "invalid", "2")
@@ -47,7 +49,7 @@ func TestDestinations(t *testing.T) {
 	if n := len(s.all("rect")); n != 2 {
 		t.Errorf("%d bars", n)
 	}
-	s.says("div", "Rate", "0 attempts of this process in the last 5 minutes")
+	s.says("div", "Rate", "at most 10 in 1m, 20 at once (queue); 0 attempts of this process in the last 5 minutes")
 	attempts.WithLabelValues("acme/agent", "ok", "acme.fulfil").Add(3)
 	attempts.WithLabelValues("pagers", "ok", "acme.fulfil").Add(5)
 	c.history.sample(time.Now())
