@@ -19,8 +19,8 @@ type Config struct {
 	URL schemas.Secret
 	// Schema is the Postgres schema; default "forebay".
 	Schema string
-	// MaxConns bounds the pool of the hot path; default 8. Beside it and StatementConns at most nine are made: four for what
-	// operators look at and ask, four for what must not wait behind them, one that listens for commands.
+	// MaxConns bounds the pool of the hot path; default 8. Beside it and StatementConns at most ten are made: four for what
+	// operators look at and ask, four for what must not wait behind them, one for sweeps, one that listens for commands.
 	MaxConns int32
 	// StatementConns bounds the pool of the statements of actions (Commit); default 4. More calls at once wait for a connection, in
 	// the time of their contexts: set it to how many may run at once.
@@ -111,10 +111,17 @@ func (l *Ledger) hotPool(ctx context.Context) (*Pool, error) {
 }
 
 // readPool is for operators' lists and counts: a filter that finds little reads much.
-func (l *Ledger) readPool(ctx context.Context) (*Pool, error) {
+func (l *Ledger) readPool(ctx context.Context) (*Pool, error) { return l.slowPool(ctx, 2) }
+
+// sweepPool is for what sweeps find out and delete, one statement after another: windows are dropped whatever operators list meanwhile, and
+// no list waits for a sweep.
+func (l *Ledger) sweepPool(ctx context.Context) (*Pool, error) { return l.slowPool(ctx, 1) }
+
+// slowPool is for statements that may read much, and for which nothing that runs waits.
+func (l *Ledger) slowPool(ctx context.Context, conns int32) (*Pool, error) {
 	settings := l.cfg.settings(false)
 	settings["statement_timeout"] = pg.Milliseconds(l.cfg.TxTimeout * 5 / 4)
-	return l.pool(ctx, settings, 2, l.cfg.TxTimeout*7/5)
+	return l.pool(ctx, settings, conns, l.cfg.TxTimeout*7/5)
 }
 
 // lookPool is for what operators look at and ask by key, their sessions among it. Its client waits for longer than any of them does: that they

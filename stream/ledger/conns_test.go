@@ -136,6 +136,37 @@ func TestClaimInDoubtNeedsOneConnection(t *testing.T) {
 	g.apply(c, seq(0, "e", 1))
 }
 
+// Each pool has as many connections as its comment says, and its server ends statements when it says: what somebody waits for before what people
+// list, and all of them before the client gives up. Together they are those that Connections counts, with the one that listens.
+func TestPoolsHaveTheirSizesAndDeadlines(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.l.Close()
+	f.cfg.MaxConns, f.cfg.StatementConns, f.cfg.TxTimeout = 5, 3, 20*time.Second
+	f.l = open(t, f.cfg)
+	sum := int32(1)
+	for name, want := range map[string]struct {
+		pool    *Pool
+		conns   int32
+		timeout string
+	}{
+		"hot": {f.l.hot, 5, "15s"}, "read": {f.l.read, 2, "25s"}, "sweep": {f.l.sweep, 1, "25s"}, "look": {f.l.look, 2, "5s"}, "quick": {f.l.quick, 4, "5s"},
+		"sinks": {f.l.sinkConns, 3, "15s"},
+	} {
+		var timeout string
+		if err := want.pool.QueryRow(t.Context(), `SHOW statement_timeout`).Scan(&timeout); err != nil {
+			t.Fatal(err)
+		}
+		if conns := want.pool.Config().MaxConns; conns != want.conns || timeout != want.timeout {
+			t.Errorf("%s: %d connections, statements of %s; want %d and %s", name, conns, timeout, want.conns, want.timeout)
+		}
+		sum += want.pool.Config().MaxConns
+	}
+	if all := f.cfg.Connections(); int(sum) != all || len(f.l.db.Pools()) != 6 {
+		t.Errorf("%d connections in %d pools, %d are said to be made", sum, len(f.l.db.Pools()), all)
+	}
+}
+
 // Operators' lists hold up nobody who looks at one thing or asks for something, and nothing that operators look at holds up what runs:
 // heartbeats, results, pauses, exports and readiness go through while every connection for operators is taken.
 func TestQuestionsHoldUpNobodyElse(t *testing.T) {
@@ -206,6 +237,7 @@ func TestQuestionsHoldUpNobodyElse(t *testing.T) {
 		{"what is to be exported", func() error { _, err := f.n.Unexported(ctx, []*Claim{c}, 10); return err }},
 		{"its payload", func() error { _, _, err := f.n.DeadPayload(ctx, dead); return err }},
 		{"what was exported", func() error { return f.n.Exported(ctx, []*Claim{c}, []DeadLetter{dead}) }},
+		{"a sweep", func() error { _, err := f.l.Sweep(ctx, SweepConfig{}); return err }},
 		{"the beginning", func() error { _, err := f.n.Began(ctx); return err }},
 		{"readiness", func() error { return f.l.Ping(ctx) }},
 	} {

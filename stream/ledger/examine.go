@@ -76,7 +76,7 @@ func (c Config) Connections() int {
 }
 
 // besideHot are the connections of a ledger beside MaxConns and StatementConns.
-const besideHot = 9
+const besideHot = 10
 
 const examineServer = `SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_user::text, current_database()::text,
 	r.rolsuper, pg_is_in_recovery(), current_setting('max_connections')::int, current_setting('superuser_reserved_connections')::int,

@@ -66,7 +66,7 @@ func TestExamine(t *testing.T) {
 	if why := LosesCommits(map[string]string{"synchronous_commit": "on", "fsync": "off", "full_page_writes": "off"}); len(why) != 2 {
 		t.Errorf("fsync and full_page_writes off: %v", why)
 	}
-	if n := (Config{MaxConns: 3, StatementConns: 2}).Connections(); n != 14 {
+	if n := (Config{MaxConns: 3, StatementConns: 2}).Connections(); n != 15 {
 		t.Errorf("%d connections", n)
 	}
 	if _, err := Examine(t.Context(), Config{URL: schemas.NewSecret("postgres://u:pencil@127.0.0.1:1/x"), Schema: schema}); schemas.KindOf(err) != schemas.Unavailable || strings.Contains(err.Error(), "pencil") {

@@ -75,6 +75,7 @@ type Ledger struct {
 	db    *pg.Server
 	hot   *Pool // batches, claims, results: generic plans over indexes
 	read  *Pool // operators' lists: planned each time
+	sweep *Pool // what sweeps read and delete, beside the windows that they change on hot
 	look  *Pool // what operators look at by key, their commands, sessions, tokens, and the audit
 	quick *Pool // reports of long work, pauses, exports, readiness: short, and never behind what operators look at
 	// sinkConns runs what actions do in this database; no connection is made before the first of them.
@@ -110,7 +111,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	for _, p := range []struct {
 		pool **Pool
 		make func(context.Context) (*Pool, error)
-	}{{&l.hot, l.hotPool}, {&l.read, l.readPool}, {&l.look, l.lookPool}, {&l.quick, l.quickPool}, {&l.sinkConns, l.sinkPool}} {
+	}{{&l.hot, l.hotPool}, {&l.read, l.readPool}, {&l.sweep, l.sweepPool}, {&l.look, l.lookPool}, {&l.quick, l.quickPool}, {&l.sinkConns, l.sinkPool}} {
 		made, err := p.make(ctx)
 		if err != nil {
 			l.Close()
@@ -123,7 +124,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 		return nil, err
 	}
 	l.commandListeners = pg.NewListeners(l.hot, "forebay_commands_"+cfg.Schema, cfg.Logger)
-	l.sweeper, l.destinations, l.tokens = retention.New(l.hot, l.read, cfg.Logger), pauses.New(l.quick), access.New(l.look)
+	l.sweeper, l.destinations, l.tokens = retention.New(l.hot, l.sweep, cfg.Logger), pauses.New(l.quick), access.New(l.look)
 	l.alerting = alerts.New(l.quick)
 	return l, nil
 }

@@ -39,7 +39,7 @@ func (f *fixture) lockNeighbour() {
 			}
 		}
 	}
-	for _, pool := range []interface{ Reset() }{f.l.hot, f.l.quick, f.l.look, f.l.read} {
+	for _, pool := range []interface{ Reset() }{f.l.hot, f.l.quick, f.l.look, f.l.read, f.l.sweep} {
 		pool.Reset() // no plan is left of before
 	}
 }

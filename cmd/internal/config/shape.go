@@ -148,7 +148,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "url", doc: "Connection URL, postgres://...; needed by the stream role and by migrate."},
 		{name: "embedded", doc: "Instead of url, in a file for `forebay dev` alone, which brings a server; `forebay serve` refuses it.", def: "false"},
 		{name: "schema", shown: true, doc: "Postgres schema of the ledger.", def: "forebay"},
-		{name: "connections", doc: "Most connections of a process for its batches, claims and results; it makes nine more at most, for what operators look at and ask and what agents say, and one for each attempt (concurrency) of destinations of type postgres without a database.", def: "8", minimum: 2},
+		{name: "connections", doc: "Most connections of a process for its batches, claims and results; it makes ten more at most, for what operators look at and ask, what agents say and sweeps, and one for each attempt (concurrency) of destinations of type postgres without a database.", def: "8", minimum: 2},
 		{name: "transaction_timeout", doc: "How long a transaction on the ledger may take, and an answer be waited for; the session's own timeouts are parts of it. 2s to 1m: a batch that takes longer is written in parts; what hangs is given up only then, and a process that ends waits a quarter of it for that.", def: "20s"},
 		{name: "statements", doc: "Whether destinations of type postgres without a database may execute their statements in the ledger of their subscription, as its role: whoever writes a team's file can then change the ledger.", def: "false"},
 	}},

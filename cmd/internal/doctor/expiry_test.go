@@ -76,7 +76,7 @@ func TestPostgres(t *testing.T) {
 	i := install(t)
 	i.apply()
 	i.replace("postgres: {url", "postgres: {connections: 600, url")
-	want(t, i.look(), "connections", Problem, "postgres", "a process makes up to 613 connections", "postgres: {connections: ")
+	want(t, i.look(), "connections", Problem, "postgres", "a process makes up to 614 connections", "postgres: {connections: ")
 	database := i.dbURL[strings.LastIndex(i.dbURL, "/")+1:]
 	database, _, _ = strings.Cut(database, "?")
 	pgtest.Exec(t, i.dbURL, `ALTER DATABASE `+database+` SET synchronous_commit = off`)

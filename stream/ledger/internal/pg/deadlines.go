@@ -26,7 +26,7 @@ import (
 //	a transaction, or a claim's next answer       T   20 s   client
 //	a probe that somebody waits for        T/4, T/2  5, 10 s  server, client
 //	the end of the process waits              T/4    5 s   client
-//	what operators ask                      5T/4, 7T/5 25, 28 s  server, client
+//	what operators ask, and sweeps          5T/4, 7T/5 25, 28 s  server, client
 //
 // So work goes on T after the last answer at the latest, and the time of one try later: within 30 s. All connections that
 // are idle then are given up too, or each next try would take the next hung one.
