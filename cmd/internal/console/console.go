@@ -95,69 +95,74 @@ func New(cfg Config) (*Console, error) {
 		}
 		c.pages[name] = t
 	}
-	c.handler = guarded(c.entrance(c.routes()))
+	mux := http.NewServeMux()
+	for pattern, answer := range c.routes() {
+		mux.HandleFunc(pattern, answer)
+	}
+	c.handler = guarded(c.entrance(mux))
 	return c, nil
 }
 
-// routes returns what answers at which path.
-func (c *Console) routes() *http.ServeMux {
-	mux := http.NewServeMux()
-	mux.Handle("GET /console/static/", static())
-	mux.HandleFunc("GET /console/{$}", c.page("overview", "Overview", c.overview))
-	mux.HandleFunc("GET /console/attention", c.page("attention", "Attention", c.attention))
-	mux.HandleFunc("GET /console/alerts", c.page("alerts", "Alerts", c.alertList))
-	mux.HandleFunc("GET /console/alerts/{alert}/silence", c.page("silence", "Silence an alert", c.planSilence))
-	mux.HandleFunc("POST /console/alerts/{alert}/silence", c.page("silence", "Silence an alert", c.silence))
-	mux.HandleFunc("GET /console/alerts/silences/{silence}/end", c.page("silence", "End a silence", c.planEnd))
-	mux.HandleFunc("POST /console/alerts/silences/{silence}/end", c.page("silence", "End a silence", c.endSilence))
-	mux.HandleFunc("GET /console/inbox", c.page("inbox", "Inbox", c.inbox))
-	mux.HandleFunc("GET /console/inbox/live", c.liveInbox)
-	mux.HandleFunc("GET /console/event", c.page("event", "Event", c.event))
-	mux.HandleFunc("GET /console/event/raw", c.rawEvent)
-	mux.HandleFunc("GET /console/entity", c.page("entity", "Entity", c.entity))
-	mux.HandleFunc("GET /console/dlq", c.page("dlq", "Dead letters", c.deadLetters))
+// routes returns what answers at which path, by the patterns of http.ServeMux.
+func (c *Console) routes() map[string]http.HandlerFunc {
+	routes := map[string]http.HandlerFunc{
+		"GET /console/static/":                                             static().ServeHTTP,
+		"GET /console/{$}":                                                 c.page("overview", "Overview", c.overview),
+		"GET /console/attention":                                           c.page("attention", "Attention", c.attention),
+		"GET /console/alerts":                                              c.page("alerts", "Alerts", c.alertList),
+		"GET /console/alerts/{alert}/silence":                              c.page("silence", "Silence an alert", c.planSilence),
+		"POST /console/alerts/{alert}/silence":                             c.page("silence", "Silence an alert", c.silence),
+		"GET /console/alerts/silences/{silence}/end":                       c.page("silence", "End a silence", c.planEnd),
+		"POST /console/alerts/silences/{silence}/end":                      c.page("silence", "End a silence", c.endSilence),
+		"GET /console/inbox":                                               c.page("inbox", "Inbox", c.inbox),
+		"GET /console/inbox/live":                                          c.liveInbox,
+		"GET /console/event":                                               c.page("event", "Event", c.event),
+		"GET /console/event/raw":                                           c.rawEvent,
+		"GET /console/entity":                                              c.page("entity", "Entity", c.entity),
+		"GET /console/dlq":                                                 c.page("dlq", "Dead letters", c.deadLetters),
+		"GET /console/dlq/progress":                                        c.page("dlqprogress", "How far it is", c.progress),
+		"GET /console/event/redrive":                                       c.page("redrive", "Redrive an event", c.planRedrive),
+		"POST /console/event/redrive":                                      c.page("redrive", "Redrive an event", c.redrive),
+		"GET /console/gaps":                                                c.page("gaps", "Gaps", c.gaps),
+		"GET /console/quarantine":                                          c.page("quarantine", "Quarantine", c.quarantine),
+		"GET /console/quarantine/{team}/{source}/{partition}/{offset}":     c.page("delivery", "Delivery in quarantine", c.delivery),
+		"GET /console/quarantine/{team}/{source}/{partition}/{offset}/raw": c.rawDelivery,
+		"POST /console/quarantine/{team}/{source}/{partition}/{offset}":    c.page("delivery", "Delivery in quarantine", c.redriveDelivery),
+		"GET /console/subscriptions":                                       c.page("subscriptions", "Subscriptions", c.subscriptionList),
+		"GET /console/subscriptions/{team}/{subscription}":                 c.page("subscription", "Subscription", c.subscription),
+		"POST /console/subscriptions/{team}/{subscription}/pause":          c.page("subscription", "Subscription", c.steer(c.API.PauseSubscription)),
+		"POST /console/subscriptions/{team}/{subscription}/resume":         c.page("subscription", "Subscription", c.steer(c.API.ResumeSubscription)),
+		"GET /console/subscriptions/{team}/{subscription}/seek":            c.page("seek", "Move a position", c.planSeek),
+		"POST /console/subscriptions/{team}/{subscription}/seek":           c.page("seek", "Move a position", c.seek),
+		"GET /console/subscriptions/{team}/{subscription}/accept":          c.page("accept", "Accept a stop", c.planAccept),
+		"POST /console/subscriptions/{team}/{subscription}/accept":         c.page("accept", "Accept a stop", c.accept),
+		"GET /console/destinations":                                        c.page("destinations", "Destinations", c.destinations),
+		"GET /console/sources":                                             c.page("sources", "Sources", c.sourceList),
+		"GET /console/sources/{team}/{source}":                             c.page("source", "Source", c.source),
+		"GET /console/sources/{team}/{source}/test":                        c.page("sourcetest", "Send a test", c.newTest),
+		"POST /console/sources/{team}/{source}/test":                       c.page("sourcetest", "Send a test", c.sendTest),
+		"GET /console/replays":                                             c.page("replays", "Replays", c.replays),
+		"GET /console/replays/{replay}":                                    c.page("replay", "Replay", c.replay),
+		"POST /console/replays/{replay}/start":                             c.page("replay", "Replay", c.askReplay("start")),
+		"POST /console/replays/{replay}/cancel":                            c.page("replay", "Replay", c.askReplay("cancel")),
+		"GET /console/schemas":                                             c.page("schemas", "Schemas", c.schemas),
+		"GET /console/schemas/{name}":                                      c.page("schema", "Schema", c.schema),
+		"GET /console/audit":                                               c.page("audit", "Audit", c.audit),
+		"GET /console/health":                                              c.page("health", "Health", c.health),
+		"/console/": c.page("problem", "Nothing here", func(_ context.Context, r *http.Request) (any, error) {
+			return nil, schemas.Errorf(schemas.NotFound, "", "nothing at %s", r.URL.Path)
+		}),
+	}
 	for verb, w := range verbs {
-		mux.HandleFunc("GET /console/dlq/"+verb, c.page("dlqask", w.Title, c.planAsk(verb)))
-		mux.HandleFunc("POST /console/dlq/"+verb, c.page("dlqask", w.Title, c.askAll(verb)))
+		routes["GET /console/dlq/"+verb] = c.page("dlqask", w.Title, c.planAsk(verb))
+		routes["POST /console/dlq/"+verb] = c.page("dlqask", w.Title, c.askAll(verb))
 	}
-	mux.HandleFunc("GET /console/dlq/progress", c.page("dlqprogress", "How far it is", c.progress))
-	mux.HandleFunc("GET /console/event/redrive", c.page("redrive", "Redrive an event", c.planRedrive))
-	mux.HandleFunc("POST /console/event/redrive", c.page("redrive", "Redrive an event", c.redrive))
-	mux.HandleFunc("GET /console/gaps", c.page("gaps", "Gaps", c.gaps))
-	mux.HandleFunc("GET /console/quarantine", c.page("quarantine", "Quarantine", c.quarantine))
-	mux.HandleFunc("GET /console/quarantine/{team}/{source}/{partition}/{offset}", c.page("delivery", "Delivery in quarantine", c.delivery))
-	mux.HandleFunc("GET /console/quarantine/{team}/{source}/{partition}/{offset}/raw", c.rawDelivery)
-	mux.HandleFunc("POST /console/quarantine/{team}/{source}/{partition}/{offset}", c.page("delivery", "Delivery in quarantine", c.redriveDelivery))
-	mux.HandleFunc("GET /console/subscriptions", c.page("subscriptions", "Subscriptions", c.subscriptionList))
-	mux.HandleFunc("GET /console/subscriptions/{team}/{subscription}", c.page("subscription", "Subscription", c.subscription))
-	mux.HandleFunc("POST /console/subscriptions/{team}/{subscription}/pause", c.page("subscription", "Subscription", c.steer(c.API.PauseSubscription)))
-	mux.HandleFunc("POST /console/subscriptions/{team}/{subscription}/resume", c.page("subscription", "Subscription", c.steer(c.API.ResumeSubscription)))
-	mux.HandleFunc("GET /console/subscriptions/{team}/{subscription}/seek", c.page("seek", "Move a position", c.planSeek))
-	mux.HandleFunc("POST /console/subscriptions/{team}/{subscription}/seek", c.page("seek", "Move a position", c.seek))
-	mux.HandleFunc("GET /console/subscriptions/{team}/{subscription}/accept", c.page("accept", "Accept a stop", c.planAccept))
-	mux.HandleFunc("POST /console/subscriptions/{team}/{subscription}/accept", c.page("accept", "Accept a stop", c.accept))
-	mux.HandleFunc("GET /console/destinations", c.page("destinations", "Destinations", c.destinations))
 	for _, at := range []string{"/console/destinations/{team}/{destination}", "/console/destinations/{destination}"} { // a shared one has no team
-		mux.HandleFunc("GET "+at, c.page("destination", "Destination", c.destination))
-		mux.HandleFunc("POST "+at+"/pause", c.page("destination", "Destination", c.hold(c.API.Pause)))
-		mux.HandleFunc("POST "+at+"/resume", c.page("destination", "Destination", c.hold(c.API.Resume)))
+		routes["GET "+at] = c.page("destination", "Destination", c.destination)
+		routes["POST "+at+"/pause"] = c.page("destination", "Destination", c.hold(c.API.Pause))
+		routes["POST "+at+"/resume"] = c.page("destination", "Destination", c.hold(c.API.Resume))
 	}
-	mux.HandleFunc("GET /console/sources", c.page("sources", "Sources", c.sourceList))
-	mux.HandleFunc("GET /console/sources/{team}/{source}", c.page("source", "Source", c.source))
-	mux.HandleFunc("GET /console/sources/{team}/{source}/test", c.page("sourcetest", "Send a test", c.newTest))
-	mux.HandleFunc("POST /console/sources/{team}/{source}/test", c.page("sourcetest", "Send a test", c.sendTest))
-	mux.HandleFunc("GET /console/replays", c.page("replays", "Replays", c.replays))
-	mux.HandleFunc("GET /console/replays/{replay}", c.page("replay", "Replay", c.replay))
-	mux.HandleFunc("POST /console/replays/{replay}/start", c.page("replay", "Replay", c.askReplay("start")))
-	mux.HandleFunc("POST /console/replays/{replay}/cancel", c.page("replay", "Replay", c.askReplay("cancel")))
-	mux.HandleFunc("GET /console/schemas", c.page("schemas", "Schemas", c.schemas))
-	mux.HandleFunc("GET /console/schemas/{name}", c.page("schema", "Schema", c.schema))
-	mux.HandleFunc("GET /console/audit", c.page("audit", "Audit", c.audit))
-	mux.HandleFunc("GET /console/health", c.page("health", "Health", c.health))
-	mux.HandleFunc("/console/", c.page("problem", "Nothing here", func(_ context.Context, r *http.Request) (any, error) {
-		return nil, schemas.Errorf(schemas.NotFound, "", "nothing at %s", r.URL.Path)
-	}))
-	return mux
+	return routes
 }
 
 // guarded sets the headers that hold for every answer.

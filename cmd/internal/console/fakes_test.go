@@ -159,7 +159,7 @@ func (f *fake) DeadLetters(_ context.Context, q api.DeadLetterFilter) (api.Page[
 	begin, _ := strconv.Atoi(q.Cursor) // the place in f.dead; a cursor of another kind is the start
 	page := api.Page[api.DeadLetterItem]{}
 	for n, i := range f.dead[min(begin, len(f.dead)):] {
-		if slices.Contains(f.replayed, i.ID) || q.Group != "" && q.Group != i.Group {
+		if slices.Contains(f.replayed, i.ID) || q.Group != "" && q.Group != i.Group || q.Team != "" && q.Team != i.Team {
 			continue
 		}
 		if len(page.Items) == q.Limit {

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -89,7 +90,9 @@ func (f *fake) OwnAction(_ context.Context, teams []string, id string) (string, 
 }
 
 // OwnReplay implements [api.Owners].
-func (f *fake) OwnReplay(context.Context, []string, int64) (bool, error) { return false, nil }
+func (f *fake) OwnReplay(_ context.Context, teams []string, id int64) (bool, error) {
+	return f.plan.ID == strconv.FormatInt(id, 10) && slices.Contains(teams, f.plan.Team), nil
+}
 
 func guardFake(t *testing.T, change func(*guardedFake, *Login)) *guardedFake {
 	t.Helper()
