@@ -35,14 +35,16 @@ func (l *Loop) logDecisions(p *part, a ledger.Applied) {
 	}
 }
 
-// warning says what has happened where an event or what is behind it waits for an operator now; else it returns "". That an event was
-// parked behind a gap is said once, when its gap was given up.
+// warning says what has happened where an event or what is behind it waits for an operator now; else it returns "". Of events behind a gap
+// it is said once, when the gap was given up.
 func warning(o *gate.Outcome) string {
 	switch {
 	case o.Decision == gate.Conflict:
 		return "conflict: an event has the id of an earlier one and another body; it is kept and does not run: forebay inbox list --decision conflict"
 	case o.Decision == gate.Quarantined:
 		return "a record is no event that can be decided; it is kept and does not run: forebay inbox list --decision quarantined"
+	case o.Dead: // of such an action no attempt is logged
+		return "a gap was given up; the actions of the entity's events behind it are dead letters, none was tried: forebay dlq list"
 	case o.Decision != gate.Parked:
 	case o.Held:
 		return "an event is held, as the subscription's policy says, until an operator decides: forebay inbox list --decision parked"
@@ -54,8 +56,8 @@ func warning(o *gate.Outcome) string {
 	return ""
 }
 
-// ofGap reports whether an event is parked behind a gap, where one line stands for all of its entity.
-func ofGap(o *gate.Outcome) bool { return o.Decision == gate.Parked && !o.Held }
+// ofGap reports whether an event is parked or dead behind a gap, where one line stands for all of its entity.
+func ofGap(o *gate.Outcome) bool { return o.Dead || o.Decision == gate.Parked && !o.Held }
 
 func entityOf(p *part, o *gate.Outcome) schemas.EntityKey {
 	switch {

@@ -3,6 +3,7 @@ package batch
 import (
 	"bytes"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,15 +16,24 @@ import (
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
-// What waits for an operator is a line of its own at WARN, without debug: a conflict, and once for an entity a gap that ended in park,
-// whether it was waited for or not.
+// What waits for an operator is a line of its own at WARN, without debug: a conflict, and once for an entity a gap that ended in park or in
+// dead letters, whether it was waited for or not.
 func TestWhatWaitsForAnOperatorIsLogged(t *testing.T) {
 	t.Parallel()
-	for name, wait := range map[string]time.Duration{"a gap that is not waited for": 0, "a gap that is waited for": time.Nanosecond} {
+	for name, tt := range map[string]struct {
+		wait time.Duration
+		then gate.Then
+		want []string
+	}{
+		"parked, not waited for": {0, gate.ThenPark, []string{"decision=parked", "reason=gap_expired", "inbox list --decision parked"}},
+		"parked, waited for":     {time.Nanosecond, gate.ThenPark, []string{"decision=parked", "reason=gap_expired", "inbox list --decision parked"}},
+		"dead, not waited for":   {0, gate.ThenDeadLetter, []string{"decision=applied", "reason=gap_dead", "dlq list"}},
+		"dead, waited for":       {time.Nanosecond, gate.ThenDeadLetter, []string{"decision=applied", "reason=gap_dead", "dlq list"}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l, p, w := feeder(t, prometheus.NewRegistry(), func(p *gate.Policy) {
-				p.Order, p.GapWait, p.Then = gate.OrderVersion, wait, gate.ThenPark
+				p.Order, p.GapWait, p.Then = gate.OrderVersion, tt.wait, tt.then
 			})
 			var log bytes.Buffer
 			l.log = slog.New(slog.NewTextHandler(&log, nil)).With("subscription", "acme.triage")
@@ -38,7 +48,7 @@ func TestWhatWaitsForAnOperatorIsLogged(t *testing.T) {
 			again := &read.Records[5] // the id of the one before, with another body
 			again.ID, again.Key, again.Hash = read.Records[4].ID, read.Records[4].Key, schemas.BodyHash{1}
 			l.fillAndApply(reader.Unit{Parts: []reader.Part{read}})
-			if wait > 0 {
+			if tt.wait > 0 {
 				a, err := w.Expire(t.Context(), p.Claim)
 				if err != nil {
 					t.Fatal(err)
@@ -50,7 +60,7 @@ func TestWhatWaitsForAnOperatorIsLogged(t *testing.T) {
 				switch {
 				case strings.Contains(line, "decision=conflict"):
 					conflicts = append(conflicts, line)
-				case strings.Contains(line, "decision=parked"):
+				case strings.Contains(line, tt.want[0]):
 					gaps = append(gaps, line)
 				default:
 					t.Errorf("another line: %s", line)
@@ -59,10 +69,48 @@ func TestWhatWaitsForAnOperatorIsLogged(t *testing.T) {
 			if len(conflicts) != 1 || !contains(conflicts[0], "level=WARN", "subscription=acme.triage", "entity=order-2", "event_id="+again.ID, "reason=body_differs") {
 				t.Errorf("conflicts: %q", conflicts)
 			}
-			if len(gaps) != 1 || !contains(gaps[0], "level=WARN", "subscription=acme.triage", "entity=order-1", "offset=1", "reason=gap_expired") {
+			if len(gaps) != 1 || !contains(gaps[0], append(tt.want, "level=WARN", "subscription=acme.triage", "entity=order-1", "offset=1")...) {
 				t.Errorf("gaps: %q", gaps)
 			}
 		})
+	}
+}
+
+// A held event and a record that is none are each said, also where several are of one entity; events that died behind a gap once for each.
+func TestWarningsByDecision(t *testing.T) {
+	t.Parallel()
+	l, p, _ := feeder(t, prometheus.NewRegistry())
+	for name, tt := range map[string]struct {
+		outcome gate.Outcome
+		lines   int // of two of entity a and one of b
+		want    string
+	}{
+		"held":                {gate.Outcome{Decision: gate.Parked, Reason: gate.ReasonEqualHeld, Held: true}, 3, "an event is held"},
+		"quarantined":         {gate.Outcome{Decision: gate.Quarantined, Reason: gate.ReasonUndecodable}, 3, "inbox list --decision quarantined"},
+		"dead behind a gap":   {gate.Outcome{Decision: gate.Applied, Reason: gate.ReasonGapDead, Dead: true}, 2, "none was tried: forebay dlq list"},
+		"late, dead":          {gate.Outcome{Decision: gate.Late, Reason: gate.ReasonGapDead, Dead: true}, 2, "none was tried: forebay dlq list"},
+		"a full gap":          {gate.Outcome{Decision: gate.Parked, Reason: gate.ReasonOverflow}, 2, "too many events wait for a gap"},
+		"behind a parked one": {gate.Outcome{Decision: gate.Parked, Reason: gate.ReasonBehindPark}, 0, ""},
+		"skipped":             {gate.Outcome{Decision: gate.Applied, Reason: gate.ReasonGapSkipped}, 0, ""},
+	} {
+		var log bytes.Buffer
+		l.log = slog.New(slog.NewTextHandler(&log, nil))
+		var a ledger.Applied
+		for _, entity := range []schemas.EntityKey{"a", "a", "b"} {
+			o := tt.outcome
+			o.Record, o.Released = -1, &gate.Waiting{Record: gate.Record{Entity: entity}}
+			a.Outcomes = append(a.Outcomes, o)
+		}
+		l.logDecisions(&part{of: p}, a)
+		lines := slices.Collect(strings.Lines(log.String()))
+		if len(lines) != tt.lines {
+			t.Errorf("%s: %d lines, want %d:\n%s", name, len(lines), tt.lines, log.String())
+		}
+		for _, line := range lines {
+			if !contains(line, "level=WARN", tt.want, "reason="+string(tt.outcome.Reason)) {
+				t.Errorf("%s: %s", name, line)
+			}
+		}
 	}
 }
 

@@ -59,7 +59,7 @@ func (l *lines) Handle(ctx context.Context, r slog.Record) error {
 		return l.to.write(write(l.fields(r)))
 	case isDecision(r): // one that waits for an operator, with a message of its own
 		line := decided(l.fields(r))
-		line.look = "inbox list --decision " + l.fields(r)["decision"]
+		line.look = cmp.Or(line.look, "inbox list --decision "+l.fields(r)["decision"])
 		return l.to.write(line)
 	case strings.HasPrefix(r.Message, deadMessage):
 		return l.to.write(dead(strings.TrimPrefix(r.Message, deadMessage), l.fields(r)))
@@ -162,6 +162,9 @@ var meanings = map[string]string{
 // decided is the line of a decision. One that lets the actions run has none: they have lines of their own.
 func decided(f fields) line {
 	text := fmt.Sprintf("%s: %s (%s)", f.about(), f["decision"], f["reason"])
+	if f["reason"] == "gap_dead" { // applied, but its actions are dead letters that nobody tries
+		return line{colour: red, word: "dead", text: text, look: "dlq list"}
+	}
 	switch f["decision"] {
 	case "applied", "late":
 		return line{}

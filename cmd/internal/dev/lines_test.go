@@ -52,6 +52,8 @@ func TestLines(t *testing.T) {
 			"waits     me.triage me/payments 7: parked (gap_expired); bin/forebay inbox list --decision parked --url http://127.0.0.1:9191\n"},
 		"of a wait that ended": {slog.LevelWarn, "a gap was not filled in time", []any{"subscription", "me.triage", "topic", "events.me.payments", "partition", 2, "event_key", "00", "offset", int64(17), "entity", "7", "decision", "parked", "reason", "gap_expired"},
 			"waits     me.triage me/payments 7: parked (gap_expired); bin/forebay inbox list --decision parked --url http://127.0.0.1:9191\n"},
+		"dead behind a gap": {slog.LevelWarn, "a gap was given up", append(event, "decision", "applied", "reason", "gap_dead"),
+			"dead      me.triage me/payments 7: applied (gap_dead); bin/forebay dlq list --url http://127.0.0.1:9191\n"},
 		"undecodable": {slog.LevelWarn, "decided", []any{"subscription", "me.triage", "topic", "events.me.payments", "partition", 2, "offset", int64(17), "decision", "quarantined", "reason", "undecodable"},
 			"kept      me.triage events.me.payments 2@17: quarantined (undecodable)\n"},
 		"done": {slog.LevelInfo, "attempt", append(event, "destination", "me/agent", "attempt", 1, "status", "done", "code", 200, "latency", 12345*time.Microsecond),
