@@ -234,6 +234,8 @@ func Main(ctx context.Context, args []string, o Options) int {
 	var g grammar
 	exited := -1 // the exit code with which kong wants to end the process, after --help
 	named := &profiles{}
+	out := &stdout{Writer: o.Stdout}
+	o.Stdout = out
 	parser, err := kong.New(&g, kong.Name("forebay"), kong.Writers(o.Stdout, o.Stderr),
 		kong.Description("Takes webhooks in and lets every event act once, in order per entity.\n\n"+exitCodes),
 		vars, kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
@@ -250,6 +252,10 @@ func Main(ctx context.Context, args []string, o Options) int {
 		return exitOK
 	}
 	parsed, err := parse(parser, args)
+	if lost := out.or(nil); lost != nil { // the help
+		fmt.Fprintln(o.Stderr, "forebay:", lost)
+		return exitFailed
+	}
 	if exited >= 0 {
 		return exited
 	}
@@ -273,7 +279,7 @@ func Main(ctx context.Context, args []string, o Options) int {
 	if named.err != nil {
 		return e.report(named.err)
 	}
-	return e.report(e.runs(parsed))
+	return e.report(out.or(e.runs(parsed)))
 }
 
 // coloured reports whether w is a terminal that shows colours, and they are not unwanted (https://no-color.org).

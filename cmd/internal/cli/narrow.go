@@ -13,10 +13,7 @@ import (
 
 // terminalWidth returns how many columns w has; 0 if it is no terminal.
 func terminalWidth(w io.Writer) int {
-	if s, ok := w.(*screen); ok {
-		w = s.Writer
-	}
-	f, ok := w.(*os.File)
+	f, ok := under(w).(*os.File)
 	if !ok {
 		return 0
 	}

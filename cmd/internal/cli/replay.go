@@ -452,7 +452,7 @@ func watchedEnd(i *api.ReplayItem) error {
 
 // terminal reports whether w is a terminal.
 func terminal(v any) bool {
-	f, ok := v.(*os.File)
+	f, ok := under(v).(*os.File)
 	if !ok {
 		return false
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -116,6 +118,30 @@ func TestWrap(t *testing.T) {
 	} {
 		if d := cmp.Diff(want, wrap(text, 11)); d != "" {
 			t.Errorf("%q: %s", text, d)
+		}
+	}
+}
+
+// TestFullDisk: a command whose answer is lost has failed, and says why.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err) // Linux has it
+	}
+	defer full.Close()
+	file := filepath.Join(t.TempDir(), "forebay.yaml")
+	if err := os.WriteFile(file, []byte("version: 1\nkafka: {brokers: [127.0.0.1:9092]}\npostgres: {url: postgres://127.0.0.1/forebay}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{
+		"version", "version -o id", "version -o json", "sources presets", "sources presets github", "sources presets -o id", "config show -c " + file, "config show -o id -c " + file,
+		"config init", "--help", "inbox list --help",
+	} {
+		var errs bytes.Buffer
+		code := Main(t.Context(), strings.Fields(command), Options{Stdout: full, Stderr: &errs})
+		if code != exitFailed || !strings.Contains(errs.String(), "no space left on device") {
+			t.Errorf("forebay %s > /dev/full: exit code %d: %q", command, code, errs.String())
 		}
 	}
 }
