@@ -41,6 +41,7 @@ func (c *entitiesListCmd) Run(e *env, client *api.Client) error {
 	}
 	type item = api.EntityItem
 	return printList(e, page, entityID, append(entityColumns(),
+		atColumn(false),
 		column[item]{name: "waiting", value: func(i item) string { return countText(i.Waiting, i.WaitingAtLeast) }},
 		column[item]{name: "parked", value: parkedText})...)
 }
@@ -70,6 +71,7 @@ func (c *gapsListCmd) Run(e *env, client *api.Client) error {
 	}
 	type item = api.EntityItem
 	return printList(e, page, entityID, append(entityColumns(),
+		atColumn(true), // what is missing begins behind it
 		column[item]{name: "missing", value: func(i item) string {
 			return ofLines(i, func(l api.VersionLineItem) string { return api.RangesText(l.Missing) })
 		}},
@@ -114,17 +116,23 @@ func (c *gapsGetCmd) Run(e *env, client *api.Client) error {
 	return printOne(e, g, id, func(w io.Writer) { showEntity(w, d, e) })
 }
 
-// entityColumns name an entity and say where it stands.
+// entityColumns name an entity.
 func entityColumns() []column[api.EntityItem] {
 	type item = api.EntityItem
 	return []column[item]{
 		{name: "subscription", value: func(i item) string {
 			return names.Subscription.Print(names.Name{Team: i.Team, Name: i.Subscription})
 		}},
-		{name: "source", whole: true, value: func(i item) string { return sourceText(i.Team, i.Source) }},
-		{name: "entity", whole: true, value: func(i item) string { return i.Entity }},
-		{name: "at", value: func(i item) string { return ofLines(i, func(l api.VersionLineItem) string { return l.At }) }},
+		{name: "source", tail: true, value: func(i item) string { return sourceText(i.Team, i.Source) }},
+		{name: "entity", tail: true, value: func(i item) string { return i.Entity }},
 	}
+}
+
+// atColumn says where an entity stands.
+func atColumn(wide bool) column[api.EntityItem] {
+	return column[api.EntityItem]{name: "at", wide: wide, tail: true, value: func(i api.EntityItem) string {
+		return ofLines(i, func(l api.VersionLineItem) string { return l.At })
+	}}
 }
 
 // entityID returns the id of an entity, which entities get takes.

@@ -30,6 +30,13 @@ func lists(t *testing.T) string {
 	at := func(ago time.Duration) *time.Time { return new(now.Add(-ago - 500*time.Millisecond)) }
 	const hash = "sha256:1f0a6e6f7f2d1c9b8a7e6d5c4b3a29181706f5e4d3c2b1a09f8e7d6c5b4a3928"
 	const refused = "503 Service Unavailable: upstream connect error or disconnect/reset before headers. reset reason: connection timeout"
+	entities := api.Page[api.EntityItem]{Items: []api.EntityItem{
+		{Team: "platform", Subscription: "issue-triage", Source: "github", Entity: "186853002/check_run/2f0a6e6f7f2d1c9b8a7e6d5c4b3a29", // 50 characters, as of GitHub
+			Lines: []api.VersionLineItem{{Clock: "check_run", At: "2026-07-01T09:05:42Z"}, {Clock: "check_suite", At: "2026-07-01T09:05:40.120Z", Parked: "gap_expired"}}},
+		{Team: "platform", Subscription: "issue-triage", Source: "customer-orders-of-the-old-shop", Entity: "820982911946154501",
+			Lines:   []api.VersionLineItem{{At: "17", Missing: [][2]int64{{18, 18}, {20, 21}, {24, 1_204}}}},
+			Waiting: new(int64(1204)), Since: at(39 * time.Minute), Until: new(now.Add(30*time.Minute + 30*time.Second)), Then: "dead_letter"},
+	}}
 	answers := map[string]any{
 		"/v1/inbox": api.Page[api.InboxItem]{Items: []api.InboxItem{
 			{Team: "platform", Subscription: "issue-triage", Source: "github", EventID: hash, Type: "com.github.pull_request.synchronize", Entity: "186853002/1042",
@@ -73,13 +80,19 @@ func lists(t *testing.T) string {
 			{Team: "platform-engineering", Source: "customer-orders-of-the-old-shop", Preset: "standard-webhooks", Path: "/v1/in/platform-engineering/customer-orders-of-the-old-shop", Topic: "events.platform-engineering.customer-orders-of-the-old-shop",
 				Seen: &api.SeenItem{Verified: 120_404, Refused: 17, VerifiedAt: at(4 * time.Minute)}},
 		}},
+		"/v1/entities": entities,
+		"/v1/gaps":     entities,
+		"/v1/tokens": api.Page[api.TokenItem]{Items: []api.TokenItem{
+			{Name: "ann-laptop", Role: "source-admin", Teams: []string{"platform", "platform-engineering", "shop"}, Payloads: true, UsedAt: at(4 * time.Minute), ExpiresAt: now.Add(89*24*time.Hour + time.Hour), CreatedAt: *at(24 * time.Hour), CreatedBy: "ann", Reason: refused},
+		}},
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { json.NewEncoder(w).Encode(answers[r.URL.Path]) }))
 	t.Cleanup(s.Close)
 	return s.URL
 }
 
-var listCommands = []string{"attention", "inbox list", "inbox list --decision quarantined", "dlq list", "dlq groups", "quarantine list", "destinations list", "subscriptions list", "subscriptions lag platform.issue-triage", "sources list"}
+var listCommands = []string{"attention", "inbox list", "inbox list --decision quarantined", "dlq list", "dlq groups", "quarantine list", "destinations list", "subscriptions list", "subscriptions lag platform.issue-triage", "sources list",
+	"entities list", "gaps list", "tokens list"}
 
 func output(t *testing.T, url, command string, more ...string) string {
 	t.Helper()

@@ -223,7 +223,7 @@ func (c *tokensListCmd) Run(e *env, client *api.Client) (err error) {
 		column[item]{name: "payloads", value: func(i item) string { return map[bool]string{true: "yes", false: "no"}[i.Payloads] }},
 		column[item]{name: "state", value: func(i item) string { return tokenState(&i, now) }},
 		column[item]{name: "last use", at: func(i item) *time.Time { return i.UsedAt }},
-		column[item]{name: "expires", value: func(i item) string { return formatTime(i.ExpiresAt) }},
+		column[item]{name: "expires", at: func(i item) *time.Time { return &i.ExpiresAt }},
 		column[item]{name: "created", wide: true, at: func(i item) *time.Time { return &i.CreatedAt }},
 		column[item]{name: "by", wide: true, value: func(i item) string { return i.CreatedBy }},
 		column[item]{name: "reason", wide: true, value: func(i item) string { return i.Reason }},
