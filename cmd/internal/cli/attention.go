@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -61,11 +60,17 @@ var attentionColumns = []column[api.AttentionItem]{
 	{name: "run", wide: true, value: func(i api.AttentionItem) string { return i.Command }},
 }
 
-// writeAttention writes a line for each item and its command, whole, on the line below: it is there to be copied.
+// writeAttention writes a line for each item and its command, whole, on the line below: it is there to be copied. On a narrow terminal it
+// writes blocks that have the command last.
 func writeAttention(e *env, items []api.AttentionItem) error {
-	var table bytes.Buffer
+	var table strings.Builder
 	if err := writeTable(&table, items, e.table(), attentionColumns); err != nil {
 		return err
+	}
+	if breaks(e.Stdout, table.String()) {
+		columns := slices.Clone(attentionColumns)
+		columns[len(columns)-1].wide = false // the command
+		return writeBlocks(e.Stdout, items, e.table(), columns)
 	}
 	for n, line := range strings.Split(strings.TrimSuffix(table.String(), "\n"), "\n") {
 		fmt.Fprintln(e.Stdout, line)

@@ -68,7 +68,7 @@ func showEntity(w io.Writer, d *api.EntityDetail, e *env) {
 	if len(d.Waiting) > 0 {
 		fmt.Fprintln(w, "\nwaiting")
 		type item = api.WaitItem
-		writeTable(w, d.Waiting, e.table(), []column[item]{ //nolint:errcheck // printOne's text has nowhere to say it
+		writeFitting(w, d.Waiting, e.table(), []column[item]{ //nolint:errcheck // stdout keeps it
 			{name: "version", value: func(i item) string { return i.At }},
 			{name: "clock", wide: true, value: func(i item) string { return i.Clock }},
 			{name: "decision", value: func(i item) string { return i.Decision }},
@@ -83,7 +83,7 @@ func showEntity(w io.Writer, d *api.EntityDetail, e *env) {
 	}
 	fmt.Fprintln(w, "\nevents, the newest decision first")
 	type item = api.InboxItem
-	writeTable(w, d.Track, e.table(), []column[item]{ //nolint:errcheck // as above
+	writeFitting(w, d.Track, e.table(), []column[item]{ //nolint:errcheck // stdout keeps it
 		{name: "received", at: func(i item) *time.Time { return i.ReceivedAt }},
 		{name: "version", tail: true, value: func(i item) string { return e.version(i.Version) }},
 		{name: "clock", wide: true, value: func(i item) string { return i.VersionClock }},

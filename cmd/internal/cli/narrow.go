@@ -26,21 +26,29 @@ func terminalWidth(w io.Writer) int {
 
 // writeFitting writes a table, or where a terminal of less than tableWidth would break its lines, a block of lines for each item.
 func writeFitting[T any](w io.Writer, items []T, form tableForm, columns []column[T]) error {
-	width := terminalWidth(w)
-	if width == 0 || width >= tableWidth {
-		return writeTable(w, items, form, columns)
-	}
 	var table strings.Builder
 	if err := writeTable(&table, items, form, columns); err != nil {
 		return err
 	}
-	for line := range strings.Lines(table.String()) {
-		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > width {
-			return writeBlocks(w, items, form, columns)
-		}
+	if breaks(w, table.String()) {
+		return writeBlocks(w, items, form, columns)
 	}
 	_, err := io.WriteString(w, table.String())
 	return err
+}
+
+// breaks reports whether w is a terminal of less than tableWidth that would break a line of a table.
+func breaks(w io.Writer, table string) bool {
+	width := terminalWidth(w)
+	if width == 0 || width >= tableWidth {
+		return false
+	}
+	for line := range strings.Lines(table) {
+		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > width {
+			return true
+		}
+	}
+	return false
 }
 
 // writeBlocks writes a line for each column of an item that is not empty, nothing shortened, and an empty line between items.

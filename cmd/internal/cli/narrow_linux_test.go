@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -72,6 +73,34 @@ func TestNarrowTerminal(t *testing.T) {
 	var file strings.Builder
 	if err := writeFitting(&file, long, tableForm{}, columns); err != nil || !strings.HasPrefix(file.String(), "SOURCE  ENTITY") {
 		t.Errorf("not a terminal: %v\n%s", err, file.String())
+	}
+}
+
+// On 60 columns what waits for an operator is in blocks, too; only a command, which is there to be copied, is longer.
+func TestAttentionOnANarrowTerminal(t *testing.T) {
+	t.Parallel()
+	url := lists(t)
+	for columns, want := range map[uint16][]string{
+		60:  {"KIND    stopped_partition\n", "WHERE   platform.issue-triage events.platform.github/3\n", "REASON  below_log_start\n", "RUN     forebay subscriptions accept platform.issue-triage --topic events.platform.github --partition 3 --stop 17 --reason TEXT --url " + url + "\n"},
+		100: {"KIND                SINCE    WHERE", "\n    forebay subscriptions accept "},
+	} {
+		terminal, screen := terminalOf(t, columns)
+		if code := Main(t.Context(), []string{"attention", "--url", url}, Options{Stdout: terminal, Stderr: io.Discard}); code != exitOK {
+			t.Fatal(code)
+		}
+		terminal.Close()
+		got, _ := io.ReadAll(screen) // to the end, which is EIO
+		text := strings.ReplaceAll(string(got), "\r\n", "\n")
+		for _, part := range want {
+			if !strings.Contains(text, part) {
+				t.Errorf("%d columns: no %q in\n%s", columns, part, text)
+			}
+		}
+		for line := range strings.Lines(text) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > int(columns) && !strings.Contains(line, "forebay ") {
+				t.Errorf("%d columns: a line of %d: %s", columns, n, line)
+			}
+		}
 	}
 }
 

@@ -103,7 +103,7 @@ func showTopic(w io.Writer, i *topics.Item, e *env) {
 		return func(i item) string { return strconv.FormatInt(of(i), 10) }
 	}
 	fmt.Fprintln(w)
-	writeTable(w, i.Places, e.table(), []column[item]{ //nolint:errcheck // printOne's text has nowhere to say it
+	writeFitting(w, i.Places, e.table(), []column[item]{ //nolint:errcheck // stdout keeps it
 		{name: "partition", value: number(func(i item) int64 { return int64(i.Partition) })},
 		{name: "leader", value: number(func(i item) int64 { return int64(i.Leader) })},
 		{name: "replicas", value: func(i item) string { return fmt.Sprint(i.Replicas) }},

@@ -150,7 +150,7 @@ func answeredBy(source *provider.Source, r *verify.Request) bool {
 // showVerified writes the steps, and the event.
 func showVerified(w io.Writer, v *verified, e *env) {
 	type item = *verifiedStep
-	writeTable(w, v.Steps, e.table(), []column[item]{ //nolint:errcheck // printOne's text has nowhere to say it
+	writeFitting(w, v.Steps, e.table(), []column[item]{ //nolint:errcheck // stdout keeps it
 		{name: "step", value: func(i item) string { return i.Step }},
 		{name: "result", value: func(i item) string { return i.Result }},
 		{name: "detail", whole: true, below: true, value: func(i item) string { return i.Detail }},
