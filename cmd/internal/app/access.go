@@ -146,6 +146,9 @@ func (t *tokensAPI) Changes(ctx context.Context, f api.AuditFilter) (page api.Pa
 	if err == nil {
 		page.Items, page.Next, err = l.Changes(ctx, f)
 	}
+	if err == nil && len(page.Items) == 0 {
+		err = t.knownInAudit(ctx, f)
+	}
 	return page, err
 }
 

@@ -10,6 +10,8 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // A ledger that is too large to be looked through for a source does not make a slip in its name an empty answer. What it has of a source
@@ -82,5 +84,68 @@ func TestSlipInASourceOfALargeLedger(t *testing.T) {
 		return err
 	})[0]; err != nil {
 		t.Error(err)
+	}
+}
+
+// A filter of the audit, or of a plan of which nothing is found, that names nothing known is an error with what may have been meant. What is
+// known, and has nothing now, is an answer.
+func TestSlipsInFiltersOfTheAuditAndOfPlans(t *testing.T) {
+	t.Parallel()
+	f := unowned(t, database(t))
+	c := f.claim()
+	f.apply(c, 0, "o-1", "e-1", 1)
+	audit, plans := &tokensAPI{*f.inbox}, &replaysAPI{f.inbox}
+	box, _, err := f.inbox.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = audit.BeginChange(t.Context(), api.AuditItem{Actor: "ann", Action: "old.name", Team: "gone", Object: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := func(f api.AuditFilter) func() error {
+		return func() error {
+			f.Limit = 10
+			_, err := audit.Changes(t.Context(), f)
+			return err
+		}
+	}
+	plan := func(records int64, f ledger.ReplayFilter) func() error {
+		return func() error {
+			p := &inbox.Replay{Subscription: "acme.fulfil", Mode: ledger.ReplayFill, Filter: f, Bounds: []inbox.ReplayBounds{}, Counts: inbox.ReplayCounts{Records: records}}
+			var err error
+			if p.ID, err = box.SaveReplay(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+			why := plans.refuseSlip(t.Context(), box, nameInTeam{"acme", "fulfil"}, p)
+			kept, err := box.Replay(t.Context(), p.ID)
+			if err != nil || (kept.CancelledAt != nil) != (why != nil) {
+				t.Errorf("%v: a plan that is refused for %v is %s", err, why, kept.State())
+			}
+			return why
+		}
+	}
+	for name, tt := range map[string]struct {
+		ask  func() error
+		says string // empty: an answer
+	}{
+		"nothing of a known team and action": {changes(api.AuditFilter{Team: "acme", Action: "dlq.replay"}), ""},
+		"an actor and an object":             {changes(api.AuditFilter{Actor: "nobody", Object: "nothing"}), ""},
+		"what is gone, and has a row":        {changes(api.AuditFilter{Team: "gone", Action: "old.name"}), ""},
+		"a slip in a team":                   {changes(api.AuditFilter{Team: "acmee"}), "no team acmee is known; did you mean acme?"},
+		"a slip in an action":                {changes(api.AuditFilter{Action: "dlq.relpay"}), "did you mean dlq.replay?"},
+		"a slip in a login":                  {changes(api.AuditFilter{Action: "console.loginn"}), "did you mean console.login?"},
+
+		"a plan that found something":   {plan(1, ledger.ReplayFilter{Entity: "o-9", Types: []string{"ordr"}}), ""},
+		"a plan of a known entity":      {plan(0, ledger.ReplayFilter{Entity: "o-1"}), ""},
+		"a plan without a filter":       {plan(0, ledger.ReplayFilter{}), ""},
+		"a plan of a known type":        {plan(0, ledger.ReplayFilter{Types: []string{"order"}}), ""},
+		"a plan of a slip in an entity": {plan(0, ledger.ReplayFilter{Entity: "o-11"}), "no event of entity o-11 is known; did you mean o-1?"},
+		"a plan of a slip in a type":    {plan(0, ledger.ReplayFilter{Types: []string{"order", "ordr"}}), "no event of type ordr is known; did you mean order?"},
+	} {
+		err := tt.ask()
+		if tt.says == "" && err != nil || tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)) {
+			t.Errorf("%s: %v, want %q", name, err, tt.says)
+		}
 	}
 }

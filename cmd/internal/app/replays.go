@@ -333,6 +333,9 @@ func (a *replaysAPI) CountReplay(ctx context.Context, id int64) (*api.ReplayItem
 	if err == nil {
 		err = a.refuseHole(ctx, box, at, p)
 	}
+	if err == nil && complete {
+		err = a.refuseSlip(ctx, box, at, p)
+	}
 	if err == nil {
 		err = box.CountReplay(ctx, p, before, complete)
 	}
@@ -349,10 +352,37 @@ func (a *replaysAPI) refuseHole(ctx context.Context, box *inbox.Inbox, at nameIn
 	}
 	err := schemas.Errorf(schemas.Invalid, fmt.Sprintf("plan a replay of %s", p.Subscription),
 		"the versions of %s must follow each other, and what the plan names (by events, --type, --decision or --status) leaves out some that were never decided: those behind would wait for them in vain; plan without it, or one entity whole (--entity)", p.Counts.Hole)
-	if e := box.CancelReplay(ctx, p.ID, "forebay", err.Error()); e != nil {
-		return e
+	return a.refuse(ctx, box, p, err)
+}
+
+// refuseSlip cancels a plan whose entity or type is that of no event: neither in its range nor in the ledger.
+func (a *replaysAPI) refuseSlip(ctx context.Context, box *inbox.Inbox, at nameInTeam, p *inbox.Replay) error {
+	if p.Counts.Records > 0 {
+		return nil
 	}
-	return err
+	of := api.InboxFilter{Team: at.team, Subscription: at.name}
+	ask := of
+	ask.Entity = p.Filter.Entity
+	err := a.nothing(ctx, box, ask, nil)
+	for _, t := range p.Filter.Types {
+		if err == nil {
+			ask = of
+			ask.Type = t
+			err = a.nothing(ctx, box, ask, nil)
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	return a.refuse(ctx, box, p, err)
+}
+
+// refuse cancels a plan for a reason, and returns that.
+func (a *replaysAPI) refuse(ctx context.Context, box *inbox.Inbox, p *inbox.Replay, why error) error {
+	if err := box.CancelReplay(ctx, p.ID, "forebay", why.Error()); err != nil {
+		return err
+	}
+	return why
 }
 
 // StartReplay implements [api.Replays].

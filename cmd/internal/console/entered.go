@@ -11,12 +11,6 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 )
 
-// What the audit calls it that somebody logs in, and out.
-const (
-	loggedIn  = "console.login"
-	loggedOut = "console.logout"
-)
-
 // Logins that were refused, and have a row in the audit: so many a second on the average, and so many at once, whoever they were of. The next
 // row counts the others.
 const (
@@ -35,7 +29,7 @@ type refusals struct {
 
 // enter opens a session for somebody, and keeps in the audit that it does: before, or it opens none.
 func (c *Console) enter(r *http.Request, who *access.Who, open func(context.Context, *access.Who) (id string, err error)) (string, error) {
-	end, err := c.audited(r, loggedIn, who.Name, who.Role)
+	end, err := c.audited(r, api.ConsoleLogin, who.Name, who.Role)
 	if err != nil {
 		return "", err
 	}
@@ -76,7 +70,7 @@ func (c *Console) recordRefusal(r *http.Request, actor string, why error) {
 	if n := c.refusals.more.Swap(0); n > 0 {
 		why = fmt.Errorf("%w; before it, %d more were refused that have no row of their own", why, n)
 	}
-	end, err := c.audited(r, loggedIn, actor, "")
+	end, err := c.audited(r, api.ConsoleLogin, actor, "")
 	if err != nil {
 		c.Logger.Warn("a login that was refused is not in the audit", "actor", actor, "address", c.Login.Address(r), "error", err)
 		return

@@ -265,7 +265,7 @@ func (c *Console) logOut(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.Logger.Info("somebody has logged out of the console", "actor", s.Name)
-	if end, err := c.audited(r, loggedOut, s.Name, s.Role); err != nil {
+	if end, err := c.audited(r, api.ConsoleLogout, s.Name, s.Role); err != nil {
 		c.Logger.Warn("a logout is not in the audit", "actor", s.Name, "error", err)
 	} else {
 		end(api.OutcomeDone, nil)

@@ -1,0 +1,33 @@
+package api
+
+import (
+	"slices"
+	"strings"
+)
+
+// What the audit calls it that somebody logs in at the console, and out.
+const (
+	ConsoleLogin  = "console.login"
+	ConsoleLogout = "console.logout"
+)
+
+// AuditActions returns the actions that an AuditItem can have, sorted.
+func AuditActions() []string {
+	list := []string{ConsoleLogin, ConsoleLogout}
+	for _, q := range (&server{}).routes() {
+		of := []string{q.change}
+		if before, ok := strings.CutSuffix(q.change, "{verb}"); ok {
+			of = nil
+			for _, verb := range verbs {
+				of = append(of, before+verb)
+			}
+		}
+		for _, action := range of {
+			if action != "" && !slices.Contains(list, action) {
+				list = append(list, action)
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}
