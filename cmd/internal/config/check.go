@@ -47,6 +47,7 @@ func (ck *checker) run() {
 	ck.operator()
 	ck.intake()
 	ck.agents()
+	ck.listeners()
 	ck.alerts()
 	ck.teamsDir()
 	ck.topics("topics", ck.c.Topics)
@@ -147,6 +148,40 @@ func (ck *checker) listen() {
 	if l.Health != "" && !ck.unresolved("listen.health") {
 		ck.address("listen.health", l.Health)
 	}
+}
+
+// listeners checks that no two addresses are one: the second could not be listened on. It comes behind the checks of each.
+func (ck *checker) listeners() {
+	l := ck.c.Listen
+	var before []listening
+	for _, at := range []listening{{"listen.intake", l.Intake}, {"listen.operator", l.Operator}, {"listen.health", l.Health}, {"listen.agents", l.Agents}} {
+		if at.address == "" || ck.unresolved(at.path) || !ck.options.uses(at.path) {
+			continue
+		}
+		for _, other := range before {
+			if at.meets(other) {
+				ck.problem(at.path, "%s cannot be listened on: %s is %s; write another port in one of the two", at.address, other.path, other.address)
+			}
+		}
+		before = append(before, at)
+	}
+}
+
+// listening is an address with its key in the file.
+type listening struct{ path, address string }
+
+// meets reports whether two addresses cannot both be listened on: one port of one host, or of all. 0 is any free port.
+func (a listening) meets(b listening) bool {
+	host, port, err := net.SplitHostPort(a.address)
+	otherHost, otherPort, otherErr := net.SplitHostPort(b.address)
+	if err != nil || otherErr != nil || port != otherPort || port == "0" {
+		return false
+	}
+	all := func(host, other string) bool {
+		return host == "" || host == "::" || host == "0.0.0.0" && !strings.Contains(other, ":") // all of IPv4
+	}
+	name := strings.NewReplacer("localhost", "127.0.0.1")
+	return name.Replace(host) == name.Replace(otherHost) || all(host, otherHost) || all(otherHost, host)
 }
 
 // callable reports whether a provider can call s: a URL of a host, and nothing behind its path.
