@@ -58,8 +58,10 @@ func syntaxProblems(file string, data []byte, err error) Problems {
 		message = strings.TrimPrefix(message, m[0])
 		line, _ = strconv.Atoi(m[1])
 	}
+	at := tabbed(data, line)
+	tab := at > 0 && (strings.Contains(message, "tab character") || at == max(line, 1) && strings.Contains(message, "cannot start any token"))
 	message = "not YAML: " + message
-	if at := tabbed(data); at > 0 {
+	if tab {
 		line, message = at, "not YAML: the line is indented with a tab; YAML takes spaces only"
 	} else if unquoted.Match(data) {
 		message += quoting
@@ -69,11 +71,12 @@ func syntaxProblems(file string, data []byte, err error) Problems {
 	return Problems{{File: file, Line: line, Message: message}}
 }
 
-// tabbed returns the first line with a tab in its indentation; 0 if none has one.
-func tabbed(data []byte) int {
+// tabbed returns the first line, from one on, with a tab in its indentation; 0 if none has one. The decoder names the line of the tab or one
+// before it, and takes tabs that are in front of some comments and inside of texts.
+func tabbed(data []byte, from int) int {
 	for n, line := range bytes.Split(data, []byte("\n")) {
 		indent := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
-		if len(indent) < len(line) && bytes.ContainsRune(indent, '\t') {
+		if n+1 >= from && len(indent) < len(line) && bytes.ContainsRune(indent, '\t') {
 			return n + 1
 		}
 	}
