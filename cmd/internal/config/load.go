@@ -1,9 +1,11 @@
 package config
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -250,12 +252,7 @@ func (l *loader) decode(c *Config, file string, data []byte, env environment, v 
 	if data == nil {
 		l.see(file)
 		var err error
-		if data, err = os.ReadFile(file); err != nil {
-			if errors.Is(err, fs.ErrNotExist) {
-				err = fmt.Errorf("no such file; `forebay config init %s` writes an example", file)
-			} else if errors.Is(err, syscall.EISDIR) {
-				err = isDirectory(file)
-			}
+		if data, err = readMain(file); err != nil {
 			l.add(Problem{File: file, Message: err.Error()})
 			return false
 		}
@@ -266,7 +263,11 @@ func (l *loader) decode(c *Config, file string, data []byte, env environment, v 
 		return false
 	}
 	if node == nil {
-		l.add(Problem{File: file, Message: "is empty; `forebay config init` writes an example"})
+		is := "is empty"
+		if string(bytes.TrimSpace(data)) == "\ufeff" {
+			is = "has nothing but a byte order mark, which editors do not show"
+		}
+		l.add(Problem{File: file, Message: is + "; `forebay config init` writes an example"})
 		return false
 	}
 	d := &decoder{file: file, env: env, uses: l.options.uses, places: map[string]place{}, unresolved: c.unresolved, references: c.references, literal: c.literal}
@@ -282,6 +283,31 @@ func (l *loader) decode(c *Config, file string, data []byte, env environment, v 
 		}
 	}
 	return true
+}
+
+// readMain reads the file that a command line names. It does not wait for the writer of a pipe: a file is read again while it is in use, and a
+// pipe, a device or stdin has nothing the second time.
+func readMain(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && path == "-":
+		return nil, errors.New("stdin is not read: write the configuration to a file, and name that")
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("no such file; `forebay config init %s` writes an example", path)
+	case err != nil:
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, isDirectory(path)
+	case !info.Mode().IsRegular():
+		return nil, errors.New("is a pipe or a device, not a file: write the configuration to a file, and name that")
+	}
+	return io.ReadAll(f)
 }
 
 // isDirectory is the error of a directory in the place of the file. It names a file in it that may have been meant.
