@@ -44,7 +44,9 @@ func (i *inboxAPI) Entity(ctx context.Context, f api.EntityFilter) (*api.EntityD
 		}
 	}
 	q := api.InboxFilter{Team: f.Team, Subscription: f.Subscription, Source: source, Entity: f.Entity, Since: f.Since, Limit: f.Limit}
-	i.track(ctx, box, q, d)
+	if err := i.track(ctx, box, q, d); err != nil {
+		return nil, err
+	}
 	if len(d.Lines)+len(d.Waiting)+len(d.Track) == 0 && d.Note == "" {
 		if err := i.nothing(ctx, box, q, inDoubt); err != nil {
 			return nil, err
@@ -107,11 +109,13 @@ func sourceIn(file *config.Config, topic string) string {
 }
 
 // track adds the entity's last events. No index knows them: where it takes too long, a note says so, and what is known is answered.
-func (i *inboxAPI) track(ctx context.Context, box *inbox.Inbox, q api.InboxFilter, d *api.EntityDetail) {
+func (i *inboxAPI) track(ctx context.Context, box *inbox.Inbox, q api.InboxFilter, d *api.EntityDetail) error {
 	limited, cancel := context.WithTimeout(ctx, trackWithin)
 	defer cancel()
 	page, err := box.List(limited, q)
 	switch {
+	case err != nil && (ctx.Err() != nil || limited.Err() == nil):
+		return err
 	case err != nil:
 		d.Note = fmt.Sprintf("its events are not listed: looking for them took longer than %s; --since 1h bounds how far back", trackWithin)
 	case page.Next != "":
@@ -119,6 +123,7 @@ func (i *inboxAPI) track(ctx context.Context, box *inbox.Inbox, q api.InboxFilte
 	case len(page.Items) > 0:
 		d.Track = page.Items
 	}
+	return nil
 }
 
 // versionLineItems returns an entity's version lines as the API has them.

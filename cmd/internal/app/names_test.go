@@ -87,6 +87,21 @@ func TestSlipInASourceOfALargeLedger(t *testing.T) {
 	}
 }
 
+// What is wrong with a question about an entity is told: it is no search that took too long.
+func TestEntityThatCannotBeAskedFor(t *testing.T) {
+	t.Parallel()
+	f := unowned(t, database(t))
+	f.apply(f.claim(), 0, "o-1", "e-1", 1)
+	ask := api.EntityFilter{Team: "acme", Subscription: "fulfil", Source: "orders", Entity: "o-1", Limit: 5000}
+	if d, err := f.inbox.Entity(t.Context(), ask); schemas.KindOf(err) != schemas.Invalid || !strings.Contains(err.Error(), "limit 5000 is not in 1..1000") {
+		t.Errorf("%+v %v", d, err)
+	}
+	ask.Limit = 10
+	if d, err := f.inbox.Entity(t.Context(), ask); err != nil || len(d.Track) != 1 || d.Note != "" {
+		t.Errorf("%+v %v", d, err)
+	}
+}
+
 // A filter of the audit, or of a plan of which nothing is found, that names nothing known is an error with what may have been meant. What is
 // known, and has nothing now, is an answer.
 func TestSlipsInFiltersOfTheAuditAndOfPlans(t *testing.T) {
