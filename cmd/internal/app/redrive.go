@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -69,9 +68,14 @@ func notRedriven(item inbox.Item) error {
 	case item.Decision == gate.Filtered:
 		return schemas.Errorf(schemas.Invalid, op, "the subscription's types leave it out; once they do not, move its group back to offset %d of %s/%d: what is done is skipped",
 			item.Offset, item.Topic, item.Partition)
-	case item.Decision.Runs() && slices.Contains([]string{"dead_letter", "unknown", "parked"}, item.Status):
-		return schemas.Errorf(schemas.Invalid, op, "it was decided (%s) and its actions are %s: `forebay dlq list --entity` shows what holds them, for `forebay dlq replay`",
-			item.Decision, item.Status)
+	case item.Decision.Runs() && item.Status == "dead_letter":
+		return schemas.Errorf(schemas.Invalid, op, "it was decided (%s) and its actions are dead letters: `forebay dlq replay %s --reason TEXT` runs them again", item.Decision, quoted(itemName(&item)))
+	case item.Decision.Runs() && item.Status == "unknown":
+		return schemas.Errorf(schemas.Invalid, op, "it was decided (%s), and nobody knows whether its actions were done: `forebay dlq replay %s --outcome-unknown --reason TEXT` runs them again, `forebay dlq resolve` says that they were",
+			item.Decision, quoted(itemName(&item)))
+	case item.Decision.Runs() && item.Status == "parked":
+		return schemas.Errorf(schemas.Invalid, op, "it was decided (%s) and its actions stand behind one that is dead: `forebay dlq list --subscription %s.%s --entity %s` lists that, for `forebay dlq replay`",
+			item.Decision, item.Team, item.Subscription, quoted(item.Entity))
 	}
 	return schemas.Errorf(schemas.Conflict, op, "it is %s (%s), %s: only what is quarantined, held or waiting behind a gap can be redriven", item.Decision, item.Reason, item.Status)
 }

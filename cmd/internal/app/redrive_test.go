@@ -427,3 +427,19 @@ func TestWhoReadsAnothersTopicRedrivesNothing(t *testing.T) {
 	}
 	agent.wait(t, 1)
 }
+
+// Why an event whose actions are under way or dead is not redriven, and the command, whole, that helps.
+func TestNotRedriven(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[string]string{
+		"dead_letter": "`forebay dlq replay 'acme/triage/github/it'\\''s' --reason TEXT` runs them again",
+		"unknown":     "`forebay dlq replay 'acme/triage/github/it'\\''s' --outcome-unknown --reason TEXT` runs them again, `forebay dlq resolve` says that they were",
+		"parked":      "`forebay dlq list --subscription acme.triage --entity 7/1` lists that, for `forebay dlq replay`",
+		"done":        "it is applied (next), done: only what is quarantined, held or waiting behind a gap can be redriven",
+	} {
+		err := notRedriven(inbox.Item{Team: "acme", Subscription: "triage", Source: "github", EventID: "it's", Entity: "7/1", Decision: gate.Applied, Reason: gate.ReasonNext, Status: status})
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", status, err, want)
+		}
+	}
+}
