@@ -17,6 +17,8 @@ import (
 type Config struct {
 	// URL is a Postgres connection URL or key=value string. It never appears in an error or a log.
 	URL schemas.Secret
+	// Key says where the URL is configured, for messages; default "postgres.url".
+	Key string
 	// Schema is the Postgres schema; default "forebay".
 	Schema string
 	// MaxConns bounds the pool of the hot path; default 8. Beside it and StatementConns at most ten are made: four for what
@@ -39,6 +41,9 @@ var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
 func (c Config) withDefaults() Config {
 	if c.Schema == "" {
 		c.Schema = "forebay"
+	}
+	if c.Key == "" {
+		c.Key = "postgres.url"
 	}
 	if c.MaxConns == 0 {
 		c.MaxConns = 8

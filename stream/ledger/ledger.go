@@ -2,9 +2,11 @@ package ledger
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger/internal/access"
@@ -183,7 +185,7 @@ func (l *Ledger) check(ctx context.Context) error {
 	}
 	switch {
 	case server < minServer:
-		return tooOld(op, server, minServer)
+		return l.cfg.tooOld(op, server, minServer)
 	case commit != "on" && commit != "remote_apply":
 		return schemas.Errorf(schemas.Invalid, op, "synchronous_commit is %s: %s; set it on (ALTER ROLE ... SET, ALTER DATABASE ... SET, or postgresql.conf)",
 			commit, forgets[commit])
@@ -203,9 +205,13 @@ func (l *Ledger) check(ctx context.Context) error {
 func (l *Ledger) ID() [16]byte { return l.id }
 
 // tooOld is the error of a server whose server_version_num is less than oldest.
-func tooOld(op string, server, oldest int) error {
-	return schemas.Errorf(schemas.Invalid, op, "the server of postgres.url is PostgreSQL %d, and %d is the oldest that works: upgrade it, or name another one",
-		server/10000, oldest/10000)
+func (c Config) tooOld(op string, server, oldest int) error {
+	at := "of "
+	if to, err := pgconn.ParseConfig(c.URL.Reveal()); err == nil {
+		at = to.Host + ":" + strconv.Itoa(int(to.Port)) + ", of "
+	}
+	return schemas.Errorf(schemas.Invalid, op, "the server %s%s, is PostgreSQL %d, and %d is the oldest that works: upgrade it, or name another one",
+		at, c.Key, server/10000, oldest/10000)
 }
 
 // checkMigrations refuses a schema that is not at this binary's migration.

@@ -26,15 +26,15 @@ func Migrate(ctx context.Context, cfg Config) (applied []string, err error) {
 		conn.RuntimeParams[name] = cfg.settings(false)[name]
 	}
 	pg.Only(&conn.Config, cfg.May)
-	if err := checkServer(ctx, conn, op, minServer); err != nil {
+	if err := checkServer(ctx, cfg, conn, op, minServer); err != nil {
 		return nil, err
 	}
 	return migrate.Up(ctx, conn, cfg.Schema, op, cfg.Logger)
 }
 
 // checkServer refuses a server that is older than oldest (server_version_num), before anything is written: a migration would stop half way at what it does not know.
-func checkServer(ctx context.Context, cfg *pgx.ConnConfig, op string, oldest int) error {
-	conn, err := pgx.ConnectConfig(ctx, cfg)
+func checkServer(ctx context.Context, cfg Config, to *pgx.ConnConfig, op string, oldest int) error {
+	conn, err := pgx.ConnectConfig(ctx, to)
 	if err != nil {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
@@ -44,7 +44,7 @@ func checkServer(ctx context.Context, cfg *pgx.ConnConfig, op string, oldest int
 		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	if server < oldest {
-		return tooOld(op, server, oldest)
+		return cfg.tooOld(op, server, oldest)
 	}
 	return nil
 }

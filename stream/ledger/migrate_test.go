@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"net/url"
 	"os"
 	"strings"
@@ -158,15 +159,18 @@ func TestPing(t *testing.T) {
 // run on it, and nothing that comes after does.
 func TestOldServer(t *testing.T) {
 	t.Parallel()
-	cfg, err := pgx.ParseConfig(schemaFor(t).URL.Reveal())
+	cfg := schemaFor(t)
+	cfg.Key = "teams.acme.subscriptions.triage.postgres.url"
+	to, err := pgx.ParseConfig(cfg.URL.Reveal())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := checkServer(t.Context(), cfg, "migrate the ledger", minServer); err != nil {
+	if err := checkServer(t.Context(), cfg, to, "migrate the ledger", minServer); err != nil {
 		t.Errorf("this one: %v", err)
 	}
-	err = checkServer(t.Context(), cfg, "migrate the ledger", 99*10_000)
-	if schemas.KindOf(err) != schemas.Invalid || !strings.Contains(err.Error(), ", and 99 is the oldest that works: upgrade it, or name another one") {
+	err = checkServer(t.Context(), cfg, to, "migrate the ledger", 99*10_000)
+	if schemas.KindOf(err) != schemas.Invalid || !strings.Contains(err.Error(), fmt.Sprintf("the server %s:%d, of teams.acme.subscriptions.triage.postgres.url, is PostgreSQL ", to.Host, to.Port)) ||
+		!strings.Contains(err.Error(), ", and 99 is the oldest that works: upgrade it, or name another one") {
 		t.Errorf("one from before 99: %v", err)
 	}
 }

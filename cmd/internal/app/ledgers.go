@@ -22,7 +22,7 @@ import (
 // LedgerConfig returns the configuration of a ledger of the file. That of a team's file is nothing but what its URL says: it logs in as nobody
 // else, and leads where the main file lets teams' files lead.
 func LedgerConfig(l config.Ledger, log *slog.Logger) (ledger.Config, error) {
-	cfg := ledger.Config{URL: l.URL, Schema: l.Schema, MaxConns: int32(l.Connections), TxTimeout: time.Duration(l.TransactionTimeout), Logger: log}
+	cfg := ledger.Config{URL: l.URL, Key: l.Path + ".url", Schema: l.Schema, MaxConns: int32(l.Connections), TxTimeout: time.Duration(l.TransactionTimeout), Logger: log}
 	if !l.OfTeam {
 		return cfg, nil
 	}

@@ -44,7 +44,7 @@ func (k *keysFlags) withLedger(e *env, f func(l *ledger.Ledger, teams []string) 
 	if of.OfTeam {
 		return schemas.Errorf(schemas.Conflict, "", "the ledger of %s is a team's, as its file has it: no process lets anybody in by tokens of it", of.Path)
 	}
-	l, err := ledger.Open(e.ctx, ledger.Config{URL: of.Postgres.URL, Schema: of.Postgres.Schema, Logger: e.log})
+	l, err := ledger.Open(e.ctx, ledger.Config{URL: of.Postgres.URL, Key: of.Path + ".url", Schema: of.Postgres.Schema, Logger: e.log})
 	if err != nil {
 		return err
 	}
