@@ -161,6 +161,7 @@ func (o Options) open(ctx context.Context, p ports, temporary bool) (*session, e
 	if err != nil {
 		return s, err
 	}
+	s.printNotes(s.config)
 	if err := makeData(o.Data); err != nil {
 		return s, o.unusable(err)
 	}

@@ -152,6 +152,7 @@ func (s *session) reload(ctx context.Context, read *config.Config) error {
 		return err
 	}
 	fmt.Fprintf(s.Stderr, "%s was read again and is in force\n", s.path)
+	s.printNotes(read)
 	return nil
 }
 

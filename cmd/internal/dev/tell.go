@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
 )
 
 // printAddresses prints where webhooks are sent to, and where the parts listen.
@@ -29,6 +31,13 @@ func (s *session) printAddresses() {
 	}
 	say("file", s.path)
 	say("state", s.Data)
+}
+
+// printNotes prints the remarks on a configuration, as config check does: on what has no effect, for example.
+func (s *session) printNotes(c *config.Config) {
+	for _, n := range c.Notes() {
+		fmt.Fprintln(s.Stderr, "note:", n)
+	}
 }
 
 // urlFlag is the flag that commands need to find the operator's listener; empty where it is the usual one.
