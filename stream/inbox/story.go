@@ -17,7 +17,7 @@ type Story struct {
 	Wait        *Wait             // of an event that waits behind a gap, or is held
 	Parked      *time.Time        // when it was parked after it had waited
 	Left        *time.Time        // when it left the gap buffer
-	VersionLine *VersionLine      // its version line, if it waits
+	VersionLine *VersionLine      // its version line, if it waits or ran behind a gap that was skipped
 	Released    *Filler           // the event that let it go on, if it waited behind a gap
 	Behind      *Ahead            // what its first open action stands behind
 	First       bool              // a conflict: the event that came first under its id is in the ledger
@@ -100,7 +100,7 @@ type Reprocess struct {
 
 // Story reads an item's story. Kind Unavailable.
 func (b *Inbox) Story(ctx context.Context, item *Item) (s Story, err error) {
-	for _, read := range []func(context.Context, *Item, *Story) error{b.readCommands, b.readWait, b.readLeft, b.readReleased, b.readAhead, b.readFirst, b.readReprocesses} {
+	for _, read := range []func(context.Context, *Item, *Story) error{b.readCommands, b.readWait, b.readLeft, b.readSkipped, b.readReleased, b.readAhead, b.readFirst, b.readReprocesses} {
 		if err := read(ctx, item, &s); err != nil {
 			return s, ledger.Unavailable("read the story of "+item.EventID, err)
 		}
@@ -140,13 +140,7 @@ func (b *Inbox) readWait(ctx context.Context, item *Item, s *Story) error {
 	}
 	w.Held = decision == "held"
 	s.Wait = &w
-	lines, err := b.lines(ctx, item.Fence, schemas.EntityKey(item.Entity))
-	for i := range lines {
-		if lines[i].Clock == item.VersionClock {
-			s.VersionLine = &lines[i]
-		}
-	}
-	if err != nil {
+	if err := b.readVersionLine(ctx, item, s); err != nil {
 		return err
 	}
 	rows, err := b.slow.Query(ctx, `SELECT * FROM (SELECT from_value, to_value, asked_at, ended_at, coalesce(failure, ''), coalesce(detail, ''), coalesce(produced, 0), id FROM backfills
@@ -161,6 +155,24 @@ func (b *Inbox) readWait(ctx context.Context, item *Item, s *Story) error {
 		return nil
 	})
 	return err
+}
+
+func (b *Inbox) readVersionLine(ctx context.Context, item *Item, s *Story) error {
+	lines, err := b.lines(ctx, item.Fence, schemas.EntityKey(item.Entity))
+	for i := range lines {
+		if lines[i].Clock == item.VersionClock {
+			s.VersionLine = &lines[i]
+		}
+	}
+	return err
+}
+
+// readSkipped reads the version line of an event behind a gap that was skipped: it has what was missing, unless that has come since.
+func (b *Inbox) readSkipped(ctx context.Context, item *Item, s *Story) error {
+	if item.Reason != gate.ReasonGapSkipped && item.Reason != gate.ReasonGapDead {
+		return nil
+	}
+	return b.readVersionLine(ctx, item, s)
 }
 
 // readLeft reads when an event that waited was parked, and when it went on.

@@ -163,10 +163,28 @@ func (t *teller) decided() {
 		if t.s.Parked != nil {
 			t.add(t.s.Parked, "parked", "parked: what was missing had not come")
 		}
-		t.add(t.s.Left, "released", "%s (%s)%s", i.Decision, i.Reason, t.by())
+		t.add(t.s.Left, "released", "%s (%s)%s%s", i.Decision, i.Reason, t.by(), t.neverCame())
 	default:
-		t.add(&i.DecidedAt, "decided", "%s (%s)", i.Decision, i.Reason)
+		t.add(&i.DecidedAt, "decided", "%s (%s)%s", i.Decision, i.Reason, t.neverCame())
 	}
+}
+
+// neverCame returns which versions are missing before an event that ran behind a gap; empty if there is none, or it has come since.
+func (t *teller) neverCame() string {
+	value, err := strconv.ParseInt(t.item.Version, 10, 64)
+	if t.s.VersionLine == nil || err != nil {
+		return ""
+	}
+	for _, s := range t.s.VersionLine.Skipped {
+		switch {
+		case s.To != value-1:
+		case s.From == s.To:
+			return ", and version " + spanText(s) + " before it has not come"
+		default:
+			return ", and versions " + spanText(s) + " before it have not come"
+		}
+	}
+	return ""
 }
 
 // by returns who let the event go on; empty if nobody did, and its wait came to its end.

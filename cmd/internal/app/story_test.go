@@ -2,7 +2,10 @@ package app
 
 import (
 	"testing"
+	"time"
 
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -30,6 +33,56 @@ func TestNextOfWhatEnded(t *testing.T) {
 		tell := teller{id: "a/b/c/1@2", item: &tt.item}
 		if got := tell.next(); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// An event whose destination takes no calls says why, until when, and what happens next.
+func TestStoryOfADestinationThatTakesNoCalls(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 23, 1, 42, 0, 0, time.UTC)
+	for name, tt := range map[string]struct {
+		apart      api.DestinationItem
+		text, next string
+	}{
+		"on hold": {api.DestinationItem{State: "held", OnHoldUntil: &at},
+			"acme/agent is held until 2026-11-23T01:42:00Z, as it has asked for", "it runs when acme/agent takes calls again"},
+		"its breaker is open": {api.DestinationItem{State: "open", OpenUntil: &at},
+			"acme/agent is open until 2026-11-23T01:42:00Z: nothing gets through", "it runs when acme/agent takes calls again"},
+		"paused": {api.DestinationItem{State: "paused", Paused: &ledger.Pause{At: at, By: "ann", Reason: "a deploy"}},
+			"acme/agent is paused since 2026-11-23T01:42:00Z by ann: a deploy", "it runs once acme/agent is resumed: `forebay destinations resume acme/agent --reason TEXT`"},
+	} {
+		item := inbox.Item{Decision: gate.Applied, Reason: gate.ReasonNext, Actions: []inbox.Action{{Name: "run", Status: ledger.Pending, Destination: "acme/agent"}}}
+		tell := teller{item: &item, event: &schemas.Event{}, apart: map[string]api.DestinationItem{"acme/agent": tt.apart}}
+		tell.tell()
+		if last := tell.items[len(tell.items)-1]; last.What != "destination" || last.Text != tt.text {
+			t.Errorf("%s: %+v, want %q", name, last, tt.text)
+		}
+		if got := tell.next(); got != tt.next {
+			t.Errorf("%s: next %q, want %q", name, got, tt.next)
+		}
+	}
+}
+
+// An event that ran behind a gap says what is missing before it, as long as it is.
+func TestStoryBehindASkippedGap(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 23, 1, 42, 0, 0, time.UTC)
+	for name, tt := range map[string]struct {
+		skipped []gate.Span
+		left    *time.Time
+		want    string
+	}{
+		"waited":          {[]gate.Span{{From: 2, To: 2}, {From: 4, To: 6}, {From: 8, To: 8}}, &at, "applied (gap_skipped), and versions 4..6 before it have not come"},
+		"not waited for":  {[]gate.Span{{From: 6, To: 6}}, nil, "applied (gap_skipped), and version 6 before it has not come"},
+		"has come since":  {[]gate.Span{{From: 2, To: 2}}, &at, "applied (gap_skipped)"},
+		"nothing is kept": {nil, &at, "applied (gap_skipped)"},
+	} {
+		item := inbox.Item{Decision: gate.Applied, Reason: gate.ReasonGapSkipped, Version: "00000000000000000007", VersionKind: string(schemas.Sequence), DecidedAt: at}
+		tell := teller{item: &item, event: &schemas.Event{}, s: inbox.Story{Left: tt.left, Line: &inbox.VersionLine{Skipped: tt.skipped}}}
+		tell.tell()
+		if last := tell.items[len(tell.items)-1]; last.Text != tt.want {
+			t.Errorf("%s: %q, want %q", name, last.Text, tt.want)
 		}
 	}
 }
