@@ -209,8 +209,6 @@ func TestDevKill9(t *testing.T) {
 	})
 }
 
-// TestDevReloads adds a source to the file of a forebay dev that runs: its topic is made and its deliveries are taken. A file that is
-// wrong changes nothing.
 // TestDevGrownTopic: a topic of forebay dev is grown, and the command that `attention` prints leads to its end: it shows the plan while dev
 // runs, and once that is stopped copies the topic, on dev's own data. Then the file is changed as it says, and what was open goes on.
 func TestDevGrownTopic(t *testing.T) {
@@ -259,6 +257,8 @@ func TestDevGrownTopic(t *testing.T) {
 	waitItems(t, r, p, 3, "--subscription", "fulfil", "--status", "done")
 }
 
+// TestDevReloads adds a source to the file of a forebay dev that runs: its topic is made and its deliveries are taken. A file that is
+// wrong changes nothing.
 func TestDevReloads(t *testing.T) {
 	t.Parallel()
 	r := deployDev(t)
