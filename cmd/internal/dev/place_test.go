@@ -1,9 +1,13 @@
 package dev
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -54,6 +58,19 @@ func TestDataThatCannotBeWritten(t *testing.T) {
 		if got := o.unusable(makeData(data)).Error(); !strings.HasPrefix(got, "the data directory "+data+" cannot be used: mkdir ") || !strings.HasSuffix(got, "; name another one with --data DIR") {
 			t.Error(got)
 		}
+	}
+	denied := "give it to this user (chown -R " + strconv.Itoa(os.Geteuid()) + "), or name another one with --data DIR"
+	if os.Geteuid() == 0 { // to whom else could root give it
+		denied = "name another one with --data DIR"
+	}
+	for errno, want := range map[syscall.Errno]string{syscall.EACCES: "permission denied; " + denied, syscall.EROFS: "read-only file system; name another one with --data DIR"} {
+		o := Options{Data: "/data"}
+		if got := o.unusable(&fs.PathError{Op: "open", Path: "/data/try-1", Err: errno}).Error(); got != "the data directory /data cannot be used: open /data/try-1: "+want {
+			t.Error(got)
+		}
+	}
+	if err := errors.New("something else"); o.unusable(err) != err {
+		t.Error("an error that has nothing to do with the data directory is blamed on it")
 	}
 	if os.Geteuid() == 0 {
 		return
