@@ -79,7 +79,7 @@ func TestStoryBehindASkippedGap(t *testing.T) {
 		"nothing is kept": {nil, &at, "applied (gap_skipped)"},
 	} {
 		item := inbox.Item{Decision: gate.Applied, Reason: gate.ReasonGapSkipped, Version: "00000000000000000007", VersionKind: string(schemas.Sequence), DecidedAt: at}
-		tell := teller{item: &item, event: &schemas.Event{}, s: inbox.Story{Left: tt.left, Line: &inbox.VersionLine{Skipped: tt.skipped}}}
+		tell := teller{item: &item, event: &schemas.Event{}, s: inbox.Story{Left: tt.left, VersionLine: &inbox.VersionLine{Skipped: tt.skipped}}}
 		tell.tell()
 		if last := tell.items[len(tell.items)-1]; last.Text != tt.want {
 			t.Errorf("%s: %q, want %q", name, last.Text, tt.want)
