@@ -119,7 +119,7 @@ type listing struct {
 	marks map[[2]int64]Redriven // by partition and offset of the delivery, until that is read
 }
 
-// add takes a record.
+// add keeps a mark, or a delivery that lies below Before.
 func (l *listing) add(r *kgo.Record) {
 	if offset, m, ok := parseMark(r); ok {
 		key := [2]int64{int64(r.Partition), offset}

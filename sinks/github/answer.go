@@ -32,11 +32,11 @@ func (s *Sink) outcome(answer api.Answer) sink.Outcome {
 	return out
 }
 
-// unsaid is how long GitHub wants to be left alone if it does not say how long.
-const unsaid = time.Minute
+// defaultWait is how long to wait for a rate limit that does not say how long.
+const defaultWait = time.Minute
 
-// limited reports whether an answer is a rate limit's, which comes as 403 as often as as 429, and for how long. Primary
-// limits end at x-ratelimit-reset; secondary ones have a Retry-After, or nothing but the page that their error points to.
+// limited reports whether an answer is a rate limit's, 403 or 429, and how long to wait; 0: as the retry schedule says. Primary limits end at
+// x-ratelimit-reset; secondary ones have a Retry-After, or are known only by their error's documentation_url.
 func (s *Sink) limited(answer api.Answer) (time.Duration, bool) {
 	if answer.Code != http.StatusForbidden && answer.Code != http.StatusTooManyRequests {
 		return 0, false
@@ -47,7 +47,7 @@ func (s *Sink) limited(answer api.Answer) (time.Duration, bool) {
 	if answer.Header.Get("X-Ratelimit-Remaining") == "0" {
 		reset, err := strconv.ParseInt(answer.Header.Get("X-Ratelimit-Reset"), 10, 64)
 		if err != nil {
-			return unsaid, true
+			return defaultWait, true
 		}
 		return max(0, time.Unix(reset, 0).Sub(s.now())), true
 	}
@@ -56,7 +56,7 @@ func (s *Sink) limited(answer api.Answer) (time.Duration, bool) {
 	}
 	_ = json.Unmarshal(answer.Body, &problem) // no JSON: no page
 	if strings.Contains(problem.Page, "rate-limit") {
-		return unsaid, true
+		return defaultWait, true
 	}
 	return 0, answer.Code == http.StatusTooManyRequests
 }

@@ -81,7 +81,7 @@ func New(cfg Config) (*Sink, error) {
 	return s, nil
 }
 
-// Look implements [sink.Looker].
+// Look implements [sink.Looker]: how many bytes of answers a look for an earlier attempt reads at most.
 func (s *Sink) Look() int {
 	if s.do == Issue || s.do == Comment {
 		return api.MaxLook

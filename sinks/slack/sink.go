@@ -61,7 +61,7 @@ func New(cfg Config) (*Sink, error) {
 	return &Sink{Client: client, params: cfg.Params}, nil
 }
 
-// Look implements [sink.Looker].
+// Look implements [sink.Looker]: how many bytes of answers a look for an earlier attempt reads at most.
 func (s *Sink) Look() int { return api.MaxLook }
 
 // Idempotency returns idempotent: a retry looks for the message before it posts.

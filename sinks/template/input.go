@@ -46,7 +46,7 @@ func (in *input) parse() error {
 	return in.bad
 }
 
-// ResolveName implements [cel.Activation].
+// ResolveName implements [cel.Activation]. Whoever evaluates an expression that names body has called parse, and does not where that failed.
 func (in *input) ResolveName(name string) (any, bool) {
 	e := in.a.Event
 	switch name {

@@ -98,7 +98,8 @@ func (l *Loop) applyLaneCommand(c *ledger.Claim, cmd ledger.Command) {
 	}
 }
 
-// applyCommand applies a command about an event, if its partition is still claimed. It runs on the loop's goroutine.
+// applyCommand applies a command about an event in a transaction of its own, if its partition is still claimed. What follows is as after a
+// batch: new actions go to the lanes, and a lost fence or an unknown outcome ends the partition's run. It runs on the loop's goroutine.
 func (l *Loop) applyCommand(cmd ledger.Command) {
 	for _, p := range l.claims {
 		if p.Claim.ID != cmd.Claim {

@@ -215,8 +215,9 @@ func (w *partitionBatch) firstUnwritten() int64 {
 	return w.laneEnd
 }
 
-// linesFold updates version lines from the events that their rows lack. It fails like a counted statement if a line that is older than its
-// event was not updated. Plan: events by (fence, lane_seq), window by window; two probes of version_lines_pkey per line.
+// linesFold updates version lines from the events that their rows lack. It divides by zero, which pg.OrMissed makes an error of, if the line
+// of an event is missing, or is older than it and was not updated. Events that left the gap buffer (lane_window) are not among
+// them. Plan: events by (fence, lane_seq), window by window; two probes of version_lines_pkey per line.
 const linesFold = `-- linesFold
 WITH e AS MATERIALIZED (SELECT DISTINCT ON (e.entity, e.clock) e.* FROM (
           SELECT fence, entity, clock, epoch, value, sub, event_key, window_id, lane_seq FROM {events} v

@@ -269,7 +269,9 @@ func newProgressRows() *progressRows {
 	return r
 }
 
-// addProgress moves a partition's position on. It is called after addLines, which decides which version lines are written later.
+// addProgress adds a partition's row: its position, which the end of waits, a command or a replay leaves where it is, the next lane_seq, when
+// the last record was appended (zero: the row keeps its own), and from where on version lines are not written yet. It is called after addLines,
+// which decides these.
 func (w *writer) addProgress(k *partitionBatch) {
 	r, next := w.progress, k.Next
 	if k.keepsPosition() {

@@ -139,8 +139,8 @@ type finder struct {
 	match  func(*kgo.Record) bool
 }
 
-// offsetsAt returns the offset in each partition of the first record at a time or later; the log's start at the zero time. A topic that
-// does not exist has none.
+// offsetsAt returns for each partition the offset of the first record at a time or later, or the log's end where there is none; at the zero
+// time, the log's start. What it returns of a topic that does not exist has its Err set, and is skipped by callers.
 func (f finder) offsetsAt(ctx context.Context, at time.Time) (offsets kadm.ListedOffsets, err error) {
 	if at.IsZero() {
 		offsets, err = f.adm.ListStartOffsets(ctx, f.topics...)

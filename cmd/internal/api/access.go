@@ -82,7 +82,8 @@ func (s *server) asks(r *http.Request) (*access.Who, error) {
 	return s.Access.Who(r.Context(), token)
 }
 
-// admit returns the request as it is to be answered to w, or why it is not.
+// admit checks that w has the route's right, and that what the path names is of w's teams. It returns the request to answer, in which a team
+// may be filled in and an action's id completed.
 func (s *server) admit(ctx context.Context, w *access.Who, q route, r *http.Request) (*http.Request, error) {
 	if !w.May(q.right) {
 		return nil, mayNot(w, q.right)
@@ -100,14 +101,14 @@ func (s *server) admit(ctx context.Context, w *access.Who, q route, r *http.Requ
 	case ofAction:
 		var id string
 		id, err = s.Owners.OwnAction(ctx, w.Teams, r.PathValue("action"))
-		r.SetPathValue("action", id) // the whole id: what its beginning names may be another's by the time that it is asked for
+		r.SetPathValue("action", id) // the whole id: by the time that it is looked up, its beginning could stand for another team's action
 		own = id != ""
 	case ofReplay:
 		var id int64
 		if id, err = replayID(r); err == nil {
 			own, err = s.Owners.OwnReplay(ctx, w.Teams, id)
 		}
-	case ofItems:
+	case ofItems: // the handler leaves out of its answer what is not of w's teams
 		own = true
 	case ofAll:
 		return nil, &forbidden{fmt.Sprintf("%s is of %s, and this concerns all teams", w, teamsText(w))}
@@ -115,7 +116,10 @@ func (s *server) admit(ctx context.Context, w *access.Who, q route, r *http.Requ
 	if err == nil && !own {
 		err = errNotYours
 	}
-	return r, err
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // ofTeams returns a request for a list with the team that it is to be of.

@@ -318,16 +318,16 @@ func rolesText(roles []config.Role) string {
 	return strings.Join(names, ",")
 }
 
-// Reload replaces the configuration. All sources change at once. If something has changed that needs a restart, Reload returns an error
-// that names it, and changes nothing; only what a team shares no more is taken away at once.
+// Reload replaces the configuration, of all sources together. If something has changed that needs a restart, or bodies may be larger than the
+// stream was made for, Reload returns an error that says so, and changes nothing. What a team shares no more is taken away whatever it returns.
 func (a *App) Reload(read *config.Config) error {
-	paths := config.Live(a.file(), read)
+	needRestart := config.NeedsRestart(a.file(), read)
 	a.Unshare(read.Shares())
 	if a.stream != nil {
-		paths = append(paths, a.stream.freed(read)...)
+		needRestart = append(needRestart, a.stream.noLongerBarred(read)...)
 	}
-	if len(paths) > 0 {
-		return schemas.Errorf(schemas.Conflict, "reload", "%s changed: that needs a restart", strings.Join(paths, ", "))
+	if len(needRestart) > 0 {
+		return schemas.Errorf(schemas.Conflict, "reload", "%s changed: that needs a restart", strings.Join(needRestart, ", "))
 	}
 	if a.stream != nil {
 		if err := a.stream.limits.fit(read, a.stream.largest, a.cfg.Path); err != nil {

@@ -75,9 +75,9 @@ func (s synthetic) Append(ctx context.Context, topic string, e *schemas.Event) e
 	return s.Producer.Append(ctx, time.Time{}, topic, e)
 }
 
-// backfillLog returns the producer of synthetic events, with the intake's settings. It connects with the first event; the
+// backfillProducer returns the producer of synthetic events, with the intake's settings. It connects with the first event; the
 // caller closes it.
-func backfillLog(c *config.Config) (*producer.Producer, error) {
+func backfillProducer(c *config.Config) (*producer.Producer, error) {
 	var limits bodyLimits
 	limits.add(c)
 	return producer.New(producer.Config{Brokers: c.Kafka.Brokers, MaxBody: c.LargestBody(), TopicMaxBody: limits.of, Options: KafkaOptions(c, config.RoleStream)})

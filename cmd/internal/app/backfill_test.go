@@ -90,7 +90,7 @@ func newBackfills(t *testing.T, github string) *backfills {
 func (b *backfills) run(c *config.Config, f *fetchers) {
 	b.t.Helper()
 	b.store = &requestStore{requests: make(chan backfill.Request, 100), outcomes: make(chan backfill.Outcome, 100)}
-	log, err := backfillLog(c)
+	log, err := backfillProducer(c)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -18,20 +18,21 @@ func wantsBackfill(sub *config.Subscription) bool {
 	return sub.Gap.Then == string(gate.ThenBackfill) || sub.Start == string(gate.StartBackfill)
 }
 
-// backfill answers a subscription's requests for backfills until ctx is done: it fetches the missing events and produces them.
+// backfill answers a subscription's requests for backfills until ctx is done: it fetches what is missing, or the entity as it is now,
+// and produces it as synthetic events.
 func (s *streams) backfill(ctx context.Context, q *batch.BackfillRequests) error {
-	log, err := backfillLog(s.a.file())
+	producer, err := backfillProducer(s.a.file())
 	if err != nil {
 		return err
 	}
-	r, err := s.fetches.runner(backfillRequests{q}, log, s.a.log)
+	r, err := s.fetches.runner(backfillRequests{q}, producer, s.a.log)
 	if err == nil {
 		err = r.Run(ctx)
 	}
 	// A request that is not answered when this ends is in the ledger still: the next owner of the partition takes it up.
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if lost := log.Close(closing); lost != nil {
+	if lost := producer.Close(closing); lost != nil {
 		s.a.log.Warn("synthetic events not written", "error", lost)
 	}
 	return err

@@ -86,8 +86,8 @@ func (s *streams) start(ctx context.Context, g *errgroup.Group, l *ledger.Ledger
 	})
 }
 
-// freed returns which barred subscriptions a configuration would let run: they need a restart.
-func (s *streams) freed(c *config.Config) (paths []string) {
+// noLongerBarred returns which barred subscriptions a configuration would let run: they need a restart.
+func (s *streams) noLongerBarred(c *config.Config) (paths []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for at := range s.bars {

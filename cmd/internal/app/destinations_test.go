@@ -294,8 +294,11 @@ func TestRoomForAllDestinations(t *testing.T) {
 func TestDestinationsTellTheirRates(t *testing.T) {
 	t.Parallel()
 	text := fmt.Sprintf(deploymentText, "127.0.0.1:1", "postgres: {url: \"postgres://127.0.0.1:1/none\"}", "http://127.0.0.1:1")
-	for rate, want := range map[string]*api.RateItem{"": nil, "rate: {limit: 90, per: 60s, burst: 5, on_limit: error}, ": {Limit: 90, Per: "1m", Burst: 5, OnLimit: "error"}} {
-		r := &deployment{t: t, text: strings.Replace(text, "agent: {", "agent: {"+rate, 1)}
+	for _, tt := range []struct {
+		rate string
+		want *api.RateItem
+	}{{"", nil}, {"rate: {limit: 90, per: 60s, burst: 5, on_limit: error}, ", &api.RateItem{Limit: 90, Per: "1m", Burst: 5, OnLimit: "error"}}} {
+		r := &deployment{t: t, text: strings.Replace(text, "agent: {", "agent: {"+tt.rate, 1)}
 		a, err := New(Config{File: r.load(config.RoleStream), Roles: []config.Role{config.RoleStream}})
 		if err != nil {
 			t.Fatal(err)
@@ -304,8 +307,8 @@ func TestDestinationsTellTheirRates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff(want, item.Rate); d != "" {
-			t.Errorf("%q: %s", rate, d)
+		if d := cmp.Diff(tt.want, item.Rate); d != "" {
+			t.Errorf("%q: %s", tt.rate, d)
 		}
 		a.waits.close(t.Context())
 	}

@@ -125,7 +125,8 @@ func deadItem(d *inbox.DeadLetter) api.DeadLetterItem {
 }
 
 // AskDeadLetter writes a command for the owner of an action's partition: to run the action again, to give it up, or to take it as done.
-// Unless the request says not to, it waits until the owner has applied the command. A dry run only checks whether that may be asked.
+// Unless the request says not to, it waits until the owner has applied the command, and of a replay that may be overtaken it says whether
+// it was. A dry run only checks whether that may be asked.
 func (d *deadLettersAPI) AskDeadLetter(ctx context.Context, id, verb string, r api.DeadLetterRequest) (*api.DeadLetterAnswer, error) {
 	box, action, err := d.named(ctx, id)
 	if err != nil {
@@ -142,8 +143,9 @@ func (d *deadLettersAPI) AskDeadLetter(ctx context.Context, id, verb string, r a
 	case api.VerbResolve:
 		kind, detail, effect = ledger.Resolve, ledger.CommandDetail{Status: ledger.Done}, "it counts as done, and what stands behind it goes on"
 	}
-	mayBeStale := kind == ledger.Replay && !r.Force && !dead.Parks
-	if mayBeStale && r.DryRun {
+	// An action that parks its lane has nothing newer started behind it.
+	mayBeOvertaken := kind == ledger.Replay && !r.Force && !dead.Parks
+	if mayBeOvertaken && r.DryRun {
 		effect = "it runs again" + unlessOvertaken
 	}
 	r.By = cmp.Or(r.By, "unknown")
@@ -159,7 +161,7 @@ func (d *deadLettersAPI) AskDeadLetter(ctx context.Context, id, verb string, r a
 		return nil, err
 	}
 	out.State, out.Detail = stateOf(s)
-	if mayBeStale && s.EndedAt != nil && s.Outcome == ledger.RunsAgain {
+	if mayBeOvertaken && s.EndedAt != nil && s.Outcome == ledger.RunsAgain {
 		if err := d.watch(ctx, box, &dead, r.Watch, out); err != nil {
 			return nil, err
 		}

@@ -256,7 +256,7 @@ func (s *streams) writer() (*producer.Producer, error) {
 	defer s.mu.Unlock()
 	if s.redriver == nil {
 		var err error
-		if s.redriver, err = backfillLog(s.a.file()); err != nil {
+		if s.redriver, err = backfillProducer(s.a.file()); err != nil {
 			return nil, err
 		}
 	}

@@ -82,12 +82,13 @@ func planCommand(p *inbox.Replay, ranges []offsetsOf) string {
 // shownEarlier is how many earlier replays of its range the notes of a plan name.
 const shownEarlier = 3
 
-// notesOf says of a plan what its counts do not: what nobody knows before, and which of a range that is to run again earlier replays ran again.
+// notesOf returns what the counts of a plan that has not started do not say: that fewer events may run than they count, and, for a reprocess,
+// which parts of its range earlier ones have run already. A shadow has no notes.
 func notesOf(p *inbox.Replay, earlier []inbox.Replay, order gate.Order) (notes []string) {
 	if p.Mode == ledger.ReplayShadow || p.StartedAt != nil || p.CancelledAt != nil {
 		return nil
 	}
-	if !p.EvenStale && order != gate.OrderArrival && p.Counts.Runs > 0 {
+	if !p.EvenStale && order != gate.OrderArrival && p.Counts.Runs > 0 { // in order of arrival nothing is stale
 		note := "may run counts every state of an entity, and only the newest runs: none does that a newer one has overtaken, be that one filtered out. A plan does not know how many"
 		if p.Mode == ledger.ReplayReprocess {
 			note += "; --mode shadow over the same range counts them"

@@ -7,6 +7,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 )
 
+// auditListCmd lists what was changed through the operator API, and what was refused.
 type auditListCmd struct {
 	listenerFlag
 	watchFlag

@@ -125,7 +125,7 @@ func TestKafkaPasswordIsReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if paths := Live(c, again); len(paths) > 0 {
+	if paths := NeedsRestart(c, again); len(paths) > 0 {
 		t.Errorf("a new password needs a restart of %v", paths)
 	}
 	text, _ := os.ReadFile(path)
@@ -133,7 +133,7 @@ func TestKafkaPasswordIsReadAgain(t *testing.T) {
 	if again, err = Load(Options{Path: path}); err != nil {
 		t.Fatal(err)
 	}
-	if paths := Live(c, again); len(paths) != 1 || paths[0] != "kafka" {
+	if paths := NeedsRestart(c, again); len(paths) != 1 || paths[0] != "kafka" {
 		t.Errorf("another user needs a restart of %v, want kafka", paths)
 	}
 	if err := os.Remove(file); err != nil {

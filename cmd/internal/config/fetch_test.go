@@ -214,12 +214,12 @@ func TestFetchesNeedARestart(t *testing.T) {
 		if len(problems) > 0 {
 			t.Fatal(problems)
 		}
-		if got := strings.Join(Live(running, read), ","); got != test.want {
+		if got := strings.Join(NeedsRestart(running, read), ","); got != test.want {
 			t.Errorf("%s: %q, want %q", test.new, got, test.want)
 		}
 	}
 	other := map[string]string{"GITHUB_TOKEN": "gh-t0ken-2", "SHOP_KEY": "sh-t0ken"}
-	if read, _ := load(fetching, other, nil, Options{}); strings.Join(Live(running, read), ",") != "teams.acme.sources.github.backfill" {
-		t.Errorf("a new token: %q", Live(running, read))
+	if read, _ := load(fetching, other, nil, Options{}); strings.Join(NeedsRestart(running, read), ",") != "teams.acme.sources.github.backfill" {
+		t.Errorf("a new token: %q", NeedsRestart(running, read))
 	}
 }

@@ -92,11 +92,11 @@ func TestIntakeNeedsARestart(t *testing.T) {
 		return c
 	}
 	before := with("{yield_after: 2s}", "95MiB")
-	if got := Live(before, with("{yield_after: 2s}", "1MiB")); len(got) != 0 {
+	if got := NeedsRestart(before, with("{yield_after: 2s}", "1MiB")); len(got) != 0 {
 		t.Errorf("a smaller body needs a restart of %v", got)
 	}
 	for _, section := range []string{"{}", "{yield_after: 3s}", "{yield_after: 2s, memory: 600MiB}", "{yield_after: 2s, trusted_proxies: [10.0.0.0/8]}"} {
-		if got := Live(before, with(section, "95MiB")); !slices.Equal(got, []string{"intake"}) {
+		if got := NeedsRestart(before, with(section, "95MiB")); !slices.Equal(got, []string{"intake"}) {
 			t.Errorf("%s needs a restart of %v", section, got)
 		}
 	}

@@ -61,11 +61,12 @@ func syntaxProblems(file string, data []byte, err error) Problems {
 	at := tabbed(data, line)
 	tab := at > 0 && (strings.Contains(message, "tab character") || at == max(line, 1) && strings.Contains(message, "cannot start any token"))
 	message = "not YAML: " + message
-	if tab {
+	switch {
+	case tab:
 		line, message = at, "not YAML: the line is indented with a tab; YAML takes spaces only"
-	} else if unquoted.Match(data) {
+	case unquoted.Match(data):
 		message += quoting
-	} else if star.Match(data) {
+	case star.Match(data):
 		message += `; a value that begins with * needs quotes: ["*"]`
 	}
 	return Problems{{File: file, Line: line, Message: message}}

@@ -344,7 +344,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-func TestLive(t *testing.T) {
+func TestNeedsRestart(t *testing.T) {
 	t.Parallel()
 	before, _ := load(design, designEnv, designFiles, Options{})
 	change := func(old, new string) []string {
@@ -353,7 +353,7 @@ func TestLive(t *testing.T) {
 		if len(problems) > 0 {
 			t.Fatal(problems)
 		}
-		return Live(before, after)
+		return NeedsRestart(before, after)
 	}
 	if got := change("${env:GITHUB_SECRET}", "rotated"); len(got) != 0 {
 		t.Errorf("a new secret of a source needs a restart of %v", got)

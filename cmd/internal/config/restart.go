@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Live compares the running configuration with one that was read again, and returns the paths that differ and need a restart. The
+// NeedsRestart compares the running configuration with one that was read again, and returns the paths that differ and need a restart. The
 // rest can change while the process runs: sources that are new or gone, of other sources everything but topic, topics, thin and
 // backfill, quotas, the registry, who answers for what, and what references in kafka.sasl lead to.
-func Live(running, read *Config) (needRestart []string) {
+func NeedsRestart(running, read *Config) (needRestart []string) {
 	other := members(reflect.ValueOf(read).Elem())
 	for i, m := range members(reflect.ValueOf(running).Elem()) {
 		if m.name == "teams" || m.name == "teams_dir" || m.name == "quotas" || m.name == "registry" {

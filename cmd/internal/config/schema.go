@@ -82,24 +82,25 @@ func entriesOf(table any) map[string]any {
 	return table.(map[string]any)["additionalProperties"].(map[string]any)
 }
 
-// sinkProperties adds the keys that destinations have by their types. The description of a key says what it means for which types. The
-// schema allows each key for every type; only the check of the file knows better.
+// sinkProperties adds the keys that destinations and receivers have by their types. A key that several types have is of one kind in all of
+// them (TestSinkKeysAreOfOneKind); its description says what it means for which types. The schema allows each key for every type; only the
+// check of the file refuses one that its type does not have.
 func sinkProperties(properties map[string]any, types []string) {
 	for key, byType := range sinkKeys(types) {
 		var property map[string]any
 		var docs []string
-		of := map[string][]string{} // the types for which the key has a doc, by that
+		typesByDoc := map[string][]string{}
 		for _, name := range keys(byType) {
 			f := byType[name]
 			property = schemaOf(valueOf(f).Type(), fieldOf(f))
 			doc, _ := property["description"].(string)
-			if of[doc] == nil {
+			if typesByDoc[doc] == nil {
 				docs = append(docs, doc)
 			}
-			of[doc] = append(of[doc], name)
+			typesByDoc[doc] = append(typesByDoc[doc], name)
 		}
 		for i, doc := range docs {
-			docs[i] = strings.Join(of[doc], ", ") + ": " + doc
+			docs[i] = strings.Join(typesByDoc[doc], ", ") + ": " + doc
 		}
 		property["description"] = strings.Join(docs, " ")
 		properties[key] = property

@@ -259,12 +259,12 @@ func TestSharedByRoleAndReload(t *testing.T) {
 	}
 	before := loadShared(t)
 	for _, edit := range [][]string{{"limit: 5", "limit: 6"}, {"[alpha, beta]", "[beta, alpha]"}} {
-		if got := Live(before, loadShared(t, edit...)); !slices.Equal(got, []string{"destinations.pagers"}) {
+		if got := NeedsRestart(before, loadShared(t, edit...)); !slices.Equal(got, []string{"destinations.pagers"}) {
 			t.Errorf("%v needs a restart of %v", edit, got)
 		}
 	}
 	moved := loadShared(t, "destinations: {mail: {type: log}}", "destinations: {}", "teams:\n  alpha:", "  mail: {type: log, teams: [alpha]}\nteams:\n  alpha:")
-	if got := Live(before, moved); !slices.Equal(got, []string{"destinations.mail", "teams.alpha.destinations.mail"}) {
+	if got := NeedsRestart(before, moved); !slices.Equal(got, []string{"destinations.mail", "teams.alpha.destinations.mail"}) {
 		t.Errorf("a destination that is shared now needs a restart of %v", got)
 	}
 }

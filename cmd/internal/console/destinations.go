@@ -91,7 +91,7 @@ func (c *Console) destinationAt(ctx context.Context, r *http.Request) (*destinat
 	now := time.Now()
 	c.history.refresh(now)
 	p.Lately = c.history.attemptsText(now, may)
-	p.Waits = ask(ctx, func(ctx context.Context) ([]api.AttentionItem, error) {
+	p.Waits = partOf(ctx, func(ctx context.Context) ([]api.AttentionItem, error) {
 		found, err := c.API.Attention(ctx, api.AttentionFilter{Team: item.Team, Kind: api.KindPaused, Limit: waitsUnder})
 		if err != nil {
 			return nil, err

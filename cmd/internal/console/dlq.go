@@ -30,16 +30,17 @@ func (p dlqPage) AskLink(verb, group string) string {
 	return "/console/dlq/" + verb + "?" + url.Values{"group": {group}}.Encode()
 }
 
+// deadLetters makes the page of dead letters. If their groups cannot be had, the page says so and shows the rest.
 func (c *Console) deadLetters(ctx context.Context, r *http.Request) (any, error) {
 	p := dlqPage{Query: r.URL.Query()}
 	f, err := deadLetterFilter(r)
 	if err != nil {
 		return p, err
 	}
-	of := f
-	of.Cursor, of.Limit = "", 0
-	p.Groups = ask(ctx, func(ctx context.Context) (api.Page[api.DeadLetterGroup], error) {
-		return c.API.DeadLetterGroups(ctx, of)
+	all := f // groups are not paged
+	all.Cursor, all.Limit = "", 0
+	p.Groups = partOf(ctx, func(ctx context.Context) (api.Page[api.DeadLetterGroup], error) {
+		return c.API.DeadLetterGroups(ctx, all)
 	})
 	if p.Page, err = c.API.DeadLetters(ctx, f); err != nil {
 		return p, err

@@ -102,7 +102,7 @@ func (c *Console) openActions(ctx context.Context, p *entityPage) {
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			details[n] = ask(ctx, func(ctx context.Context) (*api.InboxDetail, error) {
+			details[n] = partOf(ctx, func(ctx context.Context) (*api.InboxDetail, error) {
 				name := eventName(&open[n])
 				return c.API.Item(ctx, name.Team, name.Subscription, name.Source, name.ID)
 			})

@@ -68,7 +68,7 @@ func (c *Console) event(ctx context.Context, r *http.Request) (any, error) {
 		p.Discard = redriveLink(n, true)
 	}
 	p.Raw = "/console/event/raw?" + url.Values{"id": {p.Name}}.Encode()
-	p.Body = ask(ctx, func(ctx context.Context) (*body, error) {
+	p.Body = partOf(ctx, func(ctx context.Context) (*body, error) {
 		raw, err := c.API.Record(ctx, n.Team, n.Subscription, n.Source, n.ID, shownText)
 		if err != nil {
 			return nil, err

@@ -114,7 +114,7 @@ func (c *Console) addVersionLines(ctx context.Context, entities []*gapEntity) {
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			d := ask(ctx, func(ctx context.Context) (*api.EntityDetail, error) {
+			d := partOf(ctx, func(ctx context.Context) (*api.EntityDetail, error) {
 				return c.API.Entity(ctx, api.EntityFilter{Team: e.Team, Subscription: e.Subscription, Source: e.Source, Entity: schemas.EntityKey(e.Entity), Limit: 1})
 			})
 			if e.Problem = d.Problem; d.Value == nil {

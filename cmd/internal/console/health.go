@@ -28,13 +28,13 @@ func (c *Console) health(ctx context.Context, r *http.Request) (any, error) {
 	p := healthPage{Build: build.Read(), Roles: c.Roles, Ready: true, Withheld: !api.Asks(ctx).All()}
 	var all sync.WaitGroup
 	all.Go(func() {
-		p.Checks = ask(ctx, c.checks)
+		p.Checks = partOf(ctx, c.checks)
 	})
 	all.Go(func() {
-		p.Subscriptions = ask(ctx, func(ctx context.Context) ([]api.SubscriptionItem, error) { return items(c.API.Subscriptions(ctx)) })
+		p.Subscriptions = partOf(ctx, func(ctx context.Context) ([]api.SubscriptionItem, error) { return items(c.API.Subscriptions(ctx)) })
 	})
 	all.Go(func() {
-		p.Sources = ask(ctx, func(ctx context.Context) ([]api.SourceItem, error) { return items(c.API.Sources(ctx)) })
+		p.Sources = partOf(ctx, func(ctx context.Context) ([]api.SourceItem, error) { return items(c.API.Sources(ctx)) })
 	})
 	all.Wait()
 	p.Ready = p.Checks.Problem == "" && len(failing(p.Checks.Value)) == 0

@@ -19,8 +19,8 @@ type part[T any] struct {
 	Problem string
 }
 
-// ask asks for a part, for partTimeout at most.
-func ask[T any](ctx context.Context, question func(context.Context) (T, error)) (p part[T]) {
+// partOf asks for a part, for partTimeout at most.
+func partOf[T any](ctx context.Context, question func(context.Context) (T, error)) (p part[T]) {
 	ctx, cancel := context.WithTimeout(ctx, partTimeout)
 	defer cancel()
 	v, err := question(ctx)
@@ -71,13 +71,13 @@ func (c *Console) overview(ctx context.Context, r *http.Request) (any, error) {
 	}
 	var parts sync.WaitGroup
 	parts.Go(func() {
-		o.Attention = ask(ctx, func(ctx context.Context) (*api.Attention, error) {
+		o.Attention = partOf(ctx, func(ctx context.Context) (*api.Attention, error) {
 			return c.API.Attention(ctx, api.AttentionFilter{Limit: 1})
 		})
 	})
 	parts.Go(func() {
 		if all {
-			o.Checks = ask(ctx, func(ctx context.Context) ([]api.Check, error) {
+			o.Checks = partOf(ctx, func(ctx context.Context) ([]api.Check, error) {
 				checks, err := c.checks(ctx)
 				return failing(checks), err
 			})
@@ -85,14 +85,14 @@ func (c *Console) overview(ctx context.Context, r *http.Request) (any, error) {
 	})
 	parts.Go(func() {
 		if c.Stream {
-			o.Destinations = ask(ctx, func(ctx context.Context) ([]api.DestinationItem, error) { return items(c.API.Destinations(ctx)) })
+			o.Destinations = partOf(ctx, func(ctx context.Context) ([]api.DestinationItem, error) { return items(c.API.Destinations(ctx)) })
 		}
 	})
 	parts.Go(func() {
-		o.Sources = ask(ctx, func(ctx context.Context) ([]api.SourceItem, error) { return items(c.API.Sources(ctx)) })
+		o.Sources = partOf(ctx, func(ctx context.Context) ([]api.SourceItem, error) { return items(c.API.Sources(ctx)) })
 	})
 	parts.Go(func() {
-		o.Subscriptions = ask(ctx, func(ctx context.Context) ([]subscriptionRow, error) { return c.subscriptions(ctx, "") })
+		o.Subscriptions = partOf(ctx, func(ctx context.Context) ([]subscriptionRow, error) { return c.subscriptions(ctx, "") })
 	})
 	parts.Wait()
 	if o.Attention.Value != nil {
@@ -225,7 +225,7 @@ func (l *lags) of(ctx context.Context, client *api.Client, rows []subscriptionRo
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			answered[i] = ask(ctx, func(ctx context.Context) (*lag, error) {
+			answered[i] = partOf(ctx, func(ctx context.Context) (*lag, error) {
 				partitions, err := client.Lag(ctx, row.Team, row.Subscription)
 				return sum(partitions.Items), err
 			})

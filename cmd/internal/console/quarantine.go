@@ -100,7 +100,7 @@ func (c *Console) deliveryAt(ctx context.Context, at api.QuarantinePlace) (*deli
 			p.Item = &list[i]
 		}
 	}
-	p.Body = ask(ctx, func(ctx context.Context) (*body, error) {
+	p.Body = partOf(ctx, func(ctx context.Context) (*body, error) {
 		data, err := c.API.QuarantinedBody(ctx, at)
 		if err != nil {
 			return nil, err
@@ -111,7 +111,7 @@ func (c *Console) deliveryAt(ctx context.Context, at api.QuarantinePlace) (*deli
 		return p, nil
 	}
 	p.May = true
-	p.Would = ask(ctx, func(ctx context.Context) (*api.QuarantineRedriven, error) {
+	p.Would = partOf(ctx, func(ctx context.Context) (*api.QuarantineRedriven, error) {
 		return c.API.RedriveQuarantined(ctx, at, api.QuarantineRedrive{DryRun: true})
 	})
 	if p.Would.Problem == "" {

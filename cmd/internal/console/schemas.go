@@ -39,7 +39,7 @@ func (c *Console) schemas(ctx context.Context, r *http.Request) (any, error) {
 			p.Catalogue = append(p.Catalogue, row)
 		}
 	}
-	p.Drift = ask(ctx, c.API.DriftReport)
+	p.Drift = partOf(ctx, c.API.DriftReport)
 	if p.Drift.Value != nil {
 		for _, t := range p.Drift.Value.Types {
 			if t.Learning {

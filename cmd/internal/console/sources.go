@@ -96,7 +96,7 @@ func (c *Console) source(ctx context.Context, r *http.Request) (any, error) {
 	p.Refused = by(refused...)
 	var both sync.WaitGroup
 	both.Go(func() {
-		p.Waits = ask(ctx, func(ctx context.Context) ([]api.AttentionItem, error) {
+		p.Waits = partOf(ctx, func(ctx context.Context) ([]api.AttentionItem, error) {
 			found, err := c.API.Attention(ctx, api.AttentionFilter{Team: team, Limit: waitsUnder})
 			if err != nil {
 				return nil, err
@@ -107,7 +107,7 @@ func (c *Console) source(ctx context.Context, r *http.Request) (any, error) {
 		})
 	})
 	both.Go(func() {
-		p.Drift = ask(ctx, func(ctx context.Context) ([]api.DriftItem, error) {
+		p.Drift = partOf(ctx, func(ctx context.Context) ([]api.DriftItem, error) {
 			d, err := c.API.DriftReport(ctx)
 			if err != nil {
 				return nil, err

@@ -84,14 +84,14 @@ func (c *Console) subscriptionAt(ctx context.Context, r *http.Request, hint bool
 	p.HintLink, p.SeekLink = at+"?hint=yes", at+"/seek"
 	var all sync.WaitGroup
 	all.Go(func() {
-		p.Lag = ask(ctx, func(ctx context.Context) ([]partitionRow, error) {
+		p.Lag = partOf(ctx, func(ctx context.Context) ([]partitionRow, error) {
 			partitions, err := items(c.API.Lag(ctx, item.Team, item.Subscription))
 			p.Sum = sum(partitions)
 			return partitionRows(partitions, item.Partitions), err
 		})
 	})
 	all.Go(func() {
-		p.Waits = ask(ctx, func(ctx context.Context) ([]api.AttentionItem, error) {
+		p.Waits = partOf(ctx, func(ctx context.Context) ([]api.AttentionItem, error) {
 			found, err := c.API.Attention(ctx, api.AttentionFilter{Team: item.Team, Limit: p.WaitsUnder})
 			if err != nil {
 				return nil, err
@@ -100,7 +100,7 @@ func (c *Console) subscriptionAt(ctx context.Context, r *http.Request, hint bool
 		})
 	})
 	all.Go(func() {
-		p.Seeks = ask(ctx, func(ctx context.Context) ([]api.SeekAskedItem, error) {
+		p.Seeks = partOf(ctx, func(ctx context.Context) ([]api.SeekAskedItem, error) {
 			list, err := items(c.API.Seeks(ctx, item.Team, item.Subscription))
 			p.SeeksMore = len(list) > seeksShown
 			return list[:min(seeksShown, len(list))], err

@@ -173,7 +173,7 @@ func decided(f fields) line {
 	case "conflict", "quarantined":
 		return line{colour: red, word: "kept", text: text}
 	}
-	return line{colour: grey, word: "skipped", text: text}
+	return line{colour: grey, word: "skipped", text: text} // duplicate, stale or filtered; an event that is held is parked
 }
 
 // attempted is the line of an attempt of an action.

@@ -143,7 +143,7 @@ func (s *session) reload(ctx context.Context, read *config.Config) error {
 	if s.postgres != nil {
 		read.Postgres.URL = s.config.Postgres.URL
 	}
-	if len(config.Live(s.config, read)) == 0 {
+	if len(config.NeedsRestart(s.config, read)) == 0 {
 		if err := createTopics(ctx, read); err != nil {
 			return err
 		}
