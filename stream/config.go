@@ -87,7 +87,7 @@ type Config struct {
 	// UnreadAfter is for how long a partition cannot be read before it is stopped with a report; default 1 min.
 	UnreadAfter time.Duration
 	// TopicLook is how often the brokers are asked for each topic's number of partitions, besides when a record is in another
-	// partition than its key's; default 10 s.
+	// partition than its key's, and whether partitions can be read that stand still; default 10 s.
 	TopicLook time.Duration
 	// MirrorInterval is how often positions are mirrored to Kafka; default 500 ms.
 	MirrorInterval time.Duration

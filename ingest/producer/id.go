@@ -34,21 +34,28 @@ func (p *Producer) checkID(ctx context.Context, client *kgo.Client) error {
 	return schemas.Errorf(schemas.Unavailable, op, "%w", err)
 }
 
-// replace makes a new client in place of one that has no producer id. That one has failed all of its records by then. If it had an id before, some
-// may be in the log all the same, as those that were given up.
+// replace makes a new client in place of one that has no producer id. Records that the old one still has fail; if it had an id before, some may
+// be in the log all the same, as those that were given up.
 func (p *Producer) replace(client *kgo.Client) {
+	if p.client.Load() == client && p.exchange(client) {
+		client.Close()
+	}
+}
+
+// exchange puts a new client in the place of another, unless somebody has, or it is too early, or the producer is closed.
+func (p *Producer) exchange(client *kgo.Client) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || p.client.Load() != client || time.Since(p.replaced) < replaceAfter {
-		return
+		return false
 	}
 	fresh, err := kgo.NewClient(p.options...)
 	if err != nil { // these options have made a client before
-		return
+		return false
 	}
 	p.replaced = time.Now()
 	p.client.Store(fresh)
-	client.Close()
+	return true
 }
 
 // failed maps the error of a record that a client was given. Where the client has no producer id, it says that instead.

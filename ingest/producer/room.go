@@ -27,10 +27,14 @@ type topicBytes struct {
 // lateAfter is how long a record may wait until its bytes are late. A healthy cluster takes milliseconds.
 const lateAfter = time.Second
 
-// take takes n bytes for a topic and returns what it has, for give; nil if there is no room. Half of the room is for any topic, the other half
-// for those without late bytes: topics that stand still, however many, get of that what comes for them within lateAfter. Until this is known, a
-// topic that is to get more has a sixteenth of what is left at most, and a record takes half of it at most: if all of it came for ten topics at
-// once, a quarter of the room would be left, and never is it nothing.
+// take takes n bytes for a topic and returns what it has, for give; nil if there is no room:
+//
+//   - The first half of the room is for all topics.
+//   - Of the second half, a topic with late bytes gets nothing.
+//   - Others get of it only while they have less than a sixteenth of what is left, and a record no more than half of what is left. So topics of
+//     which nobody knows yet that they stand still leave some: ten of them, all at once, a quarter of the room.
+//
+// The first record is always taken, as long as it fits at all.
 func (r *room) take(topic string, n int64) *topicBytes {
 	of, ok := r.topics.Load(topic)
 	if !ok {
@@ -70,5 +74,5 @@ func weight(r *kgo.Record) int64 {
 // full returns the error for a record for which there is no room.
 func full(topic string) error {
 	return schemas.Errorf(schemas.Throttled, "produce to "+topic,
-		"too many bytes wait for their acks (in all intake.memory, half of it of topics that stand still): the brokers are slow, or away")
+		"too many bytes wait for their acks, of this topic or of all: the brokers are slow, or away")
 }

@@ -85,6 +85,6 @@ type Config struct {
 	GapSweep     time.Duration // how often the ledger is asked for the deadlines of waiting events, besides when one is due
 	IdleSweep    time.Duration // how often the ledger is told which partitions are read to their end
 	UnreadAfter  time.Duration // the run of a partition that cannot be read for this long ends
-	TopicLook    time.Duration // how often the brokers are asked for each topic's number of partitions
+	TopicLook    time.Duration // how often the brokers are asked for each topic's number of partitions, and for what stands still
 	CommandSweep time.Duration // how often the ledger is asked for commands, besides when it notifies
 }

@@ -17,7 +17,7 @@ import (
 // The last question is what tells a failure from a full batch, a slow ledger, or a catch-up of other partitions.
 type lookState struct {
 	next  int64     // the position at the last look
-	since time.Time // when the first of the looks in a row began that found that it cannot be read; zero: the last one did not
+	since time.Time // when the first of the looks in a row found that it cannot be read; zero: the last one did not
 }
 
 // watchReading looks every TopicLook at the partitions that have not moved since.
@@ -39,7 +39,6 @@ const endsTimeout = 3 * time.Second
 
 // lookAtReading asks the brokers whether the partitions can be read that have not moved since the last look.
 func (l *Loop) lookAtReading() {
-	began := time.Now()
 	still := l.still()
 	if len(still) == 0 {
 		return
@@ -48,17 +47,25 @@ func (l *Loop) lookAtReading() {
 	ends := l.cfg.Log.StableEnds(ctx, l.cfg.Topics...)
 	cancel()
 	var asking sync.WaitGroup
+	var mu sync.Mutex
+	errs := map[*Partition]error{} // why they cannot be read
 	for p, next := range still {
 		if end, known := ends[p.at()]; known && next >= end {
-			l.do(l.ctx, func() { l.looked(p, next, began, nil) })
 			continue
 		}
 		asking.Go(func() {
 			err := l.askReadable(p, next)
-			l.do(l.ctx, func() { l.looked(p, next, began, err) })
+			mu.Lock()
+			defer mu.Unlock()
+			errs[p] = err
 		})
 	}
 	asking.Wait()
+	l.do(l.ctx, func() { // one call: while the loop catches up, it takes one between two batches
+		for p, next := range still {
+			l.looked(p, next, errs[p])
+		}
+	})
 }
 
 // still returns the partitions that have not moved since the last look, with their positions.
@@ -88,16 +95,16 @@ func (l *Loop) askReadable(p *Partition, next int64) error {
 	return l.cfg.Log.Readable(ctx, p.Claim.Partition, next)
 }
 
-// looked notes what a look has found that began at a time, unless the partition has moved meanwhile.
-func (l *Loop) looked(p *Partition, next int64, began time.Time, err error) {
+// looked notes what a look has found, unless the partition has moved meanwhile.
+func (l *Loop) looked(p *Partition, next int64, err error) {
 	switch {
 	case p.gone || p.next.Offset != next || l.paused.Load() || l.ctx.Err() != nil:
 	case err == nil:
 		p.look.since = time.Time{}
 	default:
 		if p.look.since.IsZero() {
-			p.look.since = began
+			p.look.since = time.Now()
 		}
-		l.unread(p, &UnreadableError{Offset: next, Since: p.look.since, Err: err})
+		l.unread(p, &UnreadableError{Offset: next, Since: p.look.since, AtBroker: true, Err: err})
 	}
 }

@@ -269,9 +269,10 @@ func (l *Loop) unread(p *Partition, e *UnreadableError) {
 	l.log.Warn("partition not read; trying again", "topic", p.at().Topic, "partition", p.at().Number, "offset", e.Offset, "error", e.Err)
 }
 
-// ReadAgain is how long after a failure, or the begin of a run, the reader has surely tried again: it pauses for 5 s at the most, and its
-// client may ask for metadata first.
-const ReadAgain = 30 * time.Second
+// ReadAgain is how long after a failure, or the begin of a run, a partition that cannot be read has surely failed again. The reader pauses for
+// 5 s at the most, and its client may ask for metadata first. A look (see [lookState]) ends within half a minute of that, and the loop notes it
+// after a transaction.
+const ReadAgain = time.Minute
 
 // failingSince returns since when reading fails without a break, now that it has failed again: since is when it first did, and last when it last
 // did, its run began, or zero. Where nothing was read for longer than the reader waits, it has worked in between, although no record may have come.

@@ -27,9 +27,10 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 
 // UnreadableError says that a partition could not be read for too long.
 type UnreadableError struct {
-	Offset int64
-	Since  time.Time
-	Err    error
+	Offset   int64
+	Since    time.Time
+	AtBroker bool // the partition's leader does not give the offset; else it does, and no record can be made of what it gives
+	Err      error
 }
 
 func (e *UnreadableError) Error() string {

@@ -359,7 +359,7 @@ func (o *claimer) ended(a *assignment, rc *runningClaim, why error) error {
 	}
 	if e, ok := errors.AsType[*batch.UnreadableError](why); ok {
 		a.unread = e.Since
-		return unreadable(rc.claim.Partition, e.Offset, e.Since, e.Err)
+		return unreadable(rc.claim.Partition, e)
 	}
 	e, stops := asStop(o.cfg.Group, rc.claim.Partition, why)
 	if stops || (rc.inLoop.LanesOnly && errors.Is(why, batch.ErrRecheck)) {

@@ -95,12 +95,16 @@ func newStop(p ledger.Partition, r StopReason, err error) *StopError {
 }
 
 // unreadable returns the stop of a partition whose record at an offset could not be read for too long. Nobody knows what is in the
-// record, so it is not skipped until an operator does so by moving the group.
-func unreadable(p ledger.Partition, offset int64, since time.Time, err error) *StopError {
-	e := newStop(p, StopUnreadable, err)
-	e.Stop.From = offset
+// record, so it is not skipped until an operator does so by moving the group. That is not advised while the leader gives nothing at all:
+// then mostly nothing is wrong with the record.
+func unreadable(p ledger.Partition, why *batch.UnreadableError) *StopError {
+	e := newStop(p, StopUnreadable, why.Err)
+	e.Stop.From = why.Offset
 	e.Stop.Detail = fmt.Sprintf("offset %d cannot be read since %s: %v; it is tried again every few seconds, and goes on by itself once it can be read (bring the log back, "+
-		"or let a replica that is whole lead); to give up what cannot be read, move the position behind it: `forebay subscriptions seek` with this partition and that offset", offset, clockText(since), err)
+		"or let a replica that is whole lead)", why.Offset, clockText(why.Since), why.Err)
+	if !why.AtBroker {
+		e.Stop.Detail += "; to give up what cannot be read, move the position behind it: `forebay subscriptions seek` with this partition and that offset"
+	}
 	return e
 }
 

@@ -24,7 +24,7 @@ func TestIdlePartitionIsUnreadNoLonger(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		at := reader.TopicPartition{Topic: testTopic}
 		a := &assignment{at: at, ctx: ctx, cancel: cancel, unread: time.Now().Add(-72 * time.Hour)}
-		a.lastStop = unreadable(ledger.Partition{Topic: testTopic}, 7, a.unread, errNotStarted)
+		a.lastStop = unreadable(ledger.Partition{Topic: testTopic}, &batch.UnreadableError{Offset: 7, Since: a.unread, Err: errNotStarted})
 		o.status.set(at, Stopped, a.lastStop)
 		rc := newRunningClaim(a, claimed{Claim: &ledger.Claim{}})
 		ended := make(chan struct{})

@@ -107,9 +107,17 @@ func (l *Log) StableEnds(ctx context.Context, topics ...string) map[TopicPartiti
 	return ends
 }
 
-// Readable asks a partition's leader to fetch an offset, once, and returns why it does not. It does not look at what the leader answers:
+// Readable asks a partition's leader to fetch an offset, and returns why it does not. It does not look at what the leader answers:
 // whether a batch is broken, only a reader finds out.
 func (l *Log) Readable(ctx context.Context, p ledger.Partition, offset int64) error {
+	if l.readable(ctx, p, offset) == nil {
+		return nil
+	}
+	return l.readable(ctx, p, offset) // the leader that was known may lead no more
+}
+
+// readable asks the known leader, and forgets it after an error.
+func (l *Log) readable(ctx context.Context, p ledger.Partition, offset int64) error {
 	leader, err := l.chunks.leader(ctx, p)
 	var got *kmsg.FetchResponseTopicPartition
 	if err == nil {
