@@ -177,6 +177,8 @@ func (r partitionRow) OwnerText() string {
 	switch {
 	case r.State == "unread" && r.Owner != "":
 		return "nobody; the last was " + r.Owner
+	case r.Own && r.State == "claiming" && r.Owner != "": // the ledger has the former one until the claim is made
+		return "this process, claiming; the last was " + r.Owner
 	case r.Own && r.Owner != "":
 		return r.Owner + ", this process"
 	case r.Own: // it is about to claim it

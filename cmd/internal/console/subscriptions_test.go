@@ -160,6 +160,7 @@ func TestOwnerOfAPartition(t *testing.T) {
 	}{
 		{"host-1/17", "running", true, "host-1/17, this process"}, {"host-2/4", "running", false, "host-2/4"}, {"host-2/4", "unread", false, "nobody; the last was host-2/4"},
 		{"", "unread", false, "nobody"}, {"", "claiming", false, "nobody"}, {"", "claiming", true, "this process"},
+		{"dead-host/17", "claiming", true, "this process, claiming; the last was dead-host/17"}, {"host-2/4", "claiming", false, "host-2/4"},
 	} {
 		if got := (partitionRow{LagItem: api.LagItem{Owner: tt.owner, State: tt.state}, Own: tt.own}).OwnerText(); got != tt.want {
 			t.Errorf("%+v: %s", tt, got)
