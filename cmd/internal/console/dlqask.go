@@ -42,6 +42,7 @@ type dlqAskPage struct {
 	LeftOut       int    // how many it is not about
 	Cursor        string // where in the group it begins: behind what was looked at before; empty: at its start
 	Next          string // where what it has not looked at begins; empty: it has looked at the whole group
+	Full          bool   // it has found as many as are asked at once; else it has looked through as much of the group as it may
 	Until         string // dead letters that died later are not meant
 	Asked         bool   // it was done; else this is a dry run
 	Form          *form
@@ -238,12 +239,13 @@ func (c *Console) ofGroup(ctx context.Context, p *dlqAskPage) (items []api.DeadL
 				left = append(left, dlqAskRow{i, "", why})
 				continue
 			}
-			if len(items) == maxAsked {
+			if p.Full = len(items) == maxAsked; p.Full {
 				return items, left, nil
 			}
 			items = append(items, i)
 		}
-		if p.Next = page.Next; p.Next == "" || len(items) == maxAsked {
+		p.Next, p.Full = page.Next, len(items) == maxAsked
+		if p.Next == "" || p.Full {
 			break
 		}
 	}
@@ -258,7 +260,10 @@ func (c *Console) planned(ctx context.Context, p *dlqAskPage, ids string) (list 
 		return nil, schemas.Errorf(schemas.Invalid, "", "the form does not say which dead letters are meant, or names more than %d: begin with the dead letters", maxAsked)
 	}
 	now, _, err := c.ofGroup(ctx, p)
-	if err != nil && schemas.KindOf(err) != schemas.NotFound { // that the group has none any more
+	if schemas.KindOf(err) == schemas.NotFound { // the group has none any more
+		p.Next, err = "", nil
+	}
+	if err != nil {
 		return nil, err
 	}
 	for n, id := range named {
@@ -282,11 +287,13 @@ func (c *Console) planned(ctx context.Context, p *dlqAskPage, ids string) (list 
 }
 
 // ask asks for each, and notes what became of it. Of a group, it leaves out what a person should look at first. It waits for the owner's
-// answer with the last one of each partition: an owner does what it is asked in order.
+// answer with the last one of each partition that it asks for: an owner does what it is asked in order.
 func (c *Console) ask(ctx context.Context, p *dlqAskPage, items []api.DeadLetterItem, req api.DeadLetterRequest) error {
 	last := map[string]int{}
 	for n := range items {
-		last[partitionOf(&items[n])] = n
+		if leftOut(p, &items[n]) == "" {
+			last[partitionOf(&items[n])] = n
+		}
 	}
 	for n, i := range items {
 		row := dlqAskRow{DeadLetterItem: i}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
 )
 
 func TestDiscardOfOne(t *testing.T) {
@@ -114,6 +115,9 @@ func TestALargeGroupIsReachedWhole(t *testing.T) {
 	for _, n := range []int{200, 200, 100} {
 		s := get(t, h, next)
 		s.says("p", fmt.Sprintf("%d dead letters are replayed, ", n))
+		if full := strings.Contains(s.source, "are asked at once: what is left is asked after these"); full != (n == maxAsked) {
+			t.Errorf("of %d it says that more is asked after these: %t", n, full)
+		}
 		form := values(s)
 		form.Set("reason", "mended")
 		before := len(f.replayed)
@@ -161,4 +165,50 @@ func TestWhatWaitsForOwnersIsNotAskedAgain(t *testing.T) {
 		f.dead[n].Asked = true
 	}
 	get(t, f.handler(t, nil), "/console/dlq/discard?group=g1").says("p", "1 dead letter is given up for good, 200 left out.")
+}
+
+// TestAFewOfWhatIsLookedThrough: where fewer can be asked than at once, the page leads on as well as where none can be.
+func TestAFewOfWhatIsLookedThrough(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.largeGroup(maxLooks*maxAsked+3, maxLooks*maxAsked)
+	f.dead[0].Flagged = false
+	h := f.handler(t, nil)
+	s := get(t, h, "/console/dlq/replay?group=g1")
+	s.says("p", "1 dead letter is replayed, 1999 left out.", "The group has more than were looked through: look behind these , or all by")
+	get(t, h, s.link("look behind these")).says("p", "3 dead letters are replayed.")
+}
+
+// TestAGroupThatIsGoneHasNoMore: the form was of the end of a group, all of which somebody else has asked for since.
+func TestAGroupThatIsGoneHasNoMore(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.largeGroup(maxLooks*maxAsked+3, maxLooks*maxAsked)
+	h := f.handler(t, nil)
+	form := values(get(t, h, get(t, h, "/console/dlq/replay?group=g1").link("look behind these")))
+	form.Set("reason", "mended")
+	if form.Get("cursor") == "" {
+		t.Fatal("the form is of the whole group")
+	}
+	f.dead, f.err = nil, schemas.Errorf(schemas.NotFound, "", "no group of dead letters g1 is there")
+	s := post(t, h, "/console/dlq/replay", form)
+	s.says("p", "0 asked to run again, 3 left out.")
+	if strings.Contains(s.source, "There are more of the group") {
+		t.Error("it has more of a group that is gone")
+	}
+}
+
+// TestTheLastThatIsAskedIsWaitedFor: what is left out is waited for by nobody.
+func TestTheLastThatIsAskedIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.largeGroup(3, 0)
+	h := f.handler(t, nil)
+	form := values(get(t, h, "/console/dlq/replay?group=g1"))
+	form.Set("reason", "mended")
+	f.dead[2].Flagged = true
+	post(t, h, "/console/dlq/replay", form).says("p", "2 asked to run again, 1 left out.")
+	if len(f.asked) != 2 || !f.asked[0].NoWait || f.asked[1].NoWait {
+		t.Errorf("asked: %+v", f.asked)
+	}
 }
