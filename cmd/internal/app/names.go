@@ -189,11 +189,13 @@ func (i *inboxAPI) nothing(ctx context.Context, box *inbox.Inbox, f api.InboxFil
 	return noneOf("type", f.Type, names.Nearest(f.Type, types), "forebay sources presets NAME")
 }
 
-// knownInAudit returns why a list of changes is empty, if that is a filter which names nothing that is known. It is asked only then: what there
-// is of a team that is gone is listed. Actors and objects are whatever they were called.
+// knownInAudit returns why a list of changes is empty, if that is a filter which names nothing that is known: neither of now, nor in the audit,
+// which has rows of teams and actions that are gone. Actors and objects are whatever they were called.
 func (i *inboxAPI) knownInAudit(ctx context.Context, f api.AuditFilter) error {
-	if err := names.OneOf("action", f.Action, api.AuditActions()); err != nil {
-		return err
+	if slip := names.OneOf("action", f.Action, api.AuditActions()); slip != nil {
+		if err := i.unlessInAudit(ctx, api.AuditFilter{Action: f.Action}, slip); err != nil {
+			return err
+		}
 	}
 	k := configured(i.s.a.file())
 	if names.Team(f.Team, k.teams) == nil {
@@ -206,7 +208,24 @@ func (i *inboxAPI) knownInAudit(ctx context.Context, f api.AuditFilter) error {
 	if err := k.addLedger(ctx, box); err != nil {
 		return err
 	}
-	return names.Team(f.Team, k.teams)
+	if slip := names.Team(f.Team, k.teams); slip != nil {
+		return i.unlessInAudit(ctx, api.AuditFilter{Team: f.Team}, slip)
+	}
+	return nil
+}
+
+// unlessInAudit returns slip, unless the audit has a row that the filter wants.
+func (i *inboxAPI) unlessInAudit(ctx context.Context, f api.AuditFilter, slip error) error {
+	l, err := i.s.openLedger()
+	if err != nil {
+		return err
+	}
+	f.Limit = 1
+	rows, _, err := l.Changes(ctx, f)
+	if err == nil && len(rows) == 0 {
+		err = slip
+	}
+	return err
 }
 
 // noneOf is the error for an entity or a type of which no event is known.
