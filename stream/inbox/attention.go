@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,7 +139,7 @@ type attended struct {
 }
 
 // Attention lists what the counts are about: at most limit of each kind, of each subscription, the oldest of what was found first. Where
-// there is more than that, the first of each partition are found.
+// there is more than that, the first of each partition are found. With an error, it has what was found of the subscriptions that can be read.
 func (b *Inbox) Attention(ctx context.Context, counts []AttentionCount, limit int) (out []Attention, err error) {
 	wanted := map[string][]AttentionKind{}
 	for _, c := range counts {
@@ -207,18 +208,25 @@ func (s attended) dead(ctx context.Context, tx pgx.Tx, limit int) (out []Attenti
 // attendance goes through the subscriptions of a ledger, to look at each.
 type attendance struct{ slow pool }
 
-// each calls ask for each subscription of the ledger that is wanted, as one does.
-func (a attendance) each(ctx context.Context, op string, wanted map[string][]AttentionKind, ask func(pgx.Tx, attended) error) error {
+// each calls ask for each subscription of the ledger that is wanted, as one does. One that cannot be asked holds up no other; the error is of
+// the first.
+func (a attendance) each(ctx context.Context, op string, wanted map[string][]AttentionKind, ask func(pgx.Tx, attended) error) (failed error) {
 	all, err := a.subscriptions(ctx, 0)
-	for _, s := range all {
-		if err == nil && len(wanted[s.Name]) > 0 {
-			err = a.one(ctx, s, ask)
-		}
-	}
 	if err != nil {
 		return ledger.Unavailable(op, err)
 	}
-	return nil
+	for _, s := range all {
+		if len(wanted[s.Name]) == 0 {
+			continue
+		}
+		if err := a.one(ctx, s, ask); err != nil {
+			failed = cmp.Or(failed, ledger.Unavailable(op+" in "+s.Name, err))
+			if isOver(ctx, err) {
+				break
+			}
+		}
+	}
+	return failed
 }
 
 // one calls ask for a subscription, in a transaction of its own in which every statement is bounded and planned by indexes alone. If a window

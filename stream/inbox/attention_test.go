@@ -17,7 +17,7 @@ import (
 // counts is what waits, as one look counts it.
 func (f *fixture) counts() ([]AttentionCount, error) {
 	var t Tally
-	err := f.CountAttention(f.t.Context(), &t)
+	err := f.tally(f.t.Context(), &t)
 	return t.Counts(), err
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -33,11 +34,14 @@ type tallied struct {
 	failed  error // of its last count
 }
 
-// Counts returns how much of each kind waits in each subscription, by its name; what is 0 is left out. It is never nil.
+// Counts returns how much of each kind waits in each subscription, by its name; what is 0 is left out. It is nil as long as nothing was counted.
 func (t *Tally) Counts() []AttentionCount {
-	out := []AttentionCount{}
+	counted, out := t.of != nil && len(t.of) == 0, []AttentionCount{} // a ledger without subscriptions is counted
 	for _, one := range t.of {
-		out = append(out, one.counts...)
+		counted, out = counted || one.counted, append(out, one.counts...)
+	}
+	if !counted {
+		return nil
 	}
 	slices.SortStableFunc(out, func(a, b AttentionCount) int {
 		return cmp.Or(cmp.Compare(a.Team, b.Team), cmp.Compare(a.Subscription, b.Subscription))
@@ -67,24 +71,47 @@ func (t *Tally) only(all []attended) {
 	t.of = of
 }
 
-// unknown returns why the counts are not those of the whole ledger; nil if they are.
-func (t *Tally) unknown() error {
-	missing, failed := 0, error(nil)
-	for _, one := range t.of {
-		if !one.counted {
+// Missing returns why the counts of a team, and as those of "" all counts, are not whole: subscriptions could not be counted the last time, of
+// which the first is named, or were never counted. A team whose counts are whole is left out.
+func (t *Tally) Missing() map[string]error {
+	of := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(t.of)) {
+		team, _, _ := strings.Cut(name, ".")
+		of[team], of[""] = append(of[team], name), append(of[""], name)
+	}
+	out := map[string]error{}
+	for team, names := range of {
+		if err := t.missing(names); err != nil {
+			out[team] = err
+		}
+	}
+	return out
+}
+
+func (t *Tally) missing(names []string) error {
+	missing, failed := 0, []error(nil)
+	for _, name := range names {
+		if !t.of[name].counted {
 			missing++
 		}
-		failed = cmp.Or(one.failed, failed)
+		if err := t.of[name].failed; err != nil {
+			failed = append(failed, err)
+		}
 	}
-	if failed == nil && missing > 0 {
-		failed = fmt.Errorf("%d of %d subscriptions are not counted yet; the next look goes on there", missing, len(t.of))
+	switch {
+	case len(failed) > 1:
+		return fmt.Errorf("%w; %d of %d subscriptions cannot be counted", failed[0], len(failed), len(names))
+	case len(failed) == 1:
+		return failed[0]
+	case missing > 0:
+		return fmt.Errorf("%d of %d subscriptions are not counted yet; the next look goes on there", missing, len(names))
 	}
-	return failed
+	return nil
 }
 
 // CountAttention counts what waits for an operator in the ledger, from where the look before has ended, until all subscriptions are counted or
-// ctx ends. What it has counted is in t, whatever it returns. An error says why that is not the whole ledger: a subscription was never counted,
-// or could not be now. It reads nothing of what is done: see attentionReads.
+// ctx ends. What it has counted is in t, whatever it returns, and t says what is missing. An error, of kind Unavailable, says that the ledger
+// does not answer. It reads nothing of what is done: see attentionReads.
 func (b *Inbox) CountAttention(ctx context.Context, t *Tally) error {
 	if err := b.countAttention(ctx, t); err != nil {
 		return ledger.Unavailable("count what waits for an operator", err)
@@ -93,28 +120,48 @@ func (b *Inbox) CountAttention(ctx context.Context, t *Tally) error {
 }
 
 func (b *Inbox) countAttention(ctx context.Context, t *Tally) error {
+	t.FactsFailed = nil
 	a := attendance{b.slow}
 	all, err := a.subscriptions(ctx, 0)
 	if err != nil {
 		return err
 	}
 	t.only(all)
-	t.FactsFailed = nil
 	begin := max(0, slices.IndexFunc(all, func(s attended) bool { return s.Name == t.begin }))
 	for n := range all {
 		at := (begin + n) % len(all)
 		s := all[at]
 		err := t.take(ctx, a, s)
-		if err != nil && ctx.Err() != nil && n > 0 { // cut off: it is the first of the next look, and has all of its time
+		first, over := n == 0, isOver(ctx, err)
+		t.begin = all[(at+1)%len(all)].Name
+		if over && !first { // it has all of the next look's time; one that has had a look's time holds up no other
 			t.begin = s.Name
-			break
 		}
-		t.of[s.Name].failed, t.begin = err, all[(at+1)%len(all)].Name
-		if _, answered := errors.AsType[*pgconn.PgError](err); err != nil && !answered {
+		switch {
+		case over && ctx.Err() == nil:
 			return err // nobody answers, so nobody will for the next one
+		case over && !first:
+			return nil
+		}
+		t.of[s.Name].failed = nil
+		if err != nil {
+			t.of[s.Name].failed = ledger.Unavailable("count what waits in "+s.Name, err)
 		}
 	}
-	return t.unknown()
+	return nil
+}
+
+// isOver reports whether an error ends a look: its time is over, or the server is gone. That the server refuses a statement does not.
+func isOver(ctx context.Context, err error) bool {
+	if err == nil || ctx.Err() != nil {
+		return err != nil
+	}
+	pg, answered := errors.AsType[*pgconn.PgError](err)
+	if !answered {
+		return true
+	}
+	severity := cmp.Or(pg.SeverityUnlocalized, pg.Severity)
+	return severity == "FATAL" || severity == "PANIC" // with these it closes the connection
 }
 
 // take counts one subscription. What fails leaves what was counted before.
@@ -138,8 +185,11 @@ func (t *Tally) take(ctx context.Context, a attendance, s attended) error {
 		dead, err = s.deadFacts(ctx, tx)
 		return err
 	})
+	if isOver(ctx, err) {
+		return err
+	}
 	if err != nil { // what waits is known all the same
-		t.FactsFailed = cmp.Or(t.FactsFailed, err)
+		t.FactsFailed = cmp.Or(t.FactsFailed, ledger.Unavailable("look at the dead letters of "+s.Name, err))
 		return nil
 	}
 	one.dead = dead

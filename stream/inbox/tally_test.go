@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -38,7 +39,15 @@ func (f *fixture) look(t *Tally, room int) error {
 		}
 		return nil
 	}}
-	return f.CountAttention(ctx, t)
+	return f.tally(ctx, t)
+}
+
+// tally counts, and returns why the counts are not those of the whole ledger.
+func (f *fixture) tally(ctx context.Context, t *Tally) error {
+	if err := f.CountAttention(ctx, t); err != nil {
+		return err
+	}
+	return t.Missing()[""]
 }
 
 // pool is the inbox's own, under whatever a test has put before it.
@@ -123,11 +132,107 @@ func TestASubscriptionThatCannotBeCountedHoldsUpNone(t *testing.T) {
 				at++
 				return nil
 			}}
-			told = f.CountAttention(ctx, &tally) != nil
+			err := f.tally(ctx, &tally)
+			told = err != nil && strings.Contains(err.Error(), stuck)
 			cut()
 		}
 		if d := cmp.Diff(want, tally.Counts()); d != "" || !told {
 			t.Errorf("%s: told of: %t; %s", what, told, d)
 		}
+	}
+}
+
+// Of several subscriptions that cannot be counted, the first by its name is named, and how many they are; a team is told of its own.
+func TestMissingNamesTheFirst(t *testing.T) {
+	t.Parallel()
+	tally := Tally{of: map[string]*tallied{}}
+	for _, name := range []string{"acme.c", "acme.a", "acme.d", "acme.b"} {
+		tally.of[name] = &tallied{failed: errors.New(name + " is refused")}
+	}
+	tally.of["acme.0"], tally.of["globex.a"] = &tallied{}, &tallied{}
+	tally.of["shop.a"] = &tallied{counted: true}
+	want := map[string]string{"": "acme.a is refused; 4 of 7 subscriptions cannot be counted", "acme": "acme.a is refused; 4 of 5 subscriptions cannot be counted",
+		"globex": "1 of 1 subscriptions are not counted yet; the next look goes on there"}
+	for range 10 {
+		got := map[string]string{}
+		for team, err := range tally.Missing() {
+			got[team] = err.Error()
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Fatal(d)
+		}
+	}
+}
+
+// A look whose time ends while it asks for dead letters has failed at nothing: the next one begins with that subscription.
+func TestALookCutOffAtDeadLettersGoesOnThere(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.die(c, f.apply(c, seq(0, "a", 1)).Actions[0].LaneSeq, "a-1", 1)
+	f.subscriptionsThatWait(1) // acme.s0000, before acme.triage
+	var tally Tally
+	err := f.look(&tally, 2)
+	if err != nil || tally.FactsFailed != nil || tally.begin != "acme.triage" {
+		t.Errorf("%v %v, the next look begins with %s", err, tally.FactsFailed, tally.begin)
+	}
+	if err := f.look(&tally, 2); err != nil || tally.FactsFailed != nil || len(tally.Dead()) != 1 {
+		t.Errorf("%v %v %+v", err, tally.FactsFailed, tally.Dead())
+	}
+}
+
+// That the server goes away is the failure of no subscription: the next look begins with the one that it was asked for. One that a look has begun
+// with holds up no other, for it may be what ends the connection.
+func TestALookThatLosesTheServer(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.subscriptionsThatWait(3) // beside acme.triage
+	for what, gone := range map[string]error{"reset": errors.New("read: connection reset"), "shutdown": &pgconn.PgError{Severity: "FATAL", Code: "57P01", Message: "shutdown"}} {
+		var tally Tally
+		if tally.Counts() != nil {
+			t.Error("nothing was counted")
+		}
+		room := 2
+		f.slow = meager{f.pool(), func() error {
+			if room--; room < 0 {
+				return gone
+			}
+			return nil
+		}}
+		for _, begin := range []string{"acme.s0002", "acme.triage"} {
+			err := f.CountAttention(t.Context(), &tally)
+			if err == nil || !strings.Contains(err.Error(), what) || tally.begin != begin {
+				t.Errorf("%v, the next look begins with %s, want %s", err, tally.begin, begin)
+			}
+			if missing := tally.Missing()[""]; missing == nil || !strings.HasPrefix(missing.Error(), "2 of 4 subscriptions are not counted yet") {
+				t.Error(missing)
+			}
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		tally.FactsFailed = gone // of the look before
+		if err := f.CountAttention(ended, &tally); err == nil || tally.FactsFailed != nil || len(tally.Counts()) != 2 {
+			t.Errorf("%v %v %+v", err, tally.FactsFailed, tally.Counts())
+		}
+	}
+}
+
+// What cannot be listed of one subscription holds up no other.
+func TestASubscriptionThatCannotBeListedHoldsUpNone(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	counts, asked := f.subscriptionsThatWait(3), 0
+	f.slow = meager{f.pool(), func() error {
+		if asked++; asked == 2 {
+			return &pgconn.PgError{Code: "57014", Message: "canceling statement due to statement timeout"}
+		}
+		return nil
+	}}
+	found, err := f.Attention(t.Context(), counts, 10)
+	if err == nil || !strings.Contains(err.Error(), "in acme.s0001: ") {
+		t.Error(err)
+	}
+	if len(found) != 2 || found[0].Subscription != "s0000" || found[1].Subscription != "s0002" {
+		t.Errorf("%+v", found)
 	}
 }

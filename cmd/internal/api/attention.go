@@ -67,7 +67,7 @@ type AttentionCount struct {
 	More  bool   `json:"more,omitempty"`
 }
 
-// AttentionUnknown is a kind of which the asked process knows nothing, and why; or not all, since subscriptions have another ledger.
+// AttentionUnknown is a kind of which the asked process knows nothing, and why; or not all, since subscriptions have another ledger or cannot be counted.
 type AttentionUnknown struct {
 	Kind string `json:"kind"`
 	Why  string `json:"why"`

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/forebay-io/forebay/cmd/internal/alerts"
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -118,13 +119,13 @@ func TestDeadFactsFailAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close(t.Context())
-	rename := func(from, to string) {
+	rename := func(table, from, to string) {
 		t.Helper()
-		if _, err := db.Exec(t.Context(), `ALTER TABLE forebay.actions RENAME COLUMN `+from+` TO `+to); err != nil {
+		if _, err := db.Exec(t.Context(), `ALTER TABLE forebay.`+table+` RENAME COLUMN `+from+` TO `+to); err != nil {
 			t.Fatal(err)
 		}
 	}
-	rename("deaths", "elsewhere")
+	rename("actions", "deaths", "elsewhere")
 	after, err := p.app.waits.look(t.Context(), 0)
 	if err != nil || after.unknown["dead_letter"] != "" {
 		t.Errorf("%v %v", after.unknown, err)
@@ -135,6 +136,64 @@ func TestDeadFactsFailAlone(t *testing.T) {
 	if diff := cmp.Diff(before.dead, after.dead); diff != "" {
 		t.Errorf("dead letters: %s", diff)
 	}
-	rename("elsewhere", "deaths")
+	rename("actions", "elsewhere", "deaths")
+	p.clean()
+}
+
+// That a subscription cannot be counted blanks nothing: gauge and list have what was counted before and what can be read, and say what is missing.
+func TestALedgerCountedInPart(t *testing.T) {
+	t.Parallel()
+	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnprocessableEntity) }))
+	t.Cleanup(refuses.Close)
+	url := database(t)
+	p := deploy(t, refuses.URL, url, true).start(config.RoleIntake, config.RoleStream)
+	p.ready()
+	p.accepted("orders", "orders-secret", order("o-1", 1))
+	p.item("fulfil", "orders", "o-1-1", "applied", "dead_letter")
+	if l, err := p.app.waits.look(t.Context(), 0); err != nil || l.nothing("dead_letter") || len(l.part) > 0 {
+		t.Fatalf("%v %v", l.unknown, err)
+	}
+	db, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(t.Context())
+	rename := func(table, from, to string) {
+		t.Helper()
+		if _, err := db.Exec(t.Context(), `ALTER TABLE forebay.`+table+` RENAME COLUMN `+from+` TO `+to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says := func(rows int) {
+		t.Helper()
+		l, err := p.app.waits.look(t.Context(), 0)
+		if err != nil || !strings.Contains(l.unknown["dead_letter"], "count what waits in acme.fulfil: ") {
+			t.Errorf("%v %v", l.unknown, err)
+		}
+		gauge := p.app.waits.gauge.WithLabelValues("dead_letter")
+		gauge.Set(7) // of before
+		if p.app.waits.show(l); testutil.ToFloat64(gauge) != 1 {
+			t.Errorf("the gauge says %v", testutil.ToFloat64(gauge))
+		}
+		if sum, more, known := l.ofSubscription(nameInTeam{"acme", "fulfil"}); sum != 1 || !more || !known {
+			t.Errorf("of the subscription: %d %t %t", sum, more, known)
+		}
+		if why, other := l.unknownTo("acme", "dead_letter"), l.unknownTo("globex", "dead_letter"); why == "" || other != "" {
+			t.Errorf("a team is told %q, another %q", why, other)
+		}
+		list, err := p.app.waits.list(t.Context(), api.AttentionFilter{Kind: "dead_letter", Limit: 20})
+		if err != nil || len(list.Items) != rows || len(list.Unknown) != 1 {
+			t.Fatalf("%+v %v", list, err)
+		}
+		if diff := cmp.Diff([]api.AttentionCount{{Kind: "dead_letter", Count: 1, More: true}}, list.Counts); diff != "" {
+			t.Error(diff)
+		}
+	}
+	rename("rejected_records", "redriven_at", "elsewhere")
+	says(1)
+	rename("actions", "deaths", "elsewhere")
+	says(0)
+	rename("actions", "elsewhere", "deaths")
+	rename("rejected_records", "elsewhere", "redriven_at")
 	p.clean()
 }

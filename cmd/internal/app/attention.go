@@ -52,7 +52,8 @@ type attention struct {
 // look is what one look has found. Of the kinds in unknown it has what was found of them last: readiness, gauge and log go by that.
 type look struct {
 	at         time.Time
-	ledger     []inbox.AttentionCount // nil: the ledger was not asked
+	ledger     []inbox.AttentionCount // nil: nothing was counted in the ledger
+	part       map[string]error       // why that is not all of a team's ("": of all teams); its kinds are in unknown then
 	partitions partitions
 	backlogs   map[nameInTeam]producer.Backlog // of deliveries in quarantine, by source
 	rows       []api.AttentionItem             // what is few: partitions, destinations, sources
@@ -91,7 +92,7 @@ func (t *attention) run(ctx context.Context) {
 	}
 }
 
-// show sets the gauge. A kind that nothing is known of keeps the value that it had, or has none.
+// show sets the gauge. A kind that nothing is known of keeps the value that it had, or has none; of one that is known in part, the part counts.
 func (t *attention) show(l look) {
 	counts := l.counts("")
 	for _, kind := range api.AttentionKinds() {
@@ -203,14 +204,7 @@ const noStream = "this process has no stream role; ask one that runs `forebay se
 func (t *attention) ofLedger(ctx context.Context, l *look) {
 	why := noStream
 	if t.a.stream != nil {
-		box, _, err := (&inboxAPI{t.a.stream}).open()
-		if err == nil {
-			err = box.CountAttention(ctx, &t.tally)
-			l.ledger, l.dead = ofThisLedger(t.a.file(), t.tally.Counts(), t.tally.Dead())
-			if failed := t.tally.FactsFailed; failed != nil { // for alerts alone: what waits is known all the same
-				t.a.log.Warn("dead letters cannot be looked at for alerts, which go by what was found before; trying again", "error", failed)
-			}
-		}
+		err := t.count(ctx, l)
 		if err == nil {
 			return
 		}
@@ -219,6 +213,47 @@ func (t *attention) ofLedger(ctx context.Context, l *look) {
 	for _, kind := range inbox.AttentionKinds() {
 		l.unknown[string(kind)] = why
 	}
+}
+
+// count counts what waits in the ledger, as far as there is time. Its error says what is missing.
+func (t *attention) count(ctx context.Context, l *look) error {
+	box, _, err := (&inboxAPI{t.a.stream}).open()
+	if err == nil {
+		err = box.CountAttention(ctx, &t.tally)
+	}
+	if err != nil {
+		return err
+	}
+	if failed := t.tally.FactsFailed; failed != nil { // for alerts alone: what waits is known all the same
+		t.a.log.Warn("dead letters cannot be looked at for alerts, which go by what was found before; trying again", "error", failed)
+	}
+	l.ledger, l.dead = ofThisLedger(t.a.file(), t.tally.Counts(), t.tally.Dead())
+	missing := t.tally.Missing()
+	if l.ledger != nil {
+		l.part = missing
+	}
+	return missing[""]
+}
+
+// nothing reports whether nothing is known of a kind now.
+func (l look) nothing(kind string) bool {
+	return l.unknown[kind] != "" && !l.inPart(kind)
+}
+
+// inPart reports whether some of a kind is known, and not all.
+func (l look) inPart(kind string) bool {
+	return len(l.part) > 0 && slices.Contains(inbox.AttentionKinds(), inbox.AttentionKind(kind))
+}
+
+// unknownTo returns why a kind is unknown to a team ("": to all), or known in part; empty if all of it is known.
+func (l look) unknownTo(team, kind string) string {
+	if !l.inPart(kind) {
+		return l.unknown[kind]
+	}
+	if err := l.part[team]; err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // ofPartitions adds partitions that are stopped or that nobody reads.
@@ -364,17 +399,18 @@ func samePartition(a, b api.AttentionItem) bool {
 	return a.Topic == b.Topic && (a.Partition == nil || b.Partition == nil || *a.Partition == *b.Partition)
 }
 
-// counts sums what a look has found by kind, of one team or of all. Kinds that nothing is known of are left out.
+// counts sums what a look has found by kind, of one team or of all. Kinds that nothing is known of are left out; of what is known in part,
+// there may be more than was found.
 func (l look) counts(team string) (out []api.AttentionCount) {
 	for _, kind := range api.AttentionKinds() {
-		if _, unknown := l.unknown[kind]; unknown {
+		if l.nothing(kind) {
 			continue
 		}
 		c := api.AttentionCount{Kind: kind}
 		for _, of := range l.ledger {
 			if string(of.Kind) == kind && (team == "" || of.Team == team) {
 				c.Count += of.Count
-				c.More = c.More || of.More
+				c.More = c.More || of.More || l.part[team] != nil
 			}
 		}
 		for _, row := range l.rows {
@@ -411,16 +447,14 @@ func (l look) ofSubscription(at nameInTeam) (sum int64, more, known bool) {
 			sum++
 		}
 	}
-	_, noLedger := l.unknown[string(inbox.AttentionDead)]
-	_, noPartitions := l.unknown[api.KindStopped]
-	return sum, more, !l.at.IsZero() && !noLedger && !noPartitions
+	return sum, more || l.part[at.team] != nil, !l.at.IsZero() && !l.nothing(string(inbox.AttentionDead)) && !l.nothing(api.KindStopped)
 }
 
 // known is a look without what it has of kinds that nothing is known of now.
 func (l look) known() look {
-	l.ledger = slices.DeleteFunc(slices.Clone(l.ledger), func(c inbox.AttentionCount) bool { return l.unknown[string(c.Kind)] != "" })
-	l.rows = slices.DeleteFunc(slices.Clone(l.rows), func(i api.AttentionItem) bool { return l.unknown[i.Kind] != "" })
-	if l.unknown[api.KindQuarantinedDelivery] != "" {
+	l.ledger = slices.DeleteFunc(slices.Clone(l.ledger), func(c inbox.AttentionCount) bool { return l.nothing(string(c.Kind)) })
+	l.rows = slices.DeleteFunc(slices.Clone(l.rows), func(i api.AttentionItem) bool { return l.nothing(i.Kind) })
+	if l.nothing(api.KindQuarantinedDelivery) {
 		l.backlogs = nil
 	}
 	return l
@@ -442,7 +476,7 @@ func (t *attention) list(ctx context.Context, f api.AttentionFilter) (*api.Atten
 		}
 	}
 	for _, kind := range api.AttentionKinds() {
-		if why, unknown := l.unknown[kind]; unknown && (f.Kind == "" || f.Kind == kind) {
+		if why := l.unknownTo(f.Team, kind); why != "" && (f.Kind == "" || f.Kind == kind) {
 			out.Unknown = append(out.Unknown, api.AttentionUnknown{Kind: kind, Why: why})
 		}
 	}
@@ -454,7 +488,7 @@ func (t *attention) list(ctx context.Context, f api.AttentionFilter) (*api.Atten
 		return !i.Of(f.Team) || f.Kind != "" && f.Kind != i.Kind
 	})
 	ledger, err := t.ledgerRows(ctx, l, f)
-	if err != nil {
+	if err != nil && l.part[f.Team] == nil { // else it may be what could not be counted either, and that is said already
 		return nil, err
 	}
 	out.Items = firstOfEach(slices.Concat(rows, ledger, l.deliveryRows(f)), f.Limit)

@@ -28,6 +28,11 @@ func (t *attention) ledgerRows(ctx context.Context, l look, f api.AttentionFilte
 	if err != nil {
 		return nil, err
 	}
+	if l.part[f.Team] != nil { // it may be slow, or silent: nobody waits for it as if all were well
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, attentionTry)
+		defer cancel()
+	}
 	found, err := box.Attention(ctx, wanted, f.Limit)
 	for i := range found {
 		rows = append(rows, ledgerRow(&found[i]))
