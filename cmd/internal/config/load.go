@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"syscall"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -285,29 +283,21 @@ func (l *loader) decode(c *Config, file string, data []byte, env environment, v 
 	return true
 }
 
-// readMain reads the file that a command line names. It does not wait for the writer of a pipe: a file is read again while it is in use, and a
-// pipe, a device or stdin has nothing the second time.
+// readMain reads the file that a command line names. Its errors do not name it: the problem that they become does.
 func readMain(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	data, err := readPlain(func(flag int) (*os.File, error) { return os.OpenFile(path, flag, 0) }, "it", maxFile)
+	other, ok := errors.AsType[*notPlainError](err)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && path == "-":
 		return nil, errors.New("stdin is not read: write the configuration to a file, and name that")
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("no such file; `forebay config init %s` writes an example", path)
-	case err != nil:
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case info.IsDir():
+	case ok && other.dir:
 		return nil, isDirectory(path)
-	case !info.Mode().IsRegular():
+	case ok:
 		return nil, errors.New("is a pipe or a device, not a file: write the configuration to a file, and name that")
 	}
-	return io.ReadAll(f)
+	return data, err
 }
 
 // isDirectory is the error of a directory in the place of the file. It names a file in it that may have been meant.

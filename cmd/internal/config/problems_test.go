@@ -3,9 +3,12 @@ package config
 import (
 	"encoding/json"
 	"maps"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -214,8 +217,33 @@ func TestEscapes(t *testing.T) {
 
 func TestReferencedFileIsBounded(t *testing.T) {
 	t.Parallel()
-	if _, err := readSmall("/dev/zero"); err == nil || !strings.Contains(err.Error(), "larger than") {
-		t.Errorf("an endless file: %v", err)
+	large := filepath.Join(t.TempDir(), "large")
+	err := os.WriteFile(large, nil, 0o600)
+	if err == nil {
+		err = os.Truncate(large, maxFile+1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, read := range map[string]func(string) ([]byte, error){"a reference": readSmall, "the file": readMain} {
+		if _, err := read(large); err == nil || !strings.Contains(err.Error(), "is larger than") {
+			t.Errorf("%s: a large file: %v", name, err)
+		}
+	}
+}
+
+// A reference to what is no plain file is refused at once: nothing waits for the writer of a pipe, and nothing reads an endless device.
+func TestReferencedFileIsPlain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, "/dev/zero", dir} {
+		if text, _, err := osEnvironment().expand("${file:" + path + "}"); err == nil || !strings.Contains(err.Error(), path+" is not a plain file") {
+			t.Errorf("%s: %q, %v", path, text, err)
+		}
 	}
 }
 

@@ -34,14 +34,35 @@ func osEnvironment() environment {
 // maxReferenced is the largest file that a reference may name: a secret is small, and a device that never ends must not hang the start.
 const maxReferenced = 1 << 20
 
-// readSmall reads a file of at most maxReferenced bytes.
+// readSmall reads a plain file of at most maxReferenced bytes.
 func readSmall(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	return readPlain(func(flag int) (*os.File, error) { return os.OpenFile(path, flag, 0) }, path, maxReferenced)
+}
+
+// notPlainError is the error of what was opened in the place of a plain file: a directory, a pipe or a device.
+type notPlainError struct {
+	path string
+	dir  bool // it is a directory
+}
+
+func (e *notPlainError) Error() string { return e.path + " is not a plain file" }
+
+// readPlain reads a plain file of at most so many bytes, which open opens with a flag; path is what errors call it. It waits for no pipe: a
+// running process reads its configuration again, and a pipe has nothing the second time.
+func readPlain(open func(flag int) (*os.File, error), path string, most int64) ([]byte, error) {
+	f, err := open(os.O_RDONLY | syscall.O_NONBLOCK) // or opening a pipe would wait for its writer
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return readAtMost(f, path, maxReferenced)
+	info, err := f.Stat() // of what was opened: a name may change its file at any time
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &notPlainError{path, info.IsDir()}
+	}
+	return readAtMost(f, path, most)
 }
 
 // readAtMost reads a file of at most so many bytes.
@@ -62,19 +83,15 @@ func readInside(dir, path string, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = root.Close() }()                              // it was only read
-	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // or a pipe would wait for its writer
-	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
-		return nil, fmt.Errorf("%s, in which no link may lead out of %s: %w", filepath.Join(dir, path), dir, pathErr.Err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() { // of what was opened: a name may change its file at any time
-		return nil, fmt.Errorf("%s is not a plain file", filepath.Join(dir, path))
-	}
-	return readAtMost(f, filepath.Join(dir, path), most)
+	defer func() { _ = root.Close() }() // it was only read
+	whole := filepath.Join(dir, path)
+	return readPlain(func(flag int) (*os.File, error) {
+		f, err := root.OpenFile(path, flag, 0)
+		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+			err = fmt.Errorf("%s, in which no link may lead out of %s: %w", whole, dir, pathErr.Err)
+		}
+		return f, err
+	}, whole, most)
 }
 
 // hasReference reports whether s contains a reference or an escape.
