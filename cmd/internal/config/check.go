@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -177,11 +178,23 @@ func (a listening) meets(b listening) bool {
 	if err != nil || otherErr != nil || port != otherPort || port == "0" {
 		return false
 	}
-	all := func(host, other string) bool {
-		return host == "" || host == "::" || host == "0.0.0.0" && !strings.Contains(other, ":") // all of IPv4
+	host, otherHost = localhost(host), localhost(otherHost)
+	return host == otherHost || isAll(host, otherHost) || isAll(otherHost, host)
+}
+
+// localhost returns the address of the host localhost, and any other host as it is: nobody is asked for the addresses of names here.
+func localhost(host string) string {
+	if strings.EqualFold(host, "localhost") {
+		return "127.0.0.1"
 	}
-	name := strings.NewReplacer("localhost", "127.0.0.1")
-	return name.Replace(host) == name.Replace(otherHost) || all(host, otherHost) || all(otherHost, host)
+	return host
+}
+
+// isAll reports whether who listens on a host surely listens on another host's address, too: on all addresses, or on all of IPv4. A name's
+// address may be of IPv6.
+func isAll(host, other string) bool {
+	ip, err := netip.ParseAddr(other)
+	return host == "" || host == "::" || host == "0.0.0.0" && err == nil && ip.Is4()
 }
 
 // callable reports whether a provider can call s: a URL of a host, and nothing behind its path.
