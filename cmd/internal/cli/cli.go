@@ -232,11 +232,13 @@ var vars = kong.Vars{"statuses": strings.Join(inbox.Statuses(), ",")}
 // Main runs the command in args, which do not have the program's name, and returns the exit code. It ends early when ctx is done.
 func Main(ctx context.Context, args []string, o Options) int {
 	var g grammar
-	exited := -1 // the exit code with which kong wants to end the process, after --help
+	exited := -1 // the exit code where no command runs: after --help, of which kong says it, and after completion
 	named := &profiles{}
 	out := &stdout{Writer: o.Stdout}
 	o.Stdout = out
-	parser, err := kong.New(&g, kong.Name("forebay"), kong.Writers(o.Stdout, o.Stderr),
+	// kong writes help to the writer itself: it asks that for the width of the terminal.
+	parser, err := kong.New(&g, kong.Name("forebay"), kong.Writers(out.Writer, o.Stderr),
+		kong.Help(func(h kong.HelpOptions, ctx *kong.Context) error { return out.keep(kong.DefaultHelpPrinter(h, ctx)) }),
 		kong.Description("Takes webhooks in and lets every event act once, in order per entity.\n\n"+exitCodes),
 		vars, kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Exit(func(code int) { exited = code; panic(exitEarly{}) }), kong.UsageOnError(), kong.Resolvers(named))
@@ -247,12 +249,14 @@ func Main(ctx context.Context, args []string, o Options) int {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
+	var parsed *kong.Context
 	if args[0] == completeWord {
 		complete(o.Stdout, parser.Model, args[1:])
-		return exitOK
+		exited = exitOK
+	} else {
+		parsed, err = parse(parser, args)
 	}
-	parsed, err := parse(parser, args)
-	if lost := out.or(nil); lost != nil { // the help
+	if lost := out.or(nil); lost != nil { // of what completion or the help says
 		fmt.Fprintln(o.Stderr, "forebay:", lost)
 		return exitFailed
 	}

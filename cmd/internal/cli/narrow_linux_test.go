@@ -104,6 +104,25 @@ func TestAttentionOnANarrowTerminal(t *testing.T) {
 	}
 }
 
+// TestHelpOnATerminal: help uses the columns that there are, so that it has fewer lines where there are more.
+func TestHelpOnATerminal(t *testing.T) {
+	t.Setenv("COLUMNS", "") // which kong would believe
+	lines := 1000
+	for _, columns := range []uint16{60, 100, 140} {
+		terminal, screen := terminalOf(t, columns)
+		if code := Main(t.Context(), []string{"inbox", "redrive", "--help"}, Options{Stdout: terminal, Stderr: io.Discard}); code != exitOK {
+			t.Fatal(code)
+		}
+		terminal.Close()
+		got, _ := io.ReadAll(screen) // to the end, which is EIO
+		n := strings.Count(string(got), "\n")
+		if n == 0 || n >= lines {
+			t.Errorf("%d lines on %d columns, and %d on fewer", n, columns, lines)
+		}
+		lines = n
+	}
+}
+
 // TestWatchOnATerminal: each run has the screen for itself, and tables know how wide it is.
 func TestWatchOnATerminal(t *testing.T) {
 	t.Parallel()

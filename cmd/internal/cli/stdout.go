@@ -16,12 +16,17 @@ type stdout struct {
 
 func (s *stdout) Write(p []byte) (int, error) {
 	n, err := s.Writer.Write(p)
+	return n, s.keep(err)
+}
+
+// keep keeps the error of a write, if it is the first, and returns it.
+func (s *stdout) keep(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err == nil {
 		s.err = err
 	}
-	return n, err
+	return err
 }
 
 // or returns a command's own error, or else the one of its output.

@@ -136,7 +136,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	for _, command := range []string{
 		"version", "version -o id", "version -o json", "sources presets", "sources presets github", "sources presets -o id", "config show -c " + file, "config show -o id -c " + file,
-		"config init", "--help", "inbox list --help",
+		"config init", "--help", "inbox list --help", completeWord + " inbox",
 	} {
 		var errs bytes.Buffer
 		code := Main(t.Context(), strings.Fields(command), Options{Stdout: full, Stderr: &errs})
