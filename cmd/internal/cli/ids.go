@@ -52,6 +52,9 @@ func eventOfDelivery(ctx context.Context, client *api.Client, d names.Delivery) 
 	}
 	var found []names.Event
 	for _, s := range subscriptions.Items {
+		if !hasSource(&s, d.Source) {
+			continue
+		}
 		e := names.Event{Team: s.Team, Subscription: s.Subscription, Source: d.Source.Name, ID: id}
 		if s.Team != d.Source.Team {
 			e.Source = "/" + names.Source.Print(d.Source) // shared by its team
@@ -65,7 +68,8 @@ func eventOfDelivery(ctx context.Context, client *api.Client, d names.Delivery) 
 	}
 	switch len(found) {
 	case 0:
-		return names.Event{}, schemas.Errorf(schemas.NotFound, "look for the event of "+d.String(), "it was redriven as event %s, which no subscription has decided yet", id)
+		return names.Event{}, schemas.Errorf(schemas.NotFound, "look for the event of "+d.String(),
+			"it was redriven as event %s, which no subscription of the asked process has: none has decided it yet, or it is in another ledger, or past what is kept", id)
 	case 1:
 		return found[0], nil
 	}
@@ -76,7 +80,13 @@ func eventOfDelivery(ctx context.Context, client *api.Client, d names.Delivery) 
 	return names.Event{}, usageError("%s was redriven, and %d subscriptions have its event; give the id of one: %s", d, len(ids), strings.Join(ids, ", "))
 }
 
-// redrivenAs returns the id of the event that a delivery in quarantine has become.
+// hasSource reports whether a subscription has a source. It may name one of its own team without the team.
+func hasSource(s *api.SubscriptionItem, source names.Name) bool {
+	return slices.Contains(s.Sources, names.Source.Print(source)) || s.Team == source.Team && slices.Contains(s.Sources, source.Name)
+}
+
+// redrivenAs returns the id of the event that a delivery in quarantine has become. The list has the newest first, so the offsets of a partition
+// go down in it: behind a lower one the delivery does not come any more.
 func redrivenAs(ctx context.Context, client *api.Client, d names.Delivery) (string, error) {
 	f := api.QuarantineFilter{Team: d.Source.Team, Source: d.Source.Name, Limit: 1000}
 	for {
@@ -85,12 +95,13 @@ func redrivenAs(ctx context.Context, client *api.Client, d names.Delivery) (stri
 			return "", err
 		}
 		i := slices.IndexFunc(page.Items, func(i api.QuarantineItem) bool { return quarantineID(i) == d.String() })
+		passed := slices.ContainsFunc(page.Items, func(i api.QuarantineItem) bool { return i.Partition == d.Partition && i.Offset < d.Offset })
 		switch {
 		case i >= 0 && page.Items[i].Redriven != nil && page.Items[i].Redriven.EventID != "":
 			return page.Items[i].Redriven.EventID, nil
 		case i >= 0:
 			return "", usageError("%s is a delivery in quarantine, and no event: `forebay quarantine list` says why, `forebay quarantine raw %s` prints its body", d, d)
-		case page.Next == "":
+		case passed || page.Next == "":
 			return "", schemas.Errorf(schemas.NotFound, "look for "+d.String(), "the quarantine has no such delivery, or has it no more; `forebay quarantine list -o id` lists them")
 		}
 		f.Cursor = page.Next

@@ -65,7 +65,8 @@ func TestQuarantineRedrive(t *testing.T) {
 }
 
 // TestDeliveryNamesItsEvent: what was redriven is found by its place, on whichever page of the quarantine it stands, where one subscription
-// has the event. Everything else is refused with what to do.
+// has the event. Everything else is refused with what to do. Subscriptions that do not read the source are not asked, nor pages on which the
+// delivery cannot be.
 func TestDeliveryNamesItsEvent(t *testing.T) {
 	t.Parallel()
 	item := func(offset int64, event string) api.QuarantineItem {
@@ -78,13 +79,18 @@ func TestDeliveryNamesItsEvent(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		page := api.Page[api.QuarantineItem]{Items: []api.QuarantineItem{item(9, "one"), item(8, "both")}, Next: "c"}
 		if r.URL.Query().Get("cursor") == "c" {
-			page = api.Page[api.QuarantineItem]{Items: []api.QuarantineItem{item(7, "shared"), item(6, "nobody's"), waiting, item(4, "")}}
+			page = api.Page[api.QuarantineItem]{Items: []api.QuarantineItem{item(7, "shared"), item(6, "nobody's"), waiting, item(4, ""), item(1, "")}, Next: "d"}
 		}
 		switch at := r.URL.EscapedPath(); {
+		case r.URL.Query().Get("cursor") == "d", strings.Contains(at, "/other/"):
+			t.Errorf("asked for %s", r.URL)
+			w.WriteHeader(http.StatusTeapot)
 		case at == "/v1/quarantine" && r.URL.Query().Get("source") == "orders":
 			json.NewEncoder(w).Encode(page)
 		case at == "/v1/subscriptions":
-			json.NewEncoder(w).Encode(api.Page[api.SubscriptionItem]{Items: []api.SubscriptionItem{{Team: "acme", Subscription: "fulfil"}, {Team: "pay", Subscription: "bill"}}})
+			json.NewEncoder(w).Encode(api.Page[api.SubscriptionItem]{Items: []api.SubscriptionItem{
+				{Team: "acme", Subscription: "fulfil", Sources: []string{"github", "orders"}}, {Team: "acme", Subscription: "other", Sources: []string{"github", "pay/orders"}},
+				{Team: "pay", Subscription: "bill", Sources: []string{"acme/orders"}}, {Team: "pay", Subscription: "other", Sources: []string{"orders"}}}})
 		case have[at]:
 			n, _ := names.ParseEvent(strings.TrimPrefix(at, "/v1/inbox/"))
 			json.NewEncoder(w).Encode(api.InboxDetail{InboxItem: api.InboxItem{Team: n.Team, Subscription: n.Subscription, Source: n.Source, EventID: n.ID}})
@@ -107,7 +113,7 @@ func TestDeliveryNamesItsEvent(t *testing.T) {
 		9: {exitOK, "acme/fulfil/orders/one\n"},
 		8: {exitUsage, "2 subscriptions have its event; give the id of one: acme/fulfil/orders/both, pay/bill/%2Facme%2Forders/both"},
 		7: {exitOK, "pay/bill/%2Facme%2Forders/shared\n"},
-		6: {exitNotFound, "it was redriven as event nobody's, which no subscription has decided yet"},
+		6: {exitNotFound, "it was redriven as event nobody's, which no subscription of the asked process has: none has decided it yet, or "},
 		5: {exitUsage, "is a delivery in quarantine, and no event"},
 		4: {exitUsage, "is a delivery in quarantine, and no event"}, // discarded
 		3: {exitNotFound, "the quarantine has no such delivery"},
