@@ -23,11 +23,20 @@ import (
 
 var update = flag.Bool("update", false, "write golden files")
 
-// lists is an operator listener with names, ids and errors as long as they are in use.
+// lists is an operator listener with names, ids and errors as long as they are in use. Its times are relative to when it is asked, however long
+// a test takes until then.
 func lists(t *testing.T) string {
 	t.Helper()
-	now := time.Now()
-	at := func(ago time.Duration) *time.Time { return new(now.Add(-ago - 500*time.Millisecond)) }
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		json.NewEncoder(w).Encode(listed(time.Now())[r.URL.Path])
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// listed is what lists answers at a time, by path. A time in it is 30 seconds or more from where its text would change.
+func listed(now time.Time) map[string]any {
+	at := func(ago time.Duration) *time.Time { return new(now.Add(-ago - 30*time.Second)) }
 	const hash = "sha256:1f0a6e6f7f2d1c9b8a7e6d5c4b3a29181706f5e4d3c2b1a09f8e7d6c5b4a3928"
 	const refused = "503 Service Unavailable: upstream connect error or disconnect/reset before headers. reset reason: connection timeout"
 	entities := api.Page[api.EntityItem]{Items: []api.EntityItem{
@@ -37,7 +46,7 @@ func lists(t *testing.T) string {
 			Lines:   []api.VersionLineItem{{At: "17", Missing: [][2]int64{{18, 18}, {20, 21}, {24, 1_204}}}},
 			Waiting: new(int64(1204)), Since: at(39 * time.Minute), Until: new(now.Add(30*time.Minute + 30*time.Second)), Then: "dead_letter"},
 	}}
-	answers := map[string]any{
+	return map[string]any{
 		"/v1/inbox": api.Page[api.InboxItem]{Items: []api.InboxItem{
 			{Team: "platform", Subscription: "issue-triage", Source: "github", EventID: hash, Type: "com.github.pull_request.synchronize", Entity: "186853002/1042",
 				Version: "2026-07-01T09:05:42.000000000Z", Status: "done", Decision: gate.Applied, Reason: "next", Attempts: 1, ReceivedAt: at(39 * time.Minute), Topic: "events.platform.github", Partition: 3, Offset: 4711},
@@ -86,9 +95,6 @@ func lists(t *testing.T) string {
 			{Name: "ann-laptop", Role: "source-admin", Teams: []string{"platform", "platform-engineering", "shop"}, Payloads: true, UsedAt: at(4 * time.Minute), ExpiresAt: now.Add(89*24*time.Hour + time.Hour), CreatedAt: *at(24 * time.Hour), CreatedBy: "ann", Reason: refused},
 		}},
 	}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { json.NewEncoder(w).Encode(answers[r.URL.Path]) }))
-	t.Cleanup(s.Close)
-	return s.URL
 }
 
 var listCommands = []string{"attention", "inbox list", "inbox list --decision quarantined", "dlq list", "dlq groups", "quarantine list", "destinations list", "subscriptions list", "subscriptions lag platform.issue-triage", "sources list",
