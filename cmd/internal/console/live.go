@@ -243,10 +243,13 @@ func (l *live) event(name, id string, data []byte) bool {
 	return l.write(b.String() + "\n")
 }
 
-// write writes and flushes, for partTimeout at most: a browser that does not read is let go.
+// write writes and flushes, for partTimeout at most: a browser that does not read is let go. In HTTP/2 a deadline that passes ends the stream
+// although nothing is being written, so it is taken away afterwards.
 func (l *live) write(text string) bool {
 	l.silent = time.Now()
 	_ = l.to.SetWriteDeadline(time.Now().Add(partTimeout))
 	_, err := l.w.Write([]byte(text))
-	return err == nil && l.to.Flush() == nil
+	ok := err == nil && l.to.Flush() == nil
+	_ = l.to.SetWriteDeadline(time.Time{})
+	return ok
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -286,5 +287,35 @@ func TestLiveViewsOfOneSession(t *testing.T) {
 		} else if time.Since(began) > 10*time.Second {
 			t.Fatalf("a view that was closed makes no room: %d", status)
 		}
+	}
+}
+
+// TestSilentViewIsNotCut: over HTTP/2, as browsers speak it where the listener has a certificate, a view in which nothing happens stays open
+// for longer than one write may take.
+func TestSilentViewIsNotCut(t *testing.T) {
+	t.Parallel()
+	end := make(chan struct{})
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l := &live{w: w, to: http.NewResponseController(w)}
+		if r.ProtoMajor != 2 || !l.write(": begun\n\n") {
+			t.Errorf("%s, not begun", r.Proto)
+		}
+		select {
+		case <-end:
+		case <-r.Context().Done():
+		}
+		l.write(": ended\n\n")
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	answer, err := server.Client().Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	time.AfterFunc(partTimeout+time.Second, func() { close(end) })
+	if got, err := io.ReadAll(answer.Body); string(got) != ": begun\n\n: ended\n\n" || err != nil {
+		t.Errorf("%q, %v", got, err)
 	}
 }
