@@ -2,7 +2,10 @@ package ledger
 
 import (
 	"context"
+	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -207,11 +210,29 @@ func (l *Ledger) ID() [16]byte { return l.id }
 // tooOld is the error of a server whose server_version_num is less than oldest.
 func (c Config) tooOld(op string, server, oldest int) error {
 	at := "of "
-	if to, err := pgconn.ParseConfig(c.URL.Reveal()); err == nil {
-		at = to.Host + ":" + strconv.Itoa(int(to.Port)) + ", of "
+	if hosts := c.hosts(); len(hosts) > 0 {
+		at = strings.Join(hosts, " or ") + ", of "
 	}
 	return schemas.Errorf(schemas.Invalid, op, "the server %s%s, is PostgreSQL %d, and %d is the oldest that works: upgrade it, or name another one",
 		at, c.Key, server/10000, oldest/10000)
+}
+
+// hosts returns each HOST:PORT that URL names: one of them is connected to.
+func (c Config) hosts() (list []string) {
+	to, err := pgconn.ParseConfig(c.URL.Reveal())
+	if err != nil {
+		return nil
+	}
+	add := func(host string, port uint16) {
+		if at := net.JoinHostPort(host, strconv.Itoa(int(port))); !slices.Contains(list, at) {
+			list = append(list, at)
+		}
+	}
+	add(to.Host, to.Port)
+	for _, other := range to.Fallbacks { // the other hosts, and each host again without TLS
+		add(other.Host, other.Port)
+	}
+	return list
 }
 
 // checkMigrations refuses a schema that is not at this binary's migration.

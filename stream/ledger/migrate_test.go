@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -172,5 +173,20 @@ func TestOldServer(t *testing.T) {
 	if schemas.KindOf(err) != schemas.Invalid || !strings.Contains(err.Error(), fmt.Sprintf("the server %s:%d, of teams.acme.subscriptions.triage.postgres.url, is PostgreSQL ", to.Host, to.Port)) ||
 		!strings.Contains(err.Error(), ", and 99 is the oldest that works: upgrade it, or name another one") {
 		t.Errorf("one from before 99: %v", err)
+	}
+}
+
+// What is said of a server that is too old names each that it may be, and the port of an IPv6 address can be told from it.
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string][]string{
+		"postgres://u:p@db.example/forebay":                       {"db.example:5432"},
+		"postgres://u:p@[2001:db8::1]:6432/forebay":               {"[2001:db8::1]:6432"},
+		"postgres://u:p@a.example:1,b.example:2/x?sslmode=prefer": {"a.example:1", "b.example:2"},
+		"postgres://u:p@a.example:port/forebay":                   nil,
+	} {
+		if got := (Config{URL: schemas.NewSecret(url)}).hosts(); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", url, got, want)
+		}
 	}
 }
