@@ -89,9 +89,14 @@ func evidence(p config.Problem) string {
 	return p.Path + ": " + p.Message
 }
 
-// mend is the command that goes on from a file with problems: it writes one where there is none, and else says what is wrong with it.
+// mend is the command that goes on from a file with problems: it writes one where there is none, and else says what is wrong with it. For
+// stdin, which is not read, it names a file.
 func (d *doctor) mend() string {
-	if _, err := os.Stat(d.Path); errors.Is(err, fs.ErrNotExist) {
+	_, err := os.Stat(d.Path)
+	switch none := errors.Is(err, fs.ErrNotExist); {
+	case none && d.Path == "-":
+		return "forebay doctor -c FILE"
+	case none:
 		return "forebay config init " + d.Path
 	}
 	return "forebay config check -c " + d.Path

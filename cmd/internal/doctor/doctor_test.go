@@ -214,6 +214,8 @@ func TestNoFile(t *testing.T) {
 			t.Errorf("fix of %s: %s", check, fix)
 		}
 	}
+	i.path = "-"
+	want(t, Run(t.Context(), i.config()), "config", Problem, "-", "stdin is not read", "forebay doctor -c FILE")
 }
 
 // TestTopics breaks one topic after the other.
