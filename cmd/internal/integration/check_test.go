@@ -91,11 +91,11 @@ func report(t *testing.T, what string, events []string) {
 	}
 }
 
-// requireNoRepeats fails on any second call of a key: nothing was killed, so nothing may repeat.
+// requireNoRepeats fails on any second call of a key: no process that makes calls was killed, so nothing may repeat.
 func (v verdict) requireNoRepeats(t *testing.T) {
 	t.Helper()
 	if len(v.repeated) > 0 {
-		t.Errorf("%d calls were repeated although nothing failed, for example %+v", len(v.repeated), v.repeated[0])
+		t.Errorf("%d calls were repeated although no process that makes them was killed, for example %+v", len(v.repeated), v.repeated[0])
 	}
 }
 
