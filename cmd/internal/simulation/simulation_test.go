@@ -78,7 +78,7 @@ func howMany() int {
 	case os.Getenv("CI") != "":
 		return 1000
 	case testing.Short():
-		return 20
+		return 10
 	}
 	return *seeds
 }
