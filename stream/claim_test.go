@@ -198,13 +198,12 @@ func TestStoppedPartition(t *testing.T) {
 			cfg.Registerer = reg
 			run := r.start(cfg)
 			m.until(t, "the other partition read", func() bool { return m.next(1) == 1 })
-			parts := run.untilStopped(t, 0)
+			parts := run.until(t, "partition 0 stopped, partition 1 running", func(parts []owner.PartitionState) bool {
+				return len(parts) == 2 && parts[0].State == owner.Stopped && parts[1].State == owner.Running
+			})
 			e, ok := errors.AsType[*owner.StopError](parts[0].Err)
 			if !ok || e.Reason != tt.want {
 				t.Errorf("partition 0 is %+v, want a stop for %s", parts[0], tt.want)
-			}
-			if parts[1].State != owner.Running {
-				t.Errorf("partition 1 is %+v", parts[1])
 			}
 			run.untilReady(t)
 			if n := counter(t, reg, "forebay_stream_stops_total"); n != 1 {
