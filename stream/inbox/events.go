@@ -141,6 +141,7 @@ func (b *Inbox) newest(ctx context.Context, q Query, of scope) (items []Item, er
 	if err != nil {
 		return nil, err
 	}
+	b.summarize(ctx, of)
 	sql := q.slice(&f)
 	n := len(f.args)
 	var from, to time.Time

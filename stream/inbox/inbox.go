@@ -15,6 +15,8 @@ type Inbox struct {
 	slow   pool // lists, counts, and redrives: these wait for the broker inside their transaction
 	look   pool // probes by key, and commands
 
+	summaries summaries
+
 	behindReads, groupReads, windowsAtOnce, crowded int // the constants, fields for tests
 }
 

@@ -26,11 +26,13 @@ func TestListsReadNoMoreThanAPage(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	began := time.Now()
-	newest := f.million()
+	f.million()
 	t.Logf("made in %s", time.Since(began))
 	count := &counting{pool: f.slow, t: t}
 	f.slow, f.behindReads, f.groupReads = count, 1000, 1000
-	middle := func(part float64) time.Time { return newest.Add(-time.Duration(part*listed) * time.Millisecond) }
+	middle := func(part float64) time.Time {
+		return one[time.Time](f, `SELECT decided_at FROM events WHERE event_id = $1`, fmt.Sprintf("n-%d", listed-int(part*listed)))
+	}
 	deadCursor := func(fence int32, laneSeq int64) string {
 		return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d.%d", fence, laneSeq))
 	}
@@ -72,9 +74,45 @@ func TestListsReadNoMoreThanAPage(t *testing.T) {
 	}
 }
 
+// TestListOfFreshEvents: a list of events that have just come, more than autovacuum has seen to, reads little more than its page, and does so
+// while more come.
+func TestListOfFreshEvents(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "template", 1))
+	window := one[int32](f, `SELECT w.id FROM windows w JOIN subscriptions s ON s.id = w.subscription WHERE s.name = 'acme.triage' AND w.state = 'current'`)
+	f.exec(ledger.OfWindow(window, `ALTER TABLE events_w{w} SET (autovacuum_enabled = off)`)) // which comes once a minute
+	come := func(n int) {
+		t.Helper()
+		f.exec(ledger.OfWindow(window, `WITH e AS MATERIALIZED (SELECT * FROM events WHERE event_id = 'template-1'), last AS (SELECT max(log_offset) AS log_end FROM events)
+			INSERT INTO events_w{w} (window_id, fence, log_offset, event_key, hash, received_at, decided_at, lane_seq, epoch, value, sub, leader_epoch, plan, actions,
+				decision, reason, kind, clock, entity, source, event_id, type)
+			SELECT {w}, e.fence, log_end + n, gen_random_uuid(), e.hash, e.received_at, now(), log_end + n + 1, e.epoch, n, e.sub, e.leader_epoch, e.plan, e.actions,
+				e.decision, e.reason, e.kind, e.clock, 'e' || n % 20000, e.source, 'n-' || log_end + n, e.type
+			FROM e, last, generate_series(1, $1::int) n`), n)
+	}
+	for range 30 {
+		come(20_000)
+	}
+	count := &counting{pool: f.slow, t: t}
+	f.slow = count
+	for range 3 {
+		come(20_000)
+		count.blocks, count.plans = 0, nil
+		began := time.Now()
+		p, err := f.List(t.Context(), Query{})
+		t.Logf("%d items, %d blocks in %d statements, %s", len(p.Items), count.blocks, len(count.plans), time.Since(began))
+		if err != nil || len(p.Items) != 100 || count.blocks > 15_000 { // the table has 19,000
+			t.Errorf("%d items, %d blocks read: %v\n%s", len(p.Items), count.blocks, err, strings.Join(count.plans, "\n"))
+		}
+		time.Sleep(summarizeEvery)
+	}
+}
+
 // million fills the ledger: events of three partitions in the windows of one subscription, a millisecond apart, and beside them another
-// subscription with windows of its own. It returns when the newest was decided.
-func (f *fixture) million() (newest time.Time) {
+// subscription with windows of its own. The newest was decided just now.
+func (f *fixture) million() {
 	f.t.Helper()
 	var fences []int32
 	for part := range int32(3) {
@@ -93,16 +131,15 @@ func (f *fixture) million() (newest time.Time) {
 		}
 	}
 	windows := one[[]int32](f, `SELECT array_agg(w.id ORDER BY w.id) FROM windows w JOIN subscriptions s ON s.id = w.subscription WHERE s.name = 'acme.triage' AND w.state <> 'ahead'`)
-	newest = one[time.Time](f, `SELECT date_trunc('second', now())`)
 	const each = listed / listedWindows
 	windows = windows[len(windows)-listedWindows:]
 	for i, w := range windows {
 		f.exec(ledger.OfWindow(w, `WITH e AS MATERIALIZED (SELECT * FROM events WHERE event_id = 'template-0-1')
 			INSERT INTO events_w{w} (window_id, fence, log_offset, event_key, hash, received_at, decided_at, lane_seq, epoch, value, sub, leader_epoch, plan, actions,
 				decision, reason, kind, clock, entity, source, event_id, type)
-			SELECT {w}, ($1::int[])[1 + n % 3], 1000 + n, lpad(to_hex(n), 32, '0')::uuid, e.hash, e.received_at, $4::timestamptz - ($5::int - n) * interval '1 millisecond', 1000 + n, e.epoch, n, e.sub, e.leader_epoch, e.plan, e.actions,
+			SELECT {w}, ($1::int[])[1 + n % 3], 1000 + n, lpad(to_hex(n), 32, '0')::uuid, e.hash, e.received_at, now() - ($4::int - n) * interval '1 millisecond', 1000 + n, e.epoch, n, e.sub, e.leader_epoch, e.plan, e.actions,
 				e.decision, e.reason, e.kind, e.clock, 'e' || n % 20000, e.source, 'n-' || n, e.type
-			FROM e, generate_series($2::int, $3::int) n`), fences, i*each+1, (i+1)*each, newest, listed)
+			FROM e, generate_series($2::int, $3::int) n`), fences, i*each+1, (i+1)*each, listed)
 		f.exec(ledger.OfWindow(w, `WITH a AS MATERIALIZED (SELECT * FROM actions WHERE status = 'dead_letter' AND lane_seq = 1)
 			INSERT INTO actions_w{w} (window_id, fence, lane_seq, event_key, action_id, event_window, effect, created_at, first_at, finished_at, attempts, open, status, class, code, error, deaths)
 			SELECT {w}, ($1::int[])[1 + n % 3], 1000 + n, lpad(to_hex(n), 32, '0')::uuid, lpad(to_hex(n), 32, 'a')::uuid, {w}, a.effect, now(), now(), now(), 1, true, 'dead_letter', 'class-' || n % 7, 400, 'no', 1
@@ -114,7 +151,6 @@ func (f *fixture) million() (newest time.Time) {
 	f.exec(`UPDATE progress SET next_lane_seq = $1, next_offset = $1, high_offset = $1`, listed+2000)
 	f.exec(`ANALYZE`)
 	f.exec(`SELECT brin_summarize_new_values(format('events_w%s_decided', id)::regclass) FROM windows WHERE state <> 'ahead'`) // as autovacuum does
-	return newest
 }
 
 // counting counts the blocks that the statements of a pool read, and keeps their plans.

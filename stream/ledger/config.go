@@ -115,17 +115,21 @@ func (l *Ledger) hotPool(ctx context.Context) (*Pool, error) {
 	return l.pool(ctx, l.cfg.settings(true), l.cfg.MaxConns, l.cfg.TxTimeout)
 }
 
-// readPool is for operators' lists and counts: a filter that finds little reads much.
-func (l *Ledger) readPool(ctx context.Context) (*Pool, error) { return l.slowPool(ctx, 2) }
+// readPool is for operators' lists and counts: a filter that finds little reads much. Of a table without statistics, as a new window is,
+// Postgres takes any range of time for so large that it reads all of the table.
+func (l *Ledger) readPool(ctx context.Context) (*Pool, error) {
+	return l.slowPool(ctx, 2, map[string]string{"enable_seqscan": "off"})
+}
 
 // sweepPool is for what sweeps find out and delete, one statement after another: windows are dropped whatever operators list meanwhile, and
 // no list waits for a sweep.
-func (l *Ledger) sweepPool(ctx context.Context) (*Pool, error) { return l.slowPool(ctx, 1) }
+func (l *Ledger) sweepPool(ctx context.Context) (*Pool, error) { return l.slowPool(ctx, 1, nil) }
 
-// slowPool is for statements that may read much, and for which nothing that runs waits.
-func (l *Ledger) slowPool(ctx context.Context, conns int32) (*Pool, error) {
+// slowPool is for statements that may read much, and for which nothing that runs waits. also are settings beside the usual ones.
+func (l *Ledger) slowPool(ctx context.Context, conns int32, also map[string]string) (*Pool, error) {
 	settings := l.cfg.settings(false)
 	settings["statement_timeout"] = pg.Milliseconds(l.cfg.TxTimeout * 5 / 4)
+	maps.Copy(settings, also)
 	return l.pool(ctx, settings, conns, l.cfg.TxTimeout*7/5)
 }
 

@@ -1,0 +1,56 @@
+package inbox
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+func TestSummariesAreDue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var s summaries
+		due := func(want ...int32) {
+			t.Helper()
+			if got := s.due(scope{3, 4}, time.Now()); !slices.Equal(got, want) {
+				t.Errorf("due are %v, want %v", got, want)
+			}
+		}
+		due(3, 4)
+		due()
+		time.Sleep(summarizeEvery + 1)
+		s.move([]int32{3}, time.Now().Add(summarizeFailed))
+		due(4)
+		time.Sleep(summarizeFailed + 1)
+		due(3, 4)
+		if time.Sleep(summarizeFailed); len(s.due(scope{5}, time.Now())) != 1 || len(s.next) != 1 {
+			t.Errorf("windows that nobody lists are kept: %v", s.next)
+		}
+	})
+}
+
+// A list does not wait for a VACUUM of what it lists, nor fail, and leaves the index alone for a while.
+func TestListBesideAVacuum(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "e", 1))
+	window := one[int32](f, `SELECT w.id FROM windows w JOIN subscriptions s ON s.id = w.subscription WHERE s.name = 'acme.triage' AND w.state = 'current'`)
+	tx, err := f.eye.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	if _, err := tx.Exec(t.Context(), ledger.OfWindow(window, `LOCK TABLE events_w{w} IN SHARE UPDATE EXCLUSIVE MODE`)); err != nil { // VACUUM's
+		t.Fatal(err)
+	}
+	if p, err := f.List(t.Context(), Query{}); err != nil || len(p.Items) != 1 {
+		t.Errorf("%d items: %v", len(p.Items), err)
+	}
+	if due := f.summaries.due(scope{window}, time.Now().Add(summarizeFailed/2)); due != nil {
+		t.Error("it is tried again at once")
+	}
+}
