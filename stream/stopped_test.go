@@ -249,7 +249,7 @@ func TestLedgerRecreatedTopic(t *testing.T) {
 	if e.Reason != owner.StopRecreated || e.Stop.From != 2 || e.Stop.Records != -1 || e.Stop.Partition.TopicID == old || e.Stop.FirstAt.IsZero() {
 		t.Errorf("stopped for %+v", e.Stop)
 	}
-	if !strings.Contains(e.Error(), "nobody can count it") || !strings.Contains(e.Error(), "forebay subscriptions accept acme.triage --topic events.acme.orders --reason") {
+	if !strings.Contains(e.Error(), "nobody can count them") || !strings.Contains(e.Error(), "forebay subscriptions accept acme.triage --topic events.acme.orders --reason") {
 		t.Error(e)
 	}
 	run.stopOf(t, 1)

@@ -20,8 +20,15 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	scripts, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if testing.Short() { // a script starts the program ten times and more
+		scripts = []string{"testdata/script/asking.txtar", "testdata/script/mistakes.txtar"}
+	}
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Files: scripts,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("VECTORS", vectors)
 			e.Setenv("N", "\n")

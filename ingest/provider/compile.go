@@ -179,7 +179,7 @@ func (e *EventConfig) complete() error {
 		return errors.New("event.type is missing: say where the event type stands, for example /type or header:X-Event-Type")
 	case e.Entity == nil:
 		return errors.New("event.entity is missing: list the values that name what the event is about, for example [/order/id]; " +
-			"[] puts all events of the source in one line")
+			"[] makes all events of the source one entity, with one order")
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func (x *Expression) taken(name string) bool {
 	return x.takes == nil || slices.ContainsFunc(x.takes, func(t *cel.Type) bool { return t.TypeName() == name })
 }
 
-// TypeNames returns the types that Compile was given, for messages.
+// TypeNames returns the types that Compile was given, for error messages.
 func (x *Expression) TypeNames() string {
 	var texts []string
 	for _, t := range x.takes {

@@ -18,8 +18,8 @@ import (
 // The zero time is written as it is. The producer's id and epoch and the attributes of the batch are left out.
 const packVersion = 1
 
-// Pack returns r as bytes that [Unpack] reads back: key, value, headers, timestamp, topic, partition, offset and leader epoch. It tells
-// null from empty.
+// Pack returns r as bytes that [Unpack] reads back: key, value, headers, timestamp, topic, partition, offset and leader epoch. It keeps
+// null and empty apart.
 func Pack(r *kgo.Record) []byte {
 	b := append(make([]byte, 0, PackedSize(r)), packVersion)
 	b = binary.AppendVarint(b, r.Timestamp.Unix())

@@ -73,7 +73,7 @@ func mayHave(key string, values []string) error {
 		return errors.New("has sslrootcert with a file of the machine's: put the server's CA into the system's store, and write sslrootcert=system")
 	case key != "sslrootcert" && !slices.Contains(taken, key):
 		// The key is not shown: it may be the rest of a password with a & in it.
-		return errors.New("has a key behind its ? that is not known here: a setting of the session is written options=-c%20name%3Dvalue, and a & of a password %26")
+		return errors.New("has a query parameter that Forebay does not know: a setting of the session is written options=-c%20name%3Dvalue, and a & of a password %26")
 	}
 	return nil
 }

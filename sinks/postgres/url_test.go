@@ -180,7 +180,7 @@ func TestURLBringsItsOwn(t *testing.T) {
 		"postgres://u:hush-hush@db.example/x?sslmode=disable#&sslrootcert=/dev/null":   "is not a URL",
 		"postgres://u:hush-hush@db.example/x?sslmode=disable;sslrootcert=/dev/null":    "is not a URL",
 		"postgres://u:hush-hush@db.example/x?krbsrvname=x":                             "options=-c%20name%3Dvalue",
-		"postgres://u:hush-hush@db.example/x?sslnewkey=/dev/null":                      "a key behind its ?",
+		"postgres://u:hush-hush@db.example/x?sslnewkey=/dev/null":                      "a query parameter that Forebay does not know",
 		"postgres://db.example/x?user=u&password=a&hush=":                              "a & of a password %26",
 		"user=u password=hush-hush host=db.example":                                    "is not a URL", "": "is not a URL", "mysql://u:hush-hush@h/x": "is not a URL",
 	} {

@@ -261,19 +261,19 @@ func (f *Fetcher) classify(resp *http.Response) (sink.Class, time.Duration) {
 	return class, wait
 }
 
-// maxResetSeconds is the largest X-RateLimit-Reset that is taken for seconds (31 years); a larger one is a Unix time, after 2001.
+// leastUnixTime is the smallest X-RateLimit-Reset that is taken for a Unix time, of 2001; a smaller one is a number of seconds.
 // GitHub sends a Unix time, others seconds.
-const maxResetSeconds = 1_000_000_000
+const leastUnixTime = 1_000_000_000
 
 // untilReset returns how long a server wants us to wait by its X-RateLimit-Reset, which is a number of seconds or a Unix time; 0 if it
-// is neither. Seconds are cut to maxHold so that they fit into a Duration. Callers bound both forms again: [limit.pause] by maxHold,
+// is neither. Seconds are cut to maxHold so that they fit into a Duration. Callers bound what is returned: [limit.pause] by maxHold,
 // fetch by its deadline.
 func untilReset(text string, now time.Time) time.Duration {
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case err != nil || n < 0:
 		return 0
-	case n > maxResetSeconds:
+	case n >= leastUnixTime:
 		return max(0, time.Unix(n, 0).Sub(now))
 	}
 	return time.Duration(min(n, int64(maxHold/time.Second))) * time.Second

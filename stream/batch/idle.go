@@ -90,7 +90,7 @@ func (l *Loop) leaveTopics() {
 	err := l.cfg.Ledger.Leave(ctx, l.cfg.Topics)
 	done()
 	if err != nil && l.ctx.Err() == nil {
-		l.log.Warn("topics that the subscription no longer has not recorded; dedupe windows are kept longer", "error", err)
+		l.log.Warn("could not record which topics the subscription has left; dedupe windows are kept longer until that works; trying again", "error", err)
 	}
 }
 
@@ -139,6 +139,6 @@ func (l *Loop) readToTheEnd(partitions []*Partition) (read []*ledger.Claim) {
 
 func (l *Loop) warnNotRecorded(partitions int, err error) {
 	if l.ctx.Err() == nil {
-		l.log.Warn("idle partitions not recorded; dedupe windows are kept longer", "partitions", partitions, "error", err)
+		l.log.Warn("could not record which partitions are idle; dedupe windows are kept longer until that works; trying again", "partitions", partitions, "error", err)
 	}
 }

@@ -24,7 +24,8 @@ func newLag() *lag {
 		"Age of the last decided record of a claimed partition that is not read to its end; 0 if it is.", []string{"topic", "partition"}, nil)}
 }
 
-// decided notes how far a partition has come: what it has read of it, and when the last record of that was appended.
+// decided notes how far behind a partition is once a batch of it is decided: not at all if that was read to the log's end, else since its
+// last record was appended.
 func (l *lag) decided(at reader.TopicPartition, read *reader.Part) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

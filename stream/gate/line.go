@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"math"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -141,18 +140,18 @@ func ahead(v, at schemas.Version) bool {
 	return v.Kind == schemas.Sequence && v.Value > at.Value && v.Value-1 != at.Value
 }
 
-// clamp returns the timestamp, or the record's append time plus the allowed skew if that is earlier. It never reverses the order of two
-// events and gives the same on every replay. Without an append time it changes nothing.
-func clamp(value int64, appended time.Time, skew time.Duration) int64 {
+// clamp returns the timestamp, or the record's append time plus the allowed skew if that is earlier: the same on every replay. Events
+// that come in the order of their timestamps keep that order, as append times do not go back. Without an append time nothing is clamped.
+func clamp(timestamp int64, appended time.Time, skew time.Duration) int64 {
 	if appended.IsZero() {
-		return value
+		return timestamp
 	}
 	limit := appended.Add(skew)
-	if !time.Unix(0, value).After(limit) {
-		return value
+	if !time.Unix(0, timestamp).After(limit) {
+		return timestamp
 	}
 	if limit.Before(schemas.MinTimestamp) {
-		return math.MinInt64 + 1
+		return schemas.MinTimestamp.UnixNano()
 	}
 	return limit.UnixNano()
 }

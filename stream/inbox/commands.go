@@ -127,9 +127,9 @@ func (b *Inbox) AskAction(ctx context.Context, id schemas.ActionID, kind ledger.
 	}
 	switch {
 	case kind != ledger.Replay && kind != ledger.Discard && kind != ledger.Resolve:
-		return 0, schemas.Errorf(schemas.Invalid, op, "that is nothing to ask of an action")
+		return 0, schemas.Errorf(schemas.Invalid, op, "an action can only be replayed, discarded or resolved")
 	case kind == ledger.Resolve && d.Status != ledger.Done:
-		return 0, schemas.Errorf(schemas.Invalid, op, "it can be said to be done, not %q", d.Status)
+		return 0, schemas.Errorf(schemas.Invalid, op, "an action can be resolved as done only, not as %q", d.Status)
 	}
 	ref, err := b.FindAction(ctx, id)
 	if err != nil {
@@ -165,7 +165,7 @@ func mayAsk(op string, status ledger.Status, kind ledger.CommandKind, d ledger.C
 	case status == ledger.Stale && kind == ledger.Replay:
 		return schemas.Errorf(schemas.Conflict, op, "it is stale: a newer one of its entity had been started before it was to run again; --force runs it all the same")
 	case status != ledger.Dead && status != ledger.Unknown:
-		return schemas.Errorf(schemas.Conflict, op, "it is %s: only what is dead_letter or unknown can be asked about", status)
+		return schemas.Errorf(schemas.Conflict, op, "it is %s: only an action that is dead_letter or unknown can be replayed, discarded or resolved", status)
 	case kind == ledger.Replay && status == ledger.Unknown && !d.OutcomeUnknown:
 		return schemas.Errorf(schemas.Invalid, op, "its outcome is unknown: run again it may be done twice; say that this is known (--outcome-unknown), or resolve it")
 	}

@@ -296,7 +296,8 @@ func (b *Inbox) DeadLetter(ctx context.Context, id schemas.ActionID) (d DeadLett
 	return d, nil
 }
 
-// deadHistory reads an action's attempts and commands, the oldest first.
+// deadHistory reads the attempts and commands of a dead letter's action, the oldest first. If its partition is forgotten, there are only
+// the commands.
 func (b *Inbox) deadHistory(ctx context.Context, d *DeadLetter) (attempts []Attempt, commands []CommandStatus, err error) {
 	err = b.ledger.InWindowsOf(ctx, b.look, d.Fence, func(windows []int32) error {
 		rows, err := b.slow.Query(ctx, ledger.OfWindows(windows, `SELECT attempt, ended_at, status, class, code, latency_us / 1000.0::float8, error, response, `+traceText+` FROM {attempts} t
@@ -306,7 +307,7 @@ func (b *Inbox) deadHistory(ctx context.Context, d *DeadLetter) (attempts []Atte
 		}
 		return err
 	})
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) { // no rows: the ledger has no such fence
 		return nil, nil, err
 	}
 	rows, err := b.slow.Query(ctx, `SELECT c.id, c.kind, c.asked_by, c.reason, c.asked_at, c.ended_at, coalesce(c.outcome, ''), '' FROM commands c

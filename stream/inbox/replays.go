@@ -139,19 +139,20 @@ func (b *Inbox) Positions(ctx context.Context, subscription string) ([]Position,
 
 // Remembers returns since when the dedupe of a subscription remembers what was decided; zero: it has forgotten nothing.
 func (b *Inbox) Remembers(ctx context.Context, subscription string) (time.Time, error) {
-	since, err := remembers(ctx, b.look, subscription)
+	since, err := remembersSince(ctx, b.look, subscription)
 	if err != nil {
 		return time.Time{}, ledger.Unavailable("read what dedupe remembers of "+subscription, err)
 	}
 	return since, nil
 }
 
-// remembers is [Inbox.Remembers]. The first window opens with the subscription: where the oldest is younger, others were dropped.
-func remembers(ctx context.Context, from interface {
+// remembersSince is [Inbox.Remembers]. A subscription's first window opens with it: if the oldest one opened later, windows were dropped.
+// A former generation of the subscription, which a replay with another generation left, does not count.
+func remembersSince(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, subscription string) (time.Time, error) {
 	var since *time.Time
-	err := from.QueryRow(ctx, `SELECT CASE WHEN min(w.opened_at) > s.created_at THEN min(w.opened_at) END
+	err := db.QueryRow(ctx, `SELECT CASE WHEN min(w.opened_at) > s.created_at THEN min(w.opened_at) END
 		FROM subscriptions s JOIN windows w ON w.subscription = s.id WHERE s.name = $1 AND s.generation = 0 GROUP BY s.id`, subscription).Scan(&since)
 	if since == nil || err != nil {
 		return time.Time{}, err
@@ -315,7 +316,7 @@ func mayStart(ctx context.Context, tx pgx.Tx, op string, r *Replay, skew time.Du
 	}
 	var since time.Time
 	if err == nil {
-		since, err = remembers(ctx, tx, r.Subscription)
+		since, err = remembersSince(ctx, tx, r.Subscription)
 	}
 	switch {
 	case err != nil:

@@ -169,14 +169,14 @@ func (s *ActionState) Lost(r ledger.AttemptRef) bool {
 	return !s.Status.Ended() && r.Epoch < s.Epoch && !recorded
 }
 
-// ActionState reads the state of an attempt's action. Kinds: NotFound if the ledger does not have the action, or not any more;
-// Unavailable.
+// ActionState reads the state of an attempt's action. The kind of its error is NotFound if the ledger does not have the
+// action, or not any more, and Unavailable if it cannot be read.
 func (rs *Reports) ActionState(ctx context.Context, r ledger.AttemptRef) (ActionState, error) {
 	const op = "read an action"
 	s, err := rs.actionState(ctx, r)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return s, schemas.Errorf(schemas.NotFound, op, "the ledger does not keep it any more")
+		return s, schemas.Errorf(schemas.NotFound, op, "the ledger does not have it, or not any more")
 	case err != nil:
 		return s, ledger.Unavailable(op, err)
 	}

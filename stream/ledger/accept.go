@@ -1,5 +1,12 @@
 package ledger
 
+// Accepting stops, in one transaction.
+//
+//	lock    the stops that the filter selects
+//	decide  that there are some, and that a recreated topic is accepted whole
+//	write   who accepted them and why; what was accepted before keeps its acceptance
+//	read    the stops as they are then
+
 import (
 	"context"
 	"errors"

@@ -18,8 +18,9 @@ import (
 //
 // A void hand-over lacks what the subscription has done since. Only another `topics rekey` leads on.
 
-// checkCopies refuses a claim of a topic whose copy is read, and of a copy whose hand-over is void. A claim that it lets pass
-// voids the hand-overs to copies of its topic. The lock on their fences, which their first claims hold, lets one of both through.
+// checkCopies refuses a claim of a topic whose copy was ever claimed, and of a copy whose hand-over is void. A claim that it lets pass
+// voids the hand-overs to copies of its topic that were not claimed yet: it locks their fences, as a copy's first claim does, so that only
+// one of the two passes. An error takes back what it voided, with the claim's transaction.
 func (t *claimTx) checkCopies(ctx context.Context) error {
 	tx, c := t.tx, t.c
 	if c.copyVoid {
@@ -28,24 +29,24 @@ func (t *claimTx) checkCopies(ctx context.Context) error {
 	if err := t.checkCopyCount(ctx); err != nil {
 		return err
 	}
-	copied, err := t.incarnations(ctx)
+	ids, err := t.incarnations(ctx)
 	if err != nil {
 		return err
 	}
-	unread, err := ints(ctx, tx, `SELECT id FROM fences WHERE subscription = $1 AND copy_of = ANY ($2) AND epoch = 0 AND NOT copy_void ORDER BY id FOR UPDATE`, t.n.id, copied)
-	if err == nil && len(unread) > 0 {
-		_, err = tx.Exec(ctx, `UPDATE fences SET copy_void = true WHERE id = ANY ($1)`, unread)
+	unclaimed, err := ints(ctx, tx, `SELECT id FROM fences WHERE subscription = $1 AND copy_of = ANY ($2) AND epoch = 0 AND NOT copy_void ORDER BY id FOR UPDATE`, t.n.id, ids)
+	if err == nil && len(unclaimed) > 0 {
+		_, err = tx.Exec(ctx, `UPDATE fences SET copy_void = true WHERE id = ANY ($1)`, unclaimed)
 	}
 	if err != nil {
 		return err
 	}
-	var reads *string
-	err = tx.QueryRow(ctx, `SELECT min(topic) FROM fences WHERE subscription = $1 AND copy_of = ANY ($2) AND epoch > 0`, t.n.id, copied).Scan(&reads)
-	if err != nil || reads == nil {
+	var claimedCopy *string
+	err = tx.QueryRow(ctx, `SELECT min(topic) FROM fences WHERE subscription = $1 AND copy_of = ANY ($2) AND epoch > 0`, t.n.id, ids).Scan(&claimedCopy)
+	if err != nil || claimedCopy == nil {
 		return err
 	}
 	return schemas.Errorf(schemas.Conflict, t.op, "the subscription has gone over to %[1]s, a copy of %[2]s that `forebay topics rekey` made, and what waited is there: "+
-		"write topic: %[1]s for the source; to go back, copy it with `forebay topics rekey %[1]s --partitions N --to TOPIC -c FILE`", *reads, c.Partition.Topic)
+		"write topic: %[1]s for the source; to go back, copy it with `forebay topics rekey %[1]s --partitions N --to TOPIC -c FILE`", *claimedCopy, c.Partition.Topic)
 }
 
 // incarnations are the ids under which the claim's topic may have been copied: its own, and those that it had before it was created

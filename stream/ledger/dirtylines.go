@@ -277,7 +277,7 @@ func foldOld(ctx context.Context, n *Namespace, c *Claim, all bool) error {
 	if c.dirty.n == 0 {
 		return nil
 	}
-	op := "write the lines of " + n.spec.Name
+	op := "write the version lines of " + n.spec.Name
 	if err := n.loadWindows(ctx); err != nil { // no batch of an idle partition has noticed that the windows turned
 		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}

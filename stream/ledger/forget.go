@@ -55,7 +55,7 @@ type OldLines struct {
 // a former topic is left. The caller is the goroutine that applies.
 func (n *Namespace) Tidy(ctx context.Context, c *Claim) (old bool, err error) {
 	if err := n.inWindows(ctx, func(win *windowSet) error { return lowerPlaces(ctx, n.ledger.hot, win, c) }); err != nil {
-		return false, &schemas.Error{Kind: schemas.Unavailable, Op: "forget lines of " + n.spec.Name, Err: pg.Redact(err)}
+		return false, &schemas.Error{Kind: schemas.Unavailable, Op: "forget version lines of " + n.spec.Name, Err: pg.Redact(err)}
 	}
 	old = n.spec.Forget > 0 && c.forgotIn != n.windows.Load().current
 	// Before the search all dirty lines are written: one that has just moved must not be deleted because its row is old.
@@ -72,7 +72,7 @@ func (n *Namespace) OldLines(ctx context.Context, c *Claim) (old OldLines, err e
 		old.Keys = append(old.Keys, found...)
 	}
 	if err != nil {
-		return OldLines{}, &schemas.Error{Kind: schemas.Unavailable, Op: "find lines to forget of " + n.spec.Name, Err: pg.Redact(err)}
+		return OldLines{}, &schemas.Error{Kind: schemas.Unavailable, Op: "find version lines to forget of " + n.spec.Name, Err: pg.Redact(err)}
 	}
 	old.More = len(old.Keys) == forgetLines
 	return old, nil
@@ -132,7 +132,7 @@ func (n *Namespace) ForgetLines(ctx context.Context, c *Claim, old OldLines) err
 		return err
 	})
 	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: "forget lines of " + n.spec.Name, Err: pg.Redact(err)}
+		return &schemas.Error{Kind: schemas.Unavailable, Op: "forget version lines of " + n.spec.Name, Err: pg.Redact(err)}
 	}
 	if !old.More {
 		c.forgotIn = old.window

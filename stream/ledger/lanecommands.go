@@ -1,5 +1,12 @@
 package ledger
 
+// A command about an action, in one transaction.
+//
+//	lock    the fence, the action's row, the command
+//	read    whether the command was carried out before: then its outcome is returned
+//	decide  what the command makes of an action of this status
+//	write   the action's row, and the command's outcome
+
 import (
 	"context"
 	"errors"
@@ -33,12 +40,13 @@ type CommandResult struct {
 }
 
 // ApplyLaneCommand carries out a command about an action and stores its outcome in the same transaction, under the fence: a crash
-// cannot make it happen twice. It tries again until that is committed, another try would fail too, or ctx ends. Applied again, a command
-// changes nothing, and the first outcome is returned. The caller owns the lane: nothing of the action is running or waits to be recorded.
+// cannot make it happen twice. It tries again until the transaction is committed, its error is permanent, or ctx ends. Applied again, a
+// command changes nothing, and the first outcome is returned. The caller owns the lane: no attempt of the action runs, and none has a result
+// that is not recorded.
 func (n *Namespace) ApplyLaneCommand(ctx context.Context, c *Claim, cmd Command) (o CommandResult, err error) {
 	op := fmt.Sprintf("apply command %d of %s", cmd.ID, n.spec.Name)
 	if c == nil || c.ID != cmd.Claim || cmd.LaneSeq == 0 {
-		return o, schemas.Errorf(schemas.Invalid, op, "no claim of its action")
+		return o, schemas.Errorf(schemas.Invalid, op, "the claim is not that of its action, or it names none")
 	}
 	err = n.untilDone(ctx, op, func(tx pgx.Tx, win *windowSet) error {
 		o = CommandResult{}
@@ -126,7 +134,7 @@ func (o *CommandResult) change(ctx context.Context, tx pgx.Tx, w int32, cmd Comm
 	case Resolve:
 		o.Status, o.Outcome = Done, "resolved as done"
 	default:
-		o.Outcome = fmt.Sprintf("refused: %s is nothing to ask of an action", cmd.Kind)
+		o.Outcome = fmt.Sprintf("refused: an action can only be replayed, discarded or resolved, and this is %s", cmd.Kind)
 		return nil
 	}
 	return exactly(tx.Exec(ctx, OfWindow(w, `UPDATE actions_w{w} SET status = $3, open = false, finished_at = now(), deaths = deaths + (status = 'dead_letter')::int,

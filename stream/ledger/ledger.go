@@ -160,7 +160,8 @@ func (l *Ledger) Ping(ctx context.Context) error {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: "ping the ledger", Err: pg.Redact(err)}
 	}
 	if readOnly {
-		return schemas.Errorf(schemas.Unavailable, "ping the ledger", "postgres is a standby and cannot be written")
+		return schemas.Errorf(schemas.Unavailable, "ping the ledger", "postgres is a standby and cannot be written: "+
+			"write the primary's address into %s, or several hosts with target_session_attrs=read-write", l.cfg.Key)
 	}
 	return nil
 }

@@ -209,7 +209,7 @@ type openRow struct {
 	Replay      int32
 }
 
-// actions reads actions from rows of openRowsRead or openPlainRead.
+// actions collects the actions of a query, each row of which scan reads: openRowsRead or openPlainRead.
 func (r openRead) actions(rows pgx.Rows, scan pgx.RowToFunc[openRow]) ([]Action, error) {
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Action, error) {
 		o, err := scan(row)

@@ -63,10 +63,10 @@ func (n *Namespace) Overtaken(ctx context.Context, c *Claim, a Action) (bool, er
 // overtakenWithin bounds a walk, and all that comes before it.
 const overtakenWithin = 5 * time.Second
 
-var errOvertakenLater = errors.New("it takes longer than 5 s, or has to wait for others that are asked about: it is tried again")
+var errOvertakenLater = errors.New("the check for newer actions takes longer than 5 s, or waits for other checks; trying again")
 
 // ErrTooFar says that Overtaken cannot tell, however often it is asked.
-var ErrTooFar = errors.New("so many have come since that 5 s do not tell whether a newer one of its entity has been started; forced (`dlq replay --force`) it runs without asking")
+var ErrTooFar = errors.New("too many actions came since: 5 s were not enough to check whether a newer one of its entity has been started; `dlq replay --force` runs it without that check")
 
 // overtaking looks for what has overtaken an action.
 type overtaking struct {

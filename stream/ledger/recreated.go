@@ -13,7 +13,13 @@ import (
 
 // A topic that was created again has another id. Positions and version lines of the old topic mean nothing in it. What is
 // open, dead, parked, waiting or held goes on: the first claim of a partition makes its old fence that of the new topic's
-// partition of the same number, with all that belongs to the fence. New actions come behind the old ones.
+// partition of the same number, with all that belongs to the fence. New actions come behind the old ones. All of it is part of the claim's
+// transaction (claim.go).
+//
+//	read    the ids that the subscription has read, an accepted stop, a hand-over; what is open or waits in the former topic
+//	decide  whether the topic is taken over, or the claim refused (adoptRecreatedTopic)
+//	lock    the former fence of the partition (inherit)
+//	write   the topic's id; the fence as that of the new topic's partition, its position 0, without version lines (startAtZero)
 
 // adoptRecreatedTopic makes a topic that was created again, so that its id is not the one on record, the topic that the subscription reads:
 //

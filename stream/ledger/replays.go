@@ -6,6 +6,11 @@ package ledger
 // What runs again is a generation of its own, whose number is the replay's: the event gets a second row in events, under a key of that
 // generation, and its actions ids of it. All else about them is as of any event: they are behind what was decided before in the lane of
 // their entity, and before what comes.
+//
+// A step is the transaction of apply.go. In it, of the replay's part in place of the partition's position:
+//
+//	lock    the part, if it is open (lockReplay); if it was cancelled, nothing of the step is written (endedReplay)
+//	write   the part's position and its counts (moveReplay)
 
 import (
 	"cmp"

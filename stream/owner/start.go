@@ -204,7 +204,7 @@ func (f facts) mirrorProblem() *ledger.Stop {
 			return nil // accepted before: the commit is what the old topic left
 		}
 		s := f.stop(StopRecreated, m.offset, 0, base, "the group's position %d was mirrored for topic id %x, the topic now has id %x: "+
-			"what was not read of the old topic is gone, and nobody can count it", m.offset, m.topic[:], f.partition.TopicID[:])
+			"records of the old topic that were not read are lost, and nobody can count them", m.offset, m.topic[:], f.partition.TopicID[:])
 		s.Records = -1
 		return s
 	case f.stored == nil:

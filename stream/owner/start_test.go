@@ -286,7 +286,7 @@ func TestStopped(t *testing.T) {
 		{schemas.Errorf(schemas.Conflict, "claim", "no"), StopRefused, "claim: no"},
 		{&schemas.Error{Kind: schemas.Conflict, Err: grown}, StopPartitions, "forebay topics rekey events.acme.orders --partitions 13"},
 		{&schemas.Error{Kind: schemas.Conflict, Err: &ledger.TopicError{Topic: testTopic, Known: ledger.TopicID{1}, Next: 5}}, StopRecreated,
-			"from offset 5 on, is gone with all that was in topics of that name since then, and nobody can count it"},
+			"from offset 5 on that were not read are lost, and so is all that was in topics of that name in between; nobody can count them"},
 	} {
 		e, ok := asStop(testGroup, p, tt.err)
 		if ok != (tt.want != "") || ok && (e.Reason != tt.want || !strings.Contains(e.Error(), tt.says)) {

@@ -146,13 +146,13 @@ func asStop(group string, p ledger.Partition, err error) (*StopError, bool) {
 // recreated returns the stop of a partition whose topic was deleted and created again.
 func recreated(group string, p ledger.Partition, e *ledger.TopicError) *StopError {
 	f := facts{namespace: group, partition: p, standing: ledger.Standing{ProcessedAt: e.ProcessedAt}}
-	s := f.stop(StopRecreated, max(e.Next, 0), 0, 0, "%s; what was not read of the old one, from offset %d on, is gone with all that was in topics of that name since then, and nobody can count it; "+
-		"the new one is to be read from 0, with unknown version lines", e, max(e.Next, 0))
+	s := f.stop(StopRecreated, max(e.Next, 0), 0, 0, "%s; records of the old topic from offset %d on that were not read are lost, "+
+		"and so is all that was in topics of that name in between; nobody can count them. Once this is accepted, the new topic is read from offset 0, with unknown version lines", e, max(e.Next, 0))
 	s.Records = -1
 	if e.Open+e.Waiting > 0 {
 		s.Detail += fmt.Sprintf("; %d actions that are open and %d events that wait go on then", e.Open, e.Waiting)
 		if e.Partitions != e.KnownPartitions {
-			s.Detail += fmt.Sprintf(", and as it has %d partitions and had %d, of their entities something newer may run first", e.Partitions, e.KnownPartitions)
+			s.Detail += fmt.Sprintf("; the topic has %d partitions and had %d, so a newer event of the same entity may run before them", e.Partitions, e.KnownPartitions)
 		}
 	}
 	return &StopError{Partition: p, Reason: StopRecreated, Stop: s, Err: e, facts: f}

@@ -177,11 +177,11 @@ func (s *copySweep) beginSweep(ctx context.Context, now time.Time) (retention, e
 	return keep, err
 }
 
-// walk copies the payloads of the claim's open actions without a copy whose events are below before. A load that fails is left for the
-// next sweep; walk returns the last such failure.
+// walk goes through the claim's open actions that have no copy and whose events have an offset below before, and copies their payloads. A
+// payload that cannot be loaded is left for the next sweep; walk returns the last such failure.
 func (s *copySweep) walk(ctx context.Context) error {
 	if s.before == 0 {
-		return nil
+		return nil // nothing will be deleted soon
 	}
 	after := s.done
 	for {
@@ -191,10 +191,10 @@ func (s *copySweep) walk(ctx context.Context) error {
 		}
 		for i := range page.Actions {
 			if err := s.copyOne(ctx, &page.Actions[i]); err != nil {
-				return errors.Join(err, s.store(ctx))
+				return errors.Join(err, s.storeGroup(ctx))
 			}
 		}
-		if err := s.store(ctx); err != nil {
+		if err := s.storeGroup(ctx); err != nil {
 			return err
 		}
 		s.leaveForNextSweep(page.Left)
@@ -251,7 +251,7 @@ func (s *copySweep) copyOne(ctx context.Context, a *ledger.WithoutCopy) error {
 	s.group = append(s.group, ledger.Copy{LaneSeq: a.LaneSeq, Packed: packed})
 	s.groupBytes += len(packed)
 	if s.groupBytes >= copyGroup {
-		return s.store(ctx)
+		return s.storeGroup(ctx)
 	}
 	return nil
 }
@@ -264,8 +264,8 @@ func (s *copySweep) countLost() {
 // errFenceLost says that somebody else holds the fence of a claim that was swept.
 var errFenceLost = errors.New("somebody else holds the fence")
 
-// store writes the group to the ledger, and empties it. The error is errFenceLost if somebody else holds the fence.
-func (s *copySweep) store(ctx context.Context) error {
+// storeGroup writes the group to the ledger, and empties it. The error is errFenceLost if somebody else holds the fence.
+func (s *copySweep) storeGroup(ctx context.Context) error {
 	if len(s.group) == 0 {
 		return nil
 	}

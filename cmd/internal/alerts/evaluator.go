@@ -124,9 +124,10 @@ func (e *Evaluator) step(ctx context.Context, now time.Time) {
 func (e *Evaluator) logBoardFailing(err error) {
 	switch {
 	case err != nil && !e.boardFailing:
-		e.cfg.Logger.Warn("alerts are told by this process alone: the ledger, which says what others told and what is silenced, does not answer", "error", err)
+		e.cfg.Logger.Warn("the ledger does not answer: this process sends alerts on its own, so receivers may get them twice, "+
+			"and it knows only the silences that it had read before; check Postgres", "error", err)
 	case err == nil && e.boardFailing:
-		e.cfg.Logger.Info("alerts are told by the ledger again")
+		e.cfg.Logger.Info("the ledger answers again: of all processes, one sends each alert")
 	}
 	e.boardFailing = err != nil
 }
@@ -232,7 +233,7 @@ func (e *Evaluator) send(m Message) {
 		case r.waiting <- m:
 		default:
 			e.tries.WithLabelValues(r.Name, "failed").Inc()
-			e.cfg.Logger.Error("an alert is not told: too many messages wait for its receiver", "receiver", r.Name, "alert", m.key)
+			e.cfg.Logger.Error("an alert was not sent: too many messages wait for its receiver; check the receiver in alerts.receivers", "receiver", r.Name, "alert", m.key)
 		}
 	}
 }

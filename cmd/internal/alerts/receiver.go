@@ -65,7 +65,7 @@ func (r *Receiver) tell(ctx context.Context, log *slog.Logger, tries *prometheus
 		switch {
 		case class == sink.ClassOK:
 			tries.WithLabelValues(r.Name, "done").Inc()
-			log.Info("alert told")
+			log.Info("alert sent")
 			return
 		case ctx.Err() != nil:
 			return
@@ -73,10 +73,10 @@ func (r *Receiver) tell(ctx context.Context, log *slog.Logger, tries *prometheus
 		tries.WithLabelValues(r.Name, "failed").Inc()
 		next := max(wait, min(out.RetryAfter, 5*time.Minute))
 		if !class.Retried() || time.Since(began)+next > triedFor {
-			log.Error("an alert is not told: its receiver does not take it", "class", string(class), "attempts", a.Attempt, "error", err)
+			log.Error("an alert was not sent: its receiver does not take it; check the receiver in alerts.receivers", "class", string(class), "attempts", a.Attempt, "error", err)
 			return
 		}
-		log.Warn("an alert cannot be told; trying again", "class", string(class), "in", next, "error", err)
+		log.Warn("an alert could not be sent; trying again", "class", string(class), "in", next, "error", err)
 		pause := time.NewTimer(next)
 		select {
 		case <-ctx.Done():

@@ -111,7 +111,7 @@ func (s *server) admit(ctx context.Context, w *access.Who, q route, r *http.Requ
 	case ofItems: // the handler leaves out of its answer what is not of w's teams
 		own = true
 	case ofAll:
-		return nil, &forbidden{fmt.Sprintf("%s is of %s, and this concerns all teams", w, teamsText(w))}
+		return nil, &forbidden{fmt.Sprintf("this concerns all teams, and %s is of %s: use a token made with --all-teams", w, teamsText(w))}
 	}
 	if err == nil && !own {
 		err = errNotYours
@@ -134,7 +134,7 @@ func ofTeams(w *access.Who, r *http.Request) (*http.Request, error) {
 	case w.Team != "" && w.Of(w.Team):
 		team = w.Team
 	case len(w.Teams) > 1:
-		return nil, schemas.Errorf(schemas.Invalid, "", "%s is of %s: say of which one with team (--team)", w, teamsText(w))
+		return nil, schemas.Errorf(schemas.Invalid, "", "%s is of %s: choose one with --team (parameter team)", w, teamsText(w))
 	default:
 		team = w.Teams[0]
 	}

@@ -35,7 +35,7 @@ type AlertItem struct {
 	RunbookURL    string            `json:"runbook_url"`
 }
 
-// SilenceItem keeps an alert from being told for a time. It goes over the wire as the ledger has it.
+// SilenceItem keeps an alert from being sent for a time. It goes over the wire as the ledger has it.
 type SilenceItem = ledger.Silence
 
 // AlertList is what the asked process sees of alerts, and the silences of all processes.

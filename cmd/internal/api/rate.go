@@ -37,7 +37,7 @@ type tooOften struct {
 }
 
 func (e *tooOften) Error() string {
-	return fmt.Sprintf("%s asks more often than is answered: ask again in %d s", e.who, e.seconds())
+	return fmt.Sprintf("too many requests by %s: try again in %d s", e.who, e.seconds())
 }
 
 // Unwrap returns an error of the kind that package schemas has for it.

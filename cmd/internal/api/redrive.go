@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// RedriveRequest asks that an event be run which waits behind a gap, is held or is quarantined, or that a held one be given up.
+// RedriveRequest asks that an event be run which waits behind a gap, is held or is quarantined, or that a held one be discarded.
 // By is who says so, as the client tells it.
 type RedriveRequest struct {
 	Reason  string `json:"reason"`

@@ -107,7 +107,7 @@ func New(cfg Config) (http.Handler, error) {
 	questions.HandleFunc("/", s.elsewhere)
 	sameOrigin := http.NewCrossOriginProtection()
 	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		write(w, http.StatusForbidden, problemOf(http.StatusForbidden, "a page of another site asks this"))
+		write(w, http.StatusForbidden, problemOf(http.StatusForbidden, "refused: the request comes from a page of another site; send it from the console or the command line"))
 	}))
 	mux := probes(cfg.Ready, func(r *http.Request) bool { w, err := s.asks(r); return err == nil && w.All() && w.May(access.See) })
 	mux.Handle("/", s.reachable(nothingSent(sameOrigin.Handler(questions))))
@@ -251,7 +251,7 @@ func (s *server) record(ctx context.Context, r *http.Request) (any, error) {
 	if text := r.URL.Query().Get("bytes"); text != "" {
 		var err error
 		if most, err = strconv.Atoi(text); err != nil || most < 1 {
-			return nil, schemas.Errorf(schemas.Invalid, "", "bytes %q is not how many bytes of the body there should be at most", text)
+			return nil, schemas.Errorf(schemas.Invalid, "", "bytes must be a number from 1 on (most bytes of the body), not %q", text)
 		}
 	}
 	raw, err := s.Inbox.Raw(ctx, r.PathValue("team"), r.PathValue("subscription"), r.PathValue("source"), r.PathValue("event"))

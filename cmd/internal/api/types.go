@@ -108,7 +108,7 @@ type QuarantineRedrive struct {
 	By     string `json:"by"`
 	Again  bool   `json:"again,omitempty"` // although it was redriven before
 	DryRun bool   `json:"dry_run,omitempty"`
-	// Discard leaves the delivery at that instead: it becomes no event, and waits for nobody any more.
+	// Discard discards the delivery instead: it becomes no event, and attention lists it no more.
 	Discard bool `json:"discard,omitempty"`
 }
 

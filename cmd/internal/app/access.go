@@ -64,7 +64,8 @@ func (a *App) keys() (*ledger.Ledger, error) {
 		return nil, schemas.Errorf(schemas.Conflict, "", "this process has no stream role, so it has no ledger with the tokens; ask one that runs `forebay serve --roles stream`")
 	}
 	if l := a.file().Ledger(); l.OfTeam {
-		return nil, schemas.Errorf(schemas.Conflict, "", "this process has the ledger of %s, which a team's file names: whoever has that could make tokens for all teams, so it opens nothing here; ask on loopback, with operator.auth none", l.Path)
+		return nil, schemas.Errorf(schemas.Conflict, "", "tokens do not work in this process: its ledger (%s) is named in a team's file, "+
+			"and whoever can write to that ledger could make tokens for all teams. Ask it on loopback, with operator.auth: none", l.Path)
 	}
 	return a.stream.openLedger()
 }

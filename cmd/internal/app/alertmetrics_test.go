@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -100,30 +101,36 @@ func TestTokenEnds(t *testing.T) {
 	}
 }
 
-// That dead letters cannot be looked at for alerts takes no count with it, and ends no alert.
-func TestDeadFactsFailAlone(t *testing.T) {
-	t.Parallel()
+// withDeadLetter starts a process in which an order's action is a dead letter. rename renames a column of the ledger, so that what needs it fails.
+func withDeadLetter(t *testing.T) (p *process, rename func(table, from, to string)) {
+	t.Helper()
 	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnprocessableEntity) }))
 	t.Cleanup(refuses.Close)
 	url := database(t)
-	p := deploy(t, refuses.URL, url, true).start(config.RoleIntake, config.RoleStream)
+	p = deploy(t, refuses.URL, url, true).start(config.RoleIntake, config.RoleStream)
 	p.ready()
 	p.accepted("orders", "orders-secret", order("o-1", 1))
 	p.item("fulfil", "orders", "o-1-1", "applied", "dead_letter")
-	before, err := p.app.waits.look(t.Context(), 0)
-	if err != nil || len(before.dead) != 1 {
-		t.Fatalf("%+v %v", before.dead, err)
-	}
 	db, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close(t.Context())
-	rename := func(table, from, to string) {
+	t.Cleanup(func() { _ = db.Close(context.Background()) })
+	return p, func(table, from, to string) {
 		t.Helper()
 		if _, err := db.Exec(t.Context(), `ALTER TABLE forebay.`+table+` RENAME COLUMN `+from+` TO `+to); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// That dead letters cannot be looked at for alerts takes no count with it, and ends no alert.
+func TestDeadFactsFailAlone(t *testing.T) {
+	t.Parallel()
+	p, rename := withDeadLetter(t)
+	before, err := p.app.waits.look(t.Context(), 0)
+	if err != nil || len(before.dead) != 1 {
+		t.Fatalf("%+v %v", before.dead, err)
 	}
 	rename("actions", "deaths", "elsewhere")
 	after, err := p.app.waits.look(t.Context(), 0)
@@ -143,26 +150,9 @@ func TestDeadFactsFailAlone(t *testing.T) {
 // That a subscription cannot be counted blanks nothing: gauge and list have what was counted before and what can be read, and say what is missing.
 func TestALedgerCountedInPart(t *testing.T) {
 	t.Parallel()
-	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnprocessableEntity) }))
-	t.Cleanup(refuses.Close)
-	url := database(t)
-	p := deploy(t, refuses.URL, url, true).start(config.RoleIntake, config.RoleStream)
-	p.ready()
-	p.accepted("orders", "orders-secret", order("o-1", 1))
-	p.item("fulfil", "orders", "o-1-1", "applied", "dead_letter")
+	p, rename := withDeadLetter(t)
 	if l, err := p.app.waits.look(t.Context(), 0); err != nil || l.nothing("dead_letter") || len(l.part) > 0 {
 		t.Fatalf("%v %v", l.unknown, err)
-	}
-	db, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close(t.Context())
-	rename := func(table, from, to string) {
-		t.Helper()
-		if _, err := db.Exec(t.Context(), `ALTER TABLE forebay.`+table+` RENAME COLUMN `+from+` TO `+to); err != nil {
-			t.Fatal(err)
-		}
 	}
 	says := func(rows int) {
 		t.Helper()

@@ -131,7 +131,7 @@ func (a *App) Start() (err error) {
 
 // closeListeners closes what a failed start has bound.
 func (a *App) closeListeners() {
-	for _, l := range a.watched() {
+	for _, l := range a.healthListeners() {
 		l.Close()
 	}
 	if a.intake != nil && a.intake.listener != nil {
@@ -139,8 +139,8 @@ func (a *App) closeListeners() {
 	}
 }
 
-// watched returns the listeners that say how the process is. They are stopped last, so that they can say that it is not ready.
-func (a *App) watched() (list []*listener) {
+// healthListeners returns the listeners that say how the process is. They are stopped last, so that they can say that it is not ready.
+func (a *App) healthListeners() (list []*listener) {
 	for _, l := range []*listener{a.operator, a.health} {
 		if l != nil {
 			list = append(list, l)
@@ -202,8 +202,8 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	a.log.Info("forebay runs", "roles", rolesText(a.cfg.Roles), "operator", a.operator.Addr().String())
 	// The listeners for health are not in the group: they are stopped last, so that /readyz says meanwhile that the process is stopping.
-	served := make(chan error, len(a.watched())) // how each of them ended; drain receives it
-	for _, l := range a.watched() {
+	served := make(chan error, len(a.healthListeners())) // how each of them ended; drain receives it
+	for _, l := range a.healthListeners() {
 		go func() { served <- l.ended() }()
 	}
 
@@ -262,25 +262,25 @@ func (a *App) stopWithin(ctx context.Context, g *errgroup.Group, served <-chan e
 	}
 }
 
-// drain stops the parts: first those that take requests, last what the others use. It returns the error that has ended one of the parts
-// of g, if one has.
+// drain stops the parts: first the intake and the server for agents, then the parts of g, then what these use, last the listeners that say
+// how the process is, each of which sends one error to served. It returns the first error of a part of g.
 func (a *App) drain(ctx context.Context, g *errgroup.Group, served <-chan error) error {
-	var intake sync.WaitGroup
+	var intakeStops sync.WaitGroup
 	if a.intake != nil {
-		intake.Go(func() { a.intake.stop(ctx) })
+		intakeStops.Go(func() { a.intake.stop(ctx) })
 	}
 	if a.agents != nil {
 		a.stopAgents(ctx)
 	}
 	err := g.Wait()
-	intake.Wait()
+	intakeStops.Wait()
 	if a.waits != nil {
 		a.waits.close(ctx)
 	}
 	if a.stream != nil {
 		a.stream.close(ctx)
 	}
-	for _, l := range a.watched() {
+	for _, l := range a.healthListeners() {
 		l.shutdown(ctx)
 		if err := <-served; err != nil {
 			a.log.Warn("listener", "error", err)

@@ -114,7 +114,7 @@ func (t *attention) look(ctx context.Context, kept time.Duration) (look, error) 
 	case <-t.ended:
 		return look{}, stops
 	case <-waiting.Done():
-		return look{}, schemas.Errorf(schemas.Unavailable, "", "what waits for an operator is looked at, and that takes long; try again: %w", context.Cause(waiting))
+		return look{}, schemas.Errorf(schemas.Unavailable, "", "the list of what waits for an operator is not ready yet; try again: %w", context.Cause(waiting))
 	}
 	select {
 	case <-t.ended:
@@ -225,7 +225,7 @@ func (t *attention) count(ctx context.Context, l *look) error {
 		return err
 	}
 	if failed := t.tally.FactsFailed; failed != nil { // for alerts alone: what waits is known all the same
-		t.a.log.Warn("dead letters cannot be looked at for alerts, which go by what was found before; trying again", "error", failed)
+		t.a.log.Warn("dead letters cannot be read; alerts use the counts from before; trying again", "error", failed)
 	}
 	l.ledger, l.dead = ofThisLedger(t.a.file(), t.tally.Counts(), t.tally.Dead())
 	missing := t.tally.Missing()

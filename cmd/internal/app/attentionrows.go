@@ -60,7 +60,7 @@ func (l look) deliveryRows(f api.AttentionFilter) (rows []api.AttentionItem) {
 func deliveryRow(i api.QuarantineItem) api.AttentionItem {
 	id := fmt.Sprintf("%s/%d@%d", i.Topic, i.Partition, i.Offset)
 	return api.AttentionItem{Kind: api.KindQuarantinedDelivery, ID: id, Team: i.Team, Source: i.Source, Topic: i.Topic, Partition: &i.Partition, Offset: &i.Offset, Reason: i.Reason,
-		Detail: strings.TrimSpace(i.Detail + "; once the source's mapping understands it, the command makes it an event; --discard leaves it at that"), Since: &i.ReceivedAt,
+		Detail: strings.TrimSpace(i.Detail + "; once the source's mapping understands it, the command makes it an event; --discard discards it"), Since: &i.ReceivedAt,
 		Command: "forebay quarantine redrive " + id + " --reason TEXT"}
 }
 
@@ -93,9 +93,9 @@ func ledgerRow(a *inbox.Attention) api.AttentionItem {
 
 // details say in words what a kind is about, and what else than the command can be done.
 var details = map[inbox.AttentionKind]string{
-	inbox.AttentionParked:   "the entity stands still behind a gap; the command has what waits run, across the gap",
-	inbox.AttentionHeld:     "kept for an operator; the command has it run, with --discard it is given up",
-	inbox.AttentionOverdue:  "the wait for the gap should be over, and its partition is not read to the end; the command has what waits run, across the gap",
+	inbox.AttentionParked:   "the entity stands still behind a gap; the command runs the waiting events, across the gap",
+	inbox.AttentionHeld:     "kept for an operator; the command runs it, or with --discard discards it",
+	inbox.AttentionOverdue:  "the wait for the gap should be over, and its partition is not read to the end; the command runs the waiting events, across the gap",
 	inbox.AttentionConflict: "another body came under the id of an event that counts; `forebay inbox raw` shows it",
 }
 
@@ -125,13 +125,13 @@ func pausedSubscriptionRow(at nameInTeam, p *ledger.Pause) api.AttentionItem {
 
 // unmatchedRow returns a source none of whose secrets verifies what comes, as the list has it. file is the configuration's.
 func unmatchedRow(i api.SourceItem, file string) api.AttentionItem {
-	last := "nothing was since this process began, or since the secrets were changed"
+	last := "none has verified any since this process began, or since the secrets were changed"
 	if at := i.Seen.VerifiedAt; at != nil {
-		last = "the last that was is of " + at.Format(time.RFC3339)
+		last = "the last one verified was at " + at.Format(time.RFC3339)
 	}
 	return api.AttentionItem{Kind: api.KindKeys, ID: i.Team + "/" + i.Source, Team: i.Team, Source: i.Source, Reason: string(verify.Mismatch), Since: i.Seen.MismatchedAt,
-		Detail: fmt.Sprintf("the last %d signatures were verified by none of its secrets, and %s: the provider signs with another secret, or somebody sends who has none; "+
-			"write the provider's secret of now into teams.%s.sources.%s.secrets, which takes effect at once", i.Seen.Mismatches, last, i.Team, i.Source),
+		Detail: fmt.Sprintf("none of its secrets verifies the last %d signatures, and %s: the provider signs with another secret, or the sender has none; "+
+			"write the provider's present secret into teams.%s.sources.%s.secrets, which takes effect at once", i.Seen.Mismatches, last, i.Team, i.Source),
 		Command: "forebay config check -c " + quoted(file)}
 }
 

@@ -80,5 +80,5 @@ func brokenFileRow(path string, f brokenFile, runs bool, main string) api.Attent
 		goesOn = "the team has no file that was good before, so nothing of it runs"
 	}
 	return api.AttentionItem{Kind: api.KindBrokenFile, ID: filepath.Base(path), Team: teamOf(path), Reason: "not_taken", Since: timeOrNull(f.since),
-		Detail: fmt.Sprintf("%s has %s: %s; a process that starts refuses it. Once it is mended, it is taken within seconds", path, what, goesOn), Command: "forebay config check -c " + quoted(main)}
+		Detail: fmt.Sprintf("%s has %s: %s; a process that starts refuses it. Once it is fixed, it is taken within seconds", path, what, goesOn), Command: "forebay config check -c " + quoted(main)}
 }

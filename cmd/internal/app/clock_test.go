@@ -77,7 +77,7 @@ func TestClockAnHourOff(t *testing.T) {
 			for i := range 5 {
 				p.signedAt("stamped", "stamped-secret", i, later(i))
 			}
-			if rows := p.waiting(api.KindClock); len(rows) != 2 || !strings.Contains(rows[0].Detail, "2 sources are told so: look at this machine's clock first") {
+			if rows := p.waiting(api.KindClock); len(rows) != 2 || !strings.Contains(rows[0].Detail, "2 sources show the same: check this machine's clock first") {
 				t.Errorf("%+v", rows)
 			}
 			// What is kept back on the way is no clock's fault.

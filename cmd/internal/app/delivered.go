@@ -278,7 +278,7 @@ func (i *inboxAPI) sourcesOf(team, uri string) (places []sourcePlace) {
 		} else if !own {
 			p.quarantine = false
 			p.events = slices.ContainsFunc(k.subscriptions, func(at names.Name) bool { return at.Team == team && i.reads(at, n) })
-			p.withheld = "what " + names.Source.Print(n) + " has set aside, which is for its own team alone"
+			p.withheld = "the quarantine of " + names.Source.Print(n) + ", which only its own team may see"
 			if !p.events {
 				p.withheld = names.Source.Print(n) + ", which team " + team + " may not read now (`forebay attention --kind " + api.KindBarred + "`)"
 			}

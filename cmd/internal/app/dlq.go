@@ -139,7 +139,7 @@ func (d *deadLettersAPI) AskDeadLetter(ctx context.Context, id, verb string, r a
 	kind, detail, effect := ledger.Replay, ledger.CommandDetail{Force: r.Force, OutcomeUnknown: r.OutcomeUnknown}, "it runs again, and what stands behind it goes on in order"
 	switch verb {
 	case api.VerbDiscard:
-		kind, detail, effect = ledger.Discard, ledger.CommandDetail{}, "it is given up, and what stands behind it goes on"
+		kind, detail, effect = ledger.Discard, ledger.CommandDetail{}, "it is discarded, and what stands behind it goes on"
 	case api.VerbResolve:
 		kind, detail, effect = ledger.Resolve, ledger.CommandDetail{Status: ledger.Done}, "it counts as done, and what stands behind it goes on"
 	}

@@ -282,7 +282,7 @@ const statePaused = "paused"
 
 // of returns the state of a partition, and why nothing is decided of it.
 func (p *partitionStates) of(at nameInTeam, s *partitionPosition) (state, why string) {
-	state, why = p.claimed(at, s)
+	state, why = p.unlessPaused(at, s)
 	if p.paused != nil && state == string(owner.Running) {
 		return statePaused, fmt.Sprintf("%s has paused it since %s (%s): `forebay subscriptions resume %s.%s --reason TEXT`",
 			p.paused.By, p.paused.At.UTC().Format(time.RFC3339), p.paused.Reason, at.team, at.name)
@@ -290,8 +290,9 @@ func (p *partitionStates) of(at nameInTeam, s *partitionPosition) (state, why st
 	return state, why
 }
 
-// claimed returns the state of a partition whether or not its subscription is paused.
-func (p *partitionStates) claimed(at nameInTeam, s *partitionPosition) (state, why string) {
+// unlessPaused returns the state that a partition has, or would have if its subscription were not paused: what this process sees stand
+// still, else its own state here, else whether any process owns it.
+func (p *partitionStates) unlessPaused(at nameInTeam, s *partitionPosition) (state, why string) {
 	key := partitionKey{at, s.partition.Topic, s.partition.Number}
 	if i := slices.IndexFunc(p.standing, func(st standing) bool { return st.partitionKey == key }); i >= 0 {
 		return p.standing[i].state, p.standing[i].why

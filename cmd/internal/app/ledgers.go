@@ -37,7 +37,7 @@ func LedgerConfig(l config.Ledger, log *slog.Logger) (ledger.Config, error) {
 	cfg.URL = schemas.NewSecret(full)
 	cfg.May = func(network, address string) error {
 		if err := may(network, address); err != nil {
-			return fmt.Errorf("%v: %s.url stands in a team's file, which leads to public addresses by TLS, or to teams_dir.references.networks", err, l.Path) //nolint:errorlint // errors of connections show their innermost cause alone
+			return fmt.Errorf("%v: %s.url is in a team's file, so it may lead only to public addresses over TLS, or into teams_dir.references.networks", err, l.Path) //nolint:errorlint // errors of connections show their innermost cause alone
 		}
 		return nil
 	}
@@ -74,8 +74,8 @@ func (s *streams) sayElsewhere() {
 		}
 	}
 	if len(others) > 0 {
-		s.a.log.Info("subscriptions that this process does not run: they have another ledger (postgres of their own, or that of the top), or are not among its --subscriptions; "+
-			"another process has to", "subscriptions", strings.Join(others, ","))
+		s.a.log.Info("this process does not run these subscriptions: they have another ledger (postgres of their own, or that of the top), or are not in its --subscriptions; "+
+			"another process must run them", "subscriptions", strings.Join(others, ","))
 	}
 }
 

@@ -26,7 +26,7 @@ func TestLedgerOfATeamsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const refused = "is refused (loopback): teams.acme.subscriptions.billing.postgres.url stands in a team's file"
+	const refused = "is refused (loopback): teams.acme.subscriptions.billing.postgres.url is in a team's file"
 	if _, err = ledger.Migrate(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), refused) {
 		t.Errorf("migrate: %v", err)
 	}

@@ -202,7 +202,7 @@ func (f partitionFacts) standstill(key partitionKey, stop *ledger.Stop) (st stan
 	case f.claimed[key]:
 		return st, false
 	default:
-		st.state, st.why = stateUnread, "no process has claimed it; is every process started with the configuration of now?"
+		st.state, st.why = stateUnread, "no process has claimed it: start one that runs its subscription, and restart processes that still have an older configuration"
 	}
 	return st, true
 }

@@ -168,7 +168,7 @@ func (q *quarantineAPI) RedriveQuarantined(ctx context.Context, p api.Quarantine
 	}
 	event, err := eventOf(source, kept)
 	if err != nil {
-		return nil, schemas.Errorf(schemas.Invalid, op, "it still cannot be understood: %w; mend the source's mapping or its schema (`forebay quarantine raw` shows the body), or leave it at that with --discard", err)
+		return nil, schemas.Errorf(schemas.Invalid, op, "it still cannot be understood: %w; fix the source's mapping or its schema (`forebay quarantine raw` shows the body), or discard it with --discard", err)
 	}
 	out := &api.QuarantineRedriven{QuarantineItem: quarantineItem(nameInTeam{p.Team, p.Source}, kept), EventID: event.ID, Type: event.Type,
 		Entity: string(event.Entity), State: api.StatePlanned}
@@ -203,7 +203,7 @@ func dealtWith(m *producer.Redriven) string {
 	return fmt.Sprintf("it was redriven at %s by %s already (%s), and is %s since", at, m.By, m.Reason, m.To)
 }
 
-// discard marks a delivery as seen: it becomes no event, and waits for nobody any more.
+// discard marks a delivery as seen: it becomes no event, and attention lists it no more.
 func (q *quarantineAPI) discard(ctx context.Context, p api.QuarantinePlace, r api.QuarantineRedrive, kept *producer.Item) (*api.QuarantineRedriven, error) {
 	out := &api.QuarantineRedriven{QuarantineItem: quarantineItem(nameInTeam{p.Team, p.Source}, kept), State: api.StatePlanned}
 	if r.DryRun {

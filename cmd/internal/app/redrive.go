@@ -64,10 +64,9 @@ func notRedriven(item inbox.Item) error {
 	const op = "redrive"
 	switch {
 	case item.Decision == gate.Conflict:
-		return schemas.Errorf(schemas.Invalid, op, "another body came under its id before, and that event is the one that counts; `forebay inbox raw` shows this one, and --discard has it wait for nobody")
+		return schemas.Errorf(schemas.Invalid, op, "another body came under its id before, and that event is the one that counts; `forebay inbox raw` shows this one, and --discard takes it off the list")
 	case item.Decision == gate.Filtered:
-		return schemas.Errorf(schemas.Invalid, op, "the subscription's types leave it out; once they do not, move its group back to offset %d of %s/%d: what is done is skipped",
-			item.Offset, item.Topic, item.Partition)
+		return schemas.Errorf(schemas.Invalid, op, "the subscription's types leave it out: add its type there, then `%s`; what is done is skipped", seekTo(item))
 	case item.Decision.Runs() && item.Status == "dead_letter":
 		return schemas.Errorf(schemas.Invalid, op, "it was decided (%s) and its actions are dead letters: `forebay dlq replay %s --reason TEXT` runs them again", item.Decision, quoted(itemName(&item)))
 	case item.Decision.Runs() && item.Status == "unknown":
@@ -80,6 +79,11 @@ func notRedriven(item inbox.Item) error {
 	return schemas.Errorf(schemas.Conflict, op, "it is %s (%s), %s: only what is quarantined, held or waiting behind a gap can be redriven", item.Decision, item.Reason, item.Status)
 }
 
+// seekTo is the command that moves the subscription back to an event, which it then decides again, with all behind it.
+func seekTo(item inbox.Item) string {
+	return fmt.Sprintf("forebay subscriptions seek %s.%s --topic %s --partition %d --to %d --reason TEXT", item.Team, item.Subscription, item.Topic, item.Partition, item.Offset)
+}
+
 // askOwner writes a command about an event that waits or is held, waits until the partition's owner has applied it, and says in out what
 // came of it.
 func (i *inboxAPI) askOwner(ctx context.Context, box *inbox.Inbox, item inbox.Item, r api.RedriveRequest, out *api.RedriveItem) error {
@@ -90,7 +94,7 @@ func (i *inboxAPI) askOwner(ctx context.Context, box *inbox.Inbox, item inbox.It
 		out.Detail = "it runs, alone"
 	}
 	if r.Discard {
-		kind, out.Action, out.Detail = ledger.Discard, api.ActionDiscard, "it is given up"
+		kind, out.Action, out.Detail = ledger.Discard, api.ActionDiscard, "it is discarded"
 		if !held {
 			return schemas.Errorf(schemas.Invalid, "discard", "it waits for its turn (%s): only what is held can be discarded; without --discard it runs", item.Reason)
 		}
@@ -180,7 +184,7 @@ func redriven(at time.Time, by, reason string, from names.Place) schemas.Redrive
 
 // discard notes that an operator leaves a conflict or a quarantined record at that. Nothing waits for it, so no owner is asked.
 func discard(ctx context.Context, box *inbox.Inbox, item inbox.Item, r api.RedriveRequest, out *api.RedriveItem) error {
-	out.Action, out.State, out.Detail = api.ActionDiscard, api.StatePlanned, "it is left at that, and waits for nobody any more"
+	out.Action, out.State, out.Detail = api.ActionDiscard, api.StatePlanned, "it is discarded: it does not run, and attention lists it no more"
 	if r.DryRun {
 		return nil
 	}
@@ -196,19 +200,19 @@ func unpack(item inbox.Item, raw []byte) (*kgo.Record, error) {
 		return nil, schemas.Errorf(schemas.Invalid, op, format, args...)
 	}
 	if item.Reason == gate.ReasonTooLarge {
-		return refuse("it was too large to be kept whole; give a source a larger max_body, restart the processes and, while the topic still has it, move the group back to offset %d of %s/%d: what is done is skipped",
-			item.Offset, item.Topic, item.Partition)
+		return refuse("it was too large to be kept whole: give a source a larger max_body, restart the processes and, while the topic still has it, "+
+			"`%s`; what is done is skipped", seekTo(item))
 	}
 	rec, err := record.Unpack(raw)
 	if err != nil {
-		return refuse("its bytes were not kept: the database refused them; ask its producer for it, or change what refuses it and move the group back to offset %d of %s/%d: what is done is skipped",
-			item.Offset, item.Topic, item.Partition)
+		return refuse("its bytes were not kept: the database refused them; ask its producer for it, or change what refuses it, then "+
+			"`%s`; what is done is skipped", seekTo(item))
 	}
 	if rec.Key == nil {
 		return refuse("it has no key, so it belongs in no partition; its producer must send it with one (ce_partitionkey, the entity); `forebay inbox raw` shows its body")
 	}
 	if _, err := record.Decode(rec); err != nil {
-		return refuse("it would be quarantined again: %v; `forebay inbox raw` shows its body for its producer to mend", err)
+		return refuse("it would be quarantined again: %v; `forebay inbox raw` shows its body for its producer to fix", err)
 	}
 	return rec, nil
 }
@@ -244,9 +248,9 @@ func topicOf(c *config.Config, item inbox.Item, rec *kgo.Record) (string, error)
 func notOurTopic(item inbox.Item, s config.NamedSource) error {
 	instead := ""
 	if item.Reason == gate.ReasonDataRejected {
-		instead = fmt.Sprintf("; or change what refuses it here and move the group back to offset %d of %s/%d: what is done is skipped", item.Offset, item.Topic, item.Partition)
+		instead = fmt.Sprintf("; or change what refuses it here, then `%s` (what is done is skipped)", seekTo(item))
 	}
-	return schemas.Errorf(schemas.Invalid, "redrive", "%s is team %s's topic, which %s.%s only reads: ask team %[2]s to redrive it for one of its own subscriptions%[5]s; --discard has it wait for nobody here",
+	return schemas.Errorf(schemas.Invalid, "redrive", "%s is team %s's topic, which %s.%s only reads: ask team %[2]s to redrive it for one of its own subscriptions%[5]s; --discard takes it off the list here",
 		s.Topic, s.Team, item.Team, item.Subscription, instead)
 }
 

@@ -369,7 +369,7 @@ func TestRedriveWritesIntoNoTopicOfAnotherTeam(t *testing.T) {
 		{"of its own source", shared, "events.payments.cards", card, gate.ReasonMisplaced, "events.payments.cards", ""},
 		{"of its own source, which had another topic", shared, "events.payments.old", card, gate.ReasonMisplaced, "events.payments.cards", ""},
 		{"of a shared source", shared, ordersTopic, order, gate.ReasonMisplaced, "", "is team acme's topic, which payments.risk only reads: ask team acme to redrive it for one of its own subscriptions; --discard"},
-		{"that its Postgres refuses", shared, ordersTopic, order, gate.ReasonDataRejected, "", "; or change what refuses it here and move the group back to offset 7 of events.acme.orders/2"},
+		{"that its Postgres refuses", shared, ordersTopic, order, gate.ReasonDataRejected, "", "; or change what refuses it here, then `forebay subscriptions seek payments.risk --topic events.acme.orders --partition 2 --to 7 --reason TEXT`"},
 		{"of a source that is not shared any more", barred, ordersTopic, order, gate.ReasonMisplaced, "", "is team acme's topic"},
 		{"of a shared source, which had another topic", shared, "events.acme.old", order, gate.ReasonMisplaced, "", "is team acme's topic"},
 		{"of a topic of its own, under another's name", shared, "events.payments.old", order, gate.ReasonMisplaced, "", "is team acme's topic"},

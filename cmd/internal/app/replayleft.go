@@ -89,7 +89,8 @@ func notesOf(p *inbox.Replay, earlier []inbox.Replay, order gate.Order) (notes [
 		return nil
 	}
 	if !p.EvenStale && order != gate.OrderArrival && p.Counts.Runs > 0 { // in order of arrival nothing is stale
-		note := "may run counts every state of an entity, and only the newest runs: none does that a newer one has overtaken, be that one filtered out. A plan does not know how many"
+		note := `"may run" counts every state of an entity. A state that a newer one has overtaken does not run, even if the newer one was filtered out. ` +
+			"So fewer may run; the plan cannot count them"
 		if p.Mode == ledger.ReplayReprocess {
 			note += "; --mode shadow over the same range counts them"
 		}

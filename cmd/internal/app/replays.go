@@ -150,7 +150,7 @@ func checkPlan(op string, r api.ReplayPlan) error {
 	case !slices.Contains([]ledger.ReplayMode{ledger.ReplayFill, ledger.ReplayReprocess, ledger.ReplayShadow}, ledger.ReplayMode(r.Mode)):
 		return schemas.Errorf(schemas.Invalid, op, "mode %q is none of fill, reprocess, shadow", r.Mode)
 	case r.EvenStale && r.Mode == string(ledger.ReplayFill):
-		return schemas.Errorf(schemas.Invalid, op, "older snapshots are asked for, and fill never runs them: --even-stale is of reprocess, and of shadow that looks at it")
+		return schemas.Errorf(schemas.Invalid, op, "fill never runs older snapshots: leave --even-stale out, or use --mode reprocess or shadow")
 	case r.Rate < 0 || r.MaxErrors < 0:
 		return schemas.Errorf(schemas.Invalid, op, "rate %d or max_errors %d is negative", r.Rate, r.MaxErrors)
 	case len(r.Offsets) > 0 && (r.Since != nil || r.Until != nil):
@@ -351,7 +351,8 @@ func (a *replaysAPI) refuseHole(ctx context.Context, box *inbox.Inbox, at nameIn
 		return nil
 	}
 	err := schemas.Errorf(schemas.Invalid, fmt.Sprintf("plan a replay of %s", p.Subscription),
-		"the versions of %s must follow each other, and what the plan names (by events, --type, --decision or --status) leaves out some that were never decided: those behind would wait for them in vain; plan without it, or one entity whole (--entity)", p.Counts.Hole)
+		"the versions of %s must follow each other, and what the plan names (by events, --type, --decision or --status) leaves out some that were never decided; "+
+			"the events after them would wait in vain. Leave that filter out, or plan the whole entity (--entity)", p.Counts.Hole)
 	return a.refuse(ctx, box, p, err)
 }
 

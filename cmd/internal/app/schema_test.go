@@ -37,7 +37,7 @@ func TestMisfitBecomesItsEventOnceItsSchemaIsMended(t *testing.T) {
 	}
 	place := api.QuarantinePlace{Team: "acme", Source: "orders", Partition: kept.Items[0].Partition, Offset: kept.Items[0].Offset}
 	ask := api.QuarantineRedrive{Reason: "the schema is mended", By: "me"}
-	if _, err := p.api.RedriveQuarantined(t.Context(), place, ask); schemas.KindOf(err) != schemas.Invalid || !strings.Contains(err.Error(), "/rev is a number, not a string; mend the source's mapping or its schema") {
+	if _, err := p.api.RedriveQuarantined(t.Context(), place, ask); schemas.KindOf(err) != schemas.Invalid || !strings.Contains(err.Error(), "/rev is a number, not a string; fix the source's mapping or its schema") {
 		t.Errorf("redrive before the schema is mended: %v", err)
 	}
 	r.text = with("integer")

@@ -185,7 +185,7 @@ func lookAt(u ingest.Untimely, sources int) string {
 	case u.Most-u.Least > sameClock:
 		return "they differ, so no clock alone is wrong: look at what keeps deliveries back on the way, or whether somebody sends old ones again; `date -u` shows this machine's time"
 	case sources > 1:
-		return fmt.Sprintf("%d sources are told so: look at this machine's clock first (`date -u`, and whether NTP runs)", sources)
+		return fmt.Sprintf("%d sources show the same: check this machine's clock first (`date -u`, and whether NTP runs)", sources)
 	}
 	return "look at this machine's clock (`date -u`, and whether NTP runs) and the sender's; if both are right, deliveries are kept back for so long on the way"
 }

@@ -100,7 +100,7 @@ func (t *teller) tell() {
 		t.add(&r.At, "redriven", "produced again by %s: %s", r.By, r.Reason)
 	}
 	if r := i.Discarded; r != nil {
-		t.add(&r.At, "discarded", "left at that by %s: %s", r.By, r.Reason)
+		t.add(&r.At, "discarded", "discarded by %s: %s", r.By, r.Reason)
 	}
 	for _, a := range t.s.Reprocesses {
 		t.add(&a.At, "again", "replay %d runs it again, started by %s: %s", a.Replay, a.By, a.Reason)
@@ -135,7 +135,7 @@ func (t *teller) received() {
 		t.add(i.ReceivedAt, "received", "received%s, and kept in the log as %s", verified, place)
 		return
 	}
-	t.add(i.ReceivedAt, "received", "received%s, and set aside: %s", verified, r.From)
+	t.add(i.ReceivedAt, "received", "received%s, and quarantined: %s", verified, r.From)
 	at := &r.At
 	if at.IsZero() {
 		at = nil
@@ -245,7 +245,7 @@ func (t *teller) next() string {
 	case i.Decision == gate.Filtered:
 		return "nothing: the subscription's types leave it out"
 	case i.Decision == gate.Quarantined && i.Discarded != nil:
-		return "nothing: an operator left it at that"
+		return "nothing: an operator discarded it"
 	case i.Decision == gate.Quarantined && i.Redriven != nil:
 		return "nothing: it was produced again, and is an event of its own since"
 	case i.Decision == gate.Quarantined:
@@ -255,7 +255,7 @@ func (t *teller) next() string {
 	case w != nil && t.pause != nil:
 		return "nothing before the subscription is resumed" + t.pauseText()
 	case w != nil && w.Held:
-		return "an operator decides: `forebay inbox redrive " + quoted(t.id) + " --reason TEXT` runs it, with --discard it is given up"
+		return "an operator decides: `forebay inbox redrive " + quoted(t.id) + " --reason TEXT` runs it, or with --discard discards it"
 	case w != nil && w.Until == nil:
 		return "it runs when what is missing comes, or by `forebay inbox redrive " + quoted(t.id) + " --reason TEXT`"
 	case w != nil:
@@ -322,7 +322,7 @@ func (t *teller) ended() string {
 	for n := range t.item.Actions {
 		switch a := &t.item.Actions[n]; a.Status {
 		case ledger.Discarded:
-			return "an operator gave action " + a.Name + " up"
+			return "an operator discarded action " + a.Name
 		case ledger.Stale:
 			return "action " + a.Name + " did not run: a newer event of its entity had been started before it; `forebay dlq replay " + string(a.ID) + " --force --reason TEXT` runs it all the same"
 		case ledger.Superseded:

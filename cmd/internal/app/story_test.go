@@ -21,8 +21,8 @@ func TestNextOfWhatEnded(t *testing.T) {
 		item inbox.Item
 		want string
 	}{
-		"done":     {applied(ledger.Done), "nothing: it is done"},
-		"given up": {applied(ledger.Discarded), "nothing: an operator gave action run up"},
+		"done":      {applied(ledger.Done), "nothing: it is done"},
+		"discarded": {applied(ledger.Discarded), "nothing: an operator discarded action run"},
 		"overtaken": {applied(ledger.Stale), "nothing: action run did not run: a newer event of its entity had been started before it; " +
 			"`forebay dlq replay act_run --force --reason TEXT` runs it all the same"},
 		"superseded": {applied(ledger.Superseded), "nothing: action run did not run: a newer state of its entity runs instead"},

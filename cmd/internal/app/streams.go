@@ -126,7 +126,7 @@ func (s *streams) run(ctx context.Context) error {
 		return err
 	}
 	if err := s.keeper.LoadEndedPauses(ctx); err != nil { // the keeper's Run tries again
-		s.a.log.Warn("what destinations were paused before cannot be read yet", "error", err)
+		s.a.log.Warn("the ended pauses of destinations cannot be read yet; trying again", "error", err)
 	}
 	s.a.ready.set("destinations", nil)
 	if err := s.a.patiently(ctx, "subscriptions' pauses", s.pauses.sync); err != nil {
@@ -155,7 +155,7 @@ func (s *streams) sweep(ctx context.Context, l *ledger.Ledger) {
 		swept, err := l.Sweep(ctx, ledger.SweepConfig{Horizon: config.RedeliveryHorizon.Std()})
 		switch {
 		case err != nil && ctx.Err() == nil:
-			s.a.log.Warn("sweep of the ledger; it is tried again", "error", err)
+			s.a.log.Warn("the sweep of the ledger failed, which opens new tables and drops old ones; trying again", "error", err)
 		case len(swept.Opened)+len(swept.Dropped) > 0:
 			s.a.log.Info("ledger swept", "opened", len(swept.Opened), "dropped", len(swept.Dropped))
 		}
@@ -181,7 +181,7 @@ func (s *streams) endReplaysAlone(ctx context.Context, l *ledger.Ledger) {
 	ids, err := inbox.New(l).EndReplaysAlone(ctx, configured)
 	switch {
 	case err != nil && ctx.Err() == nil:
-		s.a.log.Warn("replays that nobody runs; it is tried again", "error", err)
+		s.a.log.Warn("replays that nobody runs any more could not be ended; trying again", "error", err)
 	case len(ids) > 0:
 		s.a.log.Warn("replays ended: their subscriptions are not configured any more, or have another ledger", "replays", ids)
 	}

@@ -345,14 +345,14 @@ func statusName(s ledger.Status) string {
 	return string(s)
 }
 
-// event answers with what became of an event. The token may be in the query, since a status_url has it there.
+// event answers with what became of an event. The token may be in the query: a status_url carries it there.
 func (s *server) event(r *http.Request) (int, any, error) {
 	team, source, id := r.PathValue("team"), r.PathValue("source"), r.PathValue("id")
 	token := bearer(r)
 	if token == "" {
 		token = r.URL.Query().Get("token")
 	}
-	if !s.Keys.OpenEvent(token, team, source, id) {
+	if !s.Keys.IsForEvent(token, team, source, id) {
 		return 0, nil, unauthorized
 	}
 	item, err := s.Ledger.Event(r.Context(), team, source, id)

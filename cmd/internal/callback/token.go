@@ -73,8 +73,8 @@ func (k *Keys) Event(team, source, id string) string {
 	return eventPrefix + encoding.EncodeToString(mac(k.keys[0], "event", team, source, id))
 }
 
-// OpenEvent reports whether a token was made by these keys for this event.
-func (k *Keys) OpenEvent(token, team, source, id string) bool {
+// IsForEvent reports whether these keys made a token for this event.
+func (k *Keys) IsForEvent(token, team, source, id string) bool {
 	text, prefixed := strings.CutPrefix(token, eventPrefix)
 	sum, err := encoding.DecodeString(text)
 	return prefixed && err == nil && k.made(sum, "event", team, source, id)

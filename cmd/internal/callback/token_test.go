@@ -46,13 +46,13 @@ func TestTokensOpenWhatTheyWereMadeFor(t *testing.T) {
 		}
 		team, source := name.Draw(t, "team"), name.Draw(t, "source")
 		event := old.Event(team, source, id)
-		if !rotated.OpenEvent(event, team, source, id) || strange.OpenEvent(event, team, source, id) {
+		if !rotated.IsForEvent(event, team, source, id) || strange.IsForEvent(event, team, source, id) {
 			t.Error("the event's token")
 		}
-		if rotated.OpenEvent(event, source, team, id) != (team == source) || rotated.OpenEvent(event, team+source, "", id) != (source == "") {
+		if rotated.IsForEvent(event, source, team, id) != (team == source) || rotated.IsForEvent(event, team+source, "", id) != (source == "") {
 			t.Error("parts run into each other")
 		}
-		if _, _, ok := old.OpenAction(event, id); ok || old.OpenEvent(token, team, source, id) {
+		if _, _, ok := old.OpenAction(event, id); ok || old.IsForEvent(token, team, source, id) {
 			t.Error("one scope opens the other")
 		}
 		// Any change of it opens nothing.
@@ -85,7 +85,7 @@ func FuzzOpen(f *testing.F) {
 		if _, _, ok := k.OpenAction(token, "act_1"); ok != (token == good) {
 			t.Errorf("%q opens: %v", token, ok)
 		}
-		if k.OpenEvent(token, "a", "b", "c") != (token == event) {
+		if k.IsForEvent(token, "a", "b", "c") != (token == event) {
 			t.Errorf("%q opens the event", token)
 		}
 	})

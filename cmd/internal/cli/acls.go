@@ -19,7 +19,7 @@ type aclsExportCmd struct {
 	Strimzi   bool              `xor:"form" help:"As resources KafkaUser of the Strimzi operator."`
 	Terraform bool              `xor:"form" help:"As resources kafka_acl of the Terraform provider Mongey/kafka."`
 	Cluster   string            `default:"kafka" placeholder:"NAME" help:"Name of the resource Kafka, for --strimzi. Default: kafka."`
-	Principal map[string]string `placeholder:"WHO=USER" help:"User in Kafka of intake, stream, admin or a team. Default: user of kafka.sasl or kafka.roles; where the file does not have it, a guess that is told (kafka.client_id with the role); of a team its name."`
+	Principal map[string]string `placeholder:"WHO=USER" help:"User in Kafka of intake, stream, admin or a team. Default: user of kafka.sasl or kafka.roles; if the file has no user: a guess, with a note (kafka.client_id and the role); for a team, its name."`
 	Rekey     bool              `help:"With what admin needs besides for \"forebay topics rekey\", which deletes topics."`
 	Consumers bool              `default:"true" negatable:"" help:"With the rights of the teams' own consumers."`
 }
@@ -108,7 +108,7 @@ var kafkaRoles = map[string]config.Role{"intake": config.RoleIntake, "stream": c
 func (c *aclsExportCmd) guesses(cfg *config.Config) (notes []string) {
 	for _, who := range []string{"intake", "stream", "admin"} {
 		if why := unknownUser(cfg, kafkaRoles[who]); why != "" && c.Principal[who] == "" {
-			notes = append(notes, fmt.Sprintf("the principal %s of %s is a guess: %s; say it with --principal %s=USER", c.principal(cfg, rights.Role(who), ""), who, why, who))
+			notes = append(notes, fmt.Sprintf("the principal %s of %s is a guess: %s; set it with --principal %s=USER", c.principal(cfg, rights.Role(who), ""), who, why, who))
 		}
 	}
 	return notes

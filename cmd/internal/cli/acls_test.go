@@ -40,7 +40,7 @@ func TestGuessedPrincipals(t *testing.T) {
 				out, errs := export(form)
 				const role = "the principal User:forebay-stream of stream is a guess: "
 				noted := strings.Contains(out, "\n# NOTE: "+role) || form == "--output=json"
-				if tt.want != "" && (!noted || !strings.Contains(errs, role) || !strings.Contains(errs, tt.want) || !strings.Contains(errs, "say it with --principal stream=USER")) {
+				if tt.want != "" && (!noted || !strings.Contains(errs, role) || !strings.Contains(errs, tt.want) || !strings.Contains(errs, "set it with --principal stream=USER")) {
 					t.Errorf("%s: %s\n%s", form, errs, out)
 				}
 				if tt.want == "" && (errs != "" || strings.Contains(out, "NOTE") || !strings.Contains(out, "acme-app")) {

@@ -52,7 +52,7 @@ func silenceID(i api.SilenceItem) string { return strconv.FormatInt(i.ID, 10) }
 type alertsSilenceCmd struct {
 	listenerFlag
 	Alert  string `arg:"" help:"The alert, as the list shows it."`
-	Team   string `help:"Only of this team. Without it, of all teams, and what is nobody's alone."`
+	Team   string `help:"Only for this team. Without it: for all teams, and for alerts that belong to no team."`
 	For    string `required:"" placeholder:"DURATION" help:"For how long: 30m, 2h, 1d; 30 days at most."`
 	Reason string `placeholder:"TEXT" help:"Why; kept with who said so and when."`
 	DryRun bool   `help:"Check what is asked, and silence nothing."`
@@ -78,7 +78,7 @@ func (c *alertsSilenceCmd) Run(e *env, client *api.Client) error {
 		fmt.Fprintln(e.Stderr, "dry run: nothing was silenced")
 		return nil
 	}
-	fmt.Fprintf(e.Stderr, "silenced until %s: no process tells it before; `forebay alerts unsilence %d --reason TEXT` ends that\n", formatTime(made.Until), made.ID)
+	fmt.Fprintf(e.Stderr, "silenced until %s: no process sends it before then; `forebay alerts unsilence %d --reason TEXT` ends the silence\n", formatTime(made.Until), made.ID)
 	return nil
 }
 
@@ -116,7 +116,7 @@ func (c *alertsUnsilenceCmd) Run(e *env, client *api.Client) error {
 	if err := printSilence(e, ended); err != nil {
 		return err
 	}
-	fmt.Fprintln(e.Stderr, "ended: what fires is told again")
+	fmt.Fprintln(e.Stderr, "silence ended: the alert is sent again while it fires")
 	return nil
 }
 

@@ -40,8 +40,8 @@ const (
 
 // exitCodes is what `forebay --help` says of them. Which of usage and not found it is does not depend on who notices, this command or the
 // process that it asks.
-const exitCodes = "Exit codes: 0 ok; 1 failed, or an item was refused; 2 usage: a flag, a value or a name that cannot be right, or leaves open what is meant; " +
-	"3 not found: nothing has the name; 4 not permitted; 5 a check found problems; 6 conflict: not in the state that it is in; 130 interrupted."
+const exitCodes = "Exit codes: 0 ok; 1 failed, or an item was refused; 2 usage: a flag, value or name is wrong or ambiguous; " +
+	"3 not found; 4 not permitted; 5 a check found problems; 6 conflict: not possible in the present state; 130 interrupted."
 
 // Options are what the command line works with.
 type Options struct {
@@ -83,17 +83,17 @@ type grammar struct {
 	Serve   serveCmd   `cmd:"" help:"Run against a Kafka cluster and a Postgres."`
 	Migrate migrateCmd `cmd:"" help:"Bring the ledger's schema to this version."`
 	Topics  struct {
-		List  topicsListCmd  `cmd:"" help:"List the topics of a configuration as they stand in the cluster: partitions, copies, retention, how much they keep."`
+		List  topicsListCmd  `cmd:"" help:"List the topics of a configuration as they stand in the cluster: partitions, replicas, retention, how much they keep."`
 		Get   topicsGetCmd   `cmd:"" help:"Show one: its settings, and where each partition begins and ends."`
 		Plan  topicsPlanCmd  `cmd:"" help:"Say what apply would create and change, what it leaves and why, and which topics are unknown."`
-		Apply topicsApplyCmd `cmd:"" help:"Create missing topics, mend safe differences of others."`
+		Apply topicsApplyCmd `cmd:"" help:"Create missing topics, fix safe differences of others."`
 		Rekey topicsRekeyCmd `cmd:"" help:"Plan and copy a source's topic to one with another number of partitions."`
 	} `cmd:"" help:"Kafka topics of sources."`
 	Acls struct {
 		Export aclsExportCmd `cmd:"" help:"Print the least rights in Kafka that roles and teams need, for the tool that grants them."`
 	} `cmd:"" name:"acls" help:"Rights in Kafka."`
 	Catalog struct {
-		Export catalogExportCmd `cmd:"" help:"Print what the topics of a configuration carry, for tools that read such documents."`
+		Export catalogExportCmd `cmd:"" help:"Print an AsyncAPI document of the events in a configuration's topics."`
 	} `cmd:"" help:"What topics carry."`
 	Config struct {
 		Init   configInitCmd   `cmd:"" help:"Write a commented example, to stdout or into a new file."`
@@ -109,9 +109,9 @@ type grammar struct {
 	Attention attentionCmd `cmd:"" help:"List everything that waits for an operator: since when, and the command that deals with it."`
 	Alerts    struct {
 		List      alertsListCmd      `cmd:"" help:"List alerts as the asked process sees them: what fires, since when, what is silenced."`
-		Silence   alertsSilenceCmd   `cmd:"" help:"Keep an alert from being told for a time, by any process."`
+		Silence   alertsSilenceCmd   `cmd:"" help:"Have no process send an alert for a time."`
 		Unsilence alertsUnsilenceCmd `cmd:"" help:"End a silence before its time."`
-	} `cmd:"" help:"Alerts that processes tell (alerts in the configuration), and their silences."`
+	} `cmd:"" help:"Alerts that processes send (alerts in the configuration), and their silences."`
 	Inbox struct {
 		List    inboxListCmd    `cmd:"" help:"List events: decision, reason, status."`
 		Get     inboxGetCmd     `cmd:"" help:"Show one event with its actions, attempts and story, and what happens next."`
@@ -131,15 +131,15 @@ type grammar struct {
 		Groups  dlqGroupsCmd  `cmd:"" help:"Count them by class, destination and event type."`
 		Get     dlqGetCmd     `cmd:"" help:"Show one with its attempts, what stands behind it and what was asked of it."`
 		Replay  dlqReplayCmd  `cmd:"" help:"Run them again, in order per entity; what stands behind them goes on."`
-		Discard dlqDiscardCmd `cmd:"" help:"Give them up; what stands behind them goes on."`
+		Discard dlqDiscardCmd `cmd:"" help:"Discard them: they are not run again; what stands behind them goes on."`
 		Resolve dlqResolveCmd `cmd:"" help:"Say that they were done, as somebody has looked up or done by hand; what stands behind them goes on."`
 		Export  dlqExportCmd  `cmd:"" help:"Write them as JSON lines, with key, headers and body."`
 	} `cmd:"" name:"dlq" help:"Dead letters: actions that were given up."`
 	Quarantine struct {
 		List    quarantineListCmd    `cmd:"" help:"List authentic deliveries that could not become events."`
 		Raw     quarantineRawCmd     `cmd:"" help:"Write a delivery's body, byte for byte."`
-		Redrive quarantineRedriveCmd `cmd:"" help:"Make events of deliveries that can be understood by now, the mapping being mended."`
-	} `cmd:"" help:"Deliveries kept aside."`
+		Redrive quarantineRedriveCmd `cmd:"" help:"Make events of these deliveries, once their source's mapping is fixed."`
+	} `cmd:"" help:"Authentic deliveries that could not become events."`
 	Sources struct {
 		List    sourcesListCmd    `cmd:"" help:"List the sources of a running process."`
 		Get     sourcesGetCmd     `cmd:"" help:"Show one source, and what its secrets have verified."`
@@ -166,7 +166,7 @@ type grammar struct {
 	} `cmd:"" help:"Consumers."`
 	Replay struct {
 		Plan   replayPlanCmd   `cmd:"" help:"Say what a replay of a part of the log would run; nothing runs."`
-		Start  replayStartCmd  `cmd:"" help:"Start a plan, unless the world has moved since it was made."`
+		Start  replayStartCmd  `cmd:"" help:"Start a plan; refused if topics, positions or configuration have changed since."`
 		List   replayListCmd   `cmd:"" help:"List plans and replays."`
 		Get    replayGetCmd    `cmd:"" help:"Show one: its range, what it counted, what came of it."`
 		Watch  replayWatchCmd  `cmd:"" help:"Show how far one is until it ends: a bar on a terminal, else JSON lines."`
@@ -184,7 +184,7 @@ type grammar struct {
 	Tokens struct {
 		Create tokensCreateCmd `cmd:"" help:"Make a token, and print it this once."`
 		List   tokensListCmd   `cmd:"" help:"List tokens: what they may do, until when, and when they were used last."`
-		Revoke tokensRevokeCmd `cmd:"" help:"End a token: within seconds it opens nothing, in any process."`
+		Revoke tokensRevokeCmd `cmd:"" help:"Revoke a token: within seconds no process accepts it."`
 	} `cmd:"" help:"Who may ask the operator listener (operator.auth: tokens)."`
 	Profiles struct {
 		List profilesListCmd `cmd:"" help:"List your profiles: which process each asks, and with which token."`

@@ -132,7 +132,7 @@ func showDestination(e *env, i *api.DestinationItem) error {
 		}
 		line("breaker", i.Breaker)
 		line("open until", formatOptionalTime(i.OpenUntil))
-		line("held until", formatOptionalTime(i.OnHoldUntil))
+		line("on hold until", formatOptionalTime(i.OnHoldUntil))
 		line("running", fmt.Sprintf("%d of %d", i.Running, i.Concurrency))
 		line("rate", i.Rate.Text())
 		line("waiting", strconv.Itoa(i.Waiting))

@@ -79,7 +79,7 @@ func TestDestinations(t *testing.T) {
 		{"list -o wide", 0, "acme, payments  closed", ""},
 		{"list -o id", 0, "acme/agent\nacme/mail\npagers\n", ""},
 		{"list -o json", 0, `"next": ""`, ""},
-		{"get acme/mail", 0, "held until      2027-01-15T08:01:00Z\nrunning         0 of 8\nwaiting         41\nfailures        12 in a row\n", ""},
+		{"get acme/mail", 0, "on hold until   2027-01-15T08:01:00Z\nrunning         0 of 8\nwaiting         41\nfailures        12 in a row\n", ""},
 		{"get acme/mail -o json", 0, `"open_until": "2027-01-15T08:00:00Z"`, ""},
 		{"get acme/no", 3, "", "no destination acme/no"},
 		{"get pagers", 0, "destination     pagers\nteams           acme, payments\ntype            pagerduty\n", ""},

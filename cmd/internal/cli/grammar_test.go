@@ -269,6 +269,9 @@ func TestDryRunsAndTeams(t *testing.T) {
 // TestOutputs runs every command that reads, against a process that has everything, in every form of the output.
 func TestOutputs(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("every form of every command: not with -short")
+	}
 	url := everything(t)
 	for _, path := range slices.Sorted(maps.Keys(reads)) {
 		var all strings.Builder

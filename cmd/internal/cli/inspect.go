@@ -190,7 +190,7 @@ func showItem(w io.Writer, d *api.InboxDetail) {
 		line("redriven", fmt.Sprintf("%s by %s: %s", formatTime(r.At), r.By, r.Reason))
 	}
 	for _, a := range d.Actions {
-		fmt.Fprintf(w, "\naction %s to %s: %s, key %s, place in lane %d", plain(a.Name), plain(a.Destination), plain(a.Status), plain(a.ID), a.LaneSeq)
+		fmt.Fprintf(w, "\naction %s to %s: %s, id %s, place in lane %d", plain(a.Name), plain(a.Destination), plain(a.Status), plain(a.ID), a.LaneSeq)
 		if a.Replay != "" {
 			fmt.Fprintf(w, ", of replay %s", plain(a.Replay))
 		}
@@ -265,7 +265,7 @@ func (c *sourcesListCmd) Run(e *env, client *api.Client) error {
 		}},
 		column[item]{name: "refused", value: func(i item) string { return seenCount(i, func(s *api.SeenItem) int64 { return s.Refused }) }},
 		column[item]{name: "max body", wide: true, value: func(i item) string { return config.Size(i.MaxBody).String() }},
-		column[item]{name: "keys", wide: true, value: func(i item) string { return strconv.Itoa(i.Keys) }},
+		column[item]{name: "secrets", wide: true, value: func(i item) string { return strconv.Itoa(i.Keys) }},
 		column[item]{name: "share", wide: true, value: func(i item) string { return strings.Join(i.Share, ",") }},
 		column[item]{name: "owners", wide: true, value: func(i item) string { return strings.Join(i.Owners, ", ") }},
 		column[item]{name: "contact", wide: true, value: func(i item) string { return i.Contact }})

@@ -101,7 +101,7 @@ type quarantineRedriveCmd struct {
 	Again  bool     `help:"Also what was redriven before."`
 	DryRun bool     `help:"Say what events they are by now and do nothing."`
 
-	Discard bool `help:"Leave them at that instead: they become no events, and wait for nobody any more."`
+	Discard bool `help:"Discard them instead: they become no events, and attention lists them no more."`
 }
 
 // Run redrives the deliveries in the order in which they came.

@@ -26,8 +26,8 @@ type inboxRedriveCmd struct {
 	Type     string   `help:"Of those only this event type, or glob."`
 	Since    string   `help:"Of those only what was decided since: a duration back (1h, 2d) or an RFC 3339 time."`
 	Reason   string   `placeholder:"TEXT" help:"Why; kept in the ledger with who said so and when."`
-	Discard  bool     `help:"Give up instead what is held, quarantined or a conflict: it waits for nobody any more."`
-	Again    bool     `help:"Quarantined records that were redriven before once more."`
+	Discard  bool     `help:"Discard instead what is held, quarantined or a conflict: it does not run, and attention lists it no more."`
+	Again    bool     `help:"Also quarantined records that were redriven before."`
 	DryRun   bool     `help:"Say what would be done and do nothing."`
 	yesFlag
 	Rate float64 `default:"50" help:"Most events a second."`
@@ -102,7 +102,7 @@ func (c *inboxRedriveCmd) meant() (events []names.Event, subscription string, er
 	case c.Rate <= 0:
 		return nil, "", usageError("--rate %v is no number of events a second", c.Rate)
 	case !c.Discard && c.Decision == "conflict":
-		return nil, "", usageError("a conflict runs nothing: another body came under its id before; --discard has it wait for nobody")
+		return nil, "", usageError("a conflict runs nothing: another body came under its id before; --discard takes it off the list")
 	}
 	return events, subscription, nil
 }

@@ -31,7 +31,7 @@ type topicsRekeyCmd struct {
 	Topic      string `arg:"" help:"Topic of a source's events."`
 	Partitions int32  `required:"" placeholder:"N" help:"Partitions that it is to have."`
 	To         string `placeholder:"TOPIC" help:"Topic to copy to; default: the topic's name, a dot and N."`
-	Data       string `placeholder:"DIR" help:"Where forebay dev keeps the state of this file, if that was told it."`
+	Data       string `placeholder:"DIR" help:"The --data directory that forebay dev was started with for this file."`
 	Do         bool   `name:"run" help:"Copy, compare, and hand the subscriptions over. Without it only the plan is shown."`
 	LeaveOpen  bool   `help:"Go on although actions are open, failed or parked: they stay in the ledger and never run. Events that wait for a gap go along either way."`
 }
@@ -209,7 +209,7 @@ func (r *rekeying) plan(ctx context.Context) ([]rekeyStep, error) {
 
 // switchText says how the configuration has to change after the copy.
 func (r *rekeying) switchText() string {
-	return fmt.Sprintf("teams.%s.sources.%s: {topic: %s, topics: {partitions: %d}}; then start the processes. One that reads or writes %s before that makes the copy void",
+	return fmt.Sprintf("teams.%s.sources.%s: {topic: %s, topics: {partitions: %d}}; then start the processes. Until then, one that reads or writes %s makes the copy unusable: keep them stopped",
 		r.team, r.source, r.cmd.To, r.cmd.Partitions, r.cmd.Topic)
 }
 
@@ -287,8 +287,8 @@ func (r *rekeying) drainStepOf(status []inbox.SubscriptionStatus, stops []string
 		leftBehind -= reader.Waiting
 	}
 	if leftBehind > 0 && !r.cmd.LeaveOpen {
-		blocked = append(blocked, fmt.Sprintf("%d events wait that nobody would take along: of subscriptions that are not configured any more, or of the topic "+
-			"before it was created again, which the stream takes up once it runs (--leave-open leaves them behind)", leftBehind))
+		blocked = append(blocked, fmt.Sprintf("%d waiting events would stay behind. Either their subscription is not configured any more (--leave-open leaves them), "+
+			"or the topic was created again (start the stream role first: it takes them over)", leftBehind))
 	}
 	if len(blocked) > 0 {
 		return rekeyStep{Step: "drain", State: stepBlocked, Detail: strings.Join(blocked, "; ")}

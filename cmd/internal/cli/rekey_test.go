@@ -42,8 +42,8 @@ func TestRekeyDrain(t *testing.T) {
 			want: rekeyStep{"drain", "done", "acme.triage has in partition 1 0 actions to run and 1 failed or parked: they stay behind and never run; " + read +
 				", and 3 events that wait, which go along"}},
 		"what nobody takes along": {status: at(0, 0, 3), waiting: 1,
-			want: rekeyStep{"drain", "blocked", "2 events wait that nobody would take along: of subscriptions that are not configured any more, or of the topic " +
-				"before it was created again, which the stream takes up once it runs (--leave-open leaves them behind)"}},
+			want: rekeyStep{"drain", "blocked", "2 waiting events would stay behind. Either their subscription is not configured any more (--leave-open leaves them), " +
+				"or the topic was created again (start the stream role first: it takes them over)"}},
 		"left behind as well": {status: at(0, 0, 3), waiting: 1, leave: true,
 			want: rekeyStep{"drain", "done", "nothing is open; " + read + ", and 1 events that wait, which go along"}},
 		"a stop": {status: at(0, 0, 0), stops: []string{"acme.triage is stopped in partition 1: cut"}, leave: true,

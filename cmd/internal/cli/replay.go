@@ -28,11 +28,11 @@ type replayPlanCmd struct {
 	Source       []string `help:"Only this source of the subscription. Repeatable."`
 	Type         []string `help:"Only this event type, or a glob. Repeatable."`
 	Entity       string   `help:"Only this entity."`
-	Decision     []string `help:"Only what the ledger says this of: undecided, filtered, conflict, quarantined; with reprocess applied, late (both by default), stale; with shadow any. Repeatable."`
+	Decision     []string `help:"Only events with this decision in the ledger: undecided, filtered, conflict, quarantined; with reprocess applied, late (both by default), stale; with shadow any. Repeatable."`
 	Status       []string `placeholder:"STATUS" enum:"${statuses}" help:"Only what has this status in the inbox when the replay comes to it: with reprocess done, superseded, discarded, stale; with fill filtered, conflict, quarantined, discarded; with shadow any. Repeatable."`
 	EvenStale    bool     `help:"With reprocess, and shadow: run older snapshots again, too, although a newer state of their entity is known: the older one may overwrite it."`
-	Rate         int      `default:"100" help:"The most events that run in a second; 0 is no bound."`
-	MaxErrors    int      `default:"10" help:"How many of its actions may be dead letters, unknown outcomes among them; with one more the replay ends."`
+	Rate         int      `default:"100" help:"The most events that run in a second; 0: no limit."`
+	MaxErrors    int      `default:"10" help:"Most dead letters and unknown outcomes of the replay; with one more it ends."`
 	Continue     string   `placeholder:"ID" help:"Go on counting in a plan that was interrupted."`
 }
 

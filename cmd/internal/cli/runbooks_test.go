@@ -4,10 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
-
-	"github.com/alecthomas/kong"
 )
 
 // TestRunbooks: the commands of the pages about alerts, in blocks and in sentences, are ones that the program understands.
@@ -27,14 +24,7 @@ func TestRunbooks(t *testing.T) {
 			t.Errorf("%s has %d commands", page, len(lines))
 		}
 		for _, line := range lines {
-			var g grammar
-			parser, err := kong.New(&g, kong.Name("forebay"), vars)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := parse(parser, shellWords(strings.TrimSpace(line[1]))); err != nil {
-				t.Errorf("%s: forebay %s: %v", page, line[1], err)
-			}
+			parses(t, page, line[1])
 		}
 	}
 }

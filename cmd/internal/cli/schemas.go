@@ -123,7 +123,7 @@ func (c *schemasCheckCmd) Run(e *env) error {
 
 type schemasDiffCmd struct {
 	Before string `arg:"" help:"A file with a JSON Schema, or one of the catalogue: a name, an $id or an event type."`
-	After  string `arg:"" help:"What it is compared with: likewise."`
+	After  string `arg:"" help:"The schema to compare it with: a file, or one of the catalogue as above."`
 }
 
 // Run says what changes for senders and readers. The exit code is 5 if an event that fitted may be refused.

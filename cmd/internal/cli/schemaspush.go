@@ -61,7 +61,7 @@ func (c *schemasPushCmd) summarize(e *env, items []registry.Item) error {
 		}
 	}
 	if n := counts[registry.Refused]; n > 0 {
-		return &exitError{code: exitProblems, err: fmt.Errorf("%d of %d refused, and %d registered: mend what is refused, or relax the registry's rule of compatibility for its subject", n, len(items), pushed)}
+		return &exitError{code: exitProblems, err: fmt.Errorf("%d of %d refused, and %d registered: fix what is refused, or relax the registry's rule of compatibility for its subject", n, len(items), pushed)}
 	}
 	if len(items) == 0 {
 		fmt.Fprintln(e.Stderr, "no source holds bodies against a schema (json_schema: {check: warn}): there is nothing to register")

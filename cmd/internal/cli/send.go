@@ -59,7 +59,7 @@ func saySetAside(e *env, source *provider.Source, r *verify.Request, name string
 		why = err.Error()
 	}
 	fmt.Fprintf(e.Stderr, "it is authentic and was kept, but no event can be made of it: %s\n", plain(why))
-	fmt.Fprintf(e.Stderr, "`forebay quarantine list --source %s` lists it, `forebay quarantine redrive` makes it an event once the mapping is mended\n", name)
+	fmt.Fprintf(e.Stderr, "`forebay quarantine list --source %s` lists it, `forebay quarantine redrive` makes it an event once the mapping is fixed\n", name)
 }
 
 // post posts the same delivery --repeat times, one after the other, and lists the answers. An answer other than 2xx makes the

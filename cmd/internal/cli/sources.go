@@ -48,7 +48,7 @@ func showSource(w io.Writer, i *api.SourceItem) {
 	line("path", i.Path)
 	line("topic", i.Topic)
 	line("max body", config.Size(i.MaxBody).String())
-	line("keys", strconv.Itoa(i.Keys))
+	line("secrets", strconv.Itoa(i.Keys))
 	line("share", strings.Join(i.Share, ", "))
 	line("owners", strings.Join(i.Owners, ", "))
 	line("contact", i.Contact)

@@ -42,7 +42,8 @@ func (k *keysFlags) withLedger(e *env, f func(l *ledger.Ledger, teams []string) 
 	}
 	of := cfg.Ledger()
 	if of.OfTeam {
-		return schemas.Errorf(schemas.Conflict, "", "the ledger of %s is a team's, as its file has it: no process lets anybody in by tokens of it", of.Path)
+		return schemas.Errorf(schemas.Conflict, "", "the ledger %s is named in a team's file, so no process accepts tokens from it: "+
+			"make them in the ledger of the main file (leave out --subscriptions)", of.Path)
 	}
 	l, err := ledger.Open(e.ctx, ledger.Config{URL: of.Postgres.URL, Key: of.Path + ".url", Schema: of.Postgres.Schema, Logger: e.log})
 	if err != nil {
@@ -59,7 +60,7 @@ type tokensCreateCmd struct {
 	Team     []string `placeholder:"TEAM,..." help:"The teams whose things it may see and change."`
 	AllTeams bool     `help:"Instead of --team: all teams, and what concerns all of them."`
 	Payloads bool     `help:"It may also see what events carry."`
-	Expires  string   `default:"90d" help:"How long it opens, a year at most."`
+	Expires  string   `default:"90d" help:"How long it is valid, a year at most."`
 	Reason   string   `placeholder:"TEXT" help:"Why; kept with who said so and when."`
 	DryRun   bool     `help:"Check what is asked, and make nothing."`
 }
@@ -238,7 +239,7 @@ func tokenState(i *api.TokenItem, now time.Time) string {
 	case !now.Before(i.ExpiresAt):
 		return "expired"
 	}
-	return "open"
+	return "valid"
 }
 
 type tokensRevokeCmd struct {
@@ -279,6 +280,6 @@ func (c *tokensRevokeCmd) Run(e *env, client *api.Client) (err error) {
 	if err := printOne(e, kept, kept.Name, func(io.Writer) {}); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.Stderr, "revoked token %s: within %s it opens nothing, in any process\n", plain(kept.Name), access.Fresh)
+	fmt.Fprintf(e.Stderr, "revoked token %s: within %s no process accepts it\n", plain(kept.Name), access.Fresh)
 	return nil
 }

@@ -42,7 +42,7 @@ func (c *topicsListCmd) Run(e *env) error {
 			column[item]{name: "of", wide: true, value: func(i item) string { return i.Of }},
 			column[item]{name: "state", value: func(i item) string { return i.State }},
 			column[item]{name: "partitions", value: func(i item) string { return strconv.Itoa(int(i.Partitions)) }},
-			column[item]{name: "copies", value: func(i item) string { return strconv.FormatInt(i.Replication, 10) }},
+			column[item]{name: "replicas", value: func(i item) string { return strconv.FormatInt(i.Replication, 10) }},
 			column[item]{name: "retention", value: func(i item) string { return i.Retention }},
 			column[item]{name: "offsets", value: func(i item) string { return strconv.FormatInt(i.Offsets, 10) }},
 			column[item]{name: "detail", below: true, whole: true, value: func(i item) string { return i.Detail }})
@@ -92,7 +92,7 @@ func showTopic(w io.Writer, i *topics.Item, e *env) {
 	if i.State == "missing" {
 		return
 	}
-	line("copies", strconv.FormatInt(i.Replication, 10))
+	line("replicas", strconv.FormatInt(i.Replication, 10))
 	line("retention", i.Retention)
 	line("offsets", strconv.FormatInt(i.Offsets, 10))
 	for _, name := range slices.Sorted(maps.Keys(i.Settings)) {

@@ -67,7 +67,7 @@ func loadAgain(running *config.Config, o config.Options, log *slog.Logger, repor
 	o.See = s.remember
 	cfg, kept, err := running.Reload(o)
 	if len(kept) > 0 {
-		log.Error("files of teams have problems: these teams keep what they have; at a start such a file is refused", "error", kept)
+		log.Error("team files have problems: these teams keep their last good configuration, and a process does not start with such a file; fix them (forebay config check)", "error", kept)
 	}
 	if err == nil {
 		report(kept)

@@ -46,7 +46,7 @@ func (b *border) variable(name string) error {
 		}
 		for _, p := range b.allowed.Env {
 			if strings.Contains(p, "{TEAM}") && matches(strings.ReplaceAll(p, "{TEAM}", upper(other)), name) {
-				return fmt.Errorf("${env:%s} is team %s's, whose name it begins with, or has in it: give the variable of team %s another name", name, other, b.team)
+				return fmt.Errorf("${env:%s} also matches the pattern of team %s, whose name is at least as long: it belongs to that team, or to neither. Rename the variable of team %s", name, other, b.team)
 			}
 		}
 	}

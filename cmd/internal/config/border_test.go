@@ -93,8 +93,8 @@ func TestReferencesOfTeamFiles(t *testing.T) {
 		"its file":                      {usualReferences, "a", "${file:DIR/secrets/a/key}", "file of a"},
 		"the ledger's":                  {usualReferences, "a", "${env:LEDGER}", "teams/a.yaml:5: teams.a.sources.s.secrets[0]: team a may not read ${env:LEDGER}, only A_*: use such a name, or have teams_dir.references.env in the main file (DIR/forebay.yaml:4) changed"},
 		"another team's":                {usualReferences, "a", "${env:B_TOKEN}", "team a may not read ${env:B_TOKEN}, only A_*"},
-		"that of a longer name":         {usualReferences, "a", "${env:A_B_TOKEN}", "teams/a.yaml:5: teams.a.sources.s.secrets[0]: ${env:A_B_TOKEN} is team a-b's"},
-		"that of the main file's team":  {usualReferences, "a", "${env:A_MAIN_TOKEN}", "is team a-main's"},
+		"that of a longer name":         {usualReferences, "a", "${env:A_B_TOKEN}", "teams/a.yaml:5: teams.a.sources.s.secrets[0]: ${env:A_B_TOKEN} also matches the pattern of team a-b"},
+		"that of the main file's team":  {usualReferences, "a", "${env:A_MAIN_TOKEN}", "also matches the pattern of team a-main"},
 		"that of a shorter name":        {usualReferences, "a-b", "${env:A_TOKEN}", "team a-b may not read ${env:A_TOKEN}, only A_B_*"},
 		"small letters":                 {usualReferences, "a", "${env:a_token}", "may not read"},
 		"the prefix is no wildcard":     {usualReferences, "a", "${env:A}", "may not read"},
@@ -120,8 +120,8 @@ func TestReferencesOfTeamFiles(t *testing.T) {
 		"for every team":                {`{env: ["ALL_*"], files: ["DIR/secrets/all"]}`, "a", "${env:ALL_TOKEN}", "of all"},
 		"one file for every team":       {`{env: ["ALL_*"], files: ["DIR/secrets/all"]}`, "a", "${file:DIR/secrets/all}", "file of all"},
 		"the name in the middle":        {`{env: ["X_{TEAM}_KEY"]}`, "b", "${env:X_B_KEY}", "of b"},
-		"not the end of a longer one":   {`{env: ["*{TEAM}_KEY"]}`, "b", "${env:X_A_B_KEY}", "is team a-b's"},
-		"nobody's, of two that are one": {`{env: ["*_{TEAM}_*"]}`, "a", "${env:X_A_B_Z}", "is team a-b's"},
+		"not the end of a longer one":   {`{env: ["*{TEAM}_KEY"]}`, "b", "${env:X_A_B_KEY}", "also matches the pattern of team a-b"},
+		"nobody's, of two that are one": {`{env: ["*_{TEAM}_*"]}`, "a", "${env:X_A_B_Z}", "also matches the pattern of team a-b, whose name is at least as long: it belongs to that team, or to neither"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -92,7 +92,7 @@ func (ck *checker) supplied(section, key string, named, embedded bool, what stri
 	}
 	switch {
 	case named && embedded:
-		ck.problem(section+".embedded", "goes without %s: leave one of them out", key)
+		ck.problem(section+".embedded", "cannot be set together with %s: leave one of them out", key)
 	case named || ck.options.Embedded:
 	case embedded && ck.options.Look:
 		ck.note(section+".embedded", "is for `forebay dev` alone: `forebay serve` needs %s", path)
@@ -215,8 +215,8 @@ func (ck *checker) topics(path string, t Topics) {
 		ck.problem(path+".min_insync", "must be at least 2 with replication %d, or an acknowledged event can be lost", t.Replication)
 	}
 	if t.Replication == 2 && t.MinInsync == 1 && (path == "topics" || ck.written(path)) {
-		ck.note(path+".replication", "2 with min_insync 1 acknowledges what one broker has while the other is away: events that nobody else has go with its disk; "+
-			"use replication 3, or min_insync 2 (nothing is taken then while a broker is away)")
+		ck.note(path+".replication", "with replication 2 and min_insync 1 an event is acknowledged when one broker has it while the other is down; if that broker's disk fails, the event is lost; "+
+			"use replication 3, or min_insync 2 (then a delivery is refused while one of its two brokers is down)")
 	}
 	if t.MinInsync > t.Replication && t.Replication > 0 {
 		ck.problem(path+".min_insync", "%d is more than replication %d: nothing could be written", t.MinInsync, t.Replication)

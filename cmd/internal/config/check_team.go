@@ -49,7 +49,7 @@ func (ck *checker) subscription(path, team string, sub *Subscription) {
 		ck.between(path+".expire", sub.Expire, Duration(24*time.Hour), Duration(10*365*24*time.Hour))
 	}
 	if sub.Backlog == BacklogLatest && sub.Order == "arrival" && !ck.unresolved(path+".order") {
-		ck.problem(path+".backlog", "latest: in order of arrival no version overtakes another: it goes with order: version")
+		ck.problem(path+".backlog", "latest needs order: version; with order: arrival no version overtakes another")
 	}
 	ck.between(path+".gap.wait", sub.Gap.Wait, 0, Duration(7*24*time.Hour))
 	ck.maxWait(path+".gap.max_wait", sub)
@@ -63,7 +63,7 @@ func (ck *checker) bySources(path, team string, sources []NamedSource, sub *Subs
 	ck.repeated(path+".types", sources, sub)
 	ck.matchable(path+".types", sources, sub)
 	if ck.written(path+".expire") && sub.Start != "any" && !ck.unresolved(path+".start") {
-		ck.problem(path+".expire", "start: %s would take the next event of a forgotten entity for one out of turn: it goes with start: any", sub.Start)
+		ck.problem(path+".expire", "needs start: any; with start: %s the next event of a forgotten entity would wait as if events were missing", sub.Start)
 	}
 	if sub.Start == "first" && !sub.allSequence(sources) {
 		ck.problem(path+".start", "first needs sources whose versions are of kind sequence; use any")

@@ -375,7 +375,7 @@ func ofReference(written string) string {
 	return "the value of " + clip(written) + " "
 }
 
-// setScalar parses text by the type of v, checks it against the minimum and the values that f declares, and sets v.
+// setScalar parses text by the type of v, checks it against the minimum or the list of values if f declares one, and sets v.
 func setScalar(v reflect.Value, text string, f field) error {
 	switch {
 	case v.Type() == secretType:
@@ -390,11 +390,14 @@ func setScalar(v reflect.Value, text string, f field) error {
 		return setNetwork(v, text)
 	case v.Type() == sizeType:
 		size, err := ParseSize(text)
-		if err == nil && int64(size) < f.minimum {
-			err = fmt.Errorf("must be at least %d", f.minimum)
+		if err != nil {
+			return err
+		}
+		if int64(size) < f.minimum {
+			return fmt.Errorf("must be at least %d", f.minimum)
 		}
 		v.SetInt(int64(size))
-		return err
+		return nil
 	case isNumber(v.Type()):
 		i, err := strconv.ParseInt(text, 10, 32)
 		if err != nil {

@@ -65,8 +65,8 @@ func TestDestinations(t *testing.T) {
 		{"postgres with the machine's certificate", "", "type: postgres\ndatabase: postgres://u:p@db.example/y?sslcert=/etc/ssl/pg.crt&sslkey=/etc/ssl/pg.key\nstatement: SELECT 1", "coder.database: has sslcert: a destination shows no certificate of the machine's"},
 		{"postgres with a file as its CA", "", "type: postgres\ndatabase: postgres://u:p@db.example/y?sslrootcert=/dev/zero\nstatement: SELECT 1", "put the server's CA into the system's store, and write sslrootcert=system"},
 		{"postgres with a bad table", "", "type: postgres\ndatabase: postgres://u:p@db.example/y\nstatement: SELECT 1\nkey_table: A B", "coder.key_table"},
-		{"postgres forgets before dead letters go", "", "type: postgres\ndatabase: postgres://u:p@db.example/y\nstatement: SELECT 1\nkey_retention: 30d", "triage.actions[0].to: key_retention 30d of destination coder is less than 31d,"},
-		{"postgres forgets before retries end", "", "type: postgres\ndatabase: postgres://u:p@db.example/y\nstatement: SELECT 1\nkey_retention: 31d\nretry: {within: 2d}", "is less than 32d,"},
+		{"postgres forgets before dead letters go", "", "type: postgres\ndatabase: postgres://u:p@db.example/y\nstatement: SELECT 1\nkey_retention: 30d", "triage.actions[0].to: key_retention 30d of destination coder is too short: an action can be retried and replayed for 31d "},
+		{"postgres forgets before retries end", "", "type: postgres\ndatabase: postgres://u:p@db.example/y\nstatement: SELECT 1\nkey_retention: 31d\nretry: {within: 2d}", "is too short: an action can be retried and replayed for 32d "},
 		{"postgres forgets soon", "", "type: postgres\ndatabase: postgres://u:p@db.example/y\nstatement: SELECT 1\nkey_retention: 1h", "1h is not between 1d and 3650d"},
 		{"mcp", "", "type: mcp\nurl: https://tools.example.com/mcp\nheaders: {Authorization: \"Bearer ${env:CODER_SECRET}\"}\ntool_errors: retry\nparams: {tool: triage, arguments: {n: \"{{body.n}}\", deep: [1, {a: b}]}}", ""},
 		{"mcp without a url", "", "type: mcp\nparams: {tool: triage}", "forebay.yaml:26: teams.acme.destinations.coder: url is missing: The server's endpoint."},
@@ -211,7 +211,7 @@ func TestKeysOutliveDeadLetters(t *testing.T) {
 	}
 	text := strings.Replace(withDestination(t, "", postgres+"\nkey_retention: 90d"), "        order: version", "        retention: {dead: 90d}\n        order: version", 1)
 	_, problems := load(text, designEnv, designFiles, Options{})
-	if want := "key_retention 90d of destination coder is less than 91d,"; len(problems) != 1 || !strings.Contains(problems.Error(), want) {
+	if want := "key_retention 90d of destination coder is too short: an action can be retried and replayed for 91d "; len(problems) != 1 || !strings.Contains(problems.Error(), want) {
 		t.Errorf("no %q in\n%v", want, problems)
 	}
 }

@@ -156,7 +156,11 @@ func TestProblemsOfOneValueDoNotQuoteIt(t *testing.T) {
 		seen := 0
 		for _, leaf := range leaves(root.Content[0]) {
 			was := leaf.Value
-			for _, value := range []string{canary, was + "/" + canary, "{" + canary + "}" + was, canary + strings.Repeat("é", 100)} {
+			values := []string{canary, was + "/" + canary, "{" + canary + "}" + was, canary + strings.Repeat("é", 100)}
+			if testing.Short() {
+				values = values[:1]
+			}
+			for _, value := range values {
 				env := maps.Clone(designEnv)
 				maps.Copy(env, fetchEnv)
 				env["CANARY"] = value

@@ -133,7 +133,7 @@ func (ck *checker) intakeMemory(i Intake, largest int64) {
 	l := i.Limits()
 	switch {
 	case i.Small.Memory >= i.Memory:
-		ck.problem("intake.small.memory", "%s is not a part of intake.memory, which is %s", i.Small.Memory, i.Memory)
+		ck.problem("intake.small.memory", "%s must be less than intake.memory (%s)", i.Small.Memory, i.Memory)
 	case l.LargestBody() >= largest:
 	case i.PerAddress.Memory < i.Memory-i.Small.Memory:
 		ck.problem("intake.per_address.memory", "%s is too little for a body of %s, the largest max_body of the sources, which takes one and a half times that while it arrives", i.PerAddress.Memory, Size(largest))

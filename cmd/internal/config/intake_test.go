@@ -58,7 +58,7 @@ func TestIntakeProblems(t *testing.T) {
 		"{memory: 4MiB}":                           "intake.memory: 4MiB is not between 16MiB and 1024GiB",
 		"{memory: 32MiB}":                          "intake.memory: 32MiB without the 8MiB of small bodies is too little for a body of 25MiB",
 		"{small: {memory: 240MiB}}":                "intake.memory: 256MiB without the 240MiB of small bodies is too little for a body of 25MiB",
-		"{small: {memory: 256MiB}}":                "intake.small.memory: 256MiB is not a part of intake.memory, which is 256MiB",
+		"{small: {memory: 256MiB}}":                "intake.small.memory: 256MiB must be less than intake.memory (256MiB)",
 		"{small: {max_body: 2MiB}}":                "intake.small.max_body: 2MiB is not between 4KiB and 1MiB",
 		"{per_address: {memory: 20MiB}}":           "intake.per_address.memory: 20MiB is too little for a body of 25MiB",
 		"{per_address: {connections: 0}}":          "intake.per_address.connections: must be at least 1",

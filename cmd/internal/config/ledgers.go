@@ -292,7 +292,8 @@ func (ck *checker) resultsOfOwn() {
 	for _, s := range ck.ownLedgers() {
 		for _, a := range s.Actions {
 			if d, ok := ck.c.Destination(s.team, a.To); ok && d.Long != nil {
-				ck.note("agents.public_url", "is one address for the processes of all ledgers: %s (%s) is told later what came of its actions, by the process that made the call alone; write ${env:AGENTS_URL}, and give the processes of each ledger an address of their own", a.To, s.fullName())
+				ck.note("agents.public_url", "is the same for the processes of all ledgers, but %s (%s) reports results later, "+
+					"and only processes with the ledger of the call can take them: write ${env:AGENTS_URL}, and give the processes of each ledger their own address", a.To, s.fullName())
 				return
 			}
 		}

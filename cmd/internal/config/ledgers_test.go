@@ -178,7 +178,7 @@ agents: {public_url: "`+url+`", secrets: ["0123456789abcdef0123456789abcdef"]}
 		}
 		got := 0
 		for _, n := range c.Notes() {
-			if n.Path == "agents.public_url" && strings.Contains(n.Message, "out (beta.billing) is told later") {
+			if n.Path == "agents.public_url" && strings.Contains(n.Message, "out (beta.billing) reports results later") {
 				got++
 			}
 		}

@@ -163,7 +163,7 @@ func TestSharedProblems(t *testing.T) {
 		"commands are off":    {[]string{"teams:\n  alpha:", "  run: {type: exec, command: [a], teams: [alpha]}\nteams:\n  alpha:"}, "destinations.run.type: exec is off"},
 		"statements are off":  {[]string{"teams:\n  alpha:", "  run: {type: postgres, statement: SELECT 1, teams: [alpha]}\nteams:\n  alpha:"}, "destinations.run: database is missing. For a statement in the ledger's own database"},
 		"topics of our own":   {[]string{"teams:\n  alpha:", "  all: {type: kafka, topic: events.alpha.s, teams: [alpha]}\nteams:\n  alpha:"}, "destinations.all.topic: events.alpha.s is one of Forebay's own topics"},
-		"forgets too soon":    {[]string{"teams:\n  alpha:", "  db: {type: postgres, database: \"postgres://u:p@db.example/x\", statement: SELECT 1, key_retention: 30d, teams: [alpha]}\nteams:\n  alpha:", `{name: page, to: pagers, params: {text: "from ${env:ALPHA}"}}`, "{name: x, to: db}"}, "one.actions[0].to: key_retention 30d of destination db is less than 31d"},
+		"forgets too soon":    {[]string{"teams:\n  alpha:", "  db: {type: postgres, database: \"postgres://u:p@db.example/x\", statement: SELECT 1, key_retention: 30d, teams: [alpha]}\nteams:\n  alpha:", `{name: page, to: pagers, params: {text: "from ${env:ALPHA}"}}`, "{name: x, to: db}"}, "one.actions[0].to: key_retention 30d of destination db is too short: an action can be retried and replayed for 31d "},
 		"a name that is none": {[]string{"  pagers:\n    type", "  Pagers:\n    type"}, `name "Pagers" must match`},
 	} {
 		t.Run(name, func(t *testing.T) {

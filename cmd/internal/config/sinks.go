@@ -151,7 +151,7 @@ func (ck *checker) remembers(path string, a Action, d *Destination, sub *Subscri
 		return
 	}
 	if kept, attempted := Duration(*m.For), sub.attemptTime(d); kept != 0 && kept < attempted {
-		ck.problem(path+".to", "%s %s of destination %s is less than %s, for which its retries and then a dead letter are kept (retry.within and retention.dead or dedupe.window): replayed after that, it could run twice", m.Key, kept, a.To, attempted)
+		ck.problem(path+".to", "%s %s of destination %s is too short: an action can be retried and replayed for %s (retry.within and retention.dead or dedupe.window), and could then run twice; make it longer", m.Key, kept, a.To, attempted)
 	}
 }
 

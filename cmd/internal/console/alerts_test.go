@@ -43,7 +43,7 @@ func TestSilence(t *testing.T) {
 	h := f.handler(t, nil)
 	to := get(t, h, "/console/alerts").link("Silence…")
 	s := get(t, h, to)
-	s.says("p", "no process tells anybody that ForebayLag fires for team acme", "Nothing was done yet.")
+	s.says("p", "no process sends ForebayLag for team acme", "Nothing was done yet.")
 	s.says("button", "Silence ForebayLag")
 	form := url.Values{"after": {"7"}, "seconds": {"28800"}, "by": {"ada"}, "reason": {"the shop is slow today"}}
 	if s := post(t, h, to, form); s.status != http.StatusSeeOther || s.header.Get("Location") != "/console/alerts" {
@@ -68,7 +68,7 @@ func TestSilence(t *testing.T) {
 	}
 
 	end := "/console/alerts/silences/101/end"
-	get(t, h, end).says("p", "Ended, what fires is told again at once.")
+	get(t, h, end).says("p", "Once the silence is ended, an alert that fires is sent at once")
 	if s := post(t, h, end, url.Values{}); s.status != http.StatusBadRequest || len(f.alerts.Silences) != 2 {
 		t.Errorf("without a reason: %d", s.status)
 	}

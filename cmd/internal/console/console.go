@@ -213,7 +213,7 @@ type place struct {
 
 var places = []group{
 	{"Look", []place{{Name: "Overview", Path: "/console/"}, {Name: "Inbox", Path: "/console/inbox"}, {Name: "Attention", Path: "/console/attention"}, {Name: "Alerts", Path: "/console/alerts"}}},
-	{"Mend", []place{{Name: "Dead letters", Path: "/console/dlq"}, {Name: "Gaps", Path: "/console/gaps"}, {Name: "Quarantine", Path: "/console/quarantine"}, {Name: "Replays", Path: "/console/replays"}}},
+	{"Fix", []place{{Name: "Dead letters", Path: "/console/dlq"}, {Name: "Gaps", Path: "/console/gaps"}, {Name: "Quarantine", Path: "/console/quarantine"}, {Name: "Replays", Path: "/console/replays"}}},
 	{"Steer", []place{{Name: "Sources", Path: "/console/sources"}, {Name: "Subscriptions", Path: "/console/subscriptions"}, {Name: "Destinations", Path: "/console/destinations"}, {Name: "Schemas", Path: "/console/schemas"}}},
 	{"Check", []place{{Name: "Audit", Path: "/console/audit", Right: access.Audit}, {Name: "Health", Path: "/console/health"}}},
 }

@@ -214,7 +214,7 @@ func TestEntity(t *testing.T) {
 		}
 		lanes = lanes[i+1:] // the newest is on top, and the gap in its place
 	}
-	s.says("title", "3 events on 3 versions, and 1 holes")
+	s.says("title", "3 events on 3 versions, 1 gaps")
 	if n := s.says("title", "5: buffered (gap), buffered"); n != nil && attr(n.Parent, "class") != "mark d-buffered" {
 		t.Errorf("its mark is %s", attr(n.Parent, "class"))
 	}

@@ -22,7 +22,7 @@ type verbWords struct{ Title, Will, Wills, Behind, Asked, After, Button string }
 // verbs are what can be asked of dead letters.
 var verbs = map[string]verbWords{
 	api.VerbReplay: {"Replay dead letters", "is replayed", "are replayed", "wait behind, and go on in order", "asked to run again", "Each runs in its turn; the page of its event says what comes of it.", "Replay"},
-	api.VerbDiscard: {"Discard dead letters", "is given up for good", "are given up for good", "wait behind, and go on without it", "asked to be given up",
+	api.VerbDiscard: {"Discard dead letters", "is discarded for good", "are discarded for good", "wait behind, and go on without it", "asked to be discarded",
 		"None of them runs again; what stood behind goes on.", "Discard"},
 	api.VerbResolve: {"Resolve dead letters", "counts as done, and does not run", "count as done, and do not run", "wait behind, and go on", "asked to count as done",
 		"Look at the destination first: this says that it has acted.", "Resolve"},

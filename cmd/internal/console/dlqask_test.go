@@ -19,7 +19,7 @@ func TestDiscardOfOne(t *testing.T) {
 	f := newFake()
 	h := f.handler(t, nil)
 	s := get(t, h, get(t, h, deadURL).link("discard"))
-	s.says("p", "1 dead letter is given up for good. 3 events or more wait behind, and go on without it.", "Nothing was done yet.")
+	s.says("p", "1 dead letter is discarded for good. 3 events or more wait behind, and go on without it.", "Nothing was done yet.")
 	if len(s.all("input")) != 5 { // three hidden, the reason and who asks: there is nothing to force
 		t.Errorf("the form has %d inputs", len(s.all("input")))
 	}
@@ -28,7 +28,7 @@ func TestDiscardOfOne(t *testing.T) {
 		t.Errorf("without a reason: %d, discarded %v", s.status, f.replayed)
 	}
 	form.Set("reason", "a test order")
-	post(t, h, "/console/dlq/discard", form).says("p", "1 asked to be given up, 0 left out")
+	post(t, h, "/console/dlq/discard", form).says("p", "1 asked to be discarded, 0 left out")
 	if diff := cmp.Diff([]api.DeadLetterRequest{{Reason: "a test order", By: "console"}}, f.asked); diff != "" || f.verb != api.VerbDiscard {
 		t.Errorf("%s: %s", f.verb, diff)
 	}
@@ -83,12 +83,12 @@ func TestAGroupIsAskedAsShown(t *testing.T) {
 	f.dead = append(f.dead, next)
 	f.replayed = []string{"act_1"} // by somebody else
 	s := post(t, h, "/console/dlq/discard", form)
-	s.says("p", "2 asked to be given up, 1 left out")
+	s.says("p", "2 asked to be discarded, 1 left out")
 	s.says("tr", "act_1", "left out", "it is gone")
 	if !slices.Equal(f.replayed, []string{"act_1", "act_2", "act_3"}) {
 		t.Errorf("discarded: %v", f.replayed)
 	}
-	post(t, h, "/console/dlq/discard", form).says("p", "0 asked to be given up, 3 left out")
+	post(t, h, "/console/dlq/discard", form).says("p", "0 asked to be discarded, 3 left out")
 	form.Del("ids")
 	if s := post(t, h, "/console/dlq/discard", form); s.status != http.StatusBadRequest || len(f.asked) != 2 {
 		t.Errorf("without ids: %d, asked %d times", s.status, len(f.asked))
@@ -145,7 +145,7 @@ func TestBehindWhatIsLookedThrough(t *testing.T) {
 	s.says("p", "0 dead letters are replayed, 2000 left out.", "The group has more than were looked through: look behind these , or all by")
 	s = get(t, h, s.link("look behind these"))
 	s.says("p", "3 dead letters are replayed.")
-	if get(t, h, s.link("discard")).says("p", "3 dead letters are given up for good."); t.Failed() {
+	if get(t, h, s.link("discard")).says("p", "3 dead letters are discarded for good."); t.Failed() {
 		return
 	}
 	form := values(s)
@@ -164,7 +164,7 @@ func TestWhatWaitsForOwnersIsNotAskedAgain(t *testing.T) {
 	for n := range maxAsked {
 		f.dead[n].Asked = true
 	}
-	get(t, f.handler(t, nil), "/console/dlq/discard?group=g1").says("p", "1 dead letter is given up for good, 200 left out.")
+	get(t, f.handler(t, nil), "/console/dlq/discard?group=g1").says("p", "1 dead letter is discarded for good, 200 left out.")
 }
 
 // TestAFewOfWhatIsLookedThrough: where fewer can be asked than at once, the page leads on as well as where none can be.

@@ -65,8 +65,8 @@ func TestRedriveOfAnEvent(t *testing.T) {
 	f.detail.InboxItem = order("2", gate.Parked, gate.ReasonEqualHeld, "parked")
 	s = get(t, h, eventURL)
 	get(t, h, s.link("Redrive this event…")).says("h1", "Redrive an event")
-	s = get(t, h, s.link("Give this event up…"))
-	s.says("button", "Give up")
+	s = get(t, h, s.link("Discard this event…"))
+	s.says("button", "Discard")
 	form := values(s)
 	form.Set("reason", "a test")
 	form.Set("by", "ada")
@@ -88,8 +88,8 @@ func TestQuarantine(t *testing.T) {
 	if raw := s.link("Download, byte for byte"); raw != "/console/quarantine/acme/orders/1/7/raw" {
 		t.Errorf("the body is downloaded from %s", raw)
 	}
-	s.says("button", "Leave it at that")
-	s.says("p", "it becomes no event, and waits for nobody any more")
+	s.says("button", "Discard")
+	s.says("p", "it becomes no event, and attention lists it no more")
 	form := values(s)
 	form.Del("discard") // of the other form
 	if s := post(t, h, deliveryURL, form); s.status != http.StatusBadRequest || len(f.mended) > 0 {

@@ -31,7 +31,7 @@ func TestHealth(t *testing.T) {
 	}
 	s = send(t, pagesOf(t, f.config()), r)
 	s.says("p", "not ready")
-	s.says("p", "who may see all teams is shown them")
+	s.says("p", "Only those who may see all teams see them.")
 	if slices.ContainsFunc(s.all("a"), func(n *html.Node) bool { return text(n) == "Audit" }) {
 		t.Error("a viewer is led to what only auditors may see")
 	}

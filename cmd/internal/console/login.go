@@ -115,7 +115,7 @@ func (c *Console) logIn(w http.ResponseWriter, r *http.Request) {
 	case schemas.KindOf(err) == schemas.Unauthenticated && err != nil:
 		c.Logger.Info("somebody could not log in to the console", "address", c.Login.Address(r))
 		c.recordRefusal(r, access.Nobody, err)
-		c.showLogin(w, r, http.StatusUnauthorized, form, "This opens nothing: the token is not known, has expired or was revoked.")
+		c.showLogin(w, r, http.StatusUnauthorized, form, "The token is not known, has expired or was revoked. An admin makes a new one.")
 	case err != nil:
 		c.showLogin(w, r, api.Status(err), form, err.Error())
 	default:

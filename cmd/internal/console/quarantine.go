@@ -118,7 +118,7 @@ func (c *Console) deliveryAt(ctx context.Context, at api.QuarantinePlace) (*deli
 		p.Make = formFor(ctx, access.Sources, at.Team, quarantineLink(at), "Make it an event")
 	}
 	if p.Item != nil && p.Item.Redriven == nil && p.Item.Kind == "unusable" {
-		p.Leave = formFor(ctx, access.Sources, at.Team, quarantineLink(at), "Leave it at that", field{"discard", "yes"})
+		p.Leave = formFor(ctx, access.Sources, at.Team, quarantineLink(at), "Discard", field{"discard", "yes"})
 	}
 	return p, nil
 }

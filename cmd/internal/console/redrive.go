@@ -78,7 +78,7 @@ func (c *Console) redriven(ctx context.Context, q url.Values, req api.RedriveReq
 	}
 	button := "Redrive"
 	if req.Discard {
-		button = "Give up"
+		button = "Discard"
 	}
 	if p.Form = formFor(ctx, access.Respond, n.Team, "/console/event/redrive", button, field{"id", n.String()}, field{"discard", q.Get("discard")}); p.Form != nil {
 		p.Form.By = s.Get("by")

@@ -99,7 +99,7 @@ const (
 )
 
 // errTooOften is the error of somebody who looks more often than pages are made.
-var errTooOften = schemas.Errorf(schemas.Throttled, "", "more pages are asked for than are made: wait a moment, and load this one again")
+var errTooOften = schemas.Errorf(schemas.Throttled, "", "too many requests: wait a moment, and load the page again")
 
 // refuse says why there is no page.
 func (c *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {

@@ -35,8 +35,8 @@ func TestSources(t *testing.T) {
 	}
 	s = get(t, c, s.link("acme/orders"))
 	s.says("div", "Webhook URL", "/v1/in/acme/orders")
-	s.says("div", "Keys", "6 signatures match none of them")
-	s.says("div", "Age of keys", "secret 1: in this process since", "for 41 deliveries; secret 2: in this process since", "used for nothing")
+	s.says("div", "Secrets", "6 signatures match none of them")
+	s.says("div", "Age of secrets", "secret 1: in this process since", "for 41 deliveries; secret 2: in this process since", "used for nothing")
 	s.says("div", "Skew", "the last 8 deliveries were signed -2.5s to 1.0s before they came", "the sender's is ahead of ours")
 	s.says("li", "unmatched_keys", "no_match", "forebay sources list")
 	s.says("tr", "accepted", "all", "41")

@@ -128,7 +128,7 @@ func newTrack(clock string, items []api.InboxItem, line *api.VersionLineItem) tr
 	t.Bottom = len(t.Lanes) * laneHeight
 	t.Height = t.Bottom + 24
 	t.place(items, byVersion)
-	t.Summary = fmt.Sprintf("%d events on %d versions, and %d holes; the table below has the same", len(items), len(t.Lanes)-t.Missing, t.Missing)
+	t.Summary = fmt.Sprintf("%d events on %d versions, %d gaps; the table below shows the same", len(items), len(t.Lanes)-t.Missing, t.Missing)
 	return t
 }
 

@@ -32,7 +32,7 @@ func TestDemoRefusesWrongOutcomes(t *testing.T) {
 	}{
 		"an acknowledged delivery more":  {func(o *outcome) { o.got.received++ }, "received"},
 		"a forged one let in":            {func(o *outcome) { o.got.refused-- }, "refused"},
-		"an unusable one lost":           {func(o *outcome) { o.got.quarantined = 0 }, "kept aside"},
+		"an unusable one lost":           {func(o *outcome) { o.got.quarantined = 0 }, "in quarantine"},
 		"a duplicate not noticed":        {func(o *outcome) { o.got.duplicates-- }, "duplicates"},
 		"a stale one applied":            {func(o *outcome) { o.got.stale-- }, "stale"},
 		"a late one not told":            {func(o *outcome) { o.got.late = 0 }, "late"},

@@ -136,7 +136,7 @@ func (o Options) run(ctx context.Context, p ports, temporary bool, body func(con
 // open makes a session and starts its embedded parts. The session may be there with an error, too: the caller closes it in any case.
 func (o Options) open(ctx context.Context, p ports, temporary bool) (*session, error) {
 	given := o.Data
-	o.place()
+	o.setPaths()
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -210,7 +210,7 @@ func attempted(f fields) line {
 
 // dead is the line that says how to mend what an action died of.
 func dead(mend string, f fields) line {
-	return line{colour: red, word: "mend", text: f["destination"] + ": " + mend}
+	return line{colour: red, word: "fix", text: f["destination"] + ": " + mend}
 }
 
 // most is how many short lines a second may have. A load test would only move the screen.

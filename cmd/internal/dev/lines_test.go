@@ -62,7 +62,7 @@ func TestLines(t *testing.T) {
 			"failed    me.triage me/payments 7 -> me/agent 503 in 1ms, attempt 2: server: 503; again in 2.3s\n"},
 		"dead": {slog.LevelWarn, "attempt", append(event, "destination", "me/agent", "attempt", 1, "status", "dead_letter", "code", 0, "latency", time.Millisecond, "error", "forbidden: no", "action_id", "act_1"),
 			"dead      me.triage me/payments 7 -> me/agent in 1ms: forbidden: no; bin/forebay dlq get act_1 --url http://127.0.0.1:9191\n"},
-		"how to mend": {slog.LevelError, "action is dead; mend the URL, then replay", append(event, "destination", "me/agent"), "mend      me/agent: mend the URL, then replay\n"},
+		"how to mend": {slog.LevelError, "action is dead; fix the URL, then replay", append(event, "destination", "me/agent"), "fix       me/agent: fix the URL, then replay\n"},
 		"another":     {slog.LevelInfo, "partition claimed", event, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 // sampleData is the data directory of the sample configuration, if none is given.
 const sampleData = ".forebay"
 
-// place completes Config and Data. The state of a file of the user's own is beside that file, under its name: two files share nothing, and
-// none has the state of the sample. The sample's own file, given by its path, is the sample.
-func (o *Options) place() {
+// setPaths sets Data where it is not given, and clears Config if it names the file that dev wrote for the sample: no Config means the
+// sample. The data of any other file are in a directory beside it that has its name: two files share nothing, neither with the sample.
+func (o *Options) setPaths() {
 	if o.Config == "" {
 		if o.Data == "" {
 			o.Data = sampleData
@@ -24,7 +24,7 @@ func (o *Options) place() {
 	}
 	dir, name := filepath.Split(filepath.Clean(o.Config))
 	dir = filepath.Clean(dir)
-	if name == configName && ofSample(dir) && (o.Data == "" || filepath.Clean(o.Data) == dir) {
+	if name == configName && isSampleData(dir) && (o.Data == "" || filepath.Clean(o.Data) == dir) {
 		o.Config, o.Data = "", dir
 		return
 	}
@@ -33,8 +33,8 @@ func (o *Options) place() {
 	}
 }
 
-// ofSample reports whether a directory is the data directory of a sample configuration.
-func ofSample(dir string) bool {
+// isSampleData reports whether dev has run the sample with its data in this directory, or would by default.
+func isSampleData(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, started))
 	return err == nil || filepath.Base(dir) == sampleData
 }

@@ -36,7 +36,7 @@ func TestPlace(t *testing.T) {
 		{in("forebay.yaml"), "", in("forebay.yaml"), in(".forebay-forebay")},
 	} {
 		o := Options{Config: tt.config, Data: tt.data}
-		if o.place(); o.Config != tt.wantConfig || o.Data != tt.wantData {
+		if o.setPaths(); o.Config != tt.wantConfig || o.Data != tt.wantData {
 			t.Errorf("-c %q --data %q: file %q, state %q", tt.config, tt.data, o.Config, o.Data)
 		}
 	}

@@ -148,7 +148,7 @@ func (o *outcome) check() error {
 	}
 	same("received", o.got.received, o.want.received)
 	same("refused", o.got.refused, o.want.refused)
-	same("kept aside", o.got.quarantined, o.want.quarantined)
+	same("in quarantine", o.got.quarantined, o.want.quarantined)
 	same("duplicates", o.got.duplicates, o.want.duplicates)
 	same("stale", o.got.stale, o.want.stale)
 	same("buffered", o.got.buffered, o.want.buffered)
@@ -172,7 +172,7 @@ func (o *outcome) print(w io.Writer) error {
 	row := func(what string, n int, how string) { fmt.Fprintf(tw, "%s\t%d\t%s\n", what, n, how) }
 	row("received", o.got.received, "answered 202 after the broker's ack")
 	row("refused", o.got.refused, "forged: answered 401, nothing kept")
-	row("kept aside", o.got.quarantined, "authentic, but its body is of another event than its header says: in the quarantine topic")
+	row("in quarantine", o.got.quarantined, "authentic, but its body is of another event than its header says: in the quarantine topic")
 	row("duplicates", o.got.duplicates, "the same delivery again: did nothing")
 	row("stale", o.got.stale, "a state older than the one acted on: did nothing")
 	row("buffered", o.got.buffered, "came before the one in front of them, and waited; one gap was skipped after 3s")

@@ -14,7 +14,7 @@ import (
 // Supply gives a configuration that leaves its servers to `forebay dev` the addresses of dev's: of those that dev runs, or, while it does
 // not run, of ones that it starts on the same data and that stop ends. The error is fs.ErrNotExist if dev has never run there.
 func Supply(ctx context.Context, o Options, c *config.Config) (stop func(), err error) {
-	o.place()
+	o.setPaths()
 	s := &session{Options: o, config: c}
 	made := "broker" // what dev has made at its first start
 	if len(c.Kafka.Brokers) > 0 {

@@ -64,9 +64,9 @@ func (s *session) printWhatToMend(o *outcome) {
 		return s.operator() + "/console/entity?" + url.Values{"of": {"demo/fulfil/orders"}, "entity": {entity}}.Encode()
 	}
 	for _, d := range o.dead {
-		fmt.Fprintf(s.Stdout, "\nThe agent refused order %s: %q; its later events wait. Suppose that it is mended, and replay the dead letter:\n", d.Entity, refusal)
+		fmt.Fprintf(s.Stdout, "\nThe agent refused order %s: %q; its later events wait. Suppose that it is fixed, and replay the dead letter:\n", d.Entity, refusal)
 		fmt.Fprintf(s.Stdout, "  a click  %s\n", s.operator()+"/console/dlq/replay?action="+d.ID)
-		fmt.Fprintf(s.Stdout, "  or       %s dlq replay %s --reason mended%s\n", os.Args[0], d.ID, s.urlFlag())
+		fmt.Fprintf(s.Stdout, "  or       %s dlq replay %s --reason fixed%s\n", os.Args[0], d.ID, s.urlFlag())
 		fmt.Fprintf(s.Stdout, "  then     %s\n", drawn(d.Entity))
 	}
 	fmt.Fprintf(s.Stdout, "An order with a gap, one place of which was filled late:\n  drawn    %s\n", drawn(orderID(gapOrder)))

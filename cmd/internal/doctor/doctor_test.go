@@ -164,7 +164,7 @@ func TestSound(t *testing.T) {
 		}
 	}
 	want(t, r, "brokers", OK, "", "1 of 1 answer", "")
-	want(t, r, "copies", Warning, "topics.replication", "one copy", "replication: 3")
+	want(t, r, "copies", Warning, "topics.replication", "one replica", "replication: 3")
 	want(t, r, "postgres", Warning, "postgres", "superuser", "CREATE ROLE")
 }
 
@@ -251,7 +251,7 @@ func TestTopics(t *testing.T) {
 	if _, err := i.adm.DeleteTopics(t.Context(), "events.acme.github"); err != nil {
 		t.Fatal(err)
 	}
-	want(t, i.look(), "copies", Problem, "events.acme.github", "2 copies, and the cluster has 1 brokers", "replication: 1")
+	want(t, i.look(), "copies", Problem, "events.acme.github", "2 replicas, and the cluster has 1 brokers", "replication: 1")
 }
 
 // TestFiles looks at files with secrets that others can read or write, and at literals.

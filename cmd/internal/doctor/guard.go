@@ -167,7 +167,7 @@ func (d *doctor) destinations(ctx context.Context) []Finding {
 	var found []Finding
 	for i, dest := range list {
 		if errs[i] != nil {
-			found = append(found, problem(dest.Path(), errs[i].Error(), "mend "+dest.Path()+", or what it leads to; forebay destinations get "+dest.FullName()+d.Asking))
+			found = append(found, problem(dest.Path(), errs[i].Error(), "fix "+dest.Path()+", or what it leads to; forebay destinations get "+dest.FullName()+d.Asking))
 		}
 	}
 	if len(found) == 0 {

@@ -321,18 +321,20 @@ func (d *doctor) copies(ctx context.Context) (found []Finding) {
 		switch {
 		case t.Err == nil:
 			found = append(found, insync(w, t)...)
-		case int(w.Replication) > len(cluster.Brokers): // a broker that is away is none of them
-			found = append(found, problem(w.Name, fmt.Sprintf("is to have %d copies, and the cluster has %d brokers", w.Replication, len(cluster.Brokers)),
-				fmt.Sprintf("start the brokers that are away; where there are no more, topics: {replication: %d}", len(cluster.Brokers))))
+		case int(w.Replication) > len(cluster.Brokers): // a broker that is down is none of them
+			found = append(found, problem(w.Name, fmt.Sprintf("is to have %d replicas, and the cluster has %d brokers", w.Replication, len(cluster.Brokers)),
+				fmt.Sprintf("start the brokers that are down; where there are no more, topics: {replication: %d}", len(cluster.Brokers))))
 		}
 	}
 	if w := d.kafka.Topics; single > 0 {
-		found = append(found, warning("topics.replication", fmt.Sprintf("%d topics have one copy: what was acknowledged goes with the disk of one broker", single), "topics: {replication: 3, min_insync: 2}, on 3 brokers"))
+		found = append(found, warning("topics.replication", fmt.Sprintf("%d topics have one replica: what was acknowledged is lost with the disk of one broker", single),
+			"topics: {replication: 3, min_insync: 2}, on 3 brokers"))
 	} else if w.MinInsync == w.Replication {
-		found = append(found, warning("topics.min_insync", fmt.Sprintf("is %d, as replication: while one broker is away nothing is taken in", w.MinInsync), fmt.Sprintf("topics: {replication: %d, min_insync: %d}", w.Replication+1, w.MinInsync)))
+		found = append(found, warning("topics.min_insync", fmt.Sprintf("is %d, as replication: while one broker is down, partitions with a replica on it take no delivery", w.MinInsync),
+			fmt.Sprintf("topics: {replication: %d, min_insync: %d}", w.Replication+1, w.MinInsync)))
 	}
 	if len(found) == 0 {
-		found = append(found, ok("", "%d topics have all their copies in sync, and take what %d of %d have", len(wanted), d.kafka.Topics.MinInsync, d.kafka.Topics.Replication))
+		found = append(found, ok("", "%d topics have all their replicas in sync, and acknowledge what %d of %d have", len(wanted), d.kafka.Topics.MinInsync, d.kafka.Topics.Replication))
 	}
 	return found
 }
@@ -355,15 +357,15 @@ func insync(w topics.Topic, t kadm.TopicDetail) (found []Finding) {
 			behind = append(behind, n)
 		}
 	}
-	const fix = "start the brokers that are away; kafka-topics.sh --bootstrap-server BROKER --describe --under-replicated-partitions"
+	const fix = "start the brokers that are down; kafka-topics.sh --bootstrap-server BROKER --describe --under-replicated-partitions"
 	if len(leaderless) > 0 {
 		found = append(found, problem(w.Name, "partitions "+strings.Join(leaderless, ", ")+" have no leader: they can be neither read nor written", fix))
 	}
 	if len(below) > 0 {
-		found = append(found, problem(w.Name, fmt.Sprintf("partitions %s have fewer than %d copies in sync (min.insync.replicas): deliveries are refused", strings.Join(below, ", "), least), fix))
+		found = append(found, problem(w.Name, fmt.Sprintf("partitions %s have fewer than %d in-sync replicas (min.insync.replicas): deliveries are refused", strings.Join(below, ", "), least), fix))
 	}
 	if len(behind) > 0 {
-		found = append(found, warning(w.Name, "partitions "+strings.Join(behind, ", ")+" have copies that are not in sync", fix))
+		found = append(found, warning(w.Name, "partitions "+strings.Join(behind, ", ")+" have replicas that are not in sync", fix))
 	}
 	return found
 }

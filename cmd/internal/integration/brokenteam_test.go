@@ -56,7 +56,7 @@ func TestABrokenTeamFileHoldsUpNobody(t *testing.T) {
 	}) {
 		t.Errorf("attention does not list the file: %s", waits())
 	}
-	if !containsAll(p.output(), "these teams keep what they have", broken+".yaml:1", "configuration reloaded") {
+	if !containsAll(p.output(), "these teams keep their last good configuration", broken+".yaml:1", "configuration reloaded") {
 		t.Errorf("the log does not say so:\n%s", p.output())
 	}
 	put(broken, file(broken, "third"))

@@ -26,7 +26,7 @@ func TestOneOfThreeBrokers(t *testing.T) {
 		return []fault{r.faultSince(p, at)}
 	})
 
-	r.doctorFinds("copies", "events."+r.team+".github", "warning", "have copies that are not in sync", "start the brokers that are away")
+	r.doctorFinds("copies", "events."+r.team+".github", "warning", "have replicas that are not in sync", "start the brokers that are down")
 	r.doctorFinds("brokers", "", "ok", "2 of 2 answer: Kafka v", "")
 
 	k.KillBroker(2)

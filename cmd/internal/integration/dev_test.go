@@ -76,7 +76,7 @@ func TestDevFirstAndSecondStart(t *testing.T) {
 	r := deployDev(t)
 	p := r.dev()
 	first := p.output()
-	if !containsAll(first, "The scene: 40 deliveries", "received", "kept aside", "actions run", "ENTITY") {
+	if !containsAll(first, "The scene: 40 deliveries", "received", "in quarantine", "actions run", "ENTITY") {
 		t.Errorf("the first start does not show its scene:\n%s", first)
 	}
 	t.Run("in the console", func(t *testing.T) { seeScene(t, first) })

@@ -108,7 +108,7 @@ func TestLogin(t *testing.T) {
 		t.Fatalf("%d %s", status, to)
 	}
 	unknown := url.Values{"token": {"fbo_" + strings.Repeat("x", 43)}, "next": {page}}
-	if status, said, _ := v.send("/console/login", unknown); status != http.StatusUnauthorized || !strings.Contains(said, "opens nothing") {
+	if status, said, _ := v.send("/console/login", unknown); status != http.StatusUnauthorized || !strings.Contains(said, "The token is not known, has expired or was revoked.") {
 		t.Errorf("%d %s", status, said)
 	}
 	v.logIn(ann, page)

@@ -48,7 +48,7 @@ func TestPeopleAtTheConsole(t *testing.T) {
 	b.waitAt("/console/login?next=" + url.QueryEscape(inbox))
 	b.check("login")
 	b.typeToken("fbo_" + strings.Repeat("x", 43))
-	b.see("alert", "This opens nothing: the token is not known, has expired or was revoked.")
+	b.see("alert", "The token is not known, has expired or was revoked. An admin makes a new one.")
 	b.complained(refused)
 	b.check("login-refused")
 	b.typeToken(k.token("ann"))

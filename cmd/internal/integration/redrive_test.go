@@ -194,7 +194,7 @@ func TestWhatCannotBeDecidedIsListedAndRedriven(t *testing.T) {
 		r.agent.waitActed(t, 3, 30*time.Second)
 		waitItems(t, r, p, 1, "--subscription", "fulfil", "--status", "redriven")
 		story, err := r.try(p.operator, "inbox", "get", r.team+"/fulfil/orders/"+stray.id)
-		if err != nil || !containsAll(string(story), fmt.Sprintf("received, and set aside: %s/%d@0\n", topic, wrong), "produced from there by ", fmt.Sprintf(" (the producer is mended), and kept in the log as %s/%d@", topic, own)) {
+		if err != nil || !containsAll(string(story), fmt.Sprintf("received, and quarantined: %s/%d@0\n", topic, wrong), "produced from there by ", fmt.Sprintf(" (the producer is mended), and kept in the log as %s/%d@", topic, own)) {
 			t.Errorf("its story: %s %v", story, err)
 		}
 		if got, err := r.redrive(p, "--decision", "quarantined", "--reason", "once more"); err == nil || len(got) != 0 || !strings.Contains(err.Error(), "3 selected, 3 refused") {

@@ -260,7 +260,7 @@ func TestDeliveryOfASharedSource(t *testing.T) {
 	goOn()
 	waitItems(t, r.deployment, p, 8, "--status", "done")
 
-	s.say("set aside: it came under the name of another event")
+	s.say("quarantined: it came under the name of another event")
 	other := issue(7, 9, 2)
 	req := other.request(t.Context(), p.intake, r.team)
 	req.Header.Set("X-GitHub-Event", "push")

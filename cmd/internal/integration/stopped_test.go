@@ -90,7 +90,7 @@ func TestConsoleAcceptsAStop(t *testing.T) {
 	b.says(fmt.Sprintf("Nothing runs: it says what would, of %d records.", plan.Records), "Nothing was done yet.")
 	b.check("shadow-planned")
 	b.confirm("Start replay "+plan.ID, "what would the new action have done?")
-	b.until("/console/replays/"+plan.ID, "100 % passed", "What would be other now", "would run with other actions", "tell to "+r.team+"/shop, run to "+r.team+"/agent")
+	b.until("/console/replays/"+plan.ID, "100 % passed", "What would differ now", "would run with other actions", "tell to "+r.team+"/shop, run to "+r.team+"/agent")
 	b.check("shadow")
 	b.click("link", r.team+"/triage/github/"+items[other].EventID)
 	b.see("heading", "Story")

@@ -266,7 +266,7 @@ func TestTopicCreatedAgain(t *testing.T) {
 		open := 0
 		for number, s := range stopped {
 			open += strings.Count(s.Text, "; 1 actions that are open and 0 events that wait go on then")
-			if s.Kind != "topic_recreated" || s.Records != nil || !containsAll(s.Text, "nobody can count it", "unknown version lines") {
+			if s.Kind != "topic_recreated" || s.Records != nil || !containsAll(s.Text, "nobody can count them", "unknown version lines") {
 				t.Errorf("partition %d: %+v", number, s)
 			}
 		}

@@ -23,7 +23,7 @@ const Help = `Names, as every list prints them and every command understands the
   record        TEAM/SUBSCRIPTION/TOPIC/PARTITION@OFFSET
                                        what a subscription did not take as an event: conflict, filtered, quarantined
   delivery      quarantine.TEAM.SOURCE/PARTITION@OFFSET
-                                       what the intake set aside
+                                       what the intake put in quarantine
   entity        TEAM/SUBSCRIPTION/SOURCE ENTITY
                                        as the column entity shows it
   type          com.github.issues.opened, or a glob as in the file: com.github.issues.*

@@ -46,7 +46,7 @@ type rule struct {
 // AlterConfigs implies DescribeConfigs.
 var table = []rule{
 	{role: Intake, kind: Topic, name: "events.{team}.", prefixed: true, operations: []string{"Write", "DescribeConfigs"}, why: "deliveries; it looks at the topics' settings before it starts"},
-	{role: Intake, kind: Topic, name: "quarantine.{team}.", prefixed: true, operations: []string{"Read", "Write", "DescribeConfigs"}, why: "deliveries kept aside; `forebay quarantine` reads and marks them"},
+	{role: Intake, kind: Topic, name: "quarantine.{team}.", prefixed: true, operations: []string{"Read", "Write", "DescribeConfigs"}, why: "deliveries in quarantine; `forebay quarantine` reads and marks them"},
 
 	{role: Stream, kind: Topic, name: "events.{team}.", prefixed: true, operations: []string{"Read", "DescribeConfigs"}, why: "events; retention says when bodies are copied"},
 	{role: Stream, kind: Topic, name: "events.{team}.", prefixed: true, operations: []string{"Write"}, why: "`forebay inbox redrive` produces a quarantined record again; also events that a backfill brings"},

@@ -14,7 +14,7 @@ import (
 var signs = map[Verb]string{Create: "+", Alter: "~", Keep: "=", Differs: "!", Refused: "!", Unknown: "?"}
 
 // words are what is done with a topic, for people.
-var words = map[Verb]string{Create: "create", Alter: "change", Keep: "leave: it is as configured", Differs: "leave: it differs", Refused: "leave: it breaks a promise, and must be mended", Unknown: "leave"}
+var words = map[Verb]string{Create: "create", Alter: "change", Keep: "leave: it is as configured", Differs: "leave: it differs", Refused: "leave: it breaks a promise, and must be fixed", Unknown: "leave"}
 
 // Write writes a plan as a difference: a line for each topic, below it one for each setting that is set or that stays as it should not be.
 func Write(w io.Writer, changes []Change) {
@@ -47,7 +47,7 @@ func Summary(changes []Change) string {
 	for _, p := range []struct {
 		verb Verb
 		text string
-	}{{Create, "to create"}, {Alter, "to change"}, {Keep, "as configured"}, {Differs, "left although different"}, {Refused, "to be mended"}, {Unknown, "not in the configuration"}} {
+	}{{Create, "to create"}, {Alter, "to change"}, {Keep, "as configured"}, {Differs, "left although different"}, {Refused, "to be fixed"}, {Unknown, "not in the configuration"}} {
 		if n := counts[p.verb]; n > 0 {
 			parts = append(parts, strconv.Itoa(n)+" "+p.text)
 		}

@@ -356,19 +356,19 @@ func (p *Process) Now(ctx context.Context) (now time.Time, err error) {
 // Tidy is [ledger.Namespace.Tidy] while no window has turned: there is nothing to forget.
 func (p *Process) Tidy(ctx context.Context, c *ledger.Claim) (old bool, err error) {
 	err = p.untilDone(ctx, "tidy", shared, []int32{c.ID}, maxTries, func() error { return nil })
-	return false, unavailable("forget lines of "+p.spec.Name, err)
+	return false, unavailable("forget version lines of "+p.spec.Name, err)
 }
 
 // OldLines is [ledger.Namespace.OldLines], which finds none.
 func (p *Process) OldLines(ctx context.Context, _ *ledger.Claim) (old ledger.OldLines, err error) {
 	err = p.read(ctx, "oldlines", func() error { return nil })
-	return old, unavailable("find lines to forget of "+p.spec.Name, err)
+	return old, unavailable("find version lines to forget of "+p.spec.Name, err)
 }
 
 // ForgetLines is [ledger.Namespace.ForgetLines], which has none to forget.
 func (p *Process) ForgetLines(ctx context.Context, c *ledger.Claim, _ ledger.OldLines) error {
 	err := p.untilDone(ctx, "forget", shared, []int32{c.ID}, maxTries, func() error { return nil })
-	return unavailable("forget lines of "+p.spec.Name, err)
+	return unavailable("forget version lines of "+p.spec.Name, err)
 }
 
 // Leave is [ledger.Namespace.Leave]: what it notes is for dedupe windows, which never turn here.

@@ -136,9 +136,9 @@ func (m *Memory) AskAction(id schemas.ActionID, kind ledger.CommandKind, d ledge
 	}
 	switch {
 	case kind != ledger.Replay && kind != ledger.Discard && kind != ledger.Resolve:
-		return 0, schemas.Errorf(schemas.Invalid, op, "that is nothing to ask of an action")
+		return 0, schemas.Errorf(schemas.Invalid, op, "an action can only be replayed, discarded or resolved")
 	case kind == ledger.Resolve && d.Status != ledger.Done:
-		return 0, schemas.Errorf(schemas.Invalid, op, "it can be said to be done, not %q", d.Status)
+		return 0, schemas.Errorf(schemas.Invalid, op, "an action can be resolved as done only, not as %q", d.Status)
 	}
 	m.mu.Lock()
 	f, a := m.find(id)
@@ -179,7 +179,7 @@ func mayAsk(op string, a *action, kind ledger.CommandKind, d ledger.CommandDetai
 	case a.status == ledger.Stale && kind == ledger.Replay:
 		return schemas.Errorf(schemas.Conflict, op, "it is stale: forced it runs all the same")
 	case a.status != ledger.Dead && a.status != ledger.Unknown:
-		return schemas.Errorf(schemas.Conflict, op, "it is %s: only what is dead_letter or unknown can be asked about", a.status)
+		return schemas.Errorf(schemas.Conflict, op, "it is %s: only an action that is dead_letter or unknown can be replayed, discarded or resolved", a.status)
 	case kind == ledger.Replay && a.status == ledger.Unknown && !d.OutcomeUnknown:
 		return schemas.Errorf(schemas.Invalid, op, "its outcome is unknown: run again it may be done twice")
 	}
@@ -255,7 +255,7 @@ func (p *Process) change(o *ledger.CommandResult, a *action, cmd ledger.Command)
 	case ledger.Resolve:
 		o.Status, o.Outcome = ledger.Done, "resolved as done"
 	default:
-		o.Outcome = fmt.Sprintf("refused: %s is nothing to ask of an action", cmd.Kind)
+		o.Outcome = fmt.Sprintf("refused: an action can only be replayed, discarded or resolved, and this is %s", cmd.Kind)
 		return
 	}
 	exported := a.exported >= a.deaths+died

@@ -81,7 +81,7 @@ func (m *Marks) at(laneSeq int64) (*bucket, int64) {
 	return b, laneSeq & (bucketSize - 1)
 }
 
-// Load marks an action as the tables have it: ended, by a completion, or else with a row.
+// Load marks an action as it was read from the database: ended if it has a completion, else open with a row in actions.
 func (m *Marks) Load(laneSeq int64, ended bool) {
 	if laneSeq < m.Low {
 		return

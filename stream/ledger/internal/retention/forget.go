@@ -5,8 +5,8 @@ import "context"
 // maxDeleted bounds how many rows one sweep deletes from each table of commands, results and backfills.
 const maxDeleted = 10_000
 
-// forget deletes commands, results and backfill requests that ended long ago. These tables have a row per request, not per
-// event, and an index by their end: nothing is scanned.
+// forget deletes the commands, results and backfill requests of a subscription that ended longer ago than it keeps dead letters, at most
+// maxDeleted of each. These tables have a row per request, not per event, and an index by their end: nothing is scanned.
 func (s *Sweeper) forget(ctx context.Context, subscription int32, cfg Config) error {
 	for _, table := range []string{"backfills", "commands", "results"} {
 		_, err := s.read.Exec(ctx, `DELETE FROM `+table+` WHERE id = ANY (ARRAY(
