@@ -76,7 +76,7 @@ func headerLines(h http.Header) (lines int) {
 	return lines
 }
 
-// NotAccepted counts a delivery that the caller answers 503 itself, since the process does not accept deliveries yet, or no longer.
+// NotAccepted counts a delivery that the caller answers 503 itself, since the process is starting or stopping.
 func (h *Handler) NotAccepted(r *http.Request) {
 	d := &delivery{}
 	rest, _ := strings.CutPrefix(r.URL.Path, "/v1/in/")

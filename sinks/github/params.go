@@ -30,6 +30,7 @@ var (
 	numberForm = regexp.MustCompile(`^[1-9][0-9]{0,17}$`)
 )
 
+// form returns the check of a parameter whose text has to match f.
 func form(f *regexp.Regexp, problem string) func(string) error {
 	return func(text string) error {
 		if !f.MatchString(text) {

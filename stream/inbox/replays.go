@@ -122,7 +122,8 @@ type Position struct {
 	Next      int64
 }
 
-// Positions returns where a subscription stands, in every partition that it ever claimed.
+// Positions returns where a subscription stands, in every partition that it ever claimed; of a topic that was created again, in those of
+// both. Former generations of the subscription are left out.
 func (b *Inbox) Positions(ctx context.Context, subscription string) ([]Position, error) {
 	rows, err := b.look.Query(ctx, `SELECT f.id, f.topic, f.topic_id, f.partition, p.next_offset
 		FROM subscriptions s JOIN fences f ON f.subscription = s.id JOIN progress p ON p.fence = f.id

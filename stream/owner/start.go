@@ -26,7 +26,7 @@ type facts struct {
 	start, end int64     // of the log: its first offset and its high watermark
 	epochEnd   *int64    // where the leader epoch of stored ends in this log; nil: not known
 	soughtAt   time.Time // append time of the first record that a seek back would read again; zero if there is none
-	askedAt    time.Time // the same of standing.SeekRequest
+	askedAt    time.Time // the same, of the seek in standing.SeekRequest
 }
 
 // base returns the ledger's position; on the first claim the subscription's begin.
@@ -116,8 +116,8 @@ func (f facts) unreported() *StopError {
 	return e
 }
 
-// refuse returns why a seek that is asked for cannot be done; empty if it can. Whoever asked was told the same, unless the log or the ledger
-// has changed since.
+// refuse returns why a requested seek to this offset cannot be done; empty if it can. The API has checked the same when it took the request; the
+// log or the ledger may have changed since. A seek back is refused if the time that it leads to is before what dedupe remembers.
 func (f facts) refuse(to int64) string {
 	switch {
 	case f.stored == nil:
@@ -129,7 +129,7 @@ func (f facts) refuse(to int64) string {
 	case to < f.stored.Offset && to < f.end && !f.standing.Remembers.IsZero() && f.askedAt.Before(f.standing.Remembers.Add(beginSkew)):
 		return fmt.Sprintf("dedupe remembers decisions since %s, and what was decided before would run again", clockText(f.standing.Remembers))
 	}
-	if p := f.logProblem(f.startAt(to)); p != nil { // it is where the position is, and the log was cut there
+	if p := f.logProblem(f.startAt(to)); p != nil { // to is the stored position, and the log was cut there
 		return p.Detail
 	}
 	return ""

@@ -326,7 +326,8 @@ func (c *chunkReader) knownRecreated(at ledger.Partition) error {
 	return c.recreated[incarnation{at.Topic, at.TopicID}]
 }
 
-// rememberRecreated remembers that a topic was created again, if e says so: its other payloads are absent without a request each.
+// rememberRecreated keeps e if it says that the topic with the id of at is gone, and another has its name: later reads of payloads of that topic
+// fail with e at once, without a request to Kafka.
 func (c *chunkReader) rememberRecreated(at ledger.Partition, e *absentError) {
 	if !e.recreated {
 		return

@@ -94,6 +94,8 @@ func (b bounder) refuse(kind schemas.Kind, format string, args ...any) error {
 	return schemas.Errorf(kind, b.op, "%s/%d: %s", b.at.Topic, b.at.Number, fmt.Sprintf(format, args...))
 }
 
+// bounds returns what a replay reads of one partition: the offsets from From up to To, by the offsets or times that were given. Counted says up to
+// where its records are counted: nothing yet, or all of an empty range. b is a copy: what is set in it is for the functions that it calls.
 func (b bounder) bounds(ctx context.Context, positions []inbox.Position) (inbox.ReplayBounds, error) {
 	i := slices.IndexFunc(positions, func(p inbox.Position) bool {
 		return p.Topic == b.at.Topic && p.TopicID == b.topic.ID && p.Partition == b.at.Number

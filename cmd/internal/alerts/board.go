@@ -75,7 +75,8 @@ func (m *memory) EndedAlerts(_ context.Context, after time.Duration) (ended []le
 // Silences implements [Board].
 func (m *memory) Silences(context.Context) ([]ledger.Silence, error) { return nil, nil }
 
-// Silenced returns the silence of an alert that ends last; nil if it has none.
+// Silenced returns the silence of an alert that ends last, of all those that have not ended; nil if it has none. A silence without a team
+// covers every team.
 func Silenced(a *Alert, all []ledger.Silence) *ledger.Silence {
 	var last *ledger.Silence
 	for i := range all {

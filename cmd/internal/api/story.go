@@ -130,7 +130,7 @@ func (s *server) listEntities(ctx context.Context, r *http.Request, gaps bool) (
 	return paged(s.Entities.Entities(ctx, f))
 }
 
-// Entities lists entities by partition and key; with f.Gaps those of which something waits.
+// Entities lists entities, in the order of partition and key; with f.Gaps those that have events waiting behind a gap or for an operator.
 func (c *Client) Entities(ctx context.Context, f EntitiesFilter) (Page[EntityItem], error) {
 	path := "/v1/entities"
 	if f.Gaps {

@@ -399,8 +399,8 @@ func samePartition(a, b api.AttentionItem) bool {
 	return a.Topic == b.Topic && (a.Partition == nil || b.Partition == nil || *a.Partition == *b.Partition)
 }
 
-// counts sums what a look has found by kind, of one team or of all. Kinds that nothing is known of are left out; of what is known in part,
-// there may be more than was found.
+// counts sums what a look has found by kind, of one team or of all. Kinds that nothing is known of are left out. Of a kind that is known in
+// part there may be more: More is set where some was found, and unknownTo says so in any case.
 func (l look) counts(team string) (out []api.AttentionCount) {
 	for _, kind := range api.AttentionKinds() {
 		if l.nothing(kind) {

@@ -217,8 +217,8 @@ func unpack(item inbox.Item, raw []byte) (*kgo.Record, error) {
 	return rec, nil
 }
 
-// topicOf returns the topic to which a quarantined record is produced again: its own, if the subscription still reads that, or else the
-// topic that its source has now. Another team's topic is not written to, though the subscription reads it, or did.
+// topicOf returns the topic to which a quarantined record is produced again: the one that it was read from if the subscription still reads that,
+// else the topic that its source has now. A record that cannot be decoded has the first alone. Another team's topic is not written to.
 func topicOf(c *config.Config, item inbox.Item, rec *kgo.Record) (string, error) {
 	team := c.Teams[item.Team]
 	if team == nil || team.Subscriptions[item.Subscription] == nil {

@@ -35,7 +35,7 @@ func (a *replaysAPI) byName(ctx context.Context, op string, at nameInTeam, r api
 		if err != nil {
 			return nil, err
 		}
-		if err := mayName(op, id, &item, q.Topics); err != nil {
+		if err := checkReplayable(op, id, &item, q.Topics); err != nil {
 			return nil, err
 		}
 		// A list has an event once more for each replay that ran it again.
@@ -60,8 +60,9 @@ func (a *replaysAPI) byName(ctx context.Context, op string, at nameInTeam, r api
 	return named, nil
 }
 
-// mayName refuses an event that no replay runs.
-func mayName(op, id string, item *inbox.Item, topics []string) error {
+// checkReplayable refuses what a plan of these topics cannot run. An offset below 0 is of an event whose record is gone with its topic, or with
+// the end of a log that was cut.
+func checkReplayable(op, id string, item *inbox.Item, topics []string) error {
 	switch {
 	case item.EventID == "":
 		return schemas.Errorf(schemas.Invalid, op, "%s is no event, and nothing of it can run: `forebay inbox get` says why", id)

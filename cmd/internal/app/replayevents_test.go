@@ -27,7 +27,7 @@ func TestEventsThatNoPlanTakes(t *testing.T) {
 	} {
 		item := inbox.Item{EventID: "e-1", Topic: topic, Partition: 1, Offset: 7, Pointer: ledger.Pointer{TopicID: ledger.TopicID{1}}}
 		tt.change(&item)
-		err := mayName("plan", "acme/triage/github/e-1", &item, []string{topic})
+		err := checkReplayable("plan", "acme/triage/github/e-1", &item, []string{topic})
 		if err == nil {
 			err = checkNamed("plan", []inbox.Item{item}, bounds)
 		}

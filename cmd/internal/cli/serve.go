@@ -129,7 +129,7 @@ func migrateOne(e *env, l config.Ledger) ([]string, error) {
 	return ledger.Migrate(e.ctx, cfg)
 }
 
-// ledgerText names one of so many ledgers.
+// ledgerText names a ledger in messages; of is how many the configuration has.
 func ledgerText(l config.Ledger, of int) string {
 	switch {
 	case of == 1:

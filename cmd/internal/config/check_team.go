@@ -159,7 +159,7 @@ func (ck *checker) actions(path, team string, sub *Subscription) {
 		} else {
 			ck.actionParams(at, a, d.Destination)
 			ck.dropped(at, a, d.Destination)
-			ck.remembers(at, a, d.Destination, sub)
+			ck.checkMemory(at, a, d.Destination, sub)
 		}
 	}
 }

@@ -144,8 +144,9 @@ func (ck *checker) long(path string, l *Long) {
 	}
 }
 
-// remembers reports an action that could be attempted again after its destination has forgotten that it is done.
-func (ck *checker) remembers(path string, a Action, d *Destination, sub *Subscription) {
+// checkMemory adds a problem for an action that could be attempted again after its destination has forgotten that it is done. It has nothing
+// to say of a destination without such a time, and of a time that could not be read (0), of which there is a problem already.
+func (ck *checker) checkMemory(path string, a Action, d *Destination, sub *Subscription) {
 	m := d.about().Memory
 	if m == nil {
 		return

@@ -113,8 +113,8 @@ func (h hour) stack(title string, parts []stacked) *chart {
 	return c
 }
 
-// actChart draws within which time half of a minute's actions were done, and 99 of 100 of them. The histogram's buckets are its steps, since
-// they are the longer the more time they hold. nil: nothing was done.
+// actChart draws p50 and p99 of accept-to-act, a bar a minute. The buckets of the histogram widen with the time that they stand for, so each has the
+// same height on the chart, as on a logarithmic scale. nil: nothing was done in the hour.
 func (h hour) actChart() *chart {
 	all := h.acted()
 	if all == nil {

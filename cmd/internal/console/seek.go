@@ -124,8 +124,8 @@ func (c *Console) lastSeek(ctx context.Context, team, name string) (last api.See
 	return last, err
 }
 
-// seek asks for the seek that the form names, unless one was asked for since the form was made, or the target is another offset by now: who
-// sends a form twice moves nothing twice, and nothing is passed over but what the page has shown.
+// seek requests the seek of the form, unless another was requested since the form was made (its field after is the id of the last one then), or
+// the plan is no longer what the page showed (its field plan is a digest of that). So a form that is sent twice moves nothing twice.
 func (c *Console) seek(ctx context.Context, r *http.Request) (any, error) {
 	s, err := posted(r)
 	if err != nil {

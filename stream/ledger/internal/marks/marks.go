@@ -202,7 +202,8 @@ func (m *Marks) Advance() {
 // LowSaved is called when a Low was written.
 func (m *Marks) LowSaved(low int64) { m.Unsaved, m.SavedLow = 0, max(m.SavedLow, low) }
 
-// Plain returns the open actions without a row with lane_seq > after, ascending, at most limit.
+// Plain returns the open actions without a row with lane_seq > after, ascending, at most limit. They are those from Low up to Given, which is given
+// next, that are not recorded: what has ended is recorded, and so is what has a row. A bucket that is not there has nothing recorded.
 func (m *Marks) Plain(after int64, limit int) []int64 {
 	var out []int64
 	for s := max(after+1, m.Low); s < m.Given && len(out) < limit; {

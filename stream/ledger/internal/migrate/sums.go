@@ -92,14 +92,15 @@ func readSums(ctx context.Context, from querier, query string) (sums map[int64]s
 	return sums, err == nil, err
 }
 
-// keepSums writes the sums of this binary's migrations, before they are run: a ledger without them would be taken for another build's.
+// keepSums writes the checksums of this binary's migrations before they are run: a ledger whose checksums differ, or that has none, is taken for that of
+// another build. The caller has compared those that are there.
 func keepSums(ctx context.Context, conn *pgx.Conn, op string) error {
 	ours, err := sums()
 	if err != nil {
 		return &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
 	}
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		// IF NOT EXISTS looks before it leaps: one at a time.
+		// Two at once could both find no table, and the second one to make it would fail.
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('forebay migration_sums ' || current_schema(), 0))`); err != nil {
 			return err
 		}
