@@ -113,7 +113,7 @@ func (a *aged) mark(from int64, n int) {
 // holds fails unless w and List say that the same wait: want of them, the oldest from an offset on.
 func (a *aged) holds(when string, w *Waiting, want int, oldest int64, more bool) {
 	a.t.Helper()
-	ctx, cancel := context.WithTimeout(a.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(a.t.Context(), 3*time.Minute) // it reads tens of thousands of records, with -race on a busy machine in half a minute
 	defer cancel()
 	all, err := w.Look(ctx, kadm.NewClient(a.client), []string{aside}, a.opts...)
 	got := all[aside]

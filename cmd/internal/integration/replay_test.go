@@ -331,7 +331,7 @@ func TestReplayIsRefusedWhereTheWorldMoved(t *testing.T) {
 	r.replayRefused(stream, []string{"nothing lies between", "begin at"}, with("--from-offset", "0=1", "--to-offset", "0=1")...)
 	r.replayRefused(stream, []string{"in the future"}, with("--until", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))...)
 	r.replayRefused(stream, []string{`"other" is none of fill, reprocess, shadow`}, with("--mode", "other")...)
-	r.replayRefused(stream, []string{"--even-stale is of reprocess"}, with("--even-stale")...)
+	r.replayRefused(stream, []string{"fill never runs older snapshots", "leave --even-stale out"}, with("--even-stale")...)
 	r.replayRefused(stream, []string{`"undecided" is none of applied, late, stale`, "fill"}, with("--mode", "reprocess", "--decision", "undecided")...)
 	r.replayRefused(stream, []string{`"applied" is none of undecided, filtered`}, with("--decision", "applied")...)
 	r.replayRefused(stream, []string{"source orders is none of the subscription's"}, with("--source", "orders")...)
