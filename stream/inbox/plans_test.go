@@ -81,7 +81,7 @@ func TestListOfFreshEvents(t *testing.T) {
 	f := setup(t)
 	c := f.claim(0)
 	f.apply(c, seq(0, "template", 1))
-	window := one[int32](f, `SELECT w.id FROM windows w JOIN subscriptions s ON s.id = w.subscription WHERE s.name = 'acme.triage' AND w.state = 'current'`)
+	window := f.currentWindow()
 	f.exec(ledger.OfWindow(window, `ALTER TABLE events_w{w} SET (autovacuum_enabled = off)`)) // which comes once a minute
 	come := func(n int) {
 		t.Helper()

@@ -65,7 +65,7 @@ func (b *Inbox) summarize(ctx context.Context, of scope) {
 		}
 		return err
 	})
-	if err != nil {
+	if err != nil && ctx.Err() == nil { // what was summarized until ctx ended is kept
 		b.summaries.mu.Lock()
 		defer b.summaries.mu.Unlock()
 		b.summaries.move(due, time.Now().Add(summarizeFailed))

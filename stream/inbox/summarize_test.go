@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -32,13 +33,18 @@ func TestSummariesAreDue(t *testing.T) {
 	})
 }
 
+// currentWindow returns the window that the subscription writes to.
+func (f *fixture) currentWindow() int32 {
+	return one[int32](f, `SELECT w.id FROM windows w JOIN subscriptions s ON s.id = w.subscription WHERE s.name = 'acme.triage' AND w.state = 'current'`)
+}
+
 // A list does not wait for a VACUUM of what it lists, nor fail, and leaves the index alone for a while.
 func TestListBesideAVacuum(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	c := f.claim(0)
 	f.apply(c, seq(0, "e", 1))
-	window := one[int32](f, `SELECT w.id FROM windows w JOIN subscriptions s ON s.id = w.subscription WHERE s.name = 'acme.triage' AND w.state = 'current'`)
+	window := f.currentWindow()
 	tx, err := f.eye.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -52,5 +58,12 @@ func TestListBesideAVacuum(t *testing.T) {
 	}
 	if due := f.summaries.due(scope{window}, time.Now().Add(summarizeFailed/2)); due != nil {
 		t.Error("it is tried again at once")
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	f.summaries.next = nil
+	f.summarize(gone, scope{window})
+	if due := f.summaries.due(scope{window}, time.Now().Add(summarizeEvery+time.Second)); len(due) != 1 {
+		t.Error("who goes away in between has the others wait for a minute")
 	}
 }

@@ -46,7 +46,7 @@ func TestSeekWithKcl(t *testing.T) {
 		t.Errorf("%d seeks over %d offsets are recorded, want %d offsets", seeks, skipped, entities)
 	}
 	stream.stop()
-	seek("--to", "@-1h", "--yes") // behind the first delivery
+	seek("--to", "@-1h", "--yes") // before the first delivery
 	r.deliverAll(entities, 4, issues)
 	r.serve("stream")
 	r.agent.waitActed(t, 3*entities, time.Minute)
