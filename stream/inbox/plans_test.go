@@ -81,7 +81,7 @@ func TestListOfFreshEvents(t *testing.T) {
 	f := setup(t)
 	c := f.claim(0)
 	f.apply(c, seq(0, "template", 1))
-	window := f.currentWindow()
+	window := f.currentWindow("acme.triage")
 	f.exec(ledger.OfWindow(window, `ALTER TABLE events_w{w} SET (autovacuum_enabled = off)`)) // which comes once a minute
 	come := func(n int) {
 		t.Helper()

@@ -37,37 +37,47 @@ func (s *summaries) due(of scope, now time.Time) (due []int32) {
 			due = append(due, window)
 		}
 	}
-	s.move(due, now.Add(summarizeEvery))
-	return due
-}
-
-// move sets when windows are due next. s.mu is held, or nobody else has s.
-func (s *summaries) move(windows []int32, at time.Time) {
 	if s.next == nil {
 		s.next = map[int32]time.Time{}
 	}
-	for _, window := range windows {
-		s.next[window] = at
+	for _, window := range due {
+		s.next[window] = now.Add(summarizeEvery)
 	}
+	return due
+}
+
+// failed has a window wait for longer, unless the caller only went away.
+func (s *summaries) failed(ctx context.Context, window int32) {
+	if ctx.Err() != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next[window] = time.Now().Add(summarizeFailed)
 }
 
 // summarize has the index on time cover the newest events of the scope. That it fails costs lists time, and is no error: the lock is taken by
 // a VACUUM, or the role is not the owner.
 func (b *Inbox) summarize(ctx context.Context, of scope) {
 	due := b.summaries.due(of, time.Now())
-	if len(due) == 0 {
+	if len(due) == 0 || b.summarizeWindows(ctx, due) == nil {
 		return
 	}
-	err := pgx.BeginFunc(ctx, b.slow, func(tx pgx.Tx) error {
+	for _, window := range due { // one that fails does not cost the others their summaries
+		if b.summarizeWindows(ctx, []int32{window}) != nil {
+			b.summaries.failed(ctx, window)
+		}
+	}
+}
+
+// summarizeWindows summarizes those of the windows that are written and have not been dropped. What it did before it failed or ctx ended is kept.
+func (b *Inbox) summarizeWindows(ctx context.Context, windows []int32) error {
+	return pgx.BeginFunc(ctx, b.slow, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '50ms'`)
 		if err == nil {
-			_, err = tx.Exec(ctx, `SELECT brin_summarize_new_values(('events_w' || id || '_decided')::regclass) FROM windows WHERE id = ANY ($1) AND state = 'current'`, due)
+			_, err = tx.Exec(ctx, `SELECT brin_summarize_new_values(i) FROM windows, to_regclass('events_w' || id || '_decided') i
+				WHERE id = ANY ($1) AND state = 'current' AND i IS NOT NULL`, windows)
 		}
 		return err
 	})
-	if err != nil && ctx.Err() == nil { // what was summarized until ctx ended is kept
-		b.summaries.mu.Lock()
-		defer b.summaries.mu.Unlock()
-		b.summaries.move(due, time.Now().Add(summarizeFailed))
-	}
 }
