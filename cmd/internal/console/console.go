@@ -87,7 +87,7 @@ func New(cfg Config) (*Console, error) {
 		attempts: access.NewRates(everyOfOne, attemptsOfOne), allAttempts: access.NewRates(everyOfAll, attemptsOfAll),
 		visits: access.NewRates(visitsEvery, visitsAtOnce), strays: access.NewRates(straysEvery, straysAtOnce),
 		sessions: knownSessions{all: map[[32]byte]struct{}{}}, refusals: refusals{rates: access.NewRates(refusalsEvery, refusalsAtOnce)}}
-	c.looks = looks{ask: c.API.Items, every: liveEvery, found: map[string]*found{}}
+	c.looks = looks{ask: c.API.Items, render: c.inboxRow, every: liveEvery, found: map[string]*found{}}
 	for _, name := range pageNames {
 		t, err := template.New("layout.html").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name+".html")
 		if err != nil {

@@ -170,21 +170,21 @@ func (l *live) look(ctx context.Context) bool {
 		f.Since = from
 	}
 	if err := l.c.endedOf(ctx); errors.Is(err, access.SessionEnded) {
-		l.event("ended", "", []byte(err.Error()))
+		l.event("ended", err.Error())
 		return false
 	} else if err != nil {
 		return l.trouble(err.Error())
 	}
-	page, err := l.c.looks.items(ctx, f)
+	found, err := l.c.looks.at(ctx, f)
 	if err != nil && schemas.KindOf(err) != schemas.NotFound { // that there is nothing yet
 		return l.trouble(err.Error())
 	}
 	l.from = time.Time{}
 	what := ""
-	if n := len(page.Items); n > 0 && page.Next != "" && page.Items[n-1].DecidedAt.After(l.after) {
+	if n := len(found.rows); n > 0 && found.more && found.rows[n-1].decidedAt.After(l.after) {
 		what = "more comes than is shown; the filters narrow it down"
 	}
-	ok := l.trouble(what) && l.rows(page.Items)
+	ok := l.trouble(what) && l.rows(found.rows)
 	if ok && time.Since(l.silent) > liveBeat {
 		ok = l.write(": still here\n\n")
 	}
@@ -192,17 +192,26 @@ func (l *live) look(ctx context.Context) bool {
 }
 
 // rows sends the rows that are not as they were sent last, the oldest first.
-func (l *live) rows(items []api.InboxItem) bool {
+func (l *live) rows(rows []liveRow) bool {
 	before := l.sent
 	l.sent = map[string]string{}
-	for _, i := range slices.Backward(items) {
-		key, state := rowKey(i), fmt.Sprintf("%s %s %s %d %d %s", i.Decision, i.Reason, i.Status, i.Attempts, i.Duplicates, i.LastError)
-		l.sent[key] = state
-		if before[key] != state && !l.row(i) {
+	var out strings.Builder
+	for _, r := range slices.Backward(rows) {
+		l.sent[r.key] = r.state
+		if before[r.key] == r.state {
+			continue
+		}
+		data, err := r.data()
+		if err != nil {
+			l.c.Logger.Error("a row of the live inbox cannot be rendered", "error", err)
 			return false
 		}
+		if r.decidedAt.After(l.after) {
+			l.after = r.decidedAt
+		}
+		fmt.Fprintf(&out, "event: row\nid: %s\n%s\n", cursorAt(l.after), data)
 	}
-	return true
+	return out.Len() == 0 || l.write(out.String())
 }
 
 // trouble tells the browser, once, why it does not see all that comes, or that it does again.
@@ -211,36 +220,27 @@ func (l *live) trouble(what string) bool {
 		return true
 	}
 	l.down = what
-	return l.event("trouble", "", []byte(what))
+	return l.event("trouble", what)
 }
 
-func (l *live) row(i api.InboxItem) bool {
+// inboxRow renders a row of the inbox.
+func (c *Console) inboxRow(i api.InboxItem) ([]byte, error) {
 	var b bytes.Buffer
-	if err := l.c.pages["inbox"].ExecuteTemplate(&b, "row", i); err != nil {
-		l.c.Logger.Error("a row of the live inbox cannot be rendered", "error", err)
-		return false
-	}
-	if i.DecidedAt.After(l.after) {
-		l.after = i.DecidedAt
-	}
-	return l.event("row", cursorAt(l.after), b.Bytes())
+	err := c.pages["inbox"].ExecuteTemplate(&b, "row", i)
+	return b.Bytes(), err
 }
 
-// rowKey names a row: an event in a subscription, and in a replay.
-func rowKey(i api.InboxItem) string {
-	return fmt.Sprintf("%s.%s/%s/%d@%d/%d", i.Team, i.Subscription, i.Topic, i.Partition, i.Offset, i.Generation)
+func (l *live) event(name, text string) bool {
+	return l.write("event: " + name + "\n" + dataLines([]byte(text)) + "\n")
 }
 
-func (l *live) event(name, id string, data []byte) bool {
+// dataLines returns the lines that carry data in a server-sent event.
+func dataLines(data []byte) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "event: %s\n", name)
-	if id != "" {
-		fmt.Fprintf(&b, "id: %s\n", id)
-	}
 	for line := range bytes.SplitSeq(visible(data), []byte("\n")) {
 		fmt.Fprintf(&b, "data: %s\n", line)
 	}
-	return l.write(b.String() + "\n")
+	return b.String()
 }
 
 // write writes and flushes, for partTimeout at most: a browser that does not read is let go. In HTTP/2 a deadline that passes ends the stream

@@ -9,11 +9,12 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 )
 
-// looks are what live views have found in the inbox: those that look for the same share it, so that ten cost what one does. Safe for
-// concurrent use.
+// looks are what live views have found in the inbox: those that look for the same share it and its rows, so that ten cost what one does. Safe
+// for concurrent use.
 type looks struct {
-	ask   func(ctx context.Context, f api.InboxFilter) (api.Page[api.InboxItem], error)
-	every time.Duration // so long what was found counts at least
+	ask    func(ctx context.Context, f api.InboxFilter) (api.Page[api.InboxItem], error)
+	render func(api.InboxItem) ([]byte, error) // a row
+	every  time.Duration                       // so long what was found counts at least
 
 	mu    sync.Mutex
 	found map[string]*found // by who may see it, and the filter
@@ -22,34 +23,68 @@ type looks struct {
 // found is what a look has found.
 type found struct {
 	turn  chan struct{} // holds one while somebody looks, who may use the fields below; never closed
-	page  api.Page[api.InboxItem]
+	look  look
 	since time.Time // how far back it goes
 	ended time.Time
 	took  time.Duration
 }
 
+// look is what was found at one time, the newest first.
+type look struct {
+	rows []liveRow
+	more bool // there is more than was asked for
+}
+
+// liveRow is a row of the live inbox, which is rendered when the first view sends it. Not changed once it is made.
+type liveRow struct {
+	key       string
+	state     string // what can change in a row
+	decidedAt time.Time
+	data      func() (string, error) // the lines of a server-sent event
+}
+
+// lookAt makes a look of a page.
+func (l *looks) lookAt(page api.Page[api.InboxItem]) look {
+	out := look{rows: make([]liveRow, len(page.Items)), more: page.Next != ""}
+	for n, i := range page.Items {
+		out.rows[n] = liveRow{key: rowKey(i), decidedAt: i.DecidedAt,
+			state: fmt.Sprintf("%s %s %s %d %d %s", i.Decision, i.Reason, i.Status, i.Attempts, i.Duplicates, i.LastError),
+			data: sync.OnceValues(func() (string, error) {
+				html, err := l.render(i)
+				return dataLines(html), err
+			})}
+	}
+	return out
+}
+
+// rowKey names a row: an event in a subscription, and in a replay.
+func rowKey(i api.InboxItem) string {
+	return fmt.Sprintf("%s.%s/%s/%d@%d/%d", i.Team, i.Subscription, i.Topic, i.Partition, i.Offset, i.Generation)
+}
+
 // looksKept is how many looks are remembered: more than views that may be open, most of which have ended.
 const looksKept = 4 * liveAtOnce
 
-// items lists what f selects, or what was found for the same filter a moment ago: for the longer, the longer that look took. Errors are not
+// at looks for what f selects, or returns what was found for the same filter a moment ago: for the longer, the longer that look took. Errors are not
 // kept.
-func (l *looks) items(ctx context.Context, f api.InboxFilter) (api.Page[api.InboxItem], error) {
+func (l *looks) at(ctx context.Context, f api.InboxFilter) (look, error) {
 	k := l.of(ctx, f)
 	select {
 	case k.turn <- struct{}{}:
 		defer func() { <-k.turn }()
 	case <-ctx.Done():
-		return api.Page[api.InboxItem]{}, context.Cause(ctx)
+		return look{}, context.Cause(ctx)
 	}
 	if !k.since.IsZero() && !f.Since.Before(k.since) && time.Since(k.ended) < max(l.every, liveIdle*k.took) {
-		return k.page, nil
+		return k.look, nil
 	}
 	began := time.Now()
 	page, err := l.ask(ctx, f)
-	if err == nil {
-		k.page, k.since, k.ended, k.took = page, f.Since, time.Now(), time.Since(began)
+	if err != nil {
+		return look{}, err
 	}
-	return page, err
+	k.look, k.since, k.ended, k.took = l.lookAt(page), f.Since, time.Now(), time.Since(began)
+	return k.look, nil
 }
 
 // of returns what was found for a filter by those who may see what who asks may see.

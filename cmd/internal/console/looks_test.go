@@ -12,27 +12,36 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 )
 
-// TestLooksAreShared: those that look for the same at about the same time ask once; who looks for something else, further back or with other
+// TestLooksAreShared: those that look for the same at about the same time ask once, and each row is rendered once; who looks for something else, further back or with other
 // rights, asks; what failed is asked again.
 func TestLooksAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		asked, fails := 0, error(nil)
+		asked, rendered, fails := 0, 0, error(nil)
 		l := &looks{every: time.Second, found: map[string]*found{}, ask: func(context.Context, api.InboxFilter) (api.Page[api.InboxItem], error) {
 			asked++
 			time.Sleep(100 * time.Millisecond)
-			return api.Page[api.InboxItem]{Next: "x"}, fails
+			return api.Page[api.InboxItem]{Items: []api.InboxItem{{EventID: "e-1"}}, Next: "x"}, fails
+		}, render: func(i api.InboxItem) ([]byte, error) {
+			rendered++
+			return []byte(i.EventID), nil
 		}}
 		look := func(ctx context.Context, f api.InboxFilter, want int) {
 			t.Helper()
-			if page, err := l.items(ctx, f); err != nil || page.Next != "x" || asked != want {
-				t.Errorf("asked %d times, want %d: %+v %v", asked, want, page, err)
+			found, err := l.at(ctx, f)
+			if err != nil || !found.more || len(found.rows) != 1 || asked != want {
+				t.Fatalf("asked %d times, want %d: %+v %v", asked, want, found, err)
+			}
+			_, _ = found.rows[0].data()
+			once := rendered
+			if data, err := found.rows[0].data(); data != "data: e-1\n" || err != nil || rendered != once {
+				t.Errorf("%q %v, rendered %d times, want %d", data, err, rendered, once)
 			}
 		}
 		f := api.InboxFilter{Team: "acme", Since: time.Now()}
 		var all sync.WaitGroup
 		for range 10 {
-			all.Go(func() { _, _ = l.items(t.Context(), f) })
+			all.Go(func() { _, _ = l.at(t.Context(), f) })
 		}
 		all.Wait()
 		look(t.Context(), f, 1)
@@ -49,7 +58,7 @@ func TestLooksAreShared(t *testing.T) {
 		look(acme, f, 5)
 		time.Sleep(2 * time.Second)
 		fails = errors.New("away")
-		if _, err := l.items(acme, f); err == nil {
+		if _, err := l.at(acme, f); err == nil {
 			t.Error("an error is not told")
 		}
 		fails = nil
@@ -58,7 +67,7 @@ func TestLooksAreShared(t *testing.T) {
 		cancel()
 		k := l.of(acme, f)
 		k.turn <- struct{}{}
-		if _, err := l.items(ended, f); !errors.Is(err, context.Canceled) {
+		if _, err := l.at(ended, f); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 		<-k.turn

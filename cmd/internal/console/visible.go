@@ -28,4 +28,6 @@ func visible(page []byte) []byte {
 	return out.Bytes()
 }
 
-func hides(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
+func hides(r rune) bool {
+	return !(' ' <= r && r <= '~') && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) // most of a page is ASCII
+}
