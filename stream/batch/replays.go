@@ -57,40 +57,42 @@ type replay struct {
 	of      *Partition
 	wants   func(*ledger.Record) bool
 	reading *reader.Reading
-	done    int                   // records since Next that were decided before
-	looked  map[lookedAt]struct{} // of a shadow: undecided events that it has come by
-	read    int64                 // up to where it was read: steps, and [Next, read) has nothing to decide
-	moved   time.Time             // when Next was last written
-	unread  time.Time             // since when the brokers answer and it cannot be read; zero: it can
-	failed  time.Time             // when that was last so
+	done    int                    // records since Next that were decided before
+	seen    map[seenEvent]struct{} // of a shadow: events that it has seen, of which the ledger has no place in the range
+	read    int64                  // up to where it was read: steps, and [Next, read) has nothing to decide
+	moved   time.Time              // when Next was last written
+	unread  time.Time              // since when the brokers answer and it cannot be read; zero: it can
+	failed  time.Time              // when that was last so
 }
 
-type lookedAt struct {
+// seenEvent is the same for an event and its redeliveries.
+type seenEvent struct {
 	key  schemas.EventKey
 	hash schemas.BodyHash
 }
 
-// maxLooked is how many undecided events a shadow knows again: some 5 MB.
-const maxLooked = 100_000
+// maxSeen is how many events a shadow remembers: some 5 MB.
+const maxSeen = 100_000
 
-// redelivered reports whether a shadow has come by the event of a record before, which a replay that runs it leaves out. Of an event that was
-// decided the ledger says where it was first. Those that were not are known again until there are too many, and for as long as the partition
-// has this owner.
+// redelivered reports whether this shadow has already seen a record's event at an earlier offset of its range: a replay that runs actions skips
+// such a record as a duplicate, so the shadow has to skip it as well. Where the ledger says that the event was first decided in the range, that
+// settles it. Other events are remembered here, in memory: at most maxSeen, after which all are forgotten, as when the partition gets another
+// owner. A broken record names no event.
 func (r *replay) redelivered(rec *ledger.Record, known ledger.Known) bool {
 	switch {
 	case rec.Broken != "":
 		return false
-	case known.Done:
-		return known.First >= r.From && known.First < rec.Offset
+	case known.Done && known.First >= r.From:
+		return known.First < rec.Offset
 	}
-	at := lookedAt{rec.Key, rec.Hash}
-	if _, ok := r.looked[at]; ok {
+	event := seenEvent{rec.Key, rec.Hash}
+	if _, ok := r.seen[event]; ok {
 		return true
 	}
-	if r.looked == nil || len(r.looked) >= maxLooked {
-		r.looked = map[lookedAt]struct{}{}
+	if r.seen == nil || len(r.seen) >= maxSeen {
+		r.seen = map[seenEvent]struct{}{}
 	}
-	r.looked[at] = struct{}{}
+	r.seen[event] = struct{}{}
 	return false
 }
 

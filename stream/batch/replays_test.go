@@ -279,17 +279,18 @@ func TestShadowLeavesOutRedeliveries(t *testing.T) {
 		{event(56, 4), decided(9), false},  // its first record is not in the range
 		{event(57, 5), decided(-1), false}, // nor in the partition
 		{event(58, 6), decided(90), false}, // it is the first in the range, and was decided later
+		{event(59, 4), decided(9), true},   // its second record in the range, which a replay that runs actions skips
 		{broken, undecided, false}, {otherBody, undecided, false},
 	} {
 		if got := r.redelivered(tt.rec, tt.known); got != tt.want {
 			t.Errorf("record %d at %d: %t", i, tt.rec.Offset, got)
 		}
 	}
-	for i := range maxLooked {
+	for i := range maxSeen {
 		r.redelivered(&ledger.Record{Record: gate.Record{Key: [16]byte{1: byte(i), 2: byte(i >> 8), 3: byte(i >> 16)}}}, undecided)
 	}
-	if len(r.looked) > maxLooked {
-		t.Errorf("%d are remembered", len(r.looked))
+	if len(r.seen) > maxSeen {
+		t.Errorf("%d are remembered", len(r.seen))
 	}
 	synctest.Test(t, func(t *testing.T) {
 		b := &replayBook{ReplayPart: ledger.ReplayPart{Mode: ledger.ReplayShadow, To: 300, Open: 1}, first: 7}
