@@ -1,4 +1,4 @@
-// Package header checks the request headers that the configuration gives, for destinations and fetches alike.
+// Package header checks the request headers that somebody gives: the configuration, for destinations and fetches, or who tests a source.
 package header
 
 import (

@@ -11,14 +11,13 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/net/http/httpguts"
-
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/delivery"
 	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/header"
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
@@ -97,28 +96,23 @@ func planned(source *ingest.Source, d *verify.Request) *api.SourceTested {
 	return out
 }
 
-// unsent are the headers that net/http writes by itself: what they have here would be planned with, and not sent.
-var unsent = []string{"Host", "Connection", "Content-Length", "Transfer-Encoding", "Trailer"}
-
 // testHeader returns the headers of a test as they arrive at the intake: what is planned with them holds for what is sent.
 func testHeader(typed map[string]string) (http.Header, error) {
-	header := http.Header{}
+	given := map[string]schemas.Secret{}
 	for name, value := range typed {
-		canonical := http.CanonicalHeaderKey(name)
-		switch {
-		case !httpguts.ValidHeaderFieldName(name) || slices.Contains(unsent, canonical):
-			return nil, schemas.Errorf(schemas.Invalid, "", "%q is no header that a test may have", name)
-		case !httpguts.ValidHeaderFieldValue(value) || value != textproto.TrimString(value):
-			return nil, schemas.Errorf(schemas.Invalid, "", "the value of header %s has characters that no header may have, or begins or ends with a space", name)
-		case header[canonical] != nil:
-			return nil, schemas.Errorf(schemas.Invalid, "", "header %s is there twice", canonical)
+		if value != textproto.TrimString(value) {
+			return nil, schemas.Errorf(schemas.Invalid, "", "the value of header %q begins or ends with a space", name)
 		}
-		header.Set(name, value)
+		given[name] = schemas.NewSecret(value)
 	}
-	if header.Get("Content-Type") == "" {
-		header.Set("Content-Type", "application/json")
+	h, err := header.Compile(given)
+	if err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, "", "%w", err)
 	}
-	return header, nil
+	if h.Get("Content-Type") == "" {
+		h.Set("Content-Type", "application/json")
+	}
+	return h, nil
 }
 
 // address is where this process's intake listens, from this machine.
