@@ -67,8 +67,10 @@ func (c Config) validate() error {
 		return errors.New("ingest: Sources is missing")
 	case c.Log == nil:
 		return errors.New("ingest: Log is missing")
-	case c.MaxBody < 1 || c.ReadTimeout < 0:
-		return errors.New("ingest: MaxBody and ReadTimeout must be positive")
+	case c.MaxBody < 0:
+		return errors.New("ingest: MaxBody must not be negative")
+	case c.ReadTimeout < 0:
+		return errors.New("ingest: ReadTimeout must not be negative")
 	}
 	return c.Limits.validate(c.MaxBody)
 }

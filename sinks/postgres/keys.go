@@ -47,10 +47,12 @@ func newKeys(name string) keys {
 	}
 }
 
-// DDL makes a table of keys.
+// DDL returns the statements that create a table of idempotency keys (action ids) and its index, if they do not exist. The name is table or
+// schema.table, as [CheckKeyTable] takes it.
 func DDL(name string) string {
 	parts := strings.Split(name, ".")
-	index := pgx.Identifier{parts[len(parts)-1][:min(len(parts[len(parts)-1]), 50)] + "_done_at"}.Sanitize()
+	last := parts[len(parts)-1]
+	index := pgx.Identifier{last[:min(len(last), 50)] + "_done_at"}.Sanitize() // Postgres cuts names at 63 bytes
 	table := pgx.Identifier(parts).Sanitize()
 	return `CREATE TABLE IF NOT EXISTS ` + table + ` (
     action_id   text PRIMARY KEY,

@@ -135,8 +135,9 @@ func (s *Sink) guarded(pool *pgxpool.Config) {
 	}
 }
 
-// Do makes one attempt: the action's key and its statement are committed in one transaction. Where the key is there already an earlier
-// attempt has done the statement, and the outcome is a success without it. The key table is made when it is first missing.
+// Do makes one attempt: the action's key and its statement are committed in one transaction. If the key is there already, an earlier attempt
+// has executed the statement: Do reports success and does not execute it again. A key table that does not exist is created. After a success,
+// old keys are deleted now and then.
 func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	values, err := bind(s.params, a)
 	if err != nil {

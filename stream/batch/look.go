@@ -37,7 +37,8 @@ func (l *Loop) watchReading() {
 // endsTimeout bounds the question for the ends of all partitions. Where a broker does not answer it, each partition is asked for alone.
 const endsTimeout = 3 * time.Second
 
-// lookAtReading asks the brokers whether the partitions can be read that have not moved since the last look.
+// lookAtReading asks the brokers, for each partition whose position has not moved since the last look, whether it can be read. One that is at its
+// end is not asked for, and counts as readable.
 func (l *Loop) lookAtReading() {
 	still := l.still()
 	if len(still) == 0 {
@@ -48,7 +49,7 @@ func (l *Loop) lookAtReading() {
 	cancel()
 	var asking sync.WaitGroup
 	var mu sync.Mutex
-	errs := map[*Partition]error{} // why they cannot be read
+	errs := map[*Partition]error{} // why a partition cannot be read; nil or missing: it can
 	for p, next := range still {
 		if end, known := ends[p.at()]; known && next >= end {
 			continue
@@ -61,7 +62,8 @@ func (l *Loop) lookAtReading() {
 		})
 	}
 	asking.Wait()
-	l.do(l.ctx, func() { // one call: while the loop catches up, it takes one between two batches
+	// All in one call: a loop with a backlog takes one call between two batches, and a call for each partition would wait long.
+	l.do(l.ctx, func() {
 		for p, next := range still {
 			l.looked(p, next, errs[p])
 		}

@@ -76,8 +76,8 @@ type dispatcher struct {
 	work     *sync.Cond
 }
 
-// addAll adds the configured destinations, in order of their names.
-func (x *dispatcher) addAll() {
+// addDestinations adds the configured destinations, in order of their names.
+func (x *dispatcher) addDestinations() {
 	for name, d := range x.cfg.Destinations {
 		x.add(name, d)
 	}

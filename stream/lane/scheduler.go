@@ -18,7 +18,7 @@ type scheduler struct {
 	q   *queues
 }
 
-// newScheduler makes a scheduler without partitions. It starts nothing.
+// newScheduler makes a scheduler without partitions. It starts no goroutine. The metrics read the queues, so they are made after them.
 func newScheduler(cfg *Config) (*scheduler, error) {
 	s := &scheduler{log: cfg.Logger.With("subscription", cfg.Subscription)}
 	s.q = newQueues(cfg, s.log, &s.mu)
@@ -29,7 +29,7 @@ func newScheduler(cfg *Config) (*scheduler, error) {
 	s.q.judge = &judge{rand: cfg.Rand, log: s.log, long: m.long}
 	s.q.superseded = m.superseded
 	s.q.dispatch.metrics = m
-	s.q.dispatch.addAll()
+	s.q.dispatch.addDestinations()
 	return s, nil
 }
 

@@ -50,18 +50,18 @@ type Copy struct {
 	Packed  []byte // the form of schemas/record.Pack
 }
 
-// WithoutCopy looks at the next limit actions of a claim with lane_seq > after that can still run or be redriven (pending,
-// failed, dead, parked, unknown) and lists those without a payload copy whose event stands below offset before in the
-// log. Actions that are dead because their payload is lost are left out. It may be called while the claim's owner applies.
-func (n *Namespace) WithoutCopy(ctx context.Context, c *Claim, after, before int64, limit int) (page WithoutCopyPage, err error) {
+// WithoutCopy looks at open actions of a claimed partition (pending, failed, dead, parked, unknown), at most limit of them, by lane_seq from behind
+// after on. It lists those that have no payload copy and whose event's offset is below belowOffset. An action that is dead because its payload
+// is lost is looked at and not listed. It may be called while the claim's owner applies batches.
+func (n *Namespace) WithoutCopy(ctx context.Context, c *Claim, after, belowOffset int64, limit int) (page WithoutCopyPage, err error) {
 	op := "read the actions without a payload copy of " + n.spec.Name
 	if limit < 1 {
 		return page, schemas.Errorf(schemas.Invalid, op, "limit %d", limit)
 	}
 	err = n.inWindows(ctx, func(win *windowSet) error {
 		r := withoutCopyRead{n.ledger.hot, win, c}
-		walked, err := r.walk(ctx, after, limit+1)
-		page = pageOf(walked, before, limit)
+		walked, err := r.walk(ctx, after, limit+1) // one more says whether there is a next page
+		page = pageOf(walked, belowOffset, limit)
 		return err
 	})
 	if err != nil {
@@ -104,7 +104,7 @@ type lookedAt struct {
 }
 
 // pageOf makes a page of the first limit actions that were looked at.
-func pageOf(walked []lookedAt, before int64, limit int) (page WithoutCopyPage) {
+func pageOf(walked []lookedAt, belowOffset int64, limit int) (page WithoutCopyPage) {
 	if len(walked) > limit {
 		walked, page.More = walked[:limit], true
 	}
@@ -113,7 +113,7 @@ func pageOf(walked []lookedAt, before int64, limit int) (page WithoutCopyPage) {
 		page.Upto = w.LaneSeq
 		switch {
 		case !w.bare:
-		case w.Pointer.Offset >= before:
+		case w.Pointer.Offset >= belowOffset:
 			if page.Left == 0 {
 				page.Left = w.LaneSeq
 			}

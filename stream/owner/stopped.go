@@ -71,14 +71,14 @@ func StopText(s ledger.Stop) string {
 	return s.Detail
 }
 
-// StopCommand returns the command that ends a stop, or that says how to end it; empty if there is none.
+// StopCommand returns the command with which an operator ends a stop; that of another partition count prints the steps. Empty: no command ends it.
 func StopCommand(s ledger.Stop) string {
 	switch kind := StopReason(s.Kind); {
 	case kind == StopPartitions:
 		return fmt.Sprintf("forebay topics rekey %s --partitions %d -c FILE", s.Partition.Topic, s.To)
-	case kind == StopRecreated: // which is accepted as a whole
+	case kind == StopRecreated: // accepted for the whole topic, not partition by partition
 		return fmt.Sprintf("forebay subscriptions accept %s --topic %s --reason TEXT", s.Subscription, s.Partition.Topic)
-	case kind.acceptable() && s.ID == 0: // not stored yet
+	case kind.acceptable() && s.ID == 0: // the ledger has not stored it yet
 		return fmt.Sprintf("forebay subscriptions accept %s --topic %s --partition %d --reason TEXT", s.Subscription, s.Partition.Topic, s.Partition.Number)
 	case kind.acceptable():
 		return fmt.Sprintf("forebay subscriptions accept %s --topic %s --partition %d --stop %d --reason TEXT",

@@ -70,6 +70,7 @@ type Destinations interface {
 	Resume(ctx context.Context, team, name string, r PauseRequest) (*DestinationItem, error)
 }
 
+// destinations answers with the destinations that who asks may see: all, or those of its teams and those shared with them.
 func (s *server) destinations(ctx context.Context, _ *http.Request) (any, error) {
 	items, err := s.Destinations.Destinations(ctx)
 	w := who(ctx)
@@ -78,15 +79,15 @@ func (s *server) destinations(ctx context.Context, _ *http.Request) (any, error)
 	}
 	var shown []DestinationItem
 	for _, i := range items {
-		if usedBy(w, &i) {
-			shown = append(shown, *forTeams(w, i))
+		if seen(w, &i) {
+			shown = append(shown, *withoutOthers(w, i))
 		}
 	}
 	return listed(shown, err)
 }
 
-// forTeams returns a destination without the names of other teams that use it.
-func forTeams(w *access.Who, i DestinationItem) *DestinationItem {
+// withoutOthers returns a destination without the names of other teams that use it.
+func withoutOthers(w *access.Who, i DestinationItem) *DestinationItem {
 	i.Teams = w.Only(i.Teams)
 	i.Elsewhere = of(i.Elsewhere, func(subscription string) bool {
 		team, _, _ := strings.Cut(subscription, ".")
@@ -95,8 +96,8 @@ func forTeams(w *access.Who, i DestinationItem) *DestinationItem {
 	return &i
 }
 
-// usedBy reports whether a destination is one of the teams of who asks, or is shared with one.
-func usedBy(w *access.Who, i *DestinationItem) bool {
+// seen reports whether who asks may see a destination: it is of one of its teams, or shared with one.
+func seen(w *access.Who, i *DestinationItem) bool {
 	return i.Team != "" && w.Of(i.Team) || i.Team == "" && w.OfAny(i.Teams)
 }
 
@@ -105,10 +106,10 @@ func (s *server) destination(ctx context.Context, r *http.Request) (any, error) 
 	switch w := who(ctx); {
 	case err != nil || w.All():
 		return item, err
-	case !usedBy(w, item):
+	case !seen(w, item):
 		return nil, errNotYours
 	default:
-		return forTeams(w, *item), nil
+		return withoutOthers(w, *item), nil
 	}
 }
 

@@ -120,7 +120,7 @@ func TestPauseTakesNothingButItsRequest(t *testing.T) {
 // Who asks for one team is not told of other teams' subscriptions that use a shared destination in other processes.
 func TestSharedDestinationHidesOthersElsewhere(t *testing.T) {
 	t.Parallel()
-	got := forTeams(&access.Who{Teams: []string{"acme"}}, DestinationItem{Destination: "pagers", Teams: []string{"acme", "pay"}, Elsewhere: []string{"acme.down", "pay.bills"}})
+	got := withoutOthers(&access.Who{Teams: []string{"acme"}}, DestinationItem{Destination: "pagers", Teams: []string{"acme", "pay"}, Elsewhere: []string{"acme.down", "pay.bills"}})
 	if d := cmp.Diff([][]string{{"acme"}, {"acme.down"}}, [][]string{got.Teams, got.Elsewhere}); d != "" {
 		t.Error(d)
 	}

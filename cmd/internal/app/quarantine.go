@@ -140,28 +140,32 @@ func (q *quarantineAPI) QuarantinedBody(ctx context.Context, p api.QuarantinePla
 	return item.Body, nil
 }
 
-// RedriveQuarantined maps a delivery by its source's mapping of today and produces the event. The signature is not checked again: it was
-// verified when the delivery came. What was redriven before is refused, unless that is asked for: then both events have the same id and
-// body, and the gate decides that the second is a duplicate.
+// RedriveQuarantined makes an event of a delivery with its source's current mapping, and produces it; with r.Discard it marks the delivery as
+// discarded instead. The signature is not checked again: it was verified when the delivery came. A delivery that was redriven or discarded
+// before is refused, unless r.Again is set: if the mapping has not changed meanwhile, both events have the same id and body, and the gate
+// decides that the second is a duplicate.
 func (q *quarantineAPI) RedriveQuarantined(ctx context.Context, p api.QuarantinePlace, r api.QuarantineRedrive) (*api.QuarantineRedriven, error) {
 	const op = "redrive"
 	if q.a.intake == nil {
-		return nil, schemas.Errorf(schemas.Conflict, op, "this process has no intake role, so it does not know what sources' deliveries mean; ask one that runs `forebay serve --roles intake`")
+		return nil, schemas.Errorf(schemas.Conflict, op, "this process has no intake role, so it cannot make events of deliveries; ask one that runs `forebay serve --roles intake`")
 	}
 	kept, err := q.read(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	source, ok := q.a.intake.sources.find(p.Team, p.Source)
-	if !ok || kept.Kind != unusable {
-		return nil, schemas.Errorf(schemas.Conflict, op, "it is kept as %q; only what was authentic and unusable can become an event", kept.Kind)
+	if !ok {
+		return nil, schemas.Errorf(schemas.Conflict, op, "this process takes nothing from source %s/%s: its configuration has changed meanwhile", p.Team, p.Source)
 	}
-	before, err := q.marks.Of(ctx, topics.Quarantine(p.Team, p.Source), p.Partition, p.Offset, q.options()...)
+	if kept.Kind != unusable {
+		return nil, schemas.Errorf(schemas.Conflict, op, "this delivery is kept as %q; only one that was authentic and unusable can become an event or be discarded", kept.Kind)
+	}
+	earlier, err := q.marks.Of(ctx, topics.Quarantine(p.Team, p.Source), p.Partition, p.Offset, q.options()...)
 	if err != nil {
 		return nil, err
 	}
-	if before != nil && !r.Again {
-		return nil, schemas.Errorf(schemas.Conflict, op, "%s; --again does it all the same", dealtWith(before))
+	if earlier != nil && !r.Again {
+		return nil, schemas.Errorf(schemas.Conflict, op, "%s; --again does it all the same", dealtWith(earlier))
 	}
 	if r.Discard {
 		return q.discard(ctx, p, r, kept)
@@ -186,7 +190,7 @@ func (q *quarantineAPI) RedriveQuarantined(ctx context.Context, p api.Quarantine
 	}
 	note := producer.Redriven{At: now, By: cmp.Or(r.By, "unknown"), Reason: r.Reason, Event: event.ID, To: names.Place(*out.To).String()}
 	if err := producer.Mark(ctx, out.Topic, p.Partition, p.Offset, note, q.options()...); err != nil {
-		out.Note = fmt.Sprintf("that it was redriven could not be noted, so the list does not say it: %v", err)
+		out.Note = fmt.Sprintf("the event was produced, but the mark could not be written, so the list still shows the delivery as open: %v", err)
 		q.a.log.Warn("redriven from quarantine, and not marked", "event_id", event.ID, "from", out.Topic, "from_partition", out.Partition, "from_offset", out.Offset, "error", err)
 	}
 	q.a.log.Info("redriven from quarantine", "event_id", event.ID, "topic", source.Topic, "partition", out.To.Partition, "offset", out.To.Offset,

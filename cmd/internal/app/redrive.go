@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	ownerPatience = 5 * time.Second        // how long waitForOwner waits; an owner looks for commands twice a second
+	ownerPatience = 5 * time.Second        // how long waitForOwner waits
 	ownerLook     = 100 * time.Millisecond // how often waitForOwner looks whether the owner has applied the command
 )
 

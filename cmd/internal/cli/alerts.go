@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,8 +61,8 @@ func (c *alertsSilenceCmd) Run(e *env, client *api.Client) error {
 	length, err := config.ParseDuration(c.For)
 	r := api.SilenceRequest{Team: c.Team, Seconds: int64(length.Std() / time.Second), Reason: strings.TrimSpace(c.Reason), By: whoAmI(), DryRun: c.DryRun}
 	switch {
-	case err != nil || length <= 0:
-		return usageError("--for %q is no duration such as 30m, 2h or 1d", c.For)
+	case err != nil || r.Seconds < 1:
+		return usageError("--for %q is not a duration of a second or more, such as 30m, 2h or 1d", c.For)
 	case r.Reason == "" && !c.DryRun:
 		return usageError("--reason is needed: it is kept with the silence")
 	}
@@ -78,7 +77,7 @@ func (c *alertsSilenceCmd) Run(e *env, client *api.Client) error {
 		fmt.Fprintln(e.Stderr, "dry run: nothing was silenced")
 		return nil
 	}
-	fmt.Fprintf(e.Stderr, "silenced until %s: no process sends it before then; `forebay alerts unsilence %d --reason TEXT` ends the silence\n", formatTime(made.Until), made.ID)
+	fmt.Fprintf(e.Stderr, "alert %s is silenced until %s: nothing is sent of it before then; `forebay alerts unsilence %d --reason TEXT` ends that earlier\n", plain(made.Alert), formatTime(made.Until), made.ID)
 	return nil
 }
 
@@ -101,15 +100,15 @@ func (c *alertsUnsilenceCmd) Run(e *env, client *api.Client) error {
 	if r.Reason == "" && !c.DryRun {
 		return usageError("--reason is needed: it is kept with the silence")
 	}
-	meant, err := c.meant(e, client)
+	silence, err := c.find(e, client)
 	if err != nil {
 		return err
 	}
 	if c.DryRun {
 		fmt.Fprintln(e.Stderr, "dry run: nothing was ended")
-		return printSilence(e, meant)
+		return printSilence(e, silence)
 	}
-	ended, err := client.EndSilence(e.ctx, meant.ID, r)
+	ended, err := client.EndSilence(e.ctx, silence.ID, r)
 	if err != nil {
 		return err
 	}
@@ -120,23 +119,26 @@ func (c *alertsUnsilenceCmd) Run(e *env, client *api.Client) error {
 	return nil
 }
 
-// meant returns the silence that is meant.
-func (c *alertsUnsilenceCmd) meant(e *env, client *api.Client) (*api.SilenceItem, error) {
+// find returns the one silence that the argument names: by its id, or by its alert and --team.
+func (c *alertsUnsilenceCmd) find(e *env, client *api.Client) (*api.SilenceItem, error) {
 	list, err := client.Alerts(e.ctx)
 	if err != nil {
 		return nil, err
 	}
-	mine := slices.DeleteFunc(list.Silences, func(s api.SilenceItem) bool {
-		return silenceID(s) != c.Silence && (s.Alert != c.Silence || c.Team != "" && s.Team != c.Team)
-	})
-	switch len(mine) {
+	var named []api.SilenceItem
+	for _, s := range list.Silences {
+		if silenceID(s) == c.Silence || s.Alert == c.Silence && (c.Team == "" || s.Team == c.Team) {
+			named = append(named, s)
+		}
+	}
+	switch len(named) {
 	case 0:
-		return nil, schemas.Errorf(schemas.NotFound, "", "%s has no silence that has not ended; `forebay alerts list --silences` has those that there are", c.Silence)
+		return nil, schemas.Errorf(schemas.NotFound, "", "no current silence has the id or the alert %s; `forebay alerts list --silences` lists them", c.Silence)
 	case 1:
-		return &mine[0], nil
+		return &named[0], nil
 	}
 	var ids []string
-	for _, s := range mine {
+	for _, s := range named {
 		ids = append(ids, silenceID(s))
 	}
 	return nil, usageError("%s has several silences: say which by its id: %s", c.Silence, strings.Join(ids, ", "))

@@ -67,7 +67,7 @@ func writeAttention(e *env, items []api.AttentionItem) error {
 	if err := writeTable(&table, items, e.table(), attentionColumns); err != nil {
 		return err
 	}
-	if breaks(e.Stdout, table.String()) {
+	if wraps(e.Stdout, table.String()) {
 		columns := slices.Clone(attentionColumns)
 		columns[len(columns)-1].wide = false // the command
 		return writeBlocks(e.Stdout, items, e.table(), columns)

@@ -24,21 +24,22 @@ func terminalWidth(w io.Writer) int {
 	return int(size.Col)
 }
 
-// writeFitting writes a table, or where a terminal of less than tableWidth would break its lines, a block of lines for each item.
+// writeFitting writes a table. If w is a terminal with less than tableWidth columns and would wrap a line of the table, it writes a block of
+// lines for each item instead.
 func writeFitting[T any](w io.Writer, items []T, form tableForm, columns []column[T]) error {
 	var table strings.Builder
 	if err := writeTable(&table, items, form, columns); err != nil {
 		return err
 	}
-	if breaks(w, table.String()) {
+	if wraps(w, table.String()) {
 		return writeBlocks(w, items, form, columns)
 	}
 	_, err := io.WriteString(w, table.String())
 	return err
 }
 
-// breaks reports whether w is a terminal of less than tableWidth that would break a line of a table.
-func breaks(w io.Writer, table string) bool {
+// wraps reports whether w is a terminal with less than tableWidth columns that would wrap a line of a table.
+func wraps(w io.Writer, table string) bool {
 	width := terminalWidth(w)
 	if width == 0 || width >= tableWidth {
 		return false

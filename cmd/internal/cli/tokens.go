@@ -70,7 +70,7 @@ func (c *tokensCreateCmd) request() (api.TokenRequest, error) {
 	life, err := config.ParseDuration(c.Expires)
 	switch {
 	case err != nil || life <= 0:
-		return r, usageError("--expires %q is no duration such as 12h or 90d", c.Expires)
+		return r, usageError("--expires %q is not a duration such as 12h or 90d", c.Expires)
 	case c.AllTeams == (len(c.Team) > 0):
 		return r, usageError("say either --team or --all-teams")
 	case r.Reason == "" && !c.DryRun:

@@ -134,7 +134,7 @@ func (p *dlqAskPage) leave(rows ...dlqAskRow) {
 	}
 }
 
-// form makes the form that asks for what the page says, as somebody has filled it in.
+// form sets the form that confirms what the page announces, with what was filled in when it was sent before.
 func (p *dlqAskPage) form(ctx context.Context, s submission) {
 	if p.Will == 0 {
 		return
@@ -147,11 +147,11 @@ func (p *dlqAskPage) form(ctx context.Context, s submission) {
 	var ids []string
 	for _, row := range p.Rows {
 		if row.State != "" {
-			team, ids = row.Team, append(ids, row.ID) // what the API has listed, who asks may see
+			team, ids = row.Team, append(ids, row.ID) // the API has answered for this row, so who asks may see it; all are of one team
 		}
 	}
 	p.Form = formFor(ctx, access.Respond, team, "/console/dlq/"+p.Verb, fmt.Sprintf("%s %d %s", p.Words.Button, p.Will, what), field{"action", p.Action}, field{"group", p.Group}, field{"until", p.Until})
-	if p.Form == nil {
+	if p.Form == nil { // who asks may only look
 		return
 	}
 	if p.Group != "" {
@@ -159,7 +159,7 @@ func (p *dlqAskPage) form(ctx context.Context, s submission) {
 	}
 	p.Form.Reason, p.Form.By = s.Reason, s.Get("by")
 	if p.One != nil && p.Verb == api.VerbReplay {
-		p.Form.Checks = []check{{"force", "Force: run it although a newer one of its entity has been started", s.Get("force") != ""}}
+		p.Form.Checks = []check{{"force", "Force: run it even though a newer action of its entity has been started", s.Get("force") != ""}}
 	}
 }
 

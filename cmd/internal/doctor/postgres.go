@@ -51,21 +51,21 @@ func (d *doctor) noLedger() []Finding {
 	return nil
 }
 
-// servers says what is wrong with the ledgers' servers: version, settings, the role's rights, the schema.
+// servers checks the server of each ledger: version, settings, the role's rights, the schema. One without a fault gets one finding that says so.
 func (d *doctor) servers(context.Context) (found []Finding) {
-	if none := d.noLedger(); none != nil {
-		return none
+	if skipped := d.noLedger(); skipped != nil {
+		return skipped
 	}
 	for _, x := range d.examine() {
 		if x.err != nil {
-			found = append(found, problem(x.Path, x.err.Error(), x.Path+".url: a server that this machine reaches, with the user's password"))
+			found = append(found, problem(x.Path, x.err.Error(), "set "+x.Path+".url to a server that this machine can reach, with the user's password"))
 			continue
 		}
-		bad := d.server(x)
-		if len(bad) == 0 {
-			bad = []Finding{ok(x.Path, "PostgreSQL %s; role %s has what it needs; fsync, full_page_writes and synchronous_commit (%s) keep what was acknowledged", x.found.Version, x.found.Role, x.found.Settings["synchronous_commit"])}
+		result := d.server(x)
+		if len(result) == 0 {
+			result = []Finding{ok(x.Path, "PostgreSQL %s; role %s has what it needs; with fsync, full_page_writes and synchronous_commit (%s) what was acknowledged survives a crash", x.found.Version, x.found.Role, x.found.Settings["synchronous_commit"])}
 		}
-		found = append(found, bad...)
+		found = append(found, result...)
 	}
 	return found
 }

@@ -32,7 +32,7 @@ import "math/bits"
 // for concurrent use.
 type Marks struct {
 	Low      int64 // every action below has ended or has a row, committed
-	Given    int64 // no action has this lane_seq yet
+	Given    int64 // the lane_seq that the next action gets
 	Unsaved  int64 // actions recorded since Low was last written
 	SavedLow int64 // Low as it was last written
 	buckets  map[int64]*bucket
@@ -179,7 +179,7 @@ func (m *Marks) GiveRow(laneSeq int64) {
 	b.withRow.set(i)
 }
 
-// Advance moves Low up to the first action that is not recorded, and drops the marks below.
+// Advance moves Low up to the first action that is not recorded (see bucket), at most to Given, and forgets the buckets that lie wholly below.
 func (m *Marks) Advance() {
 	for m.Low < m.Given {
 		b := m.buckets[m.Low>>bucketBits]
@@ -187,14 +187,14 @@ func (m *Marks) Advance() {
 			return
 		}
 		i := m.Low & (bucketSize - 1)
-		n := int64(bits.TrailingZeros64(^(b.recorded[i/64] >> (i % 64)))) // recorded ones in a row, from i on
-		n = min(n, 64-i%64, m.Given-m.Low)                                // to the end of this word at most
+		n := int64(bits.TrailingZeros64(^(b.recorded[i/64] >> (i % 64)))) // how many actions in a row are recorded, from i on
+		n = min(n, 64-i%64, m.Given-m.Low)                                // in this word, and up to Given
 		if n == 0 {
 			return
 		}
 		m.Low += n
 		if m.Low&(bucketSize-1) == 0 {
-			delete(m.buckets, m.Low>>bucketBits-1)
+			delete(m.buckets, (m.Low>>bucketBits)-1)
 		}
 	}
 }
