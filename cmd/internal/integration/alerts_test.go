@@ -184,6 +184,9 @@ func TestSilencedAlertIsNotTold(t *testing.T) {
 	if _, err := r.try(p.operator, "alerts", "silence", "ForebayLaneParked", "--for", "90d", "--reason", "x"); err == nil || !strings.Contains(err.Error(), "off: [ForebayLaneParked]") {
 		t.Error(err)
 	}
+	if _, err := r.try(p.operator, "alerts", "silence", "ForebayLaneParked", "--for", "500ms", "--reason", "x"); err == nil || !strings.Contains(err.Error(), "not a duration of a second or more") {
+		t.Error(err)
+	}
 	if ended := silence("unsilence", "ForebayLaneParked", "--reason", "mended"); ended.ID != made.ID {
 		t.Errorf("%+v", ended)
 	}
