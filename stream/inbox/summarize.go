@@ -46,7 +46,7 @@ func (s *summaries) due(of scope, now time.Time) (due []int32) {
 	return due
 }
 
-// failed has a window wait for longer, unless the caller only went away.
+// failed puts off when a window is due by summarizeFailed, unless ctx has ended: then nothing is wrong with the window.
 func (s *summaries) failed(ctx context.Context, window int32) {
 	if ctx.Err() != nil {
 		return
@@ -63,8 +63,8 @@ func (b *Inbox) summarize(ctx context.Context, of scope) {
 	if len(due) == 0 || b.summarizeWindows(ctx, due) == nil {
 		return
 	}
-	for _, window := range due { // one that fails does not cost the others their summaries
-		if b.summarizeWindows(ctx, []int32{window}) != nil {
+	for _, window := range due { // each alone: one that fails does not cost the others their summaries
+		if len(due) == 1 || b.summarizeWindows(ctx, []int32{window}) != nil {
 			b.summaries.failed(ctx, window)
 		}
 	}

@@ -43,8 +43,8 @@ type liveRow struct {
 	data      func() (string, error) // the lines of a server-sent event
 }
 
-// lookAt makes a look of a page.
-func (l *looks) lookAt(page api.Page[api.InboxItem]) look {
+// lookOf returns what a page of the API shows, with rows that are not rendered yet.
+func (l *looks) lookOf(page api.Page[api.InboxItem]) look {
 	out := look{rows: make([]liveRow, len(page.Items)), more: page.Next != ""}
 	for n, i := range page.Items {
 		out.rows[n] = liveRow{key: rowKey(i), decidedAt: i.DecidedAt,
@@ -83,7 +83,7 @@ func (l *looks) at(ctx context.Context, f api.InboxFilter) (look, error) {
 	if err != nil {
 		return look{}, err
 	}
-	k.look, k.since, k.ended, k.took = l.lookAt(page), f.Since, time.Now(), time.Since(began)
+	k.look, k.since, k.ended, k.took = l.lookOf(page), f.Since, time.Now(), time.Since(began)
 	return k.look, nil
 }
 
