@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"regexp"
 	"strconv"
 	"strings"
@@ -51,8 +52,7 @@ func newKeys(name string) keys {
 // schema.table, as [CheckKeyTable] takes it.
 func DDL(name string) string {
 	parts := strings.Split(name, ".")
-	last := parts[len(parts)-1]
-	index := pgx.Identifier{last[:min(len(last), 50)] + "_done_at"}.Sanitize() // Postgres cuts names at 63 bytes
+	index := pgx.Identifier{indexName(parts[len(parts)-1])}.Sanitize()
 	table := pgx.Identifier(parts).Sanitize()
 	return `CREATE TABLE IF NOT EXISTS ` + table + ` (
     action_id   text PRIMARY KEY,
@@ -60,6 +60,16 @@ func DDL(name string) string {
     done_at     timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX IF NOT EXISTS ` + index + ` ON ` + table + ` (done_at);`
+}
+
+// indexName is the name of a table's index. Postgres cuts names at 63 bytes; of a table whose name would be cut, the name's checksum keeps it
+// apart from the indexes of tables that begin alike.
+func indexName(table string) string {
+	const suffix = "_done_at"
+	if len(table)+len(suffix) <= 63 {
+		return table + suffix
+	}
+	return fmt.Sprintf("%s_%08x%s", table[:46], crc32.ChecksumIEEE([]byte(table)), suffix)
 }
 
 // missing reports whether err says that the table of keys is not there.

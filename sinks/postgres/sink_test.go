@@ -332,6 +332,22 @@ func TestKeyTableIsMadeOnce(t *testing.T) {
 	}
 }
 
+// Without an index of its own the sweep of a table would read all of it.
+func TestKeyTablesWithLongNamesHaveTheirIndexes(t *testing.T) {
+	t.Parallel()
+	d := newTarget(t)
+	begin := strings.Repeat("k", 50)
+	for i, name := range []string{"short", begin + "_of_one_team", begin + "_of_two_team", strings.Repeat("k", 63)} {
+		s := d.must(func(c *Config) { c.KeyTable = d.schema + "." + name })
+		if _, err := s.Do(t.Context(), sinktest.Action(i)); err != nil {
+			t.Fatal(err)
+		}
+		if n := one[int](d, `SELECT count(*) FROM pg_indexes WHERE schemaname = '`+d.schema+`' AND tablename = '`+name+`' AND indexname LIKE '%_done_at'`); n != 1 {
+			t.Errorf("%s has %d indexes on done_at", name, n)
+		}
+	}
+}
+
 func TestKeyTableThatMayNotBeMade(t *testing.T) {
 	t.Parallel()
 	d := newTarget(t)
