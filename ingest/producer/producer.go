@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -186,10 +187,16 @@ func mapError(topic string, err error) error {
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
 		return schemas.Errorf(schemas.Unavailable, op, "%w; run `forebay topics apply`", err)
 	case errors.Is(err, kgo.ErrRecordTimeout), errors.Is(err, kgo.ErrRecordRetries), errors.Is(err, kgo.ErrClientClosed),
-		errors.Is(err, kgo.ErrAborting), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), kerr.IsRetriable(err):
+		errors.Is(err, kgo.ErrAborting), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), kerr.IsRetriable(err), isNetwork(err):
 		kind = schemas.Unavailable
 	}
 	return schemas.Errorf(kind, op, "%w", err)
+}
+
+// isNetwork reports whether a broker was not reached, or its connection was lost: kgo fails with the error of the last attempt to dial.
+func isNetwork(err error) bool {
+	_, ok := errors.AsType[net.Error](err)
+	return ok || kgo.IsRetryableBrokerErr(err)
 }
 
 // Trouble is what is wrong with a topic.

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -190,6 +193,23 @@ func TestErrors(t *testing.T) {
 	defer cancel()
 	if err := p.Append(ctx, never, "events.acme.none", event("1")); schemas.KindOf(err) != schemas.Unavailable || !strings.Contains(err.Error(), "forebay topics apply") && ctx.Err() == nil {
 		t.Errorf("no such topic: %v", err)
+	}
+}
+
+// TestNetworkErrors: a broker that is not reached, or is lost, is no fault of ours, and the provider's next try may find it.
+func TestNetworkErrors(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{
+		"no broker answers":    fmt.Errorf("unable to dial: %w", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}),
+		"no broker has a name": fmt.Errorf("unable to dial: %w", &net.DNSError{Err: "no such host", Name: "b1"}),
+		"a lost connection":    io.EOF,
+	} {
+		if got := mapError(topic, err); schemas.KindOf(got) != schemas.Unavailable || !errors.Is(got, err) {
+			t.Errorf("%s: %s, %v", name, schemas.KindOf(got), got)
+		}
+	}
+	if got := mapError(topic, errors.New("a fault")); schemas.KindOf(got) != schemas.Internal {
+		t.Errorf("%s, %v", schemas.KindOf(got), got)
 	}
 }
 

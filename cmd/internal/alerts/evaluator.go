@@ -125,7 +125,7 @@ func (e *Evaluator) logBoardFailing(err error) {
 	switch {
 	case err != nil && !e.boardFailing:
 		e.cfg.Logger.Warn("the ledger does not answer: this process sends alerts on its own, so receivers may get them twice, "+
-			"and it knows only the silences that it had read before; check Postgres", "error", err)
+			"and it knows only the silences that it had read before", "error", err)
 	case err == nil && e.boardFailing:
 		e.cfg.Logger.Info("the ledger answers again: of all processes, one sends each alert")
 	}

@@ -68,7 +68,7 @@ func Rules(t Thresholds) []Rule {
 	ofSubscription := func(metric string) Expr { return Aggregate{"max", []string{"team", "of"}, Select{Name: metric}} }
 	return []Rule{
 		{Name: "ForebayDeadLetter", Severity: Warning, Expr: above(died(time.Hour), 0),
-			Summary: "An action at destination {{ $labels.destination }} was given up: the first in an hour."},
+			Summary: "An action at destination {{ $labels.destination }} was given up within the last hour."},
 		{Name: "ForebayDeadLettersMany", Severity: Critical, Expr: Compare{Left: died(10 * time.Minute), Op: ">=", Number: 5},
 			Summary: "{{ printf \"%.0f\" $value }} actions at destination {{ $labels.destination }} were given up within 10 minutes."},
 		{Name: "ForebayDeadLettersDeep", Severity: Critical, For: time.Minute, Expr: above(dead, float64(t.Depth)),
@@ -96,7 +96,7 @@ func Rules(t Thresholds) []Rule {
 		{Name: "ForebayLaneParked", Severity: Warning, Expr: above(Aggregate{"sum", []string{"subscription"}, Select{Name: "forebay_lane_parked_lanes"}}, 0),
 			Summary: "{{ printf \"%.0f\" $value }} entities of {{ $labels.subscription }} stand still behind an action that was given up."},
 		{Name: "ForebayPartitionStopped", Severity: Critical, Expr: above(waiting(api.KindStopped), 0),
-			Summary: "{{ printf \"%.0f\" $value }} partitions of {{ $labels.of }} are stopped: nothing in them is decided until an operator accepts what was lost."},
+			Summary: "{{ printf \"%.0f\" $value }} partitions of {{ $labels.of }} are stopped, and nothing in them is decided: `forebay attention --kind stopped_partition` says why, and what to run."},
 		{Name: "ForebayPartitionUnread", Severity: Critical, For: time.Minute, Expr: above(waiting(api.KindUnread), 0),
 			Summary: "{{ printf \"%.0f\" $value }} partitions of {{ $labels.of }} are read by no process."},
 		{Name: "ForebayNotReady", Severity: Critical, For: 2 * time.Minute, // where a partition stands still, its own alert says so

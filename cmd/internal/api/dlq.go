@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // DeadLetters answers about actions that were given up, or whose outcome is unknown. Errors are *schemas.Error.
@@ -35,7 +36,7 @@ type DeadLetterItem struct {
 	OnDead       string `json:"on_dead"`
 	Status       string `json:"status"`
 	Class        string `json:"class"` // of the attempt that ended it; gap if a gap did, unknown if its outcome is
-	Group        string `json:"group"` // fingerprint of class, destination and event type; dead letters that share it are a group
+	Group        string `json:"group"` // fingerprint of class, destination and event type; dead letters that share it are a group; empty if it is no dead letter any more
 	Code         int    `json:"code"`
 	Error        string `json:"error"`
 	Response     string `json:"response"`
@@ -49,11 +50,16 @@ type DeadLetterItem struct {
 	BehindAtLeast *int64     `json:"behind_at_least,omitempty"`
 	Asked         bool       `json:"asked"` // a command about it waits for the partition's owner
 	FirstAt       *time.Time `json:"first_at"`
-	DiedAt        time.Time  `json:"died_at"` // if the outcome is unknown: when its last attempt was marked or ended
+	DiedAt        time.Time  `json:"died_at"` // if the outcome is unknown, when its last attempt was marked or ended; if it is no dead letter any more, when it ended
 	Topic         string     `json:"topic"`
 	Partition     int32      `json:"partition"`
 	Offset        int64      `json:"offset"`
 	Owner         string     `json:"owner"`
+}
+
+// Dead reports whether it is one still: given up, or its outcome unknown, and not run again, discarded or resolved since.
+func (i *DeadLetterItem) Dead() bool {
+	return i.Status == string(ledger.Dead) || i.Status == string(ledger.Unknown)
 }
 
 // DeadLetterDetail is one dead letter with its attempts and what operators asked of it.

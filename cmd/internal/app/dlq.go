@@ -109,19 +109,24 @@ func (d *deadLettersAPI) DeadLetter(ctx context.Context, id string) (*api.DeadLe
 	return out, nil
 }
 
-// deadItem returns a dead letter as the API has it. If no event waits behind it, behind is 0 and not null.
+// deadItem returns a dead letter as the API has it. If no event waits behind it, behind is 0 and not null. An action that is no dead letter
+// any more is of no group.
 func deadItem(d *inbox.DeadLetter) api.DeadLetterItem {
 	behind, atLeast := d.Behind.Counts()
 	if !d.Parks {
 		behind = new(int64(0))
 	}
-	return api.DeadLetterItem{
+	item := api.DeadLetterItem{
 		ID: string(d.ID), Team: d.Team, Subscription: d.Subscription, Generation: d.Generation, Source: strings.TrimPrefix(d.Source, "/"+d.Team+"/"),
 		EventID: d.EventID, Type: d.Type, Entity: string(d.Entity), Version: d.Version, Action: d.Action, Destination: d.Destination, OnDead: string(d.OnDead),
 		Status: string(d.Status), Class: d.Class, Group: d.Fingerprint, Code: int(d.Code), Error: d.Error, Response: string(d.Response), Attempts: int(d.Attempts),
 		Deaths: int(d.Deaths), Flagged: d.Flagged(), Parks: d.Parks, Behind: behind, BehindAtLeast: atLeast, Asked: d.HasCommand, FirstAt: d.FirstAt, DiedAt: d.DiedAt.UTC(),
 		Topic: d.Topic, Partition: d.Partition, Offset: d.Offset, Owner: d.Owner,
 	}
+	if !item.Dead() {
+		item.Group = ""
+	}
+	return item
 }
 
 // AskDeadLetter writes a command for the owner of an action's partition: to run the action again, to give it up, or to take it as done.

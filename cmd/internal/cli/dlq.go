@@ -185,7 +185,11 @@ func showDead(w io.Writer, d *api.DeadLetterDetail) {
 	line("deaths", deathsText(d.DeadLetterItem))
 	line("behind", behindText(d.DeadLetterItem))
 	line("first attempt", formatOptionalTime(d.FirstAt))
-	line("died", formatTime(d.DiedAt))
+	if d.Dead() {
+		line("died", formatTime(d.DiedAt))
+	} else {
+		line("ended", formatTime(d.DiedAt))
+	}
 	line("group", d.Group)
 	line("place", fmt.Sprintf("%s/%d@%d", d.Topic, d.Partition, d.Offset))
 	line("owner", d.Owner)

@@ -73,6 +73,9 @@ func (c *gapsListCmd) Run(e *env, client *api.Client) error {
 	return printList(e, page, entityID, append(entityColumns(),
 		atColumn(true), // what is missing begins behind it
 		column[item]{name: "missing", value: func(i item) string {
+			if len(i.Lines) == 0 && i.Then != "operator" {
+				return "the first version"
+			}
 			return ofLines(i, func(l api.VersionLineItem) string { return api.RangesText(l.Missing) })
 		}},
 		column[item]{name: "waiting", value: func(i item) string { return countText(i.Waiting, i.WaitingAtLeast) }},

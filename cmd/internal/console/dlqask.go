@@ -219,7 +219,9 @@ func (c *Console) chosen(ctx context.Context, p *dlqAskPage) (items []api.DeadLe
 		if err != nil {
 			return nil, nil, err
 		}
-		p.One = d
+		if p.One = d; !d.Dead() {
+			p.Others = nil
+		}
 		return []api.DeadLetterItem{d.DeadLetterItem}, nil, nil
 	}
 	return c.ofGroup(ctx, p)

@@ -37,6 +37,27 @@ func TestDiscardOfOne(t *testing.T) {
 	}
 }
 
+// TestDeadNoMore: the page of a dead letter that has been replayed says when it ended, not that it died then, and offers nothing instead.
+func TestDeadNoMore(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	h := f.handler(t, nil)
+	get(t, h, deadURL).says("dt", "Died")
+	f.dead[0].Status, f.dead[0].Class, f.dead[0].Code, f.dead[0].Error = "done", "", 200, ""
+	s := get(t, h, deadURL)
+	s.says("dd", "it is no dead letter any more")
+	for _, n := range s.all("dt") {
+		if said := text(n); said == "Died" || said == "Failed with" {
+			t.Errorf("the page says %q", said)
+		}
+	}
+	for _, n := range s.all("a") {
+		if said := text(n); said == "discard" || said == "resolve" {
+			t.Errorf("the page offers to %s", said)
+		}
+	}
+}
+
 // TestResolveOfAGroup: what a replay leaves out is resolved with the others; what died since the page was made is not.
 func TestResolveOfAGroup(t *testing.T) {
 	t.Parallel()

@@ -28,6 +28,7 @@ type gapsPage struct {
 	Page     api.Page[api.InboxItem]
 	Older    string // link to the next page; empty: this is the last one
 	Newest   string // link to the first page; empty: this is the first one
+	Others   string // link to what waits in the other way; empty: nothing does, or this is not the first page
 }
 
 // Get returns a filter as it stands in the URL.
@@ -70,6 +71,9 @@ func (c *Console) gaps(ctx context.Context, r *http.Request) (any, error) {
 		return p, err
 	}
 	f.Limit = min(f.Limit, gapRows)
+	if p.Others, err = c.waitsOtherwise(ctx, r, f); err != nil {
+		return p, err
+	}
 	if p.Page, err = c.API.Items(ctx, f); err != nil {
 		return p, err
 	}
@@ -77,6 +81,26 @@ func (c *Console) gaps(ctx context.Context, r *http.Request) (any, error) {
 	p.Entities = byEntity(p.Page.Items, api.Asks(ctx).May(access.Respond))
 	c.addVersionLines(ctx, p.Entities)
 	return p, nil
+}
+
+// waitsOtherwise returns the link to what waits for an operator, on the first page of what waits for what is missing; and the other way round.
+// It is empty if nothing does.
+func (c *Console) waitsOtherwise(ctx context.Context, r *http.Request, f api.InboxFilter) (string, error) {
+	if f.Cursor != "" {
+		return "", nil
+	}
+	other := gate.Parked
+	if f.Decision == gate.Parked {
+		other = gate.Buffered
+	}
+	f.Decision, f.Limit = other, 1
+	page, err := c.API.Items(ctx, f)
+	if err != nil || len(page.Items) == 0 {
+		return "", err
+	}
+	q := r.URL.Query()
+	q.Set("waits", string(other))
+	return r.URL.Path + "?" + q.Encode(), nil
 }
 
 // byEntity groups what waits, in the order in which entities come. may says that who looks may redrive and give up.

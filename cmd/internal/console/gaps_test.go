@@ -29,6 +29,7 @@ func TestGaps(t *testing.T) {
 	if older := get(t, h, s.link("Next page")); f.filter.Cursor != "cursor==" || older.status != http.StatusOK {
 		t.Errorf("the next page is of cursor %q", f.filter.Cursor)
 	}
+	get(t, h, s.link("show these")).says("p", "Other events wait for what is missing")
 	get(t, h, "/console/gaps?waits=parked")
 	if f.filter.Decision != gate.Parked {
 		t.Errorf("asked for %s", f.filter.Decision)
@@ -50,6 +51,21 @@ func TestGaps(t *testing.T) {
 	}
 	if diff := cmp.Diff([]api.RedriveRequest{{Reason: "the filler will not come", By: "console"}}, f.redrives); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestFirstMissing: an entity whose first version did not come has its gap drawn, though there is no version behind which it would be.
+func TestFirstMissing(t *testing.T) {
+	t.Parallel()
+	waits := order("3", gate.Buffered, gate.ReasonGap, "buffered")
+	d := &api.EntityDetail{Track: []api.InboxItem{waits}, Waiting: []api.WaitItem{{Clock: waits.VersionClock, Decision: "buffered"}}}
+	drawn := tracks(d)
+	if len(drawn) != 1 || drawn[0].Missing != 1 || len(drawn[0].Lanes) != 2 || drawn[0].Lanes[1].Text != "first missing" {
+		t.Errorf("%+v", drawn)
+	}
+	d.Waiting[0].Decision = "held"
+	if drawn = tracks(d); drawn[0].Missing != 0 {
+		t.Errorf("a held event waits for an operator: %+v", drawn)
 	}
 }
 

@@ -96,7 +96,14 @@ func tracks(d *api.EntityDetail) (list []track) {
 		items[i.VersionClock] = append(items[i.VersionClock], i)
 	}
 	for clock, of := range items {
-		if t := newTrack(clock, of, lines[clock]); len(t.Lanes) > 0 {
+		missing := map[string]lane{}
+		if line := lines[clock]; line != nil {
+			holes(missing, line, "missing", line.Missing)
+			holes(missing, line, "skipped", line.Skipped)
+		} else if waitsForFirst(d.Waiting, clock) {
+			missing[""] = lane{Text: "first missing", Hole: "missing"} // sorts below all versions
+		}
+		if t := newTrack(clock, of, missing); len(t.Lanes) > 0 {
 			list = append(list, t)
 		}
 	}
@@ -104,14 +111,14 @@ func tracks(d *api.EntityDetail) (list []track) {
 	return list
 }
 
-func newTrack(clock string, items []api.InboxItem, line *api.VersionLineItem) track {
-	t := track{Clock: clock}
-	byVersion := map[string]lane{}
-	if line != nil {
-		holes(byVersion, line, "missing", line.Missing)
-		holes(byVersion, line, "skipped", line.Skipped)
-	}
-	t.Missing = len(byVersion)
+// waitsForFirst reports whether events of a clock that has no version yet wait for its first one.
+func waitsForFirst(waiting []api.WaitItem, clock string) bool {
+	return slices.ContainsFunc(waiting, func(w api.WaitItem) bool { return w.Clock == clock && w.Decision != "held" })
+}
+
+// newTrack draws events among the lanes of what is missing, to which it adds theirs.
+func newTrack(clock string, items []api.InboxItem, byVersion map[string]lane) track {
+	t := track{Clock: clock, Missing: len(byVersion)}
 	for i := range items {
 		byVersion[items[i].Version] = lane{sortable: items[i].Version, Text: clip(cmp.Or(versionText(items[i].VersionClock, items[i].VersionKind, items[i].Version), "no version"))}
 	}

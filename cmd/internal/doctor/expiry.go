@@ -47,7 +47,7 @@ func (d *doctor) expiry(ctx context.Context) (found []Finding) {
 	n, tokens := d.tokens(ctx)
 	looked, found = looked+n, append(found, tokens...)
 	if !slices.ContainsFunc(found, func(f Finding) bool { return f.Severity != OK }) {
-		found = append(found, ok("", "%d certificates and tokens with an end; none ends within %s", looked, config.Duration(soon)))
+		found = append(found, ok("", "%d certificates and tokens with an end; none of those that were made for %s or longer ends within %s", looked, config.Duration(expiry.LongLived), config.Duration(soon)))
 	}
 	return found
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,7 +21,8 @@ func (d *doctor) examineAll(ctx context.Context) []examined {
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.Within*2/3)
 	defer cancel()
-	ledgers := d.postgres.Ledgers()
+	// Of postgres.embedded nothing can be asked: its server runs with `forebay dev` alone.
+	ledgers := slices.DeleteFunc(d.postgres.Ledgers(), func(l config.Ledger) bool { return l.URL.IsZero() })
 	list := make([]examined, len(ledgers))
 	var all sync.WaitGroup
 	for i, l := range ledgers {
@@ -45,7 +47,7 @@ func (d *doctor) noLedger() []Finding {
 		return d.notRead()
 	case !d.has(config.RoleStream):
 		return []Finding{unknown("", "not made: the ledger is of the role stream", "")}
-	case len(d.postgres.Ledgers()) == 0:
+	case len(d.examine()) == 0:
 		return []Finding{unknown("", "not made: postgres.embedded is for `forebay dev`, which brings its own server", "postgres: {url: ...}")}
 	}
 	return nil

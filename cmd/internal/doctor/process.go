@@ -63,6 +63,22 @@ func (d *doctor) process(ctx context.Context) (found []Finding) {
 	return append(found, d.waiting(ctx)...)
 }
 
+// notCounted says of which kinds the process does not know what waits for an operator, one finding for each reason.
+func notCounted(kinds []api.AttentionUnknown) (found []Finding) {
+	var reasons []string
+	of := map[string][]string{}
+	for _, u := range kinds {
+		if of[u.Why] == nil {
+			reasons = append(reasons, u.Why)
+		}
+		of[u.Why] = append(of[u.Why], u.Kind)
+	}
+	for _, why := range reasons {
+		found = append(found, unknown("attention", "whether an operator is waited for is not known of "+strings.Join(of[why], ", ")+": "+why, ""))
+	}
+	return found
+}
+
 // waiting says what waits for an operator.
 func (d *doctor) waiting(ctx context.Context) (found []Finding) {
 	a, err := d.Client.Attention(ctx, api.AttentionFilter{Limit: 1})
@@ -82,6 +98,7 @@ func (d *doctor) waiting(ctx context.Context) (found []Finding) {
 		}
 		found = append(found, f)
 	}
+	found = append(found, notCounted(a.Unknown)...)
 	if len(found) == 0 {
 		found = append(found, ok("attention", "nothing waits for an operator"))
 	}

@@ -83,3 +83,23 @@ func TestProcess(t *testing.T) {
 	}
 	want(t, Run(t.Context(), cfg), "process", Problem, cfg.URL, "connection refused", "forebay serve -c "+i.path)
 }
+
+// TestNotCounted: what a process does not know is not taken for nothing.
+func TestNotCounted(t *testing.T) {
+	t.Parallel()
+	found := notCounted([]api.AttentionUnknown{{Kind: "dead_letter", Why: "Postgres is down"}, {Kind: "unmatched_keys", Why: "the role intake knows it"}, {Kind: "parked", Why: "Postgres is down"}})
+	if len(found) != 2 || found[0].Severity != Unknown || !strings.Contains(found[0].Evidence, "dead_letter, parked: Postgres is down") || !strings.Contains(found[1].Evidence, "unmatched_keys") {
+		t.Errorf("%+v", found)
+	}
+}
+
+// TestEmbeddedPostgres: the server of `forebay dev` cannot be looked at, and is no problem.
+func TestEmbeddedPostgres(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.replace(`postgres: {url: "`+i.dbURL+`", schema: forebay}`, "postgres: {embedded: true}")
+	r := i.look()
+	for _, check := range []string{"postgres", "connections"} {
+		want(t, r, check, Unknown, "", "forebay dev", "")
+	}
+}

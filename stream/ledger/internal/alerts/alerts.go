@@ -107,7 +107,7 @@ const MaxSilence = 30 * 24 * time.Hour
 // Check returns an error of kind Invalid if a silence would be too long or too short.
 func Check(alert string, length time.Duration) error {
 	if length < time.Minute || length > MaxSilence {
-		return schemas.Errorf(schemas.Invalid, "silence "+alert, "%s is not between a minute and 30 days; what nobody wants to hear is turned off in the file: alerts: {off: [%s]}", length, alert)
+		return schemas.Errorf(schemas.Invalid, "silence "+alert, "a silence lasts a minute at least and 30 days at most; what nobody wants to hear is turned off in the file: alerts: {off: [%s]}", alert)
 	}
 	return nil
 }
