@@ -22,6 +22,19 @@ func (l VersionLineItem) Text() string {
 	return fmt.Sprintf("%s; %s/%d", text, l.Topic, l.Partition)
 }
 
+// PartitionsText says how many partitions run, or are paused, are stopped and are read by nobody, in all processes; "own" are those that the
+// asked process has, where it does not know more.
+func (i SubscriptionItem) PartitionsText() string {
+	n, state := i.Counts, "running"
+	if n == nil {
+		return fmt.Sprintf("%d own", len(i.Partitions))
+	}
+	if i.Paused != nil {
+		state = "paused"
+	}
+	return fmt.Sprintf("%d %s, %d stopped, %d unread", n.Running, state, n.Stopped, n.Unread)
+}
+
 // RangesText returns ranges of versions, first and last, as commands and pages show them: 3, 5..9.
 func RangesText(ranges [][2]int64) string {
 	var texts []string

@@ -54,7 +54,9 @@ func (l *listenerFlag) client() (*api.Client, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--token-file: %w", err)
 		}
-		token = string(text)
+		if token = string(text); strings.TrimSpace(token) == "" {
+			return nil, usageError("--token-file: %s has no token", l.TokenFile)
+		}
 	}
 	c, err := api.NewClient(l.URL)
 	if err != nil {

@@ -32,7 +32,7 @@ func (c *subscriptionsListCmd) Run(e *env, client *api.Client) error {
 		column[item]{name: "sources", value: func(i item) string { return strings.Join(i.Sources, ",") }},
 		column[item]{name: "ready", value: func(i item) string { return strconv.FormatBool(i.Ready) }},
 		column[item]{name: "paused", value: func(i item) string { return pauseText(i.Paused) }},
-		column[item]{name: "partitions", whole: true, value: partitionsText},
+		column[item]{name: "partitions", whole: true, value: item.PartitionsText},
 		column[item]{name: "being claimed", wide: true, value: claimedText},
 		column[item]{name: "attention", value: func(i item) string {
 			if i.Attention == nil {
@@ -46,16 +46,6 @@ func (c *subscriptionsListCmd) Run(e *env, client *api.Client) error {
 }
 
 func subscriptionID(i api.SubscriptionItem) string { return i.Team + "." + i.Subscription }
-
-// partitionsText says how many partitions run, are stopped and are read by nobody, in all processes; "own" are those that the asked process
-// has, where it does not know more.
-func partitionsText(i api.SubscriptionItem) string {
-	n := i.Counts
-	if n == nil {
-		return fmt.Sprintf("%d own", len(i.Partitions))
-	}
-	return fmt.Sprintf("%d running, %d stopped, %d unread", n.Running, n.Stopped, n.Unread)
-}
 
 // claimedText says how many partitions are being claimed at this moment; empty if none is.
 func claimedText(i api.SubscriptionItem) string {
@@ -102,7 +92,7 @@ func showSubscription(w io.Writer, i *api.SubscriptionItem) {
 		line("why", p.Reason)
 		line("run", "forebay subscriptions resume "+subscriptionID(*i)+" --reason TEXT")
 	}
-	line("partitions", partitionsText(*i))
+	line("partitions", i.PartitionsText())
 	for _, p := range i.Partitions {
 		fmt.Fprintf(w, "\n%s/%d: %s%s\n", plain(p.Topic), p.Partition, plain(p.State), positionText(p.Position))
 		if p.Position != nil {
