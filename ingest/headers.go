@@ -22,8 +22,8 @@ const headerFrame = 16
 const maxURL = 16 << 10
 
 // keptHeaders returns a request's headers as they are kept in quarantine: sorted by name, in lower case, without secrets, and at most
-// maxKept bytes. Host and the headers that the signature needs have the first claim on these; the latter are kept even if a secretWord is
-// in their name.
+// maxKept bytes. Host and the headers that the signature needs have the first claim on these; the latter are kept even if one of
+// secretWords is in their name.
 func keptHeaders(header http.Header, host string, m mapping) []schemas.Header {
 	secrets, proof := m.SecretHeaders(), m.Proof().Headers
 	var first, rest []schemas.Header

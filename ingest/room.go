@@ -55,7 +55,7 @@ func ownMemoryOf(h http.Header) int64 {
 //   - a part of the memory is for small bodies alone; what they have beyond it gives way to large ones, too;
 //   - one address has a part of it only, and so many connections; its small bodies count by number;
 //   - a body that does not keep the pace is ended (pace.go);
-//   - where there is no room for a newer body, the oldest one that has been on its way for longer than yieldAfter gives way to it;
+//   - where there is no room for a newer body, the oldest one that has been on its way for longer than limits.YieldAfter gives way to it;
 //   - where bodies on their way have half of all connections, the oldest gives way, however young: else connections would be closed
 //     that have not been heard yet.
 //

@@ -13,6 +13,7 @@
 // The deadline has passed by the database's clock, and the partition has been read to the end that was observed after that. So downtime never
 // turns an unread filler into a loss, and a long catch-up never ends a wait whose filler lies before it in the log. Both are asked for in series
 // with the batches, on idle partitions too (gaps.go).
+//
 // # A topic that grows while it is read
 //
 // The reader notices that a topic has grown by a record in another partition than its key's. The loop also asks the brokers for the

@@ -16,7 +16,7 @@ const (
 	maxSpilled = 1 << 17                // lanes of one subscription, at some 300 bytes each
 )
 
-// spillList counts the lanes that are spilled. It has those that wait for a time; destination.spilled has those that wait for a
+// spillList counts the lanes that are spilled. It has those that wait for a time; sinkQueue.spilled has those that wait for a
 // destination. Callers hold mu.
 type spillList struct {
 	cfg    *Config

@@ -9,9 +9,9 @@
 //
 // Beside it, and importing nothing of it: internal/pg speaks to the server, internal/window is the tables that rotate,
 // internal/retention opens and drops them, internal/marks is which actions of a claim have ended, internal/pauses is which destinations
-// are paused.
+// are paused, internal/access is the tokens of operators and the audit, internal/alerts is which alerts were sent and which are silenced.
 //
-// It knows pgx, as only sinks/postgres and stream/inbox do beside it. What operators read and ask for is in stream/inbox, which has
+// It knows pgx, as do stream/inbox, stream/subscriber and sinks/postgres. What operators read and ask for is in stream/inbox, which has
 // door.go and this package's types to work with. Lock order, everywhere: fences, events, version lines,
 // actions, each sorted; events of one batch are written in record order.
 //
@@ -35,6 +35,7 @@
 // A closed window is asked for every event. The current one is asked only for keys that this process has seen lately: for a new key, its own
 // insert is the question, because the unique index refuses it where it is there. The whole batch is then tried again with all keys asked for
 // (recent.go). Postgres' log then says that a key of events_w.._key exists already: nothing is wrong.
+//
 // # When a batch fails
 //
 // A batch may fail, never for ever. Data errors are bisected down to the record, which is quarantined. Deadlocks,

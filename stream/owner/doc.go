@@ -33,6 +33,7 @@
 // partition's run and claims it again, and the claim moves the position and ends the request in one transaction, or refuses it; the mirror
 // follows before the first batch. A stopped partition and one that nobody has take it up with their next claim, so that it outlives whoever
 // asked. A loss that the claim finds first (deleted unread, cut) is reported as a stop before the seek leads away from it.
+//
 // # Stops
 //
 // A stop is a row with its kind, topic id and offsets. An acceptance is for exactly that row: if more is lost later, that is

@@ -105,7 +105,7 @@ const (
 	genNew // the group's current one, under a member id that the group knows
 )
 
-// Where an assignment's goroutine is; see owner.own.
+// Where an assignment's goroutine is; see claimer.own.
 const (
 	pcNone        int8 = iota
 	pcLock             // Claim: wants the fence's row

@@ -287,7 +287,7 @@ func (w *world) generation(to int8) {
 	}
 }
 
-// claim is owner.own: claimOnce, confirm, settle, giveUp.
+// claim is claimer.own: claimOnce, confirm, run, giveUp.
 func (m *machine) claim(i int) {
 	p, l := &m.from.p[i], &m.from.ledger
 	me := int8(i) + 1
@@ -402,7 +402,7 @@ func (w *world) done(i int) {
 	p.found, p.early, p.stop, p.fresh, p.late = offer{at: none}, none, stopState{}, false, p.late && p.pc == pcLock
 }
 
-// detach is owner.giveUp up to the lanes.
+// detach is claimer.giveUp up to the lanes.
 func (w *world) detach(i int) {
 	p := &w.p[i]
 	p.read = false
@@ -602,7 +602,7 @@ func (m *machine) apply(w *world, i int, learns bool) string {
 	return wrong
 }
 
-// commits begins an OffsetCommit of the owner's own goroutine; see mirror.commit and mirror.mark.
+// commits begins an OffsetCommit of the owner's own goroutine; see mirror.commit and mirror.take.
 func (m *machine) commits(i int, what string, pc int8) {
 	p := &m.from.p[i]
 	switch {
@@ -815,7 +815,7 @@ func (m *machine) accidents() {
 	if w.log.end < w.log.full {
 		m.try(-1, "the log grows", ok(func(w *world, _ *process) {
 			// Behind a seek the leader epoch is not known until a batch is applied: a cut before that, which the log has grown
-			// over, shows nowhere (facts.move). The operator did say to go on behind these records.
+			// over, shows nowhere (facts.startAt). The operator did say to go on behind these records.
 			if l := &w.ledger; l.epoch == none && w.log.end < l.next {
 				l.skipped |= w.log.bit(w.log.end)
 			}

@@ -83,7 +83,7 @@ func entriesOf(table any) map[string]any {
 }
 
 // sinkProperties adds the keys that destinations and receivers have by their types. A key that several types have is of one kind in all of
-// them (TestSinkKeysAreOfOneKind); its description says what it means for which types. The schema allows each key for every type; only the
+// them (TestKeysOfSeveralTypes); its description says what it means for which types. The schema allows each key for every type; only the
 // check of the file refuses one that its type does not have.
 func sinkProperties(properties map[string]any, types []string) {
 	for key, byType := range sinkKeys(types) {

@@ -172,7 +172,7 @@ func (w *world) untilGrown(ctx context.Context, c cut) {
 	}
 }
 
-// goneOf is a record of an event that is about to go.
+// removedOf describes a record of an event that is about to be removed.
 func removedOf(r *kgo.Record, life [16]byte, kind string) removedRecord {
 	g := removedRecord{life: life, topic: r.Topic, partition: r.Partition, offset: r.Offset, since: r.Timestamp, at: time.Now(), kind: kind}
 	if e, err := record.Decode(r); err == nil {
