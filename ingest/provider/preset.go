@@ -19,8 +19,7 @@ type preset struct {
 	deadline    time.Duration
 	// deadlineNote says what the provider itself says of the deadline, where it is not exactly that.
 	deadlineNote string
-	// retries says how the provider delivers again what was not taken, and retryHorizon for how long, of its own accord or asked; zero is
-	// not known.
+	// retries: how the provider repeats a delivery that was not accepted; retryHorizon: for how long, automatically or on request; zero: unknown.
 	retries      string
 	retryHorizon time.Duration
 	// prefix stands before every type.

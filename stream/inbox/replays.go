@@ -147,7 +147,8 @@ func (b *Inbox) Remembers(ctx context.Context, subscription string) (time.Time, 
 	return since, nil
 }
 
-// remembersSince is [Inbox.Remembers]. A subscription's first window opens with it: if the oldest one opened later, windows were dropped.
+// remembersSince is [Inbox.Remembers]. A subscription's first window opens when the subscription is created. If the oldest window opened later,
+// earlier ones were dropped.
 // A former generation of the subscription, which a replay with another generation left, does not count.
 func remembersSince(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row

@@ -49,9 +49,9 @@ func (t *claimTx) checkCopies(ctx context.Context) error {
 		"write topic: %[1]s for the source; to go back, copy it with `forebay topics rekey %[1]s --partitions N --to TOPIC -c FILE`", *claimedCopy, c.Partition.Topic)
 }
 
-// incarnations are the ids under which the claim's topic may have been copied: its own, and those that it had before it was created
-// again. A partition that was never claimed has inherited none: the others of its name tell. A copy is no incarnation of what had its
-// name before.
+// incarnations returns the ids under which the claim's topic may have been copied: its own, and the one that it had before it was created
+// again. A partition that was never claimed has no former id of its own, so then the ids of all partitions with the topic's name count. Not
+// so for a copy: what had its name before was another topic.
 func (t *claimTx) incarnations(ctx context.Context) ([][16]byte, error) {
 	c := t.c
 	if c.copyOf != nil || c.former != (TopicID{}) {

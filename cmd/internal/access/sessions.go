@@ -112,7 +112,7 @@ func newID() string {
 	return base64.RawURLEncoding.EncodeToString(bits[:])
 }
 
-// derived makes another secret of one that is random: whoever has it does not know that one.
+// derived derives a secret from a random one; the random one cannot be computed from it.
 func derived(id, purpose string) string {
 	sum := sha256.Sum256([]byte("forebay " + purpose + "\x00" + id))
 	return base64.RawURLEncoding.EncodeToString(sum[:])

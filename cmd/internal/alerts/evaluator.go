@@ -92,7 +92,7 @@ func (e *Evaluator) unseenFor() time.Duration { return max(4*e.cfg.Every, 5*time
 // to the board meanwhile, and a process that has just begun sees what there is to see.
 const boardGrace = 30 * time.Second
 
-// step evaluates the alerts once, tells whoever is to be told, and notes since when the ledger, which has who told what last, answers.
+// step evaluates the alerts once, sends what is due, and notes since when the ledger has answered.
 func (e *Evaluator) step(ctx context.Context, now time.Time) {
 	families, err := e.cfg.Gatherer.Gather()
 	if err != nil { // of what could be gathered there are families all the same

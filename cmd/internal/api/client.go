@@ -92,7 +92,7 @@ func (c *Client) send(req *http.Request) ([]byte, http.Header, error) {
 	return body, resp.Header, nil
 }
 
-// AskedError says what is wrong with what was asked, and not with what it is asked about. It is of kind Invalid.
+// AskedError says that the request itself is invalid, not its target. It is of kind Invalid.
 type AskedError struct{ detail string }
 
 func (e *AskedError) Error() string { return e.Unwrap().Error() }

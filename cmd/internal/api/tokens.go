@@ -76,7 +76,8 @@ func (s *server) revokeToken(ctx context.Context, r *http.Request) (any, error) 
 	return s.Tokens.RevokeToken(ctx, r.PathValue("token"), req)
 }
 
-// errNobodyProven is the answer where whoever reaches the listener may ask everything: who may not reach another process's would get in there.
+// errNobodyProven is the answer of a listener without authentication. Whoever reaches it could make a token for another process's listener, and get
+// in there.
 var errNobodyProven = schemas.Errorf(schemas.Conflict, "", "this listener has nobody prove who they are (operator.auth is none), so it makes and revokes no tokens: `forebay tokens` does with -c FILE")
 
 // Tokens lists tokens by name, those that have ended too.

@@ -5,10 +5,11 @@ import (
 	"path/filepath"
 )
 
-// Reload is [Load] for a process that runs c. Each team whose file has problems keeps the file that c was read from, or stays out if c has none of
-// it, and the other teams get their changes. kept are the problems of the files that were left; nil if none was. What is wrong with the main file
-// then, or with a kept file as well, since a variable of it is gone or the main file allows less, is an error: the one of Load, with all that is
-// wrong with the files as they are.
+// Reload is [Load] for a process that runs c. A team whose file has problems keeps the file that c was read from, or stays out if c has none of
+// it; the other teams get their changes. kept has the problems of the files that were not taken; nil if all were.
+//
+// If the main file still has problems then, or a kept file has some now (a variable of it is gone, or the main file allows less), Reload fails.
+// The error is that of Load: all problems of the files as they are.
 func (c *Config) Reload(o Options) (read *Config, kept Problems, err error) {
 	read, err = Load(o)
 	problems, ok := errors.AsType[Problems](err)

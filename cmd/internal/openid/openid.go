@@ -223,7 +223,7 @@ func (l *Login) client(ctx context.Context) (*oauth2.Config, *oidc.Provider, err
 	return &oauth2.Config{ClientID: l.cfg.ClientID, ClientSecret: l.cfg.ClientSecret.Reveal(), Endpoint: l.found.Endpoint(), RedirectURL: l.cfg.Redirect, Scopes: l.cfg.Scopes}, l.found, nil
 }
 
-// derived makes another secret of one that is random: whoever has it does not know that one, nor the others.
+// derived derives a secret from a random one; neither the random one nor the other derived ones can be computed from it.
 func derived(secret, purpose string) string {
 	sum := sha256.Sum256([]byte("forebay login " + purpose + "\x00" + secret))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
