@@ -6,10 +6,13 @@ import (
 	"testing"
 )
 
-// longestDecision is how many lines with text an entry of DECISIONS.md has at most; that of the dependencies is a list.
-const longestDecision = 10
+// An entry of DECISIONS.md has at most so many lines with text, and words below its title; that of the dependencies is a list.
+const (
+	longestDecision = 10
+	wordiest        = 200
+)
 
-// TestDecisionsHaveOneForm: each entry of DECISIONS.md has its context, one decision and one consequence, in ten lines.
+// TestDecisionsHaveOneForm: each entry of DECISIONS.md has its context, one decision and one consequence, in ten lines and 200 words.
 func TestDecisionsHaveOneForm(t *testing.T) {
 	t.Parallel()
 	entries := decisions(readRoot(t, "DECISIONS.md"))
@@ -36,6 +39,8 @@ func TestDecisionsBite(t *testing.T) {
 		"Title\n\nContext. **Decided:** this. **So:** a. **So:** b.\n":       false,
 		good + strings.Repeat("More.\n", longestDecision-2):                  true,
 		good + strings.Repeat("More.\n", longestDecision-1):                  false,
+		good + strings.Repeat("more ", wordiest-5):                           true,
+		good + strings.Repeat("more ", wordiest-4):                           false,
 		"Dependencies\n" + good + strings.Repeat("More.\n", longestDecision): true,
 	} {
 		if problem := formOf(entry); (problem == "") != well {
@@ -70,6 +75,8 @@ func formOf(entry string) string {
 		return fmt.Sprintf("%s: it needs one **Decided:** and after it one **So:**", title)
 	case strings.TrimSpace(context) == "" || strings.TrimSpace(before) == "":
 		return fmt.Sprintf("%s: its context or its decision is missing", title)
+	case len(strings.Fields(body)) > wordiest:
+		return fmt.Sprintf("%s: %d words, want %d at most", title, len(strings.Fields(body)), wordiest)
 	case lines > longestDecision:
 		return fmt.Sprintf("%s: %d lines, want %d at most", title, lines, longestDecision)
 	}
