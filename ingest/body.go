@@ -85,7 +85,7 @@ func verdictOnBody(err error) verdict {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return verdict{outcome: tooLarge, reason: "intake"}
 	}
-	if t, ok := errors.AsType[*turnedAway](err); ok {
+	if t, ok := errors.AsType[*bodyRefusal](err); ok {
 		return verdict{outcome: t.outcome, reason: t.reason, err: err}
 	}
 	if n, ok := errors.AsType[net.Error](err); ok && n.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) {

@@ -40,9 +40,9 @@ func (h *Handler) routes() {
 	h.mux.HandleFunc("POST /v1/in/{team}/{source}", h.receive)
 	h.mux.HandleFunc("/v1/in/{team}/{source}", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", http.MethodPost)
-		h.turnAway(w, r, "method", http.StatusMethodNotAllowed)
+		h.answerMisdirected(w, r, "method", http.StatusMethodNotAllowed)
 	})
-	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { h.turnAway(w, r, "path", http.StatusNotFound) })
+	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { h.answerMisdirected(w, r, "path", http.StatusNotFound) })
 }
 
 // mostHeaderLines is more than providers and the proxies before us send. Each line takes some 100 bytes, however short it is.
@@ -51,19 +51,19 @@ const mostHeaderLines = 100
 // ServeHTTP serves the intake listener.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if headerLines(r.Header) > mostHeaderLines {
-		h.turnAway(w, r, "headers", http.StatusRequestHeaderFieldsTooLarge)
+		h.answerMisdirected(w, r, "headers", http.StatusRequestHeaderFieldsTooLarge)
 		return
 	}
 	// ServeMux redirects paths that are not clean; providers take a redirect for a failure, or follow it as a GET.
 	if p := r.URL.Path; p == "" || p[0] != '/' || path.Clean(p) != p {
-		h.turnAway(w, r, "path", http.StatusNotFound)
+		h.answerMisdirected(w, r, "path", http.StatusNotFound)
 		return
 	}
 	h.mux.ServeHTTP(w, r)
 }
 
-// turnAway answers what is no delivery at all. It is counted, for a provider may have been given a wrong URL.
-func (h *Handler) turnAway(w http.ResponseWriter, r *http.Request, reason string, status int) {
+// answerMisdirected answers what is no delivery at all. It is counted, for a provider may have been given a wrong URL.
+func (h *Handler) answerMisdirected(w http.ResponseWriter, r *http.Request, reason string, status int) {
 	h.note(r, &delivery{}, verdict{outcome: misdirected, reason: reason, detail: clip(r.Method) + " " + r.URL.Path[:min(len(r.URL.Path), 100)]})
 	w.Header().Set("Connection", "close")
 	writeProblem(w, status)

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// turnedAway is why a body is not taken. The text is for the log.
-type turnedAway struct {
+// bodyRefusal is why a body is not taken. The text is for the log.
+type bodyRefusal struct {
 	outcome      outcome
 	reason, text string
 }
 
-func (t *turnedAway) Error() string { return t.text }
+func (t *bodyRefusal) Error() string { return t.text }
 
 var (
-	errFull        = &turnedAway{unavailable, "in_flight", "no room: too many bytes are being read or produced"}
-	errDisplaced   = &turnedAway{unavailable, "displaced", "made room for newer ones: the body had been on its way for too long"}
-	errCrowded     = &turnedAway{unavailable, "connections", "made room for newer ones: half of all connections had bodies on their way"}
-	errConnections = &turnedAway{throttled, "address_connections", "too many bodies on their way from one address"}
-	errBytes       = &turnedAway{throttled, "address_bytes", "too many bytes from one address"}
-	errPace        = &turnedAway{slow, "pace", "the body comes too slowly"}
+	errFull        = &bodyRefusal{unavailable, "in_flight", "no room: too many bytes are being read or produced"}
+	errDisplaced   = &bodyRefusal{unavailable, "displaced", "made room for newer ones: the body had been on its way for too long"}
+	errCrowded     = &bodyRefusal{unavailable, "connections", "made room for newer ones: half of all connections had bodies on their way"}
+	errConnections = &bodyRefusal{throttled, "address_connections", "too many bodies on their way from one address"}
+	errBytes       = &bodyRefusal{throttled, "address_bytes", "too many bytes from one address"}
+	errPace        = &bodyRefusal{slow, "pace", "the body comes too slowly"}
 )
 
 // connectionMemory is what a connection takes beside the delivery's buffer, measured: its goroutine, the server's buffers, the request.

@@ -28,7 +28,7 @@ type CommandStatus struct {
 // Unavailable.
 func (b *Inbox) Ask(ctx context.Context, item Item, kind ledger.CommandKind, by, reason string) (id int64, err error) {
 	op := fmt.Sprintf("%s %s %s", kind, item.Source, item.EventID)
-	if err := schemas.CheckAsked(op, by, reason); err != nil {
+	if err := schemas.CheckRequest(op, by, reason); err != nil {
 		return 0, err
 	}
 	err = b.look.QueryRow(ctx, `INSERT INTO commands (fence, kind, log_offset, event_key, entity, clock, asked_by, reason)
@@ -122,7 +122,7 @@ func (b *Inbox) findAction(ctx context.Context, teams []string, hash [16]byte) (
 // is empty, id is no action's, or the command is none of the three or lacks what it needs; Unavailable.
 func (b *Inbox) AskAction(ctx context.Context, id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail, by, reason string) (command int64, err error) {
 	op := fmt.Sprintf("%s action %s", kind, ledger.Clean(string(id), 64))
-	if err := schemas.CheckAsked(op, by, reason); err != nil {
+	if err := schemas.CheckRequest(op, by, reason); err != nil {
 		return 0, err
 	}
 	switch {

@@ -28,7 +28,7 @@ type Redriven struct {
 // empty or no bytes were kept; Conflict if the item is not quarantined or, with once, was redriven before; Unavailable.
 func (b *Inbox) Redrive(ctx context.Context, item Item, by, reason string, once bool, produce func(ctx context.Context, raw []byte) error) error {
 	op := fmt.Sprintf("redrive %s/%d@%d", item.Topic, item.Partition, item.Offset)
-	if err := schemas.CheckAsked(op, by, reason); err != nil {
+	if err := schemas.CheckRequest(op, by, reason); err != nil {
 		return err
 	}
 	if item.Decision != gate.Quarantined {
@@ -92,7 +92,7 @@ func markRedriven(ctx context.Context, tx pgx.Tx, item Item, by, reason string, 
 // changes. Kinds: Invalid if by or reason is empty; Conflict if it is neither, or was redriven or discarded before; Unavailable.
 func (b *Inbox) Discard(ctx context.Context, item Item, by, reason string) error {
 	op := fmt.Sprintf("discard %s/%d@%d", item.Topic, item.Partition, item.Offset)
-	if err := schemas.CheckAsked(op, by, reason); err != nil {
+	if err := schemas.CheckRequest(op, by, reason); err != nil {
 		return err
 	}
 	marked, err := b.look.Exec(ctx, `UPDATE rejected_records SET redriven_at = now(), redriven_by = $4, redriven_reason = $5, discarded = true

@@ -262,7 +262,7 @@ const planAge = 24 * time.Hour
 // remember so much more than the plan goes back.
 func (b *Inbox) StartReplay(ctx context.Context, r *Replay, by, reason string, skew time.Duration) error {
 	op := fmt.Sprintf("start replay %d", r.ID)
-	if err := schemas.CheckAsked(op, by, reason); err != nil {
+	if err := schemas.CheckRequest(op, by, reason); err != nil {
 		return err
 	}
 	tx, err := b.look.Begin(ctx)
@@ -361,7 +361,7 @@ func (b *Inbox) CheckRemembered(ctx context.Context, subscription string, bounds
 // before runs. Kinds: NotFound, Conflict if it has ended, Unavailable.
 func (b *Inbox) CancelReplay(ctx context.Context, id int64, by, reason string) error {
 	op := fmt.Sprintf("cancel replay %d", id)
-	if err := schemas.CheckAsked(op, by, reason); err != nil {
+	if err := schemas.CheckRequest(op, by, reason); err != nil {
 		return err
 	}
 	err := b.cancelReplay(ctx, op, id, by, reason)

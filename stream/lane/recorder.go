@@ -134,17 +134,17 @@ func (c *completions) blame() {
 	done.refused++
 }
 
-// setAside takes out the one result of a group that was refused, for wait. Others are recorded meanwhile.
-func (c *completions) setAside() (wait time.Duration) {
+// putOffRefused takes out the one result of a group that was refused, for wait. Others are recorded meanwhile.
+func (c *completions) putOffRefused() (wait time.Duration) {
 	done := c.writing[0]
 	c.refused = append(c.refused, done)
 	c.end()
-	return min(firstAside<<min(done.refused-1, 10), longestAside)
+	return min(minRefusedWait<<min(done.refused-1, 10), maxRefusedWait)
 }
 
-// setNoneAside puts the one result of a group that was refused, and all that are set aside, at the end of pending: the ledger is in
+// requeueRefused puts the one result of a group that was refused, and all that were put off, at the end of pending: the ledger is in
 // trouble. One at a time is tried until it takes one.
-func (c *completions) setNoneAside() {
+func (c *completions) requeueRefused() {
 	c.group = 1
 	c.pending = append(c.pending, c.refused...)
 	clear(c.refused)
@@ -152,7 +152,7 @@ func (c *completions) setNoneAside() {
 	c.requeue()
 }
 
-// tryAllAgain puts those results of p that were set aside at the front of pending.
+// tryAllAgain puts those results of p that were put off at the front of pending.
 func (c *completions) tryAllAgain(p *partition) {
 	of := func(done completion) bool { return done.e.lane.partition == p }
 	var retry []completion
@@ -166,7 +166,7 @@ func (c *completions) tryAllAgain(p *partition) {
 	c.changed.Broadcast()
 }
 
-// tryAgain puts the result of a head that was set aside at the end of pending.
+// tryAgain puts the result of a head that was put off at the end of pending.
 func (c *completions) tryAgain(e *entry) {
 	at := slices.IndexFunc(c.refused, func(done completion) bool { return done.e == e })
 	if at < 0 {
@@ -205,8 +205,8 @@ func (c *completions) waitForWrites(p *partition) {
 	}
 }
 
-// For how long a result that the ledger refuses is set aside, at first and at most.
-const firstAside, longestAside = time.Second, time.Minute
+// For how long a result that the ledger refuses is put off, at first and at most.
+const minRefusedWait, maxRefusedWait = time.Second, time.Minute
 
 // recorder writes completions to the ledger in groups: whatever is pending, and what ends within Config.Linger of it.
 type recorder struct {
@@ -231,7 +231,7 @@ func (r *recorder) run(ctx context.Context) {
 			return // the next owner finds the actions open
 		}
 		if errors.Is(context.Cause(groupCtx), errClosed) || errors.Is(err, errRefused) {
-			continue // Close cancelled it, or what is refused is set aside; the other results are recorded at once
+			continue // Close cancelled it, or what is refused is put off; the other results are recorded at once
 		}
 		wait = min(max(2*wait, 50*time.Millisecond), 5*time.Second)
 		r.s.log.Warn("results could not be recorded; retrying", "error", err, "results", len(group), "wait", wait)
@@ -326,17 +326,17 @@ func (r *recorder) notRecorded(groupCtx context.Context, group []completion, err
 		r.giveUp(&group[0], err)
 		return errRefused
 	case results.inTrouble():
-		results.setNoneAside()
+		results.requeueRefused()
 		return err
 	}
-	r.setAside(&group[0], err)
+	r.putOff(&group[0], err)
 	return errRefused
 }
 
-// setAside sets a result that the ledger refuses aside, and has it tried again later.
-func (r *recorder) setAside(done *completion, err error) {
+// putOff has a result that the ledger refuses tried again later.
+func (r *recorder) putOff(done *completion, err error) {
 	s, e := r.s, done.e
-	wait := s.q.results.setAside()
+	wait := s.q.results.putOffRefused()
 	s.log.Error("the ledger refuses a result, which is tried again alone; its entity waits", "event_id", e.EventID, "source", e.Source,
 		"entity", string(e.Entity), "action_id", string(e.ID), "lane_seq", e.LaneSeq, "error", err, "wait", wait)
 	time.AfterFunc(wait, func() {

@@ -55,7 +55,7 @@ func (l *Ledger) Accept(ctx context.Context, f StopFilter, a Acceptance, dryRun 
 		return nil, schemas.Errorf(schemas.Invalid, op, "it does not say of which subscription")
 	}
 	if !dryRun {
-		if err := schemas.CheckAsked(op, a.By, a.Reason); err != nil {
+		if err := schemas.CheckRequest(op, a.By, a.Reason); err != nil {
 			return nil, err
 		}
 	}

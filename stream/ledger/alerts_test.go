@@ -32,7 +32,7 @@ func TestAlertsAreToldOnce(t *testing.T) {
 		if l == all[0] {
 			mine.Since = began
 		}
-		yes, err := l.TellAlert(t.Context(), &mine, repeat)
+		yes, err := l.NotifyAlert(t.Context(), &mine, repeat)
 		if err != nil || !mine.Since.Equal(began) {
 			t.Fatal(err, mine.Since)
 		}

@@ -97,7 +97,7 @@ type SeekStatus struct {
 // next does. Kinds: Invalid if by or reason is empty, Unavailable.
 func (l *Ledger) AskSeeks(ctx context.Context, seeks []SeekAsk, by, reason string) (ids []int64, err error) {
 	const op = "ask to move positions"
-	if err := schemas.CheckAsked(op, by, reason); err != nil {
+	if err := schemas.CheckRequest(op, by, reason); err != nil {
 		return nil, err
 	}
 	err = l.transact(ctx, func(tx pgx.Tx) error {

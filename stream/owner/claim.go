@@ -192,12 +192,12 @@ func (b *broker) ask(ctx context.Context, f *facts) (err error) {
 		}
 	}
 	if a := f.standing.SeekRequest; a != nil && f.stored != nil && f.start <= a.To && a.To < min(f.stored.Offset, f.end) {
-		if f.askedAt, err = b.AppendTime(ctx, f.partition, a.To); err != nil {
+		if f.requestAppendedAt, err = b.AppendTime(ctx, f.partition, a.To); err != nil {
 			return err
 		}
 	}
 	if to, back := f.rewound(); back && to < f.end && !f.standing.Remembers.IsZero() {
-		f.soughtAt, err = b.AppendTime(ctx, f.partition, to)
+		f.seekAppendedAt, err = b.AppendTime(ctx, f.partition, to)
 	}
 	return err
 }

@@ -16,17 +16,17 @@ type commit struct {
 
 // facts are the input of decideStart.
 type facts struct {
-	namespace  string
-	generation int32
-	partition  ledger.Partition
-	stored     *ledger.Position // the ledger's next offset; nil on the first claim
-	standing   ledger.Standing
-	begin      int64     // where the subscription begins in this partition
-	commit     *commit   // nil: Kafka has none
-	start, end int64     // of the log: its first offset and its high watermark
-	epochEnd   *int64    // where the leader epoch of stored ends in this log; nil: not known
-	soughtAt   time.Time // append time of the first record that a seek back would read again; zero if there is none
-	askedAt    time.Time // the same, of the seek in standing.SeekRequest
+	namespace         string
+	generation        int32
+	partition         ledger.Partition
+	stored            *ledger.Position // the ledger's next offset; nil on the first claim
+	standing          ledger.Standing
+	begin             int64     // where the subscription begins in this partition
+	commit            *commit   // nil: Kafka has none
+	start, end        int64     // of the log: its first offset and its high watermark
+	epochEnd          *int64    // where the leader epoch of stored ends in this log; nil: not known
+	seekAppendedAt    time.Time // append time of the first record that a seek back would read again; zero if there is none
+	requestAppendedAt time.Time // the same, of the seek in standing.SeekRequest
 }
 
 // base returns the ledger's position; on the first claim the subscription's begin.
@@ -126,7 +126,7 @@ func (f facts) refuse(to int64) string {
 		return fmt.Sprintf("the log begins at offset %d, and what was before is deleted", f.start)
 	case to > f.end:
 		return fmt.Sprintf("the log ends at offset %d", f.end)
-	case to < f.stored.Offset && to < f.end && !f.standing.Remembers.IsZero() && f.askedAt.Before(f.standing.Remembers.Add(beginSkew)):
+	case to < f.stored.Offset && to < f.end && !f.standing.Remembers.IsZero() && f.requestAppendedAt.Before(f.standing.Remembers.Add(beginSkew)):
 		return fmt.Sprintf("dedupe remembers decisions since %s, and what was decided before would run again", clockText(f.standing.Remembers))
 	}
 	if p := f.logProblem(f.startAt(to)); p != nil { // to is the stored position, and the log was cut there
@@ -222,7 +222,7 @@ func (f facts) mirrorProblem() *ledger.Stop {
 // for a difference between the clock of the database, which dates the dedupe windows, and those of the brokers.
 func (f facts) dedupeProblem() *ledger.Stop {
 	to, back := f.rewound()
-	if !back || f.standing.Remembers.IsZero() || to >= f.end || !f.soughtAt.Before(f.standing.Remembers.Add(beginSkew)) {
+	if !back || f.standing.Remembers.IsZero() || to >= f.end || !f.seekAppendedAt.Before(f.standing.Remembers.Add(beginSkew)) {
 		return nil
 	}
 	from, _ := f.sought()

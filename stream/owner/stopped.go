@@ -183,7 +183,7 @@ func (b *broker) addDates(ctx context.Context, e *StopError) {
 	case StopRecreated:
 		s.FirstAt, s.LastAt = f.standing.ProcessedAt, at(0)
 	case StopForgotten:
-		s.FirstAt, s.LastAt = f.soughtAt, f.standing.Remembers
+		s.FirstAt, s.LastAt = f.seekAppendedAt, f.standing.Remembers
 		if older, err := b.OffsetAfter(ctx, reader.At(s.Partition), f.standing.Remembers); err == nil {
 			s.Records = min(max(older, s.Resume), s.To) - s.Resume
 			s.Detail += fmt.Sprintf("; of %d records to be read again %d are older", s.To-s.Resume, s.Records)

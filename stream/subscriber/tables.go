@@ -170,7 +170,7 @@ func (w *worker) writeEvents(b *pgx.Batch, d *decided) {
 	for _, o := range d.out {
 		if o.Decision.Rejects() {
 			r := d.events[o.Record]
-			w.setAside(b, r, string(o.Decision), string(o.Reason), d.errors[o.Record])
+			w.keepRecord(b, r, string(o.Decision), string(o.Reason), d.errors[o.Record])
 			continue
 		}
 		if o.Decision == gate.Duplicate {
@@ -183,7 +183,7 @@ func (w *worker) writeEvents(b *pgx.Batch, d *decided) {
 		}
 		last[key] = o
 		if why, ok := d.givenUp[key]; ok && o.Decision.Runs() {
-			w.setAside(b, r, string(o.Decision), "handler_failed", clean(why))
+			w.keepRecord(b, r, string(o.Decision), "handler_failed", clean(why))
 			w.Logger.Error("event set aside: its handler went on failing", "group", w.Group, "topic", r.Topic, "partition", r.Partition,
 				"offset", r.Offset, "event_id", e.ID, "source", e.Source, "error", why)
 		}
@@ -207,8 +207,8 @@ func (w *worker) writeEvents(b *pgx.Batch, d *decided) {
 	}
 }
 
-// setAside keeps a record for somebody to look at.
-func (w *worker) setAside(b *pgx.Batch, r *kgo.Record, decision, reason, why string) {
+// keepRecord keeps a record for somebody to look at.
+func (w *worker) keepRecord(b *pgx.Batch, r *kgo.Record, decision, reason, why string) {
 	b.Queue(`INSERT INTO forebay_set_aside (consumer_group, topic, partition, log_offset, decision, reason, error, record)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`,
 		w.Group, r.Topic, r.Partition, r.Offset, decision, reason, why, record.Pack(r))

@@ -10,7 +10,7 @@ import (
 
 // Board is what processes know together: which alerts were told, and which are silenced. *[ledger.Ledger] is one.
 type Board interface {
-	TellAlert(ctx context.Context, t *ledger.FiringAlert, repeat time.Duration) (tell bool, err error)
+	NotifyAlert(ctx context.Context, t *ledger.FiringAlert, repeat time.Duration) (notify bool, err error)
 	SeenAlerts(ctx context.Context, keys []string) error
 	EndedAlerts(ctx context.Context, after time.Duration) ([]ledger.FiringAlert, error)
 	Silences(ctx context.Context) ([]ledger.Silence, error)
@@ -25,13 +25,13 @@ type memory struct {
 
 type firingHere struct {
 	ledger.FiringAlert
-	seenAt, toldAt time.Time
+	seenAt, notifiedAt time.Time
 }
 
 func newMemory() *memory { return &memory{firing: map[string]*firingHere{}} }
 
-// TellAlert implements [Board].
-func (m *memory) TellAlert(_ context.Context, t *ledger.FiringAlert, repeat time.Duration) (bool, error) {
+// NotifyAlert implements [Board].
+func (m *memory) NotifyAlert(_ context.Context, t *ledger.FiringAlert, repeat time.Duration) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now, have := time.Now(), m.firing[t.Key]
@@ -40,10 +40,10 @@ func (m *memory) TellAlert(_ context.Context, t *ledger.FiringAlert, repeat time
 		return true, nil
 	}
 	t.Since, have.Summary, have.seenAt = have.Since, t.Summary, now
-	if now.Sub(have.toldAt) < repeat {
+	if now.Sub(have.notifiedAt) < repeat {
 		return false, nil
 	}
-	have.toldAt = now
+	have.notifiedAt = now
 	return true, nil
 }
 

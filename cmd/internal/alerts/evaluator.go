@@ -102,7 +102,7 @@ func (e *Evaluator) step(ctx context.Context, now time.Time) {
 	e.states.evaluate(e.history, now)
 	asking, cancel := context.WithTimeout(ctx, boardWithin)
 	defer cancel()
-	err = e.tell(asking, now)
+	err = e.notify(asking, now)
 	switch {
 	case err != nil:
 		e.answers = time.Time{}
@@ -140,9 +140,9 @@ func (e *Evaluator) board() (Board, error) {
 	return e.cfg.Board()
 }
 
-// tell tells what has begun and what has ended. If the board fails, it tells what has begun by what this process knows, and returns why;
-// what has ended is told once the board answers.
-func (e *Evaluator) tell(ctx context.Context, now time.Time) error {
+// notify sends what has begun and what has ended. If the board fails, it sends what has begun by what this process knows, and returns why;
+// what has ended is sent once the board answers.
+func (e *Evaluator) notify(ctx context.Context, now time.Time) error {
 	board, err := e.board()
 	if err == nil {
 		var found []ledger.Silence
@@ -164,17 +164,17 @@ func (e *Evaluator) tell(ctx context.Context, now time.Time) error {
 			held = append(held, t.Key)
 			continue
 		}
-		var tell bool
+		var due bool
 		if err == nil {
-			tell, err = board.TellAlert(ctx, t, e.cfg.Repeat)
+			due, err = board.NotifyAlert(ctx, t, e.cfg.Repeat)
 		}
 		if board != e.own || err != nil { // what the board had told is known here, too, for when it fails
-			here, _ := e.own.TellAlert(ctx, t, e.cfg.Repeat)
+			here, _ := e.own.NotifyAlert(ctx, t, e.cfg.Repeat)
 			if err != nil && here {
-				tell, e.alone[t.Key] = true, *t
+				due, e.alone[t.Key] = true, *t
 			}
 		}
-		if tell {
+		if due {
 			e.send(firingMessage(a, t, now))
 		}
 	}
@@ -202,7 +202,7 @@ func (e *Evaluator) tell(ctx context.Context, now time.Time) error {
 func (e *Evaluator) share(ctx context.Context, board Board) error {
 	for _, key := range sortedKeys(e.alone) {
 		t := e.alone[key]
-		if _, err := board.TellAlert(ctx, &t, e.cfg.Repeat); err != nil {
+		if _, err := board.NotifyAlert(ctx, &t, e.cfg.Repeat); err != nil {
 			return err
 		}
 		delete(e.alone, key)

@@ -38,13 +38,13 @@ func (r *Receiver) run(ctx context.Context, log *slog.Logger, tries *prometheus.
 		case <-ctx.Done():
 			return
 		case m := <-r.waiting:
-			r.tell(ctx, log, tries, m)
+			r.send(ctx, log, tries, m)
 		}
 	}
 }
 
-// tell tries a message until it is told, refused for good, or too old.
-func (r *Receiver) tell(ctx context.Context, log *slog.Logger, tries *prometheus.CounterVec, m Message) {
+// send tries a message until it is taken, refused for good, or too old.
+func (r *Receiver) send(ctx context.Context, log *slog.Logger, tries *prometheus.CounterVec, m Message) {
 	log = log.With("alert", m.key, "status", m.Status)
 	a, err := m.action(r.Name)
 	if err != nil {

@@ -126,7 +126,7 @@ func (i *inboxAPI) fill(ctx context.Context, box *inbox.Inbox, f api.InboxFilter
 			events, f.Keys = append(events, r), append(f.Keys, r.Key)
 			continue
 		}
-		kept, err := i.setAside(ctx, r)
+		kept, err := i.quarantinedItem(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -206,8 +206,8 @@ func (i *inboxAPI) reads(subscription, source names.Name) bool {
 	}) && (source.Team == subscription.Team || i.s.barred(nameInTeam{subscription.Team, subscription.Name}) == "")
 }
 
-// setAside returns a delivery that was found in a quarantine topic.
-func (i *inboxAPI) setAside(ctx context.Context, r reader.Found) (item api.QuarantineItem, err error) {
+// quarantinedItem returns a delivery that was found in a quarantine topic.
+func (i *inboxAPI) quarantinedItem(ctx context.Context, r reader.Found) (item api.QuarantineItem, err error) {
 	opts := i.s.a.readingAs(config.RoleStream)
 	d, err := names.ParseDelivery(names.Place{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}.String())
 	if err != nil {

@@ -49,11 +49,11 @@ func (c *sendCmd) Run(e *env) error {
 		return fmt.Errorf("sign for %s: %w", c.Source, err)
 	}
 	r.URL = to.intake(c.URL) // which the request goes to
-	return c.post(e, r, func() { saySetAside(e, to.Source, r, names.Source.Print(to.id)) })
+	return c.post(e, r, func() { explainQuarantined(e, to.Source, r, names.Source.Print(to.id)) })
 }
 
-// saySetAside says of a delivery that the intake has put into quarantine why it has, as far as this file's mapping tells, and what to do.
-func saySetAside(e *env, source *provider.Source, r *verify.Request, name string) {
+// explainQuarantined says of a delivery that the intake has put into quarantine why it has, as far as this file's mapping tells, and what to do.
+func explainQuarantined(e *env, source *provider.Source, r *verify.Request, name string) {
 	why := "by this file's mapping it is one; does the intake have another?"
 	if _, err := source.Event(r, time.Now()); err != nil {
 		why = err.Error()

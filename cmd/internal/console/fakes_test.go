@@ -378,7 +378,7 @@ func (a alertsFake) EndSilence(_ context.Context, id int64, r api.SilenceEnd) (*
 	if i < 0 {
 		return nil, schemas.Errorf(schemas.NotFound, "end silence", "there is none that has not ended")
 	}
-	if err := schemas.CheckAsked("end silence", r.By, r.Reason); err != nil {
+	if err := schemas.CheckRequest("end silence", r.By, r.Reason); err != nil {
 		return nil, err
 	}
 	ended := a.f.alerts.Silences[i]

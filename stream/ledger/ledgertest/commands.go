@@ -50,7 +50,7 @@ func (w *partitionBatch) done() string {
 // Ask is inbox.Inbox.Ask, about an event that waits or is held.
 func (m *Memory) Ask(source, id string, kind ledger.CommandKind, by, reason string) (int64, error) {
 	op := fmt.Sprintf("%s %s %s", kind, source, id)
-	if err := schemas.CheckAsked(op, by, reason); err != nil {
+	if err := schemas.CheckRequest(op, by, reason); err != nil {
 		return 0, err
 	}
 	m.mu.Lock()
@@ -131,7 +131,7 @@ func (p *Process) Commands(ctx context.Context, claims []*ledger.Claim, after in
 // AskAction is inbox.Inbox.AskAction.
 func (m *Memory) AskAction(id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail, by, reason string) (int64, error) {
 	op := fmt.Sprintf("%s action %s", kind, id)
-	if err := schemas.CheckAsked(op, by, reason); err != nil {
+	if err := schemas.CheckRequest(op, by, reason); err != nil {
 		return 0, err
 	}
 	switch {

@@ -18,7 +18,7 @@ type askedSeek struct {
 
 // AskSeek is [ledger.Ledger.AskSeeks], of one partition.
 func (m *Memory) AskSeek(fence int32, topic ledger.TopicID, to int64, by, reason string) (int64, error) {
-	if err := schemas.CheckAsked("ask to move positions", by, reason); err != nil {
+	if err := schemas.CheckRequest("ask to move positions", by, reason); err != nil {
 		return 0, err
 	}
 	m.mu.Lock()

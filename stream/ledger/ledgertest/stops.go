@@ -141,7 +141,7 @@ func (m *Memory) Accept(_ context.Context, f ledger.StopFilter, a ledger.Accepta
 		return nil, schemas.Errorf(schemas.Invalid, op, "it does not say of which subscription")
 	}
 	if !dryRun {
-		if err := schemas.CheckAsked(op, a.By, a.Reason); err != nil {
+		if err := schemas.CheckRequest(op, a.By, a.Reason); err != nil {
 			return nil, err
 		}
 	}

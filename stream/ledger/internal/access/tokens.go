@@ -64,7 +64,7 @@ func scan(row pgx.CollectableRow) (t Token, err error) {
 // there is or was one of its name, Unavailable.
 func (s *Store) CreateToken(ctx context.Context, t Token) (Token, error) {
 	op := "create token " + t.Name
-	if err := schemas.CheckAsked(op, t.CreatedBy, t.Reason); err != nil {
+	if err := schemas.CheckRequest(op, t.CreatedBy, t.Reason); err != nil {
 		return t, err
 	}
 	err := s.db.QueryRow(ctx, `INSERT INTO tokens (hash, name, role, teams, payloads, created_by, reason, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -81,7 +81,7 @@ func (s *Store) CreateToken(ctx context.Context, t Token) (Token, error) {
 // RevokeToken ends a token and returns it. Kinds: Invalid if by or reason is empty, NotFound, Conflict if it is revoked already, Unavailable.
 func (s *Store) RevokeToken(ctx context.Context, name, by, reason string) (t Token, err error) {
 	op := "revoke token " + name
-	if err := schemas.CheckAsked(op, by, reason); err != nil {
+	if err := schemas.CheckRequest(op, by, reason); err != nil {
 		return t, err
 	}
 	rows, err := s.db.Query(ctx, `UPDATE tokens SET revoked_at = now(), revoked_by = $2, revoked_reason = $3 WHERE name = $1 AND revoked_at IS NULL

@@ -39,18 +39,18 @@ type Silence struct {
 	Until     time.Time `json:"until"`
 }
 
-// TellAlert notes that an alert fires, and returns whether it is to be told: nobody has, or not for as long as repeat. Only one of those who
+// NotifyAlert notes that an alert fires, and returns whether it is to be told: nobody has, or not for as long as repeat. Only one of those who
 // ask at once is told so. The beginning that is kept is that of the first.
-func (s *Store) TellAlert(ctx context.Context, t *Firing, repeat time.Duration) (tell bool, err error) {
+func (s *Store) NotifyAlert(ctx context.Context, t *Firing, repeat time.Duration) (notify bool, err error) {
 	err = s.db.QueryRow(ctx, `INSERT INTO alerts_told (key, name, severity, labels, summary, since) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (key) DO UPDATE SET seen_at = now(), summary = EXCLUDED.summary,
 		    told_at = CASE WHEN alerts_told.told_at <= now() - $7::bigint * interval '1 microsecond' THEN now() ELSE alerts_told.told_at END
-		RETURNING told_at = now(), since`, t.Key, t.Name, t.Severity, t.Labels, pg.Clean(t.Summary, 1000), t.Since, repeat.Microseconds()).Scan(&tell, &t.Since)
+		RETURNING told_at = now(), since`, t.Key, t.Name, t.Severity, t.Labels, pg.Clean(t.Summary, 1000), t.Since, repeat.Microseconds()).Scan(&notify, &t.Since)
 	if err != nil {
 		return false, unavailable("note that an alert fires", err)
 	}
 	t.Since = t.Since.UTC()
-	return tell, nil
+	return notify, nil
 }
 
 // SeenAlerts notes that alerts go on that are not told now, because they are silenced or have not held for long again: those of them that were
@@ -115,7 +115,7 @@ func Check(alert string, length time.Duration) error {
 // Silence keeps an alert of a team, or with no team of everybody, from being told for so long. Kinds: Invalid, Unavailable.
 func (s *Store) Silence(ctx context.Context, o Silence, length time.Duration) (Silence, error) {
 	op := "silence " + o.Alert
-	if err := schemas.CheckAsked(op, o.By, o.Reason); err != nil {
+	if err := schemas.CheckRequest(op, o.By, o.Reason); err != nil {
 		return o, err
 	}
 	if err := Check(o.Alert, length); err != nil {
@@ -136,7 +136,7 @@ func (s *Store) Silence(ctx context.Context, o Silence, length time.Duration) (S
 // Unsilence ends a silence, and returns it. Kinds: NotFound if it has ended or there was none, Invalid, Unavailable.
 func (s *Store) Unsilence(ctx context.Context, id int64, by, reason string) (o Silence, err error) {
 	op := fmt.Sprintf("end silence %d", id)
-	if err := schemas.CheckAsked(op, by, reason); err != nil {
+	if err := schemas.CheckRequest(op, by, reason); err != nil {
 		return o, err
 	}
 	rows, err := s.db.Query(ctx, `UPDATE alert_silences SET ended_at = now(), ended_by = $2, ended_reason = $3 WHERE id = $1 AND ended_at IS NULL AND until > now()

@@ -124,7 +124,7 @@ func (s *Store) EndedPauses(ctx context.Context) (map[string][]Span, error) {
 // already, nothing changes, and that pause is returned. Errors: Invalid if p.By or p.Reason is empty, Unavailable.
 func (s *Store) PauseDestination(ctx context.Context, name string, p Pause) (Pause, error) {
 	op := "pause destination " + name
-	if err := schemas.CheckAsked(op, p.By, p.Reason); err != nil {
+	if err := schemas.CheckRequest(op, p.By, p.Reason); err != nil {
 		return p, err
 	}
 	// The update changes nothing: with it, RETURNING returns the row that is there already.
@@ -143,7 +143,7 @@ func (s *Store) PauseDestination(ctx context.Context, name string, p Pause) (Pau
 // empty, else Unavailable.
 func (s *Store) ResumeDestination(ctx context.Context, name, by, reason string) (p Pause, err error) {
 	op := "resume destination " + name
-	if err := schemas.CheckAsked(op, by, reason); err != nil {
+	if err := schemas.CheckRequest(op, by, reason); err != nil {
 		return p, err
 	}
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {

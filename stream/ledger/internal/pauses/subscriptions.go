@@ -51,7 +51,7 @@ func (s *Store) Subscriptions(ctx context.Context) (map[string]SubscriptionState
 // nothing changes, and that pause is returned. Kinds: Invalid if by or reason is empty, Unavailable.
 func (s *Store) PauseSubscription(ctx context.Context, name, by, reason string) (p Pause, err error) {
 	op := "pause subscription " + name
-	if err := schemas.CheckAsked(op, by, reason); err != nil {
+	if err := schemas.CheckRequest(op, by, reason); err != nil {
 		return p, err
 	}
 	// The update changes nothing: with it, RETURNING returns the row that is there already.
@@ -68,7 +68,7 @@ func (s *Store) PauseSubscription(ctx context.Context, name, by, reason string) 
 // by or reason is empty, else Unavailable.
 func (s *Store) ResumeSubscription(ctx context.Context, name, by, reason string) (p Pause, err error) {
 	op := "resume subscription " + name
-	if err := schemas.CheckAsked(op, by, reason); err != nil {
+	if err := schemas.CheckRequest(op, by, reason); err != nil {
 		return p, err
 	}
 	err = s.db.QueryRow(ctx, `UPDATE subscription_pauses SET ended_at = now(), ended_by = $2, ended_reason = $3

@@ -1,7 +1,7 @@
 package schemas
 
-// CheckAsked refuses, with kind Invalid, what somebody asks to be changed without saying who asks or why.
-func CheckAsked(op, by, reason string) error {
+// CheckRequest refuses, with kind Invalid, a request for a change that does not say who asks or why.
+func CheckRequest(op, by, reason string) error {
 	switch {
 	case by == "":
 		return Errorf(Invalid, op, "it does not say who asks")
