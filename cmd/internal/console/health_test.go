@@ -40,6 +40,21 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// TestOverviewOfATeam: a page without the charts says that they are left out, and for whom they are.
+func TestOverviewOfATeam(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	const left = "are of all teams, and shown to who may see all"
+	if s := get(t, f.handler(t, nil), "/console/"); strings.Contains(text(s.root), left) {
+		t.Error("one who may see all is told that something is left out")
+	}
+	r, err := http.NewRequestWithContext(api.As(t.Context(), &access.Who{Role: "responder", Teams: []string{"acme"}}), http.MethodGet, "http://127.0.0.1/console/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	send(t, pagesOf(t, f.config()), r).says("p", left)
+}
+
 // TestAPanicOfACheckEndsNoProcess: a check that panics in a page's goroutine is a part that cannot be had, and no end of the process.
 func TestAPanicOfACheckEndsNoProcess(t *testing.T) {
 	t.Parallel()

@@ -37,6 +37,7 @@ type overview struct {
 	Checks        part[[]api.Check]    // those that fail
 	Subscriptions part[[]subscriptionRow]
 	Destinations  part[[]api.DestinationItem]
+	OfTeams       bool // who looks may see some teams: what is of the whole process is left out
 	NoStream      bool // this process has no ledger: what needs it is left out
 	Sources       part[[]api.SourceItem]
 	hourReport    // of the last hour
@@ -66,6 +67,7 @@ func (c *Console) overview(ctx context.Context, r *http.Request) (any, error) {
 	c.history.refresh(now)
 	o := overview{NoStream: !c.Stream}
 	all := api.Asks(ctx).All() // metrics and checks are the process's: their names tell of every team
+	o.OfTeams = !all
 	if all {
 		o.hourReport = c.history.report(now)
 	}
