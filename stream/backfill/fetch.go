@@ -16,7 +16,6 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/header"
 	"github.com/forebay-io/forebay/stream/internal/retry"
-	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -44,7 +43,7 @@ type FetcherConfig struct {
 	MaxBytes int64
 	// Retry bounds the exchanges of one request of a gap; a body is asked for once, because the lane tries again.
 	// Defaults: 5 attempts within 1 minute, delays from 500 ms to what lets all of them fit (44 s).
-	Retry lane.RetryPolicy
+	Retry sink.RetryPolicy
 	// Client stays open: its maker closes it. Required.
 	Client Client
 	// ClassOf returns the failure class of an HTTP status, RetryAfter how long an answer asks to wait; both as for destinations.
@@ -163,7 +162,7 @@ func (f *Fetcher) fetch(ctx context.Context, u *url.URL, maxBytes int64, deadlin
 			return d, fail
 		}
 		// A Retry-After is heeded to the deadline. Retry.Max does not bound it: its default goes by the number of attempts.
-		wait := max(fail.retryAfter, lane.Delay(f.cfg.Retry, n, 0, time.Until(deadline), f.cfg.Rand()))
+		wait := max(fail.retryAfter, sink.Delay(f.cfg.Retry, n, 0, time.Until(deadline), f.cfg.Rand()))
 		if time.Until(deadline) < wait || retry.Sleep(ctx, wait) != nil {
 			return nil, fail
 		}

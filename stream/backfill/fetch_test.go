@@ -22,7 +22,6 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/internal/retry"
-	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -234,7 +233,7 @@ func TestRetryAfterWhateverTheAttempts(t *testing.T) {
 				}
 				return answerWith(200, "{}"), nil
 			}}
-			f := fetcher(t, Gap, a, func(c *FetcherConfig) { c.Retry = lane.RetryPolicy{Attempts: attempts, Within: time.Minute} })
+			f := fetcher(t, Gap, a, func(c *FetcherConfig) { c.Retry = sink.RetryPolicy{Attempts: attempts, Within: time.Minute} })
 			if _, fail := f.fetch(t.Context(), target(t, f), 100, time.Now().Add(time.Minute)); fail != nil || a.count() != 2 {
 				t.Errorf("of %d attempts, %d were made: %v", attempts, a.count(), fail)
 			}

@@ -16,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -95,7 +94,7 @@ func fetcher(t testing.TB, use Use, client Client, change func(*FetcherConfig)) 
 		Source: sourceURI, Use: use, URL: "https://api.example/orders/{entity.0}?key=" + urlSecret,
 		Headers: map[string]schemas.Secret{"Authorization": schemas.NewSecret("Bearer " + headerSecret)},
 		Client:  client, ClassOf: classOf, RetryAfter: retryAfter, Rand: func() float64 { return 1 },
-		Retry: lane.RetryPolicy{Attempts: 4, Within: time.Minute, Min: time.Second, Max: 16 * time.Second},
+		Retry: sink.RetryPolicy{Attempts: 4, Within: time.Minute, Min: time.Second, Max: 16 * time.Second},
 	}
 	if change != nil {
 		change(&cfg)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/internal/retry"
-	"github.com/forebay-io/forebay/stream/lane"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Config makes a [Runner]. A zero limit takes its default.
@@ -60,7 +60,7 @@ func NewRunner(cfg Config) (*Runner, error) {
 }
 
 // storeRetry is the delay after an error of the store or the log.
-var storeRetry = lane.RetryPolicy{Min: 100 * time.Millisecond, Max: 5 * time.Second}
+var storeRetry = sink.RetryPolicy{Min: 100 * time.Millisecond, Max: 5 * time.Second}
 
 // Run fills requests until ctx is done, and returns nil when all that it started has ended. Requests under way are
 // abandoned without an outcome, so that the next owner of the partition fills them.
@@ -81,7 +81,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		if err != nil {
 			<-pending
 			failures++
-			wait := lane.Delay(storeRetry, failures, 0, storeRetry.Max, 1)
+			wait := sink.Delay(storeRetry, failures, 0, storeRetry.Max, 1)
 			r.cfg.Logger.Warn("next backfill not read; trying again", "error", err, "wait", wait)
 			_ = retry.Sleep(ctx, wait) // if ctx has ended, the next round returns
 			continue
@@ -122,7 +122,7 @@ func (r *Runner) done(ctx context.Context, req *Request, o Outcome) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		wait := lane.Delay(storeRetry, n, 0, storeRetry.Max, 1)
+		wait := sink.Delay(storeRetry, n, 0, storeRetry.Max, 1)
 		r.cfg.Logger.Warn("outcome of a backfill not stored; trying again", "source", req.Source, "entity", req.Entity, "error", err, "wait", wait)
 		if retry.Sleep(ctx, wait) != nil {
 			return
@@ -227,7 +227,7 @@ func (r *Runner) append(ctx context.Context, topic string, e *schemas.Event, dea
 		if err == nil || schemas.KindOf(err) == schemas.TooLarge || schemas.KindOf(err) == schemas.Invalid {
 			return err
 		}
-		if retry.Sleep(ctx, lane.Delay(storeRetry, n, 0, storeRetry.Max, 1)) != nil {
+		if retry.Sleep(ctx, sink.Delay(storeRetry, n, 0, storeRetry.Max, 1)) != nil {
 			return err
 		}
 	}

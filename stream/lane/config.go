@@ -50,7 +50,7 @@ type DestinationConfig struct {
 	Sink sink.Sink
 	// Timeout bounds one attempt; default 10 s.
 	Timeout time.Duration
-	Retry   RetryPolicy
+	Retry   sink.RetryPolicy
 	// Shared is what all subscriptions share of the destination: it admits every attempt. Nil: Concurrency alone does.
 	Shared *destination.Destination
 	// Concurrency caps attempts under way if nothing is shared; default a quarter of MaxInFlight, at least 1.
@@ -59,14 +59,6 @@ type DestinationConfig struct {
 	// Settle is how long after an attempt that may have acted the next one is made at the earliest; default no time. See
 	// [sink.Action.Earlier].
 	Settle time.Duration
-}
-
-// RetryPolicy says how often and when an action is tried again. A zero field takes its default.
-type RetryPolicy struct {
-	Attempts int           // in all, the first included; default 7
-	Within   time.Duration // no attempt starts later than this after the first; default 24 h
-	Min      time.Duration // the first step (see Delay); default 1 s
-	Max      time.Duration // the last step, and cap of every delay; of a Retry-After only where it cannot hold the destination; default LongestDelay
 }
 
 // Item is an open action and, where it is at hand, its event. Lanes keep the event, and copy the action.
@@ -168,7 +160,7 @@ func (c Config) withDefaults() Config {
 func (d DestinationConfig) withDefaults(name string, maxInFlight int) DestinationConfig {
 	def(&d.Timeout, defaultTimeout)
 	def(&d.Concurrency, max(1, maxInFlight/4))
-	d.Retry = d.Retry.withDefaults()
+	d.Retry = d.Retry.WithDefaults()
 	def(&d.Long.Most, defaultMost)
 	if d.Shared == nil {
 		own, err := destination.New(destination.Config{Name: name, Policy: destination.Policy{Concurrency: d.Concurrency}})
@@ -178,16 +170,6 @@ func (d DestinationConfig) withDefaults(name string, maxInFlight int) Destinatio
 		d.Shared = own
 	}
 	return d
-}
-
-func (p RetryPolicy) withDefaults() RetryPolicy {
-	def(&p.Attempts, 7)
-	def(&p.Within, 24*time.Hour)
-	def(&p.Min, time.Second)
-	if p.Max == 0 {
-		p.Max = p.LongestDelay() // 20 h: with 1 s, 9 s, 88 s, 14 min and 2 h before, that is a little less than a day
-	}
-	return p
 }
 
 func def[T int | int64 | time.Duration](field *T, value T) {
@@ -216,7 +198,7 @@ func (c Config) validate() error {
 		need(d.Timeout >= 0 && d.Concurrency >= 0, "destination %s: timeout or concurrency is negative", name)
 		need(d.Long.Deadline >= 0 && d.Long.Heartbeat >= 0 && d.Long.Most >= 0, "destination %s: a bound of long work is negative", name)
 		need(d.Long.Deadline == 0 || c.Later != nil, "destination %s: nothing gives its calls the URL for their result", name)
-		r := d.Retry.withDefaults()
+		r := d.Retry.WithDefaults()
 		need(r.Attempts > 0 && r.Within > 0 && r.Min > 0 && r.Max >= r.Min,
 			"destination %s: retry needs attempts, within and min above zero and max not below min", name)
 	}

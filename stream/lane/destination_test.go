@@ -257,7 +257,7 @@ func TestWithinStandsStillWhilePaused(t *testing.T) {
 func TestBoundOfAClassIsItsOwn(t *testing.T) {
 	in(t, func(c *Config) {
 		d := c.Destinations[destName]
-		d.Retry = RetryPolicy{Attempts: 100, Max: time.Hour}
+		d.Retry = sink.RetryPolicy{Attempts: 100, Max: time.Hour}
 		c.Destinations[destName] = d
 	}, func(t *testing.T, r *rig) {
 		dns := sink.ClassDNS.Most()
@@ -290,7 +290,7 @@ func TestWhatAlwaysFailsEnds(t *testing.T) {
 		r := setup(t, func(c *Config) {
 			sharing(d, &script{})(c)
 			own := c.Destinations[destName]
-			own.Retry = RetryPolicy{Within: time.Hour}
+			own.Retry = sink.RetryPolicy{Within: time.Hour}
 			c.Destinations[destName] = own
 		})
 		defer r.stop()
@@ -329,7 +329,7 @@ func TestOutageCostsNoAttempt(t *testing.T) {
 				return func(c *Config) {
 					sharing(d, &script{})(c)
 					own := c.Destinations[destName]
-					own.Retry = RetryPolicy{Within: time.Hour}
+					own.Retry = sink.RetryPolicy{Within: time.Hour}
 					c.Destinations[destName] = own
 				}
 			}
@@ -384,7 +384,7 @@ func TestRetryAfterHasOneCap(t *testing.T) {
 			r := setup(t, func(c *Config) {
 				sharing(d, &script{})(c)
 				own := c.Destinations[destName]
-				own.Retry = RetryPolicy{Within: 20 * time.Minute, Max: time.Minute}
+				own.Retry = sink.RetryPolicy{Within: 20 * time.Minute, Max: time.Minute}
 				if code == 429 {
 					own.Retry.Within = 5 * time.Minute
 				}
@@ -747,7 +747,7 @@ func playShared(t *testing.T, rng *rand.Rand) {
 	for _, name := range []string{"one.a", "one.b", "two.a"} {
 		r := setup(t, func(c *Config) {
 			c.Subscription, c.MaxInFlight, c.Alive, c.Enrich = name, 1+draw(4), alive, fetch
-			c.Destinations = map[string]DestinationConfig{destName: {Sink: to, Shared: d, Retry: RetryPolicy{Attempts: 1000, Min: time.Millisecond, Max: 50 * time.Millisecond}}}
+			c.Destinations = map[string]DestinationConfig{destName: {Sink: to, Shared: d, Retry: sink.RetryPolicy{Attempts: 1000, Min: time.Millisecond, Max: 50 * time.Millisecond}}}
 		})
 		defer r.stop()
 		r.begin(t)

@@ -81,7 +81,7 @@ func TestDoubtOutlivesRecordedAttempts(t *testing.T) {
 		change := func(c *Config) {
 			c.Rand = func() float64 { return 1 }
 			d := c.Destinations[destName]
-			d.Retry = RetryPolicy{Attempts: 10, Within: 48 * time.Hour, Min: time.Hour, Max: time.Hour}
+			d.Retry = sink.RetryPolicy{Attempts: 10, Within: 48 * time.Hour, Min: time.Hour, Max: time.Hour}
 			c.Destinations[destName] = d
 		}
 		r := setup(t, change)
@@ -154,7 +154,7 @@ func TestDoubtThatStays(t *testing.T) {
 	retry := func(c *Config) {
 		c.MaxOpen, c.LaneWindow = 4, 2
 		d := c.Destinations[destName]
-		d.Retry = RetryPolicy{Attempts: 3, Min: 10 * time.Hour, Max: 10 * time.Hour, Within: 100 * time.Hour}
+		d.Retry = sink.RetryPolicy{Attempts: 3, Min: 10 * time.Hour, Max: 10 * time.Hour, Within: 100 * time.Hour}
 		c.Destinations[destName] = d
 	}
 	for name, tt := range map[string]struct {
@@ -299,7 +299,7 @@ func runRounds(t *testing.T, rounds []round, ends []sink.Class, commits []time.D
 	change := func(c *Config) {
 		c.Alive, c.LaneWindow, c.MaxOpen, c.Latest = func() bool { return !away.Load() }, window, window, latest
 		d := c.Destinations[destName]
-		d.Retry = RetryPolicy{Attempts: 1000, Within: 1000 * time.Hour, Min: time.Second, Max: time.Minute}
+		d.Retry = sink.RetryPolicy{Attempts: 1000, Within: 1000 * time.Hour, Min: time.Second, Max: time.Minute}
 		c.Destinations[destName] = d
 	}
 	away.Store(rounds[0].away)

@@ -34,7 +34,7 @@ func enriching(t *testing.T, x *enricher, f func(t *testing.T, r *rig)) {
 	in(t, func(c *Config) {
 		c.Enrich = x
 		d := c.Destinations[destName]
-		d.Retry = RetryPolicy{Attempts: 3, Within: time.Hour, Min: time.Second, Max: time.Minute}
+		d.Retry = sink.RetryPolicy{Attempts: 3, Within: time.Hour, Min: time.Second, Max: time.Minute}
 		c.Destinations[destName] = d
 	}, f)
 }

@@ -48,7 +48,7 @@ func (j *judge) attemptResult(e *entry, d *sinkQueue, kind sink.Idempotency, beg
 	elapsed := d.elapsed(since, time.Now(), j.pauses.Load())
 	var wait, retryAfter time.Duration
 	if class != sink.ClassOK {
-		wait, retryAfter = Delay(d.Retry, max(1, attempts), class.Apart(), d.Retry.Within-elapsed, j.rand()), d.boundedRetryAfter(out.RetryAfter)
+		wait, retryAfter = sink.Delay(d.Retry, max(1, attempts), class.Apart(), d.Retry.Within-elapsed, j.rand()), d.boundedRetryAfter(out.RetryAfter)
 		if !d.Shared.Holds(class, out.Code) { // else all wait, and that time does not count
 			wait = max(wait, retryAfter)
 		}
@@ -104,7 +104,7 @@ func (j *judge) silenceResult(e *entry, d *sinkQueue) ledger.Result {
 func (j *judge) failedLater(e *entry, d *sinkQueue, res *ledger.Result, kind sink.Idempotency, class sink.Class, retryAfter time.Duration) {
 	attempts, since := e.countedAttempts(res.Attempt)
 	elapsed := d.elapsed(since, time.Now(), j.pauses.Load())
-	wait := max(Delay(d.Retry, attempts, 0, d.Retry.Within-elapsed, j.rand()), d.boundedRetryAfter(retryAfter))
+	wait := max(sink.Delay(d.Retry, attempts, 0, d.Retry.Within-elapsed, j.rand()), d.boundedRetryAfter(retryAfter))
 	res.Class = string(class)
 	switch judgeAttempt(d.Retry, kind, class, attempts, e.countClass(class), elapsed, wait) {
 	case retry:
@@ -198,4 +198,40 @@ func clean(err error) string {
 		}
 		return r
 	}, text)
+}
+
+// verdict is what follows from an attempt.
+type verdict int
+
+const (
+	succeeded verdict = iota
+	retry
+	dead
+	unknown
+)
+
+// judgeAttempt decides what follows from attempt n. It ended with class, as the last inARow attempts did, and elapsed time has
+// passed since the first one. wait is the delay before a retry.
+//
+//	class                                        idempotent, fenced                unsafe
+//	none                                         succeeded                         succeeded
+//	one that is not retried                      dead                              dead
+//	throttled                                    retry until spent, then dead      the same: the destination did not act
+//	any other                                    retry until spent, then dead      unknown: it may have acted
+//
+// "Spent" means that the policy's attempts or time are used up, or as many attempts in a row as the class allows. If an unsafe
+// sink says that an error left the destination untouched, the caller passes Idempotent.
+func judgeAttempt(p sink.RetryPolicy, kind sink.Idempotency, class sink.Class, n, inARow int, elapsed, wait time.Duration) verdict {
+	most := class.Most()
+	switch {
+	case class == sink.ClassOK:
+		return succeeded
+	case !class.Retried():
+		return dead
+	case kind == sink.Unsafe && class != sink.ClassThrottled:
+		return unknown
+	case n >= p.Attempts || most > 0 && inARow >= most || elapsed+wait > p.Within:
+		return dead
+	}
+	return retry
 }

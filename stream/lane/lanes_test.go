@@ -241,8 +241,9 @@ func TestRetryScheduleAndExhaustion(t *testing.T) {
 			gaps = append(gaps, at[i].Sub(at[i-1]))
 		}
 		var want []time.Duration
+		policy := sink.RetryPolicy{}.WithDefaults()
 		for n := range 6 {
-			want = append(want, RetryPolicy{}.withDefaults().step(n+1)*3/4)
+			want = append(want, sink.Delay(policy, n+1, 0, policy.Within, 0.5))
 		}
 		same(t, "delays", gaps, want)
 		same(t, "head", r.mem.status(r.claim, 1), ledger.Dead)
@@ -261,7 +262,7 @@ func TestRetryScheduleAndExhaustion(t *testing.T) {
 func TestRetryAfterAndWithin(t *testing.T) {
 	cfg := func(c *Config) {
 		d := c.Destinations[destName]
-		d.Retry = RetryPolicy{Attempts: 100, Within: time.Hour, Min: time.Second, Max: 20 * time.Minute}
+		d.Retry = sink.RetryPolicy{Attempts: 100, Within: time.Hour, Min: time.Second, Max: 20 * time.Minute}
 		c.Destinations[destName] = d
 		c.Rand = func() float64 { return 0 }
 	}
@@ -298,7 +299,7 @@ func TestAFewAttemptsSpanTheirTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := func(c *Config) {
 				d := c.Destinations[destName]
-				d.Timeout, d.Retry = time.Minute, RetryPolicy{Attempts: 3, Within: time.Minute}
+				d.Timeout, d.Retry = time.Minute, sink.RetryPolicy{Attempts: 3, Within: time.Minute}
 				c.Destinations[destName] = d
 				c.Rand = func() float64 { return tt.rand }
 			}
@@ -527,7 +528,7 @@ func TestNewRefuses(t *testing.T) {
 		"window":      func(c *Config) { c.MaxOpen, c.LaneWindow = 5, 6 },
 		"no sink":     func(c *Config) { c.Destinations = map[string]DestinationConfig{"x": {}} },
 		"max below min": func(c *Config) {
-			c.Destinations = map[string]DestinationConfig{"x": {Sink: &script{}, Retry: RetryPolicy{Max: 1}}}
+			c.Destinations = map[string]DestinationConfig{"x": {Sink: &script{}, Retry: sink.RetryPolicy{Max: 1}}}
 		},
 	} {
 		cfg := good()

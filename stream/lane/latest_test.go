@@ -299,7 +299,7 @@ func (p *backlogPlan) run(t *testing.T) error {
 		c.Latest = true
 		c.MaxInFlight, c.LaneWindow, c.MaxOpen = p.config.MaxInFlight, p.config.LaneWindow, p.config.MaxOpen
 		c.MaxBytes, c.MaxGroup, c.MaxUnrecorded = p.config.MaxBytes, p.config.MaxGroup, p.config.MaxUnrecorded
-		c.Destinations[destName] = DestinationConfig{Sink: c.Destinations[destName].Sink, Retry: RetryPolicy{Attempts: 3, Max: 10 * time.Second}, Concurrency: 2}
+		c.Destinations[destName] = DestinationConfig{Sink: c.Destinations[destName].Sink, Retry: sink.RetryPolicy{Attempts: 3, Max: 10 * time.Second}, Concurrency: 2}
 	}
 	r := setup(t, change)
 	defer func() { r.stop() }()

@@ -39,7 +39,7 @@ type real struct {
 	latest   bool // backlog
 	inLedger bool // the sink is one whose actions are statements in the ledger's database
 	long     LongPolicy
-	retry    RetryPolicy                    // zero: quick
+	retry    sink.RetryPolicy               // zero: quick
 	rand     func() float64                 // of the jitter; nil: at random
 	wrap     func(*ledger.Namespace) Ledger // what the lanes see of it; nil: it
 }
@@ -76,8 +76,8 @@ func (r *real) start() {
 	if r.wrap != nil {
 		seen = r.wrap(r.ns)
 	}
-	if r.retry == (RetryPolicy{}) {
-		r.retry = RetryPolicy{Min: time.Millisecond, Max: 20 * time.Millisecond}
+	if r.retry == (sink.RetryPolicy{}) {
+		r.retry = sink.RetryPolicy{Min: time.Millisecond, Max: 20 * time.Millisecond}
 	}
 	l, err := New(Config{
 		Subscription: "acme.triage", Ledger: seen, Payloads: r.log, Codec: jsonCodec, Latest: r.latest, MaxOpen: 64, LaneWindow: 8, MaxInFlight: 16,
@@ -331,7 +331,7 @@ func TestPostgresRetriesOutliveRestarts(t *testing.T) {
 	r := onPostgres(t)
 	r.stop()
 	const wait = 400 * time.Millisecond
-	r.retry = RetryPolicy{Attempts: 3, Min: wait, Max: wait}
+	r.retry = sink.RetryPolicy{Attempts: 3, Min: wait, Max: wait}
 	r.rand = func() float64 { return 1 }
 	if err := r.ns.Release(t.Context(), r.claim); err != nil {
 		t.Fatal(err)

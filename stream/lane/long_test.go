@@ -34,7 +34,7 @@ func startLongWork(t *testing.T, policy LongPolicy, change func(*Config), f func
 				return sink.Later{URL: "https://forebay.test/v1/actions/" + string(id), Token: schemas.NewSecret(fmt.Sprint(ref))}
 			}
 			d := c.Destinations[destName]
-			d.Long, d.Retry = policy, RetryPolicy{Min: time.Minute, Max: time.Minute, Attempts: 3}
+			d.Long, d.Retry = policy, sink.RetryPolicy{Min: time.Minute, Max: time.Minute, Attempts: 3}
 			c.Destinations[destName] = d
 			c.Rand = func() float64 { return 0.999 }
 			if change != nil {

@@ -72,7 +72,7 @@ func (p *plan) run(t *testing.T) error {
 	change := func(c *Config) {
 		c.MaxInFlight, c.LaneWindow, c.MaxOpen = p.config.MaxInFlight, p.config.LaneWindow, p.config.MaxOpen
 		c.MaxBytes, c.MaxGroup, c.MaxUnrecorded = p.config.MaxBytes, p.config.MaxGroup, p.config.MaxUnrecorded
-		c.Destinations[destName] = DestinationConfig{Sink: c.Destinations[destName].Sink, Retry: RetryPolicy{Attempts: 3, Max: 10 * time.Second}}
+		c.Destinations[destName] = DestinationConfig{Sink: c.Destinations[destName].Sink, Retry: sink.RetryPolicy{Attempts: 3, Max: 10 * time.Second}}
 	}
 	r := setup(t, change)
 	defer func() { r.stop() }()

@@ -209,17 +209,3 @@ func TestResultsAreBoundedAndClean(t *testing.T) {
 		}
 	})
 }
-
-func ExampleDelay() {
-	p := RetryPolicy{Attempts: 7, Min: time.Second, Max: time.Hour}
-	for _, n := range []int{1, 2, 3, 6} {
-		fmt.Println(n, Delay(p, n, 0, time.Hour, 0.5).Round(time.Millisecond))
-	}
-	fmt.Println("Retry-After: 90", Delay(p, 1, 90*time.Second, time.Hour, 0.5))
-	// Output:
-	// 1 750ms
-	// 2 3.858s
-	// 3 19.842s
-	// 6 45m0s
-	// Retry-After: 90 1m30s
-}

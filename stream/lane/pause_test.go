@@ -56,7 +56,7 @@ func TestPauseCountsForNoRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := setup(t, func(c *Config) {
 			own := c.Destinations[destName]
-			own.Retry = RetryPolicy{Attempts: 3, Within: time.Hour, Min: time.Minute, Max: time.Minute}
+			own.Retry = sink.RetryPolicy{Attempts: 3, Within: time.Hour, Min: time.Minute, Max: time.Minute}
 			c.Destinations[destName] = own
 		})
 		defer r.stop()

@@ -57,12 +57,12 @@ func (w *workers) fetch(ctx context.Context, e *entry) (*schemas.Event, error) {
 }
 
 // loadRetry is the delay after a read that failed.
-var loadRetry = RetryPolicy{Min: time.Second, Max: time.Minute}
+var loadRetry = sink.RetryPolicy{Min: time.Second, Max: time.Minute}
 
 // retryLoad lets a head wait after a read that failed, of its payload or of the ledger. It counts no attempt.
 func (w *workers) retryLoad(e *entry, d *sinkQueue, err error) {
 	e.failedLoads++
-	wait := Delay(loadRetry, e.failedLoads, 0, loadRetry.Max, w.cfg.Rand())
+	wait := sink.Delay(loadRetry, e.failedLoads, 0, loadRetry.Max, w.cfg.Rand())
 	w.log.Warn("a payload could not be loaded; retrying", "event_id", e.EventID, "source", e.Source, "action_id", e.ID,
 		"error", err, "wait", wait)
 	w.s.postpone(e, d, wait)

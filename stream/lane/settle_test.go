@@ -14,7 +14,7 @@ import (
 func settling(settle time.Duration) func(*Config) {
 	return func(c *Config) {
 		d := c.Destinations[destName]
-		d.Settle, d.Retry = settle, RetryPolicy{Attempts: 3, Within: time.Hour, Min: time.Millisecond, Max: 2 * time.Millisecond}
+		d.Settle, d.Retry = settle, sink.RetryPolicy{Attempts: 3, Within: time.Hour, Min: time.Millisecond, Max: 2 * time.Millisecond}
 		c.Destinations[destName] = d
 	}
 }

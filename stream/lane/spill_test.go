@@ -19,7 +19,7 @@ const downName = "acme.down"
 // crowd is a small window, long waits between attempts, and a second destination.
 func crowd(c *Config) {
 	small(c)
-	retry := RetryPolicy{Min: 10 * time.Minute, Max: time.Hour}
+	retry := sink.RetryPolicy{Min: 10 * time.Minute, Max: time.Hour}
 	d := c.Destinations[destName]
 	d.Retry = retry
 	c.Destinations[destName] = d

@@ -95,7 +95,7 @@ func (f *fetchers) addGap(c *config.Config, team, name string, s *config.Source)
 	}
 	fetcher, err := f.fetcher(backfill.FetcherConfig{
 		Source: "/" + team + "/" + name, Use: backfill.Gap, URL: b.URL, Headers: b.Headers, Timeout: b.Timeout.Std(), MaxBytes: int64(b.MaxBody),
-		Retry: lane.RetryPolicy{Attempts: b.Retry.Attempts, Within: b.Retry.Within.Std(), Min: b.Retry.Min.Std(), Max: b.Retry.Max.Std()},
+		Retry: sink.RetryPolicy{Attempts: b.Retry.Attempts, Within: b.Retry.Within.Std(), Min: b.Retry.Min.Std(), Max: b.Retry.Max.Std()},
 	}, b.Rate, b.AllowNetworks)
 	if err != nil {
 		return err

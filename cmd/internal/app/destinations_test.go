@@ -20,7 +20,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/destination"
-	"github.com/forebay-io/forebay/stream/lane"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // destination waits until the agent is as check wants it, in this process.
@@ -175,7 +175,7 @@ func TestPolicyOf(t *testing.T) {
 	if diff := cmp.Diff(want, policy); diff != "" {
 		t.Errorf("policy (-want +got)\n%s", diff)
 	}
-	retry := lane.RetryPolicy{Attempts: 4, Within: 2 * time.Hour, Min: 5 * time.Second, Max: 6 * time.Minute}
+	retry := sink.RetryPolicy{Attempts: 4, Within: 2 * time.Hour, Min: 5 * time.Second, Max: 6 * time.Minute}
 	if diff := cmp.Diff(retry, got.Retry); diff != "" || got.Timeout != 3*time.Second {
 		t.Errorf("timeout %s, retry (-want +got)\n%s", got.Timeout, diff)
 	}

@@ -61,7 +61,7 @@ func destinations(c *config.Config, log *slog.Logger, metrics prometheus.Registe
 		if err != nil {
 			return nil, err
 		}
-		all[name] = lane.DestinationConfig{Sink: made, Shared: shared, Timeout: d.Timeout.Std(), Settle: d.Keys.Describe().Settle, Long: longPolicy(d.Long), Retry: lane.RetryPolicy{
+		all[name] = lane.DestinationConfig{Sink: made, Shared: shared, Timeout: d.Timeout.Std(), Settle: d.Keys.Describe().Settle, Long: longPolicy(d.Long), Retry: sink.RetryPolicy{
 			Attempts: d.Retry.Attempts, Within: d.Retry.Within.Std(),
 			Min: d.Retry.Min.Std(), Max: max(d.Retry.Max.Std(), time.Millisecond),
 		}}

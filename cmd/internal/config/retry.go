@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/forebay-io/forebay/stream/lane"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 const longestDelay = Duration(7 * 24 * time.Hour)
@@ -17,8 +17,8 @@ const longestDelay = Duration(7 * 24 * time.Hour)
 const mostAttempts = 1000
 
 // policy returns what lanes and fetchers make of r.
-func (r Retry) policy() lane.RetryPolicy {
-	return lane.RetryPolicy{Attempts: min(r.Attempts, mostAttempts), Within: r.Within.Std(), Min: r.Min.Std(), Max: r.Max.Std()}
+func (r Retry) policy() sink.RetryPolicy {
+	return sink.RetryPolicy{Attempts: min(r.Attempts, mostAttempts), Within: r.Within.Std(), Min: r.Min.Std(), Max: r.Max.Std()}
 }
 
 // fillMax sets the max of the retry at path, if the file does not say it.

@@ -107,8 +107,8 @@ var rules = []rule{
 		reason: "a destination knows no lane: it hands out turns",
 	},
 	{
-		scope: []string{"stream/backfill"}, forbid: []string{"stream"}, allow: []string{"stream/lane", "stream/sink", "stream/internal/retry"},
-		reason: "a backfill asks a provider; of lanes it has the retry schedule",
+		scope: []string{"stream/backfill"}, forbid: []string{"stream"}, allow: []string{"stream/sink", "stream/internal/retry"},
+		reason: "a backfill asks a provider, and is told of failures and delays by the contract of sinks alone",
 	},
 	{
 		scope: []string{"stream/deadletter"}, forbid: []string{"stream"}, allow: []string{"stream/reader", "stream/ledger", "stream/sink", "stream/internal/retry"},

@@ -16,6 +16,7 @@ import (
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/owner"
 	"github.com/forebay-io/forebay/stream/reader"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 const (
@@ -83,7 +84,7 @@ func startProcess(w *world, node string) (*process, error) {
 	lanes, err := lane.New(lane.Config{
 		Subscription: group, Ledger: p.ledger, Payloads: p.payloads, Codec: lane.Codec{Pack: record.PackEvent, Unpack: record.UnpackEvent}, Latest: w.plan.latest,
 		Destinations: map[string]lane.DestinationConfig{"acme/agent": {Sink: p.sink, Shared: shared, Timeout: agentTimeout,
-			Retry: lane.RetryPolicy{Attempts: 30, Within: 24 * time.Hour, Min: 500 * time.Millisecond, Max: 8 * time.Second}}},
+			Retry: sink.RetryPolicy{Attempts: 30, Within: 24 * time.Hour, Min: 500 * time.Millisecond, Max: 8 * time.Second}}},
 		MaxInFlight: 16, MaxOpen: w.plan.maxOpen, LaneWindow: w.plan.laneWindow, MaxBytes: w.plan.laneBytes, MaxBody: maxBody,
 		Alive: p.sub.Alive, OnFenced: p.sub.Fenced, Logger: log,
 	})

@@ -1,12 +1,30 @@
-package lane
+package sink
 
 import (
+	"cmp"
 	"math"
 	"sort"
 	"time"
-
-	"github.com/forebay-io/forebay/stream/sink"
 )
+
+// RetryPolicy says how often and when an action is tried again. A zero field takes its default.
+type RetryPolicy struct {
+	Attempts int           // in all, the first included; default 7
+	Within   time.Duration // no attempt starts later than this after the first; default 24 h
+	Min      time.Duration // the first step (see Delay); default 1 s
+	Max      time.Duration // the last step, and cap of every delay; of a Retry-After only where it cannot hold the destination; default LongestDelay
+}
+
+// WithDefaults returns p with the default of each field that is zero.
+func (p RetryPolicy) WithDefaults() RetryPolicy {
+	p.Attempts = cmp.Or(p.Attempts, 7)
+	p.Within = cmp.Or(p.Within, 24*time.Hour)
+	p.Min = cmp.Or(p.Min, time.Second)
+	if p.Max == 0 {
+		p.Max = p.LongestDelay() // 20 h: with 1 s, 9 s, 88 s, 14 min and 2 h before, that is a little less than a day
+	}
+	return p
+}
 
 // Delay returns how long to wait after the n-th failed attempt (1 for the first): between half of the n-th step and all of it, by a u
 // that is uniform in [0, 1). Half is left to chance so that what failed together is not tried again together; half is not, so that
@@ -71,40 +89,4 @@ func (p RetryPolicy) Times() []Times {
 		all = append(all, Times{Earliest: latest / 2, Average: latest / 4 * 3, Latest: latest})
 	}
 	return all
-}
-
-// verdict is what follows from an attempt.
-type verdict int
-
-const (
-	succeeded verdict = iota
-	retry
-	dead
-	unknown
-)
-
-// judgeAttempt decides what follows from attempt n. It ended with class, as the last inARow attempts did, and elapsed time has
-// passed since the first one. wait is the delay before a retry.
-//
-//	class                                        idempotent, fenced                unsafe
-//	none                                         succeeded                         succeeded
-//	one that is not retried                      dead                              dead
-//	throttled                                    retry until spent, then dead      the same: the destination did not act
-//	any other                                    retry until spent, then dead      unknown: it may have acted
-//
-// "Spent" means that the policy's attempts or time are used up, or as many attempts in a row as the class allows. If an unsafe
-// sink says that an error left the destination untouched, the caller passes Idempotent.
-func judgeAttempt(p RetryPolicy, kind sink.Idempotency, class sink.Class, n, inARow int, elapsed, wait time.Duration) verdict {
-	most := class.Most()
-	switch {
-	case class == sink.ClassOK:
-		return succeeded
-	case !class.Retried():
-		return dead
-	case kind == sink.Unsafe && class != sink.ClassThrottled:
-		return unknown
-	case n >= p.Attempts || most > 0 && inARow >= most || elapsed+wait > p.Within:
-		return dead
-	}
-	return retry
 }
