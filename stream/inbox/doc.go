@@ -1,4 +1,4 @@
-// Package inbox is what operators read of a ledger and ask of it, and where results of long work are stored:
+// Package inbox is what operators read of a ledger and ask of it:
 //
 //	events.go         the list of events, in pages; select.go has its SQL
 //	scope.go          which windows a list is read from
@@ -9,10 +9,11 @@
 //	subscriptions.go  where each partition of each subscription stands
 //	commands.go       what the owner of a partition is asked to do
 //	redrive.go        a quarantined record is produced again
-//	reports.go        what destinations report later of long work: Reports, a type of its own
 //
-// Nothing in here runs on the way of an event: neither a partition's owner nor its lanes call it. A command or a report is a
-// row that the owner finds and applies under its fence.
+// What destinations report later of long work is stored by package [github.com/forebay-io/forebay/stream/inbox/reports].
+//
+// Nothing in here runs on the way of an event: neither a partition's owner nor its lanes call it. A command is a row that the
+// owner finds and applies under its fence.
 //
 // # Pools
 //

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/inbox/reports"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -78,7 +79,7 @@ func TestItemOfWhatRanAgain(t *testing.T) {
 	if ids, err := f.ActionIDs(t.Context(), nil, string(of(first))[:20]); err != nil || !slices.Equal(ids, []schemas.ActionID{of(first)}) {
 		t.Error(ids, err)
 	}
-	if state, err := NewReports(f.l).ActionState(t.Context(), ledger.AttemptRef{Fence: c.ID, LaneSeq: 5, Attempt: 1, Epoch: c.Epoch}); err != nil || state.ID != of(second) {
+	if state, err := reports.New(f.l).ActionState(t.Context(), ledger.AttemptRef{Fence: c.ID, LaneSeq: 5, Attempt: 1, Epoch: c.Epoch}); err != nil || state.ID != of(second) {
 		t.Errorf("%+v %v", state, err)
 	}
 	f.record(ledger.Result{Claim: c, LaneSeq: 5, ID: of(second), Status: ledger.Dead, Attempt: 1, Class: "rejected"})

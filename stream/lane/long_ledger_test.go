@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/stream/inbox"
+	stored "github.com/forebay-io/forebay/stream/inbox/reports"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -22,7 +22,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 
 func (r *real) statusOf(ref ledger.AttemptRef) ledger.Status {
 	r.t.Helper()
-	s, err := inbox.NewReports(r.l).ActionState(r.t.Context(), ref)
+	s, err := stored.New(r.l).ActionState(r.t.Context(), ref)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -50,14 +50,14 @@ func TestPostgresLongWorkOverARestart(t *testing.T) {
 	}
 	r.feed("reported", "beating", "silent") // behind them
 	r.stop()                                // without a word: the fence is not released
-	if state, err := inbox.NewReports(r.l).Report(t.Context(), ledger.Report{AttemptRef: ref(1), Status: ledger.Done, Code: 200}); err != nil || state != inbox.Recorded {
+	if state, err := stored.New(r.l).Report(t.Context(), ledger.Report{AttemptRef: ref(1), Status: ledger.Done, Code: 200}); err != nil || state != stored.Recorded {
 		t.Fatal(state, err)
 	}
 	began := time.Now()
 	r.start()
 	same(t, "the claim is unclean", r.claim.Unclean, true)
 	for time.Since(began) < 5*time.Second {
-		if _, err := inbox.NewReports(r.l).Beat(t.Context(), ref(2)); err != nil {
+		if _, err := stored.New(r.l).Beat(t.Context(), ref(2)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(100 * time.Millisecond)

@@ -6,6 +6,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/inbox/reports"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -47,13 +48,13 @@ func init() {
 		return d.DeadLetter, err
 	}
 	in.Report = func(ctx context.Context, l *ledger.Ledger, r ledger.Report) (string, error) {
-		state, err := inbox.NewReports(l).Report(ctx, r)
+		state, err := reports.New(l).Report(ctx, r)
 		return string(state), err
 	}
 	in.Beat = func(ctx context.Context, l *ledger.Ledger, r ledger.AttemptRef) (bool, error) {
-		return inbox.NewReports(l).Beat(ctx, r)
+		return reports.New(l).Beat(ctx, r)
 	}
 	in.ActionState = func(ctx context.Context, l *ledger.Ledger, r ledger.AttemptRef) (any, error) {
-		return inbox.NewReports(l).ActionState(ctx, r)
+		return reports.New(l).ActionState(ctx, r)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/inbox/reports"
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -107,12 +108,12 @@ func (d reportLedger) ID() (id [16]byte, err error) {
 	return l.ID(), nil
 }
 
-func (d reportLedger) Report(ctx context.Context, r ledger.Report) (inbox.ReportState, error) {
+func (d reportLedger) Report(ctx context.Context, r ledger.Report) (reports.State, error) {
 	l, err := d.open()
 	if err != nil {
 		return "", err
 	}
-	return inbox.NewReports(l).Report(ctx, r)
+	return reports.New(l).Report(ctx, r)
 }
 
 func (d reportLedger) Beat(ctx context.Context, r ledger.AttemptRef) (bool, error) {
@@ -120,15 +121,15 @@ func (d reportLedger) Beat(ctx context.Context, r ledger.AttemptRef) (bool, erro
 	if err != nil {
 		return false, err
 	}
-	return inbox.NewReports(l).Beat(ctx, r)
+	return reports.New(l).Beat(ctx, r)
 }
 
-func (d reportLedger) ActionState(ctx context.Context, r ledger.AttemptRef) (inbox.ActionState, error) {
+func (d reportLedger) ActionState(ctx context.Context, r ledger.AttemptRef) (reports.ActionState, error) {
 	l, err := d.open()
 	if err != nil {
-		return inbox.ActionState{}, err
+		return reports.ActionState{}, err
 	}
-	return inbox.NewReports(l).ActionState(ctx, r)
+	return reports.New(l).ActionState(ctx, r)
 }
 
 // Event returns what became of an event in every subscription of its source that is of the source's team: who else reads it is not the

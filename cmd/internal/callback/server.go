@@ -17,7 +17,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/redact"
-	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/inbox/reports"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -201,7 +201,7 @@ func bearer(r *http.Request) string {
 // attempt returns the attempt that the request's token was made for, and the state of its action in the ledger. It checks the token before
 // it asks the ledger. It refuses a token of another ledger, in which the place is another attempt's, and one whose place now belongs to another
 // action.
-func (s *server) attempt(r *http.Request) (ref ledger.AttemptRef, state inbox.ActionState, err error) {
+func (s *server) attempt(r *http.Request) (ref ledger.AttemptRef, state reports.ActionState, err error) {
 	id := r.PathValue("id")
 	of, ref, ok := s.Keys.OpenAction(bearer(r), id)
 	if !ok {
@@ -253,21 +253,21 @@ func (s *server) result(r *http.Request) (int, any, error) {
 		"attempt", ref.Attempt, "result", report.Status, "state", reported)
 	item := ResultItem{ID: string(state.ID), Attempt: ref.Attempt, State: string(reported)}
 	switch reported {
-	case inbox.Differs:
+	case reports.Differs:
 		return 0, nil, refuse(http.StatusConflict, "another result of attempt %d was recorded before, and stands", ref.Attempt)
-	case inbox.Late:
+	case reports.Late:
 		return 0, nil, refuse(http.StatusConflict, "too late: %s; the result is kept and changes nothing", whyPast(ref, &state))
-	case inbox.Repeated:
+	case reports.Repeated:
 		return http.StatusOK, item, nil
 	}
 	return http.StatusAccepted, item, nil
 }
 
-// lostCall says what became of an attempt that is lost; see [inbox.ActionState.Lost].
+// lostCall says what became of an attempt that is lost; see [reports.ActionState.Lost].
 const lostCall = "the process that made this call ended before it had recorded it, and the call is made again, with another token"
 
 // whyPast returns why nobody waits for the result of an attempt any more.
-func whyPast(ref ledger.AttemptRef, s *inbox.ActionState) string {
+func whyPast(ref ledger.AttemptRef, s *reports.ActionState) string {
 	if s.Attempts > ref.Attempt {
 		return fmt.Sprintf("attempt %d of the action has begun", s.Attempts)
 	}
@@ -313,7 +313,7 @@ func (s *server) action(r *http.Request) (int, any, error) {
 }
 
 // itemOf returns the state of an action for the API, with what was reported of one attempt.
-func itemOf(ref ledger.AttemptRef, s *inbox.ActionState) ActionItem {
+func itemOf(ref ledger.AttemptRef, s *reports.ActionState) ActionItem {
 	item := ActionItem{ID: string(s.ID), Name: s.Name, Subscription: s.Subscription, Destination: s.Destination, Source: s.Source,
 		EventID: s.EventID, Status: s.Status, Attempt: ref.Attempt, Attempts: s.Attempts, ResultBy: utc(s.ResultBy)}
 	if s.Silence > 0 && s.BeatAt != nil {
@@ -323,7 +323,7 @@ func itemOf(ref ledger.AttemptRef, s *inbox.ActionState) ActionItem {
 	if s.Reported != "" {
 		item.Result = &ReportedItem{Status: statusName(s.Reported), State: s.Outcome}
 		if s.Outcome == "" {
-			item.Result.State = string(inbox.Recorded)
+			item.Result.State = string(reports.Recorded)
 		}
 	}
 	return item

@@ -16,23 +16,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/inbox/reports"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // fake is a ledger with one action.
 type fake struct {
-	state inbox.ActionState
+	state reports.ActionState
 	err   error
 	alive bool
 	said  []ledger.Report
 	beats []ledger.AttemptRef
-	as    inbox.ReportState
+	as    reports.State
 }
 
 func (f *fake) ID() ([16]byte, error) { return ours, f.err }
 
-func (f *fake) Report(_ context.Context, r ledger.Report) (inbox.ReportState, error) {
+func (f *fake) Report(_ context.Context, r ledger.Report) (reports.State, error) {
 	f.said = append(f.said, r)
 	return f.as, f.err
 }
@@ -42,7 +42,7 @@ func (f *fake) Beat(_ context.Context, r ledger.AttemptRef) (bool, error) {
 	return f.alive, f.err
 }
 
-func (f *fake) ActionState(context.Context, ledger.AttemptRef) (inbox.ActionState, error) {
+func (f *fake) ActionState(context.Context, ledger.AttemptRef) (reports.ActionState, error) {
 	return f.state, f.err
 }
 
@@ -67,7 +67,7 @@ type desk struct {
 }
 
 func newDesk(t *testing.T) *desk {
-	d := &desk{t: t, keys: keys("the server's secret"), log: &bytes.Buffer{}, fake: &fake{as: inbox.Recorded, alive: true, state: inbox.ActionState{
+	d := &desk{t: t, keys: keys("the server's secret"), log: &bytes.Buffer{}, fake: &fake{as: reports.Recorded, alive: true, state: reports.ActionState{
 		ID: actionID, Subscription: "acme.triage", Name: "run", Destination: "acme/coder", Source: "/acme/github", EventID: "e-1",
 		Status: ledger.Processing, Attempts: 2, AttemptEpoch: 5, Epoch: 5, ResultBy: new(time.Date(2026, 3, 1, 10, 30, 0, 0, time.UTC)),
 		BeatAt: new(time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)), Silence: time.Minute,
@@ -145,7 +145,7 @@ func TestResultsAreRecorded(t *testing.T) {
 	if w := d.ask("POST", resultPath, `{"status":"done"}`); w.Body.String() != `{"id":"`+actionID+`","attempt":2,"state":"recorded"}`+"\n" {
 		t.Error(w.Body)
 	}
-	d.as = inbox.Repeated
+	d.as = reports.Repeated
 	if w := d.ask("POST", resultPath, `{"status":"done"}`); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"state":"repeated"`) {
 		t.Error(w.Code, w.Body)
 	}
@@ -175,9 +175,9 @@ func TestResultsAreRefused(t *testing.T) {
 	if len(d.said) > 0 {
 		t.Errorf("recorded all the same: %+v", d.said)
 	}
-	d.as = inbox.Differs
+	d.as = reports.Differs
 	d.refused("another result", d.ask("POST", resultPath, `{"status":"done"}`), 409, "another result of attempt 2")
-	d.as, d.state.Attempts = inbox.Late, 3
+	d.as, d.state.Attempts = reports.Late, 3
 	d.refused("a later attempt", d.ask("POST", resultPath, `{"status":"done"}`), 409, "attempt 3 of the action has begun")
 	d.state.Attempts, d.state.Status = 2, ledger.Dead
 	d.refused("a dead action", d.ask("POST", resultPath, `{"status":"done"}`), 409, "the action is dead_letter")
@@ -249,11 +249,11 @@ func TestHeartbeats(t *testing.T) {
 func TestLostAttempts(t *testing.T) {
 	t.Parallel()
 	const lost = "the call is made again, with another token"
-	for name, change := range map[string]func(*inbox.ActionState){
-		"nothing is recorded":         func(s *inbox.ActionState) { s.Status, s.Attempts, s.AttemptEpoch = ledger.Pending, 0, 0 },
-		"the attempt before":          func(s *inbox.ActionState) { s.Status, s.Attempts, s.AttemptEpoch = ledger.Failed, 1, 4 },
-		"the next owner's, out there": func(s *inbox.ActionState) { s.AttemptEpoch = 6 },
-		"the next owner's, failed":    func(s *inbox.ActionState) { s.Status, s.AttemptEpoch = ledger.Failed, 6 },
+	for name, change := range map[string]func(*reports.ActionState){
+		"nothing is recorded":         func(s *reports.ActionState) { s.Status, s.Attempts, s.AttemptEpoch = ledger.Pending, 0, 0 },
+		"the attempt before":          func(s *reports.ActionState) { s.Status, s.Attempts, s.AttemptEpoch = ledger.Failed, 1, 4 },
+		"the next owner's, out there": func(s *reports.ActionState) { s.AttemptEpoch = 6 },
+		"the next owner's, failed":    func(s *reports.ActionState) { s.Status, s.AttemptEpoch = ledger.Failed, 6 },
 	} {
 		d := newDesk(t)
 		d.alive, d.state.Epoch = false, 6
@@ -268,9 +268,9 @@ func TestLostAttempts(t *testing.T) {
 		if w := d.ask("POST", resultPath, `{"status":"done"}`); w.Code != 202 || len(d.said) != 1 || d.said[0].Epoch != attempt.Epoch {
 			t.Errorf("%s, done: %d %s, passed on: %+v", name, w.Code, w.Body, d.said)
 		}
-		d.as = inbox.Late
+		d.as = reports.Late
 		d.refused(name+", late", d.ask("POST", resultPath, `{"status":"done"}`), 409, "too late: the process that made this call ended")
-		d.as, d.state.Reported = inbox.Repeated, ledger.Dead // before the other owner took over
+		d.as, d.state.Reported = reports.Repeated, ledger.Dead // before the other owner took over
 		if w := d.ask("POST", resultPath, `{"status":"dead"}`); w.Code != 200 {
 			t.Errorf("%s, said again: %d %s", name, w.Code, w.Body)
 		}

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/inbox/reports"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -13,9 +13,9 @@ import (
 type Ledger interface {
 	// ID tells the ledger from others.
 	ID() ([16]byte, error)
-	Report(ctx context.Context, r ledger.Report) (inbox.ReportState, error)
+	Report(ctx context.Context, r ledger.Report) (reports.State, error)
 	Beat(ctx context.Context, r ledger.AttemptRef) (alive bool, err error)
-	ActionState(ctx context.Context, r ledger.AttemptRef) (inbox.ActionState, error)
+	ActionState(ctx context.Context, r ledger.AttemptRef) (reports.ActionState, error)
 	// Event returns what became of an event of a source, in all subscriptions that know it.
 	Event(ctx context.Context, team, source, id string) (EventItem, error)
 }

@@ -1,4 +1,7 @@
-package inbox
+// Package reports stores what destinations report of long work, and reads where its actions stand. It has a pool of connections of its own:
+// however much people look at, it holds up no result and no heartbeat. A report is a row that the partition's owner finds and applies under
+// its fence.
+package reports
 
 import (
 	"context"
@@ -10,30 +13,31 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
-	"github.com/jackc/pgx/v5"
 )
 
 // Reports stores what destinations report of long work, and reads where its actions stand. Safe for concurrent use.
 type Reports struct {
 	ledger *ledger.Ledger
-	quick  pool
+	quick  *ledger.Pool
 }
 
-// NewReports returns the reports of a ledger. It uses the ledger's connections, and need not be closed.
-func NewReports(l *ledger.Ledger) *Reports {
+// New returns the reports of a ledger. It uses the ledger's connections, and need not be closed.
+func New(l *ledger.Ledger) *Reports {
 	return &Reports{ledger: l, quick: l.ReportPool()}
 }
 
-// ReportState is what became of a report.
-type ReportState string
+// State is what became of a report.
+type State string
 
 const (
-	Recorded ReportState = "recorded" // the owner applies it
-	Repeated ReportState = "repeated" // the same was reported before
-	Differs  ReportState = "differs"  // something else was reported before, and counts
-	Late     ReportState = "late"     // it is kept and changes nothing, see ledger.Report.Late
+	Recorded State = "recorded" // the owner applies it
+	Repeated State = "repeated" // the same was reported before
+	Differs  State = "differs"  // something else was reported before, and counts
+	Late     State = "late"     // it is kept and changes nothing, see ledger.Report.Late
 )
 
 // validate refuses a report that no attempt can have.
@@ -63,7 +67,7 @@ func digestOf(r *ledger.Report) (d [16]byte) {
 
 // Report stores a destination's report, which the partition's owner applies. Only the first report of an attempt counts. Any process may
 // call it. Kinds: Invalid if no attempt can have such a report, Unavailable.
-func (rs *Reports) Report(ctx context.Context, r ledger.Report) (ReportState, error) {
+func (rs *Reports) Report(ctx context.Context, r ledger.Report) (State, error) {
 	op := fmt.Sprintf("record the result of attempt %d", r.Attempt)
 	if err := validate(&r); err != nil {
 		return "", &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
@@ -78,7 +82,7 @@ func (rs *Reports) Report(ctx context.Context, r ledger.Report) (ReportState, er
 
 // report stores a report unless its attempt has one, and returns what became of it. Whether a first report is late is found out on a
 // best effort here; the owner does so again.
-func (rs *Reports) report(ctx context.Context, r ledger.Report) (ReportState, error) {
+func (rs *Reports) report(ctx context.Context, r ledger.Report) (State, error) {
 	digest := digestOf(&r)
 	var ( // of the report that is stored now
 		known   [16]byte
