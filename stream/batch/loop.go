@@ -29,7 +29,7 @@ type Loop struct {
 	calls  chan func() // run on the loop's goroutine; never closed
 	claims map[reader.TopicPartition]*Partition
 	gaps   gapClock
-	idle   idleState
+	idle   idleSweep
 	pace   pace
 	carry  *reader.Unit // did not fit into the last batch: the next one begins with it
 	paused atomic.Bool  // nothing is decided: see Pause
@@ -70,7 +70,8 @@ func (t *transaction) abort(cause error) {
 // New makes a loop that works until ctx is done, once [Loop.Run] is called.
 func New(ctx context.Context, cfg Config) *Loop {
 	l := &Loop{ctx: ctx, cfg: cfg, log: cfg.Logger, metrics: cfg.Metrics,
-		calls: make(chan func()), claims: map[reader.TopicPartition]*Partition{}, idle: idleState{sweptAt: time.Now()}, warnings: rate.NewLimiter(warningsPerSecond, warningsBurst), pace: pace{apart: cfg.BatchPace}}
+		calls: make(chan func()), claims: map[reader.TopicPartition]*Partition{}, warnings: rate.NewLimiter(warningsPerSecond, warningsBurst), pace: pace{apart: cfg.BatchPace}}
+	l.idle = idleSweep{l: l, sweptAt: time.Now()}
 	l.paused.Store(cfg.Paused)
 	return l
 }
@@ -160,7 +161,7 @@ func (l *Loop) Run() {
 	}
 	for l.step() {
 		l.sweepGaps()
-		l.sweepIdle()
+		l.idle.sweep()
 	}
 }
 
