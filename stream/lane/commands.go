@@ -9,7 +9,7 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// ApplyCommand implements the Lanes of package stream: it applies what an operator asks for an action. Once begun it goes on until
+// ApplyCommand applies what an operator asks for an action. Once begun it goes on until
 // the ledger has answered or the claim is given up, whatever becomes of ctx: what was written must not be forgotten here.
 func (l *Lanes) ApplyCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (outcome string, err error) {
 	if err := ctx.Err(); err != nil {

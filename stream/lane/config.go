@@ -124,6 +124,7 @@ type Config struct {
 
 const (
 	defaultTimeout = 10 * time.Second
+	pageSize       = 1000             // actions that one read of the ledger gives at most
 	maxLoads       = 16               // loads of unknown size at once
 	loadTimeout    = 30 * time.Second // one read of a payload
 	aliveWait      = 500 * time.Millisecond

@@ -2,7 +2,6 @@ package lane
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -11,14 +10,7 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-var (
-	errStopped = errors.New("lanes stop")
-	errClosed  = errors.New("claim is given up")
-	errFenced  = errors.New("claim has lost its fence")
-	errTimeout = errors.New("destination's timeout")
-)
-
-// Lanes runs the actions of one subscription in this process; it implements the Lanes of package stream. All methods are safe for
+// Lanes runs the actions of one subscription in this process; it implements owner.Lanes and batch.Lanes. All methods are safe for
 // concurrent use.
 type Lanes struct {
 	cfg     *Config
@@ -72,7 +64,7 @@ func (l *Lanes) Run(ctx context.Context) error {
 	return nil
 }
 
-// Open implements the Lanes of package stream. It reads the first window before it returns. After an error the claim has no lanes.
+// Open starts the lanes of a claim. It reads the first window before it returns. After an error the claim has no lanes.
 func (l *Lanes) Open(ctx context.Context, c *ledger.Claim) error {
 	p := newPartition(l.cfg, c)
 	var actions []ledger.Action
@@ -105,7 +97,7 @@ func (l *Lanes) Open(ctx context.Context, c *ledger.Claim) error {
 	return nil
 }
 
-// Add implements the Lanes of package stream.
+// Add takes actions that were just committed. Those for which there is no room stay in the ledger and are loaded later.
 func (l *Lanes) Add(c *ledger.Claim, items []Item) {
 	s := l.s
 	s.mu.Lock()
@@ -131,8 +123,8 @@ func (l *Lanes) Add(c *ledger.Claim, items []Item) {
 	s.q.dispatch.wake()
 }
 
-// Full implements the Lanes of package stream: more than half of the window is taken, or more actions are in the ledger behind it. A claim
-// that is given up is full.
+// Full reports whether more than half of the window is taken, or more actions are in the ledger behind it. A claim that is given up is
+// full.
 func (l *Lanes) Full(c *ledger.Claim) bool {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
@@ -140,7 +132,7 @@ func (l *Lanes) Full(c *ledger.Claim) bool {
 	return p == nil || p.ending() || p.more || p.open > l.cfg.MaxOpen/2
 }
 
-// Close implements the Lanes of package stream. If no action of the claim is in doubt, it clears c.DoubtTo. An error means
+// Close ends the lanes of a claim. If no action of the claim is in doubt, it clears c.DoubtTo. An error means
 // that attempts were cancelled, or their results were not recorded, when ctx ended; that the ledger refuses some results, for which
 // it does not wait; or that the claim was unclean and calls of the previous owner may still be in flight.
 func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
@@ -194,7 +186,7 @@ func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 	return nil
 }
 
-// Drop implements the Lanes of package stream.
+// Drop forgets a claim that has lost its fence: its attempts in flight are cancelled, and nothing is written.
 func (l *Lanes) Drop(c *ledger.Claim) {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()

@@ -9,10 +9,7 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-const (
-	pageSize  = 1000 // actions that one read of the ledger gives at most
-	smallPage = 64   // the fewest actions that the first read of a refill asks for
-)
+const smallPage = 64 // the fewest actions that the first read of a refill asks for
 
 // loader reads actions that were left in the ledger when there is room for them, and makes room in full windows. It belongs to
 // one goroutine.
