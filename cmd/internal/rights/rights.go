@@ -178,19 +178,3 @@ func entries(list []Right) (out []entry) {
 	slices.SortStableFunc(out, func(a, b entry) int { return cmp.Compare(first[a.principal], first[b.principal]) })
 	return out
 }
-
-// Markdown returns the table for people.
-func Markdown() string {
-	var b strings.Builder
-	b.WriteString("| role | may | with | for |\n|---|---|---|---|\n")
-	for _, r := range table {
-		name := strings.ReplaceAll(r.name, "{team}", "TEAM")
-		if r.prefixed {
-			name += "\\*"
-		}
-		b.WriteString("| " + string(r.role) + " | " + strings.Join(r.operations, ", ") + " | " + string(r.kind) + " " + name + " | " + r.why + " |\n")
-	}
-	b.WriteString("| stream | Write | topic of each destination of type kafka | what it is told to write |\n")
-	b.WriteString("| consumer | Read | topic of each source that another team shares with TEAM | its events |\n")
-	return b.String()
-}
