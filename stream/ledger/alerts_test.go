@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -73,6 +74,16 @@ func TestAlertsAreToldOnce(t *testing.T) {
 }
 
 // A silence has an end and a reason, is known to every process, and can be ended before its time, once.
+// TestSilenceTooLong: whoever asks for a silence that is too long, or too short, is told its bounds, not a length that a listener has cut.
+func TestSilenceTooLong(t *testing.T) {
+	t.Parallel()
+	for _, length := range []time.Duration{time.Second, 2 * MaxSilence} {
+		if err := CheckSilence("ForebayLag", length); err == nil || !strings.Contains(err.Error(), "a minute at least and 30 days at most") || strings.Contains(err.Error(), length.String()) {
+			t.Errorf("%s: %v", length, err)
+		}
+	}
+}
+
 func TestSilences(t *testing.T) {
 	t.Parallel()
 	cfg := schemaFor(t)
