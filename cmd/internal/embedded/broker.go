@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -91,21 +92,33 @@ func StartBroker(ctx context.Context, cfg BrokerConfig) (_ *Broker, err error) {
 			err = errors.Join(err, lock.release())
 		}
 	}()
-	if cfg.Port == 0 {
-		if cfg.Port, err = keepPort(cfg.Dir, cfg.Logger); err != nil {
-			return nil, err
-		}
-	}
 	if err := healLogs(cfg.Dir, cfg.Logger); err != nil {
 		return nil, err
 	}
-	cluster, err := kfake.NewCluster(options(cfg)...)
+	cluster, err := newCluster(&cfg, func() (int, error) { return keepPort(cfg.Dir, cfg.Logger) })
 	if err != nil {
 		return nil, fmt.Errorf("start the embedded broker in %s: %w", cfg.Dir, err)
 	}
 	b := &Broker{cluster: cluster, addr: "127.0.0.1:" + strconv.Itoa(cfg.Port), lock: lock}
 	b.startTrimmer(cfg)
 	return b, nil
+}
+
+// newCluster starts kfake at cfg.Port. If that is 0, it sets it to the port that choose returns, and chooses again, a few times, where another
+// program takes that one first.
+func newCluster(cfg *BrokerConfig, choose func() (int, error)) (c *kfake.Cluster, err error) {
+	if cfg.Port != 0 {
+		return kfake.NewCluster(options(*cfg)...)
+	}
+	for range 3 {
+		if cfg.Port, err = choose(); err != nil {
+			return nil, err
+		}
+		if c, err = kfake.NewCluster(options(*cfg)...); !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	return c, err
 }
 
 // options returns the options of kfake. They do not allow a topic to be created by being used: only `forebay topics apply` creates

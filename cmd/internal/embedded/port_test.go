@@ -1,11 +1,14 @@
 package embedded
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
+	"time"
 )
 
 func TestKeepPort(t *testing.T) {
@@ -34,5 +37,34 @@ func TestKeepPort(t *testing.T) {
 		if port, err := keepPort(dir, testLog(t)); err == nil {
 			t.Errorf("%q was taken for port %d", bad, port)
 		}
+	}
+}
+
+// TestPortTakenMeanwhile: a port that another program takes between its choice and its use is not the end of the start.
+func TestPortTakenMeanwhile(t *testing.T) {
+	t.Parallel()
+	stranger, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	taken := stranger.Addr().(*net.TCPAddr).Port
+	cfg := BrokerConfig{Dir: t.TempDir(), Logger: testLog(t), Retention: time.Hour}
+	choices := 0
+	c, err := newCluster(&cfg, func() (int, error) {
+		if choices++; choices == 1 {
+			return taken, nil
+		}
+		return freePort()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	if choices != 2 || cfg.Port == taken {
+		t.Errorf("%d choices, port %d", choices, cfg.Port)
+	}
+	if _, err := newCluster(&BrokerConfig{Dir: t.TempDir(), Logger: testLog(t), Retention: time.Hour}, func() (int, error) { return taken, nil }); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("always taken: %v", err)
 	}
 }
