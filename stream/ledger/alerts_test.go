@@ -73,7 +73,6 @@ func TestAlertsAreToldOnce(t *testing.T) {
 	}
 }
 
-// A silence has an end and a reason, is known to every process, and can be ended before its time, once.
 // TestSilenceTooLong: whoever asks for a silence that is too long, or too short, is told its bounds, not a length that a listener has cut.
 func TestSilenceTooLong(t *testing.T) {
 	t.Parallel()
@@ -84,6 +83,7 @@ func TestSilenceTooLong(t *testing.T) {
 	}
 }
 
+// A silence has an end and a reason, is known to every process, and can be ended before its time, once.
 func TestSilences(t *testing.T) {
 	t.Parallel()
 	cfg := schemaFor(t)

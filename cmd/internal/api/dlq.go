@@ -50,7 +50,7 @@ type DeadLetterItem struct {
 	BehindAtLeast *int64     `json:"behind_at_least,omitempty"`
 	Asked         bool       `json:"asked"` // a command about it waits for the partition's owner
 	FirstAt       *time.Time `json:"first_at"`
-	DiedAt        time.Time  `json:"died_at"` // if the outcome is unknown, when its last attempt was marked or ended; if it is no dead letter any more, when it ended
+	DiedAt        time.Time  `json:"died_at"` // if the outcome is unknown, when its last attempt was marked or ended; if it is no dead letter any more, when it ended or, while it runs again, when its last attempt did
 	Topic         string     `json:"topic"`
 	Partition     int32      `json:"partition"`
 	Offset        int64      `json:"offset"`
@@ -60,6 +60,15 @@ type DeadLetterItem struct {
 // Dead reports whether it is one still: given up, or its outcome unknown, and not run again, discarded or resolved since.
 func (i *DeadLetterItem) Dead() bool {
 	return i.Status == string(ledger.Dead) || i.Status == string(ledger.Unknown)
+}
+
+// Ended reports whether it is done, overtaken, discarded or resolved, and runs no more. Neither Dead nor Ended: it runs again.
+func (i *DeadLetterItem) Ended() bool {
+	switch ledger.Status(i.Status) {
+	case ledger.Done, ledger.Superseded, ledger.Stale, ledger.Discarded:
+		return true
+	}
+	return false
 }
 
 // DeadLetterDetail is one dead letter with its attempts and what operators asked of it.

@@ -185,11 +185,7 @@ func showDead(w io.Writer, d *api.DeadLetterDetail) {
 	line("deaths", deathsText(d.DeadLetterItem))
 	line("behind", behindText(d.DeadLetterItem))
 	line("first attempt", formatOptionalTime(d.FirstAt))
-	if d.Dead() {
-		line("died", formatTime(d.DiedAt))
-	} else {
-		line("ended", formatTime(d.DiedAt))
-	}
+	line(diedLabel(&d.DeadLetterItem), formatTime(d.DiedAt))
 	line("group", d.Group)
 	line("place", fmt.Sprintf("%s/%d@%d", d.Topic, d.Partition, d.Offset))
 	line("owner", d.Owner)
@@ -203,6 +199,17 @@ func showDead(w io.Writer, d *api.DeadLetterDetail) {
 	for _, c := range d.Commands {
 		fmt.Fprintf(w, "%s %s by %s: %s: %s\n", formatTime(c.AskedAt), plain(string(c.Kind)), plain(c.By), plain(c.Reason), plain(cmp.Or(c.Outcome, "not done yet")))
 	}
+}
+
+// diedLabel names what DiedAt is the time of.
+func diedLabel(i *api.DeadLetterItem) string {
+	switch {
+	case i.Dead():
+		return "died"
+	case i.Ended():
+		return "ended"
+	}
+	return "last attempt"
 }
 
 // dlqAskFlags are the flags of replay, discard and resolve.

@@ -46,6 +46,8 @@ func TestDeadNoMore(t *testing.T) {
 	f.dead[0].Status, f.dead[0].Class, f.dead[0].Code, f.dead[0].Error = "done", "", 200, ""
 	s := get(t, h, deadURL)
 	s.says("dd", "it is no dead letter any more")
+	f.dead[0].Status = "failed"
+	get(t, h, deadURL).says("dd", "it runs again")
 	for _, n := range s.all("dt") {
 		if said := text(n); said == "Died" || said == "Failed with" {
 			t.Errorf("the page says %q", said)

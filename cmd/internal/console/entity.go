@@ -24,6 +24,11 @@ type entityPage struct {
 	Waits   []waitRow
 }
 
+// NoFirst reports whether events of the entity wait for its first version.
+func (p entityPage) NoFirst() bool {
+	return len(p.Lines) == 0 && slices.ContainsFunc(p.Waiting, func(w api.WaitItem) bool { return w.Decision != "held" })
+}
+
 // openAction is an action of the entity that is not done.
 type openAction struct {
 	api.ActionItem

@@ -66,6 +66,8 @@ type fake struct {
 
 	auditFilter api.AuditFilter
 	filter      api.InboxFilter
+	filters     []api.InboxFilter // all of them
+	othersErr   error             // of a question for one event
 	kept        []api.QuarantineItem
 	keptNext    string
 	would       api.QuarantineRedriven
@@ -83,7 +85,10 @@ type fake struct {
 func (f *fake) Items(_ context.Context, q api.InboxFilter) (api.Page[api.InboxItem], error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.filter = q
+	f.filter, f.filters = q, append(f.filters, q)
+	if q.Limit == 1 && f.othersErr != nil {
+		return api.Page[api.InboxItem]{}, f.othersErr
+	}
 	return api.Page[api.InboxItem]{Items: f.items, Next: "cursor==", Elsewhere: f.elsewhere}, f.err
 }
 

@@ -42,6 +42,11 @@ type gapEntity struct {
 	Rows                               []gapRow
 }
 
+// NoFirst reports whether its events wait for the first version of the entity.
+func (e *gapEntity) NoFirst() bool {
+	return e.Problem == "" && len(e.Lines) == 0 && slices.ContainsFunc(e.Rows, func(r gapRow) bool { return r.Then != "" && r.Then != "operator" })
+}
+
 // gapRow is an event that waits.
 type gapRow struct {
 	api.InboxItem
@@ -71,12 +76,10 @@ func (c *Console) gaps(ctx context.Context, r *http.Request) (any, error) {
 		return p, err
 	}
 	f.Limit = min(f.Limit, gapRows)
-	if p.Others, err = c.waitsOtherwise(ctx, r, f); err != nil {
-		return p, err
-	}
 	if p.Page, err = c.API.Items(ctx, f); err != nil {
 		return p, err
 	}
+	p.Others = c.waitsOtherwise(ctx, r, f)
 	p.Older, p.Newest = turn(r.URL.Path, q, p.Page.Next)
 	p.Entities = byEntity(p.Page.Items, api.Asks(ctx).May(access.Respond))
 	c.addVersionLines(ctx, p.Entities)
@@ -84,11 +87,13 @@ func (c *Console) gaps(ctx context.Context, r *http.Request) (any, error) {
 }
 
 // waitsOtherwise returns the link to what waits for an operator, on the first page of what waits for what is missing; and the other way round.
-// It is empty if nothing does.
-func (c *Console) waitsOtherwise(ctx context.Context, r *http.Request, f api.InboxFilter) (string, error) {
+// It is empty if nothing does, or if that cannot be found out within otherwiseWithin: the page is whole without it.
+func (c *Console) waitsOtherwise(ctx context.Context, r *http.Request, f api.InboxFilter) string {
 	if f.Cursor != "" {
-		return "", nil
+		return ""
 	}
+	ctx, cancel := context.WithTimeout(ctx, otherwiseWithin)
+	defer cancel()
 	other := gate.Parked
 	if f.Decision == gate.Parked {
 		other = gate.Buffered
@@ -96,12 +101,14 @@ func (c *Console) waitsOtherwise(ctx context.Context, r *http.Request, f api.Inb
 	f.Decision, f.Limit = other, 1
 	page, err := c.API.Items(ctx, f)
 	if err != nil || len(page.Items) == 0 {
-		return "", err
+		return ""
 	}
 	q := r.URL.Query()
 	q.Set("waits", string(other))
-	return r.URL.Path + "?" + q.Encode(), nil
+	return r.URL.Path + "?" + q.Encode()
 }
+
+const otherwiseWithin = 3 * time.Second
 
 // byEntity groups what waits, in the order in which entities come. may says that who looks may redrive and give up.
 func byEntity(items []api.InboxItem, may bool) (list []*gapEntity) {

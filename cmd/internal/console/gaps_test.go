@@ -9,6 +9,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 )
 
@@ -19,7 +20,7 @@ func TestGaps(t *testing.T) {
 	f.items = f.items[:1]
 	h := f.handler(t, nil)
 	s := get(t, h, "/console/gaps?team=acme&entity=o-1&limit=500")
-	if diff := cmp.Diff(api.InboxFilter{Team: "acme", Entity: "o-1", Decision: gate.Buffered, Limit: gapRows}, f.filter); diff != "" {
+	if diff := cmp.Diff(api.InboxFilter{Team: "acme", Entity: "o-1", Decision: gate.Buffered, Limit: gapRows}, f.filters[0]); diff != "" {
 		t.Error(diff)
 	}
 	s.says("h2", "o-1 of orders, acme.fulfil")
@@ -31,9 +32,14 @@ func TestGaps(t *testing.T) {
 	}
 	get(t, h, s.link("show these")).says("p", "Other events wait for what is missing")
 	get(t, h, "/console/gaps?waits=parked")
-	if f.filter.Decision != gate.Parked {
-		t.Errorf("asked for %s", f.filter.Decision)
+	if asked := f.filters[len(f.filters)-2].Decision; asked != gate.Parked {
+		t.Errorf("asked for %s", asked)
 	}
+	f.othersErr = schemas.Errorf(schemas.Unavailable, "", "it takes too long")
+	if s := get(t, h, "/console/gaps"); s.status != http.StatusOK || len(s.all("table")) != 1 {
+		t.Errorf("what waits otherwise is not known: %d, %d tables", s.status, len(s.all("table")))
+	}
+	f.othersErr = nil
 	if s := get(t, h, "/console/gaps?waits=dead"); s.status != http.StatusBadRequest {
 		t.Errorf("no such wait: %d", s.status)
 	}
@@ -64,8 +70,13 @@ func TestFirstMissing(t *testing.T) {
 		t.Errorf("%+v", drawn)
 	}
 	d.Waiting[0].Decision = "held"
-	if drawn = tracks(d); drawn[0].Missing != 0 {
+	if drawn = tracks(d); drawn[0].Missing != 0 || (entityPage{EntityDetail: d}).NoFirst() {
 		t.Errorf("a held event waits for an operator: %+v", drawn)
+	}
+	held := gapEntity{Rows: []gapRow{{Then: "operator"}}}
+	behind := gapEntity{Rows: []gapRow{{Then: "skip"}}}
+	if held.NoFirst() || !behind.NoFirst() {
+		t.Error("the page of gaps does not tell a held event from one that waits for the first")
 	}
 }
 

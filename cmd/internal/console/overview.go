@@ -56,6 +56,9 @@ func (s *subscriptionRow) name() string { return s.Team + "." + s.Subscription }
 // Claimed is how many partitions are being claimed.
 func (s subscriptionRow) Claimed() int {
 	n := s.Counts
+	if n == nil {
+		return 0
+	}
 	return max(0, n.Total-n.Running-n.Stopped-n.Unread)
 }
 

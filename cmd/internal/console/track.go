@@ -101,7 +101,7 @@ func tracks(d *api.EntityDetail) (list []track) {
 			holes(missing, line, "missing", line.Missing)
 			holes(missing, line, "skipped", line.Skipped)
 		} else if waitsForFirst(d.Waiting, clock) {
-			missing[""] = lane{Text: "first missing", Hole: "missing"} // sorts below all versions
+			missing[firstMissing] = lane{sortable: firstMissing, Text: "first missing", Hole: "missing"}
 		}
 		if t := newTrack(clock, of, missing); len(t.Lanes) > 0 {
 			list = append(list, t)
@@ -110,6 +110,9 @@ func tracks(d *api.EntityDetail) (list []track) {
 	slices.SortFunc(list, func(a, b track) int { return cmp.Compare(a.Clock, b.Clock) })
 	return list
 }
+
+// firstMissing sorts below all versions, and above an event without one.
+const firstMissing = "\x00"
 
 // waitsForFirst reports whether events of a clock that has no version yet wait for its first one.
 func waitsForFirst(waiting []api.WaitItem, clock string) bool {

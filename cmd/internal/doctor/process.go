@@ -74,7 +74,7 @@ func notCounted(kinds []api.AttentionUnknown) (found []Finding) {
 		of[u.Why] = append(of[u.Why], u.Kind)
 	}
 	for _, why := range reasons {
-		found = append(found, unknown("attention", "whether an operator is waited for is not known of "+strings.Join(of[why], ", ")+": "+why, ""))
+		found = append(found, unknown("attention", "what waits for an operator is not known, or not all, of "+strings.Join(of[why], ", ")+": "+why, ""))
 	}
 	return found
 }

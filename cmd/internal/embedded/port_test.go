@@ -61,7 +61,7 @@ func TestPortTakenMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
-	if choices != 2 || cfg.Port == taken {
+	if choices < 2 || cfg.Port == taken {
 		t.Errorf("%d choices, port %d", choices, cfg.Port)
 	}
 	if _, err := newCluster(&BrokerConfig{Dir: t.TempDir(), Logger: testLog(t), Retention: time.Hour}, func() (int, error) { return taken, nil }); !errors.Is(err, syscall.EADDRINUSE) {
