@@ -74,7 +74,7 @@ func (c *gapsListCmd) Run(e *env, client *api.Client) error {
 		atColumn(true), // what is missing begins behind it
 		column[item]{name: "missing", value: func(i item) string {
 			if len(i.Lines) == 0 && i.Then != "operator" {
-				return "the first version"
+				return "first"
 			}
 			return ofLines(i, func(l api.VersionLineItem) string { return api.RangesText(l.Missing) })
 		}},
