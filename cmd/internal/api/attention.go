@@ -73,6 +73,21 @@ type AttentionUnknown struct {
 	Why  string `json:"why"`
 }
 
+// UnknownFor are kinds, with commas between, of which the asked process does not know all for one reason.
+type UnknownFor struct{ Why, Kinds string }
+
+// ByReason joins kinds that are not known for the same reason, in their order.
+func ByReason(list []AttentionUnknown) (out []UnknownFor) {
+	for _, u := range list {
+		if i := slices.IndexFunc(out, func(o UnknownFor) bool { return o.Why == u.Why }); i >= 0 {
+			out[i].Kinds += ", " + u.Kind
+		} else {
+			out = append(out, UnknownFor{u.Why, u.Kind})
+		}
+	}
+	return out
+}
+
 // Attention is what waits for an operator, as far as the asked process knows: at most a limit of each kind is listed, and all of it
 // counted. A kind is in Counts or in Unknown, or in both where a part of it is not known.
 type Attention struct {

@@ -108,16 +108,8 @@ func (c *attentionCmd) summary(e *env, found *api.Attention) {
 	if nothing {
 		fmt.Fprintln(e.Stderr, "nothing waits for an operator")
 	}
-	var whys []string // in the order of kinds
-	kinds := map[string][]string{}
-	for _, u := range found.Unknown {
-		if kinds[u.Why] == nil {
-			whys = append(whys, u.Why)
-		}
-		kinds[u.Why] = append(kinds[u.Why], u.Kind)
-	}
-	for _, why := range whys {
-		fmt.Fprintf(e.Stderr, "not known here: %s: %s\n", strings.Join(kinds[why], ", "), plain(why))
+	for _, u := range api.ByReason(found.Unknown) {
+		fmt.Fprintf(e.Stderr, "not known here: %s: %s\n", u.Kinds, plain(u.Why))
 	}
 }
 

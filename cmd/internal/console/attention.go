@@ -67,16 +67,8 @@ func (c *Console) attention(ctx context.Context, r *http.Request) (any, error) {
 
 // notKnown returns of which kinds nothing is known, and why, a line for each why.
 func notKnown(list []api.AttentionUnknown) (lines []string) {
-	var whys []string // in the order of kinds
-	kinds := map[string][]string{}
-	for _, u := range list {
-		if kinds[u.Why] == nil {
-			whys = append(whys, u.Why)
-		}
-		kinds[u.Why] = append(kinds[u.Why], u.Kind)
-	}
-	for _, why := range whys {
-		lines = append(lines, "Not known here: "+strings.Join(kinds[why], ", ")+": "+why)
+	for _, u := range api.ByReason(list) {
+		lines = append(lines, "Not known here: "+u.Kinds+": "+u.Why)
 	}
 	return lines
 }

@@ -65,16 +65,8 @@ func (d *doctor) process(ctx context.Context) (found []Finding) {
 
 // notCounted says of which kinds the process does not know what waits for an operator, one finding for each reason.
 func notCounted(kinds []api.AttentionUnknown) (found []Finding) {
-	var reasons []string
-	of := map[string][]string{}
-	for _, u := range kinds {
-		if of[u.Why] == nil {
-			reasons = append(reasons, u.Why)
-		}
-		of[u.Why] = append(of[u.Why], u.Kind)
-	}
-	for _, why := range reasons {
-		found = append(found, unknown("attention", "what waits for an operator is not known, or not all, of "+strings.Join(of[why], ", ")+": "+why, ""))
+	for _, u := range api.ByReason(kinds) {
+		found = append(found, unknown("attention", "what waits for an operator is not known, or not all, of "+u.Kinds+": "+u.Why, ""))
 	}
 	return found
 }
