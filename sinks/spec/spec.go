@@ -16,7 +16,7 @@ import (
 // Type is a type of destination.
 type Type struct {
 	Name string // as it is written: type: slack
-	Rows []Row  // of the table in DESIGN.md
+	Rows []Row  // of the table in deploy/docs/REFERENCE.md
 	// New makes the configuration of one destination, with nothing written in it.
 	New func() Config
 }

@@ -31,7 +31,7 @@ type Failure struct {
 	PauseAfter int
 }
 
-// failures is the one table of how an attempt may end. Sinks read the class of a status from it, lanes read what follows. DESIGN.md
+// failures is the one table of how an attempt may end. Sinks read the class of a status from it, lanes read what follows. deploy/docs/REFERENCE.md
 // shows it, and a test compares the two. The first row that holds a status counts. Then, Most, Apart, Alert
 // and Mend are the same in all rows of a class.
 var failures = []Failure{

@@ -87,10 +87,10 @@ func TestWhatFollowsForTheDestination(t *testing.T) {
 	}
 }
 
-// TestDesignHasTheFailureTable: DESIGN.md shows the table as it is in the code.
-func TestDesignHasTheFailureTable(t *testing.T) {
+// TestReferenceHasTheFailureTable: REFERENCE.md shows the table as it is in the code.
+func TestReferenceHasTheFailureTable(t *testing.T) {
 	t.Parallel()
-	design, err := os.ReadFile("../../DESIGN.md")
+	design, err := os.ReadFile("../../deploy/docs/REFERENCE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,12 +105,12 @@ func TestDesignHasTheFailureTable(t *testing.T) {
 			got = append(got, l)
 		case len(got) > 0:
 			if !slices.Equal(got, want) {
-				t.Errorf("DESIGN.md differs from the code, whose table is\n%s\n(-code +DESIGN.md)\n%s", strings.Join(want, "\n"), cmp.Diff(want, got))
+				t.Errorf("REFERENCE.md differs from the code, whose table is\n%s\n(-code +REFERENCE.md)\n%s", strings.Join(want, "\n"), cmp.Diff(want, got))
 			}
 			return
 		}
 	}
-	t.Errorf("DESIGN.md has no failure table; it is\n%s", strings.Join(want, "\n"))
+	t.Errorf("REFERENCE.md has no failure table; it is\n%s", strings.Join(want, "\n"))
 }
 
 func line(f Failure) string {

@@ -27,7 +27,7 @@ func TestSinkTypes(t *testing.T) {
 			t.Errorf("the name of type %q is none, or there twice", typ.Name)
 		}
 		if len(typ.Rows) == 0 {
-			t.Errorf("%s has no row for DESIGN.md", typ.Name)
+			t.Errorf("%s has no row for REFERENCE.md", typ.Name)
 		}
 		one, other := typ.New(), typ.New()
 		fields, others := one.Describe().Fields, other.Describe().Fields
@@ -88,17 +88,17 @@ func TestKeysOfSeveralTypes(t *testing.T) {
 	}
 }
 
-// TestDesignHasTheSinks: DESIGN.md shows the types' rows; -update writes them there.
-func TestDesignHasTheSinks(t *testing.T) {
+// TestReferenceHasTheSinks: REFERENCE.md shows the types' rows; -update writes them there.
+func TestReferenceHasTheSinks(t *testing.T) {
 	t.Parallel()
-	const path, head = "../../../DESIGN.md", "| type | does | declared | a repeated attempt is harmless because |\n|---|---|---|---|\n"
+	const path, head = "../../../deploy/docs/REFERENCE.md", "| type | does | declared | a repeated attempt is harmless because |\n|---|---|---|---|\n"
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before, rest, ok := strings.Cut(string(text), head)
 	if !ok {
-		t.Fatalf("DESIGN.md has no table that begins with\n%s", head)
+		t.Fatalf("REFERENCE.md has no table that begins with\n%s", head)
 	}
 	got, after, _ := strings.Cut(rest, "\n\n")
 	var rows []string
@@ -115,6 +115,6 @@ func TestDesignHasTheSinks(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("DESIGN.md differs from the types (go test -update writes it):\n%s", diff)
+		t.Errorf("REFERENCE.md differs from the types (go test -update writes it):\n%s", diff)
 	}
 }

@@ -2,7 +2,7 @@
 // messages. What a command prints as a name or an id, every command and the API understand.
 //
 // names.go has the names of what the file configures, ids.go those of what has been taken in, nearest.go what a slip was meant to be.
-// [Help] tells the grammar to users; the README has the same text.
+// [Help] tells the grammar to users; COMMANDS.md has the same text.
 package names
 
 import (

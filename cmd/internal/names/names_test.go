@@ -1,7 +1,6 @@
 package names_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -130,19 +129,5 @@ func TestOneOf(t *testing.T) {
 	}
 	if err := names.OneOf("decision", "stail", values); schemas.KindOf(err) != schemas.Invalid || !strings.Contains(err.Error(), `decision "stail" is not one of applied, stale; did you mean stale?`) {
 		t.Error(err)
-	}
-}
-
-// TestTheReadmeHasTheGrammar, in the words of the command line.
-func TestTheReadmeHasTheGrammar(t *testing.T) {
-	t.Parallel()
-	readme, err := os.ReadFile("../../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(names.Help) {
-		if !strings.Contains(string(readme), strings.TrimRight(line, "\n")) {
-			t.Errorf("README.md lacks: %s", line)
-		}
 	}
 }
