@@ -190,7 +190,7 @@ func waysOut() []wayOut {
 		{outcome: "unavailable", reason: "connections", answer: closed503, change: limits(Limits{Connections: 2, YieldAfter: time.Hour}),
 			does: func(in *intake) *said { first := in.standing(100, 1); in.request(head(inPath, 100)); return first }},
 		{outcome: "slow", reason: "pace", answer: told(408, closes, ""), change: func(c *Config, _ *Source) { c.ReadTimeout, c.Limits = time.Hour, Limits{Grace: 10 * time.Millisecond} },
-			does: func(in *intake) *said { return in.standing(100, 1) }},
+			does: func(in *intake) *said { return in.request(head(inPath, 100) + "1") }},
 		{outcome: "slow", reason: "timeout", answer: told(408, closes, ""), change: func(c *Config, _ *Source) { c.ReadTimeout = 50 * time.Millisecond },
 			does: func(in *intake) *said { return in.request(head(inPath, 100) + "1") }},
 		{outcome: "incomplete", reason: "broken_off", answer: told(400, closes, ""), does: func(in *intake) *said {

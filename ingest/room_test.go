@@ -110,7 +110,7 @@ func TestPromisesReserveLittle(t *testing.T) {
 	} {
 		for _, length := range []int{2 * mib, -1} {
 			in := withRoom(t, Limits{Memory: 256 * mib})
-			const senders = 20
+			const senders = 4
 			for range senders {
 				in.stand(length, test.sent)
 			}
@@ -421,9 +421,9 @@ func TestPace(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRoom(Limits{Pace: 1000, Grace: 5 * time.Second}.WithDefaults(mib))
-			interrupted := make(chan time.Time, 1)
+			set := make(chan deadline, 1)
 			a, begin := &arrival{}, time.Now()
-			if err := r.enter(a, deadlines{interrupted: interrupted}, nil, netip.Addr{}, begin); err != nil {
+			if err := r.enter(a, deadlines{set: set}, nil, netip.Addr{}, begin); err != nil {
 				t.Fatal(err)
 			}
 			bytes := 0
@@ -435,8 +435,8 @@ func TestPace(t *testing.T) {
 				<-time.After(time.Second)
 			}
 			select {
-			case at := <-interrupted:
-				if took := at.Sub(begin); took != test.ends || r.ended(a, nil) != errPace {
+			case d := <-set:
+				if took := d.set.Sub(begin); took != test.ends || r.ended(a, nil) != errPace {
 					t.Errorf("%s: ended after %v, want %v: %v", test.name, took, test.ends, r.ended(a, nil))
 				}
 			default:
@@ -471,14 +471,16 @@ func TestPaceOfAProcessThatStoodStill(t *testing.T) {
 	r.leave(a)
 }
 
-// deadlines is a response whose connection notes when its read is interrupted.
+// deadlines is a response whose connection notes the deadlines of its reads.
 type deadlines struct {
 	http.ResponseWriter
-	interrupted chan time.Time
+	set chan deadline
 }
 
-func (d deadlines) SetReadDeadline(time.Time) error {
-	d.interrupted <- time.Now()
+type deadline struct{ at, set time.Time }
+
+func (d deadlines) SetReadDeadline(at time.Time) error {
+	d.set <- deadline{at, time.Now()}
 	return nil
 }
 
@@ -488,10 +490,9 @@ func TestSlowBodiesAreAnswered(t *testing.T) {
 	in := setup(t, func(c *Config, _ *Source) {
 		c.ReadTimeout, c.Limits = time.Hour, Limits{Grace: 10 * time.Millisecond}
 	})
-	for _, length := range []int{1000, -1} {
-		if got := in.answered(in.stand(length, 10)); got != 408 {
-			t.Errorf("a body that stops: %d, want 408", got)
-		}
+	known, chunks := in.stand(1000, 10), in.stand(-1, 10)
+	if a, b := in.answered(known), in.answered(chunks); a != 408 || b != 408 {
+		t.Errorf("bodies that stop: %d and %d, want 408", a, b)
 	}
 	if in.count("slow", "pace") != 2 {
 		t.Errorf("counted otherwise: %s", in.lines)
@@ -534,7 +535,7 @@ func TestRoomIsConsistent(t *testing.T) {
 		wg.Go(func() {
 			for n := range 500 {
 				a := &arrival{}
-				err := r.enter(a, deadlines{interrupted: make(chan time.Time, 9)}, nil, netip.AddrFrom4([4]byte{10, 0, 0, byte(i % 3)}), time.Now())
+				err := r.enter(a, deadlines{set: make(chan deadline, 9)}, nil, netip.AddrFrom4([4]byte{10, 0, 0, byte(i % 3)}), time.Now())
 				for size := int64(16 << 10); err == nil && size < int64(n%8)*300<<10; size *= 4 {
 					if err = r.grow(a, size); err == nil {
 						err = r.moved(a, size)

@@ -118,7 +118,7 @@ func (m *Marks) Of(ctx context.Context, topic string, partition int32, offset in
 	if note, ok := p.marks[offset]; ok {
 		return &note, nil
 	}
-	return nil, nil //nolint:nilnil // it was not
+	return nil, nil // it was not
 }
 
 // of returns what is known of a partition.

@@ -115,7 +115,7 @@ func (s *Source) compileRules(e *EventConfig) error {
 // deliveryID compiles where the provider's id of a delivery is: as the user says, else the preset; nil if neither does.
 func (c *refs) deliveryID(user, preset string) (*value, error) {
 	if user == "" && preset == "" {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil // there is none
 	}
 	v, err := c.choose(user, preset)
 	return &v, err

@@ -208,7 +208,7 @@ func (c *refs) clock(k clock) (compiledClock, error) {
 // optional compiles a value of the catalogue that a delivery may lack. There may be none.
 func (c *refs) optional(from string) (*value, error) {
 	if from == "" {
-		return nil, nil //nolint:nilnil // no value is no error
+		return nil, nil // no value is no error
 	}
 	v, err := c.preset(from + "?")
 	return &v, err

@@ -15,7 +15,7 @@ import (
 )
 
 // A team keeps the newest state of its orders in a table.
-func Example() { //nolint:testableexamples // TestExample runs it: it needs servers, and ends with Ctrl-C
+func Example() { // TestExample runs it: it needs servers, and ends with Ctrl-C
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))

@@ -161,5 +161,5 @@ func (t TLS) Certificate(ctx context.Context, address string) (*x509.Certificate
 		return nil, err
 	}
 	defer secure.Close()
-	return secure.(*tls.Conn).ConnectionState().PeerCertificates[0], nil //nolint:forcetypeassert // encrypt makes it
+	return secure.(*tls.Conn).ConnectionState().PeerCertificates[0], nil // encrypt makes it
 }

@@ -20,7 +20,7 @@ const brokerEnv = "FOREBAY_RIG_BROKER"
 
 // init is what the child process of [Fake] runs. To be killed with SIGKILL, the broker needs a process of its own, and the only program
 // at hand that has the broker in it is this one, a test binary.
-func init() { //nolint:gochecknoinits // nobody who serves a test should have to call it
+func init() { // nobody who serves a test should have to call it
 	if dir := os.Getenv(brokerEnv); dir != "" {
 		serveBroker(dir)
 	}

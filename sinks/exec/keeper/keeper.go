@@ -24,7 +24,7 @@ import (
 const name = "forebay-keeper"
 
 // init is all that a keeper runs. It imports little, so that it comes before the program's own packages are set up.
-func init() { //nolint:gochecknoinits // before anything of the program, which need not know of keepers
+func init() { // before anything of the program, which need not know of keepers
 	if len(os.Args) != 1 || os.Args[0] != name || syscall.Getpgrp() != os.Getpid() {
 		return
 	}

@@ -1,5 +1,5 @@
 // promtool, apart from tools.mod: it needs many modules, and would choose other versions of the linters' than theirs.
-//   go run -modfile=promtool.mod -tags remove_all_sd github.com/prometheus/prometheus/cmd/promtool test rules deploy/alerts/forebay.tests.yaml
+//   go run -modfile=.ci/promtool.mod -tags remove_all_sd github.com/prometheus/prometheus/cmd/promtool test rules deploy/alerts/forebay.tests.yaml
 module github.com/forebay-io/forebay/promtool
 
 go 1.26.7
