@@ -1,16 +1,18 @@
 package deptest
 
 import (
+	"bytes"
 	"encoding/json"
-	"errors"
+	"fmt"
+	"go/ast"
 	"go/parser"
 	"go/token"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,40 +25,54 @@ type listed struct {
 	Imports, TestImports, XTestImports []string
 	Deps                               []string
 	Standard                           bool
+	Files                              map[string]*ast.File `json:"-"` // those of GoFiles, in our own packages
 }
 
-// list asks the go tool for every package of the module.
+// list returns every package of the module, which the go tool is asked for once.
 func list(t *testing.T) []listed {
 	t.Helper()
-	packages := goList(t, module+"/...")
+	packages, err := ofModule()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if len(packages) < 8 {
 		t.Fatalf("go list found only %d packages: this test would check nothing", len(packages))
 	}
 	return packages
 }
 
-func goList(t *testing.T, args ...string) []listed {
-	t.Helper()
+var ofModule = sync.OnceValues(func() ([]listed, error) {
+	packages, err := goList(module + "/...")
+	for i, p := range packages {
+		packages[i].Files = map[string]*ast.File{}
+		for _, name := range p.GoFiles {
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, 0)
+			if err != nil {
+				return nil, err
+			}
+			packages[i].Files[name] = f
+		}
+	}
+	return packages, err
+})
+
+func goList(args ...string) ([]listed, error) {
 	const fields = "-json=ImportPath,Dir,Doc,Standard,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports,Deps"
 	cmd := exec.Command("go", append([]string{"list", fields}, args...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("go list: %v", err)
+		return nil, fmt.Errorf("go list: %w", err)
 	}
 	var packages []listed
-	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
 		var p listed
-		err := dec.Decode(&p)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
+		if err := dec.Decode(&p); err != nil {
+			return nil, err
 		}
 		packages = append(packages, p)
 	}
-	return packages
+	return packages, nil
 }
 
 func TestImports(t *testing.T) {
@@ -73,7 +89,11 @@ func TestImports(t *testing.T) {
 // TestBinariesCarryNoTestRunner names who brings it in.
 func TestBinariesCarryNoTestRunner(t *testing.T) {
 	t.Parallel()
-	for _, p := range goList(t, "-deps", module+"/cmd/forebay", module+"/cmd/forebay-bench") {
+	linked, err := goList("-deps", module+"/cmd/forebay", module+"/cmd/forebay-bench")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range linked {
 		if !p.Standard && slices.Contains(p.Imports, "testing") {
 			t.Errorf("%s brings testing into a binary", p.ImportPath)
 		}
