@@ -202,35 +202,3 @@ func TestSilentConnectionsOfAnAddress(t *testing.T) {
 		}
 	}
 }
-
-// Who has shown no signature keeps no connection; who has, does.
-func TestStrangersKeepNoConnection(t *testing.T) {
-	t.Parallel()
-	in := setup(t, nil)
-	for _, test := range []struct {
-		name, method, path, signature string
-		status                        int
-		closed                        bool
-	}{
-		{"signed", "POST", inPath, sign(nil), 202, false},
-		{"forged", "POST", inPath, sign([]byte("x")), 401, true},
-		{"unknown source", "POST", inPath + "x", sign(nil), 401, true},
-		{"no source", "GET", "/", "", 404, true},
-		{"unclean path", "POST", "//", "", 404, true},
-		{"other method", "GET", inPath, "", 405, true},
-	} {
-		r, err := http.NewRequestWithContext(t.Context(), test.method, in.server.URL+test.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("X-Signature", test.signature)
-		resp, err := in.server.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		if resp.StatusCode != test.status || resp.Close != test.closed {
-			t.Errorf("%s: %d, closed %t", test.name, resp.StatusCode, resp.Close)
-		}
-	}
-}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +57,7 @@ var ordersMapping = provider.Config{Preset: "generic", MaxBody: 64 << 10, Verify
 	Event: &provider.EventConfig{ID: "/id", Type: "/type", Entity: []string{"/order"}, Version: &provider.VersionConfig{From: "/rev", Kind: "sequence"}}}
 
 // Once the signature holds nothing is refused for its content: what cannot be named, keyed or versioned is kept byte
-// for byte with its reason, and answered 202.
+// for byte with its reason, and answered 202. More that is unusable is in ingest/provider.
 func TestNothingAuthenticIsRefusedForItsContent(t *testing.T) {
 	t.Parallel()
 	in := setup(t, func(c *Config, s *Source) { c.MaxBody, s.MaxBody = 64<<10, 64<<10 })
@@ -76,34 +75,17 @@ func TestNothingAuthenticIsRefusedForItsContent(t *testing.T) {
 	}
 	for _, test := range []struct{ name, body, reason string }{
 		{"empty", "", "not_json"},
-		{"not JSON", "hello", "not_json"},
-		{"cut off", `{"id":"1"`, "not_json"},
 		{"two texts", text(`"1"`, `"o"`, `1`) + "{}", "not_json"},
 		{"gzip", zipped.String(), "not_json"},
 		{"byte order mark", "\xef\xbb\xbf" + text(`"1"`, `"o"`, `1`), "not_json"},
 		{"UTF-16", "\xff\xfe" + string(wide), "not_json"},
 		{"a list", `[1]`, "missing_field"},
 		{"null", `null`, "missing_field"},
-		{"no id", `{"type":"t","order":"o","rev":1}`, "missing_field"},
-		{"empty id", text(`""`, `"o"`, `1`), "missing_field"},
-		{"id of another kind", text(`{}`, `"o"`, `1`), "wrong_type"},
-		{"id is a boolean", text(`true`, `"o"`, `1`), "wrong_type"},
-		{"other case of a key", `{"Id":"1","type":"t","order":"o","rev":1}`, "missing_field"},
-		{"duplicate key", `{"id":"1","id":"2","type":"t","order":"o","rev":1}`, "duplicate_key"},
 		{"duplicate key, escaped", `{"id":"1","\u0069d":"2","type":"t","order":"o","rev":1}`, "duplicate_key"},
-		{"NUL in the id", text(`"a\u0000b"`, `"o"`, `1`), "control_character"},
 		{"line break in the id", text(`"a\r\nb"`, `"o"`, `1`), "control_character"},
-		{"unpaired surrogate", text(`"\ud800"`, `"o"`, `1`), "bad_string"},
 		{"not UTF-8", text("\"\xff\"", `"o"`, `1`), "bad_string"},
 		{"id of 5,000 characters", text(`"`+strings.Repeat("i", 5000)+`"`, `"o"`, `1`), "too_long"},
-		{"entity of 5,000 characters", text(`"1"`, `"`+strings.Repeat("o", 5000)+`"`, `1`), "too_long"},
-		{"entity that grows by encoding", text(`"1"`, `"`+strings.Repeat("ü", 400)+`"`, `1`), "too_long"},
-		{"control character in the entity", text(`"1"`, `"a\tb"`, `1`), "control_character"},
-		{"huge version", text(`"1"`, `"o"`, `9223372036854775808`), "bad_version"},
 		{"huge exponent", text(`"1"`, `"o"`, `1e999999999`), "bad_version"},
-		{"fraction", text(`"1"`, `"o"`, `1.0`), "bad_version"},
-		{"negative version", text(`"1"`, `"o"`, `-1`), "bad_version"},
-		{"version is text", text(`"1"`, `"o"`, `"soon"`), "bad_version"},
 		{"deep nesting on the way", `{"x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`, "too_deep"},
 		{"deep and never closed", strings.Repeat(`{"a":`, 10_000), "too_deep"},
 	} {
@@ -118,19 +100,13 @@ func TestNothingAuthenticIsRefusedForItsContent(t *testing.T) {
 		}
 	}
 	for name, body := range map[string]string{
-		"exact integers":         text(`18014398509481985`, `9007199254740993`, `9223372036854775807`),
-		"512 bytes of id":        text(`"`+strings.Repeat("i", 512)+`"`, `"o"`, `1`),
 		"duplicates not read":    `{"x":1,"x":2,"id":"1","type":"t","order":"o","rev":1}`,
-		"a pair of surrogates":   text(`"\ud83d\ude00"`, `"o"`, `1`),
 		"an entity with slashes": text(`"1"`, `"a/b%2F../"`, `1`),
 	} {
 		events := len(in.log.events)
 		if a := in.signed([]byte(body)); a.status != 202 || len(in.log.events) != events+1 {
 			t.Errorf("%s: %+v", name, a)
 		}
-	}
-	if e := in.log.events[slices.IndexFunc(in.log.events, func(e *schemas.Event) bool { return e.ID == "18014398509481985" })]; e.Entity != "9007199254740993" {
-		t.Errorf("entity %s lost digits", e.Entity)
 	}
 }
 
@@ -144,12 +120,7 @@ func TestFailedExpressionsAreQuarantined(t *testing.T) {
 	body := func(lines string) string { return `{"id":"1","type":"t","order":"o","lines":` + lines + `}` }
 	for lines, reason := range map[string]string{
 		`[]`:                               "expression_failed",
-		`{}`:                               "expression_failed",
-		`[{"rev":"7"}]`:                    "expression_failed",
-		`[{"rev":1.5}]`:                    "expression_failed",
-		`[{"rev":922337203685477580800}]`:  "expression_failed",
 		`[{"rev":1,"deep":{"a":1,"a":2}}]`: "duplicate_key",
-		`[{"rev":-1}]`:                     "bad_version",
 		"[" + strings.Repeat(`{"rev":1},`, 20_000) + `{"rev":1}]`: "expression_cost",
 	} {
 		kept := len(in.log.deliveries)
@@ -180,11 +151,8 @@ func TestHeadersThatNameAreContentToo(t *testing.T) {
 		header []string
 		reason string
 	}{
-		{"no type", nil, "missing_field"},
-		{"another event's type", []string{"X-GitHub-Event", "push"}, "type_mismatch"},
 		{"two types", []string{"X-GitHub-Event", "issues", "X-GitHub-Event", "push"}, "repeated_header"},
 		{"type that is not UTF-8", []string{"X-GitHub-Event", "a\xffb"}, "type_mismatch"},
-		{"type of 5,000 characters", []string{"X-GitHub-Event", strings.Repeat("t", 5000)}, "too_long"},
 		{"a form without its payload", []string{"X-GitHub-Event", "issues", "Content-Type", "application/x-www-form-urlencoded"}, "bad_form"},
 	} {
 		kept := len(in.log.deliveries)
@@ -192,18 +160,6 @@ func TestHeadersThatNameAreContentToo(t *testing.T) {
 		if a.status != 202 || len(in.log.deliveries) != kept+1 || in.log.deliveries[kept].Reason != test.reason {
 			t.Errorf("%s: %+v, kept %+v", test.name, a, in.log.deliveries[kept:])
 		}
-	}
-	// A header that names nothing but the delivery decides nothing.
-	for _, id := range [][]string{{"X-GitHub-Delivery", ""}, {"X-GitHub-Delivery", "1"}, {"X-GitHub-Delivery", "1", "X-GitHub-Delivery", "2"}} {
-		if a := in.signed([]byte(body), append(id, "X-GitHub-Event", "issues")...); a.status != 202 || in.log.events[0].ID != in.log.events[len(in.log.events)-1].ID {
-			t.Errorf("%q: %+v", id, a)
-		}
-	}
-	in.log.events = nil
-	// A type without a mapping of its own has the source as entity and no version.
-	if a := in.signed([]byte(`{"zen":"x"}`), "X-GitHub-Event", "invented"); a.status != 202 || len(in.log.events) != 1 ||
-		in.log.events[0].Entity != "orders" || in.log.events[0].Version.Kind != schemas.None {
-		t.Errorf("an unknown type: %+v %+v", a, in.log.events)
 	}
 }
 

@@ -135,6 +135,11 @@ func (in *intake) standing(length, sent int) *said {
 	return s
 }
 
+// failing fails otherwise than verifiers do.
+type failing struct{}
+
+func (failing) Verify(*verify.Request, time.Time) error { return io.ErrUnexpectedEOF }
+
 func waysOut() []wayOut {
 	fails := func(err error) func(*Config, *Source) {
 		return func(c *Config, _ *Source) { c.Log = &fakeLog{answer: func(context.Context) error { return err }} }

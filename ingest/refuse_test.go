@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
-	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -160,16 +159,3 @@ func (s slowly) Verify(*verify.Request, time.Time) error {
 	<-time.After(s.check)
 	return &verify.Error{Reason: verify.Mismatch}
 }
-
-// A verifier that fails in another way refuses too.
-func TestVerifierFails(t *testing.T) {
-	t.Parallel()
-	in := setup(t, func(_ *Config, s *Source) { s.Verifier = failing{} })
-	if a := in.post("1"); a.status != 401 || in.count("refused", "internal") != 1 {
-		t.Errorf("%+v", a)
-	}
-}
-
-type failing struct{}
-
-func (failing) Verify(*verify.Request, time.Time) error { return iotest.ErrTimeout }
