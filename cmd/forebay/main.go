@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -22,7 +23,12 @@ func run() int {
 	defer stop()
 	// A second signal ends the process at once: stop gives the default handling back.
 	context.AfterFunc(ctx, stop)
-	return cli.Main(ctx, os.Args[1:], cli.Options{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+	return command(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+}
+
+// command runs the command line that args are, and returns the exit code.
+func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return cli.Main(ctx, args, cli.Options{Stdin: stdin, Stdout: stdout, Stderr: stderr,
 		Dev: func(ctx context.Context, o cli.DevOptions) error { return dev.Run(ctx, dev.Options(o)) },
 		Supply: func(ctx context.Context, o cli.DevOptions, c *config.Config) (func(), error) {
 			return dev.Supply(ctx, dev.Options(o), c)

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -14,21 +16,17 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"forebay": main})
 }
 
-func TestScripts(t *testing.T) {
-	t.Parallel()
+func TestScripts(t *testing.T) { // not beside others: commands change the directory
 	vectors, err := filepath.Abs("../../ingest/vectors")
 	if err != nil {
 		t.Fatal(err)
 	}
-	scripts, err := filepath.Glob("testdata/script/*.txtar")
+	dir, err := filepath.Abs("testdata/script")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if testing.Short() { // a script starts the program ten times and more
-		scripts = []string{"testdata/script/asking.txtar", "testdata/script/mistakes.txtar"}
-	}
 	testscript.Run(t, testscript.Params{
-		Files: scripts,
+		Dir: dir,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("VECTORS", vectors)
 			e.Setenv("N", "\n")
@@ -38,33 +36,41 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits runs a program and wants exactly this exit code: exits 5 forebay config check -c bad.yaml. Its output is in
-// the files stdout and stderr.
+// exitsOneByOne is held by the command that runs: the directory and the environment are those of the process.
+var exitsOneByOne sync.Mutex
+
+// exits runs a command line in this process, which starts in no time, and wants exactly this exit code: exits 5 forebay config check -c
+// bad.yaml. Its output is in the files stdout and stderr. What only a process shows is run by exec.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exits CODE PROGRAM [ARG...]")
+	if neg || len(args) < 2 || args[1] != "forebay" {
+		ts.Fatalf("usage: exits CODE forebay [ARG...]")
 	}
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	stdout, err := os.Create(ts.MkAbs("stdout"))
+	exitsOneByOne.Lock()
+	defer exitsOneByOne.Unlock()
+	before, err := os.Getwd()
 	ts.Check(err)
-	defer stdout.Close()
-	stderr, err := os.Create(ts.MkAbs("stderr"))
-	ts.Check(err)
-	defer stderr.Close()
-	program, err := exec.LookPath(args[1])
-	ts.Check(err)
-	cmd := exec.Command(program, args[2:]...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), stdout, stderr
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "A", "B", "C", "P", "FOREBAY_URL", "FOREBAY_POSTGRES_URL", "ORDERS_SECRET", "REGISTRY_URL", "REGISTRY_PASSWORD", "NO_COLOR"} {
-		if value := ts.Getenv(name); value != "" {
-			cmd.Env = append(cmd.Env, name+"="+value)
+	ts.Check(os.Chdir(ts.MkAbs(".")))
+	defer os.Chdir(before)
+	for _, name := range []string{"HOME", "TMPDIR", "A", "B", "C", "P", "FOREBAY_URL", "FOREBAY_POSTGRES_URL", "ORDERS_SECRET", "REGISTRY_URL", "REGISTRY_PASSWORD", "NO_COLOR"} {
+		was, ok := os.LookupEnv(name)
+		defer func() {
+			if os.Unsetenv(name); ok {
+				os.Setenv(name, was)
+			}
+		}()
+		if os.Unsetenv(name); ts.Getenv(name) != "" {
+			os.Setenv(name, ts.Getenv(name))
 		}
 	}
-	err = cmd.Run()
-	if got := cmd.ProcessState.ExitCode(); got != want {
-		out, _ := os.ReadFile(ts.MkAbs("stdout"))
-		errs, _ := os.ReadFile(ts.MkAbs("stderr"))
-		ts.Fatalf("exit code %d, want %d (%v)\n%s%s", got, want, err, out, errs)
+	stdout, err := os.Create("stdout")
+	ts.Check(err)
+	defer stdout.Close()
+	stderr, err := os.Create("stderr")
+	ts.Check(err)
+	defer stderr.Close()
+	if got := command(context.Background(), args[2:], strings.NewReader(""), stdout, stderr); got != want {
+		ts.Fatalf("exit code %d, want %d\n%s%s", got, want, ts.ReadFile("./stdout"), ts.ReadFile("./stderr"))
 	}
 }

@@ -20,7 +20,6 @@ var (
 
 // TestSchemasPage does what deploy/docs/SCHEMAS.md says: a block with a file name is that file, and commands print what stands below them.
 func TestSchemasPage(t *testing.T) {
-	t.Parallel()
 	page, err := os.ReadFile("../../deploy/docs/SCHEMAS.md")
 	if err != nil {
 		t.Fatal(err)
