@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -162,7 +163,7 @@ type process struct {
 func (r *deployment) serve(roles string) *process {
 	r.t.Helper()
 	p := r.start(roles)
-	p.waitReady(60 * time.Second)
+	p.waitReady(2 * time.Minute)
 	return p
 }
 
@@ -252,7 +253,7 @@ func (p *process) stop() {
 		if code := p.cmd.ProcessState.ExitCode(); code != 0 {
 			p.t.Errorf("%s ended with %d after SIGTERM", p.cmd.Args[1:], code)
 		}
-	case <-time.After(60 * time.Second):
+	case <-time.After(time.Minute):
 		p.t.Error("forebay serve did not end within a minute of SIGTERM")
 		p.kill()
 	}
@@ -280,6 +281,16 @@ func (p *process) waitReady(within time.Duration) {
 	}
 }
 
+// deliver has the provider deliver one after the other, each until it is accepted.
+func (r *deployment) deliver(list ...delivery) {
+	r.t.Helper()
+	for _, d := range list {
+		if err := r.sender.deliver(r.t.Context(), d); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
 // inbox asks the process through the CLI.
 func (r *deployment) inbox(p *process, args ...string) []inboxItem {
 	r.t.Helper()
@@ -292,6 +303,36 @@ func (r *deployment) inbox(p *process, args ...string) []inboxItem {
 		r.t.Fatalf("inbox list: %v in %s", err, out)
 	}
 	return page.Items
+}
+
+// get asks the process as a command does, for what is asked again and again until it is so: a command takes a tenth of a second of processor
+// to start.
+func (p *process) get(path string, query url.Values, answer any) error {
+	client := http.Client{Timeout: 20 * time.Second}
+	resp, err := client.Get("http://" + p.operator + path + "?" + query.Encode())
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s %s", path, resp.Status, body)
+	}
+	return json.Unmarshal(body, answer)
+}
+
+// items are those that inbox list would show with these flags.
+func (r *deployment) items(p *process, flags ...string) ([]inboxItem, error) {
+	query := url.Values{}
+	for i := 0; i < len(flags); i += 2 {
+		query.Set(strings.TrimPrefix(flags[i], "--"), flags[i+1])
+	}
+	var page struct{ Items []inboxItem }
+	err := p.get("/v1/inbox", query, &page)
+	return page.Items, err
 }
 
 type inboxItem struct {

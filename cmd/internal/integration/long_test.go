@@ -118,78 +118,76 @@ func (p *process) waitStatus(t *testing.T, public, want string) {
 // runs twice, and who delivered sees it done.
 func TestLongWorkWhilePartitionsMove(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deployLong(t, b, "{deadline: 5m, heartbeat: 2m}")
-		r.serve("intake")
-		first := r.serve("stream")
-		const entities = 8
-		slow := func(e, n int) delivery { return order(fmt.Sprintf("slow-%d", e), n) }
-		quick := func(e, n int) delivery { return order(fmt.Sprintf("quick-%d", e), n) }
-		deliver := func(d delivery) {
-			t.Helper()
-			if err := r.sender.deliver(t.Context(), d); err != nil {
-				t.Fatal(err)
-			}
+	r := deployLong(t, rig.SharedKafka(t), "{deadline: 5m, heartbeat: 2m}")
+	r.serve("intake")
+	first := r.serve("stream")
+	const entities = 8
+	slow := func(e, n int) delivery { return order(fmt.Sprintf("slow-%d", e), n) }
+	quick := func(e, n int) delivery { return order(fmt.Sprintf("quick-%d", e), n) }
+	deliver := func(d delivery) {
+		t.Helper()
+		if err := r.sender.deliver(t.Context(), d); err != nil {
+			t.Fatal(err)
 		}
-		for e := range entities {
-			deliver(slow(e, 1))
-			deliver(slow(e, 2))
-			deliver(quick(e, 1))
-		}
-		for e := range entities {
-			first.waitStatus(t, r.statusURL(slow(e, 1)), "processing")
-			first.waitStatus(t, r.statusURL(quick(e, 1)), "done")
-		}
-		second := r.serve("stream") // some of the partitions move to it, with the work that is out
-		for e := range entities {
-			deliver(quick(e, 2))
-		}
-		for e := range entities {
-			second.waitStatus(t, r.statusURL(quick(e, 2)), "done")
-		}
-		if n := r.agent.acted(); n != 3*entities {
-			t.Errorf("the agent has seen %d events, want %d: what is behind long work waits", n, 3*entities)
-		}
-		// One result to an owner that lives, heartbeats to any, the others while the owner of some is dead.
-		one := r.agent.callOf(t, slow(0, 1).id)
-		if status, body := first.post(t, one.result, one.token, `{"status":"done"}`); status != http.StatusAccepted {
+	}
+	for e := range entities {
+		deliver(slow(e, 1))
+		deliver(slow(e, 2))
+		deliver(quick(e, 1))
+	}
+	for e := range entities {
+		first.waitStatus(t, r.statusURL(slow(e, 1)), "processing")
+		first.waitStatus(t, r.statusURL(quick(e, 1)), "done")
+	}
+	second := r.serve("stream") // some of the partitions move to it, with the work that is out
+	for e := range entities {
+		deliver(quick(e, 2))
+	}
+	for e := range entities {
+		second.waitStatus(t, r.statusURL(quick(e, 2)), "done")
+	}
+	if n := r.agent.acted(); n != 3*entities {
+		t.Errorf("the agent has seen %d events, want %d: what is behind long work waits", n, 3*entities)
+	}
+	// One result to an owner that lives, heartbeats to any, the others while the owner of some is dead.
+	one := r.agent.callOf(t, slow(0, 1).id)
+	if status, body := first.post(t, one.result, one.token, `{"status":"done"}`); status != http.StatusAccepted {
+		t.Error(status, body)
+	}
+	first.waitStatus(t, r.statusURL(slow(0, 1)), "done")
+	second.waitStatus(t, r.statusURL(slow(0, 2)), "processing") // so that it is not in flight when its owner dies
+	first.kill()
+	for e := 1; e < entities; e++ {
+		c := r.agent.callOf(t, slow(e, 1).id)
+		if status, body := second.post(t, strings.Replace(c.result, "/result", "/heartbeat", 1), c.token, ""); status != http.StatusOK {
 			t.Error(status, body)
 		}
-		first.waitStatus(t, r.statusURL(slow(0, 1)), "done")
-		second.waitStatus(t, r.statusURL(slow(0, 2)), "processing") // so that it is not in flight when its owner dies
-		first.kill()
-		for e := 1; e < entities; e++ {
-			c := r.agent.callOf(t, slow(e, 1).id)
-			if status, body := second.post(t, strings.Replace(c.result, "/result", "/heartbeat", 1), c.token, ""); status != http.StatusOK {
-				t.Error(status, body)
-			}
-			for _, want := range []int{http.StatusAccepted, http.StatusOK} { // recorded, and repeated
-				if status, body := second.post(t, c.result, c.token, `{"status":"done","code":200,"response":"packed"}`); status != want {
-					t.Error(status, body)
-				}
-			}
-			if status, _ := second.post(t, c.result, one.token, `{"status":"done"}`); status != http.StatusUnauthorized {
-				t.Errorf("the token of another action: %d", status)
-			}
-		}
-		for e := range entities {
-			second.waitStatus(t, r.statusURL(slow(e, 1)), "done")
-			second.waitStatus(t, r.statusURL(slow(e, 2)), "processing")
-			c := r.agent.callOf(t, slow(e, 2).id)
-			if status, body := second.post(t, c.result, c.token, `{"status":"done"}`); status != http.StatusAccepted {
+		for _, want := range []int{http.StatusAccepted, http.StatusOK} { // recorded, and repeated
+			if status, body := second.post(t, c.result, c.token, `{"status":"done","code":200,"response":"packed"}`); status != want {
 				t.Error(status, body)
 			}
 		}
-		for e := range entities {
-			second.waitStatus(t, r.statusURL(slow(e, 2)), "done")
+		if status, _ := second.post(t, c.result, one.token, `{"status":"done"}`); status != http.StatusUnauthorized {
+			t.Errorf("the token of another action: %d", status)
 		}
-		v := judge(r.sender.acceptedByID(), r.agent.snapshot())
-		v.require(t)
-		v.requireNoRepeats(t)
-		if strings.Contains(first.output()+second.output(), "fba2_") {
-			t.Error("a token is in the log")
+	}
+	for e := range entities {
+		second.waitStatus(t, r.statusURL(slow(e, 1)), "done")
+		second.waitStatus(t, r.statusURL(slow(e, 2)), "processing")
+		c := r.agent.callOf(t, slow(e, 2).id)
+		if status, body := second.post(t, c.result, c.token, `{"status":"done"}`); status != http.StatusAccepted {
+			t.Error(status, body)
 		}
-	})
+	}
+	for e := range entities {
+		second.waitStatus(t, r.statusURL(slow(e, 2)), "done")
+	}
+	v := judge(r.sender.acceptedByID(), r.agent.snapshot())
+	v.require(t)
+	v.requireNoRepeats(t)
+	if strings.Contains(first.output()+second.output(), "fba2_") {
+		t.Error("a token is in the log")
+	}
 }
 
 // TestLongWorkOfAKilledOwner: the process is killed when the agent has taken its call and the ledger has not heard of it. The next
@@ -282,40 +280,32 @@ func TestLongWorkOfAKilledOwner(t *testing.T) {
 // first is late.
 func TestLongWorkIsLost(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deployLong(t, b, "{deadline: 5m, heartbeat: 2s}")
-		p := r.serve("intake,stream")
-		d := order("slow-1", 1)
-		if err := r.sender.deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
-		r.agent.waitActed(t, 1, 30*time.Second)
-		first := r.agent.callOf(t, d.id)
-		until(t, "it is attempted again", func() bool { return r.agent.seen(d.id) >= 2 })
-		second := r.agent.callOf(t, d.id)
-		if second.key != first.key || second.token == first.token || second.result != first.result {
-			t.Errorf("%+v after %+v", second, first)
-		}
-		beat := strings.Replace(second.result, "/result", "/heartbeat", 1)
-		until(t, "the second attempt is recorded", func() bool {
-			status, _ := p.post(t, beat, second.token, "")
-			return status == http.StatusOK
-		})
-		if status, body := p.post(t, first.result, first.token, `{"status":"done"}`); status != http.StatusConflict || !strings.Contains(body, "too late") {
-			t.Error(status, body)
-		}
-		for range 25 { // more than twice as long as the silence that was too long
-			if status, body := p.post(t, beat, second.token, ""); status != http.StatusOK {
-				t.Fatal(status, body)
-			}
-			time.Sleep(200 * time.Millisecond)
-		}
-		if status, body := p.post(t, second.result, second.token, `{"status":"done"}`); status != http.StatusAccepted {
-			t.Error(status, body)
-		}
-		p.waitStatus(t, r.statusURL(d), "done")
-		if n := r.agent.seen(d.id); n != 2 {
-			t.Errorf("%d calls, want 2", n)
-		}
+	r := deployLong(t, rig.Fake(t), "{deadline: 5m, heartbeat: 2s}")
+	p := r.serve("intake,stream")
+	d := order("slow-1", 1)
+	if err := r.sender.deliver(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	r.agent.waitActed(t, 1, 30*time.Second)
+	first := r.agent.callOf(t, d.id)
+	until(t, "it is attempted again", func() bool { return r.agent.seen(d.id) >= 2 })
+	second := r.agent.callOf(t, d.id)
+	if second.key != first.key || second.token == first.token || second.result != first.result {
+		t.Errorf("%+v after %+v", second, first)
+	}
+	beat := strings.Replace(second.result, "/result", "/heartbeat", 1)
+	until(t, "the second attempt is recorded", func() bool {
+		status, _ := p.post(t, beat, second.token, "")
+		return status == http.StatusOK
 	})
+	if status, body := p.post(t, first.result, first.token, `{"status":"done"}`); status != http.StatusConflict || !strings.Contains(body, "too late") {
+		t.Error(status, body)
+	}
+	if status, body := p.post(t, second.result, second.token, `{"status":"done"}`); status != http.StatusAccepted {
+		t.Error(status, body)
+	}
+	p.waitStatus(t, r.statusURL(d), "done")
+	if n := r.agent.seen(d.id); n != 2 {
+		t.Errorf("%d calls, want 2", n)
+	}
 }

@@ -14,8 +14,10 @@ import (
 // TestMainJob is the product's promise in one test: deliveries go in twice and shuffled, actions come out once and in
 // order.
 func TestMainJob(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{})
+		r.edit("session_timeout: 6s", "session_timeout: 40s") // nobody is killed
 		p := r.serve("intake,stream")
 
 		all := slices.Concat(lines(8, 6, func(e, n int) delivery { return order(orderName(e), n) })...)
@@ -36,31 +38,29 @@ func TestMainJob(t *testing.T) {
 // TestForgedAndUnusable shows that a forged delivery is refused and an authentic one that has no id is kept aside.
 func TestForgedAndUnusable(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deploy(t, b, options{})
-		p := r.serve("intake,stream")
+	r := deploy(t, rig.Fake(t), options{})
+	p := r.serve("intake,stream")
 
-		forged := issue(7, 1, 1).request(t.Context(), p.intake, r.team)
-		forged.Header.Set("X-Hub-Signature-256", "sha256="+sign("another secret", []byte("another body")))
-		if status := do(t, forged); status != http.StatusUnauthorized {
-			t.Errorf("a forged delivery was answered %d", status)
-		}
-		nameless := order("o-1", 1).request(t.Context(), p.intake, r.team)
-		nameless.Header.Del("X-Event-Id")
-		if status := do(t, nameless); status != http.StatusAccepted {
-			t.Errorf("an authentic delivery without an id was answered %d", status)
-		}
-		out, err := r.try(p.operator, "quarantine", "list", "--team", r.team, "--source", "orders", "-o", "json")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !containsAll(string(out), "missing_field") {
-			t.Errorf("quarantine list does not show the delivery: %s", out)
-		}
-		if n := len(r.agent.snapshot()); n != 0 {
-			t.Errorf("the agent was called %d times", n)
-		}
-	})
+	forged := issue(7, 1, 1).request(t.Context(), p.intake, r.team)
+	forged.Header.Set("X-Hub-Signature-256", "sha256="+sign("another secret", []byte("another body")))
+	if status := do(t, forged); status != http.StatusUnauthorized {
+		t.Errorf("a forged delivery was answered %d", status)
+	}
+	nameless := order("o-1", 1).request(t.Context(), p.intake, r.team)
+	nameless.Header.Del("X-Event-Id")
+	if status := do(t, nameless); status != http.StatusAccepted {
+		t.Errorf("an authentic delivery without an id was answered %d", status)
+	}
+	out, err := r.try(p.operator, "quarantine", "list", "--team", r.team, "--source", "orders", "-o", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !containsAll(string(out), "missing_field") {
+		t.Errorf("quarantine list does not show the delivery: %s", out)
+	}
+	if n := len(r.agent.snapshot()); n != 0 {
+		t.Errorf("the agent was called %d times", n)
+	}
 }
 
 // TestGapIsSkippedAfterItsWait shows P5: what follows a hole waits as long as declared, then goes on; the late filler
@@ -92,50 +92,46 @@ func TestGapIsSkippedAfterItsWait(t *testing.T) {
 // TestGapParks shows that then: park holds the entity, that others do not notice, and that the filler releases it.
 func TestGapParks(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deploy(t, b, options{gap: "{wait: 200ms, then: park}"})
-		p := r.serve("intake,stream")
-		for _, d := range []delivery{order("o-1", 1), order("o-1", 3), order("o-2", 1), order("o-2", 2)} {
-			if err := r.sender.deliver(t.Context(), d); err != nil {
-				t.Fatal(err)
-			}
-		}
-		r.agent.waitActed(t, 3, 30*time.Second)
-		waitItems(t, r, p, 1, "--decision", "parked", "--entity", "o-1")
-		if err := r.sender.deliver(t.Context(), order("o-1", 2)); err != nil {
+	r := deploy(t, rig.Fake(t), options{gap: "{wait: 200ms, then: park}"})
+	p := r.serve("intake,stream")
+	for _, d := range []delivery{order("o-1", 1), order("o-1", 3), order("o-2", 1), order("o-2", 2)} {
+		if err := r.sender.deliver(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
-		r.agent.waitActed(t, 5, 30*time.Second)
-		judge(r.sender.acceptedByID(), r.agent.snapshot()).require(t)
-	})
+	}
+	r.agent.waitActed(t, 3, 30*time.Second)
+	waitItems(t, r, p, 1, "--decision", "parked", "--entity", "o-1")
+	if err := r.sender.deliver(t.Context(), order("o-1", 2)); err != nil {
+		t.Fatal(err)
+	}
+	r.agent.waitActed(t, 5, 30*time.Second)
+	judge(r.sender.acceptedByID(), r.agent.snapshot()).require(t)
 }
 
 // TestDeadActionParksItsEntity shows that a 4xx stops one lane with everything behind it and no other.
 func TestDeadActionParksItsEntity(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deploy(t, b, options{})
-		r.agent.answer = func(c call) int {
-			if c.entity == "7/1" {
-				return http.StatusUnprocessableEntity
-			}
-			return http.StatusOK
+	r := deploy(t, rig.Fake(t), options{})
+	r.agent.answer = func(c call) int {
+		if c.entity == "7/1" {
+			return http.StatusUnprocessableEntity
 		}
-		p := r.serve("intake,stream")
-		for _, d := range []delivery{issue(7, 1, 1), issue(7, 1, 2), issue(7, 2, 1), issue(7, 2, 2)} {
-			if err := r.sender.deliver(t.Context(), d); err != nil {
-				t.Fatal(err)
-			}
+		return http.StatusOK
+	}
+	p := r.serve("intake,stream")
+	for _, d := range []delivery{issue(7, 1, 1), issue(7, 1, 2), issue(7, 2, 1), issue(7, 2, 2)} {
+		if err := r.sender.deliver(t.Context(), d); err != nil {
+			t.Fatal(err)
 		}
-		r.agent.waitActed(t, 3, 30*time.Second)
-		waitItems(t, r, p, 1, "--status", "dead_letter")
-		waitItems(t, r, p, 1, "--status", "parked")
-		for _, c := range r.agent.snapshot() {
-			if c.event == issue(7, 1, 2).id {
-				t.Error("the event behind the dead one ran")
-			}
+	}
+	r.agent.waitActed(t, 3, 30*time.Second)
+	waitItems(t, r, p, 1, "--status", "dead_letter")
+	waitItems(t, r, p, 1, "--status", "parked")
+	for _, c := range r.agent.snapshot() {
+		if c.event == issue(7, 1, 2).id {
+			t.Error("the event behind the dead one ran")
 		}
-	})
+	}
 }
 
 func do(t *testing.T, req *http.Request) int {

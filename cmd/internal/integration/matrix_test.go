@@ -11,12 +11,10 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
-	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/cmd/internal/rights"
 	"github.com/forebay-io/forebay/ingest/producer"
@@ -91,45 +89,6 @@ func granted(t *testing.T, root *kgo.Client, list []rights.Right) bool {
 			})
 		})
 	})
-}
-
-// TestRightsOnTheBrokerInMemory is the matrix of TestSecuredKafka on the broker that other tests use.
-func TestRightsOnTheBrokerInMemory(t *testing.T) {
-	t.Parallel()
-	c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(`
-version: 1
-kafka: {brokers: ["127.0.0.1:9092"]}
-postgres: {url: "postgres://localhost/forebay"}
-teams:
-  acme:
-    sources: {github: {preset: github, secrets: ["0123456789abcdef"]}}
-    destinations: {copy: {type: kafka, topic: acme.enriched}}
-  other:
-    sources: {github: {preset: github, secrets: ["0123456789abcdef"]}}
-`)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := rights.Of(c, []rights.Role{rights.Intake, rights.Stream, rights.Admin, rights.Rekey, rights.Consumer}, func(role rights.Role, team string) string {
-		if role == rights.Consumer {
-			return "User:" + team
-		}
-		return "User:forebay-" + string(role)
-	})
-	opts := []kfake.Opt{kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("SCRAM-SHA-512", rig.Root, rig.RootPassword)}
-	for _, user := range usersOf(list) {
-		opts = append(opts, kfake.User("SCRAM-SHA-512", user, passwordOf(user)))
-	}
-	cluster, err := kfake.NewCluster(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	at := cluster.ListenAddrs()[0]
-	root := loggedIn(t, at, rig.Root)
-	grant(t, root, list)
-	matrix(t, at, list, []string{"acme", "other"})
-	redrives(t, at, "acme", "other")
 }
 
 // redrives has the product's producer do what `forebay inbox redrive` does with a quarantined record, as the stream, in a topic of each

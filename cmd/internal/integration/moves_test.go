@@ -119,60 +119,60 @@ func (p *process) troubled() bool {
 // partition was: no key is called again after its last answer, nothing is lost, every entity's events come in order and
 // wait for what was taken before them, and what is parked stays so.
 func TestRebalanceInTrouble(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deploy(t, b, options{latency: 2 * time.Millisecond})
-		r.edit("retry: {attempts: 20,", "retry: {attempts: 1000,")
-		r.edit("\ntopics:", "\nagents: {public_url: \"http://agents.test\", secrets: [a-secret-of-the-suite-that-is-long-enough]}\ntopics:")
-		r.edit(`operator: "${env:OPERATOR}"`, `operator: "${env:OPERATOR}", agents: "${env:AGENTS}"`)
-		r.edit("agent: {type: http,", "agent: {type: http, long: {deadline: 5m}, breaker: {failures: 0},") // an open one would wait for all
-		d := &troubled{t: t, over: make(chan struct{}), seen: map[string]int{}, reported: map[string]time.Time{}, failed: map[string]bool{}}
-		r.agent.answer = d.answer
-		r.serve("intake")
-		stay := r.serve("stream")
-		d.to.Store(stay)
-		ctx, cancel := context.WithTimeoutCause(t.Context(), 4*time.Minute, context.DeadlineExceeded)
-		defer cancel()
-		loaded := make(chan error, 1)
-		go func() {
-			loaded <- r.sender.load(ctx, lines(faultEntities, faultEvents, func(e, n int) delivery { return issue(7, e, n) }), faultWorkers, fastLoad)
-		}()
-		until(t, "there is trouble of each kind", stay.troubled)
-		for range 3 {
-			other := r.serve("stream")
-			until(t, "the other process has trouble of each kind, too", other.troubled)
-			other.stop()
-		}
-		// And all of them at once: who has them leaves as soon as another is there.
-		last := r.serve("stream")
-		d.to.Store(last)
-		stay.stop()
-		if err := <-loaded; err != nil {
-			t.Fatal(err)
-		}
-		of := func(status string) []string { return []string{"--subscription", "triage", "--status", status} }
-		waitItems(t, r, last, movedStubborn, of("failed")...)
-		waitItems(t, r, last, movedPatient-movedFlaky, append(of("processing"), "--type", "com.github.issues.edited")...)
-		waitItems(t, r, last, movedDead-movedStubborn, of("dead_letter")...)
-		close(d.over)
+	t.Parallel()
+	r := deploy(t, rig.SharedKafka(t), options{latency: 2 * time.Millisecond})
+	r.edit("session_timeout: 6s", "session_timeout: 40s") // nobody is killed
+	r.edit("retry: {attempts: 20,", "retry: {attempts: 1000,")
+	r.edit("\ntopics:", "\nagents: {public_url: \"http://agents.test\", secrets: [a-secret-of-the-suite-that-is-long-enough]}\ntopics:")
+	r.edit(`operator: "${env:OPERATOR}"`, `operator: "${env:OPERATOR}", agents: "${env:AGENTS}"`)
+	r.edit("agent: {type: http,", "agent: {type: http, long: {deadline: 5m}, breaker: {failures: 0},") // an open one would wait for all
+	d := &troubled{t: t, over: make(chan struct{}), seen: map[string]int{}, reported: map[string]time.Time{}, failed: map[string]bool{}}
+	r.agent.answer = d.answer
+	r.serve("intake")
+	stay := r.serve("stream")
+	d.to.Store(stay)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 4*time.Minute, context.DeadlineExceeded)
+	defer cancel()
+	loaded := make(chan error, 1)
+	go func() {
+		loaded <- r.sender.load(ctx, lines(faultEntities, faultEvents, func(e, n int) delivery { return issue(7, e, n) }), faultWorkers, fastLoad)
+	}()
+	until(t, "there is trouble of each kind", stay.troubled)
+	for range 3 {
+		other := r.serve("stream")
+		until(t, "the other process has trouble of each kind, too", other.troubled)
+		other.stop()
+	}
+	// And all of them at once: who has them leaves as soon as another is there.
+	last := r.serve("stream")
+	d.to.Store(last)
+	stay.stop()
+	if err := <-loaded; err != nil {
+		t.Fatal(err)
+	}
+	of := func(status string) []string { return []string{"--subscription", "triage", "--status", status} }
+	waitItems(t, r, last, movedStubborn, of("failed")...)
+	waitItems(t, r, last, movedPatient-movedFlaky, append(of("processing"), "--type", "com.github.issues.edited")...)
+	waitItems(t, r, last, movedDead-movedStubborn, of("dead_letter")...)
+	close(d.over)
 
-		const behind = (movedDead - movedStubborn) * (faultEvents - 3)
-		r.agent.waitActed(t, faultEntities*faultEvents-behind, 2*time.Minute)
-		until(t, "what was taken is finished", d.finished)
-		waitItems(t, r, last, 0, of("processing")...)
-		waitItems(t, r, last, 0, of("failed")...)
-		waitItems(t, r, last, behind, of("parked")...)
-		told, calls := r.sender.acceptedByID(), r.agent.snapshot()
-		for id, x := range told {
-			if entity, _ := strconv.Atoi(x.entity[len("7/"):]); entity > movedStubborn && entity <= movedDead && x.number > 3 {
-				delete(told, id) // parked: a call of it is one that nobody was told of
-			}
+	const behind = (movedDead - movedStubborn) * (faultEvents - 3)
+	r.agent.waitActed(t, faultEntities*faultEvents-behind, 2*time.Minute)
+	until(t, "what was taken is finished", d.finished)
+	waitItems(t, r, last, 0, of("processing")...)
+	waitItems(t, r, last, 0, of("failed")...)
+	waitItems(t, r, last, behind, of("parked")...)
+	told, calls := r.sender.acceptedByID(), r.agent.snapshot()
+	for id, x := range told {
+		if entity, _ := strconv.Atoi(x.entity[len("7/"):]); entity > movedStubborn && entity <= movedDead && x.number > 3 {
+			delete(told, id) // parked: a call of it is one that nobody was told of
 		}
-		judge(told, calls).require(t)
-		d.requireAttemptsOnce(t, calls)
-		if n := last.gauge("forebay_lane_parked_lanes"); n != movedDead-movedStubborn {
-			t.Errorf("%v entities are parked in the end", n)
-		}
-	})
+	}
+	judge(told, calls).require(t)
+	d.requireAttemptsOnce(t, calls)
+	if n := last.gauge("forebay_lane_parked_lanes"); n != movedDead-movedStubborn {
+		t.Errorf("%v entities are parked in the end", n)
+	}
 }
 
 // finished says whether nothing is left to be said of what was taken, and what failed was called again and is done.

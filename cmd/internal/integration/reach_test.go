@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -53,21 +52,13 @@ func fullAt(t *testing.T, network string, addr syscall.Sockaddr, dial string) *o
 	return nil
 }
 
-// withHosts builds the program once more, to read names from this file: the net package has the path of the machine's in a variable.
-// Everything else is as the Makefile builds it: without cgo, and so without a resolver of C's that would not look there.
-func withHosts(t *testing.T, dir, hosts string) (binary string) {
-	t.Helper()
-	file, binary := filepath.Join(dir, "hosts"), filepath.Join(dir, "forebay-with-hosts")
-	if err := os.WriteFile(file, []byte(hosts), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X net.hostsFilePath="+file, "-o", binary, "github.com/forebay-io/forebay/cmd/forebay")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build forebay: %v: %s", err, out)
-	}
-	return binary
-}
+// hosts are the names that the binary under test finds beside the machine's.
+const hosts = `
+::1 agent.test
+127.0.0.1 agent.test
+127.0.0.7 shop.test
+127.0.0.1 shop.test
+`
 
 // TestDeadAddressFailsNothing: the agent's name has an IPv6 address, which is preferred, and the shop's two addresses of one family; the
 // first of each swallows packets. Every event is acted on, at its first attempt.
@@ -86,7 +77,6 @@ func TestDeadAddressFailsNothing(t *testing.T) {
 	if fullAt(t, "tcp4", &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 7}, Port: port}, fmt.Sprintf("127.0.0.7:%d", port)) == nil {
 		t.Fatal("127.0.0.7 is no address of this machine")
 	}
-	r.binary = withHosts(t, r.dir, "127.0.0.1 localhost\n::1 agent.test\n127.0.0.1 agent.test\n127.0.0.7 shop.test\n127.0.0.1 shop.test\n")
 	for _, name := range []string{"agent", "shop"} {
 		r.edit(name+": {type: http, url: \"http://"+agent.Host+"/run\"", name+": {type: http, url: \"http://"+name+".test:"+agent.Port()+"/run\"")
 	}
@@ -148,6 +138,7 @@ func TestConnectionThatWasNeverMade(t *testing.T) {
 // TestTeamsBringTheirOwnUser: PG* variables, a service and .pgpass of the process open no database to a team's file, whose URL has nobody in
 // it. A URL that has somebody acts as that user, and with no setting of the process.
 func TestTeamsBringTheirOwnUser(t *testing.T) {
+	t.Parallel()
 	r := deploy(t, rig.Fake(t), options{})
 	db := connect(t, r.dbURL)
 	execute(t, db, `CREATE TABLE acted (who text, at_database text, application text)`)
@@ -168,11 +159,8 @@ func TestTeamsBringTheirOwnUser(t *testing.T) {
 		}
 		return path
 	}
-	t.Setenv("PGUSER", user)
-	t.Setenv("PGPASSWORD", password)
-	t.Setenv("PGPASSFILE", file("pgpass", "*:*:*:*:"+password+"\n"))
-	t.Setenv("PGSERVICEFILE", file("services", fmt.Sprintf("[process]\nuser=%s\npassword=%s\n", user, password)))
-	t.Setenv("PGSERVICE", "process")
+	r.variables = []string{"PGUSER=" + user, "PGPASSWORD=" + password, "PGPASSFILE=" + file("pgpass", "*:*:*:*:"+password+"\n"), "PGSERVICE=process",
+		"PGSERVICEFILE=" + file("services", fmt.Sprintf("[process]\nuser=%s\npassword=%s\n", user, password))}
 	const destination = `      shop: {type: postgres, database: %q, statement: "INSERT INTO acted VALUES (current_user, current_database(), current_setting('application_name'))", ` +
 		`params: {values: []}, allow_networks: [127.0.0.0/8], retry: {attempts: 1}}`
 	with := func(database string) {
@@ -211,14 +199,9 @@ func TestTeamsBringTheirOwnUser(t *testing.T) {
 	}
 	ledger.RawQuery = q.Encode()
 	r.ledger = ledger.String()
-	for name, value := range map[string]string{
-		"PGUSER": "process", "PGPASSWORD": "process", "PGDATABASE": "process", "PGAPPNAME": "process",
-		"PGSERVICEFILE": file("services", "[process]\nuser=process\npassword=process\ndbname=process\nsslmode=verify-full\n"),
-		// With these a connection fails.
-		"PGSSLMODE": "verify-full", "PGTARGETSESSIONATTRS": "read-only",
-	} {
-		t.Setenv(name, value)
-	}
+	r.variables = append(r.variables, "PGUSER=process", "PGPASSWORD=process", "PGDATABASE=process", "PGAPPNAME=process",
+		"PGSERVICEFILE="+file("services", "[process]\nuser=process\npassword=process\ndbname=process\nsslmode=verify-full\n"),
+		"PGSSLMODE=verify-full", "PGTARGETSESSIONATTRS=read-only") // with these two a connection fails
 	p := r.serve("intake,stream")
 	if err := r.sender.deliver(t.Context(), order("o-1", 1)); err != nil {
 		t.Fatal(err)

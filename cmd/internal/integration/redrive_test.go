@@ -54,83 +54,79 @@ func twin(of delivery, id string) delivery {
 // others, with the command line: one runs, once, one is given up.
 func TestHeldTwinIsReleased(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deploy(t, b, options{})
-		r.edit("start: first\n", "start: first\n        equal: hold\n")
-		p := r.serve("intake,stream")
-		first := order("o-1", 1)
-		wanted, unwanted := twin(first, "wanted"), twin(first, "unwanted")
-		for _, d := range []delivery{first, wanted, unwanted, order("o-2", 1)} {
-			if err := r.sender.deliver(t.Context(), d); err != nil {
-				t.Fatal(err)
-			}
+	r := deploy(t, rig.Fake(t), options{})
+	r.edit("start: first\n", "start: first\n        equal: hold\n")
+	p := r.serve("intake,stream")
+	first := order("o-1", 1)
+	wanted, unwanted := twin(first, "wanted"), twin(first, "unwanted")
+	for _, d := range []delivery{first, wanted, unwanted, order("o-2", 1)} {
+		if err := r.sender.deliver(t.Context(), d); err != nil {
+			t.Fatal(err)
 		}
-		r.agent.waitActed(t, 2, 30*time.Second)
-		for _, i := range waitItems(t, r, p, 2, "--subscription", "fulfil", "--decision", "parked") {
-			if i.Reason != "equal_held" || i.Status != "parked" {
-				t.Errorf("held: %+v", i)
-			}
+	}
+	r.agent.waitActed(t, 2, 30*time.Second)
+	for _, i := range waitItems(t, r, p, 2, "--subscription", "fulfil", "--decision", "parked") {
+		if i.Reason != "equal_held" || i.Status != "parked" {
+			t.Errorf("held: %+v", i)
 		}
-		if got, err := r.redrive(p, "orders", "wanted", "--dry-run"); err != nil || got["wanted"].State != "planned" || got["wanted"].Action != "release" {
-			t.Errorf("%+v %v", got, err)
+	}
+	if got, err := r.redrive(p, "orders", "wanted", "--dry-run"); err != nil || got["wanted"].State != "planned" || got["wanted"].Action != "release" {
+		t.Errorf("%+v %v", got, err)
+	}
+	got, err := r.redrive(p, "orders", "wanted", "--reason", "the first was a draft")
+	if err != nil || got["wanted"].State != "done" || got["wanted"].Detail != "1 of 1 events run" || got["wanted"].Owner == "" {
+		t.Errorf("%+v %v", got, err)
+	}
+	if got, err = r.redrive(p, "--decision", "parked", "--discard", "--reason", "nobody needs it"); err != nil || len(got) != 1 || got["unwanted"].State != "done" {
+		t.Errorf("%+v %v", got, err)
+	}
+	r.agent.waitActed(t, 3, 30*time.Second)
+	waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "stale")
+	if _, err := r.redrive(p, "orders", "wanted", "--reason", "once more"); err == nil || !strings.Contains(err.Error(), "exit status 6") {
+		t.Errorf("what has run is redriven: %v", err)
+	}
+	// Redeliveries of all three change nothing.
+	for _, d := range []delivery{first, wanted, unwanted, order("o-1", 2)} {
+		if err := r.sender.deliver(t.Context(), d); err != nil {
+			t.Fatal(err)
 		}
-		got, err := r.redrive(p, "orders", "wanted", "--reason", "the first was a draft")
-		if err != nil || got["wanted"].State != "done" || got["wanted"].Detail != "1 of 1 events run" || got["wanted"].Owner == "" {
-			t.Errorf("%+v %v", got, err)
-		}
-		if got, err = r.redrive(p, "--decision", "parked", "--discard", "--reason", "nobody needs it"); err != nil || len(got) != 1 || got["unwanted"].State != "done" {
-			t.Errorf("%+v %v", got, err)
-		}
-		r.agent.waitActed(t, 3, 30*time.Second)
-		waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "stale")
-		if _, err := r.redrive(p, "orders", "wanted", "--reason", "once more"); err == nil || !strings.Contains(err.Error(), "exit status 6") {
-			t.Errorf("what has run is redriven: %v", err)
-		}
-		// Redeliveries of all three change nothing.
-		for _, d := range []delivery{first, wanted, unwanted, order("o-1", 2)} {
-			if err := r.sender.deliver(t.Context(), d); err != nil {
-				t.Fatal(err)
-			}
-		}
-		r.agent.waitActed(t, 4, 30*time.Second)
-		waitItems(t, r, p, 3, "--subscription", "fulfil", "--decision", "duplicate")
-		told := r.sender.acceptedByID()
-		delete(told, "unwanted")
-		v := judge(told, r.agent.snapshot())
-		v.require(t)
-		v.requireNoRepeats(t)
-	})
+	}
+	r.agent.waitActed(t, 4, 30*time.Second)
+	waitItems(t, r, p, 3, "--subscription", "fulfil", "--decision", "duplicate")
+	told := r.sender.acceptedByID()
+	delete(told, "unwanted")
+	v := judge(told, r.agent.snapshot())
+	v.require(t)
+	v.requireNoRepeats(t)
 }
 
 // TestParkedLineIsReleased: what stands parked behind a gap runs when an operator says so, in order; what was missing is late.
 func TestParkedLineIsReleased(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deploy(t, b, options{gap: "{wait: 200ms, then: park}"})
-		p := r.serve("intake,stream")
-		for _, n := range []int{1, 3, 4, 6} {
-			if err := r.sender.deliver(t.Context(), order("o-1", n)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		waitItems(t, r, p, 3, "--subscription", "fulfil", "--decision", "parked")
-		got, err := r.redrive(p, "--decision", "parked", "--entity", "o-1", "--reason", "the shop says it was never sent")
-		if err != nil || len(got) != 1 || got["o-1-3"].Detail != "3 of 3 events run" {
-			t.Errorf("%+v %v", got, err) // the other two went with it
-		}
-		r.agent.waitActed(t, 4, 30*time.Second)
-		if err := r.sender.deliver(t.Context(), order("o-1", 7)); err != nil {
+	r := deploy(t, rig.Fake(t), options{gap: "{wait: 200ms, then: park}"})
+	p := r.serve("intake,stream")
+	for _, n := range []int{1, 3, 4, 6} {
+		if err := r.sender.deliver(t.Context(), order("o-1", n)); err != nil {
 			t.Fatal(err)
 		}
-		r.agent.waitActed(t, 5, 30*time.Second)
-		v := judge(r.sender.acceptedByID(), r.agent.snapshot())
-		v.require(t)
-		v.requireNoRepeats(t)
-		if err := r.sender.deliver(t.Context(), order("o-1", 2)); err != nil {
-			t.Fatal(err)
-		}
-		waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "late")
-	})
+	}
+	waitItems(t, r, p, 3, "--subscription", "fulfil", "--decision", "parked")
+	got, err := r.redrive(p, "--decision", "parked", "--entity", "o-1", "--reason", "the shop says it was never sent")
+	if err != nil || len(got) != 1 || got["o-1-3"].Detail != "3 of 3 events run" {
+		t.Errorf("%+v %v", got, err) // the other two went with it
+	}
+	r.agent.waitActed(t, 4, 30*time.Second)
+	if err := r.sender.deliver(t.Context(), order("o-1", 7)); err != nil {
+		t.Fatal(err)
+	}
+	r.agent.waitActed(t, 5, 30*time.Second)
+	v := judge(r.sender.acceptedByID(), r.agent.snapshot())
+	v.require(t)
+	v.requireNoRepeats(t)
+	if err := r.sender.deliver(t.Context(), order("o-1", 2)); err != nil {
+		t.Fatal(err)
+	}
+	waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "late")
 }
 
 // TestWhatCannotBeDecidedIsListedAndRedriven: records that are no events, have no key, are too large or lie in another
@@ -138,74 +134,73 @@ func TestParkedLineIsReleased(t *testing.T) {
 // one that a redrive can put right runs, exactly once.
 func TestWhatCannotBeDecidedIsListedAndRedriven(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deploy(t, b, options{})
-		p := r.serve("intake,stream")
-		const parts = 6
-		topic := "events." + r.team + ".orders"
-		stray := order("o-1", 1)
-		own := record.PartitionOf([]byte("o-1"), parts)
-		wrong := (own + 1) % parts
-		misplaced := misplacedOrder(r.team, stray)
-		keyless := *misplaced
-		keyless.Key = nil
-		garbage := &kgo.Record{Topic: topic, Key: []byte("o-9"), Value: []byte("\x00 no event \xff")}
-		large := &kgo.Record{Topic: topic, Key: []byte("o-9"), Value: make([]byte, 65<<20)}
-		write(t, b, wrong, misplaced, &keyless, garbage, large)
-		r.sender.mu.Lock()
-		r.sender.accepted[stray.id] = stray // by its producer
-		r.sender.mu.Unlock()
+	b := rig.SharedKafka(t)
+	r := deploy(t, b, options{})
+	p := r.serve("intake,stream")
+	const parts = 6
+	topic := "events." + r.team + ".orders"
+	stray := order("o-1", 1)
+	own := record.PartitionOf([]byte("o-1"), parts)
+	wrong := (own + 1) % parts
+	misplaced := misplacedOrder(r.team, stray)
+	keyless := *misplaced
+	keyless.Key = nil
+	garbage := &kgo.Record{Topic: topic, Key: []byte("o-9"), Value: []byte("\x00 no event \xff")}
+	large := &kgo.Record{Topic: topic, Key: []byte("o-9"), Value: make([]byte, 65<<20)}
+	write(t, b, wrong, misplaced, &keyless, garbage, large)
+	r.sender.mu.Lock()
+	r.sender.accepted[stray.id] = stray // by its producer
+	r.sender.mu.Unlock()
 
-		// The partition goes on behind them, and the entity of the stray one with what comes next.
-		var behind delivery
-		for e := 2; behind.id == ""; e++ {
-			if record.PartitionOf([]byte(orderName(e)), parts) == wrong {
-				behind = order(orderName(e), 1)
-			}
+	// The partition goes on behind them, and the entity of the stray one with what comes next.
+	var behind delivery
+	for e := 2; behind.id == ""; e++ {
+		if record.PartitionOf([]byte(orderName(e)), parts) == wrong {
+			behind = order(orderName(e), 1)
 		}
-		for _, d := range []delivery{behind, order("o-1", 2)} {
-			if err := r.sender.deliver(t.Context(), d); err != nil {
-				t.Fatal(err)
-			}
+	}
+	for _, d := range []delivery{behind, order("o-1", 2)} {
+		if err := r.sender.deliver(t.Context(), d); err != nil {
+			t.Fatal(err)
 		}
-		r.agent.waitActed(t, 1, 30*time.Second)
-		waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "buffered") // its first is missing
-		want := map[int64]string{0: "misplaced", 1: "undecodable", 2: "undecodable", 3: "too_large"}
-		for _, i := range waitItems(t, r, p, len(want), "--subscription", "fulfil", "--decision", "quarantined") {
-			if i.Partition != wrong || want[i.Offset] != i.Reason {
-				t.Errorf("listed as %+v, want %s", i, want[i.Offset])
-			}
+	}
+	r.agent.waitActed(t, 1, 30*time.Second)
+	waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "buffered") // its first is missing
+	want := map[int64]string{0: "misplaced", 1: "undecodable", 2: "undecodable", 3: "too_large"}
+	for _, i := range waitItems(t, r, p, len(want), "--subscription", "fulfil", "--decision", "quarantined") {
+		if i.Partition != wrong || want[i.Offset] != i.Reason {
+			t.Errorf("listed as %+v, want %s", i, want[i.Offset])
 		}
-		table, err := r.try(p.operator, "inbox", "list", "--team", r.team, "--decision", "quarantined", "-o", "wide")
-		if err != nil || !containsAll(string(table), fmt.Sprintf("%s/%d@1", topic, wrong), "key is missing", fmt.Sprintf("belongs in partition %d of 6", own), "specversion is missing", "decompresses to more than") {
-			t.Errorf("the list: %s %v", table, err)
-		}
-		if raw, err := r.try(p.operator, "inbox", "raw", fmt.Sprintf("%s/fulfil/%s/%d@2", r.team, topic, wrong)); err != nil || !bytes.Equal(raw, garbage.Value) {
-			t.Errorf("the bytes of what is no event: %q %v", raw, err)
-		}
+	}
+	table, err := r.try(p.operator, "inbox", "list", "--team", r.team, "--decision", "quarantined", "-o", "wide")
+	if err != nil || !containsAll(string(table), fmt.Sprintf("%s/%d@1", topic, wrong), "key is missing", fmt.Sprintf("belongs in partition %d of 6", own), "specversion is missing", "decompresses to more than") {
+		t.Errorf("the list: %s %v", table, err)
+	}
+	if raw, err := r.try(p.operator, "inbox", "raw", fmt.Sprintf("%s/fulfil/%s/%d@2", r.team, topic, wrong)); err != nil || !bytes.Equal(raw, garbage.Value) {
+		t.Errorf("the bytes of what is no event: %q %v", raw, err)
+	}
 
-		got, err := r.redrive(p, "--decision", "quarantined", "--reason", "the producer is mended")
-		if err == nil || !containsAll(err.Error(), "exit status 1", "4 selected, 1 done, 3 refused", "it has no key", "would be quarantined again", "too large to be kept whole") {
-			t.Errorf("what cannot be put right: %v", err)
-		}
-		if len(got) != 1 || got[stray.id].Action != "produce" || got[stray.id].To.Partition != own {
-			t.Errorf("%+v", got)
-		}
-		r.agent.waitActed(t, 3, 30*time.Second)
-		waitItems(t, r, p, 1, "--subscription", "fulfil", "--status", "redriven")
-		story, err := r.try(p.operator, "inbox", "get", r.team+"/fulfil/orders/"+stray.id)
-		if err != nil || !containsAll(string(story), fmt.Sprintf("received, and quarantined: %s/%d@0\n", topic, wrong), "produced from there by ", fmt.Sprintf(" (the producer is mended), and kept in the log as %s/%d@", topic, own)) {
-			t.Errorf("its story: %s %v", story, err)
-		}
-		if got, err := r.redrive(p, "--decision", "quarantined", "--reason", "once more"); err == nil || len(got) != 0 || !strings.Contains(err.Error(), "3 selected, 3 refused") {
-			t.Errorf("a second run: %+v %v", got, err)
-		}
-		if got, err := r.redrive(p, topic, fmt.Sprintf("%d@0", wrong), "--again", "--reason", "to be sure"); err != nil || got[stray.id].State != "done" {
-			t.Errorf("again, as asked: %+v %v", got, err)
-		}
-		waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "duplicate")
-		r.requireOnce(t)
-	})
+	got, err := r.redrive(p, "--decision", "quarantined", "--reason", "the producer is mended")
+	if err == nil || !containsAll(err.Error(), "exit status 1", "4 selected, 1 done, 3 refused", "it has no key", "would be quarantined again", "too large to be kept whole") {
+		t.Errorf("what cannot be put right: %v", err)
+	}
+	if len(got) != 1 || got[stray.id].Action != "produce" || got[stray.id].To.Partition != own {
+		t.Errorf("%+v", got)
+	}
+	r.agent.waitActed(t, 3, 30*time.Second)
+	waitItems(t, r, p, 1, "--subscription", "fulfil", "--status", "redriven")
+	story, err := r.try(p.operator, "inbox", "get", r.team+"/fulfil/orders/"+stray.id)
+	if err != nil || !containsAll(string(story), fmt.Sprintf("received, and quarantined: %s/%d@0\n", topic, wrong), "produced from there by ", fmt.Sprintf(" (the producer is mended), and kept in the log as %s/%d@", topic, own)) {
+		t.Errorf("its story: %s %v", story, err)
+	}
+	if got, err := r.redrive(p, "--decision", "quarantined", "--reason", "once more"); err == nil || len(got) != 0 || !strings.Contains(err.Error(), "3 selected, 3 refused") {
+		t.Errorf("a second run: %+v %v", got, err)
+	}
+	if got, err := r.redrive(p, topic, fmt.Sprintf("%d@0", wrong), "--again", "--reason", "to be sure"); err != nil || got[stray.id].State != "done" {
+		t.Errorf("again, as asked: %+v %v", got, err)
+	}
+	waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "duplicate")
+	r.requireOnce(t)
 }
 
 // misplacedOrder is an order's record for whoever writes it to another partition than its key's.

@@ -83,70 +83,69 @@ func (r *deployment) leftOut(b rig.Broker, entities, n int) {
 // overtaken does not, and a second fill finds nothing.
 func TestFillRunsWhatASeekLeftOut(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deploy(t, b, options{})
-		r.serve("intake")
-		stream := r.serve("stream")
-		r.deliverAll(12, 1, issues)
-		r.agent.waitActed(t, 12, time.Minute)
-		stream.stop()
-		r.leftOut(b, 24, 2)
-		stream = r.serve("stream")
-		r.waitOwned(stream, 6)
-		r.deliverAll(12, 3, issues)
-		r.agent.waitActed(t, 24, time.Minute)
+	b := rig.Fake(t)
+	r := deploy(t, b, options{})
+	r.serve("intake")
+	stream := r.serve("stream")
+	r.deliverAll(12, 1, issues)
+	r.agent.waitActed(t, 12, time.Minute)
+	stream.stop()
+	r.leftOut(b, 24, 2)
+	stream = r.serve("stream")
+	r.waitOwned(stream, 6)
+	r.deliverAll(12, 3, issues)
+	r.agent.waitActed(t, 24, time.Minute)
 
-		plan := r.mustReplay(stream, "plan", "--subscription", r.team+".triage")
-		if plan.State != "planned" || plan.Records != 48 || plan.ByDecision["undecided"] != 24 || plan.ByDecision["applied"] != 24 || plan.Runs != 24 {
-			t.Errorf("the plan says %+v", plan)
+	plan := r.mustReplay(stream, "plan", "--subscription", r.team+".triage")
+	if plan.State != "planned" || plan.Records != 48 || plan.ByDecision["undecided"] != 24 || plan.ByDecision["applied"] != 24 || plan.Runs != 24 {
+		t.Errorf("the plan says %+v", plan)
+	}
+	if calls := len(r.agent.snapshot()); calls != 24 {
+		t.Errorf("%d calls by a plan", calls)
+	}
+	if started := r.mustReplay(stream, "start", plan.ID, "--reason", "a reset to the end was a mistake"); started.State != "running" && started.State != "done" {
+		t.Errorf("started: %+v", started)
+	}
+	out, err := r.try(stream.operator, "replay", "watch", plan.ID)
+	if err != nil || !strings.Contains(string(out), `"state":"done"`) {
+		t.Fatalf("%s %v", out, err)
+	}
+	r.agent.waitActed(t, 36, time.Minute)
+	done := r.mustReplay(stream, "get", plan.ID)
+	if done.State != "done" || done.Applied != 12 || done.Stale != 12 || done.Done != 24 || done.Range.Passed != done.Range.Offsets || done.Errors != 0 {
+		t.Errorf("came of it: %+v", done)
+	}
+	for _, c := range r.agent.snapshot() {
+		var entity int
+		if !strings.HasPrefix(c.version, "2026-07-01T12:00:02") {
+			continue
 		}
-		if calls := len(r.agent.snapshot()); calls != 24 {
-			t.Errorf("%d calls by a plan", calls)
+		if json.Unmarshal([]byte(c.entity[2:]), &entity) != nil || entity <= 12 {
+			t.Errorf("%s of %s ran behind a newer state", c.version, c.entity)
 		}
-		if started := r.mustReplay(stream, "start", plan.ID, "--reason", "a reset to the end was a mistake"); started.State != "running" && started.State != "done" {
-			t.Errorf("started: %+v", started)
-		}
-		out, err := r.try(stream.operator, "replay", "watch", plan.ID)
-		if err != nil || !strings.Contains(string(out), `"state":"done"`) {
-			t.Fatalf("%s %v", out, err)
-		}
-		r.agent.waitActed(t, 36, time.Minute)
-		done := r.mustReplay(stream, "get", plan.ID)
-		if done.State != "done" || done.Applied != 12 || done.Stale != 12 || done.Done != 24 || done.Range.Passed != done.Range.Offsets || done.Errors != 0 {
-			t.Errorf("came of it: %+v", done)
-		}
-		for _, c := range r.agent.snapshot() {
-			var entity int
-			if !strings.HasPrefix(c.version, "2026-07-01T12:00:02") {
-				continue
-			}
-			if json.Unmarshal([]byte(c.entity[2:]), &entity) != nil || entity <= 12 {
-				t.Errorf("%s of %s ran behind a newer state", c.version, c.entity)
-			}
-		}
-		again := r.mustReplay(stream, "plan", "--subscription", "triage")
-		if again.Runs != 0 || again.ByDecision["undecided"] != 0 {
-			t.Errorf("after the fill there is still %+v", again)
-		}
-		r.mustReplay(stream, "start", again.ID, "--reason", "once more")
-		if out, err := r.try(stream.operator, "replay", "watch", again.ID); err != nil {
-			t.Errorf("%s %v", out, err)
-		}
-		if calls := len(r.agent.snapshot()); calls != 36 {
-			t.Errorf("%d calls, want 36", calls)
-		}
-		if seeks, _ := r.moves(stream, "triage"); seeks > 6 {
-			t.Errorf("the replay moved the group: %d seeks", seeks)
-		}
-	})
+	}
+	again := r.mustReplay(stream, "plan", "--subscription", "triage")
+	if again.Runs != 0 || again.ByDecision["undecided"] != 0 {
+		t.Errorf("after the fill there is still %+v", again)
+	}
+	r.mustReplay(stream, "start", again.ID, "--reason", "once more")
+	if out, err := r.try(stream.operator, "replay", "watch", again.ID); err != nil {
+		t.Errorf("%s %v", out, err)
+	}
+	if calls := len(r.agent.snapshot()); calls != 36 {
+		t.Errorf("%d calls, want 36", calls)
+	}
+	if seeks, _ := r.moves(stream, "triage"); seeks > 6 {
+		t.Errorf("the replay moved the group: %d seeks", seeks)
+	}
 }
 
 // TestFillKilledTwiceEndsWithExactCounts kills the process twice while a replay runs, and has it run to its end: every event of the range ran,
-// once but for what was in flight, and in the order of its entity. The figure of events is that of FOREBAY_REPLAY_EVENTS, or 4,000: at the second
+// once but for what was in flight, and in the order of its entity. The figure of events is that of FOREBAY_REPLAY_EVENTS, or 2,000: at the second
 // kill more is left than can be in flight.
 func TestFillKilledTwiceEndsWithExactCounts(t *testing.T) {
 	t.Parallel()
-	n := 4_000
+	n := 2_000
 	if text := os.Getenv("FOREBAY_REPLAY_EVENTS"); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil {
@@ -197,50 +196,51 @@ func TestFillKilledTwiceEndsWithExactCounts(t *testing.T) {
 // where its partition changed hands meanwhile. The range is more than is read ahead, so that it has to be read on after the broker is back. The
 // replay's rate is low enough for it to take longer than both restarts, on a slow machine too.
 func TestFillGoesOnThroughRestarts(t *testing.T) {
-	eachOwnBroker(t, func(t *testing.T, b rig.Broker) {
-		const entities, n = 150, 3_000
-		pg := rig.Postgres(t)
-		r := deploy(t, b, options{dbURL: pg.URL()})
-		r.serve("stream").stop() // the subscription has begun
-		produceIssues(t, b, r, lines(entities, n/entities, func(e, number int) delivery { return padded(issues(e, number), 8<<10) }))
-		r.leftOut(b, 0, 0)
-		p := r.serve("intake,stream")
-		r.waitOwned(p, 6)
-		r.watched = r.watch("triage")
-		plan := r.mustReplay(p, "plan", "--subscription", "triage", "--rate", "40")
-		r.mustReplay(p, "start", plan.ID, "--reason", "a reset to the end was a mistake")
-		stopLive := r.deliverOthers(entities)
-		defer stopLive()
-		var faults []fault
-		for _, server := range []struct{ restart, settle func() }{
-			{func() { b.KillBroker(1); b.RestartBroker(1) }, func() { r.waitMirrored(b) }},
-			{func() { pg.Kill(); pg.Restart() }, func() {}},
-		} {
-			r.agent.waitActed(t, r.agent.acted()+n/10, 2*time.Minute)
-			at := time.Now()
-			server.restart()
-			if now := r.firstReplay(p, plan.ID); now.State != "running" || now.Range.Passed == now.Range.Offsets {
-				t.Errorf("after a restart nothing is left to do: %+v", now)
-			}
-			server.settle()
-			faults = append(faults, r.faultSince(p, at))
+	t.Parallel()
+	b := rig.Kafka(t, 1)
+	const entities, n = 75, 1_500
+	pg := rig.Postgres(t)
+	r := deploy(t, b, options{dbURL: pg.URL()})
+	r.edit("session_timeout: 6s", "session_timeout: 20s") // no process is killed
+	r.serve("stream").stop()                              // the subscription has begun
+	produceIssues(t, b, r, lines(entities, n/entities, func(e, number int) delivery { return padded(issues(e, number), 16<<10) }))
+	r.leftOut(b, 0, 0)
+	p := r.serve("intake,stream")
+	r.waitOwned(p, 6)
+	r.watched = r.watch("triage")
+	plan := r.mustReplay(p, "plan", "--subscription", "triage", "--rate", "25")
+	r.mustReplay(p, "start", plan.ID, "--reason", "a reset to the end was a mistake")
+	stopLive := r.deliverOthers(entities)
+	defer stopLive()
+	var faults []fault
+	for _, server := range []struct{ restart, settle func() }{
+		{func() { b.KillBroker(1); b.RestartBroker(1) }, func() { r.waitMirrored(b) }},
+		{func() { pg.Kill(); pg.Restart() }, func() {}},
+	} {
+		r.agent.waitActed(t, r.agent.acted()+n/10, 2*time.Minute)
+		at := time.Now()
+		server.restart()
+		if now := r.firstReplay(p, plan.ID); now.State != "running" || now.Range.Passed == now.Range.Offsets {
+			t.Errorf("after a restart nothing is left to do: %+v", now)
 		}
-		stopLive()
-		accepted := r.sender.acceptedByID()
-		r.agent.waitActed(t, len(accepted), 4*time.Minute)
-		if out, err := r.try(p.operator, "replay", "watch", plan.ID); err != nil {
-			t.Fatalf("%s %v", out, err)
-		}
-		done := r.mustReplay(p, "get", plan.ID)
-		if done.State != "done" || done.Applied != n || done.Done+done.Late+done.Stale+done.Waits != 0 || done.Errors != 0 || done.Range.Passed != done.Range.Offsets {
-			t.Errorf("came of it: %+v", done)
-		}
-		r.look()
-		v := judge(accepted, r.agent.snapshot())
-		t.Logf("%d of the replay and %d live events, %d calls repeated under their keys", n, len(accepted)-n, len(v.repeated))
-		v.require(t)
-		report(t, "again without an excuse", r.watched.excuses(v, faults))
-	})
+		server.settle()
+		faults = append(faults, r.faultSince(p, at))
+	}
+	stopLive()
+	accepted := r.sender.acceptedByID()
+	r.agent.waitActed(t, len(accepted), 4*time.Minute)
+	if out, err := r.try(p.operator, "replay", "watch", plan.ID); err != nil {
+		t.Fatalf("%s %v", out, err)
+	}
+	done := r.mustReplay(p, "get", plan.ID)
+	if done.State != "done" || done.Applied != n || done.Done+done.Late+done.Stale+done.Waits != 0 || done.Errors != 0 || done.Range.Passed != done.Range.Offsets {
+		t.Errorf("came of it: %+v", done)
+	}
+	r.look()
+	v := judge(accepted, r.agent.snapshot())
+	t.Logf("%d of the replay and %d live events, %d calls repeated under their keys", n, len(accepted)-n, len(v.repeated))
+	v.require(t)
+	report(t, "again without an excuse", r.watched.excuses(v, faults))
 }
 
 // padded is an issue's delivery whose body has so many bytes more, which do not compress.

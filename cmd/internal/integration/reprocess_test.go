@@ -71,67 +71,66 @@ func calledAs(calls []call) (list []string) {
 // TestReprocessRunsAgainWhatRan runs again what ran, twice: each time once, under keys of its own, the newest state and what happened before
 // it, and no older state unless that is asked for. What comes live goes on.
 func TestReprocessRunsAgainWhatRan(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deploy(t, b, options{})
-		p := r.serve("intake,stream")
-		const entities = 6
-		history := lines(entities, 3, func(entity, number int) delivery {
-			if number == 2 {
-				return labeled(entity, entity, number)
-			}
-			return issue(entity, entity, number)
-		})
-		if err := r.sender.load(t.Context(), history, 4, 0); err != nil {
-			t.Fatal(err)
+	t.Parallel()
+	r := deploy(t, rig.Fake(t), options{})
+	p := r.serve("intake,stream")
+	const entities = 6
+	history := lines(entities, 3, func(entity, number int) delivery {
+		if number == 2 {
+			return labeled(entity, entity, number)
 		}
-		live := r.agent.waitCalls(t, 3*entities)
-		waitItems(t, r, p, 3*entities, "--status", "done")
-
-		plan := r.mustReplay(p, "plan", "--subscription", "triage", "--mode", "reprocess")
-		if plan.ByDecision["applied"] < 3*entities || plan.Runs != plan.Records || len(r.agent.snapshot()) != 3*entities {
-			t.Errorf("the plan says %+v, %d calls", plan, len(r.agent.snapshot()))
-		}
-		r.replayRefused(p, []string{"--reason is needed"}, "start", plan.ID)
-
-		first := r.reprocess(p)
-		if first.State != "done" || first.Applied != entities || first.Late != entities || first.Stale < entities || first.Errors != 0 {
-			t.Errorf("came of it: %+v", first)
-		}
-		again := r.agent.waitCalls(t, 5*entities)[3*entities:]
-		second := r.reprocess(p, "--entity", "1/1", "--even-stale")
-		if second.Applied != 1 || second.Late != 2 || second.Stale != 0 {
-			t.Errorf("came of it: %+v", second)
-		}
-		third := r.agent.waitCalls(t, 5*entities+3)[5*entities:]
-		if err := r.sender.deliver(t.Context(), issue(1, 1, 4)); err != nil {
-			t.Fatal(err)
-		}
-		last := r.agent.waitCalls(t, 5*entities+4)
-
-		keys := map[string]string{} // the event of each key
-		for _, c := range last {
-			if keys[c.key] != "" {
-				t.Errorf("%s came twice, for %s and %s", c.key, keys[c.key], c.event)
-			}
-			keys[c.key] = c.event
-		}
-		for entity := range entities {
-			name := fmt.Sprintf("%d/%d", entity+1, entity+1)
-			of := func(calls []call) []string {
-				return calledAs(slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return c.entity != name }))
-			}
-			if got := of(live); !slices.Equal(got, []string{"issues.edited 01", "issues.labeled 02", "issues.edited 03"}) {
-				t.Errorf("%s live: %q", name, got)
-			}
-			if got := of(again); !slices.Equal(got, []string{"issues.labeled 02 late", "issues.edited 03"}) {
-				t.Errorf("%s again: %q", name, got)
-			}
-		}
-		if got := calledAs(third); !slices.Equal(got, []string{"issues.edited 01 late", "issues.labeled 02 late", "issues.edited 03"}) {
-			t.Errorf("older ones too: %q", got)
-		}
-		r.requireStoryOfBoth(p, history[0][2], []string{first.ID, second.ID}, last)
+		return issue(entity, entity, number)
 	})
+	if err := r.sender.load(t.Context(), history, 4, 0); err != nil {
+		t.Fatal(err)
+	}
+	live := r.agent.waitCalls(t, 3*entities)
+	waitItems(t, r, p, 3*entities, "--status", "done")
+
+	plan := r.mustReplay(p, "plan", "--subscription", "triage", "--mode", "reprocess")
+	if plan.ByDecision["applied"] < 3*entities || plan.Runs != plan.Records || len(r.agent.snapshot()) != 3*entities {
+		t.Errorf("the plan says %+v, %d calls", plan, len(r.agent.snapshot()))
+	}
+	r.replayRefused(p, []string{"--reason is needed"}, "start", plan.ID)
+
+	first := r.reprocess(p)
+	if first.State != "done" || first.Applied != entities || first.Late != entities || first.Stale < entities || first.Errors != 0 {
+		t.Errorf("came of it: %+v", first)
+	}
+	again := r.agent.waitCalls(t, 5*entities)[3*entities:]
+	second := r.reprocess(p, "--entity", "1/1", "--even-stale")
+	if second.Applied != 1 || second.Late != 2 || second.Stale != 0 {
+		t.Errorf("came of it: %+v", second)
+	}
+	third := r.agent.waitCalls(t, 5*entities+3)[5*entities:]
+	if err := r.sender.deliver(t.Context(), issue(1, 1, 4)); err != nil {
+		t.Fatal(err)
+	}
+	last := r.agent.waitCalls(t, 5*entities+4)
+
+	keys := map[string]string{} // the event of each key
+	for _, c := range last {
+		if keys[c.key] != "" {
+			t.Errorf("%s came twice, for %s and %s", c.key, keys[c.key], c.event)
+		}
+		keys[c.key] = c.event
+	}
+	for entity := range entities {
+		name := fmt.Sprintf("%d/%d", entity+1, entity+1)
+		of := func(calls []call) []string {
+			return calledAs(slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return c.entity != name }))
+		}
+		if got := of(live); !slices.Equal(got, []string{"issues.edited 01", "issues.labeled 02", "issues.edited 03"}) {
+			t.Errorf("%s live: %q", name, got)
+		}
+		if got := of(again); !slices.Equal(got, []string{"issues.labeled 02 late", "issues.edited 03"}) {
+			t.Errorf("%s again: %q", name, got)
+		}
+	}
+	if got := calledAs(third); !slices.Equal(got, []string{"issues.edited 01 late", "issues.labeled 02 late", "issues.edited 03"}) {
+		t.Errorf("older ones too: %q", got)
+	}
+	r.requireStoryOfBoth(p, history[0][2], []string{first.ID, second.ID}, last)
 }
 
 // requireStoryOfBoth reads with inbox get what ran, with its keys at the agent, and which replays ran it again.
@@ -212,6 +211,7 @@ func TestReprocessIsOvertakenByLiveEvents(t *testing.T) {
 // event ran once more, under one key that is not the one it ran under before, but for what was in flight, and in the order of its entity. The
 // figure of events is that of FOREBAY_REPLAY_EVENTS, or 1,000.
 func TestReprocessKilledTwiceEndsWithExactCounts(t *testing.T) {
+	t.Parallel()
 	n := 1_000
 	if text := os.Getenv("FOREBAY_REPLAY_EVENTS"); text != "" {
 		var err error
@@ -219,41 +219,40 @@ func TestReprocessKilledTwiceEndsWithExactCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deploy(t, b, options{})
-		r.serve("stream").stop() // the subscription has begun
-		produceIssues(t, b, r, lines(n/20, 20, issues))
-		stream := r.serve("stream")
-		live := r.agent.waitCalls(t, n)
-		plan := r.mustReplay(stream, "plan", "--subscription", "triage", "--mode", "reprocess", "--even-stale", "--rate", "0")
-		if plan.Runs != int64(n) || plan.ByDecision["applied"] != int64(n) {
-			t.Fatalf("the plan says %+v", plan)
-		}
-		r.mustReplay(stream, "start", plan.ID, "--reason", "the agent lost what it did")
-		for _, part := range []int{4, 2} {
-			r.agent.waitCalls(t, n+n/part)
-			stream.kill()
-			stream = r.serve("stream")
-		}
-		if out, err := r.try(stream.operator, "replay", "watch", plan.ID); err != nil {
-			t.Fatalf("%s %v", out, err)
-		}
-		waitItems(t, r, stream, 0, "--status", "received")
-		done := r.mustReplay(stream, "get", plan.ID)
-		if done.State != "done" || done.Applied != int64(n/20) || done.Late != int64(n-n/20) || done.Done+done.Stale+done.Waits != 0 || done.Errors != 0 {
-			t.Errorf("came of it: %+v", done)
-		}
-		calls := r.agent.snapshot()
-		ran := map[string]bool{}
-		for _, c := range live {
-			ran[c.key] = true
-		}
-		v := judge(r.sender.acceptedByID(), slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return ran[c.key] }))
-		v.require(t)
-		if most := 2 * 256; len(v.repeated) > most || len(calls) != 2*n+len(v.repeated) {
-			t.Errorf("%d calls of %d events, %d of them repeated; no more than the %d in flight at two kills may be", len(calls), n, len(v.repeated), most)
-		}
-	})
+	b := rig.Fake(t)
+	r := deploy(t, b, options{})
+	r.serve("stream").stop() // the subscription has begun
+	produceIssues(t, b, r, lines(n/20, 20, issues))
+	stream := r.serve("stream")
+	live := r.agent.waitCalls(t, n)
+	plan := r.mustReplay(stream, "plan", "--subscription", "triage", "--mode", "reprocess", "--even-stale", "--rate", "0")
+	if plan.Runs != int64(n) || plan.ByDecision["applied"] != int64(n) {
+		t.Fatalf("the plan says %+v", plan)
+	}
+	r.mustReplay(stream, "start", plan.ID, "--reason", "the agent lost what it did")
+	for _, part := range []int{4, 2} {
+		r.agent.waitCalls(t, n+n/part)
+		stream.kill()
+		stream = r.serve("stream")
+	}
+	if out, err := r.try(stream.operator, "replay", "watch", plan.ID); err != nil {
+		t.Fatalf("%s %v", out, err)
+	}
+	waitItems(t, r, stream, 0, "--status", "received")
+	done := r.mustReplay(stream, "get", plan.ID)
+	if done.State != "done" || done.Applied != int64(n/20) || done.Late != int64(n-n/20) || done.Done+done.Stale+done.Waits != 0 || done.Errors != 0 {
+		t.Errorf("came of it: %+v", done)
+	}
+	calls := r.agent.snapshot()
+	ran := map[string]bool{}
+	for _, c := range live {
+		ran[c.key] = true
+	}
+	v := judge(r.sender.acceptedByID(), slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return ran[c.key] }))
+	v.require(t)
+	if most := 2 * 256; len(v.repeated) > most || len(calls) != 2*n+len(v.repeated) {
+		t.Errorf("%d calls of %d events, %d of them repeated; no more than the %d in flight at two kills may be", len(calls), n, len(v.repeated), most)
+	}
 }
 
 // TestReplayAfterABug runs deploy/docs/REPLAY.md on a subscription whose agent has dropped what it was told: its commands in one shell, and

@@ -16,16 +16,18 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
-// TestOpenActionsOutliveTheLog has a topic that keeps its records for seconds and an agent that fails one entity and
-// refuses another for longer than that. Then the broker has deleted every record and the process starts again, with
-// nothing in memory: what was open runs all the same, in order, and what is parked still has its body.
-func TestOpenActionsOutliveTheLog(t *testing.T) {
+// TestOpenWorkOutlivesTheLog has topics that keep their records for seconds, an agent that fails one entity and refuses another for longer
+// than that, and events that wait behind a gap, with a deadline or parked. Then the broker has deleted every record and the process starts
+// again, with nothing in memory: what was open runs all the same, in order; what is parked still has its body, and runs after its filler, or
+// when an operator says so.
+func TestOpenWorkOutlivesTheLog(t *testing.T) {
 	t.Parallel()
 	b := rig.SharedKafka(t)
-	r := deploy(t, b, options{})
+	r := deploy(t, b, options{gap: "{wait: 10m, then: park, max_events: {entity: 3}}"})
 	r.edit("retry: {attempts: 20, within: 10m, min: 50ms, max: 500ms}", "retry: {attempts: 1000, within: 10m, min: 200ms, max: 1s}")
-	log := watchLog(t, b, "events."+r.team+".github")
-	log.keep("16000", "1000")
+	issuesLog, ordersLog := watchLog(t, b, "events."+r.team+".github"), watchLog(t, b, "events."+r.team+".orders")
+	issuesLog.keep("16000", "1000")
+	ordersLog.keep("16000", "1000")
 
 	var recovered atomic.Bool
 	failing, refused := issue(7, 1, 1), issue(7, 2, 1)
@@ -39,83 +41,59 @@ func TestOpenActionsOutliveTheLog(t *testing.T) {
 		return http.StatusOK
 	}
 	p := r.serve("intake,stream")
-	const each = 6
-	for _, line := range lines(3, each, func(e, n int) delivery { return issue(7, e, n) }) {
-		for _, d := range line {
+	deliver := func(list ...delivery) {
+		t.Helper()
+		for _, d := range list {
 			if err := r.sender.deliver(t.Context(), d); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	waitItems(t, r, p, each, "--status", "done") // the third entity does not notice
+	const each = 6
+	behind := []delivery{order("o-1", 3), order("o-1", 4), order("o-1", 6), order("o-2", 3), order("o-2", 5)}
+	parked := []delivery{order("o-3", 3), order("o-3", 4), order("o-3", 5), order("o-3", 7)}
+	for _, line := range lines(3, each, issues) {
+		deliver(line...)
+	}
+	deliver(order("o-1", 1), order("o-2", 1), order("o-3", 1))
+	deliver(slices.Concat(behind, parked)...)
+	waitItems(t, r, p, each, "--subscription", "triage", "--status", "done") // the third entity does not notice
 	waitItems(t, r, p, 1, "--status", "dead_letter")
-	log.waitEmptied(3*each, time.Minute)
+	waitItems(t, r, p, len(behind), "--decision", "buffered")
+	waitItems(t, r, p, len(parked), "--decision", "parked")
+	issuesLog.waitEmptied(3*each, 2*time.Minute)
+	ordersLog.waitEmptied(12, 2*time.Minute)
 	p.stop()
 	p = r.serve("intake,stream")
 	recovered.Store(true)
 
-	waitItems(t, r, p, 2*each, "--status", "done")
+	waitItems(t, r, p, 2*each, "--subscription", "triage", "--status", "done")
 	// What is parked was never asked for again; its body is there for whoever redrives it.
-	var ran []string
-	told := r.sender.acceptedByID()
-	for n := 1; n <= each; n++ {
-		d := issue(7, 2, n)
-		out, err := r.try(p.operator, "inbox", "raw", r.team+"/triage/github/"+d.id)
-		if err != nil || !bytes.Equal(out, d.body) {
-			t.Errorf("the body of %s: %q %v", d.id, out, err)
-		}
-		if n > 1 && r.agent.seen(d.id) > 0 {
-			ran = append(ran, d.id)
-		}
-		delete(told, d.id)
-	}
-	report(t, "behind a dead one", ran)
-	var calls []call
-	for _, c := range r.agent.snapshot() {
-		if c.entity != refused.entity {
-			calls = append(calls, c)
-		}
-	}
-	judge(told, calls).require(t)
-}
-
-// TestGapsOutliveTheLog: what waits behind a gap, with a deadline or parked, has its body in the ledger: the broker has
-// deleted the log, another process owns the partition, and the filler, or an operator, still lets all of it run.
-func TestGapsOutliveTheLog(t *testing.T) {
-	t.Parallel()
-	b := rig.SharedKafka(t)
-	r := deploy(t, b, options{gap: "{wait: 10m, then: park, max_events: {entity: 3}}"})
-	log := watchLog(t, b, "events."+r.team+".orders")
-	log.keep("16000", "1000")
-	p := r.serve("intake,stream")
-	waits := []delivery{order("o-1", 3), order("o-1", 4), order("o-1", 6), order("o-2", 3), order("o-2", 5)}
-	parked := []delivery{order("o-3", 3), order("o-3", 4), order("o-3", 5), order("o-3", 7)}
-	for _, d := range slices.Concat([]delivery{order("o-1", 1), order("o-2", 1), order("o-3", 1)}, waits, parked) {
-		if err := r.sender.deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
-	}
-	waitItems(t, r, p, len(waits), "--decision", "buffered")
-	waitItems(t, r, p, len(parked), "--decision", "parked")
-	log.waitEmptied(12, time.Minute)
-	p.stop()
-	p = r.serve("intake,stream")
-	for _, d := range slices.Concat(waits, parked) {
-		if out, err := r.try(p.operator, "inbox", "raw", r.team+"/fulfil/orders/"+d.id); err != nil || !bytes.Equal(out, d.body) {
+	hasBody := func(subscription, source string, d delivery) {
+		t.Helper()
+		if out, err := r.try(p.operator, "inbox", "raw", r.team+"/"+subscription+"/"+source+"/"+d.id); err != nil || !bytes.Equal(out, d.body) {
 			t.Errorf("the body of %s: %q %v", d.id, out, err)
 		}
 	}
-	for _, d := range []delivery{order("o-1", 2), order("o-1", 5), order("o-3", 2), order("o-3", 6)} {
-		if err := r.sender.deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
+	for _, d := range slices.Concat(behind, parked) {
+		hasBody("fulfil", "orders", d)
 	}
+	deliver(order("o-1", 2), order("o-1", 5), order("o-3", 2), order("o-3", 6))
 	got, err := r.redrive(p, "orders", "o-2-3", "--reason", "the shop says they were never sent")
 	if err != nil || len(got) != 1 || got["o-2-3"].Detail != "2 of 2 events run" {
 		t.Errorf("%+v %v", got, err)
 	}
-	r.agent.waitActed(t, 16, 30*time.Second)
-	r.requireOnce(t)
+	waitItems(t, r, p, 16, "--subscription", "fulfil", "--status", "done")
+	told := r.sender.acceptedByID()
+	for n := 1; n <= each; n++ {
+		d := issue(7, 2, n)
+		hasBody("triage", "github", d)
+		if n > 1 && r.agent.seen(d.id) > 0 {
+			t.Errorf("%s ran, behind a dead one", d.id)
+		}
+		delete(told, d.id)
+	}
+	judge(told, slices.DeleteFunc(r.agent.snapshot(), func(c call) bool { return c.entity == refused.entity })).require(t)
 }
 
 // edit changes the config file.

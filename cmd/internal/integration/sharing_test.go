@@ -88,56 +88,54 @@ const shareLine = "      orders:\n        share: [%s]\n"
 // from stops, visibly, and holds up nobody; given back, nothing was missed and nothing runs twice.
 func TestATeamReadsAnothersSource(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		const each = 30
-		r := &reading{deployment: deploy(t, b, options{})}
-		r.reader = r.team + "-risk"
-		for _, team := range []string{r.reader, r.team + "-out"} {
-			r.variables = append(r.variables, strings.ToUpper(strings.ReplaceAll(team, "-", "_"))+"_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-		}
-		shared := fmt.Sprintf(shareLine, r.reader)
-		r.edit("      orders:\n", shared)
-		r.edit("teams:\n  "+r.team+":\n", "teams_dir: {path: teams, references: {env: [\"{TEAM}_*\"], networks: [127.0.0.0/8]}}\nteams:\n  "+r.team+":\n    owners: [ann]\n    contact: \"#acme\"\n")
-		r.put("teams/"+r.reader+".yaml", r.file(r.reader))
-		r.command("config", "check", "-c", r.config)
-		r.command("topics", "apply", "-c", r.config)
-		r.refuses(r.team + "-out")
+	const each = 30
+	r := &reading{deployment: deploy(t, rig.Fake(t), options{})}
+	r.reader = r.team + "-risk"
+	for _, team := range []string{r.reader, r.team + "-out"} {
+		r.variables = append(r.variables, strings.ToUpper(strings.ReplaceAll(team, "-", "_"))+"_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	}
+	shared := fmt.Sprintf(shareLine, r.reader)
+	r.edit("      orders:\n", shared)
+	r.edit("teams:\n  "+r.team+":\n", "teams_dir: {path: teams, references: {env: [\"{TEAM}_*\"], networks: [127.0.0.0/8]}}\nteams:\n  "+r.team+":\n    owners: [ann]\n    contact: \"#acme\"\n")
+	r.put("teams/"+r.reader+".yaml", r.file(r.reader))
+	r.command("config", "check", "-c", r.config)
+	r.command("topics", "apply", "-c", r.config)
+	r.refuses(r.team + "-out")
 
-		p := r.serve("intake,stream")
-		r.send("first", each, each)
-		r.waitRisks(each)
-		r.finds(p, each)
+	p := r.serve("intake,stream")
+	r.send("first", each, each)
+	r.waitRisks(each)
+	r.finds(p, each)
 
-		// acme takes the share back. What the reader has written by then, and a third team's slip, do not save it.
-		r.put("teams/"+r.reader+".yaml", strings.Replace(r.file(r.reader), "risk: {", "risks: {", 1))
-		r.put("teams/"+r.team+"-out.yaml", "teams: {"+r.team+"-out: {subscriptions: nonsense}}\n")
-		r.edit(shared, "      orders:\n")
-		row := r.barredRow(p)
-		r.put("teams/"+r.reader+".yaml", r.file(r.reader))
-		r.put("teams/"+r.team+"-out.yaml", "teams: {"+r.team+"-out: {}}\n")
-		if row.Contact != "#risk" || !containsAll(row.Detail, "team "+r.team+" does not share its source orders with team "+r.reader, "ask team "+r.team+" (ann, #acme)") {
-			t.Errorf("attention says %+v", row)
-		}
-		r.send("second", each, 2*each)
-		p.stop()
-		p = r.serve("intake,stream") // as much is ready as before, and does not read either
-		r.barredRow(p)
-		r.send("third", each, 3*each)
-		r.waitRisks(each)
-		if out, err := r.try(p.operator, "subscriptions", "get", r.reader+".risk"); err != nil || !containsAll(string(out), "ready         false", "does not share its source orders") {
-			t.Errorf("subscriptions get: %v\n%s", err, out)
-		}
+	// acme takes the share back. What the reader has written by then, and a third team's slip, do not save it.
+	r.put("teams/"+r.reader+".yaml", strings.Replace(r.file(r.reader), "risk: {", "risks: {", 1))
+	r.put("teams/"+r.team+"-out.yaml", "teams: {"+r.team+"-out: {subscriptions: nonsense}}\n")
+	r.edit(shared, "      orders:\n")
+	row := r.barredRow(p)
+	r.put("teams/"+r.reader+".yaml", r.file(r.reader))
+	r.put("teams/"+r.team+"-out.yaml", "teams: {"+r.team+"-out: {}}\n")
+	if row.Contact != "#risk" || !containsAll(row.Detail, "team "+r.team+" does not share its source orders with team "+r.reader, "ask team "+r.team+" (ann, #acme)") {
+		t.Errorf("attention says %+v", row)
+	}
+	r.send("second", each, 2*each)
+	p.stop()
+	p = r.serve("intake,stream") // as much is ready as before, and does not read either
+	r.barredRow(p)
+	r.send("third", each, 3*each)
+	r.waitRisks(each)
+	if out, err := r.try(p.operator, "subscriptions", "get", r.reader+".risk"); err != nil || !containsAll(string(out), "ready         false", "does not share its source orders") {
+		t.Errorf("subscriptions get: %v\n%s", err, out)
+	}
 
-		r.edit("      orders:\n", shared)
-		if !rig.Until(20*time.Second, func() bool {
-			return containsAll(p.output(), "teams."+r.reader+".subscriptions.risk.sources changed: that needs a restart")
-		}) {
-			t.Error("nothing says that what is shared again needs a restart")
-		}
-		p.stop()
-		r.serve("intake,stream")
-		r.waitRisks(3 * each)
-	})
+	r.edit("      orders:\n", shared)
+	if !rig.Until(20*time.Second, func() bool {
+		return containsAll(p.output(), "teams."+r.reader+".subscriptions.risk.sources changed: that needs a restart")
+	}) {
+		t.Error("nothing says that what is shared again needs a restart")
+	}
+	p.stop()
+	r.serve("intake,stream")
+	r.waitRisks(3 * each)
 }
 
 // refuses checks that a team that the source is not shared with is refused, by its own name and the owner's.

@@ -100,67 +100,66 @@ func (s *stopItem) holds(t *testing.T, kind string, records int64) {
 // say how many of when; the others go on. Once accepted, they go on behind the hole, which is recorded as skipped.
 func TestLogStartBeyondThePosition(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deploy(t, b, options{})
-		r.serve("intake")
-		stream := r.serve("stream")
-		const entities = 30
-		r.deliverAll(entities, 1, issues)
-		r.agent.waitActed(t, entities, time.Minute)
-		stream.stop()
-		r.deliverAll(entities, 2, issues)
-		adm, topic := admin(t, b), "events."+r.team+".github"
-		ends, err := adm.ListEndOffsets(t.Context(), topic)
-		if err != nil {
-			t.Fatal(err)
-		}
-		start := map[int32]int64{}
-		lost := int64(0)
-		ends.Each(func(o kadm.ListedOffset) { // all of the second halves of partitions 0 to 2 but their last record
-			if o.Partition < 3 && o.Offset >= 4 {
-				start[o.Partition] = o.Offset - 1
-				lost += o.Offset - 1 - o.Offset/2
-			}
-		})
-		var to kadm.Offsets
-		for number, at := range start {
-			to.Add(kadm.Offset{Topic: topic, Partition: number, At: at})
-		}
-		if _, err := adm.DeleteRecords(t.Context(), to); err != nil || len(start) == 0 {
-			t.Fatal(err, start)
-		}
-
-		stream = r.serve("stream")
-		r.agent.waitActed(t, entities+entities/3, time.Minute) // the other partitions
-		stopped := r.waitStopped(stream, "triage", len(start))
-		var told int64
-		for number, s := range stopped {
-			s.holds(t, "below_log_start", start[number]-s.From)
-			told += *s.Records
-		}
-		if told != lost {
-			t.Errorf("%d records are told as lost, %d are", told, lost)
-		}
-		if log := stream.output(); !containsAll(log, "partition stopped", "below_log_start", "records were deleted unread", "best effort") {
-			t.Error("the log does not tell")
-		}
-		for _, s := range stopped {
-			r.accept(stream, s)
-		}
-		r.agent.waitActed(t, 2*entities-int(lost), time.Minute)
-		r.waitStopped(stream, "triage", 0)
-		r.waitOwned(stream, 6)
-		skipped := int64(0)
-		for _, part := range r.subscription(stream, "triage").Partitions {
-			skipped += part.Position.Skipped
-		}
-		if skipped != lost {
-			t.Errorf("%d offsets are recorded as skipped, want %d", skipped, lost)
-		}
-		if calls := len(r.agent.snapshot()); calls != 2*entities-int(lost) {
-			t.Errorf("%d calls", calls)
+	b := rig.SharedKafka(t)
+	r := deploy(t, b, options{})
+	r.serve("intake")
+	stream := r.serve("stream")
+	const entities = 30
+	r.deliverAll(entities, 1, issues)
+	r.agent.waitActed(t, entities, time.Minute)
+	stream.stop()
+	r.deliverAll(entities, 2, issues)
+	adm, topic := admin(t, b), "events."+r.team+".github"
+	ends, err := adm.ListEndOffsets(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := map[int32]int64{}
+	lost := int64(0)
+	ends.Each(func(o kadm.ListedOffset) { // all of the second halves of partitions 0 to 2 but their last record
+		if o.Partition < 3 && o.Offset >= 4 {
+			start[o.Partition] = o.Offset - 1
+			lost += o.Offset - 1 - o.Offset/2
 		}
 	})
+	var to kadm.Offsets
+	for number, at := range start {
+		to.Add(kadm.Offset{Topic: topic, Partition: number, At: at})
+	}
+	if _, err := adm.DeleteRecords(t.Context(), to); err != nil || len(start) == 0 {
+		t.Fatal(err, start)
+	}
+
+	stream = r.serve("stream")
+	r.agent.waitActed(t, entities+entities/3, time.Minute) // the other partitions
+	stopped := r.waitStopped(stream, "triage", len(start))
+	var told int64
+	for number, s := range stopped {
+		s.holds(t, "below_log_start", start[number]-s.From)
+		told += *s.Records
+	}
+	if told != lost {
+		t.Errorf("%d records are told as lost, %d are", told, lost)
+	}
+	if log := stream.output(); !containsAll(log, "partition stopped", "below_log_start", "records were deleted unread", "best effort") {
+		t.Error("the log does not tell")
+	}
+	for _, s := range stopped {
+		r.accept(stream, s)
+	}
+	r.agent.waitActed(t, 2*entities-int(lost), time.Minute)
+	r.waitStopped(stream, "triage", 0)
+	r.waitOwned(stream, 6)
+	skipped := int64(0)
+	for _, part := range r.subscription(stream, "triage").Partitions {
+		skipped += part.Position.Skipped
+	}
+	if skipped != lost {
+		t.Errorf("%d offsets are recorded as skipped, want %d", skipped, lost)
+	}
+	if calls := len(r.agent.snapshot()); calls != 2*entities-int(lost) {
+		t.Errorf("%d calls", calls)
+	}
 }
 
 // TestLogThatWasCut loses a broker's disk, twice under one set of processes: a log that ends before the position, and
@@ -231,69 +230,68 @@ func countPartitions(items []inboxItem) int {
 // known. What was dead of the old one, and its word to run again, goes on in the new one, before what came behind it.
 func TestTopicCreatedAgain(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deploy(t, b, options{})
-		var mended atomic.Bool
-		bad := issues(99, 1)
-		r.agent.answer = func(c call) int {
-			if c.event == bad.id && !mended.Load() {
-				return http.StatusUnprocessableEntity
-			}
-			return http.StatusOK
+	b := rig.SharedKafka(t)
+	r := deploy(t, b, options{})
+	var mended atomic.Bool
+	bad := issues(99, 1)
+	r.agent.answer = func(c call) int {
+		if c.event == bad.id && !mended.Load() {
+			return http.StatusUnprocessableEntity
 		}
-		intake, stream := r.serve("intake"), r.serve("stream")
-		const entities = 12
-		r.deliverAll(entities, 1, issues)
-		r.agent.waitActed(t, entities, time.Minute)
-		waitItems(t, r, stream, entities, "--status", "done")
-		if err := r.sender.deliver(t.Context(), bad); err != nil {
-			t.Fatal(err)
+		return http.StatusOK
+	}
+	intake, stream := r.serve("intake"), r.serve("stream")
+	const entities = 12
+	r.deliverAll(entities, 1, issues)
+	r.agent.waitActed(t, entities, time.Minute)
+	waitItems(t, r, stream, entities, "--status", "done")
+	if err := r.sender.deliver(t.Context(), bad); err != nil {
+		t.Fatal(err)
+	}
+	dead := r.waitDead(stream, 1)
+	intake.stop()
+	topic := "events." + r.team + ".github"
+	if _, err := admin(t, b).DeleteTopics(t.Context(), topic); err != nil {
+		t.Fatal(err)
+	}
+	r.createAgain()
+	stopped := r.waitStopped(stream, "triage", 6)
+	r.serve("intake")
+	r.deliverAll(entities, 1, issues)
+	r.deliverAll(entities, 2, issues)
+	if err := r.sender.deliver(t.Context(), issues(99, 2)); err != nil {
+		t.Fatal(err)
+	}
+	open := 0
+	for number, s := range stopped {
+		open += strings.Count(s.Text, "; 1 actions that are open and 0 events that wait go on then")
+		if s.Kind != "topic_recreated" || s.Records != nil || !containsAll(s.Text, "nobody can count them", "unknown version lines") {
+			t.Errorf("partition %d: %+v", number, s)
 		}
-		dead := r.waitDead(stream, 1)
-		intake.stop()
-		topic := "events." + r.team + ".github"
-		if _, err := admin(t, b).DeleteTopics(t.Context(), topic); err != nil {
-			t.Fatal(err)
-		}
-		r.createAgain()
-		stopped := r.waitStopped(stream, "triage", 6)
-		r.serve("intake")
-		r.deliverAll(entities, 1, issues)
-		r.deliverAll(entities, 2, issues)
-		if err := r.sender.deliver(t.Context(), issues(99, 2)); err != nil {
-			t.Fatal(err)
-		}
-		open := 0
-		for number, s := range stopped {
-			open += strings.Count(s.Text, "; 1 actions that are open and 0 events that wait go on then")
-			if s.Kind != "topic_recreated" || s.Records != nil || !containsAll(s.Text, "nobody can count them", "unknown version lines") {
-				t.Errorf("partition %d: %+v", number, s)
-			}
-		}
-		if _, err := r.try(stream.operator, "subscriptions", "accept", r.team+".triage", "--topic", topic, "--partition", "1", "--reason", "x"); err == nil ||
-			!strings.Contains(err.Error(), "accepted as a whole") {
-			t.Errorf("a part of it was accepted: %v", err)
-		}
-		if open != 1 {
-			t.Errorf("%d stops tell what is open", open)
-		}
-		r.accept(stream, stopped[0])
-		r.agent.waitActed(t, 2*entities+1, time.Minute)
-		r.waitStopped(stream, "triage", 0)
-		r.waitOwned(stream, 6)
-		waitItems(t, r, stream, entities, "--decision", "duplicate")
-		waitItems(t, r, stream, 1, "--status", "parked")
-		mended.Store(true)
-		if got, err := r.dlq(stream, "replay", dead.ID, "--reason", "the agent takes it"); err != nil || len(got) != 1 || got[0].State != "done" {
-			t.Errorf("%+v %v", got, err)
-		}
-		waitItems(t, r, stream, 2*entities+2, "--status", "done")
-		v := judge(r.sender.acceptedByID(), r.agent.snapshot())
-		v.require(t)
-		if len(v.repeated) != 1 || v.repeated[0].event != bad.id {
-			t.Errorf("called more than once: %+v", v.repeated)
-		}
-	})
+	}
+	if _, err := r.try(stream.operator, "subscriptions", "accept", r.team+".triage", "--topic", topic, "--partition", "1", "--reason", "x"); err == nil ||
+		!strings.Contains(err.Error(), "accepted as a whole") {
+		t.Errorf("a part of it was accepted: %v", err)
+	}
+	if open != 1 {
+		t.Errorf("%d stops tell what is open", open)
+	}
+	r.accept(stream, stopped[0])
+	r.agent.waitActed(t, 2*entities+1, time.Minute)
+	r.waitStopped(stream, "triage", 0)
+	r.waitOwned(stream, 6)
+	waitItems(t, r, stream, entities, "--decision", "duplicate")
+	waitItems(t, r, stream, 1, "--status", "parked")
+	mended.Store(true)
+	if got, err := r.dlq(stream, "replay", dead.ID, "--reason", "the agent takes it"); err != nil || len(got) != 1 || got[0].State != "done" {
+		t.Errorf("%+v %v", got, err)
+	}
+	waitItems(t, r, stream, 2*entities+2, "--status", "done")
+	v := judge(r.sender.acceptedByID(), r.agent.snapshot())
+	v.require(t)
+	if len(v.repeated) != 1 || v.repeated[0].event != bad.id {
+		t.Errorf("called more than once: %+v", v.repeated)
+	}
 }
 
 // createAgain runs topics apply until the deletion is through: brokers answer a delete before it is.
@@ -314,148 +312,144 @@ func (r *deployment) createAgain() {
 // one partition and in order.
 func TestPartitionGrowthIsRefusedWithTheWayOut(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deploy(t, b, options{})
-		intake, stream := r.serve("intake"), r.serve("stream")
-		const entities = 24
-		r.deliverAll(entities, 1, issues)
-		r.agent.waitActed(t, entities, time.Minute)
-		waitItems(t, r, stream, entities, "--status", "done")
-		stream.stop()
-		intake.stop()
-		topic := "events." + r.team + ".github"
-		if _, err := admin(t, b).UpdatePartitions(t.Context(), 9, topic); err != nil {
-			t.Fatal(err)
+	b := rig.SharedKafka(t)
+	r := deploy(t, b, options{})
+	intake, stream := r.serve("intake"), r.serve("stream")
+	const entities = 24
+	r.deliverAll(entities, 1, issues)
+	r.agent.waitActed(t, entities, time.Minute)
+	waitItems(t, r, stream, entities, "--status", "done")
+	stream.stop()
+	intake.stop()
+	topic := "events." + r.team + ".github"
+	if _, err := admin(t, b).UpdatePartitions(t.Context(), 9, topic); err != nil {
+		t.Fatal(err)
+	}
+	p := r.start("stream")
+	<-p.gone
+	if !containsAll(p.output(), "has 9 partitions, configured are 6", "forebay topics rekey "+topic+" --partitions 6") {
+		t.Errorf("serve with another count: %s", p.output())
+	}
+	// Somebody makes it start all the same.
+	r.edit("github: {preset: github,", "github: {topics: {partitions: 9}, preset: github,")
+	intake = r.serve("intake")
+	r.deliverAll(entities, 2, issues)
+	moved := int64(0)
+	ends, err := admin(t, b).ListEndOffsets(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends.Each(func(o kadm.ListedOffset) {
+		if o.Partition >= 6 {
+			moved += o.Offset
 		}
-		p := r.start("stream")
-		<-p.gone
-		if !containsAll(p.output(), "has 9 partitions, configured are 6", "forebay topics rekey "+topic+" --partitions 6") {
-			t.Errorf("serve with another count: %s", p.output())
-		}
-		// Somebody makes it start all the same.
-		r.edit("github: {preset: github,", "github: {topics: {partitions: 9}, preset: github,")
-		intake = r.serve("intake")
-		r.deliverAll(entities, 2, issues)
-		moved := int64(0)
-		ends, err := admin(t, b).ListEndOffsets(t.Context(), topic)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ends.Each(func(o kadm.ListedOffset) {
-			if o.Partition >= 6 {
-				moved += o.Offset
-			}
-		})
-		stream = r.serve("stream")
-		for number, s := range r.waitStopped(stream, "triage", 9) {
-			s.holds(t, "partition_count", moved)
-			if want := "forebay topics rekey " + topic + " --partitions 9 -c FILE"; s.Command != want {
-				t.Errorf("partition %d says to run %s", number, s.Command)
-			}
-		}
-		if _, err := r.try(stream.operator, "subscriptions", "accept", r.team+".triage", "--reason", "x"); err == nil || !strings.Contains(err.Error(), "exit status 3") {
-			t.Errorf("a count was accepted: %v", err)
-		}
-		stream.stop()
-		intake.stop()
-		r.command("topics", "rekey", topic, "--partitions", "9", "-c", r.config, "--run")
-		r.edit("github: {topics: {partitions: 9}, preset: github,", "github: {topic: "+topic+".9, topics: {partitions: 9}, preset: github,")
-		r.serve("intake")
-		stream = r.serve("stream")
-		r.deliverAll(entities, 3, issues)
-		r.agent.waitActed(t, 3*entities, time.Minute)
-		r.waitOwned(stream, 9)
-		r.requireOnce(t)
 	})
+	stream = r.serve("stream")
+	for number, s := range r.waitStopped(stream, "triage", 9) {
+		s.holds(t, "partition_count", moved)
+		if want := "forebay topics rekey " + topic + " --partitions 9 -c FILE"; s.Command != want {
+			t.Errorf("partition %d says to run %s", number, s.Command)
+		}
+	}
+	if _, err := r.try(stream.operator, "subscriptions", "accept", r.team+".triage", "--reason", "x"); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("a count was accepted: %v", err)
+	}
+	stream.stop()
+	intake.stop()
+	r.command("topics", "rekey", topic, "--partitions", "9", "-c", r.config, "--run")
+	r.edit("github: {topics: {partitions: 9}, preset: github,", "github: {topic: "+topic+".9, topics: {partitions: 9}, preset: github,")
+	r.serve("intake")
+	stream = r.serve("stream")
+	r.deliverAll(entities, 3, issues)
+	r.agent.waitActed(t, 3*entities, time.Minute)
+	r.waitOwned(stream, 9)
+	r.requireOnce(t)
 }
 
 // TestRewindPastTheDedupeWindow moves a group back to before what dedupe remembers. The partitions stop until that is
 // accepted; then everything is read again, and runs again as far as it was forgotten.
 func TestRewindPastTheDedupeWindow(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deploy(t, b, options{})
-		r.serve("intake")
-		stream := r.serve("stream")
-		const entities = 12
-		r.deliverAll(entities, 1, issues)
-		r.agent.waitActed(t, entities, time.Minute)
-		waitItems(t, r, stream, entities, "--status", "done")
-		stream.stop()
-		// As if the subscription were older than its oldest window, because older ones were dropped.
-		r.sql(`UPDATE forebay.subscriptions SET created_at = created_at - interval '100 days'`)
-		b.ResetToEarliest(r.team+".triage", "events."+r.team+".github")
-		stream = r.serve("stream")
-		held := map[int32]int64{}
-		for _, i := range r.inbox(stream, "--subscription", "triage", "--limit", "500") {
-			held[i.Partition]++
+	b := rig.Fake(t)
+	r := deploy(t, b, options{})
+	r.serve("intake")
+	stream := r.serve("stream")
+	const entities = 12
+	r.deliverAll(entities, 1, issues)
+	r.agent.waitActed(t, entities, time.Minute)
+	waitItems(t, r, stream, entities, "--status", "done")
+	stream.stop()
+	// As if the subscription were older than its oldest window, because older ones were dropped.
+	r.sql(`UPDATE forebay.subscriptions SET created_at = created_at - interval '100 days'`)
+	b.ResetToEarliest(r.team+".triage", "events."+r.team+".github")
+	stream = r.serve("stream")
+	held := map[int32]int64{}
+	for _, i := range r.inbox(stream, "--subscription", "triage", "--limit", "500") {
+		held[i.Partition]++
+	}
+	stopped := r.waitStopped(stream, "triage", len(held))
+	for number, s := range stopped {
+		if s.Kind != "dedupe_forgotten" || s.From != 0 || s.To != held[number] || s.Records == nil || !containsAll(s.Text, "to before what dedupe remembers", "best effort") {
+			t.Errorf("partition %d: %+v", number, s)
 		}
-		stopped := r.waitStopped(stream, "triage", len(held))
-		for number, s := range stopped {
-			if s.Kind != "dedupe_forgotten" || s.From != 0 || s.To != held[number] || s.Records == nil || !containsAll(s.Text, "to before what dedupe remembers", "best effort") {
-				t.Errorf("partition %d: %+v", number, s)
-			}
-		}
-		if calls := len(r.agent.snapshot()); calls != entities {
-			t.Errorf("%d calls before it was accepted", calls)
-		}
-		out, err := r.try(stream.operator, "subscriptions", "accept", r.team+".triage", "--reason", "a mended agent", "-o", "id")
-		if err != nil || len(strings.Fields(string(out))) != len(held) {
-			t.Fatalf("accept: %s %v", out, err)
-		}
-		r.waitStopped(stream, "triage", 0)
-		until(t, "all is read again", func() bool { return r.skipped(stream) >= entities }) // and skipped: its windows live, in truth
-		if calls := len(r.agent.snapshot()); calls != entities {
-			t.Errorf("%d calls after it was accepted", calls)
-		}
-	})
+	}
+	if calls := len(r.agent.snapshot()); calls != entities {
+		t.Errorf("%d calls before it was accepted", calls)
+	}
+	out, err := r.try(stream.operator, "subscriptions", "accept", r.team+".triage", "--reason", "a mended agent", "-o", "id")
+	if err != nil || len(strings.Fields(string(out))) != len(held) {
+		t.Fatalf("accept: %s %v", out, err)
+	}
+	r.waitStopped(stream, "triage", 0)
+	until(t, "all is read again", func() bool { return r.skipped(stream) >= entities }) // and skipped: its windows live, in truth
+	if calls := len(r.agent.snapshot()); calls != entities {
+		t.Errorf("%d calls after it was accepted", calls)
+	}
 }
 
 // TestLostLedgerHistory goes on with an older copy of the ledger, as after a failover to a standby that was behind. The
 // partitions that the group's mirror knows more of stop; accepted, what was lost runs again, under the same keys.
 func TestLostLedgerHistory(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deploy(t, b, options{})
-		r.serve("intake")
-		stream := r.serve("stream")
-		const entities = 12
-		r.deliverAll(entities, 1, issues)
-		r.agent.waitActed(t, entities, time.Minute)
-		waitItems(t, r, stream, entities, "--status", "done")
-		stream.stop()
-		standby := rig.CopyDatabase(t, r.dbURL)
-		stream = r.serve("stream")
-		r.deliverAll(entities, 2, issues)
-		r.agent.waitActed(t, 2*entities, time.Minute)
-		waitItems(t, r, stream, 2*entities, "--status", "done")
-		lost := map[int32]int64{}
-		for _, i := range r.inbox(stream, "--subscription", "triage", "--limit", "500") {
-			if strings.HasPrefix(i.Version, "2026-07-01T12:00:02") {
-				lost[i.Partition]++
-			}
+	r := deploy(t, rig.SharedKafka(t), options{})
+	r.serve("intake")
+	stream := r.serve("stream")
+	const entities = 12
+	r.deliverAll(entities, 1, issues)
+	r.agent.waitActed(t, entities, time.Minute)
+	waitItems(t, r, stream, entities, "--status", "done")
+	stream.stop()
+	standby := rig.CopyDatabase(t, r.dbURL)
+	stream = r.serve("stream")
+	r.deliverAll(entities, 2, issues)
+	r.agent.waitActed(t, 2*entities, time.Minute)
+	waitItems(t, r, stream, 2*entities, "--status", "done")
+	lost := map[int32]int64{}
+	for _, i := range r.inbox(stream, "--subscription", "triage", "--limit", "500") {
+		if strings.HasPrefix(i.Version, "2026-07-01T12:00:02") {
+			lost[i.Partition]++
 		}
-		stream.stop()
-		failover := time.Now()
-		r.dbURL = standby
-		stream = r.serve("stream")
-		stopped := r.waitStopped(stream, "triage", len(lost))
-		for number, s := range stopped {
-			s.holds(t, "ledger_behind", lost[number])
-			r.accept(stream, s)
+	}
+	stream.stop()
+	failover := time.Now()
+	r.dbURL = standby
+	stream = r.serve("stream")
+	stopped := r.waitStopped(stream, "triage", len(lost))
+	for number, s := range stopped {
+		s.holds(t, "ledger_behind", lost[number])
+		r.accept(stream, s)
+	}
+	r.waitStopped(stream, "triage", 0)
+	waitItems(t, r, stream, 2*entities, "--subscription", "triage", "--status", "done")
+	v := judge(r.sender.acceptedByID(), r.agent.snapshot())
+	v.requireComplete(t)
+	v.requireOrderOfFirstCalls(t)
+	if len(v.repeated) != entities {
+		t.Errorf("%d calls were repeated, want the %d that were lost", len(v.repeated), entities)
+	}
+	for _, c := range v.repeated {
+		if c.begin.Before(failover) || !strings.HasPrefix(c.version, "2026-07-01T12:00:02") {
+			t.Errorf("%s was repeated at %s", c.event, c.begin)
 		}
-		r.waitStopped(stream, "triage", 0)
-		waitItems(t, r, stream, 2*entities, "--subscription", "triage", "--status", "done")
-		v := judge(r.sender.acceptedByID(), r.agent.snapshot())
-		v.requireComplete(t)
-		v.requireOrderOfFirstCalls(t)
-		if len(v.repeated) != entities {
-			t.Errorf("%d calls were repeated, want the %d that were lost", len(v.repeated), entities)
-		}
-		for _, c := range v.repeated {
-			if c.begin.Before(failover) || !strings.HasPrefix(c.version, "2026-07-01T12:00:02") {
-				t.Errorf("%s was repeated at %s", c.event, c.begin)
-			}
-		}
-	})
+	}
 }

@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -26,17 +27,21 @@ func TestMain(m *testing.M) {
 	if short.Run() { // all that runs the binary needs servers: it is not built
 		os.Exit(m.Run())
 	}
-	fourAtOnce()
+	eightAtOnce()
 	dir, err := os.MkdirTemp("", "forebay-suite-")
 	if err != nil {
 		panic(err)
 	}
 	forebay = filepath.Join(dir, "forebay")
+	// The net package has the path of the machine's hosts in a variable. Without cgo, as the Makefile builds it: C's resolver would not look there.
+	machines, _ := os.ReadFile("/etc/hosts")
+	hostsFile := filepath.Join(dir, "hosts")
 	// Without buildvcs: git may refuse a checkout of somebody else's, and then nothing is built.
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", forebay, "github.com/forebay-io/forebay/cmd/forebay")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X net.hostsFilePath="+hostsFile, "-o", forebay, "github.com/forebay-io/forebay/cmd/forebay")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stderr = os.Stderr
 	code := 1
-	if err := build.Run(); err != nil {
+	if err := errors.Join(os.WriteFile(hostsFile, append(machines, hosts...), 0o600), build.Run()); err != nil {
 		fmt.Fprintln(os.Stderr, "build forebay:", err)
 	} else {
 		code = m.Run()
@@ -46,14 +51,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// fourAtOnce has four tests run at once, unless -parallel says how many or there are more processors: those that call t.Parallel wait for
-// most of their time, for sessions, gaps and processes to end. What measures a rate, fills the machine, or counts on a session of 6 s under
-// load does not call it, and runs alone.
-func fourAtOnce() {
+// eightAtOnce has eight tests run at once, unless -parallel says how many or there are more processors: they wait for most of their time, for
+// sessions, gaps and processes to end. What measures a rate does not call t.Parallel, and runs alone.
+func eightAtOnce() {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given && runtime.GOMAXPROCS(0) < 4 {
-		_ = flag.Set("test.parallel", "4")
+	if !given && runtime.GOMAXPROCS(0) < 8 {
+		_ = flag.Set("test.parallel", "8")
 	}
 }
 
@@ -69,6 +73,14 @@ func eachOwnBroker(t *testing.T, test func(*testing.T, rig.Broker)) {
 	t.Run("kafka", func(t *testing.T) { t.Parallel(); test(t, rig.Kafka(t, 1)) })
 }
 
+// soak returns many if there is time for them, and few otherwise.
+func soak(few, many int) int {
+	if os.Getenv("FOREBAY_SOAK") == "1" {
+		return many
+	}
+	return few
+}
+
 func orderName(n int) string { return fmt.Sprintf("o-%d", n) }
 
 func containsAll(s string, parts ...string) bool {
@@ -81,14 +93,14 @@ func containsAll(s string, parts ...string) bool {
 }
 
 // waitItems waits until the inbox lists n items under the filter: statuses follow the agent's answer by a commit.
-func waitItems(t *testing.T, r *deployment, p *process, n int, filter ...string) []inboxItem {
+func waitItems(t *testing.T, r *deployment, p *process, n int, filter ...string) (got []inboxItem) {
 	t.Helper()
-	var got []inboxItem
-	if !rig.Until(20*time.Second, func() bool {
-		got = r.inbox(p, append(filter, "--limit", "500")...)
-		return len(got) == n
+	var err error
+	if !rig.Until(time.Minute, func() bool {
+		got, err = r.items(p, append(filter, "--limit", "500")...)
+		return err == nil && len(got) == n
 	}) {
-		t.Errorf("inbox list %s shows %d items, want %d: %+v", strings.Join(filter, " "), len(got), n, got)
+		t.Errorf("inbox list %s shows %d items, want %d: %+v %v", strings.Join(filter, " "), len(got), n, got, err)
 		return nil
 	}
 	return got

@@ -61,6 +61,7 @@ func (o *overheard) delay(clientID string) time.Duration {
 
 // TestZonesAndQuotas runs the product on three brokers, each in a zone of its own, and reads what these answer.
 func TestZonesAndQuotas(t *testing.T) {
+	t.Parallel()
 	heard := &overheard{fetched: map[fetchedAt]int{}, throttled: map[string]time.Duration{}}
 	k := rig.Tap(t, rig.Kafka(t, 3), heard.see)
 	t.Run("records are read in the process's zone", func(t *testing.T) { readsInItsZone(t, k, heard) })
