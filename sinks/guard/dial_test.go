@@ -53,7 +53,7 @@ func TestDial(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wait := 5 * time.Second
+		wait := time.Minute
 		if tt.cfg.Resolver == (slow{}) {
 			wait = 50 * time.Millisecond
 		}

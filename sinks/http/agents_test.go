@@ -131,7 +131,9 @@ func startAgent(t *testing.T, language string, run ...string) *agent {
 	}
 	if language == "go" { // go run would leave the program behind when it is ended
 		built := strings.TrimSuffix(file, ".go")
-		if out, err := exec.Command("go", "build", "-o", built, file).CombinedOutput(); err != nil {
+		build := exec.Command("go", "build", "-trimpath", "-ldflags=-w", "-o", built, file)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=") // what it needs is compiled: the program is built so
+		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		run = []string{built}

@@ -51,10 +51,10 @@ func TestFailureTable(t *testing.T) {
 				}
 				meet(t, row, Config{URL: answering(t, code), AllowNetworks: loopback}, code)
 			}
-			cfg := Config{URL: "https://agents.example", Timeout: 100 * time.Millisecond}
+			cfg := Config{URL: "https://agents.example"}
 			switch row.Class {
 			case sink.ClassTimeout:
-				cfg.URL, cfg.AllowNetworks = hanging(t), loopback
+				cfg.URL, cfg.AllowNetworks, cfg.Timeout = hanging(t), loopback, 100*time.Millisecond
 			case sink.ClassNetwork:
 				cfg.URL, cfg.AllowNetworks = resetting(t), loopback
 			case sink.ClassDNS:

@@ -56,7 +56,7 @@ func params(t testing.TB, key string) *template.Set {
 
 func must(t testing.TB, c *kfake.Cluster, change func(*Config), more ...kgo.Opt) *Sink {
 	t.Helper()
-	cfg := Config{Client: append([]kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)}, more...), Topic: topic, Params: params(t, ""), Timeout: 2 * time.Second}
+	cfg := Config{Client: append([]kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)}, more...), Topic: topic, Params: params(t, ""), Timeout: time.Minute}
 	if change != nil {
 		change(&cfg)
 	}
@@ -76,7 +76,7 @@ func landed(t testing.TB, c *kfake.Cluster) (records []*kgo.Record) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var want int64
 	for p := range int32(3) {
@@ -239,7 +239,7 @@ func TestErrors(t *testing.T) {
 		}
 		c := newCluster(t)
 		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: k, Count: -1})
-		_, err = must(t, c, func(cfg *Config) { cfg.Timeout = time.Minute }, kgo.MetadataMinAge(10*time.Millisecond)).Do(t.Context(), sinktest.Action(1))
+		_, err = must(t, c, nil, kgo.MetadataMinAge(10*time.Millisecond)).Do(t.Context(), sinktest.Action(1))
 		if got := sink.ClassOf(err); got != tt.class {
 			t.Errorf("a broker that says %v: class %q: %v", k, got, err)
 		}
@@ -268,7 +268,7 @@ func TestOneRefusedRecordRefusesNoOther(t *testing.T) {
 		})
 		return nil, nil, false
 	})
-	s := must(t, c, func(cfg *Config) { cfg.Timeout = 20 * time.Second }, kgo.MaxProduceRequestsInflightPerBroker(1))
+	s := must(t, c, nil, kgo.MaxProduceRequestsInflightPerBroker(1))
 	const attempts, large = 16, 7
 	errs := make([]error, attempts)
 	var all sync.WaitGroup
@@ -306,7 +306,7 @@ func TestWhatTheClientTriesAgain(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: kerr.NotEnoughReplicasAfterAppend, Count: 2})
-	if _, err := must(t, c, func(cfg *Config) { cfg.Timeout = 20 * time.Second }).Do(t.Context(), sinktest.Action(1)); err != nil {
+	if _, err := must(t, c, nil).Do(t.Context(), sinktest.Action(1)); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(landed(t, c)); n != 1 {
@@ -346,8 +346,9 @@ func TestBrokerThatIsAway(t *testing.T) {
 // breaker dials the brokers and breaks connections at a produce request.
 type breaker struct {
 	mu   sync.Mutex
-	mode string // "", before, after, answering
-	left int    // how many requests are broken; negative: all
+	mode string        // "", before, after, answering
+	left int           // how many requests are broken; negative: all
+	hit  chan struct{} // one was broken
 }
 
 func (b *breaker) arm(mode string, n int) {
@@ -388,8 +389,7 @@ func (c *broken) Write(p []byte) (int, error) {
 	}
 	mode := c.b.take()
 	if mode == "before" {
-		c.Close()
-		return 0, net.ErrClosed
+		return c.cut()
 	}
 	c.mu.Lock()
 	c.mode = mode
@@ -403,8 +403,7 @@ func (c *broken) Read(p []byte) (int, error) {
 	cut := c.mode == "cut"
 	c.mu.Unlock()
 	if cut {
-		c.Close()
-		return 0, net.ErrClosed
+		return c.cut()
 	}
 	n, err := c.Conn.Read(p)
 	c.mu.Lock()
@@ -416,7 +415,15 @@ func (c *broken) Read(p []byte) (int, error) {
 		c.mode = "cut"
 		return n / 2, nil
 	}
+	return c.cut()
+}
+
+func (c *broken) cut() (int, error) {
 	c.Close()
+	select {
+	case c.b.hit <- struct{}{}:
+	default:
+	}
 	return 0, net.ErrClosed
 }
 
@@ -426,8 +433,8 @@ func TestAttemptThatBreaksLandsOnce(t *testing.T) {
 	for _, mode := range []string{"before", "after", "answering"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			c, b := newCluster(t), &breaker{}
-			s := must(t, c, func(cfg *Config) { cfg.Timeout = 20 * time.Second }, b.opt(), kgo.RetryBackoffFn(func(int) time.Duration { return time.Millisecond }))
+			c, b := newCluster(t), &breaker{hit: make(chan struct{}, 1)}
+			s := must(t, c, nil, b.opt(), kgo.RetryBackoffFn(func(int) time.Duration { return time.Millisecond }))
 			for n := range 5 {
 				b.arm(mode, 1+n%2)
 				if _, err := s.Do(t.Context(), sinktest.Action(n)); err != nil {
@@ -458,14 +465,14 @@ func TestUnknownEndsLandUnderOneKey(t *testing.T) {
 		for _, killed := range []bool{false, true} {
 			t.Run(fmt.Sprint(mode, ", killed ", killed), func(t *testing.T) {
 				t.Parallel()
-				c, b := newCluster(t), &breaker{}
+				c, b := newCluster(t), &breaker{hit: make(chan struct{}, 1)}
 				s := must(t, c, nil, b.opt(), kgo.RetryBackoffFn(func(int) time.Duration { return time.Millisecond }))
 				if _, err := s.Do(t.Context(), sinktest.Action(0)); err != nil { // connected
 					t.Fatal(err)
 				}
 				b.arm(mode, -1)
-				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-				defer cancel()
+				ctx, end := context.WithCancelCause(t.Context())
+				go func() { <-b.hit; end(context.DeadlineExceeded) }()
 				a := sinktest.Action(1)
 				_, err := s.Do(ctx, a)
 				if sink.ClassOf(err) != sink.ClassTimeout || sink.Untouched(err) {

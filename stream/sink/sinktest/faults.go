@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"time"
 )
@@ -23,7 +24,7 @@ type Fault struct {
 
 const (
 	// Lateness is how long after [ActingLate] a fake acts, and how long its lists may lack what was made.
-	Lateness = 20 * time.Millisecond
+	Lateness = 5 * time.Millisecond
 	// Settle is what the seconds in the spec of a sink are where the destination is no later than that.
 	Settle = 6 * Lateness
 )
@@ -84,6 +85,13 @@ func (f *Faults) count() (calls, broken int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.calls, f.broken
+}
+
+// hangs reports whether one of the next calls hangs.
+func (f *Faults) hangs() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(f.next, func(fault *Fault) bool { return fault != nil && fault.hang })
 }
 
 // take counts a call and returns its fault, nil if it has none.

@@ -23,7 +23,7 @@ type Fake interface {
 // Effect makes a sink and the fake that it acts on, for [Once].
 type Effect struct {
 	Fake func() Fake
-	// Make points a sink at the fake. An attempt has one second, whatever the sink's own timeout is.
+	// Make points a sink at the fake. An attempt that hangs ends soon, whatever the sink's own timeout is.
 	Make func(t testing.TB, url string) sink.Sink
 	// Calls is how many calls the longest attempt makes when none is broken: 2, say, where a repeated attempt looks first.
 	// Each of them is broken in turn. An attempt that makes more fails the test: what they are would not be broken.
@@ -49,11 +49,12 @@ type once struct {
 var errUnknown = errors.New("the outcome is unknown and left to an operator")
 
 // Once attempts an action as lanes do, again as long as the sink's errors say so, while its calls fail in every way that
-// [Fault] knows, one by one and in pairs, and while the process is killed before the outcome is recorded. It wants the
+// [Fault] knows, one by one, and in each pair of what they may leave behind, and while the process is killed before the outcome is recorded. It wants the
 // effect exactly once; of unsafe sinks at most once, and exactly once where they say that it is done. Where a call is
 // refused for good it wants it at most once, whatever was lost before, and exactly once when an operator runs the action again.
 func Once(t *testing.T, e Effect) {
-	all := []Fault{BeforeActing, AfterActing, WhileAnswering, Refused(408), Refused(429), Refused(500), Refused(503), ActedThen(502)}
+	pairs := []Fault{BeforeActing, AfterActing, WhileAnswering, Refused(429), Refused(503), ActedThen(502)}
+	all := append(pairs[:len(pairs):len(pairs)], Refused(408), Refused(500)) // which are as 503
 	if e.Action == nil {
 		e.Action = func() sink.Action { return Action(1) }
 	}
@@ -62,14 +63,17 @@ func Once(t *testing.T, e Effect) {
 	}
 	for i := range all {
 		for at := range e.Calls {
-			script := make([]*Fault, at, at+2*e.Calls)
-			script = append(script, &all[i])
+			script := append(make([]*Fault, at), &all[i])
 			t.Run(all[i].Name, func(t *testing.T) { e.retried(t, script) })
 			t.Run(all[i].Name+", killed", func(t *testing.T) { e.killed(t, script) })
-			for j := range all {
-				for more := range 2 * e.Calls {
-					pair := append(append(script[:at+1:at+1], make([]*Fault, more)...), &all[j])
-					t.Run(all[i].Name+", "+all[j].Name, func(t *testing.T) { e.retried(t, pair) })
+		}
+	}
+	for i := range pairs {
+		for j := range pairs {
+			for at := range e.Calls {
+				for more := range e.Calls + 1 {
+					script := slices.Concat(make([]*Fault, at), []*Fault{&pairs[i]}, make([]*Fault, more), []*Fault{&pairs[j]})
+					t.Run(pairs[i].Name+", "+pairs[j].Name, func(t *testing.T) { e.retried(t, script) })
 				}
 			}
 		}
@@ -85,8 +89,8 @@ func Once(t *testing.T, e Effect) {
 		for at := range e.Calls {
 			t.Run(dead.Name, func(t *testing.T) { e.refused(t, append(make([]*Fault, at), &dead)) })
 			for i := range lost {
-				for more := range 2 * e.Calls {
-					script := append(append(make([]*Fault, at), &lost[i]), append(make([]*Fault, more), &dead)...)
+				for more := range e.Calls + 1 {
+					script := slices.Concat(make([]*Fault, at), []*Fault{&lost[i]}, make([]*Fault, more), []*Fault{&dead})
 					t.Run(lost[i].Name+", "+dead.Name, func(t *testing.T) { e.refused(t, script) })
 				}
 			}
@@ -170,7 +174,11 @@ func (e Effect) killed(t *testing.T, script []*Fault) {
 
 func (o *once) do(t *testing.T, a sink.Action) (sink.Outcome, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	limit := patience
+	if o.faults.hangs() {
+		limit = 200 * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	calls, broken := o.faults.count()
 	out, err := o.sink.Do(ctx, a)

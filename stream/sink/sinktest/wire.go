@@ -80,43 +80,45 @@ func (h Harness) testOneAttempt(t *testing.T) {
 // testHang has the destination take a request and say nothing.
 func (h Harness) testHang(t *testing.T) {
 	b := h.newBench(t)
-	b.dest.script(b.dest.hang)
-	b.timely(t, true)
+	b.timely(t, b.dest.hang, true)
 }
 
 // testHangingAnswer has the status on time and not the body. Whether that is success is the sink's to say; it returns
 // when ctx is done all the same.
 func (h Harness) testHangingAnswer(t *testing.T) {
 	b := h.newBench(t)
-	b.dest.script(b.dest.hangInBody)
-	b.timely(t, false)
+	b.timely(t, b.dest.hangInBody, false)
 }
 
-// grace is how much later than its context an attempt may return, on a machine that is busy.
-const grace = time.Second
+// patience is how long a test waits for what comes at once, on a machine that is busy. What waits for a hanging destination takes longer.
+const patience = 20 * time.Second
 
-// timely checks that an attempt returns when its context is done, against a destination that takes the request and does not answer. fails says
-// that it must fail then: with a timeout, after which it may have acted.
-func (b *bench) timely(t *testing.T, fails bool) {
+// timely checks that an attempt whose request has arrived returns when its context is done, against a destination that does not answer. fails
+// says that it must fail then: with a timeout, after which it may have acted.
+func (b *bench) timely(t *testing.T, hang http.HandlerFunc, fails bool) {
 	t.Helper()
-	const limit = 100 * time.Millisecond
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
+	arrived := make(chan struct{}, 1)
+	b.dest.script(func(w http.ResponseWriter, r *http.Request) { arrived <- struct{}{}; hang(w, r) })
+	ctx, end := context.WithCancelCause(t.Context())
+	defer end(nil)
 	done := make(chan error, 1)
 	go func() {
 		_, err := b.sink.Do(ctx, Action(1))
 		done <- err
 	}()
 	select {
+	case <-arrived:
+	case <-time.After(patience):
+		t.Fatal("no request arrives")
+	}
+	end(context.DeadlineExceeded)
+	select {
 	case err := <-done:
 		if fails && (sink.ClassOf(err) != sink.ClassTimeout || sink.Untouched(err)) {
 			t.Errorf("class %q, want timeout, untouched %v: %v", sink.ClassOf(err), sink.Untouched(err), err)
 		}
-		if fails && ctx.Err() == nil {
-			t.Error("Do returned before its context was done: it has not waited for the answer")
-		}
-	case <-time.After(limit + grace):
-		t.Fatalf("Do did not return within %s of its context's end", grace)
+	case <-time.After(patience):
+		t.Fatal("Do does not return at its context's end")
 	}
 	if b.dest.count() != 1 {
 		t.Errorf("%d requests have arrived, want 1", b.dest.count())
@@ -163,10 +165,10 @@ func expected(code int) sink.Class {
 func (h Harness) testStatuses(t *testing.T) {
 	b := h.newBench(t)
 	retried := map[int]bool{408: true, 425: true, 429: true}
-	for code := 200; code < 600; code++ {
-		if code >= 210 && code < 300 || code >= 310 && code < 400 || code > 452 && code < 500 || code > 512 && code < 599 {
-			continue
-		}
+	for _, code := range []int{
+		200, 201, 202, 204, 206, 300, 301, 302, 304, 307, 308, 400, 401, 402, 403, 404, 405, 406, 407, 408, 409, 410, 411, 413, 415, 418, 421, 422, 423, 424, 425, 426, 428,
+		429, 431, 451, 500, 501, 502, 503, 504, 507, 511, 599,
+	} {
 		if h.Answer != nil && code == http.StatusNoContent {
 			continue // has none
 		}
@@ -240,7 +242,7 @@ func (h Harness) testEndless(t *testing.T) {
 		w.(http.Flusher).Flush()
 		b.dest.hang(w, r)
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	out, err := b.sink.Do(ctx, Action(1))
 	if ctx.Err() != nil || sink.ClassOf(err) == sink.ClassTimeout {
@@ -280,7 +282,11 @@ func (h Harness) testLeaks(t *testing.T) {
 	kept := 0
 	look := func(name, spelled string, end http.HandlerFunc) {
 		b.dest.script(end)
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		limit := patience
+		if name == "hang" {
+			limit = 200 * time.Millisecond
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
 		out, err := b.sink.Do(ctx, Action(1))
 		text := string(out.Response)
@@ -322,7 +328,7 @@ func (h Harness) testLeaks(t *testing.T) {
 	}
 	for name, spelled := range spellings() {
 		look(name, spelled, echo(500, spelled, 0))
-		for shown := range 4 { // quarters of it stand before the cut
+		for _, shown := range []int{0, 3} { // so many quarters of it, and one, stand before the cut
 			look(name+", cut off", spelled, echo(400, spelled, sink.MaxResponse-len(spelled)*(shown+1)/4))
 		}
 	}
