@@ -206,6 +206,9 @@ func TestNetworksOfTeamFiles(t *testing.T) {
 			"sources.s.backfill.allow_networks": "teams: {a: {sources: {s: {preset: generic, secrets: [x], verify: {signature_header: X}, event: {id: /a, type: /a, entity: [/a], version: {from: /v, kind: sequence}, payload: delta}, backfill: {url: https://example.com/,\n" +
 				"  allow_networks: [%s]}}}}}\n",
 		} {
+			if at != "destinations.d.allow_networks" && name != "one of two" && name != "a part of it" {
+				continue // the places are judged by one function
+			}
 			t.Run(name+"/"+at, func(t *testing.T) {
 				t.Parallel()
 				v := newVillage(t, tt.references)

@@ -200,16 +200,8 @@ func golden(t *testing.T, name string, got []byte) {
 
 func TestTeamFiles(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	v := newVillage(t, "")
+	dir, write := v.dir, v.write
 	const source = "{sources: {s: {preset: github, secrets: [x]}}}"
 	main := filepath.Join(dir, "forebay.yaml")
 	write("forebay.yaml", "version: 1\nkafka: {brokers: [\"localhost:9092\"]}\npostgres: {url: \"${file:"+filepath.Join(dir, "secret")+"}\"}\nteams_dir: teams\n")
@@ -247,13 +239,5 @@ func TestTeamFiles(t *testing.T) {
 	}
 	if _, err := Load(Options{Path: main, TeamsDir: filepath.Join(dir, "absent")}); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("an absent teams directory: %v", err)
-	}
-}
-
-func TestLoadMissingFileNamesInit(t *testing.T) {
-	t.Parallel()
-	_, err := Load(Options{Path: filepath.Join(t.TempDir(), "forebay.yaml")})
-	if err == nil || !strings.Contains(err.Error(), "forebay config init") {
-		t.Errorf("error = %v, want the command that writes an example", err)
 	}
 }

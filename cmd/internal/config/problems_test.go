@@ -25,23 +25,17 @@ func TestProblems(t *testing.T) {
 	tests := []struct{ name, old, new, want string }{
 		{"unknown key", "preset: github", "presett: github", `forebay.yaml:12: teams.acme.sources.github.presett: unknown key; did you mean preset?`},
 		{"missing key", "preset: github", "", `teams.acme.sources.github: preset is missing`},
-		{"unknown top key", "topics: {", "topicz: {", `forebay.yaml:7: topicz: unknown key; did you mean topics?`},
 		{"unknown key without a near name", "  operator:", "  zzzzzzzzzzz:", "known are intake, operator"},
 		{"duplicate key", "        preset: github", "        preset: github\n        preset: slack", "forebay.yaml:13: teams.acme.sources.github.preset: duplicate key; the first one is on line 12"},
 		{"unset variable", "${env:GITHUB_SECRET}", "${env:NOPE}", "environment variable NOPE is not set"},
 		{"empty variable", "${env:GITHUB_SECRET}", "${env:EMPTY}", "environment variable EMPTY is empty"},
 		{"absent file", "/run/secrets/github_old", "/nope", "open /nope: file does not exist"},
-		{"empty file", "/run/secrets/github_old", "/empty", "/empty is empty"},
 		{"a line break behind a secret", "${env:GITHUB_SECRET}", "${env:ECHOED}", "sources.github.secrets[0]: the value of ${env:ECHOED} ends in a line break, which would be part of the secret"},
-		{"two line breaks behind a secret", "/run/secrets/github_old", "/two-breaks", "the value of ${file:/two-breaks} ends in a line break"},
 		{"a line break in a secret", "${env:GITHUB_SECRET}", `one\ntwo`, "sources.github.secrets[0]: has more than one line: a secret is one line"},
-		{"destination twice", "      coder:", "      coder: {type: log}\n      coder:", "teams.acme.destinations.coder: duplicate key; the first one is on line"},
 		{"private IPv6", "https://agents.example.com/run", "https://[fd00::1]/run", `fd00::1 is in none of allow_networks: if it is meant, write allow_networks: ["fd00::1/128"]`},
-		{"tab", "  acme:", "\tacme:", "forebay.yaml:9: not YAML: the line is indented with a tab; YAML takes spaces only"},
 		{"unknown reference", "${env:GITHUB_SECRET}", "${vault:x}", "use ${env:NAME} or ${file:PATH}"},
 		{"open reference", "${env:GITHUB_SECRET}", "${env:GITHUB_SECRET", "not closed"},
 		{"unquoted reference in a list", `["${env:ORDERS_SECRET}"]`, `[${env:ORDERS_SECRET}]`, `needs quotes: ["${env:NAME}"]`},
-		{"unquoted reference in a mapping", `{url: "${env:FOREBAY_POSTGRES_URL}"}`, `{url: ${env:FOREBAY_POSTGRES_URL}}`, `needs quotes: ["${env:NAME}"]`},
 		{"later preset", "preset: github", "preset: " + planned, planned + " is not built yet in this version"},
 		{"unknown preset", "preset: github", "preset: githup", "did you mean github?"},
 		{"later sink", "type: http", "type: email", "email is not built yet in this version; today: "},
@@ -49,22 +43,17 @@ func TestProblems(t *testing.T) {
 		{"stale word", "order: version", "stale: {snapshot: keep}", `stale.snapshot: "keep" is not one of drop, deliver_marked, hold`},
 		{"longest wait", "then: skip", "then: skip, max_wait: 20s", "gap.max_wait: 20s is less than 30s, wait"},
 		{"longest wait and an answer", "then: skip", "then: backfill, max_wait: 80s", "gap.max_wait: 1m20s is less than 1m30s, wait and within together"},
-		{"longest wait of nothing", "then: skip", "then: skip, max_wait: 0s", "gap.max_wait: 0s is not between 1ms and 30d"},
 		{"no events", "then: skip", "then: skip, max_events: {entity: 0}", "gap.max_events.entity: must be at least 1"},
 		{"bytes", "then: skip", "then: skip, max_bytes: {subscription: 3GB}", "gap.max_bytes.subscription: "},
 		{"retention of nothing", "order: version", "retention: {dead: 0}", "retention.dead: 0s is not between 1m and 3650d"},
 		{"start asks nobody", "start: any", "start: backfill", "needs a place to ask: source github has no backfill"},
-		{"backlog", "order: version", "backlog: latest", ""},
 		{"backlog word", "order: version", "backlog: newest", `backlog: "newest" is not one of all, latest`},
 		{"backlog without versions", "order: version", "order: arrival\n        backlog: latest", "latest needs order: version"},
 		{"later key match", "order: version", "match: 'true'", "teams.acme.subscriptions.triage.match: match is not built yet in this version"},
-		{"later key policy", "order: version", "policy: {}", "policy is not built yet in this version"},
 		{"start first without sequence", "start: any", "start: first", "forebay.yaml:38: teams.acme.subscriptions.triage.start: first needs sources whose versions are of kind sequence"},
 		{"unknown source", "sources: [github]", "sources: [github, gitub]", `sources[1]: the team has no source "gitub"; did you mean github?`},
 		{"unknown destination", "to: coder", "to: codr", `the team has no destination "codr"; did you mean coder?`},
 		{"deadline too short", "        preset: github", "        preset: github\n        deadline: 500ms", "sources.github.deadline: 500ms is not between 1s and 50s"},
-		{"deadline too long", "        preset: github", "        preset: github\n        deadline: 1m", "1m is not between 1s and 50s"},
-		{"deadline", "        preset: github", "        preset: github\n        deadline: 5s", ""},
 		{"source twice", "sources: [github]", "sources: [github, github]", "source github is listed twice"},
 		{"action twice", "{name: run, to: coder, on_dead: park}", "{name: run, to: coder}, {name: run, to: coder}", "action run is listed twice"},
 		{"no actions", "[{name: run, to: coder, on_dead: park}]", "[]", "actions: is empty"},
@@ -97,14 +86,11 @@ func TestProblems(t *testing.T) {
 		{"bad listen", "intake: 127.0.0.1:8080", "intake: 8080", "is not host:port"},
 		{"bad broker", `"127.0.0.1:9092"`, `"127.0.0.1"`, "is not host:port"},
 		{"hasty transactions", `postgres: {`, `postgres: {transaction_timeout: 1s, `, "postgres.transaction_timeout: 1s is not between 2s and 1m"},
-		{"endless transactions", `postgres: {`, `postgres: {transaction_timeout: 2m, `, "postgres.transaction_timeout: 2m is not between 2s and 1m"},
-		{"long transactions", `postgres: {`, `postgres: {transaction_timeout: 1m, `, ""},
 		{"bad instance id", "kafka:    {", "kafka:    {instance_id: \"a b\", ", `kafka.instance_id: "a b" is not a name`},
 		{"topic of another team", "        preset: github", "        preset: github\n        topic: events.other.github", `"events.other.github" is not a topic's name that begins with events.acme.`},
 		{"topic with a blank", "        preset: github", "        preset: github\n        topic: events.acme.a b", `is not a topic's name`},
 		{"topic of another source", "        preset: github", "        preset: github\n        topic: events.acme.orders", `teams.acme.sources.orders.topic: events.acme.orders is the topic of teams.acme.sources.github, too`},
 		{"topic of its own", "        preset: github", "        preset: github\n        topic: events.acme.github.24", ""},
-		{"replication to be written", `brokers: ["127.0.0.1:9092"]`, `brokers: ["kafka-1:9092"]`, ""},
 		{"min insync over replication", "replication: 1", "replication: 2, min_insync: 3", "3 is more than replication 2"},
 		{"min insync 1 of 3", "replication: 1", "replication: 3, min_insync: 1", "must be at least 2 with replication 3"},
 		{"wrong version", "version: 1\n", "version: 2\n", `"2" is not one of 1`},
@@ -115,7 +101,6 @@ func TestProblems(t *testing.T) {
 		{"no secrets", `secrets: ["${env:ORDERS_SECRET}"]`, `secrets: []`, "a source without a secret would let everybody in"},
 		{"empty secret", `secrets: ["${env:ORDERS_SECRET}"]`, `secrets: [""]`, "secrets[0]: is empty"},
 		{"list for text", "preset: github", "preset: [github]", "expected text, found a list"},
-		{"mapping for text", "begin: now", "begin: {a: b}", "expected text, found a mapping"},
 		{"text for list", "sources: [github]", "sources: github", `expected a list ([a, b]), found "github"`},
 		{"unknown scheme", "algorithm: sha256, ", "scheme: tokken, ", `"tokken" is not one of github, hmac, paddle, standard_webhooks, stripe, token, websub; did you mean token?`},
 		{"neither true nor false", "        preset: github", "        preset: github\n        verify: {allow_sha1: yes}", `allow_sha1: "yes" is neither true nor false`},
@@ -127,15 +112,13 @@ func TestProblems(t *testing.T) {
 	}
 	env := map[string]string{"EMPTY": "", "ECHOED": "gh-secret\n"}
 	maps.Copy(env, designEnv)
-	files := map[string]string{"/empty": "\n", "/two-breaks": "old-secret\n\n"}
-	maps.Copy(files, designFiles)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			if !strings.Contains(design, tt.old) {
 				t.Fatalf("the design's file has no %q", tt.old)
 			}
-			_, problems := load(strings.Replace(design, tt.old, tt.new, 1), env, files, Options{})
+			_, problems := load(strings.Replace(design, tt.old, tt.new, 1), env, designFiles, Options{})
 			if tt.want == "" {
 				if len(problems) > 0 {
 					t.Errorf("unexpected problems:\n%v", problems)
@@ -360,12 +343,13 @@ func TestSchema(t *testing.T) {
 		}
 		return compiled.Validate(v)
 	}
-	for name, text := range map[string]string{"design": design, "example": string(Example())} {
+	for name, text := range map[string]string{"design": design, "example": string(Example()), "shared": twoTeams} {
 		if err := valid(text); err != nil {
 			t.Errorf("the schema refuses the %s's file: %v", name, err)
 		}
 	}
-	for _, bad := range []string{"version: 2", "version: 1\nnope: 1", strings.Replace(design, "then: skip", "then: guess", 1), strings.Replace(design, "10s", "soon", 1)} {
+	for _, bad := range []string{"version: 2", "version: 1\nnope: 1", strings.Replace(design, "then: skip", "then: guess", 1), strings.Replace(design, "10s", "soon", 1),
+		edited(t, "    teams: [alpha, beta]\n", ""), edited(t, "{mail: {type: log}}", "{mail: {type: log, teams: []}}")} {
 		if valid(bad) == nil {
 			t.Errorf("the schema accepts\n%s", bad)
 		}

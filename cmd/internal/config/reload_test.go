@@ -13,17 +13,8 @@ import (
 // without problems stays out. What is wrong with the main file, or with what a team keeps, refuses all of it.
 func TestReloadKeepsATeamWhoseFileIsBroken(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	v := newVillage(t, "")
+	dir, write := v.dir, v.write
 	const main = "version: 1\nkafka: {brokers: [\"127.0.0.1:9092\"]}\nteams_dir: {path: teams, references: {env: [\"{TEAM}_*\"]}}\n"
 	team := func(name, source, secret string) {
 		t.Helper()
@@ -100,19 +91,11 @@ func TestReloadKeepsATeamWhoseFileIsBroken(t *testing.T) {
 // A team whose file cannot be read is not there while its file is looked at: that the main file names it is then no problem of the main file.
 func TestReloadKeepsABrokenTeamThatTheMainFileNames(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	v := newVillage(t, "")
+	dir, write := v.dir, v.write
 	const grants = "operator: {auth: tokens, public_url: https://ops.example.com, behind_proxy: [10.0.0.0/8], oidc: {issuer: https://idp.example.com, " +
 		"client_id: forebay, client_secret: s3cr3t, grants: [{claim: groups, value: dev, role: responder, teams: [acme]}]}}\n"
 	const main = "version: 1\nkafka: {brokers: [\"127.0.0.1:9092\"]}\nteams_dir: teams\ndestinations: {pagers: {type: log, teams: [acme]}}\n" + grants
-	if err := os.Mkdir(filepath.Join(dir, "teams"), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	write("forebay.yaml", main)
 	write("teams/acme.yaml", "teams: {acme: {sources: {first: {preset: github, secrets: [x]}}}}\n")
 	write("teams/other.yaml", "teams: {other: {sources: {first: {preset: github, secrets: [x]}}}}\n")

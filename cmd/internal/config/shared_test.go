@@ -1,16 +1,11 @@
 package config
 
 import (
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"go.yaml.in/yaml/v3"
 )
 
 // twoTeams is a file with two teams, which share a destination; beta has one of its own of that name's neighbour.
@@ -141,30 +136,24 @@ func TestSharedProblems(t *testing.T) {
 		edit []string
 		want string
 	}{
-		"no teams":            {[]string{"    teams: [alpha, beta]\n", ""}, "forebay.yaml:5: destinations.pagers: teams is missing: which teams may use it"},
-		"no team":             {[]string{"[alpha, beta]", "[]"}, "forebay.yaml:9: destinations.pagers.teams: is empty"},
-		"a word":              {[]string{"[alpha, beta]", "alpha"}, `destinations.pagers.teams: expected a list ([a, b]), found "alpha"`},
-		"a slip":              {[]string{"[alpha, beta]", "[alpha, betta]"}, `destinations.pagers.teams[1]: there is no team "betta"; did you mean beta?`},
-		"nobody":              {[]string{"[alpha, beta]", "[alpha, beta, sales]"}, `destinations.pagers.teams[2]: there is no team "sales"`},
-		"twice":               {[]string{"[alpha, beta]", "[alpha, beta, alpha]"}, "destinations.pagers.teams[2]: team alpha is listed twice"},
-		"all and one":         {[]string{"[alpha, beta]", `["*", beta]`}, "destinations.pagers.teams: * is all teams"},
-		"a star":              {[]string{"[alpha, beta]", "[*]"}, `; a value that begins with * needs quotes: ["*"]`},
-		"own and shared":      {[]string{"{mail: {type: log}}", "{mail: {type: log}, pagers: {type: log}}"}, "forebay.yaml:14: teams.alpha.destinations.pagers: team alpha has a shared destination of that name already (forebay.yaml:5)"},
-		"own under all":       {[]string{"[alpha, beta]", `["*"]`}, "teams.gamma.destinations.pagers: team gamma has a shared destination of that name already"},
-		"not for the team":    {[]string{"[alpha, beta]", "[alpha]"}, "forebay.yaml:20: teams.beta.subscriptions.two.actions[0].to: shared destination pagers is not for team beta; where it is to be, add beta to destinations.pagers.teams (forebay.yaml:9)"},
-		"own with teams":      {[]string{"{mail: {type: log}}", "{mail: {type: log, teams: [alpha]}}"}, "teams.alpha.destinations.mail.teams: this destination is team alpha's own"},
-		"a slip in to":        {[]string{`{name: page, to: pagers, params: {text: "from beta`, `{name: page, to: pager, params: {text: "from beta`}, `two.actions[0].to: the team has no destination "pager"; did you mean pagers?`},
-		"a slip in own":       {[]string{`{name: page, to: pagers, params: {text: "from ${env:ALPHA}"}}`, `{name: page, to: mial}`}, `one.actions[0].to: the team has no destination "mial"; did you mean mail?`},
-		"a wrong type":        {[]string{"type: slack\n", "type: slak\n"}, `destinations.pagers.type: "slak" is not one of`},
-		"a key that is none":  {[]string{"    rate: {limit: 5}", "    rate: {limit: 5}\n    tokens: x"}, "destinations.pagers.tokens: unknown key; did you mean token?"},
-		"params of a team":    {[]string{`channel: C0000000001`, `chanel: C0000000001`}, "forebay.yaml:20: teams.beta.subscriptions.two.actions[0].params.chanel"},
-		"a bound":             {[]string{"rate: {limit: 5}", "concurrency: 5000"}, "forebay.yaml:10: destinations.pagers.concurrency: 5000 is more than 1000"},
-		"drop and park":       {[]string{"rate: {limit: 5}", "rate: {limit: 5, on_limit: drop}"}, "two.actions[0].on_dead: must be continue: destination pagers drops"},
-		"commands are off":    {[]string{"teams:\n  alpha:", "  run: {type: exec, command: [a], teams: [alpha]}\nteams:\n  alpha:"}, "destinations.run.type: exec is off"},
-		"statements are off":  {[]string{"teams:\n  alpha:", "  run: {type: postgres, statement: SELECT 1, teams: [alpha]}\nteams:\n  alpha:"}, "destinations.run: database is missing. For a statement in the ledger's own database"},
-		"topics of our own":   {[]string{"teams:\n  alpha:", "  all: {type: kafka, topic: events.alpha.s, teams: [alpha]}\nteams:\n  alpha:"}, "destinations.all.topic: events.alpha.s is one of Forebay's own topics"},
-		"forgets too soon":    {[]string{"teams:\n  alpha:", "  db: {type: postgres, database: \"postgres://u:p@db.example/x\", statement: SELECT 1, key_retention: 30d, teams: [alpha]}\nteams:\n  alpha:", `{name: page, to: pagers, params: {text: "from ${env:ALPHA}"}}`, "{name: x, to: db}"}, "one.actions[0].to: key_retention 30d of destination db is too short: an action can be retried and replayed for 31d "},
-		"a name that is none": {[]string{"  pagers:\n    type", "  Pagers:\n    type"}, `name "Pagers" must match`},
+		"no teams":         {[]string{"    teams: [alpha, beta]\n", ""}, "forebay.yaml:5: destinations.pagers: teams is missing: which teams may use it"},
+		"no team":          {[]string{"[alpha, beta]", "[]"}, "forebay.yaml:9: destinations.pagers.teams: is empty"},
+		"a word":           {[]string{"[alpha, beta]", "alpha"}, `destinations.pagers.teams: expected a list ([a, b]), found "alpha"`},
+		"a slip":           {[]string{"[alpha, beta]", "[alpha, betta]"}, `destinations.pagers.teams[1]: there is no team "betta"; did you mean beta?`},
+		"nobody":           {[]string{"[alpha, beta]", "[alpha, beta, sales]"}, `destinations.pagers.teams[2]: there is no team "sales"`},
+		"twice":            {[]string{"[alpha, beta]", "[alpha, beta, alpha]"}, "destinations.pagers.teams[2]: team alpha is listed twice"},
+		"all and one":      {[]string{"[alpha, beta]", `["*", beta]`}, "destinations.pagers.teams: * is all teams"},
+		"a star":           {[]string{"[alpha, beta]", "[*]"}, `; a value that begins with * needs quotes: ["*"]`},
+		"own and shared":   {[]string{"{mail: {type: log}}", "{mail: {type: log}, pagers: {type: log}}"}, "forebay.yaml:14: teams.alpha.destinations.pagers: team alpha has a shared destination of that name already (forebay.yaml:5)"},
+		"own under all":    {[]string{"[alpha, beta]", `["*"]`}, "teams.gamma.destinations.pagers: team gamma has a shared destination of that name already"},
+		"not for the team": {[]string{"[alpha, beta]", "[alpha]"}, "forebay.yaml:20: teams.beta.subscriptions.two.actions[0].to: shared destination pagers is not for team beta; where it is to be, add beta to destinations.pagers.teams (forebay.yaml:9)"},
+		"own with teams":   {[]string{"{mail: {type: log}}", "{mail: {type: log, teams: [alpha]}}"}, "teams.alpha.destinations.mail.teams: this destination is team alpha's own"},
+		"a slip in to":     {[]string{`{name: page, to: pagers, params: {text: "from beta`, `{name: page, to: pager, params: {text: "from beta`}, `two.actions[0].to: the team has no destination "pager"; did you mean pagers?`},
+		"params of a team": {[]string{`channel: C0000000001`, `chanel: C0000000001`}, "forebay.yaml:20: teams.beta.subscriptions.two.actions[0].params.chanel"},
+		"a bound":          {[]string{"rate: {limit: 5}", "concurrency: 5000"}, "forebay.yaml:10: destinations.pagers.concurrency: 5000 is more than 1000"},
+		"drop and park":    {[]string{"rate: {limit: 5}", "rate: {limit: 5, on_limit: drop}"}, "two.actions[0].on_dead: must be continue: destination pagers drops"},
+		"commands are off": {[]string{"teams:\n  alpha:", "  run: {type: exec, command: [a], teams: [alpha]}\nteams:\n  alpha:"}, "destinations.run.type: exec is off"},
+		"forgets too soon": {[]string{"teams:\n  alpha:", "  db: {type: postgres, database: \"postgres://u:p@db.example/x\", statement: SELECT 1, key_retention: 30d, teams: [alpha]}\nteams:\n  alpha:", `{name: page, to: pagers, params: {text: "from ${env:ALPHA}"}}`, "{name: x, to: db}"}, "one.actions[0].to: key_retention 30d of destination db is too short: an action can be retried and replayed for 31d "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -203,17 +192,9 @@ func TestSharedMemory(t *testing.T) {
 // Files of the teams directory are not trusted with what is for all teams: they use it, and neither make nor take a name from it.
 func TestTeamFilesShareNothing(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	main := filepath.Join(dir, "forebay.yaml")
+	v := newVillage(t, "")
+	write := v.write
+	main := v.path("forebay.yaml")
 	write("forebay.yaml", `version: 1
 kafka: {brokers: ["localhost:9092"]}
 postgres: {url: "postgres://u:p@127.0.0.1/forebay"}
@@ -266,38 +247,5 @@ func TestSharedByRoleAndReload(t *testing.T) {
 	moved := loadShared(t, "destinations: {mail: {type: log}}", "destinations: {}", "teams:\n  alpha:", "  mail: {type: log, teams: [alpha]}\nteams:\n  alpha:")
 	if got := NeedsRestart(before, moved); !slices.Equal(got, []string{"destinations.mail", "teams.alpha.destinations.mail"}) {
 		t.Errorf("a destination that is shared now needs a restart of %v", got)
-	}
-}
-
-func TestSchemaOfShared(t *testing.T) {
-	t.Parallel()
-	schema, err := Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var doc any
-	if err := json.Unmarshal(schema, &doc); err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("config.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := compiler.Compile("config.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for text, valid := range map[string]bool{
-		twoTeams: true,
-		edited(t, "    teams: [alpha, beta]\n", ""):                        false,
-		edited(t, "{mail: {type: log}}", "{mail: {type: log, teams: []}}"): false,
-	} {
-		var v any
-		if err := yaml.Unmarshal([]byte(text), &v); err != nil {
-			t.Fatal(err)
-		}
-		if err := compiled.Validate(v); (err == nil) != valid {
-			t.Errorf("%v of\n%s", err, text)
-		}
 	}
 }
