@@ -45,35 +45,36 @@ type lines struct {
 func (l *lines) Enabled(context.Context, slog.Level) bool { return true }
 
 func (l *lines) Handle(_ context.Context, r slog.Record) error {
-	var b strings.Builder
-	r.Attrs(func(a slog.Attr) bool { fmt.Fprintf(&b, " %s", a); return true })
-	text := b.String()
-	decided, setAside := strings.Contains(text, " decision="), strings.Contains(text, " decision=quarantined")
-	if r.Level >= l.t.level || setAside {
+	var decision, event string
+	r.Attrs(func(a slog.Attr) bool {
+		switch a.Key {
+		case "decision":
+			decision = a.Value.String()
+		case "event_id":
+			event = a.Value.String()
+		}
+		return true
+	})
+	fault := decision == "quarantined" || strings.Contains(r.Message, "this is a fault of forebay") // there is nothing here to quarantine
+	text := ""
+	if r.Level >= l.t.level || fault {
+		var b strings.Builder
+		r.Attrs(func(a slog.Attr) bool { fmt.Fprintf(&b, " %s", a); return true })
+		text = b.String()
 		l.t.add("%s: %s %s%s", l.prefix, r.Level, r.Message, text)
 	}
 	l.t.mu.Lock()
 	defer l.t.mu.Unlock()
-	if decided {
-		l.t.decide(r)
+	if decision != "" {
+		l.t.decided[event] = true
 	}
 	if strings.Contains(r.Message, "action is dead") || strings.Contains(r.Message, "claimed") {
 		l.t.lastProgress = time.Now()
 	}
-	if setAside || strings.Contains(r.Message, "this is a fault of forebay") { // there is nothing here to reject
+	if fault {
 		l.t.faults = append(l.t.faults, l.prefix+": "+r.Message+text)
 	}
 	return nil
-}
-
-// decide notes an event that was decided. The caller holds mu.
-func (t *trace) decide(r slog.Record) {
-	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == "event_id" {
-			t.decided[a.Value.String()] = true
-		}
-		return a.Key != "event_id"
-	})
 }
 
 func (l *lines) WithAttrs([]slog.Attr) slog.Handler { return l }
