@@ -30,7 +30,7 @@ func TestQuarantineAndList(t *testing.T) {
 	opts := kgo.SeedBrokers(cluster.ListenAddrs()...)
 	check := func(q Query, want []Item) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		q.Topic = aside
 		got, err := List(ctx, q, opts)

@@ -20,7 +20,7 @@ import (
 // others go on. What the stuck ones have is there again when they take records.
 func TestStuckTopicsLeaveRoom(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{1, 3, 20} {
+	for _, n := range []int{1, 20} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			const most = 1 << 20

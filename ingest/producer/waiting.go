@@ -20,6 +20,7 @@ import (
 type Waiting struct {
 	mu   sync.Mutex // held while it reads, so that nothing is read twice
 	read map[string]map[int32]*waiting
+	back int64 // in tests, in place of maxBack
 }
 
 const (
@@ -131,7 +132,7 @@ func (w *Waiting) readBack(ctx context.Context, topic string, partitions map[int
 	for {
 		stretch, found := map[int32]span{}, map[int32]*waiting{}
 		for partition, s := range partitions {
-			p, left := known[partition], maxBack-done[partition]
+			p, left := known[partition], cmp.Or(w.back, maxBack)-done[partition]
 			if len(p.open) < maxWaiting && left > 0 && p.span.from > s.from {
 				stretch[partition] = p.stride.before(p.span.from, max(s.from, p.span.from-left))
 				found[partition] = &waiting{open: map[int64]Item{}, marked: p.marked}

@@ -195,10 +195,10 @@ func TestWaitingBehindMarks(t *testing.T) {
 	a.mark(first+3, maxWaiting+200)
 	a.holds("three wait", new(Waiting), 3, first, false)
 	// One look reads so much and no more, and does not say that nothing waits.
-	for from := first + 3; from < first+3+maxBack+4*maxWaiting; from += 1000 {
+	w := Waiting{back: 8 * maxWaiting}
+	for range w.back/1000 + 4 {
 		a.mark(first+3, 1000)
 	}
-	var w Waiting
 	all, err := w.Look(t.Context(), kadm.NewClient(a.client), []string{aside}, a.opts...)
 	if got := all[aside]; err != nil || !got.More || len(got.Items) != 0 {
 		t.Errorf("%d wait, more: %v: %v", len(got.Items), got.More, err)

@@ -6,24 +6,30 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 )
 
 var (
-	pairs     = flag.Int("pairs", 2000, "how many pairs of schemas are compared")
+	pairs     = flag.Int("pairs", howMany(), "how many pairs of schemas are compared")
 	firstPair = flag.Uint64("first-pair", 1, "the seed of the first, the others follow")
 )
+
+// howMany is 2000 with FOREBAY_SOAK=1.
+func howMany() int {
+	if os.Getenv("FOREBAY_SOAK") == "1" {
+		return 2000
+	}
+	return 200
+}
 
 // What Compare says of two small schemas holds for random events: where nothing refuses, all that fitted fit, and where nothing widens, the
 // reverse. A failure names the seed: go test ./schemas/jsonschema -run Random -first-pair SEED -pairs 1.
 func TestCompareRandom(t *testing.T) {
 	t.Parallel()
 	certain, pairs := 0, *pairs
-	if testing.Short() {
-		pairs /= 10
-	}
 	for seed := *firstPair; seed < *firstPair+uint64(pairs); seed++ {
 		m := maker{rand.New(rand.NewPCG(seed, 0))}
 		one := m.document()

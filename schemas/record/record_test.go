@@ -82,7 +82,6 @@ func TestEncodeHeaders(t *testing.T) {
 	}
 }
 
-// A version that is a text stands behind "=" in ce_entityversion.
 // The id that a registry has for the schema is one header more, which says nothing of the event, and is the next record's no more.
 func TestSchemaIDHeader(t *testing.T) {
 	t.Parallel()
@@ -108,6 +107,7 @@ func TestSchemaIDHeader(t *testing.T) {
 	}
 }
 
+// A version that is a text stands behind "=" in ce_entityversion.
 func TestRoundTripOfAWord(t *testing.T) {
 	t.Parallel()
 	e := event()
@@ -180,7 +180,7 @@ func TestSetHop(t *testing.T) {
 func TestLargeBody(t *testing.T) {
 	t.Parallel()
 	e := event()
-	e.Data = bytes.Repeat([]byte{0, 0xff, '\n'}, 25<<20/3)
+	e.Data = bytes.Repeat([]byte{0, 0xff, '\n'}, 1<<20/3)
 	e.Hash = schemas.HashBody(e.Data)
 	r := Encode("t", e)
 	size := len(r.Key)
@@ -240,48 +240,30 @@ func TestPackedSize(t *testing.T) {
 	})
 }
 
-func TestRoundTripProperty(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		e := drawEvent(t)
-		if err := e.Validate(); err != nil {
-			t.Fatalf("drawn event: %v", err)
-		}
-		r := Encode("t", e)
-		u, err := Unpack(Pack(r))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(r, u, cmp.AllowUnexported(kgo.RecordAttrs{}), cmp.FilterPath(isContext, cmp.Ignore())); diff != "" {
-			t.Fatal(diff)
-		}
-		got, err := Decode(u)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e.Data == nil {
-			e.Data = []byte{}
-		}
-		if diff := cmp.Diff(e, got); diff != "" {
-			t.Fatal(diff)
-		}
-	})
-}
-
 func isContext(p cmp.Path) bool {
 	name := p.Last().String()
 	return name == ".Context" || name == ".recyclers" || name == ".cancelingCtx"
 }
 
-// What an Encoder made before leaves nothing in what it makes next.
-func TestEncoderLikeEncode(t *testing.T) {
+// What is written, packed and unpacked is read as it was; and what an Encoder made before leaves nothing in what it makes next.
+func TestRoundTripProperty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var w Encoder
-		for range rapid.IntRange(1, 4).Draw(t, "events") {
+		for range rapid.IntRange(1, 2).Draw(t, "events") {
 			e := drawEvent(t)
+			if err := e.Validate(); err != nil {
+				t.Fatalf("drawn event: %v", err)
+			}
 			r := w.Encode("t", e)
-			got, err := Decode(r)
+			u, err := Unpack(Pack(r))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(r, u, cmp.AllowUnexported(kgo.RecordAttrs{}), cmp.FilterPath(isContext, cmp.Ignore())); diff != "" {
+				t.Fatal(diff)
+			}
+			got, err := Decode(u)
 			if err != nil {
 				t.Fatal(err)
 			}
