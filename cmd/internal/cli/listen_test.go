@@ -1,11 +1,12 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"net"
+	"io"
 	"net/http"
 	"net/netip"
 	"os"
@@ -22,12 +23,6 @@ import (
 // TestListenHearsADestination: the sink of a destination calls it, with its secret, again, with another secret and without one.
 func TestListenHearsADestination(t *testing.T) {
 	t.Parallel()
-	socket, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := socket.Addr().String()
-	socket.Close()
 	secretOf := func(fill string) string {
 		return "whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(fill, 32)))
 	}
@@ -35,19 +30,20 @@ func TestListenHearsADestination(t *testing.T) {
 	if err := os.WriteFile(file, []byte(secretOf("a")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var out, errs bytes.Buffer
+	var out bytes.Buffer
+	talk, errs := io.Pipe()
 	code := make(chan int, 1)
 	go func() {
-		code <- Main(t.Context(), []string{"listen", "--address", address, "--status", "202", "--secret-file", file, "--count", "4", "-o", "jsonl"}, Options{Stdout: &out, Stderr: &errs})
+		defer errs.Close()
+		code <- Main(t.Context(), []string{"listen", "--address", "127.0.0.1:0", "--status", "202", "--secret-file", file, "--count", "4", "-o", "jsonl"}, Options{Stdout: &out, Stderr: errs})
 	}()
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		if c, err := net.Dial("tcp", address); err == nil {
-			c.Close()
-			break
-		} else if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
+	said := bufio.NewReader(talk)
+	line, err := said.ReadString('\n')
+	address, _, listens := strings.Cut(strings.TrimPrefix(line, "listening on http://"), ",")
+	if err != nil || !listens {
+		t.Fatalf("%q, %v", line, err)
 	}
+	go io.Copy(t.Output(), said)
 	for n, secret := range []string{secretOf("a"), secretOf("a"), secretOf("b"), ""} {
 		s, err := httpsink.New(httpsink.Config{URL: "http://" + address + "/run", Secret: schemas.NewSecret(secret), AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: 10 * time.Second,
 			Headers: map[string]schemas.Secret{"Authorization": schemas.NewSecret("Bearer s3cr3t")}})
@@ -63,7 +59,7 @@ func TestListenHearsADestination(t *testing.T) {
 		_ = s.Close(t.Context())
 	}
 	if c := <-code; c != 0 {
-		t.Errorf("exit code %d: %s", c, errs.String())
+		t.Errorf("exit code %d", c)
 	}
 	var got []string
 	for dec := json.NewDecoder(&out); dec.More(); {

@@ -24,42 +24,45 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
+// replays is what runningReplay has beside its own methods: a field cannot have the name of one.
+type replays = api.Replays
+
+// runningReplay has one replay, which is done when it is asked for the third time; the second time the process is away.
+type runningReplay struct {
+	replays
+	asked *int
+}
+
+func (r runningReplay) Replay(context.Context, int64) (*api.ReplayItem, error) {
+	*r.asked++
+	switch *r.asked {
+	case 1:
+		return &api.ReplayItem{ID: "7", State: "running", StartedAt: new(time.Now()), Range: api.ReplayRange{Offsets: 90, Passed: 30}, Applied: 4, Done: 26}, nil
+	case 2:
+		return nil, schemas.Errorf(schemas.Unavailable, "", "it starts")
+	}
+	return &api.ReplayItem{ID: "7", State: "done", StartedAt: new(time.Now()), Range: api.ReplayRange{Offsets: 90, Passed: 90}, Applied: 5, Done: 85}, nil
+}
+
 // TestReplayWatchDrawsABar: on a terminal one line is drawn over, across a process that is away for a moment; elsewhere each change is a
 // line of JSON.
 func TestReplayWatchDrawsABar(t *testing.T) {
 	t.Parallel()
-	answers := func() http.Handler {
-		asked := 0
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			asked++
-			item := api.ReplayItem{ID: "7", Mode: "fill", State: "running", StartedAt: new(time.Now()), Range: api.ReplayRange{Offsets: 90, Passed: 30}, Applied: 4, Done: 26}
-			switch asked {
-			case 2:
-				w.Header().Set("Content-Type", "application/problem+json")
-				w.WriteHeader(http.StatusServiceUnavailable)
-				_ = json.NewEncoder(w).Encode(api.Problem{Detail: "it starts", Kind: string(schemas.Unavailable)})
-				return
-			case 3:
-				item.State, item.Range.Passed, item.Applied, item.Done = "done", 90, 5, 85
-			}
-			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(item)
-		})
-	}
-	watch := func(stdout io.Writer) string {
+	watch := func(stdout io.Writer) (said string) {
 		t.Helper()
-		s := httptest.NewServer(answers())
-		defer s.Close()
-		client, err := api.NewClient(s.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var stderr strings.Builder
-		c := replayWatchCmd{replayArg: replayArg{ID: "7"}}
-		if err := c.Run(&env{ctx: t.Context(), output: "table", Options: Options{Stdout: stdout, Stderr: &stderr}}, client); err != nil {
-			t.Error(err)
-		}
-		return stderr.String()
+		synctest.Test(t, func(t *testing.T) {
+			client, err := inProcess(api.Config{Replays: runningReplay{asked: new(int)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var stderr strings.Builder
+			c := replayWatchCmd{replayArg: replayArg{ID: "7"}}
+			if err := c.Run(&env{ctx: t.Context(), output: "table", Options: Options{Stdout: stdout, Stderr: &stderr}}, client); err != nil {
+				t.Error(err)
+			}
+			said = stderr.String()
+		})
+		return said
 	}
 	terminal, screen := terminalOf(t, 100)
 	if said := watch(terminal); !strings.Contains(said, "it starts (asking again)") {
@@ -77,6 +80,16 @@ func TestReplayWatchDrawsABar(t *testing.T) {
 	if got := strings.Split(strings.TrimSpace(lines.String()), "\n"); len(got) != 2 || !strings.Contains(got[0], `"passed":30,"offsets":90,"ran":4`) || !strings.Contains(got[1], `"state":"done"`) {
 		t.Errorf("%q", got)
 	}
+}
+
+// inProcess returns a client of what cfg answers, with what every process has.
+func inProcess(cfg api.Config) (*api.Client, error) {
+	cfg.Ready = func(context.Context) []api.Check { return nil }
+	cfg.Attention = func(context.Context, api.AttentionFilter) (*api.Attention, error) { return nil, nil }
+	cfg.Sources = func() []api.SourceItem { return nil }
+	cfg.Subscriptions = func(context.Context) []api.SubscriptionItem { return nil }
+	cfg.Quarantine, cfg.Gatherer = struct{ api.Quarantine }{}, prometheus.NewRegistry()
+	return api.InProcess(cfg)
 }
 
 // TestBulkDrawsABar: on a terminal one line shows how far it is, gives way to what is said of an item, and is gone at the end.
@@ -203,9 +216,7 @@ func TestExportDrawsABar(t *testing.T) {
 		got := shownBy(t, func(e *env) {
 			synctest.Test(t, func(t *testing.T) { // the bar is drawn by the time that the records take, however slow the machine
 				e.ctx = t.Context()
-				client, err := api.InProcess(api.Config{DeadLetters: manyDead{uncounted: tt.uncounted}, Ready: func(context.Context) []api.Check { return nil }, Quarantine: struct{ api.Quarantine }{},
-					Attention: func(context.Context, api.AttentionFilter) (*api.Attention, error) { return nil, nil }, Sources: func() []api.SourceItem { return nil },
-					Subscriptions: func(context.Context) []api.SubscriptionItem { return nil }, Gatherer: prometheus.NewRegistry()})
+				client, err := inProcess(api.Config{DeadLetters: manyDead{uncounted: tt.uncounted}})
 				if err == nil {
 					err = (&dlqExportCmd{File: file}).Run(e, client)
 				}

@@ -73,7 +73,7 @@ teams: {acme: {sources: {github: {preset: github, secrets: [s]}, stripe: {preset
 		t.Fatal(err)
 	}
 	for _, more := range [][]string{nil, {"--run"}} {
-		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
 		var out, errs bytes.Buffer
 		args := append([]string{"topics", "rekey", "events.acme.github", "--partitions", "12", "--to", "events.acme.pay", "-c", file}, more...)

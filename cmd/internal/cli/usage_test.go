@@ -52,10 +52,7 @@ func TestExitCodesOfSlips(t *testing.T) {
 		args []string
 	}{
 		{exitUsage, []string{"inbox", "list", "--decision", "stail", "--url", invalid}},
-		{exitUsage, []string{"inbox", "list", "--status", "don", "--url", invalid}},
-		{exitUsage, []string{"inbox", "list", "--since", "yesterday", "--url", invalid}},
 		{exitUsage, []string{"dlq", "list", "--class", "reject", "--url", invalid}},
-		{exitUsage, []string{"dlq", "list", "--since", "yesterday", "--url", invalid}},
 		{exitUsage, []string{"attention", "--kind", "ded_letter", "--url", invalid}},
 		{exitUsage, []string{"inbox", "get", "acme/triage/github", "--url", invalid}},
 		{exitUsage, []string{"inbox", "list", "--time", "sidereal"}},
@@ -65,7 +62,6 @@ func TestExitCodesOfSlips(t *testing.T) {
 		{exitNotFound, []string{"inbox", "get", "acme/triage/github/nobody", "--url", notFound}},
 		{exitNotFound, []string{"sources", "presets", "githb"}},
 		{exitFailed, []string{"quarantine", "redrive", "quarantine.acme.orders/0@1", "--reason", "x", "--url", invalid}},
-		{exitFailed, []string{"inbox", "redrive", "acme/triage/github/1", "--reason", "x", "--url", invalid}},
 		{exitFailed, []string{"dlq", "replay", "act_1", "--reason", "x", "--url", invalid}},
 	} {
 		var out, errs bytes.Buffer
@@ -135,8 +131,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, command := range []string{
-		"version", "version -o id", "version -o json", "sources presets", "sources presets github", "sources presets -o id", "config show -c " + file, "config show -o id -c " + file,
-		"config init", "--help", "inbox list --help", completeWord + " inbox",
+		"version", "version -o json", "sources presets", "sources presets github", "config show -c " + file, "config init", "--help", completeWord + " inbox",
 	} {
 		var errs bytes.Buffer
 		code := Main(t.Context(), strings.Fields(command), Options{Stdout: full, Stderr: &errs})

@@ -93,7 +93,7 @@ func (w *watching) team(name string) {
 // until waits for a configuration as wanted. Each time it looks it calls nudge, unless that is nil.
 func (w *watching) until(what string, want func(*config.Config) bool, nudge func()) {
 	w.t.Helper()
-	if !rig.Until(20*time.Second, func() bool {
+	if !rig.Until(time.Minute, func() bool {
 		reloaded := want(w.latest.Load())
 		if !reloaded && nudge != nil {
 			nudge()
