@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -82,19 +83,16 @@ func New(cfg Config) (*Console, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := &Console{Config: cfg, pages: map[string]*template.Template{}, lags: lags{asking: make(chan struct{}, 1), known: map[string]knownLag{}}, history: history{gather: cfg.Gatherer}, seeking: make(chan struct{}, 1),
+	pages, err := parsed()
+	if err != nil {
+		return nil, err
+	}
+	c := &Console{Config: cfg, pages: pages, lags: lags{asking: make(chan struct{}, 1), known: map[string]knownLag{}}, history: history{gather: cfg.Gatherer}, seeking: make(chan struct{}, 1),
 		liveEvery: liveEvery, watching: make(chan struct{}, liveAtOnce), watchers: watchers{open: map[string]int{}}, ended: make(chan struct{}),
 		attempts: access.NewRates(everyOfOne, attemptsOfOne), allAttempts: access.NewRates(everyOfAll, attemptsOfAll),
 		visits: access.NewRates(visitsEvery, visitsAtOnce), strays: access.NewRates(straysEvery, straysAtOnce),
 		sessions: knownSessions{all: map[[32]byte]struct{}{}}, refusals: refusals{rates: access.NewRates(refusalsEvery, refusalsAtOnce)}}
 	c.looks = looks{ask: c.API.Items, render: c.inboxRow, every: liveEvery, found: map[string]*found{}}
-	for _, name := range pageNames {
-		t, err := template.New("layout.html").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name+".html")
-		if err != nil {
-			return nil, fmt.Errorf("console page %s: %w", name, err)
-		}
-		c.pages[name] = t
-	}
 	mux := http.NewServeMux()
 	for pattern, answer := range c.routes() {
 		mux.HandleFunc(pattern, answer)
@@ -102,6 +100,19 @@ func New(cfg Config) (*Console, error) {
 	c.handler = guarded(c.entrance(mux))
 	return c, nil
 }
+
+// parsed returns the pages by name, each with the layout. They are the same for every console.
+var parsed = sync.OnceValues(func() (map[string]*template.Template, error) {
+	pages := map[string]*template.Template{}
+	for _, name := range pageNames {
+		t, err := template.New("layout.html").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name+".html")
+		if err != nil {
+			return nil, fmt.Errorf("console page %s: %w", name, err)
+		}
+		pages[name] = t
+	}
+	return pages, nil
+})
 
 // routes returns what answers at which path, by the patterns of http.ServeMux.
 func (c *Console) routes() map[string]http.HandlerFunc {

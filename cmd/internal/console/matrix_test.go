@@ -123,7 +123,11 @@ func TestEveryPageForEveryRole(t *testing.T) {
 	g.console.visits = access.NewRates(1e6, 1e6)
 	g.console.attempts, g.console.allAttempts = g.console.visits, g.console.visits
 	for _, role := range access.Roles() {
-		for _, team := range []string{"acme", "pay"} {
+		teams := []string{"acme", "pay"}
+		if role != "admin" && role != "viewer" { // what another team sees does not depend on the role, once it may
+			teams = teams[:1]
+		}
+		for _, team := range teams {
 			g.tokens["t"] = &access.Who{Name: "t", Role: role, Teams: []string{team}, Sees: true}
 			if role == "admin" && team == "acme" {
 				g.tokens["t"].Teams = nil
