@@ -101,13 +101,6 @@ func TestGapBackfill(t *testing.T) {
 			asked: []string{"gap 2-3"},
 			line:  &VersionLine{At: at(7)},
 		}, {
-			name: "otherwise dead_letter", policy: otherwise(fetch, ThenDeadLetter),
-			steps: []step{in(seq(1, 1), seq(3, 3), seq(4, 4)), line("e"), line("e"), in(seq(20, 2, fetched))},
-			want: []string{
-				"1 applied/first", "3 buffered/gap", "4 buffered/gap", "*3 + applied/gap_dead", "*4 + applied/gap_dead", "20 late/filler",
-			},
-			asked: []string{"gap 2-2"},
-		}, {
 			name: "a wait of no length asks with the event that shows the gap", policy: fetchNow,
 			steps:   []step{in(seq(1, 1), seq(3, 3), seq(4, 4), seq(6, 6), seq(20, 2, delta, fetched), seq(8, 8))},
 			want:    []string{"1 applied/first", "3 buffered/gap", "4 buffered/gap", "6 buffered/gap", "20 applied/next", "*3 applied/released", "*4 applied/released", "8 buffered/gap"},
@@ -183,10 +176,6 @@ func TestStartBackfill(t *testing.T) {
 			},
 			asked: []string{"start_backfill 1-3"},
 		}, {
-			name: "an answer without a question begins it too", policy: truth,
-			steps: []step{in(seq(20, 2, delta, fetched), rec(30, ts, 7, clock("k"), fetched), rec(31, ts, 6, clock("k")))},
-			want:  []string{"20 applied/first", "30 applied/backfilled", "31 stale/older"},
-		}, {
 			name: "times wait in version order and are released without gaps", policy: truth,
 			steps: []step{in(rec(3, ts, 30), rec(1, ts, 10), rec(2, ts, 20), rec(4, ts, 20, delta)), in(rec(20, ts, 20, fetched), rec(5, ts, 50))},
 			want: []string{
@@ -210,11 +199,6 @@ func TestStartBackfill(t *testing.T) {
 			name: "the promised first value begins it and asks nothing; below it is stale", policy: truth,
 			steps: []step{in(seq(1, 1, one), seq(2, 2, one), seq(3, 0, clock("k"), one), seq(4, 1, clock("k"), one))},
 			want:  []string{"1 applied/first", "2 applied/next", "3 stale/older", "4 applied/first"},
-		}, {
-			name: "the promised first value comes by itself", policy: truth,
-			steps: []step{in(seq(2, 2, one), seq(4, 4, one)), in(seq(1, 1, one))},
-			want:  []string{"2 buffered/start_backfill", "4 buffered/start_backfill", "1 applied/first", "*2 applied/released"},
-			asked: []string{"start_backfill 1-1"}, waiting: "4:buffered",
 		}, {
 			name: "of what is filtered alone nothing is asked", policy: truth,
 			steps: []step{in(seq(5, 5, filtered), rec(6, ts, 5, clock("k"), filtered), seq(7, 7))},

@@ -53,11 +53,6 @@ func TestFiltered(t *testing.T) {
 			want:    []string{"1 applied/first", "3 buffered/gap", "4 buffered/gap", "5 buffered/gap", "*4 filtered/type", "4 buffered/gap", "2 applied/next", "*3 applied/released", "*4 applied/released", "*5 applied/released"},
 			waiting: "",
 		}, {
-			name: "filtered again while it waits is a duplicate", policy: wait,
-			steps:   []step{in(seq(1, 1), seq(3, 3, filtered), seq(3, 3, filtered))},
-			want:    []string{"1 applied/first", "3 buffered/gap", "3 duplicate/seen"},
-			waiting: "3:buffered",
-		}, {
 			name: "alone on a parked line and decided again, it ends the park and waits again", policy: parkNow,
 			steps:   []step{in(seq(1, 1), seq(3, 3, filtered)), policy(park), in(seq(3, 3))},
 			want:    []string{"1 applied/first", "3 parked/gap_expired", "*3 filtered/type", "3 buffered/gap"},

@@ -25,14 +25,6 @@ func TestGapDeadLetter(t *testing.T) {
 			want:  []string{"1 applied/first", "4 buffered/gap", "*4 + applied/gap_dead", "3 late/filler", "2 late/filler"},
 			line:  &VersionLine{At: at(4)},
 		}, {
-			name: "a filler in time releases", policy: giveUp,
-			steps: []step{in(seq(1, 1), seq(3, 3), seq(2, 2)), line("e")},
-			want:  []string{"1 applied/first", "3 buffered/gap", "2 applied/next", "*3 applied/released"},
-		}, {
-			name: "without a wait, the event that shows the gap", policy: giveUpNow,
-			steps: []step{in(seq(1, 1), seq(3, 3), seq(4, 4), seq(2, 2))},
-			want:  []string{"1 applied/first", "3 + applied/gap_dead", "4 applied/next", "2 late/filler"},
-		}, {
 			name: "no wait any more: what waited below goes first, what it reaches runs", policy: wait,
 			steps: []step{in(seq(1, 1), seq(3, 3), seq(6, 6), seq(10, 10)), policy(giveUpNow), in(seq(4, 4), seq(9, 9))},
 			want: []string{

@@ -24,10 +24,6 @@ func TestOrderOfQuestions(t *testing.T) {
 				"2 quarantined/misplaced", "3 quarantined/too_large", "1 applied/first", "2 applied/next", "3 applied/next",
 			},
 		}, {
-			name: "same key and hash is a duplicate, inside a batch and across batches", policy: wait,
-			steps: []step{in(seq(1, 1), seq(1, 1)), in(seq(1, 1))},
-			want:  []string{"1 applied/first", "1 duplicate/seen", "1 duplicate/seen"},
-		}, {
 			name: "same key and another hash is a conflict that does not replace the first", policy: wait,
 			steps: []step{in(seq(1, 1), seq(1, 2, forged), seq(1, 1), seq(1, 2, forged))},
 			want:  []string{"1 applied/first", "1 conflict/body_differs", "1 duplicate/seen", "1 conflict/body_differs"},
@@ -36,10 +32,6 @@ func TestOrderOfQuestions(t *testing.T) {
 			steps:   []step{in(seq(1, 1), seq(3, 3), seq(3, 3), seq(3, 3, forged))},
 			want:    []string{"1 applied/first", "3 buffered/gap", "3 duplicate/seen", "3 conflict/body_differs"},
 			waiting: "3:buffered",
-		}, {
-			name: "a duplicate of an event that was released", policy: wait,
-			steps: []step{in(seq(1, 1), seq(3, 3), seq(2, 2), seq(3, 3))},
-			want:  []string{"1 applied/first", "3 buffered/gap", "2 applied/next", "*3 applied/released", "3 duplicate/seen"},
 		}, {
 			name: "seen is asked before filtered", policy: wait,
 			steps: []step{in(seq(1, 1), seq(1, 1, filtered))},
@@ -87,22 +79,9 @@ func TestSequence(t *testing.T) {
 			want:    []string{"1 applied/first", "7 buffered/gap", "4 buffered/gap", "3 buffered/gap", "2 applied/next", "*3 applied/released", "*4 applied/released"},
 			waiting: "7:buffered",
 		}, {
-			name: "equal under another id applies", policy: wait,
-			steps: []step{in(seq(1, 1), seq(2, 1))},
-			want:  []string{"1 applied/first", "2 applied/equal"},
-		}, {
-			name: "lower is stale for a snapshot, late for a delta and for a body of unknown kind", policy: wait,
-			steps: []step{in(seq(5, 5), seq(1, 1), seq(2, 2, delta), seq(3, 3, func(r *Record) { r.Payload = "" }))},
-			want:  []string{"5 applied/first", "1 stale/older", "2 late/older_delta", "3 late/older_delta"},
-			line:  &VersionLine{At: at(5)},
-		}, {
 			name: "a stale one is remembered as seen", policy: wait,
 			steps: []step{in(seq(5, 5), seq(1, 1), seq(1, 1))},
 			want:  []string{"5 applied/first", "1 stale/older", "1 duplicate/seen"},
-		}, {
-			name: "two waiting events of one version are both kept and both released", policy: wait,
-			steps: []step{in(seq(1, 1), seq(31, 3), seq(30, 3), seq(2, 2))},
-			want:  []string{"1 applied/first", "31 buffered/gap", "30 buffered/gap", "2 applied/next", "*30 applied/released", "*31 applied/released"},
 		}, {
 			name: "sub breaks ties inside a value and makes no gap", policy: wait,
 			steps: []step{in(seq(1, 1), seq(2, 1, sub(2)), seq(3, 1, sub(1)), seq(4, 2, sub(7)), seq(5, 2, sub(7)))},
@@ -234,10 +213,6 @@ func TestStart(t *testing.T) {
 	one := first(1)
 	table{
 		{
-			name: "any begins with any value", policy: wait,
-			steps: []step{in(seq(7, 7, one), seq(8, 8, one))},
-			want:  []string{"7 applied/first", "8 applied/next"},
-		}, {
 			name: "first waits for the first and releases", policy: fromOne,
 			steps:   []step{in(seq(5, 5, one), seq(3, 3, one), seq(2, 2, one), seq(1, 1, one))},
 			want:    []string{"5 buffered/start_gap", "3 buffered/start_gap", "2 buffered/start_gap", "1 applied/first", "*2 applied/released", "*3 applied/released"},
@@ -291,11 +266,6 @@ func TestStart(t *testing.T) {
 			},
 			waiting: "5:parked 6:parked 7:parked",
 			line:    &VersionLine{At: at(2), Parked: ReasonGapExpired},
-		}, {
-			name: "no wait: the first seen begins", policy: with(func(p *Policy) { p.Start, p.GapWait = StartFirst, 0 }),
-			steps: []step{in(seq(3, 3, one), seq(1, 1, one))},
-			want:  []string{"3 applied/gap_skipped", "1 late/filler"},
-			line:  &VersionLine{At: at(3), Skipped: []Span{{2, 2}}},
 		},
 	}.test(t)
 }

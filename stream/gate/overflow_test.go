@@ -15,12 +15,6 @@ func TestOverflow(t *testing.T) {
 				"7 parked/behind_park", "2 applied/next", "*3 applied/released", "*4 applied/released", "5 applied/next", "*6 applied/released", "*7 applied/released",
 			},
 		}, {
-			name: "the line says why it is parked", policy: two,
-			steps:   []step{in(seq(1, 1), seq(3, 3), seq(4, 4), seq(6, 6))},
-			want:    []string{"1 applied/first", "3 buffered/gap", "4 buffered/gap", "*3 parked/overflow", "*4 parked/overflow", "6 parked/overflow"},
-			waiting: "3:parked 4:parked 6:parked",
-			line:    &VersionLine{At: at(1), Parked: ReasonOverflow},
-		}, {
 			name: "a full buffer parks the line that would need it, and what is parked takes no room", policy: all,
 			steps: []step{
 				in(seq(1, 1), seq(3, 3), seq(10, 1, on("f")), seq(12, 3, on("f")), seq(20, 1, on("g")), seq(22, 3, on("g")), seq(23, 4, on("g"))),
