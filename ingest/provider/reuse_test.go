@@ -46,7 +46,7 @@ func TestReadUsesRoomAgain(t *testing.T) {
 	for first := range 4 {
 		wg.Go(func() {
 			var e schemas.Event
-			for i := range 200 {
+			for i := range 50 {
 				at := (first + i*(first+1)) % len(requests)
 				err := s.Read(requests[at], received, &e)
 				got := result{Err: err}

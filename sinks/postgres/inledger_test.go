@@ -23,17 +23,16 @@ type ledgerOf struct {
 	lane  atomic.Int64
 }
 
-// newLedger makes a ledger beside the target's schema, with open actions.
-func newLedger(t testing.TB, d *target, statement string, values ...any) *ledgerOf {
+// newLedger makes a namespace of a ledger beside the target's schema, with open actions.
+func newLedger(t testing.TB, l *ledger.Ledger, d *target, statement string, values ...any) *ledgerOf {
 	t.Helper()
-	l, _ := ledgertest.Open(t)
 	s, err := NewInLedger(strings.ReplaceAll(statement, "S.", d.schema+"."), params(t, values...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	j := &ledgerOf{Sink: s}
 	j.ns, err = l.Namespace(t.Context(), ledger.Spec{
-		Name: "acme.triage", Owner: "test", Actions: []ledger.ActionSpec{{Name: "run", Destination: "acme/agent", OnDead: ledger.Park}},
+		Name: "acme." + strings.ReplaceAll(d.schema, "_", "-"), Owner: "test", Actions: []ledger.ActionSpec{{Name: "run", Destination: "acme/agent", OnDead: ledger.Park}},
 		Policy: gate.Policy{Order: gate.OrderArrival, Start: gate.StartAny, Equal: gate.EqualApply, Then: gate.ThenSkip},
 	})
 	if err != nil {
@@ -83,16 +82,20 @@ func (j *ledgerOf) open(t *testing.T) int {
 	return len(actions)
 }
 
-func TestInLedgerConformance(t *testing.T) {
+func TestInLedger(t *testing.T) {
+	t.Parallel()
+	l, _ := ledgertest.Open(t)
 	sinktest.Run(t, sinktest.Harness{Make: func(t testing.TB, _ sinktest.Target) sink.Sink {
-		return newLedger(t, newTarget(t), `INSERT INTO S.effects (event) VALUES ($1)`, "{{event.id}}")
+		return newLedger(t, l, newTarget(t), `INSERT INTO S.effects (event) VALUES ($1)`, "{{event.id}}")
 	}})
+	t.Run("acts with the completion", func(t *testing.T) { actsWithTheCompletion(t, l) })
+	t.Run("errors", func(t *testing.T) { failsAsStatementsDo(t, l) })
 }
 
-func TestInLedgerActsWithTheCompletion(t *testing.T) {
+func actsWithTheCompletion(t *testing.T, l *ledger.Ledger) {
 	t.Parallel()
 	d := newTarget(t)
-	j := newLedger(t, d, `INSERT INTO S.effects (event, rev, note) VALUES ($1, $2, $3)`, inserted...)
+	j := newLedger(t, l, d, `INSERT INTO S.effects (event, rev, note) VALUES ($1, $2, $3)`, inserted...)
 	a := sinktest.Action(7)
 	for i, want := range []string{"INSERT 0 1", "done by an earlier attempt"} {
 		a.Attempt = i + 1
@@ -110,28 +113,23 @@ func TestInLedgerActsWithTheCompletion(t *testing.T) {
 }
 
 // The same statements fail in the same ways, and none of them takes the ledger's transaction of another action along.
-func TestInLedgerErrors(t *testing.T) {
+func failsAsStatementsDo(t *testing.T, l *ledger.Ledger) {
 	t.Parallel()
 	d := newTarget(t)
 	readyForStates(d)
 	role := d.role() // that may do less than the ledger's
-	j := newLedger(t, d, `SELECT 1`)
+	j := newLedger(t, l, d, `SELECT 1`)
 	for _, tt := range states {
 		statement := strings.NewReplacer("INTO ", "INTO "+d.schema+".", "FROM locked", "FROM "+d.schema+".locked").Replace(tt.statement)
 		if tt.class == sink.ClassDenied {
 			statement = `DO $$ BEGIN SET LOCAL ROLE ` + role + `; PERFORM pg_read_file('/etc/hostname'); END $$`
 		}
-		s, err := NewInLedger(statement, params(t, tt.values...))
+		s, err := NewInLedger(d.signed(statement), params(t, tt.values...))
 		if err != nil {
 			t.Fatal(err)
 		}
 		j.Sink = s
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		if tt.class == sink.ClassTimeout {
-			ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
-		}
-		out, err := j.at(ctx, sinktest.Action(1), 1)
-		cancel()
+		out, err := j.at(d.timeFor(tt.class), sinktest.Action(1), 1)
 		wordsAreTheAnswer(t, tt.name, out, err)
 		if got := sink.ClassOf(err); got != tt.class {
 			t.Errorf("%s: class %q, want %q: %v", tt.name, got, tt.class, err)
