@@ -495,10 +495,12 @@ func TestAttemptsAreBounded(t *testing.T) {
 	g := guardFake(t, func(_ *guardedFake, l *Login) {
 		l.Address = func(r *http.Request) string { return r.Header.Get("From") }
 	})
+	const ofOne, ofAll = 3, 10
+	g.console.attempts, g.console.allAttempts = access.NewRates(1e-6, ofOne), access.NewRates(1e-6, ofAll) // none comes back while the test runs
 	try := func(from, token string) *screen {
 		return g.visitor().send(http.MethodPost, "/console/login", url.Values{"token": {token}}, http.Header{"From": {from}, "Sec-Fetch-Site": {"same-origin"}})
 	}
-	for n := range attemptsOfOne {
+	for n := range ofOne {
 		if s := try("a", "wrong"); s.status != http.StatusUnauthorized {
 			t.Fatalf("attempt %d: %d", n, s.status)
 		}
@@ -510,14 +512,14 @@ func TestAttemptsAreBounded(t *testing.T) {
 	if s := try("b", "ann"); s.status != http.StatusSeeOther {
 		t.Errorf("another address: %d", s.status)
 	}
-	for range 2 * attemptsOfAll {
+	for range 2 * ofAll {
 		try("a", "wrong")
 	}
 	if s := try("d", "ann"); s.status != http.StatusSeeOther {
 		t.Errorf("attempts of one address that were refused keep another out: %d", s.status)
 	}
-	for n := range 3 * attemptsOfAll {
-		if s := try("c"+string(rune('a'+n)), "wrong"); s.status == http.StatusTooManyRequests {
+	for n := range ofAll {
+		if s := try(fmt.Sprint("c", n), "wrong"); s.status == http.StatusTooManyRequests {
 			return
 		}
 	}
@@ -528,9 +530,11 @@ func TestAttemptsAreBounded(t *testing.T) {
 func TestCookiesOfOneAddress(t *testing.T) {
 	t.Parallel()
 	g := guardFake(t, nil)
+	const atOnce = 3
+	g.console.strays = access.NewRates(1e-6, atOnce)
 	ann, stray := g.as("ann"), g.visitor()
 	refused := 0
-	for n := range straysAtOnce + 20 {
+	for n := range atOnce + 2 {
 		stray.cookies[sessionCookie] = fmt.Sprintf("%043d", n)
 		if stray.get("/console/inbox").status == http.StatusTooManyRequests {
 			refused++
@@ -551,16 +555,17 @@ func TestCookiesOfOneAddress(t *testing.T) {
 func TestVisitsAreBounded(t *testing.T) {
 	t.Parallel()
 	g := guardFake(t, nil)
-	g.console.visits = access.NewRates(1e-6, visitsAtOnce)
+	const atOnce = 10
+	g.console.visits = access.NewRates(1e-6, atOnce)
 	ann := g.as("ann")
 	g.sessions.asked = 0
 	refused := 0
-	for range 2 * visitsAtOnce {
+	for range 2 * atOnce {
 		if ann.get("/console/nothing").status == http.StatusTooManyRequests {
 			refused++
 		}
 	}
-	if refused != visitsAtOnce || g.sessions.asked != visitsAtOnce {
-		t.Errorf("%d of %d visits refused, and the session looked up %d times", refused, 2*visitsAtOnce, g.sessions.asked)
+	if refused != atOnce || g.sessions.asked != atOnce {
+		t.Errorf("%d of %d visits refused, and the session looked up %d times", refused, 2*atOnce, g.sessions.asked)
 	}
 }

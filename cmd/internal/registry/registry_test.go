@@ -184,8 +184,6 @@ func TestPushLosesARace(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	_, at := strict(t)
-	closed := httptest.NewServer(nil)
-	closed.Close()
 	page := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(page.Close)
 	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
@@ -195,7 +193,7 @@ func TestRefusals(t *testing.T) {
 		kind   schemas.Kind
 		says   string
 	}{
-		"away":            {func(c *config.Registry) { c.URL = closed.URL }, schemas.Unavailable, "does not answer"},
+		"away":            {func(c *config.Registry) { c.URL = "http://127.0.0.1:1" }, schemas.Unavailable, "does not answer"},
 		"out of order":    {func(c *config.Registry) { c.URL = broken.URL }, schemas.Unavailable, "answers 502"},
 		"no registry":     {func(c *config.Registry) { c.URL = page.URL }, schemas.Permanent, "no schema registry"},
 		"another user":    {func(c *config.Registry) { c.User = "jo" }, schemas.Unauthenticated, "registry.password"},

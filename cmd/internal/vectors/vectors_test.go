@@ -181,13 +181,13 @@ func TestEverySampleCanFail(t *testing.T) {
 		"bytes":   func(s map[string]any) { s["bytes"] = 1 },
 		"outside": func(s map[string]any) { s["file"] = "../payloads/index.json" },
 	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "payloads"))); err != nil {
+		t.Fatal(err)
+	}
 	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "payloads"))); err != nil {
-				t.Fatal(err)
-			}
 			var file map[string]any
 			if err := readJSON(filepath.Join(root, "payloads", "index.json"), &file); err != nil {
 				t.Fatal(err)
@@ -199,7 +199,7 @@ func TestEverySampleCanFail(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			path := filepath.Join(dir, "changed.json")
+			path := filepath.Join(dir, name+".json")
 			if err := os.WriteFile(path, raw, 0o600); err != nil {
 				t.Fatal(err)
 			}
