@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 
@@ -70,6 +71,19 @@ func one[T any](f *fixture, sql string, args ...any) (v T) {
 		f.t.Fatalf("%s: %v", sql, err)
 	}
 	return v
+}
+
+// soaking is make soak: sizes and seeds that take longer, or differ from run to run.
+var soaking = os.Getenv("FOREBAY_SOAK") != ""
+
+// random is always the same sequence, but for make soak.
+func random(t *testing.T) *rand.Rand {
+	seed := uint64(1)
+	if soaking {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
 }
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }

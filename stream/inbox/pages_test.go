@@ -96,9 +96,7 @@ func placeOf(i *Item) inboxPlace {
 // Whatever is asked for, in pages of whatever size, over windows and years: no item twice, none missing, newest first.
 func TestInboxPagesAreTheInbox(t *testing.T) {
 	t.Parallel()
-	seed := uint64(time.Now().UnixNano())
-	rng := rand.New(rand.NewPCG(seed, 0))
-	t.Logf("seed %d", seed)
+	rng := random(t)
 	f := crowd(t, rng)
 	f.windowsAtOnce, f.crowded = 1+rng.IntN(12), 1+rng.IntN(600) // pages are put together from several statements, and slices of time
 	f.scatter(rng)
@@ -172,7 +170,7 @@ func (f *fixture) scatter(rng *rand.Rand) {
 	now := one[time.Time](f, `SELECT now()`)
 	ages := agesOf(rng)
 	for _, table := range []string{"events", "rejected_records"} {
-		rows, err := f.slow.Query(f.t.Context(), `SELECT fence, log_offset, window_id FROM `+table)
+		rows, err := f.slow.Query(f.t.Context(), `SELECT fence, log_offset, window_id, decided_at FROM `+table+` ORDER BY fence, log_offset`)
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -180,15 +178,17 @@ func (f *fixture) scatter(rng *rand.Rand) {
 			Fence  int32
 			Offset int64
 			Window int32
+			At     time.Time
 		}
 		places, err := pgx.CollectRows(rows, pgx.RowToStructByPos[at])
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		for _, p := range places {
-			f.exec(`UPDATE `+table+` SET decided_at = $1 WHERE window_id = $2 AND fence = $3 AND log_offset = $4`,
-				now.Add(-ages[rng.IntN(len(ages))]), p.Window, p.Fence, p.Offset)
+		for i := range places {
+			places[i].At = now.Add(-ages[rng.IntN(len(ages))])
 		}
+		f.exec(`UPDATE `+table+` SET decided_at = p."At" FROM jsonb_to_recordset($1) p("At" timestamptz, "Window" int, "Fence" int, "Offset" bigint)
+			WHERE window_id = p."Window" AND fence = p."Fence" AND log_offset = p."Offset"`, places)
 	}
 }
 

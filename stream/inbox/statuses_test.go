@@ -1,10 +1,8 @@
 package inbox
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -14,9 +12,7 @@ import (
 // decision has no other statuses than are said to be of that.
 func TestReplaysSeeTheStatusesOfTheInbox(t *testing.T) {
 	t.Parallel()
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	f := crowd(t, rand.New(rand.NewPCG(seed, 0)))
+	f := crowd(t, random(t))
 	f.exec(`UPDATE rejected_records SET redriven_at = now(), redriven_by = 'jo', redriven_reason = 'mended', discarded = log_offset % 2 = 0
 		WHERE decision IN ('conflict', 'quarantined') AND log_offset % 3 < 2`)
 	c := f.claim(5)
