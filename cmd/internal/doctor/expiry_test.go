@@ -58,7 +58,7 @@ func TestExpiry(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	pgtest.Exec(t, i.dbURL, `UPDATE forebay.tokens SET created_at = now() - interval '90 days' WHERE name = 'bob'`)
+	pgtest.Exec(t, i.dbURL, `UPDATE `+i.schema+`.tokens SET created_at = now() - interval '90 days' WHERE name = 'bob'`)
 	r := i.look()
 	want(t, r, "expiry", Warning, "operator.tls.cert_file", "ends at ", "have the certificate of operator.tls.cert_file renewed")
 	want(t, r, "expiry", Problem, "teams.acme.destinations.agent.headers.Authorization", "the token has ended at ", "teams.acme.destinations.agent.headers.Authorization")
@@ -77,9 +77,11 @@ func TestPostgres(t *testing.T) {
 	i.apply()
 	i.replace("postgres: {url", "postgres: {connections: 600, url")
 	want(t, i.look(), "connections", Problem, "postgres", "a process makes up to 614 connections", "postgres: {connections: ")
-	database := i.dbURL[strings.LastIndex(i.dbURL, "/")+1:]
-	database, _, _ = strings.Cut(database, "?")
-	pgtest.Exec(t, i.dbURL, `ALTER DATABASE `+database+` SET synchronous_commit = off`)
+	with := "?"
+	if strings.Contains(i.dbURL, with) {
+		with = "&"
+	}
+	i.replace(i.dbURL, i.dbURL+with+"synchronous_commit=off")
 	want(t, i.look(), "postgres", Problem, "postgres", "synchronous_commit is off: a crash would forget", "SET synchronous_commit = on")
 }
 

@@ -41,7 +41,7 @@ func (i *installation) start() func() *Report {
 	if cfg.Client, err = api.NewClient(cfg.URL); err != nil {
 		i.t.Fatal(err)
 	}
-	if !rig.Until(20*time.Second, func() bool {
+	if !rig.Until(time.Minute, func() bool {
 		p, err := cfg.Client.Ready(i.t.Context())
 		return err == nil && p.Ready
 	}) {
@@ -57,7 +57,7 @@ func TestProcess(t *testing.T) {
 	i.apply()
 	look := i.start()
 	var r *Report
-	rig.Until(20*time.Second, func() bool { // a first look at what waits may be too slow for the process
+	rig.Until(time.Minute, func() bool { // a first look at what waits may be too slow for the process
 		r = look()
 		return !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Check == "process" && f.Severity == Unknown })
 	})
@@ -74,7 +74,7 @@ func TestProcess(t *testing.T) {
 	}
 	i.replace("github: {preset: github", "github: {topics: {partitions: 5}, preset: github")
 	i.write()
-	if !rig.Until(30*time.Second, func() bool { r = look(); return strings.Contains(told(r), "stopped_partition") }) {
+	if !rig.Until(time.Minute, func() bool { r = look(); return strings.Contains(told(r), "stopped_partition") }) {
 		t.Error("nobody says that partitions are stopped")
 	}
 	want(t, r, "partitions", Problem, "events.acme.github", "has 5 partitions, and the ledger knows it by 3", "forebay topics rekey events.acme.github --partitions 5 -c "+i.path)
@@ -102,7 +102,7 @@ func TestNotCounted(t *testing.T) {
 func TestEmbeddedPostgres(t *testing.T) {
 	t.Parallel()
 	i := install(t)
-	i.replace(`postgres: {url: "`+i.dbURL+`", schema: forebay}`, "postgres: {embedded: true}")
+	i.replace(`postgres: {url: "`+i.dbURL+`", schema: `+i.schema+`}`, "postgres: {embedded: true}")
 	r := i.look()
 	for _, check := range []string{"postgres", "connections"} {
 		want(t, r, check, Unknown, "", "forebay dev", "")

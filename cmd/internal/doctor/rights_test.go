@@ -38,7 +38,7 @@ func TestRights(t *testing.T) {
 		return `{sasl: {mechanism: PLAIN, user: ` + user + `, password: ` + password + `}}`
 	}
 	i.text = strings.NewReplacer(`"BROKERS"]`, `"`+cluster.ListenAddrs()[0]+`"], roles: {intake: `+login("taker", "pencil")+`, stream: `+login("runner", "pencil")+`, admin: `+login("boss", "pencil")+`}`,
-		"POSTGRES", i.dbURL, "${file:SECRET}", "a-secret-of-the-sender").Replace(sound)
+		"POSTGRES", i.dbURL, "SCHEMA", "forebay", "${file:SECRET}", "a-secret-of-the-sender").Replace(sound)
 	cfg := i.config()
 	cfg.Principal = func(c *config.Config, role rights.Role) string {
 		s, _ := c.KafkaSASL(map[rights.Role]config.Role{rights.Intake: config.RoleIntake, rights.Stream: config.RoleStream, rights.Admin: config.RoleTopics}[role])
