@@ -151,8 +151,8 @@ func TestClientAndServerAgree(t *testing.T) {
 
 func TestErrorsKeepTheirKind(t *testing.T) {
 	t.Parallel()
+	c, f := setup(t, nil)
 	for _, kind := range schemas.Kinds() {
-		c, f := setup(t, nil)
 		f.err = schemas.Errorf(kind, "look", "because")
 		if _, err := c.Item(t.Context(), "a", "b", "c", "d"); schemas.KindOf(err) != kind || !strings.Contains(err.Error(), "look: because") {
 			t.Errorf("%s came back as %s: %v", kind, schemas.KindOf(err), err)
@@ -184,9 +184,16 @@ func TestProcessWithoutTheRoleSaysSo(t *testing.T) {
 	t.Parallel()
 	c, _ := setup(t, func(cfg *Config) { cfg.Inbox = nil })
 	for name, ask := range map[string]func() error{
-		"items": func() error { _, err := c.Items(t.Context(), InboxFilter{}); return err },
-		"item":  func() error { _, err := c.Item(t.Context(), "a", "b", "c", "d"); return err },
-		"raw":   func() error { _, err := c.Raw(t.Context(), "a", "b", "c", "d"); return err },
+		"items":  func() error { _, err := c.Items(t.Context(), InboxFilter{}); return err },
+		"item":   func() error { _, err := c.Item(t.Context(), "a", "b", "c", "d"); return err },
+		"raw":    func() error { _, err := c.Raw(t.Context(), "a", "b", "c", "d"); return err },
+		"stop":   func() error { _, err := c.Subscription(t.Context(), "a", "b"); return err },
+		"accept": func() error { _, err := c.Accept(t.Context(), "a", "b", AcceptRequest{Reason: "x"}); return err },
+		"dlq":    func() error { _, err := c.DeadLetters(t.Context(), DeadLetterFilter{}); return err },
+		"replay": func() error {
+			_, err := c.AskDeadLetter(t.Context(), "x", VerbReplay, DeadLetterRequest{Reason: "x"})
+			return err
+		},
 	} {
 		if err := ask(); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "no stream role") {
 			t.Errorf("%s: %v", name, err)
@@ -313,13 +320,6 @@ func TestClientErrorsSayWhatToDo(t *testing.T) {
 	}
 	if _, err := c.Sources(t.Context()); err == nil || !strings.Contains(err.Error(), "is it a Forebay operator listener?") {
 		t.Errorf("another server: %v", err)
-	}
-}
-
-func TestNewRefusesHalfAConfig(t *testing.T) {
-	t.Parallel()
-	if _, err := New(Config{}); err == nil {
-		t.Error("an empty configuration was accepted")
 	}
 }
 

@@ -10,36 +10,34 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forebay-io/forebay/cmd/internal/access"
-	"github.com/forebay-io/forebay/schemas"
 )
 
 // placesFake records what it was asked.
 type placesFake struct {
 	asked []string
 	req   PauseRequest
-	err   error
 }
 
 var pausedItem = DestinationItem{Team: "acme", Destination: "agent", Type: "http", State: "paused", Breaker: "closed", Concurrency: 64, Rate: &RateItem{Limit: 10, Per: "1m", Burst: 20, OnLimit: "queue"}, Waiting: 3,
 	OnHoldUntil: new(time.Unix(5, 0).UTC()), Paused: &PauseItem{At: time.Unix(4, 0).UTC(), By: "forebay", Class: "timeout", Reason: "1000 failures in a row"}}
 
 func (f *placesFake) Destinations(context.Context) ([]DestinationItem, error) {
-	return []DestinationItem{pausedItem}, f.err
+	return []DestinationItem{pausedItem}, nil
 }
 
 func (f *placesFake) Destination(_ context.Context, team, name string) (*DestinationItem, error) {
 	f.asked = []string{"get", team, name}
-	return &pausedItem, f.err
+	return &pausedItem, nil
 }
 
 func (f *placesFake) Pause(_ context.Context, team, name string, r PauseRequest) (*DestinationItem, error) {
 	f.asked, f.req = []string{"pause", team, name}, r
-	return &pausedItem, f.err
+	return &pausedItem, nil
 }
 
 func (f *placesFake) Resume(_ context.Context, team, name string, r PauseRequest) (*DestinationItem, error) {
 	f.asked, f.req = []string{"resume", team, name}, r
-	return &pausedItem, f.err
+	return &pausedItem, nil
 }
 
 func TestDestinationsOverTheWire(t *testing.T) {
@@ -63,19 +61,13 @@ func overTheWire(t *testing.T, f *placesFake, c *Client, team string, want Pause
 		"pause":  func() (*DestinationItem, error) { return c.Pause(t.Context(), team, "agent", want) },
 		"resume": func() (*DestinationItem, error) { return c.Resume(t.Context(), team, "agent", want) },
 	} {
-		f.err, f.req = nil, want
+		f.req = want
 		item, err := call()
 		if err != nil || !cmp.Equal(*item, pausedItem) || f.req != want {
 			t.Errorf("%s: %+v %v, asked %+v", what, item, err, f.req)
 		}
 		if d := cmp.Diff([]string{what, team, "agent"}, f.asked); d != "" {
 			t.Error(d)
-		}
-		for _, kind := range schemas.Kinds() {
-			f.err = schemas.Errorf(kind, "ask", "because")
-			if _, err := call(); schemas.KindOf(err) != kind {
-				t.Errorf("%s: %s came back as %v", what, kind, err)
-			}
 		}
 	}
 }
@@ -84,26 +76,15 @@ func TestPauseTakesNothingButItsRequest(t *testing.T) {
 	t.Parallel()
 	f := &placesFake{}
 	c, _ := setup(t, func(cfg *Config) { cfg.Destinations = f })
-	post := func(verb, kind, body string) int {
-		t.Helper()
-		resp, err := http.Post(c.base+"/v1/destinations/acme/agent/"+verb, kind, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		return resp.StatusCode
-	}
 	for _, verb := range []string{"pause", "resume"} {
-		for _, tt := range []struct {
-			kind, body string
-			want       int
-		}{
-			{"application/json", `{"reason":"x","by":"ann"}`, 200}, {"application/json", `{"dry_run":true}`, 200},
-			{"application/json", `{"by":"ann"}`, 400}, {"application/json", `{"reason":"x","for":"1h"}`, 400}, {"application/json", `{}{}`, 400},
-			{"text/plain", `{"reason":"x"}`, 400}, {"application/json", `{"reason":"` + strings.Repeat("x", 1<<17) + `"}`, 413},
-		} {
-			if got := post(verb, tt.kind, tt.body); got != tt.want {
-				t.Errorf("%s %.40s: %d, want %d", verb, tt.body, got, tt.want)
+		for body, want := range map[string]int{`{"reason":"x","by":"ann"}`: 200, `{"dry_run":true}`: 200, `{"by":"ann"}`: 400, `{"reason":"x","for":"1h"}`: 400} {
+			resp, err := http.Post(c.base+"/v1/destinations/acme/agent/"+verb, "application/json", strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != want {
+				t.Errorf("%s %s: %d, want %d", verb, body, resp.StatusCode, want)
 			}
 		}
 	}

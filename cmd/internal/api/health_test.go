@@ -24,7 +24,7 @@ func TestHealth(t *testing.T) {
 		h.ServeHTTP(w, r)
 		return w.Code, w.Body.String()
 	}
-	for _, host := range []string{"10.1.2.3:9091", "forebay.svc", "localhost", "", "127.0.0.1"} {
+	for _, host := range []string{"forebay.svc", ""} {
 		for path, want := range map[string]string{"/livez": `"live":true`, "/readyz": "no broker answers", "/metrics": "forebay_seen 0"} {
 			status := http.StatusOK
 			if path == "/readyz" {

@@ -56,26 +56,6 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestOverviewDrawsTheLastHour: the charts are on the page, with numbers for who does not see them.
-func TestOverviewDrawsTheLastHour(t *testing.T) {
-	t.Parallel()
-	f := newFake()
-	attempts := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "forebay_lane_attempts_total", Help: "Attempts."}, []string{"class"})
-	cfg := f.config()
-	cfg.Gatherer.(*prometheus.Registry).MustRegister(attempts)
-	c := pagesOf(t, cfg)
-	c.history.sample(time.Now())
-	attempts.WithLabelValues("ok").Add(7)
-	attempts.WithLabelValues("unavailable").Add(2)
-	c.history.sample(time.Now())
-	s := get(t, c, "/console/")
-	s.says("figure", "Attempts, at most 9 a minute", "7 done", "2 failed")
-	s.says("title", "Attempts of the last hour, a bar a minute; most in a minute: 9")
-	if strings.Contains(text(s.root), "Deliveries, at most") {
-		t.Error("a chart of nothing is drawn")
-	}
-}
-
 // TestOverviewSaysWhyAndHowFast: why deliveries were refused in the last hour, the most frequent reason first, and how long it took from
 // acceptance to act.
 func TestOverviewSaysWhyAndHowFast(t *testing.T) {

@@ -33,14 +33,11 @@ func TestFind(t *testing.T) {
 		{names.Source, sources, "me/github", "acme", "source me/github is not of team acme", schemas.Invalid},
 		{names.Source, sources, "me/paymets", "", "no source me/paymets is known; did you mean me/payments? `forebay sources list -o id` lists them", schemas.NotFound},
 		{names.Source, sources, "paymets", "", "did you mean me/payments?", schemas.NotFound},
-		{names.Source, sources, "acme/payments", "", "did you mean me/payments?", schemas.NotFound},
 		{names.Source, sources, "payments", "acme", "no source acme/payments is known; did you mean me/payments?", schemas.NotFound},
 		{names.Source, sources, "zzz", "", "no source zzz is known; `forebay sources list -o id`", schemas.NotFound},
 		{names.Source, nil, "zzz", "", "no source zzz is known; `forebay", schemas.NotFound},
 		{names.Source, sources, "events.acme.github", "", "is not TEAM/SOURCE", schemas.Invalid},
-		{names.Source, sources, "a/b/c", "", "is not TEAM/SOURCE", schemas.Invalid},
 		{names.Source, sources, "/", "", "is not TEAM/SOURCE", schemas.Invalid},
-		{names.Source, sources, "me/", "", "is not TEAM/SOURCE", schemas.Invalid},
 		{names.Source, sources, "/github/", "", "is not TEAM/SOURCE", schemas.Invalid},
 		{names.Destination, shared, "pagers", "", "pagers", ""},
 		{names.Destination, shared, "acme/pagers", "", "acme/pagers", ""},
@@ -55,7 +52,6 @@ func TestFind(t *testing.T) {
 		{names.Subscription, subs, "triage", "", "name one of acme.triage, demo.triage", schemas.Invalid},
 		{names.Subscription, subs, "demo.triag", "", "did you mean demo.triage?", schemas.NotFound},
 		{names.Subscription, subs, "demo.triage.more", "", "is not TEAM.SUBSCRIPTION", schemas.Invalid},
-		{names.Subscription, subs, "demo.triage/x", "", "is not TEAM.SUBSCRIPTION", schemas.Invalid},
 		{names.Subscription, subs, ".triage", "", "is not TEAM.SUBSCRIPTION", schemas.Invalid},
 	} {
 		got, err := tt.kind.Find(tt.text, tt.team, tt.known)

@@ -72,14 +72,10 @@ func TestContentTypeOfAnAnswer(t *testing.T) {
 		want, got string
 		ok        bool
 	}{
-		{"application/json", "application/json", true},
-		{"text/plain or application/json", "text/plain", true},
 		{"text/plain or application/json", "application/json", true},
 		{"", "application/json", true},
 		{"application/json", "", false},
-		{"text/plain or application/json", "", false},
 		{"text/plain or application/json", "plain", false},
-		{"text/plain or application/json", "or", false},
 	} {
 		var c challengeCase
 		c.Expect.Status, c.Expect.ContentType = 200, tt.want
