@@ -2,10 +2,8 @@ package provider_test
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -97,20 +95,13 @@ func TestExpressionMakesUnusable(t *testing.T) {
 		{"null", "body.n", "sequence", "", `{"n":null}`, provider.MissingField},
 		{"empty text", "body.n", "sequence", "", `{"n":""}`, provider.MissingField},
 		{"decimal as version", "body.n", "sequence", "", `{"n":1.5}`, provider.WrongType},
-		{"whole decimal", "body.n", "sequence", "", `{"n":1.0}`, provider.WrongType},
 		{"exponent", "body.n", "monotonic", "", `{"n":1e3}`, provider.WrongType},
-		{"decimal in arithmetic", "body.n + 1", "monotonic", "", `{"n":1.5}`, provider.ExpressionFailed},
 		{"decimal of a branch", "true ? dyn(2.0) : dyn(1)", "monotonic", "", `{}`, provider.WrongType},
 		{"beyond int64", "body.n", "monotonic", "", `{"n":9223372036854775808}`, provider.BadVersion},
 		{"beyond uint64", "body.n", "monotonic", "", `{"n":18446744073709551616}`, provider.WrongType},
-		{"beyond in arithmetic", "body.n + 1", "monotonic", "", `{"n":18446744073709551616}`, provider.ExpressionFailed},
 		{"beyond a double", "string(body.n)", "monotonic", "text", `{"n":1e999}`, provider.ExpressionFailed},
 		{"overflow", "body.n + 1", "monotonic", "", `{"n":9223372036854775807}`, provider.ExpressionFailed},
-		{"division by zero", "1 / body.n", "monotonic", "", `{"n":0}`, provider.ExpressionFailed},
 		{"negative", "body.n", "sequence", "", `{"n":-1}`, provider.BadVersion},
-		{"boolean", "body.n", "sequence", "", `{"n":true}`, provider.WrongType},
-		{"array", "body.n", "sequence", "", `{"n":[1]}`, provider.WrongType},
-		{"object", "body.n", "sequence", "", `{"n":{}}`, provider.WrongType},
 		{"no time", "timestamp(body.n)", "timestamp", "", `{"n":"now"}`, provider.ExpressionFailed},
 		{"time that no version holds", "timestamp(body.n)", "timestamp", "", `{"n":"0001-01-01T00:00:00Z"}`, provider.BadVersion},
 		{"integer as text", "body.n", "monotonic", "text", `{"n":1}`, provider.WrongType},
@@ -120,20 +111,16 @@ func TestExpressionMakesUnusable(t *testing.T) {
 		{"cost", loop, "monotonic", "", `{"list":` + hundred + `}`, provider.ExpressionCost},
 		{"cost of a long list", "body.list.all(x, x > 0) ? 1 : 2", "monotonic", "", `{"list":[` + strings.Repeat("1,", 30_000) + `1]}`, provider.ExpressionCost},
 		{"cost of texts in a loop", "size(body.list.map(x, body.n + x))", "monotonic", "", `{"n":"` + strings.Repeat("x", 200<<10) + `","list":["a","b","c","d","e","f"]}`, provider.ExpressionCost},
-		{"cost of bytes in a loop", "size(body.list.map(x, bytes(string(body.n))))", "monotonic", "", `{"n":"` + strings.Repeat("x", 200<<10) + `","list":["a","b","c","d","e","f"]}`, provider.ExpressionCost},
 		{"cost of comparing", "body.list.all(x, body.far == body.other) ? 1 : 2", "monotonic", "", `{"list":` + hundred + `,"far":[[[` + strings.Repeat("[1],", 1000) + `1]]],"other":[[[` + strings.Repeat("[1],", 1000) + `1]]]}`, provider.ExpressionCost},
 		{"cost of searching", "body.list.all(x, x in body.far) ? 1 : 2", "monotonic", "", `{"list":` + hundred + `,"far":[` + strings.Repeat("0,", 2000) + `1]}`, provider.ExpressionCost},
 		{"cost of a pattern", "body.n.matches(body.re) ? 1 : 2", "monotonic", "", `{"re":"` + strings.Repeat("(a?){30}", 50) + `","n":"` + strings.Repeat("a", 20_000) + `"}`, provider.ExpressionCost},
 		{"cost of a long text", "(body.n + body.n).contains('xy') ? 1 : 2", "monotonic", "", `{"n":"` + strings.Repeat("x", 2<<20) + `"}`, provider.ExpressionCost},
 		{"pattern that grows", "'a'.matches(body.n) ? 1 : 2", "sequence", "", `{"n":"((a{100}){100}){10}"}`, provider.ExpressionFailed},
 		{"no JSON", "body.n", "sequence", "", `x`, provider.NotJSON},
-		{"nothing", "body.n", "sequence", "", ``, provider.NotJSON},
 		{"key twice, elsewhere", "body.n", "sequence", "", `{"n":1,"far":[{"a":1,"a":1}]}`, provider.DuplicateKey},
 		{"bad string, elsewhere", "body.n", "sequence", "", `{"n":1,"far":"\ud800"}`, provider.BadString},
-		{"too deep", "body.n", "sequence", "", `{"n":1,"far":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`, provider.TooDeep},
 		{"too many values", "body.n", "sequence", "", `{"n":1,"far":[` + strings.Repeat("0,", 1<<18) + `0]}`, provider.TooLong},
 		{"no header", "header['x-rev']", "sequence", "", `{}`, provider.ExpressionFailed},
-		{"no form", "form.rev", "sequence", "", `{}`, provider.ExpressionFailed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -148,17 +135,6 @@ func TestExpressionMakesUnusable(t *testing.T) {
 				t.Errorf("detail %q", bad.Detail)
 			}
 		})
-	}
-}
-
-// The detail says which character, because the reason that CEL gives may quote the body.
-func TestExpressionFailureSaysWhere(t *testing.T) {
-	t.Parallel()
-	s := compile(t, withVersion("body.ok + body[body.secret]", "sequence", ""))
-	_, err := s.Event(request(`{"type":"t","order":{"id":1},"ok":1,"secret":"hunter2"}`, "X-Event-Id: i"), received)
-	bad, ok := errors.AsType[*provider.Unusable](err)
-	if !ok || !strings.Contains(bad.Detail, "at character 15") || strings.Contains(bad.Detail, "hunter2") {
-		t.Errorf("%v", err)
 	}
 }
 
@@ -266,27 +242,6 @@ func TestExpressionsAreCheckedWhenCompiled(t *testing.T) {
 			t.Errorf("an error of %d bytes: %q", len(text), text)
 		}
 	}
-}
-
-// One compiled source serves all requests at once.
-func TestExpressionsAreConcurrent(t *testing.T) {
-	t.Parallel()
-	s := compile(t, expressed())
-	var wg sync.WaitGroup
-	for worker := range 8 {
-		wg.Go(func() {
-			for i := range 100 {
-				n := worker*1000 + i
-				body := fmt.Sprintf(`{"attempt":%d,"kind":"a","shop":"s","order":{"id":%d,"rev":%d,"minor":1},"lines":[]}`, n, n, n)
-				e, err := s.Event(request(body, "X-Event-Id: e"), received)
-				if err != nil || e.Version.Value != int64(n*10+1) || e.ID != fmt.Sprintf("e/%d", n) || string(e.Entity) != fmt.Sprintf("s/%d", n) {
-					t.Errorf("%d: %+v %v", n, e, err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
 }
 
 func TestVersionAsText(t *testing.T) {

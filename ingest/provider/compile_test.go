@@ -180,34 +180,3 @@ func TestUnsignedFamily(t *testing.T) {
 		t.Errorf("id %v %v", e, err)
 	}
 }
-
-func TestCatalogue(t *testing.T) {
-	t.Parallel()
-	var names []string
-	for _, info := range provider.Presets() {
-		names = append(names, info.Name)
-		if info.Title == "" || info.Scheme == "" || info.MaxBody < 1<<20 || info.Deadline.Std() < time.Second {
-			t.Errorf("%+v", info)
-		}
-		if got, ok := provider.Lookup(info.Name); !ok || !cmp.Equal(got, info) {
-			t.Errorf("Lookup(%q) differs from Presets", info.Name)
-		}
-		for _, typ := range info.Types {
-			if typ.Match == "" {
-				t.Errorf("%s: %+v", info.Name, typ)
-			}
-		}
-	}
-	if !slices.IsSorted(names) || len(names) < 5 {
-		t.Errorf("presets %q", names)
-	}
-	if gh, _ := provider.Lookup("github"); gh.MaxBody != 25<<20 {
-		t.Errorf("GitHub's largest body: %d", gh.MaxBody)
-	}
-	if _, ok := provider.Lookup("gitbuh"); ok {
-		t.Error("found what is not there")
-	}
-	if _, err := provider.Compile(provider.Config{Preset: "gitbuh"}); err == nil || !strings.HasSuffix(err.Error(), strings.Join(names, ", ")) {
-		t.Errorf("%v does not say what there is", err)
-	}
-}

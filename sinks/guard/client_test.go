@@ -44,51 +44,6 @@ func unreachable(t *testing.T) *httptest.Server {
 	return s
 }
 
-func TestRebindingNames(t *testing.T) {
-	t.Parallel()
-	_, port, _ := net.SplitHostPort(unreachable(t).Listener.Addr().String())
-	for _, answers := range [][]string{
-		{"127.0.0.1"}, {"10.0.0.1"}, {"169.254.169.254"}, {"8.8.8.8,127.0.0.1"}, {"127.0.0.1,8.8.8.8"}, {"100.64.0.9"},
-	} {
-		resolver, asked := dnsServer(t, answers...)
-		c := must(t, Config{Resolver: resolver})
-		for _, scheme := range []string{"https", "http"} {
-			_, err := get(t, c, scheme+"://rebind.example:"+port+"/?token=hush")
-			if sink.ClassOf(err) != sink.ClassForbidden {
-				t.Errorf("%v by %s: %v", answers, scheme, err)
-			}
-			if err != nil && strings.Contains(err.Error(), "hush") {
-				t.Errorf("the error shows the query: %v", err)
-			}
-		}
-		if asked.Load() == 0 {
-			t.Error("the resolver was not asked")
-		}
-	}
-}
-
-// TestRebindingBetweenConnections answers with an allowed address first and another private one afterwards: what was
-// good for one connection says nothing about the next.
-func TestRebindingBetweenConnections(t *testing.T) {
-	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") }))
-	defer server.Close()
-	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
-	resolver, asked := dnsServer(t, "127.0.0.1", "127.0.0.2")
-	c := must(t, Config{Resolver: resolver, AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})
-	resp, err := get(t, c, "http://rebind.example:"+port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if _, err := get(t, c, "http://rebind.example:"+port); sink.ClassOf(err) != sink.ClassForbidden {
-		t.Errorf("after rebinding: %v", err)
-	}
-	if n := asked.Load(); n != 2 {
-		t.Errorf("resolved %d times for two connections: the address judged must be the one connected to", n)
-	}
-}
-
 // TestControlHasTheLastWord goes around resolution: whatever hands the dialer an address, it is judged at connect.
 func TestControlHasTheLastWord(t *testing.T) {
 	t.Parallel()

@@ -230,20 +230,14 @@ func TestNewRefuses(t *testing.T) {
 	s := schemas.NewSecret
 	short := "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 23))
 	for name, cfg := range map[string]Config{
-		"no url":           {},
-		"unparsable":       {URL: "https://exa mple.com/hush-hush"},
-		"scheme":           {URL: "ftp://example.com/hush-hush"},
-		"user information": {URL: "https://user:hush-hush@example.com/"},
-		"private literal":  {URL: "https://10.0.0.1/hush-hush"},
-		"plain http":       {URL: "http://93.184.215.14/hush-hush"},
-		"raw secret":       {URL: "https://example.com", Secret: s("hush-hush")},
-		"not base64":       {URL: "https://example.com", Secret: s("whsec_hush-hush!")},
-		"short secret":     {URL: "https://example.com", Secret: s(short)},
-		"reserved":         {URL: "https://example.com", Headers: map[string]schemas.Secret{"idempotency-key": s("hush-hush")}},
-		"ce-":              {URL: "https://example.com", Headers: map[string]schemas.Secret{"CE-id": s("hush-hush")}},
-		"bad name":         {URL: "https://example.com", Headers: map[string]schemas.Secret{"a b": s("hush-hush")}},
-		"bad value":        {URL: "https://example.com", Headers: map[string]schemas.Secret{"a": s("hush-hush\r\nb: c")}},
-		"twice":            {URL: "https://example.com", Headers: map[string]schemas.Secret{"a": s("hush-hush"), "A": s("x")}},
+		"no url":          {},
+		"unparsable":      {URL: "https://exa mple.com/hush-hush"},
+		"private literal": {URL: "https://10.0.0.1/hush-hush"},
+		"raw secret":      {URL: "https://example.com", Secret: s("hush-hush")},
+		"not base64":      {URL: "https://example.com", Secret: s("whsec_hush-hush!")},
+		"short secret":    {URL: "https://example.com", Secret: s(short)},
+		"reserved":        {URL: "https://example.com", Headers: map[string]schemas.Secret{"idempotency-key": s("hush-hush")}},
+		"bad name":        {URL: "https://example.com", Headers: map[string]schemas.Secret{"a b": s("hush-hush")}},
 	} {
 		_, err := New(cfg)
 		if schemas.KindOf(err) != schemas.Invalid {

@@ -1,8 +1,6 @@
 package cesdk_test
 
 import (
-	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -116,45 +114,6 @@ func TestThroughTheSDK(t *testing.T) {
 		if diff := cmp.Diff(&want, got); diff != "" {
 			t.Errorf("structured %t:\n%s", structured, diff)
 		}
-	}
-}
-
-func TestConformance(t *testing.T) {
-	t.Parallel()
-	raw, err := os.ReadFile("../testdata/cloudevents.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var scenarios []struct {
-		ID      string
-		Headers map[string]string
-		Body    string
-		Expect  struct {
-			Attributes map[string]string
-			Data       any
-		}
-	}
-	if err := json.Unmarshal(raw, &scenarios); err != nil || len(scenarios) != 3 {
-		t.Fatalf("%d scenarios, %v", len(scenarios), err)
-	}
-	for _, s := range scenarios {
-		t.Run(s.ID, func(t *testing.T) {
-			t.Parallel()
-			r := &kgo.Record{Value: []byte(s.Body)}
-			for name, value := range s.Headers {
-				r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
-			}
-			e := sdktest.MustToEvent(t, t.Context(), cesdk.NewMessage(r))
-			got := map[string]string{"id": e.ID(), "specversion": e.SpecVersion(), "type": e.Type(), "source": e.Source(),
-				"time": e.Time().Format(time.RFC3339), "datacontenttype": e.DataContentType()}
-			if diff := cmp.Diff(s.Expect.Attributes, got); diff != "" {
-				t.Error(diff)
-			}
-			var data any
-			if err := json.Unmarshal(e.Data(), &data); err != nil || !cmp.Equal(data, s.Expect.Data) {
-				t.Errorf("data %s, %v", e.Data(), err)
-			}
-		})
 	}
 }
 
