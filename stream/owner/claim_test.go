@@ -148,7 +148,7 @@ func TestGroupClientFetchesNothing(t *testing.T) {
 	joined := make(chan session, 8)
 	cl := r.NewClient(groupOptions(r.config(r.ledger()), assignedOnly{joined})...)
 	<-joined
-	ctx, cancel := context.WithTimeout(r.Ctx(), 700*time.Millisecond)
+	ctx, cancel := context.WithTimeout(r.Ctx(), 300*time.Millisecond) // a client that fetches does so as soon as it has joined
 	defer cancel()
 	if fs := cl.PollFetches(ctx); fs.NumRecords() > 0 {
 		t.Errorf("polled %d records", fs.NumRecords())
