@@ -269,15 +269,18 @@ type crowd struct {
 	fails func(entity int) bool
 
 	ready   []int
-	ends    []end
-	failed  []int // by entity, in a row
+	now     int           // in steps
+	ends    map[int][]end // by when
+	failed  []int         // by entity, in a row
 	begun   int
 	through map[int]int // by entity
 }
 
-// end is when an attempt of an entity ends, or the wait after it.
+// step is how closely a crowd looks at the time.
+const step = 20 * time.Millisecond
+
+// end is that of an attempt of an entity, or of the wait after it.
 type end struct {
-	at     time.Time
 	entity int
 	permit Permit
 	waited bool
@@ -285,40 +288,41 @@ type end struct {
 
 func newCrowd(t *testing.T, p Policy, n int) *crowd {
 	d := setup(t, p)
-	return &crowd{d: d, w: d.worker("acme"), ready: rand.New(rand.NewPCG(1, 1)).Perm(n), failed: make([]int, n)}
+	return &crowd{d: d, w: d.worker("acme"), ready: rand.New(rand.NewPCG(1, 1)).Perm(n), failed: make([]int, n), ends: map[int][]end{}}
 }
 
 // play lets time pass, and counts again what begins and gets through.
 func (c *crowd) play(during time.Duration) {
-	const step = 20 * time.Millisecond
 	c.begun, c.through = 0, map[int]int{}
 	for range int(during / step) {
-		ends := c.ends
-		c.ends = nil
-		for _, e := range ends {
-			switch {
-			case e.at.After(time.Now()):
-				c.ends = append(c.ends, e)
-			case e.waited:
+		for _, e := range c.ends[c.now] {
+			if e.waited {
 				c.ready = append(c.ready, e.entity)
-			default:
+			} else {
 				c.end(e)
 			}
 		}
+		delete(c.ends, c.now)
 		for len(c.ready) > 0 {
 			answer, permit := c.w.User.Take()
 			if answer != Go {
 				break
 			}
 			c.begun++
-			c.ends = append(c.ends, end{at: time.Now().Add(c.takes), entity: c.ready[0], permit: permit})
+			c.endIn(c.takes, end{entity: c.ready[0], permit: permit})
 			c.ready = c.ready[1:]
 		}
 		if len(c.ready) == 0 {
 			c.w.Pass()
 		}
 		time.Sleep(step)
+		c.now++
 	}
+}
+
+func (c *crowd) endIn(d time.Duration, e end) {
+	at := c.now + int((d+step-1)/step)
+	c.ends[at] = append(c.ends[at], e)
 }
 
 // end ends an attempt.
@@ -326,8 +330,7 @@ func (c *crowd) end(e end) {
 	if c.fails(e.entity) {
 		c.failed[e.entity]++
 		c.w.User.End(e.permit, &Outcome{Class: sink.ClassBusy, Code: 500, Entity: fmt.Sprint(e.entity)})
-		wait := time.Second << min(c.failed[e.entity], 6)
-		c.ends = append(c.ends, end{at: time.Now().Add(wait), entity: e.entity, waited: true})
+		c.endIn(time.Second<<min(c.failed[e.entity], 6), end{entity: e.entity, waited: true})
 		return
 	}
 	c.failed[e.entity] = 0
@@ -402,7 +405,7 @@ func TestDeadDestinationIsLeftAlone(t *testing.T) {
 					if got := c.begun; got > most || got < least {
 						t.Errorf("%d attempts in %d minutes, want %d to %d", got, minutes, least, most)
 					}
-					dead, c.takes = false, 10*time.Millisecond
+					dead, c.takes = false, 100*time.Millisecond
 					c.play(3 * time.Minute)
 					same(t, "state", c.d.Status().State, StateRunning)
 					same(t, "entities that got through", len(c.through), 1000)

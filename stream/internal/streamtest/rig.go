@@ -26,7 +26,7 @@ import (
 const (
 	Topic    = "events.acme.orders"
 	Group    = "acme.triage"
-	Patience = 30 * time.Second // how long a test waits for what must come
+	Patience = time.Minute // how long a test waits for what must come
 )
 
 // Until calls is until it returns true, and reports whether it did within a test's patience. It is for what gives no signal.
