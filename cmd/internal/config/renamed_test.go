@@ -1,7 +1,6 @@
 package config
 
 import (
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -89,69 +88,5 @@ teams:
 	}
 	if told != len(want)-2 { // of Rate there are three
 		t.Errorf("%d keys are renamed, and the file above has %d of them", told, len(want)-2)
-	}
-}
-
-// shapesOfOneName are the names that stand for two things of different shape, and why.
-var shapesOfOneName = map[string]string{
-	"teams":         "the teams by name, and which of them use a shared destination",
-	"sources":       "a team's by name, and which of them a subscription reads",
-	"env":           "variables that team files may read, and those of a command",
-	"intake":        "where it listens, and its limits",
-	"operator":      "where it is listened for, and who may ask",
-	"tls":           "of a client, which may have it disabled and an authority of its own, and of a listener",
-	"agents":        "where they are listened for, and what they are told",
-	"entity":        "where a delivery has it, and caps of one: a number, bytes",
-	"subscriptions": "a team's by name, and how many it may have",
-	"subscription":  "caps of one: a number, bytes",
-	"order":         "how a subscription orders, and the order of statuses: both are in the contract",
-	"version":       "of the file, and where a delivery has it",
-	"retention":     "of a topic, and of what has ended by how it ended: both are in the contract",
-	"url":           "of Postgres it is a secret as a whole",
-	"postgres":      "the ledger, and that of a subscription alone, without embedded and statements",
-	"rate":          "a destination's has on_limit, too: see below",
-	"retry":         "the same keys with other defaults: see below",
-}
-
-// One name stands for one shape wherever it is written, and a mapping that is one thing has the same keys: a token bucket is {limit, per,
-// burst}, a retry {attempts, within, min, max}.
-func TestOneNameHasOneShape(t *testing.T) {
-	t.Parallel()
-	seen := map[string]map[reflect.Type]string{}
-	note := func(of, name string, typ reflect.Type) {
-		for typ.Kind() == reflect.Pointer {
-			typ = typ.Elem()
-		}
-		if seen[name] == nil {
-			seen[name] = map[reflect.Type]string{}
-		}
-		seen[name][typ] += " " + of
-	}
-	for of := range shapes {
-		for _, m := range members(reflect.New(of).Elem()) {
-			note(of.Name(), m.name, m.value.Type())
-		}
-	}
-	for _, typ := range sinkTypes {
-		for _, f := range typ.New().Describe().Fields {
-			note("type "+typ.Name, f.Name, valueOf(f).Type())
-		}
-	}
-	for name, types := range seen {
-		if _, allowed := shapesOfOneName[name]; len(types) > 1 != allowed {
-			t.Errorf("%s has %d shapes: %v", name, len(types), types)
-		}
-	}
-	keysOf := func(v any) (names []string) {
-		for _, f := range shapes[reflect.TypeOf(v)].fields {
-			names = append(names, f.name)
-		}
-		return names
-	}
-	if diff := cmp.Diff(append(keysOf(Rate{}), "on_limit"), keysOf(CallRate{})); diff != "" {
-		t.Errorf("rates: %s", diff)
-	}
-	if diff := cmp.Diff(keysOf(Retry{}), keysOf(FetchRetry{})); diff != "" {
-		t.Errorf("retries: %s", diff)
 	}
 }
