@@ -256,7 +256,7 @@ func TestToldAlertOutlivesItsProcess(t *testing.T) {
 				told := func(w *world, grows bool) []string {
 					value := w.gauge.WithLabelValues("acme.fulfil")
 					value.Set(1)
-					for range 60 {
+					for range 30 {
 						time.Sleep(time.Minute)
 						if grows {
 							value.Inc()

@@ -68,10 +68,7 @@ func TestEmptyListOfProxiesIsNone(t *testing.T) {
 	for proxies, secure := range map[string]bool{"[]": false, "[127.0.0.0/8]": true} {
 		r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", `postgres: {url: "postgres://127.0.0.1:1/none"}`, "http://127.0.0.1:1") +
 			"operator: {auth: tokens, behind_proxy: " + proxies + "}\n"}
-		a, err := New(Config{File: r.load(config.RoleStream), Roles: []config.Role{config.RoleStream}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := r.app(config.RoleStream)
 		defer a.waits.close(t.Context())
 		if login := a.login(&api.Access{}, nil); login.Secure != secure {
 			t.Errorf("behind_proxy: %s: cookies that go over TLS alone: %t", proxies, login.Secure)

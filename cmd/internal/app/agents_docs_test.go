@@ -90,18 +90,17 @@ func TestLongWorkDocs(t *testing.T) {
 	}
 
 	a := newTaker(t)
-	r := deploy(t, a.URL, "", false)
+	r := deploy(t, a.URL, nil, false)
 	address := rig.FreeAddress(t)
 	r.text = strings.NewReplacer(
 		`["127.0.0.1:9092"]`, fmt.Sprintf("[%q], session_timeout: 6s", r.cluster.ListenAddrs()[0]),
-		"${env:FOREBAY_POSTGRES_URL}", database(t), "${env:AGENTS_SECRET}", tokenSecret, "${env:GITHUB_SECRET}", "github-secret",
+		`url: "${env:FOREBAY_POSTGRES_URL}"`, newLedger(t).String(), "${env:AGENTS_SECRET}", tokenSecret, "${env:GITHUB_SECRET}", "github-secret",
 		"agents: 0.0.0.0:8081", fmt.Sprintf("intake: \"127.0.0.1:0\"\n  operator: \"127.0.0.1:0\"\n  agents: %q", address),
 		"https://agents.example.com", "http://"+address, "url: https://coder.example.com", "allow_networks: [127.0.0.0/8]\n        url: "+a.URL,
 		"types: [", "begin: all\n        types: [",
 	).Replace(files[0])
 	r.createTopics()
-	p := r.start(config.RoleIntake, config.RoleStream)
-	p.ready()
+	p := r.run(config.RoleIntake, config.RoleStream)
 	id, delivery := issue(7, 1)
 	status, body := p.post("github", "github-secret", delivery)
 	_, url, ok := strings.Cut(string(body), `"status_url":"`)
@@ -120,5 +119,10 @@ func TestLongWorkDocs(t *testing.T) {
 		}
 	}
 	getUntil(t, vars["STATUS_URL"], "", is("done"))
+	for name, want := range map[string]map[string]string{"forebay_lane_long_total": {"end": "done"}, "forebay_agents_requests_total": {"question": "result", "status": "202"}} {
+		if n, _ := counted(t, p.app.registry, name, want); n != 1 {
+			t.Errorf("%s is %v of %v", name, n, want)
+		}
+	}
 	p.clean()
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -11,16 +10,17 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/forebay-io/forebay/cmd/internal/alerts"
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/ingest/producer"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/ledger/pgtest"
 )
 
 var (
@@ -52,8 +52,7 @@ func described(r *prometheus.Registry) map[string][]string {
 func TestAlertsAskForWhatIsThere(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t)
-	p := deploy(t, a.URL, database(t), true).start(config.RoleIntake, config.RoleStream)
-	p.ready()
+	p := deploy(t, a.URL, newLedger(t), true).run(config.RoleIntake, config.RoleStream)
 	have := described(p.app.registry)
 	for _, m := range alerts.Metrics(alerts.Rules(alerts.Defaults())) {
 		labels, ok := have[m.Name]
@@ -101,36 +100,30 @@ func TestTokenEnds(t *testing.T) {
 	}
 }
 
-// withDeadLetter starts a process in which an order's action is a dead letter. rename renames a column of the ledger, so that what needs it fails.
-func withDeadLetter(t *testing.T) (p *process, rename func(table, from, to string)) {
-	t.Helper()
+// That a part of a look fails takes nothing else with it: that dead letters cannot be looked at for alerts takes no count and ends no alert; that
+// a subscription cannot be counted blanks nothing, and gauge and list have what was counted before and what can be read, and say what is missing.
+func TestALookThatFailsInPart(t *testing.T) {
+	t.Parallel()
 	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnprocessableEntity) }))
 	t.Cleanup(refuses.Close)
-	url := database(t)
-	p = deploy(t, refuses.URL, url, true).start(config.RoleIntake, config.RoleStream)
-	p.ready()
+	ledger := newLedger(t)
+	p := deploy(t, refuses.URL, ledger, true).run(config.RoleIntake, config.RoleStream)
 	p.accepted("orders", "orders-secret", order("o-1", 1))
 	p.item("fulfil", "orders", "o-1-1", "applied", "dead_letter")
-	db, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
+	before, err := p.app.waits.look(t.Context(), 0)
+	if err != nil || len(before.dead) != 1 || before.nothing("dead_letter") || len(before.part) > 0 {
+		t.Fatalf("%+v %v %v", before.dead, before.unknown, err)
 	}
-	t.Cleanup(func() { _ = db.Close(context.Background()) })
-	return p, func(table, from, to string) {
+	db := pgtest.Connect(t, ledger.url, ledger.schema)
+	rename := func(table, from, to string) { // of a column, so that what needs it fails
 		t.Helper()
-		if _, err := db.Exec(t.Context(), `ALTER TABLE forebay.`+table+` RENAME COLUMN `+from+` TO `+to); err != nil {
+		var err error
+		if !rig.Until(time.Minute, func() bool { // it may be in a deadlock with what the process reads
+			_, err = db.Exec(t.Context(), `ALTER TABLE `+table+` RENAME COLUMN `+from+` TO `+to)
+			return err == nil
+		}) {
 			t.Fatal(err)
 		}
-	}
-}
-
-// That dead letters cannot be looked at for alerts takes no count with it, and ends no alert.
-func TestDeadFactsFailAlone(t *testing.T) {
-	t.Parallel()
-	p, rename := withDeadLetter(t)
-	before, err := p.app.waits.look(t.Context(), 0)
-	if err != nil || len(before.dead) != 1 {
-		t.Fatalf("%+v %v", before.dead, err)
 	}
 	rename("actions", "deaths", "elsewhere")
 	after, err := p.app.waits.look(t.Context(), 0)
@@ -143,21 +136,10 @@ func TestDeadFactsFailAlone(t *testing.T) {
 	if diff := cmp.Diff(before.dead, after.dead); diff != "" {
 		t.Errorf("dead letters: %s", diff)
 	}
-	rename("actions", "elsewhere", "deaths")
-	p.clean()
-}
-
-// That a subscription cannot be counted blanks nothing: gauge and list have what was counted before and what can be read, and say what is missing.
-func TestALedgerCountedInPart(t *testing.T) {
-	t.Parallel()
-	p, rename := withDeadLetter(t)
-	if l, err := p.app.waits.look(t.Context(), 0); err != nil || l.nothing("dead_letter") || len(l.part) > 0 {
-		t.Fatalf("%v %v", l.unknown, err)
-	}
 	says := func(rows int) {
 		t.Helper()
 		l, err := p.app.waits.look(t.Context(), 0)
-		if err != nil || !strings.Contains(l.unknown["dead_letter"], "count what waits in acme.fulfil: ") {
+		if err != nil || !strings.Contains(l.unknown["dead_letter"], "acme.fulfil") {
 			t.Errorf("%v %v", l.unknown, err)
 		}
 		gauge := p.app.waits.gauge.WithLabelValues("dead_letter")
@@ -180,10 +162,7 @@ func TestALedgerCountedInPart(t *testing.T) {
 		}
 	}
 	rename("rejected_records", "redriven_at", "elsewhere")
-	says(1)
-	rename("actions", "deaths", "elsewhere")
 	says(0)
 	rename("actions", "elsewhere", "deaths")
-	rename("rejected_records", "elsewhere", "redriven_at")
-	p.clean()
+	says(1)
 }

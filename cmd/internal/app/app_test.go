@@ -2,96 +2,25 @@ package app
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/pgtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// TestWebhookBecomesOneAction is the main job: twice and shuffled in, once and in order out, over a restart.
-func TestWebhookBecomesOneAction(t *testing.T) {
-	t.Parallel()
-	a := newAgent(t)
-	r := deploy(t, a.URL, database(t), true)
-	p := r.start(config.RoleIntake, config.RoleStream)
-	p.ready()
-
-	// Orders have dense versions: whatever the order of arrival, they run 1 to 5 for each.
-	type delivery struct {
-		name string
-		rev  int
-	}
-	var all []delivery
-	for _, name := range []string{"o-1", "o-2", "o-3"} {
-		for rev := 1; rev <= 5; rev++ {
-			all = append(all, delivery{name, rev}, delivery{name, rev})
-		}
-	}
-	rand.New(rand.NewPCG(1, 2)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	for _, d := range all {
-		p.accepted("orders", "orders-secret", order(d.name, d.rev))
-	}
-	calls := a.wait(t, 15)
-	byEntity := map[string][]string{}
-	for _, c := range calls {
-		byEntity[c.Entity] = append(byEntity[c.Entity], c.ID)
-	}
-	for _, name := range []string{"o-1", "o-2", "o-3"} {
-		want := []string{name + "-1", name + "-2", name + "-3", name + "-4", name + "-5"}
-		if diff := cmp.Diff(want, byEntity[name]); diff != "" {
-			t.Errorf("%s ran otherwise (-want +got):\n%s", name, diff)
-		}
-	}
-
-	// GitHub's snapshots: the older one that comes late is stale and does not run.
-	newerID, newer := issue(7, 2)
-	olderID, older := issue(7, 1)
-	p.accepted("github", "first-secret", newer)
-	if calls := a.wait(t, 16); calls[15].ID != newerID {
-		t.Errorf("call 16 is %+v, want %s", calls[15], newerID)
-	}
-	p.accepted("github", "first-secret", older)
-	p.accepted("github", "first-secret", newer)
-	if got := p.send("github", "a forger's", newer); got != http.StatusUnauthorized {
-		t.Errorf("a forged delivery was answered %d", got)
-	}
-	p.item("triage", "github", olderID, "stale", "")
-	p.clean()
-
-	// After a restart what was done is not done again, and the inbox still knows it.
-	p = r.start(config.RoleIntake, config.RoleStream)
-	p.ready()
-	p.accepted("orders", "orders-secret", order("o-1", 6))
-	p.accepted("orders", "orders-secret", order("o-1", 3))
-	if calls := a.wait(t, 17); calls[16].ID != "o-1-6" {
-		t.Errorf("call 17 is %+v, want o-1-6", calls[16])
-	}
-	p.item("fulfil", "orders", "o-1-6", "applied", "done")
-	p.item("fulfil", "orders", "o-2-5", "applied", "done")
-	raw, err := p.api.Raw(t.Context(), "acme", "fulfil", "orders", "o-2-5")
-	if err != nil || string(raw.Data) != `{"type":"order","order":"o-2","rev":5}` {
-		t.Errorf("raw = %+v, %v", raw, err)
-	}
-	page, err := p.api.Items(t.Context(), api.InboxFilter{Team: "acme", Subscription: "fulfil", Entity: "o-2", Status: "done", Limit: 50})
-	if err != nil || len(page.Items) != 5 {
-		t.Errorf("inbox of o-2: %d items, %v", len(page.Items), err)
-	}
-	if got := len(a.wait(t, 17)); got != 17 {
-		t.Errorf("the agent was called %d times, want 17", got)
-	}
-	p.clean()
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8") // most of them wait most of the time
+	goleak.VerifyTestMain(m)
 }
 
 // item waits until the inbox shows an event with a decision and, where given, a status.
@@ -99,7 +28,7 @@ func (p *process) item(subscription, source, event, decision, status string) {
 	p.t.Helper()
 	var d *api.InboxDetail
 	var err error
-	if !rig.Until(20*time.Second, func() bool {
+	if !rig.Until(time.Minute, func() bool {
 		d, err = p.api.Item(p.t.Context(), "acme", subscription, source, event)
 		return err == nil && string(d.Decision) == decision && (status == "" || d.Status == status)
 	}) {
@@ -111,7 +40,7 @@ func (p *process) item(subscription, source, event, decision, status string) {
 // repeated waits until the inbox has counted n repetitions of an event: whatever they would do, they have done.
 func (p *process) repeated(subscription, source, event string, n int) {
 	p.t.Helper()
-	if !rig.Until(20*time.Second, func() bool {
+	if !rig.Until(time.Minute, func() bool {
 		d, err := p.api.Item(p.t.Context(), "acme", subscription, source, event)
 		return err == nil && d.Duplicates == n
 	}) {
@@ -122,9 +51,8 @@ func (p *process) repeated(subscription, source, event string, n int) {
 // TestIntakeNeedsNoPostgres runs the intake role with neither a Postgres URL nor destination secrets.
 func TestIntakeNeedsNoPostgres(t *testing.T) {
 	t.Parallel()
-	r := deploy(t, "http://127.0.0.1:1", "", true)
-	p := r.start(config.RoleIntake)
-	p.ready()
+	r := deploy(t, "http://127.0.0.1:1", nil, true)
+	p := r.run(config.RoleIntake)
 	_, d := issue(1, 1)
 	p.accepted("github", "first-secret", d)
 
@@ -152,14 +80,11 @@ func TestIntakeNeedsNoPostgres(t *testing.T) {
 // TestReloadSwapsSecrets rotates a secret in a running intake, and refuses what needs a restart.
 func TestReloadSwapsSecrets(t *testing.T) {
 	t.Parallel()
-	r := deploy(t, "http://127.0.0.1:1", "", true)
-	p := r.start(config.RoleIntake)
-	p.ready()
+	r := deploy(t, "http://127.0.0.1:1", nil, true)
+	p := r.run(config.RoleIntake)
 	before := r.text
 	r.text = strings.Replace(before, "secrets: [first-secret]", "secrets: [second-secret]", 1)
-	if err := p.app.Reload(r.load(config.RoleIntake)); err != nil {
-		t.Fatal(err)
-	}
+	r.reload(p, config.RoleIntake)
 	_, d := issue(1, 1)
 	if got := p.send("github", "first-secret", d); got != http.StatusUnauthorized {
 		t.Errorf("the old secret is answered %d after the reload", got)
@@ -180,7 +105,7 @@ func TestReloadSwapsSecrets(t *testing.T) {
 
 func TestMissingTopicsNameTheCommand(t *testing.T) {
 	t.Parallel()
-	r := deploy(t, "http://127.0.0.1:1", "", false)
+	r := deploy(t, "http://127.0.0.1:1", nil, false)
 	p := r.start(config.RoleIntake)
 	err := <-p.done
 	p.done = nil
@@ -192,7 +117,7 @@ func TestMissingTopicsNameTheCommand(t *testing.T) {
 // TestTopicHeardOfLate: the broker that is asked first may not know yet what another one has created.
 func TestTopicHeardOfLate(t *testing.T) {
 	t.Parallel()
-	r := deploy(t, "http://127.0.0.1:1", "", false)
+	r := deploy(t, "http://127.0.0.1:1", nil, false)
 	p := r.start(config.RoleIntake)
 	_, d := issue(1, 1)
 	if got := p.send("github", "first-secret", d); got != http.StatusServiceUnavailable {
@@ -206,8 +131,8 @@ func TestTopicHeardOfLate(t *testing.T) {
 
 func TestMissingSchemaNamesTheCommand(t *testing.T) {
 	t.Parallel()
-	r := deploy(t, "http://127.0.0.1:1", rig.Database(t), true)
-	p := r.start(config.RoleStream)
+	url, schema := pgtest.Schema(t)
+	p := deploy(t, "http://127.0.0.1:1", &ledgerPlace{url, schema}, true).start(config.RoleStream)
 	err := <-p.done
 	p.done = nil
 	if err == nil || !strings.Contains(err.Error(), "forebay migrate") {

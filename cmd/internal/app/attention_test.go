@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -40,10 +41,7 @@ func TestAttentionAsksAsItsRole(t *testing.T) {
 		{[]config.Role{config.RoleIntake, config.RoleStream}, "forebay-stream"},
 	} {
 		r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "postgres: {url: \"postgres://127.0.0.1:1/none\"}", "http://127.0.0.1:1")}
-		a, err := New(Config{File: r.load(tt.roles...), Roles: tt.roles})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := r.app(tt.roles...)
 		if _, err := a.waits.admin(); err != nil {
 			t.Error(err)
 		} else if got := a.waits.client.OptValue(kgo.ClientID); got != tt.want {
@@ -61,10 +59,8 @@ func TestAttentionKeepsWhatItCannotSee(t *testing.T) {
 	t.Parallel()
 	r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "postgres: {url: \"postgres://127.0.0.1:1/none\"}", "http://127.0.0.1:1")}
 	var said strings.Builder
-	a, err := New(Config{File: r.load(config.RoleStream), Roles: []config.Role{config.RoleStream}, Logger: slog.New(slog.NewTextHandler(&said, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r.log = slog.New(slog.NewTextHandler(&said, nil))
+	a := r.app(config.RoleStream)
 	defer a.waits.close(t.Context())
 	at, number, since := nameInTeam{"acme", "fulfil"}, int32(3), time.Now().Add(-time.Hour)
 	found := look{at: since, unknown: map[string]string{},
@@ -88,20 +84,10 @@ func TestAttentionKeepsWhatItCannotSee(t *testing.T) {
 	if _, _, known := a.waits.seen().ofSubscription(at); known {
 		t.Error("what waits is said to be known")
 	}
-	items := map[string]float64{}
-	families, err := a.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if f.GetName() == "forebay_attention_items" {
-				items[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
-			}
+	for kind, want := range map[string]float64{"held": 2, api.KindUnread: 1} {
+		if got := testutil.ToFloat64(a.waits.gauge.WithLabelValues(kind)); got != want {
+			t.Errorf("the gauge says %v of %s", got, kind)
 		}
-	}
-	if items["held"] != 2 || items[api.KindUnread] != 1 {
-		t.Errorf("the gauge says %v", items)
 	}
 	list, err := a.waits.list(t.Context(), api.AttentionFilter{Limit: 20})
 	if err != nil || len(list.Items) != 0 || len(list.Unknown) == 0 {

@@ -3,7 +3,6 @@ package app
 import (
 	"flag"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"regexp"
@@ -154,10 +153,7 @@ func TestMessagesOfTheFirstNight(t *testing.T) {
 	}
 	defer taken.Close()
 	r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "postgres: {url: \"postgres://127.0.0.1:1/none\"}", "http://127.0.0.1:1")}
-	a, err := New(Config{File: r.load(config.RoleStream), Roles: []config.Role{config.RoleStream}, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := r.app(config.RoleStream)
 	defer a.waits.close(t.Context())
 	_, err = a.listen("intake", taken.Addr().String(), nil)
 	fmt.Fprintln(&text, strings.ReplaceAll(fmt.Sprint(err), taken.Addr().String(), "127.0.0.1:8080"))

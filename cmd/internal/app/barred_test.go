@@ -45,10 +45,7 @@ func TestUnshareGoesByWhatRuns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := &deployment{t: t, text: shared + payments}
-			a, err := New(Config{File: r.load(config.RoleStream), Roles: []config.Role{config.RoleStream}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := r.app(config.RoleStream)
 			defer a.waits.close(t.Context())
 			at, stopped := nameInTeam{"payments", "risk"}, false
 			a.stream.stops[at] = func() { stopped = true }

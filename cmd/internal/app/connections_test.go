@@ -94,10 +94,9 @@ func (b *lockedBuffer) String() string {
 // With few connections in all, as where the process may open few files, one address that sends slowly has none of another's bodies give way.
 func TestFewConnectionsAreShared(t *testing.T) {
 	t.Parallel()
-	r := deploy(t, "http://127.0.0.1:1", "", true)
+	r := deploy(t, "http://127.0.0.1:1", nil, true)
 	r.text = strings.Replace(r.text, "listen: {", "intake: {connections: 40}\nlisten: {", 1)
-	p := r.start(config.RoleIntake)
-	p.ready()
+	p := r.run(config.RoleIntake)
 	body := []byte(`{"type":"order","order":"o","rev":1}`)
 	mac := hmac.New(sha256.New, []byte("orders-secret"))
 	mac.Write(body)
@@ -148,7 +147,7 @@ func TestNotAcceptingIsTold(t *testing.T) {
 		}
 	}
 	for _, source := range []string{"orders", "_unknown"} {
-		if got := p.deliveries(source, "unavailable", "not_accepting"); got != 1 {
+		if got, _ := counted(t, p.app.registry, "forebay_ingest_deliveries_total", map[string]string{"source": source, "outcome": "unavailable", "reason": "not_accepting"}); got != 1 {
 			t.Errorf("of %s %v are counted", source, got)
 		}
 	}

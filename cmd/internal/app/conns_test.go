@@ -32,7 +32,7 @@ func TestEachAttemptHasAConnection(t *testing.T) {
 	}
 	sink := all["acme/out"].Sink
 	defer func() { _ = sink.Close(context.Background()) }()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	db, err := pgx.Connect(ctx, url)
 	if err != nil {

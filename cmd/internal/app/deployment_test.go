@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,11 +11,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -27,6 +30,7 @@ import (
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/ledger/pgtest"
 )
 
 // agent is a destination that remembers its calls.
@@ -59,7 +63,7 @@ func newAgent(t *testing.T) *agent {
 // wait returns the calls once there are n of them.
 func (a *agent) wait(t *testing.T, n int) []call {
 	t.Helper()
-	timeout := time.After(30 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		a.mu.Lock()
 		calls := slices.Clone(a.calls)
@@ -80,11 +84,9 @@ type deployment struct {
 	t       *testing.T
 	text    string
 	cluster *kfake.Cluster
-	log     *slog.Logger // default: warnings, to the test's output
+	log     *slog.Logger  // default: warnings, to the test's output
+	drain   time.Duration // how long a process may take to end; default: 50 s
 }
-
-// drainTime is how long a process may take to end.
-const drainTime = 10 * time.Second
 
 const deploymentText = `version: 1
 kafka: {brokers: ["%s"], session_timeout: 6s}
@@ -107,16 +109,17 @@ teams:
       fulfil: {sources: [orders], begin: all, gap: {wait: 20s, then: park}, actions: [{name: run, to: agent}]}
 `
 
-// deploy starts a broker and, with a database, migrates it. createTopics is what `topics apply` does.
-func deploy(t *testing.T, agentURL, postgres string, createTopics bool) *deployment {
+// deploy starts a broker. createTopics is what `topics apply` does.
+func deploy(t *testing.T, agentURL string, ledger *ledgerPlace, createTopics bool) *deployment {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	if postgres != "" {
-		postgres = fmt.Sprintf("postgres: {url: %q}", postgres)
+	postgres := ""
+	if ledger != nil {
+		postgres = "postgres: {" + ledger.String() + "}"
 	}
 	r := &deployment{t: t, cluster: cluster, text: fmt.Sprintf(deploymentText, cluster.ListenAddrs()[0], postgres, agentURL)}
 	if createTopics {
@@ -138,6 +141,17 @@ func (r *deployment) createTopics() {
 	}
 }
 
+// client is a client of the broker.
+func (r *deployment) client(opts ...kgo.Opt) *kgo.Client {
+	r.t.Helper()
+	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(r.cluster.ListenAddrs()...))...)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(cl.Close)
+	return cl
+}
+
 func (r *deployment) load(roles ...config.Role) *config.Config {
 	r.t.Helper()
 	c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(r.text), Roles: roles})
@@ -156,17 +170,25 @@ type process struct {
 	api  *api.Client
 }
 
-func (r *deployment) start(roles ...config.Role) *process {
+// app is an App that is not started.
+func (r *deployment) app(roles ...config.Role) *App {
 	r.t.Helper()
 	log := r.log
 	if log == nil {
 		log = slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
-	a, err := New(Config{File: r.load(roles...), Path: "forebay.yaml", Roles: roles, Logger: log, Drain: drainTime})
+	a, err := New(Config{File: r.load(roles...), Path: "forebay.yaml", Roles: roles, Logger: log, Drain: cmp.Or(r.drain, 50*time.Second)})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if err := a.Start(); err != nil {
+	return a
+}
+
+func (r *deployment) start(roles ...config.Role) *process {
+	r.t.Helper()
+	a := r.app(roles...)
+	err := a.Start()
+	if err != nil {
 		r.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
@@ -177,6 +199,22 @@ func (r *deployment) start(roles ...config.Role) *process {
 	}
 	r.t.Cleanup(func() { p.end(nil) })
 	return p
+}
+
+// run starts a process and waits until it is ready.
+func (r *deployment) run(roles ...config.Role) *process {
+	r.t.Helper()
+	p := r.start(roles...)
+	p.ready()
+	return p
+}
+
+// reload has a process take what the deployment's file says now.
+func (r *deployment) reload(p *process, roles ...config.Role) {
+	r.t.Helper()
+	if err := p.app.Reload(r.load(roles...)); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // end stops the process and checks how it ended; nil where that does not matter any more.
@@ -191,7 +229,7 @@ func (p *process) end(check func(error)) {
 		if check != nil {
 			check(err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		p.t.Error("the process did not stop")
 	}
 	p.done = nil
@@ -211,7 +249,7 @@ func (p *process) clean() {
 func (p *process) ready() {
 	p.t.Helper()
 	var last string
-	if !rig.Until(30*time.Second, func() bool {
+	if !rig.Until(time.Minute, func() bool {
 		select {
 		case err := <-p.done:
 			p.done = nil
@@ -237,21 +275,39 @@ func (p *process) readyz() (status int, body string) {
 	return resp.StatusCode, string(text)
 }
 
+// counted sums the gauges and counters of a metric whose labels have these values, and says how many they are.
+func counted(t *testing.T, r prometheus.Gatherer, name string, where map[string]string) (sum float64, series int) {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			asked := f.GetName() == name
+			for label, value := range where {
+				asked = asked && labels[label] == value
+			}
+			if asked {
+				sum, series = sum+m.GetGauge().GetValue()+m.GetCounter().GetValue(), series+1
+			}
+		}
+	}
+	return sum, series
+}
+
 // metric waits until a gauge of the process has a value.
 func (p *process) metric(name string, want float64) {
 	p.t.Helper()
-	got := -1.0
-	if !rig.Until(20*time.Second, func() bool {
-		families, err := p.app.registry.Gather()
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		for _, f := range families {
-			if f.GetName() == name {
-				got = f.GetMetric()[0].GetGauge().GetValue()
-			}
-		}
-		return got == want
+	var got float64
+	var series int
+	if !rig.Until(time.Minute, func() bool {
+		got, series = counted(p.t, p.app.registry, name, nil)
+		return series > 0 && got == want
 	}) {
 		p.t.Fatalf("%s is %v, want %v", name, got, want)
 	}
@@ -288,13 +344,19 @@ func (p *process) send(source, secret string, r *verify.Request) int {
 // post is send that returns the answer, too.
 func (p *process) post(source, secret string, r *verify.Request) (status int, body []byte) {
 	p.t.Helper()
+	return p.postAt(source, secret, r, time.Now())
+}
+
+// postAt is post of what was signed at a time.
+func (p *process) postAt(source, secret string, r *verify.Request, at time.Time) (status int, body []byte) {
+	p.t.Helper()
 	cfg := p.app.file().Source("acme", source)
 	cfg.Secrets = []schemas.Secret{schemas.NewSecret(secret)}
 	compiled, err := provider.Compile(cfg)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	if err := compiled.Sign(r, time.Now()); err != nil {
+	if err := compiled.Sign(r, at); err != nil {
 		p.t.Fatal(err)
 	}
 	req, err := http.NewRequestWithContext(p.t.Context(), r.Method, "http://"+p.app.Addr("intake").String()+"/v1/in/acme/"+source, bytes.NewReader(r.Body))
@@ -320,11 +382,36 @@ func (p *process) accepted(source, secret string, r *verify.Request) {
 	}
 }
 
-func database(t *testing.T) string {
+// ledgerPlace is where a ledger is: in a schema of the test's own, which all tests share a database for. To make and drop a database of one's
+// own takes ten times as long.
+type ledgerPlace struct{ url, schema string }
+
+// String is what the key postgres of a file has.
+func (p *ledgerPlace) String() string { return fmt.Sprintf("url: %q, schema: %q", p.url, p.schema) }
+
+func (p *ledgerPlace) config() ledger.Config {
+	return ledger.Config{URL: schemas.NewSecret(p.url), Schema: p.schema}
+}
+
+// through is the same ledger behind a proxy.
+func (p *ledgerPlace) through(t *testing.T) (*rig.Proxy, *ledgerPlace) {
 	t.Helper()
-	url := rig.Database(t)
-	if _, err := ledger.Migrate(t.Context(), ledger.Config{URL: schemas.NewSecret(url)}); err != nil {
+	db, err := url.Parse(p.url)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return url
+	proxy := rig.HangingProxy(t, db.Host)
+	db.Host = proxy.Addr()
+	return proxy, &ledgerPlace{db.String(), p.schema}
+}
+
+// newLedger makes an empty ledger.
+func newLedger(t *testing.T) *ledgerPlace {
+	t.Helper()
+	url, schema := pgtest.Schema(t)
+	p := &ledgerPlace{url, schema}
+	if _, err := ledger.Migrate(t.Context(), p.config()); err != nil {
+		t.Fatal(err)
+	}
+	return p
 }

@@ -15,7 +15,7 @@ import (
 // end; a dry run asks for nothing.
 func TestWhatIsAskedOfDeadLetters(t *testing.T) {
 	t.Parallel()
-	f := unowned(t, database(t))
+	f := unowned(t, newLedger(t))
 	d := &deadLettersAPI{*f.inbox}
 	c := f.claim()
 	tests := []struct {

@@ -16,9 +16,8 @@ import (
 // A sender changes what it sends: the report, and the metric, say which field, over a reload.
 func TestDriftOfLiveEvents(t *testing.T) {
 	t.Parallel()
-	r := deploy(t, "http://127.0.0.1:1", "", true)
-	p := r.start(config.RoleIntake)
-	p.ready()
+	r := deploy(t, "http://127.0.0.1:1", nil, true)
+	p := r.run(config.RoleIntake)
 	send := func(rev int, more string) {
 		t.Helper()
 		p.accepted("orders", "orders-secret", &verify.Request{Method: "POST", Body: fmt.Appendf(nil, `{"type":"order","order":"o","rev":%d,%s}`, rev, more),
@@ -30,9 +29,7 @@ func TestDriftOfLiveEvents(t *testing.T) {
 	if d, err := p.api.DriftReport(t.Context()); err != nil || len(d.Items) != 0 || len(d.Types) != 1 || d.Types[0].Learning || d.Types[0].Samples != drift.Learn {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if err := p.app.Reload(r.load(config.RoleIntake)); err != nil {
-		t.Fatal(err)
-	}
+	r.reload(p, config.RoleIntake)
 	// One body a second is looked at.
 	var got []string
 	for rev := drift.Learn; len(got) == 0; rev++ {
@@ -48,18 +45,8 @@ func TestDriftOfLiveEvents(t *testing.T) {
 	if diff := cmp.Diff([]string{"acme orders order /currency new  string", "acme orders order /total kind number string"}, got); diff != "" {
 		t.Error(diff)
 	}
-	families, err := p.app.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := 0
-	for _, f := range families {
-		if f.GetName() == "forebay_ingest_drift_fields" {
-			found = len(f.GetMetric())
-		}
-	}
-	if found != 2 {
-		t.Errorf("the metric has %d series", found)
+	if _, series := counted(t, p.app.registry, "forebay_ingest_drift_fields", nil); series != 2 {
+		t.Errorf("the metric has %d series", series)
 	}
 	p.clean()
 }

@@ -52,7 +52,8 @@ func TestFailureTableInTheLedger(t *testing.T) {
 			t.Errorf("nobody meets %q", row.What)
 		}
 	}
-	r := deploy(t, newAgent(t).URL, database(t), false)
+	r := deploy(t, newAgent(t).URL, newLedger(t), false)
+	r.text = strings.Replace(r.text, "partitions: 3", "partitions: 1", 1) // of which each row has one
 	var destinations, subscriptions strings.Builder
 	for i, m := range meetings {
 		if m.extra == "" {
@@ -63,8 +64,7 @@ func TestFailureTableInTheLedger(t *testing.T) {
 	}
 	r.text = strings.Replace(r.text, "    subscriptions:\n", destinations.String()+"    subscriptions:\n"+subscriptions.String(), 1)
 	r.createTopics()
-	p := r.start(config.RoleIntake, config.RoleStream)
-	p.ready()
+	p := r.run(config.RoleIntake, config.RoleStream)
 	for i, m := range meetings {
 		for _, entity := range m.entities {
 			p.accepted("orders", "orders-secret", &verify.Request{
@@ -86,7 +86,7 @@ func (p *process) checkRow(t *testing.T, i int, m meeting, entity string) {
 	t.Helper()
 	var item *api.InboxDetail
 	var err error
-	if !rig.Until(30*time.Second, func() bool {
+	if !rig.Until(time.Minute, func() bool {
 		item, err = p.api.Item(t.Context(), "acme", fmt.Sprintf("s%d", i), "orders", fmt.Sprintf("d%d-%s", i, entity))
 		return err == nil && item.Status == m.status // else it is not decided yet
 	}) {
@@ -104,11 +104,10 @@ func (p *process) checkRow(t *testing.T, i int, m meeting, entity string) {
 	}
 }
 
-// statusesOf are the statuses that a row is met with. 202 is another matter: it may mean that the work goes on.
+// statusesOf are statuses that a row is met with; which row each belongs to is tested in package sink. 202 is another matter: it may mean that the work goes on.
 var statusesOf = map[string][]int{
-	"2xx": {200, 201, 204, 299}, "401, 403": {401, 403}, "404": {404}, "410": {410}, "429": {429}, "503": {503},
-	"408, 425, other 5xx":                              {408, 425, 500, 502, 504, 599},
-	"400, 422, any other status, redirects among them": {300, 301, 307, 400, 402, 405, 409, 418, 422, 451, 600, 999},
+	"2xx": {204}, "401, 403": {403}, "404": {404}, "410": {410}, "429": {429}, "503": {503},
+	"408, 425, other 5xx": {408, 599}, "400, 422, any other status, redirects among them": {307, 422, 999},
 }
 
 func failing(t *testing.T) []meeting {

@@ -7,9 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/stream/ledger/pgtest"
 )
 
 // A fence is lost while the partition's only action is being called: no batch will ever notice. The lanes do, and the
@@ -22,30 +21,22 @@ func TestFencedIdlePartitionIsServedAgain(t *testing.T) {
 		<-answer
 	}))
 	t.Cleanup(agent.Close)
-	url := database(t)
-	r := deploy(t, agent.URL, url, true)
+	ledger := newLedger(t)
+	r := deploy(t, agent.URL, ledger, true)
 	r.text = strings.Replace(r.text, "retry: {", "timeout: 2s, retry: {", 1)
-	p := r.start(config.RoleIntake, config.RoleStream)
-	p.ready()
+	p := r.run(config.RoleIntake, config.RoleStream)
 	p.accepted("orders", "orders-secret", order("o-1", 1))
 	key := func() string {
 		select {
 		case k := <-keys:
 			return k
-		case <-time.After(30 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("the agent is not called")
 		}
 		return ""
 	}
 	first := key()
-	db, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close(t.Context())
-	if _, err := db.Exec(t.Context(), `UPDATE forebay.fences SET epoch = epoch + 1, token = gen_random_uuid()`); err != nil {
-		t.Fatal(err)
-	}
+	pgtest.Exec(t, ledger.url, `UPDATE `+ledger.schema+`.fences SET epoch = epoch + 1, token = gen_random_uuid()`)
 	close(answer)
 	if again := key(); again != first {
 		t.Errorf("called again under key %s, not %s", again, first)

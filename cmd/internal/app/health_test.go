@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // With listen.health a kubelet and a Prometheus ask at the process's own address, which the operator listener refuses; the API is not
-// there. At the stop it says until the end that the process is not ready.
-func TestHealthListener(t *testing.T) {
+// there. At the stop it says until the end that the process is not ready; a delivery that is in flight then gets its 202, so that the sender
+// need not try again, and no more are let in.
+func TestHealthListenerUntilTheEnd(t *testing.T) {
 	t.Parallel()
-	r := deploy(t, "http://127.0.0.1:1", "", true)
+	r := deploy(t, "http://127.0.0.1:1", nil, true)
 	r.text = strings.Replace(r.text, "listen: {", `listen: {health: "0.0.0.0:0", `, 1)
-	p := r.start(config.RoleIntake)
-	p.ready()
+	p := r.run(config.RoleIntake)
 	_, port, _ := net.SplitHostPort(p.app.Addr("health").String())
 	get := func(path string) (int, string) {
 		t.Helper()
@@ -47,7 +48,7 @@ func TestHealthListener(t *testing.T) {
 	held := r.hold()
 	answer := make(chan int, 1)
 	go func() {
-		defer close(answer)
+		defer close(answer) // without an answer it is 0
 		answer <- p.send("orders", "orders-secret", order("o", 1))
 	}()
 	p.metric("forebay_ingest_deliveries_in_flight", 1)
@@ -55,6 +56,20 @@ func TestHealthListener(t *testing.T) {
 	p.unready("stopping")
 	if status, body := get("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "stopping") {
 		t.Errorf("while it stops: %d %s", status, body)
+	}
+	if !rig.Until(time.Minute, func() bool {
+		c, err := net.Dial("tcp", p.app.Addr("intake").String())
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	}) {
+		t.Fatal("a stopping intake lets in more")
+	}
+	select {
+	case got := <-answer:
+		t.Errorf("answered %d before its ack", got)
+	default:
 	}
 	close(held)
 	if got := <-answer; got != http.StatusAccepted {
@@ -69,18 +84,17 @@ func TestHealthListener(t *testing.T) {
 // With intake.stop_delay, what a load balancer sends after the process has become unready is taken like everything before.
 func TestStopDelay(t *testing.T) {
 	t.Parallel()
-	r := deploy(t, "http://127.0.0.1:1", "", true)
-	r.text += "intake: {stop_delay: 3s}\n"
-	p := r.start(config.RoleIntake)
-	p.ready()
+	r := deploy(t, "http://127.0.0.1:1", nil, true)
+	r.text += "intake: {stop_delay: 5s}\n"
+	p := r.run(config.RoleIntake)
 	begin := time.Now()
 	p.stop()
 	p.unready("stopping")
-	if got := p.send("orders", "orders-secret", order("o", 1)); got != http.StatusAccepted && time.Since(begin) < 3*time.Second {
+	if got := p.send("orders", "orders-secret", order("o", 1)); got != http.StatusAccepted && time.Since(begin) < 5*time.Second {
 		t.Errorf("a delivery while the process is not ready any more: %d", got)
 	}
 	p.clean()
-	if took := time.Since(begin); took < 3*time.Second {
+	if took := time.Since(begin); took < 5*time.Second {
 		t.Errorf("stopped after %s", took)
 	}
 }
@@ -93,12 +107,9 @@ func TestFailedStartClosesListeners(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	r := deploy(t, "http://127.0.0.1:1", "", false)
+	r := deploy(t, "http://127.0.0.1:1", nil, false)
 	r.text = strings.Replace(r.text, `intake: "127.0.0.1:0"`, `health: "127.0.0.1:0", intake: "`+taken.Addr().String()+`"`, 1)
-	a, err := New(Config{File: r.load(config.RoleIntake), Roles: []config.Role{config.RoleIntake}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := r.app(config.RoleIntake)
 	defer a.intake.close(t.Context())
 	if err := a.Start(); err == nil || !strings.Contains(err.Error(), "listen.intake: ") {
 		t.Fatalf("an address that is taken: %v", err)

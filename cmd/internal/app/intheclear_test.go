@@ -102,7 +102,7 @@ func TestNoPasswordInTheClear(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer client.Close()
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			if err := client.Ping(ctx); err != nil && tt.want == "" {
 				t.Fatal(err)

@@ -73,7 +73,7 @@ func clientOf(t *testing.T, cluster *kfake.Cluster, kafka string) *kgo.Client {
 
 func asks(t *testing.T, client *kgo.Client) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, err := kadm.NewClient(client).ListTopics(kadm.WithAuthorizedOps(ctx)) // past the client's cache
 	return brokers.Explain(err)

@@ -7,21 +7,21 @@ import (
 	"testing"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
-	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/ledger/pgtest"
 )
 
 // A team's file names a ledger on this machine, with the process's own certificates and options in its environment: it is reached only where
 // the main file lets teams' files lead, and nothing of the environment goes there.
 func TestLedgerOfATeamsFile(t *testing.T) {
-	url := rig.Database(t)
+	url, schema := pgtest.Schema(t)
 	for name, value := range map[string]string{"PGSSLCERT": "/nobody/cert", "PGSSLKEY": "/nobody/key", "PGSSLROOTCERT": "/nobody/ca", "PGOPTIONS": "-c nothing=is", "PGAPPNAME": "of-the-process"} {
 		t.Setenv(name, value)
 	}
 	l := config.Ledger{OfTeam: true, Path: "teams.acme.subscriptions.billing.postgres",
-		Postgres: config.Postgres{URL: schemas.NewSecret(url), Schema: "of_a_team", Connections: 2, TransactionTimeout: config.Duration(20e9)}}
+		Postgres: config.Postgres{URL: schemas.NewSecret(url), Schema: schema, Connections: 2, TransactionTimeout: config.Duration(20e9)}}
 	cfg, err := LedgerConfig(l, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

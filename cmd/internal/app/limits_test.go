@@ -8,15 +8,12 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 )
 
-// TestReloadKeepsBodyLimitsOfTheStream: what reads, sends and produces was made for the largest bodies of the start, so a process without the
-// intake, too, takes no file with larger ones.
+// TestReloadKeepsBodyLimitsOfTheStream: what reads, sends and produces was made for the largest bodies of the start, so a
+// process takes no file with larger ones, whatever its role.
 func TestReloadKeepsBodyLimitsOfTheStream(t *testing.T) {
 	t.Parallel()
 	r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", `postgres: {url: "postgres://127.0.0.1:1/none"}`, "http://127.0.0.1:1")}
-	a, err := New(Config{File: r.load(config.RoleStream), Path: "forebay.yaml", Roles: []config.Role{config.RoleStream}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := r.app(config.RoleStream)
 	defer a.waits.close(t.Context())
 	before := r.text
 	for _, tt := range []struct{ name, old, text, want string }{

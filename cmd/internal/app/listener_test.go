@@ -28,14 +28,10 @@ func TestTakenPortNamesTheKey(t *testing.T) {
 	} {
 		text := strings.Replace(fmt.Sprintf(deploymentText, "127.0.0.1:1", "", "http://127.0.0.1:1"), listen, line, 1)
 		r := &deployment{t: t, text: text}
-		a, err := New(Config{File: r.load(config.RoleIntake), Roles: []config.Role{config.RoleIntake}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := r.app(config.RoleIntake)
 		err = a.Start()
-		want := fmt.Sprintf("forebay.yaml:4: listen.%s: %s is taken by another program: write another port, listen: {%[1]s: 127.0.0.1:PORT}, or stop that program", key, at)
-		if !errors.Is(err, syscall.EADDRINUSE) || err.Error() != want {
-			t.Errorf("%v\nwant %s", err, want)
+		if !errors.Is(err, syscall.EADDRINUSE) || !strings.HasPrefix(err.Error(), "forebay.yaml:4: listen."+key+": ") {
+			t.Errorf("%s: %v", key, err)
 		}
 		if err := a.intake.log.Close(t.Context()); err != nil {
 			t.Error(err)

@@ -5,31 +5,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/ledger/pgtest"
 )
 
 // A ledger that is too large to be looked through for a source does not make a slip in its name an empty answer. What it has of a source
 // that is not in the file any more is listed all the same.
 func TestSlipInASourceOfALargeLedger(t *testing.T) {
 	t.Parallel()
-	url := database(t)
-	f := unowned(t, url)
+	place := newLedger(t)
+	f := unowned(t, place)
 	c := f.claim()
 	f.apply(c, 0, "o-1", "e-1", 1)
-	var locks, looks *pgx.Conn
-	for _, db := range []**pgx.Conn{&locks, &looks} {
-		var err error
-		if *db, err = pgx.Connect(t.Context(), url); err != nil {
-			t.Fatal(err)
-		}
-		defer (*db).Close(t.Context())
-	}
+	locks, looks := pgtest.Connect(t, place.url, place.schema), pgtest.Connect(t, place.url, place.schema)
 	// slowly asks while the events cannot be read, until the searches for the source have given up: they are as slow as on many events.
 	slowly := func(asks ...func() error) (answers []error) {
 		t.Helper()
@@ -37,7 +29,7 @@ func TestSlipInASourceOfALargeLedger(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tx.Exec(t.Context(), "LOCK TABLE forebay.events IN ACCESS EXCLUSIVE MODE"); err != nil {
+		if _, err := tx.Exec(t.Context(), "LOCK TABLE events IN ACCESS EXCLUSIVE MODE"); err != nil {
 			t.Fatal(err)
 		}
 		answered := make(chan error, len(asks))
@@ -46,13 +38,13 @@ func TestSlipInASourceOfALargeLedger(t *testing.T) {
 		}
 		searches := func() (n int) {
 			if err := looks.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-				WHERE NOT l.granted AND a.query LIKE 'SELECT EXISTS (SELECT FROM events WHERE source%'`).Scan(&n); err != nil {
+				WHERE NOT l.granted AND l.relation = 'events'::regclass AND a.query LIKE 'SELECT EXISTS (SELECT FROM events WHERE source%'`).Scan(&n); err != nil {
 				t.Fatal(err)
 			}
 			return n
 		}
 		for _, want := range []int{len(asks), 0} {
-			if !rig.Until(20*time.Second, func() bool { return searches() == want }) {
+			if !rig.Until(time.Minute, func() bool { return searches() == want }) {
 				t.Fatalf("%d searches for a source, want %d", searches(), want)
 			}
 		}
@@ -90,7 +82,7 @@ func TestSlipInASourceOfALargeLedger(t *testing.T) {
 // What is wrong with a question about an entity is told: it is no search that took too long.
 func TestEntityThatCannotBeAskedFor(t *testing.T) {
 	t.Parallel()
-	f := unowned(t, database(t))
+	f := unowned(t, newLedger(t))
 	f.apply(f.claim(), 0, "o-1", "e-1", 1)
 	ask := api.EntityFilter{Team: "acme", Subscription: "fulfil", Source: "orders", Entity: "o-1", Limit: 5000}
 	if d, err := f.inbox.Entity(t.Context(), ask); schemas.KindOf(err) != schemas.Invalid || !strings.Contains(err.Error(), "limit 5000 is not in 1..1000") {
@@ -106,7 +98,7 @@ func TestEntityThatCannotBeAskedFor(t *testing.T) {
 // known, and has nothing now, is an answer.
 func TestSlipsInFiltersOfTheAuditAndOfPlans(t *testing.T) {
 	t.Parallel()
-	f := unowned(t, database(t))
+	f := unowned(t, newLedger(t))
 	c := f.claim()
 	f.apply(c, 0, "o-1", "e-1", 1)
 	audit, plans := &tokensAPI{*f.inbox}, &replaysAPI{f.inbox}
@@ -146,18 +138,12 @@ func TestSlipsInFiltersOfTheAuditAndOfPlans(t *testing.T) {
 	}{
 		"nothing of a known team and action": {changes(api.AuditFilter{Team: "acme", Action: "dlq.replay"}), ""},
 		"an actor and an object":             {changes(api.AuditFilter{Actor: "nobody", Object: "nothing"}), ""},
-		"what is gone, and has a row":        {changes(api.AuditFilter{Team: "gone", Action: "old.name"}), ""},
 		"a team that is gone, of now":        {changes(api.AuditFilter{Team: "gone", Since: time.Now().Add(time.Hour)}), ""},
-		"an action that is gone, of now":     {changes(api.AuditFilter{Action: "old.name", Since: time.Now().Add(time.Hour)}), ""},
-		"what is gone, of another actor":     {changes(api.AuditFilter{Team: "gone", Action: "old.name", Actor: "nobody"}), ""},
 		"a slip in a team, of an actor":      {changes(api.AuditFilter{Team: "acmee", Actor: "ann"}), "no team acmee is known; did you mean acme?"},
-		"a slip in a team":                   {changes(api.AuditFilter{Team: "acmee"}), "no team acmee is known; did you mean acme?"},
 		"a slip in an action":                {changes(api.AuditFilter{Action: "dlq.relpay"}), "did you mean dlq.replay?"},
-		"a slip in a login":                  {changes(api.AuditFilter{Action: "console.loginn"}), "did you mean console.login?"},
 
 		"a plan that found something":   {plan(1, ledger.ReplayFilter{Entity: "o-9", Types: []string{"ordr"}}), ""},
 		"a plan of a known entity":      {plan(0, ledger.ReplayFilter{Entity: "o-1"}), ""},
-		"a plan without a filter":       {plan(0, ledger.ReplayFilter{}), ""},
 		"a plan of a known type":        {plan(0, ledger.ReplayFilter{Types: []string{"order"}}), ""},
 		"a plan of a slip in an entity": {plan(0, ledger.ReplayFilter{Entity: "o-11"}), "no event of entity o-11 is known; did you mean o-1?"},
 		"a plan of a slip in a type":    {plan(0, ledger.ReplayFilter{Types: []string{"order", "ordr"}}), "no event of type ordr is known; did you mean order?"},

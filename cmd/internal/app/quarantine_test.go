@@ -16,11 +16,10 @@ import (
 func TestQuarantinedDeliveryBecomesItsEvent(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t)
-	r := deploy(t, a.URL, database(t), true)
+	r := deploy(t, a.URL, newLedger(t), true)
 	mended := r.text
 	r.text = strings.Replace(mended, "type: /type", "type: /typ", 1)
-	p := r.start(config.RoleIntake, config.RoleStream)
-	p.ready()
+	p := r.run(config.RoleIntake, config.RoleStream)
 	const trace = "0af7651916cd43dd8448eb211c80319c"
 	d := order("o-1", 1)
 	d.Header.Set("Traceparent", "00-"+trace+"-b7ad6b7169203331-01")
@@ -45,9 +44,7 @@ func TestQuarantinedDeliveryBecomesItsEvent(t *testing.T) {
 	}
 
 	r.text = mended
-	if err := p.app.Reload(r.load(config.RoleIntake, config.RoleStream)); err != nil {
-		t.Fatal(err)
-	}
+	r.reload(p, config.RoleIntake, config.RoleStream)
 	dry := ask
 	dry.DryRun = true
 	planned, err := p.api.RedriveQuarantined(t.Context(), place, dry)
@@ -111,17 +108,15 @@ func TestQuarantinedDeliveryBecomesItsEvent(t *testing.T) {
 // TestQuarantineIsReadByAnyProcess, but understood only where the sources are.
 func TestQuarantineIsReadByAnyProcess(t *testing.T) {
 	t.Parallel()
-	r := deploy(t, "http://127.0.0.1:1", database(t), true)
-	in := r.start(config.RoleIntake)
-	in.ready()
+	r := deploy(t, "http://127.0.0.1:1", newLedger(t), true)
+	in := r.run(config.RoleIntake)
 	unusable := order("o-1", 1)
 	unusable.Body = []byte("not json")
 	for range 3 {
 		in.accepted("orders", "orders-secret", unusable)
 	}
 	in.clean()
-	p := r.start(config.RoleStream)
-	p.ready()
+	p := r.run(config.RoleStream)
 	place := api.QuarantinePlace{Team: "acme", Source: "orders"}
 	if body, err := p.api.QuarantinedBody(t.Context(), place); err != nil || string(body) != "not json" {
 		t.Errorf("body %q, %v", body, err)

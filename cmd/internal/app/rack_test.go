@@ -2,10 +2,9 @@ package app
 
 import (
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
 )
@@ -14,25 +13,10 @@ import (
 // through pointers are read from the leader.)
 func TestFetchesNameTheRack(t *testing.T) {
 	t.Parallel()
-	agent := newAgent(t)
-	r := deploy(t, agent.URL, database(t), true)
+	r := deploy(t, "http://127.0.0.1:1", &ledgerPlace{url: "postgres://127.0.0.1:1/none", schema: "forebay"}, false)
 	r.text = strings.Replace(r.text, "kafka: {", "kafka: {rack: zone-b, ", 1)
-	var mu sync.Mutex
-	racks := map[string]int{}
-	r.cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		r.cluster.KeepControl()
-		mu.Lock()
-		defer mu.Unlock()
-		racks[req.(*kmsg.FetchRequest).Rack]++
-		return nil, nil, false
-	})
-	p := r.start(config.RoleIntake, config.RoleStream)
-	p.ready()
-	p.accepted("orders", "orders-secret", order("o", 1))
-	agent.wait(t, 1)
-	mu.Lock()
-	defer mu.Unlock()
-	if len(racks) != 1 || racks["zone-b"] == 0 {
-		t.Errorf("fetches by the rack that they name: %v", racks)
+	cl := r.client(KafkaOptions(r.load(config.RoleStream), config.RoleStream)...)
+	if rack := cl.OptValue(kgo.Rack); rack != "zone-b" {
+		t.Errorf("fetches name rack %v", rack)
 	}
 }

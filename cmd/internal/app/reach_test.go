@@ -27,7 +27,7 @@ import (
 // TestReadyzFollowsTheBrokers: an intake is ready for as long as Kafka takes what it would send, not since Kafka did once.
 func TestReadyzFollowsTheBrokers(t *testing.T) {
 	t.Parallel()
-	r := deploy(t, "http://127.0.0.1:1", "", true)
+	r := deploy(t, "http://127.0.0.1:1", nil, true)
 	_, port, err := net.SplitHostPort(r.cluster.ListenAddrs()[0])
 	if err != nil {
 		t.Fatal(err)
@@ -36,13 +36,10 @@ func TestReadyzFollowsTheBrokers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := r.start(config.RoleIntake)
-	p.ready()
+	p := r.run(config.RoleIntake)
 	// A source that a reload brought, without its topics, keeps nobody from the others.
 	r.text = strings.Replace(r.text, "      orders:", "      fresh: {preset: github, secrets: [x]}\n      orders:", 1)
-	if err := p.app.Reload(r.load(config.RoleIntake)); err != nil {
-		t.Fatal(err)
-	}
+	r.reload(p, config.RoleIntake)
 	p.ready()
 
 	r.cluster.Close()
@@ -61,20 +58,19 @@ func TestReadyzFollowsTheBrokers(t *testing.T) {
 // others would go with it, and nobody would take what the other partitions and topics do. The log says it once.
 func TestReadyzWithoutALeader(t *testing.T) {
 	t.Parallel()
-	r := deploy(t, "http://127.0.0.1:1", "", true)
-	log := &lines{}
-	r.log = slog.New(slog.NewTextHandler(log, nil))
-	p := r.start(config.RoleIntake)
-	p.ready()
+	r := deploy(t, "http://127.0.0.1:1", nil, true)
+	var log lockedBuffer
+	r.log = slog.New(slog.NewTextHandler(&log, nil))
+	p := r.run(config.RoleIntake)
 	told := func(want string) { // and ready all the while
 		t.Helper()
-		if !rig.Until(30*time.Second, func() bool {
+		if !rig.Until(time.Minute, func() bool {
 			if status, body := p.readyz(); status != http.StatusOK {
 				t.Fatalf("readyz is %d: %s", status, body)
 			}
 			return strings.Contains(log.String(), want)
 		}) {
-			t.Fatalf("no %q in the lines\n%s", want, log)
+			t.Fatalf("no %q in the lines\n%s", want, log.String())
 		}
 	}
 	away := func(topic string, partitions ...int32) *kfake.FaultHandle {
@@ -95,7 +91,7 @@ func TestReadyzWithoutALeader(t *testing.T) {
 	told("all topics can be written again")
 	p.clean()
 	if got := strings.Count(log.String(), "topics cannot be written"); got != 4 {
-		t.Errorf("told %d times of 4 changes\n%s", got, log)
+		t.Errorf("told %d times of 4 changes\n%s", got, log.String())
 	}
 }
 
@@ -104,7 +100,7 @@ func (p *process) unready(why string) {
 	p.t.Helper()
 	var status int
 	var body string
-	if !rig.Until(30*time.Second, func() bool {
+	if !rig.Until(time.Minute, func() bool {
 		status, body = p.readyz()
 		return status == http.StatusServiceUnavailable && strings.Contains(body, why)
 	}) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -81,30 +80,33 @@ func TestReadyGauge(t *testing.T) {
 	})
 }
 
-// Postgres that hangs, and then brokers that do, are seen in the gauge of a process that has the stream role alone.
+// at is a broker that is only asked where it is.
+type at struct {
+	rig.Broker
+	address string
+}
+
+func (a at) Bootstrap() string { return a.address }
+
+// Postgres and brokers that hang are seen in the gauge of a process that has the stream role alone.
 func TestReadyGaugeSaysWhatIsAway(t *testing.T) {
 	t.Parallel()
-	db, err := url.Parse(database(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	postgres := rig.HangingProxy(t, db.Host)
-	db.Host = postgres.Addr()
-	r := deploy(t, "http://127.0.0.1:1", db.String(), true)
+	postgres, ledger := newLedger(t).through(t)
+	r := deploy(t, "http://127.0.0.1:1", ledger, true)
 	kafka := rig.ThroughProxy(t, at{address: r.cluster.ListenAddrs()[0]})
 	r.text = strings.Replace(r.text, r.cluster.ListenAddrs()[0], kafka.Bootstrap(), 1)
-	p := r.start(config.RoleStream)
-	p.ready()
+	r.drain = time.Second
+	p := r.run(config.RoleStream)
 	is := func(team, of string, want float64) {
 		t.Helper()
-		if !rig.Until(90*time.Second, func() bool { return testutil.ToFloat64(p.app.ready.gauge.WithLabelValues(team, of)) == want }) {
+		if !rig.Until(time.Minute, func() bool { return testutil.ToFloat64(p.app.ready.gauge.WithLabelValues(team, of)) == want }) {
 			t.Fatalf("%s is not %v", of, want)
 		}
 	}
 	is("", "ledger", 1)
 	is("acme", "acme.triage", 1)
 	postgres.HangAll()
-	is("", "ledger", 0)
 	kafka.HangAll()
+	is("", "ledger", 0)
 	is("acme", "acme.triage", 0)
 }

@@ -28,12 +28,7 @@ const ordersTopic = "events.acme.orders"
 // write writes records to the orders' topic as they are, to the partitions they name.
 func (r *deployment) write(recs ...*kgo.Record) {
 	r.t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer cl.Close()
-	if err := cl.ProduceSync(r.t.Context(), recs...).FirstErr(); err != nil {
+	if err := r.client(kgo.RecordPartitioner(kgo.ManualPartitioner())).ProduceSync(r.t.Context(), recs...).FirstErr(); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -54,7 +49,7 @@ func (p *process) listed(n int, decision gate.Decision, status string) []api.Inb
 	p.t.Helper()
 	var page api.Page[api.InboxItem]
 	var err error
-	if !rig.Until(30*time.Second, func() bool {
+	if !rig.Until(time.Minute, func() bool {
 		page, err = p.api.Items(p.t.Context(), api.InboxFilter{Team: "acme", Decision: decision, Status: status})
 		return err == nil && len(page.Items) == n
 	}) {
@@ -66,63 +61,12 @@ func (p *process) listed(n int, decision gate.Decision, status string) []api.Inb
 
 var why = api.RedriveRequest{Reason: "it is mended", By: "ann@ops"}
 
-// TestMisplacedRecordIsPutRight: it is listed with what it is, produced to its key's partition, and runs exactly once.
-func TestMisplacedRecordIsPutRight(t *testing.T) {
-	t.Parallel()
-	agent := newAgent(t)
-	r := deploy(t, agent.URL, database(t), true)
-	p := r.start(config.RoleStream)
-	p.ready()
-	stray := orderRecord("o-1", "stray", 1)
-	right := record.PartitionOf(stray.Key, 3)
-	stray.Partition = (right + 1) % 3
-	r.write(stray)
-	item := p.listed(1, "quarantined", "quarantined")[0]
-	if item.Reason != "misplaced" || item.EventID != "stray" || item.Entity != "o-1" || item.Partition != stray.Partition || !strings.Contains(item.LastError, "belongs in partition") {
-		t.Fatalf("%+v", item)
-	}
-	dry := why
-	dry.DryRun = true
-	if got, err := p.api.Redrive(t.Context(), "acme", "fulfil", "orders", "stray", dry); err != nil || got.State != api.StatePlanned || got.Action != api.ActionProduce || got.To != nil {
-		t.Errorf("%+v %v", got, err)
-	}
-	got, err := p.api.Redrive(t.Context(), "acme", "fulfil", "orders", "stray", why)
-	if err != nil || got.State != api.StateDone || got.To == nil || got.To.Partition != right || got.To.Topic != ordersTopic {
-		t.Fatalf("%+v %v", got, err)
-	}
-	agent.wait(t, 1)
-	at := fmt.Sprintf("%d@%d", item.Partition, item.Offset)
-	place, err := p.api.Item(t.Context(), "acme", "fulfil", ordersTopic, at)
-	if err != nil || place.Status != "redriven" || place.Redriven == nil || place.Redriven.By != "ann@ops" || place.Redriven.Reason != why.Reason {
-		t.Errorf("%+v %v", place, err)
-	}
-	for _, name := range [][2]string{{"orders", "stray"}, {ordersTopic, at}} { // the event has run; the place was redriven
-		if _, err := p.api.Redrive(t.Context(), "acme", "fulfil", name[0], name[1], why); schemas.KindOf(err) != schemas.Conflict {
-			t.Errorf("%s once more: %v", name, err)
-		}
-	}
-	again := why
-	again.Again = true
-	if got, err := p.api.Redrive(t.Context(), "acme", "fulfil", ordersTopic, at, again); err != nil || got.State != api.StateDone {
-		t.Errorf("%+v %v", got, err)
-	}
-	p.listed(1, "duplicate", "")
-	if calls := agent.wait(t, 1); len(calls) != 1 {
-		t.Errorf("the agent was called %d times", len(calls))
-	}
-	// What was written is what there was, byte for byte.
-	if raw, err := p.api.Raw(t.Context(), "acme", "fulfil", ordersTopic, at); err != nil || !bytes.Equal(raw.Data, stray.Value) {
-		t.Errorf("%q %v", raw.Data, err)
-	}
-}
-
 // TestWhatCannotBeRedrivenSaysWhy: nothing is produced that would only come back.
 func TestWhatCannotBeRedrivenSaysWhy(t *testing.T) {
 	t.Parallel()
 	agent := newAgent(t)
-	r := deploy(t, agent.URL, database(t), true)
-	p := r.start(config.RoleStream)
-	p.ready()
+	r := deploy(t, agent.URL, newLedger(t), true)
+	p := r.run(config.RoleStream)
 	keyless := orderRecord("o-1", "keyless", 1)
 	keyless.Key = nil
 	garbage := &kgo.Record{Topic: ordersTopic, Key: []byte("k"), Value: []byte("no event\x00")}
@@ -172,6 +116,12 @@ func TestWhatCannotBeRedrivenSaysWhy(t *testing.T) {
 	if raw, err := p.api.Raw(t.Context(), "acme", "fulfil", ordersTopic, fmt.Sprintf("%d@1", number)); err != nil || string(raw.Data) != "no event\x00" {
 		t.Errorf("the bytes of what is no event: %+v %v", raw, err)
 	}
+	if raw, err := p.api.Raw(t.Context(), "acme", "fulfil", "orders", "done"); err != nil || !bytes.Equal(raw.Data, done.Value) {
+		t.Errorf("the bytes of an event: %+v %v", raw, err)
+	}
+	if item, err := p.api.Item(t.Context(), "acme", "fulfil", "orders", "waits"); err != nil || !strings.HasPrefix(item.Next, "it runs when what is missing comes; ") {
+		t.Errorf("what waits: %+v %v", item, err)
+	}
 	// What waits goes across the gap when an operator says so.
 	got, err := p.api.Redrive(t.Context(), "acme", "fulfil", "orders", "waits", why)
 	if err != nil || got.State != api.StateDone || got.Action != api.ActionRelease || got.Detail != "1 of 1 events run" {
@@ -182,28 +132,10 @@ func TestWhatCannotBeRedrivenSaysWhy(t *testing.T) {
 	}
 }
 
-// TestDeadActionsAreForTheDlq: an event that was decided and whose action is dead is not what redrive is for.
-func TestDeadActionsAreForTheDlq(t *testing.T) {
-	t.Parallel()
-	url := database(t)
-	f := unowned(t, url)
-	c := f.claim()
-	f.apply(c, 0, "o-1", "dead", 1)
-	f.apply(c, 1, "o-1", "behind", 2)
-	if _, err := f.ns.Record(t.Context(), []ledger.Result{{Claim: c, LaneSeq: 1, Status: ledger.Dead, Attempt: 1}}); err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range []string{"dead", "behind"} {
-		if _, err := f.inbox.Redrive(t.Context(), "acme", "fulfil", "orders", id, why); schemas.KindOf(err) != schemas.Invalid || !strings.Contains(err.Error(), "forebay dlq replay") {
-			t.Errorf("%s: %v", id, err)
-		}
-	}
-}
-
 // TestRedriveWithoutAnOwner: where nobody owns the partition, or its owner does not answer, the word is kept and said so.
 func TestRedriveWithoutAnOwner(t *testing.T) {
 	t.Parallel()
-	f := unowned(t, database(t))
+	f := unowned(t, newLedger(t))
 	c := f.claim()
 	f.apply(c, 0, "o-1", "first", 1)
 	f.apply(c, 1, "o-1", "twin", 1)
@@ -247,7 +179,7 @@ func TestRedriveWithoutAnOwner(t *testing.T) {
 // TestPlaceAsAName: what is no place is an event's id.
 func TestPlaceAsAName(t *testing.T) {
 	t.Parallel()
-	f := unowned(t, database(t))
+	f := unowned(t, newLedger(t))
 	for name, says := range map[[2]string]string{
 		{ordersTopic, "0@5"}: "has no rejected record at " + ordersTopic + "/0@5", {ordersTopic, "0@-5"}: "/0@-5", {"orders", "0@5"}: "knows no event 0@5 of source acme/orders",
 		{ordersTopic, "5"}: "knows no event", {ordersTopic, "@5"}: "knows no event", {ordersTopic, "0@99999999999999999999"}: "knows no event",
@@ -267,15 +199,12 @@ type idle struct {
 	inbox *inboxAPI
 }
 
-func unowned(t *testing.T, url string) *idle {
+func unowned(t *testing.T, place *ledgerPlace) *idle {
 	t.Helper()
-	r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:9", fmt.Sprintf("postgres: {url: %q}", url), "http://127.0.0.1:9")}
+	r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:9", "postgres: {"+place.String()+"}", "http://127.0.0.1:9")}
 	r.text = strings.Replace(r.text, "gap: {wait: 20s, then: park}", "equal: hold, gap: {wait: 20s, then: park}", 1)
-	a, err := New(Config{File: r.load(config.RoleStream), Path: "forebay.yaml", Roles: []config.Role{config.RoleStream}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := ledger.Open(t.Context(), ledger.Config{URL: schemas.NewSecret(url)})
+	a := r.app(config.RoleStream)
+	l, err := ledger.Open(t.Context(), place.config())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -389,18 +318,17 @@ func TestRedriveWritesIntoNoTopicOfAnotherTeam(t *testing.T) {
 func TestWhoReadsAnothersTopicRedrivesNothing(t *testing.T) {
 	t.Parallel()
 	agent := newAgent(t)
-	r := deploy(t, agent.URL, database(t), false)
+	r := deploy(t, agent.URL, newLedger(t), false)
 	r.text = strings.Replace(r.text, "      orders:\n", "      orders:\n        share: [payments]\n", 1) + riskText
 	r.createTopics()
-	p := r.start(config.RoleStream)
-	p.ready()
+	p := r.run(config.RoleStream)
 	stray := orderRecord("o-1", "stray", 1)
 	stray.Partition = (record.PartitionOf(stray.Key, 3) + 1) % 3
 	r.write(stray)
 	at := fmt.Sprintf("%d@0", stray.Partition)
 	p.listed(1, "quarantined", "quarantined")
 	var page *api.Attention
-	if !rig.Until(30*time.Second, func() bool {
+	if !rig.Until(time.Minute, func() bool {
 		var err error
 		page, err = p.api.Attention(t.Context(), api.AttentionFilter{Team: "payments"})
 		return err == nil && len(page.Items) == 1

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
@@ -18,7 +16,7 @@ import (
 // what fits from the beginning.
 func TestMisfitBecomesItsEventOnceItsSchemaIsMended(t *testing.T) {
 	t.Parallel()
-	r := deploy(t, "http://127.0.0.1:1", "", true)
+	r := deploy(t, "http://127.0.0.1:1", nil, true)
 	checked := func(kind string) string {
 		return fmt.Sprintf(`entity: [/order], version: {from: /rev, kind: sequence}}
         json_schema: {check: quarantine, own: '{"$id": "https://example.com/order", "properties": {"order": {"type": "string"}, "rev": {"type": "%s"}}}'}`, kind)
@@ -28,8 +26,7 @@ func TestMisfitBecomesItsEventOnceItsSchemaIsMended(t *testing.T) {
 		return strings.Replace(plain, "entity: [/order], version: {from: /rev, kind: sequence}}", checked(kind), 1)
 	}
 	r.text = with("string")
-	p := r.start(config.RoleIntake)
-	p.ready()
+	p := r.run(config.RoleIntake)
 	p.accepted("orders", "orders-secret", order("o-1", 1))
 	kept, err := p.api.Quarantined(t.Context(), api.QuarantineFilter{Team: "acme", Source: "orders"})
 	if err != nil || len(kept.Items) != 1 || kept.Items[0].Reason != "schema_misfit" || kept.Items[0].Detail != "the body /rev is a number, not a string" {
@@ -41,9 +38,7 @@ func TestMisfitBecomesItsEventOnceItsSchemaIsMended(t *testing.T) {
 		t.Errorf("redrive before the schema is mended: %v", err)
 	}
 	r.text = with("integer")
-	if err := p.app.Reload(r.load(config.RoleIntake)); err != nil {
-		t.Fatal(err)
-	}
+	r.reload(p, config.RoleIntake)
 	done, err := p.api.RedriveQuarantined(t.Context(), place, ask)
 	if err != nil || done.State != api.StateDone {
 		t.Fatalf("%+v, %v", done, err)
@@ -61,25 +56,16 @@ func TestMisfitBecomesItsEventOnceItsSchemaIsMended(t *testing.T) {
 	}
 	p.accepted("orders", "orders-secret", order("o-1", 2))
 	r.text = plain
-	if err := p.app.Reload(r.load(config.RoleIntake)); err != nil {
-		t.Fatal(err)
-	}
+	r.reload(p, config.RoleIntake)
 	p.accepted("orders", "orders-secret", order("o-1", 3))
 
-	cl, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.ConsumeTopics("events.acme.orders"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
 	schemaOf := map[string]string{}
-	for len(schemaOf) < 3 {
-		for _, rec := range cl.PollFetches(t.Context()).Records() {
-			e, err := record.Decode(rec)
-			if err != nil {
-				t.Fatal(err)
-			}
-			schemaOf[e.ID] = e.DataSchema
+	for _, rec := range r.read(ordersTopic, 3) {
+		e, err := record.Decode(rec)
+		if err != nil {
+			t.Fatal(err)
 		}
+		schemaOf[e.ID] = e.DataSchema
 	}
 	for id, want := range map[string]string{"o-1-1": "https://example.com/order", "o-1-2": "https://example.com/order", "o-1-3": ""} {
 		if schemaOf[id] != want {

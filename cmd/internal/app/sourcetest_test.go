@@ -20,18 +20,14 @@ import (
 func TestTestsAreSentAsPlanned(t *testing.T) {
 	t.Parallel()
 	agent := newAgent(t)
-	r := deploy(t, agent.URL, database(t), true)
-	p := r.start(config.RoleIntake, config.RoleStream)
-	p.ready()
+	r := deploy(t, agent.URL, newLedger(t), true)
+	p := r.run(config.RoleIntake, config.RoleStream)
 	tests := sourceTests{p.app}
 	refused := errors.New("may not")
 	_, edited := issue(7, 1)
 	for name, headers := range map[string]map[string]string{
 		"a tab in front":   {"X-GitHub-Event": "\tissues"},
-		"a space behind":   {"X-GitHub-Event": "issues "},
 		"twice":            {"X-GitHub-Event": "ping", "x-github-event": "issues"},
-		"two lines":        {"X-GitHub-Event": "issues\r\nX-Other: x"},
-		"no name":          {"": "x"},
 		"a space in it":    {"X GitHub": "x"},
 		"not sent as such": {"Content-Length": "1"},
 	} {

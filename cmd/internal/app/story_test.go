@@ -64,6 +64,18 @@ func TestStoryOfADestinationThatTakesNoCalls(t *testing.T) {
 	}
 }
 
+// An event that waits says who has paused its subscription, and which command lets it run.
+func TestNextOfAPausedSubscription(t *testing.T) {
+	t.Parallel()
+	tell := teller{item: &inbox.Item{Team: "acme", Subscription: "fulfil", Decision: gate.Buffered}, s: inbox.Story{Wait: &inbox.Wait{}},
+		pause: &ledger.Pause{At: time.Date(2026, 11, 23, 1, 42, 0, 0, time.UTC), By: "ann@ops", Reason: "a bad release"}}
+	const want = "nothing before the subscription is resumed, which ann@ops has paused since 2026-11-23T01:42:00Z (a bad release): " +
+		"`forebay subscriptions resume acme.fulfil --reason TEXT`"
+	if got := tell.next(); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // An event that ran behind a gap says what is missing before it, as long as it is.
 func TestStoryBehindASkippedGap(t *testing.T) {
 	t.Parallel()

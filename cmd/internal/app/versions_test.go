@@ -171,21 +171,3 @@ func TestCheckNamesTheLineOfAnExpression(t *testing.T) {
 		}
 	}
 }
-
-// TestCheckNamesTheRank: what only the catalogue can tell is a problem of the file all the same.
-func TestCheckNamesTheRank(t *testing.T) {
-	t.Parallel()
-	for old, wrong := range map[string][2]string{
-		"from: /status":        {"from: status", `event.version.rank.from: "status"`},
-		"queued, in_progress,": {`"", in_progress,`, "event.version.rank.order: value 1 is empty"},
-	} {
-		c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(strings.Replace(rankedFile, old, wrong[0], 1)), Embedded: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		problems := Check(c, nil)
-		if len(problems) != 1 || !strings.Contains(problems[0].String(), wrong[1]) {
-			t.Errorf("%s: %v", wrong[0], problems)
-		}
-	}
-}

@@ -11,7 +11,7 @@ import (
 // played is an outcome that went as the model says.
 func played(t *testing.T) *outcome {
 	t.Helper()
-	sent, err := scene("run")
+	sent, err := playedScene()
 	if err != nil {
 		t.Fatal(err)
 	}

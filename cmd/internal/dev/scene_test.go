@@ -3,12 +3,16 @@ package dev
 import (
 	"encoding/json"
 	"slices"
+	"sync"
 	"testing"
 )
 
+// playedScene is the scene that the tests look at.
+var playedScene = sync.OnceValues(func() ([]delivery, error) { return scene("run") })
+
 func TestSceneIsWhatItSays(t *testing.T) {
 	t.Parallel()
-	sent, err := scene("run")
+	sent, err := playedScene()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +56,7 @@ func TestSceneIsWhatItSays(t *testing.T) {
 // TestSceneShowsEverything: a scene without a stale, a buffered or a skipped event would show nothing.
 func TestSceneShowsEverything(t *testing.T) {
 	t.Parallel()
-	sent, err := scene("run")
+	sent, err := playedScene()
 	if err != nil {
 		t.Fatal(err)
 	}
