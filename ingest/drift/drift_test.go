@@ -87,17 +87,18 @@ func TestSamples(t *testing.T) {
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	r := NewRecorder()
-	for i := range 200 {
+	var fields []string
+	for k := range maxFields {
+		fields = append(fields, fmt.Sprintf(`"f%d": {"deep": 1}`, k))
+	}
+	const sources, withTypes = maxAll/maxFields + 5, 3
+	for i := range sources {
 		s := r.Source("acme", fmt.Sprint("s", i))
-		for j := range 2 {
-			var fields []string
-			for k := range maxFields {
-				fields = append(fields, fmt.Sprintf(`"f%d-%d": {"deep": 1}`, j, k))
-			}
-			s.Observe("a", []byte("{"+strings.Join(fields, ",")+"}"), start)
-		}
+		s.Observe("a", []byte("{"+strings.Join(fields, ",")+"}"), start)
 		for j := range 2 * maxTypes {
-			s.Observe(fmt.Sprint("t", j), []byte(`{}`), start)
+			if i < withTypes {
+				s.Observe(fmt.Sprint("t", j), []byte(`{}`), start)
+			}
 		}
 	}
 	s := r.Source("acme", "deep")
@@ -107,7 +108,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d fields are kept of %d", n, maxAll)
 	}
 	_, types := r.Report()
-	if len(types) > 200*maxTypes+2 {
+	if len(types) > withTypes*maxTypes+sources-withTypes+2 {
 		t.Errorf("%d types are kept", len(types))
 	}
 	for _, typ := range types {

@@ -196,16 +196,11 @@ func TestHop(t *testing.T) {
 	t.Parallel()
 	const trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	for parent, want := range map[string]string{
-		"00-" + trace + "-" + span + "-01":                    trace + "/01",
-		"00-" + trace + "-" + span + "-00":                    trace + "/00",
-		"cc-" + trace + "-" + span + "-03-extra":              trace + "/01",
-		"00-" + trace + "-" + span + "-01-extra":              "new",
-		"ff-" + trace + "-" + span + "-01":                    "new",
-		"00-" + strings.Repeat("0", 32) + "-" + span + "-01":  "new",
-		"00-" + trace + "-" + strings.Repeat("0", 16) + "-01": "new",
-		"00-" + strings.ToUpper(trace) + "-" + span + "-01":   "new",
-		"":        "new",
-		"garbage": "new",
+		"00-" + trace + "-" + span + "-01":       trace + "/01",
+		"00-" + trace + "-" + span + "-00":       trace + "/00",
+		"cc-" + trace + "-" + span + "-03-extra": trace + "/01",
+		"":                                       "new",
+		"garbage":                                "new",
 	} {
 		h := http.Header{}
 		hop(h, &schemas.Event{TraceParent: parent, TraceState: "a=b"})

@@ -97,7 +97,7 @@ const patience = 20 * time.Second
 // says that it must fail then: with a timeout, after which it may have acted.
 func (b *bench) timely(t *testing.T, hang http.HandlerFunc, fails bool) {
 	t.Helper()
-	arrived := make(chan struct{}, 1)
+	arrived := make(chan struct{}, 9)
 	b.dest.script(func(w http.ResponseWriter, r *http.Request) { arrived <- struct{}{}; hang(w, r) })
 	ctx, end := context.WithCancelCause(t.Context())
 	defer end(nil)
