@@ -63,42 +63,34 @@ func (s *shop) source() string {
 // place, once, also where the owner is killed while it asks; and that an order the API does not know is parked.
 func TestGapIsFilledFromTheAPI(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		api := newShop(t)
-		r := deploy(t, b, options{gap: "{wait: 300ms, then: backfill, within: 20s, otherwise: park}", sources: api.source()})
-		p := r.serve("intake,stream")
-		api.broken.Store(1)
-		for _, d := range []delivery{order("o-1", 1), order("o-1", 4), order("o-2", 1), order("o-2", 3)} {
-			if err := r.sender.deliver(t.Context(), d); err != nil {
-				t.Fatal(err)
-			}
+	api := newShop(t)
+	r := deploy(t, rig.SharedKafka(t), options{gap: "{wait: 300ms, then: backfill, within: 20s, otherwise: park}", sources: api.source()})
+	p := r.serve("intake,stream")
+	api.broken.Store(1)
+	r.deliver(order("o-1", 1), order("o-1", 4), order("o-2", 1), order("o-2", 3))
+	r.agent.waitActed(t, 5, 30*time.Second) // o-1: 1 2 3 4; o-2: 1
+	waitItems(t, r, p, 1, "--decision", "parked", "--entity", "o-2")
+	var revs []string
+	for _, c := range r.agent.snapshot() {
+		if c.entity == "o-1" {
+			revs = append(revs, c.event)
 		}
-		r.agent.waitActed(t, 5, 30*time.Second) // o-1: 1 2 3 4; o-2: 1
-		waitItems(t, r, p, 1, "--decision", "parked", "--entity", "o-2")
-		var revs []string
-		for _, c := range r.agent.snapshot() {
-			if c.entity == "o-1" {
-				revs = append(revs, c.event)
-			}
-		}
-		if want := []string{"o-1-1", "backfill:o-1:" + version(2), "backfill:o-1:" + version(3), "o-1-4"}; !slices.Equal(revs, want) {
-			t.Errorf("order o-1 ran as %q, want %q", revs, want)
-		}
+	}
+	if want := []string{"o-1-1", "backfill:o-1:" + version(2), "backfill:o-1:" + version(3), "o-1-4"}; !slices.Equal(revs, want) {
+		t.Errorf("order o-1 ran as %q, want %q", revs, want)
+	}
 
-		api.broken.Store(1 << 20) // nobody answers while the owner lives
-		asked := api.asked.Load()
-		if err := r.sender.deliver(t.Context(), order("o-1", 7)); err != nil {
-			t.Fatal(err)
-		}
-		until(t, "the API is asked", func() bool { return api.asked.Load() > asked })
-		p.kill()
-		api.broken.Store(0)
-		r.serve("intake,stream")
-		r.agent.waitActed(t, 8, 60*time.Second)
-		if got := len(r.agent.snapshot()); got != 8 {
-			t.Errorf("%d calls for 8 actions", got)
-		}
-	})
+	api.broken.Store(1 << 20) // nobody answers while the owner lives
+	asked := api.asked.Load()
+	r.deliver(order("o-1", 7))
+	until(t, "the API is asked", func() bool { return api.asked.Load() > asked })
+	p.kill()
+	api.broken.Store(0)
+	r.serve("intake,stream")
+	r.agent.waitActed(t, 8, 60*time.Second)
+	if got := len(r.agent.snapshot()); got != 8 {
+		t.Errorf("%d calls for 8 actions", got)
+	}
 }
 
 // version is a sequence's value as text that sorts.

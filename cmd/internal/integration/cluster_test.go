@@ -3,11 +3,13 @@ package integration
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
@@ -16,9 +18,10 @@ import (
 // killed in the middle; with two of them gone the intake accepts nothing, and goes on as soon as one is back. Before that, all three are
 // restarted one after the other under load, as for an upgrade.
 func TestOneOfThreeBrokers(t *testing.T) {
+	t.Parallel()
 	k := rig.Kafka(t, 3)
 	t.Run("rolling restart", func(t *testing.T) { rollingRestart(t, k) })
-	r := deploy(t, k, options{latency: 2 * time.Millisecond, replication: 3})
+	r := deployOnThree(t, k)
 	p := r.serve("intake,stream")
 	underLoad(t, r, func() []fault {
 		at := time.Now()
@@ -40,19 +43,36 @@ func TestOneOfThreeBrokers(t *testing.T) {
 	}
 	k.RestartBroker(2)
 	for _, d := range probes {
-		if err := r.sender.deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
+		r.deliver(d)
 	}
 	r.agent.waitActed(t, faultEntities*faultEvents+len(probes), time.Minute)
 	judge(r.sender.acceptedByID(), r.agent.snapshot()).require(t)
+}
+
+// deployOnThree deploys, and waits until each of the brokers knows of the topics.
+func deployOnThree(t *testing.T, k *rig.KafkaCluster) *deployment {
+	t.Helper()
+	r := deploy(t, k, options{latency: 2 * time.Millisecond, replication: 3})
+	for broker := range strings.SplitSeq(k.Bootstrap(), ",") {
+		until(t, broker+" knows of the topics", func() bool {
+			cl, err := kgo.NewClient(kgo.SeedBrokers(broker)) // a new one asks this broker first
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer cl.Close()
+			known, err := kadm.NewClient(cl).ListTopics(t.Context())
+			return err == nil && known.Has("events."+r.team+".github") && known.Has("events."+r.team+".orders") &&
+				known.Has("quarantine."+r.team+".github") && known.Has("quarantine."+r.team+".orders")
+		})
+	}
+	return r
 }
 
 // rollingRestart stops and starts each broker in turn, the next once the one before has all copies again, while providers deliver and two
 // static members run what comes. Every delivery that was answered with 2xx runs, in order, and is called once: the members' session is longer
 // than it takes for the group to have another coordinator, so that no partition changes hands with a call under way.
 func rollingRestart(t *testing.T, k *rig.KafkaCluster) {
-	r := deploy(t, k, options{latency: 2 * time.Millisecond, replication: 3})
+	r := deployOnThree(t, k)
 	r.edit("session_timeout: 6s", "session_timeout: 40s")
 	r.serve("intake")
 	a, b := r.serveAs("stream-a"), r.serveAs("stream-b")

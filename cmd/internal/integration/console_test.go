@@ -27,16 +27,8 @@ func TestConsole(t *testing.T) {
 	}
 	p := r.dev("-c", r.config)
 	r.intake.Store(p)
-	deliver := func(list ...delivery) {
-		t.Helper()
-		for _, d := range list {
-			if err := r.sender.deliver(t.Context(), d); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 	const hostile = `"><img src=x onerror=alert(1)><script>alert(2)</script>`
-	deliver(order("o-1", 1), order("o-1", 2), order("o-1", 4), order("o-2", 1), delivery{source: "orders", id: hostile, entity: "o-3", number: 1,
+	r.deliver(order("o-1", 1), order("o-1", 2), order("o-1", 4), order("o-2", 1), delivery{source: "orders", id: hostile, entity: "o-3", number: 1,
 		body: []byte(`{"type":"com.shop.<svg onload=alert(3)>","order":{"id":"o-3","rev":1}}`)})
 	waitItems(t, r, p, 5)
 	waitItems(t, r, p, 1, "--status", "dead_letter")
@@ -54,10 +46,10 @@ func TestConsole(t *testing.T) {
 	b.see("row", hostile)
 	b.see("status", "Live")
 	b.check("inbox")
-	deliver(order("o-9", 1))
+	r.deliver(order("o-9", 1))
 	b.see("row", "o-9-1") // the page was not loaded again
 	b.click("button", "Pause")
-	deliver(order("o-9", 2))
+	r.deliver(order("o-9", 2))
 	waitItems(t, r, p, 2, "--entity", "o-9", "--status", "done")
 	if strings.Contains(b.do("text").(string), "o-9-2") {
 		t.Error("a paused page goes on")

@@ -71,8 +71,8 @@ func count(t *testing.T, conn *pgx.Conn, sql string, args ...any) (n int) {
 // until waits for what the test rests on.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	if !rig.Until(30*time.Second, is) {
-		t.Fatalf("after 30 s still not: %s", what)
+	if !rig.Until(time.Minute, is) {
+		t.Fatalf("after a minute still not: %s", what)
 	}
 }
 
@@ -86,16 +86,17 @@ func (c *crash) order(entity string, rev int) {
 // status waits until an event has a status.
 func (c *crash) status(entity string, rev int, want string) {
 	c.t.Helper()
-	last := ""
-	if !rig.Until(60*time.Second, func() bool {
-		for _, i := range c.inbox(c.p, "--subscription", "fulfil", "--limit", "100") {
-			if i.EventID == order(entity, rev).id {
+	last, id := "", order(entity, rev).id
+	if !rig.Until(time.Minute, func() bool {
+		items, err := c.items(c.p, "--subscription", "fulfil", "--limit", "100")
+		for _, i := range items {
+			if i.EventID == id {
 				last = i.Status
 			}
 		}
-		return last == want
+		return err == nil && last == want
 	}) {
-		c.t.Errorf("%s is %q, want %q", order(entity, rev).id, last, want)
+		c.t.Errorf("%s is %q, want %q", id, last, want)
 	}
 }
 

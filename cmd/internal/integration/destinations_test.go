@@ -96,12 +96,11 @@ func newToolbox(t *testing.T) *toolbox {
 // its lane.
 func TestDestinations(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deploy(t, b, options{})
-		topic, tools, other, dir := r.projection(), newToolbox(t), rig.Database(t), t.TempDir()
-		r.edit("version: 1\n", "version: 1\nexec: {enabled: true}\n")
-		r.edit("postgres: {", "postgres: {statements: true, ")
-		r.edit("    destinations:\n", `    destinations:
+	r := deploy(t, rig.SharedKafka(t), options{})
+	topic, tools, other, dir := r.projection(), newToolbox(t), rig.Database(t), t.TempDir()
+	r.edit("version: 1\n", "version: 1\nexec: {enabled: true}\n")
+	r.edit("postgres: {", "postgres: {statements: true, ")
+	r.edit("    destinations:\n", `    destinations:
       topic: {type: kafka, topic: "`+topic+`", params: {key: "order-{{body.order.id}}"}}
       ledger: {type: postgres, statement: "INSERT INTO revisions VALUES ($1, $2)", params: {values: ["{{body.order.id}}", "{{body.order.rev}}"]}}
       shopdb:
@@ -113,95 +112,89 @@ func TestDestinations(t *testing.T) {
       command: {type: exec, command: [/bin/sh, -c, "cat > $DIR/$FOREBAY_ACTION_ID"], env: {DIR: "`+dir+`"}}
       tools: {type: mcp, url: "`+tools.URL+`/mcp", allow_networks: [127.0.0.0/8], params: {tool: file}}
 `)
-		r.edit("actions: [{name: run, to: shop}]", `actions:
+	r.edit("actions: [{name: run, to: shop}]", `actions:
           - {name: publish, to: topic}
           - {name: record, to: ledger}
           - {name: copy, to: shopdb}
           - {name: hand-over, to: command}
           - {name: file, to: tools, params: {arguments: {order: "{{body.order.id}}", rev: "{{body.order.rev}}"}}}`)
-		own, elsewhere := connect(t, r.dbURL), connect(t, other)
-		for _, db := range []*pgx.Conn{own, elsewhere} {
-			execute(t, db, `CREATE TABLE public.revisions (id text, rev int)`)
-		}
-		p := r.serve("intake,stream")
-		if err := r.sender.deliver(t.Context(), order("o-1", 1)); err != nil {
-			t.Fatal(err)
-		}
-		waitItems(t, r, p, 1, "--subscription", "fulfil", "--status", "done")
+	own, elsewhere := connect(t, r.dbURL), connect(t, other)
+	for _, db := range []*pgx.Conn{own, elsewhere} {
+		execute(t, db, `CREATE TABLE public.revisions (id text, rev int)`)
+	}
+	p := r.serve("intake,stream")
+	r.deliver(order("o-1", 1))
+	waitItems(t, r, p, 1, "--subscription", "fulfil", "--status", "done")
 
-		var item struct {
-			Actions []struct{ ID, Name, Status string }
+	var item struct {
+		Actions []struct{ ID, Name, Status string }
+	}
+	out, err := r.try(p.operator, "inbox", "get", r.team+"/fulfil/orders/o-1-1", "-o", "json")
+	if err == nil {
+		err = json.Unmarshal(out, &item)
+	}
+	if err != nil || len(item.Actions) != 5 {
+		t.Fatalf("%s %v", out, err)
+	}
+	ids := map[string]string{}
+	for _, a := range item.Actions {
+		ids[a.Name] = a.ID
+	}
+	body := string(order("o-1", 1).body)
+	if got := r.published(topic, 1); len(got) != 1 || string(got[0].Key) != "order-o-1" || string(got[0].Value) != body || headerOf(got[0], "forebay-action-id") != ids["publish"] {
+		t.Errorf("published %+v", got)
+	}
+	for name, db := range map[string]*pgx.Conn{"the ledger's": own, "the other": elsewhere} {
+		if n := count(t, db, `SELECT count(*) FROM public.revisions WHERE id = 'o-1' AND rev = 1`); n != 1 {
+			t.Errorf("%s database has it %d times", name, n)
 		}
-		out, err := r.try(p.operator, "inbox", "get", r.team+"/fulfil/orders/o-1-1", "-o", "json")
-		if err == nil {
-			err = json.Unmarshal(out, &item)
-		}
-		if err != nil || len(item.Actions) != 5 {
-			t.Fatalf("%s %v", out, err)
-		}
-		ids := map[string]string{}
-		for _, a := range item.Actions {
-			ids[a.Name] = a.ID
-		}
-		body := string(order("o-1", 1).body)
-		if got := r.published(topic, 1); len(got) != 1 || string(got[0].Key) != "order-o-1" || string(got[0].Value) != body || headerOf(got[0], "forebay-action-id") != ids["publish"] {
-			t.Errorf("published %+v", got)
-		}
-		for name, db := range map[string]*pgx.Conn{"the ledger's": own, "the other": elsewhere} {
-			if n := count(t, db, `SELECT count(*) FROM public.revisions WHERE id = 'o-1' AND rev = 1`); n != 1 {
-				t.Errorf("%s database has it %d times", name, n)
-			}
-		}
-		if n := count(t, elsewhere, `SELECT count(*) FROM forebay_actions WHERE action_id = $1`, ids["copy"]); n != 1 {
-			t.Errorf("%d keys", n)
-		}
-		if got, err := os.ReadFile(filepath.Join(dir, ids["hand-over"])); err != nil || string(got) != body {
-			t.Errorf("the command got %s, %v", got, err)
-		}
-		if len(tools.calls) != 1 || tools.calls[0].Meta["forebay/action_id"] != ids["file"] || string(tools.calls[0].Arguments) != `{"order":"o-1","rev":1}` {
-			t.Errorf("the tool was called with %+v", tools.calls)
-		}
-	})
+	}
+	if n := count(t, elsewhere, `SELECT count(*) FROM forebay_actions WHERE action_id = $1`, ids["copy"]); n != 1 {
+		t.Errorf("%d keys", n)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, ids["hand-over"])); err != nil || string(got) != body {
+		t.Errorf("the command got %s, %v", got, err)
+	}
+	if len(tools.calls) != 1 || tools.calls[0].Meta["forebay/action_id"] != ids["file"] || string(tools.calls[0].Arguments) != `{"order":"o-1","rev":1}` {
+		t.Errorf("the tool was called with %+v", tools.calls)
+	}
 }
 
 // TestPublishingIsInOrderAcrossAKill republishes a load while the process is killed: nothing is missing, every copy of an
 // action has its key, and what a consumer sees first of each action is in the order of its entity.
 func TestPublishingIsInOrderAcrossAKill(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deploy(t, b, options{})
-		topic := r.projection()
-		r.edit("    destinations:\n", "    destinations:\n      topic: {type: kafka, topic: \""+topic+"\", timeout: 2s, retry: {min: 50ms, max: 500ms}}\n")
-		r.edit("actions: [{name: run, to: shop}]", "actions: [{name: publish, to: topic}]")
-		p := r.serve("intake,stream")
-		const entities, revs = 12, 20
-		for n := 1; n <= revs; n++ {
-			for e := range entities {
-				if err := r.sender.deliver(t.Context(), order(orderName(e), n)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if n == revs/2 {
-				p.kill()
-				p = r.serve("intake,stream")
-			}
+	t.Parallel()
+	r := deploy(t, rig.SharedKafka(t), options{})
+	topic := r.projection()
+	r.edit("    destinations:\n", "    destinations:\n      topic: {type: kafka, topic: \""+topic+"\", timeout: 2s, retry: {min: 50ms, max: 500ms}}\n")
+	r.edit("actions: [{name: run, to: shop}]", "actions: [{name: publish, to: topic}]")
+	p := r.serve("intake,stream")
+	const entities, revs = 12, 20
+	for n := 1; n <= revs; n++ {
+		for e := range entities {
+			r.deliver(order(orderName(e), n))
 		}
-		seen, next := map[string]string{}, map[string]int{}
-		for _, rec := range r.published(topic, entities*revs) {
-			id, key := headerOf(rec, "ce_id"), headerOf(rec, "forebay-action-id")
-			if first, again := seen[id]; again {
-				if first != key {
-					t.Errorf("%s has the keys %s and %s", id, first, key)
-				}
-				continue
-			}
-			seen[id] = key
-			next[string(rec.Key)]++
-			if want := fmt.Sprintf("%s-%d", rec.Key, next[string(rec.Key)]); id != want {
-				t.Fatalf("%s came where %s was due", id, want)
-			}
+		if n == revs/2 {
+			p.kill()
+			p = r.serve("intake,stream")
 		}
-		if len(seen) != entities*revs {
-			t.Errorf("%d events", len(seen))
+	}
+	seen, next := map[string]string{}, map[string]int{}
+	for _, rec := range r.published(topic, entities*revs) {
+		id, key := headerOf(rec, "ce_id"), headerOf(rec, "forebay-action-id")
+		if first, again := seen[id]; again {
+			if first != key {
+				t.Errorf("%s has the keys %s and %s", id, first, key)
+			}
+			continue
 		}
-	})
+		seen[id] = key
+		next[string(rec.Key)]++
+		if want := fmt.Sprintf("%s-%d", rec.Key, next[string(rec.Key)]); id != want {
+			t.Fatalf("%s came where %s was due", id, want)
+		}
+	}
+	if len(seen) != entities*revs {
+		t.Errorf("%d events", len(seen))
+	}
 }

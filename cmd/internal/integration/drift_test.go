@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,9 +28,7 @@ func TestDriftIsShown(t *testing.T) {
 		sent++
 		d := order(fmt.Sprintf("o-%d", sent), 1)
 		d.body = fmt.Appendf(nil, `{"type":"com.shop.order.changed","order":{"id":%q,"rev":1,%s}}`, d.entity, more)
-		if err := r.sender.deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
+		r.deliver(d)
 	}
 	if out, err := r.try(p.operator, "schemas", "drift"); err != nil || strings.Contains(string(out), "total") {
 		t.Errorf("%s %v", out, err)
@@ -39,9 +36,7 @@ func TestDriftIsShown(t *testing.T) {
 	for range 100 {
 		send(`"total":5,"note":null`)
 	}
-	if err := r.sender.deliver(t.Context(), issue(1, 1, 1)); err != nil { // another source, with too few bodies
-		t.Fatal(err)
-	}
+	r.deliver(issue(1, 1, 1))
 	if rows := r.drift(p); len(rows) > 0 {
 		t.Errorf("nothing has changed, and it says %+v", rows)
 	}
@@ -67,7 +62,7 @@ func TestDriftIsShown(t *testing.T) {
 func (r *deployment) drift(p *process) []driftRow {
 	r.t.Helper()
 	var page struct{ Items []driftRow }
-	if err := json.Unmarshal(r.ask(p, "schemas", "drift", "-o", "json"), &page); err != nil {
+	if err := p.get("/v1/schemas/drift", nil, &page); err != nil {
 		r.t.Fatal(err)
 	}
 	return page.Items

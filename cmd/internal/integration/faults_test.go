@@ -13,7 +13,7 @@ import (
 // The load of the fault tests: bounded in count; a pause bounds the rate, so that the fault falls into the middle.
 const (
 	faultEntities = 60
-	faultEvents   = 30
+	faultEvents   = 20
 	faultWorkers  = 12
 )
 
@@ -64,6 +64,7 @@ func (r *deployment) faultSince(p *process, from time.Time) fault {
 
 // TestKill9OfServe kills the whole process in the middle of a load, twice.
 func TestKill9OfServe(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{latency: 2 * time.Millisecond})
 		p := r.serve("intake,stream")
@@ -84,8 +85,10 @@ func TestKill9OfServe(t *testing.T) {
 
 // TestRestartOfEitherProcess stops and starts intake and stream, each a process of its own, cleanly: nothing repeats.
 func TestRestartOfEitherProcess(t *testing.T) {
+	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{latency: 2 * time.Millisecond})
+		r.edit("session_timeout: 6s", "session_timeout: 30s") // no partition changes hands because the machine is busy
 		intake, stream := r.serve("intake"), r.serve("stream")
 		v := underLoad(t, r, func() []fault {
 			stream.stop()
@@ -100,16 +103,15 @@ func TestRestartOfEitherProcess(t *testing.T) {
 
 // TestPostgresStopsHard kills the database in the middle of a load and starts it again.
 func TestPostgresStopsHard(t *testing.T) {
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		pg := rig.Postgres(t)
-		r := deploy(t, b, options{latency: 2 * time.Millisecond, dbURL: pg.URL()})
-		p := r.serve("intake,stream")
-		underLoad(t, r, func() []fault {
-			at := time.Now()
-			pg.Kill()
-			pg.Restart()
-			return []fault{r.faultSince(p, at)}
-		})
+	t.Parallel()
+	pg := rig.Postgres(t)
+	r := deploy(t, rig.SharedKafka(t), options{latency: 2 * time.Millisecond, dbURL: pg.URL()})
+	p := r.serve("intake,stream")
+	underLoad(t, r, func() []fault {
+		at := time.Now()
+		pg.Kill()
+		pg.Restart()
+		return []fault{r.faultSince(p, at)}
 	})
 }
 
@@ -137,6 +139,7 @@ func (r *deployment) waitMirrored(b rig.Broker) {
 
 // TestBrokerKilledAndRestarted kills the broker in the middle of a load and starts it again on the same data.
 func TestBrokerKilledAndRestarted(t *testing.T) {
+	t.Parallel()
 	eachOwnBroker(t, func(t *testing.T, b rig.Broker) {
 		r := deploy(t, b, options{latency: 2 * time.Millisecond})
 		p := r.serve("intake,stream")

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"syscall"
@@ -17,28 +16,26 @@ import (
 // and wakes it while the load goes on: its fence is gone, so that all that it still can do is the calls it was in.
 func TestFrozenStreamWakesUp(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deploy(t, b, options{latency: 2 * time.Millisecond})
-		r.serve("intake")
-		frozen := r.serve("stream")
-		other := r.serve("stream")
-		v, wrong := load(t, r, slowLoad, func() []fault {
-			if n := r.owned(frozen); n == 0 || n == 6 {
-				t.Fatalf("the process to freeze owns %d of 6 partitions", n)
-			}
-			stopped := time.Now()
-			frozen.signal(syscall.SIGSTOP)
-			r.waitOwned(other, 6)
-			frozen.signal(syscall.SIGCONT)
-			r.waitOwned(frozen, 3)
-			return []fault{{from: stopped, to: time.Now()}}
-		})
-		v.requireComplete(t)
-		v.requireOrderOfFirstCalls(t)
-		if n := int64(max(len(v.overtaken), len(wrong))); n > r.agent.most.Load() {
-			t.Errorf("%d calls came again after newer ones; at most %d were in flight at a time: %q", n, r.agent.most.Load(), wrong)
+	r := deploy(t, rig.SharedKafka(t), options{latency: 2 * time.Millisecond})
+	r.serve("intake")
+	frozen := r.serve("stream")
+	other := r.serve("stream")
+	v, wrong := load(t, r, slowLoad, func() []fault {
+		if n, err := r.owned(frozen); err != nil || n == 0 || n == 6 {
+			t.Fatalf("the process to freeze owns %d of 6 partitions: %v", n, err)
 		}
+		stopped := time.Now()
+		frozen.signal(syscall.SIGSTOP)
+		r.waitOwned(other, 6)
+		frozen.signal(syscall.SIGCONT)
+		r.waitOwned(frozen, 3)
+		return []fault{{from: stopped, to: time.Now()}}
 	})
+	v.requireComplete(t)
+	v.requireOrderOfFirstCalls(t)
+	if n := int64(max(len(v.overtaken), len(wrong))); n > r.agent.most.Load() {
+		t.Errorf("%d calls came again after newer ones; at most %d were in flight at a time: %q", n, r.agent.most.Load(), wrong)
+	}
 }
 
 // signal sends s.
@@ -50,38 +47,29 @@ func (p *process) signal(s syscall.Signal) {
 }
 
 // owned is how many partitions of the GitHub subscription a process runs.
-func (r *deployment) owned(p *process) int {
-	r.t.Helper()
-	out, err := r.try(p.operator, "subscriptions", "list", "-o", "json")
-	if err != nil {
-		r.t.Fatal(err)
-	}
+func (r *deployment) owned(p *process) (n int, err error) {
 	var page struct {
 		Items []struct {
-			Subscription string
-			Partitions   []struct{ State string }
+			Team, Subscription string
+			Partitions         []struct{ State string }
 		}
 	}
-	if err := json.Unmarshal(out, &page); err != nil {
-		r.t.Fatalf("subscriptions list: %v in %s", err, out)
-	}
-	n := 0
+	err = p.get("/v1/subscriptions", nil, &page)
 	for _, s := range page.Items {
 		for _, part := range s.Partitions {
-			if s.Subscription == "triage" && part.State == "running" {
-				n++
-			}
+			n += btoi(s.Team == r.team && s.Subscription == "triage" && part.State == "running")
 		}
 	}
-	return n
+	return n, err
 }
 
 // waitOwned waits until a process runs exactly n partitions of the GitHub subscription.
 func (r *deployment) waitOwned(p *process, n int) {
 	r.t.Helper()
-	got := -1
-	if !rig.Until(40*time.Second, func() bool { got = r.owned(p); return got == n }) {
-		r.t.Fatalf("the process runs %d partitions, want %d", got, n)
+	var got int
+	var err error
+	if !rig.Until(90*time.Second, func() bool { got, err = r.owned(p); return err == nil && got == n }) {
+		r.t.Fatalf("the process runs %d partitions, want %d: %v", got, n, err)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,12 +20,11 @@ import (
 const (
 	githubSecret = "github-secret-of-the-suite"
 	ordersSecret = "orders-secret-of-the-suite"
-	stripeSecret = "whsec_stripe-secret-of-the-suite"
 )
 
 // delivery is one event as the provider has it.
 type delivery struct {
-	source string // "github", "stripe" or "orders"
+	source string // "github" or "orders"
 	id     string
 	entity string // as the agent will see it
 	number int    // position on the entity's line, from 1
@@ -72,15 +70,11 @@ func (d delivery) request(ctx context.Context, intake, team string) *http.Reques
 		panic(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	switch d.source {
-	case "github":
+	if d.source == "github" {
 		r.Header.Set("X-GitHub-Event", cmp.Or(d.event, "issues"))
 		r.Header.Set("X-GitHub-Delivery", d.guid())
 		r.Header.Set("X-Hub-Signature-256", "sha256="+sign(githubSecret, body))
-	case "stripe":
-		now := fmt.Sprint(time.Now().Unix())
-		r.Header.Set("Stripe-Signature", "t="+now+",v1="+sign(stripeSecret, slices.Concat([]byte(now+"."), body)))
-	default:
+	} else {
 		r.Header.Set("X-Event-Id", d.id)
 		r.Header.Set("X-Signature", "sha256="+sign(ordersSecret, body))
 	}
