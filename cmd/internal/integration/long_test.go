@@ -96,7 +96,7 @@ func (r *deployment) statusURL(d delivery) string {
 func (p *process) waitStatus(t *testing.T, public, want string) {
 	t.Helper()
 	last := ""
-	if !rig.Until(40*time.Second, func() bool {
+	if !rig.Until(time.Minute, func() bool {
 		resp, err := http.Get(p.at(t, public))
 		if err != nil {
 			t.Fatal(err)
@@ -219,7 +219,7 @@ func TestLongWorkOfAKilledOwner(t *testing.T) {
 	c.holdResults()
 	c.order("slow-lost", 1)
 	c.order("slow-busy", 1)
-	r.agent.waitActed(t, 3, 30*time.Second)
+	r.agent.waitActed(t, 3, time.Minute)
 	first := map[string]call{taken.id: r.agent.callOf(t, taken.id), lost.id: r.agent.callOf(t, lost.id), busy.id: r.agent.callOf(t, busy.id)}
 	c.crash()
 	c.restart()
@@ -273,39 +273,5 @@ func TestLongWorkOfAKilledOwner(t *testing.T) {
 		if n := r.agent.seen(d); n != want {
 			t.Errorf("%d calls for %s, want %d", n, d, want)
 		}
-	}
-}
-
-// TestLongWorkIsLost: a heartbeat that does not come ends the attempt, the next one has a token of its own, and the word of the
-// first is late.
-func TestLongWorkIsLost(t *testing.T) {
-	t.Parallel()
-	r := deployLong(t, rig.Fake(t), "{deadline: 5m, heartbeat: 2s}")
-	p := r.serve("intake,stream")
-	d := order("slow-1", 1)
-	if err := r.sender.deliver(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
-	r.agent.waitActed(t, 1, 30*time.Second)
-	first := r.agent.callOf(t, d.id)
-	until(t, "it is attempted again", func() bool { return r.agent.seen(d.id) >= 2 })
-	second := r.agent.callOf(t, d.id)
-	if second.key != first.key || second.token == first.token || second.result != first.result {
-		t.Errorf("%+v after %+v", second, first)
-	}
-	beat := strings.Replace(second.result, "/result", "/heartbeat", 1)
-	until(t, "the second attempt is recorded", func() bool {
-		status, _ := p.post(t, beat, second.token, "")
-		return status == http.StatusOK
-	})
-	if status, body := p.post(t, first.result, first.token, `{"status":"done"}`); status != http.StatusConflict || !strings.Contains(body, "too late") {
-		t.Error(status, body)
-	}
-	if status, body := p.post(t, second.result, second.token, `{"status":"done"}`); status != http.StatusAccepted {
-		t.Error(status, body)
-	}
-	p.waitStatus(t, r.statusURL(d), "done")
-	if n := r.agent.seen(d.id); n != 2 {
-		t.Errorf("%d calls, want 2", n)
 	}
 }

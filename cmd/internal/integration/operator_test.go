@@ -77,7 +77,7 @@ func TestSendAndLook(t *testing.T) {
 	if want := len(providers) + 1; len(sent) != want {
 		t.Fatalf("%d deliveries have an id of their own, want %d", len(sent), want)
 	}
-	r.agent.waitActed(t, len(sent), 30*time.Second)
+	r.agent.waitActed(t, len(sent), time.Minute)
 	waitItems(t, r, p, len(sent), "--status", "done")
 	for id, body := range sent {
 		name := r.team + "/triage/" + id

@@ -141,7 +141,7 @@ func (k *keys) token(name string) string {
 // typeToken logs in by the keyboard alone: the page has the focus where a token is typed.
 func (b *browser) typeToken(token string) {
 	b.t.Helper()
-	if !rig.Until(30*time.Second, func() bool { return b.do("focused") == "token" }) {
+	if !rig.Until(time.Minute, func() bool { return b.do("focused") == "token" }) {
 		b.t.Fatalf("on the login page, the focus is on %q", b.do("focused"))
 	}
 	b.do("type", "text", token)

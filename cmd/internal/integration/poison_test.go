@@ -54,7 +54,7 @@ func TestPoisonResult(t *testing.T) {
 		t.Errorf("what stands behind it was called %d times, before it is recorded", n)
 	}
 	execute(t, db, `ALTER TABLE forebay.completions DROP CONSTRAINT poison`)
-	if !rig.Until(70*time.Second, func() bool { return len(r.inbox(p, "--status", "done", "--limit", "500")) == others*states+1 }) {
+	if !rig.Until(2*time.Minute, func() bool { return len(r.inbox(p, "--status", "done", "--limit", "500")) == others*states+1 }) {
 		t.Errorf("not all are done: %+v", r.inbox(p, "--entity", "poison"))
 	}
 	v := judge(r.sender.acceptedByID(), r.agent.snapshot())

@@ -87,7 +87,7 @@ func TestDeadAddressFailsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.agent.waitActed(t, 3, 30*time.Second)
+	r.agent.waitActed(t, 3, time.Minute)
 	p := r.intake.Load()
 	waitItems(t, r, p, 3, "--status", "done")
 	for _, i := range r.inbox(p) {

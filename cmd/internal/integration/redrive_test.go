@@ -64,7 +64,7 @@ func TestHeldTwinIsReleased(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.agent.waitActed(t, 2, 30*time.Second)
+	r.agent.waitActed(t, 2, time.Minute)
 	for _, i := range waitItems(t, r, p, 2, "--subscription", "fulfil", "--decision", "parked") {
 		if i.Reason != "equal_held" || i.Status != "parked" {
 			t.Errorf("held: %+v", i)
@@ -80,7 +80,7 @@ func TestHeldTwinIsReleased(t *testing.T) {
 	if got, err = r.redrive(p, "--decision", "parked", "--discard", "--reason", "nobody needs it"); err != nil || len(got) != 1 || got["unwanted"].State != "done" {
 		t.Errorf("%+v %v", got, err)
 	}
-	r.agent.waitActed(t, 3, 30*time.Second)
+	r.agent.waitActed(t, 3, time.Minute)
 	waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "stale")
 	if _, err := r.redrive(p, "orders", "wanted", "--reason", "once more"); err == nil || !strings.Contains(err.Error(), "exit status 6") {
 		t.Errorf("what has run is redriven: %v", err)
@@ -91,7 +91,7 @@ func TestHeldTwinIsReleased(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.agent.waitActed(t, 4, 30*time.Second)
+	r.agent.waitActed(t, 4, time.Minute)
 	waitItems(t, r, p, 3, "--subscription", "fulfil", "--decision", "duplicate")
 	told := r.sender.acceptedByID()
 	delete(told, "unwanted")
@@ -115,11 +115,11 @@ func TestParkedLineIsReleased(t *testing.T) {
 	if err != nil || len(got) != 1 || got["o-1-3"].Detail != "3 of 3 events run" {
 		t.Errorf("%+v %v", got, err) // the other two went with it
 	}
-	r.agent.waitActed(t, 4, 30*time.Second)
+	r.agent.waitActed(t, 4, time.Minute)
 	if err := r.sender.deliver(t.Context(), order("o-1", 7)); err != nil {
 		t.Fatal(err)
 	}
-	r.agent.waitActed(t, 5, 30*time.Second)
+	r.agent.waitActed(t, 5, time.Minute)
 	v := judge(r.sender.acceptedByID(), r.agent.snapshot())
 	v.require(t)
 	v.requireNoRepeats(t)
@@ -164,7 +164,7 @@ func TestWhatCannotBeDecidedIsListedAndRedriven(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.agent.waitActed(t, 1, 30*time.Second)
+	r.agent.waitActed(t, 1, time.Minute)
 	waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "buffered") // its first is missing
 	want := map[int64]string{0: "misplaced", 1: "undecodable", 2: "undecodable", 3: "too_large"}
 	for _, i := range waitItems(t, r, p, len(want), "--subscription", "fulfil", "--decision", "quarantined") {
@@ -187,7 +187,7 @@ func TestWhatCannotBeDecidedIsListedAndRedriven(t *testing.T) {
 	if len(got) != 1 || got[stray.id].Action != "produce" || got[stray.id].To.Partition != own {
 		t.Errorf("%+v", got)
 	}
-	r.agent.waitActed(t, 3, 30*time.Second)
+	r.agent.waitActed(t, 3, time.Minute)
 	waitItems(t, r, p, 1, "--subscription", "fulfil", "--status", "redriven")
 	story, err := r.try(p.operator, "inbox", "get", r.team+"/fulfil/orders/"+stray.id)
 	if err != nil || !containsAll(string(story), fmt.Sprintf("received, and quarantined: %s/%d@0\n", topic, wrong), "produced from there by ", fmt.Sprintf(" (the producer is mended), and kept in the log as %s/%d@", topic, own)) {

@@ -16,18 +16,17 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
-// TestOpenWorkOutlivesTheLog has topics that keep their records for seconds, an agent that fails one entity and refuses another for longer
-// than that, and events that wait behind a gap, with a deadline or parked. Then the broker has deleted every record and the process starts
-// again, with nothing in memory: what was open runs all the same, in order; what is parked still has its body, and runs after its filler, or
-// when an operator says so.
+// TestOpenWorkOutlivesTheLog has topics that do not keep their records for long, an agent that fails one entity and refuses another, and
+// events that wait behind a gap, with a deadline or parked. At half of that time the ledger has it all. Then the broker has deleted every
+// record and the process starts again, with nothing in memory: what was open runs all the same, in order; what is parked still has its body,
+// and runs after its filler, or when an operator says so.
 func TestOpenWorkOutlivesTheLog(t *testing.T) {
 	t.Parallel()
 	b := rig.SharedKafka(t)
 	r := deploy(t, b, options{gap: "{wait: 10m, then: park, max_events: {entity: 3}}"})
 	r.edit("retry: {attempts: 20, within: 10m, min: 50ms, max: 500ms}", "retry: {attempts: 1000, within: 10m, min: 200ms, max: 1s}")
 	issuesLog, ordersLog := watchLog(t, b, "events."+r.team+".github"), watchLog(t, b, "events."+r.team+".orders")
-	issuesLog.keep("16000", "1000")
-	ordersLog.keep("16000", "1000")
+	issuesLog.keep("50000")
 
 	var recovered atomic.Bool
 	failing, refused := issue(7, 1, 1), issue(7, 2, 1)
@@ -61,8 +60,16 @@ func TestOpenWorkOutlivesTheLog(t *testing.T) {
 	waitItems(t, r, p, 1, "--status", "dead_letter")
 	waitItems(t, r, p, len(behind), "--decision", "buffered")
 	waitItems(t, r, p, len(parked), "--decision", "parked")
-	issuesLog.waitEmptied(3*each, 2*time.Minute)
-	ordersLog.waitEmptied(12, 2*time.Minute)
+	db := connect(t, r.dbURL)
+	copied := 0 // payloads of what is open
+	if !rig.Until(2*time.Minute, func() bool {
+		copied = count(t, db, `SELECT count(*) FROM forebay.actions WHERE packed IS NOT NULL`)
+		return copied == 2*each
+	}) {
+		t.Fatalf("%d payloads are copied, want %d", copied, 2*each)
+	}
+	issuesLog.empty(3 * each)
+	ordersLog.empty(12)
 	p.stop()
 	p = r.serve("intake,stream")
 	recovered.Store(true)
@@ -128,13 +135,10 @@ func watchLog(t *testing.T, b rig.Broker, topic string) *topicLog {
 	return &topicLog{t, topic, kadm.NewClient(cl)}
 }
 
-// keep sets the topic's retention and segment time in milliseconds, as an operator does with kafka-configs.
-func (l *topicLog) keep(retention, segment string) {
+// keep sets the topic's retention in milliseconds, as an operator does with kafka-configs.
+func (l *topicLog) keep(retention string) {
 	l.t.Helper()
-	set := func(name, value string) kadm.AlterConfig {
-		return kadm.AlterConfig{Op: kadm.SetConfig, Name: name, Value: &value}
-	}
-	got, err := l.adm.AlterTopicConfigs(l.t.Context(), []kadm.AlterConfig{set("retention.ms", retention), set("segment.ms", segment)}, l.topic)
+	got, err := l.adm.AlterTopicConfigs(l.t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: &retention}}, l.topic)
 	if err == nil {
 		_, err = got.On(l.topic, func(r *kadm.AlterConfigsResponse) error { return r.Err })
 	}
@@ -143,11 +147,13 @@ func (l *topicLog) keep(retention, segment string) {
 	}
 }
 
-// waitEmptied waits until the topic has had n records and the broker has deleted them all.
-func (l *topicLog) waitEmptied(n int64, within time.Duration) {
+// empty has the broker delete the n records that the topic has had. What comes then is kept.
+func (l *topicLog) empty(n int64) {
 	l.t.Helper()
+	l.keep("1000")
+	defer l.keep("86400000")
 	var had, has int64
-	if !rig.Until(within, func() bool {
+	if !rig.Until(2*time.Minute, func() bool {
 		had, has = 0, 0
 		starts, err := l.adm.ListStartOffsets(l.t.Context(), l.topic)
 		if err != nil {
@@ -164,6 +170,6 @@ func (l *topicLog) waitEmptied(n int64, within time.Duration) {
 		})
 		return had == n && has == 0
 	}) {
-		l.t.Fatalf("after %s the log of %s still has %d of %d records", within, l.topic, has, had)
+		l.t.Fatalf("the log of %s still has %d of %d records", l.topic, has, had)
 	}
 }

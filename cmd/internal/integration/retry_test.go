@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
@@ -63,28 +62,6 @@ func TestRetriesUnderOneKey(t *testing.T) {
 	if len(codes) != 3 || codes[0] != 503 || codes[1] != 503 || codes[2] != 200 {
 		t.Errorf("attempts on record: %+v", a.Attempts)
 	}
-}
-
-// TestOnDeadContinue shows that on_dead: continue goes on behind a dead action.
-func TestOnDeadContinue(t *testing.T) {
-	t.Parallel()
-	r := deploy(t, rig.Fake(t), options{onDead: "continue"})
-	r.agent.answer = func(c call) int {
-		if c.event == issue(7, 1, 1).id {
-			return http.StatusUnprocessableEntity
-		}
-		return http.StatusOK
-	}
-	p := r.serve("intake,stream")
-	for n := 1; n <= 3; n++ {
-		if err := r.sender.deliver(t.Context(), issue(7, 1, n)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r.agent.waitActed(t, 3, 30*time.Second)
-	waitItems(t, r, p, 1, "--status", "dead_letter")
-	waitItems(t, r, p, 2, "--status", "done")
-	r.requireOnce(t)
 }
 
 // seen is how often the agent was called for an event.

@@ -177,7 +177,7 @@ func (r *deployment) runsWithTheseRights(t *testing.T, k *rig.SecuredKafka, root
 	if status := do(t, nameless); status != http.StatusAccepted {
 		t.Errorf("an authentic delivery without an id was answered %d", status)
 	}
-	r.agent.waitActed(t, 2, 30*time.Second)
+	r.agent.waitActed(t, 2, time.Minute)
 	waitItems(t, r, stream, 1, "--status", "dead_letter")
 	if found := r.inbox(stream, "--delivery", issue(7, 2, 1).guid()); len(found) != 1 {
 		t.Errorf("the stream finds %d events of a delivery", len(found))
@@ -198,7 +198,7 @@ func (r *deployment) runsWithTheseRights(t *testing.T, k *rig.SecuredKafka, root
 	if err := r.sender.deliver(t.Context(), issue(7, 2, 2)); err != nil {
 		t.Fatal(err)
 	}
-	r.agent.waitActed(t, 4, 30*time.Second)
+	r.agent.waitActed(t, 4, time.Minute)
 	again.stop()
 	for _, group := range []string{r.team + ".triage", r.team + ".fulfil"} { // it would stay until its session ends
 		if _, err := kadm.NewClient(root).LeaveGroup(t.Context(), kadm.LeaveGroup(group).InstanceIDs("one")); err != nil {
@@ -233,7 +233,7 @@ func (r *deployment) redrivesAsStream(t *testing.T, stream *process) {
 	if _, err := r.redrive(stream, "--decision", "quarantined", "--reason", "the producer is mended"); err != nil {
 		t.Errorf("inbox redrive: %v", err)
 	}
-	r.agent.waitActed(t, 3, 30*time.Second)
+	r.agent.waitActed(t, 3, time.Minute)
 }
 
 // ownConsumer reads, as the team, its events, its dead letters and what its destination has written.
@@ -241,7 +241,7 @@ func ownConsumer(t *testing.T, k *rig.SecuredKafka, team string) {
 	t.Helper()
 	cl := loggedIn(t, k.Bootstrap(), team, kgo.ConsumerGroup(team+".own"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.ConsumeTopics("events."+team+".github", "dead."+team+".triage", team+".enriched"))
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	seen := map[string]bool{}
 	for len(seen) < 3 && ctx.Err() == nil {
@@ -274,7 +274,7 @@ func (r *deployment) worksBy(t *testing.T, root *kgo.Client, user, at, kafka str
 	if err := w.sender.deliver(t.Context(), order("o-1", 1)); err != nil {
 		t.Fatal(err)
 	}
-	w.agent.waitActed(t, 1, 30*time.Second)
+	w.agent.waitActed(t, 1, time.Minute)
 	waitItems(t, w, p, 1, "--status", "done")
 }
 
@@ -349,7 +349,7 @@ func (r *deployment) withoutGroup(t *testing.T, root *kgo.Client, list []rights.
 	r.doctorFinds("rights", "stream", "problem", "Read group "+r.team+".", "--allow-principal User:groupless --operation Read --group "+r.team+".")
 	p := r.start("stream")
 	said := ""
-	if !rig.Until(30*time.Second, func() bool {
+	if !rig.Until(time.Minute, func() bool {
 		resp, err := http.Get("http://" + p.operator + "/readyz")
 		if err != nil {
 			return false
@@ -384,7 +384,7 @@ func (r *deployment) withoutWrite(t *testing.T, root *kgo.Client, list []rights.
 	if status := r.sender.post(t.Context(), issue(7, 3, 1)); status != http.StatusServiceUnavailable {
 		t.Errorf("without a right to write, a delivery is answered %d", status)
 	}
-	if !rig.Until(30*time.Second, func() bool { return containsAll(p.output(), "this process's user has no right to this topic") }) {
+	if !rig.Until(time.Minute, func() bool { return containsAll(p.output(), "this process's user has no right to this topic") }) {
 		t.Errorf("the log does not say what is missing:\n%s", warnings([]byte(p.output())))
 	}
 	p.stop()

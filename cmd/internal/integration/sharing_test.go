@@ -59,14 +59,14 @@ func (r *reading) send(word string, n, all int) {
 	if err := r.sender.load(r.t.Context(), orders(word, n), 8, 0); err != nil {
 		r.t.Fatal(err)
 	}
-	r.agent.waitActed(r.t, all, 30*time.Second)
+	r.agent.waitActed(r.t, all, time.Minute)
 }
 
 // waitRisks waits until the reader was called for n events, and fails if one was called for twice.
 func (r *reading) waitRisks(n int) {
 	r.t.Helper()
 	events := map[string]bool{}
-	rig.Until(30*time.Second, func() bool {
+	rig.Until(time.Minute, func() bool {
 		for _, c := range r.risks() {
 			events[c.event] = true
 		}
@@ -128,7 +128,7 @@ func TestATeamReadsAnothersSource(t *testing.T) {
 	}
 
 	r.edit("      orders:\n", shared)
-	if !rig.Until(20*time.Second, func() bool {
+	if !rig.Until(time.Minute, func() bool {
 		return containsAll(p.output(), "teams."+r.reader+".subscriptions.risk.sources changed: that needs a restart")
 	}) {
 		t.Error("nothing says that what is shared again needs a restart")
@@ -181,7 +181,7 @@ type barredItem struct{ ID, Detail, Reason, Contact string }
 func (r *reading) barredRow(p *process) (row barredItem) {
 	r.t.Helper()
 	var out []byte
-	if !rig.Until(20*time.Second, func() bool {
+	if !rig.Until(time.Minute, func() bool {
 		out = r.ask(p, "attention", "--kind", "barred_subscription", "-o", "json")
 		var found struct{ Items []barredItem }
 		if err := json.Unmarshal(out, &found); err != nil || len(found.Items) != 1 || found.Items[0].ID != r.reader+".risk" {
@@ -289,7 +289,7 @@ func holdFences(t *testing.T, r *deployment, like string) (goOn func()) {
 	}
 	const fences = ` FROM forebay.fences f JOIN forebay.subscriptions s ON s.id = f.subscription JOIN forebay.progress p ON p.fence = f.id WHERE s.name LIKE $1`
 	n := 0
-	if !rig.Until(30*time.Second, func() bool {
+	if !rig.Until(time.Minute, func() bool {
 		return conn.QueryRow(t.Context(), `SELECT count(*)`+fences, like).Scan(&n) == nil && n == 12
 	}) {
 		t.Fatalf("%d partitions are claimed", n)

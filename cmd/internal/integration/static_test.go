@@ -98,7 +98,7 @@ func TestTwoProcessesWithOneInstanceID(t *testing.T) {
 	r.agent.waitActed(t, 24, time.Minute)
 	var status int
 	var body []byte
-	if !rig.Until(20*time.Second, func() bool {
+	if !rig.Until(time.Minute, func() bool {
 		resp, err := http.Get("http://" + older.operator + "/readyz")
 		if err != nil {
 			t.Fatal(err)

@@ -299,7 +299,7 @@ func (r *deployment) createAgain() {
 	r.t.Helper()
 	var out []byte
 	var err error
-	if !rig.Until(30*time.Second, func() bool {
+	if !rig.Until(time.Minute, func() bool {
 		out, err = r.try("127.0.0.1:0", "topics", "apply", "-c", r.config, "-o", "json")
 		return err == nil && strings.Contains(string(out), `"action": "create"`)
 	}) {

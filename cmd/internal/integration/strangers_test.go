@@ -39,6 +39,7 @@ func TestStrangersAtTheDoor(t *testing.T) {
 	r.visit(t) // warms both sides
 	_, alone := r.visit(t)
 	for _, s := range []strangers{
+		{"64 that send 1 MB of 24, from the same address", same, 64, time.Second, 24 << 20, 1 << 20, ""},
 		{"64 that send 1 MB and do not say of how much", same, 64, time.Second, -1, 1 << 20, ""},
 		{"400 that send 1 MB of 24, more than the memory holds", same, 400, 2 * time.Second, 24 << 20, 1 << 20, ""},
 		{"1000 slow ones with bodies of 12 KB", other, 1000, 2 * time.Second, 12_000, 1000, ""},
@@ -198,7 +199,7 @@ func (r *deployment) report(t *testing.T, p *process, entity string) {
 		t.Errorf("the order of %s was answered %d, want 202", entity, got)
 		return
 	}
-	if !rig.Until(30*time.Second, func() bool {
+	if !rig.Until(time.Minute, func() bool {
 		return slices.ContainsFunc(r.agent.snapshot(), func(c call) bool { return c.event == d.id })
 	}) {
 		t.Errorf("the order of %s did not reach its agent", entity)
@@ -320,7 +321,7 @@ func TestLimitsOfTheFile(t *testing.T) {
 		c := r.announce(t, p, "192.0.2.1")
 		go func() { slow <- statusOf(c) }()
 	}
-	if !rig.Until(30*time.Second, func() bool { return r.scrape(t, health, "forebay_ingest_bodies_arriving") == "3" }) {
+	if !rig.Until(time.Minute, func() bool { return r.scrape(t, health, "forebay_ingest_bodies_arriving") == "3" }) {
 		t.Fatal("three bodies do not arrive")
 	}
 	if got := statusOf(r.announce(t, p, "192.0.2.1")); got != http.StatusTooManyRequests {

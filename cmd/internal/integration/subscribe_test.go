@@ -125,7 +125,7 @@ func TestSubscribeInFiveMinutes(t *testing.T) {
 				if err := r.sender.load(t.Context(), orders("o", 5), 5, 0); err != nil {
 					t.Fatal(err)
 				}
-				r.agent.waitActed(t, 5, 30*time.Second)
+				r.agent.waitActed(t, 5, time.Minute)
 			}
 		}
 	}

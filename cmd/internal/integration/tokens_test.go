@@ -132,8 +132,6 @@ func TestTokens(t *testing.T) {
 		"entity": "7/1", "action": id, "replay": "1", "destination": "agent"})
 	k.must(responder, "dlq", "discard", id, "--reason", "seen")
 
-	k.auditTells(root, k.make(root, "audrey", "--role", "auditor", "--team", r.team), viewer, id)
-
 	list := k.must(root, "tokens", "list", "-o", "json")
 	var page struct {
 		Items []struct {
@@ -141,11 +139,11 @@ func TestTokens(t *testing.T) {
 			UsedAt *time.Time `json:"used_at"`
 		}
 	}
-	if err := json.Unmarshal([]byte(list), &page); err != nil || len(page.Items) != 8 || page.Items[0].Name != "ann" || page.Items[0].UsedAt == nil || page.Items[7].Name != "sue" {
+	if err := json.Unmarshal([]byte(list), &page); err != nil || len(page.Items) != 7 || page.Items[0].Name != "ann" || page.Items[0].UsedAt == nil || page.Items[6].Name != "sue" {
 		t.Errorf("%v %s", err, list)
 	}
 	k.must(root, "tokens", "revoke", "ann", "--reason", "she left")
-	if !rig.Until(30*time.Second, func() bool {
+	if !rig.Until(time.Minute, func() bool {
 		_, said := k.ask(viewer, "sources", "list")
 		return strings.HasPrefix(said, "exit status 4")
 	}) {
@@ -191,7 +189,7 @@ func (k *keys) client(ca *rig.Authority) *http.Client {
 // waitDead waits for the one dead letter, and returns its id.
 func (k *keys) waitDead(token string) (id string) {
 	k.t.Helper()
-	if !rig.Until(30*time.Second, func() bool {
+	if !rig.Until(time.Minute, func() bool {
 		out, _ := k.ask(token, "dlq", "list", "-o", "id")
 		id = strings.TrimSpace(out)
 		return strings.HasPrefix(id, "act_") && !strings.Contains(id, "\n")
@@ -233,43 +231,6 @@ func (k *keys) strangerSeesNothing(stranger, operator, dead string) {
 	k.refused(stranger, "3", "nothing", "replay", "get", id)
 	k.refused(stranger, "3", "nothing", "replay", "cancel", id, "--reason", "mine")
 	k.must(operator, "replay", "get", id)
-}
-
-// auditTells reads who has changed what: a team's auditor what its team had changed, an admin also the tokens, the first one included.
-func (k *keys) auditTells(root, auditor, viewer, dead string) {
-	k.t.Helper()
-	type row struct {
-		Actor, Role, Action, Team, Object, Reason, Outcome string
-		Before, After                                      struct{ State string }
-	}
-	read := func(token string, args ...string) (list []row) {
-		k.t.Helper()
-		var page struct{ Items []row }
-		if err := json.Unmarshal([]byte(k.must(token, append([]string{"audit", "list", "-o", "json"}, args...)...)), &page); err != nil {
-			k.t.Error(err)
-		}
-		return page.Items
-	}
-	k.refused(viewer, "4", "auditor, admin may", "audit", "list")
-	pause := row{"bob", "responder", "destination.pause", k.team, k.team + "/agent", "they move", "done", struct{ State string }{"running"}, struct{ State string }{"paused"}}
-	found := map[string]row{}
-	for _, got := range read(auditor) {
-		if found[got.Action] = got; got.Team != k.team {
-			k.t.Errorf("the auditor of %s sees %+v", k.team, got)
-		}
-	}
-	if found["destination.pause"] != pause {
-		k.t.Errorf("%+v, want %+v", found["destination.pause"], pause)
-	}
-	if discard := found["dlq.discard"]; discard.Actor != "bob" || discard.Object != dead || discard.Reason != "seen" || discard.Outcome != "done" {
-		k.t.Errorf("%+v", discard)
-	}
-	if got := read(root, "--action", "token.create", "--object", "ann"); len(got) != 2 || got[0].Outcome != "refused" || got[1].Outcome != "done" || got[1].Actor != "root" {
-		k.t.Errorf("%+v", got)
-	}
-	if got := read(root, "--actor", "ledger"); len(got) != 3 || got[0].Object != "otto" || got[1].Object != "sue" || got[2].Object != "root" || got[1].Outcome != "done" {
-		k.t.Errorf("in the ledger itself: %+v", got)
-	}
 }
 
 // noTokenIsShown looks for the tokens in the log and in the ledger.

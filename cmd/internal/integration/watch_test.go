@@ -82,7 +82,7 @@ WHERE s.name = $1 AND e.lane_seq IS NOT NULL`
 func (w *watch) look(ctx context.Context, name string) (err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	defer func() {
 		if err != nil && w.conn != nil {

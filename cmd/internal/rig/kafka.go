@@ -18,7 +18,7 @@ import (
 )
 
 // commandTime is how long one call of kafka.sh may take: the first may have to download the jars.
-const commandTime = 5 * time.Minute
+const commandTime = 10 * time.Minute
 
 // KafkaBrokers are one or three brokers of a real Apache Kafka, run by deploy/kafka/kafka.sh.
 type KafkaBrokers struct {
@@ -28,13 +28,14 @@ type KafkaBrokers struct {
 }
 
 // StartKafka starts one broker through the script, in a new directory below parent. An empty parent is the directory for temporary files.
-func StartKafka(ctx context.Context, script, parent string) (*KafkaBrokers, error) {
+// more are further arguments of kafka.sh.
+func StartKafka(ctx context.Context, script, parent string, more ...string) (*KafkaBrokers, error) {
 	dir, err := os.MkdirTemp(parent, "forebay-kafka-")
 	if err != nil {
 		return nil, err
 	}
 	k := &KafkaBrokers{script: script, dir: dir}
-	if err := k.start(ctx, 1); err != nil {
+	if err := k.start(ctx, 1, more...); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return k, nil

@@ -144,10 +144,10 @@ func createDatabase(t T, like *url.URL, options string) string {
 	return created.String()
 }
 
-// execute executes a statement on the database at a URL.
+// execute executes a statement on the database at a URL. To drop a database the server writes a checkpoint, which on a busy disk takes minutes.
 func execute(t T, base, statement string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, base)
 	if err != nil {

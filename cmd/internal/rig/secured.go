@@ -38,7 +38,7 @@ func Secured(t T) *SecuredKafka {
 	}
 	k.copyTo(k.CAFile, filepath.Join(certs, "ca.pem"))
 	t.Cleanup(k.stop)
-	if err := k.start(context.Background(), 1, "--secured", certs); err != nil {
+	if err := k.start(context.Background(), 1, "--secured", certs, "--session", "60000"); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(k.KafkaCluster.dir, "listeners"))

@@ -25,7 +25,7 @@ func SharedKafka(t T) *KafkaCluster {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if shared.brokers == nil {
-		if shared.brokers, err = StartKafka(context.Background(), script, ""); err != nil {
+		if shared.brokers, err = StartKafka(context.Background(), script, "", "--session", "60000"); err != nil {
 			t.Fatal(err)
 		}
 	}
