@@ -11,6 +11,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"sync"
 )
 
 // T has the methods of testing.TB that this package calls. The bench is a program, and no program of ours imports testing.
@@ -45,18 +46,31 @@ var (
 	_ Broker = (*FakeBroker)(nil)
 )
 
-// FreeAddress returns a loopback address at which nothing listens. Its port is below those that Linux gives to outgoing connections, one of
-// which would take it while a test starts its process again.
+// given has the ports that FindAddress has returned: what was given one has not listened there yet, or is about to start again.
+var given sync.Map
+
+// FreeAddress is FindAddress for tests.
 func FreeAddress(t T) string {
 	t.Helper()
-	var err error
+	address, err := FindAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+// FindAddress returns a loopback address at which nothing listens. Its port is below those that Linux gives to outgoing connections, one of
+// which would take it before a process listens there, or while it is started again.
+func FindAddress() (address string, err error) {
 	for range 200 {
+		port := 10_000 + rand.IntN(6_900)
+		if _, twice := given.LoadOrStore(port, true); twice {
+			continue
+		}
 		var l net.Listener
-		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(6_900))); err == nil {
-			defer l.Close()
-			return l.Addr().String()
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return l.Addr().String(), l.Close()
 		}
 	}
-	t.Fatal(err)
-	return ""
+	return "", err
 }
