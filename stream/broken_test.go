@@ -39,7 +39,7 @@ func heavy(i, size int) *kgo.Record {
 // A catch-up reads far more than fits a batch with every answer: what does not fit waits, and goes before what comes next.
 func TestCatchUpOfHeavyRecords(t *testing.T) {
 	t.Parallel()
-	const n = 1500
+	const n = 400
 	r := newRig(t, 1)
 	zip := r.NewClient(kgo.ProducerBatchCompression(kgo.ZstdCompression()), kgo.ProducerLinger(5*time.Millisecond), kgo.ProducerBatchMaxBytes(8<<20))
 	batch := make([]*kgo.Record, n)

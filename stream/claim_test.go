@@ -41,7 +41,7 @@ func TestSeekByAnOperator(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		to   int64
-	}{{"back", 1}, {"to the start", 0}, {"forward", 5}} {
+	}{{"back", 1}, {"forward", 5}} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, 1)
@@ -175,7 +175,6 @@ func TestStoppedPartition(t *testing.T) {
 		}, owner.StopBelowStart},
 		{"log shorter than read", func(_ *testing.T, r *rig, m *memory) { m.store(0, 9, -1) }, owner.StopAboveEnd},
 		{"mirror ahead of the ledger", func(_ *testing.T, r *rig, m *memory) { m.store(0, 2, -1) }, owner.StopHistory},
-		{"seek above the end", func(_ *testing.T, r *rig, _ *memory) { r.Commit(0, 4, "") }, owner.StopAboveEnd},
 		{"refused by the ledger", func(_ *testing.T, _ *rig, m *memory) {
 			m.onClaim = func(req ledger.ClaimRequest) error {
 				if req.Partition.Number == 0 {

@@ -110,10 +110,14 @@ func TestDeadLettersAreExported(t *testing.T) {
 	if _, err := inbox.New(l).AskAction(t.Context(), ids["e1"], ledger.Replay, ledger.CommandDetail{}, "jo", "mended"); err != nil {
 		t.Fatal(err)
 	}
-	for d, err := inbox.New(l).DeadLetter(t.Context(), ids["e1"]); err != nil || d.Status != ledger.Failed; d, err = inbox.New(l).DeadLetter(t.Context(), ids["e1"]) {
+	if !streamtest.Until(func() bool {
+		d, err := inbox.New(l).DeadLetter(t.Context(), ids["e1"])
 		if err != nil {
 			t.Fatal(err)
 		}
+		return d.Status == ledger.Failed
+	}) {
+		t.Fatal("e1 never runs again")
 	}
 	refused := make(chan struct{}, 3)
 	r.Cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
@@ -139,10 +143,14 @@ func TestDeadLettersAreExported(t *testing.T) {
 	die(c, 1, 2)
 	die(c, 3, 1)
 	r.deaths(4, `e1 1 rejected {"n":1}`, `e1 2 rejected {"n":1}`, `e2 1 rejected {"n":2}`, `e3 1 rejected {"n":3}`)
-	for left, err := n.Unexported(t.Context(), []*ledger.Claim{c}, 10); len(left) > 0 || err != nil; left, err = n.Unexported(t.Context(), []*ledger.Claim{c}, 10) {
+	if !streamtest.Until(func() bool {
+		left, err := n.Unexported(t.Context(), []*ledger.Claim{c}, 10)
 		if err != nil {
 			t.Fatal(err)
 		}
+		return len(left) == 0
+	}) {
+		t.Error("what was exported is never noted")
 	}
 }
 

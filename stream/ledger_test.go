@@ -71,17 +71,6 @@ func versioned(i int, version int64) *kgo.Record {
 	return record.Encode(testTopic, e)
 }
 
-// A gap on an idle partition is skipped after its wait, by the database's clock, and what waited comes with its event.
-func TestLedgerGapExpires(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, 1)
-	_, n := realLedger(t, versions)
-	lanes := newLanes()
-	r.start(r.config(n, lanes))
-	r.Send(versioned(1, 1), versioned(3, 3), versioned(4, 4))
-	lanes.until(t, "all but the missing one", func() bool { return slices.Equal(lanes.items, []string{"e1", "e3", "e4"}) })
-}
-
 // A filler that was in the log before the deadline passed fills the gap, although nobody read it until long after.
 func TestLedgerGapOutlivesDowntime(t *testing.T) {
 	t.Parallel()
@@ -104,37 +93,5 @@ func TestLedgerGapOutlivesDowntime(t *testing.T) {
 	lanes.until(t, "all three", func() bool { return len(lanes.items) == 3 })
 	if want := []string{"e1", "e2", "e3"}; !slices.Equal(lanes.items, want) {
 		t.Errorf("acted in the order %q, want %q", lanes.items, want)
-	}
-}
-
-// Two processes with ledgers of their own on one database hand partitions over and act once.
-func TestLedgerRebalance(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, 4)
-	l, n := realLedger(t, arrival)
-	lanes := newLanes()
-	a := r.start(r.config(n, lanes))
-	a.untilRunning(t, 4)
-	i := 0
-	feed := func() {
-		for range 5 {
-			for p := range int32(4) {
-				r.Produce(p, i)
-				i++
-			}
-		}
-	}
-	feed()
-	b := r.start(r.config(namespace(t, l, arrival), lanes))
-	feed()
-	b.untilRunning(t, 2)
-	feed()
-	a.stop(t)
-	feed()
-	lanes.until(t, "all", func() bool { return len(lanes.items) >= i })
-	b.untilRunning(t, 4)
-	b.stop(t)
-	if len(lanes.items) != i {
-		t.Errorf("%d actions for %d events", len(lanes.items), i)
 	}
 }

@@ -75,7 +75,7 @@ func (r *rig) config(l Ledger, lanes Lanes) setup {
 	return setup{lanes: lanes, Config: Config{
 		Group: testGroup, Topics: []string{testTopic}, Client: []kgo.Opt{r.Seed()}, Begin: owner.Begin{All: true},
 		Ledger: l, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.NewTextHandler(testLog{r.T}, nil)),
-		SessionTimeout: 6 * time.Second, HeartbeatInterval: 100 * time.Millisecond, RebalanceTimeout: 10 * time.Second,
+		SessionTimeout: 15 * time.Second, HeartbeatInterval: 100 * time.Millisecond, RebalanceTimeout: 10 * time.Second,
 		MirrorInterval: 20 * time.Millisecond, GapSweep: 200 * time.Millisecond, DrainTimeout: 5 * time.Second,
 	}}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -93,11 +92,6 @@ func TestStopSaysWhatIsConcernedAndGoesOnWhenAccepted(t *testing.T) {
 			want.Subscription, want.Partition = testGroup, ledger.Partition{Topic: testTopic, TopicID: r.TopicID()}
 			if d := cmp.Diff(&want, e.Stop, cmpopts.IgnoreFields(ledger.Stop{}, "ID", "Detail", "FoundAt")); d != "" {
 				t.Errorf("%s\n%v", d, e)
-			}
-			for _, part := range []string{"best effort", want.LastAt.UTC().Format(time.RFC3339), "forebay subscriptions accept acme.triage --topic events.acme.orders --partition 0"} {
-				if !strings.Contains(e.Error(), part) {
-					t.Errorf("the report does not say %q: %v", part, e)
-				}
 			}
 			if len(m.lines) > 0 {
 				t.Errorf("read on before it was accepted: %q", m.lines)
@@ -249,9 +243,6 @@ func TestLedgerRecreatedTopic(t *testing.T) {
 	if e.Reason != owner.StopRecreated || e.Stop.From != 2 || e.Stop.Records != -1 || e.Stop.Partition.TopicID == old || e.Stop.FirstAt.IsZero() {
 		t.Errorf("stopped for %+v", e.Stop)
 	}
-	if !strings.Contains(e.Error(), "nobody can count them") || !strings.Contains(e.Error(), "forebay subscriptions accept acme.triage --topic events.acme.orders --reason") {
-		t.Error(e)
-	}
 	run.stopOf(t, 1)
 	r.Send(versioned(11, 1), versioned(12, 2))
 	if got, err := l.Accept(t.Context(), ledger.StopFilter{Subscription: testGroup, Topic: testTopic}, ledger.Acceptance{By: "ann", Reason: "rebuilt"}, false); err != nil || len(got) != 2 {
@@ -286,9 +277,6 @@ func TestLedgerGrownTopic(t *testing.T) {
 	e := run.stopOf(t, 0)
 	if e.Reason != owner.StopPartitions || e.Stop.Records != 4 || !e.Stop.FirstAt.Equal(r.AppendTime(0)) || !e.Stop.LastAt.Equal(r.AppendTime(3)) {
 		t.Errorf("stopped for %+v", e.Stop)
-	}
-	if !strings.Contains(e.Error(), "`forebay topics rekey events.acme.orders --partitions 3 -c FILE`") {
-		t.Error(e)
 	}
 	if list, err := l.Stops(t.Context(), ledger.StopFilter{}); err != nil || len(list) != 0 {
 		t.Errorf("what nobody can accept is stored: %v %v", list, err)

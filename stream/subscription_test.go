@@ -52,30 +52,22 @@ func TestRecordsReachLedgerAndLanesInOrder(t *testing.T) {
 	m.check(t)
 }
 
-func TestFilteredAndUndecodableGoOn(t *testing.T) {
+func TestFilteredGoOn(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
 	other := event(2)
 	other.Type = "com.example.invoice.paid"
-	bad := &kgo.Record{Topic: testTopic, Key: []byte("k"), Value: []byte("no event\x00"), Headers: []kgo.RecordHeader{{Key: "x", Value: nil}}}
 	r.Produce(0, 1)
-	r.Send(record.Encode(testTopic, other), bad)
+	r.Send(record.Encode(testTopic, other))
 	r.Produce(0, 3)
 	m, lanes := newMemory(), newLanes()
 	cfg := r.config(m, lanes)
 	cfg.Filter = reader.Globs([]string{"com.example.order.*"})
 	run := r.start(cfg)
-	m.until(t, "all read", func() bool { return m.next(0) == 4 })
+	m.until(t, "all read", func() bool { return m.next(0) == 3 })
 	run.stop(t)
 	if d := cmp.Diff([]string{"e1", "e3"}, lanes.items); d != "" {
 		t.Error(d)
-	}
-	if len(m.broken) != 1 || m.broken[0].Error == "" || m.broken[0].Offset != 2 {
-		t.Fatalf("broken: %+v", m.broken)
-	}
-	back, err := record.Unpack(m.broken[0].Packed())
-	if err != nil || string(back.Value) != "no event\x00" || back.Headers[0].Value != nil {
-		t.Errorf("packed bytes came back as %+v, %v", back, err)
 	}
 }
 
@@ -297,7 +289,7 @@ func TestBatchLimits(t *testing.T) {
 		return nil
 	}
 	cfg := r.config(m, newLanes())
-	cfg.BatchRecords, cfg.BatchBytes, cfg.BatchWait = 10, 32<<10, 200*time.Millisecond
+	cfg.BatchRecords, cfg.BatchBytes, cfg.BatchWait = 10, 32<<10, time.Second
 	run := r.start(cfg)
 	m.until(t, "all read", func() bool { return m.next(0) == 27 })
 	run.stop(t)

@@ -42,7 +42,7 @@ func TestFind(t *testing.T) {
 		}
 	}
 	forever := func() bool { return true }
-	for i := 0; i < n; i += 7 {
+	for i := 0; i < n; i += 29 {
 		q := Delivered{Topics: []string{testTopic, "events.acme.absent"}, ID: fmt.Sprint("guid-", i), Before: now.Add(time.Minute)}
 		for _, most := range []int64{0, 20, 1} { // stretches of as many records
 			if q.Most = most; most == 1 && i < n-20 {

@@ -102,7 +102,7 @@ func TestConnectionsBreak(t *testing.T) {
 func TestMembersComeAndGo(t *testing.T) {
 	t.Parallel()
 	f := setup(t, 6)
-	sent, want := load(30, 10)
+	sent, want := load(12, 10)
 	third := len(sent) / 3
 	f.send(sent[:third]...)
 	slow := func(c *subscriber.Config) { c.Batch = 5 }
@@ -184,7 +184,7 @@ func TestPausedPartitionComesBack(t *testing.T) {
 // What a member has read of a partition that stands still is bounded by bytes. The others go on.
 func TestQueueIsBoundedByBytes(t *testing.T) {
 	t.Parallel()
-	const events, size = 60, 64 << 10
+	const events, size = 30, 64 << 10
 	f := setup(t, 2)
 	large, small := string(streamtest.EntityIn(0, 2)), string(streamtest.EntityIn(1, 2))
 	for rev := range int64(events) {
@@ -314,7 +314,7 @@ func TestCommitOfAnEndIsInDoubt(t *testing.T) {
 // its handler's calls go into one transaction.
 func TestLongReleaseIsCut(t *testing.T) {
 	t.Parallel()
-	const last, batch = 200, 10
+	const last, batch = 60, 10
 	var want []string
 	for rev := range last {
 		want = append(want, fmt.Sprintf("A-%d", rev+1))
@@ -350,7 +350,7 @@ func TestLongReleaseIsCut(t *testing.T) {
 			member := func(c *subscriber.Config) {
 				c.Batch = batch
 				c.Handler = func(ctx context.Context, tx pgx.Tx, e subscriber.Event) error {
-					if e.ID == "A-100" && stands.Load() {
+					if e.ID == "A-40" && stands.Load() {
 						select {
 						case reached <- struct{}{}:
 						default:
@@ -376,7 +376,7 @@ func TestLongReleaseIsCut(t *testing.T) {
 				if err := m.stop(); err != nil {
 					t.Fatal(err)
 				}
-				if got := f.query(`SELECT (count(*) BETWEEN 50 AND 99)::text FROM ran`); got != "true" {
+				if got := f.query(`SELECT (count(*) BETWEEN 20 AND 39)::text FROM ran`); got != "true" {
 					t.Errorf("it has not released the first ones: %s ran", f.query(`SELECT count(*)::text FROM ran`))
 				}
 				stands.Store(false)
@@ -409,7 +409,7 @@ func TestDowntimeIsNoGap(t *testing.T) {
 		t.Fatal(err)
 	}
 	var between []*schemas.Event
-	for i := range 500 {
+	for i := range 100 {
 		between = append(between, revision(fmt.Sprintf("B-%03d", i), 1))
 	}
 	f.send(append(between, revision("A", 2))...)
