@@ -3,6 +3,7 @@ package doctor
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -40,6 +41,7 @@ func TestRights(t *testing.T) {
 	i.text = strings.NewReplacer(`"BROKERS"]`, `"`+cluster.ListenAddrs()[0]+`"], roles: {intake: `+login("taker", "pencil")+`, stream: `+login("runner", "pencil")+`, admin: `+login("boss", "pencil")+`}`,
 		"POSTGRES", i.dbURL, "SCHEMA", "forebay", "${file:SECRET}", "a-secret-of-the-sender").Replace(sound)
 	cfg := i.config()
+	cfg.Within = 20 * time.Second // a quarter of which a wrong password takes: this broker does not say why
 	cfg.Principal = func(c *config.Config, role rights.Role) string {
 		s, _ := c.KafkaSASL(map[rights.Role]config.Role{rights.Intake: config.RoleIntake, rights.Stream: config.RoleStream, rights.Admin: config.RoleTopics}[role])
 		return "User:" + s.User
