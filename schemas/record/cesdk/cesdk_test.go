@@ -87,7 +87,7 @@ func TestRoundTrip(t *testing.T) {
 func TestThroughTheSDK(t *testing.T) {
 	t.Parallel()
 	in := &schemas.Event{
-		ID: "1", DeliveryID: "d1", Source: "/acme/github", Type: "com.github.issues.edited", Entity: "186853002/42",
+		ID: "1 ü%20\"😀\\", DeliveryID: "d1", Source: "/acme/github", Type: "com.github.issues.edited", Entity: schemas.NewEntityKey("186853002", "ü /4%"),
 		Time: time.Date(2026, 7, 1, 16, 45, 22, 5000, time.UTC), RecordedTime: time.Date(2026, 7, 1, 16, 45, 23, 0, time.UTC),
 		DataContentType: "application/json", Version: schemas.Version{Clock: "issue", Kind: schemas.Sequence, Epoch: 2, Value: 7},
 		First: new(int64(1)), Payload: schemas.Snapshot, Deleted: true, Backfill: true, Hash: schemas.HashBody([]byte(`{}`)),
@@ -99,7 +99,7 @@ func TestThroughTheSDK(t *testing.T) {
 			ctx = binding.WithForceStructured(ctx)
 		}
 		out := &kgo.Record{}
-		if err := cesdk.WriteRecord(ctx, cesdk.NewMessage(record.Encode("t", in)), out, transformer.AddExtension("tenant", "a")); err != nil {
+		if err := cesdk.WriteRecord(ctx, cesdk.NewMessage(record.Encode("t", in)), out, transformer.AddExtension("tenant", "a ü%\"😀")); err != nil {
 			t.Fatal(err)
 		}
 		got, err := record.Decode(out)
@@ -107,12 +107,97 @@ func TestThroughTheSDK(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := *in
-		want.Extensions = map[string]string{"tenant": "a"}
+		want.Extensions = map[string]string{"tenant": "a ü%\"😀"}
 		if structured {
 			want.Data, got.Data = nil, nil // the SDK's format takes out the blanks of JSON
 		}
 		if diff := cmp.Diff(&want, got); diff != "" {
 			t.Errorf("structured %t:\n%s", structured, diff)
+		}
+	}
+}
+
+// What the SDK writes, binary and structured, we read equal.
+func TestSDKWrites(t *testing.T) {
+	t.Parallel()
+	when := time.Date(2026, 7, 1, 16, 45, 22, 5000, time.UTC)
+	for _, test := range []struct {
+		name  string
+		ctype string
+		data  []byte
+		build func(*event.Event)
+		want  func(*schemas.Event)
+	}{
+		{"json", "application/json", []byte(`{"a":[1,"}"],"b":12345678901234567890}`), nil, nil},
+		{"text", "text/plain", []byte("héllo\n\"x\""), nil, nil},
+		{"bytes", "application/octet-stream", []byte{0, 1, 0xff}, nil, nil},
+		{"extensions", "application/json", []byte(`1`), func(e *event.Event) {
+			e.SetExtension("tenant", "ü \"quoted\"")
+			e.SetExtension("count", int32(-7))
+			e.SetExtension("flag", true)
+			e.SetExtension("entitydeleted", true)
+			e.SetExtension("backfill", true)
+			e.SetExtension("deliveryid", "72d3162e")
+			e.SetExtension("payloadkind", "snapshot")
+			e.SetExtension("versionkind", "monotonic")
+			e.SetExtension("entityversion", "00000000000000000005")
+		}, func(e *schemas.Event) {
+			e.Extensions = map[string]string{"tenant": "ü \"quoted\"", "count": "-7", "flag": "true"}
+			e.DeliveryID = "72d3162e"
+			e.Deleted, e.Backfill, e.Payload, e.Version = true, true, schemas.Snapshot, schemas.Version{Kind: schemas.Monotonic, Value: 5}
+		}},
+		{"a version that is a text", "application/json", []byte(`1`), func(e *event.Event) {
+			e.SetExtension("versionkind", "monotonic")
+			e.SetExtension("entityversion", "=2026%\"w +00007")
+		}, func(e *schemas.Event) {
+			e.Version = schemas.Version{Kind: schemas.Monotonic, Text: `2026%"w`, Sub: 7}
+		}},
+		{"a version of an epoch", "application/json", []byte(`1`), func(e *event.Event) {
+			e.SetExtension("versionkind", "sequence")
+			e.SetExtension("entityversion", "e000002:00000000000000000001")
+		}, func(e *schemas.Event) {
+			e.Version = schemas.Version{Kind: schemas.Sequence, Epoch: 2, Value: 1}
+		}},
+	} {
+		for _, structured := range []bool{false, true} {
+			t.Run(test.name+map[bool]string{false: "/binary", true: "/structured"}[structured], func(t *testing.T) {
+				t.Parallel()
+				in := event.New()
+				in.SetID("1")
+				in.SetSource("https://example.com/s")
+				in.SetType("com.example")
+				in.SetSubject("order/7")
+				in.SetTime(when)
+				if err := in.SetData(test.ctype, test.data); err != nil {
+					t.Fatal(err)
+				}
+				if test.build != nil {
+					test.build(&in)
+				}
+				ctx := t.Context()
+				if structured {
+					ctx = binding.WithForceStructured(ctx)
+				}
+				r := &kgo.Record{}
+				if err := cesdk.WriteRecord(ctx, binding.ToMessage(&in), r); err != nil {
+					t.Fatal(err)
+				}
+				got, err := record.Decode(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := &schemas.Event{
+					ID: "1", Source: "https://example.com/s", Type: "com.example", Entity: "order/7", Time: when,
+					DataContentType: test.ctype, Payload: schemas.Delta, Version: schemas.Version{Kind: schemas.None},
+					Hash: schemas.HashBody(test.data), Data: test.data,
+				}
+				if test.want != nil {
+					test.want(want)
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Error(diff)
+				}
+			})
 		}
 	}
 }
