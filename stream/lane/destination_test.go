@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -304,75 +305,68 @@ func TestWhatAlwaysFailsEnds(t *testing.T) {
 	})
 }
 
-// TestOutageCostsNoAttempt: a destination is away for longer than within, in one process or two of which the second begins in the
+// TestOutageCostsNoAttempt: a destination is away for longer than within, in two processes of which the second begins in the
 // middle, and for so long that each action is tried more often than its attempts: all of them run once it is back. What fails after
 // that is given up after its attempts.
 func TestOutageCostsNoAttempt(t *testing.T) {
-	for _, restart := range []bool{true, false} {
-		if testing.Short() && !restart {
-			continue
+	synctest.Test(t, func(t *testing.T) {
+		policy := destination.Policy{Concurrency: 64, Recovery: 30 * time.Second,
+			Breaker: destination.Breaker{Failures: 10, Window: 30 * time.Second, Wait: 5 * time.Second, MaxWait: 30 * time.Second, Floor: 1}}
+		store := &kept{states: map[string]ledger.DestinationState{}, ended: map[string][]ledger.Span{}}
+		// process begins one, whose keeper runs until the end of the test.
+		process := func(d *destination.Destination) func(*Config) {
+			k := &destination.Keeper{Destinations: map[string]*destination.Destination{destName: d}, Logger: slog.New(slog.DiscardHandler), Store: store}
+			if err := errors.Join(k.Sync(t.Context()), k.LoadEndedPauses(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() { k.Run(ctx) })
+			t.Cleanup(func() { cancel(); running.Wait() })
+			return func(c *Config) {
+				sharing(d, &script{})(c)
+				own := c.Destinations[destName]
+				own.Retry = sink.RetryPolicy{Within: time.Hour}
+				c.Destinations[destName] = own
+			}
 		}
-		synctest.Test(t, func(t *testing.T) {
-			policy := destination.Policy{Concurrency: 64, Recovery: 30 * time.Second,
-				Breaker: destination.Breaker{Failures: 10, Window: 30 * time.Second, Wait: 5 * time.Second, MaxWait: 30 * time.Second, Floor: 1}}
-			store := &kept{states: map[string]ledger.DestinationState{}, ended: map[string][]ledger.Span{}}
-			// process begins one, whose keeper runs until the end of the test.
-			process := func(d *destination.Destination) func(*Config) {
-				k := &destination.Keeper{Destinations: map[string]*destination.Destination{destName: d}, Logger: slog.New(slog.DiscardHandler), Store: store}
-				if err := errors.Join(k.Sync(t.Context()), k.LoadEndedPauses(t.Context())); err != nil {
-					t.Fatal(err)
-				}
-				ctx, cancel := context.WithCancel(t.Context())
-				var running sync.WaitGroup
-				running.Go(func() { k.Run(ctx) })
-				t.Cleanup(func() { cancel(); running.Wait() })
-				return func(c *Config) {
-					sharing(d, &script{})(c)
-					own := c.Destinations[destName]
-					own.Retry = sink.RetryPolicy{Within: time.Hour}
-					c.Destinations[destName] = own
-				}
+		r := setup(t, process(newShared(t, policy)))
+		r.begin(t)
+		r.sink.become(answerWith(sink.Outcome{Code: 503}, sink.ClassBusy))
+		for e := range 20 {
+			r.add(fmt.Sprint("e", e))
+		}
+		time.Sleep(90 * time.Minute)
+		r.stop()
+		before := len(r.sink.ids())
+		r.relaunch(t, process(newShared(t, policy)))
+		r.begin(t)
+		time.Sleep(time.Second)
+		if n := len(r.sink.ids()) - before; n > 2 {
+			t.Errorf("%d attempts in the first second of a process that can know better", n)
+		}
+		defer r.stop()
+		time.Sleep(90 * time.Minute)
+		tried := r.mem.action(r.claim, 1)
+		if tried.Attempts <= 7 || tried.Attempts-tried.Spent >= 7 {
+			t.Errorf("%d attempts, of which %d do not count", tried.Attempts, tried.Spent)
+		}
+		r.sink.become(nil)
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		same(t, "done", r.mem.count(r.claim, ledger.Done), 20)
+		r.sink.become(func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
+			if a.Event.Entity == "fails" {
+				return failWith(sink.ClassBusy)(ctx, a)
 			}
-			r := setup(t, process(newShared(t, policy)))
-			r.begin(t)
-			r.sink.become(answerWith(sink.Outcome{Code: 503}, sink.ClassBusy))
-			for e := range 20 {
-				r.add(fmt.Sprint("e", e))
-			}
-			time.Sleep(90 * time.Minute)
-			if restart {
-				r.stop()
-				before := len(r.sink.ids())
-				r.relaunch(t, process(newShared(t, policy)))
-				r.begin(t)
-				time.Sleep(time.Second)
-				if n := len(r.sink.ids()) - before; n > 2 {
-					t.Errorf("%d attempts in the first second of a process that can know better", n)
-				}
-			}
-			defer r.stop()
-			time.Sleep(90 * time.Minute)
-			tried := r.mem.action(r.claim, 1)
-			if tried.Attempts <= 7 || tried.Attempts-tried.Spent >= 7 {
-				t.Errorf("%d attempts, of which %d do not count", tried.Attempts, tried.Spent)
-			}
-			r.sink.become(nil)
-			time.Sleep(5 * time.Minute)
-			synctest.Wait()
-			same(t, "done", r.mem.count(r.claim, ledger.Done), 20)
-			r.sink.become(func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
-				if a.Event.Entity == "fails" {
-					return failWith(sink.ClassBusy)(ctx, a)
-				}
-				return sink.Outcome{Code: 200}, nil
-			})
-			r.add("fails")
-			time.Sleep(2 * time.Hour)
-			synctest.Wait()
-			same(t, "attempts of what fails alone", r.mem.action(r.claim, 21).Attempts, 7)
-			same(t, "its status", r.mem.status(r.claim, 21), ledger.Dead)
+			return sink.Outcome{Code: 200}, nil
 		})
-	}
+		r.add("fails")
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		same(t, "attempts of what fails alone", r.mem.action(r.claim, 21).Attempts, 7)
+		same(t, "its status", r.mem.status(r.claim, 21), ledger.Dead)
+	})
 }
 
 // TestRetryAfterHasOneCap: what asks for an hour is heeded for ten minutes, by the head as by the others, although its policy has
@@ -488,13 +482,10 @@ func TestClaimsAreGivenUpAtABlockedDestination(t *testing.T) {
 	})
 }
 
-// TestFairBetweenTeams: a destination that two teams share is busy with 100,000 actions of the one; the next event of the
+// TestFairBetweenTeams: a destination that two teams share is busy with thousands of actions of the one; the next event of the
 // other has its turn after the one that has waited already, and in a team its subscriptions take turns.
 func TestFairBetweenTeams(t *testing.T) {
-	backlog := 100_000
-	if testing.Short() {
-		backlog = 2000
-	}
+	const backlog = 2000
 	synctest.Test(t, func(t *testing.T) {
 		d, order := newShared(t, destination.Policy{Concurrency: 1}), []string(nil)
 		to := &script{do: func(_ context.Context, a sink.Action) (sink.Outcome, error) {
@@ -674,11 +665,11 @@ func TestOutcomesReachTheDestination(t *testing.T) {
 // hang and succeed, and while heads that have a slot wait for what is fetched for them, so that the destination is held or opens, or
 // the process may not act, before their call: in the end everything is done, in order, and no slot and no turn is lost.
 func TestSharedSlotsComeBack(t *testing.T) {
-	seeds := uint64(20)
-	if testing.Short() {
-		seeds = 1
+	seeds := 5
+	if os.Getenv("FOREBAY_SOAK") != "" {
+		seeds = 20
 	}
-	for seed := range seeds {
+	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { playShared(t, rand.New(rand.NewPCG(seed, 1))) })
 		})

@@ -332,7 +332,8 @@ func runRounds(t *testing.T, rounds []round, ends []sink.Class, commits []time.D
 		}
 	}
 	r.begin(t)
-	for _, next := range append(rounds, round{lasts: 10 * time.Hour}) {
+	ended := func() int { return r.mem.count(r.claim, ledger.Done) + r.mem.count(r.claim, ledger.Superseded) }
+	for _, next := range append(rounds, round{lasts: time.Minute}) {
 		away.Store(next.away)
 		for _, e := range next.events {
 			item := r.state(fmt.Sprint("e", e), r.seq+1)
@@ -353,7 +354,10 @@ func runRounds(t *testing.T, rounds []round, ends []sink.Class, commits []time.D
 		r.relaunch(t, change)
 		r.begin(t)
 	}
-	if n := r.mem.count(r.claim, ledger.Done) + r.mem.count(r.claim, ledger.Superseded); n != int(r.seq) {
+	for minute := 0; minute < 600 && ended() < int(r.seq); minute++ {
+		time.Sleep(time.Minute)
+	}
+	if n := ended(); n != int(r.seq) {
 		return fmt.Errorf("%d of %d have come to their end", n, r.seq)
 	}
 	for i, a := range r.sink.calls {

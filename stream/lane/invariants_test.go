@@ -20,17 +20,22 @@ type invariants struct {
 	partitions map[*partition]bool // all that were open at the end of a step: what is in flight outlives its claim
 }
 
-// checkAll is how many steps are checked of every test; of what comes after them, one in fifty is.
-const checkAll = 20_000
+// checkAll is how many steps are checked of every test; of what comes after them, one in fifty is. A check looks at all that is loaded:
+// of tests that load hundreds, one step for every checkedAtOnce of them is checked.
+const (
+	checkAll      = 20_000
+	checkedAtOnce = 100
+)
 
 // checked has the invariants of l checked from now on, before anything runs.
 func checked(t testing.TB, l *Lanes) {
 	x := &invariants{s: l.s, loader: l.loader, partitions: map[*partition]bool{}}
-	steps, failed := 0, false
+	steps, next, failed := 0, 0, false
 	l.s.mu.check = func() {
-		if steps++; failed || steps > checkAll && steps%50 != 0 {
+		if steps++; failed || steps < next || steps > checkAll && steps%50 != 0 {
 			return
 		}
+		next = steps + 1 + l.s.q.open/checkedAtOnce
 		if err := x.check(); err != nil {
 			failed = true // the first says most
 			t.Errorf("an invariant does not hold: %v", err)
