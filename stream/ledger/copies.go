@@ -81,7 +81,7 @@ type withoutCopyRead struct {
 // walk looks at the next open actions, ascending: up to limit that have a row in actions and up to limit that have none. Of all these only the
 // first limit are the next ones: the caller leaves out the rest, behind which others may have been left out.
 func (r withoutCopyRead) walk(ctx context.Context, after int64, limit int) ([]lookedAt, error) {
-	plain := r.c.plain(after, limit) // those without; asked first, since they may get a row meanwhile: see openRead.page
+	plain, _ := r.c.plain(after, limit) // those without; asked first, since they may get a row meanwhile: see openRead.round
 	walked, err := r.rows(ctx, after, limit)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
+	"sort"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
@@ -21,8 +23,8 @@ import (
 const maxCopies = 8 << 20
 
 // Open reads open actions of a claim with lane_seq > after, ascending, at most limit, and whether more follow.
-// Dead actions that park their lane are included, so that the lane knows it stands still. Payload copies come with them, up to 8 MiB
-// in all; see Action.HasCopy.
+// Dead actions that park their lane are included, so that the lane knows it stands still. Payload copies come with them, up to
+// about 8 MiB in all; see Action.HasCopy.
 func (n *Namespace) Open(ctx context.Context, c *Claim, after int64, limit int) (actions []Action, more bool, err error) {
 	op := "read the open actions of " + n.spec.Name
 	if limit < 1 {
@@ -53,27 +55,47 @@ type openRead struct {
 	c   *Claim
 }
 
-// page reads the actions that have a row and those that have none, and merges them. Those without are listed first: an action that gets its
-// row in between is then found in both lists, and never in neither.
+// page reads rounds until it has more actions than it may return, or there are no more. What a round leaves out because it has ended says
+// nothing of what follows.
 func (r openRead) page(ctx context.Context, after int64, limit int) ([]Action, bool, error) {
-	plain := r.c.plain(after, limit+1)
-	withRow, err := r.rows(ctx, after, limit+1)
-	if err != nil {
-		return nil, false, err
-	}
-	if len(withRow) > limit { // actions behind these are not read
-		last := withRow[limit].LaneSeq
-		plain = plain.upto(last)
-	}
-	known := make(map[int64]bool, len(withRow))
-	for i := range withRow {
-		known[withRow[i].LaneSeq] = true
-	}
-	all := withRow
-	for window, seqs := range plain {
-		withoutRow, err := r.plain(ctx, window, seqs)
+	var all []Action
+	for after != lastLane {
+		actions, upto, err := r.round(ctx, after, limit+1-len(all))
 		if err != nil {
 			return nil, false, err
+		}
+		if all = append(all, actions...); len(all) > limit {
+			return all[:limit], true, nil
+		}
+		after = upto
+	}
+	return all, false, nil
+}
+
+// lastLane is up to where a read has come that found less than it asked for.
+const lastLane = math.MaxInt64
+
+// round reads the actions that have a row and those that have none, at most limit of each, and merges them as far as both were read: up to
+// a lane_seq, or [lastLane]. Those without a row are listed first: an action that gets its row in between is then found in both lists, and never
+// in neither.
+func (r openRead) round(ctx context.Context, after int64, limit int) (all []Action, upto int64, err error) {
+	plain, upto := r.c.plain(after, limit)
+	withRow, rowsUpto, err := r.rows(ctx, after, limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	upto = min(upto, rowsUpto)
+	known := make(map[int64]bool, len(withRow))
+	for i := range withRow {
+		if withRow[i].LaneSeq <= upto {
+			known[withRow[i].LaneSeq] = true
+			all = append(all, withRow[i])
+		}
+	}
+	for window, seqs := range plain.upto(upto) {
+		withoutRow, err := r.plain(ctx, window, seqs)
+		if err != nil {
+			return nil, 0, err
 		}
 		for i := range withoutRow {
 			if !known[withoutRow[i].LaneSeq] {
@@ -82,40 +104,41 @@ func (r openRead) page(ctx context.Context, after int64, limit int) ([]Action, b
 		}
 	}
 	slices.SortFunc(all, func(a, b Action) int { return cmp.Compare(a.LaneSeq, b.LaneSeq) })
-	if len(all) > limit {
-		return all[:limit], true, nil
-	}
-	return all, false, nil
+	return all, upto, nil
 }
 
 // lanesByWindow are lane_seqs, ascending, by the window they belong to.
 type lanesByWindow map[int32][]int64
 
-// upto leaves out lane_seqs from last on.
+// upto leaves out lane_seqs above last.
 func (l lanesByWindow) upto(last int64) lanesByWindow {
 	for w, seqs := range l {
-		n, _ := slices.BinarySearch(seqs, last)
+		n := sort.Search(len(seqs), func(i int) bool { return seqs[i] > last })
 		l[w] = seqs[:n]
 	}
 	return l
 }
 
-// plain returns the open actions without a row of a claim, by window; see marks.Marks.Plain.
-func (c *Claim) plain(after int64, limit int) lanesByWindow {
+// plain returns the open actions without a row of a claim, by window, and up to where they are all; see marks.Marks.Plain.
+func (c *Claim) plain(after int64, limit int) (out lanesByWindow, upto int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := lanesByWindow{}
-	for _, s := range c.marks.Plain(after, limit) {
+	seqs := c.marks.Plain(after, limit)
+	if upto = lastLane; len(seqs) == limit {
+		upto = seqs[limit-1]
+	}
+	out = lanesByWindow{}
+	for _, s := range seqs {
 		w := c.windowOf(s)
 		out[w] = append(out[w], s)
 	}
-	return out
+	return out, upto
 }
 
 const eventColumns = `e.entity, e.clock, e.kind, e.epoch, e.value, e.version_text, e.sub, e.decision, e.reason, e.log_offset, e.leader_epoch,
        e.event_key, e.hash, e.source, e.event_id, e.type, e.delta, coalesce(e.replay, 0) AS replay`
 
-// openRowsRead reads actions that have a row and are open, through their own index.
+// openRowsRead reads actions that have a row and are open, through their own index, and says how many it has found.
 const openRowsRead = `-- openRowsRead: index scans of each window, merged by lane_seq; a probe of each window for the event
 WITH found AS (
     SELECT a.lane_seq, a.window_id FROM {actions} a JOIN effects x ON x.id = a.effect
@@ -128,22 +151,37 @@ SELECT a.lane_seq, a.status, a.attempts, a.attempt_epoch, (extract(epoch FROM no
        ` + leftColumns + `, coalesce(octet_length(a.packed), 0) > 0 AS has_copy,
        CASE WHEN row_number() OVER upto = 1 OR sum(octet_length(a.packed)) OVER upto <= $4 THEN a.packed END AS packed,
        x.name, x.destination, x.on_dead, (extract(epoch FROM now() - a.doubt_end) * 1000000)::bigint AS doubt_ago,
-       (extract(epoch FROM now() - a.replayed_at) * 1000000)::bigint AS replayed_ago, a.spent, a.forced, a.twice, ` + eventColumns + `
+       (extract(epoch FROM now() - a.replayed_at) * 1000000)::bigint AS replayed_ago, a.spent, a.forced, a.twice,
+       (SELECT count(*) FROM found) AS found, ` + eventColumns + `
 FROM found CROSS JOIN LATERAL (SELECT * FROM {actions} r WHERE r.window_id = found.window_id AND r.fence = $1 AND r.lane_seq = found.lane_seq OFFSET 0) a
 JOIN effects x ON x.id = a.effect
 CROSS JOIN LATERAL (SELECT * FROM {events} v WHERE v.window_id = a.event_window AND v.event_key = a.event_key OFFSET 0) e
 WINDOW upto AS (ORDER BY a.lane_seq)
 ORDER BY a.lane_seq`
 
-// rows reads open actions that have a row.
-func (r openRead) rows(ctx context.Context, after int64, limit int) ([]Action, error) {
+// rows reads open actions that have a row, and up to where they are all.
+func (r openRead) rows(ctx context.Context, after int64, limit int) (actions []Action, upto int64, err error) {
 	rows, err := r.db.Query(ctx, r.win.own(openRowsRead), r.c.ID, after, limit, maxCopies)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	actions, err := r.actions(rows, pgx.RowToStructByName[openRow])
+	found := 0
+	actions, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Action, error) {
+		o, err := pgx.RowToStructByName[openRow](row)
+		found = o.Found
+		return r.action(&o), err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(actions) != found {
+		return nil, 0, pg.Refuse(fmt.Errorf("fence %d: %d of %d open actions have no event", r.c.ID, found-len(actions), found))
+	}
+	if upto = lastLane; found == limit {
+		upto = actions[found-1].LaneSeq
+	}
 	// A completion has the last word: where a write was in doubt, a row may be left that says pending.
-	return slices.DeleteFunc(actions, func(a Action) bool { return r.c.ended(a.LaneSeq) }), err
+	return slices.DeleteFunc(actions, func(a Action) bool { return r.c.ended(a.LaneSeq) }), upto, nil
 }
 
 // openPlainRead finds the events of actions that have no row: nothing but the event and the action's name.
@@ -166,7 +204,10 @@ func (r openRead) plain(ctx context.Context, window int32, seqs []int64) ([]Acti
 	if err != nil {
 		return nil, err
 	}
-	actions, err := r.actions(rows, pgx.RowToStructByNameLax[openRow])
+	actions, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Action, error) {
+		o, err := pgx.RowToStructByNameLax[openRow](row)
+		return r.action(&o), err
+	})
 	if err == nil && len(actions) != len(seqs) {
 		err = pg.Refuse(fmt.Errorf("fence %d: %d of %d open actions have no event", r.c.ID, len(seqs)-len(actions), len(seqs)))
 	}
@@ -207,17 +248,7 @@ type openRow struct {
 	Type        string
 	Delta       *bool
 	Replay      int32
-}
-
-// actions collects the actions of a query, each row of which scan reads: openRowsRead or openPlainRead.
-func (r openRead) actions(rows pgx.Rows, scan pgx.RowToFunc[openRow]) ([]Action, error) {
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Action, error) {
-		o, err := scan(row)
-		if err != nil {
-			return Action{}, err
-		}
-		return r.action(&o), nil
-	})
+	Found       int // rows that openRowsRead has found, with an event or without
 }
 
 // action returns the action of a row, without its ID.
