@@ -17,18 +17,21 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) { // not beside others: commands change the directory
-	vectors, err := filepath.Abs("../../ingest/vectors")
+	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := filepath.Abs("testdata/script")
+	scripts, err := filepath.Glob(filepath.Join(here, "testdata/script/*.txtar"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if testing.Short() {
+		scripts = []string{filepath.Join(here, "testdata/script/asking.txtar"), filepath.Join(here, "testdata/script/mistakes.txtar")}
 	}
 	testscript.Run(t, testscript.Params{
-		Dir: dir,
+		Files: scripts,
 		Setup: func(e *testscript.Env) error {
-			e.Setenv("VECTORS", vectors)
+			e.Setenv("VECTORS", filepath.Join(here, "../../ingest/vectors"))
 			e.Setenv("N", "\n")
 			return nil
 		},

@@ -43,9 +43,9 @@ func TestListenHearsADestination(t *testing.T) {
 	if err != nil || !listens {
 		t.Fatalf("%q, %v", line, err)
 	}
-	go io.Copy(t.Output(), said)
+	go io.Copy(io.Discard, said)
 	for n, secret := range []string{secretOf("a"), secretOf("a"), secretOf("b"), ""} {
-		s, err := httpsink.New(httpsink.Config{URL: "http://" + address + "/run", Secret: schemas.NewSecret(secret), AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: 10 * time.Second,
+		s, err := httpsink.New(httpsink.Config{URL: "http://" + address + "/run", Secret: schemas.NewSecret(secret), AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: time.Minute,
 			Headers: map[string]schemas.Secret{"Authorization": schemas.NewSecret("Bearer s3cr3t")}})
 		if err != nil {
 			t.Fatal(err)
