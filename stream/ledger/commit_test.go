@@ -45,36 +45,6 @@ func sqlState(err error) string {
 	return pg.Code
 }
 
-func TestCommitExecutesOnceWithTheCompletion(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	pay := till(f)
-	c := f.claim(0)
-	f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
-	if _, err := f.n.Record(t.Context(), []Result{{Claim: c, LaneSeq: 2, Status: Failed, Attempt: 1, Class: "timeout"}}); err != nil {
-		t.Fatal(err)
-	}
-	for lane := int64(1); lane <= 2; lane++ { // one that has no row, one that has
-		for i, want := range []string{"INSERT 0 1", "", ""} {
-			tag, err := f.n.Commit(t.Context(), done(c, lane, int(lane)), pay(lane))
-			if err != nil || tag != want {
-				t.Errorf("lane %d, call %d: %q, %v", lane, i+1, tag, err)
-			}
-			if i == 1 { // as the lane does with what its sink has done
-				if _, err := f.n.Record(t.Context(), []Result{done(c, lane, int(lane))}); err != nil {
-					t.Error(err)
-				}
-			}
-		}
-		if f.paid(lane) != 1 || f.statusOf(lane) != "done" {
-			t.Errorf("lane %d: paid %d times, status %s", lane, f.paid(lane), f.statusOf(lane))
-		}
-	}
-	if open := f.open(f.claim(0)); len(open) != 0 {
-		t.Errorf("open: %v", open)
-	}
-}
-
 // What a statement is refused for stays its own: nothing of it is written, and what others record is.
 func TestCommitThatIsRefusedWritesNothing(t *testing.T) {
 	t.Parallel()

@@ -36,7 +36,7 @@ func TestClaimsLeaveConnectionsToBatches(t *testing.T) {
 	}
 	<-ask
 	<-ask
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	out, err := f.n.Apply(ctx, []Slice{slice(c, seq(0, "e", 1))})
 	if err != nil {
@@ -90,7 +90,7 @@ func TestSlowStatementsHoldUpNobody(t *testing.T) {
 		records = append(records, seq(i, fmt.Sprint("e", i), 1))
 	}
 	f.apply(c, records...)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	ends := make(chan error, n)
 	for lane := range int64(n) {
@@ -127,7 +127,7 @@ func TestClaimInDoubtNeedsOneConnection(t *testing.T) {
 	f.cfg.MaxConns = 1
 	p, g := throughProxy(t, f)
 	p.Cut.Store(&cut{Needle: []byte("commit\x00")})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c, err := g.n.Claim(ctx, ClaimRequest{Partition: partition(0), Partitions: 8, Confirm: at(0)})
 	if err != nil || p.Cuts.Load() != 1 {
@@ -192,7 +192,7 @@ func TestQuestionsHoldUpNobodyElse(t *testing.T) {
 		}
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	attempt := AttemptRef{Fence: c.ID, LaneSeq: 2, Attempt: 1, Epoch: c.Epoch}
 	var dead DeadLetter

@@ -14,40 +14,6 @@ func of(offset, epoch, value int64) Record {
 	return record(offset, fmt.Sprintf("%d:%d", epoch, value), "e", schemas.Version{Kind: schemas.Sequence, Epoch: epoch, Value: value})
 }
 
-// TestEpochs: with nothing cached between its batches, a provider's resets are what they are in the gate, and every row
-// says its epoch.
-func TestEpochs(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	said := func(want []string, runs []string, records ...Record) {
-		t.Helper()
-		a := f.apply(f.claim(0), records...) // nothing cached
-		if d := cmp.Diff(want, decisions(a)); d != "" {
-			t.Error(d)
-		}
-		if d := cmp.Diff(runs, lanes(a.Actions)); d != "" {
-			t.Error(d)
-		}
-	}
-	said([]string{"0:applied/first"}, []string{"1:1:7:run"}, of(0, 1, 7))
-	said([]string{"0:buffered/gap", "1:buffered/gap"}, nil, of(1, 1, 12), of(2, 0, 9)) // one without is of its line's
-	said([]string{"-1:applied/gap_skipped", "-1:applied/gap_skipped", "0:applied/new_epoch"},
-		[]string{"2:0:9:run", "3:1:12:run", "4:2:1:run"}, of(3, 2, 1))
-	said([]string{"0:stale/older", "1:stale/older", "2:buffered/gap"}, nil, of(4, 1, 8), of(5, 1, 99), of(6, 2, 4))
-	said([]string{"0:buffered/gap", "1:applied/next", "2:applied/next", "-1:applied/released", "-1:applied/released"},
-		[]string{"5:2:2:run", "6:0:3:run", "7:2:4:run", "8:0:5:run"}, of(7, 0, 5), of(8, 2, 2), of(9, 0, 3))
-
-	got := f.texts(`SELECT log_offset || ' ' || epoch || ':' || value || ' ' || decision FROM events ORDER BY log_offset`)
-	want := []string{"0 1:7 applied", "1 1:12 applied", "2 1:9 applied", "3 2:1 applied", "4 1:8 stale", "5 1:99 stale",
-		"6 2:4 applied", "7 2:5 applied", "8 2:2 applied", "9 2:3 applied"}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
-	if d := cmp.Diff([]string{"2:5 "}, f.texts(`SELECT epoch || ':' || value || ' ' || coalesce(skipped::text, '') FROM version_lines`)); d != "" {
-		t.Error(d)
-	}
-}
-
 // What waits, is filtered or is held has the epoch in its row that its line had.
 func TestEpochsOfWhatWaits(t *testing.T) {
 	t.Parallel()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -73,6 +72,39 @@ func (f *fixture) openAs(c *Claim) (list []string) {
 	return list
 }
 
+// ask asks for something about an event.
+func (f *fixture) ask(id string, kind CommandKind) (int64, error) {
+	f.t.Helper()
+	item, err := f.item(id)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return TestInbox.Ask(f.t.Context(), f.l, item.of, kind, "jo", "it is wanted after all")
+}
+
+// applyCommands does all that is asked and gives what became of it.
+func (f *fixture) applyCommands(c *Claim) (done []string, actions []Action) {
+	f.t.Helper()
+	asked, err := f.n.Commands(f.t.Context(), []*Claim{c}, 0)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, cmd := range asked {
+		for again := range 2 { // the second time does nothing
+			a, err := f.n.ApplyCommand(f.t.Context(), c, cmd)
+			if err != nil || again == 1 && (len(a.Actions) > 0 || len(a.Outcomes) > 0) {
+				f.t.Fatal(decisions(a), err)
+			}
+			done, actions = append(done, decisions(a)...), append(actions, a.Actions...)
+		}
+		s, err := f.commandStatus(cmd.ID)
+		if err != nil || s.EndedAt == nil || s.Outcome == "" || s.By != "jo" {
+			f.t.Errorf("%+v %v", s, err)
+		}
+	}
+	return done, actions
+}
+
 // The database makes the same ids as this process does.
 func TestActionIDInTheDatabase(t *testing.T) {
 	t.Parallel()
@@ -85,67 +117,17 @@ func TestActionIDInTheDatabase(t *testing.T) {
 	}
 }
 
-func TestRedriveOfADeadAction(t *testing.T) {
+// Of what is discarded or resolved as done nothing is kept once its death is exported.
+func TestDiscardedCopiesGoWithTheirExport(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	c := f.claim(0)
-	f.apply(c, seq(0, "e", 1), seq(1, "e", 2))
-	f.die(c, 1, "e-1", 3)
-	command := f.askAction("e-1", Replay, CommandDetail{})
-	if _, err := TestInbox.AskAction(t.Context(), f.l, actionID("e-1"), Replay, CommandDetail{}, "jo", "impatient"); schemas.KindOf(err) != schemas.Conflict {
-		t.Errorf("asked twice: %v", err)
-	}
-	if d := cmp.Diff([]string{"1:runs again:failed"}, f.applyLaneCommands(c)); d != "" {
-		t.Error(d)
-	}
-	if s, err := f.commandStatus(command); err != nil || s.EndedAt == nil || s.Outcome != "runs again" || s.Kind != Replay {
-		t.Errorf("%+v %v", s, err)
-	}
-	for range 2 { // in the memory of the claim, and read back by the next one
-		open, _, err := f.n.Open(t.Context(), c, 0, 10)
-		if err != nil || len(open) != 2 {
-			t.Fatal(lanes(open), err)
-		}
-		a := open[0]
-		if r := a.Replay; a.Status != Failed || a.NextIn != 0 || string(a.Packed) != "packed e-1" || r == nil || a.Spent != 3 || r.At.IsZero() || !r.Force {
-			t.Errorf("%+v %+v", a, a.Replay)
-		}
-		c = f.claim(0)
-	}
-	f.die(c, 1, "e-1", 4)
-	f.askAction("e-1", Replay, CommandDetail{})
-	f.applyLaneCommands(c)
-	f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 5})
-	if got := one[string](f, `SELECT concat_ws(' ', status, deaths, spent, open, packed IS NULL) FROM actions WHERE lane_seq = 1`); got != "done 2 4 f t" {
-		t.Error(got)
-	}
-	if _, err := TestInbox.AskAction(t.Context(), f.l, actionID("e-1"), Replay, CommandDetail{}, "jo", "once more"); schemas.KindOf(err) != schemas.Conflict {
-		t.Errorf("it is done: %v", err)
-	}
-}
-
-// What is discarded or resolved as done is over: the lane goes on, and nothing of it is kept once its death is exported.
-func TestDiscardAndTell(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	c := f.claim(0)
-	f.apply(c, seq(0, "a", 1), seq(1, "a", 2), seq(2, "b", 1), seq(3, "b", 2))
+	f.apply(c, seq(0, "a", 1), seq(1, "b", 1))
 	f.die(c, 1, "a-1", 1)
-	f.record(Result{Claim: c, LaneSeq: 3, ID: actionID("b-1"), Status: Unknown, Attempt: 1, Packed: []byte("packed")})
-	if _, err := TestInbox.AskAction(t.Context(), f.l, actionID("b-1"), Replay, CommandDetail{}, "jo", "why not"); schemas.KindOf(err) != schemas.Invalid {
-		t.Errorf("run again without a word about the outcome: %v", err)
-	}
+	f.record(Result{Claim: c, LaneSeq: 2, ID: actionID("b-1"), Status: Unknown, Attempt: 1, Packed: []byte("packed")})
 	f.askAction("a-1", Discard, CommandDetail{})
 	f.askAction("b-1", Resolve, CommandDetail{Status: Done})
-	if d := cmp.Diff([]string{"1:given up:discarded", "3:resolved as done:done"}, f.applyLaneCommands(c)); d != "" {
-		t.Error(d)
-	}
-	for range 2 {
-		if d := cmp.Diff([]string{"2:a-2:pending:0", "4:b-2:pending:0"}, f.openAs(c)); d != "" {
-			t.Error(d)
-		}
-		c = f.claim(0)
-	}
+	f.applyLaneCommands(c)
 	kept := func(want int) {
 		t.Helper()
 		if n := one[int](f, `SELECT count(*) FROM actions WHERE packed IS NOT NULL`); n != want {
@@ -225,79 +207,6 @@ func TestAskActionRefusesNonsense(t *testing.T) {
 	}
 	if n := one[int](f, `SELECT count(*) FROM commands`); n != 0 {
 		t.Errorf("%d commands", n)
-	}
-}
-
-// What died with its gap has never had an attempt, and is found all the same.
-func TestActionsDeadWithAGapAreFound(t *testing.T) {
-	t.Parallel()
-	f := setup(t, func(s *Spec) { s.Policy.Then, s.Policy.GapWait = gate.ThenDeadLetter, time.Microsecond })
-	c := f.claim(0)
-	f.apply(c, seq(0, "e", 1), seq(1, "e", 3))
-	for !one[bool](f, `SELECT deadline < now() FROM buffer`) {
-		continue
-	}
-	f.expire(c)
-	f.askAction("e-3", Replay, CommandDetail{})
-	if d := cmp.Diff([]string{"2:runs again:failed"}, f.applyLaneCommands(c)); d != "" {
-		t.Error(d)
-	}
-	if d := cmp.Diff([]string{"1:e-1:pending:0", "2:e-3:failed:0"}, f.openAs(c)); d != "" {
-		t.Error(d)
-	}
-}
-
-func TestOvertaken(t *testing.T) {
-	t.Parallel()
-	f := setup(t, func(s *Spec) { s.Actions[0].OnDead = Continue })
-	c := f.claim(0)
-	f.apply(c, seq(0, "a", 1))
-	f.apply(c, seq(1, "a", 2), seq(2, "a", 3), seq(3, "b", 1), seq(4, "b", 2), seq(5, "c", 1), seq(6, "d", 1), seq(7, "d", 2))
-	for i, event := range []string{"a-1", "", "", "b-1", "", "c-1", "d-1"} {
-		if event != "" {
-			f.die(c, int64(i+1), event, 1)
-			f.askAction(event, Replay, CommandDetail{})
-		}
-	}
-	f.record(Result{Claim: c, LaneSeq: 2, Status: Done, Attempt: 1}, Result{Claim: c, LaneSeq: 8, Status: Failed, Attempt: 1, NextIn: time.Hour})
-	f.applyLaneCommands(c)
-	check := func(c *Claim, want map[string]bool) {
-		t.Helper()
-		open, _, err := f.n.Open(t.Context(), c, 0, 100)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, a := range open {
-			if a.Replay == nil {
-				continue
-			}
-			got, err := f.n.Overtaken(t.Context(), c, a)
-			if err != nil || got != want[a.EventID] || a.Replay.Force {
-				t.Errorf("%s: %v %v %+v", a.EventID, got, err, a.Replay)
-			}
-		}
-	}
-	// a: the next one is done; b: the next one has not been tried; c: there is none; d: the next one is under way.
-	check(c, map[string]bool{"a-1": true, "d-1": true})
-	// After an unclean claim nobody knows of b whether the owner before has begun.
-	doubtful := map[string]bool{"a-1": true, "b-1": true, "d-1": true}
-	c = f.claim(0)
-	check(c, doubtful)
-	// What was given since then is nothing that the owner before has begun.
-	f.apply(c, seq(8, "c", 2))
-	check(c, doubtful)
-	// An owner that has not begun b either does not make it known.
-	f.release(c)
-	c = f.claim(0)
-	check(c, doubtful)
-	c.DoubtTo = 0
-	f.release(c)
-	check(f.claim(0), map[string]bool{"a-1": true, "d-1": true})
-	if fenced, err := f.n.EndStale(t.Context(), f.claim(0), 1); err != nil || fenced {
-		t.Error(fenced, err)
-	}
-	if got := one[string](f, `SELECT concat_ws(' ', status, open) FROM actions WHERE lane_seq = 1`); got != "stale f" {
-		t.Error(got)
 	}
 }
 

@@ -19,11 +19,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // schemaFor makes a migrated schema of the test's own.
 func schemaFor(t testing.TB) Config {
 	t.Helper()
-	cfg := emptySchema(t)
-	if _, err := Migrate(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	return cfg
+	url, name := pgtest.Migrated(t)
+	return Config{URL: schemas.NewSecret(url), Schema: name, MaxConns: 6}
 }
 
 // emptySchema names a schema that does not exist, and drops it after the test.

@@ -232,26 +232,6 @@ func TestReportOfALostAttempt(t *testing.T) {
 	}
 }
 
-// An earlier attempt that is done counts while nothing has come of the later ones; one that failed does not.
-func TestEarlierAttemptIsDone(t *testing.T) {
-	t.Parallel()
-	f, c := accepted(t, 0)
-	f.record(Result{Claim: c, LaneSeq: 1, Status: Failed, Attempt: 3, Class: "timeout", NextIn: time.Minute})
-	if got := f.resultReported(Report{AttemptRef: ref(c, 1, 2), Status: Failed}); got != "late" {
-		t.Errorf("failed before: %s", got)
-	}
-	if got := f.resultReported(Report{AttemptRef: ref(c, 1, 1), Status: Done}); got != "recorded" {
-		t.Errorf("done before: %s", got)
-	}
-	if list := f.reports(c); len(list) != 1 || list[0].Past {
-		t.Errorf("%+v", list)
-	}
-	f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1, Reported: true})
-	if s := f.action(ref(c, 1, 1)); s.Status != Done || s.Outcome != "applied" || s.Attempts != 3 {
-		t.Errorf("%+v", s)
-	}
-}
-
 // However much was said while nobody listened: all of it is read before anything runs.
 func TestReportsAreReadToTheEnd(t *testing.T) {
 	t.Parallel()
@@ -267,42 +247,6 @@ func TestReportsAreReadToTheEnd(t *testing.T) {
 		if r.LaneSeq != int64(i+1) {
 			t.Fatalf("%d: %+v", i, r)
 		}
-	}
-}
-
-// A destination may be faster than its own 202: the report is there before the attempt is recorded, and the next owner, too,
-// finds it.
-func TestReportBeforeTheAttemptIsRecorded(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	c := f.claim(0)
-	f.apply(c, seq(0, "a", 1), seq(1, "a", 2))
-	if got := f.resultReported(Report{AttemptRef: ref(c, 1, 1), Status: Done, Code: 200}); got != "recorded" {
-		t.Error(got)
-	}
-	c = f.claim(0)
-	list := f.reports(c)
-	if len(list) != 1 || list[0].Past || list[0].Entity != "" {
-		t.Fatalf("%+v", list)
-	}
-	f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1, Epoch: list[0].Epoch, Code: 200, Reported: true})
-	if d := cmp.Diff([]string{"2:a-2:run"}, f.open(c)); d != "" || len(f.reports(c)) != 0 {
-		t.Error(d)
-	}
-}
-
-// A fenced owner applies nothing, and the report stays for the next.
-func TestFencedOwnerAppliesNoReport(t *testing.T) {
-	t.Parallel()
-	f, zombie := accepted(t, 0)
-	f.resultReported(Report{AttemptRef: ref(zombie, 1, 1), Status: Done})
-	c := f.claim(0)
-	fenced, err := f.n.Record(t.Context(), []Result{{Claim: zombie, LaneSeq: 1, Status: Done, Attempt: 1, Reported: true}})
-	if err != nil || !fenced[zombie.ID] {
-		t.Error(fenced, err)
-	}
-	if list := f.reports(c); len(list) != 1 || list[0].Past {
-		t.Errorf("%+v", list)
 	}
 }
 
@@ -325,12 +269,5 @@ func TestReportRefusesNonsense(t *testing.T) {
 	}
 	if _, err := TestInbox.ActionState(t.Context(), f.l, ref(c, 99, 1)); schemas.KindOf(err) == schemas.Unavailable || err == nil {
 		t.Errorf("an action that never was: %v", err)
-	}
-	for name, r := range map[string]Result{
-		"no deadline": {Claim: c, LaneSeq: 1, Status: Processing, Attempt: 1}, "a deadline of nothing": {Claim: c, LaneSeq: 1, Status: Done, Attempt: 1, Left: 1},
-	} {
-		if _, err := f.n.Record(t.Context(), []Result{r}); schemas.KindOf(err) != schemas.Invalid {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }

@@ -6,17 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// mend makes an event wait as filtered, and reads it again after a rewind with a filter that wants it.
-func (f *fixture) mend(with ...Record) (*Claim, Applied) {
-	f.t.Helper()
-	c := f.claim(0)
-	waits := seq(1, "e", 3)
-	waits.Filtered = true
-	f.apply(c, seq(0, "e", 1), waits)
-	c = f.seek(2, 1)
-	return c, f.apply(c, append([]Record{seq(1, "e", 3)}, with...)...)
-}
-
 // open are the claim's open actions, as "2:e-3:run".
 func (f *fixture) open(c *Claim) []string {
 	f.t.Helper()
@@ -25,34 +14,6 @@ func (f *fixture) open(c *Claim) []string {
 		f.t.Fatal(err)
 	}
 	return lanes(actions)
-}
-
-// The row in the buffer is of the event that nobody wanted: it goes, and the wanted one waits in its place, with a wait of
-// its own, also for a process that knows of it from the table alone.
-func TestMendedFilterWaitsAgainAndRuns(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	c, a := f.mend()
-	if d := cmp.Diff([]string{"-1:filtered/type", "0:buffered/gap"}, decisions(a)); d != "" {
-		t.Error(d)
-	}
-	if got := one[string](f, `SELECT count(*) || ' ' || bool_or(filtered) FROM buffer`); got != "1 false" {
-		t.Errorf("rows in the buffer, filtered: %s", got)
-	}
-	if c.waiting != 1 || c.buffered != 1 {
-		t.Errorf("%d wait, %d with a deadline", c.waiting, c.buffered)
-	}
-	c = f.claim(0)
-	a = f.apply(c, seq(2, "e", 2))
-	if d := cmp.Diff([]string{"0:applied/next", "-1:applied/released"}, decisions(a)); d != "" {
-		t.Error(d)
-	}
-	if d := cmp.Diff([]string{"1:e-1:run", "2:e-2:run", "3:e-3:run"}, f.open(c)); d != "" {
-		t.Error(d)
-	}
-	if got := string(a.Actions[1].Packed); got != "packed e-3" {
-		t.Errorf("payload %q", got)
-	}
 }
 
 // The filler comes in the same batch: the event's row says what became of it, and points to its action. The row that

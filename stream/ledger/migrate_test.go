@@ -62,7 +62,7 @@ func TestOpenRefuses(t *testing.T) {
 	applied := lazy
 	applied.URL = withParam(t, applied, "synchronous_commit", "remote_apply")
 	open(t, applied)
-	secret := schemaFor(t)
+	secret := lazy
 	secret.URL = schemas.NewSecret("postgres://hidden:hunter2@127.0.0.1:1/hidden")
 	malformed := secret
 	malformed.URL = schemas.NewSecret("postgres://hidden:hun%zzter2@host:abc/x")

@@ -91,7 +91,7 @@ func TestNeighbourIsNotTouched(t *testing.T) {
 			t.Errorf("%s is overtaken: %v %v", a.EventID, got, err)
 		}
 	}
-	soon, cancel := context.WithTimeout(t.Context(), 20*time.Second) // what waits for the neighbour is tried again until then
+	soon, cancel := context.WithTimeout(t.Context(), time.Minute) // what waits for the neighbour is tried again until then
 	defer cancel()
 	if fenced, err := f.n.EndStale(soon, c, 1); fenced || err != nil {
 		t.Error("ending what is overtaken: ", fenced, err)

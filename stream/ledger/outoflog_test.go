@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/google/go-cmp/cmp"
 )
@@ -24,56 +25,16 @@ func (f *fixture) cut(stored, at int64) *Claim {
 	return c
 }
 
+// twin is one more event of a version.
+func twin(offset int64, id string, value int64) Record {
+	return record(offset, id, "e", schemas.Version{Kind: schemas.Sequence, Value: value})
+}
+
 func broken(offset int64, raw string) Record {
 	r := seq(offset, "", 0)
 	r.Broken, r.Error = gate.ReasonUndecodable, "no event"
 	r.Packed = func() []byte { return []byte(raw) }
 	return r
-}
-
-// A log that was cut brings other records into places that the ledger knows. What waits, and rejected records, are
-// neither overwritten by them nor taken for them, however often the log is cut.
-func TestRecordsInTheOldPlacesOfACutLog(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	c := f.claim(0)
-	f.apply(c, seq(0, "a", 1), seq(1, "a", 3), broken(2, "first"), seq(3, "b", 1))
-	c = f.cut(4, 1)
-	// Other events in the same places: one that waits where one waited, a rejected record where one was.
-	f.apply(c, seq(1, "c", 1), broken(2, "second"), seq(3, "b", 3))
-	c = f.cut(4, 2)
-	f.apply(c, broken(2, "third"), seq(3, "d", 1), seq(4, "a", 5), seq(5, "b", 5))
-	if got := one[string](f, `SELECT string_agg(convert_from(raw, 'UTF8'), ' ' ORDER BY raw) FROM rejected_records`); got != "first second third" {
-		t.Errorf("rejected are %s", got)
-	}
-	if got := one[string](f, `SELECT string_agg(e.event_id || CASE WHEN e.log_offset < 0 THEN ' out' ELSE '' END, ', ' ORDER BY e.event_id)
-		FROM buffer b JOIN events e ON e.fence = b.fence AND e.log_offset = b.log_offset AND e.event_key = b.event_key`); got != "a-3 out, a-5, b-3 out, b-5" {
-		t.Errorf("waiting are %s", got)
-	}
-	item, err := f.item("a-3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if packed, _, err := f.bytes(item); err != nil || string(packed) != "packed a-3" {
-		t.Errorf("the bytes of what waits: %q %v", packed, err)
-	}
-	// The fillers come, and what waited runs, in order, with its own bytes.
-	got := f.apply(c, seq(6, "a", 2), seq(7, "a", 4), seq(8, "b", 2), seq(9, "b", 4))
-	var ran []string
-	for _, a := range got.Actions {
-		ran = append(ran, a.EventID)
-		if a.Packed != nil && string(a.Packed) != "packed "+a.EventID {
-			t.Errorf("%s comes with %q", a.EventID, a.Packed)
-		}
-	}
-	if len(ran) != 8 || one[int](f, `SELECT count(*) FROM buffer`) != 0 {
-		t.Errorf("ran %v", ran)
-	}
-	// A claim loads what is open by its own bytes.
-	next := f.claim(0)
-	if next.Next.Offset != 10 {
-		t.Errorf("%+v", next.Next)
-	}
 }
 
 // Twins that wait keep their order, whether one cut or two put them out of the log.

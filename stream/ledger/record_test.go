@@ -10,66 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestRecordGroupsResultsAndOpenReadsWhatIsLeft(t *testing.T) {
-	t.Parallel()
-	f := setup(t, func(s *Spec) {
-		s.Actions = append(s.Actions, ActionSpec{Name: "tell", Destination: "acme/slack", OnDead: Continue})
-	})
-	c, d := f.claim(0), f.claim(1)
-	f.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1))
-	f.apply(d, seq(0, "d", 1))
-	fenced, err := f.n.Record(t.Context(), []Result{
-		{Claim: d, LaneSeq: 1, Status: Done, Attempt: 1, Code: 204, Response: []byte("ok")},
-		{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1, Code: 200, Latency: 3 * time.Millisecond},
-		{Claim: c, LaneSeq: 2, Status: Dead, Attempt: 1, Code: 410, Class: "rejected", Error: "gone\x00\xff", Packed: []byte("kept")},
-		{Claim: c, LaneSeq: 3, Status: Failed, Attempt: 1, Class: "timeout", NextIn: time.Minute, Packed: []byte("kept too")},
-		{Claim: c, LaneSeq: 5, Status: Dead, Attempt: 1, Code: 400, Class: "rejected"},
-	})
-	if err != nil || len(fenced) != 0 {
-		t.Fatal(fenced, err)
-	}
-	for range 2 { // in the memory of the claim, and read back by the next one
-		open, more, err := f.n.Open(t.Context(), c, 0, 10)
-		if err != nil || more {
-			t.Fatal(more, err)
-		}
-		want := []string{"3:b-1:run:failed:1", "4:b-1:tell:pending:0", "5:c-1:run:dead_letter:1", "6:c-1:tell:pending:0"}
-		var got []string
-		for _, a := range open {
-			got = append(got, fmt.Sprintf("%d:%s:%s:%s:%d", a.LaneSeq, a.EventID, a.Name, a.Status, a.Attempts))
-		}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Error(d)
-		}
-		if a := open[0]; a.NextIn < 50*time.Second || a.NextIn > time.Minute || string(a.Packed) != "kept too" || a.FirstAt.IsZero() {
-			t.Errorf("the failed one: %+v", a)
-		}
-		c = f.claim(0)
-	}
-	if open, more, err := f.n.Open(t.Context(), c, 3, 1); err != nil || !more || len(open) != 1 || open[0].LaneSeq != 4 {
-		t.Error(lanes(open), more, err)
-	}
-	_, err = f.n.Record(t.Context(), []Result{
-		{Claim: c, LaneSeq: 3, Status: Failed, Attempt: 2, Class: "timeout"}, {Claim: c, LaneSeq: 3, Status: Done, Attempt: 3},
-		{Claim: c, LaneSeq: 3, Status: Done, Attempt: 3},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := one[string](f, `SELECT concat_ws(' ', status, attempts, packed IS NULL, open, (SELECT string_agg(attempt || status, ',' ORDER BY attempt) FROM attempts WHERE lane_seq = 3))
-		FROM actions WHERE lane_seq = 3`)
-	if got != "done 3 t f 1failed,2failed,3done" {
-		t.Error(got)
-	}
-	// What is done stays done.
-	if _, err = f.n.Record(t.Context(), []Result{{Claim: c, LaneSeq: 3, Status: Failed, Attempt: 4}}); err != nil {
-		t.Error(err)
-	}
-	if got := one[string](f, `SELECT status FROM `+states+` WHERE lane_seq = 3`); got != "done" {
-		t.Error(got)
-	}
-}
-
 // The end of an attempt that was marked before its call takes the mark's place among the attempts, and no mark takes away what
 // is known of those before it.
 func TestMarkGivesWayToItsEnd(t *testing.T) {
@@ -116,26 +56,6 @@ func TestMarkGivesWayToItsEnd(t *testing.T) {
 	}
 	if h := item.Actions[0].History[0]; h.Status != "done" || h.Code != 7 || h.TraceID == "" {
 		t.Errorf("a first attempt that succeeded: %+v", h)
-	}
-}
-
-func TestRecordRefusesNonsense(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	c := f.claim(0)
-	for name, r := range map[string]Result{
-		"no claim": {LaneSeq: 1, Status: Done}, "no lane_seq": {Claim: c, Status: Done}, "pending": {Claim: c, LaneSeq: 1, Status: Pending},
-		"negative wait": {Claim: c, LaneSeq: 1, Status: Failed, NextIn: -1}, "negative attempt": {Claim: c, LaneSeq: 1, Status: Done, Attempt: -1},
-	} {
-		if _, err := f.n.Record(t.Context(), []Result{r}); schemas.KindOf(err) != schemas.Invalid {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if _, err := f.n.Record(t.Context(), []Result{{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1}}); schemas.KindOf(err) != schemas.Internal {
-		t.Errorf("an action that never was: %v", err)
-	}
-	if fenced, err := f.n.Record(t.Context(), nil); fenced != nil || err != nil {
-		t.Error(fenced, err)
 	}
 }
 
@@ -208,34 +128,6 @@ func TestTimesOfActionsAreOurs(t *testing.T) {
 		}
 		if at == at.Round(0) {
 			t.Errorf("%s is not by our clock", at)
-		}
-	}
-}
-
-// That there may have been an attempt before the first that is recorded stays with the action, however its row comes to be.
-func TestDoubtIsKeptWithTheRow(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	c := f.claim(0)
-	f.apply(c, seq(0, "new", 1), seq(1, "copied", 1), seq(2, "sure", 1), seq(3, "marked", 1))
-	f.copy(c, Copy{LaneSeq: 2, Packed: []byte("kept")})
-	end := time.Now().Add(-time.Hour)
-	failed := func(seq int64, attempt int, doubt time.Time) {
-		f.record(Result{Claim: c, LaneSeq: seq, Status: Failed, Attempt: attempt, Class: "busy", DoubtEnd: doubt})
-	}
-	for seq := range int64(2) {
-		failed(seq+1, 1, end)
-		failed(seq+1, 2, time.Time{})
-	}
-	failed(3, 1, time.Time{})
-	f.record(Result{Claim: c, LaneSeq: 4, Status: Unknown, Attempt: 1, DoubtEnd: end})
-	open, _, err := f.n.Open(t.Context(), f.claim(0), 0, 10)
-	if err != nil || len(open) != 4 {
-		t.Fatal(err, open)
-	}
-	for i, want := range []time.Time{end, end, {}, end} {
-		if got := open[i].DoubtEnd; got.IsZero() != want.IsZero() || got.Sub(want).Abs() > 30*time.Second {
-			t.Errorf("%s: %v, want %v", open[i].EventID, got, want)
 		}
 	}
 }

@@ -190,21 +190,6 @@ func TestWaitsOfAFormerTopicEnd(t *testing.T) {
 	}
 }
 
-// The owner of the old topic's partition writes nothing once the new one is claimed, and what it had in flight is waited out.
-func TestOwnerOfAFormerTopicIsFenced(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	old := f.claim(0)
-	f.apply(old, seq(0, "e", 1))
-	c := f.createdAgain(TopicID{2})
-	if !c.Unclean {
-		t.Error("taken for a clean hand-over")
-	}
-	if got := f.apply(old, seq(1, "e", 2)); !got.Fenced {
-		t.Errorf("%+v", got)
-	}
-}
-
 // A claim of the new topic that does not go through leaves everything as it was, and its stop can be reported.
 func TestClaimOfTheNewTopicThatFails(t *testing.T) {
 	t.Parallel()

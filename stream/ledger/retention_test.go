@@ -95,38 +95,3 @@ func TestSweepForgetsWhatWasAskedLongAgo(t *testing.T) {
 	}
 	left(1, "after 241 hours only the open question is left")
 }
-
-// The caps count the bytes that the buffer keeps, and a new claim knows them.
-func TestCapsOfBytesOutliveTheClaim(t *testing.T) {
-	t.Parallel()
-	sized := func(offset int64, entity string, value int64) Record {
-		r := seq(offset, entity, value)
-		r.Size = int64(len(r.Packed()))
-		return r
-	}
-	each := sized(0, "e", 5).Size
-	f := setup(t, func(s *Spec) { s.Policy.MaxBytes, s.Policy.MaxBytesPerEntity = 8*3*each, 2*each })
-	c := f.claim(0)
-	f.apply(c, sized(0, "e", 1), sized(1, "f", 1), sized(2, "e", 5), sized(3, "f", 5))
-	for range 2 { // once known, once read again
-		if c.bytes != 2*each || c.buffered != 2 {
-			t.Fatalf("%d bytes of %d events wait, want %d", c.bytes, c.buffered, 2*each)
-		}
-		c = f.claim(0)
-	}
-	if got := decisions(f.apply(c, sized(4, "f", 2), sized(5, "e", 6))); got[1] != "1:buffered/gap" {
-		t.Error(got)
-	}
-	got := decisions(f.apply(c, sized(6, "e", 7)))
-	if want := "0:parked/overflow"; got[len(got)-1] != want { // the entity's cap
-		t.Errorf("%v, want %s", got, want)
-	}
-	if c = f.claim(0); c.bytes != each || c.buffered != 1 {
-		t.Errorf("parked events take no room: %d bytes of %d", c.bytes, c.buffered)
-	}
-	// What leaves the buffer gives its room back, also where its size was read from the row.
-	f.apply(c, sized(7, "f", 3), sized(8, "f", 4))
-	if c.bytes != 0 || c.buffered != 0 {
-		t.Errorf("%d bytes of %d events are left", c.bytes, c.buffered)
-	}
-}

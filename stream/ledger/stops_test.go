@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // belowStart is a report: the log starts behind where the ledger stands.
@@ -49,66 +47,6 @@ func (f *fixture) standing(number int32) Standing {
 	return told
 }
 
-func TestStopIsReportedOnceAndStands(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	f.apply(f.claim(0), seq(0, "e", 1))
-	if told := f.standing(0); told.Stop != nil || told.Epoch != 1 || !told.Remembers.IsZero() || !told.ProcessedAt.Equal(time.Unix(1_700_000_001, 0)) {
-		t.Errorf("told %+v", told)
-	}
-	first := f.report(belowStart(0, 1, 5), 1)
-	again := f.report(belowStart(0, 1, 5), 1)
-	if d := cmp.Diff(first, again); d != "" || first.ID == 0 || first.FoundBy != "test" {
-		t.Error(d, first)
-	}
-	want := belowStart(0, 1, 5)
-	want.Subscription = "acme.triage"
-	if d := cmp.Diff(&want, f.standing(0).Stop, cmpopts.IgnoreFields(Stop{}, "ID", "FoundAt", "FoundBy")); d != "" {
-		t.Error(d)
-	}
-	list, err := f.l.Stops(t.Context(), StopFilter{Subscription: "acme.triage"})
-	if err != nil || len(list) != 1 || list[0].ID != first.ID {
-		t.Error(list, err)
-	}
-	if list, err := f.l.Stops(t.Context(), StopFilter{Subscription: "acme.other"}); err != nil || len(list) != 0 {
-		t.Error(list, err)
-	}
-}
-
-// An acceptance covers the stop that was reported. One that is larger, or of another kind, needs its own.
-func TestAcceptanceCoversExactlyWhatWasReported(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	f.apply(f.claim(0), seq(0, "e", 1))
-	f.report(belowStart(0, 1, 5), 1)
-	if got := f.accept(StopFilter{}); len(got) != 1 || got[0].Accepted == nil || got[0].Accepted.By != "ann@ops" || got[0].Accepted.Reason != "lost for good" {
-		t.Fatalf("%+v", got)
-	}
-	if told := f.standing(0).Stop; told == nil || told.Accepted == nil {
-		t.Fatalf("the next claim is told %+v", told)
-	}
-	larger := f.report(belowStart(0, 1, 9), 1)
-	if larger.Accepted != nil || f.standing(0).Stop.Accepted != nil {
-		t.Error("the acceptance of 4 records covers 8")
-	}
-	other := belowStart(0, 1, 9)
-	other.Kind = "truncated"
-	f.accept(StopFilter{})
-	if f.report(other, 1).Accepted != nil {
-		t.Error("the acceptance covers another kind")
-	}
-	recreated := other
-	recreated.Partition.TopicID = TopicID{9}
-	f.accept(StopFilter{})
-	if f.report(recreated, 0).Accepted != nil {
-		t.Error("the acceptance covers another topic id")
-	}
-	if got := one[string](f, `SELECT string_agg(concat_ws(':', kind, to_offset, outcome), ' ' ORDER BY id) FROM stops`); got !=
-		"below_log_start:5:replaced below_log_start:9:replaced truncated:9:replaced truncated:9" {
-		t.Error(got)
-	}
-}
-
 // The claim that goes on ends the stop and says by what.
 func TestClaimEndsTheStop(t *testing.T) {
 	t.Parallel()
@@ -137,58 +75,19 @@ func TestClaimEndsTheStop(t *testing.T) {
 	}
 }
 
-// A recreated topic is refused with what is known of the old one, until it is accepted; then all of its partitions are
-// taken up, each from nothing, and the old one is not taken for it again.
+// Once it is accepted that a topic was created again, all of its partitions are taken up, each from nothing, also those that were never
+// claimed; from then on their number is held.
 func TestRecreatedTopicIsAdoptedWhenAccepted(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	f.apply(f.claim(0), seq(0, "e", 1), seq(1, "e", 2))
-	claim := func(number int32, id TopicID, count int32) (*Claim, error) {
-		p := partition(number)
-		p.TopicID = id
-		return f.n.Claim(t.Context(), ClaimRequest{Partition: p, Partitions: count, Confirm: at(0)})
-	}
-	second := TopicID{2}
-	_, err := claim(0, second, 4)
-	e, ok := errors.AsType[*TopicError](err)
-	if !ok || !e.Recreated() || e.Next != 2 || e.Known != (TopicID{1}) || e.ProcessedAt.IsZero() || e.Open != 2 || e.Waiting != 0 || schemas.KindOf(err) != schemas.Conflict {
-		t.Fatalf("%v, %+v", err, e)
-	}
-	if _, err := claim(1, second, 4); err == nil {
-		t.Fatal("claimed a partition that was never claimed before")
-	} else if e, _ := errors.AsType[*TopicError](err); e.Next != -1 {
-		t.Errorf("%+v", e)
-	}
-	stop := Stop{Partition: partition(0), Kind: recreated, From: e.Next, Records: -1}
-	stop.Partition.TopicID = second
-	f.report(stop, 0)
-	if _, err := claim(0, second, 4); schemas.KindOf(err) != schemas.Conflict {
-		t.Errorf("claimed before it was accepted: %v", err)
-	}
-	f.accept(StopFilter{Topic: "events.acme.github"})
-	if _, err := claim(0, TopicID{3}, 4); schemas.KindOf(err) != schemas.Conflict {
-		t.Errorf("the acceptance covers a third topic: %v", err)
-	}
+	f.apply(f.claim(0), seq(0, "e", 1))
+	f.reportRecreated(TopicID{2})
 	for number := range int32(4) {
-		c, err := claim(number, second, 4)
-		if err != nil || c.Next.Offset != 0 || c.Epoch != 1 && number != 0 {
+		if c, err := f.claimNew(number, TopicID{2}, 4); err != nil || c.Next.Offset != 0 || c.Epoch != 1 && number != 0 {
 			t.Fatalf("%+v %v", c, err)
 		}
-		if number == 0 {
-			// The lines of the old topic are not those of the new one: the same version again is the first one here.
-			if got := f.apply(c, record(0, "other", "e", schemas.Version{Kind: schemas.Sequence, Value: 1})); len(got.Actions) != 1 {
-				t.Errorf("the first event of the new topic: %v", decisions(got))
-			}
-			// And an event is the same one in both.
-			if got := f.apply(c, seq(1, "e", 2)); len(got.Actions) != 0 {
-				t.Errorf("an event that came by the old topic: %v", decisions(got))
-			}
-		}
 	}
-	if _, err := claim(0, TopicID{1}, 8); schemas.KindOf(err) != schemas.Unavailable {
-		t.Errorf("a broker that still tells the old id: %v", err)
-	}
-	if _, err := claim(0, second, 5); schemas.KindOf(err) != schemas.Conflict {
+	if _, err := f.claimNew(0, TopicID{2}, 5); schemas.KindOf(err) != schemas.Conflict {
 		t.Errorf("the new count is not held: %v", err)
 	}
 }

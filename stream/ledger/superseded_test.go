@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -83,17 +82,6 @@ func TestSupersededHasEnded(t *testing.T) {
 	}
 	if got := c.low(); got != 7 {
 		t.Errorf("settled below %d", got)
-	}
-}
-
-func TestRecordRefusesSupersededAfterAnAttempt(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	c := f.claim(0)
-	f.apply(c, seq(0, "a", 1))
-	_, err := f.n.Record(t.Context(), []Result{{Claim: c, LaneSeq: 1, Status: Superseded, Attempt: 1}})
-	if schemas.KindOf(err) != schemas.Invalid || !strings.Contains(err.Error(), "superseded after attempt 1") {
-		t.Error(err)
 	}
 }
 

@@ -26,87 +26,6 @@ func (f *fixture) sweep() Swept {
 	return s
 }
 
-// A window goes only when each of the conditions holds that keep it.
-func TestSweepDropsAWindowOnlyWhenNobodyNeedsIt(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	c, idle := f.claim(0), f.claim(1)
-	f.apply(c, seq(0, "e", 1), seq(1, "e", 3))
-	window := one[int32](f, `SELECT id FROM windows WHERE state = 'current'`)
-	if s := f.sweep(); s.Opened != nil || s.Dropped != nil {
-		t.Fatalf("nothing is due: %+v", s)
-	}
-	f.turnWindow()
-	kept := func(why string) {
-		t.Helper()
-		if s := f.sweep(); s.Dropped != nil {
-			t.Fatalf("dropped although %s", why)
-		}
-	}
-	kept("dedupe remembers")
-	f.ageWindows(200 * time.Hour)
-	kept("no partition has processed past its end")
-	later := seq(2, "x", 1)
-	later.AppendTime = time.Now()
-	f.apply(c, later)
-	kept("one partition has not been heard of")
-	if err := f.n.CaughtUp(t.Context(), time.Now(), []*Claim{idle}); err != nil {
-		t.Fatal(err)
-	}
-	kept("an event of it waits in the buffer")
-	filler := seq(3, "e", 2)
-	filler.AppendTime = time.Now()
-	a := f.apply(c, filler)
-	kept("an action of it is pending")
-	record := func(status Status, lanes ...int64) {
-		t.Helper()
-		var results []Result
-		for _, l := range lanes {
-			results = append(results, Result{Claim: c, LaneSeq: l, Status: status, Attempt: 1})
-		}
-		if _, err := f.n.Record(t.Context(), results); err != nil {
-			t.Fatal(err)
-		}
-	}
-	record(Done, 1, 2, 3)
-	kept("an action of its event is pending in the next window")
-	record(Dead, 4)
-	kept("a lane stands at its dead action")
-	record(Done, 4)
-	if s := f.sweep(); len(s.Dropped) != 1 || s.Dropped[0] != window {
-		t.Fatalf("dropped %v, want %d (actions %v)", s.Dropped, window, lanes(a.Actions))
-	}
-	if got := one[int](f, `SELECT count(*) FROM events`); got != 2 {
-		t.Errorf("%d events left", got)
-	}
-	// The claim's statements still know the window; batches, results and reads go on without it.
-	if a := f.apply(c, seq(4, "e", 4)); a.Outcomes[0].Decision != "applied" {
-		t.Error(decisions(a))
-	}
-	record(Done, 5)
-	if _, _, err := f.n.Open(t.Context(), c, 0, 10); err != nil {
-		t.Error(err)
-	}
-	// What was forgotten runs again: that is what the window means.
-	if a := f.apply(c, seq(5, "e", 1)); a.Outcomes[0].Decision != "stale" {
-		t.Error(decisions(a))
-	}
-}
-
-func TestForeverNeverDrops(t *testing.T) {
-	t.Parallel()
-	f := setup(t, func(s *Spec) { s.Window = 0 })
-	c := f.claim(0)
-	late := seq(0, "e", 1)
-	late.AppendTime = time.Now()
-	f.apply(c, late)
-	f.turnWindow()
-	f.ageWindows(10000 * time.Hour)
-	if s := f.sweep(); s.Dropped != nil {
-		t.Errorf("dropped %v", s.Dropped)
-	}
-}
-
 // Batches, results and rotations at once: everything once, and every window's rows where its claim thinks they are.
 func TestRotationUnderLoad(t *testing.T) {
 	t.Parallel()
@@ -362,7 +281,7 @@ func TestDropQueuesNobodyBehindAReader(t *testing.T) {
 		default:
 		}
 	}
-	if t.Logf("the longest batch and question took %s", longest); longest > 2*time.Second {
+	if t.Logf("the longest batch and question took %s", longest); longest > 15*time.Second { // a DROP that waits for its lock gives up after 25 s
 		t.Errorf("somebody waited %s", longest)
 	}
 	if _, err := reader.Exec(t.Context(), `COMMIT`); err != nil {

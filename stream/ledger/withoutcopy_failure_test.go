@@ -8,31 +8,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
-
-// The connection breaks at the COMMIT of copies, before or after the server has it: the copies are there.
-func TestConnectionCutAtCopy(t *testing.T) {
-	t.Parallel()
-	for _, before := range []bool{true, false} {
-		t.Run(fmt.Sprintf("before=%t", before), func(t *testing.T) {
-			t.Parallel()
-			f := setup(t)
-			p, g := throughProxy(t, f)
-			c := g.claim(0)
-			g.apply(c, seq(0, "a", 1), seq(1, "b", 1))
-			g.copy(c, Copy{1, []byte("x")}) // every statement is prepared now
-			p.Cut.Store(&cut{Needle: []byte(pg.Commit.Name), Before: before})
-			stored, fenced := g.copy(c, Copy{2, []byte("y")})
-			if p.Cuts.Load() != 1 || fenced || before && stored != 1 {
-				t.Errorf("%d cuts, stored %d, fenced %v", p.Cuts.Load(), stored, fenced)
-			}
-			if got := one[string](f, `SELECT string_agg(convert_from(packed, 'UTF8'), '' ORDER BY lane_seq) FROM actions`); got != "xy" {
-				t.Error(got)
-			}
-		})
-	}
-}
 
 // A window was dropped since the namespace looked: reads and copies go on in those that live.
 func TestWithoutCopyAndCopyMeetADroppedWindow(t *testing.T) {

@@ -11,12 +11,8 @@ import (
 // Schema is a migrated schema of the test's own on the Postgres of the tests.
 func Schema(t testing.TB) ledger.Config {
 	t.Helper()
-	url, name := pgtest.Schema(t)
-	cfg := ledger.Config{URL: schemas.NewSecret(url), Schema: name, MaxConns: 4}
-	if _, err := ledger.Migrate(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	return cfg
+	url, name := pgtest.Migrated(t)
+	return ledger.Config{URL: schemas.NewSecret(url), Schema: name, MaxConns: 4}
 }
 
 // Open is a ledger in a [Schema].

@@ -196,7 +196,11 @@ var applying = []property{
 		f.apply(c, seq(0, "e", 1), seq(1, "f", 1), seq(2, "e", 5), seq(3, "f", 5))
 		c = f.claim(0)
 		f.is("room", decisions(f.apply(c, seq(4, "f", 2), seq(5, "e", 6))), "0:applied/next", "1:buffered/gap")
-		f.is("none", decisions(f.apply(f.claim(0), seq(6, "e", 7))), "-1:parked/overflow", "-1:parked/overflow", "0:parked/overflow")
+		c = f.claim(0)
+		f.is("none", decisions(f.apply(c, seq(6, "e", 7))), "-1:parked/overflow", "-1:parked/overflow", "0:parked/overflow")
+		f.apply(c, seq(7, "f", 3), seq(8, "f", 4)) // what leaves gives its room back
+		f.is("all of it", decisions(f.apply(c, seq(9, "g", 1), seq(10, "h", 1), seq(11, "g", 3), seq(12, "g", 4), seq(13, "h", 3), seq(14, "h", 4))),
+			"0:applied/first", "1:applied/first", "2:buffered/gap", "3:buffered/gap", "4:buffered/gap", "-1:parked/overflow", "5:parked/overflow")
 	}},
 	{"of large copies that are released at once some come later", func(f *fixture) {
 		c := f.claim(0)
@@ -386,6 +390,11 @@ var expiring = []property{
 		truth := record(1, "e-truth", "e", schemas.Version{Kind: schemas.Sequence, Value: 2})
 		truth.Backfill = true
 		f.is("the truth", decisions(f.apply(f.claim(0), truth)), "0:applied/backfilled", "-1:applied/released")
+		f.apply(f.claim(1), record(0, "m-20", "m", schemas.Version{Kind: schemas.Monotonic, Value: 20}))
+		list, err := f.l.Backfills(f.ctx(), []*ledger.Claim{f.claim(1)}, 0, 10)
+		if err != nil || len(list) != 1 || list[0].Kind != schemas.Monotonic || list[0].From != 0 || list[0].To != 0 {
+			f.Errorf("of versions that need not follow each other: %+v %v", list, err)
+		}
 	}},
 	{"no event waits longer than its age allows", func(f *fixture) {
 		f.start(func(s *ledger.Spec) {

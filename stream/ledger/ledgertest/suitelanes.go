@@ -122,7 +122,7 @@ var recording = []property{
 	}},
 	{"doubt is kept with the row, and the first attempt is when it was", func(f *fixture) {
 		c := f.claim(0)
-		f.apply(c, seq(0, "new", 1), seq(1, "copied", 1), seq(2, "sure", 1))
+		f.apply(c, seq(0, "new", 1), seq(1, "copied", 1), seq(2, "sure", 1), seq(3, "marked", 1))
 		if _, _, err := f.l.Copy(f.ctx(), c, []ledger.Copy{{LaneSeq: 2, Packed: []byte("kept")}}); err != nil {
 			f.Fatal(err)
 		}
@@ -136,8 +136,9 @@ var recording = []property{
 			r.Attempt, r.DoubtEnd, r.Began = 2, time.Time{}, time.Now()
 			f.record(r)
 		}
+		f.record(ledger.Result{Claim: c, LaneSeq: 4, Status: ledger.Unknown, Attempt: 1, DoubtEnd: end, Began: time.Now().Add(-30 * time.Minute)})
 		for i, a := range f.open(f.claim(0)) {
-			if a.DoubtEnd.IsZero() != (i == 2) || i < 2 && !near(a.DoubtEnd, end) || !near(a.FirstAt, time.Now().Add(-30*time.Minute)) {
+			if a.DoubtEnd.IsZero() != (i == 2) || i != 2 && !near(a.DoubtEnd, end) || !near(a.FirstAt, time.Now().Add(-30*time.Minute)) {
 				f.Errorf("%s: in doubt until %v, first at %v", a.EventID, a.DoubtEnd, a.FirstAt)
 			}
 		}

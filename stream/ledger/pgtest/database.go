@@ -29,15 +29,20 @@ func URL(t testing.TB) string {
 // Schema names a schema that does not exist, and drops it after the test.
 func Schema(t testing.TB) (url, name string) {
 	t.Helper()
-	url, name = URL(t), "t_"+strings.ToLower(rand.Text()[:12])
+	url, name = URL(t), newName()
 	t.Cleanup(func() { Exec(t, url, `DROP SCHEMA IF EXISTS `+name+` CASCADE`) })
 	return url, name
 }
 
+func newName() string { return "t_" + strings.ToLower(rand.Text()[:12]) }
+
+// patience is how long something is waited for that takes a moment.
+const patience = time.Minute
+
 // Exec runs SQL on a connection of its own, also after the test's context has ended.
 func Exec(t testing.TB, url, sql string, args ...any) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
