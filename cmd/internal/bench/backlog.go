@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/cmd/internal/embedded"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 )
@@ -97,7 +97,7 @@ func (h *backlog) configure(dir string) error {
 		return err
 	}
 	h.destination, h.closers = door, append(h.closers, door.close)
-	if h.operator, err = freeAddress(); err != nil {
+	if h.operator, err = rig.FindAddress(); err != nil {
 		return err
 	}
 	h.config = filepath.Join(dir, "forebay.yaml")
@@ -138,15 +138,6 @@ const backlogConfig = ordersConfig + `    destinations:
         gap: {wait: 1d, then: park, max_events: {subscription: 1000000}}
         actions: [{name: run, to: silent}]
 `
-
-// freeAddress returns a loopback address that nobody listens on.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
-}
 
 // produce writes events to the source's topic, and waits until the broker has all of them.
 func (h *backlog) produce(ctx context.Context, events iter.Seq[*schemas.Event]) error {

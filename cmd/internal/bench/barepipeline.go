@@ -105,9 +105,9 @@ func bareCall(ctx context.Context, client *http.Client, agent string, r *kgo.Rec
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
 }
 
-// waitDrained waits until n deliveries have reached the agent. It gives up if none does for half a minute.
+// waitDrained waits until n deliveries have reached the agent. It gives up if none does for two minutes.
 func (p *barePipeline) waitDrained(ctx context.Context, n int64) error {
-	const patience = 30 * time.Second
+	const patience = 2 * time.Minute
 	var before int64
 	for deadline := time.Now().Add(patience); ; {
 		came, err := p.agent.came(ctx)

@@ -37,13 +37,10 @@ func (l *looked) page(quantile float64) float64 {
 // consolePages are what a console loads, in turn.
 var consolePages = []string{"/console/", "/console/inbox", "/console/attention", "/console/dlq"}
 
-// lastLook is how long a row that has come may take to be seen live.
-const lastLook = 10 * time.Second
-
 // lookAt opens consoles, and returns what closes them. That fails if a page was not shown, or if no page was loaded or nothing came live.
-func lookAt(ctx context.Context, operator string, consoles int, every time.Duration) (stop func() (looked, error)) {
+func lookAt(ctx context.Context, operator string, s consoleSizes) (stop func() (looked, error)) {
 	ctx, cancel := context.WithCancel(ctx)
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2 * consoles}}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2 * s.open}}
 	var mu sync.Mutex
 	var all looked
 	var failed error
@@ -58,7 +55,7 @@ func lookAt(ctx context.Context, operator string, consoles int, every time.Durat
 	}
 	var rows atomic.Int64
 	first := make(chan struct{}) // closed with the first row
-	for n := range consoles {
+	for n := range s.open {
 		running.Go(func() {
 			keep(looked{}, follow(ctx, client, operator, func() {
 				if rows.Add(1) == 1 {
@@ -67,7 +64,7 @@ func lookAt(ctx context.Context, operator string, consoles int, every time.Durat
 			}))
 		})
 		running.Go(func() {
-			next := time.NewTimer(every * time.Duration(n) / time.Duration(consoles))
+			next := time.NewTimer(s.every * time.Duration(n) / time.Duration(s.open))
 			defer next.Stop()
 			for i := n; ; i++ {
 				select {
@@ -79,21 +76,21 @@ func lookAt(ctx context.Context, operator string, consoles int, every time.Durat
 				if ctx.Err() == nil {
 					keep(seen, err)
 				}
-				next.Reset(every)
+				next.Reset(s.every)
 			}
 		})
 	}
 	return func() (looked, error) {
 		select {
 		case <-first:
-		case <-time.After(lastLook):
+		case <-time.After(s.lastLook):
 		}
 		cancel()
 		running.Wait()
 		client.CloseIdleConnections()
 		all.rows = int(rows.Load())
 		if failed == nil && (all.rows == 0 || len(all.pages) == 0) {
-			failed = fmt.Errorf("%d consoles have seen %d pages, and %d rows live", consoles, len(all.pages), all.rows)
+			failed = fmt.Errorf("%d consoles have seen %d pages, and %d rows live", s.open, len(all.pages), all.rows)
 		}
 		return all, failed
 	}

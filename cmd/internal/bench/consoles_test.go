@@ -9,11 +9,10 @@ import (
 )
 
 func TestConsolesScenario(t *testing.T) {
-	t.Parallel()
 	o := tiny(t)
-	o.Round, o.Rounds = time.Second, 1 // live views look once a second at most
 	r := newReport(o)
-	if err := runConsoles(t.Context(), o, consoleSizes{entities: 100, warmUp: 2000, body: 256, open: 2, every: 20 * time.Millisecond}, r); err != nil {
+	s := consoleSizes{entities: 100, warmUp: 500, body: 256, open: 2, every: 20 * time.Millisecond, lastLook: time.Minute}
+	if err := runConsoles(t.Context(), o, s, r); err != nil {
 		t.Fatal(err)
 	}
 	checkReport(t, r, `consoles/gate`, `consoles/cpu_forebay consoles/cpu_postgres consoles/wal consoles/without_cpu_forebay consoles/without_cpu_postgres consoles/without_wal`,
@@ -36,6 +35,7 @@ func TestConsolesThatSeeNothingFail(t *testing.T) {
 		"no page": {http.StatusServiceUnavailable, "503"},
 		"no row":  {http.StatusOK, "0 rows live"},
 	} {
+		asked := make(chan struct{}, 100)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if strings.HasSuffix(r.URL.Path, "/live") {
 				w.(http.Flusher).Flush()
@@ -43,9 +43,12 @@ func TestConsolesThatSeeNothingFail(t *testing.T) {
 				return
 			}
 			w.WriteHeader(tt.status)
+			asked <- struct{}{}
 		}))
-		stop := lookAt(t.Context(), server.URL, 2, 10*time.Millisecond)
-		time.Sleep(100 * time.Millisecond) // some pages
+		stop := lookAt(t.Context(), server.URL, consoleSizes{open: 2, every: time.Millisecond})
+		for range 3 { // a console asks for its next page when it has seen the last
+			<-asked
+		}
 		if _, err := stop(); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // The scenario consoles is about what those who look cost those who run: the gate's rate while consoles are open, beside its rate without.
@@ -19,9 +21,10 @@ type consoleSizes struct {
 	entities, warmUp, body int           // see gateRun
 	open                   int           // consoles
 	every                  time.Duration // how far apart a console loads pages
+	lastLook               time.Duration // how long a row that has come may take to be seen live
 }
 
-var consoleScale = consoleSizes{entities: entitiesPerPartition, warmUp: gateWarmUp, body: 256, open: 10, every: 5 * time.Second}
+var consoleScale = consoleSizes{entities: entitiesPerPartition, warmUp: gateWarmUp, body: 256, open: 10, every: 5 * time.Second, lastLook: time.Minute}
 
 // consoleConfig is the deployment whose console is looked at: it has the ledger that the gate writes to. The words in capitals are filled in.
 const consoleConfig = `version: 1
@@ -60,7 +63,7 @@ func runConsoles(ctx context.Context, o Options, s consoleSizes, r *Report) erro
 	}
 	defer stopBroker()
 	d := deployment{postgres: pg.url, config: filepath.Join(dir, "forebay.yaml")}
-	if d.operator, err = freeAddress(); err != nil {
+	if d.operator, err = rig.FindAddress(); err != nil {
 		return err
 	}
 	text := strings.NewReplacer("BROKERS", `"`+strings.Join(brokers, `", "`)+`"`, "OPERATOR", d.operator).Replace(consoleConfig)
@@ -128,7 +131,7 @@ func (b *gateBench) measureLooked(ctx context.Context, s consoleSizes, operator 
 	run := b.ours(b.body, b.Round)
 	stop := func() (looked, error) { return looked{}, nil }
 	if open {
-		stop = lookAt(ctx, operator, s.open, s.every)
+		stop = lookAt(ctx, operator, s)
 	}
 	m, err := run.run(ctx)
 	seen, failed := stop()

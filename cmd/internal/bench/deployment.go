@@ -105,7 +105,7 @@ func (p *process) stop() {
 
 // waitReady waits until the process at the operator's address says that it is.
 func (d *deployment) waitReady(ctx context.Context, p *process) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	for {
 		if status, _, err := get(ctx, "http://"+d.operator+"/readyz"); err == nil && status == http.StatusOK {

@@ -79,11 +79,10 @@ func (v rivalRun) events(ctx context.Context, pool *pgxpool.Pool) (int64, error)
 	var done atomic.Int64
 	var wg sync.WaitGroup
 	names := entityNames(v.entities)
-	begin := time.Now()
 	for i := range v.conns {
 		wg.Go(func() {
 			g := newGenerator(int32(i), names, v.seed)
-			for time.Since(begin) < v.length && ctx.Err() == nil {
+			for begin := time.Now(); time.Since(begin) < v.length && ctx.Err() == nil; {
 				if err := runRivalEvent(ctx, pool, g.nextForRival(v.seed)); err != nil {
 					cancel(fmt.Errorf("one transaction per event: %w", err))
 					return

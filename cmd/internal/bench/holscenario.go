@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // The scenario hol is about head-of-line blocking: how long unrelated entities wait while others are in trouble.
@@ -79,10 +81,12 @@ func runHol(ctx context.Context, o Options, sizes holSizes, r *Report) error {
 	}
 	defer stop()
 	b := &holBench{Options: o, holSizes: sizes, pg: pg}
-	warming := *b // the first turn of all is the broker's to warm up in
-	warming.rate, warming.warmUp = b.rate*holWarmUpFactor, b.warming
-	if _, err := warming.turn(ctx, false); err != nil {
-		return err
+	if b.warming > 0 {
+		warming := *b // the first turn of all is the broker's to warm up in
+		warming.rate, warming.warmUp = b.rate*holWarmUpFactor, b.warming
+		if _, err := warming.turn(ctx, false); err != nil {
+			return err
+		}
 	}
 	var with, without holSide
 	for i := range o.Rounds {
@@ -141,7 +145,7 @@ func (s *holSide) add(t holTurn) {
 
 // turn starts a stack, sends to it at the rate, and stops it.
 func (b *holBench) turn(ctx context.Context, trouble bool) (t holTurn, err error) {
-	closed, err := freeAddress()
+	closed, err := rig.FindAddress()
 	if err != nil {
 		return t, err
 	}
@@ -191,7 +195,7 @@ func unrelated(delivery uint64) bool {
 // delivery comes twice or out of order. Deliveries to destinations in trouble need not arrive.
 func (b *holBench) awaitDeliveries(ctx context.Context, w *stack, accepted []receipt, trouble bool) (fate agentReport, times []time.Duration, err error) {
 	var came []receipt
-	const patience = 30 * time.Second
+	const patience = 2 * time.Minute
 	for deadline := time.Now().Add(patience); ; {
 		more, list, err := w.agent.take(ctx)
 		if err != nil {

@@ -8,10 +8,9 @@ import (
 )
 
 func TestLanesScenario(t *testing.T) {
-	t.Parallel()
 	o := tiny(t)
 	r := newReport(o)
-	s := laneSizes{entities: 200, oneConns: []int{1, 2}, manyConns: []int{1, 2}, claim: 100, maxWaiting: 10, body: 256}
+	s := laneSizes{entities: 200, oneConns: []int{1, 2}, manyConns: []int{1, 2}, insert: 20, claim: 100, maxWaiting: 10, body: 256}
 	if err := runLanes(t.Context(), o, s, r); err != nil {
 		t.Fatal(err)
 	}
@@ -31,18 +30,17 @@ func TestLanesScenario(t *testing.T) {
 
 // What is counted is what was done: every job that was inserted, once.
 func TestQueueRivalDoesEveryJob(t *testing.T) {
-	t.Parallel()
-	pg := opened(t, tiny(t))
+	pg := opened(t)
 	conn := connected(t, pg.url)
 	for _, claim := range []int{1, 100} {
-		q := &queueRival{url: pg.url, meter: pg.meter, seed: 7, inserters: 2, entities: 100, conns: 3, claim: claim, maxWaiting: 10, length: 50 * time.Millisecond}
+		q := &queueRival{url: pg.url, meter: pg.meter, seed: 7, inserters: 2, batch: 100, entities: 100, conns: 3, claim: claim, maxWaiting: 10, length: 50 * time.Millisecond}
 		got, err := q.run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		jobs := number(t, conn, `SELECT count(*) FROM rival_queue.jobs`)
 		done := number(t, conn, `SELECT count(*) FROM rival_queue.jobs WHERE status = 'done' AND attempts = 1 AND done_at IS NOT NULL`)
-		if jobs < gateBatch/2 || done != jobs || got.events != jobs {
+		if jobs < int64(q.batch) || done != jobs || got.events != jobs {
 			t.Errorf("claims of %d: %d jobs, %d done, %d counted", claim, jobs, done, got.events)
 		}
 		if n := number(t, conn, `SELECT count(*) - count(DISTINCT event_id) FROM rival_queue.jobs`); n != 0 {
@@ -51,28 +49,11 @@ func TestQueueRivalDoesEveryJob(t *testing.T) {
 	}
 }
 
-// The actions of ours are those that the ledger has as done after the begin, repeats left out.
-func TestRunCountsActions(t *testing.T) {
-	t.Parallel()
-	pg := opened(t, tiny(t))
-	g := gateOf(pg, func(g *gateRun) { g.name = "bench.actions" })
-	got, err := g.run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	begun := int64(g.loops * g.partitions * g.entities)
-	given := number(t, connected(t, pg.url), `SELECT sum(next_lane_seq - 1) FROM forebay.progress`)
-	if got.actions != given-begun || got.actions == 0 || got.actions >= got.events {
-		t.Errorf("%d actions of %d events, the ledger has %d, %d of them to begin", got.actions, got.events, given, begun)
-	}
-}
-
 func TestQueueRivalSaysWhatFailed(t *testing.T) {
-	t.Parallel()
-	pg := opened(t, tiny(t))
+	pg := opened(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(context.DeadlineExceeded)
-	q := &queueRival{url: pg.url, meter: pg.meter, inserters: 1, entities: 10, conns: 1, claim: 1, maxWaiting: 10, length: time.Minute}
+	q := &queueRival{url: pg.url, meter: pg.meter, inserters: 1, batch: 10, entities: 10, conns: 1, claim: 1, maxWaiting: 10, length: time.Minute}
 	if _, err := q.run(ctx); err == nil {
 		t.Error("a run that could not begin has figures")
 	}

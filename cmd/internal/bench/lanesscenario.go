@@ -18,13 +18,13 @@ type laneSizes struct {
 	entities            int   // in all
 	warmUp              int   // see gateRun
 	oneConns, manyConns []int // tried; the best is measured
-	claim               int   // jobs that the batching rival claims at once
+	insert, claim       int   // jobs that the rivals insert at once, and that the batching one claims at once
 	maxWaiting          int   // with so many jobs waiting the rivals insert no more
 	body                int   // bytes of an event's body
 }
 
 var laneScale = laneSizes{
-	entities: 20_000, warmUp: gateWarmUp, oneConns: []int{8, 16, 32, 64}, manyConns: []int{2, 4, 8, 16}, claim: 100, maxWaiting: 5000, body: 256,
+	entities: 20_000, warmUp: gateWarmUp, oneConns: []int{8, 16, 32, 64}, manyConns: []int{2, 4, 8, 16}, insert: gateBatch, claim: 100, maxWaiting: 5000, body: 256,
 }
 
 // laneBench is one run of the lanes scenario on one server.
@@ -58,7 +58,7 @@ func runLanes(ctx context.Context, o Options, s laneSizes, r *Report) error {
 	r.Settings["lanes.one_by_one"] = fmt.Sprintf("a transaction for each job: SELECT .. FOR UPDATE SKIP LOCKED LIMIT 1, UPDATE, COMMIT; %d connections (best of %v)", one, b.oneConns)
 	r.Settings["lanes.batch_100"] = fmt.Sprintf("the same for %d jobs at once; %d connections (best of %v)", b.claim, many, b.manyConns)
 	r.Settings["lanes.rivals"] = fmt.Sprintf("jobs inserted in transactions of %d by %d more connections, none while %d wait, repeats left out by the key; "+
-		"from the begin of the first insert to the commit of the last completion; neither keeps an order", gateBatch, gateLoops, b.maxWaiting)
+		"from the begin of the first insert to the commit of the last completion; neither keeps an order", b.insert, gateLoops, b.maxWaiting)
 	return b.measureRounds(ctx, r, one, many)
 }
 
@@ -74,7 +74,7 @@ func (b *laneBench) ours(ctx context.Context, d time.Duration) (measured, error)
 }
 
 func (b *laneBench) rival(ctx context.Context, claim, conns int, d time.Duration) (measured, error) {
-	q := &queueRival{url: b.pg.url, meter: b.pg.meter, seed: b.next(), inserters: gateLoops, entities: b.entities / gateLoops,
+	q := &queueRival{url: b.pg.url, meter: b.pg.meter, seed: b.next(), inserters: gateLoops, batch: b.insert, entities: b.entities / gateLoops,
 		conns: conns, claim: claim, maxWaiting: b.maxWaiting, length: d}
 	return q.run(ctx)
 }

@@ -29,7 +29,7 @@ type request struct {
 	idAt int
 }
 
-// run sends for d and returns how many were answered 202. Any other answer is an error: a figure with refusals in it
+// run sends for d, at least once on each connection, and returns how many were answered 202. Any other answer is an error: a figure with refusals in it
 // is not a figure.
 func (l *load) run(ctx context.Context, d time.Duration) (sent int64, elapsed time.Duration, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -72,7 +72,7 @@ func (l *load) connection(ctx context.Context, i int, stop *atomic.Bool) (int64,
 	}
 	in := bufio.NewReader(conn)
 	var n int64
-	for j := i; !stop.Load(); j++ {
+	for j := i; j == i || !stop.Load(); j++ {
 		r := own[j%len(own)]
 		copy(r.raw[r.idAt:], fmt.Sprintf("%016x", l.unique.Add(1)))
 		if _, err := conn.Write(r.raw); err != nil {

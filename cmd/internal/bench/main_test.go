@@ -1,15 +1,20 @@
 package bench
 
 import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/stream/ledger/pgtest"
 )
 
 // TestMain lets this test binary be the parts of scenarios, as forebay-bench is.
@@ -17,19 +22,44 @@ func TestMain(m *testing.M) {
 	if code, is := Child(os.Args[1:]); is {
 		os.Exit(code)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if database.url != "" {
+		if err := execOn(context.Background(), os.Getenv("TEST_DATABASE_URL"), `DROP DATABASE `+database.name+` WITH (FORCE)`); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+	os.Exit(code)
 }
 
-const tinyRound = 100 * time.Millisecond
+// database is one for all tests: to migrate one takes longer than most of them. Every run has names of its own there, except for the tables
+// of the rivals: tests that make those are not parallel.
+var database struct {
+	once      sync.Once
+	name, url string
+}
 
-// tiny is a run that takes no time, on a database of the test's own.
+// tiny is a run that takes no time.
 func tiny(t *testing.T) Options {
 	t.Helper()
-	return Options{Postgres: rig.Database(t), Round: tinyRound, Rounds: 2, Progress: t.Output()}
+	server := pgtest.URL(t)
+	database.once.Do(func() {
+		u, err := url.Parse(server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		database.name = "bench" + strings.ToLower(rand.Text())
+		if err := execOn(t.Context(), server, `CREATE DATABASE `+database.name); err != nil {
+			t.Fatal(err)
+		}
+		u.Path = "/" + database.name
+		database.url = u.String()
+	})
+	return Options{Postgres: database.url, Round: 50 * time.Millisecond, Rounds: 1, Progress: t.Output()}
 }
 
-func opened(t *testing.T, o Options) *pgServer {
+func opened(t *testing.T) *pgServer {
 	t.Helper()
+	o := tiny(t)
 	pg, err := o.openPostgres(t.Context(), newReport(o))
 	if err != nil {
 		t.Fatal(err)

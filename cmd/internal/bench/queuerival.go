@@ -40,6 +40,7 @@ type queueRival struct {
 	meter      meter
 	seed       uint64
 	inserters  int // with entities of their own each
+	batch      int // events that one transaction inserts
 	entities   int // of each inserter
 	conns      int // that work
 	claim      int // jobs that one transaction claims
@@ -104,28 +105,28 @@ func (q *queueRival) insert(ctx context.Context, pool *pgxpool.Pool, n int32) er
 			}
 			continue
 		}
-		if err := q.batch(ctx, pool, g); err != nil {
+		if err := q.insertBatch(ctx, pool, g); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// batch inserts as many events as the gate decides at once. Repeats are left out by the unique index.
-func (q *queueRival) batch(ctx context.Context, pool *pgxpool.Pool, g *generator) error {
+// insertBatch inserts a batch of events. Repeats are left out by the unique index.
+func (q *queueRival) insertBatch(ctx context.Context, pool *pgxpool.Pool, g *generator) error {
 	var (
 		ids, types, entities []string
 		versions, offsets    []int64
 		hashes               [][16]byte
 	)
-	for range gateBatch {
+	for range q.batch {
 		e := g.next()
 		ids, types, entities = append(ids, e.id), append(types, e.typ), append(entities, e.entity)
 		versions, offsets, hashes = append(versions, e.version), append(offsets, e.offset), append(hashes, e.hash)
 	}
-	q.waiting.Add(gateBatch)
+	q.waiting.Add(int64(q.batch))
 	tag, err := pool.Exec(ctx, queueInsert, rivalSource(q.seed, g.partition), ids, types, entities, versions, g.partition, offsets, hashes)
-	q.waiting.Add(tag.RowsAffected() - gateBatch)
+	q.waiting.Add(tag.RowsAffected() - int64(q.batch))
 	return err
 }
 

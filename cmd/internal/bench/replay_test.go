@@ -38,7 +38,7 @@ func TestReplayScenario(t *testing.T) {
 // Events that were never decided are not counted as skipped.
 func TestSkippingOfOtherEventsFails(t *testing.T) {
 	t.Parallel()
-	g := gateOf(opened(t, tiny(t)), func(*gateRun) {})
+	g := gateOf(opened(t))
 	if _, err := g.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
 )
 
@@ -65,7 +66,7 @@ func (o Options) measureHoles(ctx context.Context, pg *pgServer, sizes holeSizes
 		return err
 	}
 	defer h.conn.Close(context.WithoutCancel(ctx))
-	if h.operator, err = freeAddress(); err != nil {
+	if h.operator, err = rig.FindAddress(); err != nil {
 		return err
 	}
 	h.config = filepath.Join(dir, "forebay.yaml")

@@ -58,10 +58,11 @@ func (b *scaleBench) measureMemory(ctx context.Context, r *Report) error {
 // restCPU is how much of its time a process at rest may use.
 const restCPU = 0.05
 
-// waitIdle waits until a process has used next to no processor time in three intervals in a row; it gives up after a hundred.
+// waitIdle waits until a process has used next to no processor time in three intervals in a row; it gives up after a hundred, or some minutes
+// where they are short.
 func (b *scaleBench) waitIdle(ctx context.Context, pid int) error {
-	calm, before := 0, cpuOf(pid, false)
-	for range 100 {
+	calm, before, patience := 0, cpuOf(pid, false), max(100*b.backlog.rest, 5*time.Minute)
+	for begin := time.Now(); time.Since(begin) < patience; {
 		if err := waitUntil(ctx, time.Now().Add(b.backlog.rest)); err != nil {
 			return err
 		}
@@ -73,7 +74,7 @@ func (b *scaleBench) waitIdle(ctx context.Context, pid int) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the stream process did not come to rest within %s", 100*b.backlog.rest)
+	return fmt.Errorf("the stream process did not come to rest within %s", patience)
 }
 
 // residentMiB reads a process's memory: VmRSS now, VmHWM at most so far; see proc(5). 0 where it is gone.

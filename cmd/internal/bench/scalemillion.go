@@ -62,13 +62,13 @@ func (b *scaleBench) measureOpenActions(ctx context.Context, r *Report, name str
 
 func (b *scaleBench) drainTime() time.Duration { return 3 * b.Round }
 
-// drain has the destination answer for a while and returns how many actions a second came.
+// drain has the destination answer for a while, and for longer if nothing has come by then. It returns how many actions a second came.
 func (b *scaleBench) drain(ctx context.Context, h *backlog) (rate float64, err error) {
 	before, _, _ := h.destination.counts()
 	h.destination.release(true)
 	begin := time.Now()
-	came, twice, missed := 0, 0, int64(0)
-	for time.Since(begin) < b.drainTime() && came < h.count {
+	came, twice, missed := before, 0, int64(0)
+	for came < h.count && (time.Since(begin) < b.drainTime() || came == before && time.Since(begin) < 5*time.Minute) {
 		if err := waitUntil(ctx, time.Now().Add(b.drainTime()/100)); err != nil {
 			return 0, err
 		}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // stack is everything that an event passes: an intake, a broker, a stream process, Postgres and an agent, each in a
@@ -77,7 +79,7 @@ func (o Options) startStack(ctx context.Context, pg *pgServer, team string, part
 		return nil, err
 	}
 	w.processes["agent"] = w.agent.PID()
-	if w.intake, err = freeAddress(); err != nil {
+	if w.intake, err = rig.FindAddress(); err != nil {
 		return nil, err
 	}
 	w.operator = "127.0.0.1:0" // until a process needs one
@@ -105,7 +107,7 @@ func (o Options) startStack(ctx context.Context, pg *pgServer, team string, part
 }
 
 func (w *stack) startRole(ctx context.Context, role string) (err error) {
-	if w.operator, err = freeAddress(); err != nil {
+	if w.operator, err = rig.FindAddress(); err != nil {
 		return err
 	}
 	w.profile = filepath.Join(w.dir, role+".pprof")
@@ -121,14 +123,14 @@ func (w *stack) startRole(ctx context.Context, role string) (err error) {
 }
 
 // waitDrained waits until n deliveries have reached the agent, the ledger has an action of a subscription for each, and the lanes have no
-// open action left. It gives up if nothing of that changes for half a minute.
+// open action left. It gives up if nothing of that changes for two minutes.
 func (w *stack) waitDrained(ctx context.Context, subscription string, n int64) error {
 	conn, err := pgx.Connect(ctx, w.postgres)
 	if err != nil {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	const patience = 30 * time.Second
+	const patience = 2 * time.Minute
 	var before int64
 	for deadline := time.Now().Add(patience); ; {
 		came, err := w.agent.came(ctx)

@@ -19,10 +19,10 @@ import (
 func TestE2EScenario(t *testing.T) {
 	t.Parallel()
 	o := tiny(t)
-	o.Round = time.Second // long enough for some deliveries, whatever else the machine does
+	o.Round = 500 * time.Millisecond // long enough for some deliveries, whatever else the machine does
 	o.Kafka = strings.Split(rig.Fake(t).Bootstrap(), ",")
 	r := newReport(o)
-	sizes := e2eSizes{warmUp: 2 * time.Second, conns: 2, entities: 3, partitions: 2, window: 20}
+	sizes := e2eSizes{warmUp: 100 * time.Millisecond, warmEvents: 1, conns: 2, entities: 3, partitions: 2, window: 20}
 	if err := runE2E(t.Context(), o, sizes, r); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestHolScenario(t *testing.T) {
 	o.Round = time.Second // long enough for every kind of delivery, whatever else the machine does
 	o.Kafka = strings.Split(rig.Fake(t).Bootstrap(), ",")
 	r := newReport(o)
-	sizes := holSizes{warmUp: o.Round, rate: 200, conns: 2, entities: 2, partitions: 2}
+	sizes := holSizes{warmUp: 100 * time.Millisecond, rate: 100, conns: 2, entities: 2, partitions: 2}
 	if err := runHol(t.Context(), o, sizes, r); err != nil {
 		t.Fatal(err)
 	}
@@ -57,10 +57,10 @@ func TestHolScenario(t *testing.T) {
 func TestFanoutScenario(t *testing.T) {
 	t.Parallel()
 	o := tiny(t)
-	o.Round, o.Rounds = time.Second, 1 // three turns beside the warming up
+	o.Round = time.Second
 	o.Kafka = strings.Split(rig.Fake(t).Bootstrap(), ",")
 	r := newReport(o)
-	sizes := fanoutSizes{warmUp: o.Round, rate: 30, conns: 2, entities: 2, partitions: 2, subscriptions: 3}
+	sizes := fanoutSizes{warmUp: 100 * time.Millisecond, rate: 30, conns: 2, entities: 2, partitions: 2, subscriptions: 2}
 	if err := runFanout(t.Context(), o, sizes, r); err != nil {
 		t.Fatal(err)
 	}
