@@ -44,7 +44,7 @@ func newRekeyRig(t testing.TB, partitions int32) *rekeyRig {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
-	return &rekeyRig{t: t, cluster: cluster, adm: kadm.NewClient(cl), cl: cl, rekey: Rekey{From: oldTopic, Client: []kgo.Opt{seed}, RecordBytes: 1 << 20,
+	return &rekeyRig{t: t, cluster: cluster, adm: kadm.NewClient(cl), cl: cl, rekey: Rekey{From: oldTopic, Client: []kgo.Opt{seed, kgo.MetadataMinAge(10 * time.Millisecond)}, RecordBytes: 1 << 20,
 		To: Topic{Name: newTopic, Partitions: 7, Replication: 1, Configs: map[string]string{
 			cleanupPolicy: "delete", timestampType: "LogAppendTime", retention: "604800000"}}}}
 }
@@ -86,11 +86,13 @@ func day(minute int) time.Time {
 func TestRekeyCopiesEverythingInOrderPerKey(t *testing.T) {
 	t.Parallel()
 	r := newRekeyRig(t, 3)
+	var recs []*kgo.Record
 	for i := range 300 {
 		key := []byte(fmt.Sprintf("order/%d", i%37))
-		r.send(&kgo.Record{Key: key, Partition: PartitionOf(key, 3), Value: []byte(fmt.Sprintf(`{"n":%d}`, i)), Timestamp: day(i),
+		recs = append(recs, &kgo.Record{Key: key, Partition: PartitionOf(key, 3), Value: []byte(fmt.Sprintf(`{"n":%d}`, i)), Timestamp: day(i),
 			Headers: []kgo.RecordHeader{{Key: "ce_id", Value: []byte{byte(i)}}, {Key: "ce_id", Value: nil}, {Key: "", Value: []byte{}}}})
 	}
+	r.send(recs...)
 	r.send(&kgo.Record{Value: []byte("nobody's"), Partition: 2, Timestamp: day(1)}, &kgo.Record{Key: []byte{}, Partition: 1, Timestamp: day(2)},
 		&kgo.Record{Key: []byte("order/1"), Partition: PartitionOf([]byte("order/1"), 3), Value: nil, Timestamp: day(3)})
 	want := r.read(oldTopic)
@@ -127,9 +129,11 @@ func TestRekeyOfATopicThatHasGrown(t *testing.T) {
 	for n, minute := range []int{6, 7} { // after the growth
 		r.send(&kgo.Record{Key: key, Partition: 5, Value: value(3 + n), Timestamp: day(minute)})
 	}
-	for i := range 2000 { // others, so that partitions are read apart
-		r.send(&kgo.Record{Key: []byte(fmt.Sprint(i)), Partition: int32(1 + i%4), Value: value(0), Timestamp: day(i)})
+	var others []*kgo.Record // so that partitions are read apart
+	for i := range 2000 {
+		others = append(others, &kgo.Record{Key: []byte(fmt.Sprint(i)), Partition: int32(1 + i%4), Value: value(0), Timestamp: day(i)})
 	}
+	r.send(others...)
 	r.run()
 	var order []string
 	for _, rec := range r.read(newTopic)[`"order/1" false`] {
@@ -298,10 +302,12 @@ func TestRekeyBegunAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRekeyRig(t, 3)
+			var recs []*kgo.Record
 			for i := range 200 {
 				key := fmt.Appendf(nil, "order/%d", i%37)
-				r.send(&kgo.Record{Key: key, Partition: PartitionOf(key, 3), Value: fmt.Append(nil, i), Timestamp: day(i)})
+				recs = append(recs, &kgo.Record{Key: key, Partition: PartitionOf(key, 3), Value: fmt.Append(nil, i), Timestamp: day(i)})
 			}
+			r.send(recs...)
 			ctx, stop := context.WithCancelCause(t.Context())
 			end(r, stop)
 			if _, err := r.rekey.Run(ctx); err == nil {
