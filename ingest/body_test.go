@@ -1,13 +1,10 @@
 package ingest
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -57,50 +54,6 @@ func TestBodyLimits(t *testing.T) {
 	}
 	in.empty()
 	if n := len(in.log.events); n != 2 || len(in.log.events[0].Data) != 1024 {
-		t.Errorf("%d events", n)
-	}
-}
-
-// raw speaks HTTP by hand and returns the status line's code.
-func (in *intake) raw(request string, closeWrite bool) (status int) {
-	in.t.Helper()
-	conn, err := net.Dial("tcp", in.server.Listener.Addr().String())
-	if err != nil {
-		in.t.Fatal(err)
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(patience))
-	if _, err := io.WriteString(conn, request); err != nil {
-		in.t.Fatal(err)
-	}
-	if closeWrite {
-		_ = conn.(*net.TCPConn).CloseWrite()
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		return 0
-	}
-	defer resp.Body.Close()
-	return resp.StatusCode
-}
-
-func TestLyingLengths(t *testing.T) {
-	t.Parallel()
-	in := setup(t, nil)
-	head := "POST " + inPath + " HTTP/1.1\r\nHost: x\r\nX-Signature: " + sign([]byte("1")) + "\r\n"
-	if got := in.raw(head+"Content-Length: 10\r\n\r\n1", true); got != 400 {
-		t.Errorf("shorter than its length: %d, want 400", got)
-	}
-	if got := in.raw(head+"Content-Length: 99999999999\r\n\r\n1", false); got != 413 {
-		t.Errorf("a claim over the limit: %d, want 413 at once", got)
-	}
-	if got := in.raw(head+"Content-Length: 1\r\nConnection: close\r\n\r\n1trailing", false); got != 202 {
-		t.Errorf("longer than its length: %d, want 202 for what was signed", got)
-	}
-	if got := in.raw(head+"Transfer-Encoding: chunked\r\n\r\nzz\r\n", true); got != 400 {
-		t.Errorf("malformed chunk: %d, want 400", got)
-	}
-	if n := len(in.log.events); n != 1 {
 		t.Errorf("%d events", n)
 	}
 }

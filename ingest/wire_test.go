@@ -68,6 +68,9 @@ func TestFrames(t *testing.T) {
 		{"unknown coding", line + length + "Transfer-Encoding: xchunked\r\n" + signature + end + "body", []int{501}, 0},
 		{"chunks with an extension and a trailer", line + "Transfer-Encoding: chunked\r\nTrailer: X-Signature\r\n" + end +
 			"4;a=b\r\nbody\r\n0\r\nX-Signature: " + good + "\r\n\r\n", []int{401}, 0},
+		{"shorter than its length", line + "Content-Length: 10\r\n" + signature + end + "body", []int{400}, 0},
+		{"longer than its length", line + length + signature + end + "bodytrailing", []int{202}, 1},
+		{"malformed chunk", line + "Transfer-Encoding: chunked\r\n" + signature + end + "zz\r\n", []int{400}, 0},
 		{"chunks that never end", line + "Transfer-Encoding: chunked\r\n" + signature + end + "4\r\nbody\r\n", []int{400}, 0},
 		{"no host", "POST " + inPath + " HTTP/1.1\r\n" + length + signature + end + "body", []int{400}, 0},
 		{"expects to be asked", line + length + "Expect: 100-continue\r\n" + signature + end + "body", []int{100, 202}, 1},

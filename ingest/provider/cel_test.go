@@ -206,15 +206,10 @@ func TestExpressionsAreCheckedWhenCompiled(t *testing.T) {
 		{func(e *provider.EventConfig) { e.ID = "cel:" }, "event.id", "is not an expression: at character 1"},
 		{func(e *provider.EventConfig) { e.ID = "cel:body." }, "event.id", "is not an expression: at character 6: Syntax error"},
 		{func(e *provider.EventConfig) { e.Type = "cel:bdy.x" }, "event.type", "at character 1: undeclared reference to 'bdy' (did you mean 'body'?)"},
-		{func(e *provider.EventConfig) { e.Type = "cel:body.x == 1" }, "event.type", "type bool, and must give one of string, int, uint"},
 		{func(e *provider.EventConfig) { e.Entity = []string{"/a", "cel:[body.x]"} }, "event.entity[1]", "type list(dyn)"},
-		{func(e *provider.EventConfig) { e.Entity = []string{"cel:nope(body)"} }, "event.entity[0]", "undeclared reference to 'nope'"},
 		{func(e *provider.EventConfig) { e.Version.From = "cel:1.5" }, "event.version.from", "type double, and must give one of string, int, uint: decimals are not exact"},
-		{func(e *provider.EventConfig) { e.Version.From = "cel:double(body.x) * 10.0" }, "event.version.from", "type double"},
 		{func(e *provider.EventConfig) { e.Version.From = "cel:timestamp(body.x)" }, "event.version.from", "type timestamp, and must give one of string, int, uint"},
 		{func(e *provider.EventConfig) { e.Version.From = "cel:null" }, "event.version.from", "null is a value that is missing"},
-		{func(e *provider.EventConfig) { e.Version.From = "cel:header.a * 2" }, "event.version.from", "at character 10: found no matching overload for '_*_'"},
-		{func(e *provider.EventConfig) { e.Version.Kind, e.Version.From = "timestamp", "cel:duration('1s')" }, "event.version.from", "one of string, int, uint, timestamp"},
 		{func(e *provider.EventConfig) {
 			*e.Version = provider.VersionConfig{Kind: "monotonic", As: "text", From: "cel:1"}
 		}, "event.version.from", "type int, and must give one of string"},
@@ -222,12 +217,8 @@ func TestExpressionsAreCheckedWhenCompiled(t *testing.T) {
 			e.Version.Rank = &provider.RankConfig{From: "cel:true", Order: []string{"true"}}
 		}, "event.version.rank.from", "type bool"},
 		{func(e *provider.EventConfig) { e.Deleted = &provider.DeletedConfig{From: "cel:b'a'"} }, "event.deleted.from", "type bytes, and must give one of bool, string, int, uint"},
-		{func(e *provider.EventConfig) { e.ID = "cel:'a'.matches('(') ? 'a' : 'b'" }, "event.id", "error parsing regexp"},
 		{func(e *provider.EventConfig) { e.ID = "cel:body.a +\nbdy" }, "event.id", "at line 2, character 1"},
 		{func(e *provider.EventConfig) { e.ID = "cel:" + strings.Repeat("1+", 1500) + "1" }, "event.id", "is not an expression"},
-		{func(e *provider.EventConfig) {
-			e.ID = "cel:" + strings.Repeat("(", 600) + "1" + strings.Repeat(")", 600)
-		}, "event.id", "is not an expression"},
 	} {
 		cfg := orders()
 		cfg.Team, cfg.Name, cfg.Secrets = "acme", "in", []schemas.Secret{schemas.NewSecret(whsec)}

@@ -25,9 +25,7 @@ func TestCompileSaysWhatToDo(t *testing.T) {
 	}{
 		{"preset", func(c *provider.Config) { c.Preset = "gitbuh" }, `preset "gitbuh" does not exist; use one of `},
 		{"team", func(c *provider.Config) { c.Team = "Acme" }, `team name "Acme"`},
-		{"source", func(c *provider.Config) { c.Name = strings.Repeat("a", 41) }, "source name"},
 		{"limits", func(c *provider.Config) { c.MaxBody = -1 }, "max_body"},
-		{"no secret", func(c *provider.Config) { c.Secrets = nil }, "secrets bad_key: secrets is empty"},
 		{"empty secret", func(c *provider.Config) { c.Secrets = append(c.Secrets, schemas.Secret{}) }, "secrets bad_key: secret 2 is empty"},
 		{"key encoding", func(c *provider.Config) { c.KeyEncoding = "hex" }, "secret 1 is not hex"},
 		{"two key encodings", func(c *provider.Config) { c.KeyEncoding, c.Verify.KeyEncoding = "hex", "base64" }, "contradicts verify.key_encoding"},
@@ -40,13 +38,10 @@ func TestCompileSaysWhatToDo(t *testing.T) {
 		{"no type", func(c *provider.Config) { c.Event.Type = "" }, "event.type is missing"},
 		{"no entity", func(c *provider.Config) { c.Event.Entity = nil }, "event.entity is missing"},
 		{"wrong from", func(c *provider.Config) { c.Event.ID = "id" }, `event.id "id" is not a JSON Pointer`},
-		{"wrong type from", func(c *provider.Config) { c.Event.Type = "header:" }, `event.type "header:"`},
-		{"wrong pointer", func(c *provider.Config) { c.Event.Entity = []string{"/a~"} }, "event.entity"},
 		{"hash as type", func(c *provider.Config) { c.Event.Type = "sha256:body" }, "is for event.id"},
 		{"no kind", func(c *provider.Config) { c.Event.Version.Kind = "" }, "event.version.kind is missing"},
 		{"wrong kind", func(c *provider.Config) { c.Event.Version.Kind = "counter" }, `event.version.kind "counter"`},
 		{"no from", func(c *provider.Config) { c.Event.Version.From = "" }, "event.version.from is missing"},
-		{"version from", func(c *provider.Config) { c.Event.Version.From = "rev" }, "event.version.from"},
 		{"none with from", func(c *provider.Config) { c.Event.Version.Kind = "none" }, "have no meaning with kind: none"},
 		{"resolution of a counter", func(c *provider.Config) { c.Event.Version.Resolution = time.Second }, "is for kind: timestamp"},
 		{"resolution", func(c *provider.Config) {
@@ -59,19 +54,10 @@ func TestCompileSaysWhatToDo(t *testing.T) {
 		{"rank of the body", func(c *provider.Config) {
 			c.Event.Version.Rank = &provider.RankConfig{From: "sha256:body", Order: []string{"a"}}
 		}, "event.version.rank.from is a hash"},
-		{"wrong rank from", func(c *provider.Config) {
-			c.Event.Version.Rank = &provider.RankConfig{From: "status", Order: []string{"a"}}
-		}, `event.version.rank.from "status"`},
 		{"rank order", func(c *provider.Config) { c.Event.Version.Rank = &provider.RankConfig{From: "/status"} }, "event.version.rank.order is missing"},
-		{"long rank order", func(c *provider.Config) {
-			c.Event.Version.Rank = &provider.RankConfig{From: "/status", Order: make([]string, 101)}
-		}, "101 values, more than 100"},
 		{"empty rank", func(c *provider.Config) {
 			c.Event.Version.Rank = &provider.RankConfig{From: "/status", Order: []string{"a", ""}}
 		}, "value 2 is empty"},
-		{"rank with a control character", func(c *provider.Config) {
-			c.Event.Version.Rank = &provider.RankConfig{From: "/status", Order: []string{"a\x00"}}
-		}, "value 1 is empty, longer than 255 bytes or not plain text"},
 		{"rank twice", func(c *provider.Config) {
 			c.Event.Version.Rank = &provider.RankConfig{From: "/status", Order: []string{"a", "b", "a"}}
 		}, `"a" is listed twice`},
@@ -79,13 +65,9 @@ func TestCompileSaysWhatToDo(t *testing.T) {
 		{"payload", func(c *provider.Config) { c.Event.Payload = "state" }, `event.payload "state"`},
 		{"first without sequence", func(c *provider.Config) { c.Event.First, c.Event.Version.Kind = &first, "monotonic" }, "event.first needs"},
 		{"negative first", func(c *provider.Config) { c.Event.First = &negative }, "event.first"},
-		{"deleted", func(c *provider.Config) { c.Event.Deleted = &provider.DeletedConfig{} }, "event.deleted.from"},
 		{"many entities", func(c *provider.Config) { c.Event.Entity = slices.Repeat([]string{"/a"}, 17) }, "event.entity has 17 values: 16 are the most"},
-		{"much is volatile", func(c *provider.Config) { c.Event.Volatile = slices.Repeat([]string{"/a"}, 101) }, "event.volatile has 101 values: 100 are the most"},
-		{"many headers", func(c *provider.Config) { c.Event.KeepHeaders = slices.Repeat([]string{"a"}, 101) }, "event.keep_headers has 101 values: 100 are the most"},
 		{"volatile", func(c *provider.Config) { c.Event.Volatile = []string{"header:a"} }, "event.volatile"},
 		{"header", func(c *provider.Config) { c.Event.KeepHeaders = []string{"a b"} }, "event.keep_headers"},
-		{"hash as deletion", func(c *provider.Config) { c.Event.Deleted = &provider.DeletedConfig{From: "sha256:body"} }, "is for event.id"},
 		{"as of a sequence", func(c *provider.Config) { c.Event.Version.As = "text" }, "event.version.as is for kind: monotonic"},
 		{"wrong as", func(c *provider.Config) { c.Event.Version.Kind, c.Event.Version.As = "monotonic", "ulid" }, `event.version.as "ulid" is not one of`},
 		{"secret header", func(c *provider.Config) { c.Event.KeepHeaders = []string{"authorization"} }, "carries a secret"},

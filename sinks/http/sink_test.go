@@ -245,24 +245,6 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-func TestPrivateNetworkIsForbidden(t *testing.T) {
-	t.Parallel()
-	s := must(t, Config{URL: "https://internal.example/", Resolver: fixed("127.0.0.1")})
-	_, err := s.Do(t.Context(), sinktest.Action(1))
-	if got := sink.ClassOf(err); got != sink.ClassForbidden {
-		t.Errorf("class %q: %v", got, err)
-	}
-	if err := s.Check(t.Context()); sink.ClassOf(err) != sink.ClassForbidden {
-		t.Errorf("check: %v", err)
-	}
-}
-
-type fixed string
-
-func (f fixed) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
-	return []netip.Addr{netip.MustParseAddr(string(f))}, nil
-}
-
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("check sent a request") }))
