@@ -16,6 +16,7 @@ import (
 func TestCatchUp(t *testing.T) {
 	t.Parallel()
 	r := deploy(t, rig.SharedKafka(t), options{})
+	r.edit("session_timeout: 6s", "session_timeout: 40s") // nobody is killed
 	r.sender.once = true
 	r.serve("intake")
 	r.serve("stream").stop() // where it begins is stored

@@ -66,6 +66,7 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 	t.Parallel()
 	b := rig.SharedKafka(t)
 	r := deploy(t, b, options{})
+	r.edit("session_timeout: 6s", "session_timeout: 40s") // nobody is killed
 	var mended atomic.Bool
 	bad := issue(7, 1, 1)
 	r.agent.answer = func(c call) int {

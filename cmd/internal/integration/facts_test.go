@@ -35,6 +35,7 @@ func TestFactsAreNeverStale(t *testing.T) {
 		{[]fact{{"pull_request.synchronize", 9}, {"pull_request.synchronize", 5}}, []string{"pull_request.synchronize"}},
 	}
 	r := deploy(t, rig.Fake(t), options{})
+	r.edit("session_timeout: 6s", "session_timeout: 40s") // nobody is killed
 	p := r.serve("intake,stream")
 	sent, ran := 0, 0
 	for i, h := range histories {

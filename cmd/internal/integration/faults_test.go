@@ -106,6 +106,7 @@ func TestPostgresStopsHard(t *testing.T) {
 	t.Parallel()
 	pg := rig.Postgres(t)
 	r := deploy(t, rig.SharedKafka(t), options{latency: 2 * time.Millisecond, dbURL: pg.URL()})
+	r.edit("session_timeout: 6s", "session_timeout: 40s") // nobody is killed
 	p := r.serve("intake,stream")
 	underLoad(t, r, func() []fault {
 		at := time.Now()

@@ -23,10 +23,11 @@ import (
 func TestTopicGrownUnderLoad(t *testing.T) {
 	t.Parallel()
 	b := rig.SharedKafka(t)
-	r := deploy(t, b, options{latency: 300 * time.Millisecond, gap: "{wait: 20s, then: skip}"})
+	r := deploy(t, b, options{latency: 300 * time.Millisecond, gap: "{wait: 30s, then: skip}"})
+	r.edit("session_timeout: 6s", "session_timeout: 40s") // nobody is killed
 	topic, orders := "events."+r.team+".github", "events."+r.team+".orders"
 	intake, stream := r.serve("intake"), r.serve("stream")
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	loaded := make(chan error, 1)
 	go func() {
@@ -46,9 +47,14 @@ func TestTopicGrownUnderLoad(t *testing.T) {
 	deliver(1)
 	deliver(3)
 	waitItems(t, r, stream, gaps, "--subscription", "fulfil", "--decision", "buffered")
-	if _, err := admin(t, b).UpdatePartitions(t.Context(), 9, topic, orders); err != nil {
+	adm := admin(t, b)
+	if _, err := adm.UpdatePartitions(t.Context(), 9, topic, orders); err != nil {
 		t.Fatal(err)
 	}
+	until(t, "the broker has the partitions", func() bool {
+		details, err := adm.ListTopics(t.Context(), topic, orders)
+		return err == nil && len(details[topic].Partitions) == 9 && len(details[orders].Partitions) == 9
+	})
 	r.edit("github: {preset: github,", "github: {topics: {partitions: 9}, preset: github,")
 	r.edit("      orders:\n", "      orders:\n        topics: {partitions: 9}\n")
 	intake.stop()

@@ -17,6 +17,7 @@ import (
 func TestCapturedDelivery(t *testing.T) {
 	t.Parallel()
 	r := deploy(t, rig.SharedKafka(t), options{})
+	r.edit("session_timeout: 6s", "session_timeout: 40s") // nobody is killed
 	p := r.serve("intake,stream")
 	captured := issue(7, 1, 1)
 	send := func(name, id string) {

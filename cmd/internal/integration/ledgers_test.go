@@ -22,6 +22,7 @@ import (
 func deployTwoLedgers(t *testing.T) (r *deployment, billingDB string) {
 	t.Helper()
 	r, billingDB = deploy(t, rig.Fake(t), options{}), rig.Database(t)
+	r.edit("session_timeout: 6s", "session_timeout: 40s") // nobody is killed
 	const long = "long: {deadline: 5m}, "
 	r.edit(`listen: {intake: "${env:INTAKE}",`, `agents: {public_url: "http://agents.test", secrets: ["a secret that every process of the deployment has"]}
 listen: {agents: "${env:AGENTS}", intake: "${env:INTAKE}",`)
