@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -110,9 +112,9 @@ teams:
 `
 
 // deploy starts a broker. createTopics is what `topics apply` does.
-func deploy(t *testing.T, agentURL string, ledger *ledgerPlace, createTopics bool) *deployment {
+func deploy(t *testing.T, agentURL string, ledger *ledgerPlace, createTopics bool, opts ...kfake.Opt) *deployment {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	cluster, err := kfake.NewCluster(append(opts, kfake.NumBrokers(1))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,6 +128,17 @@ func deploy(t *testing.T, agentURL string, ledger *ledgerPlace, createTopics boo
 		r.createTopics()
 	}
 	return r
+}
+
+// freePort is a port for what is started there twice: no outgoing connection takes it meanwhile.
+func freePort(t *testing.T) int {
+	t.Helper()
+	_, port, _ := net.SplitHostPort(rig.FreeAddress(t))
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 func (r *deployment) createTopics() {
@@ -249,7 +262,7 @@ func (p *process) clean() {
 func (p *process) ready() {
 	p.t.Helper()
 	var last string
-	if !rig.Until(time.Minute, func() bool {
+	if !rig.Until(3*time.Minute, func() bool { // it may have twenty subscriptions, and little of the machine
 		select {
 		case err := <-p.done:
 			p.done = nil

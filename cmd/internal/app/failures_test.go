@@ -182,12 +182,6 @@ func failingWithoutStatus(t *testing.T) []meeting {
 	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
 	untrusted.StartTLS()
 	t.Cleanup(untrusted.Close)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := l.Addr().String()
-	l.Close()
 	_, port, _ := net.SplitHostPort(broken.Listener.Addr().String())
 	const network = "a connection that is refused, reset or cut off, or fails in TLS"
 	return []meeting{
@@ -196,7 +190,7 @@ func failingWithoutStatus(t *testing.T) []meeting {
 		{row: network, url: broken.URL, entities: []string{"reset"}, status: "done", attempts: always("network 0", ok)},
 		{row: network, url: broken.URL, entities: []string{"cut"}, status: "done", attempts: always("network 0", ok)},
 		{row: "2xx", url: broken.URL, entities: []string{"half"}, status: "done", attempts: always(ok)}, // it has said what it did
-		{row: network, url: "http://" + closed, entities: []string{"refused"}, status: "dead_letter", attempts: always("network 0", "network 0")},
+		{row: network, url: "http://" + rig.FreeAddress(t), entities: []string{"refused"}, status: "dead_letter", attempts: always("network 0", "network 0")},
 		{row: network, url: untrusted.URL, entities: []string{"tls"}, status: "dead_letter", attempts: always("network 0", "network 0")},
 		// A label of 64 letters is no name: nobody is asked for it.
 		{row: "a name that does not resolve, or a name server that does not answer", url: "https://" + strings.Repeat("a", 64) + ".example", extra: "retry: {attempts: 7, min: 10ms, max: 50ms}",

@@ -151,8 +151,8 @@ func TestRenewedSecretsNeedNoRestart(t *testing.T) {
 	users := func(password string) []kfake.Opt {
 		return []kfake.Opt{kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-512", "u", password)}
 	}
-	cluster := secured(t, before, old.CAFile, users("pencil")...)
-	port := cluster.ListenAddrs()[0]
+	port := kfake.Ports(freePort(t))
+	cluster := secured(t, before, old.CAFile, append(users("pencil"), port)...)
 	client := clientOf(t, cluster, strings.ReplaceAll("tls: {ca_file: DIR/ca.pem, cert_file: DIR/client.pem, key_file: DIR/client.key}\n"+
 		"  sasl: {mechanism: SCRAM-SHA-512, user: u, password: \"${file:DIR/password}\"}", "DIR", dir))
 	defer client.Close()
@@ -160,11 +160,7 @@ func TestRenewedSecretsNeedNoRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	cluster.Close()
-	var number int
-	if _, err := fmt.Sscanf(port, "127.0.0.1:%d", &number); err != nil {
-		t.Fatal(err)
-	}
-	secured(t, after, renewed.CAFile, append(users("eraser"), kfake.Ports(number))...)
+	secured(t, after, renewed.CAFile, append(users("eraser"), port)...)
 	if err := asks(t, client); err == nil || !strings.Contains(err.Error(), "kafka.tls.ca_file") {
 		t.Fatalf("the old files are taken by the new cluster: %v", err)
 	}

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,15 +25,8 @@ import (
 // TestReadyzFollowsTheBrokers: an intake is ready for as long as Kafka takes what it would send, not since Kafka did once.
 func TestReadyzFollowsTheBrokers(t *testing.T) {
 	t.Parallel()
-	r := deploy(t, "http://127.0.0.1:1", nil, true)
-	_, port, err := net.SplitHostPort(r.cluster.ListenAddrs()[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := freePort(t)
+	r := deploy(t, "http://127.0.0.1:1", nil, true, kfake.Ports(port))
 	p := r.run(config.RoleIntake)
 	// A source that a reload brought, without its topics, keeps nobody from the others.
 	r.text = strings.Replace(r.text, "      orders:", "      fresh: {preset: github, secrets: [x]}\n      orders:", 1)
@@ -44,7 +35,8 @@ func TestReadyzFollowsTheBrokers(t *testing.T) {
 
 	r.cluster.Close()
 	p.unready("connection refused")
-	if r.cluster, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(again)); err != nil {
+	var err error
+	if r.cluster, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.cluster.Close)
