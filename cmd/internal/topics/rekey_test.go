@@ -350,7 +350,7 @@ func TestRekeyLeavesWhatIsNoCopy(t *testing.T) {
 	if err := r.cl.ProduceSync(t.Context(), &kgo.Record{Topic: newTopic, Key: []byte("k"), Partition: 1, Timestamp: day(1)}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.rekey.Run(t.Context()); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "holds 2 records already: ") {
+	if _, err := r.rekey.Run(t.Context()); schemas.KindOf(err) != schemas.Conflict {
 		t.Error(err)
 	}
 	r.rekey.To.Configs[timestampType], r.rekey.To.Configs[retention] = "CreateTime", "-1" // a finished one would look the same

@@ -42,7 +42,7 @@ func TestKilled(t *testing.T) {
 	}
 	p.Kill()
 	var left []string
-	if !rig.Until(20*time.Second, func() bool {
+	if !rig.Until(2*time.Minute, func() bool {
 		left, err = filepath.Glob(filepath.Join(dir, "*"))
 		return err == nil && len(left) == 0
 	}) {
