@@ -62,6 +62,7 @@ func TestExitCodesOfSlips(t *testing.T) {
 		{exitNotFound, []string{"inbox", "get", "acme/triage/github/nobody", "--url", notFound}},
 		{exitNotFound, []string{"sources", "presets", "githb"}},
 		{exitFailed, []string{"quarantine", "redrive", "quarantine.acme.orders/0@1", "--reason", "x", "--url", invalid}},
+		{exitFailed, []string{"inbox", "redrive", "acme/triage/github/1", "--reason", "x", "--url", invalid}},
 		{exitFailed, []string{"dlq", "replay", "act_1", "--reason", "x", "--url", invalid}},
 	} {
 		var out, errs bytes.Buffer
