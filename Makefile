@@ -6,9 +6,9 @@ SHELL   := bash
 BUILDVCS := $(shell git status >/dev/null 2>&1 && echo auto || echo false)
 # A database for the packages' tests: TEST_DATABASE_URL where set, else a throwaway PostgreSQL.
 WITHDB  := go run ./cmd/internal/withpostgres
-# The race detector needs a C compiler; "make deps" installs one where it may.
-RACE    ?= $(shell command -v "$$(go env CC)" >/dev/null 2>&1 && echo -race)
-TIMEOUT ?= 30m
+# One way to compile for build, linters and tests: what is in Go's build cache is good for any directory.
+export GOFLAGS     ?= -trimpath
+export CGO_ENABLED ?= 0
 FUZZTIME ?= 10s
 
 .DEFAULT_GOAL := help
@@ -19,7 +19,7 @@ help: ## print this
 
 .PHONY: build
 build: ## bin/forebay and bin/forebay-bench
-	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o bin/ ./cmd/forebay ./cmd/forebay-bench
+	go build -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o bin/ ./cmd/forebay ./cmd/forebay-bench
 
 .PHONY: run
 run: build ## forebay dev: broker, database and samples in one process, Ctrl-C ends it
@@ -34,21 +34,33 @@ deps: ## install what the tests need: Go modules, a C compiler, Java and Maven, 
 	@.ci/deps
 
 .PHONY: test
-test: deps ## every test, on Postgres, the embedded broker and Apache Kafka; the longest package first
-	@.ci/test $(RACE) -timeout $(TIMEOUT) ./cmd/internal/integration ./...
+test: deps ## every test, on Postgres, the embedded broker and Apache Kafka
+	@.ci/test
 
 .PHONY: test-race
 test-race: ## the packages outside cmd, with the race detector: the fast loop
-	$(WITHDB) go test -race -timeout $(TIMEOUT) ./schemas/... ./ingest/... ./stream/... ./sinks/...
+	CGO_ENABLED=1 $(WITHDB) go test -race -timeout 30m ./schemas/... ./ingest/... ./stream/... ./sinks/...
 
 # Many of them wait for a time to pass, so more run at once than there are processors; and nobody debugs them: -w is linked in two thirds of the time.
 .PHONY: test-short
-test-short: ## what needs no server at all, in under a minute
-	go test -short -p 4 -parallel 8 -ldflags=-w -timeout 5m ./...
+test-short: ## what needs no server at all, in about a minute
+	go test -short -p 4 -parallel 8 -ldflags=-w -vet=off -timeout 5m ./...
+
+.PHONY: check
+check: ## the whole check, .ci/run, on a fresh clone of HEAD; a commit that passes is in .git/checked
+	@.ci/check
+
+.PHONY: check-quick
+check-quick: ## build, lint, verify, the short tests and the mutants' patches on a fresh clone of HEAD
+	@.ci/check quick
+
+.PHONY: soak
+soak: deps ## what takes hours, before a release: benchmarks, PostgreSQL 17, large replays, long histories and fuzzing, mutants
+	@.ci/soak
 
 .PHONY: bench
 bench: ## Go benchmarks; bin/forebay-bench compares whole scenarios with their rivals
-	$(WITHDB) go test -run '^$$' -bench . -benchmem -timeout $(TIMEOUT) ./...
+	$(WITHDB) go test -run '^$$' -bench . -benchmem -timeout 30m ./...
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (10s)
@@ -60,18 +72,18 @@ mutants: ## break the product in small ways and see that the simulation, or a te
 
 .PHONY: screens
 screens: deps ## a picture of each screen of the console, as the tests in a browser see it, into .screens
-	@.ci/screens $(RACE) -timeout $(TIMEOUT)
+	@.ci/screens
 
 .PHONY: lint
-lint: ## gofmt, vet, golangci-lint, shellcheck where installed
+lint: ## gofmt, golangci-lint, promtool, shellcheck where installed
 	@.ci/lint
 
 .PHONY: generate
-generate: ## write the generated files again
-	go generate ./...
+generate: ## write again what tests hold to the code: pages, schemas, golden files
+	go test -short $$(grep -rl --include=*_test.go 'flag.Bool("update"' cmd ingest stream | grep -v integration | xargs -n 1 dirname | sort -u | sed 's,^,./,') -update
 
 .PHONY: verify
-verify: ## fail when generated files, go.mod or go.sum are not what they should be
+verify: ## fail when go.mod or go.sum is not what the sources say
 	@.ci/verify
 
 .PHONY: clean
