@@ -17,7 +17,6 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/cmd/internal/rights"
-	"github.com/forebay-io/forebay/ingest/producer"
 )
 
 // passwordOf is the password of a user of tests.
@@ -89,31 +88,6 @@ func granted(t *testing.T, root *kgo.Client, list []rights.Right) bool {
 			})
 		})
 	})
-}
-
-// redrives has the product's producer do what `forebay inbox redrive` does with a quarantined record, as the stream, in a topic of each
-// team; as a team's own user it is refused.
-func redrives(t *testing.T, bootstrap string, teams ...string) {
-	t.Helper()
-	as := func(user, topic string) error {
-		p, err := producer.New(producer.Config{Brokers: []string{bootstrap}, GiveUp: 20 * time.Second,
-			Options: []kgo.Opt{kgo.SASL(scram.Auth{User: user, Pass: passwordOf(user)}.AsSha512Mechanism())}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer p.Close(t.Context())
-		_, _, err = p.Republish(t.Context(), topic, &kgo.Record{Key: []byte("o-1"), Value: []byte("{}")})
-		return err
-	}
-	for _, team := range teams {
-		topic := "events." + team + ".matrix"
-		if err := as("forebay-stream", topic); err != nil {
-			t.Errorf("the stream redrives to %s: %v", topic, err)
-		}
-		if err := as(team, topic); !errors.Is(err, kerr.TopicAuthorizationFailed) && !errors.Is(err, kerr.ClusterAuthorizationFailed) {
-			t.Errorf("a team's user redrives to %s: %v", topic, err)
-		}
-	}
 }
 
 // usersOf names everybody who has a right.
