@@ -19,7 +19,7 @@ help: ## print this
 
 .PHONY: build
 build: ## bin/forebay and bin/forebay-bench
-	go build -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o bin/ ./cmd/forebay ./cmd/forebay-bench
+	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o bin/ ./cmd/forebay ./cmd/forebay-bench
 
 .PHONY: run
 run: build ## forebay dev: broker, database and samples in one process, Ctrl-C ends it

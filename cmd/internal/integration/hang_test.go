@@ -13,7 +13,7 @@ import (
 // What hangs answers nothing and closes nothing: nobody hears of a reset. The server keeps its sessions, and what they
 // have locked, for as long as it does not notice.
 const (
-	goesOnWithin = time.Minute      // after it can; half of that where the machine is not busy
+	goesOnWithin = 3 * time.Minute  // after it can: a few seconds where the machine is idle, a quarter of an hour where nobody notices
 	drainBudget  = 25 * time.Second // app's default
 	hangLoad     = 200 * time.Millisecond
 	hangMarkers  = 24 // entities: each partition has some
