@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -25,8 +26,11 @@ type Ledger interface {
 var _ Ledger = (*ledger.Namespace)(nil)
 
 const (
-	exportGroupSize = 50               // dead letters that are read at once
-	maxRetryWait    = 30 * time.Second // between two tries after failures
+	exportGroupSize = 50               // dead letters that are read at once, beside those that wait for another try
+	maxRetryWait    = 30 * time.Second // between two groups of which nothing was written
+	maxLetterWait   = time.Hour        // between two tries of one dead letter, where others are written
+	maxPassed       = 10_000           // dead letters that are read again while they wait for another try
+	maxStuckWait    = 5 * time.Minute  // the same where none is: brokers that are back shall not wait for long
 	exportTimeout   = 20 * time.Second // of each step; no write begins later than that after the first one
 )
 
@@ -44,16 +48,30 @@ type Config struct {
 
 // Exporter copies the dead letters of the claimed partitions to the subscription's dead topic, in lane order. Only after the brokers have
 // confirmed them are they marked in the ledger as exported. So after a crash or a change of owner some are written again, but none is left
-// out.
+// out. One that cannot be written (its batch in the log is broken, say) is tried again later and later, and holds up no other.
 type Exporter struct {
 	cfg    Config
 	write  func(ctx context.Context, d *ledger.DeadLetter) error // produce; a field for tests
 	client *kgo.Client                                           // nil until the first dead letter
+	failed map[letter]*failure                                   // dead letters that wait for another try
+	stuck  bool                                                  // nothing was written since the last failure
+}
+
+// letter is a dead letter's place among those of all claims.
+type letter struct {
+	fence   int32
+	laneSeq int64
+}
+
+// failure is when a dead letter is tried again, and how long it has waited for that.
+type failure struct {
+	next time.Time
+	wait time.Duration
 }
 
 // New makes an exporter.
 func New(cfg Config) *Exporter {
-	x := &Exporter{cfg: cfg}
+	x := &Exporter{cfg: cfg, failed: map[letter]*failure{}}
 	x.write = x.produce
 	return x
 }
@@ -75,7 +93,6 @@ func (x *Exporter) Run(ctx context.Context, claims func() []*ledger.Claim) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			x.cfg.Metrics.exports.WithLabelValues("failed").Inc()
 			wait = min(2*max(wait, x.cfg.Sweep), max(maxRetryWait, x.cfg.Sweep))
 			x.cfg.Logger.Warn("dead letters not exported; trying again", "topic", Topic(x.cfg.Subscription), "error", err, "wait", wait)
 		case more:
@@ -88,32 +105,89 @@ func (x *Exporter) Run(ctx context.Context, claims func() []*ledger.Claim) {
 
 // exportGroup writes one group of dead letters, or as many of it as it can begin to write within exportTimeout, and marks them as exported.
 // It reports whether there may be more. Each step has a timeout of its own: what was written is marked even if the log and the brokers are
-// slow.
+// slow. An error says that nothing was written, or not marked.
 func (x *Exporter) exportGroup(ctx context.Context, claims []*ledger.Claim) (more bool, err error) {
 	if len(claims) == 0 {
 		return false, nil
 	}
 	var list []ledger.DeadLetter
+	limit := exportGroupSize + min(len(x.failed), maxPassed)
 	err = x.step(ctx, func(ctx context.Context) (err error) {
-		list, err = x.cfg.Ledger.Unexported(ctx, claims, exportGroupSize)
+		list, err = x.cfg.Ledger.Unexported(ctx, claims, limit)
 		return err
 	})
 	if err != nil {
 		return false, err
 	}
-	written, began := 0, time.Now()
-	for written < len(list) && err == nil && time.Since(began) < exportTimeout {
-		err = x.step(ctx, func(ctx context.Context) error { return x.write(ctx, &list[written]) })
-		if err == nil {
-			written++
+	more = len(list) == limit
+	due := x.due(list)
+	var written, failed []ledger.DeadLetter
+	for began := time.Now(); len(written)+len(failed) < len(due) && ctx.Err() == nil; {
+		if time.Since(began) >= exportTimeout {
+			more = true
+			break
+		}
+		d := &due[len(written)+len(failed)]
+		if cause := x.step(ctx, func(ctx context.Context) error { return x.write(ctx, d) }); cause != nil {
+			failed, err = append(failed, *d), fmt.Errorf("action %s: %w", d.ID, cause)
+		} else {
+			written = append(written, *d)
 		}
 	}
-	if written > 0 {
-		err = errors.Join(err, x.step(ctx, func(ctx context.Context) error { return x.cfg.Ledger.Exported(ctx, claims, list[:written]) }))
-		x.cfg.Metrics.exports.WithLabelValues("done").Add(float64(written))
+	x.learn(written, failed)
+	if len(failed) > 0 && len(written) > 0 {
+		x.cfg.Logger.Warn("dead letters not exported, while others are; trying them again", "topic", Topic(x.cfg.Subscription), "failed", len(failed), "error", err)
 	}
-	return written < len(list) || written == exportGroupSize, err
+	if len(written) == 0 {
+		return more && err == nil, err
+	}
+	x.cfg.Metrics.exports.WithLabelValues("done").Add(float64(len(written)))
+	return more, x.step(ctx, func(ctx context.Context) error { return x.cfg.Ledger.Exported(ctx, claims, written) })
 }
+
+// learn says when those that failed are tried again. Once one is written after a time in which none was, that time is over for all.
+func (x *Exporter) learn(written, failed []ledger.DeadLetter) {
+	x.cfg.Metrics.exports.WithLabelValues("failed").Add(float64(len(failed)))
+	for i := range written {
+		delete(x.failed, letterOf(&written[i]))
+	}
+	longest := maxLetterWait
+	if len(written) == 0 {
+		longest = maxStuckWait
+	}
+	now := time.Now()
+	for i := range failed {
+		l := letterOf(&failed[i])
+		if x.failed[l] == nil {
+			x.failed[l] = &failure{}
+		}
+		f := x.failed[l]
+		f.wait = min(max(2*f.wait, x.cfg.Sweep), longest)
+		f.next = now.Add(f.wait)
+	}
+	if len(written) > 0 && x.stuck {
+		for _, f := range x.failed {
+			f.next = now
+		}
+	}
+	x.stuck = len(written) == 0 && (x.stuck || len(failed) > 0)
+}
+
+// due leaves out the dead letters that wait for another try, and forgets those that are not listed any more.
+func (x *Exporter) due(list []ledger.DeadLetter) (due []ledger.DeadLetter) {
+	now, listed := time.Now(), make(map[letter]bool, len(list))
+	for i := range list {
+		l := letterOf(&list[i])
+		listed[l] = true
+		if f := x.failed[l]; f == nil || !now.Before(f.next) {
+			due = append(due, list[i])
+		}
+	}
+	maps.DeleteFunc(x.failed, func(l letter, _ *failure) bool { return !listed[l] })
+	return due
+}
+
+func letterOf(d *ledger.DeadLetter) letter { return letter{d.Fence, d.LaneSeq} }
 
 // step runs do with exportTimeout.
 func (x *Exporter) step(ctx context.Context, do func(ctx context.Context) error) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -76,6 +77,48 @@ func TestSlowExportComesToItsEnd(t *testing.T) {
 					if written[seq] != 1 || !s.exported[seq] {
 						t.Errorf("%d was written %d times, noted %v", seq, written[seq], s.exported[seq])
 					}
+				}
+			})
+		})
+	}
+}
+
+// A dead letter that cannot be written is tried again later and later, and holds up no other, however many there are. Once brokers that were
+// away for an hour are back, all is exported within minutes.
+func TestUnreadableDeadLettersHoldUpNone(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		broken  int64 // the first so many cannot be read
+		awayFor time.Duration
+	}{"one": {broken: 1}, "a batch of them": {broken: 130}, "brokers away": {awayFor: time.Hour}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ms, err := NewMetrics(nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := &graves{exported: map[int64]bool{}}
+				for seq := range int64(300) {
+					s.dead = append(s.dead, seq)
+				}
+				x := New(Config{Subscription: "a.b", Ledger: s, Metrics: ms, Sweep: time.Second, Logger: slog.New(slog.DiscardHandler)})
+				began, tries := time.Now(), map[int64]int{}
+				x.write = func(_ context.Context, d *ledger.DeadLetter) error {
+					tries[d.LaneSeq]++
+					if d.LaneSeq < tt.broken || time.Since(began) < tt.awayFor {
+						return errors.New("its bytes cannot be read")
+					}
+					return nil
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), tt.awayFor+10*time.Minute)
+				defer cancel()
+				x.Run(ctx, func() []*ledger.Claim { return []*ledger.Claim{{ID: 1}} })
+				if want := 300 - int(tt.broken); len(s.exported) != want {
+					t.Errorf("%d are exported, want %d", len(s.exported), want)
+				}
+				if tt.broken > 0 && (tries[0] < 5 || tries[0] > 100) {
+					t.Errorf("the first was tried %d times in ten minutes", tries[0])
 				}
 			})
 		})
