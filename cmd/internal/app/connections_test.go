@@ -95,7 +95,7 @@ func (b *lockedBuffer) String() string {
 func TestFewConnectionsAreShared(t *testing.T) {
 	t.Parallel()
 	r := deploy(t, "http://127.0.0.1:1", nil, true)
-	r.text = strings.Replace(r.text, "listen: {", "intake: {connections: 40, pace: {grace: 10m}}\nlisten: {", 1)
+	r.text = strings.Replace(r.text, "listen: {", "intake: {connections: 40, pace: {bytes: 0}}\nlisten: {", 1)
 	p := r.run(config.RoleIntake)
 	body := []byte(`{"type":"order","order":"o","rev":1}`)
 	mac := hmac.New(sha256.New, []byte("orders-secret"))

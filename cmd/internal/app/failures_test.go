@@ -57,7 +57,7 @@ func TestFailureTableInTheLedger(t *testing.T) {
 	var destinations, subscriptions strings.Builder
 	for i, m := range meetings {
 		if m.extra == "" {
-			m.extra = "retry: {attempts: 2, min: 10ms, max: 50ms}, allow_networks: [127.0.0.0/8]"
+			m.extra = "timeout: 1m, retry: {attempts: 2, min: 10ms, max: 50ms}, allow_networks: [127.0.0.0/8]"
 		}
 		fmt.Fprintf(&destinations, "      d%d: {type: http, url: %q, %s}\n", i, m.url, m.extra)
 		fmt.Fprintf(&subscriptions, "      s%d: {sources: [orders], types: [t%d], begin: all, actions: [{name: run, to: d%d}]}\n", i, i, i)

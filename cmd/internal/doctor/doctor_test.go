@@ -27,7 +27,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "8") // most of them wait most of the time
+	_ = flag.Set("test.parallel", "4") // most of them wait most of the time
 	goleak.VerifyTestMain(m)
 }
 

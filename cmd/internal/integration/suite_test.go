@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	if short.Run() { // all that runs the binary needs servers: it is not built
 		os.Exit(m.Run())
 	}
-	fiveAtOnce()
+	fourAtOnce()
 	dir, err := os.MkdirTemp("", "forebay-suite-")
 	if err != nil {
 		panic(err)
@@ -51,13 +51,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// fiveAtOnce has five tests run at once, unless -parallel says how many or there are more processors: they wait for most of their time, for
+// fourAtOnce has four tests run at once, unless -parallel says how many or there are more processors: they wait for most of their time, for
 // sessions, gaps and processes to end. What measures a rate does not call t.Parallel, and runs alone.
-func fiveAtOnce() {
+func fourAtOnce() {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given && runtime.GOMAXPROCS(0) < 5 {
-		_ = flag.Set("test.parallel", "5")
+	if !given && runtime.GOMAXPROCS(0) < 4 {
+		_ = flag.Set("test.parallel", "4")
 	}
 }
 

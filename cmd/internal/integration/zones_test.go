@@ -68,41 +68,42 @@ func TestZonesAndQuotas(t *testing.T) {
 	t.Run("a quota by client id", func(t *testing.T) { keepsToItsQuota(t, k, heard) })
 }
 
-// readsInItsZone has a process with a zone read from the broker there, be that the leader or not, and one without from the leaders.
+// readsInItsZone has a process with a zone read from the broker there what others lead, and one without from the leaders alone. A leader sends
+// nobody to a replica that lags behind, as one may on a busy machine: so not every partition has to be read in the zone.
 func readsInItsZone(t *testing.T, k *rig.TappedKafka, heard *overheard) {
 	r := deploy(t, k, options{replication: 3})
 	r.serve("intake")
 	const here, entities = 2, 24
-	read := func(number int, from func(leader int) int) {
+	read := func(number int, zoned bool) {
 		t.Helper()
 		r.deliverAll(entities, number, issues)
 		stream := r.serve("stream")
 		r.agent.waitActed(t, number*entities, time.Minute)
 		stream.stop()
-		elsewhere := 0
+		inZone := 0
 		for _, p := range r.led(k, "events."+r.team+".github") {
-			leader, want := int(p.Leader), from(int(p.Leader))
-			if leader != here {
-				elsewhere++
-			}
 			for broker := 1; broker <= 3; broker++ {
 				n := heard.bytes(fetchedAt{"forebay-stream", p.TopicID, p.Partition, broker})
-				if (n > 0) != (broker == want) {
-					t.Errorf("number %d: %d bytes of partition %d, which broker %d leads, were read from broker %d", number, n, p.Partition, leader, broker)
+				switch {
+				case n == 0 || broker == int(p.Leader):
+				case zoned && broker == here:
+					inZone++
+				default:
+					t.Errorf("number %d: %d bytes of partition %d, which broker %d leads, were read from broker %d", number, n, p.Partition, p.Leader, broker)
 				}
 			}
 		}
-		if elsewhere == 0 {
-			t.Error("the broker of this zone leads all partitions: nothing is shown")
+		if zoned && inZone == 0 {
+			t.Error("nothing that another broker leads was read from the one of this zone")
 		}
 		heard.mu.Lock()
 		clear(heard.fetched)
 		heard.mu.Unlock()
 	}
 	r.edit("session_timeout: 6s", "session_timeout: 6s, rack: zone-2")
-	read(1, func(int) int { return here })
+	read(1, true)
 	r.edit(", rack: zone-2", "")
-	read(2, func(leader int) int { return leader })
+	read(2, false)
 }
 
 // ledPartition is a partition, and the broker that leads it.
