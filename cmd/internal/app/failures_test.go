@@ -35,7 +35,7 @@ type meeting struct {
 
 // testedElsewhere are the rows that no destination can bring about, and the tests that do.
 var testedElsewhere = map[sink.Class]string{
-	sink.ClassPayload: "suite: TestOpenActionsOutliveTheLog; lane: TestPayloadLostIsDead",
+	sink.ClassPayload: "suite: TestOpenWorkOutlivesTheLog; lane: TestPayloadLostIsDead",
 	sink.ClassDropped: "lane: TestRateOfADestination",
 	sink.ClassOrder:   "lane: TestRedriveThatCannotBeToldIsDead; ledger: TestOvertakenEndsInTime",
 	sink.ClassBug:     "lane: TestPanicIsOurFault",
