@@ -134,7 +134,7 @@ func (x *Exporter) exportGroup(ctx context.Context, claims []*ledger.Claim) (mor
 			written = append(written, *d)
 		}
 	}
-	x.learn(written, failed)
+	x.reschedule(written, failed)
 	if len(failed) > 0 && len(written) > 0 {
 		x.cfg.Logger.Warn("dead letters not exported, while others are; trying them again", "topic", Topic(x.cfg.Subscription), "failed", len(failed), "error", err)
 	}
@@ -145,8 +145,9 @@ func (x *Exporter) exportGroup(ctx context.Context, claims []*ledger.Claim) (mor
 	return more, x.step(ctx, func(ctx context.Context) error { return x.cfg.Ledger.Exported(ctx, claims, written) })
 }
 
-// learn says when those that failed are tried again. Once one is written after a time in which none was, that time is over for all.
-func (x *Exporter) learn(written, failed []ledger.DeadLetter) {
+// reschedule says when those that failed are tried again: each after twice as long as before. Once one is written where none could be, as when
+// the brokers are back, all that wait are due at once.
+func (x *Exporter) reschedule(written, failed []ledger.DeadLetter) {
 	x.cfg.Metrics.exports.WithLabelValues("failed").Add(float64(len(failed)))
 	for i := range written {
 		delete(x.failed, letterOf(&written[i]))
@@ -173,7 +174,7 @@ func (x *Exporter) learn(written, failed []ledger.DeadLetter) {
 	x.stuck = len(written) == 0 && (x.stuck || len(failed) > 0)
 }
 
-// due leaves out the dead letters that wait for another try, and forgets those that are not listed any more.
+// due leaves out the dead letters that wait for another try, and forgets those that the ledger does not list any more.
 func (x *Exporter) due(list []ledger.DeadLetter) (due []ledger.DeadLetter) {
 	now, listed := time.Now(), make(map[letter]bool, len(list))
 	for i := range list {

@@ -59,7 +59,7 @@ type openRead struct {
 // nothing of what follows.
 func (r openRead) page(ctx context.Context, after int64, limit int) ([]Action, bool, error) {
 	var all []Action
-	for after != lastLane {
+	for after != endOfOpen {
 		actions, upto, err := r.round(ctx, after, limit+1-len(all))
 		if err != nil {
 			return nil, false, err
@@ -72,11 +72,11 @@ func (r openRead) page(ctx context.Context, after int64, limit int) ([]Action, b
 	return all, false, nil
 }
 
-// lastLane is up to where a read has come that found less than it asked for.
-const lastLane = math.MaxInt64
+// endOfOpen stands in place of a lane_seq for a read that has come to the end of what is open.
+const endOfOpen = math.MaxInt64
 
 // round reads the actions that have a row and those that have none, at most limit of each, and merges them as far as both were read: up to
-// a lane_seq, or [lastLane]. Those without a row are listed first: an action that gets its row in between is then found in both lists, and never
+// a lane_seq, or [endOfOpen]. Those without a row are listed first: an action that gets its row in between is then found in both lists, and never
 // in neither.
 func (r openRead) round(ctx context.Context, after int64, limit int) (all []Action, upto int64, err error) {
 	plain, upto := r.c.plain(after, limit)
@@ -124,7 +124,7 @@ func (c *Claim) plain(after int64, limit int) (out lanesByWindow, upto int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	seqs := c.marks.Plain(after, limit)
-	if upto = lastLane; len(seqs) == limit {
+	if upto = endOfOpen; len(seqs) == limit {
 		upto = seqs[limit-1]
 	}
 	out = lanesByWindow{}
@@ -177,7 +177,7 @@ func (r openRead) rows(ctx context.Context, after int64, limit int) (actions []A
 	if len(actions) != found {
 		return nil, 0, pg.Refuse(fmt.Errorf("fence %d: %d of %d open actions have no event", r.c.ID, found-len(actions), found))
 	}
-	if upto = lastLane; found == limit {
+	if upto = endOfOpen; found == limit {
 		upto = actions[found-1].LaneSeq
 	}
 	// A completion has the last word: where a write was in doubt, a row may be left that says pending.
