@@ -163,7 +163,7 @@ func mayAsk(op string, status ledger.Status, kind ledger.CommandKind, d ledger.C
 	case status == ledger.Stale && kind == ledger.Replay && d.Force:
 		return nil
 	case status == ledger.Stale && kind == ledger.Replay:
-		return schemas.Errorf(schemas.Conflict, op, "it is stale: a newer one of its entity had been started before it was to run again; --force runs it all the same")
+		return schemas.Errorf(schemas.Conflict, op, "it is stale: its entity had a newer version before it was to run again; --force runs it all the same")
 	case status != ledger.Dead && status != ledger.Unknown:
 		return schemas.Errorf(schemas.Conflict, op, "it is %s: only an action that is dead_letter or unknown can be replayed, discarded or resolved", status)
 	case kind == ledger.Replay && status == ledger.Unknown && !d.OutcomeUnknown:

@@ -63,9 +63,9 @@ func (l *Lanes) commandApplied(p *partition, cmd ledger.Command, status ledger.S
 	}
 }
 
-// endIfOvertaken is for an action that an operator replays. Before its attempt it asks the ledger whether a newer action of the
-// entity has been started (P4). If so, a snapshot ends as stale, and a delta runs marked late. If the ledger cannot tell any
-// more, the action becomes dead again. ended means that there is no attempt now.
+// endIfOvertaken is for an action that an operator replays. Before its attempt it asks the ledger whether its entity has a
+// newer version (P4). If so, a snapshot ends as stale, and a delta runs marked late. If the ledger cannot tell any more, the action becomes
+// dead again. ended means that there is no attempt now.
 func (w *workers) endIfOvertaken(e *entry, d *sinkQueue, event *schemas.Event) (ended bool) {
 	if e.Replay == nil || e.Replay.Force || e.Late {
 		return false
@@ -102,7 +102,7 @@ func (w *workers) endStale(e *entry, d *sinkQueue) {
 		return
 	}
 	if err == nil && !fenced {
-		w.log.Info("stale: a newer one was started before it was to run again", "event_id", e.EventID, "source", e.Source,
+		w.log.Info("stale: its entity had a newer version before it was to run again", "event_id", e.EventID, "source", e.Source,
 			"action_id", e.ID, "entity", e.Entity)
 	}
 	lost := w.s.endWrite(p, fenced, func() { w.s.q.endStale(e, d, err == nil) })

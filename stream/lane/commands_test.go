@@ -56,7 +56,7 @@ func (r *real) waitIdle(parked int) {
 	for limit := time.Now().Add(patience); ; {
 		r.s.mu.Lock()
 		p := r.s.q.partitions[r.claim]
-		still := p != nil && p.busy == 0 && len(p.parked) == parked && len(p.needsRefill) == 0 && len(r.s.q.timers.heap) == 0 && r.s.q.dispatch.ready == 0 && len(r.s.q.results.pending) == 0
+		still := p != nil && p.busy == 0 && !p.more && len(p.rerun) == 0 && len(p.parked) == parked && len(p.needsRefill) == 0 && len(r.s.q.timers.heap) == 0 && r.s.q.dispatch.ready == 0 && len(r.s.q.results.pending) == 0
 		r.s.mu.Unlock()
 		if still {
 			return

@@ -25,13 +25,12 @@ func (*memory) EndStale(context.Context, *ledger.Claim, int64) (bool, error) {
 	return false, errOnPostgres
 }
 
-// Overtaken looks for a newer version behind an action that has been started.
+// Overtaken looks for a newer version behind an action.
 func (m *memory) Overtaken(_ context.Context, c *ledger.Claim, a ledger.Action) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for seq, r := range m.rows[c.ID] {
-		started := r.Attempts > 0 || r.Status == ledger.Done || r.Status == ledger.Unknown
-		if seq > a.LaneSeq && started && r.Entity == a.Entity && r.Name == a.Name && newer(r.Version, a.Version) {
+		if seq > a.LaneSeq && r.Entity == a.Entity && newer(r.Version, a.Version) {
 			return true, nil
 		}
 	}

@@ -52,19 +52,6 @@ func TestClaimsLeaveConnectionsToBatches(t *testing.T) {
 	}
 }
 
-// Walks behind what is run again leave connections to batches, too, wherever there is more than one.
-func TestWalksLeaveConnectionsToBatches(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	for conns, want := range map[int32]int{1: 1, 2: 1, 7: 1, 8: 2, 100: 2} {
-		cfg := f.cfg
-		cfg.MaxConns = conns
-		if got := cap(open(t, cfg).walking); got != want {
-			t.Errorf("%d walks at once on %d connections", got, conns)
-		}
-	}
-}
-
 // As many statements of actions as there may be at once, however slow they are, wait for no connection: neither each other
 // nor batches and results.
 func TestSlowStatementsHoldUpNobody(t *testing.T) {

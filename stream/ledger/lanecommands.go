@@ -19,7 +19,7 @@ import (
 
 // CommandDetail goes with a command about an action.
 type CommandDetail struct {
-	// Force runs an action again although a newer one of its entity has been started since (P4).
+	// Force runs an action again although its entity has a newer version (P4).
 	Force bool `json:"force,omitempty"`
 	// OutcomeUnknown lets an action run again although its outcome is unknown, or its sink cannot find out whether an earlier attempt
 	// took effect: it may be done twice.
@@ -29,7 +29,7 @@ type CommandDetail struct {
 }
 
 // RunsAgain is the outcome of a Replay that was carried out. Without Force, an action that had not parked its lane ends as Stale instead if
-// it is a snapshot, and a newer one of its entity has been started.
+// it is a snapshot, and its entity has a newer version by then.
 const RunsAgain = "runs again"
 
 // CommandResult is the result of a command about an action.

@@ -1,8 +1,10 @@
 package ledger
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -210,51 +212,77 @@ func TestAskActionRefusesNonsense(t *testing.T) {
 	}
 }
 
-// Where the newest version has been started nothing is walked over. What cannot be told in time is not told, and holds no
-// connection for longer; what only had to wait for others is told later.
-func TestOvertakenEndsInTime(t *testing.T) {
+// A dead letter is kept for longer than the window of the newer event that ran after it: the version line answers. Where that has expired,
+// what is still there does, as long as a list may take.
+func TestOvertakenAfterWhatRan(t *testing.T) {
 	t.Parallel()
-	f := setup(t, func(s *Spec) { s.Actions[0].OnDead = Continue })
+	f := setup(t, func(s *Spec) {
+		s.Window, s.Done, s.Dead, s.Actions[0].OnDead = 24*time.Hour, time.Hour, 900*time.Hour, Continue
+	})
 	c := f.claim(0)
-	f.apply(c, seq(0, "a", 1), seq(1, "a", 2), seq(2, "b", 1), seq(3, "b", 2), seq(4, "b", 3))
-	f.die(c, 1, "a-1", 1)
-	f.die(c, 3, "b-1", 1)
-	f.record(Result{Claim: c, LaneSeq: 2, Status: Done, Attempt: 1}, Result{Claim: c, LaneSeq: 4, Status: Done, Attempt: 1})
-	f.askAction("a-1", Replay, CommandDetail{})
-	f.askAction("b-1", Replay, CommandDetail{})
+	event := func(offset int64, id, entity string, n int64) Record {
+		r := record(offset, id, entity, schemas.Version{Kind: schemas.Monotonic, Value: n})
+		r.AppendTime = time.Now()
+		return r
+	}
+	idle := func() {
+		t.Helper()
+		if _, err := f.n.Tidy(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.n.CaughtUp(t.Context(), time.Now(), []*Claim{c}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.apply(c, event(0, "e-5", "e", 5))
+	f.die(c, 1, "e-5", 1)
+	idle()
+	f.turnWindow()
+	f.apply(c, event(1, "e-9", "e", 9))
+	f.record(Result{Claim: c, LaneSeq: 2, Status: Done, Attempt: 1})
+	idle()
+	f.turnWindow()
+	f.apply(c, event(2, "other-1", "other", 1))
+	f.askAction("e-5", Replay, CommandDetail{})
 	f.applyLaneCommands(c)
-	open, _, err := f.n.Open(t.Context(), c, 0, 100)
-	if err != nil || len(open) != 3 {
-		t.Fatal(lanes(open), err)
+	i := slices.IndexFunc(f.openActions(c), func(a Action) bool { return a.EventID == "e-5" })
+	if i < 0 {
+		t.Fatal("e-5 is not open")
 	}
-	newest, walked := open[0], open[1]
-	if got, err := f.n.Overtaken(t.Context(), c, walked); !got || err != nil {
-		t.Errorf("the newest has not been tried, the one before is done: %v %v", got, err)
+	a := f.openActions(c)[i]
+	f.exec(`UPDATE version_lines SET entity = 'expired' WHERE entity = 'e'`)
+	if got, err := f.n.Overtaken(t.Context(), c, a); !got || err != nil {
+		t.Errorf("without its line: %v %v", got, err)
 	}
-	for range cap(f.l.walking) {
-		f.l.walking <- struct{}{}
+	func() {
+		read := f.l.read
+		defer func() { f.l.read = read }()
+		settings, err := f.l.cfg.settings(false), error(nil)
+		settings["statement_timeout"] = "200"
+		if f.l.read, err = f.l.pool(t.Context(), settings, 1, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		hold, err := f.l.hot.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = hold.Rollback(context.Background()) }()
+		if _, err := hold.Exec(t.Context(), `LOCK TABLE actions`); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.n.Overtaken(t.Context(), c, a); !errors.Is(err, ErrTooFar) || !strings.Contains(err.Error(), "--force") {
+			t.Errorf("a walk too far: %v", err)
+		}
+	}()
+	f.exec(`UPDATE version_lines SET entity = 'e' WHERE entity = 'expired'`)
+	f.ageWindows(100 * time.Hour)
+	f.exec(`UPDATE progress SET processed_at = now()`)
+	idle()
+	if s := f.sweep(); len(s.Dropped) != 1 {
+		t.Fatalf("dropped %v", s.Dropped)
 	}
-	if got, err := f.n.Overtaken(t.Context(), c, newest); !got || err != nil {
-		t.Errorf("the newest is done: %v %v", got, err)
-	}
-	if _, err = f.n.Overtaken(t.Context(), c, walked); schemas.KindOf(err) != schemas.Unavailable || errors.Is(err, ErrTooFar) || !strings.Contains(err.Error(), "again") {
-		t.Errorf("others walk: %v", err)
-	}
-	for range cap(f.l.walking) {
-		<-f.l.walking
-	}
-	var far []Record
-	for i := range int64(5000) {
-		far = append(far, seq(5+i, "b", 4+i))
-	}
-	f.apply(c, far...)
-	f.l.walkWithin = time.Millisecond
-	if _, err = f.n.Overtaken(t.Context(), c, walked); !errors.Is(err, ErrTooFar) || !strings.Contains(err.Error(), "--force") {
-		t.Errorf("a walk too far: %v", err)
-	}
-	f.l.walkWithin = overtakenWithin
-	if got, err := f.n.Overtaken(t.Context(), c, walked); !got || err != nil {
-		t.Errorf("in the end: %v %v", got, err)
+	if got, err := f.n.Overtaken(t.Context(), c, a); !got || err != nil {
+		t.Errorf("without the newer event: %v %v", got, err)
 	}
 }
 

@@ -87,7 +87,6 @@ type Ledger struct {
 	sinkConns *Pool
 
 	claiming chan struct{} // a semaphore: claims that hold a connection of hot; never closed
-	walking  chan struct{} // a semaphore: walks of Overtaken over a partition, each on a connection of hot; never closed
 
 	commandListeners *pg.Listeners
 	sweeper          *retention.Sweeper
@@ -96,8 +95,6 @@ type Ledger struct {
 	*alerting
 
 	id [16]byte
-
-	walkWithin time.Duration // overtakenWithin, a field for tests
 }
 
 // minServer is the oldest Postgres whose features are used (server_version_num).
@@ -112,7 +109,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	}
 	db := pg.NewServer(cfg.URL, pg.Deadlines{Tx: cfg.TxTimeout})
 	db.Only(cfg.May)
-	l := &Ledger{cfg: cfg, db: db, claiming: make(chan struct{}, max(1, cfg.MaxConns/2)), walking: make(chan struct{}, max(1, min(2, cfg.MaxConns/4))), walkWithin: overtakenWithin}
+	l := &Ledger{cfg: cfg, db: db, claiming: make(chan struct{}, max(1, cfg.MaxConns/2))}
 	for _, p := range []struct {
 		pool **Pool
 		make func(context.Context) (*Pool, error)

@@ -22,7 +22,7 @@ func hotStatements(win *windowSet) map[string]pg.Statement {
 		all["seenBefore"] = q.seenBefore
 	}
 	for name, sql := range map[string]string{"marksRead": marksRead, "openRowsRead": openRowsRead, "quietRead": silenceLeftRead, "placesTaken": usedPlaces,
-		"overtakenLine": overtakenLine, "newestBy": newestBy, "linesFold": linesFold, "withoutCopyRowsRead": withoutCopyRowsRead(win.live), "reportsRead": reportsRead,
+		"newestOfLine": newestOfLine, "linesFold": linesFold, "withoutCopyRowsRead": withoutCopyRowsRead(win.live), "reportsRead": reportsRead,
 		"openPlainRead": openPlainRead, "withoutCopyPlainRead": withoutCopyPlainRead, "staleWrite": staleWrite} {
 		all[name] = pg.NewStatement(OfWindow(win.current, win.own(sql)))
 	}

@@ -182,7 +182,7 @@ const (
 	Processing Status = "processing"  // its destination has accepted it and reports the result later
 	// Superseded has ended untried, because a newer version came behind it; see Spec.Latest.
 	Superseded Status = "superseded"
-	// Stale and Discarded have ended without being done: an action that was to run again was not, because a newer one had been started
+	// Stale and Discarded have ended without being done: an action that was to run again was not, because its entity had a newer version
 	// meanwhile (P4); an operator gave one up.
 	Stale     Status = "stale"
 	Discarded Status = "discarded"
@@ -228,7 +228,7 @@ type Action struct {
 // ReplayRequest says that an operator has asked to run an action again which was dead or whose outcome was unknown.
 type ReplayRequest struct {
 	At time.Time // the retry policy counts from here; by our clock
-	// Force lets the action run although a newer one may have been started since: the operator wants it so, or the action has parked its
+	// Force lets the action run although its entity may have a newer version: the operator wants it so, or the action has parked its
 	// lane, and none was started.
 	Force bool
 	// Twice says that the operator knows that the action may be done twice.

@@ -23,7 +23,7 @@ const (
 	ClassForbidden Class = "forbidden"     // our own guard refused the address
 	ClassTemplate  Class = "template"      // what is to be sent cannot be made of this event
 	ClassPayload   Class = "payload_lost"  // the event's bytes are gone
-	ClassOrder     Class = "order_unknown" // whether a newer one has been started cannot be told
+	ClassOrder     Class = "order_unknown" // whether its entity has a newer version cannot be told
 	ClassDropped   Class = "dropped"       // the destination's rate is used up, and it is configured to drop then
 	ClassBug       Class = "internal"      // our own fault
 )

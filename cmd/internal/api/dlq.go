@@ -107,7 +107,7 @@ var verbs = []string{VerbReplay, VerbDiscard, VerbResolve}
 type DeadLetterRequest struct {
 	Reason string `json:"reason"`
 	By     string `json:"by"`
-	// Force lets a replay run a snapshot although a newer one of its entity has been started since.
+	// Force lets a replay run a snapshot although its entity has a newer version.
 	Force bool `json:"force,omitempty"`
 	// OutcomeUnknown lets a replay run an action that its destination may have done already: it may be done twice.
 	OutcomeUnknown bool `json:"outcome_unknown,omitempty"`

@@ -34,7 +34,7 @@ const (
 
 	StatePlanned = "planned"
 	StateDone    = "done"
-	StateStale   = "stale" // of a replay that watches: it did not run, because a newer one of its entity had been started
+	StateStale   = "stale" // of a replay that watches: it did not run, because its entity had a newer version
 	StateAsked   = "asked"
 )
 

@@ -181,7 +181,7 @@ const (
 	watchLook = 50 * time.Millisecond // how often it looks
 )
 
-const unlessOvertaken = ", unless a newer one of its entity has been started: a snapshot is stale then, and does not run; --force runs it all the same"
+const unlessOvertaken = ", unless its entity has a newer version by now: a snapshot is stale then, and does not run; --force runs it all the same"
 
 // watch says of a dead letter that is replayed, did not park its lane and is not forced whether it was overtaken: then it is stale, and
 // did not run. What is not known when it answers, it says.

@@ -324,7 +324,7 @@ func (t *teller) ended() string {
 		case ledger.Discarded:
 			return "an operator discarded action " + a.Name
 		case ledger.Stale:
-			return "action " + a.Name + " did not run: a newer event of its entity had been started before it; `forebay dlq replay " + string(a.ID) + " --force --reason TEXT` runs it all the same"
+			return "action " + a.Name + " did not run: its entity had a newer version; `forebay dlq replay " + string(a.ID) + " --force --reason TEXT` runs it all the same"
 		case ledger.Superseded:
 			return "action " + a.Name + " did not run: a newer state of its entity runs instead"
 		}

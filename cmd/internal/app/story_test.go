@@ -23,7 +23,7 @@ func TestNextOfWhatEnded(t *testing.T) {
 	}{
 		"done":      {applied(ledger.Done), "nothing: it is done"},
 		"discarded": {applied(ledger.Discarded), "nothing: an operator discarded action run"},
-		"overtaken": {applied(ledger.Stale), "nothing: action run did not run: a newer event of its entity had been started before it; " +
+		"overtaken": {applied(ledger.Stale), "nothing: action run did not run: its entity had a newer version; " +
 			"`forebay dlq replay act_run --force --reason TEXT` runs it all the same"},
 		"superseded": {applied(ledger.Superseded), "nothing: action run did not run: a newer state of its entity runs instead"},
 		"a conflict": {inbox.Item{Decision: gate.Conflict}, "nothing: another body came first under its id; `forebay attention` lists it until " +

@@ -246,7 +246,7 @@ type dlqReplayCmd struct {
 	dlqAskFlags
 	Flagged        bool `help:"Also what has died three times or more; what is named is replayed in any case."`
 	OutcomeUnknown bool `help:"Also actions whose outcome is unknown, or of which no look can tell whether they were done: they may be done twice."`
-	Force          bool `help:"Older snapshots run although newer ones of their entities have been started since."`
+	Force          bool `help:"Older snapshots run although their entities have newer versions."`
 }
 
 // Run replays dead letters. Of those that a filter finds it leaves out what has died often and what has an unknown outcome, unless

@@ -38,7 +38,7 @@ type dlqAskPage struct {
 	Rows          []dlqAskRow
 	Will          int    // how many it is about, or was
 	Behind        int64  // how many events wait behind them, at least
-	Stale         int    // how many of those did not run: newer ones of their entities had been started
+	Stale         int    // how many of those did not run: their entities had newer versions
 	LeftOut       int    // how many it is not about
 	Cursor        string // where in the group it begins: behind what was looked at before; empty: at its start
 	Next          string // where what it has not looked at begins; empty: it has looked at the whole group
@@ -159,7 +159,7 @@ func (p *dlqAskPage) form(ctx context.Context, s submission) {
 	}
 	p.Form.Reason, p.Form.By = s.Reason, s.Get("by")
 	if p.One != nil && p.Verb == api.VerbReplay {
-		p.Form.Checks = []check{{"force", "Force: run it even though a newer action of its entity has been started", s.Get("force") != ""}}
+		p.Form.Checks = []check{{"force", "Force: run it even though its entity has a newer version", s.Get("force") != ""}}
 	}
 }
 

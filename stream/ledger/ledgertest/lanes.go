@@ -30,30 +30,22 @@ func (p *Process) Overtaken(ctx context.Context, c *ledger.Claim, a ledger.Actio
 	err = p.read(ctx, "overtaken", func() error {
 		overtaken = false
 		if c.ID >= 1 && int(c.ID) <= len(p.m.fences) {
-			overtaken = p.m.fences[c.ID-1].overtaken(p.m.claims[c], c.DoubtTo, &a)
+			overtaken = p.m.fences[c.ID-1].overtaken(p.m.claims[c], &a)
 		}
 		return nil
 	})
-	return overtaken, unavailable("look for newer actions of "+p.spec.Name, err)
+	return overtaken, unavailable("look for newer versions of "+p.spec.Name, err)
 }
 
-// overtaken reports whether a newer version of the action may have been started.
-func (f *fence) overtaken(c *claim, doubtTo int64, a *ledger.Action) bool {
-	// The line of a topic that was there before is gone with it, or has begun again.
+// overtaken reports whether the line of the action, or without one what came later, has a newer version.
+func (f *fence) overtaken(c *claim, a *ledger.Action) bool {
+	newer := func(v schemas.Version) bool { return v.Comparable(a.Version) && v.Compare(a.Version) > 0 }
 	line := f.lines[gate.VersionLineKey{Entity: a.Entity, Clock: a.Version.Clock}]
-	newer := line != nil && line.At.Comparable(a.Version) && line.At.Compare(a.Version) > 0
-	if !newer && (c == nil || a.LaneSeq >= c.lanesFrom) {
-		return false
+	if line != nil && (newer(line.At) || c != nil && a.LaneSeq >= c.lanesFrom) {
+		return newer(line.At)
 	}
 	for lane, o := range f.actions {
-		v := o.event.version
-		if lane <= a.LaneSeq || o.event.Entity != a.Entity || v.Clock != a.Version.Clock || o.effect.Name != a.Name ||
-			!v.Comparable(a.Version) || v.Compare(a.Version) <= 0 {
-			continue
-		}
-		started := o.attempts > 0 || o.status == ledger.Done || o.status == ledger.Unknown
-		// What was superseded without a row of its own looks as if it had not been tried.
-		if started || lane < doubtTo && (o.status == ledger.Pending || o.completed) {
+		if v := o.event.version; lane > a.LaneSeq && o.event.Entity == a.Entity && v.Clock == a.Version.Clock && newer(v) {
 			return true
 		}
 	}
@@ -69,7 +61,7 @@ func (p *Process) EndStale(ctx context.Context, c *ledger.Claim, laneSeq int64) 
 		}
 		if a := f.actions[laneSeq]; a != nil && a.withRow && a.status == ledger.Failed {
 			a.status, a.finished, a.next, a.identified = ledger.Stale, p.m.now(), zero, true
-			a.err = "a newer one of its entity had been started before it was to run again; a replay with --force runs it all the same"
+			a.err = "its entity had a newer version before it was to run again; a replay with --force runs it all the same"
 			if a.exported >= a.deaths {
 				a.packed = nil
 			}
