@@ -95,3 +95,31 @@ func TestLedgerGapOutlivesDowntime(t *testing.T) {
 		t.Errorf("acted in the order %q, want %q", lanes.items, want)
 	}
 }
+
+// Thousands that wait for one filler are released in steps, in order, with what comes meanwhile behind them, also by an owner that takes over
+// half-way.
+func TestManyAreReleasedInSteps(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	parks := versions
+	parks.Then, parks.GapWait = gate.ThenPark, 0
+	_, n := realLedger(t, parks)
+	lanes := newLanes()
+	run := r.start(r.config(n, lanes))
+	const most = 5 * ledger.MaxReleases
+	r.Send(versioned(1, 1))
+	for i := 3; i <= most; i++ {
+		r.Send(versioned(i, int64(i)))
+	}
+	r.untilCommitted(t, 0, most-1)
+	r.Send(versioned(2, 2), versioned(most+1, most+1))
+	lanes.until(t, "the first step", func() bool { return len(lanes.items) > 2 })
+	run.stop(t)
+	r.start(r.config(n, lanes))
+	lanes.until(t, "all", func() bool { return len(lanes.items) == most+1 })
+	for i, id := range lanes.items {
+		if want := event(i + 1).ID; id != want {
+			t.Fatalf("action %d is of %s, want %s", i, id, want)
+		}
+	}
+}

@@ -197,6 +197,9 @@ func (l *Loop) afterTransaction(read *part, kind string, a ledger.Applied, err e
 		l.refused(p, a.Refused)
 		return
 	}
+	if a.Waiting {
+		p.gap.ask = true
+	}
 	if a.BackfillRequested {
 		l.cfg.Backfills.notify()
 	}

@@ -476,9 +476,6 @@ func (l *Loop) applyReplay(from ReplayLedger, s replayStep) (goesOn bool, ran in
 	ctx, done := l.running.start(l.ctx)
 	a, err := from.ApplyReplay(ctx, p.Claim, s.ReplaySlice)
 	done()
-	if err == nil && a.Waiting {
-		p.gap.ask = true
-	}
 	l.afterTransaction(&part{of: p, Part: reader.Part{Records: s.Records, Events: s.events}}, "step of a replay", a, err)
 	for i := range a.Outcomes {
 		if a.Outcomes[i].Decision.Runs() {

@@ -51,6 +51,8 @@ func (d *decider) afterWait(k VersionLineKey) Then {
 // policy has one, otherwise as afterWait says.
 func (d *decider) expire(k VersionLineKey) {
 	switch then := d.afterWait(k); {
+	case d.state.Releasing(k):
+		d.releaseReached(k, d.state.Lines[k])
 	case d.backfillsFirst(k) && d.state.Waiting[k][0].Stage != Backfilling:
 		d.requestBackfill(k)
 	case then == ThenPark:
@@ -101,7 +103,7 @@ func missing(line *VersionLine, r *Record) (from, to int64) {
 // before theirs, which has ended.
 func (d *decider) restartWait(k VersionLineKey) {
 	w := d.state.Waiting[k]
-	if len(w) == 0 || w[0].Stage == Filling {
+	if len(w) == 0 || w[0].Stage != Backfilling {
 		return
 	}
 	for i := range w {

@@ -45,11 +45,15 @@ func (d *decider) enterBuffer(k VersionLineKey, s subject, v schemas.Version, de
 	entry := Waiting{Record: *s.Record, Decision: dec}
 	entry.Version = v // epoch given, future clamped
 	w := d.state.Waiting[k]
-	if len(w) > 0 {
+	if len(w) > 0 && w[0].Stage != Releasing {
 		entry.Stage = w[0].Stage
 	}
 	i := sort.Search(len(w), func(i int) bool { return compareWaiting(&w[i].Record, &entry.Record) >= 0 })
 	d.state.Waiting[k] = slices.Insert(w, i, entry)
+	if keys := d.keys[k]; keys != nil {
+		keys[entry.Key] = struct{}{}
+	}
+	d.markStep(k)
 	if dec == Buffered {
 		d.count(s.Record, 1)
 	}
@@ -85,6 +89,7 @@ func (d *decider) withdraw(k VersionLineKey, i int) {
 	s := d.removeWaiting(k, i)
 	if i == 0 {
 		d.restartWait(k)
+		d.markStep(k)
 	}
 	line := d.state.Lines[k]
 	if line != nil && len(d.state.Waiting[k]) == 0 {
@@ -115,10 +120,37 @@ func (d *decider) removeWaiting(k VersionLineKey, i int) subject {
 	return subject{-1, &out.Record, out}
 }
 
-// indexInBuffer returns the index of an event in a version line's buffer, or -1.
+// manyWait is how many events may wait on a version line without an index of their keys.
+const manyWait = 32
+
+// indexInBuffer returns the index of an event in a version line's buffer, or -1. Where many wait, a set of the keys, made once a call, tells
+// for nearly every event that it is not among them.
 func (d *decider) indexInBuffer(k VersionLineKey, key schemas.EventKey) int {
 	if len(d.state.Waiting) == 0 {
 		return -1
 	}
-	return slices.IndexFunc(d.state.Waiting[k], func(w Waiting) bool { return w.Key == key })
+	w := d.state.Waiting[k]
+	if len(w) > manyWait {
+		if _, waits := d.keysOf(k, w)[key]; !waits {
+			return -1
+		}
+	}
+	return slices.IndexFunc(w, func(w Waiting) bool { return w.Key == key })
+}
+
+// keysOf returns the keys of the events that wait on a version line, and of some that have left it in this call.
+func (d *decider) keysOf(k VersionLineKey, w []Waiting) map[schemas.EventKey]struct{} {
+	keys := d.keys[k]
+	if keys != nil {
+		return keys
+	}
+	keys = make(map[schemas.EventKey]struct{}, len(w))
+	for i := range w {
+		keys[w[i].Key] = struct{}{}
+	}
+	if d.keys == nil {
+		d.keys = map[VersionLineKey]map[schemas.EventKey]struct{}{}
+	}
+	d.keys[k] = keys
+	return keys
 }

@@ -102,6 +102,8 @@
 // On a parked line, values at or below the line are decided as ever, the next one applies and releases, and when
 // nothing waits any more the line is not parked any more. Nothing is dropped at a cap: it turns events that wait with a
 // deadline into parked ones, and how many of those there are is for the ledger to bear and for an operator to end.
+// Where many wait for one filler or operator, Policy.MaxReleases of them go in one call. The line has reached those that are left (Releasing),
+// and the next calls let them go; what comes for the line meanwhile waits behind them.
 // A wait of no length (GapWait 0) never buffers: the gap is skipped or given up, or the line parked, with the event that
 // shows it.
 //

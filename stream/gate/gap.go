@@ -30,7 +30,7 @@ func (d *decider) gap(k VersionLineKey, s subject, v schemas.Version, why Reason
 // waited since before GapWait was changed to 0.
 func (d *decider) skipAtOnce(k VersionLineKey, s subject, v schemas.Version) {
 	for w := d.state.Waiting[k]; len(w) > 0 && w[0].compareTo(v, s.Offset) < 0; w = d.state.Waiting[k] {
-		d.skip(k, d.policy.Then)
+		d.unbounded(func() { d.skip(k, d.policy.Then) })
 	}
 	if line := d.state.Lines[k]; line != nil && !ahead(v, line.At) {
 		d.compare(k, line, s, v)
@@ -69,10 +69,12 @@ func (d *decider) skipTo(k VersionLineKey, s subject, v schemas.Version, then Th
 	from := len(d.out)
 	line.advance(s, v)
 	d.conclude(s, v, Applied, why)
-	d.releaseReached(k, line)
-	if then == ThenDeadLetter {
-		deadLetters(d.out[from:])
+	if then != ThenDeadLetter {
+		d.releaseReached(k, line)
+		return
 	}
+	d.unbounded(func() { d.releaseReached(k, line) })
+	deadLetters(d.out[from:])
 }
 
 // deadLetters marks those outcomes whose actions would run: they become dead letters at once.
@@ -94,13 +96,14 @@ func (d *decider) releaseReached(k VersionLineKey, line *VersionLine) {
 	}
 	w := d.state.Waiting[k]
 	before := len(w)
-	for ; len(w) > 0 && !ahead(w[0].Version, line.At); w = d.state.Waiting[k] {
+	for ; len(w) > 0 && !ahead(w[0].Version, line.At) && d.mayRelease(); w = d.state.Waiting[k] {
 		s := d.removeWaiting(k, 0)
 		d.release(k, line, s, s.Version)
 	}
 	if len(w) < before {
 		d.restartWait(k)
 	}
+	d.markStep(k)
 	switch {
 	case len(w) == 0:
 		line.Parked = ""

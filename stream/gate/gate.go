@@ -34,8 +34,10 @@ func Fill(st *State, records []Record, p Policy) []Outcome {
 // backfill, the missing values are asked for (State.Requests), and if the wait for the answer ends too, Policy.Otherwise follows. The
 // caller names only version lines whose deadline and read position it has checked. Expire advances st.
 //
+// Where Policy.MaxReleases has left events that their version line has reached, the next of them are released.
+//
 // One call ends one wait per version line, however often that is named: what waits behind another gap goes on waiting (see State.Waits)
-// and gets its own deadline. Version lines on which nothing waits, or which are parked already, are left alone.
+// and gets its own deadline. Version lines on which nothing waits, or which are parked already and not being released, are left alone.
 func Expire(st *State, lines []VersionLineKey, p Policy) []Outcome {
 	d := decider{state: st, policy: p}
 	ended := make(map[VersionLineKey]bool, len(lines))
@@ -53,7 +55,10 @@ type decider struct {
 	state  *State
 	policy Policy
 	fills  bool // the records are those of a replay: see Fill
-	out    []Outcome
+
+	released int                                              // from gap buffers; see Policy.MaxReleases
+	keys     map[VersionLineKey]map[schemas.EventKey]struct{} // of the events that wait on long lines; see indexInBuffer
+	out      []Outcome
 }
 
 // subject is the event being decided: a record of the call, or one out of the gap buffer.

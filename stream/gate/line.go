@@ -66,6 +66,8 @@ func (d *decider) compare(k VersionLineKey, line *VersionLine, s subject, v sche
 		line.advance(s, v)
 		d.conclude(s, v, Applied, ReasonBackfilled)
 		d.releaseReached(k, line)
+	case d.state.Releasing(k):
+		d.behindStep(k, s, v)
 	case ahead(v, line.At):
 		d.gap(k, s, v, ReasonGap)
 	default:
@@ -116,9 +118,14 @@ func (d *decider) begin(k VersionLineKey, s subject, v schemas.Version, why Reas
 // restart begins a version line again with s, because its values are of another kind or epoch from now on. The events that wait there,
 // parked or not, will get no filler. They go first, in their order: they run or, if the policy says so, become dead letters.
 func (d *decider) restart(k VersionLineKey, s subject, v schemas.Version, why Reason) {
-	for then := d.afterWait(k); len(d.state.Waiting[k]) > 0; {
-		d.skip(k, then)
-	}
+	d.unbounded(func() {
+		if d.state.Releasing(k) {
+			d.releaseReached(k, d.state.Lines[k])
+		}
+		for then := d.afterWait(k); len(d.state.Waiting[k]) > 0; {
+			d.skip(k, then)
+		}
+	})
 	d.begin(k, s, v, why)
 }
 

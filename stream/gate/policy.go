@@ -81,6 +81,10 @@ type Policy struct {
 	// the ledger keeps what is parked.
 	MaxPerEntity, MaxBuffered   int
 	MaxBytesPerEntity, MaxBytes int64
+	// MaxReleases is how many events one call lets go from the gap buffer, where their filler or an operator releases them; 0 is no bound.
+	// Those beyond go in later calls, in order; see Releasing. Not bounded are those that have waited for a gap which ends without a wait
+	// now, those behind one that ends in dead letters, which the caps bound, and those of a version line that begins again.
+	MaxReleases int
 	// FutureSkew is how far a timestamp may lie ahead of the record's append time; one beyond is clamped to that limit.
 	FutureSkew time.Duration
 }
@@ -128,6 +132,8 @@ func (p Policy) Validate() error {
 		return fmt.Errorf("gap wait %s is negative", p.GapWait)
 	case p.FutureSkew < 0:
 		return fmt.Errorf("future skew %s is negative", p.FutureSkew)
+	case p.MaxReleases < 0:
+		return fmt.Errorf("%d releases at once are negative", p.MaxReleases)
 	case p.MaxPerEntity < 0 || p.MaxBuffered < 0:
 		return fmt.Errorf("a cap is negative: %d events per entity, %d in all", p.MaxPerEntity, p.MaxBuffered)
 	case p.MaxBytesPerEntity < 0 || p.MaxBytes < 0:

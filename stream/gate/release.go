@@ -2,11 +2,17 @@ package gate
 
 // Release lets all events on the given version lines run that wait with a deadline or are parked, because an operator says so and whatever
 // the policy is. They leave the buffer in their order, and the values that are missing before them count as skipped. Release advances st.
+// Where Policy.MaxReleases leaves some, call it again.
 // Version lines on which nothing waits are left alone. For held events see Redrive and Discard.
 func Release(st *State, lines []VersionLineKey, p Policy) []Outcome {
 	d := decider{state: st, policy: p}
 	for _, k := range lines {
-		for len(st.Waiting[k]) > 0 {
+		for len(st.Waiting[k]) > 0 && (p.MaxReleases == 0 || d.released < p.MaxReleases) {
+			if d.state.Releasing(k) {
+				d.releaseReached(k, st.Lines[k])
+				continue
+			}
+			d.released++
 			d.skip(k, ThenSkip)
 		}
 	}

@@ -36,6 +36,9 @@ type Stage string
 const (
 	Filling     Stage = ""            // its filler, for Policy.GapWait
 	Backfilling Stage = "backfilling" // the answer to a Request, for Policy.BackfillWait
+	// Releasing is the stage of the lowest event on a version line that has reached it, also of one that is parked: it waits for the
+	// next step of a release, see Policy.MaxReleases. Its deadline is now.
+	Releasing Stage = "releasing"
 )
 
 // VersionLineKey names a version line inside a partition.
@@ -61,11 +64,11 @@ type State struct {
 	Requests []Request
 }
 
-// Waits returns the lowest event of a version line that waits with a deadline, and whether there is one. After Decide and Expire, the
+// Waits returns the lowest event of a version line that waits with a deadline, or is being released, and whether there is one. After Decide and Expire, the
 // caller finds out by it which version lines need a deadline, and by its Stage how long they wait.
 func (st *State) Waits(k VersionLineKey) (lowest *Waiting, ok bool) {
 	w := st.Waiting[k]
-	if len(w) == 0 || w[0].Decision == Parked {
+	if len(w) == 0 || w[0].Decision == Parked && w[0].Stage != Releasing {
 		return nil, false
 	}
 	return &w[0], true

@@ -168,7 +168,7 @@ func (t *batchTx) readCommandEvent(ctx context.Context, w *partitionBatch) error
 	return t.p.Add(ctx, aboutRead, func(r *pg.Row) {
 		r.Int32() // the fence
 		w.commandEvent = new(waitingOf(r))
-	}, pg.Int64Param(w.command.ID))
+	}, pg.Int64Param(w.command.ID), pg.Int32Param(int32(w.command.Detail.Of)))
 }
 
 // readOverdue queues the read of which version lines have waits that end. The lines themselves are read after it.
@@ -362,18 +362,6 @@ func (t *batchTx) duplicates() map[schemas.EventKey]int32 {
 		}
 	}
 	return n
-}
-
-// endCommand queues the end of the command that the batch is, if it is one.
-func (t *batchTx) endCommand(ctx context.Context, w *partitionBatch) error {
-	if w.command == nil || w.fenced {
-		return nil
-	}
-	end := commandEnd
-	if w.commandEvent != nil {
-		end = commandEndOfOpen
-	}
-	return t.p.Add(ctx, end, nil, pg.Int64Param(w.command.ID), []byte(w.commandOutcome()), pg.Int64Param(w.Claim.Epoch))
 }
 
 // commit sends what write has queued, with COMMIT behind it: the second round trip. After it, the parts that still had their fence go over

@@ -80,7 +80,7 @@ func (r ClaimRequest) validate() error {
 // confirm the claim, and the partitions that run need some meanwhile.
 func (t *claimTx) attempt(ctx context.Context) error {
 	n := t.n
-	t.c = &Claim{Partition: t.req.Partition, claimState: claimState{policy: n.spec.Policy.Share(int(t.req.Partitions)), cache: newLineCache(n.spec.CacheLines)}}
+	t.c = &Claim{Partition: t.req.Partition, claimState: claimState{policy: n.spec.Share(int(t.req.Partitions)), cache: newLineCache(n.spec.CacheLines)}}
 	rand.Read(t.c.Token[:])
 	select {
 	case n.ledger.claiming <- struct{}{}:

@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -112,32 +114,68 @@ func (w *partitionBatch) isAboutHeld() bool {
 	return w.commandEvent != nil && w.commandEvent.Decision == rowHeld
 }
 
-// commandOutcome returns what operators see of a command about waiting or held events: how many of those it has found, and how many of
-// them run now. If it has found none, another command or the gate has dealt with them before.
-func (w *partitionBatch) commandOutcome() string {
-	if len(w.applied.Outcomes) == 0 {
-		return "nothing waits there any more"
+// endCommand queues the end of the command that the batch is, if it is one. A release that has let go as many events as one transaction may
+// stays open, and is about the last event that waits there from then on: it is applied again.
+func (t *batchTx) endCommand(ctx context.Context, w *partitionBatch) error {
+	if w.command == nil || w.fenced {
+		return nil
 	}
-	runs := 0
-	for _, o := range w.applied.Outcomes {
-		if o.Decision.Runs() {
-			runs++
+	id, step, did := pg.Int64Param(w.command.ID), pg.Int32Param(int32(w.command.Detail.Of)), w.command.Detail.After(w.applied.Outcomes)
+	if left := w.waiting(w.command.VersionLine); len(left) > 0 && w.commandEvent != nil && !w.isAboutHeld() && w.command.Kind == Release {
+		last := &left[len(left)-1]
+		detail, err := json.Marshal(did)
+		return errors.Join(err, t.p.Add(ctx, commandGoesOn, nil, id, step, pg.Int64Param(last.Offset), last.Key[:], detail))
+	}
+	end := commandEnd
+	if w.commandEvent != nil {
+		end = commandEndOfOpen
+	}
+	return t.p.Add(ctx, end, nil, id, step, []byte(did.Outcome(len(w.applied.Outcomes))), pg.Int64Param(w.Claim.Epoch))
+}
+
+// After returns d with the outcomes of one more step.
+func (d CommandDetail) After(step []gate.Outcome) CommandDetail {
+	for _, o := range step {
+		if d.Of++; o.Decision.Runs() {
+			d.Ran++
 		}
 	}
-	return fmt.Sprintf("%d of %d events run", runs, len(w.applied.Outcomes))
+	return d
+}
+
+// Outcome returns what operators see of a command about waiting or held events, whose last step has found as many as last: how many it has
+// found, and how many of them run. Where the last step has found none, another command or the gate has dealt with them before.
+func (d CommandDetail) Outcome(last int) string {
+	switch {
+	case d.Of == 0:
+		return "nothing waits there any more"
+	case last == 0:
+		return fmt.Sprintf("%d of %d events run, and those that followed them", d.Ran, d.Of)
+	}
+	return fmt.Sprintf("%d of %d events run", d.Ran, d.Of)
 }
 
 var (
-	// aboutRead reads the event that a command is about. Of a command that has ended it finds nothing: applying it twice does nothing.
+	// aboutRead reads the event that a command is about. Of a command that has ended, or has gone on, it finds nothing: applying it twice
+	// does nothing.
 	aboutRead = pg.NewFresh(`-- aboutRead
 SELECT ` + waitingColumns + ` FROM commands c JOIN buffer b ON b.fence = c.fence AND b.log_offset = c.log_offset AND b.event_key = c.event_key
-WHERE c.id = $1 AND c.ended_at IS NULL`)
+WHERE c.id = $1 AND ` + atStep("$2"))
 
 	commandEnd = pg.NewFresh(commandEndWrite)
 
 	// commandEndOfOpen ends a command that aboutRead has found. It fails if the command has ended meanwhile.
 	commandEndOfOpen = pg.NewCounted(commandEndWrite, "ARRAY[$1]").Planned()
+
+	// commandGoesOn has a release go on in another transaction: with the event $3, $4.
+	commandGoesOn = pg.NewCounted(`-- commandGoesOn
+UPDATE commands SET log_offset = $3, event_key = $4, detail = $5::text::jsonb WHERE id = $1 AND `+atStep("$2"), "ARRAY[$1]").Planned()
 )
 
-const commandEndWrite = `-- commandEnd
-UPDATE commands SET ended_at = now(), outcome = $2, epoch = $3 WHERE id = $1 AND ended_at IS NULL`
+// atStep is true for an open command whose steps have found as many events as of says; see CommandDetail.Of.
+func atStep(of string) string {
+	return `ended_at IS NULL AND coalesce((detail->>'of')::int, 0) = ` + of
+}
+
+var commandEndWrite = `-- commandEnd
+UPDATE commands SET ended_at = now(), outcome = $3, epoch = $4 WHERE id = $1 AND ` + atStep("$2")

@@ -17,7 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// CommandDetail goes with a command about an action.
+// CommandDetail goes with a command; all but Ran and Of about an action.
 type CommandDetail struct {
 	// Force runs an action again although its entity has a newer version (P4).
 	Force bool `json:"force,omitempty"`
@@ -26,6 +26,9 @@ type CommandDetail struct {
 	OutcomeUnknown bool `json:"outcome_unknown,omitempty"`
 	// Status is what became of the action, of a Resolve: Done.
 	Status Status `json:"status,omitempty"`
+	// Ran and Of are how many events the steps of a Release so far have let run, and how many they have found.
+	Ran int `json:"ran,omitempty"`
+	Of  int `json:"of,omitempty"`
 }
 
 // RunsAgain is the outcome of a Replay that was carried out. Without Force, an action that had not parked its lane ends as Stale instead if

@@ -315,7 +315,7 @@ func (w *partitionBatch) markCommitted() {
 	if !w.keepsPosition() {
 		c.Next = w.Next
 	}
-	w.applied.Waiting = c.buffered > 0
+	w.applied.Waiting = c.buffered > 0 || slices.ContainsFunc(w.keys, w.state.Releasing)
 	w.applied.BackfillRequested = len(w.state.Wanted()) > 0
 }
 
@@ -338,11 +338,6 @@ func (w *partitionBatch) withRow() (rows []int64) {
 		}
 	}
 	return rows
-}
-
-// becameHeld reports whether the event that waited at an offset is held for an operator now.
-func (w *partitionBatch) becameHeld(offset int64) bool {
-	return slices.ContainsFunc(w.left, func(f leftBuffer) bool { return f.outcome.Held && f.waited.Offset == offset })
 }
 
 // discard drops the version lines of w from the cache: the gate has changed them in place, and nothing was committed. Dirty lines

@@ -85,14 +85,14 @@ INSERT INTO buffer (fence, log_offset, window_id, leader_epoch, append_time, rec
     epoch, value, version_text, sub, first, deleted, filtered, backfill, decision, stage, payload, kind, entity, clock, source, event_id,
     type, packed)
 SELECT u.fence, u.log_offset, $4, u.leader_epoch, u.append_time, u.received_at,
-       CASE u.decision WHEN 'buffered' THEN ` + deadline("now()") + ` END,
+       ` + deadline("now()") + `,
        u.event_key, u.hash, u.epoch, u.value, u.version_text, u.sub, u.first, u.deleted, u.filtered, u.backfill, u.decision, u.stage,
        u.payload, u.kind, u.entity, u.clock, u.source, u.event_id, u.type, u.packed
 FROM ` + newBufferRows().zip(5))
 
 	bufferUpdate = pg.NewCounted(`-- bufferUpdate
 UPDATE buffer b SET decision = u.decision, stage = u.stage,
-       deadline = CASE u.decision WHEN 'buffered' THEN `+deadline("b.buffered_at")+` END
+       deadline = `+deadline("b.buffered_at")+`
 FROM `+newBufferChangeRows().zip(4)+`
 WHERE b.fence = u.fence AND b.log_offset = u.log_offset`, "$4::int[]").Planned()
 
@@ -112,11 +112,12 @@ WHERE p.fence = u.fence`, "$1::int[]")
 const waitingColumns = `b.fence, b.entity, b.clock, b.log_offset, b.append_time, b.event_key, b.hash, b.kind, b.epoch, b.value, b.version_text, b.sub,
        b.first, b.payload, b.deleted, b.filtered, b.backfill, b.decision, b.stage, octet_length(b.packed)`
 
-// deadline returns the expression for when the wait in u.stage ends, of an event that was first buffered at since. $1 and $2 are the waits
-// for a filler and for a backfill, $3 the bound of both together, null for none (least ignores null).
+// deadline returns the expression for when the wait in u.stage ends, of an event that was first buffered at since; null if it is parked. $1 and
+// $2 are the waits for a filler and for a backfill, $3 the bound of both together, null for none (least ignores null).
 func deadline(since string) string {
-	return `least(now() + CASE u.stage WHEN 'backfilling' THEN $2::bigint ELSE $1::bigint END * interval '1 microsecond',
-           ` + since + ` + $3::bigint * interval '1 microsecond')`
+	return `CASE WHEN u.stage = 'releasing' THEN now() WHEN u.decision = 'buffered' THEN
+           least(now() + CASE u.stage WHEN 'backfilling' THEN $2::bigint ELSE $1::bigint END * interval '1 microsecond',
+           ` + since + ` + $3::bigint * interval '1 microsecond') END`
 }
 
 // windowQueries are the statements on rotated tables, for one set of live windows.

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,4 +158,15 @@ func firstWindows(ctx context.Context, tx pgx.Tx, subscription int32) error {
 		return err
 	}
 	return window.Add(ctx, tx, subscription, false)
+}
+
+// MaxReleases is how many events one transaction releases from the gap buffer. Their actions have rows, a payload copy each, so that a step of
+// 500 takes some tens of milliseconds.
+const MaxReleases = 500
+
+// Share returns the policy for one of n partitions.
+func (s *Spec) Share(n int) gate.Policy {
+	p := s.Policy.Share(n)
+	p.MaxReleases = cmp.Or(p.MaxReleases, MaxReleases)
+	return p
 }

@@ -30,7 +30,8 @@ type Spec struct {
 	Generation int32  // 0 outside replays
 	Owner      string // this process, shown to operators: host, pid
 	Actions    []ActionSpec
-	// Policy has the caps of a topic: each of its partitions has an even share of MaxBuffered and MaxBytes.
+	// Policy has the caps of a topic: each of its partitions has an even share of MaxBuffered and MaxBytes. Without MaxReleases one
+	// transaction releases up to [MaxReleases] events from the gap buffer.
 	Policy gate.Policy
 	// Latest says that lanes want to know of each action whether its payload is a delta (backlog: latest).
 	Latest bool

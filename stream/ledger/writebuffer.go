@@ -11,34 +11,44 @@ import (
 // deletes those of events that left. A row that does not change keeps its deadline, even if its event waits behind another gap by now. On
 // version lines for which a backfill is requested (wanted), all rows get the deadline of the answer.
 func (w *writer) syncBuffer(k *partitionBatch, wanted []gate.Request) {
+	var held map[int64]bool // offsets of events that waited and are held for an operator now
+	for i := range k.left {
+		if k.left[i].outcome.Held {
+			if held == nil {
+				held = map[int64]bool{}
+			}
+			held[k.left[i].waited.Offset] = true
+		}
+	}
+	gone := func(before []waitingBefore) {
+		for _, m := range before {
+			if held[m.offset] {
+				w.changeBuffered(k, m.offset, rowHeld, gate.Filling)
+				continue
+			}
+			w.bufferLeft.add(k.Claim.ID, m.offset)
+		}
+	}
 	for i, key := range k.keys {
 		was, now := k.before[i].waiting, k.waiting(key)
 		if len(was) == 0 && len(now) == 0 {
 			continue
 		}
-		before := make(map[int64]waitingBefore, len(was))
-		for _, m := range was {
-			before[m.offset] = m
-		}
 		requested := slices.ContainsFunc(wanted, func(q gate.Request) bool { return q.VersionLine == key })
 		for n := range now {
-			if r, entered := k.entered[now[n].Offset]; entered { // a row with this offset that is still in before is deleted below
+			if r, entered := k.entered[now[n].Offset]; entered { // a row with this offset that is still in was is deleted below
 				w.addBuffered(k, &k.Records[r], &now[n], string(now[n].Decision))
 				continue
 			}
-			d := before[now[n].Offset]
-			delete(before, now[n].Offset)
-			if d.decision != now[n].Decision || d.stage != now[n].Stage || requested {
+			d := slices.IndexFunc(was, func(m waitingBefore) bool { return m.offset == now[n].Offset }) // those that stay keep their order
+			gone(was[:d])
+			stayed := was[d]
+			was = was[d+1:]
+			if stayed.decision != now[n].Decision || stayed.stage != now[n].Stage || requested {
 				w.changeBuffered(k, now[n].Offset, string(now[n].Decision), now[n].Stage)
 			}
 		}
-		for offset := range before {
-			if k.becameHeld(offset) {
-				w.changeBuffered(k, offset, rowHeld, gate.Filling)
-				continue
-			}
-			w.bufferLeft.add(k.Claim.ID, offset)
-		}
+		gone(was)
 	}
 }
 

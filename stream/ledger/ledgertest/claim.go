@@ -265,7 +265,7 @@ func (p *Process) take(k *claiming) error {
 	if k.stop != nil {
 		m.endStop(k, f)
 	}
-	m.claims[c] = f.load(p.spec.Policy.Share(int(k.req.Partitions)))
+	m.claims[c] = f.load(p.spec.Share(int(k.req.Partitions)))
 	return nil
 }
 

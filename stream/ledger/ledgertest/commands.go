@@ -33,20 +33,6 @@ func (m *Memory) command(id int64) *command {
 	return m.commands[id-1]
 }
 
-// done says in a few words what a command has done.
-func (w *partitionBatch) done() string {
-	if len(w.applied.Outcomes) == 0 {
-		return "nothing waits there any more"
-	}
-	runs := 0
-	for _, o := range w.applied.Outcomes {
-		if o.Decision.Runs() {
-			runs++
-		}
-	}
-	return fmt.Sprintf("%d of %d events run", runs, len(w.applied.Outcomes))
-}
-
 // Ask is inbox.Inbox.Ask, about an event that waits or is held.
 func (m *Memory) Ask(source, id string, kind ledger.CommandKind, by, reason string) (int64, error) {
 	op := fmt.Sprintf("%s %s %s", kind, source, id)

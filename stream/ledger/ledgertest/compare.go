@@ -139,6 +139,9 @@ func (h *history) respec() {
 	if r.IntN(3) == 0 {
 		p.MaxPerEntity, p.MaxBuffered = 1+r.IntN(3), historyPartitions*(1+r.IntN(6))
 	}
+	if r.IntN(2) == 0 {
+		p.MaxReleases = 1 + r.IntN(3)
+	}
 	if r.IntN(4) == 0 {
 		p.MaxBytesPerEntity, p.MaxBytes = 10+r.Int64N(30), historyPartitions*(12+r.Int64N(60))
 	}

@@ -150,7 +150,7 @@ func (w *partitionBatch) collectLines(m *Memory) {
 	switch {
 	case w.command != nil:
 		add(w.command.VersionLine)
-		if c := m.command(w.command.ID); c != nil && !c.ended {
+		if c := m.command(w.command.ID); c != nil && !c.ended && c.Detail.Of == w.command.Detail.Of {
 			if held := w.f.waits[c.Offset]; held != nil && held.Key == c.key {
 				w.about = held
 			}

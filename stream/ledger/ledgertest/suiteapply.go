@@ -309,6 +309,27 @@ var expiring = []property{
 		f.is("behind it", decisions(f.apply(c, seq(2, "e", 4))), "0:parked/behind_park")
 		f.is("the filler", lanes(f.apply(c, seq(3, "e", 2)).Actions), "2:e-2:run", "3:e-3:run", "4:e-4:run")
 	}},
+	{"many that wait are released in steps", func(f *fixture) {
+		f.start(func(s *ledger.Spec) { s.Policy.Then, s.Policy.GapWait, s.Policy.MaxReleases = gate.ThenPark, 0, 2 })
+		c := f.claim(0)
+		f.apply(c, seq(0, "e", 1), seq(1, "e", 3), seq(2, "e", 4), seq(3, "e", 5), seq(4, "e", 6), seq(5, "e", 9))
+		a := f.apply(c, seq(6, "e", 2))
+		f.is("the filler", decisions(a), "0:applied/next", "-1:applied/released", "-1:applied/released")
+		f.is("what comes meanwhile", decisions(f.apply(c, seq(7, "e", 7), seq(8, "other", 1))), "0:parked/behind_park", "1:applied/first")
+		if d, waits := f.deadline(c); !waits || d > 0 || !a.Waiting {
+			f.Errorf("the next step is not due: %v %v %v", d, waits, a.Waiting)
+		}
+		c = f.claim(0) // whoever comes next goes on
+		f.deadline(c)
+		f.is("the next step", lanes(f.expire(c).Actions), "6:e-5:run", "7:e-6:run")
+		f.deadline(c)
+		a = f.expire(c)
+		f.is("the last step", lanes(a.Actions), "8:e-7:run")
+		if _, waits := f.deadline(c); waits || a.Waiting {
+			f.Error("the one behind a gap is not parked any more")
+		}
+		f.is("another filler", lanes(f.apply(c, seq(9, "e", 8)).Actions), "9:e-8:run", "10:e-9:run")
+	}},
 	{"then dead_letter gives up what stands behind the gap", func(f *fixture) {
 		f.start(func(s *ledger.Spec) { s.Policy.Then = gate.ThenDeadLetter })
 		c := f.claim(0)

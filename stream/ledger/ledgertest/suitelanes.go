@@ -387,6 +387,19 @@ var commanding = []property{
 		f.is("decisions", done, "-1:applied/gap_skipped", "-1:applied/gap_skipped")
 		f.is("actions", lanes(actions), "2:e-3:run", "3:e-5:run")
 	}},
+	{"what an operator releases goes in steps, too", func(f *fixture) {
+		f.start(func(s *ledger.Spec) { s.Policy.Then, s.Policy.GapWait, s.Policy.MaxReleases = gate.ThenPark, 0, 2 })
+		c := f.claim(0)
+		f.apply(c, seq(0, "e", 1), seq(1, "e", 3), seq(2, "e", 5), seq(3, "e", 7), seq(4, "e", 8), seq(5, "e", 9))
+		if _, err := f.s.Ask(f.ctx(), source, "e-5", ledger.Release, "jo", "now"); err != nil {
+			f.Fatal(err)
+		}
+		for _, want := range [][]string{{"2:e-3:run", "3:e-5:run"}, {"4:e-7:run", "5:e-8:run"}, {"6:e-9:run"}, nil} {
+			_, actions := f.applyCommands(c)
+			f.is("a step", lanes(actions), want...)
+			c = f.claim(0)
+		}
+	}},
 	{"a fenced owner applies no command, and the next one does", func(f *fixture) {
 		f.start(func(s *ledger.Spec) { s.Policy.Stale.Snapshot = gate.StaleHold })
 		zombie := f.claim(0)

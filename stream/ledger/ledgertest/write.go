@@ -217,6 +217,9 @@ func (p *Process) enterBuffer(w *partitionBatch, i int, as gate.Waiting, held bo
 
 // deadline is when the wait of an event ends: never later than its age allows, if that is bounded.
 func (p *Process) deadline(v *wait) time.Time {
+	if v.Stage == gate.Releasing {
+		return p.m.now()
+	}
 	if v.held || v.Decision != gate.Buffered {
 		return time.Time{}
 	}
@@ -254,11 +257,17 @@ func (p *Process) progress(w *partitionBatch) {
 			f.processed = later(f.processed, p.m.past(w.Records[n-1].AppendTime))
 		}
 	}
-	w.applied.Waiting = w.state.Buffered > 0
+	w.applied.Waiting = w.state.Buffered > 0 || slices.ContainsFunc(w.keys, w.state.Releasing)
 	w.applied.BackfillRequested = len(w.state.Wanted()) > 0
 	if w.command != nil {
-		if c := p.m.command(w.command.ID); c != nil && !c.ended {
-			c.end(p.m, w.done(), w.Claim.Epoch)
+		if c := p.m.command(w.command.ID); c != nil && !c.ended && c.Detail.Of == w.command.Detail.Of {
+			did := c.Detail.After(w.applied.Outcomes)
+			if left := w.state.Waiting[c.VersionLine]; len(left) > 0 && w.about != nil && !w.about.held && c.Kind == ledger.Release {
+				last := &left[len(left)-1]
+				c.Offset, c.key, c.Detail = last.Offset, last.Key, did
+				return
+			}
+			c.end(p.m, did.Outcome(len(w.applied.Outcomes)), w.Claim.Epoch)
 		}
 	}
 }

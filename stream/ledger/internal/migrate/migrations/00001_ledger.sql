@@ -374,7 +374,7 @@ CREATE TABLE buffer (
     filtered     boolean NOT NULL,
     backfill     boolean NOT NULL DEFAULT false, -- a synthetic event
     decision     text COLLATE "C" NOT NULL CHECK (decision IN ('buffered', 'parked', 'held')),
-    stage        text COLLATE "C" NOT NULL DEFAULT '' CHECK (stage IN ('', 'backfilling')),
+    stage        text COLLATE "C" NOT NULL DEFAULT '' CHECK (stage IN ('', 'backfilling', 'releasing')),
     payload      text COLLATE "C" NOT NULL,
     kind         text COLLATE "C" NOT NULL,
     entity       text COLLATE "C" NOT NULL,
@@ -385,7 +385,7 @@ CREATE TABLE buffer (
     version_text         text COLLATE "C" NOT NULL DEFAULT '',
     packed       bytea NOT NULL,
     PRIMARY KEY (fence, log_offset),
-    CHECK ((deadline IS NULL) = (decision <> 'buffered'))
+    CHECK ((deadline IS NULL) = (decision <> 'buffered' AND stage <> 'releasing'))
 );
 CREATE INDEX buffer_by_line ON buffer (fence, entity, clock, value);
 CREATE INDEX buffer_by_deadline ON buffer (fence, deadline) WHERE deadline IS NOT NULL;
