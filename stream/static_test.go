@@ -84,9 +84,7 @@ func TestSecondProcessWithTheInstanceIDFencesTheFirst(t *testing.T) {
 		err := a.Ready()
 		return err != nil && strings.Contains(err.Error(), "kafka.instance_id")
 	})
-	if a.Alive() || len(a.Partitions()) > 0 {
-		t.Errorf("the older is alive (%v) with %+v", a.Alive(), a.Partitions())
-	}
+	a.until(t, "the older to have nothing and not be alive", func(parts []owner.PartitionState) bool { return len(parts) == 0 && !a.Alive() })
 	m.mu.Lock()
 	claims := len(m.claims)
 	m.mu.Unlock()
