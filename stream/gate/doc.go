@@ -31,11 +31,12 @@
 //	late         again           the same, and the line is past it: not a snapshot, or older ones were asked for
 //	late         older_delta     not a snapshot, and below the line or the first value of one that has not begun
 //	late         older           the same for a snapshot, with stale: deliver_marked
-//	late         filler          kind sequence: fills a place that was skipped, snapshot or not
+//	late         filler          kind sequence: fills a place that was skipped, and is no snapshot, or those are wanted
 //	late         equal_first     equal: first (or synthetic), and the line's own version again: marked as if older
 //	late         gap_dead        late/equal_first behind a gap that ends in dead letters: given up as well
 //	stale        older           a snapshot below the line, or below the first value of a line that has not begun
 //	stale        older_delta     the same for what is not a snapshot, with stale: drop
+//	stale        filler          kind sequence: a snapshot that fills a place that was skipped
 //	stale        equal_first     equal: first (or synthetic), and the line's own version again: dropped as if older
 //	stale        equal_last      equal: last, and a later snapshot of its version waited with it
 //	stale        discarded       was held, and an operator gives it up
@@ -74,7 +75,7 @@
 //
 // What stale does goes by the payload's kind, as the source's mapping gives it: a snapshot is dropped with a record, a
 // delta or a body of unknown kind is delivered marked, as late. Only strictly lower is stale. A subscription may want it
-// otherwise (Policy.Stale): drop, deliver_marked or hold. A filler of a skipped place is late whatever it says.
+// otherwise (Policy.Stale): drop, deliver_marked or hold. A filler of a skipped place that is no snapshot is late whatever it says.
 //
 // A held event (Outcome.Held) is kept alone for an operator. It does not enter the buffer, park its
 // line or move it, and it is remembered as seen, so that its redelivery is a duplicate. A filtered one is filtered.
@@ -92,8 +93,7 @@
 // Only kind sequence has gaps. The next value applies and releases what follows it densely, in version order; two
 // waiting events of one version are both kept and both released. A gap that is skipped is remembered in VersionLine.Skipped,
 // the newest MaxSpans of them: the filler that comes after all is late, once per place, marked, and does not move the
-// line. That holds for snapshots too: the subscription asked for every event, and the gap was reported; the
-// mark says that newer ones have run. Before a line has begun, the places from the first value on count as skipped.
+// line. A snapshot is stale instead, since newer ones have run (P4), unless Policy.LateSnapshots asks for every event. Before a line has begun, the places from the first value on count as skipped.
 //
 // With then: dead_letter, what skip would release is given up instead (Outcome.Dead): its actions become dead letters
 // at once, which an operator may replay. The line, the places that are remembered as skipped and the lanes go on as with

@@ -22,7 +22,7 @@ func TestGapSkip(t *testing.T) {
 			steps: []step{in(seq(1, 1), seq(30, 3), seq(31, 3)), line("e")},
 			want:  []string{"1 applied/first", "30 buffered/gap", "31 buffered/gap", "*30 applied/gap_skipped", "*31 applied/released"},
 		}, {
-			name: "a filler of a skipped place is late once, a snapshot too", policy: atOnce,
+			name: "a filler of a skipped place is late once, a snapshot too where those are wanted", policy: atOnce,
 			steps: []step{in(seq(1, 1), seq(5, 5), seq(3, 3), seq(30, 3), seq(4, 4, delta), seq(40, 4, delta))},
 			want: []string{
 				"1 applied/first", "5 applied/gap_skipped", "3 late/filler", "30 stale/older", "4 late/filler", "40 late/older_delta",

@@ -151,7 +151,7 @@ func requested(requests []Request) (all []string) {
 }
 
 // wait is the policy of most tests: gaps are waited for, then skipped.
-var wait = Policy{Order: OrderVersion, Start: StartAny, Equal: EqualApply, GapWait: time.Second, Then: ThenSkip}
+var wait = Policy{Order: OrderVersion, Start: StartAny, Equal: EqualApply, GapWait: time.Second, Then: ThenSkip, LateSnapshots: true}
 
 func with(change func(*Policy)) Policy {
 	p := wait

@@ -94,6 +94,7 @@ func decodePolicy(b, caps byte, more []byte) Policy {
 	case 2:
 		p.Then = ThenDeadLetter
 	}
+	p.LateSnapshots = more[0]&16 != 0
 	p.BackfillWait, p.Otherwise = time.Minute, []Then{"", ThenSkip, ThenDeadLetter, ThenPark}[more[1]>>2&3]
 	if more[1]&16 != 0 {
 		p.Start = StartBackfill

@@ -222,6 +222,10 @@ func (m *model) behind(n int, k VersionLineKey, r Record, v schemas.Version) {
 		if !r.Filtered {
 			m.events[k] = append(m.events[k], fact{what: "fill", from: v.Value})
 		}
+		if r.Payload == schemas.Snapshot && !m.p.LateSnapshots {
+			m.past(n, r, v, ReasonFiller, ReasonOlderHeld)
+			return
+		}
 		m.final(n, r, v, Late, ReasonFiller)
 	case r.Payload == schemas.Snapshot:
 		m.past(n, r, v, ReasonOlder, ReasonOlderHeld)

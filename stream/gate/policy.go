@@ -70,6 +70,8 @@ type Policy struct {
 	// GapWait is how long a gap is waited for; 0 acts at once. Then says what follows.
 	GapWait time.Duration
 	Then    Then
+	// LateSnapshots lets a snapshot that fills a skipped place run, marked; otherwise Stale says what becomes of it.
+	LateSnapshots bool
 	// BackfillWait is how long the answer to a Request is waited for, with Then or Start backfill. Otherwise says what
 	// follows: skip, park or dead_letter; empty is park. On a version line that has not begun, skip has the lowest event begin
 	// it, as Start any does.

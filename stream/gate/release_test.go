@@ -27,7 +27,7 @@ func TestRelease(t *testing.T) {
 		if len(st.Waiting) > 0 || st.Buffered != 0 || st.Lines[k].Parked != "" {
 			t.Errorf("%s: %v wait, %d counted, parked %q", name, waitingIDs(st, k), st.Buffered, st.Lines[k].Parked)
 		}
-		if d := cmp.Diff([]string{"10 late/filler", "11 applied/next"}, run(st, p, []step{in(seq(10, 3), seq(11, 10))})); d != "" {
+		if d := cmp.Diff([]string{"10 late/filler", "11 applied/next"}, run(st, p, []step{in(seq(10, 3, delta), seq(11, 10))})); d != "" {
 			t.Error(name, d)
 		}
 	}

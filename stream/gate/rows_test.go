@@ -99,6 +99,10 @@ var rows = table{
 		name: "stale/older_delta", policy: with(func(p *Policy) { p.Stale.Delta = StaleDrop }),
 		steps: []step{in(seq(2, 2), seq(1, 1, delta))}, want: []string{"2 applied/first", "1 stale/older_delta"},
 	}, {
+		name: "stale/filler", policy: with(func(p *Policy) { p.GapWait, p.LateSnapshots = 0, false }),
+		steps: []step{in(seq(1, 1), seq(4, 4), seq(2, 2), seq(3, 3, delta))},
+		want:  []string{"1 applied/first", "4 applied/gap_skipped", "2 stale/filler", "3 late/filler"},
+	}, {
 		name: "stale/equal_first", policy: keepFirst,
 		steps: []step{in(seq(1, 1), seq(2, 1))}, want: []string{"1 applied/first", "2 stale/equal_first"},
 	}, {

@@ -3,11 +3,15 @@ package gate
 import "github.com/forebay-io/forebay/schemas"
 
 // behind decides an event below its version line, or below the first value of one that has not begun (line is nil). Only an event of the
-// line's epoch can be the filler of a skipped value.
+// line's epoch can be the filler of a skipped value. A snapshot that fills it is as stale as any other, unless the policy wants it.
 func (d *decider) behind(line *VersionLine, s subject, v schemas.Version) {
 	old := d.fills && s.waited == nil && line != nil && s.Payload == schemas.Snapshot // see Fill
 	switch {
 	case line != nil && v.Epoch == line.At.Epoch && line.fill(v.Value, s.Filtered) && !old:
+		if s.Payload == schemas.Snapshot && !d.policy.LateSnapshots {
+			d.applyStalePolicy(s, v, ReasonFiller, ReasonOlderHeld)
+			return
+		}
 		d.conclude(s, v, Late, ReasonFiller)
 	case old && d.policy.Stale.of(s.Payload) != StaleHold:
 		d.conclude(s, v, Stale, ReasonOlder)

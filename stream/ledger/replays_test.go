@@ -383,7 +383,7 @@ func TestReplayNeverRunsAnOlderSnapshot(t *testing.T) {
 	} {
 		t.Run(string(tt.do), func(t *testing.T) {
 			t.Parallel()
-			f := setup(t, func(s *Spec) { s.Policy.GapWait, s.Policy.Stale.Snapshot = 0, tt.do })
+			f := setup(t, func(s *Spec) { s.Policy.GapWait, s.Policy.Stale.Snapshot, s.Policy.LateSnapshots = 0, tt.do, true })
 			c := f.claimAt(50)
 			f.apply(c, seq(50, "e", 4), seq(51, "e", 8), seq(52, "e", 9)) // 5 to 7 are skipped
 			id := f.replaying()

@@ -261,11 +261,11 @@ func TestZombieWritesNothing(t *testing.T) {
 	}
 }
 
-// What waits for a gap runs when its wait has ended, and the predecessor that comes after all is late. An older snapshot is stale.
+// What waits for a gap runs when its wait has ended, and the predecessor that comes after all is late where the policy wants it. An older snapshot is stale.
 func TestGap(t *testing.T) {
 	t.Parallel()
 	f := setup(t, 1)
-	f.start(t, func(c *subscriber.Config) { c.Policy.GapWait = 300 * time.Millisecond })
+	f.start(t, func(c *subscriber.Config) { c.Policy.GapWait, c.Policy.LateSnapshots = 300*time.Millisecond, true })
 	f.send(revision("A", 1), revision("A", 3), revision("A", 5), revision("B", 1))
 	f.waitFor("4", `SELECT count(*)::text FROM ran`)
 	other := revision("A", 4)

@@ -257,7 +257,7 @@ func specOf(c *config.Config, at nameInTeam) ledger.Spec {
 		Policy: gate.Policy{
 			Order: gate.Order(sub.Order), Start: gate.Start(sub.Start), Equal: gate.Equal(sub.Equal),
 			Stale:   gate.OnStale{Snapshot: gate.StaleDo(sub.Stale.Snapshot), Delta: gate.StaleDo(sub.Stale.Delta)},
-			GapWait: sub.Gap.Wait.Std(), Then: gate.Then(sub.Gap.Then),
+			GapWait: sub.Gap.Wait.Std(), Then: gate.Then(sub.Gap.Then), LateSnapshots: sub.Gap.Late == "run",
 			BackfillWait: sub.Gap.Within.Std(), Otherwise: gate.Then(sub.Gap.Otherwise),
 			MaxPerEntity: sub.Gap.MaxEvents.Entity, MaxBuffered: sub.Gap.MaxEvents.Subscription,
 			MaxBytesPerEntity: int64(sub.Gap.MaxBytes.Entity), MaxBytes: int64(sub.Gap.MaxBytes.Subscription), FutureSkew: futureSkew,

@@ -309,6 +309,7 @@ const BacklogLatest = "latest"
 type Gap struct {
 	Wait Duration `yaml:"wait"`
 	Then string   `yaml:"then"`
+	Late string   `yaml:"late"`
 	// Within and Otherwise are zero if nothing is backfilled.
 	Within    Duration `yaml:"within"`
 	Otherwise string   `yaml:"otherwise"`

@@ -418,6 +418,7 @@ var shapes = map[reflect.Type]*shape{
 	reflect.TypeFor[Gap](): {doc: "A missing event.", fields: []field{
 		{name: "wait", doc: "How long it is waited for.", def: "30s"},
 		{name: "then", doc: "What follows.", def: "skip", values: []string{"skip", "park", "backfill", "dead_letter"}},
+		{name: "late", doc: "What becomes of a snapshot that comes after its place was skipped: run, marked as late, or what stale says. What is no snapshot runs, marked.", def: "stale", values: []string{"stale", "run"}},
 		{name: "within", doc: "How long the answer to a backfill is waited for.", computed: "1m with backfill"},
 		{name: "otherwise", doc: "What follows a backfill that did not bring what is missing.", computed: "park with backfill", values: []string{"park", "skip", "dead_letter"}},
 		{name: "max_wait", doc: "How long an event waits in all, behind however many gaps and for however many answers; then the gap that it waits for ends at once.", computed: "no bound"},

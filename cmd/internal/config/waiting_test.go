@@ -21,7 +21,7 @@ func TestWhatWaitsAndWhatIsKept(t *testing.T) {
 	got := *c.Teams["acme"].Subscriptions["triage"]
 	want := got
 	want.Equal, want.Stale = "hold", Stale{Snapshot: "hold", Delta: "drop"}
-	want.Gap = Gap{Wait: mustDuration("1m"), Then: "dead_letter", MaxWait: mustDuration("5m"), MaxEvents: MaxEvents{Entity: 7, Subscription: 70},
+	want.Gap = Gap{Wait: mustDuration("1m"), Then: "dead_letter", Late: "stale", MaxWait: mustDuration("5m"), MaxEvents: MaxEvents{Entity: 7, Subscription: 70},
 		MaxBytes: MaxBytes{Entity: 1 << 20}}
 	want.Retention = Retention{Done: mustDuration("20d"), Dead: mustDuration("60d")}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -20,8 +20,6 @@ func (s *session) observe(ctx context.Context, o *outcome) error {
 			o.got.behind++
 		}
 		switch {
-		case i.Decision == "late":
-			o.got.late++
 		case i.Decision == "stale":
 			o.got.stale++
 		case i.Reason == "released" || i.Reason == "gap_skipped" || i.Decision == "buffered":
@@ -59,7 +57,7 @@ func (s *session) finishedItems(ctx context.Context) ([]api.InboxItem, error) {
 		if err != nil {
 			return nil, err
 		}
-		open := 0
+		open := max(0, sceneDeliveries-len(page.Items)) // the last one gives no action that tells of its end
 		for _, i := range page.Items {
 			switch i.Status {
 			case "received", "buffered", "processing", "failed":

@@ -11,7 +11,7 @@ func splitPointer(p string) []string { return strings.Split(strings.TrimPrefix(p
 // expectation counts what became of the deliveries of a scene: by the model, or in a play.
 type expectation struct {
 	received, refused, quarantined int
-	duplicates, stale, late        int
+	duplicates, stale              int
 	buffered                       int
 	dead, behind                   int              // actions that were given up, and events that wait for them
 	run                            map[string][]int // the versions of an entity's actions, in the order in which they ran, by "source entity"
@@ -34,11 +34,10 @@ func expect(sent []delivery) expectation {
 			e.received++
 			e.quarantined++
 			continue
-		case late: // it comes once its place was skipped, and runs nevertheless
+		case late: // it comes once its place was skipped
 			e.skipGaps(waiting)
 			e.received++
-			e.late++
-			e.run[entity] = append(e.run[entity], d.version)
+			e.stale++
 			continue
 		}
 		e.received++

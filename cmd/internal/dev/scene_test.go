@@ -61,19 +61,18 @@ func TestSceneShowsEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := expect(sent)
-	if e.stale == 0 || e.buffered == 0 || e.duplicates != sceneRepeats || e.refused != 1 || e.quarantined != 1 || e.late != 1 || e.dead != 1 || e.behind == 0 {
+	if e.stale == 0 || e.buffered == 0 || e.duplicates != sceneRepeats || e.refused != 1 || e.quarantined != 1 || e.dead != 1 || e.behind == 0 {
 		t.Errorf("the scene shows too little: %+v", e)
 	}
 	if e.received != len(sent)-1 || e.actions()+e.stale+e.dead+e.behind != sceneDeliveries {
 		t.Errorf("the numbers do not add up: %+v of %d", e, len(sent))
 	}
-	const gap = "orders 820982911946154503"
 	for line, ran := range e.run {
-		if line != gap && !slices.IsSorted(ran) {
+		if !slices.IsSorted(ran) {
 			t.Errorf("the model runs %s out of order: %v", line, ran)
 		}
 	}
-	if got := e.run[gap]; !slices.Equal(got, []int{1, 2, 5, 3}) {
+	if got := e.run["orders 820982911946154503"]; !slices.Equal(got, []int{1, 2, 5}) {
 		t.Errorf("the entity with the gap runs %v", got)
 	}
 	if got := e.run["orders 820982911946154504"]; !slices.Equal(got, []int{1}) {

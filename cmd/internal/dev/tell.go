@@ -58,7 +58,7 @@ func (s *session) sources() (list []string) {
 	return list
 }
 
-// printWhatToMend says what waits in the console after the scene: the dead letter, and the entity whose gap was filled late.
+// printWhatToMend says what waits in the console after the scene: the dead letter, and the entity with a gap.
 func (s *session) printWhatToMend(o *outcome) {
 	drawn := func(entity string) string {
 		return s.operator() + "/console/entity?" + url.Values{"of": {"demo/fulfil/orders"}, "entity": {entity}}.Encode()
@@ -69,7 +69,7 @@ func (s *session) printWhatToMend(o *outcome) {
 		fmt.Fprintf(s.Stdout, "  or       %s dlq replay %s --reason fixed%s\n", os.Args[0], d.ID, s.urlFlag())
 		fmt.Fprintf(s.Stdout, "  then     %s\n", drawn(d.Entity))
 	}
-	fmt.Fprintf(s.Stdout, "An order with a gap, one place of which was filled late:\n  drawn    %s\n", drawn(orderID(gapOrder)))
+	fmt.Fprintf(s.Stdout, "An order with a gap that was skipped; the state for one place of it came afterwards:\n  drawn    %s\n", drawn(orderID(gapOrder)))
 }
 
 // printHowToLook prints commands that show what runs, with the name that this program was called by: in a fresh clone that is

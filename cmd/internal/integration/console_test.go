@@ -101,7 +101,7 @@ func TestConsole(t *testing.T) {
 	b.check("after")
 }
 
-// seeScene goes where the scene of forebay dev says: to the order with a gap and a late filler, and to the dead letter, which a click
+// seeScene goes where the scene of forebay dev says: to the order with a gap and a stale filler, and to the dead letter, which a click
 // replays; what waited behind it runs then.
 func seeScene(t *testing.T, said string) {
 	at := regexp.MustCompile(`(?m)^  (?:drawn|a click|then) +(http://[^/]+)(/\S+)$`).FindAllStringSubmatch(said, -1)

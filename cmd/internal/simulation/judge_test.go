@@ -214,6 +214,9 @@ func (c *trial) mayEndUnrun(l *entityTrial, s *eventState) bool {
 		if s.source == timestamp && snapshot && newer.maybeBefore(s) {
 			return true // stale
 		}
+		if s.source == sequence && snapshot && !c.policy.LateSnapshots && (c.excused[s.id] != "" || !s.accepted.Before(c.deadline(l, s.number))) {
+			return true // stale: its place was skipped
+		}
 	}
 	if s.source != sequence {
 		return false
@@ -390,7 +393,7 @@ func (c *trial) checkCallAfterNewer(l *entityTrial, s, newest *eventState, call 
 	case again:
 	case s.surelyBefore(newest):
 		c.report(unordered, "%s was called at %s for the first time after %s, and was there before it", s.id, clock(call.begin), newest.id)
-	case s.source == timestamp && c.payload == schemas.Snapshot:
+	case c.payload == schemas.Snapshot && (s.source == timestamp || s.source == sequence && !c.policy.LateSnapshots):
 		c.report(stale, "%s was called at %s after %s", s.id, clock(call.begin), newest.id)
 	case s.source != arrival && !call.late:
 		c.report(stale, "%s was called at %s after %s, and is not marked late", s.id, clock(call.begin), newest.id)

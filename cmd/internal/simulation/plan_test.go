@@ -50,7 +50,7 @@ func draw(seed uint64) *plan {
 	p.policy = gate.Policy{
 		Start: gate.StartAny, GapWait: within(rng, 5*time.Second, 20*time.Second).Truncate(time.Millisecond),
 		Then: pick(rng, gate.ThenSkip, gate.ThenSkip, gate.ThenSkip, gate.ThenPark, gate.ThenDeadLetter), FutureSkew: 5 * time.Minute,
-		MaxReleases: int(seed % 4), // 0: the ledger's own bound, which no world reaches
+		LateSnapshots: seed%3 == 0, MaxReleases: int(seed % 4), // 0: the ledger's own bound, which no world reaches
 	}
 	if rng.IntN(2) == 0 {
 		p.sources, p.policy.Start = []kind{sequence}, gate.StartFirst

@@ -221,6 +221,7 @@ func TestJudge(t *testing.T) {
 			p.move(4, 13.2)
 			p.move(5, 13.4)
 			p.move(2, 14)
+			p.policy.LateSnapshots = true
 		}, []rule{early}},
 		{"a filler that is late", sequence, func(p *planted) {
 			p.delivered[1].sent[0], p.delivered[1].accepted, p.calls[1].late = at(15), at(15.1), true
@@ -228,13 +229,22 @@ func TestJudge(t *testing.T) {
 			p.move(4, 13.2)
 			p.move(5, 13.4)
 			p.move(2, 15.2)
+			p.policy.LateSnapshots = true
 		}, nil},
+		{"a filler that is late, and not wanted", sequence, func(p *planted) {
+			p.delivered[1].sent[0], p.delivered[1].accepted, p.calls[1].late = at(15), at(15.1), true
+			p.move(3, 13)
+			p.move(4, 13.2)
+			p.move(5, 13.4)
+			p.move(2, 15.2)
+		}, []rule{stale}},
 		{"a filler that is late, unmarked", sequence, func(p *planted) {
 			p.delivered[1].sent[0], p.delivered[1].accepted = at(15), at(15.1)
 			p.move(3, 13)
 			p.move(4, 13.2)
 			p.move(5, 13.4)
 			p.move(2, 15.2)
+			p.policy.LateSnapshots = true
 		}, []rule{stale}},
 
 		{"cut off for too long", arrival, func(p *planted) {

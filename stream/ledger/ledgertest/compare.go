@@ -139,6 +139,7 @@ func (h *history) respec() {
 	if r.IntN(3) == 0 {
 		p.MaxPerEntity, p.MaxBuffered = 1+r.IntN(3), historyPartitions*(1+r.IntN(6))
 	}
+	p.LateSnapshots = r.IntN(2) == 0
 	if r.IntN(2) == 0 {
 		p.MaxReleases = 1 + r.IntN(3)
 	}

@@ -230,6 +230,7 @@ var applying = []property{
 
 var expiring = []property{
 	{"each gap is waited for from the first sight of what stands behind it", func(f *fixture) {
+		f.start(func(s *ledger.Spec) { s.Policy.LateSnapshots = true })
 		c := f.claim(0)
 		if _, waits := f.deadline(c); waits {
 			f.Error("nothing waits, and there is a deadline")
@@ -437,6 +438,6 @@ var expiring = []property{
 	}},
 	{"a gap is not waited for where the policy says so", func(f *fixture) {
 		f.start(func(s *ledger.Spec) { s.Policy.GapWait = 0 })
-		f.is("decisions", decisions(f.apply(f.claim(0), seq(0, "e", 1), seq(1, "e", 3), seq(2, "e", 2))), "0:applied/first", "1:applied/gap_skipped", "2:late/filler")
+		f.is("decisions", decisions(f.apply(f.claim(0), seq(0, "e", 1), seq(1, "e", 3), seq(2, "e", 2))), "0:applied/first", "1:applied/gap_skipped", "2:stale/filler")
 	}},
 }

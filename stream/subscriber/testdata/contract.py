@@ -145,7 +145,7 @@ class Gate:
                 rest = range(span.start, value), range(value + 1, span.stop)
                 line.skipped[i : i + 1] = [r for r in rest if r]
                 line.skipped = line.skipped[-MAX_SPANS:]
-                return self.conclude(e, "late", "filler")
+                return self.conclude(e, "stale" if e.snapshot else "late", "filler")
         self.conclude(e, *(("stale", "older") if e.snapshot else ("late", "older_delta")))
 
     def replaced(self, line, e):
