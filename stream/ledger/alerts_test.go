@@ -33,7 +33,7 @@ func TestAlertsAreToldOnce(t *testing.T) {
 		if l == all[0] {
 			mine.Since = began
 		}
-		yes, err := l.NotifyAlert(t.Context(), &mine, repeat)
+		yes, err := l.NotifyAlert(t.Context(), &mine, false, repeat)
 		if err != nil || !mine.Since.Equal(began) {
 			t.Fatal(err, mine.Since)
 		}
@@ -70,6 +70,46 @@ func TestAlertsAreToldOnce(t *testing.T) {
 	}
 	if list := ended(all[0], time.Minute); len(list) != 0 {
 		t.Errorf("%+v has ended twice", list)
+	}
+}
+
+// An alert that is silenced fires and is not told: it is listed, told once the silence is over, and its end is told if it was.
+func TestSilencedAlertFires(t *testing.T) {
+	t.Parallel()
+	cfg := schemaFor(t)
+	l, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	began := time.Now().Round(time.Microsecond).UTC()
+	told, not := FiringAlert{Key: "A{}", Name: "A", Severity: "warning", Labels: map[string]string{"team": "acme"}, Summary: "a", Since: began}, FiringAlert{Key: "B{}", Name: "B", Labels: map[string]string{}, Since: began.Add(time.Second)}
+	notify := func(alert FiringAlert, silenced bool) bool {
+		t.Helper()
+		yes, err := l.NotifyAlert(t.Context(), &alert, silenced, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return yes
+	}
+	if notify(told, true) || notify(not, true) || !notify(told, false) || notify(told, true) || notify(told, false) {
+		t.Error("not told once, when it was not silenced")
+	}
+	admin(t, cfg.URL.Reveal(), `UPDATE `+cfg.Schema+`.alerts_told SET told_at = now() - interval '61 minutes' WHERE told_at IS NOT NULL`)
+	if notify(told, true) {
+		t.Error("told while it is silenced, since it was told long ago")
+	}
+	list, err := l.FiringAlerts(t.Context())
+	if diff := cmp.Diff([]FiringAlert{told, not}, list); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	admin(t, cfg.URL.Reveal(), `UPDATE `+cfg.Schema+`.alerts_told SET seen_at = now() - interval '6 minutes'`)
+	if list, err = l.FiringAlerts(t.Context()); len(list) != 0 || err != nil {
+		t.Errorf("listed, and nobody has seen it for long: %+v %v", list, err)
+	}
+	list, err = l.EndedAlerts(t.Context(), time.Minute)
+	if diff := cmp.Diff([]FiringAlert{told}, list); diff != "" || err != nil {
+		t.Error(diff, err)
 	}
 }
 

@@ -56,7 +56,7 @@ type ChangeQuery = access.ChangeQuery
 // tokens has the methods of Ledger for the tokens and the sessions of the operator API, and for the audit of what is changed through it.
 type tokens = access.Store
 
-// FiringAlert is an alert that fires and whose receivers were told.
+// FiringAlert is an alert that fires.
 type FiringAlert = alerts.Firing
 
 // Silence keeps an alert from being told.
@@ -68,7 +68,7 @@ const MaxSilence = alerts.MaxSilence
 // CheckSilence returns an error of kind Invalid if a silence would be too long or too short.
 func CheckSilence(alert string, length time.Duration) error { return alerts.Check(alert, length) }
 
-// alerting has the methods of Ledger for alerts: which were told, which are silenced.
+// alerting has the methods of Ledger for alerts: which fire, which were told, which are silenced.
 type alerting = alerts.Store
 
 // Pool is a pool of connections whose questions and transactions have deadlines of their own.

@@ -1,11 +1,7 @@
-// Package alerts says when somebody has to be called: the list of alerts, each declared once, and what evaluates them in a process for
-// those who have no Prometheus.
+// Package alerts calls somebody where there is no Prometheus. The alerts are those of deploy/alerts/forebay.rules.yaml, which is for
+// Prometheus: a [Rule] asks the same of this process's own metrics in Go, most of all what waits for an operator (forebay_attention_waiting).
+// deploy/alerts/forebay.tests.yaml is played to both, by promtool and by the tests here. Each alert has a page deploy/runbooks/NAME.md.
 //
-// A [Rule] is a question about metrics of this process ([Expr]), how long it must hold, and words about it. Its PromQL is in
-// deploy/alerts/forebay.rules.yaml, which is written from the rules; [History] answers the same question from the samples that
-// [History.Record] kept. deploy/alerts/forebay.tests.yaml has both evaluated, by promtool and by the tests here. Each alert has a page
-// deploy/runbooks/NAME.md.
-//
-// [Evaluator] evaluates the rules every few seconds and tells receivers what begins and what ends. Several processes that share a ledger
-// tell it once: see [Board].
+// A [Notifier] asks the rules every few seconds and tells receivers what begins, what is still there after a time, and what has ended.
+// Several processes that share a ledger tell it once: see [Board].
 package alerts

@@ -34,15 +34,9 @@ type Message struct {
 	key string
 }
 
-func firingMessage(a *Alert, t *ledger.FiringAlert, now time.Time) Message {
-	return Message{Status: firing, Alert: a.Rule.Name, Severity: a.Rule.Severity, Summary: a.Summary, Team: a.Team(), Labels: a.Labels, Value: &a.Value,
-		Since: t.Since.UTC(), At: now.UTC(), RunbookURL: a.Rule.RunbookURL(), key: t.Key}
-}
-
-func resolvedMessage(t *ledger.FiringAlert, now time.Time) Message {
-	a := Alert{Rule: &Rule{Name: t.Name}, Labels: t.Labels}
-	return Message{Status: resolved, Alert: t.Name, Severity: t.Severity, Summary: t.Summary, Team: a.Team(), Labels: t.Labels,
-		Since: t.Since.UTC(), At: now.UTC(), RunbookURL: a.Rule.RunbookURL(), key: t.Key}
+func message(status string, t *ledger.FiringAlert, value *float64, now time.Time) Message {
+	return Message{Status: status, Alert: t.Name, Severity: t.Severity, Summary: t.Summary, Team: TeamOf(t.Labels), Labels: t.Labels, Value: value,
+		Since: t.Since.UTC(), At: now.UTC(), RunbookURL: RunbookURL(t.Name), key: t.Key}
 }
 
 // source is what the events of messages are from; no team has this name.

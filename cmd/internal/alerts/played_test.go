@@ -40,7 +40,7 @@ type unitTests struct {
 	} `yaml:"tests"`
 }
 
-// What promtool says of the rules in Prometheus (make lint), this process's own evaluation says, too: the same file of tests is played to it.
+// What promtool says of the rules in Prometheus (make lint), the rules in Go say, too: the same file of tests is played to them.
 func TestPlayed(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(deploy, "alerts", "forebay.tests.yaml"))
@@ -75,20 +75,22 @@ func TestPlayed(t *testing.T) {
 				rests[a.Alertname] = rests[a.Alertname] || len(a.ExpAlerts) == 0
 				last = max(last, at)
 			}
-			states, history := newStates(rules), NewHistory(rules)
+			n := &Notifier{cfg: Config{Rules: rules, Board: func() (Board, error) { return nil, nil }}}
 			for at := time.Duration(0); at <= last; at += interval {
 				now := time.Unix(0, 0).Add(at)
-				history.Record(gathered(all, int(at/interval)), now)
-				states.evaluate(history, now)
+				n.find(gathered(all, int(at/interval)), now)
 				for _, a := range test.AlertRuleTest {
 					if duration(t, a.EvalTime) != at {
 						continue
 					}
-					for _, f := range states.list(func(f *Alert) bool { return f.Firing && f.Rule.Name == a.Alertname }) {
+					for _, f := range n.alerts {
+						if !f.Firing || f.Rule.Name != a.Alertname {
+							continue
+						}
 						labels := maps.Clone(f.Labels)
 						labels["severity"] = f.Rule.Severity
 						key := a.Alertname + " at " + at.String()
-						got[key] = append(got[key], fmt.Sprint(labels, f.Summary, f.Rule.RunbookURL()))
+						got[key] = append(got[key], fmt.Sprint(labels, f.summary(), RunbookURL(f.Rule.Name)))
 					}
 				}
 			}
@@ -176,7 +178,7 @@ func gathered(all []played, step int) (families []*dto.MetricFamily) {
 		} else {
 			m.Gauge = &dto.Gauge{Value: p.values[step]}
 		}
-		for _, name := range sortedKeys(p.labels) {
+		for _, name := range slices.Sorted(maps.Keys(p.labels)) {
 			m.Label = append(m.Label, &dto.LabelPair{Name: new(name), Value: new(p.labels[name])})
 		}
 		families = append(families, &dto.MetricFamily{Name: new(p.name), Type: &kind, Metric: []*dto.Metric{m}})

@@ -1,6 +1,7 @@
 package alerts
 
 import (
+	"math"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -13,22 +14,24 @@ const (
 	Warning  = "warning"
 )
 
-// Rule is one alert.
+// Rule is one alert, about each thing that has the labels By.
 type Rule struct {
 	// Name is its name in Prometheus, in messages, in `forebay alerts` and of its page.
 	Name     string
 	Severity string
-	// Expr has a sample for each thing that the alert fires for.
-	Expr Expr
-	// For is for how long a sample must be there before it fires.
+	// For is for how long a thing must be there before the alert fires.
 	For time.Duration
-	// Summary is a sentence about one sample, as Prometheus has templates: {{ $labels.of }}, {{ $value }}.
+	By  []string
+	// Summary is a sentence about one thing, as Prometheus has templates: {{ $labels.of }}, {{ $value }}.
 	Summary string
+
+	find func(*seen) counts // what there is now
+	may  func(*seen) counts // nil, or what there may be: this process cannot tell yet
 }
 
-// RunbookURL is where the page of the alert is.
-func (r Rule) RunbookURL() string {
-	return "https://github.com/forebay-io/forebay/blob/main/deploy/runbooks/" + r.Name + ".md"
+// RunbookURL is where the page of an alert is.
+func RunbookURL(alert string) string {
+	return "https://github.com/forebay-io/forebay/blob/main/deploy/runbooks/" + alert + ".md"
 }
 
 // Thresholds are what a file may set otherwise.
@@ -44,86 +47,92 @@ func Defaults() Thresholds {
 	return Thresholds{Depth: 1000, Oldest: 24 * time.Hour, Lag: 5 * time.Minute, Expires: 14 * 24 * time.Hour}
 }
 
-// waiting is what waits for an operator, by who has it. Every process that shares a ledger counts the same: the largest count is that of all.
-func waiting(kinds ...string) Aggregate {
-	return Aggregate{"max", []string{"team", "of"}, Select{Name: "forebay_attention_waiting", Match: []Match{{"kind", kinds}}}}
-}
+// growth is how far back dead letters are compared.
+const growth = 15 * time.Minute
 
-func above(of Expr, number float64) Compare { return Compare{Left: of, Op: ">", Number: number} }
-
-// forged are the deliveries that no key of their source verifies.
-func forged(window, ago time.Duration) Expr {
-	return Aggregate{"sum", []string{"team", "source"}, Increase{Select{Name: "forebay_ingest_deliveries_total", Offset: ago,
-		Match: []Match{{"reason", []string{"mismatch", "malformed", "missing_header", "bad_key"}}}}, window}}
-}
-
-// Rules returns all alerts.
+// Rules returns all alerts, in the order of deploy/alerts/forebay.rules.yaml.
 func Rules(t Thresholds) []Rule {
-	died := func(window time.Duration) Expr {
-		return Aggregate{"sum", []string{"destination"}, Increase{Select{Name: "forebay_lane_dead_letters_total"}, window}}
+	waiting := func(kind inbox.AttentionKind) func(*seen) counts {
+		return func(s *seen) counts { return s.waiting(kind).above(0) }
 	}
-	dead := waiting(string(inbox.AttentionDead))
-	earlier := Aggregate{"max", dead.By, Select{Name: "forebay_attention_waiting", Match: []Match{{"kind", []string{string(inbox.AttentionDead)}}}, Offset: 15 * time.Minute}}
-	standing := waiting(api.KindStopped, api.KindUnread)
-	ofSubscription := func(metric string) Expr { return Aggregate{"max", []string{"team", "of"}, Select{Name: metric}} }
+	largest := func(metric string, above float64, by ...string) func(*seen) counts {
+		return func(s *seen) counts { return s.of(metric).by(math.Max, by...).above(above) }
+	}
+	total := func(metric string) func(*seen) counts {
+		return func(s *seen) counts { return s.of(metric).by(sum, "subscription").above(0) }
+	}
+	owner, subscription, destination := []string{"team", "of"}, []string{"subscription"}, []string{"destination"}
 	return []Rule{
-		{Name: "ForebayDeadLetter", Severity: Warning, Expr: above(died(time.Hour), 0),
-			Summary: "An action at destination {{ $labels.destination }} was given up within the last hour."},
-		{Name: "ForebayDeadLettersMany", Severity: Critical, Expr: Compare{Left: died(10 * time.Minute), Op: ">=", Number: 5},
-			Summary: "{{ printf \"%.0f\" $value }} actions at destination {{ $labels.destination }} were given up within 10 minutes."},
-		{Name: "ForebayDeadLettersDeep", Severity: Critical, For: time.Minute, Expr: above(dead, float64(t.Depth)),
-			Summary: "{{ printf \"%.0f\" $value }} dead letters of {{ $labels.of }} wait for an operator."},
-		{Name: "ForebayDeadLettersGrow", Severity: Warning, For: 30 * time.Minute, Expr: Compare{Left: dead, Op: ">", Right: earlier},
-			Summary: "Dead letters of {{ $labels.of }} come faster than they are dealt with, for half an hour: {{ printf \"%.0f\" $value }} wait."},
-		{Name: "ForebayDeadAgain", Severity: Warning, Expr: above(ofSubscription("forebay_dead_letters_repeated"), 0),
-			Summary: "{{ printf \"%.0f\" $value }} actions of {{ $labels.of }} have died three times: replaying them once more helps nobody."},
-		{Name: "ForebayDeadLetterOld", Severity: Warning, Expr: above(ofSubscription("forebay_dead_letters_oldest_seconds"), t.Oldest.Seconds()),
-			Summary: "A dead letter of {{ $labels.of }} has waited for {{ humanizeDuration $value }}."},
-		{Name: "ForebayLag", Severity: Warning, For: 5 * time.Minute,
-			Expr:    above(Aggregate{"max", []string{"subscription", "topic"}, Select{Name: "forebay_stream_lag_seconds"}}, t.Lag.Seconds()),
-			Summary: "{{ $labels.subscription }} is {{ humanizeDuration $value }} behind in {{ $labels.topic }}."},
-		{Name: "ForebayGapOverdue", Severity: Warning, For: 5 * time.Minute, Expr: above(waiting(string(inbox.AttentionOverdue)), 0),
-			Summary: "{{ printf \"%.0f\" $value }} entities of {{ $labels.of }} wait for a missing event past their deadline."},
-		{Name: "ForebayVerificationFailures", Severity: Warning,
-			Expr:    Unless{above(forged(10*time.Minute, 0), 20), Compare{Left: Times{6, forged(10*time.Minute, 0)}, Op: "<=", Right: Times{5, forged(time.Hour, 10*time.Minute)}}},
-			Summary: "{{ printf \"%.0f\" $value }} deliveries of {{ $labels.team }}/{{ $labels.source }} within 10 minutes had no right signature: five times as many as in the hour before, or more."},
-		{Name: "ForebayKeyUnmatched", Severity: Critical, Expr: above(waiting(api.KindKeys), 0),
-			Summary: "None of the secrets of {{ $labels.of }} verifies what comes: deliveries are refused."},
-		{Name: "ForebayKeyExpires", Severity: Warning, Expr: Compare{Left: Aggregate{"min", []string{"key"}, Select{Name: "forebay_key_expires_seconds"}}, Op: "<", Number: t.Expires.Seconds()},
-			Summary: "The {{ $labels.key }} ends in {{ humanizeDuration $value }}."},
-		{Name: "ForebayEntityParked", Severity: Warning, Expr: above(waiting(string(inbox.AttentionParked)), 0),
-			Summary: "{{ printf \"%.0f\" $value }} entities of {{ $labels.of }} stand still behind a missing event, until an operator looks."},
-		{Name: "ForebayLaneParked", Severity: Warning, Expr: above(Aggregate{"sum", []string{"subscription"}, Select{Name: "forebay_lane_parked_lanes"}}, 0),
-			Summary: "{{ printf \"%.0f\" $value }} entities of {{ $labels.subscription }} stand still behind an action that was given up."},
-		{Name: "ForebayPartitionStopped", Severity: Critical, Expr: above(waiting(api.KindStopped), 0),
-			Summary: "{{ printf \"%.0f\" $value }} partitions of {{ $labels.of }} are stopped, and nothing in them is decided: `forebay attention --kind stopped_partition` says why, and what to run."},
-		{Name: "ForebayPartitionUnread", Severity: Critical, For: time.Minute, Expr: above(waiting(api.KindUnread), 0),
-			Summary: "{{ printf \"%.0f\" $value }} partitions of {{ $labels.of }} are read by no process."},
-		{Name: "ForebayNotReady", Severity: Critical, For: 2 * time.Minute, // where a partition stands still, its own alert says so
-			Expr:    Unless{Compare{Left: Aggregate{"min", []string{"team", "of"}, Select{Name: "forebay_ready"}}, Op: "<", Number: 1}, above(standing, 0)},
-			Summary: "{{ $labels.of }} is not ready in at least one process: what it needs, such as Postgres or the brokers, does not work. /readyz says why."},
-		{Name: "ForebayInvariantBroken", Severity: Critical,
-			Expr:    above(Aggregate{"sum", []string{"subscription"}, Select{Name: "forebay_stream_discontinuities_total"}}, 0),
-			Summary: "A check that must never fail has failed in {{ $labels.subscription }}: a fault of Forebay. Nothing was lost by it; please report it."},
+		{Name: "ForebayDeadLetter", Severity: Warning, By: destination,
+			Summary: "An action at destination {{ $labels.destination }} was given up within the last hour.",
+			find:    func(s *seen) counts { return s.died(time.Hour).above(0) }},
+		{Name: "ForebayDeadLettersMany", Severity: Critical, By: destination,
+			Summary: "{{ printf \"%.0f\" $value }} actions at destination {{ $labels.destination }} were given up within 10 minutes.",
+			find:    func(s *seen) counts { return s.died(10 * time.Minute).above(4) }},
+		{Name: "ForebayDeadLettersDeep", Severity: Critical, For: time.Minute, By: owner,
+			Summary: "{{ printf \"%.0f\" $value }} dead letters of {{ $labels.of }} wait for an operator.",
+			find:    func(s *seen) counts { return s.waiting(inbox.AttentionDead).above(float64(t.Depth)) }},
+		{Name: "ForebayDeadLettersGrow", Severity: Warning, For: 30 * time.Minute, By: owner,
+			Summary: "Dead letters of {{ $labels.of }} come faster than they are dealt with, for half an hour: {{ printf \"%.0f\" $value }} wait.",
+			find: func(s *seen) counts {
+				before := s.ago(growth).waited
+				return s.waiting(inbox.AttentionDead).where(func(of [2]string, value float64) bool {
+					was, known := before[of]
+					return known && value > was
+				})
+			},
+			may: func(s *seen) counts {
+				if s.at.Sub(s.first) > growth+2*time.Minute { // the first looks may know nothing yet
+					return nil
+				}
+				return s.waiting(inbox.AttentionDead)
+			}},
+		{Name: "ForebayDeadAgain", Severity: Warning, By: owner,
+			Summary: "{{ printf \"%.0f\" $value }} actions of {{ $labels.of }} have died three times: replaying them once more helps nobody.",
+			find:    largest("forebay_dead_letters_repeated", 0, owner...)},
+		{Name: "ForebayDeadLetterOld", Severity: Warning, By: owner,
+			Summary: "A dead letter of {{ $labels.of }} has waited for {{ humanizeDuration $value }}.",
+			find:    largest("forebay_dead_letters_oldest_seconds", t.Oldest.Seconds(), owner...)},
+		{Name: "ForebayLag", Severity: Warning, For: 5 * time.Minute, By: []string{"subscription", "topic"},
+			Summary: "{{ $labels.subscription }} is {{ humanizeDuration $value }} behind in {{ $labels.topic }}.",
+			find:    largest("forebay_stream_lag_seconds", t.Lag.Seconds(), "subscription", "topic")},
+		{Name: "ForebayGapOverdue", Severity: Warning, For: 5 * time.Minute, By: owner,
+			Summary: "{{ printf \"%.0f\" $value }} entities of {{ $labels.of }} wait for a missing event past their deadline.",
+			find:    waiting(inbox.AttentionOverdue)},
+		{Name: "ForebayVerificationFailures", Severity: Warning, By: []string{"team", "source"},
+			Summary: "{{ printf \"%.0f\" $value }} deliveries of {{ $labels.team }}/{{ $labels.source }} within 10 minutes had no right signature: five times as many as in the hour before, or more.",
+			find: func(s *seen) counts {
+				before := s.forged(time.Hour, 10*time.Minute)
+				return s.forged(10*time.Minute, 0).where(func(of [2]string, value float64) bool { return value > 20 && 6*value > 5*before[of] })
+			}},
+		{Name: "ForebayKeyUnmatched", Severity: Critical, By: owner,
+			Summary: "None of the secrets of {{ $labels.of }} verifies what comes: deliveries are refused.",
+			find:    waiting(api.KindKeys)},
+		{Name: "ForebayKeyExpires", Severity: Warning, By: []string{"key"},
+			Summary: "The {{ $labels.key }} ends in {{ humanizeDuration $value }}.",
+			find: func(s *seen) counts {
+				return s.of("forebay_key_expires_seconds").by(math.Min, "key").where(func(_ [2]string, value float64) bool { return value < t.Expires.Seconds() })
+			}},
+		{Name: "ForebayEntityParked", Severity: Warning, By: owner,
+			Summary: "{{ printf \"%.0f\" $value }} entities of {{ $labels.of }} stand still behind a missing event, until an operator looks.",
+			find:    waiting(inbox.AttentionParked)},
+		{Name: "ForebayLaneParked", Severity: Warning, By: subscription,
+			Summary: "{{ printf \"%.0f\" $value }} entities of {{ $labels.subscription }} stand still behind an action that was given up.",
+			find:    total("forebay_lane_parked_lanes")},
+		{Name: "ForebayPartitionStopped", Severity: Critical, By: owner,
+			Summary: "{{ printf \"%.0f\" $value }} partitions of {{ $labels.of }} are stopped, and nothing in them is decided: `forebay attention --kind stopped_partition` says why, and what to run.",
+			find:    waiting(api.KindStopped)},
+		{Name: "ForebayPartitionUnread", Severity: Critical, For: time.Minute, By: owner,
+			Summary: "{{ printf \"%.0f\" $value }} partitions of {{ $labels.of }} are read by no process.",
+			find:    waiting(api.KindUnread)},
+		{Name: "ForebayNotReady", Severity: Critical, For: 2 * time.Minute, By: owner, // where a partition stands still, its own alert says so
+			Summary: "{{ $labels.of }} is not ready in at least one process: what it needs, such as Postgres or the brokers, does not work. /readyz says why.",
+			find: func(s *seen) counts {
+				standing := s.waiting(api.KindStopped, api.KindUnread)
+				return s.of("forebay_ready").by(math.Min, owner...).where(func(of [2]string, value float64) bool { return value < 1 && standing[of] == 0 })
+			}},
+		{Name: "ForebayInvariantBroken", Severity: Critical, By: subscription,
+			Summary: "A check that must never fail has failed in {{ $labels.subscription }}: a fault of Forebay. Nothing was lost by it; please report it.",
+			find:    total("forebay_stream_discontinuities_total")},
 	}
-}
-
-// Metric is a metric that alerts ask about, with all of its labels that they name.
-type Metric struct {
-	Name   string
-	Labels []string
-}
-
-// Metrics returns what the rules ask about: a metric for each place where one is named.
-func Metrics(rules []Rule) (list []Metric) {
-	for _, r := range rules {
-		for _, s := range r.Expr.selects() {
-			m := Metric{Name: s.Name, Labels: s.by}
-			for _, match := range s.Match {
-				m.Labels = append(m.Labels, match.Label)
-			}
-			list = append(list, m)
-		}
-	}
-	return list
 }

@@ -13,32 +13,22 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// States of an AlertItem.
-const (
-	AlertFiring  = "firing"
-	AlertPending = "pending" // for less time than it must hold to fire
-	AlertQuiet   = "quiet"
-	AlertOff     = "off" // this process does not evaluate it: the file turns it off, or names nobody to tell
-)
-
-// AlertItem is an alert about one thing, or an alert that is about nothing now.
+// AlertItem is an alert that fires, about one thing.
 type AlertItem struct {
 	Alert         string            `json:"alert"`
 	Severity      string            `json:"severity"`
-	State         string            `json:"state"`
-	Team          string            `json:"team"`   // whose; empty: nobody's alone, or it is about nothing
-	Labels        map[string]string `json:"labels"` // what it is about; null: nothing
-	Value         *float64          `json:"value"`
-	Since         *time.Time        `json:"since"` // from when on, as the asked process sees it
+	Team          string            `json:"team"`   // whose; empty: nobody's alone
+	Labels        map[string]string `json:"labels"` // what it is about
+	Since         time.Time         `json:"since"`
 	Summary       string            `json:"summary"`
-	SilencedUntil *time.Time        `json:"silenced_until"`
+	SilencedUntil *time.Time        `json:"silenced_until"` // null: receivers are told
 	RunbookURL    string            `json:"runbook_url"`
 }
 
 // SilenceItem keeps an alert from being sent for a time. It goes over the wire as the ledger has it.
 type SilenceItem = ledger.Silence
 
-// AlertList is what the asked process sees of alerts, and the silences of all processes.
+// AlertList is which alerts fire and which are silenced, as the processes of the ledger know it together.
 type AlertList struct {
 	Items    []AlertItem   `json:"items"`
 	Next     string        `json:"next"` // always empty: the list has one page
@@ -75,19 +65,8 @@ func (s *server) alerts(ctx context.Context, _ *http.Request) (any, error) {
 	}
 	shown := AlertList{Items: []AlertItem{}, Silences: []SilenceItem{}}
 	for _, i := range found.Items {
-		if i.Labels == nil || seesOf(who(ctx), i.Team) {
+		if who(ctx).All() || i.Team != "" && who(ctx).Of(i.Team) {
 			shown.Items = append(shown.Items, i)
-		}
-	}
-	for _, i := range found.Items { // that an alert is another team's only looks as if it were nobody's
-		if !slices.ContainsFunc(shown.Items, func(s AlertItem) bool { return s.Alert == i.Alert }) {
-			quiet := AlertItem{Alert: i.Alert, Severity: i.Severity, State: AlertQuiet, RunbookURL: i.RunbookURL}
-			for n := range found.Silences {
-				if s := &found.Silences[n]; s.Alert == i.Alert && s.Team == "" {
-					quiet.SilencedUntil = &s.Until
-				}
-			}
-			shown.Items = append(shown.Items, quiet)
 		}
 	}
 	for _, i := range found.Silences {
@@ -97,9 +76,6 @@ func (s *server) alerts(ctx context.Context, _ *http.Request) (any, error) {
 	}
 	return &shown, nil
 }
-
-// seesOf reports whether somebody may see what is a team's, or with no team nobody's alone.
-func seesOf(w *access.Who, team string) bool { return w.All() || team != "" && w.Of(team) }
 
 func (s *server) silenceAlert(ctx context.Context, r *http.Request) (any, error) {
 	var req SilenceRequest

@@ -9,8 +9,8 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// newAlerts makes what evaluates alerts in this process; nil if the file names nobody to tell.
-func newAlerts(a *App) (*alerts.Evaluator, error) {
+// newAlerts makes what tells of alerts in this process; nil if the file names nobody to tell.
+func newAlerts(a *App) (*alerts.Notifier, error) {
 	c := a.file().Alerts
 	if len(c.Receivers) == 0 {
 		return nil, nil

@@ -13,64 +13,31 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// alertsAPI says which alerts fire in this process, and silences them in the ledger.
+// alertsAPI says which alerts fire, and silences them, in the ledger.
 type alertsAPI struct{ a *App }
 
 // Alerts implements [api.Alerts].
 func (s *alertsAPI) Alerts(ctx context.Context) (*api.AlertList, error) {
+	l, err := s.ledger()
+	if err != nil {
+		return nil, err
+	}
+	firing, err := l.FiringAlerts(ctx)
+	if err != nil {
+		return nil, err
+	}
 	out := &api.AlertList{}
-	if s.a.stream != nil {
-		l, err := s.a.stream.openLedger()
-		if err == nil {
-			out.Silences, err = l.Silences(ctx)
-		}
-		switch {
-		case err != nil && s.a.alerts == nil:
-			return nil, err
-		case err != nil: // what fires is to be seen above all when the ledger is away
-			out.Silences = s.a.alerts.Silences(time.Now())
-		}
+	if out.Silences, err = l.Silences(ctx); err != nil {
+		return nil, err
 	}
-	var found []alerts.Alert
-	if s.a.alerts != nil {
-		found = s.a.alerts.Alerts()
+	for _, f := range firing {
+		item := api.AlertItem{Alert: f.Name, Severity: f.Severity, Team: alerts.TeamOf(f.Labels), Labels: f.Labels, Since: f.Since, Summary: f.Summary, RunbookURL: alerts.RunbookURL(f.Name)}
+		if quiet := alerts.Silenced(f.Name, f.Labels, out.Silences); quiet != nil {
+			item.SilencedUntil = &quiet.Until
+		}
+		out.Items = append(out.Items, item)
 	}
-	out.Items = alertItems(alerts.Rules(alerts.Defaults()), s.a.file().Alerts.Rules(), found, out.Silences)
 	return out, nil
-}
-
-// alertItems lists what has a sample, and then each other alert once.
-func alertItems(all, evaluated []alerts.Rule, found []alerts.Alert, silences []ledger.Silence) (items []api.AlertItem) {
-	named := map[string]bool{}
-	for i := range found {
-		f := &found[i]
-		named[f.Rule.Name] = true
-		item := api.AlertItem{Alert: f.Rule.Name, Severity: f.Rule.Severity, State: api.AlertPending, Team: f.Team(), Labels: f.Labels, Value: &f.Value,
-			Since: new(f.Since.UTC()), Summary: f.Summary, RunbookURL: f.Rule.RunbookURL()}
-		if f.Firing {
-			item.State = api.AlertFiring
-		}
-		if quiet := alerts.Silenced(f, silences); quiet != nil {
-			item.SilencedUntil = &quiet.Until
-		}
-		items = append(items, item)
-	}
-	slices.SortStableFunc(items, func(a, b api.AlertItem) int { return cmp.Compare(a.State, b.State) }) // firing before pending
-	for i := range all {
-		r := &all[i]
-		if named[r.Name] {
-			continue
-		}
-		item := api.AlertItem{Alert: r.Name, Severity: r.Severity, State: api.AlertOff, RunbookURL: r.RunbookURL()}
-		if slices.ContainsFunc(evaluated, func(e alerts.Rule) bool { return e.Name == r.Name }) {
-			item.State = api.AlertQuiet
-		}
-		if quiet := alerts.Silenced(&alerts.Alert{Rule: r}, silences); quiet != nil { // of all teams
-			item.SilencedUntil = &quiet.Until
-		}
-		items = append(items, item)
-	}
-	return items
 }
 
 // SilenceAlert implements [api.Alerts].
@@ -108,10 +75,10 @@ func (s *alertsAPI) EndSilence(ctx context.Context, id int64, r api.SilenceEnd) 
 	return &item, err
 }
 
-// ledger returns the ledger, where silences are kept for all processes.
+// ledger returns the ledger, where alerts and silences are kept for all processes.
 func (s *alertsAPI) ledger() (*ledger.Ledger, error) {
 	if s.a.stream == nil {
-		return nil, schemas.Errorf(schemas.Conflict, "", "silences are in the ledger, and %s", noStream)
+		return nil, schemas.Errorf(schemas.Conflict, "", "which alerts fire and which are silenced is in the ledger, and %s", noStream)
 	}
 	return s.a.stream.openLedger()
 }
@@ -128,5 +95,5 @@ func knownAlert(name string) error {
 	case near != "":
 		return schemas.Errorf(schemas.NotFound, "", "there is no alert %q; was %s meant?", name, near)
 	}
-	return schemas.Errorf(schemas.NotFound, "", "there is no alert %q; `forebay alerts list` has them", name)
+	return schemas.Errorf(schemas.NotFound, "", "there is no alert %q; deploy/runbooks has a page for each", name)
 }

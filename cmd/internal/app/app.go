@@ -48,7 +48,7 @@ type App struct {
 	registry *prometheus.Registry
 	ready    *readiness
 	waits    *attention
-	alerts   *alerts.Evaluator             // nil if nobody is told of alerts
+	alerts   *alerts.Notifier              // nil if nobody is told of alerts
 	current  atomic.Pointer[config.Config] // the configuration, which a reload replaces
 
 	intake   *intake  // nil without the role

@@ -38,9 +38,8 @@ func (c *alertsListCmd) Run(e *env, client *api.Client) error {
 	return printList(e, api.Page[item]{Items: list.Items}, func(i item) string { return i.Alert },
 		column[item]{name: "alert", value: func(i item) string { return i.Alert }},
 		column[item]{name: "severity", wide: true, value: func(i item) string { return i.Severity }},
-		column[item]{name: "state", value: func(i item) string { return i.State }},
 		column[item]{name: "team", wide: true, value: func(i item) string { return i.Team }},
-		column[item]{name: "since", at: func(i item) *time.Time { return i.Since }},
+		column[item]{name: "since", at: func(i item) *time.Time { return &i.Since }},
 		column[item]{name: "silenced", at: func(i item) *time.Time { return i.SilencedUntil }},
 		column[item]{name: "summary", value: func(i item) string { return i.Summary }},
 		column[item]{name: "runbook", wide: true, value: func(i item) string { return i.RunbookURL }})

@@ -108,7 +108,7 @@ type grammar struct {
 	Listen    listenCmd    `cmd:"" help:"Be a destination to try things out with: print every call, say whether its signature holds, answer with a status of your choice."`
 	Attention attentionCmd `cmd:"" help:"List everything that waits for an operator: since when, and the command that deals with it."`
 	Alerts    struct {
-		List      alertsListCmd      `cmd:"" help:"List alerts as the asked process sees them: what fires, since when, what is silenced."`
+		List      alertsListCmd      `cmd:"" help:"List the alerts that fire, as the processes of the ledger know it together: since when, what is silenced."`
 		Silence   alertsSilenceCmd   `cmd:"" help:"Have no process send an alert for a time."`
 		Unsilence alertsUnsilenceCmd `cmd:"" help:"End a silence before its time."`
 	} `cmd:"" help:"Alerts that processes send (alerts in the configuration), and their silences."`

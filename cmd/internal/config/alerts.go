@@ -11,7 +11,7 @@ import (
 	"github.com/forebay-io/forebay/stream/inbox"
 )
 
-// Alerts says which alerts a process evaluates itself, and who is told.
+// Alerts says which alerts a process looks for itself, and who is told.
 type Alerts struct {
 	Receivers   map[string]*Receiver `yaml:"receivers"`
 	Off         []string             `yaml:"off"`
@@ -64,13 +64,16 @@ func alertNames() (names []string) {
 	return names
 }
 
-// Rules returns the alerts that are evaluated: none without a receiver.
+func (a Alerts) thresholds() alerts.Thresholds {
+	return alerts.Thresholds{Depth: a.DeadLetters, Oldest: a.Oldest.Std(), Lag: a.Lag.Std(), Expires: a.Expires.Std()}
+}
+
+// Rules returns the alerts that are looked for: none without a receiver.
 func (a Alerts) Rules() []alerts.Rule {
 	if len(a.Receivers) == 0 {
 		return nil
 	}
-	rules := alerts.Rules(alerts.Thresholds{Depth: a.DeadLetters, Oldest: a.Oldest.Std(), Lag: a.Lag.Std(), Expires: a.Expires.Std()})
-	return slices.DeleteFunc(rules, func(r alerts.Rule) bool { return slices.Contains(a.Off, r.Name) })
+	return slices.DeleteFunc(alerts.Rules(a.thresholds()), func(r alerts.Rule) bool { return slices.Contains(a.Off, r.Name) })
 }
 
 // Wants reports whether a receiver is told of alerts of a severity.

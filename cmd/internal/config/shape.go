@@ -357,10 +357,10 @@ var shapes = map[reflect.Type]*shape{
 		{name: "allow_networks", doc: spec.AllowNetworks},
 		{name: "params", doc: "What is sent, by the parameters of the type; " + templates},
 	}},
-	reflect.TypeFor[Alerts](): {doc: "Alerts that each process evaluates itself: those of deploy/alerts, of what it sees and of its ledger. Processes that share a ledger tell each once, and obey `forebay alerts silence`.", fields: []field{
-		{name: "receivers", doc: "Who is told, by name.", computed: "nobody: no alert is evaluated"},
+	reflect.TypeFor[Alerts](): {doc: "Alerts that each process looks for itself: those of deploy/alerts, in what it sees and in its ledger. Processes that share a ledger tell each once, and obey `forebay alerts silence`.", fields: []field{
+		{name: "receivers", doc: "Who is told, by name.", computed: "nobody: no alert is looked for"},
 		{name: "off", shown: true, doc: "Alerts that nobody wants, such as ForebayDeadLetter.", computed: "none: all are sent", values: alertNames()},
-		{name: "every", doc: "How often they are evaluated, 1s to 1m.", def: "15s"},
+		{name: "every", doc: "How often they are looked for, 1s to 1m.", def: "15s"},
 		{name: "repeat", doc: "How often one that goes on is sent again, 1m to 7d.", def: "4h"},
 		{name: "dead_letters", doc: "ForebayDeadLettersDeep: above how many dead letters of a subscription.", def: itoa(alerts.Defaults().Depth), minimum: 1},
 		{name: "oldest", doc: "ForebayDeadLetterOld: above which age of the oldest dead letter of a subscription.", def: Duration(alerts.Defaults().Oldest).String()},

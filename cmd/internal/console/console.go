@@ -117,25 +117,20 @@ var parsed = sync.OnceValues(func() (map[string]*template.Template, error) {
 // routes returns what answers at which path, by the patterns of http.ServeMux.
 func (c *Console) routes() map[string]http.HandlerFunc {
 	routes := map[string]http.HandlerFunc{
-		"GET /console/static/":                                             static().ServeHTTP,
-		"GET /console/{$}":                                                 c.page("overview", "Overview", c.overview),
-		"GET /console/attention":                                           c.page("attention", "Attention", c.attention),
-		"GET /console/alerts":                                              c.page("alerts", "Alerts", c.alertList),
-		"GET /console/alerts/{alert}/silence":                              c.page("silence", "Silence an alert", c.planSilence),
-		"POST /console/alerts/{alert}/silence":                             c.page("silence", "Silence an alert", c.silence),
-		"GET /console/alerts/silences/{silence}/end":                       c.page("silence", "End a silence", c.planEnd),
-		"POST /console/alerts/silences/{silence}/end":                      c.page("silence", "End a silence", c.endSilence),
-		"GET /console/inbox":                                               c.page("inbox", "Inbox", c.inbox),
-		"GET /console/inbox/live":                                          c.liveInbox,
-		"GET /console/event":                                               c.page("event", "Event", c.event),
-		"GET /console/event/raw":                                           c.rawEvent,
-		"GET /console/entity":                                              c.page("entity", "Entity", c.entity),
-		"GET /console/dlq":                                                 c.page("dlq", "Dead letters", c.deadLetters),
-		"GET /console/dlq/progress":                                        c.page("dlqprogress", "How far it is", c.progress),
-		"GET /console/event/redrive":                                       c.page("redrive", "Redrive an event", c.planRedrive),
-		"POST /console/event/redrive":                                      c.page("redrive", "Redrive an event", c.redrive),
-		"GET /console/gaps":                                                c.page("gaps", "Gaps", c.gaps),
-		"GET /console/quarantine":                                          c.page("quarantine", "Quarantine", c.quarantine),
+		"GET /console/static/":        static().ServeHTTP,
+		"GET /console/{$}":            c.page("overview", "Overview", c.overview),
+		"GET /console/attention":      c.page("attention", "Attention", c.attention),
+		"GET /console/inbox":          c.page("inbox", "Inbox", c.inbox),
+		"GET /console/inbox/live":     c.liveInbox,
+		"GET /console/event":          c.page("event", "Event", c.event),
+		"GET /console/event/raw":      c.rawEvent,
+		"GET /console/entity":         c.page("entity", "Entity", c.entity),
+		"GET /console/dlq":            c.page("dlq", "Dead letters", c.deadLetters),
+		"GET /console/dlq/progress":   c.page("dlqprogress", "How far it is", c.progress),
+		"GET /console/event/redrive":  c.page("redrive", "Redrive an event", c.planRedrive),
+		"POST /console/event/redrive": c.page("redrive", "Redrive an event", c.redrive),
+		"GET /console/gaps":           c.page("gaps", "Gaps", c.gaps),
+		"GET /console/quarantine":     c.page("quarantine", "Quarantine", c.quarantine),
 		"GET /console/quarantine/{team}/{source}/{partition}/{offset}":     c.page("delivery", "Delivery in quarantine", c.delivery),
 		"GET /console/quarantine/{team}/{source}/{partition}/{offset}/raw": c.rawDelivery,
 		"POST /console/quarantine/{team}/{source}/{partition}/{offset}":    c.page("delivery", "Delivery in quarantine", c.redriveDelivery),
@@ -223,7 +218,7 @@ type place struct {
 }
 
 var places = []group{
-	{"Look", []place{{Name: "Overview", Path: "/console/"}, {Name: "Inbox", Path: "/console/inbox"}, {Name: "Attention", Path: "/console/attention"}, {Name: "Alerts", Path: "/console/alerts"}}},
+	{"Look", []place{{Name: "Overview", Path: "/console/"}, {Name: "Inbox", Path: "/console/inbox"}, {Name: "Attention", Path: "/console/attention"}}},
 	{"Fix", []place{{Name: "Dead letters", Path: "/console/dlq"}, {Name: "Gaps", Path: "/console/gaps"}, {Name: "Quarantine", Path: "/console/quarantine"}, {Name: "Replays", Path: "/console/replays"}}},
 	{"Steer", []place{{Name: "Sources", Path: "/console/sources"}, {Name: "Subscriptions", Path: "/console/subscriptions"}, {Name: "Destinations", Path: "/console/destinations"}, {Name: "Schemas", Path: "/console/schemas"}}},
 	{"Check", []place{{Name: "Audit", Path: "/console/audit", Right: access.Audit}, {Name: "Health", Path: "/console/health"}}},
@@ -247,7 +242,7 @@ func navigation(path string, who *access.Who) (groups []group) {
 }
 
 // pageNames are the templates that are pages.
-var pageNames = []string{"overview", "inbox", "event", "entity", "attention", "alerts", "silence", "dlq", "dlqask", "dlqprogress", "redrive", "gaps", "quarantine", "delivery", "subscriptions", "subscription", "seek", "accept", "destinations", "destination", "sources", "source", "sourcetest", "replays", "replay", "schemas", "schema", "audit", "health", "problem", "login"}
+var pageNames = []string{"overview", "inbox", "event", "entity", "attention", "dlq", "dlqask", "dlqprogress", "redrive", "gaps", "quarantine", "delivery", "subscriptions", "subscription", "seek", "accept", "destinations", "destination", "sources", "source", "sourcetest", "replays", "replay", "schemas", "schema", "audit", "health", "problem", "login"}
 
 // page makes the handler of a page: ask returns what its template shows. With an error it may return that, too: the page is shown with the
 // problem then.

@@ -10,7 +10,6 @@
 //	/console/event        ?id=TEAM/SUBSCRIPTION/SOURCE/ID
 //	/console/entity       ?of=TEAM/SUBSCRIPTION/SOURCE&entity=ENTITY
 //	/console/attention    what waits for an operator, each with its command
-//	/console/alerts       which alerts fire, and silences; .../ALERT/silence makes one, .../silences/ID/end ends one
 //	/console/dlq          dead letters by group
 //	/console/dlq/VERB     what replaying, discarding or resolving would do (GET), and that (POST); progress is how far a group is
 //	/console/event/redrive  what redriving an event that waits would do, and that
@@ -26,5 +25,5 @@
 //	/console/login        with a token (POST), or by an OpenID provider: /console/login/oidc, which leads back to /console/login/callback
 //
 // A form that is sent twice does nothing twice: the API refuses what was done, and where it cannot know, the form says up to when it holds
-// (dead letters) or after which seek or silence (seeks, silences).
+// (dead letters) or after which seek (seeks).
 package console

@@ -59,8 +59,6 @@ type fake struct {
 	plan      api.ReplayItem
 	changed   []api.AuditItem
 	drift     api.Drift
-	alerts    api.AlertList
-	silenced  []api.SilenceRequest // that were no dry runs
 	tested    api.SourceTested
 	tests     []api.SourceTest // that were no dry runs
 
@@ -358,39 +356,6 @@ func (r replays) CancelReplay(_ context.Context, _ int64, q api.ReplayRequest) (
 	return &r.f.plan, nil
 }
 
-// alertsFake knows alerts by the names that are listed.
-type alertsFake struct{ f *fake }
-
-func (a alertsFake) Alerts(context.Context) (*api.AlertList, error) { return &a.f.alerts, a.f.err }
-
-func (a alertsFake) SilenceAlert(_ context.Context, alert string, r api.SilenceRequest) (*api.SilenceItem, error) {
-	switch {
-	case a.f.err != nil:
-		return nil, a.f.err
-	case !slices.ContainsFunc(a.f.alerts.Items, func(i api.AlertItem) bool { return i.Alert == alert }):
-		return nil, schemas.Errorf(schemas.NotFound, "", "there is no alert %q", alert)
-	case r.DryRun:
-		return &api.SilenceItem{Alert: alert, Team: r.Team}, nil
-	}
-	a.f.silenced = append(a.f.silenced, r)
-	made := api.SilenceItem{ID: int64(100 + len(a.f.silenced)), Alert: alert, Team: r.Team, Reason: r.Reason, By: r.By, CreatedAt: at, Until: at.Add(time.Duration(r.Seconds) * time.Second)}
-	a.f.alerts.Silences = append(a.f.alerts.Silences, made)
-	return &made, nil
-}
-
-func (a alertsFake) EndSilence(_ context.Context, id int64, r api.SilenceEnd) (*api.SilenceItem, error) {
-	i := slices.IndexFunc(a.f.alerts.Silences, func(s api.SilenceItem) bool { return s.ID == id })
-	if i < 0 {
-		return nil, schemas.Errorf(schemas.NotFound, "end silence", "there is none that has not ended")
-	}
-	if err := schemas.CheckRequest("end silence", r.By, r.Reason); err != nil {
-		return nil, err
-	}
-	ended := a.f.alerts.Silences[i]
-	a.f.alerts.Silences = slices.Delete(a.f.alerts.Silences, i, i+1)
-	return &ended, nil
-}
-
 // TestSource says what would become of every test alike, and sends it.
 func (f *fake) TestSource(_ context.Context, _, _ string, r api.SourceTest, may func(*api.SourceTested) error) (*api.SourceTested, error) {
 	out := f.tested
@@ -418,7 +383,7 @@ func (c changes) Changes(_ context.Context, q api.AuditFilter) (api.Page[api.Aud
 
 func (f *fake) config() api.Config {
 	return api.Config{
-		Inbox: f, Entities: f, DeadLetters: f, Destinations: destinations{f}, Steering: steering{f}, Stops: stops{f: f}, Replays: replays{f: f}, Audit: changes{f: f}, Drift: func() *api.Drift { return &f.drift }, Alerts: alertsFake{f}, SourceTests: f, Quarantine: f, Gatherer: prometheus.NewRegistry(),
+		Inbox: f, Entities: f, DeadLetters: f, Destinations: destinations{f}, Steering: steering{f}, Stops: stops{f: f}, Replays: replays{f: f}, Audit: changes{f: f}, Drift: func() *api.Drift { return &f.drift }, SourceTests: f, Quarantine: f, Gatherer: prometheus.NewRegistry(),
 		Ready: func(context.Context) []api.Check { return f.checks }, Sources: func() []api.SourceItem { return f.sources },
 		Subscriptions: func(context.Context) []api.SubscriptionItem { return f.subs },
 		Attention: func(context.Context, api.AttentionFilter) (*api.Attention, error) {
@@ -492,12 +457,6 @@ func newFake() *fake {
 		{At: at, Actor: "loopback", Action: "subscription.seek", Team: "acme", Object: "acme/fulfil", Reason: "again", Outcome: "refused", Detail: "nothing was moved"}}
 	f.drift = api.Drift{Items: []api.DriftItem{{Team: "acme", Source: "orders", Type: "order.changed", Field: "/order/total", Change: "kind", Was: []string{"number"}, Is: []string{"string"}, Since: at}},
 		Types: []api.DriftType{{Team: "acme", Source: "orders", Type: "order.changed", Samples: 90}, {Team: "acme", Source: "orders", Type: "order.paid", Samples: 2, Learning: true}}}
-	f.alerts = api.AlertList{Items: []api.AlertItem{
-		{Alert: "ForebayLag", Severity: "warning", State: api.AlertFiring, Team: "acme", Labels: map[string]string{"subscription": "acme.fulfil", "topic": "events.acme.orders"}, Value: new(612.5), Since: &at,
-			Summary: "acme.fulfil is 10m 12s behind in events.acme.orders.", RunbookURL: runbooks + "ForebayLag.md"},
-		{Alert: "ForebayDeadLetter", Severity: "warning", State: api.AlertQuiet, RunbookURL: runbooks + "ForebayDeadLetter.md"},
-		{Alert: "ForebayGapOverdue", Severity: "warning", State: api.AlertOff, RunbookURL: runbooks + "ForebayGapOverdue.md"}},
-		Silences: []api.SilenceItem{{ID: 7, Alert: "ForebayDeadLetter", Team: "acme", Reason: "the shop moves", By: "ada", CreatedAt: at, Until: at.Add(time.Hour)}}}
 	f.tested = api.SourceTested{Result: delivery.Event, EventID: "e-90", IDs: map[string]string{"X-Event-Id": "e-90"}, Type: "order.changed", Entity: "o-9", To: []string{"acme.fulfil", "team pay"}}
 	f.stopped = api.StoppedItem{Team: "acme", Subscription: "fulfil", Topic: "events.acme.orders", Partition: 2,
 		Stopped: api.StopItem{ID: 7, Kind: "truncated", Text: "the log begins at 90, and 40 was to be decided", Records: new(int64(50)), FromOffset: 40, ToOffset: 90, ResumeOffset: 90, Command: "forebay subscriptions accept acme.fulfil"}}
@@ -565,14 +524,13 @@ func fill(v reflect.Value, text string) {
 // filled is a fake all of whose answers say text wherever they say anything.
 func filled(text string) *fake {
 	f := &fake{}
-	for _, v := range []any{&f.items, &f.detail, &f.raw, &f.entity, &f.dead, &f.history, &f.groups, &f.attention, &f.lag, &f.sources, &f.subs, &f.to, &f.checks, &f.kept, &f.would, &f.seeks, &f.planned, &f.hint, &f.stopped, &f.plan, &f.changed, &f.drift, &f.alerts, &f.tested} {
+	for _, v := range []any{&f.items, &f.detail, &f.raw, &f.entity, &f.dead, &f.history, &f.groups, &f.attention, &f.lag, &f.sources, &f.subs, &f.to, &f.checks, &f.kept, &f.would, &f.seeks, &f.planned, &f.hint, &f.stopped, &f.plan, &f.changed, &f.drift, &f.tested} {
 		fill(reflect.ValueOf(v).Elem(), text)
 	}
 	for i := range f.checks {
 		f.checks[i].OK = false
 	}
 	f.sources[0].Team, f.sources[0].Source, f.drift.Items[0].Team, f.drift.Items[0].Source = "acme", "orders", "acme", "orders" // sourceURL
-	f.alerts.Items[0].Alert, f.alerts.Silences[0].Alert, f.alerts.Silences[0].Team = "ForebayLag", "ForebayLag", "acme"
 	f.attention.Items[1].Team, f.attention.Items[1].Source, f.attention.Items[1].Subscription = "acme", "orders", ""
 	for i := range f.attention.Counts {
 		f.attention.Counts[i].Kind = f.attention.Items[i].Kind

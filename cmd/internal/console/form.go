@@ -17,7 +17,6 @@ type form struct {
 	To     string // where it is posted
 	Button string // what it does, in words
 	Hidden []field
-	Choice *choice // nil: there is none
 	Checks []check
 	Reason string
 	By     string
@@ -25,15 +24,6 @@ type form struct {
 }
 
 type field struct{ Name, Value string }
-
-// choice is one of some values.
-type choice struct {
-	Name, Label string
-	Options     []option
-	Is          string // the value that is chosen at first
-}
-
-type option struct{ Value, Text string }
 
 // check is a box to check.
 type check struct {

@@ -10,10 +10,9 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/access"
-	"github.com/forebay-io/forebay/cmd/internal/api"
 )
 
-// ofTeam are the pages about what one team has, and what is sent to them, by paths with TEAM in them, or with DEAD, REPLAY or SILENCE for the id of
+// ofTeam are the pages about what one team has, and what is sent to them, by paths with TEAM in them, or with DEAD, REPLAY for the id of
 // something of the team. Which right each needs is written here once more, so that a page is seen that asks as somebody else.
 var ofTeam = []struct {
 	method, path string
@@ -31,8 +30,6 @@ var ofTeam = []struct {
 	{"GET", "/console/sources/TEAM/orders", access.See},
 	{"GET", "/console/sources/TEAM/orders/test", access.Sources},
 	{"POST", "/console/sources/TEAM/orders/test", access.Sources},
-	{"GET", "/console/alerts/ForebayLag/silence?team=TEAM", access.Respond},
-	{"POST", "/console/alerts/ForebayLag/silence?team=TEAM", access.Respond},
 	{"POST", "/console/event/redrive?id=TEAM/fulfil/orders/e-5", access.Respond},
 	{"POST", "/console/quarantine/TEAM/orders/1/7", access.Sources},
 	{"POST", "/console/subscriptions/TEAM/fulfil/pause", access.Respond},
@@ -51,8 +48,6 @@ var ofTeam = []struct {
 	{"GET", "/console/replays/REPLAY", access.See},
 	{"POST", "/console/replays/REPLAY/start", access.Operate},
 	{"POST", "/console/replays/REPLAY/cancel", access.Operate},
-	{"GET", "/console/alerts/silences/SILENCE/end", access.See},
-	{"POST", "/console/alerts/silences/SILENCE/end", access.Respond},
 	{"GET", "/console/inbox?team=TEAM", access.See},
 	{"GET", "/console/attention?team=TEAM", access.See},
 	{"GET", "/console/dlq?team=TEAM", access.See},
@@ -63,7 +58,7 @@ var ofTeam = []struct {
 }
 
 // ofAll are the pages of what whoever looks may see.
-var ofAll = []string{"/console/", "/console/alerts", "/console/subscriptions", "/console/destinations", "/console/sources", "/console/schemas", "/console/health", "/console/schemas/forebay.event",
+var ofAll = []string{"/console/", "/console/subscriptions", "/console/destinations", "/console/sources", "/console/schemas", "/console/health", "/console/schemas/forebay.event",
 	"/console/dlq/replay?group=g1", "/console/dlq/progress?verb=replay&group=g1&asked=3&until=2026-11-23T09:00:00Z"}
 
 // notHere are the routes that are in neither list. The live view does not end: live_test.go looks at it. Of a shared destination, which is no one
@@ -106,12 +101,12 @@ func TestEveryRouteIsOfSomebody(t *testing.T) {
 
 // ids are those of something that acme has, and of nothing.
 var ids = map[bool]*strings.Replacer{
-	true:  strings.NewReplacer("TEAM", "acme", "DEAD", "act_1", "REPLAY", "7001", "SILENCE", "7002"),
-	false: strings.NewReplacer("TEAM", "none", "DEAD", "act_none", "REPLAY", "4041", "SILENCE", "4042"),
+	true:  strings.NewReplacer("TEAM", "acme", "DEAD", "act_1", "REPLAY", "7001"),
+	false: strings.NewReplacer("TEAM", "none", "DEAD", "act_none", "REPLAY", "4041"),
 }
 
 // asNone is what is said of acme's, as it would be said of nothing.
-var asNone = strings.NewReplacer("acme", "none", "act_1", "act_none", "7001", "4041", "7002", "4042")
+var asNone = strings.NewReplacer("acme", "none", "act_1", "act_none", "7001", "4041")
 
 // TestEveryPageForEveryRole: of another team there is what there is of none, in the same words; a role that may not is refused; and whoever
 // may is not.
@@ -143,13 +138,10 @@ func TestEveryPageForEveryRole(t *testing.T) {
 					}
 					form.Set("id", of("TEAM/fulfil/orders/e-5"))
 					form.Set("action", of("DEAD"))
-					if form.Set("after", "0"); strings.Contains(p.path, "/silence") {
-						form.Set("after", "7002")
-					}
+					form.Set("after", "0")
 					return v.post(of(p.path), form)
 				}
 				g.seeks, g.replayed, g.accepted, g.stopped, g.dead, g.plan.State = nil, nil, nil, stop, slices.Clone(dead), "planned"
-				g.alerts.Silences = []api.SilenceItem{{ID: 7002, Alert: "ForebayLag", Team: "acme", Reason: "known", By: "ada", CreatedAt: at, Until: at.Add(time.Hour)}}
 				s := look(true)
 				switch who := g.tokens["t"]; {
 				case !who.May(p.right):

@@ -271,7 +271,7 @@ func (c *canaries) pages(t *testing.T, base string) {
 			kinds[kind]++
 		}
 	}
-	for _, kind := range []string{"alerts", "attention", "audit", "destinations", "dlq", "entity", "event", "gaps", "health", "inbox", "quarantine", "replays", "schemas", "sources", "subscriptions"} {
+	for _, kind := range []string{"attention", "audit", "destinations", "dlq", "entity", "event", "gaps", "health", "inbox", "quarantine", "replays", "schemas", "sources", "subscriptions"} {
 		if kinds["/console/"+kind] == 0 {
 			t.Errorf("nothing leads to /console/%s", kind)
 		}

@@ -18,7 +18,7 @@ type Store struct{ db *pg.Pool }
 // New returns a store on a pool.
 func New(db *pg.Pool) *Store { return &Store{db} }
 
-// Firing is an alert that fires and whose receivers were told.
+// Firing is an alert that fires.
 type Firing struct {
 	Key      string // of the alert and its labels
 	Name     string
@@ -39,13 +39,15 @@ type Silence struct {
 	Until     time.Time `json:"until"`
 }
 
-// NotifyAlert notes that an alert fires, and returns whether it is to be told: nobody has, or not for as long as repeat. Only one of those who
-// ask at once is told so. The beginning that is kept is that of the first.
-func (s *Store) NotifyAlert(ctx context.Context, t *Firing, repeat time.Duration) (notify bool, err error) {
-	err = s.db.QueryRow(ctx, `INSERT INTO alerts_told (key, name, severity, labels, summary, since) VALUES ($1, $2, $3, $4, $5, $6)
+// NotifyAlert notes that an alert fires, and returns whether it is to be told: nobody has, or not for as long as repeat; one that is silenced is
+// not. Only one of those who ask at once is told so. The beginning that is kept is that of the first.
+func (s *Store) NotifyAlert(ctx context.Context, t *Firing, silenced bool, repeat time.Duration) (notify bool, err error) {
+	err = s.db.QueryRow(ctx, `INSERT INTO alerts_told (key, name, severity, labels, summary, since, told_at)
+		VALUES ($1, $2, $3, $4, $5, $6, CASE WHEN $8::boolean THEN NULL ELSE now() END)
 		ON CONFLICT (key) DO UPDATE SET seen_at = now(), summary = EXCLUDED.summary,
-		    told_at = CASE WHEN alerts_told.told_at <= now() - $7::bigint * interval '1 microsecond' THEN now() ELSE alerts_told.told_at END
-		RETURNING told_at = now(), since`, t.Key, t.Name, t.Severity, t.Labels, pg.Clean(t.Summary, 1000), t.Since, repeat.Microseconds()).Scan(&notify, &t.Since)
+		    told_at = CASE WHEN alerts_told.told_at > now() - $7::bigint * interval '1 microsecond' THEN alerts_told.told_at
+		        ELSE coalesce(EXCLUDED.told_at, alerts_told.told_at) END
+		RETURNING coalesce(told_at = now(), false), since`, t.Key, t.Name, t.Severity, t.Labels, pg.Clean(t.Summary, 1000), t.Since, repeat.Microseconds(), silenced).Scan(&notify, &t.Since)
 	if err != nil {
 		return false, unavailable("note that an alert fires", err)
 	}
@@ -53,20 +55,32 @@ func (s *Store) NotifyAlert(ctx context.Context, t *Firing, repeat time.Duration
 	return notify, nil
 }
 
-// SeenAlerts notes that alerts go on that are not told now, because they are silenced or have not held for long again: those of them that were
-// told have not ended.
+// SeenAlerts notes that alerts go on that do not fire now, because they have not held for long again: those that were told have not ended.
 func (s *Store) SeenAlerts(ctx context.Context, keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
 	if _, err := s.db.Exec(ctx, `UPDATE alerts_told SET seen_at = now() WHERE key = ANY ($1)`, keys); err != nil {
 		return unavailable("note that alerts fire", err)
 	}
 	return nil
 }
 
-// EndedAlerts takes out what no process has seen to fire for so long, and returns it: to one of those who ask.
+const firingColumns = `key, name, severity, labels, summary, since`
+
+// EndedAlerts takes out what no process has seen to fire for so long, and returns what was told of it: to one of those who ask.
 func (s *Store) EndedAlerts(ctx context.Context, after time.Duration) ([]Firing, error) {
-	const op = "look which alerts have ended"
-	rows, err := s.db.Query(ctx, `DELETE FROM alerts_told WHERE seen_at < now() - $1::bigint * interval '1 microsecond'
-		RETURNING key, name, severity, labels, summary, since`, after.Microseconds())
+	return s.firing(ctx, "look which alerts have ended", `WITH gone AS (DELETE FROM alerts_told WHERE seen_at < now() - $1::bigint * interval '1 microsecond' RETURNING `+firingColumns+`, told_at)
+		SELECT `+firingColumns+` FROM gone WHERE told_at IS NOT NULL`, after.Microseconds())
+}
+
+// FiringAlerts lists what fires, as far as any process has said so in the last five minutes; also what is silenced.
+func (s *Store) FiringAlerts(ctx context.Context) ([]Firing, error) {
+	return s.firing(ctx, "read which alerts fire", `SELECT `+firingColumns+` FROM alerts_told WHERE seen_at > now() - interval '5 minutes' ORDER BY since, key`)
+}
+
+func (s *Store) firing(ctx context.Context, op, query string, args ...any) ([]Firing, error) {
+	rows, err := s.db.Query(ctx, query, args...)
 	if err != nil {
 		return nil, unavailable(op, err)
 	}

@@ -729,8 +729,8 @@ END $$;
 CREATE TRIGGER audit_stays BEFORE UPDATE OR DELETE ON audit FOR EACH ROW EXECUTE FUNCTION audit_stays();
 CREATE TRIGGER audit_stays_whole BEFORE TRUNCATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION audit_stays();
 
--- Alerts that fire and were told. A row goes once no process sees it fire any more: whoever deletes it tells that it has ended. Reader:
--- every process that tells alerts, every few seconds.
+-- Alerts that fire. A row goes once no process sees it fire any more: whoever deletes it tells that it has ended. Reader: every process
+-- that tells alerts, every few seconds.
 CREATE TABLE alerts_told (
     key      text COLLATE "C" PRIMARY KEY, -- name and labels
     name     text COLLATE "C" NOT NULL,
@@ -739,7 +739,7 @@ CREATE TABLE alerts_told (
     summary  text NOT NULL,
     since    timestamptz NOT NULL,
     seen_at  timestamptz NOT NULL DEFAULT now(),
-    told_at  timestamptz NOT NULL DEFAULT now()
+    told_at  timestamptz -- null: not yet, it is silenced
 );
 
 -- Alerts that are not told for a time. Reader: the same, and operators.
