@@ -125,6 +125,12 @@ func Rules(t Thresholds) []Rule {
 		{Name: "ForebayPartitionUnread", Severity: Critical, For: time.Minute, By: owner,
 			Summary: "{{ printf \"%.0f\" $value }} partitions of {{ $labels.of }} are read by no process.",
 			find:    waiting(api.KindUnread)},
+		{Name: "ForebayDestinationDown", Severity: Critical, For: 3 * time.Minute, By: owner,
+			Summary: "Nothing gets through to destination {{ $labels.of }}, and actions wait for it: `forebay destinations get {{ $labels.of }}` says since when.",
+			find:    waiting(api.KindDown)},
+		{Name: "ForebayDestinationPaused", Severity: Warning, For: 5 * time.Minute, By: owner,
+			Summary: "Destination {{ $labels.of }} is paused, and nothing is attempted at it: `forebay attention --kind paused_destination` says who did it, and what to run.",
+			find:    waiting(api.KindPaused)},
 		{Name: "ForebayNotReady", Severity: Critical, For: 2 * time.Minute, By: owner, // where a partition stands still, its own alert says so
 			Summary: "{{ $labels.of }} is not ready in at least one process: what it needs, such as Postgres or the brokers, does not work. /readyz says why.",
 			find: func(s *seen) counts {

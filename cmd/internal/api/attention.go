@@ -15,6 +15,7 @@ const (
 	KindQuarantinedDelivery = "quarantined_delivery" // an authentic delivery that could not become an event
 	KindStopped             = "stopped_partition"    // a partition whose position cannot be continued, or that cannot be read or written
 	KindUnread              = "unread_partition"     // a partition that nobody reads
+	KindDown                = "destination_down"     // nothing gets through to a destination, and actions wait for it
 	KindPaused              = "paused_destination"   // nothing is attempted at a destination until it is resumed
 	KindPausedSubscription  = "paused_subscription"  // nothing is decided or attempted for a subscription until it is resumed
 	KindBarred              = "barred_subscription"  // a subscription that does not run, as another team's source is not shared with it
@@ -25,7 +26,7 @@ const (
 
 // AttentionKinds lists all kinds, in the order in which they are listed.
 func AttentionKinds() []string {
-	kinds := []string{KindStopped, KindUnread, KindPausedSubscription, KindBarred, KindBrokenFile, KindPaused, KindKeys, KindClock}
+	kinds := []string{KindStopped, KindUnread, KindPausedSubscription, KindBarred, KindBrokenFile, KindDown, KindPaused, KindKeys, KindClock}
 	for _, k := range inbox.AttentionKinds() {
 		kinds = append(kinds, string(k))
 	}

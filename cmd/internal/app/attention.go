@@ -315,20 +315,23 @@ func (t *attention) ofPauses(_ context.Context, l *look) {
 	}
 }
 
-// ofDestinations adds destinations that are paused.
+// ofDestinations adds destinations that are paused, or to which nothing gets through.
 func (t *attention) ofDestinations(ctx context.Context, l *look) {
 	if t.a.stream == nil {
-		l.unknown[api.KindPaused] = noStream
+		l.unknown[api.KindDown], l.unknown[api.KindPaused] = noStream, noStream
 		return
 	}
 	items, err := destinationsAPI{t.a.stream}.Destinations(ctx)
 	if err != nil {
-		l.unknown[api.KindPaused], l.failed = err.Error(), true
+		l.unknown[api.KindDown], l.unknown[api.KindPaused], l.failed = err.Error(), err.Error(), true
 		return
 	}
 	for _, i := range items {
-		if i.Paused != nil {
+		switch {
+		case i.Paused != nil:
 			l.rows = append(l.rows, pausedRow(i))
+		case i.FailingSince != nil && l.at.Sub(*i.FailingSince) >= downAfter && i.Waiting+i.Running > 0:
+			l.rows = append(l.rows, downRow(i))
 		}
 	}
 }
@@ -382,7 +385,7 @@ func (t *attention) warn(before, now look) {
 		}
 	}
 	for _, row := range now.rows {
-		if row.Kind != api.KindUnread && row.Kind != api.KindKeys && row.Kind != api.KindClock {
+		if row.Kind != api.KindUnread && row.Kind != api.KindDown && row.Kind != api.KindKeys && row.Kind != api.KindClock {
 			continue
 		}
 		if !slices.ContainsFunc(before.rows, func(b api.AttentionItem) bool { return b.Kind == row.Kind && b.ID == row.ID && samePartition(b, row) }) {

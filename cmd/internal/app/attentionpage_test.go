@@ -100,6 +100,7 @@ func exampleRows(t *testing.T) (all []api.AttentionItem) {
 	add(barredRow(at, barring{why: "(which source)"}, file))
 	add(brokenFileRow("teams/acme.yaml", brokenFile{problems: 2, line: 7}, true, file))
 	add(brokenFileRow("teams/acme.yaml", brokenFile{problems: 1}, false, file))
+	add(downRow(api.DestinationItem{Team: "acme", Destination: "agent", Waiting: 66, FailingSince: &time.Time{}}))
 	add(pausedRow(api.DestinationItem{Team: "acme", Destination: "agent", Paused: &api.PauseItem{By: "forebay", Class: "rejected", Reason: "1 answer with status 410: it is not there any more"}}))
 	add(unmatchedRow(api.SourceItem{Team: "acme", Source: "orders", Seen: &api.SeenItem{Mismatches: unmatchedAfter}}, file))
 	add(untimelyRow(source, ingest.Untimely{Count: ingest.ClockAfter, Least: time.Hour, Most: time.Hour}, 1))

@@ -109,6 +109,16 @@ func standingRow(st *standing, flags string) api.AttentionItem {
 		Partition: &st.number, Reason: st.reason(), Detail: st.why, Since: timeOrNull(st.since), Command: st.command(flags)}
 }
 
+// downAfter is for how long nothing has got through to a destination that is down.
+const downAfter = 2 * time.Minute
+
+// downRow returns a destination to which nothing gets through as the list has it.
+func downRow(i api.DestinationItem) api.AttentionItem {
+	full := fullName(i.Team, i.Destination)
+	return api.AttentionItem{Kind: api.KindDown, ID: full, Team: i.Team, Teams: i.Teams, Destination: full, Since: i.FailingSince,
+		Detail: fmt.Sprintf("nothing has got through since then, and %d actions wait in the asked process: they are tried again until it answers, or until their policy gives them up", i.Waiting+i.Running), Command: "forebay destinations get " + full}
+}
+
 // pausedRow returns a paused destination as the list has it.
 func pausedRow(i api.DestinationItem) api.AttentionItem {
 	full := fullName(i.Team, i.Destination)

@@ -141,6 +141,57 @@ func TestGoneDestinationIsPaused(t *testing.T) {
 	}
 }
 
+// TestDeadDestinationWaitsForAnOperator: nobody answers at a destination, and an action waits. After two minutes of that it is listed as down; paused,
+// as paused; and once it answers, as neither.
+func TestDeadDestinationWaitsForAnOperator(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t)
+	var dead atomic.Bool
+	dead.Store(true)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if dead.Load() {
+			panic(http.ErrAbortHandler) // the connection is closed without an answer
+		}
+		agent.Config.Handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	p := deploy(t, front.URL, newLedger(t), true).run(config.RoleIntake, config.RoleStream)
+	listed := func(after time.Duration) []string {
+		t.Helper()
+		l := look{at: time.Now().Add(after), unknown: map[string]string{}}
+		p.app.waits.ofDestinations(t.Context(), &l)
+		var rows []string
+		for _, row := range l.rows {
+			rows = append(rows, row.Kind+" "+row.ID+" "+row.Team+": "+row.Command)
+		}
+		return rows
+	}
+	p.accepted("orders", "orders-secret", order("a", 1))
+	p.destination("it fails", func(i *api.DestinationItem) bool { return i.FailingSince != nil && i.Waiting == 1 })
+	if got := listed(0); got != nil {
+		t.Errorf("at once: %q", got)
+	}
+	down := []string{"destination_down acme/agent acme: forebay destinations get acme/agent"}
+	if diff := cmp.Diff(down, listed(downAfter)); diff != "" {
+		t.Error(diff)
+	}
+	ask := api.PauseRequest{By: "ann", Reason: "it moves"}
+	if _, err := p.api.Pause(t.Context(), "acme", "agent", ask); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"paused_destination acme/agent acme: forebay destinations resume acme/agent --reason TEXT"}, listed(downAfter)); diff != "" {
+		t.Error(diff)
+	}
+	dead.Store(false)
+	if _, err := p.api.Resume(t.Context(), "acme", "agent", ask); err != nil {
+		t.Fatal(err)
+	}
+	p.destination("it answers", func(i *api.DestinationItem) bool { return i.FailingSince == nil && i.Waiting+i.Running == 0 })
+	if got := listed(downAfter); got != nil {
+		t.Errorf("it answers: %q", got)
+	}
+}
+
 // TestPolicyOf: everything that the file says of a destination reaches it.
 func TestPolicyOf(t *testing.T) {
 	t.Parallel()

@@ -81,7 +81,7 @@ func where(i api.AttentionItem) (w struct{ Text, Link string }) {
 	}
 	w.Text = i.ID
 	switch {
-	case i.Kind == api.KindPaused || i.Kind == api.KindKeys || i.Kind == api.KindClock:
+	case i.Kind == api.KindDown || i.Kind == api.KindPaused || i.Kind == api.KindKeys || i.Kind == api.KindClock:
 	case i.Entity != "":
 		w.Text, w.Link = of+" "+i.Source+" "+i.Entity, entityLink(i.Team, i.Subscription, i.Source, i.Entity)
 	case i.Kind == api.KindQuarantinedDelivery:
@@ -98,7 +98,7 @@ func where(i api.AttentionItem) (w struct{ Text, Link string }) {
 		if d, err := names.ParseDelivery(i.ID); err == nil {
 			w.Link = quarantineLink(api.QuarantinePlace{Team: d.Source.Team, Source: d.Source.Name, Partition: d.Partition, Offset: d.Offset})
 		}
-	case api.KindPaused:
+	case api.KindDown, api.KindPaused:
 		if team, name, own := strings.Cut(i.ID, "/"); own {
 			w.Link = destinationLink(team, name)
 		} else {

@@ -238,6 +238,7 @@ func TestAttention(t *testing.T) {
 	}{
 		{api.AttentionItem{Kind: api.KindQuarantinedDelivery, ID: "quarantine.acme.orders/1@7", Team: "acme", Source: "orders"}, deliveryURL},
 		{api.AttentionItem{Kind: api.KindPaused, ID: "acme/agent", Team: "acme"}, destinationURL},
+		{api.AttentionItem{Kind: api.KindDown, ID: "acme/agent", Team: "acme"}, destinationURL},
 		{api.AttentionItem{Kind: api.KindPaused, ID: "pagers"}, "/console/destinations/pagers"},
 		{api.AttentionItem{Kind: api.KindKeys, ID: "acme/orders", Team: "acme", Source: "orders"}, sourceURL},
 		{api.AttentionItem{Kind: api.KindStopped, ID: "acme.fulfil", Team: "acme", Subscription: "fulfil", Topic: "events.acme.orders", Partition: new(int32(1))}, subscriptionURL},
