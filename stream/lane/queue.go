@@ -30,7 +30,8 @@ type queues struct {
 	long       longWork
 	budget     budget
 	results    completions
-	toLoad     chan struct{} // capacity 1, never closed: a partition may have room
+	forgot     map[ledger.Partition]time.Time // when a claim was last given up because the ledger lacked what it remembered
+	toLoad     chan struct{}                  // capacity 1, never closed: a partition may have room
 }
 
 // newQueues makes empty queues. mu is the scheduler's mutex, which guards them.

@@ -294,7 +294,11 @@ func (r *recorder) write(groupCtx context.Context, group []completion) error {
 	fenced, err := s.q.cfg.Ledger.Record(groupCtx, r.results)
 	clear(r.results) // frees payload copies and answers
 	if err != nil {
-		return r.notRecorded(groupCtx, group, err)
+		lost, err := r.notRecorded(groupCtx, group, err)
+		if lost != nil {
+			s.q.cfg.OnFenced(lost)
+		}
+		return err
 	}
 	for _, c := range s.committed(group, fenced) {
 		s.q.cfg.OnFenced(c)
@@ -306,8 +310,9 @@ func (r *recorder) write(groupCtx context.Context, group []completion) error {
 var errRefused = errors.New("the ledger refuses a result")
 
 // notRecorded puts a group that was not recorded back. Of a group that the ledger refuses for what is in it, it finds the result that
-// is at fault, by halves, and sets it aside, so that the others go on. It sets none aside where the ledger refuses many.
-func (r *recorder) notRecorded(groupCtx context.Context, group []completion, err error) error {
+// is at fault, by halves, and sets it aside, so that the others go on. It sets none aside where the ledger refuses many. Where the ledger
+// lacks what the claim remembers, the claim is given up, and lost.
+func (r *recorder) notRecorded(groupCtx context.Context, group []completion, err error) (lost *ledger.Claim, _ error) {
 	s := r.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -315,22 +320,44 @@ func (r *recorder) notRecorded(groupCtx context.Context, group []completion, err
 	switch {
 	case groupCtx.Err() != nil || schemas.KindOf(err) != schemas.Internal:
 		results.requeue()
-		return err
+		return nil, err
 	case len(group) > 1:
 		results.halve()
-		return errRefused
+		return nil, errRefused
 	}
 	results.blame()
+	p := group[0].e.lane.partition
 	switch {
-	case group[0].refused > 1 && group[0].e.lane.partition.closing:
+	case group[0].refused > 1 && p.closing:
 		r.giveUp(&group[0], err)
-		return errRefused
+		return nil, errRefused
+	case group[0].refused > 1 && errors.Is(err, ledger.ErrForgotten) && s.q.givesUpForgotten(p):
+		r.giveUp(&group[0], err)
+		s.q.dropPartition(p, errFenced)
+		return p.claim, errRefused
 	case results.inTrouble():
 		results.requeueRefused()
-		return err
+		return nil, err
 	}
 	r.putOff(&group[0], err)
-	return errRefused
+	return nil, errRefused
+}
+
+// forgottenAgain is how long after a claim of its partition was given up because the ledger lacked what it remembered the next one may be.
+// Where the ledger lacks it still, calls would be made again and again.
+const forgottenAgain = 10 * time.Minute
+
+// givesUpForgotten reports whether a claim may be given up because the ledger lacks what it remembers, and notes that it is.
+func (q *queues) givesUpForgotten(p *partition) bool {
+	at := p.claim.Partition
+	if last, ok := q.forgot[at]; ok && time.Since(last) < forgottenAgain {
+		return false
+	}
+	if q.forgot == nil {
+		q.forgot = map[ledger.Partition]time.Time{}
+	}
+	q.forgot[at] = time.Now()
+	return true
 }
 
 // putOff has a result that the ledger refuses tried again later.

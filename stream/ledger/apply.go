@@ -256,8 +256,8 @@ func (t *batchTx) checkContinuity() error {
 			continue
 		}
 		e := &ContinuityError{Partition: w.Claim.Partition, Stored: w.stored.next, From: w.From}
-		if w.stored.revision != w.Claim.revision {
-			e.Detail = fmt.Sprintf("the ledger is at revision %d, the claim at %d", w.stored.revision, w.Claim.revision)
+		if w.stored.revision != w.Claim.revision.Load() {
+			e.Detail = fmt.Sprintf("the ledger is at revision %d, the claim at %d", w.stored.revision, w.Claim.revision.Load())
 			return pg.Refuse(e)
 		}
 		if w.replay != nil {

@@ -59,7 +59,8 @@ func TestWindowsTurnWhileACommitIsInDoubt(t *testing.T) {
 	if _, err := (batchWriter{f.n}).attempt(t.Context(), []*partitionBatch{w}); err != nil {
 		t.Fatal(err)
 	}
-	c.spans, c.laneSeq, c.revision = nil, 1, c.revision-1 // as it was before
+	c.spans, c.laneSeq = nil, 1 // as it was before
+	c.revision.Add(-1)
 	f.turnWindow()
 	if err := f.n.loadWindows(t.Context()); err != nil {
 		t.Fatal(err)

@@ -223,9 +223,11 @@ func (t *claimTx) lockFence(ctx context.Context) error {
 // readPosition returns the stored position, nil on the first claim, and reads the next lane_seq and the revision into t.c.
 func (t *claimTx) readPosition(ctx context.Context) (*Position, error) {
 	var p Position
+	var revision int64
 	t.c.laneSeq = 1
 	err := t.tx.QueryRow(ctx, `SELECT next_offset, leader_epoch, next_lane_seq, revision FROM progress WHERE fence = $1`,
-		t.c.ID).Scan(&p.Offset, &p.LeaderEpoch, &t.c.laneSeq, &t.c.revision)
+		t.c.ID).Scan(&p.Offset, &p.LeaderEpoch, &t.c.laneSeq, &revision)
+	t.c.revision.Store(revision)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
@@ -281,13 +283,13 @@ func (t *claimTx) take(ctx context.Context) error {
 	if doubt != nil {
 		c.DoubtAt = pg.Ago(*doubt)
 	}
-	c.revision++
+	c.revision.Add(1)
 	back := c.Seek != nil && c.Seek.To < c.Seek.From
 	err = exactly(t.tx.Exec(ctx, `INSERT INTO progress (fence, next_offset, leader_epoch, high_offset, revision)
 		VALUES ($1, $2, $3, $2, $4) ON CONFLICT (fence) DO UPDATE SET next_offset = EXCLUDED.next_offset,
 		leader_epoch = EXCLUDED.leader_epoch, high_offset = greatest(progress.high_offset, EXCLUDED.next_offset),
 		processed_at = CASE WHEN $5 THEN '-infinity' ELSE progress.processed_at END,
-		revision = EXCLUDED.revision, updated_at = now()`, c.ID, c.Next.Offset, c.Next.LeaderEpoch, c.revision, back))
+		revision = EXCLUDED.revision, updated_at = now()`, c.ID, c.Next.Offset, c.Next.LeaderEpoch, c.revision.Load(), back))
 	if err != nil || c.Seek == nil {
 		return err
 	}

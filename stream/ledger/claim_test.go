@@ -122,7 +122,8 @@ func TestProgressNeverGoesBack(t *testing.T) {
 		revision, from int64
 	}{{"with an old revision", -1, 3}, {"before the stored offset", 0, 3}, {"ahead of the stored offset", 0, 20}} {
 		stale := Claim{ID: c.ID, Partition: c.Partition, Epoch: c.Epoch, Token: c.Token, Next: Position{Offset: tt.from}}
-		stale.cache, stale.laneSeq, stale.revision = newLineCache(0), 1, c.revision+tt.revision
+		stale.cache, stale.laneSeq = newLineCache(0), 1
+		stale.revision.Store(c.revision.Load() + tt.revision)
 		out, err := f.n.Apply(t.Context(), []Slice{slice(&stale, seq(tt.from, "e", 5))})
 		if err != nil {
 			t.Fatalf("%s: %v", tt.what, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 
@@ -28,7 +29,6 @@ type claimState struct {
 
 	// Owned by the goroutine that applies.
 	laneSeq  int64 // the next lane_seq to give
-	revision int64 // of progress, as the last batch left it
 	buffered int   // events of the partition that wait with a deadline
 	bytes    int64 // of their copies
 	waiting  int   // events of the partition that wait, parked ones included, held ones not
@@ -41,9 +41,10 @@ type claimState struct {
 	forgotIn       int32 // the window that was current when ForgetLines last found nothing more
 
 	// Shared with those who record results.
-	mu    sync.Mutex
-	spans []laneSpan // ascending: which window an action belongs to
-	marks marks.Marks
+	revision atomic.Int64 // of progress, as the last batch left it
+	mu       sync.Mutex
+	spans    []laneSpan // ascending: which window an action belongs to
+	marks    marks.Marks
 }
 
 // laneSpan says that actions from lane_seq on belong to a window, until the next span begins.
@@ -118,10 +119,11 @@ func (c *Claim) topicOf(laneSeq int64) TopicID {
 	return c.Partition.TopicID
 }
 
-// held locks the fence against the next claim until tx ends, and reports whether the fence is still this claim's. If it is not, nothing is
-// locked.
+// held locks the fence against the next claim until tx ends, and reports whether the fence is still this claim's and the ledger has all
+// that the claim knows of. If it is not, nothing is locked.
 func (c *Claim) held(ctx context.Context, tx pgx.Tx) (held bool, err error) {
-	err = tx.QueryRow(ctx, `SELECT true FROM fences WHERE id = $1 AND epoch = $2 AND token = $3 FOR KEY SHARE`, c.ID, c.Epoch, c.Token).Scan(&held)
+	err = tx.QueryRow(ctx, `SELECT true FROM fences WHERE id = $1 AND epoch = $2 AND token = $3
+		AND NOT EXISTS (SELECT FROM progress WHERE fence = $1 AND revision < $4) FOR KEY SHARE`, c.ID, c.Epoch, c.Token, c.revision.Load()).Scan(&held)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = nil
 	}

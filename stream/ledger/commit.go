@@ -153,12 +153,13 @@ func (t *sinkTx) lockAndRead(ctx context.Context) (done bool, err error) {
 		p.Add(ctx, pg.Begin, nil),
 		p.Add(ctx, advisoryLock, nil, pg.Int64Param(t.lock)),
 		p.Add(ctx, fenceCheck, func(*pg.Row) { fenced = false }, t.fence...),
+		p.Add(ctx, notBehind, nil, revisionsOf(t.r.Claim)...),
 		p.Add(ctx, t.done, func(r *pg.Row) { done = r.Bool() }, t.lookup...),
 	)
 	if err == nil {
 		err = p.Run(ctx)
 	}
-	if err == nil && fenced {
+	if err == nil && fenced || pg.IsMissed(err) {
 		err = ErrFenced
 	}
 	return done, err

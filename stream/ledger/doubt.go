@@ -45,7 +45,7 @@ func (b batchWriter) readRevisions(ctx context.Context, parts []*partitionBatch)
 			if err := tx.QueryRow(ctx, `SELECT revision FROM progress WHERE fence = $1`, w.Claim.ID).Scan(&revision); err != nil {
 				return err
 			}
-			mine[w.Claim.ID], advanced[w.Claim.ID] = held, held && revision == w.Claim.revision+1
+			mine[w.Claim.ID], advanced[w.Claim.ID] = held, held && revision == w.Claim.revision.Load()+1
 		}
 		return nil
 	})

@@ -13,6 +13,10 @@ const (
 	possibleDuplicate pg.Trouble = -1         // an event may not be new: look up all keys, and try again at once
 )
 
+// ErrForgotten says that the ledger lacks a row which the claim remembers, of an action or of its result, as after it came back older. What the
+// claim remembers is worth nothing then: the partition must be claimed again.
+var ErrForgotten = errors.New("the ledger lacks what its claim remembers")
+
 var errRotated = errors.New("the dedupe windows have rotated")
 
 // troubleOf classifies an error of a transaction: by what is to be done about it, as [pg.TroubleOf]. It also knows the ledger's own errors,

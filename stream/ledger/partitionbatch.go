@@ -311,7 +311,7 @@ func (w *partitionBatch) markCommitted() {
 	}
 	c.laneSeq = w.laneEnd
 	c.buffered, c.bytes = w.state.Buffered, w.state.BufferedBytes
-	c.revision++
+	c.revision.Add(1)
 	if !w.keepsPosition() {
 		c.Next = w.Next
 	}

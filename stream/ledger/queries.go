@@ -27,6 +27,12 @@ SELECT f.id FROM ` + fencesOf().from(1, "c") + `
 JOIN fences f ON f.id = c.id AND f.epoch = c.epoch AND f.token = c.token
 ORDER BY f.id FOR KEY SHARE OF f`)
 
+	// notBehind fails if the ledger has less of a claim's partition than the claim knows of: it was restored to an earlier state, or failed over
+	// to a server that lacks the last seconds. What the claim remembers is worth nothing then, and its lane_seqs are given again.
+	notBehind = pg.NewStatement(`-- notBehind: one probe of progress_pkey per claim
+SELECT 1 / (count(*) = 0)::int FROM unnest($1::int[], $2::bigint[]) AS c(id, revision)
+CROSS JOIN LATERAL (SELECT FROM progress WHERE fence = c.id AND revision < c.revision OFFSET 0) p`).Counting("notBehind")
+
 	progressRead = pg.NewStatement(`-- progressRead
 SELECT p.fence, p.next_offset, p.high_offset, p.revision FROM unnest($1::int[]) AS c(id)
 CROSS JOIN LATERAL (SELECT fence, next_offset, high_offset, revision FROM progress WHERE fence = c.id OFFSET 0) p`)

@@ -3,7 +3,8 @@ package ledger
 // The transaction of results, from top to bottom, in one round trip. What is written is decided before it, from the claims'
 // marks (internal/marks), and so is the same in every try; see writeOf.
 //
-//	lock    the claims' fences, ascending; each statement leaves out the rows of claims that have lost theirs
+//	lock    the claims' fences, ascending; each statement leaves out the rows of claims that have lost theirs. If the ledger is behind one of
+//	        the claims, nothing is written, and that claim counts as fenced; see notBehind
 //	write   by window: completions, rows of actions, attempts; then the ends of destinations' reports, and lane_low
 //	commit
 //
@@ -31,7 +32,8 @@ const (
 
 // Record writes results in one transaction, and returns the ids of those fences that their claims have lost: the results of these are left
 // out. It tries again until ctx ends, in parts if the whole takes too long; recording a result again changes nothing. It may be called
-// while the claims' owner applies. Kinds: Invalid if a result is, Internal if another try would fail too, Unavailable if ctx ended.
+// while the claims' owner applies. Kinds: Invalid if a result is, Internal if another try would fail too
+// ([ErrForgotten] among them), Unavailable if ctx ended.
 func (n *Namespace) Record(ctx context.Context, results []Result) (fenced map[int32]bool, err error) {
 	op := "record results of " + n.spec.Name
 	for _, r := range results {
@@ -107,6 +109,12 @@ func (rec recorder) all(ctx context.Context, results []Result, op string) (fence
 		case t == oldWindows && refreshed < maxRefresh:
 			refreshed++
 			_ = rec.n.loadWindows(ctx) // where it fails, the next attempt fails too, and says why
+		case pg.IsMissed(err):
+			if behind := rec.n.behind(ctx, w.claims); len(behind) > 0 {
+				w.markUnknown()
+				return rec.without(ctx, behind, results, op)
+			}
+			return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: fmt.Errorf("%w: %w", ErrForgotten, pg.Redact(err))}
 		case t == pg.Permanent, t == pg.BadData, t == oldWindows:
 			return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: pg.Redact(err)}
 		}
@@ -116,6 +124,19 @@ func (rec recorder) all(ctx context.Context, results []Result, op string) (fence
 			return rec.halves(ctx, results, op)
 		}
 	}
+}
+
+// without records the results of all claims but those that know of more than the ledger, by fence, which count as fenced.
+func (rec recorder) without(ctx context.Context, behind map[int32]bool, results []Result, op string) (map[int32]bool, error) {
+	results = slices.DeleteFunc(slices.Clone(results), func(r Result) bool { return behind[r.Claim.ID] })
+	if len(results) == 0 {
+		return behind, nil
+	}
+	fenced, err := rec.all(ctx, results, op)
+	if err == nil {
+		maps.Copy(fenced, behind)
+	}
+	return fenced, err
 }
 
 // halves records results in two parts, one after the other.
@@ -151,6 +172,7 @@ func (rec recorder) record(ctx context.Context, w *resultWrite) (fenced map[int3
 	err = errors.Join(
 		p.Add(ctx, pg.Begin, nil),
 		p.Add(ctx, fenceCheck, func(r *pg.Row) { delete(fenced, r.Int32()) }, held...),
+		p.Add(ctx, notBehind, nil, revisionsOf(w.claims...)...),
 	)
 	if err != nil {
 		return nil, err

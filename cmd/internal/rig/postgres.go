@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -104,6 +105,23 @@ func (p *PostgresServer) Restart() {
 	if p.server.URL().Reveal() != p.url {
 		p.t.Fatalf("PostgreSQL came back on port %d, not where it was", p.server.Port())
 	}
+}
+
+// Keep keeps a copy of the server's data, and returns what brings that back, as a restored backup under those who go on: both restart the
+// server.
+func (p *PostgresServer) Keep() (bringBack func()) {
+	p.t.Helper()
+	kept := OpenDir(p.t)
+	replace := func(to, from string) {
+		p.t.Helper()
+		p.Kill()
+		if out, err := exec.Command("sh", "-c", `rm -rf "$1"/* && cp -a "$2"/. "$1"`, "sh", to, from).CombinedOutput(); err != nil {
+			p.t.Fatalf("copy PostgreSQL's data: %v\n%s", err, out)
+		}
+		p.Restart()
+	}
+	replace(kept, p.dir)
+	return func() { p.t.Helper(); replace(p.dir, kept) }
 }
 
 // Database creates an empty database on the server of TEST_DATABASE_URL and drops it after the test.

@@ -1,0 +1,39 @@
+package ledger
+
+// A ledger that comes back older under running processes, restored or failed over to a server that lacks the last seconds, gives lane_seqs
+// again that a claim has for other actions. Nothing may be written that follows from what such a claim remembers: its results would end
+// actions that have not run. So whoever writes beside batches, which are checked against the revision anyway, looks whether the ledger has
+// the revision that the claim knows of.
+
+import (
+	"context"
+
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
+)
+
+// revisionsOf are the parameters of notBehind.
+func revisionsOf(claims ...*Claim) [][]byte {
+	var ids pg.Int32s
+	var revisions pg.Int64s
+	for _, c := range claims {
+		ids.Add(c.ID)
+		revisions.Add(c.revision.Load())
+	}
+	return [][]byte{ids.Param(), revisions.Param()}
+}
+
+// behind returns, by fence, those claims that know of more than the ledger has, and says so; none if it cannot be asked.
+func (n *Namespace) behind(ctx context.Context, claims []*Claim) map[int32]bool {
+	behind := map[int32]bool{}
+	for _, c := range claims {
+		var stored int64
+		known := c.revision.Load()
+		err := n.ledger.hot.QueryRow(ctx, `SELECT revision FROM progress WHERE fence = $1`, c.ID).Scan(&stored)
+		if err == nil && stored < known {
+			behind[c.ID] = true
+			n.ledger.cfg.Logger.ErrorContext(ctx, "the ledger lacks what this process has written: it was restored, or failed over to an older state; the partition is claimed again",
+				"subscription", n.spec.Name, "topic", c.Partition.Topic, "partition", c.Partition.Number, "revision", stored, "known", known)
+		}
+	}
+	return behind
+}
