@@ -272,9 +272,6 @@ func (m *memory) Report(_ context.Context, s ledger.Stop, epoch int64) (ledger.S
 	return s, nil
 }
 
-// RefuseSeek finds no request: nobody asks this one to move a position.
-func (m *memory) RefuseSeek(context.Context, int64, string) error { return nil }
-
 // accept is what Accept of the real one does.
 func (m *memory) accept(t *testing.T, number int32) {
 	t.Helper()

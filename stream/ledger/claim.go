@@ -11,7 +11,7 @@ package ledger
 //	readStanding  ... what stops it, is asked of it, and what dedupe remembers   stops, progress, windows, seek_requests (standing.go)
 //	confirm       Kafka: this process owns the partition; where it starts        (confirm.go)
 //	take          the new owner, the position, the seek                          fences, progress, seeks
-//	endSeek       what an operator asked for is done, or refused                 seek_requests (seekrequests.go)
+//	endSeek       what an operator asked for is done                             seek_requests (seekrequests.go)
 //	endStop       a stop that was accepted, or was left behind, ends             stops (standing.go)
 //	moveWaiting   what waits in the topic that this one is a copy of comes here  buffer, events, commands, backfills (movewaiting.go)
 //	load          what the gate and the lanes go on with                         version_lines, buffer, windows, actions, completions
@@ -151,14 +151,11 @@ func (t *claimTx) run(ctx context.Context) error {
 	if err := checkStart(stored, start); err != nil {
 		return err
 	}
-	if err := checkSeekAnswer(standing.SeekRequest, stored, start); err != nil {
-		return err
-	}
 	t.c.Next, t.c.Seek = start.Position, start.Seek
 	if err := t.take(ctx); err != nil {
 		return err
 	}
-	if err := t.endSeek(ctx, start, stored); err != nil {
+	if err := t.endSeek(ctx, standing.SeekRequest, stored); err != nil {
 		return err
 	}
 	if err := t.endStop(ctx, standing.Stop, start.Accepted); err != nil {
@@ -249,18 +246,6 @@ func checkStart(stored *Position, start Start) error {
 	case start.Seek != nil && (stored == nil || start.Seek.From != stored.Offset || start.Seek.To != start.Position.Offset):
 		return schemas.Errorf(schemas.Internal, op, "seek %+v does not lead from the ledger's position to %d",
 			*start.Seek, start.Position.Offset)
-	}
-	return nil
-}
-
-// checkSeekAnswer refuses an answer of Confirm to a seek request that there is not, or that leads elsewhere.
-func checkSeekAnswer(request *SeekRequest, stored *Position, start Start) error {
-	switch {
-	case start.SeekRequestID == 0:
-	case request == nil || request.ID != start.SeekRequestID:
-		return schemas.Errorf(schemas.Internal, "claim", "start answers the seek request %d, which is not open", start.SeekRequestID)
-	case start.Refused == "" && (stored == nil || start.Position.Offset != request.To):
-		return schemas.Errorf(schemas.Internal, "claim", "start at %d, the seek request %d asks for %d", start.Position.Offset, request.ID, request.To)
 	}
 	return nil
 }

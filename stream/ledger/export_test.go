@@ -130,7 +130,7 @@ func (d *TestDatabase) AskAction(ctx context.Context, id schemas.ActionID, kind 
 
 // AskSeek asks that a partition goes on at another offset.
 func (d *TestDatabase) AskSeek(ctx context.Context, fence int32, topic TopicID, to int64, by, reason string) (int64, error) {
-	ids, err := d.l.AskSeeks(ctx, []SeekAsk{{Fence: fence, TopicID: topic, To: to}}, by, reason)
+	ids, err := d.l.AskSeeks(ctx, []SeekAsk{{Fence: fence, TopicID: topic, From: -1, To: to}}, by, reason)
 	if err != nil {
 		return 0, err
 	}
@@ -138,13 +138,13 @@ func (d *TestDatabase) AskSeek(ctx context.Context, fence int32, topic TopicID, 
 }
 
 // SeekOutcome says what became of the last seek request of a fence.
-func (d *TestDatabase) SeekOutcome(ctx context.Context, fence int32) (outcome string, from int64, detail string) {
-	err := d.eye.QueryRow(ctx, `SELECT coalesce(outcome, ''), coalesce(from_offset, 0), detail FROM seek_requests WHERE fence = $1 ORDER BY id DESC LIMIT 1`, fence).
-		Scan(&outcome, &from, &detail)
+func (d *TestDatabase) SeekOutcome(ctx context.Context, fence int32) (outcome string, from int64) {
+	err := d.eye.QueryRow(ctx, `SELECT coalesce(outcome, ''), coalesce(from_offset, 0) FROM seek_requests WHERE fence = $1 ORDER BY id DESC LIMIT 1`, fence).
+		Scan(&outcome, &from)
 	if err != nil {
-		return err.Error(), 0, ""
+		return err.Error(), 0
 	}
-	return outcome, from, detail
+	return outcome, from
 }
 
 // Report is what a destination says later of an attempt.

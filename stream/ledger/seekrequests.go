@@ -1,8 +1,8 @@
 package ledger
 
-// Requests of operators to go on at another offset. One is open a partition: AskSeeks ends the former and inserts its own, in one transaction,
-// without the fence's lock. The claim that carries it out locks the fence and then the row (readSeekRequest), decides with the start, and
-// writes how it ended in the transaction that moves the position (endSeek). The rest of the file reads them for operators.
+// Requests of operators to go on at another offset: what a commit by a tool is in an empty group, while the group has members. One is open a
+// partition: AskSeeks ends the former and inserts its own, in one transaction, without the fence's lock. The claim that carries it out locks
+// the fence and then the row (readSeekRequest), and ends it in the transaction that moves the position (endSeek).
 
 import (
 	"context"
@@ -38,42 +38,30 @@ func (t *claimTx) readSeekRequest(ctx context.Context) (*SeekRequest, error) {
 	case err != nil:
 		return nil, err
 	case TopicID(topic) != t.c.Partition.TopicID:
-		return nil, exactly(t.tx.Exec(ctx, endSeekRequest, r.ID, "refused", "the topic was deleted and created again since: the offset is of the former one", nil))
+		return nil, exactly(t.tx.Exec(ctx, endSeekRequest, r.ID, "refused", nil))
 	}
 	return &r, nil
 }
 
 const endSeekRequest = `-- endSeekRequest
-UPDATE seek_requests SET ended_at = now(), outcome = $2, detail = $3, from_offset = $4 WHERE id = $1 AND ended_at IS NULL`
+UPDATE seek_requests SET ended_at = now(), outcome = $2, from_offset = $3 WHERE id = $1 AND ended_at IS NULL`
 
-// endSeek ends the request that the claim's start is an answer to, if there is one. stored is the position before.
-func (t *claimTx) endSeek(ctx context.Context, start Start, stored *Position) error {
-	switch {
-	case start.SeekRequestID == 0:
+// endSeek ends the request that the claim has carried out, if there was one. stored is the position before.
+func (t *claimTx) endSeek(ctx context.Context, r *SeekRequest, stored *Position) error {
+	if r == nil {
 		return nil
-	case start.Refused != "":
-		return exactly(t.tx.Exec(ctx, endSeekRequest, start.SeekRequestID, "refused", pg.Clean(start.Refused, 1000), nil))
 	}
-	return exactly(t.tx.Exec(ctx, endSeekRequest, start.SeekRequestID, "moved", "", stored.Offset))
+	if stored == nil {
+		stored = &t.c.Next
+	}
+	return exactly(t.tx.Exec(ctx, endSeekRequest, r.ID, "moved", stored.Offset))
 }
 
-// RefuseSeek ends a request that is still open, and says why it cannot be done: for a claim that refuses it and then fails, and so ends nothing.
-func (n *Namespace) RefuseSeek(ctx context.Context, id int64, why string) error {
-	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, endSeekRequest, id, "refused", pg.Clean(why, 1000), nil)
-		return err
-	})
-	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: "refuse a seek of " + n.spec.Name, Err: pg.Redact(err)}
-	}
-	return nil
-}
-
-// SeekAsk asks the owner of a partition to go on at another offset.
+// SeekAsk asks the owner of a partition to go on at another offset. Where it stands there already, it only takes back what was asked before.
 type SeekAsk struct {
-	Fence   int32
-	TopicID TopicID
-	To      int64
+	Fence    int32
+	TopicID  TopicID
+	From, To int64
 }
 
 // SeekStatus is what became of a seek request.
@@ -87,14 +75,13 @@ type SeekStatus struct {
 	Reason    string
 	AskedAt   time.Time
 	EndedAt   *time.Time // nil: not yet
-	Outcome   string     // moved, refused or replaced; empty: not yet
-	Detail    string     // why it was refused
+	Outcome   string     // moved, refused (the topic was created again) or replaced; empty: not yet
 	Owner     string     // who has the partition; empty: nobody
 }
 
-// AskSeeks writes seek requests, all or none, and returns their ids in the same order. A request that is still open for one of the
-// partitions is replaced. The owners carry them out, each for itself, with their next claims; where nobody has a partition, whoever claims it
-// next does. Kinds: Invalid if by or reason is empty, Unavailable.
+// AskSeeks writes seek requests, all or none, and returns their ids in the same order, 0 where there is nothing to move. A request that is
+// still open for one of the partitions is replaced. The owners carry them out, each for itself, with their next claims; where nobody has a
+// partition, whoever claims it next does. Kinds: Invalid if by or reason is empty, Unavailable.
 func (l *Ledger) AskSeeks(ctx context.Context, seeks []SeekAsk, by, reason string) (ids []int64, err error) {
 	const op = "ask to move positions"
 	if err := schemas.CheckRequest(op, by, reason); err != nil {
@@ -106,6 +93,9 @@ func (l *Ledger) AskSeeks(ctx context.Context, seeks []SeekAsk, by, reason strin
 			_, err := tx.Exec(ctx, `UPDATE seek_requests SET ended_at = now(), outcome = 'replaced' WHERE fence = $1 AND ended_at IS NULL`, a.Fence)
 			if err != nil {
 				return err
+			}
+			if a.From == a.To {
+				continue
 			}
 			err = tx.QueryRow(ctx, `INSERT INTO seek_requests (fence, topic_id, to_offset, asked_by, reason) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
 				a.Fence, [16]byte(a.TopicID), a.To, pg.Clean(by, 200), pg.Clean(reason, 1000)).Scan(&ids[i])
@@ -124,7 +114,7 @@ func (l *Ledger) AskSeeks(ctx context.Context, seeks []SeekAsk, by, reason strin
 // SeekRequests returns the last seek requests of a subscription, at most limit, those that are open first, then the newest first.
 func (l *Ledger) SeekRequests(ctx context.Context, subscription string, limit int) (list []SeekStatus, err error) {
 	rows, err := l.read.Query(ctx, `SELECT r.id, f.topic, f.partition, r.to_offset, r.from_offset, r.asked_by, r.reason, r.asked_at, r.ended_at,
-		coalesce(r.outcome, '') AS outcome, r.detail, CASE WHEN f.released THEN '' ELSE f.owner END AS owner
+		coalesce(r.outcome, '') AS outcome, CASE WHEN f.released THEN '' ELSE f.owner END AS owner
 		FROM subscriptions s JOIN fences f ON f.subscription = s.id JOIN seek_requests r ON r.fence = f.id
 		WHERE s.name = $1 AND s.generation = 0 ORDER BY r.ended_at IS NULL DESC, r.id DESC LIMIT $2`, subscription, limit)
 	if err == nil {

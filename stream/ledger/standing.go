@@ -23,7 +23,7 @@ type Standing struct {
 	Remembers time.Time
 	// CopyOf is the topic that the partition's topic was copied from; nil if it is no copy, or the partition was claimed before.
 	CopyOf *Copied
-	// SeekRequest is where an operator has asked the partition to go on; nil: nobody has.
+	// SeekRequest is where an operator has asked the partition to go on; nil: nobody has. A claim that succeeds has carried it out.
 	SeekRequest *SeekRequest
 	// TopicAdopted says that the topic was created again and accepted, or that the subscription was handed over to it.
 	TopicAdopted bool

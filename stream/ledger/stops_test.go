@@ -120,3 +120,23 @@ func TestRemembersSinceTheOldestWindow(t *testing.T) {
 		t.Errorf("remembers since %s, the oldest window opened %s", told.Remembers, oldest)
 	}
 }
+
+// TestSeekToWhereItStandsTakesBackWhatWasAsked: and asks for nothing itself.
+func TestSeekToWhereItStandsTakesBackWhatWasAsked(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "e", 1))
+	var ids []int64
+	for _, to := range []int64{0, 1} {
+		got, err := f.l.AskSeeks(t.Context(), []SeekAsk{{Fence: c.ID, TopicID: c.Partition.TopicID, From: 1, To: to}}, "ann@ops", "mapping mended")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, got...)
+	}
+	list, err := f.l.SeekRequests(t.Context(), "acme.triage", 10)
+	if err != nil || ids[1] != 0 || len(list) != 1 || list[0].ID != ids[0] || list[0].Outcome != "replaced" || f.standing(0).SeekRequest != nil {
+		t.Errorf("%v, %+v, %v", ids, list, err)
+	}
+}

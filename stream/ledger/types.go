@@ -94,9 +94,6 @@ type Start struct {
 	Seek     *Seek
 	// Accepted is the id of the stop whose acceptance this start uses; 0: none.
 	Accepted int64
-	// SeekRequestID is the id of the seek request that this start answers: carried out or, where Refused says why, not. 0: there was none.
-	SeekRequestID int64
-	Refused       string
 }
 
 // ClaimRequest asks for a partition's fence.

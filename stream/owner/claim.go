@@ -26,8 +26,7 @@ type claimed struct {
 	grown       *StopError
 	mirrorFirst bool                // the group's commit must be overwritten before the first batch
 	accepted    *ledger.Stop        // the accepted stop that the claim used; nil: none
-	seekRequest *ledger.SeekRequest // the seek request that the claim answered; nil: none
-	refused     string              // why it was not carried out
+	seekRequest *ledger.SeekRequest // the seek request that the claim has carried out; nil: none
 }
 
 // claim tries until the partition is claimed. The error is a [StopError] if the partition must be stopped, or why the assignment ended.
@@ -45,7 +44,6 @@ func (o *claimer) claim(a *assignment, wait *retry.Backoff) (claimed, error) {
 				o.log.Warn("partition goes on as accepted", "topic", a.at.Topic, "partition", a.at.Number, "stop", s.ID, "kind", s.Kind,
 					"by", s.Accepted.By, "reason", s.Accepted.Reason)
 			}
-			o.logRefused(a, c)
 			a.stop, a.slow = nil, 0
 			return c, nil
 		}
@@ -53,7 +51,6 @@ func (o *claimer) claim(a *assignment, wait *retry.Backoff) (claimed, error) {
 			return claimed{}, context.Cause(a.ctx)
 		}
 		if e, ok := asStop(o.cfg.Group, ledger.Partition{Topic: a.at.Topic, Number: a.at.Number}, err); ok {
-			o.refuseSeek(a, c)
 			o.metrics.claims.WithLabelValues("stopped").Inc()
 			return claimed{}, e
 		}
@@ -69,30 +66,6 @@ func (o *claimer) claim(a *assignment, wait *retry.Backoff) (claimed, error) {
 		o.log.Warn("partition not claimed; trying again", "topic", a.at.Topic, "partition", a.at.Number, "error", err)
 		wait.Sleep(a.ctx)
 	}
-}
-
-// refuseSeek stores that a seek request was refused, where the partition stopped: a claim that goes on ends its seek request itself. If the
-// refusal cannot be stored, the next claim refuses the request again.
-func (o *claimer) refuseSeek(a *assignment, c claimed) {
-	if c.seekRequest == nil || c.refused == "" {
-		return
-	}
-	ctx, cancel := context.WithTimeout(a.ctx, claimTimeout)
-	defer cancel()
-	if err := o.cfg.Ledger.RefuseSeek(ctx, c.seekRequest.ID, c.refused); err == nil {
-		o.logRefused(a, c)
-	} else if a.ctx.Err() == nil {
-		o.log.Warn("the refusal of a seek is not stored; the next claim tries again", "topic", a.at.Topic, "partition", a.at.Number, "error", err)
-	}
-}
-
-// logRefused logs that a seek was not carried out, if one was asked for and refused.
-func (o *claimer) logRefused(a *assignment, c claimed) {
-	if c.seekRequest == nil || c.refused == "" {
-		return
-	}
-	o.log.Warn("the position was not moved as asked", "topic", a.at.Topic, "partition", a.at.Number, "to", c.seekRequest.To,
-		"by", c.seekRequest.By, "reason", c.seekRequest.Reason, "refused", c.refused)
 }
 
 // claimOnce makes one attempt to claim a partition. If the topic has grown, a partition that it had before is claimed all the same, with
@@ -141,10 +114,7 @@ func (o *claimer) claimOf(ctx context.Context, a *assignment, t reader.Topic, re
 			got.member = s.member
 			st, got.mirrorFirst, err = o.confirm(ctx, a, s, facts{namespace: o.cfg.Group, generation: o.cfg.Generation, partition: p,
 				stored: stored, standing: standing, begin: o.topics.begin[p]})
-			got.accepted, got.seekRequest, got.refused = nil, nil, st.Refused // of an earlier try of the transaction
-			if st.SeekRequestID != 0 {
-				got.seekRequest = standing.SeekRequest
-			}
+			got.accepted, got.seekRequest = nil, standing.SeekRequest // not of an earlier try of the transaction
 			if st.Accepted != 0 {
 				got.accepted = standing.Stop
 			}
@@ -188,11 +158,6 @@ func (b *broker) ask(ctx context.Context, f *facts) (err error) {
 	}
 	if f.stored != nil && f.stored.LeaderEpoch >= 0 {
 		if f.epochEnd, err = b.epochEnd(ctx, at, f.stored.LeaderEpoch); err != nil {
-			return err
-		}
-	}
-	if a := f.standing.SeekRequest; a != nil && f.stored != nil && f.start <= a.To && a.To < min(f.stored.Offset, f.end) {
-		if f.requestAppendedAt, err = b.AppendTime(ctx, f.partition, a.To); err != nil {
 			return err
 		}
 	}

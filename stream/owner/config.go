@@ -19,7 +19,6 @@ type Ledger interface {
 	Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Claim, error)
 	Release(ctx context.Context, c *ledger.Claim) error
 	Report(ctx context.Context, s ledger.Stop, epoch int64) (ledger.Stop, error)
-	RefuseSeek(ctx context.Context, id int64, why string) error
 }
 
 var _ Ledger = (*ledger.Namespace)(nil)

@@ -1,7 +1,6 @@
 package owner
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -16,17 +15,16 @@ type commit struct {
 
 // facts are the input of decideStart.
 type facts struct {
-	namespace         string
-	generation        int32
-	partition         ledger.Partition
-	stored            *ledger.Position // the ledger's next offset; nil on the first claim
-	standing          ledger.Standing
-	begin             int64     // where the subscription begins in this partition
-	commit            *commit   // nil: Kafka has none
-	start, end        int64     // of the log: its first offset and its high watermark
-	epochEnd          *int64    // where the leader epoch of stored ends in this log; nil: not known
-	seekAppendedAt    time.Time // append time of the first record that a seek back would read again; zero if there is none
-	requestAppendedAt time.Time // the same, of the seek in standing.SeekRequest
+	namespace      string
+	generation     int32
+	partition      ledger.Partition
+	stored         *ledger.Position // the ledger's next offset; nil on the first claim
+	standing       ledger.Standing
+	begin          int64     // where the subscription begins in this partition
+	commit         *commit   // nil: Kafka has none
+	start, end     int64     // of the log: its first offset and its high watermark
+	epochEnd       *int64    // where the leader epoch of stored ends in this log; nil: not known
+	seekAppendedAt time.Time // append time of the first record that a seek back would read again; zero if there is none
 }
 
 // base returns the ledger's position; on the first claim the subscription's begin.
@@ -37,14 +35,25 @@ func (f facts) base() ledger.Position {
 	return ledger.Position{Offset: f.begin, LeaderEpoch: -1}
 }
 
-// sought returns the offset to which an operator has moved the group, which is a commit without our marker. ok is false if the
-// commit is our mirror, or there is none.
-func (f facts) sought() (to int64, ok bool) {
+// mirrored returns the marker of the group's commit; nil if that is not our mirror, or there is none.
+func (f facts) mirrored() *marker {
 	if f.commit == nil {
-		return 0, false
+		return nil
 	}
 	m, ok := parseMarker(f.commit.metadata)
-	if ok && m.namespace == f.namespace && m.generation == f.generation && m.offset == f.commit.offset {
+	if !ok || m.namespace != f.namespace || m.generation != f.generation || m.offset != f.commit.offset {
+		return nil
+	}
+	return &m
+}
+
+// sought returns the offset to which an operator has moved the position: what is asked for in the ledger, since Kafka takes no commit of a tool
+// while the group has members, or a commit without our marker. ok is false if there is neither.
+func (f facts) sought() (to int64, ok bool) {
+	switch {
+	case f.standing.SeekRequest != nil:
+		return f.standing.SeekRequest.To, true
+	case f.commit == nil || f.mirrored() != nil:
 		return 0, false
 	}
 	return f.commit.offset, true
@@ -59,9 +68,11 @@ func (f facts) rewound() (to int64, ok bool) {
 // decideStart returns where a claimed partition is read on, or a [StopError] if that needs an operator's word. It is pure:
 //
 //	commit in Kafka                              means                    start
+//	a seek in the ledger, whatever the commit    a seek by an operator    where it leads
 //	none                                         expired, or never made   ledger
 //	our marker, its own offset                   our mirror               ledger
-//	our marker, above all that the ledger knew   ledger lost history      stop; accepted: ledger, so that it runs again
+//	our marker, above all that the ledger knew   ledger lost history      stop; accepted: ledger, so that it runs again.
+//	                                                                      A seek in the ledger counts once that is reported
 //	our marker, another topic id                 topic was recreated      stop; accepted: ledger
 //	anything else, same offset as ledger         nothing moved            ledger
 //	anything else                                a seek by an operator    commit
@@ -81,62 +92,7 @@ func (f facts) rewound() (to int64, ok bool) {
 //
 // mirrorFirst means that the commit must be overwritten with the start before the first batch. Otherwise the next claim, when the
 // ledger has moved on, would take the old commit for a seek back.
-//
-// A seek that is asked for in the ledger (standing.SeekRequest) counts before all of this, unless it cannot be done: then it is refused, and
-// moves nothing. A loss that nobody has heard of yet is a stop first: once that is reported, the seek leads away from it.
 func decideStart(f facts) (st ledger.Start, mirrorFirst bool, err error) {
-	request := f.standing.SeekRequest
-	if request == nil {
-		return f.decide()
-	}
-	refused := f.refuse(request.To)
-	if refused == "" {
-		if loss := f.unreported(); loss != nil {
-			return st, false, loss
-		}
-		st = f.startAt(request.To)
-		st.SeekRequestID = request.ID
-		return st, true, nil
-	}
-	st, mirrorFirst, err = f.decide()
-	st.SeekRequestID, st.Refused = request.ID, refused
-	return st, mirrorFirst, err
-}
-
-// unreported returns the stop in which the partition would be without the seek that is asked for, unless one of its kind was reported.
-func (f facts) unreported() *StopError {
-	if _, moved := f.sought(); moved { // with a tool, to which the seek does not lead
-		f.commit = nil
-	}
-	_, _, err := f.decide()
-	e, stopped := errors.AsType[*StopError](err)
-	if s := f.standing.Stop; !stopped || s != nil && s.ID != 0 && s.Kind == e.Stop.Kind && s.Partition == f.partition {
-		return nil
-	}
-	return e
-}
-
-// refuse returns why a requested seek to this offset cannot be done; empty if it can. The API has checked the same when it took the request; the
-// log or the ledger may have changed since. A seek back is refused if the time that it leads to is before what dedupe remembers.
-func (f facts) refuse(to int64) string {
-	switch {
-	case f.stored == nil:
-		return "the partition has no position yet"
-	case to < f.start:
-		return fmt.Sprintf("the log begins at offset %d, and what was before is deleted", f.start)
-	case to > f.end:
-		return fmt.Sprintf("the log ends at offset %d", f.end)
-	case to < f.stored.Offset && to < f.end && !f.standing.Remembers.IsZero() && f.requestAppendedAt.Before(f.standing.Remembers.Add(beginSkew)):
-		return fmt.Sprintf("dedupe remembers decisions since %s, and what was decided before would run again", clockText(f.standing.Remembers))
-	}
-	if p := f.logProblem(f.startAt(to)); p != nil { // to is the stored position, and the log was cut there
-		return p.Detail
-	}
-	return ""
-}
-
-// decide is decideStart without a seek that is asked for.
-func (f facts) decide() (st ledger.Start, mirrorFirst bool, err error) {
 	st.Position = f.base()
 	to, sought := f.sought()
 	if sought {
@@ -176,7 +132,9 @@ func (f facts) startAt(to int64) ledger.Start {
 
 // problem returns why a start needs an operator's word, by what the brokers say now; nil if it does not.
 func (f facts) problem(st ledger.Start) *ledger.Stop {
-	if s := f.mirrorProblem(); s != nil {
+	reported := f.standing.Stop
+	asked := f.standing.SeekRequest != nil && reported != nil && reported.ID != 0
+	if s := f.mirrorProblem(); s != nil && !(asked && reported.Same(s)) {
 		return s
 	}
 	if s := f.dedupeProblem(); s != nil {
@@ -193,10 +151,10 @@ func (f facts) stop(kind StopReason, from, to, resume int64, format string, args
 
 // mirrorProblem returns the stop if our own mirrored commit knows more than the ledger: another topic id, or a later offset.
 func (f facts) mirrorProblem() *ledger.Stop {
-	if _, moved := f.sought(); moved || f.commit == nil {
+	m := f.mirrored()
+	if m == nil {
 		return nil
 	}
-	m, _ := parseMarker(f.commit.metadata)
 	base := f.base().Offset
 	switch {
 	case m.topic != f.partition.TopicID:

@@ -44,8 +44,6 @@ func TestWhere(t *testing.T) {
 	asks := func(to int64) ledger.Standing {
 		return ledger.Standing{SeekRequest: &ledger.SeekRequest{ID: 9, To: to, By: "ann", Reason: "again"}}
 	}
-	by9 := func(st ledger.Start) ledger.Start { st.SeekRequestID = 9; return st }
-	refused := func(st ledger.Start, why string) ledger.Start { st.SeekRequestID, st.Refused = 9, why; return st }
 	day := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	forgot := ledger.Standing{Remembers: day}
 	type report struct {
@@ -153,37 +151,29 @@ func TestWhere(t *testing.T) {
 		{name: "accepted, and the seek was taken back", f: facts{stored: stored(50), commit: marked(50, 50, id),
 			standing: ledger.Standing{Remembers: day, Stop: accepted(StopForgotten, 20, 50, 20).Stop}}, want: ledger.Start{Position: *stored(50)}},
 
-		{name: "asked: back", f: facts{stored: stored(50), commit: marked(50, 50, id), standing: asks(20)}, mirrorFirst: true, want: by9(moved(50, 20))},
-		{name: "asked: forward, to the end", f: facts{stored: stored(50), standing: asks(100)}, mirrorFirst: true, want: by9(moved(50, 100))},
-		{name: "asked: to the log's start", f: facts{stored: stored(50), standing: asks(10)}, mirrorFirst: true, want: by9(moved(50, 10))},
-		{name: "asked: to where it is", f: facts{stored: stored(50), standing: asks(50)}, mirrorFirst: true, want: by9(ledger.Start{Position: *stored(50)})},
+		{name: "asked: back", f: facts{stored: stored(50), commit: marked(50, 50, id), standing: asks(20)}, mirrorFirst: true, want: moved(50, 20)},
+		{name: "asked: forward, to the end", f: facts{stored: stored(50), standing: asks(100)}, mirrorFirst: true, want: moved(50, 100)},
+		{name: "asked: to the log's start", f: facts{stored: stored(50), standing: asks(10)}, mirrorFirst: true, want: moved(50, 10)},
+		{name: "asked: to where it is", f: facts{stored: stored(50), standing: asks(50)}, mirrorFirst: true, want: ledger.Start{Position: *stored(50)}},
 		{name: "asked in the ledger counts before a commit by a tool", f: facts{stored: stored(50), commit: &commit{offset: 30}, standing: asks(20)},
-			mirrorFirst: true, want: by9(moved(50, 20))},
-		{name: "asked: below the log's start", f: facts{stored: stored(50), standing: asks(9)},
-			want: refused(ledger.Start{Position: *stored(50)}, "the log begins at offset 10, and what was before is deleted")},
-		{name: "asked: above the log's end", f: facts{stored: stored(50), standing: asks(101)}, want: refused(ledger.Start{Position: *stored(50)}, "the log ends at offset 100")},
-		{name: "asked on the first claim", f: facts{begin: 40, standing: asks(60)}, want: refused(at(40), "the partition has no position yet")},
-		{name: "asked: back to before dedupe's memory", f: facts{stored: stored(50), requestAppendedAt: day, standing: ledger.Standing{Remembers: day, SeekRequest: asks(20).SeekRequest}},
-			want: refused(ledger.Start{Position: *stored(50)}, "dedupe remembers decisions since "+clockText(day)+", and what was decided before would run again")},
-		{name: "asked: back to what dedupe remembers", f: facts{stored: stored(50), requestAppendedAt: day.Add(beginSkew), standing: ledger.Standing{Remembers: day, SeekRequest: asks(20).SeekRequest}},
-			mirrorFirst: true, want: by9(moved(50, 20))},
-		{name: "asked: away from a stop", f: facts{stored: stored(9), standing: ledger.Standing{Stop: stands(StopBelowStart, 9, 10, 10).Stop, SeekRequest: asks(60).SeekRequest}},
-			mirrorFirst: true, want: by9(moved(9, 60))},
-		{name: "asked: away from where the log was cut", f: facts{stored: stored(50), epochEnd: end(49), standing: asks(30)}, stop: &report{StopTruncated, 49, 50, 49}},
-		{name: "asked: away from where the log was cut, as was reported", f: facts{stored: stored(50), epochEnd: end(49),
-			standing: ledger.Standing{Stop: stands(StopTruncated, 49, 50, 49).Stop, SeekRequest: asks(30).SeekRequest}}, mirrorFirst: true, want: by9(moved(50, 30))},
-		{name: "asked: forward, and what was to be read next is deleted", f: facts{stored: stored(9), standing: asks(60)}, stop: &report{StopBelowStart, 9, 10, 10}},
-		{name: "asked: forward, and more is deleted than was reported", f: facts{stored: stored(7),
-			standing: ledger.Standing{Stop: stands(StopBelowStart, 7, 9, 9).Stop, SeekRequest: asks(60).SeekRequest}}, mirrorFirst: true, want: by9(moved(7, 60))},
-		{name: "asked: away from a deletion that could not be stored", stop: &report{StopBelowStart, 9, 10, 10}, f: facts{stored: stored(9), standing: ledger.Standing{
-			Stop: &ledger.Stop{Partition: here, Kind: string(StopBelowStart), From: 9, To: 10, Resume: 10}, SeekRequest: asks(60).SeekRequest}}},
+			mirrorFirst: true, want: moved(50, 20)},
+		{name: "asked: below the log's start", f: facts{stored: stored(50), standing: asks(9)}, stop: &report{StopBelowStart, 9, 10, 10}},
+		{name: "asked: above the log's end", f: facts{stored: stored(50), standing: asks(101)}, stop: &report{StopAboveEnd, 100, 101, 100}},
+		{name: "asked on the first claim", f: facts{begin: 40, standing: asks(60)}, mirrorFirst: true, want: at(60)},
+		{name: "asked: back to before dedupe's memory", f: facts{stored: stored(50), seekAppendedAt: day, standing: ledger.Standing{Remembers: day, SeekRequest: asks(20).SeekRequest}},
+			stop: &report{StopForgotten, 20, 50, 20}},
+		{name: "asked: back to what dedupe remembers", f: facts{stored: stored(50), seekAppendedAt: day.Add(beginSkew), standing: ledger.Standing{Remembers: day, SeekRequest: asks(20).SeekRequest}},
+			mirrorFirst: true, want: moved(50, 20)},
+		{name: "asked: away from a deletion", f: facts{stored: stored(9), standing: asks(60)}, mirrorFirst: true, want: moved(9, 60)},
 		{name: "asked: away from a deletion that was accepted", f: facts{stored: stored(9), standing: ledger.Standing{Stop: accepted(StopBelowStart, 9, 10, 10).Stop, SeekRequest: asks(60).SeekRequest}},
-			mirrorFirst: true, want: by9(moved(9, 60))},
-		{name: "asked, and a tool has moved the group to what is deleted", f: facts{stored: stored(50), commit: &commit{offset: 9}, standing: asks(20)},
-			mirrorFirst: true, want: by9(moved(50, 20))},
+			mirrorFirst: true, want: moved(9, 60)},
+		{name: "asked: away from where the log was cut", f: facts{stored: stored(50), epochEnd: end(49),
+			standing: ledger.Standing{Stop: stands(StopTruncated, 49, 50, 49).Stop, SeekRequest: asks(30).SeekRequest}}, mirrorFirst: true, want: moved(50, 30)},
 		{name: "asked: to where it is, and the log was cut there", f: facts{stored: stored(50), epochEnd: end(49), standing: asks(50)}, stop: &report{StopTruncated, 49, 50, 49}},
 		{name: "asked: back, and the ledger is behind the mirror", f: facts{stored: stored(50), commit: marked(60, 60, id), standing: asks(20)}, stop: &report{StopHistory, 50, 60, 50}},
-		{name: "asked: back, and the ledger is behind the mirror, as was reported", mirrorFirst: true, want: by9(moved(50, 20)), f: facts{stored: stored(50), commit: marked(60, 60, id),
+		{name: "asked: back, and that the ledger is behind the mirror could not be stored", stop: &report{StopHistory, 50, 60, 50}, f: facts{stored: stored(50), commit: marked(60, 60, id),
+			standing: ledger.Standing{Stop: &ledger.Stop{Partition: here, Kind: string(StopHistory), From: 50, To: 60, Resume: 50}, SeekRequest: asks(20).SeekRequest}}},
+		{name: "asked: back, and the ledger is behind the mirror, as was reported", mirrorFirst: true, want: moved(50, 20), f: facts{stored: stored(50), commit: marked(60, 60, id),
 			standing: ledger.Standing{Stop: stands(StopHistory, 50, 60, 50).Stop, SeekRequest: asks(20).SeekRequest}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

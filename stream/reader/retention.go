@@ -47,13 +47,6 @@ func (l *Log) retention(ctx context.Context, topic string) (retention, error) {
 	return r, nil
 }
 
-// MayHaveDeleted reports whether the retention of a topic may have deleted records that were appended at or after a time. It goes by the
-// retention of now: what was deleted under a shorter one of before, or by hand, nobody can tell.
-func (l *Log) MayHaveDeleted(ctx context.Context, topic string, since time.Time) (bool, error) {
-	r, err := l.retention(ctx, topic)
-	return r.sized || r.keep >= 0 && time.Since(since) >= r.keep, err
-}
-
 // endangered returns the offsets [start, before) of a partition whose payloads a sweep copies: those of records older than half of the
 // retention and, if the log is also cut by size, at least the older half of the log. Records below start are deleted already.
 func (l *Log) endangered(ctx context.Context, at TopicPartition, r retention, now time.Time) (start, before int64, err error) {

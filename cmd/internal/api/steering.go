@@ -70,7 +70,7 @@ const (
 	SeekUnchanged = "unchanged" // the position is there already
 	SeekWaiting   = "waiting"   // for the partition's owner
 	SeekMoved     = "moved"
-	SeekRefused   = "refused" // the owner could not do it: nothing was moved
+	SeekRefused   = "refused" // the topic was created again since: nothing was moved
 	SeekReplaced  = "replaced"
 )
 
@@ -155,7 +155,7 @@ func (s *server) seeks(ctx context.Context, r *http.Request) (any, error) {
 	return listed(s.Steering.Seeks(ctx, r.PathValue("team"), r.PathValue("subscription")))
 }
 
-// Seek asks for a change of position, and returns what has become of it after some seconds; a dry run asks for nothing.
+// Seek asks for a change of position and does not wait for it: Seeks says what has become of it. A dry run asks for nothing.
 func (c *Client) Seek(ctx context.Context, team, name string, r SeekRequest) (Page[SeekAskedItem], error) {
 	return postJSON[Page[SeekAskedItem]](ctx, c, subscriptionPath(team, name)+"/seek", r)
 }

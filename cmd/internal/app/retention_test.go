@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+
 	"github.com/forebay-io/forebay/cmd/internal/config"
 )
 
@@ -24,4 +26,13 @@ func TestTopicsOfAnotherRetention(t *testing.T) {
 		}
 	}
 	p.clean()
+}
+
+// alterTopic sets a key of a topic's configuration.
+func (r *deployment) alterTopic(topic, key, value string) {
+	r.t.Helper()
+	done, err := kadm.NewClient(r.client()).AlterTopicConfigs(r.t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: key, Value: &value}}, topic)
+	if err != nil || len(done) != 1 || done[0].Err != nil {
+		r.t.Fatalf("%+v %v", done, err)
+	}
 }

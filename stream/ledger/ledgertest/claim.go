@@ -67,7 +67,8 @@ type claiming struct {
 	topic       topic // as it is recorded with the claim
 	formerTopic bool  // the fence is that of the topic as it was before
 	start       ledger.Start
-	stop        *stop // that stands
+	stop        *stop               // that stands
+	seek        *ledger.SeekRequest // that is carried out; nil: none
 }
 
 // claimOnce is the transaction. The first claims of a topic go one after the other, as the row of the topic makes them.
@@ -201,7 +202,8 @@ func (p *Process) confirm(ctx context.Context, k *claiming) error {
 	if k.stop = p.m.standing(k.req.Partition); k.stop != nil {
 		st.Stop = new(k.stop.Stop)
 	}
-	st.SeekRequest = f.seekRequest(k.req.Partition.TopicID)
+	k.seek = f.seekRequest(k.req.Partition.TopicID)
+	st.SeekRequest = k.seek
 	p.m.mu.Unlock()
 	if k.req.Standing != nil {
 		k.req.Standing(st)
@@ -210,10 +212,7 @@ func (p *Process) confirm(ctx context.Context, k *claiming) error {
 	if k.start, err = k.req.Confirm(ctx, stored); err != nil {
 		return confirmError{err}
 	}
-	if err := checkStart(stored, k.start); err != nil {
-		return err
-	}
-	return checkSeekAnswer(st.SeekRequest, stored, k.start)
+	return checkStart(stored, k.start)
 }
 
 // checkStart holds Confirm to its contract.
@@ -249,7 +248,7 @@ func (p *Process) take(k *claiming) error {
 	if unclean {
 		f.doubtTo, f.doubtAt = f.laneSeq, m.now()
 	}
-	f.endSeek(k.start, k.req.Partition.TopicID, f.next.Offset)
+	f.endSeek(k.seek, k.req.Partition.TopicID, f.next.Offset)
 	f.next, f.stored, f.high = k.start.Position, true, max(f.high, k.start.Position.Offset)
 	f.revision++
 	if seek := k.start.Seek; seek != nil {

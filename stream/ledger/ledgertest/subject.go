@@ -29,7 +29,6 @@ type owning interface {
 	Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Claim, error)
 	Release(ctx context.Context, c *ledger.Claim) error
 	Report(ctx context.Context, s ledger.Stop, epoch int64) (ledger.Stop, error)
-	RefuseSeek(ctx context.Context, id int64, why string) error
 }
 
 // idling is what an owner does while there is nothing else to do.
@@ -107,7 +106,7 @@ type Subject interface {
 type Seeker interface {
 	// AskSeek asks that a partition goes on at another offset, and SeekOutcome says what became of the last such request.
 	AskSeek(ctx context.Context, fence int32, topic ledger.TopicID, to int64, by, reason string) (int64, error)
-	SeekOutcome(ctx context.Context, fence int32) (outcome string, from int64, detail string)
+	SeekOutcome(ctx context.Context, fence int32) (outcome string, from int64)
 }
 
 // inMemory is a Memory as a Subject.
@@ -224,6 +223,6 @@ func (s *inMemory) AskSeek(_ context.Context, fence int32, topic ledger.TopicID,
 	return s.Memory.AskSeek(fence, topic, to, by, reason)
 }
 
-func (s *inMemory) SeekOutcome(_ context.Context, fence int32) (outcome string, from int64, detail string) {
+func (s *inMemory) SeekOutcome(_ context.Context, fence int32) (outcome string, from int64) {
 	return s.Memory.SeekOutcome(fence)
 }

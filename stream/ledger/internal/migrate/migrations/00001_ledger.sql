@@ -151,9 +151,8 @@ CREATE TABLE seek_requests (
     reason       text NOT NULL CHECK (reason <> ''),
     asked_at     timestamptz NOT NULL DEFAULT now(),
     ended_at     timestamptz,
-    -- refused: it could not be done when the owner came to it, and nothing was moved. replaced: by a later request.
+    -- refused: the topic was created again since, and nothing was moved. replaced: by a later request.
     outcome      text COLLATE "C" CHECK (outcome IN ('moved', 'refused', 'replaced')),
-    detail       text NOT NULL DEFAULT '', -- why it was refused
     from_offset  bigint, -- the position that it moved from
     CHECK ((ended_at IS NULL) = (outcome IS NULL)),
     CHECK ((outcome = 'moved') = (from_offset IS NOT NULL))
