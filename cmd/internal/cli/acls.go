@@ -20,7 +20,7 @@ type aclsExportCmd struct {
 	Terraform bool              `xor:"form" help:"As resources kafka_acl of the Terraform provider Mongey/kafka."`
 	Cluster   string            `default:"kafka" placeholder:"NAME" help:"Name of the resource Kafka, for --strimzi. Default: kafka."`
 	Principal map[string]string `placeholder:"WHO=USER" help:"User in Kafka of intake, stream, admin or a team. Default: user of kafka.sasl or kafka.roles; if the file has no user: a guess, with a note (kafka.client_id and the role); for a team, its name."`
-	Rekey     bool              `help:"With what admin needs besides for \"forebay topics rekey\", which deletes topics."`
+	Rekey     bool              `help:"With what admin needs besides for \"forebay topics rekey\"."`
 	Consumers bool              `default:"true" negatable:"" help:"With the rights of the teams' own consumers."`
 }
 

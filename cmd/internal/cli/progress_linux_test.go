@@ -234,7 +234,7 @@ func TestExportDrawsABar(t *testing.T) {
 	}
 }
 
-// TestRekeyDrawsABar: what is copied and compared is shown by a bar.
+// TestRekeyDrawsABar: what is copied is shown by a bar.
 func TestRekeyDrawsABar(t *testing.T) {
 	t.Parallel()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "events.acme.github"))
@@ -265,7 +265,7 @@ func TestRekeyDrawsABar(t *testing.T) {
 		}
 	})
 	const full = "\r\x1b[K[##############################] 100% "
-	if !strings.HasSuffix(got, full+"checked 3 of 3 records\r\x1b[K") || !strings.Contains(got, full+"copied 3 of 3 records\r\x1b[K") {
+	if !strings.HasSuffix(got, full+"copied 3 of 3 records\r\x1b[K") {
 		t.Errorf("the screen got %q", got)
 	}
 }

@@ -30,9 +30,9 @@ type topicsRekeyCmd struct {
 	fileFlags
 	Topic      string `arg:"" help:"Topic of a source's events."`
 	Partitions int32  `required:"" placeholder:"N" help:"Partitions that it is to have."`
-	To         string `placeholder:"TOPIC" help:"Topic to copy to; default: the topic's name, a dot and N."`
+	To         string `placeholder:"TOPIC" help:"Topic to go on in; default: the topic's name, a dot and N."`
 	Data       string `placeholder:"DIR" help:"The --data directory that forebay dev was started with for this file."`
-	Do         bool   `name:"run" help:"Copy, compare, and hand the subscriptions over. Without it only the plan is shown."`
+	Do         bool   `name:"run" help:"Copy what is unread, and hand the subscriptions over. Without it only the plan is shown."`
 	LeaveOpen  bool   `help:"Go on although actions are open, failed or parked: they stay in the ledger and never run. Events that wait for a gap go along either way."`
 }
 
@@ -61,11 +61,11 @@ type rekeying struct {
 	// lookUp sets these.
 	from    ledger.Partition // the topic; no partition of it in particular
 	ends    map[int32]int64  // end offsets, by partition
-	records int64            // in the topic
+	records int64            // of the topic that one of the readers has yet to read
 	readers []ledger.Reader  // subscriptions with a position in the topic, in each of their generations
 }
 
-// Run shows the plan or, with --run, copies the topic and hands its readers over.
+// Run shows the plan or, with --run, copies what is unread of the topic and hands its readers over.
 func (c *topicsRekeyCmd) Run(e *env) error {
 	cfg, stop, err := c.load(e)
 	if err != nil {
@@ -200,10 +200,10 @@ func (r *rekeying) plan(ctx context.Context) ([]rekeyStep, error) {
 	return []rekeyStep{
 		{"intake", stepToDo, "stop every process with the intake role; providers try again until it is back. A record that comes later fails the copy"},
 		drain, stop,
-		{"copy", stepToDo, fmt.Sprintf("%d records of %s (%d partitions) to %s (%d), in order per entity, each compared: --run does it", r.records, c.Topic, len(r.ends), c.To, c.Partitions)},
+		{"copy", stepToDo, fmt.Sprintf("%d records of %s (%d partitions) that are not read yet to %s (%d), in order per entity: --run does it", r.records, c.Topic, len(r.ends), c.To, c.Partitions)},
 		r.handsOver(),
 		{"switch", stepToDo, r.switchText()},
-		{"clean up", stepToDo, fmt.Sprintf("delete %s when nobody needs it any more", c.Topic)},
+		{"clean up", stepToDo, fmt.Sprintf("delete %s when nobody needs it any more: what was read before is there alone, for seeks back, replays and what is redriven", c.Topic)},
 	}, nil
 }
 
@@ -235,9 +235,6 @@ func (r *rekeying) lookUp(ctx context.Context) error {
 		return schemas.Errorf(schemas.Unavailable, "look up "+r.cmd.Topic, "%w", err)
 	}
 	r.from = ledger.Partition{Topic: r.cmd.Topic, TopicID: ledger.TopicID(details[r.cmd.Topic].ID)}
-	if r.records, r.ends, err = topics.Holds(ctx, r.adm, r.cmd.Topic); err != nil {
-		return err
-	}
 	for _, name := range r.subscriptions() {
 		readers, err := r.ledgerOf(name).Readers(ctx, name, r.from.TopicID)
 		if err != nil {
@@ -245,7 +242,22 @@ func (r *rekeying) lookUp(ctx context.Context) error {
 		}
 		r.readers = append(r.readers, readers...)
 	}
-	return nil
+	r.records, r.ends, err = topics.Unread(ctx, r.adm, r.cmd.Topic, r.positions())
+	return err
+}
+
+// positions are the next offsets of the readers, by name. A subscription that has never run may begin anywhere in the topic: at 0.
+func (r *rekeying) positions() map[string]map[int32]int64 {
+	next := map[string]map[int32]int64{}
+	for _, name := range r.subscriptions() {
+		if !slices.ContainsFunc(r.readers, func(reader ledger.Reader) bool { return reader.Subscription == name }) {
+			next[name] = nil
+		}
+	}
+	for _, reader := range r.readers {
+		next[readerName(reader)] = reader.Next
+	}
+	return next
 }
 
 // drainStep reports how far the step is after which nothing of the topic is left to run: what all ledgers still have open, and where readers
@@ -361,9 +373,7 @@ type rekeyed struct {
 	Topic         string       `json:"topic"`
 	To            string       `json:"to"`
 	Partitions    int32        `json:"partitions"`
-	Records       int64        `json:"records"`
-	Entities      int64        `json:"entities"`
-	Bytes         int64        `json:"bytes"`
+	Records       int64        `json:"records"` // that were not read yet
 	Subscriptions []handedOver `json:"subscriptions"`
 	Switch        string       `json:"switch"` // how the configuration has to change now
 	took          time.Duration
@@ -396,7 +406,7 @@ func (r *rekeying) run(e *env, steps []rekeyStep) error {
 	if err != nil {
 		return err
 	}
-	done.Records, done.Entities, done.Bytes = copied.Records, copied.Keys, copied.Bytes
+	done.Records = copied.Records
 	done.took = time.Since(began)
 	return printOne(e, done, done.To, func(w io.Writer) { showRekeyed(w, done) })
 }
@@ -439,23 +449,17 @@ func (r *rekeying) handOver(ctx context.Context, copied topics.Copied) ([]handed
 	return done, nil
 }
 
-// copy makes the target topic with the source topic's settings, copies the records and calls handOver with what was copied.
+// copy makes the target topic with the source topic's settings, copies what is unread and calls handOver with that.
 func (r *rekeying) copy(e *env, handOver func(topics.Copied) error) (topics.Copied, error) {
 	wanted := topics.Wanted(r.cfg, r.cfg.MaxBody)
 	index := slices.IndexFunc(wanted, func(t topics.Topic) bool { return t.Name == r.cmd.Topic })
 	to := wanted[index] // found: the topic is a configured source's
 	to.Name, to.Partitions = r.cmd.To, r.cmd.Partitions
-	readers := map[string]map[int32]int64{}
-	for _, reader := range r.readers {
-		readers[readerName(reader)] = reader.Next
-	}
 	p := e.progress()
 	defer p.clear()
-	return topics.Rekey{From: r.cmd.Topic, To: to, Client: app.KafkaOptions(r.cfg, config.RoleTopics), Readers: readers, HandOver: handOver,
+	return topics.Rekey{From: r.cmd.Topic, To: to, Client: app.KafkaOptions(r.cfg, config.RoleTopics), Readers: r.positions(), HandOver: handOver,
 		RecordBytes: int32(r.cfg.MaxBody(r.team, r.source)) + topics.HeaderRoom,
-		Progress: func(doing string, n, of int64) {
-			p.say(n, of, fmt.Sprintf("%s %d of %d records", doing, n, of))
-		}}.Run(e.ctx)
+		Progress:    func(n, of int64) { p.say(n, of, fmt.Sprintf("copied %d of %d records", n, of)) }}.Run(e.ctx)
 }
 
 // readerName names a reader in the copy's positions: SUBSCRIPTION/GENERATION.
@@ -465,9 +469,8 @@ func readerName(r ledger.Reader) string { return fmt.Sprintf("%s/%d", r.Subscrip
 func showRekeyed(w io.Writer, d rekeyed) {
 	line := func(name, value string) { fmt.Fprintf(w, "%-13s %s\n", name, plain(value)) }
 	line("topic", d.Topic)
-	line("copied to", fmt.Sprintf("%s, %d partitions", d.To, d.Partitions))
-	line("records", strconv.FormatInt(d.Records, 10)+", each read back and compared")
-	line("entities", strconv.FormatInt(d.Entities, 10))
+	line("goes on in", fmt.Sprintf("%s, %d partitions", d.To, d.Partitions))
+	line("records", strconv.FormatInt(d.Records, 10)+" that were not read yet")
 	line("took", d.took.Round(time.Millisecond).String())
 	for _, s := range d.Subscriptions {
 		line("handed over", fmt.Sprintf("%s, %d version lines and %d events that wait", s.Subscription, s.Lines, s.Waiting))

@@ -19,7 +19,7 @@ const (
 	Intake   Role = "intake"   // `forebay serve --roles intake`
 	Stream   Role = "stream"   // `forebay serve --roles stream`
 	Admin    Role = "admin"    // `forebay topics apply`
-	Rekey    Role = "rekey"    // `forebay topics rekey`, beside those of admin: rare, and it deletes
+	Rekey    Role = "rekey"    // `forebay topics rekey`, beside those of admin: rare
 	Consumer Role = "consumer" // a team's own clients
 )
 
@@ -58,7 +58,7 @@ var table = []rule{
 	{role: Admin, kind: Topic, name: "quarantine.{team}.", prefixed: true, operations: []string{"Create", "Describe", "AlterConfigs"}, why: "their quarantine"},
 	{role: Admin, kind: Topic, name: "dead.{team}.", prefixed: true, operations: []string{"Create", "Describe", "AlterConfigs"}, why: "topics of dead letters"},
 
-	{role: Rekey, kind: Topic, name: "events.{team}.", prefixed: true, operations: []string{"Read", "Write", "Delete"}, why: "copies a topic; a copy that was broken off is deleted"},
+	{role: Rekey, kind: Topic, name: "events.{team}.", prefixed: true, operations: []string{"Read", "Write"}, why: "copies what is unread of a topic"},
 	{role: Rekey, kind: Group, name: "{team}.", prefixed: true, operations: []string{"Describe"}, why: "whether a subscription still runs"},
 
 	{role: Consumer, kind: Topic, name: "events.{team}.", prefixed: true, operations: []string{"Read"}, why: "the team's events"},

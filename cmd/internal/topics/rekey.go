@@ -4,26 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 )
 
-// Rekey copies a topic to a target topic with another number of partitions. A topic's own number must not change, since a key's records
-// must stay in one partition to keep their order. Records keep key, value, headers and timestamp. Those of one key are copied in the
-// order of their partition; if the topic has grown and a key is in two partitions, in the order of their timestamps.
+// Rekey moves what a topic's readers have not read yet to a target topic with another number of partitions. A topic's own number must not
+// change, since a key's records must stay in one partition to keep their order. Records keep key, value, headers and timestamp. Those of one
+// key are copied in the order of their partition; if the topic has grown and a key is in two partitions, in the order of their timestamps.
+// What all have read stays in the topic alone.
 //
-// Nothing may write to the topic meanwhile; that is checked at the end. If a copy was interrupted, the next Run deletes the target and
-// begins again. It recognises an interrupted copy by the settings that a target has until all is done, and because it has no record that
-// the topic does not have. Any other target must be empty.
+// Nothing may write to the topic meanwhile; that is checked at the end. If a copy was interrupted, the next Run copies all of it again, behind
+// what is there, and readers begin at the second copy. It recognises an interrupted copy by the settings that a target has until all is done,
+// and because it has no record that the topic does not have. Any other target must be empty.
 type Rekey struct {
 	From string
 	To   Topic // the target as it is to be; it is created if it does not exist
@@ -31,19 +32,18 @@ type Rekey struct {
 	Client []kgo.Opt
 	// RecordBytes is the topics' max.message.bytes.
 	RecordBytes int32
-	// Readers are the next offsets of the topic's readers, by name and partition; 0 for a partition that is not in it.
+	// Readers are the next offsets of the topic's readers, by name and partition; 0 for a partition that is not in it. Without readers all is copied.
 	Readers map[string]map[int32]int64
-	// HandOver, if set, moves the readers to the target. It is called once the copy was checked, and before the target gets its final
-	// settings: if it fails, the next Run begins again, with a target of another ID.
+	// HandOver, if set, moves the readers to the target, before it gets its final settings.
 	HandOver func(Copied) error
-	// Progress, if set, is called once a second with how many records were "copied", and later "checked", of how many.
-	Progress func(doing string, done, of int64)
+	// Progress, if set, is called once a second with how many records were copied, of how many.
+	Progress func(done, of int64)
 }
 
-// Copied is what Run has copied. Every record was read back and compared.
+// Copied is what Run has copied.
 type Copied struct {
-	Records, Keys, Bytes int64
-	ID                   [16]byte // of the target
+	Records int64
+	ID      [16]byte // of the target
 	// Ends are the end offsets of the topic's partitions.
 	Ends map[int32]int64
 	// Begins is the offset at which each reader goes on, by name and partition of the target: that of the first record that the reader
@@ -59,14 +59,35 @@ func PartitionOf(key []byte, count int32) int32 {
 	return record.PartitionOf(key, count)
 }
 
-// Holds returns how many offsets a topic's log has, and the end offset of each partition. Offsets of control records count.
-func Holds(ctx context.Context, adm *kadm.Client, topic string) (records int64, ends map[int32]int64, err error) {
+// Unread returns how many offsets of a topic one of its readers has not read, and the end offset of each partition. Offsets of control
+// records count. Readers are as in [Rekey].
+func Unread(ctx context.Context, adm *kadm.Client, topic string, readers map[string]map[int32]int64) (records int64, ends map[int32]int64, err error) {
 	all, err := spans(ctx, adm, topic)
-	ends = make(map[int32]int64, len(all))
+	return total(unread(all, readers)), endsOf(all), err
+}
+
+func endsOf(all map[int32]span) map[int32]int64 {
+	ends := make(map[int32]int64, len(all))
 	for p, s := range all {
 		ends[p] = s.end
 	}
-	return total(all), ends, err
+	return ends
+}
+
+// unread returns the spans without what all readers have read.
+func unread(all map[int32]span, readers map[string]map[int32]int64) map[int32]span {
+	rest := make(map[int32]span, len(all))
+	for p, s := range all {
+		first := s.end
+		for _, next := range readers {
+			first = min(first, next[p])
+		}
+		if len(readers) == 0 {
+			first = 0
+		}
+		rest[p] = span{max(s.start, first), s.end}
+	}
+	return rest
 }
 
 // spans returns the offsets that each partition of a topic has, up to the end of what is committed.
@@ -93,8 +114,8 @@ func spans(ctx context.Context, adm *kadm.Client, topic string) (map[int32]span,
 	return all, nil
 }
 
-// Run copies the topic, reads the copy back and compares, and hands the readers over. Errors of kind Conflict: the target has other
-// records or another number of partitions, or the topic has grown meanwhile.
+// Run copies what is unread, and hands the readers over. Errors of kind Conflict: the target has other records or another number of
+// partitions, or the topic has grown meanwhile.
 func (r Rekey) Run(ctx context.Context) (Copied, error) {
 	cl, err := kgo.NewClient(r.Client...)
 	if err != nil {
@@ -109,12 +130,12 @@ func (r Rekey) Run(ctx context.Context) (Copied, error) {
 	if err := r.prepare(ctx, adm, from); err != nil {
 		return Copied{}, err
 	}
-	got, err := r.copyAndCheck(ctx, adm, from)
+	got, err := r.copyUnread(ctx, adm, from)
 	if err == nil && r.HandOver != nil {
 		err = r.HandOver(got)
 	}
 	if err != nil {
-		return got, fmt.Errorf("%w; %s is not finished: the next run makes it again", err, r.To.Name)
+		return got, fmt.Errorf("%w; %s is not finished: run it again", err, r.To.Name)
 	}
 	return got, r.finish(ctx, adm)
 }
@@ -123,27 +144,14 @@ func (r Rekey) Run(ctx context.Context) (Copied, error) {
 // deletes none, however old they are.
 var unfinishedCopyConfigs = map[string]string{timestampType: "CreateTime", retention: "-1"}
 
-// prepare makes the target ready to be written: it deletes an interrupted copy, creates the target unless it exists and is empty, and gives
-// it the settings of an unfinished copy. from are the topic's spans.
+// prepare makes the target ready to be written: it creates it unless it exists and is empty, or was left by a Run that was interrupted, and
+// gives it the settings of an unfinished copy. from are the topic's spans.
 func (r Rekey) prepare(ctx context.Context, adm *kadm.Client, from map[int32]span) error {
 	details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), r.To.Name)
 	if err != nil {
 		return unavailable("list topics", err)
 	}
-	exists := details.Has(r.To.Name) && details[r.To.Name].Err == nil
-	if exists {
-		interrupted, err := r.isInterrupted(ctx, adm, from)
-		if err != nil {
-			return err
-		}
-		if interrupted {
-			if err := remove(ctx, adm, r.To.Name); err != nil {
-				return err
-			}
-			exists = false
-		}
-	}
-	if !exists {
+	if !details.Has(r.To.Name) || details[r.To.Name].Err != nil {
 		c := Change{Topic: r.To.Name, Action: Create, want: r.To}
 		c.want.Configs = maps.Clone(r.To.Configs)
 		maps.Copy(c.want.Configs, unfinishedCopyConfigs)
@@ -156,48 +164,34 @@ func (r Rekey) prepare(ctx context.Context, adm *kadm.Client, from map[int32]spa
 		return schemas.Errorf(schemas.Conflict, "copy "+r.From, "%s exists with %d partitions, not %d: name another topic with --to, or delete it if nobody reads or writes it",
 			r.To.Name, n, r.To.Partitions)
 	}
-	records, _, err := Holds(ctx, adm, r.To.Name)
+	to, err := spans(ctx, adm, r.To.Name)
 	if err != nil {
 		return err
 	}
-	if records > 0 {
+	if records := total(to); records > 0 {
+		interrupted, err := r.isInterrupted(ctx, adm, from, to)
+		if interrupted || err != nil {
+			return err
+		}
 		return schemas.Errorf(schemas.Conflict, "copy "+r.From, "%[1]s holds %[2]d records already: if an earlier run copied it, switch to it (what the intake has written to it since is in no other topic); "+
 			"else name another topic with --to, or delete it (kafka-topics --delete --topic %[1]s)", r.To.Name, records)
 	}
 	return alter(ctx, adm, &Change{Topic: r.To.Name, alter: unfinishedCopyConfigs})
 }
 
-// isInterrupted reports whether the target is an interrupted copy of an earlier Run: it has the settings of an unfinished copy, and no
-// record that is not in the topic. It takes about forty bytes of memory per record.
-func (r Rekey) isInterrupted(ctx context.Context, adm *kadm.Client, from map[int32]span) (bool, error) {
+// isInterrupted reports whether a target that is not empty is an interrupted copy of an earlier Run: it has the settings of an unfinished
+// copy, and no record that is not in the topic.
+func (r Rekey) isInterrupted(ctx context.Context, adm *kadm.Client, from, to map[int32]span) (bool, error) {
 	have, err := describe(ctx, adm, []string{r.To.Name})
-	if err != nil {
+	if err != nil || !unfinishedCopy(have[r.To.Name]) || unfinishedCopy(r.To.Configs) { // the last: it may be finished
 		return false, err
 	}
-	if !unfinishedCopy(have[r.To.Name]) {
-		return false, nil
-	}
-	if unfinishedCopy(r.To.Configs) { // the target's final settings are the same, so it may be finished
-		return false, nil
-	}
-	to, err := spans(ctx, adm, r.To.Name)
-	if err != nil {
+	known := map[uint64]bool{} // the topic's records, by their hash
+	if err := r.scan(ctx, r.From, from, func(rec *kgo.Record) { known[hashOf(rec)] = true }); err != nil {
 		return false, err
 	}
-	if total(to) == 0 {
-		return true, nil
-	}
-	missing := map[uint64]int64{} // records of the topic that are not in the target: how many, by their hash
-	err = r.scan(ctx, r.From, from, func(rec *kgo.Record) { missing[hashOf(rec)]++ })
-	if err != nil {
-		return false, err
-	}
-	foreign := false // the target has a record that is not the topic's
-	err = r.scan(ctx, r.To.Name, to, func(rec *kgo.Record) {
-		hash := hashOf(rec)
-		missing[hash]--
-		foreign = foreign || missing[hash] < 0
-	})
+	foreign := false
+	err = r.scan(ctx, r.To.Name, to, func(rec *kgo.Record) { foreign = foreign || !known[hashOf(rec)] })
 	return !foreign, err
 }
 
@@ -216,26 +210,17 @@ func (r Rekey) scan(ctx context.Context, topic string, all map[int32]span, each 
 	return nil
 }
 
-// remove deletes a topic and waits until the brokers no longer list it.
-func remove(ctx context.Context, adm *kadm.Client, topic string) error {
-	if _, err := adm.DeleteTopic(ctx, topic); err != nil {
-		return unavailable("delete topic "+topic, err)
+var seed = maphash.MakeSeed()
+
+// hashOf returns a hash of everything that a copy keeps of a record, with lengths.
+func hashOf(r *kgo.Record) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	fmt.Fprintf(&h, "%d %d:%s %d:%s", r.Timestamp.UnixMilli(), len(r.Key), r.Key, len(r.Value), r.Value)
+	for _, header := range r.Headers {
+		fmt.Fprintf(&h, " %d:%s %d:%s", len(header.Key), header.Key, len(header.Value), header.Value)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, topicChangeTimeout, errors.New("the brokers still list it"))
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), topic) // this option bypasses the client's cache, which may be 5 s old
-		if err == nil && errors.Is(details[topic].Err, kerr.UnknownTopicOrPartition) {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return unavailable("delete topic "+topic, errors.Join(err, context.Cause(ctx)))
-		case <-tick.C:
-		}
-	}
+	return h.Sum64()
 }
 
 // finish gives the target its final settings.
@@ -249,11 +234,10 @@ func (r Rekey) finish(ctx context.Context, adm *kadm.Client) error {
 	return alter(ctx, adm, &Change{Topic: r.To.Name, alter: final})
 }
 
-// copyAndCheck copies the topic's spans, checks that the topic has not grown meanwhile, reads the target back and compares. It returns
-// what it knows of the copy with an error, too.
-func (r Rekey) copyAndCheck(ctx context.Context, adm *kadm.Client, from map[int32]span) (Copied, error) {
+// copyUnread copies what is unread of the topic's spans, and checks that the topic has not grown meanwhile.
+func (r Rekey) copyUnread(ctx context.Context, adm *kadm.Client, from map[int32]span) (Copied, error) {
 	places := newPlaces(r.Readers)
-	sent, err := r.copy(ctx, from, places)
+	records, err := r.copy(ctx, unread(from, r.Readers), places)
 	if err != nil {
 		return Copied{}, err
 	}
@@ -270,41 +254,33 @@ func (r Rekey) copyAndCheck(ctx context.Context, adm *kadm.Client, from map[int3
 	if len(after) != len(from) {
 		return Copied{}, schemas.Errorf(schemas.Conflict, "copy "+r.From, "the topic has got partitions meanwhile")
 	}
-	got := Copied{Records: sent.records, Keys: int64(len(sent.keys)), Bytes: sent.bytes, Begins: places.begins, Ends: map[int32]int64{}}
-	for p, s := range from {
-		got.Ends[p] = s.end
-	}
 	to, err := spans(ctx, adm, r.To.Name)
 	if err != nil {
-		return got, err
+		return Copied{}, err
 	}
 	details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), r.To.Name)
 	if err != nil {
-		return got, unavailable("list topics", err)
+		return Copied{}, unavailable("list topics", err)
 	}
-	got.ID = details[r.To.Name].ID
 	places.rest(to)
-	return got, r.check(ctx, to, sent)
+	return Copied{Records: records, ID: details[r.To.Name].ID, Begins: places.begins, Ends: endsOf(from)}, nil
 }
 
-// copy produces every record of the topic's spans to the target. It returns the digest of what it sent, and tells the places where each
-// record went.
-func (r Rekey) copy(ctx context.Context, from map[int32]span, to *places) (*digest, error) {
+// copy produces every record of the topic's spans to the target, and returns how many. It tells the places where each record went.
+func (r Rekey) copy(ctx context.Context, from map[int32]span, to *places) (int64, error) {
 	producer, err := kgo.NewClient(append(append([]kgo.Opt{}, r.Client...),
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(r.RecordBytes),
 		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()))...)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer producer.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	d := newDigest()
 	var done atomic.Int64
-	stop := r.reportProgress("copied", &done, total(from))
+	stop := r.reportProgress(&done, total(from))
 	defer stop()
 	err = r.merged(ctx, from, func(rec *kgo.Record) {
-		d.add(rec)
 		copied := &kgo.Record{Topic: r.To.Name, Key: rec.Key, Value: rec.Value, Headers: rec.Headers, Timestamp: rec.Timestamp}
 		copied.Partition = rec.Partition % r.To.Partitions // of a record without a key: it has no order to keep
 		if rec.Key != nil {
@@ -326,37 +302,7 @@ func (r Rekey) copy(ctx context.Context, from map[int32]span, to *places) (*dige
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return d, err
-}
-
-// check reads the target's spans back and compares their digest with that of what was sent.
-func (r Rekey) check(ctx context.Context, to map[int32]span, sent *digest) error {
-	var done atomic.Int64
-	stop := r.reportProgress("checked", &done, total(to))
-	defer stop()
-	d := newDigest()
-	misplaced := int64(0)
-	s, err := newScanner(r, r.To.Name, to)
-	if err != nil {
-		return err
-	}
-	defer s.cl.Close()
-	for !s.done() {
-		err := s.poll(ctx, func(rec *kgo.Record) {
-			d.add(rec)
-			if rec.Key != nil && PartitionOf(rec.Key, r.To.Partitions) != rec.Partition {
-				misplaced++
-			}
-			done.Add(1)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	if misplaced > 0 {
-		return schemas.Errorf(schemas.Internal, "check "+r.To.Name, "%d records are not in their key's partition", misplaced)
-	}
-	return d.compare(sent, r.To.Name)
+	return done.Load(), err
 }
 
 // total counts the offsets in all spans.
@@ -368,7 +314,7 @@ func total(all map[int32]span) (n int64) {
 }
 
 // reportProgress calls Progress once a second, until stop is called, and then once more.
-func (r Rekey) reportProgress(doing string, done *atomic.Int64, of int64) (stop func()) {
+func (r Rekey) reportProgress(done *atomic.Int64, of int64) (stop func()) {
 	if r.Progress == nil {
 		return func() {}
 	}
@@ -380,9 +326,9 @@ func (r Rekey) reportProgress(doing string, done *atomic.Int64, of int64) (stop 
 		for {
 			select {
 			case <-tick.C:
-				r.Progress(doing, done.Load(), of)
+				r.Progress(done.Load(), of)
 			case <-end:
-				r.Progress(doing, done.Load(), of)
+				r.Progress(done.Load(), of)
 				return
 			}
 		}

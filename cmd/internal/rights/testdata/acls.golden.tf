@@ -440,16 +440,6 @@ resource "kafka_acl" "forebay-rekey_topic_events_acme__Write" {
   acl_permission_type          = "Allow"
 }
 
-resource "kafka_acl" "forebay-rekey_topic_events_acme__Delete" {
-  resource_name                = "events.acme."
-  resource_type                = "Topic"
-  resource_pattern_type_filter = "Prefixed"
-  acl_principal                = "User:forebay-rekey"
-  acl_host                     = "*"
-  acl_operation                = "Delete"
-  acl_permission_type          = "Allow"
-}
-
 resource "kafka_acl" "forebay-rekey_group_acme__Describe" {
   resource_name                = "acme."
   resource_type                = "Group"
@@ -477,16 +467,6 @@ resource "kafka_acl" "forebay-rekey_topic_events_events__Write" {
   acl_principal                = "User:forebay-rekey"
   acl_host                     = "*"
   acl_operation                = "Write"
-  acl_permission_type          = "Allow"
-}
-
-resource "kafka_acl" "forebay-rekey_topic_events_events__Delete" {
-  resource_name                = "events.events."
-  resource_type                = "Topic"
-  resource_pattern_type_filter = "Prefixed"
-  acl_principal                = "User:forebay-rekey"
-  acl_host                     = "*"
-  acl_operation                = "Delete"
   acl_permission_type          = "Allow"
 }
 
