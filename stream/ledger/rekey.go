@@ -1,16 +1,16 @@
 package ledger
 
-// `topics rekey` hands a subscription over from a topic to a copy of it, in transactions that may be repeated from the first on.
+// `topics rekey` hands a subscription over from a topic to a copy of what it has not read, in one transaction, which may be repeated.
 //
-//	prepare   the subscription's row: locked; fences of the old topic: epoch + 1, so that whoever owns one is refused; those of older
-//	          copies: void; those of the new partitions: made
-//	lines     a transaction for each handBatch of entities: version_lines of the old fences, copied to their new ones
-//	finish    stops of the old topic end, topics.left_at, begins of the new partitions: from here on it counts
+//	lock      the subscription's row; fences of the old topic: whoever owns one ends its transaction first, and is refused then (epoch + 1)
+//	fences    those of older copies: void; those of the new partitions: made
+//	lines     version_lines of the old fences, copied to their new ones
+//	finish    stops of the old topic end, topics.left_at, begins of the new partitions
 
 import (
 	"context"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
@@ -75,8 +75,8 @@ func (l *Ledger) copyRead(ctx context.Context, subscription int32, id TopicID) (
 	return topic, err
 }
 
-// HandOver has a reader go on in another topic that holds the same events: a copy with another number of partitions, whose
-// records keep their order per entity.
+// HandOver has a reader go on in another topic that holds the events that it has not read: with another number of partitions, and in the
+// same order per entity.
 type HandOver struct {
 	Reader   Reader
 	From, To Partition // numbers do not matter
@@ -86,7 +86,7 @@ type HandOver struct {
 	Ends map[int32]int64
 }
 
-// handBatch is how many entities' lines move in one transaction.
+// handBatch is how many entities' lines move in one statement.
 const handBatch = 5000
 
 // HandOver stores where the reader begins in the new topic, gives the new partitions the version lines of their entities,
@@ -103,8 +103,11 @@ func (l *Ledger) HandOver(ctx context.Context, h HandOver) (lines int64, err err
 		return 0, schemas.Errorf(schemas.Conflict, op, "the subscription reads %s already; to have another number of partitions, copy that one", *reads)
 	}
 	if err == nil {
-		t := &handing{HandOver: h, l: l, subscription: h.Reader.id}
-		lines, err = t.run(ctx)
+		err = l.transact(ctx, func(tx pgx.Tx) (err error) {
+			t := &handing{HandOver: h, tx: tx.(*pg.Tx), subscription: h.Reader.id}
+			lines, err = t.run(ctx)
+			return err
+		})
 	}
 	if err != nil {
 		return lines, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
@@ -120,23 +123,26 @@ func columnsOf(m map[int32]int64) (numbers []int32, offsets []int64) {
 	return numbers, offsets
 }
 
-// handing is one hand-over under way. Lines go first, in transactions of their own: the begins say that it is done.
+// handing is one try of a hand-over.
 type handing struct {
 	HandOver
-	l            *Ledger
+	tx           *pg.Tx
 	subscription int32
 
 	fences  []int32 // of the new partitions, by number
 	columns string  // of a version line that go over as they are
 }
 
-// run hands the version lines over, one old partition after the other, and returns how many.
+// run hands the reader over, and returns how many version lines went along.
 func (t *handing) run(ctx context.Context) (lines int64, err error) {
-	if err := t.l.transact(ctx, func(tx pgx.Tx) error { return t.prepare(ctx, tx) }); err != nil {
+	if err := t.tx.Unbounded(ctx); err != nil {
 		return 0, err
 	}
-	old, err := ints(ctx, t.l.read, `SELECT id FROM fences WHERE subscription = $1 AND topic_id = $2 ORDER BY id`, t.subscription, [16]byte(t.From.TopicID))
+	old, err := t.lock(ctx)
 	if err != nil {
+		return 0, err
+	}
+	if err := t.makeFences(ctx); err != nil {
 		return 0, err
 	}
 	for _, fence := range old {
@@ -145,26 +151,30 @@ func (t *handing) run(ctx context.Context) (lines int64, err error) {
 			return lines, err
 		}
 	}
-	return lines, t.l.transact(ctx, func(tx pgx.Tx) error { return t.finish(ctx, tx) })
+	return lines, t.finish(ctx)
 }
 
-// prepare fences the old topic's owners, voids earlier hand-overs, and makes the fences of the new topic's partitions, unclaimed.
-func (t *handing) prepare(ctx context.Context, tx pgx.Tx) error {
-	from, to := [16]byte(t.From.TopicID), [16]byte(t.To.TopicID)
+// lock fences the old topic's owners, when their transactions have ended: from here on only a claim goes on there, and that finds the copy.
+// It returns the old fences.
+func (t *handing) lock(ctx context.Context) (old []int32, err error) {
 	// A first claim under way has made a fence, which refers to the subscription: this waits for it, so that the next statement sees it.
-	if err := exactly(tx.Exec(ctx, `SELECT FROM subscriptions WHERE id = $1 FOR UPDATE`, t.subscription)); err != nil {
-		return err
+	if err := exactly(t.tx.Exec(ctx, `SELECT FROM subscriptions WHERE id = $1 FOR UPDATE`, t.subscription)); err != nil {
+		return nil, err
 	}
-	// The old topic's owners first: from here on only a claim goes on there, and that finds the copy.
-	_, err := tx.Exec(ctx, `UPDATE fences SET epoch = epoch + 1, token = NULL WHERE subscription = $1 AND topic_id = $2 AND epoch > 0`,
-		t.subscription, from)
-	if err != nil {
-		return err
+	old, err = ints(ctx, t.tx, `SELECT id FROM fences WHERE subscription = $1 AND topic_id = $2 ORDER BY id FOR UPDATE`, t.subscription, [16]byte(t.From.TopicID))
+	if err == nil {
+		_, err = t.tx.Exec(ctx, `UPDATE fences SET epoch = epoch + 1, token = NULL WHERE id = ANY ($1) AND epoch > 0`, old)
 	}
+	return old, err
+}
+
+// makeFences voids earlier hand-overs, and makes the fences of the new topic's partitions, unclaimed.
+func (t *handing) makeFences(ctx context.Context) error {
+	tx, from, to := t.tx, [16]byte(t.From.TopicID), [16]byte(t.To.TopicID)
 	if err := forgetCopies(ctx, tx, t.subscription, t.To); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `UPDATE fences SET copy_void = true WHERE subscription = $1 AND copy_of = $2 AND topic_id <> $3 AND epoch = 0`,
+	_, err := tx.Exec(ctx, `UPDATE fences SET copy_void = true WHERE subscription = $1 AND copy_of = $2 AND topic_id <> $3 AND epoch = 0`,
 		t.subscription, from, to) // the last hand-over counts
 	if err != nil {
 		return err
@@ -178,6 +188,9 @@ func (t *handing) prepare(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	t.fences, err = ints(ctx, tx, `SELECT id FROM fences WHERE subscription = $1 AND topic_id = $2 ORDER BY partition`, t.subscription, to)
+	if err == nil {
+		_, err = tx.Exec(ctx, `DELETE FROM version_lines WHERE fence = ANY ($1)`, t.fences) // of this hand-over, made before
+	}
 	if err != nil {
 		return err
 	}
@@ -216,51 +229,37 @@ func forgetHandedOver(ctx context.Context, tx pgx.Tx, fences []int32) error {
 	return nil
 }
 
-// handLines copies the lines of one old fence to where their entities are now, some thousand entities at a time.
+// handLines copies the lines of one old fence to where their entities are now.
 func (t *handing) handLines(ctx context.Context, from int32) (lines int64, err error) {
-	if err := t.l.transact(ctx, func(tx pgx.Tx) error { return foldLines(ctx, tx, from) }); err != nil {
+	if err := foldLines(ctx, t.tx, from); err != nil {
 		return 0, err
 	}
-	page, after := `SELECT DISTINCT entity FROM version_lines WHERE fence = $1 AND entity >= $2 ORDER BY entity LIMIT $3`, ""
-	for {
-		rows, err := t.l.read.Query(ctx, page, from, after, handBatch)
-		if err != nil {
-			return lines, err
-		}
-		entities, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil || len(entities) == 0 {
-			return lines, err
-		}
-		page = strings.Replace(page, ">=", ">", 1)
-		after = entities[len(entities)-1]
-		var moved int64
-		err = t.l.transact(ctx, func(tx pgx.Tx) (err error) {
-			moved, err = t.handEntities(ctx, tx, from, entities)
-			return err
-		})
-		if lines += moved; err != nil {
-			return lines, err
-		}
-	}
-}
-
-// handEntities copies the lines of some entities. When repeated, the hand-over moves them again.
-func (t *handing) handEntities(ctx context.Context, tx pgx.Tx, from int32, entities []string) (int64, error) {
-	to := make([]int32, len(entities))
-	for i, e := range entities {
-		to[i] = t.fences[partitionOf(e, int32(len(t.Begins)))]
-	}
-	_, err := tx.Exec(ctx, `DELETE FROM version_lines l USING unnest($1::int[], $2::text[]) AS u(fence, entity) WHERE l.fence = u.fence AND l.entity = u.entity`, to, entities)
+	rows, err := t.tx.Query(ctx, `SELECT DISTINCT entity FROM version_lines WHERE fence = $1 ORDER BY entity`, from)
 	if err != nil {
 		return 0, err
 	}
-	tag, err := tx.Exec(ctx, `INSERT INTO version_lines (fence, `+t.columns+`) SELECT u.fence, l.* FROM unnest($2::int[], $3::text[]) AS u(fence, entity)
-		CROSS JOIN LATERAL (SELECT `+t.columns+` FROM version_lines WHERE fence = $1 AND entity = u.entity OFFSET 0) l`, from, to, entities)
-	return tag.RowsAffected(), err
+	entities, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return 0, err
+	}
+	for some := range slices.Chunk(entities, handBatch) {
+		to := make([]int32, len(some))
+		for i, e := range some {
+			to[i] = t.fences[partitionOf(e, int32(len(t.Begins)))]
+		}
+		tag, err := t.tx.Exec(ctx, `INSERT INTO version_lines (fence, `+t.columns+`) SELECT u.fence, l.* FROM unnest($2::int[], $3::text[]) AS u(fence, entity)
+			CROSS JOIN LATERAL (SELECT `+t.columns+` FROM version_lines WHERE fence = $1 AND entity = u.entity OFFSET 0) l`, from, to, some)
+		if err != nil {
+			return lines, err
+		}
+		lines += tag.RowsAffected()
+	}
+	return lines, nil
 }
 
 // finish ends the stops of the old topic, notes that it was left, and stores where the new one begins.
-func (t *handing) finish(ctx context.Context, tx pgx.Tx) error {
+func (t *handing) finish(ctx context.Context) error {
+	tx := t.tx
 	_, err := tx.Exec(ctx, `UPDATE stops SET ended_at = now(), outcome = 'moved' WHERE subscription = $1 AND topic = $2 AND ended_at IS NULL`,
 		t.subscription, t.From.Topic)
 	if err != nil {

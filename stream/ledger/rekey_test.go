@@ -89,6 +89,41 @@ func TestHandOverKeepsTheLines(t *testing.T) {
 	}
 }
 
+// TestHandOverWaitsForWhatIsUnderWay: what an owner's transaction commits while the hand-over waits for it goes along.
+func TestHandOverWaitsForWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claimed(partition(0), 2, 0)
+	f.apply(c, seq(0, "a", 1))
+	inFlight, err := f.connect().Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = inFlight.Rollback(t.Context()) }()
+	if _, err := inFlight.Exec(t.Context(), `SELECT FROM fences WHERE id = $1 FOR KEY SHARE`, c.ID); err != nil {
+		t.Fatal(err)
+	}
+	lines := make(chan int64, 1)
+	h := f.handOver()
+	go func() {
+		n, err := f.l.HandOver(t.Context(), h)
+		if err != nil {
+			t.Error(err)
+		}
+		lines <- n
+	}()
+	f.waitForLock(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND $1 = ANY (pg_blocking_pids(pid))`, int32(inFlight.Conn().PgConn().PID()))
+	if _, err := inFlight.Exec(t.Context(), `UPDATE version_lines SET entity = 'b' WHERE fence = $1`, c.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := inFlight.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n, at := <-lines, one[string](f, `SELECT string_agg(entity, ' ') FROM version_lines l JOIN fences f ON f.id = l.fence WHERE f.topic = 'events.acme.github.3'`); n != 1 || at != "b" {
+		t.Errorf("%d lines went along: %s", n, at)
+	}
+}
+
 // A line that moved on in the copy, and was not written since, is found where it had come to by the next claim: the old
 // partition's count of actions says nothing of the new one's.
 func TestHandedOverLinesMoveOn(t *testing.T) {
