@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -14,8 +15,9 @@ type border struct {
 	team    string
 	teams   []string // of all files
 	allowed References
-	main    string // where the main file has teams_dir: forebay.yaml:12
-	dir     string // the directory of team files
+	mains   []string // the variables that the main file refers to
+	main    string   // where the main file has teams_dir: forebay.yaml:12
+	dir     string   // the directory of team files
 }
 
 // may returns an error if a reference is beyond the border.
@@ -30,12 +32,26 @@ func (b *border) may(scheme, name string) error {
 // upper returns what {TEAM} stands for.
 func upper(team string) string { return strings.ToUpper(strings.ReplaceAll(team, "-", "_")) }
 
-// variable returns an error if the file may not read an environment variable. {TEAM}_* of team a matches A_B_TOKEN, which is team a-b's:
-// a variable that several teams match belongs to the one with the longest name, and to none if two are as long.
+// envReference finds references to variables in a file, also in its comments.
+var envReference = regexp.MustCompile(`\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}`)
+
+// processVariables are those that the process and its libraries read by themselves. Whoever may name a file, and with it a team, would choose
+// one of them with a pattern such as {TEAM}_*.
+var processVariables = regexp.MustCompile(`^(FOREBAY|AWS|AZURE|GOOGLE|GCP|CLOUDSDK|KUBERNETES|KAFKA|POSTGRES|VAULT|OTEL|SSL|HTTPS?|NO|GO|XDG|LD|SYSTEMD|JAVA|NODE)_|^PG[A-Z]+$`)
+
+// variable returns an error if the file may not read an environment variable. TEAM_{TEAM}_* of team a matches TEAM_A_B_TOKEN, which is team
+// a-b's: a variable that several teams match belongs to the one with the longest name, and to none if two are as long. What the main file
+// refers to, and what the process reads by itself, is for no team, unless the main file lists its very name.
 func (b *border) variable(name string) error {
 	found := slices.IndexFunc(b.allowed.Env, func(p string) bool { return matches(strings.ReplaceAll(p, "{TEAM}", upper(b.team)), name) })
 	if found < 0 || !envForm.MatchString(name) {
-		return b.refused("env", "${env:"+name+"}", b.allowed.Env, strings.NewReplacer("{TEAM}", upper(b.team)), "{TEAM}_*")
+		return b.refused("env", "${env:"+name+"}", b.allowed.Env, strings.NewReplacer("{TEAM}", upper(b.team)), "TEAM_{TEAM}_*")
+	}
+	if b.allowed.Env[found] == name {
+		return nil
+	}
+	if slices.Contains(b.mains, name) || processVariables.MatchString(name) {
+		return fmt.Errorf("${env:%s} is the process's own, and for no team: use another name, such as TEAM_%s_TOKEN", name, upper(b.team))
 	}
 	if !strings.Contains(b.allowed.Env[found], "{TEAM}") {
 		return nil // the main file has it for every team

@@ -86,7 +86,7 @@ func TestReferencesOfTeamFiles(t *testing.T) {
 		references, team, reference string
 		want                        string // the secret, or what is said
 	}{
-		"nothing by default":            {"", "a", "${env:A_TOKEN}", "teams/a.yaml:5: teams.a.sources.s.secrets[0]: a team's file may not read ${env:A_TOKEN}: the main file (DIR/forebay.yaml:4) allows it nothing; `teams_dir: {path: teams, references: {env: [\"{TEAM}_*\"]}}` there lets each team read its own"},
+		"nothing by default":            {"", "a", "${env:A_TOKEN}", "teams/a.yaml:5: teams.a.sources.s.secrets[0]: a team's file may not read ${env:A_TOKEN}: the main file (DIR/forebay.yaml:4) allows it nothing; `teams_dir: {path: teams, references: {env: [\"TEAM_{TEAM}_*\"]}}` there lets each team read its own"},
 		"no file by default":            {"", "a", "${file:DIR/secrets/a/key}", "`teams_dir: {path: teams, references: {files: [\"/run/secrets/{team}/*\"]}}` there"},
 		"its variable":                  {usualReferences, "a", "${env:A_TOKEN}", "of a"},
 		"its variable with a dash":      {usualReferences, "a-b", "${env:A_B_TOKEN}", "of a-b"},
@@ -117,6 +117,9 @@ func TestReferencesOfTeamFiles(t *testing.T) {
 		"what a file has is no more":    {usualReferences, "a", "${file:DIR/secrets/a/nested}", "${env:LEDGER}"},
 		"an escape":                     {usualReferences, "a", "$${env:LEDGER}", "${env:LEDGER}"},
 		"an escape of an escape":        {usualReferences, "a", "$$${env:LEDGER}", "$${env:LEDGER}"},
+		"the main file's own":           {`{env: ["{TEAM}_*", "*"]}`, "a", "${env:LEDGER}", "${env:LEDGER} is the process's own, and for no team: use another name, such as TEAM_A_TOKEN"},
+		"the process's, by its team":    {`{env: ["{TEAM}_*"]}`, "aws", "${env:AWS_SECRET_ACCESS_KEY}", "is the process's own"},
+		"what libpq reads":              {`{env: ["PG*"]}`, "a", "${env:PGPASSWORD}", "is the process's own"},
 		"for every team":                {`{env: ["ALL_*"], files: ["DIR/secrets/all"]}`, "a", "${env:ALL_TOKEN}", "of all"},
 		"one file for every team":       {`{env: ["ALL_*"], files: ["DIR/secrets/all"]}`, "a", "${file:DIR/secrets/all}", "file of all"},
 		"the name in the middle":        {`{env: ["X_{TEAM}_KEY"]}`, "b", "${env:X_B_KEY}", "of b"},

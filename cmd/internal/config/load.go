@@ -219,6 +219,7 @@ type loader struct {
 	options  Options
 	env      environment
 	problems Problems // so far
+	mains    []string // the variables that the main file refers to
 }
 
 func (l *loader) add(ps ...Problem) { l.problems = append(l.problems, ps...) }
@@ -253,6 +254,11 @@ func (l *loader) decode(c *Config, file string, data []byte, env environment, v 
 		if data, err = readMain(file); err != nil {
 			l.add(Problem{File: file, Message: err.Error()})
 			return false
+		}
+	}
+	if env.border == nil {
+		for _, m := range envReference.FindAllSubmatch(data, -1) {
+			l.mains = append(l.mains, string(m[1]))
 		}
 	}
 	node, problems := parse(file, data)
@@ -332,7 +338,7 @@ func (l *loader) teams(c *Config) {
 		return
 	}
 	main := c.at("teams_dir")
-	b := border{teams: keys(c.Teams), allowed: c.TeamsDir.References, main: fmt.Sprintf("%s:%d", main.file, main.line), dir: cmp.Or(c.TeamsDir.Path, dir)}
+	b := border{teams: keys(c.Teams), allowed: c.TeamsDir.References, mains: l.mains, main: fmt.Sprintf("%s:%d", main.file, main.line), dir: cmp.Or(c.TeamsDir.Path, dir)}
 	for _, file := range files {
 		b.teams = append(b.teams, teamOf(file))
 	}

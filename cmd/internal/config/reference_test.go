@@ -61,7 +61,7 @@ func referenceVariable(name string) (string, bool) {
 	return cmp.Or(map[string]string{
 		"FOREBAY_POSTGRES_URL": "postgres://forebay@postgres/forebay", "FULFIL_POSTGRES_URL": "postgres://forebay@fulfil/forebay", "WAREHOUSE_URL": "postgres://forebay:password@10.0.0.9:5432/warehouse",
 		"AGENTS_SECRET": "0123456789abcdef0123456789abcdef", "ROUTING_KEY": "0123456789abcdef0123456789abcdef", "ORDERS_SECRET": "6f7264657273",
-		"CODER_SECRET": signing, "BETA_HOOKS_SECRET": signing, "BUILDS_SECRET": signing,
+		"CODER_SECRET": signing, "TEAM_BETA_HOOKS_SECRET": signing, "BUILDS_SECRET": signing,
 	}[name], name), true
 }
 

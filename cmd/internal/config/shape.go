@@ -130,7 +130,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "references", doc: "What references and allow_networks in team files may lead to; those in this file may lead anywhere."},
 	}},
 	reflect.TypeFor[References](): {shown: true, doc: "What references and allow_networks in team files may lead to. * stands for any part of a name, never for a slash.", fields: []field{
-		{name: "env", doc: "Variables. {TEAM} is the team's name in capitals, with _ in the place of -. What several teams match is the one's with the longest name: A_B_TOKEN is team a-b's, never team a's.", computed: "none"},
+		{name: "env", doc: "Variables, such as TEAM_{TEAM}_*. {TEAM} is the team's name in capitals, with _ in the place of -. What several teams match is the one's with the longest name: TEAM_A_B_TOKEN is team a-b's, never team a's. What this file refers to, and what the process reads by itself (FOREBAY_*, AWS_*, PGPASSWORD and the like), is for no team, unless its very name stands here.", computed: "none"},
 		{name: "files", doc: "Files, by their whole paths. {team} is the team's name, as a directory that no link may lead out of.", computed: "none"},
 		{name: "networks", doc: "Networks (CIDR), of which allow_networks may list the whole or parts: every team's file can then call what listens there. 127.0.0.0/8 is this machine, with all that trusts whoever is on it.", computed: "none"},
 	}},

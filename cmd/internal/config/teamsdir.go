@@ -62,7 +62,7 @@ func wrongVariables(pattern string) string {
 	case strings.Contains(pattern, "{team}"):
 		return "needs {TEAM}: the team's name in capitals, with _ in the place of each -"
 	case !variables.MatchString(strings.ReplaceAll(pattern, "{TEAM}", "T")):
-		return "is not the name of a variable, in which {TEAM} and * may stand: {TEAM}_*"
+		return "is not the name of a variable, in which {TEAM} and * may stand: TEAM_{TEAM}_*"
 	}
 	return ""
 }

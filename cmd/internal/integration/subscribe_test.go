@@ -101,7 +101,7 @@ func (r *tutorial) replace(name, old, new string) (was string) {
 func TestSubscribeInFiveMinutes(t *testing.T) {
 	t.Parallel()
 	r := &tutorial{deployment: &deployment{t: t, team: "acme", broker: rig.Fake(t), dbURL: rig.Database(t), dir: t.TempDir(), agent: newAgent(t, 0)}}
-	r.variables = []string{"ACME_ORDERS_SECRET=" + ordersSecret, "PAYMENTS_RISK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
+	r.variables = []string{"TEAM_ACME_ORDERS_SECRET=" + ordersSecret, "TEAM_PAYMENTS_RISK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
 	r.sender = newSender(t, "acme", func() string { return r.intake.Load().intake })
 	blocks := blocksOf(t, "../../../deploy/docs/SUBSCRIBE.md")
 	for _, b := range blocks { // the files as they are in the end: what the page has later is there before it is asked for
@@ -151,7 +151,7 @@ func (r *tutorial) refusals(blocks []block) {
 		case "refused":
 			name, old = "teams/acme.yaml", "        share: [payments]\n"
 		case "stolen":
-			name, old, instead = "teams/payments.yaml", "${env:PAYMENTS_RISK_SECRET}", "${env:ACME_ORDERS_SECRET}"
+			name, old, instead = "teams/payments.yaml", "${env:TEAM_PAYMENTS_RISK_SECRET}", "${env:TEAM_ACME_ORDERS_SECRET}"
 		default:
 			continue
 		}
