@@ -26,6 +26,9 @@ import (
 // Bounds of expressions. The cost, see [steps], is some ten milliseconds and a megabyte of texts.
 const (
 	maxExpression = 2000 // characters
+	// maxNesting is how deep what holds other values may be nested: the type check takes the fourth power of it, 11 s for 250 maps in 2000
+	// characters and a millisecond for 16.
+	maxNesting = 16
 	maxCost       = 100_000
 	maxPattern    = 2000    // instructions of a regular expression, which may come from the body
 	maxValues     = 1 << 18 // in a JSON text that an expression reads
@@ -61,8 +64,15 @@ func (e *Environment) Compile(text string, takes []*cel.Type) (*Expression, erro
 	if err != nil {
 		return nil, err
 	}
+	parsed, issues := env.Parse(text)
+	if err := problem(issues); err != nil {
+		return nil, err
+	}
+	if nestedBeyond(maxNesting, ast.NavigateAST(parsed.NativeRep())) {
+		return nil, fmt.Errorf("is not an expression: lists, maps and macros (map, filter, exists, ..., some of which count twice) are nested more than %d deep", maxNesting)
+	}
 	e.checking.Lock()
-	checked, issues := env.Compile(text)
+	checked, issues := env.Check(parsed)
 	e.checking.Unlock()
 	if err := problem(issues); err != nil {
 		return nil, err
@@ -81,6 +91,14 @@ func (e *Environment) Compile(text string, takes []*cel.Type) (*Expression, erro
 		}
 	}))
 	return x, nil
+}
+
+// nestedBeyond reports whether what holds other values is nested more than most deep.
+func nestedBeyond(most int, e ast.NavigableExpr) bool {
+	if k := e.Kind(); k == ast.ListKind || k == ast.MapKind || k == ast.StructKind || k == ast.ComprehensionKind {
+		most--
+	}
+	return most < 0 || slices.ContainsFunc(e.Children(), func(c ast.NavigableExpr) bool { return nestedBeyond(most, c) })
 }
 
 // Reads reports whether the expression names the variable.

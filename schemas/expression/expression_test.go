@@ -105,6 +105,23 @@ func TestCompileChecksTypes(t *testing.T) {
 	}
 }
 
+// What is nested deeply is refused before its types are checked, which would take many seconds.
+func TestCompileBoundsNesting(t *testing.T) {
+	t.Parallel()
+	for _, form := range [][3]string{{"[", "1", "]"}, {"{1:", "1", "}"}, {"[1].map(x,", "x", ")"}, {"body.filter(x,", "true", "||true)"}, {"(true?[", "1", "]:[])"}, {"body.map(x,true,", "true", ")"}} {
+		nested := func(n int) string { return strings.Repeat(form[0], n) + form[1] + strings.Repeat(form[2], n) }
+		if _, err := declared.Compile(nested(17), nil); err == nil || !strings.Contains(err.Error(), "nested more than 16 deep") {
+			t.Errorf("17 of %s: %v", form[0], err)
+		}
+		if _, err := declared.Compile(nested(3), nil); err != nil && strings.Contains(err.Error(), "nested") {
+			t.Errorf("3 of %s: %v", form[0], err)
+		}
+	}
+	if _, err := declared.Compile("event.id"+strings.Repeat(" + event.id", 150), nil); err != nil {
+		t.Error("a long sum: ", err)
+	}
+}
+
 // Under the race detector: an undeclared name makes the checker write into the environment.
 func TestCompileConcurrently(t *testing.T) {
 	t.Parallel()
