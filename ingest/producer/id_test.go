@@ -60,7 +60,7 @@ func TestRightThatComesLate(t *testing.T) {
 
 // appendRefused appends an event, as often as it gets no answer in time. kgo 1.22.2 and .3 partition the first record of a topic before they show the
 // partitions to who fails all records for a refused producer id. Where that is faster, the record waits for the next one, or for metadata
-// after five minutes, and its caller is told that there was no answer in time.
+// after half a minute, and its caller is told that there was no answer in time.
 func appendRefused(t *testing.T, p *Producer, e *schemas.Event) error {
 	for {
 		err := p.Append(t.Context(), time.Now().Add(2*time.Second), topic, e)

@@ -125,7 +125,8 @@ func New(c Config) (*Producer, error) {
 		kgo.ClientID(c.ClientID),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(c.Linger),
-		kgo.MaxBufferedRecords(1 << 20), // [room] is the bound
+		kgo.MetadataMaxAge(30 * time.Second), // the first record of a topic may wait for the next metadata where a right came late
+		kgo.MaxBufferedRecords(1 << 20),      // [room] is the bound
 		kgo.ProducerBatchMaxBytesFn(func(topic string) int32 { return int32(min(c.TopicMaxBody(topic), c.MaxBody) + Room) }),
 		kgo.BrokerMaxWriteBytes(int32(max(100<<20, c.MaxBody+2*Room))),
 		kgo.RecordDeliveryTimeout(c.GiveUp),
