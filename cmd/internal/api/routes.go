@@ -75,7 +75,6 @@ func (s *server) routes() []route {
 		{"POST /v1/subscriptions/{team}/{subscription}/resume", steering, s.resumeSubscription, access.Respond, ofPath, nil, "subscription.resume"},
 		{"POST /v1/subscriptions/{team}/{subscription}/seek", steering, s.seek, access.Operate, ofPath, nil, "subscription.seek"},
 		{"GET /v1/subscriptions/{team}/{subscription}/seeks", steering, s.seeks, access.See, ofPath, nil, ""},
-		{"GET /v1/subscriptions/{team}/{subscription}/scale-hint", steering, s.scaleHint, access.See, ofPath, nil, ""},
 
 		{"GET /v1/destinations", destinations, s.destinations, access.See, ofItems, nil, ""},
 		{"GET /v1/destinations/{team}/{destination}", destinations, s.destination, access.See, ofPath, nil, ""},

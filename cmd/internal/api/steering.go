@@ -14,44 +14,8 @@ type Steering interface {
 	Resume(ctx context.Context, team, name string, r PauseRequest) (*SubscriptionItem, error)
 	// Seek moves positions: all of the partitions that the request selects are asked to move, or none.
 	Seek(ctx context.Context, team, name string, r SeekRequest) ([]SeekAskedItem, error)
-	ScaleHint(ctx context.Context, team, name string) (*ScaleHintItem, error)
 	// Seeks lists the seeks that were asked for: those that are open, then the newest first.
 	Seeks(ctx context.Context, team, name string) ([]SeekAskedItem, error)
-}
-
-// What a ScaleHintItem says to add.
-const (
-	ScaleNothing     = "nothing"
-	ScaleProcesses   = "processes"
-	ScalePartitions  = "partitions"
-	ScaleConcurrency = "concurrency" // of a destination
-	ScaleUnknown     = "unknown"     // the asked process cannot tell
-)
-
-// ScaleHintItem says what to add to a subscription for it to keep up, and the numbers that this follows from: rates of some seconds, cores
-// and destinations as the asked process sees them.
-type ScaleHintItem struct {
-	Team             string  `json:"team"`
-	Subscription     string  `json:"subscription"`
-	Add              string  `json:"add"`
-	Hint             string  `json:"hint"` // a sentence
-	Lag              int64   `json:"lag_records"`
-	ComePerSecond    float64 `json:"come_per_second"`
-	DecidedPerSecond float64 `json:"decided_per_second"`
-	OpenActions      *int64  `json:"open_actions"` // without those that wait for an operator; null: there are too many to count in time
-	Partitions       int     `json:"partitions"`
-	Processes        int     `json:"processes"`
-	Cores            int     `json:"cores"`
-	BusyCores        float64 `json:"busy_cores"`
-}
-
-func (s *server) scaleHint(ctx context.Context, r *http.Request) (any, error) {
-	return s.Steering.ScaleHint(ctx, r.PathValue("team"), r.PathValue("subscription"))
-}
-
-// ScaleHint says what to add to a subscription for it to keep up. It takes some seconds.
-func (c *Client) ScaleHint(ctx context.Context, team, name string) (*ScaleHintItem, error) {
-	return getJSON[*ScaleHintItem](ctx, c, subscriptionPath(team, name)+"/scale-hint", nil)
 }
 
 // SeekRequest asks for a change of position. By is who says so, as the client tells it.

@@ -275,11 +275,6 @@ func (w steered) Seek(_ context.Context, team, _ string, r SeekRequest) ([]SeekA
 	return []SeekAskedItem{{Team: team}}, w.has(team)
 }
 
-func (w steered) ScaleHint(_ context.Context, team, _ string) (*ScaleHintItem, error) {
-	w.note("hint %s", team)
-	return &ScaleHintItem{Team: team}, w.has(team)
-}
-
 func (w steered) Seeks(_ context.Context, team, _ string) ([]SeekAskedItem, error) {
 	w.note("seeks %s", team)
 	return []SeekAskedItem{{Team: team}}, w.has(team)

@@ -31,7 +31,7 @@ import (
 var reads = map[string]string{
 	"alerts list": "", "attention": "", "audit list": "", "destinations get": "acme/agent", "destinations list": "", "dlq get": "act_1", "dlq groups": "", "dlq list": "",
 	"entities get": "acme/triage/github/7", "entities list": "", "gaps get": "acme/triage/github/7", "gaps list": "", "inbox get": "acme/triage/github/1", "inbox list": "", "quarantine list": "", "replay get": "1", "replay list": "",
-	"schemas drift": "", "sources get": "acme/orders", "sources list": "", "subscriptions get": "acme.triage", "subscriptions lag": "acme.triage", "subscriptions list": "", "subscriptions scale-hint": "acme.triage", "tokens list": "",
+	"schemas drift": "", "sources get": "acme/orders", "sources list": "", "subscriptions get": "acme.triage", "subscriptions lag": "acme.triage", "subscriptions list": "", "tokens list": "",
 }
 
 // changes are the commands that change something that a running installation has. Each takes --dry-run and --reason, but for what is said here.
@@ -205,7 +205,7 @@ var answers = map[string]func() any{
 	},
 	"/v1/inbox": page[api.InboxItem], "/v1/inbox/acme/triage/github/1": one[api.InboxDetail], "/v1/quarantine": page[api.QuarantineItem], "/v1/replays": page[api.ReplayItem], "/v1/replays/1": one[api.ReplayItem],
 	"/v1/schemas/drift": one[api.Drift], "/v1/sources": page[api.SourceItem], "/v1/subscriptions": page[api.SubscriptionItem], "/v1/subscriptions/acme/triage": one[api.SubscriptionItem],
-	"/v1/subscriptions/acme/triage/lag": page[api.LagItem], "/v1/subscriptions/acme/triage/scale-hint": one[api.ScaleHintItem], "/v1/subscriptions/acme/triage/seeks": page[api.SeekAskedItem], "/v1/tokens": page[api.TokenItem],
+	"/v1/subscriptions/acme/triage/lag": page[api.LagItem], "/v1/subscriptions/acme/triage/seeks": page[api.SeekAskedItem], "/v1/tokens": page[api.TokenItem],
 }
 
 // everything is a process that has everything, and in which nothing may be changed. It returns the URL.

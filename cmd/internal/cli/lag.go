@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"strconv"
 	"time"
 
@@ -25,7 +24,7 @@ func (c *subscriptionsLagCmd) Run(e *env, client *api.Client) error {
 		return err
 	}
 	type item = api.LagItem
-	return printList(e, page, func(i item) string { return fmt.Sprintf("%s/%d", i.Topic, i.Partition) },
+	err = printList(e, page, func(i item) string { return fmt.Sprintf("%s/%d", i.Topic, i.Partition) },
 		column[item]{name: "partition", value: func(i item) string { return fmt.Sprintf("%s/%d", i.Topic, i.Partition) }, tail: true},
 		column[item]{name: "state", value: func(i item) string { return i.State }},
 		column[item]{name: "log start", wide: true, value: func(i item) string { return strconv.FormatInt(i.LogStart, 10) }},
@@ -38,25 +37,12 @@ func (c *subscriptionsLagCmd) Run(e *env, client *api.Client) error {
 		column[item]{name: "waiting", value: func(i item) string { return numberText(i.Waiting) }},
 		column[item]{name: "owner", wide: true, value: func(i item) string { return i.Owner }},
 		column[item]{name: "detail", wide: true, value: func(i item) string { return i.Detail }})
-}
-
-type subscriptionsScaleHintCmd struct {
-	listenerFlag
-	watchFlag
-	subscriptionArg
-}
-
-// Run prints one sentence. It follows from two looks some seconds apart.
-func (c *subscriptionsScaleHintCmd) Run(e *env, client *api.Client) error {
-	team, name, err := c.names(e, client)
-	if err != nil {
-		return err
+	if err == nil && len(page.Items) > 0 && (e.output == "table" || e.output == "wide") {
+		for _, line := range wrap(plain(api.KeepsUp(page.Items)), tableWidth) {
+			fmt.Fprintln(e.Stdout, line)
+		}
 	}
-	item, err := client.ScaleHint(e.ctx, team, name)
-	if err != nil {
-		return err
-	}
-	return printOne(e, item, item.Team+"."+item.Subscription, func(w io.Writer) { fmt.Fprintln(w, plain(item.Hint)) })
+	return err
 }
 
 // numberText is a dash for a number that is not known.

@@ -34,7 +34,7 @@ const eventURL, entityURL, deadURL = "/console/event?id=acme/fulfil/orders/e-2",
 var screens = []string{"/console/", "/console/inbox?entity=o-1&cursor=x", eventURL, entityURL, "/console/attention", "/console/dlq?group=g1&cursor=x", deadURL, "/console/dlq/replay?group=g1",
 	"/console/dlq/discard?action=act_1", "/console/dlq/resolve?group=g1", progressURL,
 	"/console/event/redrive?id=acme/fulfil/orders/e-5", "/console/gaps?cursor=x", "/console/quarantine", deliveryURL,
-	"/console/subscriptions?team=", subscriptionURL + "?hint=yes", subscriptionURL + "/seek?to=end", subscriptionURL + "/accept?stop=7",
+	"/console/subscriptions?team=", subscriptionURL + "/seek?to=end", subscriptionURL + "/accept?stop=7",
 	"/console/destinations", destinationURL, "/console/destinations/pagers",
 	"/console/sources", sourceURL, sourceURL + "/test", "/console/replays", replayURL, "/console/schemas?type=com.github.issues", "/console/schemas/com.github.issues", "/console/audit?cursor=x", "/console/health", "/console/nothing"}
 

@@ -51,7 +51,6 @@ type fake struct {
 	seeks     []api.SeekAskedItem
 	planned   []api.SeekAskedItem
 	sought    []api.SeekRequest
-	hint      api.ScaleHintItem
 	stopped   api.StoppedItem
 	accepted  *api.AcceptRequest
 	resumed   api.PauseRequest
@@ -281,10 +280,6 @@ func (s steering) Seeks(context.Context, string, string) ([]api.SeekAskedItem, e
 	return s.f.seeks, s.f.err
 }
 
-func (s steering) ScaleHint(context.Context, string, string) (*api.ScaleHintItem, error) {
-	return &s.f.hint, s.f.err
-}
-
 type stops struct {
 	api.Stops
 	f *fake
@@ -460,7 +455,6 @@ func newFake() *fake {
 	f.tested = api.SourceTested{Result: delivery.Event, EventID: "e-90", IDs: map[string]string{"X-Event-Id": "e-90"}, Type: "order.changed", Entity: "o-9", To: []string{"acme.fulfil", "team pay"}}
 	f.stopped = api.StoppedItem{Team: "acme", Subscription: "fulfil", Topic: "events.acme.orders", Partition: 2,
 		Stopped: api.StopItem{ID: 7, Kind: "truncated", Text: "the log begins at 90, and 40 was to be decided", Records: new(int64(50)), FromOffset: 40, ToOffset: 90, ResumeOffset: 90, Command: "forebay subscriptions accept acme.fulfil"}}
-	f.hint = api.ScaleHintItem{Add: api.ScalePartitions, Hint: "add partitions: 4 processes share 2", ComePerSecond: 12.5}
 	f.planned = []api.SeekAskedItem{{Topic: "events.acme.orders", Partition: 1, From: new(int64(40)), To: 60, State: api.SeekPlanned, Again: new(int64(0)), Skipped: new(int64(20))}, {Topic: "events.acme.orders", State: api.SeekUnchanged, To: 7}}
 	f.lag = []api.LagItem{{Records: new(int64(30)), Seconds: new(90.0), Waiting: new(int64(1)), Team: "acme", Subscription: "fulfil", Topic: "events.acme.orders", Partition: 1, State: "running", Owner: "host-1/17", Position: new(int64(40)), LogEnd: 70}, {Team: "acme", Subscription: "fulfil", Topic: "events.acme.orders", Partition: 2, State: "unread", Detail: "nobody reads it"}}
 	f.sources = []api.SourceItem{{Team: "acme", Source: "orders", Preset: "generic", Path: "/v1/in/acme/orders", Seen: &api.SeenItem{Verified: 41, Refused: 2, VerifiedAt: &at,
@@ -524,7 +518,7 @@ func fill(v reflect.Value, text string) {
 // filled is a fake all of whose answers say text wherever they say anything.
 func filled(text string) *fake {
 	f := &fake{}
-	for _, v := range []any{&f.items, &f.detail, &f.raw, &f.entity, &f.dead, &f.history, &f.groups, &f.attention, &f.lag, &f.sources, &f.subs, &f.to, &f.checks, &f.kept, &f.would, &f.seeks, &f.planned, &f.hint, &f.stopped, &f.plan, &f.changed, &f.drift, &f.tested} {
+	for _, v := range []any{&f.items, &f.detail, &f.raw, &f.entity, &f.dead, &f.history, &f.groups, &f.attention, &f.lag, &f.sources, &f.subs, &f.to, &f.checks, &f.kept, &f.would, &f.seeks, &f.planned, &f.stopped, &f.plan, &f.changed, &f.drift, &f.tested} {
 		fill(reflect.ValueOf(v).Elem(), text)
 	}
 	for i := range f.checks {

@@ -52,8 +52,7 @@ type subscriptionPage struct {
 	WaitsUnder int // of each kind, of all subscriptions of the team, so many were looked through
 	Seeks      part[[]api.SeekAskedItem]
 	SeeksMore  bool
-	Hint       part[*api.ScaleHintItem] // asked for by ?hint=yes: it takes some seconds
-	HintLink   string
+	KeepsUp    string // whether it does, and if not, what to look at
 	SeekLink   string
 	Form       *form // pauses, or resumes
 }
@@ -67,13 +66,13 @@ type partitionRow struct {
 }
 
 func (c *Console) subscription(ctx context.Context, r *http.Request) (any, error) {
-	if err := onlyKnown(r, "hint"); err != nil {
+	if err := onlyKnown(r); err != nil {
 		return nil, err
 	}
-	return c.subscriptionAt(ctx, r, r.URL.Query().Get("hint") != "")
+	return c.subscriptionAt(ctx, r)
 }
 
-func (c *Console) subscriptionAt(ctx context.Context, r *http.Request, hint bool) (*subscriptionPage, error) {
+func (c *Console) subscriptionAt(ctx context.Context, r *http.Request) (*subscriptionPage, error) {
 	team, name := r.PathValue("team"), r.PathValue("subscription")
 	item, err := c.API.Subscription(ctx, team, name)
 	if err != nil {
@@ -81,12 +80,15 @@ func (c *Console) subscriptionAt(ctx context.Context, r *http.Request, hint bool
 	}
 	p := &subscriptionPage{SubscriptionItem: item, Name: item.Team + "." + item.Subscription, WaitsUnder: waitsUnder}
 	at := subscriptionLink(item.Team, item.Subscription)
-	p.HintLink, p.SeekLink = at+"?hint=yes", at+"/seek"
+	p.SeekLink = at + "/seek"
 	var all sync.WaitGroup
 	all.Go(func() {
 		p.Lag = partOf(ctx, func(ctx context.Context) ([]partitionRow, error) {
 			partitions, err := items(c.API.Lag(ctx, item.Team, item.Subscription))
 			p.Sum = sum(partitions)
+			if len(partitions) > 0 {
+				p.KeepsUp = api.KeepsUp(partitions)
+			}
 			return partitionRows(partitions, item.Partitions), err
 		})
 	})
@@ -106,14 +108,6 @@ func (c *Console) subscriptionAt(ctx context.Context, r *http.Request, hint bool
 			return list[:min(seeksShown, len(list))], err
 		})
 	})
-	if hint {
-		all.Go(func() {
-			h, err := c.API.ScaleHint(ctx, item.Team, item.Subscription)
-			if p.Hint.Value = h; err != nil {
-				p.Hint.Problem = err.Error()
-			}
-		})
-	}
 	all.Wait()
 	verb, button := "pause", "Pause "+p.Name
 	if item.Paused != nil {
@@ -154,7 +148,7 @@ func (c *Console) steer(change func(ctx context.Context, team, name string, r ap
 		if err == nil {
 			return seeOther(subscriptionLink(item.Team, item.Subscription)), nil
 		}
-		if p, failed := c.subscriptionAt(ctx, r, false); failed == nil {
+		if p, failed := c.subscriptionAt(ctx, r); failed == nil {
 			if p.Form != nil {
 				p.Form.Reason, p.Form.By = s.Reason, s.Get("by")
 			}

@@ -25,7 +25,7 @@ func TestSubscriptions(t *testing.T) {
 	s.says("tr", "events.acme.orders/2", "unread", "nobody", "not known", "nobody reads it")
 	s.says("tr", "dead_letter", "acme.fulfil orders o-1", "invalid")
 	s.says("p", "Nobody has asked for one.")
-	get(t, h, s.link("Ask what would have to be added")).says("p", "add partitions: 4 processes share 2")
+	s.says("p", "1 of 2 partitions stand still, which no size changes: `forebay subscriptions get acme.fulfil` says why.")
 	if s := get(t, h, "/console/subscriptions/acme/none"); s.status != http.StatusNotFound {
 		t.Errorf("no such subscription: %d", s.status)
 	}
