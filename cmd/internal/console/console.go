@@ -39,7 +39,7 @@ type Config struct {
 	API      *api.Client                           // of [api.InProcess]: a page asks as the person does who looks at it
 	Ready    func(ctx context.Context) []api.Check // what must work before the process is ready
 	Stream   bool                                  // the process has the stream role; without it, pages of the ledger say whom to ask
-	Gatherer prometheus.Gatherer                   // of what the charts show
+	Gatherer prometheus.Gatherer                   // of what the pages count
 	Roles    []config.Role                         // what the process does; may be nil
 	Login    *Login                                // nil: nobody has to log in, and whoever looks may see and do everything
 	Logger   *slog.Logger                          // nil logs nothing
@@ -50,7 +50,7 @@ type Console struct {
 	Config
 	pages   map[string]*template.Template // by name: each with the layout
 	lags    lags
-	history history
+	hour    lastHour
 	seeking chan struct{} // holds one while somebody asks for a seek; never closed
 	handler http.Handler
 
@@ -69,10 +69,10 @@ type Console struct {
 // ServeHTTP answers for everything below /console/.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
 
-// Run keeps what the charts show, until ctx is done, and ends the live views then. It may be called once.
+// Run keeps the counters of the last hour, until ctx is done, and ends the live views then. It may be called once.
 func (c *Console) Run(ctx context.Context) {
 	defer close(c.ended)
-	c.history.run(ctx)
+	c.hour.run(ctx)
 }
 
 // New makes the pages.
@@ -87,7 +87,7 @@ func New(cfg Config) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Console{Config: cfg, pages: pages, lags: lags{asking: make(chan struct{}, 1), known: map[string]knownLag{}}, history: history{gather: cfg.Gatherer}, seeking: make(chan struct{}, 1),
+	c := &Console{Config: cfg, pages: pages, lags: lags{asking: make(chan struct{}, 1), known: map[string]knownLag{}}, hour: lastHour{gather: cfg.Gatherer, grown: map[int64]map[counter]float64{}}, seeking: make(chan struct{}, 1),
 		liveEvery: liveEvery, watching: make(chan struct{}, liveAtOnce), watchers: watchers{open: map[string]int{}}, ended: make(chan struct{}),
 		attempts: access.NewRates(everyOfOne, attemptsOfOne), allAttempts: access.NewRates(everyOfAll, attemptsOfAll),
 		visits: access.NewRates(visitsEvery, visitsAtOnce), strays: access.NewRates(straysEvery, straysAtOnce),

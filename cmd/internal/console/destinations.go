@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -61,8 +60,7 @@ type destinationPage struct {
 	*api.DestinationItem
 	Name     string
 	Attempts []named // of this process, by class of failure
-	Lately   string  // attempts of the last minutes
-	Latency  *histogram
+	Latency  string  // empty: nothing was attempted
 	Waits    part[[]api.AttentionItem]
 	Form     *form // pauses, or resumes
 }
@@ -87,10 +85,8 @@ func (c *Console) destinationAt(ctx context.Context, r *http.Request) (*destinat
 	of := func(list []figure) []figure {
 		return slices.DeleteFunc(list, func(f figure) bool { return !may(f.labels) })
 	}
-	p.Attempts, p.Latency = counts(of(figures(c.Gatherer, attemptsMetric)), "class"), latencies(of(figures(c.Gatherer, durationMetric)))
-	now := time.Now()
-	c.history.refresh(now)
-	p.Lately = c.history.attemptsText(now, may)
+	now := gather(c.Gatherer)
+	p.Attempts, p.Latency = counts(of(now.figures(attemptsMetric)), "class"), latency(of(now.figures(durationMetric)))
 	p.Waits = partOf(ctx, func(ctx context.Context) ([]api.AttentionItem, error) {
 		found, err := c.API.Attention(ctx, api.AttentionFilter{Team: item.Team, Kind: api.KindPaused, Limit: waitsUnder})
 		if err != nil {

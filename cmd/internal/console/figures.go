@@ -3,11 +3,13 @@ package console
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // figure is one series of a metric of this process.
@@ -23,9 +25,16 @@ type bucket struct {
 	count uint64
 }
 
-// figures returns the series of a metric; none if nothing was measured yet.
-func figures(g prometheus.Gatherer, metric string) (list []figure) {
+// gathered are the metrics of this process.
+type gathered []*dto.MetricFamily
+
+func gather(g prometheus.Gatherer) gathered {
 	families, _ := g.Gather() // with an error it returns what could be had, which is nearly all
+	return families
+}
+
+// figures returns the series of a metric; none if nothing was measured yet.
+func (families gathered) figures(metric string) (list []figure) {
 	for _, f := range families {
 		if f.GetName() != metric {
 			continue
@@ -77,67 +86,37 @@ func counts(list []figure, label string) (sums []named) {
 	return sums
 }
 
-// histogram is durations as bars, one a bucket.
-type histogram struct {
-	Width, Height, TextY int
-	Bars                 []bar
-	Labels               []barLabel
-	Summary              string
-}
-
-type barLabel struct {
-	X    int
-	Text string
-}
-
-const (
-	histogramHeight = 90
-	bucketWidth     = 44
-)
-
-// latencies draws histograms of seconds as one; nil if nothing was measured.
-func latencies(list []figure) *histogram {
-	var uppers []float64
+// latency says how long attempts took, of histograms of seconds; empty if nothing was measured.
+func latency(list []figure) string {
 	sums := map[float64]uint64{}
 	for _, f := range list {
 		for _, b := range f.buckets {
-			if _, ok := sums[b.upper]; !ok && !slices.Contains(uppers, b.upper) {
-				uppers = append(uppers, b.upper)
-			}
 			sums[b.upper] += b.count
 		}
 	}
-	slices.Sort(uppers)
-	if len(uppers) == 0 || sums[uppers[len(uppers)-1]] == 0 {
-		return nil
+	all := sums[math.Inf(1)]
+	if all == 0 {
+		return ""
 	}
-	all := sums[uppers[len(uppers)-1]]
-	h := &histogram{Width: len(uppers) * bucketWidth, Height: histogramHeight + 20, TextY: histogramHeight + 15,
-		Summary: fmt.Sprintf("%d attempts; half took at most %s, 95 of 100 at most %s", all, seconds(within(sums, 0.5)), seconds(within(sums, 0.95)))}
-	var most, before uint64
-	for _, u := range uppers {
-		most, before = max(most, sums[u]-before), sums[u]
+	return fmt.Sprintf("%d attempts of this process since it began; half took %s, 95 of 100 %s", all, atMost(within(sums, 0.5)), atMost(within(sums, 0.95)))
+}
+
+// within returns the smallest of a histogram's upper bounds that holds a share of all; sums has how many are at most each, +Inf among them.
+func within(sums map[float64]uint64, share float64) float64 {
+	uppers := slices.Sorted(maps.Keys(sums))
+	return uppers[slices.IndexFunc(uppers, func(u float64) bool { return float64(sums[u]) >= share*float64(sums[math.Inf(1)]) })]
+}
+
+// atMost says of a share of all what its bucket does.
+func atMost(upper float64) string {
+	if math.IsInf(upper, 1) {
+		return "more than what is measured"
 	}
-	before = 0
-	took := "at most"
-	for i, u := range uppers {
-		n := sums[u] - before
-		before = sums[u]
-		height := int(float64(n) / float64(most) * histogramHeight)
-		if n > 0 {
-			h.Bars = append(h.Bars, bar{X: i*bucketWidth + 2, Y: histogramHeight - max(1, height), Width: bucketWidth - 4, Height: max(1, height), Class: "c-good", Title: fmt.Sprintf("%d took %s %s", n, took, seconds(u))})
-		}
-		took = "more than " + seconds(u) + ", at most"
-		h.Labels = append(h.Labels, barLabel{i*bucketWidth + bucketWidth/2, seconds(u)})
-	}
-	return h
+	return "at most " + seconds(upper)
 }
 
 // seconds is a bucket's upper bound, rounded for reading.
 func seconds(upper float64) string {
-	if math.IsInf(upper, 1) {
-		return "longer"
-	}
 	d := time.Duration(upper * float64(time.Second))
 	switch {
 	case d < 10*time.Millisecond:

@@ -40,7 +40,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestOverviewOfATeam: a page without the charts says that they are left out, and for whom they are.
+// TestOverviewOfATeam: a page without the counters says that they are left out, and for whom they are.
 func TestOverviewOfATeam(t *testing.T) {
 	t.Parallel()
 	f := newFake()

@@ -348,9 +348,7 @@ func TestRightsOfWhoLooks(t *testing.T) {
 	g := guardFake(t, nil)
 	g.subs = append(g.subs, api.SubscriptionItem{Team: "pay", Subscription: "settle", Ready: true})
 	g.checks = []api.Check{{Name: "topic events.pay.till", Error: "is not there"}}
-	seen := blank()
-	seen.charts[0][0] = 7
-	g.console.history.counts = map[int64]*counted{time.Now().Unix() / 60: seen}
+	g.console.hour.grown = map[int64]map[counter]float64{time.Now().Unix() / 60: {{of: "Decisions", name: "applied"}: 7}}
 	for _, token := range []string{"admin", "ann", "viv", "two", "eve"} {
 		v, who := g.as(token), g.tokens[token]
 		home := v.get("/console/")

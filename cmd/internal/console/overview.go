@@ -40,11 +40,8 @@ type overview struct {
 	OfTeams       bool // who looks may see some teams: what is of the whole process is left out
 	NoStream      bool // this process has no ledger: what needs it is left out
 	Sources       part[[]api.SourceItem]
-	hourReport    // of the last hour
+	Hour          []hourText // the last hour, in this process
 }
-
-// Hour reports whether there is anything to say of the last hour.
-func (o overview) Hour() bool { return len(o.Charts) > 0 || len(o.Refusals) > 0 || o.Acted != nil }
 
 type subscriptionRow struct {
 	api.SubscriptionItem
@@ -66,13 +63,11 @@ func (c *Console) overview(ctx context.Context, r *http.Request) (any, error) {
 	if err := onlyKnown(r); err != nil {
 		return nil, err
 	}
-	now := time.Now()
-	c.history.refresh(now)
 	o := overview{NoStream: !c.Stream}
 	all := api.Asks(ctx).All() // metrics and checks are the process's: their names tell of every team
 	o.OfTeams = !all
 	if all {
-		o.hourReport = c.history.report(now)
+		o.Hour = c.hour.report(time.Now())
 	}
 	var parts sync.WaitGroup
 	parts.Go(func() {

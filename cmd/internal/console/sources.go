@@ -80,7 +80,7 @@ func (c *Console) source(ctx context.Context, r *http.Request) (any, error) {
 	if who := api.Asks(ctx); who.May(access.Sources) && who.Of(team) && item.Seen != nil {
 		p.Test = testLink(team, name)
 	}
-	came := slices.DeleteFunc(figures(c.Gatherer, deliveriesMetric), func(f figure) bool { return f.labels["team"] != team || f.labels["source"] != name })
+	came := slices.DeleteFunc(gather(c.Gatherer).figures(deliveriesMetric), func(f figure) bool { return f.labels["team"] != team || f.labels["source"] != name })
 	by := func(outcomes ...string) []named {
 		return counts(slices.DeleteFunc(slices.Clone(came), func(f figure) bool {
 			return !slices.Contains(outcomes, f.labels["outcome"]) || f.labels["reason"] == ""

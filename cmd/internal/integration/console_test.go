@@ -35,7 +35,7 @@ func TestConsole(t *testing.T) {
 	waitItems(t, r, p, 1, "--status", "buffered")
 
 	b := openBrowser(t, "http://"+p.operator)
-	b.until("/", "dead_letter", "demo.fulfil", "demo/shop", "5 accepted", "1 failed", "Accept to act, p99 of a minute at most ", "Largest lag of a partition: ")
+	b.until("/", "dead_letter", "demo.fulfil", "demo/shop", "5 accepted", "1 rejected", "p99 at most ")
 	b.check("overview")
 	b.do("press", "name", "Tab")
 	if on := b.do("focused"); on != "Skip to content" {
