@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -12,22 +11,14 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
-// OldestServer is the oldest PostgreSQL that a ledger works on, by its major version.
-const OldestServer = minServer / 10000
-
 // Examined is what a ledger's server, database and role are, as somebody with the URL sees them.
 type Examined struct {
-	Server         int    // server_version_num
-	Version        string // server_version
-	Role, Database string
-	Superuser      bool
-	Standby        bool // it is recovering, and cannot be written
-	// Settings are those on which it rests that what was acknowledged is kept, by name, as this role's sessions have them.
-	Settings map[string]string
-	Conns    Conns
-	// Ahead is how far the server's clock is ahead of this machine's, Within how exactly that is known: half of the question's time.
-	Ahead, Within time.Duration
-	Lacks         []Lack
+	Version   string // server_version
+	Role      string
+	Superuser bool
+	Conns     Conns
+	// Lacks are why [Open] would refuse the server or soon could not use it: version, settings, rights.
+	Lacks []Lack
 	// Migration is why this binary cannot use the schema as it stands: there is no ledger in it, or one of another version. Nil: it can.
 	Migration error
 	// Topics have the number of partitions that claims have known a topic by, for the topics that the ledger has seen.
@@ -66,8 +57,8 @@ func (c Conns) Most() int {
 	return max(0, most)
 }
 
-// Lack is a right that the role does not have, and the SQL that grants it.
-type Lack struct{ What, Grant string }
+// Lack is what a server or role must have and does not, and what to do: SQL where there is some.
+type Lack struct{ What, Fix string }
 
 // Connections is how many connections a ledger of this configuration makes at most.
 func (c Config) Connections() int {
@@ -78,8 +69,8 @@ func (c Config) Connections() int {
 // besideHot are the connections of a ledger beside MaxConns and StatementConns.
 const besideHot = 10
 
-const examineServer = `SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_user::text, current_database()::text,
-	r.rolsuper, pg_is_in_recovery(), current_setting('max_connections')::int, current_setting('superuser_reserved_connections')::int,
+const examineServer = `SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_user::text,
+	current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'), r.rolsuper, pg_is_in_recovery(), current_setting('max_connections')::int, current_setting('superuser_reserved_connections')::int,
 	coalesce(current_setting('reserved_connections', true)::int, 0), r.rolconnlimit, d.datconnlimit,
 	(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()),
 	(SELECT count(*) FROM pg_stat_activity WHERE usename = current_user AND pid <> pg_backend_pid()),
@@ -107,7 +98,7 @@ func Examine(ctx context.Context, cfg Config) (*Examined, error) {
 		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	x, err := examine(ctx, conn, cfg.Schema)
+	x, err := examine(ctx, conn, cfg)
 	if err != nil {
 		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
@@ -133,10 +124,12 @@ func (x *Examined) topics(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-func examine(ctx context.Context, conn *pgx.Conn, schema string) (*Examined, error) {
-	x := &Examined{Settings: map[string]string{}}
-	var reserved int
-	err := conn.QueryRow(ctx, examineServer).Scan(&x.Server, &x.Version, &x.Role, &x.Database, &x.Superuser, &x.Standby, &x.Conns.Max, &reserved,
+func examine(ctx context.Context, conn *pgx.Conn, cfg Config) (*Examined, error) {
+	var x Examined
+	var server, reserved int
+	var commit, sync, pages string
+	var standby bool
+	err := conn.QueryRow(ctx, examineServer).Scan(&server, &x.Version, &x.Role, &commit, &sync, &pages, &x.Superuser, &standby, &x.Conns.Max, &reserved,
 		&x.Conns.Reserved, &x.Conns.RoleLimit, &x.Conns.DatabaseLimit, &x.Conns.Used, &x.Conns.OfRole, &x.Conns.OfDatabase, &x.Conns.Ledgers)
 	if err != nil {
 		return nil, err
@@ -144,21 +137,17 @@ func examine(ctx context.Context, conn *pgx.Conn, schema string) (*Examined, err
 	if x.Conns.Reserved += reserved; x.Superuser { // whom no limit but the server's holds
 		x.Conns.Reserved, x.Conns.RoleLimit, x.Conns.DatabaseLimit = 0, -1, -1
 	}
-	for _, name := range []string{"fsync", "full_page_writes", "synchronous_commit"} {
-		var value string
-		if err := conn.QueryRow(ctx, `SELECT current_setting($1)`, name).Scan(&value); err != nil {
-			return nil, err
-		}
-		x.Settings[name] = value
+	if server < minServer {
+		x.Lacks = append(x.Lacks, Lack{What: cfg.tooOld("", server, minServer).Error()})
 	}
-	var there time.Time
-	sentAt := time.Now()
-	if err := conn.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&there); err != nil {
-		return nil, err
+	if standby {
+		x.Lacks = append(x.Lacks, cfg.standby())
 	}
-	x.Within = time.Since(sentAt) / 2
-	x.Ahead = there.Sub(sentAt.Add(x.Within))
-	return x, x.rights(ctx, conn, schema)
+	x.Lacks = append(x.Lacks, losesCommits(commit, sync)...)
+	if pages == "off" { // which some file systems allow: a process starts
+		x.Lacks = append(x.Lacks, Lack{"full_page_writes is off: a crash in the middle of a write to disk would corrupt a page of the ledger", "ALTER SYSTEM SET full_page_writes = on; SELECT pg_reload_conf()"})
+	}
+	return &x, x.rights(ctx, conn, cfg.Schema)
 }
 
 // rights finds what the role lacks to make the ledger, or to open and drop the tables of its windows.
@@ -172,12 +161,12 @@ FROM (SELECT 1) one LEFT JOIN pg_namespace n ON n.nspname = $1`, schema).Scan(&t
 	case err != nil:
 		return err
 	case !there && !makes:
-		x.Lacks = append(x.Lacks, Lack{fmt.Sprintf("there is no schema %s, and it may not make one", schema), fmt.Sprintf("CREATE SCHEMA %s AUTHORIZATION %s", quoted, role)})
+		x.Lacks = append(x.Lacks, Lack{fmt.Sprintf("there is no schema %s, and role %s may not make one", schema, x.Role), fmt.Sprintf("CREATE SCHEMA %s AUTHORIZATION %s", quoted, role)})
 		return nil
 	case !there:
 		return nil
 	case !uses || !creates:
-		x.Lacks = append(x.Lacks, Lack{fmt.Sprintf("it may not use schema %s or make tables in it, as a ledger does for each window of time", schema), fmt.Sprintf("GRANT USAGE, CREATE ON SCHEMA %s TO %s", quoted, role)})
+		x.Lacks = append(x.Lacks, Lack{fmt.Sprintf("role %s may not use schema %s or make tables in it, as a ledger does for each window of time", x.Role, schema), fmt.Sprintf("GRANT USAGE, CREATE ON SCHEMA %s TO %s", quoted, role)})
 	}
 	rows, err := conn.Query(ctx, `SELECT pg_get_userbyid(c.relowner)::text, count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND NOT pg_has_role(c.relowner, 'USAGE') GROUP BY 1 ORDER BY 1`, schema)
@@ -187,7 +176,7 @@ WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND NOT pg_has_role(c.relowner,
 	var owner string
 	var tables int
 	_, err = pgx.ForEachRow(rows, []any{&owner, &tables}, func() error {
-		x.Lacks = append(x.Lacks, Lack{fmt.Sprintf("%d tables of schema %s are %s's, and it can neither read nor drop them", tables, schema, owner),
+		x.Lacks = append(x.Lacks, Lack{fmt.Sprintf("%d tables of schema %s are %s's, and role %s can neither read nor drop them", tables, schema, owner, x.Role),
 			fmt.Sprintf("GRANT %s TO %s", pgx.Identifier{owner}.Sanitize(), role)})
 		return nil
 	})
@@ -203,17 +192,13 @@ func schemaFits(ctx context.Context, conn *pgx.Conn, schema, op string) error {
 	return fits(schema, op, have, want, found)
 }
 
-// LosesCommits says why settings of a server may lose what it has acknowledged, by setting; empty where they do not.
-func LosesCommits(settings map[string]string) map[string]string {
-	why := map[string]string{}
-	if v := settings["synchronous_commit"]; v != "on" && v != "remote_apply" {
-		why["synchronous_commit"] = forgets[v]
+// losesCommits says which settings of a server may lose what it has acknowledged.
+func losesCommits(commit, sync string) (list []Lack) {
+	if commit != "on" && commit != "remote_apply" {
+		list = append(list, Lack{fmt.Sprintf("synchronous_commit is %s: %s", commit, forgets[commit]), "set it on (ALTER ROLE ... SET, ALTER DATABASE ... SET, or postgresql.conf)"})
 	}
-	if settings["fsync"] == "off" {
-		why["fsync"] = "a crash would corrupt the ledger"
+	if sync == "off" {
+		list = append(list, Lack{"fsync is off: a crash would corrupt the ledger", "set it on in postgresql.conf"})
 	}
-	if settings["full_page_writes"] == "off" {
-		why["full_page_writes"] = "a crash in the middle of a write to disk would corrupt a page of the ledger"
-	}
-	return why
+	return list
 }

@@ -157,8 +157,8 @@ func (l *Ledger) Ping(ctx context.Context) error {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: "ping the ledger", Err: pg.Redact(err)}
 	}
 	if readOnly {
-		return schemas.Errorf(schemas.Unavailable, "ping the ledger", "postgres is a standby and cannot be written: "+
-			"write the primary's address into %s, or several hosts with target_session_attrs=read-write", l.cfg.Key)
+		l := l.cfg.standby()
+		return schemas.Errorf(schemas.Unavailable, "ping the ledger", "%s: %s", l.What, l.Fix)
 	}
 	return nil
 }
@@ -184,14 +184,11 @@ func (l *Ledger) check(ctx context.Context) error {
 	if err != nil {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
-	switch {
-	case server < minServer:
+	if server < minServer {
 		return l.cfg.tooOld(op, server, minServer)
-	case commit != "on" && commit != "remote_apply":
-		return schemas.Errorf(schemas.Invalid, op, "synchronous_commit is %s: %s; set it on (ALTER ROLE ... SET, ALTER DATABASE ... SET, or postgresql.conf)",
-			commit, forgets[commit])
-	case sync == "off":
-		return schemas.Errorf(schemas.Invalid, op, "fsync is off: a crash would corrupt the ledger; set it on in postgresql.conf")
+	}
+	for _, l := range losesCommits(commit, sync) {
+		return schemas.Errorf(schemas.Invalid, op, "%s; %s", l.What, l.Fix)
 	}
 	if err := l.checkMigrations(ctx); err != nil {
 		return err
@@ -213,6 +210,11 @@ func (c Config) tooOld(op string, server, oldest int) error {
 	}
 	return schemas.Errorf(schemas.Invalid, op, "the server %s%s, is PostgreSQL %d, and %d is the oldest that works: upgrade it, or name another one",
 		at, c.Key, server/10000, oldest/10000)
+}
+
+// standby is what a server lacks that cannot be written.
+func (c Config) standby() Lack {
+	return Lack{"postgres is a standby and cannot be written", "write the primary's address into " + c.Key + ", or several hosts with target_session_attrs=read-write"}
 }
 
 // hosts returns each HOST:PORT that URL names: one of them is connected to.

@@ -12,7 +12,6 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/build"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/doctor"
-	"github.com/forebay-io/forebay/cmd/internal/rights"
 )
 
 type doctorCmd struct {
@@ -34,7 +33,7 @@ func (c *doctorCmd) Run(e *env, client *api.Client) error {
 	case c.Log != "" && c.Bundle == "":
 		return usageError("--log goes with --bundle")
 	}
-	cfg := doctor.Config{Path: c.File, URL: c.URL, Client: client, Roles: roles, Principal: principalOf}
+	cfg := doctor.Config{Path: c.File, URL: c.URL, Client: client, Roles: roles}
 	if c.Pre {
 		cfg.Client = nil
 	}
@@ -75,11 +74,6 @@ func (c *doctorCmd) bundle(e *env, b doctor.Bundle) error {
 		fmt.Fprintf(e.Stderr, "without %s: %s\n", name, plain(missing[name]))
 	}
 	return nil
-}
-
-// principalOf is as whom the brokers know a role, as `forebay acls export` says it.
-func principalOf(cfg *config.Config, role rights.Role) string {
-	return (&aclsExportCmd{}).principal(cfg, role, "")
 }
 
 // printFindings prints findings: as a table, those that are well on a line each, and the others with their evidence and what to do, whole.

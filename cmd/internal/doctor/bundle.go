@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -51,13 +50,6 @@ log.txt             the end of a log, where one was given
 No secret and no payload is in it: what the configuration hides is taken out of every file.
 `
 
-// manifest is manifest.json.
-type manifest struct {
-	MadeAt  time.Time         `json:"made_at"`
-	Build   any               `json:"build"`
-	Missing map[string]string `json:"missing"` // why, by file
-}
-
 // part is one file of a bundle.
 type part struct {
 	name string
@@ -99,33 +91,18 @@ func (b *Bundle) parts() []part {
 	}
 }
 
-// waits is what of an item of attention is nobody's data.
-type waits struct {
-	Kind         string     `json:"kind"`
-	Team         string     `json:"team"`
-	Subscription string     `json:"subscription,omitempty"`
-	Source       string     `json:"source,omitempty"`
-	Destination  string     `json:"destination,omitempty"`
-	Topic        string     `json:"topic,omitempty"`
-	Partition    *int32     `json:"partition,omitempty"`
-	Offset       *int64     `json:"offset,omitempty"`
-	Reason       string     `json:"reason,omitempty"`
-	Detail       string     `json:"detail,omitempty"` // of kinds whose detail is Forebay's own words
-	Events       int64      `json:"events,omitempty"`
-	Since        *time.Time `json:"since,omitempty"`
-}
-
 // ownWords are the kinds of attention whose details have nothing that a sender, a destination or an operator wrote.
 var ownWords = []string{api.KindStopped, api.KindUnread, api.KindBarred, api.KindBrokenFile, api.KindKeys, api.KindClock}
 
+// attention is what waits, without entities, events and texts from outside.
 func (b *Bundle) attention(ctx context.Context) (any, error) {
 	a, err := b.Client.Attention(ctx, api.AttentionFilter{Limit: 1000})
 	if err != nil {
 		return nil, err
 	}
-	items := make([]waits, len(a.Items))
-	for n, i := range a.Items {
-		items[n] = waits{Kind: i.Kind, Team: i.Team, Subscription: i.Subscription, Source: i.Source, Destination: i.Destination, Topic: i.Topic, Partition: i.Partition,
+	items := make([]api.AttentionItem, len(a.Items))
+	for n, i := range a.Items { // what of it is nobody's data
+		items[n] = api.AttentionItem{Kind: i.Kind, Team: i.Team, Subscription: i.Subscription, Source: i.Source, Destination: i.Destination, Topic: i.Topic, Partition: i.Partition,
 			Offset: i.Offset, Reason: i.Reason, Events: i.Events, Since: i.Since}
 		if slices.Contains(ownWords, i.Kind) {
 			items[n].Detail = i.Detail
@@ -144,12 +121,14 @@ func (b *Bundle) log() ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
+	from, err := f.Seek(-logEnd, io.SeekEnd)
+	if err != nil { // it is shorter
+		from, err = f.Seek(0, io.SeekStart)
+	}
 	if err != nil {
 		return nil, err
 	}
-	from := max(0, info.Size()-logEnd)
-	text, err := io.ReadAll(io.LimitReader(io.NewSectionReader(f, from, logEnd), logEnd))
+	text, err := io.ReadAll(io.LimitReader(f, logEnd)) // a process may be writing on
 	if from > 0 {
 		_, text, _ = bytes.Cut(text, []byte("\n"))
 	}
@@ -185,16 +164,16 @@ func (b *Bundle) Write(ctx context.Context, path string) (names []string, missin
 	}
 	missing = map[string]string{}
 	for _, p := range b.parts() {
-		text, err := bounded(ctx, p.make)
+		ctx, cancel := context.WithTimeout(ctx, partTime)
+		text, err := p.make(ctx)
+		cancel()
 		if err != nil {
 			missing[p.name] = err.Error()
-			continue
-		}
-		if err := add(p.name, text); err != nil {
+		} else if err := add(p.name, text); err != nil {
 			return names, missing, err
 		}
 	}
-	text, err := json.MarshalIndent(manifest{now, b.Build, missing}, "", "  ")
+	text, err := json.MarshalIndent(map[string]any{"made_at": now, "build": b.Build, "missing": missing}, "", "  ")
 	if err == nil {
 		err = add("manifest.json", text)
 	}
@@ -203,12 +182,6 @@ func (b *Bundle) Write(ctx context.Context, path string) (names []string, missin
 
 // partTime is how long a file of a bundle may take.
 const partTime = 20 * time.Second
-
-func bounded(ctx context.Context, do func(context.Context) ([]byte, error)) ([]byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, partTime, fmt.Errorf("no answer within %s", partTime))
-	defer cancel()
-	return do(ctx)
-}
 
 // cleaner takes out of a text what the configuration hides, of all teams: the bundle leaves the house.
 func (b *Bundle) cleaner() *redact.Redactor {

@@ -63,8 +63,7 @@ func TestProcess(t *testing.T) {
 	})
 	want(t, r, "process", OK, "http://127.0.0.1", "ready: roles intake, stream", "")
 	want(t, r, "process", OK, "attention", "nothing waits", "")
-	want(t, r, "clock", OK, "the process at http://127.0.0.1", "this machine's clock", "")
-	want(t, r, "partitions", OK, "", "3 topics", "")
+	want(t, r, "topics", OK, "", "they are there", "")
 	if n := r.Problems(); n > 0 {
 		t.Errorf("%d problems:\n%s", n, told(r))
 	}
@@ -77,7 +76,7 @@ func TestProcess(t *testing.T) {
 	if !rig.Until(time.Minute, func() bool { r = look(); return strings.Contains(told(r), "stopped_partition") }) {
 		t.Error("nobody says that partitions are stopped")
 	}
-	want(t, r, "partitions", Problem, "events.acme.github", "has 5 partitions, and the ledger knows it by 3", "forebay topics rekey events.acme.github --partitions 5 -c "+i.path)
+	want(t, r, "topics", Problem, "events.acme.github", "has 5 partitions, and the ledger knows it by 3", "forebay topics rekey events.acme.github --partitions 5 -c "+i.path)
 	want(t, r, "process", Problem, "stopped_partition", "wait for an operator", "forebay attention --kind stopped_partition --url http://127.0.0.1")
 
 	cfg := i.config()
@@ -92,7 +91,7 @@ func TestProcess(t *testing.T) {
 // TestNotCounted: what a process does not know is not taken for nothing.
 func TestNotCounted(t *testing.T) {
 	t.Parallel()
-	found := notCounted([]api.AttentionUnknown{{Kind: "dead_letter", Why: "Postgres is down"}, {Kind: "unmatched_keys", Why: "the role intake knows it"}, {Kind: "parked", Why: "Postgres is down"}})
+	found := (&doctor{}).waiting(&api.Attention{Unknown: []api.AttentionUnknown{{Kind: "dead_letter", Why: "Postgres is down"}, {Kind: "unmatched_keys", Why: "the role intake knows it"}, {Kind: "parked", Why: "Postgres is down"}}})
 	if len(found) != 2 || found[0].Severity != Unknown || !strings.Contains(found[0].Evidence, "dead_letter, parked: Postgres is down") || !strings.Contains(found[1].Evidence, "unmatched_keys") {
 		t.Errorf("%+v", found)
 	}

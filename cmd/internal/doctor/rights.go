@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -24,72 +23,44 @@ import (
 var tableRoles = map[config.Role]rights.Role{config.RoleIntake: rights.Intake, config.RoleStream: rights.Stream, config.RoleTopics: rights.Admin}
 
 // rights asks as each role what the brokers let it do, and holds that against the table of `forebay acls export`. Nothing is tried.
-func (d *doctor) rights(ctx context.Context) []Finding {
-	if none := d.notAnswered(); none != nil {
-		return none
-	}
-	if d.parsed == nil {
-		return d.notRead()
-	}
-	roles := d.roles()
-	of := make([][]Finding, len(roles))
-	var all sync.WaitGroup
-	for i, role := range roles { // side by side: one that is not let in waits for the end of its retries
-		all.Go(func() { of[i] = d.rightsOf(ctx, role) })
-	}
-	all.Wait()
-	return slices.Concat(of...)
-}
-
-func (d *doctor) rightsOf(ctx context.Context, role config.Role) []Finding {
-	name := config.KafkaRole(role)
-	cl, err := d.client(role)
-	if err != nil {
-		return []Finding{unknown(name, err.Error(), "")}
-	}
-	table := rights.Of(d.parsed, []rights.Role{tableRoles[role]}, func(r rights.Role, _ string) string { return d.Principal(d.parsed, r) })
-	may, err := d.may(ctx, cl, role, table)
-	if err != nil {
-		return []Finding{unknown(name, "not made: "+notReached(err), "forebay acls export -c "+d.Path)}
-	}
-	var lacks []rights.Right
-	var texts []string
-	checked := 0
-	for _, r := range table {
-		for _, m := range may {
-			if m.kind != r.Kind || !(m.name == r.Name || r.Prefixed && strings.HasPrefix(m.name, r.Name)) || m.operations == nil {
-				continue
-			}
-			if checked++; !allowed(m.operations, r.Operation) {
-				if !slices.Contains(lacks, r) {
-					lacks = append(lacks, r)
+func (d *doctor) rights(ctx context.Context) (found []Finding) {
+	for _, l := range d.logins() {
+		name := config.KafkaRole(l.role)
+		if l.err != nil {
+			found = append(found, unknown(name, "the brokers do not let it in, see the check brokers"))
+			continue
+		}
+		table := rights.Of(d.file, []rights.Role{tableRoles[l.role]}, func(rights.Role, string) string { return "" })
+		may, err := d.may(ctx, l, table)
+		if err != nil {
+			found = append(found, unknown(name, notReached(err)))
+			continue
+		}
+		checked := 0
+		var lacks []string
+		for _, r := range table {
+			for _, m := range may {
+				if m.kind != r.Kind || m.name != r.Name && !(r.Prefixed && strings.HasPrefix(m.name, r.Name)) || m.operations == nil {
+					continue
 				}
-				texts = append(texts, r.Operation+" "+string(m.kind)+" "+m.name)
+				if checked++; !allowed(m.operations, r.Operation) {
+					lacks = append(lacks, r.Operation+" "+string(m.kind)+" "+m.name)
+				}
 			}
 		}
-	}
-	switch {
-	case len(lacks) > 0:
-		shown := texts
-		if len(shown) > 5 {
-			shown = append(slices.Clone(texts[:5]), fmt.Sprintf("and %d more", len(texts)-5))
-		}
-		return []Finding{problem(name, "its user may not "+strings.Join(shown, ", "), grants(lacks))}
-	case checked == 0:
-		return []Finding{unknown(name, "not made: the brokers do not say what this user may do", "forebay acls export -c "+d.Path)}
-	}
-	return []Finding{ok(name, "%d rights on %d topics and groups: all that the role needs", checked, len(may))}
-}
-
-// grants are the commands that give rights, one for each resource.
-func grants(lacks []rights.Right) string {
-	var lines []string
-	for line := range strings.Lines(rights.Kafka(lacks)) {
-		if strings.HasPrefix(line, "kafka-acls.sh ") {
-			lines = append(lines, strings.TrimSpace(line))
+		switch n := len(lacks); {
+		case n > 5:
+			lacks = append(lacks[:5], fmt.Sprintf("and %d more", n-5))
+			fallthrough
+		case n > 0:
+			found = append(found, problem(name, "its user may not "+strings.Join(lacks, ", "), ""))
+		case checked == 0:
+			found = append(found, unknown(name, "the brokers do not say what this user may do"))
+		default:
+			found = append(found, ok(name, "%d rights on %d topics and groups: all that the role needs", checked, len(may)))
 		}
 	}
-	return strings.Join(lines, "; ")
+	return found
 }
 
 // resource is a topic or a group with the operations that are allowed on it; nil where nobody says.
@@ -101,54 +72,51 @@ type resource struct {
 
 // may asks what a role may do with the topics and groups that it uses. It does not ask through kadm, whose calls fail as a whole at the first
 // topic that may not be looked at.
-func (d *doctor) may(ctx context.Context, cl *kgo.Client, role config.Role, table []rights.Right) (list []resource, err error) {
+func (d *doctor) may(ctx context.Context, l login, table []rights.Right) (list []resource, err error) {
 	ask := kmsg.NewPtrMetadataRequest()
-	ask.IncludeTopicAuthorizedOperations = true
-	for _, name := range d.topicsOf(role, table) {
+	ask.IncludeTopicAuthorizedOperations, ask.Topics = true, []kmsg.MetadataRequestTopic{} // no list would ask for all topics
+	for _, name := range d.topicsOf(l.role, table) {
 		t := kmsg.NewMetadataRequestTopic()
 		t.Topic = &name
 		ask.Topics = append(ask.Topics, t)
 	}
-	if len(ask.Topics) == 0 { // no list would ask for all topics
-		ask.Topics = []kmsg.MetadataRequestTopic{}
-	}
-	answer, err := ask.RequestWith(ctx, cl)
+	answer, err := ask.RequestWith(ctx, l.cl)
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range answer.Topics {
 		list = append(list, resource{rights.Topic, *t.Topic, operations(t.ErrorCode, kerr.TopicAuthorizationFailed, t.AuthorizedOperations)})
 	}
-	if role != config.RoleStream {
+	if l.role != config.RoleStream {
 		return list, nil
 	}
-	groups, err := groupsMay(ctx, cl, d.groups())
-	return append(list, groups...), err
-}
-
-// groupsMay asks what may be done with groups. Where one of them may not be looked at, all of the answer may be that, so it asks for each.
-func groupsMay(ctx context.Context, cl *kgo.Client, names []string) (list []resource, err error) {
-	ask := kmsg.NewPtrDescribeGroupsRequest()
-	ask.Groups, ask.IncludeAuthorizedOperations = names, true
-	answer, err := ask.RequestWith(ctx, cl)
-	switch {
-	case errors.Is(err, kerr.GroupAuthorizationFailed) && len(names) == 1:
-		return []resource{{rights.Group, names[0], []kmsg.ACLOperation{}}}, nil
-	case errors.Is(err, kerr.GroupAuthorizationFailed):
-		for _, name := range names {
-			one, err := groupsMay(ctx, cl, []string{name})
-			if list = append(list, one...); err != nil {
-				return list, err
+	for _, team := range sorted(d.file.Teams) {
+		for _, name := range sorted(d.file.Teams[team].Subscriptions) {
+			of, err := groupMay(ctx, l.cl, team+"."+name)
+			if err != nil {
+				return nil, err
 			}
+			list = append(list, of)
 		}
-		return list, nil
-	case err != nil:
-		return nil, err
-	}
-	for _, g := range answer.Groups {
-		list = append(list, resource{rights.Group, g.Group, operations(g.ErrorCode, kerr.GroupAuthorizationFailed, g.AuthorizedOperations)})
 	}
 	return list, nil
+}
+
+// groupMay asks what may be done with a group. Of more at once, all of the answer may be that one of them may not be looked at.
+func groupMay(ctx context.Context, cl *kgo.Client, name string) (resource, error) {
+	ask := kmsg.NewPtrDescribeGroupsRequest()
+	ask.Groups, ask.IncludeAuthorizedOperations = []string{name}, true
+	answer, err := ask.RequestWith(ctx, cl)
+	of := resource{kind: rights.Group, name: name}
+	switch {
+	case errors.Is(err, kerr.GroupAuthorizationFailed):
+		of.operations = []kmsg.ACLOperation{}
+	case err != nil:
+		return of, err
+	case len(answer.Groups) == 1:
+		of.operations = operations(answer.Groups[0].ErrorCode, kerr.GroupAuthorizationFailed, answer.Groups[0].AuthorizedOperations)
+	}
+	return of, nil
 }
 
 // operations are those that an answer allows: none with the error that refuses even to describe, and nil where it does not say.
@@ -164,7 +132,7 @@ func operations(code int16, refused *kerr.Error, bits int32) []kmsg.ACLOperation
 
 // topicsOf lists the topics that a role uses: those of the file, and those that destinations write to.
 func (d *doctor) topicsOf(role config.Role, table []rights.Right) (names []string) {
-	for _, t := range topics.Wanted(d.parsed, d.parsed.MaxBody) {
+	for _, t := range topics.Wanted(d.file, d.file.MaxBody) {
 		if role != config.RoleIntake || !strings.HasPrefix(t.Name, deadletter.Topic("")) {
 			names = append(names, t.Name)
 		}
@@ -172,16 +140,6 @@ func (d *doctor) topicsOf(role config.Role, table []rights.Right) (names []strin
 	for _, r := range table {
 		if r.Kind == rights.Topic && !r.Prefixed && !slices.Contains(names, r.Name) {
 			names = append(names, r.Name)
-		}
-	}
-	return names
-}
-
-// groups are those of the subscriptions.
-func (d *doctor) groups() (names []string) {
-	for _, team := range sorted(d.parsed.Teams) {
-		for _, name := range sorted(d.parsed.Teams[team].Subscriptions) {
-			names = append(names, team+"."+name)
 		}
 	}
 	return names
@@ -199,6 +157,7 @@ func allowed(have []kmsg.ACLOperation, name string) bool {
 	if err != nil {
 		return false
 	}
-	return slices.Contains(have, op) || slices.Contains(have, kmsg.ACLOperationAll) ||
-		slices.ContainsFunc(implied[name], func(o kmsg.ACLOperation) bool { return slices.Contains(have, o) })
+	return slices.ContainsFunc(have, func(o kmsg.ACLOperation) bool {
+		return o == op || o == kmsg.ACLOperationAll || slices.Contains(implied[name], o)
+	})
 }

@@ -346,7 +346,7 @@ func (r *deployment) withoutGroup(t *testing.T, root *kgo.Client, list []rights.
 		t.Fatal(err)
 	}
 	r.edit("user: forebay-stream", "user: groupless")
-	r.doctorFinds("rights", "stream", "problem", "Read group "+r.team+".", "--allow-principal User:groupless --operation Read --group "+r.team+".")
+	r.doctorFinds("rights", "stream", "problem", "Read group "+r.team+".", "forebay acls export")
 	p := r.start("stream")
 	said := ""
 	if !rig.Until(time.Minute, func() bool {
@@ -379,7 +379,7 @@ func (r *deployment) withoutWrite(t *testing.T, root *kgo.Client, list []rights.
 		t.Fatal(err)
 	}
 	r.edit("user: forebay-intake", "user: wordless")
-	r.doctorFinds("rights", "intake", "problem", "Write topic events.secured.", "--allow-principal User:wordless --operation Write --topic events.secured.")
+	r.doctorFinds("rights", "intake", "problem", "Write topic events.secured.", "forebay acls export")
 	p := r.serve("intake")
 	if status := r.sender.post(t.Context(), issue(7, 3, 1)); status != http.StatusServiceUnavailable {
 		t.Errorf("without a right to write, a delivery is answered %d", status)

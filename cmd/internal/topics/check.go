@@ -15,8 +15,11 @@ import (
 // the timestamp of a record is the producer's: versions are clamped against it, and dedupe windows and retention depend on it.
 var required = []string{cleanupPolicy, unclean, minInsync, maxMessage, timestampType}
 
-// Required reports whether a process does not start before Apply has set the setting.
-func (s Setting) Required() bool { return s.Set && slices.Contains(required, s.Name) }
+// Stops reports whether a process does not start with the topic as it is.
+func (c Change) Stops() bool {
+	return c.Action == Create && !c.want.Spare || c.Action == Refused ||
+		slices.ContainsFunc(c.Settings, func(s Setting) bool { return c.Action == Alter && s.Set && slices.Contains(required, s.Name) })
+}
 
 // Check checks topics before a process starts: every topic except spare ones must exist, with settings that keep acknowledged events
 // (P1) and the broker's append times. The error names the command to run; file is the configuration's path. The notes tell of topics that
@@ -39,10 +42,8 @@ func Check(ctx context.Context, adm *kadm.Client, wanted []Topic, file string) (
 		switch {
 		case c.Action == Create:
 			missing = append(missing, c.Topic)
-		case c.Action == Refused:
-			wrong = append(wrong, c.Topic+" "+c.Detail)
-		case slices.ContainsFunc(c.Settings, Setting.Required):
-			wrong = append(wrong, fmt.Sprintf("%s: %s", c.Topic, c.Detail))
+		case c.Stops():
+			wrong = append(wrong, c.Topic+": "+c.Detail)
 		}
 	}
 	switch {

@@ -53,9 +53,6 @@ type Setting struct {
 	Why  string `json:"why,omitempty"` // it stays, and what can be done
 }
 
-// Spare reports whether a process starts without the topic.
-func (c Change) Spare() bool { return c.want.Spare }
-
 // Plan compares the topics that exist with those that should, and returns a change for each of these, in their order.
 func Plan(ctx context.Context, adm *kadm.Client, wanted []Topic) ([]Change, error) {
 	names := make([]string, len(wanted))

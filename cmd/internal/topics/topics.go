@@ -23,15 +23,8 @@ import (
 // than the largest body.
 const HeaderRoom = 256 << 10
 
-// Settings that others ask about.
-const (
-	Retention  = retention
-	MaxMessage = maxMessage
-	MinInsync  = minInsync
-	Unclean    = unclean
-	Partitions = partitions
-	Copies     = replication
-)
+// MinInsync is a setting that others ask about.
+const MinInsync = minInsync
 
 const (
 	cleanupPolicy = "cleanup.policy"
