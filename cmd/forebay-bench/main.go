@@ -20,13 +20,12 @@ type command struct {
 	Scenario    []string      `arg:"" help:"Scenarios, in order: ${scenarios}."`
 	Output      string        `short:"o" enum:"table,json" default:"table" help:"table or json."`
 	Postgres    string        `env:"FOREBAY_BENCH_POSTGRES" help:"URL of a server to use; default: one is started, with its data under TMPDIR, for fanout and hol in memory."`
-	Kafka       []string      `env:"FOREBAY_BENCH_KAFKA" help:"Bootstrap addresses; default: an Apache Kafka is started for e2e, fanout, hol and intake, the embedded broker for consoles, replay and scale."`
+	Kafka       []string      `env:"FOREBAY_BENCH_KAFKA" help:"Bootstrap addresses; default: an Apache Kafka is started for e2e, fanout, hol and intake, the embedded broker for consoles and scale."`
 	KafkaScript string        `default:"deploy/kafka/kafka.sh" help:"The script that starts Apache Kafka."`
 	Round       time.Duration `default:"6s" help:"Length of one measurement."`
 	Rounds      int           `default:"5" help:"Measurements of each side, taken in turns."`
-	Seen        []int         `default:"5000000,30000000" help:"scale: numbers of seen ids at which the gate is measured beside none, ascending; the last has the bar."`
+	Seen        int           `default:"30000000" help:"scale: number of seen ids at which the gate is measured beside none."`
 	Open        int           `default:"1000000" help:"scale: open actions of one subscription, over 20,000 entities and of a single one."`
-	Events      int           `default:"100000" help:"replay: events of a subscription, 100 of which never ran until fill finds them."`
 	Load        int           `name:"held" default:"100000" help:"scale: open actions, and events waiting in gaps, that a stream process holds."`
 }
 
@@ -57,7 +56,7 @@ func run(c command) error {
 	defer stop()
 	r, err := bench.Run(ctx, c.Scenario, bench.Options{
 		Postgres: c.Postgres, Kafka: c.Kafka, KafkaScript: c.KafkaScript, Round: c.Round, Rounds: c.Rounds,
-		Seen: c.Seen, Load: c.Load, Open: c.Open, Events: c.Events, Progress: os.Stderr,
+		Seen: c.Seen, Load: c.Load, Open: c.Open, Progress: os.Stderr,
 	})
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/pprof"
 	"syscall"
 
 	"github.com/forebay-io/forebay/cmd/internal/cli"
@@ -46,24 +45,9 @@ func Child(args []string) (code int, is bool) {
 	return 0, false
 }
 
-// profileEnv names the file that a process of forebay writes its CPU profile to, when it ends.
-const profileEnv = "FOREBAY_BENCH_PROFILE"
-
 // forebay is what the command of that name does.
 func forebay(args []string) int {
 	memory.Tune()
-	if name := os.Getenv(profileEnv); name != "" {
-		f, err := os.Create(name)
-		if err == nil {
-			err = pprof.StartCPUProfile(f)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "forebay-bench:", err)
-			return 1
-		}
-		defer f.Close()
-		defer pprof.StopCPUProfile()
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	go func() {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -90,13 +91,11 @@ func runConsoles(ctx context.Context, o Options, s consoleSizes, r *Report) erro
 // measureConsoles measures the gate with and without consoles in every round, in turns.
 func (b *gateBench) measureConsoles(ctx context.Context, s consoleSizes, operator string, r *Report) error {
 	var without, with side
-	var all looked
 	for i := range b.Rounds + 1 { // round 0 warms the server up
 		rates := [2]float64{}
 		for turn := range 2 {
 			open := (turn+i)%2 == 1
-			var got looked
-			m, err := b.measureLooked(ctx, s, operator, open, &got)
+			m, err := b.measureLooked(ctx, s, operator, open)
 			if err != nil {
 				return err
 			}
@@ -109,7 +108,6 @@ func (b *gateBench) measureConsoles(ctx context.Context, s consoleSizes, operato
 			}
 			if i > 0 {
 				side.add(m)
-				all.add(got)
 			}
 		}
 		b.logf("consoles round %d: %.0f/s without, %.0f/s with %d open", i, rates[0], rates[1], s.open)
@@ -119,30 +117,18 @@ func (b *gateBench) measureConsoles(ctx context.Context, s consoleSizes, operato
 	r.Ratios = append(r.Ratios, ratioOf("consoles/gate", "events/s", consolesBar, with.rates, without.rates))
 	with.ourCosts(r, "consoles/")
 	without.ourCosts(r, "consoles/without_")
-	r.figure("consoles/page_p50", "ms, a page beside the gate", all.page(0.5))
-	r.figure("consoles/page_p99", "ms, a page beside the gate", all.page(0.99))
-	r.figure("consoles/whole_pages", fmt.Sprintf("of %d pages; the others lacked a part that was not answered in time", len(all.pages)), float64(len(all.pages)-all.lacks))
-	r.figure("consoles/live_rows", "rows that were seen live, of all consoles", float64(all.rows))
 	return nil
 }
 
 // measureLooked measures one run of the gate, with consoles open from before it begins until it has ended if open says so.
-func (b *gateBench) measureLooked(ctx context.Context, s consoleSizes, operator string, open bool, got *looked) (measured, error) {
+func (b *gateBench) measureLooked(ctx context.Context, s consoleSizes, operator string, open bool) (measured, error) {
 	run := b.ours(b.body, b.Round)
-	stop := func() (looked, error) { return looked{}, nil }
+	stop := func() error { return nil }
 	if open {
 		stop = lookAt(ctx, operator, s)
 	}
 	m, err := run.run(ctx)
-	seen, failed := stop()
-	*got = seen
-	if err == nil {
-		err = failed
-	}
-	if err != nil {
-		return measured{}, err
-	}
-	if err := b.pg.dropRun(ctx, run); err != nil {
+	if err := cmp.Or(err, stop(), b.pg.dropRun(ctx, run)); err != nil {
 		return measured{}, err
 	}
 	return m.measured, b.pg.checkpoint(ctx)

@@ -21,7 +21,6 @@ type deployment struct {
 	postgres string
 	intake   string // the addresses that the file may name as ${env:INTAKE} and ${env:OPERATOR}
 	operator string
-	profile  string // where the next process writes its CPU profile; empty: it makes none
 }
 
 // program is forebay itself, in a process of this program.
@@ -31,7 +30,7 @@ func (d *deployment) program(ctx context.Context, args ...string) (*exec.Cmd, er
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, self, append([]string{forebayCommand}, args...)...)
-	cmd.Env = append(os.Environ(), "FOREBAY_POSTGRES_URL="+d.postgres, "INTAKE="+d.intake, "OPERATOR="+d.operator, profileEnv+"="+d.profile)
+	cmd.Env = append(os.Environ(), "FOREBAY_POSTGRES_URL="+d.postgres, "INTAKE="+d.intake, "OPERATOR="+d.operator)
 	return cmd, nil
 }
 

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -77,11 +76,7 @@ func runE2E(ctx context.Context, o Options, sizes e2eSizes, r *Report) error {
 		name: "bare", senders: w.sendersTo(bare.intake.Addr, sizes.conns, mix), agent: bare.agent, waitDrained: bare.waitDrained,
 		processes: map[string]int{"intake": bare.intake.PID(), "stream": bare.consumer.PID(), "agent": bare.agent.PID(), "broker": w.brokerPID},
 	}}
-	rate, err := b.measureFullLoad(ctx, r)
-	if err != nil {
-		return err
-	}
-	if err := b.measureHalfLoad(ctx, r, rate); err != nil {
+	if err := b.measureFullLoad(ctx, r); err != nil {
 		return err
 	}
 	if err := b.measureTrickle(ctx, r); err != nil {
@@ -91,14 +86,6 @@ func runE2E(ctx context.Context, o Options, sizes e2eSizes, r *Report) error {
 		"deliveries between accept and agent; intake and stream in a process each, agent, load, broker and Postgres beside them; %d deliveries in all, each "+
 		"at the agent once and in order. bare: a handler that reads and produces, a consumer that posts %d at once, no signature, ledger, order or retry",
 		deliveryBody, sizes.conns*sizes.entities, sizes.partitions, sizes.conns, sizes.window, b.ours.senders.sent.Load(), bareCalls)
-	w.stop() // profiles are written at the end
-	for _, role := range []string{"intake", "stream"} {
-		if text, err := profileByPackage(ctx, w.profileOf(role)); err == nil {
-			r.Settings["e2e.profile_"+role] = text
-		} else {
-			o.logf("no profile of the %s process: %v", role, err)
-		}
-	}
 	return nil
 }
 
@@ -116,11 +103,11 @@ type e2eBench struct {
 }
 
 // measureFullLoad sends through both pipelines in turns, as fast as deliveries reach the agent, and reports the rates at which they do.
-func (b *e2eBench) measureFullLoad(ctx context.Context, r *Report) (rate float64, err error) {
+func (b *e2eBench) measureFullLoad(ctx context.Context, r *Report) error {
 	b.logf("e2e: warming up for %s and with %d deliveries", b.warmUp, b.warmEvents)
 	for _, p := range []*pipeline{&b.ours, &b.bare} {
 		if err := b.atFullLoad(ctx, p, b.waitWarm); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	var ours, bare e2eSide
@@ -131,12 +118,12 @@ func (b *e2eBench) measureFullLoad(ctx context.Context, r *Report) (rate float64
 		}{{&b.ours, &ours}, {&b.bare, &bare}} {
 			err := b.atFullLoad(ctx, side.p, func(ctx context.Context, came *atomic.Int64) error { return b.round(ctx, side.p, came, side.s) })
 			if err != nil {
-				return 0, err
+				return err
 			}
 		}
 		b.logf("e2e round %d: %.0f/s, bare %.0f/s", i+1, ours.rates[i], bare.rates[i])
 	}
-	rate = median(ours.rates)
+	rate := median(ours.rates)
 	ratio := Ratio{Name: "e2e/rate", Unit: "deliveries/s to completed actions, and asked", Ours: rate, Theirs: e2eBar, Ratio: rate / e2eBar, Bar: 1}
 	for _, v := range ours.rates {
 		ratio.Rounds = append(ratio.Rounds, v/e2eBar)
@@ -144,7 +131,7 @@ func (b *e2eBench) measureFullLoad(ctx context.Context, r *Report) (rate float64
 	r.Ratios = append(r.Ratios, ratio, ratioOf("e2e/bare", "deliveries/s to the agent, and through a pipeline that promises nothing", bareBar, ours.rates, bare.rates))
 	ours.costs(r, "e2e/cpu_")
 	bare.costs(r, "e2e/cpu_bare_")
-	return rate, nil
+	return nil
 }
 
 // e2eSide is all rounds of one pipeline at full load.
@@ -228,19 +215,6 @@ func (b *e2eBench) spent(p *pipeline) map[string]time.Duration {
 	return all
 }
 
-// measureHalfLoad sends at half of a rate and reports the time from the answer 202 to the agent's receipt.
-func (b *e2eBench) measureHalfLoad(ctx context.Context, r *Report, rate float64) error {
-	m, err := b.sendAtRate(ctx, &b.ours, rate/2)
-	if err != nil {
-		return err
-	}
-	r.figure("e2e/half_rate", "deliveries/s", float64(len(m.times))/m.elapsed.Seconds())
-	const unit = "ms from accept to action at half of the rate"
-	r.figure("e2e/p50", unit, float64(percentile(m.times, 0.5).Microseconds())/1000)
-	r.figure("e2e/p99", unit, float64(percentile(m.times, 0.99).Microseconds())/1000)
-	return nil
-}
-
 // measureTrickle sends a few deliveries a second through both pipelines, then none, and reports the processor time of each in all parts
 // but load and agent.
 func (b *e2eBench) measureTrickle(ctx context.Context, r *Report) error {
@@ -268,32 +242,22 @@ func (b *e2eBench) measureTrickle(ctx context.Context, r *Report) error {
 	return b.measureIdle(ctx, r)
 }
 
-// measureIdle reports the processor time of intake and stream in a second without deliveries, once they have come to rest, and what that took:
+// measureIdle reports the processor time of intake and stream in a second without deliveries, once they have come to rest:
 // in the seconds after a load each gives the memory back that the load has left, once.
 func (b *e2eBench) measureIdle(ctx context.Context, r *Report) error {
 	calm := min(comesToRest, 2*b.Round)
-	used, _, err := b.idle(ctx, calm)
-	if err != nil {
+	if err := waitUntil(ctx, time.Now().Add(calm)); err != nil {
 		return err
 	}
-	r.figure("e2e/coming_to_rest", fmt.Sprintf("ms of processor, of intake and stream, in the %s after the last delivery", calm), float64(used.Microseconds())/1000)
-	used, elapsed, err := b.idle(ctx, time.Duration(b.Rounds)*b.Round)
-	if err != nil {
+	before, begin := b.spent(&b.ours), time.Now()
+	if err := waitUntil(ctx, begin.Add(time.Duration(b.Rounds)*b.Round)); err != nil {
 		return err
 	}
+	after, elapsed := b.spent(&b.ours), time.Since(begin)
+	used := after["intake"] + after["stream"] - before["intake"] - before["stream"]
 	r.Ratios = append(r.Ratios, atMost("e2e/rest", "us of processor a second at rest, of intake and stream, and allowed",
 		float64(used.Microseconds())/elapsed.Seconds(), restCost))
 	return nil
-}
-
-// idle returns the processor time that intake and stream use while nothing is sent.
-func (b *e2eBench) idle(ctx context.Context, d time.Duration) (used, elapsed time.Duration, err error) {
-	before, begin := b.spent(&b.ours), time.Now()
-	if err := waitUntil(ctx, begin.Add(d)); err != nil {
-		return 0, 0, err
-	}
-	after := b.spent(&b.ours)
-	return after["intake"] + after["stream"] - before["intake"] - before["stream"], time.Since(begin), nil
 }
 
 // steadyLoad is what a load at a constant rate saw, without its first seconds.
@@ -335,10 +299,6 @@ func (b *e2eBench) sendAtRate(ctx context.Context, p *pipeline, rate float64) (m
 				counted = append(counted, a)
 			}
 		}
-		m.times, _ = transitTimes(counted, came, everyDelivery)
+		m.times, _ = transitTimes(counted, came)
 	})
 }
-
-func everyDelivery(uint64) bool { return true }
-
-var errNoProfile = errors.New("the process wrote none")

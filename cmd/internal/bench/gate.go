@@ -18,11 +18,8 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// gateBatch is how many records a transaction has at most, gateWait how long a batch waits for more: the stream's defaults.
-const (
-	gateBatch = 1000
-	gateWait  = 2 * time.Millisecond
-)
+// gateBatch is how many records a transaction has at most: the stream's default.
+const gateBatch = 1000
 
 // gateLoops is how many serial loops run side by side: as many as the machine of the figures has cores. A stream
 // process has one loop per subscription.
@@ -38,23 +35,18 @@ type gateRun struct {
 	meter meter
 	seed  uint64
 	// name is the subscription's. If the ledger has it already, the run continues where the last one ended.
-	name       string
-	loops      int // serial, each with partitions of its own
-	partitions int // of each loop; its batches span them
-	entities   int // of each partition
-	body       int // bytes of an event's body, which lanes hold and the ledger does not
-	warmUp     int // actions of each loop before it is measured, besides the first of every entity; see gateWarmUp
-	// rate is how many events/s arrive at each loop; 0 lets every batch be full.
-	rate   int
-	length time.Duration // of the measured part
+	name     string
+	loops    int           // serial, each with a partition of its own
+	entities int           // of each partition
+	body     int           // bytes of an event's body, which lanes hold and the ledger does not
+	warmUp   int           // actions of each loop before it is measured, besides the first of every entity; see gateWarmUp
+	length   time.Duration // of the measured part
 }
 
 // gateResult is what a run brought. Measured is the part from the first batch to the last committed completion, after
 // every entity has begun.
 type gateResult struct {
 	measured
-	// batches are their latencies: from the arrival of a batch's first event to its commit.
-	batches []time.Duration
 	loads   int64 // bodies that lanes had let go of and read again
 	actions int64 // that the measured events led to: repeats lead to none
 	warmed  int64 // actions before
@@ -146,7 +138,7 @@ var gateTopic = ledger.Partition{Topic: "events.bench.github", TopicID: ledger.T
 func (g gateRun) claimFrom(number int32, start func(stored *ledger.Position) ledger.Start) ledger.ClaimRequest {
 	p := gateTopic
 	p.Number = number
-	return ledger.ClaimRequest{Partition: p, Partitions: int32(g.loops * g.partitions),
+	return ledger.ClaimRequest{Partition: p, Partitions: int32(g.loops),
 		Confirm: func(_ context.Context, stored *ledger.Position) (ledger.Start, error) { return start(stored), nil }}
 }
 
@@ -183,7 +175,6 @@ func (g gateRun) measure(ctx context.Context, loops loopSet) (result gateResult,
 		return result, err
 	}
 	for _, l := range loops {
-		result.batches = append(result.batches, l.batches...)
 		result.actions += l.actions
 		result.warmed += l.warmed
 	}

@@ -12,25 +12,14 @@ import (
 func TestGateScenario(t *testing.T) {
 	o := tiny(t)
 	r := newReport(o)
-	s := gateSizes{entities: 100, warmUp: 500, rivalConns: []int{1, 2}, copyConns: []int{1, 2}, body: 256, large: 8 << 10, partitions: []int{1, 3}, arrivals: 1000}
+	s := gateSizes{entities: 100, warmUp: 500, rivalConns: []int{1, 2}, copyConns: []int{1, 2}, body: 256, large: 8 << 10}
 	if err := runGate(t.Context(), o, s, r); err != nil {
 		t.Fatal(err)
 	}
-	checkReport(t, r, `gate/per_event gate/copy gate/8KiB_to_256B gate/3_to_1_partitions`,
+	checkReport(t, r, `gate/per_event gate/copy gate/8KiB_to_256B`,
 		`gate/cpu_forebay gate/cpu_postgres gate/wal gate/per_event_cpu_postgres gate/per_event_wal gate/copy_cpu_postgres gate/copy_wal
-		gate/8KiB_cpu_forebay gate/8KiB_cpu_postgres gate/8KiB_wal
-		gate/1_partitions_cpu_forebay gate/1_partitions_cpu_postgres gate/1_partitions_wal
-		gate/1_partitions_low_cpu_forebay gate/1_partitions_low_cpu_postgres gate/1_partitions_low_wal
-		gate/3_partitions_cpu_forebay gate/3_partitions_cpu_postgres gate/3_partitions_wal
-		gate/3_partitions_low_cpu_forebay gate/3_partitions_low_cpu_postgres gate/3_partitions_low_wal`,
-		`gate/1_partitions_rate gate/1_partitions_p50 gate/1_partitions_p99 gate/1_partitions_low_p50 gate/1_partitions_low_p99
-		gate/3_partitions_rate gate/3_partitions_p50 gate/3_partitions_p99 gate/3_partitions_low_p50 gate/3_partitions_low_p99`)
-	for i, bar := range []float64{gateBar, gateCopyBar, gateLargeBar, 0} {
-		if x := r.Ratios[i]; x.Bar != bar || x.AtMost || len(x.Rounds) != o.Rounds {
-			t.Errorf("%+v", x)
-		}
-	}
-	for _, name := range []string{"gate.ours", "gate.rival", "gate.copy", "gate.partitions", "postgres.fsync"} {
+		gate/8KiB_cpu_forebay gate/8KiB_cpu_postgres gate/8KiB_wal`)
+	for _, name := range []string{"gate.ours", "gate.rival", "gate.copy", "postgres.fsync"} {
 		if r.Settings[name] == "" {
 			t.Errorf("no setting %s: %v", name, r.Settings)
 		}
@@ -39,7 +28,7 @@ func TestGateScenario(t *testing.T) {
 
 // gateOf is a short run of ours.
 func gateOf(pg *pgServer) gateRun {
-	return gateRun{url: pg.url, meter: pg.meter, seed: 7, name: "bench." + rand.Text(), loops: 2, partitions: 1, entities: 100, body: 256, length: 50 * time.Millisecond}
+	return gateRun{url: pg.url, meter: pg.meter, seed: 7, name: "bench." + rand.Text(), loops: 2, entities: 100, body: 256, length: 50 * time.Millisecond}
 }
 
 // What is counted is what the ledger has decided in the measured part: not what let the entities begin.
@@ -47,68 +36,27 @@ func TestRunCountsWhatItMeasured(t *testing.T) {
 	t.Parallel()
 	pg := opened(t)
 	conn := connected(t, pg.url)
-	for name, change := range map[string]func(*gateRun){
-		"two loops":       func(g *gateRun) { g.entities = 2 * len(generator{}.recent) }, // from then on there are repeats
-		"five partitions": func(g *gateRun) { g.loops, g.partitions, g.entities = 1, 5, 20 },
-		"at low rate":     func(g *gateRun) { g.loops, g.partitions, g.rate = 1, 3, 1000 },
-	} {
-		g := gateOf(pg)
-		change(&g)
-		got, err := g.run(t.Context())
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		fences, err := fencesOf(t.Context(), conn, g.name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		begun := int64(g.loops * g.partitions * g.entities)
-		if len(fences) != g.loops*g.partitions {
-			t.Errorf("%s: %d fences", name, len(fences))
-		}
-		decided := number(t, conn, fmt.Sprintf(`SELECT count(*) + sum(duplicates) FROM forebay.events_w%d`, fences[0].window))
-		if got.events < 10 || decided != got.events+begun {
-			t.Errorf("%s: %d events measured, %d decided, %d of them to begin", name, got.events, decided, begun)
-		}
-		given := number(t, conn, `SELECT sum(next_lane_seq - 1) FROM forebay.progress WHERE fence BETWEEN $1 AND $2`, fences[0].id, fences[len(fences)-1].id)
-		if got.actions != given-begun || got.actions == 0 || g.loops == 2 && got.actions >= got.events {
-			t.Errorf("%s: %d actions of %d events, the ledger has %d, %d of them to begin", name, got.actions, got.events, given, begun)
-		}
-		if got.elapsed <= 0 || got.own <= 0 || got.wal < 100*got.actions || len(got.batches) == 0 || got.loads != 0 {
-			t.Errorf("%s: %+v", name, got)
-		}
-		for _, f := range fences {
-			if n := number(t, conn, `SELECT count(*) FROM forebay.fences f JOIN forebay.progress p ON p.fence = f.id
-				WHERE f.id = $1 AND f.released AND p.lane_low = p.next_lane_seq AND p.next_offset > $2`, f.id, g.entities); n != 1 {
-				t.Errorf("%s: fence %d was not given back with everything done", name, f.id)
-			}
-		}
-	}
-}
-
-// A second run under a name goes on where the first ended.
-func TestRunGoesOn(t *testing.T) {
-	t.Parallel()
-	pg := opened(t)
-	conn := connected(t, pg.url)
 	g := gateOf(pg)
-	var events int64
-	for g.seed = range uint64(2) {
-		got, err := g.run(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		events += got.events + int64(g.loops*g.entities)
+	g.entities = 2 * len(generator{}.recent) // from then on there are repeats
+	got, err := g.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-	const ours = ` WHERE fence IN (SELECT f.id FROM forebay.fences f JOIN forebay.subscriptions s ON s.id = f.subscription WHERE s.name = $1)`
-	if n := number(t, conn, `SELECT sum(next_offset) FROM forebay.progress`+ours, g.name); n != events {
-		t.Errorf("the partitions stand at %d after %d events", n, events)
+	fences, err := fencesOf(t.Context(), conn, g.name)
+	if err != nil || len(fences) != g.loops {
+		t.Fatalf("%d fences, %v", len(fences), err)
 	}
-	if n := number(t, conn, `SELECT count(*) FROM forebay.events`+ours+` AND decision <> 'applied'`, g.name); n != 0 {
-		t.Errorf("%d events of the second run were not applied", n)
+	begun := int64(g.loops * g.entities)
+	decided := number(t, conn, fmt.Sprintf(`SELECT count(*) + sum(duplicates) FROM forebay.events_w%d`, fences[0].window))
+	if got.events < 10 || decided != got.events+begun {
+		t.Errorf("%d events measured, %d decided, %d of them to begin", got.events, decided, begun)
 	}
-	if n := number(t, conn, `SELECT count(*) FROM forebay.seeks`+ours, g.name); n != 0 {
-		t.Errorf("%d seeks", n)
+	given := number(t, conn, `SELECT sum(next_lane_seq - 1) FROM forebay.progress WHERE fence BETWEEN $1 AND $2 AND lane_low = next_lane_seq`, fences[0].id, fences[len(fences)-1].id)
+	if got.actions != given-begun || got.actions == 0 || got.actions >= got.events {
+		t.Errorf("%d actions of %d events, the ledger has done %d, %d of them to begin", got.actions, got.events, given, begun)
+	}
+	if got.elapsed <= 0 || got.own <= 0 || got.wal < 100*got.actions || got.loads != 0 {
+		t.Errorf("%+v", got)
 	}
 }
 

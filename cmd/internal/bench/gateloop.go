@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -13,58 +12,42 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// gateLoop is one serial loop over the partitions that it owns, as stream's is: a batch has a slice of each partition
-// that has something.
+// gateLoop is one serial loop over a partition, as stream's is.
 type gateLoop struct {
-	cfg     gateRun
-	ns      *ledger.Namespace
-	lanes   *lane.Lanes
-	bodies  *bodies
-	parts   []*gatePart
-	rng     *rand.Rand
-	decided int64 // events
-	actions int64 // of those
-	warmed  int64 // actions before those
-	batches []time.Duration
-}
-
-// gatePart is a partition of a loop.
-type gatePart struct {
-	number int32
+	cfg    gateRun
+	ns     *ledger.Namespace
+	lanes  *lane.Lanes
+	bodies *bodies
+	number int32 // of the partition
 	events *generator
 	claim  *ledger.Claim // nil before prepare
 	// records are used again by the next batch: the ledger keeps none of them.
 	records []ledger.Record
+	decided int64 // events
+	actions int64 // of those
+	warmed  int64 // actions before those
 }
 
 func newGateLoop(g gateRun, ns *ledger.Namespace, lanes *lane.Lanes, body *bodies, names []string, n int) *gateLoop {
-	l := &gateLoop{cfg: g, ns: ns, lanes: lanes, bodies: body, rng: rand.New(rand.NewPCG(g.seed, uint64(n)))}
-	for i := range g.partitions {
-		number := int32(n*g.partitions + i)
-		l.parts = append(l.parts, &gatePart{number: number, events: newGenerator(number, names, g.seed)})
-	}
-	return l
+	return &gateLoop{cfg: g, ns: ns, lanes: lanes, bodies: body, number: int32(n), events: newGenerator(int32(n), names, g.seed)}
 }
 
-// prepare claims the partitions, applies one event of each entity and warms up.
-func (l *gateLoop) prepare(ctx context.Context) error {
-	for _, p := range l.parts {
-		if err := l.claim(ctx, p); err != nil {
-			return err
-		}
+// prepare claims the partition, applies one event of each entity and warms up.
+func (l *gateLoop) prepare(ctx context.Context) (err error) {
+	if l.claim, err = l.ns.Claim(ctx, l.cfg.claimFrom(l.number, goOn)); err != nil {
+		return err
 	}
-	counts := make([]int, len(l.parts))
-	for left := l.cfg.entities; left > 0; left -= counts[0] {
-		n := min(left, max(1, gateBatch/len(counts)))
-		for i := range counts {
-			counts[i] = n
-		}
-		if err := l.apply(ctx, l.take(counts, (*generator).firstEvent)); err != nil {
+	l.events.continueAt(l.claim.Next.Offset, l.claim.Epoch<<32)
+	if err := l.lanes.Open(ctx, l.claim); err != nil {
+		return err
+	}
+	for left := l.cfg.entities; left > 0; left -= gateBatch {
+		if err := l.apply(ctx, min(left, gateBatch), l.events.firstEvent); err != nil {
 			return err
 		}
 	}
 	for l.actions = 0; l.actions < int64(l.cfg.warmUp); {
-		if err := l.apply(ctx, l.take(l.counts(gateBatch), (*generator).next)); err != nil {
+		if err := l.apply(ctx, gateBatch, l.events.next); err != nil {
 			return err
 		}
 	}
@@ -72,98 +55,15 @@ func (l *gateLoop) prepare(ctx context.Context) error {
 	return l.waitDrained(ctx)
 }
 
-func (l *gateLoop) claim(ctx context.Context, p *gatePart) (err error) {
-	p.claim, err = l.ns.Claim(ctx, l.cfg.claimFrom(p.number, goOn))
-	if err != nil {
-		return err
-	}
-	p.events.continueAt(p.claim.Next.Offset, p.claim.Epoch<<32)
-	return l.lanes.Open(ctx, p.claim)
-}
-
-// run applies batches for the run's length, then waits until the last action is done.
+// run applies full batches for the run's length, one after the other, then waits until the last action is done.
 func (l *gateLoop) run(ctx context.Context) error {
-	work := l.applyFull
-	if l.cfg.rate > 0 {
-		work = l.applyAtRate
-	}
-	if err := work(ctx, l.cfg.length); err != nil {
-		return err
+	for begin := time.Now(); time.Since(begin) < l.cfg.length; {
+		if err := l.apply(ctx, gateBatch, l.events.next); err != nil {
+			return err
+		}
+		l.decided += gateBatch
 	}
 	return l.waitDrained(ctx)
-}
-
-// applyFull applies full batches, one after the other.
-func (l *gateLoop) applyFull(ctx context.Context, d time.Duration) error {
-	for begin := time.Now(); time.Since(begin) < d; {
-		if err := l.applyRandom(ctx, gateBatch, time.Now()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// applyAtRate applies events that arrive at the run's rate: a batch has what has arrived since the last one, and waits gateWait for more.
-func (l *gateLoop) applyAtRate(ctx context.Context, d time.Duration) error {
-	apart := time.Second / time.Duration(l.cfg.rate)
-	begin := time.Now()
-	for first := begin; first.Sub(begin) < d; {
-		if err := waitUntil(ctx, first.Add(gateWait)); err != nil {
-			return err
-		}
-		n := min(gateBatch, 1+int(time.Since(first)/apart))
-		if err := l.applyRandom(ctx, n, first); err != nil {
-			return err
-		}
-		first = first.Add(time.Duration(n) * apart)
-	}
-	return nil
-}
-
-// applyRandom applies n events of partitions at random. The batch's time counts from first, when the first of them arrived.
-func (l *gateLoop) applyRandom(ctx context.Context, n int, first time.Time) error {
-	if err := l.apply(ctx, l.take(l.counts(n), (*generator).next)); err != nil {
-		return err
-	}
-	l.decided += int64(n)
-	l.batches = append(l.batches, time.Since(first))
-	return nil
-}
-
-// counts returns how many of n events each partition has, at random.
-func (l *gateLoop) counts(n int) []int {
-	counts := make([]int, len(l.parts))
-	for range n {
-		counts[l.rng.IntN(len(counts))]++
-	}
-	return counts
-}
-
-// gateEvents is a batch in the ledger's form, with the events that its actions carry, by slice.
-type gateEvents struct {
-	slices []ledger.Slice
-	events [][]schemas.Event
-}
-
-// take makes a batch of counts[i] events of partition i.
-func (l *gateLoop) take(counts []int, next func(*generator) event) gateEvents {
-	var b gateEvents
-	for i, n := range counts {
-		if n == 0 {
-			continue
-		}
-		p := l.parts[i]
-		p.records = slices.Grow(p.records[:0], n)[:n]
-		s := ledger.Slice{Claim: p.claim, From: p.claim.Next.Offset, Records: p.records}
-		events := make([]schemas.Event, n)
-		now := time.Now()
-		for j := range n {
-			s.Records[j], events[j] = recordOf(next(p.events), now)
-		}
-		s.Next = ledger.Position{Offset: s.Records[n-1].Offset + 1}
-		b.slices, b.events = append(b.slices, s), append(b.events, events)
-	}
-	return b
 }
 
 func recordOf(e event, now time.Time) (ledger.Record, schemas.Event) {
@@ -179,62 +79,54 @@ func recordOf(e event, now time.Time) (ledger.Record, schemas.Event) {
 		}
 }
 
-// apply commits a batch and hands its actions to the lanes.
-func (l *gateLoop) apply(ctx context.Context, b gateEvents) error {
-	applied, err := l.ns.Apply(ctx, b.slices)
+// apply commits a batch of n events and hands its actions to the lanes.
+func (l *gateLoop) apply(ctx context.Context, n int, next func() event) error {
+	l.records = slices.Grow(l.records[:0], n)[:n]
+	events, now := make([]schemas.Event, n), time.Now()
+	for i := range n {
+		l.records[i], events[i] = recordOf(next(), now)
+	}
+	applied, err := l.ns.Apply(ctx, []ledger.Slice{{Claim: l.claim, From: l.claim.Next.Offset, Records: l.records, Next: ledger.Position{Offset: l.records[n-1].Offset + 1}}})
 	if err != nil {
 		return err
 	}
-	for i := range applied {
-		if applied[i].Fenced || applied[i].Refused != nil || len(applied[i].Quarantined) > 0 {
-			return fmt.Errorf("a batch of the bench came back fenced, refused or quarantined: %+v %w", applied[i].Quarantined, applied[i].Refused)
-		}
-		items := make([]lane.Item, len(applied[i].Actions))
-		for j := range applied[i].Actions {
-			a := &applied[i].Actions[j]
-			e := &b.events[i][a.Record]
-			e.Data = l.bodies.clone()
-			items[j] = lane.Item{Action: a, Event: e}
-		}
-		l.lanes.Add(applied[i].Claim, items)
-		l.actions += int64(len(items))
+	a := applied[0]
+	if a.Fenced || a.Refused != nil || len(a.Quarantined) > 0 {
+		return fmt.Errorf("a batch of the bench came back fenced, refused or quarantined: %+v %w", a.Quarantined, a.Refused)
 	}
+	items := make([]lane.Item, len(a.Actions))
+	for i := range a.Actions {
+		e := &events[a.Actions[i].Record]
+		e.Data = l.bodies.clone()
+		items[i] = lane.Item{Action: &a.Actions[i], Event: e}
+	}
+	l.lanes.Add(a.Claim, items)
+	l.actions += int64(len(items))
 	return nil
 }
 
-// waitDrained waits until the ledger has no open action of the loop's claims.
+// waitDrained waits until the ledger has no open action of the loop's claim.
 func (l *gateLoop) waitDrained(ctx context.Context) error {
-	for _, p := range l.parts {
-		for {
-			open, _, err := l.ns.Open(ctx, p.claim, 0, 1)
-			if err != nil {
-				return err
-			}
-			if len(open) == 0 {
-				break
-			}
-			if open[0].Status == ledger.Dead {
-				return fmt.Errorf("an action of the bench died: %+v", open[0])
-			}
-			if err := waitUntil(ctx, time.Now().Add(2*time.Millisecond)); err != nil {
-				return err
-			}
+	for {
+		open, _, err := l.ns.Open(ctx, l.claim, 0, 1)
+		if err != nil || len(open) == 0 {
+			return err
+		}
+		if open[0].Status == ledger.Dead {
+			return fmt.Errorf("an action of the bench died: %+v", open[0])
+		}
+		if err := waitUntil(ctx, time.Now().Add(2*time.Millisecond)); err != nil {
+			return err
 		}
 	}
-	return nil
 }
 
-// close drains the lanes and releases the claims, so that the next run's claims are clean.
+// close drains the lanes and releases the claim, so that the next run's claim is clean.
 func (l *gateLoop) close(ctx context.Context) error {
-	for _, p := range l.parts {
-		if err := l.lanes.Close(ctx, p.claim); err != nil {
-			return err
-		}
-		if err := l.ns.Release(ctx, p.claim); err != nil {
-			return err
-		}
+	if err := l.lanes.Close(ctx, l.claim); err != nil {
+		return err
 	}
-	return nil
+	return l.ns.Release(ctx, l.claim)
 }
 
 // waitUntil waits for a time, or for the end of ctx.

@@ -20,13 +20,11 @@ type gateSizes struct {
 	warmUp                int   // see gateRun
 	rivalConns, copyConns []int // tried; the best is measured
 	body, large           int   // bytes of an event's body
-	partitions            []int // of one loop
-	arrivals              int   // events/s at low rate
 }
 
 var gateScale = gateSizes{
 	entities: entitiesPerPartition, warmUp: gateWarmUp, rivalConns: []int{8, 16, 32, 64}, copyConns: []int{1, 2, 4, 8},
-	body: 256, large: 8 << 10, partitions: []int{1, 12, 64}, arrivals: 1000,
+	body: 256, large: 8 << 10,
 }
 
 // gateBench is one run of the gate scenario on one server.
@@ -51,10 +49,7 @@ func runGate(ctx context.Context, o Options, s gateSizes, r *Report) error {
 	if err := rivalTables(ctx, pg.url); err != nil {
 		return err
 	}
-	if err := b.measureRounds(ctx, r); err != nil {
-		return err
-	}
-	return b.measurePartitionCounts(ctx, r)
+	return b.measureRounds(ctx, r)
 }
 
 func (b *gateBench) next() uint64 { b.seed++; return b.seed }
@@ -62,7 +57,7 @@ func (b *gateBench) next() uint64 { b.seed++; return b.seed }
 // ours returns a run of our side under a new name, with two loops of one partition each.
 func (b *gateBench) ours(body int, d time.Duration) gateRun {
 	seed := b.next()
-	return gateRun{url: b.pg.url, meter: b.pg.meter, seed: seed, name: gateName(seed), loops: gateLoops, partitions: 1,
+	return gateRun{url: b.pg.url, meter: b.pg.meter, seed: seed, name: gateName(seed), loops: gateLoops,
 		entities: b.entities, warmUp: b.warmUp, body: body, length: d}
 }
 

@@ -15,5 +15,5 @@ func TestIntakeScenario(t *testing.T) {
 	if err := runIntake(t.Context(), o, intakeSizes{warm: 4, conns: []int{2, 3}}, r); err != nil {
 		t.Fatal(err)
 	}
-	checkReport(t, r, `intake/bare intake/bare_3`, `intake/cpu_ours_2 intake/cpu_bare_2 intake/cpu_ours_3 intake/cpu_bare_3`, ``)
+	checkReport(t, r, `intake/bare intake/bare_3`, `intake/cpu_ours_2 intake/cpu_bare_2 intake/cpu_ours_3 intake/cpu_bare_3`)
 }

@@ -2,9 +2,6 @@ package bench
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -19,9 +16,8 @@ import (
 const (
 	// intakeBar is what the project asks beside a handler that only reads and produces.
 	intakeBar        = 0.80
-	intakeBody       = 1 << 10 // bytes
 	intakePartitions = 12
-	intakeBodies     = 512 // different bodies, with different entities
+	intakeEntities   = 8 // of a connection
 )
 
 // intakeSizes are the scenario's dimensions.
@@ -56,11 +52,10 @@ func runIntake(ctx context.Context, o Options, sizes intakeSizes, r *Report) err
 		defer s.Stop()
 		servers[kind] = s
 	}
-	r.Settings["intake.body"] = fmt.Sprintf("%d bytes, %d different, signed, GitHub preset", intakeBody, intakeBodies)
+	r.Settings["intake.body"] = fmt.Sprintf("%d bytes, of %d entities a connection, signed, GitHub preset", deliveryBody, intakeEntities)
 	r.Settings["intake.kafka"] = fmt.Sprintf("Apache Kafka, 1 broker, %d partitions, acks=all, lz4, no linger", intakePartitions)
 	r.Settings["intake.http"] = "net/http with read, write and idle timeouts on both sides"
-	requests := intakeRequests(settings.Secret)
-	if err := o.warm(ctx, servers, requests, sizes); err != nil {
+	if err := o.warm(ctx, servers, settings.Secret, sizes); err != nil {
 		return err
 	}
 	for i, conns := range sizes.conns {
@@ -68,7 +63,7 @@ func runIntake(ctx context.Context, o Options, sizes intakeSizes, r *Report) err
 		if i > 0 {
 			name = fmt.Sprintf("intake/bare_%d", conns)
 		}
-		if err := o.intakeTurns(ctx, r, name, servers, requests, conns); err != nil {
+		if err := o.intakeTurns(ctx, r, name, servers, settings.Secret, conns); err != nil {
 			return err
 		}
 	}
@@ -76,11 +71,11 @@ func runIntake(ctx context.Context, o Options, sizes intakeSizes, r *Report) err
 }
 
 // warm sends the broker its first records, half through each server.
-func (o Options) warm(ctx context.Context, servers map[string]*rig.Child, requests []request, sizes intakeSizes) error {
+func (o Options) warm(ctx context.Context, servers map[string]*rig.Child, secret string, sizes intakeSizes) error {
 	o.logf("warming the broker with %d records", sizes.warm)
 	for _, s := range servers {
 		for sent := int64(0); sent < sizes.warm/2; {
-			n, _, err := (&load{addr: s.Addr, conns: sizes.conns[0], requests: requests}).run(ctx, min(time.Second, o.Round))
+			n, _, err := intakeSenders(s.Addr, secret, sizes.conns[0]).runFor(ctx, min(time.Second, o.Round))
 			if err != nil {
 				return err
 			}
@@ -91,13 +86,13 @@ func (o Options) warm(ctx context.Context, servers map[string]*rig.Child, reques
 }
 
 // intakeTurns measures both servers in turns on conns connections.
-func (o Options) intakeTurns(ctx context.Context, r *Report, name string, servers map[string]*rig.Child, requests []request, conns int) error {
+func (o Options) intakeTurns(ctx context.Context, r *Report, name string, servers map[string]*rig.Child, secret string, conns int) error {
 	rates, cpu, events := map[string][]float64{}, map[string]time.Duration{}, map[string]int64{}
 	for i := range o.Rounds {
 		for _, kind := range []string{serveBare, serveOurs} {
 			s := servers[kind]
 			before := cpuOf(s.PID(), false)
-			n, elapsed, err := (&load{addr: s.Addr, conns: conns, requests: requests}).run(ctx, o.Round)
+			n, elapsed, err := intakeSenders(s.Addr, secret, conns).runFor(ctx, o.Round)
 			if err != nil {
 				return fmt.Errorf("%s on %d connections: %w", kind, conns, err)
 			}
@@ -114,24 +109,11 @@ func (o Options) intakeTurns(ctx context.Context, r *Report, name string, server
 	return nil
 }
 
-// intakeRequests prepares signed deliveries. The delivery id is not signed by GitHub and is overwritten per request.
-func intakeRequests(secret string) []request {
-	out := make([]request, intakeBodies)
-	for i := range out {
-		body := intakeDelivery(i)
-		m := hmac.New(sha256.New, []byte(secret))
-		m.Write(body)
-		head := fmt.Sprintf("POST /v1/in/bench/github HTTP/1.1\r\nHost: forebay\r\nUser-Agent: GitHub-Hookshot/bench\r\nContent-Type: application/json\r\n"+
-			"X-GitHub-Event: issues\r\nX-Hub-Signature-256: sha256=%s\r\nContent-Length: %d\r\nX-GitHub-Delivery: ", hex.EncodeToString(m.Sum(nil)), len(body))
-		raw := []byte(head + "0000000000000000\r\n\r\n")
-		out[i] = request{raw: append(raw, body...), idAt: len(head)}
-	}
-	return out
-}
-
-func intakeDelivery(i int) []byte {
-	text := fmt.Sprintf(`{"action":"edited","repository":{"id":186853002,"full_name":"acme/shop"},"issue":{"number":%d,"updated_at":"2026-07-01T12:00:%02dZ","title":"","body":"`, i, i%60)
-	return []byte(text + strings.Repeat("x", intakeBody-len(text)-4) + `"}}` + "\n")
+// intakeSenders returns senders of signed deliveries to a server.
+func intakeSenders(addr, secret string, conns int) *senders {
+	begin := time.Now().Add(-30 * 24 * time.Hour)
+	return &senders{addr: addr, conns: conns, mix: []share{{kind: 0, weight: 1, entities: intakeEntities}},
+		newTemplate: func() *requestTemplate { return newRequestTemplate("bench", "github", secret, begin) }}
 }
 
 func startServer(ctx context.Context, kind string, settings serveSettings) (*rig.Child, error) {

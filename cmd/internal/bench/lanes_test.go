@@ -1,8 +1,6 @@
 package bench
 
 import (
-	"context"
-	"strings"
 	"testing"
 	"time"
 )
@@ -15,7 +13,7 @@ func TestLanesScenario(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkReport(t, r, `lanes/one_by_one lanes/batch_100`,
-		`lanes/cpu_forebay lanes/cpu_postgres lanes/wal lanes/one_by_one_cpu_postgres lanes/one_by_one_wal lanes/batch_100_cpu_postgres lanes/batch_100_wal`, ``)
+		`lanes/cpu_forebay lanes/cpu_postgres lanes/wal lanes/one_by_one_cpu_postgres lanes/one_by_one_wal lanes/batch_100_cpu_postgres lanes/batch_100_wal`)
 	for i, bar := range []float64{lanesOneBar, lanesBatchBar} {
 		if x := r.Ratios[i]; x.Bar != bar || x.AtMost || len(x.Rounds) != o.Rounds {
 			t.Errorf("%+v", x)
@@ -46,30 +44,5 @@ func TestQueueRivalDoesEveryJob(t *testing.T) {
 		if n := number(t, conn, `SELECT count(*) - count(DISTINCT event_id) FROM rival_queue.jobs`); n != 0 {
 			t.Errorf("%d repeats were inserted", n)
 		}
-	}
-}
-
-func TestQueueRivalSaysWhatFailed(t *testing.T) {
-	pg := opened(t)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(context.DeadlineExceeded)
-	q := &queueRival{url: pg.url, meter: pg.meter, inserters: 1, batch: 10, entities: 10, conns: 1, claim: 1, maxWaiting: 10, length: time.Minute}
-	if _, err := q.run(ctx); err == nil {
-		t.Error("a run that could not begin has figures")
-	}
-	if err := execOn(t.Context(), q.url, "DROP SCHEMA IF EXISTS rival_queue CASCADE; "+queueSchema); err != nil {
-		t.Fatal(err)
-	}
-	conn := connected(t, pg.url)
-	if _, err := conn.Exec(t.Context(), `ALTER TABLE rival_queue.jobs ADD CHECK (status = 'pending')`); err != nil {
-		t.Fatal(err)
-	}
-	pool, err := openPool(t.Context(), q.url, q.conns+q.inserters)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	if _, err := q.jobs(t.Context(), pool); err == nil || !strings.Contains(err.Error(), "work on jobs") {
-		t.Errorf("completions that the database refuses: %v", err)
 	}
 }

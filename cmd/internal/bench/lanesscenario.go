@@ -67,7 +67,7 @@ func (b *laneBench) next() uint64 { b.seed++; return b.seed }
 // ours runs the gate's loops, and counts the actions that the lanes have completed.
 func (b *laneBench) ours(ctx context.Context, d time.Duration) (measured, error) {
 	seed := b.next()
-	got, err := gateRun{url: b.pg.url, meter: b.pg.meter, seed: seed, name: gateName(seed), loops: gateLoops, partitions: 1,
+	got, err := gateRun{url: b.pg.url, meter: b.pg.meter, seed: seed, name: gateName(seed), loops: gateLoops,
 		entities: b.entities / gateLoops, warmUp: b.warmUp, body: b.body, length: d}.run(ctx)
 	got.events = got.actions
 	return got.measured, err

@@ -6,37 +6,30 @@ import (
 	"time"
 )
 
-// The scenario replay is about what was decided before and is read again: how fast it is skipped, and whether what never ran is found in it.
+// The scenario replay is about what was decided before and is read again: how fast it is skipped.
 
 // replayBar is how many times the gate's rate the project asks of the skipping.
 const replayBar = 1.5
 
-// replaySizes are the scenario's dimensions besides those that its user chooses.
+// replaySizes are the scenario's dimensions.
 type replaySizes struct {
 	entities, warmUp, body int // see gateRun
-	holes                  holeSizes
 }
 
-var replayScale = replaySizes{entities: entitiesPerPartition, warmUp: gateWarmUp, body: 256, holes: holeSizes{holes: 100, entities: 2000, partitions: 12, body: 256}}
+var replayScale = replaySizes{entities: entitiesPerPartition, warmUp: gateWarmUp, body: 256}
 
 func runReplayScenario(ctx context.Context, o Options, r *Report) error {
 	return runReplay(ctx, o, replayScale, r)
 }
 
 func runReplay(ctx context.Context, o Options, s replaySizes, r *Report) error {
-	if o.Events < 2*s.holes.holes {
-		return fmt.Errorf("%d events: there must be at least %d, for %d of them are holes", o.Events, 2*s.holes.holes, s.holes.holes)
-	}
 	pg, err := o.openPostgres(ctx, r)
 	if err != nil {
 		return err
 	}
 	defer pg.close()
 	b := &gateBench{Options: o, gateSizes: gateSizes{entities: s.entities, warmUp: s.warmUp, body: s.body}, pg: pg, seed: uint64(time.Now().UnixNano())}
-	if err := b.measureSkipping(ctx, r); err != nil {
-		return err
-	}
-	return o.measureHoles(ctx, pg, s.holes, r)
+	return b.measureSkipping(ctx, r)
 }
 
 // measureSkipping measures, in every round, the gate with new events, then fill and a rewind over all that it has decided.

@@ -17,14 +17,14 @@ import (
 )
 
 // Ratio is one figure of ours beside one of theirs: a rival's, a limit's, or what is allowed. Bar is what the project
-// asks of it; 0 asks nothing.
+// asks of it.
 type Ratio struct {
 	Name   string  `json:"name"`
 	Ratio  float64 `json:"ratio"`
 	Ours   float64 `json:"ours"`
 	Theirs float64 `json:"theirs"`
 	Unit   string  `json:"unit"`
-	Bar    float64 `json:"bar,omitempty"`
+	Bar    float64 `json:"bar"`
 	// AtMost says that the ratio may not be above the bar; else it may not be below.
 	AtMost bool `json:"at_most,omitempty"`
 	// Rounds are the ratios of the single rounds, which show how steady the figure is.
@@ -33,40 +33,32 @@ type Ratio struct {
 
 // Met reports whether the ratio reaches its bar.
 func (x Ratio) Met() bool {
-	switch {
-	case x.Bar == 0:
-		return true
-	case x.AtMost:
+	if x.AtMost {
 		return x.Ratio <= x.Bar
 	}
 	return x.Ratio >= x.Bar
 }
 
-// Figure is something measured that stands beside nothing.
-type Figure struct {
+// Cost is what one event costs, ours or theirs.
+type Cost struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"`
 }
 
-// Report is a run of one or more scenarios. Costs are what one event costs, ours or theirs.
+// Report is a run of one or more scenarios.
 type Report struct {
 	Machine  Machine           `json:"machine"`
 	Settings map[string]string `json:"settings"`
 	Ratios   []Ratio           `json:"ratios"`
-	Costs    []Figure          `json:"costs"`
-	Figures  []Figure          `json:"figures,omitempty"`
+	Costs    []Cost            `json:"costs"`
 }
 
 // cost adds what each of n events cost of total. What could not be read is left out.
 func (r *Report) cost(name, unit string, total float64, n int64) {
 	if total > 0 && n > 0 {
-		r.Costs = append(r.Costs, Figure{name, total / float64(n), unit})
+		r.Costs = append(r.Costs, Cost{name, total / float64(n), unit})
 	}
-}
-
-func (r *Report) figure(name, unit string, value float64) {
-	r.Figures = append(r.Figures, Figure{name, value, unit})
 }
 
 // WriteJSON writes the report as one indented JSON document.
@@ -84,8 +76,12 @@ func (r *Report) WriteTable(w io.Writer) error {
 	for _, x := range r.Ratios {
 		fmt.Fprintf(tw, "%s\t%.0f\t%.0f\t%s\t%.2f\t%s\t%s\n", x.Name, x.Ours, x.Theirs, x.Unit, x.Ratio, bar(x), rounds(x))
 	}
-	table(tw, "COST\tPER EVENT", r.Costs)
-	table(tw, "FIGURE\tVALUE", r.Figures)
+	if len(r.Costs) > 0 {
+		fmt.Fprintln(tw, "\nCOST\tPER EVENT\tUNIT")
+	}
+	for _, c := range r.Costs {
+		fmt.Fprintf(tw, "%s\t%.1f\t%s\n", c.Name, c.Value, c.Unit)
+	}
 	fmt.Fprintln(tw, "\nSETTING\tVALUE")
 	for _, k := range slices.Sorted(maps.Keys(r.Settings)) {
 		fmt.Fprintf(tw, "%s\t%s\n", k, r.Settings[k])
@@ -93,20 +89,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	return tw.Flush()
 }
 
-func table(w io.Writer, head string, figures []Figure) {
-	if len(figures) == 0 {
-		return
-	}
-	fmt.Fprintf(w, "\n%s\tUNIT\n", head)
-	for _, f := range figures {
-		fmt.Fprintf(w, "%s\t%.1f\t%s\n", f.Name, f.Value, f.Unit)
-	}
-}
-
 func bar(x Ratio) string {
-	if x.Bar == 0 {
-		return "-"
-	}
 	most, verdict := "", "met"
 	if x.AtMost {
 		most = "at most "

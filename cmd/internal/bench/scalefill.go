@@ -11,49 +11,47 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// fill gives the level's subscription so many seen ids that it has l.seen with the first ones of its entities, and returns how long it
-// took.
+// fill gives a run's subscription so many seen ids that it has that many with the first ones of its entities.
 //
 // The rows are copies of the rows that the ledger itself wrote of the entities' first events, with ids, keys, hashes,
 // places and versions of their own. They go into the current window, whose unique index every batch both probes and
 // grows.
-func (b *scaleBench) fill(ctx context.Context, l *level) (time.Duration, error) {
-	begin := l.run
+func (b *scaleBench) fill(ctx context.Context, run gateRun, seen int) error {
+	begin := run
 	begin.length, begin.warmUp = 0, 0
 	if _, err := begin.run(ctx); err != nil {
-		return 0, err
+		return err
 	}
 	conn, err := pgx.Connect(ctx, b.pg.url)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	fences, err := fencesOf(ctx, conn, l.run.name)
+	fences, err := fencesOf(ctx, conn, run.name)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	began := time.Now()
-	b.logf("filling the ledger with %d seen ids", l.seen)
-	f := filler{url: b.pg.url, events: fmt.Sprintf("events_w%d", fences[0].window), entities: b.entities}
+	b.logf("filling the ledger with %d seen ids", seen)
+	f := filler{url: b.pg.url, events: fmt.Sprintf("events_w%d", fences[0].window), entities: run.entities}
 	indexes, err := f.dropIndexes(ctx, conn)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	if err := f.fences(ctx, fences, l.seen-len(fences)*b.entities); err != nil {
-		return 0, err
+	if err := f.fences(ctx, fences, seen-len(fences)*run.entities); err != nil {
+		return err
 	}
 	if err := f.makeIndexes(ctx, conn, indexes); err != nil {
-		return 0, err
+		return err
 	}
 	if _, err := conn.Exec(ctx, "VACUUM ANALYZE forebay."+f.events); err != nil {
-		return 0, err
+		return err
 	}
 	if _, err := conn.Exec(ctx, "CHECKPOINT"); err != nil { // needs rights that the owner of a given server may lack
 		b.logf("no checkpoint after the fill: %v", err)
 	}
-	took := time.Since(began)
-	b.logf("filled in %s", took.Round(time.Second))
-	return took, nil
+	b.logf("filled in %s", time.Since(began).Round(time.Second))
+	return nil
 }
 
 // filler fills one window's events.

@@ -41,17 +41,14 @@ func (b *scaleBench) measureMemory(ctx context.Context, r *Report) error {
 	if err := h.waitFull(ctx, p); err != nil {
 		return p.explain(err)
 	}
-	full := residentMiB(p.pid(), "VmRSS")
 	if err := b.waitIdle(ctx, p.pid()); err != nil {
 		return p.explain(err)
 	}
-	rest, peak := residentMiB(p.pid(), "VmRSS"), residentMiB(p.pid(), "VmHWM")
-	b.logf("the stream process has %.0f MiB at rest, %.0f MiB when it was full, %.0f MiB at most", rest, full, peak)
+	rest := residentMiB(p.pid(), "VmRSS")
+	b.logf("the stream process has %.0f MiB at rest, %.0f MiB at most", rest, residentMiB(p.pid(), "VmHWM"))
 	r.Settings["scale.memory"] = fmt.Sprintf("forebay serve --roles stream with %d open actions of a destination that does not answer and %d events waiting in gaps, "+
 		"each of an entity of its own, bodies of %d bytes, %d partitions", b.Load, b.Load, b.backlog.body, b.backlog.partitions)
 	r.Ratios = append(r.Ratios, atMost("scale/memory", "MiB resident, at rest, and allowed", rest, memoryBar))
-	r.figure("scale/memory_full", "MiB resident as soon as all was held", full)
-	r.figure("scale/memory_peak", "MiB resident at most, while it read", peak)
 	return nil
 }
 

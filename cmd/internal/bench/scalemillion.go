@@ -54,9 +54,6 @@ func (b *scaleBench) measureOpenActions(ctx context.Context, r *Report, name str
 	r.Settings[name[:5]+"."+name[6:]] = fmt.Sprintf("forebay serve --roles stream with %d open actions of %d entities, %d partitions, bodies of %d bytes: "+
 		"filled while the destination held its calls, claimed by a second process, and let through for %s", b.Open, entities, b.backlog.partitions, b.backlog.body, b.drainTime())
 	r.Ratios = append(r.Ratios, atMost(name, "MiB resident at most, and allowed", most, memoryBar))
-	r.figure(name+"_fill", "MiB resident at most of the process that decided them", peak)
-	r.figure(name+"_rest", "MiB resident at rest after the claim", rest)
-	r.figure(name+"_drain", "actions/s in order once the destination answers", rate)
 	return nil
 }
 

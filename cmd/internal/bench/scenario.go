@@ -14,7 +14,7 @@ type Options struct {
 	// Postgres is a server's URL; empty starts one in a directory of its own.
 	Postgres string
 	// Kafka is a list of bootstrap addresses; empty starts what the scenario needs: an Apache Kafka through
-	// deploy/kafka/kafka.sh for e2e, fanout, hol and intake, the embedded broker for consoles, replay and scale.
+	// deploy/kafka/kafka.sh for e2e, fanout, hol and intake, the embedded broker for consoles and scale.
 	Kafka []string
 	// KafkaScript is the path of kafka.sh.
 	KafkaScript string
@@ -23,14 +23,12 @@ type Options struct {
 	// Round is how long one measurement takes, Rounds how many each side has.
 	Round  time.Duration
 	Rounds int
-	// Seen are the numbers of seen ids at which scale measures the gate, beside none; ascending.
-	Seen []int
+	// Seen is the number of seen ids at which scale measures the gate, beside none.
+	Seen int
 	// Load is how many open actions, and how many events that wait in gaps, scale gives a stream process.
 	Load int
 	// Open is how many open actions of one subscription scale lets a stream process have, nearly all of them in the ledger.
 	Open int
-	// Events are how many events replay has a subscription decide before fill looks for the holes among them.
-	Events int
 	// buffers are shared_buffers of a server that is started; empty is 512MB.
 	buffers string
 	// data is where servers that are started keep their data; empty is TMPDIR.
@@ -50,11 +48,11 @@ var scenarios = map[string]scenario{
 	"consoles": {runConsolesScenario, "the gate's rate while ten consoles are open, beside its rate without"},
 	"e2e":      {runE2EScenario, "signed deliveries to completed actions of an http destination, through everything, on one machine"},
 	"fanout":   {runFanoutScenario, "p99 from accept to action of nine subscriptions on a topic while a tenth hangs or fails, beside the same without"},
-	"gate":     {runGateScenario, "the gate and the ledger beside one transaction per event, beside COPY of the rows that they write, with large bodies, over 1, 12 and 64 partitions"},
+	"gate":     {runGateScenario, "the gate and the ledger beside one transaction per event, beside COPY of the rows that they write, and with large bodies"},
 	"hol":      {runHolScenario, "p99 from accept to action of unrelated entities while destinations are dead and an entity fails, beside the same without"},
 	"intake":   {runIntakeScenario, "the intake beside a handler that only reads and produces"},
 	"lanes":    {runLanesScenario, "no-op actions from the gate's transaction to the recorded completion beside queue tables worked on with SKIP LOCKED, one by one and in batches"},
-	"replay":   {runReplayScenario, "skipping what is done, after a group was reset and by fill, beside the gate's rate for the same events; and whether fill runs exactly the 100 of many events that never ran"},
+	"replay":   {runReplayScenario, "skipping what is done, after a group was reset and by fill, beside the gate's rate for the same events"},
 	"scale":    {runScaleScenario, "the gate's rate with millions of seen ids beside its rate with none, the memory of a stream process that holds much, and of one with a million open actions"},
 }
 
@@ -87,7 +85,7 @@ func Run(ctx context.Context, names []string, o Options) (*Report, error) {
 }
 
 func newReport(o Options) *Report {
-	return &Report{Machine: ThisMachine(), Ratios: []Ratio{}, Costs: []Figure{}, Settings: map[string]string{"round": o.Round.String(), "rounds": fmt.Sprint(o.Rounds)}}
+	return &Report{Machine: ThisMachine(), Ratios: []Ratio{}, Costs: []Cost{}, Settings: map[string]string{"round": o.Round.String(), "rounds": fmt.Sprint(o.Rounds)}}
 }
 
 func (o Options) logf(format string, args ...any) { fmt.Fprintf(o.Progress, format+"\n", args...) }

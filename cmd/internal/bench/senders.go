@@ -2,9 +2,13 @@ package bench
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -150,6 +154,14 @@ func (s *senders) takeAccepted() []receipt {
 	return list
 }
 
+// runFor runs the senders for some time, and returns how many deliveries were accepted.
+func (s *senders) runFor(ctx context.Context, d time.Duration) (n int64, elapsed time.Duration, err error) {
+	before, begin := s.sent.Load(), time.Now()
+	err = s.runWhile(ctx, func(ctx context.Context) error { return waitUntil(ctx, begin.Add(d)) })
+	s.takeAccepted()
+	return s.sent.Load() - before, time.Since(begin), err
+}
+
 // runWhile runs the senders while do runs.
 func (s *senders) runWhile(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -168,4 +180,41 @@ func (s *senders) runWhile(ctx context.Context, do func(context.Context) error) 
 		return sent // what do says follows from it
 	}
 	return err
+}
+
+var errAnswer = errors.New("not an HTTP/1.1 answer with a length")
+
+// readAnswer reads one answer of a server that gives Content-Length, as both servers of this bench do.
+func readAnswer(in *bufio.Reader) (status int, err error) {
+	line, err := in.ReadSlice('\n')
+	if err != nil {
+		return 0, err
+	}
+	if len(line) < 12 {
+		return 0, errAnswer
+	}
+	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
+		return 0, errAnswer
+	}
+	length := -1
+	for {
+		line, err = in.ReadSlice('\n')
+		if err != nil {
+			return 0, err
+		}
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			break
+		}
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		if bytes.EqualFold(name, []byte("content-length")) {
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
+				return 0, errAnswer
+			}
+		}
+	}
+	if length < 0 {
+		return 0, errAnswer
+	}
+	_, err = io.CopyN(io.Discard, in, int64(length))
+	return status, err
 }

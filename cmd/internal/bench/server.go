@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/jackc/pgx/v5"
 
@@ -18,7 +19,6 @@ import (
 // pgServer is the Postgres that a scenario runs on, with the ledger's schema.
 type pgServer struct {
 	url   string
-	dir   string // of its data, as the server names it; empty where it does not tell
 	meter meter
 	close func()
 }
@@ -65,8 +65,9 @@ func (s *pgServer) prepare(ctx context.Context, r *Report) error {
 		r.Settings["postgres."+name] = v
 	}
 	s.meter.url = s.url
-	if err := conn.QueryRow(ctx, "SELECT current_setting('data_directory')").Scan(&s.dir); err == nil {
-		s.meter.pid = postmaster(s.dir)
+	var dir string
+	if err := conn.QueryRow(ctx, "SELECT current_setting('data_directory')").Scan(&dir); err == nil {
+		s.meter.pid = postmaster(dir)
 	} // else it does not tell everybody
 	return nil
 }
@@ -106,4 +107,17 @@ func columns(ctx context.Context, conn *pgx.Conn, table string, instead map[stri
 		return "", fmt.Errorf("%s has no longer all of the columns that the bench fills", table)
 	}
 	return strings.Join(names, ", "), nil
+}
+
+// memoryRoom is what the servers of a scenario that keep their data in memory may need, with room to spare.
+const memoryRoom = 2 << 30
+
+// memoryDir is a directory in memory with that much room; empty where there is none.
+func memoryDir() string {
+	const dir, tmpfs = "/dev/shm", 0x01021994 // statfs(2)
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil || s.Type != tmpfs || int64(s.Bavail)*s.Bsize < memoryRoom {
+		return ""
+	}
+	return dir
 }

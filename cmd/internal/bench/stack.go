@@ -62,7 +62,7 @@ func (o *Options) servers(ctx context.Context, r *Report) (pg *pgServer, stop fu
 // startStack starts the agent, writes the configuration with parts, in which words in capitals are filled in, prepares
 // ledger and topics with forebay's own commands, and starts an intake and a stream process, and waits until both are
 // ready.
-func (o Options) startStack(ctx context.Context, pg *pgServer, team string, partitions int, parts string, words ...string) (_ *stack, err error) {
+func (o Options) startStack(ctx context.Context, pg *pgServer, team string, partitions int, parts string) (_ *stack, err error) {
 	w := &stack{
 		deployment: deployment{postgres: pg.url}, pg: pg, brokerPID: o.kafkaPID, team: team,
 		processes: map[string]int{}, running: map[string]*process{},
@@ -84,9 +84,8 @@ func (o Options) startStack(ctx context.Context, pg *pgServer, team string, part
 	}
 	w.operator = "127.0.0.1:0" // until a process needs one
 	w.config = filepath.Join(w.dir, "forebay.yaml")
-	text := strings.NewReplacer(words...).Replace(stackConfig + parts)
-	text = strings.NewReplacer("BROKERS", `"`+strings.Join(o.Kafka, `", "`)+`"`, "PARTITIONS", strconv.Itoa(partitions),
-		"TEAM", team, "SECRET", stackSecret, "AGENT", w.agent.url()).Replace(text)
+	text := strings.NewReplacer("BROKERS", `"`+strings.Join(o.Kafka, `", "`)+`"`, "PARTITIONS", strconv.Itoa(partitions),
+		"TEAM", team, "SECRET", stackSecret, "AGENT", w.agent.url()).Replace(stackConfig + parts)
 	if err := os.WriteFile(w.config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
@@ -110,7 +109,6 @@ func (w *stack) startRole(ctx context.Context, role string) (err error) {
 	if w.operator, err = rig.FindAddress(); err != nil {
 		return err
 	}
-	w.profile = filepath.Join(w.dir, role+".pprof")
 	p, err := w.serve(ctx, role)
 	if err != nil {
 		return err
@@ -193,17 +191,14 @@ func (w *stack) sendersTo(addr string, conns int, mix []share) *senders {
 	}
 }
 
-// transitTimes returns, in ascending order, the times from a delivery's acceptance to its arrival at the agent, of those deliveries that
-// counts selects, and how many of them were accepted and did not arrive.
-func transitTimes(accepted, came []receipt, counts func(delivery uint64) bool) (list []time.Duration, lost int) {
+// transitTimes returns, in ascending order, the times from a delivery's acceptance to its arrival at the agent, and how many were accepted and
+// did not arrive.
+func transitTimes(accepted, came []receipt) (list []time.Duration, lost int) {
 	at := make(map[uint64]int64, len(came))
 	for _, r := range came {
 		at[r.Delivery] = r.At
 	}
 	for _, r := range accepted {
-		if !counts(r.Delivery) {
-			continue
-		}
 		if t, ok := at[r.Delivery]; ok {
 			list = append(list, time.Duration(max(0, t-r.At))) // the action may come before the answer has been read
 		} else {
