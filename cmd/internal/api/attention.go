@@ -18,7 +18,7 @@ const (
 	KindDown                = "destination_down"     // nothing gets through to a destination, and actions wait for it
 	KindPaused              = "paused_destination"   // nothing is attempted at a destination until it is resumed
 	KindPausedSubscription  = "paused_subscription"  // nothing is decided or attempted for a subscription until it is resumed
-	KindBarred              = "barred_subscription"  // a subscription that does not run, as another team's source is not shared with it
+	KindBarred              = "barred_subscription"  // a subscription that does not run, as another team's source is not shared with it, or a topic cannot be used
 	KindBrokenFile          = "broken_team_file"     // a team's file that could not be taken: the team keeps what it had
 	KindKeys                = "unmatched_keys"       // a source none of whose secrets verifies what comes
 	KindClock               = "wrong_clock"          // a source whose deliveries are signed right, at a time that is too far from now

@@ -58,6 +58,7 @@ type App struct {
 	agents   *listener // nil without the stream role, or if no agents listener is configured
 	console  *console.Console
 	broken   brokenFiles
+	unfit    unfitTopics
 }
 
 // New makes a process with the parts that its roles need: it compiles sources and destinations. Nothing listens, runs or connects yet.
@@ -304,10 +305,14 @@ func (a *App) runRoles(ctx context.Context) error {
 	if a.intake != nil {
 		a.intake.open(a)
 	}
-	if a.stream != nil {
-		return a.stream.run(ctx)
+	g, gctx := errgroup.WithContext(ctx)
+	if a.unfit.err(a.cfg.Path) != nil {
+		g.Go(func() error { return a.recheckTopics(gctx) })
 	}
-	return nil
+	if a.stream != nil {
+		g.Go(func() error { return a.stream.run(gctx) })
+	}
+	return g.Wait()
 }
 
 func rolesText(roles []config.Role) string {

@@ -73,7 +73,7 @@ func (s *streams) start(ctx context.Context, g *errgroup.Group, l *ledger.Ledger
 		s.stops[at] = stop
 		_, barred := s.bars[at]
 		s.mu.Unlock()
-		if barred {
+		if barred || !s.awaitTopics(ctx, at) {
 			return nil
 		}
 		err := s.subscription(ctx, l, at)
@@ -102,6 +102,7 @@ func (s *streams) noLongerBarred(c *config.Config) (paths []string) {
 // barredRows lists the subscriptions that do not run because of a source. The process has the stream role.
 func (t *attention) barredRows() (rows []api.AttentionItem) {
 	s := t.a.stream
+	rows = t.withoutTopicsRows()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for at, b := range s.bars {

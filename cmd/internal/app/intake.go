@@ -55,7 +55,7 @@ func newIntake(a *App) (*intake, error) {
 		return nil, err
 	}
 	in.handler, err = ingest.New(ingest.Config{
-		Sources: in.sources.find, Log: in.log, MaxBody: in.largest, Limits: a.limits(intakeShare),
+		Sources: in.sources.find, Log: fitLog{in.log, a}, MaxBody: in.largest, Limits: a.limits(intakeShare),
 		ReadTimeout: a.file().Intake.BodyTimeout.Std(), StatusURL: statusURL(a.file()), Logger: a.log, Registerer: a.registry,
 	})
 	a.registry.MustRegister(newDriftGauge(in.drift))

@@ -325,11 +325,11 @@ func TestPartitionGrowthIsRefusedWithTheWayOut(t *testing.T) {
 	if _, err := admin(t, b).UpdatePartitions(t.Context(), 9, topic); err != nil {
 		t.Fatal(err)
 	}
-	p := r.start("stream")
-	<-p.gone
+	p := r.serve("stream") // for what else it has
 	if !containsAll(p.output(), "has 9 partitions, configured are 6", "forebay topics rekey "+topic+" --partitions 6") {
 		t.Errorf("serve with another count: %s", p.output())
 	}
+	p.stop()
 	// Somebody makes it start all the same.
 	r.edit("github: {preset: github,", "github: {topics: {partitions: 9}, preset: github,")
 	intake = r.serve("intake")
@@ -482,5 +482,43 @@ func TestPostgresComesBackOlder(t *testing.T) {
 	}
 	if v := judge(r.sender.acceptedByID(), r.agent.snapshot()); len(v.lost)+len(v.unknown)+len(v.rekeyed) > 0 {
 		t.Errorf("%+v", v)
+	}
+}
+
+// TestOneUnfitTopicHoldsUpNobodyElse starts a process while one topic is missing: what needs it waits, says so and refuses deliveries, and the
+// rest runs. Once the topic is applied, it runs without a restart. While nothing can run, the process ends.
+func TestOneUnfitTopicHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
+	b := rig.SharedKafka(t)
+	r := deploy(t, b, options{})
+	adm := admin(t, b)
+	if _, err := adm.DeleteTopics(t.Context(), "events."+r.team+".orders"); err != nil {
+		t.Fatal(err)
+	}
+	p := r.serve("intake,stream")
+	r.deliverAll(3, 1, issues)
+	r.agent.waitActed(t, 3, time.Minute)
+	if status := r.sender.post(t.Context(), order("o-1", 1)); status != 503 {
+		t.Errorf("a delivery for the missing topic is answered %d", status)
+	}
+	out, err := r.try(p.operator, "attention")
+	if err != nil || !containsAll(string(out), r.team+".fulfil", "topic_unfit", "topics apply") {
+		t.Errorf("attention: %s %v", out, err)
+	}
+	r.command("topics", "apply", "-c", r.config)
+	if err := r.sender.deliver(t.Context(), order("o-1", 1)); err != nil {
+		t.Fatal(err)
+	}
+	r.agent.waitActed(t, 4, time.Minute)
+	until(t, "nothing waits", func() bool {
+		out, err := r.try(p.operator, "attention")
+		return err == nil && !strings.Contains(string(out), ".fulfil")
+	})
+	p.stop()
+	if _, err := adm.DeleteTopics(t.Context(), "events."+r.team+".orders", "events."+r.team+".github"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.try("127.0.0.1:0", "serve", "--roles", "stream", "-c", r.config); err == nil || !strings.Contains(err.Error(), "missing: ") {
+		t.Errorf("a process with nothing that can run: %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package topics
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -21,36 +22,57 @@ func (c Change) Stops() bool {
 		slices.ContainsFunc(c.Settings, func(s Setting) bool { return c.Action == Alter && s.Set && slices.Contains(required, s.Name) })
 }
 
-// Check checks topics before a process starts: every topic except spare ones must exist, with settings that keep acknowledged events
-// (P1) and the broker's append times. The error names the command to run; file is the configuration's path. The notes tell of topics that
-// keep events for another time than is configured: a process starts with these.
-func Check(ctx context.Context, adm *kadm.Client, wanted []Topic, file string) (notes []string, err error) {
+// Unfit are topics that a process cannot use, by name: "" for one that is missing, otherwise what is wrong with it.
+type Unfit map[string]string
+
+// Err returns the error for some of the topics, all if none is named; nil if these are fit. It names the command to run; file is the
+// configuration's path. Kinds: NotFound if one is missing, else Conflict.
+func (u Unfit) Err(file string, names ...string) error {
+	if names == nil {
+		names = slices.Sorted(maps.Keys(u))
+	}
+	var missing, wrong []string
+	for _, name := range names {
+		switch why, unfit := u[name]; {
+		case unfit && why == "":
+			missing = append(missing, name)
+		case unfit:
+			wrong = append(wrong, name+": "+why)
+		}
+	}
+	run := fmt.Sprintf("run `forebay topics apply -c %s`", file)
+	switch {
+	case len(missing) > 0:
+		return schemas.Errorf(schemas.NotFound, "check topics", "missing: %s; %s", strings.Join(missing, ", "), run)
+	case len(wrong) > 0:
+		return schemas.Errorf(schemas.Conflict, "check topics", "%s; %s", strings.Join(wrong, "; "), run)
+	}
+	return nil
+}
+
+// Check checks topics before a process uses them: every topic except spare ones must exist, with settings that keep acknowledged events
+// (P1) and the broker's append times. file is the configuration's path. The notes tell of topics that keep events for another time than is
+// configured: a process starts with these.
+func Check(ctx context.Context, adm *kadm.Client, wanted []Topic, file string) (notes []string, unfit Unfit, err error) {
 	wanted = slices.DeleteFunc(slices.Clone(wanted), func(t Topic) bool { return t.Spare })
 	changes, err := Plan(ctx, adm, wanted)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	run := fmt.Sprintf("run `forebay topics apply -c %s`", file)
-	var missing, wrong []string
+	unfit = Unfit{}
 	for _, c := range changes {
 		if _, lengthens := c.alter[retention]; lengthens {
-			notes = append(notes, fmt.Sprintf("%s keeps events for %s, configured is %s: what is read later than that is gone; %s, which lengthens it",
-				c.Topic, lasting(c.keeps), lasting(c.want.Configs[retention]), run))
+			notes = append(notes, fmt.Sprintf("%s keeps events for %s, configured is %s: what is read later than that is gone; run `forebay topics apply -c %s`, which lengthens it",
+				c.Topic, lasting(c.keeps), lasting(c.want.Configs[retention]), file))
 		} else if c.keeps != "" {
 			notes = append(notes, c.Topic+" "+c.Detail)
 		}
 		switch {
 		case c.Action == Create:
-			missing = append(missing, c.Topic)
+			unfit[c.Topic] = ""
 		case c.Stops():
-			wrong = append(wrong, c.Topic+": "+c.Detail)
+			unfit[c.Topic] = c.Detail
 		}
 	}
-	switch {
-	case len(missing) > 0:
-		return notes, schemas.Errorf(schemas.NotFound, "check topics", "missing: %s; %s", strings.Join(missing, ", "), run)
-	case len(wrong) > 0:
-		return notes, schemas.Errorf(schemas.Conflict, "check topics", "%s; %s", strings.Join(wrong, "; "), run)
-	}
-	return notes, nil
+	return notes, unfit, nil
 }

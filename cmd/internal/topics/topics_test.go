@@ -67,10 +67,20 @@ func verbs(changes []Change) string {
 	return strings.Join(list, " ")
 }
 
+// check returns what Check finds wrong.
+func check(t *testing.T, adm *kadm.Client, want []Topic) error {
+	t.Helper()
+	_, unfit, err := Check(t.Context(), adm, want, "f.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return unfit.Err("f.yaml")
+}
+
 func TestApplyCreatesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	adm, want := setup(t)
-	if _, err := Check(t.Context(), adm, want, "f.yaml"); schemas.KindOf(err) != schemas.NotFound {
+	if err := check(t, adm, want); schemas.KindOf(err) != schemas.NotFound {
 		t.Errorf("check before apply: %v", err)
 	}
 	dry, err := Apply(t.Context(), adm, want, true)
@@ -98,7 +108,7 @@ func TestApplyCreatesWhatIsMissing(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Check(t.Context(), adm, want, "f.yaml"); err != nil {
+	if err := check(t, adm, want); err != nil {
 		t.Errorf("check after apply: %v", err)
 	}
 	again, err := Apply(t.Context(), adm, want, false)
@@ -115,7 +125,7 @@ func TestApplyMendsSafeDriftOnly(t *testing.T) {
 	}
 	set(t, adm, "events.acme.github", map[string]string{cleanupPolicy: "compact", maxMessage: "1048576", retention: "864000000"})
 	set(t, adm, "events.acme.small", map[string]string{retention: "3600000"})
-	if _, err := Check(t.Context(), adm, want, "f.yaml"); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "cleanup.policy compact -> delete") {
+	if err := check(t, adm, want); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "cleanup.policy compact -> delete") {
 		t.Errorf("check does not refuse a compacted topic: %v", err)
 	}
 	changes, err := Apply(t.Context(), adm, want, false)
@@ -145,7 +155,7 @@ func TestCheckRefusesProducersTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	set(t, adm, "events.acme.small", map[string]string{timestampType: "CreateTime"})
-	_, err := Check(t.Context(), adm, want, "f.yaml")
+	err := check(t, adm, want)
 	if schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "events.acme.small: message.timestamp.type CreateTime -> LogAppendTime") ||
 		!strings.Contains(err.Error(), "forebay topics apply -c f.yaml") {
 		t.Errorf("check of a topic with producers' times: %v", err)
@@ -153,7 +163,7 @@ func TestCheckRefusesProducersTimes(t *testing.T) {
 	if _, err := Apply(t.Context(), adm, want, false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Check(t.Context(), adm, want, "f.yaml"); err != nil {
+	if err := check(t, adm, want); err != nil {
 		t.Errorf("check after apply: %v", err)
 	}
 }
@@ -166,7 +176,7 @@ func TestHalfACopyIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	set(t, adm, "events.acme.small", unfinishedCopyConfigs)
-	if _, err := Check(t.Context(), adm, want, "f.yaml"); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "`forebay topics rekey` has not finished") {
+	if err := check(t, adm, want); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "`forebay topics rekey` has not finished") {
 		t.Errorf("check of half a copy: %v", err)
 	}
 	changes, err := Apply(t.Context(), adm, want, false)
@@ -204,7 +214,7 @@ func TestPartitionsAreNeverChanged(t *testing.T) {
 	if err != nil || len(details["events.acme.github"].Partitions) != 4 {
 		t.Errorf("the topic has %d partitions, %v", len(details["events.acme.github"].Partitions), err)
 	}
-	if _, err := Check(t.Context(), adm, more, "f.yaml"); schemas.KindOf(err) != schemas.Conflict {
+	if err := check(t, adm, more); schemas.KindOf(err) != schemas.Conflict {
 		t.Errorf("check: %v", err)
 	}
 }
@@ -237,7 +247,7 @@ func TestCopiesAreEnoughForMinInsync(t *testing.T) {
 		if err := Problems(changes); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "kafka-reassign-partitions") {
 			t.Errorf("apply: %v", err)
 		}
-		if _, err := Check(t.Context(), adm, three, "f.yaml"); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), why) {
+		if err := check(t, adm, three); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), why) {
 			t.Errorf("check: %v", err)
 		}
 	}
@@ -248,7 +258,7 @@ func TestCopiesAreEnoughForMinInsync(t *testing.T) {
 	// Where it is set so already, nothing can be written: that is not kept for being stricter.
 	set(t, adm, "events.acme.github", map[string]string{minInsync: "2"})
 	refused()
-	if _, err := Check(t.Context(), adm, one, "f.yaml"); err == nil || !strings.Contains(err.Error(), "min.insync.replicas 2 -> 1") {
+	if err := check(t, adm, one); err == nil || !strings.Contains(err.Error(), "min.insync.replicas 2 -> 1") {
 		t.Errorf("check of a topic that nobody can write: %v", err)
 	}
 	if _, err := Apply(t.Context(), adm, one, false); err != nil {
@@ -277,7 +287,7 @@ func TestUnreachableBrokers(t *testing.T) {
 	defer cl.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Check(ctx, kadm.NewClient(cl), wanted(t, file), "f.yaml"); schemas.KindOf(err) != schemas.Unavailable {
+	if _, _, err := Check(ctx, kadm.NewClient(cl), wanted(t, file), "f.yaml"); schemas.KindOf(err) != schemas.Unavailable {
 		t.Errorf("error = %v, want unavailable", err)
 	}
 }

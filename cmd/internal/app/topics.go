@@ -1,0 +1,219 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/topics"
+	"github.com/forebay-io/forebay/ingest"
+	"github.com/forebay-io/forebay/ingest/producer"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// unfitTopics are the topics that were missing or unfit at the start and are still. What needs one of them does not run until it is mended,
+// and everything else does: no team's topic holds up the others. Safe for concurrent use.
+type unfitTopics struct {
+	mu     sync.Mutex
+	topics topics.Unfit
+	since  time.Time
+	mended chan struct{} // closed and made again when they change
+}
+
+// put replaces them.
+func (u *unfitTopics) put(unfit topics.Unfit) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.mended != nil {
+		close(u.mended)
+	}
+	if u.topics == nil {
+		u.since = time.Now()
+	}
+	u.topics, u.mended = unfit, make(chan struct{})
+}
+
+// err returns what is wrong with some topics, all if none is named, and nil if these are fit. file is the configuration's path.
+func (u *unfitTopics) err(file string, names ...string) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.topics.Err(file, names...)
+}
+
+// looked returns when a topic was first unfit, and a channel that is closed when they may have changed.
+func (u *unfitTopics) looked() (since time.Time, mended <-chan struct{}) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.since, u.mended
+}
+
+// wantedTopics returns the topics that this process uses: for the intake each source's topics of events and of quarantine, for the
+// stream those that its subscriptions read.
+func (a *App) wantedTopics() []topics.Topic {
+	all := topics.Wanted(a.file(), a.file().MaxBody)
+	if a.has(config.RoleIntake) {
+		return all
+	}
+	used := map[string]bool{}
+	for _, at := range a.stream.runs() {
+		for _, name := range a.topicsOf(at) {
+			used[name] = true
+		}
+	}
+	return slices.DeleteFunc(all, func(t topics.Topic) bool { return !used[t.Name] })
+}
+
+// topicsOf returns the topics that a subscription reads.
+func (a *App) topicsOf(at nameInTeam) []string {
+	names := []string{} // not nil, which would be all topics
+	for _, s := range a.file().SourcesOf(at.team, at.name) {
+		names = append(names, s.Topic)
+	}
+	return names
+}
+
+// topicGrace is how long a topic may be missing after the start: not every broker knows at once of a topic that was just created.
+const topicGrace = 3 * time.Second
+
+// checkTopics looks for topics that are missing, or have settings with which an acknowledged delivery could be lost, and notes them. If
+// nothing of this process can run without them, it returns the error. It waits until the brokers answer, and up to topicGrace for missing
+// topics.
+func (a *App) checkTopics(ctx context.Context, adm *kadm.Client) error {
+	began := time.Now()
+	var notes []string
+	var unfit topics.Unfit
+	err := a.patiently(ctx, "topics", func(ctx context.Context) (err error) {
+		if notes, unfit, err = topics.Check(ctx, adm, a.wantedTopics(), a.cfg.Path); err != nil {
+			return err
+		}
+		if err := unfit.Err(a.cfg.Path); schemas.KindOf(err) == schemas.NotFound && time.Since(began) < topicGrace {
+			return &schemas.Error{Kind: schemas.Unavailable, Err: err} // patiently tries again after an error of this kind
+		}
+		return nil
+	})
+	for _, note := range notes {
+		a.log.Warn("a topic keeps events for another time than is configured", "what", note)
+	}
+	if err == nil && !a.runsWithout(unfit) {
+		err = unfit.Err(a.cfg.Path)
+	}
+	if err == nil && len(unfit) > 0 {
+		a.log.Error("what needs these topics does not run, and everything else does; they are looked at again every 10 s", "error", unfit.Err(a.cfg.Path))
+		a.unfit.put(unfit)
+	}
+	a.ready.set("topics", err)
+	return err
+}
+
+// runsWithout reports whether anything of this process needs none of these topics.
+func (a *App) runsWithout(unfit topics.Unfit) bool {
+	if len(unfit) == 0 {
+		return true
+	}
+	fit := func(names ...string) bool { return unfit.Err("", names...) == nil }
+	if a.intake != nil {
+		for _, s := range *a.intake.sources.current.Load() {
+			if fit(s.Topic, s.QuarantineTopic) {
+				return true
+			}
+		}
+	}
+	return a.stream != nil && slices.ContainsFunc(a.stream.runs(), func(at nameInTeam) bool { return fit(a.topicsOf(at)...) })
+}
+
+// topicsAgain is how often unfit topics are looked at again.
+const topicsAgain = 10 * time.Second
+
+// recheckTopics looks at the unfit topics again until there are none, or ctx ends.
+func (a *App) recheckTopics(ctx context.Context) error {
+	client, err := kgo.NewClient(KafkaOptions(a.file(), a.kafkaRole())...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	adm := kadm.NewClient(client)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(topicsAgain):
+		}
+		_, unfit, err := topics.Check(ctx, adm, a.wantedTopics(), a.cfg.Path)
+		if err != nil {
+			continue // the brokers are away: the next look may find out
+		}
+		a.unfit.put(unfit)
+		if len(unfit) == 0 {
+			a.log.Info("all topics can be used")
+			return nil
+		}
+	}
+}
+
+// awaitTopics waits until the topics of a subscription can be used, and reports false if ctx ends before that.
+func (s *streams) awaitTopics(ctx context.Context, at nameInTeam) bool {
+	for said := false; ; said = true {
+		_, mended := s.a.unfit.looked()
+		err := s.a.unfit.err(s.a.cfg.Path, s.a.topicsOf(at)...)
+		if err == nil {
+			return true
+		}
+		if !said {
+			s.a.log.Error("a subscription waits for its topics", "subscription", at.team+"."+at.name, "error", err)
+		}
+		s.a.ready.set("subscription "+at.team+"."+at.name, nil) // the others run
+		select {
+		case <-ctx.Done():
+			return false
+		case <-mended:
+		}
+	}
+}
+
+// withoutTopicsRows lists the subscriptions that wait for their topics.
+func (t *attention) withoutTopicsRows() (rows []api.AttentionItem) {
+	for _, at := range t.a.stream.runs() {
+		if err := t.a.unfit.err(t.a.cfg.Path, t.a.topicsOf(at)...); err != nil {
+			since, _ := t.a.unfit.looked()
+			rows = append(rows, api.AttentionItem{Kind: api.KindBarred, ID: at.team + "." + at.name, Team: at.team, Subscription: at.name, Reason: "topic_unfit", Since: timeOrNull(since),
+				Detail: "it does not run: " + err.Error() + "; it begins within 10 s of that", Command: "forebay topics apply -c " + quoted(t.a.cfg.Path)})
+		}
+	}
+	return rows
+}
+
+// fitLog takes what the intake acknowledges, and refuses it for topics that are unfit: there an acknowledged delivery could be lost.
+type fitLog struct {
+	*producer.Producer
+	a *App
+}
+
+func (l fitLog) refused(topic string) error {
+	if err := l.a.unfit.err(l.a.cfg.Path, topic); err != nil {
+		return &schemas.Error{Kind: schemas.Unavailable, Op: "append", Err: fmt.Errorf("the topic cannot be used: %w", err)}
+	}
+	return nil
+}
+
+// Append implements [ingest.Log].
+func (l fitLog) Append(ctx context.Context, by time.Time, topic string, e *schemas.Event) error {
+	if err := l.refused(topic); err != nil {
+		return err
+	}
+	return l.Producer.Append(ctx, by, topic, e)
+}
+
+// Quarantine implements [ingest.Log].
+func (l fitLog) Quarantine(ctx context.Context, by time.Time, topic string, d *ingest.Delivery) error {
+	if err := l.refused(topic); err != nil {
+		return err
+	}
+	return l.Producer.Quarantine(ctx, by, topic, d)
+}
