@@ -3,6 +3,7 @@ package ingest
 import (
 	"container/list"
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
@@ -20,16 +21,18 @@ import (
 //     server waits for half a second); else the oldest that has not sent a header yet; else the one that idles the longest between two
 //     requests; else, where all others are being answered, the new one.
 //
-// Whoever sends a header at once is never the oldest for long. Safe for concurrent use.
+// Whoever sends a header at once is never the oldest for long. At a door ([Connections.Door]) a connection counts as one without a header
+// until it is known who sends the request. Safe for concurrent use.
 type Connections struct {
 	limits   Limits
+	door     *door                  // nil: of the intake
 	closed   *prometheus.CounterVec // by why
 	logTally tally[string]          // of the same, for the log
 
 	mu     sync.Mutex
 	all    map[net.Conn]*connection
 	ending list.List                 // of net.Conn, the oldest first: they have an answer, and are about to be closed
-	silent list.List                 // no header has come yet
+	silent list.List                 // no header has come yet; at a door: nobody is known
 	from   map[netip.Addr]*list.List // the same by address; not those of trusted proxies
 	idle   list.List                 // between two requests
 }
@@ -40,6 +43,7 @@ type connection struct {
 	at       *list.Element // there
 	from     netip.Addr
 	atSender *list.Element // in the list of from
+	answer   http.Header   // at a door: of the answer to a request that is to end the connection
 }
 
 // Why a connection is closed.
@@ -52,7 +56,7 @@ const (
 func NewConnections(l Limits, part string, r prometheus.Registerer, log *slog.Logger) *Connections {
 	c := &Connections{limits: l, all: map[net.Conn]*connection{}, from: map[netip.Addr]*list.List{}, closed: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "forebay", Subsystem: part, Name: "connections_closed_total",
-		Help: "Connections closed since there were too many, by whose: of those whose first request has not come, and of those between two requests.",
+		Help: "Connections closed since there were too many, of one address or in all: of those whose request has not come or whose sender is not known, and of those between two requests.",
 	}, []string{"reason"})}
 	c.logTally = tally[string]{every: tellEvery, tell: func(reason string, count int) {
 		log.Info("connections closed: there were too many", "listener", part, "reason", reason, "count", count, "within", c.logTally.every)
@@ -95,7 +99,8 @@ func (c *Connections) Bind(s *http.Server) {
 func (c *Connections) leaves(conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if entry := c.all[conn]; entry != nil && entry.in == nil {
+	if entry := c.all[conn]; entry != nil && entry.in != &c.ending {
+		c.unlist(entry)
 		c.enlist(entry, conn, &c.ending)
 	}
 }
@@ -109,7 +114,7 @@ func (c *Connections) changes(conn net.Conn, s http.ConnState) {
 		c.enter(conn)
 		return
 	}
-	if entry == nil { // closed here
+	if entry == nil || s == http.StateActive && c.door != nil { // closed here; asks knows more
 		return
 	}
 	c.unlist(entry)
@@ -128,15 +133,7 @@ func (c *Connections) enter(conn net.Conn) {
 	c.all[conn] = entry
 	c.enlist(entry, conn, &c.silent)
 	if !c.limits.trusts(addr) { // a trusted proxy has senders behind it, whose requests count
-		entry.from = counted64(addr)
-		l := c.from[entry.from]
-		if l == nil {
-			l = list.New()
-			c.from[entry.from] = l
-		}
-		if entry.atSender = l.PushBack(conn); l.Len() > c.limits.AddressConnections {
-			c.close(l.Front(), manyOfAddress)
-		}
+		c.count(entry, conn, counted64(addr))
 	}
 	if len(c.all) <= c.limits.Connections {
 		return
@@ -150,6 +147,19 @@ func (c *Connections) enter(conn net.Conn) {
 	c.close(entry.at, manyInAll)
 }
 
+// count has a connection count for an address, and closes the oldest of too many.
+func (c *Connections) count(entry *connection, conn net.Conn, from netip.Addr) {
+	entry.from = from
+	l := c.from[from]
+	if l == nil {
+		l = list.New()
+		c.from[from] = l
+	}
+	if entry.atSender = l.PushBack(conn); l.Len() > c.limits.AddressConnections {
+		c.close(l.Front(), manyOfAddress)
+	}
+}
+
 // close closes the connection that an element of a list is of.
 func (c *Connections) close(e *list.Element, reason string) {
 	conn := e.Value.(net.Conn)
@@ -157,6 +167,9 @@ func (c *Connections) close(e *list.Element, reason string) {
 	delete(c.all, conn)
 	c.closed.WithLabelValues(reason).Inc()
 	c.logTally.add(reason)
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn() // the other would write, and wait for who does not read
+	}
 	_ = conn.Close()
 }
 

@@ -1,7 +1,10 @@
 package api
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"maps"
 	"net/http"
 	"time"
 
@@ -73,6 +76,47 @@ func readinessOf(checks []Check, role string) Readiness {
 	return body
 }
 
-func metrics(g prometheus.Gatherer) http.Handler {
-	return promhttp.HandlerFor(g, promhttp.HandlerOpts{})
+// Probes reports whether a request asks how the process is, as Kubernetes does.
+func Probes(r *http.Request) bool {
+	return (r.URL.Path == "/livez" || r.URL.Path == "/readyz") && r.Body == http.NoBody
 }
+
+// metrics answers with what one request at a time gathers. Those that wait meanwhile, and take the same form, share what is gathered next.
+func metrics(g prometheus.Gatherer) http.Handler {
+	gathers := promhttp.HandlerFor(g, promhttp.HandlerOpts{})
+	turn := make(chan struct{}, 1) // holds one while somebody gathers; never closed
+	var began time.Time            // when found was gathered, and for whom
+	var accepts string
+	var found *gathered
+	gather := func(r *http.Request, came time.Time) *gathered {
+		defer func() { <-turn }()
+		if as := fmt.Sprint(r.Header["Accept"], r.Header["Accept-Encoding"]); !began.After(came) || accepts != as {
+			began, accepts, found = time.Now(), as, &gathered{header: http.Header{}, status: http.StatusOK}
+			gathers.ServeHTTP(found, r)
+		}
+		return found
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		came := time.Now()
+		select {
+		case turn <- struct{}{}:
+		case <-r.Context().Done():
+			return
+		}
+		answer := gather(r, came)
+		maps.Copy(w.Header(), answer.header)
+		w.WriteHeader(answer.status)
+		_, _ = w.Write(answer.body.Bytes())
+	})
+}
+
+// gathered is an answer that is written later.
+type gathered struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (g *gathered) Header() http.Header         { return g.header }
+func (g *gathered) WriteHeader(status int)      { g.status = status }
+func (g *gathered) Write(p []byte) (int, error) { return g.body.Write(p) }

@@ -5,9 +5,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // The health listener answers probes under any name, also while the process is not ready, and has nothing else.
@@ -49,4 +54,34 @@ func TestHealth(t *testing.T) {
 	if got, body := get("GET", "/readyz", "forebay.svc"); got != http.StatusOK {
 		t.Errorf("once it is ready: %d %s", got, body)
 	}
+}
+
+// However many ask for metrics, one of them has them gathered at a time; those that have waited meanwhile share what is gathered next.
+func TestMetricsOneAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var gathering, gathered atomic.Int32
+		h := NewHealth(nil, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+			gathered.Add(1)
+			if n := gathering.Add(1); n > 1 {
+				t.Errorf("%d gather at once", n)
+			}
+			defer gathering.Add(-1)
+			<-time.After(time.Second)
+			return nil, nil
+		}))
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				w := httptest.NewRecorder()
+				if h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil)); w.Code != http.StatusOK || w.Header().Get("Content-Type") == "" {
+					t.Errorf("%d %v", w.Code, w.Header())
+				}
+			})
+		}
+		all.Wait()
+		if n := gathered.Load(); n != 2 {
+			t.Errorf("gathered %d times for eight who ask at once", n)
+		}
+	})
 }

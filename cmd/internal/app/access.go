@@ -29,7 +29,14 @@ func (a *App) guard(cfg *api.Config) {
 	}
 	keeper := access.NewKeeper(func() (access.Store, error) { return a.keys() }, a.log)
 	from := ingest.Limits{TrustedProxies: o.BehindProxy}
-	cfg.Access = &api.Access{Who: keeper.Who, Host: o.Host(), BehindProxy: o.BehindProxy, Address: func(r *http.Request) string { return from.AddressOf(r).String() }}
+	who := func(ctx context.Context, token string) (*access.Who, error) {
+		w, err := keeper.Who(ctx, token)
+		if err == nil {
+			ingest.Known(ctx)
+		}
+		return w, err
+	}
+	cfg.Access = &api.Access{Who: who, Host: o.Host(), BehindProxy: o.BehindProxy, Address: func(r *http.Request) string { return from.AddressOf(r).String() }}
 }
 
 // login has those who look at the console log in, if the file has those who ask prove who they are.
@@ -45,7 +52,7 @@ func (a *App) login(cfg *api.Access, audit api.Audit) *console.Login {
 		rules = provider.Fingerprint()
 	}
 	sessions := access.NewSessions(func() (access.SessionStore, error) { return a.keys() }, rules, a.log)
-	return &console.Login{Sessions: sessions, OIDC: provider, Token: cfg.Who, Audit: audit, Secure: o.PublicURL != "" || o.TLS != nil || len(o.BehindProxy) > 0, Address: cfg.Address}
+	return &console.Login{Sessions: sessions, OIDC: provider, Token: cfg.Who, Audit: audit, Secure: o.PublicURL != "" || o.TLS != nil || len(o.BehindProxy) > 0, Address: cfg.Address, Known: ingest.Known}
 }
 
 // oidcConfig says how people log in by the provider of the file.

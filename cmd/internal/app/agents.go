@@ -10,6 +10,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/callback"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/inbox/reports"
@@ -63,7 +64,9 @@ func (a *App) bindAgents() error {
 		a.agents, err = a.listen("agents", a.file().Listen.Agents, handler)
 	}
 	if err == nil {
-		a.bound(a.agents, "agents", a.limits(agentsShare))
+		limits := a.limits(agentsShare)
+		a.door(a.agents, limits, false)
+		a.lessThanWanted(a.agents, limits)
 	}
 	return err
 }
@@ -125,6 +128,7 @@ func (d reportLedger) Beat(ctx context.Context, r ledger.AttemptRef) (bool, erro
 }
 
 func (d reportLedger) ActionState(ctx context.Context, r ledger.AttemptRef) (reports.ActionState, error) {
+	ingest.Known(ctx) // its token holds, or nobody would ask
 	l, err := d.open()
 	if err != nil {
 		return reports.ActionState{}, err
@@ -136,6 +140,7 @@ func (d reportLedger) ActionState(ctx context.Context, r ledger.AttemptRef) (rep
 // sender's to know. Its status is the one of the subscription in which it is farthest from done, among those that have it (one that began later
 // never will); received, if none has. Those whose ledger is another process's are named, and nothing is said of them.
 func (d reportLedger) Event(ctx context.Context, team, source, id string) (callback.EventItem, error) {
+	ingest.Known(ctx) // likewise
 	out := callback.EventItem{Team: team, Source: source, ID: id, Status: "received", Subscriptions: []callback.EventInItem{}}
 	l, err := d.open()
 	if err != nil {

@@ -116,11 +116,12 @@ func (a *App) Start() (err error) {
 		return err
 	}
 	a.operator.encrypt(a.file().OperatorTLS())
-	a.boundOperator()
+	a.door(a.operator, ofProcess(a.file().Operator.BehindProxy), !a.file().Operator.HasTokens())
 	if at := a.file().Listen.Health; at != "" {
 		if a.health, err = a.listen("health", at, api.NewHealth(a.ready.checks, a.registry)); err != nil {
 			return err
 		}
+		a.door(a.health, ofProcess(nil), false)
 	}
 	if a.intake != nil {
 		if err = a.intake.bind(a); err != nil {

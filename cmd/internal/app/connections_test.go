@@ -165,10 +165,10 @@ func TestOperatorConnectionsAreBounded(t *testing.T) {
 	if a.operator, err = a.listen("operator", "127.0.0.1:0", http.NotFoundHandler()); err != nil {
 		t.Fatal(err)
 	}
-	a.boundOperator()
+	a.door(a.operator, ofProcess(nil), true)
 	served := make(chan error, 1)
 	go func() { served <- a.operator.serve() }()
-	silent := make([]net.Conn, mostOperators/4+1)
+	silent := make([]net.Conn, mostOfProcess/4+1)
 	for i := range silent {
 		if silent[i], err = net.Dial("tcp", a.operator.Addr().String()); err != nil {
 			t.Fatal(err)

@@ -75,7 +75,9 @@ func (in *intake) put(compiled map[nameInTeam]*ingest.Source) {
 func (in *intake) bind(a *App) (err error) {
 	in.listener, err = a.listen("intake", a.file().Listen.Intake, http.HandlerFunc(in.serveHTTP))
 	if err == nil {
-		a.bound(in.listener, "ingest", a.limits(intakeShare))
+		limits := a.limits(intakeShare)
+		ingest.NewConnections(limits, "ingest", a.registry, a.log).Bind(in.listener.server)
+		a.lessThanWanted(in.listener, limits)
 		in.listener.server.MaxHeaderBytes = 16 << 10 // before they are there, nothing of them counts for intake.memory
 		in.listener.server.ReadTimeout = in.listener.server.ReadHeaderTimeout + a.file().Intake.BodyTimeout.Std()
 	}

@@ -243,8 +243,8 @@ func dataLines(data []byte) string {
 	return b.String()
 }
 
-// write writes and flushes, for partTimeout at most: a browser that does not read is let go. In HTTP/2 a deadline that passes ends the stream
-// although nothing is being written, so it is taken away afterwards.
+// write writes and flushes, for partTimeout at most: a browser that does not read is let go. The deadline is taken away afterwards:
+// how the answer ends is written, too.
 func (l *live) write(text string) bool {
 	l.silent = time.Now()
 	_ = l.to.SetWriteDeadline(time.Now().Add(partTimeout))

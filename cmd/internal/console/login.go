@@ -97,15 +97,16 @@ func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 
 // logIn begins a session for who has a token.
 func (c *Console) logIn(w http.ResponseWriter, r *http.Request) {
+	form := loginForm{Next: "/console/"}
+	if !c.mayTry(w, r, form) { // counted before its form is read
+		return
+	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
-		c.showLogin(w, r, http.StatusBadRequest, loginForm{Next: "/console/"}, "The form cannot be read.")
+		c.showLogin(w, r, http.StatusBadRequest, form, "The form cannot be read.")
 		return
 	}
-	form := loginForm{Next: nextPath(r.PostForm.Get("next"))}
-	if !c.mayTry(w, r, form) {
-		return
-	}
+	form.Next = nextPath(r.PostForm.Get("next"))
 	who, err := c.Login.Token(r.Context(), strings.TrimSpace(r.PostForm.Get("token")))
 	var id string
 	if err == nil {

@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"golang.org/x/net/html"
@@ -506,6 +508,12 @@ func TestAttemptsAreBounded(t *testing.T) {
 	s := try("a", "ann")
 	if s.status != http.StatusTooManyRequests || s.header.Get("Retry-After") == "" || s.header.Get("Set-Cookie") != "" {
 		t.Errorf("%d %v", s.status, s.header)
+	}
+	unread := httptest.NewRequest(http.MethodPost, "/console/login", iotest.ErrReader(errors.New("read")))
+	unread.Header = http.Header{"From": {"a"}, "Content-Type": {"application/x-www-form-urlencoded"}}
+	w := httptest.NewRecorder()
+	if g.console.ServeHTTP(w, unread); w.Code != http.StatusTooManyRequests {
+		t.Errorf("its form is read before it is counted: %d", w.Code)
 	}
 	if s := try("b", "ann"); s.status != http.StatusSeeOther {
 		t.Errorf("another address: %d", s.status)

@@ -16,7 +16,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// Login has those who look prove who they are. All of it but OIDC and Audit is required.
+// Login has those who look prove who they are. All of it but OIDC, Audit and Known is required.
 type Login struct {
 	Sessions *access.Sessions
 	// OIDC logs people in by a provider; nil: tokens are the one way in. Its fingerprint is what Sessions has as rules.
@@ -27,6 +27,8 @@ type Login struct {
 	Audit api.Audit
 	// Secure says that browsers come over TLS, and have cookies that go over nothing else. Without, the listener is on loopback.
 	Secure bool
+	// Known is told the context of each request whose session is found; nil: nobody is.
+	Known func(context.Context)
 	// Address returns whom the attempts of a request, and cookies that open nothing, count for.
 	Address func(*http.Request) string
 }
@@ -51,7 +53,12 @@ func (c *Console) entrance(pages http.Handler) http.Handler {
 		return pages
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /console/static/", pages)
+	mux.HandleFunc("GET /console/static/", func(w http.ResponseWriter, r *http.Request) {
+		if cookie, err := r.Cookie(c.cookieName("")); err == nil && c.sessions.has(access.Hash(cookie.Value)) {
+			c.told(r)
+		}
+		pages.ServeHTTP(w, r)
+	})
 	mux.HandleFunc("GET /console/login", c.loginPage)
 	mux.HandleFunc("POST /console/login", c.logIn)
 	if c.Login.OIDC != nil {
@@ -69,6 +76,9 @@ func (c *Console) known(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		s, err := c.find(r, true)
+		if err == nil {
+			c.told(r)
+		}
 		if err == nil && c.visits.Take(s.Name) > 0 {
 			err = errTooOften
 		}
@@ -88,6 +98,13 @@ func (c *Console) known(next http.Handler) http.Handler {
 		ctx := context.WithValue(api.As(r.Context(), &asks), sessionKey{}, s)
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// told says that a request is of a session.
+func (c *Console) told(r *http.Request) {
+	if c.Login.Known != nil {
+		c.Login.Known(r.Context())
+	}
 }
 
 // Pages of one session and of one person, and cookies of one address that open nothing: so many a second on the average, and so many at once.

@@ -141,10 +141,12 @@ func answered(client *http.Client, req *http.Request) int {
 
 var strangerNumber atomic.Int64
 
-// TestMoreConnectionsThanFiles has more strangers come than the process may have files open, each from an address of its own: neither the
-// intake nor the listener for agents is closed to others, the process answers for itself, and a line says which limit holds.
+// TestMoreConnectionsThanFiles has more strangers come than the process may have files open, each from an address of its own: no
+// listener is closed to others, the process answers for itself, and a line says which limit holds.
 func TestMoreConnectionsThanFiles(t *testing.T) {
 	r := deployLong(t, rig.Fake(t), "{deadline: 5m, heartbeat: 2m}")
+	health := rig.FreeAddress(t)
+	r.edit("listen: {agents:", fmt.Sprintf("listen: {health: %q, agents:", health))
 	r.binary = filepath.Join(t.TempDir(), "forebay")
 	if err := os.WriteFile(r.binary, []byte("#!/bin/sh\nulimit -n 256\nexec '"+forebay+"' \"$@\"\n"), 0o700); err != nil {
 		t.Fatal(err)
@@ -156,7 +158,7 @@ func TestMoreConnectionsThanFiles(t *testing.T) {
 		{"400 that send nothing at all", "", 400, time.Second, 0, 0, ""},
 		{"400 slow ones with bodies of 12 KB", "", 400, 2 * time.Second, 12_000, 1000, ""},
 	} {
-		for name, at := range map[string]string{"intake": p.intake, "agents": "http://" + p.agents} {
+		for name, at := range map[string]string{"intake": p.intake, "agents": "http://" + p.agents, "operator": "http://" + p.operator, "health": "http://" + health} {
 			t.Run(s.name+", "+name, func(t *testing.T) {
 				s.to = at
 				defer s.come(t, r)()
@@ -169,13 +171,13 @@ func TestMoreConnectionsThanFiles(t *testing.T) {
 					r.report(t, p, fmt.Sprintf("slow-%d", reported))
 					genuine.tell()
 				}
-				for _, path := range []string{"/livez", "/readyz"} {
-					req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.operator+path, nil)
+				for _, at := range []string{p.operator + "/livez", p.operator + "/readyz", health + "/livez", health + "/readyz"} {
+					req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+at, nil)
 					if err != nil {
 						t.Fatal(err)
 					}
 					if got := answered(impatient(), req); got != http.StatusOK {
-						t.Errorf("%s was answered %d, want 200", path, got)
+						t.Errorf("%s was answered %d, want 200", at, got)
 					}
 				}
 			})

@@ -167,9 +167,9 @@ func (k *keys) waitReady(client *http.Client) (serial string) {
 		}
 		resp.Body.Close()
 		serial = resp.TLS.PeerCertificates[0].SerialNumber.String()
-		return resp.StatusCode == http.StatusOK && resp.ProtoMajor == 2
+		return resp.StatusCode == http.StatusOK && resp.ProtoMajor == 1
 	}) {
-		k.t.Fatal("not ready over TLS and HTTP/2")
+		k.t.Fatal("not ready over TLS and HTTP/1.1")
 	}
 	return serial
 }
