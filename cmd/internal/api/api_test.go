@@ -301,6 +301,18 @@ func TestAttentionIsAskedAsItIsMeant(t *testing.T) {
 	}
 }
 
+// TestWhatCannotBeReadIsRefused: it is no unfiltered list, and nothing that the database has words for.
+func TestWhatCannotBeReadIsRefused(t *testing.T) {
+	t.Parallel()
+	c, f := setup(t, nil)
+	for _, path := range []string{"/v1/inbox?team=%zz", "/v1/inbox?team=acme;source=github", "/v1/inbox?team=acme&team=other", "/v1/sources?a%zz", "/v1/inbox?entity=%ff", "/v1/inbox?entity=a%00",
+		"/v1/inbox/acme/triage/github/%ff", "/v1/inbox/acme/triage/github/a%00/raw", "/v1/quarantine/acme/%ff/0/1/raw"} {
+		if _, err := getJSON[any](t.Context(), c, path, nil); schemas.KindOf(err) != schemas.Invalid || len(f.asked) > 0 {
+			t.Errorf("%s: %v, asked %v", path, err, f.asked)
+		}
+	}
+}
+
 func TestClientErrorsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	c, err := NewClient("http://127.0.0.1:1")

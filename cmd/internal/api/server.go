@@ -13,7 +13,9 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -197,7 +199,7 @@ func (s *server) answerTo(ctx context.Context, q route, r *http.Request) (any, e
 	if !q.answered {
 		return nil, schemas.Errorf(schemas.Conflict, "", "this process has no stream role, so it has no ledger and calls no destination; ask one that runs `forebay serve --roles stream`")
 	}
-	if err := onlyKnown(r, q.query); err != nil {
+	if err := OnlyKnown(r, q.query...); err != nil {
 		return nil, err
 	}
 	ctx = context.WithValue(ctx, whoKey{}, asks)
@@ -298,16 +300,31 @@ func limitAndSince(q url.Values) (limit int, since time.Time, err error) {
 	return limit, since, nil
 }
 
-// onlyKnown returns an error if the request has a parameter other than these: a filter with a typing slip must not be ignored and
-// list everything.
-func onlyKnown(r *http.Request, names []string) error {
-	for name := range r.URL.Query() {
-		if !slices.Contains(names, name) {
+// OnlyKnown returns an error if the request has a parameter other than these, one twice, or what cannot be read: a filter with a slip must not
+// be ignored and list everything. Nor does it take what is no text for the database, in the path either.
+func OnlyKnown(r *http.Request, names ...string) error {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return schemas.Errorf(schemas.Invalid, "", "the parameters cannot be read: %w", err)
+	}
+	for name, values := range query {
+		switch {
+		case !slices.Contains(names, name):
 			return schemas.Errorf(schemas.Invalid, "", "unknown parameter %q", name)
+		case len(values) > 1:
+			return schemas.Errorf(schemas.Invalid, "", "parameter %s is given %d times", name, len(values))
+		case !isText(values[0]):
+			return schemas.Errorf(schemas.Invalid, "", "parameter %s is no text: %q", name, values[0])
 		}
+	}
+	if !isText(r.URL.Path) {
+		return schemas.Errorf(schemas.Invalid, "", "the path is no text: %q", r.URL.Path)
 	}
 	return nil
 }
+
+// isText reports whether Postgres takes a text.
+func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 // parseLimit reads the limit of a list; an empty text is the default.
 func parseLimit(text string) (int, error) {

@@ -29,7 +29,7 @@ func acceptLink(team, name string, s *api.StopItem) string {
 
 // planAccept says what accepting a stop would do, and does nothing.
 func (c *Console) planAccept(ctx context.Context, r *http.Request) (any, error) {
-	if err := onlyKnown(r, "stop"); err != nil {
+	if err := api.OnlyKnown(r, "stop"); err != nil {
 		return nil, err
 	}
 	return c.acceptOf(ctx, r, r.URL.Query().Get("stop"), submission{})

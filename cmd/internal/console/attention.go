@@ -35,7 +35,7 @@ func (k waitingKind) Title() string { return strings.ReplaceAll(k.Kind, "_", " "
 func (c *Console) attention(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
 	p := attentionPage{Query: q, All: api.AttentionKinds()}
-	if err := onlyKnown(r, "team", "kind", "limit"); err != nil {
+	if err := api.OnlyKnown(r, "team", "kind", "limit"); err != nil {
 		return nil, err
 	}
 	f := api.AttentionFilter{Team: q.Get("team"), Kind: q.Get("kind")}

@@ -24,7 +24,7 @@ func (p auditPage) Get(name string) string { return p.Query.Get(name) }
 func (c *Console) audit(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
 	p := auditPage{Query: q}
-	if err := onlyKnown(r, "team", "actor", "action", "object", "since", "limit", "cursor"); err != nil {
+	if err := api.OnlyKnown(r, "team", "actor", "action", "object", "since", "limit", "cursor"); err != nil {
 		return nil, err
 	}
 	f := api.AuditFilter{Team: q.Get("team"), Actor: q.Get("actor"), Action: q.Get("action"), Object: q.Get("object"), Cursor: q.Get("cursor")}

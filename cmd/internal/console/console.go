@@ -97,7 +97,7 @@ func New(cfg Config) (*Console, error) {
 	for pattern, answer := range c.routes() {
 		mux.HandleFunc(pattern, answer)
 	}
-	c.handler = guarded(c.entrance(mux))
+	c.handler = c.guarded(c.entrance(mux))
 	return c, nil
 }
 
@@ -172,7 +172,7 @@ func (c *Console) routes() map[string]http.HandlerFunc {
 }
 
 // guarded sets the headers that hold for every answer.
-func guarded(next http.Handler) http.Handler {
+func (c *Console) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
@@ -180,6 +180,9 @@ func guarded(next http.Handler) http.Handler {
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Referrer-Policy", "same-origin") // entities and ids are in the URLs
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		if c.Login != nil && c.Login.Secure {
+			h.Set("Strict-Transport-Security", "max-age=31536000") // a year
+		}
 		next.ServeHTTP(w, r)
 	})
 }

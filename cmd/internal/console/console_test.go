@@ -362,11 +362,11 @@ func TestPagesSitBehindTheListenersChecks(t *testing.T) {
 
 const (
 	benign  = "benign"
-	hostile = "</title></textarea></script><script>alert(1)</script><img src=x onerror=alert(2)>\" onmouseover=\"alert(3)' style='x {{.}} javascript:alert(4)\x00\x1b[2J\x7f\u0085\u202e\u2066\u200b\u2028\ufeff\xff\r\n--><svg/onload=alert(5)><style>*{}</style><a href=//evil.example>"
+	hostile = "</title></textarea></script><script>alert(1)</script><img src=x onerror=alert(2)>\" onmouseover=\"alert(3)' style='x {{.}} javascript:alert(4)\x01\x1b[2J\x7f\u0085\u202e\u2066\u200b\u2028\ufeff\xff\r\n--><svg/onload=alert(5)><style>*{}</style><a href=//evil.example>"
 )
 
 // TestHostileTextStaysText: with markup, script and characters that hide or turn text in every text that a page shows, it has the elements and
-// the attributes that it has with plain words, all links lead to this listener, and nothing hides.
+// the attributes that it has with plain words, all links lead to this listener, and nothing hides. (NUL is in no text: Postgres takes none.)
 func TestHostileTextStaysText(t *testing.T) {
 	t.Parallel()
 	plain, wild := filled(benign).handler(t, nil), filled(hostile).handler(t, nil)
@@ -439,6 +439,9 @@ func TestPagesAreWellMade(t *testing.T) {
 	h := newFake().handler(t, nil)
 	for _, path := range screens {
 		s := get(t, h, path)
+		if got := s.header.Get("Strict-Transport-Security"); got != "" {
+			t.Errorf("%s, without TLS: %q", path, got)
+		}
 		if got := s.header.Get("Content-Security-Policy"); got != policy {
 			t.Errorf("%s: policy %q", path, got)
 		}

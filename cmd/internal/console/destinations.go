@@ -22,7 +22,7 @@ func (p destinationsPage) Get(name string) string { return p.Query.Get(name) }
 
 func (c *Console) destinations(ctx context.Context, r *http.Request) (any, error) {
 	p := destinationsPage{Query: r.URL.Query()}
-	if err := onlyKnown(r, "team"); err != nil {
+	if err := api.OnlyKnown(r, "team"); err != nil {
 		return nil, err
 	}
 	all, err := items(c.API.Destinations(ctx))
@@ -66,7 +66,7 @@ type destinationPage struct {
 }
 
 func (c *Console) destination(ctx context.Context, r *http.Request) (any, error) {
-	if err := onlyKnown(r); err != nil {
+	if err := api.OnlyKnown(r); err != nil {
 		return nil, err
 	}
 	return c.destinationAt(ctx, r)

@@ -51,7 +51,7 @@ func (c *Console) deadLetters(ctx context.Context, r *http.Request) (any, error)
 
 func deadLetterFilter(r *http.Request) (f api.DeadLetterFilter, err error) {
 	q := r.URL.Query()
-	if err := onlyKnown(r, "team", "subscription", "source", "entity", "type", "destination", "class", "group", "since", "limit", "cursor"); err != nil {
+	if err := api.OnlyKnown(r, "team", "subscription", "source", "entity", "type", "destination", "class", "group", "since", "limit", "cursor"); err != nil {
 		return f, err
 	}
 	f = api.DeadLetterFilter{Team: q.Get("team"), Subscription: q.Get("subscription"), Source: q.Get("source"), Entity: schemas.EntityKey(q.Get("entity")), Type: q.Get("type"),

@@ -95,7 +95,7 @@ func newAskPage(verb, action, group, cursor string) *dlqAskPage {
 // planAsk makes the page that says what asking would do, and does nothing.
 func (c *Console) planAsk(verb string) func(context.Context, *http.Request) (any, error) {
 	return func(ctx context.Context, r *http.Request) (any, error) {
-		if err := onlyKnown(r, "action", "group", "cursor"); err != nil {
+		if err := api.OnlyKnown(r, "action", "group", "cursor"); err != nil {
 			return nil, err
 		}
 		q := r.URL.Query()
@@ -369,7 +369,7 @@ func progressLink(verb, group string, total int, until time.Time) string {
 
 // progress says how far it is with what was asked of a group.
 func (c *Console) progress(ctx context.Context, r *http.Request) (any, error) {
-	if err := onlyKnown(r, "verb", "group", "asked", "until"); err != nil {
+	if err := api.OnlyKnown(r, "verb", "group", "asked", "until"); err != nil {
 		return nil, err
 	}
 	q := r.URL.Query()

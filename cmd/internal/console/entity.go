@@ -49,7 +49,7 @@ const askedEvents = 10
 
 func (c *Console) entity(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
-	if err := onlyKnown(r, "of", "entity", "since", "limit"); err != nil {
+	if err := api.OnlyKnown(r, "of", "entity", "since", "limit"); err != nil {
 		return nil, err
 	}
 	n, err := names.ParseEntity(q.Get("of"), q.Get("entity"))

@@ -46,7 +46,7 @@ type body struct {
 }
 
 func (c *Console) event(ctx context.Context, r *http.Request) (any, error) {
-	if err := onlyKnown(r, "id"); err != nil {
+	if err := api.OnlyKnown(r, "id"); err != nil {
 		return nil, err
 	}
 	n, err := names.ParseEvent(r.URL.Query().Get("id"))
@@ -96,7 +96,7 @@ func (c *Console) download(r *http.Request, path string) string {
 // rawEvent downloads the body of an event, byte for byte. The API's own path is for those with a token.
 func (c *Console) rawEvent(w http.ResponseWriter, r *http.Request) {
 	c.serveRaw(w, r, func(ctx context.Context) (*api.Raw, error) {
-		if err := onlyKnown(r, "id"); err != nil {
+		if err := api.OnlyKnown(r, "id"); err != nil {
 			return nil, err
 		}
 		n, err := names.ParseEvent(r.URL.Query().Get("id"))

@@ -61,7 +61,7 @@ type gapRow struct {
 func (c *Console) gaps(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
 	p := gapsPage{Query: q, Waits: gate.Buffered}
-	if err := onlyKnown(r, "team", "subscription", "source", "entity", "waits", "limit", "cursor"); err != nil {
+	if err := api.OnlyKnown(r, "team", "subscription", "source", "entity", "waits", "limit", "cursor"); err != nil {
 		return nil, err
 	}
 	if err := names.OneOf("waits", q.Get("waits"), []string{string(gate.Buffered), string(gate.Parked)}); err != nil {

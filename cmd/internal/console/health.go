@@ -22,7 +22,7 @@ type healthPage struct {
 }
 
 func (c *Console) health(ctx context.Context, r *http.Request) (any, error) {
-	if err := onlyKnown(r); err != nil {
+	if err := api.OnlyKnown(r); err != nil {
 		return nil, err
 	}
 	p := healthPage{Build: build.Read(), Roles: c.Roles, Ready: true, Withheld: !api.Asks(ctx).All()}

@@ -55,7 +55,7 @@ func (c *Console) inbox(ctx context.Context, r *http.Request) (any, error) {
 // inboxFilter reads the filters of the inbox from the URL, which may have the others beside them.
 func inboxFilter(r *http.Request, others ...string) (api.InboxFilter, error) {
 	q := r.URL.Query()
-	if err := onlyKnown(r, append(others, "team", "subscription", "source", "entity", "type", "status", "decision", "delivery", "since", "limit", "cursor")...); err != nil {
+	if err := api.OnlyKnown(r, append(others, "team", "subscription", "source", "entity", "type", "status", "decision", "delivery", "since", "limit", "cursor")...); err != nil {
 		return api.InboxFilter{}, err
 	}
 	f := api.InboxFilter{Team: q.Get("team"), Subscription: q.Get("subscription"), Source: q.Get("source"), Entity: schemas.EntityKey(q.Get("entity")), Type: q.Get("type"),
@@ -90,20 +90,6 @@ func turn(path string, q url.Values, next string) (older, newest string) {
 		older = path + "?" + with.Encode()
 	}
 	return older, newest
-}
-
-// onlyKnown returns an error if the request has a parameter other than these: a filter with a typing slip must not list everything.
-func onlyKnown(r *http.Request, names ...string) error {
-	known := map[string]bool{}
-	for _, n := range names {
-		known[n] = true
-	}
-	for name := range r.URL.Query() {
-		if !known[name] {
-			return schemas.Errorf(schemas.Invalid, "", "unknown parameter %q", name)
-		}
-	}
-	return nil
 }
 
 func limit(text string) (int, error) {

@@ -173,7 +173,7 @@ func (v *visitor) send(method, path string, form url.Values, header http.Header)
 			delete(v.cookies, c.Name)
 		}
 	}
-	for name, want := range map[string]string{"X-Frame-Options": "DENY", "Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff"} {
+	for name, want := range map[string]string{"X-Frame-Options": "DENY", "Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Strict-Transport-Security": "max-age=31536000"} {
 		if strings.HasPrefix(path, "/console/") && s.header.Get(name) != want && s.status != http.StatusForbidden {
 			v.g.t.Errorf("%s %s answers %d with %s %q", method, path, s.status, name, s.header.Get(name))
 		}

@@ -60,7 +60,7 @@ func (s subscriptionRow) Claimed() int {
 }
 
 func (c *Console) overview(ctx context.Context, r *http.Request) (any, error) {
-	if err := onlyKnown(r); err != nil {
+	if err := api.OnlyKnown(r); err != nil {
 		return nil, err
 	}
 	o := overview{NoStream: !c.Stream}

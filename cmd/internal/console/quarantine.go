@@ -35,7 +35,7 @@ func quarantineLink(p api.QuarantinePlace) string {
 func (c *Console) quarantine(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
 	p := quarantinePage{Query: q}
-	if err := onlyKnown(r, "team", "source", "waiting", "limit", "cursor"); err != nil {
+	if err := api.OnlyKnown(r, "team", "source", "waiting", "limit", "cursor"); err != nil {
 		return nil, err
 	}
 	if w := q.Get("waiting"); w != "" && w != "true" {
@@ -79,7 +79,7 @@ func quarantinePlace(r *http.Request) (p api.QuarantinePlace, err error) {
 }
 
 func (c *Console) delivery(ctx context.Context, r *http.Request) (any, error) {
-	if err := onlyKnown(r); err != nil {
+	if err := api.OnlyKnown(r); err != nil {
 		return nil, err
 	}
 	at, err := quarantinePlace(r)

@@ -46,7 +46,7 @@ func redrivable(i *api.InboxItem) (redrive, discard bool) {
 
 // planRedrive says what redriving an event would do, and does nothing.
 func (c *Console) planRedrive(ctx context.Context, r *http.Request) (any, error) {
-	if err := onlyKnown(r, "id", "discard"); err != nil {
+	if err := api.OnlyKnown(r, "id", "discard"); err != nil {
 		return nil, err
 	}
 	return c.redriven(ctx, r.URL.Query(), api.RedriveRequest{DryRun: true}, submission{})

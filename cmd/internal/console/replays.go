@@ -29,7 +29,7 @@ func (p replaysPage) Get(name string) string { return p.Query.Get(name) }
 
 func (c *Console) replays(ctx context.Context, r *http.Request) (any, error) {
 	p := replaysPage{Query: r.URL.Query()}
-	if err := onlyKnown(r, "team", "subscription", "limit", "cursor"); err != nil {
+	if err := api.OnlyKnown(r, "team", "subscription", "limit", "cursor"); err != nil {
 		return nil, err
 	}
 	n, err := limit(p.Get("limit"))
@@ -79,7 +79,7 @@ type countTable struct {
 }
 
 func (c *Console) replay(ctx context.Context, r *http.Request) (any, error) {
-	if err := onlyKnown(r); err != nil {
+	if err := api.OnlyKnown(r); err != nil {
 		return nil, err
 	}
 	return c.replayAt(ctx, r.PathValue("replay"))

@@ -29,7 +29,7 @@ func (p schemasPage) Get(name string) string { return p.Query.Get(name) }
 
 func (c *Console) schemas(ctx context.Context, r *http.Request) (any, error) {
 	p := schemasPage{Query: r.URL.Query()}
-	if err := onlyKnown(r, "type"); err != nil {
+	if err := api.OnlyKnown(r, "type"); err != nil {
 		return nil, err
 	}
 	p.All = len(jsonschema.All())
@@ -57,7 +57,7 @@ type schemaPage struct {
 }
 
 func (c *Console) schema(_ context.Context, r *http.Request) (any, error) {
-	if err := onlyKnown(r); err != nil {
+	if err := api.OnlyKnown(r); err != nil {
 		return nil, err
 	}
 	s, ok := jsonschema.Lookup(r.PathValue("name"))

@@ -33,7 +33,7 @@ type seekPage struct {
 
 // planSeek says what a seek would do, and does nothing. Without a place to go to it returns the empty form.
 func (c *Console) planSeek(ctx context.Context, r *http.Request) (any, error) {
-	if err := onlyKnown(r, "to", "topic", "partition"); err != nil {
+	if err := api.OnlyKnown(r, "to", "topic", "partition"); err != nil {
 		return nil, err
 	}
 	q := r.URL.Query()

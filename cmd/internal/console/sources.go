@@ -26,7 +26,7 @@ func (p sourcesPage) Get(name string) string { return p.Query.Get(name) }
 
 func (c *Console) sourceList(ctx context.Context, r *http.Request) (any, error) {
 	p := sourcesPage{Query: r.URL.Query()}
-	if err := onlyKnown(r, "team"); err != nil {
+	if err := api.OnlyKnown(r, "team"); err != nil {
 		return nil, err
 	}
 	all, err := items(c.API.Sources(ctx))
@@ -68,7 +68,7 @@ func (c *Console) sourceItem(ctx context.Context, team, name string) (*api.Sourc
 }
 
 func (c *Console) source(ctx context.Context, r *http.Request) (any, error) {
-	if err := onlyKnown(r); err != nil {
+	if err := api.OnlyKnown(r); err != nil {
 		return nil, err
 	}
 	team, name := r.PathValue("team"), r.PathValue("source")

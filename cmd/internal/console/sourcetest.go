@@ -30,7 +30,7 @@ func testLink(team, name string) string { return sourceLink(team, name) + "/test
 
 // newTest shows a test that nobody has sent yet: a sample of the source's preset, where there is one.
 func (c *Console) newTest(ctx context.Context, r *http.Request) (any, error) {
-	if err := onlyKnown(r, "sample"); err != nil {
+	if err := api.OnlyKnown(r, "sample"); err != nil {
 		return nil, err
 	}
 	p, preset, err := c.testOf(ctx, r)

@@ -24,7 +24,7 @@ func (p subscriptionsPage) Get(name string) string { return p.Query.Get(name) }
 
 func (c *Console) subscriptionList(ctx context.Context, r *http.Request) (any, error) {
 	p := subscriptionsPage{Query: r.URL.Query()}
-	if err := onlyKnown(r, "team"); err != nil {
+	if err := api.OnlyKnown(r, "team"); err != nil {
 		return nil, err
 	}
 	var err error
@@ -66,7 +66,7 @@ type partitionRow struct {
 }
 
 func (c *Console) subscription(ctx context.Context, r *http.Request) (any, error) {
-	if err := onlyKnown(r); err != nil {
+	if err := api.OnlyKnown(r); err != nil {
 		return nil, err
 	}
 	return c.subscriptionAt(ctx, r)
