@@ -192,6 +192,26 @@ func (c *Client) Failed(class sink.Class, format string, args ...any) error {
 	return c.redact.Err(&sink.AttemptError{Class: class, Err: fmt.Errorf(format, args...)})
 }
 
+// CheckJSON returns an error if an answer has a body that does not begin as JSON does, such as the login page of a proxy: it is not the API's.
+func (c *Client) CheckJSON(what string, a Answer) error {
+	if text := bytes.TrimLeft(a.Body, " \t\r\n"); len(text) == 0 || text[0] == '{' || text[0] == '[' {
+		return nil
+	}
+	return c.Failed(sink.ClassBusy, "%s answered %d with something that is not JSON", what, a.Code)
+}
+
+// LimitWait is how long a destination waits that has reached a limit and is not told for how long: these APIs count by the minute.
+const LimitWait = time.Minute
+
+// Ended returns what is recorded of an answer that means err: a limit holds the destination, for [LimitWait] where it does not say how long.
+func Ended(a Answer, err error) (sink.Outcome, error) {
+	out := a.Outcome
+	if sink.ClassOf(err) == sink.ClassThrottled && out.RetryAfter == 0 {
+		out.RetryAfter = LimitWait
+	}
+	return out, err
+}
+
 // CheckWhole returns an error if an answer's body is not complete; what names the answer in it.
 func (c *Client) CheckWhole(what string, a Answer) error {
 	if a.Broken == nil {

@@ -14,6 +14,6 @@
 // An @mention that comes out of an event is broken with a space of no width, however its @ is written: it calls nobody.
 // A dispatch carries the action's id in client_payload.forebay, for the workflow to know it by.
 //
-// The token is a fine-grained one with Issues: write (issue, comment, labels) or Contents: write (dispatch). Rate limits
-// are a 403 or 429 with Retry-After or with x-ratelimit-remaining: 0; they hold the destination and are no denial.
+// The token is a fine-grained one with Issues: write (issue, comment, labels) or Contents: write (dispatch). What
+// GitHub says of its rate limits, also of those on creating content, holds the destination and is no denial: the table is limits.
 package github

@@ -58,11 +58,12 @@ func (s *Sink) findEarlier(ctx context.Context, path []string, a sink.Action, in
 			s.looks.Forget(a.ID)
 			return sink.Outcome{Code: answer.Code, Response: fmt.Appendf(nil, "%s of an earlier attempt is there", made.HTMLURL[:min(len(made.HTMLURL), 500)])}, true, nil
 		}
-		if err := s.judge(answer); err != nil {
-			return s.outcome(answer), false, api.Untouched(err)
+		out, err := s.judge(answer)
+		if err == nil {
+			err = s.CheckWhole("the list of earlier ones", answer)
 		}
-		if err := s.CheckWhole("the list of earlier ones", answer); err != nil {
-			return s.outcome(answer), false, api.Untouched(err)
+		if err != nil {
+			return out, false, api.Untouched(err)
 		}
 		last := !strings.Contains(answer.Header.Get("Link"), `rel="next"`) || list.n == 0
 		at = reach{at.pages + 1, at.seen + list.n, last || s.pastSpan(list.last, since, in.To)}

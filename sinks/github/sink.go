@@ -134,7 +134,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	if err != nil {
 		return sink.Outcome{}, err
 	}
-	return s.outcome(answer), s.judge(answer)
+	return s.judge(answer)
 }
 
 // path returns below the repository.

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/api"
 	"github.com/forebay-io/forebay/sinks/github"
 	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -60,6 +61,7 @@ func TestConformance(t *testing.T) {
 	for do, params := range does {
 		t.Run(string(do), func(t *testing.T) {
 			sinktest.Run(t, sinktest.Harness{
+				Wait: api.LimitWait, Answer: func(int) string { return `{"status":"success"}` },
 				Make: func(t testing.TB, d sinktest.Target) sink.Sink { return must(t, d.URL, d.Secret, do, params) },
 				Key: func(r *http.Request, body []byte) string {
 					id := r.Header.Get("Idempotency-Key")
@@ -268,13 +270,25 @@ func TestRateLimits(t *testing.T) {
 		{"primary, over", 403, map[string]string{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": fmt.Sprint(now.Unix() - 5)}, "", sink.ClassThrottled, 0},
 		{"primary without an end", 403, map[string]string{"X-RateLimit-Remaining": "0"}, "", sink.ClassThrottled, time.Minute},
 		{"secondary without headers", 403, nil, `{"documentation_url":"https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`, sink.ClassThrottled, time.Minute},
-		{"429 without anything", 429, nil, "", sink.ClassThrottled, 0},
+		{"429 without anything", 429, nil, "", sink.ClassThrottled, time.Minute},
+		// Bodies as GitHub has sent them; what they mean says docs.github.com/rest/using-the-rest-api/troubleshooting-the-rest-api.
+		{"secondary, by its message", 403, map[string]string{"X-RateLimit-Remaining": "4456"}, `{"message":"You have exceeded a secondary rate limit. Please wait a few minutes before you try again."}`, sink.ClassThrottled, time.Minute},
+		{"secondary, 429, by its message", 429, map[string]string{"X-RateLimit-Remaining": "4456"}, `{"message":"You have exceeded a secondary rate limit and have been temporarily blocked from content creation. Please retry your request again later.","documentation_url":"https://docs.github.com/rest/overview/resources-in-the-rest-api#secondary-rate-limits"}`, sink.ClassThrottled, time.Minute},
+		{"secondary, of the old name", 403, nil, `{"message":"You have triggered an abuse detection mechanism. Please wait a few minutes before you try again."}`, sink.ClassThrottled, time.Minute},
+		{"primary, without its headers", 403, nil, `{"message":"API rate limit exceeded for installation ID 1.","documentation_url":"https://docs.github.com/rest/overview/resources-in-the-rest-api#rate-limiting"}`, sink.ClassThrottled, time.Minute},
+		{"content too quickly", 422, map[string]string{"X-RateLimit-Remaining": "4456"}, `{"message":"Validation Failed","errors":[{"resource":"IssueComment","code":"custom","field":"body","message":"was submitted too quickly"}],"documentation_url":"https://docs.github.com/rest/issues/comments#create-an-issue-comment"}`, sink.ClassThrottled, time.Minute},
+		{"content too quickly, with a wait", 422, map[string]string{"Retry-After": "90"}, `{"message":"Validation Failed","errors":[{"resource":"Issue","code":"custom","field":"base","message":"was submitted too quickly"}]}`, sink.ClassThrottled, 90 * time.Second},
+		{"content too quickly, by its code", 422, nil, `{"message":"Validation Failed","errors":[{"resource":"Issue","code":"abuse","field":"base"}]}`, sink.ClassThrottled, time.Minute},
+		{"not valid, in words", 422, map[string]string{"X-RateLimit-Remaining": "4456"}, `{"message":"Validation Failed","errors":[{"resource":"Issue","code":"missing_field","field":"title"}],"documentation_url":"https://docs.github.com/rest/issues/issues#create-an-issue"}`, sink.ClassRejected, 0},
+		{"not valid, as a text", 422, nil, `{"message":"Validation Failed","errors":["Base does not exist"]}`, sink.ClassRejected, 0},
+		{"may not", 403, map[string]string{"X-RateLimit-Remaining": "4456"}, `{"message":"Resource not accessible by personal access token","documentation_url":"https://docs.github.com/rest/issues/comments#create-an-issue-comment"}`, sink.ClassDenied, 0},
 		{"denied", 403, map[string]string{"X-RateLimit-Remaining": "4000"}, `{"documentation_url":"https://docs.github.com/rest/issues/labels"}`, sink.ClassDenied, 0},
 		{"bad token", 401, map[string]string{"X-RateLimit-Remaining": "0"}, "", sink.ClassDenied, 0},
 		{"not there", 404, nil, "", sink.ClassRejected, 0},
 		{"gone", 410, nil, "", sink.ClassRejected, 0},
 		{"not valid", 422, nil, "", sink.ClassRejected, 0},
 		{"down", 502, nil, "", sink.ClassBusy, 0},
+		{"a proxy's login page", 200, nil, "<!DOCTYPE html><title>Log in</title>", sink.ClassBusy, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -295,7 +309,7 @@ func TestRateLimits(t *testing.T) {
 			if class != tt.class || out.RetryAfter != tt.wait || out.Code != tt.code {
 				t.Errorf("%+v, %v, want %s after %v", out, err, tt.class, tt.wait)
 			}
-			if got := sink.Holds(class, out.Code); got != (tt.class == sink.ClassThrottled) {
+			if got := sink.Holds(class, out.Code); got != (tt.class == sink.ClassThrottled) && out.Code != 200 {
 				t.Errorf("holds the destination: %v", got)
 			}
 		})

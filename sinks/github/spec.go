@@ -9,7 +9,12 @@ import (
 
 // Spec returns the type github.
 func Spec() spec.Type {
-	return spec.Type{Name: "github", New: func() spec.Config { return &Config{} }, Rows: []spec.Row{
+	var answers []spec.Answer
+	for _, l := range limits {
+		answers = append(answers, l.Answer)
+	}
+	answers = append(answers, spec.Answer{What: "2xx that is no JSON, such as a login page", Class: sink.ClassBusy})
+	return spec.Type{Name: "github", Answers: answers, New: func() spec.Config { return &Config{} }, Rows: []spec.Row{
 		{
 			Of: ", `do: issue`, `do: comment`", Does: "an issue, a comment", Declared: sink.Idempotent,
 			Harmless: "its body ends with a hidden marker; a retry looks for it first, once the API has settled",

@@ -8,7 +8,7 @@
 //	traceparent                         a child of the event's trace for this hop; ce-traceparent is the event's own
 //	forebay-attempt, forebay-late       which attempt this is; true where newer versions have run already
 //
-// Any 2xx is success. The statuses' meaning is the failure table, see [sink.Failures].
+// Any 2xx is success; with expect: json only with JSON, or 204. The statuses' meaning is the failure table, see [sink.Failures].
 //
 // Where an action may be finished later, the call says how, and 202 means that the destination has taken it:
 //

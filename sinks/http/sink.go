@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -34,6 +36,8 @@ type Config struct {
 	Headers spec.Headers
 	// Params are those that [Params] declares; nil: none, and the event's body is sent as it is.
 	Params *template.Set
+	// Expect is [ExpectJSON] where a 2xx counts only with JSON, or 204; empty: any 2xx counts.
+	Expect string
 	// AllowNetworks lists private networks that may be reached, and reached by plain http.
 	AllowNetworks []netip.Prefix
 	// Timeout bounds an exchange whatever the lane's context says; default 30 s.
@@ -49,12 +53,16 @@ type Config struct {
 	Now func() time.Time
 }
 
+// ExpectJSON says that who answers with something else, such as a proxy's login page, is not the destination.
+const ExpectJSON = "json"
+
 // Sink is one HTTP destination. Safe for concurrent use.
 type Sink struct {
 	url     *url.URL
 	key     []byte // nil: calls are not signed
 	headers http.Header
 	params  *template.Set
+	json    bool // is expected
 	agent   string
 	client  *guard.Client
 	now     func() time.Time
@@ -74,7 +82,7 @@ func New(cfg Config) (*Sink, error) {
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, op, "its URL cannot be parsed")
 	}
-	s := &Sink{url: target, agent: "Forebay/" + cmp.Or(cfg.Version, "dev"), now: cfg.Now}
+	s := &Sink{url: target, json: cfg.Expect == ExpectJSON, agent: "Forebay/" + cmp.Or(cfg.Version, "dev"), now: cfg.Now}
 	if cfg.Params != nil && !cfg.Params.Empty() {
 		s.params = cfg.Params
 	}
@@ -121,11 +129,11 @@ func (s *Sink) Close(context.Context) error {
 
 // Do makes one attempt.
 func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
-	body, contentType, err := s.body(a)
+	sent, contentType, err := s.body(a)
 	if err != nil {
 		return sink.Outcome{}, err
 	}
-	req, err := s.request(ctx, a, body, contentType)
+	req, err := s.request(ctx, a, sent, contentType)
 	if err != nil {
 		return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassBug, Err: err}
 	}
@@ -138,14 +146,35 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 		return sink.Outcome{}, redact.Err(err)
 	}
 	defer resp.Body.Close()
+	var body io.Reader = resp.Body
+	var read bytes.Buffer // of the answer, where it counts
+	if s.json {
+		body = io.TeeReader(body, &read)
+	}
 	out := sink.Outcome{
-		Code: resp.StatusCode, Response: redact.Answer(resp.Body, resp.ContentLength), RetryAfter: guard.RetryAfter(resp.Header, s.now()),
+		Code: resp.StatusCode, Response: redact.Answer(body, resp.ContentLength), RetryAfter: guard.RetryAfter(resp.Header, s.now()),
 		Later: a.Later != nil && resp.StatusCode == http.StatusAccepted,
 	}
 	if class := sink.ClassOfStatus(resp.StatusCode); class != sink.ClassOK {
 		return out, &sink.AttemptError{Class: class, Err: fmt.Errorf("destination answered %d", resp.StatusCode)}
 	}
+	if s.json && resp.StatusCode != http.StatusNoContent && !isJSON(read.Bytes(), read.Len() < redact.Limit()) {
+		out.Later = false
+		return out, &sink.AttemptError{Class: sink.ClassBusy, Err: fmt.Errorf("destination answered %d with something that is not JSON", resp.StatusCode)}
+	}
 	return out, nil
+}
+
+// isJSON reports whether an answer is JSON, as far as it was read.
+func isJSON(answer []byte, whole bool) bool {
+	if whole {
+		return json.Valid(answer)
+	}
+	for d := json.NewDecoder(bytes.NewReader(answer)); ; {
+		if _, err := d.Token(); err != nil {
+			return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		}
+	}
 }
 
 // request builds one attempt's request.

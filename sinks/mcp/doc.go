@@ -20,7 +20,7 @@
 //	errors -32700, -32600 to -32602     dead: no such tool, arguments that it does not take
 //	any other JSON-RPC error            retried
 //	input_required                      dead: nobody is there to answer; as a server's way to say busy, retried
-//	404 to a request of a session       retried: the server has lost the session, and has not looked at the request
+//	a lost session, in whatever form    retried in a new one: the server has not looked at the request
 //	any other HTTP status               as the failure table says
 //	a connection, an answer in part     retried
 //

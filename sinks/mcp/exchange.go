@@ -32,6 +32,7 @@ type exchange struct {
 	err    error          // in its place
 	head   []byte         // of the answer to the call, as far as it was read
 	older  bool           // the server speaks a protocol before 2026-07-28
+	lost   bool           // the newest answer says that the server has lost the session
 	long   *ending        // what a result says that is longer than is parsed
 }
 
@@ -70,13 +71,15 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	b := &body{ReadCloser: resp.Body, x: x, kept: method == callMethod, end: end}
 	b.stream = strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
 	resp.Body = b
-	if b.kept && sink.ClassOfStatus(resp.StatusCode) != sink.ClassOK { // of which the SDK reads nothing, or not all
+	inSession := req.Header.Get("Mcp-Session-Id") != ""
+	if (b.kept || inSession) && sink.ClassOfStatus(resp.StatusCode) != sink.ClassOK { // of which the SDK reads nothing, or not all
 		answer, _ := io.ReadAll(io.LimitReader(b, int64(x.sink.redact.Limit())))
 		b.ReadCloser = struct {
 			io.Reader
 			io.Closer
 		}{bytes.NewReader(answer), b.ReadCloser}
 		b.kept = false
+		x.noteLost(resp, inSession && lost(resp.StatusCode, answer))
 	}
 	return resp, nil
 }
@@ -143,7 +146,7 @@ func (x *exchange) note(req *http.Request, method string, resp *http.Response, e
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.older = x.older || method == "initialize"
-	x.last, x.err = resp, err
+	x.last, x.err, x.lost = resp, err, false
 	if err != nil && method == callMethod && sink.Untouched(err) {
 		x.called = false // the call has not reached the server
 	}
@@ -163,8 +166,9 @@ func (x *exchange) failure(ctx context.Context, err error) error {
 		if inner, ok := errors.AsType[*sink.AttemptError](x.err); ok {
 			e.Err = inner.Err
 		}
-	case gone(x.last) && (!refused || classOf(refusal.Code) != sink.ClassRejected):
-		e.Class, e.Err, e.Untouched = sink.ClassBusy, errors.New("server answered 404: the session is gone; the next attempt begins another"), true
+	case x.lost:
+		e.Class, e.Untouched = sink.ClassBusy, true
+		e.Err = fmt.Errorf("server answered %d: the session is gone; the next attempt begins another", x.last.StatusCode)
 	case x.last != nil && sink.ClassOfStatus(x.last.StatusCode) != sink.ClassOK:
 		e.Class, e.Err = sink.ClassOfStatus(x.last.StatusCode), fmt.Errorf("server answered %d", x.last.StatusCode)
 		if refused {
@@ -176,10 +180,13 @@ func (x *exchange) failure(ctx context.Context, err error) error {
 	return e
 }
 
-// gone reports whether an answer says that the server has lost the session, by a restart or behind a balancer: then it
-// has not looked at the request.
-func gone(resp *http.Response) bool {
-	return resp != nil && resp.StatusCode == http.StatusNotFound && resp.Request != nil && resp.Request.Header.Get("Mcp-Session-Id") != ""
+// noteLost notes whether an answer, if it is the newest, says that the server has lost the session.
+func (x *exchange) noteLost(resp *http.Response, lost bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.last == resp {
+		x.lost = lost
+	}
 }
 
 // classOf returns the class of a JSON-RPC error.

@@ -348,10 +348,9 @@ func TestSessionThatTheServerLost(t *testing.T) {
 	}
 }
 
-// What the server says of the call itself is no lost session, though its status be 404.
-func TestNotFoundInASession(t *testing.T) {
-	t.Parallel()
-	s := serve(t, scripted{
+// inSession answers with a session of the protocol before 2026-07-28, and then one method with a status and a body.
+func inSession(at string, code int, contentType, body string) scripted {
+	return scripted{
 		"server/discover": answer(400),
 		"initialize": func(w http.ResponseWriter, r *http.Request) {
 			b, _ := io.ReadAll(r.Body)
@@ -360,16 +359,69 @@ func TestNotFoundInASession(t *testing.T) {
 			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"scripted","version":"1"}}}`, read(b).ID)
 		},
 		"notifications/initialized": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) },
-		callMethod: func(w http.ResponseWriter, r *http.Request) {
+		at: func(w http.ResponseWriter, r *http.Request) {
 			b, _ := io.ReadAll(r.Body)
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusNotFound)
-			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no tools here"}}`, read(b).ID)
+			w.Header().Set("Content-Type", contentType)
+			w.WriteHeader(code)
+			_, _ = io.WriteString(w, strings.ReplaceAll(body, "<id>", string(read(b).ID)))
 		},
 		"DELETE": answer(200),
-	}, Config{})
-	if _, err := s.Do(t.Context(), sinktest.Action(1)); sink.ClassOf(err) != sink.ClassRejected || !strings.Contains(err.Error(), "no tools here") {
-		t.Error(err)
+	}
+}
+
+// TestFormsOfALostSession: what SDKs and servers answer to a session that they do not have, in their own words, is retried in a new one;
+// what is said of the call or of credentials is not.
+func TestFormsOfALostSession(t *testing.T) {
+	t.Parallel()
+	const text, object = "text/plain; charset=utf-8", "application/json"
+	for _, tt := range []struct {
+		name       string
+		code       int
+		kind, body string
+		class      sink.Class
+	}{
+		{"the specification", 404, text, "", sink.ClassBusy},
+		{"TypeScript SDK", 404, object, `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`, sink.ClassBusy},
+		{"TypeScript SDK, not initialized", 400, object, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}`, sink.ClassBusy},
+		{"TypeScript SDK, examples", 400, object, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`, sink.ClassBusy},
+		{"Python SDK until 2026", 400, text, "Bad Request: No valid session ID provided", sink.ClassBusy},
+		{"Python SDK", 404, object, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}`, sink.ClassBusy},
+		{"Python SDK 2", 404, object, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Session not found"}}`, sink.ClassBusy},
+		{"Python SDK, terminated", 404, object, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Not Found: Session has been terminated"}}`, sink.ClassBusy},
+		{"Python SDK, expired", 404, object, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Not Found: Invalid or expired session ID"}}`, sink.ClassBusy},
+		{"C# SDK", 404, object, `{"error":{"code":-32001,"message":"Session not found"},"id":"","jsonrpc":"2.0"}`, sink.ClassBusy},
+		{"Go SDK", 404, text, "session not found\n", sink.ClassBusy},
+		{"Rust SDK", 404, text, "Not Found: Session not found", sink.ClassBusy},
+		{"Rust SDK until 2026", 401, text, "Unauthorized: Session not found", sink.ClassBusy},
+		{"mcp-go", 400, text, "Invalid session ID\n", sink.ClassBusy},
+		{"mcp-go, terminated", 404, text, "Session terminated\n", sink.ClassBusy},
+		{"Anubis", 400, object, `{"jsonrpc":"2.0","id":<id>,"error":{"code":-32000,"message":"No active session"}}`, sink.ClassBusy},
+		{"unknown header", 400, object, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Unknown Mcp-Session-Id header"},"id":null}`, sink.ClassBusy},
+
+		{"no such tool", 404, object, `{"jsonrpc":"2.0","id":<id>,"error":{"code":-32601,"message":"no tools here"}}`, sink.ClassRejected},
+		{"no such argument", 400, object, `{"jsonrpc":"2.0","id":<id>,"error":{"code":-32602,"message":"unknown session of the game"}}`, sink.ClassRejected},
+		{"another fault of ours", 400, object, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Unsupported protocol version"},"id":null}`, sink.ClassRejected},
+		{"credentials", 401, object, `{"error":"invalid_token","error_description":"The access token expired"}`, sink.ClassDenied},
+		{"another's session", 403, text, "session user mismatch\n", sink.ClassDenied},
+	} {
+		for _, at := range []string{"notifications/initialized", callMethod} {
+			if strings.Contains(tt.body, "<id>") && at != callMethod {
+				continue // a notification has no id, and is no call
+			}
+			t.Run(tt.name+", "+at, func(t *testing.T) {
+				t.Parallel()
+				out, err := serve(t, inSession(at, tt.code, tt.kind, tt.body), Config{}).Do(t.Context(), sinktest.Action(1))
+				lost := tt.class == sink.ClassBusy
+				if sink.ClassOf(err) != tt.class || out.Code != tt.code || lost && !sink.Untouched(err) || lost != strings.Contains(fmt.Sprint(err), "the session is gone") {
+					t.Errorf("class %q, untouched %v, code %d: %v", sink.ClassOf(err), sink.Untouched(err), out.Code, err)
+				}
+			})
+		}
+	}
+	// Without a session nothing is lost.
+	_, err := serve(t, scripted{callMethod: answer(404)}, Config{}).Do(t.Context(), sinktest.Action(1))
+	if sink.ClassOf(err) != sink.ClassRejected {
+		t.Errorf("404 without a session: %v", err)
 	}
 }
 

@@ -7,7 +7,11 @@ import (
 
 // Spec returns the type mcp.
 func Spec() spec.Type {
-	return spec.Type{Name: "mcp", New: func() spec.Config { return &Config{} }, Rows: []spec.Row{{
+	var answers []spec.Answer
+	for _, f := range forms {
+		answers = append(answers, f.Answer)
+	}
+	return spec.Type{Name: "mcp", Answers: answers, New: func() spec.Config { return &Config{} }, Rows: []spec.Row{{
 		Does: "a tool of an MCP server", Declared: sink.Idempotent,
 		Harmless: "`_meta` has `forebay/action_id`; `idempotent: false` for tools that do not look",
 	}}}

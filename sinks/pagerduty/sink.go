@@ -105,9 +105,9 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 		return sink.Outcome{}, err
 	}
 	if class := sink.ClassOfStatus(answer.Code); class != sink.ClassOK {
-		return answer.Outcome, s.Failed(class, "PagerDuty answered %d", answer.Code)
+		return api.Ended(answer, s.Failed(class, "PagerDuty answered %d", answer.Code))
 	}
-	return answer.Outcome, nil
+	return answer.Outcome, s.CheckJSON("PagerDuty", answer)
 }
 
 // event makes the request's body of the rendered parameters.

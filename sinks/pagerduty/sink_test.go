@@ -10,12 +10,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/api"
 	"github.com/forebay-io/forebay/sinks/pagerduty"
 	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -103,6 +105,7 @@ func serve(t *testing.T, h http.Handler) string {
 
 func TestConformance(t *testing.T) {
 	sinktest.Run(t, sinktest.Harness{
+		Wait: api.LimitWait, Answer: func(int) string { return `{"status":"success"}` },
 		Make: func(t testing.TB, d sinktest.Target) sink.Sink { return must(t, d.URL, d.Secret, nil) },
 		Key: func(r *http.Request, body []byte) string {
 			var e map[string]any
@@ -211,6 +214,35 @@ func TestFailures(t *testing.T) {
 	}
 	if f.Done() != 0 {
 		t.Errorf("%d alerts", f.Done())
+	}
+}
+
+// developer.pagerduty.com/docs/events-api-v2-overview: 429 is too many calls at a time, and names no time to wait.
+func TestLimitHoldsTheDestination(t *testing.T) {
+	t.Parallel()
+	for after, want := range map[string]time.Duration{"": time.Minute, "7": 7 * time.Second} {
+		url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if after != "" {
+				w.Header().Set("Retry-After", after)
+			}
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = io.WriteString(w, `{"status":"throttle exceeded","message":"Requests for this service are arriving too quickly.  Please retry later."}`)
+		}))
+		out, err := must(t, url, routingKey, nil).Do(t.Context(), sinktest.Action(1))
+		if class := sink.ClassOf(err); class != sink.ClassThrottled || out.RetryAfter != want || !sink.Holds(class, out.Code) {
+			t.Errorf("Retry-After %q: %+v, %v", after, out, err)
+		}
+	}
+}
+
+// A proxy's login page is no alert.
+func TestLoginPageIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "<!DOCTYPE html><title>Log in</title>")
+	}))
+	if _, err := must(t, url, routingKey, nil).Do(t.Context(), sinktest.Action(1)); sink.ClassOf(err) != sink.ClassBusy || sink.Untouched(err) {
+		t.Error(err)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 func Spec() spec.Type {
 	return spec.Type{Name: "pagerduty", New: func() spec.Config { return &Config{} }, Rows: []spec.Row{{
 		Does: "an event of the Events API v2", Declared: sink.Idempotent, Harmless: "`dedup_key`, by default the event's source and entity",
-	}}}
+	}}, Answers: []spec.Answer{{What: "429 without `Retry-After`, which PagerDuty does not send", Class: sink.ClassThrottled, Then: "waits a minute"}, {What: "2xx that is no JSON, such as a login page", Class: sink.ClassBusy}}}
 }
 
 // Describe implements [spec.Config].

@@ -1,6 +1,13 @@
 package slack
 
-import "github.com/forebay-io/forebay/stream/sink"
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/forebay-io/forebay/sinks/spec"
+	"github.com/forebay-io/forebay/stream/sink"
+)
 
 // classes are what the errors of Slack's API mean that are not rejected: a channel that is not there, a text that is too
 // long, blocks that are none. The names are those of the methods' references and of docs.slack.dev/apis/web-api.
@@ -41,4 +48,18 @@ func classOf(name string) sink.Class {
 		return class
 	}
 	return sink.ClassRejected
+}
+
+// answers tells the table for the documentation.
+func answers() (list []spec.Answer) {
+	for _, class := range []sink.Class{sink.ClassThrottled, sink.ClassDenied, sink.ClassBusy} {
+		names := slices.Sorted(maps.Keys(classes))
+		names = slices.DeleteFunc(names, func(name string) bool { return classes[name] != class })
+		a := spec.Answer{What: "`" + strings.Join(names, "`, `") + "` with 200", Class: class}
+		if class == sink.ClassThrottled {
+			a.Then = "waits as long as `Retry-After` says, else a minute"
+		}
+		list = append(list, a)
+	}
+	return append(list, spec.Answer{What: "any other `error` with 200", Class: sink.ClassRejected}, spec.Answer{What: "2xx that is not Slack's JSON", Class: sink.ClassBusy})
 }

@@ -118,7 +118,8 @@ func (s *Sink) posted(ctx context.Context, a sink.Action, m message, in sink.Spa
 			if page.Error == "invalid_cursor" {
 				s.looks.Forget(a.ID)
 			}
-			return answer.Outcome, false, api.Untouched(err)
+			out, err := api.Ended(answer, api.Untouched(err))
+			return out, false, err
 		}
 		at = reach{page.next, at.pages + 1, at.seen + page.seen, page.next == ""}
 	}

@@ -110,7 +110,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	if err != nil {
 		return sink.Outcome{}, err
 	}
-	return answer.Outcome, s.judge("chat.postMessage", answer, decoded)
+	return api.Ended(answer, s.judge("chat.postMessage", answer, decoded))
 }
 
 // judge says what an answer of Slack's means.

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/api"
 	"github.com/forebay-io/forebay/sinks/slack"
 	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -51,6 +52,7 @@ func serve(t *testing.T, h http.Handler) string {
 
 func TestConformance(t *testing.T) {
 	sinktest.Run(t, sinktest.Harness{
+		Wait: api.LimitWait,
 		Make: func(t testing.TB, d sinktest.Target) sink.Sink { return must(t, d.URL, d.Secret, simple()) },
 		Key: func(_ *http.Request, body []byte) string {
 			var m map[string]any
@@ -278,16 +280,44 @@ func TestErrorsOfTheAPI(t *testing.T) {
 	}
 }
 
-// Slack says 200 with a Retry-After now and then; the destination waits all the same.
+// A limit holds the destination, with whatever status and in whatever form Slack tells of it (docs.slack.dev/apis/web-api/rate-limits,
+// docs.slack.dev/reference/methods/chat.postMessage).
 func TestRateLimitHoldsTheDestination(t *testing.T) {
 	t.Parallel()
-	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Retry-After", "30")
-		answer(w, map[string]any{"ok": false, "error": "ratelimited"})
-	}))
-	out, err := must(t, url, token, simple()).Do(t.Context(), sinktest.Action(1))
-	if class := sink.ClassOf(err); out.RetryAfter != 30*time.Second || !sink.Holds(class, out.Code) {
-		t.Errorf("%+v, %v", out, err)
+	for _, tt := range []struct {
+		code       int
+		after, say string
+		want       time.Duration
+	}{
+		{200, "30", `{"ok":false,"error":"ratelimited"}`, 30 * time.Second},
+		{200, "", `{"ok":false,"error":"ratelimited"}`, time.Minute},
+		{200, "", `{"ok":false,"error":"rate_limited"}`, time.Minute},
+		{200, "", `{"ok":false,"error":"message_limit_exceeded"}`, time.Minute},
+		{429, "30", `{"ok":false,"error":"ratelimited"}`, 30 * time.Second},
+		{429, "", "", time.Minute},
+	} {
+		posts := 0
+		url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				posts++
+			}
+			if tt.after != "" {
+				w.Header().Set("Retry-After", tt.after)
+			}
+			w.WriteHeader(tt.code)
+			_, _ = w.Write([]byte(tt.say))
+		}))
+		look := sinktest.Action(1)
+		look.Attempt, look.FirstAt = 2, time.Now()
+		for _, a := range []sink.Action{sinktest.Action(1), look} {
+			out, err := must(t, url, token, simple()).Do(t.Context(), a)
+			if class := sink.ClassOf(err); class != sink.ClassThrottled || out.RetryAfter != tt.want || !sink.Holds(class, out.Code) {
+				t.Errorf("%d %s, attempt %d: %+v, %v", tt.code, tt.say, a.Attempt, out, err)
+			}
+		}
+		if posts != 1 {
+			t.Errorf("%d %s: a look that was refused posts: %d", tt.code, tt.say, posts)
+		}
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 // Spec returns the type slack.
 func Spec() spec.Type {
-	return spec.Type{Name: "slack", New: func() spec.Config { return &Config{} }, Rows: []spec.Row{{
+	return spec.Type{Name: "slack", Answers: answers(), New: func() spec.Config { return &Config{} }, Rows: []spec.Row{{
 		Does: "chat.postMessage", Declared: sink.Idempotent,
 		Harmless: "the message's metadata has the action's id; a retry looks for it first, once the API has settled",
 	}}}

@@ -17,6 +17,8 @@ import (
 type Type struct {
 	Name string // as it is written: type: slack
 	Rows []Row  // of the table in deploy/docs/REFERENCE.md
+	// Answers are what the destination says of itself beyond the failure table's statuses, or against them: rows of another table there.
+	Answers []Answer
 	// New makes the configuration of one destination, with nothing written in it.
 	New func() Config
 }
@@ -27,6 +29,13 @@ type Row struct {
 	Does     string
 	Declared sink.Idempotency
 	Harmless string // how "a repeated attempt is harmless because" goes on
+}
+
+// Answer is an answer that a sink reads by its meaning, as the documentation tells it.
+type Answer struct {
+	What  string
+	Class sink.Class
+	Then  string // what the destination does; empty: as after any answer of the class
 }
 
 // Config is the configuration of one destination, and knows what its type knows.

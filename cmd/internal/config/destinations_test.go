@@ -69,6 +69,7 @@ func TestDestinations(t *testing.T) {
 		{"mcp without a tool", "", "type: mcp\nurl: https://tools.example.com/mcp", "params.tool is missing, here or at destination coder"},
 		{"mcp with a bad tool", "", "type: mcp\nurl: https://tools.example.com/mcp\nparams: {tool: a b}", "params.tool"},
 		{"mcp inside", "", "type: mcp\nurl: https://10.1.2.3/mcp\nparams: {tool: t}", "10.1.2.3 is in none of allow_networks"},
+		{"http with another expectation", "", "type: http\nurl: https://x.example\nexpect: xml", `"xml" is not one of json`},
 		{"mcp with other errors", "", "type: mcp\nurl: https://x.example\ntool_errors: ignore\nparams: {tool: t}", `"ignore" is not one of dead, retry`},
 		{"http with headers", "", "type: http\nurl: https://x.example\nheaders: {X-Api-Key: \"${env:CODER_SECRET}\"}", ""},
 		{"http with a bad header", "", "type: http\nurl: https://x.example\nheaders: {\"a b\": c}", `"a b" is not the name of a header`},

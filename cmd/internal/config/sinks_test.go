@@ -88,33 +88,42 @@ func TestKeysOfSeveralTypes(t *testing.T) {
 	}
 }
 
-// TestReferenceHasTheSinks: REFERENCE.md shows the types' rows; -update writes them there.
+// TestReferenceHasTheSinks: REFERENCE.md shows the types' rows, and what their destinations' answers mean; -update writes them there.
 func TestReferenceHasTheSinks(t *testing.T) {
 	t.Parallel()
-	const path, head = "../../../deploy/docs/REFERENCE.md", "| type | does | declared | a repeated attempt is harmless because |\n|---|---|---|---|\n"
-	text, err := os.ReadFile(path)
+	const path = "../../../deploy/docs/REFERENCE.md"
+	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, ok := strings.Cut(string(text), head)
-	if !ok {
-		t.Fatalf("REFERENCE.md has no table that begins with\n%s", head)
-	}
-	got, after, _ := strings.Cut(rest, "\n\n")
-	var rows []string
+	text := string(whole)
+	var rows, answers []string
 	for _, typ := range sinkTypes {
 		for _, r := range typ.Rows {
 			rows = append(rows, fmt.Sprintf("| `%s`%s | %s | %s | %s |", typ.Name, r.Of, r.Does, r.Declared, r.Harmless))
 		}
+		for _, a := range typ.Answers {
+			answers = append(answers, strings.ReplaceAll(fmt.Sprintf("| `%s` | %s | `%s` | %s |", typ.Name, a.What, a.Class, a.Then), "|  |", "| |"))
+		}
 	}
-	want := strings.Join(rows, "\n")
+	for head, list := range map[string][]string{
+		"| type | does | declared | a repeated attempt is harmless because |\n|---|---|---|---|\n": rows,
+		"| type | what came | class | the destination, or the action |\n|---|---|---|---|\n":       answers,
+	} {
+		before, rest, ok := strings.Cut(text, head)
+		if !ok {
+			t.Fatalf("REFERENCE.md has no table that begins with\n%s", head)
+		}
+		got, after, _ := strings.Cut(rest, "\n\n")
+		want := strings.Join(list, "\n")
+		if diff := cmp.Diff(want, got); diff != "" && !*update {
+			t.Errorf("REFERENCE.md differs from the types (go test -update writes it):\n%s", diff)
+		}
+		text = before + head + want + "\n\n" + after
+	}
 	if *update {
-		if err := os.WriteFile(path, []byte(before+head+want+"\n\n"+after), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		return
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("REFERENCE.md differs from the types (go test -update writes it):\n%s", diff)
 	}
 }

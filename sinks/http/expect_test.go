@@ -1,0 +1,49 @@
+package httpsink
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/forebay-io/forebay/stream/sink"
+	"github.com/forebay-io/forebay/stream/sink/sinktest"
+)
+
+// TestExpectJSON: a login page with 200 is not success where JSON is expected, and is where nothing is said.
+func TestExpectJSON(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 100_000)
+	for name, tt := range map[string]struct {
+		code int
+		body string
+		json bool
+	}{
+		"object": {200, ` {"ok": true} `, true}, "literal": {201, "true", true}, "long": {200, `[{"a":"` + long + `"}]`, true},
+		"long, of small values": {200, "[" + strings.Repeat("1,", 50_000) + "1]", true},
+		"no content":            {204, "", true},
+		"login page":            {200, "<!DOCTYPE html><html><title>Log in</title></html>", false},
+		"long login page":       {200, "<html>" + long, false},
+		"empty":                 {200, "", false}, "text": {202, "ok", false}, "words behind a number": {200, "1 action taken", false}, "in part": {200, `{"ok":`, false},
+	} {
+		for _, expect := range []string{ExpectJSON, ""} {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json") // whatever it is
+				w.WriteHeader(tt.code)
+				_, _ = io.WriteString(w, tt.body)
+			}))
+			a := sinktest.Action(1)
+			a.Later = &sink.Later{}
+			out, err := must(t, Config{URL: server.URL, Expect: expect, AllowNetworks: loopback}).Do(t.Context(), a)
+			server.Close()
+			want := sink.ClassOK
+			if expect == ExpectJSON && !tt.json {
+				want = sink.ClassBusy
+			}
+			if sink.ClassOf(err) != want || out.Code != tt.code || out.Later != (want == sink.ClassOK && tt.code == http.StatusAccepted) {
+				t.Errorf("%s, expect %q: %v, %v", name, expect, out.Later, err)
+			}
+		}
+	}
+}
