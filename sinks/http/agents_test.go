@@ -57,6 +57,7 @@ func table(t *testing.T, page, head string) (rows []string) {
 func TestAgentsPageHasEveryHeader(t *testing.T) {
 	t.Parallel()
 	a := sinktest.Action(7)
+	a.Late = true
 	e := a.Event
 	e.Version.Clock, e.Deleted, e.Backfill, e.DeliveryID, e.DataSchema, e.TraceState = "order", true, true, "72d3162e", "https://example.com/schema", "vendor=1"
 	a.Later = &sink.Later{URL: "https://agents.example.com/v1/actions/x", Token: schemas.NewSecret("token"), Deadline: time.Hour, Heartbeat: time.Minute}

@@ -6,7 +6,7 @@
 //	idempotency-key, webhook-id         the action id, the same on every attempt
 //	webhook-timestamp, -signature       Standard Webhooks, fresh on every attempt; only with a secret
 //	traceparent                         a child of the event's trace for this hop; ce-traceparent is the event's own
-//	forebay-attempt, forebay-late       which attempt this is; true where newer versions have run already
+//	forebay-attempt, forebay-late       which attempt this is; true where newer versions have run already, else absent
 //
 // Any 2xx is success; with expect: json only with JSON, or 204. The statuses' meaning is the failure table, see [sink.Failures].
 //

@@ -196,7 +196,9 @@ func (s *Sink) request(ctx context.Context, a sink.Action, body []byte, contentT
 	h.Set("Idempotency-Key", string(a.ID))
 	h.Set("Webhook-Id", string(a.ID))
 	h.Set("Forebay-Attempt", strconv.Itoa(a.Attempt))
-	h.Set("Forebay-Late", strconv.FormatBool(a.Late))
+	if a.Late {
+		h.Set("Forebay-Late", "true")
+	}
 	setLater(h, a.Later)
 	hop(h, a.Event)
 	if s.key != nil {

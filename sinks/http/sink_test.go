@@ -144,6 +144,14 @@ func TestWireFormat(t *testing.T) {
 	}
 }
 
+// Where nothing newer has run, nothing is said of it: an agent may look for the header alone.
+func TestNotLate(t *testing.T) {
+	t.Parallel()
+	if got, _ := receive(t, Config{}, sinktest.Action(7)); got["Forebay-Late"] != nil {
+		t.Errorf("Forebay-Late: %s", got["Forebay-Late"])
+	}
+}
+
 // TestSignatureKnownAnswer checks against a signature published with the Standard Webhooks libraries.
 func TestSignatureKnownAnswer(t *testing.T) {
 	t.Parallel()

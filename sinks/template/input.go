@@ -1,6 +1,7 @@
 package template
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -42,6 +43,9 @@ func (in *input) parse() error {
 	}
 	if in.body, in.bad = expression.JSON(in.a.Event.Data); in.bad != nil {
 		in.bad = fmt.Errorf("cannot be made: the event's body cannot be read as JSON: %w", in.bad)
+		if e := in.a.Event; strings.HasPrefix(strings.ToLower(e.DataContentType), "application/x-www-form-urlencoded") && strings.HasPrefix(e.Type, "com.github.") {
+			in.bad = errors.New("cannot be made: the event's body is a form, not JSON: set the content type to application/json in the webhook's settings at GitHub")
+		}
 	}
 	return in.bad
 }

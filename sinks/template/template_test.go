@@ -133,6 +133,22 @@ func TestBodyIsReadWhereItIsNamed(t *testing.T) {
 	}
 }
 
+// A webhook of GitHub sends forms unless it is told otherwise: the error says what to do there.
+func TestFormOfGitHub(t *testing.T) {
+	t.Parallel()
+	p, err := template.Compile(declared, map[string]any{"text": "{{body.x}}"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, want := range map[string]string{"application/x-www-form-urlencoded; charset=utf-8": "set the content type to application/json", "text/plain": "cannot be read as JSON"} {
+		a := action("payload=%7B%22x%22%3A1%7D")
+		a.Event.DataContentType = kind
+		if _, err := p.Render(a); sink.ClassOf(err) != sink.ClassTemplate || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
 func TestRenderFails(t *testing.T) {
 	t.Parallel()
 	secret := `"hunter2"`

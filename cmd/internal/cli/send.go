@@ -2,9 +2,12 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -49,7 +52,7 @@ func (c *sendCmd) Run(e *env) error {
 		return fmt.Errorf("sign for %s: %w", c.Source, err)
 	}
 	r.URL = to.intake(c.URL) // which the request goes to
-	return c.post(e, r, func() { explainQuarantined(e, to.Source, r, names.Source.Print(to.id)) })
+	return c.post(e, r, func() { explainQuarantined(e, to.Source, r, names.Source.Print(to.id)) }, func() string { return whyUnauthorized(e, to, c.URL != "") })
 }
 
 // explainQuarantined says of a delivery that the intake has put into quarantine why it has, as far as this file's mapping tells, and what to do.
@@ -63,8 +66,8 @@ func explainQuarantined(e *env, source *provider.Source, r *verify.Request, name
 }
 
 // post posts the same delivery --repeat times, one after the other, and lists the answers. An answer other than 2xx makes the
-// command fail, but does not end it; a request without an answer does. quarantined is called if one went to quarantine.
-func (c *sendCmd) post(e *env, r *verify.Request, quarantined func()) error {
+// command fail, but does not end it; a request without an answer does. quarantined is called if one went to quarantine, unauthorized says why the last was answered 401.
+func (c *sendCmd) post(e *env, r *verify.Request, quarantined func(), unauthorized func() string) error {
 	var items []sent
 	results := map[string]bool{}
 	for i := range c.Repeat {
@@ -82,13 +85,13 @@ func (c *sendCmd) post(e *env, r *verify.Request, quarantined func()) error {
 		quarantined()
 	}
 	if results[delivery.Refused] {
-		return &exitError{code: exitFailed, err: errors.New("not every delivery was accepted" + whyRefused(items))}
+		return &exitError{code: exitFailed, err: errors.New("not every delivery was accepted" + whyRefused(items, unauthorized))}
 	}
 	return nil
 }
 
 // whyRefused says what the last refusal is about, as far as its status tells: a sender learns no more.
-func whyRefused(items []sent) string {
+func whyRefused(items []sent, unauthorized func() string) string {
 	status := 0
 	for _, s := range items {
 		if s.Result == delivery.Refused {
@@ -97,7 +100,7 @@ func whyRefused(items []sent) string {
 	}
 	switch status {
 	case http.StatusUnauthorized:
-		return ": 401, its signature is not one of the source's secrets; the intake's log has the reason"
+		return ": 401, " + unauthorized()
 	case http.StatusNotFound:
 		return ": 404, the intake there has no such source; does it run with this file?"
 	case http.StatusRequestEntityTooLarge:
@@ -106,6 +109,34 @@ func whyRefused(items []sent) string {
 		return fmt.Sprintf(": %d, the intake cannot take it now; the intake's log has the reason", status)
 	}
 	return ""
+}
+
+// whyUnauthorized says what the intake does not tell a sender: whether it has the source at all. It asks the operator listener of FOREBAY_URL,
+// or the file's, unless the intake is another than the file's.
+func whyUnauthorized(e *env, to *namedSource, elsewhere bool) string {
+	l := listenerFlag{URL: os.Getenv("FOREBAY_URL"), TokenFile: os.Getenv("FOREBAY_TOKEN_FILE")}
+	if l.URL == "" && !elsewhere && to.file.Listen.Operator != "" {
+		l.URL = "http://" + to.file.Listen.Operator
+	}
+	name := names.Source.Print(to.id)
+	unknown := "the intake has no source " + name + ", or none of its secrets made this signature; its log has the reason"
+	if l.URL == "" {
+		return unknown
+	}
+	client, err := l.client()
+	if err != nil {
+		return unknown
+	}
+	ctx, cancel := context.WithTimeout(e.ctx, 5*time.Second)
+	defer cancel()
+	page, err := client.Sources(ctx)
+	if err != nil {
+		return unknown
+	}
+	if !slices.ContainsFunc(page.Items, func(i api.SourceItem) bool { return i.Team == to.id.Team && i.Source == to.id.Name }) {
+		return "unknown_source: the process at " + l.URL + " has no source " + name + "; has it taken this file? Its log says why not"
+	}
+	return "the process at " + l.URL + " has the source, and none of its secrets there made this signature; its log has the reason"
 }
 
 func showSent(e *env, items []sent) error {

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -241,4 +243,21 @@ func TestExecIsOfTheProcessThatRunsIt(t *testing.T) {
 func own(c *Config, name string) NamedDestination {
 	d, _ := c.Destination("acme", name)
 	return d
+}
+
+// The page about long work names the keys of long as they are.
+func TestLongWorkNamesItsKeys(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../deploy/examples/long-work.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml")
+	_, rest, _ = strings.Cut(rest, "```\n")
+	text, _, _ := strings.Cut(rest, "\n## ")
+	for field := range reflect.TypeFor[Long]().Fields() {
+		if key := "`" + field.Tag.Get("yaml") + "` is "; !strings.Contains(text, key) {
+			t.Errorf("long-work.md does not say what %s:\n%s", key, text)
+		}
+	}
 }
