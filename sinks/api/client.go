@@ -106,7 +106,9 @@ type Call struct {
 type Answer struct {
 	Code   int
 	Header http.Header
-	Body   []byte // nil where [Call.Read] has read it
+	// Redirect says where an answer that is a redirect leads, see [guard.Location]; the sink puts it behind the status.
+	Redirect string
+	Body     []byte // nil where [Call.Read] has read it
 	// Broken says why it was not read to its end: a [sink.AttemptError], [guard.ErrTooLarge], or what [Call.Read] said.
 	Broken error
 	// Outcome is to be recorded.
@@ -125,7 +127,7 @@ func (c *Client) Do(ctx context.Context, call Call) (Answer, error) {
 		return Answer{}, c.redact.Err(err)
 	}
 	defer resp.Body.Close()
-	a := Answer{Code: resp.StatusCode, Header: resp.Header}
+	a := Answer{Code: resp.StatusCode, Header: resp.Header, Redirect: guard.Location(resp)}
 	body := &window{from: resp.Body, left: maxBody, keep: c.redact.Limit()}
 	if call.Read != nil && sink.ClassOfStatus(resp.StatusCode) == sink.ClassOK {
 		a.Broken = call.Read(newList(body))
@@ -235,6 +237,9 @@ func Untouched(err error) error {
 
 // Check reports whether the API's address is allowed and accepts connections.
 func (c *Client) Check(ctx context.Context) error { return c.redact.Err(c.guarded.Reach(ctx, c.base)) }
+
+// Where implements [sink.Located].
+func (c *Client) Where() string { return c.redact.Text(guard.Plain(c.base)) }
 
 // Close closes idle connections.
 func (c *Client) Close(context.Context) error {

@@ -102,5 +102,5 @@ func (s *Sink) judge(answer api.Answer) (sink.Outcome, error) {
 		}
 		return out, s.Failed(l.Class, "GitHub answered %d: a rate limit is reached", answer.Code)
 	}
-	return out, s.Failed(class, "GitHub answered %d", answer.Code)
+	return out, s.Failed(class, "GitHub answered %d%s", answer.Code, answer.Redirect)
 }

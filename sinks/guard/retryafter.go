@@ -2,6 +2,7 @@ package guard
 
 import (
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -27,4 +28,21 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 		return 0
 	}
 	return max(0, at.Sub(now))
+}
+
+// Location says behind the status of an answer where a redirect leads, which nobody follows: ", a redirect to https://example.com/login";
+// empty if it leads nowhere. The query is left out.
+func Location(resp *http.Response) string {
+	to, err := resp.Location()
+	if err != nil || resp.StatusCode/100 != 3 {
+		return ""
+	}
+	return ", a redirect to " + Plain(to)
+}
+
+// Plain returns a URL without what is secret in any: user, password, query and fragment.
+func Plain(u *url.URL) string {
+	plain := *u
+	plain.User, plain.RawQuery, plain.ForceQuery, plain.Fragment, plain.RawFragment = nil, "", false, "", ""
+	return plain.String()
 }

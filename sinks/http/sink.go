@@ -121,6 +121,9 @@ func (s *Sink) Idempotency() sink.Idempotency { return sink.Idempotent }
 // Endpoint says that the URL is one place for all actions.
 func (s *Sink) Endpoint() {}
 
+// Where implements [sink.Located].
+func (s *Sink) Where() string { return s.redact.Text(guard.Plain(s.url)) }
+
 // Close closes idle connections.
 func (s *Sink) Close(context.Context) error {
 	s.client.Close()
@@ -156,7 +159,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 		Later: a.Later != nil && resp.StatusCode == http.StatusAccepted,
 	}
 	if class := sink.ClassOfStatus(resp.StatusCode); class != sink.ClassOK {
-		return out, &sink.AttemptError{Class: class, Err: fmt.Errorf("destination answered %d", resp.StatusCode)}
+		return out, redact.Err(&sink.AttemptError{Class: class, Err: fmt.Errorf("destination answered %d%s", resp.StatusCode, guard.Location(resp))})
 	}
 	if s.json && resp.StatusCode != http.StatusNoContent && !isJSON(read.Bytes(), read.Len() < redact.Limit()) {
 		out.Later = false

@@ -274,3 +274,28 @@ func TestCheck(t *testing.T) {
 		t.Errorf("a certificate nobody trusts: %v", err)
 	}
 }
+
+// Where calls go, and where a redirect would lead that nobody follows, is told without what is secret in it.
+func TestWhereItLeads(t *testing.T) {
+	t.Parallel()
+	for location, want := range map[string]string{
+		"https://login.example.com/start?token=hush": "destination answered 302, a redirect to https://login.example.com/start", "/other?x=1": "destination answered 302, a redirect to http://127.0.0.1:",
+		"": "destination answered 302", "https://user:hush@x.example/": "a redirect to https://x.example/",
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if location != "" {
+				w.Header().Set("Location", location)
+			}
+			w.WriteHeader(http.StatusFound)
+		}))
+		s := must(t, Config{URL: server.URL + "/hooks/T0123456789ABCDEF?key=hush-hush", AllowNetworks: loopback})
+		_, err := s.Do(t.Context(), sinktest.Action(1))
+		server.Close()
+		if sink.ClassOf(err) != sink.ClassRejected || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") || strings.HasSuffix(err.Error(), "to ") {
+			t.Errorf("%q: %v", location, err)
+		}
+		if where := s.Where(); !strings.HasPrefix(where, server.URL+"/hooks/") || strings.Contains(where, "hush") || strings.Contains(where, "T0123456789ABCDEF") {
+			t.Errorf("where: %s", where)
+		}
+	}
+}

@@ -170,7 +170,7 @@ func (x *exchange) failure(ctx context.Context, err error) error {
 		e.Class, e.Untouched = sink.ClassBusy, true
 		e.Err = fmt.Errorf("server answered %d: the session is gone; the next attempt begins another", x.last.StatusCode)
 	case x.last != nil && sink.ClassOfStatus(x.last.StatusCode) != sink.ClassOK:
-		e.Class, e.Err = sink.ClassOfStatus(x.last.StatusCode), fmt.Errorf("server answered %d", x.last.StatusCode)
+		e.Class, e.Err = sink.ClassOfStatus(x.last.StatusCode), fmt.Errorf("server answered %d%s", x.last.StatusCode, guard.Location(x.last))
 		if refused {
 			e.Err = fmt.Errorf("%w: %s", e.Err, refusal.Message)
 		}

@@ -211,6 +211,9 @@ func (s *Sink) judge(e *ending) error {
 // handshake where the URL is https.
 func (s *Sink) Check(ctx context.Context) error { return s.redact.Err(s.guarded.Reach(ctx, s.url)) }
 
+// Where implements [sink.Located].
+func (s *Sink) Where() string { return s.redact.Text(guard.Plain(s.url)) }
+
 // Answer implements [sink.Answerer].
 func (s *Sink) Answer() int { return maxResult }
 

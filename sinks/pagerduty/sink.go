@@ -105,7 +105,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 		return sink.Outcome{}, err
 	}
 	if class := sink.ClassOfStatus(answer.Code); class != sink.ClassOK {
-		return api.Ended(answer, s.Failed(class, "PagerDuty answered %d", answer.Code))
+		return api.Ended(answer, s.Failed(class, "PagerDuty answered %d%s", answer.Code, answer.Redirect))
 	}
 	return answer.Outcome, s.CheckJSON("PagerDuty", answer)
 }

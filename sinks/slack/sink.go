@@ -116,7 +116,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 // judge says what an answer of Slack's means.
 func (s *Sink) judge(method string, answer api.Answer, decoded reply) error {
 	if class := sink.ClassOfStatus(answer.Code); class != sink.ClassOK {
-		return s.Failed(class, "%s answered %d", method, answer.Code)
+		return s.Failed(class, "%s answered %d%s", method, answer.Code, answer.Redirect)
 	}
 	if err := s.CheckWhole(method, answer); err != nil {
 		return err

@@ -48,6 +48,7 @@ type Destination struct {
 	failingSaved bool      // the ledger knows since when it fails
 	recovered    bool      // got through here while the breaker was open, and the ledger may not know
 	reached      time.Time // when an attempt of this process last got through; zero: none has
+	last         *Failure  // the newest attempt of this process that failed
 	gone         int       // answers in a row that the place is gone
 	goneCode     int
 

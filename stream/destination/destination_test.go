@@ -233,6 +233,22 @@ func TestHold(t *testing.T) {
 	}
 }
 
+// The newest failure is told, also after a success: with its time, so that who looks sees how old it is.
+func TestLastFailureIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := setup(t, Policy{})
+		w := d.worker("acme")
+		w.try(fine)
+		same(t, "before the first", d.Status().Last, (*Failure)(nil))
+		at := time.Now()
+		w.try(&Outcome{Class: sink.ClassRejected, Code: 302, Error: "rejected: destination answered 302, a redirect to https://login.example.com/"})
+		time.Sleep(time.Minute)
+		w.try(fine)
+		same(t, "the last", d.Status().Last, &Failure{At: at, Class: sink.ClassRejected, Code: 302, Error: "rejected: destination answered 302, a redirect to https://login.example.com/"})
+	})
+}
+
 func TestHoldIsCapped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,6 +21,9 @@ func answered(c sink.Class) bool { return c == sink.ClassOK || c == sink.ClassRe
 // learn takes in the outcome of an attempt.
 func (d *Destination) learn(p Permit, o *Outcome) {
 	now := time.Now()
+	if o.Class != sink.ClassOK {
+		d.last = &Failure{At: now, Class: o.Class, Code: o.Code, Error: o.Error}
+	}
 	onHold := d.hold(now, o)
 	switch {
 	case onHold && o.Class == sink.ClassThrottled: // it works, and asks for a pause

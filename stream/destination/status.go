@@ -1,6 +1,10 @@
 package destination
 
-import "time"
+import (
+	"time"
+
+	"github.com/forebay-io/forebay/stream/sink"
+)
 
 // State is what keeps a destination from its attempts, most important first.
 type State string
@@ -29,8 +33,17 @@ type Status struct {
 	OnHoldUntil time.Time // as an answer asked; zero: not on hold
 	OpenUntil   time.Time // when an open breaker lets a few attempts begin at once; zero: not open
 	Paused      *Pause    // nil: not paused; not to be changed
+	Last        *Failure  // the newest attempt of this process that failed; nil: none has; not to be changed
 	// Waiting is how many subscriptions have something to attempt and may not now.
 	Waiting int
+}
+
+// Failure is an attempt that failed.
+type Failure struct {
+	At    time.Time
+	Class sink.Class
+	Code  int // HTTP status, or 0
+	Error string
 }
 
 // Blocked reports whether the destination takes next to nothing from anybody for now: it is paused or on hold, its breaker is
@@ -60,7 +73,7 @@ func (d *Destination) Status() Status {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	s := Status{Breaker: d.breaker.state, Running: d.running, Failures: d.failures, Failing: d.failing, Paused: d.paused, Waiting: d.turns.waiting()}
+	s := Status{Breaker: d.breaker.state, Running: d.running, Failures: d.failures, Failing: d.failing, Paused: d.paused, Last: d.last, Waiting: d.turns.waiting()}
 	if d.onHoldUntil.After(now) {
 		s.OnHoldUntil = d.onHoldUntil
 	}

@@ -151,6 +151,7 @@ type Outcome struct {
 	Class      sink.Class
 	Code       int           // HTTP status, or 0
 	RetryAfter time.Duration // as the answer asked; 0 when it did not
+	Error      string        // what went wrong; empty: nothing
 	Entity     string        // source and entity of its event; empty: another one than any before
 }
 

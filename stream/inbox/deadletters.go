@@ -23,7 +23,7 @@ type DeadLetterQuery struct {
 	Type               string    // or a glob: * stands for any text
 	Destination        string    // its full name
 	Class              string    // reason class: a failure class of sinks, "gap", or "unknown"
-	Group              string    // fingerprint of class, destination and type
+	Group              string    // fingerprint of class, code, destination and type
 	Since              time.Time // given up at this time or later
 	Limit              int       // at most 1000; 0 is 100
 	Cursor             string    // DeadLetterPage.Next of the page before
@@ -42,10 +42,11 @@ type DeadLetterPage struct {
 	Next  string // empty on the last page
 }
 
-// DeadLetterGroup is the dead letters that have fingerprint, class, destination and event type in common.
+// DeadLetterGroup is the dead letters that have fingerprint, class, code, destination and event type in common.
 type DeadLetterGroup struct {
 	Group       string    `json:"group"`
 	Class       string    `json:"class"`
+	Code        int       `json:"code"` // the status of the last attempt's answer; 0: there was none
 	Destination string    `json:"destination"`
 	Type        string    `json:"type"`
 	Count       int64     `json:"count"`
@@ -172,7 +173,7 @@ const groupReads = 100_000
 // maxGroups is how many groups one answer has at most.
 const maxGroups = 1000
 
-// DeadLetterGroups groups dead letters by fingerprint, class, destination and event type, and counts each group. It returns at most
+// DeadLetterGroups groups dead letters by fingerprint, class, code, destination and event type, and counts each group. It returns at most
 // maxGroups groups of the first groupReads dead letters that fit, some subscriptions after others, the largest first; more says that there are others. In the SQL, deaths is how often
 // an action was given up, and (fence, entity) is a lane: an entity with dead letters in two lanes counts twice.
 func (b *Inbox) DeadLetterGroups(ctx context.Context, q DeadLetterQuery) (list []DeadLetterGroup, more bool, err error) {
@@ -201,7 +202,7 @@ func (b *Inbox) DeadLetterGroups(ctx context.Context, q DeadLetterQuery) (list [
 func mergeGroups(list, found []DeadLetterGroup) []DeadLetterGroup {
 	for _, g := range found {
 		i := slices.IndexFunc(list, func(have DeadLetterGroup) bool {
-			return have.Group == g.Group && have.Class == g.Class && have.Destination == g.Destination && have.Type == g.Type
+			return have.Group == g.Group && have.Class == g.Class && have.Code == g.Code && have.Destination == g.Destination && have.Type == g.Type
 		})
 		if i < 0 {
 			list = append(list, g)
@@ -233,14 +234,14 @@ func (b *Inbox) deadLetterGroups(ctx context.Context, q DeadLetterQuery, of scop
 	if err != nil {
 		return nil, 0, err
 	}
-	sql := fmt.Sprintf(`SELECT fingerprint, class, destination, type, count(*), count(DISTINCT (fence, entity)),
+	sql := fmt.Sprintf(`SELECT fingerprint, class, code, destination, type, count(*), count(DISTINCT (fence, entity)),
 		count(*) FILTER (WHERE deaths >= %d), min(died_at), max(died_at), sum(count(*)) OVER () FROM (%s WHERE %s ORDER BY fence, lane_seq LIMIT %d) g
-		GROUP BY fingerprint, class, destination, type ORDER BY count(*) DESC, fingerprint LIMIT %d`, ledger.FlaggedDeaths, of.sql(from), conditions, limit, maxGroups+1)
+		GROUP BY fingerprint, class, code, destination, type ORDER BY count(*) DESC, fingerprint LIMIT %d`, ledger.FlaggedDeaths, of.sql(from), conditions, limit, maxGroups+1)
 	err = inOrder(ctx, b.slow, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sql, f.args...)
 		if err == nil {
 			list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (g DeadLetterGroup, err error) {
-				return g, row.Scan(&g.Group, &g.Class, &g.Destination, &g.Type, &g.Count, &g.Entities, &g.Flagged, &g.First, &g.Last, &letters)
+				return g, row.Scan(&g.Group, &g.Class, &g.Code, &g.Destination, &g.Type, &g.Count, &g.Entities, &g.Flagged, &g.First, &g.Last, &letters)
 			})
 		}
 		return err

@@ -159,3 +159,23 @@ func TestDeadLetterIsFlagged(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What was refused with one status is mended otherwise than what was refused with another: they are two groups.
+func TestGroupsAreByStatus(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1))
+	for i, code := range []int{404, 422, 422} {
+		f.record(ledger.Result{Claim: c, LaneSeq: int64(i + 1), Status: ledger.Dead, Attempt: 1, Code: code, Class: "rejected"})
+	}
+	groups, more, err := f.DeadLetterGroups(t.Context(), DeadLetterQuery{})
+	if err != nil || more || len(groups) != 2 || groups[0].Code != 422 || groups[0].Count != 2 || groups[1].Code != 404 || groups[0].Group == groups[1].Group {
+		t.Fatalf("%+v %v", groups, err)
+	}
+	for _, g := range groups {
+		if page, err := f.DeadLetters(t.Context(), DeadLetterQuery{Group: g.Group}); err != nil || int64(len(page.Items)) != g.Count || page.Items[0].Code != int32(g.Code) {
+			t.Errorf("group of %d: %+v %v", g.Code, page.Items, err)
+		}
+	}
+}

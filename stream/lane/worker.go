@@ -160,7 +160,7 @@ func (w *workers) attempt(e *entry, d *sinkQueue, event *schemas.Event) (ledger.
 	res.Marked = kind == sink.Unsafe
 	feedback := destination.Outcome{Class: class, Code: out.Code, RetryAfter: out.RetryAfter}
 	if class != sink.ClassOK { // of a success nobody asks
-		feedback.Entity = e.Source + " " + string(e.Entity) // an entity is one of its source
+		feedback.Error, feedback.Entity = res.Error, e.Source+" "+string(e.Entity) // an entity is one of its source
 	}
 	return res, feedback
 }

@@ -30,7 +30,7 @@ type DeadLetter struct {
 	OnDead       OnDead
 	Status       Status
 	Class        string // reason class
-	Fingerprint  string // of reason class, destination and type
+	Fingerprint  string // of reason class, code, destination and type
 	Code         int32
 	Error        string
 	Response     []byte
@@ -59,7 +59,7 @@ func (d *DeadLetter) Flagged() bool { return d.Deaths >= FlaggedDeaths }
 var DeadSelect = `SELECT * FROM (
     SELECT s.name AS subscription, coalesce(e.replay, s.generation) AS generation, e.replay IS NOT NULL AS again, e.source, e.event_id, e.type, e.entity, e.kind, e.clock, e.epoch, e.value, e.version_text, e.sub,
            x.name, x.destination, x.on_dead, a.status, CASE a.status WHEN 'unknown' THEN 'unknown' ELSE coalesce(a.class, '') END AS class,
-           substr(md5(concat_ws(E'\x1f', CASE a.status WHEN 'unknown' THEN 'unknown' ELSE coalesce(a.class, '') END, x.destination, e.type)), 1, 12) AS fingerprint,
+           substr(md5(concat_ws(E'\x1f', CASE a.status WHEN 'unknown' THEN 'unknown' ELSE coalesce(a.class, '') END, a.code, x.destination, e.type)), 1, 12) AS fingerprint,
            a.code, coalesce(a.error, '') AS error, a.response, a.attempts, a.deaths + (a.status = 'dead_letter')::int AS deaths, a.first_at,
            coalesce(a.finished_at, (SELECT max(t.ended_at) FROM {attempts} t WHERE t.fence = a.fence AND t.lane_seq = a.lane_seq), a.first_at, a.created_at) AS died_at,
            a.lane_seq, f.topic, ` + TopicAtLaneSeq("a.lane_seq") + `, f.partition, e.log_offset, e.leader_epoch, e.event_key, e.hash,

@@ -55,7 +55,7 @@ const (
 //
 // Close is called once, after the last Do has returned, and frees what the sink holds. Closing again is no error.
 //
-// A sink may implement [Checker], [Endpoint], [InLedger], [Answerer] and [Looker]; more such interfaces may follow, found by assertion.
+// A sink may implement [Checker], [Endpoint], [InLedger], [Answerer], [Looker] and [Located]; more such interfaces may follow, found by assertion.
 type Sink interface {
 	Do(ctx context.Context, a Action) (Outcome, error)
 	Close(ctx context.Context) error
@@ -83,6 +83,9 @@ type Answerer interface{ Answer() int }
 // Looker is implemented by sinks that look for what earlier attempts did (see [Action.Earlier]). So many bytes are set aside in memory
 // for each attempt that may look, in place of those of Answerer.
 type Looker interface{ Look() int }
+
+// Located is implemented by sinks that call one address. Where returns it for operators to read: without query, password and other secrets.
+type Located interface{ Where() string }
 
 // Statement is what an action does in the ledger's own database.
 type Statement struct {

@@ -18,9 +18,10 @@ type DestinationItem struct {
 	Teams       []string `json:"teams,omitempty"` // that may use a shared one; "*": all
 	Destination string   `json:"destination"`
 	Type        string   `json:"type"`
-	State       string   `json:"state"`   // paused, open, held, half_open, recovering or running
-	Breaker     string   `json:"breaker"` // closed, open, half_open or recovering
-	Running     int      `json:"running"` // attempts under way
+	URL         string   `json:"url,omitempty"` // where its calls go, without what is secret in it; empty: it calls no URL, or is shared and who asks may not see all
+	State       string   `json:"state"`         // paused, open, held, half_open, recovering or running
+	Breaker     string   `json:"breaker"`       // closed, open, half_open or recovering
+	Running     int      `json:"running"`       // attempts under way
 	Concurrency int      `json:"concurrency"`
 	// Rate is the limit on attempts that the configuration gives each process; null: there is none.
 	Rate    *RateItem `json:"rate"`
@@ -31,8 +32,26 @@ type DestinationItem struct {
 	OnHoldUntil         *time.Time `json:"held_until"`    // end of the pause that the destination asked for (Retry-After)
 	OpenUntil           *time.Time `json:"open_until"`    // until when the breaker lets only the floor's attempts through
 	Paused              *PauseItem `json:"paused"`
+	// LastError is the newest attempt of the asked process that failed, whatever came after it; null: none has, or it is hidden like the URL.
+	LastError *FailureItem `json:"last_error"`
 	// Elsewhere are subscriptions that use it in processes with another ledger, TEAM.SUBSCRIPTION: a pause is of one ledger.
 	Elsewhere []string `json:"elsewhere,omitempty"`
+}
+
+// FailureItem is an attempt that failed.
+type FailureItem struct {
+	At    time.Time `json:"at"`
+	Class string    `json:"class"`
+	Code  int       `json:"code"`
+	Error string    `json:"error"`
+}
+
+// Text is the failure for people to read, without its time; empty if there is none.
+func (f *FailureItem) Text() string {
+	if f == nil {
+		return ""
+	}
+	return f.Class + ": " + f.Error
 }
 
 // RateItem is a limit on attempts: Limit in the time Per in the long run, Burst at once.
@@ -86,9 +105,12 @@ func (s *server) destinations(ctx context.Context, _ *http.Request) (any, error)
 	return listed(shown, err)
 }
 
-// withoutOthers returns a destination without the names of other teams that use it.
+// withoutOthers returns a destination without the names of other teams that use it, and a shared one without what is for those who keep it.
 func withoutOthers(w *access.Who, i DestinationItem) *DestinationItem {
 	i.Teams = w.Only(i.Teams)
+	if i.Team == "" { // it has what other teams' actions met
+		i.URL, i.LastError = "", nil
+	}
 	i.Elsewhere = of(i.Elsewhere, func(subscription string) bool {
 		team, _, _ := strings.Cut(subscription, ".")
 		return w.Of(team)

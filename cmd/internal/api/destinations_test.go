@@ -105,4 +105,10 @@ func TestSharedDestinationHidesOthersElsewhere(t *testing.T) {
 	if d := cmp.Diff([][]string{{"acme"}, {"acme.down"}}, [][]string{got.Teams, got.Elsewhere}); d != "" {
 		t.Error(d)
 	}
+	for team, hidden := range map[string]bool{"": true, "acme": false} { // a shared one has met other teams' actions
+		got := withoutOthers(&access.Who{Teams: []string{"acme"}}, DestinationItem{Team: team, URL: "https://x.example", LastError: &FailureItem{Error: "of an entity"}})
+		if hidden != (got.URL == "" && got.LastError == nil) {
+			t.Errorf("of team %q: %+v", team, got)
+		}
+	}
 }

@@ -36,7 +36,7 @@ type DeadLetterItem struct {
 	OnDead       string `json:"on_dead"`
 	Status       string `json:"status"`
 	Class        string `json:"class"` // of the attempt that ended it; gap if a gap did, unknown if its outcome is
-	Group        string `json:"group"` // fingerprint of class, destination and event type; dead letters that share it are a group; empty if it is no dead letter any more
+	Group        string `json:"group"` // fingerprint of class, code, destination and event type; dead letters that share it are a group; empty if it is no dead letter any more
 	Code         int    `json:"code"`
 	Error        string `json:"error"`
 	Response     string `json:"response"`
@@ -74,6 +74,7 @@ func (i *DeadLetterItem) Ended() bool {
 // DeadLetterDetail is one dead letter with its attempts and what operators asked of it.
 type DeadLetterDetail struct {
 	DeadLetterItem
+	URL      string        `json:"url,omitempty"` // of its destination, as that has it
 	History  []AttemptItem `json:"history"`
 	Commands []CommandItem `json:"commands"`
 }

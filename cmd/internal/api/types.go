@@ -16,7 +16,7 @@ type (
 	RedrivenItem = inbox.Redriven
 	// DeadLetterFilter narrows a list of dead letters.
 	DeadLetterFilter = inbox.DeadLetterQuery
-	// DeadLetterGroup counts the dead letters of one class, destination and event type.
+	// DeadLetterGroup counts the dead letters of one class, code, destination and event type.
 	DeadLetterGroup = inbox.DeadLetterGroup
 	// CommandItem is a command that an operator gave about an action, and what became of it.
 	CommandItem = inbox.CommandStatus

@@ -54,6 +54,7 @@ func (p destinationsAPI) Destinations(context.Context) ([]api.DestinationItem, e
 			continue // added by a reload: this process sends to it only after a restart
 		}
 		item := destinationItem(state.Status())
+		item.URL = p.s.where(d.FullName())
 		item.Team, item.Destination, item.Teams = d.Team, d.Name, d.Teams
 		item.Type, item.Concurrency, item.Waiting = d.Type, d.Concurrency, waiting[d.FullName()]
 		item.Rate = rateItem(d.Rate)
@@ -61,6 +62,14 @@ func (p destinationsAPI) Destinations(context.Context) ([]api.DestinationItem, e
 		items = append(items, item)
 	}
 	return items, nil
+}
+
+// where returns the URL that a destination calls, for operators to read; empty if it calls none, or this process does not run it.
+func (s *streams) where(name string) string {
+	if l, ok := s.destinations[name].Sink.(sink.Located); ok {
+		return l.Where()
+	}
+	return ""
 }
 
 // waiting returns how many actions wait in the lanes of all subscriptions, by destination.
@@ -80,6 +89,9 @@ func (s *streams) waiting() map[string]int {
 func destinationItem(s destination.Status) api.DestinationItem {
 	item := api.DestinationItem{State: string(s.State), Breaker: string(s.Breaker), Running: s.Running, ConsecutiveFailures: s.Failures,
 		FailingSince: timeOrNull(s.Failing), OnHoldUntil: timeOrNull(s.OnHoldUntil), OpenUntil: timeOrNull(s.OpenUntil)}
+	if f := s.Last; f != nil {
+		item.LastError = &api.FailureItem{At: f.At.UTC(), Class: string(f.Class), Code: f.Code, Error: f.Error}
+	}
 	if s.Paused != nil {
 		item.Paused = pauseItem(*s.Paused)
 	}

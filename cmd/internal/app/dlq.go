@@ -102,11 +102,19 @@ func (d *deadLettersAPI) DeadLetter(ctx context.Context, id string) (*api.DeadLe
 	if err != nil {
 		return nil, d.s.a.hintOtherLedgers("", err)
 	}
-	out := &api.DeadLetterDetail{DeadLetterItem: deadItem(&dead.DeadLetter), History: attemptsOf(dead.History), Commands: dead.Commands}
+	out := &api.DeadLetterDetail{DeadLetterItem: deadItem(&dead.DeadLetter), URL: d.urlOf(dead.Destination), History: attemptsOf(dead.History), Commands: dead.Commands}
 	if out.Commands == nil {
 		out.Commands = []api.CommandItem{}
 	}
 	return out, nil
+}
+
+// urlOf is the URL of a team's own destination; that of a shared one is for those who keep it.
+func (d *deadLettersAPI) urlOf(destination string) string {
+	if !strings.Contains(destination, "/") {
+		return ""
+	}
+	return d.s.where(destination)
 }
 
 // deadItem returns a dead letter as the API has it. If no event waits behind it, behind is 0 and not null. An action that is no dead letter

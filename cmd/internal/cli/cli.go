@@ -128,7 +128,7 @@ type grammar struct {
 	} `cmd:"" help:"What is missing on entities' version lines, and what waits for it."`
 	DLQ struct {
 		List    dlqListCmd    `cmd:"" help:"List actions that were given up, or whose outcome is unknown."`
-		Groups  dlqGroupsCmd  `cmd:"" help:"Count them by class, destination and event type."`
+		Groups  dlqGroupsCmd  `cmd:"" help:"Count them by class, status, destination and event type."`
 		Get     dlqGetCmd     `cmd:"" help:"Show one with its attempts, what stands behind it and what was asked of it."`
 		Replay  dlqReplayCmd  `cmd:"" help:"Run them again, in order per entity; what stands behind them goes on."`
 		Discard dlqDiscardCmd `cmd:"" help:"Discard them: they are not run again; what stands behind them goes on."`

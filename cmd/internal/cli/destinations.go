@@ -123,6 +123,7 @@ func showDestination(e *env, i *api.DestinationItem) error {
 		line("destination", destinationID(*i))
 		line("teams", strings.Join(i.Teams, ", "))
 		line("type", i.Type)
+		line("url", i.URL)
 		line("state", i.State)
 		if p := i.Paused; p != nil {
 			line("paused", formatTime(p.At)+" by "+p.By)
@@ -137,6 +138,10 @@ func showDestination(e *env, i *api.DestinationItem) error {
 		line("rate", i.Rate.Text())
 		line("waiting", strconv.Itoa(i.Waiting))
 		line("failures", strconv.Itoa(i.ConsecutiveFailures)+" in a row")
+		if f := i.LastError; f != nil {
+			line("last error", f.Text())
+			line("last error at", formatTime(f.At))
+		}
 		line("failing since", formatOptionalTime(i.FailingSince))
 		line("elsewhere", strings.Join(i.Elsewhere, ", "))
 	})

@@ -53,7 +53,8 @@ func TestDestinations(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1_800_000_000, 0)
 	p := &places{items: []api.DestinationItem{
-		{Team: "acme", Destination: "agent", Type: "http", State: "running", Breaker: "closed", Running: 2, Concurrency: 64},
+		{Team: "acme", Destination: "agent", Type: "http", State: "running", Breaker: "closed", Running: 2, Concurrency: 64, URL: "https://agents.example.com/run",
+			LastError: &api.FailureItem{At: at, Class: "rejected", Code: 302, Error: "destination answered 302, a redirect to https://login.example.com/"}},
 		{Team: "acme", Destination: "mail", Type: "slack", State: "open", Breaker: "open", Concurrency: 8, Waiting: 41, ConsecutiveFailures: 12,
 			OpenUntil: &at, OnHoldUntil: new(at.Add(time.Minute)), FailingSince: new(at.Add(-time.Hour))},
 		{Destination: "pagers", Teams: []string{"acme", "payments"}, Type: "pagerduty", State: "running", Breaker: "closed", Concurrency: 16},
@@ -78,6 +79,8 @@ func TestDestinations(t *testing.T) {
 		{"list -o wide --time iso", 0, "acme            open     2027-01-15T07:00:00Z", ""},
 		{"list -o wide", 0, "acme, payments  closed", ""},
 		{"get acme/mail", 0, "on hold until   2027-01-15T08:01:00Z\nrunning         0 of 8\nwaiting         41\nfailures        12 in a row\n", ""},
+		{"get acme/agent --time iso", 0, "url             https://agents.example.com/run\n", ""},
+		{"get acme/agent --time iso", 0, "last error      rejected: destination answered 302, a redirect to https://login.example.com/\nlast error at   2027-01-15T08:00:00Z\n", ""},
 		{"get acme/no", 3, "", "no destination acme/no"},
 		{"get pagers", 0, "destination     pagers\nteams           acme, payments\ntype            pagerduty\n", ""},
 		{"get mail", 3, "", "no destination mail"},

@@ -119,7 +119,7 @@ type dlqGroupsCmd struct {
 	deadLetterFilter
 }
 
-// Run prints one line per group of dead letters: those of the same class of failure, destination and event type. They have the same
+// Run prints one line per group of dead letters: those of the same class of failure, status, destination and event type. They have the same
 // fingerprint, which is the id of the group for --group. The column flagged counts those that were given up three times or more.
 func (c *dlqGroupsCmd) Run(e *env, client *api.Client) error {
 	f, err := c.query(0) // groups have no pages
@@ -137,6 +137,7 @@ func (c *dlqGroupsCmd) Run(e *env, client *api.Client) error {
 		column[item]{name: "entities", value: func(i item) string { return strconv.FormatInt(i.Entities, 10) }},
 		column[item]{name: "flagged", value: func(i item) string { return strconv.FormatInt(i.Flagged, 10) }},
 		column[item]{name: "class", value: func(i item) string { return i.Class }},
+		column[item]{name: "code", value: func(i item) string { return strconv.Itoa(i.Code) }},
 		column[item]{name: "destination", value: func(i item) string { return i.Destination }},
 		column[item]{name: "type", tail: true, value: func(i item) string { return i.Type }},
 		column[item]{name: "first", wide: true, at: func(i item) *time.Time { return &i.First }},
@@ -176,6 +177,9 @@ func showDead(w io.Writer, d *api.DeadLetterDetail) {
 	line("entity", d.Entity)
 	line("version", d.Version)
 	line("name", d.Action+" to "+d.Destination)
+	if d.URL != "" {
+		line("url", d.URL)
+	}
 	line("status", d.Status)
 	line("class", d.Class)
 	line("code", strconv.Itoa(d.Code))

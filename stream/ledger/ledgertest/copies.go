@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -146,7 +147,7 @@ func (m *Memory) deadLetter(f *fence, a *action) ledger.DeadLetter {
 	if d.Status == ledger.Unknown {
 		d.Class = "unknown"
 	}
-	sum := md5.Sum([]byte(d.Class + "\x1f" + d.Destination + "\x1f" + d.Type))
+	sum := md5.Sum([]byte(d.Class + "\x1f" + strconv.Itoa(int(d.Code)) + "\x1f" + d.Destination + "\x1f" + d.Type))
 	d.Fingerprint = hex.EncodeToString(sum[:])[:12]
 	if !a.first.IsZero() {
 		d.FirstAt = new(a.first)
