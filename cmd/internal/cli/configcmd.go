@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -32,26 +33,40 @@ func (f fileFlags) looking(e *env, roles ...config.Role) config.Options {
 }
 
 type configInitCmd struct {
-	File string `arg:"" optional:"" help:"File to write; stdout without it."`
+	File   string `arg:"" optional:"" help:"File to write; stdout without it."`
+	Dev    bool   `help:"A small one that forebay dev -c takes as it is, with new secrets: one source, one destination."`
+	Preset string `placeholder:"NAME" help:"With --dev: preset of the source. Default: github."`
+	To     string `placeholder:"URL" help:"With --dev: URL of the destination. Default: http://127.0.0.1:8000/, where forebay listen listens."`
 }
 
 // Run writes the example configuration. It does not overwrite a file.
 func (c *configInitCmd) Run(e *env) error {
+	text, mode, then := config.Example(), fs.FileMode(0o644), "edit it, then run `forebay config check -c "+c.File+"`"
+	switch {
+	case c.Dev:
+		var err error
+		if text, err = config.DevExample(cmp.Or(c.Preset, "github"), cmp.Or(c.To, "http://127.0.0.1:8000/")); err != nil {
+			return usageError("%w", err)
+		}
+		mode, then = 0o600, "run `forebay dev -c "+c.File+"`" // it has secrets
+	case c.Preset != "" || c.To != "":
+		return usageError("--preset and --to go with --dev")
+	}
 	if c.File == "" {
-		_, err := e.Stdout.Write(config.Example())
+		_, err := e.Stdout.Write(text)
 		return err
 	}
-	f, err := os.OpenFile(c.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := os.OpenFile(c.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, fs.ErrExist) {
 		return schemas.Errorf(schemas.Conflict, "", "%s exists; `forebay config init` without a file prints the example", c.File)
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := f.Write(config.Example()); err != nil {
+	if _, err := f.Write(text); err != nil {
 		return errors.Join(err, f.Close())
 	}
-	fmt.Fprintf(e.Stderr, "wrote %s; edit it, then run `forebay config check -c %s`\n", c.File, c.File)
+	fmt.Fprintf(e.Stderr, "wrote %s; %s\n", c.File, then)
 	return f.Close()
 }
 
