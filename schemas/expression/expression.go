@@ -29,9 +29,9 @@ const (
 	// maxNesting is how deep what holds other values may be nested: the type check takes the fourth power of it, 11 s for 250 maps in 2000
 	// characters and a millisecond for 16.
 	maxNesting = 16
-	maxCost       = 100_000
-	maxPattern    = 2000    // instructions of a regular expression, which may come from the body
-	maxValues     = 1 << 18 // in a JSON text that an expression reads
+	maxCost    = 100_000
+	maxPattern = 2000    // instructions of a regular expression, which may come from the body
+	maxValues  = 1 << 18 // in a JSON text that an expression reads
 )
 
 // Environment is what expressions can name: the standard library and variables. Safe for concurrent use.
