@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -21,6 +22,7 @@ import (
 // unfitTopics are the topics that were missing or unfit at the start and are still. What needs one of them does not run until it is mended,
 // and everything else does: no team's topic holds up the others. Safe for concurrent use.
 type unfitTopics struct {
+	some   atomic.Bool // there are any: asked for each delivery
 	mu     sync.Mutex
 	topics topics.Unfit
 	since  time.Time
@@ -38,10 +40,14 @@ func (u *unfitTopics) put(unfit topics.Unfit) {
 		u.since = time.Now()
 	}
 	u.topics, u.mended = unfit, make(chan struct{})
+	u.some.Store(len(unfit) > 0)
 }
 
 // err returns what is wrong with some topics, all if none is named, and nil if these are fit. file is the configuration's path.
 func (u *unfitTopics) err(file string, names ...string) error {
+	if !u.some.Load() {
+		return nil
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.topics.Err(file, names...)
