@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -181,8 +182,8 @@ func TestCloseDoesNotWaitForRefusedMarks(t *testing.T) {
 // What the ledger lacks of what the claim remembers ends the claim, and the next one reads what is there. Where the ledger lacks it again at
 // once, the result is put off as any other that is refused: it must not make call after call.
 func TestForgottenResultEndsTheClaimOnce(t *testing.T) {
-	var ended []*ledger.Claim
-	in(t, func(c *Config) { c.OnFenced = func(c *ledger.Claim) { ended = append(ended, c) } }, func(t *testing.T, r *rig) {
+	var ended atomic.Int64
+	in(t, func(c *Config) { c.OnFenced = func(*ledger.Claim) { ended.Add(1) } }, func(t *testing.T, r *rig) {
 		r.mem.before = func(_ context.Context, results []ledger.Result) error {
 			for i := range results {
 				if results[i].LaneSeq == 1 {
@@ -193,16 +194,16 @@ func TestForgottenResultEndsTheClaimOnce(t *testing.T) {
 		}
 		r.add("a", "b")
 		time.Sleep(30 * time.Second)
-		same(t, "given up", len(ended), 1)
+		same(t, "given up", ended.Load(), int64(1))
 		same(t, "the other entity's result", r.mem.status(r.claim, 2), ledger.Done)
 		_, aside := r.unrecorded()
 		same(t, "put off", aside, 0)
 		r.begin(t)
 		time.Sleep(5 * time.Minute)
-		same(t, "given up again", len(ended), 1)
+		same(t, "given up again", ended.Load(), int64(1))
 		_, aside = r.unrecorded()
 		same(t, "put off", aside, 1)
 		time.Sleep(10 * time.Minute)
-		same(t, "given up later", len(ended), 2)
+		same(t, "given up later", ended.Load(), int64(2))
 	})
 }

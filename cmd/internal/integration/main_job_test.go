@@ -63,8 +63,8 @@ func TestForgedAndUnusable(t *testing.T) {
 	}
 }
 
-// TestGapIsSkippedAfterItsWait shows P5: what follows a hole waits as long as declared, then goes on; the late filler
-// is late.
+// TestGapIsSkippedAfterItsWait shows P5: what follows a hole waits as long as declared, then goes on; the state
+// that comes after that is stale.
 func TestGapIsSkippedAfterItsWait(t *testing.T) {
 	t.Parallel()
 	eachBroker(t, func(t *testing.T, b rig.Broker) {
@@ -85,7 +85,10 @@ func TestGapIsSkippedAfterItsWait(t *testing.T) {
 		if err := r.sender.deliver(t.Context(), order("o-1", 2)); err != nil {
 			t.Fatal(err)
 		}
-		waitItems(t, r, p, 1, "--decision", "late")
+		waitItems(t, r, p, 1, "--decision", "stale")
+		if calls := len(r.agent.snapshot()); calls != 3 {
+			t.Errorf("%d calls", calls)
+		}
 	})
 }
 

@@ -100,7 +100,7 @@ func TestHeldTwinIsReleased(t *testing.T) {
 	v.requireNoRepeats(t)
 }
 
-// TestParkedLineIsReleased: what stands parked behind a gap runs when an operator says so, in order; what was missing is late.
+// TestParkedLineIsReleased: what stands parked behind a gap runs when an operator says so, in order; the state that was missing is stale.
 func TestParkedLineIsReleased(t *testing.T) {
 	t.Parallel()
 	r := deploy(t, rig.Fake(t), options{gap: "{wait: 200ms, then: park}"})
@@ -126,7 +126,7 @@ func TestParkedLineIsReleased(t *testing.T) {
 	if err := r.sender.deliver(t.Context(), order("o-1", 2)); err != nil {
 		t.Fatal(err)
 	}
-	waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "late")
+	waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "stale")
 }
 
 // TestWhatCannotBeDecidedIsListedAndRedriven: records that are no events, have no key, are too large or lie in another

@@ -11,6 +11,7 @@ import (
 
 // wire is the state of one connection from which its dialer knows whether pgconn may ask the server to cancel what runs on it.
 type wire struct {
+	conn       *joined
 	made       atomic.Bool // the connection is made: what is dialled from now on is a request to cancel
 	committing atomic.Bool // a COMMIT is on its way
 }
@@ -32,7 +33,22 @@ func withWire(cfg *pgconn.Config) {
 		if w.made.Load() && w.committing.Load() {
 			return nil, errors.New("a COMMIT is not cancelled")
 		}
-		return dial(ctx, network, address)
+		if w.made.Load() && w.conn.broken.Load() {
+			return nil, errors.New("what was not sent is not cancelled")
+		}
+		conn, err := dial(ctx, network, address)
+		if err != nil || w.made.Load() {
+			return conn, err
+		}
+		w.conn = &joined{Conn: conn} // below TLS, which pgconn knows by its type
+		return w.conn, nil
+	}
+}
+
+// hold has what is written to a connection wait for the next write after hold was called with false.
+func hold(conn *pgconn.PgConn, holds bool) {
+	if w, ok := conn.CustomData()[wireKey].(*wire); ok {
+		w.conn.holds = holds
 	}
 }
 

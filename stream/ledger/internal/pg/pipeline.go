@@ -83,7 +83,7 @@ func (p *Pipeline) Run(ctx context.Context) error {
 	if err := p.send(ctx); err != nil {
 		return err
 	}
-	results := p.Conn.Conn().PgConn().ExecBatch(ctx, &pgconn.Batch{}) // sends the Sync that ends our statements
+	results := p.Conn.Conn().PgConn().ExecBatch(ctx, &pgconn.Batch{}) // sends our statements, and the Sync that ends them
 	var readErr error
 	last := 0 // the last statement with a result
 	for i := 0; results.NextResult(); i++ {
@@ -111,7 +111,7 @@ func (p *Pipeline) Run(ctx context.Context) error {
 	return errors.Join(err, readErr)
 }
 
-// send writes what was queued. If that fails, or ctx ends meanwhile, the connection is closed: nobody knows how much the server got.
+// send has what was queued sent with the next write. If that fails, the connection is closed: nobody knows how much the server got.
 func (p *Pipeline) send(ctx context.Context) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -124,11 +124,9 @@ func (p *Pipeline) send(ctx context.Context) (err error) {
 		p.out, p.reads, p.names = nil, nil, nil
 	}()
 	conn := p.Conn.Conn().PgConn()
-	stop := context.AfterFunc(ctx, func() { _ = conn.Conn().SetDeadline(time.Now()) })
+	hold(conn, true)
 	_, err = conn.Conn().Write(*p.out)
-	if !stop() {
-		err = errors.Join(context.Cause(ctx), err) // the deadline is set, or will be
-	}
+	hold(conn, false)
 	if err != nil {
 		p.hangUp()
 	}
