@@ -57,6 +57,11 @@ func (r *real) waitIdle(parked int) {
 		r.s.mu.Lock()
 		p := r.s.q.partitions[r.claim]
 		still := p != nil && p.busy == 0 && !p.more && len(p.rerun) == 0 && len(p.parked) == parked && len(p.needsRefill) == 0 && len(r.s.q.timers.heap) == 0 && r.s.q.dispatch.ready == 0 && len(r.s.q.results.pending) == 0
+		if still && parked == 0 { // parked lanes leave their actions in the ledger; others may be being read from there
+			for _, la := range p.lanes {
+				still = still && !la.overflow()
+			}
+		}
 		r.s.mu.Unlock()
 		if still {
 			return
