@@ -19,8 +19,8 @@ func Release(st *State, lines []VersionLineKey, p Policy) []Outcome {
 	return d.out
 }
 
-// Reached reports whether the lowest event that waits on a version line with a deadline is not ahead of the line. Decide and Expire leave none
-// such, unless they were given only the first of the events that wait there.
+// Reached reports whether the lowest event that waits on a version line with a deadline is not ahead of the line. Decide and Expire leave such
+// an event only where they were given the first of the events that wait there and no more, or under Policy.MaxReleases.
 func (st *State) Reached(k VersionLineKey) bool {
 	line, w := st.Lines[k], st.Waiting[k]
 	return line != nil && len(w) > 0 && w[0].Decision == Buffered && !ahead(w[0].Version, line.At)

@@ -64,8 +64,8 @@ type State struct {
 	Requests []Request
 }
 
-// Waits returns the lowest event of a version line that waits with a deadline, or is being released, and whether there is one. After Decide and Expire, the
-// caller finds out by it which version lines need a deadline, and by its Stage how long they wait.
+// Waits returns the lowest event of a version line that waits with a deadline, or for the next step of a release, and whether there is one.
+// After Decide and Expire, the caller finds out by it which version lines need a deadline, and by its Stage how long they wait.
 func (st *State) Waits(k VersionLineKey) (lowest *Waiting, ok bool) {
 	w := st.Waiting[k]
 	if len(w) == 0 || w[0].Decision == Parked && w[0].Stage != Releasing {

@@ -4,7 +4,7 @@ import "github.com/forebay-io/forebay/schemas"
 
 // A line on which 100,000 events wait for one filler releases them in steps, so that no call decides, and no transaction writes, more than
 // Policy.MaxReleases of them at once. Between two steps the line's lowest waiting event has the stage Releasing; what comes for the line
-// meanwhile goes into the buffer behind it. The next step is Expire's, of Release's or of any call that releases something there.
+// meanwhile goes into the buffer behind it. The next step is a call of Expire or of Release.
 
 // Releasing reports whether events wait on a version line that it has reached, for the next step.
 func (st *State) Releasing(k VersionLineKey) bool {

@@ -258,8 +258,8 @@ func TestRedriveGrantsAttemptsAgain(t *testing.T) {
 	same(t, "open", r.openActions(), []string{"a#2 dead_letter 7"})
 }
 
-// P4: after on_dead: continue an older snapshot than what has been started is stale, a delta runs marked late, and what
-// is forced runs; what nothing newer was started of runs as it is.
+// P4: after on_dead: continue a snapshot whose entity has a newer version is stale, a delta runs marked late, and what
+// is forced runs; what has no newer version runs as it is.
 func TestRedriveOutOfOrder(t *testing.T) {
 	t.Parallel()
 	r := onPostgres(t)

@@ -114,8 +114,8 @@ func (w *partitionBatch) isAboutHeld() bool {
 	return w.commandEvent != nil && w.commandEvent.Decision == rowHeld
 }
 
-// endCommand queues the end of the command that the batch is, if it is one. A release that has let go as many events as one transaction may
-// stays open, and is about the last event that waits there from then on: it is applied again.
+// endCommand queues the end of the command that the batch is, if it is one. A release that has let go as many events as one transaction may,
+// and left others, stays open: from then on it is about the last event that waits there, and it is applied again.
 func (t *batchTx) endCommand(ctx context.Context, w *partitionBatch) error {
 	if w.command == nil || w.fenced {
 		return nil

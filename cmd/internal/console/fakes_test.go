@@ -76,7 +76,7 @@ type fake struct {
 	verb        string   // which of these, the last time
 	mu          sync.Mutex
 	lags        int
-	overtaken   bool // a newer snapshot has been started
+	overtaken   bool // its entity has a newer version
 }
 
 func (f *fake) Items(_ context.Context, q api.InboxFilter) (api.Page[api.InboxItem], error) {
