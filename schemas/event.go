@@ -36,6 +36,10 @@ type Event struct {
 	Type string
 	// Entity is the Kafka key, ce_subject and ce_partitionkey.
 	Entity EntityKey
+	// Sender is who made the event happen, as its provider says; empty where the provider does not. Title is what the entity is called, an
+	// issue's title or an invoice's number, for people's lists; may be empty. Both are other people's words.
+	Sender Sender
+	Title  string
 	// Time is the provider's event time, else the intake time.
 	Time time.Time
 	// RecordedTime is the intake time.
@@ -72,6 +76,23 @@ type Event struct {
 	// Data is the raw body.
 	Data []byte
 }
+
+// Sender is a person or a program, by the provider's own id. ID is empty if the provider names nobody.
+type Sender struct {
+	// ID stays when a name is changed; Login is the name.
+	ID, Login string
+	// Kind is [Human] or [Automation]; empty where the provider does not tell them apart.
+	Kind SenderKind
+}
+
+// SenderKind tells people from programs, as the provider's field says it and never the shape of a name.
+type SenderKind string
+
+// The kinds of senders.
+const (
+	Human      SenderKind = "human"
+	Automation SenderKind = "automation"
+)
 
 // Redriven says when, by whom and why an event was produced of what had been set aside, and where that is.
 type Redriven struct {

@@ -13,6 +13,7 @@ const (
 	MaxType        = 512
 	MaxEntity      = 1024
 	MaxClock       = 64
+	MaxTitle       = 512
 	MaxVersionText = 64
 	MaxText        = 2048     // content type, data schema, traceparent, tracestate
 	MaxKept        = 32 << 10 // original headers and extensions, names and values together
@@ -47,6 +48,9 @@ func (e *Event) Validate() error {
 		{"source", e.Source, MaxSource, true},
 		{"type", e.Type, MaxType, true},
 		{"entity", string(e.Entity), MaxEntity, true},
+		{"senderid", e.Sender.ID, MaxID, false},
+		{"senderlogin", e.Sender.Login, MaxID, false},
+		{"entitytitle", e.Title, MaxTitle, false},
 		{"clock", e.Version.Clock, MaxClock, false},
 		{"dataschema", e.DataSchema, MaxText, false},
 		{"traceparent", e.TraceParent, MaxText, false},
@@ -82,6 +86,9 @@ func (e *Event) validateRest() error {
 	}
 	if y := e.RecordedTime.UTC().Year(); y < 0 || y > 9999 {
 		return &FieldError{"recordedtime", "wrong_type", "year outside 0000 to 9999"}
+	}
+	if k := e.Sender.Kind; k != "" && k != Human && k != Automation {
+		return &FieldError{"senderkind", "wrong_type", "neither human nor automation"}
 	}
 	if !e.Payload.Valid() {
 		return &FieldError{"payloadkind", "wrong_type", "neither snapshot nor delta"}

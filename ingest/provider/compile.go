@@ -108,7 +108,7 @@ func (s *Source) compileRules(e *EventConfig) error {
 	if len(c.pointers) == 0 {
 		return nil
 	}
-	s.set, err = scan.Compile(c.pointers...)
+	s.set, err = scan.CompileLoose(c.pointers, func(i int) bool { return !c.strict[i] })
 	return err
 }
 

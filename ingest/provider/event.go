@@ -22,6 +22,8 @@ const (
 	MaxType   = 255
 	MaxEntity = 1024 // encoded
 	maxHeader = 1024
+	maxWords  = 4096
+	maxTitle  = 200 // bytes that are kept of a title
 )
 
 // Event makes the event of a verified delivery: its id, type, entity and version. received is the intake's clock. An error is an
@@ -87,8 +89,11 @@ func (d *delivery) conditions(m *rule, e *schemas.Event) *Unusable {
 	if snapshot {
 		e.Payload = schemas.Snapshot
 	}
-	e.Deleted, bad = d.holds(m.deleted)
-	return bad
+	if e.Deleted, bad = d.holds(m.deleted); bad != nil {
+		return bad
+	}
+	d.people(m, e)
+	return nil
 }
 
 // id returns the first id that the delivery has, or sum, the hash of the body without what changes between retries.
@@ -234,6 +239,44 @@ func (d *delivery) clock(c *compiledClock) (string, *Unusable) {
 	return c.name + ":" + id, checkText("the clock at ", c.by.text, id, MaxType)
 }
 
+// people sets who made e happen, and what its entity is called. Neither keeps an event back: what cannot be an attribute is left out, and
+// a title is cut.
+func (d *delivery) people(m *rule, e *schemas.Event) {
+	e.Sender = schemas.Sender{ID: d.words(m.sender.id, schemas.MaxID)}
+	if e.Sender.ID != "" {
+		e.Sender.Login, e.Sender.Kind = d.words(m.sender.login, schemas.MaxID), d.senderKind(m.sender.automation)
+	}
+	if e.Title = d.words(m.title, maxWords); len(e.Title) > maxTitle {
+		e.Title = strings.ToValidUTF8(e.Title[:maxTitle], "") + "..."
+	}
+}
+
+// senderKind returns the kind of a sender; nothing where that is not told.
+func (d *delivery) senderKind(automation *compiledCondition) schemas.SenderKind {
+	if automation == nil {
+		return ""
+	}
+	switch is, bad := d.holds(automation); {
+	case bad != nil:
+		return ""
+	case is:
+		return schemas.Automation
+	}
+	return schemas.Human
+}
+
+// words returns a text that is there and can be an attribute; else an empty one.
+func (d *delivery) words(v *value, limit int) string {
+	if v == nil {
+		return ""
+	}
+	text, found, bad := d.scalar(*v)
+	if bad != nil || !found || checkText("", "", text, limit) != nil {
+		return ""
+	}
+	return text
+}
+
 // holds reports whether one of the values of a condition is what the condition asks for. No condition never holds.
 func (d *delivery) holds(c *compiledCondition) (bool, *Unusable) {
 	if c == nil {
@@ -244,7 +287,7 @@ func (d *delivery) holds(c *compiledCondition) (bool, *Unusable) {
 		if bad != nil {
 			return false, bad
 		}
-		if slices.Contains(c.is, text) || c.suffix != "" && strings.HasSuffix(text, c.suffix) {
+		if slices.Contains(c.is, text) || c.suffix != "" && strings.HasSuffix(text, c.suffix) || c.there && text != "" {
 			not, bad := d.holds(c.unless)
 			return !not && bad == nil, bad
 		}

@@ -55,6 +55,8 @@ func github() preset {
 		headers: []string{"x-github-event", "x-github-delivery", "x-github-hook-id", "x-github-hook-installation-target-type",
 			"x-github-hook-installation-target-id"},
 		fallback: mapping{
+			sender: sender{id: "/sender/id", login: "/sender/login", automation: &condition{from: "/sender/type", is: []string{"Bot"}}},
+			title:  "/issue/title|/pull_request/title|/discussion/title|/release/name|/workflow_run/display_title|/alert/rule/description|/alert/security_advisory/summary",
 			id:     "sha256:body", // X-GitHub-Delivery is not signed
 			typ:    []string{"header:X-GitHub-Event", "/action?"},
 			entity: []string{repo + "|organization:{/organization/id}|" + installation + "?"},

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -61,6 +62,9 @@ type TypeInfo struct {
 	Entity []string `json:"entity"`
 	// Versions are tried in order; the first whose value is there counts. Without one the events go as they arrive.
 	Versions []VersionInfo `json:"versions"`
+	// Sender says who made it happen, and Title what the entity is called; empty where the provider does not say.
+	Sender *SenderInfo `json:"sender,omitempty"`
+	Title  string      `json:"title,omitempty"`
 	// Snapshots says which events are snapshots; all others are deltas.
 	Snapshots *ConditionInfo `json:"snapshots,omitempty"`
 	// Deleted says which events end their entity.
@@ -82,11 +86,19 @@ type VersionInfo struct {
 	Ranks []string `json:"ranks,omitempty"`
 }
 
-// ConditionInfo holds for events whose value is one of Is, or ends with Suffix, and for which Unless does not hold.
+// SenderInfo says where the sender's id and name are, and which senders are programs. A nil Automation: that is not told.
+type SenderInfo struct {
+	ID         string         `json:"id"`
+	Login      string         `json:"login,omitempty"`
+	Automation *ConditionInfo `json:"automation,omitempty"`
+}
+
+// ConditionInfo holds for events whose value is one of Is, ends with Suffix, or is There at all, and for which Unless does not hold.
 type ConditionInfo struct {
 	From   string         `json:"from"`
 	Is     []string       `json:"is,omitempty"`
 	Suffix string         `json:"suffix,omitempty"`
+	There  bool           `json:"there,omitempty"`
 	Unless *ConditionInfo `json:"unless,omitempty"`
 }
 
@@ -120,6 +132,13 @@ func (p preset) mappingInfo(name string, m mapping) TypeInfo {
 	}
 	t := TypeInfo{Match: name, Type: p.prefix + typeText(m.typ), Entity: append([]string{}, m.entity...), Versions: []VersionInfo{},
 		Snapshots: m.snapshots.info(), Deleted: m.deleted.info()}
+	if m.sender == (sender{}) {
+		m.sender = p.fallback.sender
+	}
+	if m.sender.id != "" {
+		t.Sender = &SenderInfo{ID: m.sender.id, Login: m.sender.login, Automation: m.sender.automation.info()}
+	}
+	t.Title = cmp.Or(m.title, p.fallback.title)
 	for _, c := range m.clocks {
 		v := VersionInfo{Clock: c.name, By: c.by, Kind: c.kind, From: c.from, Resolution: Seconds(c.resolution), Epoch: c.epoch}
 		if c.rank != nil {
@@ -134,5 +153,5 @@ func (c *condition) info() *ConditionInfo {
 	if c == nil {
 		return nil
 	}
-	return &ConditionInfo{From: c.from, Is: c.is, Suffix: c.suffix, Unless: c.unless.info()}
+	return &ConditionInfo{From: c.from, Is: c.is, Suffix: c.suffix, There: c.there, Unless: c.unless.info()}
 }

@@ -64,6 +64,11 @@ func page() string {
 		if i.DeliveryID != "" {
 			fmt.Fprintf(&b, "- delivery id, not signed: `%s`\n", i.DeliveryID)
 		}
+		for _, line := range [][2]string{{"sender", i.SenderText()}, {"title", i.TitleText()}} {
+			if line[1] != "" {
+				fmt.Fprintf(&b, "- %s: %s\n", line[0], line[1])
+			}
+		}
 		if text := i.RepeatsText(); text != "" {
 			fmt.Fprintf(&b, "- the same body again is one event, also of: %s\n", text)
 		}

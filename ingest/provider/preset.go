@@ -33,7 +33,7 @@ type preset struct {
 	delivery string
 	// repeats are the event types whose bodies may be the same, byte for byte, in two events: where the id is made of the body, they are one.
 	repeats []Repeat
-	// fallback is the mapping of event types without a rule. Rules take id, type and volatile from it if they have none. Its entity is as
+	// fallback is the mapping of event types without a rule. Rules take id, type, volatile, sender and title from it if they have none. Its entity is as
 	// near as an unknown type can be held: what fails keeps back all that has the same entity.
 	fallback mapping
 	// formPayload is the field of a form body that holds the JSON text.
@@ -64,6 +64,16 @@ type mapping struct {
 	deleted   *condition
 	volatile  []string
 	first     *int64
+	// sender says who made it happen, and title what the entity is called. What is not there, or cannot be an attribute, is left out.
+	sender sender
+	title  string
+}
+
+// sender is the id that stays when a name is changed, and the name. Where automation is nil, people and programs are not told apart; it
+// asks a field that the provider sets, never the shape of a name.
+type sender struct {
+	id, login  string
+	automation *condition
 }
 
 const day = 24 * time.Hour
@@ -87,11 +97,12 @@ type rank struct {
 	order []string
 }
 
-// condition is true if the value is one of is, or ends with suffix, and unless is not true.
+// condition is true if the value is one of is, ends with suffix, or is there at all, and unless is not true.
 type condition struct {
 	from   string
 	is     []string
 	suffix string
+	there  bool
 	unless *condition
 }
 

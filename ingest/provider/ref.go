@@ -43,7 +43,9 @@ type value struct {
 type refs struct {
 	pointers []string
 	slots    map[string]int
-	forms    bool // some value comes from a form field
+	strict   []bool // by slot: something that decides reads it
+	loose    bool   // what is compiled now decides nothing
+	forms    bool   // some value comes from a form field
 }
 
 // one compiles a user's `from`. takes are the result types that an expression may have here.
@@ -77,6 +79,7 @@ func (c *refs) one(from string, takes []*cel.Type) (r ref, err error) {
 // slot returns the index of a pointer in c.pointers. It adds the pointer if it is not there.
 func (c *refs) slot(pointer string) int {
 	if i, ok := c.slots[pointer]; ok {
+		c.strict[i] = c.strict[i] || !c.loose
 		return i
 	}
 	if c.slots == nil {
@@ -84,7 +87,7 @@ func (c *refs) slot(pointer string) int {
 	}
 	i := len(c.pointers)
 	c.slots[pointer] = i
-	c.pointers = append(c.pointers, pointer)
+	c.pointers, c.strict = append(c.pointers, pointer), append(c.strict, !c.loose)
 	return i
 }
 

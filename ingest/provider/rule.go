@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -21,6 +22,13 @@ type rule struct {
 	deleted   *compiledCondition
 	volatile  []int // slots
 	first     *int64
+	sender    compiledSender
+	title     *value
+}
+
+type compiledSender struct {
+	id, login  *value
+	automation *compiledCondition
 }
 
 type compiledClock struct {
@@ -40,6 +48,7 @@ type compiledCondition struct {
 	from   value
 	is     []string
 	suffix string
+	there  bool
 	unless *compiledCondition
 }
 
@@ -104,12 +113,37 @@ func (c *refs) rule(m, fallback mapping, e *EventConfig) (*rule, error) {
 	if r.deleted, err = c.deleted(m.deleted, e.Deleted); err != nil {
 		return nil, err
 	}
+	if err := c.people(r, m, fallback); err != nil {
+		return nil, err
+	}
 	for _, pointer := range append(slices.Clone(m.volatile), e.Volatile...) {
 		if slot := c.slot(pointer); !slices.Contains(r.volatile, slot) {
 			r.volatile = append(r.volatile, slot)
 		}
 	}
 	return r, nil
+}
+
+// people compiles who made it happen and what the entity is called. A body is not refused for what they read.
+func (c *refs) people(r *rule, m, fallback mapping) (err error) {
+	c.loose = true
+	defer func() { c.loose = false }()
+	if m.sender == (sender{}) {
+		m.sender = fallback.sender
+	}
+	if r.sender.id, err = c.optional(m.sender.id); err != nil {
+		return fmt.Errorf("sender id %w", err)
+	}
+	if r.sender.login, err = c.optional(m.sender.login); err != nil {
+		return fmt.Errorf("sender login %w", err)
+	}
+	if r.sender.automation, err = c.condition(m.sender.automation); err != nil {
+		return fmt.Errorf("sender %w", err)
+	}
+	if r.title, err = c.optional(cmp.Or(m.title, fallback.title)); err != nil {
+		return fmt.Errorf("title %w", err)
+	}
+	return nil
 }
 
 func (c *refs) choose(user, preset string) (value, error) {
@@ -244,5 +278,5 @@ func (c *refs) condition(preset *condition) (*compiledCondition, error) {
 		return nil, err
 	}
 	from, err := c.preset(preset.from)
-	return &compiledCondition{from: from, is: preset.is, suffix: preset.suffix, unless: unless}, err
+	return &compiledCondition{from: from, is: preset.is, suffix: preset.suffix, there: preset.there, unless: unless}, err
 }

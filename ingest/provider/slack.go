@@ -49,7 +49,9 @@ func slack() preset {
 		headers:   []string{"x-slack-retry-num", "x-slack-retry-reason"},
 		challenge: slackChallenge,
 		// An outer type that we do not know.
-		fallback: mapping{id: "/event_id|sha256:body", typ: []string{"/type"}, entity: []string{team + "?"}},
+		fallback: mapping{id: "/event_id|sha256:body", typ: []string{"/type"}, entity: []string{team + "?"},
+			sender: sender{id: "/event/bot_id|/event/message/bot_id|/event/user|/event/user/id|/event/message/user|/event/user_id",
+				automation: &condition{from: "/event/bot_id|/event/message/bot_id", there: true}}},
 		rules: map[string]mapping{
 			"event_callback": event("/event/channel|/event/channel/id|/event/channel_id|/event/user|/event/user/id|/event/user_id?",
 				"/event/thread_ts|/event/ts?"),
@@ -66,10 +68,11 @@ func slack() preset {
 			"event_callback/reaction_removed":                 reaction,
 			"app_rate_limited":                                {entity: []string{team}},
 			"command": {id: "sha256:body", typ: []string{"=command"}, // the body has a trigger_id, so equal bodies are one command
-				entity: []string{"form:team_id", "form:channel_id?"}},
+				entity: []string{"form:team_id", "form:channel_id?"}, sender: sender{id: "form:user_id", login: "form:user_name"}},
 			"interaction": {id: "sha256:body", typ: []string{"/type"},
 				entity: []string{"/team/id|/enterprise/id?", "/channel/id?",
-					"/message/thread_ts|/message/ts|/container/thread_ts|/container/message_ts|/view/root_view_id|/view/id?"}},
+					"/message/thread_ts|/message/ts|/container/thread_ts|/container/message_ts|/view/root_view_id|/view/id?"},
+				sender: sender{id: "/user/id", login: "/user/username|/user/name"}},
 		},
 	}
 }

@@ -31,6 +31,7 @@ func stripe() preset {
 			snapshots: &condition{from: "/type", suffix: ".updated"},
 			deleted:   &condition{from: "/type", suffix: ".deleted"},
 			volatile:  []string{"/pending_webhooks"},
+			title:     "/data/object/number|/data/object/description|/data/object/name|/data/object/email",
 		},
 		rules: map[string]mapping{
 			// A "thin" event only says that something happened to an object, so it makes no snapshot of the object stale.

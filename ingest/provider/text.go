@@ -42,6 +42,29 @@ func (i Info) CapturedText() string {
 	return "sent again, it is a duplicate as long as dedupe remembers it, whatever its headers say; then decided again, since no time is signed"
 }
 
+// SenderText says where who made it happen is read, of event types that say nothing else; empty: nowhere.
+func (i Info) SenderText() string {
+	s := i.Fallback.Sender
+	if s == nil {
+		return ""
+	}
+	text, _ := valueText(s.ID)
+	if login, _ := valueText(s.Login); login != "" {
+		text += ", called " + login
+	}
+	if s.Automation != nil {
+		from, _ := valueText(s.Automation.From)
+		text += ", automation where " + from + " is " + s.Automation.text()
+	}
+	return text
+}
+
+// TitleText is SenderText for what the entity is called.
+func (i Info) TitleText() string {
+	text, _ := valueText(i.Fallback.Title)
+	return text
+}
+
 // TypesDiffer reports whether some event types are named by other values than all others.
 func (i Info) TypesDiffer() bool {
 	return slices.ContainsFunc(i.Types, func(t TypeInfo) bool { return t.Type != i.Fallback.Type })
@@ -146,6 +169,9 @@ func (c ConditionInfo) text() string {
 	text := strings.Join(c.Is, ", ")
 	if c.Suffix != "" {
 		text = "*" + c.Suffix
+	}
+	if c.There {
+		text = "any"
 	}
 	if c.Unless != nil {
 		text += " unless " + c.Unless.From + " is " + c.Unless.text()

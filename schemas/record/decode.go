@@ -159,6 +159,8 @@ func fill(e *schemas.Event, r *kgo.Record, a *attributes) error {
 	e.DeliveryID = string(a.known[attrDeliveryID])
 	e.Source = string(a.known[attrSource])
 	e.Type = string(a.known[attrType])
+	e.Sender = schemas.Sender{ID: string(a.known[attrSenderID]), Login: string(a.known[attrSenderLogin]), Kind: senderKind(a.known[attrSenderKind])}
+	e.Title = string(a.known[attrTitle])
 	e.DataContentType = string(a.known[attrDataContentType])
 	e.DataSchema = string(a.known[attrDataSchema])
 	e.TraceParent = string(a.known[attrTraceParent])
@@ -262,6 +264,17 @@ func versionKind(text []byte) schemas.VersionKind {
 		return schemas.None
 	}
 	return schemas.VersionKind(text)
+}
+
+// senderKind returns text as a kind, without an allocation for those that exist. Another producer's is no kind, and keeps no event back.
+func senderKind(text []byte) schemas.SenderKind {
+	switch string(text) {
+	case string(schemas.Human):
+		return schemas.Human
+	case string(schemas.Automation):
+		return schemas.Automation
+	}
+	return ""
 }
 
 func fillPayload(e *schemas.Event, _ *kgo.Record, a *attributes) (err error) {

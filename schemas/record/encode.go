@@ -42,6 +42,10 @@ func (w *Encoder) EncodeHop(topic string, e *schemas.Event, parent, state string
 	w.text(attrDeliveryID, e.DeliveryID)
 	w.text(attrSource, e.Source)
 	w.text(attrType, e.Type)
+	w.text(attrSenderID, e.Sender.ID)
+	w.text(attrSenderLogin, e.Sender.Login)
+	w.text(attrSenderKind, string(e.Sender.Kind))
+	w.text(attrTitle, e.Title)
 	w.time(attrTime, e.Time)
 	w.text(attrSubject, string(e.Entity))
 	w.text(attrPartitionKey, string(e.Entity))
@@ -116,6 +120,7 @@ func SetPartitionKey(r *kgo.Record, key string) {
 func (w *Encoder) reset(e *schemas.Event, traceBytes int) {
 	const fixed = 3*len("2006-01-02T15:04:05.000000000Z07:00") + 64 + 128 // times, hash, version and its parts, numbers
 	n := fixed + len(e.ID) + len(e.DeliveryID) + len(e.Source) + len(e.Type) + 3*len(e.Entity) + len(e.Version.Clock) +
+		len(e.Sender.ID) + len(e.Sender.Login) + len(e.Sender.Kind) + len(e.Title) +
 		len(e.DataSchema) + len(e.DataContentType) + len(e.TraceParent) + len(e.TraceState) + traceBytes
 	for _, h := range e.Headers {
 		n += len(h.Value)

@@ -298,7 +298,9 @@ func drawEvent(t *rapid.T) *schemas.Event {
 		return time.Unix(rapid.Int64Range(-62135596799, 253402300799).Draw(t, name), rapid.Int64Range(0, 999_999_999).Draw(t, name+"ns")).UTC()
 	}
 	e := &schemas.Event{
-		ID: text("id", 1, 512), DeliveryID: text("delivery", 0, 512), Source: text("source", 1, 512), Type: text("type", 1, 512),
+		ID: text("id", 1, 512), DeliveryID: text("delivery", 0, 512), Title: text("title", 0, 512),
+		Sender: schemas.Sender{ID: text("sender", 0, 512), Login: text("login", 0, 512), Kind: rapid.SampledFrom([]schemas.SenderKind{"", schemas.Human, schemas.Automation}).Draw(t, "sender kind")},
+		Source: text("source", 1, 512), Type: text("type", 1, 512),
 		Entity: schemas.NewEntityKey(text("e1", 1, 80), text("e2", 0, 80)), Time: when("time"), RecordedTime: when("recorded"),
 		DataContentType: rapid.SampledFrom([]string{"", "application/json", "text/plain;\tcharset=x", "application/cloudevents+json"}).Draw(t, "ctype"),
 		DataSchema:      text("schema", 0, 80), TraceParent: text("parent", 0, 80), TraceState: text("state", 0, 80),

@@ -43,7 +43,11 @@ func (r *reader) value(n *node, depth int) error {
 	case c == '"':
 		v.Kind = String
 		if v.escaped, err = r.str(); err == nil && n != nil && n.slot < r.wanted {
-			err = r.checkString(start, v.escaped)
+			end := r.i
+			if err = r.checkString(start, v.escaped); err != nil && !n.strict {
+				r.i = end
+				return nil
+			}
 		}
 	case c == '{':
 		v.Kind = Object
@@ -116,7 +120,7 @@ func (r *reader) object(n *node, depth int) error {
 			return err
 		}
 		next := n.member(r.b[start+1:r.i-1], escaped)
-		if next != nil && r.seen(next) {
+		if next != nil && next.strict && r.seen(next) {
 			r.i = start
 			return r.fail(DuplicateKey)
 		}

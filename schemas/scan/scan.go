@@ -8,7 +8,8 @@
 // The whole text must be one valid JSON value (RFC 8259, no deeper than [MaxDepth]). Keys are compared as text, after
 // unescaping and case-sensitively. A key that a pointer goes through must not stand twice in its object, because two
 // readers would then read two values; other duplicates are ignored. Strings that are read must be valid UTF-8
-// without unpaired surrogates; strings that are skipped are only checked for their form.
+// without unpaired surrogates; strings that are skipped are only checked for their form. Where only loose pointers lead
+// ([CompileLoose]), a string that is not so is absent, and of two members with one key the last counts.
 package scan
 
 import (
@@ -72,7 +73,8 @@ type Set struct {
 
 // node is a place that pointers lead to or through: all pointers together are a tree of nodes.
 type node struct {
-	slot     int // where its value is stored; the pointers' own slots come first
+	slot     int  // where its value is stored; the pointers' own slots come first
+	strict   bool // some pointer that is not loose leads to it or through it
 	children []child
 }
 
@@ -85,6 +87,11 @@ type child struct {
 
 // Compile prepares the pointers (RFC 6901; "" is the whole text). Scan returns their values in this order.
 func Compile(pointers ...string) (*Set, error) {
+	return CompileLoose(pointers, func(int) bool { return false })
+}
+
+// CompileLoose is Compile, but a text is not refused for what is behind the pointers of which loose holds, by their index.
+func CompileLoose(pointers []string, loose func(int) bool) (*Set, error) {
 	s := &Set{pointers: len(pointers)}
 	var tokens [][]string
 	for _, p := range pointers {
@@ -98,8 +105,10 @@ func Compile(pointers ...string) (*Set, error) {
 	s.root = &node{slot: -1}
 	for i, t := range tokens {
 		n := s.root
+		n.strict = n.strict || !loose(i)
 		for _, token := range t {
 			n = n.grow(token)
+			n.strict = n.strict || !loose(i)
 		}
 		if n.slot >= 0 {
 			return nil, fmt.Errorf("JSON Pointer %q is listed twice", pointers[i])

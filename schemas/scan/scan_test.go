@@ -254,3 +254,37 @@ func BenchmarkScan(b *testing.B) {
 		})
 	}
 }
+
+// TestLoose: what only loose pointers read refuses no text; what another pointer reads as well does.
+func TestLoose(t *testing.T) {
+	t.Parallel()
+	set, err := scan.CompileLoose([]string{"/a/n", "/a/title", "/sender/id"}, func(i int) bool { return i > 0 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		body string
+		want [3]string
+		err  scan.Reason
+	}{
+		{`{"a":{"n":1,"title":"t"},"sender":{"id":7}}`, [3]string{"1", "t", "7"}, ""},
+		{`{"a":{"n":1,"title":"\ud800"},"sender":{"id":"\ud800"}}`, [3]string{"1", "", ""}, ""},
+		{`{"a":{"n":1,"title":"x","title":"y"},"sender":{"id":1},"sender":{"id":2}}`, [3]string{"1", "y", "2"}, ""},
+		{`{"a":{"n":"\ud800"}}`, [3]string{}, scan.BadString},
+		{`{"a":{"n":1},"a":{"n":2}}`, [3]string{}, scan.DuplicateKey},
+		{`{"sender":{"id":}}`, [3]string{}, scan.Syntax},
+	} {
+		values, err := set.Scan([]byte(c.body), nil)
+		if scan.ErrorReason(err) != c.err {
+			t.Errorf("%s: %v, want %q", c.body, err, c.err)
+			continue
+		}
+		var got [3]string
+		for i, v := range values {
+			got[i] = v.Text()
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.body, got, c.want)
+		}
+	}
+}

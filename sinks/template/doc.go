@@ -17,9 +17,13 @@
 //	event.parts      the entity's parts as they are, a list of texts
 //	event.version    the version as text that sorts; empty if the event has none
 //	event.time       the provider's time, else the intake's
+//	event.title      what the entity is called, such as an issue's title; empty where the provider does not say
 //	event.late       true where newer versions have run
 //	event.deleted    true where the event ends its entity
 //	event.reason     the gate's reason for its decision on the event
+//	sender.id        who made it happen, by the provider's own id; empty where it does not say
+//	sender.login     the sender's name
+//	sender.kind      human or automation, by the provider's word; empty where it does not say
 //	action.id        the action's id, the same on every attempt
 //	action.name      the action's name
 //	action.attempt   1 for the first

@@ -19,7 +19,8 @@ var environment = expression.Over(
 	cel.Variable("event.id", cel.StringType), cel.Variable("event.delivery", cel.StringType), cel.Variable("event.source", cel.StringType), cel.Variable("event.type", cel.StringType),
 	cel.Variable("event.entity", cel.StringType), cel.Variable("event.parts", cel.ListType(cel.StringType)),
 	cel.Variable("event.version", cel.StringType), cel.Variable("event.time", cel.TimestampType),
-	cel.Variable("event.late", cel.BoolType), cel.Variable("event.deleted", cel.BoolType), cel.Variable("event.reason", cel.StringType),
+	cel.Variable("event.title", cel.StringType), cel.Variable("event.late", cel.BoolType), cel.Variable("event.deleted", cel.BoolType), cel.Variable("event.reason", cel.StringType),
+	cel.Variable("sender.id", cel.StringType), cel.Variable("sender.login", cel.StringType), cel.Variable("sender.kind", cel.StringType),
 	cel.Variable("action.id", cel.StringType), cel.Variable("action.name", cel.StringType), cel.Variable("action.attempt", cel.IntType),
 )
 
@@ -72,6 +73,14 @@ func (in *input) ResolveName(name string) (any, bool) {
 		return e.Version.Sortable(), true
 	case "event.time":
 		return e.Time, true
+	case "event.title":
+		return e.Title, true
+	case "sender.id":
+		return e.Sender.ID, true
+	case "sender.login":
+		return e.Sender.Login, true
+	case "sender.kind":
+		return string(e.Sender.Kind), true
 	case "event.late":
 		return in.a.Late, true
 	case "event.deleted":

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/stream/inbox"
@@ -65,9 +66,26 @@ type UndecidedItem struct {
 // InboxDetail is an event with its actions and their attempts.
 type InboxDetail struct {
 	InboxItem
+	Title   string       `json:"title,omitempty"`  // what the entity is called
+	Sender  *SenderItem  `json:"sender,omitempty"` // who made it happen
 	Actions []ActionItem `json:"actions"`
 	Story   []StoryItem  `json:"story,omitempty"` // in the order of time
 	Next    string       `json:"next,omitempty"`  // what happens next, and which command changes that
+}
+
+// SenderItem is who made an event happen, as its provider says.
+type SenderItem struct {
+	ID    string `json:"id"`
+	Login string `json:"login,omitempty"`
+	Kind  string `json:"kind,omitempty"` // human, automation
+}
+
+// Text is the sender in a line: its name, id and kind.
+func (s *SenderItem) Text() string {
+	if s.Login == "" {
+		return strings.TrimSpace(s.ID + " " + s.Kind)
+	}
+	return strings.TrimSpace(s.Login + " (" + s.ID + ") " + s.Kind)
 }
 
 // ActionItem is one action of an event.

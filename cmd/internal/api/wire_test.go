@@ -31,7 +31,7 @@ func TestWireFormat(t *testing.T) {
 	var out []byte
 	for _, v := range []any{
 		InboxItem{}, item, Page[InboxItem]{Items: []InboxItem{item}, Next: "c"},
-		InboxDetail{InboxItem: item, Actions: []ActionItem{{ID: "a", Name: "run", Destination: "acme/agent", Status: "failed", LaneSeq: 8, NextAt: &at, Attempts: []AttemptItem{attempt, {}}}}},
+		InboxDetail{InboxItem: item, Title: "It fails", Sender: &SenderItem{ID: "21031067", Login: "codertocat", Kind: "human"}, Actions: []ActionItem{{ID: "a", Name: "run", Destination: "acme/agent", Status: "failed", LaneSeq: 8, NextAt: &at, Attempts: []AttemptItem{attempt, {}}}}},
 		RedriveItem{InboxItem: item, Action: ActionProduce, State: StateDone, Detail: "d", Command: 6, To: &PlaceItem{Topic: "t", Partition: 1, Offset: 2}},
 		DeadLetterItem{}, DeadLetterGroup{},
 		DeadLetterGroup{Group: "ab12", Class: "rejected", Destination: "acme/agent", Type: "com.x", Count: 9, Entities: 2, Flagged: 1, First: at, Last: at},

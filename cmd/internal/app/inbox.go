@@ -115,7 +115,10 @@ func (i *inboxAPI) Item(ctx context.Context, team, subscription, source, eventID
 	}
 	d := &api.InboxDetail{InboxItem: item, Actions: []api.ActionItem{}}
 	e := i.logged(ctx, item.Pointer)
-	d.DeliveryID = e.DeliveryID
+	d.DeliveryID, d.Title = e.DeliveryID, e.Title
+	if s := e.Sender; s.ID != "" {
+		d.Sender = &api.SenderItem{ID: s.ID, Login: s.Login, Kind: string(s.Kind)}
+	}
 	for n := range item.Actions {
 		d.Actions = append(d.Actions, actionOf(&item.Actions[n]))
 	}

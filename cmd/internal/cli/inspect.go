@@ -178,6 +178,12 @@ func showItem(w io.Writer, d *api.InboxDetail) {
 	}
 	line("type", d.Type)
 	line("entity", d.Entity)
+	if d.Title != "" {
+		line("title", d.Title)
+	}
+	if s := d.Sender; s != nil {
+		line("sender", s.Text())
+	}
 	line("version", strings.TrimSpace(d.Version+" "+d.VersionKind))
 	line("decision", string(d.Decision)+" ("+string(d.Reason)+")")
 	line("status", d.Status)

@@ -103,6 +103,8 @@ func writePreset(w io.Writer, i provider.Info, form tableForm) {
 		{"largest body", config.Size(i.MaxBody).String()},
 		{"event id", cmp.Or(i.ID, "as the source's event.id says")},
 		{"delivery id", cmp.Or(i.DeliveryID, "the event's")},
+		{"sender", i.SenderText()},
+		{"title", i.TitleText()},
 		{"event type", typeName(i)},
 		{"the same body", i.RepeatsText()},
 	} {
