@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// parseStamp reads a timestamp as text. The text itself is what is signed; this is only for its age.
+// parseStamp reads a timestamp as text. The text itself is what is signed; this is only for its age. A time has one form: with leading
+// zeros a digit could move over a border of what is signed.
 func parseStamp(unit, text string) (time.Time, bool) {
 	if unit == "rfc3339" {
 		t, err := time.Parse(time.RFC3339Nano, text)
 		return t, err == nil
 	}
-	if len(text) == 0 || len(text) > 16 {
+	if len(text) == 0 || len(text) > 16 || len(text) > 1 && text[0] == '0' {
 		return time.Time{}, false
 	}
 	for i := range len(text) {
@@ -44,7 +45,7 @@ func readStamp(unit, text string) (time.Time, *Error) {
 	t, ok := parseStamp(unit, text)
 	if !ok {
 		return t, refuse(Malformed, "the timestamp is not %s", map[string]string{
-			"s": "1 to 16 digits of Unix seconds", "ms": "1 to 16 digits of Unix milliseconds", "rfc3339": "RFC 3339"}[unit])
+			"s": "1 to 16 digits of Unix seconds without a leading zero", "ms": "1 to 16 digits of Unix milliseconds without a leading zero", "rfc3339": "RFC 3339"}[unit])
 	}
 	return t, nil
 }

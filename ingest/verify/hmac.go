@@ -18,6 +18,7 @@ type HMAC struct {
 	// The names of headers are canonical; empty: there is none.
 	signatureHeader, timestampHeader, idHeader string
 	pieces                                     []piece
+	idEnd                                      string // the literal behind the id, which it may not contain; empty: there is none
 	stamped                                    bool // the source has a timestamp
 	// bodyTimestamp is where the timestamp is in the body; nil if it is not there.
 	bodyTimestamp *scan.Set
@@ -51,6 +52,11 @@ func newHMAC(params Params, secrets []schemas.Secret) (*HMAC, error) {
 		idHeader:        http.CanonicalHeaderKey(params.IDHeader),
 		pieces:          pieces,
 		stamped:         params.TimestampHeader != "" || params.TimestampField != "" || params.TimestampPointer != "",
+	}
+	for i, p := range pieces[:max(len(pieces)-1, 0)] {
+		if p.kind == pieceID {
+			h.idEnd = pieces[i+1].literal
+		}
 	}
 	if params.TimestampPointer != "" {
 		if h.bodyTimestamp, err = scan.Compile(params.TimestampPointer); err != nil {
@@ -130,6 +136,9 @@ func (h *HMAC) read(r *Request) (parts, error) {
 	if h.idHeader != "" {
 		if p.id, err = single(r.Header, h.idHeader); err != nil {
 			return p, err
+		}
+		if h.idEnd != "" && strings.Contains(p.id, h.idEnd) {
+			return p, refuse(Malformed, "%s contains what ends an id in what is signed", h.idHeader)
 		}
 	}
 	if uses(h.pieces, pieceURL) && r.URL == "" {

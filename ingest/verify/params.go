@@ -172,6 +172,9 @@ func (p Params) validateSigned(pieces []piece) error {
 	if !uses(pieces, pieceBody) {
 		return errors.New("signed must contain {body}: a body that is not signed can be replaced")
 	}
+	if err := borders(pieces); err != nil {
+		return err
+	}
 	timestampSources := 0
 	for _, from := range []string{p.TimestampHeader, p.TimestampField, p.TimestampPointer} {
 		if from != "" {

@@ -1,7 +1,9 @@
 package verify
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -47,6 +49,21 @@ func parseTemplate(template string) ([]piece, error) {
 		rest = rest[open+end+1:]
 	}
 	return pieces, nil
+}
+
+// borders refuses a template in which what a sender chooses could move from one piece into the next with the signature still right. The body
+// and the id are of any length; a fresh timestamp has one length, the method is POST, and the URL is the source's own. An id may not contain
+// the literal behind it (see [HMAC.read]), and so ends there.
+func borders(pieces []piece) error {
+	for i, p := range pieces {
+		switch last := i+1 == len(pieces); {
+		case p.kind == pieceID && !last && pieces[i+1].kind != pieceLiteral:
+			return errors.New("signed: {id} needs a literal behind it, such as {id}.{body}: without, a part of the id can pass for a part of what follows")
+		case p.kind == pieceBody && slices.ContainsFunc(pieces[i+1:], func(p piece) bool { return p.kind == pieceID || p.kind == pieceBody }):
+			return errors.New("signed: {body} must be the last piece of any length: a part of it could pass for the {id} or {body} behind it")
+		}
+	}
+	return nil
 }
 
 func uses(pieces []piece, kind pieceKind) bool {

@@ -348,7 +348,7 @@ func TestHeaderForms(t *testing.T) {
 		{"sha1 method", "websub", set("X-Hub-Signature", func(s string) string { return "sha1=" + s[7:] }), verify.Malformed},
 		{"sign in timestamp", "slack", set("X-Slack-Request-Timestamp", func(s string) string { return "+" + s }), verify.Malformed},
 		{"17 digits", "slack", set("X-Slack-Request-Timestamp", func(s string) string { return "0000000" + s }), verify.Malformed},
-		{"leading zero changes the text", "slack", set("X-Slack-Request-Timestamp", func(s string) string { return "0" + s }), verify.Mismatch},
+		{"leading zero", "slack", set("X-Slack-Request-Timestamp", func(s string) string { return "0" + s }), verify.Malformed},
 		{"not RFC 3339", "rfc3339 id", set("X-Time", func(string) string { return "yesterday" }), verify.Malformed},
 		{"dot in id", "v1", set("Webhook-Id", func(s string) string { return s + ".1" }), verify.Malformed},
 		{"families are not mixed", "v1", func(r *verify.Request) {
@@ -401,5 +401,26 @@ func TestSHA1OnlyWhereAllowedAndNothingBetter(t *testing.T) {
 	r.Header.Set("X-Hub-Signature-256", "sha256=00")
 	if got := reason(lenient.Verify(r, now)); got != verify.Mismatch {
 		t.Errorf("a wrong SHA-256 beside a right SHA-1: %q", got)
+	}
+}
+
+// TestIDEndsAtItsLiteral: with a literal inside the id, what is signed could be read in two ways: an id "7" before the body "8.{}", and an id
+// "7.8" before the body "{}".
+func TestIDEndsAtItsLiteral(t *testing.T) {
+	t.Parallel()
+	scheme, err := verify.New(verify.Params{SignatureHeader: "X-Signature", IDHeader: "X-Id", Signed: "{id}.{body}"}, []schemas.Secret{schemas.NewSecret("secret")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := &verify.Request{Method: "POST", Header: http.Header{"X-Id": {"7"}}, Body: []byte("8.{}")}
+	if err := scheme.Sign(request, now); err != nil {
+		t.Fatal(err)
+	}
+	if err := scheme.Verify(request, now); err != nil {
+		t.Error(err)
+	}
+	moved := &verify.Request{Method: "POST", Header: http.Header{"X-Id": {"7.8"}, "X-Signature": request.Header["X-Signature"]}, Body: []byte("{}")}
+	if err := scheme.Verify(moved, now); reason(err) != verify.Malformed {
+		t.Errorf("%v, want malformed", err)
 	}
 }
