@@ -141,10 +141,11 @@ type grammar struct {
 		Redrive quarantineRedriveCmd `cmd:"" help:"Make events of these deliveries, once their source's mapping is fixed."`
 	} `cmd:"" help:"Authentic deliveries that could not become events."`
 	Sources struct {
-		List    sourcesListCmd    `cmd:"" help:"List the sources of a running process."`
-		Get     sourcesGetCmd     `cmd:"" help:"Show one source, and what its secrets have verified."`
-		Presets sourcesPresetsCmd `cmd:"" help:"Say what is known of providers: what is signed, and entity, version and kind of each event type."`
-		Test    sourcesTestCmd    `cmd:"" help:"Run signature vectors and payload samples against the presets."`
+		List         sourcesListCmd         `cmd:"" help:"List the sources of a running process."`
+		Get          sourcesGetCmd          `cmd:"" help:"Show one source, and what its secrets have verified."`
+		RotateSecret sourcesRotateSecretCmd `cmd:"" help:"Say what to do next to give a source another secret, and when the old one may go."`
+		Presets      sourcesPresetsCmd      `cmd:"" help:"Say what is known of providers: what is signed, and entity, version and kind of each event type."`
+		Test         sourcesTestCmd         `cmd:"" help:"Run signature vectors and payload samples against the presets."`
 	} `cmd:"" help:"Intake endpoints."`
 	Schemas struct {
 		List  schemasListCmd  `cmd:"" help:"List the catalogue's JSON Schemas by the event types that they are for."`

@@ -20,20 +20,28 @@ type sourcesGetCmd struct {
 
 // Run shows one source.
 func (c *sourcesGetCmd) Run(e *env, client *api.Client) error {
-	page, err := client.Sources(e.ctx)
+	i, err := findSource(e, client, c.ID)
 	if err != nil {
 		return err
+	}
+	return printOne(e, i, i.Team+"/"+i.Source, func(w io.Writer) { showSource(w, i) })
+}
+
+// findSource returns the source that a person named.
+func findSource(e *env, client *api.Client, id string) (*api.SourceItem, error) {
+	page, err := client.Sources(e.ctx)
+	if err != nil {
+		return nil, err
 	}
 	var known []names.Name
 	for _, i := range page.Items {
 		known = append(known, names.Name{Team: i.Team, Name: i.Source})
 	}
-	n, err := names.Source.Find(c.ID, "", known)
+	n, err := names.Source.Find(id, "", known)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	i := &page.Items[slices.IndexFunc(page.Items, func(i api.SourceItem) bool { return i.Team == n.Team && i.Source == n.Name })]
-	return printOne(e, i, i.Team+"/"+i.Source, func(w io.Writer) { showSource(w, i) })
+	return &page.Items[slices.IndexFunc(page.Items, func(i api.SourceItem) bool { return i.Team == n.Team && i.Source == n.Name })], nil
 }
 
 // showSource writes a source. A line whose value is empty is left out.

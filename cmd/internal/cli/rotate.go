@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
+)
+
+type sourcesRotateSecretCmd struct {
+	listenerFlag
+	ID string `arg:"" name:"team/source" help:"The source, as -o id lists it, or its name alone."`
+}
+
+// rotation is how far a source is in getting another secret.
+type rotation struct {
+	Source string `json:"source"`
+	// NewSecret is one that nobody has yet; only of a source that has a single secret.
+	NewSecret string `json:"new_secret,omitempty"`
+	// Horizon is for how long the provider may still repeat what it signed with an old secret.
+	Horizon float64         `json:"horizon_seconds"`
+	Secrets []rotatedSecret `json:"secrets"`
+}
+
+type rotatedSecret struct {
+	api.SecretItem
+	// Quiet is for how long the secret has verified nothing.
+	Quiet float64 `json:"quiet_seconds"`
+	// Removable: another one verifies, and this has verified nothing for longer than the provider repeats. One that never did may be new.
+	Removable bool `json:"removable"`
+}
+
+// Run says what to do next to give a source another secret.
+func (c *sourcesRotateSecretCmd) Run(e *env, client *api.Client) error {
+	i, err := findSource(e, client, c.ID)
+	if err != nil {
+		return err
+	}
+	info, _ := provider.Lookup(i.Preset)
+	r := rotate(i, info, time.Now())
+	return printOne(e, r, r.Source, func(w io.Writer) { showRotation(w, r, cmp.Or(info.Title, "the provider")) })
+}
+
+// unknownHorizon is how long an old secret stays where nobody knows for how long the provider repeats.
+const unknownHorizon = 3 * 24 * time.Hour
+
+func rotate(i *api.SourceItem, info provider.Info, now time.Time) rotation {
+	horizon := cmp.Or(info.RetryHorizon.Std(), unknownHorizon)
+	r := rotation{Source: i.Team + "/" + i.Source, Horizon: horizon.Seconds()}
+	if i.Keys == 1 {
+		r.NewSecret = newSecret(info.Scheme)
+	}
+	if i.Seen == nil {
+		return r
+	}
+	var latest time.Time
+	for _, s := range i.Seen.Secrets {
+		if s.LastUsed != nil && s.LastUsed.After(latest) {
+			latest = *s.LastUsed
+		}
+	}
+	for _, s := range i.Seen.Secrets {
+		last := s.Since
+		if s.LastUsed != nil {
+			last = *s.LastUsed
+		}
+		quiet := max(now.Sub(last), 0)
+		r.Secrets = append(r.Secrets, rotatedSecret{s, quiet.Seconds(), quiet > horizon && latest.After(last)})
+	}
+	return r
+}
+
+// newSecret returns 32 random bytes in the form that secrets of a scheme have.
+func newSecret(scheme string) string {
+	key := make([]byte, 32)
+	rand.Read(key) // never fails
+	if scheme == verify.SchemeStandardWebhooks {
+		return "whsec_" + base64.StdEncoding.EncodeToString(key)
+	}
+	return hex.EncodeToString(key)
+}
+
+var unlessNew = map[bool]string{true: ", unless it is the new one and the provider does not have it yet"}
+
+func showRotation(w io.Writer, r rotation, title string) {
+	horizon := config.Duration(time.Duration(r.Horizon) * time.Second).String()
+	fmt.Fprintf(w, "%s, as the process that was asked has seen it since it has its secrets; ask each intake:\n", plain(r.Source))
+	for n, s := range r.Secrets {
+		used := "verified nothing yet"
+		if s.LastUsed != nil {
+			used = fmt.Sprintf("verified %d, the last %s", s.Verified, formatTime(*s.LastUsed))
+		}
+		next := ""
+		if len(r.Secrets) > 1 {
+			next = ": keep it"
+		}
+		if s.Removable {
+			next = fmt.Sprintf(": take it out of the file%s; another one verifies, and this has not for more than %s", unlessNew[s.LastUsed == nil], horizon)
+		}
+		fmt.Fprintf(w, "  secret %d  here since %s, %s%s\n", n+1, formatTime(s.Since), used, next)
+	}
+	if len(r.Secrets) == 0 {
+		fmt.Fprintln(w, "  it has no intake, and so has seen nothing")
+	}
+	fmt.Fprintln(w)
+	if r.NewSecret == "" {
+		fmt.Fprintf(w, "A secret may go once another one verifies and it has verified nothing for %s: so long may %s repeat what it signed before.\n", horizon, title)
+		return
+	}
+	fmt.Fprintf(w, "A new secret, which is nowhere else:\n\n  %s\n\n", r.NewSecret)
+	fmt.Fprintf(w, "1. Add it to the source's secrets, behind the old one, by a reference (${env:NAME} or ${file:PATH}). The file is reloaded; from then on either is taken.\n")
+	fmt.Fprintf(w, "2. Enter it at %s. Where %s makes secrets itself, have it make one, and add that to the file first.\n", title, title)
+	fmt.Fprintf(w, "3. Look here again: once the old one has verified nothing for %s, for which %s may repeat what it signed before, take it out.\n", horizon, title)
+}
