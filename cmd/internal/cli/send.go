@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/delivery"
 	"github.com/forebay-io/forebay/cmd/internal/names"
@@ -23,21 +25,20 @@ type sendCmd struct {
 	fileFlags
 	Source string `arg:"" name:"team/source" help:"The source to send to."`
 	deliveryFlags
-	URL    string `name:"url" help:"Base URL of the intake. Default: listen.intake of the configuration."`
-	Repeat int    `default:"1" help:"Send the same delivery so many times, as a provider that retries does."`
+	URL string `name:"url" help:"Base URL of the intake. Default: listen.intake of the configuration."`
+	playFlags
 }
 
 // sent is the intake's answer to one delivery.
 type sent struct {
-	Attempt int `json:"attempt"` // 1 for the first of --repeat
+	Attempt int `json:"attempt"` // 1 for the first of --repeat; those of --duplicate have the same
 	delivery.Answer
 }
 
-// Run signs a delivery with the source's secret, as the provider does, posts it to the intake, --repeat times as it is,
-// and lists the answers.
+// Run signs a delivery with the source's secret, as the provider does, posts it to the intake as the flags say, and lists the answers.
 func (c *sendCmd) Run(e *env) error {
-	if c.Repeat < 1 || c.Repeat > 10_000 {
-		return usageError("--repeat must be between 1 and 10000")
+	if err := c.check(); err != nil {
+		return err
 	}
 	to, err := c.source(e, c.Source)
 	if err != nil {
@@ -47,12 +48,25 @@ func (c *sendCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	r.Method, r.URL = http.MethodPost, cmp.Or(to.publicURL, to.intake(c.URL)) // some schemes sign the public URL
-	if err := to.Sign(r, time.Now()); err != nil {
-		return fmt.Errorf("sign for %s: %w", c.Source, err)
+	signer := to.Source
+	if c.Forge {
+		if signer, err = forger(to.file.Source(to.id.Team, to.id.Name)); err != nil {
+			return fmt.Errorf("forge for %s: %w", c.Source, err)
+		}
 	}
-	r.URL = to.intake(c.URL) // which the request goes to
-	return c.post(e, r, func() { explainQuarantined(e, to.Source, r, names.Source.Print(to.id)) }, func() string { return whyUnauthorized(e, to, c.URL != "") })
+	all, err := c.play(r, func(r *verify.Request, at time.Time) error {
+		r.Method, r.URL = http.MethodPost, cmp.Or(to.publicURL, to.intake(c.URL)) // some schemes sign the public URL
+		if err := signer.Sign(r, at); err != nil {
+			return fmt.Errorf("sign for %s: %w", c.Source, err)
+		}
+		r.URL = to.intake(c.URL) // which the request goes to
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.post(e, all, func(r *verify.Request) { explainQuarantined(e, to.Source, r, names.Source.Print(to.id)) },
+		func() string { return whyUnauthorized(e, to, c.URL != "") })
 }
 
 // explainQuarantined says of a delivery that the intake has put into quarantine why it has, as far as this file's mapping tells, and what to do.
@@ -65,26 +79,42 @@ func explainQuarantined(e *env, source *provider.Source, r *verify.Request, name
 	fmt.Fprintf(e.Stderr, "`forebay quarantine list --source %s` lists it, `forebay quarantine redrive` makes it an event once the mapping is fixed\n", name)
 }
 
-// post posts the same delivery --repeat times, one after the other, and lists the answers. An answer other than 2xx makes the
-// command fail, but does not end it; a request without an answer does. quarantined is called if one went to quarantine, unauthorized says why the last was answered 401.
-func (c *sendCmd) post(e *env, r *verify.Request, quarantined func(), unauthorized func() string) error {
+// post posts the deliveries one after the other, and lists the answers. An answer other than 2xx makes the command fail (of a forged delivery,
+// any but a refusal), but does not end it; a request without an answer does. quarantined is called with one that went to quarantine,
+// unauthorized says why the last was answered 401.
+func (c *sendCmd) post(e *env, all []numbered, quarantined func(*verify.Request), unauthorized func() string) error {
 	var items []sent
-	results := map[string]bool{}
-	for i := range c.Repeat {
-		answer, err := delivery.Post(e.ctx, r, false)
+	results := map[string]*verify.Request{}
+	limit := rate.NewLimiter(rate.Inf, 1)
+	if c.Rate > 0 {
+		limit.SetLimit(rate.Limit(c.Rate))
+	}
+	for _, r := range all {
+		if err := limit.Wait(e.ctx); err != nil {
+			return errors.Join(showSent(e, items), err)
+		}
+		answer, err := delivery.Post(e.ctx, r.Request, false)
 		if err != nil {
 			return errors.Join(showSent(e, items), schemas.Errorf(schemas.Unavailable, "post to "+r.URL, "%w; is the intake running there?", err))
 		}
-		results[answer.Result] = true
-		items = append(items, sent{Attempt: i + 1, Answer: answer})
+		results[answer.Result] = r.Request
+		items = append(items, sent{Attempt: r.n, Answer: answer})
 	}
 	if err := showSent(e, items); err != nil {
 		return err
 	}
-	if results[delivery.Quarantined] {
-		quarantined()
+	if r := results[delivery.Quarantined]; r != nil {
+		quarantined(r)
 	}
-	if results[delivery.Refused] {
+	if c.Forge {
+		for _, s := range items {
+			if s.Status != http.StatusUnauthorized {
+				return &exitError{code: exitFailed, err: fmt.Errorf("a forged delivery was answered %d, and must be refused with 401", s.Status)}
+			}
+		}
+		return nil
+	}
+	if results[delivery.Refused] != nil {
 		return &exitError{code: exitFailed, err: errors.New("not every delivery was accepted" + whyRefused(items, unauthorized))}
 	}
 	return nil

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// TestSendPlaysABadProvider: what the flags ask for is what a source that verifies gets.
+func TestSendPlaysABadProvider(t *testing.T) {
+	t.Parallel()
+	const secret = "a secret of 32 characters, or so"
+	for _, c := range []struct {
+		args  string
+		want  []string // the entities that were accepted, sorted
+		code  int
+		stats string // status codes
+	}{
+		{"--repeat 3", []string{"1", "1", "1"}, 0, "202"},
+		{"--repeat 3 --edit /order/id={n}", []string{"1", "2", "3"}, 0, "202"},
+		{"--repeat 2 --edit /order/id={n} --duplicate --shuffle --rate 1000", []string{"1", "1", "2", "2"}, 0, "202"},
+		{"--edit /order/id=a/b --edit /new/deep=[1]", []string{"a%2Fb"}, 0, "202"},
+		{"--forge --repeat 2", nil, 0, "401"},
+		{"--stale 10m", nil, exitFailed, "401"},
+		{"--stale 1m", []string{"1"}, 0, "202"},
+		{"--edit order=7", nil, exitUsage, ""},
+		{"--edit /order/id/deeper=7", nil, exitUsage, ""},
+	} {
+		source, err := provider.Compile(provider.Config{Team: "acme", Name: "orders", Preset: "generic", Secrets: []schemas.Secret{schemas.NewSecret(secret)},
+			Verify: &verify.Params{SignatureHeader: "X-Signature", TimestampHeader: "X-Time", Signed: "{timestamp}.{body}"},
+			Event:  &provider.EventConfig{ID: "sha256:body", Type: "/type", Entity: []string{"/order/id"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var mu sync.Mutex
+		var got []string
+		statuses := map[int]bool{}
+		intake := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			request := &verify.Request{Method: r.Method, Header: r.Header, Body: body}
+			status := http.StatusAccepted
+			mu.Lock()
+			defer mu.Unlock()
+			if source.Verifier.Verify(request, time.Now()) != nil {
+				status = http.StatusUnauthorized
+			} else if e, err := source.Event(request, time.Now()); err != nil {
+				t.Errorf("%s: %v", c.args, err)
+			} else {
+				got = append(got, string(e.Entity))
+			}
+			statuses[status] = true
+			w.WriteHeader(status)
+		}))
+		dir := t.TempDir()
+		file, body := filepath.Join(dir, "forebay.yaml"), filepath.Join(dir, "body.json")
+		config := fmt.Sprintf("version: 1\nkafka: {brokers: [\"127.0.0.1:1\"]}\npostgres: {url: \"postgres://127.0.0.1:1/x\"}\nlisten: {intake: %q}\nteams:\n  acme:\n    sources:\n      orders:\n        preset: generic\n"+
+			"        secrets: [%q]\n        verify: {signature_header: X-Signature, timestamp_header: X-Time, signed: \"{timestamp}.{body}\"}\n        event: {id: \"sha256:body\", type: /type, entity: [/order/id]}\n", intake.Listener.Addr(), secret)
+		for path, text := range map[string]string{file: config, body: `{"type":"order.paid","order":{"id":1},"big":12345678901234567890}`} {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var out, errs bytes.Buffer
+		code := Main(t.Context(), append([]string{"send", "acme/orders", "--file", body, "-c", file}, strings.Fields(c.args)...), Options{Stdout: &out, Stderr: &errs})
+		intake.Close()
+		slices.Sort(got)
+		status := strings.Trim(fmt.Sprint(statuses), "map[]:true")
+		if code != c.code || !slices.Equal(got, c.want) || status != c.stats {
+			t.Errorf("%s: exit %d, want %d; %q, want %q; status %s, want %s\n%s", c.args, code, c.code, got, c.want, status, c.stats, errs.String())
+		}
+	}
+}
