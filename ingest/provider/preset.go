@@ -143,3 +143,8 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 func seconds(from, name string) []clock {
 	return []clock{{from: from, kind: schemas.Timestamp, name: name, resolution: time.Second}}
 }
+
+// millis returns a clock of times in whole milliseconds.
+func millis(from, name string) []clock {
+	return []clock{{from: from, kind: schemas.Timestamp, name: name, resolution: time.Millisecond}}
+}

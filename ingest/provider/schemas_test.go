@@ -2,6 +2,7 @@ package provider_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -49,7 +50,11 @@ func (p payload) event(s *provider.Source, body string) (typ string, err error) 
 	for name, value := range p.Headers {
 		headers = append(headers, name+": "+value)
 	}
-	e, err := s.Event(request(body, headers...), received)
+	r := request(body, headers...)
+	if err := s.Sign(r, received); err != nil { // sets the id, where a header has it
+		return "", err
+	}
+	e, err := s.Event(r, received)
 	if err != nil {
 		return "", err
 	}
@@ -154,6 +159,7 @@ func TestMappingsHaveSchemas(t *testing.T) {
 		"slack interaction":    "a dozen kinds of bodies, of which the catalogue requires nothing",
 		// app_rate_limited says nothing of an entity but the team.
 		"slack app_rate_limited": "no main entity",
+		"svix":                   "the catalogue has none",
 	}
 	for _, info := range provider.Presets() {
 		for _, m := range info.Types {
@@ -167,7 +173,7 @@ func TestMappingsHaveSchemas(t *testing.T) {
 			if info.Name == "stripe" {
 				_, found = jsonschema.Of("com.stripe.v1.billing.meter.error_report_triggered")
 			}
-			if reason := without[name]; found == (reason != "") {
+			if reason := cmp.Or(without[name], without[info.Name]); found == (reason != "") {
 				t.Errorf("%s: has a schema: %t; listed without one: %q", name, found, reason)
 			}
 		}

@@ -10,6 +10,7 @@ import "embed"
 //go:embed payloads/SOURCES.md
 //go:embed payloads/github/check_run.completed.json payloads/github/issues.labeled.json payloads/github/push.json
 //go:embed payloads/github/pull_request.opened.json payloads/github/pull_request.synchronize.json
+//go:embed payloads/anthropic/*.json payloads/openai/*.json payloads/svix/*.json
 //go:embed payloads/shopify/orders.create.json
 //go:embed payloads/slack/app_mention.json payloads/slack/reaction_added.json
 //go:embed payloads/stripe/customer.subscription.created.json payloads/stripe/invoice.paid.json

@@ -31,8 +31,9 @@ func newFamily(prefix string) family {
 }
 
 // NewStandardWebhooks builds the scheme. A secret is whsec_ and base64 of 24 to 64 bytes (the prefix may be missing),
-// whpk_ and base64 of an Ed25519 public key, or whsk_ and that of a private key, which can also sign. With
-// key_encoding text, hex or base64 a secret is a symmetric key of any length in that form.
+// whpk_ and base64 of an Ed25519 public key, or whsk_ and that of a private key, which can also sign. The version of the
+// signatures may stand before it, as Supabase shows it ("v1,whsec_..."). With key_encoding text, hex or base64 a secret is a
+// symmetric key of any length in that form.
 func NewStandardWebhooks(params Params, secrets []schemas.Secret) (*StandardWebhooks, error) {
 	params.Scheme = SchemeStandardWebhooks
 	if err := params.Validate(); err != nil {
@@ -83,6 +84,9 @@ type numbered[K any] struct {
 // addKey adds the key of a secret in its text form: whpk_ and whsk_ are Ed25519 keys, whsec_ or nothing is an HMAC key. number is the place
 // of the secret in the source's list.
 func (s *StandardWebhooks) addKey(number int, text string) *Error {
+	if version, secret, ok := strings.Cut(text, ","); ok && (version == "v1" || version == "v1a") {
+		text = secret
+	}
 	if public, ok := strings.CutPrefix(text, "whpk_"); ok {
 		key, ok := decodeBase64(public)
 		if !ok || len(key) != ed25519.PublicKeySize {
