@@ -148,3 +148,8 @@ func seconds(from, name string) []clock {
 func millis(from, name string) []clock {
 	return []clock{{from: from, kind: schemas.Timestamp, name: name, resolution: time.Millisecond}}
 }
+
+// micros returns a clock of times in whole microseconds.
+func micros(from, name string) []clock {
+	return []clock{{from: from, kind: schemas.Timestamp, name: name, resolution: time.Microsecond}}
+}

@@ -40,7 +40,7 @@ func compile(t testing.TB, cfg provider.Config) *provider.Source {
 
 // request takes headers as "Name: value".
 func request(body string, headers ...string) *verify.Request {
-	r := &verify.Request{Method: "POST", Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)}
+	r := &verify.Request{Method: "POST", URL: "https://example.com/hook", Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)}
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")
 		if http.CanonicalHeaderKey(name) == "Content-Type" {
@@ -306,7 +306,7 @@ func TestSignedSourcesVerify(t *testing.T) {
 			cfg = orders()
 		}
 		s := compile(t, cfg)
-		r := &verify.Request{Method: "POST", Body: []byte(`{"type":"t","id":"1","created":1677834420,"data":{"object":{"object":"o"}},"order":{"id":1,"rev":1}}`)}
+		r := &verify.Request{Method: "POST", URL: "https://example.com/hook", Body: []byte(`{"type":"t","id":"1","created":1677834420,"data":{"object":{"object":"o"}},"order":{"id":1,"rev":1}}`)}
 		if err := s.Sign(r, received); err != nil {
 			t.Fatal(info.Name, err)
 		}

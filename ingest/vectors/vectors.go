@@ -11,6 +11,15 @@ import "embed"
 //go:embed payloads/github/check_run.completed.json payloads/github/issues.labeled.json payloads/github/push.json
 //go:embed payloads/github/pull_request.opened.json payloads/github/pull_request.synchronize.json
 //go:embed payloads/anthropic/*.json payloads/openai/*.json payloads/svix/*.json
+//go:embed payloads/calendly/*.json
+//go:embed payloads/clerk/*.json
+//go:embed payloads/cycles/*.json
+//go:embed payloads/intercom/*.json
+//go:embed payloads/paddle/*.json
+//go:embed payloads/resend/*.json
+//go:embed payloads/square/*.json
+//go:embed payloads/typeform/*.json
+//go:embed payloads/zoom/*.json
 //go:embed payloads/shopify/orders.create.json
 //go:embed payloads/slack/app_mention.json payloads/slack/reaction_added.json
 //go:embed payloads/stripe/customer.subscription.created.json payloads/stripe/invoice.paid.json

@@ -62,7 +62,7 @@ func TestEverySampleIsAnEvent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &verify.Request{Method: http.MethodPost, Header: http.Header{}, Body: s.Body}
+		r := &verify.Request{Method: http.MethodPost, URL: "https://example.com/hook", Header: http.Header{}, Body: s.Body}
 		for name, value := range s.Headers {
 			r.Header.Set(name, value)
 		}

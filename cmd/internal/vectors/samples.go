@@ -98,7 +98,7 @@ func (s sample) run(dir string) error {
 // request returns the delivery without a signature, and the id that its event must have. If the header with the id was not kept with the
 // sample, the delivery gets one that is made up.
 func (s sample) request(body []byte) (*verify.Request, string, error) {
-	req := &verify.Request{Method: http.MethodPost, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}
+	req := &verify.Request{Method: http.MethodPost, URL: "https://example.com/hook", Header: http.Header{"Content-Type": {"application/json"}}, Body: body}
 	for name, value := range s.Headers {
 		req.Header.Set(name, value)
 	}

@@ -1,0 +1,31 @@
+package provider
+
+import (
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/verify"
+)
+
+var _ = register(intercom())
+
+// intercom: an entity is a conversation, a contact, a company or a ticket of a workspace. A topic of a conversation says what happened in it;
+// `contact.*.updated` and the like have the whole object. The notification's time is their clock.
+//
+// The second attempt has another number of attempts, and nothing else. The signature is HMAC-SHA1 by the app's client secret. A topic named ping
+// comes from the developer hub's test button. An answer of 410 ends the subscription.
+// Sources: https://developers.intercom.com/docs/webhooks/setting-up-webhooks, https://developers.intercom.com/docs/references/webhooks/webhook-models.
+func intercom() preset {
+	return preset{
+		name: "intercom", title: "Intercom",
+		verify:  verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "X-Hub-Signature", Algorithm: "sha1", Prefix: "sha1="},
+		maxBody: 1 << 20, deadline: 5 * time.Second,
+		retries: "1, after 1 min", retryHorizon: 2 * time.Minute,
+		prefix: "com.intercom.",
+		fallback: mapping{
+			id: "/id", typ: []string{"/topic"}, entity: []string{"/app_id?", "/data/item/type?", "/data/item/id?"}, clocks: seconds("/created_at", ""),
+			snapshots: &condition{from: "/topic", suffix: ".updated"},
+			deleted:   &condition{from: "/topic", suffix: ".deleted"},
+			volatile:  []string{"/delivery_attempts"},
+		},
+	}
+}
