@@ -47,9 +47,9 @@ func Compile(cfg Config) (*Source, error) {
 	if params.Scheme == verify.SchemeToken {
 		s.secret = []string{http.CanonicalHeaderKey(params.Header)}
 	}
-	if params.Scheme == verify.SchemeStandardWebhooks && params.HeaderPrefix != "" {
-		// By default the id is read from either family of headers (webhook- or svix-), but only one of them is signed here.
-		s.preset.fallback.id = "header:" + params.HeaderPrefix + "id"
+	s.preset.fallback.id = p.idAs(params)
+	if p.names != nil && (cfg.Event == nil || cfg.Event.Type == "") {
+		s.names = strings.NewReplacer(p.names...)
 	}
 	if err := s.compileRules(cfg.Event); err != nil {
 		return nil, err
@@ -58,6 +58,19 @@ func Compile(cfg Config) (*Source, error) {
 		return nil, err
 	}
 	return s, s.compileHeaders(cfg.Event)
+}
+
+// idAs returns where the id is for a source that verifies by params. Of Standard Webhooks headers it is the one that is signed: of one family,
+// where the source names it, and also where the preset itself knows another scheme (GitLab's signing token instead of its token).
+func (p preset) idAs(params verify.Params) string {
+	switch {
+	case params.Scheme != verify.SchemeStandardWebhooks:
+	case params.HeaderPrefix != "":
+		return "header:" + params.HeaderPrefix + "id"
+	case p.verify.Scheme != params.Scheme && p.name != "generic":
+		return standardWebhooks().fallback.id
+	}
+	return p.fallback.id
 }
 
 // params joins the preset's scheme with the source's `verify:`.

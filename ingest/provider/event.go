@@ -129,7 +129,8 @@ func (d *delivery) deliveryID() string {
 // typ returns the event's type: the preset's prefix, and the values of the mapping joined by dots.
 func (d *delivery) typ(m *rule) (string, *Unusable) {
 	var room [128]byte // most names fit, and become one string
-	name := append(room[:0], d.src.preset.prefix...)
+	prefix := d.src.preset.prefix
+	name := append(room[:0], prefix...)
 	for i, v := range m.typ {
 		text, found, bad := d.scalar(v)
 		if bad != nil {
@@ -144,6 +145,9 @@ func (d *delivery) typ(m *rule) (string, *Unusable) {
 		name = append(name, text...)
 	}
 	typ := string(name)
+	if d.src.names != nil {
+		typ = prefix + d.src.names.Replace(strings.ToLower(typ[len(prefix):]))
+	}
 	return typ, checkText("the type", "", typ, MaxType)
 }
 

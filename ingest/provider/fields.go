@@ -71,7 +71,7 @@ func (d *delivery) checkFields(name string) *Unusable {
 		return nil
 	}
 	if !word(name) {
-		return unusable(TypeMismatch, "the name of the event is not of lower-case letters, digits and _")
+		return unusable(TypeMismatch, "the name of the event is not of lower-case letters, digits, _ and :")
 	}
 	f := d.src.fields[name]
 	if f == nil {
@@ -94,7 +94,7 @@ func (d *delivery) there(s slot) bool { return d.values != nil && d.values[s.at]
 
 func word(s string) bool {
 	for i := range len(s) {
-		if c := s[i]; !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_') {
+		if c := s[i]; !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_' || c == ':') {
 			return false
 		}
 	}

@@ -3,6 +3,7 @@ package provider
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/forebay-io/forebay/ingest/verify"
@@ -38,6 +39,8 @@ type Info struct {
 	DeliveryID string `json:"delivery_id,omitempty"`
 	// Repeats are the event types of which two with the same body are one event, because the id is made of the body.
 	Repeats []Repeat `json:"repeats,omitempty"`
+	// TypeNames says how the values in types are written, where they are not verbatim.
+	TypeNames string `json:"type_names,omitempty"`
 	// Headers are the original request headers kept on the event.
 	Headers []string `json:"headers"`
 	// Types lists the event types with a mapping of their own, and Fallback the mapping of all others.
@@ -119,7 +122,7 @@ func (p preset) info() Info {
 	signed, tolerance := p.verify.Signs()
 	i := Info{Name: p.name, Title: p.title, Scheme: scheme, Verify: p.verify, Signed: signed, Tolerance: Seconds(tolerance),
 		MaxBody: p.maxBody, Deadline: Seconds(p.deadline), DeadlineNote: p.deadlineNote, Retries: p.retries, RetryHorizon: Seconds(p.retryHorizon),
-		ID: p.fallback.id, DeliveryID: p.delivery, Repeats: p.repeats, Headers: append([]string{}, p.headers...), Types: []TypeInfo{}, Fallback: p.mappingInfo("", p.fallback)}
+		ID: p.fallback.id, DeliveryID: p.delivery, Repeats: p.repeats, TypeNames: p.namesText(), Headers: append([]string{}, p.headers...), Types: []TypeInfo{}, Fallback: p.mappingInfo("", p.fallback)}
 	for _, name := range sortedKeys(p.rules) {
 		i.Types = append(i.Types, p.mappingInfo(name, p.rules[name]))
 	}
@@ -147,6 +150,22 @@ func (p preset) mappingInfo(name string, m mapping) TypeInfo {
 		t.Versions = append(t.Versions, v)
 	}
 	return t
+}
+
+// namesText says what p.names does to types.
+func (p preset) namesText() string {
+	if p.names == nil {
+		return ""
+	}
+	text := "in lower case"
+	for i := 0; i < len(p.names); i += 2 {
+		if p.names[i+1] == "" {
+			text += fmt.Sprintf(", without %q", p.names[i])
+		} else {
+			text += fmt.Sprintf(", %q for %q", p.names[i+1], p.names[i])
+		}
+	}
+	return text
 }
 
 func (c *condition) info() *ConditionInfo {

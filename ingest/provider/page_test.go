@@ -57,7 +57,7 @@ func page() string {
 			continue
 		}
 		fmt.Fprintf(&b, "\n## %s\n\n", i.Title)
-		fmt.Fprintf(&b, "- preset: `%s`\n- signed: `%s`, %s\n", i.Name, i.Signed, freshness(i))
+		fmt.Fprintf(&b, "- preset: `%s`\n- signed: %s\n", i.Name, i.SignedText(freshness(i)))
 		fmt.Fprintf(&b, "- a captured delivery: %s\n", i.CapturedText())
 		fmt.Fprintf(&b, "- ack deadline: %s%s\n- retries: %s (horizon: %s)\n", short(i.Deadline), noted(i.DeadlineNote), i.Retries, short(i.RetryHorizon))
 		fmt.Fprintf(&b, "- largest body: %d MiB\n- event id: `%s`\n", i.MaxBody>>20, i.ID)
@@ -77,7 +77,7 @@ func page() string {
 			named, columns = "as the table says", "| event | type "
 		}
 		columns += "| entity | version | clock | payload | deleted |\n"
-		fmt.Fprintf(&b, "- event type: %s\n\n%s%s|\n", named, columns, strings.Repeat("|---", strings.Count(columns, "|")-1))
+		fmt.Fprintf(&b, "- event type: %s%s\n\n%s%s|\n", named, noted(i.TypeNames), columns, strings.Repeat("|---", strings.Count(columns, "|")-1))
 		for _, t := range i.Texts() {
 			if i.TypesDiffer() {
 				t.Event += " | `" + t.Type + "`"

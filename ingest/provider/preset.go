@@ -24,6 +24,8 @@ type preset struct {
 	retryHorizon time.Duration
 	// prefix stands before every type.
 	prefix string
+	// names: types are in lower case, and then these are replaced in them (old, new, old, new; the prefix stays). Nil: verbatim.
+	names []string
 	// selects are the values that choose a rule: joined with "/", then shortened from the end until a rule has the name.
 	selects []string
 	rules   map[string]mapping

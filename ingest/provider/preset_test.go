@@ -32,6 +32,7 @@ func TestPresetProblems(t *testing.T) {
 		"prefix":     func(p *preset) { p.prefix = "com.github" },
 		"deadline":   func(p *preset) { p.deadline = 0 },
 		"retries":    func(p *preset) { p.retries = "" },
+		"pairs":      func(p *preset) { p.names = []string{":"} },
 		"scheme":     func(p *preset) { p.verify.Scheme = "git" },
 		"no selects": func(p *preset) { p.selects = nil },
 		"lower case": func(p *preset) { p.headers = []string{"X-Hook"} },
@@ -54,6 +55,9 @@ func TestPresetProblems(t *testing.T) {
 	}
 }
 
+// domain is what a preset's prefix is, from the back.
+var domain = regexp.MustCompile(`^[a-z]+(\.[a-z0-9-]+)+\.$`)
+
 func (p preset) problems() (found []string) {
 	check := func(holds bool, problem string) {
 		if !holds {
@@ -61,7 +65,8 @@ func (p preset) problems() (found []string) {
 		}
 	}
 	check(validName(p.name) && p.title != "", "name or title")
-	check(p.prefix == "" || strings.HasPrefix(p.prefix, "com.") && strings.HasSuffix(p.prefix, "."), "prefix is not com.NAME.")
+	check(p.prefix == "" || domain.MatchString(p.prefix), "prefix is no domain such as com.NAME., from the back")
+	check(len(p.names)%2 == 0, "names are no pairs")
 	check(p.maxBody >= 1<<20 && p.deadline >= time.Second, "maxBody below 1 MiB, or deadline below 1s")
 	check(p.retries != "" && (p.retryHorizon > 0 || p.name == "generic"), "retries or retryHorizon is missing")
 	check(p.verify.Scheme == "" || slices.Contains(verify.Schemes(), p.verify.Scheme), "scheme does not exist")

@@ -31,6 +31,7 @@ package provider
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,6 +54,7 @@ type Source struct {
 	preset   preset
 	uri      string // "/<team>/<source>"
 	selects  []value
+	names    *strings.Replacer // of types; nil: they are verbatim
 	rules    map[string]*rule
 	fields   map[string]*compiledFields // nil: the type is signed
 	fallback *rule

@@ -306,7 +306,7 @@ func TestSignedSourcesVerify(t *testing.T) {
 			cfg = orders()
 		}
 		s := compile(t, cfg)
-		r := &verify.Request{Method: "POST", URL: "https://example.com/hook", Body: []byte(`{"type":"t","id":"1","created":1677834420,"data":{"object":{"object":"o"}},"order":{"id":1,"rev":1}}`)}
+		r := &verify.Request{Method: "POST", URL: "https://example.com/hook", Body: []byte(`{"type":"t","id":"1","created":1677834420,"webhookTimestamp":1,"data":{"object":{"object":"o"}},"order":{"id":1,"rev":1}}`)}
 		if err := s.Sign(r, received); err != nil {
 			t.Fatal(info.Name, err)
 		}

@@ -19,6 +19,14 @@ func (i Info) Texts() []Text {
 	return texts
 }
 
+// SignedText says what the signature covers, and how old it may be.
+func (i Info) SignedText(fresh string) string {
+	if i.Signed == "" {
+		return "nothing; header " + i.Verify.Header + " carries the token"
+	}
+	return i.Signed + ", " + fresh
+}
+
 // RepeatsText says of which event types two with the same body are one event; empty: of none.
 func (i Info) RepeatsText() string {
 	var parts []string
@@ -36,6 +44,8 @@ func (i Info) CapturedText() string {
 	switch {
 	case i.ID == "":
 		return ""
+	case i.Signed == "":
+		return "the token in it is all that is asked for: whoever has seen one delivery can send any other"
 	case i.Tolerance > 0:
 		return "sent again, it is a duplicate, and refused once its time is too old"
 	}

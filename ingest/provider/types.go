@@ -45,6 +45,9 @@ func (p preset) typeGlobs(typ, chosen []string) []string {
 		if i > 0 {
 			text = "." + text
 		}
+		if p.names != nil {
+			text = strings.NewReplacer(p.names...).Replace(strings.ToLower(text))
+		}
 		before := globs
 		globs = nil
 		for _, g := range before {

@@ -24,7 +24,7 @@ func (cfg Config) Unsigned() []*KeyError {
 		e = &EventConfig{}
 	}
 	var found []*KeyError
-	if header := unsigned(params, e.ID, p.fallback.id); header != "" {
+	if header := unsigned(params, e.ID, p.idAs(params)); header != "" {
 		found = append(found, &KeyError{"event.id", fmt.Errorf("is read from %s, which the signature does not cover: whoever has seen one delivery can "+
 			"have it acted on again and again under new ids; take what is in the body, or id: sha256:body and delivery_id: for the sender's id, "+
 			"or add {id} to verify.signed where the sender signs it", header)})

@@ -8,8 +8,11 @@ import "embed"
 // and the notices that their licences ask for.
 //
 //go:embed payloads/SOURCES.md
-//go:embed payloads/github/check_run.completed.json payloads/github/issues.labeled.json payloads/github/push.json
-//go:embed payloads/github/pull_request.opened.json payloads/github/pull_request.synchronize.json
+//go:embed payloads/github/check_run.completed.json payloads/github/issues.labeled.json payloads/github/pull_request.opened.json
+//go:embed payloads/github/pull_request.synchronize.json payloads/github/push.json
+//go:embed payloads/gitlab/issue.open.json payloads/gitlab/merge_request.json payloads/gitlab/note.merge_request.json
+//go:embed payloads/gitlab/push.json
+//go:embed payloads/linear/Comment.create.json payloads/linear/Issue.create.json payloads/linear/Issue.update.json
 //go:embed payloads/anthropic/*.json payloads/openai/*.json payloads/svix/*.json
 //go:embed payloads/calendly/*.json
 //go:embed payloads/clerk/*.json

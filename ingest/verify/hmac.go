@@ -4,6 +4,8 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -275,12 +277,28 @@ func (h *HMAC) Proof() Proof {
 	return p
 }
 
-// Sign implements [Signer] with the first secret.
+// stampBody writes now over the timestamp in a body, in a copy, as the provider makes one for each delivery. A body without one stays.
+func (h *HMAC) stampBody(body []byte, now time.Time) []byte {
+	values, err := h.bodyTimestamp.Scan(body, nil)
+	if err != nil || values[0].Kind != scan.String && values[0].Kind != scan.Number {
+		return body
+	}
+	v, text := values[0], formatStamp(h.params.TimestampUnit, now)
+	if v.Kind == scan.String {
+		text = strconv.Quote(text)
+	}
+	return slices.Concat(body[:v.Start], []byte(text), body[v.End:])
+}
+
+// Sign implements [Signer] with the first secret. A timestamp in the body becomes now, and r has another body then.
 func (h *HMAC) Sign(r *Request, now time.Time) error {
 	if len(h.keys) == 0 {
 		return refuse(BadKey, "no secret")
 	}
 	p := parts{}
+	if h.bodyTimestamp != nil {
+		r.Body = h.stampBody(r.Body, now)
+	}
 	switch {
 	case h.bodyTimestamp != nil && uses(h.pieces, pieceTimestamp):
 		text, err := h.bodyStamp(r.Body)

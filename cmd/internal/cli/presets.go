@@ -62,9 +62,9 @@ func fresh(i provider.Info) string {
 // signed says what the signature covers. Of generic it is the default.
 func signed(i provider.Info) string {
 	if i.Fallback.Type == "" {
-		return "as verify.signed says, else " + i.Signed
+		i.Signed = "as verify.signed says, else " + i.Signed
 	}
-	return i.Signed
+	return i.SignedText(fresh(i))
 }
 
 func noted(note string) string {
@@ -96,7 +96,7 @@ func writePreset(w io.Writer, i provider.Info, form tableForm) {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	for _, line := range [][2]string{
 		{"preset", i.Name + ", " + i.Title},
-		{"signed", signed(i) + ", " + fresh(i)},
+		{"signed", signed(i)},
 		{"captured", i.CapturedText()},
 		{"ack deadline", config.Duration(i.Deadline).String() + noted(i.DeadlineNote)},
 		{"retries", i.Retries + " (horizon: " + horizon(i) + ")"},
@@ -105,7 +105,7 @@ func writePreset(w io.Writer, i provider.Info, form tableForm) {
 		{"delivery id", cmp.Or(i.DeliveryID, "the event's")},
 		{"sender", i.SenderText()},
 		{"title", i.TitleText()},
-		{"event type", typeName(i)},
+		{"event type", typeName(i) + noted(i.TypeNames)},
 		{"the same body", i.RepeatsText()},
 	} {
 		if line[0] == "the same body" && line[1] != "" {
