@@ -1,6 +1,7 @@
 package provider_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/forebay-io/forebay/ingest/provider"
@@ -60,6 +61,34 @@ func TestTraps(t *testing.T) {
 			nil, "e | com.typeform.form_response_partial | f/t | none | delta"},
 		{"who did not show up is the invitee", "calendly", `{"event":"invitee_no_show.created","created_at":"2026-06-01T15:22:41.000001Z","payload":{"uri":"https://x/no_shows/1","invitee":"https://x/invitees/1"}}`,
 			nil, "sha256:dc88c1fc014e6d50cfad5bbaf4d9471da7418f2ea6d879034ccc99899edd225a | com.calendly.invitee_no_show.created | https:%2F%2Fx%2Finvitees%2F1 | timestamp 2026-06-01T15:22:41.000001000Z | delta"},
+		{"a button of a message that was sent inline", "telegram", `{"update_id":7,"callback_query":{"id":"1","from":{"id":9},"chat_instance":"-4"}}`,
+			nil, "7 | org.telegram.callback_query | 9 | monotonic 00000000000000000007 | delta"},
+		{"a bot's place in a group", "telegram", `{"update_id":8,"my_chat_member":{"chat":{"id":-1001},"from":{"id":9}}}`,
+			nil, "8 | org.telegram.my_chat_member | -1001 | monotonic 00000000000000000008 | delta"},
+		{"an answer to a poll", "telegram", `{"update_id":9,"poll_answer":{"poll_id":"5","user":{"id":9}}}`,
+			nil, "9 | org.telegram.poll_answer | 5 | monotonic 00000000000000000009 | delta"},
+		{"a field that is null is not the update's", "telegram", `{"update_id":9,"message":null,"poll":{"id":"5"}}`,
+			nil, "9 | org.telegram.poll | 5 | monotonic 00000000000000000009 | delta"},
+		{"an update of a new kind", "telegram", `{"update_id":9,"managed_bot":{"id":"5"}}`,
+			nil, "9 | org.telegram.update | in | monotonic 00000000000000000009 | delta"},
+		{"a delete is of what was updated", "shopify", `{"id":788032119674292922}`, shop("products/delete"),
+			"e1 | com.shopify.products.delete | a.myshopify.com/gid:%2F%2Fshopify%2FProduct%2F788032119674292922 | none | delta deleted"},
+		{"and an update is of what is deleted", "shopify", `{"id":788032119674292922,"admin_graphql_api_id":"gid://shopify/Product/788032119674292922","updated_at":"2021-12-31T19:00:00-05:00","variants":[]}`, shop("products/update"),
+			"e1 | com.shopify.products.update | a.myshopify.com/gid:%2F%2Fshopify%2FProduct%2F788032119674292922 | products timestamp 2022-01-01T00:00:00.000000000Z | snapshot"},
+		{"paid says more than updated", "shopify", `{"id":1,"updated_at":"2021-12-31T19:00:00-05:00","order_number":1001}`, shop("orders/paid"),
+			"e1 | com.shopify.orders.paid | a.myshopify.com/gid:%2F%2Fshopify%2FOrder%2F1 | orders timestamp 2022-01-01T00:00:00.000000000Z | delta"},
+		{"a refund is the order's", "shopify", `{"id":5,"order_id":1,"refund_line_items":[]}`, shop("refunds/create"),
+			"e1 | com.shopify.refunds.create | a.myshopify.com/gid:%2F%2Fshopify%2FOrder%2F1 | none | delta"},
+		{"an edit is the order's", "shopify", `{"order_edit":{"id":5,"order_id":1}}`, shop("orders/edited"),
+			"e1 | com.shopify.orders.edited | a.myshopify.com/gid:%2F%2Fshopify%2FOrder%2F1 | none | delta"},
+		{"a level has two numbers", "shopify", `{"inventory_item_id":3,"location_id":4}`, shop("inventory_levels/disconnect"),
+			"e1 | com.shopify.inventory_levels.disconnect | a.myshopify.com/InventoryLevel/4/3 | none | delta"},
+		{"what the law asks for is the customer's", "shopify", `{"shop_id":1,"customer":{"id":2},"orders_to_redact":[]}`, shop("customers/redact"),
+			"e1 | com.shopify.customers.redact | a.myshopify.com/gid:%2F%2Fshopify%2FCustomer%2F2 | none | delta"},
+		{"a topic without a row", "shopify", `{"admin_graphql_api_id":"gid://shopify/Publication/1"}`, shop("publications/create"),
+			"e1 | com.shopify.publications.create | a.myshopify.com/gid:%2F%2Fshopify%2FPublication%2F1 | none | delta"},
+		{"newer names of headers", "shopify", `{"id":1}`, []string{"Shopify-Topic: orders/delete", "Shopify-Shop-Domain: a.myshopify.com", "Shopify-Event-Id: e1"},
+			"e1 | com.shopify.orders.delete | a.myshopify.com/gid:%2F%2Fshopify%2FOrder%2F1 | none | delta deleted"},
 	} {
 		t.Run(tt.preset+" "+tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -71,6 +100,40 @@ func TestTraps(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
+	}
+}
+
+func shop(topic string) []string {
+	return []string{"X-Shopify-Topic: " + topic, "X-Shopify-Shop-Domain: a.myshopify.com", "X-Shopify-Event-Id: e1", "X-Shopify-Webhook-Id: w1"}
+}
+
+// TestShopifyIdentity: an order that is paid as it is made comes under two topics with one body, and one event id. These are two events; the same
+// delivery under other ids is none, and a body under the topic of another resource is refused.
+func TestShopifyIdentity(t *testing.T) {
+	t.Parallel()
+	s := compile(t, provider.Config{Preset: "shopify"})
+	const order = `{"id":1,"updated_at":"2021-12-31T19:00:00-05:00","order_number":1001,"line_items":[]}`
+	read := func(topic, event string) string {
+		r := request(order, shop(topic)...)
+		r.Header.Set("X-Shopify-Event-Id", event)
+		r.Header.Set("X-Shopify-Webhook-Id", event)
+		e, err := s.Event(r, received)
+		if err != nil {
+			return err.Error()
+		}
+		return e.ID
+	}
+	created := read("orders/create", "e1")
+	if created != read("orders/create", "e2") {
+		t.Error("another id in a header, which nobody signs, makes another event")
+	}
+	if created == read("orders/paid", "e1") {
+		t.Error("orders/create and orders/paid of one body are one event")
+	}
+	for _, topic := range []string{"orders/delete", "products/update", "products/delete", "checkouts/create", "refunds/create", "orders/delete/x", "Orders/create", "orders.create"} {
+		if got := read(topic, "e1"); !strings.HasPrefix(got, provider.TypeMismatch) {
+			t.Errorf("an order as %s: %s", topic, got)
+		}
 	}
 }
 

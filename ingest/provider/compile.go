@@ -112,6 +112,13 @@ func (s *Source) compileRules(e *EventConfig) error {
 	if s.delivery, err = c.deliveryID(e.DeliveryID, s.preset.delivery); err != nil {
 		return &KeyError{"event.delivery_id", err}
 	}
+	if e.ID == "" && s.preset.topic != "" {
+		topic, err := c.preset(s.preset.topic)
+		if err != nil {
+			return err
+		}
+		s.topic = &topic
+	}
 	for name, m := range s.preset.rules {
 		if s.rules[name], err = c.rule(m, s.preset.fallback, e); err != nil {
 			return err

@@ -109,7 +109,7 @@ func (d *delivery) rule() (*rule, *Unusable) {
 				return nil, bad
 			}
 		}
-		if !found || strings.Contains(text, "/") {
+		if !found || strings.Contains(text, "/") && len(d.src.selects) > 1 {
 			break
 		}
 		if i > 0 {
@@ -184,6 +184,12 @@ func (d *delivery) read(r ref) (scan.Kind, string, *Unusable) {
 		return scan.Absent, "", nil
 	}
 	v := d.values[r.slot]
+	if r.kind == refThere {
+		if v.Kind == scan.Absent || v.Kind == scan.Null {
+			return scan.Absent, "", nil
+		}
+		return scan.String, r.name, nil
+	}
 	if v.Kind == scan.Array || v.Kind == scan.Object {
 		return v.Kind, "", nil
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/forebay-io/forebay/schemas/scan"
 )
 
-// fields says what the body of an event type has, for presets whose type comes from a header that is not signed. A body that does not
+// fields says what the body of an event type has (a name such as "orders" is that of all types "orders/..." without their own), for presets whose type comes from a header that is not signed. A body that does not
 // fit was sent under another name than it had when it was signed.
 type fields struct {
 	// has are pointers of which each must be there, also where it is null; lacks those of which none may be.
@@ -71,11 +71,15 @@ func (d *delivery) checkFields(name string) *Unusable {
 		return nil
 	}
 	if !word(name) {
-		return unusable(TypeMismatch, "the name of the event is not of lower-case letters, digits, _ and :")
+		return unusable(TypeMismatch, "the name of the event is not of lower-case letters, digits, _, : and /")
 	}
 	f := d.src.fields[name]
-	if f == nil {
-		return nil
+	for of := name; f == nil; f = d.src.fields[of] {
+		cut := strings.LastIndexByte(of, '/')
+		if cut < 0 {
+			return nil
+		}
+		of = of[:cut]
 	}
 	for _, s := range f.has {
 		if !d.there(s) {
@@ -94,7 +98,7 @@ func (d *delivery) there(s slot) bool { return d.values != nil && d.values[s.at]
 
 func word(s string) bool {
 	for i := range len(s) {
-		if c := s[i]; !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_' || c == ':') {
+		if c := s[i]; !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_' || c == ':' || c == '/') {
 			return false
 		}
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // preset has all that the program needs for one provider, in a file of its own. Values are named by `from` texts (see
-// [EventConfig]); in presets "a|b" is the first of several that is there, a trailing "?" makes it optional, "=text" is
-// a literal and "text{a}" is a with text before it, also among several.
+// [EventConfig]); in presets "a|b" is the first of several that is there, a trailing "?" makes it optional, "=text" is a
+// literal, "=text{/a}" one if there is anything at /a, and "text{a}" is a with text before it, also among several.
 type preset struct {
 	name, title string
 	verify      verify.Params
@@ -33,6 +33,9 @@ type preset struct {
 	fields map[string]fields
 	// delivery is where the provider's own id of a delivery is, if it is not signed, so that it cannot be the event's.
 	delivery string
+	// topic stands before an id that is made of the body: of one body under two topics there are two events. It is not signed, so bodies are
+	// held against fields, too.
+	topic string
 	// repeats are the event types whose bodies may be the same, byte for byte, in two events: where the id is made of the body, they are one.
 	repeats []Repeat
 	// fallback is the mapping of event types without a rule. Rules take id, type, volatile, sender and title from it if they have none. Its entity is as

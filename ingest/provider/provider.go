@@ -59,6 +59,7 @@ type Source struct {
 	fields   map[string]*compiledFields // nil: the type is signed
 	fallback *rule
 	delivery *value    // where the provider's id of the delivery is, where it is not the event's; nil: nowhere
+	topic    *value    // what stands before an id made of the body; nil: nothing
 	set      *scan.Set // nil when the source reads nothing of the body
 	forms    bool      // the source reads form bodies
 	headers  []header

@@ -18,6 +18,7 @@ const (
 	refForm
 	refBody // sha256:body
 	refLiteral
+	refThere // the name, if there is something at the pointer
 	refExpression
 )
 
@@ -110,18 +111,21 @@ func (c *refs) user(from string, takes []*cel.Type) (value, error) {
 func (c *refs) preset(from string) (value, error) {
 	v := value{}
 	v.text, v.optional = strings.CutSuffix(from, "?")
-	if literal, ok := strings.CutPrefix(v.text, "="); ok {
-		v.refs = []ref{{kind: refLiteral, name: literal, text: from}}
-		return v, nil
-	}
 	for alternative := range strings.SplitSeq(v.text, "|") {
 		prefix, from, ok := strings.Cut(strings.TrimSuffix(alternative, "}"), "{")
 		if !ok {
 			prefix, from = "", alternative
 		}
+		if literal, ok := strings.CutPrefix(alternative, "="); ok && prefix == "" {
+			v.refs = append(v.refs, ref{kind: refLiteral, name: literal, text: alternative})
+			continue
+		}
 		r, err := c.one(from, nil)
 		if err != nil {
 			return v, err
+		}
+		if name, ok := strings.CutPrefix(prefix, "="); ok {
+			r.kind, r.name, prefix = refThere, name, ""
 		}
 		r.prefix = prefix
 		v.refs = append(v.refs, r)

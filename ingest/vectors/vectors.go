@@ -21,9 +21,10 @@ import "embed"
 //go:embed payloads/paddle/*.json
 //go:embed payloads/resend/*.json
 //go:embed payloads/square/*.json
+//go:embed payloads/telegram/*.json
 //go:embed payloads/typeform/*.json
 //go:embed payloads/zoom/*.json
-//go:embed payloads/shopify/orders.create.json
+//go:embed payloads/shopify/*.json
 //go:embed payloads/slack/app_mention.json payloads/slack/reaction_added.json
 //go:embed payloads/stripe/customer.subscription.created.json payloads/stripe/invoice.paid.json
 var Samples embed.FS

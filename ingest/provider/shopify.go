@@ -1,0 +1,96 @@
+package provider
+
+import (
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/verify"
+)
+
+var _ = register(shopify())
+
+// shopify: an entity is a resource of a shop, by its global id. A delete has only the number, of which that id is made again here. `update` has the whole
+// resource and says nothing more: all topics of a resource carry it, but that an order was paid is in no later one. What a fulfillment, a
+// refund or a transaction does is an order's. A delete has no time and goes as it arrives, as does what Shopify asks by law (customers/redact).
+//
+// The key is the app's client secret, and the signature covers the body only. Shopify's id of an event is in a header, and one event
+// may come under several topics, with one body (orders/create and orders/paid), so an event's id is made of the topic and the body, and a body
+// must not have what sets another resource apart. A subscription may ask for a few fields only (include_fields), so none is required: updated_at should be one of them.
+//
+// Newer event subscriptions have other names of headers: say `verify: {signature_header: Shopify-Hmac-Sha256}`; the others are found
+// by both. A retry brings the same body again. Shopify waits 5 s.
+// Sources: https://shopify.dev/docs/apps/build/webhooks, https://shopify.dev/docs/api/webhooks, Shopify/shopify-app-js packages/apps/shopify-api/lib/webhooks, hookdeck/webhook-samples.
+func shopify() preset {
+	const (
+		topic = "header:X-Shopify-Topic|header:Shopify-Topic"
+		shop  = "header:X-Shopify-Shop-Domain|header:Shopify-Shop-Domain?"
+	)
+	gid := func(kind, number string) string { return "gid://shopify/" + kind + "/{" + number + "}" }
+	resource := func(name, kind, more string) mapping {
+		return mapping{entity: []string{shop, "/admin_graphql_api_id|" + gid(kind, "/id") + more + "?"}, clocks: millis("/updated_at?", name),
+			snapshots: &condition{from: topic, is: []string{name + "/update", name + "/updated"}},
+			deleted:   &condition{from: topic, suffix: "/delete"}}
+	}
+	level := resource("inventory_levels", "", "") // its global id is made of two numbers; inventory_levels/disconnect has these alone
+	level.entity = []string{shop, "=InventoryLevel", "/location_id?", "/inventory_item_id?"}
+	ofOrder := func(number string) mapping { return mapping{entity: []string{shop, gid("Order", number) + "?"}} }
+	return preset{
+		name: "shopify", title: "Shopify",
+		verify:  verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "X-Shopify-Hmac-Sha256", Encoding: "base64"},
+		maxBody: 5 << 20, deadline: 5 * time.Second,
+		retries: "8 within 4 h; then the subscription may be removed", retryHorizon: 4 * time.Hour,
+		prefix: "com.shopify.", names: []string{"/", "."},
+		selects:  []string{topic},
+		fields:   shopifyFields(),
+		topic:    topic,
+		delivery: "header:X-Shopify-Event-Id|header:Shopify-Event-Id|header:X-Shopify-Webhook-Id|header:Shopify-Webhook-Id",
+		repeats:  []Repeat{{"app/uninstalled", ""}, {"customers/data_request", ""}}, // their bodies have no time
+		headers: []string{"x-shopify-topic", "x-shopify-shop-domain", "x-shopify-api-version", "x-shopify-event-id", "x-shopify-webhook-id",
+			"x-shopify-triggered-at", "x-shopify-test", "shopify-topic", "shopify-shop-domain", "shopify-api-version", "shopify-event-id",
+			"shopify-webhook-id", "shopify-triggered-at"},
+		fallback: mapping{id: "sha256:body", typ: []string{topic}, entity: []string{shop, "/admin_graphql_api_id|/id?"}},
+		rules: map[string]mapping{
+			"orders":             resource("orders", "Order", "|"+gid("Order", "/order_edit/order_id")+"|"+gid("Order", "/order_id")),
+			"fulfillments":       ofOrder("/order_id"),
+			"refunds":            ofOrder("/order_id"),
+			"order_transactions": ofOrder("/order_id"),
+			"fulfillment_events": ofOrder("/order_id"),
+			"disputes":           ofOrder("/order_id"),
+			"draft_orders":       resource("draft_orders", "DraftOrder", ""),
+			"products":           resource("products", "Product", ""),
+			"collections":        resource("collections", "Collection", ""),
+			"customers":          resource("customers", "Customer", "|"+gid("Customer", "/customer/id")),
+			"companies":          resource("companies", "Company", ""),
+			"inventory_items":    resource("inventory_items", "InventoryItem", ""),
+			"inventory_levels":   level,
+			"locations":          resource("locations", "Location", ""),
+			"themes":             resource("themes", "OnlineStoreTheme", ""),
+			"carts":              resource("carts", "Cart", ""),
+			"checkouts":          resource("checkouts", "Checkout", ""),
+			"shop":               {entity: []string{shop}, clocks: millis("/updated_at?", "shop")},
+			"app":                {entity: []string{shop}},
+			"app_subscriptions":  {entity: []string{shop, "/app_subscription/admin_graphql_api_id?"}},
+		},
+	}
+}
+
+// shopifyFields: the bodies of each kind of topics lack what sets those of the others apart. A subscription may leave out any field, so that
+// none has to be there.
+func shopifyFields() map[string]fields {
+	marks := map[string]string{"orders": "/order_number", "draft_orders": "/invoice_url", "products": "/variants", "customers": "/verified_email",
+		"collections": "/sort_order", "fulfillments": "/tracking_company", "refunds": "/refund_line_items", "order_transactions": "/kind",
+		"checkouts": "/abandoned_checkout_url", "inventory_items": "/tracked", "inventory_levels": "/inventory_item_id", "locations": "/legacy",
+		"themes": "/previewable", "shop": "/myshopify_domain"}
+	all := map[string]fields{}
+	for _, name := range sortedKeys(marks) {
+		var others []string
+		for _, other := range sortedKeys(marks) {
+			if other != name {
+				others = append(others, marks[other])
+			}
+		}
+		all[name] = fields{lacks: others}
+		all[name+"/delete"] = fields{lacks: append([]string{marks[name]}, others...)}
+	}
+	all["app"] = all["shop"] // app/uninstalled has the shop
+	return all
+}
