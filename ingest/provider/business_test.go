@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/schemas"
 )
 
 // TestTraps: where a provider's bodies are not what one would take them for. What real bodies come to is in vectors/payloads.
@@ -100,6 +101,34 @@ func TestTraps(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestPeopleOfBusiness: who made it happen, where the provider says so.
+func TestPeopleOfBusiness(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		preset, body string
+		want         schemas.Sender
+		title        string
+	}{
+		{"telegram", `{"update_id":1,"message":{"from":{"id":9,"username":"priya","is_bot":false},"chat":{"id":-1,"title":"Ops"}}}`, schemas.Sender{ID: "9", Login: "priya", Kind: schemas.Human}, "Ops"},
+		{"telegram", `{"update_id":1,"edited_message":{"from":{"id":8,"first_name":"Deploys","is_bot":true},"chat":{"id":8,"first_name":"Deploys"}}}`, schemas.Sender{ID: "8", Login: "Deploys", Kind: schemas.Automation}, "Deploys"},
+		{"telegram", `{"update_id":1,"message_reaction":{"user":{"id":9},"chat":{"id":-1}}}`, schemas.Sender{ID: "9", Kind: schemas.Human}, ""},
+		{"telegram", `{"update_id":1,"channel_post":{"chat":{"id":-1,"title":"News"}}}`, schemas.Sender{}, "News"},
+		{"intercom", `{"id":"n","topic":"conversation.admin.replied","created_at":1,"data":{"item":{"source":{"author":{"id":"u","type":"user"}},"conversation_parts":{"conversation_parts":[{"author":{"id":"814","type":"bot","name":"Fin"}}]}}}}`,
+			schemas.Sender{ID: "814", Login: "Fin", Kind: schemas.Automation}, ""},
+		{"intercom", `{"id":"n","topic":"conversation.user.created","created_at":1,"data":{"item":{"source":{"subject":"Help","author":{"id":"u","type":"user"}}}}}`, schemas.Sender{ID: "u", Kind: schemas.Human}, "Help"},
+		// Who closed it is not who began it.
+		{"intercom", `{"id":"n","topic":"conversation.admin.closed","created_at":1,"data":{"item":{"source":{"author":{"id":"u","type":"user"}}}}}`, schemas.Sender{}, ""},
+		{"cycles", `{"event_id":"e","event_type":"budget.funded","category":"budget","timestamp":"2026-04-01T12:00:00Z","actor":{"type":"api_key","key_id":"k"},"data":{"scope":"tenant:t"}}`, schemas.Sender{ID: "k", Login: "api_key"}, "tenant:t"},
+		{"resend", `{"type":"email.opened","created_at":"2026-06-18T09:20:11Z","data":{"email_id":"e","subject":"Welcome"}}`, schemas.Sender{}, "Welcome"},
+	} {
+		r := request(tt.body, "svix-id: msg_1")
+		e, err := compile(t, provider.Config{Preset: tt.preset}).Event(r, received)
+		if err != nil || e.Sender != tt.want || e.Title != tt.title {
+			t.Errorf("%s %s: %+v %v, want %+v %q", tt.preset, tt.body, e, err, tt.want, tt.title)
+		}
 	}
 }
 

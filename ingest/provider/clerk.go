@@ -30,6 +30,7 @@ func clerk() preset {
 			},
 			snapshots: &condition{from: "/type", suffix: ".updated"},
 			deleted:   &condition{from: "/type", suffix: ".deleted"},
+			title:     "/data/name|/data/username|/data/email_addresses/0/email_address|/data/organization/name",
 		},
 	}
 }

@@ -9,23 +9,36 @@ import (
 var _ = register(intercom())
 
 // intercom: an entity is a conversation, a contact, a company or a ticket of a workspace. A topic of a conversation says what happened in it;
-// `contact.*.updated` and the like have the whole object. The notification's time is their clock.
+// `contact.*.updated` and the like have the whole object. The notification's time is their clock. Who wrote is the author of the part that was added;
+// a conversation that begins has the author of its first message.
 //
 // The second attempt has another number of attempts, and nothing else. The signature is HMAC-SHA1 by the app's client secret. A topic named ping
 // comes from the developer hub's test button. An answer of 410 ends the subscription.
 // Sources: https://developers.intercom.com/docs/webhooks/setting-up-webhooks, https://developers.intercom.com/docs/references/webhooks/webhook-models.
 func intercom() preset {
+	author := func(at string) sender {
+		return sender{id: at + "/id", login: at + "/name", automation: &condition{from: at + "/type", is: []string{"bot"}}}
+	}
+	item := []string{"/app_id?", "/data/item/type?", "/data/item/id?"}
+	begun := mapping{entity: item, clocks: seconds("/created_at", "conversation"), sender: author("/data/item/source/author")}
 	return preset{
 		name: "intercom", title: "Intercom",
 		verify:  verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "X-Hub-Signature", Algorithm: "sha1", Prefix: "sha1="},
 		maxBody: 1 << 20, deadline: 5 * time.Second,
 		retries: "1, after 1 min", retryHorizon: 2 * time.Minute,
-		prefix: "com.intercom.",
+		prefix:  "com.intercom.",
+		selects: []string{"/topic"},
 		fallback: mapping{
-			id: "/id", typ: []string{"/topic"}, entity: []string{"/app_id?", "/data/item/type?", "/data/item/id?"}, clocks: seconds("/created_at", ""),
+			id: "/id", typ: []string{"/topic"}, entity: item, clocks: seconds("/created_at", ""),
 			snapshots: &condition{from: "/topic", suffix: ".updated"},
 			deleted:   &condition{from: "/topic", suffix: ".deleted"},
 			volatile:  []string{"/delivery_attempts"},
+			sender:    author("/data/item/conversation_parts/conversation_parts/0/author"),
+			title:     "/data/item/source/subject|/data/item/title|/data/item/name|/data/item/email",
+		},
+		rules: map[string]mapping{
+			"conversation.user.created":         begun,
+			"conversation.admin.single.created": begun,
 		},
 	}
 }

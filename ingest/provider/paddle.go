@@ -26,6 +26,7 @@ func paddle() preset {
 			snapshots: &condition{from: "/event_type", suffix: ".updated"},
 			deleted:   &condition{from: "/event_type", suffix: ".deleted"},
 			volatile:  []string{"/notification_id"},
+			title:     "/data/invoice_number|/data/name|/data/description|/data/email",
 		},
 	}
 }

@@ -25,6 +25,7 @@ func resend() preset {
 			id: "header:svix-id", typ: []string{"/type"}, entity: []string{"/data/email_id|/data/id?"}, clocks: millis("/created_at", ""),
 			snapshots: &condition{from: "/type", suffix: ".updated"},
 			deleted:   &condition{from: "/type", suffix: ".deleted"},
+			title:     "/data/subject|/data/name|/data/email",
 		},
 	}
 }

@@ -160,6 +160,7 @@ func TestMappingsHaveSchemas(t *testing.T) {
 		// app_rate_limited says nothing of an entity but the team.
 		"slack app_rate_limited": "no main entity",
 		"cycles":                 "the catalogue has none",
+		"intercom":               "the catalogue has none",
 		"shopify":                "the catalogue has none",
 		"square":                 "the catalogue has none",
 		"svix":                   "the catalogue has none",

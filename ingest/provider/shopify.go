@@ -47,7 +47,7 @@ func shopify() preset {
 		headers: []string{"x-shopify-topic", "x-shopify-shop-domain", "x-shopify-api-version", "x-shopify-event-id", "x-shopify-webhook-id",
 			"x-shopify-triggered-at", "x-shopify-test", "shopify-topic", "shopify-shop-domain", "shopify-api-version", "shopify-event-id",
 			"shopify-webhook-id", "shopify-triggered-at"},
-		fallback: mapping{id: "sha256:body", typ: []string{topic}, entity: []string{shop, "/admin_graphql_api_id|/id?"}},
+		fallback: mapping{id: "sha256:body", typ: []string{topic}, entity: []string{shop, "/admin_graphql_api_id|/id?"}, title: "/title|/name|/email"},
 		rules: map[string]mapping{
 			"orders":             resource("orders", "Order", "|"+gid("Order", "/order_edit/order_id")+"|"+gid("Order", "/order_id")),
 			"fulfillments":       ofOrder("/order_id"),

@@ -29,6 +29,7 @@ func square() preset {
 		fallback: mapping{
 			id: "/event_id", typ: []string{"/type"}, entity: object, clocks: millis("/created_at", "event"),
 			snapshots: updated(), deleted: &condition{from: "/data/deleted|/type", is: []string{"true"}, suffix: ".deleted"},
+			title: "/data/object/invoice/title|/data/object/invoice/invoice_number|/data/object/payment/receipt_number|/data/object/customer/email_address",
 		},
 		rules: map[string]mapping{
 			"order.created": {entity: object, clocks: []clock{{from: "/data/object/order_created/version", kind: schemas.Monotonic, name: "order_created"}}},

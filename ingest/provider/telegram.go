@@ -14,6 +14,9 @@ var _ = register(telegram())
 // person, the poll or the connection. All updates of a bot are numbered, with holes in each chat: that is their only clock, so all are deltas. After a
 // week without updates the next number is any: what is older by it is late then, and not lost.
 //
+// A sender is who wrote, pressed or answered. A post in a channel, and what an administrator writes as the group, has nobody or a program of
+// Telegram's in that place.
+//
 // Nothing is signed: the header carries the secret_token of setWebhook (1 to 256 of A-Z, a-z, 0-9, _ and -). Telegram waits up to 60 s for an answer, and keeps
 // an update for up to 24 h.
 // Sources: https://core.telegram.org/bots/api#update, https://core.telegram.org/bots/api#setwebhook, vercel/chat issue 799, tdlib/telegram-bot-api issue 211.
@@ -32,7 +35,11 @@ func telegram() preset {
 	number := []clock{{from: "/update_id", kind: schemas.Monotonic}}
 	rules, there := map[string]mapping{}, []string{}
 	for _, name := range sortedKeys(objects) {
-		rules[name] = mapping{typ: []string{"=" + name}, entity: []string{"/" + name + objects[name]}, clocks: number}
+		at := func(pointers ...string) string { return "/" + name + strings.Join(pointers, "|/"+name) }
+		rules[name] = mapping{typ: []string{"=" + name}, entity: []string{"/" + name + objects[name]}, clocks: number,
+			sender: sender{id: at("/from/id", "/user/id"), login: at("/from/username", "/user/username", "/from/first_name", "/user/first_name"),
+				automation: &condition{from: at("/from/is_bot", "/user/is_bot"), is: []string{"true"}}},
+			title: at("/chat/title", "/message/chat/title", "/chat/username", "/chat/first_name", "/question")}
 		there = append(there, "="+name+"{/"+name+"}")
 	}
 	return preset{

@@ -21,6 +21,6 @@ func typeform() preset {
 		retries: "for 10 h every 2 or 3 min after 408, 423, 429 and 503; after other errors 3, within 35 min", retryHorizon: 10 * time.Hour,
 		prefix: "com.typeform.",
 		fallback: mapping{id: "/event_id", typ: []string{"/event_type"}, entity: []string{"/form_response/form_id?", "/form_response/token?"},
-			clocks: seconds("/form_response/submitted_at?", "")},
+			clocks: seconds("/form_response/submitted_at?", ""), title: "/form_response/definition/title"},
 	}
 }
