@@ -159,6 +159,7 @@ func TestMappingsHaveSchemas(t *testing.T) {
 		"slack interaction":    "a dozen kinds of bodies, of which the catalogue requires nothing",
 		// app_rate_limited says nothing of an entity but the team.
 		"slack app_rate_limited": "no main entity",
+		"cal-com":                "the catalogue has none",
 		"cycles":                 "the catalogue has none",
 		"intercom":               "the catalogue has none",
 		"shopify":                "the catalogue has none",

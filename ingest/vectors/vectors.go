@@ -22,6 +22,12 @@ import "embed"
 //go:embed payloads/resend/*.json
 //go:embed payloads/square/*.json
 //go:embed payloads/telegram/*.json
+//go:embed payloads/cal-com/*.json
+//go:embed payloads/cursor/*.json
+//go:embed payloads/elevenlabs/*.json
+//go:embed payloads/retell/*.json
+//go:embed payloads/vapi/*.json
+//go:embed payloads/workos/*.json
 //go:embed payloads/typeform/*.json
 //go:embed payloads/zoom/*.json
 //go:embed payloads/shopify/*.json
