@@ -89,7 +89,7 @@ func (p preset) problems() (found []string) {
 }
 
 // sharedClocks finds mappings that share a clock with one that has snapshots: their bodies need not carry the object whose snapshot they
-// would make stale.
+// would make stale. Those with the very same condition are one mapping under several names.
 func (p preset) sharedClocks() (found []string) {
 	all := maps.Clone(p.rules)
 	if all == nil {
@@ -99,7 +99,7 @@ func (p preset) sharedClocks() (found []string) {
 	for name, m := range all {
 		for other, o := range all {
 			for _, c := range m.clocks {
-				if name != other && m.snapshots != nil && slices.ContainsFunc(o.clocks, func(k clock) bool { return k.name == c.name }) {
+				if name != other && m.snapshots != nil && m.snapshots != o.snapshots && slices.ContainsFunc(o.clocks, func(k clock) bool { return k.name == c.name }) {
 					found = append(found, other+" has the clock "+c.name+" of "+name+", which has snapshots")
 				}
 			}

@@ -219,3 +219,219 @@ func TestTypeNames(t *testing.T) {
 		t.Errorf("a source's own type is verbatim: %+v %v", e, err)
 	}
 }
+
+func TestJiraTraps(t *testing.T) {
+	t.Parallel()
+	play(t, "jira", "com.atlassian.jira.", []trap{
+		{name: "only the timestamp", body: `{"timestamp":1784068800000,"webhookEvent":"jira:issue_updated","issue":{"id":"10142","fields":{}}}`,
+			typ: "issue_updated", entity: "10142", version: "2026-07-14T22:40:00.000000000Z", clock: "issue"},
+		{name: "what is deleted has an old time of its own", body: `{"timestamp":1784068800000,"webhookEvent":"jira:issue_deleted","issue":{"id":"10142","fields":{"updated":"2026-07-13T09:20:00.000Z"}}}`,
+			typ: "issue_deleted", entity: "10142", version: "2026-07-14T22:40:00.000000000Z", clock: "issue", gone: true},
+		{name: "a comment that is deleted", body: `{"timestamp":1784068800000,"webhookEvent":"comment_deleted","comment":{"id":"9","updated":"2026-07-13T09:20:00.000Z"},"issue":{"id":"10142"}}`,
+			typ: "comment_deleted", entity: "10142", version: "2026-07-14T22:40:00.000000000Z", clock: "comment:9"},
+		{name: "a comment of Jira Server", body: `{"timestamp":1512034084304,"webhookEvent":"comment_created","comment":{"id":"9"}}`,
+			typ: "comment_created", entity: "comment:9", version: "2017-11-30T09:28:04.304000000Z", clock: "comment:9"},
+		{name: "a worklog belongs to its issue", body: `{"timestamp":1784068800000,"webhookEvent":"worklog_updated","worklog":{"id":"5","issueId":"10142"}}`,
+			typ: "worklog_updated", entity: "10142", version: "2026-07-14T22:40:00.000000000Z", clock: "worklog:5"},
+		{name: "a link belongs to the issue that it starts from", body: `{"timestamp":1784068800000,"webhookEvent":"issuelink_created","issueLink":{"id":7,"sourceIssueId":11442,"destinationIssueId":11961}}`,
+			typ: "issuelink_created", entity: "11442", version: "2026-07-14T22:40:00.000000000Z", clock: "link:7"},
+		{name: "a sprint has an issue's number", body: `{"timestamp":1784068800000,"webhookEvent":"sprint_deleted","sprint":{"id":10142}}`,
+			typ: "sprint_deleted", entity: "sprint:10142", version: "2026-07-14T22:40:00.000000000Z", clock: "event", gone: true},
+		{name: "version", body: `{"timestamp":1784068800000,"webhookEvent":"jira:version_released","version":{"id":"10142"}}`,
+			typ: "version_released", entity: "version:10142", version: "2026-07-14T22:40:00.000000000Z", clock: "event"},
+		{name: "something new", body: `{"timestamp":1784068800000,"webhookEvent":"option_voting_changed"}`,
+			typ: "option_voting_changed", entity: "in", version: "2026-07-14T22:40:00.000000000Z", clock: "event"},
+	})
+}
+
+func TestBitbucketCloudTraps(t *testing.T) {
+	t.Parallel()
+	const at = `"2015-04-06T15:23:38.205705+00:00"`
+	key := func(name string) []string { return []string{"X-Event-Key: " + name} }
+	body := func(more string) string {
+		return `{"repository":{"uuid":"r"},"pullrequest":{"id":1,"updated_on":` + at + `}` + more + `}`
+	}
+	const version = "2015-04-06T15:23:38.205705000Z"
+	play(t, "bitbucket-cloud", "com.bitbucket.", []trap{
+		{name: "restated", body: body(""), headers: key("pullrequest:updated"), typ: "pullrequest.updated", entity: "r/1", version: version, clock: "pullrequest", snapshot: true},
+		{name: "merged", body: body(""), headers: key("pullrequest:fulfilled"), typ: "pullrequest.fulfilled", entity: "r/1", version: version, clock: "pullrequest"},
+		{name: "an approval has a clock of its own", body: body(`,"approval":{"date":` + at + `,"user":{"uuid":"{u}"}}`), headers: key("pullrequest:approved"),
+			typ: "pullrequest.approved", entity: "r/1", version: version, clock: "approval:{u}"},
+		{name: "a comment has one, too", body: body(`,"comment":{"id":17,"updated_on":` + at + `}`), headers: key("pullrequest:comment_deleted"),
+			typ: "pullrequest.comment_deleted", entity: "r/1", version: version, clock: "comment:17"},
+		{name: "an issue has a pull request's number", body: `{"repository":{"uuid":"r"},"issue":{"id":1,"updated_on":` + at + `},"changes":{}}`, headers: key("issue:updated"),
+			typ: "issue.updated", entity: "r/issue:1", version: version, clock: "issue"},
+		{name: "a status under way", body: `{"repository":{"uuid":"r"},"commit_status":{"key":"k","state":"INPROGRESS","commit":{"hash":"ab"},"updated_on":` + at + `}}`, headers: key("repo:commit_status_updated"),
+			typ: "repo.commit_status_updated", entity: "r/commit:ab", version: version, clock: "status:k", snapshot: true},
+		{name: "a status that has ended", body: `{"repository":{"uuid":"r"},"commit_status":{"key":"k","state":"FAILED","commit":{"hash":"ab"},"updated_on":` + at + `}}`, headers: key("repo:commit_status_updated"),
+			typ: "repo.commit_status_updated", entity: "r/commit:ab", version: version, clock: "status:k"},
+		{name: "a comment under a pull request's name", body: body(`,"comment":{"id":17}`), headers: key("pullrequest:fulfilled"), refused: provider.TypeMismatch},
+		{name: "a pull request under a comment's name", body: body(""), headers: key("pullrequest:comment_created"), refused: provider.TypeMismatch},
+		{name: "a name that comes to the same type", body: body(`,"comment":{"id":17}`), headers: key("pullrequest.fulfilled"), refused: provider.TypeMismatch},
+		{name: "or in upper case", body: body(`,"comment":{"id":17}`), headers: key("PullRequest:fulfilled"), refused: provider.TypeMismatch},
+	})
+}
+
+func TestBitbucketDataCenterTraps(t *testing.T) {
+	t.Parallel()
+	pull := func(key string, version, more string) string {
+		return `{"eventKey":"` + key + `","date":"2019-03-01T10:31:15+0100","pullRequest":{"id":3,"version":` + version + `,"toRef":{"repository":{"id":4}},"fromRef":{"repository":{"id":124}}}` + more + `}`
+	}
+	play(t, "bitbucket-data-center", "com.bitbucket.", []trap{
+		{name: "the repository is the target's", body: pull("pr:modified", "1", ""), typ: "pr.modified", entity: "4/3", version: "00000000000000000001", clock: "pullrequest", snapshot: true},
+		{name: "an approval repeats the counter", body: pull("pr:reviewer:approved", "1", ""), typ: "pr.reviewer.approved", entity: "4/3", version: "00000000000000000001", clock: "pullrequest"},
+		{name: "a comment counts for itself", body: pull("pr:comment:edited", "20", `,"comment":{"id":165,"version":3}`), typ: "pr.comment.edited", entity: "4/3", version: "00000000000000000003", clock: "comment:165"},
+		{name: "a pull request goes", body: pull("pr:deleted", "26", ""), typ: "pr.deleted", entity: "4/3", version: "00000000000000000026", clock: "pullrequest", gone: true},
+		{name: "the header names nothing that the body names", body: pull("pr:modified", "1", ""), headers: []string{"X-Event-Key: pr:merged"},
+			typ: "pr.modified", entity: "4/3", version: "00000000000000000001", clock: "pullrequest", snapshot: true},
+		{name: "the test of a connection", body: `{"test":true}`, headers: []string{"X-Event-Key: diagnostics:ping"}, typ: "diagnostics.ping", entity: "in"},
+		{name: "a ping that is something else", body: `{"x":true}`, headers: []string{"X-Event-Key: diagnostics:ping"}, refused: provider.TypeMismatch},
+		{name: "a ping under another name", body: `{"test":true}`, headers: []string{"X-Event-Key: pr:merged"}, refused: provider.MissingField},
+	})
+	order(t, "bitbucket-data-center", false, pull("pr:opened", "0", ""), pull("pr:modified", "1", ""), pull("pr:from_ref_updated", "5", ""), pull("pr:merged", "10", ""))
+}
+
+func TestGiteaTraps(t *testing.T) {
+	t.Parallel()
+	for preset, brand := range map[string]string{"gitea": "Gitea", "gogs": "Gogs"} {
+		prefix := map[string]string{"gitea": "com.gitea.", "gogs": "io.gogs."}[preset]
+		event := func(name string) []string { return []string{"X-" + brand + "-Event: " + name} }
+		const repo, at = `"repository":{"id":1}`, `"updated_at":"2022-03-09T16:31:06+09:00"`
+		const version = "2022-03-09T07:31:06.000000000Z"
+		play(t, preset, prefix, []trap{
+			{name: "push", body: `{"ref":"refs/heads/x","before":"0","after":"ab","commits":[],` + repo + `}`, headers: event("push"), typ: "push", entity: "1/refs%2Fheads%2Fx"},
+			{name: "create names the branch shortly", body: `{"ref":"x","ref_type":"branch","sha":"ab",` + repo + `}`, headers: event("create"), typ: "create", entity: "1/refs%2Fheads%2Fx"},
+			{name: "delete", body: `{"ref":"x","ref_type":"tag","pusher_type":"user",` + repo + `}`, headers: event("delete"), typ: "delete", entity: "1/refs%2Ftags%2Fx", gone: true},
+			{name: "edited", body: `{"action":"edited","issue":{"number":2,` + at + `},` + repo + `}`, headers: event("issues"), typ: "issues.edited", entity: "1/2", version: version, clock: "issue", snapshot: true},
+			{name: "label", body: `{"action":"label_updated","issue":{"number":2,` + at + `},` + repo + `}`, headers: event("issues"), typ: "issues.label_updated", entity: "1/2", version: version, clock: "issue"},
+			{name: "comment", body: `{"action":"created","issue":{"number":2,` + at + `},"comment":{"id":6,` + at + `},` + repo + `}`, headers: event("issue_comment"), typ: "issue_comment.created", entity: "1/2", version: version, clock: "comment:6"},
+			{name: "pushed to", body: `{"action":"synchronized","pull_request":{"number":2,` + at + `},"review":null,` + repo + `}`, headers: event("pull_request"), typ: "pull_request.synchronized", entity: "1/2", version: version, clock: "pull_request", snapshot: true},
+			{name: "review", body: `{"action":"reviewed","pull_request":{"number":2,` + at + `},"review":{"type":"x"},` + repo + `}`, headers: event("pull_request_approved"), typ: "pull_request_approved.reviewed", entity: "1/2", version: version, clock: "review"},
+			{name: "a pull request under a review's name", body: `{"action":"opened","pull_request":{"number":2,` + at + `},"review":null,` + repo + `}`, headers: event("pull_request_approved"), refused: provider.TypeMismatch},
+			{name: "a comment under an issue's name", body: `{"action":"created","issue":{"number":2,` + at + `},"comment":{"id":6,` + at + `},` + repo + `}`, headers: event("issues"), refused: provider.TypeMismatch},
+			{name: "a repository goes", body: `{"action":"deleted",` + repo + `}`, headers: event("repository"), typ: "repository.deleted", entity: "1", gone: true},
+		})
+	}
+}
+
+func TestSentryTraps(t *testing.T) {
+	t.Parallel()
+	resource := func(name string) []string { return []string{"Sentry-Hook-Resource: " + name} }
+	play(t, "sentry", "io.sentry.", []trap{
+		{name: "issue", body: `{"action":"resolved","data":{"issue":{"id":"45","lastSeen":"2026-07-14T18:56:00.738000+00:00"}}}`, headers: resource("issue"),
+			typ: "issue.resolved", entity: "45", version: "2026-07-14T18:56:00.738000000Z", clock: "issue"},
+		{name: "an error belongs to its issue", body: `{"action":"created","data":{"error":{"event_id":"f2","issue_id":45}}}`, headers: resource("error"), typ: "error.created", entity: "45"},
+		{name: "an alert, too", body: `{"action":"triggered","data":{"event":{"issue_id":"45"},"triggered_rule":"r"}}`, headers: resource("event_alert"), typ: "event_alert.triggered", entity: "45"},
+		{name: "and a comment", body: `{"action":"deleted","data":{"comment_id":1234,"issue_id":45,"timestamp":"2022-03-02T21:51:44.118160Z"}}`, headers: resource("comment"),
+			typ: "comment.deleted", entity: "45", version: "2022-03-02T21:51:44.118160000Z", clock: "comment:1234"},
+		{name: "a metric's alert has an issue's number", body: `{"action":"critical","data":{"metric_alert":{"id":"45"}}}`, headers: resource("metric_alert"), typ: "metric_alert.critical", entity: "metric_alert:45"},
+		{name: "an error under an issue's name", body: `{"action":"created","data":{"error":{"issue_id":45}}}`, headers: resource("issue"), refused: provider.TypeMismatch},
+	})
+}
+
+func TestPagerDutyTraps(t *testing.T) {
+	t.Parallel()
+	event := func(typ, data string) string {
+		return `{"event":{"id":"E","event_type":"` + typ + `","occurred_at":"2021-04-26T17:36:27.458Z","data":` + data + `}}`
+	}
+	const version = "2021-04-26T17:36:27.458000000Z"
+	play(t, "pagerduty", "com.pagerduty.", []trap{
+		{name: "a note belongs to its incident", body: event("incident.annotated", `{"id":"PN","type":"incident_note","incident":{"id":"PI"}}`), typ: "incident.annotated", entity: "PI", version: version},
+		{name: "incident", body: event("incident.acknowledged", `{"id":"PI","type":"incident"}`), typ: "incident.acknowledged", entity: "PI", version: version},
+		{name: "service", body: event("service.updated", `{"id":"PS"}`), typ: "service.updated", entity: "PS", version: version, snapshot: true},
+		{name: "ping", body: event("pagey.ping", `{"message":"Hello from your friend Pagey!","type":"ping"}`), typ: "pagey.ping", entity: "in", version: version},
+	})
+}
+
+func TestBuildTraps(t *testing.T) {
+	t.Parallel()
+	play(t, "circleci", "com.circleci.", []trap{
+		{name: "a job belongs to its workflow", body: `{"id":"1","type":"job-completed","happened_at":"2022-05-27T16:20:13.954328Z","workflow":{"id":"w"},"job":{"id":"j"}}`,
+			typ: "job-completed", entity: "w", version: "2022-05-27T16:20:13.954328000Z", clock: "job:j"},
+		{name: "ping", body: `{"id":"1","type":"ping","happened_at":"2022-05-27T16:20:13Z","webhook":{"id":"h"}}`, typ: "ping", entity: "in"},
+	})
+	play(t, "vercel", "com.vercel.", []trap{
+		{name: "deployment", body: `{"id":"1","type":"deployment.error","createdAt":1752520920123,"payload":{"deployment":{"id":"dpl"},"project":{"id":"prj"}}}`,
+			typ: "deployment.error", entity: "dpl", version: "2025-07-14T19:22:00.123000000Z"},
+		{name: "project", body: `{"id":"1","type":"project.removed","createdAt":1752520920123,"payload":{"project":{"id":"prj"},"team":{"id":"t"}}}`,
+			typ: "project.removed", entity: "project:prj", version: "2025-07-14T19:22:00.123000000Z", gone: true},
+	})
+	play(t, "buildkite", "com.buildkite.", []trap{
+		{name: "a job belongs to its build", body: `{"event":"job.started","job":{"id":"j","state":"running","started_at":"2015-05-09T21:05:59.874Z"},"build":{"id":"b"}}`,
+			typ: "job.started", entity: "b", version: "2015-05-09T21:05:59.874000000Z+00005", clock: "job:j"},
+		{name: "agent", body: `{"event":"agent.connected","agent":{"id":"a"}}`, typ: "agent.connected", entity: "agent:a"},
+		{name: "ping", body: `{"event":"ping","service":{"id":"s"},"organization":{"id":"o"}}`, typ: "ping", entity: "organization:o"},
+	})
+	build := func(event, state, started, finished string) string {
+		return `{"event":"` + event + `","build":{"id":"b","state":"` + state + `","created_at":"2015-05-09T21:05:59.874Z","started_at":` + started + `,"finished_at":` + finished + `}}`
+	}
+	const at = `"2015-05-09T21:06:00.000Z"`
+	order(t, "buildkite", false, build("build.scheduled", "scheduled", "null", "null"), build("build.running", "running", at, "null"), build("build.failing", "failing", at, "null"),
+		build("build.finished", "failed", at, at))
+}
+
+func TestDeskTraps(t *testing.T) {
+	t.Parallel()
+	play(t, "zendesk", "com.zendesk.", []trap{
+		{name: "what all types begin with is left out", body: `{"id":"1","type":"zen:event-type:ticket.CommentAdded","account_id":7,"subject":"zen:ticket:123","time":"2022-07-04T05:33:18Z"}`,
+			typ: "ticket.commentadded", entity: "7/zen:ticket:123", version: "2022-07-04T05:33:18.000000000Z"},
+		{name: "a trigger's own body", body: `{"ticket_id":30482}`, refused: provider.MissingField},
+	})
+	play(t, "notion", "com.notion.", []trap{
+		{name: "a comment belongs to its page", body: `{"id":"1","type":"comment.deleted","timestamp":"2026-07-05T16:20:59.000Z","workspace_id":"w","entity":{"id":"c","type":"comment"},"data":{"page_id":"p"}}`,
+			typ: "comment.deleted", entity: "w/p", version: "2026-07-05T16:20:59.000000000Z", clock: "comment:c"},
+		{name: "a page goes", body: `{"id":"1","type":"page.deleted","timestamp":"2026-07-05T16:20:59.000Z","workspace_id":"w","entity":{"id":"p","type":"page"}}`,
+			typ: "page.deleted", entity: "w/p", version: "2026-07-05T16:20:59.000000000Z", clock: "event", gone: true},
+		{name: "thin: what changed is in no later event", body: `{"id":"1","type":"page.content_updated","timestamp":"2026-07-05T16:20:59.000Z","workspace_id":"w","entity":{"id":"p","type":"page"}}`,
+			typ: "page.content_updated", entity: "w/p", version: "2026-07-05T16:20:59.000000000Z", clock: "event"},
+	})
+	play(t, "opsgenie", "com.opsgenie.alert.", []trap{
+		{name: "nanoseconds", body: `{"action":"Add Note","alert":{"alertId":"a","createdAt":1420452191104,"updatedAt":1420452193166002000}}`,
+			typ: "add_note", entity: "a", version: "2015-01-05T10:03:13.166002000Z"},
+	})
+	play(t, "datadog", "com.datadog.", []trap{
+		{name: "the default payload has no monitor", body: `{"id":"9","event_type":"metric_alert_monitor","last_updated":"1784024463000","org":{"id":"1"}}`,
+			typ: "metric_alert_monitor", entity: "1/9", version: "2026-07-14T10:21:03.000000000Z"},
+	})
+	play(t, "alertmanager", "io.prometheus.alert.", []trap{{name: "group", body: `{"status":"resolved","groupKey":"{}:{a=\"b/c\"}"}`, typ: "resolved", entity: string(schemas.NewEntityKey(`{}:{a="b/c"}`))}})
+}
+
+// TestNotionAttempts: the attempt is counted in the body, and is no difference.
+func TestNotionAttempts(t *testing.T) {
+	t.Parallel()
+	s := compile(t, provider.Config{Preset: "notion"})
+	body := func(attempt string) string {
+		return `{"id":"1","attempt_number":` + attempt + `,"type":"page.created","timestamp":"2026-07-05T16:20:59.000Z","workspace_id":"w","entity":{"id":"p","type":"page"}}`
+	}
+	a, errA := s.Event(request(body("1")), received)
+	b, errB := s.Event(request(body("2")), received)
+	if errA != nil || errB != nil || a.Key() != b.Key() || a.Hash != b.Hash {
+		t.Errorf("%+v %v, %+v %v", a, errA, b, errB)
+	}
+}
+
+// TestOtherProofs: what the presets' comments say of other ways to verify, as a source's `verify:` has it.
+func TestOtherProofs(t *testing.T) {
+	t.Parallel()
+	for preset, params := range map[string]verify.Params{
+		"gitlab":       {Scheme: verify.SchemeStandardWebhooks},
+		"buildkite":    {Scheme: verify.SchemeToken, Header: "X-Buildkite-Token"},
+		"grafana":      {TimestampHeader: "X-Grafana-Timestamp", Signed: "{timestamp}:{body}"},
+		"alertmanager": {Header: "Authorization", Prefix: "Basic "},
+	} {
+		s := compile(t, provider.Config{Preset: preset, Verify: &params})
+		r := request(`{"object_kind":"push","project_id":7,"ref":"r","event":"ping","status":"firing","groupKey":"g"}`)
+		if err := s.Sign(r, received); err != nil {
+			t.Fatal(preset, err)
+		}
+		if err := s.Verifier.Verify(r, received); err != nil {
+			t.Errorf("%s: %v", preset, err)
+		}
+		if _, err := s.Event(r, received); err != nil {
+			t.Errorf("%s: %v", preset, err)
+		}
+		if err := s.Verifier.Verify(request(string(r.Body)), received); err == nil {
+			t.Errorf("%s: taken without a proof", preset)
+		}
+	}
+}

@@ -48,7 +48,7 @@ teams:
 // DevExample returns a file that `forebay dev -c` takes as it is: a source of a preset, and all of its events to a URL.
 func DevExample(preset, to string) ([]byte, error) {
 	info, ok := provider.Lookup(preset)
-	if !ok || len(info.Types) == 0 {
+	if !ok || len(info.Types) == 0 && len(info.Fallback.Entity) == 0 {
 		return nil, fmt.Errorf("preset %q knows no events of its own; `forebay sources presets` lists presets, and `forebay config init` has a source with a mapping", preset)
 	}
 	u, err := url.Parse(to)

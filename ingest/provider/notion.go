@@ -1,0 +1,42 @@
+package provider
+
+import (
+	"time"
+
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+var _ = register(notion())
+
+// notion: an entity is a page, a database or a data source; a comment belongs to its page. Bodies are thin: they say which blocks or
+// properties changed, and no later event says it again, so all is a delta. `timestamp` is when it happened. Moving to the trash is told as
+// deleted, and taking it back as undeleted.
+//
+// The key is the verification token that Notion posts once, when the subscription is made, in a body that nothing signs: it is refused, and
+// has to be shown by another receiver, or by what the source keeps of refused deliveries. `attempt_number` counts attempts.
+// Sources: https://developers.notion.com/reference/webhooks, https://developers.notion.com/reference/webhooks-events-delivery.
+func notion() preset {
+	at := func(name, by string) []clock {
+		return []clock{{from: "/timestamp", kind: schemas.Timestamp, name: name, by: by, resolution: time.Millisecond}}
+	}
+	return preset{
+		name: "notion", title: "Notion",
+		verify:  verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "X-Notion-Signature", Prefix: "sha256="},
+		maxBody: 1 << 20, deadline: 10 * time.Second, deadlineNote: "a guess: Notion says none",
+		retries: "8, at growing distances, the last about 24 h later", retryHorizon: day,
+		prefix:  "com.notion.",
+		selects: []string{"/entity/type?"},
+		fallback: mapping{
+			id:       "/id",
+			typ:      []string{"/type"},
+			entity:   []string{"/workspace_id", "/entity/id"},
+			clocks:   at("event", ""),
+			volatile: []string{"/attempt_number"},
+			deleted:  &condition{from: "/type", suffix: ".deleted"},
+		},
+		rules: map[string]mapping{
+			"comment": {entity: []string{"/workspace_id", "/data/page_id|/data/parent/id|/entity/id"}, clocks: at("comment", "/entity/id")},
+		},
+	}
+}
