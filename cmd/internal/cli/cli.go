@@ -105,7 +105,7 @@ type grammar struct {
 	Send      sendCmd      `cmd:"" help:"Sign a sample or a file as the provider does and post it to the intake."`
 	Sign      signCmd      `cmd:"" help:"Sign a delivery with a source's secret as the provider does, and print it."`
 	Verify    verifyCmd    `cmd:"" help:"Take a captured request through the steps of the intake, and say which of them refuses it (exit code 5)."`
-	Listen    listenCmd    `cmd:"" help:"Be a destination to try things out with: print every call, say whether its signature holds, answer with a status of your choice."`
+	Listen    listenCmd    `cmd:"" help:"Be a destination to try things out with: print every call, say whether its signature holds, answer with a status of your choice. With --forward-to: post a source's events to a URL of yours, signed as its provider signs."`
 	Attention attentionCmd `cmd:"" help:"List everything that waits for an operator: since when, and the command that deals with it."`
 	Alerts    struct {
 		List      alertsListCmd      `cmd:"" help:"List the alerts that fire, as the processes of the ledger know it together: since when, what is silenced."`

@@ -142,6 +142,10 @@ func (f fileFlags) source(e *env, text string) (*namedSource, error) {
 	if err != nil {
 		return nil, err
 	}
+	return sourceIn(cfg, text)
+}
+
+func sourceIn(cfg *config.Config, text string) (*namedSource, error) {
 	var known []names.Name
 	for team, t := range cfg.Teams {
 		for name := range t.Sources {

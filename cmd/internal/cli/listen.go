@@ -22,6 +22,7 @@ import (
 )
 
 type listenCmd struct {
+	forwardFlags
 	Address    string `default:"127.0.0.1:8000" help:"Address on this machine to listen on."`
 	Status     int    `default:"200" help:"Status that every call is answered with."`
 	SecretFile string `placeholder:"FILE" help:"File with the destination's secret (whsec_...): calls that it has not signed are told, and answered 401."`
@@ -58,8 +59,11 @@ type hearer struct {
 	err  error // of printing
 }
 
-// Run serves until it is interrupted, or has had --count calls.
+// Run serves, or forwards a source's events, until it is interrupted, or has had --count calls.
 func (c *listenCmd) Run(e *env) error {
+	if c.ForwardTo != "" {
+		return c.forward(e)
+	}
 	if at, err := netip.ParseAddrPort(strings.Replace(c.Address, "localhost", "127.0.0.1", 1)); err != nil || !at.Addr().IsLoopback() {
 		return usageError("--address %s is not of this machine alone, such as 127.0.0.1:8000: it answers to whoever calls", c.Address)
 	}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+)
+
+// TestListenForwards: what is forwarded is signed as the provider signs it, in order; what was not taken comes again the next time, and what
+// comes while nobody forwards is not passed over.
+func TestListenForwards(t *testing.T) {
+	t.Parallel()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "events.acme.github"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	producer, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer producer.Close()
+	produced := 0
+	produce := func(bodies ...string) {
+		for _, body := range bodies {
+			produced++
+			now := time.Now()
+			e := &schemas.Event{ID: fmt.Sprint("e", produced), Source: "/acme/github", Type: "com.github.issues.opened", Entity: "7", Time: now, RecordedTime: now,
+				Version: schemas.Version{Kind: schemas.None}, Payload: schemas.Delta, DataContentType: "application/json", Data: []byte(body),
+				Headers: []schemas.Header{{Name: "x-github-event", Value: "issues"}}}
+			if err := producer.ProduceSync(t.Context(), record.Encode("events.acme.github", e)).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	github, err := verify.New(verify.Params{Scheme: verify.SchemeGitHub}, []schemas.Secret{schemas.NewSecret("a secret of 32 characters, or so")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	refuse := ""
+	local := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if err := github.Verify(&verify.Request{Method: r.Method, Header: r.Header, Body: body}, time.Now()); err != nil || r.Header.Get("X-GitHub-Event") != "issues" {
+			t.Errorf("%v %v", err, r.Header)
+		}
+		if string(body) == refuse {
+			w.WriteHeader(http.StatusTeapot)
+			return
+		}
+		got = append(got, string(body))
+	}))
+	defer local.Close()
+	dir := t.TempDir()
+	file, at := filepath.Join(dir, "forebay.yaml"), filepath.Join(dir, "cursor")
+	text := fmt.Sprintf("version: 1\nkafka: {brokers: [%q]}\npostgres: {url: \"postgres://127.0.0.1:1/x\"}\nteams:\n  acme:\n    sources: {github: {preset: github, secrets: [\"a secret of 32 characters, or so\"]}}\n", cluster.ListenAddrs()[0])
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	forward := func(count string, more ...string) (int, string) {
+		var out, errs bytes.Buffer
+		args := append([]string{"listen", "acme/github", "--forward-to", local.URL, "-c", file, "--cursor", at, "--count", count}, more...)
+		return Main(t.Context(), args, Options{Stdout: &out, Stderr: &errs}), errs.String()
+	}
+
+	produce("{}", "[1]", "[2]")
+	for _, step := range []struct {
+		name, count, refuse string
+		produce             []string
+		code                int
+		want                []string
+	}{
+		{"first two", "2", "", nil, 0, []string{"{}", "[1]"}},
+		{"refused", "9", "[2]", nil, exitFailed, []string{"{}", "[1]"}},
+		{"again, and what came meanwhile", "2", "", []string{"[3]"}, 0, []string{"{}", "[1]", "[2]", "[3]"}},
+	} {
+		refuse = step.refuse
+		produce(step.produce...)
+		code, errs := forward(step.count, "--since", "1h")
+		if code != step.code || !slices.Equal(got, step.want) {
+			t.Fatalf("%s: exit %d, %q, want %q\n%s", step.name, code, got, step.want, errs)
+		}
+	}
+	if err := os.WriteFile(at, []byte(`{"topic":"events.acme.other","next":{}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, errs := forward("1"); code != exitUsage {
+		t.Errorf("another topic's cursor: exit %d, %s", code, errs)
+	}
+}
