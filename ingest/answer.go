@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -32,7 +33,10 @@ func (h *Handler) answer(w http.ResponseWriter, d *delivery, v verdict) {
 		_, _ = w.Write(h.durableBody(d))
 		return
 	case handshake:
-		header.Set("Content-Type", v.handshake.ContentType)
+		maps.Copy(header, v.handshake.Header)
+		if v.handshake.ContentType != "" {
+			header.Set("Content-Type", v.handshake.ContentType)
+		}
 		header["X-Content-Type-Options"] = noSniff // the body is the caller's
 		w.WriteHeader(v.handshake.Status)
 		_, _ = w.Write(v.handshake.Body)
@@ -66,6 +70,9 @@ func writeProblem(w http.ResponseWriter, status int) {
 
 // durableBody returns the body of the answer for a delivery that is durable.
 func (h *Handler) durableBody(d *delivery) []byte {
+	if d.batch != nil {
+		return d.batch.body()
+	}
 	if d.event == nil {
 		return []byte(`{"id":null}`) // quarantined: it has no id until the source's mapping is corrected
 	}

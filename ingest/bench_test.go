@@ -20,6 +20,9 @@ type nullLog struct{}
 
 func (nullLog) Append(context.Context, time.Time, string, *schemas.Event) error       { return nil }
 func (nullLog) Quarantine(context.Context, time.Time, string, *ingest.Delivery) error { return nil }
+func (nullLog) AppendAll(context.Context, time.Time, string, []*schemas.Event, string, []*ingest.Delivery) error {
+	return nil
+}
 
 // BenchmarkHandler is what intake itself costs: a signed 1 KiB body of GitHub's kind, without network and broker.
 // Beside it the least that any handler does: reading the body.

@@ -169,3 +169,7 @@ func (l *leaver) Append(_ context.Context, _ time.Time, _ string, e *schemas.Eve
 }
 
 func (l *leaver) Quarantine(context.Context, time.Time, string, *Delivery) error { return nil }
+
+func (l *leaver) AppendAll(context.Context, time.Time, string, []*schemas.Event, string, []*Delivery) error {
+	return nil
+}

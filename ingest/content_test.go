@@ -77,7 +77,7 @@ func TestNothingAuthenticIsRefusedForItsContent(t *testing.T) {
 		{"empty", "", "not_json"},
 		{"two texts", text(`"1"`, `"o"`, `1`) + "{}", "not_json"},
 		{"gzip", zipped.String(), "not_json"},
-		{"byte order mark", "\xef\xbb\xbf" + text(`"1"`, `"o"`, `1`), "not_json"},
+		{"two byte order marks", "\ufeff\ufeff" + text(`"1"`, `"o"`, `1`), "not_json"},
 		{"UTF-16", "\xff\xfe" + string(wide), "not_json"},
 		{"a list", `[1]`, "missing_field"},
 		{"null", `null`, "missing_field"},

@@ -28,6 +28,10 @@ func (printLog) Quarantine(_ context.Context, _ time.Time, topic string, d *inge
 	return nil
 }
 
+func (printLog) AppendAll(context.Context, time.Time, string, []*schemas.Event, string, []*ingest.Delivery) error {
+	return nil
+}
+
 func ExampleHandler() {
 	p, err := provider.Compile(provider.Config{Team: "acme", Name: "github", Preset: "github",
 		Secrets: []schemas.Secret{schemas.NewSecret("a secret")}})

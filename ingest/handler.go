@@ -15,8 +15,6 @@ import (
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/schemas/jsonschema"
-	"github.com/forebay-io/forebay/schemas/trace"
 )
 
 // Handler serves POST /v1/in/{team}/{source}. Safe for concurrent use.
@@ -39,6 +37,9 @@ func (h *Handler) routes() {
 	h.mux = http.NewServeMux()
 	h.mux.HandleFunc("POST /v1/in/{team}/{source}", h.receive)
 	h.mux.HandleFunc("/v1/in/{team}/{source}", func(w http.ResponseWriter, r *http.Request) {
+		if h.ask(w, r) {
+			return
+		}
 		w.Header().Set("Allow", http.MethodPost)
 		h.answerMisdirected(w, r, "method", http.StatusMethodNotAllowed)
 	})
@@ -106,6 +107,7 @@ type delivery struct {
 	request     verify.Request
 	event       *schemas.Event // &eventBuffer, once it is valid
 	eventBuffer schemas.Event
+	batch       *batch             // of a delivery with a list of events, in the place of event
 	buffer      *[smallBuffer]byte // for a small body; reused by recycle, as are the event's headers
 }
 
@@ -140,7 +142,12 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) {
 		waitBeforeRefusal(r.Context(), d)
 	}
 	h.answer(w, d, v)
-	if v.outcome == accepted {
+	switch {
+	case d.batch != nil && (v.outcome == accepted || v.outcome == quarantined):
+		for _, e := range d.batch.events {
+			d.source.Fields.Observe(e.Type, e.Data, d.started)
+		}
+	case v.outcome == accepted:
 		d.source.Fields.Observe(d.event.Type, d.event.Data, d.started)
 	}
 	d.recycle(v.outcome)
@@ -154,7 +161,7 @@ func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) v
 		return verdictOnBody(err)
 	}
 	d.read, d.size = time.Now(), len(body)
-	d.request = verify.Request{Method: r.Method, Header: r.Header, Body: body}
+	d.request = verify.Request{Method: r.Method, Query: r.URL.RawQuery, Header: r.Header, Body: body}
 	if d.source != nil && d.source.mapper().Proof().URL {
 		d.request.URL = d.source.calledURL(r.URL)
 	}
@@ -172,21 +179,23 @@ func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) v
 	if s.TeamLimiter != nil && !s.TeamLimiter.AllowN(d.started, 1) {
 		return verdict{outcome: throttled, reason: "team", wait: wait(s.TeamLimiter)}
 	}
-	answer, err := h.readEvent(d)
-	if answer != nil {
+	if answer := h.challenge(d); answer != nil {
 		return verdict{outcome: handshake, handshake: answer}
 	}
 	h.liftReadDeadline(w, s)
 	d.deadline = d.started.Add(s.patience())
-	if err != nil {
-		return h.quarantine(r.Context(), d, r.Host, err)
+	if s.mapper().Several() {
+		elements, err := h.split(d)
+		if err != nil {
+			return h.quarantine(r.Context(), d, r.Host, err)
+		}
+		return h.appendEach(r.Context(), d, r.Host, elements)
 	}
 	event := &d.eventBuffer
-	event.TraceParent, event.TraceState = trace.Accept(r.Header["Traceparent"], r.Header["Tracestate"])
-	if err := event.Validate(); err != nil {
+	if err := h.guard(d, func() error { return s.mapper().Read(&d.request, d.received, event) }); err != nil {
 		return h.quarantine(r.Context(), d, r.Host, err)
 	}
-	fit, why, err := s.mapper().CheckSchema(&d.request, event)
+	taken, err := d.finish(&d.request, event)
 	if err != nil {
 		return h.quarantine(r.Context(), d, r.Host, err)
 	}
@@ -194,18 +203,52 @@ func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) v
 	if err := h.c.Log.Append(r.Context(), d.deadline, s.Topic, event); err != nil {
 		return d.notStored(r.Context(), err)
 	}
-	switch fit {
-	case jsonschema.Misfit:
-		return verdict{outcome: accepted, reason: provider.SchemaMisfit, detail: why}
-	case jsonschema.Unchecked:
-		return verdict{outcome: accepted, reason: schemaUnchecked, detail: why}
-	}
-	return verdict{outcome: accepted}
+	return taken
 }
 
-// readEvent returns the answer to a handshake, or fills d.eventBuffer, or returns an *Unusable. If the mapping panics, the delivery
-// goes to quarantine like any other that cannot become an event.
-func (h *Handler) readEvent(d *delivery) (answer *provider.Answer, err error) {
+// challenge returns the answer to a handshake; nil if the delivery is none, or the preset's code panics: then it is read as an event.
+func (h *Handler) challenge(d *delivery) (answer *provider.Answer) {
+	_ = h.guard(d, func() error {
+		answer, _ = d.source.mapper().Challenge(&d.request)
+		return nil
+	})
+	return answer
+}
+
+// ask answers a handshake that comes with another method than POST, where the source's provider has such. It has no body.
+func (h *Handler) ask(w http.ResponseWriter, r *http.Request) bool {
+	s, ok := h.c.Sources(r.PathValue("team"), r.PathValue("source"))
+	if !ok {
+		return false
+	}
+	verified, asks := s.mapper().Asks(r.Method)
+	if !asks {
+		return false
+	}
+	now := time.Now()
+	d := &delivery{team: r.PathValue("team"), name: r.PathValue("source"), source: s, started: now, read: now, received: h.c.Now(),
+		request: verify.Request{Method: r.Method, Query: r.URL.RawQuery, Header: r.Header, Body: []byte{}}}
+	v, authentic := verdict{}, true
+	if verified {
+		v, authentic = h.authentic(d)
+	}
+	if authentic {
+		v = verdict{outcome: handshake, handshake: h.challenge(d)}
+		if v.handshake == nil {
+			return false
+		}
+	}
+	h.observe(r.Context(), d, v)
+	if v.outcome == refused {
+		waitBeforeRefusal(r.Context(), d)
+	}
+	h.answer(w, d, v)
+	return true
+}
+
+// guard calls what reads a delivery. If that panics, it returns an *[provider.Unusable], so that the delivery goes to quarantine like any
+// other that cannot become an event.
+func (h *Handler) guard(d *delivery, read func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			if panicked := (lineKind{broken, "panic"}); h.lines.allow(panicked) {
@@ -213,32 +256,33 @@ func (h *Handler) readEvent(d *delivery) (answer *provider.Answer, err error) {
 			} else {
 				h.lines.left.add(panicked)
 			}
-			answer, err = nil, &provider.Unusable{Reason: "internal", Detail: "the mapping panicked"}
+			err = &provider.Unusable{Reason: "internal", Detail: "the mapping panicked"}
 		}
 	}()
-	m := d.source.mapper()
-	if a, ok := m.Challenge(&d.request); ok {
-		return a, nil
-	}
-	return nil, m.Read(&d.request, d.received, &d.eventBuffer)
+	return read()
 }
 
 // quarantine keeps an authentic delivery that cannot become an event.
 func (h *Handler) quarantine(ctx context.Context, d *delivery, host string, cause error) verdict {
+	u := d.unusable(cause, keptHeaders(d.request.Header, host, d.source.mapper()))
+	if err := h.c.Log.Quarantine(ctx, d.deadline, d.source.QuarantineTopic, u); err != nil {
+		return d.notStored(ctx, err)
+	}
+	return verdict{outcome: quarantined, reason: knownReason(u.Reason), detail: u.Detail}
+}
+
+// unusable is the delivery as it is kept in quarantine, with why it cannot become an event.
+func (d *delivery) unusable(cause error, headers []schemas.Header) *Delivery {
 	reason, detail := "internal", ""
 	if u, ok := errors.AsType[*provider.Unusable](cause); ok {
 		reason, detail = u.Reason, u.Detail
 	} else if f, ok := errors.AsType[*schemas.FieldError](cause); ok {
 		reason, detail = f.Reason, f.Field+": "+f.Detail
 	}
-	err := h.c.Log.Quarantine(ctx, d.deadline, d.source.QuarantineTopic, &Delivery{
+	return &Delivery{
 		Team: d.team, Source: d.name, Kind: "unusable", Reason: reason, Detail: detail, Method: d.request.Method,
-		URL: d.request.URL[:min(len(d.request.URL), maxURL)], Secret: d.request.Secret, Headers: keptHeaders(d.request.Header, host, d.source.mapper()), Body: d.request.Body, Received: d.received,
-	})
-	if err != nil {
-		return d.notStored(ctx, err)
+		URL: d.request.URL[:min(len(d.request.URL), maxURL)], Secret: d.request.Secret, Headers: headers, Body: d.request.Body, Received: d.received,
 	}
-	return verdict{outcome: quarantined, reason: knownReason(reason), detail: detail}
 }
 
 // notStored returns the verdict on a delivery that the log did not store. It is never the sender's fault.

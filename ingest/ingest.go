@@ -14,13 +14,16 @@ import (
 
 // Log makes deliveries durable. Safe for concurrent use.
 //
-// Both methods return nil only after all in-sync replicas have the record, and then keep no reference to their arguments. They give
+// All methods return nil only after all in-sync replicas have what they were given, and then keep no reference to their arguments. They give
 // up when ctx is done or at the time by (zero: never); the record may still become durable after that. Errors are *schemas.Error:
 // Throttled when the producer's memory is full, Unavailable when the brokers did not answer, TooLarge when the topic refuses the
 // size, Internal otherwise.
 type Log interface {
 	Append(ctx context.Context, by time.Time, topic string, e *schemas.Event) error
 	Quarantine(ctx context.Context, by time.Time, topic string, d *Delivery) error
+	// AppendAll appends what one delivery comes to: events to one topic and deliveries to another, in their order. After an error, some of
+	// them may be durable.
+	AppendAll(ctx context.Context, by time.Time, topic string, events []*schemas.Event, quarantine string, rest []*Delivery) error
 }
 
 // Delivery is an authentic request that could not become an event, as it is kept in the quarantine topic.
@@ -34,5 +37,6 @@ type Delivery struct {
 	Secret       int              // which of the source's secrets verified it, counted from 1; 0: not known
 	Headers      []schemas.Header // without secrets
 	Body         []byte
+	Element      int // which element of the list that was delivered Body is, counted from 1; 0: it is the whole body
 	Received     time.Time
 }

@@ -75,6 +75,12 @@ func (fakeMapping) Challenge(r *verify.Request) (*provider.Answer, bool) {
 	return nil, false
 }
 
+func (fakeMapping) Asks(string) (verified, asks bool) { return false, false }
+
+func (fakeMapping) Several() bool { return false }
+
+func (fakeMapping) Split(*verify.Request) ([]verify.Request, error) { return nil, nil }
+
 func (fakeMapping) Read(r *verify.Request, received time.Time, e *schemas.Event) error {
 	switch string(r.Body) {
 	case "unusable":
@@ -91,7 +97,7 @@ func (fakeMapping) Read(r *verify.Request, received time.Time, e *schemas.Event)
 	return nil
 }
 
-func (fakeMapping) CheckSchema(*verify.Request, *schemas.Event) (jsonschema.Verdict, string, error) {
+func (fakeMapping) CheckSchema(*schemas.Event) (jsonschema.Verdict, string, error) {
 	return "", "", nil
 }
 
@@ -123,6 +129,20 @@ func (l *fakeLog) Append(ctx context.Context, by time.Time, topic string, e *sch
 	kept := *e
 	kept.Data = bytes.Clone(e.Data)
 	l.events, l.topics = append(l.events, &kept), append(l.topics, topic)
+	return nil
+}
+
+func (l *fakeLog) AppendAll(ctx context.Context, by time.Time, topic string, events []*schemas.Event, quarantine string, rest []*Delivery) error {
+	for _, e := range events {
+		if err := l.Append(ctx, by, topic, e); err != nil {
+			return err
+		}
+	}
+	for _, d := range rest {
+		if err := l.Quarantine(ctx, by, quarantine, d); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -41,9 +41,14 @@ type Source struct {
 // mapping is what intake needs of a [provider.Source] once the signature is verified.
 type mapping interface {
 	Challenge(r *verify.Request) (*provider.Answer, bool)
+	// Asks says whether the provider's handshakes come with a method beside POST, and whether those are verified.
+	Asks(method string) (verified, asks bool)
+	// Several says that a delivery has a list of events, which Split returns; Read then reads one of its elements.
+	Several() bool
+	Split(r *verify.Request) ([]verify.Request, error)
 	Read(r *verify.Request, received time.Time, e *schemas.Event) error
 	// CheckSchema holds the event's body against its schema, where the source wants that.
-	CheckSchema(r *verify.Request, e *schemas.Event) (verdict jsonschema.Verdict, why string, err error)
+	CheckSchema(e *schemas.Event) (verdict jsonschema.Verdict, why string, err error)
 	// SecretHeaders returns the headers that contain a secret itself, not a signature made with it.
 	SecretHeaders() []string
 	// AnswersEmpty says whether a durable delivery is answered 200 without a body.

@@ -1,6 +1,7 @@
 package producer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -48,24 +49,15 @@ var errTimeUp = errors.New("no ack within the first wait")
 // written. r may use the memory of c, so c is reused only where the client does not have r: after the ack, or if r was never sent.
 func (p *Producer) produce(ctx context.Context, deadline time.Time, c *call, r *kgo.Record) error {
 	topic, left := r.Topic, firstWait
-	if err := ctx.Err(); err != nil {
-		return schemas.Errorf(schemas.Unavailable, "produce to "+topic, "%w", context.Cause(ctx))
-	}
 	if !deadline.IsZero() {
-		if left = min(left, time.Until(deadline)); left <= 0 {
-			return schemas.Errorf(schemas.Unavailable, "produce to "+topic, "too late: %w", context.DeadlineExceeded)
-		}
+		left = min(left, time.Until(deadline))
 	}
-	c.weight = weight(r)
-	if c.topicBytes = p.room.take(topic, c.weight); c.topicBytes == nil {
-		p.reuse(c)
-		return full(topic)
+	client, err := p.start(ctx, deadline, c, r)
+	if err != nil {
+		return err
 	}
-	c.endedOrLate.Store(false)
 	c.timer.Reset(left)
-	client := p.client.Load()
-	client.TryProduce(context.Background(), r, c.promise)
-	err := <-c.done
+	err = <-c.done
 	if errors.Is(err, errTimeUp) {
 		var gaveUp error
 		if err, gaveUp = c.wait(ctx, deadline); gaveUp != nil {
@@ -75,6 +67,48 @@ func (p *Producer) produce(ctx context.Context, deadline time.Time, c *call, r *
 		p.reuse(c)
 	}
 	return p.failed(ctx, client, topic, err)
+}
+
+// start gives r to the client, unless it is too late or there is no room.
+func (p *Producer) start(ctx context.Context, deadline time.Time, c *call, r *kgo.Record) (*kgo.Client, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, schemas.Errorf(schemas.Unavailable, "produce to "+r.Topic, "%w", context.Cause(ctx))
+	}
+	if !deadline.IsZero() && !time.Now().Before(deadline) {
+		return nil, schemas.Errorf(schemas.Unavailable, "produce to "+r.Topic, "too late: %w", context.DeadlineExceeded)
+	}
+	c.weight = weight(r)
+	if c.topicBytes = p.room.take(r.Topic, c.weight); c.topicBytes == nil {
+		p.reuse(c)
+		return nil, full(r.Topic)
+	}
+	c.endedOrLate.Store(false)
+	client := p.client.Load()
+	client.TryProduce(context.Background(), r, c.promise)
+	return client, nil
+}
+
+// produceAll sends records in their order and waits for the acks of all. The first error is returned; others of the records may be written.
+func (p *Producer) produceAll(ctx context.Context, deadline time.Time, calls []*call, records []*kgo.Record) (failed error) {
+	clients := make([]*kgo.Client, 0, len(records))
+	for i, r := range records {
+		client, err := p.start(ctx, deadline, calls[i], r)
+		if failed = err; err != nil {
+			break // those before it are on their way
+		}
+		clients = append(clients, client)
+	}
+	for i, client := range clients {
+		err, gaveUp := calls[i].wait(ctx, deadline)
+		if gaveUp != nil {
+			err = schemas.Errorf(schemas.Unavailable, "produce to "+records[i].Topic, "no answer in time: %w", gaveUp)
+		} else {
+			p.reuse(calls[i])
+			err = p.failed(ctx, client, records[i].Topic, err)
+		}
+		failed = cmp.Or(failed, err)
+	}
+	return failed
 }
 
 // reuse makes the call available to the next record.

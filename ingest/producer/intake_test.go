@@ -28,7 +28,13 @@ type intake struct {
 func newIntake(t *testing.T, deadline time.Duration, change func(*Config)) *intake {
 	t.Helper()
 	p, cluster := setup(t, change)
-	source, err := provider.Compile(provider.Config{Team: "acme", Name: "orders", Preset: "generic", Deadline: deadline,
+	return newIntakeOf(t, p, cluster, deadline, "")
+}
+
+// newIntakeOf is newIntake of a source with `each`.
+func newIntakeOf(t *testing.T, p *Producer, cluster *kfake.Cluster, deadline time.Duration, each string) *intake {
+	t.Helper()
+	source, err := provider.Compile(provider.Config{Team: "acme", Name: "orders", Preset: "generic", Deadline: deadline, Each: each,
 		Secrets: []schemas.Secret{schemas.NewSecret("secret")}, Verify: &verify.Params{SignatureHeader: "X-Signature"},
 		Event: &provider.EventConfig{ID: "/id", Type: "/type", Entity: []string{"/id"}}})
 	if err != nil {

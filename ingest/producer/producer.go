@@ -150,9 +150,28 @@ func New(c Config) (*Producer, error) {
 // Append implements [ingest.Log].
 func (p *Producer) Append(ctx context.Context, deadline time.Time, topic string, e *schemas.Event) error {
 	c := p.calls.Get().(*call)
+	return p.produce(ctx, deadline, c, p.encode(c, topic, e))
+}
+
+// encode makes the record of an event, in the memory of c.
+func (p *Producer) encode(c *call, topic string, e *schemas.Event) *kgo.Record {
 	c.encoder.SchemaID = p.schemaID(e)
 	parent, state := trace.Child(e.TraceParent, e.TraceState) // this hop is a span of its own in the event's trace
-	return p.produce(ctx, deadline, c, c.encoder.EncodeHop(topic, e, parent, state))
+	return c.encoder.EncodeHop(topic, e, parent, state)
+}
+
+// AppendAll implements [ingest.Log].
+func (p *Producer) AppendAll(ctx context.Context, deadline time.Time, topic string, events []*schemas.Event, quarantine string, rest []*ingest.Delivery) error {
+	calls := make([]*call, 0, len(events)+len(rest))
+	records := make([]*kgo.Record, 0, cap(calls))
+	for _, e := range events {
+		c := p.calls.Get().(*call)
+		calls, records = append(calls, c), append(records, p.encode(c, topic, e))
+	}
+	for _, d := range rest {
+		calls, records = append(calls, p.calls.Get().(*call)), append(records, quarantineRecord(quarantine, d))
+	}
+	return p.produceAll(ctx, deadline, calls, records)
 }
 
 // Quarantine implements [ingest.Log].

@@ -35,7 +35,13 @@ var never time.Time // no deadline
 
 func setup(t *testing.T, change func(*Config)) (*Producer, *kfake.Cluster) {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, topic, aside))
+	return setupOn(t, 1, change)
+}
+
+// setupOn is setup on so many brokers.
+func setupOn(t *testing.T, brokers int, change func(*Config)) (*Producer, *kfake.Cluster) {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(brokers), kfake.SeedTopics(3, topic, aside))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ const (
 	headerMethod   = "forebay_method"
 	headerURL      = "forebay_url" // only where it is signed
 	headerSecret   = "forebay_secretnumber"
+	headerElement  = "forebay_element" // only of an element of a list: its number, from 1
 	headerTeam     = "forebay_team"
 	headerSource   = "forebay_source"
 	headerReceived = "forebay_received" // RFC 3339 with nanoseconds, UTC
@@ -43,6 +44,9 @@ func quarantineRecord(topic string, d *ingest.Delivery) *kgo.Record {
 	}
 	if d.Secret > 0 {
 		add(headerSecret, strconv.Itoa(d.Secret))
+	}
+	if d.Element > 0 {
+		add(headerElement, strconv.Itoa(d.Element))
 	}
 	add(headerTeam, d.Team)
 	add(headerSource, d.Source)
@@ -72,6 +76,7 @@ func parseQuarantine(r *kgo.Record) Item {
 		item.Received = t.UTC()
 	}
 	item.Secret, _ = strconv.Atoi(header(r, headerSecret)) // 0: not known
+	item.Element, _ = strconv.Atoi(header(r, headerElement))
 	for _, h := range r.Headers {
 		if name, ok := strings.CutPrefix(h.Key, requestPrefix); ok {
 			item.Headers = append(item.Headers, schemas.Header{Name: name, Value: string(h.Value)})

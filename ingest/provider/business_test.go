@@ -1,6 +1,7 @@
 package provider_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,6 +102,18 @@ func TestTraps(t *testing.T) {
 			nil, "sha256:... | com.cal.meeting_started | b | none | delta"},
 		{"an agent that goes on", "cursor", `{"event":"statusChange","timestamp":"2024-01-01T12:00:00.001Z","id":"bc_1","status":"FINISHED"}`,
 			[]string{"X-Webhook-ID: w1"}, "w1 | com.cursor.statusChange | bc_1 | timestamp 2024-01-01T12:00:00.001000000Z | delta"},
+		{"an instance of a meeting that recurs", "zoom", `{"event":"meeting.deleted","event_ts":1752566460000,"payload":{"account_id":"A","object":{"id":"843","uuid":"4nR0i/L9=="}}}`,
+			nil, "sha256:... | com.zoom.meeting.deleted | A/4nR0i%2FL9%3D%3D | timestamp 2025-07-15T08:01:00.000000000Z | delta deleted"},
+		{"a recording is not its meeting", "zoom", `{"event":"recording.deleted","event_ts":1752566460000,"payload":{"account_id":"A","object":{"uuid":"4nR0"}}}`,
+			nil, "sha256:... | com.zoom.recording.deleted | A/4nR0 | timestamp 2025-07-15T08:01:00.000000000Z | delta"},
+		{"an app is taken out of an account", "zoom", `{"event":"app_deauthorized","event_ts":1752566460000,"payload":{"account_id":"A","user_id":"U"}}`,
+			nil, "sha256:... | com.zoom.app_deauthorized | A | timestamp 2025-07-15T08:01:00.000000000Z | delta"},
+		{"no target", "okta", `{"uuid":"u","published":"2026-07-02T12:00:00.123Z","eventType":"user.session.start","actor":{"id":"00u"},"target":null}`,
+			nil, "u | com.okta.user.session.start | 00u | timestamp 2026-07-02T12:00:00.123000000Z | delta"},
+		{"who is put into a group is told of", "okta", `{"uuid":"u","published":"2026-07-02T12:00:00.1Z","eventType":"group.user_membership.add","actor":{"id":"00a"},"target":[{"id":"00u"},{"id":"00g"}]}`,
+			nil, "u | com.okta.group.user_membership.add | 00u | timestamp 2026-07-02T12:00:00.100000000Z | delta"},
+		{"the end of a user", "okta", `{"uuid":"u","published":"2026-07-02T12:00:00.1Z","eventType":"user.lifecycle.delete.completed","actor":{"id":"00a"},"target":[{"id":"00u"}]}`,
+			nil, "u | com.okta.user.lifecycle.delete.completed | 00u | timestamp 2026-07-02T12:00:00.100000000Z | delta deleted"},
 	} {
 		t.Run(tt.preset+" "+tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -116,6 +129,51 @@ func TestTraps(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestOktaLists: each element of a delivery is an event, and one that is delivered again with others is the same one.
+func TestOktaLists(t *testing.T) {
+	t.Parallel()
+	s := compile(t, provider.Config{Preset: "okta"})
+	const one = `{"uuid":"u1","published":"2026-07-02T12:00:00Z","eventType":"a","actor":{"id":"x"}}`
+	ids := func(body string) (ids []string) {
+		elements, err := s.Split(request(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range elements {
+			e, err := s.Event(&r, received)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, e.ID)
+		}
+		return ids
+	}
+	if got := ids(`{"eventId":"d1","data":{"events":[` + one + `,` + strings.Replace(one, "u1", "u2", 1) + `]}}`); !slices.Equal(got, []string{"u1", "u2"}) {
+		t.Errorf("two events came as %q", got)
+	}
+	if got := ids(`{"eventId":"d2","data":{"events":[` + one + `]}}`); !slices.Equal(got, []string{"u1"}) {
+		t.Errorf("one of them again came as %q", got)
+	}
+}
+
+// TestHandshakesOfBusiness: what is no handshake is not answered as one.
+func TestHandshakesOfBusiness(t *testing.T) {
+	t.Parallel()
+	zoom, okta := compile(t, provider.Config{Preset: "zoom"}), compile(t, provider.Config{Preset: "okta"})
+	for _, body := range []string{`{"event":"meeting.started","payload":{"object":{"topic":"endpoint.url_validation"}}}`, `{"event":"endpoint.url_validation"}`,
+		`{"event":"endpoint.url_validation","payload":{"plainToken":7}}`, `url_validation`} {
+		if _, ok := zoom.Challenge(request(body)); ok {
+			t.Errorf("%s is answered", body)
+		}
+	}
+	if verified, asks := okta.Asks("GET"); !verified || !asks {
+		t.Error("Okta's question is answered without its token")
+	}
+	if _, ok := okta.Challenge(request(`{}`, "X-Okta-Verification-Challenge: c")); ok {
+		t.Error("a delivery is answered as the question")
 	}
 }
 
@@ -148,6 +206,10 @@ func TestPeopleOfBusiness(t *testing.T) {
 		// Who closed it is not who began it.
 		{"intercom", `{"id":"n","topic":"conversation.admin.closed","created_at":1,"data":{"item":{"source":{"author":{"id":"u","type":"user"}}}}}`, schemas.Sender{}, ""},
 		{"cycles", `{"event_id":"e","event_type":"budget.funded","category":"budget","timestamp":"2026-04-01T12:00:00Z","actor":{"type":"api_key","key_id":"k"},"data":{"scope":"tenant:t"}}`, schemas.Sender{ID: "k", Login: "api_key"}, "tenant:t"},
+		{"zoom", `{"event":"meeting.participant_joined","event_ts":1752566460000,"payload":{"object":{"uuid":"u","topic":"Sync","participant":{"id":"p","user_name":"Priya"}}}}`, schemas.Sender{ID: "p", Login: "Priya"}, "Sync"},
+		{"okta", `{"uuid":"u","published":"2026-07-02T12:00:00Z","eventType":"x","actor":{"id":"00a","type":"User","alternateId":"ann@example.com"},"target":[{"id":"00u","displayName":"Jane"}]}`,
+			schemas.Sender{ID: "00a", Login: "ann@example.com", Kind: schemas.Human}, "Jane"},
+		{"okta", `{"uuid":"u","published":"2026-07-02T12:00:00Z","eventType":"x","actor":{"id":"0oa","type":"PublicClientApp"}}`, schemas.Sender{ID: "0oa", Kind: schemas.Automation}, ""},
 		{"resend", `{"type":"email.opened","created_at":"2026-06-18T09:20:11Z","data":{"email_id":"e","subject":"Welcome"}}`, schemas.Sender{}, "Welcome"},
 	} {
 		r := request(tt.body, "svix-id: msg_1")
@@ -198,6 +260,8 @@ func TestVolatileParts(t *testing.T) {
 	for preset, bodies := range map[string][2]string{
 		"paddle": {`{"event_id":"e","event_type":"x","occurred_at":"2024-04-11T15:59:57Z","notification_id":"ntf_1"}`,
 			`{"event_id":"e","event_type":"x","occurred_at":"2024-04-11T15:59:57Z","notification_id":"ntf_2"}`},
+		"zoom": {`{"event":"recording.completed","payload":{"object":{"uuid":"u","download_token":"a"}},"download_token":"b"}`,
+			`{"event":"recording.completed","payload":{"object":{"uuid":"u","download_token":"c"}},"download_token":"d"}`},
 		"intercom": {`{"id":"n","topic":"x","created_at":1781524800,"delivery_attempts":1}`, `{"id":"n","topic":"x","created_at":1781524800,"delivery_attempts":2}`},
 	} {
 		s := compile(t, provider.Config{Preset: preset})

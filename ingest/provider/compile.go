@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -24,7 +25,7 @@ func Compile(cfg Config) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{Team: cfg.Team, Name: cfg.Name, Preset: p.name, MaxBody: p.maxBody, Deadline: p.deadline,
-		preset: p, uri: "/" + cfg.Team + "/" + cfg.Name, rules: map[string]*rule{},
+		preset: p, secrets: cfg.Secrets, uri: "/" + cfg.Team + "/" + cfg.Name, rules: map[string]*rule{},
 		deliveries: sync.Pool{New: func() any { return new(delivery) }}}
 	if cfg.MaxBody > 0 {
 		s.MaxBody = cfg.MaxBody
@@ -50,6 +51,10 @@ func Compile(cfg Config) (*Source, error) {
 	s.preset.fallback.id = p.idAs(params)
 	if p.names != nil && (cfg.Event == nil || cfg.Event.Type == "") {
 		s.names = strings.NewReplacer(p.names...)
+	}
+	s.eachText = cmp.Or(cfg.Each, p.each)
+	if s.each, err = compileEach(s.eachText); err != nil {
+		return nil, err
 	}
 	if err := s.compileRules(cfg.Event); err != nil {
 		return nil, err
@@ -118,6 +123,10 @@ func (s *Source) compileRules(e *EventConfig) error {
 			return err
 		}
 		s.topic = &topic
+	}
+	if s.each != nil && len(s.fallback.id.refs) == 1 && s.fallback.id.refs[0].kind == refHeader {
+		return &KeyError{"event.id", fmt.Errorf("is read from header %s, which all elements of a list have: with each, take what is in the element, such as /id, or sha256:body",
+			s.fallback.id.refs[0].name)}
 	}
 	for name, m := range s.preset.rules {
 		if s.rules[name], err = c.rule(m, s.preset.fallback, e); err != nil {
@@ -254,12 +263,14 @@ func (v *VersionConfig) validate() error {
 		return errors.New("event.version.kind is missing: use sequence, monotonic, timestamp or none")
 	case !kind.Valid():
 		return fmt.Errorf("event.version.kind %q is not one of sequence, monotonic, timestamp, none", v.Kind)
-	case kind == schemas.None && (v.From != "" || v.Clock != "" || v.Epoch != ""):
-		return errors.New("event.version.from, clock and epoch have no meaning with kind: none")
+	case kind == schemas.None && (v.From != "" || v.Clock != "" || v.Epoch != "" || v.Missing != ""):
+		return errors.New("event.version.from, clock, epoch and missing have no meaning with kind: none")
 	case kind != schemas.None && (v.From == "" || v.From == "sha256:body"):
 		return errors.New("event.version.from is missing: say where the version stands, for example /order/rev")
 	case v.Epoch == "sha256:body":
 		return &KeyError{"event.version.epoch", errors.New("is the body's hash, which is no integer: say where the epoch stands, for example /order/incarnation")}
+	case v.Missing != "" && v.Missing != MissingArrival:
+		return fmt.Errorf("event.version.missing %q is not %s: leave it out to have a delivery without a version in quarantine", v.Missing, MissingArrival)
 	case v.As != "" && v.As != asInteger && v.As != asText:
 		return fmt.Errorf("event.version.as %q is not one of integer, text", v.As)
 	case v.As != "" && kind != schemas.Monotonic:

@@ -20,6 +20,9 @@ type Config struct {
 	Verify *verify.Params
 	// Event replaces single parts of the preset's mapping, for every event type.
 	Event *EventConfig
+	// Each is where a delivery has its list of events: a JSON Pointer, or "/" where the body is the list. Each element is an event, and what
+	// Event says is read inside it.
+	Each string
 	// MaxBody is in bytes; zero is the preset's.
 	MaxBody int64
 	// Deadline is how long the provider waits; zero is the preset's.
@@ -76,9 +79,14 @@ type VersionConfig struct {
 	// Resolution is the unit of a timestamp: 1s, 1ms, 1us or 1ns. Finer digits are cut off, and a bare number is in this unit. With zero
 	// all digits count, and bare numbers are seconds.
 	Resolution time.Duration `yaml:"resolution,omitempty" json:"resolution,omitempty"`
+	// Missing says what becomes of a delivery without the value. Empty: it is unusable; arrival: it has no version, and goes as it arrives.
+	Missing string `yaml:"missing,omitempty" json:"missing,omitempty"`
 	// Rank breaks ties of one version.
 	Rank *RankConfig `yaml:"rank,omitempty" json:"rank,omitempty"`
 }
+
+// MissingArrival is the value of VersionConfig.Missing.
+const MissingArrival = "arrival"
 
 // The values of VersionConfig.As.
 const (

@@ -28,30 +28,11 @@ type delivery struct {
 
 // parse reads the form, if the source knows forms, and the JSON text, if the source reads any of it.
 func (d *delivery) parse() *Unusable {
-	s, text := d.src, d.req.Body
-	if s.forms && mediaType(d.req) == mediaForm {
-		var err error
-		if d.form, err = url.ParseQuery(string(text)); err != nil || jsonText(text) {
-			return unusable(BadForm, "the body is not a form")
-		}
-		payload, bad := d.field(s.preset.formPayload)
-		switch {
-		case bad != nil:
-			return bad
-		case payload == "" && s.preset.formPayload != "" && s.preset.formRule == "":
-			return unusable(MissingField, "no form:%s", s.preset.formPayload)
-		case payload == "":
-			return nil
-		}
-		text, d.fromForm = []byte(payload), true
+	var bad *Unusable
+	if d.text, bad = d.jsonText(); bad != nil || d.text == nil || d.src.set == nil {
+		return bad
 	}
-	if d.text = text; text == nil {
-		d.text = []byte{}
-	}
-	if s.set == nil {
-		return nil
-	}
-	values, err := s.set.Scan(text, d.buffer)
+	values, err := d.src.set.Scan(d.text, d.buffer)
 	if err != nil {
 		return scanReason(err)
 	}
@@ -59,9 +40,35 @@ func (d *delivery) parse() *Unusable {
 	return nil
 }
 
-// jsonText reports whether a body begins like a JSON text, as no form does. The content type is not signed: a text inside of the JSON
+// jsonText returns the JSON text: the body, or the form's field that has it; nil for a form without one.
+func (d *delivery) jsonText() ([]byte, *Unusable) {
+	s, text := d.src, d.req.Body
+	if !s.forms || mediaType(d.req) != mediaForm {
+		if text == nil {
+			text = []byte{}
+		}
+		return text, nil
+	}
+	var err error
+	if d.form, err = url.ParseQuery(string(text)); err != nil || isJSON(text) {
+		return nil, unusable(BadForm, "the body is not a form")
+	}
+	payload, bad := d.field(s.preset.formPayload)
+	switch {
+	case bad != nil:
+		return nil, bad
+	case payload == "" && s.preset.formPayload != "" && s.preset.formRule == "":
+		return nil, unusable(MissingField, "no form:%s", s.preset.formPayload)
+	case payload == "":
+		return nil, nil
+	}
+	d.fromForm = true
+	return []byte(payload), nil
+}
+
+// isJSON reports whether a body begins like a JSON text, as no form does. The content type is not signed: a text inside of the JSON
 // that somebody else wrote ("&payload=...") must not become the form's field.
-func jsonText(body []byte) bool {
+func isJSON(body []byte) bool {
 	body = bytes.TrimLeft(body, " \t\r\n")
 	return len(body) > 0 && (body[0] == '{' || body[0] == '[')
 }
@@ -240,7 +247,11 @@ func mediaType(r *verify.Request) string {
 	if len(values) == 0 {
 		return ""
 	}
-	t, _, _ := strings.Cut(values[0], ";")
+	return mediaTypeOf(values[0])
+}
+
+func mediaTypeOf(contentType string) string {
+	t, _, _ := strings.Cut(contentType, ";")
 	return strings.ToLower(strings.TrimSpace(t))
 }
 

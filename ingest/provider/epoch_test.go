@@ -72,7 +72,7 @@ func TestEpochMistakesAreRefused(t *testing.T) {
 		version provider.VersionConfig
 		want    string
 	}{
-		{provider.VersionConfig{Kind: "none", Epoch: "/run"}, "epoch have no meaning with kind: none"},
+		{provider.VersionConfig{Kind: "none", Epoch: "/run"}, "epoch and missing have no meaning with kind: none"},
 		{provider.VersionConfig{From: "/rev", Kind: "sequence", Epoch: "sha256:body"}, "event.version.epoch is the body's hash"},
 		{provider.VersionConfig{From: "/rev", Kind: "sequence", Epoch: "run"}, "event.version.epoch \"run\" is not a JSON Pointer"},
 		{provider.VersionConfig{From: "/rev", Kind: "sequence", Epoch: "cel:1.5"}, "event.version.epoch"},

@@ -59,6 +59,9 @@ func (d *delivery) event(received time.Time, e *schemas.Event) *Unusable {
 	}
 	*e = schemas.Event{Source: d.src.uri, RecordedTime: received, Time: received, Payload: m.payload, First: m.first, Secret: d.req.Secret,
 		DataContentType: d.contentType(), Headers: d.headers(e.Headers[:0]), Data: d.req.Body}
+	if d.fromForm { // what is signed stays the form, of which id and hash are made
+		e.Data, e.DataContentType = d.text, "application/json"
+	}
 	if e.Data == nil {
 		e.Data = []byte{}
 	}

@@ -9,14 +9,15 @@ import (
 
 var _ = register(github())
 
-// github: issues and pull requests share one number space, so they share one kind of entity. The time of a comment or a review is a
-// clock of its own, because it never makes an issue stale. All events of an issue carry the whole of it, but only `edited` says
+// github: issues and pull requests share one number space, so they share one kind of entity. Each comment and each review has a
+// clock of its own, because it makes neither the issue nor another one stale; that it is deleted or dismissed comes with the time of its last
+// change, and is its newest. All events of an issue carry the whole of it, but only `edited` says
 // nothing more: a label that was added, or that it was closed, is in no later event. An item of a project is never a snapshot: the field
 // that was edited is in that event only.
 //
 // Checks of one commit are one entity, and each check has a clock of its own. Its status is a snapshot while it is under way; that it has
 // ended is told once (also by `created`, where an app reports a check that it has made already), and its times may not be in order (a skipped
-// job ends before it starts). An attempt of a run begins the statuses again. Where several comments share a version line, all is delta: a late event of one must not be dropped because another is newer.
+// job ends before it starts). An attempt of a run begins the statuses again.
 //
 // `create` and `delete` name a branch or tag by its short name, `push` by the full one: they are one entity. `sub_issues` comes to both
 // issues' repositories, and only one of them is the parent's. All that is unmapped has its repository as entity, its organization, or its
@@ -28,6 +29,7 @@ var _ = register(github())
 // GitHub waits 10 s (GitHub Enterprise Server 30 s) and sends up to 25 MB; a redelivery has the same body and X-GitHub-Delivery.
 // Sources: https://docs.github.com/webhooks, google/go-github github/messages.go, octokit/webhooks payload-examples/api.github.com.
 func github() preset {
+	const again = "a source of its own for them, with event.id: header:X-GitHub-Delivery"
 	const repo, installation = "/repository/id", "installation:{/installation/id}"
 	states := []string{"requested", "queued", "pending", "waiting", "in_progress", "completed"}
 	action := func(is ...string) *condition { return &condition{from: "/action", is: is} }
@@ -39,6 +41,12 @@ func github() preset {
 	}
 	branch, tag := []string{repo, "refs/heads/{/ref}"}, []string{repo, "refs/tags/{/ref}"}
 	gone := &condition{from: "=always", is: []string{"always"}}
+	changed := func(name string) []clock {
+		return []clock{second("/"+name+"/updated_at", name).ends("/action", "deleted")}
+	}
+	comment := func(name string) []clock {
+		return []clock{second("/comment/updated_at", name).each("/comment/id").ends("/action", "deleted")}
+	}
 	return preset{
 		name: "github", title: "GitHub",
 		verify:  verify.Params{Scheme: verify.SchemeGitHub},
@@ -50,7 +58,8 @@ func github() preset {
 		delivery: "header:X-GitHub-Delivery",
 		// Their bodies have no time and no number of their own.
 		repeats: []Repeat{{"repository_dispatch", "put an id that differs into client_payload"}, {"workflow_dispatch", "give it an input that differs"},
-			{"member", ""}, {"star", ""}, {"ping", ""}},
+			{"member", again}, {"membership", again}, {"organization", again}, {"team", again}, {"team_add", again}, {"org_block", again},
+			{"public", again}, {"watch", again}, {"star", ""}, {"ping", ""}},
 		formPayload: "payload",
 		headers: []string{"x-github-event", "x-github-delivery", "x-github-hook-id", "x-github-hook-installation-target-type",
 			"x-github-hook-installation-target-id"},
@@ -62,19 +71,19 @@ func github() preset {
 			entity: []string{repo + "|organization:{/organization/id}|" + installation + "?"},
 		},
 		rules: map[string]mapping{
-			"issues":        {entity: issue, clocks: seconds("/issue/updated_at", "issue"), snapshots: action("edited"), deleted: deleted},
-			"issue_comment": {entity: issue, clocks: seconds("/comment/updated_at", "comment")},
+			"issues":        {entity: issue, clocks: changed("issue"), snapshots: action("edited"), deleted: deleted},
+			"issue_comment": {entity: issue, clocks: comment("comment")},
 			"sub_issues": {entity: []string{"/parent_issue_repo/id|" + repo, "/parent_issue/number"},
 				clocks: seconds("/parent_issue/updated_at?", "sub_issues")},
 			"pull_request": {entity: pull, clocks: seconds("/pull_request/updated_at", "pull_request"),
 				snapshots: action("edited", "synchronize")},
 			"pull_request_review": {entity: pull, // null while the review is pending
-				clocks: seconds("/review/submitted_at?", "review")},
-			"pull_request_review_comment": {entity: pull, clocks: seconds("/comment/updated_at", "review_comment")},
+				clocks: []clock{second("/review/submitted_at?", "review").each("/review/id").ends("/action", "dismissed")}},
+			"pull_request_review_comment": {entity: pull, clocks: comment("review_comment")},
 			"pull_request_review_thread":  {entity: pull},
-			"discussion": {entity: discussion, clocks: seconds("/discussion/updated_at", "discussion"),
+			"discussion": {entity: discussion, clocks: changed("discussion"),
 				snapshots: action("edited"), deleted: deleted},
-			"discussion_comment": {entity: discussion, clocks: seconds("/comment/updated_at", "discussion_comment")},
+			"discussion_comment": {entity: discussion, clocks: comment("discussion_comment")},
 
 			"push":          {entity: []string{repo, "/ref"}, deleted: &condition{from: "/deleted", is: []string{"true"}}},
 			"create/branch": {entity: branch},
@@ -82,17 +91,17 @@ func github() preset {
 			"delete/branch": {entity: branch, deleted: gone},
 			"delete/tag":    {entity: tag, deleted: gone},
 			"release": {entity: []string{repo, "=release", "/release/id"}, // a draft has neither time
-				clocks:    seconds("/release/updated_at|/release/published_at?", "release"),
+				clocks:    []clock{second("/release/updated_at|/release/published_at?", "release").ends("/action", "deleted")},
 				snapshots: action("edited"), deleted: deleted},
 
 			"check_run": {entity: []string{repo, "/check_run/head_sha"},
 				clocks: []clock{{from: "/check_run/completed_at|/check_run/started_at?", kind: schemas.Timestamp, name: "check_run", by: "/check_run/id",
 					resolution: time.Second, rank: &rank{from: "/check_run/status", order: states}}},
 				snapshots: &condition{from: "/action", is: []string{"created"}, unless: &condition{from: "/check_run/status", is: []string{"completed"}}}},
-			"check_suite": {entity: []string{repo, "/check_suite/head_sha"}, clocks: seconds("/check_suite/updated_at", "check_suite")},
+			"check_suite": {entity: []string{repo, "/check_suite/head_sha"}, clocks: []clock{second("/check_suite/updated_at", "check_suite").each("/check_suite/id")}},
 			"status":      {entity: []string{repo, "/sha"}, clocks: seconds("/updated_at", "status")},
 			"commit_comment": {entity: []string{repo, "/comment/commit_id"},
-				clocks: seconds("/comment/updated_at", "commit_comment")},
+				clocks: comment("commit_comment")},
 			"merge_group": {entity: []string{repo, "/merge_group/head_sha"}},
 			"workflow_run": {entity: []string{repo, "=workflow_run", "/workflow_run/id"},
 				clocks: []clock{{from: "/workflow_run/updated_at", kind: schemas.Timestamp, name: "workflow_run", resolution: time.Second,
@@ -117,9 +126,9 @@ func github() preset {
 
 			"member": {entity: []string{repo}},
 			"projects_v2_item": {entity: []string{"/organization/id", "=project_item", "/projects_v2_item/id"},
-				clocks: seconds("/projects_v2_item/updated_at", "projects_v2_item"), deleted: deleted},
+				clocks: changed("projects_v2_item"), deleted: deleted},
 			"installation": {entity: []string{installation},
-				clocks: seconds("/installation/updated_at", "installation"), deleted: deleted},
+				clocks: changed("installation"), deleted: deleted},
 			"installation_repositories": {entity: []string{installation},
 				clocks: seconds("/installation/updated_at", "installation")},
 		},

@@ -1,7 +1,13 @@
 package provider
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"maps"
+	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -38,6 +44,9 @@ type preset struct {
 	topic string
 	// repeats are the event types whose bodies may be the same, byte for byte, in two events: where the id is made of the body, they are one.
 	repeats []Repeat
+	// each is where a delivery has its list of events, as [Config.Each]. Pointers are read inside an element, whose body it is for sha256:body,
+	// too; headers are the delivery's. What stands around the list is in no event.
+	each string
 	// fallback is the mapping of event types without a rule. Rules take id, type, volatile, sender and title from it if they have none. Its entity is as
 	// near as an unknown type can be held: what fails keeps back all that has the same entity.
 	fallback mapping
@@ -50,8 +59,39 @@ type preset struct {
 	emptyAnswer bool
 	// headers are the original request headers kept on the event, in lower case.
 	headers []string
-	// challenge answers handshakes.
-	challenge func(body []byte) (*Answer, bool)
+	// challenge answers handshakes: authentic deliveries that are no event, and what comes with a method of asks.
+	challenge func(handshake) (*Answer, bool)
+	// asks are the methods beside POST with which the provider asks for the URL. Those that are true are verified like a delivery. The answer
+	// to one that is not must say nothing that a stranger may not know.
+	asks map[string]bool
+}
+
+// handshake is a request that a preset may answer by itself. Its Secret is the one that it was verified with.
+type handshake struct {
+	*verify.Request
+	secrets []schemas.Secret
+}
+
+// query returns a parameter of the URL.
+func (h handshake) query(name string) string {
+	values, err := url.ParseQuery(h.Query)
+	if err != nil {
+		return ""
+	}
+	return values.Get(name)
+}
+
+// sign returns the HMAC-SHA256 of a message in hex, with the secret that the request was verified with.
+func (h handshake) sign(message string) string {
+	m := hmac.New(sha256.New, []byte(h.secrets[max(h.Secret, 1)-1].Reveal()))
+	m.Write([]byte(message))
+	return hex.EncodeToString(m.Sum(nil))
+}
+
+// answerJSON is the answer of a value that JSON can have.
+func answerJSON(value any) (*Answer, bool) {
+	text, err := json.Marshal(value)
+	return &Answer{Status: http.StatusOK, ContentType: "application/json", Body: text}, err == nil
 }
 
 // mapping says where id, type, entity and version of one family of event types are.
@@ -145,8 +185,23 @@ func Lookup(name string) (Info, bool) {
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // seconds returns a clock of times in whole seconds.
-func seconds(from, name string) []clock {
-	return []clock{{from: from, kind: schemas.Timestamp, name: name, resolution: time.Second}}
+func seconds(from, name string) []clock { return []clock{second(from, name)} }
+
+func second(from, name string) clock {
+	return clock{from: from, kind: schemas.Timestamp, name: name, resolution: time.Second}
+}
+
+// each returns a clock for each object of its kind in an entity, by the object's id: so a comment is not late because another is newer.
+func (k clock) each(by string) clock {
+	k.by = by
+	return k
+}
+
+// ends returns a clock on which what ends an object (an action such as deleted) is its newest. Providers send it with the time of the
+// object's last change, so it ranks above that.
+func (k clock) ends(from string, is ...string) clock {
+	k.rank = &rank{from: from, order: is}
+	return k
 }
 
 // millis returns a clock of times in whole milliseconds.

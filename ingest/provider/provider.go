@@ -36,6 +36,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/jsonschema"
 	"github.com/forebay-io/forebay/schemas/scan"
 )
@@ -61,9 +62,12 @@ type Source struct {
 	delivery *value    // where the provider's id of the delivery is, where it is not the event's; nil: nowhere
 	topic    *value    // what stands before an id made of the body; nil: nothing
 	set      *scan.Set // nil when the source reads nothing of the body
-	forms    bool      // the source reads form bodies
+	each     *scan.Set // where the list of events is; nil: a delivery is one event
+	eachText string
+	forms    bool // the source reads form bodies
 	headers  []header
-	secret   []string
+	secret   []string // headers
+	secrets  []schemas.Secret
 	proof    verify.Proof
 	check    string             // of SchemaChecks
 	schema   *jsonschema.Schema // the source's own; nil: the catalogue's
@@ -77,16 +81,23 @@ type header struct{ lower, canonical string }
 // Answer is a handshake's answer (Slack url_verification), given only to authentic requests.
 type Answer struct {
 	Status      int
-	ContentType string
+	ContentType string // empty: none
+	Header      http.Header
 	Body        []byte
 }
 
-// Challenge returns the answer when r, whose signature holds, is a handshake and not an event.
+// Challenge returns the answer when r is a handshake and not an event. The signature of r holds, unless [Source.Asks] says otherwise.
 func (s *Source) Challenge(r *verify.Request) (*Answer, bool) {
 	if s.preset.challenge == nil {
 		return nil, false
 	}
-	return s.preset.challenge(r.Body)
+	return s.preset.challenge(handshake{r, s.secrets})
+}
+
+// Asks reports whether the provider asks with a method beside POST, and whether such a request must be verified before [Source.Challenge].
+func (s *Source) Asks(method string) (verified, asks bool) {
+	verified, asks = s.preset.asks[method]
+	return verified, asks
 }
 
 // AnswersEmpty reports whether the provider wants 200 without a body for r, once it is durable.

@@ -2,6 +2,7 @@ package provider_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -160,5 +161,54 @@ func TestPresetRanks(t *testing.T) {
 	}
 	if v := version("workflow_run", `"id":1,"status":"queued",`+at); v.Epoch != 0 || v.Kind != schemas.Timestamp {
 		t.Errorf("a run without an attempt: %+v", v)
+	}
+}
+
+// What ends a comment or a review comes with the time of its last change. It is the newest of its own clock, and no other object's.
+func TestEndsAreNewest(t *testing.T) {
+	t.Parallel()
+	s := compile(t, provider.Config{Preset: "github"})
+	version := func(event, body string) schemas.Version {
+		e, err := s.Event(request(body, "X-GitHub-Event: "+event, "X-GitHub-Delivery: 1"), received)
+		if err != nil {
+			t.Fatal(event, err)
+		}
+		return e.Version
+	}
+	comment := func(action string, id int, at string) schemas.Version {
+		return version("issue_comment", fmt.Sprintf(`{"action":%q,"issue":{"number":9},"comment":{"id":%d,"updated_at":%q},"repository":{"id":1}}`, action, id, at))
+	}
+	review := func(action string, id int, at string) schemas.Version {
+		return version("pull_request_review", fmt.Sprintf(`{"action":%q,"pull_request":{"number":9},"review":{"id":%d,"submitted_at":%q},"repository":{"id":1}}`, action, id, at))
+	}
+	const early, late = "2026-11-28T10:00:00Z", "2026-11-28T10:05:00Z"
+	for name, order := range map[string][]schemas.Version{
+		"comment": {comment("created", 1, early), comment("edited", 1, late), comment("deleted", 1, late)},
+		"review":  {review("submitted", 1, early), review("dismissed", 1, early)},
+	} {
+		for i, v := range order[1:] {
+			if v.Clock != order[i].Clock || v.Compare(order[i]) <= 0 {
+				t.Errorf("%s: %+v is not newer than %+v", name, v, order[i])
+			}
+		}
+	}
+	if comment("created", 2, late).Clock == comment("deleted", 1, early).Clock || review("submitted", 2, late).Clock == review("dismissed", 1, early).Clock {
+		t.Error("two objects have one clock")
+	}
+}
+
+// A version that may be missing: what has none goes as it arrives.
+func TestVersionMayBeMissing(t *testing.T) {
+	t.Parallel()
+	cfg := jobs(provider.VersionConfig{From: "/at", Kind: "timestamp", Missing: "arrival"})
+	s := compile(t, cfg)
+	for body, want := range map[string]schemas.VersionKind{`"at":"2026-11-28T10:00:00Z"`: schemas.Timestamp, `"at":null`: schemas.None, `"no":1`: schemas.None, `"at":""`: schemas.None} {
+		e, err := s.Event(request(`{"type":"t","job":1,`+body+`}`, "X-Event-Id: i"), received)
+		if err != nil || e.Version.Kind != want {
+			t.Errorf("%s: %+v, %v", body, e, err)
+		}
+	}
+	if _, err := s.Event(request(`{"type":"t","job":1,"at":"soon"}`, "X-Event-Id: i"), received); err == nil {
+		t.Error("a version that is none was taken for a missing one")
 	}
 }

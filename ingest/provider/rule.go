@@ -200,6 +200,7 @@ func (c *refs) versions(r *rule, m mapping, user *VersionConfig) error {
 		if err != nil {
 			return &KeyError{"event.version.from", err}
 		}
+		from.optional = user.Missing == MissingArrival
 		r.clocks = []compiledClock{{from: from, kind: schemas.VersionKind(user.Kind), name: user.Clock, resolution: user.Resolution,
 			asText: user.As == asText}}
 		if err := c.epoch(&r.clocks[0], user.Epoch); err != nil {

@@ -2,11 +2,9 @@ package provider
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
-	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/jsonschema"
 )
@@ -57,11 +55,11 @@ func (s *Source) Schema(eventType string) *jsonschema.Schema {
 	return schema
 }
 
-// CheckSchema validates the body of r's event by the schema of its type. If it fits, e gets the schema's id. The verdict is empty if the
+// CheckSchema validates the body of an event by the schema of its type. If it fits, e gets the schema's id. The verdict is empty if the
 // source does not check bodies or the type has no schema. why says how the body does not fit, or why the schema left it unchecked.
 //
 // The error, an *[Unusable], is returned for a misfit if the source quarantines these.
-func (s *Source) CheckSchema(r *verify.Request, e *schemas.Event) (verdict jsonschema.Verdict, why string, err error) {
+func (s *Source) CheckSchema(e *schemas.Event) (verdict jsonschema.Verdict, why string, err error) {
 	if s.check == SchemaOff {
 		return "", "", nil
 	}
@@ -69,7 +67,7 @@ func (s *Source) CheckSchema(r *verify.Request, e *schemas.Event) (verdict jsons
 	if schema == nil {
 		return "", "", nil
 	}
-	switch verdict, why = schema.Check(s.jsonText(r)); verdict {
+	switch verdict, why = schema.Check(e.Data); verdict {
 	case jsonschema.Fits:
 		e.DataSchema = schema.ID
 	case jsonschema.Misfit:
@@ -78,16 +76,4 @@ func (s *Source) CheckSchema(r *verify.Request, e *schemas.Event) (verdict jsons
 		}
 	}
 	return verdict, why, nil
-}
-
-// jsonText returns the JSON text of a delivery that could be read: its body, or the form field that has it.
-func (s *Source) jsonText(r *verify.Request) []byte {
-	if s.preset.formPayload == "" || mediaType(r) != mediaForm {
-		return r.Body
-	}
-	form, err := url.ParseQuery(string(r.Body))
-	if err != nil {
-		return nil // it was read before: there is no error
-	}
-	return []byte(form.Get(s.preset.formPayload))
 }

@@ -65,7 +65,7 @@ func TestCheckSchema(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			verdict, why, err := s.CheckSchema(r, e)
+			verdict, why, err := s.CheckSchema(e)
 			if verdict != tt.verdict || !strings.Contains(why, tt.why) || (tt.why == "") != (why == "") || e.DataSchema != tt.schema {
 				t.Errorf("%q %q, dataschema %q", verdict, why, e.DataSchema)
 			}

@@ -54,6 +54,13 @@ func (p payload) event(s *provider.Source, body string) (typ string, err error) 
 	if err := s.Sign(r, received); err != nil { // sets the id, where a header has it
 		return "", err
 	}
+	if s.Several() {
+		elements, err := s.Split(r)
+		if err != nil {
+			return "", err
+		}
+		r = &elements[0]
+	}
 	e, err := s.Event(r, received)
 	if err != nil {
 		return "", err

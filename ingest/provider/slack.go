@@ -2,8 +2,6 @@ package provider
 
 import (
 	"bytes"
-	"encoding/json"
-	"net/http"
 	"time"
 
 	"github.com/forebay-io/forebay/ingest/verify"
@@ -80,17 +78,13 @@ func slack() preset {
 var slackHandshake, _ = scan.Compile("/type", "/challenge")
 
 // slackChallenge answers url_verification with the challenge.
-func slackChallenge(body []byte) (*Answer, bool) {
-	if !bytes.Contains(body, []byte("url_verification")) {
+func slackChallenge(h handshake) (*Answer, bool) {
+	if !bytes.Contains(h.Body, []byte("url_verification")) {
 		return nil, false
 	}
-	values, err := slackHandshake.Scan(body, nil)
+	values, err := slackHandshake.Scan(h.Body, nil)
 	if err != nil || values[0].Text() != "url_verification" || values[1].Kind != scan.String {
 		return nil, false
 	}
-	answer, err := json.Marshal(map[string]string{"challenge": values[1].Text()})
-	if err != nil {
-		return nil, false
-	}
-	return &Answer{Status: http.StatusOK, ContentType: "application/json", Body: answer}, true
+	return answerJSON(map[string]string{"challenge": values[1].Text()})
 }

@@ -8,11 +8,12 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// gitlabTime is the older of GitLab's two formats.
-const gitlabTime = "2006-01-02 15:04:05 UTC"
+// spacedTimes are GitLab's other formats: `2015-05-17 18:21:36 UTC` and `2021-04-28 21:50:00 +0200`.
+var spacedTimes = []string{"2006-01-02 15:04:05 UTC", "2006-01-02 15:04:05 -0700"}
 
-// parseTime reads a provider's time strictly: RFC 3339; GitLab's `2015-05-17 18:21:36 UTC`; `seconds.fraction` with one
-// to nine digits, as two integers; or a bare integer in units of resolution. Only times that a version can hold.
+// parseTime reads a provider's time strictly: RFC 3339, also with an offset without colon (Jira, Bitbucket Server); GitLab's own
+// ones; `seconds.fraction` with one to nine digits, as two integers; or a bare integer in units of resolution.
+// Only times that a version can hold.
 func parseTime(text string, resolution time.Duration) (time.Time, bool) {
 	var (
 		t  time.Time
@@ -22,9 +23,13 @@ func parseTime(text string, resolution time.Duration) (time.Time, bool) {
 	case len(text) >= 20 && text[10] == 'T':
 		t, ok = parseRFC3339(text)
 	case strings.ContainsRune(text, ' '):
-		var err error
-		t, err = time.Parse(gitlabTime, text)
-		ok = err == nil && t.Format(gitlabTime) == text
+		for _, layout := range spacedTimes {
+			var err error
+			if t, err = time.Parse(layout, text); err == nil && t.Format(layout) == text {
+				ok = true
+				break
+			}
+		}
 	case strings.ContainsRune(text, '.'):
 		t, ok = parseFraction(text)
 	default:
@@ -49,7 +54,11 @@ func parseRFC3339(text string) (time.Time, bool) {
 	if text[13] != ':' || text[16] != ':' || strings.ContainsRune(text, ',') {
 		return time.Time{}, false
 	}
-	t, err := time.Parse(time.RFC3339Nano, text)
+	layout := time.RFC3339Nano
+	if n := len(text); n >= 24 && (text[n-5] == '+' || text[n-5] == '-') && digits(text[n-4:]) {
+		layout = "2006-01-02T15:04:05.999999999-0700"
+	}
+	t, err := time.Parse(layout, text)
 	return t, err == nil
 }
 

@@ -30,8 +30,9 @@ func (i Info) SignedText(fresh string) string {
 // RepeatsText says of which event types two with the same body are one event; empty: of none.
 func (i Info) RepeatsText() string {
 	var parts []string
-	for _, r := range i.Repeats {
-		if r.Do != "" {
+	for n, r := range i.Repeats {
+		last := n == len(i.Repeats)-1 || i.Repeats[n+1].Do != r.Do
+		if r.Do != "" && last {
 			r.Event += " (" + r.Do + ")"
 		}
 		parts = append(parts, r.Event)

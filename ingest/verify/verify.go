@@ -14,7 +14,9 @@ import (
 type Request struct {
 	Method string
 	// URL is the public URL as the provider called it, for schemes that sign it.
-	URL    string
+	URL string
+	// Query is that of the request's URL, undecoded. Some senders have a secret in it, so it is never stored or logged.
+	Query  string
 	Header http.Header
 	Body   []byte
 	// Secret is which of the source's secrets the signature is made with, counted from 1. Verify sets it.

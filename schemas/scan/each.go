@@ -7,7 +7,7 @@ const maxEachDepth = 10_000
 // is neither. An element has the key "". Keys are valid Unicode and may come twice; values are only checked for their form. The error is
 // an *[Error], or that of visit, after which Each returns.
 func Each(body []byte, visit func(key string, v Value) error) error {
-	g := grower{reader: reader{b: body, deepest: maxEachDepth}}
+	g := grower{reader: reader{b: body, i: afterMark(body), deepest: maxEachDepth}}
 	g.space()
 	if err := g.each(visit); err != nil {
 		return err

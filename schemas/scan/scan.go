@@ -5,7 +5,7 @@
 //	values, err := set.Scan(body, nil)
 //	values[1].Text() // "42", as it stands in the body
 //
-// The whole text must be one valid JSON value (RFC 8259, no deeper than [MaxDepth]). Keys are compared as text, after
+// The whole text must be one valid JSON value (RFC 8259, no deeper than [MaxDepth]), maybe behind a byte order mark. Keys are compared as text, after
 // unescaping and case-sensitively. A key that a pointer goes through must not stand twice in its object, because two
 // readers would then read two values; other duplicates are ignored. Strings that are read must be valid UTF-8
 // without unpaired surrogates; strings that are skipped are only checked for their form. Where only loose pointers lead
@@ -13,6 +13,7 @@
 package scan
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -195,6 +196,11 @@ func ErrorReason(err error) Reason {
 	return ""
 }
 
+// afterMark is where a text begins: behind the byte order mark that some senders (.NET, PowerShell) write, which is no part of it (RFC 8259, 8.1).
+func afterMark(body []byte) int {
+	return len(body) - len(bytes.TrimPrefix(body, []byte("\ufeff")))
+}
+
 // Scan reads body and returns the values in the order of the pointers; those that are not there have kind Absent. If buf has room, they
 // are in it. The error is an *[Error].
 func (s *Set) Scan(body []byte, buf []Value) ([]Value, error) {
@@ -203,7 +209,7 @@ func (s *Set) Scan(body []byte, buf []Value) ([]Value, error) {
 	}
 	buf = buf[:s.nodes]
 	clear(buf)
-	r := reader{b: body, wanted: s.pointers, out: buf, deepest: MaxDepth}
+	r := reader{b: body, i: afterMark(body), wanted: s.pointers, out: buf, deepest: MaxDepth}
 	r.space()
 	if err := r.value(s.root, 0); err != nil {
 		return nil, err

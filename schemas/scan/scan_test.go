@@ -137,7 +137,7 @@ func TestScanOrderAndReuse(t *testing.T) {
 
 func FuzzScan(f *testing.F) {
 	for _, s := range []string{ // first what is no JSON
-		` `, `{}{}`, "\ufeff{}", `{"a":1,}`, `[1,]`, `{/**/}`, `{'a':1}`, `{a:1}`, `{"a" 1}`, `{"a":1`, `{"a":"x`, `{"a":"\`,
+		` `, `{}{}`, "\ufeff\ufeff{}", "\ufeff{}", `{"a":1,}`, `[1,]`, `{/**/}`, `{'a':1}`, `{a:1}`, `{"a" 1}`, `{"a":1`, `{"a":"x`, `{"a":"\`,
 		"{\"b\":\"0123456789\x01\"}", "{\"b\":\"\n\"}", `{"b":"\x41"}`, `{"b":"\u12"}`, `{"b":01}`, `{"b":+1}`, `{"b":-}`, `{"b":1.}`, `{"b":1e}`,
 		`{"b":NaN}`, `{"b":truE}`, "{\f}",
 		`{"a":{"b":"x"}}`, `[1,-0.5e-7,"\ud83d\ude00"]`, `{"a":{"b":"\ud83d"}}`, `{"a":1,"a":2}`, "{\"a\":{\"b\":\"\xff\"}}",
@@ -149,7 +149,7 @@ func FuzzScan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		_, err := skip.Scan(body, nil)
 		reason := scan.ErrorReason(err)
-		if valid := json.Valid(body); reason != scan.TooDeep && valid != (err == nil) {
+		if valid := json.Valid(bytes.TrimPrefix(body, []byte("\ufeff"))); reason != scan.TooDeep && valid != (err == nil) {
 			t.Fatalf("encoding/json says valid=%t, scan says %v", valid, err)
 		}
 		values, err := read.Scan(body, nil)
@@ -163,7 +163,7 @@ func FuzzScan(f *testing.F) {
 			return
 		}
 		var want any
-		d := json.NewDecoder(bytes.NewReader(body))
+		d := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\ufeff"))))
 		d.UseNumber()
 		if err := d.Decode(&want); err != nil {
 			t.Fatal(err)

@@ -6,7 +6,7 @@ package scan
 // The result is nil, a bool, a string, a []any, a map[string]any, or what number makes of a number's exact text, which number must not
 // keep. The text may have at most limit values, keys not counted: a tree takes much more memory than its text. The error is an *[Error].
 func Tree(body []byte, limit int, number func(text []byte) any) (any, error) {
-	g := grower{reader: reader{b: body, deepest: MaxDepth}, left: limit, make: number}
+	g := grower{reader: reader{b: body, i: afterMark(body), deepest: MaxDepth}, left: limit, make: number}
 	g.space()
 	v, err := g.value(0)
 	if err != nil {

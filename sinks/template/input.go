@@ -42,13 +42,29 @@ func (in *input) parse() error {
 	if len(in.a.Event.Data) == 0 {
 		return nil
 	}
+	if strings.HasPrefix(strings.ToLower(in.a.Event.DataContentType), "application/x-www-form-urlencoded") {
+		in.body, in.bad = form(in.a.Event.Data)
+		return in.bad
+	}
 	if in.body, in.bad = expression.JSON(in.a.Event.Data); in.bad != nil {
 		in.bad = fmt.Errorf("cannot be made: the event's body cannot be read as JSON: %w", in.bad)
-		if e := in.a.Event; strings.HasPrefix(strings.ToLower(e.DataContentType), "application/x-www-form-urlencoded") && strings.HasPrefix(e.Type, "com.github.") {
-			in.bad = errors.New("cannot be made: the event's body is a form, not JSON: set the content type to application/json in the webhook's settings at GitHub")
-		}
 	}
 	return in.bad
+}
+
+// form reads a form: its fields as texts, and as a list of texts where a field comes more than once.
+func form(data []byte) (any, error) {
+	fields, err := url.ParseQuery(string(data))
+	if err != nil {
+		return nil, errors.New("cannot be made: the event's body is said to be a form, and is none")
+	}
+	body := make(map[string]any, len(fields))
+	for name, values := range fields {
+		if body[name] = values; len(values) == 1 {
+			body[name] = values[0]
+		}
+	}
+	return body, nil
 }
 
 // ResolveName implements [cel.Activation]. Whoever evaluates an expression that names body has called parse, and does not where that failed.

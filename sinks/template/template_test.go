@@ -133,18 +133,23 @@ func TestBodyIsReadWhereItIsNamed(t *testing.T) {
 	}
 }
 
-// A webhook of GitHub sends forms unless it is told otherwise: the error says what to do there.
-func TestFormOfGitHub(t *testing.T) {
+// A form's fields are the members of its body.
+func TestFormsAreRead(t *testing.T) {
 	t.Parallel()
-	p, err := template.Compile(declared, map[string]any{"text": "{{body.x}}"})
+	p, err := template.Compile(declared, map[string]any{"text": "{{body.text}} in {{body.channel[1]}}"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for kind, want := range map[string]string{"application/x-www-form-urlencoded; charset=utf-8": "set the content type to application/json", "text/plain": "cannot be read as JSON"} {
-		a := action("payload=%7B%22x%22%3A1%7D")
-		a.Event.DataContentType = kind
-		if _, err := p.Render(a); sink.ClassOf(err) != sink.ClassTemplate || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", kind, err)
+	for _, test := range []struct{ kind, body, want string }{
+		{"application/x-www-form-urlencoded; charset=utf-8", "text=api+prod%21&channel=a&channel=b", "api prod! in b"},
+		{"application/x-www-form-urlencoded", "text=%zz", "is said to be a form, and is none"},
+		{"text/plain", "text=x&channel=a&channel=b", "cannot be read as JSON"},
+	} {
+		a := action(test.body)
+		a.Event.DataContentType = test.kind
+		v, err := p.Render(a)
+		if err == nil && v.Text("text") != test.want || err != nil && (sink.ClassOf(err) != sink.ClassTemplate || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %v, %v", test.body, v, err)
 		}
 	}
 }

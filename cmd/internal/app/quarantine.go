@@ -170,30 +170,42 @@ func (q *quarantineAPI) RedriveQuarantined(ctx context.Context, p api.Quarantine
 	if r.Discard {
 		return q.discard(ctx, p, r, kept)
 	}
-	event, err := eventOf(source, kept)
+	events, err := eventsOf(source, kept)
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, op, "it still cannot be understood: %w; fix the source's mapping or its schema (`forebay quarantine raw` shows the body), or discard it with --discard", err)
 	}
-	out := &api.QuarantineRedriven{QuarantineItem: quarantineItem(nameInTeam{p.Team, p.Source}, kept), EventID: event.ID, Type: event.Type,
-		Entity: string(event.Entity), State: api.StatePlanned}
+	out := &api.QuarantineRedriven{QuarantineItem: quarantineItem(nameInTeam{p.Team, p.Source}, kept), State: api.StatePlanned}
+	if len(events) == 0 {
+		return nil, schemas.Errorf(schemas.Invalid, op, "its list has no elements, so there is nothing to redrive; discard it with --discard")
+	}
+	out.EventID, out.Type, out.Entity = events[0].ID, events[0].Type, string(events[0].Entity)
+	if len(events) > 1 {
+		out.Note = fmt.Sprintf("the delivery is a list of %d events, of which this is the first", len(events))
+	}
 	if r.DryRun {
 		return out, nil
 	}
 	out.State, out.To = api.StateDone, &api.PlaceItem{Topic: source.Topic}
-	produced := record.Encode(source.Topic, event)
-	parent, state := trace.Child(event.TraceParent, event.TraceState)
-	record.SetHop(produced, parent, state)
 	now, from := time.Now(), names.Place{Topic: out.Topic, Partition: p.Partition, Offset: p.Offset}
-	record.SetRedriven(produced, redriven(now, r.By, r.Reason, from))
-	if out.To.Partition, out.To.Offset, err = q.a.intake.log.Republish(ctx, source.Topic, produced); err != nil {
-		return nil, err
+	for i, event := range events { // dedupe absorbs what is repeated after a failure
+		produced := record.Encode(source.Topic, event)
+		parent, state := trace.Child(event.TraceParent, event.TraceState)
+		record.SetHop(produced, parent, state)
+		record.SetRedriven(produced, redriven(now, r.By, r.Reason, from))
+		partition, offset, err := q.a.intake.log.Republish(ctx, source.Topic, produced)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			out.To.Partition, out.To.Offset = partition, offset
+		}
 	}
-	note := producer.Redriven{At: now, By: cmp.Or(r.By, "unknown"), Reason: r.Reason, Event: event.ID, To: names.Place(*out.To).String()}
+	note := producer.Redriven{At: now, By: cmp.Or(r.By, "unknown"), Reason: r.Reason, Event: out.EventID, To: names.Place(*out.To).String()}
 	if err := producer.Mark(ctx, out.Topic, p.Partition, p.Offset, note, q.options()...); err != nil {
 		out.Note = fmt.Sprintf("the event was produced, but the mark could not be written, so the list still shows the delivery as open: %v", err)
-		q.a.log.Warn("redriven from quarantine, and not marked", "event_id", event.ID, "from", out.Topic, "from_partition", out.Partition, "from_offset", out.Offset, "error", err)
+		q.a.log.Warn("redriven from quarantine, and not marked", "event_id", out.EventID, "from", out.Topic, "from_partition", out.Partition, "from_offset", out.Offset, "error", err)
 	}
-	q.a.log.Info("redriven from quarantine", "event_id", event.ID, "topic", source.Topic, "partition", out.To.Partition, "offset", out.To.Offset,
+	q.a.log.Info("redriven from quarantine", "event_id", out.EventID, "events", len(events), "topic", source.Topic, "partition", out.To.Partition, "offset", out.To.Offset,
 		"from", out.Topic, "from_partition", out.Partition, "from_offset", out.Offset, "reason", r.Reason, "by", r.By)
 	return out, nil
 }
@@ -225,20 +237,38 @@ func (q *quarantineAPI) discard(ctx context.Context, p api.QuarantinePlace, r ap
 // unusable is the kind of a quarantined delivery that was authentic and could not become an event.
 const unusable = "unusable"
 
-// eventOf returns the event that the source's mapping makes of a quarantined delivery.
-func eventOf(source *ingest.Source, kept *producer.Item) (*schemas.Event, error) {
+// eventsOf returns the events that the source's mapping makes of a quarantined delivery: one, unless it is a whole one of a source whose
+// deliveries have lists of events.
+func eventsOf(source *ingest.Source, kept *producer.Item) ([]*schemas.Event, error) {
 	r := verify.Request{Method: kept.Method, URL: kept.URL, Header: http.Header{}, Body: kept.Body, Secret: kept.Secret}
 	for _, h := range kept.Headers {
 		r.Header.Add(h.Name, h.Value)
 	}
-	event := new(schemas.Event)
-	if err := source.Read(&r, kept.Received, event); err != nil {
-		return nil, err
+	elements := []verify.Request{r}
+	if source.Several() && kept.Element == 0 {
+		var err error
+		if elements, err = source.Split(&r); err != nil {
+			return nil, err
+		}
 	}
-	event.TraceParent, event.TraceState = trace.Accept(r.Header["Traceparent"], r.Header["Tracestate"])
-	if err := event.Validate(); err != nil {
-		return nil, err
+	events := make([]*schemas.Event, 0, len(elements))
+	for i := range elements {
+		event := new(schemas.Event)
+		err := source.Read(&elements[i], kept.Received, event)
+		if err == nil {
+			event.TraceParent, event.TraceState = trace.Accept(r.Header["Traceparent"], r.Header["Tracestate"])
+			err = event.Validate()
+		}
+		if err == nil {
+			_, _, err = source.CheckSchema(event)
+		}
+		switch {
+		case err != nil && len(elements) > 1:
+			return nil, fmt.Errorf("element %d: %w", i+1, err)
+		case err != nil:
+			return nil, err
+		}
+		events = append(events, event)
 	}
-	_, _, err := source.CheckSchema(&r, event)
-	return event, err
+	return events, nil
 }

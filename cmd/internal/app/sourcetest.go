@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -82,12 +83,22 @@ func planned(source *ingest.Source, d *verify.Request) *api.SourceTested {
 		out.Result = delivery.Answered
 		return out
 	}
+	if source.Several() { // told by its first element
+		elements, err := source.Split(d)
+		if err != nil {
+			return ends(delivery.Quarantined, err)
+		}
+		if len(elements) == 0 {
+			return ends(delivery.Event, errors.New("its list has no elements, so nothing comes of it"))
+		}
+		d = &elements[0]
+	}
 	err := source.Read(d, now, e)
 	if err == nil {
 		err = e.Validate()
 	}
 	if err == nil {
-		_, _, err = source.CheckSchema(d, e)
+		_, _, err = source.CheckSchema(e)
 	}
 	if err != nil {
 		return ends(delivery.Quarantined, err)

@@ -223,3 +223,13 @@ func (l fitLog) Quarantine(ctx context.Context, by time.Time, topic string, d *i
 	}
 	return l.Producer.Quarantine(ctx, by, topic, d)
 }
+
+// AppendAll implements [ingest.Log].
+func (l fitLog) AppendAll(ctx context.Context, by time.Time, topic string, events []*schemas.Event, quarantine string, rest []*ingest.Delivery) error {
+	for _, t := range []string{topic, quarantine} {
+		if err := l.refused(t); err != nil {
+			return err
+		}
+	}
+	return l.Producer.AppendAll(ctx, by, topic, events, quarantine, rest)
+}

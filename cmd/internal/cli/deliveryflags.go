@@ -25,7 +25,7 @@ import (
 // deliveryFlags say which delivery is meant.
 type deliveryFlags struct {
 	Body     string   `name:"file" xor:"body" placeholder:"FILE" help:"Its body; - is stdin."`
-	Sample   string   `xor:"body" placeholder:"NAME" help:"A sample, for example github/issues.labeled; an unknown name lists them."`
+	Sample   string   `xor:"body" placeholder:"NAME" help:"A sample, for example github/issues.labeled; an unknown name lists those of its provider."`
 	Delivery string   `xor:"body" placeholder:"FILE" help:"A file of a whole delivery, as sign -o json and the console's page of an event write it; - is stdin."`
 	Header   []string `sep:"none" placeholder:"K=V" help:"Header that it has, too; may be repeated."`
 
@@ -60,7 +60,7 @@ func (c *deliveryFlags) request(e *env) (*verify.Request, error) {
 		}
 		r.Method, r.URL, r.Header, r.Body, c.received = cmp.Or(f.Method, r.Method), f.URL, f.Header(), f.Content(), f.Received
 	case c.Body == "":
-		return nil, usageError("name a body: --file FILE, --delivery FILE or --sample NAME (%s)", strings.Join(samples.Names(), ", "))
+		return nil, usageError("name a body: --file FILE, --delivery FILE or --sample PROVIDER/NAME (of %s)", strings.Join(samples.Providers(), ", "))
 	default:
 		in, err := open(e, c.Body)
 		if err != nil {

@@ -39,6 +39,7 @@ type verified struct {
 	Result string          `json:"result"` // event, refused, quarantined, or answered
 	Steps  []*verifiedStep `json:"steps"`  // that were taken: the last one decides
 	Event  *verifiedEvent  `json:"event,omitempty"`
+	Events []verifiedEvent `json:"events,omitempty"` // in the place of event, of a delivery with a list
 }
 
 // verifiedEvent is the event that a delivery becomes.
@@ -93,7 +94,8 @@ func judge(source *namedSource, r *verify.Request, at time.Time) *verified {
 		}
 		return err == nil
 	}
-	event := &schemas.Event{}
+	elements, several := []verify.Request{*r}, source.Several()
+	var events []*schemas.Event
 	switch {
 	case !step("method", delivery.Refused, func() (string, error) {
 		if r.Method != http.MethodPost {
@@ -121,24 +123,52 @@ func judge(source *namedSource, r *verify.Request, at time.Time) *verified {
 	case answeredBy(source.Source, r):
 		v.Result = delivery.Answered
 		v.Steps = append(v.Steps, &verifiedStep{Step: "handshake", Result: delivery.Answered, Detail: "the provider asks whether the URL is right, and gets its answer"})
-	case !step("event", delivery.Quarantined, func() (string, error) {
-		err := source.Read(r, at, event)
-		if err == nil {
-			err = event.Validate()
-		}
-		return event.Type, err
+	case several && !step("list", delivery.Quarantined, func() (detail string, err error) {
+		elements, err = source.Split(r)
+		return fmt.Sprintf("%d elements: each becomes an event, or goes to quarantine alone", len(elements)), err
 	}):
-	case !step("schema", delivery.Quarantined, func() (string, error) {
-		fit, why, err := source.CheckSchema(r, event)
-		if fit == jsonschema.Misfit {
-			why = "does not fit, and is taken all the same: " + why
+	case !step("event", delivery.Quarantined, func() (text string, err error) {
+		for i := range elements {
+			event := &schemas.Event{}
+			events = append(events, event)
+			if err = source.Read(&elements[i], at, event); err == nil {
+				err = event.Validate()
+			}
+			if text = event.Type; err != nil {
+				return text, inElement(several, i, err)
+			}
 		}
-		return cmp.Or(why, string(fit), "not looked at"), err
+		return text, nil
+	}):
+	case !step("schema", delivery.Quarantined, func() (text string, err error) {
+		for i, event := range events {
+			fit, why, err := source.CheckSchema(event)
+			if fit == jsonschema.Misfit {
+				why = "does not fit, and is taken all the same: " + why
+			}
+			if text = cmp.Or(why, string(fit), "not looked at"); err != nil {
+				return text, inElement(several, i, err)
+			}
+		}
+		return text, nil
 	}):
 	default:
-		v.Event = &verifiedEvent{ID: event.ID, Type: event.Type, Entity: string(event.Entity), Version: event.Version.Sortable()}
+		for _, e := range events {
+			v.Events = append(v.Events, verifiedEvent{ID: e.ID, Type: e.Type, Entity: string(e.Entity), Version: e.Version.Sortable()})
+		}
+		if !several {
+			v.Event, v.Events = &v.Events[0], nil
+		}
 	}
 	return v
+}
+
+// inElement says in which element of a list an error is.
+func inElement(several bool, i int, err error) error {
+	if !several {
+		return err
+	}
+	return fmt.Errorf("element %d: %w", i+1, err)
 }
 
 // answeredBy reports whether a delivery is a handshake.
@@ -155,7 +185,11 @@ func showVerified(w io.Writer, v *verified, e *env) {
 		{name: "result", value: func(i item) string { return i.Result }},
 		{name: "detail", whole: true, below: true, value: func(i item) string { return i.Detail }},
 	})
-	if i := v.Event; i != nil {
+	shown := v.Events
+	if v.Event != nil {
+		shown = []verifiedEvent{*v.Event}
+	}
+	for _, i := range shown {
 		fmt.Fprintf(w, "\n%-13s %s\n%-13s %s\n%-13s %s\n%-13s %s\n", "event", plain(i.ID), "type", plain(i.Type), "entity", cell(i.Entity), "version", cell(e.version(i.Version)))
 	}
 }

@@ -31,7 +31,7 @@ teams:
         preset: %[1]s
         # for the provider's page; where the provider makes it, put that one here
         secrets: [%[2]s]
-    destinations:
+%[6]s    destinations:
       agent:
         type: http
         url: %[3]s
@@ -48,7 +48,7 @@ teams:
 // DevExample returns a file that `forebay dev -c` takes as it is: a source of a preset, and all of its events to a URL.
 func DevExample(preset, to string) ([]byte, error) {
 	info, ok := provider.Lookup(preset)
-	if !ok || len(info.Types) == 0 && len(info.Fallback.Entity) == 0 {
+	if !ok || info.ID == "" {
 		return nil, fmt.Errorf("preset %q knows no events of its own; `forebay sources presets` lists presets, and `forebay config init` has a source with a mapping", preset)
 	}
 	u, err := url.Parse(to)
@@ -66,9 +66,13 @@ func DevExample(preset, to string) ([]byte, error) {
 	} else if u.Scheme == "http" {
 		return nil, errors.New("plain http is for addresses, such as http://127.0.0.1:8000/run: a name may lead anywhere")
 	}
+	public := ""
+	if (provider.Config{Preset: preset}).SignsURL() {
+		public = fmt.Sprintf("        public_url: http://127.0.0.1:8080/v1/in/acme/%s    # as the provider knows it: it is signed\n", preset)
+	}
 	secret, signing := make([]byte, 24), make([]byte, 32)
 	_, _ = rand.Read(secret) // never fails
 	_, _ = rand.Read(signing)
 	return fmt.Appendf(nil, devText, preset, hex.EncodeToString(secret), strconv.Quote(strings.ReplaceAll(to, "${", "$${")),
-		`"whsec_`+base64.StdEncoding.EncodeToString(signing)+`"`, allow), nil
+		`"whsec_`+base64.StdEncoding.EncodeToString(signing)+`"`, allow, public), nil
 }

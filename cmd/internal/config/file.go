@@ -164,6 +164,7 @@ type Source struct {
 	KeyEncoding string                `yaml:"key_encoding"`
 	Verify      *verify.Params        `yaml:"verify"`
 	Event       *provider.EventConfig `yaml:"event"`
+	Each        string                `yaml:"each"`
 	MaxBody     Size                  `yaml:"max_body"`
 	Deadline    Duration              `yaml:"deadline"`
 	PublicURL   string                `yaml:"public_url"`

@@ -1,25 +1,20 @@
 // Package samples is the real provider payloads of `forebay send` and of the scene that `forebay dev` plays. They are among the test vectors in
-// ingest/vectors; here is under which names they are found, and which headers came with them.
+// ingest/vectors; here is under which names they are found.
 package samples
 
 import (
-	_ "embed" // headers.json
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/ingest/vectors"
 )
-
-// headersFile has the headers of samples beside their content type, by the sample's name such as "github/push". Some providers name the
-// event's type or id in a header and not in the body.
-//
-//go:embed headers.json
-var headersFile []byte
 
 // Sample is one request body with the headers that came with it, signature and delivery id excepted.
 type Sample struct {
@@ -29,43 +24,70 @@ type Sample struct {
 	Body     []byte
 }
 
-// Names lists the samples as "provider/name".
-func Names() []string {
-	var names []string
-	dirs, _ := vectors.Samples.ReadDir("payloads") // embedded: cannot fail
-	for _, d := range dirs {
-		if !d.IsDir() {
-			continue
-		}
-		entries, _ := vectors.Samples.ReadDir(path.Join("payloads", d.Name()))
-		for _, e := range entries {
-			names = append(names, d.Name()+"/"+strings.TrimSuffix(e.Name(), path.Ext(e.Name())))
-		}
+// payload is an entry of payloads/index.json.
+type payload struct {
+	File    string            `json:"file"` // below payloads
+	Headers map[string]string `json:"headers"`
+}
+
+// index has the samples by name, "provider/name".
+var index = sync.OnceValue(func() map[string]payload {
+	var list struct {
+		Payloads []payload `json:"payloads"`
 	}
-	slices.Sort(names)
-	return names
+	text, err := vectors.Samples.ReadFile("payloads/index.json")
+	if err = cmp.Or(err, json.Unmarshal(text, &list)); err != nil {
+		panic("samples: index.json is embedded and broken: " + err.Error()) // cannot happen in a binary whose tests have passed
+	}
+	byName := make(map[string]payload, len(list.Payloads))
+	for _, p := range list.Payloads {
+		byName[strings.TrimSuffix(p.File, path.Ext(p.File))] = p
+	}
+	return byName
+})
+
+// Names lists the samples as "provider/name".
+func Names() []string { return slices.Sorted(maps.Keys(index())) }
+
+// Providers lists the providers that have samples.
+func Providers() []string {
+	of := map[string]bool{}
+	for name := range index() {
+		provider, _, _ := strings.Cut(name, "/")
+		of[provider] = true
+	}
+	return slices.Sorted(maps.Keys(of))
 }
 
 // Lookup finds a sample by "provider/name".
 func Lookup(name string) (Sample, error) {
-	body, err := vectors.Samples.ReadFile("payloads/" + name + ".json")
+	of, ok := index()[name]
+	if !ok {
+		return Sample{}, unknown(name)
+	}
+	body, err := vectors.Samples.ReadFile("payloads/" + of.File)
 	if err != nil {
-		near := names.Nearest(name, Names())
-		if near != "" {
-			near = "did you mean " + near + "? "
-		}
-		return Sample{}, fmt.Errorf("no sample %q; %sthere are: %s", name, near, strings.Join(Names(), ", "))
+		return Sample{}, err
 	}
 	s := Sample{Body: body, Headers: map[string]string{"Content-Type": "application/json"}}
+	if path.Ext(of.File) == ".txt" {
+		s.Headers["Content-Type"] = "application/x-www-form-urlencoded"
+	}
 	s.Provider, s.Name, _ = strings.Cut(name, "/")
-	maps.Copy(s.Headers, headers()[name])
+	maps.Copy(s.Headers, of.Headers)
 	return s, nil
 }
 
-func headers() map[string]map[string]string {
-	var byName map[string]map[string]string
-	if err := json.Unmarshal(headersFile, &byName); err != nil {
-		panic("samples: headers.json is embedded and broken: " + err.Error()) // cannot happen in a binary whose tests have passed
+// unknown says which samples there are of the provider that is named, or which providers have some.
+func unknown(name string) error {
+	provider, _, _ := strings.Cut(name, "/")
+	of := slices.DeleteFunc(Names(), func(n string) bool { return !strings.HasPrefix(n, provider+"/") })
+	near := names.Nearest(name, Names())
+	if near != "" {
+		near = "did you mean " + near + "? "
 	}
-	return byName
+	if len(of) == 0 {
+		return fmt.Errorf("no sample %q; %sthere are some of %s", name, near, strings.Join(Providers(), ", "))
+	}
+	return fmt.Errorf("no sample %q; %sthere are: %s", name, near, strings.Join(of, ", "))
 }

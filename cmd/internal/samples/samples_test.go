@@ -13,11 +13,14 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// A slip in a sample's name leads to the sample that is meant, and to all of them.
+// A slip in a sample's name leads to the sample that is meant, and to all of its provider; a slip in the provider to all of those.
 func TestUnknownSample(t *testing.T) {
 	t.Parallel()
 	_, err := Lookup("github/isues.labeled")
-	if err == nil || !strings.HasPrefix(err.Error(), `no sample "github/isues.labeled"; did you mean github/issues.labeled? there are: `) || !strings.Contains(err.Error(), ", stripe/") {
+	if err == nil || !strings.HasPrefix(err.Error(), `no sample "github/isues.labeled"; did you mean github/issues.labeled? there are: `) || !strings.Contains(err.Error(), ", github/push") || strings.Contains(err.Error(), "stripe/") {
+		t.Error(err)
+	}
+	if _, err := Lookup("acme/x"); err == nil || !strings.Contains(err.Error(), "there are some of alertmanager, ") {
 		t.Error(err)
 	}
 }
@@ -33,16 +36,21 @@ func TestEverySampleIsJSONAndNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !json.Valid(s.Body) {
+		if s.Headers["Content-Type"] == "application/json" && !json.Valid(s.Body) {
 			t.Errorf("%s is not JSON", name)
 		}
 		if s.Provider+"/"+s.Name != name {
 			t.Errorf("%s came back as %s/%s", name, s.Provider, s.Name)
 		}
 	}
-	for name := range headers() {
-		if !slices.Contains(names, name) {
-			t.Errorf("headers.json names %s, which is no sample", name)
+}
+
+// TestEveryPresetHasASample: who tries a preset has something to send. Two presets are no provider's.
+func TestEveryPresetHasASample(t *testing.T) {
+	t.Parallel()
+	for _, p := range provider.Presets() {
+		if p.Name != "generic" && p.Name != "standard-webhooks" && !slices.ContainsFunc(Names(), func(name string) bool { return strings.HasPrefix(name, p.Name+"/") }) {
+			t.Errorf("preset %s has no sample: ingest/vectors/payloads/index.json names none", p.Name)
 		}
 	}
 }
@@ -69,8 +77,16 @@ func TestEverySampleIsAnEvent(t *testing.T) {
 		if err := src.Sign(r, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := src.Event(r, time.Now()); err != nil {
-			t.Errorf("%s: %v", name, err)
+		elements := []verify.Request{*r}
+		if src.Several() {
+			if elements, err = src.Split(r); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for _, e := range elements {
+			if _, err := src.Event(&e, time.Now()); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
 }

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/forebay-io/forebay/ingest/provider"
@@ -20,7 +22,7 @@ type challengeCase struct {
 	Now          *float64
 	Expect       struct {
 		Status       int
-		Headers      map[string]string // none is compared yet
+		Headers      map[string]string // see [like]
 		ContentType  string            `json:"content_type"` // several have " or " between them; empty: any
 		BodyContains string            `json:"body_contains"`
 		BodyJSON     json.RawMessage   `json:"body_json"`
@@ -32,9 +34,6 @@ type challengeCase struct {
 func (c challengeCase) run(dir string) error {
 	if _, ok := provider.Lookup(c.Provider); !ok {
 		return skip{"no preset " + c.Provider}
-	}
-	if len(c.Expect.Headers) > 0 {
-		return skip{"headers of answers are not compared"}
 	}
 	secrets, err := secretsOf(c.Keys)
 	if err != nil {
@@ -48,10 +47,17 @@ func (c challengeCase) run(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := src.Verifier.Verify(req, clock(c.Now)); err != nil {
-		if c.Expect.Status == 401 {
-			return nil
-		}
+	verified, asks := src.Asks(req.Method)
+	if req.Method != http.MethodPost && !asks {
+		return fmt.Errorf("%s is not answered", req.Method)
+	}
+	if verified || !asks {
+		err = src.Verifier.Verify(req, clock(c.Now))
+	}
+	switch {
+	case err != nil && c.Expect.Status == 401:
+		return nil
+	case err != nil:
 		return fmt.Errorf("refused: %w", err)
 	}
 	answer, ok := src.Challenge(req)
@@ -59,6 +65,20 @@ func (c challengeCase) run(dir string) error {
 		return errors.New("was not taken for a handshake")
 	}
 	return c.compare(answer)
+}
+
+// like reports whether a header's value is what the file describes: "contains TEXT", or several with " or " between them, one of which may be
+// "positive integer".
+func like(want, got string) bool {
+	if text, ok := strings.CutPrefix(want, "contains "); ok {
+		return strings.Contains(got, text)
+	}
+	for one := range strings.SplitSeq(want, " or ") {
+		if n, err := strconv.Atoi(got); got == one || one == "positive integer" && err == nil && n > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // compare returns how the answer differs from the one expected; nil if it does not.
@@ -71,6 +91,11 @@ func (c challengeCase) compare(a *provider.Answer) error {
 	}
 	if !bytes.Contains(a.Body, []byte(c.Expect.BodyContains)) {
 		return fmt.Errorf("want a body with %q", c.Expect.BodyContains)
+	}
+	for name, want := range c.Expect.Headers {
+		if got := a.Header.Get(name); !like(want, got) {
+			return fmt.Errorf("want %s %q, got %q", name, want, got)
+		}
 	}
 	if c.Expect.BodyJSON == nil {
 		return nil

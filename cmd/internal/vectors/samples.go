@@ -89,6 +89,13 @@ func (s sample) run(dir string) error {
 	if err := src.Verifier.Verify(req, now); err != nil {
 		return err
 	}
+	if src.Several() { // the index tells the first
+		elements, err := src.Split(req)
+		if err != nil {
+			return err
+		}
+		req = &elements[0]
+	}
 	event, err := src.Event(req, now)
 	if err != nil {
 		return err

@@ -1,0 +1,53 @@
+package ingest
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
+)
+
+// asking is a mapping whose provider asks with GET, which is verified, and OPTIONS, which is not.
+type asking struct{ fakeMapping }
+
+func (asking) Asks(method string) (verified, asks bool) {
+	return method == http.MethodGet, method == http.MethodGet || method == http.MethodOptions
+}
+
+func (asking) Challenge(r *verify.Request) (*provider.Answer, bool) {
+	if r.Query == "" {
+		return nil, false
+	}
+	return &provider.Answer{Status: 204, Header: http.Header{"X-Said": {r.Method + " " + r.Query + " " + r.Header.Get("X-Asked")}}}, true
+}
+
+// A provider that asks for its URL by another method than POST is answered; a stranger who does so learns no more than of any other source.
+func TestHandshakeByOtherMethods(t *testing.T) {
+	t.Parallel()
+	in := setup(t, func(_ *Config, s *Source) { s.mapping = asking{} })
+	signature := sign(nil)
+	for _, test := range []struct {
+		method, path string
+		header       []string
+		status       int
+		said         string
+	}{
+		{"OPTIONS", inPath + "?x=1", []string{"X-Asked", "y"}, 204, "OPTIONS x=1 y"},
+		{"GET", inPath + "?x=1", []string{"X-Signature", signature}, 204, "GET x=1"},
+		{"GET", inPath + "?x=1", []string{"X-Signature", strings.Repeat("0", 64)}, 401, ""},
+		{"GET", inPath + "?x=1", nil, 401, ""},
+		{"OPTIONS", inPath, nil, 405, ""},
+		{"PUT", inPath + "?x=1", []string{"X-Signature", signature}, 405, ""},
+		{"OPTIONS", "/v1/in/acme/none?x=1", nil, 405, ""},
+	} {
+		a := in.do(test.method, test.path, nil, test.header...)
+		if a.status != test.status || a.header.Get("X-Said") != test.said {
+			t.Errorf("%s %s %v: %d %q", test.method, test.path, test.header, a.status, a.header.Get("X-Said"))
+		}
+	}
+	if in.count("handshake", "") != 2 || in.count("refused", string(verify.Mismatch)) != 1 || len(in.log.events)+len(in.log.deliveries) != 0 {
+		t.Error("handshakes are not counted, or came to something")
+	}
+}
