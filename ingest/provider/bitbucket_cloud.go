@@ -26,7 +26,9 @@ func bitbucketCloud() preset {
 	}
 	issue := []string{repo, "issue:{/issue/id}"}
 	changed, approval := pull("/pullrequest/updated_on", "pullrequest", ""), pull("/approval/date?", "approval", "/approval/user/uuid")
-	request, comment := pull("/changes_request/date?", "changes_request", "/changes_request/user/uuid"), pull("/comment/updated_on?", "comment", "/comment/id")
+	request, commented := pull("/changes_request/date?", "changes_request", "/changes_request/user/uuid"), at("/comment/updated_on?", "comment", "/comment/id")
+	commented[0] = commented[0].ends("header:X-Event-Key", "pullrequest:comment_deleted") // its time is that of its last edit
+	comment := mapping{entity: request.entity, clocks: commented}
 	changed.snapshots = &condition{from: "header:X-Event-Key", is: []string{"pullrequest:updated"}}
 	status := mapping{entity: []string{repo, "commit:{/commit_status/commit/hash}|commit:{/commit_status/links/commit/href}"},
 		clocks:    at("/commit_status/updated_on", "status", "/commit_status/key"),
@@ -65,7 +67,9 @@ func bitbucketCloud() preset {
 		},
 		delivery: "header:X-Request-UUID",
 		headers:  []string{"x-event-key", "x-request-uuid", "x-hook-uuid", "x-attempt-number"},
-		fallback: mapping{id: "sha256:body", typ: []string{"header:X-Event-Key"}, entity: []string{repo + "?"}},
+		fallback: mapping{id: "sha256:body", typ: []string{"header:X-Event-Key"}, entity: []string{repo + "?"},
+			sender: sender{id: "/actor/uuid", login: "/actor/nickname", automation: &condition{from: "/actor/type", is: []string{"app_user"}}},
+			title:  "/pullrequest/title|/issue/title|/commit_status/name"},
 		rules: map[string]mapping{
 			"pullrequest:created":                 changed,
 			"pullrequest:updated":                 changed,
@@ -82,8 +86,8 @@ func bitbucketCloud() preset {
 			"pullrequest:comment_reopened":        comment,
 			"issue:created":                       {entity: issue, clocks: at("/issue/updated_on?", "issue", "")},
 			"issue:updated":                       {entity: issue, clocks: at("/issue/updated_on?", "issue", "")},
-			"issue:comment_created":               {entity: issue, clocks: at("/comment/updated_on?", "comment", "/comment/id")},
-			"repo:commit_comment_created":         {entity: []string{repo, "commit:{/commit/hash}"}, clocks: at("/comment/updated_on?", "comment", "/comment/id")},
+			"issue:comment_created":               {entity: issue, clocks: commented},
+			"repo:commit_comment_created":         {entity: []string{repo, "commit:{/commit/hash}"}, clocks: commented},
 			"repo:commit_status_created":          status,
 			"repo:commit_status_updated":          status,
 		},

@@ -10,7 +10,7 @@ import (
 var _ = register(bitbucketDataCenter())
 
 // bitbucketDataCenter: a pull request has a counter, which approvals and comments repeat, and of which not every value becomes an event:
-// what has the same value is neither older nor newer. Comments count for themselves; one that is deleted has the value of its last edit.
+// what has the same value is neither older nor newer. Comments count for themselves; what is deleted has the value of its last change, and is newer than it.
 // `pr:modified` and `pr:from_ref_updated` restate the pull request, all else says what happened. A push (`repo:refs_changed`) may change
 // several refs, so its entity is the repository; a fork and its origin are two.
 //
@@ -20,7 +20,7 @@ var _ = register(bitbucketDataCenter())
 func bitbucketDataCenter() preset {
 	const repo = "/pullRequest/toRef/repository/id"
 	counter := func(from, name, by string) []clock {
-		return []clock{{from: from, kind: schemas.Monotonic, name: name, by: by}}
+		return []clock{clock{from: from, kind: schemas.Monotonic, name: name, by: by}.ends("/eventKey", "pr:deleted", "pr:comment:deleted", "repo:comment:deleted")}
 	}
 	pull := mapping{entity: []string{repo, "/pullRequest/id"}, clocks: counter("/pullRequest/version", "pullrequest", ""),
 		snapshots: &condition{from: "/eventKey", is: []string{"pr:modified", "pr:from_ref_updated"}},
@@ -38,7 +38,9 @@ func bitbucketDataCenter() preset {
 		delivery: "header:X-Request-Id",
 		headers:  []string{"x-event-key", "x-request-id"},
 		repeats:  []Repeat{{"diagnostics:ping", ""}},
-		fallback: mapping{id: "sha256:body", typ: []string{"/eventKey|header:X-Event-Key"}, entity: []string{repo + "|/repository/id|/new/id?", "/pullRequest/id?"}},
+		fallback: mapping{id: "sha256:body", typ: []string{"/eventKey|header:X-Event-Key"}, entity: []string{repo + "|/repository/id|/new/id?", "/pullRequest/id?"},
+			sender: sender{id: "/actor/id", login: "/actor/name", automation: &condition{from: "/actor/type", is: []string{"SERVICE"}}},
+			title:  "/pullRequest/title"},
 		rules: map[string]mapping{
 			"pr:opened":                pull,
 			"pr:modified":              pull,

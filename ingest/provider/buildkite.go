@@ -11,7 +11,7 @@ var _ = register(buildkite())
 
 // buildkite: an entity is a build, whose jobs belong to it, each with a clock of its own; an agent is one, too. All is a delta: what has ended is
 // told once, and a body may already have a later state than its event, because it is written when it is sent. A tie of times goes by the
-// state.
+// state. The body's `sender` is who made the hook, and nobody who did anything.
 //
 // There is no id, so it is the body's hash; the time that is signed is that of sending, and is in the header. For a hook with a token instead
 // of signatures say `verify: {scheme: token, header: X-Buildkite-Token}`. The test of a hook, `ping`, has the same body each time.
@@ -37,7 +37,8 @@ func buildkite() preset {
 		headers: []string{"x-buildkite-event", "x-buildkite-request"},
 		repeats: []Repeat{{"ping", ""}},
 		fallback: mapping{id: "sha256:body", typ: []string{"/event"},
-			entity: []string{"/build/id|agent:{/agent/id}|pipeline:{/pipeline/id}|organization:{/organization/id}?"}},
+			entity: []string{"/build/id|agent:{/agent/id}|pipeline:{/pipeline/id}|organization:{/organization/id}?"},
+			sender: sender{id: "/build/creator/id", login: "/build/creator/name"}, title: "/build/message|/pipeline/name"},
 		rules: map[string]mapping{
 			"build.scheduled": build,
 			"build.running":   build,

@@ -25,6 +25,7 @@ func datadog() preset {
 		fallback: mapping{
 			id:     "/id",
 			typ:    []string{"/event_type"},
+			title:  "/title",
 			entity: []string{"/org/id?", "alert:{/alert_id}|aggregation:{/aggreg_key}|/id"},
 			clocks: []clock{{from: "/last_updated|/date?", kind: schemas.Timestamp, resolution: time.Millisecond}},
 		},

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/ingest/verify"
-	"github.com/forebay-io/forebay/schemas"
 )
 
 var _ = register(gitea())
@@ -31,11 +30,9 @@ func forge(brand string) preset {
 	action := func(is ...string) *condition { return &condition{from: "/action", is: is} }
 	deleted, gone := action("deleted"), &condition{from: "=always", is: []string{"always"}}
 	review := mapping{entity: []string{repo, "/pull_request/number|/issue/number"}, clocks: []clock{
-		{from: "/comment/updated_at?", kind: schemas.Timestamp, name: "comment", by: "/comment/id", resolution: time.Second},
-		{from: "/pull_request/updated_at?", kind: schemas.Timestamp, name: "review", resolution: time.Second}}}
+		second("/comment/updated_at?", "comment").each("/comment/id").ends("/action", "deleted"), second("/pull_request/updated_at?", "review")}}
 	branch, tag := []string{repo, "refs/heads/{/ref}"}, []string{repo, "refs/tags/{/ref}"}
-	comment := mapping{entity: []string{repo, "/issue/number"},
-		clocks: []clock{{from: "/comment/updated_at", kind: schemas.Timestamp, name: "comment", by: "/comment/id", resolution: time.Second}}}
+	comment := mapping{entity: []string{repo, "/issue/number"}, clocks: []clock{second("/comment/updated_at", "comment").each("/comment/id").ends("/action", "deleted")}}
 	reviewed := fields{has: []string{"/pull_request", "/review/type"}}
 	return preset{
 		verify:  verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "X-" + brand + "-Signature"},
@@ -64,9 +61,11 @@ func forge(brand string) preset {
 		delivery: "header:X-" + brand + "-Delivery",
 		headers:  []string{strings.ToLower("X-" + brand + "-Event"), strings.ToLower("X-" + brand + "-Event-Type"), strings.ToLower("X-" + brand + "-Delivery")},
 		repeats:  []Repeat{{"create", ""}, {"delete", ""}, {"fork", ""}},
-		fallback: mapping{id: "sha256:body", typ: []string{event, "/action?"}, entity: []string{repo + "|organization:{/organization/id}?"}},
+		fallback: mapping{id: "sha256:body", typ: []string{event, "/action?"}, entity: []string{repo + "|organization:{/organization/id}?"},
+			sender: sender{id: "/sender/id", login: "/sender/login", automation: &condition{from: "/sender/id", is: []string{"-2"}}}, // the user of Actions
+			title:  "/issue/title|/pull_request/title|/release/name"},
 		rules: map[string]mapping{
-			"issues": {entity: []string{repo, "/issue/number"}, clocks: seconds("/issue/updated_at", "issue"), snapshots: action("edited"), deleted: deleted},
+			"issues": {entity: []string{repo, "/issue/number"}, clocks: []clock{second("/issue/updated_at", "issue").ends("/action", "deleted")}, snapshots: action("edited"), deleted: deleted},
 			"pull_request": {entity: []string{repo, "/pull_request/number"}, clocks: seconds("/pull_request/updated_at", "pull_request"),
 				snapshots: action("edited", "synchronized")},
 			"issue_comment":         comment,

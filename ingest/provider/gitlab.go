@@ -11,7 +11,7 @@ var _ = register(gitlab())
 
 // gitlab: issues and merge requests have numbers of their own each, so an issue's is marked. A note (a comment) belongs to what it is
 // written on, and has a clock of its own. `update` is a delta: it is also how a label or an assignee is told, and its `changes` are in no
-// later event; an action is in the body and in no type. A job belongs to its pipeline. A pipeline that is tried again runs with the time at which it had finished before: what it
+// later event. With `oldrev` it tells of new commits, of which the last count. An action is in the body and in no type. A job belongs to its pipeline. A pipeline that is tried again runs with the time at which it had finished before: what it
 // reports then is not older than that end. A push and a tag_push have the ref as entity, which is gone where `after` is all zeros.
 //
 // The token signs nothing. With a signing token say `verify: {scheme: standard_webhooks}`: the id is webhook-id then, which is signed, and
@@ -26,7 +26,7 @@ func gitlab() preset {
 	attributes := func(kind string) []string { return []string{project, kind + "{/object_attributes/id}"} }
 	issue := mapping{entity: []string{project, "issue:{/object_attributes/iid}"}, clocks: seconds("/object_attributes/updated_at", "issue")}
 	removed := &condition{from: "/object_attributes/action|/action", is: []string{"delete"}}
-	ref := mapping{entity: []string{"/project_id", "/ref"}, deleted: &condition{from: "/after",
+	ref := mapping{entity: []string{"/project_id", "/ref"}, sender: sender{id: "/user_id", login: "/user_username"}, deleted: &condition{from: "/after",
 		is: []string{"0000000000000000000000000000000000000000", "0000000000000000000000000000000000000000000000000000000000000000"}}}
 	under := []string{"created", "waiting_for_resource", "preparing", "waiting_for_callback", "pending", "running"}
 	ended := &rank{from: "=ended", order: append(under[:len(under):len(under)], "ended")} // behind all that was reported before the end
@@ -49,13 +49,16 @@ func gitlab() preset {
 			id:     "header:webhook-id|header:Idempotency-Key|sha256:body",
 			typ:    []string{"/object_kind|/event_name"},
 			entity: []string{project + "?"},
+			sender: sender{id: "/user/id", login: "/user/username"}, // that an access token's user is a bot is in its name alone
+			title:  "/object_attributes/title|/merge_request/title|/issue/title|/snippet/title|/name|/object_attributes/name|/commit/title|/commit_title",
 		},
 		rules: map[string]mapping{
-			"merge_request": {entity: []string{project, "/object_attributes/iid"}, clocks: seconds("/object_attributes/updated_at", "merge_request")},
-			"issue":         issue,
-			"work_item":     issue, // tasks, incidents and epics, in the issues' numbers
+			"merge_request": {entity: []string{project, "/object_attributes/iid"}, clocks: seconds("/object_attributes/updated_at", "merge_request"),
+				snapshots: &condition{from: "/object_attributes/oldrev", there: true}},
+			"issue":     issue,
+			"work_item": issue, // tasks, incidents and epics, in the issues' numbers
 			"note": {entity: []string{project, "/merge_request/iid|issue:{/issue/iid}|commit:{/commit/id}|snippet:{/snippet/id}|note:{/object_attributes/noteable_id}?"},
-				clocks: []clock{{from: "/object_attributes/updated_at", kind: schemas.Timestamp, name: "note", by: "/object_attributes/id", resolution: time.Second}}},
+				clocks: []clock{second("/object_attributes/updated_at", "note").each("/object_attributes/id")}},
 			"emoji": {entity: []string{project, "/merge_request/iid|issue:{/issue/iid}|commit:{/commit/id}|snippet:{/project_snippet/id}?"}},
 
 			"push":     ref,

@@ -28,8 +28,9 @@ func alerts(prefix string) preset {
 	return preset{
 		maxBody: 4 << 20, deadline: 10 * time.Second, deadlineNote: "a guess: the receiver's settings may say otherwise",
 		retries: "after 5xx until the group's next notification", retryHorizon: 4 * time.Hour,
-		prefix:   prefix,
-		repeats:  []Repeat{{"firing", "nothing in it is new: for a reminder let the subscription's destination repeat"}},
-		fallback: mapping{id: "sha256:body", typ: []string{"/status"}, entity: []string{"/groupKey"}},
+		prefix:  prefix,
+		repeats: []Repeat{{"firing", ""}},
+		fallback: mapping{id: "sha256:body", typ: []string{"/status"}, entity: []string{"/groupKey"},
+			title: "/commonAnnotations/summary|/title|/commonLabels/alertname"},
 	}
 }

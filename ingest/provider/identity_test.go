@@ -181,3 +181,55 @@ func TestUnsigned(t *testing.T) {
 		}
 	}
 }
+
+// TestFieldsTellBodiesApart holds each real body of the vectors against the name of every event of its provider, where that is in a header: it
+// fits its own, and of the others only those that SECURITY.md says are not told apart.
+func TestFieldsTellBodiesApart(t *testing.T) {
+	t.Parallel()
+	alike := []string{"pullrequest:created pullrequest:updated pullrequest:fulfilled pullrequest:rejected", "pullrequest:approved pullrequest:unapproved",
+		"pullrequest:comment_created pullrequest:comment_updated pullrequest:comment_deleted pullrequest:comment_resolved pullrequest:comment_reopened",
+		"repo:commit_status_created repo:commit_status_updated", "pull_request_approved pull_request_rejected pull_request_comment",
+		"pull_request pull_request_comment", "issue_comment pull_request_comment", "issues pull_request_comment"}
+	fit := 0
+	for _, p := range payloads(t) {
+		names, header := provider.EventNames(p.Provider)
+		event := p.Headers[header]
+		if header == "" || p.Provider == "github" { // which has a test of its own
+			continue
+		}
+		body, err := os.ReadFile(vectors + "/" + p.File)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := compile(t, provider.Config{Preset: p.Provider, Event: &provider.EventConfig{Entity: []string{}, Version: &provider.VersionConfig{Kind: "none"}}})
+		for _, name := range names {
+			_, err := s.Event(request(string(body), header+": "+name), received)
+			same := name == event || slices.ContainsFunc(alike, func(group string) bool {
+				of := strings.Fields(group)
+				return slices.Contains(of, name) && slices.Contains(of, event)
+			})
+			bad, ok := errors.AsType[*provider.Unusable](err)
+			switch {
+			case name == event && err != nil:
+				t.Errorf("%s is no %s: %v", p.File, name, err)
+			case !same && (!ok || bad.Reason != provider.TypeMismatch):
+				t.Errorf("%s passes for %s: %v", p.File, name, err)
+			case err == nil:
+				fit++
+			}
+		}
+	}
+	if fit < 15 {
+		t.Errorf("%d bodies fit", fit)
+	}
+}
+
+// TestNoPresetTrustsAHeader: no preset reads an id or a type from what its signature does not cover.
+func TestNoPresetTrustsAHeader(t *testing.T) {
+	t.Parallel()
+	for _, info := range provider.Presets() {
+		if found := (provider.Config{Preset: info.Name}).Unsigned(); len(found) != 0 {
+			t.Errorf("%s: %v", info.Name, found)
+		}
+	}
+}

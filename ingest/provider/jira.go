@@ -44,7 +44,11 @@ func jira() preset {
 			typ: []string{"/webhookEvent"},
 			entity: []string{"/issue/id|sprint:{/sprint/id}|board:{/board/id}|version:{/version/id}|attachment:{/attachment/id}|project:{/project/id}|" +
 				"user:{/user/accountId}|user:{/user/key}?"},
-			clocks:  clocks("event", ""),
+			clocks: clocks("event", ""),
+			sender: sender{id: "/user/accountId|/user/key|/comment/updateAuthor/accountId|/worklog/updateAuthor/accountId",
+				login:      "/user/displayName|/comment/updateAuthor/displayName|/worklog/updateAuthor/displayName",
+				automation: &condition{from: "/user/accountType|/comment/updateAuthor/accountType|/worklog/updateAuthor/accountType", is: []string{"app"}}},
+			title:   "/issue/fields/summary|/sprint/name|/version/name|/board/name|/project/name",
 			deleted: &condition{from: "/webhookEvent", is: []string{"sprint_deleted", "board_deleted", "jira:version_deleted", "attachment_deleted", "project_deleted", "user_deleted"}},
 		},
 		rules: map[string]mapping{

@@ -10,7 +10,7 @@ import (
 var _ = register(linear())
 
 // linear: an entity is an object of a workspace; comments, attachments and relations belong to their issue, and each has a clock of its
-// own. `update` is a delta: it tells of a label, an assignee or another state, and `updatedFrom` is in no later event. What an agent is
+// own, on which its removal is the newest. `update` is a delta: it tells of a label, an assignee or another state, and `updatedFrom` is in no later event. What an agent is
 // asked in one session is one entity.
 //
 // A retry is the same, byte for byte, its webhookTimestamp included, after 1 min, 1 h and 6 h: with a tolerance of a minute, as Linear's own
@@ -21,7 +21,7 @@ func linear() preset {
 	const organization = "/organizationId"
 	removed := &condition{from: "/action", is: []string{"remove"}}
 	at := func(name, by string) []clock {
-		return []clock{{from: "/data/updatedAt?", kind: schemas.Timestamp, name: name, by: by, resolution: time.Millisecond}}
+		return []clock{clock{from: "/data/updatedAt?", kind: schemas.Timestamp, name: name, by: by, resolution: time.Millisecond}.ends("/action", "remove")}
 	}
 	told := func(name string) []clock {
 		return []clock{{from: "/createdAt?", kind: schemas.Timestamp, name: name, resolution: time.Millisecond}}
@@ -46,6 +46,9 @@ func linear() preset {
 			entity:  []string{organization, "/data/id|/issueData/id?"},
 			clocks:  at("object", ""),
 			deleted: removed,
+			sender: sender{id: "/actor/id|/agentActivity/userId|/agentSession/creatorId|/notification/actorId", login: "/actor/name|/agentSession/creator/name|/notification/actor/name",
+				automation: &condition{from: "/actor/type", there: true, unless: &condition{from: "/actor/type", is: []string{"user"}}}},
+			title: "/data/title|/data/issue/title|/agentSession/issue/title|/notification/issue/title|/issueData/title|/data/name",
 		},
 		rules: map[string]mapping{
 			"Issue":               {entity: []string{organization, "/data/id"}, clocks: at("issue", ""), deleted: removed},

@@ -34,6 +34,7 @@ func notion() preset {
 			clocks:   at("event", ""),
 			volatile: []string{"/attempt_number"},
 			deleted:  &condition{from: "/type", suffix: ".deleted"},
+			sender:   sender{id: "/authors/0/id", automation: &condition{from: "/authors/0/type", is: []string{"bot", "agent"}}},
 		},
 		rules: map[string]mapping{
 			"comment": {entity: []string{"/workspace_id", "/data/page_id|/data/parent/id|/entity/id"}, clocks: at("comment", "/entity/id")},

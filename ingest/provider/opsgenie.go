@@ -25,6 +25,8 @@ func opsgenie() preset {
 		fallback: mapping{
 			id:      "sha256:body",
 			typ:     []string{"/action"},
+			sender:  sender{id: "/alert/userId", login: "/alert/username"},
+			title:   "/alert/message",
 			entity:  []string{"/alert/alertId"},
 			clocks:  []clock{{from: "/alert/updatedAt?", kind: schemas.Timestamp, resolution: time.Nanosecond}},
 			deleted: &condition{from: "/action", is: []string{"Delete"}},

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"unicode"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
@@ -19,7 +20,11 @@ var update = flag.Bool("update", false, "write PRESETS.md")
 func TestPageIsTheData(t *testing.T) {
 	t.Parallel()
 	const path = "PRESETS.md"
-	want := page()
+	index, err := os.ReadFile(vectors + "/index.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := page(string(index))
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -49,9 +54,32 @@ An event's identity is made of what the signature covers. Where that is the body
 byte for byte, are one: the second is a duplicate, and does not run. What is listed under "the same body" may meet that.
 `
 
-func page() string {
+// anchor is what GitHub makes of a heading.
+func anchor(heading string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(heading) {
+		switch {
+		case r == ' ':
+			b.WriteByte('-')
+		case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// page writes PRESETS.md; index is that of the vectors' bodies.
+func page(index string) string {
 	var b strings.Builder
 	b.WriteString(pageHead)
+	b.WriteString("\n| provider | preset | signed | fresh | event id | ack deadline | bodies in the tests |\n|---|---|---|---|---|---|---|\n")
+	for _, i := range provider.Presets() {
+		if i.Name == "generic" { // which knows nothing
+			continue
+		}
+		fmt.Fprintf(&b, "| [%s](#%s) | `%s` | %s | %s | `%s` | %s | %d |\n", i.Title, anchor(i.Title), i.Name, cmp.Or(i.Signed, "nothing: a token"), strings.TrimPrefix(freshness(i), "and "), strings.ReplaceAll(i.ID, "|", "` else `"),
+			short(i.Deadline), strings.Count(index, `"provider": "`+i.Name+`"`))
+	}
 	for _, i := range provider.Presets() {
 		if i.Name == "generic" { // which knows nothing
 			continue

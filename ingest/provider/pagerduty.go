@@ -30,6 +30,9 @@ func pagerduty() preset {
 			clocks:    []clock{{from: "/event/occurred_at", kind: schemas.Timestamp, resolution: time.Millisecond}},
 			snapshots: &condition{from: "/event/event_type", is: []string{"service.updated"}},
 			deleted:   &condition{from: "/event/event_type", is: []string{"service.deleted"}},
+			sender: sender{id: "/event/agent/id", login: "/event/agent/summary",
+				automation: &condition{from: "/event/agent/type", there: true, unless: &condition{from: "/event/agent/type", is: []string{"user_reference"}}}},
+			title: "/event/data/title|/event/data/incident/summary|/event/data/summary",
 		},
 	}
 }

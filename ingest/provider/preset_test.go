@@ -111,7 +111,7 @@ func (p preset) sharedClocks() (found []string) {
 func (m mapping) problems(name string, fallback mapping) (found []string) {
 	switch s := m.snapshots; {
 	case s == nil:
-	case len(s.is) == 0 && s.suffix == "":
+	case len(s.is) == 0 && s.suffix == "" && !s.there:
 		found = append(found, name+": snapshots never holds")
 	case len(m.clocks) == 0:
 		found = append(found, name+": snapshots, and no clock by which one is older than another")

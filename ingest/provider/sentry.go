@@ -17,8 +17,8 @@ var _ = register(sentry())
 // Sentry waits 1 s, never repeats, and ends the subscription after 1000 timeouts in a day.
 // Sources: https://docs.sentry.io/organization/integrations/integration-platform/webhooks.
 func sentry() preset {
-	micros := func(from, name, by string) []clock {
-		return []clock{{from: from, kind: schemas.Timestamp, name: name, by: by, resolution: time.Microsecond}}
+	micros := func(from, name string) clock {
+		return clock{from: from, kind: schemas.Timestamp, name: name, resolution: time.Microsecond}
 	}
 	return preset{
 		name: "sentry", title: "Sentry",
@@ -39,11 +39,13 @@ func sentry() preset {
 		headers:  []string{"sentry-hook-resource", "sentry-hook-timestamp", "request-id"},
 		repeats:  []Repeat{{"issue", ""}, {"metric_alert", ""}},
 		fallback: mapping{id: "sha256:body", typ: []string{"header:Sentry-Hook-Resource", "/action"},
-			entity: []string{"/data/issue/id|/data/issue_id|installation:{/installation/uuid}?"}},
+			entity: []string{"/data/issue/id|/data/issue_id|installation:{/installation/uuid}?"},
+			sender: sender{id: "/actor/id", login: "/actor/name", automation: &condition{from: "/actor/type", is: []string{"application"}}},
+			title:  "/data/issue/title|/data/error/title|/data/event/title|/data/metric_alert/title|/data/metric_alert/alert_rule/name"},
 		rules: map[string]mapping{
-			"issue":        {entity: []string{"/data/issue/id"}, clocks: micros("/data/issue/lastSeen?", "issue", "")},
+			"issue":        {entity: []string{"/data/issue/id"}, clocks: []clock{micros("/data/issue/lastSeen?", "issue")}},
 			"error":        {entity: []string{"/data/error/issue_id"}},
-			"comment":      {entity: []string{"/data/issue_id"}, clocks: micros("/data/timestamp?", "comment", "/data/comment_id")},
+			"comment":      {entity: []string{"/data/issue_id"}, clocks: []clock{micros("/data/timestamp?", "comment").each("/data/comment_id").ends("/action", "deleted")}},
 			"event_alert":  {entity: []string{"/data/event/issue_id"}},
 			"metric_alert": {entity: []string{"metric_alert:{/data/metric_alert/id}"}},
 			"installation": {entity: []string{"installation:{/data/installation/uuid}"}, deleted: &condition{from: "/action", is: []string{"deleted"}}},

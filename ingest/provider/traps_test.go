@@ -83,6 +83,8 @@ func TestGitLabTraps(t *testing.T) {
 	play(t, "gitlab", "com.gitlab.", []trap{
 		{name: "an issue has another number space than a merge request", body: `{"object_kind":"issue",` + project + `,"object_attributes":{"iid":3,"action":"update","updated_at":"2013-12-03T17:15:43Z"}}`,
 			typ: "issue", entity: "7/issue:3", version: "2013-12-03T17:15:43.000000000Z", clock: "issue"},
+		{name: "of new commits the last count", body: `{"object_kind":"merge_request",` + project + `,"object_attributes":{"iid":3,"action":"update","oldrev":"ab","updated_at":"2015-05-17 18:21:36 UTC"}}`,
+			typ: "merge_request", entity: "7/3", version: "2015-05-17T18:21:36.000000000Z", clock: "merge_request", snapshot: true},
 		{name: "merge request", body: `{"object_kind":"merge_request",` + project + `,"object_attributes":{"iid":3,"updated_at":"2015-05-17 18:21:36 UTC"}}`,
 			typ: "merge_request", entity: "7/3", version: "2015-05-17T18:21:36.000000000Z", clock: "merge_request"},
 		{name: "a task has an issue's number", body: `{"object_kind":"work_item",` + project + `,"object_attributes":{"iid":4,"updated_at":"2013-12-03T17:15:43Z"}}`,
@@ -101,6 +103,8 @@ func TestGitLabTraps(t *testing.T) {
 			typ: "push", entity: "7/refs%2Fheads%2Fx"},
 		{name: "a tag is deleted", body: `{"object_kind":"tag_push","before":"ab","after":"` + zeros + `","project_id":7,"ref":"refs/tags/x"}`,
 			typ: "tag_push", entity: "7/refs%2Ftags%2Fx", gone: true},
+		{name: "a deployment's time", body: `{"object_kind":"deployment","status":"success","status_changed_at":"2021-04-28 21:50:00 +0200","deployment_id":15,` + project + `}`,
+			typ: "deployment", entity: "7/deployment:15", version: "2021-04-28T19:50:00.000000000Z+00004", clock: "deployment"},
 		{name: "release", body: `{"object_kind":"release","action":"delete","tag":"v1",` + project + `}`, typ: "release", entity: "7/release:v1", gone: true},
 		{name: "an event of a group", body: `{"event_name":"user_remove_from_group","group_id":7,"updated_at":"2020-12-11T04:57:22Z"}`, typ: "user_remove_from_group", entity: "group:7"},
 		{name: "a system hook about nobody's project", body: `{"event_name":"user_create","user_id":7}`, typ: "user_create", entity: "in"},
@@ -164,9 +168,9 @@ func TestLinearTraps(t *testing.T) {
 		{name: "an update tells what changed, so it is a delta", body: `{"type":"Issue","action":"update",` + head + `,"data":{"id":"i","updatedAt":"2026-07-01T16:45:22.391Z"}}`,
 			typ: "issue.update", entity: "o/i", version: "2026-07-01T16:45:22.391000000Z", clock: "issue"},
 		{name: "an issue goes", body: `{"type":"Issue","action":"remove",` + head + `,"data":{"id":"i","updatedAt":"2026-07-01T16:45:22.391Z"}}`,
-			typ: "issue.remove", entity: "o/i", version: "2026-07-01T16:45:22.391000000Z", clock: "issue", gone: true},
+			typ: "issue.remove", entity: "o/i", version: "2026-07-01T16:45:22.391000000Z+00001", clock: "issue", gone: true},
 		{name: "a comment has its own clock, and its end is not the issue's", body: `{"type":"Comment","action":"remove",` + head + `,"data":{"id":"c","issueId":"i","updatedAt":"2026-07-01T16:45:22.391Z"}}`,
-			typ: "comment.remove", entity: "o/i", version: "2026-07-01T16:45:22.391000000Z", clock: "comment:c"},
+			typ: "comment.remove", entity: "o/i", version: "2026-07-01T16:45:22.391000000Z+00001", clock: "comment:c"},
 		{name: "a comment on a project update", body: `{"type":"Comment","action":"create",` + head + `,"data":{"id":"c","issueId":null,"projectUpdateId":"u","updatedAt":"2026-07-01T16:45:22.391Z"}}`,
 			typ: "comment.create", entity: "o/u", version: "2026-07-01T16:45:22.391000000Z", clock: "comment:c"},
 		{name: "an agent's session", body: `{"type":"AgentSessionEvent","action":"prompted",` + head + `,"agentSession":{"id":"s","issueId":"i"}}`,
@@ -227,6 +231,8 @@ func TestJiraTraps(t *testing.T) {
 			typ: "issue_updated", entity: "10142", version: "2026-07-14T22:40:00.000000000Z", clock: "issue"},
 		{name: "what is deleted has an old time of its own", body: `{"timestamp":1784068800000,"webhookEvent":"jira:issue_deleted","issue":{"id":"10142","fields":{"updated":"2026-07-13T09:20:00.000Z"}}}`,
 			typ: "issue_deleted", entity: "10142", version: "2026-07-14T22:40:00.000000000Z", clock: "issue", gone: true},
+		{name: "a time with an offset", body: `{"timestamp":1784068800000,"webhookEvent":"jira:issue_updated","issue":{"id":"10142","fields":{"updated":"2026-11-28T10:40:01.123+0000"}}}`,
+			typ: "issue_updated", entity: "10142", version: "2026-11-28T10:40:01.123000000Z", clock: "issue"},
 		{name: "a comment that is deleted", body: `{"timestamp":1784068800000,"webhookEvent":"comment_deleted","comment":{"id":"9","updated":"2026-07-13T09:20:00.000Z"},"issue":{"id":"10142"}}`,
 			typ: "comment_deleted", entity: "10142", version: "2026-07-14T22:40:00.000000000Z", clock: "comment:9"},
 		{name: "a comment of Jira Server", body: `{"timestamp":1512034084304,"webhookEvent":"comment_created","comment":{"id":"9"}}`,
@@ -258,7 +264,7 @@ func TestBitbucketCloudTraps(t *testing.T) {
 		{name: "an approval has a clock of its own", body: body(`,"approval":{"date":` + at + `,"user":{"uuid":"{u}"}}`), headers: key("pullrequest:approved"),
 			typ: "pullrequest.approved", entity: "r/1", version: version, clock: "approval:{u}"},
 		{name: "a comment has one, too", body: body(`,"comment":{"id":17,"updated_on":` + at + `}`), headers: key("pullrequest:comment_deleted"),
-			typ: "pullrequest.comment_deleted", entity: "r/1", version: version, clock: "comment:17"},
+			typ: "pullrequest.comment_deleted", entity: "r/1", version: version + "+00001", clock: "comment:17"},
 		{name: "an issue has a pull request's number", body: `{"repository":{"uuid":"r"},"issue":{"id":1,"updated_on":` + at + `},"changes":{}}`, headers: key("issue:updated"),
 			typ: "issue.updated", entity: "r/issue:1", version: version, clock: "issue"},
 		{name: "a status under way", body: `{"repository":{"uuid":"r"},"commit_status":{"key":"k","state":"INPROGRESS","commit":{"hash":"ab"},"updated_on":` + at + `}}`, headers: key("repo:commit_status_updated"),
@@ -281,14 +287,16 @@ func TestBitbucketDataCenterTraps(t *testing.T) {
 		{name: "the repository is the target's", body: pull("pr:modified", "1", ""), typ: "pr.modified", entity: "4/3", version: "00000000000000000001", clock: "pullrequest", snapshot: true},
 		{name: "an approval repeats the counter", body: pull("pr:reviewer:approved", "1", ""), typ: "pr.reviewer.approved", entity: "4/3", version: "00000000000000000001", clock: "pullrequest"},
 		{name: "a comment counts for itself", body: pull("pr:comment:edited", "20", `,"comment":{"id":165,"version":3}`), typ: "pr.comment.edited", entity: "4/3", version: "00000000000000000003", clock: "comment:165"},
-		{name: "a pull request goes", body: pull("pr:deleted", "26", ""), typ: "pr.deleted", entity: "4/3", version: "00000000000000000026", clock: "pullrequest", gone: true},
+		{name: "a pull request goes", body: pull("pr:deleted", "26", ""), typ: "pr.deleted", entity: "4/3", version: "00000000000000000026+00001", clock: "pullrequest", gone: true},
 		{name: "the header names nothing that the body names", body: pull("pr:modified", "1", ""), headers: []string{"X-Event-Key: pr:merged"},
 			typ: "pr.modified", entity: "4/3", version: "00000000000000000001", clock: "pullrequest", snapshot: true},
 		{name: "the test of a connection", body: `{"test":true}`, headers: []string{"X-Event-Key: diagnostics:ping"}, typ: "diagnostics.ping", entity: "in"},
 		{name: "a ping that is something else", body: `{"x":true}`, headers: []string{"X-Event-Key: diagnostics:ping"}, refused: provider.TypeMismatch},
 		{name: "a ping under another name", body: `{"test":true}`, headers: []string{"X-Event-Key: pr:merged"}, refused: provider.MissingField},
 	})
-	order(t, "bitbucket-data-center", false, pull("pr:opened", "0", ""), pull("pr:modified", "1", ""), pull("pr:from_ref_updated", "5", ""), pull("pr:merged", "10", ""))
+	order(t, "bitbucket-data-center", false, pull("pr:opened", "0", ""), pull("pr:modified", "1", ""), pull("pr:from_ref_updated", "5", ""), pull("pr:merged", "10", ""), pull("pr:deleted", "10", ""))
+	comment := func(key string) string { return pull(key, "20", `,"comment":{"id":165,"version":3}`) }
+	order(t, "bitbucket-data-center", false, comment("pr:comment:edited"), comment("pr:comment:deleted"))
 }
 
 func TestGiteaTraps(t *testing.T) {
@@ -323,7 +331,7 @@ func TestSentryTraps(t *testing.T) {
 		{name: "an error belongs to its issue", body: `{"action":"created","data":{"error":{"event_id":"f2","issue_id":45}}}`, headers: resource("error"), typ: "error.created", entity: "45"},
 		{name: "an alert, too", body: `{"action":"triggered","data":{"event":{"issue_id":"45"},"triggered_rule":"r"}}`, headers: resource("event_alert"), typ: "event_alert.triggered", entity: "45"},
 		{name: "and a comment", body: `{"action":"deleted","data":{"comment_id":1234,"issue_id":45,"timestamp":"2022-03-02T21:51:44.118160Z"}}`, headers: resource("comment"),
-			typ: "comment.deleted", entity: "45", version: "2022-03-02T21:51:44.118160000Z", clock: "comment:1234"},
+			typ: "comment.deleted", entity: "45", version: "2022-03-02T21:51:44.118160000Z+00001", clock: "comment:1234"},
 		{name: "a metric's alert has an issue's number", body: `{"action":"critical","data":{"metric_alert":{"id":"45"}}}`, headers: resource("metric_alert"), typ: "metric_alert.critical", entity: "metric_alert:45"},
 		{name: "an error under an issue's name", body: `{"action":"created","data":{"error":{"issue_id":45}}}`, headers: resource("issue"), refused: provider.TypeMismatch},
 	})
@@ -432,6 +440,51 @@ func TestOtherProofs(t *testing.T) {
 		}
 		if err := s.Verifier.Verify(request(string(r.Body)), received); err == nil {
 			t.Errorf("%s: taken without a proof", preset)
+		}
+	}
+}
+
+// TestPeopleOfProviders: who did it, by the field that the provider sets, and what the entity is called.
+func TestPeopleOfProviders(t *testing.T) {
+	t.Parallel()
+	const human, automation = schemas.Human, schemas.Automation
+	for _, c := range []struct {
+		preset, body, header string
+		want                 schemas.Sender
+		title                string
+	}{
+		{"gitlab", `{"object_kind":"note","user":{"id":42,"username":"user1"},"project":{"id":5},"issue":{"iid":17,"title":"test_issue"},"object_attributes":{"id":1,"updated_at":"2015-05-17 17:06:40 UTC"}}`, "",
+			schemas.Sender{ID: "42", Login: "user1"}, "test_issue"},
+		{"gitlab", `{"object_kind":"push","user_id":4,"user_username":"jsmith","project_id":5,"ref":"r"}`, "", schemas.Sender{ID: "4", Login: "jsmith"}, ""},
+		{"gitlab", `{"event_name":"user_add_to_group","user_id":64,"user_username":"whom","group_id":100}`, "", schemas.Sender{}, ""}, // who was added, not who added
+		{"linear", `{"type":"Issue","action":"update","organizationId":"o","actor":{"id":"u","type":"user","name":"Marcus"},"data":{"id":"i","title":"It fails"}}`, "", schemas.Sender{ID: "u", Login: "Marcus", Kind: human}, "It fails"},
+		{"linear", `{"type":"Issue","action":"update","organizationId":"o","actor":{"id":"c","type":"OauthClient","name":"Agent"},"data":{"id":"i"}}`, "", schemas.Sender{ID: "c", Login: "Agent", Kind: automation}, ""},
+		{"jira", `{"timestamp":1784068800000,"webhookEvent":"jira:issue_updated","user":{"accountId":"6a9b","accountType":"atlassian","displayName":"Priya"},"issue":{"id":"1","fields":{"summary":"Retries"}}}`, "",
+			schemas.Sender{ID: "6a9b", Login: "Priya", Kind: human}, "Retries"},
+		{"jira", `{"timestamp":1784068800000,"webhookEvent":"comment_created","comment":{"id":"2","updateAuthor":{"accountId":"7","accountType":"app","displayName":"Automation for Jira"}},"issue":{"id":"1","fields":{"summary":"Retries"}}}`, "",
+			schemas.Sender{ID: "7", Login: "Automation for Jira", Kind: automation}, "Retries"},
+		{"bitbucket-cloud", `{"actor":{"type":"app_user","uuid":"{a}","nickname":"ci"},"repository":{"uuid":"r"},"push":{}}`, "X-Event-Key: repo:push", schemas.Sender{ID: "{a}", Login: "ci", Kind: automation}, ""},
+		{"bitbucket-data-center", `{"eventKey":"pr:opened","actor":{"id":3231,"name":"gopher","type":"NORMAL"},"pullRequest":{"id":1,"version":0,"title":"Update README","toRef":{"repository":{"id":4}}}}`, "",
+			schemas.Sender{ID: "3231", Login: "gopher", Kind: human}, "Update README"},
+		{"gitea", `{"ref":"r","before":"0","after":"1","commits":[],"repository":{"id":1},"sender":{"id":-2,"login":"gitea-actions"}}`, "X-Gitea-Event: push", schemas.Sender{ID: "-2", Login: "gitea-actions", Kind: automation}, ""},
+		{"sentry", `{"action":"created","actor":{"type":"application","id":"sentry","name":"Sentry"},"data":{"issue":{"id":"1","title":"TypeError"}}}`, "Sentry-Hook-Resource: issue",
+			schemas.Sender{ID: "sentry", Login: "Sentry", Kind: automation}, "TypeError"},
+		{"pagerduty", `{"event":{"id":"E","event_type":"incident.annotated","occurred_at":"2021-04-26T17:36:27.458Z","agent":{"id":"P","summary":"Tenex","type":"user_reference"},"data":{"incident":{"id":"I","summary":"A bump"}}}}`, "",
+			schemas.Sender{ID: "P", Login: "Tenex", Kind: human}, "A bump"},
+		{"pagerduty", `{"event":{"id":"E","event_type":"incident.triggered","occurred_at":"2021-04-26T17:36:27.458Z","agent":{"id":"P","summary":"Monitor","type":"service_reference"},"data":{"id":"I","title":"A bump"}}}`, "",
+			schemas.Sender{ID: "P", Login: "Monitor", Kind: automation}, "A bump"},
+		{"buildkite", `{"event":"build.running","build":{"id":"b","message":"Retry","creator":{"id":"u","name":"Priya"}},"sender":{"id":"w","name":"who made the hook"}}`, "", schemas.Sender{ID: "u", Login: "Priya"}, "Retry"},
+		{"notion", `{"id":"1","type":"page.created","timestamp":"2026-07-05T16:20:59.000Z","workspace_id":"w","authors":[{"id":"a","type":"bot"},{"id":"b","type":"person"}],"entity":{"id":"p","type":"page"}}`, "", schemas.Sender{ID: "a", Kind: automation}, ""},
+		{"grafana", `{"status":"firing","groupKey":"g","commonLabels":{"alertname":"HighLatency"}}`, "", schemas.Sender{}, "HighLatency"},
+		{"opsgenie", `{"action":"Create","alert":{"alertId":"a","message":"5xx","userId":"u","username":"fili"}}`, "", schemas.Sender{ID: "u", Login: "fili"}, "5xx"},
+	} {
+		var headers []string
+		if c.header != "" {
+			headers = []string{c.header}
+		}
+		e, err := compile(t, provider.Config{Preset: c.preset}).Event(request(c.body, headers...), received)
+		if err != nil || e.Sender != c.want || e.Title != c.title {
+			t.Errorf("%s %s: %+v %v", c.preset, c.body, e, err)
 		}
 	}
 }

@@ -28,6 +28,8 @@ func vercel() preset {
 				"configuration:{/payload/configuration/id}|domain:{/payload/domain/name}|team:{/payload/team/id}?"},
 			clocks:  []clock{{from: "/createdAt", kind: schemas.Timestamp, resolution: time.Millisecond}},
 			deleted: &condition{from: "/type", is: []string{"deployment.deleted", "project.removed", "integration-configuration.removed"}},
+			sender:  sender{id: "/payload/user/id"},
+			title:   "/payload/deployment/name|/payload/project/name|/payload/domain/name",
 		},
 	}
 }

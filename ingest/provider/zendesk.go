@@ -28,6 +28,8 @@ func zendesk() preset {
 			id:     "/id",
 			typ:    []string{"/type"},
 			entity: []string{"/account_id?", "/subject"},
+			sender: sender{id: "/detail/actor_id", automation: &condition{from: "/detail/actor_id", is: []string{"-1"}}}, // Zendesk itself
+			title:  "/detail/subject|/detail/title|/detail/name",
 			clocks: []clock{{from: "/time", kind: schemas.Timestamp, resolution: time.Millisecond}},
 			deleted: &condition{from: "/type", is: []string{"zen:event-type:ticket.permanently_deleted", "zen:event-type:user.deleted", "zen:event-type:user.permanently_deleted",
 				"zen:event-type:organization.deleted"}},

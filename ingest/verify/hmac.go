@@ -21,7 +21,7 @@ type HMAC struct {
 	signatureHeader, timestampHeader, idHeader string
 	pieces                                     []piece
 	idEnd                                      string // the literal behind the id, which it may not contain; empty: there is none
-	stamped                                    bool // the source has a timestamp
+	stamped                                    bool   // the source has a timestamp
 	// bodyTimestamp is where the timestamp is in the body; nil if it is not there.
 	bodyTimestamp *scan.Set
 	keys          []*macKey

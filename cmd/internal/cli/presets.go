@@ -42,13 +42,21 @@ func listPresets(e *env) error {
 	return printList(e, api.Page[item]{Items: provider.Presets()}, func(i item) string { return i.Name },
 		column[item]{name: "preset", whole: true, value: func(i item) string { return i.Name }},
 		column[item]{name: "provider", wide: true, value: func(i item) string { return i.Title }},
-		column[item]{name: "signed", value: func(i item) string { return i.Signed }},
+		column[item]{name: "signed", value: func(i item) string { return cmp.Or(i.Signed, "nothing: a token") }},
 		column[item]{name: "fresh", value: fresh},
 		column[item]{name: "ack deadline", value: func(i item) string { return config.Duration(i.Deadline).String() }},
 		column[item]{name: "retries", wide: true, value: func(i item) string { return i.Retries }},
 		column[item]{name: "retry horizon", value: horizon},
-		column[item]{name: "event types", value: func(i item) string { return fmt.Sprint(len(i.Types)) }},
+		column[item]{name: "event types", value: mapped},
 		column[item]{name: "entity of all others", wide: true, value: func(i item) string { return last(i.Texts()).Entity }})
+}
+
+// mapped says how many event types have a mapping of their own. Of some providers all are mapped alike.
+func mapped(i provider.Info) string {
+	if len(i.Types) == 0 && len(i.Fallback.Entity) > 0 {
+		return "all alike"
+	}
+	return fmt.Sprint(len(i.Types))
 }
 
 // fresh says how old a delivery may be, by the time that is signed.
