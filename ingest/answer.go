@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/forebay-io/forebay/ingest/provider"
 )
 
 // Header values that all answers share: net/http only reads them.
@@ -24,8 +26,8 @@ func (h *Handler) answer(w http.ResponseWriter, d *delivery, v verdict) {
 	}
 	switch v.outcome {
 	case accepted, quarantined:
-		if d.source.mapper().AnswersEmpty(&d.request) {
-			w.WriteHeader(http.StatusOK)
+		if a := d.source.mapper().Accepted(&d.request); a != nil {
+			writeAnswer(w, a)
 			return
 		}
 		header["Content-Type"] = jsonType
@@ -33,13 +35,7 @@ func (h *Handler) answer(w http.ResponseWriter, d *delivery, v verdict) {
 		_, _ = w.Write(h.durableBody(d))
 		return
 	case handshake:
-		maps.Copy(header, v.handshake.Header)
-		if v.handshake.ContentType != "" {
-			header.Set("Content-Type", v.handshake.ContentType)
-		}
-		header["X-Content-Type-Options"] = noSniff // the body is the caller's
-		w.WriteHeader(v.handshake.Status)
-		_, _ = w.Write(v.handshake.Body)
+		writeAnswer(w, v.handshake)
 		return
 	case refused:
 		header.Set("WWW-Authenticate", "Signature")
@@ -51,6 +47,20 @@ func (h *Handler) answer(w http.ResponseWriter, d *delivery, v verdict) {
 		header.Set("Retry-After", strconv.Itoa(int(after/time.Second)))
 	}
 	writeProblem(w, v.outcome.status())
+}
+
+// writeAnswer writes a provider's own form of answer.
+func writeAnswer(w http.ResponseWriter, a *provider.Answer) {
+	header := w.Header()
+	maps.Copy(header, a.Header)
+	if a.ContentType != "" {
+		header.Set("Content-Type", a.ContentType)
+	}
+	if len(a.Body) > 0 {
+		header["X-Content-Type-Options"] = noSniff // the body may be the caller's
+	}
+	w.WriteHeader(a.Status)
+	_, _ = w.Write(a.Body)
 }
 
 // problems are the RFC 9457 bodies, by status. They say no more than the status: a reason would help a forger.

@@ -64,7 +64,7 @@ type fakeMapping struct {
 
 func (m fakeMapping) Proof() verify.Proof { return m.proof }
 
-func (fakeMapping) AnswersEmpty(*verify.Request) bool { return false }
+func (fakeMapping) Accepted(*verify.Request) *provider.Answer { return nil }
 
 func (m fakeMapping) SecretHeaders() []string { return m.secrets }
 

@@ -51,8 +51,8 @@ type mapping interface {
 	CheckSchema(e *schemas.Event) (verdict jsonschema.Verdict, why string, err error)
 	// SecretHeaders returns the headers that contain a secret itself, not a signature made with it.
 	SecretHeaders() []string
-	// AnswersEmpty says whether a durable delivery is answered 200 without a body.
-	AnswersEmpty(r *verify.Request) bool
+	// Accepted returns the provider's own form of answer to a durable delivery; nil: the usual one.
+	Accepted(r *verify.Request) *provider.Answer
 	// Proof returns which parts of the request a later verification needs.
 	Proof() verify.Proof
 }

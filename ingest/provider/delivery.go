@@ -151,6 +151,9 @@ func (d *delivery) scalarAndKind(v value) (string, scan.Kind, *Unusable) {
 		}
 		switch kind {
 		case scan.String, scan.Number:
+			if r.end != "" {
+				text, _, _ = strings.Cut(text, r.end)
+			}
 			if text != "" {
 				return r.prefix + text, kind, nil
 			}

@@ -219,6 +219,9 @@ func (d *delivery) version(m *rule, e *schemas.Event) *Unusable {
 			}
 			v.Text = text
 		case c.kind == schemas.Timestamp:
+			if c.utc {
+				text += "Z"
+			}
 			t, ok := parseTime(text, c.resolution)
 			counts, fits := coarse(t, c.resolution)
 			if !ok || !fits {

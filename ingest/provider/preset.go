@@ -17,7 +17,8 @@ import (
 
 // preset has all that the program needs for one provider, in a file of its own. Values are named by `from` texts (see
 // [EventConfig]); in presets "a|b" is the first of several that is there, a trailing "?" makes it optional, "=text" is a
-// literal, "=text{/a}" one if there is anything at /a, and "text{a}" is a with text before it, also among several.
+// literal, "=text{/a}" one if there is anything at /a, and "text{a}" is a with text before it, also among several;
+// "a^." is what stands in a before the first dot.
 type preset struct {
 	name, title string
 	verify      verify.Params
@@ -59,6 +60,8 @@ type preset struct {
 	emptyAnswer bool
 	// headers are the original request headers kept on the event, in lower case.
 	headers []string
+	// accepted is the answer to a delivery that is durable; nil, or a nil answer: the usual one.
+	accepted func(handshake) *Answer
 	// challenge answers handshakes: authentic deliveries that are no event, and what comes with a method of asks.
 	challenge func(handshake) (*Answer, bool)
 	// asks are the methods beside POST with which the provider asks for the URL. Those that are true are verified like a delivery. The answer
@@ -131,6 +134,7 @@ type clock struct {
 	// by is the id of a part of the entity that has a clock of its own: one of a commit's check runs.
 	by         string
 	resolution time.Duration // of timestamps: the unit of a bare number
+	utc        bool          // timestamps have no zone, and are in UTC
 	// epoch comes before the value: an attempt, after which the statuses begin again.
 	epoch string
 	rank  *rank

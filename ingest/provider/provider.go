@@ -100,9 +100,15 @@ func (s *Source) Asks(method string) (verified, asks bool) {
 	return verified, asks
 }
 
-// AnswersEmpty reports whether the provider wants 200 without a body for r, once it is durable.
-func (s *Source) AnswersEmpty(r *verify.Request) bool {
-	return s.preset.emptyAnswer && mediaType(r) == mediaForm
+// Accepted returns the provider's own form of answer to r, once it is durable; nil: it takes any of the class 2xx.
+func (s *Source) Accepted(r *verify.Request) *Answer {
+	switch {
+	case s.preset.accepted != nil:
+		return s.preset.accepted(handshake{r, s.secrets})
+	case s.preset.emptyAnswer && mediaType(r) == mediaForm:
+		return &Answer{Status: http.StatusOK}
+	}
+	return nil
 }
 
 // Sign sets on r the headers that make it a fresh delivery of this source: those that are signed, and a new dedupe id

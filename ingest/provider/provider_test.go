@@ -30,7 +30,8 @@ func compile(t testing.TB, cfg provider.Config) *provider.Source {
 	t.Helper()
 	cfg.Team, cfg.Name = "acme", "in"
 	if cfg.Secrets == nil {
-		cfg.Secrets = []schemas.Secret{schemas.NewSecret(whsec)}
+		info, _ := provider.Lookup(cfg.Preset)
+		cfg.Secrets = []schemas.Secret{verify.ExampleSecret(info.Scheme)}
 	}
 	s, err := provider.Compile(cfg)
 	if err != nil {

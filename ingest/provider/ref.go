@@ -29,8 +29,8 @@ type ref struct {
 	slot int    // of the pointer in the source's set
 	cel  *compiled
 	text string // as it was written, cut short
-	// prefix stands before what is read.
-	prefix string
+	// prefix stands before what is read, which ends before the first end.
+	prefix, end string
 }
 
 // value is one or several refs, the first of which that is there counts.
@@ -120,6 +120,7 @@ func (c *refs) preset(from string) (value, error) {
 			v.refs = append(v.refs, ref{kind: refLiteral, name: literal, text: alternative})
 			continue
 		}
+		from, end, _ := strings.Cut(from, "^")
 		r, err := c.one(from, nil)
 		if err != nil {
 			return v, err
@@ -127,7 +128,7 @@ func (c *refs) preset(from string) (value, error) {
 		if name, ok := strings.CutPrefix(prefix, "="); ok {
 			r.kind, r.name, prefix = refThere, name, ""
 		}
-		r.prefix = prefix
+		r.prefix, r.end = prefix, end
 		v.refs = append(v.refs, r)
 	}
 	return v, nil

@@ -37,6 +37,7 @@ type compiledClock struct {
 	name       string
 	by         *value
 	resolution time.Duration
+	utc        bool
 	asText     bool
 	epoch      *value
 	rank       *value
@@ -224,7 +225,7 @@ func (c *refs) clock(k clock) (compiledClock, error) {
 	if err != nil {
 		return compiledClock{}, err
 	}
-	compiled := compiledClock{from: from, kind: k.kind, name: k.name, resolution: k.resolution}
+	compiled := compiledClock{from: from, kind: k.kind, name: k.name, resolution: k.resolution, utc: k.utc}
 	if compiled.by, err = c.optional(k.by); err != nil {
 		return compiled, fmt.Errorf("by %w", err)
 	}

@@ -12,6 +12,10 @@ func (p Params) Covers(header string) bool {
 		}
 		return strings.EqualFold(header, p.IDHeader) && uses(pieces, pieceID) ||
 			strings.EqualFold(header, p.TimestampHeader) && uses(pieces, pieceTimestamp)
+	case SchemeEd25519, SchemeSendGrid:
+		return strings.EqualFold(header, builtIn(p).TimestampHeader)
+	case SchemeHubSpot:
+		return strings.EqualFold(header, hubspotStamp)
 	case SchemeStandardWebhooks:
 		for _, prefix := range p.prefixes() {
 			if strings.EqualFold(header, prefix+"id") || strings.EqualFold(header, prefix+"timestamp") {
@@ -24,7 +28,13 @@ func (p Params) Covers(header string) bool {
 
 // SignsURL reports whether a signature covers the URL that the provider calls.
 func (p Params) SignsURL() bool {
-	if p.Scheme != "" && p.Scheme != SchemeHMAC {
+	switch p.Scheme {
+	case SchemeTwilio:
+		return true
+	case SchemeHubSpot:
+		return p.Version != "v1"
+	case "", SchemeHMAC:
+	default:
 		return false
 	}
 	pieces, err := parseTemplate(p.withDefaults().Signed)

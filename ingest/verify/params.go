@@ -26,6 +26,11 @@ const (
 	SchemePaddle           = "paddle"
 	SchemeWebSub           = "websub"
 	SchemeToken            = "token"
+	SchemeEd25519          = "ed25519"
+	SchemeSendGrid         = "sendgrid"
+	SchemeTwilio           = "twilio"
+	SchemeHubSpot          = "hubspot"
+	SchemeMailgun          = "mailgun"
 )
 
 // Params describes how a source signs. Its keys are those of the config's `verify:` and of the vectors' `params`.
@@ -77,6 +82,8 @@ type Params struct {
 	HeaderPrefix string `yaml:"header_prefix,omitempty" json:"header_prefix,omitempty"`
 	// Header (token) carries the shared token.
 	Header string `yaml:"header,omitempty" json:"header,omitempty"`
+	// Version (hubspot) is v1, v2 or v3; empty takes each.
+	Version string `yaml:"version,omitempty" json:"version,omitempty"`
 	// AllowSHA1 (github) falls back to X-Hub-Signature if X-Hub-Signature-256 is missing.
 	AllowSHA1 bool `yaml:"allow_sha1,omitempty" json:"allow_sha1,omitempty"`
 }
@@ -108,6 +115,12 @@ func (p Params) Validate() error {
 		return requireHeaderName("header", p.Header, "the header that carries the token")
 	case SchemeStandardWebhooks:
 		return oneOf("header_prefix", p.HeaderPrefix, "webhook-", "svix-")
+	case SchemeHubSpot:
+		return oneOf("version", p.Version, "v1", "v2", "v3")
+	case SchemeEd25519:
+		b := builtIn(p)
+		return errors.Join(checkHeaderName("signature_header", b.SignatureHeader), checkHeaderName("timestamp_header", b.TimestampHeader),
+			oneOf("encoding", p.Encoding, "hex", "base64", "base64url"), oneOf("key_encoding", p.KeyEncoding, "hex"))
 	case SchemeWebSub:
 		if p.SignatureHeader != "" {
 			return checkHeaderName("signature_header", p.SignatureHeader)
@@ -126,6 +139,11 @@ var schemeFields = map[string]string{
 	SchemePaddle:           " tolerance key_encoding ",
 	SchemeWebSub:           " signature_header key_encoding key_prefix ",
 	SchemeToken:            " header prefix ",
+	SchemeEd25519:          " signature_header timestamp_header encoding tolerance key_encoding ",
+	SchemeSendGrid:         " tolerance ",
+	SchemeTwilio:           " ",
+	SchemeHubSpot:          " version tolerance ",
+	SchemeMailgun:          " tolerance ",
 }
 
 // set lists the names of the fields that are not zero, Scheme aside.
@@ -281,6 +299,20 @@ func (p Params) Signs() (template string, tolerance time.Duration) {
 		return "", 0
 	case SchemeStandardWebhooks:
 		template, tolerance = "{id}.{timestamp}.{body}", p.Tolerance
+	case SchemeEd25519, SchemeSendGrid:
+		template, tolerance = "{timestamp}{body}", p.Tolerance
+	case SchemeTwilio:
+		template = "{url}{body}"
+	case SchemeHubSpot:
+		switch p.Version {
+		case "v1":
+			return "{body}", 0
+		case "v2":
+			return "{method}{url}{body}", 0
+		}
+		template, tolerance = "{method}{url}{body}{timestamp}", p.Tolerance
+	case SchemeMailgun:
+		template, tolerance = "{timestamp}{id}", p.Tolerance
 	case SchemeStripe, SchemePaddle, SchemeWebSub:
 		b := builtIn(p)
 		template, tolerance = b.Signed, b.Tolerance

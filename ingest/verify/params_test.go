@@ -22,7 +22,7 @@ func TestValidateSaysWhatToDo(t *testing.T) {
 	}{
 		{verify.Params{}, "signature_header is missing"},
 		{verify.Params{SignatureHeader: "X Signature"}, "not a header name"},
-		{verify.Params{Scheme: "rot13"}, "use one of github, hmac, paddle"},
+		{verify.Params{Scheme: "rot13"}, "use one of ed25519, github, hmac"},
 		{verify.Params{Scheme: "token"}, "header is missing"},
 		{verify.Params{Scheme: "github", Signed: "{body}"}, "signed has no meaning for scheme github"},
 		{verify.Params{Scheme: "stripe", AllowSHA1: true}, "allow_sha1 has no meaning"},

@@ -1,6 +1,14 @@
 package verify
 
 import (
+	"cmp"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
 	"maps"
 	"slices"
 	"time"
@@ -49,10 +57,34 @@ func New(params Params, secrets []schemas.Secret) (Scheme, error) {
 		return scheme(NewGitHub(params, secrets))
 	case SchemeToken:
 		return scheme(NewToken(params, secrets))
+	case SchemeEd25519, SchemeSendGrid:
+		return scheme(NewPublicKey(params, secrets))
+	case SchemeTwilio:
+		return scheme(NewTwilio(params, secrets))
+	case SchemeHubSpot:
+		return scheme(NewHubSpot(params, secrets))
+	case SchemeMailgun:
+		return scheme(NewMailgun(params, secrets))
 	case SchemeStripe, SchemePaddle, SchemeWebSub:
 		return scheme(newHMAC(builtIn(params), secrets))
 	}
 	return scheme(NewHMAC(params, secrets))
+}
+
+// ExampleSecret returns a secret of the form that a scheme takes, which can also sign: for samples and tests.
+func ExampleSecret(scheme string) schemas.Secret {
+	switch scheme {
+	case SchemeEd25519:
+		_, private, _ := ed25519.GenerateKey(nil) // never fails
+		return schemas.NewSecret(hex.EncodeToString(private))
+	case SchemeSendGrid:
+		private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		der, _ := x509.MarshalPKCS8PrivateKey(private)
+		if err == nil {
+			return schemas.NewSecret(base64.StdEncoding.EncodeToString(der))
+		}
+	}
+	return schemas.NewSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 }
 
 // scheme returns a nil Scheme beside an error: a typed nil would not be nil.
@@ -76,6 +108,12 @@ func builtIn(p Params) Params {
 		if b.Tolerance == 0 {
 			b.Tolerance = 5 * time.Second
 		}
+	case SchemeEd25519: // Discord's names, unless others are given
+		b.SignatureHeader, b.TimestampHeader = cmp.Or(p.SignatureHeader, "X-Signature-Ed25519"), cmp.Or(p.TimestampHeader, "X-Signature-Timestamp")
+		b.Encoding = cmp.Or(p.Encoding, "hex")
+	case SchemeSendGrid:
+		b.SignatureHeader, b.TimestampHeader = "X-Twilio-Email-Event-Webhook-Signature", "X-Twilio-Email-Event-Webhook-Timestamp"
+		b.Encoding = "base64"
 	case SchemeWebSub: // method=hex; only sha256 is taken, whatever method the value names
 		b.SignatureHeader, b.Prefix = p.SignatureHeader, "sha256="
 		if b.SignatureHeader == "" {

@@ -30,18 +30,23 @@ func TestSigns(t *testing.T) {
 		"websub":     {verify.Params{Scheme: verify.SchemeWebSub}, "{body}", 0, "X-Id"},
 		"standard":   {verify.Params{Scheme: verify.SchemeStandardWebhooks}, "{id}.{timestamp}.{body}", 5 * time.Minute, "Webhook-Id"},
 		"standard 1": {verify.Params{Scheme: verify.SchemeStandardWebhooks, Tolerance: time.Minute}, "{id}.{timestamp}.{body}", time.Minute, "Webhook-Id"},
+		"ed25519":    {verify.Params{Scheme: verify.SchemeEd25519, Tolerance: time.Hour}, "{timestamp}{body}", time.Hour, "X-Id"},
+		"sendgrid":   {verify.Params{Scheme: verify.SchemeSendGrid}, "{timestamp}{body}", 5 * time.Minute, "X-Id"},
+		"twilio":     {verify.Params{Scheme: verify.SchemeTwilio}, "{url}{body}", 0, "X-Id"},
+		"hubspot":    {verify.Params{Scheme: verify.SchemeHubSpot}, "{method}{url}{body}{timestamp}", 5 * time.Minute, "X-Id"},
+		"hubspot v2": {verify.Params{Scheme: verify.SchemeHubSpot, Version: "v2"}, "{method}{url}{body}", 0, "X-Id"},
 		"token":      {verify.Params{Scheme: verify.SchemeToken, Header: "X-Token"}, "", 0, "X-Id"},
 	} {
 		template, tolerance := tt.params.Signs()
 		if template != tt.template || tolerance != tt.tolerance {
 			t.Errorf("%s: %q %s, want %q %s", name, template, tolerance, tt.template, tt.tolerance)
 		}
-		s, err := verify.New(tt.params, []schemas.Secret{schemas.NewSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")})
+		s, err := verify.New(tt.params, []schemas.Secret{verify.ExampleSecret(tt.params.Scheme)})
 		if err != nil {
 			t.Fatal(name, err)
 		}
 		signed := func() *verify.Request {
-			r := &verify.Request{Method: http.MethodPost, Header: http.Header{tt.id: {"msg_1"}}, Body: []byte(`{"a":1}`)}
+			r := &verify.Request{Method: http.MethodPost, URL: "https://example.com/in", Header: http.Header{tt.id: {"msg_1"}}, Body: []byte(`{"a":1}`)}
 			if err := s.Sign(r, now); err != nil {
 				t.Fatal(name, err)
 			}

@@ -2,6 +2,8 @@ package verify_test
 
 import (
 	"bufio"
+	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -422,5 +424,63 @@ func TestIDEndsAtItsLiteral(t *testing.T) {
 	moved := &verify.Request{Method: "POST", Header: http.Header{"X-Id": {"7.8"}, "X-Signature": request.Header["X-Signature"]}, Body: []byte("{}")}
 	if err := scheme.Verify(moved, now); reason(err) != verify.Malformed {
 		t.Errorf("%v, want malformed", err)
+	}
+}
+
+// Mailgun signs no event: a token that has come is taken again with the same body alone.
+func TestMailgunTokenIsOfOneBody(t *testing.T) {
+	t.Parallel()
+	s, err := verify.New(verify.Params{Scheme: verify.SchemeMailgun}, []schemas.Secret{schemas.NewSecret("key")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1751430074, 0)
+	r := &verify.Request{Header: http.Header{}, Body: []byte(`{"event-data":{"id":"1"}}`)}
+	if err := s.Sign(r, now); err != nil {
+		t.Fatal(err)
+	}
+	other := &verify.Request{Header: http.Header{}, Body: bytes.Replace(r.Body, []byte(`"1"`), []byte(`"2"`), 1)}
+	for i, want := range []verify.Reason{"", "", verify.Mismatch, ""} {
+		one := r
+		if i == 2 {
+			one = other
+		}
+		var got verify.Reason
+		if e, ok := errors.AsType[*verify.Error](s.Verify(one, now)); ok {
+			got = e.Reason
+		}
+		if got != want {
+			t.Errorf("delivery %d: %q, want %q", i+1, got, want)
+		}
+	}
+}
+
+// Twilio: whose body's hash is in the URL is held against it; the address of an IPv6 host is not taken for one with a port.
+func TestTwilioBodies(t *testing.T) {
+	t.Parallel()
+	s, err := verify.New(verify.Params{Scheme: verify.SchemeTwilio}, []schemas.Secret{schemas.NewSecret("12345")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for called, rewritten := range map[string]string{"https://[::1]/in": "https://[::1]:443/in", "https://u:p@example.com/in": "https://u:p@example.com:443/in",
+		"http://example.com:80/in?a=b:c": "http://example.com/in?a=b:c", "https://example.com": "https://example.com:443"} {
+		r := &verify.Request{URL: called, Header: http.Header{}, Body: []byte("a=1")}
+		if err := s.Sign(r, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		r.URL = rewritten
+		if err := s.Verify(r, time.Time{}); err != nil {
+			t.Errorf("%s as %s: %v", called, rewritten, err)
+		}
+	}
+	r := &verify.Request{URL: "https://example.com/in?bodySHA256=" + fmt.Sprintf("%x", sha256.Sum256([]byte(`{}`))), Header: http.Header{}, Body: []byte(`{}`)}
+	if err := s.Sign(r, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	for body, ok := range map[string]bool{`{}`: true, `{ }`: false, ``: false, `a=1`: false} {
+		r.Body = []byte(body)
+		if err := s.Verify(r, time.Time{}); (err == nil) != ok {
+			t.Errorf("%s: %v", body, err)
+		}
 	}
 }

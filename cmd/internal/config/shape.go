@@ -282,6 +282,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "tolerance", doc: "Allowed distance of the time of signing from now, both ways.", computed: "as the preset says, 5m for generic"},
 		{name: "header_prefix", doc: "Which header names scheme standard_webhooks takes.", computed: "either", values: []string{"webhook-", "svix-"}},
 		{name: "header", doc: "Header with the shared secret itself, for scheme token."},
+		{name: "version", doc: "Which of HubSpot's versions scheme hubspot takes.", computed: "each", values: []string{"v1", "v2", "v3"}},
 		{name: "allow_sha1", doc: "Whether scheme github takes X-Hub-Signature (SHA-1) where X-Hub-Signature-256 is missing.", computed: "false"},
 	}},
 	reflect.TypeFor[provider.EventConfig](): {shown: true, doc: "The event's identity; each value is " + fromForms + ", the id also sha256:body. A preset needs none of it.", later: []string{"time"}, fields: []field{

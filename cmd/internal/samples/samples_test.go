@@ -63,10 +63,11 @@ func TestEverySampleIsAnEvent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok := provider.Lookup(s.Provider); !ok {
+		info, ok := provider.Lookup(s.Provider)
+		if !ok {
 			continue
 		}
-		src, err := provider.Compile(provider.Config{Team: "t", Name: "s", Preset: s.Provider, Secrets: []schemas.Secret{schemas.NewSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")}})
+		src, err := provider.Compile(provider.Config{Team: "t", Name: "s", Preset: s.Provider, Secrets: []schemas.Secret{verify.ExampleSecret(info.Scheme)}})
 		if err != nil {
 			t.Fatal(err)
 		}

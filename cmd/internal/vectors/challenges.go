@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"reflect"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
 )
 
 // challengeCase is a provider's handshake and the answer that it must get.
@@ -32,14 +34,19 @@ type challengeCase struct {
 // run verifies the request by the provider's preset, and compares the preset's answer to the handshake. Where 401 is expected, the
 // request must not be authentic.
 func (c challengeCase) run(dir string) error {
-	if _, ok := provider.Lookup(c.Provider); !ok {
+	info, ok := provider.Lookup(c.Provider)
+	if !ok {
 		return skip{"no preset " + c.Provider}
 	}
-	secrets, err := secretsOf(c.Keys)
+	secrets, err := secretsOf(c.Keys, info.Scheme)
 	if err != nil {
 		return err
 	}
-	src, err := provider.Compile(provider.Config{Team: "vectors", Name: "challenge", Preset: c.Provider, Secrets: secrets})
+	cfg := provider.Config{Team: "vectors", Name: "challenge", Preset: c.Provider, Secrets: secrets}
+	if c.Now == nil && info.Verify.Stamped() {
+		cfg.Verify = &verify.Params{Tolerance: math.MaxInt64} // freshness is not tested
+	}
+	src, err := provider.Compile(cfg)
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,8 @@ func RunSamples(path string, w io.Writer) (Result, error) {
 
 // run makes an authentic delivery of the sample and compares the event that the provider's preset makes of it.
 func (s sample) run(dir string) error {
-	if _, ok := provider.Lookup(s.Provider); !ok {
+	info, ok := provider.Lookup(s.Provider)
+	if !ok {
 		return skip{"no preset " + s.Provider}
 	}
 	body, err := readFile(dir, s.File, s.SHA256)
@@ -74,7 +75,7 @@ func (s sample) run(dir string) error {
 		return fmt.Errorf("has %d bytes, the index says %d", len(body), s.Bytes)
 	}
 	src, err := provider.Compile(provider.Config{Team: "vectors", Name: "sample", Preset: s.Provider,
-		Secrets: []schemas.Secret{schemas.NewSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")}})
+		Secrets: []schemas.Secret{verify.ExampleSecret(info.Scheme)}})
 	if err != nil {
 		return err
 	}
@@ -186,6 +187,9 @@ func versionValue(kind schemas.VersionKind, text string) (int64, error) {
 		return strconv.ParseInt(text, 10, 64)
 	}
 	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return t.UnixNano(), nil
+	}
+	if t, err := time.Parse("2006-01-02T15:04:05", text); err == nil { // with a fraction, too; of a preset that takes UTC
 		return t.UnixNano(), nil
 	}
 	whole, fraction, _ := strings.Cut(text, ".")

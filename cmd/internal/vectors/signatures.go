@@ -75,7 +75,7 @@ func (c signatureCase) run(dir string) error {
 	if err != nil {
 		return err
 	}
-	secrets, err := secretsOf(c.Keys)
+	secrets, err := secretsOf(c.Keys, c.Scheme)
 	if err != nil {
 		return err
 	}
@@ -174,15 +174,18 @@ func equivalent(a, b verify.Reason) bool {
 }
 
 // secretsOf decodes keys to the secrets of a source. Keys of Standard Webhooks stay as they are written: the scheme decodes them.
-func secretsOf(keys []key) ([]schemas.Secret, error) {
+func secretsOf(keys []key, scheme string) ([]schemas.Secret, error) {
 	var secrets []schemas.Secret
 	for i, k := range keys {
 		text := k.Value
 		var raw []byte
 		var err error
 		switch k.Format {
-		case "utf8", "whsec", "whpk":
+		case "utf8", "whsec", "whpk", "spki-base64":
 		case "hex":
+			if scheme == verify.SchemeEd25519 { // which takes it so
+				break
+			}
 			raw, err = hex.DecodeString(k.Value)
 			text = string(raw)
 		case "base64":
