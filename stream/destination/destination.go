@@ -78,6 +78,24 @@ func New(cfg Config) (*Destination, error) {
 	return d, nil
 }
 
+// SetPolicy has the destination treated by another policy from now on. What it has learned stays: a breaker that is open, a hold, a pause.
+func (d *Destination) SetPolicy(p Policy) error {
+	if err := p.validate(); err != nil {
+		return fmt.Errorf("destination %s: %w", d.name, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.policy = p
+	b := &d.breaker
+	b.policy, b.recovery, b.concurrency = p.Breaker, p.Recovery, p.Concurrency
+	b.wait = max(b.policy.Wait, min(b.wait, b.policy.MaxWait))
+	if p.Breaker.Failures == 0 && !b.openSince.IsZero() {
+		d.recover(time.Now()) // nothing opens or closes it any more
+	}
+	d.serve()
+	return nil
+}
+
 // Name returns the full name.
 func (d *Destination) Name() string { return d.name }
 

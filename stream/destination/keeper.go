@@ -33,8 +33,9 @@ type Keeper struct {
 	Destinations map[string]*Destination
 	Logger       *slog.Logger
 
-	syncing     sync.Mutex // one at a time: an older answer would undo a newer one
-	endedLoaded bool       // see LoadEndedPauses
+	syncing     sync.Mutex    // one at a time: an older answer would undo a newer one. It guards Destinations from Run on
+	changed     chan struct{} // of all destinations, once Run runs; never closed
+	endedLoaded bool          // see LoadEndedPauses
 }
 
 const (
@@ -48,15 +49,12 @@ const (
 func (k *Keeper) Run(ctx context.Context) {
 	tick := time.NewTicker(syncEvery)
 	defer tick.Stop()
-	changed := make(chan struct{}, 1) // never closed
+	k.syncing.Lock()
+	k.changed = make(chan struct{}, 1)
 	for _, d := range k.Destinations {
-		d.mu.Lock()
-		d.changed = changed
-		if d.unsaved {
-			d.notifyKeeper()
-		}
-		d.mu.Unlock()
+		d.report(k.changed)
 	}
+	k.syncing.Unlock()
 	ok := true
 	for {
 		err := k.Sync(ctx)
@@ -77,8 +75,28 @@ func (k *Keeper) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-changed:
+		case <-k.changed:
 		}
+	}
+}
+
+// Add makes the keeper responsible for another destination, also while Run runs.
+func (k *Keeper) Add(d *Destination) {
+	k.syncing.Lock()
+	defer k.syncing.Unlock()
+	k.Destinations[d.name] = d
+	if k.changed != nil {
+		d.report(k.changed)
+	}
+}
+
+// report has the destination tell its keeper by changed that there is something to store.
+func (d *Destination) report(changed chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changed = changed
+	if d.unsaved {
+		d.notifyKeeper()
 	}
 }
 

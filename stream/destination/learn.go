@@ -52,16 +52,20 @@ func (d *Destination) recover(now time.Time) {
 }
 
 // MaxHold returns for how long an answer's Retry-After holds the destination at most; 0: it does not hold it.
-func (d *Destination) MaxHold() time.Duration { return d.policy.MaxHold }
+func (d *Destination) MaxHold() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.policy.MaxHold
+}
 
 // Holds reports whether an answer of this class and status that says for how long holds the destination.
 func (d *Destination) Holds(c sink.Class, code int) bool {
-	return d.policy.MaxHold > 0 && sink.Holds(c, code)
+	return sink.Holds(c, code) && d.MaxHold() > 0
 }
 
 // hold holds the destination where an answer says for how long, and reports whether it does.
 func (d *Destination) hold(now time.Time, o *Outcome) bool {
-	if o.RetryAfter <= 0 || !d.Holds(o.Class, o.Code) {
+	if o.RetryAfter <= 0 || d.policy.MaxHold == 0 || !sink.Holds(o.Class, o.Code) {
 		return false
 	}
 	until := now.Add(min(o.RetryAfter, d.policy.MaxHold))

@@ -110,7 +110,11 @@ func (u *User) IsAway(c sink.Class, code int) bool {
 }
 
 // OnLimit returns what becomes of an action that Take says NoToken of.
-func (u *User) OnLimit() OnLimit { return u.d.policy.Rate.OnLimit }
+func (u *User) OnLimit() OnLimit {
+	u.d.mu.Lock()
+	defer u.d.mu.Unlock()
+	return u.d.policy.Rate.OnLimit
+}
 
 // HasTurn reports whether a turn waits for Take.
 func (u *User) HasTurn() bool {

@@ -194,6 +194,16 @@ func (c Config) validate() error {
 	need(c.MaxInFlight > 0 && c.MaxBytes > 0 && c.MaxBody > 0 && c.MaxOpen > 0 && c.LaneWindow > 0 && c.MaxUnrecorded > 0 && c.MaxGroup > 0,
 		"a limit is negative")
 	need(c.LaneWindow <= c.MaxOpen, "lane window %d is larger than the partition's %d", c.LaneWindow, c.MaxOpen)
+	return errors.Join(append(errs, c.validateDestinations())...)
+}
+
+func (c Config) validateDestinations() error {
+	var errs []error
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
 	for name, d := range c.Destinations {
 		need(d.Sink != nil, "destination %s has no sink", name)
 		need(d.Timeout >= 0 && d.Concurrency >= 0, "destination %s: timeout or concurrency is negative", name)

@@ -15,19 +15,53 @@ import (
 // sinkQueue is a configured sink with its ready lanes. Before every attempt it asks the destination that all subscriptions
 // share (user). If the answer is to wait, it waits for its turn.
 type sinkQueue struct {
-	DestinationConfig
+	*target     // under mu: an attempt under way has its own, see entry.to
 	name        string
 	first, last *lane   // ready, oldest first
 	n           int     // how many are ready
 	running     int     // attempts under way
-	answer      int     // bytes that are held of an answer at most
-	look        int     // the same of an attempt that may look for earlier ones
 	accepted    int     // heads that it has accepted, and whose result it reports later
 	spilled     []*lane // spilled until the destination takes attempts again
 	waits       bool    // waits for its turn: its lanes do not count in dispatcher.ready
 	turn        bool    // its turn has come and was not used yet
 	user        *destination.User
 	metrics     destinationMetrics
+}
+
+// target is what attempts are made at, and how. It does not change: another takes its place, and attempts under way end with the one that they
+// began with.
+type target struct {
+	DestinationConfig
+	answer int           // bytes that are held of an answer at most
+	look   int           // the same of an attempt that may look for earlier ones
+	using  int           // attempts under way; under mu
+	unused chan struct{} // nil: it is in force. Closed once another has taken its place and no attempt uses it any more
+}
+
+func (x *dispatcher) target(name string, d DestinationConfig) *target {
+	t := &target{DestinationConfig: d.withDefaults(name, x.cfg.MaxInFlight), answer: sink.MaxResponse}
+	if s, ok := t.Sink.(sink.Answerer); ok {
+		t.answer = s.Answer()
+	}
+	t.look = t.answer
+	if s, ok := t.Sink.(sink.Looker); ok {
+		t.look = max(t.look, s.Look())
+	}
+	return t
+}
+
+// replace puts another target in the place of a destination's. What is returned is closed once no attempt uses the one before.
+func (x *dispatcher) replace(d *sinkQueue, t *target) <-chan struct{} {
+	before := d.target
+	before.unused = make(chan struct{})
+	if before.using == 0 {
+		close(before.unused)
+	}
+	d.target = t
+	if d.Long.Deadline > 0 {
+		signal(x.toLong)
+	}
+	return before.unused
 }
 
 // passTurn gives up a turn that no head can use now.
@@ -39,7 +73,7 @@ func (d *sinkQueue) passTurn() {
 }
 
 // answerTo returns how many bytes of answers an attempt of e may hold.
-func (d *sinkQueue) answerTo(e *entry) int {
+func (d *target) answerTo(e *entry) int {
 	if e.mayLook() {
 		return d.look
 	}
@@ -85,15 +119,7 @@ func (x *dispatcher) addDestinations() {
 }
 
 func (x *dispatcher) add(name string, d DestinationConfig) *sinkQueue {
-	dest := &sinkQueue{name: name, DestinationConfig: d.withDefaults(name, x.cfg.MaxInFlight), metrics: x.metrics.of(name)}
-	dest.answer = sink.MaxResponse
-	if s, ok := dest.Sink.(sink.Answerer); ok {
-		dest.answer = s.Answer()
-	}
-	dest.look = dest.answer
-	if s, ok := dest.Sink.(sink.Looker); ok {
-		dest.look = max(dest.look, s.Look())
-	}
+	dest := &sinkQueue{name: name, target: x.target(name, d), metrics: x.metrics.of(name)}
 	team, _, _ := strings.Cut(x.cfg.Subscription, ".")
 	dest.user = dest.Shared.Join(team, func() { signal(x.toClock) })
 	x.byName[name] = dest
@@ -126,7 +152,7 @@ type missing string
 func (m missing) Do(_ context.Context, a sink.Action) (sink.Outcome, error) {
 	team, _, _ := strings.Cut(a.Subscription, ".")
 	return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassBug, Err: fmt.Errorf(
-		"the file has no destination %s that team %s may use: write it there again and restart, and replay what is dead by then", string(m), team)}
+		"the file has no destination %s that team %s may use: write it there again, and replay what is dead by then", string(m), team)}
 }
 func (missing) Close(context.Context) error   { return nil }
 func (missing) Idempotency() sink.Idempotency { return sink.Idempotent }
@@ -202,6 +228,9 @@ func (x *dispatcher) nextInTurn() *sinkQueue {
 // nothing about the destination.
 func (x *dispatcher) release(e *entry, d *sinkQueue, feedback *destination.Outcome) {
 	d.running--
+	if e.to.using--; e.to.using == 0 && e.to.unused != nil {
+		close(e.to.unused)
+	}
 	turn := false
 	switch {
 	case e.rateUsedUp: // no slot and no token were taken

@@ -22,6 +22,7 @@ type entry struct {
 	failedLoads int                // loads of the payload that failed, since the last that did not
 	copied      bool               // the ledger has a copy of its payload: it need not be read from the log
 	trace       [16]byte           // the event's trace id, once its payload is at hand
+	to          *target            // of its attempt under way: what its destination was when that began
 	permit      destination.Permit // of its attempt under way, from its destination
 	rateUsedUp  bool               // the destination's rate is used up: no attempt
 	called      bool               // the destination was called, or is about to be, since the entry has its slot

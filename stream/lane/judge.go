@@ -45,22 +45,22 @@ func (j *judge) attemptResult(e *entry, d *sinkQueue, kind sink.Idempotency, beg
 	}
 	attempts, since := e.countedAttempts(n)
 	attempts -= res.Spent - e.Spent
-	elapsed := d.elapsed(since, time.Now(), j.pauses.Load())
+	elapsed := e.to.elapsed(since, time.Now(), j.pauses.Load())
 	var wait, retryAfter time.Duration
 	if class != sink.ClassOK {
-		wait, retryAfter = sink.Delay(d.Retry, max(1, attempts), class.Apart(), d.Retry.Within-elapsed, j.rand()), d.boundedRetryAfter(out.RetryAfter)
-		if !d.Shared.Holds(class, out.Code) { // else all wait, and that time does not count
+		wait, retryAfter = sink.Delay(e.to.Retry, max(1, attempts), class.Apart(), e.to.Retry.Within-elapsed, j.rand()), e.to.boundedRetryAfter(out.RetryAfter)
+		if !e.to.Shared.Holds(class, out.Code) { // else all wait, and that time does not count
 			wait = max(wait, retryAfter)
 		}
 		if !sink.Untouched(err) {
-			wait = max(wait, d.Settle)
+			wait = max(wait, e.to.Settle)
 		}
 	}
-	switch judgeAttempt(d.Retry, kind, class, attempts, inARow, elapsed, wait) {
+	switch judgeAttempt(e.to.Retry, kind, class, attempts, inARow, elapsed, wait) {
 	case succeeded:
 		res.Status = ledger.Done
-		if out.Later && d.Long.Deadline > 0 {
-			res.Status, res.Left, res.Silence = ledger.Processing, d.Long.Deadline, d.Long.Heartbeat
+		if out.Later && e.to.Long.Deadline > 0 {
+			res.Status, res.Left, res.Silence = ledger.Processing, e.to.Long.Deadline, e.to.Long.Heartbeat
 		}
 	case retry:
 		res.Status, res.NextIn = ledger.Failed, max(wait, retryAfter)
@@ -126,7 +126,7 @@ func latencyOf(e *entry) time.Duration {
 
 // elapsed returns for how long an action has been tried, from since to until, without the time in which its destination was
 // paused, on hold or behind an open breaker, or the subscription was paused.
-func (d *sinkQueue) elapsed(since, until time.Time, p *Pauses) time.Duration {
+func (d *target) elapsed(since, until time.Time, p *Pauses) time.Duration {
 	if since.IsZero() || !until.After(since) {
 		return 0
 	}
@@ -135,7 +135,7 @@ func (d *sinkQueue) elapsed(since, until time.Time, p *Pauses) time.Duration {
 
 // boundedRetryAfter returns how long a head waits of what its destination asks for: as long as the destination may be put on hold or, if it
 // may not be, as long as a delay may be. A destination cannot put an action off for ever.
-func (d *sinkQueue) boundedRetryAfter(retryAfter time.Duration) time.Duration {
+func (d *target) boundedRetryAfter(retryAfter time.Duration) time.Duration {
 	return min(retryAfter, cmp.Or(d.Shared.MaxHold(), d.Retry.Max))
 }
 

@@ -186,6 +186,29 @@ func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 	return nil
 }
 
+// Replace has attempts at a destination made by another configuration from now on; those under way end with the one that they began with. What
+// is returned is closed once there are none of these any more: then the sink before may be closed. Shared stays what it was. A destination
+// that the lanes do not have is looked for by [Config.Find] when it is needed. An error is of kind Invalid.
+func (l *Lanes) Replace(name string, d DestinationConfig) (unused <-chan struct{}, err error) {
+	cfg := Config{Destinations: map[string]DestinationConfig{name: d}, Later: l.cfg.Later}
+	if err := cfg.validateDestinations(); err != nil {
+		return nil, schemas.Errorf(schemas.Invalid, "replace a destination of "+l.cfg.Subscription, "%w", err)
+	}
+	s := l.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.q.dispatch.byName[name]
+	if q == nil {
+		none := make(chan struct{})
+		close(none)
+		return none, nil
+	}
+	d.Shared = q.Shared
+	unused = s.q.dispatch.replace(q, s.q.dispatch.target(name, d))
+	s.q.dispatch.wake()
+	return unused, nil
+}
+
 // Drop forgets a claim that has lost its fence: its attempts in flight are cancelled, and nothing is written.
 func (l *Lanes) Drop(c *ledger.Claim) {
 	l.s.mu.Lock()

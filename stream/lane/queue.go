@@ -163,6 +163,8 @@ func (q *queues) pick() (*entry, *sinkQueue) {
 			e.lane.partition.beginBusy()
 			e.called = false
 			d.running++
+			e.to = d.target
+			e.to.using++
 			q.budget.start(e, d.answerTo(e))
 			return e, d
 		}

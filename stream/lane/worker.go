@@ -90,14 +90,14 @@ var errBlocked = errors.New("the destination was paused or put on hold, or its b
 // act makes the attempt of a head whose event is complete. If the destination was paused or put on hold since the head was
 // taken, or its breaker has opened, the head goes back to wait for its turn.
 func (w *workers) act(e *entry, d *sinkQueue, event *schemas.Event) {
-	unsafe := d.Sink.Idempotency() == sink.Unsafe
+	unsafe := e.to.Sink.Idempotency() == sink.Unsafe
 	switch {
 	case !w.alive.ok():
 		w.s.postpone(e, d, aliveWait)
 	case !d.user.StillAllowed(e.permit):
 		w.s.postpone(e, d, 0)
-	case e.settling(d.Settle) > 0:
-		w.s.postpone(e, d, e.settling(d.Settle))
+	case e.settling(e.to.Settle) > 0:
+		w.s.postpone(e, d, e.settling(e.to.Settle))
 	case unsafe && !w.mark(e):
 		w.s.abandon(e, d)
 	case unsafe && !d.user.StillAllowed(e.permit):
@@ -140,12 +140,12 @@ func (w *workers) mark(e *entry) bool {
 // attempt makes one attempt. It returns the result to record and what the destination's breaker, rate and hold learn from it.
 func (w *workers) attempt(e *entry, d *sinkQueue, event *schemas.Event) (ledger.Result, destination.Outcome) {
 	began := time.Now()
-	ctx := newAttemptContext(e.lane.partition.ctx, began.Add(d.Timeout))
-	out, err := w.call(ctx, d.Sink, sink.Action{
+	ctx := newAttemptContext(e.lane.partition.ctx, began.Add(e.to.Timeout))
+	out, err := w.call(ctx, e.to.Sink, sink.Action{
 		ID: e.ID, Name: e.Name, Subscription: w.cfg.Subscription, Destination: e.Destination,
 		Attempt: e.Attempts + 1, Epoch: e.lane.partition.claim.Epoch, Late: e.Late, Reason: string(e.Reason), Event: event,
 		FirstAt: e.FirstAt, Doubt: !e.DoubtEnd.IsZero(), DoubtEnd: e.DoubtEnd, Twice: e.Replay != nil && e.Replay.Twice,
-		Commit: w.commitOf(e, d, began), Later: w.laterOf(e, d), Looks: d.user.Spend,
+		Commit: w.commitOf(e, began), Later: w.laterOf(e), Looks: d.user.Spend,
 	})
 	class := sink.ClassOf(err)
 	if class == sink.ClassBug && errors.Is(err, context.DeadlineExceeded) && ctx.timedOut() {
@@ -155,7 +155,7 @@ func (w *workers) attempt(e *entry, d *sinkQueue, event *schemas.Event) (ledger.
 	if class == sink.ClassOK {
 		d.metrics.acted(e, event, time.Now())
 	}
-	kind := d.Sink.Idempotency()
+	kind := e.to.Sink.Idempotency()
 	res := w.endAttempt(e, d, kind, began, out, class, err)
 	res.Marked = kind == sink.Unsafe
 	feedback := destination.Outcome{Class: class, Code: out.Code, RetryAfter: out.RetryAfter}
@@ -220,20 +220,20 @@ func (w *workers) endRateLimited(e *entry, d *sinkQueue) {
 }
 
 // laterOf returns the URL and token with which the destination may report the attempt's result later; nil if it may not.
-func (w *workers) laterOf(e *entry, d *sinkQueue) *sink.Later {
-	if d.Long.Deadline == 0 {
+func (w *workers) laterOf(e *entry) *sink.Later {
+	if e.to.Long.Deadline == 0 {
 		return nil
 	}
 	attempt := ledger.AttemptRef{Fence: e.Claim, LaneSeq: e.LaneSeq, Attempt: e.Attempts + 1, Epoch: e.lane.partition.claim.Epoch}
 	out := w.cfg.Later(attempt, e.ID)
-	out.Deadline, out.Heartbeat = d.Long.Deadline, d.Long.Heartbeat
+	out.Deadline, out.Heartbeat = e.to.Long.Deadline, e.to.Long.Heartbeat
 	return &out
 }
 
 // commitOf returns the Commit function of a [sink.Action], nil if the sink needs none. Commit records the action as done in the
 // transaction of the sink's statement. The recorder records the same result again after the attempt, which changes nothing.
-func (w *workers) commitOf(e *entry, d *sinkQueue, began time.Time) func(context.Context, sink.Statement) (string, error) {
-	if _, wanted := d.Sink.(sink.InLedger); !wanted {
+func (w *workers) commitOf(e *entry, began time.Time) func(context.Context, sink.Statement) (string, error) {
+	if _, wanted := e.to.Sink.(sink.InLedger); !wanted {
 		return nil
 	}
 	r := ledger.Result{Claim: e.lane.partition.claim, LaneSeq: e.LaneSeq, Status: ledger.Done, Attempt: e.Attempts + 1}

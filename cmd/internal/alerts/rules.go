@@ -113,6 +113,9 @@ func Rules(t Thresholds) []Rule {
 			find: func(s *seen) counts {
 				return s.of("forebay_key_expires_seconds").by(math.Min, "key").where(func(_ [2]string, value float64) bool { return value < t.Expires.Seconds() })
 			}},
+		{Name: "ForebayReloadRefused", Severity: Warning, For: 5 * time.Minute, By: owner,
+			Summary: "{{ $labels.of }} was changed and is not in force, for it has a problem: `forebay attention --kind reload_refused` says where.",
+			find:    waiting(api.KindRefused)},
 		{Name: "ForebayEntityParked", Severity: Warning, By: owner,
 			Summary: "{{ printf \"%.0f\" $value }} entities of {{ $labels.of }} stand still behind a missing event, until an operator looks.",
 			find:    waiting(inbox.AttentionParked)},

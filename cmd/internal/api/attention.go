@@ -19,14 +19,15 @@ const (
 	KindPaused              = "paused_destination"   // nothing is attempted at a destination until it is resumed
 	KindPausedSubscription  = "paused_subscription"  // nothing is decided or attempted for a subscription until it is resumed
 	KindBarred              = "barred_subscription"  // a subscription that does not run, as another team's source is not shared with it, or a topic cannot be used
-	KindBrokenFile          = "broken_team_file"     // a team's file that could not be taken: the team keeps what it had
+	KindRefused             = "reload_refused"       // a file of the configuration that could not be taken: what it is of keeps what it had
+	KindWaits               = "waits_for_restart"    // a key that was changed and is taken with the next start
 	KindKeys                = "unmatched_keys"       // a source none of whose secrets verifies what comes
 	KindClock               = "wrong_clock"          // a source whose deliveries are signed right, at a time that is too far from now
 )
 
 // AttentionKinds lists all kinds, in the order in which they are listed.
 func AttentionKinds() []string {
-	kinds := []string{KindStopped, KindUnread, KindPausedSubscription, KindBarred, KindBrokenFile, KindDown, KindPaused, KindKeys, KindClock}
+	kinds := []string{KindStopped, KindUnread, KindPausedSubscription, KindBarred, KindRefused, KindWaits, KindDown, KindPaused, KindKeys, KindClock}
 	for _, k := range inbox.AttentionKinds() {
 		kinds = append(kinds, string(k))
 	}

@@ -248,7 +248,7 @@ var wireTypes = []any{
 	DeliverySearch{}, UndecidedItem{}, RedriveRequest{}, RedriveItem{}, PlaceItem{}, EntityDetail{}, EntityItem{}, VersionLineItem{}, WaitItem{},
 	QuarantineItem{}, QuarantineMark{}, QuarantineRedrive{}, QuarantineRedriven{},
 	DeadLetterItem{}, DeadLetterGroup{}, DeadLetterDetail{}, CommandItem{}, DeadRecord{}, DeadHeader{}, InboxRecord{}, DeadLetterRequest{}, DeadLetterAnswer{},
-	SourceItem{}, SourceTest{}, SourceTested{}, SeenItem{}, SecretItem{}, SkewItem{}, Drift{}, DriftItem{}, DriftType{}, SubscriptionItem{}, PartitionCounts{}, PartitionItem{}, PositionItem{}, SeekItem{},
+	SourceItem{}, SourceTest{}, SourceTested{}, SeenItem{}, SecretItem{}, SkewItem{}, ConfigDifference{}, Drift{}, DriftItem{}, DriftType{}, SubscriptionItem{}, PartitionCounts{}, PartitionItem{}, PositionItem{}, SeekItem{},
 	StopItem{}, AcceptedItem{}, StoppedItem{}, AcceptRequest{}, LagItem{}, SeekRequest{}, SeekAskedItem{}, PauseRequest{}, DestinationItem{}, RateItem{}, FailureItem{}, PauseItem{},
 	ReplayPlan{}, ReplayOffset{}, ReplayRequest{}, ReplayItem{}, ReplayShadow{}, ReplayDifference{}, ReplayRange{}, ReplayPartition{},
 	AlertList{}, AlertItem{}, SilenceItem{}, SilenceRequest{}, SilenceEnd{},

@@ -44,6 +44,7 @@ func (s *server) routes() []route {
 		{"GET /v1/sources", true, s.sources, access.See, ofItems, nil, ""},
 		{"POST /v1/sources/{team}/{source}/test", true, s.testSource, access.Sources, ofPath, nil, "source.test"},
 		{"GET /v1/subscriptions", true, s.subscriptions, access.See, ofItems, nil, ""},
+		{"GET /v1/config/diff", true, s.configDiff, access.See, ofItems, nil, ""},
 		{"GET /v1/schemas/drift", true, s.drift, access.See, ofItems, nil, ""},
 
 		{"GET /v1/inbox", inbox, s.inbox, access.See, ofFilter, []string{"team", "subscription", "source", "entity", "type", "status", "decision", "delivery", "since", "limit", "cursor"}, ""},

@@ -64,6 +64,8 @@ type Config struct {
 
 	Drift func() *Drift // nil in a process without the intake role
 
+	ConfigDiff func() []ConfigDifference // nil: nothing is known
+
 	// These are required.
 	Ready         func(ctx context.Context) []Check // what must work before the process is ready; /readyz calls it each time
 	Quarantine    Quarantine

@@ -386,6 +386,9 @@ func (w *world) config(cfg *Config) {
 	cfg.Subscriptions = func(context.Context) []SubscriptionItem {
 		return listOf("", func(t string) SubscriptionItem { return SubscriptionItem{Team: t, Subscription: "triage"} })
 	}
+	cfg.ConfigDiff = func() []ConfigDifference {
+		return listOf("", func(t string) ConfigDifference { return ConfigDifference{Team: t} })
+	}
 	cfg.Drift = func() *Drift {
 		return &Drift{Items: listOf("", func(t string) DriftItem { return DriftItem{Team: t} }), Types: listOf("", func(t string) DriftType { return DriftType{Team: t} })}
 	}

@@ -57,7 +57,8 @@ type App struct {
 	health   *listener // nil if none is configured
 	agents   *listener // nil without the stream role, or if no agents listener is configured
 	console  *console.Console
-	broken   brokenFiles
+	refused  refusedFiles
+	waiting  waitingKeys
 	unfit    unfitTopics
 }
 
@@ -72,6 +73,7 @@ func New(cfg Config) (*App, error) {
 	cfg.Drain = cmp.Or(cfg.Drain, 25*time.Second)
 	a := &App{cfg: cfg, log: cfg.Logger, registry: prometheus.NewRegistry(), ready: newReadiness()}
 	a.current.Store(cfg.File)
+	a.ready.note = a.note
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), a.ready.gauge)
 	for _, role := range cfg.Roles {
 		var err error
@@ -170,7 +172,7 @@ func (a *App) Addr(name string) net.Addr {
 func (a *App) operatorHandler() (http.Handler, error) {
 	cfg := api.Config{
 		Ready: a.ready.checks, Quarantine: &quarantineAPI{a: a}, Gatherer: a.registry, Logger: a.log,
-		Attention: a.waits.list, Sources: a.sourceItems, Subscriptions: a.subscriptionItems, Alerts: &alertsAPI{a},
+		Attention: a.waits.list, Sources: a.sourceItems, Subscriptions: a.subscriptionItems, Alerts: &alertsAPI{a}, ConfigDiff: a.configDiff,
 	}
 	if in := a.intake; in != nil {
 		cfg.Drift = func() *api.Drift { return driftOf(in.drift) }
@@ -324,31 +326,37 @@ func rolesText(roles []config.Role) string {
 	return strings.Join(names, ",")
 }
 
-// Reload replaces the configuration, of all sources together. If something has changed that needs a restart, or bodies may be larger than the
-// stream was made for, Reload returns an error that says so, and changes nothing. What a team shares no more is taken away whatever it returns.
+// Take returns what the process would go on with of a configuration, and what of it waits for the next start; see [config.Config.Take].
+func (a *App) Take(read *config.Config) (taken *config.Config, waits []config.Waiting) {
+	return a.file().Take(read, config.Taking{Roles: a.cfg.Roles, Fits: a.fits})
+}
+
+// Reload takes a configuration: all of it but for the keys that need a restart, which keep their values and are listed as waiting. What a
+// team shares no more is taken away whatever Reload returns. After an error the configuration of before is in force. It is not for concurrent use.
 func (a *App) Reload(read *config.Config) error {
-	needRestart := config.NeedsRestart(a.file(), read)
 	a.Unshare(read.Shares())
+	before := a.file()
+	taken, waits := a.Take(read)
+	var stream func()
 	if a.stream != nil {
-		needRestart = append(needRestart, a.stream.noLongerBarred(read)...)
-	}
-	if len(needRestart) > 0 {
-		return schemas.Errorf(schemas.Conflict, "reload", "%s changed: that needs a restart", strings.Join(needRestart, ", "))
-	}
-	if a.stream != nil {
-		if err := a.stream.limits.fit(read, a.stream.largest, a.cfg.Path); err != nil {
+		var err error
+		if stream, err = a.stream.reload(before, taken); err != nil {
 			return err
 		}
 	}
 	if a.intake != nil {
-		if err := a.intake.reload(read); err != nil {
+		if err := a.intake.reload(taken); err != nil {
 			return err
 		}
 	}
-	if a.stream != nil {
-		a.stream.limits.add(read)
+	a.current.Store(taken)
+	if stream != nil {
+		stream()
 	}
-	a.current.Store(read)
-	a.log.Info("configuration reloaded", "sources", len(sourceItems(read)))
+	a.waiting.put(waits, read)
+	a.log.Info("configuration reloaded", "sources", len(sourceItems(taken)))
+	if len(waits) > 0 {
+		a.log.Warn("keys were changed that are taken with the next start; everything else is in force", "keys", pathsOf(waits), "run", "forebay config diff")
+	}
 	return nil
 }

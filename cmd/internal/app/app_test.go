@@ -77,7 +77,7 @@ func TestIntakeNeedsNoPostgres(t *testing.T) {
 	p.clean()
 }
 
-// TestReloadSwapsSecrets rotates a secret in a running intake, and refuses what needs a restart.
+// TestReloadSwapsSecrets rotates a secret in a running intake, and takes no source that cannot be compiled.
 func TestReloadSwapsSecrets(t *testing.T) {
 	t.Parallel()
 	r := deploy(t, "http://127.0.0.1:1", nil, true)
@@ -91,10 +91,6 @@ func TestReloadSwapsSecrets(t *testing.T) {
 	}
 	p.accepted("github", "second-secret", d)
 
-	r.text = strings.Replace(r.text, "partitions: 3", "partitions: 4", 1)
-	if err := p.app.Reload(r.load(config.RoleIntake)); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "needs a restart") {
-		t.Errorf("a changed partition count: %v", err)
-	}
 	r.text = strings.Replace(before, "signature_header: X-Signature", `signature_header: X-Signature, signed: "nothing"`, 1)
 	if err := p.app.Reload(r.load(config.RoleIntake)); err == nil {
 		t.Error("a source that cannot be compiled was taken")

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
@@ -23,6 +25,7 @@ import (
 // fetchers has the fetchers that ask sources' APIs for missing events and for the bodies of thin events. All subscriptions share
 // them, so that the process as a whole keeps a source's rate.
 type fetchers struct {
+	of      *config.Config // that they were made of
 	metrics *backfill.Metrics
 	gaps    map[string]*backfill.Source  // for missing events, by "/<team>/<source>"
 	bodies  map[string]*backfill.Fetcher // for the bodies of thin events, by the same
@@ -30,12 +33,20 @@ type fetchers struct {
 	clients []*guard.Client              // of all fetchers; close closes them
 }
 
-// newFetchers makes the fetchers of all sources without connecting. m may be nil.
-func newFetchers(c *config.Config, m *backfill.Metrics) (f *fetchers, problems config.Problems) {
-	f = &fetchers{metrics: m, gaps: map[string]*backfill.Source{}, bodies: map[string]*backfill.Fetcher{}}
+// newFetchers makes the fetchers of all sources without connecting. m may be nil. A source that asks for the same in the same way keeps those
+// that it has in before, which may be nil, and with them what it has used up of its rate.
+func newFetchers(c *config.Config, m *backfill.Metrics, before *fetchers) (f *fetchers, problems config.Problems) {
+	f = &fetchers{of: c, metrics: m, gaps: map[string]*backfill.Source{}, bodies: map[string]*backfill.Fetcher{}}
+	if before != nil {
+		f.clients = slices.Clone(before.clients)
+	}
 	for _, team := range sortedKeys(c.Teams) {
 		for _, name := range sortedKeys(c.Teams[team].Sources) {
 			s, path := c.Teams[team].Sources[name], "teams."+team+".sources."+name
+			if before != nil && sameFetches(before.of, c, team, name) {
+				f.keep(before, "/"+team+"/"+name)
+				continue
+			}
 			if err := f.addGap(c, team, name, s); err != nil {
 				problems = append(problems, c.Problem(path+".backfill", err.Error()))
 			}
@@ -46,6 +57,27 @@ func newFetchers(c *config.Config, m *backfill.Metrics) (f *fetchers, problems c
 	}
 	f.thin = backfill.NewThin(f.bodies, m)
 	return f, problems
+}
+
+// sameFetches reports whether two configurations have a source ask for missing events and for bodies in the same way.
+func sameFetches(before, now *config.Config, team, name string) bool {
+	t := before.Teams[team]
+	if t == nil || t.Sources[name] == nil {
+		return false
+	}
+	a, b := t.Sources[name], now.Teams[team].Sources[name]
+	return a.Topic == b.Topic && reflect.DeepEqual(a.Thin, b.Thin) && reflect.DeepEqual(a.Backfill, b.Backfill) &&
+		(a.Backfill == nil || reflect.DeepEqual(before.BackfillEvent(team, name), now.BackfillEvent(team, name)))
+}
+
+// keep takes over the fetchers of a source, where it has any.
+func (f *fetchers) keep(before *fetchers, source string) {
+	if s := before.gaps[source]; s != nil {
+		f.gaps[source] = s
+	}
+	if b := before.bodies[source]; b != nil {
+		f.bodies[source] = b
+	}
 }
 
 // close closes idle connections.

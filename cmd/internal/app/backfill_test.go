@@ -79,7 +79,7 @@ func newBackfills(t *testing.T, github string, edits ...string) *backfills {
 	b := &backfills{t: t, deployment: deploy(t, "http://127.0.0.1:1", &ledgerPlace{url: "postgres://127.0.0.1:1/none", schema: "forebay"}, true), api: a, logged: &bytes.Buffer{}}
 	b.deployment.text = strings.NewReplacer(edits...).Replace(fetched(b.deployment.text, a, github))
 	c := b.deployment.load(config.RoleStream, config.RoleIntake)
-	f, problems := newFetchers(c, nil)
+	f, problems := newFetchers(c, nil, nil)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -307,7 +307,7 @@ func TestBackfillWithoutBrokers(t *testing.T) {
 	b.stop()
 	b.deployment.text = strings.Replace(b.deployment.text, b.deployment.cluster.ListenAddrs()[0], "127.0.0.1:1", 1)
 	c := b.deployment.load(config.RoleStream, config.RoleIntake)
-	f, problems := newFetchers(c, nil)
+	f, problems := newFetchers(c, nil, nil)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -327,7 +327,7 @@ func TestBackfillIsGuarded(t *testing.T) {
 	r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "postgres: {url: postgres://127.0.0.1:1/none}", "http://127.0.0.1:1")}
 	r.text = strings.Replace(fetched(r.text, a, onePull), `"`+a.URL+onePull, `"https://localhost:1`+onePull, 1)
 	r.text = strings.Replace(r.text, "[127.0.0.0/8], headers", "[10.0.0.0/8], headers", 1)
-	f, problems := newFetchers(r.load(config.RoleStream), nil)
+	f, problems := newFetchers(r.load(config.RoleStream), nil, nil)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

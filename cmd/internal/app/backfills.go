@@ -20,12 +20,12 @@ func wantsBackfill(sub *config.Subscription) bool {
 
 // backfill answers a subscription's requests for backfills until ctx is done: it fetches what is missing, or the entity as it is now,
 // and produces it as synthetic events.
-func (s *streams) backfill(ctx context.Context, q *batch.BackfillRequests) error {
+func (s *streams) backfill(ctx context.Context, fetches *fetchers, q *batch.BackfillRequests) error {
 	producer, err := backfillProducer(s.a.file())
 	if err != nil {
 		return err
 	}
-	r, err := s.fetches.runner(backfillRequests{q}, producer, s.a.log)
+	r, err := fetches.runner(backfillRequests{q}, producer, s.a.log)
 	if err == nil {
 		err = r.Run(ctx)
 	}

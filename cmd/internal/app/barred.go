@@ -64,39 +64,75 @@ func (s *streams) bar(at nameInTeam, why string) {
 	}
 }
 
-// start runs a subscription in g, unless it is barred, until it is.
+// restart has a subscription begin, again if it runs, as the file has it then. It ends if the file has it no more or it is barred.
+func (s *streams) restart(at nameInTeam) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stop, runs := s.stops[at]
+	switch {
+	case runs:
+		s.again[at] = true
+		stop()
+	case s.begin != nil:
+		s.begin(at)
+	}
+}
+
+// start runs a subscription in g, again and again as long as it is asked to begin again, until it may not run any more or ctx is done. The
+// caller holds mu.
 func (s *streams) start(ctx context.Context, g *errgroup.Group, l *ledger.Ledger, at nameInTeam) {
+	mine, stop := context.WithCancel(ctx)
+	s.stops[at] = stop
+	later := s.started
 	g.Go(func() error {
-		ctx, stop := context.WithCancel(ctx)
-		defer stop()
-		s.mu.Lock()
-		s.stops[at] = stop
-		_, barred := s.bars[at]
-		s.mu.Unlock()
-		if barred || !s.awaitTopics(ctx, at) {
-			return nil
+		for ; ; later = true {
+			var err error
+			if s.mayRun(at) && s.awaitTopics(mine, at) {
+				err = s.subscription(mine, l, at, later)
+			}
+			stop()
+			s.mu.Lock()
+			again := s.again[at]
+			_, barred := s.bars[at]
+			delete(s.again, at)
+			if onPurpose := (again || barred) && (err == nil || errors.Is(err, context.Canceled)); err != nil && !onPurpose || ctx.Err() != nil || !again || barred || !s.a.file().Runs(at.team, at.name) {
+				s.ended(at)
+				s.mu.Unlock()
+				if onPurpose {
+					err = nil
+				}
+				return err
+			}
+			mine, stop = context.WithCancel(ctx)
+			s.stops[at] = stop
+			s.mu.Unlock()
 		}
-		err := s.subscription(ctx, l, at)
-		if s.barred(at) != "" && (err == nil || errors.Is(err, context.Canceled)) {
-			s.a.ready.set("subscription "+at.team+"."+at.name, nil) // it may have been set while it was being stopped
-			s.a.log.Info("the subscription is stopped", "subscription", at.team+"."+at.name)
-			return nil
-		}
-		return err
 	})
 }
 
-// noLongerBarred returns which barred subscriptions a configuration would let run: they need a restart.
-func (s *streams) noLongerBarred(c *config.Config) (paths []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for at := range s.bars {
-		if c.Barred(at.team, at.name) == "" {
-			paths = append(paths, "teams."+at.team+".subscriptions."+at.name+".sources")
-		}
+// mayRun reports whether a subscription is in the file, is this process's, and is not barred.
+func (s *streams) mayRun(at nameInTeam) bool {
+	return s.barred(at) == "" && s.a.file().Runs(at.team, at.name)
+}
+
+// ended forgets a subscription that runs no more. One that is barred is ready, and one that is not in the file is nothing to wait for. The caller
+// holds mu.
+func (s *streams) ended(at nameInTeam) {
+	delete(s.stops, at)
+	name := at.team + "." + at.name
+	switch _, barred := s.bars[at]; {
+	case !s.a.file().Runs(at.team, at.name):
+		delete(s.bars, at)
+		s.a.ready.forget("subscription " + name)
+	case barred:
+		s.a.ready.set("subscription "+name, nil) // it may have been set while it was being stopped
+	default:
+		return
 	}
-	slices.Sort(paths)
-	return paths
+	delete(s.subs, at)
+	delete(s.lanesOf, at)
+	delete(s.spaces, at)
+	s.a.log.Info("the subscription is stopped", "subscription", name)
 }
 
 // barredRows lists the subscriptions that do not run because of a source. The process has the stream role.
@@ -115,5 +151,5 @@ func (t *attention) barredRows() (rows []api.AttentionItem) {
 // barredRow returns a barred subscription as the list has it. file is the configuration's.
 func barredRow(at nameInTeam, b barring, file string) api.AttentionItem {
 	return api.AttentionItem{Kind: api.KindBarred, ID: at.team + "." + at.name, Team: at.team, Subscription: at.name, Reason: "not_shared", Since: timeOrNull(b.since),
-		Detail: b.why + "; or take it out of the subscription's sources. It runs again after a restart", Command: "forebay config check -c " + quoted(file)}
+		Detail: b.why + "; or take it out of the subscription's sources. It runs again within seconds", Command: "forebay config check -c " + quoted(file)}
 }

@@ -26,21 +26,22 @@ func TestUnshareGoesByWhatRuns(t *testing.T) {
 	for name, tt := range map[string]struct {
 		read   string // acme's part
 		edited string // payments' part
-		stops  bool
+		bars   bool
+		stops  bool // it may begin again, then
 	}{
-		"nothing changed":                     {shared, payments, false},
-		"taken away":                          {withdrawn, payments, true},
-		"taken away, the subscription gone":   {withdrawn, strings.Replace(payments, risk, "      {}\n", 1), true},
-		"taken away, the subscription again":  {withdrawn, strings.Replace(payments, "risk:", "risks:", 1), true},
-		"taken away, the source taken out":    {withdrawn, strings.Replace(payments, "cards, acme/orders", "cards", 1), true},
-		"taken away, the team gone":           {withdrawn, "", true},
-		"taken away, payments' file mistyped": {withdrawn, strings.Replace(payments, "type: log", "type: lok", 1), true},
-		"the source gone":                     {strings.NewReplacer("      orders:\n", "      orders2:\n", "[orders]", "[orders2]").Replace(shared), payments, true},
-		"taken out, and shared on":            {shared, strings.Replace(payments, "cards, acme/orders", "cards", 1), false},
-		"another's written, and shared on":    {shared, strings.Replace(payments, "cards, acme/orders", "acme/orders, acme/github", 1), false},
-		"share mistyped":                      {strings.Replace(shared, "share: [payments]", "share: payments", 1), payments, false},
-		"the file is no YAML":                 {shared + "  [", payments, false},
-		"a key of all mistyped":               {strings.Replace(shared, "teams:\n", "tems:\n", 1), payments, false},
+		"nothing changed":                     {shared, payments, false, false},
+		"taken away":                          {withdrawn, payments, true, true},
+		"taken away, the subscription gone":   {withdrawn, strings.Replace(payments, risk, "      {}\n", 1), true, true},
+		"taken away, the subscription again":  {withdrawn, strings.Replace(payments, "risk:", "risks:", 1), true, true},
+		"taken away, the source taken out":    {withdrawn, strings.Replace(payments, "cards, acme/orders", "cards", 1), false, true},
+		"taken away, the team gone":           {withdrawn, "", true, true},
+		"taken away, payments' file mistyped": {withdrawn, strings.Replace(payments, "type: log", "type: lok", 1), true, true},
+		"the source gone":                     {strings.NewReplacer("      orders:\n", "      orders2:\n", "[orders]", "[orders2]").Replace(shared), payments, true, true},
+		"taken out, and shared on":            {shared, strings.Replace(payments, "cards, acme/orders", "cards", 1), false, true},
+		"another's written, and shared on":    {shared, strings.Replace(payments, "cards, acme/orders", "acme/orders, acme/github", 1), false, false},
+		"share mistyped":                      {strings.Replace(shared, "share: [payments]", "share: payments", 1), payments, false, false},
+		"the file is no YAML":                 {shared + "  [", payments, false, false},
+		"a key of all mistyped":               {strings.Replace(shared, "teams:\n", "tems:\n", 1), payments, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -54,8 +55,8 @@ func TestUnshareGoesByWhatRuns(t *testing.T) {
 				err = a.Reload(c)
 			}
 			why := a.stream.barred(at)
-			if stopped != tt.stops || (why != "") != tt.stops {
-				t.Errorf("stopped: %t (%q), want %t; the reload says %v", stopped, why, tt.stops, err)
+			if stopped != tt.stops || (why != "") != tt.bars {
+				t.Errorf("stopped: %t (%q), want %t and that it is barred %t; the reload says %v", stopped, why, tt.stops, tt.bars, err)
 			}
 			if fulfil := a.stream.barred(nameInTeam{"acme", "fulfil"}); fulfil != "" {
 				t.Errorf("acme's own subscription does not run: %s", fulfil)

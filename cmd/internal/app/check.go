@@ -22,7 +22,7 @@ func Check(c *config.Config, roles []config.Role) config.Problems {
 		problems = append(problems, bad...)
 	}
 	if slices.Contains(roles, config.RoleStream) {
-		_, bad := newFetchers(c, nil)
+		_, bad := newFetchers(c, nil, nil)
 		problems = append(problems, bad...)
 		for _, d := range c.AllDestinations() {
 			s, err := newSink(c, d, slog.New(slog.DiscardHandler))

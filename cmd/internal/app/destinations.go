@@ -49,9 +49,9 @@ func (p destinationsAPI) Destinations(context.Context) ([]api.DestinationItem, e
 	var items []api.DestinationItem
 	waiting := p.s.waiting()
 	for _, d := range p.s.a.file().AllDestinations() {
-		state := p.s.destinations[d.FullName()].Shared
+		state := p.s.destination(d.FullName()).Shared
 		if state == nil {
-			continue // added by a reload: this process sends to it only after a restart
+			continue // a reload is just adding it
 		}
 		item := destinationItem(state.Status())
 		item.URL = p.s.where(d.FullName())
@@ -66,7 +66,7 @@ func (p destinationsAPI) Destinations(context.Context) ([]api.DestinationItem, e
 
 // where returns the URL that a destination calls, for operators to read; empty if it calls none, or this process does not run it.
 func (s *streams) where(name string) string {
-	if l, ok := s.destinations[name].Sink.(sink.Located); ok {
+	if l, ok := s.destination(name).Sink.(sink.Located); ok {
 		return l.Where()
 	}
 	return ""

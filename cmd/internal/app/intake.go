@@ -208,8 +208,7 @@ func (in *intake) close(ctx context.Context) {
 	}
 }
 
-// reload replaces the sources by those of c, unless one of them cannot be compiled or takes larger bodies than the topics or the producer were
-// made for.
+// reload replaces the sources by those of c, unless one of them cannot be compiled.
 func (in *intake) reload(c *config.Config) error {
 	before := *in.sources.current.Load()
 	compiled, problems := compileSources(c, before)
@@ -221,9 +220,6 @@ func (in *intake) reload(c *config.Config) error {
 		if _, ok := before[full]; !ok {
 			added = append(added, full.team+"/"+full.name)
 		}
-	}
-	if err := in.limits.fit(c, in.largest, in.a.cfg.Path); err != nil {
-		return err
 	}
 	if err := in.ids.want(c); err != nil { // before the sources: an event must not get the registry id of a schema's former text
 		return err

@@ -1,13 +1,10 @@
 package app
 
 import (
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/topics"
-	"github.com/forebay-io/forebay/schemas"
 )
 
 // bodyLimits has the largest body for each topic that is produced to. Topics are added, but a limit never changes: a producer asks for it once per
@@ -38,32 +35,15 @@ func (l *bodyLimits) of(topic string) int64 {
 	return l.bytes[topic]
 }
 
-// fit returns an error if c has larger bodies than this process was made for: a topic's, or the largest of all at the start. The largest body is
-// fixed in the topics, by `topics apply`, and at the start in what writes and reads them. The stream goes first: what it has no room for it cannot
-// decide.
-func (l *bodyLimits) fit(c *config.Config, largest int64, file string) error {
-	if grown := l.exceeded(c); len(grown) > 0 {
-		return schemas.Errorf(schemas.Conflict, "reload", "larger bodies for %s: that needs `forebay topics apply -c %s` and a restart of all processes, those with the stream role first",
-			strings.Join(grown, ", "), file)
+// fits reports whether the process was made for the bodies of a source: the largest body is fixed in the source's topics, by `topics apply`, and
+// at the start in what writes and reads them. The stream goes first: what it has no room for it cannot decide.
+func (a *App) fits(c *config.Config, team, source string) bool {
+	wanted := c.MaxBody(team, source)
+	room := func(l *bodyLimits, largest int64) bool {
+		given := l.of(topics.Quarantine(team, source)) // as that of its events, whatever that topic's name
+		return wanted <= largest && (given == 0 || wanted <= given)
 	}
-	if now := c.LargestBody(); now > largest {
-		return schemas.Errorf(schemas.Conflict, "reload", "bodies of %d bytes, where the largest at the start was %d: that needs a restart of all processes, those with the stream role first", now, largest)
-	}
-	return nil
-}
-
-// exceeded returns the topics, sorted, for which c has a higher limit than l.
-func (l *bodyLimits) exceeded(c *config.Config) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var raised []string
-	for topic, wanted := range topicLimits(c) {
-		if given, ok := l.bytes[topic]; ok && wanted > given {
-			raised = append(raised, topic)
-		}
-	}
-	slices.Sort(raised)
-	return raised
+	return (a.intake == nil || room(&a.intake.limits, a.intake.largest)) && (a.stream == nil || room(&a.stream.limits, a.stream.largest))
 }
 
 // topicLimits returns the largest body for each topic that the sources of c have: events and quarantine.

@@ -25,6 +25,7 @@ type readiness struct {
 	states map[string]error // what a part waits for; nil if it is ready
 	probes map[string]func(ctx context.Context) error
 	gauge  *prometheus.GaugeVec
+	note   func() string // what of the configuration is not in force; nil: nothing is said of it
 }
 
 var errNotStarted = errors.New("not started yet")
@@ -79,6 +80,18 @@ func (r *readiness) set(name string, err error) {
 	delete(r.probes, name)
 }
 
+// forget takes a part out: nothing waits for it any more.
+func (r *readiness) forget(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.states, name)
+	delete(r.probes, name)
+	team, of, ok := strings.Cut(strings.TrimPrefix(name, "subscription "), ".")
+	if ok {
+		r.gauge.DeleteLabelValues(team, team+"."+of)
+	}
+}
+
 // probe has a part checked by f from now on.
 func (r *readiness) probe(name string, f func(ctx context.Context) error) {
 	r.mu.Lock()
@@ -101,6 +114,9 @@ func (r *readiness) checks(ctx context.Context) []api.Check {
 		mine, cancel := context.WithTimeout(ctx, probeTry)
 		list = append(list, checkOf(name, f(mine)))
 		cancel()
+	}
+	if r.note != nil {
+		list = append(list, api.Check{Name: "configuration", OK: true, Note: r.note()})
 	}
 	slices.SortFunc(list, func(a, b api.Check) int { return cmp.Compare(a.Name, b.Name) })
 	return list

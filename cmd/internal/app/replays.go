@@ -43,7 +43,7 @@ func decides(c *config.Config, at nameInTeam) string {
 		Actions []ledger.ActionSpec
 		Latest  bool
 		MaxAge  time.Duration
-	}{c.Teams[at.team].Subscriptions[at.name].Types, spec.Policy, spec.Actions, spec.Latest, spec.MaxAge})
+	}{subscriptionIn(c, at).Types, spec.Policy, spec.Actions, spec.Latest, spec.MaxAge})
 	if err != nil {
 		panic(err) // no value of these types fails
 	}
@@ -77,7 +77,7 @@ func (a *replaysAPI) subscriptionOf(at nameInTeam) (*config.Subscription, *ledge
 
 // withLog runs f with what asks the log of a subscription.
 func (a *replaysAPI) withLog(at nameInTeam, ns *ledger.Namespace, f func(log *reader.Log, cfg reader.Config) error) error {
-	cfg := a.s.readerConfig(at, ns)
+	cfg := a.s.readerConfig(at)
 	options, err := reader.ClientOptions(cfg)
 	if err != nil {
 		return err
@@ -91,9 +91,10 @@ func (a *replaysAPI) withLog(at nameInTeam, ns *ledger.Namespace, f func(log *re
 }
 
 // readerConfig returns the configuration of a reader of a subscription's topics.
-func (s *streams) readerConfig(at nameInTeam, ns *ledger.Namespace) reader.Config {
-	c := s.config(at, ns)
-	return reader.Config{Client: c.Client, Filter: c.Filter, BatchRecords: 1000, BatchBytes: 16 << 20, MaxRecordBytes: c.MaxRecordBytes, OnError: func(error) {}}
+func (s *streams) readerConfig(at nameInTeam) reader.Config {
+	file := s.a.file()
+	return reader.Config{Client: KafkaOptions(file, config.RoleStream), Filter: reader.Globs(subscriptionIn(file, at).Types), BatchRecords: 1000, BatchBytes: 16 << 20,
+		MaxRecordBytes: s.recordBytes(), OnError: func(error) {}}
 }
 
 // PlanReplay implements [api.Replays].

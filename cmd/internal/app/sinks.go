@@ -47,24 +47,30 @@ func newSink(file *config.Config, d config.NamedDestination, log *slog.Logger) (
 	})
 }
 
-// destinations builds all destinations, by their full names: for each the sink, the limits that all subscriptions share, and the policy
-// of its attempts.
+// makeDestination builds a destination: the sink, and the policy of its attempts. Shared is missing.
+func makeDestination(c *config.Config, d config.NamedDestination, log *slog.Logger) (lane.DestinationConfig, error) {
+	made, err := newSink(c, d, log.With("destination", d.FullName()))
+	if err != nil {
+		return lane.DestinationConfig{}, fmt.Errorf("destination %s: %w", d.FullName(), err)
+	}
+	return lane.DestinationConfig{Sink: made, Timeout: d.Timeout.Std(), Settle: d.Keys.Describe().Settle, Long: longPolicy(d.Long), Retry: sink.RetryPolicy{
+		Attempts: d.Retry.Attempts, Within: d.Retry.Within.Std(),
+		Min: d.Retry.Min.Std(), Max: max(d.Retry.Max.Std(), time.Millisecond),
+	}}, nil
+}
+
+// destinations builds all destinations, by their full names, with the limits that all subscriptions share.
 func destinations(c *config.Config, log *slog.Logger, metrics prometheus.Registerer) (map[string]lane.DestinationConfig, error) {
 	all := map[string]lane.DestinationConfig{}
 	for _, d := range c.AllDestinations() {
-		name := d.FullName()
-		made, err := newSink(c, d, log.With("destination", name))
-		if err != nil {
-			return nil, fmt.Errorf("destination %s: %w", name, err)
-		}
-		shared, err := destination.New(destination.Config{Name: name, Policy: policyOf(d.Destination, made), Logger: log, Registerer: metrics})
+		made, err := makeDestination(c, d, log)
 		if err != nil {
 			return nil, err
 		}
-		all[name] = lane.DestinationConfig{Sink: made, Shared: shared, Timeout: d.Timeout.Std(), Settle: d.Keys.Describe().Settle, Long: longPolicy(d.Long), Retry: sink.RetryPolicy{
-			Attempts: d.Retry.Attempts, Within: d.Retry.Within.Std(),
-			Min: d.Retry.Min.Std(), Max: max(d.Retry.Max.Std(), time.Millisecond),
-		}}
+		if made.Shared, err = destination.New(destination.Config{Name: d.FullName(), Policy: policyOf(d.Destination, made.Sink), Logger: log, Registerer: metrics}); err != nil {
+			return nil, err
+		}
+		all[d.FullName()] = made
 	}
 	return all, nil
 }

@@ -60,7 +60,7 @@ func TestBacklogReachesTheLedger(t *testing.T) {
 		}
 		s := &streams{a: &App{}, fetches: &fetchers{}}
 		s.a.current.Store(c)
-		if got := s.lanes(nameInTeam{"acme", "first"}, nil, nil).Latest; got != want {
+		if got := s.lanes(c, nameInTeam{"acme", "first"}, nil, nil).Latest; got != want {
 			t.Errorf("backlog: %s: %v in the lanes", backlog, got)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -33,13 +34,17 @@ const futureSkew = 5 * time.Minute
 
 // streams is the stream role: one ledger, one reader of payloads, and every subscription.
 type streams struct {
-	a            *App
-	destinations map[string]lane.DestinationConfig // by full name
-	keeper       *destination.Keeper               // keeps pauses in step with the other processes
-	pauses       *subscriptionPauses
-	fetches      *fetchers
-	limits       bodyLimits // of what is produced here: backfills, what is redriven
-	largest      int64      // the largest body that readers, producers and sinks were made for
+	a       *App
+	keeper  *destination.Keeper // keeps pauses in step with the other processes
+	pauses  *subscriptionPauses
+	limits  bodyLimits     // of what is produced here: backfills, what is redriven
+	largest int64          // the largest body that readers, producers and sinks were made for
+	closing sync.WaitGroup // of sinks that others have replaced
+
+	making       sync.RWMutex                      // held while lanes are made, and alone while what they are made of changes; before mu
+	sinks        sync.Mutex                        // guards destinations; lanes ask for them while they hold locks of their own
+	destinations map[string]lane.DestinationConfig // by full name, also those that the file has no more
+	fetches      *fetchers                         // guarded by making
 
 	mu       sync.Mutex
 	ledger   *ledger.Ledger      // nil until Postgres has answered
@@ -49,13 +54,16 @@ type streams struct {
 	lanesOf  map[nameInTeam]*lane.Lanes
 	bars     map[nameInTeam]barring            // of subscriptions that may not run
 	stops    map[nameInTeam]context.CancelFunc // stops a subscription that was started
+	again    map[nameInTeam]bool               // those that were stopped to begin again, as the file has them then, if it does
+	begin    func(at nameInTeam)               // starts a subscription; nil: none may be started yet, or any more
+	started  bool                              // those of the start were
 	spaces   map[nameInTeam]*ledger.Namespace  // of subscriptions that have started
 }
 
 // newStreams builds the destinations and the fetchers, and names the parts that must be ready.
 func newStreams(a *App) (*streams, error) {
 	s := &streams{a: a, largest: a.file().LargestBody(), subs: map[nameInTeam]*stream.Subscription{}, lanesOf: map[nameInTeam]*lane.Lanes{}, spaces: map[nameInTeam]*ledger.Namespace{},
-		bars: map[nameInTeam]barring{}, stops: map[nameInTeam]context.CancelFunc{}}
+		bars: map[nameInTeam]barring{}, stops: map[nameInTeam]context.CancelFunc{}, again: map[nameInTeam]bool{}}
 	s.limits.add(a.file())
 	var err error
 	if s.destinations, err = destinations(a.file(), a.log, a.registry); err != nil {
@@ -70,7 +78,7 @@ func newStreams(a *App) (*streams, error) {
 		return nil, err
 	}
 	var problems config.Problems
-	if s.fetches, problems = newFetchers(a.file(), metrics); len(problems) > 0 {
+	if s.fetches, problems = newFetchers(a.file(), metrics, nil); len(problems) > 0 {
 		return nil, problems
 	}
 	a.ready.set("ledger", errNotStarted)
@@ -138,9 +146,20 @@ func (s *streams) run(ctx context.Context) error {
 	g.Go(func() error { s.keeper.Run(gctx); return nil })
 	g.Go(func() error { s.pauses.run(gctx); return nil })
 	s.sayElsewhere()
+	g.Go(func() error {
+		<-gctx.Done()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.begin = nil
+		return nil
+	})
+	s.mu.Lock()
+	s.begin = func(at nameInTeam) { s.start(gctx, g, l, at) }
 	for _, at := range s.runs() {
-		s.start(gctx, g, l, at)
+		s.begin(at)
 	}
+	s.started = true
+	s.mu.Unlock()
 	return g.Wait()
 }
 
@@ -193,44 +212,43 @@ func (s *streams) recordBytes() int {
 }
 
 // subscription registers one subscription in the ledger, and runs it with its lanes and backfills until ctx is done or one of them
-// fails.
-func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at nameInTeam) error {
+// fails. later: the process ran before, and is ready while the subscription begins.
+func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at nameInTeam, later bool) error {
 	group := at.team + "." + at.name
+	file := s.a.file()
+	if !file.Runs(at.team, at.name) {
+		return nil
+	}
 	var ns *ledger.Namespace
 	err := s.a.patiently(ctx, "subscription "+group, func(ctx context.Context) (err error) {
-		ns, err = l.Namespace(ctx, specOf(s.a.file(), at))
+		ns, err = l.Namespace(ctx, specOf(file, at))
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	cfg := s.config(at, ns)
-	if wantsBackfill(s.a.file().Teams[at.team].Subscriptions[at.name]) {
-		cfg.Backfills = batch.NewBackfillRequests(ns)
-	}
-	sub, err := stream.New(cfg)
+	metrics := &registered{to: s.a.registry}
+	defer metrics.remove()
+	sub, lanes, fetches, requests, err := s.make(l, file, at, ns, metrics)
 	if err != nil {
 		return err
 	}
-	ofLanes := s.lanes(at, ns, sub)
-	ofLanes.Later = later(s.a.file(), l.ID())
-	lanes, err := lane.New(ofLanes)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	s.subs[at], s.lanesOf[at], s.spaces[at] = sub, lanes, ns
-	s.mu.Unlock()
 	s.pauses.follow(ctx, at) // it may have been paused before this process began
-	s.a.ready.probe("subscription "+group, func(context.Context) error { return errors.Join(sub.Ready(), s.a.waits.standsStill(at)) })
+	began := time.Now()
+	s.a.ready.probe("subscription "+group, func(context.Context) error {
+		if later && time.Since(began) < beginGrace {
+			return nil
+		}
+		return errors.Join(sub.Ready(), s.a.waits.standsStill(at))
+	})
 
 	// The lanes end after the subscription's Run, since that closes its claims in the lanes while it drains.
 	lanesCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	var lanesErr, backfillErr error
 	running.Go(func() { lanesErr = lanes.Run(lanesCtx) })
-	if cfg.Backfills != nil {
-		running.Go(func() { backfillErr = s.backfill(lanesCtx, cfg.Backfills) })
+	if requests != nil {
+		running.Go(func() { backfillErr = s.backfill(lanesCtx, fetches, requests) })
 	}
 	err = sub.Run(ctx, lanes)
 	stop()
@@ -244,9 +262,46 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at nameInT
 	return nil
 }
 
+// beginGrace is for how long a process is ready while a subscription begins that it has started, or started again, because its configuration has
+// changed: no team's edit takes processes out of service.
+const beginGrace = time.Minute
+
+// make makes a subscription with its lanes as a file has it, and what asks for its backfills, if anything does.
+func (s *streams) make(l *ledger.Ledger, file *config.Config, at nameInTeam, ns *ledger.Namespace, metrics prometheus.Registerer) (*stream.Subscription, *lane.Lanes, *fetchers, *batch.BackfillRequests, error) {
+	s.making.RLock() // until the lanes can be found by whoever replaces what they are made of
+	defer s.making.RUnlock()
+	cfg := s.config(file, at, ns)
+	cfg.Registerer = metrics
+	if wantsBackfill(file.Teams[at.team].Subscriptions[at.name]) {
+		cfg.Backfills = batch.NewBackfillRequests(ns)
+	}
+	sub, err := stream.New(cfg)
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	ofLanes := s.lanes(file, at, ns, sub)
+	ofLanes.Registerer, ofLanes.Later = metrics, later(file, l.ID())
+	lanes, err := lane.New(ofLanes)
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.subs[at], s.lanesOf[at], s.spaces[at] = sub, lanes, ns
+	return sub, lanes, s.fetches, cfg.Backfills, nil
+}
+
+// subscriptionIn returns a subscription of a file; an empty one where a reload has just taken it out.
+func subscriptionIn(c *config.Config, at nameInTeam) *config.Subscription {
+	if t := c.Teams[at.team]; t != nil && t.Subscriptions[at.name] != nil {
+		return t.Subscriptions[at.name]
+	}
+	return &config.Subscription{}
+}
+
 // specOf returns a subscription as the ledger needs to know it: how long it keeps what, its policy and its actions.
 func specOf(c *config.Config, at nameInTeam) ledger.Spec {
-	sub := c.Teams[at.team].Subscriptions[at.name]
+	sub := subscriptionIn(c, at)
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -266,27 +321,27 @@ func specOf(c *config.Config, at nameInTeam) ledger.Spec {
 	for _, act := range sub.Actions {
 		to, ok := c.Destination(at.team, act.To)
 		if !ok {
-			panic("action " + act.Name + " has no destination") // config.Load has checked it
+			continue // it is barred: see lost
 		}
 		spec.Actions = append(spec.Actions, ledger.ActionSpec{Name: act.Name, Destination: to.FullName(), OnDead: ledger.OnDead(act.OnDead)})
 	}
 	return spec
 }
 
-// lanes returns the configuration of a subscription's lanes, without Later.
-func (s *streams) lanes(at nameInTeam, ns *ledger.Namespace, sub *stream.Subscription) lane.Config {
+// lanes returns the configuration of a subscription's lanes, without Later and Registerer. The caller holds making.
+func (s *streams) lanes(file *config.Config, at nameInTeam, ns *ledger.Namespace, sub *stream.Subscription) lane.Config {
 	its, largest := map[string]lane.DestinationConfig{}, int64(0)
-	for _, source := range s.a.file().SourcesOf(at.team, at.name) {
-		largest = max(largest, s.a.file().MaxBody(source.Team, source.Name))
+	for _, source := range file.SourcesOf(at.team, at.name) {
+		largest = max(largest, file.MaxBody(source.Team, source.Name))
 	}
-	for _, d := range s.a.file().DestinationsOf(at.team, at.name) {
-		its[d.FullName()] = s.destinations[d.FullName()]
+	for _, d := range file.DestinationsOf(at.team, at.name) {
+		its[d.FullName()] = s.destination(d.FullName())
 	}
 	return lane.Config{
-		Subscription: at.team + "." + at.name, Latest: s.a.file().Teams[at.team].Subscriptions[at.name].Backlog == config.BacklogLatest,
+		Subscription: at.team + "." + at.name, Latest: file.Teams[at.team].Subscriptions[at.name].Backlog == config.BacklogLatest,
 		Ledger: ns, Payloads: s.payloads, Codec: lane.Codec{Pack: record.PackEvent, Unpack: record.UnpackEvent}, Enrich: s.fetches.enricher(), Destinations: its, Find: s.finder(at.team),
-		MaxInFlight: inFlight(s.a.file(), at),
-		MaxBody:     largest, Alive: sub.Alive, OnFenced: sub.Fenced, Logger: s.a.log, Registerer: s.a.registry,
+		MaxInFlight: inFlight(file, at),
+		MaxBody:     largest, Alive: sub.Alive, OnFenced: sub.Fenced, Logger: s.a.log,
 	}
 }
 
@@ -294,13 +349,13 @@ func (s *streams) lanes(at nameInTeam, ns *ledger.Namespace, sub *stream.Subscri
 // goes by the name that actions of the team call it by: a destination that the team had for itself and shares now is the same to them,
 // as is one that it has for itself again.
 func (s *streams) finder(team string) func(name string) (string, lane.DestinationConfig, bool) {
-	file := s.a.file()
 	return func(name string) (string, lane.DestinationConfig, bool) {
-		d, ok := file.Destination(team, strings.TrimPrefix(name, team+"/"))
+		d, ok := s.a.file().Destination(team, strings.TrimPrefix(name, team+"/"))
 		if !ok {
 			return "", lane.DestinationConfig{}, false
 		}
-		return d.FullName(), s.destinations[d.FullName()], true
+		made := s.destination(d.FullName())
+		return d.FullName(), made, made.Sink != nil
 	}
 }
 
@@ -317,9 +372,8 @@ func inFlight(c *config.Config, at nameInTeam) int {
 	return max(256, sum)
 }
 
-// config returns the configuration of a subscription, without its backfills.
-func (s *streams) config(at nameInTeam, ns *ledger.Namespace) stream.Config {
-	file := s.a.file()
+// config returns the configuration of a subscription, without its backfills and Registerer.
+func (s *streams) config(file *config.Config, at nameInTeam, ns *ledger.Namespace) stream.Config {
 	sub := file.Teams[at.team].Subscriptions[at.name]
 	begin, err := config.ParseBegin(sub.Begin)
 	if err != nil {
@@ -334,7 +388,7 @@ func (s *streams) config(at nameInTeam, ns *ledger.Namespace) stream.Config {
 	return stream.Config{
 		Group: at.team + "." + at.name, Topics: names, Client: KafkaOptions(file, config.RoleStream), Filter: reader.Globs(sub.Types),
 		Begin: owner.Begin{All: begin.All, At: begin.At}, Ledger: ns, Replays: ns, Decides: decides(file, at), Payloads: s.payloads,
-		Export: true, Retention: retention, Logger: s.a.log, Registerer: s.a.registry,
+		Export: true, Retention: retention, Logger: s.a.log,
 		MaxRecordBytes: s.recordBytes(), SessionTimeout: file.Kafka.SessionTimeout.Std(), UnreadAfter: file.Kafka.UnreadAfter.Std(), BatchPace: file.Kafka.BatchWait.Std(), InstanceID: file.Kafka.InstanceID,
 		// The rest of the drain budget is for the parts that stop before and after the lanes.
 		DrainTimeout: s.a.cfg.Drain * 2 / 3,
@@ -347,12 +401,9 @@ func (s *streams) close(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for name, d := range s.destinations {
-		all.Go(func() {
-			if err := d.Sink.Close(ctx); err != nil {
-				s.a.log.Warn("close destination", "destination", name, "error", err)
-			}
-		})
+		all.Go(func() { s.closeSink(ctx, name, d.Sink) })
 	}
+	all.Go(s.closing.Wait)
 	all.Go(s.fetches.close)
 	s.mu.Lock()
 	defer s.mu.Unlock()

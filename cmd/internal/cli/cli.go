@@ -99,6 +99,7 @@ type grammar struct {
 		Init   configInitCmd   `cmd:"" help:"Write a commented example, to stdout or into a new file."`
 		Check  configCheckCmd  `cmd:"" help:"Say everything that is wrong with a configuration (exit code 5)."`
 		Show   configShowCmd   `cmd:"" help:"Print the configuration with every default; references as they are written, secrets redacted."`
+		Diff   configDiffCmd   `cmd:"" help:"List what the files of the configuration have and the running process has not."`
 		Schema configSchemaCmd `cmd:"" help:"Print the JSON Schema of the configuration file."`
 	} `cmd:"" help:"The configuration file."`
 	Doctor    doctorCmd    `cmd:"" help:"Look at everything that an installation rests on; say what is wrong and what to do (exit code 5)."`

@@ -29,7 +29,7 @@ import (
 // reads are the commands that read, by path and with the arguments of an example. All others either change something, and are in changes, or
 // are in others.
 var reads = map[string]string{
-	"alerts list": "", "attention": "", "audit list": "", "destinations get": "acme/agent", "destinations list": "", "dlq get": "act_1", "dlq groups": "", "dlq list": "",
+	"alerts list": "", "attention": "", "config diff": "", "audit list": "", "destinations get": "acme/agent", "destinations list": "", "dlq get": "act_1", "dlq groups": "", "dlq list": "",
 	"entities get": "acme/triage/github/7", "entities list": "", "gaps get": "acme/triage/github/7", "gaps list": "", "inbox get": "acme/triage/github/1", "inbox list": "", "quarantine list": "", "replay get": "1", "replay list": "",
 	"schemas drift": "", "sources get": "acme/orders", "sources list": "", "subscriptions get": "acme.triage", "subscriptions lag": "acme.triage", "subscriptions list": "", "tokens list": "",
 }
@@ -204,7 +204,7 @@ var answers = map[string]func() any{
 		return &api.EntityDetail{Team: "acme", Subscription: "triage", Source: "github", Entity: "8", Lines: []api.VersionLineItem{{At: "3"}}}
 	},
 	"/v1/inbox": page[api.InboxItem], "/v1/inbox/acme/triage/github/1": one[api.InboxDetail], "/v1/quarantine": page[api.QuarantineItem], "/v1/replays": page[api.ReplayItem], "/v1/replays/1": one[api.ReplayItem],
-	"/v1/schemas/drift": one[api.Drift], "/v1/sources": page[api.SourceItem], "/v1/subscriptions": page[api.SubscriptionItem], "/v1/subscriptions/acme/triage": one[api.SubscriptionItem],
+	"/v1/config/diff": page[api.ConfigDifference], "/v1/schemas/drift": one[api.Drift], "/v1/sources": page[api.SourceItem], "/v1/subscriptions": page[api.SubscriptionItem], "/v1/subscriptions/acme/triage": one[api.SubscriptionItem],
 	"/v1/subscriptions/acme/triage/lag": page[api.LagItem], "/v1/subscriptions/acme/triage/seeks": page[api.SeekAskedItem], "/v1/tokens": page[api.TokenItem],
 }
 
@@ -254,6 +254,8 @@ func TestDryRunsAndTeams(t *testing.T) {
 		{"quarantine list --since 2026-11-23T10:21:00Z", 0, "", "nothing to list"},
 		{"replay list --since 2026-11-23T10:20:00Z -o id", 0, "id\n", ""},
 		{"replay list --since 2026-11-23T10:21:00Z", 0, "", "nothing to list"},
+		{"config diff --team team -o id", 0, "path\n", ""},
+		{"config diff --team teem", 0, "", "the process has all that the files have"},
 		{"schemas drift --team team -o id", 0, "field\n", ""},
 		{"schemas drift --team teem", exitNotFound, "", "did you mean team?"},
 	} {

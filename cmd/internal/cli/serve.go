@@ -37,9 +37,10 @@ func (c *serveCmd) Run(e *env) error {
 	options := func() config.Options {
 		o := c.options(e, roles...)
 		o.Subscriptions = c.Subscriptions
+		o.Check = func(c *config.Config) config.Problems { return app.Check(c, roles) }
 		return o
 	}
-	cfg, read, err := load(options())
+	cfg, left, read, err := load(options(), e.log)
 	if err != nil {
 		return err
 	}
@@ -50,6 +51,7 @@ func (c *serveCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	a.Refused(left)
 	ctx, stop := context.WithCancel(e.ctx)
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -59,13 +61,15 @@ func (c *serveCmd) Run(e *env) error {
 			err := a.Reload(read)
 			if err == nil {
 				cfg = read
+			} else {
+				a.Refused(config.Problems{{File: c.File, Message: err.Error()}})
 			}
 			return err
 		},
 		load: func() (*config.Config, fileStates, error) {
 			o := options()
 			o.Shared = a.Unshare
-			return loadAgain(cfg, o, e.log, a.Kept)
+			return loadAgain(cfg, o, e.log, a.Refused)
 		}}
 	watching.Go(func() { w.run(ctx, read) })
 	return a.Run(ctx)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -52,26 +53,30 @@ func sameState(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
-// load reads the configuration. It returns the states of the files also with an error: a change of them is a reason to read again.
-func load(o config.Options) (*config.Config, fileStates, error) {
-	s := fileStates{}
+// load reads the configuration with which a process starts. left has the problems of the files of teams that it leaves out, which are logged.
+func load(o config.Options, log *slog.Logger) (cfg *config.Config, left config.Problems, s fileStates, err error) {
+	s = fileStates{}
 	o.See = s.remember
-	cfg, err := config.Load(o)
-	return cfg, s, err
+	if cfg, left, err = config.Start(o); len(left) > 0 {
+		log.Error("team files have problems: these teams do not run, and everything else does; fix them (forebay config check)", "error", left)
+	}
+	return cfg, left, s, err
 }
 
-// loadAgain is load for a process that runs a configuration. A team whose file has problems keeps what it has, which is logged, and
-// passed to report, which is called with nil when no file of a team has problems any more.
+// loadAgain reads the configuration for a process that runs one. A team whose file has problems keeps what it has, which is logged. What is wrong
+// with the files that are not taken is passed to report; nil: nothing. The states of the files are returned also with an error: a change of
+// them is a reason to read again.
 func loadAgain(running *config.Config, o config.Options, log *slog.Logger, report func(config.Problems)) (*config.Config, fileStates, error) {
 	s := fileStates{}
 	o.See = s.remember
 	cfg, kept, err := running.Reload(o)
 	if len(kept) > 0 {
-		log.Error("team files have problems: these teams keep their last good configuration, and a process does not start with such a file; fix them (forebay config check)", "error", kept)
+		log.Error("team files have problems: these teams keep their last good configuration, and do not run after a start; fix them (forebay config check)", "error", kept)
 	}
-	if err == nil {
-		report(kept)
+	if problems, ok := errors.AsType[config.Problems](err); ok {
+		kept = problems
 	}
+	report(kept)
 	return cfg, s, err
 }
 

@@ -38,7 +38,7 @@ func startWatching(t *testing.T, every time.Duration, meddle func(w *watching, l
 		if running := w.latest.Load(); running != nil {
 			cfg, s, err = loadAgain(running, o, log, func(config.Problems) {})
 		} else {
-			cfg, s, err = load(o)
+			cfg, _, s, err = load(o, log)
 		}
 		loads++
 		meddle(w, loads)

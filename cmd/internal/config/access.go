@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -40,8 +39,8 @@ func (c *Config) KafkaTLSKey(role Role) string {
 func (c *Config) found(t *KafkaTLS) *KafkaTLS {
 	found := *t
 	for _, file := range []*string{&found.CAFile, &found.CertFile, &found.KeyFile} {
-		if *file != "" && !filepath.IsAbs(*file) {
-			*file = filepath.Join(c.dir, *file)
+		if *file != "" {
+			*file = pathFrom(c.dir, *file)
 		}
 	}
 	return &found

@@ -121,7 +121,7 @@ func TestKafkaPasswordIsReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if paths := NeedsRestart(c, again); len(paths) > 0 {
+	if paths := waitingPaths(c, again); len(paths) > 0 {
 		t.Errorf("a new password needs a restart of %v", paths)
 	}
 	text, _ := os.ReadFile(path)
@@ -129,8 +129,8 @@ func TestKafkaPasswordIsReadAgain(t *testing.T) {
 	if again, err = Load(Options{Path: path}); err != nil {
 		t.Fatal(err)
 	}
-	if paths := NeedsRestart(c, again); len(paths) != 1 || paths[0] != "kafka" {
-		t.Errorf("another user needs a restart of %v, want kafka", paths)
+	if paths := waitingPaths(c, again); len(paths) != 1 || paths[0] != "kafka.sasl.user" {
+		t.Errorf("another user needs a restart of %v, want kafka.sasl.user", paths)
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,8 @@ type border struct {
 	allowed References
 	mains   []string // the variables that the main file refers to
 	main    string   // where the main file has teams_dir: forebay.yaml:12
-	dir     string   // the directory of team files
+	dir     string   // the directory of team files, as the main file has it
+	files   string   // the same as a whole path: the paths in these are relative to it
 }
 
 // may returns an error if a reference is beyond the border.
@@ -71,9 +72,10 @@ func (b *border) variable(name string) error {
 
 // file returns where the file of a reference is: its path below a directory that no link may lead out of. The directory is empty if the
 // main file has the very path. The error says why the reference is refused.
-func (b *border) file(name string) (dir, below string, err error) {
-	if !path.IsAbs(name) || path.Clean(name) != name {
-		return "", "", fmt.Errorf("${file:%s}: in a team's file a path is whole, with neither . nor .. in it", name)
+func (b *border) file(written string) (dir, below string, err error) {
+	name := pathFrom(b.files, written)
+	if path.Clean(name) != name {
+		return "", "", fmt.Errorf("${file:%s}: in a team's file a whole path has neither . nor .. in it", written)
 	}
 	for _, pattern := range b.allowed.Files {
 		own := strings.ReplaceAll(pattern, "{team}", b.team)
@@ -85,7 +87,7 @@ func (b *border) file(name string) (dir, below string, err error) {
 		}
 		return dir, strings.TrimPrefix(strings.TrimPrefix(name, dir), "/"), nil
 	}
-	return "", "", b.refused("files", "${file:"+name+"}", b.allowed.Files, strings.NewReplacer("{team}", b.team), "/run/secrets/{team}/*")
+	return "", "", b.refused("files", "${file:"+written+"}", b.allowed.Files, strings.NewReplacer("{team}", b.team), "/run/secrets/{team}/*")
 }
 
 // closed returns the directory of a pattern that no link may lead out of: that of the team, else the one above the first *. It is empty for

@@ -40,10 +40,10 @@ func (ck *checker) listedTeams(at, are string, teams []string) {
 		case slices.Index(teams, team) < i:
 			ck.problem(at, "team %s is listed twice", clip(team))
 		case ck.c.Teams[team] != nil:
-		case near != "":
-			ck.problem(at, "there is no team %q; did you mean %s?", clip(team), near)
+		case ck.options.Run: // its file has gone or has a problem, which holds up nobody else
+			ck.note(at, "there is no team %s%s", team, didYouMean(near))
 		default:
-			ck.problem(at, "there is no team %q", clip(team))
+			ck.problem(at, "there is no team %q%s", clip(team), didYouMean(near))
 		}
 	}
 }

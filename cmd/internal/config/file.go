@@ -36,7 +36,7 @@ type Config struct {
 	literal    map[literal]string   // secrets that stand in a file itself, and where
 	env        environment          // to follow references again
 	dir        string               // of the main file
-	teamFiles  map[string][]byte    // what was read of each file of teams_dir, by path
+	teamFiles  map[string]teamText  // what was read of each file of teams_dir, by path
 	notes      []Problem
 	barred     map[string]string // by path, why a subscription may not run
 	chosen     []string          // Options.Subscriptions

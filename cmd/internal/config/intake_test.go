@@ -92,11 +92,12 @@ func TestIntakeNeedsARestart(t *testing.T) {
 		return c
 	}
 	before := with("{yield_after: 2s}", "95MiB")
-	if got := NeedsRestart(before, with("{yield_after: 2s}", "1MiB")); len(got) != 0 {
+	if got := waitingPaths(before, with("{yield_after: 2s}", "1MiB")); len(got) != 0 {
 		t.Errorf("a smaller body needs a restart of %v", got)
 	}
-	for _, section := range []string{"{}", "{yield_after: 3s}", "{yield_after: 2s, memory: 600MiB}", "{yield_after: 2s, trusted_proxies: [10.0.0.0/8]}"} {
-		if got := NeedsRestart(before, with(section, "95MiB")); !slices.Equal(got, []string{"intake"}) {
+	for section, key := range map[string]string{"{}": "yield_after", "{yield_after: 3s}": "yield_after", "{yield_after: 2s, memory: 600MiB}": "memory",
+		"{yield_after: 2s, trusted_proxies: [10.0.0.0/8]}": "trusted_proxies"} {
+		if got := waitingPaths(before, with(section, "95MiB")); !slices.Equal(got, []string{"intake." + key}) {
 			t.Errorf("%s needs a restart of %v", section, got)
 		}
 	}

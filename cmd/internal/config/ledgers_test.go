@@ -232,7 +232,7 @@ func TestLedgersNeedARestart(t *testing.T) {
 		"teams.alpha.subscriptions.triage": {`triage: {`, `triage: {postgres: {url: "${env:BILLING}"}, `},
 	} {
 		read, problems := load(strings.Replace(text, change[0], change[1], 1), ledgersEnv, nil, o)
-		if got := NeedsRestart(running, read); len(problems) > 0 || !slices.Equal(got, []string{path}) {
+		if got := waitingPaths(running, read); len(problems) > 0 || !slices.Equal(got, []string{path + ".postgres"}) {
 			t.Errorf("%v need a restart, want %s (%v)", got, path, problems)
 		}
 	}

@@ -127,8 +127,11 @@ type Options struct {
 	// Hide, if set, is called with what no log may show, and what takes its place: as [Config.Hide] has it, and also where Load fails.
 	Hide func(Hidden)
 
-	kept    map[string][]byte // by path, what is read in the place of a file of a team; nil: the file is left out
-	notMain bool              // all of Subscriptions have ledgers of their own: that of the top of the file is not opened
+	// Check, if set, finds problems in a configuration that has none of its own, such as what cannot be built of it.
+	Check func(c *Config) Problems
+
+	kept    map[string]keptFile // by path, what is read in the place of a file of a team
+	notMain bool                // all of Subscriptions have ledgers of their own: that of the top of the file is not opened
 }
 
 // uses reports whether one of the roles uses the value at a path.
@@ -160,6 +163,18 @@ func (o *Options) usesLedgerOf(of string) bool {
 // chooses reports whether Subscriptions have a subscription, TEAM/SUBSCRIPTION.
 func (o *Options) chooses(of string) bool {
 	return slices.ContainsFunc(o.Subscriptions, func(pattern string) bool { return chosenBy(pattern, of) })
+}
+
+// teamText is a team's file as it was read without problems.
+type teamText struct {
+	data     []byte            // nil: there is none
+	followed map[string]string // what its references led to, by the text between their braces
+}
+
+// keptFile is what is read in the place of a team's file: nothing, where it has no data.
+type keptFile struct {
+	teamText
+	whole bool // with what its references led to; else these are followed again, as far as that leads somewhere
 }
 
 // teamFile is one file of the teams directory.
@@ -197,8 +212,13 @@ func (l *loader) run() (*Config, Problems) {
 	}
 	c := newConfig()
 	c.chosen, c.oneLedger = l.options.Subscriptions, l.options.Embedded
-	c.env, c.dir = environment{lookup: l.env.lookup, read: readSmall}, filepath.Dir(l.options.Path)
+	c.dir = filepath.Dir(l.options.Path)
+	l.env.dir = c.dir
+	c.env = environment{lookup: l.env.lookup, read: readSmall, dir: c.dir}
 	l.load(c)
+	if len(l.problems) == 0 && l.options.Check != nil {
+		l.add(l.options.Check(c)...)
+	}
 	c.hideIn(l.problems)
 	c.hideIn(c.notes)
 	if l.options.Hide != nil {
@@ -211,7 +231,7 @@ func (l *loader) run() (*Config, Problems) {
 }
 
 func newConfig() *Config {
-	return &Config{places: map[string]place{}, unresolved: map[string]bool{}, references: map[string]referring{}, literal: map[literal]string{}, barred: map[string]string{}, teamFiles: map[string][]byte{}}
+	return &Config{places: map[string]place{}, unresolved: map[string]bool{}, references: map[string]referring{}, literal: map[literal]string{}, barred: map[string]string{}, teamFiles: map[string]teamText{}}
 }
 
 // loader is one call of Load.
@@ -320,9 +340,7 @@ func isDirectory(path string) error {
 func (l *loader) teams(c *Config) {
 	dir := l.options.TeamsDir
 	if dir == "" && c.TeamsDir.Path != "" {
-		if dir = c.TeamsDir.Path; !filepath.IsAbs(dir) {
-			dir = filepath.Join(filepath.Dir(l.options.Path), dir)
-		}
+		dir = pathFrom(c.dir, c.TeamsDir.Path)
 	}
 	if c.Teams == nil {
 		c.Teams = map[string]*Team{}
@@ -339,6 +357,13 @@ func (l *loader) teams(c *Config) {
 	}
 	main := c.at("teams_dir")
 	b := border{teams: keys(c.Teams), allowed: c.TeamsDir.References, mains: l.mains, main: fmt.Sprintf("%s:%d", main.file, main.line), dir: cmp.Or(c.TeamsDir.Path, dir)}
+	if b.files, err = filepath.Abs(dir); err == nil {
+		b.allowed.Files, err = whole(c.dir, b.allowed.Files)
+	}
+	if err != nil {
+		l.add(Problem{File: main.file, Line: main.line, Path: "teams_dir", Message: err.Error()})
+		return
+	}
 	for _, file := range files {
 		b.teams = append(b.teams, teamOf(file))
 	}
@@ -346,6 +371,17 @@ func (l *loader) teams(c *Config) {
 		b.team = teamOf(file)
 		l.teamFile(c, dir, file, b)
 	}
+}
+
+// whole returns patterns of paths that are relative to a directory as whole ones.
+func whole(dir string, patterns []string) (list []string, err error) {
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	for _, p := range patterns {
+		list = append(list, pathFrom(dir, p))
+	}
+	return list, nil
 }
 
 // teamFiles returns the names of the files in the directory of teams.
@@ -367,10 +403,11 @@ func teamOf(name string) string { return strings.TrimSuffix(name, filepath.Ext(n
 // topics, shares and references it has, whatever is in it.
 func (l *loader) teamFile(c *Config, dir, name string, b border) {
 	file := filepath.Join(dir, name)
-	data, kept := l.options.kept[file]
-	if kept && data == nil {
+	was, kept := l.options.kept[file]
+	if kept && was.data == nil {
 		return
 	}
+	data := was.data
 	if !validName(b.team) {
 		l.add(Problem{File: file, Message: "the name of a team's file is that of its team, which must match [a-z0-9-]{1,40}: acme.yaml has team acme"})
 		return
@@ -383,11 +420,11 @@ func (l *loader) teamFile(c *Config, dir, name string, b border) {
 			return
 		}
 	}
-	c.teamFiles[file] = data
 	var tf teamFile
 	own := newConfig() // what is known of this file, apart from what c has of others
 	env := l.env
-	env.border = &b
+	env.border, env.followed, env.before, env.asBefore = &b, map[string]string{}, was.followed, was.whole
+	c.teamFiles[file] = teamText{data, env.followed}
 	read := l.decode(own, file, data, env, reflect.ValueOf(&tf).Elem())
 	maps.Copy(c.literal, own.literal)
 	for path, r := range own.references {

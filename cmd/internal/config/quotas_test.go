@@ -68,7 +68,7 @@ func TestQuotas(t *testing.T) {
 		t.Error("a quota for nobody is said")
 	}
 	before, _ := loadCrowded("{}")
-	if got := NeedsRestart(before, c); len(got) != 0 {
+	if got := waitingPaths(before, c); len(got) != 0 {
 		t.Errorf("quotas need a restart of %v", got)
 	}
 }

@@ -17,6 +17,11 @@ type environment struct {
 	read   func(path string) ([]byte, error)
 	readIn func(dir, path string) ([]byte, error) // reads a file below a directory
 	border *border                                // of a team's file; nil: references may lead anywhere
+	dir    string                                 // of the file that the references stand in: relative paths are relative to it
+
+	followed map[string]string // notes what references led to, by the text between their braces; nil: they are not noted
+	before   map[string]string // what they led to when the file was read without problems: for those that lead nowhere now
+	asBefore bool              // before is for all of them
 }
 
 // team is whose file it is; empty: the main file's.
@@ -133,6 +138,7 @@ func (e environment) refused(s string) error {
 	if e.border == nil {
 		return nil
 	}
+	e.followed, e.before = nil, nil
 	e.lookup = func(string) (string, bool) { return "x", true }
 	e.read = func(string) ([]byte, error) { return []byte("x"), nil }
 	e.readIn = func(string, string) ([]byte, error) { return []byte("x"), nil }
@@ -149,6 +155,22 @@ func (e environment) value(inner string) (string, error) {
 			return "", err
 		}
 	}
+	was, known := e.before[inner]
+	value, err := was, error(nil)
+	if !known || !e.asBefore {
+		value, err = e.follow(scheme, name)
+	}
+	if known && err != nil {
+		value, err = was, nil
+	}
+	if err == nil && e.followed != nil {
+		e.followed[inner] = value
+	}
+	return value, err
+}
+
+// follow returns what a reference that is within the border leads to now.
+func (e environment) follow(scheme, name string) (string, error) {
 	switch {
 	case scheme == "env" && name != "":
 		value, ok := e.lookup(name)
@@ -162,7 +184,7 @@ func (e environment) value(inner string) (string, error) {
 	case scheme == "file" && name != "":
 		return e.file(name)
 	}
-	return "", fmt.Errorf("${%s} is not a reference: use ${env:NAME} or ${file:PATH}, or $${ for a literal ${", inner)
+	return "", fmt.Errorf("${%s} is not a reference: use ${env:NAME} or ${file:PATH}, or $${ for a literal ${", strings.TrimSuffix(scheme+":"+name, ":"))
 }
 
 // file returns the content of a file without the newline at its end.
@@ -181,17 +203,25 @@ func (e environment) file(path string) (string, error) {
 	return text, nil
 }
 
+// pathFrom returns a path of a file in a directory, as it leads from here.
+func pathFrom(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
 // readFile reads the file of a reference, which is within the border.
 func (e environment) readFile(path string) ([]byte, error) {
 	if e.border == nil {
-		return e.read(path)
+		return e.read(pathFrom(e.dir, path))
 	}
 	dir, below, err := e.border.file(path)
 	switch {
 	case err != nil:
 		return nil, err
 	case dir == "":
-		return e.read(path)
+		return e.read(below)
 	}
 	return e.readIn(dir, below)
 }

@@ -192,7 +192,8 @@ Every key of the file, with its default and an example. This page is made of the
 editors.
 
 Durations are those of Go, with ` + "`d`" + ` for days: ` + "`1h30m`, `7d`" + `. Sizes are bytes, or KiB, MiB, GiB. ` + "`${env:NAME}` and `${file:PATH}`" + ` work in every value; inside
-` + "`[]` and `{}`" + ` they need quotes, and ` + "`$${`" + ` is a literal ` + "`${`" + `. Names of teams, sources, destinations, subscriptions and actions match ` + "`[a-z0-9-]{1,40}`" + `. Files of
+` + "`[]` and `{}`" + ` they need quotes, and ` + "`$${`" + ` is a literal ` + "`${`" + `. A relative path is relative
+to the file that it stands in. Names of teams, sources, destinations, subscriptions and actions match ` + "`[a-z0-9-]{1,40}`" + `. Files of
 ` + "`teams_dir`" + ` have ` + "`version` and `teams`" + ` alone.
 
 One word means one thing everywhere:

@@ -81,7 +81,7 @@ func TestRegistryIsReadByWhoAsksIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if paths := NeedsRestart(one, two); len(paths) > 0 {
+	if paths := waitingPaths(one, two); len(paths) > 0 {
 		t.Errorf("%v need a restart", paths)
 	}
 	one.Registry.TLS.CAFile = "ca.pem"

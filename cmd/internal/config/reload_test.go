@@ -69,9 +69,20 @@ func TestReloadKeepsATeamWhoseFileIsBroken(t *testing.T) {
 	write("teams/new.yaml", "teams: {acme: {}}\n")
 	team("other", "third", "x")
 	reload("still, and a new one", "acme/first other/third", "acme.yaml", "new.yaml")
+	secret := func(what, want string) {
+		t.Helper()
+		if got := running.Teams["acme"].Sources["first"].Secrets[0].Reveal(); got != want {
+			t.Errorf("%s: acme's secret is %q, want %q", what, got, want)
+		}
+	}
 	delete(variables, "ACME_SECRET")
-	refused("what it keeps is broken, too", "acme.yaml:1: not YAML")
-	variables["ACME_SECRET"] = "a secret"
+	reload("a variable of what it keeps is gone", "acme/first other/third", "acme.yaml", "new.yaml")
+	secret("a variable of what it keeps is gone", "a secret")
+	variables["ACME_SECRET"] = "another"
+	reload("and is back, with another value", "acme/first other/third", "acme.yaml", "new.yaml")
+	secret("and is back, with another value", "another")
+	write("forebay.yaml", strings.Replace(main, "{TEAM}_*", "X_{TEAM}_*", 1))
+	refused("the main file allows less than it needs", "acme.yaml:1: not YAML")
 	write("forebay.yaml", main+"nonsense: 1\n")
 	refused("the main file", "nonsense")
 	write("forebay.yaml", main)
@@ -119,5 +130,62 @@ func TestReloadKeepsABrokenTeamThatTheMainFileNames(t *testing.T) {
 	write("forebay.yaml", main+"nonsense: 1\n")
 	if read, kept, err := running.Reload(o); read != nil || kept != nil || err == nil || !strings.Contains(err.Error(), "nonsense") || !strings.Contains(err.Error(), "acme.yaml:1: not YAML") {
 		t.Errorf("a main file with a problem of its own: %v %v %v", read, kept, err)
+	}
+}
+
+// A file that a team's file refers to is the team's: with one that is cut short the team keeps what it had, and the others get their changes. A
+// process that starts leaves that team out, and starts without it as long as anything else can run.
+func TestATeamsSchemaIsCutShort(t *testing.T) {
+	t.Parallel()
+	v := newVillage(t, `{files: ["DIR/schemas/{team}/*"]}`)
+	const schema = `{"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "https://example.com/orders", "type": "object"}`
+	v.write("schemas/acme/orders.json", schema)
+	v.write("teams/acme.yaml", "teams: {acme: {sources: {orders: {preset: github, secrets: [x], json_schema: {check: quarantine, own: \"${file:../schemas/acme/orders.json}\"}}}}}\n")
+	team := func(source string) {
+		v.write("teams/other.yaml", "teams: {other: {sources: {"+source+": {preset: github, secrets: [x]}}}}\n")
+	}
+	team("first")
+	checked := 0
+	o := Options{Path: v.path("forebay.yaml"), Roles: []Role{RoleIntake}, Run: true, Check: func(c *Config) (problems Problems) {
+		checked++
+		if other := c.Teams["other"]; other != nil && other.Sources["unbuilt"] != nil {
+			problems = append(problems, c.Problem("teams.other.sources.unbuilt", "cannot be built"))
+		}
+		return problems
+	}}
+	running, left, err := Start(o)
+	if err != nil || left != nil {
+		t.Fatal(left, err)
+	}
+	v.write("schemas/acme/orders.json", schema[:40])
+	team("second")
+	read, kept, err := running.Reload(o)
+	if err != nil || len(kept) != 1 || !strings.HasSuffix(kept[0].File, "acme.yaml") || kept[0].Line != 1 {
+		t.Fatal(kept, err)
+	}
+	if got := read.Teams["acme"].Sources["orders"].JSONSchema.Own; got != schema || read.Teams["other"].Sources["second"] == nil {
+		t.Errorf("acme's schema is %s, and the other team has %v", got, keys(read.Teams["other"].Sources))
+	}
+	if again, kept, err := read.Reload(o); err != nil || len(kept) != 1 || again.Teams["acme"].Sources["orders"].JSONSchema.Own != schema {
+		t.Error("the second time:", kept, err)
+	}
+	started, left, err := Start(o)
+	if err != nil || len(left) != 1 || started.Teams["acme"] != nil || started.Teams["other"].Sources["second"] == nil {
+		t.Fatal(left, err)
+	}
+	mended, kept, err := started.Reload(o)
+	if err != nil || len(kept) != 1 || mended.Teams["acme"] != nil {
+		t.Error("a reload of what started without it:", kept, err)
+	}
+	team("unbuilt")
+	if read, kept, err := running.Reload(o); err != nil || len(kept) != 2 || read.Teams["other"].Sources["first"] == nil {
+		t.Error("what cannot be built is its team's alone:", kept, err)
+	}
+	if c, left, err := Start(o); c != nil || left != nil || err == nil || !strings.Contains(err.Error(), "acme.yaml:1") || !strings.Contains(err.Error(), "cannot be built") {
+		t.Error("nothing is left to run:", left, err)
+	}
+	v.write("schemas/acme/orders.json", schema)
+	if read, kept, err := running.Reload(o); err != nil || len(kept) != 1 || read.Teams["acme"] == nil || checked == 0 {
+		t.Error("mended:", kept, err)
 	}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,7 +31,7 @@ func (c *Config) SecretSettings() (list []Setting) {
 	for path, r := range c.references {
 		h := Setting{Key: path, File: c.at(path).file, Public: r.shown}
 		for _, m := range fileReference.FindAllStringSubmatch(r.written, -1) {
-			h.Files = append(h.Files, m[1])
+			h.Files = append(h.Files, pathFrom(filepath.Dir(h.File), m[1]))
 		}
 		for value := range r.led {
 			h.Values = append(h.Values, schemas.NewSecret(value))

@@ -131,7 +131,7 @@ var shapes = map[reflect.Type]*shape{
 	}},
 	reflect.TypeFor[References](): {shown: true, doc: "What references and allow_networks in team files may lead to. * stands for any part of a name, never for a slash.", fields: []field{
 		{name: "env", doc: "Variables, such as TEAM_{TEAM}_*. {TEAM} is the team's name in capitals, with _ in the place of -. What several teams match is the one's with the longest name: TEAM_A_B_TOKEN is team a-b's, never team a's. What this file refers to, and what the process reads by itself (FOREBAY_*, AWS_*, PGPASSWORD and the like), is for no team, unless its very name stands here.", computed: "none"},
-		{name: "files", doc: "Files, by their whole paths. {team} is the team's name, as a directory that no link may lead out of.", computed: "none"},
+		{name: "files", doc: "Files, by their whole paths or relative to this file. {team} is the team's name, as a directory that no link may lead out of.", computed: "none"},
 		{name: "networks", doc: "Networks (CIDR), of which allow_networks may list the whole or parts: every team's file can then call what listens there. 127.0.0.0/8 is this machine, with all that trusts whoever is on it.", computed: "none"},
 	}},
 	reflect.TypeFor[Quotas](): {doc: "What each team may have at most. More is refused by `config check`; the rate answers 429.", fields: []field{
@@ -252,7 +252,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "rate", doc: "Limit on deliveries; none when absent."},
 		{name: "topic", shown: true, doc: "Topic of the events, where it is not the source's first one; see `forebay topics rekey`.", computed: "events.<team>.<source>"},
 		{name: "topics", doc: "Overrides of the settings of topics for this source.", computed: "as at the top"},
-		{name: "share", shown: true, doc: "Other teams whose subscriptions may read it as TEAM/SOURCE, with all of its events and, through backfill and thin, what those fetch; [\"*\"]: all. A team that is taken out stops reading with the next reload.", computed: "this team alone"},
+		{name: "share", shown: true, doc: "Other teams whose subscriptions may read it as TEAM/SOURCE, with all of its events and, through backfill and thin, what those fetch; [\"*\"]: all. A team that is taken out stops reading within seconds.", computed: "this team alone"},
 		{name: "backfill", doc: "Where events that are missing can be asked for; gap.then: backfill and start: backfill need it."},
 		{name: "thin", doc: "Where the document is that deliveries only name: it is fetched before each action and takes the place of the body."},
 		{name: "json_schema", doc: "Whether bodies are held against a JSON Schema."},

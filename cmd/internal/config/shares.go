@@ -59,6 +59,9 @@ func (c *Config) GapOf(team, subscription string) Gap {
 
 // SourcesOf returns the sources of a subscription, in its order, as far as there are such.
 func (c *Config) SourcesOf(team, subscription string) (list []NamedSource) {
+	if t := c.Teams[team]; t == nil || t.Subscriptions[subscription] == nil {
+		return nil
+	}
 	return c.sourcesOf(team, c.Teams[team].Subscriptions[subscription])
 }
 

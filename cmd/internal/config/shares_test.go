@@ -109,7 +109,7 @@ func TestWhoeverRunsIsNotHeldUp(t *testing.T) {
 	if wrong != "" || !strings.Contains(after.Barred("payments", "risk"), "does not share its source github") {
 		t.Fatalf("%q, barred: %v", wrong, after)
 	}
-	if got := NeedsRestart(before, after); len(got) != 0 {
+	if got := waitingPaths(before, after); len(got) != 0 {
 		t.Errorf("a share that is taken away needs a restart of %v", got)
 	}
 	for _, sources := range []string{"acme/gone", "gone/github"} {
@@ -135,7 +135,7 @@ func TestWhoeverRunsIsNotHeldUp(t *testing.T) {
 				t.Errorf("%q: %v", more, problems)
 				continue
 			}
-			if got := NeedsRestart(before, after); slices.ContainsFunc(got, func(path string) bool { return strings.HasPrefix(path, "teams.payments") }) {
+			if got := waitingPaths(before, after); slices.ContainsFunc(got, func(path string) bool { return strings.HasPrefix(path, "teams.payments") }) {
 				t.Errorf("%q: a restart is needed of %v", more, got)
 			}
 		}

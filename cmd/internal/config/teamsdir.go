@@ -76,8 +76,8 @@ func wrongFiles(pattern string) string {
 	switch last := lastTeam(steps); {
 	case strings.Contains(pattern, "{TEAM}"):
 		return "needs {team}: the team's name as it is"
-	case !strings.HasPrefix(pattern, "/") || path.Clean(pattern) != pattern:
-		return "is not a whole path, without . and ..: /run/secrets/{team}/*"
+	case path.Clean(pattern) != pattern:
+		return "is not a path without . and ..: /run/secrets/{team}/*, or secrets/{team}/* beside this file"
 	case strings.ContainsAny(plain, `?[]{}\`) || strings.Contains(pattern, "**"):
 		return "may have * in it, for any part of one name, and {team}; nothing else stands for something"
 	case slices.ContainsFunc(steps, func(step string) bool { return strings.Contains(step, "{team}") && step != "{team}" }):

@@ -143,15 +143,17 @@ func (s *session) reload(ctx context.Context, read *config.Config) error {
 	if s.postgres != nil {
 		read.Postgres.URL = s.config.Postgres.URL
 	}
-	if len(config.NeedsRestart(s.config, read)) == 0 {
-		if err := createTopics(ctx, read); err != nil {
-			return err
-		}
+	taken, waits := s.app.Take(read)
+	if err := createTopics(ctx, taken); err != nil {
+		return err
 	}
 	if err := s.app.Reload(read); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Stderr, "%s was read again and is in force\n", s.path)
+	for _, w := range waits {
+		fmt.Fprintf(s.Stderr, "but for %s, which is taken when forebay dev is started again\n", w.Path)
+	}
 	s.printNotes(read)
 	return nil
 }

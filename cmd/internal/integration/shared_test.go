@@ -359,7 +359,7 @@ func TestActionsWithoutADestinationSayWhatToDo(t *testing.T) {
 	r.edit(to, away)
 	r.edit("destinations:\n  pagers:\n", "destinations:\n  console: {type: log, teams: [\"*\"]}\n  pagers:\n")
 	p = r.serve("intake,stream")
-	said := "the file has no destination pagers that team " + r.other + " may use: write it there again and restart"
+	said := "the file has no destination pagers that team " + r.other + " may use: write it there again, and replay"
 	if !rig.Until(time.Minute, func() bool {
 		out := r.ask(p, "inbox", "get", r.other+"/fulfil/orders/o-1-1")
 		return strings.Contains(string(out), said)

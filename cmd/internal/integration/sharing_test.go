@@ -107,8 +107,8 @@ func TestATeamReadsAnothersSource(t *testing.T) {
 	r.waitRisks(each)
 	r.finds(p, each)
 
-	// acme takes the share back. What the reader has written by then, and a third team's slip, do not save it.
-	r.put("teams/"+r.reader+".yaml", strings.Replace(r.file(r.reader), "risk: {", "risks: {", 1))
+	// acme takes the share back. The reader's own slip, and a third team's, do not save it.
+	r.put("teams/"+r.reader+".yaml", strings.Replace(r.file(r.reader), "risk: {", "risk: {nonsense: 1, ", 1))
 	r.put("teams/"+r.team+"-out.yaml", "teams: {"+r.team+"-out: {subscriptions: nonsense}}\n")
 	r.edit(shared, "      orders:\n")
 	row := r.barredRow(p)
@@ -128,13 +128,6 @@ func TestATeamReadsAnothersSource(t *testing.T) {
 	}
 
 	r.edit("      orders:\n", shared)
-	if !rig.Until(time.Minute, func() bool {
-		return containsAll(p.output(), "teams."+r.reader+".subscriptions.risk.sources changed: that needs a restart")
-	}) {
-		t.Error("nothing says that what is shared again needs a restart")
-	}
-	p.stop()
-	r.serve("intake,stream")
 	r.waitRisks(3 * each)
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 )
 
-// TestBrokenFiles: each file is one thing that waits, since it was found first, until it is good; what its problems say, which may be a secret,
+// TestRefusedFiles: each file is one thing that waits, since it was found first, until it is good; what its problems say, which may be a secret,
 // is not told.
-func TestBrokenFiles(t *testing.T) {
+func TestRefusedFiles(t *testing.T) {
 	t.Parallel()
 	var a App
 	a.current.Store(&config.Config{Teams: map[string]*config.Team{"acme": {}}})
@@ -20,7 +20,7 @@ func TestBrokenFiles(t *testing.T) {
 		(&attention{a: &a}).ofFiles(t.Context(), &l)
 		return l.rows
 	}
-	a.Kept(config.Problems{{File: "teams/acme.yaml", Line: 7, Message: "wh\u0073ec_0 is unknown"}, {File: "teams/acme.yaml", Line: 9}, {File: "teams/pay.yml"}})
+	a.Refused(config.Problems{{File: "teams/acme.yaml", Line: 7, Message: "wh\u0073ec_0 is unknown"}, {File: "teams/acme.yaml", Line: 9}, {File: "teams/pay.yml"}})
 	rows := waits()
 	if len(rows) != 2 || rows[0].ID != "acme.yaml" || rows[0].Team != "acme" || rows[1].Team != "pay" {
 		t.Fatalf("%+v", rows)
@@ -28,14 +28,14 @@ func TestBrokenFiles(t *testing.T) {
 	if kept, none := rows[0].Detail, rows[1].Detail; strings.Contains(kept, "whsec") || !strings.Contains(kept, "the team keeps") || strings.Contains(none, "the team keeps") {
 		t.Errorf("%s\n%s", kept, none)
 	}
-	f := a.broken.files["teams/acme.yaml"]
+	f := a.refused.files["teams/acme.yaml"]
 	f.since = f.since.Add(-time.Hour)
-	a.broken.files["teams/acme.yaml"] = f
-	a.Kept(config.Problems{{File: "teams/acme.yaml", Line: 3}})
+	a.refused.files["teams/acme.yaml"] = f
+	a.Refused(config.Problems{{File: "teams/acme.yaml", Line: 3}})
 	if rows := waits(); len(rows) != 1 || time.Since(*rows[0].Since) < time.Hour {
 		t.Errorf("broken again: %+v", rows)
 	}
-	a.Kept(nil)
+	a.Refused(nil)
 	if rows := waits(); len(rows) != 0 {
 		t.Errorf("mended: %+v", rows)
 	}

@@ -1,0 +1,264 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/stream/destination"
+	"github.com/forebay-io/forebay/stream/lane"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// reload makes what differs between two configurations, and returns the function that has it in force; nothing has changed before that is called.
+// It is to be called once the second configuration is that of the process.
+//
+// A destination is replaced in the lanes, whose attempts under way end with the one before. A subscription that differs in itself, or in what it
+// reads or may call, is stopped as with the process, and begins again; so no subscription is touched by what others have changed.
+func (s *streams) reload(before, now *config.Config) (inForce func(), err error) {
+	made, err := s.remake(before, now)
+	if err != nil {
+		return nil, err
+	}
+	fetches, problems := newFetchers(now, s.fetches.metrics, s.fetches)
+	if len(problems) > 0 {
+		return nil, errors.Join(problems, s.discard(made))
+	}
+	return func() {
+		s.limits.add(now)
+		s.replace(now, made, fetches)
+		s.restartChanged(before, now)
+	}, nil
+}
+
+// remake builds the destinations that differ, by their full names. Those that are new get what all subscriptions share of them.
+func (s *streams) remake(before, now *config.Config) (map[string]lane.DestinationConfig, error) {
+	made := map[string]lane.DestinationConfig{}
+	old := map[string]config.NamedDestination{}
+	for _, d := range before.AllDestinations() {
+		old[d.FullName()] = d
+	}
+	for _, d := range now.AllDestinations() {
+		name := d.FullName()
+		if was, ok := old[name]; ok && sameDestination(before, was, now, d) {
+			continue
+		}
+		m, err := makeDestination(now, d, s.a.log)
+		if err == nil {
+			m.Shared = s.destination(name).Shared // of one that was taken out and is back, too
+			made[name] = m
+			if m.Shared == nil {
+				m.Shared, err = destination.New(destination.Config{Name: name, Policy: policyOf(d.Destination, m.Sink), Logger: s.a.log, Registerer: s.a.registry})
+				made[name] = m
+			}
+		}
+		if err != nil {
+			return nil, errors.Join(err, s.discard(made))
+		}
+	}
+	return made, nil
+}
+
+// sameDestination reports whether two configurations make the same of a destination: of its keys, and of the parameters of actions that go there.
+func sameDestination(before *config.Config, was config.NamedDestination, now *config.Config, is config.NamedDestination) bool {
+	return reflect.DeepEqual(was.Destination, is.Destination) && reflect.DeepEqual(before.ActionParams(was), now.ActionParams(is)) &&
+		reflect.DeepEqual(before.HiddenOf(was), now.HiddenOf(is))
+}
+
+// discard closes sinks that are not used after all.
+func (s *streams) discard(made map[string]lane.DestinationConfig) (err error) {
+	for _, d := range made {
+		err = errors.Join(err, d.Sink.Close(context.Background())) // it has not connected
+	}
+	return err
+}
+
+// replace has attempts made at other destinations from now on, and subscriptions made with other fetchers.
+func (s *streams) replace(now *config.Config, made map[string]lane.DestinationConfig, fetches *fetchers) {
+	s.making.Lock()
+	defer s.making.Unlock()
+	s.fetches = fetches
+	for _, d := range now.AllDestinations() {
+		m, ok := made[d.FullName()]
+		if !ok {
+			continue
+		}
+		before := s.destination(d.FullName())
+		s.sinks.Lock()
+		s.destinations[d.FullName()] = m
+		s.sinks.Unlock()
+		if before.Shared == nil {
+			s.keeper.Add(m.Shared)
+		} else if err := m.Shared.SetPolicy(policyOf(d.Destination, m.Sink)); err != nil {
+			s.a.log.Error("a destination keeps its rate, breaker and concurrency", "destination", d.FullName(), "error", err) // config.Load has checked them
+		}
+		s.replaceIn(d.FullName(), before.Sink, m)
+	}
+}
+
+// replaceIn replaces a destination in all lanes, and closes the sink of before, if there is one, when no attempt uses it any more.
+func (s *streams) replaceIn(name string, before sink.Sink, m lane.DestinationConfig) {
+	var used []<-chan struct{}
+	for _, lanes := range s.allLanes() {
+		unused, err := lanes.Replace(name, m)
+		if err != nil {
+			s.a.log.Error("a destination stays as it was until the process starts again", "destination", name, "error", err) // config.Load has checked it
+			return
+		}
+		used = append(used, unused)
+	}
+	if before == nil {
+		return
+	}
+	s.closing.Go(func() {
+		for _, unused := range used {
+			<-unused
+		}
+		s.closeSink(context.Background(), name, before)
+	})
+}
+
+func (s *streams) closeSink(ctx context.Context, name string, of sink.Sink) {
+	if err := of.Close(ctx); err != nil {
+		s.a.log.Warn("close destination", "destination", name, "error", err)
+	}
+}
+
+// allLanes returns those of all subscriptions that run.
+func (s *streams) allLanes() (list []*lane.Lanes) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, lanes := range s.lanesOf {
+		list = append(list, lanes)
+	}
+	return list
+}
+
+// destination returns a destination by its full name; the zero value if there is none.
+func (s *streams) destination(name string) lane.DestinationConfig {
+	s.sinks.Lock()
+	defer s.sinks.Unlock()
+	return s.destinations[name]
+}
+
+// restartChanged starts the subscriptions that are new or may run again, stops those that are gone, and has those begin again that differ.
+func (s *streams) restartChanged(before, now *config.Config) {
+	s.mu.Lock()
+	var freed []nameInTeam
+	for at := range s.bars {
+		if now.Runs(at.team, at.name) && now.Barred(at.team, at.name) == "" && lost(now, at) == "" {
+			freed = append(freed, at)
+			delete(s.bars, at)
+		}
+	}
+	s.mu.Unlock()
+	s.barAll(func(at nameInTeam) string {
+		if why := now.Barred(at.team, at.name); why != "" {
+			return why
+		}
+		return lost(now, at)
+	})
+	all := map[nameInTeam]bool{}
+	for _, n := range slices.Concat(configured(before).subscriptions, configured(now).subscriptions) {
+		all[nameInTeam{n.Team, n.Name}] = true
+	}
+	for at := range all {
+		ran, runs := before.Runs(at.team, at.name), now.Runs(at.team, at.name)
+		switch {
+		case runs && !ran:
+			s.a.ready.set("subscription "+at.team+"."+at.name, nil)
+			s.restart(at)
+		case ran && !runs, ran && runs && (slices.Contains(freed, at) || !sameSubscription(before, now, at)):
+			s.restart(at)
+		}
+	}
+}
+
+// lost says what a subscription cannot run without that is not there any more: of one that keeps what it had, something else may have gone. Empty:
+// nothing.
+func lost(c *config.Config, at nameInTeam) string {
+	if len(c.SourcesOf(at.team, at.name)) == 0 {
+		return "team " + at.team + " has none of its sources any more"
+	}
+	for _, action := range c.Teams[at.team].Subscriptions[at.name].Actions {
+		if _, ok := c.Destination(at.team, action.To); !ok {
+			return "team " + at.team + " has no destination " + action.To + " any more"
+		}
+	}
+	return ""
+}
+
+// sameSubscription reports whether two configurations have a subscription do the same.
+func sameSubscription(before, now *config.Config, at nameInTeam) bool {
+	of := func(c *config.Config) any {
+		sub := *c.Teams[at.team].Subscriptions[at.name]
+		sub.Owners, sub.Contact = nil, ""
+		var names []string // of the destinations that open actions may be for
+		for _, d := range c.AllDestinations() {
+			if use, ok := c.Destination(at.team, d.Name); ok && use.FullName() == d.FullName() {
+				names = append(names, d.FullName())
+			}
+		}
+		type source struct {
+			name, topic    string
+			retention      config.Duration
+			maxBody        int64
+			thin, backfill any
+			element        any
+		}
+		var sources []source
+		for _, s := range c.SourcesOf(at.team, at.name) {
+			one := source{s.FullName(), s.Topic, s.Topics.Retention, c.MaxBody(s.Team, s.Name), s.Thin, s.Backfill, nil}
+			if s.Backfill != nil {
+				one.element = c.BackfillEvent(s.Team, s.Name)
+			}
+			sources = append(sources, one)
+		}
+		return []any{sub, names, sources, inFlight(c, at)}
+	}
+	return reflect.DeepEqual(of(before), of(now))
+}
+
+// registered takes metrics that are removed again.
+type registered struct {
+	to   prometheus.Registerer
+	mu   sync.Mutex
+	list []prometheus.Collector
+}
+
+// Register implements [prometheus.Registerer].
+func (r *registered) Register(c prometheus.Collector) error {
+	err := r.to.Register(c)
+	if err == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.list = append(r.list, c)
+	}
+	return err
+}
+
+// MustRegister implements [prometheus.Registerer].
+func (r *registered) MustRegister(list ...prometheus.Collector) {
+	for _, c := range list {
+		if err := r.Register(c); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// Unregister implements [prometheus.Registerer].
+func (r *registered) Unregister(c prometheus.Collector) bool { return r.to.Unregister(c) }
+
+// remove unregisters all of them.
+func (r *registered) remove() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.list {
+		r.to.Unregister(c)
+	}
+}

@@ -1,0 +1,183 @@
+package app
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
+)
+
+// beta is a second team, beside acme of deploymentText.
+const beta = `  beta:
+    sources:
+      cards: {preset: github, secrets: [beta-secret]}
+    destinations:
+      other: {type: log, timeout: 10s}
+    subscriptions:
+      risk: {sources: [cards], actions: [{name: a, to: other}]}
+`
+
+// waits checks which keys wait for a restart, as the list of what waits for an operator has them.
+func (p *process) waits(why string, want ...string) {
+	p.t.Helper()
+	var keys []string
+	if !rig.Until(time.Minute, func() bool { // the list may be a second old
+		found, err := p.api.Attention(p.t.Context(), api.AttentionFilter{Kind: api.KindWaits, Limit: 100})
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		keys = nil
+		for _, i := range found.Items {
+			keys = append(keys, i.Team+" "+i.ID)
+		}
+		return slices.Equal(keys, want)
+	}) {
+		p.t.Errorf("%q wait for a restart, want %q: %s", keys, want, why)
+	}
+}
+
+// TestOneTeamsEditFreezesNobody: what one team changes and needs a restart keeps its value, for its own key, and is listed; a secret that another
+// team has rotated is in force at once, and so is what the same team took out.
+func TestOneTeamsEditFreezesNobody(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, "http://127.0.0.1:1", nil, false)
+	r.text += beta
+	r.createTopics()
+	p := r.run(config.RoleIntake)
+	_, d := issue(1, 1)
+	p.accepted("github", "first-secret", d)
+	r.text = strings.NewReplacer("preset: github, secrets: [beta-secret]", "preset: github, secrets: [beta-secret], topic: events.beta.payments", "timeout: 10s", "timeout: 20s",
+		"[first-secret]", "[second-secret]", "session_timeout: 6s", "session_timeout: 7s").Replace(r.text)
+	r.reload(p, config.RoleIntake)
+	if got := p.send("github", "first-secret", d); got != http.StatusUnauthorized {
+		t.Errorf("the secret that was rotated out is answered %d, want 401", got)
+	}
+	p.accepted("github", "second-secret", d)
+	p.waits("destinations are nothing to an intake", " kafka.session_timeout", "beta teams.beta.sources.cards.topic")
+	p.metric("forebay_attention_waiting", 2)
+	differ, err := p.api.ConfigDiff(t.Context())
+	if d := cmp.Diff([]api.ConfigDifference{{Path: "kafka.session_timeout", Running: "6s", File: "7s", Reason: "needs_restart"},
+		{Team: "beta", Path: "teams.beta.sources.cards.topic", Running: "events.beta.cards", File: "events.beta.payments", Reason: "needs_restart"}}, differ.Items); d != "" {
+		t.Errorf("%v %s", err, d)
+	}
+	if topic := p.app.file().Teams["beta"].Sources["cards"].Topic; topic != "events.beta.cards" {
+		t.Errorf("beta's source has topic %s before a restart", topic)
+	}
+	if status, body := p.readyz(); status != http.StatusOK || !strings.Contains(body, "2 keys that were changed wait for the next start") {
+		t.Errorf("readyz: %d %s", status, body)
+	}
+	r.text = strings.Replace(r.text, "      orders:\n", "      orders2:\n", 1)
+	r.text = strings.NewReplacer("[orders]", "[orders2]", "topic: events.beta.payments", "topic: events.beta.cards").Replace(r.text)
+	r.reload(p, config.RoleIntake)
+	if _, ok := p.app.intake.sources.find("acme", "orders"); ok {
+		t.Error("a source that was taken out is still there")
+	}
+	p.waits("beta has taken its change back", " kafka.session_timeout")
+	p.accepted("github", "second-secret", d)
+	p.clean()
+}
+
+// callee is a destination that tells by which Authorization and path it is called.
+type callee struct {
+	*httptest.Server
+	mu    sync.Mutex
+	calls []string
+}
+
+func newCallee(t *testing.T, answer func(w http.ResponseWriter)) *callee {
+	t.Helper()
+	a := &callee{}
+	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.mu.Lock()
+		a.calls = append(a.calls, r.URL.Path+" "+r.Header.Get("Authorization"))
+		a.mu.Unlock()
+		if answer != nil {
+			answer(w)
+		}
+	}))
+	t.Cleanup(a.Close)
+	return a
+}
+
+func (a *callee) seen() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.calls)
+}
+
+// TestReloadOfWhatRuns: URL, headers, retry and timeout of a destination are in force for the attempts that begin; a subscription is
+// filtered otherwise, goes, comes; and nobody else's is touched.
+func TestReloadOfWhatRuns(t *testing.T) {
+	t.Parallel()
+	agent := newCallee(t, func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) })
+	next := newCallee(t, nil)
+	r := deploy(t, agent.URL, newLedger(t), false)
+	r.text = strings.NewReplacer("retry: {min: 10ms, max: 100ms}", `headers: {Authorization: "Bearer one"}, retry: {min: 1h, max: 1h}`).Replace(r.text) + beta
+	r.createTopics()
+	roles := []config.Role{config.RoleIntake, config.RoleStream}
+	p := r.run(roles...)
+	other := p.app.stream.subs[nameInTeam{"beta", "risk"}]
+	p.accepted("orders", "orders-secret", order("o", 1))
+	until := func(what string, ok func() bool) {
+		t.Helper()
+		if !rig.Until(time.Minute, ok) {
+			t.Fatalf("%s: not within a minute; %q %q", what, agent.seen(), next.seen())
+		}
+	}
+	until("the first attempt", func() bool { return len(agent.seen()) == 1 })
+
+	r.text = strings.NewReplacer(agent.URL, next.URL, "Bearer one", "Bearer two", "min: 1h, max: 1h", "min: 10ms, max: 10ms", "timeout: 10s", "timeout: 20s").Replace(r.text)
+	r.reload(p, roles...)
+	p.waits("all of it is in force")
+	p.accepted("orders", "orders-secret", order("p", 1))
+	until("an attempt at the new URL", func() bool { return slices.Contains(next.seen(), "/run Bearer two") })
+	if status, body := p.readyz(); status != http.StatusOK {
+		t.Errorf("not ready by a reload: %s", body)
+	}
+	if got := agent.seen(); len(got) != 1 {
+		t.Errorf("the URL of before was called after the reload: %q", got)
+	}
+
+	// fulfil takes no such types any more; triage has another name, and begins anew.
+	r.text = strings.NewReplacer("fulfil: {sources: [orders], begin: all,", "fulfil: {sources: [orders], types: [nothing.*], begin: all,", "triage: {", "sort: {").Replace(r.text)
+	r.reload(p, roles...)
+	at := func(name string) nameInTeam { return nameInTeam{"acme", name} }
+	runs := func(name string) bool {
+		s := p.app.stream
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.subs[at(name)] != nil && s.subs[at(name)].Ready() == nil && s.stops[at(name)] != nil && !s.again[at(name)]
+	}
+	until("the new subscription runs, and the other again", func() bool { return runs("sort") && runs("fulfil") })
+	until("the one that is gone has ended", func() bool {
+		s := p.app.stream
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.subs[at("triage")] == nil && s.stops[at("triage")] == nil
+	})
+	calls := len(next.seen())
+	p.accepted("orders", "orders-secret", order("q", 1))
+	_, d := issue(7, 1)
+	p.accepted("github", "first-secret", d)
+	until("the new subscription's action", func() bool { return len(next.seen()) > calls })
+	until("what is not wanted is filtered", func() bool {
+		page, err := p.api.Items(t.Context(), api.InboxFilter{Subscription: "fulfil", Entity: "q", Limit: 10})
+		return err == nil && len(page.Items) == 1 && page.Items[0].Decision == "filtered"
+	})
+	if got := p.app.stream.subs[nameInTeam{"beta", "risk"}]; got != other {
+		t.Error("beta's subscription was started again by what acme has changed")
+	}
+	if status, body := p.readyz(); status != http.StatusOK || strings.Contains(body, "triage") {
+		t.Errorf("readyz: %d %s", status, body)
+	}
+	p.clean()
+}

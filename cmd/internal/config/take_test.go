@@ -1,0 +1,122 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// takeText is a file of two teams that has what waits and what does not.
+const takeText = `version: 1
+kafka: {brokers: ["127.0.0.1:9092"]}
+postgres: {url: "${env:URL}"}
+agents: {secrets: [whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz], public_url: "https://one.example.com"}
+listen: {agents: "127.0.0.1:9092"}
+destinations: {pagers: {type: log, teams: ["*"]}}
+teams:
+  alpha:
+    sources: {github: {preset: github, secrets: [one], share: [beta]}, mail: {preset: github, secrets: [one]}}
+    destinations: {log: {type: log}}
+    subscriptions:
+      triage: {sources: [github], postgres: {url: "${env:OWN}"}, actions: [{name: a, to: log}]}
+      all: {sources: [mail], actions: [{name: a, to: pagers}]}
+      own: {sources: [mail], actions: [{name: a, to: pagers}]}
+  beta:
+    sources: {cards: {preset: github, secrets: [one]}}
+    destinations: {log: {type: log, timeout: 10s}}
+    subscriptions: {risk: {sources: [cards, alpha/github], actions: [{name: a, to: log}]}}
+`
+
+// TestTake: what needs a restart keeps its value, for its own key and for the roles that use it; everything else is as it was read. What is shown
+// of the two has no secret.
+func TestTake(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"URL": "postgres://u:first-password@127.0.0.1/x", "OWN": "postgres://u:p@db.example/x", "OTHER": "postgres://u:p@other.example/x"}
+	with := func(o Options, edits ...string) *Config {
+		t.Helper()
+		c, problems := load(strings.NewReplacer(edits...).Replace(takeText), env, nil, o)
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		return c
+	}
+	both := Options{Roles: ServeRoles(), Run: true}
+	edits := []string{`"${env:OWN}"`, `"${env:OTHER}"`, "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz", "whsec_AAEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz", "https://one.example.com", "https://two.example.com",
+		"[one], share: [beta]", "[two], share: [beta], topics: {retention: 3d}, max_body: 30MiB", "timeout: 10s", "timeout: 20s",
+		"mail: {preset: github, secrets: [one]}", "mail: {preset: github, secrets: [one], topic: events.alpha.post}, big: {preset: github, secrets: [two], max_body: 99MiB}",
+		"own: {sources", `own: {postgres: {url: "${env:OWN}"}, sources`, "triage: {sources: [github],", "more: {sources: [big], actions: [{name: a, to: log}]}\n      triage: {sources: [github], types: [x.*],"}
+	for _, tt := range []struct {
+		roles Options
+		want  []string
+	}{
+		{both, []string{" agents.public_url", " agents.secrets[0]", "alpha teams.alpha.sources.big", "alpha teams.alpha.sources.github.max_body", "alpha teams.alpha.sources.github.topics.retention",
+			"alpha teams.alpha.sources.mail.topic", "alpha teams.alpha.subscriptions.more", "alpha teams.alpha.subscriptions.own.postgres"}},
+		{Options{Roles: []Role{RoleIntake}, Run: true}, []string{" agents.public_url", " agents.secrets[0]", "alpha teams.alpha.sources.big", "alpha teams.alpha.sources.github.max_body", "alpha teams.alpha.sources.mail.topic"}},
+	} {
+		running, read := with(tt.roles), with(tt.roles, edits...)
+		before, _ := read.YAML()
+		taken, waits := running.Take(read, Taking{Roles: tt.roles.Roles, Fits: func(c *Config, team, source string) bool { return c.MaxBody(team, source) <= 25<<20 }})
+		var got, paths []string
+		for _, w := range waits {
+			got, paths = append(got, w.Team+" "+w.Path), append(paths, w.Path)
+		}
+		if len(tt.roles.Roles) == 1 { // what decides about subscriptions is the stream's
+			got = cut(got, "subscriptions")
+		}
+		if d := cmp.Diff(tt.want, got); d != "" {
+			t.Errorf("%v: %s", tt.roles.Roles, d)
+		}
+		if after, _ := read.YAML(); string(after) != string(before) {
+			t.Error("what was read has changed")
+		}
+		github, alpha := taken.Teams["alpha"].Sources["github"], taken.Teams["alpha"]
+		if github.Secrets[0].Reveal() != "two" || taken.MaxBody("alpha", "github") != running.MaxBody("alpha", "github") || github.Topics != running.Teams["alpha"].Sources["github"].Topics {
+			t.Errorf("the source is %+v", github)
+		}
+		if alpha.Sources["big"] != nil || alpha.Subscriptions["more"] != nil || alpha.Sources["mail"].Topic != "events.alpha.mail" || alpha.Subscriptions["triage"].Types[0] != "x.*" ||
+			taken.Teams["beta"].Destinations["log"].Timeout.String() != "20s" {
+			t.Error("not what was read but for what waits")
+		}
+		if one, two := running.ledgerOf(namedSubscription{running.Teams["alpha"].Subscriptions["triage"], "alpha", "triage"}), taken.ledgerOf(namedSubscription{alpha.Subscriptions["triage"], "alpha", "triage"}); one != two {
+			t.Errorf("the ledger is %v, and was %v", two, one)
+		}
+		shown := strings.Join(append(read.Shown(paths...), taken.Shown(paths...)...), " ")
+		if strings.Contains(shown, "whsec") || strings.Contains(shown, "password") || strings.Contains(shown, "other.example") {
+			t.Errorf("shown: %s", shown)
+		}
+		if again, waits := taken.Take(with(tt.roles), Taking{Roles: tt.roles.Roles}); len(waits) != 0 || again.Teams["alpha"].Sources["github"].Secrets[0].Reveal() != "one" {
+			t.Errorf("what was taken back waits: %v", waits)
+		}
+	}
+	running := with(both)
+	if taken, waits := running.Take(with(both, "[cards, alpha/github]", "[cards, alpha/mail]"), Taking{}); len(waits) != 1 || taken.Barred("beta", "risk") != "" || taken.Teams["beta"].Subscriptions["risk"].Sources[1] != "alpha/github" {
+		t.Errorf("a source that is not shared: %v", waits)
+	}
+	if taken, waits := running.Take(with(both, ", share: [beta]", ""), Taking{}); len(waits) != 0 || taken.Barred("beta", "risk") == "" {
+		t.Errorf("a source that is shared no more: %v", waits)
+	}
+}
+
+// cut returns the texts that have no such part.
+func cut(list []string, part string) (rest []string) {
+	for _, s := range list {
+		if !strings.Contains(s, part) {
+			rest = append(rest, s)
+		}
+	}
+	return rest
+}
+
+// TestShown: a value at any path, in one line, and no secret.
+func TestShown(t *testing.T) {
+	t.Parallel()
+	c, problems := load(takeText, map[string]string{"URL": "postgres://u:first-password@127.0.0.1/x", "OWN": "postgres://u:p@db.example/x"}, nil, Options{Run: true})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	paths := []string{"postgres.url", "agents.secrets[0]", "teams.beta.destinations.log.timeout", "teams.beta.subscriptions.risk.sources", "teams.beta.none", "agents.secrets[7]", "kafka.brokers[0].x"}
+	if d := cmp.Diff([]string{"${env:URL}", "<redacted>", "10s", "[cards, alpha/github]", "", "", ""}, c.Shown(paths...)); d != "" {
+		t.Error(d)
+	}
+}
