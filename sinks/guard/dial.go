@@ -2,10 +2,13 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"syscall"
 	"time"
+
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Dial connects to a host and port for a protocol that is not HTTP, with the same judgement of its addresses. plain says
@@ -81,6 +84,9 @@ func (s *side) dial(ctx context.Context, network, address string) (net.Conn, err
 	}
 	for _, addr := range addrs {
 		if err := s.rule.check(addr); err != nil {
+			if _, literal := netip.ParseAddr(host); literal != nil {
+				err = &sink.AttemptError{Class: sink.ClassForbidden, Err: &leadsTo{err}, Untouched: true}
+			}
 			return nil, err
 		}
 	}
@@ -188,6 +194,17 @@ func (s *side) each(ctx context.Context, network, port string, addrs []netip.Add
 	}
 	return nil, err
 }
+
+// leadsTo is the refusal of an address that a name has. Whoever may write a destination's URL is not told where inner names lead: that is for the
+// process's log.
+type leadsTo struct{ refusal error }
+
+func (*leadsTo) Error() string {
+	return "the name in the URL leads to an address that is refused: if it is meant, allow_networks has to list it; the process's log says which it is"
+}
+
+// ForLog implements what [sink.ForLog] asks for.
+func (e *leadsTo) ForLog() string { return errors.Unwrap(e.refusal).Error() }
 
 // control judges the address of a socket right before it connects: the last word, whoever resolved it.
 func (s *side) control(_, address string, _ syscall.RawConn) error {

@@ -52,6 +52,31 @@ func TestNamesOfWhatIsRefused(t *testing.T) {
 
 // TestRebindingFromPublicToPrivate: the name is public at the first connection and private at the second. What the guard
 // lets through is stopped at the socket, so that no packet leaves the machine.
+// A team that writes a name into a URL is told that it leads to what is refused, and not where: the process's log has that, with the line to write.
+func TestRefusalShowsNoAddressBehindAName(t *testing.T) {
+	t.Parallel()
+	resolver, _ := dnsServer(t, "10.20.30.40")
+	c, err := New(Config{Resolver: resolver})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	u, _ := url.Parse("https://inner.example/")
+	_, asked := c.Do(&http.Request{Method: http.MethodGet, URL: u})
+	_, dialled := c.Dial(t.Context(), "tcp", "inner.example:5432", false)
+	for what, err := range map[string]error{"a request": asked, "a connection": dialled, "a look": c.Reach(t.Context(), u)} {
+		if sink.ClassOf(err) != sink.ClassForbidden || !sink.Untouched(err) || strings.Contains(err.Error(), "10.20") || !strings.Contains(err.Error(), "allow_networks") {
+			t.Errorf("%s: %v", what, err)
+		}
+		if got := sink.ForLog(err); !strings.Contains(got, "address 10.20.30.40 is refused (private)") || !strings.Contains(got, "allow_networks: [10.20.30.40/32]") {
+			t.Errorf("%s: the log has %q", what, got)
+		}
+	}
+	if _, err := c.Dial(t.Context(), "tcp", "10.20.30.40:80", false); !strings.Contains(err.Error(), "10.20.30.40/32") || sink.ForLog(err) != "" {
+		t.Errorf("an address that the team wrote itself: %v", err)
+	}
+}
+
 func TestRebindingFromPublicToPrivate(t *testing.T) {
 	t.Parallel()
 	_, port, _ := net.SplitHostPort(unreachable(t).Listener.Addr().String())

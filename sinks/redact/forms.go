@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/base64"
+	"encoding/hex"
+	"html"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,9 +13,9 @@ import (
 	"unicode/utf8"
 )
 
-// forms are the texts that are looked for, by their first bytes: secrets as they are, with the spaces of a query, and in base64.
-// Percent-encoding and the escapes of JSON have too many spellings to be listed: the text that is searched is decoded instead. A + is
-// not, for most are what they are.
+// forms are the texts that are looked for, by their first bytes in lower case: secrets as they are, with the spaces of a query, in hex, each in
+// whatever case, and in base64. Percent-encoding, the escapes of JSON, the entities of HTML and quoted-printable have too many spellings to be
+// listed: the text that is searched is decoded instead. A + is not, for most are what they are.
 type forms struct {
 	begin [256]bool // whether any form begins with this byte
 	by    map[[minSecret]byte][]form
@@ -29,6 +31,7 @@ type form struct {
 func (f *forms) add(text, name string) {
 	f.put(form{text: text, name: name})
 	f.put(form{text: strings.ReplaceAll(text, " ", "+"), name: name})
+	f.put(form{text: hex.EncodeToString([]byte(text)), name: name})
 	for before := range 3 {
 		raw := append(make([]byte, before), text...)
 		first, end := (before*8+5)/6, len(raw)*8/6 // characters that are made of the secret's bits alone
@@ -41,11 +44,41 @@ func (f *forms) add(text, name string) {
 }
 
 func (f *forms) put(add form) {
-	key := [minSecret]byte([]byte(add.text))
+	key := firstOf([]byte(add.text))
 	if !slices.ContainsFunc(f.by[key], func(has form) bool { return has.text == add.text }) {
 		f.by[key] = append(f.by[key], add)
 	}
-	f.begin[add.text[0]] = true
+	f.begin[key[0]], f.begin[upper(key[0])] = true, true
+}
+
+// firstOf returns the first bytes of a text in lower case.
+func firstOf(text []byte) (key [minSecret]byte) {
+	for i := range key {
+		if key[i] = text[i]; 'A' <= key[i] && key[i] <= 'Z' {
+			key[i] += 'a' - 'A'
+		}
+	}
+	return key
+}
+
+func upper(c byte) byte {
+	if 'a' <= c && c <= 'z' {
+		c -= 'a' - 'A'
+	}
+	return c
+}
+
+// is reports whether a text of the same length is the form: in whatever case, unless it is base64, where another case is another text.
+func (f *form) is(text []byte) bool {
+	if f.base64 {
+		return string(text) == f.text
+	}
+	for i := range text {
+		if upper(text[i]) != upper(f.text[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // sort puts the longest first, so that a secret that contains another one is replaced whole.
@@ -64,25 +97,41 @@ type span struct {
 // maxNested is how many encodings may be inside each other: JSON in a string of JSON in a query is three.
 const maxNested = 3
 
-// find returns where secrets stand in b, sorted and without overlaps: as they are, and in up to maxNested layers of percent-encoding and
-// escapes. The places are those in b.
+// encoding is one that is taken off: what begins with one of the marks is read by unescape.
+type encoding struct {
+	marks    string
+	unescape func(b []byte) (plain []byte, n int)
+}
+
+// encodings are taken off one at a time, since what is an escape in one means itself in another: \r in a text of HTML, or =ab in a query, which
+// may be the beginning of a secret.
+var encodings = []encoding{{`%\`, unescape}, {"&", entity}, {"=", unquote}}
+
+// find returns where secrets stand in b, sorted and without overlaps: as they are, and in up to maxNested layers of encodings. The places are
+// those in b.
 func (f *forms) find(b []byte) (found []span) {
 	if len(f.by) == 0 {
 		return nil
 	}
-	text := coded{text: b}
-	for more := true; more; {
-		for i := 0; i+minSecret <= len(text.text); i++ {
-			if s, ok := f.at(text, i); ok {
-				found = append(found, s)
-			}
+	return joined(f.within(nil, coded{text: b}))
+}
+
+// within adds what is found in a text and below its layers.
+func (f *forms) within(found []span, text coded) []span {
+	for i := 0; i+minSecret <= len(text.text); i++ {
+		if s, ok := f.at(text, i); ok {
+			found = append(found, s)
 		}
-		if text.layers++; text.layers > maxNested {
-			break
-		}
-		text, more = text.decode()
 	}
-	return joined(found)
+	if text.layers == maxNested {
+		return found
+	}
+	for _, e := range encodings {
+		if below, ok := text.decode(e); ok {
+			found = f.within(found, below)
+		}
+	}
+	return found
 }
 
 // at returns the secret that begins at a place.
@@ -91,8 +140,8 @@ func (f *forms) at(c coded, i int) (span, bool) {
 	if !f.begin[rest[0]] {
 		return span{}, false
 	}
-	for _, form := range f.by[[minSecret]byte(rest)] {
-		if len(rest) < len(form.text) || string(rest[:len(form.text)]) != form.text {
+	for _, form := range f.by[firstOf(rest)] {
+		if len(rest) < len(form.text) || !form.is(rest[:len(form.text)]) {
 			continue
 		}
 		from, to := i, i+len(form.text)
@@ -146,18 +195,18 @@ func (c coded) end(i int) int {
 	return c.to[i]
 }
 
-// longestByte is how many bytes one byte of a secret becomes at most, where it is encoded once: \u0041.
-const longestByte = 6
+// longestByte is how many bytes one byte of a secret becomes at most, where it is encoded once, as people do: \u0041, &#x0041;.
+const longestByte = 8
 
-// decode takes one layer of percent-encoding and escapes off; false if there is none.
-func (c coded) decode() (coded, bool) {
-	if !bytes.ContainsAny(c.text, `%\`) {
+// decode takes one layer off; false if there is none.
+func (c coded) decode(e encoding) (coded, bool) {
+	if !bytes.ContainsAny(c.text, e.marks) {
 		return c, false
 	}
 	n := len(c.text)
-	out, more := coded{text: make([]byte, 0, n), from: make([]int, 0, n), to: make([]int, 0, n), layers: c.layers}, false
+	out, more := coded{text: make([]byte, 0, n), from: make([]int, 0, n), to: make([]int, 0, n), layers: c.layers + 1}, false
 	for i := 0; i < n; {
-		plain, taken := unescape(c.text[i:])
+		plain, taken := e.unescape(c.text[i:])
 		more = more || taken > 1
 		for _, b := range plain {
 			out.text, out.from, out.to = append(out.text, b), append(out.from, c.start(i)), append(out.to, c.end(i+taken-1))
@@ -170,7 +219,7 @@ func (c coded) decode() (coded, bool) {
 // unescape returns what the first bytes of b mean and how many they are: one that means itself, or an escape.
 func unescape(b []byte) (plain []byte, n int) {
 	if b[0] == '%' {
-		if v, ok := hex(b, 1, 2); ok {
+		if v, ok := digits(b, 1, 2); ok {
 			return []byte{byte(v)}, 3
 		}
 	}
@@ -184,29 +233,62 @@ func unescape(b []byte) (plain []byte, n int) {
 		i := strings.IndexByte("nrtbf", c)
 		return []byte("\n\r\t\b\f")[i : i+1], 2
 	case 'x':
-		if v, ok := hex(b, 2, 2); ok {
+		if v, ok := digits(b, 2, 2); ok {
 			return []byte{byte(v)}, 4
 		}
 	case 'u':
-		if v, ok := hex(b, 2, 4); ok {
-			if low, second := hex(b, 8, 4); second && b[6] == '\\' && b[7] == 'u' && utf16.DecodeRune(v, low) != utf8.RuneError {
+		if v, ok := digits(b, 2, 4); ok {
+			if low, second := digits(b, 8, 4); second && b[6] == '\\' && b[7] == 'u' && utf16.DecodeRune(v, low) != utf8.RuneError {
 				return utf8.AppendRune(nil, utf16.DecodeRune(v, low)), 12
 			}
 			return utf8.AppendRune(nil, v), 6
 		}
 	case 'U':
-		if v, ok := hex(b, 2, 8); ok {
+		if v, ok := digits(b, 2, 8); ok {
 			return utf8.AppendRune(nil, v), 10
 		}
 	}
 	return b[:1], 1
 }
 
-// hex reads digits of b at a place.
-func hex(b []byte, at, digits int) (rune, bool) {
-	if len(b) < at+digits {
+// longestEntity is the length of the longest entity that is read.
+const longestEntity = 16
+
+// entity is unescape for HTML: &lt; or &#60; is <.
+func entity(b []byte) (plain []byte, n int) {
+	if b[0] == '&' {
+		n = bytes.IndexByte(b[:min(len(b), longestEntity)], ';') + 1
+	}
+	if n == 0 || bytes.ContainsAny(b[1:n], "& ") {
+		return b[:1], 1
+	}
+	if text := html.UnescapeString(string(b[:n])); text != string(b[:n]) {
+		return []byte(text), n
+	}
+	return b[:1], 1
+}
+
+// unquote is unescape for quoted-printable: =41, and an = at the end of a line that goes on in the next.
+func unquote(b []byte) (plain []byte, n int) {
+	switch {
+	case b[0] != '=':
+	case bytes.HasPrefix(b, []byte("=\r\n")):
+		return nil, 3
+	case bytes.HasPrefix(b, []byte("=\n")):
+		return nil, 2
+	default:
+		if v, ok := digits(b, 1, 2); ok {
+			return []byte{byte(v)}, 3
+		}
+	}
+	return b[:1], 1
+}
+
+// digits reads n hexadecimal digits of b at a place.
+func digits(b []byte, at, n int) (rune, bool) {
+	if len(b) < at+n {
 		return 0, false
 	}
-	v, err := strconv.ParseUint(string(b[at:at+digits]), 16, 32)
+	v, err := strconv.ParseUint(string(b[at:at+n]), 16, 32)
 	return rune(v), err == nil
 }

@@ -2,8 +2,11 @@ package redact
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"html"
+	"mime/quotedprintable"
 	"net/url"
 	"strings"
 	"testing"
@@ -19,6 +22,17 @@ func quoted(t *testing.T, s string) string {
 		t.Fatal(err)
 	}
 	return string(b[1 : len(b)-1])
+}
+
+// ascii moves the letters between two by so many places.
+func ascii(s string, from, to byte, by int) string {
+	b := []byte(s)
+	for i := range b {
+		if from <= b[i] && b[i] <= to {
+			b[i] = byte(int(b[i]) + by)
+		}
+	}
+	return string(b)
 }
 
 // TestEncodedSecrets: a destination echoes what it was sent as JSON, in a URL, or as the header that it came in.
@@ -39,10 +53,24 @@ func TestEncodedSecrets(t *testing.T) {
 				units += fmt.Sprintf(`\u%04x`, c)
 			}
 		}
+		entities := ""
+		for i, c := range secret {
+			entities += fmt.Sprintf([]string{"&#%d;", "&#x%X;", "&#X%06x;"}[i%3], c)
+		}
+		var wrapped strings.Builder
+		q := quotedprintable.NewWriter(&wrapped)
+		if _, err := q.Write([]byte(secret)); err != nil || q.Close() != nil {
+			t.Fatal(err)
+		}
+		printable := wrapped.String()
 		encoded := map[string]string{
 			"as it is": secret, "JSON": quoted(t, secret), "JSON in JSON": quoted(t, quoted(t, secret)), "slashes escaped": strings.ReplaceAll(quoted(t, secret), "/", `\/`),
 			"query": url.QueryEscape(secret), "path": url.PathEscape(secret), "query, lower case": strings.ToLower(all("%%%02X")), "every byte": all("%%%02X"),
 			"query in query": url.QueryEscape(url.QueryEscape(secret)), "query in JSON": quoted(t, url.QueryEscape(secret)), "JSON in query": url.QueryEscape(quoted(t, secret)),
+			"HTML": html.EscapeString(secret), "HTML in JSON": quoted(t, html.EscapeString(secret)), "HTML twice": html.EscapeString(html.EscapeString(secret)), "every byte in HTML": entities, "HTML in a query": url.QueryEscape(html.EscapeString(secret)),
+			"hex": hex.EncodeToString([]byte(secret)), "hex, upper case": strings.ToUpper(hex.EncodeToString([]byte(secret))), "hex in JSON": quoted(t, hex.EncodeToString([]byte(secret))),
+			"upper case": ascii(secret, 'a', 'z', -32), "lower case": ascii(secret, 'A', 'Z', 32), "upper case, in a query": url.QueryEscape(ascii(secret, 'a', 'z', -32)),
+			"quoted-printable": printable, "quoted-printable, every byte": all("=%02X"), "broken lines": strings.ReplaceAll(all("=%02X"), "=", "=\r\n=")[3:],
 			"every character in JSON": units, "Go": fmt.Sprintf("%q", secret), "Go, ASCII": fmt.Sprintf("%+q", secret),
 		}
 		for _, before := range []string{"", "a", "ab", "user:"} {
@@ -71,6 +99,7 @@ func TestInnocentTextsStay(t *testing.T) {
 	r := New(hush, "sixsix", "pass phrase+1")
 	for _, text := range []string{
 		"", "%", `\`, "100% of it", `\u12`, `C:\new\x`, "%zz%4", "hush-hush", "aHVzaC1odXN", strings.Repeat(`\\`, 5000), `{"a":"b\u00e9"}`,
+		"a&b;c", "&", "&amp", "&#;", "a=b&c=d", "=", "=\r\n", "x=4", "&nosuchname;", "7369787369", `<p class="x">&lt;b&gt;</p>`,
 		"pass phrase 1", "pass+phrase 1", "pass++phrase+1", "pass%20phrase%201", "1+1 is two",
 	} {
 		if got := r.Text(text); got != text {

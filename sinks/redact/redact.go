@@ -57,12 +57,19 @@ func (r *Redactor) And(secret schemas.Secret) *Redactor {
 	return Named(names)
 }
 
+// schemes are words in front of tokens that are in no way secret, and in many an answer.
+var schemes = []string{"bearer", "digest", "apikey"}
+
 // Words returns the texts of secrets, and each of their words: the token behind "Bearer" is a secret, too. Of one that is a URL
 // it returns what [URL] does.
 func Words(secrets ...schemas.Secret) (texts []string) {
 	for _, s := range secrets {
 		texts = append(texts, s.Reveal())
-		texts = slices.AppendSeq(texts, strings.FieldsSeq(s.Reveal()))
+		for word := range strings.FieldsSeq(s.Reveal()) {
+			if !slices.Contains(schemes, strings.ToLower(word)) {
+				texts = append(texts, word)
+			}
+		}
 		if u, err := url.Parse(s.Reveal()); err == nil && u.Host != "" {
 			texts = append(texts, URL(u)...)
 		}

@@ -38,6 +38,41 @@ func TestCountOpen(t *testing.T) {
 	}
 }
 
+// TestOldestOpen: the first action that is to run and goes on by itself is the oldest, with a row of its own or without.
+func TestOldestOpen(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	is := func(what string, want time.Duration) {
+		t.Helper()
+		s := f.stands()
+		if err := f.OldestOpen(t.Context(), []*Standing{s, {Topic: "never claimed"}}); err != nil || s.Oldest == nil {
+			t.Fatalf("%s: %+v %v", what, s, err)
+		}
+		if got := time.Since(*s.Oldest); s.Oldest.IsZero() != (want < 0) || want >= 0 && (got-want).Abs() > 30*time.Second {
+			t.Errorf("%s: since %s ago, want %s", what, got, want)
+		}
+	}
+	is("nothing came", -1)
+	f.apply(c, seq(0, "dead", 1), seq(1, "dead", 2), seq(2, "done", 1), seq(3, "plain", 1), seq(4, "failed", 1))
+	window := f.currentWindow("acme.triage")
+	age := func(id, by string) { // each is older than the next one
+		f.exec(ledger.OfWindow(window, `UPDATE events_w{w} SET decided_at = decided_at - $2::interval WHERE event_id = $1`), id, by)
+	}
+	for id, by := range map[string]string{"dead-1": "6 hours", "dead-2": "5 hours", "done-1": "3 hours", "plain-1": "2 hours", "failed-1": "1 hour"} {
+		age(id, by)
+	}
+	is("the head", 6*time.Hour)
+	f.die(c, 1, "dead-1", 1)
+	f.record(ledger.Result{Claim: c, LaneSeq: 3, ID: actionID("done-1"), Status: ledger.Done, Attempt: 1, Code: 200})
+	f.record(ledger.Result{Claim: c, LaneSeq: 5, ID: actionID("failed-1"), Status: ledger.Failed, Attempt: 1, Code: 500, Class: "unavailable", NextIn: time.Minute})
+	is("behind what stands still", 2*time.Hour)
+	f.record(ledger.Result{Claim: c, LaneSeq: 4, ID: actionID("plain-1"), Status: ledger.Done, Attempt: 1, Code: 200})
+	is("with a row", time.Hour)
+	f.record(ledger.Result{Claim: c, LaneSeq: 5, ID: actionID("failed-1"), Status: ledger.Done, Attempt: 2, Code: 200})
+	is("nothing is to run", -1)
+}
+
 // TestWhatCannotBeCountedIsNotKnown: positions are told all the same.
 func TestWhatCannotBeCountedIsNotKnown(t *testing.T) {
 	t.Parallel()
@@ -49,6 +84,9 @@ func TestWhatCannotBeCountedIsNotKnown(t *testing.T) {
 		}
 		s := f.stands()
 		if err := f.CountOpen(t.Context(), []*Standing{s}); err != nil || s.Counts != nil || *s.Next != 1 {
+			t.Errorf("%+v %v", s, err)
+		}
+		if err := f.OldestOpen(t.Context(), []*Standing{s}); err != nil || s.Oldest != nil {
 			t.Errorf("%+v %v", s, err)
 		}
 		return nil

@@ -59,7 +59,8 @@ type lane struct {
 	headToReload int64 // its head, which is reloaded before the rest; 0: not known, or in memory
 	rereadFrom   int64 // read the lane again from this action on as soon as its head is neither running nor recording; 0: no
 	accepted     *entry
-	doubtTo      int64 // up to this action, what has no attempt is in doubt; 0: nothing is
+	since        time.Time // since when its head is to run, while that is in the ledger
+	doubtTo      int64     // up to this action, what has no attempt is in doubt; 0: nothing is
 }
 
 // overflow reports whether the lane left actions in the ledger.

@@ -139,8 +139,8 @@ func (d *target) boundedRetryAfter(retryAfter time.Duration) time.Duration {
 	return min(retryAfter, cmp.Or(d.Shared.MaxHold(), d.Retry.Max))
 }
 
-// logAttempt logs one attempt, in one line.
-func (j *judge) logAttempt(e *entry, res *ledger.Result) {
+// logAttempt logs one attempt, in one line, with what its error says to the log alone.
+func (j *judge) logAttempt(e *entry, res *ledger.Result, err error) {
 	level := slog.LevelInfo
 	if res.Status != ledger.Done && res.Status != ledger.Processing {
 		level = slog.LevelWarn
@@ -160,6 +160,9 @@ func (j *judge) logAttempt(e *entry, res *ledger.Result) {
 	}
 	if res.Error != "" {
 		attrs = append(attrs, slog.String("error", res.Error))
+	}
+	if detail := sink.ForLog(err); detail != "" {
+		attrs = append(attrs, slog.String("detail", detail))
 	}
 	if res.Status == ledger.Failed {
 		attrs = append(attrs, slog.Duration("next_in", res.NextIn))

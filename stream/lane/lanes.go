@@ -218,20 +218,51 @@ func (l *Lanes) Drop(c *ledger.Claim) {
 	}
 }
 
-// Waiting counts by destination the loaded actions that wait for their destination's turn, their next attempt or the action
-// before them. It does not count actions in flight, nor those that were left in the ledger.
-func (l *Lanes) Waiting() map[string]int {
+// Waiting says by destination how many loaded actions wait for their destination's turn, their next attempt or the action before them. It does
+// not count actions in flight, nor those that were left in the ledger.
+func (l *Lanes) Waiting() map[string]Waiting {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
-	n := map[string]int{}
+	n := map[string]Waiting{}
 	for _, p := range l.s.q.partitions {
 		for _, la := range p.lanes {
 			for e := la.head; e != nil; e = e.next {
 				if !e.inFlight() {
-					n[e.Destination]++
+					w := n[e.Destination]
+					n[e.Destination] = w.With(Waiting{1, e.Since})
 				}
 			}
 		}
 	}
 	return n
+}
+
+// Waiting is how many actions wait, and since when the first of them does.
+type Waiting struct {
+	Actions int
+	Since   time.Time // zero: none waits
+}
+
+// With returns both together.
+func (w Waiting) With(o Waiting) Waiting {
+	if w.Since.IsZero() || !o.Since.IsZero() && o.Since.Before(w.Since) {
+		w.Since = o.Since
+	}
+	w.Actions += o.Actions
+	return w
+}
+
+// oldest returns since when the first action is to run that has not ended; zero: there is none. What stands behind a dead head is left out,
+// and what its destination has taken and will report on. The caller holds mu.
+func (p *partition) oldest() (first time.Time) {
+	for _, la := range p.lanes {
+		since := la.since
+		if la.head != nil {
+			since = la.head.Since
+		}
+		if la.state != processing && !since.IsZero() && (first.IsZero() || since.Before(first)) {
+			first = since
+		}
+	}
+	return first
 }

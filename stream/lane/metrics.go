@@ -2,11 +2,13 @@ package lane
 
 import (
 	"cmp"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -79,12 +81,40 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 			func() float64 { return float64(s.q.results.unrecorded()) }),
 		gauge("forebay_lane_payload_bytes", "Payload bytes held.",
 			func() float64 { return float64(s.q.budget.bytes()) }),
+		oldestMetric{s, prometheus.NewDesc("forebay_lane_oldest_seconds", "For how long the first open action of a claimed partition has been to run, 0 if none is. "+
+			"What stands behind a dead action is left out, and what its destination has taken and not ended.", []string{"topic", "partition"}, nil)},
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
 	}
 	return m, nil
+}
+
+// oldestMetric is the age of the first open action of each partition.
+type oldestMetric struct {
+	s    *scheduler
+	desc *prometheus.Desc
+}
+
+// Describe implements [prometheus.Collector].
+func (m oldestMetric) Describe(all chan<- *prometheus.Desc) { all <- m.desc }
+
+// Collect implements [prometheus.Collector].
+func (m oldestMetric) Collect(all chan<- prometheus.Metric) {
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	seconds := map[ledger.Partition]float64{} // a partition may have two claims while one is given up
+	for c, p := range m.s.q.partitions {
+		age := seconds[c.Partition]
+		if first := p.oldest(); !first.IsZero() {
+			age = max(age, time.Since(first).Seconds())
+		}
+		seconds[c.Partition] = age
+	}
+	for at, age := range seconds {
+		all <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, age, at.Topic, strconv.Itoa(int(at.Number)))
+	}
 }
 
 func (q *queues) parkedLanes() float64 {

@@ -52,7 +52,7 @@ func TestActionsFollowTheirDestination(t *testing.T) {
 		r.Add(r.claim, []Item{e})
 		synctest.Wait()
 		same(t, "called at once", names, []string{"agent"})
-		same(t, "waiting", r.Waiting(), map[string]int{"agent": 2})
+		same(t, "waiting", r.Waiting()["agent"].Actions, 2)
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		same(t, "called", names, []string{"agent", "agent", "agent"})

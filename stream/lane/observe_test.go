@@ -72,6 +72,25 @@ func TestOneLinePerAttempt(t *testing.T) {
 	})
 }
 
+// What an error says to the process's log alone is not in the ledger.
+func TestDetailIsForTheLogAlone(t *testing.T) {
+	var out safeBuffer
+	in(t, func(c *Config) { c.Logger = slog.New(slog.NewJSONHandler(&out, nil)) }, func(t *testing.T, r *rig) {
+		r.sink.do = func(context.Context, sink.Action) (sink.Outcome, error) {
+			return sink.Outcome{}, fmt.Errorf("around: %w", &sink.AttemptError{Class: sink.ClassForbidden, Err: inner{}, Untouched: true})
+		}
+		r.add("a")
+		synctest.Wait()
+		same(t, "the log", out.lines(t)[0]["detail"], any("10.1.2.3"))
+		same(t, "the ledger", r.mem.resultsOf(1)[0].Error, "around: forbidden: it is refused")
+	})
+}
+
+type inner struct{}
+
+func (inner) Error() string  { return "it is refused" }
+func (inner) ForLog() string { return "10.1.2.3" }
+
 func TestPanicLeavesItsStackInTheLog(t *testing.T) {
 	var out safeBuffer
 	in(t, func(c *Config) { c.Logger = slog.New(slog.NewJSONHandler(&out, nil)) }, func(t *testing.T, r *rig) {

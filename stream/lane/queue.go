@@ -79,13 +79,16 @@ func (q *queues) push(p *partition, a *ledger.Action, event *schemas.Event, fres
 func (q *queues) append(la *lane, a *ledger.Action, event *schemas.Event, fresh bool) {
 	e := &entry{Action: *a, lane: la, event: event, copied: a.HasCopy}
 	e.Packed = nil
+	if e.Since.IsZero() {
+		e.Since = time.Now()
+	}
 	if !fresh {
 		e.Destination = q.dispatch.find(e.Destination).name // as it is called now
 		q.restore(e)
 	}
 	q.budget.keep(e, a.Packed)
 	if la.last == nil {
-		la.head = e
+		la.head, la.since = e, time.Time{}
 	} else {
 		la.last.next = e
 	}
@@ -279,6 +282,7 @@ func (q *queues) dropCompletion(c *completion) {
 // spill takes a lane out of memory until its head may run. Its actions stay in the ledger.
 func (q *queues) spill(la *lane) {
 	head := la.head.LaneSeq
+	la.since = la.head.Since
 	la.skippedTo = max(la.skippedTo, la.tail)
 	q.unload(la)
 	la.tail = head - 1

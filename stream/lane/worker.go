@@ -185,7 +185,7 @@ func (w *workers) endAttempt(e *entry, d *sinkQueue, kind sink.Idempotency, bega
 		e.lane.partition.reports.overrule(e, &res)
 		w.s.mu.Unlock()
 	}
-	w.judge.logAttempt(e, &res)
+	w.judge.logAttempt(e, &res, err)
 	return res
 }
 
@@ -212,7 +212,7 @@ func (w *workers) endRateLimited(e *entry, d *sinkQueue) {
 	if d.user.OnLimit() == destination.Drop {
 		d.metrics.attempts[sink.ClassDropped].Inc()
 		res := ledger.Result{Status: ledger.Dead, Class: string(sink.ClassDropped), Error: clean(errRateUsedUp)}
-		w.judge.logAttempt(e, &res)
+		w.judge.logAttempt(e, &res, nil)
 		w.finish(e, d, res, nil)
 		return
 	}

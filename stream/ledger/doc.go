@@ -9,7 +9,8 @@
 //
 // Beside it, and importing nothing of it: internal/pg speaks to the server, internal/window is the tables that rotate,
 // internal/retention opens and drops them, internal/marks is which actions of a claim have ended, internal/pauses is which destinations
-// are paused, internal/access is the tokens of operators and the audit, internal/alerts is which alerts were sent and which are silenced.
+// are paused, internal/access is the tokens of operators and the audit, internal/alerts is which alerts were sent and which are silenced,
+// internal/deciders is what each process decides by.
 //
 // It knows pgx, as do stream/inbox, stream/subscriber and sinks/postgres. What operators read and ask for is in stream/inbox, which has
 // door.go and this package's types to work with. Lock order, everywhere: fences, events, version lines,

@@ -14,6 +14,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger/internal/access"
 	"github.com/forebay-io/forebay/stream/ledger/internal/alerts"
+	"github.com/forebay-io/forebay/stream/ledger/internal/deciders"
 	"github.com/forebay-io/forebay/stream/ledger/internal/migrate"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pauses"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
@@ -71,6 +72,15 @@ func CheckSilence(alert string, length time.Duration) error { return alerts.Chec
 // alerting has the methods of Ledger for alerts: which fire, which were told, which are silenced.
 type alerting = alerts.Store
 
+// deciding has the methods of Ledger for what processes decide by.
+type deciding = deciders.Store
+
+// Decider is a process that decides for subscriptions, and DecidesBy what it decides by for one.
+type (
+	Decider   = deciders.Decider
+	DecidesBy = deciders.By
+)
+
 // Pool is a pool of connections whose questions and transactions have deadlines of their own.
 type Pool = pg.Pool
 
@@ -93,6 +103,7 @@ type Ledger struct {
 	*destinations
 	*tokens
 	*alerting
+	*deciding
 
 	id [16]byte
 }
@@ -127,7 +138,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	}
 	l.commandListeners = pg.NewListeners(l.hot, "forebay_commands_"+cfg.Schema, cfg.Logger)
 	l.sweeper, l.destinations, l.tokens = retention.New(l.hot, l.sweep, cfg.Logger), pauses.New(l.quick), access.New(l.look)
-	l.alerting = alerts.New(l.quick)
+	l.alerting, l.deciding = alerts.New(l.quick), deciders.New(l.quick)
 	return l, nil
 }
 

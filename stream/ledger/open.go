@@ -147,6 +147,7 @@ WITH found AS (
      ORDER BY a.lane_seq LIMIT $3
 )
 SELECT a.lane_seq, a.status, a.attempts, a.attempt_epoch, (extract(epoch FROM now() - a.first_at) * 1000000)::bigint AS first_ago,
+       (extract(epoch FROM now() - coalesce(a.replayed_at, a.created_at)) * 1000000)::bigint AS open_ago,
        greatest(0, coalesce(extract(epoch FROM a.next_at - now()) * 1000000, 0))::bigint AS next_in,
        ` + leftColumns + `, coalesce(octet_length(a.packed), 0) > 0 AS has_copy,
        CASE WHEN row_number() OVER upto = 1 OR sum(octet_length(a.packed)) OVER upto <= $4 THEN a.packed END AS packed,
@@ -186,7 +187,7 @@ func (r openRead) rows(ctx context.Context, after int64, limit int) (actions []A
 
 // openPlainRead finds the events of actions that have no row: nothing but the event and the action's name.
 const openPlainRead = `-- openPlainRead: one probe of events_w{w}_lane per action
-SELECT u.lane_seq, 'pending' AS status, x.name, x.destination, x.on_dead, ` + eventColumns + `
+SELECT u.lane_seq, 'pending' AS status, (extract(epoch FROM now() - e.decided_at) * 1000000)::bigint AS open_ago, x.name, x.destination, x.on_dead, ` + eventColumns + `
 FROM (SELECT unnest($2::bigint[]) AS lane_seq) u
 CROSS JOIN LATERAL (SELECT * FROM events_w{w} WHERE fence = $1 AND lane_seq <= u.lane_seq AND lane_seq IS NOT NULL AND lane_window IS NULL
     ORDER BY fence DESC, lane_seq DESC LIMIT 1) e
@@ -221,6 +222,7 @@ type openRow struct {
 	Attempts     int
 	AttemptEpoch int64
 	FirstAgo     *int64
+	OpenAgo      int64
 	NextIn       int64
 	ResultIn     int64
 	SilenceLeft  int64
@@ -257,7 +259,7 @@ func (r openRead) action(o *openRow) Action {
 		Claim: r.c.ID, Record: -1, Generation: o.Replay, LaneSeq: o.LaneSeq, Status: o.Status, Attempts: o.Attempts, AttemptEpoch: o.AttemptEpoch, Spent: o.Spent, NextIn: micros(o.NextIn),
 		Left: micros(o.ResultIn), SilenceLeft: micros(o.SilenceLeft), Silence: micros(o.Silence), HasCopy: o.HasCopy, Packed: o.Packed,
 		Name: o.Name, Destination: o.Destination, OnDead: o.OnDead,
-		Entity: o.Entity, Reason: o.Reason, Late: o.Decision == "late", Source: o.Source, EventID: o.EventID, EventType: o.Type,
+		Since: pg.Ago(o.OpenAgo), Entity: o.Entity, Reason: o.Reason, Late: o.Decision == "late", Source: o.Source, EventID: o.EventID, EventType: o.Type,
 		Version: o.version(),
 		Pointer: Pointer{TopicID: r.c.topicOf(o.LaneSeq), Topic: r.c.Partition.Topic, Partition: r.c.Partition.Number,
 			Offset: o.Offset, LeaderEpoch: o.LeaderEpoch, Key: keyInLog(o.EventKey, o.Replay != 0, o.Source, o.EventID), Hash: o.Hash},

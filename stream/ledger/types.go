@@ -210,6 +210,7 @@ type Action struct {
 	AttemptEpoch int64
 	Spent        int            // attempts that the retry policy does not count: before it was last run again, or while its destination was away
 	FirstAt      time.Time      // of the first attempt, by our clock; zero before
+	Since        time.Time      // since when it is to run, by our clock: its event was decided or released, or an operator asked again; zero: just now
 	NextIn       time.Duration  // until the next attempt, by the database's clock; 0 now
 	DoubtEnd     time.Time      // an unclean owner may have made an attempt that is not recorded; it was over by then. Zero: none
 	Replay       *ReplayRequest // nil: nobody has asked to run it again

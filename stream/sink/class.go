@@ -58,6 +58,17 @@ func Untouched(err error) bool {
 	return ok && (e.Untouched || e.Class == ClassThrottled)
 }
 
+// ForLog returns what an error says to the process's log alone, beside its text, which teams read; empty if it says nothing there.
+func ForLog(err error) string {
+	if e, ok := errors.AsType[interface {
+		error
+		ForLog() string
+	}](err); ok {
+		return e.ForLog()
+	}
+	return ""
+}
+
 // NotYet says that no attempt can be made before Wait has passed, because of a limit of ours. It uses up no attempt.
 type NotYet struct{ Wait time.Duration }
 

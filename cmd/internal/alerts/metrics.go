@@ -82,6 +82,7 @@ type seen struct {
 type moment struct {
 	at                   time.Time
 	died, forged, waited counts
+	unusable, undecided  counts // what went into quarantine: deliveries by source, records by subscription
 }
 
 const (
@@ -99,8 +100,11 @@ func (s *seen) take(families []*dto.MetricFamily, at time.Time) {
 		s.past = s.past[:n-1]
 	}
 	s.past = slices.DeleteFunc(s.past, func(m moment) bool { return at.Sub(m.at) > momentsKept })
-	s.past = append(s.past, moment{at, s.of("forebay_lane_dead_letters_total").by(sum, "destination"),
-		s.of("forebay_ingest_deliveries_total").with("reason", "mismatch", "malformed", "missing_header", "bad_key").by(sum, "team", "source"), s.waiting(inbox.AttentionDead)})
+	deliveries := s.of("forebay_ingest_deliveries_total")
+	s.past = append(s.past, moment{at: at, died: s.of("forebay_lane_dead_letters_total").by(sum, "destination"),
+		forged: deliveries.with("reason", "mismatch", "malformed", "missing_header", "bad_key").by(sum, "team", "source"), waited: s.waiting(inbox.AttentionDead),
+		unusable:  deliveries.with("outcome", "quarantined").by(sum, "team", "source"),
+		undecided: s.of("forebay_stream_decisions_total").with("decision", "quarantined").by(sum, "subscription")})
 }
 
 // of returns what a counter or a gauge says now.

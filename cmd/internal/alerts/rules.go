@@ -2,7 +2,10 @@ package alerts
 
 import (
 	"math"
+	"slices"
 	"time"
+
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/stream/inbox"
@@ -94,11 +97,23 @@ func Rules(t Thresholds) []Rule {
 			Summary: "A dead letter of {{ $labels.of }} has waited for {{ humanizeDuration $value }}.",
 			find:    largest("forebay_dead_letters_oldest_seconds", t.Oldest.Seconds(), owner...)},
 		{Name: "ForebayLag", Severity: Warning, For: 5 * time.Minute, By: []string{"subscription", "topic"},
-			Summary: "{{ $labels.subscription }} is {{ humanizeDuration $value }} behind in {{ $labels.topic }}.",
-			find:    largest("forebay_stream_lag_seconds", t.Lag.Seconds(), "subscription", "topic")},
+			Summary: "{{ $labels.subscription }} is {{ humanizeDuration $value }} behind in {{ $labels.topic }}: in deciding its records, or with an action that is to run.",
+			find: func(s *seen) counts {
+				both := slices.Concat(s.of("forebay_stream_lag_seconds"), s.of("forebay_lane_oldest_seconds"))
+				return both.by(math.Max, "subscription", "topic").above(t.Lag.Seconds())
+			}},
 		{Name: "ForebayGapOverdue", Severity: Warning, For: 5 * time.Minute, By: owner,
 			Summary: "{{ printf \"%.0f\" $value }} entities of {{ $labels.of }} wait for a missing event past their deadline.",
 			find:    waiting(inbox.AttentionOverdue)},
+		{Name: "ForebayConflict", Severity: Warning, By: owner,
+			Summary: "{{ printf \"%.0f\" $value }} events of {{ $labels.of }} came with the id of another and another body, and act on nothing until an operator looks.",
+			find:    waiting(inbox.AttentionConflict)},
+		{Name: "ForebayQuarantinedDelivery", Severity: Warning, By: []string{"team", "source"},
+			Summary: "{{ printf \"%.0f\" $value }} deliveries of {{ $labels.team }}/{{ $labels.source }} within the last hour were authentic, and no event could be made of them.",
+			find:    func(s *seen) counts { return s.ago(0).unusable.minus(s.ago(time.Hour).unusable).above(0) }},
+		{Name: "ForebayQuarantinedRecord", Severity: Warning, By: subscription,
+			Summary: "{{ printf \"%.0f\" $value }} records that {{ $labels.subscription }} read within the last hour cannot be decided.",
+			find:    func(s *seen) counts { return s.ago(0).undecided.minus(s.ago(time.Hour).undecided).above(0) }},
 		{Name: "ForebayVerificationFailures", Severity: Warning, By: []string{"team", "source"},
 			Summary: "{{ printf \"%.0f\" $value }} deliveries of {{ $labels.team }}/{{ $labels.source }} within 10 minutes had no right signature: five times as many as in the hour before, or more.",
 			find: func(s *seen) counts {
@@ -128,6 +143,9 @@ func Rules(t Thresholds) []Rule {
 		{Name: "ForebayPartitionUnread", Severity: Critical, For: time.Minute, By: owner,
 			Summary: "{{ printf \"%.0f\" $value }} partitions of {{ $labels.of }} are read by no process.",
 			find:    waiting(api.KindUnread)},
+		{Name: "ForebayConfigDiffers", Severity: Critical, For: 15 * time.Minute, By: owner, // a rollout is over by then
+			Summary: "Processes decide for {{ $labels.of }} by different files: `forebay attention --kind differing_config -o wide` says which, and in what they differ.",
+			find:    waiting(api.KindDiffers)},
 		{Name: "ForebayDestinationDown", Severity: Critical, For: 3 * time.Minute, By: owner,
 			Summary: "Nothing gets through to destination {{ $labels.of }}, and actions wait for it: `forebay destinations get {{ $labels.of }}` says since when.",
 			find:    waiting(api.KindDown)},
@@ -144,4 +162,16 @@ func Rules(t Thresholds) []Rule {
 			Summary: "A check that must never fail has failed in {{ $labels.subscription }}: a fault of Forebay. Nothing was lost by it; please report it.",
 			find:    total("forebay_stream_discontinuities_total")},
 	}
+}
+
+// Seen returns the names of those rules for which there is something in a registry now, be it for how short a time.
+func Seen(families []*dto.MetricFamily, t Thresholds) (names []string) {
+	var s seen
+	s.take(families, time.Now())
+	for _, r := range Rules(t) {
+		if len(r.find(&s)) > 0 {
+			names = append(names, r.Name)
+		}
+	}
+	return names
 }

@@ -269,6 +269,7 @@ func TestReadinessOfOneRole(t *testing.T) {
 		"?role=intake":  {200, 2, map[string]bool{"intake": true}},
 		"?role=stream":  {503, 2, map[string]bool{"stream": false}},
 		"?role=console": {404, 0, nil},
+		"?role=%zz":     {400, 0, nil}, "?roles=intake": {400, 0, nil}, "?role=intake&role=stream": {400, 0, nil}, // all would be asked, or one of two
 	} {
 		resp, err := http.Get(c.base + "/readyz" + query)
 		if err != nil {
@@ -310,6 +311,9 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 		if _, err := getJSON[any](t.Context(), c, path, nil); schemas.KindOf(err) != schemas.Invalid || len(f.asked) > 0 {
 			t.Errorf("%s: %v, asked %v", path, err, f.asked)
 		}
+	}
+	if _, err := c.Redrive(t.Context(), "acme", "triage", "github", "d-1", RedriveRequest{Reason: "a\x00b"}); schemas.KindOf(err) != schemas.Invalid || !strings.Contains(err.Error(), "NUL") {
+		t.Errorf("a reason that is no text: %v", err)
 	}
 }
 

@@ -21,13 +21,14 @@ const (
 	KindBarred              = "barred_subscription"  // a subscription that does not run, as another team's source is not shared with it, or a topic cannot be used
 	KindRefused             = "reload_refused"       // a file of the configuration that could not be taken: what it is of keeps what it had
 	KindWaits               = "waits_for_restart"    // a key that was changed and is taken with the next start
+	KindDiffers             = "differing_config"     // processes decide for a subscription by different files
 	KindKeys                = "unmatched_keys"       // a source none of whose secrets verifies what comes
 	KindClock               = "wrong_clock"          // a source whose deliveries are signed right, at a time that is too far from now
 )
 
 // AttentionKinds lists all kinds, in the order in which they are listed.
 func AttentionKinds() []string {
-	kinds := []string{KindStopped, KindUnread, KindPausedSubscription, KindBarred, KindRefused, KindWaits, KindDown, KindPaused, KindKeys, KindClock}
+	kinds := []string{KindStopped, KindUnread, KindPausedSubscription, KindBarred, KindRefused, KindWaits, KindDiffers, KindDown, KindPaused, KindKeys, KindClock}
 	for _, k := range inbox.AttentionKinds() {
 		kinds = append(kinds, string(k))
 	}

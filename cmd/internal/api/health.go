@@ -30,6 +30,10 @@ func probes(ready func(ctx context.Context) []Check, tells func(r *http.Request)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, map[string]bool{"live": true}) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if err := OnlyKnown(r, "role"); err != nil { // which would ask about all roles
+			write(w, http.StatusBadRequest, Problem{Type: "about:blank", Title: "Bad Request", Status: http.StatusBadRequest, Detail: err.Error()})
+			return
+		}
 		ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
 		defer cancel()
 		role := r.URL.Query().Get("role")

@@ -15,7 +15,7 @@ const (
 // KeepsUp says of a subscription's partitions whether it keeps up with what comes, and if not, what to look at or to add.
 func KeepsUp(partitions []LagItem) string {
 	var lag, most, open int64
-	var oldest time.Duration
+	var oldest, waits time.Duration
 	name, standing, counted, owners := "", 0, true, map[string]bool{}
 	for i := range partitions {
 		p := &partitions[i]
@@ -35,6 +35,9 @@ func KeepsUp(partitions []LagItem) string {
 		if p.Seconds != nil {
 			oldest = max(oldest, time.Duration(*p.Seconds*float64(time.Second)))
 		}
+		if p.OpenSeconds != nil {
+			waits = max(waits, time.Duration(*p.OpenSeconds*float64(time.Second)))
+		}
 		if counted = counted && p.OpenActions != nil; counted {
 			open += *p.OpenActions
 		}
@@ -49,6 +52,8 @@ func KeepsUp(partitions []LagItem) string {
 		return fmt.Sprintf("%s, by %d processes for %d partitions. If that does not fall: another process where theirs have no core to spare, else a look at Postgres and the brokers.", behind, len(owners), len(partitions))
 	case lag > littleLag && oldest > littleTime:
 		return fmt.Sprintf("%s, and each of %d partitions has a process of its own. If that does not fall: more partitions (`forebay topics rekey`) where theirs have no core to spare, else a look at Postgres and the brokers.", behind, len(partitions))
+	case counted && waits > littleTime:
+		return fmt.Sprintf("All is decided, or soon will be. But %d actions are open, and the first of them has waited for %s: `forebay destinations list` shows which destination is down, paused, slow, at its rate or without a free slot (`concurrency`).", open, DurationText(waits))
 	case !counted:
 		return "All is decided, or soon will be. More actions are open than can be counted in time: `forebay destinations list` shows which destination is paused, slow, at its rate or without a free slot (`concurrency`)."
 	case open > littleOpen:

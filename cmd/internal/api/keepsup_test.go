@@ -12,6 +12,10 @@ func TestKeepsUp(t *testing.T) {
 	}
 	uncounted := at("running", "a/7", 0, 0, 0)
 	uncounted.OpenActions = nil
+	waits := at("running", "a/7", 0, 0, 66)
+	waits.OpenSeconds = new(721.0)
+	young := at("running", "a/7", 0, 0, 66)
+	young.OpenSeconds = new(9.0)
 	for name, tt := range map[string]struct {
 		partitions []LagItem
 		says       string
@@ -25,6 +29,8 @@ func TestKeepsUp(t *testing.T) {
 		"too few processes":   {[]LagItem{at("running", "a/7", 9000, 900, 0), at("running", "a/7", 8000, 900, 0)}, "by 1 processes for 2 partitions. If that does not fall: another process"},
 		"too few partitions":  {[]LagItem{at("running", "a/7", 9000, 900, 0), at("running", "b/7", 8000, 900, 0)}, "each of 2 partitions has a process of its own. If that does not fall: more partitions"},
 		"a slow destination":  {[]LagItem{at("running", "a/7", 3, 0.2, 60), at("running", "a/7", 3, 0.2, 60)}, "120 actions are open, dead letters among them"},
+		"a dead destination":  {[]LagItem{young, waits}, "132 actions are open, and the first of them has waited for 12m: `forebay destinations list`"},
+		"it will be done":     {[]LagItem{young}, "It keeps up"},
 		"too many to count":   {[]LagItem{uncounted, at("running", "a/7", 0, 0, 1)}, "More actions are open than can be counted"},
 		"the last is unknown": {[]LagItem{at("running", "a/7", 0, 0, 1), uncounted}, "More actions are open than can be counted"},
 	} {

@@ -83,7 +83,9 @@ type LagItem struct {
 	OldestAt *time.Time `json:"oldest_at"` // when that record was appended
 	// OpenActions are those of decided events that were not tried yet, or tried and have not ended. null: there are too many to count in time.
 	OpenActions *int64 `json:"open_actions"`
-	Waiting     *int64 `json:"waiting_events"` // null: not counted, as OpenActions
+	// OpenSeconds is for how long the first of them has been to run that goes on without an operator; 0: there is none. null: not known.
+	OpenSeconds *float64 `json:"open_seconds"`
+	Waiting     *int64   `json:"waiting_events"` // null: not counted, as OpenActions
 }
 
 func (s *server) lag(ctx context.Context, r *http.Request) (any, error) {

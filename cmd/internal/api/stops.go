@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+	"unicode/utf8"
 
 	"github.com/forebay-io/forebay/schemas"
 )
@@ -89,14 +91,20 @@ func readBody(r *http.Request, v any, by, reason *string, dryRun *bool) error {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
 		return schemas.Errorf(schemas.Invalid, "", "content type %q is not application/json", r.Header.Get("Content-Type"))
 	}
-	dec := json.NewDecoder(r.Body)
+	body, err := io.ReadAll(r.Body)
+	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
-	err := dec.Decode(v)
+	if err == nil {
+		err = dec.Decode(v)
+	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return errTooLarge
 	}
 	if err != nil {
 		return schemas.Errorf(schemas.Invalid, "", "the request is not what was expected: %w", err)
+	}
+	if !utf8.Valid(body) || bytes.Contains(body, []byte(`\u0000`)) { // which Postgres would refuse in its own words
+		return schemas.Errorf(schemas.Invalid, "", "the request has what is no text: bytes that are not UTF-8, or NUL")
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return schemas.Errorf(schemas.Invalid, "", "there is more behind the request's JSON object")

@@ -283,7 +283,7 @@ type Check struct {
 	Role  string `json:"role,omitempty"` // the role that cannot work without it; empty: none can
 	OK    bool   `json:"ok"`
 	Error string `json:"error,omitempty"`
-	Note  string `json:"note,omitempty"` // what does not run although the process is ready
+	Note  string `json:"note,omitempty"` // what does not run, or waits for somebody else, although the process is ready
 }
 
 // Readiness is the body of /readyz.

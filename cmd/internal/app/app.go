@@ -73,7 +73,7 @@ func New(cfg Config) (*App, error) {
 	cfg.Drain = cmp.Or(cfg.Drain, 25*time.Second)
 	a := &App{cfg: cfg, log: cfg.Logger, registry: prometheus.NewRegistry(), ready: newReadiness()}
 	a.current.Store(cfg.File)
-	a.ready.note = a.note
+	a.ready.fileNote = a.note
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), a.ready.gauge)
 	for _, role := range cfg.Roles {
 		var err error

@@ -44,6 +44,8 @@ type attention struct {
 	client *kgo.Client   // nil until the first look; under turn
 	tally  inbox.Tally   // of the ledger; under turn
 	first  map[partitionKey]time.Time
+	me     decider       // under turn
+	every  time.Duration // between the looks of run, as it was last; under turn
 
 	mu   sync.Mutex
 	last look
@@ -82,7 +84,7 @@ func (t *attention) run(ctx context.Context) {
 		} else if err == nil {
 			t.show(l)
 		}
-		pause := time.NewTimer(max(attentionEvery, 20*time.Since(began)))
+		pause := time.NewTimer(t.pause(time.Since(began)))
 		select {
 		case <-ctx.Done():
 			pause.Stop()
@@ -90,6 +92,18 @@ func (t *attention) run(ctx context.Context) {
 		case <-pause.C:
 		}
 	}
+}
+
+// pause returns how long to wait after a look that took so long.
+func (t *attention) pause(took time.Duration) time.Duration {
+	every := max(attentionEvery, 20*took)
+	select {
+	case t.turn <- struct{}{}:
+		t.every = took + every
+		<-t.turn
+	default: // somebody else looks
+	}
+	return every
 }
 
 // show sets the gauge. A kind that nothing is known of keeps the value that it had, or has none; of one that is known in part, the part counts.
@@ -129,7 +143,7 @@ func (t *attention) look(ctx context.Context, kept time.Duration) (look, error) 
 	if err != nil {
 		return l, err
 	}
-	l.take(ctx, t.ofLedger, func(ctx context.Context, l *look) { t.ofPartitions(ctx, adm, l) }, t.ofPauses, t.ofBarred, t.ofFiles, t.ofDestinations, t.ofKeys, t.ofEnds,
+	l.take(ctx, t.ofLedger, func(ctx context.Context, l *look) { t.ofPartitions(ctx, adm, l) }, t.ofPauses, t.ofBarred, t.ofFiles, t.ofDeciders, t.ofDestinations, t.ofKeys, t.ofEnds,
 		func(ctx context.Context, l *look) { t.ofDeliveries(ctx, adm, l) })
 	l.keep(t.seen())
 	t.warn(t.seen(), l)
@@ -192,6 +206,7 @@ func (t *attention) close(ctx context.Context) {
 	case <-ctx.Done():
 		return // the look ends when its parts have had their time
 	}
+	t.forget(ctx)
 	if t.client != nil {
 		t.client.Close()
 	}
@@ -385,7 +400,7 @@ func (t *attention) warn(before, now look) {
 		}
 	}
 	for _, row := range now.rows {
-		if row.Kind != api.KindUnread && row.Kind != api.KindDown && row.Kind != api.KindKeys && row.Kind != api.KindClock {
+		if row.Kind != api.KindUnread && row.Kind != api.KindDown && row.Kind != api.KindKeys && row.Kind != api.KindClock && row.Kind != api.KindDiffers {
 			continue
 		}
 		if !slices.ContainsFunc(before.rows, func(b api.AttentionItem) bool { return b.Kind == row.Kind && b.ID == row.ID && samePartition(b, row) }) {

@@ -102,6 +102,11 @@ func exampleRows(t *testing.T) (all []api.AttentionItem) {
 	add(refusedRow("teams/acme.yaml", refusedFile{problems: 1}, false, file))
 	add(refusedRow(file, refusedFile{problems: 1}, false, file))
 	add(waitingRow(config.Waiting{Team: "acme", Path: "teams.acme.sources.orders.topic"}, time.Now()))
+	began := time.Date(2026, 11, 23, 2, 0, 0, 0, time.UTC)
+	two := []side{{since: began, names: []string{"host-1/17"}}, {since: began.Add(5 * time.Minute), names: []string{"host-2/9", "host-3/4"}}}
+	for _, later := range []time.Duration{8 * time.Minute, time.Hour} {
+		add(differsRow("acme.fulfil", two, []string{"teams.acme.subscriptions.fulfil.types[0]", "teams.acme.destinations.agent (where it leads)"}, began.Add(later)))
+	}
 	add(downRow(api.DestinationItem{Team: "acme", Destination: "agent", Waiting: 66, FailingSince: &time.Time{}}))
 	add(pausedRow(api.DestinationItem{Team: "acme", Destination: "agent", Paused: &api.PauseItem{By: "forebay", Class: "rejected", Reason: "1 answer with status 410: it is not there any more"}}))
 	add(unmatchedRow(api.SourceItem{Team: "acme", Source: "orders", Seen: &api.SeenItem{Mismatches: unmatchedAfter}}, file))

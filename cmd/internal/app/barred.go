@@ -27,6 +27,13 @@ func (s *streams) barred(at nameInTeam) string {
 	return s.bars[at].why
 }
 
+// countBarred returns how many subscriptions do not run, for whatever reason.
+func (s *streams) countBarred() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.bars)
+}
+
 // barAll bars the subscriptions of this process for which there is a reason, which why returns.
 func (s *streams) barAll(why func(at nameInTeam) string) {
 	for _, at := range s.runs() {

@@ -3,8 +3,11 @@ package app
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
@@ -79,10 +82,56 @@ func (s *streams) waiting() map[string]int {
 	sum := map[string]int{}
 	for _, lanes := range s.lanesOf {
 		for destination, n := range lanes.Waiting() {
-			sum[destination] += n
+			sum[destination] += n.Actions
 		}
 	}
 	return sum
+}
+
+// waitsNoted is for how long an action must have waited for it to be said of the subscription.
+const waitsNoted = time.Minute
+
+// waits says in words how many actions of a subscription wait in this process, for what and since when; empty where none has waited for
+// waitsNoted. It names no address.
+func (s *streams) waits(at nameInTeam) string {
+	s.mu.Lock()
+	lanes := s.lanesOf[at]
+	s.mu.Unlock()
+	var sum lane.Waiting
+	var why []string
+	waiting := lanes.Waiting()
+	for _, name := range sortedKeys(waiting) {
+		sum = sum.With(waiting[name])
+		if d := s.destinations[name].Shared; d != nil && time.Since(waiting[name].Since) >= waitsNoted {
+			why = append(why, "destination "+strings.TrimPrefix(name, at.team+"/")+" "+inWords(d.Status()))
+		}
+	}
+	if sum.Since.IsZero() || time.Since(sum.Since) < waitsNoted {
+		return ""
+	}
+	return fmt.Sprintf("%d actions of %s.%s wait since %s: %s", sum.Actions, at.team, at.name, api.DurationText(time.Since(sum.Since)), strings.Join(why, "; "))
+}
+
+// inWords says what keeps a destination from its attempts.
+func inWords(s destination.Status) string {
+	switch {
+	case s.Paused != nil:
+		return fmt.Sprintf("is paused by %s: %s", s.Paused.By, s.Paused.Reason)
+	case !s.OnHoldUntil.IsZero():
+		return "has asked for no calls until " + timeText(s.OnHoldUntil)
+	case s.Failing.IsZero() || s.Last == nil:
+		return "is slow, at its rate or without a free slot, or actions wait for their next attempt"
+	}
+	cause := s.Last.Error[strings.LastIndex(s.Last.Error, ": ")+1:] // what is before it has the address
+	cause = strings.TrimSpace(ledger.Clean(cause, 100))
+	switch s.Last.Class {
+	case sink.ClassTimeout, sink.ClassNetwork, sink.ClassDNS:
+		return "does not answer (" + cause + ")"
+	}
+	if s.Last.Code > 0 {
+		return fmt.Sprintf("answers %d", s.Last.Code)
+	}
+	return "fails (" + cause + ")"
 }
 
 // destinationItem returns a state as the API has it. The caller adds what the configuration says of the destination.

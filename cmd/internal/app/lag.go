@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -99,7 +100,7 @@ func (s *steeringAPI) positions(ctx context.Context, b *asker, at nameInTeam) ([
 	return out, nil
 }
 
-// countOpen counts what is open in partitions. Where that takes too long, it is not known.
+// countOpen counts what is open in partitions, and since when. Where that takes too long, it is not known.
 func (s *steeringAPI) countOpen(ctx context.Context, positions []partitionPosition) error {
 	l, err := (&stopsAPI{s.a}).ledger()
 	if err != nil {
@@ -111,7 +112,8 @@ func (s *steeringAPI) countOpen(ctx context.Context, positions []partitionPositi
 			known = append(known, k)
 		}
 	}
-	return inbox.New(l).CountOpen(ctx, known)
+	box := inbox.New(l)
+	return errors.Join(box.CountOpen(ctx, known), box.OldestOpen(ctx, known))
 }
 
 // topic asks for the log's bounds and the group's commits of a topic.
@@ -207,6 +209,14 @@ func (s *partitionPosition) lag(at nameInTeam) api.LagItem {
 	}
 	if from, ok := s.from(); ok {
 		i.Records = new(max(0, s.end-from))
+	}
+	switch {
+	case s.position() == nil:
+		i.OpenSeconds = new(0.0)
+	case s.ledger.Oldest != nil:
+		if i.OpenSeconds = new(0.0); !s.ledger.Oldest.IsZero() {
+			*i.OpenSeconds = max(0, time.Since(*s.ledger.Oldest).Seconds())
+		}
 	}
 	if n := s.counts(); n != nil {
 		i.OpenActions, i.Waiting = new(n.Open+n.Tried), &n.Waiting

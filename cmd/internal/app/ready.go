@@ -24,14 +24,16 @@ type readiness struct {
 	mu     sync.Mutex
 	states map[string]error // what a part waits for; nil if it is ready
 	probes map[string]func(ctx context.Context) error
+	notes  map[string]func() string // what waits in a part, which keeps nobody from being ready
 	gauge  *prometheus.GaugeVec
-	note   func() string // what of the configuration is not in force; nil: nothing is said of it
+	// fileNote says what of the configuration is not in force; nil: nothing is said of it.
+	fileNote func() string
 }
 
 var errNotStarted = errors.New("not started yet")
 
 func newReadiness() *readiness {
-	return &readiness{states: map[string]error{}, probes: map[string]func(context.Context) error{}, gauge: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	return &readiness{states: map[string]error{}, probes: map[string]func(context.Context) error{}, notes: map[string]func() string{}, gauge: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "forebay_ready", Help: "Whether a part of the process is ready, 1, or waits, 0, as /readyz says: of is a subscription, with its team, or what all of them need. " +
 			"A process that stops keeps the values that it had."}, []string{"team", "of"})}
 }
@@ -100,6 +102,13 @@ func (r *readiness) probe(name string, f func(ctx context.Context) error) {
 	delete(r.states, name)
 }
 
+// note has a part say what waits in it.
+func (r *readiness) note(name string, f func() string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notes[name] = f
+}
+
 // checks returns the state of every part, sorted by name. Parts that are probed are checked one after the other.
 func (r *readiness) checks(ctx context.Context) []api.Check {
 	r.mu.Lock()
@@ -109,14 +118,20 @@ func (r *readiness) checks(ctx context.Context) []api.Check {
 		list = append(list, checkOf(name, err))
 	}
 	maps.Copy(probes, r.probes)
+	notes := maps.Clone(r.notes)
 	r.mu.Unlock()
 	for name, f := range probes {
 		mine, cancel := context.WithTimeout(ctx, probeTry)
 		list = append(list, checkOf(name, f(mine)))
 		cancel()
 	}
-	if r.note != nil {
-		list = append(list, api.Check{Name: "configuration", OK: true, Note: r.note()})
+	for i := range list {
+		if f := notes[list[i].Name]; f != nil {
+			list[i].Note = f()
+		}
+	}
+	if r.fileNote != nil {
+		list = append(list, api.Check{Name: "configuration", OK: true, Note: r.fileNote()})
 	}
 	slices.SortFunc(list, func(a, b api.Check) int { return cmp.Compare(a.Name, b.Name) })
 	return list

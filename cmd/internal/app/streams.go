@@ -241,6 +241,7 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at nameInT
 		}
 		return errors.Join(sub.Ready(), s.a.waits.standsStill(at))
 	})
+	s.a.ready.note("subscription "+group, func() string { return s.waits(at) })
 
 	// The lanes end after the subscription's Run, since that closes its claims in the lanes while it drains.
 	lanesCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -299,15 +300,20 @@ func subscriptionIn(c *config.Config, at nameInTeam) *config.Subscription {
 	return &config.Subscription{}
 }
 
-// specOf returns a subscription as the ledger needs to know it: how long it keeps what, its policy and its actions.
-func specOf(c *config.Config, at nameInTeam) ledger.Spec {
-	sub := subscriptionIn(c, at)
+// processName is this process as others name it.
+func processName() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
+	return fmt.Sprintf("%s/%d", host, os.Getpid())
+}
+
+// specOf returns a subscription as the ledger needs to know it: how long it keeps what, its policy and its actions.
+func specOf(c *config.Config, at nameInTeam) ledger.Spec {
+	sub := subscriptionIn(c, at)
 	spec := ledger.Spec{
-		Name: at.team + "." + at.name, Owner: fmt.Sprintf("%s/%d", host, os.Getpid()), Window: sub.Dedupe.Window.Std(), Latest: sub.Backlog == config.BacklogLatest,
+		Name: at.team + "." + at.name, Owner: processName(), Window: sub.Dedupe.Window.Std(), Latest: sub.Backlog == config.BacklogLatest,
 		Done: sub.Retention.Done.Std(), Dead: sub.Retention.Dead.Std(), MaxAge: sub.Gap.MaxWait.Std(), Forget: sub.Expire.Std(),
 		Policy: gate.Policy{
 			Order: gate.Order(sub.Order), Start: gate.Start(sub.Start), Equal: gate.Equal(sub.Equal),

@@ -34,6 +34,7 @@ func (c *subscriptionsLagCmd) Run(e *env, client *api.Client) error {
 		column[item]{name: "lag", value: func(i item) string { return numberText(i.Records) }},
 		column[item]{name: "oldest", value: ageText},
 		column[item]{name: "open", value: func(i item) string { return openText(i.OpenActions) }},
+		column[item]{name: "open for", wide: true, value: func(i item) string { return secondsText(i.OpenSeconds) }},
 		column[item]{name: "waiting", value: func(i item) string { return numberText(i.Waiting) }},
 		column[item]{name: "owner", wide: true, value: func(i item) string { return i.Owner }},
 		column[item]{name: "detail", wide: true, value: func(i item) string { return i.Detail }})
@@ -70,4 +71,15 @@ func ageText(i api.LagItem) string {
 		return ""
 	}
 	return api.DurationText(time.Duration(*i.Seconds * float64(time.Second)))
+}
+
+// secondsText is a dash for what is not known, and empty for nothing.
+func secondsText(s *float64) string {
+	switch {
+	case s == nil:
+		return "-"
+	case *s == 0:
+		return ""
+	}
+	return api.DurationText(time.Duration(*s * float64(time.Second)))
 }

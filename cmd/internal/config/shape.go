@@ -367,7 +367,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "repeat", doc: "How often one that goes on is sent again, 1m to 7d.", def: "4h"},
 		{name: "dead_letters", doc: "ForebayDeadLettersDeep: above how many dead letters of a subscription.", def: itoa(alerts.Defaults().Depth), minimum: 1},
 		{name: "oldest", doc: "ForebayDeadLetterOld: above which age of the oldest dead letter of a subscription.", def: Duration(alerts.Defaults().Oldest).String()},
-		{name: "lag", doc: "ForebayLag: above which age of what a partition has still to decide.", def: Duration(alerts.Defaults().Lag).String()},
+		{name: "lag", doc: "ForebayLag: above which age of what a partition has still to decide, or of an action that is to run.", def: Duration(alerts.Defaults().Lag).String()},
 		{name: "expires", doc: "ForebayKeyExpires: how long before the end of a token or a certificate.", def: Duration(alerts.Defaults().Expires).String()},
 	}},
 	reflect.TypeFor[Receiver](): {doc: "Who is told of alerts: it has the keys of a destination of its type, too. What is sent is an event of type forebay.alert.firing or forebay.alert.resolved, whose body has status, alert, severity, summary, team, labels, value, since and runbook_url.", fields: []field{

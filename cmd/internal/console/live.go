@@ -22,7 +22,7 @@ const (
 	liveIdle   = 20               // after a look that took long, so many times as long goes by before the next: looking must not slow what runs
 	liveWindow = 30 * time.Second // how far back each look goes: so long rows change in their place, and so far the database's clock may be off
 	liveAtOnce = 32               // live views of a process
-	liveOfOne  = 8                // of one session
+	liveOfOne  = 8                // of one person, in however many sessions
 	liveBeat   = 15 * time.Second // of a comment in a silent stream: so a browser that is gone is noticed
 )
 
@@ -52,7 +52,7 @@ func (c *Console) liveInbox(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !c.watchers.enter(sessionOf(r.Context())) {
-		http.Error(w, fmt.Sprintf("%d live views are open in your session, which is the most: close one, or load the page again now and then", liveOfOne), http.StatusServiceUnavailable)
+		http.Error(w, fmt.Sprintf("%d live views are open under your name, which is the most: close one, or load the page again now and then", liveOfOne), http.StatusServiceUnavailable)
 		return
 	}
 	defer c.watchers.leave(sessionOf(r.Context()))
@@ -69,10 +69,10 @@ func (c *Console) liveInbox(w http.ResponseWriter, r *http.Request) {
 	l.run(r.Context())
 }
 
-// watchers are how many live views each session has open. Where nobody has to log in, nobody is counted. Safe for concurrent use.
+// watchers are how many live views each person has open. Where nobody has to log in, nobody is counted. Safe for concurrent use.
 type watchers struct {
 	mu   sync.Mutex
-	open map[string]int // by the session's id; not nil
+	open map[string]int // by name; not nil
 }
 
 // enter counts one more, and reports whether it may be.
@@ -82,10 +82,10 @@ func (n *watchers) enter(s *session) bool {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.open[s.cookie] >= liveOfOne {
+	if n.open[s.Name] >= liveOfOne {
 		return false
 	}
-	n.open[s.cookie]++
+	n.open[s.Name]++
 	return true
 }
 
@@ -95,8 +95,8 @@ func (n *watchers) leave(s *session) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.open[s.cookie]--; n.open[s.cookie] == 0 {
-		delete(n.open, s.cookie)
+	if n.open[s.Name]--; n.open[s.Name] == 0 {
+		delete(n.open, s.Name)
 	}
 }
 

@@ -277,8 +277,11 @@ func TestLiveViewsOfOneSession(t *testing.T) {
 	if status, _ := open(ann); status != http.StatusServiceUnavailable {
 		t.Errorf("one more than %d: %d", liveOfOne, status)
 	}
+	if status, _ := open(g.as("ann")); status != http.StatusServiceUnavailable {
+		t.Errorf("the same person in another session: %d", status)
+	}
 	if status, _ := open(g.as("viv")); status != http.StatusOK {
-		t.Errorf("another session: %d", status)
+		t.Errorf("another person: %d", status)
 	}
 	end()
 	for began := time.Now(); ; { // until the server has noticed

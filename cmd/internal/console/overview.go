@@ -154,6 +154,7 @@ type lag struct {
 	Unknown int     // partitions of which nobody can tell
 	Seconds float64 // age of the oldest record that is not decided
 	Waiting int64   // events that wait behind a gap, or are held
+	Open    float64 // for how many seconds the first open action has been to run
 }
 
 // Text is the lag in words.
@@ -164,6 +165,9 @@ func (l *lag) Text() string {
 	}
 	if l.Unknown > 0 {
 		text += fmt.Sprintf("; not known of %d partitions", l.Unknown)
+	}
+	if l.Open > time.Minute.Seconds() {
+		text += "; actions wait since " + api.DurationText(time.Duration(l.Open*float64(time.Second)))
 	}
 	return text
 }
@@ -179,6 +183,9 @@ func sum(partitions []api.LagItem) *lag {
 		}
 		if p.Seconds != nil {
 			l.Seconds = max(l.Seconds, *p.Seconds)
+		}
+		if p.OpenSeconds != nil {
+			l.Open = max(l.Open, *p.OpenSeconds)
 		}
 		if p.Waiting != nil {
 			l.Waiting += *p.Waiting

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -164,6 +165,14 @@ func (r partitionRow) Text() string {
 		return r.Detail
 	}
 	return fmt.Sprintf("%s: %s", r.Stopped.Kind, r.Stopped.Text)
+}
+
+// OpenText is for how long its first open action has been to run.
+func (r partitionRow) OpenText() string {
+	if r.OpenSeconds == nil {
+		return "not known"
+	}
+	return api.DurationText(time.Duration(*r.OpenSeconds * float64(time.Second)))
 }
 
 // OwnerText is which process has a partition.

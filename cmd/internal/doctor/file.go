@@ -17,6 +17,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/brokers"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/expiry"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
@@ -192,7 +193,11 @@ func (d *doctor) destinations(ctx context.Context) (found []Finding) {
 	_ = all.Wait()
 	for i, dest := range list {
 		if errs[i] != nil {
-			found = append(found, problem(dest.Path(), errs[i].Error(), "fix "+dest.Path()+", or what it leads to; forebay destinations get "+dest.FullName()+d.Asking))
+			why := errs[i].Error()
+			if more := sink.ForLog(errs[i]); more != "" { // who runs this reads the process's log as well
+				why = more
+			}
+			found = append(found, problem(dest.Path(), why, "fix "+dest.Path()+", or what it leads to; forebay destinations get "+dest.FullName()+d.Asking))
 		}
 	}
 	return found

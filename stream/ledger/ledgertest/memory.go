@@ -132,7 +132,8 @@ type action struct {
 	completed   bool // a completion says that it has ended
 	status      ledger.Status
 	attempts    int
-	epoch       int64 // of the owner that made the last attempt
+	epoch       int64     // of the owner that made the last attempt
+	made        time.Time // its event was decided or released
 	first       time.Time
 	next        time.Time
 	finished    time.Time

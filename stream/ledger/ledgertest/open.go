@@ -112,7 +112,7 @@ func (p *Process) show(c *ledger.Claim, mine *claim, a *action, withRow bool) le
 		Claim: c.ID, LaneSeq: a.laneSeq, Name: a.effect.Name, Destination: a.effect.Destination, OnDead: a.effect.OnDead,
 		ID:     schemas.NewActionID(p.spec.Name, p.spec.Generation, e.Source, e.ID, a.effect.Name),
 		Entity: e.Entity, Version: e.version, Late: e.decision == gate.Late, Payload: e.payload, Reason: e.reason,
-		Source: e.Source, EventID: e.ID, EventType: e.Type, Record: -1, Status: ledger.Pending,
+		Source: e.Source, EventID: e.ID, EventType: e.Type, Record: -1, Status: ledger.Pending, Since: p.m.ago(a.made),
 		Pointer: ledger.Pointer{TopicID: mine.topicOf(c.Partition, a.laneSeq), Topic: c.Partition.Topic, Partition: c.Partition.Number,
 			Offset: e.Offset, LeaderEpoch: e.LeaderEpoch, Key: e.Key, Hash: e.Hash},
 	}
@@ -133,6 +133,7 @@ func (p *Process) show(c *ledger.Claim, mine *claim, a *action, withRow bool) le
 	}
 	if !a.replayed.IsZero() {
 		out.Replay = &ledger.ReplayRequest{At: m.ago(a.replayed), Force: a.forced, Twice: a.twice}
+		out.Since = out.Replay.At
 	}
 	return out
 }

@@ -29,7 +29,7 @@ var recording = []property{
 		for range 2 {
 			open := f.open(c)
 			f.is("open", states(open), "3:b-1:failed:1", "4:b-1:pending:0", "5:c-1:dead_letter:1", "6:c-1:pending:0")
-			if a := open[0]; a.NextIn < 59*time.Minute || a.NextIn > time.Hour || string(a.Packed) != "kept too" || !near(a.FirstAt, time.Now()) {
+			if a := open[0]; a.NextIn < 59*time.Minute || a.NextIn > time.Hour || string(a.Packed) != "kept too" || !near(a.FirstAt, time.Now()) || !near(a.Since, time.Now()) {
 				f.Errorf("the failed one: %+v", a)
 			}
 			c = f.claim(0)
@@ -41,8 +41,11 @@ var recording = []property{
 		_, _, err = f.l.Open(f.ctx(), c, 0, 0)
 		f.refused("a page of nothing", err, schemas.Invalid)
 		f.pass(2 * time.Hour)
-		if a := f.open(c)[0]; a.NextIn != 0 || !near(a.FirstAt, time.Now().Add(-2*time.Hour)) {
+		if a := f.open(c)[0]; a.NextIn != 0 || !near(a.FirstAt, time.Now().Add(-2*time.Hour)) || !near(a.Since, a.FirstAt) {
 			f.Errorf("two hours later: %+v", a)
+		}
+		if a := f.open(c)[1]; a.Attempts != 0 || !near(a.Since, time.Now().Add(-2*time.Hour)) {
+			f.Errorf("one that was not tried, two hours later: %+v", a)
 		}
 	}},
 	{"what is done stays done, however often it is recorded", func(f *fixture) {

@@ -103,7 +103,7 @@ func (p *Process) giveActions(w *partitionBatch, e *event, laneSeq int64, withRo
 	}
 	e.laneSeq, e.effects = laneSeq, p.spec.Actions
 	for i, s := range p.spec.Actions {
-		a := &action{laneSeq: laneSeq + int64(i), event: e, effect: s, withRow: withRow, status: ledger.Pending}
+		a := &action{laneSeq: laneSeq + int64(i), event: e, effect: s, withRow: withRow, status: ledger.Pending, made: p.m.now()}
 		if withRow {
 			w.withRow = append(w.withRow, a.laneSeq)
 			if len(packed) > 0 {

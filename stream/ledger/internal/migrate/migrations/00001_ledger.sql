@@ -757,6 +757,16 @@ CREATE TABLE alert_silences (
 );
 CREATE INDEX alert_silences_until ON alert_silences (until) WHERE ended_at IS NULL;
 
+-- What each process decides by for its subscriptions: hashes, so that one with another file is found. Reader: every stream process, at each
+-- look for what waits for an operator.
+CREATE TABLE deciders (
+    id      uuid PRIMARY KEY, -- of a run of the process
+    process text NOT NULL,
+    counts_until timestamptz NOT NULL, -- it is heard of before, unless it was killed
+    decides jsonb NOT NULL, -- by subscription: digest, and since when by that
+    keys    jsonb NOT NULL  -- by subscription and key of the file: a hash of its value
+);
+
 -- The id of an action as schemas.NewActionID makes it.
 -- +goose StatementBegin
 CREATE FUNCTION action_id(namespace text, generation int, source text, event_id text, action text) RETURNS uuid

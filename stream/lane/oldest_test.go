@@ -1,0 +1,97 @@
+package lane
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// oldest is the age of the first open action as the metric has it, of the one partition that is claimed.
+func oldest(t *testing.T, reg *prometheus.Registry) time.Duration {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "forebay_lane_oldest_seconds" && len(f.GetMetric()) == 1 {
+			return time.Duration(f.GetMetric()[0].GetGauge().GetValue() * float64(time.Second)).Round(time.Second)
+		}
+	}
+	t.Fatal("there is no such metric, or several")
+	return 0
+}
+
+// The age of the oldest open action grows while its destination is away, whatever else runs, in memory and out of it, and is 0 once it is done.
+func TestOldestOpenAction(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	in(t, func(c *Config) { crowd(c); c.Registerer = reg }, func(t *testing.T, r *rig) {
+		same(t, "nothing came", oldest(t, reg), time.Duration(0))
+		var up atomic.Bool
+		r.sink.do = badUntil(&up)
+		r.many("bad", 1, nil)
+		time.Sleep(time.Minute)
+		same(t, "one waits", oldest(t, reg), time.Minute)
+		r.many("good", 3, nil)
+		r.many("bad more", 50, nil) // more than the window holds
+		time.Sleep(time.Minute)
+		if r.spilledLanes() == 0 {
+			t.Error("no lane is in the ledger alone")
+		}
+		same(t, "many wait", oldest(t, reg), 2*time.Minute)
+		up.Store(true)
+		time.Sleep(3 * time.Hour)
+		same(t, "all are done", r.mem.count(r.claim, ledger.Done), 2*(1+3+50))
+		same(t, "nothing waits", oldest(t, reg), time.Duration(0))
+	})
+}
+
+// What a claim reads back is as old as the ledger says, be it that a batch, a release or an operator let it run.
+func TestOldestAfterAClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := prometheus.NewRegistry()
+		r := setup(t, func(c *Config) { c.Registerer = reg })
+		defer r.stop()
+		r.sink.do = failWith(sink.ClassBusy)
+		for i := range 3 {
+			r.make(fmt.Sprint("e", i), func(a *ledger.Action) { a.Since = time.Now().Add(-time.Duration(i) * time.Hour) })
+		}
+		r.begin(t)
+		synctest.Wait()
+		same(t, "oldest", oldest(t, reg), 2*time.Hour)
+		same(t, "waits for agent", r.Waiting()[destName].Since, time.Now().Add(-2*time.Hour))
+	})
+}
+
+// What goes on only with an operator, or is being worked on, is no lag.
+func TestOldestLeavesOut(t *testing.T) {
+	for name, do := range map[string]func(context.Context, sink.Action) (sink.Outcome, error){
+		"what stands behind a dead letter": failWith(sink.ClassRejected),
+		"what is worked on":                take,
+	} {
+		t.Run(name, func(t *testing.T) {
+			reg := prometheus.NewRegistry()
+			in(t, func(c *Config) {
+				c.Registerer, c.Later = reg, func(ledger.AttemptRef, schemas.ActionID) sink.Later { return sink.Later{URL: "https://forebay.test/"} }
+				d := c.Destinations[destName]
+				d.Long = LongPolicy{Deadline: time.Hour}
+				c.Destinations[destName] = d
+			}, func(t *testing.T, r *rig) {
+				r.sink.do = do
+				r.add("a", "a")
+				time.Sleep(time.Minute)
+				same(t, "calls", len(r.sink.calls), 1)
+				same(t, "oldest", oldest(t, reg), time.Duration(0))
+			})
+		})
+	}
+}
