@@ -953,13 +953,32 @@ func TestTimeNobodyCouldAttempt(t *testing.T) {
 		time.Sleep(time.Hour)
 		away("resumed", 15*time.Hour+30*time.Minute)
 	})
+}
+
+// TestTimeNobodyCouldAttemptOfADestinationThatFlaps: what is kept is bounded, and how long it was blocked is known of all of it, however often: of a
+// part of it nearly.
+func TestTimeNobodyCouldAttemptOfADestinationThatFlaps(t *testing.T) {
+	t.Parallel()
 	d := setup(t, Policy{})
-	for i := range 2 * maxSpans { // the oldest are forgotten
-		from := time.Unix(int64(i)*1000, 0)
-		d.addBlocked(from, from.Add(100*time.Second))
+	const times, every, blocked = 20 * maxSpans, 1000 * time.Second, 100 * time.Second
+	began := time.Unix(0, 0)
+	for i := range times {
+		from := began.Add(time.Duration(i) * every)
+		d.addBlocked(from, from.Add(blocked))
+		d.addBlocked(from.Add(-blocked/2), from.Add(blocked/2)) // a part of it once more
 	}
 	same(t, "spans", len(d.blocked), maxSpans)
-	same(t, "all that are kept", d.BlockedFor(time.Unix(0, 0), time.Now()), maxSpans*100*time.Second)
+	end := began.Add(times * every)
+	same(t, "of all the time", d.BlockedFor(began.Add(-every), end).Round(time.Second), times*(blocked+blocked/2))
+	for _, part := range []int{2, 3, 10, 100} {
+		from := end.Add(-times * every / time.Duration(part))
+		got, want := d.BlockedFor(from, end), times*(blocked+blocked/2)/time.Duration(part)
+		if off := got - want; off.Abs() > want/10 {
+			t.Errorf("%s in the last 1/%d, want %s", got, part, want)
+		}
+	}
+	whole := d.BlockedFor(began, end, ledger.Span{From: began, To: end})
+	same(t, "a subscription that was paused all the time", whole, end.Sub(began))
 }
 
 // TestTimeNobodyCouldAttemptLeavesOutAttempts: between a hold and the next one attempts were made; behind an open breaker only those

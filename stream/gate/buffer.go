@@ -89,8 +89,8 @@ func (d *decider) withdraw(k VersionLineKey, i int) {
 	s := d.removeWaiting(k, i)
 	if i == 0 {
 		d.restartWait(k)
-		d.markStep(k)
 	}
+	d.markStep(k)
 	line := d.state.Lines[k]
 	if line != nil && len(d.state.Waiting[k]) == 0 {
 		line.Parked = ""

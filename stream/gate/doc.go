@@ -57,7 +57,8 @@
 //
 // An epoch is one incarnation of a provider's counter. Where the provider says it (Version.Epoch of the record), a higher
 // one than the line's begins the line again, whatever start says (new_epoch): what waited on the old one, parked or not,
-// goes first in its order (gap_skipped, or gap_dead), and its skipped places are forgotten. A lower one is below the
+// goes first in its order (gap_skipped, or gap_dead), and its skipped places are forgotten. Where that takes more than one
+// step (Policy.MaxReleases), the events of the higher one wait behind it, in their order. A lower one is below the
 // line, whatever its value and kind. Values are dense inside an epoch only, so no gap spans two. A record without an
 // epoch is taken to be of its line's. So if a provider sets a counter back and does not say so, its values are below the
 // line: the gate cannot tell them from late events.

@@ -19,7 +19,7 @@ func (d *decider) decideByVersion(s subject) {
 	line := d.state.Lines[k]
 	known := d.knownVersion(k, line)
 	if known != nil && v.Epoch == 0 {
-		v.Epoch = known.Epoch
+		v.Epoch = max(known.Epoch, d.state.highestEpoch(k))
 	}
 	if v.Kind == schemas.Timestamp {
 		v.Value = clamp(v.Value, s.AppendTime, d.policy.FutureSkew)
@@ -116,8 +116,21 @@ func (d *decider) begin(k VersionLineKey, s subject, v schemas.Version, why Reas
 }
 
 // restart begins a version line again with s, because its values are of another kind or epoch from now on. The events that wait there,
-// parked or not, will get no filler. They go first, in their order: they run or, if the policy says so, become dead letters.
+// parked or not, will get no filler. They go first, in their order: they run or, if the policy says so, become dead letters. Where a higher
+// epoch finds more of them than a step may release, s waits behind them.
 func (d *decider) restart(k VersionLineKey, s subject, v schemas.Version, why Reason) {
+	line := d.state.Lines[k]
+	higher := line != nil && v.Epoch > line.At.Epoch
+	switch ends := d.state.epochEnds(k); {
+	case higher && (ends || !d.giveUpEpoch(k, line)):
+		d.restartWait(k)
+		d.behindStep(k, s, v)
+		return
+	case ends: // other values in an epoch that is over
+		d.unbounded(func() { d.endEpoch(k) })
+		d.decideByVersion(s)
+		return
+	}
 	d.unbounded(func() {
 		if d.state.Releasing(k) {
 			d.releaseReached(k, d.state.Lines[k])
@@ -148,7 +161,9 @@ func ahead(v, at schemas.Version) bool {
 }
 
 // clamp returns the timestamp, or the record's append time plus the allowed skew if that is earlier: the same on every replay. Events
-// that come in the order of their timestamps keep that order, as append times do not go back. Without an append time nothing is clamped.
+// that come in the order of their timestamps keep that order, as append times do not go back. Where they do, at a leader whose clock is behind
+// the one before, two events of an entity that are both beyond their limits, minutes ahead, may be taken in the wrong order for as long as the
+// clocks differ: nothing that a record says would tell, and the limit is part of the contract (stream/subscriber). Without an append time nothing is clamped.
 func clamp(timestamp int64, appended time.Time, skew time.Duration) int64 {
 	if appended.IsZero() {
 		return timestamp

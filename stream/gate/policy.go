@@ -85,7 +85,8 @@ type Policy struct {
 	MaxBytesPerEntity, MaxBytes int64
 	// MaxReleases is how many events one call lets go from the gap buffer, where their filler or an operator releases them; 0 is no bound.
 	// Those beyond go in later calls, in order; see Releasing. Not bounded are those that have waited for a gap which ends without a wait
-	// now, those behind one that ends in dead letters, which the caps bound, and those of a version line that begins again.
+	// now, those behind one that ends in dead letters, which the caps bound, and those of a version line that begins again with values of
+	// another kind, or that had not begun.
 	MaxReleases int
 	// FutureSkew is how far a timestamp may lie ahead of the record's append time; one beyond is clamped to that limit.
 	FutureSkew time.Duration

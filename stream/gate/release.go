@@ -8,6 +8,10 @@ func Release(st *State, lines []VersionLineKey, p Policy) []Outcome {
 	d := decider{state: st, policy: p}
 	for _, k := range lines {
 		for len(st.Waiting[k]) > 0 && (p.MaxReleases == 0 || d.released < p.MaxReleases) {
+			if d.state.epochEnds(k) {
+				d.endEpoch(k)
+				continue
+			}
 			if d.state.Releasing(k) {
 				d.releaseReached(k, st.Lines[k])
 				continue

@@ -4,7 +4,8 @@ import "github.com/forebay-io/forebay/schemas"
 
 // A line on which 100,000 events wait for one filler releases them in steps, so that no call decides, and no transaction writes, more than
 // Policy.MaxReleases of them at once. Between two steps the line's lowest waiting event has the stage Releasing; what comes for the line
-// meanwhile goes into the buffer behind it. The next step is a call of Expire or of Release.
+// meanwhile goes into the buffer behind it. The next step is a call of Expire or of Release. A line that begins again in a higher epoch does so
+// too: the events of that epoch wait behind those of the one that ends, and the lowest of them begins the line.
 
 // Releasing reports whether events wait on a version line that it has reached, for the next step.
 func (st *State) Releasing(k VersionLineKey) bool {
@@ -33,6 +34,46 @@ func (d *decider) mayRelease() bool {
 	return true
 }
 
+// highestEpoch returns the epoch of the highest event that waits on a version line; 0 if none waits.
+func (st *State) highestEpoch(k VersionLineKey) int64 {
+	w := st.Waiting[k]
+	if len(w) == 0 {
+		return 0
+	}
+	return w[len(w)-1].Version.Epoch
+}
+
+// epochEnds reports whether events of a higher epoch than a version line's wait there, behind more of the line's own than one step has released.
+func (st *State) epochEnds(k VersionLineKey) bool {
+	line := st.Lines[k]
+	return line != nil && st.highestEpoch(k) > line.At.Epoch
+}
+
+// endEpoch takes a step of a version line whose epoch ends: the events of that go, and then the lowest of the next one begins the line again.
+func (d *decider) endEpoch(k VersionLineKey) {
+	for d.state.epochEnds(k) && d.giveUpEpoch(k, d.state.Lines[k]) && d.mayRelease() {
+		s := d.removeWaiting(k, 0)
+		d.begin(k, s, s.Version, ReasonNewEpoch)
+	}
+	d.markStep(k)
+}
+
+// giveUpEpoch lets the events go that wait on a version line in its epoch, as restart does, and reports whether the step had room for all.
+func (d *decider) giveUpEpoch(k VersionLineKey, line *VersionLine) (all bool) {
+	for w := d.state.Waiting[k]; len(w) > 0 && w[0].Version.Epoch == line.At.Epoch; w = d.state.Waiting[k] {
+		if !d.mayRelease() {
+			return false
+		}
+		if ahead(w[0].Version, line.At) {
+			d.skip(k, d.afterWait(k))
+			continue
+		}
+		s := d.removeWaiting(k, 0)
+		d.release(k, line, s, s.Version)
+	}
+	return true
+}
+
 // unbounded runs f as one step, however much that releases.
 func (d *decider) unbounded(f func()) {
 	bound := d.policy.MaxReleases
@@ -47,8 +88,11 @@ func (d *decider) markStep(k VersionLineKey) {
 	if len(w) == 0 {
 		return
 	}
-	if line != nil && !ahead(w[0].Version, line.At) {
+	switch {
+	case line != nil && (!ahead(w[0].Version, line.At) || d.state.epochEnds(k)):
 		w[0].Stage = Releasing
+	case w[0].Stage == Releasing: // the event that was to end the epoch has left
+		w[0].Stage = Filling
 	}
 	if len(w) > 1 && w[1].Stage == Releasing { // an event has come before it
 		w[1].Stage = Filling

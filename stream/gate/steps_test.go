@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/forebay-io/forebay/schemas"
 )
 
 // stepped plays calls of a history under a bound of releases. It takes all steps of a release before the next call, or at the end alone.
@@ -36,6 +38,27 @@ func (s stepped) call(t failer, step step, p Policy) (out []Outcome) {
 	for i := range step.records {
 		r := &step.records[i]
 		out = append(out, s.drain(p, VersionLineKey{r.Entity, r.Version.Clock})...)
+	}
+	if !s.lazy {
+		out = s.straight(out, step.records)
+	}
+	return out
+}
+
+// straight takes the detour through the buffer from an event that begins a line again behind the steps of the epoch that ended.
+func (s stepped) straight(out []Outcome, records []Record) []Outcome {
+	for i, o := range out {
+		if o.Record >= 0 || o.Reason != ReasonNewEpoch && !(o.Decision == Filtered && o.Released.Version.Epoch > 0) {
+			continue
+		}
+		entered := slices.IndexFunc(out[:i], func(e Outcome) bool {
+			return e.Record >= 0 && (e.Decision == Buffered || e.Decision == Parked) && records[e.Record].Offset == o.Released.Offset
+		})
+		if entered >= 0 {
+			o.Record, o.Released = out[entered].Record, nil
+			out[i] = o
+			return s.straight(slices.Delete(out, entered, entered+1), records)
+		}
 	}
 	return out
 }
@@ -80,4 +103,68 @@ func TestReleasesInSteps(t *testing.T) {
 	if steps == 0 {
 		t.Error("nothing was decided")
 	}
+}
+
+// A line that begins again in a higher epoch while more wait than a step may release: the old epoch goes in its order, step by step, and then the
+// lowest event of the next one begins the line.
+func TestNewEpochInSteps(t *testing.T) {
+	t.Parallel()
+	inSteps := func(p Policy) Policy { p.MaxReleases = 2; return p }
+	five := []Record{seq(1, 1, epoch(1)), seq(3, 3, epoch(1)), seq(5, 5, epoch(1)), seq(7, 7, epoch(1)), seq(9, 9, epoch(1)), seq(10, 10, epoch(1))}
+	waits := []string{"1 applied/first", "3 buffered/gap", "5 buffered/gap", "7 buffered/gap", "9 buffered/gap", "10 buffered/gap"}
+	table{
+		{
+			name: "its first event waits behind", policy: inSteps(wait),
+			steps: []step{in(five...), in(seq(20, 1, epoch(2))), line("e"), line("e")},
+			want: slices.Concat(waits, []string{"*3 applied/gap_skipped", "*5 applied/gap_skipped", "20 buffered/gap", "*7 applied/gap_skipped", "*9 applied/gap_skipped",
+				"*10 applied/released", "*20 applied/new_epoch"}),
+			line: &VersionLine{At: of(2, 1)},
+		}, {
+			name: "and so do others of it, sorted, with what has no epoch, and one of the old epoch in its place", policy: inSteps(wait),
+			steps: []step{in(five...), in(seq(23, 3, epoch(2)), seq(22, 2), seq(21, 1, epoch(2)), seq(8, 8, epoch(1)), seq(4, 2, epoch(1))), line("e"), line("e"), line("e"), line("e")},
+			want: slices.Concat(waits, []string{"*3 applied/gap_skipped", "*5 applied/gap_skipped", "23 buffered/gap", "22 buffered/gap", "21 buffered/gap",
+				"8 buffered/gap", "4 late/filler", "*7 applied/gap_skipped", "*8 applied/released", "*9 applied/released", "*10 applied/released",
+				"*21 applied/new_epoch", "*22 applied/released", "*23 applied/released"}),
+			line: &VersionLine{At: of(2, 3)},
+		}, {
+			name: "an operator's release goes on with it", policy: inSteps(wait),
+			steps: []step{in(five...), in(seq(20, 1, epoch(2))), {release: []VersionLineKey{e}}, {release: []VersionLineKey{e}}},
+			want: slices.Concat(waits, []string{"*3 applied/gap_skipped", "*5 applied/gap_skipped", "20 buffered/gap", "*7 applied/gap_skipped", "*9 applied/gap_skipped",
+				"*10 applied/released", "*20 applied/new_epoch"}),
+		}, {
+			name: "parked ones too, and the line is not parked any more", policy: inSteps(park),
+			steps: []step{in(five[:5]...), line("e"), in(seq(20, 1, epoch(2)), seq(22, 3, epoch(2))), line("e"), line("e"), in(seq(21, 2, epoch(2)))},
+			want: slices.Concat(waits[:5], []string{"*3 parked/gap_expired", "*5 parked/gap_expired", "*7 parked/gap_expired", "*9 parked/gap_expired",
+				"*3 applied/gap_skipped", "*5 applied/gap_skipped", "20 parked/behind_park", "22 parked/behind_park", "*7 applied/gap_skipped", "*9 applied/gap_skipped",
+				"*20 applied/new_epoch", "21 applied/next", "*22 applied/released"}),
+			line: &VersionLine{At: of(2, 3)},
+		}, {
+			name: "given up, all of the old epoch", policy: inSteps(giveUp),
+			steps: []step{in(five...), in(seq(20, 1, epoch(2))), line("e"), line("e")},
+			want: slices.Concat(waits, []string{"*3 + applied/gap_dead", "*5 + applied/gap_dead", "20 buffered/gap", "*7 + applied/gap_dead",
+				"*9 + applied/gap_dead", "*10 + applied/gap_dead", "*20 applied/new_epoch"}),
+		}, {
+			name: "a filtered one begins it", policy: inSteps(wait),
+			steps: []step{in(five...), in(seq(20, 1, epoch(2), filtered), seq(21, 2, epoch(2))), line("e"), line("e"), line("e")},
+			want: slices.Concat(waits, []string{"*3 applied/gap_skipped", "*5 applied/gap_skipped", "20 buffered/gap", "21 buffered/gap", "*7 applied/gap_skipped",
+				"*9 applied/gap_skipped", "*10 applied/released", "*20 filtered/type", "*21 applied/released"}),
+		}, {
+			name: "a third epoch before the second has begun", policy: inSteps(wait),
+			steps: []step{in(five...), in(seq(20, 4, epoch(2)), seq(30, 1, epoch(3))), line("e"), line("e"), line("e")},
+			want: slices.Concat(waits, []string{"*3 applied/gap_skipped", "*5 applied/gap_skipped", "20 buffered/gap", "30 buffered/gap", "*7 applied/gap_skipped",
+				"*9 applied/gap_skipped", "*10 applied/released", "*20 applied/new_epoch", "*30 applied/new_epoch"}),
+			line: &VersionLine{At: of(3, 1)},
+		}, {
+			name: "unless its first event leaves again: a filter that was corrected", policy: inSteps(wait),
+			steps: []step{in(five...), in(seq(20, 1, epoch(2), filtered)), in(seq(20, 6, epoch(1)))},
+			want: slices.Concat(waits, []string{"*3 applied/gap_skipped", "*5 applied/gap_skipped", "20 buffered/gap", "*20 filtered/type", "20 applied/next",
+				"*7 applied/released"}),
+			waiting: "9:buffered 10:buffered", line: &VersionLine{At: of(1, 7), Skipped: []Span{{2, 2}, {4, 4}}},
+		}, {
+			name: "another kind of values meanwhile: all goes at once", policy: inSteps(wait),
+			steps: []step{in(five...), in(seq(20, 1, epoch(2)), rec(31, schemas.Monotonic, 5, epoch(1)))},
+			want: slices.Concat(waits, []string{"*3 applied/gap_skipped", "*5 applied/gap_skipped", "20 buffered/gap", "*7 applied/gap_skipped", "*9 applied/gap_skipped",
+				"*10 applied/released", "*20 applied/new_epoch", "31 stale/older"}),
+		},
+	}.test(t)
 }

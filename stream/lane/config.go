@@ -25,6 +25,8 @@ type Ledger interface {
 	Record(ctx context.Context, results []ledger.Result) (fenced map[int32]bool, err error)
 	// Commit executes the statement of a sink in the transaction that records the completion.
 	Commit(ctx context.Context, r ledger.Result, s sink.Statement) (tag string, err error)
+	// Committed finds out what became of a Commit without an answer.
+	Committed(ctx context.Context, r ledger.Result) (done bool, err error)
 
 	// What operators ask for an action.
 	ApplyLaneCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Command) (ledger.CommandResult, error)

@@ -93,8 +93,7 @@ func (m *memory) Open(ctx context.Context, c *ledger.Claim, after int64, limit i
 	defer func() { m.gave += len(out) }()
 	for _, seq := range slices.Sorted(maps.Keys(m.rows[c.ID])) {
 		r := m.rows[c.ID][seq]
-		open := !slices.Contains(ended, r.Status) && !(r.Status == ledger.Dead && r.OnDead == ledger.Continue)
-		if seq <= after || !open {
+		if seq <= after || !r.open() {
 			continue
 		}
 		if len(out) == limit {
@@ -115,6 +114,10 @@ func (m *memory) Open(ctx context.Context, c *ledger.Claim, after int64, limit i
 
 // ended are the statuses of what runs no more.
 var ended = []ledger.Status{ledger.Done, ledger.Superseded, ledger.Stale, ledger.Discarded}
+
+func (r *row) open() bool {
+	return !slices.Contains(ended, r.Status) && !(r.Status == ledger.Dead && r.OnDead == ledger.Continue)
+}
 
 // Record writes all results or none, and refuses what the ledger refuses. What is done stays done; that is no error.
 func (m *memory) Record(ctx context.Context, results []ledger.Result) (map[int32]bool, error) {
@@ -317,12 +320,13 @@ var jsonCodec = Codec{
 // rig is lanes on doubles.
 type rig struct {
 	*Lanes
-	mem   *memory
-	log   *eventLog
-	sink  *script
-	claim *ledger.Claim
-	seq   int64
-	stop  func()
+	mem    *memory
+	log    *eventLog
+	sink   *script
+	claim  *ledger.Claim
+	seq    int64
+	spoilt bool // the test has broken what it holds
+	stop   func()
 }
 
 const destName = "acme/agent"
@@ -362,9 +366,31 @@ func (r *rig) relaunch(t testing.TB, change func(*Config)) *rig {
 		defer close(done)
 		_ = l.Run(ctx)
 	}()
-	r.stop = sync.OnceFunc(func() { cancel(); <-done })
+	r.stop = sync.OnceFunc(func() {
+		if err := r.forgotten(); err != nil && !r.spoilt {
+			t.Error(err)
+		}
+		cancel()
+		<-done
+	})
 	t.Cleanup(r.stop)
 	return r
+}
+
+// forgotten returns an error if an action is open in the ledger, though loaded, and in no lane.
+func (r *rig) forgotten() error {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	r.mem.mu.Lock()
+	defer r.mem.mu.Unlock()
+	for c, p := range r.s.q.partitions {
+		for seq, row := range r.mem.rows[c.ID] {
+			if !p.ending() && row.open() && seq <= p.loadedTo && !p.knows(row.Entity, seq) {
+				return fmt.Errorf("action %d, which is %s, is loaded and in no lane", seq, row.Status)
+			}
+		}
+	}
+	return nil
 }
 
 // unclean makes the rig's claim one whose owner before did not release.

@@ -398,7 +398,7 @@ func TestInvariantsSeeWhatIsBroken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, withLatest, func(t *testing.T, r *rig) {
-				r.sink.do = failWith(sink.ClassBusy)
+				r.spoilt, r.sink.do = true, failWith(sink.ClassBusy)
 				r.add("waits", "waits")
 				synctest.Wait()
 				commit := make(chan struct{})

@@ -18,6 +18,7 @@ type Lanes struct {
 	workers *workers
 	loader  *loader
 	reports *reportReader
+	audits  *auditor
 }
 
 // New makes lanes that hold nothing. Run must run for them to do anything.
@@ -35,6 +36,7 @@ func New(cfg Config) (*Lanes, error) {
 		workers: &workers{cfg: &cfg, s: s, judge: s.q.judge, log: s.log, alive: liveness{ask: cfg.Alive, log: s.log}},
 		loader:  &loader{s: s, ledger: cfg.Ledger, log: s.log},
 		reports: &reportReader{s: s, ledger: cfg.Ledger, log: s.log},
+		audits:  &auditor{s: s, ledger: cfg.Ledger, log: s.log},
 	}, nil
 }
 
@@ -49,6 +51,7 @@ func (l *Lanes) Run(ctx context.Context) error {
 	loops.Go(func() { l.s.clock(ctx) })
 	loops.Go(func() { l.loader.run(ctx) })
 	loops.Go(func() { l.reports.run(ctx) })
+	loops.Go(func() { l.audits.run(ctx) })
 	recordCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	recording.Go(func() { (&recorder{s: l.s}).run(recordCtx) })
 

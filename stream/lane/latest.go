@@ -9,7 +9,7 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// latest is for subscriptions with backlog: latest. It knows the newest version of each version line and action name among all open
+// latest is for subscriptions with backlog: latest. It knows the newest snapshot of each version line and action name among all open
 // actions of a partition, loaded or not. It is filled from the ledger before the first attempt; later actions are added. A nil latest
 // is backlog: all, and takes all methods. Callers hold mu.
 type latest struct {
@@ -21,7 +21,7 @@ type latest struct {
 // lineKey is a digest of entity, clock and action name.
 type lineKey [16]byte
 
-// newest has the lane_seq of the first and the last action of a version line's newest version. The gate applies versions in
+// newest has the lane_seq of the first and the last snapshot of a version line's newest version. The gate applies versions in
 // order, so an action before the first is overtaken. A late action is overtaken if it is before the last.
 type newest struct {
 	first, last int64
@@ -41,10 +41,10 @@ func keyOf(a *ledger.Action) lineKey {
 
 var versionSeed = maphash.MakeSeed()
 
-// note records an open action's version if it is the newest of its line. An action whose version the gate did not compare overtakes
-// nothing: one in arrival order, a late one, or one that an operator redrove or a replay runs again.
+// note records an open action's version if it is the newest of its line. A delta overtakes nothing, as it lacks the state that it changes; nor
+// does an action whose version the gate did not compare: one in arrival order, a late one, or one that an operator redrove or a replay runs again.
 func (b *latest) note(a *ledger.Action) {
-	if a.Late || a.Version.Kind == schemas.None || a.Version.Kind == "" || a.Reason == gate.ReasonArrival || a.Reason == gate.ReasonRedriven ||
+	if a.Payload != schemas.Snapshot || a.Late || a.Version.Kind == schemas.None || a.Version.Kind == "" || a.Reason == gate.ReasonArrival || a.Reason == gate.ReasonRedriven ||
 		a.Reason == gate.ReasonReprocess {
 		return
 	}
@@ -80,7 +80,7 @@ func (b *latest) addPage(actions []ledger.Action, more bool) {
 
 func (b *latest) unread() bool { return b != nil && b.reading }
 
-// overtaken reports whether an action is a snapshot that was certainly never attempted, and a newer version stands behind it.
+// overtaken reports whether an action is a snapshot that was certainly never attempted, and a newer one stands behind it.
 func (b *latest) overtaken(e *entry) bool {
 	a := &e.Action
 	if b == nil || !e.DoubtEnd.IsZero() || a.Status != ledger.Pending || a.Attempts > 0 || a.Payload != schemas.Snapshot || a.Reason == gate.ReasonRedriven {

@@ -70,7 +70,7 @@ func TestLatest(t *testing.T) {
 	}{
 		"whole states":                 {func(r *rig) { r.state("a", 1); r.state("a", 2); r.state("a", 3) }, "superseded superseded done"},
 		"deltas run":                   {func(r *rig) { r.state("a", 1); r.state("a", 2, delta); r.state("a", 3) }, "superseded done done"},
-		"before a delta":               {func(r *rig) { r.state("a", 1); r.state("a", 2, delta) }, "superseded done"},
+		"before a delta":               {func(r *rig) { r.state("a", 1); r.state("a", 2, delta) }, "done done"},
 		"kind not known":               {func(r *rig) { r.state("a", 1, unwritten); r.state("a", 2) }, "done done"},
 		"the same version":             {func(r *rig) { r.state("a", 1); r.state("a", 2); r.state("a", 2); r.state("a", 2) }, "superseded done done done"},
 		"other entities":               {func(r *rig) { r.state("a", 1); r.state("b", 2) }, "done done"},
@@ -270,7 +270,7 @@ type drawnAction struct {
 var kinds = []func(*ledger.Action){func(*ledger.Action) {}, func(*ledger.Action) {}, func(*ledger.Action) {}, delta, lately, unwritten}
 
 // TestLatestModel holds backlog: latest against what it says: whatever is superseded was whole, never called and is
-// before a newer version; whatever is called for the first time had nothing newer behind it then. Over windows that hold
+// before a newer snapshot; whatever is called for the first time had nothing newer behind it then. Over windows that hold
 // next to nothing, errors, clean and unclean restarts.
 func TestLatestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -364,11 +364,11 @@ func (p *backlogPlan) check(r *rig, h *history) error {
 	for seq := int64(1); seq <= r.seq; seq++ {
 		all[seq] = r.mem.action(r.claim, seq)
 	}
-	// overtakes is the first action behind a that is a newer version of its line; 0: none.
+	// overtakes is the first snapshot behind a of a newer version of its line; 0: none.
 	overtakes := func(a *ledger.Action) int64 {
 		for seq := a.LaneSeq + 1; seq <= r.seq; seq++ {
 			b := &all[seq]
-			if b.Entity == a.Entity && b.Version.Clock == a.Version.Clock && !b.Late && b.Version.Compare(a.Version) > 0 {
+			if b.Entity == a.Entity && b.Version.Clock == a.Version.Clock && !b.Late && b.Payload == schemas.Snapshot && b.Version.Compare(a.Version) > 0 {
 				return seq
 			}
 		}

@@ -46,15 +46,17 @@ type real struct {
 
 var topic = ledger.Partition{Topic: "events.acme.orders", TopicID: ledger.TopicID{7}}
 
+var triage = ledger.Spec{
+	Name: "acme.triage", Owner: "test",
+	Actions: []ledger.ActionSpec{{Name: "run", Destination: destName, OnDead: ledger.Park}},
+	Policy: gate.Policy{Order: gate.OrderArrival, Start: gate.StartAny, Equal: gate.EqualApply, Then: gate.ThenSkip,
+		MaxPerEntity: 100, MaxBuffered: 1000},
+}
+
 func onPostgres(t *testing.T) *real {
 	t.Helper()
 	l, cfg := ledgertest.Open(t)
-	ns, err := l.Namespace(t.Context(), ledger.Spec{
-		Name: "acme.triage", Owner: "test",
-		Actions: []ledger.ActionSpec{{Name: "run", Destination: destName, OnDead: ledger.Park}},
-		Policy: gate.Policy{Order: gate.OrderArrival, Start: gate.StartAny, Equal: gate.EqualApply, Then: gate.ThenSkip,
-			MaxPerEntity: 100, MaxBuffered: 1000},
-	})
+	ns, err := l.Namespace(t.Context(), triage)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,8 @@ func (*memory) Commit(context.Context, ledger.Result, sink.Statement) (string, e
 	return "", errOnPostgres
 }
 
+func (*memory) Committed(context.Context, ledger.Result) (bool, error) { return false, errOnPostgres }
+
 func (*memory) ApplyLaneCommand(context.Context, *ledger.Claim, ledger.Command) (ledger.CommandResult, error) {
 	return ledger.CommandResult{}, errOnPostgres
 }

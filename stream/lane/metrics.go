@@ -75,6 +75,8 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 		gauge("forebay_lane_resting_lanes", "Lanes whose head waits in the ledger, since the window is full.",
 			func() float64 { return float64(s.q.spilled.count) }),
 		gauge("forebay_lane_parked_lanes", "Lanes that stand at a dead or unknown head.", s.q.parkedLanes),
+		gauge("forebay_lane_forgotten_actions", "Actions that are open in the ledger and in no lane, so that they never run: a fault of Forebay. At least so many: the ledger is read in pages.",
+			s.q.forgotten),
 		gauge("forebay_lane_away_lanes", "Lanes whose head a destination has taken and not ended.",
 			func() float64 { return float64(s.q.long.count) }),
 		gauge("forebay_lane_unrecorded_results", "Results that wait for the ledger.",

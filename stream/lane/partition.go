@@ -18,6 +18,7 @@ type partition struct {
 	latest  *latest // nil: backlog: all
 	doubts  doubts
 	reports reports
+	audit   audit
 
 	open        int                         // loaded actions
 	loadedTo    int64                       // every action up to this one was loaded, or its lane left it in the ledger

@@ -189,6 +189,9 @@ func (s *scheduler) endWrite(p *partition, fenced bool, then func()) (lost bool)
 		s.q.dropPartition(p, errFenced)
 	}
 	then()
+	if len(p.needsRefill) > 0 {
+		signal(s.q.toLoad)
+	}
 	s.q.results.changed.Broadcast()
 	s.q.dispatch.wake()
 	return lost

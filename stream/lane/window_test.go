@@ -540,3 +540,28 @@ func TestRunAgainOfWhatWasNotLoaded(t *testing.T) {
 		})
 	}
 }
+
+// staleable is the double of the ledger for an action that is overtaken when it is to run again.
+type staleable struct{ *memory }
+
+func (s staleable) EndStale(_ context.Context, c *ledger.Claim, laneSeq int64) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rows[c.ID][laneSeq].Status = ledger.Stale
+	return false, nil
+}
+
+// TestLaneGoesOnBehindAStaleHead: when the last action that a lane has in memory ends as stale, what it left in the ledger is read, though
+// nothing else happens.
+func TestLaneGoesOnBehindAStaleHead(t *testing.T) {
+	in(t, func(c *Config) { c.LaneWindow, c.Ledger = 1, staleable{c.Ledger.(*memory)} }, func(t *testing.T, r *rig) {
+		synctest.Wait() // the loader has nothing more to do
+		again := r.state("a", 1, func(a *ledger.Action) { a.Replay = &ledger.ReplayRequest{At: time.Now()} })
+		again.Event.Payload = schemas.Snapshot
+		next := r.state("a", 2)
+		r.Add(r.claim, []Item{again, next})
+		time.Sleep(30 * time.Second) // less than until the ledger is compared with what is loaded
+		synctest.Wait()
+		same(t, "statuses", r.statuses(1, 2), []string{"stale", "done"})
+	})
+}

@@ -141,17 +141,22 @@ func (w *workers) mark(e *entry) bool {
 func (w *workers) attempt(e *entry, d *sinkQueue, event *schemas.Event) (ledger.Result, destination.Outcome) {
 	began := time.Now()
 	ctx := newAttemptContext(e.lane.partition.ctx, began.Add(e.to.Timeout))
+	completion := statement{w: w, began: began, res: ledger.Result{
+		Claim: e.lane.partition.claim, LaneSeq: e.LaneSeq, Status: ledger.Done, Attempt: e.Attempts + 1}}
 	out, err := w.call(ctx, e.to.Sink, sink.Action{
 		ID: e.ID, Name: e.Name, Subscription: w.cfg.Subscription, Destination: e.Destination,
 		Attempt: e.Attempts + 1, Epoch: e.lane.partition.claim.Epoch, Late: e.Late, Reason: string(e.Reason), Event: event,
 		FirstAt: e.FirstAt, Doubt: !e.DoubtEnd.IsZero(), DoubtEnd: e.DoubtEnd, Twice: e.Replay != nil && e.Replay.Twice,
-		Commit: w.commitOf(e, began), Later: w.laterOf(e), Looks: d.user.Spend,
+		Commit: completion.commitOf(e.to), Later: w.laterOf(e), Looks: d.user.Spend,
 	})
 	class := sink.ClassOf(err)
 	if class == sink.ClassBug && errors.Is(err, context.DeadlineExceeded) && ctx.timedOut() {
 		class = sink.ClassTimeout
 	}
 	ctx.end()
+	if class != sink.ClassOK && completion.inDoubt && w.wasCommitted(e, completion.res) {
+		out, class, err = sink.Outcome{Response: []byte("done; the answer of COMMIT was lost")}, sink.ClassOK, nil
+	}
 	if class == sink.ClassOK {
 		d.metrics.acted(e, event, time.Now())
 	}
@@ -230,15 +235,39 @@ func (w *workers) laterOf(e *entry) *sink.Later {
 	return &out
 }
 
+// statement is the attempt of a sink whose statement is executed in the ledger's transaction.
+type statement struct {
+	w       *workers
+	began   time.Time
+	res     ledger.Result // the action's completion
+	inDoubt bool          // the last COMMIT may have taken effect
+}
+
 // commitOf returns the Commit function of a [sink.Action], nil if the sink needs none. Commit records the action as done in the
 // transaction of the sink's statement. The recorder records the same result again after the attempt, which changes nothing.
-func (w *workers) commitOf(e *entry, began time.Time) func(context.Context, sink.Statement) (string, error) {
-	if _, wanted := e.to.Sink.(sink.InLedger); !wanted {
+func (c *statement) commitOf(to *target) func(context.Context, sink.Statement) (string, error) {
+	if _, wanted := to.Sink.(sink.InLedger); !wanted {
 		return nil
 	}
-	r := ledger.Result{Claim: e.lane.partition.claim, LaneSeq: e.LaneSeq, Status: ledger.Done, Attempt: e.Attempts + 1}
 	return func(ctx context.Context, s sink.Statement) (string, error) {
-		r.Latency = time.Since(began)
-		return w.cfg.Ledger.Commit(ctx, r, s)
+		c.res.Latency = time.Since(c.began)
+		tag, err := c.w.cfg.Ledger.Commit(ctx, c.res, s)
+		c.inDoubt = schemas.KindOf(err) == schemas.Unavailable
+		return tag, err
+	}
+}
+
+// wasCommitted finds out what became of a COMMIT that got no answer, before another result is recorded of the action, which would contradict
+// its completion: a done action would be listed as open or dead. It asks for as long as the ledger is away, until the claim is given up.
+func (w *workers) wasCommitted(e *entry, r ledger.Result) bool {
+	ctx := e.lane.partition.ctx
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		done, err := w.cfg.Ledger.Committed(ctx, r)
+		if schemas.KindOf(err) != schemas.Unavailable || ctx.Err() != nil {
+			return done
+		}
+		w.log.Warn("it is not known whether an action was committed; asking again", "event_id", e.EventID, "source", e.Source,
+			"entity", string(e.Entity), "action_id", string(e.ID), "error", err, "wait", wait)
+		sleep(ctx, wait)
 	}
 }

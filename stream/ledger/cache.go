@@ -2,7 +2,7 @@ package ledger
 
 import "github.com/forebay-io/forebay/stream/gate"
 
-// lineCache holds version lines of a claim, with what waits on them, in bounded memory. It is correct while the claim holds
+// lineCache holds version lines of a claim, with what waits on them, in bounded memory: of what waits, a few hundred bytes an event. It is correct while the claim holds
 // the fence, because only the owner writes version lines. Eviction is SIEVE (Zhang and others, NSDI 2024): a hand walks from the
 // oldest line to the newest and evicts the first that was not used since the hand last passed.
 type lineCache struct {
@@ -11,6 +11,7 @@ type lineCache struct {
 	newest, oldest *cachedLine
 	hand           *cachedLine // nil: at the oldest
 	turn           uint32      // counts batches; see cachedLine.turn
+	waiting        int         // events on all lines; see shed
 }
 
 // cachedLine is one version line; line is nil if it has not begun.
@@ -29,7 +30,12 @@ type cachedLine struct {
 	turn  uint32 // lineCache.turn of that batch
 }
 
-const defaultCacheLines = 32768
+const (
+	defaultCacheLines = 32768
+	// waitingPerLine is how many events may wait on all cached lines together, for each line that there may be. What is parked has no cap of
+	// the policy's: a hundred thousand on one line are kept, as many on each of a thousand are not.
+	waitingPerLine = 4
+)
 
 func newLineCache(lines int) *lineCache {
 	if lines == 0 {
@@ -50,13 +56,14 @@ func (c *lineCache) find(k gate.VersionLineKey) *cachedLine {
 // put caches a line and what waits on it. If the cache is full, it evicts another line, if one may be.
 func (c *lineCache) put(k gate.VersionLineKey, line *gate.VersionLine, waiting []gate.Waiting) *cachedLine {
 	if l := c.lines[k]; l != nil {
-		l.line, l.waiting = line, waiting
+		c.update(l, line, waiting)
 		return l
 	}
 	if len(c.lines) >= c.max {
 		c.evict()
 	}
-	l := &cachedLine{line: line, waiting: waiting, key: k, older: c.newest}
+	l := &cachedLine{key: k, older: c.newest}
+	c.update(l, line, waiting)
 	if c.newest != nil {
 		c.newest.newer = l
 	} else {
@@ -65,6 +72,25 @@ func (c *lineCache) put(k gate.VersionLineKey, line *gate.VersionLine, waiting [
 	c.newest = l
 	c.lines[k] = l
 	return l
+}
+
+// update changes a line of the cache, and what waits on it.
+func (c *lineCache) update(l *cachedLine, line *gate.VersionLine, waiting []gate.Waiting) {
+	c.waiting += len(waiting) - len(l.waiting)
+	l.line, l.waiting = line, waiting
+}
+
+// shed drops lines on which events wait until no more wait than may: those first that were not used lately. Dirty lines stay.
+func (c *lineCache) shed() {
+	for _, used := range []bool{false, true} {
+		for l := c.oldest; l != nil && c.waiting > waitingPerLine*c.max; {
+			newer := l.newer
+			if len(l.waiting) > 0 && l.used == used && !l.dirty() {
+				c.drop(l.key)
+			}
+			l = newer
+		}
+	}
 }
 
 // evict drops one line that is not dirty and was not used lately. If all are dirty, it drops none: their state is nowhere else.
@@ -93,6 +119,7 @@ func (c *lineCache) drop(k gate.VersionLineKey) {
 		return
 	}
 	delete(c.lines, k)
+	c.waiting -= len(l.waiting)
 	l.gone = true
 	if c.hand == l {
 		c.hand = l.newer

@@ -24,7 +24,7 @@ func TestLineCacheIsBoundedAndRight(t *testing.T) {
 			}
 		case 2:
 			model[k] = &gate.VersionLine{}
-			c.put(k, model[k], nil)
+			c.put(k, model[k], make([]gate.Waiting, max(0, r.IntN(30)-15)))
 			if c.find(k) == nil {
 				t.Fatalf("%v is gone at once", k)
 			}
@@ -34,17 +34,49 @@ func TestLineCacheIsBoundedAndRight(t *testing.T) {
 				t.Fatalf("%v is still there", k)
 			}
 		}
-		n := 0
+		if r.IntN(3) == 0 {
+			c.shed()
+			if c.waiting > waitingPerLine*50 {
+				t.Fatalf("%d events wait in the cache", c.waiting)
+			}
+		}
+		n, waiting := 0, 0
 		var last *cachedLine
 		for l := c.oldest; l != nil; l = l.newer {
 			if n++; n > 50 || l.older != last || c.lines[l.key] != l {
 				t.Fatalf("the list is broken at %v", l.key)
 			}
 			last = l
+			waiting += len(l.waiting)
+		}
+		if waiting != c.waiting {
+			t.Fatalf("%d events wait in the cache, %d counted", waiting, c.waiting)
 		}
 		if n != len(c.lines) || last != c.newest || c.hand != nil && c.lines[c.hand.key] != c.hand {
 			t.Fatalf("%d lines in the list, %d in the map", n, len(c.lines))
 		}
+	}
+}
+
+// More events than may wait in the cache are not kept there, the lines that were not used lately go first, and a dirty one stays.
+func TestLineCacheShedsWhatWaits(t *testing.T) {
+	t.Parallel()
+	c := newLineCache(10)
+	at := func(name string) gate.VersionLineKey { return gate.VersionLineKey{Entity: schemas.EntityKey(name)} }
+	c.put(at("dirty"), nil, make([]gate.Waiting, 15)).dirtySince = 1
+	c.put(at("used"), nil, make([]gate.Waiting, 15))
+	c.put(at("idle"), nil, make([]gate.Waiting, 15))
+	c.put(at("nothing waits"), &gate.VersionLine{}, nil)
+	c.find(at("used"))
+	c.shed()
+	if c.find(at("idle")) != nil || c.find(at("used")) == nil || c.find(at("nothing waits")) == nil {
+		t.Errorf("%d lines with %d events are kept", len(c.lines), c.waiting)
+	}
+	c.put(at("large"), nil, make([]gate.Waiting, 100))
+	c.find(at("large"))
+	c.shed()
+	if c.waiting != 15 || c.find(at("dirty")) == nil {
+		t.Errorf("%d lines with %d events are kept", len(c.lines), c.waiting)
 	}
 }
 

@@ -362,16 +362,31 @@ func loadMarks(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim) error {
 		lanes  []int16
 		ended  bool
 	)
+	both := map[int32][]int64{}
 	_, err = pgx.ForEachRow(rows, []any{&bucket, &lanes, &ended}, func() error {
 		for _, lane := range lanes {
-			c.marks.Load(marks.LaneSeq(bucket, lane), ended)
+			if s := marks.LaneSeq(bucket, lane); c.marks.Load(s, ended) {
+				w := c.windowOf(s)
+				both[w] = append(both[w], s)
+			}
 		}
 		return nil
 	})
+	for w, seqs := range both {
+		if err == nil {
+			_, err = tx.Exec(ctx, OfWindow(w, endCompleted), c.ID, seqs)
+		}
+	}
 	c.marks.Advance()
 	c.marks.Unsaved = 0
 	return err
 }
+
+// endCompleted ends the rows of actions that a completion says are done. Versions up to November 2026 left such rows open, where a sink's
+// COMMIT had got no answer: counted as open and keeping their window, or listed as dead, while no lane ran them.
+const endCompleted = `-- endCompleted: one probe of actions_w{w}_pkey per action
+UPDATE actions_w{w} SET status = 'done', open = false, finished_at = now(), next_at = NULL, packed = CASE WHEN exported < deaths THEN packed END
+WHERE fence = $1 AND lane_seq = ANY ($2) AND open`
 
 // inDoubtError is an error of COMMIT.
 type inDoubtError struct{ error }

@@ -66,7 +66,9 @@ func (c *Claim) windowOf(laneSeq int64) int32 {
 	return 0
 }
 
-// closedBelow returns the first lane_seq of the current window; 0 if the claim has no action in an older one. The caller holds mu.
+// closedBelow returns the first lane_seq of the current window; 0 if the claim has no action in an older one. The caller holds mu. That a window
+// was closed the claim learns with its first action in the next one. Until then no mark has to get past the open actions of the closed one: they
+// keep it by themselves, and when they are done CaughtUp writes the mark (TestIdlePartitionDoesNotKeepItsLastWindow).
 func (c *Claim) closedBelow() int64 {
 	if n := len(c.spans); n > 1 {
 		return c.spans[n-1].from

@@ -38,7 +38,8 @@ var ErrFenced = errors.New("the claim has lost its fence")
 // that is there twice does no harm.
 //
 // The statement is sent once at most. A *[sink.StatementError], [ErrFenced] or a kind Invalid or Internal means that nothing was written.
-// After any other error, of kind Unavailable, the transaction may have been committed, which a later Commit of the same action finds out.
+// After any other error, of kind Unavailable, the transaction may have been committed, which Committed finds out: before another result of the
+// action is recorded, which would stand beside the completion and contradict it.
 // Unqualified names are looked for in the schema that is named as the role, unless that is the ledger's, and in public. Commit may be called while others
 // apply and record.
 func (n *Namespace) Commit(ctx context.Context, r Result, s sink.Statement) (tag string, err error) {
@@ -76,6 +77,29 @@ func (n *Namespace) Commit(ctx context.Context, r Result, s sink.Statement) (tag
 		return "", err
 	}
 	return "", &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+}
+
+// Committed finds out whether an action is recorded as done, after a Commit of it that ended with the kind Unavailable. It waits for that
+// Commit's transaction to end, and tries once: kind Unavailable, or [ErrFenced].
+func (n *Namespace) Committed(ctx context.Context, r Result) (done bool, err error) {
+	op := "find out whether an action of " + n.spec.Name + " was committed"
+	if err := r.validate(); err != nil {
+		return false, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
+	}
+	err = n.inWindows(ctx, func(*windowSet) (err error) {
+		conn, err := n.ledger.sinkConns.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer pg.RollbackAndRelease(conn)
+		bounded, answered := n.ledger.sinkConns.Bounded(ctx)
+		done, err = newSinkTx(conn, &r, actionLock(n.ledger.cfg.Schema, &r)).lockAndRead(bounded)
+		return answered(err)
+	})
+	if err != nil && !errors.Is(err, ErrFenced) {
+		err = &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+	}
+	return done, err
 }
 
 // isStatement reports whether the server refused the sink's statement itself, or the COMMIT behind it.

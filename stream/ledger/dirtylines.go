@@ -173,7 +173,7 @@ func (w *partitionBatch) linesDiscarded() {
 		if l := w.cached[i]; l != nil && l.dirty() {
 			was := w.before[i].line
 			was.Skipped = slices.Clone(was.Skipped)
-			l.line, l.waiting = &was, nil
+			w.Claim.cache.update(l, &was, nil)
 		}
 	}
 }

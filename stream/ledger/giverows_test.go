@@ -122,3 +122,32 @@ func TestRowsForWhatKeepsAnIdlePartitionsMark(t *testing.T) {
 		t.Errorf("dropped %v", s.Dropped)
 	}
 }
+
+// A partition to which nothing comes after its window was closed has no span of a newer one, so that closedBelow bounds nothing. Its open actions
+// keep that window with a row or without; once they are done nothing does.
+func TestIdlePartitionDoesNotKeepItsLastWindow(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1))
+	f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1}, Result{Claim: c, LaneSeq: 3, Status: Done, Attempt: 1})
+	f.turnWindow()
+	f.ageWindows(200 * time.Hour)
+	idle := func() (dropped []int32) {
+		t.Helper()
+		if err := f.n.CaughtUp(t.Context(), time.Now(), []*Claim{c}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.n.Tidy(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		return f.sweep().Dropped
+	}
+	if dropped := idle(); len(dropped) > 0 {
+		t.Fatalf("dropped %v with what is open in it", dropped)
+	}
+	f.record(Result{Claim: c, LaneSeq: 2, Status: Done, Attempt: 1})
+	if dropped := idle(); len(dropped) != 1 {
+		t.Errorf("dropped %v", dropped)
+	}
+}

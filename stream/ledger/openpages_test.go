@@ -7,8 +7,9 @@ import (
 )
 
 // A sink's statement in the ledger's database is committed, the answer of COMMIT is lost, and the lane writes the attempt down as failed: the
-// action has a completion and an open row. TestPagesBesideAnEndedRow: what is open behind it is listed all the same, page by page, for the next
-// owner, after a kill and after a clean release.
+// action has a completion and an open row. Lanes ask first now (see Committed).
+// TestPagesBesideAnEndedRow: what is open behind it is listed all the same, page by page, for the next owner, after a kill and after a clean
+// release; and that row is open no more, so that nobody lists it, counts it or keeps its window for it.
 func TestPagesBesideAnEndedRow(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(*fixture, *Claim){
@@ -66,6 +67,9 @@ func TestPagesBesideAnEndedRow(t *testing.T) {
 				if !slices.Equal(got, want) {
 					t.Errorf("pages of %d have %v, want %v", limit, got, want)
 				}
+			}
+			if n := one[int](f, `SELECT count(*) FROM actions WHERE open AND lane_seq = $1`, ended); n != 0 {
+				t.Error("the row of the action that is done is still open")
 			}
 		})
 	}

@@ -301,11 +301,12 @@ func (w *partitionBatch) markCommitted() {
 		if l == nil || l.gone {
 			l = c.cache.put(k, line, waiting)
 		} else {
-			l.line, l.waiting = line, waiting
+			c.cache.update(l, line, waiting)
 		}
 		w.lineCommitted(i, l)
 	}
 	c.dirty.written(w.writtenLines)
+	c.cache.shed()
 	if w.laneEnd > c.laneSeq {
 		c.extend(c.laneSeq, w.laneEnd, w.window, w.withRow())
 	}

@@ -45,7 +45,7 @@ type Spec struct {
 	// Forget is after how long without an event a version line is deleted, counted from the end of the dedupe window in which the last
 	// event came; 0 is never. The next event then begins it, so it needs Policy.Start any.
 	Forget time.Duration
-	// CacheLines bounds the version lines that each claim keeps in memory; 0 means 32768.
+	// CacheLines bounds the version lines that each claim keeps in memory, and four times as many events that wait on them; 0 means 32768.
 	CacheLines int
 }
 

@@ -53,6 +53,17 @@ func Defaults() Thresholds {
 // growth is how far back dead letters are compared.
 const growth = 15 * time.Minute
 
+// total finds the subscriptions for which one of metrics is above 0.
+func total(metrics ...string) func(*seen) counts {
+	return func(s *seen) counts {
+		var all samples
+		for _, m := range metrics {
+			all = append(all, s.of(m)...)
+		}
+		return all.by(sum, "subscription").above(0)
+	}
+}
+
 // Rules returns all alerts, in the order of deploy/alerts/forebay.rules.yaml.
 func Rules(t Thresholds) []Rule {
 	waiting := func(kind inbox.AttentionKind) func(*seen) counts {
@@ -60,9 +71,6 @@ func Rules(t Thresholds) []Rule {
 	}
 	largest := func(metric string, above float64, by ...string) func(*seen) counts {
 		return func(s *seen) counts { return s.of(metric).by(math.Max, by...).above(above) }
-	}
-	total := func(metric string) func(*seen) counts {
-		return func(s *seen) counts { return s.of(metric).by(sum, "subscription").above(0) }
 	}
 	owner, subscription, destination := []string{"team", "of"}, []string{"subscription"}, []string{"destination"}
 	return []Rule{
@@ -160,7 +168,7 @@ func Rules(t Thresholds) []Rule {
 			}},
 		{Name: "ForebayInvariantBroken", Severity: Critical, By: subscription,
 			Summary: "A check that must never fail has failed in {{ $labels.subscription }}: a fault of Forebay. Nothing was lost by it; please report it.",
-			find:    total("forebay_stream_discontinuities_total")},
+			find:    total("forebay_stream_discontinuities_total", "forebay_lane_forgotten_actions")},
 	}
 }
 

@@ -132,6 +132,27 @@ func (p *Process) Commit(ctx context.Context, r ledger.Result, s sink.Statement)
 	return "", unavailable(op, p.waitIfKilled(ctx, err))
 }
 
+// Committed is [ledger.Namespace.Committed].
+func (p *Process) Committed(ctx context.Context, r ledger.Result) (done bool, err error) {
+	op := "find out whether an action of " + p.spec.Name + " was committed"
+	if err := validateResult(&r); err != nil {
+		return false, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
+	}
+	err = p.transaction(ctx, "committed", shared, []int32{r.Claim.ID}, func() error {
+		f := p.m.fenceOf(r.Claim)
+		if f == nil {
+			return ledger.ErrFenced
+		}
+		a := f.actions[r.LaneSeq]
+		done = a.completed || a.status == ledger.Done
+		return nil
+	})
+	if err == nil || errors.Is(err, ledger.ErrFenced) {
+		return done, err
+	}
+	return false, unavailable(op, p.waitIfKilled(ctx, err))
+}
+
 // commitStatement executes a statement with the completion. An empty tag: the action is done already. The caller holds mu.
 func (m *Memory) commitStatement(one []*ledger.Result, s sink.Statement) (tag string, err error) {
 	r := one[0]

@@ -61,6 +61,7 @@ type running interface {
 	Overtaken(ctx context.Context, c *ledger.Claim, a ledger.Action) (bool, error)
 	EndStale(ctx context.Context, c *ledger.Claim, laneSeq int64) (fenced bool, err error)
 	Commit(ctx context.Context, r ledger.Result, s sink.Statement) (tag string, err error)
+	Committed(ctx context.Context, r ledger.Result) (done bool, err error)
 	Reports(ctx context.Context, claims []*ledger.Claim) ([]ledger.OpenReport, error)
 	EndReport(ctx context.Context, r ledger.OpenReport) error
 	SilenceLeft(ctx context.Context, c *ledger.Claim, laneSeqs []int64) (map[int64]time.Duration, error)

@@ -335,6 +335,29 @@ var expiring = []property{
 		}
 		f.is("another filler", lanes(f.apply(c, seq(9, "e", 8)).Actions), "9:e-8:run", "10:e-9:run")
 	}},
+	{"a higher epoch waits behind the steps of the one that ends", func(f *fixture) {
+		f.start(func(s *ledger.Spec) { s.Policy.MaxReleases = 2 })
+		c := f.claim(0)
+		next := func(offset, value int64) ledger.Record {
+			r := seq(offset, "e", value)
+			r.Version.Epoch = 7
+			return r
+		}
+		f.apply(c, seq(0, "e", 1), seq(1, "e", 3), seq(2, "e", 5), seq(3, "e", 7))
+		f.is("its first", decisions(f.apply(c, next(4, 11))), "-1:applied/gap_skipped", "-1:applied/gap_skipped", "0:buffered/gap")
+		f.is("others of it", decisions(f.apply(c, next(5, 13), next(6, 12))), "0:buffered/gap", "1:buffered/gap")
+		c = f.claim(0) // whoever comes next goes on
+		f.deadline(c)
+		f.is("the next step", decisions(f.expire(c)), "-1:applied/gap_skipped", "-1:applied/new_epoch")
+		f.deadline(c)
+		a := f.expire(c)
+		f.is("the last step", decisions(a), "-1:applied/released", "-1:applied/released")
+		if _, waits := f.deadline(c); waits || a.Waiting {
+			f.Error("something waits")
+		}
+		f.is("what is open", states(f.open(c)), "1:e-1:pending:0", "2:e-3:pending:0", "3:e-5:pending:0", "4:e-7:pending:0", "5:e-11:pending:0", "6:e-12:pending:0", "7:e-13:pending:0")
+		f.is("below it", decisions(f.apply(c, seq(7, "e", 8))), "0:stale/older")
+	}},
 	{"then dead_letter gives up what stands behind the gap", func(f *fixture) {
 		f.start(func(s *ledger.Spec) { s.Policy.Then = gate.ThenDeadLetter })
 		c := f.claim(0)

@@ -138,6 +138,9 @@ var finishingLater = []property{
 		if _, err := f.l.Commit(f.ctx(), ledger.Result{Claim: zombie, LaneSeq: 2, Status: ledger.Done, Attempt: 1}, statement); !errors.Is(err, ledger.ErrFenced) {
 			f.Errorf("fenced: %v", err)
 		}
+		if was, err := f.l.Committed(f.ctx(), ledger.Result{Claim: zombie, LaneSeq: 2, Status: ledger.Done, Attempt: 1}); was || !errors.Is(err, ledger.ErrFenced) {
+			f.Errorf("fenced: committed %v, %v", was, err)
+		}
 		f.record(ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Superseded})
 		if tag, err := f.l.Commit(f.ctx(), ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Done, Attempt: 1}, statement); tag != "" || err != nil {
 			f.Errorf("superseded: %q %v", tag, err)
@@ -155,6 +158,9 @@ var finishingLater = []property{
 			}
 			if !over() {
 				f.Fatal("no connection was lost")
+			}
+			if was, err := f.l.Committed(f.ctx(), done); err != nil || was != written {
+				f.Errorf("written %v: it was committed: %v %v", written, was, err)
 			}
 			tag, err := f.l.Commit(f.ctx(), done, sink.Statement{SQL: "SELECT 1"})
 			if err != nil || (tag == "") != written {

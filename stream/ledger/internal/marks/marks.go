@@ -81,10 +81,11 @@ func (m *Marks) at(laneSeq int64) (*bucket, int64) {
 	return b, laneSeq & (bucketSize - 1)
 }
 
-// Load marks an action as it was read from the database: ended if it has a completion, else open with a row in actions.
-func (m *Marks) Load(laneSeq int64, ended bool) {
+// Load marks an action as it was read from the database: ended if it has a completion, else open with a row in actions. It reports whether the
+// action has both.
+func (m *Marks) Load(laneSeq int64, ended bool) (both bool) {
 	if laneSeq < m.Low {
-		return
+		return false
 	}
 	b, i := m.at(laneSeq)
 	if ended {
@@ -93,6 +94,7 @@ func (m *Marks) Load(laneSeq int64, ended bool) {
 		b.withRow.set(i)
 	}
 	m.MarkRecorded(laneSeq)
+	return b.ended.has(i) && b.withRow.has(i)
 }
 
 // Ended reports whether a completion of the action is recorded, or about to be; of an action below Low it does not know.
