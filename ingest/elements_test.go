@@ -12,7 +12,9 @@ func TestEachElementIsAnEvent(t *testing.T) {
 	t.Parallel()
 	const list = `[{"id":1,"type":"contact.creation","order":"c-1","rev":1}, {"type":"no id"},` + "\n" +
 		`{ "id":2 , "type":"deal.deletion","order":"d-1","rev":7}, 5, {"id":3,"type":"deal.deletion","order":"d-2","rev":1}]`
-	for _, test := range []struct{ each, body string }{{"/", list}, {"/a~1b/events", `{"id":"none","a/b":{"events":` + list + `},"type":"none"}`}} {
+	for _, test := range []struct{ each, body string }{{"/", list}, {"/a~1b/events", `{"id":"none","a/b":{"events":` + list + `},"type":"none"}`},
+		{"/entry/*/changes", `{"entry":[{"changes":[]},{"id":"none","changes":` + list + `},{"changes":[]}]}`},
+		{"/*/a/b", `[{"a":{"b":` + list + `}}]`}} {
 		in := setup(t, nil)
 		cfg := ordersMapping
 		cfg.Each = test.each

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
 )
 
@@ -63,7 +64,7 @@ func TestTraps(t *testing.T) {
 		{"answers so far have no time", "typeform", `{"event_id":"e","event_type":"form_response_partial","form_response":{"form_id":"f","token":"t","landed_at":"2026-07-08T14:02:11Z"}}`,
 			nil, "e | com.typeform.form_response_partial | f/t | none | delta"},
 		{"who did not show up is the invitee", "calendly", `{"event":"invitee_no_show.created","created_at":"2026-06-01T15:22:41.000001Z","payload":{"uri":"https://x/no_shows/1","invitee":"https://x/invitees/1"}}`,
-			nil, "sha256:... | com.calendly.invitee_no_show.created | https:%2F%2Fx%2Finvitees%2F1 | timestamp 2026-06-01T15:22:41.000001000Z | delta"},
+			nil, "sha256:... | com.calendly.invitee_no_show.created | https:%2F%2Fx%2Finvitees%2F1 | event timestamp 2026-06-01T15:22:41.000001000Z | delta"},
 		{"a button of a message that was sent inline", "telegram", `{"update_id":7,"callback_query":{"id":"1","from":{"id":9},"chat_instance":"-4"}}`,
 			nil, "7 | org.telegram.callback_query | 9 | monotonic 00000000000000000007 | delta"},
 		{"a bot's place in a group", "telegram", `{"update_id":8,"my_chat_member":{"chat":{"id":-1001},"from":{"id":9}}}`,
@@ -114,6 +115,10 @@ func TestTraps(t *testing.T) {
 			nil, "u | com.okta.group.user_membership.add | 00u | timestamp 2026-07-02T12:00:00.100000000Z | delta"},
 		{"the end of a user", "okta", `{"uuid":"u","published":"2026-07-02T12:00:00.1Z","eventType":"user.lifecycle.delete.completed","actor":{"id":"00a"},"target":[{"id":"00u"}]}`,
 			nil, "u | com.okta.user.lifecycle.delete.completed | 00u | timestamp 2026-07-02T12:00:00.100000000Z | delta deleted"},
+		{"read in the second in which it came", "whatsapp", `{"field":"messages","value":{"metadata":{"phone_number_id":"1"},"statuses":[{"id":"wamid.1","status":"read","timestamp":"1751430074","recipient_id":"2"}]}}`,
+			nil, "sha256:... | com.whatsapp.statuses.read | 1/2 | status:wamid.1 timestamp 2025-07-02T04:21:14.000000000Z+00003 | delta"},
+		{"another field of the account", "whatsapp", `{"field":"message_template_status_update","value":{"event":"APPROVED"}}`,
+			nil, "sha256:... | com.whatsapp.message_template_status_update | in | none | delta"},
 	} {
 		t.Run(tt.preset+" "+tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -159,6 +164,19 @@ func TestOktaLists(t *testing.T) {
 	}
 }
 
+// TestListsInLists: a delivery of which one list cannot be read is kept whole.
+func TestListsInLists(t *testing.T) {
+	t.Parallel()
+	s := compile(t, provider.Config{Preset: "whatsapp"})
+	for body, want := range map[string]int{`{"entry":[{"changes":[{},{}]},{"changes":[]},{"changes":{}}]}`: 3, `{"entry":[]}`: 0,
+		`{"entry":[{"changes":[{}]},{"messaging":[{}]}]}`: -1, `{"entry":[{"changes":[{}]},7]}`: -1} {
+		elements, err := s.Split(request(body))
+		if want < 0 && err == nil || want >= 0 && (err != nil || len(elements) != want) {
+			t.Errorf("%s: %d elements, %v", body, len(elements), err)
+		}
+	}
+}
+
 // TestHandshakesOfBusiness: what is no handshake is not answered as one.
 func TestHandshakesOfBusiness(t *testing.T) {
 	t.Parallel()
@@ -167,6 +185,17 @@ func TestHandshakesOfBusiness(t *testing.T) {
 		`{"event":"endpoint.url_validation","payload":{"plainToken":7}}`, `url_validation`} {
 		if _, ok := zoom.Challenge(request(body)); ok {
 			t.Errorf("%s is answered", body)
+		}
+	}
+	whatsapp := compile(t, provider.Config{Preset: "whatsapp", Secrets: []schemas.Secret{schemas.NewSecret("meta-app-secret")}})
+	// printf hub.verify_token | openssl dgst -sha256 -hmac meta-app-secret
+	const token = "f39c05077413135f839e26b62597c4eadb1cb847583b77a71ad65e2ccdb0660e"
+	for query, want := range map[string]string{"hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token=" + token: "1158201444",
+		"hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token=x": "", "hub.mode=subscribe&hub.challenge=1158201444": "",
+		"hub.mode=subscribe&hub.challenge=%3Cscript%3E&hub.verify_token=" + token: "", "hub.mode=unsubscribe&hub.challenge=1&hub.verify_token=" + token: ""} {
+		answer, ok := whatsapp.Challenge(&verify.Request{Method: "GET", Query: query})
+		if ok != (want != "") || ok && string(answer.Body) != want {
+			t.Errorf("%s: %v %+v", query, ok, answer)
 		}
 	}
 	if verified, asks := okta.Asks("GET"); !verified || !asks {

@@ -21,7 +21,7 @@ func calendly() preset {
 		maxBody: 1 << 20, deadline: 10 * time.Second, deadlineNote: "a guess: Calendly does not say",
 		retries: "for 24 h, at growing distances; then the subscription is disabled", retryHorizon: day,
 		prefix: "com.calendly.",
-		fallback: mapping{id: "sha256:body", typ: []string{"/event"}, entity: []string{"/payload/invitee|/payload/uri?"}, clocks: micros("/created_at", ""),
+		fallback: mapping{id: "sha256:body", typ: []string{"/event"}, entity: []string{"/payload/invitee|/payload/uri?"}, clocks: micros("/created_at", "event"),
 			title: "/payload/scheduled_event/name|/payload/name"},
 	}
 }

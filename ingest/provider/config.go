@@ -20,8 +20,8 @@ type Config struct {
 	Verify *verify.Params
 	// Event replaces single parts of the preset's mapping, for every event type.
 	Event *EventConfig
-	// Each is where a delivery has its list of events: a JSON Pointer, or "/" where the body is the list. Each element is an event, and what
-	// Event says is read inside it.
+	// Each is where a delivery has its list of events: a JSON Pointer, "/" where the body is the list, or /entry/*/changes for the lists in
+	// the elements of one. Each element is an event, and what Event says is read inside it.
 	Each string
 	// MaxBody is in bytes; zero is the preset's.
 	MaxBody int64

@@ -1,9 +1,9 @@
 package provider
 
 import (
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas/scan"
@@ -15,20 +15,26 @@ const MaxElements = 10_000
 // WholeBody is the `each` of a source whose body is the list itself.
 const WholeBody = "/"
 
-// compileEach compiles a source's `each`: a JSON Pointer to the list, or [WholeBody].
-func compileEach(each string) (*scan.Set, error) {
+// compileEach compiles a source's `each`: a JSON Pointer to the list, or [WholeBody]. Where each element of a list has a list itself, "/*/" stands
+// between the two pointers.
+func compileEach(each string) (sets []*scan.Set, err error) {
 	if each == "" {
 		return nil, nil // one delivery is one event
 	}
-	pointer := each
-	if each == WholeBody {
-		pointer = ""
+	for i, pointer := range strings.Split(each, "/*/") {
+		switch {
+		case i > 0:
+			pointer = "/" + pointer
+		case each == WholeBody:
+			pointer = ""
+		}
+		set, err := scan.Compile(pointer)
+		if err != nil {
+			return nil, &KeyError{"each", fmt.Errorf("%q is not a JSON Pointer to a list in the body, such as /events, or /entry/*/changes for the lists in a list; / is the body itself", each)}
+		}
+		sets = append(sets, set)
 	}
-	set, err := scan.Compile(pointer)
-	if err != nil {
-		return nil, &KeyError{"each", fmt.Errorf("%q is not a JSON Pointer to a list in the body, such as /events; / is the body itself", each)}
-	}
-	return set, nil
+	return sets, nil
 }
 
 // Several reports whether a delivery of the source has a list of events.
@@ -45,42 +51,46 @@ func (s *Source) Split(r *verify.Request) ([]verify.Request, error) {
 	if bad != nil {
 		return nil, bad
 	}
-	values, err := s.each.Scan(text, nil)
-	if err != nil {
-		return nil, scanReason(err)
-	}
 	header, whole := r.Header, r.Header.Get("Content-Type")
 	if element := elementType(whole); element != whole {
 		header = r.Header.Clone()
 		header.Set("Content-Type", element)
 	}
-	element := func(raw []byte) verify.Request {
-		return verify.Request{Method: r.Method, URL: r.URL, Header: header, Body: raw, Secret: r.Secret, SignedAt: r.SignedAt}
+	var elements []verify.Request
+	err := s.list(text, s.each, func(raw []byte) error {
+		if len(elements) == MaxElements {
+			return unusable(TooLong, "the list has more than %d elements", MaxElements)
+		}
+		elements = append(elements, verify.Request{Method: r.Method, URL: r.URL, Header: header, Body: raw, Secret: r.Secret, SignedAt: r.SignedAt})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return elements, nil
+}
+
+// list calls element with each element of the list in text, or of the lists in its elements.
+func (s *Source) list(text []byte, at []*scan.Set, element func(raw []byte) error) error {
+	values, err := at[0].Scan(text, nil)
+	if err != nil {
+		return scanReason(err)
+	}
+	if len(at) > 1 {
+		last := element
+		element = func(raw []byte) error { return s.list(raw, at[1:], last) }
 	}
 	switch list := values[0]; list.Kind {
 	case scan.Object:
-		return []verify.Request{element(list.Raw())}, nil
+		return element(list.Raw())
 	case scan.Array:
-		var elements []verify.Request
-		err := scan.Each(list.Raw(), func(_ string, v scan.Value) error {
-			if len(elements) == MaxElements {
-				return errTooMany
-			}
-			elements = append(elements, element(slices.Clip(v.Raw())))
-			return nil
-		})
-		if errors.Is(err, errTooMany) {
-			return nil, unusable(TooLong, "the list has more than %d elements", MaxElements)
-		}
-		return elements, err
+		return scan.Each(list.Raw(), func(_ string, v scan.Value) error { return element(slices.Clip(v.Raw())) })
 	case scan.Absent:
-		return nil, unusable(MissingField, "no list at %s", s.eachText)
+		return unusable(MissingField, "no list at %s", s.eachText)
 	default:
-		return nil, unusable(WrongType, "%s is of type %s, not a list", s.eachText, list.Kind)
+		return unusable(WrongType, "%s is of type %s, not a list", s.eachText, list.Kind)
 	}
 }
-
-var errTooMany = errors.New("too many elements")
 
 // elementType returns the content type of an element, by that of the delivery.
 func elementType(whole string) string {

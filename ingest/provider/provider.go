@@ -59,10 +59,10 @@ type Source struct {
 	rules    map[string]*rule
 	fields   map[string]*compiledFields // nil: the type is signed
 	fallback *rule
-	delivery *value    // where the provider's id of the delivery is, where it is not the event's; nil: nowhere
-	topic    *value    // what stands before an id made of the body; nil: nothing
-	set      *scan.Set // nil when the source reads nothing of the body
-	each     *scan.Set // where the list of events is; nil: a delivery is one event
+	delivery *value      // where the provider's id of the delivery is, where it is not the event's; nil: nowhere
+	topic    *value      // what stands before an id made of the body; nil: nothing
+	set      *scan.Set   // nil when the source reads nothing of the body
+	each     []*scan.Set // where the list of events is, and those in its elements; nil: a delivery is one event
 	eachText string
 	forms    bool // the source reads form bodies
 	headers  []header

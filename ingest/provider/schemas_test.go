@@ -173,6 +173,7 @@ func TestMappingsHaveSchemas(t *testing.T) {
 		"square":                 "the catalogue has none",
 		"svix":                   "the catalogue has none",
 		"telegram":               "the catalogue has none",
+		"whatsapp":               "the catalogue has none",
 	}
 	catalogued := []string{"github", "slack", "stripe"} // of other providers there are no schemas
 	for _, info := range provider.Presets() {

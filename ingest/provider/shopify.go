@@ -32,7 +32,7 @@ func shopify() preset {
 	}
 	level := resource("inventory_levels", "", "") // its global id is made of two numbers; inventory_levels/disconnect has these alone
 	level.entity = []string{shop, "=InventoryLevel", "/location_id?", "/inventory_item_id?"}
-	ofOrder := func(number string) mapping { return mapping{entity: []string{shop, gid("Order", number) + "?"}} }
+	ofOrder := mapping{entity: []string{shop, gid("Order", "/order_id") + "?"}}
 	return preset{
 		name: "shopify", title: "Shopify",
 		verify:  verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "X-Shopify-Hmac-Sha256", Encoding: "base64"},
@@ -50,11 +50,11 @@ func shopify() preset {
 		fallback: mapping{id: "sha256:body", typ: []string{topic}, entity: []string{shop, "/admin_graphql_api_id|/id?"}, title: "/title|/name|/email"},
 		rules: map[string]mapping{
 			"orders":             resource("orders", "Order", "|"+gid("Order", "/order_edit/order_id")+"|"+gid("Order", "/order_id")),
-			"fulfillments":       ofOrder("/order_id"),
-			"refunds":            ofOrder("/order_id"),
-			"order_transactions": ofOrder("/order_id"),
-			"fulfillment_events": ofOrder("/order_id"),
-			"disputes":           ofOrder("/order_id"),
+			"fulfillments":       ofOrder,
+			"refunds":            ofOrder,
+			"order_transactions": ofOrder,
+			"fulfillment_events": ofOrder,
+			"disputes":           ofOrder,
 			"draft_orders":       resource("draft_orders", "DraftOrder", ""),
 			"products":           resource("products", "Product", ""),
 			"collections":        resource("collections", "Collection", ""),

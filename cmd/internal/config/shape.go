@@ -245,7 +245,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "key_encoding", doc: "What the secrets are.", computed: "text", values: []string{"text", "hex", "base64"}},
 		{name: "verify", doc: "How deliveries are signed; needed for generic."},
 		{name: "event", doc: "Where bodies carry the event's identity; needed for generic."},
-		{name: "each", doc: "Where a delivery has a list of events, such as /events; / where the body is the list. Each element is an event of its own, its bytes are its body, and event is read inside it (headers are the delivery's); sha256:body is the element's, so elements with the same bytes are one event. One that cannot be mapped is in quarantine alone. 10,000 elements at most.", computed: "as the preset says; a delivery is one event for generic"},
+		{name: "each", doc: "Where a delivery has a list of events, such as /events; / where the body is the list, /entry/*/changes for the lists in a list. Each element is an event of its own, its bytes are its body, and event is read inside it (headers are the delivery's); sha256:body is the element's, so elements with the same bytes are one event. One that cannot be mapped is in quarantine alone. 10,000 elements at most.", computed: "as the preset says; a delivery is one event for generic"},
 		{name: "max_body", doc: "Largest body taken.", computed: "as the preset says, 1MiB for generic", minimum: 1},
 		{name: "deadline", doc: "How long the provider waits for an answer; the intake answers 503 a fifth of it earlier, a second at most.", computed: "as the preset says, 10s for generic"},
 		{name: "public_url", shown: true, doc: "The whole URL that the provider calls, without a query, where its signature covers that.", computed: "intake.public_url and /v1/in/<team>/<source>"},

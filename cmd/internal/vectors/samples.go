@@ -95,6 +95,9 @@ func (s sample) run(dir string) error {
 		if err != nil {
 			return err
 		}
+		if len(elements) == 0 {
+			return errors.New("the list is empty")
+		}
 		req = &elements[0]
 	}
 	event, err := src.Event(req, now)
