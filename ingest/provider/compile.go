@@ -117,10 +117,6 @@ func (s *Source) compileRules(e *EventConfig) error {
 	if s.delivery, err = c.deliveryID(e.DeliveryID, s.preset.delivery); err != nil {
 		return &KeyError{"event.delivery_id", err}
 	}
-	if s.each != nil && len(s.fallback.id.refs) == 1 && s.fallback.id.refs[0].kind == refHeader {
-		return &KeyError{"event.id", fmt.Errorf("is read from header %s, which all elements of a list have: with each, take what is in the element, such as /id, or sha256:body",
-			s.fallback.id.refs[0].name)}
-	}
 	if e.ID == "" && s.preset.topic != "" {
 		topic, err := c.preset(s.preset.topic)
 		if err != nil {

@@ -22,7 +22,7 @@ var _ = register(gitlab())
 // `2021-04-28 21:50:00 +0200`.
 // Sources: https://docs.gitlab.com/user/project/integrations/webhooks and webhook_events, xanzy/go-gitlab testdata/webhooks.
 func gitlab() preset {
-	const project = "/project/id|/project_id|group:{/group/id}|group:{/group_id}"
+	const project = "/project/id|/project_id|/object_attributes/project_id|group:{/group/id}|group:{/group_id}"
 	attributes := func(kind string) []string { return []string{project, kind + "{/object_attributes/id}"} }
 	issue := mapping{entity: []string{project, "issue:{/object_attributes/iid}"}, clocks: seconds("/object_attributes/updated_at", "issue")}
 	removed := &condition{from: "/object_attributes/action|/action", is: []string{"delete"}}

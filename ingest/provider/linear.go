@@ -58,6 +58,7 @@ func linear() preset {
 			"Attachment":          part("attachment"),
 			"IssueRelation":       part("relation"),
 			"ProjectUpdate":       {entity: []string{organization, "/data/projectId|/data/project/id|/data/id"}, clocks: at("update", "/data/id")},
+			"InitiativeUpdate":    {entity: []string{organization, "/data/initiativeId|/data/initiative/id|/data/id"}, clocks: at("update", "/data/id")},
 			"AgentSessionEvent":   {entity: []string{organization, "/agentSession/id"}, clocks: told("agent_session")},
 			"AppUserNotification": {entity: []string{organization, "/notification/issueId|/notification/projectId|/notification/id"}, clocks: told("notification")},
 			"PermissionChange":    {entity: []string{organization}},

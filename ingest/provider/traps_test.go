@@ -107,6 +107,7 @@ func TestGitLabTraps(t *testing.T) {
 			typ: "deployment", entity: "7/deployment:15", version: "2021-04-28T19:50:00.000000000Z+00004", clock: "deployment"},
 		{name: "release", body: `{"object_kind":"release","action":"delete","tag":"v1",` + project + `}`, typ: "release", entity: "7/release:v1", gone: true},
 		{name: "an event of a group", body: `{"event_name":"user_remove_from_group","group_id":7,"updated_at":"2020-12-11T04:57:22Z"}`, typ: "user_remove_from_group", entity: "group:7"},
+		{name: "an event without a project", body: `{"object_kind":"vulnerability","object_attributes":{"project_id":7,"state":"detected"}}`, typ: "vulnerability", entity: "7"},
 		{name: "a system hook about nobody's project", body: `{"event_name":"user_create","user_id":7}`, typ: "user_create", entity: "in"},
 		{name: "no kind", body: `{"project_id":7}`, headers: []string{"X-Gitlab-Event: Push Hook"}, refused: provider.MissingField},
 	})
@@ -175,6 +176,8 @@ func TestLinearTraps(t *testing.T) {
 			typ: "comment.create", entity: "o/u", version: "2026-07-01T16:45:22.391000000Z", clock: "comment:c"},
 		{name: "an agent's session", body: `{"type":"AgentSessionEvent","action":"prompted",` + head + `,"agentSession":{"id":"s","issueId":"i"}}`,
 			typ: "agentsessionevent.prompted", entity: "o/s", version: "2026-07-01T16:45:22.391000000Z", clock: "agent_session"},
+		{name: "an update of an initiative", body: `{"type":"InitiativeUpdate","action":"create",` + head + `,"data":{"id":"u","initiativeId":"n","updatedAt":"2026-07-01T16:45:22.391Z"}}`,
+			typ: "initiativeupdate.create", entity: "o/n", version: "2026-07-01T16:45:22.391000000Z", clock: "update:u"},
 		{name: "SLA", body: `{"type":"IssueSLA","action":"breached",` + head + `,"issueData":{"id":"i"}}`, typ: "issuesla.breached", entity: "o/i"},
 		{name: "the header is not signed and names nothing", body: `{"action":"update",` + head + `}`, headers: []string{"Linear-Event: Issue"}, refused: provider.MissingField},
 	})
@@ -378,6 +381,23 @@ func TestBuildTraps(t *testing.T) {
 		build("build.finished", "failed", at, at))
 }
 
+func TestAzureDevOpsTraps(t *testing.T) {
+	t.Parallel()
+	const version = "2016-09-19T13:03:26.428552800Z"
+	event := func(typ, resource string) string {
+		return `{"id":"1","eventType":"` + typ + `","resource":` + resource + `,"resourceContainers":{"collection":{"id":"c"},"project":{"id":"p"}},"createdDate":"2016-09-19T13:03:26.4285528Z"}`
+	}
+	play(t, "azure-devops", "com.azure.devops.", []trap{
+		{name: "the update's id is not the item's", body: event("workitem.updated", `{"id":2,"workItemId":5,"rev":7,"revision":{"id":5,"rev":7}}`), typ: "workitem.updated", entity: "c/workitem:5", version: "00000000000000000007", clock: "workitem"},
+		{name: "a work item as it is made", body: event("workitem.created", `{"id":5,"rev":1}`), typ: "workitem.created", entity: "c/workitem:5", version: "00000000000000000001", clock: "workitem"},
+		{name: "a work item goes", body: event("workitem.deleted", `{"id":5,"rev":8}`), typ: "workitem.deleted", entity: "c/workitem:5", version: "00000000000000000008+00001", clock: "workitem", gone: true},
+		{name: "a comment belongs to its pull request", body: event("ms.vss-code.git-pullrequest-comment-event", `{"comment":{"id":2},"pullRequest":{"pullRequestId":1,"repository":{"id":"r"}}}`),
+			typ: "ms.vss-code.git-pullrequest-comment-event", entity: "r/1", version: version, clock: "pullrequest"},
+		{name: "a build has a pull request's number", body: event("build.complete", `{"id":1}`), typ: "build.complete", entity: "p/build:1", version: version, clock: "build"},
+		{name: "something new", body: event("ms.vss-pipelines.run-state-changed-event", `{"run":{"id":9}}`), typ: "ms.vss-pipelines.run-state-changed-event", entity: "p/run:9", version: version, clock: "event"},
+	})
+}
+
 func TestDeskTraps(t *testing.T) {
 	t.Parallel()
 	play(t, "zendesk", "com.zendesk.", []trap{
@@ -402,6 +422,24 @@ func TestDeskTraps(t *testing.T) {
 			typ: "metric_alert_monitor", entity: "1/9", version: "2026-07-14T10:21:03.000000000Z"},
 	})
 	play(t, "alertmanager", "io.prometheus.alert.", []trap{{name: "group", body: `{"status":"resolved","groupKey":"{}:{a=\"b/c\"}"}`, typ: "resolved", entity: string(schemas.NewEntityKey(`{}:{a="b/c"}`))}})
+}
+
+// TestNotionToken: the post that brings the secret is answered and is no event; an event that has the words in a text is one.
+func TestNotionToken(t *testing.T) {
+	t.Parallel()
+	s := compile(t, provider.Config{Preset: "notion"})
+	for body, handshake := range map[string]bool{
+		`{"verification_token":"secret_abc"}`:                           true,
+		`{"id":"1","verification_token":"secret_abc","type":"x"}`:       false,
+		`{"id":"1","type":"page.created","title":"verification_token"}`: false,
+		`{"verification_token":{"a":1}}`:                                false,
+		`verification_token`:                                            false,
+	} {
+		answer, ok := s.Challenge(request(body))
+		if ok != handshake || ok && (answer.Status != 200 || strings.Contains(string(answer.Body), "secret")) {
+			t.Errorf("%s: %t %+v", body, ok, answer)
+		}
+	}
 }
 
 // TestNotionAttempts: the attempt is counted in the body, and is no difference.
@@ -475,6 +513,8 @@ func TestPeopleOfProviders(t *testing.T) {
 			schemas.Sender{ID: "P", Login: "Monitor", Kind: automation}, "A bump"},
 		{"buildkite", `{"event":"build.running","build":{"id":"b","message":"Retry","creator":{"id":"u","name":"Priya"}},"sender":{"id":"w","name":"who made the hook"}}`, "", schemas.Sender{ID: "u", Login: "Priya"}, "Retry"},
 		{"notion", `{"id":"1","type":"page.created","timestamp":"2026-07-05T16:20:59.000Z","workspace_id":"w","authors":[{"id":"a","type":"bot"},{"id":"b","type":"person"}],"entity":{"id":"p","type":"page"}}`, "", schemas.Sender{ID: "a", Kind: automation}, ""},
+		{"azure-devops", `{"id":"1","eventType":"git.pullrequest.updated","createdDate":"2016-09-19T13:03:26Z","resource":{"repository":{"id":"r"},"pullRequestId":1,"title":"my first","createdBy":{"id":"u","displayName":"Jamal"}}}`, "",
+			schemas.Sender{}, "my first"}, // who made it, not who changed it
 		{"grafana", `{"status":"firing","groupKey":"g","commonLabels":{"alertname":"HighLatency"}}`, "", schemas.Sender{}, "HighLatency"},
 		{"opsgenie", `{"action":"Create","alert":{"alertId":"a","message":"5xx","userId":"u","username":"fili"}}`, "", schemas.Sender{ID: "u", Login: "fili"}, "5xx"},
 	} {
