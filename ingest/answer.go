@@ -80,8 +80,11 @@ func writeProblem(w http.ResponseWriter, status int) {
 
 // durableBody returns the body of the answer for a delivery that is durable.
 func (h *Handler) durableBody(d *delivery) []byte {
-	if d.batch != nil {
-		return d.batch.body()
+	if b := d.batch; b != nil {
+		if len(b.events) != 1 || len(b.unusable) > 0 {
+			return b.body()
+		}
+		d.event = b.events[0]
 	}
 	if d.event == nil {
 		return []byte(`{"id":null}`) // quarantined: it has no id until the source's mapping is corrected

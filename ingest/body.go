@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/forebay-io/forebay/schemas"
 )
 
 // smallBuffer is the size of each delivery's own buffer, which many bodies fit into.
@@ -70,6 +72,23 @@ func (h *Handler) grown(full, most int64) int64 {
 		size = (size + 1) / 2
 	}
 	return size
+}
+
+// unpack puts what a compressed body is without its compression in its place, where the source's signature is of that. Nobody has been verified yet,
+// so it may grow eightfold, as JSON does, and to what the source takes; the room holds both. What is not taken is refused as any body that
+// nobody signed.
+func (h *Handler) unpack(d *delivery) error {
+	if d.source == nil || !d.source.mapper().Proof().Unpacked || !schemas.Zipped(d.request.Body) {
+		return nil
+	}
+	limit := min(d.source.MaxBody, 8*int64(len(d.request.Body))+smallBuffer)
+	if err := h.room.more(&d.arrival, limit); err != nil {
+		return err
+	}
+	if text, err := schemas.Unzip(d.request.Body, limit); err == nil {
+		d.request.Body = text
+	}
+	return nil
 }
 
 // liftReadDeadline removes the server's read deadline if the wait for the broker may be longer: it would end the request's context.

@@ -165,6 +165,9 @@ func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) v
 	if d.source != nil && d.source.mapper().Proof().URL {
 		d.request.URL = d.source.calledURL(r.URL)
 	}
+	if err := h.unpack(d); err != nil {
+		return verdictOnBody(err)
+	}
 	if v, ok := h.authentic(d); !ok {
 		return v
 	}

@@ -268,8 +268,11 @@ func TestEveryReasonIsProvoked(t *testing.T) {
 	t.Parallel()
 	ways := map[string]int{}
 	provoked := map[string]bool{
-		"not_accepting": true, // of the process: TestNotAcceptingIsTold in cmd/internal/app
-		"bad_key":       true, // a source without a secret, which config check refuses
+		"not_accepting":   true, // of the process: TestNotAcceptingIsTold in cmd/internal/app
+		"key_not_ready":   true, // likewise
+		"digest_mismatch": true, // of one scheme: TestVectors in ingest/verify
+		"bad_cert_url":    true, // of one scheme: TestSNSCertificates in ingest/verify
+		"bad_key":         true, // a source without a secret, which config check refuses
 	}
 	for _, test := range waysOut() {
 		ways[test.outcome+" "+test.reason]++

@@ -28,6 +28,9 @@ func (h *Handler) authentic(d *delivery) (verdict, bool) {
 	if !ok {
 		e = &verify.Error{Reason: "internal"}
 	}
+	if e.Reason == verify.NotReady {
+		return verdict{outcome: unavailable, reason: string(e.Reason), err: err}, false
+	}
 	hashed, reason := e.Reason == verify.Mismatch, e.Reason
 	if e.Reason == verify.TooOld || e.Reason == verify.TooNew {
 		hashed = true

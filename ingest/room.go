@@ -235,6 +235,21 @@ func (r *room) ended(a *arrival, read error) error {
 	return read
 }
 
+// more has an arrival that is there hold n bytes more, if there is room.
+func (r *room) more(a *arrival, n int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.used+n > r.limits.Memory || r.overflows(a, n) {
+		return errFull
+	}
+	a.held += n
+	r.used += n
+	if a.size == large {
+		r.large += n
+	}
+	return nil
+}
+
 // leave frees what a delivery holds.
 func (r *room) leave(a *arrival) {
 	r.mu.Lock()

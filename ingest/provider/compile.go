@@ -45,6 +45,7 @@ func Compile(cfg Config) (*Source, error) {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
 	s.Verifier, s.signer, s.proof = scheme, scheme, scheme.Proof()
+	s.proof.Unpacked = params.Unpacked
 	if params.Scheme == verify.SchemeToken {
 		s.secret = []string{http.CanonicalHeaderKey(params.Header)}
 	}
@@ -123,6 +124,13 @@ func (s *Source) compileRules(e *EventConfig) error {
 			return err
 		}
 		s.topic = &topic
+	}
+	if e.ID == "" && s.preset.scope != "" {
+		scope, err := c.preset(s.preset.scope)
+		if err != nil {
+			return err
+		}
+		s.scope = &scope
 	}
 	if s.each != nil && len(s.fallback.id.refs) == 1 && s.fallback.id.refs[0].kind == refHeader {
 		return &KeyError{"event.id", fmt.Errorf("is read from header %s, which all elements of a list have: with each, take what is in the element, such as /id, or sha256:body",

@@ -21,6 +21,7 @@ type delivery struct {
 	buffer   []scan.Value // used again
 	values   []scan.Value // by slot; nil when there is no JSON text
 	form     url.Values   // nil when the body is not a form
+	zipped   bool         // the body is compressed
 	fromForm bool         // the JSON text is a field of the form
 	text     []byte       // the JSON text; nil when there is none
 	inputs   *inputs      // of expressions; nil until one asks
@@ -43,6 +44,12 @@ func (d *delivery) parse() *Unusable {
 // jsonText returns the JSON text: the body, or the form's field that has it; nil for a form without one.
 func (d *delivery) jsonText() ([]byte, *Unusable) {
 	s, text := d.src, d.req.Body
+	if d.zipped = schemas.Zipped(text); d.zipped {
+		var err error
+		if text, err = schemas.Unzip(text, s.MaxBody); err != nil {
+			return nil, unusable(BadEncoding, "the body cannot be unpacked: %v", err)
+		}
+	}
 	if !s.forms || mediaType(d.req) != mediaForm {
 		if text == nil {
 			text = []byte{}
@@ -221,6 +228,9 @@ func (d *delivery) withoutVolatile(m *rule) []byte {
 	body := d.req.Body
 	if len(m.volatile) == 0 || d.values == nil || d.fromForm {
 		return body
+	}
+	if d.zipped {
+		body = d.text
 	}
 	var spans []scan.Value
 	for _, slot := range m.volatile {

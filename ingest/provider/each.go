@@ -38,12 +38,15 @@ func compileEach(each string) (sets []*scan.Set, err error) {
 }
 
 // Several reports whether a delivery of the source has a list of events.
-func (s *Source) Several() bool { return s.each != nil }
+func (s *Source) Several() bool { return s.each != nil || s.preset.unpack != nil }
 
 // Split returns the elements of a delivery's list, in its order: each is a delivery by itself for [Source.Read] and [Source.CheckSchema],
 // with the element's bytes as body. A single object in the place of the list is its only element. Only for a source that has [Source.Several].
 // An error is an *[Unusable].
 func (s *Source) Split(r *verify.Request) ([]verify.Request, error) {
+	if s.each == nil {
+		return s.preset.unpack(r)
+	}
 	d := s.deliveries.Get().(*delivery)
 	defer d.close()
 	d.src, d.req = s, r

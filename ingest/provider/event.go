@@ -65,6 +65,12 @@ func (d *delivery) event(received time.Time, e *schemas.Event) *Unusable {
 	if e.Data == nil {
 		e.Data = []byte{}
 	}
+	if d.zipped && !d.fromForm {
+		e.Extensions = map[string]string{schemas.EncodingAttribute: "gzip"}
+	}
+	if d.src.preset.unpack != nil {
+		e.Extensions, e.DataSchema = extensions(d.req.Header), d.req.Header.Get("Ce-Dataschema")
+	}
 	sum := sha256.Sum256(d.withoutVolatile(m))
 	e.Hash = schemas.ShortHash(sum)
 	if e.ID, bad = d.id(m, sum); bad != nil {
@@ -111,10 +117,22 @@ func (d *delivery) id(m *rule, sum [sha256.Size]byte) (string, *Unusable) {
 			return "", bad
 		}
 		if found {
+			if text, bad = d.scoped(text); bad != nil {
+				return "", bad
+			}
 			return text, checkText("the id at ", r.text, text, MaxID)
 		}
 	}
 	return "", unusable(MissingField, "no id at %s", m.id.text)
+}
+
+// scoped returns an id with what it is unique inside of, where the preset has that.
+func (d *delivery) scoped(id string) (string, *Unusable) {
+	if d.src.scope == nil {
+		return id, nil
+	}
+	scope, _, bad := d.scalar(*d.src.scope)
+	return string(schemas.NewEntityKey(scope, id)), bad
 }
 
 // topical returns an id that is made of the body, behind the topic of the delivery, where the preset has one.

@@ -48,6 +48,10 @@ type preset struct {
 	// each is where a delivery has its list of events, as [Config.Each]. Pointers are read inside an element, whose body it is for sha256:body,
 	// too; headers are the delivery's. What stands around the list is in no event.
 	each string
+	// unpack, in the place of each, makes the deliveries of events of a delivery.
+	unpack func(*verify.Request) ([]verify.Request, error)
+	// scope is what ids are unique inside of, where that is less than the source: it is a part of the event's id.
+	scope string
 	// fallback is the mapping of event types without a rule. Rules take id, type, volatile, sender and title from it if they have none. Its entity is as
 	// near as an unknown type can be held: what fails keeps back all that has the same entity.
 	fallback mapping
@@ -72,7 +76,8 @@ type preset struct {
 // handshake is a request that a preset may answer by itself. Its Secret is the one that it was verified with.
 type handshake struct {
 	*verify.Request
-	secrets []schemas.Secret
+	secrets  []schemas.Secret
+	verifier verify.Verifier
 }
 
 // query returns a parameter of the URL.
@@ -135,6 +140,7 @@ type clock struct {
 	by         string
 	resolution time.Duration // of timestamps: the unit of a bare number
 	utc        bool          // timestamps have no zone, and are in UTC
+	text       bool          // values of kind monotonic are texts
 	// epoch comes before the value: an attempt, after which the statuses begin again.
 	epoch string
 	rank  *rank

@@ -64,6 +64,7 @@ type Source struct {
 	set      *scan.Set   // nil when the source reads nothing of the body
 	each     []*scan.Set // where the list of events is, and those in its elements; nil: a delivery is one event
 	eachText string
+	scope    *value
 	forms    bool // the source reads form bodies
 	headers  []header
 	secret   []string // headers
@@ -91,7 +92,7 @@ func (s *Source) Challenge(r *verify.Request) (*Answer, bool) {
 	if s.preset.challenge == nil {
 		return nil, false
 	}
-	return s.preset.challenge(handshake{r, s.secrets})
+	return s.preset.challenge(handshake{r, s.secrets, s.Verifier})
 }
 
 // Asks reports whether the provider asks with a method beside POST, and whether such a request must be verified before [Source.Challenge].
@@ -104,7 +105,7 @@ func (s *Source) Asks(method string) (verified, asks bool) {
 func (s *Source) Accepted(r *verify.Request) *Answer {
 	switch {
 	case s.preset.accepted != nil:
-		return s.preset.accepted(handshake{r, s.secrets})
+		return s.preset.accepted(handshake{r, s.secrets, s.Verifier})
 	case s.preset.emptyAnswer && mediaType(r) == mediaForm:
 		return &Answer{Status: http.StatusOK}
 	}
@@ -167,6 +168,7 @@ const (
 	ControlCharacter = "control_character"
 	BadVersion       = "bad_version"
 	BadForm          = "bad_form"
+	BadEncoding      = "bad_encoding"
 	RepeatedHeader   = "repeated_header"
 	TypeMismatch     = "type_mismatch"
 	ExpressionFailed = "expression_failed"
@@ -177,7 +179,7 @@ const (
 // UnusableReasons lists every reason.
 func UnusableReasons() []string {
 	return []string{NotJSON, DuplicateKey, TooDeep, BadString, MissingField, WrongType, TooLong, ControlCharacter, BadVersion,
-		BadForm, RepeatedHeader, TypeMismatch, ExpressionFailed, ExpressionCost, SchemaMisfit}
+		BadForm, BadEncoding, RepeatedHeader, TypeMismatch, ExpressionFailed, ExpressionCost, SchemaMisfit}
 }
 
 func unusable(reason, format string, args ...any) *Unusable {

@@ -230,6 +230,7 @@ func TestUnusable(t *testing.T) {
 	}{
 		{"not JSON", "generic", `order=1`, id, provider.NotJSON},
 		{"empty", "generic", ``, id, provider.NotJSON},
+		{"no gzip behind its first bytes", "generic", "\x1f\x8b{}", id, provider.BadEncoding},
 		{"trailing garbage", "generic", body("1") + "x", id, provider.NotJSON},
 		{"duplicate", "generic", `{"type":"t","type":"u","order":{"id":1,"rev":1}}`, id, provider.DuplicateKey},
 		{"too deep", "generic", strings.Repeat("[", 200), id, provider.TooDeep},

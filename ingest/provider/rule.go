@@ -225,7 +225,7 @@ func (c *refs) clock(k clock) (compiledClock, error) {
 	if err != nil {
 		return compiledClock{}, err
 	}
-	compiled := compiledClock{from: from, kind: k.kind, name: k.name, resolution: k.resolution, utc: k.utc}
+	compiled := compiledClock{from: from, kind: k.kind, name: k.name, resolution: k.resolution, utc: k.utc, asText: k.text}
 	if compiled.by, err = c.optional(k.by); err != nil {
 		return compiled, fmt.Errorf("by %w", err)
 	}

@@ -67,7 +67,11 @@ func (s *Source) CheckSchema(e *schemas.Event) (verdict jsonschema.Verdict, why 
 	if schema == nil {
 		return "", "", nil
 	}
-	switch verdict, why = schema.Check(e.Data); verdict {
+	text, err := e.Text(s.MaxBody)
+	if err != nil { // it was unpacked before: there is no error
+		return "", "", err
+	}
+	switch verdict, why = schema.Check(text); verdict {
 	case jsonschema.Fits:
 		e.DataSchema = schema.ID
 	case jsonschema.Misfit:

@@ -1,6 +1,9 @@
 package verify
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Covers reports whether a signature covers the value of a header, beside the body, which each scheme but token signs.
 func (p Params) Covers(header string) bool {
@@ -14,6 +17,8 @@ func (p Params) Covers(header string) bool {
 			strings.EqualFold(header, p.TimestampHeader) && uses(pieces, pieceTimestamp)
 	case SchemeEd25519, SchemeSendGrid:
 		return strings.EqualFold(header, builtIn(p).TimestampHeader)
+	case SchemeRFC9421:
+		return slices.ContainsFunc(strings.Fields(p.Components), func(name string) bool { return strings.EqualFold(name, header) })
 	case SchemeHubSpot:
 		return strings.EqualFold(header, hubspotStamp)
 	case SchemeStandardWebhooks:
@@ -29,7 +34,7 @@ func (p Params) Covers(header string) bool {
 // SignsURL reports whether a signature covers the URL that the provider calls.
 func (p Params) SignsURL() bool {
 	switch p.Scheme {
-	case SchemeTwilio:
+	case SchemeTwilio, SchemeRFC9421:
 		return true
 	case SchemeHubSpot:
 		return p.Version != "v1"

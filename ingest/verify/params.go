@@ -31,6 +31,8 @@ const (
 	SchemeTwilio           = "twilio"
 	SchemeHubSpot          = "hubspot"
 	SchemeMailgun          = "mailgun"
+	SchemeSNS              = "sns"
+	SchemeRFC9421          = "rfc9421"
 )
 
 // Params describes how a source signs. Its keys are those of the config's `verify:` and of the vectors' `params`.
@@ -80,8 +82,18 @@ type Params struct {
 
 	// HeaderPrefix (standard_webhooks) is "webhook-" or "svix-"; empty takes either family.
 	HeaderPrefix string `yaml:"header_prefix,omitempty" json:"header_prefix,omitempty"`
+	// Query (token) is the parameter of the URL that carries the token, where no header does.
+	Query string `yaml:"query,omitempty" json:"query,omitempty"`
 	// Header (token) carries the shared token.
 	Header string `yaml:"header,omitempty" json:"header,omitempty"`
+	// Unpacked says that a body that comes compressed with gzip was signed before that; else it is signed as it comes. Of any scheme.
+	Unpacked bool `yaml:"unpacked,omitempty" json:"unpacked,omitempty"`
+	// Alg (rfc9421) is hmac-sha256, ed25519, ecdsa-p256-sha256, rsa-pss-sha512 or rsa-v1_5-sha256; required.
+	Alg string `yaml:"alg,omitempty" json:"alg,omitempty"`
+	// Components (rfc9421) are what a signature must cover, with spaces between; empty is "content-digest @method". Label names the
+	// signature that counts; empty is any.
+	Components string `yaml:"components,omitempty" json:"components,omitempty"`
+	Label      string `yaml:"label,omitempty" json:"label,omitempty"`
 	// Version (hubspot) is v1, v2 or v3; empty takes each.
 	Version string `yaml:"version,omitempty" json:"version,omitempty"`
 	// AllowSHA1 (github) falls back to X-Hub-Signature if X-Hub-Signature-256 is missing.
@@ -98,7 +110,7 @@ func (p Params) Validate() error {
 		return fmt.Errorf("scheme %q does not exist; use one of %s", p.Scheme, strings.Join(Schemes(), ", "))
 	}
 	for _, f := range p.set() {
-		if !strings.Contains(known, " "+f+" ") {
+		if f != "unpacked" && !strings.Contains(known, " "+f+" ") {
 			return fmt.Errorf("%s has no meaning for scheme %s: remove it, or set scheme", f, p.Scheme)
 		}
 	}
@@ -112,9 +124,17 @@ func (p Params) Validate() error {
 	case SchemeHMAC:
 		return p.withDefaults().validateHMAC()
 	case SchemeToken:
+		if p.Query != "" && p.Header == "" {
+			return nil
+		}
 		return requireHeaderName("header", p.Header, "the header that carries the token")
 	case SchemeStandardWebhooks:
 		return oneOf("header_prefix", p.HeaderPrefix, "webhook-", "svix-")
+	case SchemeRFC9421:
+		if p.Alg == "" {
+			return errors.New("alg is missing: use one of " + strings.Join(messageAlgorithms, ", "))
+		}
+		return oneOf("alg", p.Alg, messageAlgorithms...)
 	case SchemeHubSpot:
 		return oneOf("version", p.Version, "v1", "v2", "v3")
 	case SchemeEd25519:
@@ -138,12 +158,14 @@ var schemeFields = map[string]string{
 	SchemeStripe:           " tolerance key_encoding ",
 	SchemePaddle:           " tolerance key_encoding ",
 	SchemeWebSub:           " signature_header key_encoding key_prefix ",
-	SchemeToken:            " header prefix ",
+	SchemeToken:            " header prefix query ",
 	SchemeEd25519:          " signature_header timestamp_header encoding tolerance key_encoding ",
 	SchemeSendGrid:         " tolerance ",
 	SchemeTwilio:           " ",
 	SchemeHubSpot:          " version tolerance ",
 	SchemeMailgun:          " tolerance ",
+	SchemeSNS:              " tolerance ",
+	SchemeRFC9421:          " alg label components tolerance key_encoding ",
 }
 
 // set lists the names of the fields that are not zero, Scheme aside.
@@ -311,6 +333,10 @@ func (p Params) Signs() (template string, tolerance time.Duration) {
 			return "{method}{url}{body}", 0
 		}
 		template, tolerance = "{method}{url}{body}{timestamp}", p.Tolerance
+	case SchemeRFC9421:
+		template, tolerance = cmp.Or(p.Components, "content-digest @method"), p.Tolerance
+	case SchemeSNS:
+		template, tolerance = "{body}", cmp.Or(p.Tolerance, time.Hour)
 	case SchemeMailgun:
 		template, tolerance = "{timestamp}{id}", p.Tolerance
 	case SchemeStripe, SchemePaddle, SchemeWebSub:

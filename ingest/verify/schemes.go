@@ -6,10 +6,13 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/pem"
 	"maps"
+	"math/big"
 	"slices"
 	"time"
 
@@ -29,6 +32,8 @@ type Proof struct {
 	Headers []string
 	// URL says that the public URL is signed.
 	URL bool
+	// Unpacked says that a compressed body is signed as it is without its compression.
+	Unpacked bool
 }
 
 // Scheme verifies and signs. Safe for concurrent use.
@@ -65,6 +70,10 @@ func New(params Params, secrets []schemas.Secret) (Scheme, error) {
 		return scheme(NewHubSpot(params, secrets))
 	case SchemeMailgun:
 		return scheme(NewMailgun(params, secrets))
+	case SchemeSNS:
+		return scheme(NewSNS(params, secrets))
+	case SchemeRFC9421:
+		return scheme(NewMessageSignature(params, secrets))
 	case SchemeStripe, SchemePaddle, SchemeWebSub:
 		return scheme(newHMAC(builtIn(params), secrets))
 	}
@@ -77,6 +86,8 @@ func ExampleSecret(scheme string) schemas.Secret {
 	case SchemeEd25519:
 		_, private, _ := ed25519.GenerateKey(nil) // never fails
 		return schemas.NewSecret(hex.EncodeToString(private))
+	case SchemeSNS:
+		return schemas.NewSecret(exampleCertificate())
 	case SchemeSendGrid:
 		private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		der, _ := x509.MarshalPKCS8PrivateKey(private)
@@ -85,6 +96,21 @@ func ExampleSecret(scheme string) schemas.Secret {
 		}
 	}
 	return schemas.NewSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+}
+
+// exampleCertificate returns a certificate and its private key, in PEM.
+func exampleCertificate() string {
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return ""
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"sns.amazonaws.com"}, NotAfter: time.Now().AddDate(100, 0, 0)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		return ""
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})) +
+		string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(private)}))
 }
 
 // scheme returns a nil Scheme beside an error: a typed nil would not be nil.

@@ -35,6 +35,7 @@ func TestSigns(t *testing.T) {
 		"twilio":     {verify.Params{Scheme: verify.SchemeTwilio}, "{url}{body}", 0, "X-Id"},
 		"hubspot":    {verify.Params{Scheme: verify.SchemeHubSpot}, "{method}{url}{body}{timestamp}", 5 * time.Minute, "X-Id"},
 		"hubspot v2": {verify.Params{Scheme: verify.SchemeHubSpot, Version: "v2"}, "{method}{url}{body}", 0, "X-Id"},
+		"rfc9421":    {verify.Params{Scheme: verify.SchemeRFC9421, Alg: "hmac-sha256"}, "content-digest @method", 5 * time.Minute, "X-Id"},
 		"token":      {verify.Params{Scheme: verify.SchemeToken, Header: "X-Token"}, "", 0, "X-Id"},
 	} {
 		template, tolerance := tt.params.Signs()
@@ -61,7 +62,7 @@ func TestSigns(t *testing.T) {
 			pass bool
 		}{
 			"as it was signed": {signed(), now, true},
-			"another body":     {other, now, !strings.Contains(template, "{body}")},
+			"another body":     {other, now, !strings.Contains(template, "{body}") && !strings.Contains(template, "content-digest")},
 			"another id":       {renamed, now, !strings.Contains(template, "{id}")},
 			"in time":          {signed(), now.Add(tolerance), true},
 			"too late":         {signed(), now.Add(tolerance + time.Second), tolerance == 0},

@@ -41,6 +41,11 @@ const (
 	TooOld        Reason = "too_old"
 	TooNew        Reason = "too_new"
 	BadKey        Reason = "bad_key"
+	BadCertURL    Reason = "bad_cert_url"
+	// DigestMismatch: the body is not the one that Content-Digest is of.
+	DigestMismatch Reason = "digest_mismatch"
+	// NotReady: what the sender's key is could not be found out. The delivery is not refused, so that it is repeated.
+	NotReady Reason = "key_not_ready"
 )
 
 // Error is a refusal. Its text names no secret, no signature and no body.

@@ -484,3 +484,53 @@ func TestTwilioBodies(t *testing.T) {
 		}
 	}
 }
+
+// RFC 9421, appendix B.2.6: Ed25519, with the key of B.1.4.
+func TestMessageSignatureOfTheRFC(t *testing.T) {
+	t.Parallel()
+	request := func() *verify.Request {
+		return &verify.Request{Method: "POST", URL: "https://example.com/foo?param=Value&Pet=dog", Body: []byte(`{"hello": "world"}`), Header: http.Header{
+			"Date": {"Tue, 20 Apr 2021 02:07:55 GMT"}, "Content-Type": {"application/json"}, "Content-Length": {"18"},
+			"Content-Digest":  {"sha-512=:WZDPaVn/7XgHaAy8pmojAkGWoRx2UFChF41A2svX+TaPm+AbwAgBWnrIiYllu7BNNyealdVLvRwEmTHWXvJwew==:"},
+			"Signature-Input": {`sig-b26=("date" "@method" "@path" "@authority" "content-type" "content-length");created=1618884473;keyid="test-key-ed25519"`},
+			"Signature":       {"sig-b26=:wqcAqbmYJ2ji2glfAMaRy4gruYYnx2nEFN2HN6jrnDnQCK1u02Gb04v9EDgwUPiu4A0w6vuQv5lIp5WPpBKRCw==:"}}}
+	}
+	now := time.Unix(1618884473, 0)
+	s, err := verify.New(verify.Params{Scheme: verify.SchemeRFC9421, Alg: "ed25519", Components: "@method @path"},
+		[]schemas.Secret{schemas.NewSecret("MCowBQYDK2VwAyEAJrQLj5P/89iXES9+vFgrIy29clF9CC/oPPsw3c5D0bs=")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		edit func(r *verify.Request)
+		at   time.Time
+		want verify.Reason
+	}{
+		"as published":      {func(*verify.Request) {}, now, ""},
+		"another method":    {func(r *verify.Request) { r.Method = "PUT" }, now, verify.Mismatch},
+		"another path":      {func(r *verify.Request) { r.URL = "https://example.com/bar" }, now, verify.Mismatch},
+		"the usual port":    {func(r *verify.Request) { r.URL = "https://EXAMPLE.com:443/foo" }, now, ""},
+		"another body":      {func(r *verify.Request) { r.Body = []byte("{}") }, now, verify.DigestMismatch},
+		"no input":          {func(r *verify.Request) { delete(r.Header, "Signature-Input") }, now, verify.MissingHeader},
+		"a component twice": {func(r *verify.Request) { r.Header.Set("Signature-Input", `sig-b26=("date" "date");created=1618884473`) }, now, verify.Malformed},
+		"parameters": {func(r *verify.Request) {
+			r.Header.Set("Signature-Input", `sig-b26=("@method" "@path" "date";sf);created=1618884473`)
+		}, now, verify.Malformed},
+		"not what must be":      {func(r *verify.Request) { r.Header.Set("Signature-Input", `sig-b26=("date");created=1618884473`) }, now, verify.Malformed},
+		"not created":           {func(r *verify.Request) { r.Header.Set("Signature-Input", `sig-b26=("@method" "@path");keyid="x"`) }, now, verify.Malformed},
+		"an open string":        {func(r *verify.Request) { r.Header.Set("Signature-Input", `sig-b26=("date`) }, now, verify.Malformed},
+		"six minutes later":     {func(*verify.Request) {}, now.Add(6 * time.Minute), verify.TooOld},
+		"a signature beside it": {func(r *verify.Request) { r.Header.Add("Signature-Input", `x=("a, b")`) }, now, ""},
+	} {
+		r := request()
+		test.edit(r)
+		var got verify.Reason
+		err := s.Verify(r, test.at)
+		if e, ok := errors.AsType[*verify.Error](err); ok {
+			got = e.Reason
+		}
+		if got != test.want {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+}

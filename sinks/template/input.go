@@ -42,15 +42,23 @@ func (in *input) parse() error {
 	if len(in.a.Event.Data) == 0 {
 		return nil
 	}
-	if strings.HasPrefix(strings.ToLower(in.a.Event.DataContentType), "application/x-www-form-urlencoded") {
-		in.body, in.bad = form(in.a.Event.Data)
+	text, err := in.a.Event.Text(maxUnpacked)
+	if err != nil {
+		in.bad = fmt.Errorf("cannot be made: the event's body cannot be unpacked: %w", err)
 		return in.bad
 	}
-	if in.body, in.bad = expression.JSON(in.a.Event.Data); in.bad != nil {
+	if strings.HasPrefix(strings.ToLower(in.a.Event.DataContentType), "application/x-www-form-urlencoded") {
+		in.body, in.bad = form(text)
+		return in.bad
+	}
+	if in.body, in.bad = expression.JSON(text); in.bad != nil {
 		in.bad = fmt.Errorf("cannot be made: the event's body cannot be read as JSON: %w", in.bad)
 	}
 	return in.bad
 }
+
+// maxUnpacked is the largest max_body that a source can have.
+const maxUnpacked = 100 << 20
 
 // form reads a form: its fields as texts, and as a list of texts where a field comes more than once.
 func form(data []byte) (any, error) {

@@ -35,13 +35,6 @@ type shape struct {
 	shown  bool     // all of its texts are
 }
 
-// plannedPresets are refused by name, as not built yet, until the catalogue has them.
-var plannedPresets = []string{
-	"anthropic", "bitbucket-cloud", "bitbucket-data-center", "circleci", "cloudevents", "cycles", "discord", "gitea",
-	"gitlab", "gogs", "hubspot", "jira", "linear", "mailgun", "okta", "openai", "paddle", "pagerduty", "sendgrid",
-	"sentry", "shopify", "sns", "square", "svix", "telegram", "twilio", "vercel", "zoom",
-}
-
 // presetNames returns what a source may be: the catalogue.
 func presetNames() (names []string) {
 	for _, info := range provider.Presets() {
@@ -240,7 +233,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "subscriptions", doc: "Consumers by name."},
 	}},
 	reflect.TypeFor[Source](): {doc: "An intake endpoint.", later: []string{"keep_refused", "spool", "networks"}, fields: []field{
-		{name: "preset", doc: "The provider, or generic for any HMAC sender.", required: true, values: presetNames(), later: plannedPresets},
+		{name: "preset", doc: "The provider, or generic for any HMAC sender.", required: true, values: presetNames()},
 		{name: "secrets", doc: "Signing secrets, at most 8; any of them may match.", required: true},
 		{name: "key_encoding", doc: "What the secrets are.", computed: "text", values: []string{"text", "hex", "base64"}},
 		{name: "verify", doc: "How deliveries are signed; needed for generic."},
@@ -282,6 +275,11 @@ var shapes = map[reflect.Type]*shape{
 		{name: "tolerance", doc: "Allowed distance of the time of signing from now, both ways.", computed: "as the preset says, 5m for generic"},
 		{name: "header_prefix", doc: "Which header names scheme standard_webhooks takes.", computed: "either", values: []string{"webhook-", "svix-"}},
 		{name: "header", doc: "Header with the shared secret itself, for scheme token."},
+		{name: "unpacked", doc: "Whether a body that comes compressed with gzip was signed before it was compressed. The event's body is what was signed; where that is compressed, ce-contentencoding says so.", def: "false"},
+		{name: "alg", doc: "The algorithm of scheme rfc9421, which needs it.", values: []string{"hmac-sha256", "ed25519", "ecdsa-p256-sha256", "rsa-pss-sha512", "rsa-v1_5-sha256"}},
+		{name: "components", doc: "What a signature of scheme rfc9421 must cover, with spaces between.", computed: "content-digest @method"},
+		{name: "label", doc: "Which of several signatures of scheme rfc9421 counts.", computed: "any"},
+		{name: "query", doc: "Parameter of the URL with the token of scheme token, where no header has it."},
 		{name: "version", doc: "Which of HubSpot's versions scheme hubspot takes.", computed: "each", values: []string{"v1", "v2", "v3"}},
 		{name: "allow_sha1", doc: "Whether scheme github takes X-Hub-Signature (SHA-1) where X-Hub-Signature-256 is missing.", computed: "false"},
 	}},

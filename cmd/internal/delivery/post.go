@@ -40,7 +40,15 @@ var direct = &http.Transport{DialContext: (&net.Dialer{Timeout: 5 * time.Second}
 func Post(ctx context.Context, r *verify.Request, own bool) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
+	to := r.URL
+	if r.Query != "" { // in which some senders have a token
+		mark := "?"
+		if strings.Contains(to, "?") {
+			mark = "&"
+		}
+		to += mark + r.Query
+	}
+	req, err := http.NewRequestWithContext(ctx, r.Method, to, bytes.NewReader(r.Body))
 	if err != nil {
 		return Answer{}, err
 	}

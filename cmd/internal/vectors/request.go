@@ -33,6 +33,7 @@ func (r request) build(dir string) (*verify.Request, error) {
 	for name, value := range r.Headers {
 		out.Header.Add(name, value)
 	}
+	_, out.Query, _ = strings.Cut(r.URL, "?")
 	var err error
 	if out.Body, err = r.body(dir); err != nil {
 		return nil, fmt.Errorf("body: %w", err)

@@ -16,6 +16,7 @@ import (
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/scan"
 )
 
 // sampleFile is vectors/payloads/index.json.
@@ -90,6 +91,7 @@ func (s sample) run(dir string) error {
 	if err := src.Verifier.Verify(req, now); err != nil {
 		return err
 	}
+	s.Version = s.Version.in(req.Body, body)
 	if src.Several() { // the index tells the first
 		elements, err := src.Split(req)
 		if err != nil {
@@ -210,6 +212,22 @@ func versionValue(kind schemas.VersionKind, text string) (int64, error) {
 		return n * int64(time.Microsecond), nil
 	}
 	return 0, fmt.Errorf("the index's version %q is no time that this runner reads", text)
+}
+
+// in returns a value as it is in the body that was sent, where signing has changed it from the sample: the time of signing may be the version.
+func (l *located) in(sent, sample []byte) *located {
+	if l == nil || !strings.HasPrefix(l.From, "/") || bytes.Equal(sent, sample) {
+		return l
+	}
+	set, err := scan.Compile(l.From)
+	if err != nil {
+		return l
+	}
+	values, err := set.Scan(sent, nil)
+	if err != nil || values[0].Kind == scan.Absent {
+		return l
+	}
+	return &located{l.From, values[0].Raw()}
 }
 
 // text returns a string's content or a number's exact text; ok is false for null.

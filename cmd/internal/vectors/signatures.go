@@ -113,7 +113,7 @@ func (c signatureCase) runPreset(params verify.Params, secrets []schemas.Secret,
 
 // preset returns the parameters of the provider's preset; ok is false if there is none, or it has another scheme.
 func (c signatureCase) preset() (p verify.Params, ok bool) {
-	info, ok := provider.Lookup(c.Provider)
+	info, ok := provider.Lookup(presetOf(c.Provider))
 	return info.Verify, ok && info.Scheme == c.Scheme
 }
 
@@ -126,6 +126,9 @@ func (c signatureCase) params() (verify.Params, error) {
 		}
 	}
 	p.Scheme = c.Scheme
+	if p.Scheme == verify.SchemeRFC9421 {
+		p.Components = "date" // the cases of the RFC cover no body
+	}
 	if c.Scheme == verify.SchemeStandardWebhooks && len(c.Keys) > 0 && !strings.HasPrefix(c.Keys[0].Format, "wh") {
 		p.KeyEncoding = "text"
 	}
@@ -181,7 +184,7 @@ func secretsOf(keys []key, scheme string) ([]schemas.Secret, error) {
 		var raw []byte
 		var err error
 		switch k.Format {
-		case "utf8", "whsec", "whpk", "spki-base64":
+		case "utf8", "whsec", "whpk", "spki-base64", "x509-pem":
 		case "hex":
 			if scheme == verify.SchemeEd25519 { // which takes it so
 				break

@@ -1,0 +1,74 @@
+package ingest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"strings"
+	"testing"
+
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+func zip(text string) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write([]byte(text))
+	_ = z.Close()
+	return b.Bytes()
+}
+
+// A compressed body is read, and its event has what was signed: the compressed body with its encoding named, or what it was before.
+func TestCompressedBodies(t *testing.T) {
+	t.Parallel()
+	const order = `{"id":"1","type":"t","order":"o","rev":1,"note":"n"}`
+	for _, unpacked := range []bool{false, true} {
+		in := setup(t, func(c *Config, s *Source) { c.MaxBody, s.MaxBody = 64<<10, 64<<10 })
+		cfg := ordersMapping
+		signs := *cfg.Verify
+		signs.Unpacked = unpacked
+		cfg.Verify = &signs
+		in.preset(cfg)
+		signed, want, encoding := zip(order), string(zip(order)), "gzip"
+		if unpacked {
+			signed, want, encoding = []byte(order), order, ""
+		}
+		r := verify.Request{Header: map[string][]string{}, Body: signed}
+		if err := in.source.Sign(&r, in.handler.c.Now()); err != nil {
+			t.Fatal(err)
+		}
+		a := in.do("POST", inPath, bytes.NewReader(zip(order)), "X-Signature", r.Header.Get("X-Signature"), "Content-Encoding", "gzip", "Content-Type", "application/json")
+		if a.status != 202 || len(in.log.events) != 1 {
+			t.Fatalf("unpacked %t: %d %s", unpacked, a.status, a.body)
+		}
+		e := in.log.events[0]
+		if e.ID != "1" || string(e.Data) != want || e.Extensions[schemas.EncodingAttribute] != encoding {
+			t.Errorf("unpacked %t: %+v", unpacked, e)
+		}
+		if text, err := e.Text(1 << 20); err != nil || string(text) != order {
+			t.Errorf("unpacked %t: %q, %v", unpacked, text, err)
+		}
+		if n, _, _ := in.handler.room.usage(); n != 0 {
+			t.Errorf("%d bytes are still held", n)
+		}
+	}
+}
+
+// A bomb is not unpacked beyond what the source takes: it is refused where nobody has signed it, and kept as it came where somebody has.
+func TestBombs(t *testing.T) {
+	t.Parallel()
+	bomb := zip(`{"id":"` + strings.Repeat("a", 32<<20) + `"}`)
+	for _, unpacked := range []bool{false, true} {
+		in := setup(t, func(c *Config, s *Source) { c.MaxBody, s.MaxBody = 64<<10, 64<<10 })
+		cfg := ordersMapping
+		signs := *cfg.Verify
+		signs.Unpacked = unpacked
+		cfg.Verify = &signs
+		in.preset(cfg)
+		a := in.signed(bomb)
+		if kept := in.log.deliveries; len(kept) != 1 || kept[0].Reason != provider.BadEncoding || !bytes.Equal(kept[0].Body, bomb) || a.status != 202 {
+			t.Errorf("unpacked %t: %d, %d kept", unpacked, a.status, len(kept))
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package verify
+
+import (
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+const snsTopic = "arn:aws:sns:us-east-1:123456789012:orders"
+
+// aws answers in the place of AWS, whatever the host.
+type aws func(r *http.Request) *http.Response
+
+func (a aws) RoundTrip(r *http.Request) (*http.Response, error) { return a(r), nil }
+
+// A certificate is fetched once, from AWS, and only for a topic that may send. What cannot be had is told from what is forged.
+func TestSNSCertificates(t *testing.T) {
+	t.Parallel()
+	signing := exampleCertificate()
+	block, _ := pem.Decode([]byte(signing))
+	signer, err := NewSNS(Params{Scheme: SchemeSNS}, []schemas.Secret{schemas.NewSecret(signing)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewSNS(Params{Scheme: SchemeSNS}, []schemas.Secret{schemas.NewSecret(snsTopic)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fetches atomic.Int32
+	s.client.Transport = aws(func(r *http.Request) *http.Response {
+		fetches.Add(1)
+		w := httptest.NewRecorder()
+		switch {
+		case r.URL.Host != "sns.us-east-1.amazonaws.com":
+			t.Errorf("asked %s", r.URL.Host)
+		case strings.HasSuffix(r.URL.Path, "/example.pem"):
+			w.WriteString(string(pem.EncodeToMemory(block)))
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+		return w.Result()
+	})
+	now := time.Now()
+	message := func(topic string, edit ...string) *Request {
+		r := &Request{Header: http.Header{}, Body: []byte(`{"Type":"Notification","MessageId":"1","TopicArn":"` + topic + `","Message":"hi","Subject":"s"}`)}
+		if err := signer.Sign(r, now); err != nil {
+			t.Fatal(err)
+		}
+		r.Body = []byte(strings.NewReplacer(edit...).Replace(string(r.Body)))
+		return r
+	}
+	for _, test := range []struct {
+		name    string
+		r       *Request
+		at      time.Time
+		want    Reason
+		fetches int32
+	}{
+		{"another topic", message(snsTopic + "-2"), now, Mismatch, 0},
+		{"a foreign host", message(snsTopic, "sns.us-east-1.amazonaws.com", "sns.us-east-1.amazonaws.com.example.org"), now, BadCertURL, 0},
+		{"a port", message(snsTopic, "sns.us-east-1.amazonaws.com", "sns.us-east-1.amazonaws.com:444"), now, BadCertURL, 0},
+		{"a user", message(snsTopic, "https://sns", "https://x@sns"), now, BadCertURL, 0},
+		{"right", message(snsTopic), now, "", 1},
+		{"again", message(snsTopic), now, "", 1},
+		{"changed", message(snsTopic, `"hi"`, `"ho"`), now, Mismatch, 1},
+		{"no subject", message(snsTopic, `"Subject":"s",`, ""), now, Mismatch, 1},
+		{"too old", message(snsTopic), now.Add(time.Hour + time.Minute), TooOld, 1},
+		{"a certificate that is not there", message(snsTopic, "example.pem", "none.pem"), now, NotReady, 2},
+		{"the same, not tried again yet", message(snsTopic, "example.pem", "none.pem"), now, NotReady, 2},
+	} {
+		err := s.Verify(test.r, test.at)
+		var got Reason
+		if e, ok := errors.AsType[*Error](err); ok {
+			got = e.Reason
+		}
+		if got != test.want || fetches.Load() != test.fetches {
+			t.Errorf("%s: %v after %d fetches, want %q after %d", test.name, err, fetches.Load(), test.want, test.fetches)
+		}
+	}
+	for i := range 20 {
+		_ = s.Verify(message(snsTopic, "example.pem", fmt.Sprintf("x%d.pem", i)), now)
+	}
+	if n := fetches.Load(); n > 8 {
+		t.Errorf("a stranger made it fetch %d times", n)
+	}
+	if err := s.Verify(message(snsTopic), now); err != nil {
+		t.Errorf("after that: %v", err)
+	}
+	if err := s.Confirm("https://example.org/?Action=ConfirmSubscription"); err == nil {
+		t.Error("a stranger's URL is called")
+	}
+}
