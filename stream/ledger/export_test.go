@@ -100,7 +100,8 @@ func (d *TestDatabase) Age(t testing.TB, by time.Duration) {
 	t.Helper()
 	for _, sql := range []string{
 		`UPDATE buffer SET deadline = deadline - $1::interval, buffered_at = buffered_at - $1::interval`,
-		`UPDATE actions SET next_at = next_at - $1::interval, first_at = first_at - $1::interval, doubt_end = doubt_end - $1::interval,
+		`UPDATE events SET decided_at = decided_at - $1::interval`,
+		`UPDATE actions SET created_at = created_at - $1::interval, next_at = next_at - $1::interval, first_at = first_at - $1::interval, doubt_end = doubt_end - $1::interval,
 			replayed_at = replayed_at - $1::interval, result_by = result_by - $1::interval, beat_at = beat_at - $1::interval`,
 		`UPDATE fences SET doubt_at = doubt_at - $1::interval`,
 		`UPDATE backfills SET asked_at = asked_at - $1::interval`,

@@ -75,11 +75,11 @@ type alerting = alerts.Store
 // deciding has the methods of Ledger for what processes decide by.
 type deciding = deciders.Store
 
-// Decider is a process that decides for subscriptions, and DecidesBy what it decides by for one.
-type (
-	Decider   = deciders.Decider
-	DecidesBy = deciders.By
-)
+// Decider is a process that decides for subscriptions.
+type Decider = deciders.Decider
+
+// DecidesBy is what a process decides by for a subscription.
+type DecidesBy = deciders.By
 
 // Pool is a pool of connections whose questions and transactions have deadlines of their own.
 type Pool = pg.Pool

@@ -65,14 +65,16 @@ func total(metrics ...string) func(*seen) counts {
 }
 
 // Rules returns all alerts, in the order of deploy/alerts/forebay.rules.yaml.
-func Rules(t Thresholds) []Rule {
-	waiting := func(kind inbox.AttentionKind) func(*seen) counts {
-		return func(s *seen) counts { return s.waiting(kind).above(0) }
-	}
-	largest := func(metric string, above float64, by ...string) func(*seen) counts {
-		return func(s *seen) counts { return s.of(metric).by(math.Max, by...).above(above) }
-	}
-	owner, subscription, destination := []string{"team", "of"}, []string{"subscription"}, []string{"destination"}
+func Rules(t Thresholds) []Rule { return slices.Concat(deadRules(t), otherRules(t)) }
+
+// largest finds where the largest value of a metric is above a bound.
+func largest(metric string, above float64, by ...string) func(*seen) counts {
+	return func(s *seen) counts { return s.of(metric).by(math.Max, by...).above(above) }
+}
+
+// deadRules are about dead letters.
+func deadRules(t Thresholds) []Rule {
+	owner, destination := []string{"team", "of"}, []string{"destination"}
 	return []Rule{
 		{Name: "ForebayDeadLetter", Severity: Warning, By: destination,
 			Summary: "An action at destination {{ $labels.destination }} was given up within the last hour.",
@@ -104,6 +106,15 @@ func Rules(t Thresholds) []Rule {
 		{Name: "ForebayDeadLetterOld", Severity: Warning, By: owner,
 			Summary: "A dead letter of {{ $labels.of }} has waited for {{ humanizeDuration $value }}.",
 			find:    largest("forebay_dead_letters_oldest_seconds", t.Oldest.Seconds(), owner...)},
+	}
+}
+
+func otherRules(t Thresholds) []Rule {
+	waiting := func(kind inbox.AttentionKind) func(*seen) counts {
+		return func(s *seen) counts { return s.waiting(kind).above(0) }
+	}
+	owner, subscription := []string{"team", "of"}, []string{"subscription"}
+	return []Rule{
 		{Name: "ForebayLag", Severity: Warning, For: 5 * time.Minute, By: []string{"subscription", "topic"},
 			Summary: "{{ $labels.subscription }} is {{ humanizeDuration $value }} behind in {{ $labels.topic }}: in deciding its records, or with an action that is to run.",
 			find: func(s *seen) counts {

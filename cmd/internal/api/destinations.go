@@ -51,7 +51,7 @@ func (f *FailureItem) Text() string {
 	if f == nil {
 		return ""
 	}
-	return f.Class + ": " + f.Error
+	return f.Class + ": " + strings.TrimPrefix(f.Error, f.Class+": ") // with which it begins as a rule
 }
 
 // RateItem is a limit on attempts: Limit in the time Per in the long run, Burst at once.

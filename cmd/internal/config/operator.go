@@ -90,8 +90,8 @@ func (ck *checker) operator() {
 	if !ck.options.uses("operator.auth") || ck.unresolved(path) || ck.unresolvedBelow("operator") {
 		return
 	}
-	if ck.options.Embedded && o.HasTokens() {
-		ck.problem("operator.auth", "tokens go with `forebay serve`: `forebay dev` is for this machine, and asks its listener without one")
+	if ck.options.Embedded && o.TLS != nil {
+		ck.problem("operator.tls", "goes with `forebay serve`: `forebay dev` is for this machine, and asks its listener without TLS")
 		return
 	}
 	ck.operatorKeys(o)

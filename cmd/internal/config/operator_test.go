@@ -78,9 +78,13 @@ func TestOperator(t *testing.T) {
 			t.Errorf("%s, of a command that does not listen: %v", tt.name, problems)
 		}
 	}
-	// forebay dev asks its own listener.
+	// forebay dev makes the first token itself, and asks its own listener.
 	text := strings.Replace(design, "\ntopics:", "\noperator: {auth: tokens}\ntopics:", 1)
-	if _, problems := load(text, designEnv, designFiles, Options{Embedded: true}); len(problems) != 1 || !strings.Contains(problems[0].String(), "operator.auth: tokens go with `forebay serve`") {
+	if _, problems := load(text, designEnv, designFiles, Options{Embedded: true}); len(problems) > 0 {
 		t.Errorf("in dev: %v", problems)
+	}
+	text = strings.Replace(text, "{auth: tokens}", "{auth: tokens, tls: {cert_file: a.pem, key_file: b.pem}}", 1)
+	if _, problems := load(text, designEnv, designFiles, Options{Embedded: true}); len(problems) != 1 || !strings.Contains(problems[0].String(), "operator.tls: goes with `forebay serve`") {
+		t.Errorf("TLS in dev: %v", problems)
 	}
 }

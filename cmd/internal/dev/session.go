@@ -37,6 +37,7 @@ type session struct {
 	app       *app.App
 	watch     func(ctx context.Context, reload func(*config.Config) error) // calls reload when the file has changed
 	temporary bool                                                         // the data is removed at the end
+	token     string                                                       // to ask the operator's listener with; empty: it wants none
 }
 
 // startParts starts an embedded broker and Postgres, if the file names none, and the sample agent, if the file is the sample's. Then it
@@ -71,7 +72,10 @@ func (s *session) startParts(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.prepare(ctx)
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	return s.makeToken(ctx)
 }
 
 // startAgent makes the sample agent, which listens on the address of the sample's destination. It makes none if the user has changed the
@@ -179,7 +183,11 @@ func (s *session) intake() string { return "http://" + s.app.Addr("intake").Stri
 func (s *session) operator() string { return "http://" + s.app.Addr("operator").String() }
 
 func (s *session) client() (*api.Client, error) {
-	return api.NewClient(s.operator())
+	c, err := api.NewClient(s.operator())
+	if err != nil {
+		return nil, err
+	}
+	return c.WithToken(s.token)
 }
 
 // waitReady polls /readyz until it is 200, for readyWithin at most.

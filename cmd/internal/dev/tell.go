@@ -22,6 +22,9 @@ func (s *session) printAddresses() {
 	}
 	say("console", s.operator()+"/")
 	say("operator", s.operator())
+	if path := s.tokenFile(); path != "" {
+		say("token", path+", for the console and `forebay tokens`")
+	}
 	if at := s.app.Addr("agents"); at != nil {
 		say("agents", "http://"+at.String())
 	}
@@ -40,12 +43,15 @@ func (s *session) printNotes(c *config.Config) {
 	}
 }
 
-// urlFlag is the flag that commands need to find the operator's listener; empty where it is the usual one.
-func (s *session) urlFlag() string {
+// urlFlag is what commands need to ask the operator's listener: the flag to find it, where it is not the usual one, and that with the token.
+func (s *session) urlFlag() (flags string) {
 	if operator := s.operator(); operator != "http://"+usual.operator {
-		return " --url " + operator
+		flags = " --url " + operator
 	}
-	return ""
+	if path := s.tokenFile(); path != "" {
+		flags += " --token-file " + path
+	}
+	return flags
 }
 
 // sources returns the sources as TEAM/SOURCE, sorted.
