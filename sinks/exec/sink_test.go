@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/stream/sink"
 	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
@@ -354,5 +355,24 @@ func TestIdempotentCommandActsOnce(t *testing.T) {
 				t.Errorf("effects: %q, %v", got, err)
 			}
 		})
+	}
+}
+
+// TestProgramBesideTheFile: a program with a slash is looked for from the directory of its file, one without by PATH.
+func TestProgramBesideTheFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "act"), []byte("#!/bin/sh\necho \"beside $1\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{{"./act", "it"}, {filepath.Join(dir, "act"), "it"}, {"echo", "beside it"}} {
+		s, err := (&Config{Command: command}).Sink(spec.Destination{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := s.Do(t.Context(), sinktest.Action(1))
+		if err != nil || !strings.Contains(string(out.Response), "beside it") {
+			t.Errorf("%q: %q %v", command, out.Response, err)
+		}
 	}
 }

@@ -1,6 +1,9 @@
 package execsink
 
 import (
+	"path/filepath"
+	"strings"
+
 	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -16,7 +19,7 @@ func Spec() spec.Type {
 // Describe implements [spec.Config].
 func (c *Config) Describe() spec.Description {
 	return spec.Description{Fields: []spec.Field{
-		{Name: "command", To: &c.Command, Required: true, Doc: "The program and its arguments, as a list, run without a shell; the event's body is its standard input."},
+		{Name: "command", To: &c.Command, Required: true, Doc: "The program and its arguments, as a list, run without a shell; the event's body is its standard input. A program with a slash is relative to this file."},
 		{Name: "env", To: &c.Env, Doc: "Variables of the command's environment, beside PATH and FOREBAY_*; their values are never shown."},
 		{
 			Name: "idempotent", To: &c.Idempotent, Computed: "false",
@@ -41,5 +44,12 @@ func (c *Config) Check(r *spec.Report) {
 func (c *Config) Sink(d spec.Destination) (sink.Sink, error) {
 	cfg := *c
 	cfg.Hidden = d.Hidden
+	if len(c.Command) > 0 && strings.Contains(c.Command[0], "/") && !filepath.IsAbs(c.Command[0]) {
+		program, err := filepath.Abs(filepath.Join(d.Dir, c.Command[0]))
+		if err != nil {
+			return nil, err
+		}
+		cfg.Command = append([]string{program}, c.Command[1:]...)
+	}
 	return New(cfg)
 }

@@ -130,6 +130,7 @@ type Destination struct {
 	AllowNetworks []netip.Prefix
 	Params        *template.Set // nil if the type has none
 	Version       string        // of this binary; empty if it has none
+	Dir           string        // of the file that it stands in, from here: relative paths in its keys are relative to it
 	// Hidden is what the references of its keys and parameters led to: like its secrets it is in no error and in no outcome.
 	Hidden []schemas.Secret
 	Log    *slog.Logger

@@ -29,11 +29,10 @@ func longPolicy(l *config.Long) lane.LongPolicy {
 
 // later returns the function that makes the URL and the token with which a destination can report the result of an attempt in the ledger of later; nil
 // if the configuration has no listener for such reports.
-func later(c *config.Config, of [16]byte) func(ledger.AttemptRef, schemas.ActionID) sink.Later {
+func later(c *config.Config, keys *callback.Keys, of [16]byte) func(ledger.AttemptRef, schemas.ActionID) sink.Later {
 	if c.Listen.Agents == "" || c.Agents.PublicURL == "" {
 		return nil
 	}
-	keys := callback.NewKeys(c.Agents.Secrets)
 	return func(r ledger.AttemptRef, id schemas.ActionID) sink.Later {
 		return sink.Later{URL: c.Agents.PublicURL + "/v1/actions/" + url.PathEscape(string(id)), Token: keys.Action(of, r, id)}
 	}
@@ -41,11 +40,10 @@ func later(c *config.Config, of [16]byte) func(ledger.AttemptRef, schemas.Action
 
 // statusURL returns the function that makes the URL at which a sender can ask what became of its event; nil if there is no public URL
 // for that. The URL has a token that allows to read this one event and nothing else.
-func statusURL(c *config.Config) func(team, source, id string) string {
+func statusURL(c *config.Config, keys *callback.Keys) func(team, source, id string) string {
 	if c.Agents.PublicURL == "" {
 		return nil
 	}
-	keys := callback.NewKeys(c.Agents.Secrets)
 	return func(team, source, id string) string {
 		return c.Agents.PublicURL + "/v1/events/" + url.PathEscape(team) + "/" + url.PathEscape(source) + "/" + url.PathEscape(id) +
 			"?token=" + keys.Event(team, source, id)
@@ -58,7 +56,7 @@ func (a *App) bindAgents() error {
 		return nil
 	}
 	handler, err := callback.New(callback.Config{
-		Keys: callback.NewKeys(a.file().Agents.Secrets), Ledger: reportLedger{a.stream}, Logger: a.log, Registerer: a.registry,
+		Keys: a.agentKeys, Ledger: reportLedger{a.stream}, Logger: a.log, Registerer: a.registry,
 	})
 	if err == nil {
 		a.agents, err = a.listen("agents", a.file().Listen.Agents, handler)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/alerts"
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/callback"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/console"
 	"github.com/forebay-io/forebay/schemas"
@@ -51,15 +52,16 @@ type App struct {
 	alerts   *alerts.Notifier              // nil if nobody is told of alerts
 	current  atomic.Pointer[config.Config] // the configuration, which a reload replaces
 
-	intake   *intake  // nil without the role
-	stream   *streams // nil without the role
-	operator *listener
-	health   *listener // nil if none is configured
-	agents   *listener // nil without the stream role, or if no agents listener is configured
-	console  *console.Console
-	refused  refusedFiles
-	waiting  waitingKeys
-	unfit    unfitTopics
+	intake    *intake  // nil without the role
+	stream    *streams // nil without the role
+	operator  *listener
+	health    *listener // nil if none is configured
+	agents    *listener // nil without the stream role, or if no agents listener is configured
+	console   *console.Console
+	refused   refusedFiles
+	agentKeys *callback.Keys // of the tokens of agents and senders
+	waiting   waitingKeys
+	unfit     unfitTopics
 }
 
 // New makes a process with the parts that its roles need: it compiles sources and destinations. Nothing listens, runs or connects yet.
@@ -73,6 +75,7 @@ func New(cfg Config) (*App, error) {
 	cfg.Drain = cmp.Or(cfg.Drain, 25*time.Second)
 	a := &App{cfg: cfg, log: cfg.Logger, registry: prometheus.NewRegistry(), ready: newReadiness()}
 	a.current.Store(cfg.File)
+	a.agentKeys = callback.NewKeys(cfg.File.Agents.Secrets)
 	a.ready.fileNote = a.note
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), a.ready.gauge)
 	for _, role := range cfg.Roles {
@@ -350,6 +353,7 @@ func (a *App) Reload(read *config.Config) error {
 		}
 	}
 	a.current.Store(taken)
+	a.agentKeys.Set(taken.Agents.Secrets)
 	if stream != nil {
 		stream()
 	}

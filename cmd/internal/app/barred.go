@@ -158,5 +158,5 @@ func (t *attention) barredRows() (rows []api.AttentionItem) {
 // barredRow returns a barred subscription as the list has it. file is the configuration's.
 func barredRow(at nameInTeam, b barring, file string) api.AttentionItem {
 	return api.AttentionItem{Kind: api.KindBarred, ID: at.team + "." + at.name, Team: at.team, Subscription: at.name, Reason: "not_shared", Since: timeOrNull(b.since),
-		Detail: b.why + "; or take it out of the subscription's sources. It runs again within seconds", Command: "forebay config check -c " + quoted(file)}
+		Detail: b.why + "; or take it out of the subscription. It runs again within seconds", Command: "forebay config check -c " + quoted(file)}
 }

@@ -56,7 +56,7 @@ func newIntake(a *App) (*intake, error) {
 	}
 	in.handler, err = ingest.New(ingest.Config{
 		Sources: in.sources.find, Log: fitLog{in.log, a}, MaxBody: in.largest, Limits: a.limits(intakeShare),
-		ReadTimeout: a.file().Intake.BodyTimeout.Std(), StatusURL: statusURL(a.file()), Logger: a.log, Registerer: a.registry,
+		ReadTimeout: a.file().Intake.BodyTimeout.Std(), StatusURL: statusURL(a.file(), a.agentKeys), Logger: a.log, Registerer: a.registry,
 	})
 	a.registry.MustRegister(newDriftGauge(in.drift))
 	a.ready.set("intake", errNotStarted)

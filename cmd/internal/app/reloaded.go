@@ -66,7 +66,7 @@ func (s *streams) remake(before, now *config.Config) (map[string]lane.Destinatio
 
 // sameDestination reports whether two configurations make the same of a destination: of its keys, and of the parameters of actions that go there.
 func sameDestination(before *config.Config, was config.NamedDestination, now *config.Config, is config.NamedDestination) bool {
-	return reflect.DeepEqual(was.Destination, is.Destination) && reflect.DeepEqual(before.ActionParams(was), now.ActionParams(is)) &&
+	return reflect.DeepEqual(was.Destination, is.Destination) && before.DirOf(was) == now.DirOf(is) && reflect.DeepEqual(before.ActionParams(was), now.ActionParams(is)) &&
 		reflect.DeepEqual(before.HiddenOf(was), now.HiddenOf(is))
 }
 
@@ -82,6 +82,12 @@ func (s *streams) discard(made map[string]lane.DestinationConfig) (err error) {
 func (s *streams) replace(now *config.Config, made map[string]lane.DestinationConfig, fetches *fetchers) {
 	s.making.Lock()
 	defer s.making.Unlock()
+	if s.closed {
+		if err := s.discard(made); err != nil {
+			s.a.log.Warn("close destinations", "error", err)
+		}
+		return
+	}
 	s.fetches = fetches
 	for _, d := range now.AllDestinations() {
 		m, ok := made[d.FullName()]

@@ -181,3 +181,52 @@ func TestReloadOfWhatRuns(t *testing.T) {
 	}
 	p.clean()
 }
+
+// TestNothingIsReplacedByTheSame: of a file with every type of destination and every key, read again as it was, no destination and no subscription is
+// another; and of another timeout, only that destination.
+func TestNothingIsReplacedByTheSame(t *testing.T) {
+	t.Parallel()
+	load := func() *config.Config {
+		t.Helper()
+		c, err := config.Load(config.Options{Path: "../config/testdata/reference/forebay.yaml", Lookup: func(name string) (string, bool) {
+			for part, value := range map[string]string{"POSTGRES_URL": "postgres://forebay@postgres/" + name, "WAREHOUSE_URL": "postgres://forebay:password@10.0.0.9:5432/warehouse",
+				"ORDERS_SECRET": "6f7264657273", "CODER_SECRET": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "HOOKS_SECRET": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+				"BUILDS_SECRET": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "AGENTS_SECRET": "0123456789abcdef0123456789abcdef", "ROUTING_KEY": "0123456789abcdef0123456789abcdef"} {
+				if strings.HasSuffix(name, part) {
+					return value, true
+				}
+			}
+			return name, true
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	before, now := load(), load()
+	if taken, waits := before.Take(now, config.Taking{}); len(waits) > 0 {
+		t.Errorf("%v wait", waits)
+	} else {
+		now = taken
+	}
+	is, types := now.AllDestinations(), map[string]bool{}
+	for i, was := range before.AllDestinations() {
+		if types[was.Type] = true; !sameDestination(before, was, now, is[i]) {
+			t.Errorf("%s is replaced", was.FullName())
+		}
+		other := *is[i].Destination
+		other.Timeout++
+		is[i].Destination = &other
+		if sameDestination(before, was, now, is[i]) {
+			t.Errorf("%s is not replaced although its timeout is another", was.FullName())
+		}
+	}
+	if len(types) < 9 {
+		t.Errorf("only %d types of destinations", len(types))
+	}
+	for _, n := range configured(before).subscriptions {
+		if !sameSubscription(before, now, nameInTeam{n.Team, n.Name}) {
+			t.Errorf("%s.%s begins again", n.Team, n.Name)
+		}
+	}
+}

@@ -42,7 +42,7 @@ func newSink(file *config.Config, d config.NamedDestination, log *slog.Logger) (
 		}
 	}
 	return d.Keys.Sink(spec.Destination{
-		Timeout: d.Timeout.Std(), Concurrency: d.Concurrency, AllowNetworks: d.AllowNetworks, Params: params, Version: buildVersion(),
+		Timeout: d.Timeout.Std(), Concurrency: d.Concurrency, AllowNetworks: d.AllowNetworks, Params: params, Version: buildVersion(), Dir: file.DirOf(d),
 		Hidden: file.HiddenOf(d), Log: log, Cluster: KafkaOptions(file, config.RoleStream), MaxRecord: int(file.LargestBody()) + topics.HeaderRoom,
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,6 +46,7 @@ type streams struct {
 	sinks        sync.Mutex                        // guards destinations; lanes ask for them while they hold locks of their own
 	destinations map[string]lane.DestinationConfig // by full name, also those that the file has no more
 	fetches      *fetchers                         // guarded by making
+	closed       bool                              // nothing is replaced any more; guarded by making
 
 	mu       sync.Mutex
 	ledger   *ledger.Ledger      // nil until Postgres has answered
@@ -212,7 +214,8 @@ func (s *streams) recordBytes() int {
 }
 
 // subscription registers one subscription in the ledger, and runs it with its lanes and backfills until ctx is done or one of them
-// fails. later: the process ran before, and is ready while the subscription begins.
+// fails. later: the process ran before, and is ready until the
+// subscription has begun and then cannot go on.
 func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at nameInTeam, later bool) error {
 	group := at.team + "." + at.name
 	file := s.a.file()
@@ -234,12 +237,17 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at nameInT
 		return err
 	}
 	s.pauses.follow(ctx, at) // it may have been paused before this process began
-	began := time.Now()
+	var begun atomic.Bool
+	begun.Store(!later)
 	s.a.ready.probe("subscription "+group, func(context.Context) error {
-		if later && time.Since(began) < beginGrace {
+		err := errors.Join(sub.Ready(), s.a.waits.standsStill(at))
+		if err == nil {
+			begun.Store(true)
+		}
+		if !begun.Load() { // no team's edit takes processes out of service
 			return nil
 		}
-		return errors.Join(sub.Ready(), s.a.waits.standsStill(at))
+		return err
 	})
 	s.a.ready.note("subscription "+group, func() string { return s.waits(at) })
 
@@ -263,10 +271,6 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at nameInT
 	return nil
 }
 
-// beginGrace is for how long a process is ready while a subscription begins that it has started, or started again, because its configuration has
-// changed: no team's edit takes processes out of service.
-const beginGrace = time.Minute
-
 // make makes a subscription with its lanes as a file has it, and what asks for its backfills, if anything does.
 func (s *streams) make(l *ledger.Ledger, file *config.Config, at nameInTeam, ns *ledger.Namespace, metrics prometheus.Registerer) (*stream.Subscription, *lane.Lanes, *fetchers, *batch.BackfillRequests, error) {
 	s.making.RLock() // until the lanes can be found by whoever replaces what they are made of
@@ -281,7 +285,7 @@ func (s *streams) make(l *ledger.Ledger, file *config.Config, at nameInTeam, ns 
 		return nil, nil, nil, nil, err
 	}
 	ofLanes := s.lanes(file, at, ns, sub)
-	ofLanes.Registerer, ofLanes.Later = metrics, later(file, l.ID())
+	ofLanes.Registerer, ofLanes.Later = metrics, later(file, s.a.agentKeys, l.ID())
 	lanes, err := lane.New(ofLanes)
 	if err != nil {
 		return nil, nil, nil, nil, err
@@ -406,11 +410,15 @@ func (s *streams) config(file *config.Config, at nameInTeam, ns *ledger.Namespac
 func (s *streams) close(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
+	s.making.Lock() // a reload may be under way
+	s.closed = true
 	for name, d := range s.destinations {
 		all.Go(func() { s.closeSink(ctx, name, d.Sink) })
 	}
+	fetches := s.fetches
+	s.making.Unlock()
 	all.Go(s.closing.Wait)
-	all.Go(s.fetches.close)
+	all.Go(fetches.close)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if redriver := s.redriver; redriver != nil {

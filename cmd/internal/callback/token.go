@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"strings"
+	"sync/atomic"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -21,7 +22,7 @@ import (
 // same places, of the same action even where a subscription was moved to another one: the id of the partition's fence, lane_seq, attempt, and the epoch of the
 // owner that makes the attempt. So the ledger needs no index by action id, and an attempt that an owner had not recorded when it was
 // killed has another token than the next owner's attempt with the same number.
-type Keys struct{ keys [][]byte }
+type Keys struct{ keys atomic.Pointer[[][]byte] }
 
 const (
 	actionPrefix = "fba2_"
@@ -32,11 +33,23 @@ const (
 // NewKeys takes the secrets of `agents.secrets`; at least one.
 func NewKeys(secrets []schemas.Secret) *Keys {
 	k := &Keys{}
-	for _, s := range secrets {
-		k.keys = append(k.keys, []byte(s.Reveal()))
-	}
+	k.Set(secrets)
 	return k
 }
+
+// Set puts other secrets in the place of those that k has, for the next token. Without any, k keeps what it has.
+func (k *Keys) Set(secrets []schemas.Secret) {
+	var keys [][]byte
+	for _, s := range secrets {
+		keys = append(keys, []byte(s.Reveal()))
+	}
+	if len(keys) > 0 {
+		k.keys.Store(&keys)
+	}
+}
+
+// first returns the key that makes tokens.
+func (k *Keys) first() []byte { return (*k.keys.Load())[0] }
 
 // Action returns the token of an attempt in the ledger of.
 func (k *Keys) Action(of [16]byte, r ledger.AttemptRef, id schemas.ActionID) schemas.Secret {
@@ -45,7 +58,7 @@ func (k *Keys) Action(of [16]byte, r ledger.AttemptRef, id schemas.ActionID) sch
 	place = binary.BigEndian.AppendUint64(place, uint64(r.LaneSeq))
 	place = binary.BigEndian.AppendUint32(place, uint32(r.Attempt))
 	place = binary.BigEndian.AppendUint64(place, uint64(r.Epoch))
-	sum := mac(k.keys[0], "action", string(place), string(id))
+	sum := mac(k.first(), "action", string(place), string(id))
 	return schemas.NewSecret(actionPrefix + encoding.EncodeToString(append(place, sum...)))
 }
 
@@ -70,7 +83,7 @@ func (k *Keys) OpenAction(token, id string) (of [16]byte, r ledger.AttemptRef, o
 
 // Event returns the token that reads the status of an event.
 func (k *Keys) Event(team, source, id string) string {
-	return eventPrefix + encoding.EncodeToString(mac(k.keys[0], "event", team, source, id))
+	return eventPrefix + encoding.EncodeToString(mac(k.first(), "event", team, source, id))
 }
 
 // IsForEvent reports whether these keys made a token for this event.
@@ -82,7 +95,11 @@ func (k *Keys) IsForEvent(token, team, source, id string) bool {
 
 // made reports whether sum is the MAC of parts under one of the keys. It compares in constant time, with all keys.
 func (k *Keys) made(sum []byte, parts ...string) (ok bool) {
-	for _, key := range k.keys {
+	keys := k.keys.Load()
+	if keys == nil {
+		return false
+	}
+	for _, key := range *keys {
 		ok = hmac.Equal(sum, mac(key, parts...)) || ok
 	}
 	return ok

@@ -90,3 +90,18 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+// TestKeysAreReplaced: other secrets are in force for the next token, as after a rotation; none at all replace nothing.
+func TestKeysAreReplaced(t *testing.T) {
+	t.Parallel()
+	k := NewKeys([]schemas.Secret{schemas.NewSecret(strings.Repeat("a", 32))})
+	before := k.Event("acme", "orders", "1")
+	k.Set(nil)
+	if !k.IsForEvent(before, "acme", "orders", "1") {
+		t.Error("no secrets replace the one there is")
+	}
+	k.Set([]schemas.Secret{schemas.NewSecret(strings.Repeat("b", 32))})
+	if k.IsForEvent(before, "acme", "orders", "1") || !k.IsForEvent(k.Event("acme", "orders", "1"), "acme", "orders", "1") {
+		t.Error("a secret that was taken out opens a token, or the new one does not")
+	}
+}

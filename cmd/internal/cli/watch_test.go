@@ -18,9 +18,10 @@ import (
 
 // watching is a watcher of a directory with a configuration.
 type watching struct {
-	t      *testing.T
-	dir    string
-	latest atomic.Pointer[config.Config] // that was reloaded
+	t       *testing.T
+	dir     string
+	latest  atomic.Pointer[config.Config] // that was reloaded
+	refused atomic.Value                  // what is wrong with the files, as a text
 }
 
 // startWatching looks every so often. meddle is called with the number of each load, from 1, once it has been read.
@@ -36,7 +37,7 @@ func startWatching(t *testing.T, every time.Duration, meddle func(w *watching, l
 	read := func() (cfg *config.Config, s fileStates, err error) {
 		o := config.Options{Path: filepath.Join(w.dir, "forebay.yaml"), Roles: []config.Role{config.RoleIntake}}
 		if running := w.latest.Load(); running != nil {
-			cfg, s, err = loadAgain(running, o, log, func(config.Problems) {})
+			cfg, s, err = loadAgain(running, o, log, func(p config.Problems) { w.refused.Store(p.Error()) })
 		} else {
 			cfg, _, s, err = load(o, log)
 		}
@@ -131,6 +132,12 @@ func TestWatchSeesWhatChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.replace("forebay.yaml", "not: [yaml")
+	if !rig.Until(time.Minute, func() bool {
+		said, _ := w.refused.Load().(string)
+		return strings.Contains(said, "forebay.yaml:1: not YAML")
+	}) {
+		t.Errorf("what is wrong with the main file is told as %q", w.refused.Load())
+	}
 	w.replace("forebay.yaml", strings.Replace(string(text), "      github:", "      second:", 1))
 	w.until("the file", func(c *config.Config) bool { return c.Teams["acme"].Sources["second"] != nil }, nil)
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"path/filepath"
 	"slices"
 )
 
@@ -31,6 +32,9 @@ func (d NamedDestination) Path() string {
 	}
 	return "teams." + d.Team + ".destinations." + d.Name
 }
+
+// DirOf returns the directory of the file in which a destination stands, from here.
+func (c *Config) DirOf(d NamedDestination) string { return filepath.Dir(c.at(d.Path()).file) }
 
 // AllDestinations returns every destination: the shared ones, then those of each team, in the order of their names.
 func (c *Config) AllDestinations() (list []NamedDestination) {

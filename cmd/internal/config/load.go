@@ -186,6 +186,15 @@ type teamFile struct {
 // Load reads, resolves, completes and checks the configuration. The error is [Problems] with everything that is
 // wrong; the Config is then nil.
 func Load(o Options) (*Config, error) {
+	c, problems := loadAll(o)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return c, nil
+}
+
+// loadAll is Load that returns the configuration with problems, too, as far as it was read.
+func loadAll(o Options) (*Config, Problems) {
 	l := &loader{options: o, env: osEnvironment()}
 	if o.Lookup != nil {
 		l.env.lookup = o.Lookup
@@ -198,11 +207,7 @@ func Load(o Options) (*Config, error) {
 		l.see(filepath.Join(dir, path))
 		return readBelow(dir, path)
 	}
-	c, problems := l.run()
-	if len(problems) > 0 {
-		return nil, problems
-	}
-	return c, nil
+	return l.run()
 }
 
 // run loads, and takes what must not be shown out of what there is to say.

@@ -1,8 +1,8 @@
 package config
 
 import (
-	"errors"
 	"path/filepath"
+	"strings"
 )
 
 // Start is [Load] for a process that starts: a team whose file has problems, or refers to what has, stays out, and the others run. left has the
@@ -19,16 +19,13 @@ func Start(o Options) (read *Config, left Problems, err error) {
 // out if c has none of it; the other teams get their changes. Of what a kept file refers to, it gets what is new as long as that fits. kept has
 // the problems of the files that were not taken; nil if all were.
 //
-// If the main file still has problems then, or allows less than a kept file needs, Reload fails. The error is that of Load: all problems of the
-// files as they are.
+// A shared destination that the main file takes from a team is taken away, also where the team's file still needs it: see [Config.without]. If the
+// main file itself has problems, or allows less than the sources and destinations of a kept file need, Reload fails. The error is that of Load: all
+// problems of the files as they are.
 func (c *Config) Reload(o Options) (read *Config, kept Problems, err error) {
-	read, first := Load(o)
+	read, first := loadAll(o)
 	o.kept = map[string]keptFile{}
-	for err = first; err != nil; read, err = Load(o) {
-		problems, ok := errors.AsType[Problems](err)
-		if !ok {
-			return nil, nil, first
-		}
+	for problems := first; len(problems) > 0; read, problems = loadAll(o) {
 		changed := map[string]bool{} // files of which something else is read the next time
 		for _, p := range problems {
 			was, again := o.kept[p.File]
@@ -46,9 +43,40 @@ func (c *Config) Reload(o Options) (read *Config, kept Problems, err error) {
 				changed[p.File] = true
 			}
 		}
-		if len(changed) == 0 {
+		if len(changed) > 0 {
+			continue
+		}
+		if read == nil || !read.without(o, problems) {
 			return nil, nil, first
 		}
+		return read, kept, nil
 	}
 	return read, kept, nil
+}
+
+// without bars the subscriptions of kept files that have problems, such as that a shared destination was taken from their team, and reports whether
+// the configuration can be run then. More than a quota allows goes on. A problem of a source or a destination, such as a reference that may not be
+// followed any more, is none to go on with: a slip in the main file would have every team's deliveries refused.
+func (c *Config) without(o Options, problems Problems) bool {
+	for _, p := range problems {
+		if _, kept := o.kept[p.File]; !kept {
+			return false
+		}
+		steps := strings.Split(p.Path, ".")
+		if len(steps) < 3 || steps[0] != "teams" || c.Teams[steps[1]] == nil {
+			return false
+		}
+		name := ""
+		if len(steps) > 3 {
+			name, _, _ = strings.Cut(steps[3], "[")
+		}
+		switch part := steps[2]; {
+		case name == "" && (part == "sources" || part == "subscriptions"): // more than its quota
+		case part == "subscriptions":
+			c.barred["teams."+steps[1]+".subscriptions."+name] = p.Message
+		default:
+			return false
+		}
+	}
+	return o.Check == nil || len(o.Check(c)) == 0
 }

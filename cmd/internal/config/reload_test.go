@@ -189,3 +189,39 @@ func TestATeamsSchemaIsCutShort(t *testing.T) {
 		t.Error("mended:", kept, err)
 	}
 }
+
+// What the main file takes from a team is taken at once: a shared destination stops the subscriptions that need it, a lower quota stops nothing; and
+// others get their changes.
+func TestReloadTakesASharedDestinationAway(t *testing.T) {
+	t.Parallel()
+	v := newVillage(t, "")
+	const main = "version: 1\nkafka: {brokers: [\"127.0.0.1:9092\"]}\npostgres: {url: \"postgres://u@127.0.0.1/x\"}\nteams_dir: teams\n"
+	v.write("forebay.yaml", main+"destinations: {pagers: {type: log, teams: [acme, other]}}\n")
+	v.write("teams/acme.yaml", "teams: {acme: {sources: {first: {preset: github, secrets: [x]}, second: {preset: github, secrets: [x]}}, destinations: {own: {type: log}}, "+
+		"subscriptions: {page: {sources: [first], actions: [{name: a, to: pagers}]}, keep: {sources: [first], actions: [{name: a, to: own}]}}}}\n")
+	other := func(source string) {
+		v.write("teams/other.yaml", "teams: {other: {sources: {"+source+": {preset: github, secrets: [x]}}}}\n")
+	}
+	other("first")
+	o := Options{Path: v.path("forebay.yaml"), Roles: ServeRoles(), Run: true}
+	running, left, err := Start(o)
+	if err != nil || left != nil {
+		t.Fatal(left, err)
+	}
+	v.write("forebay.yaml", main+"destinations: {pagers: {type: log, teams: [other]}}\nquotas: {default: {sources: 1}}\n")
+	other("third")
+	read, kept, err := running.Reload(o)
+	if err != nil || len(kept) == 0 {
+		t.Fatal(kept, err)
+	}
+	if why := read.Barred("acme", "page"); !strings.Contains(why, "shared destination pagers is not for team acme") || read.Barred("acme", "keep") != "" {
+		t.Errorf("barred: %q, %q", why, read.Barred("acme", "keep"))
+	}
+	if len(read.Teams["acme"].Sources) != 2 || read.Teams["other"].Sources["third"] == nil {
+		t.Errorf("acme has %v, the other team %v", keys(read.Teams["acme"].Sources), keys(read.Teams["other"].Sources))
+	}
+	taken, _ := running.Take(read, Taking{Roles: ServeRoles()})
+	if taken.Barred("acme", "page") == "" {
+		t.Error("a subscription without its destination goes on")
+	}
+}

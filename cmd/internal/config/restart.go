@@ -23,7 +23,8 @@ type Taking struct {
 // Take returns the configuration with which a process that runs c goes on when it has read another one, and what of that waits for its next
 // start. What waits keeps its value, for its own key alone: everything else is as it was read. What the process's roles do not use does not wait.
 //
-// These wait: the sections kafka (but for what references in its sasl lead to), postgres, listen, operator, intake, agents and alerts; of a
+// These wait: the sections kafka (but for what references in its sasl lead to), postgres, listen, operator, intake, agents (but for its
+// secrets) and alerts; of a
 // source its topic and topics, and a body that the process has no room for; of a subscription its postgres, and all of one that names a source
 // which is not shared with it.
 func (c *Config) Take(read *Config, t Taking) (taken *Config, waits []Waiting) {
@@ -66,7 +67,11 @@ func (k *taking) sections() {
 			before, read = reflect.ValueOf(&kafka).Elem(), reflect.ValueOf(&readKafka).Elem()
 		case "intake":
 			before, read = reflect.ValueOf(&intake).Elem(), reflect.ValueOf(&readIntake).Elem()
-		case "postgres", "listen", "operator", "agents", "alerts":
+		case "agents":
+			agents, readAgents := k.running.Agents, k.taken.Agents
+			agents.Secrets, readAgents.Secrets = nil, nil // taken at once
+			before, read = reflect.ValueOf(&agents).Elem(), reflect.ValueOf(&readAgents).Elem()
+		case "postgres", "listen", "operator", "alerts":
 		default:
 			continue
 		}
@@ -74,7 +79,9 @@ func (k *taking) sections() {
 		if len(paths) == 0 {
 			continue
 		}
+		secrets := k.taken.Agents.Secrets
 		other[i].value.Set(m.value)
+		k.taken.Agents.Secrets = secrets
 		k.keep("", m.name, paths...)
 	}
 }
@@ -143,6 +150,11 @@ func (k *taking) barred(team, name string, before *Subscription) {
 	if before == nil || k.taken.Barred(team, name) == "" || k.running.Barred(team, name) != "" ||
 		k.taken.Shares().Withdrawn(team, k.running.SourcesOf(team, name)) != "" {
 		return
+	}
+	for _, action := range before.Actions {
+		if _, ok := k.taken.Destination(team, action.To); !ok {
+			return
+		}
 	}
 	path := "teams." + team + ".subscriptions." + name
 	k.taken.Teams[team].Subscriptions[name] = before

@@ -50,9 +50,9 @@ func TestTake(t *testing.T) {
 		roles Options
 		want  []string
 	}{
-		{both, []string{" agents.public_url", " agents.secrets[0]", "alpha teams.alpha.sources.big", "alpha teams.alpha.sources.github.max_body", "alpha teams.alpha.sources.github.topics.retention",
+		{both, []string{" agents.public_url", "alpha teams.alpha.sources.big", "alpha teams.alpha.sources.github.max_body", "alpha teams.alpha.sources.github.topics.retention",
 			"alpha teams.alpha.sources.mail.topic", "alpha teams.alpha.subscriptions.more", "alpha teams.alpha.subscriptions.own.postgres"}},
-		{Options{Roles: []Role{RoleIntake}, Run: true}, []string{" agents.public_url", " agents.secrets[0]", "alpha teams.alpha.sources.big", "alpha teams.alpha.sources.github.max_body", "alpha teams.alpha.sources.mail.topic"}},
+		{Options{Roles: []Role{RoleIntake}, Run: true}, []string{" agents.public_url", "alpha teams.alpha.sources.big", "alpha teams.alpha.sources.github.max_body", "alpha teams.alpha.sources.mail.topic"}},
 	} {
 		running, read := with(tt.roles), with(tt.roles, edits...)
 		before, _ := read.YAML()
@@ -69,6 +69,9 @@ func TestTake(t *testing.T) {
 		}
 		if after, _ := read.YAML(); string(after) != string(before) {
 			t.Error("what was read has changed")
+		}
+		if got := taken.Agents; got.Secrets[0].Reveal() != "whsec_AAEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz" || got.PublicURL != "https://one.example.com" {
+			t.Errorf("agents are %+v", got)
 		}
 		github, alpha := taken.Teams["alpha"].Sources["github"], taken.Teams["alpha"]
 		if github.Secrets[0].Reveal() != "two" || taken.MaxBody("alpha", "github") != running.MaxBody("alpha", "github") || github.Topics != running.Teams["alpha"].Sources["github"].Topics {
