@@ -88,8 +88,7 @@ func (s *streams) restart(at nameInTeam) {
 // start runs a subscription in g, again and again as long as it is asked to begin again, until it may not run any more or ctx is done. The
 // caller holds mu.
 func (s *streams) start(ctx context.Context, g *errgroup.Group, l *ledger.Ledger, at nameInTeam) {
-	mine, stop := context.WithCancel(ctx)
-	s.stops[at] = stop
+	mine, stop := s.stoppable(ctx, at)
 	later := s.started
 	g.Go(func() error {
 		for ; ; later = true {
@@ -110,11 +109,17 @@ func (s *streams) start(ctx context.Context, g *errgroup.Group, l *ledger.Ledger
 				}
 				return err
 			}
-			mine, stop = context.WithCancel(ctx)
-			s.stops[at] = stop
+			mine, stop = s.stoppable(ctx, at)
 			s.mu.Unlock()
 		}
 	})
+}
+
+// stoppable returns a context for a subscription to run with until it is stopped. The caller holds mu.
+func (s *streams) stoppable(ctx context.Context, at nameInTeam) (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithCancel(ctx)
+	s.stops[at] = stop
+	return ctx, stop
 }
 
 // mayRun reports whether a subscription is in the file, is this process's, and is not barred.

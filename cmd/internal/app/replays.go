@@ -76,7 +76,7 @@ func (a *replaysAPI) subscriptionOf(at nameInTeam) (*config.Subscription, *ledge
 }
 
 // withLog runs f with what asks the log of a subscription.
-func (a *replaysAPI) withLog(at nameInTeam, ns *ledger.Namespace, f func(log *reader.Log, cfg reader.Config) error) error {
+func (a *replaysAPI) withLog(at nameInTeam, f func(log *reader.Log, cfg reader.Config) error) error {
 	cfg := a.s.readerConfig(at)
 	options, err := reader.ClientOptions(cfg)
 	if err != nil {
@@ -105,7 +105,7 @@ func (a *replaysAPI) PlanReplay(ctx context.Context, r api.ReplayPlan) (*api.Rep
 	if err != nil {
 		return nil, err
 	}
-	sub, ns, err := a.subscriptionOf(at)
+	sub, _, err := a.subscriptionOf(at)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (a *replaysAPI) PlanReplay(ctx context.Context, r api.ReplayPlan) (*api.Rep
 	if err != nil {
 		return nil, err
 	}
-	err = a.withLog(at, ns, func(log *reader.Log, _ reader.Config) (err error) {
+	err = a.withLog(at, func(log *reader.Log, _ reader.Config) (err error) {
 		p.Bounds, err = replay.Bounds(ctx, log, positions, q)
 		return err
 	})
@@ -327,7 +327,7 @@ func (a *replaysAPI) CountReplay(ctx context.Context, id int64) (*api.ReplayItem
 		return nil, err
 	}
 	before, complete := p.Bounds, false
-	err = a.withLog(at, ns, func(_ *reader.Log, cfg reader.Config) (err error) {
+	err = a.withLog(at, func(_ *reader.Log, cfg reader.Config) (err error) {
 		complete, err = replay.Count(ctx, cfg, ns, p, countWithin)
 		return err
 	})
@@ -395,7 +395,7 @@ func (a *replaysAPI) StartReplay(ctx context.Context, id int64, r api.ReplayRequ
 		return nil, err
 	}
 	at := inTeam(p.Subscription)
-	_, ns, err := a.subscriptionOf(at)
+	_, _, err = a.subscriptionOf(at)
 	if schemas.KindOf(err) == schemas.NotFound {
 		return nil, schemas.Errorf(schemas.Conflict, op, "subscription %s is not configured any more: nobody would run it", p.Subscription)
 	}
@@ -413,7 +413,7 @@ func (a *replaysAPI) StartReplay(ctx context.Context, id int64, r api.ReplayRequ
 	if err != nil {
 		return nil, err
 	}
-	err = a.withLog(at, ns, func(log *reader.Log, _ reader.Config) error {
+	err = a.withLog(at, func(log *reader.Log, _ reader.Config) error {
 		return replay.Check(ctx, log, topics, positions, p.Bounds)
 	})
 	if err == nil {
