@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,8 +34,8 @@ func moreSources() (sources, names string) {
 	return strings.Join(list, "\n"), names
 }
 
-// whole reports whether a delivery of a preset is one event whose body is the delivery's: a list has an event for each element, and a form
-// or another envelope is unpacked.
+// whole reports whether a delivery of a preset is one event whose body is the delivery's: a list has an event for each element, a form
+// is unpacked, and a time of signing in the body is written anew.
 func whole(t *testing.T, s samples.Sample) bool {
 	t.Helper()
 	info, _ := provider.Lookup(s.Provider)
@@ -42,7 +43,12 @@ func whole(t *testing.T, s samples.Sample) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.Provider != "sns" && !source.Several() && s.Headers["Content-Type"] == "application/json"
+	r := &verify.Request{Method: "POST", URL: "https://hooks.example.com/x", Header: http.Header{}, Body: s.Body}
+	own := source.Accepted(r) // which does not say the event's id
+	if err := source.Sign(r, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	return s.Provider != "sns" && own == nil && bytes.Equal(r.Body, s.Body) && !source.Several() && s.Headers["Content-Type"] == "application/json"
 }
 
 // TestSendAndLook is an operator's way with the command line: every preset takes a delivery that send has signed, and
