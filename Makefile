@@ -30,7 +30,7 @@ demo: build ## play the scene in a temporary directory, check its outcome, end
 	bin/forebay demo
 
 .PHONY: deps
-deps: ## install what the tests need: Go modules, a C compiler, Java and Maven, Kafka's jars, Node.js, Python, Chromium, clients of Kafka and an MCP server's packages
+deps: ## install what the tests need: Go modules, a C compiler, Java and Maven, Kafka's jars, Node.js, Python, Chromium, Redis, clients of Kafka and an MCP server's packages
 	@.ci/deps
 
 .PHONY: test

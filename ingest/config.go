@@ -84,6 +84,7 @@ func New(c Config) (*Handler, error) {
 	room := newRoom(c.Limits)
 	h := &Handler{c: c, metrics: newMetrics(c.Registerer, room), room: room,
 		lines: newLines(c.Logger)}
+	h.keeper = newKeeper(c, h.lines)
 	if _, err := rand.Read(h.decoySecret[:]); err != nil {
 		return nil, err
 	}

@@ -27,6 +27,7 @@ type Handler struct {
 	metrics *metrics
 	room    *room
 	lines   *lines
+	keeper  *keeper
 	// If no verifier hashed the body, hashDummy hashes it with decoySecret, which is random, so that a refusal of an unknown source
 	// takes as long as one of a known source. It is [Handler.hash], and a field so that tests can replace it.
 	hashDummy   func(body []byte)
@@ -136,6 +137,7 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) {
 		d.source = s
 	}
 	v := h.process(w, r, d)
+	h.keepRefused(r, d, v)
 	h.observe(r.Context(), d, v)
 	if v.outcome == refused {
 		d.request = verify.Request{} // frees the body during the wait
@@ -283,7 +285,7 @@ func (d *delivery) unusable(cause error, headers []schemas.Header) *Delivery {
 		reason, detail = f.Reason, f.Field+": "+f.Detail
 	}
 	return &Delivery{
-		Team: d.team, Source: d.name, Kind: "unusable", Reason: reason, Detail: detail, Method: d.request.Method,
+		Team: d.team, Source: d.name, Kind: KindUnusable, Reason: reason, Detail: detail, Method: d.request.Method,
 		URL: d.request.URL[:min(len(d.request.URL), maxURL)], Secret: d.request.Secret, Headers: headers, Body: d.request.Body, Received: d.received,
 	}
 }

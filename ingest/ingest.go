@@ -26,10 +26,10 @@ type Log interface {
 	AppendAll(ctx context.Context, by time.Time, topic string, events []*schemas.Event, quarantine string, rest []*Delivery) error
 }
 
-// Delivery is an authentic request that could not become an event, as it is kept in the quarantine topic.
+// Delivery is a request that could not become an event, or was refused, as it is kept in the quarantine topic.
 type Delivery struct {
 	Team, Source string
-	Kind         string // "unusable"; later "refused"
+	Kind         string // KindUnusable or KindRefused
 	Reason       string
 	Detail       string
 	Method       string

@@ -88,7 +88,7 @@ func manyKeys(t *testing.T) (*httptest.Server, *Source) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := &Source{Source: p}
+	source := &Source{Source: p, Refused: RefusedOf(&KeepLimits{1, 1 << 30, 1 << 40}, false, nil)} // what is refused is kept, which costs, too
 	h, err := New(Config{Log: &fakeLog{}, Sources: func(_, name string) (*Source, bool) { return source, name == "keys" }})
 	if err != nil {
 		t.Fatal(err)

@@ -29,6 +29,8 @@ type Source struct {
 	TeamLimiter *rate.Limiter
 	// Keys counts what the secrets verify; nil counts nothing. A source whose secrets stay keeps its Keys.
 	Keys *Keys
+	// Refused keeps what is refused; nil keeps nothing. A source whose limits stay keeps its Refused.
+	Refused *Refused
 	// Fields notices when the bodies of accepted events change their shape; nil looks at nothing.
 	Fields *drift.Source
 

@@ -32,6 +32,8 @@ type Query struct {
 	Limit int
 	// Waiting leaves out those that were redriven.
 	Waiting bool
+	// Kind leaves out those of another kind; empty: none.
+	Kind string
 	// Before has, by partition, the offset below which deliveries are listed: where a page before this one has ended. Others are listed from
 	// their end.
 	Before map[int32]int64
@@ -132,6 +134,9 @@ func (l *listing) add(r *kgo.Record) {
 		return
 	}
 	item := parseQuarantine(r)
+	if l.Kind != "" && item.Kind != l.Kind {
+		return
+	}
 	item.Body, item.Headers = nil, nil
 	l.items = append(l.items, item)
 }

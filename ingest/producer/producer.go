@@ -229,15 +229,8 @@ type Trouble struct {
 // Unavailable: no broker answers, or they let this user write to no topic at all. The topics' settings, which P1 depends on, are checked
 // earlier, by `forebay topics apply` and at the start.
 func (p *Producer) Check(ctx context.Context, topics ...string) (map[string]Trouble, error) {
-	req := kmsg.NewPtrMetadataRequest()                            // asked directly: an admin client would answer from its cache
-	req.Topics = make([]kmsg.MetadataRequestTopic, 0, len(topics)) // none is none; nil would be all that the cluster has
-	for _, topic := range topics {
-		t := kmsg.NewMetadataRequestTopic()
-		t.Topic = new(topic)
-		req.Topics = append(req.Topics, t)
-	}
 	client := p.client.Load()
-	resp, err := req.RequestWith(ctx, client)
+	resp, err := metadataOf(topics).RequestWith(ctx, client)
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Unavailable, "check topics", "%w", err)
 	}
@@ -254,6 +247,18 @@ func (p *Producer) Check(ctx context.Context, topics ...string) (map[string]Trou
 		}
 	}
 	return wrong, nil
+}
+
+// metadataOf asks for topics: directly, since an admin client would answer from its cache.
+func metadataOf(topics []string) *kmsg.MetadataRequest {
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = make([]kmsg.MetadataRequestTopic, 0, len(topics)) // none is none; nil would be all that the cluster has
+	for _, topic := range topics {
+		t := kmsg.NewMetadataRequestTopic()
+		t.Topic = new(topic)
+		req.Topics = append(req.Topics, t)
+	}
+	return req
 }
 
 // troubleOf returns what is wrong with a topic: it is missing, or partitions have no leader.

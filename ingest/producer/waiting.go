@@ -11,10 +11,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/schemas"
 )
 
-// Waiting knows which deliveries of quarantine topics wait for an operator: those without a mark. It reads each partition backwards from
+// Waiting knows which deliveries of quarantine topics wait for an operator: those without a mark, but for refused ones, which a stranger can
+// make as many of as are kept. It reads each partition backwards from
 // its end until it has the newest maxWaiting of them, as [List] does, and from then on what is new. When some of them are dealt with, it
 // reads on backwards. The zero value is ready. Safe for concurrent use.
 type Waiting struct {
@@ -168,7 +170,7 @@ func (p *waiting) add(r *kgo.Record) {
 	if about, _, ok := parseMark(r); ok {
 		p.marked[about] = true
 		delete(p.open, about)
-	} else if !p.marked[r.Offset] {
+	} else if !p.marked[r.Offset] && header(r, headerKind) != ingest.KindRefused {
 		item := parseQuarantine(r)
 		item.Body, item.Headers = nil, nil
 		p.open[r.Offset] = item

@@ -26,7 +26,7 @@ type preset struct {
 	deadline    time.Duration
 	// deadlineNote says what the provider itself says of the deadline, where it is not exactly that.
 	deadlineNote string
-	// retries: how the provider repeats a delivery that was not accepted; retryHorizon: for how long, automatically or on request; zero: unknown.
+	// retries: how the provider repeats a delivery that was not accepted, beginning with "none" where it does not by itself; retryHorizon: for how long, automatically or on request; zero: unknown.
 	retries      string
 	retryHorizon time.Duration
 	// prefix stands before every type.

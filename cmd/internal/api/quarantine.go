@@ -21,7 +21,7 @@ func (s *server) quarantine(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return paged(s.Quarantine.Quarantined(ctx, QuarantineFilter{Team: q.Get("team"), Source: q.Get("source"), Limit: limit, Waiting: q.Has("waiting"), Cursor: q.Get("cursor")}))
+	return paged(s.Quarantine.Quarantined(ctx, QuarantineFilter{Team: q.Get("team"), Source: q.Get("source"), Kind: q.Get("kind"), Limit: limit, Waiting: q.Has("waiting"), Cursor: q.Get("cursor")}))
 }
 
 // quarantinePlace reads the delivery's place from the request's path.
@@ -63,7 +63,7 @@ func (s *server) quarantineRedrive(ctx context.Context, r *http.Request) (any, e
 
 // Quarantined lists quarantined deliveries, the newest first.
 func (c *Client) Quarantined(ctx context.Context, f QuarantineFilter) (Page[QuarantineItem], error) {
-	filters := map[string]string{"team": f.Team, "source": f.Source, "cursor": f.Cursor}
+	filters := map[string]string{"team": f.Team, "source": f.Source, "kind": f.Kind, "cursor": f.Cursor}
 	if f.Waiting {
 		filters["waiting"] = "true"
 	}

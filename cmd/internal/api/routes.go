@@ -38,7 +38,7 @@ func (s *server) routes() []route {
 	deadLetters := []string{"team", "subscription", "source", "entity", "type", "destination", "class", "group", "since", "limit", "cursor"}
 	return []route{
 		{"GET /v1/attention", true, s.attention, access.See, ofFilter, []string{"team", "kind", "limit"}, ""},
-		{"GET /v1/quarantine", true, s.quarantine, access.See, ofFilter, []string{"team", "source", "limit", "waiting", "cursor"}, ""},
+		{"GET /v1/quarantine", true, s.quarantine, access.See, ofFilter, []string{"team", "source", "kind", "limit", "waiting", "cursor"}, ""},
 		{"GET /v1/quarantine/{team}/{source}/{partition}/{offset}/raw", true, s.quarantineRaw, access.Content, ofPath, nil, ""},
 		{"POST /v1/quarantine/{team}/{source}/{partition}/{offset}/redrive", true, s.quarantineRedrive, access.Sources, ofPath, nil, "quarantine.redrive"},
 		{"GET /v1/sources", true, s.sources, access.See, ofItems, nil, ""},

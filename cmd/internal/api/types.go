@@ -303,11 +303,12 @@ type Problem struct {
 	Kind   string `json:"kind,omitempty"`
 }
 
-// QuarantineFilter narrows a list of quarantined deliveries. An empty Team or Source means all.
+// QuarantineFilter narrows a list of quarantined deliveries. An empty Team, Source or Kind means all.
 type QuarantineFilter struct {
 	Team, Source string
-	Limit        int  // at most so many
-	Waiting      bool // only what was not redriven
+	Kind         string // unusable or refused
+	Limit        int    // at most so many
+	Waiting      bool   // only what was not redriven
 	Cursor       string
 }
 

@@ -143,6 +143,7 @@ func (a *App) closeListeners() {
 	}
 	if a.intake != nil && a.intake.listener != nil {
 		a.intake.listener.Close()
+		a.intake.filter.Close()
 	}
 }
 

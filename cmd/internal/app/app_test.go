@@ -20,7 +20,8 @@ import (
 
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "4") // most of them wait most of the time
-	goleak.VerifyTestMain(m)
+	// What the client of a Redis leaves of an attempt to connect ends within a second.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"))
 }
 
 // item waits until the inbox shows an event with a decision and, where given, a status.

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/drift"
+	"github.com/forebay-io/forebay/ingest/firstfilter"
 	"github.com/forebay-io/forebay/ingest/producer"
 	"github.com/forebay-io/forebay/schemas"
 )
@@ -26,9 +28,10 @@ type intake struct {
 	handler  *ingest.Handler
 	log      *producer.Producer
 	listener *listener
-	accepts  atomic.Bool     // false answers 503: not started yet, or stopping
-	checked  map[string]bool // topics of the sources at the start, which runRoles has checked
-	drift    *drift.Recorder // of bodies; it goes on over reloads
+	accepts  atomic.Bool      // false answers 503: not started yet, or stopping
+	checked  map[string]bool  // topics of the sources at the start, which runRoles has checked
+	filter   *firstfilter.Log // in front of log, and behind whatever acknowledges before the brokers do
+	drift    *drift.Recorder  // of bodies; it goes on over reloads
 	ids      *schemaIDs
 	troubles []string // what logTroubles last wrote; used by checkReachable alone
 }
@@ -54,8 +57,9 @@ func newIntake(a *App) (*intake, error) {
 	if err != nil {
 		return nil, err
 	}
+	in.filter = firstfilter.New(fitLog{in.log, a}, in.log.TopicIDs, a.registry)
 	in.handler, err = ingest.New(ingest.Config{
-		Sources: in.sources.find, Log: fitLog{in.log, a}, MaxBody: in.largest, Limits: a.limits(intakeShare),
+		Sources: in.sources.find, Log: in.filter, MaxBody: in.largest, Limits: a.limits(intakeShare),
 		ReadTimeout: a.file().Intake.BodyTimeout.Std(), StatusURL: statusURL(a.file(), a.agentKeys), Logger: a.log, Registerer: a.registry,
 	})
 	a.registry.MustRegister(newDriftGauge(in.drift))
@@ -74,6 +78,9 @@ func (in *intake) put(compiled map[nameInTeam]*ingest.Source) {
 
 func (in *intake) bind(a *App) (err error) {
 	in.listener, err = a.listen("intake", a.file().Listen.Intake, http.HandlerFunc(in.serveHTTP))
+	if err == nil {
+		err = in.filter.Put(firstFilters(a.file(), a.log))
+	}
 	if err == nil {
 		limits := a.limits(intakeShare)
 		ingest.NewConnections(limits, "ingest", a.registry, a.log).Bind(in.listener.server)
@@ -169,6 +176,16 @@ func (in *intake) logTroubles(wrong map[string]producer.Trouble) {
 		"topics", len(troubles), "errors", troubles[:min(most, len(troubles))])
 }
 
+// firstFilters returns how the sources of a file filter repeats, by their names in events.
+func firstFilters(c *config.Config, log *slog.Logger) map[string]firstfilter.Use {
+	uses := map[string]firstfilter.Use{}
+	for source, r := range c.FirstFilters() {
+		team, name, _ := strings.Cut(source[1:], "/")
+		uses[source] = firstfilter.Use{Topic: c.Teams[team].Sources[name].Topic, Window: r.Window.Std(), Redis: firstfilter.Config{URL: r.URL, CAFile: r.CAFile, Logger: log}}
+	}
+	return uses
+}
+
 // stop closes the listener and waits for the requests in flight, each of which waits for its acks. It waits for at most half of the
 // time until ctx ends, or defaultStopWait if ctx has no deadline. Then it closes the producer. Requests that outlast the wait are
 // cut off, and one that reaches serveHTTP only then is answered 503.
@@ -203,6 +220,7 @@ func (in *intake) goOn(ctx context.Context) {
 
 // close flushes and closes the producer.
 func (in *intake) close(ctx context.Context) {
+	in.filter.Close()
 	if err := in.log.Close(ctx); err != nil {
 		in.a.log.Error("flush the producer", "error", err)
 	}
@@ -222,6 +240,9 @@ func (in *intake) reload(c *config.Config) error {
 		}
 	}
 	if err := in.ids.want(c); err != nil { // before the sources: an event must not get the registry id of a schema's former text
+		return err
+	}
+	if err := in.filter.Put(firstFilters(c, in.a.log)); err != nil {
 		return err
 	}
 	in.limits.add(c)

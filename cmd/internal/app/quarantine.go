@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +23,7 @@ import (
 	"github.com/forebay-io/forebay/schemas/trace"
 )
 
-// quarantineAPI lists the deliveries in quarantine topics, and redrives those that the mapping can read as events now.
+// quarantineAPI lists the deliveries in quarantine topics, and redrives those that verify and that the mapping can read as events now.
 type quarantineAPI struct {
 	a     *App
 	marks producer.Marks
@@ -37,6 +36,9 @@ func (q *quarantineAPI) Quarantined(ctx context.Context, f api.QuarantineFilter)
 	if err := (queryNames{&f.Team, new(string), &f.Source, new(string)}).resolve(k); err != nil {
 		return page, err
 	}
+	if f.Kind != "" && f.Kind != ingest.KindUnusable && f.Kind != ingest.KindRefused {
+		return page, schemas.Errorf(schemas.Invalid, "", "kind %q is neither unusable nor refused: leave it out for both", f.Kind)
+	}
 	before, err := parseQuarantineCursor(f.Cursor)
 	if err != nil {
 		return page, err
@@ -47,7 +49,7 @@ func (q *quarantineAPI) Quarantined(ctx context.Context, f api.QuarantineFilter)
 			continue
 		}
 		topic := topics.Quarantine(s.Team, s.Name)
-		kept, err := producer.List(ctx, producer.Query{Topic: topic, Limit: f.Limit + 1, Waiting: f.Waiting, Before: before[topic]}, opts...)
+		kept, err := producer.List(ctx, producer.Query{Topic: topic, Limit: f.Limit + 1, Kind: f.Kind, Waiting: f.Waiting, Before: before[topic]}, opts...)
 		if err != nil {
 			return page, err
 		}
@@ -141,7 +143,7 @@ func (q *quarantineAPI) QuarantinedBody(ctx context.Context, p api.QuarantinePla
 }
 
 // RedriveQuarantined makes an event of a delivery with its source's current mapping, and produces it; with r.Discard it marks the delivery as
-// discarded instead. The signature is not checked again: it was verified when the delivery came. A delivery that was redriven or discarded
+// discarded instead. The signature of a refused one is checked again, and not that of what was verified when it came. A delivery that was redriven or discarded
 // before is refused, unless r.Again is set: if the mapping has not changed meanwhile, both events have the same id and body, and the gate
 // decides that the second is a duplicate.
 func (q *quarantineAPI) RedriveQuarantined(ctx context.Context, p api.QuarantinePlace, r api.QuarantineRedrive) (*api.QuarantineRedriven, error) {
@@ -157,8 +159,8 @@ func (q *quarantineAPI) RedriveQuarantined(ctx context.Context, p api.Quarantine
 	if !ok {
 		return nil, schemas.Errorf(schemas.Conflict, op, "this process takes nothing from source %s/%s: its configuration has changed meanwhile", p.Team, p.Source)
 	}
-	if kept.Kind != unusable {
-		return nil, schemas.Errorf(schemas.Conflict, op, "this delivery is kept as %q; only one that was authentic and unusable can become an event or be discarded", kept.Kind)
+	if kept.Kind != ingest.KindUnusable && kept.Kind != ingest.KindRefused {
+		return nil, unknownKind(kept)
 	}
 	earlier, err := q.marks.Of(ctx, topics.Quarantine(p.Team, p.Source), p.Partition, p.Offset, q.options()...)
 	if err != nil {
@@ -169,6 +171,9 @@ func (q *quarantineAPI) RedriveQuarantined(ctx context.Context, p api.Quarantine
 	}
 	if r.Discard {
 		return q.discard(ctx, p, r, kept)
+	}
+	if err := verifyAgain(source, kept); err != nil {
+		return nil, err
 	}
 	events, err := eventsOf(source, kept)
 	if err != nil {
@@ -234,20 +239,14 @@ func (q *quarantineAPI) discard(ctx context.Context, p api.QuarantinePlace, r ap
 	return out, nil
 }
 
-// unusable is the kind of a quarantined delivery that was authentic and could not become an event.
-const unusable = "unusable"
-
 // eventsOf returns the events that the source's mapping makes of a quarantined delivery: one, unless it is a whole one of a source whose
 // deliveries have lists of events.
 func eventsOf(source *ingest.Source, kept *producer.Item) ([]*schemas.Event, error) {
-	r := verify.Request{Method: kept.Method, URL: kept.URL, Header: http.Header{}, Body: kept.Body, Secret: kept.Secret}
-	for _, h := range kept.Headers {
-		r.Header.Add(h.Name, h.Value)
-	}
-	elements := []verify.Request{r}
+	r := receivedRequest(kept)
+	elements := []verify.Request{*r}
 	if source.Several() && kept.Element == 0 {
 		var err error
-		if elements, err = source.Split(&r); err != nil {
+		if elements, err = source.Split(r); err != nil {
 			return nil, err
 		}
 	}

@@ -47,7 +47,7 @@ func compileSources(c *config.Config, before map[nameInTeam]*ingest.Source) (map
 			}
 			at := nameInTeam{team, name}
 			compiled[at] = &ingest.Source{Source: source, Topic: s.Topic, PublicURL: s.PublicURL,
-				QuarantineTopic: topics.Quarantine(team, name), Limiter: limiter(s.Rate, sourceLimiter(before[at])), TeamLimiter: ofTeam, Keys: ingest.KeysOf(s.Secrets, before[at])}
+				QuarantineTopic: topics.Quarantine(team, name), Limiter: limiter(s.Rate, sourceLimiter(before[at])), TeamLimiter: ofTeam, Keys: ingest.KeysOf(s.Secrets, before[at]), Refused: keptRefused(s, before[at])}
 		}
 	}
 	return compiled, problems
@@ -125,7 +125,9 @@ const unmatchedAfter = 5
 func (a *App) unmatched() (rows []api.AttentionItem) {
 	for _, i := range a.sourceItems() {
 		if i.Seen != nil && i.Seen.Mismatches >= unmatchedAfter {
-			rows = append(rows, unmatchedRow(i, a.cfg.Path))
+			row := unmatchedRow(i, a.cfg.Path)
+			row.Detail += refusedAreKept(a.file(), i.Team, i.Source)
+			rows = append(rows, row)
 		}
 	}
 	return rows

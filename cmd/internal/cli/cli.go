@@ -137,10 +137,10 @@ type grammar struct {
 		Export  dlqExportCmd  `cmd:"" help:"Write them as JSON lines, with key, headers and body."`
 	} `cmd:"" name:"dlq" help:"Dead letters: actions that were given up."`
 	Quarantine struct {
-		List    quarantineListCmd    `cmd:"" help:"List authentic deliveries that could not become events."`
+		List    quarantineListCmd    `cmd:"" help:"List deliveries that could not become events, or were refused and kept."`
 		Raw     quarantineRawCmd     `cmd:"" help:"Write a delivery's body, byte for byte."`
-		Redrive quarantineRedriveCmd `cmd:"" help:"Make events of these deliveries, once their source's mapping is fixed."`
-	} `cmd:"" help:"Authentic deliveries that could not become events."`
+		Redrive quarantineRedriveCmd `cmd:"" help:"Make events of these deliveries, once their source's mapping is fixed, or its secrets verify them."`
+	} `cmd:"" help:"Deliveries that could not become events, or were refused and kept."`
 	Sources struct {
 		List         sourcesListCmd         `cmd:"" help:"List the sources of a running process."`
 		Get          sourcesGetCmd          `cmd:"" help:"Show one source, and what its secrets have verified."`

@@ -16,6 +16,7 @@ type quarantineListCmd struct {
 	watchFlag
 	Team    string `help:"Only this team."`
 	Source  string `help:"Only this source: TEAM/SOURCE, or its name alone."`
+	Kind    string `help:"Only this kind: unusable (authentic, and no event by the mapping) or refused (kept by keep_refused)."`
 	Since   string `help:"Only deliveries received since: a duration back (1h, 2d) or an RFC 3339 time."`
 	Limit   int    `default:"50" help:"Most deliveries, 1 to 1000."`
 	Cursor  string `help:"Go on behind the page that ended with this."`
@@ -23,7 +24,7 @@ type quarantineListCmd struct {
 }
 
 func (c *quarantineListCmd) Run(e *env, client *api.Client) error {
-	page, err := client.Quarantined(e.ctx, api.QuarantineFilter{Team: c.Team, Source: c.Source, Limit: c.Limit, Waiting: c.Waiting, Cursor: c.Cursor})
+	page, err := client.Quarantined(e.ctx, api.QuarantineFilter{Team: c.Team, Source: c.Source, Kind: c.Kind, Limit: c.Limit, Waiting: c.Waiting, Cursor: c.Cursor})
 	if err == nil {
 		page, err = onlySince(c.Since, page, func(i api.QuarantineItem) *time.Time { return &i.ReceivedAt })
 	}
@@ -35,7 +36,7 @@ func (c *quarantineListCmd) Run(e *env, client *api.Client) error {
 		column[item]{name: "received", at: func(i item) *time.Time { return &i.ReceivedAt }},
 		column[item]{name: "source", whole: true, value: func(i item) string { return i.Team + "/" + i.Source }},
 		column[item]{name: "kind", wide: true, value: func(i item) string { return i.Kind }},
-		column[item]{name: "reason", value: func(i item) string { return i.Reason }},
+		column[item]{name: "reason", value: quarantineReason},
 		column[item]{name: "detail", value: func(i item) string { return i.Detail }},
 		column[item]{name: "bytes", wide: true, value: func(i item) string { return strconv.Itoa(i.Bytes) }},
 		column[item]{name: "dealt with", at: func(i item) *time.Time {
@@ -46,6 +47,14 @@ func (c *quarantineListCmd) Run(e *env, client *api.Client) error {
 		}},
 		column[item]{name: "how", wide: true, value: markText},
 		column[item]{name: "place", whole: true, value: quarantineID})
+}
+
+// quarantineReason returns why a delivery is in quarantine: of a refused one it says that first, since nobody was promised anything.
+func quarantineReason(i api.QuarantineItem) string {
+	if i.Kind == "refused" {
+		return i.Kind + ": " + i.Reason
+	}
+	return i.Reason
 }
 
 // quarantineID returns the id of a quarantined delivery, which is its place: topic, partition and offset.
@@ -135,7 +144,7 @@ func (c *quarantineRedriveCmd) Run(e *env, client *api.Client) error {
 	type item = api.QuarantineRedriven
 	return b.run(func(i item) string { return quarantineID(i.QuarantineItem) },
 		column[item]{name: "place", whole: true, value: func(i item) string { return quarantineID(i.QuarantineItem) }},
-		column[item]{name: "was", value: func(i item) string { return i.Reason }},
+		column[item]{name: "was", value: func(i item) string { return quarantineReason(i.QuarantineItem) }},
 		column[item]{name: "state", value: func(i item) string { return i.State }},
 		column[item]{name: "type", value: func(i item) string { return i.Type }},
 		column[item]{name: "entity", value: func(i item) string { return i.Entity }},

@@ -45,7 +45,7 @@ func noDelivery(e *env, id string, page api.Page[api.InboxItem]) error {
 			undecidedText(u, subscription))
 	}
 	for _, q := range s.Quarantined {
-		fmt.Fprintf(e.Stderr, "it went to quarantine at %s: %s %s (%s); `forebay quarantine raw %s` shows its body", formatTime(q.ReceivedAt), plain(q.Reason), plain(q.Detail), quarantineID(q), quarantineID(q))
+		fmt.Fprintf(e.Stderr, "it went to quarantine at %s: %s %s (%s); `forebay quarantine raw %s` shows its body", formatTime(q.ReceivedAt), plain(quarantineReason(q)), plain(q.Detail), quarantineID(q), quarantineID(q))
 		if q.Redriven != nil {
 			fmt.Fprintf(e.Stderr, "; %s", plain(strings.TrimSpace(markText(q)+" "+q.Redriven.EventID+" "+q.Redriven.To)))
 		}

@@ -42,6 +42,8 @@ func (ck sourceCheck) run() {
 	}
 	ck.publicURL()
 	ck.schema()
+	ck.keepRefused()
+	ck.firstFilter()
 	for _, n := range (provider.Config{Preset: s.Preset, KeyEncoding: s.KeyEncoding, Verify: s.Verify, Event: s.Event}).Unsigned() {
 		if at := path + "." + n.Key; !ck.unresolved(at) {
 			ck.note(at, "%v", n.Err)

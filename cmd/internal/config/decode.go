@@ -45,6 +45,7 @@ var (
 	secretType      = reflect.TypeFor[schemas.Secret]()
 	durationType    = reflect.TypeFor[Duration]()
 	sizeType        = reflect.TypeFor[Size]()
+	fractionType    = reflect.TypeFor[Fraction]()
 	networkType     = reflect.TypeFor[netip.Prefix]()
 	headersType     = reflect.TypeFor[spec.Headers]()
 	envType         = reflect.TypeFor[spec.Env]()
@@ -65,7 +66,7 @@ func isNumber(t reflect.Type) bool {
 // isScalar reports whether t is written as one plain value.
 func isScalar(t reflect.Type) bool {
 	return t == secretType || t == sizeType || t == networkType || isDuration(t) ||
-		t.Kind() == reflect.String || isNumber(t) || t.Kind() == reflect.Bool
+		t == fractionType || t.Kind() == reflect.String || isNumber(t) || t.Kind() == reflect.Bool
 }
 
 // value decodes n into v, which is the field of a struct in file.go or of a sink's keys, declared by f. It panics for a type that has
@@ -407,6 +408,12 @@ func setScalar(v reflect.Value, text string, f field) error {
 			return fmt.Errorf("must be at least %d", f.minimum)
 		}
 		v.SetInt(i)
+	case v.Type() == fractionType:
+		share, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(share > 0 && share <= 1) {
+			return fmt.Errorf("%q is no number above 0, and 1 at most", clip(text))
+		}
+		v.SetFloat(share)
 	case v.Kind() == reflect.Bool:
 		if text != "true" && text != "false" {
 			return fmt.Errorf("%q is neither true nor false", clip(text))

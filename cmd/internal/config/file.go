@@ -175,6 +175,8 @@ type Source struct {
 	Backfill    *Backfill             `yaml:"backfill"`
 	Thin        *Thin                 `yaml:"thin"`
 	JSONSchema  SchemaCheck           `yaml:"json_schema"`
+	KeepRefused *KeepRefused          `yaml:"keep_refused"`
+	FirstFilter *FirstFilter          `yaml:"first_filter"`
 }
 
 // SchemaCheck says which schema a source's bodies are held against, and what becomes of those that do not fit.

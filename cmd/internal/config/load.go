@@ -66,6 +66,8 @@ func part(path string) string {
 		return "destinations"
 	case len(steps) > 4 && steps[2] == "sources" && strings.HasPrefix(steps[4], "secrets"):
 		return "secrets"
+	case len(steps) > 4 && steps[2] == "sources" && steps[4] == "first_filter":
+		return "limits"
 	case len(steps) > 4 && steps[2] == "sources" && (steps[4] == "backfill" || steps[4] == "thin"):
 		return "fetches"
 	case len(steps) > 4 && steps[2] == "sources" && steps[4] == "json_schema":

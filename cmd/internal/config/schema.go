@@ -121,6 +121,8 @@ func scalarSchema(t reflect.Type, f field) map[string]any {
 		return map[string]any{"anyOf": []any{map[string]any{"type": "integer", "minimum": f.minimum}, reference}}
 	case isNumber(t):
 		return map[string]any{"enum": []any{json.RawMessage(f.values[0])}}
+	case t == fractionType:
+		return map[string]any{"anyOf": []any{map[string]any{"type": "number", "exclusiveMinimum": 0, "maximum": 1}, reference}}
 	case t.Kind() == reflect.Bool:
 		return map[string]any{"anyOf": []any{map[string]any{"type": "boolean"}, reference}}
 	case len(f.values) > 0:

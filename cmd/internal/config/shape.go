@@ -232,7 +232,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "destinations", doc: "Configured sinks by name, of this team alone."},
 		{name: "subscriptions", doc: "Consumers by name."},
 	}},
-	reflect.TypeFor[Source](): {doc: "An intake endpoint.", later: []string{"keep_refused", "spool", "networks"}, fields: []field{
+	reflect.TypeFor[Source](): {doc: "An intake endpoint.", later: []string{"spool", "networks"}, fields: []field{
 		{name: "preset", doc: "The provider, or generic for any HMAC sender.", required: true, values: presetNames()},
 		{name: "secrets", doc: "Signing secrets, at most 8; any of them may match.", required: true},
 		{name: "key_encoding", doc: "What the secrets are.", computed: "text", values: []string{"text", "hex", "base64"}},
@@ -249,6 +249,21 @@ var shapes = map[reflect.Type]*shape{
 		{name: "backfill", doc: "Where events that are missing can be asked for; gap.then: backfill and start: backfill need it."},
 		{name: "thin", doc: "Where the document is that deliveries only name: it is fetched before each action and takes the place of the body."},
 		{name: "json_schema", doc: "Whether bodies are held against a JSON Schema."},
+		{name: "keep_refused", doc: "Has refused deliveries kept in quarantine, for `forebay quarantine redrive`, which verifies them again by the secrets and the tolerance of then: those with a wrong signature, without one or too old, and, of providers that do not repeat them by themselves, those over a quota. The answer stays what it is, and does not wait for that.", computed: "nothing refused is kept"},
+		{name: "first_filter", doc: "Answers repeats of what was acknowledged without a record. Only the main file may have it.", computed: "every repeat is a record, which the ledger finds to be a duplicate"},
+	}},
+	reflect.TypeFor[FirstFilter](): {doc: "What answers repeats before they reach the log. It saves load alone: what it does not know, the ledger finds to be a duplicate.", fields: []field{
+		{name: "redis", doc: "A Redis that all intakes ask.", required: true},
+	}},
+	reflect.TypeFor[RedisFilter](): {doc: "A Redis: an event whose identity and body were acknowledged within the window is answered 202 without a record. While it does not answer within 50 ms, is gone or full, deliveries go to the log as without it.", fields: []field{
+		{name: "url", doc: "redis://user:password@host:6379/0; rediss:// for TLS, unix:///path for a socket.", required: true},
+		{name: "window", doc: "How long an event is known, 1m to 7d.", def: "48h"},
+		{name: "ca_file", doc: "PEM file of the authorities that sign the certificate of a rediss:// server, relative to this file.", computed: "those of the system"},
+	}},
+	reflect.TypeFor[KeepRefused](): {doc: "How many refused deliveries each process keeps, so that a forger fills no disk. What is signed right (too old, or over a quota) has as much again for itself.", fields: []field{
+		{name: "share", doc: "Which part of them, chosen by chance: above 0, 1 at most.", def: "1"},
+		{name: "most", doc: "Most deliveries a day.", def: "10000", minimum: 1},
+		{name: "bytes", doc: "Most bytes of bodies a day.", def: "1GiB", minimum: 1},
 	}},
 	reflect.TypeFor[SchemaCheck](): {doc: "Whether the bodies of a source's events are held against a JSON Schema; one that fits has its $id in ce_dataschema.", fields: []field{
 		{name: "check", doc: "What becomes of a body that does not fit: nothing is looked at, or it is taken and told (log, forebay_ingest_deliveries_total), or it goes to quarantine, answered 202 as ever.", def: "off", values: provider.SchemaChecks()},

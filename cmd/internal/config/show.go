@@ -182,6 +182,9 @@ func scalarNode(v reflect.Value) *yaml.Node {
 	case isNumber(v.Type()):
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: itoa(int(v.Int()))}
 	}
+	if v.Type() == fractionType {
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: strconv.FormatFloat(v.Float(), 'f', -1, 64)}
+	}
 	if v.Kind() == reflect.Bool {
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: strconv.FormatBool(v.Bool())}
 	}

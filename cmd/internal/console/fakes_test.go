@@ -120,8 +120,9 @@ func (f *fake) Redrive(_ context.Context, _, _, _, id string, r api.RedriveReque
 	return &api.RedriveItem{InboxItem: f.items[0], Action: api.ActionRelease, State: api.StateDone, Detail: "released"}, nil
 }
 
-func (f *fake) Quarantined(context.Context, api.QuarantineFilter) (api.Page[api.QuarantineItem], error) {
-	return api.Page[api.QuarantineItem]{Items: f.kept, Next: f.keptNext}, f.err
+func (f *fake) Quarantined(_ context.Context, q api.QuarantineFilter) (api.Page[api.QuarantineItem], error) {
+	of := slices.DeleteFunc(slices.Clone(f.kept), func(i api.QuarantineItem) bool { return q.Kind != "" && i.Kind != q.Kind })
+	return api.Page[api.QuarantineItem]{Items: of, Next: f.keptNext}, f.err
 }
 
 func (f *fake) QuarantinedBody(context.Context, api.QuarantinePlace) ([]byte, error) {

@@ -103,6 +103,21 @@ func TestRedriveOfAnEvent(t *testing.T) {
 	}
 }
 
+// What was refused and kept is shown as that, is found behind any number of others, and may be discarded.
+func TestRefusedDelivery(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.kept[0].Kind, f.kept[0].Reason = "refused", "mismatch"
+	h := f.handler(t, nil)
+	s := get(t, h, "/console/quarantine?kind=refused")
+	s.says("tr", "acme/orders", "refused", "mismatch")
+	s = get(t, h, s.link("1@7 of orders"))
+	s.says("dl", "refused", "mismatch")
+	s.says("button", "Make it an event")
+	s.says("button", "Discard")
+	get(t, h, "/console/quarantine?kind=unusable").says("p", "There is none.")
+}
+
 func TestQuarantine(t *testing.T) {
 	t.Parallel()
 	f := newFake()

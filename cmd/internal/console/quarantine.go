@@ -35,7 +35,7 @@ func quarantineLink(p api.QuarantinePlace) string {
 func (c *Console) quarantine(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
 	p := quarantinePage{Query: q}
-	if err := api.OnlyKnown(r, "team", "source", "waiting", "limit", "cursor"); err != nil {
+	if err := api.OnlyKnown(r, "team", "source", "kind", "waiting", "limit", "cursor"); err != nil {
 		return nil, err
 	}
 	if w := q.Get("waiting"); w != "" && w != "true" {
@@ -45,7 +45,7 @@ func (c *Console) quarantine(ctx context.Context, r *http.Request) (any, error) 
 	if err != nil {
 		return p, err
 	}
-	p.Page, err = c.API.Quarantined(ctx, api.QuarantineFilter{Team: q.Get("team"), Source: q.Get("source"), Waiting: q.Get("waiting") != "", Limit: n, Cursor: q.Get("cursor")})
+	p.Page, err = c.API.Quarantined(ctx, api.QuarantineFilter{Team: q.Get("team"), Source: q.Get("source"), Kind: q.Get("kind"), Waiting: q.Get("waiting") != "", Limit: n, Cursor: q.Get("cursor")})
 	p.Older, p.Newest = turn(r.URL.Path, q, p.Page.Next)
 	return p, err
 }
@@ -90,14 +90,17 @@ func (c *Console) delivery(ctx context.Context, r *http.Request) (any, error) {
 }
 
 func (c *Console) deliveryAt(ctx context.Context, at api.QuarantinePlace) (*deliveryPage, error) {
-	list, err := items(c.API.Quarantined(ctx, api.QuarantineFilter{Team: at.Team, Source: at.Source, Limit: lookedThrough}))
-	if err != nil {
-		return nil, err
-	}
-	p := &deliveryPage{QuarantinePlace: at, Place: fmt.Sprintf("quarantine.%s.%s/%d@%d", at.Team, at.Source, at.Partition, at.Offset), Listed: len(list), Raw: quarantineLink(at) + "/raw"}
-	for i := range list {
-		if list[i].Partition == at.Partition && list[i].Offset == at.Offset {
-			p.Item = &list[i]
+	p := &deliveryPage{QuarantinePlace: at, Place: fmt.Sprintf("quarantine.%s.%s/%d@%d", at.Team, at.Source, at.Partition, at.Offset), Raw: quarantineLink(at) + "/raw"}
+	for _, kind := range []string{"unusable", "refused"} { // each by itself: many refused ones hide no other
+		list, err := items(c.API.Quarantined(ctx, api.QuarantineFilter{Team: at.Team, Source: at.Source, Kind: kind, Limit: lookedThrough}))
+		if err != nil {
+			return nil, err
+		}
+		p.Listed += len(list)
+		for i := range list {
+			if list[i].Partition == at.Partition && list[i].Offset == at.Offset {
+				p.Item = &list[i]
+			}
 		}
 	}
 	p.Body = partOf(ctx, func(ctx context.Context) (*body, error) {
@@ -117,7 +120,7 @@ func (c *Console) deliveryAt(ctx context.Context, at api.QuarantinePlace) (*deli
 	if p.Would.Problem == "" {
 		p.Make = formFor(ctx, access.Sources, at.Team, quarantineLink(at), "Make it an event")
 	}
-	if p.Item != nil && p.Item.Redriven == nil && p.Item.Kind == "unusable" {
+	if p.Item != nil && p.Item.Redriven == nil {
 		p.Leave = formFor(ctx, access.Sources, at.Team, quarantineLink(at), "Discard", field{"discard", "yes"})
 	}
 	return p, nil

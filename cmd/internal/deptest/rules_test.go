@@ -136,6 +136,10 @@ var rules = []rule{
 		reason: "the ledger and its inbox are what speaks SQL to Postgres, and a team's own subscriber to its own; the others named run or measure servers",
 	},
 	{
+		scope: []string{""}, except: []string{"ingest/firstfilter"}, forbid: []string{"github.com/redis/rueidis"}, tests: true,
+		reason: "Redis saves the intake load, and nothing else may come to rest on it",
+	},
+	{
 		scope:  []string{"cmd/internal/console"},
 		forbid: []string{"ingest", "sinks", "stream", "cmd/internal/app", "github.com/twmb/franz-go", "github.com/jackc/pgx"}, allow: []string{"stream/gate", "stream/inbox"},
 		reason: "pages show what the API answers: they read no ledger and no broker",

@@ -1,0 +1,95 @@
+package config
+
+import (
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/brokers"
+	"github.com/forebay-io/forebay/ingest/firstfilter"
+	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// KeepRefused says how many refused deliveries of a source are kept, by each process.
+type KeepRefused struct {
+	Share Fraction `yaml:"share"`
+	Most  int      `yaml:"most"`
+	Bytes Size     `yaml:"bytes"`
+}
+
+// Fraction is a part of all, above 0 and 1 at most.
+type Fraction float64
+
+// FirstFilter says what answers repeats before they reach the log.
+type FirstFilter struct {
+	Redis RedisFilter `yaml:"redis"`
+}
+
+// RedisFilter is a Redis that all intakes ask, and for how long it knows what was acknowledged.
+type RedisFilter struct {
+	URL    schemas.Secret `yaml:"url"`
+	Window Duration       `yaml:"window"`
+	CAFile string         `yaml:"ca_file"`
+}
+
+// FirstFilters returns the filters of sources by their names in events, /TEAM/SOURCE, with the paths of their files completed.
+func (c *Config) FirstFilters() map[string]RedisFilter {
+	filters := map[string]RedisFilter{}
+	for team, t := range c.Teams {
+		for name, s := range t.Sources {
+			if s.FirstFilter != nil {
+				filters["/"+team+"/"+name] = c.foundFilter(s.FirstFilter.Redis)
+			}
+		}
+	}
+	return filters
+}
+
+func (c *Config) foundFilter(r RedisFilter) RedisFilter {
+	r.CAFile = c.found(&KafkaTLS{CAFile: r.CAFile}).CAFile
+	return r
+}
+
+// firstFilter checks a filter. A repeat that it answers must be one that every ledger still knows, so its window is no longer than the time in
+// which a provider delivers again. A team's file has none: the intake would call for it what listens in the networks of the process.
+func (ck sourceCheck) firstFilter() {
+	at := ck.path + ".first_filter"
+	if ck.s.FirstFilter == nil {
+		return
+	}
+	if ck.c.at(at).file != ck.c.places[""].file {
+		ck.problem(at, "stands in the main file only: a team's file names no address that the intake calls")
+		return
+	}
+	r, redis := ck.c.foundFilter(ck.s.FirstFilter.Redis), at+".redis"
+	ck.between(redis+".window", r.Window, Duration(time.Minute), RedeliveryHorizon)
+	if !ck.unresolved(redis+".url") && ck.written(redis+".url") {
+		if err := firstfilter.Check(r.URL); err != nil {
+			ck.problem(redis+".url", "%v", err)
+		}
+	}
+	if r.CAFile != "" && !ck.unresolved(redis+".ca_file") && ck.options.uses(redis+".ca_file") {
+		if _, err := brokers.Authorities(r.CAFile); err != nil {
+			ck.problem(redis+".ca_file", "%v", err)
+		}
+	}
+}
+
+// keepRefused notes where refused deliveries cannot be verified again, so that only those over a quota are kept.
+func (ck sourceCheck) keepRefused() {
+	at, k := ck.path+".keep_refused", ck.s.KeepRefused
+	if k == nil {
+		return
+	}
+	ck.atMost(at+".most", k.Most, 1_000_000)
+	scheme := ""
+	if preset, ok := provider.Lookup(ck.s.Preset); ok {
+		scheme = preset.Scheme
+	}
+	if v := ck.s.Verify; v != nil && v.Scheme != "" {
+		scheme = v.Scheme
+	}
+	if scheme == verify.SchemeToken && !ck.unresolved(ck.path+".verify.scheme") {
+		ck.note(at, "keeps only what is over a quota: the sender shows the secret itself, of which nothing is kept, so that nothing could be verified again")
+	}
+}

@@ -1,0 +1,231 @@
+package firstfilter
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/rueidis"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+const (
+	defaultWithin = 50 * time.Millisecond
+	connectWithin = time.Second // a connection, and the answer to a ping on it
+	enterWithin   = time.Second
+	mostAsking    = 256     // questions at once
+	mostEntering  = 4 << 10 // keys that wait to be entered
+	batch         = 128     // keys entered at once
+	buffers       = 64 << 10
+)
+
+// Config is where a Redis is.
+type Config struct {
+	// URL is redis://, rediss:// (TLS) or unix://, with user, password and database; what [Check] takes. Required.
+	URL schemas.Secret
+	// CAFile is a PEM file of the authorities that sign the certificate of a rediss:// server, read once; empty: the system's do.
+	CAFile string
+	// Within is how long a delivery waits for an answer at most. Default 50 ms.
+	Within time.Duration
+	Logger *slog.Logger // required
+}
+
+// Check returns an error that quotes nothing of the URL if that is none of a Redis.
+func Check(url schemas.Secret) error {
+	_, err := options(url)
+	return err
+}
+
+func options(url schemas.Secret) (rueidis.ClientOption, error) {
+	opt, err := rueidis.ParseURL(url.Reveal())
+	if err != nil {
+		return opt, errors.New("is not a URL such as redis://user:password@host:6379/0, or rediss:// for TLS") // its error may quote the password
+	}
+	opt.DisableCache, opt.DisableRetry = true, true
+	opt.Dialer.Timeout, opt.ConnWriteTimeout = connectWithin, connectWithin
+	opt.ReadBufferEachConn, opt.WriteBufferEachConn, opt.ClientName = buffers, buffers, "forebay"
+	return opt, nil
+}
+
+// Filter knows by one Redis which keys were entered. Safe for concurrent use.
+type Filter struct {
+	c       Config
+	options rueidis.ClientOption
+	client  atomic.Pointer[rueidis.Client] // nil until the first connection
+	breaker breaker
+	asking  chan struct{} // a slot each
+	entries chan entry
+	entered *prometheus.CounterVec // by result
+	ctx     context.Context        // ends with Close
+	cancel  context.CancelFunc
+	done    chan struct{}
+}
+
+type entry struct {
+	key    string
+	window time.Duration
+}
+
+// open returns a filter that connects by and by: no answer of the Redis is waited for.
+func open(c Config, entered *prometheus.CounterVec) (*Filter, error) {
+	opt, err := options(c.URL)
+	if err != nil {
+		return nil, err
+	}
+	if opt.TLSConfig != nil && c.CAFile != "" {
+		text, err := os.ReadFile(c.CAFile)
+		opt.TLSConfig.RootCAs = x509.NewCertPool()
+		if err == nil && !opt.TLSConfig.RootCAs.AppendCertsFromPEM(text) {
+			err = errors.New("has no certificate in PEM form")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("first_filter.redis.ca_file %s: %w", c.CAFile, err)
+		}
+	}
+	if c.Within == 0 {
+		c.Within = defaultWithin
+	}
+	f := &Filter{c: c, options: opt, asking: make(chan struct{}, mostAsking), entries: make(chan entry, mostEntering), entered: entered, done: make(chan struct{})}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	go f.run()
+	return f, nil
+}
+
+// close ends the filter, and forgets what is not entered yet.
+func (f *Filter) close() {
+	f.cancel()
+	<-f.done
+}
+
+// run connects, and then enters keys.
+func (f *Filter) run() {
+	defer close(f.done)
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		client, err := rueidis.NewClient(f.options)
+		if err == nil {
+			f.client.Store(&client)
+			f.works()
+			defer client.Close()
+			break
+		}
+		f.told(f.breaker.fails(time.Now(), true), err)
+		select {
+		case <-f.ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+	var keys []entry
+	for {
+		select {
+		case <-f.ctx.Done():
+			return
+		case e := <-f.entries:
+			keys = append(keys[:0], e)
+		}
+		for len(keys) < batch && len(f.entries) > 0 {
+			keys = append(keys, <-f.entries) // nobody else takes any
+		}
+		f.put(keys)
+	}
+}
+
+var errUnasked = errors.New("the Redis was not asked")
+
+// seen reports whether a key was entered. It waits for Config.Within at most; an error says that nothing is known, and errUnasked that
+// nobody was asked, since the Redis has not answered lately, or too many ask already.
+func (f *Filter) seen(key string) (bool, error) {
+	client := f.client.Load()
+	if client == nil {
+		return false, errUnasked
+	}
+	select {
+	case f.asking <- struct{}{}:
+	default:
+		return false, errUnasked
+	}
+	trial, ok := f.breaker.allows(time.Now())
+	if !ok {
+		<-f.asking
+		return false, errUnasked
+	}
+	type answer struct {
+		n   int64
+		err error
+	}
+	answers := make(chan answer, 1)
+	ctx, cancel := context.WithTimeout(f.ctx, f.c.Within)
+	go func() { // whatever the client waits for, a full pipeline or a connection, the delivery does not
+		defer func() { <-f.asking }()
+		n, err := (*client).Do(ctx, (*client).B().Exists().Key(key).Build()).AsInt64()
+		answers <- answer{n, err}
+	}()
+	defer cancel()
+	var a answer
+	select {
+	case a = <-answers:
+	case <-ctx.Done():
+		a.err = ctx.Err()
+	}
+	if a.err != nil {
+		f.told(f.breaker.fails(time.Now(), trial), a.err)
+		return false, a.err
+	}
+	f.works()
+	return a.n > 0, nil
+}
+
+// enter has a key entered, unless the Redis is away or slow.
+func (f *Filter) enter(key string, window time.Duration) {
+	if f.client.Load() != nil {
+		select {
+		case f.entries <- entry{key, window}:
+			return
+		default:
+		}
+	}
+	f.entered.WithLabelValues("lost").Inc()
+}
+
+// put enters keys.
+func (f *Filter) put(keys []entry) {
+	if f.breaker.open(time.Now()) {
+		f.entered.WithLabelValues("lost").Add(float64(len(keys)))
+		return
+	}
+	client := *f.client.Load()
+	commands := make(rueidis.Commands, len(keys))
+	for i, e := range keys {
+		commands[i] = client.B().Set().Key(e.key).Value("1").Px(e.window).Build()
+	}
+	ctx, cancel := context.WithTimeout(f.ctx, enterWithin)
+	defer cancel()
+	for _, r := range client.DoMulti(ctx, commands...) {
+		result := "entered"
+		if r.Error() != nil {
+			result = "lost"
+		}
+		f.entered.WithLabelValues(result).Inc()
+	}
+}
+
+// works notes an answer, and logs it where the breaker was open.
+func (f *Filter) works() {
+	if f.breaker.works() {
+		f.c.Logger.Info("the Redis of first_filter answers again")
+	}
+}
+
+// told logs that the breaker has opened.
+func (f *Filter) told(opened bool, err error) {
+	if opened && f.ctx.Err() == nil {
+		f.c.Logger.Warn("the Redis of first_filter does not answer; repeats go to the log as all deliveries do, until it does", "error", err)
+	}
+}
