@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"maps"
 	"time"
 
 	"github.com/forebay-io/forebay/ingest/verify"
@@ -31,7 +32,6 @@ var _ = register(github())
 func github() preset {
 	const again = "a source of its own for them, with event.id: header:X-GitHub-Delivery"
 	const repo, installation = "/repository/id", "installation:{/installation/id}"
-	states := []string{"requested", "queued", "pending", "waiting", "in_progress", "completed"}
 	action := func(is ...string) *condition { return &condition{from: "/action", is: is} }
 	deleted := action("deleted")
 	issue, pull := []string{repo, "/issue/number"}, []string{repo, "/pull_request/number"}
@@ -47,7 +47,7 @@ func github() preset {
 	comment := func(name string) []clock {
 		return []clock{second("/comment/updated_at", name).each("/comment/id").ends("/action", "deleted")}
 	}
-	return preset{
+	p := preset{
 		name: "github", title: "GitHub",
 		verify:  verify.Params{Scheme: verify.SchemeGitHub},
 		maxBody: 25 << 20, deadline: 10 * time.Second, deadlineNote: "GitHub Enterprise Server: 30s",
@@ -94,24 +94,6 @@ func github() preset {
 				clocks:    []clock{second("/release/updated_at|/release/published_at?", "release").ends("/action", "deleted")},
 				snapshots: action("edited"), deleted: deleted},
 
-			"check_run": {entity: []string{repo, "/check_run/head_sha"},
-				clocks: []clock{{from: "/check_run/completed_at|/check_run/started_at?", kind: schemas.Timestamp, name: "check_run", by: "/check_run/id",
-					resolution: time.Second, rank: &rank{from: "/check_run/status", order: states}}},
-				snapshots: &condition{from: "/action", is: []string{"created"}, unless: &condition{from: "/check_run/status", is: []string{"completed"}}}},
-			"check_suite": {entity: []string{repo, "/check_suite/head_sha"}, clocks: []clock{second("/check_suite/updated_at", "check_suite").each("/check_suite/id")}},
-			"status":      {entity: []string{repo, "/sha"}, clocks: seconds("/updated_at", "status")},
-			"commit_comment": {entity: []string{repo, "/comment/commit_id"},
-				clocks: comment("commit_comment")},
-			"merge_group": {entity: []string{repo, "/merge_group/head_sha"}},
-			"workflow_run": {entity: []string{repo, "=workflow_run", "/workflow_run/id"},
-				clocks: []clock{{from: "/workflow_run/updated_at", kind: schemas.Timestamp, name: "workflow_run", resolution: time.Second,
-					epoch: "/workflow_run/run_attempt", rank: &rank{from: "/workflow_run/status", order: states}}},
-				snapshots: action("requested", "in_progress")},
-			"workflow_job": {entity: []string{repo, "=workflow_run", "/workflow_job/run_id"},
-				clocks: []clock{{from: "/workflow_job/completed_at|/workflow_job/started_at?", kind: schemas.Timestamp, name: "workflow_job",
-					by: "/workflow_job/id", resolution: time.Second, epoch: "/workflow_job/run_attempt",
-					rank: &rank{from: "/workflow_job/status", order: states}}},
-				snapshots: action("queued", "waiting", "in_progress")},
 			"workflow_dispatch":   {entity: []string{repo}},
 			"repository_dispatch": {entity: []string{repo}},
 
@@ -132,5 +114,33 @@ func github() preset {
 			"installation_repositories": {entity: []string{installation},
 				clocks: seconds("/installation/updated_at", "installation")},
 		},
+	}
+	maps.Copy(p.rules, githubChecks(repo))
+	return p
+}
+
+// githubChecks are what is known of a commit and of the runs of workflows.
+func githubChecks(repo string) map[string]mapping {
+	states := []string{"requested", "queued", "pending", "waiting", "in_progress", "completed"}
+	action := func(is ...string) *condition { return &condition{from: "/action", is: is} }
+	return map[string]mapping{
+		"check_run": {entity: []string{repo, "/check_run/head_sha"},
+			clocks: []clock{{from: "/check_run/completed_at|/check_run/started_at?", kind: schemas.Timestamp, name: "check_run", by: "/check_run/id",
+				resolution: time.Second, rank: &rank{from: "/check_run/status", order: states}}},
+			snapshots: &condition{from: "/action", is: []string{"created"}, unless: &condition{from: "/check_run/status", is: []string{"completed"}}}},
+		"check_suite": {entity: []string{repo, "/check_suite/head_sha"}, clocks: []clock{second("/check_suite/updated_at", "check_suite").each("/check_suite/id")}},
+		"status":      {entity: []string{repo, "/sha"}, clocks: seconds("/updated_at", "status")},
+		"commit_comment": {entity: []string{repo, "/comment/commit_id"},
+			clocks: []clock{second("/comment/updated_at", "commit_comment").each("/comment/id").ends("/action", "deleted")}},
+		"merge_group": {entity: []string{repo, "/merge_group/head_sha"}},
+		"workflow_run": {entity: []string{repo, "=workflow_run", "/workflow_run/id"},
+			clocks: []clock{{from: "/workflow_run/updated_at", kind: schemas.Timestamp, name: "workflow_run", resolution: time.Second,
+				epoch: "/workflow_run/run_attempt", rank: &rank{from: "/workflow_run/status", order: states}}},
+			snapshots: action("requested", "in_progress")},
+		"workflow_job": {entity: []string{repo, "=workflow_run", "/workflow_job/run_id"},
+			clocks: []clock{{from: "/workflow_job/completed_at|/workflow_job/started_at?", kind: schemas.Timestamp, name: "workflow_job",
+				by: "/workflow_job/id", resolution: time.Second, epoch: "/workflow_job/run_attempt",
+				rank: &rank{from: "/workflow_job/status", order: states}}},
+			snapshots: action("queued", "waiting", "in_progress")},
 	}
 }

@@ -42,9 +42,9 @@ const (
 	TooNew        Reason = "too_new"
 	BadKey        Reason = "bad_key"
 	BadCertURL    Reason = "bad_cert_url"
-	// DigestMismatch: the body is not the one that Content-Digest is of.
+	// DigestMismatch says that the body is not the one that Content-Digest is of.
 	DigestMismatch Reason = "digest_mismatch"
-	// NotReady: what the sender's key is could not be found out. The delivery is not refused, so that it is repeated.
+	// NotReady says that the sender's key could not be found out. The delivery is not refused, so that it is repeated.
 	NotReady Reason = "key_not_ready"
 )
 

@@ -192,11 +192,11 @@ func (s *Sink) request(ctx context.Context, a sink.Action, body []byte, contentT
 	req.Header = h
 	maps.Copy(h, s.headers)
 	setEvent(h, a.Event)
-	if contentType != "" {
-		h.Set("Content-Type", contentType)
-	}
 	if e := a.Event; e.Extensions[schemas.EncodingAttribute] != "" && len(body) > 0 && len(e.Data) > 0 && &body[0] == &e.Data[0] {
 		h.Set("Content-Encoding", e.Extensions[schemas.EncodingAttribute]) // the event's body, as its sender signed it
+	}
+	if contentType != "" {
+		h.Set("Content-Type", contentType)
 	}
 	h.Set("User-Agent", s.agent)
 	h.Set("Idempotency-Key", string(a.ID))

@@ -128,30 +128,10 @@ func judge(source *namedSource, r *verify.Request, at time.Time) *verified {
 		return fmt.Sprintf("%d elements: each becomes an event, or goes to quarantine alone", len(elements)), err
 	}):
 	case !step("event", delivery.Quarantined, func() (text string, err error) {
-		for i := range elements {
-			event := &schemas.Event{}
-			events = append(events, event)
-			if err = source.Read(&elements[i], at, event); err == nil {
-				err = event.Validate()
-			}
-			if text = event.Type; err != nil {
-				return text, inElement(several, i, err)
-			}
-		}
-		return text, nil
+		events, text, err = eventsIn(source.Source, elements, at)
+		return text, err
 	}):
-	case !step("schema", delivery.Quarantined, func() (text string, err error) {
-		for i, event := range events {
-			fit, why, err := source.CheckSchema(event)
-			if fit == jsonschema.Misfit {
-				why = "does not fit, and is taken all the same: " + why
-			}
-			if text = cmp.Or(why, string(fit), "not looked at"); err != nil {
-				return text, inElement(several, i, err)
-			}
-		}
-		return text, nil
-	}):
+	case !step("schema", delivery.Quarantined, func() (string, error) { return heldAgainst(source.Source, events) }):
 	default:
 		for _, e := range events {
 			v.Events = append(v.Events, verifiedEvent{ID: e.ID, Type: e.Type, Entity: string(e.Entity), Version: e.Version.Sortable()})
@@ -161,6 +141,35 @@ func judge(source *namedSource, r *verify.Request, at time.Time) *verified {
 		}
 	}
 	return v
+}
+
+// eventsIn makes the events of the elements of a delivery, up to the first that cannot be one. text is the type of the last.
+func eventsIn(source *provider.Source, elements []verify.Request, at time.Time) (events []*schemas.Event, text string, err error) {
+	for i := range elements {
+		event := &schemas.Event{}
+		events = append(events, event)
+		if err = source.Read(&elements[i], at, event); err == nil {
+			err = event.Validate()
+		}
+		if text = event.Type; err != nil {
+			return events, text, inElement(source.Several(), i, err)
+		}
+	}
+	return events, text, nil
+}
+
+// heldAgainst holds events against the schemas of their types, up to the first that does not fit and is not taken.
+func heldAgainst(source *provider.Source, events []*schemas.Event) (text string, err error) {
+	for i, event := range events {
+		fit, why, err := source.CheckSchema(event)
+		if fit == jsonschema.Misfit {
+			why = "does not fit, and is taken all the same: " + why
+		}
+		if text = cmp.Or(why, string(fit), "not looked at"); err != nil {
+			return text, inElement(source.Several(), i, err)
+		}
+	}
+	return text, nil
 }
 
 // inElement says in which element of a list an error is.

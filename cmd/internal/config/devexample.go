@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/sinks/spec"
 )
 
@@ -73,6 +74,13 @@ func DevExample(preset, to string) ([]byte, error) {
 	secret, signing := make([]byte, 24), make([]byte, 32)
 	_, _ = rand.Read(secret) // never fails
 	_, _ = rand.Read(signing)
-	return fmt.Appendf(nil, devText, preset, hex.EncodeToString(secret), strconv.Quote(strings.ReplaceAll(to, "${", "$${")),
+	text := hex.EncodeToString(secret)
+	switch info.Scheme {
+	case verify.SchemeEd25519, verify.SchemeSendGrid: // a private key, which can sign samples
+		text = verify.ExampleSecret(info.Scheme).Reveal()
+	case verify.SchemeSNS:
+		text = "arn:aws:sns:us-east-1:123456789012:orders"
+	}
+	return fmt.Appendf(nil, devText, preset, text, strconv.Quote(strings.ReplaceAll(to, "${", "$${")),
 		`"whsec_`+base64.StdEncoding.EncodeToString(signing)+`"`, allow, public), nil
 }

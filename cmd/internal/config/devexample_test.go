@@ -34,6 +34,9 @@ func TestDevExample(t *testing.T) {
 				t.Errorf("%s to %s: %v\n%s", p.Name, to, err, text)
 				continue
 			}
+			if _, err := provider.Compile(c.Source("acme", p.Name)); err != nil {
+				t.Errorf("%s: %v", p.Name, err)
+			}
 			made++
 			if len(c.Teams["acme"].Subscriptions) != 1 || !strings.Contains(string(text), "embedded: true") {
 				t.Errorf("%s to %s:\n%s", p.Name, to, text)

@@ -20,6 +20,7 @@ var outbound = map[string][]string{
 // sinks/guard, which judges every address at its socket.
 var unguarded = map[string]string{
 	"sinks/guard":               "it is the guarded client",
+	"ingest/verify":             "SNS's certificates and confirmations, over TLS from hosts that are named sns.REGION.amazonaws.com, and no others",
 	"sinks/mcp":                 "the SDK wants an http.Client: it gets one whose only transport is the guarded client's",
 	"cmd/internal/api":          "the client of the operator listener, whose address an operator gives to a command",
 	"cmd/internal/brokers":      "Kafka brokers, whose addresses the operator configures",
