@@ -209,7 +209,7 @@ func (k clock) each(by string) clock {
 
 // ends returns a clock on which what ends an object (an action such as deleted) is its newest. Providers send it with the time of the
 // object's last change, so it ranks above that.
-func (k clock) ends(from string, is ...string) clock { //nolint:unparam // of many presets it is /action
+func (k clock) ends(from string, is ...string) clock {
 	k.rank = &rank{from: from, order: is}
 	return k
 }

@@ -109,7 +109,7 @@ func (s *streams) start(ctx context.Context, g *errgroup.Group, l *ledger.Ledger
 				}
 				return err
 			}
-			mine, stop = s.stoppable(ctx, at)
+			mine, stop = s.stoppable(ctx, at) //nolint:fatcontext // it is made of ctx, not of the one before
 			s.mu.Unlock()
 		}
 	})

@@ -88,6 +88,11 @@ func (c *listenCmd) forward(e *env) error {
 	}
 	defer client.Close()
 	fmt.Fprintf(e.Stderr, "forwarding %s to %s\n", at.Topic, plain(c.ForwardTo))
+	return c.forwardAll(e, client, to, at)
+}
+
+// forwardAll posts what the client reads.
+func (c *listenCmd) forwardAll(e *env, client *kgo.Client, to *namedSource, at cursor) error {
 	for n := 0; ; {
 		fetches := client.PollRecords(e.ctx, 100)
 		if e.ctx.Err() != nil {

@@ -97,29 +97,9 @@ func judge(source *namedSource, r *verify.Request, at time.Time) *verified {
 	elements, several := []verify.Request{*r}, source.Several()
 	var events []*schemas.Event
 	switch {
-	case !step("method", delivery.Refused, func() (string, error) {
-		if r.Method != http.MethodPost {
-			return "", fmt.Errorf("%s: the intake takes POST alone", r.Method)
-		}
-		return r.Method, nil
-	}):
-	case !step("signature", delivery.Refused, func() (string, error) {
-		err := source.Verifier.Verify(r, at)
-		if err == nil {
-			return fmt.Sprintf("made with secret %d of the source's", r.Secret), nil
-		}
-		if e, ok := errors.AsType[*verify.Error](err); ok && (e.Reason == verify.TooOld || e.Reason == verify.TooNew) {
-			err = fmt.Errorf("%w; --at says when it was received", err)
-		}
-		return "", err
-	}):
-	case !step("size", delivery.Refused, func() (string, error) {
-		text := fmt.Sprintf("%d bytes", len(r.Body))
-		if most := source.file.MaxBody(source.id.Team, source.id.Name); most > 0 && int64(len(r.Body)) > most {
-			return "", fmt.Errorf("%s are more than max_body, %s", text, config.Size(most))
-		}
-		return text, nil
-	}):
+	case !step("method", delivery.Refused, func() (string, error) { return methodOf(r) }):
+	case !step("signature", delivery.Refused, func() (string, error) { return signedWith(source, r, at) }):
+	case !step("size", delivery.Refused, func() (string, error) { return sizeOf(source, r) }):
 	case answeredBy(source.Source, r):
 		v.Result = delivery.Answered
 		v.Steps = append(v.Steps, &verifiedStep{Step: "handshake", Result: delivery.Answered, Detail: "the provider asks whether the URL is right, and gets its answer"})
@@ -141,6 +121,32 @@ func judge(source *namedSource, r *verify.Request, at time.Time) *verified {
 		}
 	}
 	return v
+}
+
+func methodOf(r *verify.Request) (string, error) {
+	if r.Method != http.MethodPost {
+		return "", fmt.Errorf("%s: the intake takes POST alone", r.Method)
+	}
+	return r.Method, nil
+}
+
+func signedWith(source *namedSource, r *verify.Request, at time.Time) (string, error) {
+	err := source.Verifier.Verify(r, at)
+	if err == nil {
+		return fmt.Sprintf("made with secret %d of the source's", r.Secret), nil
+	}
+	if e, ok := errors.AsType[*verify.Error](err); ok && (e.Reason == verify.TooOld || e.Reason == verify.TooNew) {
+		err = fmt.Errorf("%w; --at says when it was received", err)
+	}
+	return "", err
+}
+
+func sizeOf(source *namedSource, r *verify.Request) (string, error) {
+	text := fmt.Sprintf("%d bytes", len(r.Body))
+	if most := source.file.MaxBody(source.id.Team, source.id.Name); most > 0 && int64(len(r.Body)) > most {
+		return "", fmt.Errorf("%s are more than max_body, %s", text, config.Size(most))
+	}
+	return text, nil
 }
 
 // eventsIn makes the events of the elements of a delivery, up to the first that cannot be one. text is the type of the last.
