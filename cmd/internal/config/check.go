@@ -58,6 +58,7 @@ func (ck *checker) run() {
 		ck.team("teams."+name, name, ck.c.Teams[name])
 		ck.checkEventTopics("teams."+name, name, topics)
 	}
+	ck.sourceKeys()
 	ck.quotas()
 	ck.registry()
 	ck.statements()

@@ -1,0 +1,43 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+const (
+	// shortSecret is how many characters a secret has at least that nobody can guess.
+	shortSecret = 16
+	// longTolerance is for how long a captured delivery may be sent again without a question. Presets that need more have it themselves.
+	longTolerance = Duration(time.Hour)
+)
+
+// sourceKeys notes what is weak in the secrets and tolerances of sources. It refuses nothing: a provider may make short tokens, and a refusal
+// would keep the whole team out.
+func (ck *checker) sourceKeys() {
+	first := map[string]string{} // the source that has a secret, by its text
+	for _, team := range slices.Sorted(maps.Keys(ck.c.Teams)) {
+		for _, name := range slices.Sorted(maps.Keys(ck.c.Teams[team].Sources)) {
+			s, source := ck.c.Teams[team].Sources[name], team+"/"+name
+			path := "teams." + team + ".sources." + name
+			for i, secret := range s.Secrets {
+				at, text := path+".secrets["+itoa(i)+"]", secret.Reveal()
+				if text == "" || ck.unresolved(at) {
+					continue
+				}
+				if len(text) < shortSecret {
+					ck.note(at, "is shorter than %d characters: who has seen one delivery can try all such secrets; make one with `openssl rand -hex 32`", shortSecret)
+				}
+				if other := first[text]; other == "" {
+					first[text] = source
+				} else if other != source {
+					ck.note(at, "is also the secret of another source: whoever may sign for one can sign for the other; make one for each with `openssl rand -hex 32`")
+				}
+			}
+			if at := path + ".verify.tolerance"; s.Verify != nil && Duration(s.Verify.Tolerance) > longTolerance && !ck.unresolved(at) {
+				ck.note(at, "is more than %s: for so long a captured delivery can be sent again, and only dedupe refuses it", longTolerance)
+			}
+		}
+	}
+}
