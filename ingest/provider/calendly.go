@@ -19,7 +19,7 @@ func calendly() preset {
 		verify: verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "Calendly-Webhook-Signature", Field: "v1", TimestampField: "t",
 			Signed: "{timestamp}.{body}"},
 		maxBody: 1 << 20, deadline: 10 * time.Second, deadlineNote: "a guess: Calendly does not say",
-		retries: "for 24 h, at growing distances; then the subscription is disabled", retryHorizon: day,
+		retries: "for 24 h, at growing distances; then the subscription is disabled (not confirmed)", retryHorizon: day,
 		prefix: "com.calendly.",
 		fallback: mapping{id: "sha256:body", typ: []string{"/event"}, entity: []string{"/payload/invitee|/payload/uri?"}, clocks: micros("/created_at", "event"),
 			title: "/payload/scheduled_event/name|/payload/name"},

@@ -25,7 +25,7 @@ func intercom() preset {
 		name: "intercom", title: "Intercom",
 		verify:  verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "X-Hub-Signature", Algorithm: "sha1", Prefix: "sha1="},
 		maxBody: 1 << 20, deadline: 5 * time.Second,
-		retries: "1, after 1 min", retryHorizon: 2 * time.Minute,
+		retries: "1, after 1 min (not confirmed)", retryHorizon: 2 * time.Minute,
 		prefix:  "com.intercom.",
 		selects: []string{"/topic"},
 		fallback: mapping{

@@ -20,7 +20,7 @@ func okta() preset {
 		name: "okta", title: "Okta",
 		verify:  verify.Params{Scheme: verify.SchemeToken, Header: "X-Okta-Token"},
 		maxBody: 1 << 20, deadline: 3 * time.Second,
-		retries: "1", retryHorizon: time.Hour,
+		retries: "1 (not confirmed)", retryHorizon: time.Hour,
 		prefix: "com.okta.",
 		each:   "/data/events",
 		asks:   map[string]bool{http.MethodGet: true}, challenge: oktaChallenge,

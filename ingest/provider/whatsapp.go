@@ -25,7 +25,7 @@ func whatsapp() preset {
 		name: "whatsapp", title: "WhatsApp (Meta)",
 		verify:  verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "X-Hub-Signature-256", Prefix: "sha256="},
 		maxBody: 3 << 20, deadline: 5 * time.Second, deadlineNote: "a guess: Meta says no more than a few seconds",
-		retries: "for 7 days, at growing distances", retryHorizon: 7 * day,
+		retries: "for 7 days, at growing distances (not confirmed)", retryHorizon: 7 * day,
 		prefix: "com.whatsapp.",
 		each:   "/entry/*/changes",
 		asks:   map[string]bool{http.MethodGet: false}, challenge: whatsappChallenge,

@@ -19,7 +19,7 @@ func workos() preset {
 		verify: verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "WorkOS-Signature", Field: "v1", TimestampField: "t", TimestampUnit: "ms",
 			Signed: "{timestamp}.{body}"},
 		maxBody: 1 << 20, deadline: 10 * time.Second, deadlineNote: "a guess: WorkOS does not say",
-		retries: "6 within 3 days, at growing distances", retryHorizon: 3 * day,
+		retries: "6 within 3 days, at growing distances (not confirmed)", retryHorizon: 3 * day,
 		prefix: "com.workos.",
 		fallback: mapping{id: "/id", typ: []string{"/event"}, entity: []string{"/data/object?", "/data/id|/data/group/id|/data/user/id?"},
 			clocks:    millis("/created_at", ""),
