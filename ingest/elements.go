@@ -50,13 +50,11 @@ func (h *Handler) appendEach(ctx context.Context, d *delivery, host string, elem
 	if len(elements) == 0 {
 		return verdict{outcome: accepted, reason: emptyList}
 	}
-	if err := h.c.Log.AppendAll(ctx, d.deadline, d.source.Topic, b.events, d.source.QuarantineTopic, b.unusable); err != nil {
-		return d.notStored(ctx, err)
-	}
+	taken := b.taken
 	if b.reason != "" {
-		return verdict{outcome: quarantined, reason: knownReason(b.reason), detail: b.detail}
+		taken = verdict{outcome: quarantined, reason: knownReason(b.reason), detail: b.detail}
 	}
-	return b.taken
+	return d.stored(ctx, h.c.Log.AppendAll(ctx, d.deadline, d.source.Topic, b.events, d.source.QuarantineTopic, b.unusable), taken)
 }
 
 // emptyList is the reason of an accepted delivery whose list has no element.

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,8 +117,8 @@ type delivery struct {
 var deliveries = sync.Pool{New: func() any { return &delivery{buffer: new([smallBuffer]byte)} }}
 
 // recycle keeps the delivery's memory for the next request, unless the log may still use its body. It is called after the answer.
-func (d *delivery) recycle(o outcome) {
-	if o == unavailable || o == broken {
+func (d *delivery) recycle(v verdict) {
+	if v.outcome == unavailable || v.outcome == broken || v.spooled {
 		return
 	}
 	headers := d.eventBuffer.Headers[:0]
@@ -152,7 +153,7 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) {
 	case v.outcome == accepted:
 		d.source.Fields.Observe(d.event.Type, d.event.Data, d.started)
 	}
-	d.recycle(v.outcome)
+	d.recycle(v)
 }
 
 // process runs the delivery through limit, verify, name and produce.
@@ -205,10 +206,7 @@ func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) v
 		return h.quarantine(r.Context(), d, r.Host, err)
 	}
 	d.event = event
-	if err := h.c.Log.Append(r.Context(), d.deadline, s.Topic, event); err != nil {
-		return d.notStored(r.Context(), err)
-	}
-	return taken
+	return d.stored(r.Context(), h.c.Log.Append(r.Context(), d.deadline, s.Topic, event), taken)
 }
 
 // challenge returns the answer to a handshake; nil if the delivery is none, or the preset's code panics: then it is read as an event.
@@ -270,10 +268,8 @@ func (h *Handler) guard(d *delivery, read func() error) (err error) {
 // quarantine keeps an authentic delivery that cannot become an event.
 func (h *Handler) quarantine(ctx context.Context, d *delivery, host string, cause error) verdict {
 	u := d.unusable(cause, keptHeaders(d.request.Header, host, d.source.mapper()))
-	if err := h.c.Log.Quarantine(ctx, d.deadline, d.source.QuarantineTopic, u); err != nil {
-		return d.notStored(ctx, err)
-	}
-	return verdict{outcome: quarantined, reason: knownReason(u.Reason), detail: u.Detail}
+	err := h.c.Log.Quarantine(ctx, d.deadline, d.source.QuarantineTopic, u)
+	return d.stored(ctx, err, verdict{outcome: quarantined, reason: knownReason(u.Reason), detail: u.Detail})
 }
 
 // unusable is the delivery as it is kept in quarantine, with why it cannot become an event.
@@ -290,10 +286,16 @@ func (d *delivery) unusable(cause error, headers []schemas.Header) *Delivery {
 	}
 }
 
-// notStored returns the verdict on a delivery that the log did not store. It is never the sender's fault.
-func (d *delivery) notStored(ctx context.Context, err error) verdict {
+// stored returns the verdict on a delivery by what the log has said of it: v once it is durable. If it is not, it is never the sender's fault.
+func (d *delivery) stored(ctx context.Context, err error, v verdict) verdict {
 	kind := schemas.KindOf(err)
 	switch {
+	case errors.Is(err, ErrSpooled):
+		v.spooled = true
+		v.reason = cmp.Or(v.reason, onDisk)
+		return v
+	case err == nil:
+		return v
 	case !time.Now().Before(d.deadline):
 		return verdict{outcome: unavailable, reason: "deadline", err: err}
 	case ctx.Err() != nil:

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -40,6 +41,61 @@ func TestAccepted(t *testing.T) {
 			t.Errorf("%s is not in %s", want, line)
 		}
 	}
+}
+
+// What is durable on disk is acknowledged, and counted apart. Its body is not used again: the log may still have it.
+func TestOnDisk(t *testing.T) {
+	t.Parallel()
+	var bodies [][]byte
+	in := setup(t, func(c *Config, _ *Source) {
+		c.Log = disk(func(body []byte) error { bodies = append(bodies, body); return ErrSpooled })
+	})
+	for _, body := range []string{"1", "2", "3"} {
+		if a := in.post(body); a.status != 202 || a.body != `{"id":"`+body+`"}` {
+			t.Errorf("%s: %+v", body, a)
+		}
+	}
+	if got := string(bytes.Join(bodies, nil)); got != "123" {
+		t.Errorf("the bodies are %q by now", got)
+	}
+	if got := in.count("accepted", "spooled"); got != 3 {
+		t.Errorf("%v counted", got)
+	}
+	cfg := ordersMapping
+	cfg.Each = "/"
+	in.preset(cfg)
+	bodies = nil
+	for _, order := range []string{"a", "b"} {
+		list := `[{"id":1,"type":"t","order":"` + order + `","rev":1}, 5]`
+		if a := in.signed([]byte(list), "Content-Type", "application/json"); a.status != 202 || a.body != `{"id":null,"events":1,"quarantined":1}` {
+			t.Errorf("%s: %+v", list, a)
+		}
+	}
+	if got, want := string(bytes.Join(bodies, nil)), `{"id":1,"type":"t","order":"a","rev":1}5{"id":1,"type":"t","order":"b","rev":1}5`; got != want {
+		t.Errorf("the bodies are %q by now", got)
+	}
+}
+
+// disk is a log that keeps bodies as they are.
+type disk func(body []byte) error
+
+func (k disk) Append(_ context.Context, _ time.Time, _ string, e *schemas.Event) error {
+	return k(e.Data)
+}
+
+func (k disk) AppendAll(_ context.Context, _ time.Time, _ string, events []*schemas.Event, _ string, rest []*Delivery) error {
+	var err error
+	for _, e := range events {
+		err = k(e.Data)
+	}
+	for _, d := range rest {
+		err = k(d.Body)
+	}
+	return err
+}
+
+func (k disk) Quarantine(_ context.Context, _ time.Time, _ string, d *Delivery) error {
+	return k(d.Body)
 }
 
 func TestTrace(t *testing.T) {

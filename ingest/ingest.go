@@ -7,6 +7,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -14,7 +15,9 @@ import (
 
 // Log makes deliveries durable. Safe for concurrent use.
 //
-// All methods return nil only after all in-sync replicas have what they were given, and then keep no reference to their arguments. They give
+// All methods return nil only after all in-sync replicas have what they were given, and then keep no reference to their arguments; ErrSpooled
+// once all of it is durable, and some of it on a disk of this machine, from which it will get there: then they may keep a reference to the
+// bodies. They give
 // up when ctx is done or at the time by (zero: never); the record may still become durable after that. Errors are *schemas.Error:
 // Throttled when the producer's memory is full, Unavailable when the brokers did not answer, TooLarge when the topic refuses the
 // size, Internal otherwise.
@@ -25,6 +28,9 @@ type Log interface {
 	// them may be durable.
 	AppendAll(ctx context.Context, by time.Time, topic string, events []*schemas.Event, quarantine string, rest []*Delivery) error
 }
+
+// ErrSpooled says that a delivery is durable on a disk of this machine. It is acknowledged.
+var ErrSpooled = errors.New("on disk until the brokers answer")
 
 // Delivery is a request that could not become an event, or was refused, as it is kept in the quarantine topic.
 type Delivery struct {

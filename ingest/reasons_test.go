@@ -280,6 +280,7 @@ func TestEveryReasonIsProvoked(t *testing.T) {
 	}
 	provoked[schemaUnchecked] = true                    // taken: TestBodiesAreHeldAgainstSchemas
 	provoked[emptyList] = true                          // taken: TestEachElementIsAnEvent
+	provoked[onDisk] = true                             // taken: TestOnDisk
 	for _, reason := range provider.UnusableReasons() { // kept, and not refused
 		provoked[reason] = true
 	}

@@ -32,6 +32,9 @@ const (
 // schemaUnchecked is the reason of an accepted delivery whose body was too much to hold against its schema.
 const schemaUnchecked = "schema_unchecked"
 
+// onDisk is the reason of an accepted delivery that is on disk, where there is no other.
+const onDisk = "spooled"
+
 // status returns the HTTP status of an outcome, except of a handshake, which has its own.
 func (o outcome) status() int {
 	switch o {
@@ -75,6 +78,7 @@ type verdict struct {
 	wait      time.Duration
 	handshake *provider.Answer
 	err       error
+	spooled   bool // durable on disk; the log may still use the body
 }
 
 // retryAfter is the Retry-After of a delivery that was not stored, if the verdict has none.

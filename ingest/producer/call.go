@@ -1,7 +1,6 @@
 package producer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -23,6 +22,8 @@ type call struct {
 	done        chan error // capacity 2, for the ack and the timer: the client never blocks on it
 	promise     func(*kgo.Record, error)
 	timer       *time.Timer // sends errTimeUp to done
+	client      *kgo.Client // that has the record
+	topic       string
 	weight      int64
 	topicBytes  *topicBytes // those of its topic in [room]
 	endedOrLate atomic.Bool // the record has ended, or it is late: the first of the two sets it
@@ -88,27 +89,33 @@ func (p *Producer) start(ctx context.Context, deadline time.Time, c *call, r *kg
 	return client, nil
 }
 
-// produceAll sends records in their order and waits for the acks of all. The first error is returned; others of the records may be written.
-func (p *Producer) produceAll(ctx context.Context, deadline time.Time, calls []*call, records []*kgo.Record) (failed error) {
-	clients := make([]*kgo.Client, 0, len(records))
-	for i, r := range records {
-		client, err := p.start(ctx, deadline, calls[i], r)
+// ProduceAll appends records that have been made by [Producer.Record] or [Producer.QuarantineRecord], in their order, and waits for the acks of
+// all. It returns how many of them, from the first on, are durable, and why the next one is not; those behind it may be durable all the same.
+// It gives up as [ingest.Log] says. The records must not be used again.
+func (p *Producer) ProduceAll(ctx context.Context, deadline time.Time, records []*kgo.Record) (durable int, failed error) {
+	calls, clients := make([]*call, 0, len(records)), make([]*kgo.Client, 0, len(records))
+	for _, r := range records {
+		c := p.calls.Get().(*call)
+		client, err := p.start(ctx, deadline, c, r)
 		if failed = err; err != nil {
 			break // those before it are on their way
 		}
-		clients = append(clients, client)
+		calls, clients = append(calls, c), append(clients, client)
 	}
-	for i, client := range clients {
-		err, gaveUp := calls[i].wait(ctx, deadline)
+	durable = len(calls)
+	for i, c := range calls {
+		err, gaveUp := c.wait(ctx, deadline)
 		if gaveUp != nil {
 			err = schemas.Errorf(schemas.Unavailable, "produce to "+records[i].Topic, "no answer in time: %w", gaveUp)
 		} else {
-			p.reuse(calls[i])
-			err = p.failed(ctx, client, records[i].Topic, err)
+			p.reuse(c)
+			err = p.failed(ctx, clients[i], records[i].Topic, err)
 		}
-		failed = cmp.Or(failed, err)
+		if err != nil && i < durable {
+			durable, failed = i, err
+		}
 	}
-	return failed
+	return durable, failed
 }
 
 // reuse makes the call available to the next record.

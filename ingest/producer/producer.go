@@ -20,6 +20,7 @@ import (
 
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/schemas/trace"
 )
 
@@ -150,33 +151,41 @@ func New(c Config) (*Producer, error) {
 // Append implements [ingest.Log].
 func (p *Producer) Append(ctx context.Context, deadline time.Time, topic string, e *schemas.Event) error {
 	c := p.calls.Get().(*call)
-	return p.produce(ctx, deadline, c, p.encode(c, topic, e))
+	return p.produce(ctx, deadline, c, p.encode(&c.encoder, topic, e))
 }
 
-// encode makes the record of an event, in the memory of c.
-func (p *Producer) encode(c *call, topic string, e *schemas.Event) *kgo.Record {
-	c.encoder.SchemaID = p.schemaID(e)
+// Record returns the record that Append appends. Its value is the event's body, its memory else its own.
+func (p *Producer) Record(topic string, e *schemas.Event) *kgo.Record {
+	return p.encode(new(record.Encoder), topic, e)
+}
+
+func (p *Producer) encode(w *record.Encoder, topic string, e *schemas.Event) *kgo.Record {
+	w.SchemaID = p.schemaID(e)
 	parent, state := trace.Child(e.TraceParent, e.TraceState) // this hop is a span of its own in the event's trace
-	return c.encoder.EncodeHop(topic, e, parent, state)
+	return w.EncodeHop(topic, e, parent, state)
 }
 
 // AppendAll implements [ingest.Log].
 func (p *Producer) AppendAll(ctx context.Context, deadline time.Time, topic string, events []*schemas.Event, quarantine string, rest []*ingest.Delivery) error {
-	calls := make([]*call, 0, len(events)+len(rest))
-	records := make([]*kgo.Record, 0, cap(calls))
+	records := make([]*kgo.Record, 0, len(events)+len(rest))
 	for _, e := range events {
-		c := p.calls.Get().(*call)
-		calls, records = append(calls, c), append(records, p.encode(c, topic, e))
+		records = append(records, p.Record(topic, e))
 	}
 	for _, d := range rest {
-		calls, records = append(calls, p.calls.Get().(*call)), append(records, quarantineRecord(quarantine, d))
+		records = append(records, quarantineRecord(quarantine, d))
 	}
-	return p.produceAll(ctx, deadline, calls, records)
+	_, err := p.ProduceAll(ctx, deadline, records)
+	return err
 }
 
 // Quarantine implements [ingest.Log].
 func (p *Producer) Quarantine(ctx context.Context, deadline time.Time, topic string, d *ingest.Delivery) error {
 	return p.produce(ctx, deadline, p.calls.Get().(*call), quarantineRecord(topic, d))
+}
+
+// QuarantineRecord returns the record that Quarantine appends. Its value is the delivery's body.
+func (p *Producer) QuarantineRecord(topic string, d *ingest.Delivery) *kgo.Record {
+	return quarantineRecord(topic, d)
 }
 
 // Republish appends a record with the same key, value and headers, byte for byte, to the partition of its key in a topic. It returns

@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
+	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 )
@@ -123,6 +124,42 @@ func TestRepublishKeepsTheRecord(t *testing.T) {
 	sent.Key, sent.Value = []byte("o-1"), make([]byte, 3<<20)
 	if _, _, err := p.Republish(t.Context(), topic, sent); schemas.KindOf(err) != schemas.TooLarge {
 		t.Errorf("too large for its topic: %v", err)
+	}
+}
+
+// TestProduceAll: of records in order it counts those that are durable from the first on, and says why the next one is not.
+func TestProduceAll(t *testing.T) {
+	t.Parallel()
+	p, cluster := setup(t, nil)
+	made := func(ids ...string) (records []*kgo.Record) {
+		for _, id := range ids {
+			e := event(id)
+			e.Entity = "o"
+			records = append(records, p.Record(topic, e))
+		}
+		return records
+	}
+	if n, err := p.ProduceAll(t.Context(), never, made("1", "2", "3")); n != 3 || err != nil {
+		t.Fatal(n, err)
+	}
+	large := made("4", "5", "6")
+	large[1].Value = make([]byte, 2<<20)
+	if n, err := p.ProduceAll(t.Context(), never, large); n != 1 || schemas.KindOf(err) != schemas.TooLarge {
+		t.Errorf("%d %v", n, err)
+	}
+	if n, err := p.ProduceAll(t.Context(), time.Now().Add(-time.Second), made("7")); n != 0 || schemas.KindOf(err) != schemas.Unavailable {
+		t.Errorf("%d %v", n, err)
+	}
+	for i, r := range read(t, cluster, topic, 5) {
+		if want := []string{"1", "2", "3", "4", "6"}[i]; record.EventID(r) != want {
+			t.Errorf("%s at %d, want %s", record.EventID(r), i, want)
+		}
+	}
+	if n, err := p.ProduceAll(t.Context(), never, []*kgo.Record{p.QuarantineRecord(aside, &ingest.Delivery{Reason: "no_id"})}); n != 1 || err != nil {
+		t.Error(n, err)
+	}
+	if r := read(t, cluster, aside, 1)[0]; r.Key != nil || header(r, headerReason) != "no_id" {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -139,6 +139,9 @@ func otherRules(t Thresholds) []Rule {
 				before := s.forged(time.Hour, 10*time.Minute)
 				return s.forged(10*time.Minute, 0).where(func(of [2]string, value float64) bool { return value > 20 && 6*value > 5*before[of] })
 			}},
+		{Name: "ForebaySpooling", Severity: Critical, For: time.Minute, By: owner,
+			Summary: "Deliveries of {{ $labels.of }} wait on an intake's disk, since the brokers do not take them: `forebay attention --kind spooling` says how many.",
+			find:    waiting(api.KindSpooling)},
 		{Name: "ForebayKeyUnmatched", Severity: Critical, By: owner,
 			Summary: "None of the secrets of {{ $labels.of }} verifies what comes: deliveries are refused.",
 			find:    waiting(api.KindKeys)},

@@ -23,12 +23,13 @@ const (
 	KindWaits               = "waits_for_restart"    // a key that was changed and is taken with the next start
 	KindDiffers             = "differing_config"     // processes decide for a subscription by different files
 	KindKeys                = "unmatched_keys"       // a source none of whose secrets verifies what comes
+	KindSpooling            = "spooling"             // deliveries of a source that were acknowledged wait on an intake's disk for the brokers
 	KindClock               = "wrong_clock"          // a source whose deliveries are signed right, at a time that is too far from now
 )
 
 // AttentionKinds lists all kinds, in the order in which they are listed.
 func AttentionKinds() []string {
-	kinds := []string{KindStopped, KindUnread, KindPausedSubscription, KindBarred, KindRefused, KindWaits, KindDiffers, KindDown, KindPaused, KindKeys, KindClock}
+	kinds := []string{KindStopped, KindUnread, KindPausedSubscription, KindBarred, KindRefused, KindWaits, KindDiffers, KindDown, KindPaused, KindSpooling, KindKeys, KindClock}
 	for _, k := range inbox.AttentionKinds() {
 		kinds = append(kinds, string(k))
 	}

@@ -354,13 +354,13 @@ func (t *attention) ofDestinations(ctx context.Context, l *look) {
 // noIntake is why a process without the intake role knows nothing of what sources get.
 const noIntake = "this process has no intake role; ask those that run `forebay serve --roles intake`"
 
-// ofKeys adds sources none of whose secrets verifies what comes, or whose deliveries have a wrong time. Each process with the intake role knows of what came to it.
+// ofKeys adds sources none of whose secrets verifies what comes, whose deliveries have a wrong time, or wait on disk. Each process with the intake role knows of what came to it.
 func (t *attention) ofKeys(_ context.Context, l *look) {
 	if t.a.intake == nil {
-		l.unknown[api.KindKeys], l.unknown[api.KindClock] = noIntake, noIntake
+		l.unknown[api.KindKeys], l.unknown[api.KindClock], l.unknown[api.KindSpooling] = noIntake, noIntake, noIntake
 		return
 	}
-	l.rows = append(append(l.rows, t.a.unmatched()...), t.a.untimely()...)
+	l.rows = append(append(append(l.rows, t.a.unmatched()...), t.a.untimely()...), t.a.spoolRows()...)
 }
 
 // ofDeliveries counts the deliveries in quarantine topics. Only a process with the intake role knows what to do with them.

@@ -16,6 +16,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/ingest"
+	"github.com/forebay-io/forebay/ingest/spool"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -109,6 +110,8 @@ func exampleRows(t *testing.T) (all []api.AttentionItem) {
 	}
 	add(downRow(api.DestinationItem{Team: "acme", Destination: "agent", Waiting: 66, FailingSince: &time.Time{}}))
 	add(pausedRow(api.DestinationItem{Team: "acme", Destination: "agent", Paused: &api.PauseItem{By: "forebay", Class: "rejected", Reason: "1 answer with status 410: it is not there any more"}}))
+	add(spoolRow(spool.Stats{Team: "acme", Source: "orders", Records: 66, Bytes: 70000, Err: errNotStarted}, "/var/lib/forebay/spool", 0, 1<<30, file))
+	add(spoolRow(spool.Stats{Team: "acme", Source: "orders", Records: 6600, Bytes: 1 << 30, Full: true}, "/var/lib/forebay/spool", 1<<30, 1<<30, file))
 	add(unmatchedRow(api.SourceItem{Team: "acme", Source: "orders", Seen: &api.SeenItem{Mismatches: unmatchedAfter}}, file))
 	add(untimelyRow(source, ingest.Untimely{Count: ingest.ClockAfter, Least: time.Hour, Most: time.Hour}, 1))
 	add(untimelyRow(source, ingest.Untimely{Count: ingest.ClockAfter, Least: -time.Hour, Most: -time.Hour}, 2))

@@ -27,10 +27,11 @@ type intake struct {
 	largest  int64 // the largest body that the producer and the handler were made for
 	handler  *ingest.Handler
 	log      *producer.Producer
+	spool    *intakeSpool // nil: without a directory
 	listener *listener
 	accepts  atomic.Bool      // false answers 503: not started yet, or stopping
 	checked  map[string]bool  // topics of the sources at the start, which runRoles has checked
-	filter   *firstfilter.Log // in front of log, and behind whatever acknowledges before the brokers do
+	filter   *firstfilter.Log // in front of log, and behind the spool: only what the brokers have is known
 	drift    *drift.Recorder  // of bodies; it goes on over reloads
 	ids      *schemaIDs
 	troubles []string // what logTroubles last wrote; used by checkReachable alone
@@ -58,8 +59,15 @@ func newIntake(a *App) (*intake, error) {
 		return nil, err
 	}
 	in.filter = firstfilter.New(fitLog{in.log, a}, in.log.TopicIDs, a.registry)
+	var log ingest.Log = in.filter
+	if a.file().SpoolDir() != "" {
+		if in.spool, err = newIntakeSpool(a, in.filter, fitLog{in.log, a}); err != nil {
+			return nil, err
+		}
+		log = in.spool
+	}
 	in.handler, err = ingest.New(ingest.Config{
-		Sources: in.sources.find, Log: in.filter, MaxBody: in.largest, Limits: a.limits(intakeShare),
+		Sources: in.sources.find, Log: log, MaxBody: in.largest, Limits: a.limits(intakeShare),
 		ReadTimeout: a.file().Intake.BodyTimeout.Std(), StatusURL: statusURL(a.file(), a.agentKeys), Logger: a.log, Registerer: a.registry,
 	})
 	a.registry.MustRegister(newDriftGauge(in.drift))
@@ -77,6 +85,12 @@ func (in *intake) put(compiled map[nameInTeam]*ingest.Source) {
 }
 
 func (in *intake) bind(a *App) (err error) {
+	if in.spool != nil {
+		if err := in.spool.Open(); err != nil {
+			return err
+		}
+		a.ready.probe("intake", func(context.Context) error { return in.spool.takes(errNotStarted) })
+	}
 	in.listener, err = a.listen("intake", a.file().Listen.Intake, http.HandlerFunc(in.serveHTTP))
 	if err == nil {
 		err = in.filter.Put(firstFilters(a.file(), a.log))
@@ -98,7 +112,7 @@ func (in *intake) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		callback.NoLedger(w, in.a.file().Agents.PublicURL)
 		return
 	}
-	if !in.accepts.Load() {
+	if !in.accepts.Load() && in.spool == nil { // a spool knows by itself when it takes what
 		in.handler.NotAccepted(r)
 		w.Header().Set("Retry-After", "5")
 		w.Header().Set("Connection", "close")
@@ -121,7 +135,9 @@ func (in *intake) serve(ctx context.Context) error {
 // open begins to accept deliveries. From now on the intake is ready if the brokers can be reached.
 func (in *intake) open(a *App) {
 	in.accepts.Store(true)
-	a.ready.probe("intake", newReach(in.checkReachable).check)
+	reach := newReach(in.checkReachable)
+	a.ready.probe("intake", func(ctx context.Context) error { return in.spool.takes(reach.check(ctx)) })
+	in.spool.start()
 	a.log.Info("intake accepts", "address", in.listener.Addr().String(), "sources", len(*in.sources.current.Load()))
 }
 
@@ -218,8 +234,9 @@ func (in *intake) goOn(ctx context.Context) {
 	}
 }
 
-// close flushes and closes the producer.
+// close flushes and closes the producer, after the spool.
 func (in *intake) close(ctx context.Context) {
+	in.spool.stop()
 	in.filter.Close()
 	if err := in.log.Close(ctx); err != nil {
 		in.a.log.Error("flush the producer", "error", err)

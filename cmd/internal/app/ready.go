@@ -137,9 +137,16 @@ func (r *readiness) checks(ctx context.Context) []api.Check {
 	return list
 }
 
+// notice is the state of a part that works, and what is to be known of it.
+type notice string
+
+func (n notice) Error() string { return string(n) }
+
 func checkOf(name string, err error) api.Check {
 	c := api.Check{Name: name, Role: roleOf(name), OK: err == nil}
-	if err != nil {
+	if n, ok := errors.AsType[notice](err); ok {
+		c.OK, c.Note = true, string(n)
+	} else if err != nil {
 		c.Error = brokers.Explain(err).Error()
 	}
 	return c
@@ -173,7 +180,7 @@ func (a *App) patiently(ctx context.Context, name string, do func(ctx context.Co
 		if err == nil {
 			return nil
 		}
-		a.ready.set(name, err)
+		a.ready.set(name, a.without(name, err))
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -216,6 +216,14 @@ func (l fitLog) Append(ctx context.Context, by time.Time, topic string, e *schem
 	return l.Producer.Append(ctx, by, topic, e)
 }
 
+// ProduceAll is [producer.Producer.ProduceAll] for a spool, whose records are all of one topic.
+func (l fitLog) ProduceAll(ctx context.Context, by time.Time, records []*kgo.Record) (int, error) {
+	if err := l.refused(records[0].Topic); err != nil {
+		return 0, err
+	}
+	return l.Producer.ProduceAll(ctx, by, records)
+}
+
 // Quarantine implements [ingest.Log].
 func (l fitLog) Quarantine(ctx context.Context, by time.Time, topic string, d *ingest.Delivery) error {
 	if err := l.refused(topic); err != nil {

@@ -15,7 +15,7 @@ func TestWeakKeysAreNoted(t *testing.T) {
   a:
     sources:
       one: {preset: stripe, secrets: ["${env:TEAM_A_SHORT}", "${env:TEAM_A_LONG}", "${env:TEAM_A_SAME}"], verify: {tolerance: 61m}}
-      two: {preset: github, secrets: ["${env:TEAM_A_SAME}"]}
+      two: {preset: github, on_broker_outage: refuse, secrets: ["${env:TEAM_A_SAME}"]}
       three: {preset: linear, secrets: ["${env:TEAM_A_LONG}x"]}
       four: {preset: stripe, secrets: ["${env:TEAM_A_LONG}y"], verify: {tolerance: 1h}}
 `)

@@ -33,6 +33,7 @@ func (ck sourceCheck) run() {
 	}
 	ck.topics(path+".topics", s.Topics)
 	ck.rate(path+".rate", s.Rate)
+	ck.outage()
 	ck.fetches()
 	if ck.unresolved(path + ".preset") {
 		return
@@ -54,6 +55,25 @@ func (ck sourceCheck) run() {
 	}
 	if e := s.Event; e != nil && e.Version != nil {
 		ck.version(path+".event.version", e.Version)
+	}
+}
+
+// outage checks that deliveries that are to be kept on disk have a directory, and notes where a provider sends nothing again.
+func (ck sourceCheck) outage() {
+	at := ck.path + ".on_broker_outage"
+	if !ck.written(at) && ck.written("on_broker_outage") {
+		at = "on_broker_outage"
+	}
+	if ck.unresolved(at) {
+		return
+	}
+	switch spool := ck.s.OnBrokerOutage == OutageSpool; {
+	case spool && ck.c.Intake.Spool.Dir == "" && !ck.unresolved("intake.spool.dir"):
+		ck.problem(at, "spool needs a directory of this intake's own, on a disk that stays: write intake: {spool: {dir: /var/lib/forebay/spool}}")
+	case !spool && !ck.written(at) && !ck.c.Kafka.Embedded && !ck.options.Embedded: // an embedded broker is not away without the intake
+		if preset, ok := provider.Lookup(ck.s.Preset); ok && !preset.RepeatsItself() && ck.s.Preset != "generic" { // of whose senders nothing is known
+			ck.note(ck.path+".preset", "%s is not known to deliver again by itself what was answered 503: on_broker_outage: spool keeps what comes while the brokers are away; on_broker_outage: refuse, written out, ends this note", preset.Title)
+		}
 	}
 }
 

@@ -80,6 +80,7 @@ func (c *Config) fillComputed() {
 			if s.PublicURL == "" && c.Intake.PublicURL != "" {
 				s.PublicURL = c.Intake.PublicURL + "/v1/in/" + name + "/" + source
 			}
+			s.OnBrokerOutage = cmp.Or(s.OnBrokerOutage, c.OnBrokerOutage)
 			s.fill(c.Topics)
 			if b := s.Backfill; b != nil {
 				c.fillMax("teams."+name+".sources."+source+".backfill.retry", (*Retry)(&b.Retry))

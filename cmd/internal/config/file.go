@@ -26,6 +26,8 @@ type Config struct {
 	Alerts   Alerts   `yaml:"alerts"`
 	// Registry is nil where the file has none.
 	Registry *Registry `yaml:"registry"`
+	// OnBrokerOutage is that of the sources that do not say.
+	OnBrokerOutage string `yaml:"on_broker_outage"`
 	// Destinations are the shared ones; see [NamedDestination].
 	Destinations map[string]*Destination `yaml:"destinations"`
 	Teams        map[string]*Team        `yaml:"teams"`
@@ -177,7 +179,15 @@ type Source struct {
 	JSONSchema  SchemaCheck           `yaml:"json_schema"`
 	KeepRefused *KeepRefused          `yaml:"keep_refused"`
 	FirstFilter *FirstFilter          `yaml:"first_filter"`
+	// OnBrokerOutage is [OutageRefuse] or [OutageSpool].
+	OnBrokerOutage string `yaml:"on_broker_outage"`
 }
+
+// What becomes of a delivery that the brokers do not take in time: it is answered 503, or kept on the intake's disk.
+const (
+	OutageRefuse = "refuse"
+	OutageSpool  = "spool"
+)
 
 // SchemaCheck says which schema a source's bodies are held against, and what becomes of those that do not fit.
 type SchemaCheck struct {

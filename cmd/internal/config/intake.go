@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,21 @@ type Intake struct {
 	PerAddress     PerAddress     `yaml:"per_address"`
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
 	StopDelay      Duration       `yaml:"stop_delay"`
+	Spool          Spool          `yaml:"spool"`
+}
+
+// Spool is where deliveries wait for the brokers. See [Config.SpoolDir] for its directory.
+type Spool struct {
+	Dir     string `yaml:"dir"`
+	MaxSize Size   `yaml:"max_size"`
+}
+
+// SpoolDir returns the directory of the spool, as it is found from here; empty if there is none.
+func (c *Config) SpoolDir() string {
+	if dir := c.Intake.Spool.Dir; dir == "" || filepath.IsAbs(dir) {
+		return dir
+	}
+	return filepath.Join(c.dir, c.Intake.Spool.Dir)
 }
 
 // SmallBodies says which bodies are small, and what is theirs alone.
@@ -116,6 +132,7 @@ func (ck *checker) intake() {
 	ck.atMost("intake.connections", i.Connections, 1_000_000)
 	ck.sizes("intake.memory", i.Memory, 16<<20, 1<<40)
 	ck.sizes("intake.small.max_body", i.Small.MaxBody, 4<<10, 1<<20)
+	ck.sizes("intake.spool.max_size", i.Spool.MaxSize, 16<<20, 1<<50)
 	ck.sizes("intake.pace.bytes", i.Pace.Bytes, 0, 1<<20)
 	for n, p := range i.TrustedProxies {
 		if path := "intake.trusted_proxies[" + itoa(n) + "]"; p.IsValid() && (p.Bits() == 0 || p.Addr().Is4In6() && p.Bits() <= 96) {

@@ -49,6 +49,55 @@ func TestIntakeLimits(t *testing.T) {
 	}
 }
 
+// A source that keeps deliveries on disk, by itself or since the top says so, needs the directory. Who says nothing of a provider that sends
+// nothing again is told of it.
+func TestOnBrokerOutage(t *testing.T) {
+	t.Parallel()
+	const ofSource, note = "teams.acme.sources.github.on_broker_outage", "GitHub is not known to deliver again by itself"
+	if c, problems := load(strings.Replace(design, `{brokers: ["127.0.0.1:9092"]}`, "{embedded: true}", 1), designEnv, designFiles, Options{Embedded: true}); len(problems) > 0 ||
+		slices.ContainsFunc(c.Notes(), func(p Problem) bool { return strings.Contains(p.Message, note) }) {
+		t.Errorf("of `forebay dev`: %v", problems)
+	}
+	for _, test := range []struct{ top, source, problem, note string }{
+		{"", "", "", note},
+		{"", "refuse", "", ""},
+		{"on_broker_outage: refuse", "", "", ""},
+		{"", "spool", ofSource + ": spool needs a directory of this intake's own", ""},
+		{"on_broker_outage: spool", "refuse", "on_broker_outage: spool needs a directory", ""}, // of orders
+		{"intake: {spool: {dir: spool}}", "spool", "", ""},
+		{"intake: {spool: {dir: spool}}\non_broker_outage: spool", "", "", ""},
+		{"intake: {spool: {dir: spool}}", "", "", note},
+		{"intake: {spool: {dir: spool, max_size: 1MiB}}", "spool", "intake.spool.max_size: 1MiB is not between 16MiB", ""},
+		{"", "disk", `"disk" is not one of refuse, spool`, ""},
+	} {
+		text := strings.Replace(design, "topics: {", test.top+"\ntopics: {", 1)
+		if test.source != "" {
+			text = strings.Replace(text, "preset: github\n", "preset: github\n        on_broker_outage: "+test.source+"\n", 1)
+		}
+		c, problems := load(text, designEnv, designFiles, Options{Path: "/etc/forebay/forebay.yaml"})
+		if test.problem != "" || len(problems) > 0 {
+			if test.problem == "" || !slices.ContainsFunc(problems, func(p Problem) bool { return strings.Contains(p.String(), test.problem) }) {
+				t.Errorf("%+v: %v", test, problems)
+			}
+			continue
+		}
+		noted := slices.ContainsFunc(c.Notes(), func(p Problem) bool { return strings.Contains(p.Message, note) })
+		if noted != (test.note != "") {
+			t.Errorf("%+v: %v", test, c.Notes())
+		}
+		want, dir := "refuse", ""
+		if strings.Contains(test.source+test.top, "spool: {dir") {
+			dir = "/etc/forebay/spool"
+		}
+		if test.source == "spool" || strings.Contains(test.top, "outage: spool") {
+			want = "spool"
+		}
+		if got := c.Teams["acme"].Sources["github"].OnBrokerOutage; got != want || c.SpoolDir() != dir {
+			t.Errorf("%+v: %s in %q", test, got, c.SpoolDir())
+		}
+	}
+}
+
 type noLog struct{ ingest.Log }
 
 func TestIntakeProblems(t *testing.T) {

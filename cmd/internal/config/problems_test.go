@@ -258,10 +258,11 @@ func TestNotes(t *testing.T) {
 		}
 	}
 	c, problems := load(design, designEnv, designFiles, Options{})
-	if len(problems) > 0 || len(c.Notes()) != 3+3 || // the design's secrets are short
-		!strings.Contains(c.Notes()[0].String(), ":19: teams.acme.sources.orders.event.id: is read from header X-Event-Id") ||
-		!strings.Contains(c.Notes()[1].Message, "1d is never used: the last of 7 attempts begins 1h15m after") || !strings.Contains(c.Notes()[2].Message, "has no effect") {
-		t.Errorf("notes = %v, want also one on the unsigned id, one on the retries and one on the inert gap", c.Notes())
+	if len(problems) > 0 || len(c.Notes()) != 4+3 || // the design's secrets are short
+		!strings.Contains(c.Notes()[0].String(), ":12: teams.acme.sources.github.preset: GitHub is not known to deliver again") ||
+		!strings.Contains(c.Notes()[1].String(), ":19: teams.acme.sources.orders.event.id: is read from header X-Event-Id") ||
+		!strings.Contains(c.Notes()[2].Message, "1d is never used: the last of 7 attempts begins 1h15m after") || !strings.Contains(c.Notes()[3].Message, "has no effect") {
+		t.Errorf("notes = %v, want also one on what GitHub does not repeat, one on the unsigned id, one on the retries and one on the inert gap", c.Notes())
 	}
 }
 
@@ -372,9 +373,11 @@ func TestNeedsRestart(t *testing.T) {
 		t.Errorf("another contact of a subscription needs a restart of %v", got)
 	}
 	for want, edit := range map[string][2]string{
-		"listen.intake": {"8080", "8081"},
-		"":              {"timeout: 10s", "timeout: 11s"},
-		" ":             {"wait: 30s", "wait: 31s"},
+		"listen.intake":    {"8080", "8081"},
+		"":                 {"timeout: 10s", "timeout: 11s"},
+		"  ":               {"preset: github\n", "preset: github\n        on_broker_outage: refuse\n"},
+		"intake.spool.dir": {"topics: {", "intake: {spool: {dir: spool}}\non_broker_outage: spool\ntopics: {"},
+		" ":                {"wait: 30s", "wait: 31s"},
 		"teams.acme.sources.github.topics.retention teams.acme.sources.orders.topics.retention": {"retention: 7d", "retention: 6d"},
 	} {
 		if got := strings.Join(change(edit[0], edit[1]), " "); got != strings.TrimSpace(want) {

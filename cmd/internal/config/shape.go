@@ -69,6 +69,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "quotas", doc: "What each team may have at most."},
 		{name: "alerts", doc: "Who is told when somebody has to look, without a Prometheus."},
 		{name: "registry", doc: "A schema registry with Confluent's API, which `forebay schemas push` gives the sources' schemas.", computed: "none"},
+		{name: "on_broker_outage", doc: "What becomes of deliveries that the brokers do not take in time; a source may have its own.", def: OutageRefuse, values: []string{OutageRefuse, OutageSpool}},
 		{name: "destinations", doc: "Shared destinations by name: the teams that each lists use it as one, with one breaker, rate, hold and pause, and take turns. Only this file has them, none of teams_dir."},
 		{name: "teams", doc: "Teams by name: owners of sources, destinations and subscriptions."},
 	}},
@@ -193,6 +194,11 @@ var shapes = map[reflect.Type]*shape{
 		{name: "per_address", doc: "What one address may use; beyond it the answer is 429. Of IPv6, an address is its first 64 bits. Behind a proxy that trusted_proxies does not name, all senders have the proxy's address."},
 		{name: "trusted_proxies", doc: "Networks of the proxies whose X-Forwarded-For is believed: the address in it that the last of them has the request from counts.", computed: "none"},
 		{name: "stop_delay", doc: "How long the intake goes on when the process is told to stop and /readyz says so: as long as a load balancer takes to send nothing more. At most half of --drain.", def: "0s"},
+		{name: "spool", doc: "Where deliveries of sources with on_broker_outage: spool wait for the brokers. What is there is given to them whatever sources say by then."},
+	}},
+	reflect.TypeFor[Spool](): {doc: "Deliveries on this intake's disk, which were acknowledged and wait for the brokers.", fields: []field{
+		{name: "dir", shown: true, doc: "Directory, relative to this file; of one process alone, on a disk that outlives it. It holds bodies as they came: its mode is 0700.", computed: "none: on_broker_outage: spool needs one"},
+		{name: "max_size", doc: "Most that its files take, of all sources together; beyond it deliveries are answered 503.", def: "1GiB"},
 	}},
 	reflect.TypeFor[SmallBodies](): {doc: "Small bodies, which have a part of memory for themselves.", fields: []field{
 		{name: "max_body", doc: "Largest body that is small.", def: "64KiB"},
@@ -232,7 +238,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "destinations", doc: "Configured sinks by name, of this team alone."},
 		{name: "subscriptions", doc: "Consumers by name."},
 	}},
-	reflect.TypeFor[Source](): {doc: "An intake endpoint.", later: []string{"spool", "networks"}, fields: []field{
+	reflect.TypeFor[Source](): {doc: "An intake endpoint.", later: []string{"networks"}, fields: []field{
 		{name: "preset", doc: "The provider, or generic for any HMAC sender.", required: true, values: presetNames()},
 		{name: "secrets", doc: "Signing secrets, at most 8; any of them may match.", required: true},
 		{name: "key_encoding", doc: "What the secrets are.", computed: "text", values: []string{"text", "hex", "base64"}},
@@ -251,6 +257,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "json_schema", doc: "Whether bodies are held against a JSON Schema."},
 		{name: "keep_refused", doc: "Has refused deliveries kept in quarantine, for `forebay quarantine redrive`, which verifies them again by the secrets and the tolerance of then: those with a wrong signature, without one or too old, and, of providers that do not repeat them by themselves, those over a quota. The answer stays what it is, and does not wait for that.", computed: "nothing refused is kept"},
 		{name: "first_filter", doc: "Answers repeats of what was acknowledged without a record. Only the main file may have it.", computed: "every repeat is a record, which the ledger finds to be a duplicate"},
+		{name: "on_broker_outage", doc: "What becomes of a delivery that the brokers do not take in time: it is answered 503 (refuse), or kept on the intake's disk, answered 202 and given to them in order, before newer ones of its entity (spool; it needs intake.spool.dir).", computed: "as at the top", values: []string{OutageRefuse, OutageSpool}},
 	}},
 	reflect.TypeFor[FirstFilter](): {doc: "What answers repeats before they reach the log. It saves load alone: what it does not know, the ledger finds to be a duplicate.", fields: []field{
 		{name: "redis", doc: "A Redis that all intakes ask.", required: true},

@@ -124,10 +124,10 @@ var rules = []rule{
 		reason: "the gate is pure: no I/O, no chance, no clock of its own",
 	},
 	{
-		scope: []string{""}, except: []string{"cmd", "schemas/record", "ingest/producer", "stream!", "stream/reader", "stream/batch", "stream/owner", "stream/deadletter",
+		scope: []string{""}, except: []string{"cmd", "schemas/record", "ingest/producer", "ingest/spool", "stream!", "stream/reader", "stream/batch", "stream/owner", "stream/deadletter",
 			"stream/subscriber", "stream/internal/streamtest", "sinks/kafka"},
 		forbid: []string{"github.com/twmb/franz-go"},
-		reason: "the Kafka client belongs to the record binding, the intake's log, what reads, owns and exports for a subscription, a team's own subscriber, and cmd",
+		reason: "the Kafka client belongs to the record binding, the intake's log and its spool, what reads, owns and exports for a subscription, a team's own subscriber, and cmd",
 	},
 	{
 		scope:  []string{""},

@@ -1,0 +1,159 @@
+package spool
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/ingest"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// burst is what of an entity is given to the log at once.
+type burst struct {
+	lane    *lane
+	entries []*entry
+	size    int64
+	began   time.Time
+}
+
+func (q *queue) makeReady(l *lane) {
+	if !l.busy && len(l.entries) > 0 && l.entries[0].call == nil {
+		l.busy = true
+		q.ready = append(q.ready, l)
+		q.s.signal()
+	}
+}
+
+// next returns the next burst; nil if nothing can be tried.
+func (q *queue) next() *burst {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.ready) == 0 || q.away && (q.trying > 0 || q.paused) {
+		return nil
+	}
+	b := &burst{lane: q.ready[0], began: time.Now()}
+	q.ready = q.ready[1:]
+	for _, e := range b.lane.entries {
+		if e.call != nil || len(b.entries) >= b.lane.burst || len(b.entries) > 0 && b.size+e.size > burstSize {
+			break
+		}
+		b.entries = append(b.entries, e)
+		b.size += e.size
+	}
+	q.trying++
+	return b
+}
+
+// drain gives a burst to the log.
+func (q *queue) drain(ctx context.Context, b *burst) {
+	records := make([]*kgo.Record, 0, len(b.entries))
+	var durable int
+	var err error
+	for _, e := range b.entries {
+		bytes, whole, failed := e.segment.read(e.at, e.size)
+		if failed != nil {
+			err = failed
+			break
+		}
+		if whole && !e.damaged {
+			if _, r, failed := decode(bytes); failed == nil {
+				records = append(records, r)
+				continue
+			}
+		}
+		if len(records) == 0 {
+			if err = q.quarantine(ctx, bytes, e.came); err == nil {
+				durable = 1
+			}
+		}
+		break // those behind it come with the next burst
+	}
+	if len(records) > 0 {
+		durable, err = q.s.c.Producer.ProduceAll(ctx, time.Now().Add(drainTry), records)
+	}
+	q.drained(ctx, b, durable, err)
+}
+
+// quarantine keeps what is damaged. What is more than a record of the topic may have, such as the rest of a file, is kept in parts.
+func (q *queue) quarantine(ctx context.Context, bytes []byte, came int64) error {
+	d := &ingest.Delivery{Team: q.team, Source: q.source, Kind: ingest.KindUnusable, Reason: "spool_damaged", Body: bytes, Received: time.Unix(0, came),
+		Detail: "an acknowledged delivery whose bytes on the intake's disk have changed; the body is what is there now"}
+	err := q.s.c.Log.Quarantine(ctx, time.Now().Add(drainTry), q.s.c.QuarantineTopic(q.team, q.source), d)
+	if half := len(bytes) / 2; schemas.KindOf(err) == schemas.TooLarge && half > 0 {
+		if err = q.quarantine(ctx, bytes[:half], came); err == nil {
+			err = q.quarantine(ctx, bytes[half:], came)
+		}
+	}
+	return err
+}
+
+// drained takes what came of a burst.
+func (q *queue) drained(ctx context.Context, b *burst, durable int, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.trying--
+	l := b.lane
+	for _, e := range b.entries[:durable] {
+		q.records--
+		q.bytes -= e.size
+		e.segment.left--
+		if e.segment.left == 0 && e.segment.sealed {
+			q.remove(e.segment)
+		}
+	}
+	l.entries = l.entries[durable:]
+	if durable > 0 {
+		q.acknowledged()
+	}
+	q.err = err
+	defer q.s.signal()
+	if err == nil {
+		if q.records == 0 {
+			q.s.c.Logger.Info("all deliveries of a source that waited on this disk are with the brokers", "team", q.team, "source", q.source)
+		}
+		l.burst = min(burstRecords, 2*l.burst)
+		q.free(l)
+		q.removeActive()
+		return
+	}
+	if ctx.Err() != nil {
+		return // stops
+	}
+	l.burst = 1
+	if !q.acked.After(b.began) {
+		q.away, q.paused = true, true
+	}
+	if time.Since(q.told) > time.Minute {
+		q.told = time.Now()
+		q.s.c.Logger.Warn("deliveries that were acknowledged wait on this disk: the brokers do not take them; trying on", "team", q.team, "source", q.source, "records", q.records, "error", err)
+	}
+	time.AfterFunc(drainPause, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.paused = false
+		q.free(l)
+		q.s.signal()
+	})
+}
+
+// free has an entity tried again, or forgotten.
+func (q *queue) free(l *lane) {
+	l.busy = false
+	q.makeReady(l)
+	q.forget(l)
+}
+
+// removeActive deletes the segment that is written to, if all of it is in the log and nobody is writing.
+func (q *queue) removeActive() {
+	select {
+	case q.turn <- struct{}{}:
+		if s := q.active; s != nil && s.left == 0 && len(q.batch) == 0 {
+			q.active = nil
+			q.remove(s)
+		}
+		<-q.turn
+	default: // whoever has the turn does it
+	}
+}

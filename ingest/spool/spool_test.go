@@ -1,0 +1,836 @@
+package spool
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/ingest"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// broker is a log that can be away. It keeps what it was given then, as the producer's client does, until it is back or gives all of it up.
+type broker struct {
+	mu       sync.Mutex
+	changed  chan struct{}
+	away     bool
+	buffer   []*kgo.Record
+	log      []*kgo.Record
+	given    int // records that were ever given to it
+	tooLarge int // quarantined bodies of more bytes are; 0: none
+}
+
+func (b *broker) set(away, giveUp bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.away = away
+	if giveUp {
+		b.buffer = nil
+	}
+	if !away {
+		b.log, b.buffer = append(b.log, b.buffer...), nil
+	}
+	if b.changed != nil {
+		close(b.changed)
+	}
+	b.changed = nil
+}
+
+func (b *broker) ProduceAll(ctx context.Context, by time.Time, records []*kgo.Record) (int, error) {
+	b.mu.Lock()
+	for _, r := range records {
+		b.given++
+		b.buffer = append(b.buffer, &kgo.Record{Topic: r.Topic, Key: r.Key, Headers: r.Headers, Value: bytes.Clone(r.Value)})
+	}
+	mine := b.buffer[len(b.buffer)-1]
+	for {
+		if !b.away {
+			b.log, b.buffer = append(b.log, b.buffer...), nil
+		}
+		if slices.Contains(b.log, mine) {
+			b.mu.Unlock()
+			return len(records), nil
+		}
+		if !slices.Contains(b.buffer, mine) {
+			b.mu.Unlock()
+			return 0, schemas.Errorf(schemas.Unavailable, "", "given up")
+		}
+		if b.changed == nil {
+			b.changed = make(chan struct{})
+		}
+		changed := b.changed
+		b.mu.Unlock()
+		wait := time.Hour
+		if !by.IsZero() {
+			wait = time.Until(by)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return 0, schemas.Errorf(schemas.Unavailable, "", "%w", ctx.Err())
+		case <-time.After(wait):
+			return 0, schemas.Errorf(schemas.Unavailable, "", "no answer in time")
+		}
+		b.mu.Lock()
+	}
+}
+
+func (b *broker) Record(topic string, e *schemas.Event) *kgo.Record {
+	return &kgo.Record{Topic: topic, Key: []byte(e.Entity), Value: e.Data, Headers: []kgo.RecordHeader{{Key: "id", Value: []byte(e.ID)}}}
+}
+
+func (b *broker) QuarantineRecord(topic string, d *ingest.Delivery) *kgo.Record {
+	return &kgo.Record{Topic: topic, Value: d.Body, Headers: []kgo.RecordHeader{{Key: "reason", Value: []byte(d.Reason)}}}
+}
+
+func (b *broker) AppendAll(ctx context.Context, by time.Time, topic string, events []*schemas.Event, quarantine string, rest []*ingest.Delivery) error {
+	var records []*kgo.Record
+	for _, e := range events {
+		records = append(records, b.Record(topic, e))
+	}
+	for _, d := range rest {
+		records = append(records, b.QuarantineRecord(quarantine, d))
+	}
+	_, err := b.ProduceAll(ctx, by, records)
+	return err
+}
+
+func (b *broker) Append(ctx context.Context, by time.Time, topic string, e *schemas.Event) error {
+	_, err := b.ProduceAll(ctx, by, []*kgo.Record{b.Record(topic, e)})
+	return err
+}
+
+func (b *broker) Quarantine(ctx context.Context, by time.Time, topic string, d *ingest.Delivery) error {
+	if b.tooLarge > 0 && len(d.Body) > b.tooLarge {
+		return schemas.Errorf(schemas.TooLarge, "", "too large")
+	}
+	_, err := b.ProduceAll(ctx, by, []*kgo.Record{b.QuarantineRecord(topic, d)})
+	return err
+}
+
+// ids returns the bodies of an entity in the log, each where it stands first; all of them for quarantine.
+func (b *broker) ids(entity string) (list []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range b.log {
+		if string(r.Key) == entity && !slices.Contains(list, string(r.Value)) {
+			list = append(list, string(r.Value))
+		}
+	}
+	return list
+}
+
+// kept returns what is in the log, and how much was ever given to it.
+func (b *broker) kept() ([]*kgo.Record, int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.log), b.given
+}
+
+type setup struct {
+	t      testing.TB
+	b      *broker
+	s      *Spool
+	dir    string
+	spools bool
+	most   int64
+	stop   func()
+}
+
+func newSetup(t testing.TB) *setup {
+	u := &setup{t: t, b: &broker{}, dir: t.TempDir(), spools: true}
+	u.open()
+	return u
+}
+
+// open opens the directory as the next process does.
+func (u *setup) open() {
+	u.t.Helper()
+	s, err := New(Config{Dir: u.dir, MaxSize: u.most, Log: u.b, Producer: u.b, Spools: func(string, string) bool { return u.spools },
+		QuarantineTopic: func(team, source string) string { return "quarantine." + team + "." + source }})
+	if err == nil {
+		err = s.Open()
+	}
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	u.s = s
+}
+
+func (u *setup) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); u.s.Run(ctx) }()
+	for !u.s.started.Load() {
+		time.Sleep(time.Millisecond) // virtual
+	}
+	u.stop = func() { cancel(); <-ended; u.s.Close() }
+}
+
+// kill leaves the files as a killed process does.
+func (u *setup) kill() {
+	if u.stop != nil {
+		u.stop()
+	}
+	u.s.lock.Close()
+	u.stop = nil
+}
+
+func (u *setup) send(entity, id string) error {
+	e := &schemas.Event{ID: id, Source: "/acme/orders", Entity: schemas.EntityKey(entity), Data: []byte(id)}
+	return u.s.Append(context.Background(), time.Now().Add(9*time.Second), "events.acme.orders", e)
+}
+
+func (u *setup) spooled(entity, id string) {
+	u.t.Helper()
+	if err := u.send(entity, id); !errors.Is(err, ingest.ErrSpooled) {
+		u.t.Fatalf("%s: %v, want that it is on disk", id, err)
+	}
+}
+
+func (u *setup) files() []string {
+	files, err := filepath.Glob(filepath.Join(u.dir, "*", "*.spool"))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return files
+}
+
+func (u *setup) want(entity string, ids ...string) {
+	u.t.Helper()
+	if got := u.b.ids(entity); !slices.Equal(got, ids) {
+		u.t.Errorf("%s: the log has %q, want %q", entity, got, ids)
+	}
+}
+
+func TestSpool(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		u.run()
+		if err := u.send("a", "a1"); err != nil || u.s.Stats() != nil {
+			t.Fatalf("while the broker answers: %v, %v", err, u.s.Stats())
+		}
+		u.b.set(true, false)
+		began := time.Now()
+		u.spooled("a", "a2")
+		if took := time.Since(began); took != 8*time.Second {
+			t.Errorf("the first one took %v", took)
+		}
+		began = time.Now()
+		for i := range 200 {
+			u.spooled("a", fmt.Sprintf("a%d", i+3))
+			u.spooled("b", fmt.Sprintf("b%d", i))
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("those after it took %v", took)
+		}
+		if st := u.s.Stats(); len(st) != 1 || st[0].Records != 401 || st[0].Source != "orders" || st[0].Oldest.IsZero() || st[0].Full {
+			t.Errorf("%+v", st)
+		}
+		time.Sleep(time.Hour) // virtual
+		if _, given := u.b.kept(); given > 2+2*3600 {
+			t.Errorf("the broker that is away was given %d records", given)
+		}
+		u.b.set(false, true)
+		time.Sleep(5 * time.Second)
+		for i, id := range u.b.ids("b") {
+			if id != fmt.Sprintf("b%d", i) {
+				t.Fatalf("%s at %d", id, i)
+			}
+		}
+		if a, b := u.b.ids("a"), u.b.ids("b"); len(a) != 202 || len(b) != 200 || a[0] != "a1" || a[201] != "a202" {
+			t.Errorf("the log has %d of a and %d of b", len(a), len(b))
+		}
+		if err := u.send("a", "last"); err != nil {
+			t.Errorf("when all of it is there: %v", err)
+		}
+		if st := u.s.Stats(); st != nil || len(u.files()) > 0 || u.s.size.Load() != 0 {
+			t.Errorf("%+v, %v, %d bytes are left", st, u.files(), u.s.size.Load())
+		}
+		u.stop()
+		if err := u.send("a", "late"); schemas.KindOf(err) != schemas.Unavailable {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
+// What waits for the log when an older delivery of its entity goes to the disk goes there behind it, whatever comes of it at the log: not
+// even if that drops all it was given may the newer ones be first.
+func TestNothingOvertakes(t *testing.T) {
+	t.Parallel()
+	for _, giveUp := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			u := newSetup(t)
+			u.run()
+			u.b.set(true, false)
+			var all sync.WaitGroup
+			for i, id := range []string{"1", "2", "3"} { // the third comes when the first has gone to the disk
+				all.Go(func() { u.spooled("a", id) })
+				all.Go(func() { u.spooled("other"+id, id) })
+				time.Sleep(time.Duration(1+4*i) * time.Second)
+			}
+			time.Sleep(4 * time.Second)
+			u.spooled("a", "4")
+			u.b.set(true, giveUp)
+			time.Sleep(time.Second)
+			u.b.set(false, false)
+			all.Wait()
+			time.Sleep(3 * time.Second)
+			u.want("a", "1", "2", "3", "4")
+			u.want("other2", "2")
+			u.stop()
+		})
+	}
+}
+
+// Senders who wait for each answer find their deliveries in order, whatever the broker does, and each of those that were acknowledged.
+func TestOrderUnderFlapping(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(30) {
+		synctest.Test(t, func(t *testing.T) {
+			u := newSetup(t)
+			u.run()
+			random := rand.New(rand.NewPCG(seed, 0))
+			accepted := make([][]string, 8)
+			var all sync.WaitGroup
+			for i := range accepted {
+				pause := rand.New(rand.NewPCG(seed, uint64(i+1)))
+				all.Go(func() {
+					for n := range 60 {
+						id := fmt.Sprint(n)
+						if err := u.send(fmt.Sprint(i), id); err == nil || errors.Is(err, ingest.ErrSpooled) {
+							accepted[i] = append(accepted[i], id)
+						}
+						time.Sleep(time.Duration(pause.Int64N(int64(3 * time.Second))))
+					}
+				})
+			}
+			for range 20 {
+				u.b.set(random.IntN(2) == 0, random.IntN(2) == 0)
+				time.Sleep(time.Duration(random.Int64N(int64(15 * time.Second))))
+			}
+			u.b.set(false, true)
+			all.Wait()
+			time.Sleep(10 * time.Second)
+			for i, want := range accepted {
+				got := u.b.ids(fmt.Sprint(i))
+				if len(want) != 60 || !slices.Equal(got, want) {
+					t.Errorf("seed %d: of %d that were accepted the log has %q", seed, len(want), got)
+				}
+			}
+			if st := u.s.Stats(); st != nil {
+				t.Errorf("left: %+v", st)
+			}
+			u.stop()
+		})
+	}
+}
+
+// What a killed process has acknowledged is there for the next one, before what is newer.
+func TestNextProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		u.spooled("a", "1") // before Run all goes to the disk
+		u.b.set(true, false)
+		u.run()
+		u.spooled("a", "2")
+		u.kill()
+		u.open()
+		u.spooled("a", "3")
+		u.run()
+		u.spooled("a", "4")
+		u.b.set(false, true)
+		time.Sleep(5 * time.Second)
+		u.want("a", "1", "2", "3", "4")
+		if len(u.files()) > 0 {
+			t.Errorf("%v are left", u.files())
+		}
+		u.stop()
+	})
+}
+
+func TestOneProcess(t *testing.T) {
+	t.Parallel()
+	u := newSetup(t)
+	s, err := New(u.s.c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Open(); err == nil || !strings.Contains(err.Error(), "in use by another process") {
+		t.Errorf("a second process: %v", err)
+	}
+}
+
+// A source that keeps nothing on disk gets the log's word, but nothing of it overtakes what is there from before.
+func TestRefuse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		u.run()
+		u.b.set(true, false)
+		u.spooled("a", "1")
+		u.spools = false
+		for _, entity := range []string{"a", "b"} {
+			if err := u.send(entity, "2"); schemas.KindOf(err) != schemas.Unavailable {
+				t.Errorf("%s: %v", entity, err)
+			}
+		}
+		u.b.set(false, true)
+		time.Sleep(3 * time.Second)
+		if err := u.send("a", "3"); err != nil {
+			t.Error(err)
+		}
+		u.want("a", "1", "3")
+		u.stop()
+	})
+}
+
+// Beyond its size, and while the disk takes nothing, deliveries are refused; afterwards they are taken again.
+func TestFull(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		u.s.c.MaxSize = 500
+		u.run()
+		u.b.set(true, false)
+		n := 0
+		for ; ; n++ {
+			err := u.send("a", fmt.Sprint(n))
+			if schemas.KindOf(err) == schemas.Throttled && n > 2 {
+				break
+			} else if !errors.Is(err, ingest.ErrSpooled) {
+				t.Fatalf("%d: %v", n, err)
+			}
+		}
+		if st := u.s.Stats(); !st[0].Full {
+			t.Errorf("%+v", st)
+		}
+		u.b.set(false, true)
+		time.Sleep(3 * time.Second)
+		if err := u.send("a", "x"); err != nil || u.s.Stats() != nil {
+			t.Error(err, u.s.Stats())
+		}
+		if got := u.b.ids("a"); len(got) != n+1 {
+			t.Errorf("%d were accepted, the log has %q", n+1, got)
+		}
+
+		u.b.set(true, false)
+		fails := errors.New("no space left on device")
+		u.s.syncs = func(s *segment, list []*entry) error {
+			_, _ = s.file.WriteAt([]byte("half a record"), s.size)
+			return fails
+		}
+		if err := u.send("b", "1"); schemas.KindOf(err) != schemas.Unavailable || !errors.Is(err, fails) {
+			t.Errorf("a full disk: %v", err)
+		}
+		if st := u.s.Stats(); len(st) != 1 || !st[0].Full || u.s.size.Load() != 0 || len(u.files()) > 0 {
+			t.Errorf("%+v, %d bytes, %v", st, u.s.size.Load(), u.files())
+		}
+		u.s.syncs = (*segment).append
+		u.spooled("b", "2")
+		u.b.set(false, true)
+		time.Sleep(3 * time.Second)
+		u.want("b", "2")
+		u.stop()
+	})
+}
+
+// damage changes a segment of five records that a killed process has left, and returns what the log gets of it.
+func damage(t *testing.T, change func(data []byte, pieces []piece) []byte) (u *setup, whole []byte) {
+	u = newSetup(t)
+	for i := range 5 {
+		u.spooled("a", fmt.Sprintf("record %d", i))
+	}
+	u.kill()
+	path := u.files()[0]
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pieces, torn, ok := scan(whole)
+	if len(pieces) != 5 || torn != 0 || !ok {
+		t.Fatal(pieces, torn, ok)
+	}
+	if err := os.WriteFile(path, change(bytes.Clone(whole), pieces), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u.open()
+	u.run()
+	time.Sleep(3 * time.Second)
+	u.stop()
+	return u, whole
+}
+
+func TestDamaged(t *testing.T) {
+	t.Parallel()
+	all := []string{"record 0", "record 1", "record 2", "record 3", "record 4"}
+	without2 := []string{"record 0", "record 1", "record 3", "record 4"}
+	for name, tt := range map[string]struct {
+		change      func(data []byte, p []piece) []byte
+		want        []string
+		quarantined int
+	}{
+		"not at all":          {func(d []byte, _ []piece) []byte { return d }, all, 0},
+		"a flipped byte":      {func(d []byte, p []piece) []byte { d[p[2].at+recordHead+9] ^= 1; return d }, without2, 1},
+		"a flipped length":    {func(d []byte, p []piece) []byte { d[p[2].at+markerSize] ^= 1; return d }, without2, 1},
+		"a flipped marker":    {func(d []byte, p []piece) []byte { d[p[2].at] ^= 1; return d }, without2, 1},
+		"the last length":     {func(d []byte, p []piece) []byte { d[p[4].at+markerSize+1] ^= 1; return d }, all[:4], 1},
+		"the first head":      {func(d []byte, _ []piece) []byte { d[len(magic)] ^= 1; return d }, all, 0},
+		"both heads":          {func(d []byte, _ []piece) []byte { d[0] ^= 1; d[headHalf] ^= 1; return d }, all, 0},
+		"a torn tail":         {func(d []byte, p []piece) []byte { return d[:p[4].at+recordHead+3] }, all[:4], 0},
+		"a torn head":         {func(d []byte, p []piece) []byte { return d[:p[4].at+5] }, all[:4], 0},
+		"zeros at the end":    {func(d []byte, p []piece) []byte { clear(d[p[4].at:]); return append(d, make([]byte, 999)...) }, all[:4], 0},
+		"nothing but a head":  {func(d []byte, _ []piece) []byte { return d[:headSize] }, nil, 0},
+		"an empty file":       {func([]byte, []piece) []byte { return nil }, nil, 0},
+		"two that are beside": {func(d []byte, p []piece) []byte { d[p[1].at] ^= 1; d[p[2].at] ^= 1; return d }, []string{"record 0", "record 3", "record 4"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				u, _ := damage(t, tt.change)
+				u.want("a", tt.want...)
+				if got := u.b.ids(""); len(got) != tt.quarantined {
+					t.Errorf("quarantined: %q", got)
+				}
+				for _, body := range u.b.ids("") {
+					if !strings.Contains(body, "vents.acme.orders") {
+						t.Errorf("quarantine has %q, and not the bytes of the record", body)
+					}
+				}
+				if len(u.files()) > 0 {
+					t.Errorf("%v are left", u.files())
+				}
+			})
+		})
+	}
+}
+
+// What is no segment is left as it is, and holds up nothing.
+func TestForeignFile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		u.spooled("a", "1")
+		u.kill()
+		foreign := filepath.Join(u.dir, "acme.orders", "000000000000.spool")
+		if err := os.WriteFile(foreign, bytes.Repeat([]byte("not ours "), 20), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		u.open()
+		u.run()
+		time.Sleep(time.Second)
+		u.want("a", "1")
+		if got := u.files(); !slices.Equal(got, []string{foreign}) {
+			t.Errorf("%v are left", got)
+		}
+		u.stop()
+	})
+}
+
+// A byte that flips while the process runs is found when the record is read. What is too large for the quarantine goes there in parts.
+func TestFlippedWhileRunning(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		for i := range 4 {
+			u.spooled("a", fmt.Sprint(i))
+		}
+		f, err := os.OpenFile(u.files()[0], os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second := int64(headSize) + recordHead*2 + 50 // somewhere in it
+		if _, err := f.WriteAt([]byte{0xff}, second); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		u.b.tooLarge = 40
+		u.run()
+		time.Sleep(3 * time.Second)
+		if a, parts := u.b.ids("a"), u.b.ids(""); len(a) != 3 || len(parts) < 2 {
+			t.Errorf("the log has %q, the quarantine %q", a, parts)
+		}
+		u.stop()
+	})
+}
+
+// A log of segments goes on to the next file, and those that are done with are deleted though the first is not.
+func TestSegments(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		body := bytes.Repeat([]byte("x"), 5<<20)
+		for i := range 8 {
+			e := &schemas.Event{ID: fmt.Sprint(i), Source: "/acme/orders", Entity: schemas.EntityKey(fmt.Sprint(i)), Data: body}
+			if err := u.s.Append(t.Context(), time.Time{}, "t", e); !errors.Is(err, ingest.ErrSpooled) {
+				t.Fatal(err)
+			}
+		}
+		if n := len(u.files()); n != 2 {
+			t.Errorf("%d files", n)
+		}
+		u.kill()
+		u.open()
+		u.run()
+		time.Sleep(time.Second)
+		if got, _ := u.b.kept(); len(got) != 8 || len(u.files()) > 0 || u.s.size.Load() != 0 {
+			t.Errorf("%d records, %v", len(got), u.files())
+		}
+		u.stop()
+	})
+}
+
+func TestQuarantinedIsSpooled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		d := &ingest.Delivery{Team: "acme", Source: "orders", Reason: "no_id", Body: []byte("{}")}
+		if err := u.s.Quarantine(t.Context(), time.Time{}, "quarantine.acme.orders", d); !errors.Is(err, ingest.ErrSpooled) {
+			t.Fatal(err)
+		}
+		u.kill()
+		u.open()
+		u.run()
+		time.Sleep(time.Second)
+		got, _ := u.b.kept()
+		if len(got) != 1 || got[0].Topic != "quarantine.acme.orders" || got[0].Key != nil || string(got[0].Headers[0].Value) != "no_id" {
+			t.Errorf("%+v", got)
+		}
+		u.stop()
+	})
+}
+
+// A sender who gives up gets nothing written, and a slow disk no 202 after the provider's time.
+// element is an event whose entity is the first letter of its id.
+func element(id string) *schemas.Event {
+	return &schemas.Event{ID: id, Source: "/acme/orders", Entity: schemas.EntityKey(id[:1]), Data: []byte(id)}
+}
+
+// What one delivery comes to is durable before its answer, and each entity's in its order: in the log while that answers, on disk while it does not,
+// and in part on either where only some of its entities wait there.
+func TestLists(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		u.run()
+		list := func(ids ...string) error {
+			var events []*schemas.Event
+			for _, id := range ids {
+				events = append(events, element(id))
+			}
+			unusable := &ingest.Delivery{Team: "acme", Source: "orders", Kind: ingest.KindUnusable, Body: []byte("5 beside " + ids[0])}
+			return u.s.AppendAll(t.Context(), time.Now().Add(9*time.Second), "events.acme.orders", events, "quarantine.acme.orders", []*ingest.Delivery{unusable})
+		}
+		if err := list("a1", "b1", "a2"); err != nil || u.s.Stats() != nil {
+			t.Fatalf("while the broker answers: %v, %v", err, u.s.Stats())
+		}
+		u.b.set(true, false)
+		var all sync.WaitGroup
+		all.Go(func() { u.spooled("a", "a3") })
+		time.Sleep(time.Second)
+		all.Go(func() { // it goes to the disk with the older one, whole
+			if err := list("b2", "a4", "a5"); !errors.Is(err, ingest.ErrSpooled) {
+				t.Errorf("beside an older one: %v", err)
+			}
+		})
+		all.Wait()
+		if err := list("a6", "c1", "a7"); !errors.Is(err, ingest.ErrSpooled) {
+			t.Errorf("while the broker is away: %v", err)
+		}
+		if st := u.s.Stats(); len(st) != 1 || st[0].Records != 1+4+4 {
+			t.Errorf("%+v", st)
+		}
+		u.b.set(false, true)
+		time.Sleep(5 * time.Second)
+		u.want("a", "a1", "a2", "a3", "a4", "a5", "a6", "a7")
+		u.want("b", "b1", "b2")
+		u.want("c", "c1")
+		u.want("", "5 beside a1", "5 beside b2", "5 beside a6")
+
+		u.s.syncs = func(*segment, []*entry) error { return errors.New("no space left on device") }
+		u.b.set(true, false)
+		if err := list("d1"); schemas.KindOf(err) != schemas.Unavailable || errors.Is(err, ingest.ErrSpooled) {
+			t.Errorf("without a disk: %v", err)
+		}
+		u.s.syncs = (*segment).append
+		u.stop()
+	})
+}
+
+// Of a list, entities that wait on disk go there, and the others to the log. While nothing is to be kept on disk, the whole is refused.
+func TestListInPart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		u.run()
+		q, err := u.s.queue("acme", "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits := &call{topic: "events.acme.orders", event: element("a1"), cancel: func() {}}
+		if _, _, err := q.enter([]*call{waits}); err != nil {
+			t.Fatal(err)
+		}
+		q.mu.Lock()
+		q.move(q.lanes[waits.lane()]) // nobody has written it yet
+		q.mu.Unlock()
+		both := []*schemas.Event{element("b1"), element("a2"), element("b2")}
+		u.spools = false
+		if err := u.s.AppendAll(t.Context(), time.Time{}, "events.acme.orders", both, "quarantine.acme.orders", nil); schemas.KindOf(err) != schemas.Unavailable {
+			t.Errorf("of a source that keeps nothing on disk: %v", err)
+		}
+		u.want("b")
+		u.spools = true
+		if err := u.s.AppendAll(t.Context(), time.Time{}, "events.acme.orders", both, "quarantine.acme.orders", nil); !errors.Is(err, ingest.ErrSpooled) {
+			t.Error(err)
+		}
+		u.want("b", "b1", "b2")
+		if st := u.s.Stats(); len(st) != 1 || st[0].Records != 2 {
+			t.Errorf("%+v", st)
+		}
+		time.Sleep(5 * time.Second)
+		u.want("a", "a1", "a2")
+		u.stop()
+	})
+}
+
+// What was refused is nobody's loss: it goes to the log, or nowhere.
+func TestRefusedIsNotSpooled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		u.run()
+		u.b.set(true, false)
+		d := &ingest.Delivery{Team: "acme", Source: "orders", Kind: ingest.KindRefused, Reason: "mismatch", Body: []byte("forged")}
+		if err := u.s.Quarantine(t.Context(), time.Now().Add(time.Second), "quarantine.acme.orders", d); schemas.KindOf(err) != schemas.Unavailable || u.s.Stats() != nil {
+			t.Errorf("%v, %+v", err, u.s.Stats())
+		}
+		u.stop()
+	})
+}
+
+func TestDeadlines(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		u.run()
+		u.b.set(true, false)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		e := &schemas.Event{ID: "1", Source: "/acme/orders", Entity: "a"}
+		if err := u.s.Append(ctx, time.Now().Add(9*time.Second), "t", e); schemas.KindOf(err) != schemas.Unavailable || u.s.Stats() != nil {
+			t.Errorf("%v, %+v", err, u.s.Stats())
+		}
+		hangs := make(chan struct{})
+		u.s.syncs = func(s *segment, list []*entry) error { <-hangs; return s.append(list) }
+		began := time.Now()
+		var first sync.WaitGroup
+		first.Go(func() { _ = u.send("b", "1") })
+		time.Sleep(time.Millisecond)
+		if err := u.send("b", "2"); schemas.KindOf(err) != schemas.Unavailable || time.Since(began) > 10*time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		close(hangs)
+		first.Wait()
+		u.stop()
+	})
+}
+
+func FuzzSegment(f *testing.F) {
+	head, err := newHead()
+	if err != nil {
+		f.Fatal(err)
+	}
+	marker := markerOf(head)
+	payload := encode(time.Unix(1, 0), &kgo.Record{Topic: "t", Key: []byte("k"), Value: []byte("v"), Headers: []kgo.RecordHeader{{Key: "h", Value: []byte("x")}}})
+	whole := slices.Concat(head, headOf(marker, payload), payload, headOf(marker, payload), payload)
+	f.Add(whole, 3)
+	f.Add(whole[:len(whole)-4], 60)
+	f.Add([]byte{}, 0)
+	f.Add([]byte("not ours"), 1)
+	f.Add(append(bytes.Clone(whole), make([]byte, 99)...), 70)
+	f.Fuzz(func(t *testing.T, data []byte, flip int) {
+		check := func(data []byte) (records int) {
+			pieces, torn, ok := scan(data)
+			if !ok {
+				return 0
+			}
+			at := int64(headSize)
+			for _, p := range pieces {
+				if p.at != at || p.size <= 0 {
+					t.Fatalf("%+v, want one at %d", p, at)
+				}
+				at += p.size
+				if !p.damaged {
+					records++
+					if _, ok := payloadOf(data[p.at:at], markerOf(data)); !ok {
+						t.Fatal("a record that is none")
+					}
+					_, _, _ = decode(data[p.at+recordHead : at])
+				}
+			}
+			if at+torn != int64(len(data)) {
+				t.Fatalf("%d and %d of %d bytes", at, torn, len(data))
+			}
+			return records
+		}
+		_, _, _ = decode(data)
+		before := check(data)
+		pieces, torn, _ := scan(data)
+		flawless := before > 0 && before == len(pieces) && torn == 0 && bytes.Equal(data[:headHalf], data[headHalf:headSize])
+		if flawless { // a flipped byte costs one record at most
+			changed := bytes.Clone(data)
+			changed[uint(flip)%uint(len(data))] ^= 0x41
+			if after := check(changed); after < before-1 {
+				t.Fatalf("%d of %d records", after, before)
+			}
+		}
+	})
+}
+
+func TestRecordRoundTrip(t *testing.T) {
+	t.Parallel()
+	came := time.Unix(0, 1234567890123456789)
+	for _, r := range []*kgo.Record{
+		{Topic: "t", Key: []byte("k"), Value: []byte("v"), Headers: []kgo.RecordHeader{{Key: "a", Value: []byte{}}, {Key: "b", Value: []byte("\xff\x00")}}},
+		{Topic: "t", Key: []byte{}, Value: []byte{}},
+		{Topic: "t", Value: bytes.Repeat([]byte("x"), 1000)},
+	} {
+		at, got, err := decode(encode(came, r))
+		if err != nil || !at.Equal(came) || got.Topic != r.Topic || (got.Key == nil) != (r.Key == nil) || !bytes.Equal(got.Key, r.Key) ||
+			got.Value == nil || !bytes.Equal(got.Value, r.Value) || fmt.Sprint(got.Headers) != fmt.Sprint(r.Headers) {
+			t.Errorf("%+v became %+v, %v", r, got, err)
+		}
+	}
+}
+
+// BenchmarkSpool is what the disk takes, with callers that each wait for it.
+func BenchmarkSpool(b *testing.B) {
+	u := newSetup(b)
+	u.s.c.MaxSize = 1 << 40
+	body := bytes.Repeat([]byte("x"), 4<<10)
+	b.SetParallelism(128)
+	b.RunParallel(func(p *testing.PB) {
+		e := &schemas.Event{ID: "1", Source: "/acme/orders", Entity: schemas.EntityKey(fmt.Sprint(rand.N(1000))), Data: body}
+		for p.Next() {
+			if err := u.s.Append(context.Background(), time.Time{}, "t", e); !errors.Is(err, ingest.ErrSpooled) {
+				b.Error(err)
+			}
+		}
+	})
+	u.kill()
+}
