@@ -22,8 +22,6 @@ type call struct {
 	done        chan error // capacity 2, for the ack and the timer: the client never blocks on it
 	promise     func(*kgo.Record, error)
 	timer       *time.Timer // sends errTimeUp to done
-	client      *kgo.Client // that has the record
-	topic       string
 	weight      int64
 	topicBytes  *topicBytes // those of its topic in [room]
 	endedOrLate atomic.Bool // the record has ended, or it is late: the first of the two sets it
@@ -93,23 +91,28 @@ func (p *Producer) start(ctx context.Context, deadline time.Time, c *call, r *kg
 // all. It returns how many of them, from the first on, are durable, and why the next one is not; those behind it may be durable all the same.
 // It gives up as [ingest.Log] says. The records must not be used again.
 func (p *Producer) ProduceAll(ctx context.Context, deadline time.Time, records []*kgo.Record) (durable int, failed error) {
-	calls, clients := make([]*call, 0, len(records)), make([]*kgo.Client, 0, len(records))
+	type sent struct {
+		*call
+		client *kgo.Client
+		topic  string
+	}
+	all := make([]sent, 0, len(records))
 	for _, r := range records {
 		c := p.calls.Get().(*call)
 		client, err := p.start(ctx, deadline, c, r)
 		if failed = err; err != nil {
 			break // those before it are on their way
 		}
-		calls, clients = append(calls, c), append(clients, client)
+		all = append(all, sent{c, client, r.Topic})
 	}
-	durable = len(calls)
-	for i, c := range calls {
-		err, gaveUp := c.wait(ctx, deadline)
+	durable = len(all)
+	for i, s := range all {
+		err, gaveUp := s.wait(ctx, deadline)
 		if gaveUp != nil {
-			err = schemas.Errorf(schemas.Unavailable, "produce to "+records[i].Topic, "no answer in time: %w", gaveUp)
+			err = schemas.Errorf(schemas.Unavailable, "produce to "+s.topic, "no answer in time: %w", gaveUp)
 		} else {
-			p.reuse(c)
-			err = p.failed(ctx, clients[i], records[i].Topic, err)
+			p.reuse(s.call)
+			err = p.failed(ctx, s.client, s.topic, err)
 		}
 		if err != nil && i < durable {
 			durable, failed = i, err
