@@ -86,10 +86,10 @@ func TestOldestLeavesOut(t *testing.T) {
 				d.Long = LongPolicy{Deadline: time.Hour}
 				c.Destinations[destName] = d
 			}, func(t *testing.T, r *rig) {
-				r.sink.do = do
+				r.sink.become(do)
 				r.add("a", "a")
 				time.Sleep(time.Minute)
-				same(t, "calls", len(r.sink.calls), 1)
+				same(t, "calls", len(r.sink.ids()), 1)
 				same(t, "oldest", oldest(t, reg), time.Duration(0))
 			})
 		})
