@@ -16,9 +16,8 @@ import (
 // Log makes deliveries durable. Safe for concurrent use.
 //
 // All methods return nil only after all in-sync replicas have what they were given, and then keep no reference to their arguments; ErrSpooled
-// once all of it is durable, and some of it on a disk of this machine, from which it will get there: then they may keep a reference to the
-// bodies. They give
-// up when ctx is done or at the time by (zero: never); the record may still become durable after that. Errors are *schemas.Error:
+// once all of it is durable, some of it on a disk of this machine, from which it will get there: then they may keep a reference to the bodies.
+// They give up when ctx is done or at the time by (zero: never); the record may still become durable after that. Errors are *schemas.Error:
 // Throttled when the producer's memory is full, Unavailable when the brokers did not answer, TooLarge when the topic refuses the
 // size, Internal otherwise.
 type Log interface {

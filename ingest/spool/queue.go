@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -149,7 +148,9 @@ func (q *queue) leave(ctx context.Context, calls []*call, began time.Time, faile
 		switch {
 		case c.done != nil && failed == nil: // the disk is not waited for
 		case c.done == nil && !moves:
-			err = cmp.Or(failed, err)
+			if failed != nil {
+				err = failed
+			}
 			l.calls = slices.DeleteFunc(l.calls, func(other *call) bool { return other == c })
 			q.forget(l)
 		default:
