@@ -25,8 +25,8 @@ import (
 
 // variables are what the examples ask for.
 var variables = map[string]string{
-	"FOREBAY_POSTGRES_URL": "postgres://127.0.0.1:1/none", "GITHUB_SECRET": "github-secret", "GITHUB_TOKEN": "github_pat_0000",
-	"MONITOR_SECRET": "monitor-secret", "PAGERDUTY_ROUTING_KEY": "0123456789abcdef0123456789abcdef",
+	"FOREBAY_POSTGRES_URL": "postgres://127.0.0.1:1/none", "GITHUB_SECRET": "github-secret-of-examples", "GITHUB_TOKEN": "github_pat_0000",
+	"MONITOR_SECRET": "monitor-secret-of-examples", "PAGERDUTY_ROUTING_KEY": "0123456789abcdef0123456789abcdef",
 	"STRIPE_SECRET": "whsec_stripe-secret", "SLACK_TOKEN": "xoxb-0000", "SLACK_CHANNEL": "C0123456789",
 }
 
@@ -203,9 +203,9 @@ func TestExampleIssueTriage(t *testing.T) {
 	p := example(t, "issue-triage", "github", o)
 	opened := edited(t, "github/issues.labeled", map[string]any{"action": "opened", "issue.title": "Panic at start"})
 	labeled := edited(t, "github/issues.labeled", nil)
-	p.accepted("github", "github-secret", sampleRequest(opened, "X-GitHub-Event", "issues", "X-GitHub-Delivery", "d-1"))
-	p.accepted("github", "github-secret", sampleRequest(labeled, "X-GitHub-Event", "issues", "X-GitHub-Delivery", "d-2"))
-	p.accepted("github", "github-secret", sampleRequest(opened, "X-GitHub-Event", "issues", "X-GitHub-Delivery", "d-1"))
+	p.accepted("github", variables["GITHUB_SECRET"], sampleRequest(opened, "X-GitHub-Event", "issues", "X-GitHub-Delivery", "d-1"))
+	p.accepted("github", variables["GITHUB_SECRET"], sampleRequest(labeled, "X-GitHub-Event", "issues", "X-GitHub-Delivery", "d-2"))
+	p.accepted("github", variables["GITHUB_SECRET"], sampleRequest(opened, "X-GitHub-Event", "issues", "X-GitHub-Delivery", "d-1"))
 	p.item("triage", "github", bodyID(opened), "applied", "done")
 	p.item("triage", "github", bodyID(labeled), "filtered", "")
 	p.repeated("triage", "github", bodyID(opened), 1)
@@ -238,7 +238,7 @@ func TestExampleIncidentPage(t *testing.T) {
 	p := example(t, "incident-page", "pagerduty", o)
 	send := func(id, check, state string, minute int) {
 		body := fmt.Appendf(nil, `{"id":%q,"check":%q,"state":%q,"message":"after %d min","at":"2026-03-01T10:%02d:00Z"}`, id, check, state, minute, minute)
-		p.accepted("monitor", "monitor-secret", sampleRequest(body))
+		p.accepted("monitor", variables["MONITOR_SECRET"], sampleRequest(body))
 	}
 	send("a", "api/eu", "down", 1)
 	p.item("incidents", "monitor", "a", "applied", "done")
