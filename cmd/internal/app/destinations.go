@@ -97,12 +97,15 @@ func (s *streams) waits(at nameInTeam) string {
 	s.mu.Lock()
 	lanes := s.lanesOf[at]
 	s.mu.Unlock()
+	if lanes == nil { // it runs no more
+		return ""
+	}
 	var sum lane.Waiting
 	var why []string
 	waiting := lanes.Waiting()
 	for _, name := range sortedKeys(waiting) {
 		sum = sum.With(waiting[name])
-		if d := s.destinations[name].Shared; d != nil && time.Since(waiting[name].Since) >= waitsNoted {
+		if d := s.destination(name).Shared; d != nil && time.Since(waiting[name].Since) >= waitsNoted {
 			why = append(why, "destination "+strings.TrimPrefix(name, at.team+"/")+" "+inWords(d.Status()))
 		}
 	}

@@ -88,6 +88,7 @@ func (r *readiness) forget(name string) {
 	defer r.mu.Unlock()
 	delete(r.states, name)
 	delete(r.probes, name)
+	delete(r.notes, name)
 	team, of, ok := strings.Cut(strings.TrimPrefix(name, "subscription "), ".")
 	if ok {
 		r.gauge.DeleteLabelValues(team, team+"."+of)

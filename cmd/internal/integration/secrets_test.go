@@ -55,6 +55,7 @@ teams:
         secrets: ["${env:ORDERS_SECRET}"]
         verify: {algorithm: sha256, signature_header: X-Signature, prefix: "sha256=", encoding: hex, signed: "{body}"}
         event: {id: header:X-Event-Id, type: /type, entity: [/order/id], payload: delta}
+        first_filter: {redis: {url: "redis://forebay:<redis-password>@127.0.0.1:CLOSED/0"}}
         thin: {url: "http://127.0.0.1:PORT/thin/<thin>?q=<thin-query>", headers: {X-Key: "<thin-header>"}, allow_networks: [127.0.0.0/8]}
     destinations:
       http: {type: http, url: "http://127.0.0.1:PORT/<http-path>?q=<http-query>", secret: "whsec_<http-secret>", headers: {Authorization: "Bearer <http-header>"}, params: {body: {key: "<http-param>"}}, RETRY}
@@ -371,7 +372,7 @@ var shownKeys = []string{
 	"listen.intake", "listen.operator", "listen.agents", "listen.health",
 	"operator.public_url", "operator.tls.cert_file", "operator.tls.key_file", "operator.behind_proxy", "operator.oidc.issuer", "operator.oidc.client_id", "operator.oidc.scopes", "operator.oidc.grants.claim", "operator.oidc.grants.value", "operator.oidc.grants.teams",
 	"postgres.schema", "teams.*.subscriptions.*.postgres.schema",
-	"intake.public_url", "intake.trusted_proxies", "agents.public_url", "teams.*.sources.*.public_url", "teams_dir", "teams.*.sources.*.topic", "teams.*.sources.*.backfill.items", "teams.*.sources.*.json_schema.own", "teams.*.subscriptions.*.sources", "teams.*.subscriptions.*.types",
+	"intake.public_url", "intake.spool.dir", "intake.trusted_proxies", "agents.public_url", "teams.*.sources.*.public_url", "teams_dir", "teams.*.sources.*.topic", "teams.*.sources.*.each", "teams.*.sources.*.first_filter.redis.ca_file", "teams.*.sources.*.backfill.items", "teams.*.sources.*.json_schema.own", "teams.*.subscriptions.*.sources", "teams.*.subscriptions.*.types",
 	"teams.*.sources.*.share", "teams.*.owners", "teams.*.contact", "teams.*.subscriptions.*.owners", "teams.*.subscriptions.*.contact", "teams.*.subscriptions.*.begin", "teams.*.subscriptions.*.actions.name", "teams.*.subscriptions.*.actions.to",
 	"destinations.*.teams", "alerts.off", "alerts.receivers.*.severities",
 }
