@@ -8,7 +8,7 @@ import (
 	"github.com/forebay-io/forebay/ingest/verify"
 )
 
-// What Discord and Twilio want for an answer, and nothing else that they would show or run.
+// What Discord, Lemon Squeezy and Twilio want for an answer, and nothing else that they would show or run.
 func TestOwnAnswers(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -23,6 +23,7 @@ func TestOwnAnswers(t *testing.T) {
 		{"discord", "application/json", `{"id":"1","type":2}`, false, 200, `{"type":5}`},
 		{"discord", "application/json", `{"id":"1","type":3}`, false, 200, `{"type":6}`},
 		{"discord", "application/json", `{"id":"1","type":4}`, false, 200, `{"data":{"choices":[]},"type":8}`},
+		{"lemon-squeezy", "application/json", `{"meta":{"event_name":"order_created"},"data":{"type":"orders","id":"1"}}`, false, 200, ""},
 		{"twilio", "application/x-www-form-urlencoded", `AccountSid=AC1&MessageSid=SM1&SmsStatus=received`, false, 200, ""},
 	} {
 		s := compile(t, provider.Config{Preset: tt.preset})

@@ -26,7 +26,7 @@ type preset struct {
 	deadline    time.Duration
 	// deadlineNote says what the provider itself says of the deadline, where it is not exactly that.
 	deadlineNote string
-	// retries: how the provider repeats a delivery that was not accepted, beginning with "none" where it does not by itself; retryHorizon: for how long, automatically or on request; zero: unknown.
+	// retries: how the provider repeats a delivery that was not accepted, beginning with "none" where it does not by itself; retryHorizon: for how long, automatically or on request; where that is unknown, a guess that retries tells.
 	retries      string
 	retryHorizon time.Duration
 	// prefix stands before every type.
@@ -64,7 +64,7 @@ type preset struct {
 	emptyAnswer bool
 	// headers are the original request headers kept on the event, in lower case.
 	headers []string
-	// accepted is the answer to a delivery that is durable; nil, or a nil answer: the usual one.
+	// accepted is the answer to a delivery that is durable; nil, or a nil answer: the usual one, a 202.
 	accepted func(handshake) *Answer
 	// challenge answers handshakes: authentic deliveries that are no event, and what comes with a method of asks.
 	challenge func(handshake) (*Answer, bool)
@@ -101,6 +101,9 @@ func answerJSON(value any) (*Answer, bool) {
 	text, err := json.Marshal(value)
 	return &Answer{Status: http.StatusOK, ContentType: "application/json", Body: text}, err == nil
 }
+
+// plainOK answers 200, for providers that send again after any other status, be it a 202.
+func plainOK(handshake) *Answer { return &Answer{Status: http.StatusOK} }
 
 // mapping says where id, type, entity and version of one family of event types are.
 type mapping struct {

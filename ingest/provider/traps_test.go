@@ -515,6 +515,8 @@ func TestPeopleOfProviders(t *testing.T) {
 		{"notion", `{"id":"1","type":"page.created","timestamp":"2026-07-05T16:20:59.000Z","workspace_id":"w","authors":[{"id":"a","type":"bot"},{"id":"b","type":"person"}],"entity":{"id":"p","type":"page"}}`, "", schemas.Sender{ID: "a", Kind: automation}, ""},
 		{"azure-devops", `{"id":"1","eventType":"git.pullrequest.updated","createdDate":"2016-09-19T13:03:26Z","resource":{"repository":{"id":"r"},"pullRequestId":1,"title":"my first","createdBy":{"id":"u","displayName":"Jamal"}}}`, "",
 			schemas.Sender{}, "my first"}, // who made it, not who changed it
+		// A customer's data names nobody who did it.
+		{"lemon-squeezy", `{"meta":{"event_name":"order_refunded"},"data":{"type":"orders","id":"1","attributes":{"customer_id":1,"user_name":"Ada","first_order_item":{"product_name":"Product One"}}}}`, "", schemas.Sender{}, "Product One"},
 		{"grafana", `{"status":"firing","groupKey":"g","commonLabels":{"alertname":"HighLatency"}}`, "", schemas.Sender{}, "HighLatency"},
 		{"opsgenie", `{"action":"Create","alert":{"alertId":"a","message":"5xx","userId":"u","username":"fili"}}`, "", schemas.Sender{ID: "u", Login: "fili"}, "5xx"},
 	} {
@@ -527,4 +529,26 @@ func TestPeopleOfProviders(t *testing.T) {
 			t.Errorf("%s %s: %+v %v", c.preset, c.body, e, err)
 		}
 	}
+}
+
+func TestLemonSqueezyTraps(t *testing.T) {
+	t.Parallel()
+	const renewed = "2026-07-12T09:54:19.000000000Z"
+	body := func(event, kind, id, attributes string) string {
+		return `{"meta":{"event_name":"` + event + `"},"data":{"type":"` + kind + `","id":"` + id + `","attributes":{` + attributes + `"updated_at":"2026-07-12T09:54:19.000000Z"}}}`
+	}
+	play(t, "lemon-squeezy", "com.lemonsqueezy.", []trap{
+		{name: "an order", body: body("order_created", "orders", "1", ""), typ: "order_created", entity: "orders/1", version: renewed},
+		{name: "a subscription of the same number, named by the order", body: body("subscription_created", "subscriptions", "1", `"order_id":1,`),
+			typ: "subscription_created", entity: "subscriptions/1", version: renewed},
+		{name: "the name of a header that nobody signs", body: body("subscription_updated", "subscriptions", "1", ""), headers: []string{"X-Event-Name: subscription_expired"},
+			typ: "subscription_updated", entity: "subscriptions/1", version: renewed, snapshot: true},
+		{name: "an invoice is its subscription's, whose number is a number here", body: body("subscription_payment_success", "subscription-invoices", "7", `"subscription_id":1,`),
+			typ: "subscription_payment_success", entity: "subscriptions/1", version: renewed, clock: "invoice:7"},
+		{name: "a change of plan is told by no later event", body: body("subscription_plan_changed", "subscriptions", "1", ""),
+			typ: "subscription_plan_changed", entity: "subscriptions/1", version: renewed},
+		{name: "the time of an order's item is not the order's", body: body("order_refunded", "orders", "1", `"first_order_item":{"id":1,"updated_at":"2026-07-13T00:00:00.000000Z"},`),
+			typ: "order_refunded", entity: "orders/1", version: renewed},
+		{name: "no object", body: `{"meta":{"event_name":"order_created"}}`, refused: provider.MissingField},
+	})
 }
