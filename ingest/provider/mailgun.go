@@ -19,7 +19,8 @@ func mailgun() preset {
 		name: "mailgun", title: "Mailgun",
 		verify:  verify.Params{Scheme: verify.SchemeMailgun},
 		maxBody: 1 << 20, deadline: 10 * time.Second, deadlineNote: "a guess: Mailgun does not say",
-		retries: "7: after 5, 10, 15 and 30 min, 1, 2 and 4 h", retryHorizon: 8 * time.Hour,
+		accepted: plainOK,
+		retries:  "7: after 5, 10, 15 and 30 min, 1, 2 and 4 h", retryHorizon: 8 * time.Hour,
 		prefix: "com.mailgun.",
 		fallback: mapping{
 			id: "/event-data/id", typ: []string{"/event-data/event"}, entity: []string{"/event-data/message/headers/message-id|/event-data/recipient?"},

@@ -24,6 +24,11 @@ func TestOwnAnswers(t *testing.T) {
 		{"discord", "application/json", `{"id":"1","type":3}`, false, 200, `{"type":6}`},
 		{"discord", "application/json", `{"id":"1","type":4}`, false, 200, `{"data":{"choices":[]},"type":8}`},
 		{"lemon-squeezy", "application/json", `{"meta":{"event_name":"order_created"},"data":{"type":"orders","id":"1"}}`, false, 200, ""},
+		{"linear", "application/json", `{"action":"create","type":"Issue","data":{"id":"1"}}`, false, 200, ""},
+		{"mailgun", "application/json", `{"event-data":{"event":"opened","id":"1"}}`, false, 200, ""},
+		{"paddle", "application/json", `{"event_id":"1","event_type":"customer.updated","data":{"id":"1"}}`, false, 200, ""},
+		{"whatsapp", "application/json", `{"object":"whatsapp_business_account","entry":[]}`, false, 200, ""},
+		{"zoom", "application/json", `{"event":"meeting.ended","payload":{"object":{"uuid":"1"}}}`, false, 200, ""},
 		{"twilio", "application/x-www-form-urlencoded", `AccountSid=AC1&MessageSid=SM1&SmsStatus=received`, false, 200, ""},
 	} {
 		s := compile(t, provider.Config{Preset: tt.preset})

@@ -19,7 +19,8 @@ func paddle() preset {
 		name: "paddle", title: "Paddle",
 		verify:  verify.Params{Scheme: verify.SchemePaddle},
 		maxBody: 1 << 20, deadline: 5 * time.Second,
-		retries: "60 within 3 days, 20 of them in the first hour; 3 within 15 min from a sandbox; by hand later", retryHorizon: 3 * day,
+		accepted: plainOK,
+		retries:  "60 within 3 days, 20 of them in the first hour; 3 within 15 min from a sandbox; by hand later", retryHorizon: 3 * day,
 		prefix: "com.paddle.",
 		fallback: mapping{
 			id: "/event_id", typ: []string{"/event_type"}, entity: []string{"/data/id?"}, clocks: micros("/occurred_at", ""),

@@ -23,7 +23,8 @@ func zoom() preset {
 		verify: verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "X-Zm-Signature", Prefix: "v0=",
 			TimestampHeader: "X-Zm-Request-Timestamp", Signed: "v0:{timestamp}:{body}"},
 		maxBody: 1 << 20, deadline: 3 * time.Second,
-		retries: "3: 5, 20 and 60 min later", retryHorizon: 2 * time.Hour,
+		accepted: plainOK,
+		retries:  "3: 5, 20 and 60 min later", retryHorizon: 2 * time.Hour,
 		prefix: "com.zoom.", challenge: zoomChallenge,
 		fallback: mapping{
 			id: "sha256:body", typ: []string{"/event"}, entity: []string{"/payload/account_id?", "/payload/object/uuid|/payload/object/id?"},

@@ -78,14 +78,15 @@ func rotate(i *api.SourceItem, info provider.Info, now time.Time) rotation {
 	return r
 }
 
-// newSecret returns 32 random bytes in the form that secrets of a scheme have.
+// newSecret returns 32 random bytes in the form that Standard Webhooks has, and 20 in hex for other schemes: some providers take 40 characters
+// at most.
 func newSecret(scheme string) string {
 	key := make([]byte, 32)
 	rand.Read(key) // never fails
 	if scheme == verify.SchemeStandardWebhooks {
 		return "whsec_" + base64.StdEncoding.EncodeToString(key)
 	}
-	return hex.EncodeToString(key)
+	return hex.EncodeToString(key[:20])
 }
 
 var unlessNew = map[bool]string{true: ", unless it is the new one and the provider does not have it yet"}
