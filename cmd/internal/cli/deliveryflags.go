@@ -133,6 +133,16 @@ func (s *namedSource) intake(base string) string {
 	return strings.TrimSuffix(base, "/") + "/v1/in/" + s.id.Team + "/" + s.id.Name
 }
 
+// address signs a delivery as of a time, with what signs as the source's provider does, for the intake at base.
+func (s *namedSource) address(r *verify.Request, at time.Time, signer *provider.Source, base string) error {
+	r.Method, r.URL = http.MethodPost, cmp.Or(s.publicURL, s.intake(base)) // some schemes sign the public URL
+	if err := signer.Sign(r, at); err != nil {
+		return fmt.Errorf("sign for %s: %w", names.Source.Print(s.id), err)
+	}
+	r.URL = s.intake(base) // which the request goes to
+	return nil
+}
+
 // source loads the file, and returns the source that is named.
 func (f fileFlags) source(e *env, text string) (*namedSource, error) {
 	if _, err := names.Source.Parse(text); err != nil {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,14 +53,7 @@ func (c *sendCmd) Run(e *env) error {
 			return fmt.Errorf("forge for %s: %w", c.Source, err)
 		}
 	}
-	all, err := c.play(r, func(r *verify.Request, at time.Time) error {
-		r.Method, r.URL = http.MethodPost, cmp.Or(to.publicURL, to.intake(c.URL)) // some schemes sign the public URL
-		if err := signer.Sign(r, at); err != nil {
-			return fmt.Errorf("sign for %s: %w", c.Source, err)
-		}
-		r.URL = to.intake(c.URL) // which the request goes to
-		return nil
-	})
+	all, err := c.play(r, func(r *verify.Request, at time.Time) error { return to.address(r, at, signer, c.URL) })
 	if err != nil {
 		return err
 	}

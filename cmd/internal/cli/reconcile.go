@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/build"
+	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/schemas"
+	sinkapi "github.com/forebay-io/forebay/sinks/api"
+)
+
+type sourcesReconcileCmd struct {
+	fileFlags
+	Source    string        `arg:"" name:"team/source" help:"The source, of preset github or stripe."`
+	Since     time.Duration `default:"24h" help:"Look for what its provider has failed to deliver for so long. GitHub can send again for 3 days, Stripe keeps events for 30."`
+	TokenFile string        `required:"" placeholder:"FILE" help:"File with a token of the provider's API: one that may read the hook's deliveries and have them sent again (a JWT for app), or a Stripe key that may read events."`
+	Hook      string        `placeholder:"HOOK" help:"GitHub: OWNER/REPO/HOOK_ID, orgs/ORG/HOOK_ID, or app. Stripe: the endpoint (we_...), to keep to the types that it is subscribed to."`
+	APIURL    string        `name:"api-url" placeholder:"URL" help:"Base URL of the provider's API, as GitHub Enterprise has its own: https://HOST/api/v3."`
+	URL       string        `name:"url" help:"Base URL of the intake that Stripe's events are posted to. Default: listen.intake of the configuration."`
+	DryRun    bool          `help:"List what would be asked for, and ask for nothing."`
+}
+
+// missed is a delivery that has failed at the provider, or is still to come from it.
+type missed struct {
+	ID       string    `json:"id"` // the provider's: GitHub's X-GitHub-Delivery, Stripe's event
+	Type     string    `json:"type"`
+	At       time.Time `json:"at"`       // of its first attempt that the log shows, or of the event
+	Attempts int       `json:"attempts"` // that the log shows; 0: it does not show them
+	Failed   string    `json:"failed"`   // how the last one did, in the provider's words
+	Result   string    `json:"result"`   // planned, asked, left, or what the intake has made of it; see package delivery
+	Answer   string    `json:"answer"`   // why it was refused, or the id of the event
+
+	last    int64     // GitHub's number of the last attempt
+	lastAt  time.Time // of that
+	arrived bool      // an attempt has succeeded
+	body    []byte    // of Stripe's event
+}
+
+// What becomes of a missed delivery, beside the results of package delivery.
+const (
+	missedPlanned = "planned" // a dry run
+	missedAsked   = "asked"   // the provider sends it again
+	missedLeft    = "left"    // the command has ended before
+)
+
+// deliveryLog is what a provider knows of its deliveries.
+type deliveryLog interface {
+	// missed returns what did not come since then, in any order. more says that the log goes on beyond the pages that are read.
+	missed(e *env, since time.Time) (list []*missed, more bool, err error)
+	// bring has one sent again, or sends it, and says in it what came of that. An error is one that the next would meet, too.
+	bring(e *env, m *missed) error
+}
+
+// Run looks into the provider's log, and has what did not come sent again, the oldest first.
+func (c *sourcesReconcileCmd) Run(e *env) error {
+	if c.Since <= 0 {
+		return usageError("--since must be above zero, such as 24h")
+	}
+	to, err := c.source(e, c.Source)
+	if err != nil {
+		return err
+	}
+	log, stop, err := c.log(e, to)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	list, more, err := log.missed(e, time.Now().Add(-c.Since))
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(list, func(a, b *missed) int { return a.At.Compare(b.At) })
+	refused, stopped := 0, error(nil)
+	for _, m := range list {
+		switch {
+		case c.DryRun:
+			m.Result = missedPlanned
+		case stopped != nil:
+			m.Result = missedLeft
+		default:
+			if stopped = log.bring(e, m); stopped != nil && m.Result == "" {
+				m.Result = missedLeft
+			}
+		}
+		if m.Result == "refused" {
+			refused++
+		}
+	}
+	if err := errors.Join(showMissed(e, list), stopped); err != nil {
+		return err
+	}
+	switch {
+	case c.DryRun:
+		fmt.Fprintln(e.Stderr, "dry run: nothing was asked for")
+	case slices.ContainsFunc(list, func(m *missed) bool { return m.Result == missedAsked }):
+		fmt.Fprintln(e.Stderr, "the provider sends them again now; the same command a minute later lists what has failed once more")
+	}
+	if refused > 0 {
+		return &exitError{code: exitFailed, err: fmt.Errorf("%d of %d cannot be had again; their lines say why", refused, len(list))}
+	}
+	if more {
+		return &exitError{code: exitFailed, err: fmt.Errorf("the log goes on behind the %d pages that were read, the newest: what is older is not looked at", maxLogPages)}
+	}
+	return nil
+}
+
+func showMissed(e *env, list []*missed) error {
+	type item = *missed
+	return printList(e, api.Page[item]{Items: list}, func(m item) string { return m.ID },
+		column[item]{name: "at", at: func(m item) *time.Time { return &m.At }},
+		column[item]{name: "type", value: func(m item) string { return m.Type }},
+		column[item]{name: "attempts", wide: true, value: func(m item) string { return strconv.Itoa(m.Attempts) }},
+		column[item]{name: "failed", value: func(m item) string { return m.Failed }},
+		column[item]{name: "result", value: func(m item) string { return m.Result }},
+		column[item]{name: "id", whole: true, value: func(m item) string { return m.ID }},
+		column[item]{name: "answer", below: true, value: func(m item) string { return m.Answer }})
+}
+
+// log returns the log of the source's provider, and what closes its connections.
+func (c *sourcesReconcileCmd) log(e *env, to *namedSource) (deliveryLog, func(), error) {
+	token, err := c.token()
+	if err != nil {
+		return nil, nil, err
+	}
+	header := http.Header{"Authorization": {"Bearer " + token.Reveal()}}
+	var base string
+	preset := to.file.Teams[to.id.Team].Sources[to.id.Name].Preset
+	var hook []string
+	switch preset {
+	case "github":
+		if hook, err = githubHook(c.Hook); err != nil {
+			return nil, nil, err
+		}
+		base = "https://api.github.com"
+		header.Set("Accept", "application/vnd.github+json")
+		header.Set("X-GitHub-Api-Version", "2022-11-28")
+	case "stripe":
+		if c.Hook == "" {
+			fmt.Fprintln(e.Stderr, "these are the events of all endpoints of the account; --hook we_... keeps to the types that one is subscribed to")
+		}
+		base = "https://api.stripe.com"
+	default:
+		return nil, nil, usageError("%s has preset %s: the delivery logs of github and stripe can be read", names.Source.Print(to.id), preset)
+	}
+	networks, err := networksFor(c.APIURL)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := sinkapi.New(sinkapi.Config{Kind: preset, BaseURL: cmp.Or(c.APIURL, base), Headers: header, Secrets: []schemas.Secret{token},
+		AllowNetworks: networks, Version: build.Read().Version})
+	if err != nil {
+		return nil, nil, usageError("--api-url: %w", err)
+	}
+	stop := func() { _ = client.Close(e.ctx) }
+	asked := &askedAPI{client: client, title: preset}
+	if preset == "github" {
+		return &githubLog{askedAPI: asked, hook: hook, limit: newAskLimit()}, stop, nil
+	}
+	return &stripeLog{askedAPI: asked, to: to, intake: c.URL, endpoint: c.Hook}, stop, nil
+}
+
+func (c *sourcesReconcileCmd) token() (schemas.Secret, error) {
+	text, err := os.ReadFile(c.TokenFile)
+	if err != nil {
+		return schemas.Secret{}, fmt.Errorf("--token-file: %w", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return schemas.Secret{}, usageError("--token-file: %s must have one token, and nothing else", c.TokenFile)
+	}
+	return schemas.NewSecret(token), nil
+}
+
+// networksFor are the private networks that may be reached at an address that the user has named; the token goes in plain text to this machine alone.
+func networksFor(named string) ([]netip.Prefix, error) {
+	u, err := url.Parse(named)
+	switch {
+	case named == "":
+		return nil, nil
+	case err == nil && u.Scheme == "https":
+		return []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}, nil
+	}
+	if err == nil && u.Scheme == "http" {
+		if at, err := netip.ParseAddr(u.Hostname()); err == nil && at.IsLoopback() {
+			return []netip.Prefix{netip.PrefixFrom(at, at.BitLen())}, nil
+		}
+	}
+	return nil, usageError("--api-url must be https://HOST/PATH: the token goes to it (http is for 127.0.0.1 alone)")
+}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/delivery"
+	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+	sinkapi "github.com/forebay-io/forebay/sinks/api"
+)
+
+// stripeLog is Stripe's list of events, the newest first, of which it gives those that an endpoint has not taken. A key cannot have one sent
+// again, so they are posted to the intake, signed as Stripe signs. Source: https://docs.stripe.com/webhooks/process-undelivered-events.
+type stripeLog struct {
+	*askedAPI
+	to       *namedSource
+	intake   string // base URL; empty: the file's
+	endpoint string // whose types are wanted; empty: all
+}
+
+// missed implements deliveryLog.
+func (s *stripeLog) missed(e *env, since time.Time) (list []*missed, more bool, err error) {
+	types, err := s.types(e)
+	if err != nil {
+		return nil, false, err
+	}
+	query := url.Values{"created[gte]": {strconv.FormatInt(since.Unix(), 10)}, "delivery_success": {"false"}, "limit": {strconv.Itoa(logPage)}}
+	seen := map[string]bool{}
+	for page := 0; page < maxLogPages; page++ {
+		had, last := len(seen), ""
+		more = false
+		each := func(l *sinkapi.List) error {
+			var body json.RawMessage
+			var event struct {
+				ID, Type string
+				Created  int64
+			}
+			if err := l.Decode(&body); err != nil {
+				return err
+			}
+			if err := json.Unmarshal(body, &event); err != nil {
+				return err
+			}
+			last = event.ID
+			at := time.Unix(event.Created, 0).UTC()
+			if !seen[event.ID] && event.Created >= since.Unix() && (slices.Contains(types, "*") || slices.Contains(types, event.Type)) {
+				list = append(list, &missed{ID: event.ID, Type: event.Type, At: at, Failed: "not delivered everywhere", body: body})
+			}
+			seen[event.ID] = true
+			return nil
+		}
+		_, err := s.call(e, sinkapi.Call{Method: http.MethodGet, Path: []string{"v1", "events"}, Query: query, Read: func(l *sinkapi.List) error {
+			return l.Object(func(key string) error {
+				switch key {
+				case "data":
+					return l.Each(func() error { return each(l) })
+				case "has_more":
+					return l.Decode(&more)
+				}
+				return l.Skip()
+			})
+		}})
+		if err != nil {
+			return nil, false, err
+		}
+		if !more {
+			break
+		}
+		if len(seen) == had {
+			return nil, false, schemas.Errorf(schemas.Unavailable, "ask stripe", "it gives the same page again, and says that there are more: run the same command later")
+		}
+		query.Set("starting_after", last)
+	}
+	slices.Reverse(list) // of one second, the one that came first
+	return list, more, nil
+}
+
+// types are the event types that the endpoint is subscribed to; "*" stands for all.
+func (s *stripeLog) types(e *env) ([]string, error) {
+	if s.endpoint == "" {
+		return []string{"*"}, nil
+	}
+	var endpoint struct {
+		Types []string `json:"enabled_events"`
+	}
+	_, err := s.call(e, sinkapi.Call{Method: http.MethodGet, Path: []string{"v1", "webhook_endpoints", s.endpoint}, Read: func(l *sinkapi.List) error { return l.Decode(&endpoint) }})
+	return endpoint.Types, err
+}
+
+// bring implements deliveryLog. The body is written as Stripe writes it, so that the event is a duplicate where it has come.
+func (s *stripeLog) bring(e *env, m *missed) error {
+	var body bytes.Buffer
+	if err := json.Indent(&body, m.body, "", "  "); err != nil {
+		return err
+	}
+	r := &verify.Request{Header: http.Header{"Content-Type": {"application/json; charset=utf-8"}}, Body: body.Bytes()}
+	if err := s.to.address(r, time.Now(), s.to.Source, s.intake); err != nil {
+		return err
+	}
+	answer, err := delivery.Post(e.ctx, r, false)
+	if err != nil {
+		return schemas.Errorf(schemas.Unavailable, "post to "+r.URL, "%w; is the intake running there?", err)
+	}
+	m.Result, m.Answer = answer.Result, answer.ID
+	switch answer.Result {
+	case delivery.Quarantined:
+		explainQuarantined(e, s.to.Source, r, names.Source.Print(s.to.id))
+	case delivery.Refused: // so would be those behind it, which may be of the same entity
+		m.Answer = clipped(answer.Body)
+		why := whyRefused([]sent{{Answer: answer}}, func() string { return whyUnauthorized(e, s.to, s.intake != "") })
+		return &exitError{code: exitFailed, err: fmt.Errorf("the intake refused %s%s; the same command goes on from there", plain(m.ID), why)}
+	}
+	return nil
+}
