@@ -72,7 +72,7 @@ func DevExample(preset, to string) ([]byte, error) {
 		public = fmt.Sprintf("        public_url: http://127.0.0.1:8080/v1/in/acme/%s    # as the provider knows it: it is signed\n", preset)
 	}
 	secret, signing := make([]byte, 20), make([]byte, 32) // Lemon Squeezy takes 40 characters at most
-	_, _ = rand.Read(secret) // never fails
+	_, _ = rand.Read(secret)                              // never fails
 	_, _ = rand.Read(signing)
 	text := hex.EncodeToString(secret)
 	switch info.Scheme {
