@@ -95,7 +95,7 @@ func (h *Handler) split(d *delivery) (elements []verify.Request, err error) {
 	return elements, err
 }
 
-// batchBody is the answer for a delivery with a list of events.
+// body is the answer for a delivery with a list of events.
 func (b *batch) body() []byte {
 	return []byte(`{"id":null,"events":` + strconv.Itoa(len(b.events)) + `,"quarantined":` + strconv.Itoa(len(b.unusable)) + `}`)
 }

@@ -97,7 +97,7 @@ func (a *App) note() string {
 		parts = append(parts, row.Detail)
 	}
 	if n := len(a.waiting.rows()); n > 0 {
-		parts = append(parts, fmt.Sprintf("%d keys that were changed wait for the next start: `forebay config diff`", n))
+		parts = append(parts, fmt.Sprintf("changed keys that wait for the next start: %d, see `forebay config diff`", n))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -72,7 +72,7 @@ func TestOneTeamsEditFreezesNobody(t *testing.T) {
 	if topic := p.app.file().Teams["beta"].Sources["cards"].Topic; topic != "events.beta.cards" {
 		t.Errorf("beta's source has topic %s before a restart", topic)
 	}
-	if status, body := p.readyz(); status != http.StatusOK || !strings.Contains(body, "2 keys that were changed wait for the next start") {
+	if status, body := p.readyz(); status != http.StatusOK || !strings.Contains(body, "changed keys that wait for the next start: 2,") {
 		t.Errorf("readyz: %d %s", status, body)
 	}
 	r.text = strings.Replace(r.text, "      orders:\n", "      orders2:\n", 1)
