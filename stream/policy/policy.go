@@ -1,0 +1,54 @@
+// Package policy decides, right before an action's effect, whether it may have it: `when`, senders, loops, budgets, policy rules and
+// approvals. Each guard answers with a [Verdict]; the lane asks all of them and carries out the first that is not to go on.
+package policy
+
+import (
+	"context"
+	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// Verdict is what a guard says of an action that is about to be attempted. The zero Verdict lets it go on.
+type Verdict struct {
+	// Status is what becomes of the action:
+	//
+	//	""                                  it goes on
+	//	Skipped, Dropped, Denied            it ends without an effect, and its lane goes on
+	//	Dead                                it is a dead letter, and its lane is parked whatever on_dead says
+	//	WaitingApproval, WaitingBudget      it waits, and its lane with it; others go on
+	Status ledger.Status
+	Reason string        // a word of the closed list in reasons.go: a metric label, and the action's class in the ledger
+	Text   string        // for people: what was found, and which key of the file says so
+	Again  time.Duration // of an action that waits: it is asked for again after this at the latest
+}
+
+// Guard decides about one kind of thing. Its methods are called by several goroutines at once.
+type Guard interface {
+	// Before is asked before every attempt, when the action's event is complete. An error decides nothing: the action is asked for again
+	// later, and has no effect until then.
+	Before(ctx context.Context, a sink.Action) (Verdict, error)
+	// After is told how an attempt has ended that Before let go on, before that is recorded.
+	After(a sink.Action, out sink.Outcome, class sink.Class)
+}
+
+// Chain asks guards in order. The first that does not let the action go on decides.
+type Chain []Guard
+
+// Before implements [Guard].
+func (c Chain) Before(ctx context.Context, a sink.Action) (Verdict, error) {
+	for _, g := range c {
+		if v, err := g.Before(ctx, a); err != nil || v.Status != "" {
+			return v, err
+		}
+	}
+	return Verdict{}, nil
+}
+
+// After implements [Guard].
+func (c Chain) After(a sink.Action, out sink.Outcome, class sink.Class) {
+	for _, g := range c {
+		g.After(a, out, class)
+	}
+}
