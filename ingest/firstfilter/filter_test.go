@@ -23,6 +23,7 @@ import (
 
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/short"
 )
 
 func TestMain(m *testing.M) {
@@ -58,6 +59,7 @@ func (r *redis) url() string { return "unix://" + filepath.Join(r.dir, "s") }
 
 func (r *redis) start() {
 	r.t.Helper()
+	short.NeedsServer(r.t, "redis-server")
 	server, err := exec.LookPath("redis-server")
 	if err != nil {
 		r.t.Fatal("redis-server is not installed: `make deps` installs it")

@@ -13,11 +13,13 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/schemas/short"
 )
 
 // startRedis starts a redis-server that listens on a socket.
 func startRedis(t *testing.T, socket string) *exec.Cmd {
 	t.Helper()
+	short.NeedsServer(t, "redis-server")
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Fatal("redis-server is not installed: `make deps` installs it")
 	}
