@@ -21,6 +21,8 @@ import (
 	"cel.dev/cel-go/common/types"
 	celref "cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
+
+	"github.com/forebay-io/forebay/schemas/scan"
 )
 
 // Bounds of expressions. The cost, see [steps], is some ten milliseconds and a megabyte of texts.
@@ -34,7 +36,7 @@ const (
 	maxValues  = 1 << 18 // in a JSON text that an expression reads
 )
 
-// Environment is what expressions can name: the standard library and variables. Safe for concurrent use.
+// Environment is what expressions can name: the standard library, optional values (body.?issue.?title.orValue('none')) and variables. Safe for concurrent use.
 type Environment struct {
 	make func() (*cel.Env, error) // once, and then returns the same
 	// checking is held during a type check: a check that meets an undeclared name writes to the environment, without a lock, what
@@ -44,7 +46,7 @@ type Environment struct {
 
 // Over returns an environment with the variables. A name with a dot in it is written like a field in expressions.
 func Over(variables ...cel.EnvOption) *Environment {
-	options := append(slices.Clone(variables), cel.ParserExpressionSizeLimit(maxExpression), cel.RegexProgramSizeLimit(maxPattern))
+	options := append(slices.Clone(variables), cel.OptionalTypes(), cel.ParserExpressionSizeLimit(maxExpression), cel.RegexProgramSizeLimit(maxPattern))
 	return &Environment{make: sync.OnceValues(func() (*cel.Env, error) { return cel.NewEnv(options...) })}
 }
 
@@ -69,7 +71,7 @@ func (e *Environment) Compile(text string, takes []*cel.Type) (*Expression, erro
 		return nil, err
 	}
 	if nestedBeyond(maxNesting, ast.NavigateAST(parsed.NativeRep())) {
-		return nil, fmt.Errorf("is not an expression: lists, maps and macros (map, filter, exists, ..., some of which count twice) are nested more than %d deep", maxNesting)
+		return nil, fmt.Errorf("is not an expression: lists, maps, optional values and macros (map, filter, exists, ..., some of which count twice) are nested more than %d deep", maxNesting)
 	}
 	e.checking.Lock()
 	checked, issues := env.Check(parsed)
@@ -79,7 +81,7 @@ func (e *Environment) Compile(text string, takes []*cel.Type) (*Expression, erro
 	}
 	x := &Expression{source: checked.NativeRep().SourceInfo(), takes: takes}
 	if t := checked.OutputType(); t.Kind() != cel.DynKind && !x.taken(t.TypeName()) {
-		return nil, fmt.Errorf("is an expression of type %s, and must give one of %s%s", cel.FormatCELType(t), x.TypeNames(), remark(t))
+		return nil, fmt.Errorf("is an expression of type %s, and must give one of %s%s", shortened(cel.FormatCELType(t)), x.TypeNames(), remark(t))
 	}
 	x.program, err = env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CostTracking(steps{}), cel.CostLimit(maxCost))
 	if err != nil {
@@ -95,7 +97,9 @@ func (e *Environment) Compile(text string, takes []*cel.Type) (*Expression, erro
 
 // nestedBeyond reports whether what holds other values is nested more than most deep.
 func nestedBeyond(most int, e ast.NavigableExpr) bool {
-	if k := e.Kind(); k == ast.ListKind || k == ast.MapKind || k == ast.StructKind || k == ast.ComprehensionKind {
+	switch k := e.Kind(); {
+	case k == ast.ListKind, k == ast.MapKind, k == ast.StructKind, k == ast.ComprehensionKind,
+		k == ast.CallKind && strings.HasPrefix(e.AsCall().FunctionName(), "of"): // optional.of, optional.ofNonZeroValue
 		most--
 	}
 	return most < 0 || slices.ContainsFunc(e.Children(), func(c ast.NavigableExpr) bool { return nestedBeyond(most, c) })
@@ -139,12 +143,17 @@ func TypeName(t celref.Type) string {
 type Failure struct {
 	Cost  bool   // it would have taken too many steps
 	Where string // " at character 15"; "" if that is not known
+	// Text is what is wrong with the JSON text there; nil: nothing is.
+	Text *scan.Error
 }
 
 // Error returns a text that follows that of the expression: "fails at character 15: ...".
 func (f *Failure) Error() string {
 	if f.Cost {
 		return fmt.Sprintf("takes more than %d steps", maxCost)
+	}
+	if f.Text != nil {
+		return fmt.Sprintf("fails%s: the body cannot be read there: %v", f.Where, f.Text)
 	}
 	return fmt.Sprintf("fails%s: a value is missing, of another type or out of range", f.Where)
 }
@@ -159,5 +168,6 @@ func (x *Expression) failed(err error) *Failure {
 		at := x.source.GetStartLocation(e.NodeID())
 		f.Where = " at " + position(at.Line(), at.Column())
 	}
+	f.Text, _ = errors.AsType[*scan.Error](err)
 	return f
 }

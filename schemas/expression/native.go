@@ -37,6 +37,8 @@ func (n *jsonConverter) value(v celref.Val, depth int) (any, error) {
 		return nil, ErrTooLarge
 	}
 	switch v := v.(type) {
+	case *types.Err:
+		return nil, unread(v)
 	case types.Null:
 		return nil, nil
 	case types.Bool:
@@ -93,6 +95,9 @@ func (n *jsonConverter) object(m traits.Mapper, depth int) (any, error) {
 	object := map[string]any{}
 	for it := m.Iterator(); it.HasNext() == types.True; {
 		k := it.Next()
+		if bad, is := k.(*types.Err); is {
+			return nil, unread(bad)
+		}
 		key, ok := k.(types.String)
 		if !ok {
 			return nil, fmt.Errorf("gives an object with a key of type %s, which JSON does not have", TypeName(k.Type()))
@@ -107,4 +112,12 @@ func (n *jsonConverter) object(m traits.Mapper, depth int) (any, error) {
 		object[string(key)] = v
 	}
 	return object, nil
+}
+
+// unread is the error of a value in a lazy text that cannot be read. Texts of other errors may quote values.
+func unread(v *types.Err) error {
+	if bad, ok := errors.AsType[*scan.Error](v.Unwrap()); ok {
+		return &Failure{Text: bad}
+	}
+	return &Failure{}
 }

@@ -23,7 +23,16 @@ func problem(issues *cel.Issues) error {
 	})
 	message, _, _ := strings.Cut(first.Message, "\n")
 	message, _, _ = strings.Cut(message, " expecting {") // a list of every token there is follows
-	return fmt.Errorf("is not an expression: at %s: %s", position(first.Location.Line(), first.Location.Column()), message)
+	return fmt.Errorf("is not an expression: at %s: %s", position(first.Location.Line(), first.Location.Column()), shortened(message))
+}
+
+// shortened cuts a message that quotes a type as long as the expression.
+func shortened(message string) string {
+	const most = 300
+	if len(message) <= most {
+		return message
+	}
+	return strings.ToValidUTF8(message[:most], "") + "..."
 }
 
 // position returns a place in an expression for messages, columns counted from 1; CEL counts them from 0, and gives -1 for the end of an

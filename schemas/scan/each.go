@@ -6,8 +6,15 @@ const maxEachDepth = 10_000
 // Each reads a whole JSON text and calls visit for each member of the object, or element of the array, that the text is; for none if it
 // is neither. An element has the key "". Keys are valid Unicode and may come twice; values are only checked for their form. The error is
 // an *[Error], or that of visit, after which Each returns.
-func Each(body []byte, visit func(key string, v Value) error) error {
-	g := grower{reader: reader{b: body, i: afterMark(body), deepest: maxEachDepth}}
+func Each(body []byte, visit func(key string, v Value) error) error { return each(body, false, visit) }
+
+// EachLoose is Each, but a key that is no valid Unicode is no error: it is given as it stands in the text behind a byte that no text has.
+func EachLoose(body []byte, visit func(key string, v Value) error) error {
+	return each(body, true, visit)
+}
+
+func each(body []byte, loose bool, visit func(key string, v Value) error) error {
+	g := grower{reader: reader{b: body, i: afterMark(body), deepest: maxEachDepth}, loose: loose}
 	g.space()
 	if err := g.each(visit); err != nil {
 		return err

@@ -24,6 +24,8 @@ type grower struct {
 	reader
 	left int                   // how many more values the text may have
 	make func(text []byte) any // what a number becomes
+	// loose keys may be no valid Unicode, see [EachLoose].
+	loose bool
 }
 
 // value reads the value at g.i, which is in depth arrays and objects.
@@ -101,7 +103,12 @@ func (g *grower) key() (string, error) {
 	if g.i >= len(g.b) || g.b[g.i] != '"' {
 		return "", g.fail(Syntax)
 	}
+	start := g.i
 	key, err := g.text()
+	if g.loose && ErrorReason(err) == BadString {
+		_, err = g.str() // text left g.i at its beginning
+		key = "\xff" + string(g.b[start:g.i])
+	}
 	if err == nil {
 		err = g.colon()
 	}
