@@ -166,9 +166,7 @@ func (b *Inbox) reprocessed(ctx context.Context, of scope, subscription string, 
 // firstOpen returns the lane_seq of the first action that has not ended; if all have, that of the event.
 func (i *Item) firstOpen() int64 {
 	for n := range i.Actions {
-		switch i.Actions[n].Status {
-		case ledger.Done, ledger.Superseded, ledger.Stale, ledger.Discarded:
-		default:
+		if !i.Actions[n].Status.Closed() {
 			return i.Actions[n].LaneSeq
 		}
 	}

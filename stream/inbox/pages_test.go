@@ -55,7 +55,11 @@ func crowd(t *testing.T, rng *rand.Rand) *fixture {
 				}
 				var results []ledger.Result
 				for _, a := range out[0].Actions {
-					if s := pick(rng, ledger.Done, ledger.Done, ledger.Failed, ledger.Dead, ledger.Unknown, ledger.Pending); s != ledger.Pending {
+					switch s := pick(rng, ledger.Done, ledger.Done, ledger.Failed, ledger.Dead, ledger.Unknown, ledger.Pending, ledger.Denied, ledger.Skipped, ledger.Dropped, ledger.WaitingApproval, ledger.WaitingBudget); s {
+					case ledger.Pending:
+					case ledger.Denied, ledger.Skipped, ledger.Dropped, ledger.WaitingApproval, ledger.WaitingBudget:
+						results = append(results, ledger.Result{Claim: c, LaneSeq: a.LaneSeq, Status: s, Class: "policy", Guarded: true})
+					default:
 						results = append(results, ledger.Result{Claim: c, LaneSeq: a.LaneSeq, Status: s, Attempt: 1, Class: map[bool]string{true: "timeout"}[s != ledger.Done]})
 					}
 				}

@@ -107,11 +107,11 @@ FROM fences f LEFT JOIN progress p ON p.fence = f.id WHERE f.id = ANY ($1)`), s.
 }
 
 // oldestOpen is since when the first action of a fence is to run: of those that have a row, and of those of which only the event says so. What
-// stands behind a dead head is left out. $1 is the fence.
+// waits for a guard, or stands behind that or a dead head, is left out. $1 is the fence.
 const oldestOpen = `-- oldestOpen: the rows through actions_w*_open; the others are what is left of the lane_seqs from lane_low up
 WITH parks AS MATERIALIZED (SELECT e.entity, min(a.lane_seq) AS lane_seq FROM {actions} a JOIN effects x ON x.id = a.effect
     JOIN LATERAL (SELECT entity FROM {events} v WHERE v.window_id = a.event_window AND v.event_key = a.event_key OFFSET 0) e ON true
-    WHERE a.fence = $1 AND a.open AND a.status IN ('dead_letter', 'unknown') AND ` + ledger.ParksLane + ` GROUP BY e.entity),
+    WHERE a.fence = $1 AND a.open AND a.status IN ('dead_letter', 'unknown', 'waiting_approval', 'waiting_budget') AND ` + ledger.ParksLane + ` GROUP BY e.entity),
 with_row AS (SELECT coalesce(a.replayed_at, a.created_at) AS since FROM {actions} a
     JOIN LATERAL (SELECT entity FROM {events} v WHERE v.window_id = a.event_window AND v.event_key = a.event_key OFFSET 0) e ON true
     WHERE a.fence = $1 AND a.open AND a.status IN ('pending', 'failed') AND NOT EXISTS (SELECT FROM parks WHERE parks.entity = e.entity AND parks.lane_seq < a.lane_seq)

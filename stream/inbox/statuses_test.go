@@ -40,7 +40,7 @@ func TestReplaysSeeTheStatusesOfTheInbox(t *testing.T) {
 			}
 		}
 	}
-	if len(statuses) < 10 || !statuses["redriven"] || !statuses["discarded"] || !statuses["parked"] {
+	if len(statuses) < 10 || !statuses["redriven"] || !statuses["dropped"] || !statuses["waiting_approval"] || !statuses["discarded"] || !statuses["parked"] {
 		t.Errorf("only %v", statuses)
 	}
 	never := seq(1<<40, "never", 1)

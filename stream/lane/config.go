@@ -13,6 +13,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/policy"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -86,6 +87,8 @@ type Config struct {
 	Codec    Codec
 	// Enrich completes every event before its attempt; nil leaves events as they are.
 	Enrich Enricher
+	// Guard is asked before every attempt, and decides whether there is one; nil: all are made.
+	Guard policy.Guard
 	// Destinations are those that the subscription uses, by their full names ("acme/pagers", or "pagers" where teams share it).
 	Destinations map[string]DestinationConfig
 	// Find finds the destination of an open action that is for none of them, and what it is called now. ok is false if there is none.

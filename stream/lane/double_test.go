@@ -44,7 +44,8 @@ type memory struct {
 // row is an action with when its retry is due, by the double's clock.
 type row struct {
 	ledger.Action
-	due time.Time
+	due     time.Time
+	guarded bool
 	// Of one that is processing: when its result is due, and when it last gave a sign of life.
 	until, beat time.Time
 }
@@ -112,11 +113,8 @@ func (m *memory) Open(ctx context.Context, c *ledger.Claim, after int64, limit i
 	return out, false, nil
 }
 
-// ended are the statuses of what runs no more.
-var ended = []ledger.Status{ledger.Done, ledger.Superseded, ledger.Stale, ledger.Discarded}
-
 func (r *row) open() bool {
-	return !slices.Contains(ended, r.Status) && !(r.Status == ledger.Dead && r.OnDead == ledger.Continue)
+	return !r.Status.Closed() && !(r.Status == ledger.Dead && r.OnDead == ledger.Continue && !r.guarded)
 }
 
 // Record writes all results or none, and refuses what the ledger refuses. What is done stays done; that is no error.
@@ -165,10 +163,12 @@ func (m *memory) Record(ctx context.Context, results []ledger.Result) (map[int32
 }
 
 // done says that no result changes an action any more.
-func done(r *row) bool { return r.Status == ledger.Done || r.Status == ledger.Superseded }
+func done(r *row) bool {
+	return slices.Contains([]ledger.Status{ledger.Done, ledger.Superseded, ledger.Skipped, ledger.Dropped, ledger.Denied}, r.Status)
+}
 
 func (r *row) record(res ledger.Result) {
-	r.Status = res.Status
+	r.Status, r.guarded = res.Status, res.Guarded
 	if res.Attempt > r.Attempts {
 		r.Attempts, r.AttemptEpoch = res.Attempt, cmp.Or(res.Epoch, res.Claim.Epoch)
 	}

@@ -43,7 +43,7 @@ func (d *doubts) noteLoaded(a *ledger.Action) bool {
 	if a.Replay == nil {
 		d.seen[entity] = struct{}{}
 	}
-	return a.Attempts == 0 && (a.Status == ledger.Pending || a.Status == ledger.Failed)
+	return a.Attempts == 0 && (a.Status == ledger.Pending || a.Status == ledger.Failed || a.Status.Waits())
 }
 
 // noteLoadedTo notes that all open actions up to loadedTo were loaded once; all says that there are no others.

@@ -29,6 +29,9 @@ type entry struct {
 	lastClass   sink.Class         // of the last attempt that was seen to end
 	inARow      int                // how many attempts ended with it
 	notBefore   time.Time          // no attempt earlier; zero: at once
+	waitsFor    string             // class and text with which it is recorded to wait for a guard
+	asked       uint64             // queues.asked when its attempt under way began
+	failedAsks  int                // times in a row that its guards could not answer
 	long        longState
 }
 
@@ -59,8 +62,9 @@ type lane struct {
 	headToReload int64 // its head, which is reloaded before the rest; 0: not known, or in memory
 	rereadFrom   int64 // read the lane again from this action on as soon as its head is neither running nor recording; 0: no
 	accepted     *entry
-	since        time.Time // since when its head is to run, while that is in the ledger
-	doubtTo      int64     // up to this action, what has no attempt is in doubt; 0: nothing is
+	since        time.Time     // since when its head is to run, while that is in the ledger
+	waits        ledger.Status // with which its head in the ledger waits for a guard; empty: it does not, or is in memory
+	doubtTo      int64         // up to this action, what has no attempt is in doubt; 0: nothing is
 }
 
 // overflow reports whether the lane left actions in the ledger.

@@ -170,6 +170,16 @@ func (j *judge) logAttempt(e *entry, res *ledger.Result, err error) {
 	j.log.LogAttrs(ctx, level, "attempt", attrs...)
 }
 
+// logVerdict logs what guards say of an action that they do not let go on.
+func (j *judge) logVerdict(e *entry, res *ledger.Result) {
+	level := slog.LevelInfo
+	if res.Status == ledger.Skipped {
+		level = slog.LevelDebug // a filter leaves most things out
+	}
+	j.log.Log(context.Background(), level, "verdict", "event_id", e.EventID, "source", e.Source, "entity", string(e.Entity),
+		"action_id", string(e.ID), "destination", e.Destination, "status", string(res.Status), "class", res.Class, "error", res.Error)
+}
+
 // alert counts an action that is dead or whose outcome is unknown, and logs and counts one that is dead of a failure that an operator has
 // to mend, such as a wrong credential.
 func (j *judge) alert(e *entry, d *sinkQueue, res *ledger.Result) {

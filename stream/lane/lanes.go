@@ -111,6 +111,7 @@ func (l *Lanes) Add(c *ledger.Claim, items []Item) {
 	}
 	for i := range items {
 		p.latest.add(items[i].Action)
+		s.q.endOvertaken(p, items[i].Action)
 	}
 	for i := range items {
 		if p.more || p.open >= l.cfg.MaxOpen {
@@ -256,12 +257,15 @@ func (w Waiting) With(o Waiting) Waiting {
 }
 
 // oldest returns since when the first action is to run that has not ended; zero: there is none. What stands behind a dead head is left out,
-// and what its destination has taken and will report on. The caller holds mu.
+// what its destination has taken and will report on, and what waits for a guard. The caller holds mu.
 func (p *partition) oldest() (first time.Time) {
 	for _, la := range p.lanes {
 		since := la.since
 		if la.head != nil {
 			since = la.head.Since
+			if la.head.Status.Waits() {
+				continue
+			}
 		}
 		if la.state != processing && !since.IsZero() && (first.IsZero() || since.Before(first)) {
 			first = since

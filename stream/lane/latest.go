@@ -83,7 +83,7 @@ func (b *latest) unread() bool { return b != nil && b.reading }
 // overtaken reports whether an action is a snapshot that was certainly never attempted, and a newer one stands behind it.
 func (b *latest) overtaken(e *entry) bool {
 	a := &e.Action
-	if b == nil || !e.DoubtEnd.IsZero() || a.Status != ledger.Pending || a.Attempts > 0 || a.Payload != schemas.Snapshot || a.Reason == gate.ReasonRedriven {
+	if b == nil || !e.DoubtEnd.IsZero() || a.Status != ledger.Pending && !a.Status.Waits() || a.Attempts > 0 || a.Payload != schemas.Snapshot || a.Reason == gate.ReasonRedriven {
 		return false
 	}
 	n := b.newest[keyOf(a)]

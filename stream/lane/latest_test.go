@@ -257,7 +257,7 @@ func TestLatestGroups(t *testing.T) {
 
 // backlogPlan is a drawn run of lanes with backlog: latest.
 type backlogPlan struct {
-	plan
+	*plan
 	lines [][]drawnAction // by batch
 }
 

@@ -22,6 +22,7 @@ type metrics struct {
 	act      *prometheus.HistogramVec
 
 	superseded prometheus.Counter
+	verdicts   *prometheus.CounterVec
 }
 
 func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
@@ -58,6 +59,10 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 			Help: "Actions that ended without an attempt because a newer version stood behind them (backlog: latest).",
 		}),
 	}
+	m.verdicts = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "forebay_lane_verdicts_total",
+		Help: "Answers of guards that did not let an action go on, by status and reason; an action that waits is counted when it begins to. Status error is a guard that could not answer.",
+	}, []string{"status", "reason"})
 	gauge := func(name, help string, read func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
 			s.mu.Lock()
@@ -67,10 +72,10 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 	}
 	reg := prometheus.WrapRegistererWith(prometheus.Labels{"subscription": cfg.Subscription}, cfg.Registerer)
 	for _, c := range []prometheus.Collector{
-		m.attempts, m.alerts, m.dead, m.seconds, m.act, m.long, m.superseded,
+		m.attempts, m.alerts, m.dead, m.seconds, m.act, m.long, m.superseded, m.verdicts,
 		gauge("forebay_lane_open_actions", "Open actions loaded from the ledger.",
 			func() float64 { return float64(s.q.open) }),
-		gauge("forebay_lane_waiting_lanes", "Lanes whose head waits for its next attempt.",
+		gauge("forebay_lane_waiting_lanes", "Lanes whose head waits for its next attempt, or for a guard.",
 			func() float64 { return float64(len(s.q.timers.heap)) }),
 		gauge("forebay_lane_resting_lanes", "Lanes whose head waits in the ledger, since the window is full.",
 			func() float64 { return float64(s.q.spilled.count) }),

@@ -1,9 +1,11 @@
 package lane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/policy"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -22,21 +25,32 @@ type plan struct {
 	takes    []time.Duration
 	parks    bool // on_dead
 	commits  []time.Duration
-	misses   []bool // whether a Record fails
-	opens    []bool // whether an Open fails, the first excepted
-	restarts []int  // after which batches the process is replaced
+	misses   []bool           // whether a Record fails
+	opens    []bool           // whether an Open fails, the first excepted
+	restarts []int            // after which batches the process is replaced
+	asks     []policy.Verdict // of guards, in turn; status error: they cannot answer
+	afters   atomic.Int64     // attempts that guards let go on and were not told of
+	broke    error            // the first promise that a call broke
 	config   Config
 }
 
-func drawPlan(t *rapid.T) plan {
+func drawPlan(t *rapid.T) *plan {
 	ms := func(most int) *rapid.Generator[time.Duration] {
 		return rapid.Map(rapid.IntRange(0, most), func(n int) time.Duration { return time.Duration(n) * time.Millisecond })
 	}
 	ends := rapid.SampledFrom([]sink.Class{
 		sink.ClassOK, sink.ClassOK, sink.ClassOK, sink.ClassBusy, sink.ClassNetwork, sink.ClassRejected, sink.ClassBug,
 	})
+	verdicts := rapid.Custom(func(t *rapid.T) policy.Verdict {
+		return policy.Verdict{
+			Status: rapid.SampledFrom([]ledger.Status{"", "", "", "error", "error", ledger.Skipped, ledger.Dropped, ledger.Denied, ledger.Dead,
+				ledger.WaitingApproval, ledger.WaitingBudget, ledger.WaitingBudget}).Draw(t, "verdict"),
+			Reason: "drawn", Text: rapid.SampledFrom([]string{"one", "two"}).Draw(t, "text"),
+			Again: time.Duration(rapid.IntRange(-1, 90).Draw(t, "again")) * time.Second,
+		}
+	})
 	window := rapid.IntRange(1, 8).Draw(t, "lane window")
-	return plan{
+	return &plan{
 		batches:  rapid.SliceOfN(rapid.SliceOfN(rapid.IntRange(0, 5), 1, 12), 1, 8).Draw(t, "batches"),
 		pauses:   rapid.SliceOfN(ms(300), 1, 4).Draw(t, "pauses"),
 		ends:     rapid.SliceOfN(ends, 1, 40).Draw(t, "ends"),
@@ -46,6 +60,7 @@ func drawPlan(t *rapid.T) plan {
 		misses:   append(rapid.SliceOfN(rapid.Bool(), 0, 4).Draw(t, "misses"), false),
 		opens:    append(rapid.SliceOfN(rapid.Bool(), 0, 3).Draw(t, "opens"), false),
 		restarts: rapid.SliceOfN(rapid.IntRange(0, 7), 0, 2).Draw(t, "restarts"),
+		asks:     append(rapid.SliceOfN(verdicts, 0, 12).Draw(t, "asks"), policy.Verdict{}),
 		config: Config{
 			MaxInFlight: rapid.IntRange(1, 6).Draw(t, "in flight"), LaneWindow: window,
 			MaxOpen:  rapid.IntRange(window, 20).Draw(t, "window"),
@@ -62,6 +77,7 @@ func TestModel(t *testing.T) {
 		p := drawPlan(rt)
 		var err error
 		synctest.Test(t, func(t *testing.T) { err = p.run(t) })
+		err = cmp.Or(err, p.broke)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -70,6 +86,7 @@ func TestModel(t *testing.T) {
 
 func (p *plan) run(t *testing.T) error {
 	change := func(c *Config) {
+		c.Guard = p.guard()
 		c.MaxInFlight, c.LaneWindow, c.MaxOpen = p.config.MaxInFlight, p.config.LaneWindow, p.config.MaxOpen
 		c.MaxBytes, c.MaxGroup, c.MaxUnrecorded = p.config.MaxBytes, p.config.MaxGroup, p.config.MaxUnrecorded
 		c.Destinations[destName] = DestinationConfig{Sink: c.Destinations[destName].Sink, Retry: sink.RetryPolicy{Attempts: 3, Max: 10 * time.Second}}
@@ -125,6 +142,9 @@ func (p *plan) run(t *testing.T) error {
 func (p *plan) script(r *rig) {
 	calls, records := 0, 0
 	r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
+		if ended := r.mem.endedByGuard(a.Event.ID); ended != "" && p.broke == nil {
+			p.broke = fmt.Errorf("%s ran, and a guard had ended it as %s", a.Event.ID, ended)
+		}
 		r.sink.mu.Lock()
 		k := calls
 		calls++
@@ -158,6 +178,49 @@ func (p *plan) script(r *rig) {
 	}
 }
 
+// guarded are the statuses with which guards end an action whose lane goes on.
+var guarded = map[ledger.Status]bool{ledger.Skipped: true, ledger.Dropped: true, ledger.Denied: true}
+
+// parkedByGuard reports whether a guard has made an action a dead letter.
+func (m *memory) parkedByGuard(c *ledger.Claim, seq int64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.rows[c.ID][seq]
+	return r.Status == ledger.Dead && r.guarded
+}
+
+// endedByGuard returns the status with which a guard has ended the action of an event; empty: none has.
+func (m *memory) endedByGuard(event string) ledger.Status {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, rows := range m.rows {
+		for _, r := range rows {
+			if r.EventID == event && r.guarded && !r.Status.Waits() {
+				return r.Status
+			}
+		}
+	}
+	return ""
+}
+
+// guard returns a guard that gives the drawn verdicts.
+func (p *plan) guard() policy.Guard {
+	n := atomic.Int64{}
+	return guardFunc{
+		before: func(_ context.Context, a sink.Action) (policy.Verdict, error) {
+			v := p.asks[int(n.Add(1)-1)%len(p.asks)]
+			if v.Status == "error" {
+				return policy.Verdict{}, errors.New("drawn")
+			}
+			if v.Status == "" {
+				p.afters.Add(1)
+			}
+			return v, nil
+		},
+		after: func(sink.Action, sink.Outcome, sink.Class) { p.afters.Add(-1) },
+	}
+}
+
 // check walks the calls per entity beside the ledger's rows.
 func (p *plan) check(r *rig) error {
 	lanes := map[string][]ledger.Action{} // in lane order
@@ -176,10 +239,13 @@ func (p *plan) check(r *rig) error {
 		}
 		if at[e] > 0 {
 			before := lanes[e][at[e]-1].Status
-			if before != ledger.Done && !(before == ledger.Dead && !p.parks) {
+			if before != ledger.Done && !guarded[before] && !(before == ledger.Dead && !p.parks && !r.mem.parkedByGuard(r.claim, lanes[e][at[e]-1].LaneSeq)) {
 				return fmt.Errorf("%s ran behind one that is %s", c.Event.ID, before)
 			}
 		}
+	}
+	if n := p.afters.Load(); n != 0 {
+		return fmt.Errorf("guards were not told of %d attempts", n)
 	}
 	called := map[string]bool{}
 	for _, c := range r.sink.calls {
@@ -191,12 +257,14 @@ func (p *plan) check(r *rig) error {
 			switch {
 			case parked && (a.Status != ledger.Pending || called[a.EventID]):
 				return fmt.Errorf("%s is %s behind a dead head", a.EventID, a.Status)
+			case guarded[a.Status] && !parked:
+			case a.Status == ledger.Dead && r.mem.parkedByGuard(r.claim, a.LaneSeq) && !parked:
 			case !parked && a.Status != ledger.Done && a.Status != ledger.Dead:
 				return fmt.Errorf("%s is %s in the end", a.EventID, a.Status)
 			case !parked && !called[a.EventID]:
 				return fmt.Errorf("%s is %s and was never called", a.EventID, a.Status)
 			}
-			parked = parked || a.Status == ledger.Dead && p.parks
+			parked = parked || a.Status == ledger.Dead && (p.parks || r.mem.parkedByGuard(r.claim, a.LaneSeq))
 		}
 	}
 	r.s.mu.Lock()

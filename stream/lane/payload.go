@@ -71,7 +71,7 @@ func (w *workers) retryLoad(e *entry, d *sinkQueue, err error) {
 // copyFor returns the payload copy that is recorded with an action's first failure: an action that waits or is dead must outlive
 // the log.
 func (w *workers) copyFor(e *entry, status ledger.Status) []byte {
-	if e.copied || status == ledger.Done || status == ledger.Processing || e.event == nil {
+	if e.copied || status.Closed() || status == ledger.Processing || e.event == nil {
 		return nil
 	}
 	return w.cfg.Codec.Pack(e.event)

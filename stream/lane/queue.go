@@ -31,6 +31,7 @@ type queues struct {
 	budget     budget
 	results    completions
 	forgot     map[ledger.Partition]time.Time // when a claim was last given up because the ledger lacked what it remembered
+	asked      uint64                         // how often what waits for a guard was to ask again at once
 	toLoad     chan struct{}                  // capacity 1, never closed: a partition may have room
 }
 
@@ -88,7 +89,7 @@ func (q *queues) append(la *lane, a *ledger.Action, event *schemas.Event, fresh 
 	}
 	q.budget.keep(e, a.Packed)
 	if la.last == nil {
-		la.head, la.since = e, time.Time{}
+		la.head, la.since, la.waits = e, time.Time{}, ""
 	} else {
 		la.last.next = e
 	}
@@ -114,14 +115,21 @@ func (q *queues) restore(e *entry) {
 		e.long.waitFor(max(e.Left, reportGrace), max(e.SilenceLeft, e.Silence), e.Silence)
 		return
 	}
-	if e.NextIn > 0 {
+	if e.NextIn > 0 && !e.Status.Waits() { // what waits for a guard asks whenever it is loaded
 		e.notBefore = time.Now().Add(e.NextIn)
 	}
-	if !p.uncleanSince.IsZero() {
-		if safe := p.uncleanSince.Add(q.dispatch.find(e.Destination).Timeout); safe.After(e.notBefore) {
-			e.notBefore = safe
-		}
+	if safe := q.safeFrom(e); safe.After(e.notBefore) {
+		e.notBefore = safe
 	}
+}
+
+// safeFrom returns from when on no call of the previous owner is in flight at the action's destination; zero: none is.
+func (q *queues) safeFrom(e *entry) time.Time {
+	p := e.lane.partition
+	if p.uncleanSince.IsZero() {
+		return time.Time{}
+	}
+	return p.uncleanSince.Add(q.dispatch.find(e.Destination).Timeout)
 }
 
 // schedule decides where the head of an idle lane goes. It deletes a lane that has no action left, in memory or in the ledger.
@@ -164,7 +172,7 @@ func (q *queues) pick() (*entry, *sinkQueue) {
 		if e := q.takeHead(d); e != nil {
 			e.lane.state = running
 			e.lane.partition.beginBusy()
-			e.called = false
+			e.called, e.asked = false, q.asked
 			d.running++
 			e.to = d.target
 			e.to.using++
@@ -229,7 +237,9 @@ func (q *queues) applyResult(e *entry, res *ledger.Result) {
 	case res.Status == ledger.Failed:
 		e.notBefore = time.Now().Add(res.NextIn)
 		q.budget.requeue(e)
-	case res.Status == ledger.Done, res.Status == ledger.Dead && e.OnDead == ledger.Continue:
+	case res.Status.Waits():
+		q.waitForGuard(e, res.NextIn)
+	case res.Status.Closed(), res.Status == ledger.Dead && e.OnDead == ledger.Continue && !res.Guarded:
 		la.partition.latest.ended(&e.Action)
 		q.pop(la)
 	}
@@ -282,7 +292,9 @@ func (q *queues) dropCompletion(c *completion) {
 // spill takes a lane out of memory until its head may run. Its actions stay in the ledger.
 func (q *queues) spill(la *lane) {
 	head := la.head.LaneSeq
-	la.since = la.head.Since
+	if la.since = la.head.Since; la.head.Status.Waits() {
+		la.since, la.waits = time.Time{}, la.head.Status
+	}
 	la.skippedTo = max(la.skippedTo, la.tail)
 	q.unload(la)
 	la.tail = head - 1

@@ -76,7 +76,9 @@ func (s *scheduler) postpone(e *entry, d *sinkQueue, wait time.Duration) {
 	if p.dropped {
 		s.q.dropHead(e)
 	} else {
-		e.notBefore = time.Now().Add(wait)
+		if e.notBefore = time.Now().Add(wait); e.Status.Waits() && e.asked != s.q.asked {
+			e.notBefore = time.Time{}
+		}
 		s.q.budget.requeue(e)
 		p.endBusy()
 		e.lane.state = idle

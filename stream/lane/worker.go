@@ -12,6 +12,7 @@ import (
 	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/policy"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -87,10 +88,34 @@ func (w *workers) run(e *entry, d *sinkQueue) {
 // errBlocked is recorded for a marked attempt that was not made: the only way to take back a mark is to record a failed attempt.
 var errBlocked = errors.New("the destination was paused or put on hold, or its breaker opened, right before the call, which was not made")
 
-// act makes the attempt of a head whose event is complete. If the destination was paused or put on hold since the head was
-// taken, or its breaker has opened, the head goes back to wait for its turn.
+// act makes the attempt of a head whose event is complete, if its guards let it go on. If the destination was paused or put on hold since the
+// head was taken, or its breaker has opened, the head goes back to wait for its turn.
 func (w *workers) act(e *entry, d *sinkQueue, event *schemas.Event) {
+	a := w.actionOf(e, event)
+	if w.putOff(e, d) || !w.letsGo(e, d, a) {
+		return
+	}
 	unsafe := e.to.Sink.Idempotency() == sink.Unsafe
+	switch {
+	case w.cfg.Guard != nil && w.putOff(e, d): // guards may have taken long
+		w.after(a, sink.Outcome{}, policy.NotMade)
+	case unsafe && !w.mark(e):
+		w.after(a, sink.Outcome{}, policy.NotMade)
+		w.s.abandon(e, d)
+	case unsafe && !d.user.StillAllowed(e.permit):
+		w.after(a, sink.Outcome{}, policy.NotMade)
+		res := w.endAttempt(e, d, sink.Idempotent, time.Now(), sink.Outcome{}, sink.ClassBusy, errBlocked)
+		res.Marked = true
+		w.finish(e, d, res, nil)
+	default:
+		e.called = true
+		res, feedback := w.attempt(e, d, a)
+		w.finish(e, d, res, &feedback)
+	}
+}
+
+// putOff puts a head back that must not be attempted now, and reports whether it did.
+func (w *workers) putOff(e *entry, d *sinkQueue) bool {
 	switch {
 	case !w.alive.ok():
 		w.s.postpone(e, d, aliveWait)
@@ -98,17 +123,23 @@ func (w *workers) act(e *entry, d *sinkQueue, event *schemas.Event) {
 		w.s.postpone(e, d, 0)
 	case e.settling(e.to.Settle) > 0:
 		w.s.postpone(e, d, e.settling(e.to.Settle))
-	case unsafe && !w.mark(e):
-		w.s.abandon(e, d)
-	case unsafe && !d.user.StillAllowed(e.permit):
-		res := w.endAttempt(e, d, sink.Idempotent, time.Now(), sink.Outcome{}, sink.ClassBusy, errBlocked)
-		res.Marked = true
-		w.finish(e, d, res, nil)
 	default:
-		e.called = true
-		res, feedback := w.attempt(e, d, event)
-		w.finish(e, d, res, &feedback)
+		return false
 	}
+	return true
+}
+
+// actionOf returns what guards and the sink get of a head.
+func (w *workers) actionOf(e *entry, event *schemas.Event) sink.Action {
+	a := sink.Action{
+		ID: e.ID, Name: e.Name, Subscription: w.cfg.Subscription, Destination: e.Destination,
+		Attempt: e.Attempts + 1, Epoch: e.lane.partition.claim.Epoch, Late: e.Late, Reason: string(e.Reason), Event: event,
+		FirstAt: e.FirstAt, Doubt: !e.DoubtEnd.IsZero(), DoubtEnd: e.DoubtEnd,
+	}
+	if e.Replay != nil {
+		a.Twice, a.Replayed = e.Replay.Twice, e.Replay.At
+	}
+	return a
 }
 
 // mark records that an unsafe attempt is about to begin, and waits until that is committed and the process may act. It returns
@@ -138,17 +169,13 @@ func (w *workers) mark(e *entry) bool {
 }
 
 // attempt makes one attempt. It returns the result to record and what the destination's breaker, rate and hold learn from it.
-func (w *workers) attempt(e *entry, d *sinkQueue, event *schemas.Event) (ledger.Result, destination.Outcome) {
+func (w *workers) attempt(e *entry, d *sinkQueue, a sink.Action) (ledger.Result, destination.Outcome) {
 	began := time.Now()
 	ctx := newAttemptContext(e.lane.partition.ctx, began.Add(e.to.Timeout))
 	completion := statement{w: w, began: began, res: ledger.Result{
 		Claim: e.lane.partition.claim, LaneSeq: e.LaneSeq, Status: ledger.Done, Attempt: e.Attempts + 1}}
-	out, err := w.call(ctx, e.to.Sink, sink.Action{
-		ID: e.ID, Name: e.Name, Subscription: w.cfg.Subscription, Destination: e.Destination,
-		Attempt: e.Attempts + 1, Epoch: e.lane.partition.claim.Epoch, Late: e.Late, Reason: string(e.Reason), Event: event,
-		FirstAt: e.FirstAt, Doubt: !e.DoubtEnd.IsZero(), DoubtEnd: e.DoubtEnd, Twice: e.Replay != nil && e.Replay.Twice,
-		Commit: completion.commitOf(e.to), Later: w.laterOf(e), Looks: d.user.Spend,
-	})
+	a.Commit, a.Later, a.Looks = completion.commitOf(e.to), w.laterOf(e), d.user.Spend
+	out, err := w.call(ctx, e.to.Sink, a)
 	class := sink.ClassOf(err)
 	if class == sink.ClassBug && errors.Is(err, context.DeadlineExceeded) && ctx.timedOut() {
 		class = sink.ClassTimeout
@@ -158,8 +185,9 @@ func (w *workers) attempt(e *entry, d *sinkQueue, event *schemas.Event) (ledger.
 		out, class, err = sink.Outcome{Response: []byte("done; the answer of COMMIT was lost")}, sink.ClassOK, nil
 	}
 	if class == sink.ClassOK {
-		d.metrics.acted(e, event, time.Now())
+		d.metrics.acted(e, a.Event, time.Now())
 	}
+	w.after(a, out, class)
 	kind := e.to.Sink.Idempotency()
 	res := w.endAttempt(e, d, kind, began, out, class, err)
 	res.Marked = kind == sink.Unsafe

@@ -35,6 +35,9 @@ type CommandDetail struct {
 // it is a snapshot, and its entity has a newer version by then.
 const RunsAgain = "runs again"
 
+// AskedAgain is the outcome of an Ask that found its action waiting.
+const AskedAgain = "asked again"
+
 // CommandResult is the result of a command about an action.
 type CommandResult struct {
 	Fenced  bool   // somebody else holds the fence: nothing was written
@@ -116,6 +119,9 @@ func (o *CommandResult) change(ctx context.Context, tx pgx.Tx, w int32, cmd Comm
 	was := o.Status
 	switch {
 	case was == Stale && cmd.Kind == Replay && cmd.Detail.Force: // it was overtaken when it was to run again, and is to run all the same
+	case cmd.Kind == Ask && was.Waits():
+		o.Outcome = AskedAgain // its lane is read again, and asks
+		return nil
 	case was != Dead && was != Unknown:
 		if was == "" {
 			was = "done or has not been tried yet"

@@ -47,16 +47,16 @@ func (r AttemptRef) Past(is Status, attempts int, epoch int64) bool {
 // Ended reports whether an action with status s is not attempted any more, unless an operator asks for it. Empty: it has no row.
 func (s Status) Ended() bool {
 	switch s {
-	case Pending, Failed, Processing, Unknown, "":
+	case Pending, Failed, Processing, Unknown, WaitingApproval, WaitingBudget, "":
 		return false
 	}
 	return true
 }
 
 // Late reports whether a report comes too late to change anything, because its attempt is past. A report of done still counts while the
-// later attempts have only failed or their outcome is unknown: what is done must not be done again.
+// later attempts have only failed, wait for a guard, or their outcome is unknown: what is done must not be done again.
 func (r *Report) Late(is Status, attempts int, epoch int64) bool {
-	spared := r.Status == Done && (is == Failed || is == Unknown)
+	spared := r.Status == Done && (is == Failed || is == Unknown || is.Waits())
 	return r.Past(is, attempts, epoch) && !spared
 }
 

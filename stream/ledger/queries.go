@@ -261,6 +261,9 @@ LEFT JOIN (` + strings.Join(all, " UNION ALL ") + `) g
     ON g.fence = u.fence AND g.log_offset = u.log_offset AND g.decision = u.decision`
 }
 
+// endedByResult are the statuses with which a result ends an action for good: no later result changes it.
+const endedByResult = `'done', 'superseded', 'skipped', 'dropped', 'denied'`
+
 // completionInsert inserts a row of completions: up to 1,024 actions of one claim, in one bucket and with one code, are done, or
 // superseded.
 const completionInsert = `-- completionInsert
@@ -271,28 +274,29 @@ SELECT {w}, now(), f.id, $4, $5, $6, $7, $8, $9 FROM fences f WHERE f.id = $1 AN
 // It checks the fences in a subquery of its own: joined in, they let the planner find actions by fence alone (4 s for a thousand
 // results when tried).
 var actionsUpdate = `-- actionsUpdate
-UPDATE actions_w{w} a SET status = u.status, open = u.status NOT IN ('done', 'superseded'), attempts = greatest(a.attempts, u.attempt),
+UPDATE actions_w{w} a SET status = u.status, open = u.status NOT IN (` + endedByResult + `), attempts = greatest(a.attempts, u.attempt),
        attempt_epoch = CASE WHEN u.attempt > a.attempts THEN u.epoch ELSE a.attempt_epoch END,
        spent = greatest(a.spent, u.spent), first_at = CASE WHEN u.attempt > 0 THEN coalesce(a.first_at, ` + firstAt + `) ELSE a.first_at END,
-       next_at = CASE u.status WHEN 'failed' THEN now() + u.next_in * interval '1 microsecond' END,
-       finished_at = CASE WHEN u.status IN ('done', 'dead_letter', 'superseded') THEN now() END,
+       next_at = CASE WHEN u.status IN ('failed', 'waiting_approval', 'waiting_budget') THEN now() + u.next_in * interval '1 microsecond' END,
+       finished_at = CASE WHEN u.status = 'dead_letter' OR u.status IN (` + endedByResult + `) THEN now() END,
        action_id = coalesce(a.action_id, u.action_id), doubt_end = coalesce(a.doubt_end, ` + doubtEnd + `),
        code = u.code, latency_us = u.latency_us, class = nullif(u.class, ''), error = nullif(u.error, ''),
-       response = u.response, packed = CASE WHEN u.status NOT IN ('done', 'superseded') THEN coalesce(a.packed, u.packed) END,
+       response = u.response, guarded = u.guarded, packed = CASE WHEN u.status NOT IN (` + endedByResult + `) THEN coalesce(a.packed, u.packed) END,
        ` + processingSet + `
 FROM ` + newResultRows().zip(4) + `
-WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq AND a.status NOT IN ('done', 'superseded') AND u.fence = ANY (ARRAY(` + fencesHeld + `))`
+WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq AND a.status NOT IN (` + endedByResult + `) AND u.fence = ANY (ARRAY(` + fencesHeld + `))`
 
 // actionsInsert gives a row to actions that had none, from the result and the event. If the row was made meanwhile (for a payload copy), it
 // is updated to the result.
 var actionsInsert = `-- actionsInsert: one probe of events_w{w}_lane per action
 INSERT INTO actions_w{w} AS a (window_id, action_id, fence, lane_seq, event_key, event_window, effect, created_at, status, open, attempts,
-    attempt_epoch, spent, first_at, next_at, finished_at, code, latency_us, class, error, response, packed, result_by, beat_at, silence_us, doubt_end)
-SELECT {w}, u.action_id, u.fence, u.lane_seq, e.event_key, {w}, p.effects[u.lane_seq - e.lane_seq + 1], e.decided_at, u.status, u.status NOT IN ('done', 'superseded'),
+    attempt_epoch, spent, first_at, next_at, finished_at, code, latency_us, class, error, response, packed, result_by, beat_at, silence_us, doubt_end,
+    guarded)
+SELECT {w}, u.action_id, u.fence, u.lane_seq, e.event_key, {w}, p.effects[u.lane_seq - e.lane_seq + 1], e.decided_at, u.status, u.status NOT IN (` + endedByResult + `),
        u.attempt, CASE WHEN u.attempt > 0 THEN u.epoch ELSE 0 END, u.spent, CASE WHEN u.attempt > 0 THEN ` + firstAt + ` END,
-       CASE u.status WHEN 'failed' THEN now() + u.next_in * interval '1 microsecond' END,
-       CASE WHEN u.status IN ('done', 'dead_letter', 'superseded') THEN now() END, u.code, u.latency_us, nullif(u.class, ''), nullif(u.error, ''),
-       u.response, CASE WHEN u.status NOT IN ('done', 'superseded') THEN u.packed END, ` + resultBy + `, ` + beatAt + `, nullif(u.silence_us, 0), ` + doubtEnd + `
+       CASE WHEN u.status IN ('failed', 'waiting_approval', 'waiting_budget') THEN now() + u.next_in * interval '1 microsecond' END,
+       CASE WHEN u.status = 'dead_letter' OR u.status IN (` + endedByResult + `) THEN now() END, u.code, u.latency_us, nullif(u.class, ''), nullif(u.error, ''),
+       u.response, CASE WHEN u.status NOT IN (` + endedByResult + `) THEN u.packed END, ` + resultBy + `, ` + beatAt + `, nullif(u.silence_us, 0), ` + doubtEnd + `, u.guarded
 FROM ` + newResultRows().zip(4) + ` CROSS JOIN LATERAL (` + eventOfLane + `) e JOIN plans p ON p.id = e.plan
 WHERE u.fence = ANY (ARRAY(` + fencesHeld + `))
 ON CONFLICT (fence, lane_seq) DO UPDATE SET action_id = coalesce(a.action_id, EXCLUDED.action_id), status = EXCLUDED.status, open = EXCLUDED.open,
@@ -300,10 +304,10 @@ ON CONFLICT (fence, lane_seq) DO UPDATE SET action_id = coalesce(a.action_id, EX
     attempt_epoch = CASE WHEN EXCLUDED.attempts > a.attempts THEN EXCLUDED.attempt_epoch ELSE a.attempt_epoch END,
     spent = greatest(a.spent, EXCLUDED.spent), first_at = coalesce(a.first_at, EXCLUDED.first_at), next_at = EXCLUDED.next_at,
     finished_at = EXCLUDED.finished_at, code = EXCLUDED.code, latency_us = EXCLUDED.latency_us, class = EXCLUDED.class,
-    error = EXCLUDED.error, response = EXCLUDED.response,
+    error = EXCLUDED.error, response = EXCLUDED.response, guarded = EXCLUDED.guarded,
     packed = CASE WHEN EXCLUDED.open THEN coalesce(a.packed, EXCLUDED.packed) END,
     result_by = EXCLUDED.result_by, beat_at = EXCLUDED.beat_at, silence_us = EXCLUDED.silence_us, doubt_end = coalesce(a.doubt_end, EXCLUDED.doubt_end)
-WHERE a.status NOT IN ('done', 'superseded') AND EXCLUDED.status <> 'pending'`
+WHERE a.status NOT IN (` + endedByResult + `) AND EXCLUDED.status <> 'pending'`
 
 // actionsStand fails if an action has no row that must have one: it had one before, or actionsInsert or copyInsert was to make it and has not
 // found its event. Those statements cannot be counted, because they leave out actions that are done.

@@ -59,7 +59,7 @@ func (r Result) validate() error {
 		return errors.New("a result has no claim")
 	case r.LaneSeq <= 0:
 		return fmt.Errorf("lane_seq %d is not positive", r.LaneSeq)
-	case !slices.Contains([]Status{Done, Failed, Dead, Unknown, Parked, Processing, Superseded}, r.Status):
+	case !slices.Contains([]Status{Done, Failed, Dead, Unknown, Parked, Processing, Superseded, Skipped, Dropped, Denied, WaitingApproval, WaitingBudget}, r.Status):
 		return fmt.Errorf("status %q is no result", r.Status)
 	case r.Attempt < 0 || r.Attempt > math.MaxInt32:
 		return fmt.Errorf("attempt %d", r.Attempt)
@@ -69,6 +69,8 @@ func (r Result) validate() error {
 		return fmt.Errorf("%d attempts are spent", r.Spent)
 	case r.Status == Superseded && r.Attempt != 0:
 		return fmt.Errorf("superseded after attempt %d", r.Attempt)
+	case (r.Status.byGuard() || r.Status.Waits()) && (r.Attempt != 0 || !r.Guarded):
+		return fmt.Errorf("%s with attempt %d, by a guard: %t", r.Status, r.Attempt, r.Guarded)
 	case r.NextIn < 0:
 		return fmt.Errorf("next attempt in %s", r.NextIn)
 	}

@@ -71,6 +71,7 @@ type resultRows struct {
 	status, class, errors                 pg.Texts
 	response, packed                      pg.Blobs
 	id                                    pg.UUIDs
+	guarded                               pg.Bools
 }
 
 func newResultRows() *resultRows {
@@ -78,11 +79,11 @@ func newResultRows() *resultRows {
 	r.columns = columns{{"fence", &r.fence}, {"lane_seq", &r.laneSeq}, {"status", &r.status}, {"attempt", &r.attempt}, {"next_in", &r.nextIn},
 		{"class", &r.class}, {"code", &r.code}, {"latency_us", &r.latency}, {"error", &r.errors}, {"response", &r.response}, {"packed", &r.packed},
 		{"left_us", &r.left}, {"silence_us", &r.silence}, {"action_id", &r.id}, {"doubt_us", &r.doubt}, {"since_us", &r.since}, {"spent", &r.spent},
-		{"epoch", &r.epoch}}
+		{"epoch", &r.epoch}, {"guarded", &r.guarded}}
 	return r
 }
 
-// add adds a result as a row for its action. A done or superseded action keeps no payload copy.
+// add adds a result as a row for its action. One that has ended keeps no payload copy.
 func (c *resultRows) add(r *Result) {
 	c.fence.Add(r.Claim.ID)
 	c.laneSeq.Add(r.LaneSeq)
@@ -95,7 +96,7 @@ func (c *resultRows) add(r *Result) {
 	c.latency.Add(microseconds(r.Latency))
 	c.errors.Add(pg.Clean(r.Error, MaxErrorText))
 	c.response.Add(response(r))
-	if r.Status == Done || r.Status == Superseded {
+	if r.Status.Closed() {
 		c.packed.Null()
 	} else {
 		c.packed.Add(r.Packed)
@@ -118,6 +119,7 @@ func (c *resultRows) add(r *Result) {
 	}
 	c.since.Add(since.Microseconds())
 	c.epoch.Add(r.attemptEpoch())
+	c.guarded.Add(r.Guarded)
 }
 
 // attemptRows are attempts that get a row: the parameters of attemptsInsert behind those of the fences. One attempt has one row at most.

@@ -29,4 +29,4 @@ const staleWrite = `UPDATE actions_w{w} a SET status = 'stale', open = false, fi
 		FROM fences f JOIN subscriptions s ON s.id = f.subscription JOIN effects x ON x.id = a.effect JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key
 		WHERE f.id = a.fence)),
 	error = 'its entity had a newer version before it was to run again; a replay with --force runs it all the same'
-	WHERE fence = $1 AND lane_seq = $2 AND status = 'failed'`
+	WHERE fence = $1 AND lane_seq = $2 AND status IN ('failed', 'waiting_approval', 'waiting_budget')`

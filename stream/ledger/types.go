@@ -180,7 +180,7 @@ const (
 	Processing Status = "processing"  // its destination has accepted it and reports the result later
 	// Superseded has ended untried, because a newer version came behind it; see Spec.Latest.
 	Superseded Status = "superseded"
-	// Skipped, Dropped and Denied have ended without an attempt, by the word of a guard, whose reason is their class; see stream/policy.
+	// Skipped, Dropped and Denied have ended by the word of a guard, whose reason is their class; see stream/policy.
 	Skipped Status = "skipped"
 	Dropped Status = "dropped"
 	Denied  Status = "denied"
@@ -192,6 +192,21 @@ const (
 	Stale     Status = "stale"
 	Discarded Status = "discarded"
 )
+
+// Closed reports whether an action with the status is not open any more: it has come to its end, and no lane waits for it.
+func (s Status) Closed() bool {
+	switch s {
+	case Done, Superseded, Skipped, Dropped, Denied, Stale, Discarded:
+		return true
+	}
+	return false
+}
+
+// Waits reports whether an action with the status waits for what a guard asks for.
+func (s Status) Waits() bool { return s == WaitingApproval || s == WaitingBudget }
+
+// byGuard reports whether a guard ends an action with the status.
+func (s Status) byGuard() bool { return s == Skipped || s == Dropped || s == Denied }
 
 // Action is one effect of one event, as the ledger holds it.
 type Action struct {
@@ -246,18 +261,20 @@ type Result struct {
 	Claim    *Claim
 	LaneSeq  int64
 	ID       schemas.ActionID // kept in the action's row, by which it is found then; may be empty
-	Status   Status           // Done, Failed, Dead, Unknown, Processing or Superseded
+	Status   Status           // Done, Failed, Dead, Unknown, Processing, Superseded, or one that a guard gives
 	Attempt  int              // 1 for the first; 0 when no attempt was made
 	Epoch    int64            // of the owner that made the attempt; 0: that of Claim. A report may be on an attempt of an earlier owner
 	Spent    int              // as in [Action]; what is kept never becomes less
-	Class    string           // closed list of sink.Class
+	Class    string           // closed list of sink.Class, or a guard's reason
 	Code     int              // HTTP status or 0
 	Latency  time.Duration
 	Began    time.Time // when the attempt began, by this process's clock; zero: Latency before it is recorded
 	Error    string
 	Response []byte        // the first 4 KiB of the answer
 	Trace    [16]byte      // the trace id that the call was part of; zero: none
-	NextIn   time.Duration // for Failed
+	NextIn   time.Duration // for Failed, and for what waits for a guard: when it is asked again
+	// Guarded says that a guard has decided: a Dead action parks its lane whatever on_dead says.
+	Guarded bool
 	// Left and Silence are for Processing: how long the result is waited for, and how long the destination may be without a heartbeat (0:
 	// for ever).
 	Left, Silence time.Duration

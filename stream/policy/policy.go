@@ -29,9 +29,13 @@ type Guard interface {
 	// Before is asked before every attempt, when the action's event is complete. An error decides nothing: the action is asked for again
 	// later, and has no effect until then.
 	Before(ctx context.Context, a sink.Action) (Verdict, error)
-	// After is told how an attempt has ended that Before let go on, before that is recorded.
+	// After is told how an attempt has ended that Before let go on, before that is recorded; of an attempt that was not made after all,
+	// class is [NotMade]. Where the process is killed meanwhile nobody is told.
 	After(a sink.Action, out sink.Outcome, class sink.Class)
 }
+
+// NotMade is given to [Guard.After] of an attempt that was not made after all, such as where its destination was paused just then.
+const NotMade sink.Class = "not_made"
 
 // Chain asks guards in order. The first that does not let the action go on decides.
 type Chain []Guard

@@ -115,11 +115,13 @@ type Action struct {
 	Doubt    bool
 	DoubtEnd time.Time
 	// Twice says that an operator replays the action and accepts that it may be done twice: if a look cannot tell, the attempt is made.
-	Twice  bool
-	Epoch  int64  // of the owner's fence
-	Late   bool   // delivered although newer versions have run
-	Reason string // the gate's reason for its decision on the event; may be empty
-	Event  *schemas.Event
+	Twice bool
+	// Replayed is when an operator last asked to run the action again; zero: nobody has. Guards may let it go on for that.
+	Replayed time.Time
+	Epoch    int64  // of the owner's fence
+	Late     bool   // delivered although newer versions have run
+	Reason   string // the gate's reason for its decision on the event; may be empty
+	Event    *schemas.Event
 	// Later is how the destination may report the outcome later; nil if it may not.
 	Later *Later
 	// Looks is to be called before each call that only looks for what an earlier attempt did: it takes a token of the destination's rate,

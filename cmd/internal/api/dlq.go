@@ -64,11 +64,7 @@ func (i *DeadLetterItem) Dead() bool {
 
 // Ended reports whether it is done, overtaken, discarded or resolved, and runs no more. Neither Dead nor Ended: it runs again.
 func (i *DeadLetterItem) Ended() bool {
-	switch ledger.Status(i.Status) {
-	case ledger.Done, ledger.Superseded, ledger.Stale, ledger.Discarded:
-		return true
-	}
-	return false
+	return ledger.Status(i.Status).Closed()
 }
 
 // DeadLetterDetail is one dead letter with its attempts and what operators asked of it.

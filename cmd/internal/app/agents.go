@@ -177,7 +177,7 @@ func (d reportLedger) Event(ctx context.Context, team, source, id string) (callb
 }
 
 // fromDone has the statuses of an event, the farther from done the later. Statuses that are not in it are final, like done.
-var fromDone = []string{"done", "buffered", "received", "processing", "failed", "waiting_approval", "parked", "unknown", "dead_letter"}
+var fromDone = []string{"done", "buffered", "received", "processing", "failed", "waiting_budget", "waiting_approval", "parked", "unknown", "dead_letter"}
 
 // eventIn returns what became of an event in a subscription, as the API has it.
 func eventIn(subscription string, i *inbox.Item) callback.EventInItem {

@@ -227,9 +227,7 @@ func (t *teller) waitsFor() string {
 // open returns the first action of the event that has not ended; nil if there is none.
 func (t *teller) open() *inbox.Action {
 	for n := range t.item.Actions {
-		switch a := &t.item.Actions[n]; a.Status {
-		case ledger.Done, ledger.Superseded, ledger.Stale, ledger.Discarded:
-		default:
+		if a := &t.item.Actions[n]; !a.Status.Closed() {
 			return a
 		}
 	}
@@ -309,6 +307,10 @@ func (t *teller) nextOfLane() string {
 		return "it runs once " + a.Destination + " is resumed: `forebay destinations resume " + a.Destination + " --reason TEXT`"
 	case a.Status == ledger.Processing && a.NextAt != nil:
 		return a.Destination + " works on it, and says what came of it by " + timeText(*a.NextAt)
+	case a.Status == ledger.WaitingApproval:
+		return "it runs once somebody approves it"
+	case a.Status == ledger.WaitingBudget:
+		return "it runs once its budget has room again"
 	case a.Status == ledger.Failed && a.NextAt != nil:
 		return "it is tried again at " + timeText(*a.NextAt) + " or later"
 	case held:
@@ -327,6 +329,8 @@ func (t *teller) ended() string {
 			return "action " + a.Name + " did not run: its entity had a newer version; `forebay dlq replay " + string(a.ID) + " --force --reason TEXT` runs it all the same"
 		case ledger.Superseded:
 			return "action " + a.Name + " did not run: a newer state of its entity runs instead"
+		case ledger.Skipped, ledger.Dropped, ledger.Denied:
+			return "action " + a.Name + " did not run (" + a.Class + "): " + a.Error
 		}
 	}
 	return "it is done"

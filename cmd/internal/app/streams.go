@@ -286,6 +286,9 @@ func (s *streams) make(l *ledger.Ledger, file *config.Config, at nameInTeam, ns 
 	}
 	ofLanes := s.lanes(file, at, ns, sub)
 	ofLanes.Registerer, ofLanes.Later = metrics, later(file, s.a.agentKeys, l.ID())
+	if ofLanes.Guard, err = guards(guarding{s, file, at, l, ns}); err != nil {
+		return nil, nil, nil, nil, err
+	}
 	lanes, err := lane.New(ofLanes)
 	if err != nil {
 		return nil, nil, nil, nil, err

@@ -93,7 +93,7 @@ func waitRows(ctx context.Context, d *api.EntityDetail) (rows []waitRow) {
 func (c *Console) openActions(ctx context.Context, p *entityPage) {
 	var open []api.InboxItem
 	for _, i := range p.Track {
-		if slices.Contains([]string{"received", "processing", "failed", "dead_letter", "unknown", "parked"}, i.Status) && (i.Decision == gate.Applied || i.Decision == gate.Late) {
+		if slices.Contains([]string{"received", "processing", "failed", "dead_letter", "unknown", "parked", "waiting_approval", "waiting_budget"}, i.Status) && (i.Decision == gate.Applied || i.Decision == gate.Late) {
 			open = append(open, i)
 		}
 	}
@@ -119,7 +119,7 @@ func (c *Console) openActions(ctx context.Context, p *entityPage) {
 			continue
 		}
 		for _, a := range d.Value.Actions {
-			if !slices.Contains([]string{"done", "superseded", "discarded", "stale"}, a.Status) {
+			if !slices.Contains([]string{"done", "superseded", "discarded", "stale", "skipped", "dropped", "denied"}, a.Status) {
 				p.Actions = append(p.Actions, openAction{a, open[n], isDead(a.Status)})
 			}
 		}

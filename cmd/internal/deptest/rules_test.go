@@ -99,7 +99,7 @@ var rules = []rule{
 		reason: "the owner runs claims on the loop; who wires the two is above it, and lanes come in through its contract",
 	},
 	{
-		scope: []string{"stream/lane"}, forbid: []string{"stream"}, allow: []string{"stream/destination", "stream/gate", "stream/ledger", "stream/sink"},
+		scope: []string{"stream/lane"}, forbid: []string{"stream"}, allow: []string{"stream/destination", "stream/gate", "stream/ledger", "stream/policy", "stream/sink"},
 		reason: "lanes are handed actions: where those come from is above them",
 	},
 	{

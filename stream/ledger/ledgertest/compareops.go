@@ -76,7 +76,7 @@ func (h *history) record(o *holding) {
 			for i := range results {
 				r.Claim = o.claim[i]
 				results[i] = append(results[i], r)
-				if more := r; twice && r.Status != ledger.Superseded {
+				if more := r; twice && r.Status != ledger.Superseded && !r.Guarded {
 					more.Attempt++
 					more.Status, more.Left, more.Silence = ledger.Done, 0, 0
 					results[i] = append(results[i], more)
@@ -106,7 +106,7 @@ func (h *history) result(open []ledger.Action) (r ledger.Result, ok bool) {
 	a := open[h.rng.IntN(min(len(open), 6))]
 	r = ledger.Result{LaneSeq: a.LaneSeq, Attempt: a.Attempts + 1, Code: pick(h.rng, 200, 204, 500), Latency: time.Second}
 	r.Status = pick(h.rng, ledger.Done, ledger.Done, ledger.Done, ledger.Done, ledger.Failed, ledger.Failed, ledger.Dead, ledger.Unknown, ledger.Parked,
-		ledger.Processing, ledger.Superseded)
+		ledger.Processing, ledger.Superseded, ledger.Skipped, ledger.Dropped, ledger.Denied, ledger.WaitingApproval, ledger.WaitingBudget)
 	if h.rng.IntN(2) == 0 {
 		r.ID = a.ID
 	}
@@ -119,7 +119,7 @@ func (h *history) result(open []ledger.Action) (r ledger.Result, ok bool) {
 	case ledger.Dead:
 		r.Class = "rejected"
 		if h.rng.IntN(3) == 0 {
-			r.Attempt, r.Class = 0, "payload_lost"
+			r.Attempt, r.Class, r.Guarded = 0, pick(h.rng, "payload_lost", "loop"), h.rng.IntN(2) == 0
 		}
 	case ledger.Parked:
 		r.Attempt = 0
@@ -127,6 +127,10 @@ func (h *history) result(open []ledger.Action) (r ledger.Result, ok bool) {
 		r.Left, r.Silence = 3*time.Hour, pick(h.rng, 0, time.Hour)
 	case ledger.Superseded:
 		r.Attempt = 0
+	case ledger.Skipped, ledger.Dropped, ledger.Denied:
+		r.Attempt, r.Class, r.Guarded = 0, "when", true
+	case ledger.WaitingApproval, ledger.WaitingBudget:
+		r.Attempt, r.Class, r.Guarded, r.NextIn = 0, "approval", true, time.Duration(1+h.rng.IntN(90))*time.Minute
 	case ledger.Unknown:
 		r.Class = pick(h.rng, "", "unknown")
 	}

@@ -10,16 +10,12 @@ import (
 
 // open says that an action has not ended: it can still run or be run again.
 func (a *action) open() bool {
-	switch a.status {
-	case ledger.Done, ledger.Superseded, ledger.Stale, ledger.Discarded:
-		return false
-	}
-	return true
+	return !a.status.Closed()
 }
 
 // parks says that an action, while it is open, keeps its lane from going on.
 func (a *action) parks() bool {
-	return a.status != ledger.Dead || a.effect.OnDead == ledger.Park && a.class != deadClass
+	return a.status != ledger.Dead || a.guarded || a.effect.OnDead == ledger.Park && a.class != deadClass
 }
 
 // Overtaken is [ledger.Namespace.Overtaken].
@@ -59,7 +55,7 @@ func (p *Process) EndStale(ctx context.Context, c *ledger.Claim, laneSeq int64) 
 		if fenced = f == nil; fenced {
 			return nil
 		}
-		if a := f.actions[laneSeq]; a != nil && a.withRow && a.status == ledger.Failed {
+		if a := f.actions[laneSeq]; a != nil && a.withRow && (a.status == ledger.Failed || a.status.Waits()) {
 			a.status, a.finished, a.next, a.identified = ledger.Stale, p.m.now(), zero, true
 			a.err = "its entity had a newer version before it was to run again; a replay with --force runs it all the same"
 			if a.exported >= a.deaths {

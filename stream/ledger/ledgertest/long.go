@@ -163,7 +163,7 @@ func (m *Memory) commitStatement(one []*ledger.Result, s sink.Statement) (tag st
 	switch a := f.actions[r.LaneSeq]; {
 	case a.completed || a.status == ledger.Done:
 		return "", nil
-	case a.status == ledger.Superseded:
+	case a.status == ledger.Superseded, byGuard(a.status):
 		return "", refusal{fmt.Errorf("the completion of action %d of fence %d was not written", r.LaneSeq, r.Claim.ID)}
 	}
 	return s.SQL, m.record(one, map[int32]bool{}, 0)

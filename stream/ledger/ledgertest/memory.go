@@ -149,6 +149,7 @@ type action struct {
 	forced      bool
 	twice       bool
 	deaths      int32
+	guarded     bool
 	exported    int32
 	resultBy    time.Time
 	beat        time.Time

@@ -71,7 +71,8 @@ func validateResult(r *ledger.Result) error {
 		return errors.New("a result has no claim")
 	case r.LaneSeq <= 0:
 		return fmt.Errorf("lane_seq %d is not positive", r.LaneSeq)
-	case !slices.Contains([]ledger.Status{ledger.Done, ledger.Failed, ledger.Dead, ledger.Unknown, ledger.Parked, ledger.Processing, ledger.Superseded}, r.Status):
+	case !slices.Contains([]ledger.Status{ledger.Done, ledger.Failed, ledger.Dead, ledger.Unknown, ledger.Parked, ledger.Processing, ledger.Superseded,
+		ledger.Skipped, ledger.Dropped, ledger.Denied, ledger.WaitingApproval, ledger.WaitingBudget}, r.Status):
 		return fmt.Errorf("status %q is no result", r.Status)
 	case r.Attempt < 0 || r.Attempt > math.MaxInt32:
 		return fmt.Errorf("attempt %d", r.Attempt)
@@ -81,6 +82,8 @@ func validateResult(r *ledger.Result) error {
 		return fmt.Errorf("%d attempts are spent", r.Spent)
 	case r.Status == ledger.Superseded && r.Attempt != 0:
 		return fmt.Errorf("superseded after attempt %d", r.Attempt)
+	case (byGuard(r.Status) || r.Status.Waits()) && (r.Attempt != 0 || !r.Guarded):
+		return fmt.Errorf("%s with attempt %d, by a guard: %t", r.Status, r.Attempt, r.Guarded)
 	case r.NextIn < 0:
 		return fmt.Errorf("next attempt in %s", r.NextIn)
 	}
@@ -148,7 +151,12 @@ func (m *Memory) record(sorted []*ledger.Result, fenced map[int32]bool, waited t
 
 // finishedForGood says that no result changes the action any more.
 func (a *action) finishedForGood() bool {
-	return a.status == ledger.Done || a.status == ledger.Superseded
+	return a.status == ledger.Done || a.status == ledger.Superseded || byGuard(a.status)
+}
+
+// byGuard says that a guard ends an action with the status.
+func byGuard(s ledger.Status) bool {
+	return s == ledger.Skipped || s == ledger.Dropped || s == ledger.Denied
 }
 
 // kept says that an attempt has a row.
@@ -203,19 +211,20 @@ func (m *Memory) applyResult(a *action, r *ledger.Result, completes bool, waited
 	if r.Attempt > a.attempts {
 		a.attempts, a.epoch = r.Attempt, cmp.Or(r.Epoch, r.Claim.Epoch)
 	}
+	a.guarded = r.Guarded
 	a.withRow, a.status, a.spent = true, r.Status, max(a.spent, r.Spent)
 	a.next, a.finished, a.resultBy, a.beat = zero, zero, zero, zero
 	a.code, a.class, a.err, a.response, a.silence = r.Code, ledger.Clean(r.Class, 40), ledger.Clean(r.Error, maxErrorText), response(r), r.Silence
 	switch r.Status {
-	case ledger.Failed:
+	case ledger.Failed, ledger.WaitingApproval, ledger.WaitingBudget:
 		a.next = now.Add(r.NextIn)
-	case ledger.Done, ledger.Dead, ledger.Superseded:
+	case ledger.Done, ledger.Dead, ledger.Superseded, ledger.Skipped, ledger.Dropped, ledger.Denied:
 		a.finished = now
 	case ledger.Processing:
 		a.resultBy, a.beat = now.Add(r.Left), now
 	}
 	switch {
-	case r.Status == ledger.Done || r.Status == ledger.Superseded:
+	case r.Status.Closed():
 		a.packed = nil
 	case a.packed == nil && r.Packed != nil:
 		a.packed = slices.Clone(r.Packed)

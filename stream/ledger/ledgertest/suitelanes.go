@@ -90,6 +90,8 @@ var recording = []property{
 			"stale": {Claim: c, LaneSeq: 1, Status: ledger.Stale}, "a negative wait": {Claim: c, LaneSeq: 1, Status: ledger.Failed, NextIn: -1},
 			"a negative attempt": {Claim: c, LaneSeq: 1, Status: ledger.Done, Attempt: -1}, "processing for no time": {Claim: c, LaneSeq: 1, Status: ledger.Processing, Attempt: 1},
 			"done and awaited": {Claim: c, LaneSeq: 1, Status: ledger.Done, Attempt: 1, Left: time.Hour}, "superseded after an attempt": {Claim: c, LaneSeq: 1, Status: ledger.Superseded, Attempt: 1},
+			"skipped by nobody": {Claim: c, LaneSeq: 1, Status: ledger.Skipped}, "denied by an attempt": {Claim: c, LaneSeq: 1, Status: ledger.Denied, Attempt: 1, Guarded: true},
+			"waiting by an attempt": {Claim: c, LaneSeq: 1, Status: ledger.WaitingBudget, Attempt: 1, Guarded: true},
 		} {
 			_, err := f.l.Record(f.ctx(), []ledger.Result{{Claim: c, LaneSeq: 2, Status: ledger.Done, Attempt: 1}, r})
 			f.refused(name, err, schemas.Invalid)
@@ -159,6 +161,32 @@ var recording = []property{
 		if a := open[1]; a.SilenceLeft != 0 || a.Silence != 0 {
 			f.Errorf("%+v", a)
 		}
+	}},
+	{"what guards say ends an action, keeps it waiting, or parks it", func(f *fixture) {
+		f.start(func(s *ledger.Spec) { s.Actions[0].OnDead = ledger.Continue })
+		c := f.claim(0)
+		for n, id := range []string{"skip", "drop", "deny", "wait", "hold", "die", "give-up"} {
+			f.apply(c, seq(int64(n), id, 1))
+		}
+		says := func(lane int64, s ledger.Status) ledger.Result {
+			return ledger.Result{Claim: c, LaneSeq: lane, Status: s, Class: "policy", Error: "a rule", Guarded: true, Packed: []byte("kept")}
+		}
+		wait, hold, gaveUp := says(4, ledger.WaitingApproval), says(5, ledger.WaitingBudget), says(7, ledger.Dead)
+		wait.NextIn, hold.NextIn, gaveUp.Guarded = 2*time.Hour, time.Hour, false
+		f.record(ledger.Result{Claim: c, LaneSeq: 3, Status: ledger.Failed, Attempt: 1, Class: "busy"})
+		f.record(says(1, ledger.Skipped), says(2, ledger.Dropped), says(3, ledger.Denied), wait, hold, says(6, ledger.Dead), gaveUp)
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Done, Attempt: 1}, ledger.Result{Claim: c, LaneSeq: 3, Status: ledger.Failed, Attempt: 2}) // they have ended
+		f.pass(90 * time.Minute)
+		for range 2 {
+			open := f.open(c)
+			f.is("open", states(open), "4:wait-1:waiting_approval:0", "5:hold-1:waiting_budget:0", "6:die-1:dead_letter:0")
+			if a := open[0]; string(a.Packed) != "kept" || a.NextIn < 29*time.Minute || a.NextIn > 30*time.Minute || open[1].NextIn != 0 || !a.FirstAt.IsZero() {
+				f.Errorf("waits as %+v, %s", a, open[1].NextIn)
+			}
+			c = f.claim(0)
+		}
+		f.record(ledger.Result{Claim: c, LaneSeq: 4, Status: ledger.Done, Attempt: 1}, ledger.Result{Claim: c, LaneSeq: 5, Status: ledger.Superseded})
+		f.is("left", states(f.open(c)), "6:die-1:dead_letter:0")
 	}},
 	{"superseded has ended", func(f *fixture) {
 		f.start(func(s *ledger.Spec) { s.Latest = true })

@@ -101,4 +101,4 @@ func Drop(ctx context.Context, tx pgx.Tx, id int32) error {
 const DeadClass = "gap"
 
 // ParksLane is a condition that holds unless action a, with effect x, is dead and its lane goes on without it.
-const ParksLane = `(a.status <> 'dead_letter' OR x.on_dead = 'park' AND a.class IS DISTINCT FROM '` + DeadClass + `')`
+const ParksLane = `(a.status <> 'dead_letter' OR a.guarded OR x.on_dead = 'park' AND a.class IS DISTINCT FROM '` + DeadClass + `')`

@@ -283,16 +283,17 @@ CREATE TABLE actions (
     exported     smallint NOT NULL DEFAULT 0, -- how many of its deaths the dead topic has. Reader: Unexported
     open         boolean NOT NULL DEFAULT true,
     forced       boolean NOT NULL DEFAULT false, -- it runs whatever has been started since: somebody wants it so, or it had parked its lane
+    guarded      boolean NOT NULL DEFAULT false, -- a guard has decided its status: dead, it parks its lane whatever on_dead says
     twice        boolean NOT NULL DEFAULT false, -- whoever had it run again knows that it may be done twice
     status       text COLLATE "C" NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'failed', 'processing', 'done',
-                 'dead_letter', 'parked', 'unknown', 'stale', 'discarded', 'superseded')),
+                 'dead_letter', 'parked', 'unknown', 'stale', 'discarded', 'superseded', 'skipped', 'dropped', 'denied', 'waiting_approval', 'waiting_budget')),
     class        text COLLATE "C",
     error        text,
     response     bytea,
     packed       bytea,
-    CONSTRAINT actions_open CHECK (open = (status NOT IN ('done', 'stale', 'discarded', 'superseded'))),
-    CONSTRAINT actions_finished CHECK ((finished_at IS NULL) = (status NOT IN ('done', 'dead_letter', 'stale', 'discarded', 'superseded'))),
-    CONSTRAINT actions_next CHECK ((next_at IS NULL) = (status <> 'failed')),
+    CONSTRAINT actions_open CHECK (open = (status NOT IN ('done', 'stale', 'discarded', 'superseded', 'skipped', 'dropped', 'denied'))),
+    CONSTRAINT actions_finished CHECK ((finished_at IS NULL) = (status NOT IN ('done', 'dead_letter', 'stale', 'discarded', 'superseded', 'skipped', 'dropped', 'denied'))),
+    CONSTRAINT actions_next CHECK ((next_at IS NULL) = (status NOT IN ('failed', 'waiting_approval', 'waiting_budget'))),
     CONSTRAINT actions_processing CHECK (status <> 'processing' OR result_by IS NOT NULL AND beat_at IS NOT NULL),
     CONSTRAINT actions_superseded CHECK (status <> 'superseded' OR attempts = 0)
 ) PARTITION BY LIST (window_id);
@@ -439,7 +440,7 @@ CREATE TABLE commands (
     CHECK ((ended_at IS NULL) = (outcome IS NULL) AND (ended_at IS NULL) = (epoch IS NULL)),
     CONSTRAINT commands_about CHECK ((lane_seq IS NULL) <> (log_offset IS NULL)),
     CONSTRAINT commands_kind_check CHECK (
-        log_offset IS NOT NULL AND kind IN ('release', 'discard') OR lane_seq IS NOT NULL AND kind IN ('replay', 'discard', 'resolve'))
+        log_offset IS NOT NULL AND kind IN ('release', 'discard') OR lane_seq IS NOT NULL AND kind IN ('replay', 'discard', 'resolve', 'ask'))
 );
 CREATE INDEX commands_open ON commands (fence, id) WHERE ended_at IS NULL;
 -- Reader: AskAction. Of an action one thing is asked at a time.

@@ -1,0 +1,41 @@
+package app
+
+import (
+	"fmt"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/policy"
+)
+
+// guarding is what the guards of a subscription are made of. What a guard reads of the file outside the subscription belongs into
+// sameSubscription, so that another word of it has the subscription begin again.
+type guarding struct {
+	streams *streams
+	file    *config.Config
+	at      nameInTeam
+	ledger  *ledger.Ledger
+	space   *ledger.Namespace
+}
+
+// guardMakers make the guards of a subscription, in the order in which they are asked: pause, senders, when, loop, policy and approvals, budget.
+// One gives nil if the file has nothing for it to decide.
+var guardMakers = []func(guarding) (policy.Guard, error){}
+
+// guards returns the guards of a subscription; nil if it has none.
+func guards(of guarding) (policy.Guard, error) {
+	var chain policy.Chain
+	for _, make := range guardMakers {
+		g, err := make(of)
+		if err != nil {
+			return nil, fmt.Errorf("guards of %s.%s: %w", of.at.team, of.at.name, err)
+		}
+		if g != nil {
+			chain = append(chain, g)
+		}
+	}
+	if len(chain) == 0 {
+		return nil, nil
+	}
+	return chain, nil
+}

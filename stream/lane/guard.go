@@ -1,0 +1,172 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/policy"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// Guards are asked by a head's worker before each attempt, with the destination's slot and token in hand, which go back if there is none. What
+// they say to end or to wait is recorded as a result without an attempt. What waits for them is a waiting head like one that waits for its
+// retry: it is spilled under a full window, and asks again when its time comes, when it is loaded, or when AskAgain says so.
+
+const (
+	guardTimeout = 30 * time.Second // of one question
+	guardWait    = time.Minute      // until a guard is asked again that does not say when
+	leastWait    = time.Second      // no guard is asked more often of one action
+)
+
+// endings are the statuses with which guards end an action.
+var endings = []ledger.Status{ledger.Skipped, ledger.Dropped, ledger.Denied, ledger.Dead}
+
+// guardRetry is the delay after a question that failed.
+var guardRetry = sink.RetryPolicy{Min: time.Second, Max: time.Minute}
+
+// AskAgain has the guards of all actions with one of these statuses asked at once.
+func (l *Lanes) AskAgain(of ...ledger.Status) {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	l.s.q.askAgain(of)
+}
+
+// letsGo asks the guards of a running head whether it may be attempted. If not, the head has gone where they say.
+func (w *workers) letsGo(e *entry, d *sinkQueue, a sink.Action) bool {
+	if w.cfg.Guard == nil {
+		return true
+	}
+	p := e.lane.partition
+	v, err := w.ask(p.ctx, a)
+	if p.ctx.Err() != nil || w.s.closing(p) {
+		if err == nil && v.Status == "" {
+			w.after(a, sink.Outcome{}, policy.NotMade)
+		}
+		w.s.abandon(e, d)
+		return false
+	}
+	if err == nil {
+		e.failedAsks = 0
+	}
+	switch {
+	case err != nil:
+		w.askLater(e, d, err)
+	case v.Status == "":
+		return true
+	case v.Status.Waits():
+		w.wait(e, d, v)
+	case slices.Contains(endings, v.Status):
+		w.conclude(e, d, v, 0)
+	default:
+		w.askLater(e, d, fmt.Errorf("a guard says %q, which is no verdict", v.Status))
+	}
+	return false
+}
+
+// ask asks the guards. A panic becomes an error.
+func (w *workers) ask(ctx context.Context, a sink.Action) (v policy.Verdict, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			w.log.Error("guard panicked", "action", a.Name, "action_id", a.ID, "stack", string(debug.Stack()))
+			v, err = policy.Verdict{}, fmt.Errorf("a guard panicked: %v", r)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, guardTimeout)
+	defer cancel()
+	return w.cfg.Guard.Before(ctx, a)
+}
+
+// after tells the guards how an attempt has ended that they let go on.
+func (w *workers) after(a sink.Action, out sink.Outcome, class sink.Class) {
+	if w.cfg.Guard == nil {
+		return
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			w.log.Error("guard panicked", "action", a.Name, "action_id", a.ID, "stack", string(debug.Stack()))
+		}
+	}()
+	w.cfg.Guard.After(a, out, class)
+}
+
+// askLater lets a head wait whose guards could not answer. Nothing is recorded.
+func (w *workers) askLater(e *entry, d *sinkQueue, err error) {
+	e.failedAsks++
+	wait := sink.Delay(guardRetry, e.failedAsks, 0, guardRetry.Max, w.cfg.Rand())
+	w.verdict("error", "")
+	w.log.Warn("a guard could not answer; the action waits and asks again", "event_id", e.EventID, "source", e.Source, "entity", string(e.Entity),
+		"action_id", string(e.ID), "error", err, "wait", wait)
+	w.s.postpone(e, d, wait)
+}
+
+// wait lets a head wait as its guards say. That is recorded when it is news.
+func (w *workers) wait(e *entry, d *sinkQueue, v policy.Verdict) {
+	again := v.Again
+	if again <= 0 {
+		again = guardWait
+	}
+	again = max(again, leastWait)
+	if says := v.Reason + "\x00" + v.Text; e.Status != v.Status || e.waitsFor != says {
+		e.waitsFor = says
+		w.conclude(e, d, v, again)
+		return
+	}
+	w.s.postpone(e, d, again)
+}
+
+// conclude records what the guards of a running head say.
+func (w *workers) conclude(e *entry, d *sinkQueue, v policy.Verdict, again time.Duration) {
+	w.verdict(string(v.Status), v.Reason)
+	res := ledger.Result{Status: v.Status, Class: v.Reason, Error: clean(errors.New(v.Text)), Spent: e.Spent, NextIn: again, Guarded: true}
+	w.judge.logVerdict(e, &res)
+	w.finish(e, d, res, nil)
+}
+
+func (w *workers) verdict(status, reason string) {
+	w.s.q.dispatch.metrics.verdicts.WithLabelValues(status, reason).Inc()
+}
+
+// waitForGuard lets a head wait until its guards are asked again; at once, if AskAgain was called since they were asked.
+func (q *queues) waitForGuard(e *entry, again time.Duration) {
+	e.notBefore = time.Now().Add(again)
+	if e.asked != q.asked {
+		e.notBefore = time.Time{}
+	}
+	q.budget.requeue(e)
+}
+
+// askAgain schedules the heads with one of these statuses, and reloads spilled lanes whose heads have one. What is under way sees it by asked.
+func (q *queues) askAgain(of []ledger.Status) {
+	q.asked++
+	var heads []*entry
+	for _, p := range q.partitions {
+		for _, la := range p.lanes {
+			switch {
+			case la.state == waiting && slices.Contains(of, la.head.Status):
+				la.state, la.head.notBefore = idle, q.safeFrom(la.head)
+				heads = append(heads, la.head)
+			case la.state == spilled && slices.Contains(of, la.waits):
+				q.spilled.reload(la, true)
+			}
+		}
+	}
+	q.timers.heap.removeAll(func(e *entry) bool { return e.lane.state == idle })
+	for _, e := range heads {
+		q.schedule(e.lane)
+	}
+	q.dispatch.wake()
+}
+
+// endOvertaken has the head of an action's lane end as superseded if it waits for a guard and the action overtakes it.
+func (q *queues) endOvertaken(p *partition, a *ledger.Action) {
+	if la := p.lanes[a.Entity]; la != nil && la.state == waiting && la.head.Status.Waits() && p.latest.overtaken(la.head) {
+		q.timers.remove(la.head)
+		la.state, la.head.notBefore = idle, time.Time{}
+		q.schedule(la)
+	}
+}
