@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger/internal/access"
 	"github.com/forebay-io/forebay/stream/ledger/internal/alerts"
+	"github.com/forebay-io/forebay/stream/ledger/internal/counters"
 	"github.com/forebay-io/forebay/stream/ledger/internal/deciders"
 	"github.com/forebay-io/forebay/stream/ledger/internal/migrate"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pauses"
@@ -81,6 +83,18 @@ type Decider = deciders.Decider
 // DecidesBy is what a process decides by for a subscription.
 type DecidesBy = deciders.By
 
+// Ask asks for units of a counter.
+type Ask = counters.Ask
+
+// Grant is the answer to an Ask.
+type Grant = counters.Grant
+
+// Used is what is used of a counter.
+type Used = counters.Used
+
+// counting has the methods of Ledger for limits that all processes share.
+type counting = counters.Store
+
 // Pool is a pool of connections whose questions and transactions have deadlines of their own.
 type Pool = pg.Pool
 
@@ -104,6 +118,7 @@ type Ledger struct {
 	*tokens
 	*alerting
 	*deciding
+	*counting
 
 	id [16]byte
 }
@@ -138,15 +153,19 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	}
 	l.commandListeners = pg.NewListeners(l.hot, "forebay_commands_"+cfg.Schema, cfg.Logger)
 	l.sweeper, l.destinations, l.tokens = retention.New(l.hot, l.sweep, cfg.Logger), pauses.New(l.quick), access.New(l.look)
-	l.alerting, l.deciding = alerts.New(l.quick), deciders.New(l.quick)
+	l.alerting, l.deciding, l.counting = alerts.New(l.quick), deciders.New(l.quick), counters.New(l.quick)
 	return l, nil
 }
 
 // Sweep opens and drops dedupe windows of all subscriptions; see [retention.Sweeper.Sweep]. Run it every few minutes, in every
 // process.
 func (l *Ledger) Sweep(ctx context.Context, cfg SweepConfig) (Swept, error) {
-	return l.sweeper.Sweep(ctx, cfg)
+	swept, err := l.sweeper.Sweep(ctx, cfg)
+	return swept, errors.Join(err, l.ForgetCounters(ctx, maxForgotten))
 }
+
+// maxForgotten bounds how many counters one sweep deletes.
+const maxForgotten = 10_000
 
 // transact is [pg.Pool.Transact] on the hot path's pool.
 func (l *Ledger) transact(ctx context.Context, f func(pgx.Tx) error) error {

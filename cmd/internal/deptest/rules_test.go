@@ -83,6 +83,14 @@ var rules = []rule{
 		reason: "which alerts were told, and which are silenced, are two tables of their own",
 	},
 	{
+		scope: []string{"stream/ledger/internal/counters"}, forbid: []string{"stream"}, allow: []string{"stream/ledger/internal/pg"},
+		reason: "what is used of shared limits is a table of its own",
+	},
+	{
+		scope: []string{"stream/counter"}, forbid: []string{"stream"}, allow: []string{"stream/ledger"},
+		reason: "a counter knows names and numbers: what has a limit is above it",
+	},
+	{
 		scope: []string{"stream/ledger/internal/retention"}, forbid: []string{"stream"}, allow: []string{"stream/ledger/internal/pg", "stream/ledger/internal/window"},
 		reason: "what opens and drops windows needs the pools and the tables, and no claim",
 	},
@@ -103,7 +111,7 @@ var rules = []rule{
 		reason: "lanes are handed actions: where those come from is above them",
 	},
 	{
-		scope: []string{"stream/destination"}, forbid: []string{"stream"}, allow: []string{"stream/ledger", "stream/sink"},
+		scope: []string{"stream/destination"}, forbid: []string{"stream"}, allow: []string{"stream/counter", "stream/ledger", "stream/sink"},
 		reason: "a destination knows no lane: it hands out turns",
 	},
 	{

@@ -570,6 +570,19 @@ CREATE TABLE subscription_pauses (
 CREATE UNIQUE INDEX subscription_pauses_open ON subscription_pauses (subscription) WHERE ended_at IS NULL;
 CREATE INDEX subscription_pauses_ended ON subscription_pauses (ended_at);
 
+-- What is used of limits that all processes share: budgets, loops and rates. A row whose until has passed says nothing. Readers: every stream
+-- process, as it takes units; what operators list; sweep.
+CREATE TABLE counters (
+    name    text COLLATE "C" PRIMARY KEY CHECK (name <> ''),
+    at      timestamptz NOT NULL, -- the window's beginning; of a bucket: until when it was drained
+    used    bigint NOT NULL CHECK (used >= 0),
+    cap     bigint NOT NULL, -- the limit, as it was when units were taken last
+    unit    bigint NOT NULL CHECK (unit > 0), -- parts that used and cap count of a unit: above 1 of a bucket
+    granted bigint NOT NULL, -- by the last statement, which reads it from here
+    until   timestamptz NOT NULL
+) WITH (fillfactor = 50);
+CREATE INDEX counters_until ON counters (until);
+
 -- Plans of replays, and what was asked of them. Reader: Replays (operators), ReplayParts (the owners).
 CREATE TABLE replays (
     id               bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -1,0 +1,322 @@
+// Package counter is a process's part of the limits that all processes share: budgets, loops and rates. It takes units from the ledger before
+// they are used, a few ahead where much is left, so that most of what is counted costs no statement:
+//
+//	Take ──▶ what was taken ahead ──none──▶ ledger: 1/64 of what is left in the window, at least what is wanted
+//	  idle for 5 s, or the end of the process ──▶ what was not used goes back
+//	  kill -9                                 ──▶ it counts as used until the window ends: too little is used, never too much
+//
+// What several goroutines ask at the same time is one statement.
+package counter
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// Store keeps what all processes have used; [ledger.Ledger] implements it.
+type Store interface {
+	// Count answers each ask by the grant at its index. A name is there once.
+	Count(ctx context.Context, asks []ledger.Ask) ([]ledger.Grant, error)
+}
+
+// Limit is how many units all processes may use together in each window.
+type Limit struct {
+	Name  string        // whose it is; the same in all processes
+	Units int64         // in a window, above zero and below 2^53
+	Per   time.Duration // a window's length, whole microseconds. Windows begin at multiples of it since 1970, UTC
+}
+
+// Answer says whether units may be used.
+type Answer struct {
+	OK   bool
+	Used int64         // in the window, by all processes, as it was when the ledger was asked last; with what they have taken ahead
+	Left time.Duration // until the window ends
+}
+
+const (
+	idle       = 5 * time.Second // after which units that were taken ahead go back
+	askAgain   = time.Second     // after which a limit that was reached is asked for again: units may have come back
+	mostAtOnce = 500             // asks in a statement
+	wait       = 5 * time.Second // for the ledger
+	maxName    = 400             // bytes of a name; a longer one is cut and ends in its hash
+)
+
+// Counters are the counters of a process. Safe for concurrent use. Run must run.
+type Counters struct {
+	store Store
+	log   *slog.Logger
+
+	mu     sync.Mutex
+	leases map[string]*lease
+	queue  []*question
+	down   bool          // the ledger did not answer last; of Run alone
+	asked  chan struct{} // capacity 1, never closed: there is something in queue
+	done   chan struct{} // closed when Run ends
+}
+
+// New makes the counters of a process. logger may be nil.
+func New(store Store, logger *slog.Logger) *Counters {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	return &Counters{store: store, log: logger, leases: map[string]*lease{}, asked: make(chan struct{}, 1), done: make(chan struct{})}
+}
+
+// lease is what this process has taken of a limit and not used.
+type lease struct {
+	name    string
+	limit   Limit         // as it was asked for last
+	users   int           // goroutines that have it; under Counters.mu
+	lock    chan struct{} // holds a value while somebody uses what is below
+	units   int64
+	window  time.Time // its beginning, as the ledger says
+	ends    time.Time // when the window ends, by our clock and never later than it does
+	used    int64
+	refused time.Time // until when nobody need ask the ledger
+	touched time.Time
+}
+
+// question waits for its answer.
+type question struct {
+	ask    ledger.Ask
+	sent   time.Time // right before the ledger was asked
+	grant  ledger.Grant
+	err    error
+	answer chan struct{} // closed with the answer
+}
+
+// Take takes n units, all or none. An error means that it is not known whether there are any: nothing may be used then.
+func (c *Counters) Take(ctx context.Context, l Limit, n int64) (Answer, error) {
+	e, err := c.hold(ctx, l.Name)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer c.release(e)
+	now := time.Now()
+	e.limit, e.touched = l, now
+	if !now.Before(e.ends) {
+		e.units, e.refused = 0, time.Time{}
+	}
+	for e.units < n && !now.Before(e.refused) {
+		had := e.units
+		q, err := c.ask(ctx, ledger.Ask{Name: e.name, Limit: l.Units, Per: l.Per, Want: n - e.units, Most: l.Units})
+		if err != nil {
+			return Answer{}, err
+		}
+		if e.window != q.grant.Window {
+			e.units = 0 // of the window before
+		}
+		e.window, e.used, e.ends = q.grant.Window, q.grant.Used, q.sent.Add(q.grant.Left)
+		if e.units += q.grant.Units; e.units < n && (had == 0 || e.units >= had) {
+			e.refused = now.Add(askAgain)
+		}
+	}
+	ok := e.units >= n
+	if ok {
+		e.units -= n
+	}
+	return Answer{OK: ok, Used: e.used, Left: e.ends.Sub(now)}, nil
+}
+
+// Give gives back n units that Take gave and that were not used. Where their window is over, that changes nothing.
+func (c *Counters) Give(l Limit, n int64) {
+	e, err := c.hold(context.Background(), l.Name)
+	if err != nil {
+		return
+	}
+	defer c.release(e)
+	if now := time.Now(); now.Before(e.ends) {
+		e.units, e.refused, e.touched = e.units+n, time.Time{}, now
+	}
+}
+
+// Spend counts n units as used that are used already, whatever the limit is. It does not wait for the ledger, which is asked until it answers.
+func (c *Counters) Spend(l Limit, n int64) {
+	c.put(&question{ask: ledger.Ask{Name: cut(l.Name), Limit: l.Units, Per: l.Per, Want: n, Force: true}})
+}
+
+// Pour takes want to most units of a bucket into which limit units flow in each per, and which holds burst at most. Units that are not used
+// within a moment are lost. retry is after how long want units are there, where none were given.
+func (c *Counters) Pour(ctx context.Context, name string, limit int64, per time.Duration, burst, want, most int64) (units int64, retry time.Duration, err error) {
+	q, err := c.ask(ctx, ledger.Ask{Name: cut(name), Limit: limit, Per: per, Burst: burst, Want: want, Most: most})
+	if err != nil {
+		return 0, 0, err
+	}
+	return q.grant.Units, q.grant.Left, nil
+}
+
+// hold returns the lease of a name, for the caller alone until release.
+func (c *Counters) hold(ctx context.Context, name string) (*lease, error) {
+	name = cut(name)
+	c.mu.Lock()
+	e := c.leases[name]
+	if e == nil {
+		e = &lease{name: name, lock: make(chan struct{}, 1)}
+		c.leases[name] = e
+	}
+	e.users++
+	c.mu.Unlock()
+	select {
+	case e.lock <- struct{}{}:
+		return e, nil
+	case <-ctx.Done():
+		c.leave(e)
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (c *Counters) release(e *lease) {
+	<-e.lock
+	c.leave(e)
+}
+
+func (c *Counters) leave(e *lease) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e.users--
+}
+
+// ask has Run ask the ledger, and waits for the answer. Where the caller does not wait for it, what is granted counts as used.
+func (c *Counters) ask(ctx context.Context, a ledger.Ask) (*question, error) {
+	q := &question{ask: a, answer: make(chan struct{})}
+	c.put(q)
+	select {
+	case <-q.answer:
+		return q, q.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-c.done:
+		return nil, schemas.Errorf(schemas.Unavailable, "count what is used of "+a.Name, "the process is ending")
+	}
+}
+
+func (c *Counters) put(q *question) {
+	c.mu.Lock()
+	c.queue = append(c.queue, q)
+	c.mu.Unlock()
+	select {
+	case c.asked <- struct{}{}:
+	default:
+	}
+}
+
+// Run asks the ledger what others want to know, and gives back what is not used, until ctx ends; then it gives back everything.
+func (c *Counters) Run(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.asked:
+			c.answer(ctx)
+		case now := <-tick.C:
+			c.giveBack(now.Add(-idle))
+			c.answer(ctx)
+		case <-ctx.Done():
+			c.end(context.WithoutCancel(ctx))
+			return
+		}
+	}
+}
+
+// end gives back everything. Nothing is asked any more.
+func (c *Counters) end(ctx context.Context) {
+	close(c.done)
+	c.giveBack(time.Now().Add(time.Hour))
+	c.answer(ctx)
+}
+
+// answer asks the ledger until nothing is left to ask, or it does not answer.
+func (c *Counters) answer(ctx context.Context) {
+	for {
+		batch := c.batch()
+		if len(batch) == 0 {
+			return
+		}
+		asks := make([]ledger.Ask, len(batch))
+		sent := time.Now()
+		for i, q := range batch {
+			asks[i] = q.ask
+		}
+		within, cancel := context.WithTimeout(ctx, wait)
+		grants, err := c.store.Count(within, asks)
+		cancel()
+		var again []*question
+		for i, q := range batch {
+			switch {
+			case err != nil && q.ask.Force && q.ask.Want > 0:
+				again = append(again, q)
+			case err != nil:
+				q.err = err
+			default:
+				q.sent, q.grant = sent, grants[i]
+			}
+			if q.answer != nil {
+				close(q.answer)
+			}
+		}
+		if err == nil {
+			c.down = false
+			continue
+		}
+		if !c.down {
+			c.log.Warn("what is used of budgets and rates cannot be counted: nothing that has a limit is attempted until it can", "error", err)
+		}
+		c.down = true
+		c.mu.Lock()
+		c.queue = append(again, c.queue...) // with the next tick
+		c.mu.Unlock()
+		return
+	}
+}
+
+// batch takes questions from the queue, each name once.
+func (c *Counters) batch() (batch []*question) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	names := map[string]bool{}
+	var rest []*question
+	for _, q := range c.queue {
+		if names[q.ask.Name] || len(batch) == mostAtOnce {
+			rest = append(rest, q)
+			continue
+		}
+		names[q.ask.Name] = true
+		batch = append(batch, q)
+	}
+	c.queue = rest
+	return batch
+}
+
+// giveBack puts back what was not touched since a time. It goes back once: where the ledger does not answer it counts as used.
+func (c *Counters) giveBack(since time.Time) {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, e := range c.leases {
+		if e.users > 0 || !e.touched.Before(since) {
+			continue
+		}
+		if e.units > 0 && now.Before(e.ends) {
+			c.queue = append(c.queue, &question{ask: ledger.Ask{
+				Name: name, Limit: e.limit.Units, Per: e.limit.Per, Want: -e.units, Force: true, Window: e.window}})
+		}
+		delete(c.leases, name)
+	}
+}
+
+// cut makes a name fit for a key.
+func cut(name string) string {
+	if len(name) <= maxName {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return strings.ToValidUTF8(name[:maxName-33], "") + "#" + hex.EncodeToString(sum[:16])
+}

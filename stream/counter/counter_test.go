@@ -1,0 +1,227 @@
+package counter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/counter"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
+	"github.com/forebay-io/forebay/stream/ledger/pgtest"
+)
+
+// process is the counters of one process.
+type process struct {
+	*counter.Counters
+	store *mortal
+	stop  func() // cleanly
+}
+
+// mortal is a store that a process which was killed reaches no more.
+type mortal struct {
+	counter.Store
+	dead atomic.Bool
+	n    atomic.Int64 // statements
+}
+
+func (m *mortal) Count(ctx context.Context, asks []ledger.Ask) ([]ledger.Grant, error) {
+	if m.dead.Load() {
+		return nil, errors.New("killed")
+	}
+	m.n.Add(1)
+	return m.Store.Count(ctx, asks)
+}
+
+func start(t *testing.T, store counter.Store) *process {
+	ctx, cancel := context.WithCancel(t.Context())
+	m := &mortal{Store: store}
+	p := &process{Counters: counter.New(m, nil), store: m}
+	var running sync.WaitGroup
+	running.Go(func() { p.Run(ctx) })
+	p.stop = func() { cancel(); running.Wait() }
+	t.Cleanup(p.stop)
+	return p
+}
+
+// kill ends the process as kill -9 does.
+func (p *process) kill() {
+	p.store.dead.Store(true)
+	p.stop()
+}
+
+// TestNeverMoreThanTheLimit: whatever processes take, give back, spend and however they end, no window has more than its limit used; and what
+// is out of use after a kill is little.
+func TestNeverMoreThanTheLimit(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(60) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			var store ledgertest.Counters
+			l := counter.Limit{Name: "a", Units: []int64{1, 4, 100, 5000}[r.IntN(4)], Per: time.Hour}
+			used := map[int64]int64{} // by window
+			refused := map[int64]bool{}
+			processes := []*process{start(t, &store), start(t, &store)}
+			kills := int64(0)
+			var held []int64 // windows of units that may go back
+			for range 1500 {
+				i := r.IntN(2)
+				p := processes[i]
+				window := time.Now().Unix() / 3600
+				switch x := r.IntN(200); {
+				case x == 0:
+					p.kill()
+					processes[i], kills, held = start(t, &store), kills+1, nil
+				case x == 1:
+					p.stop()
+					processes[i], held = start(t, &store), nil
+				case x < 6:
+					time.Sleep(time.Duration(r.Int64N(int64(10 * time.Minute))))
+				case x < 20 && len(held) > 0:
+					p.Give(l, 1)
+					if held[0] == window {
+						used[window]--
+					}
+					held = nil
+				default:
+					n := 1 + r.Int64N(min(l.Units, 3))
+					a, err := p.Take(t.Context(), l, n)
+					if err != nil {
+						t.Fatal(err)
+					}
+					refused[window] = refused[window] || !a.OK && n == 1
+					if a.OK {
+						used[window] += n
+						held = []int64{window}
+					}
+					if a.Left > l.Per {
+						t.Fatalf("the window ends in %s", a.Left)
+					}
+				}
+			}
+			for w, n := range used {
+				if n > l.Units {
+					t.Errorf("seed %d: window %d has used %d of %d", seed, w, n, l.Units)
+				}
+				// What others have taken ahead and not used when one is refused, too, is at most a 64th each.
+				if lost := l.Units/64 + 1; refused[w] && kills == 0 && n < l.Units-2*lost-3 {
+					t.Errorf("seed %d: window %d was refused with %d of %d used", seed, w, n, l.Units)
+				}
+			}
+		})
+	}
+}
+
+// TestIdleUnitsGoBack: what one process has taken ahead and does not use, another gets.
+func TestIdleUnitsGoBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var store ledgertest.Counters
+		one, other := start(t, &store), start(t, &store)
+		l := counter.Limit{Name: "a", Units: 6400, Per: 24 * time.Hour}
+		if a, err := one.Take(t.Context(), l, 1); err != nil || !a.OK || a.Used != 100 {
+			t.Fatalf("%+v %v", a, err)
+		}
+		if a, _ := other.Take(t.Context(), l, 6300); !a.OK {
+			t.Fatalf("%+v", a)
+		}
+		if a, _ := other.Take(t.Context(), l, 1); a.OK || a.Left != l.Per { // synctest begins at midnight
+			t.Fatalf("%+v", a)
+		}
+		time.Sleep(7 * time.Second)
+		synctest.Wait()
+		if got := store.Used("a"); got != 6301 {
+			t.Errorf("used: %d", got)
+		}
+		if a, _ := other.Take(t.Context(), l, 99); !a.OK {
+			t.Errorf("%+v", a)
+		}
+		other.Spend(l, 7) // it was used already
+		synctest.Wait()
+		if got := store.Used("a"); got != 6407 {
+			t.Errorf("spent: %d", got)
+		}
+	})
+}
+
+// TestWithoutLedger: nothing is given while the ledger does not answer, and what was spent is counted once it does.
+func TestWithoutLedger(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var store ledgertest.Counters
+		store.Fail(schemas.Errorf(schemas.Unavailable, "", "away"))
+		p := start(t, &store)
+		l := counter.Limit{Name: strings.Repeat("é", 400), Units: 5, Per: time.Hour}
+		if a, err := p.Take(t.Context(), l, 1); schemas.KindOf(err) != schemas.Unavailable || a.OK {
+			t.Fatalf("%+v %v", a, err)
+		}
+		p.Spend(l, 5)
+		time.Sleep(3500 * time.Millisecond)
+		store.Fail(nil)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if a, err := p.Take(t.Context(), l, 1); err != nil || a.OK || a.Used != 5 {
+			t.Errorf("%+v %v", a, err)
+		}
+		p.stop()
+		time.Sleep(2 * time.Second)
+		if _, err := p.Take(t.Context(), l, 1); schemas.KindOf(err) != schemas.Unavailable {
+			t.Errorf("after its end: %v", err)
+		}
+	})
+}
+
+// TestTwoWorkersAndAKill: on Postgres, of two processes that take as fast as they can, one is killed in between and started again.
+func TestTwoWorkersAndAKill(t *testing.T) {
+	t.Parallel()
+	url, schema := pgtest.Migrated(t)
+	open := func() *ledger.Ledger {
+		l, err := ledger.Open(t.Context(), ledger.Config{URL: schemas.NewSecret(url), Schema: schema, MaxConns: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(l.Close)
+		return l
+	}
+	const entities, limit = 3, 200
+	var used [entities]atomic.Int64
+	work := func(p *process, name string) {
+		var workers sync.WaitGroup
+		for range 8 {
+			workers.Go(func() {
+				for i := 0; i < 2*entities*limit; i++ {
+					l := counter.Limit{Name: fmt.Sprint("entity ", i%entities), Units: limit, Per: 366 * 24 * time.Hour}
+					a, err := p.Take(t.Context(), l, 1)
+					if err != nil {
+						return // it was killed
+					}
+					if a.OK && used[i%entities].Add(1) >= limit/4 && name == "first" {
+						p.store.dead.Store(true)
+					}
+				}
+			})
+		}
+		workers.Wait()
+	}
+	first, second := start(t, open()), start(t, open())
+	var both sync.WaitGroup
+	both.Go(func() { work(second, "second") })
+	work(first, "first")
+	first.kill()
+	third := start(t, open())
+	work(third, "third")
+	both.Wait()
+	for i := range used {
+		if n := used[i].Load(); n > limit || n < limit-3*(limit/64+1)-8 {
+			t.Errorf("entity %d: %d of %d were used", i, n, limit)
+		}
+	}
+}
