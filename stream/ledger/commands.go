@@ -25,8 +25,8 @@ const (
 	Replay CommandKind = "replay"
 	// Resolve sets the outcome of an action whose outcome is unknown, or that somebody has done by hand.
 	Resolve CommandKind = "resolve"
-	// Ask has the guards of an action that waits for them asked at once.
-	Ask CommandKind = "ask"
+	// AskGuards has the guards of an action that waits for them asked at once.
+	AskGuards CommandKind = "ask"
 	// SeekTo has the owner claim its partition again, because a seek is asked for: the claim carries it out. It has no ID.
 	SeekTo CommandKind = "seek"
 )

@@ -119,7 +119,7 @@ func (o *CommandResult) change(ctx context.Context, tx pgx.Tx, w int32, cmd Comm
 	was := o.Status
 	switch {
 	case was == Stale && cmd.Kind == Replay && cmd.Detail.Force: // it was overtaken when it was to run again, and is to run all the same
-	case cmd.Kind == Ask && was.Waits():
+	case cmd.Kind == AskGuards && was.Waits():
 		o.Outcome = AskedAgain // its lane is read again, and asks
 		return nil
 	case was != Dead && was != Unknown:

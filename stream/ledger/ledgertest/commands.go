@@ -215,7 +215,7 @@ func (p *Process) change(o *ledger.CommandResult, a *action, cmd ledger.Command)
 	was, now := o.Status, p.m.now()
 	switch {
 	case was == ledger.Stale && cmd.Kind == ledger.Replay && cmd.Detail.Force:
-	case cmd.Kind == ledger.Ask && was.Waits():
+	case cmd.Kind == ledger.AskGuards && was.Waits():
 		o.Outcome = ledger.AskedAgain
 		return
 	case was != ledger.Dead && was != ledger.Unknown:
