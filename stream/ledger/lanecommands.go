@@ -35,7 +35,7 @@ type CommandDetail struct {
 // it is a snapshot, and its entity has a newer version by then.
 const RunsAgain = "runs again"
 
-// AskedAgain is the outcome of an Ask that found its action waiting.
+// AskedAgain is the outcome of an AskGuards that found its action waiting.
 const AskedAgain = "asked again"
 
 // CommandResult is the result of a command about an action.
