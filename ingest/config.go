@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forebay-io/forebay/schemas/trace"
 )
 
 const (
@@ -33,6 +35,8 @@ type Config struct {
 	ReadTimeout time.Duration
 	// StatusURL makes the URL at which the status of an event can be asked for. If it is nil or returns "", the answer names none.
 	StatusURL func(team, source, id string) string
+	// Tracer makes a span of every delivery that is authentic and is an event; nil makes none.
+	Tracer *trace.Tracer
 	// Now is the intake's clock; default [time.Now].
 	Now func() time.Time
 	// Logger gets one line a delivery; default none.

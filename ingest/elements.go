@@ -8,7 +8,6 @@ import (
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/jsonschema"
-	"github.com/forebay-io/forebay/schemas/trace"
 )
 
 // batch is what a delivery with a list of events comes to.
@@ -66,13 +65,13 @@ func (h *Handler) element(d *delivery, r *verify.Request) (e *schemas.Event, tak
 	if err := h.guard(d, func() error { return d.source.mapper().Read(r, d.received, e) }); err != nil {
 		return nil, verdict{}, err
 	}
-	taken, err = d.finish(r, e)
+	taken, err = h.finish(d, r, e)
 	return e, taken, err
 }
 
 // finish gives an event its trace, and checks it and its body. taken is the verdict on it once it is durable.
-func (d *delivery) finish(r *verify.Request, e *schemas.Event) (taken verdict, err error) {
-	e.TraceParent, e.TraceState = trace.Accept(r.Header["Traceparent"], r.Header["Tracestate"])
+func (h *Handler) finish(d *delivery, r *verify.Request, e *schemas.Event) (taken verdict, err error) {
+	e.TraceParent, e.TraceState = h.traceOf(d, r)
 	if err := e.Validate(); err != nil {
 		return verdict{}, err
 	}

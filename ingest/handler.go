@@ -16,6 +16,7 @@ import (
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/trace"
 )
 
 // Handler serves POST /v1/in/{team}/{source}. Safe for concurrent use.
@@ -110,6 +111,7 @@ type delivery struct {
 	event       *schemas.Event // &eventBuffer, once it is valid
 	eventBuffer schemas.Event
 	batch       *batch             // of a delivery with a list of events, in the place of event
+	span        *trace.Span        // nil: no event, or no telemetry
 	buffer      *[smallBuffer]byte // for a small body; reused by recycle, as are the event's headers
 }
 
@@ -138,6 +140,7 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request) {
 		d.source = s
 	}
 	v := h.process(w, r, d)
+	d.span.End(failureOf(v))
 	h.keepRefused(r, d, v)
 	h.observe(r.Context(), d, v)
 	if v.outcome == refused {
@@ -201,7 +204,7 @@ func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) v
 	if err := h.guard(d, func() error { return s.mapper().Read(&d.request, d.received, event) }); err != nil {
 		return h.quarantine(r.Context(), d, r.Host, err)
 	}
-	taken, err := d.finish(&d.request, event)
+	taken, err := h.finish(d, &d.request, event)
 	if err != nil {
 		return h.quarantine(r.Context(), d, r.Host, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/stream/batch"
 	"github.com/forebay-io/forebay/stream/deadletter"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -59,6 +60,7 @@ type Config struct {
 	// Retention is for how long each topic keeps its records. It is used if the broker does not say.
 	Retention map[string]time.Duration
 
+	Tracer     *trace.Tracer         // nil makes no spans
 	Logger     *slog.Logger          // nil logs nothing
 	Registerer prometheus.Registerer // nil registers nothing
 

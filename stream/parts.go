@@ -27,7 +27,7 @@ func (c Config) reader(onError func(error)) reader.Config {
 
 func (c Config) batch(r *reader.Reader, log *reader.Log, lanes Lanes, ms *batch.Metrics) batch.Config {
 	return batch.Config{
-		Topics: c.Topics, Ledger: c.Ledger, Lanes: lanes, Reader: r, Log: log, Backfills: c.Backfills, Metrics: ms, Logger: c.Logger,
+		Group: c.Group, Topics: c.Topics, Ledger: c.Ledger, Lanes: lanes, Reader: r, Log: log, Backfills: c.Backfills, Metrics: ms, Tracer: c.Tracer, Logger: c.Logger,
 		BatchRecords: c.BatchRecords, BatchBytes: c.BatchBytes, BatchWait: c.BatchWait, BatchPace: c.BatchPace, GapSweep: c.GapSweep, IdleSweep: c.IdleSweep,
 		UnreadAfter: c.UnreadAfter, TopicLook: c.TopicLook, CommandSweep: c.CommandSweep,
 	}

@@ -56,6 +56,8 @@ type Config struct {
 	// SchemaID returns the value of the header [record.SchemaIDHeader] of an event; nil: it has none. Called for every record, so it must
 	// not wait. Default: no record has one.
 	SchemaID func(*schemas.Event) []byte
+	// Tracer makes a span of every record of an event; nil makes none.
+	Tracer *trace.Tracer
 	// ClientID names the client to the brokers. Default "forebay-ingest".
 	ClientID string
 	// Options are appended to the client's options: TLS, SASL, hooks and a logger.
@@ -106,6 +108,7 @@ type Producer struct {
 	room    room
 	// schemaID is that of [Config].
 	schemaID func(*schemas.Event) []byte
+	tracer   *trace.Tracer
 	calls    sync.Pool // of *call: its encoder alone saves 0.9 of 1.4 us a record (BenchmarkEncode, BenchmarkEncoder)
 
 	mu       sync.Mutex // held while a client is replaced
@@ -137,7 +140,7 @@ func New(c Config) (*Producer, error) {
 		// By key, as every Kafka client does by default, so that an entity stays in its partition.
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
 	}
-	p := &Producer{options: append(opts, c.Options...), schemaID: c.SchemaID}
+	p := &Producer{options: append(opts, c.Options...), schemaID: c.SchemaID, tracer: c.Tracer}
 	client, err := kgo.NewClient(p.options...)
 	if err != nil {
 		return nil, fmt.Errorf("producer: %w", err)
@@ -151,30 +154,40 @@ func New(c Config) (*Producer, error) {
 // Append implements [ingest.Log].
 func (p *Producer) Append(ctx context.Context, deadline time.Time, topic string, e *schemas.Event) error {
 	c := p.calls.Get().(*call)
-	return p.produce(ctx, deadline, c, p.encode(&c.encoder, topic, e))
+	span := p.sends(topic, e)
+	err := p.produce(ctx, deadline, c, p.encode(&c.encoder, topic, e, span))
+	span.End(failureOf(err))
+	return err
 }
 
 // Record returns the record that Append appends. Its value is the event's body, its memory else its own.
 func (p *Producer) Record(topic string, e *schemas.Event) *kgo.Record {
-	return p.encode(new(record.Encoder), topic, e)
+	return p.encode(new(record.Encoder), topic, e, nil)
 }
 
-func (p *Producer) encode(w *record.Encoder, topic string, e *schemas.Event) *kgo.Record {
+func (p *Producer) encode(w *record.Encoder, topic string, e *schemas.Event, span *trace.Span) *kgo.Record {
 	w.SchemaID = p.schemaID(e)
-	parent, state := trace.Child(e.TraceParent, e.TraceState) // this hop is a span of its own in the event's trace
+	parent, state := span.Context()
+	if parent == "" {
+		parent, state = trace.Child(e.TraceParent, e.TraceState) // this hop is a span of its own in the event's trace
+	}
 	return w.EncodeHop(topic, e, parent, state)
 }
 
 // AppendAll implements [ingest.Log].
 func (p *Producer) AppendAll(ctx context.Context, deadline time.Time, topic string, events []*schemas.Event, quarantine string, rest []*ingest.Delivery) error {
-	records := make([]*kgo.Record, 0, len(events)+len(rest))
-	for _, e := range events {
-		records = append(records, p.Record(topic, e))
+	records, spans := make([]*kgo.Record, 0, len(events)+len(rest)), make([]*trace.Span, len(events))
+	for i, e := range events {
+		spans[i] = p.sends(topic, e)
+		records = append(records, p.encode(new(record.Encoder), topic, e, spans[i]))
 	}
 	for _, d := range rest {
 		records = append(records, quarantineRecord(quarantine, d))
 	}
 	_, err := p.ProduceAll(ctx, deadline, records)
+	for _, s := range spans {
+		s.End(failureOf(err))
+	}
 	return err
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -37,7 +36,7 @@ func (s *Sink) environment(a sink.Action) []string {
 	set("FOREBAY_VERSION_KIND", string(e.Version.Kind))
 	set("FOREBAY_VERSION_CLOCK", e.Version.Clock)
 	set("FOREBAY_DELETED", strconv.FormatBool(e.Deleted))
-	parent, _ := trace.Child(e.TraceParent, "")
+	parent, _ := a.Hop()
 	set("TRACEPARENT", parent)
 	return env
 }

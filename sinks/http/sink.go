@@ -206,7 +206,7 @@ func (s *Sink) request(ctx context.Context, a sink.Action, body []byte, contentT
 		h.Set("Forebay-Late", "true")
 	}
 	setLater(h, a.Later)
-	hop(h, a.Event)
+	hop(h, a)
 	if s.key != nil {
 		stamp := strconv.FormatInt(s.now().Unix(), 10)
 		h.Set("Webhook-Timestamp", stamp)

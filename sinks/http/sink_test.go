@@ -213,7 +213,7 @@ func TestHop(t *testing.T) {
 		"garbage":                                "new",
 	} {
 		h := http.Header{}
-		hop(h, &schemas.Event{TraceParent: parent, TraceState: "a=b"})
+		hop(h, sink.Action{Event: &schemas.Event{TraceParent: parent, TraceState: "a=b"}})
 		got := h.Get("Traceparent")
 		if len(got) != 55 || strings.Contains(got, span) {
 			t.Fatalf("%q gives %q", parent, got)

@@ -18,7 +18,6 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
-	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/sinks/redact"
 	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -176,7 +175,7 @@ func (s *Sink) record(a sink.Action, key string) *kgo.Record {
 	if key != "" && key != string(a.Event.Entity) {
 		record.SetPartitionKey(r, key)
 	}
-	parent, state := trace.Child(a.Event.TraceParent, a.Event.TraceState)
+	parent, state := a.Hop()
 	record.SetHop(r, parent, state)
 	r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerAction, Value: []byte(a.ID)})
 	if a.Late {

@@ -17,7 +17,6 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/header"
-	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/sinks/guard"
 	"github.com/forebay-io/forebay/sinks/redact"
 	"github.com/forebay-io/forebay/sinks/spec"
@@ -151,7 +150,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx) // ends what the session has left over
 	defer cancel()
-	parent, state := trace.Child(a.Event.TraceParent, a.Event.TraceState)
+	parent, state := a.Hop()
 	x := &exchange{sink: s, ctx: ctx, key: string(a.ID), parent: parent, state: state}
 	meta := mcp.Meta{"forebay/action_id": string(a.ID), "forebay/attempt": a.Attempt, "traceparent": parent}
 	result, err := s.call(ctx, x, &mcp.CallToolParams{Meta: meta, Name: values.Text("tool"), Arguments: arguments})

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/reader"
@@ -67,6 +68,7 @@ var _ Reader = (*reader.Reader)(nil)
 
 // Config is what a loop needs to know.
 type Config struct {
+	Group     string   // the subscription's name
 	Topics    []string // of the subscription
 	Ledger    Ledger
 	Lanes     Lanes
@@ -76,6 +78,7 @@ type Config struct {
 	Paused    bool              // as by [Loop.Pause], from the beginning
 	Replays   *Replays          // nil: no replays
 	Metrics   *Metrics
+	Tracer    *trace.Tracer // makes a span of each event that is decided; nil makes none
 	Logger    *slog.Logger
 
 	BatchRecords int           // the most records of a batch

@@ -329,6 +329,7 @@ func (l *Loop) apply(b *batch) {
 	l.metrics.bytes.Observe(float64(b.bytes))
 	for i := range applied {
 		if p := b.byClaim[applied[i].Claim]; p != nil {
+			l.trace(p, applied[i], began)
 			l.applied(p, applied[i])
 		}
 	}

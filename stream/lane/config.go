@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/policy"
@@ -96,6 +97,8 @@ type Config struct {
 	Find func(name string) (now string, d DestinationConfig, ok bool)
 	// Later gives URL and token of an attempt at a destination that may finish later; required if there is one.
 	Later func(r ledger.AttemptRef, id schemas.ActionID) sink.Later
+	// Tracer makes spans of attempts whose event's trace is sampled; nil makes none.
+	Tracer *trace.Tracer
 	// Alive reports whether this process may still act for its group: the last successful heartbeat lies within the session
 	// timeout, on a monotonic clock. It is asked right before every call (P6 covers the ledger, not the wire); while it says no,
 	// nothing is attempted. Required.

@@ -175,6 +175,8 @@ func (w *workers) attempt(e *entry, d *sinkQueue, a sink.Action) (ledger.Result,
 	completion := statement{w: w, began: began, res: ledger.Result{
 		Claim: e.lane.partition.claim, LaneSeq: e.LaneSeq, Status: ledger.Done, Attempt: e.Attempts + 1}}
 	a.Commit, a.Later, a.Looks = completion.commitOf(e.to), w.laterOf(e), d.user.Spend
+	span := w.span(e, a.Event, began)
+	a.TraceParent, a.TraceState = span.Context()
 	out, err := w.call(ctx, e.to.Sink, a)
 	class := sink.ClassOf(err)
 	if class == sink.ClassBug && errors.Is(err, context.DeadlineExceeded) && ctx.timedOut() {
@@ -190,6 +192,7 @@ func (w *workers) attempt(e *entry, d *sinkQueue, a sink.Action) (ledger.Result,
 	w.after(a, out, class)
 	kind := e.to.Sink.Idempotency()
 	res := w.endAttempt(e, d, kind, began, out, class, err)
+	endSpan(span, &res)
 	res.Marked = kind == sink.Unsafe
 	feedback := destination.Outcome{Class: class, Code: out.Code, RetryAfter: out.RetryAfter}
 	if class != sink.ClassOK { // of a success nobody asks

@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/trace"
 )
 
 // Idempotency is what a sink promises when one action is attempted more than once.
@@ -122,6 +123,8 @@ type Action struct {
 	Late     bool   // delivered although newer versions have run
 	Reason   string // the gate's reason for its decision on the event; may be empty
 	Event    *schemas.Event
+	// TraceParent and TraceState are the context of this attempt's span; empty: it has none. See [Action.Hop].
+	TraceParent, TraceState string
 	// Later is how the destination may report the outcome later; nil if it may not.
 	Later *Later
 	// Looks is to be called before each call that only looks for what an earlier attempt did: it takes a token of the destination's rate,
@@ -131,6 +134,14 @@ type Action struct {
 	// nil for sinks that are not [InLedger]. tag is the server's word on it, empty if an earlier attempt has executed it.
 	// A *[StatementError] wrote nothing; after any other error it may have been executed, and the next attempt finds out.
 	Commit func(ctx context.Context, s Statement) (tag string, err error)
+}
+
+// Hop returns the trace context that the call carries: of the attempt's span, or one of its own inside the event's trace.
+func (a Action) Hop() (parent, state string) {
+	if a.TraceParent != "" {
+		return a.TraceParent, a.TraceState
+	}
+	return trace.Child(a.Event.TraceParent, a.Event.TraceState)
 }
 
 // Span is a stretch of time. If To is zero, it has not ended.

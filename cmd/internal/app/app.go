@@ -61,6 +61,7 @@ type App struct {
 	refused   refusedFiles
 	agentKeys *callback.Keys // of the tokens of agents and senders
 	waiting   waitingKeys
+	telemetry telemetry
 	unfit     unfitTopics
 }
 
@@ -78,8 +79,11 @@ func New(cfg Config) (*App, error) {
 	a.agentKeys = callback.NewKeys(cfg.File.Agents.Secrets)
 	a.ready.fileNote = a.note
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), a.ready.gauge)
+	var err error
+	if a.telemetry, err = newTelemetry(a); err != nil {
+		return nil, err
+	}
 	for _, role := range cfg.Roles {
-		var err error
 		switch role {
 		case config.RoleIntake:
 			a.intake, err = newIntake(a)
@@ -93,7 +97,6 @@ func New(cfg Config) (*App, error) {
 		}
 	}
 	a.ready.set("topics", errNotStarted)
-	var err error
 	if a.waits, err = newAttention(a); err != nil {
 		return nil, err
 	}
@@ -288,6 +291,7 @@ func (a *App) drain(ctx context.Context, g *errgroup.Group, served <-chan error)
 	if a.stream != nil {
 		a.stream.close(ctx)
 	}
+	a.telemetry.close(ctx)
 	for _, l := range a.healthListeners() {
 		l.shutdown(ctx)
 		if err := <-served; err != nil {

@@ -54,7 +54,7 @@ func newIntake(a *App) (*intake, error) {
 	var err error
 	in.limits.add(a.file())
 	in.log, err = producer.New(producer.Config{Brokers: a.file().Kafka.Brokers, MaxBody: in.largest,
-		TopicMaxBody: in.limits.of, SchemaID: in.ids.of, Options: KafkaOptions(a.file(), config.RoleIntake)})
+		TopicMaxBody: in.limits.of, SchemaID: in.ids.of, Tracer: a.telemetry.tracer, Options: KafkaOptions(a.file(), config.RoleIntake)})
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func newIntake(a *App) (*intake, error) {
 	}
 	in.handler, err = ingest.New(ingest.Config{
 		Sources: in.sources.find, Log: log, MaxBody: in.largest, Limits: a.limits(intakeShare),
-		ReadTimeout: a.file().Intake.BodyTimeout.Std(), StatusURL: statusURL(a.file(), a.agentKeys), Logger: a.log, Registerer: a.registry,
+		ReadTimeout: a.file().Intake.BodyTimeout.Std(), StatusURL: statusURL(a.file(), a.agentKeys), Tracer: a.telemetry.tracer, Logger: a.log, Registerer: a.registry,
 	})
 	a.registry.MustRegister(newDriftGauge(in.drift))
 	a.ready.set("intake", errNotStarted)

@@ -354,7 +354,7 @@ func (s *streams) lanes(file *config.Config, at nameInTeam, ns *ledger.Namespace
 		Subscription: at.team + "." + at.name, Latest: file.Teams[at.team].Subscriptions[at.name].Backlog == config.BacklogLatest,
 		Ledger: ns, Payloads: s.payloads, Codec: lane.Codec{Pack: record.PackEvent, Unpack: record.UnpackEvent}, Enrich: s.fetches.enricher(), Destinations: its, Find: s.finder(at.team),
 		MaxInFlight: inFlight(file, at),
-		MaxBody:     largest, Alive: sub.Alive, OnFenced: sub.Fenced, Logger: s.a.log,
+		MaxBody:     largest, Tracer: s.a.telemetry.tracer, Alive: sub.Alive, OnFenced: sub.Fenced, Logger: s.a.log,
 	}
 }
 
@@ -401,7 +401,7 @@ func (s *streams) config(file *config.Config, at nameInTeam, ns *ledger.Namespac
 	return stream.Config{
 		Group: at.team + "." + at.name, Topics: names, Client: KafkaOptions(file, config.RoleStream), Filter: reader.Globs(sub.Types),
 		Begin: owner.Begin{All: begin.All, At: begin.At}, Ledger: ns, Replays: ns, Decides: decides(file, at), Payloads: s.payloads,
-		Export: true, Retention: retention, Logger: s.a.log,
+		Export: true, Retention: retention, Tracer: s.a.telemetry.tracer, Logger: s.a.log,
 		MaxRecordBytes: s.recordBytes(), SessionTimeout: file.Kafka.SessionTimeout.Std(), UnreadAfter: file.Kafka.UnreadAfter.Std(), BatchPace: file.Kafka.BatchWait.Std(), InstanceID: file.Kafka.InstanceID,
 		// The rest of the drain budget is for the parts that stop before and after the lanes.
 		DrainTimeout: s.a.cfg.Drain * 2 / 3,

@@ -61,6 +61,7 @@ func (ck *checker) run() {
 	ck.sourceKeys()
 	ck.quotas()
 	ck.registry()
+	ck.telemetry()
 	ck.statements()
 	ck.ledgers()
 }

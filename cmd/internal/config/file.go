@@ -26,6 +26,8 @@ type Config struct {
 	Alerts   Alerts   `yaml:"alerts"`
 	// Registry is nil where the file has none.
 	Registry *Registry `yaml:"registry"`
+	// Telemetry is nil where the file has none.
+	Telemetry *Telemetry `yaml:"telemetry"`
 	// OnBrokerOutage is that of the sources that do not say.
 	OnBrokerOutage string `yaml:"on_broker_outage"`
 	// Destinations are the shared ones; see [NamedDestination].

@@ -24,7 +24,7 @@ type Taking struct {
 // start. What waits keeps its value, for its own key alone: everything else is as it was read. What the process's roles do not use does not wait.
 //
 // These wait: the sections kafka (but for what references in its sasl lead to), postgres, listen, operator, intake, agents (but for its
-// secrets) and alerts; of a
+// secrets), alerts and telemetry; of a
 // source its topic and topics, and a body that the process has no room for; of a subscription its postgres, and all of one that names a source
 // which is not shared with it.
 func (c *Config) Take(read *Config, t Taking) (taken *Config, waits []Waiting) {
@@ -71,7 +71,7 @@ func (k *taking) sections() {
 			agents, readAgents := k.running.Agents, k.taken.Agents
 			agents.Secrets, readAgents.Secrets = nil, nil // taken at once
 			before, read = reflect.ValueOf(&agents).Elem(), reflect.ValueOf(&readAgents).Elem()
-		case "postgres", "listen", "operator", "alerts":
+		case "postgres", "listen", "operator", "alerts", "telemetry":
 		default:
 			continue
 		}

@@ -69,6 +69,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "quotas", doc: "What each team may have at most."},
 		{name: "alerts", doc: "Who is told when somebody has to look, without a Prometheus."},
 		{name: "registry", doc: "A schema registry with Confluent's API, which `forebay schemas push` gives the sources' schemas.", computed: "none"},
+		{name: "telemetry", doc: "Where spans go, from a delivery to its effect. OpenTelemetry's variables (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS, OTEL_SERVICE_NAME, ...) work as well.", computed: "none, where no such variable is set"},
 		{name: "on_broker_outage", doc: "What becomes of deliveries that the brokers do not take in time; a source may have its own.", def: OutageRefuse, values: []string{OutageRefuse, OutageSpool}},
 		{name: "destinations", doc: "Shared destinations by name: the teams that each lists use it as one, with one breaker, rate, hold and pause, and take turns. Only this file has them, none of teams_dir."},
 		{name: "teams", doc: "Teams by name: owners of sources, destinations and subscriptions."},
@@ -99,6 +100,10 @@ var shapes = map[reflect.Type]*shape{
 		{name: "user", shown: true, doc: "Name of the user, or an API key.", computed: "nobody logs in"},
 		{name: "password", doc: "Its password, or the API key's secret."},
 		{name: "tls", doc: "How connections to it are encrypted, where url begins with https.", computed: "by the system's authorities"},
+	}},
+	reflect.TypeFor[Telemetry](): {shown: true, doc: "Where spans go.", fields: []field{
+		{name: "endpoint", doc: "Address of a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318; spans go to /v1/traces below it.", computed: "OTEL_EXPORTER_OTLP_ENDPOINT"},
+		{name: "sample", doc: "Which part of the deliveries is traced, above 0 and 1 at most. One agent that calls another decides for both by its flag.", def: "1"},
 	}},
 	reflect.TypeFor[KafkaSASL](): {doc: "Whom the brokers take this process for. References are followed again whenever a connection logs in, so that a new password in their files needs no restart.", fields: []field{
 		{name: "mechanism", shown: true, doc: "How it is shown. Brokers get password and token as they are with PLAIN and OAUTHBEARER, which need tls therefore.", required: true, values: []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"}},

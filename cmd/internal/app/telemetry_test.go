@@ -1,0 +1,150 @@
+package app
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
+)
+
+// spanCollector is a collector that takes OTLP over HTTP.
+type spanCollector struct {
+	*httptest.Server
+	mu   sync.Mutex
+	list []*otlp.Span
+}
+
+func newCollector(t *testing.T) *spanCollector {
+	c := &spanCollector{}
+	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var sent collector.ExportTraceServiceRequest
+		if err := proto.Unmarshal(body, &sent); err != nil || r.URL.Path != "/v1/traces" {
+			t.Errorf("the collector got %s: %v", r.URL.Path, err)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, rs := range sent.ResourceSpans {
+			for _, ss := range rs.ScopeSpans {
+				c.list = append(c.list, ss.Spans...)
+			}
+		}
+	}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+// tree returns the spans of a trace, indented below their parents, by name.
+func (c *spanCollector) tree(trace string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := slices.DeleteFunc(slices.Clone(c.list), func(s *otlp.Span) bool { return hex.EncodeToString(s.TraceId) != trace })
+	slices.SortStableFunc(of, func(a, b *otlp.Span) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), int(int64(a.StartTimeUnixNano)-int64(b.StartTimeUnixNano)))
+	})
+	var text strings.Builder
+	var below func(parent []byte, indent string)
+	below = func(parent []byte, indent string) {
+		for _, s := range of {
+			if string(s.ParentSpanId) != string(parent) {
+				continue
+			}
+			fmt.Fprintf(&text, "%s%s", indent, s.Name)
+			for _, a := range s.Attributes {
+				switch a.Key {
+				case "forebay.status", "forebay.decision":
+					text.WriteString(" " + a.Value.GetStringValue())
+				case "forebay.attempt":
+					fmt.Fprintf(&text, " %d", a.Value.GetIntValue())
+				}
+			}
+			text.WriteString("\n")
+			below(s.SpanId, indent+"  ")
+		}
+	}
+	below(nil, "")
+	return text.String()
+}
+
+// One trace leads from a delivery to its effect, over a failed attempt and over a process that ended between. The trace of a stranger who sent the
+// delivery is linked to it and not entered, though it says "sampled". What is forged makes no span.
+func TestOneTraceFromDeliveryToEffect(t *testing.T) {
+	t.Parallel()
+	c := newCollector(t)
+	var works atomic.Bool
+	called := make(chan string, 100)
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		called <- r.Header.Get("Traceparent")
+		if !works.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	t.Cleanup(agent.Close)
+	r := deploy(t, agent.URL, newLedger(t), true)
+	r.text = strings.Replace(r.text, "retry: {min: 10ms, max: 100ms}", "retry: {attempts: 1000, min: 1s, max: 1s}", 1)
+	r.text += "telemetry: {endpoint: '" + c.URL + "'}\n"
+	p := r.run(config.RoleIntake, config.RoleStream)
+
+	const stranger = "0af7651916cd43dd8448eb211c80319c"
+	sent := order("o-1", 1)
+	sent.Header.Set("Traceparent", "00-"+stranger+"-b7ad6b7169203331-01")
+	if status := p.send("orders", "another-secret", sent); status != http.StatusUnauthorized {
+		t.Fatalf("a forged delivery was answered %d", status)
+	}
+	if status := p.send("orders", "orders-secret", sent); status != http.StatusAccepted {
+		t.Fatalf("answered %d", status)
+	}
+	first := <-called
+	id := first[3:35]
+	if id == stranger || !strings.HasSuffix(first, "-01") {
+		t.Fatalf("the agent was called in the trace %s", first)
+	}
+	p.end(nil)
+	attempts := 1 + len(called) // what else was made before it ended
+	for range attempts - 1 {
+		<-called
+	}
+	works.Store(true)
+	p = r.run(config.RoleIntake, config.RoleStream)
+	if last := <-called; last[3:35] != id || last == first {
+		t.Fatalf("the last attempt has %s, the first %s", last, first)
+	}
+	p.end(nil)
+	want := "POST /v1/in/{team}/{source}\n"
+	for n := range attempts {
+		want += fmt.Sprintf("  attempt run %d failed\n", n+1)
+	}
+	want += fmt.Sprintf("  attempt run %d done\n  process events.acme.orders applied\n  send events.acme.orders\n  wait run\n", attempts+1)
+	if !rig.Until(10*time.Second, func() bool { return c.tree(id) == want }) {
+		t.Errorf("the trace is\n%s\nwant\n%s", c.tree(id), want)
+	}
+	if got := c.tree(stranger); got != "" {
+		t.Errorf("the stranger's trace has\n%s", got)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	linked := 0
+	for _, s := range c.list {
+		if s.Kind == otlp.Span_SPAN_KIND_SERVER && len(s.Links) == 1 && hex.EncodeToString(s.Links[0].TraceId) == stranger {
+			linked++
+		}
+	}
+	if linked != 1 {
+		t.Errorf("%d deliveries are linked to the stranger's trace, want 1", linked)
+	}
+}

@@ -1,0 +1,24 @@
+package producer
+
+import (
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/trace"
+)
+
+// sends begins the span of an event's record, until the brokers have it.
+func (p *Producer) sends(topic string, e *schemas.Event) *trace.Span {
+	if p.tracer == nil {
+		return nil
+	}
+	return p.tracer.Start(e.TraceParent, e.TraceState, "send "+topic, trace.Producer, time.Now(), trace.Messaging("send", topic, e.ID)...)
+}
+
+// failureOf is the word for a record that was not acknowledged; empty if it was.
+func failureOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return string(schemas.KindOf(err))
+}

@@ -1,0 +1,30 @@
+package ingest
+
+import (
+	"net/http"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/forebay-io/forebay/ingest/verify"
+)
+
+// traceOf returns the context in which an event of the delivery is created. The delivery's span begins with the first of them: what is not
+// authentic makes no span, so that strangers cannot fill a collector.
+func (h *Handler) traceOf(d *delivery, r *verify.Request) (parent, state string) {
+	if parent, state = d.span.Context(); parent != "" {
+		return parent, state
+	}
+	trusted := d.source != nil && d.source.TrustTrace
+	d.span, parent, state = h.c.Tracer.Accept(r.Header["Traceparent"], r.Header["Tracestate"], trusted, "POST /v1/in/{team}/{source}", d.started,
+		attribute.String("http.request.method", http.MethodPost), attribute.String("http.route", "/v1/in/{team}/{source}"),
+		attribute.String("forebay.source", "/"+d.team+"/"+d.name))
+	return parent, state
+}
+
+// failureOf is the word for a delivery that was not taken; empty if it was.
+func failureOf(v verdict) string {
+	if v.outcome == unavailable || v.outcome == broken {
+		return v.reason
+	}
+	return ""
+}

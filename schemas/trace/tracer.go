@@ -1,0 +1,139 @@
+package trace
+
+import (
+	"context"
+	"encoding/hex"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Tracer makes spans inside the contexts that events carry as text. A nil Tracer makes none. Safe for concurrent use.
+type Tracer struct{ t trace.Tracer }
+
+// NewTracer makes a Tracer of OpenTelemetry's.
+func NewTracer(t trace.Tracer) *Tracer { return &Tracer{t} }
+
+// Messaging returns the attributes of a span about one message, by the messaging conventions of OpenTelemetry 1.45.0, and its CloudEvents id.
+func Messaging(operation, topic, eventID string) []attribute.KeyValue {
+	return []attribute.KeyValue{attribute.String("messaging.system", "kafka"), attribute.String("messaging.operation.name", operation),
+		attribute.String("messaging.operation.type", operation), attribute.String("messaging.destination.name", topic),
+		attribute.String("cloudevents.event_id", eventID)}
+}
+
+// Kinds of spans.
+const (
+	Internal = trace.SpanKindInternal
+	Server   = trace.SpanKindServer
+	Client   = trace.SpanKindClient
+	Producer = trace.SpanKindProducer
+	Consumer = trace.SpanKindConsumer
+)
+
+// Span is one span. A nil Span does nothing.
+type Span struct{ s trace.Span }
+
+// Accept begins a span for a request. A caller that is trusted is its parent, where the values of its headers are a context; another caller is
+// only linked, in a new trace: it shall not choose what is sampled, nor whose trace it enters. The context in which what is made of the request
+// is created is returned too; without a Tracer it is that of [Accept].
+func (t *Tracer) Accept(parents, states []string, trusted bool, name string, began time.Time, with ...attribute.KeyValue) (s *Span, parent, state string) {
+	if t == nil {
+		parent, state = Accept(parents, states)
+		return nil, parent, state
+	}
+	caller := remote(parents, states)
+	ctx, opts := context.Background(), []trace.SpanStartOption{trace.WithSpanKind(Server), trace.WithTimestamp(began), trace.WithAttributes(with...)}
+	switch {
+	case caller.IsValid() && trusted:
+		ctx = trace.ContextWithRemoteSpanContext(ctx, caller)
+	case caller.IsValid():
+		opts = append(opts, trace.WithLinks(trace.Link{SpanContext: caller}))
+	}
+	_, span := t.t.Start(ctx, name, opts...)
+	s = &Span{span}
+	parent, state = s.Context()
+	return s, parent, state
+}
+
+// Start begins a span in the trace of parent. It returns nil where that is not sampled.
+func (t *Tracer) Start(parent, state, name string, kind trace.SpanKind, began time.Time, with ...attribute.KeyValue) *Span {
+	if t == nil || !Sampled(parent) {
+		return nil
+	}
+	return t.start(trace.ContextWithRemoteSpanContext(context.Background(), remote([]string{parent}, []string{state})), name, kind, began, with)
+}
+
+// StartLinked begins a span of a new trace that is linked to parent: what runs again, or ends much later. It returns nil where parent is not sampled.
+func (t *Tracer) StartLinked(parent, state, name string, kind trace.SpanKind, began time.Time, with ...attribute.KeyValue) *Span {
+	if t == nil || !Sampled(parent) {
+		return nil
+	}
+	return t.start(context.Background(), name, kind, began, with, trace.WithLinks(trace.Link{SpanContext: remote([]string{parent}, []string{state})}))
+}
+
+func (t *Tracer) start(ctx context.Context, name string, kind trace.SpanKind, began time.Time, with []attribute.KeyValue, opts ...trace.SpanStartOption) *Span {
+	_, span := t.t.Start(ctx, name, append(opts, trace.WithSpanKind(kind), trace.WithTimestamp(began), trace.WithAttributes(with...))...)
+	return &Span{span}
+}
+
+// Sampled reports whether a context has the flag "sampled".
+func Sampled(parent string) bool {
+	return len(parent) == length && (parent[length-1]-'0')&1 == 1 && parent[length-2] >= '0'
+}
+
+// Context returns the span's own context, for what is done inside of it; empty if there is no span.
+func (s *Span) Context() (parent, state string) {
+	if s == nil {
+		return "", ""
+	}
+	c := s.s.SpanContext()
+	if !c.IsValid() {
+		return "", ""
+	}
+	return "00-" + c.TraceID().String() + "-" + c.SpanID().String() + "-" + c.TraceFlags().String(), c.TraceState().String()
+}
+
+// Set adds attributes.
+func (s *Span) Set(with ...attribute.KeyValue) {
+	if s != nil {
+		s.s.SetAttributes(with...)
+	}
+}
+
+// EndAt ends the span at a time.
+func (s *Span) EndAt(at time.Time) {
+	if s != nil {
+		s.s.End(trace.WithTimestamp(at))
+	}
+}
+
+// End ends the span now. A failure says what went wrong, in a word that is no secret; empty: nothing did.
+func (s *Span) End(failure string) {
+	if s == nil {
+		return
+	}
+	if failure != "" {
+		s.s.SetStatus(codes.Error, failure)
+		s.s.SetAttributes(attribute.String("error.type", failure))
+	}
+	s.s.End()
+}
+
+// remote reads a context; it is not valid where the values are not.
+func remote(parents, states []string) trace.SpanContext {
+	parent, ok := Parse(parents)
+	if !ok {
+		return trace.SpanContext{}
+	}
+	_, state := Accept(parents, states)
+	var c trace.SpanContextConfig
+	_, _ = hex.Decode(c.TraceID[:], []byte(parent[3:35]))
+	_, _ = hex.Decode(c.SpanID[:], []byte(parent[36:52]))
+	var flags [1]byte
+	_, _ = hex.Decode(flags[:], []byte(parent[53:]))
+	c.TraceFlags, c.Remote = trace.TraceFlags(flags[0]), true
+	c.TraceState, _ = trace.ParseTraceState(state)
+	return trace.NewSpanContext(c)
+}

@@ -1,0 +1,100 @@
+package trace_test
+
+import (
+	"testing"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/forebay-io/forebay/schemas/trace"
+)
+
+const (
+	caller   = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	callerID = "0af7651916cd43dd8448eb211c80319c"
+)
+
+func tracer(t *testing.T, part float64) (*trace.Tracer, *tracetest.InMemoryExporter) {
+	spans := tracetest.NewInMemoryExporter()
+	p := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(part))))
+	t.Cleanup(func() { _ = p.Shutdown(t.Context()) })
+	return trace.NewTracer(p.Tracer("test")), spans
+}
+
+// A stranger decides neither whose trace its delivery is in nor whether that is sampled; one of ours decides both.
+func TestAccept(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		trusted        bool
+		part           float64
+		parents        []string
+		inside, linked bool
+		sampled        bool
+	}{
+		"a stranger":                 {part: 1, parents: []string{caller}, linked: true, sampled: true},
+		"a stranger, none sampled":   {part: 0, parents: []string{caller}},
+		"one of ours":                {trusted: true, part: 0, parents: []string{caller}, inside: true, sampled: true},
+		"one of ours, not sampled":   {trusted: true, part: 1, parents: []string{caller[:53] + "00"}, inside: true},
+		"one of ours, without any":   {trusted: true, part: 1, sampled: true},
+		"one of ours, not a context": {trusted: true, part: 1, parents: []string{caller, caller}, sampled: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tr, spans := tracer(t, c.part)
+			s, parent, _ := tr.Accept(c.parents, nil, c.trusted, "POST", time.Now())
+			s.End("")
+			if _, ok := trace.Parse([]string{parent}); !ok || (parent[3:35] == callerID) != c.inside || trace.Sampled(parent) != c.sampled {
+				t.Errorf("created in %q; inside %v, sampled %v", parent, c.inside, c.sampled)
+			}
+			if got := spans.GetSpans(); (len(got) == 1) != c.sampled || c.sampled && (len(got[0].Links) == 1) != c.linked {
+				t.Errorf("spans %+v, want linked %v", got, c.linked)
+			}
+		})
+	}
+}
+
+// What is inside of a trace that is not sampled makes no span, and neither does anything without a Tracer; contexts go on all the same.
+func TestNoSpan(t *testing.T) {
+	t.Parallel()
+	tr, spans := tracer(t, 1)
+	var none *trace.Tracer
+	for _, s := range []*trace.Span{
+		tr.Start(caller[:53]+"00", "", "not sampled", trace.Client, time.Now()), tr.Start("", "", "no context", trace.Client, time.Now()),
+		none.Start(caller, "", "no telemetry", trace.Client, time.Now()), none.StartLinked(caller, "", "no telemetry", trace.Client, time.Now()),
+	} {
+		s.Set()
+		s.EndAt(time.Now())
+		s.End("failed")
+		if parent, state := s.Context(); s != nil || parent+state != "" {
+			t.Errorf("a span in %q", parent)
+		}
+	}
+	s, parent, state := none.Accept([]string{caller}, []string{"a=b"}, false, "POST", time.Now())
+	if s != nil || parent != caller || state != "a=b" {
+		t.Errorf("without a tracer: %q %q", parent, state)
+	}
+	if got := spans.GetSpans(); len(got) != 0 {
+		t.Errorf("spans %+v", got)
+	}
+}
+
+// A span inside of a trace carries its state on; one that is linked is a trace of its own.
+func TestStart(t *testing.T) {
+	t.Parallel()
+	tr, spans := tracer(t, 1)
+	inside, linked := tr.Start(caller, "a=b", "inside", trace.Client, time.Now()), tr.StartLinked(caller, "", "linked", trace.Client, time.Now())
+	parent, state := inside.Context()
+	if parent[3:35] != callerID || parent[36:52] == caller[36:52] || !trace.Sampled(parent) || state != "a=b" {
+		t.Errorf("inside: %q %q", parent, state)
+	}
+	if parent, _ := linked.Context(); parent[3:35] == callerID {
+		t.Errorf("linked: %q", parent)
+	}
+	inside.End("timeout")
+	linked.End("")
+	got := spans.GetSpans()
+	if len(got) != 2 || got[0].Status.Description != "timeout" || len(got[1].Links) != 1 || got[1].Links[0].SpanContext.TraceID().String() != callerID {
+		t.Errorf("spans %+v", got)
+	}
+}
