@@ -55,7 +55,7 @@ check-quick: ## build, lint, verify, the short tests and the mutants' patches on
 	@.ci/check quick
 
 .PHONY: soak
-soak: deps ## what takes hours, before a release: benchmarks, PostgreSQL 17, large replays, long histories and fuzzing, mutants
+soak: deps ## what takes hours, before a release: benchmarks, PostgreSQL 17, large replays, long histories and fuzzing, mutants, the files of deployment
 	@.ci/soak
 
 .PHONY: bench

@@ -17,7 +17,8 @@ type Metrics struct {
 	lag       *prometheus.GaugeVec // topic, partition
 	lagTime   *lag
 	fetchErrs prometheus.Counter
-	gaps      prometheus.Counter // discontinuities between what was read and the ledger's offset
+	gaps      prometheus.Counter     // discontinuities between what was read and the ledger's offset
+	replays   *prometheus.CounterVec // end
 }
 
 // NewMetrics registers them; a nil reg registers nothing.
@@ -39,12 +40,15 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		fetchErrs: prometheus.NewCounter(counter("fetch_errors_total", "Errors while reading partitions.")),
 		gaps: prometheus.NewCounter(counter("discontinuities_total",
 			"Batches that did not begin where the ledger stands; the partition was read again from there.")),
+		replays: prometheus.NewCounterVec(counter("replay_parts_total",
+			"Partitions of replays that this process has ended: complete, or why not, such as errors. One that an operator has cancelled is not counted."), []string{"end"}),
 	}
+	m.replays.WithLabelValues(replayComplete)
 	if reg == nil {
 		return m, nil
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.decisions, m.batch, m.bytes, m.apply, m.lag, m.lagTime, m.fetchErrs, m.gaps} {
+	for _, c := range []prometheus.Collector{m.decisions, m.batch, m.bytes, m.apply, m.lag, m.lagTime, m.fetchErrs, m.gaps, m.replays} {
 		errs = append(errs, reg.Register(c))
 	}
 	return m, errors.Join(errs...)
@@ -52,6 +56,9 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 
 // ReadFailed counts an error while reading that is about no claimed partition.
 func (m *Metrics) ReadFailed() { m.fetchErrs.Inc() }
+
+// replayComplete is the end of a part of a replay that was read to its end.
+const replayComplete = "complete"
 
 // decided counts decisions.
 func (m *Metrics) decided(outcomes []gate.Outcome) {

@@ -267,6 +267,9 @@ func (r *replayer) end(part ledger.ReplayPart, of *Partition, why ledger.ReplayE
 	ctx, cancel := context.WithTimeout(r.l.ctx, observeTimeout)
 	defer cancel()
 	err := r.cfg.Ledger.EndReplay(ctx, of.Claim, part.Replay, why, detail)
+	if err == nil {
+		r.l.metrics.replays.WithLabelValues(string(why)).Inc()
+	}
 	r.askDeadlines(of)
 	r.l.log.Warn("replay ends", "replay", part.Replay, "topic", of.at().Topic, "partition", of.at().Number, "why", string(why), "detail", detail, "error", err)
 }
@@ -461,6 +464,7 @@ func (r *replayer) apply(i int) {
 	case !goesOn:
 		r.drop(s.of)
 	case s.Next >= s.of.To:
+		r.l.metrics.replays.WithLabelValues(replayComplete).Inc()
 		r.log(s.of).Info("replayed")
 		r.drop(s.of)
 	}

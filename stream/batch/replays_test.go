@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -35,8 +36,9 @@ type replayBook struct {
 	faults    []string
 	afterStep func()
 	detail    string
-	toldEnd   chan struct{} // closed by EndReplay; nil: nobody waits for it
-	first     int64         // not 0: those that were decided were decided as redeliveries of the record there
+	counted   *prometheus.CounterVec // replay_parts_total
+	toldEnd   chan struct{}          // closed by EndReplay; nil: nobody waits for it
+	first     int64                  // not 0: those that were decided were decided as redeliveries of the record there
 }
 
 func (b *replayBook) ReplayParts(context.Context, []*ledger.Claim) ([]ledger.ReplayPart, error) {
@@ -151,7 +153,7 @@ func replayedAfter(t *testing.T, b *replayBook, change func()) (*Partition, *end
 func replayedWith(t *testing.T, b *replayBook, lanes *taker, change func()) (*Partition, *endless) {
 	t.Helper()
 	l, p, _ := feeder(t, prometheus.NewRegistry())
-	l.cfg.Lanes = lanes
+	l.cfg.Lanes, b.counted = lanes, l.metrics.replays
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	b.Replay, b.Claim, b.TopicID, b.Config = 1, p.Claim.ID, p.Claim.Partition.TopicID, "digest"
@@ -198,6 +200,9 @@ func TestReplayKeepsToItsRangeAndRate(t *testing.T) {
 		p, _ := replayed(t, b)
 		if !slices.Equal(b.ran, undone(5, 1005)) || b.done != 100 || len(b.faults) > 0 {
 			t.Errorf("%d ran, %d done before; %v", len(b.ran), b.done, b.faults)
+		}
+		if n := testutil.ToFloat64(b.counted.WithLabelValues("complete")); n != 1 {
+			t.Errorf("%v complete parts are counted", n)
 		}
 		for i, at := range b.at {
 			if i >= 60 && at.Sub(b.at[i-60]) < time.Second {
@@ -366,6 +371,13 @@ func TestReplayThatEndsDecidesNothingMore(t *testing.T) {
 				p, _ := replayedAfter(t, b, changed)
 				if b.why != tt.why || tt.ran >= 0 && len(b.ran) != tt.ran || len(b.ran) > 100 || len(b.faults) > 0 {
 					t.Errorf("%q, %d ran; %v", b.why, len(b.ran), b.faults)
+				}
+				ends := 1 // complete, of which there is none
+				if tt.why != ledger.ReplayComplete {
+					ends++
+				}
+				if all := testutil.CollectAndCount(b.counted); all != ends || testutil.ToFloat64(b.counted.WithLabelValues("complete")) != 0 {
+					t.Errorf("parts are counted as having ended in %d ways, want %d", all, ends)
 				}
 				if p.gone {
 					t.Error("the partition has ended with it")

@@ -22,6 +22,7 @@ const (
 	Sources Right = "sources" // make events of quarantined deliveries
 	Audit   Right = "audit"   // see who changed what
 	Tokens  Right = "tokens"  // make and revoke tokens
+	Debug   Right = "debug"   // take profiles of the process
 )
 
 // rights has what each role may do.
@@ -32,7 +33,7 @@ var rights = map[string][]Right{
 	"source-admin": {See, Sources},
 	"approver":     {See}, // approvals are not built yet
 	"auditor":      {See, Audit},
-	"admin":        {See, Respond, Sources, Operate, Audit, Tokens},
+	"admin":        {See, Respond, Sources, Operate, Audit, Tokens, Debug},
 }
 
 // Roles lists the roles, from the least.

@@ -193,15 +193,15 @@ func problemOf(status int, detail string) Problem {
 	return Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail}
 }
 
-// guarded has a handler that is no question answer those alone who may see the metadata of all teams.
-func (s *server) guarded(next http.Handler) http.Handler {
+// guarded has a handler that is no question answer those alone who have a right over all teams.
+func (s *server) guarded(right access.Right, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asks, err := s.asks(r)
 		if often := s.counted(r, asks, err); often != nil {
 			err = often
 		}
 		if err == nil {
-			_, err = s.admit(r.Context(), asks, route{right: access.See, scope: ofAll}, r)
+			_, err = s.admit(r.Context(), asks, route{right: right, scope: ofAll}, r)
 		}
 		if err != nil {
 			s.fail(w, err)

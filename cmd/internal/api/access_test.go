@@ -290,11 +290,25 @@ func TestTheRestOfTheListener(t *testing.T) {
 	t.Parallel()
 	var tokens tokensOf
 	one, all := tokens.add(ledger.Token{Role: "admin", Teams: []string{"acme"}}), tokens.add(ledger.Token{Role: "viewer"})
+	root := tokens.add(ledger.Token{Role: "admin"})
 	c, w := guardedWorld(t, &tokens, nil)
+	for path, want := range map[string]string{
+		"/debug/pprof/goroutine?debug=1": "goroutine profile: total", "/debug/pprof/heap?debug=1": "heap profile", "/debug/runtime": "go_gc_heap_live_bytes",
+	} {
+		if got, _ := askAs(t, c, w, root, "GET", path, ""); got.Status != 200 || !strings.Contains(got.Body, want) {
+			t.Errorf("%s to an admin: %d %.200q, want %q", path, got.Status, got.Body, want)
+		}
+	}
+	for path, want := range map[string]int{"/debug/pprof/nothing": 404, "/debug/pprof/cmdline": 404, "/debug/pprof/": 404, "/debug/": 404} {
+		if got, _ := askAs(t, c, w, root, "GET", path, ""); got.Status != want {
+			t.Errorf("%s to an admin: %+v, want %d", path, got, want)
+		}
+	}
 	for _, tt := range []struct {
 		path                string
 		nobody, one, viewer int
 	}{
+		{"/debug/pprof/heap", 401, 403, 403}, {"/debug/pprof/profile", 401, 403, 403}, {"/debug/runtime", 401, 403, 403},
 		{"/metrics", 401, 403, 200}, {"/v1/nothing", 401, 404, 404}, {"/", 401, 404, 404}, {"/v1/inbox/", 401, 404, 404},
 		{"/v1/openapi.yaml", 200, 200, 200}, {"/livez", 200, 200, 200}, {"/readyz", 200, 200, 200},
 	} {

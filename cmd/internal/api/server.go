@@ -105,7 +105,9 @@ func New(cfg Config) (http.Handler, error) {
 	}
 	questions := http.NewServeMux()
 	s.mountConsole(questions)
-	questions.Handle("GET /metrics", s.guarded(metrics(cfg.Gatherer)))
+	questions.Handle("GET /metrics", s.guarded(access.See, metrics(cfg.Gatherer)))
+	questions.Handle("GET /debug/pprof/{profile}", s.guarded(access.Debug, http.HandlerFunc(profile)))
+	questions.Handle("GET /debug/runtime", s.guarded(access.Debug, runtimeMetrics()))
 	questions.Handle("GET /v1/openapi.yaml", http.HandlerFunc(serveDescription))
 	s.mountQuestions(questions)
 	questions.HandleFunc("/", s.elsewhere)

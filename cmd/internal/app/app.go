@@ -24,6 +24,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/callback"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/console"
+	"github.com/forebay-io/forebay/cmd/internal/notify"
 	"github.com/forebay-io/forebay/schemas"
 )
 
@@ -40,6 +41,8 @@ type Config struct {
 	Logger *slog.Logger // nil logs nothing
 	// Drain bounds how long stopping may take; default 25 s.
 	Drain time.Duration
+	// Service is told when the process runs, that it lives, and when it stops; nil: nobody is.
+	Service *notify.Service
 }
 
 // App is one process.
@@ -212,6 +215,12 @@ func (a *App) Run(ctx context.Context) error {
 		}
 	}
 	a.log.Info("forebay runs", "roles", rolesText(a.cfg.Roles), "operator", a.operator.Addr().String())
+	a.cfg.Service.Tell(notify.Ready)
+	watched, over := context.WithCancel(context.WithoutCancel(ctx)) // it lives while it stops, too
+	var watching sync.WaitGroup
+	watching.Go(func() { a.cfg.Service.Watch(watched, a.ready.lives) })
+	defer watching.Wait()
+	defer over()
 	// The listeners for health are not in the group: they are stopped last, so that /readyz says meanwhile that the process is stopping.
 	served := make(chan error, len(a.healthListeners())) // how each of them ended; drain receives it
 	for _, l := range a.healthListeners() {
@@ -246,6 +255,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 
 	<-gctx.Done()
+	a.cfg.Service.Tell(notify.Stopping)
 	a.log.Info("stopping", "reason", context.Cause(gctx))
 	a.ready.set("running", errors.New("stopping"))
 	return a.stopWithin(ctx, g, served)

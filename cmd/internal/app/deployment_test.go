@@ -26,6 +26,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/notify"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/cmd/internal/topics"
 	"github.com/forebay-io/forebay/ingest/provider"
@@ -88,6 +89,7 @@ type deployment struct {
 	cluster *kfake.Cluster
 	log     *slog.Logger  // default: warnings, to the test's output
 	drain   time.Duration // how long a process may take to end; default: 50 s
+	service *notify.Service
 }
 
 const deploymentText = `version: 1
@@ -190,7 +192,7 @@ func (r *deployment) app(roles ...config.Role) *App {
 	if log == nil {
 		log = slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
-	a, err := New(Config{File: r.load(roles...), Path: "forebay.yaml", Roles: roles, Logger: log, Drain: cmp.Or(r.drain, 50*time.Second)})
+	a, err := New(Config{File: r.load(roles...), Path: "forebay.yaml", Roles: roles, Logger: log, Drain: cmp.Or(r.drain, 50*time.Second), Service: r.service})
 	if err != nil {
 		r.t.Fatal(err)
 	}

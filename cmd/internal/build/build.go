@@ -15,6 +15,9 @@ type Info struct {
 	Platform string `json:"platform"`
 }
 
+// version is that of a release, which its build sets (-ldflags -X); empty: the one that Go knows of the checkout.
+var version string
+
 // Read reads what the Go toolchain has stamped into the binary.
 func Read() Info {
 	b := Info{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
@@ -24,6 +27,9 @@ func Read() Info {
 	}
 	if info.Main.Version != "" {
 		b.Version = info.Main.Version
+	}
+	if version != "" {
+		b.Version = version
 	}
 	for _, s := range info.Settings {
 		switch s.Key {

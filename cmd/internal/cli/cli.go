@@ -102,13 +102,14 @@ type grammar struct {
 		Diff   configDiffCmd   `cmd:"" help:"List what the files of the configuration have and the running process has not."`
 		Schema configSchemaCmd `cmd:"" help:"Print the JSON Schema of the configuration file."`
 	} `cmd:"" help:"The configuration file."`
-	Doctor    doctorCmd    `cmd:"" help:"Look at everything that an installation rests on; say what is wrong and what to do (exit code 5)."`
-	Send      sendCmd      `cmd:"" help:"Sign a sample or a file as the provider does and post it to the intake."`
-	Sign      signCmd      `cmd:"" help:"Sign a delivery with a source's secret as the provider does, and print it."`
-	Verify    verifyCmd    `cmd:"" help:"Take a captured request through the steps of the intake, and say which of them refuses it (exit code 5)."`
-	Listen    listenCmd    `cmd:"" help:"Be a destination to try things out with: print every call, say whether its signature holds, answer with a status of your choice. With --forward-to: post a source's events to a URL of yours, signed as its provider signs."`
-	Attention attentionCmd `cmd:"" help:"List everything that waits for an operator: since when, and the command that deals with it."`
-	Alerts    struct {
+	Doctor      doctorCmd      `cmd:"" help:"Look at everything that an installation rests on; say what is wrong and what to do (exit code 5)."`
+	Healthcheck healthcheckCmd `cmd:"" help:"Ask the process that runs by this file on this machine whether it lives, for a container's HEALTHCHECK."`
+	Send        sendCmd        `cmd:"" help:"Sign a sample or a file as the provider does and post it to the intake."`
+	Sign        signCmd        `cmd:"" help:"Sign a delivery with a source's secret as the provider does, and print it."`
+	Verify      verifyCmd      `cmd:"" help:"Take a captured request through the steps of the intake, and say which of them refuses it (exit code 5)."`
+	Listen      listenCmd      `cmd:"" help:"Be a destination to try things out with: print every call, say whether its signature holds, answer with a status of your choice. With --forward-to: post a source's events to a URL of yours, signed as its provider signs."`
+	Attention   attentionCmd   `cmd:"" help:"List everything that waits for an operator: since when, and the command that deals with it."`
+	Alerts      struct {
 		List      alertsListCmd      `cmd:"" help:"List the alerts that fire, as the processes of the ledger know it together: since when, what is silenced."`
 		Silence   alertsSilenceCmd   `cmd:"" help:"Have no process send an alert for a time."`
 		Unsilence alertsUnsilenceCmd `cmd:"" help:"End a silence before its time."`

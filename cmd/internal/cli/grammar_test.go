@@ -48,7 +48,7 @@ var changes = map[string]string{
 }
 
 // others read no running process and change nothing, or are processes; sources rotate-secret makes another secret each time.
-var others = []string{"dev", "demo", "serve", "topics list", "topics get", "topics plan", "acls export", "catalog export", "config init", "config check", "config show", "config schema", "doctor", "send", "sign", "verify", "listen",
+var others = []string{"dev", "demo", "serve", "topics list", "topics get", "topics plan", "acls export", "catalog export", "config init", "config check", "config show", "config schema", "doctor", "healthcheck", "send", "sign", "verify", "listen",
 	"inbox raw", "dlq export", "quarantine raw", "sources presets", "sources rotate-secret", "sources test", "schemas list", "schemas get", "schemas check", "schemas diff", "replay watch", "profiles list", "completion", "version"}
 
 func leaves(t *testing.T) []*kong.Node {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/app"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/notify"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -47,7 +49,8 @@ func (c *serveCmd) Run(e *env) error {
 	for _, n := range cfg.Notes() {
 		e.log.Info("configuration", "note", n.String())
 	}
-	a, err := app.New(app.Config{File: cfg, Path: c.File, Roles: roles, Logger: e.log, Drain: c.Drain})
+	a, err := app.New(app.Config{File: cfg, Path: c.File, Roles: roles, Logger: e.log, Drain: c.Drain,
+		Service: notify.New(os.Getenv, e.log)})
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ var unguarded = map[string]string{
 	"cmd/internal/embedded":     "the library that downloads PostgreSQL for forebay dev has a client of its own",
 	"stream/ledger/internal/pg": "the ledger's Postgres, whose address the operator configures",
 	"cmd/internal/bench":        "load and probes of what the bench itself has started",
+	"cmd/internal/notify":       "the service manager's socket on this machine",
 	"cmd/internal/rig":          "proxies in front of servers that it has started itself",
 }
 

@@ -1,0 +1,157 @@
+{{- define "forebay.name" -}}{{ .Release.Name | trunc 40 | trimSuffix "-" }}{{- end -}}
+
+{{- define "forebay.labels" -}}
+app.kubernetes.io/name: forebay
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end -}}
+
+{{- define "forebay.selector" -}}
+app.kubernetes.io/name: forebay
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .part }}
+{{- end -}}
+
+{{- define "forebay.image" -}}
+{{- $i := .Values.image -}}
+{{- if $i.digest -}}{{ $i.repository }}@{{ $i.digest }}{{- else -}}{{ $i.repository }}:{{ $i.tag | default (printf "v%s" .Chart.AppVersion) }}{{- end -}}
+{{- end -}}
+
+{{- /* forebay.files is the content of the ConfigMap: the file, and the teams' own. */ -}}
+{{- define "forebay.files" -}}
+forebay.yaml: |
+{{ toYaml (ternary .Values.config (omit .Values.config "teams_dir") (gt (len .Values.teams) 0)) | indent 2 }}
+{{- range $team, $file := .Values.teams }}
+{{ $team }}.yaml: |
+{{ toYaml (dict "version" 1 "teams" (dict $team $file)) | indent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "forebay.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "forebay.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{- /* forebay.env are the variables of a part: root, values. */ -}}
+{{- define "forebay.env" -}}
+env:
+  - {name: FOREBAY_CONFIG, value: /etc/forebay/forebay.yaml}
+  - {name: FOREBAY_LOG_FORMAT, value: {{ .root.Values.logFormat | quote }}}
+  {{- with .values.env }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .values.secrets }}
+envFrom:
+  {{- range . }}
+  - secretRef: {name: {{ . | quote }}}
+  {{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "forebay.mounts" -}}
+- {name: config, mountPath: /etc/forebay, readOnly: true}
+{{- range .Values.files }}
+- {name: {{ printf "file-%s" . | trunc 63 | quote }}, mountPath: {{ printf "/run/secrets/%s" . | quote }}, readOnly: true}
+{{- end }}
+- {name: tmp, mountPath: /tmp}
+{{- end -}}
+
+{{- /* forebay.volumes are the volumes of a pod: root, map (the ConfigMap). */ -}}
+{{- define "forebay.volumes" -}}
+- name: config
+  configMap:
+    name: {{ .map }}
+    items:
+      - {key: forebay.yaml, path: forebay.yaml}
+      {{- range $team, $file := .root.Values.teams }}
+      - {key: {{ $team }}.yaml, path: teams.d/{{ $team }}.yaml}
+      {{- end }}
+{{- range .root.Values.files }}
+- {name: {{ printf "file-%s" . | trunc 63 | quote }}, secret: {secretName: {{ . | quote }}, defaultMode: 0440}}
+{{- end }}
+- {name: tmp, emptyDir: {sizeLimit: 64Mi}}
+{{- end -}}
+
+{{- /* forebay.pod is the pod of a role: root, part, values. */ -}}
+{{- define "forebay.pod" -}}
+metadata:
+  labels:
+    {{- include "forebay.labels" .root | nindent 4 }}
+    app.kubernetes.io/component: {{ .part }}
+  {{- with .values.podAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  serviceAccountName: {{ include "forebay.name" .root }}-{{ .part }}
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: {{ .values.grace }}
+  {{- with .root.Values.imagePullSecrets }}
+  imagePullSecrets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  securityContext:
+    {{- include "forebay.podSecurity" . | nindent 4 }}
+  topologySpreadConstraints:
+    {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
+    - maxSkew: 1
+      topologyKey: {{ . }}
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels:
+          {{- include "forebay.selector" $ | nindent 10 }}
+    {{- end }}
+  {{- with .values.nodeSelector }}
+  nodeSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .values.tolerations }}
+  tolerations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  containers:
+    - name: {{ .part }}
+      image: {{ include "forebay.image" .root | quote }}
+      imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+      args: ["serve", "--roles", "{{ .part }}", "--drain", {{ .values.drain | quote }}]
+      {{- include "forebay.env" . | nindent 6 }}
+      ports:
+        {{- if eq .part "intake" }}
+        - {name: intake, containerPort: 8080}
+        {{- end }}
+        {{- if and (eq .part "stream") .root.Values.operator.service }}
+        - {name: operator, containerPort: 9090}
+        {{- end }}
+        {{- if and (eq .part "stream") .root.Values.agents.service }}
+        - {name: agents, containerPort: 8091}
+        {{- end }}
+        - {name: health, containerPort: 9091}
+      startupProbe: {httpGet: {path: /livez, port: health}, periodSeconds: 2, failureThreshold: 60}
+      livenessProbe: {httpGet: {path: /livez, port: health}, periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 6}
+      readinessProbe: {httpGet: {path: "/readyz?role={{ .part }}", port: health}, periodSeconds: 5, timeoutSeconds: 6, failureThreshold: 2}
+      securityContext:
+        {{- include "forebay.containerSecurity" . | nindent 8 }}
+      resources:
+        {{- toYaml .values.resources | nindent 8 }}
+      volumeMounts:
+        {{- include "forebay.mounts" .root | nindent 8 }}
+        {{- if and (eq .part "intake") .values.spool.enabled }}
+        - {name: spool, mountPath: /var/lib/forebay/spool}
+        {{- end }}
+  volumes:
+    {{- include "forebay.volumes" (dict "root" .root "map" (printf "%s-config" (include "forebay.name" .root))) | nindent 4 }}
+{{- end -}}
