@@ -66,7 +66,7 @@ func writeAnswer(w http.ResponseWriter, a *provider.Answer) {
 // problems are the RFC 9457 bodies, by status. They say no more than the status: a reason would help a forger.
 var problems = func() map[int][]byte {
 	m := make(map[int][]byte)
-	for _, status := range []int{400, 401, 404, 405, 408, 413, 429, 431, 503} {
+	for _, status := range []int{400, 401, 403, 404, 405, 408, 413, 429, 431, 503} {
 		m[status] = []byte(`{"type":"about:blank","title":"` + http.StatusText(status) + `","status":` + strconv.Itoa(status) + `}`)
 	}
 	return m

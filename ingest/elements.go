@@ -36,6 +36,9 @@ func (h *Handler) appendEach(ctx context.Context, d *delivery, host string, elem
 			}
 			continue
 		}
+		if v, is := verdictOnScope(err); is {
+			return v
+		}
 		if kept == nil {
 			kept = keptHeaders(elements[i].Header, host, m)
 		}

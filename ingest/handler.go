@@ -202,6 +202,9 @@ func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) v
 	}
 	event := &d.eventBuffer
 	if err := h.guard(d, func() error { return s.mapper().Read(&d.request, d.received, event) }); err != nil {
+		if v, is := verdictOnScope(err); is {
+			return v
+		}
 		return h.quarantine(r.Context(), d, r.Host, err)
 	}
 	taken, err := h.finish(d, &d.request, event)
@@ -268,6 +271,16 @@ func (h *Handler) guard(d *delivery, read func() error) (err error) {
 	return read()
 }
 
+// typeScope is the reason of a delivery whose agent may not send events of its type.
+const typeScope = "event_type"
+
+// verdictOnScope returns the verdict on a delivery whose sender may not send it, if that is what an error says. It is nothing of the content that
+// a later mapping could mend: nothing is kept.
+func verdictOnScope(err error) (verdict, bool) {
+	_, is := errors.AsType[*provider.Forbidden](err)
+	return verdict{outcome: forbidden, reason: typeScope, err: err}, is
+}
+
 // quarantine keeps an authentic delivery that cannot become an event.
 func (h *Handler) quarantine(ctx context.Context, d *delivery, host string, cause error) verdict {
 	u := d.unusable(cause, keptHeaders(d.request.Header, host, d.source.mapper()))
@@ -285,7 +298,7 @@ func (d *delivery) unusable(cause error, headers []schemas.Header) *Delivery {
 	}
 	return &Delivery{
 		Team: d.team, Source: d.name, Kind: KindUnusable, Reason: reason, Detail: detail, Method: d.request.Method,
-		URL: d.request.URL[:min(len(d.request.URL), maxURL)], Secret: d.request.Secret, Headers: headers, Body: d.request.Body, Received: d.received,
+		URL: d.request.URL[:min(len(d.request.URL), maxURL)], Secret: d.request.Secret, Caller: d.request.Caller, Headers: headers, Body: d.request.Body, Received: d.received,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
 )
 
@@ -40,6 +41,7 @@ type Delivery struct {
 	Method       string
 	URL          string           // the URL that the provider called, if the signature covers it; else empty
 	Secret       int              // which of the source's secrets verified it, counted from 1; 0: not known
+	Caller       verify.Caller    // who has proven itself, where one of several could have
 	Headers      []schemas.Header // without secrets
 	Body         []byte
 	Element      int // which element of the list that was delivered Body is, counted from 1; 0: it is the whole body

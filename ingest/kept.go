@@ -120,7 +120,7 @@ func (h *Handler) keepRefused(r *http.Request, d *delivery, v verdict) {
 	authentic := v.outcome == throttled
 	switch e, ok := errors.AsType[*verify.Error](v.err); {
 	case authentic && s.Refused.throttled:
-		kept.Reason, kept.Detail, kept.Secret = ReasonThrottled, "over the rate of the "+v.reason, d.request.Secret
+		kept.Reason, kept.Detail, kept.Secret, kept.Caller = ReasonThrottled, "over the rate of the "+v.reason, d.request.Secret, d.request.Caller
 	case v.outcome != refused || len(m.SecretHeaders()) > 0: // the secret itself is the proof, and is not kept
 		return
 	case ok:

@@ -19,6 +19,7 @@ const (
 	accepted    outcome = "accepted"    // durable as an event
 	quarantined outcome = "quarantined" // durable, authentic, unusable
 	handshake   outcome = "handshake"   // authentic, and a provider's challenge instead of an event
+	forbidden   outcome = "forbidden"   // authentic, and of a type that its agent may not send
 	refused     outcome = "refused"     // no valid signature, or no such source
 	tooLarge    outcome = "too_large"
 	throttled   outcome = "throttled"
@@ -42,6 +43,8 @@ func (o outcome) status() int {
 		return http.StatusAccepted
 	case refused:
 		return http.StatusUnauthorized
+	case forbidden:
+		return http.StatusForbidden
 	case tooLarge:
 		return http.StatusRequestEntityTooLarge
 	case throttled:

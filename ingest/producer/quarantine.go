@@ -1,6 +1,7 @@
 package producer
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/ingest"
+	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
 )
 
@@ -20,6 +22,7 @@ const (
 	headerMethod   = "forebay_method"
 	headerURL      = "forebay_url" // only where it is signed
 	headerSecret   = "forebay_secretnumber"
+	headerCaller   = "forebay_caller" // only where one of several could have sent it: JSON
 	headerElement  = "forebay_element" // only of an element of a list: its number, from 1
 	headerTeam     = "forebay_team"
 	headerSource   = "forebay_source"
@@ -44,6 +47,10 @@ func quarantineRecord(topic string, d *ingest.Delivery) *kgo.Record {
 	}
 	if d.Secret > 0 {
 		add(headerSecret, strconv.Itoa(d.Secret))
+	}
+	if d.Caller.Name != "" {
+		text, _ := json.Marshal(d.Caller) //nolint:errchkjson // texts alone
+		add(headerCaller, string(text))
 	}
 	if d.Element > 0 {
 		add(headerElement, strconv.Itoa(d.Element))
@@ -76,6 +83,9 @@ func parseQuarantine(r *kgo.Record) Item {
 		item.Received = t.UTC()
 	}
 	item.Secret, _ = strconv.Atoi(header(r, headerSecret)) // 0: not known
+	if text := header(r, headerCaller); text != "" && json.Unmarshal([]byte(text), &item.Caller) != nil {
+		item.Caller = verify.Caller{} // not known: then it cannot be redriven
+	}
 	item.Element, _ = strconv.Atoi(header(r, headerElement))
 	for _, h := range r.Headers {
 		if name, ok := strings.CutPrefix(h.Key, requestPrefix); ok {

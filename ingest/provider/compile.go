@@ -37,7 +37,7 @@ func Compile(cfg Config) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	scheme, err := verify.New(params, cfg.Secrets)
+	scheme, err := verify.NewIn(params, cfg.Secrets, cfg.Around)
 	if err != nil {
 		if _, key := errors.AsType[*verify.Error](err); key {
 			return nil, &KeyError{"secrets", err}
@@ -46,9 +46,7 @@ func Compile(cfg Config) (*Source, error) {
 	}
 	s.Verifier, s.signer, s.proof = scheme, scheme, scheme.Proof()
 	s.proof.Unpacked = params.Unpacked
-	if params.Scheme == verify.SchemeToken {
-		s.secret = []string{http.CanonicalHeaderKey(params.Header)}
-	}
+	s.secret = params.SecretHeaders()
 	s.preset.fallback.id = p.idAs(params)
 	if p.names != nil && (cfg.Event == nil || cfg.Event.Type == "") {
 		s.names = strings.NewReplacer(p.names...)

@@ -18,6 +18,8 @@ type Config struct {
 	KeyEncoding string
 	// Verify replaces single parameters of the preset's scheme, or all of them if it names another scheme.
 	Verify *verify.Params
+	// Around is what schemes with keys of issuers and agents need; the zero value knows of none.
+	Around verify.Around
 	// Event replaces single parts of the preset's mapping, for every event type.
 	Event *EventConfig
 	// Each is where a delivery has its list of events: a JSON Pointer, "/" where the body is the list, or /entry/*/changes for the lists in

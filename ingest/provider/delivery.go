@@ -182,6 +182,8 @@ func (d *delivery) read(r ref) (scan.Kind, string, *Unusable) {
 	switch r.kind {
 	case refLiteral:
 		return scan.String, r.name, nil
+	case refCaller:
+		return scan.String, d.req.Caller.Name, nil
 	case refHeader:
 		values := d.req.Header[r.name]
 		switch len(values) {

@@ -64,7 +64,7 @@ func (s *Source) Split(r *verify.Request) ([]verify.Request, error) {
 		if len(elements) == MaxElements {
 			return unusable(TooLong, "the list has more than %d elements", MaxElements)
 		}
-		elements = append(elements, verify.Request{Method: r.Method, URL: r.URL, Header: header, Body: raw, Secret: r.Secret, SignedAt: r.SignedAt})
+		elements = append(elements, verify.Request{Method: r.Method, URL: r.URL, Header: header, Body: raw, Secret: r.Secret, SignedAt: r.SignedAt, Caller: r.Caller})
 		return nil
 	})
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 )
 
 // Event makes the event of a verified delivery: its id, type, entity and version. received is the intake's clock. An error is an
-// *[Unusable]: the delivery is authentic and must be kept, not refused. The event shares r's body and must not be used after that is
+// *[Unusable]: the delivery is authentic and must be kept, not refused; or a *[Forbidden]. The event shares r's body and must not be used after that is
 // reused. The caller sets its trace fields.
 func (s *Source) Event(r *verify.Request, received time.Time) (*schemas.Event, error) {
 	e := new(schemas.Event)
@@ -47,6 +47,9 @@ func (s *Source) Read(r *verify.Request, received time.Time, e *schemas.Event) e
 	}
 	if bad := d.event(received, e); bad != nil {
 		return bad
+	}
+	if !r.Caller.May(e.Type) {
+		return &Forbidden{Type: e.Type}
 	}
 	return nil
 }

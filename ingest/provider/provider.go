@@ -156,6 +156,13 @@ type Unusable struct {
 
 func (e *Unusable) Error() string { return fmt.Sprintf("%s: %s", e.Reason, e.Detail) }
 
+// Forbidden says that who has sent an authentic delivery may not send events of its type.
+type Forbidden struct{ Type string }
+
+func (e *Forbidden) Error() string {
+	return fmt.Sprintf("events of type %.80q are not among those that the key is for", e.Type)
+}
+
 // The closed list of what makes a delivery unusable.
 const (
 	NotJSON          = "not_json"

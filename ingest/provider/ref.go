@@ -20,7 +20,11 @@ const (
 	refLiteral
 	refThere // the name, if there is something at the pointer
 	refExpression
+	refCaller // the name of who has proven itself
 )
+
+// callerName is how presets name that.
+const callerName = "caller:name"
 
 // ref is a compiled `from`.
 type ref struct {
@@ -118,6 +122,10 @@ func (c *refs) preset(from string) (value, error) {
 		}
 		if literal, ok := strings.CutPrefix(alternative, "="); ok && prefix == "" {
 			v.refs = append(v.refs, ref{kind: refLiteral, name: literal, text: alternative})
+			continue
+		}
+		if from == callerName {
+			v.refs = append(v.refs, ref{kind: refCaller, text: from})
 			continue
 		}
 		from, end, _ := strings.Cut(from, "^")

@@ -3,6 +3,8 @@ package provider
 import (
 	"slices"
 	"strings"
+
+	"github.com/forebay-io/forebay/ingest/verify"
 )
 
 // Text describes a mapping in the words of a table.
@@ -21,7 +23,14 @@ func (i Info) Texts() []Text {
 
 // SignedText says what the signature covers, and how old it may be.
 func (i Info) SignedText(fresh string) string {
-	if i.Signed == "" {
+	switch {
+	case i.Scheme == verify.SchemeAgentKey:
+		return "nothing; header Authorization carries the agent's key"
+	case i.Scheme == verify.SchemeA2A:
+		return "nothing; header A2A-Notification-Token, or a JWT, proves who sends"
+	case i.Scheme == verify.SchemeJWT:
+		return "nothing of the delivery; header Authorization carries a JWT, which expires"
+	case i.Signed == "":
 		return "nothing; header " + i.Verify.Header + " carries the token"
 	}
 	return i.Signed + ", " + fresh
@@ -45,6 +54,8 @@ func (i Info) CapturedText() string {
 	switch {
 	case i.ID == "":
 		return ""
+	case i.Scheme == verify.SchemeJWT:
+		return "until the token in it expires, whoever has seen one delivery can send any other"
 	case i.Signed == "":
 		return "the token in it is all that is asked for: whoever has seen one delivery can send any other"
 	case i.Tolerance > 0:
@@ -151,6 +162,7 @@ func valueText(from string) (text string, optional bool) {
 		return `"` + literal + `"`, false
 	}
 	text, optional = strings.CutSuffix(from, "?")
+	text = strings.ReplaceAll(text, callerName, "the agent's name")
 	return strings.ReplaceAll(text, "|", " else "), optional
 }
 

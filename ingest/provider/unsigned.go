@@ -16,7 +16,7 @@ func (cfg Config) Unsigned() []*KeyError {
 		return nil
 	}
 	params, err := cfg.params(p)
-	if err != nil || params.Scheme == verify.SchemeToken { // which signs nothing at all: no other id would help
+	if signed, _ := params.Signs(); err != nil || signed == "" { // nothing at all: no other id would help
 		return nil
 	}
 	e := cfg.Event

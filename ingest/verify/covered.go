@@ -31,13 +31,15 @@ func (p Params) Covers(header string) bool {
 	return false
 }
 
-// SignsURL reports whether a signature covers the URL that the provider calls.
+// SignsURL reports whether a signature covers the URL that the provider calls, or what is signed names it.
 func (p Params) SignsURL() bool {
 	switch p.Scheme {
 	case SchemeTwilio, SchemeRFC9421:
 		return true
 	case SchemeHubSpot:
 		return p.Version != "v1"
+	case SchemeJWT, SchemeA2A:
+		return p.Issuer != "" && p.Audience == ""
 	case "", SchemeHMAC:
 	default:
 		return false

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -33,6 +36,9 @@ const (
 	SchemeMailgun          = "mailgun"
 	SchemeSNS              = "sns"
 	SchemeRFC9421          = "rfc9421"
+	SchemeJWT              = "jwt"
+	SchemeA2A              = "a2a"
+	SchemeAgentKey         = "agent_key"
 )
 
 // Params describes how a source signs. Its keys are those of the config's `verify:` and of the vectors' `params`.
@@ -84,7 +90,7 @@ type Params struct {
 	HeaderPrefix string `yaml:"header_prefix,omitempty" json:"header_prefix,omitempty"`
 	// Query (token) is the parameter of the URL that carries the token, where no header does.
 	Query string `yaml:"query,omitempty" json:"query,omitempty"`
-	// Header (token) carries the shared token.
+	// Header (token, jwt) carries the token.
 	Header string `yaml:"header,omitempty" json:"header,omitempty"`
 	// Unpacked says that a body that comes compressed with gzip was signed before that; else it is signed as it comes. Of any scheme.
 	Unpacked bool `yaml:"unpacked,omitempty" json:"unpacked,omitempty"`
@@ -96,6 +102,13 @@ type Params struct {
 	Label      string `yaml:"label,omitempty" json:"label,omitempty"`
 	// Version (hubspot) is v1, v2 or v3; empty takes each.
 	Version string `yaml:"version,omitempty" json:"version,omitempty"`
+	// JWKSURL (jwt, a2a) is where the issuer's keys are. Without it the secrets are its keys.
+	JWKSURL string `yaml:"jwks_url,omitempty" json:"jwks_url,omitempty"`
+	// Issuer and Audience (jwt, a2a) are what iss and aud of a token must be; an empty audience is the URL that is called.
+	Issuer   string `yaml:"issuer,omitempty" json:"issuer,omitempty"`
+	Audience string `yaml:"audience,omitempty" json:"audience,omitempty"`
+	// AllowNetworks (jwt, a2a) are private networks that JWKSURL may lead into.
+	AllowNetworks []netip.Prefix `yaml:"allow_networks,omitempty" json:"allow_networks,omitempty"`
 	// AllowSHA1 (github) falls back to X-Hub-Signature if X-Hub-Signature-256 is missing.
 	AllowSHA1 bool `yaml:"allow_sha1,omitempty" json:"allow_sha1,omitempty"`
 }
@@ -145,6 +158,24 @@ func (p Params) Validate() error {
 		if p.SignatureHeader != "" {
 			return checkHeaderName("signature_header", p.SignatureHeader)
 		}
+	case SchemeJWT, SchemeA2A:
+		return p.validateJWT()
+	}
+	return nil
+}
+
+func (p Params) validateJWT() error {
+	if p.Scheme == SchemeA2A && p.JWKSURL == "" && p.Issuer == "" && p.Audience == "" {
+		return nil // the token alone
+	}
+	if u, err := url.Parse(p.JWKSURL); p.JWKSURL != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http") {
+		return errors.New("jwks_url is not a URL such as https://issuer.example.com/.well-known/jwks.json")
+	}
+	if p.Issuer == "" {
+		return errors.New("issuer is missing: say what iss of a token must be, or every token that these keys have signed would be taken")
+	}
+	if p.Header != "" {
+		return checkHeaderName("header", p.Header)
 	}
 	return nil
 }
@@ -166,6 +197,9 @@ var schemeFields = map[string]string{
 	SchemeMailgun:          " tolerance ",
 	SchemeSNS:              " tolerance ",
 	SchemeRFC9421:          " alg label components tolerance key_encoding ",
+	SchemeJWT:              " header prefix jwks_url issuer audience allow_networks tolerance ",
+	SchemeA2A:              " jwks_url issuer audience allow_networks tolerance ",
+	SchemeAgentKey:         " ",
 }
 
 // set lists the names of the fields that are not zero, Scheme aside.
@@ -302,6 +336,21 @@ func (p Params) Stamped() bool {
 	return strings.Contains(schemeFields[p.Scheme], " tolerance ")
 }
 
+// SecretHeaders returns the headers (canonical) that have a secret itself in them.
+func (p Params) SecretHeaders() []string {
+	switch p.Scheme {
+	case SchemeToken:
+		return []string{http.CanonicalHeaderKey(p.Header)}
+	case SchemeJWT:
+		return []string{http.CanonicalHeaderKey(cmp.Or(p.Header, "Authorization"))}
+	case SchemeAgentKey:
+		return []string{"Authorization"}
+	case SchemeA2A:
+		return []string{"Authorization", a2aToken, a2aTokenSDK}
+	}
+	return nil
+}
+
 // With returns p with every field of o that is not zero.
 func (p Params) With(o Params) Params {
 	into, from := reflect.ValueOf(&p).Elem(), reflect.ValueOf(o)
@@ -314,10 +363,10 @@ func (p Params) With(o Params) Params {
 }
 
 // Signs returns the template of what a signature covers, as in Signed, and how far the signed time may be from our clock: zero where no time
-// is signed. A token signs nothing.
+// is signed. A token signs nothing, a JWT nothing of the delivery.
 func (p Params) Signs() (template string, tolerance time.Duration) {
 	switch p.Scheme {
-	case SchemeToken:
+	case SchemeToken, SchemeAgentKey, SchemeJWT, SchemeA2A:
 		return "", 0
 	case SchemeStandardWebhooks:
 		template, tolerance = "{id}.{timestamp}.{body}", p.Tolerance

@@ -7,6 +7,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
@@ -46,9 +47,21 @@ type Scheme interface {
 // Schemes lists the names that [New] knows, sorted.
 func Schemes() []string { return slices.Sorted(maps.Keys(schemeFields)) }
 
-// New builds the scheme that params names. The error uses the config's words. An error about a secret is an *[Error] with reason
-// BadKey, and does not quote it.
+// Around is what some schemes need beside params and secrets.
+type Around struct {
+	KeySets *KeySets // of issuers; nil: none is fetched
+	// Agent returns whose key has a hash; its error is an *[Error]. nil: the keys are those of the secrets.
+	Agent func(hash [sha256.Size]byte) (Caller, error)
+}
+
+// New is [NewIn] with nothing around.
 func New(params Params, secrets []schemas.Secret) (Scheme, error) {
+	return NewIn(params, secrets, Around{})
+}
+
+// NewIn builds the scheme that params names. The error uses the config's words. An error about a secret is an *[Error] with reason
+// BadKey, and does not quote it.
+func NewIn(params Params, secrets []schemas.Secret, around Around) (Scheme, error) {
 	if err := params.Validate(); err != nil {
 		return nil, err
 	}
@@ -74,6 +87,12 @@ func New(params Params, secrets []schemas.Secret) (Scheme, error) {
 		return scheme(NewSNS(params, secrets))
 	case SchemeRFC9421:
 		return scheme(NewMessageSignature(params, secrets))
+	case SchemeJWT:
+		return scheme(NewJWT(params, secrets, around))
+	case SchemeA2A:
+		return scheme(NewA2A(params, secrets, around))
+	case SchemeAgentKey:
+		return scheme(NewAgentKey(params, secrets, around))
 	case SchemeStripe, SchemePaddle, SchemeWebSub:
 		return scheme(newHMAC(builtIn(params), secrets))
 	}
@@ -88,6 +107,10 @@ func ExampleSecret(scheme string) schemas.Secret {
 		return schemas.NewSecret(hex.EncodeToString(private))
 	case SchemeSNS:
 		return schemas.NewSecret(exampleCertificate())
+	case SchemeJWT:
+		return schemas.NewSecret(exampleJWK())
+	case SchemeAgentKey:
+		return schemas.NewSecret("example:" + AgentKeyPrefix + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	case SchemeSendGrid:
 		private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		der, _ := x509.MarshalPKCS8PrivateKey(private)

@@ -37,6 +37,7 @@ func TestSigns(t *testing.T) {
 		"hubspot v2": {verify.Params{Scheme: verify.SchemeHubSpot, Version: "v2"}, "{method}{url}{body}", 0, "X-Id"},
 		"rfc9421":    {verify.Params{Scheme: verify.SchemeRFC9421, Alg: "hmac-sha256"}, "content-digest @method", 5 * time.Minute, "X-Id"},
 		"token":      {verify.Params{Scheme: verify.SchemeToken, Header: "X-Token"}, "", 0, "X-Id"},
+		"agent key":  {verify.Params{Scheme: verify.SchemeAgentKey}, "", 0, "X-Id"},
 	} {
 		template, tolerance := tt.params.Signs()
 		if template != tt.template || tolerance != tt.tolerance {

@@ -7,6 +7,8 @@ package verify
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -23,6 +25,15 @@ type Request struct {
 	Secret int
 	// SignedAt is the time that the signature covers, by the sender's clock; zero: it covers none. Verify sets it where it returns nil.
 	SignedAt time.Time
+	// Caller is whom the signature names, where one of several could have made it. Verify sets it.
+	Caller Caller
+}
+
+// Caller is who has proven itself: an agent by its key or token.
+type Caller struct {
+	Name string `json:"name"` // of the agent, or the subject of its token; empty: the scheme names nobody
+	// Types are globs of the event types that it may send, in which * crosses dots; nil: all.
+	Types []string `json:"types,omitempty"`
 }
 
 // Verifier checks one source's deliveries. Safe for concurrent use.
@@ -67,4 +78,27 @@ func (e *Error) Error() string {
 
 func refuse(reason Reason, format string, args ...any) *Error {
 	return &Error{Reason: reason, Detail: fmt.Sprintf(format, args...)}
+}
+
+// May reports whether the caller may send events of a type.
+func (c Caller) May(eventType string) bool {
+	return c.Types == nil || slices.ContainsFunc(c.Types, func(glob string) bool { return fits(glob, eventType) })
+}
+
+// fits reports whether a text is of a glob's form. A star in the text is a star.
+func fits(glob, text string) bool {
+	parts := strings.Split(glob, "*")
+	if len(parts) == 1 {
+		return glob == text
+	}
+	text, ok := strings.CutPrefix(text, parts[0])
+	if ok {
+		text, ok = strings.CutSuffix(text, parts[len(parts)-1])
+	}
+	for _, part := range parts[1 : len(parts)-1] {
+		if ok {
+			_, text, ok = strings.Cut(text, part)
+		}
+	}
+	return ok
 }

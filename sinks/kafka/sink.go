@@ -70,9 +70,9 @@ func CheckTopic(topic string) error {
 	case strings.HasPrefix(topic, "__"):
 		return fmt.Errorf("%s is one of Kafka's own topics", topic)
 	}
-	for _, prefix := range []string{"events.", "quarantine.", "dead."} {
+	for _, prefix := range []string{"events.", "quarantine.", "dead.", "agents."} {
 		if strings.HasPrefix(topic, prefix) {
-			return fmt.Errorf("%s is one of Forebay's own topics: what is written there would come back as an event; choose a name outside of events.*, quarantine.* and dead.*", topic)
+			return fmt.Errorf("%s is one of Forebay's own topics: what is written there would come back as an event, or make an agent; choose a name outside of events.*, quarantine.*, dead.* and agents.*", topic)
 		}
 	}
 	return nil

@@ -18,7 +18,7 @@ func Check(c *config.Config, roles []config.Role) config.Problems {
 	}
 	var problems config.Problems
 	if slices.Contains(roles, config.RoleIntake) {
-		_, bad := compileSources(c, nil)
+		_, bad := compileSources(c, nil, nil)
 		problems = append(problems, bad...)
 	}
 	if slices.Contains(roles, config.RoleStream) {

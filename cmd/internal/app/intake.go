@@ -10,12 +10,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/forebay-io/forebay/cmd/internal/agents"
 	"github.com/forebay-io/forebay/cmd/internal/callback"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/drift"
 	"github.com/forebay-io/forebay/ingest/firstfilter"
 	"github.com/forebay-io/forebay/ingest/producer"
+	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
 )
 
@@ -34,13 +36,16 @@ type intake struct {
 	filter   *firstfilter.Log // in front of log, and behind the spool: only what the brokers have is known
 	drift    *drift.Recorder  // of bodies; it goes on over reloads
 	ids      *schemaIDs
+	agents   *agents.Keeper
+	issuers  *verify.KeySets
 	troubles []string // what logTroubles last wrote; used by checkReachable alone
 }
 
 // newIntake compiles the sources and makes the producer and the handler. Nothing listens or connects yet.
 func newIntake(a *App) (*intake, error) {
 	in := &intake{a: a, largest: a.file().LargestBody(), checked: map[string]bool{}, drift: drift.NewRecorder(), ids: newSchemaIDs(a.log)}
-	compiled, problems := compileSources(a.file(), nil)
+	in.issuers = verify.NewKeySets(fetchKeys)
+	compiled, problems := compileSources(a.file(), nil, in.around)
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -70,6 +75,13 @@ func newIntake(a *App) (*intake, error) {
 		Sources: in.sources.find, Log: log, MaxBody: in.largest, Limits: a.limits(intakeShare),
 		ReadTimeout: a.file().Intake.BodyTimeout.Std(), StatusURL: statusURL(a.file(), a.agentKeys), Tracer: a.telemetry.tracer, Logger: a.log, Registerer: a.registry,
 	})
+	if err != nil {
+		return nil, err
+	}
+	if in.agents, err = agents.NewKeeper(KafkaOptions(a.file(), config.RoleIntake), a.log); err != nil {
+		return nil, err
+	}
+	in.agents.Want(a.file().AgentTeams())
 	a.registry.MustRegister(newDriftGauge(in.drift))
 	a.ready.set("intake", errNotStarted)
 	return in, err
@@ -238,6 +250,8 @@ func (in *intake) goOn(ctx context.Context) {
 func (in *intake) close(ctx context.Context) {
 	in.spool.stop()
 	in.filter.Close()
+	in.agents.Close()
+	in.issuers.Close()
 	if err := in.log.Close(ctx); err != nil {
 		in.a.log.Error("flush the producer", "error", err)
 	}
@@ -246,7 +260,7 @@ func (in *intake) close(ctx context.Context) {
 // reload replaces the sources by those of c, unless one of them cannot be compiled.
 func (in *intake) reload(c *config.Config) error {
 	before := *in.sources.current.Load()
-	compiled, problems := compileSources(c, before)
+	compiled, problems := compileSources(c, before, in.around)
 	if len(problems) > 0 {
 		return problems
 	}
@@ -263,6 +277,7 @@ func (in *intake) reload(c *config.Config) error {
 		return err
 	}
 	in.limits.add(c)
+	in.agents.Want(c.AgentTeams())
 	in.put(compiled)
 	if len(added) > 0 {
 		slices.Sort(added)

@@ -130,7 +130,7 @@ func TestReloadKeepsLimiters(t *testing.T) {
 	r.text = strings.Replace(r.text, "preset: generic", "preset: generic\n        rate: {limit: 1, burst: 100}", 1)
 	compiled := func(before map[nameInTeam]*ingest.Source) map[nameInTeam]*ingest.Source {
 		t.Helper()
-		sources, problems := compileSources(r.load(config.RoleIntake), before)
+		sources, problems := compileSources(r.load(config.RoleIntake), before, nil)
 		if len(problems) > 0 {
 			t.Fatal(problems)
 		}
@@ -217,7 +217,7 @@ func TestVerifyKeysOfTheFile(t *testing.T) {
       standard: {preset: generic, secrets: [`+key+`], verify: {scheme: standard_webhooks}, event: {id: header:webhook-id, type: /type, entity: []}}
       old: {preset: github, secrets: [s3cret], verify: {allow_sha1: true}}
       orders:`, 1)
-	sources, problems := compileSources(r.load(config.RoleIntake), nil)
+	sources, problems := compileSources(r.load(config.RoleIntake), nil, nil)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

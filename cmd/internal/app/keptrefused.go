@@ -26,7 +26,7 @@ func keptRefused(s *config.Source, before *ingest.Source) *ingest.Refused {
 
 // receivedRequest returns a kept delivery as the request that it was.
 func receivedRequest(kept *producer.Item) *verify.Request {
-	r := &verify.Request{Method: kept.Method, URL: kept.URL, Header: http.Header{}, Body: kept.Body, Secret: kept.Secret}
+	r := &verify.Request{Method: kept.Method, URL: kept.URL, Header: http.Header{}, Body: kept.Body, Secret: kept.Secret, Caller: kept.Caller}
 	for _, h := range kept.Headers {
 		r.Header.Add(h.Name, h.Value)
 	}
@@ -49,7 +49,7 @@ func verifyAgain(source *ingest.Source, kept *producer.Item) error {
 		if err != nil {
 			return schemas.Errorf(schemas.Invalid, op, "it still does not verify: %w; write the secret that the provider signs with into the source's secrets, or discard it with --discard", err)
 		}
-		kept.Secret = r.Secret
+		kept.Secret, kept.Caller = r.Secret, r.Caller
 	}
 	if _, handshake := source.Challenge(r); handshake {
 		return schemas.Errorf(schemas.Invalid, op, "it is a handshake of the provider, which becomes no event: have the provider repeat it, and discard this one with --discard")

@@ -33,14 +33,19 @@ func (s *sources) find(team, name string) (*ingest.Source, bool) {
 }
 
 // compileSources compiles the sources of c. What does not compile is among the problems, and not in the map. A source keeps the limiter
-// that it has in before, if its rate is the same, and counts on with the same secrets.
-func compileSources(c *config.Config, before map[nameInTeam]*ingest.Source) (map[nameInTeam]*ingest.Source, config.Problems) {
+// that it has in before, if its rate is the same, and counts on with the same secrets. around returns where the keys of issuers and agents are; nil: they
+// are not needed.
+func compileSources(c *config.Config, before map[nameInTeam]*ingest.Source, around func(team, source string) verify.Around) (map[nameInTeam]*ingest.Source, config.Problems) {
 	compiled, problems := map[nameInTeam]*ingest.Source{}, config.Problems(nil)
 	for _, team := range sortedKeys(c.Teams) { // problems are told in the order of the names
 		ofTeam, of := limiter(c.Quota(team).Rate, teamLimiter(team, before)), c.Teams[team].Sources
 		for _, name := range sortedKeys(of) {
 			s := of[name]
-			source, err := provider.Compile(c.Source(team, name))
+			cfg := c.Source(team, name)
+			if around != nil {
+				cfg.Around = around(team, name)
+			}
+			source, err := provider.Compile(cfg)
 			if err != nil {
 				problems = append(problems, sourceProblem(c, "teams."+team+".sources."+name, err))
 				continue

@@ -189,6 +189,11 @@ type grammar struct {
 		List   tokensListCmd   `cmd:"" help:"List tokens: what they may do, until when, and when they were used last."`
 		Revoke tokensRevokeCmd `cmd:"" help:"Revoke a token: within seconds no process accepts it."`
 	} `cmd:"" help:"Who may ask the operator listener (operator.auth: tokens)."`
+	Agents struct {
+		Create agentsCreateCmd `cmd:"" help:"Make a key for another agent that posts to sources of preset agent, and print it this once."`
+		List   agentsListCmd   `cmd:"" help:"List agents: which sources and types their keys are for, and which were revoked."`
+		Revoke agentsRevokeCmd `cmd:"" help:"Revoke an agent's key: within a second no intake takes it."`
+	} `cmd:"" help:"Other agents as senders of events."`
 	Profiles struct {
 		List profilesListCmd `cmd:"" help:"List your profiles: which process each asks, and with which token."`
 	} `cmd:"" help:"Processes to ask, by names of your own."`

@@ -38,7 +38,7 @@ var reads = map[string]string{
 var changes = map[string]string{
 	"dlq discard": "", "dlq replay": "", "dlq resolve": "", "inbox redrive": "", "quarantine redrive": "", "replay cancel": "", "replay start": "",
 	"subscriptions accept": "", "subscriptions pause": "", "subscriptions resume": "", "subscriptions seek": "", "destinations pause": "", "destinations resume": "",
-	"tokens create": "", "tokens revoke": "", "alerts silence": "", "alerts unsilence": "",
+	"tokens create": "", "tokens revoke": "", "agents create": "", "agents revoke": "", "alerts silence": "", "alerts unsilence": "",
 	"topics apply":      "no --reason: nobody keeps one of a cluster's topics",
 	"schemas push":      "no --reason: a registry keeps none",
 	"sources reconcile": "no --reason: it brings what would have come without it, as send does",
@@ -48,7 +48,7 @@ var changes = map[string]string{
 }
 
 // others read no running process and change nothing, or are processes; sources rotate-secret makes another secret each time.
-var others = []string{"dev", "demo", "serve", "topics list", "topics get", "topics plan", "acls export", "catalog export", "config init", "config check", "config show", "config schema", "doctor", "healthcheck", "send", "sign", "verify", "listen",
+var others = []string{"dev", "demo", "serve", "agents list", "topics list", "topics get", "topics plan", "acls export", "catalog export", "config init", "config check", "config show", "config schema", "doctor", "healthcheck", "send", "sign", "verify", "listen",
 	"inbox raw", "dlq export", "quarantine raw", "sources presets", "sources rotate-secret", "sources test", "schemas list", "schemas get", "schemas check", "schemas diff", "replay watch", "profiles list", "completion", "version"}
 
 func leaves(t *testing.T) []*kong.Node {

@@ -67,7 +67,7 @@ type rekeying struct {
 
 // Run shows the plan or, with --run, copies what is unread of the topic and hands its readers over.
 func (c *topicsRekeyCmd) Run(e *env) error {
-	cfg, stop, err := c.load(e)
+	cfg, stop, err := c.supplied(e, c.Data, config.RoleTopics, config.RoleMigrate)
 	if err != nil {
 		return err
 	}
@@ -103,28 +103,6 @@ func (c *topicsRekeyCmd) Run(e *env) error {
 		return showSteps(e, steps)
 	}
 	return r.run(e, steps)
-}
-
-// load loads the file. One that leaves its servers to `forebay dev` gets those: while dev runs, its own, which tell how things stand; while it
-// does not, ones on the same data, so that the topic can be copied. stop ends them.
-func (c *topicsRekeyCmd) load(e *env) (cfg *config.Config, stop func(), err error) {
-	o := c.options(e, config.RoleTopics, config.RoleMigrate)
-	if cfg, err = config.Load(o); err == nil || e.Supply == nil {
-		return cfg, func() {}, err
-	}
-	o.Embedded = true
-	cfg, failed := config.Load(o)
-	if failed != nil {
-		return nil, nil, err
-	}
-	stop, failed = e.Supply(e.ctx, DevOptions{Config: c.File, Data: c.Data, Logger: e.log}, cfg)
-	if failed != nil && !errors.Is(failed, fs.ErrNotExist) {
-		err = failed
-	}
-	if failed != nil {
-		return nil, nil, err
-	}
-	return cfg, stop, nil
 }
 
 // openLedger is a ledger of the file.
@@ -476,4 +454,26 @@ func showRekeyed(w io.Writer, d rekeyed) {
 		line("handed over", fmt.Sprintf("%s, %d version lines and %d events that wait", s.Subscription, s.Lines, s.Waiting))
 	}
 	line("now", d.Switch)
+}
+
+// supplied loads the file. One that leaves its servers to `forebay dev` gets those: while dev runs, its own, which tell how things stand; while it
+// does not, ones on the data in the directory data (empty: the file's own place), so that there is something to work on. stop ends them.
+func (f fileFlags) supplied(e *env, data string, roles ...config.Role) (cfg *config.Config, stop func(), err error) {
+	o := f.options(e, roles...)
+	if cfg, err = config.Load(o); err == nil || e.Supply == nil {
+		return cfg, func() {}, err
+	}
+	o.Embedded = true
+	cfg, failed := config.Load(o)
+	if failed != nil {
+		return nil, nil, err
+	}
+	stop, failed = e.Supply(e.ctx, DevOptions{Config: f.File, Data: data, Logger: e.log}, cfg)
+	if failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+		err = failed
+	}
+	if failed != nil {
+		return nil, nil, err
+	}
+	return cfg, stop, nil
 }

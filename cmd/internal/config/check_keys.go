@@ -3,6 +3,7 @@ package config
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -23,7 +24,7 @@ func (ck *checker) sourceKeys() {
 			path := "teams." + team + ".sources." + name
 			for i, secret := range s.Secrets {
 				at, text := path+".secrets["+itoa(i)+"]", secret.Reveal()
-				if text == "" || ck.unresolved(at) {
+				if text == "" || ck.unresolved(at) || strings.HasSuffix(text, ".gserviceaccount.com") { // an account is no secret
 					continue
 				}
 				if len(text) < shortSecret {

@@ -1,12 +1,14 @@
 package config
 
 import (
+	"net/url"
 	"slices"
 	"time"
 
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas/jsonschema"
+	"github.com/forebay-io/forebay/sinks/spec"
 )
 
 // maxBodyLimit is the largest max_body of a source. Records of that size must also fit into the broker.
@@ -24,6 +26,13 @@ func (ck sourceCheck) run() {
 	path, s := ck.path, ck.s
 	if len(s.Secrets) == 0 && !ck.unresolved(path+".secrets") && ck.written(path+".secrets") {
 		ck.problem(path+".secrets", "is empty; a source without a secret would let everybody in")
+	}
+	if !ck.written(path+".secrets") && !ck.unresolved(path+".preset") && ck.needsSecrets() {
+		ck.problem(path, "secrets is missing: %s", secretsDoc)
+	}
+	ck.issuer()
+	if at := path + ".preset"; s.Preset == "agent" && ck.c.Agents.PublicURL == "" && !ck.unresolved("agents.public_url") {
+		ck.note(at, "agents are told no status_url, at which to ask what became of an event: set listen.agents, agents.public_url and agents.secrets")
 	}
 	if s.MaxBody > maxBodyLimit {
 		ck.problem(path+".max_body", "%s is more than %s", s.MaxBody, maxBodyLimit)
@@ -55,6 +64,37 @@ func (ck sourceCheck) run() {
 	}
 	if e := s.Event; e != nil && e.Version != nil {
 		ck.version(path+".event.version", e.Version)
+	}
+}
+
+const secretsDoc = "Signing secrets, at most 8; any of them may match."
+
+// needsSecrets reports whether nobody can prove anything without secrets: keys are neither an issuer's nor those of agents.
+func (ck sourceCheck) needsSecrets() bool {
+	v := ck.s.Verify
+	return !(v != nil && v.JWKSURL != "" || ck.unresolved(ck.path+".verify.jwks_url") || ck.s.scheme() == verify.SchemeAgentKey)
+}
+
+// scheme returns the scheme by which a source is verified.
+func (s *Source) scheme() string {
+	if s.Verify != nil && s.Verify.Scheme != "" {
+		return s.Verify.Scheme
+	}
+	info, _ := provider.Lookup(s.Preset)
+	return info.Scheme
+}
+
+// issuer checks where an issuer's keys are.
+func (ck sourceCheck) issuer() {
+	at, v := ck.path+".verify.jwks_url", ck.s.Verify
+	if v == nil || v.JWKSURL == "" || ck.unresolved(at) {
+		return
+	}
+	u, err := url.Parse(v.JWKSURL)
+	if err != nil {
+		ck.problem(at, "cannot be parsed")
+	} else if err := spec.CheckReach(u, v.AllowNetworks); err != nil {
+		ck.problem(at, "%v", err)
 	}
 }
 

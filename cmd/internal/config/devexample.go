@@ -78,6 +78,10 @@ func DevExample(preset, to string) ([]byte, error) {
 	switch info.Scheme {
 	case verify.SchemeEd25519, verify.SchemeSendGrid: // a private key, which can sign samples
 		text = verify.ExampleSecret(info.Scheme).Reveal()
+	case verify.SchemeJWT:
+		text = "pusher@my-project.iam.gserviceaccount.com"
+	case verify.SchemeAgentKey:
+		text = "planner:" + verify.AgentKeyPrefix + text
 	case verify.SchemeSNS:
 		text = "arn:aws:sns:us-east-1:123456789012:orders"
 	}

@@ -99,7 +99,7 @@ func TestProblems(t *testing.T) {
 		{"empty secret", `secrets: ["${env:ORDERS_SECRET}"]`, `secrets: [""]`, "secrets[0]: is empty"},
 		{"list for text", "preset: github", "preset: [github]", "expected text, found a list"},
 		{"text for list", "sources: [github]", "sources: github", `expected a list ([a, b]), found "github"`},
-		{"unknown scheme", "algorithm: sha256, ", "scheme: tokken, ", `"tokken" is not one of ed25519, github, hmac, hubspot, mailgun, paddle, rfc9421, sendgrid, sns, standard_webhooks, stripe, token, twilio, websub; did you mean token?`},
+		{"unknown scheme", "algorithm: sha256, ", "scheme: tokken, ", `"tokken" is not one of a2a, agent_key, ed25519, github, hmac, hubspot, jwt, mailgun, paddle, rfc9421, sendgrid, sns, standard_webhooks, stripe, token, twilio, websub; did you mean token?`},
 		{"neither true nor false", "        preset: github", "        preset: github\n        verify: {allow_sha1: yes}", `allow_sha1: "yes" is neither true nor false`},
 		{"header prefix", "        preset: github", "        preset: github\n        verify: {header_prefix: hook-}", `"hook-" is not one of webhook-, svix-`},
 		{"expire begins out of turn", "order: version", "start: first\n        expire: 30d", "needs start: any; with start: first"},

@@ -47,6 +47,7 @@ type rule struct {
 var table = []rule{
 	{role: Intake, kind: Topic, name: "events.{team}.", prefixed: true, operations: []string{"Write", "DescribeConfigs"}, why: "deliveries; it looks at the topics' settings before it starts"},
 	{role: Intake, kind: Topic, name: "quarantine.{team}.", prefixed: true, operations: []string{"Read", "Write", "DescribeConfigs"}, why: "deliveries in quarantine; `forebay quarantine` reads and marks them"},
+	{role: Intake, kind: Topic, name: "agents.{team}", operations: []string{"Read", "DescribeConfigs"}, why: "keys of agents", only: hasAgents},
 
 	{role: Stream, kind: Topic, name: "events.{team}.", prefixed: true, operations: []string{"Read", "DescribeConfigs"}, why: "events; retention says when bodies are copied"},
 	{role: Stream, kind: Topic, name: "events.{team}.", prefixed: true, operations: []string{"Write"}, why: "`forebay inbox redrive` produces a quarantined record again; also events that a backfill brings"},
@@ -57,6 +58,7 @@ var table = []rule{
 	{role: Admin, kind: Topic, name: "events.{team}.", prefixed: true, operations: []string{"Create", "Describe", "AlterConfigs"}, why: "topics of sources"},
 	{role: Admin, kind: Topic, name: "quarantine.{team}.", prefixed: true, operations: []string{"Create", "Describe", "AlterConfigs"}, why: "their quarantine"},
 	{role: Admin, kind: Topic, name: "dead.{team}.", prefixed: true, operations: []string{"Create", "Describe", "AlterConfigs"}, why: "topics of dead letters"},
+	{role: Admin, kind: Topic, name: "agents.{team}", operations: []string{"Create", "Read", "Write", "AlterConfigs"}, why: "the topic of agents' keys, which `forebay agents` makes and revokes", only: hasAgents},
 
 	{role: Rekey, kind: Topic, name: "events.{team}.", prefixed: true, operations: []string{"Read", "Write"}, why: "copies what is unread of a topic"},
 	{role: Rekey, kind: Group, name: "{team}.", prefixed: true, operations: []string{"Describe"}, why: "whether a subscription still runs"},
@@ -69,8 +71,11 @@ var table = []rule{
 
 // namesNoPrefixOfOurs reports whether a team's topics are apart from those of all teams: a team may be called "events".
 func namesNoPrefixOfOurs(_ *config.Config, team string) bool {
-	return !slices.Contains([]string{"events", "quarantine", "dead"}, team)
+	return !slices.Contains([]string{"events", "quarantine", "dead", "agents"}, team)
 }
+
+// hasAgents reports whether a team has sources that take keys of `forebay agents`.
+func hasAgents(c *config.Config, team string) bool { return len(c.AgentSources(team)) > 0 }
 
 // Right allows a principal one operation.
 type Right struct {

@@ -20,7 +20,7 @@ func TestUnknownSample(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), `no sample "github/isues.labeled"; did you mean github/issues.labeled? there are: `) || !strings.Contains(err.Error(), ", github/push") || strings.Contains(err.Error(), "stripe/") {
 		t.Error(err)
 	}
-	if _, err := Lookup("acme/x"); err == nil || !strings.Contains(err.Error(), "there are some of alertmanager, ") {
+	if _, err := Lookup("acme/x"); err == nil || !strings.Contains(err.Error(), "there are some of a2a, ") {
 		t.Error(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/forebay-io/forebay/cmd/internal/agents"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/stream/deadletter"
 )
@@ -102,6 +103,9 @@ func stateOf(v Verb) string {
 // ownersOf returns of which team, source or subscription each topic of a configuration is.
 func ownersOf(c *config.Config) map[string]Item {
 	of := map[string]Item{}
+	for _, team := range c.AgentTeams() {
+		of[agents.Topic(team)] = Item{Team: team, Kind: "agents", Of: team}
+	}
 	for team, t := range c.Teams {
 		for name, s := range t.Sources {
 			of[s.Topic] = Item{Team: team, Kind: "events", Of: team + "/" + name}

@@ -3,6 +3,7 @@
 //	events.<team>.<source>      verified events, keyed by entity; a source may name another topic, after Rekey
 //	quarantine.<team>.<source>  authentic deliveries that could not become events
 //	dead.<team>.<subscription>  actions that were given up
+//	agents.<team>               keys of agents, of teams whose sources take them; compacted
 //
 // An acknowledged event must survive (P1): cleanup.policy=delete, no unclean election, min.insync.replicas >= 2 where
 // there are three copies. Partition counts never change: entities would move and lose their order.
@@ -15,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/forebay-io/forebay/cmd/internal/agents"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/stream/deadletter"
 )
@@ -65,6 +67,10 @@ func Wanted(c *config.Config, maxBody func(team, source string) int64) []Topic {
 		for _, name := range slices.Sorted(maps.Keys(c.Teams[team].Subscriptions)) {
 			list = append(list, deadLetters(c, team, name, maxBody))
 		}
+	}
+	for _, team := range c.AgentTeams() {
+		list = append(list, Topic{agents.Topic(team), 1, int16(c.Topics.Replication), map[string]string{
+			cleanupPolicy: "compact", minInsync: strconv.Itoa(c.Topics.MinInsync), unclean: "false", timestampType: "LogAppendTime"}, false})
 	}
 	slices.SortFunc(list, func(a, b Topic) int { return strings.Compare(a.Name, b.Name) })
 	return list

@@ -1,0 +1,252 @@
+package agents
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
+
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// cluster is a broker with topics of these teams.
+func cluster(t *testing.T, teams ...string) (*kfake.Cluster, []kgo.Opt) {
+	t.Helper()
+	var names []string
+	for _, team := range teams {
+		names = append(names, Topic(team))
+	}
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, names...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c, []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)}
+}
+
+func keeper(t *testing.T, options []kgo.Opt, teams ...string) *Keeper {
+	t.Helper()
+	k, err := NewKeeper(options, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Close)
+	k.Want(teams)
+	return k
+}
+
+// until asks for a key until it is answered so; empty is: it opens.
+func until(t *testing.T, k *Keeper, team, source, key string, want verify.Reason) verify.Caller {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		c, err := k.Find(team, source, sha256.Sum256([]byte(key)))
+		e, _ := errors.AsType[*verify.Error](err)
+		if got := (err == nil); got == (want == "") && (got || e.Reason == want) {
+			return c
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("still %+v %v, want %q", c, err, want)
+		}
+	}
+}
+
+func made(t *testing.T, topics *Topics, a Agent) string {
+	t.Helper()
+	a.CreatedAt, a.CreatedBy, a.Reason = time.Unix(1_800_000_000, 0).UTC(), "ann@desk", "test"
+	key, err := topics.Create(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// A key opens what it is for, soon after it was made, in intakes that began before and after; and nothing within a second of its revocation,
+// while others ask on.
+func TestKeysAreKnownAndRevokedAtOnce(t *testing.T) {
+	t.Parallel()
+	_, options := cluster(t, "acme", "other")
+	topics := NewTopics(options)
+	before := keeper(t, options, "acme", "other")
+	planner := made(t, topics, Agent{Team: "acme", Name: "planner", Sources: []string{"agents"}, Types: []string{"com.acme.*"}})
+	coder := made(t, topics, Agent{Team: "acme", Name: "coder", Sources: []string{"agents", "more"}})
+	after := keeper(t, options, "acme")
+	for _, k := range []*Keeper{before, after} {
+		if c := until(t, k, "acme", "agents", planner, ""); c.Name != "planner" || !slices.Equal(c.Types, []string{"com.acme.*"}) {
+			t.Errorf("%+v", c)
+		}
+		if c := until(t, k, "acme", "more", coder, ""); c.Name != "coder" || c.Types != nil {
+			t.Errorf("%+v", c)
+		}
+		until(t, k, "acme", "more", planner, verify.Mismatch)
+		until(t, k, "acme", "agents", planner+"x", verify.Mismatch)
+		until(t, k, "acme", "agents", "", verify.Mismatch)
+	}
+	until(t, before, "other", "agents", planner, verify.Mismatch)
+	until(t, after, "other", "agents", planner, verify.NotReady)
+
+	var all sync.WaitGroup
+	asking, stop := context.WithCancel(t.Context())
+	for range 4 {
+		all.Go(func() {
+			for asking.Err() == nil {
+				if _, err := before.Find("acme", "agents", sha256.Sum256([]byte(coder))); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	kept, err := topics.Revoke(t.Context(), "acme", "planner", "bob@desk", "leaked", time.Now())
+	revoked := time.Now()
+	if err != nil || kept.RevokedBy != "bob@desk" || kept.CreatedBy != "ann@desk" {
+		t.Fatalf("%+v %v", kept, err)
+	}
+	until(t, before, "acme", "agents", planner, verify.Mismatch)
+	until(t, after, "acme", "agents", planner, verify.Mismatch)
+	if took := time.Since(revoked); took > time.Second {
+		t.Errorf("the key opened for %s", took)
+	}
+	stop()
+	all.Wait()
+
+	list, err := topics.List(t.Context(), "acme")
+	if err != nil || len(list) != 2 || list[0].Name != "coder" || list[1].RevokedAt == nil || list[1].RevokedReason != "leaked" {
+		t.Errorf("%+v %v", list, err)
+	}
+	if text, _ := json.Marshal(list); strings.Contains(string(text), "sha256") || strings.Contains(string(text), planner) {
+		t.Errorf("the list has keys: %s", text)
+	}
+	if _, err := topics.Revoke(t.Context(), "acme", "planner", "", "", time.Now()); schemas.KindOf(err) != schemas.Conflict {
+		t.Errorf("twice: %v", err)
+	}
+	if _, err := topics.Revoke(t.Context(), "acme", "nobody", "", "", time.Now()); schemas.KindOf(err) != schemas.NotFound {
+		t.Errorf("nobody: %v", err)
+	}
+	if _, err := topics.Create(t.Context(), Agent{Team: "acme", Name: "planner", Sources: []string{"agents"}}); schemas.KindOf(err) != schemas.Conflict {
+		t.Errorf("the name of one that was revoked: %v", err)
+	}
+}
+
+// Of two that are made at once under one name, one has a key that opens.
+func TestTwoOfOneName(t *testing.T) {
+	t.Parallel()
+	_, options := cluster(t, "acme")
+	topics := NewTopics(options)
+	var all sync.WaitGroup
+	keys := make([]string, 4)
+	for n := range keys {
+		all.Go(func() {
+			key, err := topics.Create(t.Context(), Agent{Team: "acme", Name: "planner", Sources: []string{"agents"}})
+			if err != nil && schemas.KindOf(err) != schemas.Conflict {
+				t.Error(err)
+			}
+			keys[n] = key
+		})
+	}
+	all.Wait()
+	k := keeper(t, options, "acme")
+	opens := 0
+	for _, key := range keys {
+		if key == "" {
+			continue
+		}
+		until(t, k, "acme", "agents", "x", verify.Mismatch)
+		if _, err := k.Find("acme", "agents", sha256.Sum256([]byte(key))); err == nil {
+			opens++
+		}
+	}
+	if opens != 1 {
+		t.Errorf("%d keys open", opens)
+	}
+}
+
+// Until all keys were read a delivery is not refused; a topic that is created later is found.
+func TestTopicThatIsMissing(t *testing.T) {
+	t.Parallel()
+	c, options := cluster(t)
+	topics := NewTopics(options)
+	k := keeper(t, options, "acme")
+	until(t, k, "acme", "agents", "x", verify.NotReady)
+	if _, err := topics.List(t.Context(), "acme"); schemas.KindOf(err) != schemas.NotFound || !strings.Contains(err.Error(), "forebay topics apply") {
+		t.Error(err)
+	}
+	if err := c.CreateTopic(Topic("acme"), 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	key := made(t, topics, Agent{Team: "acme", Name: "planner", Sources: []string{"agents"}})
+	until(t, k, "acme", "agents", key, "")
+	k.Want(nil)
+	until(t, k, "acme", "agents", key, verify.NotReady)
+	k.Want([]string{"acme"})
+	until(t, k, "acme", "agents", key, "")
+}
+
+// What nobody has answered for is not known any more: keys that were revoked meanwhile would open.
+func TestKeysWithoutBrokers(t *testing.T) {
+	t.Parallel()
+	_, options := cluster(t, "acme")
+	k := keeper(t, options, "acme")
+	key := made(t, NewTopics(options), Agent{Team: "acme", Name: "planner", Sources: []string{"agents"}})
+	until(t, k, "acme", "agents", key, "")
+	hash := sha256.Sum256([]byte(key))
+	k.Close()
+	k.heard.Store(time.Now().Add(-KnownFor + time.Second).UnixNano())
+	if _, err := k.Find("acme", "agents", hash); err != nil {
+		t.Errorf("within %s: %v", KnownFor, err)
+	}
+	k.heard.Store(time.Now().Add(-KnownFor - time.Second).UnixNano())
+	if _, err := k.Find("acme", "agents", hash); err == nil || err.(*verify.Error).Reason != verify.NotReady { //nolint:errorlint // it is no other
+		t.Error(err)
+	}
+}
+
+// Records that are none of ours, or say that they are another team's, make nobody an agent.
+func TestRecordsOfStrangers(t *testing.T) {
+	t.Parallel()
+	_, options := cluster(t, "acme")
+	client, err := kgo.NewClient(options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	sum := strings.Repeat("0", 64)
+	for key, value := range map[string]string{"a": "", "b": "{", "c": `{"team":"acme","name":"d","key_sha256":"` + sum + `"}`, "e": `{"team":"pay","name":"e","key_sha256":"` + sum + `"}`,
+		"f": `{"team":"acme","name":"f","key_sha256":"00"}`, "g": `{"team":"acme","name":"g","key_sha256":"x"}`} {
+		if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: Topic("acme"), Key: []byte(key), Value: []byte(value)}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	topics := NewTopics(options)
+	key := made(t, topics, Agent{Team: "acme", Name: "planner", Sources: []string{"agents"}})
+	k := keeper(t, options, "acme")
+	until(t, k, "acme", "agents", key, "")
+	if list, err := topics.List(t.Context(), "acme"); err != nil || len(list) != 1 {
+		t.Errorf("%+v %v", list, err)
+	}
+}
+
+func TestWhatAnAgentNeeds(t *testing.T) {
+	t.Parallel()
+	for what, a := range map[string]Agent{
+		"is none":    {Name: "Planner", Sources: []string{"a"}},
+		"one source": {Name: "planner"},
+		"one type":   {Name: "planner", Sources: []string{"a"}, Types: []string{""}},
+	} {
+		if err := Check(a); schemas.KindOf(err) != schemas.Invalid || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package agents
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/ingest/verify"
+)
+
+// Times of a Keeper.
+const (
+	// KnownFor is how long keys are taken that were read, while no broker answers: a revocation would not be heard of.
+	KnownFor = time.Minute
+	askEvery = 500 * time.Millisecond // how long a broker keeps a question for news, which it answers at once when there are any
+)
+
+// Keeper knows the agents of the teams that it is told of, and hears of each change at once. Safe for concurrent use.
+type Keeper struct {
+	log    *slog.Logger
+	client *kgo.Client
+	heard  atomic.Int64 // when a broker last answered, in Unix nanoseconds
+	stop   context.CancelFunc
+	ended  chan struct{}
+
+	mu    sync.RWMutex
+	teams map[string]*team // by topic
+}
+
+// team has the agents of one team.
+type team struct {
+	byHash map[[sha256.Size]byte]Agent
+	hashes map[string][sha256.Size]byte // by name
+	next   int64                        // offset
+	end    int64                        // of the topic when the reading began; below 0: not known yet
+}
+
+// NewKeeper makes a keeper of the agents in the cluster that the options lead to. It knows of none until it is told of teams.
+func NewKeeper(options []kgo.Opt, log *slog.Logger) (*Keeper, error) {
+	k := &Keeper{log: log, teams: map[string]*team{}, ended: make(chan struct{})}
+	var err error
+	k.client, err = kgo.NewClient(append(slices.Clone(options), kgo.FetchMaxWait(askEvery), kgo.MetadataMinAge(time.Second), kgo.WithHooks(answers{&k.heard}))...)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	k.stop = stop
+	go k.run(ctx)
+	return k, nil
+}
+
+// Close ends the reading.
+func (k *Keeper) Close() {
+	k.stop()
+	<-k.ended
+	k.client.Close()
+}
+
+// answers notes when a broker has answered a question for news.
+type answers struct{ at *atomic.Int64 }
+
+// OnBrokerE2E implements [kgo.HookBrokerE2E].
+func (a answers) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e kgo.BrokerE2E) {
+	if key == int16(kmsg.Fetch) && e.Err() == nil {
+		a.at.Store(time.Now().UnixNano())
+	}
+}
+
+// Want has the agents of these teams read, and of no others.
+func (k *Keeper) Want(names []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for topic := range k.teams {
+		if !slices.ContainsFunc(names, func(name string) bool { return Topic(name) == topic }) {
+			delete(k.teams, topic)
+			k.client.RemoveConsumePartitions(map[string][]int32{topic: {0}})
+		}
+	}
+	for _, name := range names {
+		if topic := Topic(name); k.teams[topic] == nil {
+			k.teams[topic] = &team{byHash: map[[sha256.Size]byte]Agent{}, hashes: map[string][sha256.Size]byte{}, end: -1}
+			k.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}})
+		}
+	}
+}
+
+// run reads until ctx is done.
+func (k *Keeper) run(ctx context.Context) {
+	defer close(k.ended)
+	for ctx.Err() == nil {
+		turn, cancel := context.WithTimeout(ctx, askEvery)
+		k.take(k.client.PollFetches(turn))
+		cancel()
+		k.findEnds(ctx)
+	}
+}
+
+// take takes what was read.
+func (k *Keeper) take(fetches kgo.Fetches) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	fetches.EachRecord(func(r *kgo.Record) {
+		t := k.teams[r.Topic]
+		if t == nil || r.Offset < t.next {
+			return
+		}
+		t.next = r.Offset + 1
+		s, ok := read(r)
+		if !ok {
+			k.log.Warn("a record is none of an agent's and is left out", "topic", r.Topic, "offset", r.Offset)
+			return
+		}
+		delete(t.byHash, t.hashes[s.Name])
+		delete(t.hashes, s.Name)
+		if h, _ := s.hash(); s.RevokedAt == nil {
+			t.byHash[h], t.hashes[s.Name] = s.Agent, h
+		}
+	})
+}
+
+// findEnds asks where the topics end that are not known to be read to their end.
+func (k *Keeper) findEnds(ctx context.Context) {
+	k.mu.RLock()
+	var topics []string
+	for topic, t := range k.teams {
+		if t.end < 0 {
+			topics = append(topics, topic)
+		}
+	}
+	k.mu.RUnlock()
+	for _, topic := range topics {
+		asked, cancel := context.WithTimeout(ctx, 5*time.Second)
+		s, err := spanOf(asked, k.client, topic)
+		cancel()
+		if err != nil {
+			k.log.Debug("the agents of a team cannot be read yet", "topic", topic, "error", err)
+			continue
+		}
+		k.mu.Lock()
+		if t := k.teams[topic]; t != nil {
+			t.end = s.end
+			t.next = max(t.next, s.start)
+		}
+		k.mu.Unlock()
+	}
+}
+
+// Find returns whose key has a hash, if it is for a source. The error is a *[verify.Error]: of reason NotReady where the keys are not known.
+func (k *Keeper) Find(name, source string, hash [sha256.Size]byte) (verify.Caller, error) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	t := k.teams[Topic(name)]
+	switch silent := time.Since(time.Unix(0, k.heard.Load())); {
+	case t == nil || t.end < 0 || t.next < t.end:
+		return verify.Caller{}, &verify.Error{Reason: verify.NotReady, Detail: "the agents' keys in topic " + Topic(name) + " have not been read yet"}
+	case silent > KnownFor:
+		return verify.Caller{}, &verify.Error{Reason: verify.NotReady, Detail: fmt.Sprintf("no broker has answered for %s, so a revocation would not be known", KnownFor)}
+	}
+	a, ok := t.byHash[hash]
+	switch {
+	case !ok:
+		return verify.Caller{}, &verify.Error{Reason: verify.Mismatch, Detail: "no agent of the team has this key, or it was revoked"}
+	case !slices.Contains(a.Sources, source):
+		return verify.Caller{}, &verify.Error{Reason: verify.Mismatch, Detail: "the key of agent " + a.Name + " is not for this source"}
+	}
+	return verify.Caller{Name: a.Name, Types: a.Types}, nil
+}
