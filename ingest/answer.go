@@ -17,6 +17,9 @@ var (
 	noSniff     = []string{"nosniff"}
 )
 
+// HeaderAnswer has, where the provider wants an answer of its own form, what the answer to a durable delivery is otherwise: JSON in one line.
+const HeaderAnswer = "Forebay-Answer"
+
 // answer writes the response of a verdict.
 func (h *Handler) answer(w http.ResponseWriter, d *delivery, v verdict) {
 	header := w.Header()
@@ -27,6 +30,7 @@ func (h *Handler) answer(w http.ResponseWriter, d *delivery, v verdict) {
 	switch v.outcome {
 	case accepted, quarantined:
 		if a := d.source.mapper().Accepted(&d.request); a != nil {
+			header[HeaderAnswer] = []string{string(h.durableBody(d))}
 			writeAnswer(w, a)
 			return
 		}

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -49,5 +50,19 @@ func TestHandshakeByOtherMethods(t *testing.T) {
 	}
 	if in.count("handshake", "") != 2 || in.count("refused", string(verify.Mismatch)) != 1 || len(in.log.events)+len(in.log.deliveries) != 0 {
 		t.Error("handshakes are not counted, or came to something")
+	}
+}
+
+// unconfirmed is a provider whose API does not answer when its handshake is agreed to.
+type unconfirmed struct{ asking }
+
+func (unconfirmed) Confirm(*verify.Request) error { return errors.New("no answer") }
+
+// A handshake that could not be agreed to is not answered as one, so that the provider asks again.
+func TestHandshakeThatIsNotConfirmed(t *testing.T) {
+	t.Parallel()
+	in := setup(t, func(_ *Config, s *Source) { s.mapping = unconfirmed{} })
+	if a := in.do("GET", inPath+"?x=1", nil, "X-Signature", sign(nil)); a.status != http.StatusServiceUnavailable {
+		t.Errorf("answered %d", a.status)
 	}
 }

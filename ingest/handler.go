@@ -193,6 +193,7 @@ func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) v
 	}
 	h.liftReadDeadline(w, s)
 	d.deadline = d.started.Add(s.patience())
+	defer s.turn(r.Context())()
 	if s.mapper().Several() {
 		elements, err := h.split(d)
 		if err != nil {
@@ -218,7 +219,10 @@ func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) v
 // challenge returns the answer to a handshake; nil if the delivery is none, or the preset's code panics: then it is read as an event.
 func (h *Handler) challenge(d *delivery) (answer *provider.Answer) {
 	_ = h.guard(d, func() error {
-		answer, _ = d.source.mapper().Challenge(&d.request)
+		is := false
+		if answer, is = d.source.mapper().Challenge(&d.request); is && d.source.mapper().Confirm(&d.request) != nil {
+			answer = &provider.Answer{Status: http.StatusServiceUnavailable}
+		}
 		return nil
 	})
 	return answer

@@ -68,6 +68,8 @@ func (fakeMapping) Accepted(*verify.Request) *provider.Answer { return nil }
 
 func (m fakeMapping) SecretHeaders() []string { return m.secrets }
 
+func (fakeMapping) Confirm(*verify.Request) error { return nil }
+
 func (fakeMapping) Challenge(r *verify.Request) (*provider.Answer, bool) {
 	if c, ok := bytes.CutPrefix(r.Body, []byte("challenge ")); ok {
 		return &provider.Answer{Status: 200, ContentType: "text/plain", Body: c}, true

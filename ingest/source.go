@@ -1,7 +1,9 @@
 package ingest
 
 import (
+	"context"
 	"net/url"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +39,8 @@ type Source struct {
 	Fields *drift.Source
 
 	counted atomic.Pointer[counted]
+	begin   sync.Once // makes turns
+	turns   turns
 
 	// mapping replaces the provider's in tests.
 	mapping mapping
@@ -45,6 +49,8 @@ type Source struct {
 // mapping is what intake needs of a [provider.Source] once the signature is verified.
 type mapping interface {
 	Challenge(r *verify.Request) (*provider.Answer, bool)
+	// Confirm does what a handshake wants beside its answer.
+	Confirm(r *verify.Request) error
 	// Asks says whether the provider's handshakes come with a method beside POST, and whether those are verified.
 	Asks(method string) (verified, asks bool)
 	// Several says that a delivery has a list of events, which Split returns; Read then reads one of its elements.
@@ -69,6 +75,15 @@ func (s *Source) calledURL(called *url.URL) string {
 		return s.PublicURL
 	}
 	return s.PublicURL + "?" + called.RawQuery
+}
+
+// turn has a delivery wait for its turn at the log, and returns what gives that back.
+func (s *Source) turn(ctx context.Context) (give func()) {
+	s.begin.Do(func() { s.turns = make(turns, sourceTurns) })
+	if s.turns.take(ctx) {
+		return s.turns.give
+	}
+	return func() {}
 }
 
 func (s *Source) mapper() mapping {

@@ -139,33 +139,44 @@ func (f *Filter) run() {
 
 var errUnasked = errors.New("the Redis was not asked")
 
-// seen reports whether a key was entered. It waits for Config.Within at most; an error says that nothing is known, and errUnasked that
+// seen reports which of the keys were entered. It waits for Config.Within at most; an error says that nothing is known, and errUnasked that
 // nobody was asked, since the Redis has not answered lately, or too many ask already.
-func (f *Filter) seen(key string) (bool, error) {
+func (f *Filter) seen(keys ...string) ([]bool, error) {
 	client := f.client.Load()
 	if client == nil {
-		return false, errUnasked
+		return nil, errUnasked
 	}
 	select {
 	case f.asking <- struct{}{}:
 	default:
-		return false, errUnasked
+		return nil, errUnasked
 	}
 	trial, ok := f.breaker.allows(time.Now())
 	if !ok {
 		<-f.asking
-		return false, errUnasked
+		return nil, errUnasked
 	}
 	type answer struct {
-		n   int64
-		err error
+		seen []bool
+		err  error
 	}
 	answers := make(chan answer, 1)
 	ctx, cancel := context.WithTimeout(f.ctx, f.c.Within)
 	go func() { // whatever the client waits for, a full pipeline or a connection, the delivery does not
 		defer func() { <-f.asking }()
-		n, err := (*client).Do(ctx, (*client).B().Exists().Key(key).Build()).AsInt64()
-		answers <- answer{n, err}
+		asked := make(rueidis.Commands, len(keys))
+		for i, key := range keys {
+			asked[i] = (*client).B().Exists().Key(key).Build()
+		}
+		a := answer{seen: make([]bool, len(keys))}
+		for i, r := range (*client).DoMulti(ctx, asked...) {
+			n, err := r.AsInt64()
+			a.seen[i] = n > 0
+			if a.err == nil {
+				a.err = err
+			}
+		}
+		answers <- a
 	}()
 	defer cancel()
 	var a answer
@@ -176,10 +187,10 @@ func (f *Filter) seen(key string) (bool, error) {
 	}
 	if a.err != nil {
 		f.told(f.breaker.fails(time.Now(), trial), a.err)
-		return false, a.err
+		return nil, a.err
 	}
 	f.works()
-	return a.n > 0, nil
+	return a.seen, nil
 }
 
 // enter has a key entered, unless the Redis is away or slow.

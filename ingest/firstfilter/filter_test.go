@@ -134,6 +134,16 @@ func (l *fakeLog) Append(_ context.Context, _ time.Time, _ string, e *schemas.Ev
 	return l.err
 }
 
+func (l *fakeLog) AppendAll(_ context.Context, _ time.Time, _ string, events []*schemas.Event, quarantine string, rest []*ingest.Delivery) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range events {
+		l.wrote[e.ID]++
+	}
+	l.wrote[quarantine] += len(rest)
+	return nil
+}
+
 func (l *fakeLog) records(id string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -250,6 +260,36 @@ func TestRepeatHasNoRecord(t *testing.T) {
 	}
 	if ttl, err := f.do("PTTL", keyOf([16]byte{1}, event("a", "1"))).AsInt64(); err != nil || ttl <= 0 || ttl > time.Hour.Milliseconds() {
 		t.Errorf("the key lives for %d ms, %v", ttl, err)
+	}
+}
+
+// TestKnownElementsHaveNoRecord: of a list that comes again with one event more, that one alone reaches the log; what cannot become an event does, too.
+func TestKnownElementsHaveNoRecord(t *testing.T) {
+	t.Parallel()
+	f := filter(serve(t), nil)
+	f.works()
+	list := []*schemas.Event{event("a", "1"), event("b", "1"), event("c", "1")}
+	all := func(events []*schemas.Event, rest ...*ingest.Delivery) {
+		t.Helper()
+		if err := f.log.AppendAll(t.Context(), time.Now().Add(time.Minute), topic, events, "aside", rest); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all(list[:2])
+	for _, e := range list[:2] {
+		f.until("the event is entered", func() bool {
+			n, err := f.do("EXISTS", keyOf(f.id, e)).AsInt64()
+			return err == nil && n == 1
+		})
+	}
+	all(list)
+	all(list[:2], &ingest.Delivery{})
+	all(list[:2])
+	if a, b, c := f.under.records("a"), f.under.records("b"), f.under.records("c"); a != 1 || b != 1 || c != 1 || f.answered("hit") != 6 {
+		t.Errorf("%d, %d and %d records, %v hits", a, b, c, f.answered("hit"))
+	}
+	if n := f.under.records("aside"); n != 1 {
+		t.Errorf("%d unusable elements are in the log", n)
 	}
 }
 

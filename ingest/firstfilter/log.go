@@ -124,34 +124,68 @@ func (l *Log) Close() {
 
 // Append implements [ingest.Log].
 func (l *Log) Append(ctx context.Context, by time.Time, topic string, e *schemas.Event) error {
-	u, ok := (*l.uses.Load())[e.Source]
-	if !ok {
+	return l.unseen(topic, []*schemas.Event{e}, func(left []*schemas.Event) error {
+		if len(left) == 0 {
+			return nil
+		}
 		return l.Log.Append(ctx, by, topic, e)
+	})
+}
+
+// AppendAll implements [ingest.Log]: of a list, what is known is left out.
+func (l *Log) AppendAll(ctx context.Context, by time.Time, topic string, events []*schemas.Event, quarantine string, rest []*ingest.Delivery) error {
+	return l.unseen(topic, events, func(left []*schemas.Event) error {
+		if len(left) == 0 && len(rest) == 0 {
+			return nil
+		}
+		return l.Log.AppendAll(ctx, by, topic, left, quarantine, rest)
+	})
+}
+
+// mostOfList is how many elements of a list are asked for: a longer one goes to the log whole.
+const mostOfList = 1000
+
+// unseen has those of a delivery's events appended that are not known, and enters them once they are.
+func (l *Log) unseen(topic string, events []*schemas.Event, appended func(left []*schemas.Event) error) error {
+	if len(events) == 0 {
+		return appended(events)
+	}
+	u, ok := (*l.uses.Load())[events[0].Source]
+	if !ok {
+		return appended(events)
 	}
 	id, ok := u.id.get(l.ids, topic)
-	if !ok || topic != u.Topic {
-		u.answers.WithLabelValues("unasked").Inc()
-		return l.Log.Append(ctx, by, topic, e)
+	if !ok || topic != u.Topic || len(events) > mostOfList {
+		u.answers.WithLabelValues("unasked").Add(float64(len(events)))
+		return appended(events)
 	}
-	key := keyOf(id, e)
-	seen, err := u.filter.seen(key)
-	result := "miss"
-	switch {
-	case errors.Is(err, errUnasked):
-		result = "unasked"
-	case err != nil:
-		result = "error"
-	case seen:
-		result = "hit"
+	keys := make([]string, len(events))
+	for i, e := range events {
+		keys[i] = keyOf(id, e)
 	}
-	u.answers.WithLabelValues(result).Inc()
-	if seen {
-		return nil
+	seen, err := u.filter.seen(keys...)
+	left, enter := make([]*schemas.Event, 0, len(events)), make([]string, 0, len(events))
+	for i, e := range events {
+		result := "miss"
+		switch {
+		case errors.Is(err, errUnasked):
+			result = "unasked"
+		case err != nil:
+			result = "error"
+		case seen[i]:
+			result = "hit"
+		}
+		u.answers.WithLabelValues(result).Inc()
+		if result != "hit" {
+			left, enter = append(left, e), append(enter, keys[i])
+		}
 	}
-	if err := l.Log.Append(ctx, by, topic, e); err != nil {
+	if err := appended(left); err != nil {
 		return err
 	}
-	u.filter.enter(key, u.Window)
+	for _, key := range enter {
+		u.filter.enter(key, u.Window)
+	}
 	return nil
 }
 

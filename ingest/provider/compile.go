@@ -37,7 +37,7 @@ func Compile(cfg Config) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	scheme, err := verify.NewIn(params, cfg.Secrets, cfg.Around)
+	scheme, err := verify.NewExpiring(params, cfg.Secrets, cfg.Around, cfg.Until)
 	if err != nil {
 		if _, key := errors.AsType[*verify.Error](err); key {
 			return nil, &KeyError{"secrets", err}
@@ -115,13 +115,6 @@ func (s *Source) compileRules(e *EventConfig) error {
 	}
 	if s.delivery, err = c.deliveryID(e.DeliveryID, s.preset.delivery); err != nil {
 		return &KeyError{"event.delivery_id", err}
-	}
-	if e.ID == "" && s.preset.topic != "" {
-		topic, err := c.preset(s.preset.topic)
-		if err != nil {
-			return err
-		}
-		s.topic = &topic
 	}
 	if e.ID == "" && s.preset.scope != "" {
 		scope, err := c.preset(s.preset.scope)

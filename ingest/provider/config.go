@@ -14,6 +14,8 @@ type Config struct {
 	Preset string
 	// Secrets are the keys, any of which may match; at least one, none empty.
 	Secrets []schemas.Secret
+	// Until is until when each of the secrets is taken; a zero time, and what it lacks, is for ever.
+	Until []time.Time
 	// KeyEncoding is the encoding of the secrets: text, hex or base64; empty is the scheme's default.
 	KeyEncoding string
 	// Verify replaces single parameters of the preset's scheme, or all of them if it names another scheme.

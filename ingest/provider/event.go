@@ -113,7 +113,7 @@ func (d *delivery) id(m *rule, sum [sha256.Size]byte) (string, *Unusable) {
 	for i, r := range m.id.refs {
 		if r.kind == refBody {
 			var room [len("sha256:") + 2*sha256.Size]byte
-			return d.topical(string(hex.AppendEncode(append(room[:0], "sha256:"...), sum[:])))
+			return d.scoped(string(hex.AppendEncode(append(room[:0], "sha256:"...), sum[:])))
 		}
 		text, found, bad := d.scalar(value{refs: m.id.refs[i : i+1], text: r.text, optional: true})
 		if bad != nil {
@@ -136,19 +136,6 @@ func (d *delivery) scoped(id string) (string, *Unusable) {
 	}
 	scope, _, bad := d.scalar(*d.src.scope)
 	return string(schemas.NewEntityKey(scope, id)), bad
-}
-
-// topical returns an id that is made of the body, behind the topic of the delivery, where the preset has one.
-func (d *delivery) topical(id string) (string, *Unusable) {
-	if d.src.topic == nil {
-		return id, nil
-	}
-	topic, found, bad := d.scalar(*d.src.topic)
-	if bad != nil || !found {
-		return "", bad
-	}
-	id = topic + ":" + id
-	return id, checkText("the id at ", d.src.topic.text, id, MaxID)
 }
 
 // deliveryID returns the provider's id of the delivery, or nothing where there is none, or none that can be kept.

@@ -233,3 +233,36 @@ func TestNoPresetTrustsAHeader(t *testing.T) {
 		}
 	}
 }
+
+// TestTheSameBodyAgain: somebody is added, removed and added again, and the first and the third body are the same byte for byte. They are one event,
+// since nothing else is signed; with what the preset's list says to do they are two, and a delivery that is sent again under its id is still one.
+func TestTheSameBodyAgain(t *testing.T) {
+	t.Parallel()
+	info, _ := provider.Lookup("github")
+	i := slices.IndexFunc(info.Repeats, func(r provider.Repeat) bool { return r.Event == "membership" })
+	if i < 0 || !strings.Contains(info.Repeats[i].Do, "event.id: header:X-GitHub-Delivery") {
+		t.Fatalf("the list says of it: %+v", info.Repeats)
+	}
+	membership := func(action string) string {
+		return `{"action":"` + action + `","scope":"team","member":{"login":"bob","id":2},"sender":{"login":"ann","id":1},"team":{"id":3,"slug":"admins"},"organization":{"id":5}}`
+	}
+	ids := func(cfg provider.Config) (distinct map[string]bool) {
+		t.Helper()
+		s := compile(t, cfg)
+		distinct = map[string]bool{}
+		for _, d := range [][2]string{{"added", "g1"}, {"removed", "g2"}, {"added", "g3"}, {"added", "g3"}} {
+			e, err := s.Event(request(membership(d[0]), "X-GitHub-Event: membership", "X-GitHub-Delivery: "+d[1]), received)
+			if err != nil {
+				t.Fatal(err)
+			}
+			distinct[e.ID] = true
+		}
+		return distinct
+	}
+	if got := ids(provider.Config{Preset: "github"}); len(got) != 2 {
+		t.Errorf("as it is: %v", got)
+	}
+	if got := ids(provider.Config{Preset: "github", Event: &provider.EventConfig{ID: "header:X-GitHub-Delivery"}}); len(got) != 3 {
+		t.Errorf("with what the list says: %v", got)
+	}
+}

@@ -123,8 +123,8 @@ func (p preset) info() Info {
 	i := Info{Name: p.name, Title: p.title, Scheme: scheme, Verify: p.verify, Signed: signed, Tolerance: Seconds(tolerance),
 		MaxBody: p.maxBody, Deadline: Seconds(p.deadline), DeadlineNote: p.deadlineNote, Retries: p.retries, RetryHorizon: Seconds(p.retryHorizon),
 		ID: p.fallback.id, DeliveryID: p.delivery, Repeats: p.repeats, TypeNames: p.namesText(), Headers: append([]string{}, p.headers...), Types: []TypeInfo{}, Fallback: p.mappingInfo("", p.fallback)}
-	if p.topic != "" {
-		i.ID = "{" + p.topic + "}:" + i.ID
+	if p.scope != "" {
+		i.ID = "{" + p.scope + "}/" + i.ID
 	}
 	for _, name := range sortedKeys(p.rules) {
 		i.Types = append(i.Types, p.mappingInfo(name, p.rules[name]))

@@ -14,7 +14,8 @@ var _ = register(intercom())
 //
 // The second attempt has another number of attempts, and nothing else. The signature is HMAC-SHA1 by the app's client secret. A topic named ping
 // comes from the developer hub's test button. An answer of 410 ends the subscription.
-// Sources: https://developers.intercom.com/docs/webhooks/setting-up-webhooks, https://developers.intercom.com/docs/references/webhooks/webhook-models.
+// Sources: https://developers.intercom.com/docs/webhooks/setting-up-webhooks, https://developers.intercom.com/docs/references/webhooks/webhook-models,
+// https://developers.intercom.com/docs/webhooks/webhook-notifications.
 func intercom() preset {
 	author := func(at string) sender {
 		return sender{id: at + "/id", login: at + "/name", automation: &condition{from: at + "/type", is: []string{"bot"}}}
@@ -25,7 +26,7 @@ func intercom() preset {
 		name: "intercom", title: "Intercom",
 		verify:  verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "X-Hub-Signature", Algorithm: "sha1", Prefix: "sha1="},
 		maxBody: 1 << 20, deadline: 5 * time.Second,
-		retries: "1, after 1 min (not confirmed)", retryHorizon: 2 * time.Minute,
+		retries: "1, after 1 min (not confirmed); what is answered 429 is held back for 1 min to 2 h", retryHorizon: 2 * time.Hour,
 		prefix:  "com.intercom.",
 		selects: []string{"/topic"},
 		fallback: mapping{

@@ -40,9 +40,6 @@ type preset struct {
 	fields map[string]fields
 	// delivery is where the provider's own id of a delivery is, if it is not signed, so that it cannot be the event's.
 	delivery string
-	// topic stands before an id that is made of the body: of one body under two topics there are two events. It is not signed, so bodies are
-	// held against fields, too.
-	topic string
 	// repeats are the event types whose bodies may be the same, byte for byte, in two events: where the id is made of the body, they are one.
 	repeats []Repeat
 	// each is where a delivery has its list of events, as [Config.Each]. Pointers are read inside an element, whose body it is for sha256:body,
@@ -50,7 +47,8 @@ type preset struct {
 	each string
 	// unpack, in the place of each, makes the deliveries of events of a delivery.
 	unpack func(*verify.Request) ([]verify.Request, error)
-	// scope is what ids are unique inside of, where that is less than the source: it is a part of the event's id.
+	// scope is what ids are unique inside of, where that is less than the source: it stands before them. Of an id that is made of the body it may
+	// be the topic: of one body under two topics there are two events. Where it is not signed, bodies are held against fields, too.
 	scope string
 	// fallback is the mapping of event types without a rule. Rules take id, type, volatile, sender and title from it if they have none. Its entity is as
 	// near as an unknown type can be held: what fails keeps back all that has the same entity.
@@ -68,6 +66,8 @@ type preset struct {
 	accepted func(handshake) *Answer
 	// challenge answers handshakes: authentic deliveries that are no event, and what comes with a method of asks.
 	challenge func(handshake) (*Answer, bool)
+	// confirm does what an authentic handshake wants beside its answer; nil: nothing.
+	confirm func(handshake) error
 	// asks are the methods beside POST with which the provider asks for the URL. Those that are true are verified like a delivery. The answer
 	// to one that is not must say nothing that a stranger may not know.
 	asks map[string]bool

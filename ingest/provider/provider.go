@@ -60,12 +60,11 @@ type Source struct {
 	fields   map[string]*compiledFields // nil: the type is signed
 	fallback *rule
 	delivery *value      // where the provider's id of the delivery is, where it is not the event's; nil: nowhere
-	topic    *value      // what stands before an id made of the body; nil: nothing
 	set      *scan.Set   // nil when the source reads nothing of the body
 	each     []*scan.Set // where the list of events is, and those in its elements; nil: a delivery is one event
 	eachText string
-	scope    *value
-	forms    bool // the source reads form bodies
+	scope    *value // what ids are unique inside of; nil: the source
+	forms    bool   // the source reads form bodies
 	headers  []header
 	secret   []string // headers
 	secrets  []schemas.Secret
@@ -93,6 +92,15 @@ func (s *Source) Challenge(r *verify.Request) (*Answer, bool) {
 		return nil, false
 	}
 	return s.preset.challenge(handshake{r, s.secrets, s.Verifier})
+}
+
+// Confirm does what a handshake wants beside its answer, such as a call of the provider's API. It is for whoever gives the answer: to look at a
+// handshake is not to agree to it. After an error the provider has to ask again.
+func (s *Source) Confirm(r *verify.Request) error {
+	if s.preset.confirm == nil {
+		return nil
+	}
+	return s.preset.confirm(handshake{r, s.secrets, s.Verifier})
 }
 
 // Asks reports whether the provider asks with a method beside POST, and whether such a request must be verified before [Source.Challenge].

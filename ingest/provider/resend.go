@@ -18,7 +18,7 @@ func resend() preset {
 		name: "resend", title: "Resend",
 		verify:  verify.Params{Scheme: verify.SchemeStandardWebhooks, HeaderPrefix: "svix-"},
 		maxBody: 1 << 20, deadline: 15 * time.Second,
-		retries: "6: after 5 s, 5 min, 30 min, 2 h, 5 h and 10 h; by hand later (not confirmed)", retryHorizon: 28 * time.Hour,
+		retries: "7: after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h and 10 h; by hand later", retryHorizon: 28 * time.Hour,
 		prefix:  "com.resend.",
 		headers: []string{"svix-id", "svix-timestamp"},
 		fallback: mapping{

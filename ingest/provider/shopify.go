@@ -41,7 +41,7 @@ func shopify() preset {
 		prefix: "com.shopify.", names: []string{"/", "."},
 		selects:  []string{topic},
 		fields:   shopifyFields(),
-		topic:    topic,
+		scope:    topic,
 		delivery: "header:X-Shopify-Event-Id|header:Shopify-Event-Id|header:X-Shopify-Webhook-Id|header:Shopify-Webhook-Id",
 		repeats:  []Repeat{{"app/uninstalled", ""}, {"customers/data_request", ""}}, // their bodies have no time
 		headers: []string{"x-shopify-topic", "x-shopify-shop-domain", "x-shopify-api-version", "x-shopify-event-id", "x-shopify-webhook-id",

@@ -25,8 +25,8 @@ func sns() preset {
 		maxBody: 1 << 20, deadline: 15 * time.Second,
 		retries: "by the subscription's policy; 50 within 6 h by default", retryHorizon: 6 * time.Hour,
 		prefix: "com.amazonaws.sns.", names: []string{},
-		challenge: snsConfirmation,
-		headers:   []string{"x-amz-sns-message-type"},
+		challenge: snsConfirmation, confirm: snsConfirm,
+		headers: []string{"x-amz-sns-message-type"},
 		fallback: mapping{
 			id: "/MessageId", typ: []string{"/Type"}, entity: []string{"/TopicArn"}, clocks: millis("/Timestamp", ""),
 			volatile: []string{"/Signature", "/SigningCertURL"}, title: "/Subject",
@@ -36,15 +36,20 @@ func sns() preset {
 
 var snsForm, _ = scan.Compile("/Type", "/SubscribeURL")
 
-// snsConfirmation confirms a subscription. Where AWS does not answer, SNS has to ask again.
+// snsConfirmation recognizes SNS's question whether a subscription is wanted.
 func snsConfirmation(h handshake) (*Answer, bool) {
 	values, err := snsForm.Scan(h.Body, nil)
 	if err != nil || values[0].Text() != "SubscriptionConfirmation" {
 		return nil, false
 	}
-	confirm, ok := h.verifier.(*verify.SNS)
-	if !ok || confirm.Confirm(values[1].Text()) != nil {
-		return &Answer{Status: http.StatusServiceUnavailable}, true
-	}
 	return &Answer{Status: http.StatusOK}, true
+}
+
+// snsConfirm confirms the subscription. Where AWS does not answer, SNS has to ask again.
+func snsConfirm(h handshake) error {
+	values, err := snsForm.Scan(h.Body, nil)
+	if err != nil {
+		return err
+	}
+	return h.verifier.(interface{ Confirm(at string) error }).Confirm(values[1].Text())
 }

@@ -442,6 +442,25 @@ func TestNotionToken(t *testing.T) {
 	}
 }
 
+// TestSNSConfirmationIsLookedAt: to recognize a confirmation is not to agree to it, which is a call of AWS and of nobody else.
+func TestSNSConfirmationIsLookedAt(t *testing.T) {
+	t.Parallel()
+	s := compile(t, provider.Config{Preset: "sns"})
+	r := request(`{"Type":"SubscriptionConfirmation","SubscribeURL":"https://sns.us-east-1.amazonaws.com.example.org/?Action=ConfirmSubscription"}`)
+	if answer, ok := s.Challenge(r); !ok || answer.Status != 200 {
+		t.Errorf("a confirmation: %t %+v", ok, answer)
+	}
+	if err := s.Confirm(r); err == nil || !strings.Contains(err.Error(), "not of AWS") {
+		t.Errorf("it was confirmed at another's address: %v", err)
+	}
+	if _, ok := s.Challenge(request(`{"Type":"Notification"}`)); ok {
+		t.Error("a notification is a handshake")
+	}
+	if err := compile(t, provider.Config{Preset: "slack"}).Confirm(request(`{"type":"url_verification","challenge":"c"}`)); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestNotionAttempts: the attempt is counted in the body, and is no difference.
 func TestNotionAttempts(t *testing.T) {
 	t.Parallel()

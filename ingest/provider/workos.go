@@ -12,14 +12,14 @@ var _ = register(workos())
 // nothing more. Who joins a group is told of the group. The event's time is their clock.
 //
 // The time of signing is in milliseconds.
-// Sources: https://workos.com/docs/events/data-syncing/webhooks, https://workos.com/docs/events, workos/workos-node src/common/crypto.
+// Sources: https://workos.com/docs/webhooks, https://workos.com/docs/events/data-syncing/webhooks, https://workos.com/docs/events, workos/workos-node src/common/crypto.
 func workos() preset {
 	return preset{
 		name: "workos", title: "WorkOS",
 		verify: verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "WorkOS-Signature", Field: "v1", TimestampField: "t", TimestampUnit: "ms",
 			Signed: "{timestamp}.{body}"},
 		maxBody: 1 << 20, deadline: 10 * time.Second, deadlineNote: "a guess: WorkOS does not say",
-		retries: "6 within 3 days, at growing distances (not confirmed)", retryHorizon: 3 * day,
+		retries: "for 3 days in production, at growing distances; elsewhere for minutes, and by hand", retryHorizon: 3 * day,
 		prefix: "com.workos.",
 		fallback: mapping{id: "/id", typ: []string{"/event"}, entity: []string{"/data/object?", "/data/id|/data/group/id|/data/user/id?"},
 			clocks:    millis("/created_at", ""),

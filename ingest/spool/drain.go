@@ -64,7 +64,7 @@ func (q *queue) drain(ctx context.Context, b *burst) {
 			}
 		}
 		if len(records) == 0 {
-			if err = q.quarantine(ctx, bytes, e.came); err == nil {
+			if err = q.quarantine(ctx, "spool_damaged", "an acknowledged delivery whose bytes on the intake's disk have changed; the body is what is there now", bytes, e.came); err == nil {
 				durable = 1
 			}
 		}
@@ -73,17 +73,22 @@ func (q *queue) drain(ctx context.Context, b *burst) {
 	if len(records) > 0 {
 		durable, err = q.s.c.Producer.ProduceAll(ctx, time.Now().Add(drainTry), records)
 	}
+	if schemas.KindOf(err) == schemas.TooLarge && len(records) == 1 { // its topic will never take it, and what is behind it waits
+		if err = q.quarantine(ctx, "spool_too_large", "an acknowledged delivery that its topic does not take, since a record may not be so large there; the body is the event's",
+			records[0].Value, b.entries[0].came); err == nil {
+			durable = 1
+		}
+	}
 	q.drained(ctx, b, durable, err)
 }
 
-// quarantine keeps what is damaged. What is more than a record of the topic may have, such as the rest of a file, is kept in parts.
-func (q *queue) quarantine(ctx context.Context, bytes []byte, came int64) error {
-	d := &ingest.Delivery{Team: q.team, Source: q.source, Kind: ingest.KindUnusable, Reason: "spool_damaged", Body: bytes, Received: time.Unix(0, came),
-		Detail: "an acknowledged delivery whose bytes on the intake's disk have changed; the body is what is there now"}
+// quarantine keeps what cannot be given to the log as it was to be. What is more than a record of the topic may have is kept in parts.
+func (q *queue) quarantine(ctx context.Context, reason, detail string, bytes []byte, came int64) error {
+	d := &ingest.Delivery{Team: q.team, Source: q.source, Kind: ingest.KindUnusable, Reason: reason, Body: bytes, Received: time.Unix(0, came), Detail: detail}
 	err := q.s.c.Log.Quarantine(ctx, time.Now().Add(drainTry), q.s.c.QuarantineTopic(q.team, q.source), d)
 	if half := len(bytes) / 2; schemas.KindOf(err) == schemas.TooLarge && half > 0 {
-		if err = q.quarantine(ctx, bytes[:half], came); err == nil {
-			err = q.quarantine(ctx, bytes[half:], came)
+		if err = q.quarantine(ctx, reason, detail, bytes[:half], came); err == nil {
+			err = q.quarantine(ctx, reason, detail, bytes[half:], came)
 		}
 	}
 	return err
@@ -122,6 +127,10 @@ func (q *queue) drained(ctx context.Context, b *burst, durable int, err error) {
 		return // stops
 	}
 	l.burst = 1
+	if schemas.KindOf(err) == schemas.TooLarge { // one of the burst is: each alone from here on
+		q.free(l)
+		return
+	}
 	if !q.acked.After(b.began) {
 		q.away, q.paused = true, true
 	}

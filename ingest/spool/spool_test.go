@@ -30,6 +30,7 @@ type broker struct {
 	log      []*kgo.Record
 	given    int // records that were ever given to it
 	tooLarge int // quarantined bodies of more bytes are; 0: none
+	largest  int // record of an event that its topic takes; 0: any
 }
 
 func (b *broker) set(away, giveUp bool) {
@@ -50,6 +51,15 @@ func (b *broker) set(away, giveUp bool) {
 
 func (b *broker) ProduceAll(ctx context.Context, by time.Time, records []*kgo.Record) (int, error) {
 	b.mu.Lock()
+	if i := slices.IndexFunc(records, func(r *kgo.Record) bool { return b.largest > 0 && len(r.Key) > 0 && len(r.Value) > b.largest }); i >= 0 {
+		b.mu.Unlock()
+		if i > 0 {
+			if n, err := b.ProduceAll(ctx, by, records[:i]); err != nil {
+				return n, err
+			}
+		}
+		return i, schemas.Errorf(schemas.TooLarge, "", "too large")
+	}
 	for _, r := range records {
 		b.given++
 		b.buffer = append(b.buffer, &kgo.Record{Topic: r.Topic, Key: r.Key, Headers: r.Headers, Value: bytes.Clone(r.Value)})
@@ -563,6 +573,35 @@ func TestFlippedWhileRunning(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		if a, parts := u.b.ids("a"), u.b.ids(""); len(a) != 3 || len(parts) < 2 {
 			t.Errorf("the log has %q, the quarantine %q", a, parts)
+		}
+		u.stop()
+	})
+}
+
+// A record that its topic does not take any more, since its limit was lowered meanwhile, goes to quarantine with the event's bytes, and what is
+// behind it in its entity goes on.
+func TestTooLargeForItsTopic(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		large := strings.Repeat("x", 90)
+		for _, id := range []string{"1", "2", large, "3", "4"} {
+			u.spooled("a", id)
+		}
+		u.b.tooLarge, u.b.largest = 40, 60
+		u.run()
+		time.Sleep(10 * time.Second)
+		u.want("a", "1", "2", "3", "4")
+		u.b.mu.Lock()
+		var body, reasons string
+		for _, r := range u.b.log {
+			if len(r.Key) == 0 {
+				body, reasons = body+string(r.Value), string(r.Headers[0].Value)
+			}
+		}
+		u.b.mu.Unlock()
+		if !strings.HasSuffix(body, large) || reasons != "spool_too_large" || len(u.files()) > 0 {
+			t.Errorf("the quarantine has %q for %s; %v are left", body, reasons, u.files())
 		}
 		u.stop()
 	})

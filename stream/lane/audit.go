@@ -135,6 +135,20 @@ func (p *partition) knows(entity schemas.EntityKey, laneSeq int64) bool {
 	return la.accepted != nil && la.accepted.LaneSeq == laneSeq || la.tail < laneSeq && laneSeq <= la.skippedTo || la.rereadFrom > 0 && la.rereadFrom <= laneSeq
 }
 
+// Forgotten says by partition how many actions are open in the ledger and in no lane, so that they never run under this owner: a fault of
+// forebay. At least so many, of those partitions that have any.
+func (l *Lanes) Forgotten() map[ledger.Partition]int {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	all := map[ledger.Partition]int{}
+	for c, p := range l.s.q.partitions {
+		if n := len(p.audit.forgotten); n > 0 {
+			all[c.Partition] += n
+		}
+	}
+	return all
+}
+
 // forgotten returns how many actions are open in the ledger and in no lane.
 func (q *queues) forgotten() float64 {
 	n := 0

@@ -31,6 +31,11 @@ func TestForgottenActionsAreCounted(t *testing.T) {
 			r.s.mu.Lock()
 			defer r.s.mu.Unlock()
 			same(t, "forgotten", r.s.q.forgotten(), float64(want))
+			r.s.mu.Unlock()
+			said := r.Forgotten()
+			r.s.mu.Lock()
+			same(t, "partitions with forgotten actions", len(said), min(want, 1))
+			same(t, "said of the partition", said[r.claim.Partition], want)
 		}
 		counted(0)
 		lost := []Item{r.make("lost", nil), r.make("lost", nil)}

@@ -17,6 +17,7 @@ const (
 	KindUnread              = "unread_partition"     // a partition that nobody reads
 	KindDown                = "destination_down"     // nothing gets through to a destination, and actions wait for it
 	KindPaused              = "paused_destination"   // nothing is attempted at a destination until it is resumed
+	KindForgotten           = "forgotten_actions"    // actions of a partition that are open in the ledger and in no lane of its owner: a fault of forebay
 	KindPausedSubscription  = "paused_subscription"  // nothing is decided or attempted for a subscription until it is resumed
 	KindBarred              = "barred_subscription"  // a subscription that does not run, as another team's source is not shared with it, or a topic cannot be used
 	KindRefused             = "reload_refused"       // a file of the configuration that could not be taken: what it is of keeps what it had
@@ -24,12 +25,13 @@ const (
 	KindDiffers             = "differing_config"     // processes decide for a subscription by different files
 	KindKeys                = "unmatched_keys"       // a source none of whose secrets verifies what comes
 	KindSpooling            = "spooling"             // deliveries of a source that were acknowledged wait on an intake's disk for the brokers
+	KindExpires             = "secret_expires"       // a source's secret that ends soon, or has ended
 	KindClock               = "wrong_clock"          // a source whose deliveries are signed right, at a time that is too far from now
 )
 
 // AttentionKinds lists all kinds, in the order in which they are listed.
 func AttentionKinds() []string {
-	kinds := []string{KindStopped, KindUnread, KindPausedSubscription, KindBarred, KindRefused, KindWaits, KindDiffers, KindDown, KindPaused, KindSpooling, KindKeys, KindClock}
+	kinds := []string{KindStopped, KindUnread, KindForgotten, KindPausedSubscription, KindBarred, KindRefused, KindWaits, KindDiffers, KindDown, KindPaused, KindSpooling, KindKeys, KindExpires, KindClock}
 	for _, k := range inbox.AttentionKinds() {
 		kinds = append(kinds, string(k))
 	}

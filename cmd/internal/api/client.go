@@ -3,13 +3,16 @@ package api
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +51,24 @@ func (c *Client) WithToken(token string) (*Client, error) {
 	with := *c
 	with.token = token
 	return &with, nil
+}
+
+// WithCertificate returns a client that takes the certificate of a PEM file and no other, whatever its names and whoever signed it: for a process
+// that asks its own listener. The file is read for every connection.
+func (c *Client) WithCertificate(file string) *Client {
+	with, asking := *c, *c.http
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, //nolint:gosec // G402: VerifyConnection takes one certificate alone
+		VerifyConnection: func(state tls.ConnectionState) error {
+			text, err := os.ReadFile(file)
+			if block, _ := pem.Decode(text); err == nil && (block == nil || len(state.PeerCertificates) == 0 || !bytes.Equal(block.Bytes, state.PeerCertificates[0].Raw)) {
+				err = schemas.Errorf(schemas.Unauthenticated, "", "%s shows another certificate than %s has", c.base, file)
+			}
+			return err
+		}}
+	asking.Transport = transport
+	with.http = &asking
+	return &with
 }
 
 // maxAnswer is the most bytes that are read of one answer: a body of 100 MiB, the largest that the configuration allows, and room

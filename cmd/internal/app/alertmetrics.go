@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/expiry"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
@@ -25,7 +26,7 @@ func newAlertMetrics(t *attention) *alertMetrics {
 			"what has nothing waiting is not there.", []string{"kind", "team", "of"}, nil),
 		repeated: prometheus.NewDesc("forebay_dead_letters_repeated", "Dead letters of a subscription that have died three times or more, of a thousand of each partition.", []string{"team", "of"}, nil),
 		oldest:   prometheus.NewDesc("forebay_dead_letters_oldest_seconds", "For how long the oldest dead letter of a subscription has waited, of a thousand of each partition.", []string{"team", "of"}, nil),
-		expires: prometheus.NewDesc("forebay_key_expires_seconds", "Seconds until a certificate or a token ends, less than 0 for a day after that; of tokens those that were made for more than 30 days.",
+		expires: prometheus.NewDesc("forebay_key_expires_seconds", "Seconds until a certificate, a source's secret or a token ends, less than 0 for a day after that; of tokens those that were made for more than 30 days.",
 			[]string{"key"}, nil),
 	}
 }
@@ -75,7 +76,7 @@ func (l look) byOwner() map[[3]string]float64 {
 	return sums
 }
 
-// ofEnds finds when certificates and tokens end. What cannot be read is left out: whoever uses it says so.
+// ofEnds finds when certificates, secrets and tokens end, and adds the secrets that do soon. What cannot be read is left out: whoever uses it says so.
 func (t *attention) ofEnds(ctx context.Context, l *look) {
 	l.ends = map[string]time.Time{}
 	for _, c := range expiry.Certificates(t.a.file(), t.a.cfg.Roles) {
@@ -86,6 +87,12 @@ func (t *attention) ofEnds(ctx context.Context, l *look) {
 	for _, token := range expiry.Tokens(t.a.file()) {
 		if !token.Brief {
 			l.ends["token "+token.Key] = token.End
+		}
+	}
+	for _, e := range t.a.file().Expiring() {
+		l.ends["secret "+e.Key] = e.Until
+		if e.Until.Sub(l.at) < config.ExpiresSoon {
+			l.rows = append(l.rows, expiresRow(e, l.at, t.a.cfg.Path))
 		}
 	}
 	if t.a.stream == nil || !t.a.file().Operator.HasTokens() {

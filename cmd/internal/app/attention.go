@@ -143,7 +143,7 @@ func (t *attention) look(ctx context.Context, kept time.Duration) (look, error) 
 	if err != nil {
 		return l, err
 	}
-	l.take(ctx, t.ofLedger, func(ctx context.Context, l *look) { t.ofPartitions(ctx, adm, l) }, t.ofPauses, t.ofBarred, t.ofFiles, t.ofDeciders, t.ofDestinations, t.ofKeys, t.ofEnds,
+	l.take(ctx, t.ofLedger, func(ctx context.Context, l *look) { t.ofPartitions(ctx, adm, l) }, t.ofForgotten, t.ofPauses, t.ofBarred, t.ofFiles, t.ofDeciders, t.ofDestinations, t.ofKeys, t.ofEnds,
 		func(ctx context.Context, l *look) { t.ofDeliveries(ctx, adm, l) })
 	l.keep(t.seen())
 	t.warn(t.seen(), l)
@@ -317,6 +317,19 @@ func (t *attention) ofBarred(_ context.Context, l *look) {
 	l.rows = append(l.rows, t.barredRows()...)
 }
 
+// ofForgotten adds partitions of this process with actions that no lane of it has.
+func (t *attention) ofForgotten(_ context.Context, l *look) {
+	if t.a.stream == nil {
+		l.unknown[api.KindForgotten] = noStream
+		return
+	}
+	for at, of := range t.a.stream.forgotten() {
+		for p, n := range of {
+			l.rows = append(l.rows, forgottenRow(at, p, n))
+		}
+	}
+}
+
 // ofPauses adds subscriptions that are paused, as this process knows it: it asks the ledger every second.
 func (t *attention) ofPauses(_ context.Context, l *look) {
 	if t.a.stream == nil {
@@ -400,7 +413,7 @@ func (t *attention) warn(before, now look) {
 		}
 	}
 	for _, row := range now.rows {
-		if row.Kind != api.KindUnread && row.Kind != api.KindDown && row.Kind != api.KindKeys && row.Kind != api.KindClock && row.Kind != api.KindDiffers {
+		if row.Kind != api.KindUnread && row.Kind != api.KindDown && row.Kind != api.KindKeys && row.Kind != api.KindExpires && row.Kind != api.KindClock && row.Kind != api.KindDiffers {
 			continue
 		}
 		if !slices.ContainsFunc(before.rows, func(b api.AttentionItem) bool { return b.Kind == row.Kind && b.ID == row.ID && samePartition(b, row) }) {

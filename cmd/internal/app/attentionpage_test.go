@@ -97,6 +97,7 @@ func exampleRows(t *testing.T) (all []api.AttentionItem) {
 	grown := stopped(owner.StopPartitions, 0)
 	grown.state = stateUnread
 	add(standingRow(grown, "-c "+file))
+	add(forgottenRow(at, ledger.Partition{Topic: partition.topic, Number: partition.number}, 2))
 	add(pausedSubscriptionRow(at, &ledger.Pause{By: "ann", Reason: "the agent moves"}))
 	add(barredRow(at, barring{why: "(which source)"}, file))
 	add(refusedRow("teams/acme.yaml", refusedFile{problems: 2, line: 7}, true, file))
@@ -113,6 +114,11 @@ func exampleRows(t *testing.T) (all []api.AttentionItem) {
 	add(spoolRow(spool.Stats{Team: "acme", Source: "orders", Records: 66, Bytes: 70000, Err: errNotStarted}, "/var/lib/forebay/spool", 0, 1<<30, file))
 	add(spoolRow(spool.Stats{Team: "acme", Source: "orders", Records: 6600, Bytes: 1 << 30, Full: true}, "/var/lib/forebay/spool", 1<<30, 1<<30, file))
 	add(unmatchedRow(api.SourceItem{Team: "acme", Source: "orders", Seen: &api.SeenItem{Mismatches: unmatchedAfter}}, file))
+	for _, last := range []bool{true, false} {
+		ends := config.Expiring{Team: "acme", Source: "orders", Number: 1, Until: began, Last: last}
+		add(expiresRow(ends, began.Add(-time.Hour), file))
+		add(expiresRow(ends, began, file))
+	}
 	add(untimelyRow(source, ingest.Untimely{Count: ingest.ClockAfter, Least: time.Hour, Most: time.Hour}, 1))
 	add(untimelyRow(source, ingest.Untimely{Count: ingest.ClockAfter, Least: -time.Hour, Most: -time.Hour}, 2))
 	for _, kind := range inbox.AttentionKinds() {

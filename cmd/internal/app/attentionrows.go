@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/stream/gate"
@@ -109,6 +110,14 @@ func standingRow(st *standing, flags string) api.AttentionItem {
 		Partition: &st.number, Reason: st.reason(), Detail: st.why, Since: timeOrNull(st.since), Command: st.command(flags)}
 }
 
+// forgottenRow returns a partition with actions that no lane of its owner has as the list has it.
+func forgottenRow(at nameInTeam, p ledger.Partition, actions int) api.AttentionItem {
+	name := at.team + "." + at.name
+	return api.AttentionItem{Kind: api.KindForgotten, ID: name, Team: at.team, Subscription: at.name, Topic: p.Topic, Partition: &p.Number,
+		Detail:  fmt.Sprintf("%d actions or more are open in the ledger and in no lane of the asked process, so that it never runs them: a fault of forebay; restart it, so that the next owner does, and report it", actions),
+		Command: "forebay subscriptions get " + name}
+}
+
 // downAfter is for how long nothing has got through to a destination that is down.
 const downAfter = 2 * time.Minute
 
@@ -142,6 +151,17 @@ func unmatchedRow(i api.SourceItem, file string) api.AttentionItem {
 	return api.AttentionItem{Kind: api.KindKeys, ID: i.Team + "/" + i.Source, Team: i.Team, Source: i.Source, Reason: string(verify.Mismatch), Since: i.Seen.MismatchedAt,
 		Detail: fmt.Sprintf("none of its secrets verifies the last %d signatures, and %s: the provider signs with another secret, or the sender has none; "+
 			"write the provider's present secret into teams.%s.sources.%s.secrets, which takes effect at once", i.Seen.Mismatches, last, i.Team, i.Source),
+		Command: "forebay config check -c " + quoted(file)}
+}
+
+// expiresRow returns a secret that ends soon, or has, as the list has it. file is the configuration's.
+func expiresRow(e config.Expiring, now time.Time, file string) api.AttentionItem {
+	reason, since := "soon", e.Until.Add(-config.ExpiresSoon)
+	if !now.Before(e.Until) {
+		reason, since = "expired", e.Until
+	}
+	return api.AttentionItem{Kind: api.KindExpires, ID: e.Team + "/" + e.Source, Team: e.Team, Source: e.Source, Reason: reason, Since: &since,
+		Detail:  fmt.Sprintf("its secret %d %s; write the next one beside it into teams.%s.sources.%s.secrets, and take out what has ended: both take effect at once", e.Number, e.InWords(now), e.Team, e.Source),
 		Command: "forebay config check -c " + quoted(file)}
 }
 

@@ -88,6 +88,17 @@ func (s *streams) waiting() map[string]int {
 	return sum
 }
 
+// forgotten returns the actions that no lane of this process has, by subscription and partition.
+func (s *streams) forgotten() map[nameInTeam]map[ledger.Partition]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[nameInTeam]map[ledger.Partition]int{}
+	for at, lanes := range s.lanesOf {
+		all[at] = lanes.Forgotten()
+	}
+	return all
+}
+
 // waitsNoted is for how long an action must have waited for it to be said of the subscription.
 const waitsNoted = time.Minute
 

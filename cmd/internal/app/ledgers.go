@@ -142,7 +142,7 @@ func ofThisLedger(c *config.Config, counts []inbox.AttentionCount, dead []inbox.
 // which it knows nothing are in unknown already.
 func unknownElsewhere(others []string, unknown []api.AttentionUnknown, only string) (list []api.AttentionUnknown) {
 	for _, kind := range api.AttentionKinds() {
-		ofSource := kind == api.KindKeys || kind == api.KindClock || kind == api.KindSpooling || kind == api.KindQuarantinedDelivery
+		ofSource := kind == api.KindKeys || kind == api.KindExpires || kind == api.KindClock || kind == api.KindSpooling || kind == api.KindQuarantinedDelivery
 		is := slices.ContainsFunc(unknown, func(u api.AttentionUnknown) bool { return u.Kind == kind })
 		if !ofSource && !is && (only == "" || only == kind) {
 			list = append(list, api.AttentionUnknown{Kind: kind, Why: "of " + strings.Join(others, ", ") + ": another process has that ledger; ask that one, by --url"})

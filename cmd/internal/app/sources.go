@@ -52,7 +52,7 @@ func compileSources(c *config.Config, before map[nameInTeam]*ingest.Source, arou
 			}
 			at := nameInTeam{team, name}
 			compiled[at] = &ingest.Source{Source: source, Topic: s.Topic, PublicURL: s.PublicURL,
-				QuarantineTopic: topics.Quarantine(team, name), Limiter: limiter(s.Rate, sourceLimiter(before[at])), TeamLimiter: ofTeam, Keys: ingest.KeysOf(s.Secrets, before[at]), Refused: keptRefused(s, before[at])}
+				QuarantineTopic: topics.Quarantine(team, name), Limiter: limiter(s.Rate, sourceLimiter(before[at])), TeamLimiter: ofTeam, Keys: ingest.KeysOf(s.Values(), before[at]), Refused: keptRefused(s, before[at])}
 		}
 	}
 	return compiled, problems

@@ -27,8 +27,12 @@ type senders struct {
 	// interval, if set, is the time from one delivery to the next, over all connections. A delivery is sent when it is due, unless its
 	// connection still waits for an answer.
 	interval time.Duration
+	// overloads has deliveries refused (429, 503) and counted, and how long the accepted ones took kept.
+	overloads bool
 
-	sent     atomic.Int64 // accepted: answered 202
+	refused  atomic.Int64
+	took     []time.Duration // of those accepted, of the runs that ended; under mu
+	sent     atomic.Int64    // accepted: answered 202
 	mu       sync.Mutex
 	accepted []receipt // when each was answered, of those that ended
 	step     uint64    // of every entity at the beginning of the next run
@@ -72,9 +76,10 @@ func (s *senders) connection(ctx context.Context, i int, begin time.Time, stop <
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	var accepted []receipt
+	var took []time.Duration
 	defer func() {
 		s.mu.Lock()
-		s.accepted = append(s.accepted, accepted...)
+		s.accepted, s.took = append(s.accepted, accepted...), append(s.took, took...)
 		s.mu.Unlock()
 	}()
 	in, f, next := bufio.NewReader(conn), s.newTemplate(), s.schedule(i)
@@ -88,12 +93,20 @@ func (s *senders) connection(ctx context.Context, i int, begin time.Time, stop <
 		}
 		delivery := next()
 		step = max(step, stepOf(delivery))
+		began := time.Now()
 		if _, err := conn.Write(f.request(delivery)); err != nil {
 			return step, err
 		}
 		status, err := readAnswer(in)
 		if err != nil {
 			return step, err
+		}
+		if s.overloads && (status == 503 || status == 429) {
+			s.refused.Add(1)
+			continue
+		}
+		if s.overloads {
+			took = append(took, time.Since(began))
 		}
 		if status != 202 {
 			return step, fmt.Errorf("the intake answered %d instead of 202", status)

@@ -24,6 +24,8 @@ type serveSettings struct {
 	Topic   string
 	Secret  string // of the source; only ours has one
 	Agent   string // what a consumer posts to
+	Memory  int64  // that ours has for deliveries, and MaxBody the largest; 0: the defaults
+	MaxBody int64
 }
 
 // The kinds of servers: an intake of ours and a bare one, and the bare pipeline's consumer.
@@ -94,8 +96,14 @@ func (s serveSettings) handler(kind string) (http.Handler, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	ours := &ingest.Source{Source: source, Topic: s.Topic, QuarantineTopic: "quarantine.bench.github"}
-	h, err := ingest.New(ingest.Config{Log: p, Sources: func(team, name string) (*ingest.Source, bool) { return ours, team == "bench" && name == "github" }})
+	sources := map[string]*ingest.Source{} // two, of which one may be quiet while the other floods
+	for _, name := range []string{"github", quietSource} {
+		sources[name] = &ingest.Source{Source: source, Topic: s.Topic, QuarantineTopic: "quarantine.bench.github"}
+	}
+	h, err := ingest.New(ingest.Config{Log: p, Limits: ingest.Limits{Memory: s.Memory}, MaxBody: s.MaxBody, Sources: func(team, name string) (*ingest.Source, bool) {
+		of, ok := sources[name]
+		return of, ok && team == "bench"
+	}})
 	if err != nil {
 		return nil, nil, err
 	}

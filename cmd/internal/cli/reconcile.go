@@ -15,6 +15,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/build"
+	"github.com/forebay-io/forebay/cmd/internal/delivery"
 	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/schemas"
 	sinkapi "github.com/forebay-io/forebay/sinks/api"
@@ -29,6 +30,8 @@ type sourcesReconcileCmd struct {
 	APIURL    string        `name:"api-url" placeholder:"URL" help:"Base URL of the provider's API, as GitHub Enterprise has its own: https://HOST/api/v3."`
 	URL       string        `name:"url" help:"Base URL of the intake that Stripe's events are posted to. Default: listen.intake of the configuration."`
 	DryRun    bool          `help:"List what would be asked for, and ask for nothing."`
+
+	secret schemas.Secret // in the place of TokenFile
 }
 
 // missed is a delivery that has failed at the provider, or is still to come from it.
@@ -71,17 +74,49 @@ func (c *sourcesReconcileCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	list, more, stopped, err := c.bring(e, to)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(showMissed(e, list), stopped); err != nil {
+		return err
+	}
+	refused := countMissed(list, delivery.Refused)
+	switch {
+	case c.DryRun:
+		fmt.Fprintln(e.Stderr, "dry run: nothing was asked for")
+	case countMissed(list, missedAsked) > 0:
+		fmt.Fprintln(e.Stderr, "the provider sends them again now; the same command a minute later lists what has failed once more")
+	}
+	if refused > 0 {
+		return &exitError{code: exitFailed, err: fmt.Errorf("%d of %d cannot be had again; their lines say why", refused, len(list))}
+	}
+	if more {
+		return &exitError{code: exitFailed, err: fmt.Errorf("the log goes on behind the %d pages that were read, the newest: what is older is not looked at", maxLogPages)}
+	}
+	return nil
+}
+
+func countMissed(list []*missed, result string) (n int) {
+	for _, m := range list {
+		if m.Result == result {
+			n++
+		}
+	}
+	return n
+}
+
+// bring looks into the log, and has what did not come sent again. stopped is why the rest was left.
+func (c *sourcesReconcileCmd) bring(e *env, to *namedSource) (list []*missed, more bool, stopped, err error) {
 	log, stop, err := c.log(e, to)
 	if err != nil {
-		return err
+		return nil, false, nil, err
 	}
 	defer stop()
-	list, more, err := log.missed(e, time.Now().Add(-c.Since))
-	if err != nil {
-		return err
+	if list, more, err = log.missed(e, time.Now().Add(-c.Since)); err != nil {
+		return nil, false, nil, err
 	}
 	slices.SortStableFunc(list, func(a, b *missed) int { return a.At.Compare(b.At) })
-	refused, stopped := 0, error(nil)
 	for _, m := range list {
 		switch {
 		case c.DryRun:
@@ -93,26 +128,8 @@ func (c *sourcesReconcileCmd) Run(e *env) error {
 				m.Result = missedLeft
 			}
 		}
-		if m.Result == "refused" {
-			refused++
-		}
 	}
-	if err := errors.Join(showMissed(e, list), stopped); err != nil {
-		return err
-	}
-	switch {
-	case c.DryRun:
-		fmt.Fprintln(e.Stderr, "dry run: nothing was asked for")
-	case slices.ContainsFunc(list, func(m *missed) bool { return m.Result == missedAsked }):
-		fmt.Fprintln(e.Stderr, "the provider sends them again now; the same command a minute later lists what has failed once more")
-	}
-	if refused > 0 {
-		return &exitError{code: exitFailed, err: fmt.Errorf("%d of %d cannot be had again; their lines say why", refused, len(list))}
-	}
-	if more {
-		return &exitError{code: exitFailed, err: fmt.Errorf("the log goes on behind the %d pages that were read, the newest: what is older is not looked at", maxLogPages)}
-	}
-	return nil
+	return list, more, stopped, nil
 }
 
 func showMissed(e *env, list []*missed) error {
@@ -171,6 +188,9 @@ func (c *sourcesReconcileCmd) log(e *env, to *namedSource) (deliveryLog, func(),
 }
 
 func (c *sourcesReconcileCmd) token() (schemas.Secret, error) {
+	if c.TokenFile == "" {
+		return c.secret, nil
+	}
 	text, err := os.ReadFile(c.TokenFile)
 	if err != nil {
 		return schemas.Secret{}, fmt.Errorf("--token-file: %w", err)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -59,11 +60,14 @@ func (c *serveCmd) Run(e *env) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer stop()
+	var file atomic.Pointer[config.Config]
+	file.Store(cfg)
 	w := watcher{every: watchInterval, log: e.log,
 		reload: func(read *config.Config) error {
 			err := a.Reload(read)
 			if err == nil {
 				cfg = read
+				file.Store(read)
 			} else {
 				a.Refused(config.Problems{{File: c.File, Message: err.Error()}})
 			}
@@ -75,6 +79,9 @@ func (c *serveCmd) Run(e *env) error {
 			return loadAgain(cfg, o, e.log, a.Refused)
 		}}
 	watching.Go(func() { w.run(ctx, read) })
+	if slices.Contains(roles, config.RoleIntake) {
+		watching.Go(newReconciler(ctx, e, &file).run)
+	}
 	return a.Run(ctx)
 }
 

@@ -106,7 +106,9 @@ func (w *watching) until(what string, want func(*config.Config) bool, nudge func
 }
 
 func secretIs(text string) func(*config.Config) bool {
-	return func(c *config.Config) bool { return c.Teams["acme"].Sources["github"].Secrets[0].Reveal() == text }
+	return func(c *config.Config) bool {
+		return c.Teams["acme"].Sources["github"].Secrets[0].Value.Reveal() == text
+	}
 }
 
 func alone(*watching, int) {}

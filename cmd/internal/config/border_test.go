@@ -74,7 +74,7 @@ func (v *village) secret(team string) string {
 	if wrong != "" {
 		return wrong
 	}
-	return c.Teams[team].Sources["s"].Secrets[0].Reveal()
+	return c.Teams[team].Sources["s"].Secrets[0].Value.Reveal()
 }
 
 const usualReferences = `{env: ["{TEAM}_*"], files: ["DIR/secrets/{team}/*"]}`

@@ -17,14 +17,22 @@ const (
 // sourceKeys notes what is weak in the secrets and tolerances of sources. It refuses nothing: a provider may make short tokens, and a refusal
 // would keep the whole team out.
 func (ck *checker) sourceKeys() {
+	for _, e := range ck.c.Expiring() {
+		if now := time.Now(); e.Until.Sub(now) < ExpiresSoon {
+			ck.note(e.Key+".expires", "%s", e.InWords(now))
+		}
+	}
 	first := map[string]string{} // the source that has a secret, by its text
 	for _, team := range slices.Sorted(maps.Keys(ck.c.Teams)) {
 		for _, name := range slices.Sorted(maps.Keys(ck.c.Teams[team].Sources)) {
 			s, source := ck.c.Teams[team].Sources[name], team+"/"+name
 			path := "teams." + team + ".sources." + name
 			for i, secret := range s.Secrets {
-				at, text := path+".secrets["+itoa(i)+"]", secret.Reveal()
-				if text == "" || ck.unresolved(at) || strings.HasSuffix(text, ".gserviceaccount.com") { // an account is no secret
+				at, text := path+".secrets["+itoa(i)+"]", secret.Value.Reveal()
+				if _, err := parseExpires(secret.Expires); err != nil && !ck.unresolved(at+".expires") {
+					ck.problem(at+".expires", "%v", err)
+				}
+				if text == "" || ck.unresolved(at) || ck.unresolved(at+".value") || strings.HasSuffix(text, ".gserviceaccount.com") { // an account is no secret
 					continue
 				}
 				if len(text) < shortSecret {

@@ -54,6 +54,7 @@ func (ck sourceCheck) run() {
 	ck.schema()
 	ck.keepRefused()
 	ck.firstFilter()
+	ck.reconcile()
 	for _, n := range (provider.Config{Preset: s.Preset, KeyEncoding: s.KeyEncoding, Verify: s.Verify, Event: s.Event}).Unsigned() {
 		if at := path + "." + n.Key; !ck.unresolved(at) {
 			ck.note(at, "%v", n.Err)
@@ -67,7 +68,7 @@ func (ck sourceCheck) run() {
 	}
 }
 
-const secretsDoc = "Signing secrets, at most 8; any of them may match."
+const secretsDoc = "Signing secrets, at most 8; any of them may match. A plain text is a secret that does not expire."
 
 // needsSecrets reports whether nobody can prove anything without secrets: keys are neither an issuer's nor those of agents.
 func (ck sourceCheck) needsSecrets() bool {

@@ -90,7 +90,7 @@ func TestDesignFileLoads(t *testing.T) {
 		t.Fatalf("problems:\n%v", problems)
 	}
 	acme := c.Teams["acme"]
-	if got := acme.Sources["github"].Secrets[1].Reveal(); got != "old-secret" {
+	if got := acme.Sources["github"].Secrets[1].Value.Reveal(); got != "old-secret" {
 		t.Errorf("secret from a file = %q, want exactly one newline cut", got)
 	}
 	want := &Subscription{

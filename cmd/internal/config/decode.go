@@ -85,6 +85,8 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value, f field) {
 		d.scalar(n, path, v, f)
 	case t == teamsDirType:
 		d.teamsDir(n, path, v)
+	case t == sourceSecretType:
+		d.sourceSecret(n, path, v)
 	case t.Kind() == reflect.Struct:
 		d.mapping(n, path, v)
 	case t == headersType, t == envType:

@@ -75,6 +75,35 @@ func (ck sourceCheck) firstFilter() {
 	}
 }
 
+// Reconcile says how the intake asks a source's provider for what it has failed to deliver.
+type Reconcile struct {
+	Every  Duration       `yaml:"every"`
+	Since  Duration       `yaml:"since"`
+	Token  schemas.Secret `yaml:"token"`
+	Hook   string         `yaml:"hook"`
+	APIURL string         `yaml:"api_url"`
+}
+
+// reconcile checks that the provider's log can be read. A team's file names no other address than the provider's own, as with first_filter.
+func (ck sourceCheck) reconcile() {
+	at, r := ck.path+".reconcile", ck.s.Reconcile
+	if r == nil {
+		return
+	}
+	ck.between(at+".every", r.Every, Duration(time.Minute), Duration(24*time.Hour))
+	ck.between(at+".since", r.Since, r.Every, Duration(30*24*time.Hour))
+	switch {
+	case ck.s.Preset != "github" && ck.s.Preset != "stripe":
+		ck.problem(at, "is for the presets github and stripe, whose delivery logs can be read")
+	case ck.s.Preset == "github" && r.Hook == "" && !ck.unresolved(at+".hook"):
+		ck.problem(at+".hook", "is missing: OWNER/REPO/HOOK_ID, orgs/ORG/HOOK_ID, or app")
+	case r.APIURL != "" && ck.c.at(at).file != ck.c.places[""].file:
+		ck.problem(at+".api_url", "stands in the main file only: a team's file names no address that the intake calls")
+	case ck.options.Embedded && !ck.options.Look:
+		ck.note(at, "goes with `forebay serve`; `forebay dev` asks no provider: `forebay sources reconcile` does so once")
+	}
+}
+
 // keepRefused notes where refused deliveries cannot be verified again, so that only those over a quota are kept.
 func (ck sourceCheck) keepRefused() {
 	at, k := ck.path+".keep_refused", ck.s.KeepRefused

@@ -164,7 +164,7 @@ type Team struct {
 // Source is an intake endpoint.
 type Source struct {
 	Preset      string                `yaml:"preset"`
-	Secrets     []schemas.Secret      `yaml:"secrets"`
+	Secrets     []SourceSecret        `yaml:"secrets"`
 	KeyEncoding string                `yaml:"key_encoding"`
 	Verify      *verify.Params        `yaml:"verify"`
 	Event       *provider.EventConfig `yaml:"event"`
@@ -181,6 +181,7 @@ type Source struct {
 	JSONSchema  SchemaCheck           `yaml:"json_schema"`
 	KeepRefused *KeepRefused          `yaml:"keep_refused"`
 	FirstFilter *FirstFilter          `yaml:"first_filter"`
+	Reconcile   *Reconcile            `yaml:"reconcile"`
 	// OnBrokerOutage is [OutageRefuse] or [OutageSpool].
 	OnBrokerOutage string `yaml:"on_broker_outage"`
 }

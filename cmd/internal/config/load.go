@@ -66,7 +66,7 @@ func part(path string) string {
 		return "destinations"
 	case len(steps) > 4 && steps[2] == "sources" && strings.HasPrefix(steps[4], "secrets"):
 		return "secrets"
-	case len(steps) > 4 && steps[2] == "sources" && steps[4] == "first_filter":
+	case len(steps) > 4 && steps[2] == "sources" && (steps[4] == "first_filter" || steps[4] == "reconcile"):
 		return "limits"
 	case len(steps) > 4 && steps[2] == "sources" && (steps[4] == "backfill" || steps[4] == "thin"):
 		return "fetches"

@@ -90,10 +90,6 @@ func (ck *checker) operator() {
 	if !ck.options.uses("operator.auth") || ck.unresolved(path) || ck.unresolvedBelow("operator") {
 		return
 	}
-	if ck.options.Embedded && o.TLS != nil {
-		ck.problem("operator.tls", "goes with `forebay serve`: `forebay dev` is for this machine, and asks its listener without TLS")
-		return
-	}
 	ck.operatorKeys(o)
 	host, ok := ck.address(path, ck.c.Listen.Operator)
 	switch {

@@ -71,7 +71,7 @@ func TestReloadKeepsATeamWhoseFileIsBroken(t *testing.T) {
 	reload("still, and a new one", "acme/first other/third", "acme.yaml", "new.yaml")
 	secret := func(what, want string) {
 		t.Helper()
-		if got := running.Teams["acme"].Sources["first"].Secrets[0].Reveal(); got != want {
+		if got := running.Teams["acme"].Sources["first"].Secrets[0].Value.Reveal(); got != want {
 			t.Errorf("%s: acme's secret is %q, want %q", what, got, want)
 		}
 	}

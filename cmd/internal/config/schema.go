@@ -28,6 +28,8 @@ func schemaOf(t reflect.Type, f field) map[string]any {
 		return describeField(scalarSchema(t, f), f)
 	case t == teamsDirType:
 		return describeField(map[string]any{"anyOf": []any{scalarSchema(reflect.TypeFor[string](), field{}), objectSchema(t)}}, f)
+	case t == sourceSecretType:
+		return describeField(map[string]any{"anyOf": []any{scalarSchema(secretType, field{}), objectSchema(t)}}, f)
 	case t.Kind() == reflect.Slice:
 		items := schemaOf(t.Elem(), field{values: f.values})
 		return describeField(map[string]any{"type": "array", "items": items}, f)

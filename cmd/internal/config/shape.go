@@ -262,7 +262,12 @@ var shapes = map[reflect.Type]*shape{
 		{name: "json_schema", doc: "Whether bodies are held against a JSON Schema."},
 		{name: "keep_refused", doc: "Has refused deliveries kept in quarantine, for `forebay quarantine redrive`, which verifies them again by the secrets and the tolerance of then: those with a wrong signature, without one or too old, and, of providers that do not repeat them by themselves, those over a quota. The answer stays what it is, and does not wait for that.", computed: "nothing refused is kept"},
 		{name: "first_filter", doc: "Answers repeats of what was acknowledged without a record. Only the main file may have it.", computed: "every repeat is a record, which the ledger finds to be a duplicate"},
+		{name: "reconcile", doc: "Has the intake ask the provider's own log, again and again, for what it has failed to deliver, as `forebay sources reconcile` does once; of the presets github and stripe. What is there already is a duplicate, also where several processes ask.", computed: "nobody asks"},
 		{name: "on_broker_outage", doc: "What becomes of a delivery that the brokers do not take in time: it is answered 503 (refuse), or kept on the intake's disk, answered 202 and given to them in order, before newer ones of its entity (spool; it needs intake.spool.dir).", computed: "as at the top", values: []string{OutageRefuse, OutageSpool}},
+	}},
+	sourceSecretType: {doc: "A secret of a source.", fields: []field{
+		{name: "value", doc: "The secret.", required: true},
+		{name: "expires", shown: true, doc: "The last day (2026-12-31, in UTC) or the time (RFC 3339) until which it is taken. `config check`, attention and forebay_key_expires_seconds say it from 14 days before.", computed: "never"},
 	}},
 	reflect.TypeFor[FirstFilter](): {doc: "What answers repeats before they reach the log. It saves load alone: what it does not know, the ledger finds to be a duplicate.", fields: []field{
 		{name: "redis", doc: "A Redis that all intakes ask.", required: true},
@@ -271,6 +276,13 @@ var shapes = map[reflect.Type]*shape{
 		{name: "url", doc: "redis://user:password@host:6379/0; rediss:// for TLS, unix:///path for a socket.", required: true},
 		{name: "window", doc: "How long an event is known, 1m to 7d.", def: "48h"},
 		{name: "ca_file", doc: "PEM file of the authorities that sign the certificate of a rediss:// server, relative to this file.", computed: "those of the system"},
+	}},
+	reflect.TypeFor[Reconcile](): {doc: "How the provider is asked for what it has failed to deliver. What came of it is a line in the log.", fields: []field{
+		{name: "every", doc: "How often, 1m to 24h.", required: true},
+		{name: "since", doc: "How far back, 30d at most. GitHub can send again for 3 days.", def: "24h"},
+		{name: "token", doc: "A token of the provider's API: one that may read the hook's deliveries and have them sent again, or a Stripe key that may read events.", required: true},
+		{name: "hook", shown: true, doc: "GitHub: OWNER/REPO/HOOK_ID, orgs/ORG/HOOK_ID, or app. Stripe: the endpoint (we_...), to keep to the types that it is subscribed to."},
+		{name: "api_url", shown: true, doc: "Base URL of the provider's API, as GitHub Enterprise has its own: https://HOST/api/v3. Only the main file may have it.", computed: "the provider's"},
 	}},
 	reflect.TypeFor[KeepRefused](): {doc: "How many refused deliveries each process keeps, so that a forger fills no disk. What is signed right (too old, or over a quota) has as much again for itself.", fields: []field{
 		{name: "share", doc: "Which part of them, chosen by chance: above 0, 1 at most.", def: "1"},

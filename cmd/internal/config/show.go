@@ -124,6 +124,9 @@ func (c *Config) node(v reflect.Value, path string) *yaml.Node {
 		}
 		return n
 	case reflect.Struct:
+		if s, ok := reflect.TypeAssert[SourceSecret](v); ok && s.Expires == "" && !c.refers(path) {
+			return text("<redacted>")
+		}
 		if !isScalar(v.Type()) {
 			return c.structNode(v, path)
 		}

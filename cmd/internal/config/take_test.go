@@ -74,7 +74,7 @@ func TestTake(t *testing.T) {
 			t.Errorf("agents are %+v", got)
 		}
 		github, alpha := taken.Teams["alpha"].Sources["github"], taken.Teams["alpha"]
-		if github.Secrets[0].Reveal() != "two" || taken.MaxBody("alpha", "github") != running.MaxBody("alpha", "github") || github.Topics != running.Teams["alpha"].Sources["github"].Topics {
+		if github.Secrets[0].Value.Reveal() != "two" || taken.MaxBody("alpha", "github") != running.MaxBody("alpha", "github") || github.Topics != running.Teams["alpha"].Sources["github"].Topics {
 			t.Errorf("the source is %+v", github)
 		}
 		if alpha.Sources["big"] != nil || alpha.Subscriptions["more"] != nil || alpha.Sources["mail"].Topic != "events.alpha.mail" || alpha.Subscriptions["triage"].Types[0] != "x.*" ||
@@ -88,7 +88,7 @@ func TestTake(t *testing.T) {
 		if strings.Contains(shown, "whsec") || strings.Contains(shown, "password") || strings.Contains(shown, "other.example") {
 			t.Errorf("shown: %s", shown)
 		}
-		if again, waits := taken.Take(with(tt.roles), Taking{Roles: tt.roles.Roles}); len(waits) != 0 || again.Teams["alpha"].Sources["github"].Secrets[0].Reveal() != "one" {
+		if again, waits := taken.Take(with(tt.roles), Taking{Roles: tt.roles.Roles}); len(waits) != 0 || again.Teams["alpha"].Sources["github"].Secrets[0].Value.Reveal() != "one" {
 			t.Errorf("what was taken back waits: %v", waits)
 		}
 	}

@@ -81,7 +81,7 @@ func where(i api.AttentionItem) (w struct{ Text, Link string }) {
 	}
 	w.Text = i.ID
 	switch {
-	case i.Kind == api.KindDown || i.Kind == api.KindPaused || i.Kind == api.KindKeys || i.Kind == api.KindClock || i.Kind == api.KindSpooling:
+	case i.Kind == api.KindDown || i.Kind == api.KindPaused || i.Kind == api.KindKeys || i.Kind == api.KindExpires || i.Kind == api.KindClock || i.Kind == api.KindSpooling:
 	case i.Entity != "":
 		w.Text, w.Link = of+" "+i.Source+" "+i.Entity, entityLink(i.Team, i.Subscription, i.Source, i.Entity)
 	case i.Kind == api.KindQuarantinedDelivery:
@@ -104,9 +104,9 @@ func where(i api.AttentionItem) (w struct{ Text, Link string }) {
 		} else {
 			w.Link = destinationLink("", i.ID)
 		}
-	case api.KindKeys, api.KindClock, api.KindSpooling:
+	case api.KindKeys, api.KindExpires, api.KindClock, api.KindSpooling:
 		w.Link = sourceLink(i.Team, i.Source)
-	case api.KindStopped, api.KindUnread, api.KindPausedSubscription:
+	case api.KindStopped, api.KindUnread, api.KindForgotten, api.KindPausedSubscription:
 		w.Link = subscriptionLink(i.Team, i.Subscription)
 	}
 	return w

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/verify"
 )
 
@@ -26,7 +27,7 @@ const (
 	Event       = "event"
 	Quarantined = "quarantined"
 	Refused     = "refused"
-	Answered    = "answered" // a handshake; or durable, and answered without its id, as forms of Slack are
+	Answered    = "answered" // a handshake
 )
 
 // maxAnswer is how much of an answer is read, in bytes.
@@ -68,10 +69,14 @@ func Post(ctx context.Context, r *verify.Request, own bool) (Answer, error) {
 	}
 	answer := Answer{Status: resp.StatusCode, Body: strings.TrimSpace(string(body)), Result: Answered}
 	accepted := struct{ ID *string }{ID: new("")}
+	said, durable := resp.Header.Get(ingest.HeaderAnswer), resp.StatusCode == http.StatusAccepted
+	if said != "" { // the provider wants another form
+		body, durable = []byte(said), true
+	}
 	switch known := json.Unmarshal(body, &accepted) == nil; {
 	case resp.StatusCode/100 != 2:
 		answer.Result = Refused
-	case resp.StatusCode == http.StatusAccepted && known && accepted.ID == nil: // {"id":null}
+	case durable && known && accepted.ID == nil: // {"id":null}
 		answer.Result = Quarantined
 	case known && accepted.ID != nil && *accepted.ID != "":
 		answer.Result, answer.ID = Event, *accepted.ID

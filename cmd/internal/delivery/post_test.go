@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/verify"
 )
 
@@ -19,14 +20,17 @@ func TestPost(t *testing.T) {
 		status int
 		body   string
 		want   Answer
+		said   string // in the header of an answer of another form
 	}{
-		{202, `{"id":"e-1"}` + "\n", Answer{202, "e-1", Event, `{"id":"e-1"}`}},
-		{202, `{"id":null}`, Answer{202, "", Quarantined, `{"id":null}`}},
-		{200, `{"challenge":"x"}`, Answer{200, "", Answered, `{"challenge":"x"}`}},
-		{200, "ok", Answer{200, "", Answered, "ok"}},
-		{401, "", Answer{401, "", Refused, ""}},
-		{307, "", Answer{307, "", Refused, ""}},
-		{413, strings.Repeat("x", 2*maxAnswer), Answer{413, "", Refused, strings.Repeat("x", maxAnswer)}},
+		{202, `{"id":"e-1"}` + "\n", Answer{202, "e-1", Event, `{"id":"e-1"}`}, ""},
+		{202, `{"id":null}`, Answer{202, "", Quarantined, `{"id":null}`}, ""},
+		{200, `{"challenge":"x"}`, Answer{200, "", Answered, `{"challenge":"x"}`}, ""},
+		{200, "ok", Answer{200, "", Answered, "ok"}, ""},
+		{200, "", Answer{200, "e-1", Event, ""}, `{"id":"e-1"}`},
+		{200, "ok", Answer{200, "", Quarantined, "ok"}, `{"id":null}`},
+		{401, "", Answer{401, "", Refused, ""}, ""},
+		{307, "", Answer{307, "", Refused, ""}, ""},
+		{413, strings.Repeat("x", 2*maxAnswer), Answer{413, "", Refused, strings.Repeat("x", maxAnswer)}, ""},
 	} {
 		for _, own := range []bool{false, true} {
 			t.Run(fmt.Sprint(tt.status, own), func(t *testing.T) {
@@ -37,6 +41,9 @@ func TestPost(t *testing.T) {
 						t.Errorf("call %d: %v, %d bytes", calls, r.Header, r.ContentLength)
 					}
 					w.Header().Set("Location", "/elsewhere")
+					if tt.said != "" {
+						w.Header().Set(ingest.HeaderAnswer, tt.said)
+					}
 					w.WriteHeader(tt.status)
 					fmt.Fprint(w, tt.body)
 				}))

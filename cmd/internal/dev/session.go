@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -180,12 +179,21 @@ func (s *session) watchPostgres(ctx context.Context) error {
 func (s *session) intake() string { return "http://" + s.app.Addr("intake").String() }
 
 // operator returns the base URL of the operator's listener.
-func (s *session) operator() string { return "http://" + s.app.Addr("operator").String() }
+func (s *session) operator() string {
+	scheme := "http://"
+	if s.config.OperatorTLS() != nil {
+		scheme = "https://"
+	}
+	return scheme + s.app.Addr("operator").String()
+}
 
 func (s *session) client() (*api.Client, error) {
 	c, err := api.NewClient(s.operator())
 	if err != nil {
 		return nil, err
+	}
+	if own := s.config.OperatorTLS(); own != nil {
+		c = c.WithCertificate(own.CertFile)
 	}
 	return c.WithToken(s.token)
 }
@@ -194,6 +202,10 @@ func (s *session) client() (*api.Client, error) {
 func (s *session) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, fmt.Errorf("not ready after %s; see %s/readyz", readyWithin, s.operator()))
 	defer cancel()
+	client, err := s.client()
+	if err != nil {
+		return err
+	}
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -202,16 +214,7 @@ func (s *session) waitReady(ctx context.Context) error {
 			return context.Cause(ctx)
 		case <-tick.C:
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.operator()+"/readyz", nil)
-		if err != nil {
-			return err
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			continue
-		}
-		resp.Body.Close()
-		if resp.StatusCode == http.StatusOK {
+		if p, err := client.Ready(ctx); err == nil && p.Ready {
 			return nil
 		}
 	}

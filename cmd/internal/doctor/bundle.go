@@ -92,7 +92,7 @@ func (b *Bundle) parts() []part {
 }
 
 // ownWords are the kinds of attention whose details have nothing that a sender, a destination or an operator wrote.
-var ownWords = []string{api.KindStopped, api.KindUnread, api.KindBarred, api.KindRefused, api.KindWaits, api.KindDiffers, api.KindKeys, api.KindClock, api.KindSpooling}
+var ownWords = []string{api.KindStopped, api.KindUnread, api.KindForgotten, api.KindBarred, api.KindRefused, api.KindWaits, api.KindDiffers, api.KindKeys, api.KindExpires, api.KindClock, api.KindSpooling}
 
 // attention is what waits, without entities, events and texts from outside.
 func (b *Bundle) attention(ctx context.Context) (any, error) {

@@ -10,7 +10,7 @@ import (
 )
 
 // standsStill are the kinds of attention of which something stands still until somebody comes.
-var standsStill = []string{api.KindStopped, api.KindUnread, api.KindKeys, api.KindClock, api.KindSpooling}
+var standsStill = []string{api.KindStopped, api.KindUnread, api.KindForgotten, api.KindKeys, api.KindClock, api.KindSpooling}
 
 // process asks the running one what /readyz and `forebay attention` say.
 func (d *doctor) process(ctx context.Context) (found []Finding) {

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -10,6 +11,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // TestDevWithTokens: with operator: {auth: tokens}, dev makes the first token and keeps it in the data directory; tokens, roles and the console's
@@ -72,5 +76,28 @@ func TestDevWithTokens(t *testing.T) {
 	}
 	if out, err := r.try(p.operator, "tokens", "list", "-o", "id", "--token-file", file); err != nil || strings.Count(string(out), "\n") != 2 {
 		t.Errorf("%s %v", out, err)
+	}
+}
+
+// TestDevWithTLS: with operator.tls, dev's listener ends TLS as with `forebay serve`, dev asks it by its own certificate alone, and commands ask it as
+// they do there.
+func TestDevWithTLS(t *testing.T) {
+	t.Parallel()
+	r := deployDev(t)
+	ca := rig.NewAuthority(t)
+	of := ca.Issue("operator", time.Hour)
+	r.write(fmt.Sprintf("operator: {auth: tokens, tls: {cert_file: %q, key_file: %q}}", of.Cert, of.Key), options{})
+	p := r.dev("-c", r.config)
+	line := regexp.MustCompile(`(?m)^  (.* subscriptions list.*)$`).FindStringSubmatch(p.output())
+	if line == nil || !strings.Contains(line[1], "--url https://"+p.operator) {
+		t.Fatalf("%q\n%s", line, p.output())
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", line[1])
+	cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+ca.CAFile)
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "demo.fulfil") {
+		t.Errorf("as it is printed: %v %s", err, out)
+	}
+	if out, err := exec.CommandContext(t.Context(), "sh", "-c", line[1]).CombinedOutput(); err == nil {
+		t.Errorf("by an authority that nobody trusts: %s", out)
 	}
 }

@@ -151,7 +151,7 @@ func (s sample) compare(e *schemas.Event, id string, body []byte) error {
 		// id is made of the body.
 		differ("delivery id", e.DeliveryID, id)
 		id = fmt.Sprintf("sha256:%x", sha256.Sum256(body))
-		if strings.HasSuffix(e.ID, ":"+id) {
+		if strings.HasSuffix(e.ID, "/"+id) {
 			id = e.ID // behind the delivery's topic
 		}
 	}

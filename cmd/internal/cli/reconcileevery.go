@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/names"
+)
+
+// reconcileLook is how often it is looked which sources are due: so soon a reload takes effect.
+const reconcileLook = 5 * time.Second
+
+// reconciler asks the providers of the sources that want it for what they have failed to deliver. Several processes may do so: what is there
+// already is a duplicate.
+type reconciler struct {
+	e    *env // without output
+	log  *slog.Logger
+	file *atomic.Pointer[config.Config]
+
+	asked   map[names.Name]time.Time // when it began last; of one goroutine
+	mu      sync.Mutex
+	running map[names.Name]bool
+	all     sync.WaitGroup
+}
+
+func newReconciler(ctx context.Context, e *env, file *atomic.Pointer[config.Config]) *reconciler {
+	quiet := *e
+	quiet.ctx, quiet.Stdout, quiet.Stderr = ctx, io.Discard, io.Discard
+	return &reconciler{e: &quiet, log: e.log, file: file, asked: map[names.Name]time.Time{}, running: map[names.Name]bool{}}
+}
+
+// run asks until the context ends. The first question about a source comes when it has been here for one interval: what is missed at a start is
+// on its way.
+func (r *reconciler) run() {
+	defer r.all.Wait()
+	tick := time.NewTicker(reconcileLook)
+	defer tick.Stop()
+	for {
+		r.look(time.Now())
+		select {
+		case <-tick.C:
+		case <-r.e.ctx.Done():
+			return
+		}
+	}
+}
+
+// look begins to ask for the sources that are due. One whose provider still has us wait is left alone.
+func (r *reconciler) look(now time.Time) {
+	cfg := r.file.Load()
+	for team, t := range cfg.Teams {
+		for name, s := range t.Sources {
+			of := names.Name{Team: team, Name: name}
+			switch at, known := r.asked[of]; {
+			case s.Reconcile == nil:
+				delete(r.asked, of)
+			case !known:
+				r.asked[of] = now
+			case now.Sub(at) >= s.Reconcile.Every.Std() && r.begins(of):
+				r.asked[of] = now
+				r.all.Go(func() {
+					defer r.ends(of)
+					r.ask(cfg, of, s.Reconcile)
+				})
+			}
+		}
+	}
+}
+
+func (r *reconciler) begins(of names.Name) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	begins := !r.running[of]
+	r.running[of] = true
+	return begins
+}
+
+func (r *reconciler) ends(of names.Name) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.running, of)
+}
+
+// ask asks for one source, and logs what came of it.
+func (r *reconciler) ask(cfg *config.Config, of names.Name, how *config.Reconcile) {
+	log := r.log.With("source", names.Source.Print(of))
+	c := sourcesReconcileCmd{Since: how.Since.Std(), Hook: how.Hook, APIURL: how.APIURL, secret: how.Token}
+	to, err := sourceIn(cfg, names.Source.Print(of))
+	var list []*missed
+	var more bool
+	var stopped error
+	if err == nil {
+		list, more, stopped, err = c.bring(r.e, to)
+	}
+	switch {
+	case r.e.ctx.Err() != nil:
+	case err != nil:
+		log.Warn("the provider's log of deliveries could not be asked; trying again with the next interval", "error", err)
+	case stopped != nil || more || countMissed(list, "refused") > 0:
+		log.Warn("not all that the provider has failed to deliver could be had again", "missed", len(list), "refused", countMissed(list, "refused"), "left", countMissed(list, missedLeft),
+			"more", more, "error", stopped, "run", "forebay sources reconcile "+names.Source.Print(of))
+	case len(list) > 0:
+		log.Info("what the provider has failed to deliver is had again", "missed", len(list))
+	}
+}

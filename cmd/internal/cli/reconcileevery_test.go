@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+)
+
+// TestReconcileEvery: a source's provider is asked once in each interval, and not at the start; a source that a reload has taken out is not asked
+// any more; the log says what came of it, and never the token.
+func TestReconcileEvery(t *testing.T) {
+	t.Parallel()
+	intake := newReconciledIntake(t, "github")
+	ago := func(id int64, guid string) githubAttempt {
+		return githubAttempt{ID: id, GUID: guid, StatusCode: 500, Status: "said", DeliveredAt: time.Now().Add(-time.Hour).UTC(), Event: "issues", Action: "opened"}
+	}
+	f := newFakeGitHub(t, intake, "/repos/acme/shop/hooks/12", ago(1, "missed"))
+	load := func(keys string) *config.Config {
+		t.Helper()
+		cfg, err := config.Load(config.Options{Path: "forebay.yaml", Roles: []config.Role{config.RoleIntake}, Run: true, Data: fmt.Appendf(nil,
+			"version: 1\nkafka: {brokers: [\"127.0.0.1:1\"]}\nlisten: {intake: %q}\nteams: {acme: {sources: {hooks: {preset: github, secrets: [%q]%s}}}}\n", intake.Listener.Addr(), reconcileSecret, keys)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cfg
+	}
+	var file atomic.Pointer[config.Config]
+	file.Store(load(fmt.Sprintf(", reconcile: {every: 10m, token: %q, hook: acme/shop/12, api_url: %q}", reconcileToken, f.URL)))
+	var lines bytes.Buffer
+	ctx, stop := context.WithCancel(t.Context())
+	r := newReconciler(ctx, &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, &file)
+	now := time.Now()
+	asked := func(at time.Duration, want ...string) {
+		t.Helper()
+		r.look(now.Add(at))
+		r.all.Wait()
+		if !slices.Equal(f.asked, want) {
+			t.Fatalf("after %s GitHub was asked for %q, want %q\n%s", at, f.asked, want, lines.String())
+		}
+	}
+	asked(0)
+	asked(9 * time.Minute)
+	asked(10*time.Minute, "1")
+	f.log = append(f.log, ago(5, "again"))
+	asked(19*time.Minute, "1")
+	asked(20*time.Minute, "1", "5")
+	f.log = append(f.log, ago(7, "unheard"))
+	file.Store(load(""))
+	asked(time.Hour, "1", "5")
+	if len(intake.events) != 2 || strings.Contains(lines.String(), reconcileToken) || strings.Count(lines.String(), "source=acme/hooks missed=1") != 2 {
+		t.Errorf("%d events\n%s", len(intake.events), lines.String())
+	}
+	f.Close()
+	file.Store(load(fmt.Sprintf(", reconcile: {every: 10m, token: %q, hook: acme/shop/12, api_url: %q}", reconcileToken, f.URL)))
+	r.look(now.Add(2 * time.Hour))
+	asked(3*time.Hour, "1", "5")
+	if !strings.Contains(lines.String(), "trying again with the next interval") {
+		t.Error(lines.String())
+	}
+	stop()
+	r.run()
+}
+
+// TestReconcileKeys: what cannot be asked is refused when the file is checked.
+func TestReconcileKeys(t *testing.T) {
+	t.Parallel()
+	for keys, want := range map[string]string{
+		`preset: github, secrets: [aaaaaaaaaaaaaaaaaaaa], reconcile: {every: 10m, token: t}`:                        "teams.acme.sources.hooks.reconcile.hook",
+		`preset: github, secrets: [aaaaaaaaaaaaaaaaaaaa], reconcile: {every: 10s, token: t, hook: app}`:             "teams.acme.sources.hooks.reconcile.every",
+		`preset: github, secrets: [aaaaaaaaaaaaaaaaaaaa], reconcile: {every: 2h, since: 1h, token: t, hook: app}`:   "teams.acme.sources.hooks.reconcile.since",
+		`preset: linear, secrets: [aaaaaaaaaaaaaaaaaaaa], reconcile: {every: 10m, token: t}`:                        "teams.acme.sources.hooks.reconcile",
+		`preset: stripe, secrets: [aaaaaaaaaaaaaaaaaaaa], reconcile: {every: 10m, hook: we_1}`:                      "teams.acme.sources.hooks.reconcile",
+		`preset: stripe, secrets: [aaaaaaaaaaaaaaaaaaaa], reconcile: {every: 10m, token: t, hook: we_1, since: 7d}`: "",
+	} {
+		_, err := config.Load(config.Options{Path: "forebay.yaml", Roles: []config.Role{config.RoleIntake}, Data: fmt.Appendf(nil,
+			"version: 1\nkafka: {brokers: [\"127.0.0.1:1\"]}\nteams: {acme: {sources: {hooks: {%s}}}}\n", keys)})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want+":")) {
+			t.Errorf("%s: %v", keys, err)
+		}
+	}
+}
