@@ -66,8 +66,8 @@ type Config struct {
 
 	BatchRecords int           // the most records of a batch; default 1000
 	BatchBytes   int           // the most bytes of keys, values and headers in a batch of more than one record; default 16 MiB
-	BatchWait    time.Duration // how long a batch waits to fill up; default 2 ms
-	BatchPace    time.Duration // small batches begin at least so far apart; default none
+	BatchWait    time.Duration // how long a batch behind a large one waits to fill up; default 2 ms
+	BatchPace    time.Duration // the most that small batches keep apart: twice as long as one takes, or this; default none
 	// MaxRecordBytes is the largest size of a record, with the decompressed record batch that it is in; default 64 MiB. In memory
 	// that may become four times as much. A larger record is quarantined (too_large), since the ledger could not keep a copy.
 	MaxRecordBytes int

@@ -21,6 +21,11 @@ func (quiet) ApplyCommand(context.Context, *ledger.Claim, ledger.Command) (ledge
 	return ledger.Applied{}, errNotListed
 }
 func (quiet) Listen(func()) (stop func())                       { return func() {} }
+func (quiet) Enter(string)                                      {}
+func (quiet) Present(string) bool                               { return true }
+func (quiet) Absent(func([]string)) (stop func())               { return func() {} }
+func (quiet) Left(func()) (stop func())                         { return func() {} }
+func (quiet) ForgetMember(context.Context, string) error        { return nil }
 func (quiet) Tidy(context.Context, *ledger.Claim) (bool, error) { return false, nil }
 func (quiet) OldLines(context.Context, *ledger.Claim) (old ledger.OldLines, err error) {
 	return old, nil

@@ -83,8 +83,8 @@ type Config struct {
 
 	BatchRecords int           // the most records of a batch
 	BatchBytes   int           // the most bytes of a batch that has more than one record
-	BatchWait    time.Duration // how long a batch waits to fill up
-	BatchPace    time.Duration // small batches begin at least so far apart
+	BatchWait    time.Duration // how long a batch behind a large one waits to fill up
+	BatchPace    time.Duration // the most that small batches keep apart; see pace
 	GapSweep     time.Duration // how often the ledger is asked for the deadlines of waiting events, besides when one is due
 	IdleSweep    time.Duration // how often the ledger is told which partitions are read to their end
 	UnreadAfter  time.Duration // the run of a partition that cannot be read for this long ends

@@ -70,7 +70,7 @@ func (t *transaction) abort(cause error) {
 // New makes a loop that works until ctx is done, once [Loop.Run] is called.
 func New(ctx context.Context, cfg Config) *Loop {
 	l := &Loop{ctx: ctx, cfg: cfg, log: cfg.Logger, metrics: cfg.Metrics,
-		calls: make(chan func()), claims: map[reader.TopicPartition]*Partition{}, warnings: rate.NewLimiter(warningsPerSecond, warningsBurst), pace: pace{apart: cfg.BatchPace}}
+		calls: make(chan func()), claims: map[reader.TopicPartition]*Partition{}, warnings: rate.NewLimiter(warningsPerSecond, warningsBurst), pace: pace{most: cfg.BatchPace, loaded: true}}
 	l.idle = idleSweep{l: l, sweptAt: time.Now()}
 	l.paused.Store(cfg.Paused)
 	return l
@@ -196,16 +196,17 @@ func (l *Loop) step() bool {
 	return true
 }
 
-// fillAndApply fills a batch with u and the units that follow within BatchWait, and applies it. If the batch before was small, it
-// waits first until BatchPace has passed since that began; the records that come meanwhile wait in the reader.
+// fillAndApply fills a batch with u and the units that are at hand, or behind a large batch follow within BatchWait, and applies it. If the
+// batch before was small, it waits first as [pace] says; the records that come meanwhile wait in the reader.
 func (l *Loop) fillAndApply(u reader.Unit) {
-	if !l.pace.wait(l.ctx) {
+	fill, ok := l.pace.wait(l.ctx, l.cfg.BatchWait)
+	if !ok {
 		return
 	}
 	b := newBatch()
 	defer func(began time.Time) { l.pace.applied(began, b.records) }(time.Now())
 	l.addUnit(b, u)
-	wait := time.NewTimer(l.cfg.BatchWait)
+	wait := time.NewTimer(fill)
 	defer wait.Stop()
 	for b.records < l.cfg.BatchRecords && b.bytes < l.cfg.BatchBytes {
 		select {

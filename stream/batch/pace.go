@@ -8,33 +8,40 @@ import (
 // smallBatch is the number of records below which a batch is small: a transaction of fewer records costs about as much as one of so many.
 const smallBatch = 8
 
-// pace keeps small batches apart: at a low rate, not every record has a transaction of its own. The first record after a quiet time does not
-// wait, nor does any while batches are large.
+// pace keeps small batches apart: what came while a transaction ran goes with the next one, and that begins no sooner than as much time has
+// passed as the transaction took. So at most half of the time goes into small transactions: they join the more records the longer they take, and
+// what comes alone goes at once. Nothing waits while batches are large.
 type pace struct {
-	apart time.Duration // the least time from the beginning of a small batch to that of the next batch
-	until time.Time     // the next batch begins no sooner; zero: at once
+	most   time.Duration // the most time from the beginning of a small batch to that of the next; 0: they are not kept apart
+	until  time.Time     // the next batch begins no sooner; zero: at once
+	ended  time.Time     // the batch before
+	loaded bool          // the batch before was large, or there was none: the next one fills up
 }
 
-// wait waits until the next batch may begin. It returns false if ctx ended first.
-func (p *pace) wait(ctx context.Context) bool {
-	left := time.Until(p.until)
-	if left <= 0 {
-		return ctx.Err() == nil
+// wait waits until the next batch may begin, and returns how long that takes part of what follows, of fill: all of it behind a large batch, none
+// for what comes alone. It returns false if ctx ended first.
+func (p *pace) wait(ctx context.Context, fill time.Duration) (time.Duration, bool) {
+	left, few := time.Until(p.until), fill/4
+	switch {
+	case p.loaded:
+		return fill, ctx.Err() == nil
+	case left <= 0 && time.Since(p.ended) > few:
+		return 0, ctx.Err() == nil
 	}
 	timer := time.NewTimer(left)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
+		return few, true // it came while that ran, and the reader may have others at hand
 	case <-ctx.Done():
-		return false
+		return 0, false
 	}
 }
 
-// applied sets when the batch after one of so many records, which began at began, may begin.
+// applied sets when the batch after one of so many records, which began at began and has ended now, may begin.
 func (p *pace) applied(began time.Time, records int) {
-	p.until = time.Time{}
-	if records < smallBatch {
-		p.until = began.Add(p.apart)
+	p.ended, p.until, p.loaded = time.Now(), time.Time{}, records >= smallBatch
+	if !p.loaded {
+		p.until = began.Add(min(p.most, 2*p.ended.Sub(began)))
 	}
 }

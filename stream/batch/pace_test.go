@@ -16,36 +16,41 @@ import (
 // begun notes when each batch came to the ledger.
 type begun struct {
 	*written
-	at []time.Duration
-	t0 time.Time
+	at    []time.Duration
+	t0    time.Time
+	takes time.Duration
 }
 
 func (b *begun) Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.Applied, error) {
 	b.at = append(b.at, time.Since(b.t0))
+	time.Sleep(b.takes)
 	return b.written.Apply(ctx, batch)
 }
 
-// A record that comes after a quiet time waits for nothing but BatchWait, and those that follow one by one share transactions that
-// are the pace apart. Where batches are large, nothing is paced.
+// What comes alone goes at once. What comes while a transaction runs shares the next one, which begins when as much time has passed as that took,
+// and no later than the pace. Behind a large batch the next one fills up.
 func TestSmallBatchesArePaced(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
 	for name, tt := range map[string]struct {
 		every   time.Duration // a unit comes
+		takes   time.Duration // a transaction
 		records int64         // of each unit
 		want    []time.Duration
 		batches []int
 	}{
-		"one by one":   {9 * ms, 1, []time.Duration{2 * ms, 22 * ms, 42 * ms}, []int{1, 2, 2}},
-		"far apart":    {30 * ms, 1, []time.Duration{2 * ms, 32 * ms, 62 * ms, 92 * ms, 122 * ms}, []int{1, 1, 1, 1, 1}},
-		"many at once": {9 * ms, smallBatch, []time.Duration{2 * ms, 11 * ms, 20 * ms, 29 * ms, 38 * ms}, []int{8, 8, 8, 8, 8}},
+		"alone":              {9 * ms, 3 * ms, 1, []time.Duration{0, 9 * ms, 18 * ms, 27 * ms, 36 * ms}, []int{1, 1, 1, 1, 1}},
+		"before its turn":    {9 * ms, 6 * ms, 1, []time.Duration{0, 12*ms + ms/2, 25*ms + ms/2, 38*ms + ms/2}, []int{1, 1, 1, 2}},
+		"while one runs":     {2 * ms, 3 * ms, 1, []time.Duration{0, 6*ms + ms/2, 13*ms + ms/2}, []int{1, 3, 1}},
+		"longer than a pace": {9 * ms, 30 * ms, 1, []time.Duration{0, 30*ms + ms/2, 61 * ms}, []int{1, 3, 1}},
+		"many at once":       {9 * ms, 0, smallBatch, []time.Duration{0, 11 * ms, 20 * ms, 29 * ms, 38 * ms}, []int{8, 8, 8, 8, 8}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				l, p, w := feeder(t, prometheus.NewRegistry())
-				b := &begun{written: w, t0: time.Now()}
-				l.cfg.Ledger, l.cfg.BatchWait, l.pace.apart = b, 2*ms, 20*ms
+				b := &begun{written: w, t0: time.Now(), takes: tt.takes}
+				l.cfg.Ledger, l.cfg.BatchWait, l.pace = b, 2*ms, pace{most: 20 * ms}
 				in := make(chan reader.Unit, 10) // the reader holds what waits
 				l.cfg.Reader = fed(in)
 				go func() {

@@ -36,6 +36,10 @@ func (p *postgres) Lose(_ testing.TB, of ledgertest.Ledger, written bool, meanwh
 
 func (p *postgres) Stop(_ testing.TB, of ledgertest.Ledger) { of.(*ledger.TestProcess).Kill() }
 
+func (p *postgres) Entered(t testing.TB, _ ledgertest.Ledger, member string) {
+	p.TestDatabase.Entered(t, member)
+}
+
 func (p *postgres) Waits(t testing.TB, of ledgertest.Ledger) { of.(*ledger.TestProcess).Waits(t) }
 
 // TestConformance holds the real ledger to every property of the suite.

@@ -83,6 +83,27 @@ func (p *TestProcess) Waits(t testing.TB) {
 	}
 }
 
+// Entered waits until the database knows a member.
+func (d *TestDatabase) Entered(t testing.TB, member string) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.After(waitPatience); ; {
+		var there bool
+		if err := d.eye.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM members WHERE member = $1)`, member).Scan(&there); err != nil {
+			t.Fatal(err)
+		}
+		if there {
+			return
+		}
+		select {
+		case <-limit:
+			t.Fatalf("member %s is not entered", member)
+		case <-tick.C:
+		}
+	}
+}
+
 // Kill ends the process.
 func (p *TestProcess) Kill() { p.proxy.Kill() }
 

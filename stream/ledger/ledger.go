@@ -113,6 +113,7 @@ type Ledger struct {
 	claiming chan struct{} // a semaphore: claims that hold a connection of hot; never closed
 
 	commandListeners *pg.Listeners
+	presence         *presence
 	sweeper          *retention.Sweeper
 	*destinations
 	*tokens
@@ -151,7 +152,9 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 		l.Close()
 		return nil, err
 	}
-	l.commandListeners = pg.NewListeners(l.hot, "forebay_commands_"+cfg.Schema, cfg.Logger)
+	channel := "forebay_commands_" + cfg.Schema
+	l.presence = newPresence(l.quick, channel, cfg.Logger)
+	l.commandListeners = pg.NewListeners(l.hot, channel, l.presence, cfg.Logger)
 	l.sweeper, l.destinations, l.tokens = retention.New(l.hot, l.sweep, cfg.Logger), pauses.New(l.quick), access.New(l.look)
 	l.alerting, l.deciding, l.counting = alerts.New(l.quick), deciders.New(l.quick), counters.New(l.quick)
 	return l, nil
@@ -205,12 +208,13 @@ var forgets = map[string]string{
 func (l *Ledger) check(ctx context.Context) error {
 	const op = "open the ledger"
 	var (
-		server       int
-		commit, sync string
+		server           int
+		commit, sync     string
+		session, another int
 	)
 	// The role's and database's settings are in force here: they are what the hot path's sessions get.
 	err := l.hot.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('synchronous_commit'),
-		current_setting('fsync')`).Scan(&server, &commit, &sync)
+		current_setting('fsync'), pg_backend_pid()`).Scan(&server, &commit, &sync, &session)
 	if err != nil {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
@@ -223,8 +227,11 @@ func (l *Ledger) check(ctx context.Context) error {
 	if err := l.checkMigrations(ctx); err != nil {
 		return err
 	}
-	if err := l.quick.QueryRow(ctx, `SELECT id FROM identity`).Scan(&l.id); err != nil {
+	if err := l.quick.QueryRow(ctx, `SELECT id, pg_backend_pid() FROM identity`).Scan(&l.id, &another); err != nil {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+	}
+	if session == another { // two connections, both of them open
+		return schemas.Errorf(schemas.Invalid, op, "%s: %w", l.cfg.Key, errPooled)
 	}
 	return nil
 }

@@ -69,6 +69,11 @@ func (p *pulse) joined(s session) {
 	p.cur = &s
 	p.rounds++
 	p.mu.Unlock()
+	p.beatNow()
+}
+
+// beatNow has run send a heartbeat at once.
+func (p *pulse) beatNow() {
 	select {
 	case p.kick <- struct{}{}:
 	default:

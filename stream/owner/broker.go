@@ -33,21 +33,40 @@ func newBroker(cl *kgo.Client, group string) *broker {
 
 // heartbeat asks the coordinator whether s is the session of a member: nil if it is, also while the group rebalances. The error wraps
 // errNotMember if it is not; any other means that this is not known.
-func (b *broker) heartbeat(ctx context.Context, s session) error {
+func (b *broker) heartbeat(ctx context.Context, s session) (rebalances bool, err error) {
 	req := kmsg.NewPtrHeartbeatRequest()
 	req.Group, req.MemberID, req.Generation, req.InstanceID = b.group, s.member, s.generation, s.instance
 	resp, err := req.RequestWith(ctx, b.cl)
 	if err != nil {
-		return fmt.Errorf("heartbeat: %w", err)
+		return false, fmt.Errorf("heartbeat: %w", err)
 	}
 	switch err := kerr.ErrorForCode(resp.ErrorCode); {
 	case err == nil, errors.Is(err, kerr.RebalanceInProgress):
-		return nil
+		return err != nil, nil
 	case kerr.IsRetriable(err):
-		return fmt.Errorf("heartbeat: %w", err)
+		return false, fmt.Errorf("heartbeat: %w", err)
 	default:
-		return fmt.Errorf("heartbeat of generation %d: %w: %w", s.generation, errNotMember, err)
+		return false, fmt.Errorf("heartbeat of generation %d: %w: %w", s.generation, errNotMember, err)
 	}
+}
+
+// remove takes a member out of the group: nil if it is not in it any more.
+func (b *broker) remove(ctx context.Context, member string) error {
+	of := kmsg.NewLeaveGroupRequestMember()
+	of.MemberID, of.Reason = member, new("its process is gone")
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group, req.MemberID, req.Members = b.group, member, []kmsg.LeaveGroupRequestMember{of} // MemberID: of brokers before 2.4
+	resp, err := req.RequestWith(ctx, b.cl)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	if err == nil && len(resp.Members) > 0 {
+		err = kerr.ErrorForCode(resp.Members[0].ErrorCode)
+	}
+	if err != nil && !errors.Is(err, kerr.UnknownMemberID) && !errors.Is(err, kerr.GroupIDNotFound) {
+		return fmt.Errorf("take member %s out of group %s: %w", member, b.group, err)
+	}
+	return nil
 }
 
 // commit returns the group's commit for a partition, nil if Kafka has none.

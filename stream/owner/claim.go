@@ -129,7 +129,7 @@ func (o *claimer) claimOf(ctx context.Context, a *assignment, t reader.Topic, re
 // rebalance and its revoke. So only the member to which the group assigns the partition passes, and one that passed earlier no longer
 // holds the lock.
 func (o *claimer) confirm(ctx context.Context, a *assignment, s session, f facts) (ledger.Start, bool, error) {
-	if err := o.broker.heartbeat(ctx, s); err != nil {
+	if _, err := o.broker.heartbeat(ctx, s); err != nil {
 		return ledger.Start{}, false, err
 	}
 	if err := o.broker.ask(ctx, &f); err != nil {

@@ -23,7 +23,7 @@ func TestLateClaimNeverTakesTheFence(t *testing.T) {
 	r := newRig(t, 1)
 	b := newBroker(r.NewClient(), testGroup)
 	m := r.ledger()
-	o := &claimer{cfg: r.config(m), broker: b, pulse: newPulse(time.Minute, time.Second, b.heartbeat)}
+	o := &claimer{cfg: r.config(m), broker: b, pulse: newPulse(time.Minute, time.Second, nil)}
 	joined := make(chan session, 8)
 	first := r.NewClient(groupOptions(o.cfg, assignedOnly{joined})...)
 	s := <-joined
@@ -74,7 +74,7 @@ func TestSeekToWhatIsDeletedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := r.config(m)
-	o := &claimer{cfg: cfg, log: cfg.Logger, broker: b, pulse: newPulse(time.Minute, time.Second, b.heartbeat), metrics: ms, status: newStatus(ms)}
+	o := &claimer{cfg: cfg, log: cfg.Logger, broker: b, pulse: newPulse(time.Minute, time.Second, nil), metrics: ms, status: newStatus(ms)}
 	joined := make(chan session, 8)
 	r.NewClient(groupOptions(o.cfg, assignedOnly{joined})...)
 	o.pulse.joined(<-joined)
@@ -155,7 +155,7 @@ func TestClaimOfAFencedInstanceIsRefused(t *testing.T) {
 	cfg := r.config(m)
 	cfg.InstanceID = "stream-0"
 	claim := func(s session) error {
-		o := &claimer{cfg: cfg, broker: b, pulse: newPulse(time.Minute, time.Second, b.heartbeat)}
+		o := &claimer{cfg: cfg, broker: b, pulse: newPulse(time.Minute, time.Second, nil)}
 		o.pulse.joined(s)
 		_, err := o.claimOnce(&assignment{at: reader.TopicPartition{Topic: testTopic}, ctx: t.Context()})
 		return err

@@ -66,6 +66,9 @@ func (o *claimer) assigned(s session, parts []reader.TopicPartition) {
 		parts = append(parts, o.dropFormerClaims(s)...)
 	}
 	o.pulse.joined(s)
+	if s.instance == nil { // a static member's place is kept for it until its session times out
+		o.cfg.Ledger.Enter(s.member)
+	}
 	o.status.join()
 	o.log.Info("group session begun", "member", s.member, "generation", s.generation, "new", len(parts))
 	o.mu.Lock()

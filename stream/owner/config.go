@@ -19,6 +19,11 @@ type Ledger interface {
 	Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Claim, error)
 	Release(ctx context.Context, c *ledger.Claim) error
 	Report(ctx context.Context, s ledger.Stop, epoch int64) (ledger.Stop, error)
+	Enter(member string)
+	Present(member string) bool
+	Absent(tell func(members []string)) (stop func())
+	Left(notify func()) (stop func())
+	ForgetMember(ctx context.Context, member string) error
 }
 
 var _ Ledger = (*ledger.Namespace)(nil)

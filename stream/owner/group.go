@@ -103,11 +103,13 @@ func (m *member) pollErrors(ctx context.Context, report func(error)) {
 }
 
 // leave leaves the group and closes the client. A static member stays in the group until its session times out.
-func (m *member) leave(ctx context.Context) {
+func (m *member) leave(ctx context.Context) (left bool) {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
-	if err := m.cl.LeaveGroupContext(ctx); err != nil {
-		m.log.Warn("group not left; its partitions wait for the session timeout", "error", err)
+	err := m.cl.LeaveGroupContext(ctx)
+	if err != nil {
+		m.log.Warn("group not left; its partitions wait until another process takes this member out, or for the session timeout", "error", err)
 	}
 	m.cl.Close()
+	return err == nil
 }

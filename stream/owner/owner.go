@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -25,6 +26,7 @@ type Owner struct {
 	pulse   *pulse
 	broker  *broker     // set by Run, before the pulse runs
 	group   *kgo.Client // set by Run, before the pulse runs
+	left    atomic.Bool // a member has left, or may have: the next heartbeat is to look
 
 	mu      sync.Mutex
 	claimer *claimer // nil while none runs
@@ -43,8 +45,13 @@ func New(cfg Config) (*Owner, error) {
 
 // beat sends the pulse's heartbeat. While a revoke is being drained, the client has already joined the next generation, but
 // assigned is called only afterwards. So if the known generation is refused, beat tries the client's newest one.
+//
+// Where the group rebalances since a member was taken out, beat has the client join at once: that looks once per heartbeat interval.
 func (o *Owner) beat(ctx context.Context, at session) error {
-	err := o.broker.heartbeat(ctx, at)
+	rebalances, err := o.broker.heartbeat(ctx, at)
+	if o.left.Swap(false) && rebalances {
+		o.group.ForceRebalance()
+	}
 	if !errors.Is(err, kerr.IllegalGeneration) {
 		return err
 	}
@@ -53,7 +60,8 @@ func (o *Owner) beat(ctx context.Context, at session) error {
 		return err
 	}
 	at.generation = generation
-	return o.broker.heartbeat(ctx, at)
+	_, err = o.broker.heartbeat(ctx, at)
+	return err
 }
 
 // Ready returns nil when the subscription's begin is stored, its group is joined, and the group has confirmed this member within the
@@ -71,8 +79,12 @@ func (o *Owner) Ready() error {
 // Partitions returns the assigned partitions with their states.
 func (o *Owner) Partitions() []PartitionState { return o.status.partitions() }
 
-// Alive reports whether the group has confirmed this member within the session timeout.
-func (o *Owner) Alive() bool { return o.pulse.Alive() }
+// Alive reports whether nobody else can have been given what this member has: the group has confirmed it within the session timeout, and no
+// other process can have taken it out of the group.
+func (o *Owner) Alive() bool {
+	s, ok := o.pulse.session()
+	return ok && o.pulse.Alive() && o.cfg.Ledger.Present(s.member)
+}
 
 // Fenced is called by the lanes when they found c's fence lost. The owner drops the claim and claims again if the partition is
 // still assigned. Fenced does not block, and may be called from within the Lanes.
@@ -122,6 +134,7 @@ func (o *Owner) Run(ctx context.Context, topics Topics, w Work) error {
 	running.Go(func() { mir.run(background) })
 	running.Go(func() { o.pulse.run(background) })
 	running.Go(func() { m.pollErrors(background, o.groupFailed) })
+	running.Go(func() { o.removeAbsent(background) })
 	o.setClaimer(k)
 	callbacks.open()
 
@@ -129,7 +142,10 @@ func (o *Owner) Run(ctx context.Context, topics Topics, w Work) error {
 	o.log.Info("stopping", "reason", context.Cause(ctx))
 	o.status.setStarting(errors.New("stopping"))
 	k.close()
-	m.leave(w.Cleaning)
+	s, joined := o.pulse.session()
+	if m.leave(w.Cleaning) && joined && s.instance == nil {
+		o.exit(w.Cleaning, s.member)
+	}
 	o.pulse.lost()
 	o.status.leave()
 	o.setClaimer(nil)

@@ -174,9 +174,18 @@ type process struct {
 	beat  int8 // age of the question on its way; none: none
 	open  bool // the lanes
 	call  bool // at a destination
+	away  int8 // of the session by which others know that it lives
 
 	late bool // judge: somebody else was assigned the partition, and claimed it, since this assignment was made
 }
+
+// What is known of a process by its session with Postgres; see ledger.Namespace.Present.
+const (
+	present int8 = iota
+	freed        // its lock is free, and it takes itself for present
+	absent       // it does not any more
+	judged       // by another: its member is to leave
+)
 
 type message struct {
 	from int8 // 0 none, 1 flush, 2 the owner
@@ -303,6 +312,13 @@ func noted(at int8, former bool) mirrorPosition {
 	return m
 }
 
+// enter is the owner's word of another member id: nobody has judged that one.
+func (p *process) enter() {
+	if p.away == judged {
+		p.away = present
+	}
+}
+
 func (p *process) keep(m *mirror) {
 	read := func(from map[reader.TopicPartition]mirrorPosition) (int8, bool) {
 		at, ok := from[modelAt]
@@ -357,6 +373,9 @@ const modelTick = time.Second
 
 // alive asks the real pulse.
 func (p *process) alive(timeout int8) bool {
+	if p.away > freed {
+		return false
+	}
 	now := time.Unix(1000, 0)
 	beats := pulse{timeout: time.Duration(timeout) * modelTick, now: func() time.Time { return now }}
 	if p.pulse != genNone {

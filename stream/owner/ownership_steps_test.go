@@ -11,6 +11,7 @@ type machine struct {
 	timeout int8 // of sessions, in ticks; 0: time is not looked at, and a member may be expelled at any time
 	lossy   bool // the ledger may lose its last transaction
 	alone   bool // there is one process only
+	absent  bool // processes may lose the session by which others know that they live
 	now     []move
 	from    world
 }
@@ -54,6 +55,7 @@ func (m *machine) moves(w world) []move {
 		m.runs(i)
 		m.mirrors(i)
 		m.lives(i)
+		m.present(i)
 		m.restarts(i)
 	}
 	m.coordinator()
@@ -121,6 +123,7 @@ func (m *machine) client(i int) {
 		m.try(i, "joins", ok(func(w *world, p *process) {
 			p.rename() // under the id that was lost it is refused first
 			p.knowsMember = true
+			p.enter()
 			w.join(i)
 		}))
 	case p.k == kJoining && !g.member[i]: // JoinGroup: UNKNOWN_MEMBER_ID; kgo joins again as somebody else, and says so to nobody
@@ -163,6 +166,9 @@ func (w *world) assigned(i int) {
 	p := &w.p[i]
 	rejoin := p.k == kRevoke && w.group.member[i]
 	got := p.got
+	if !p.knowsMember {
+		p.enter()
+	}
 	p.k, p.knowsMember, p.pulse, p.got = kStable, true, p.gen, false
 	if got && p.pc == pcNone && !p.closing {
 		p.pc, p.cause, p.late = pcLock, goesOn, false
@@ -719,6 +725,33 @@ func (m *machine) lives(i int) {
 			}
 			return ""
 		})
+	}
+}
+
+// present is what others know of a process by its lock, and do about it: see owner.removeAbsent.
+func (m *machine) present(i int) {
+	p, other := &m.from.p[i], &m.from.p[1-i]
+	if !m.absent || !p.up || !m.from.group.member[i] {
+		return
+	}
+	if p.away == present {
+		m.fault(i, "loses its session with Postgres", ok(func(_ *world, p *process) { p.away = freed }))
+	}
+	if p.away == freed {
+		m.try(i, "does not take itself for present any more", ok(func(_ *world, p *process) { p.away = absent }))
+	}
+	if p.away == freed || p.away == absent || p.away == judged && m.mutant == forgetsJudged {
+		m.try(i, "has a session with Postgres again", ok(func(_ *world, p *process) { p.away = present }))
+	}
+	switch {
+	case !other.up || other.away != present:
+	case p.away == absent:
+		m.add2(i, "is judged by another", ok(func(_ *world, p *process) { p.away = judged }))
+	case p.away == freed && m.mutant == judgesEarly:
+		m.add2(i, "is judged and taken out while it takes itself for present", ok(func(w *world, _ *process) { w.expel(i) }))
+	}
+	if p.away == judged && p.knowsMember || p.away == present && m.mutant == forgetsJudged && m.from.left.faults == 0 {
+		m.try(i, "is taken out of the group by another", ok(func(w *world, _ *process) { w.expel(i) }))
 	}
 }
 

@@ -32,6 +32,8 @@ const (
 	alwaysClean
 	aliveIgnored
 	readsOverCuts
+	judgesEarly
+	forgetsJudged
 )
 
 // search is one exhaustive walk.
@@ -41,6 +43,7 @@ type search struct {
 	timeout int8
 	lossy   bool
 	alone   bool
+	absent  bool
 	short   bool // one record
 }
 
@@ -98,7 +101,7 @@ func (s search) walk(mu mutant) found {
 }
 
 func (s search) machine(mu mutant) *machine {
-	return &machine{mutant: mu, timeout: s.timeout, lossy: s.lossy, alone: s.alone}
+	return &machine{mutant: mu, timeout: s.timeout, lossy: s.lossy, alone: s.alone, absent: s.absent}
 }
 
 // visited are the states so far, numbered as they were met.
@@ -215,6 +218,7 @@ var modelSearches = []search{
 	{name: "two owners, faults, a reset", left: budget{faults: 1, resets: 1, restarts: 1}},
 	{name: "two owners, a move, a fault", left: budget{faults: 1, moves: 1}},
 	{name: "two owners, time and calls", timeout: 2, short: true, left: budget{ticks: 3}},
+	{name: "two owners, one loses Postgres alone", timeout: 2, short: true, absent: true, left: budget{faults: 1, ticks: 1}},
 	{name: "one owner, faults, resets", alone: true, left: budget{faults: 2, resets: 2, deletes: 1, restarts: 1}},
 	{name: "one owner, a log that is cut", alone: true, left: budget{faults: 1, resets: 1, cuts: 2, restarts: 1}},
 	{name: "one owner, a ledger that loses a transaction", alone: true, lossy: true, left: budget{faults: 2}},
@@ -240,9 +244,9 @@ func TestOwnershipExhaustively(t *testing.T) {
 // What is planted must be found, for the reason that it was planted for. A claim that reads the group's commit before it
 // has the lock is not among them: the heartbeat under the lock refuses all whose commit may have changed meanwhile.
 func TestOwnershipSearchFindsMutants(t *testing.T) {
-	two, alone := modelSearches[0], modelSearches[3]
-	moves, calls, cut := modelSearches[1], modelSearches[2], modelSearches[4]
-	killed := modelSearches[6]
+	two, alone := modelSearches[0], modelSearches[4]
+	moves, calls, cut := modelSearches[1], modelSearches[2], modelSearches[5]
+	away, killed := modelSearches[3], modelSearches[7]
 	for _, tt := range []struct {
 		name  string
 		plant mutant
@@ -266,6 +270,8 @@ func TestOwnershipSearchFindsMutants(t *testing.T) {
 		{"a fence is released before the lanes are drained", releasesUndrained, calls, "a claim is clean while"},
 		{"an unclean claim is taken for a clean one", alwaysClean, killed, "a claim is clean while"},
 		{"calls start without a pulse", aliveIgnored, calls, "an owner starts a call after a newer claim"},
+		{"a process is judged while it takes itself for present", judgesEarly, away, "an owner starts a call after a newer claim"},
+		{"one that was judged is present again", forgetsJudged, away, "an owner starts a call after a newer claim"},
 		{"a log that was cut is read on", readsOverCuts, cut, "a record is skipped silently"},
 	} {
 		f := tt.in.walk(tt.plant)

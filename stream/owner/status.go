@@ -104,7 +104,7 @@ func (s *status) ready() error {
 	case !s.joined && s.group != nil:
 		return fmt.Errorf("kafka group not joined: %w", s.group)
 	case !s.joined:
-		return errors.New("kafka group not joined yet: if a member ended without leaving, the brokers wait for it up to kafka.session_timeout; with kafka.instance_id a restarted process takes its own place at once")
+		return errors.New("kafka group not joined yet: a member whose process is gone is taken out within seconds; for one that is frozen or cut off the brokers wait up to kafka.session_timeout")
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ const (
 	trickleRate = 100
 	trickleCost = 1500
 	trickleP99  = 40_000
+	trickleP50  = 1.5 // times the bare pipeline's, at this rate and at twice that
 	restCost    = 5000
 	// comesToRest is how long after the last delivery a process is at rest.
 	comesToRest = 10 * time.Second
@@ -218,6 +219,11 @@ func (b *e2eBench) spent(p *pipeline) map[string]time.Duration {
 // measureTrickle sends a few deliveries a second through both pipelines, then none, and reports the processor time of each in all parts
 // but load and agent.
 func (b *e2eBench) measureTrickle(ctx context.Context, r *Report) error {
+	bare, ours, err := b.medians(ctx, 2*trickleRate)
+	if err != nil {
+		return err
+	}
+	fast := medianRatio("e2e/trickle_p50_200", ours, bare)
 	used := time.Duration(0)
 	var m steadyLoad
 	for _, side := range []struct {
@@ -228,7 +234,7 @@ func (b *e2eBench) measureTrickle(ctx context.Context, r *Report) error {
 		if m, err = b.sendAtRate(ctx, side.p, trickleRate); err != nil {
 			return err
 		}
-		used = 0
+		used, bare, ours = 0, ours, percentile(m.times, 0.5)
 		for _, part := range trickleParts {
 			used += m.spent[part]
 			r.cost(side.cost+part, "us", float64(m.spent[part].Microseconds()), int64(len(m.times)))
@@ -238,8 +244,30 @@ func (b *e2eBench) measureTrickle(ctx context.Context, r *Report) error {
 	r.Ratios = append(r.Ratios,
 		atMost("e2e/trickle", fmt.Sprintf("us of processor a delivery at %d/s, of intake, stream, broker and Postgres, and allowed", trickleRate),
 			float64(used.Microseconds())/float64(len(m.times)), trickleCost),
+		medianRatio("e2e/trickle_p50", ours, bare), fast,
 		atMost("e2e/trickle_p99", "us from accept to action, and allowed", float64(p99.Microseconds()), trickleP99))
 	return b.measureIdle(ctx, r)
+}
+
+// medians returns the medians of the time from accept to action at a rate, of both pipelines.
+func (b *e2eBench) medians(ctx context.Context, rate float64) (bare, ours time.Duration, err error) {
+	for _, side := range []struct {
+		p  *pipeline
+		to *time.Duration
+	}{{&b.bare, &bare}, {&b.ours, &ours}} {
+		m, err := b.sendAtRate(ctx, side.p, rate)
+		if err != nil {
+			return 0, 0, err
+		}
+		*side.to = percentile(m.times, 0.5)
+	}
+	return bare, ours, nil
+}
+
+func medianRatio(name string, ours, bare time.Duration) Ratio {
+	r := ratioOf(name, "us from accept to action by median, and through the bare pipeline", trickleP50, []float64{float64(ours.Microseconds())}, []float64{float64(bare.Microseconds())})
+	r.AtMost, r.Rounds = true, nil
+	return r
 }
 
 // measureIdle reports the processor time of intake and stream in a second without deliveries, once they have come to rest:

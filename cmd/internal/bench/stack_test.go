@@ -25,11 +25,28 @@ func TestE2EScenario(t *testing.T) {
 	if err := runE2E(t.Context(), o, sizes, r); err != nil {
 		t.Fatal(err)
 	}
-	checkReport(t, r, `e2e/rate e2e/bare e2e/trickle e2e/trickle_p99 e2e/rest`, `e2e/cpu_intake e2e/cpu_stream e2e/cpu_postgres e2e/cpu_load e2e/cpu_agent `+
+	checkReport(t, r, `e2e/rate e2e/bare e2e/trickle e2e/trickle_p50 e2e/trickle_p50_200 e2e/trickle_p99 e2e/rest`, `e2e/cpu_intake e2e/cpu_stream e2e/cpu_postgres e2e/cpu_load e2e/cpu_agent `+
 		`e2e/cpu_bare_intake e2e/cpu_bare_stream e2e/cpu_bare_postgres e2e/cpu_bare_load e2e/cpu_bare_agent `+
 		`e2e/cpu_trickle_bare_intake e2e/cpu_trickle_bare_stream e2e/cpu_trickle_bare_postgres e2e/cpu_trickle_intake e2e/cpu_trickle_stream e2e/cpu_trickle_postgres`)
 	if x := r.Ratios[0]; x.AtMost || x.Bar != 1 || x.Theirs != e2eBar || len(x.Rounds) != o.Rounds {
 		t.Errorf("%+v", x)
+	}
+}
+
+func TestRecoveryScenario(t *testing.T) {
+	t.Parallel()
+	o := tiny(t)
+	o.Kafka = strings.Split(rig.Fake(t).Bootstrap(), ",")
+	r := newReport(o)
+	sizes := recoverySizes{rate: 50, warmUp: 2 * time.Second, conns: 2, entities: 100, partitions: 6}
+	if err := sizes.run(t.Context(), o, r); err != nil {
+		t.Fatal(err)
+	}
+	checkReport(t, r, `recovery/restart recovery/of_three`, ``)
+	for _, x := range r.Ratios {
+		if !x.AtMost || x.Bar != 1 || len(x.Rounds) != o.Rounds {
+			t.Errorf("%+v", x)
+		}
 	}
 }
 

@@ -79,7 +79,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "embedded", doc: "Instead of brokers, in a file for `forebay dev` alone, which brings a broker; `forebay serve` refuses it.", def: "false"},
 		{name: "session_timeout", doc: "How long the group waits for a silent member before its partitions go to others.", def: "45s"},
 		{name: "unread_after", doc: "How long a partition may not be readable (a broken batch, no right to read) before it is stopped with a report.", def: "1m"},
-		{name: "batch_wait", doc: "How far apart the small transactions of a subscription begin, at least: at a low rate an event may wait so long for others to share its transaction. The first after a quiet time does not wait; 0s: none does.", def: "20ms"},
+		{name: "batch_wait", doc: "How far apart the small transactions of a subscription begin at most: twice as long as one takes, or this. What comes meanwhile shares the next; what comes alone does not wait; 0s: nothing does.", def: "20ms"},
 		{name: "instance_id", doc: "Makes this process a static member of its groups: restarted within session_timeout it keeps its partitions. Another for each process, such as ${env:HOSTNAME}.", computed: "none"},
 		{name: "client_id", doc: "What clients call themselves to the brokers, which may have quotas by it; the role follows it: forebay-intake, forebay-stream, forebay-admin.", def: "forebay"},
 		{name: "rack", doc: "Where this process stands, as broker.rack says of brokers: records are read from a copy there, if there is one. Such as ${env:ZONE}.", computed: "none: records are read from the leaders"},

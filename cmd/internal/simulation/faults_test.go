@@ -89,6 +89,7 @@ func (p *plan) drawFaults(rng *rand.Rand) {
 		p.faults = append(p.faults, f)
 	}
 	p.drawElection(rng)
+	p.drawAbsence(rng)
 	slices.SortStableFunc(p.faults, func(a, b planned) int { return int(a.at - b.at) })
 }
 
@@ -101,6 +102,15 @@ func (p *plan) drawElection(rng *rand.Rand) {
 	p.onDead = ledger.Continue
 	p.faults = append(p.faults, planned{fault: fault{unclean, 3 * time.Second, electUncleanly}, at: within(rng, 300*time.Millisecond, 5*time.Second),
 		lasts: within(rng, 0, 2*time.Second), chance: rng.Uint64()})
+}
+
+// drawAbsence has one world in four take a process for gone that lives. It is drawn behind all others, too.
+func (p *plan) drawAbsence(rng *rand.Rand) {
+	if rng.IntN(4) != 0 {
+		return
+	}
+	p.faults = append(p.faults, planned{fault: fault{takenForGone, 10 * time.Second, loseSession}, at: within(rng, 0, 10*time.Second),
+		lasts: within(rng, 100*time.Millisecond, 10*time.Second), chance: rng.Uint64()})
 }
 
 // breakThings does what the plan says, and mends it.
@@ -354,6 +364,18 @@ func brokerErrors(_ context.Context, w *world, p planned) (fact, func()) {
 func loseMembers(_ context.Context, w *world, p planned) (fact, func()) {
 	w.broker.cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, Err: kerr.UnknownMemberID, Count: 1 + int(p.chance%3)})
 	return fact{what: p.name}, nothing
+}
+
+// takenForGone is what becomes of a process that loses its session in the ledger and nothing else: others take its member out of the group.
+const takenForGone = "a stream process is taken for gone"
+
+func loseSession(_ context.Context, w *world, p planned) (fact, func()) {
+	v := w.victim(p)
+	if v == nil {
+		return noVictim, nothing
+	}
+	v.ledger.Away()
+	return fact{node: v.node, what: p.name}, v.ledger.Back
 }
 
 // stopAll stops all processes of the subscription; mend starts as many.

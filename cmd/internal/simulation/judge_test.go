@@ -295,12 +295,16 @@ func (c *trial) checkOnce() {
 // noBrokers is what a process is cut off by.
 const noBrokers = "a stream process hears nothing of the brokers"
 
-// checkMembership: a process that has not heard of the brokers for the session timeout makes no calls.
+// checkMembership: a process that has not heard of the brokers for the session timeout makes no calls, nor does one that others may have taken
+// out of the group.
 func (c *trial) checkMembership() {
 	for _, call := range c.calls {
 		for _, f := range c.facts {
 			if f.what == noBrokers && f.node == call.process && call.begin.After(f.begin.Add(sessionTimeout)) && call.begin.Before(f.end) {
 				c.report(zombie, "%s was called at %s by %s, which has heard of no broker since %s", call.id, clock(call.begin), call.process, clock(f.begin))
+			}
+			if f.what == takenForGone && f.node == call.process && call.begin.After(f.begin.Add(time.Second)) && call.begin.Before(f.end) {
+				c.report(zombie, "%s was called at %s by %s, which may be taken for gone since %s", call.id, clock(call.begin), call.process, clock(f.begin))
 			}
 		}
 	}

@@ -33,6 +33,8 @@ type ledgerHandle interface {
 	Kill()
 	Freeze()
 	Thaw()
+	Away()
+	Back()
 }
 
 // process is one with the stream role, wired as the app does it. A restart is another process.

@@ -37,6 +37,8 @@ type Memory struct {
 	claims     map[*ledger.Claim]*claim
 	listeners  map[int]func()
 	listener   int
+	members    map[string]*member
+	toldOfLeft map[int]func()   // who is told when one is forgotten
 	topicLocks map[string]int32 // of topics that no claim has recorded yet
 	tokens     uint64
 }
@@ -46,7 +48,7 @@ func New(name string, generation int32) *Memory {
 	return &Memory{
 		name: name, generation: generation, change: make(chan struct{}),
 		begins: map[ledger.Partition]int64{}, topics: map[string]topic{}, events: map[schemas.EventKey]*event{},
-		claims: map[*ledger.Claim]*claim{}, listeners: map[int]func(){},
+		claims: map[*ledger.Claim]*claim{}, listeners: map[int]func(){}, members: map[string]*member{}, toldOfLeft: map[int]func(){},
 	}
 }
 
@@ -240,7 +242,8 @@ type Process struct {
 
 	// Guarded by Memory.mu.
 	killed, frozen bool
-	waits          int // calls that wait for a lock
+	away           time.Time // since when the connection is lost by which others know that it lives; zero: it is not
+	waits          int       // calls that wait for a lock
 }
 
 // Process gives a process its handle. name is what hooks know it by. It refuses what [ledger.Ledger.Namespace] refuses.
@@ -285,7 +288,13 @@ func validateSpec(s *ledger.Spec) error {
 
 // Kill ends a process: whatever its handle is called for, or is called for already, writes nothing from here on and comes back
 // with an error when its context ends. What it had locked is free.
-func (p *Process) Kill() { p.set(func() { p.killed = true }) }
+func (p *Process) Kill() {
+	p.set(func() {
+		if p.killed = true; p.away.IsZero() {
+			p.away = time.Now()
+		}
+	})
+}
 
 // Freeze stops a process where it is: its calls wait, with what they have locked, until it is thawed, killed, or their context
 // ends.

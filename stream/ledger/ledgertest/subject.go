@@ -29,6 +29,11 @@ type owning interface {
 	Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Claim, error)
 	Release(ctx context.Context, c *ledger.Claim) error
 	Report(ctx context.Context, s ledger.Stop, epoch int64) (ledger.Stop, error)
+	Enter(member string)
+	Present(member string) bool
+	Absent(tell func(members []string)) (stop func())
+	Left(notify func()) (stop func())
+	ForgetMember(ctx context.Context, member string) error
 }
 
 // idling is what an owner does while there is nothing else to do.
@@ -92,6 +97,8 @@ type Subject interface {
 	Lose(t testing.TB, of Ledger, written bool, meanwhile func()) (over func() bool)
 	// Waits waits until a process waits for a lock that another holds.
 	Waits(t testing.TB, of Ledger)
+	// Entered waits until the database knows that a process is a member.
+	Entered(t testing.TB, of Ledger, member string)
 	// Stop is what ends a process in the midst of what it does: from here on it writes nothing.
 	Stop(t testing.TB, of Ledger)
 
@@ -205,6 +212,8 @@ func (s *inMemory) Waits(t testing.TB, of Ledger) {
 }
 
 func (s *inMemory) Pass(_ testing.TB, d time.Duration) { s.Memory.Pass(d) }
+
+func (s *inMemory) Entered(testing.TB, Ledger, string) {}
 
 func (s *inMemory) Stop(_ testing.TB, of Ledger) { of.(*Process).Kill() }
 

@@ -24,7 +24,7 @@ type property struct {
 
 // Run holds a ledger to every property. open makes an empty one.
 func Run(t *testing.T, open func(t testing.TB) Subject) {
-	for _, p := range slices.Concat(claims, applying, expiring, recording, copying, stopping, seeking, commanding, finishingLater, failing) {
+	for _, p := range slices.Concat(claims, applying, expiring, recording, copying, stopping, seeking, commanding, finishingLater, failing, presence) {
 		t.Run(strings.ReplaceAll(p.name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
 			p.hold(&fixture{TB: t, s: open(t)})

@@ -13,6 +13,7 @@ import (
 type Listeners struct {
 	pool    *Pool
 	channel string
+	beat    Beat
 	log     *slog.Logger
 
 	mu   sync.Mutex
@@ -28,8 +29,8 @@ type listener struct {
 }
 
 // NewListeners returns the listeners of a channel. It opens no connection.
-func NewListeners(p *Pool, channel string, log *slog.Logger) *Listeners {
-	return &Listeners{pool: p, channel: channel, log: log, byID: map[int]listener{}}
+func NewListeners(p *Pool, channel string, beat Beat, log *slog.Logger) *Listeners {
+	return &Listeners{pool: p, channel: channel, beat: beat, log: log, byID: map[int]listener{}}
 }
 
 // Add calls notify for each notification with a payload, and after every reconnection, until stop is called; after stop it is not called
@@ -79,12 +80,12 @@ func (s *Listeners) run(ctx context.Context) {
 	for try := 0; ctx.Err() == nil; try++ {
 		if try > 0 {
 			select {
-			case <-time.After(min(time.Duration(try)*100*time.Millisecond, 5*time.Second)):
+			case <-time.After(min(time.Duration(try)*100*time.Millisecond, time.Second)):
 			case <-ctx.Done():
 				return
 			}
 		}
-		err := s.pool.listen(ctx, s.channel, func() { try = 0; s.notify("") }, s.notify)
+		err := s.pool.listen(ctx, s.channel, s.beat, func() { try = 0; s.notify("") }, s.notify)
 		if err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "postgres does not notify this process, which polls meanwhile; listening again in a moment", "channel", s.channel, "error", Redact(err))
 		}

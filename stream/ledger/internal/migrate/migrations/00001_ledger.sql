@@ -54,6 +54,19 @@ CREATE TABLE topics (
     PRIMARY KEY (subscription, topic)
 );
 
+-- Members of a subscription's group, and the advisory lock that the process of each holds while it lives. The row of a process that died
+-- stays until its member is taken out of the group. Reader: presence.
+CREATE TABLE members (
+    subscription int NOT NULL REFERENCES subscriptions ON DELETE CASCADE,
+    member       text COLLATE "C" NOT NULL CHECK (member <> ''),
+    presence     bigint NOT NULL,
+    -- When the server began that gave the lock. On another one it says nothing that the lock is free.
+    server       timestamptz NOT NULL,
+    -- The lock was free for longer than its process takes itself for present without an answer: the member is to leave.
+    judged       boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (subscription, member)
+);
+
 -- One thing that a subscription does for an event; actions point here. Reader: Namespace, Open, Inbox.
 CREATE TABLE effects (
     id           int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -1,0 +1,206 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/rig"
+)
+
+// The scenario recovery is about kill -9 with default settings, under a load that leaves room: of the only stream process, which is started
+// again at once, and of one of three.
+
+// What the project allows, in microseconds: from the start of the process that takes over to its first call; from the kill to the last call
+// for what was accepted within the second after it. At this rate an entity comes round every four seconds: none of these waits for a call that was
+// under way, which is repeated only after the destination's timeout.
+const (
+	restartWithin = 3_000_000
+	ofThreeWithin = 5_000_000
+)
+
+type recoverySizes struct {
+	rate       float64 // deliveries/s
+	warmUp     time.Duration
+	conns      int
+	entities   int // of a connection
+	partitions int
+}
+
+var recoveryScale = recoverySizes{rate: 100, warmUp: 5 * time.Second, conns: 8, entities: 50, partitions: 12}
+
+func runRecoveryScenario(ctx context.Context, o Options, r *Report) error {
+	return recoveryScale.run(ctx, o, r)
+}
+
+func (z recoverySizes) run(ctx context.Context, o Options, r *Report) error {
+	pg, stop, err := o.servers(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	restart := Ratio{Name: "recovery/restart", Unit: "us from the start of the process behind a kill -9 to its first call, and allowed", Theirs: restartWithin, Bar: 1, AtMost: true}
+	three := Ratio{Name: "recovery/of_three", Unit: "us from kill -9 of one of three to the last call of what was accepted in the second after it, and allowed", Theirs: ofThreeWithin, Bar: 1, AtMost: true}
+	var restarts, threes []float64
+	for i := range o.Rounds {
+		took, last, err := z.round(ctx, o, pg)
+		if err != nil {
+			return err
+		}
+		restarts, threes = append(restarts, took), append(threes, last)
+		restart.Rounds, three.Rounds = append(restart.Rounds, took/restartWithin), append(three.Rounds, last/ofThreeWithin)
+		o.logf("recovery round %d: first call %.2f s after a restart, last call %.2f s after the kill of one of three", i+1, took/1e6, last/1e6)
+	}
+	restart.Ours, three.Ours = median(restarts), median(threes)
+	restart.Ratio, three.Ratio = restart.Ours/restartWithin, three.Ours/ofThreeWithin
+	r.Ratios = append(r.Ratios, restart, three)
+	r.Settings["recovery"] = fmt.Sprintf("%.0f deliveries/s of 1 KiB, GitHub preset, signed, %d partitions, %d entities; kafka.session_timeout and all else as by default; "+
+		"processes, topic and group new for every round", z.rate, z.partitions, z.conns*z.entities)
+	return nil
+}
+
+// round kills the only stream process and starts another, then has three and kills one. Both times are in microseconds.
+func (z recoverySizes) round(ctx context.Context, o Options, pg *pgServer) (restart, three float64, err error) {
+	w, err := o.startStack(ctx, pg, newTeamName("recovery"), z.partitions, e2eConfig)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer w.close()
+	s := w.senders(z.conns, []share{{kind: 0, weight: 1, entities: z.entities}})
+	s.interval = time.Duration(float64(time.Second) / z.rate)
+	var killed, again time.Time
+	var others []*process
+	defer func() {
+		for _, p := range others {
+			p.stop()
+		}
+	}()
+	processes := ctx // which outlive the load
+	err = s.runWhile(ctx, func(ctx context.Context) error {
+		if err := waitUntil(ctx, time.Now().Add(z.warmUp)); err != nil {
+			return err
+		}
+		w.running["stream"].kill()
+		again = time.Now()
+		if err := w.startRole(processes, "stream"); err != nil {
+			return err
+		}
+		for n := range 2 {
+			p, at, err := w.another(processes)
+			if err != nil {
+				return err
+			}
+			others = append(others, p)
+			if err := waitRunning(ctx, p, at, z.partitions/(n+2)); err != nil {
+				return err
+			}
+		}
+		if err := waitUntil(ctx, time.Now().Add(z.warmUp)); err != nil {
+			return err
+		}
+		killed = time.Now()
+		w.running["stream"].kill()
+		return waitUntil(ctx, killed.Add(z.warmUp))
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	return z.judge(ctx, w, s.takeAccepted(), again, killed)
+}
+
+// judge waits until all that was accepted has come, and returns how long after again the first came, and after killed the last of what was
+// accepted in the second behind it.
+func (z recoverySizes) judge(ctx context.Context, w *stack, accepted []receipt, again, killed time.Time) (restart, three float64, err error) {
+	came := map[uint64]int64{} // the first time
+	for deadline := time.Now().Add(2 * time.Minute); ; {
+		_, list, err := w.agent.take(ctx)
+		if err != nil {
+			return 0, 0, err
+		}
+		for _, c := range list {
+			if _, twice := came[c.Delivery]; !twice { // one that was in flight at the kill comes again
+				came[c.Delivery] = c.At
+			}
+		}
+		missing := slices.ContainsFunc(accepted, func(a receipt) bool { return came[a.Delivery] == 0 })
+		if !missing {
+			break
+		}
+		if time.Now().After(deadline) {
+			var late []string
+			for _, a := range accepted {
+				if came[a.Delivery] == 0 {
+					late = append(late, fmt.Sprintf("%.2f s", time.Unix(0, a.At).Sub(killed).Seconds()))
+				}
+			}
+			return 0, 0, fmt.Errorf("of %d deliveries %d came; those that did not were accepted so long after the last kill: %s", len(accepted), len(came), strings.Join(late, " "))
+		}
+		if err := waitUntil(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
+			return 0, 0, err
+		}
+	}
+	first, last := int64(0), killed.UnixNano()
+	for _, at := range came {
+		if at > again.UnixNano() && (first == 0 || at < first) {
+			first = at
+		}
+	}
+	for _, a := range accepted {
+		if a.At > killed.UnixNano() && a.At < killed.Add(time.Second).UnixNano() {
+			last = max(last, came[a.Delivery])
+		}
+	}
+	return float64(first-again.UnixNano()) / 1000, float64(last-killed.UnixNano()) / 1000, nil
+}
+
+// another starts one more stream process, and returns it with the address of its operator listener.
+func (w *stack) another(ctx context.Context) (*process, string, error) {
+	d := w.deployment
+	var err error
+	if d.operator, err = rig.FindAddress(); err != nil {
+		return nil, "", err
+	}
+	p, err := d.serve(ctx, "stream")
+	if err != nil {
+		return nil, "", err
+	}
+	return p, d.operator, d.waitReady(ctx, p)
+}
+
+// waitRunning waits until a process runs so many partitions.
+func waitRunning(ctx context.Context, p *process, operator string, n int) error {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
+		_, body, err := get(ctx, "http://"+operator+"/metrics")
+		if err != nil {
+			return err
+		}
+		running := 0
+		for lines := bufio.NewScanner(bytes.NewReader(body)); lines.Scan(); {
+			name, value, _ := strings.Cut(lines.Text(), "} ")
+			if strings.HasPrefix(name, "forebay_stream_partitions{") && strings.Contains(name, `state="running"`) {
+				f, _ := strconv.ParseFloat(value, 64)
+				running += int(f)
+			}
+		}
+		if running == n {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return p.explain(fmt.Errorf("a process runs %d partitions and should %d", running, n))
+		}
+		if err := waitUntil(ctx, time.Now().Add(50*time.Millisecond)); err != nil {
+			return err
+		}
+	}
+}
+
+// kill is kill -9.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.gone
+}

@@ -1,0 +1,62 @@
+package integration
+
+import (
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/rig"
+)
+
+// longSession is far longer than any wait of these tests: what goes on within one does not because a session has timed out.
+const longSession = "session_timeout: 5m"
+
+// TestKilledIsBackBeforeItsSessionEnds: after a kill -9, the process that starts takes the member of the one before out of the group; where
+// there is another process, that does.
+func TestKilledIsBackBeforeItsSessionEnds(t *testing.T) {
+	t.Parallel()
+	eachBroker(t, func(t *testing.T, b rig.Broker) {
+		r := deploy(t, b, options{latency: 2 * time.Millisecond})
+		r.edit("session_timeout: 6s", longSession)
+		r.serve("intake")
+		p := r.serve("stream")
+		underLoad(t, r, func() (faults []fault) {
+			at := time.Now()
+			p.kill()
+			r.look()
+			p = r.serve("stream")
+			faults = append(faults, r.faultSince(p, at))
+			other := r.serve("stream")
+			r.waitOwned(other, 3)
+			at = time.Now()
+			p.kill()
+			r.look()
+			return append(faults, r.faultSince(other, at))
+		})
+	})
+}
+
+// TestLosesPostgresAlone: the server ends the session by which others know that a process lives, while that can reach it no more, and reaches
+// Kafka. It begins nothing, others take it out of the group, and once it can it joins again.
+func TestLosesPostgresAlone(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, rig.SharedKafka(t), options{latency: 2 * time.Millisecond})
+	r.edit("session_timeout: 6s", longSession)
+	r.serve("intake")
+	other := r.serve("stream")
+	proxy := hangingLedger(t, r)
+	cut := r.serve("stream")
+	r.waitOwned(cut, 3)
+	r.waitOwned(other, 3)
+	v, _ := load(t, r, slowLoad, func() []fault {
+		at := time.Now()
+		proxy.HangAll()
+		r.sql(`SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'
+			AND datname = current_database() ORDER BY backend_start DESC LIMIT 1) AS newest`)
+		r.waitOwned(other, 6)
+		proxy.Answer()
+		r.waitOwned(cut, 3)
+		return []fault{{from: at, to: time.Now()}}
+	})
+	v.requireComplete(t)
+	v.requireOrderOfFirstCalls(t)
+}

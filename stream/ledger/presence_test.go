@@ -1,0 +1,237 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// looker is a presence on a connection of the test's own, by a clock of the test's own.
+type looker struct {
+	*presence
+	f    *fixture
+	conn *pgx.Conn
+	at   time.Time
+	n    *Namespace
+}
+
+func newLooker(f *fixture) *looker {
+	l := &looker{presence: newPresence(f.l.quick, "t", slog.New(slog.DiscardHandler)), f: f, conn: f.connect(), at: time.Now()}
+	l.now = func() time.Time { return l.at }
+	l.n = &Namespace{ledger: &Ledger{presence: l.presence}, registration: f.n.registration, spec: f.n.spec}
+	l.watchers[f.n.id] = func([]string) {}
+	l.do(l.Began)
+	return l
+}
+
+func (l *looker) do(what func(context.Context, *pgx.Conn) error) {
+	l.f.t.Helper()
+	if err := what(l.f.t.Context(), l.conn); err != nil {
+		l.f.t.Fatal(err)
+	}
+}
+
+// absent looks a while later, and returns who is to leave.
+func (l *looker) absent(after time.Duration) string {
+	l.f.t.Helper()
+	l.at = l.at.Add(after)
+	list, err := l.look(l.f.t.Context(), l.conn)
+	if err != nil {
+		l.f.t.Fatal(err)
+	}
+	return strings.Join(list[l.f.n.id], " ")
+}
+
+// A member is judged once its lock has been seen free for the lease; where the server is another one than then, only after the grace; never
+// where its process has written it again meanwhile, under another lock. One that was judged is not written again.
+func TestWhoIsGone(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	l := newLooker(f)
+	insert := func(member, server string) {
+		f.exec(`INSERT INTO members VALUES ($1, $2, 4711, `+server+`)`, f.n.id, member)
+	}
+	insert("here", `pg_postmaster_start_time()`)
+	insert("elsewhere", `pg_postmaster_start_time() - interval '1 hour'`)
+	for _, step := range []struct {
+		after time.Duration
+		want  string
+	}{{0, ""}, {lease - 1, ""}, {1, "here"}, {grace - lease - 1, "here"}, {1, "here elsewhere"}} {
+		got := l.absent(step.after)
+		if len(strings.Fields(got)) != len(strings.Fields(step.want)) || step.want == "here" && got != "here" {
+			t.Errorf("after %s: %q are to leave, not %q", step.after, got, step.want)
+		}
+	}
+
+	other := newLooker(f)
+	other.n.Enter("lives")
+	if !other.n.Present("lives") {
+		t.Error("before its row is there it is not present")
+	}
+	other.do(other.Beat)
+	if !other.n.Present("lives") || other.n.Present("here") != true {
+		t.Error("with its row it is not present")
+	}
+	if other.at = other.at.Add(lease); other.n.Present("lives") {
+		t.Error("it is present without an answer for the lease")
+	}
+	other.do(other.Beat)
+	if !other.n.Present("lives") {
+		t.Error("with an answer it is not present again")
+	}
+	f.exec(`DELETE FROM members WHERE member <> 'lives'`)
+	release := func() { // the connection is lost, and comes again
+		other.Ended()
+		if other.n.Present("lives") {
+			t.Error("without a connection it is present")
+		}
+		other.conn.Close(t.Context())
+		other.conn = f.connect()
+	}
+	release()
+	for l.absent(0) != "" || len(l.free) == 0 { // the server ends the session a moment later
+	}
+	other.do(other.Began)
+	if other.n.Present("lives") {
+		t.Error("under a lock that its row does not have it is present")
+	}
+	other.do(other.Beat)
+	if got := l.absent(lease); got != "" || !other.n.Present("lives") {
+		t.Errorf("%q are to leave although it came again", got)
+	}
+	release()
+	for l.absent(0) != "" || len(l.free) == 0 {
+	}
+	if got := l.absent(lease); got != "lives" {
+		t.Errorf("%q are to leave", got)
+	}
+	other.do(other.Began)
+	other.do(other.Beat)
+	if other.n.Present("lives") {
+		t.Error("one that was judged is present again")
+	}
+	other.n.Enter("lives again")
+	other.do(other.Beat)
+	if !other.n.Present("lives again") {
+		t.Error("under another id it is not present")
+	}
+}
+
+// A pooler in transaction mode gives two connections one session, and is refused.
+func TestTransactionPoolingIsRefused(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	p := startPooler(t, f.cfg)
+	at, err := url.Parse(f.cfg.URL.Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.Host = p.Addr().String()
+	q := at.Query()
+	q.Set("sslmode", "disable")
+	at.RawQuery = q.Encode()
+	cfg := f.cfg
+	cfg.URL = schemas.NewSecret(at.String())
+	l, err := Open(t.Context(), cfg)
+	if err == nil {
+		l.Close()
+	}
+	if schemas.KindOf(err) != schemas.Invalid || !errors.Is(err, errPooled) {
+		t.Fatal(err)
+	}
+}
+
+// startPooler starts a pooler with one session of the server, for whoever has a transaction.
+func startPooler(t *testing.T, cfg Config) net.Listener {
+	t.Helper()
+	to, err := pgconn.ParseConfig(cfg.URL.Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	to.RuntimeParams["search_path"] = cfg.Schema
+	conn, err := pgconn.ConnectConfig(t.Context(), to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := conn.Hijack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close(); server.Conn.Close() })
+	var session sync.Mutex
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go pooled(c, server, &session)
+		}
+	}()
+	return l
+}
+
+// pooled serves one client.
+func pooled(c net.Conn, server *pgconn.HijackedConn, session *sync.Mutex) {
+	defer c.Close()
+	client := pgproto3.NewBackend(c, c)
+	if _, err := client.ReceiveStartupMessage(); err != nil {
+		return
+	}
+	client.Send(&pgproto3.AuthenticationOk{})
+	for name, value := range server.ParameterStatuses {
+		client.Send(&pgproto3.ParameterStatus{Name: name, Value: value})
+	}
+	client.Send(&pgproto3.BackendKeyData{ProcessID: server.PID, SecretKey: server.SecretKey})
+	client.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+	for has := false; client.Flush() == nil; {
+		msg, err := client.Receive()
+		if err != nil {
+			return
+		}
+		if _, ends := msg.(*pgproto3.Terminate); ends {
+			return
+		}
+		if !has {
+			session.Lock()
+			has = true
+		}
+		server.Frontend.Send(msg)
+		_, sync := msg.(*pgproto3.Sync)
+		if _, query := msg.(*pgproto3.Query); !sync && !query {
+			continue
+		}
+		if server.Frontend.Flush() != nil {
+			return
+		}
+		for ready := false; !ready; {
+			answer, err := server.Frontend.Receive()
+			if err != nil {
+				return
+			}
+			client.Send(answer)
+			if r, ok := answer.(*pgproto3.ReadyForQuery); ok {
+				if ready = true; r.TxStatus == 'I' {
+					session.Unlock()
+					has = false
+				}
+			}
+		}
+	}
+}

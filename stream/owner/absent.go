@@ -1,0 +1,61 @@
+package owner
+
+import (
+	"context"
+	"slices"
+)
+
+// A process that was killed stays a member of its group until its session times out, and its partitions with it. The ledger knows earlier that
+// it is gone (see ledger.Namespace.Absent), and whoever is told takes its member out of the group, which needs no right but the member's own.
+
+// removeAbsent takes members out of the group whose processes are gone, until ctx is done. This process's own is among them where others have
+// taken it for gone, since it had lost the ledger: it does not act any more as that member, and joins again as another.
+func (o *Owner) removeAbsent(ctx context.Context) {
+	told := make(chan []string, 1) // never closed
+	defer o.cfg.Ledger.Absent(func(members []string) {
+		select {
+		case told <- members:
+		default: // it is told again
+		}
+	})()
+	defer o.cfg.Ledger.Left(func() {
+		o.left.Store(true)
+		o.pulse.beatNow()
+	})()
+	var failed []string // and logged
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case members := <-told:
+			for _, id := range members {
+				err := o.remove(ctx, id)
+				if err != nil && ctx.Err() == nil && !slices.Contains(failed, id) {
+					failed = append(failed, id)
+					o.log.Warn("a member whose process is gone stays in the group until this works, or for its session timeout", "member", id, "error", err)
+				}
+			}
+		}
+	}
+}
+
+// remove takes a member out of the group, and forgets it.
+func (o *Owner) remove(ctx context.Context, member string) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
+	defer cancel()
+	if err := o.broker.remove(ctx, member); err != nil {
+		return err
+	}
+	o.log.Info("taken out of the group", "member", member)
+	return o.cfg.Ledger.ForgetMember(ctx, member)
+}
+
+// exit forgets this process's member, which has left the group.
+func (o *Owner) exit(ctx context.Context, member string) {
+	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout/2)
+	defer cancel()
+	o.cfg.Ledger.Enter("")
+	if err := o.cfg.Ledger.ForgetMember(ctx, member); err != nil {
+		o.log.Info("the member that has left is forgotten by another process", "error", err)
+	}
+}
