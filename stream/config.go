@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/stream/batch"
 	"github.com/forebay-io/forebay/stream/deadletter"
@@ -43,6 +44,9 @@ type Config struct {
 	InstanceID string
 	// Filter reports whether an event is wanted; nil wants all. It must be safe for concurrent use. See [reader.Globs].
 	Filter func(eventType, source string) bool
+	// Match is asked about the events that Filter wants: false filters them, an error has them quarantined (expression). nil matches all. It
+	// must be safe for concurrent use.
+	Match func(e *schemas.Event) (bool, error)
 	// Begin is where a new subscription begins.
 	Begin  owner.Begin
 	Ledger Ledger

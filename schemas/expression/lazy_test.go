@@ -32,7 +32,7 @@ func TestConditionsReadWhatTheyName(t *testing.T) {
 		"body.list.size() == 4 && body.list[3] == [1, 2] && 2 in body.list[3]":                   "true",
 		"body.list[3].all(x, x > 0) && body.list[3] + [3] == [1, 2, 3]":                          "true",
 		"body.list.exists(l, l != null && l.name == 'b')":                                        "true", // what fails on the last stops nothing
-		"has(body.inner.deep) && !has(body.inner.nope) && has(body.text)":   "true",
+		"has(body.inner.deep) && !has(body.inner.nope) && has(body.text)":                        "true",
 		"'n' in body && !('nope' in body) && body.ok && body.text == 'é'":                        "true",
 		"body.?inner.?deep.?n.orValue(0) == 3 && body.?nope.?n.orValue(9) == 9":                  "true",
 		"body.inner.deep == {'n': 3} && body.inner.deep.map(k, k) == ['n'] && type(body) == map": "true",

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"cel.dev/cel-go/common/types"
@@ -25,14 +26,25 @@ func Native(v celref.Val, limit int) (any, error) {
 	return n.value(v, 0)
 }
 
+// Cut is Native of which as much is kept as weighs no more than limit: texts, lists and objects end where that is reached, a text with mark.
+func Cut(v celref.Val, limit int, mark string) (any, error) {
+	n := jsonConverter{left: limit, cuts: true, mark: mark}
+	return n.value(v, 0)
+}
+
 // jsonConverter converts one value. It counts what it has converted, because a value may hold one part of itself many times.
 type jsonConverter struct {
 	left int // how much more the value may weigh
+	cuts bool
+	mark string
 }
 
 // value converts a value that is depth levels deep in the whole one.
 func (n *jsonConverter) value(v celref.Val, depth int) (any, error) {
 	n.left--
+	if n.cuts && n.left < 0 {
+		return n.mark, nil
+	}
 	if n.left < 0 || depth > scan.MaxDepth {
 		return nil, ErrTooLarge
 	}
@@ -70,6 +82,10 @@ func (n *jsonConverter) value(v celref.Val, depth int) (any, error) {
 
 // text counts the bytes of a text, and returns the text.
 func (n *jsonConverter) text(s string) (any, error) {
+	if n.cuts && n.left < len(s) {
+		s, n.left = strings.ToValidUTF8(s[:max(n.left, 0)], "")+n.mark, 0
+		return s, nil
+	}
 	n.left -= len(s)
 	if n.left < 0 {
 		return nil, ErrTooLarge
@@ -80,7 +96,7 @@ func (n *jsonConverter) text(s string) (any, error) {
 // list converts a list.
 func (n *jsonConverter) list(l traits.Lister, depth int) (any, error) {
 	list := []any{}
-	for it := l.Iterator(); it.HasNext() == types.True; {
+	for it := l.Iterator(); it.HasNext() == types.True && (!n.cuts || n.left > 0); {
 		v, err := n.value(it.Next(), depth+1)
 		if err != nil {
 			return nil, err
@@ -93,7 +109,7 @@ func (n *jsonConverter) list(l traits.Lister, depth int) (any, error) {
 // object converts a map. All of its keys must be strings; their bytes are counted too.
 func (n *jsonConverter) object(m traits.Mapper, depth int) (any, error) {
 	object := map[string]any{}
-	for it := m.Iterator(); it.HasNext() == types.True; {
+	for it := m.Iterator(); it.HasNext() == types.True && (!n.cuts || n.left > 0); {
 		k := it.Next()
 		if bad, is := k.(*types.Err); is {
 			return nil, unread(bad)

@@ -42,7 +42,22 @@ func form(f *regexp.Regexp, problem string) func(string) error {
 
 // escape makes texts of events harmless where GitHub reads Markdown: whoever opens an issue could have everybody called whom its text
 // mentions, by us and with our rights. Literal parts are the template's own and mention whom they say.
-func escape(map[string]any, string) func(string) string { return unmention }
+// An instruction to a bot is a /command at the beginning of a line; a text may stand there, so its first line counts.
+func escape(map[string]any, string) func(string) string {
+	return func(text string) string { return commands.ReplaceAllString(unmention(text), "$1\u200b/$2") }
+}
+
+var commands = regexp.MustCompile(`((?:^|[\n\v\f\r\x{85}\x{2028}\x{2029}])[\t ]*)/([A-Za-z])`)
+
+// The most characters that GitHub takes of a body and of a title. A body ends with the marker.
+const (
+	maxBody  = 65_536 - 200
+	maxTitle = 256
+)
+
+func atMost(n int) func(map[string]any, string) int {
+	return func(map[string]any, string) int { return n }
+}
 
 var (
 	// ats are an @ as it is, and references to characters, among them to @. Raw HTML takes numbers without the semicolon.
@@ -87,11 +102,11 @@ func Params(do Do) []template.Param {
 	switch do {
 	case Issue:
 		return []template.Param{
-			repo, {Name: "title", Doc: "The issue's title.", Kind: template.Text, Required: true}, {Name: "body", Doc: "Its text, in Markdown; an @mention that comes from the event calls nobody.", Kind: template.Text, Escape: escape},
+			repo, {Name: "title", Doc: "The issue's title; cut after 256 characters.", Kind: template.Text, Required: true, Max: atMost(maxTitle)}, {Name: "body", Doc: "Its text, in Markdown; an @mention or a /command that comes from the event calls nobody. Cut where GitHub would refuse it.", Kind: template.Text, Escape: escape, Max: atMost(maxBody)},
 			{Name: "labels", Doc: "Its labels.", Kind: template.Texts}, {Name: "assignees", Doc: "Logins of whom it is assigned to.", Kind: template.Texts},
 		}
 	case Comment:
-		return []template.Param{repo, issue, {Name: "body", Doc: "The comment, in Markdown; an @mention that comes from the event calls nobody.", Kind: template.Text, Required: true, Escape: escape}}
+		return []template.Param{repo, issue, {Name: "body", Doc: "The comment, in Markdown; an @mention or a /command that comes from the event calls nobody. Cut where GitHub would refuse it.", Kind: template.Text, Required: true, Escape: escape, Max: atMost(maxBody)}}
 	case Labels:
 		return []template.Param{repo, issue, {Name: "labels", Doc: "Labels to add; an empty list adds none.", Kind: template.Texts, Required: true}}
 	case Dispatch:

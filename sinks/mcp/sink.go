@@ -34,6 +34,8 @@ type Config struct {
 	Params *template.Set
 	// ToolErrors says what follows a result with isError: [ToolErrorDead], the default, or [ToolErrorRetry].
 	ToolErrors string
+	// Untrusted is UntrustedOK where arguments may hold words of events; empty where they may not. The configuration is checked for it.
+	Untrusted string
 	// Idempotent says whether the tools look at the key; nil: they do.
 	Idempotent *bool
 	// AllowNetworks lists private networks that may be reached, and reached by plain http.
@@ -49,6 +51,9 @@ type Config struct {
 	// Now is the clock that dates in Retry-After are seen from; default time.Now.
 	Now func() time.Time
 }
+
+// UntrustedOK is the word of Config.Untrusted.
+const UntrustedOK = "ok"
 
 // What may follow when a tool says that it failed.
 const (

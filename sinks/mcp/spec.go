@@ -19,10 +19,12 @@ func Spec() spec.Type {
 
 // Describe implements [spec.Config].
 func (c *Config) Describe() spec.Description {
-	return spec.Description{Networks: true, Params: Params(), Fields: []spec.Field{
+	return spec.Description{Networks: true, Untrusted: c.Untrusted == UntrustedOK, Params: Params(), Fields: []spec.Field{
 		{Name: "url", To: &c.URL, Required: true, Doc: "The server's endpoint."},
 		{Name: "headers", To: &c.Headers, Doc: "Request headers, such as Authorization; their values are never shown."},
 		{Name: "tool_errors", To: &c.ToolErrors, Values: []string{ToolErrorDead, ToolErrorRetry}, Default: ToolErrorDead, Doc: "What follows when a tool says that it failed."},
+		{Name: "untrusted", To: &c.Untrusted, Values: []string{UntrustedOK}, Computed: "no words of events in arguments",
+			Doc: "ok says that arguments may hold words of events, which a model may take for instructions. They are cut after 10,000 characters, without HTML comments, control and invisible characters, and beside other text they stand between <untrusted ID> and </untrusted ID>."},
 		{
 			Name: "idempotent", To: &c.Idempotent, Computed: "true",
 			Doc: "Whether the tools act once per key, however often they are called. Where they do not, a call whose outcome is unknown is left to an operator.",

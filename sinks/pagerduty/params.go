@@ -14,7 +14,7 @@ func Params() []template.Param {
 		{Name: "component", Doc: "The part of the source that is affected.", Kind: template.Text},
 		{Name: "group", Doc: "What it belongs to.", Kind: template.Text},
 		{Name: "class", Doc: "Kind of the alert.", Kind: template.Text},
-		{Name: "custom_details", Doc: "More about it, any JSON.", Kind: template.Value},
+		{Name: "custom_details", Doc: "More about it, any JSON; cut where PagerDuty would refuse it.", Kind: template.Value, Cuts: true},
 		{Name: "client", Doc: "Name of what sends the alert.", Kind: template.Text, Default: "Forebay"},
 		{Name: "client_url", Doc: "Its URL.", Kind: template.Text},
 		{Name: "links", Doc: "List of {href, text}.", Kind: template.Value},

@@ -5,9 +5,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -24,6 +26,7 @@ const BaseURL = "https://events.pagerduty.com"
 const (
 	maxKey     = 255
 	maxSummary = 1024 // characters
+	maxEvent   = 512 << 10
 )
 
 // Config makes a [Sink].
@@ -100,7 +103,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	if err != nil {
 		return sink.Outcome{}, err
 	}
-	answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodPost, Path: []string{"v2", "enqueue"}, Key: a.ID, Body: s.event(values)})
+	answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodPost, Path: []string{"v2", "enqueue"}, Key: a.ID, Body: fitting(s.event(values))})
 	if err != nil {
 		return sink.Outcome{}, err
 	}
@@ -120,6 +123,22 @@ func (s *Sink) event(v template.Values) event {
 			Component: v.Text("component"), Group: v.Text("group"), Class: v.Text("class"), CustomDetails: v["custom_details"],
 		},
 	}
+}
+
+// fitting returns an event of no more than PagerDuty takes: of details that are too large, the beginning of their text. The page goes out.
+func fitting(e event) event {
+	whole, err := json.Marshal(e)
+	if err != nil || len(whole) <= maxEvent || e.Payload.CustomDetails == nil {
+		return e
+	}
+	details, err := json.Marshal(e.Payload.CustomDetails)
+	if err != nil {
+		return e
+	}
+	const escaped = 6 // bytes that one of the text may become when it is written as JSON again
+	room := max(0, maxEvent-(len(whole)-len(details))-100) / escaped
+	e.Payload.CustomDetails = strings.ToValidUTF8(string(details[:min(room, len(details))]), "") + template.Cut
+	return e
 }
 
 // key returns a dedup_key as PagerDuty takes it: the text, or its hash where it is too long.

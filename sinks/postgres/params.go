@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -43,9 +44,28 @@ func unmade(err error) error {
 	return &sink.AttemptError{Class: sink.ClassTemplate, Err: err, Untouched: true}
 }
 
+// withoutNUL returns a value with another character for each NUL in its texts: neither a text of Postgres nor jsonb takes one.
+func withoutNUL(v any) any {
+	switch v := v.(type) {
+	case string:
+		return strings.ReplaceAll(v, "\x00", "\ufffd")
+	case []any:
+		for i := range v {
+			v[i] = withoutNUL(v[i])
+		}
+	case map[string]any:
+		clean := make(map[string]any, len(v))
+		for name, of := range v {
+			clean[strings.ReplaceAll(name, "\x00", "\ufffd")] = withoutNUL(of)
+		}
+		return clean
+	}
+	return v
+}
+
 // text returns a value as Postgres reads it; nil is NULL.
 func text(v any) ([]byte, error) {
-	switch v := v.(type) {
+	switch v := withoutNUL(v).(type) {
 	case nil:
 		return nil, nil
 	case string:

@@ -17,8 +17,8 @@ var (
 func Params() []template.Param {
 	return []template.Param{
 		{Name: "channel", Doc: "Id of the channel, such as C0123456789; retries look for the message there, which Slack allows by id only.", Kind: template.Text, Required: true, Check: form(channelForm, "is not the id of a channel, such as C0123456789")},
-		{Name: "text", Doc: "The message, or what notifications show of it where there are blocks.", Kind: template.Text, Required: true, Escape: escape},
-		{Name: "blocks", Doc: "Block Kit blocks.", Kind: template.Value, Escape: escape},
+		{Name: "text", Doc: "The message, or what notifications show of it where there are blocks.", Kind: template.Text, Required: true, Escape: escape, Max: most},
+		{Name: "blocks", Doc: "Block Kit blocks.", Kind: template.Value, Escape: escape, Max: most},
 		{Name: "thread_ts", Doc: "Timestamp of the message to answer in its thread.", Kind: template.Text, Check: form(stampForm, "is not the timestamp of a message, such as 1503435956.000247")},
 	}
 }
@@ -34,12 +34,25 @@ func form(f *regexp.Regexp, problem string) func(string) error {
 
 var control = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// escape makes texts of events harmless where Slack reads mrkdwn: in text, and in text objects of that type.
+// most is how many characters Slack takes: of a message, of a markdown block, and of the text of a section.
+func most(around map[string]any, name string) int {
+	switch kind, _ := around["type"].(string); {
+	case name == "text" && around == nil:
+		return 40_000
+	case name == "text" && kind == "markdown":
+		return 12_000
+	case name == "text" && (kind == "mrkdwn" || kind == "plain_text"):
+		return 3_000
+	}
+	return 0
+}
+
+// escape makes texts of events harmless where Slack reads mrkdwn: in text, in text objects of that type and in markdown blocks.
 func escape(around map[string]any, name string) func(string) string {
 	if name != "text" {
 		return nil
 	}
-	if kind, _ := around["type"].(string); around == nil || kind == "mrkdwn" || strings.Contains(kind, "{{") {
+	if kind, _ := around["type"].(string); around == nil || kind == "mrkdwn" || kind == "markdown" || strings.Contains(kind, "{{") {
 		return control.Replace
 	}
 	return nil

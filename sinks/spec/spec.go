@@ -53,6 +53,8 @@ type Config interface {
 type Description struct {
 	Fields []Field
 	Params []template.Param // of the key params; none: it has no such key
+	// Untrusted says that those of its parameters that may be taken for instructions may hold texts of events.
+	Untrusted bool
 	// Networks says that it has the key allow_networks: it calls addresses that are written in the file.
 	Networks bool
 	// Later says that it has the key long: it may answer 202 and report the result of an action later.

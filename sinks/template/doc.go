@@ -3,12 +3,14 @@
 //
 //	Issue {{body.issue.number}}: {{body.issue.title}}
 //	{{body.pull_request.changed_files}}                       a string that is one expression keeps its type: 3
-//	{{has(body.thread_ts) ? body.thread_ts : dyn(null)}}      null leaves the parameter out
+//	{{body.issue.body ?? 'no text'}}                          what stands there where the left has no value: null, or a field that is not there
+//	{{body.thread_ts ?? dyn(null)}}                           null leaves the parameter out
 //	{{'{{'}} is how two braces are written                    {{ is how two braces are written
 //
 // Expressions can name:
 //
-//	body             the event's JSON, strict and exact; null if the event has no body
+//	body             the event's JSON, read where it is named; a form's fields; null if the event has no body
+//	headers          the request headers that were kept, by name in lower case
 //	event.id         the provider's id of the event, or the hash of its body
 //	event.delivery   the provider's id of the delivery, where that is not the event's; else empty
 //	event.source     /<team>/<source>
@@ -24,12 +26,15 @@
 //	sender.id        who made it happen, by the provider's own id; empty where it does not say
 //	sender.login     the sender's name
 //	sender.kind      human or automation, by the provider's word; empty where it does not say
+//	sender.trust     what the sender is to the entity's owner; empty where the provider does not say
+//	chain.depth, chain.agents    what other agents have called one another before
 //	action.id        the action's id, the same on every attempt
 //	action.name      the action's name
+//	action.to        its destination, as the file names it
 //	action.attempt   1 for the first
 //
 // A template is compiled and type-checked when the configuration is. What fails all the same when it meets an event (a
-// value that is missing, a body that is no JSON, too many steps) fails again at every attempt: the action is dead at
+// value that is missing and has no ??, a body that is no JSON, too many steps) fails again at every attempt: the action is dead at
 // once, by class template, and the error says which parameter, which expression and where, and quotes nothing of the
 // event.
 package template

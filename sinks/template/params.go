@@ -34,6 +34,13 @@ type Param struct {
 	// the event means itself. It is asked with the object around a text and its name there (nil and the parameter's own
 	// name at the top), and gives nil if a text stands as it is. nil is nowhere.
 	Escape func(around map[string]any, name string) func(string) string
+	// Max is how many characters a text may have, where it is asked as Escape is; what is longer is cut, with [Cut] at its end. 0, and a nil
+	// Max, is no bound but that of all texts, beyond which an action is dead.
+	Max func(around map[string]any, name string) int
+	// Cuts says that of a value that is too large as much is kept as there is room for; else the action is dead.
+	Cuts bool
+	// Instructs says that what reads the parameter may take its text for instructions: see [Params.Untrusted]. Texts of events are fenced there.
+	Instructs bool
 }
 
 // KeyError is what is wrong with one parameter, or with a value inside it. Err goes behind the key.
@@ -47,9 +54,13 @@ func (e *KeyError) Unwrap() error { return e.Err }
 
 // Params are compiled parameters. Safe for concurrent use.
 type Params struct {
-	declared []Param
-	nodes    map[string]node
+	declared  []Param
+	nodes     map[string]node
+	untrusted string
 }
+
+// Untrusted returns the key of the first text that puts words of an event where they may be taken for instructions; "" if none does.
+func (p *Params) Untrusted() string { return p.untrusted }
 
 // Bounds of what is written, in one destination or action.
 const (
@@ -64,6 +75,7 @@ const (
 func Compile(declared []Param, values map[string]any) (*Params, error) {
 	p := &Params{declared: declared, nodes: map[string]node{}}
 	c := compiler{}
+	defer func() { p.untrusted = c.untrusted }()
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		i := slices.IndexFunc(declared, func(d Param) bool { return d.Name == name })
 		if i < 0 {
@@ -110,7 +122,11 @@ type node struct {
 type compiler struct {
 	strings     int
 	expressions int
-	escape      func(around map[string]any, name string) func(string) string // of the parameter at hand
+	untrusted   string
+	// Of the parameter at hand, never nil:
+	escape func(around map[string]any, name string) func(string) string
+	most   func(around map[string]any, name string) int
+	of     Param
 }
 
 // param compiles the value of one parameter, and checks that it can give what the parameter takes.
@@ -118,7 +134,11 @@ func (c *compiler) param(key string, d Param, v any) (node, error) {
 	if c.escape = d.Escape; c.escape == nil {
 		c.escape = func(map[string]any, string) func(string) string { return nil }
 	}
-	n, err := c.node(key, v, place{takes: d.takes(), escape: c.escape(nil, d.Name)})
+	if c.most = d.Max; c.most == nil {
+		c.most = func(map[string]any, string) int { return 0 }
+	}
+	c.of = d
+	n, err := c.node(key, v, place{takes: d.takes(), escape: c.escape(nil, d.Name), most: c.most(nil, d.Name)})
 	switch {
 	case err != nil:
 		return n, err
@@ -150,12 +170,13 @@ func (d Param) judge(text string) error {
 type place struct {
 	takes  []*cel.Type         // what one expression alone may give; nil takes any
 	escape func(string) string // nil: a text stands as it is
+	most   int                 // characters; 0: no bound
 	depth  int
 }
 
 // inside returns a place in a list or an object at p.
-func (p place) inside(escape func(string) string) place {
-	in := place{escape: escape, depth: p.depth + 1}
+func (p place) inside(escape func(string) string, most int) place {
+	in := place{escape: escape, most: most, depth: p.depth + 1}
 	if p.takes != nil {
 		in.takes = append(slices.Clone(inText), cel.NullType)
 	}
@@ -191,7 +212,10 @@ func (c *compiler) node(key string, v any, at place) (node, error) {
 		if err != nil {
 			return node{}, &KeyError{key, err}
 		}
-		t.escape, t.inside = at.escape, c.escape
+		t.escape, t.inside, t.most, t.mostInside, t.cuts, t.fences = at.escape, c.escape, at.most, c.most, c.of.Cuts, c.of.Instructs
+		if c.of.Instructs && c.untrusted == "" && t.untrusted() {
+			c.untrusted = key
+		}
 		return node{text: t}, nil
 	case bool, int64, float64, json.Number:
 		return node{literal: v}, nil
@@ -201,7 +225,7 @@ func (c *compiler) node(key string, v any, at place) (node, error) {
 		list := make([]node, len(v))
 		for i := range v {
 			var err error
-			if list[i], err = c.node(fmt.Sprintf("%s[%d]", key, i), v[i], at.inside(at.escape)); err != nil {
+			if list[i], err = c.node(fmt.Sprintf("%s[%d]", key, i), v[i], at.inside(at.escape, at.most)); err != nil {
 				return node{}, err
 			}
 		}
@@ -214,7 +238,7 @@ func (c *compiler) node(key string, v any, at place) (node, error) {
 				return node{}, &KeyError{path, errors.New("has braces in its key: only values are templates")}
 			}
 			var err error
-			if object[name], err = c.node(path, v[name], at.inside(c.escape(v, name))); err != nil {
+			if object[name], err = c.node(path, v[name], at.inside(c.escape(v, name), c.most(v, name))); err != nil {
 				return node{}, err
 			}
 		}
@@ -227,7 +251,7 @@ func (c *compiler) node(key string, v any, at place) (node, error) {
 }
 
 // alone reports whether the string is one expression and nothing else.
-func (t *text) alone() bool { return len(t.parts) == 1 && t.parts[0].x != nil }
+func (t *text) alone() bool { return len(t.parts) == 1 && t.parts[0].xs != nil }
 
 // plain returns the text of a value that has no expression in it; false if it has one.
 func (n node) plain() (string, bool) {
@@ -240,5 +264,5 @@ func (n node) plain() (string, bool) {
 	case len(n.text.parts) == 0:
 		return "", true
 	}
-	return n.text.parts[0].literal, n.text.parts[0].x == nil
+	return n.text.parts[0].literal, n.text.parts[0].xs == nil
 }

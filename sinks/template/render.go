@@ -23,7 +23,7 @@ func (v Values) Texts(name string) []string { l, _ := v[name].([]string); return
 // Render makes the parameters of an action. The error is a [sink.AttemptError] of class template that names a
 // parameter and quotes nothing of the event.
 func (p *Params) Render(a sink.Action) (Values, error) {
-	in := &input{a: a, left: maxAll}
+	in := newInput(a)
 	values := Values{}
 	for _, d := range p.declared {
 		v, err := d.render(p.nodes, in)

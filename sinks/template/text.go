@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
 
 	"github.com/forebay-io/forebay/schemas/expression"
 )
@@ -23,14 +24,18 @@ type text struct {
 	parts  []part
 	escape func(string) string // of what expressions give; nil: it stands as it is
 	// inside is the parameter's Escape, for the objects that an expression makes.
-	inside func(around map[string]any, name string) func(string) string
+	inside     func(around map[string]any, name string) func(string) string
+	most       int // characters; 0: no bound but maxText
+	mostInside func(around map[string]any, name string) int
+	cuts       bool // a value that is too large is cut
+	fences     bool // what it is part of may take its text for instructions
 }
 
 // part is literal text, or an expression.
 type part struct {
 	literal string
-	x       *expression.Expression
-	source  string // of the expression, cut short
+	xs      []*expression.Expression // with ?? between them: the first one that has a value counts
+	source  string                   // of them, cut short
 }
 
 // parse compiles a string. What one expression alone gives must be of the types that takes lists; nil takes any.
@@ -45,7 +50,7 @@ func parse(s string, takes []*cel.Type) (*text, error) {
 		if !found {
 			break
 		}
-		n := end(inner)
+		n := expression.End(inner, "}}")
 		if n < 0 {
 			return nil, fmt.Errorf("has {{ at character %d without }}; two braces alone are written {{'{{'}}", len(s)-len(inner)-1)
 		}
@@ -70,56 +75,14 @@ func compile(source string, takes []*cel.Type) (part, error) {
 	if strings.TrimSpace(source) == "" {
 		return p, errors.New("has {{}} without an expression")
 	}
-	var err error
-	if p.x, err = environment.Compile(source, takes); err != nil {
-		return p, fmt.Errorf("{{%s}} %w", p.source, err)
+	for _, alternative := range expression.Split(source, "??") {
+		x, err := environment.Compile(alternative, takes)
+		if err != nil {
+			return p, fmt.Errorf("{{%s}} %w", p.source, err)
+		}
+		p.xs = append(p.xs, x)
 	}
 	return p, nil
-}
-
-// end returns the index of the }} that closes an expression, which is outside its strings, comments and brackets; -1 if there is none.
-func end(s string) int {
-	depth := 0
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '"' || c == '\'':
-			i += quoted(s, i) - 1
-		case strings.HasPrefix(s[i:], "//"):
-			line := strings.IndexByte(s[i:], '\n')
-			if line < 0 {
-				return -1
-			}
-			i += line
-		case strings.IndexByte("([{", c) >= 0:
-			depth++
-		case depth == 0 && strings.HasPrefix(s[i:], "}}"):
-			return i
-		case strings.IndexByte(")]}", c) >= 0:
-			depth = max(0, depth-1)
-		}
-	}
-	return -1
-}
-
-// quoted returns the length of the string literal that begins at i, to the end of s if it is not closed.
-func quoted(s string, i int) int {
-	raw := false
-	for j := i - 1; j >= 0 && i-j <= 2 && strings.IndexByte("rRbB", s[j]) >= 0; j-- { // r'', br'' and so on
-		raw = raw || s[j]|0x20 == 'r'
-	}
-	quote := s[i : i+1]
-	if triple := strings.Repeat(quote, 3); strings.HasPrefix(s[i:], triple) {
-		quote = triple
-	}
-	for j := i + len(quote); j < len(s); j++ {
-		switch {
-		case s[j] == '\\' && !raw:
-			j++
-		case strings.HasPrefix(s[j:], quote):
-			return j + len(quote) - i
-		}
-	}
-	return len(s) - i
 }
 
 // brief returns an expression shortened to one line, for messages.
@@ -134,40 +97,56 @@ func brief(source string) string {
 // value returns what the string makes of in: a text, or what its one expression gives.
 func (t *text) value(in *input) (any, error) {
 	if t.alone() {
-		v, err := t.parts[0].value(in)
-		return t.escaped(v, t.escape), err
+		v, err := t.valueOf(t.parts[0], in)
+		return t.escaped(v, t.escape, t.most), err
 	}
 	var b strings.Builder
 	for _, p := range t.parts {
 		piece := p.literal
-		if p.x != nil {
-			v, err := p.value(in)
+		if p.xs != nil {
+			v, err := t.valueOf(p, in)
 			if err != nil {
 				return nil, err
 			}
 			if piece, err = written(v); err != nil {
 				return nil, fmt.Errorf("{{%s}} %w", p.source, err)
 			}
-			piece, _ = t.escaped(piece, t.escape).(string)
+			piece, _ = t.escaped(piece, t.escape, 0).(string)
+			if _, words := v.(string); words && t.fences && p.untrusted() {
+				piece = fenced(piece, string(in.a.ID))
+			}
+		}
+		if t.most > 0 && b.Len() > maxText/2 {
+			break // and cut below
 		}
 		if b.Len()+len(piece) > maxText {
 			return nil, fmt.Errorf("is longer than %d bytes", maxText)
 		}
 		b.WriteString(piece)
 	}
-	return b.String(), nil
+	return cut(b.String(), t.most), nil
 }
 
-// escaped returns the value of an expression with every text in it escaped.
-func (t *text) escaped(v any, escape func(string) string) any {
+// valueOf returns what a part's expression gives: its texts made harmless where they may be taken for instructions.
+func (t *text) valueOf(p part, in *input) (any, error) {
+	v, err := p.value(in, t.most, t.cuts)
+	if t.fences && p.untrusted() {
+		v = stripped(v)
+	}
+	return v, err
+}
+
+// escaped returns the value of an expression with every text in it escaped and cut.
+func (t *text) escaped(v any, escape func(string) string, most int) any {
 	switch v := v.(type) {
 	case string:
 		if escape != nil {
-			return escape(v)
+			v = escape(v)
 		}
+		return cut(v, most)
 	case []any:
 		for i := range v {
-			v[i] = t.escaped(v[i], escape)
+			v[i] = t.escaped(v[i], escape, most)
 		}
 	case map[string]any:
 		for name := range v {
@@ -175,35 +154,46 @@ func (t *text) escaped(v any, escape func(string) string) any {
 			if own == nil {
 				own = t.inside(v, name)
 			}
-			v[name] = t.escaped(v[name], own)
+			v[name] = t.escaped(v[name], own, t.mostInside(v, name))
 		}
 	}
 	return v
 }
 
-// value evaluates the expression for one event.
-func (p part) value(in *input) (any, error) {
-	if p.x.Reads("body") {
-		if err := in.parse(); err != nil {
-			return nil, err
+// value evaluates the expression for one event. Of a text of most characters no more is kept than is needed to cut it; 0 is no bound. With cuts,
+// as much is kept of any other value as there is room for.
+func (p part) value(in *input, most int, cuts bool) (any, error) {
+	for i, x := range p.xs {
+		v, err := x.Eval(in)
+		var native any
+		if err == nil {
+			if s, ok := v.(types.String); ok && most > 0 && len(s) > maxText/2 {
+				v = types.String(strings.ToValidUTF8(string(s[:maxText/2]), ""))
+			}
+			if native, err = expression.Native(v, maxText); errors.Is(err, expression.ErrTooLarge) && cuts {
+				native, err = expression.Cut(v, maxText, Cut)
+			}
+		}
+		failure, none := errors.AsType[*expression.Failure](err)
+		none = none && !failure.Cost || err == nil && native == nil
+		switch {
+		case none && i < len(p.xs)-1:
+		case none && err != nil && in.Bad() != nil && x.Reads("body"):
+			return nil, in.Bad()
+		case err != nil:
+			return nil, fmt.Errorf("{{%s}} %w", p.source, err)
+		default:
+			return native, nil
 		}
 	}
-	v, err := p.x.Eval(in)
-	if err != nil {
-		return nil, fmt.Errorf("{{%s}} %w", p.source, err)
-	}
-	native, err := expression.Native(v, maxText)
-	if err != nil {
-		return nil, fmt.Errorf("{{%s}} %w", p.source, err)
-	}
-	return native, nil
+	return nil, nil
 }
 
 // written returns a value as it is written between other text.
 func written(v any) (string, error) {
 	switch v := v.(type) {
 	case nil:
-		return "", errors.New("is null: say what stands there instead, such as {{x == null ? 'none' : x}}")
+		return "", errors.New("is null: say what stands there instead, such as {{x ?? 'none'}}")
 	case string:
 		return v, nil
 	case bool:

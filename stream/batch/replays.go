@@ -80,7 +80,7 @@ const maxSeen = 100_000
 // owner. A broken record names no event.
 func (r *replay) redelivered(rec *ledger.Record, known ledger.Known) bool {
 	switch {
-	case rec.Broken != "":
+	case rec.NoEvent():
 		return false
 	case known.Done && known.First >= r.From:
 		return known.First < rec.Offset

@@ -95,7 +95,7 @@ func (d *decider) withdraw(k VersionLineKey, i int) {
 	if line != nil && len(d.state.Waiting[k]) == 0 {
 		line.Parked = ""
 	}
-	d.conclude(s, s.Version, Filtered, ReasonType)
+	d.conclude(s, s.Version, Filtered, s.FilteredBy())
 }
 
 // removeWaiting removes the i-th waiting event of a version line from the buffer and returns it. The first one stays where it is, since

@@ -13,9 +13,11 @@
 //	quarantined  data_rejected   the database refused its data (said by the ledger, through Record.Broken)
 //	quarantined  misplaced       in another partition than its key's, where no order per entity would hold for it
 //	quarantined  too_large       larger than what the stream reads: only its beginning is kept
+//	quarantined  expression      match has failed on it, and it was not seen before: nothing of it is remembered, and its place is missing
 //	duplicate    seen            same key, same body hash: decided before, in this batch, or waiting in the buffer
 //	conflict     body_differs    same key, another body hash; the first one stays what is remembered
-//	filtered     type            the filter said no (see below)
+//	filtered     type            the subscription's types leave it out (see below)
+//	filtered     match           its match does
 //	applied      arrival         order: arrival, or kind none: no line is touched
 //	applied      first           begins its line: unknown, or of another kind until now
 //	applied      new_epoch       begins its line again: of a higher epoch, whatever its value and whatever start says

@@ -71,11 +71,13 @@ type subject struct {
 // decide asks the questions in their order: decodable? seen? filtered? version? gap? Whether the event is filtered is asked by
 // decideByVersion, because a filtered event of kind sequence moves its version line like any other.
 func (d *decider) decide(s subject) {
-	if s.Broken != "" {
+	switch {
+	case s.NoEvent():
 		d.add(s, s.Version, Quarantined, s.Broken)
-		return
-	}
-	if !d.decideSeen(s) {
+	case d.decideSeen(s):
+	case s.Broken != "":
+		d.add(s, s.Version, Quarantined, s.Broken)
+	default:
 		d.decideByVersion(s)
 	}
 }
@@ -93,6 +95,9 @@ func (d *decider) decideSeen(s subject) bool {
 			// Another event of that id came first, on another version line or in another partition: a filtered one is not remembered.
 			otherCameFirst := ok && (seen.Hash != w.Hash || w.Filtered)
 			if !otherCameFirst {
+				if w.Filtered && s.Broken != "" {
+					return false // nobody knows whether it is wanted by now: it is quarantined, and what waits keeps its place
+				}
 				if w.Filtered && !sameDecision(&w.Record, s.Record) {
 					d.withdraw(k, i)
 					return false
@@ -129,7 +134,7 @@ func (d *decider) conclude(s subject, v schemas.Version, dec Decision, why Reaso
 	case !s.Filtered:
 		d.state.Seen[s.Key] = Seen{s.Hash, dec}
 	case dec != Buffered && dec != Parked:
-		dec, why = Filtered, ReasonType
+		dec, why = Filtered, s.FilteredBy()
 	}
 	d.add(s, v, dec, why)
 }

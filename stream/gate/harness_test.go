@@ -51,6 +51,8 @@ func appended(t time.Time) func(*Record)        { return func(r *Record) { r.App
 
 func misplaced(r *Record) { r.Broken = ReasonMisplaced }
 func tooLarge(r *Record)  { r.Broken = ReasonTooLarge }
+func failed(r *Record)    { r.Broken = ReasonExpression }
+func unmatched(r *Record) { r.Filtered, r.Unmatched = true, true }
 
 // step is one thing that happens to a state: a batch, or the end of a wait, by itself or as an operator asks, or another
 // policy from here on, or an operator's word on the event that was held last.

@@ -304,7 +304,12 @@ func (a *author) record(e *event, offset int64) {
 	r := e.Record
 	r.Offset = offset
 	if r.Broken == "" {
-		r.Filtered = a.filter>>e.typ&1 != 0
+		switch says := a.filter>>e.typ&1 != 0; {
+		case says && offset%5 == 4:
+			r.Broken = ReasonExpression
+		default:
+			r.Filtered, r.Unmatched = says, says && e.typ&1 != 0
+		}
 	}
 	a.steps = append(a.steps, in(r))
 }

@@ -11,7 +11,7 @@ func Reasons() []Reason {
 		ReasonFirst, ReasonNewEpoch, ReasonNext, ReasonEqual, ReasonArrival, ReasonBackfilled, ReasonReleased, ReasonGapSkipped, ReasonGapDead,
 		ReasonSeen, ReasonBodyDiffers, ReasonOlder, ReasonOlderDelta, ReasonOlderHeld, ReasonFiller, ReasonEqualFirst,
 		ReasonEqualLast, ReasonEqualHeld, ReasonGap, ReasonStartGap, ReasonStartBackfill, ReasonOverflow, ReasonGapExpired,
-		ReasonBehindPark, ReasonType, ReasonUndecodable, ReasonDataRejected,
+		ReasonBehindPark, ReasonType, ReasonMatch, ReasonExpression, ReasonUndecodable, ReasonDataRejected,
 		ReasonMisplaced, ReasonTooLarge, ReasonRedriven, ReasonDiscarded, ReasonReprocess,
 	}
 }

@@ -74,13 +74,13 @@ func (m *model) addOutcome(n int, r Record, v schemas.Version, d Decision, why R
 // final tells what became of an event for good; the filter has the last word.
 func (m *model) final(n int, r Record, v schemas.Version, d Decision, why Reason) {
 	if r.Filtered {
-		d, why = Filtered, ReasonType
+		d, why = Filtered, r.FilteredBy()
 	}
 	m.addOutcome(n, r, v, d, why)
 }
 
 func (m *model) record(n int, r Record) {
-	if r.Broken != "" {
+	if r.Broken != "" && (r.Broken != ReasonExpression || len(m.ran[r.Key]) == 0) {
 		m.outcomes = append(m.outcomes, modelOutcome{Record: n, Key: r.Key, Offset: r.Offset, Decision: Quarantined, Reason: r.Broken, Version: r.Version})
 		return
 	}
@@ -93,7 +93,7 @@ func (m *model) record(n int, r Record) {
 			before = []Record{h.Record}
 		} else {
 			m.pick(h)
-			m.final(-1, h.Record, h.Version, Filtered, ReasonType)
+			m.final(-1, h.Record, h.Version, Filtered, h.FilteredBy())
 		}
 	}
 	if len(before) > 0 {
@@ -114,7 +114,7 @@ func (m *model) place(n int, k VersionLineKey, r Record) {
 		m.final(n, r, v, Applied, ReasonArrival)
 		return
 	case r.Filtered && v.Kind != schemas.Sequence:
-		m.final(n, r, v, Filtered, ReasonType)
+		m.final(n, r, v, Filtered, r.FilteredBy())
 		return
 	case v.Kind == schemas.Timestamp:
 		v.Value = min(v.Value, r.AppendTime.UnixNano()+int64(m.p.FutureSkew))
@@ -172,7 +172,7 @@ func (m *model) start(n int, k VersionLineKey, r Record, v schemas.Version, wait
 	case StartBackfill:
 		why = ReasonStartBackfill
 		if order > 0 && r.Filtered && !waiting {
-			m.final(n, r, v, Filtered, ReasonType)
+			m.final(n, r, v, Filtered, r.FilteredBy())
 			return
 		}
 	case StartFirst:

@@ -20,7 +20,7 @@ func (d *decider) reprocess(s subject, evenStale bool, ofGeneration func(schemas
 		return
 	}
 	if s.Filtered {
-		d.add(s, s.Version, Filtered, ReasonType)
+		d.add(s, s.Version, Filtered, s.FilteredBy())
 		return
 	}
 	if d.decideSeen(s) {

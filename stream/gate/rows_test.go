@@ -23,6 +23,10 @@ var rows = table{
 		name: "quarantined/too_large", policy: wait,
 		steps: []step{in(Record{Broken: ReasonTooLarge})}, want: []string{"0 quarantined/too_large"},
 	}, {
+		name: "quarantined/expression", policy: wait,
+		steps: []step{in(seq(1, 1), seq(2, 2, failed), seq(1, 1, failed), seq(3, 3), seq(2, 2))},
+		want:  []string{"1 applied/first", "2 quarantined/expression", "1 duplicate/seen", "3 buffered/gap", "2 applied/next", "*3 applied/released"},
+	}, {
 		name: "duplicate/seen", policy: wait,
 		steps: []step{in(seq(1, 1), seq(1, 1))}, want: []string{"1 applied/first", "1 duplicate/seen"},
 	}, {
@@ -31,6 +35,10 @@ var rows = table{
 	}, {
 		name: "filtered/type", policy: wait,
 		steps: []step{in(seq(1, 1, filtered))}, want: []string{"1 filtered/type"},
+	}, {
+		name: "filtered/match", policy: wait,
+		steps: []step{in(seq(1, 1), seq(3, 3, unmatched), seq(3, 3, failed), seq(2, 2))},
+		want:  []string{"1 applied/first", "3 buffered/gap", "3 quarantined/expression", "2 applied/next", "*3 filtered/match"},
 	}, {
 		name: "applied/arrival", policy: wait,
 		steps: []step{in(rec(1, schemas.None, 0))}, want: []string{"1 applied/arrival"},

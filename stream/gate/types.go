@@ -56,6 +56,8 @@ const (
 	ReasonGapExpired    Reason = "gap_expired"    // the wait ended, then: park
 	ReasonBehindPark    Reason = "behind_park"    // behind a gap on a version line that is parked
 	ReasonType          Reason = "type"           // filtered by type
+	ReasonMatch         Reason = "match"          // filtered: match is false
+	ReasonExpression    Reason = "expression"     // match has failed on it
 	ReasonUndecodable   Reason = "undecodable"    // not a CloudEvent of ours
 	ReasonDataRejected  Reason = "data_rejected"  // the database refused the row's data
 	ReasonMisplaced     Reason = "misplaced"      // in another partition than its key's
@@ -79,7 +81,22 @@ type Record struct {
 	Deleted    bool
 	Backfill   bool   // synthetic: made of what a backfill fetched
 	Filtered   bool   // the subscription's filter said no
-	Broken     Reason // not empty: quarantined for it, and the gate reads nothing else
+	Unmatched  bool   // of a filtered event: match said it, not types
+	Broken     Reason // not empty: quarantined for it. The gate reads nothing else, unless it [Reason.KnowsEvent]
+}
+
+// KnowsEvent reports whether a record that is quarantined for r is an event whose attributes hold: only its filter could not be asked.
+func (r Reason) KnowsEvent() bool { return r == ReasonExpression }
+
+// NoEvent reports whether nothing but its offset counts of the record.
+func (r *Record) NoEvent() bool { return r.Broken != "" && !r.Broken.KnowsEvent() }
+
+// FilteredBy is the reason for which a filtered event is filtered.
+func (r *Record) FilteredBy() Reason {
+	if r.Unmatched {
+		return ReasonMatch
+	}
+	return ReasonType
 }
 
 // Seen says how an event was decided before. Filtered events are not remembered: an entry that says Filtered counts as

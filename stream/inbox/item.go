@@ -302,7 +302,7 @@ func scanItem(r pgx.CollectableRow) (Item, error) {
 	i.Team, i.Subscription, _ = strings.Cut(name, ".")
 	i.Source = strings.TrimPrefix(i.CESource, "/"+i.Team+"/")
 	i.VersionKind, i.VersionClock = string(v.Kind), v.Clock
-	if i.Decision != gate.Quarantined || i.Reason == gate.ReasonMisplaced { // of quarantined records only a misplaced one has a version
+	if i.Decision != gate.Quarantined || i.Reason == gate.ReasonMisplaced || i.Reason.KnowsEvent() { // of quarantined records only those have a version
 		i.Version = v.Sortable()
 	}
 	i.DecidedAt = i.DecidedAt.UTC()

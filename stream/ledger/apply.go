@@ -243,7 +243,7 @@ func waitingOf(r *pg.Row) gate.Waiting {
 	g.Version.Kind = schemas.VersionKind(r.Text())
 	g.Version.Epoch, g.Version.Value, g.Version.Text, g.Version.Sub = r.Int64(), r.Int64(), r.Text(), r.Int32()
 	g.First, g.Payload = r.Int64Or(), schemas.PayloadKind(r.Text())
-	g.Deleted, g.Filtered, g.Backfill = r.Bool(), r.Bool(), r.Bool()
+	g.Deleted, g.Filtered, g.Unmatched, g.Backfill = r.Bool(), r.Bool(), r.Bool(), r.Bool()
 	g.Decision, g.Stage, g.Size = gate.Decision(r.Text()), gate.Stage(r.Text()), int64(r.Int32())
 	return g
 }

@@ -130,7 +130,7 @@ func (w *partitionBatch) collectLines() {
 // broken reports whether record i is to be quarantined. Nothing else of it is read.
 func (w *partitionBatch) broken(i int) bool {
 	_, bad := w.refusedData[i]
-	return bad || w.Records[i].Broken != ""
+	return bad || w.Records[i].NoEvent()
 }
 
 // addLine adds a line to w, with its cached state if there is one, and returns its index.

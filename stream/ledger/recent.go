@@ -125,7 +125,7 @@ func (t *batchTx) keys() (toLookUp, all *pg.UUIDs) {
 			if known {
 				t.lookups.recent++
 			}
-			w.lookedUp[i] = known || w.askAllKeys || k.askAllLeft > 0 || r.Filtered // a filtered event gets no row
+			w.lookedUp[i] = known || w.askAllKeys || k.askAllLeft > 0 || r.Filtered || r.Broken != "" // a filtered event gets no row, and neither does one on which match has failed
 			if w.lookedUp[i] {
 				toLookUp.Add(r.Key)
 			}

@@ -151,7 +151,7 @@ func (n *Namespace) Known(ctx context.Context, fence int32, records []Record, st
 func (n *Namespace) known(ctx context.Context, win *windowSet, fence int32, records []Record, statuses bool) ([]Known, error) {
 	keys, offsets := make([][16]byte, 0, len(records)), make([]int64, len(records))
 	for i := range records {
-		if offsets[i] = records[i].Offset; records[i].Broken == "" {
+		if offsets[i] = records[i].Offset; !records[i].NoEvent() {
 			keys = append(keys, records[i].Key)
 		}
 	}
@@ -214,14 +214,14 @@ func knownOf(r *Record, seen map[schemas.EventKey]seenAt, rejected map[int64]was
 	k := Known{Decision: cmp.Or(was.decision, Undecided), First: -1, Status: was.status}
 	before, isSeen := seen[r.Key]
 	switch {
-	case r.Broken != "": // no event: it can only be rejected again
+	case r.NoEvent(): // it: it can only be rejected again
 		k.Done = isRejected
 	case isSeen && before.hash == r.Hash:
 		return Known{Decision: before.decision, Done: true, First: before.offset, Status: before.status}
 	case isSeen: // under its key another body was decided: it is in conflict with that, each time
 		k.Done = isRejected
 	default: // what was rejected for anything but the filter may be an event by now
-		k.Done = isRejected && r.Filtered
+		k.Done = isRejected && (r.Filtered || r.Broken != "")
 	}
 	return k
 }

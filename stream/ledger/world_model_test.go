@@ -310,7 +310,7 @@ func (m *modelLedger) decided(p *modelPart, r *Record, o gate.Outcome) *modelEve
 	case o.Decision == gate.Conflict:
 		p.rejected[r.Offset] = modelRejected{o.Decision, o.Reason, r.ID, m.window}
 	case r.Filtered:
-		p.rejected[r.Offset] = modelRejected{gate.Filtered, gate.ReasonType, r.ID, m.window}
+		p.rejected[r.Offset] = modelRejected{gate.Filtered, r.FilteredBy(), r.ID, m.window}
 	default:
 		e := &modelEvent{Record: *r, part: p.number, window: m.window}
 		m.events[r.Key] = e

@@ -156,7 +156,7 @@ func (w *world) nothingLost(what string) {
 		w.fatalf("%v", err)
 	}
 	for at, r := range w.witness.read {
-		if broken := r.Broken != "" || r.Type == poison; !places[at] && (broken || !keys[r.Key]) {
+		if broken := r.NoEvent() || r.Type == poison; !places[at] && (broken || !keys[r.Key]) {
 			w.fatalf("P1 after %s: of the record at %v (%s) nothing is known", what, at, r.ID)
 		}
 	}

@@ -112,22 +112,22 @@ func (w *writer) addBackfill(k *partitionBatch, q gate.Request) {
 // bufferRows are events that wait, or are held: the parameters of bufferInsert.
 type bufferRows struct {
 	columns
-	fence, leaderEpoch, sub               pg.Int32s
-	offset, epoch, value, first           pg.Int64s
-	appended, received                    pg.Times
-	key, hash                             pg.UUIDs
-	deleted, filtered, backfill           pg.Bools
-	versionText, decision, stage, payload pg.Texts
-	kind, entity, clock                   pg.Texts
-	source, id, eventType                 pg.Texts
-	packed                                pg.Blobs
+	fence, leaderEpoch, sub                pg.Int32s
+	offset, epoch, value, first            pg.Int64s
+	appended, received                     pg.Times
+	key, hash                              pg.UUIDs
+	deleted, filtered, unmatched, backfill pg.Bools
+	versionText, decision, stage, payload  pg.Texts
+	kind, entity, clock                    pg.Texts
+	source, id, eventType                  pg.Texts
+	packed                                 pg.Blobs
 }
 
 func newBufferRows() *bufferRows {
 	r := &bufferRows{}
 	r.columns = columns{{"fence", &r.fence}, {"log_offset", &r.offset}, {"leader_epoch", &r.leaderEpoch}, {"append_time", &r.appended},
 		{"received_at", &r.received}, {"event_key", &r.key}, {"hash", &r.hash}, {"epoch", &r.epoch}, {"value", &r.value}, {"version_text", &r.versionText},
-		{"sub", &r.sub}, {"first", &r.first}, {"deleted", &r.deleted}, {"filtered", &r.filtered}, {"backfill", &r.backfill}, {"decision", &r.decision},
+		{"sub", &r.sub}, {"first", &r.first}, {"deleted", &r.deleted}, {"filtered", &r.filtered}, {"unmatched", &r.unmatched}, {"backfill", &r.backfill}, {"decision", &r.decision},
 		{"stage", &r.stage}, {"payload", &r.payload}, {"kind", &r.kind}, {"entity", &r.entity}, {"clock", &r.clock}, {"source", &r.source},
 		{"event_id", &r.id}, {"type", &r.eventType}, {"packed", &r.packed}}
 	return r
@@ -154,6 +154,7 @@ func (w *writer) addBuffered(k *partitionBatch, of *Record, g *gate.Waiting, dec
 	}
 	r.deleted.Add(g.Deleted)
 	r.filtered.Add(g.Filtered)
+	r.unmatched.Add(g.Unmatched)
 	r.backfill.Add(g.Backfill)
 	r.decision.Add(decision)
 	r.stage.Add(string(g.Stage))

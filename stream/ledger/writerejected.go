@@ -33,7 +33,7 @@ func (w *writer) addRejected(k *partitionBatch, i int) {
 	r, v, c := &k.Records[i], &k.verdicts[i], w.rejected
 	decision, reason := v.Decision, v.Reason
 	if decision != gate.Conflict && decision != gate.Quarantined && decision != gate.Filtered {
-		decision, reason = gate.Filtered, gate.ReasonType // a filtered event that waits only to fill its place
+		decision, reason = gate.Filtered, r.FilteredBy() // a filtered event that waits only to fill its place
 	}
 	c.fence.Add(k.Claim.ID)
 	c.offset.Add(r.Offset)
@@ -41,7 +41,7 @@ func (w *writer) addRejected(k *partitionBatch, i int) {
 	c.received.AddOrNull(r.ReceivedAt)
 	c.decision.Add(string(decision))
 	c.reason.Add(string(reason))
-	if decision == gate.Quarantined && reason != gate.ReasonMisplaced {
+	if decision == gate.Quarantined && reason != gate.ReasonMisplaced && !reason.KnowsEvent() {
 		c.addUntrusted(r)
 	} else {
 		c.addIdentity(r, v.Version)

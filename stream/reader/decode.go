@@ -26,8 +26,8 @@ type bounds struct {
 }
 
 // decode returns a record for the ledger, and its event; nil if the record is to be quarantined. It has no error: a record that cannot be
-// decided goes to the ledger with its bytes, and does not stop its partition. wanted decides what is filtered.
-func decode(r *kgo.Record, wanted func(eventType, source string) bool, b bounds) (ledger.Record, *schemas.Event) {
+// decided goes to the ledger with its bytes, and does not stop its partition. wanted decides what is filtered, see [Reader.wants].
+func decode(r *kgo.Record, wanted func(*schemas.Event) (gate.Reason, error), b bounds) (ledger.Record, *schemas.Event) {
 	rec := ledger.Record{
 		Record:      gate.Record{Offset: r.Offset, AppendTime: r.Timestamp},
 		LeaderEpoch: r.LeaderEpoch,
@@ -61,7 +61,12 @@ func decode(r *kgo.Record, wanted func(eventType, source string) bool, b bounds)
 			place, b.partitions, r.Partition)
 		return rec, nil
 	}
-	rec.Filtered = !wanted(e.Type, e.Source)
+	why, err := wanted(e)
+	if err != nil {
+		rec.Broken, rec.Error = why, strings.ToValidUTF8(err.Error()[:min(len(err.Error()), maxErrorText)], "?")
+		return rec, nil
+	}
+	rec.Filtered, rec.Unmatched = why != "", why == gate.ReasonMatch
 	return rec, e
 }
 

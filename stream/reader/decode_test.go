@@ -8,6 +8,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/stream/gate"
 )
 
 // Every key of the intake's producer is where it belongs, and every other partition is not its place.
@@ -15,7 +16,7 @@ func TestPlaceIsWhereTheProducerPutsIt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 5)
 	cl := r.NewClient(kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
-	all := func(string, string) bool { return true }
+	all := func(*schemas.Event) (gate.Reason, error) { return "", nil }
 	for i := range 50 {
 		e := event(i)
 		e.Entity = schemas.EntityKey(fmt.Sprintf("repo/%d", i))

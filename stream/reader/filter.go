@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -79,7 +80,25 @@ func Wants(f ledger.ReplayFilter) func(*ledger.Record) bool {
 		named[schemas.NewEventKey(e.Source, e.ID)] = true
 	}
 	return func(r *ledger.Record) bool {
-		return (len(named) == 0 || r.Broken == "" && named[r.Key]) && (len(f.Sources) == 0 || slices.Contains(f.Sources, r.Source)) && (f.Entity == "" || r.Entity == f.Entity) &&
+		return (len(named) == 0 || !r.NoEvent() && named[r.Key]) && (len(f.Sources) == 0 || slices.Contains(f.Sources, r.Source)) && (f.Entity == "" || r.Entity == f.Entity) &&
 			(len(f.Types) == 0 || r.Type != "" && typed(r.Type, r.Source))
 	}
+}
+
+// wants returns "" for an event that the subscription wants, else why not: gate.ReasonType or ReasonMatch. Where match fails, that is
+// ReasonExpression and an error.
+func (r *Reader) wants(e *schemas.Event) (gate.Reason, error) {
+	if !r.filter(e.Type, e.Source) {
+		return gate.ReasonType, nil
+	}
+	if r.match == nil {
+		return "", nil
+	}
+	switch matches, err := r.match(e); {
+	case err != nil:
+		return gate.ReasonExpression, err
+	case !matches:
+		return gate.ReasonMatch, nil
+	}
+	return "", nil
 }

@@ -20,7 +20,9 @@ type Config struct {
 	// Client is what every client of the subscription shares: seed brokers, TLS, SASL.
 	Client []kgo.Opt
 	// Filter reports whether an event is wanted.
-	Filter         func(eventType, source string) bool
+	Filter func(eventType, source string) bool
+	// Match is asked about what Filter wants, and says no with false; an error has the event quarantined. nil matches everything.
+	Match          func(e *schemas.Event) (bool, error)
 	BatchRecords   int         // the most records of a [Unit]
 	BatchBytes     int         // the most bytes of a unit that has more than one record
 	MaxRecordBytes int         // the largest record, with the decompressed record batch that it is in
@@ -41,6 +43,7 @@ type Reader struct {
 	cl        *kgo.Client
 	chunks    *chunkReader // reads a record batch as it is in the log; nil in tests
 	filter    func(eventType, source string) bool
+	match     func(e *schemas.Event) (bool, error)
 	records   int                                                   // the most of a unit
 	bytes     int                                                   // the most of a unit that has more than one record
 	maxRecord int                                                   // the largest record, in bytes
@@ -90,7 +93,7 @@ type Unit struct {
 func New(cl *kgo.Client, log *Log, cfg Config) *Reader {
 	return &Reader{
 		cl: cl, chunks: log.chunks, count: log.Count,
-		filter: cfg.Filter, records: cfg.BatchRecords, bytes: cfg.BatchBytes, maxRecord: cfg.MaxRecordBytes, onError: cfg.OnError,
+		filter: cfg.Filter, match: cfg.Match, records: cfg.BatchRecords, bytes: cfg.BatchBytes, maxRecord: cfg.MaxRecordBytes, onError: cfg.OnError,
 		out: make(chan Unit), calls: make(chan func()), readings: map[TopicPartition]*Reading{},
 	}
 }
@@ -357,7 +360,7 @@ func (c *unitCutter) record(ctx context.Context, reading *Reading, r *kgo.Record
 		c.advance(reading, next, end, size)
 		return nil
 	}
-	rec, event := decode(r, c.reader.filter, bounds{partitions: reading.partitions, maxBytes: c.reader.maxRecord})
+	rec, event := decode(r, c.reader.wants, bounds{partitions: reading.partitions, maxBytes: c.reader.maxRecord})
 	if rec.Broken == gate.ReasonMisplaced { // a record also seems to be in the wrong partition if our number of partitions is out of date
 		if err := c.counts.check(ctx, reading); err != nil {
 			return err

@@ -124,7 +124,7 @@ func (c *counter) count(r *ledger.Record, known ledger.Known) {
 	if c.r.Mode != ledger.ReplayShadow && known.Done == ranBefore && !r.Filtered && r.Broken == "" {
 		n.Runs++
 	}
-	if r.Broken != "" {
+	if r.NoEvent() {
 		return // of no type and no entity
 	}
 	n.Types[r.Type]++

@@ -28,6 +28,7 @@ package sink
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -134,6 +135,12 @@ type Action struct {
 	// nil for sinks that are not [InLedger]. tag is the server's word on it, empty if an earlier attempt has executed it.
 	// A *[StatementError] wrote nothing; after any other error it may have been executed, and the next attempt finds out.
 	Commit func(ctx context.Context, s Statement) (tag string, err error)
+}
+
+// To returns the name by which the action's team calls its destination.
+func (a Action) To() string {
+	team, _, _ := strings.Cut(a.Subscription, ".")
+	return strings.TrimPrefix(a.Destination, team+"/")
 }
 
 // Hop returns the trace context that the call carries: of the attempt's span, or one of its own inside the event's trace.

@@ -37,6 +37,10 @@ func shownTo(w *access.Who, answer any) any {
 		for i := range shown.Actions {
 			shown.Actions[i].Attempts = attemptsWithout(shown.Actions[i].Attempts)
 		}
+		shown.Filters = slices.Clone(shown.Filters)
+		for i := range shown.Filters {
+			shown.Filters[i] = shown.Filters[i].withoutValues()
+		}
 		return &shown
 	}
 	return answer

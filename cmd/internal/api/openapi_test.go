@@ -244,7 +244,7 @@ func TestDescribedRoutesAreThere(t *testing.T) {
 
 // wireTypes are the schemas of the description by the types that they are of.
 var wireTypes = []any{
-	Attention{}, AttentionItem{}, AttentionCount{}, AttentionUnknown{}, InboxItem{}, RedrivenItem{}, InboxDetail{}, ActionItem{}, AttemptItem{}, SenderItem{}, StoryItem{},
+	Attention{}, AttentionItem{}, AttentionCount{}, AttentionUnknown{}, InboxItem{}, RedrivenItem{}, InboxDetail{}, ActionItem{}, AttemptItem{}, SenderItem{}, StoryItem{}, FilterItem{}, FilterPart{}, FilterValue{},
 	DeliverySearch{}, UndecidedItem{}, RedriveRequest{}, RedriveItem{}, PlaceItem{}, EntityDetail{}, EntityItem{}, VersionLineItem{}, WaitItem{},
 	QuarantineItem{}, QuarantineMark{}, QuarantineRedrive{}, QuarantineRedriven{},
 	DeadLetterItem{}, DeadLetterGroup{}, DeadLetterDetail{}, CommandItem{}, DeadRecord{}, DeadHeader{}, InboxRecord{}, DeadLetterRequest{}, DeadLetterAnswer{},

@@ -69,8 +69,9 @@ type InboxDetail struct {
 	Title   string       `json:"title,omitempty"`  // what the entity is called
 	Sender  *SenderItem  `json:"sender,omitempty"` // who made it happen
 	Actions []ActionItem `json:"actions"`
-	Story   []StoryItem  `json:"story,omitempty"` // in the order of time
-	Next    string       `json:"next,omitempty"`  // what happens next, and which command changes that
+	Filters []FilterItem `json:"filters,omitempty"` // of the subscription; none if the log has the event no more
+	Story   []StoryItem  `json:"story,omitempty"`   // in the order of time
+	Next    string       `json:"next,omitempty"`    // what happens next, and which command changes that
 }
 
 // SenderItem is who made an event happen, as its provider says.

@@ -78,8 +78,8 @@ func ledgerRow(a *inbox.Attention) api.AttentionItem {
 	case inbox.AttentionConflict, inbox.AttentionQuarantined:
 		row.ID = strings.Join([]string{a.Team, a.Subscription, a.Topic, place}, "/")
 		row.Command = redrive + a.Topic + " " + place + " --discard --reason TEXT"
-		own := strings.HasPrefix(a.Topic, "events."+a.Team+".")                               // what another team shares is that team's to redrive
-		if own && (a.Reason == gate.ReasonMisplaced || a.Reason == gate.ReasonDataRejected) { // the bytes are those of an event
+		own := strings.HasPrefix(a.Topic, "events."+a.Team+".")                                                                    // what another team shares is that team's to redrive
+		if own && (a.Reason == gate.ReasonMisplaced || a.Reason == gate.ReasonDataRejected || a.Reason == gate.ReasonExpression) { // the bytes are those of an event
 			row.Command = redrive + a.Topic + " " + place + " --reason TEXT"
 		}
 	default:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/schemas/expression"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/policy"
 )
@@ -20,7 +21,26 @@ type guarding struct {
 
 // guardMakers make the guards of a subscription, in the order in which they are asked: pause, senders, when, loop, policy and approvals, budget.
 // One gives nil if the file has nothing for it to decide.
-var guardMakers = []func(guarding) (policy.Guard, error){}
+var guardMakers = []func(guarding) (policy.Guard, error){whens}
+
+// whens makes the guard of when.
+func whens(of guarding) (policy.Guard, error) {
+	conditions := policy.Conditions{}
+	for _, a := range subscriptionIn(of.file, of.at).Actions {
+		if a.When == "" {
+			continue
+		}
+		x, err := expression.Condition(a.When)
+		if err != nil {
+			return nil, err // config.Load has checked it
+		}
+		conditions[a.Name] = x
+	}
+	if len(conditions) == 0 {
+		return nil, nil
+	}
+	return conditions, nil
+}
 
 // guards returns the guards of a subscription; nil if it has none.
 func guards(of guarding) (policy.Guard, error) {

@@ -17,6 +17,7 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/policy"
 )
 
 const (
@@ -65,6 +66,9 @@ func notRedriven(item inbox.Item) error {
 	switch {
 	case item.Decision == gate.Conflict:
 		return schemas.Errorf(schemas.Invalid, op, "another body came under its id before, and that event is the one that counts; `forebay inbox raw` shows this one, and --discard takes it off the list")
+	case item.Decision == gate.Filtered && item.Reason == gate.ReasonMatch:
+		return schemas.Errorf(schemas.Invalid, op, "the subscription's match leaves it out (`forebay subscriptions explain %s.%s --event %s` says by what): change match, then `%s`; what is done is skipped",
+			item.Team, item.Subscription, quoted(itemName(&item)), seekTo(item))
 	case item.Decision == gate.Filtered:
 		return schemas.Errorf(schemas.Invalid, op, "the subscription's types leave it out: add its type there, then `%s`; what is done is skipped", seekTo(item))
 	case item.Decision.Runs() && item.Status == "dead_letter":
@@ -151,6 +155,11 @@ func (i *inboxAPI) produce(ctx context.Context, box *inbox.Inbox, item inbox.Ite
 	if err != nil {
 		return err
 	}
+	if item.Reason == gate.ReasonExpression {
+		if err := matchFails(subscriptionIn(i.s.a.file(), nameInTeam{item.Team, item.Subscription}), rec); err != nil {
+			return err
+		}
+	}
 	topic, err := topicOf(i.s.a.file(), item, rec)
 	if err != nil {
 		return err
@@ -217,6 +226,22 @@ func unpack(item inbox.Item, raw []byte) (*kgo.Record, error) {
 	return rec, nil
 }
 
+// matchFails returns the error that says that a record would be quarantined again, because the subscription's match still fails on it.
+func matchFails(sub *config.Subscription, rec *kgo.Record) error {
+	match, err := policy.Match(sub.Match)
+	if match == nil || err != nil {
+		return err
+	}
+	e, err := record.Decode(rec)
+	if err == nil {
+		_, err = match(e)
+	}
+	if err != nil {
+		return schemas.Errorf(schemas.Invalid, "redrive", "it would be quarantined again: %v; mend the subscription's match first", err)
+	}
+	return nil
+}
+
 // topicOf returns the topic to which a quarantined record is produced again: the one that it was read from if the subscription still reads that,
 // else the topic that its source has now. A record that cannot be decoded has the first alone. Another team's topic is not written to.
 func topicOf(c *config.Config, item inbox.Item, rec *kgo.Record) (string, error) {
@@ -247,7 +272,7 @@ func topicOf(c *config.Config, item inbox.Item, rec *kgo.Record) (string, error)
 // notOurTopic returns the error that says why a record of another team's source is not produced again, and what can be done instead.
 func notOurTopic(item inbox.Item, s config.NamedSource) error {
 	instead := ""
-	if item.Reason == gate.ReasonDataRejected {
+	if item.Reason == gate.ReasonDataRejected || item.Reason == gate.ReasonExpression {
 		instead = fmt.Sprintf("; or change what refuses it here, then `%s` (what is done is skipped)", seekTo(item))
 	}
 	return schemas.Errorf(schemas.Invalid, "redrive", "%s is team %s's topic, which %s.%s only reads: ask team %[2]s to redrive it for one of its own subscriptions%[5]s; --discard takes it off the list here",

@@ -27,6 +27,7 @@ import (
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/owner"
+	"github.com/forebay-io/forebay/stream/policy"
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
@@ -398,7 +399,12 @@ func (s *streams) config(file *config.Config, at nameInTeam, ns *ledger.Namespac
 		names = append(names, source.Topic)
 		retention[source.Topic] = source.Topics.Retention.Std()
 	}
+	match, err := policy.Match(sub.Match)
+	if err != nil {
+		panic(err) // config.Load has checked it
+	}
 	return stream.Config{
+		Match: match,
 		Group: at.team + "." + at.name, Topics: names, Client: KafkaOptions(file, config.RoleStream), Filter: reader.Globs(sub.Types),
 		Begin: owner.Begin{All: begin.All, At: begin.At}, Ledger: ns, Replays: ns, Decides: decides(file, at), Payloads: s.payloads,
 		Export: true, Retention: retention, Tracer: s.a.telemetry.tracer, Logger: s.a.log,

@@ -159,13 +159,14 @@ type grammar struct {
 		Drift schemasDriftCmd `cmd:"" help:"Show which fields of live bodies are new, gone or of another kind, as a running intake has seen them."`
 	} `cmd:"" help:"JSON Schemas of events."`
 	Subscriptions struct {
-		List   subscriptionsListCmd   `cmd:"" help:"List the subscriptions of a running process."`
-		Get    subscriptionsGetCmd    `cmd:"" help:"Show one subscription's partitions, and what is stopped and why."`
-		Lag    subscriptionsLagCmd    `cmd:"" help:"Show how far a subscription is behind, by partition: records, age of the oldest, open actions."`
-		Pause  subscriptionsPauseCmd  `cmd:"" help:"Decide and attempt nothing more for a subscription, in all processes, until it is resumed."`
-		Resume subscriptionsResumeCmd `cmd:"" help:"End a pause: decisions and attempts go on where they stood."`
-		Seek   subscriptionsSeekCmd   `cmd:"" help:"Move the position of a running subscription: to a time, an offset, the start or the end. What is done is skipped."`
-		Accept subscriptionsAcceptCmd `cmd:"" help:"Accept what partitions are stopped for, exactly as it was reported: they go on."`
+		List    subscriptionsListCmd    `cmd:"" help:"List the subscriptions of a running process."`
+		Get     subscriptionsGetCmd     `cmd:"" help:"Show one subscription's partitions, and what is stopped and why."`
+		Lag     subscriptionsLagCmd     `cmd:"" help:"Show how far a subscription is behind, by partition: records, age of the oldest, open actions."`
+		Explain subscriptionsExplainCmd `cmd:"" help:"Say which of a subscription's filters (types, match, when) an event meets, and what each part of them is."`
+		Pause   subscriptionsPauseCmd   `cmd:"" help:"Decide and attempt nothing more for a subscription, in all processes, until it is resumed."`
+		Resume  subscriptionsResumeCmd  `cmd:"" help:"End a pause: decisions and attempts go on where they stood."`
+		Seek    subscriptionsSeekCmd    `cmd:"" help:"Move the position of a running subscription: to a time, an offset, the start or the end. What is done is skipped."`
+		Accept  subscriptionsAcceptCmd  `cmd:"" help:"Accept what partitions are stopped for, exactly as it was reported: they go on."`
 	} `cmd:"" help:"Consumers."`
 	Replay struct {
 		Plan   replayPlanCmd   `cmd:"" help:"Say what a replay of a part of the log would run; nothing runs."`

@@ -31,7 +31,7 @@ import (
 var reads = map[string]string{
 	"alerts list": "", "attention": "", "config diff": "", "audit list": "", "destinations get": "acme/agent", "destinations list": "", "dlq get": "act_1", "dlq groups": "", "dlq list": "",
 	"entities get": "acme/triage/github/7", "entities list": "", "gaps get": "acme/triage/github/7", "gaps list": "", "inbox get": "acme/triage/github/1", "inbox list": "", "quarantine list": "", "replay get": "1", "replay list": "",
-	"schemas drift": "", "sources get": "acme/orders", "sources list": "", "subscriptions get": "acme.triage", "subscriptions lag": "acme.triage", "subscriptions list": "", "tokens list": "",
+	"schemas drift": "", "sources get": "acme/orders", "sources list": "", "subscriptions explain": "acme.triage --event github/1", "subscriptions get": "acme.triage", "subscriptions lag": "acme.triage", "subscriptions list": "", "tokens list": "",
 }
 
 // changes are the commands that change something that a running installation has. Each takes --dry-run and --reason, but for what is said here.

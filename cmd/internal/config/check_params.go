@@ -6,16 +6,21 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/sinks/template"
 )
 
 // params reports parameters that a sink would refuse. It does not report missing ones: actions may give them, and actionParams checks
 // that.
-func (ck *checker) params(path string, declared []template.Param, given Params) {
+func (ck *checker) params(path string, about spec.Description, given Params) {
+	declared := about.Params
 	if len(declared) == 0 || ck.unresolvedBelow(path) {
 		return
 	}
-	_, err := template.Compile(declared, given.Values())
+	compiled, err := template.Compile(declared, given.Values())
+	if err == nil && compiled.Untrusted() != "" && !about.Untrusted {
+		ck.problem(path+"."+compiled.Untrusted(), "puts words of an event where they may be taken for instructions; if that is meant, write untrusted: ok at the destination: they are fenced then")
+	}
 	bad, ok := errors.AsType[*template.KeyError](err)
 	if !ok {
 		return
@@ -39,7 +44,7 @@ func (ck *checker) actionParams(path string, a Action, d *Destination) {
 		}
 		return
 	}
-	ck.params(path+".params", declared, a.Params)
+	ck.params(path+".params", d.about(), a.Params)
 	all := maps.Clone(d.Params.Values())
 	if all == nil {
 		all = map[string]any{}

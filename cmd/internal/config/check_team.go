@@ -9,6 +9,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/schemas/expression"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -41,6 +42,7 @@ func (ck *checker) subscription(path, team string, sub *Subscription) {
 	}
 	ck.subscribed(path, team, sub)
 	ck.types(path+".types", sub.Types)
+	ck.condition(path+".match", sub.Match, "match is asked before there are actions")
 	if ck.c.barred[path] == "" {
 		ck.bySources(path, team, sources, sub)
 	}
@@ -116,6 +118,23 @@ func (ck *checker) types(path string, globs []string) {
 	}
 }
 
+// condition checks an expression that says yes or no. withoutAction says why it has no action to ask about; empty: it has one.
+func (ck *checker) condition(path, text, withoutAction string) {
+	if text == "" || ck.unresolved(path) {
+		if ck.written(path) && !ck.unresolved(path) {
+			ck.problem(path, "is empty; leave the key out, or write a CEL expression that gives true or false")
+		}
+		return
+	}
+	x, err := expression.Condition(text)
+	switch {
+	case err != nil:
+		ck.problem(path, "%v", err)
+	case withoutAction != "" && (x.Reads("action.name") || x.Reads("action.to")):
+		ck.problem(path, "reads action, and %s: use when of the action", withoutAction)
+	}
+}
+
 // repeated notes where a subscription asks for events whose bodies may be the same though they are not one event. Globs that match them
 // among others are not noted: whoever wrote those need not have them in mind.
 func (ck *checker) repeated(path string, sources []NamedSource, sub *Subscription) {
@@ -151,6 +170,7 @@ func (ck *checker) actions(path, team string, sub *Subscription) {
 			ck.problem(at+".name", "action %s is listed twice", a.Name)
 		}
 		names[a.Name] = true
+		ck.condition(at+".when", a.When, "")
 		if a.To == "" || ck.unresolved(at+".to") {
 			continue
 		}

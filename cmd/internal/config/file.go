@@ -302,14 +302,16 @@ type Subscription struct {
 	Contact string   `yaml:"contact"`
 	Sources []string `yaml:"sources"`
 	Types   []string `yaml:"types"`
-	Begin   string   `yaml:"begin"`
-	Order   string   `yaml:"order"`
-	Start   string   `yaml:"start"`
-	Equal   string   `yaml:"equal"`
-	Stale   Stale    `yaml:"stale"`
-	Gap     Gap      `yaml:"gap"`
-	Backlog string   `yaml:"backlog"`
-	Dedupe  Dedupe   `yaml:"dedupe"`
+	// Match is a CEL expression, see [expression.Variables]; empty: all.
+	Match   string `yaml:"match"`
+	Begin   string `yaml:"begin"`
+	Order   string `yaml:"order"`
+	Start   string `yaml:"start"`
+	Equal   string `yaml:"equal"`
+	Stale   Stale  `yaml:"stale"`
+	Gap     Gap    `yaml:"gap"`
+	Backlog string `yaml:"backlog"`
+	Dedupe  Dedupe `yaml:"dedupe"`
 	// Postgres is nil where its ledger is that of the top of the file.
 	Postgres *OwnPostgres `yaml:"postgres"`
 	// Expire is zero where entities are never forgotten.
@@ -368,6 +370,7 @@ type Dedupe struct {
 type Action struct {
 	Name   string `yaml:"name"`
 	To     string `yaml:"to"`
+	When   string `yaml:"when"` // a CEL expression; empty: always
 	OnDead string `yaml:"on_dead"`
 	Params Params `yaml:"params"`
 }

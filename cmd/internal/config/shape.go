@@ -441,11 +441,12 @@ var shapes = map[reflect.Type]*shape{
 		{name: "failures", doc: "After how many failures in a row, of which a refusal (400, 404, 422, ...) is none, as it is an answer; 0: however many.", def: "1000"},
 		{name: "after", doc: "After how long of nothing but failures, in any process; 0s: however long.", def: "3d"},
 	}},
-	reflect.TypeFor[Subscription](): {shown: true, doc: "A consumer.", later: []string{"match", "policy", "trust", "budget", "mode"}, fields: []field{
+	reflect.TypeFor[Subscription](): {shown: true, doc: "A consumer.", later: []string{"policy", "trust", "budget", "mode"}, fields: []field{
 		{name: "owners", doc: "People or groups who answer for it, 16 at most.", computed: "the team's"},
 		{name: "contact", doc: "Where they are reached.", computed: "the team's"},
 		{name: "sources", doc: "Sources of the same team; TEAM/SOURCE is another team's, which must have this team in its share.", required: true},
 		{name: "types", doc: "Globs over event types, * crosses dots; none means all."},
+		{name: "match", doc: "CEL over the event, its body and its sender: what of the types' events is the subscription's. false is filtered (match); an error has the event quarantined (expression). See [FILTERS.md](../../../deploy/docs/FILTERS.md)."},
 		{name: "begin", doc: "Where in the log a new subscription begins: now, all or an RFC 3339 time that is past.", def: "now"},
 		{name: "order", doc: "version orders by the provider's version; arrival only removes duplicates.", def: "version", values: []string{"version", "arrival"}},
 		{name: "start", doc: "First event of an unknown entity: any, only the preset's first value, or after its source has been asked for the truth.", computed: "first where all sources have versions of kind sequence, else any", values: []string{"any", "first", "backfill"}},
@@ -488,9 +489,10 @@ var shapes = map[reflect.Type]*shape{
 	reflect.TypeFor[Dedupe](): {doc: "The memory of events.", fields: []field{
 		{name: "window", doc: "How long; never less than topic retention, segment time and redelivery horizon together.", computed: "topic retention + 1d segment time + 7d redelivery horizon"},
 	}},
-	reflect.TypeFor[Action](): {shown: true, doc: "One effect.", later: []string{"when", "template", "approval", "timeout"}, fields: []field{
+	reflect.TypeFor[Action](): {shown: true, doc: "One effect.", later: []string{"template", "approval", "timeout"}, fields: []field{
 		{name: "name", doc: "Name, unique in the subscription.", required: true},
 		{name: "to", doc: "Destination of the same team, or a shared one.", required: true},
+		{name: "when", doc: "CEL as in match, and over action: for which events it runs. false is skipped (when); an error makes it dead (expression) and parks the entity."},
 		{name: "on_dead", doc: "After the last failed attempt: park the entity, or continue.", def: "park", values: []string{"park", "continue"}},
 		{name: "params", doc: "What is sent, in the place of the destination's params of the same names; " + templates},
 	}},

@@ -104,7 +104,7 @@ func (ck *checker) sinkKeys(d NamedDestination) {
 	if about.Later && d.Long != nil {
 		ck.long(path+".long", d.Long)
 	}
-	ck.params(path+".params", about.Params, d.Params)
+	ck.params(path+".params", about, d.Params)
 }
 
 // report returns the report of a destination for the checks of its type: it takes their problems, and tells them what they need of the

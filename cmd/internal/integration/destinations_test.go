@@ -110,7 +110,7 @@ func TestDestinations(t *testing.T) {
         statement: INSERT INTO revisions VALUES ($1, $2)
         params: {values: ["{{body.order.id}}", "{{body.order.rev}}"]}
       command: {type: exec, command: [/bin/sh, -c, "cat > $DIR/$FOREBAY_ACTION_ID"], env: {DIR: "`+dir+`"}}
-      tools: {type: mcp, url: "`+tools.URL+`/mcp", allow_networks: [127.0.0.0/8], params: {tool: file}}
+      tools: {type: mcp, untrusted: ok, url: "`+tools.URL+`/mcp", allow_networks: [127.0.0.0/8], params: {tool: file}}
 `)
 	r.edit("actions: [{name: run, to: shop}]", `actions:
           - {name: publish, to: topic}

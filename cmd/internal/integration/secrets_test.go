@@ -65,7 +65,7 @@ teams:
       slack: {type: slack, token: "<slack-token>", base_url: "http://127.0.0.1:PORT/<slack-base>", params: {channel: C0C4N4RY12, text: "<slack-text>"}, RETRY}
       github: {type: github, do: comment, token: "<github-token>", base_url: "http://127.0.0.1:PORT/<github-base>", params: {repo: octo/hello, issue: "1", body: "<github-text>"}, RETRY}
       pagerduty: {type: pagerduty, routing_key: "<pagerduty-key>", base_url: "http://127.0.0.1:PORT/<pagerduty-base>", params: {summary: "<pagerduty-text>"}, RETRY}
-      mcp: {type: mcp, url: "http://127.0.0.1:PORT/<mcp-path>?q=<mcp-query>", headers: {X-Key: "<mcp-header>"}, params: {tool: "<mcp-tool>"}, RETRY}
+      mcp: {type: mcp, untrusted: ok, url: "http://127.0.0.1:PORT/<mcp-path>?q=<mcp-query>", headers: {X-Key: "<mcp-header>"}, params: {tool: "<mcp-tool>"}, RETRY}
       exec: {type: exec, command: [sh, -c, 'echo "$SECRET $0"; exit 64', "<exec-argument>"], env: {SECRET: "<exec-env>"}, retry: {attempts: 1}}
       topic: {type: kafka, topic: "<kafka-topic>", timeout: 2s, retry: {attempts: 1}}
       elsewhere: {type: postgres, database: "postgres://<pg-user>:<pg-password>@127.0.0.1:CLOSED/<pg-database>?sslmode=disable", statement: "SELECT 1", params: {values: []}, RETRY}

@@ -148,7 +148,12 @@ func (a *author) read(part int, from int64, n int, filter map[string]bool) (reco
 	log := a.log[part]
 	i, _ := slices.BinarySearchFunc(log, from, func(r ledger.Record, o int64) int { return int(r.Offset - o) })
 	for _, r := range log[i:min(i+n, len(log))] {
-		r.Filtered = r.Broken == "" && filter[r.Type]
+		switch says := r.Broken == "" && filter[r.Type]; {
+		case says && r.Offset%5 == 4:
+			r.Broken, r.Error = gate.ReasonExpression, "match fails at character 5"
+		default:
+			r.Filtered, r.Unmatched = says, says && r.Type != "t.1"
+		}
 		records = append(records, r)
 	}
 	switch {

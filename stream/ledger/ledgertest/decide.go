@@ -98,7 +98,7 @@ func (w *partitionBatch) check() error {
 }
 
 // broken reports whether record i is to be quarantined. Nothing else of it is read.
-func (w *partitionBatch) broken(i int) bool { return w.refusedData || w.Records[i].Broken != "" }
+func (w *partitionBatch) broken(i int) bool { return w.refusedData || w.Records[i].NoEvent() }
 
 // decide decides a partition's part of a transaction: a command, waits that have ended, or records. The outcome is in w, and seen has the
 // events that it looked up; m does not change.
@@ -296,7 +296,7 @@ func (w *partitionBatch) checkData() error {
 		var err error
 		switch {
 		case v.Decision == gate.Duplicate:
-		case v.Decision == gate.Quarantined && v.Reason != gate.ReasonMisplaced: // what is not trusted is cleaned
+		case v.Decision == gate.Quarantined && v.Reason != gate.ReasonMisplaced && !v.Reason.KnowsEvent(): // what is not trusted is cleaned
 		case !isText(string(r.Entity)), !isText(r.Version.Clock), !isText(r.Version.Text), !isText(r.Source), !isText(r.ID), !isText(r.Type), !isText(string(v.Version.Kind)):
 			err = errors.New("a text is none")
 		case v.Decision == gate.Conflict, v.Decision == gate.Quarantined, v.Decision == gate.Filtered, r.Filtered:

@@ -125,7 +125,7 @@ func (w *partitionBatch) addRejected(i int) {
 	r, v := &w.Records[i], &w.verdicts[i]
 	a := rejectedRecord{v.Decision, v.Reason, ledger.Clean(r.ID, 512), nil}
 	if v.Decision != gate.Conflict && v.Decision != gate.Quarantined {
-		a.decision, a.reason = gate.Filtered, gate.ReasonType
+		a.decision, a.reason = gate.Filtered, r.FilteredBy()
 	}
 	if a.decision != gate.Filtered && r.Packed != nil {
 		a.raw = r.Packed()

@@ -385,6 +385,7 @@ CREATE TABLE buffer (
     first        bigint,
     deleted      boolean NOT NULL,
     filtered     boolean NOT NULL,
+    unmatched    boolean NOT NULL DEFAULT false, -- filtered by match, not by types
     backfill     boolean NOT NULL DEFAULT false, -- a synthetic event
     decision     text COLLATE "C" NOT NULL CHECK (decision IN ('buffered', 'parked', 'held')),
     stage        text COLLATE "C" NOT NULL DEFAULT '' CHECK (stage IN ('', 'backfilling', 'releasing')),

@@ -1,0 +1,76 @@
+package template
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Cut is the mark behind a text that was cut.
+const Cut = "… (cut)"
+
+// cut returns a text of at most so many characters, the mark included; 0 is no bound.
+func cut(text string, most int) string {
+	if most <= 0 || len(text) <= most || utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most-utf8.RuneCountInString(Cut)]) + Cut
+}
+
+// saidByEvents are the variables whose texts whoever causes an event can choose.
+var saidByEvents = []string{"body", "headers", "event.id", "event.delivery", "event.deliveryid", "event.type", "event.title", "event.entity", "event.parts", "event.subject",
+	"entity.key", "sender.id", "sender.login", "chain.agents"}
+
+// untrusted reports whether a part's expression names what an event says.
+func (p part) untrusted() bool {
+	for _, x := range p.xs {
+		if slices.ContainsFunc(saidByEvents, x.Reads) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *text) untrusted() bool { return slices.ContainsFunc(t.parts, part.untrusted) }
+
+// maxFenced is how many characters of an event's text are given to what may take it for instructions.
+const maxFenced = 10_000
+
+var (
+	comments = regexp.MustCompile(`(?s)<!--.*?(?:-->|$)`)
+	fences   = regexp.MustCompile(`(?i)</?untrusted[^>]*>?`)
+)
+
+// stripped returns a value without what hides in its texts: HTML comments, control characters but for tabs and line ends, and characters that
+// change the direction of text or have no width. Texts are cut.
+func stripped(v any) any {
+	switch v := v.(type) {
+	case string:
+		v = strings.Map(func(r rune) rune {
+			if r != '\t' && r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
+				return -1
+			}
+			return r
+		}, strings.ReplaceAll(v, "\r\n", "\n"))
+		return cut(comments.ReplaceAllString(v, ""), maxFenced)
+	case []any:
+		for i := range v {
+			v[i] = stripped(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = stripped(v[name])
+		}
+	}
+	return v
+}
+
+// fenced returns an event's text between marks that it cannot end by itself. The action's id is in them.
+func fenced(text, id string) string {
+	for was := ""; was != text; {
+		was, text = text, fences.ReplaceAllString(text, "")
+	}
+	return "\n<untrusted " + id + ">\n" + text + "\n</untrusted " + id + ">\n"
+}
