@@ -57,6 +57,10 @@ type Event struct {
 	Payload PayloadKind
 	// Deleted marks the event that ends the entity; its version lines stay.
 	Deleted bool
+	// Conversation marks what somebody says to others: a comment, a message, a review, and never what a program reports, such as a check.
+	Conversation bool
+	// Chain is which agents' calls led to the event; empty where its source is no agent.
+	Chain Chain
 	// Backfill marks a synthetic event: made of what a backfill fetched, not of a delivery.
 	Backfill bool
 	// Secret is which of its source's secrets a delivery was verified with, counted from 1 in the file of then; 0: the event is no delivery.
@@ -81,8 +85,10 @@ type Event struct {
 type Sender struct {
 	// ID stays when a name is changed; Login is the name.
 	ID, Login string
-	// Kind is [Human] or [Automation]; empty where the provider does not tell them apart.
+	// Kind is [Human], [Automation] or [Own]; empty where the provider does not tell them apart.
 	Kind SenderKind
+	// Trust is what the provider says of the sender's part in the project; empty where it does not say.
+	Trust Trust
 }
 
 // SenderKind tells people from programs, as the provider's field says it and never the shape of a name.
@@ -92,7 +98,33 @@ type SenderKind string
 const (
 	Human      SenderKind = "human"
 	Automation SenderKind = "automation"
+	Own        SenderKind = "own" // we ourselves: one of the source's `own` ids, or a program that wrote a text with our mark
 )
+
+// Valid reports whether k is one of the declared kinds.
+func (k SenderKind) Valid() bool { return k == Human || k == Automation || k == Own }
+
+// Trust is what a provider says of a sender's part in the project, from the most to the least.
+type Trust string
+
+// The parts that senders have.
+const (
+	Owner        Trust = "owner"
+	Member       Trust = "member"
+	Collaborator Trust = "collaborator"
+	Contributor  Trust = "contributor"
+	FirstTime    Trust = "first_time"
+	NoPart       Trust = "none"
+)
+
+// Valid reports whether t is one of the declared parts.
+func (t Trust) Valid() bool {
+	switch t {
+	case Owner, Member, Collaborator, Contributor, FirstTime, NoPart:
+		return true
+	}
+	return false
+}
 
 // Redriven says when, by whom and why an event was produced of what had been set aside, and where that is.
 type Redriven struct {

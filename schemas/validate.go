@@ -87,8 +87,14 @@ func (e *Event) validateRest() error {
 	if y := e.RecordedTime.UTC().Year(); y < 0 || y > 9999 {
 		return &FieldError{"recordedtime", "wrong_type", "year outside 0000 to 9999"}
 	}
-	if k := e.Sender.Kind; k != "" && k != Human && k != Automation {
-		return &FieldError{"senderkind", "wrong_type", "neither human nor automation"}
+	if k := e.Sender.Kind; k != "" && !k.Valid() {
+		return &FieldError{"senderkind", "wrong_type", "neither human nor automation nor own"}
+	}
+	if t := e.Sender.Trust; t != "" && !t.Valid() {
+		return &FieldError{"sendertrust", "wrong_type", "no part that a sender has"}
+	}
+	if err := e.Chain.validate(); err != nil {
+		return err
 	}
 	if !e.Payload.Valid() {
 		return &FieldError{"payloadkind", "wrong_type", "neither snapshot nor delta"}

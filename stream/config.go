@@ -15,6 +15,7 @@ import (
 	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/stream/batch"
 	"github.com/forebay-io/forebay/stream/deadletter"
+	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/owner"
 	"github.com/forebay-io/forebay/stream/reader"
@@ -47,6 +48,9 @@ type Config struct {
 	// Match is asked about the events that Filter wants: false filters them, an error has them quarantined (expression). nil matches all. It
 	// must be safe for concurrent use.
 	Match func(e *schemas.Event) (bool, error)
+	// Also gives the second key of an event that is wanted, zero: none. An error has the event quarantined (expression). nil: there are none. It
+	// must be safe for concurrent use.
+	Also func(e *schemas.Event) (gate.Also, error)
 	// Begin is where a new subscription begins.
 	Begin  owner.Begin
 	Ledger Ledger

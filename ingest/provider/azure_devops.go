@@ -33,6 +33,7 @@ func azureDevOps() preset {
 		maxBody: 4 << 20, deadline: 10 * time.Second, deadlineNote: "a guess: Azure DevOps says none",
 		retries: "several, at growing distances, before the hook is disabled", retryHorizon: day,
 		prefix:  "com.azure.devops.",
+		says:    []string{"ms.vss-code.git-pullrequest-comment-event", "workitem.commented"},
 		selects: []string{"/eventType"},
 		fallback: mapping{
 			id:  "/id",

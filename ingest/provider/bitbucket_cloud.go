@@ -65,6 +65,7 @@ func bitbucketCloud() preset {
 			"pullrequest:comment_resolved":        {has: []string{"/pullrequest", "/comment"}},
 			"pullrequest:comment_reopened":        {has: []string{"/pullrequest", "/comment"}},
 		},
+		says:     []string{"pullrequest.comment_*", "pullrequest.approved", "pullrequest.changes_request_created", "issue.comment_created", "repo.commit_comment_created"},
 		delivery: "header:X-Request-UUID",
 		headers:  []string{"x-event-key", "x-request-uuid", "x-hook-uuid", "x-attempt-number"},
 		fallback: mapping{id: "sha256:body", typ: []string{"header:X-Event-Key"}, entity: []string{repo + "?"},

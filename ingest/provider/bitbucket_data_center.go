@@ -35,6 +35,7 @@ func bitbucketDataCenter() preset {
 		prefix: "com.bitbucket.", names: []string{":", "."},
 		selects:  []string{"/eventKey|header:X-Event-Key"},
 		fields:   map[string]fields{"diagnostics:ping": {has: []string{"/test"}}},
+		says:     []string{"pr.comment.*", "repo.comment.*", "pr.reviewer.approved", "pr.reviewer.needs_work"},
 		delivery: "header:X-Request-Id",
 		headers:  []string{"x-event-key", "x-request-id"},
 		repeats:  []Repeat{{"diagnostics:ping", ""}},

@@ -47,7 +47,7 @@ const sequenceHeader = "Forebay-Sequence"
 
 // ownAttributes are CloudEvents attributes that have a meaning here, or that this program writes: none is an extension of the sender's.
 var ownAttributes = strings.Fields("id source specversion type time subject datacontenttype dataschema partitionkey traceparent tracestate deliveryid " +
-	"senderid senderlogin senderkind entitytitle recordedtime entityversion versionkind versionclock versionfirst payloadkind entitydeleted backfill " +
+	"senderid senderlogin senderkind sendertrust conversation agentchain agentdepth agenttraceid entitytitle recordedtime entityversion versionkind versionclock versionfirst payloadkind entitydeleted backfill " +
 	"secretnumber bodyhash")
 
 // extensions returns the attributes that the sender has added.

@@ -25,7 +25,7 @@ func Compile(cfg Config) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{Team: cfg.Team, Name: cfg.Name, Preset: p.name, MaxBody: p.maxBody, Deadline: p.deadline,
-		preset: p, secrets: cfg.Secrets, uri: "/" + cfg.Team + "/" + cfg.Name, rules: map[string]*rule{},
+		preset: p, own: cfg.Own, chain: p.chain || cfg.Event != nil && cfg.Event.Chain, secrets: cfg.Secrets, uri: "/" + cfg.Team + "/" + cfg.Name, rules: map[string]*rule{},
 		deliveries: sync.Pool{New: func() any { return new(delivery) }}}
 	if cfg.MaxBody > 0 {
 		s.MaxBody = cfg.MaxBody
@@ -177,6 +177,9 @@ func (cfg Config) validate(p preset) error {
 		if !validName(n.name) {
 			return fmt.Errorf("%s name %q: use 1 to 40 characters of a-z, 0-9 and -", n.what, n.name)
 		}
+	}
+	if err := validateOwn(cfg.Own); err != nil {
+		return err
 	}
 	if cfg.MaxBody < 0 || cfg.Deadline < 0 {
 		return errors.New("max_body and deadline must not be negative: leave them out for the preset's")

@@ -27,6 +27,8 @@ type Config struct {
 	// Each is where a delivery has its list of events: a JSON Pointer, "/" where the body is the list, or /entry/*/changes for the lists in
 	// the elements of one. Each element is an event, and what Event says is read inside it.
 	Each string
+	// Own are the ids of senders who are we ourselves: users, app/ID, bot/ID, or marked/ID of a sender whose texts with our mark are ours.
+	Own []string
 	// MaxBody is in bytes; zero is the preset's.
 	MaxBody int64
 	// Deadline is how long the provider waits; zero is the preset's.
@@ -63,6 +65,8 @@ type EventConfig struct {
 	First *int64 `yaml:"first,omitempty" json:"first,omitempty"`
 	// Volatile lists JSON Pointers whose values change from one retry of an event to the next.
 	Volatile []string `yaml:"volatile,omitempty" json:"volatile,omitempty"`
+	// Chain says that the senders are agents, whose headers X-Agent-Call-Chain, -Depth and X-Agent-Trace-Id say who called them.
+	Chain bool `yaml:"chain,omitempty" json:"chain,omitempty"`
 	// Headers lists original request headers to keep on the event.
 	KeepHeaders []string `yaml:"keep_headers,omitempty" json:"keep_headers,omitempty"`
 }

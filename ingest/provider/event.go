@@ -83,6 +83,10 @@ func (d *delivery) event(received time.Time, e *schemas.Event) *Unusable {
 	if e.Type, bad = d.typ(m); bad != nil {
 		return bad
 	}
+	e.Conversation = d.src.conversation(e.Type)
+	if e.Chain, bad = d.chain(); bad != nil {
+		return bad
+	}
 	if e.Entity, bad = d.entity(m); bad != nil {
 		return bad
 	}
@@ -275,7 +279,10 @@ func (d *delivery) clock(c *compiledClock) (string, *Unusable) {
 func (d *delivery) people(m *rule, e *schemas.Event) {
 	e.Sender = schemas.Sender{ID: d.words(m.sender.id, schemas.MaxID)}
 	if e.Sender.ID != "" {
-		e.Sender.Login, e.Sender.Kind = d.words(m.sender.login, schemas.MaxID), d.senderKind(m.sender.automation)
+		e.Sender.Login, e.Sender.Kind, e.Sender.Trust = d.words(m.sender.login, schemas.MaxID), d.senderKind(m.sender.automation), d.trust(m, e.Sender.ID)
+	}
+	if d.own(m, e.Sender) {
+		e.Sender.Kind = schemas.Own
 	}
 	if e.Title = d.words(m.title, maxWords); len(e.Title) > maxTitle {
 		e.Title = strings.ToValidUTF8(e.Title[:maxTitle], "") + "..."
@@ -318,7 +325,7 @@ func (d *delivery) holds(c *compiledCondition) (bool, *Unusable) {
 		if bad != nil {
 			return false, bad
 		}
-		if slices.Contains(c.is, text) || c.suffix != "" && strings.HasSuffix(text, c.suffix) || c.there && text != "" {
+		if slices.Contains(c.is, text) || c.suffix != "" && strings.HasSuffix(text, c.suffix) || c.line != "" && beginsLine(text, c.line) || c.there && text != "" {
 			not, bad := d.holds(c.unless)
 			return !not && bad == nil, bad
 		}

@@ -58,6 +58,7 @@ func forge(brand string) preset {
 			"package":               {has: []string{"/package"}},
 			"status":                {has: []string{"/sha", "/state", "/context"}},
 		},
+		says:     []string{"issue_comment*", "pull_request_comment*", "pull_request_approved*", "pull_request_rejected*"},
 		delivery: "header:X-" + brand + "-Delivery",
 		headers:  []string{strings.ToLower("X-" + brand + "-Event"), strings.ToLower("X-" + brand + "-Event-Type"), strings.ToLower("X-" + brand + "-Delivery")},
 		repeats:  []Repeat{{"create", ""}, {"delete", ""}, {"fork", ""}},

@@ -47,6 +47,14 @@ func github() preset {
 	comment := func(name string) []clock {
 		return []clock{second("/comment/updated_at", name).each("/comment/id").ends("/action", "deleted")}
 	}
+	by := sender{id: "/sender/id", login: "/sender/login", automation: &condition{from: "/sender/type", is: []string{"Bot"}}}
+	// writer is the sender of what brings a text of theirs; of what happens to it later its author is somebody else.
+	writer := func(object string) sender {
+		s := by
+		s.trust, s.author, s.others = object+"/author_association", object+"/user/id", "app/{"+object+"/performed_via_github_app/id}"
+		s.mark, s.made, s.changed = &condition{from: object + "/body", line: "<!-- forebay:act_"}, action("created", "opened", "submitted"), action("edited")
+		return s
+	}
 	p := preset{
 		name: "github", title: "GitHub",
 		verify:  verify.Params{Scheme: verify.SchemeGitHub},
@@ -60,30 +68,31 @@ func github() preset {
 		repeats: []Repeat{{"repository_dispatch", "put an id that differs into client_payload"}, {"workflow_dispatch", "give it an input that differs"},
 			{"member", again}, {"membership", again}, {"organization", again}, {"team", again}, {"team_add", again}, {"org_block", again},
 			{"public", again}, {"watch", again}, {"star", ""}, {"ping", ""}},
+		says:        []string{"issue_comment.*", "pull_request_review.*", "pull_request_review_comment.*", "discussion_comment.*", "commit_comment.*"},
 		formPayload: "payload",
 		headers: []string{"x-github-event", "x-github-delivery", "x-github-hook-id", "x-github-hook-installation-target-type",
 			"x-github-hook-installation-target-id"},
 		fallback: mapping{
-			sender: sender{id: "/sender/id", login: "/sender/login", automation: &condition{from: "/sender/type", is: []string{"Bot"}}},
+			sender: by,
 			title:  "/issue/title|/pull_request/title|/discussion/title|/release/name|/workflow_run/display_title|/alert/rule/description|/alert/security_advisory/summary",
 			id:     "sha256:body", // X-GitHub-Delivery is not signed
 			typ:    []string{"header:X-GitHub-Event", "/action?"},
 			entity: []string{repo + "|organization:{/organization/id}|" + installation + "?"},
 		},
 		rules: map[string]mapping{
-			"issues":        {entity: issue, clocks: changed("issue"), snapshots: action("edited"), deleted: deleted},
-			"issue_comment": {entity: issue, clocks: comment("comment")},
+			"issues":        {sender: writer("/issue"), entity: issue, clocks: changed("issue"), snapshots: action("edited"), deleted: deleted},
+			"issue_comment": {sender: writer("/comment"), entity: issue, clocks: comment("comment")},
 			"sub_issues": {entity: []string{"/parent_issue_repo/id|" + repo, "/parent_issue/number"},
 				clocks: seconds("/parent_issue/updated_at?", "sub_issues")},
-			"pull_request": {entity: pull, clocks: seconds("/pull_request/updated_at", "pull_request"),
+			"pull_request": {sender: writer("/pull_request"), entity: pull, clocks: seconds("/pull_request/updated_at", "pull_request"),
 				snapshots: action("edited", "synchronize")},
-			"pull_request_review": {entity: pull, // null while the review is pending
+			"pull_request_review": {sender: writer("/review"), entity: pull, // null while the review is pending
 				clocks: []clock{second("/review/submitted_at?", "review").each("/review/id").ends("/action", "dismissed")}},
-			"pull_request_review_comment": {entity: pull, clocks: comment("review_comment")},
+			"pull_request_review_comment": {sender: writer("/comment"), entity: pull, clocks: comment("review_comment")},
 			"pull_request_review_thread":  {entity: pull},
-			"discussion": {entity: discussion, clocks: changed("discussion"),
+			"discussion": {sender: writer("/discussion"), entity: discussion, clocks: changed("discussion"),
 				snapshots: action("edited"), deleted: deleted},
-			"discussion_comment": {entity: discussion, clocks: comment("discussion_comment")},
+			"discussion_comment": {sender: writer("/comment"), entity: discussion, clocks: comment("discussion_comment")},
 
 			"push":          {entity: []string{repo, "/ref"}, deleted: &condition{from: "/deleted", is: []string{"true"}}},
 			"create/branch": {entity: branch},
@@ -115,22 +124,27 @@ func github() preset {
 				clocks: seconds("/installation/updated_at", "installation")},
 		},
 	}
-	maps.Copy(p.rules, githubChecks(repo))
+	maps.Copy(p.rules, githubChecks(repo, by, writer("/comment")))
 	return p
 }
 
 // githubChecks are what is known of a commit and of the runs of workflows.
-func githubChecks(repo string) map[string]mapping {
+func githubChecks(repo string, by, comment sender) map[string]mapping {
 	states := []string{"requested", "queued", "pending", "waiting", "in_progress", "completed"}
 	action := func(is ...string) *condition { return &condition{from: "/action", is: is} }
+	reports := func(object string) sender { // whoever pushed is their sender, and asks for them again
+		s := by
+		s.others, s.made = "app/{"+object+"/app/id}", action("created", "completed")
+		return s
+	}
 	return map[string]mapping{
-		"check_run": {entity: []string{repo, "/check_run/head_sha"},
+		"check_run": {sender: reports("/check_run"), entity: []string{repo, "/check_run/head_sha"},
 			clocks: []clock{{from: "/check_run/completed_at|/check_run/started_at?", kind: schemas.Timestamp, name: "check_run", by: "/check_run/id",
 				resolution: time.Second, rank: &rank{from: "/check_run/status", order: states}}},
 			snapshots: &condition{from: "/action", is: []string{"created"}, unless: &condition{from: "/check_run/status", is: []string{"completed"}}}},
-		"check_suite": {entity: []string{repo, "/check_suite/head_sha"}, clocks: []clock{second("/check_suite/updated_at", "check_suite").each("/check_suite/id")}},
+		"check_suite": {sender: reports("/check_suite"), entity: []string{repo, "/check_suite/head_sha"}, clocks: []clock{second("/check_suite/updated_at", "check_suite").each("/check_suite/id")}},
 		"status":      {entity: []string{repo, "/sha"}, clocks: seconds("/updated_at", "status")},
-		"commit_comment": {entity: []string{repo, "/comment/commit_id"},
+		"commit_comment": {sender: comment, entity: []string{repo, "/comment/commit_id"},
 			clocks: []clock{second("/comment/updated_at", "commit_comment").each("/comment/id").ends("/action", "deleted")}},
 		"merge_group": {entity: []string{repo, "/merge_group/head_sha"}},
 		"workflow_run": {entity: []string{repo, "=workflow_run", "/workflow_run/id"},

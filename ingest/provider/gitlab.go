@@ -44,6 +44,7 @@ func gitlab() preset {
 		retries: "4 where GitLab could not send it; by hand for 7 days", retryHorizon: 7 * day,
 		prefix:  "com.gitlab.",
 		selects: []string{"/object_kind|/event_name"},
+		says:    []string{"note"},
 		headers: []string{"x-gitlab-event", "x-gitlab-instance", "x-gitlab-webhook-uuid", "x-gitlab-event-uuid", "idempotency-key"},
 		fallback: mapping{
 			id:     "header:webhook-id|header:Idempotency-Key|sha256:body",

@@ -43,6 +43,8 @@ type Info struct {
 	TypeNames string `json:"type_names,omitempty"`
 	// Headers are the original request headers kept on the event.
 	Headers []string `json:"headers"`
+	// Conversation lists the event types in which somebody says something to others, of which loops are counted.
+	Conversation []string `json:"conversation,omitempty"`
 	// Types lists the event types with a mapping of their own, and Fallback the mapping of all others.
 	Types    []TypeInfo `json:"types"`
 	Fallback TypeInfo   `json:"fallback"`
@@ -94,13 +96,23 @@ type SenderInfo struct {
 	ID         string         `json:"id"`
 	Login      string         `json:"login,omitempty"`
 	Automation *ConditionInfo `json:"automation,omitempty"`
+	// Trust is where the sender's part in the project is, if Author is the sender. Others are their other ids for the source's own, and Mark
+	// holds for texts that a sink of ours wrote; both count where the event Made its object, or a program Changed it (nil Made: always).
+	Trust   string         `json:"trust,omitempty"`
+	Author  string         `json:"author,omitempty"`
+	Others  string         `json:"others,omitempty"`
+	Mark    *ConditionInfo `json:"mark,omitempty"`
+	Made    *ConditionInfo `json:"made,omitempty"`
+	Changed *ConditionInfo `json:"changed,omitempty"`
 }
 
-// ConditionInfo holds for events whose value is one of Is, ends with Suffix, or is There at all, and for which Unless does not hold.
+// ConditionInfo holds for events whose value is one of Is, ends with Suffix, has a line that begins with Line, or is There at all, and for which
+// Unless does not hold.
 type ConditionInfo struct {
 	From   string         `json:"from"`
 	Is     []string       `json:"is,omitempty"`
 	Suffix string         `json:"suffix,omitempty"`
+	Line   string         `json:"line,omitempty"`
 	There  bool           `json:"there,omitempty"`
 	Unless *ConditionInfo `json:"unless,omitempty"`
 }
@@ -122,7 +134,7 @@ func (p preset) info() Info {
 	signed, tolerance := p.verify.Signs()
 	i := Info{Name: p.name, Title: p.title, Scheme: scheme, Verify: p.verify, Signed: signed, Tolerance: Seconds(tolerance),
 		MaxBody: p.maxBody, Deadline: Seconds(p.deadline), DeadlineNote: p.deadlineNote, Retries: p.retries, RetryHorizon: Seconds(p.retryHorizon),
-		ID: p.fallback.id, DeliveryID: p.delivery, Repeats: p.repeats, TypeNames: p.namesText(), Headers: append([]string{}, p.headers...), Types: []TypeInfo{}, Fallback: p.mappingInfo("", p.fallback)}
+		ID: p.fallback.id, DeliveryID: p.delivery, Repeats: p.repeats, TypeNames: p.namesText(), Headers: append([]string{}, p.headers...), Conversation: p.conversation(), Types: []TypeInfo{}, Fallback: p.mappingInfo("", p.fallback)}
 	if p.scope != "" {
 		i.ID = "{" + p.scope + "}/" + i.ID
 	}
@@ -142,7 +154,9 @@ func (p preset) mappingInfo(name string, m mapping) TypeInfo {
 		m.sender = p.fallback.sender
 	}
 	if m.sender.id != "" {
-		t.Sender = &SenderInfo{ID: m.sender.id, Login: m.sender.login, Automation: m.sender.automation.info()}
+		s := m.sender
+		t.Sender = &SenderInfo{ID: s.id, Login: s.login, Automation: s.automation.info(), Trust: s.trust, Author: s.author, Others: s.others,
+			Mark: s.mark.info(), Made: s.made.info(), Changed: s.changed.info()}
 	}
 	t.Title = cmp.Or(m.title, p.fallback.title)
 	for _, c := range m.clocks {
@@ -175,5 +189,13 @@ func (c *condition) info() *ConditionInfo {
 	if c == nil {
 		return nil
 	}
-	return &ConditionInfo{From: c.from, Is: c.is, Suffix: c.suffix, There: c.there, Unless: c.unless.info()}
+	return &ConditionInfo{From: c.from, Is: c.is, Suffix: c.suffix, Line: c.line, There: c.there, Unless: c.unless.info()}
+}
+
+// conversation lists the types of p.says with their prefix.
+func (p preset) conversation() (list []string) {
+	for _, said := range p.says {
+		list = append(list, p.prefix+said)
+	}
+	return list
 }

@@ -28,6 +28,7 @@ func intercom() preset {
 		maxBody: 1 << 20, deadline: 5 * time.Second,
 		retries: "1, after 1 min (not confirmed); what is answered 429 is held back for 1 min to 2 h", retryHorizon: 2 * time.Hour,
 		prefix:  "com.intercom.",
+		says:    []string{"conversation.*"},
 		selects: []string{"/topic"},
 		fallback: mapping{
 			id: "/id", typ: []string{"/topic"}, entity: item, clocks: seconds("/created_at", ""),

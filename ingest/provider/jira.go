@@ -37,6 +37,7 @@ func jira() preset {
 		retries: "up to 5, 5 to 15 min apart", retryHorizon: 75 * time.Minute,
 		prefix: "com.atlassian.jira.", names: []string{"jira:", "", ":", "."},
 		selects:  []string{"/webhookEvent"},
+		says:     []string{"comment_*"},
 		delivery: "header:X-Atlassian-Webhook-Identifier",
 		headers:  []string{"x-atlassian-webhook-identifier", "x-atlassian-webhook-retry", "x-atlassian-webhook-flow"},
 		fallback: mapping{

@@ -39,6 +39,7 @@ func linear() preset {
 		retries:  "3: after 1 min, 1 h and 6 h", retryHorizon: 7*time.Hour + time.Minute,
 		prefix: "com.linear.", names: []string{},
 		selects:  []string{"/type"},
+		says:     []string{"comment.*", "agentsessionevent.*"},
 		delivery: "header:Linear-Delivery",
 		headers:  []string{"linear-event", "linear-delivery"},
 		fallback: mapping{

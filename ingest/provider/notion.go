@@ -29,6 +29,7 @@ func notion() preset {
 		maxBody: 1 << 20, deadline: 10 * time.Second, deadlineNote: "a guess: Notion says none",
 		retries: "8, at growing distances, the last about 24 h later", retryHorizon: day,
 		prefix:  "com.notion.",
+		says:    []string{"comment.*"},
 		selects: []string{"/entity/type?"}, challenge: notionToken,
 		fallback: mapping{
 			id:       "/id",

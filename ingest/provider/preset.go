@@ -62,6 +62,11 @@ type preset struct {
 	emptyAnswer bool
 	// headers are the original request headers kept on the event, in lower case.
 	headers []string
+	// says are the event types in which somebody says something to others, without prefix; a * at the end stands for any rest. Loops are counted
+	// of these, and so none is what a program reports by itself, such as a check.
+	says []string
+	// chain: the senders are agents, and say in headers which agents led to a call.
+	chain bool
 	// accepted is the answer to a delivery that is durable; nil, or a nil answer: the usual one, a 202.
 	accepted func(handshake) *Answer
 	// challenge answers handshakes: authentic deliveries that are no event, and what comes with a method of asks.
@@ -130,6 +135,14 @@ type mapping struct {
 type sender struct {
 	id, login  string
 	automation *condition
+	// trust is what the provider says of the part that the user with the id at author has in the project: of the sender, if that is who.
+	trust, author string
+	// others are the other ids of whoever made the event, all of them: "app/{/app/id}|bot/{/bot_id}". mark holds for texts that a sink of ours
+	// wrote. Both are of the object that the event brings, so they say something of its sender only where the event made it (made; nil: they
+	// all do), or a program changed it (changed).
+	others        string
+	mark          *condition
+	made, changed *condition
 }
 
 const day = 24 * time.Hour
@@ -155,11 +168,12 @@ type rank struct {
 	order []string
 }
 
-// condition is true if the value is one of is, ends with suffix, or is there at all, and unless is not true.
+// condition is true if the value is one of is, ends with suffix, has a line that begins with line, or is there at all, and unless is not true.
 type condition struct {
 	from   string
 	is     []string
 	suffix string
+	line   string
 	there  bool
 	unless *condition
 }

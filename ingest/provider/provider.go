@@ -65,6 +65,8 @@ type Source struct {
 	eachText string
 	scope    *value // what ids are unique inside of; nil: the source
 	forms    bool   // the source reads form bodies
+	own      []string
+	chain    bool
 	headers  []header
 	secret   []string // headers
 	secrets  []schemas.Secret

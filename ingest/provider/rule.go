@@ -27,8 +27,11 @@ type rule struct {
 }
 
 type compiledSender struct {
-	id, login  *value
-	automation *compiledCondition
+	id, login           *value
+	automation          *compiledCondition
+	trust, author       *value
+	others              *value // each of its refs counts
+	mark, made, changed *compiledCondition
 }
 
 type compiledClock struct {
@@ -49,6 +52,7 @@ type compiledCondition struct {
 	from   value
 	is     []string
 	suffix string
+	line   string
 	there  bool
 	unless *compiledCondition
 }
@@ -132,14 +136,22 @@ func (c *refs) people(r *rule, m, fallback mapping) (err error) {
 	if m.sender == (sender{}) {
 		m.sender = fallback.sender
 	}
-	if r.sender.id, err = c.optional(m.sender.id); err != nil {
-		return fmt.Errorf("sender id %w", err)
+	for _, v := range []struct {
+		from string
+		to   **value
+	}{{m.sender.id, &r.sender.id}, {m.sender.login, &r.sender.login}, {m.sender.trust, &r.sender.trust}, {m.sender.author, &r.sender.author},
+		{m.sender.others, &r.sender.others}} {
+		if *v.to, err = c.optional(v.from); err != nil {
+			return fmt.Errorf("sender %w", err)
+		}
 	}
-	if r.sender.login, err = c.optional(m.sender.login); err != nil {
-		return fmt.Errorf("sender login %w", err)
-	}
-	if r.sender.automation, err = c.condition(m.sender.automation); err != nil {
-		return fmt.Errorf("sender %w", err)
+	for _, v := range []struct {
+		is *condition
+		to **compiledCondition
+	}{{m.sender.automation, &r.sender.automation}, {m.sender.mark, &r.sender.mark}, {m.sender.made, &r.sender.made}, {m.sender.changed, &r.sender.changed}} {
+		if *v.to, err = c.condition(v.is); err != nil {
+			return fmt.Errorf("sender %w", err)
+		}
 	}
 	if r.title, err = c.optional(cmp.Or(m.title, fallback.title)); err != nil {
 		return fmt.Errorf("title %w", err)
@@ -280,5 +292,5 @@ func (c *refs) condition(preset *condition) (*compiledCondition, error) {
 		return nil, err
 	}
 	from, err := c.preset(preset.from)
-	return &compiledCondition{from: from, is: preset.is, suffix: preset.suffix, there: preset.there, unless: unless}, err
+	return &compiledCondition{from: from, is: preset.is, suffix: preset.suffix, line: preset.line, there: preset.there, unless: unless}, err
 }

@@ -45,11 +45,14 @@ func slack() preset {
 		selects:     []string{"/type", "/event/type?", "/event/subtype?"},
 		formPayload: "payload", payloadRule: "interaction", formRule: "command", emptyAnswer: true,
 		headers:   []string{"x-slack-retry-num", "x-slack-retry-reason"},
+		says:      []string{"message*", "app_mention"},
 		challenge: slackChallenge,
 		// An outer type that we do not know.
 		fallback: mapping{id: "/event_id|sha256:body", typ: []string{"/type"}, entity: []string{team + "?"},
 			sender: sender{id: "/event/bot_id|/event/message/bot_id|/event/user|/event/user/id|/event/message/user|/event/user_id",
-				automation: &condition{from: "/event/bot_id|/event/message/bot_id", there: true}}},
+				automation: &condition{from: "/event/bot_id|/event/message/bot_id", there: true},
+				others:     "bot/{/event/bot_id}|bot/{/event/message/bot_id}|app/{/event/app_id}|app/{/event/message/app_id}|/event/user|/event/message/user",
+				mark:       &condition{from: "/event/metadata/event_type|/event/message/metadata/event_type", is: []string{"forebay"}}}},
 		rules: map[string]mapping{
 			"event_callback": event("/event/channel|/event/channel/id|/event/channel_id|/event/user|/event/user/id|/event/user_id?",
 				"/event/thread_ts|/event/ts?"),

@@ -48,6 +48,7 @@ func telegram() preset {
 		maxBody: 1 << 20, deadline: 60 * time.Second,
 		retries: "until it is taken, for up to 24 h", retryHorizon: day,
 		prefix:   "org.telegram.",
+		says:     []string{"message", "edited_message", "channel_post", "edited_channel_post", "business_message", "edited_business_message"},
 		selects:  []string{strings.Join(there, "|") + "?"},
 		fallback: mapping{id: "/update_id", typ: []string{"=update"}, clocks: number},
 		rules:    rules,

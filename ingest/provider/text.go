@@ -81,6 +81,37 @@ func (i Info) SenderText() string {
 	return text
 }
 
+// ConversationText lists the types in which somebody says something, of which loops are counted; empty: none.
+func (i Info) ConversationText() string {
+	if len(i.Conversation) == 0 {
+		return ""
+	}
+	return "`" + strings.Join(i.Conversation, "`, `") + "`"
+}
+
+// OwnText says which other ids of a sender `own:` may list, and whether our own texts are known by a mark; empty: neither.
+func (i Info) OwnText() string {
+	var others []string
+	mark := false
+	for _, t := range append(slices.Clone(i.Types), i.Fallback) {
+		if t.Sender == nil {
+			continue
+		}
+		mark = mark || t.Sender.Mark != nil
+		for one := range strings.SplitSeq(t.Sender.Others, "|") {
+			kind, _, _ := strings.Cut(one, "/{")
+			if named := "`" + kind + "/ID`"; kind != "" && !strings.HasPrefix(kind, "/") && !slices.Contains(others, named) {
+				others = append(others, named)
+			}
+		}
+	}
+	text := strings.Join(others, ", ")
+	if mark && text != "" {
+		text += "; texts of our sinks that a program sends are known by their mark, with `marked/ID` those of a user, too"
+	}
+	return text
+}
+
 // TitleText is SenderText for what the entity is called.
 func (i Info) TitleText() string {
 	text, _ := valueText(i.Fallback.Title)

@@ -30,6 +30,7 @@ func whatsapp() preset {
 		prefix: "com.whatsapp.",
 		each:   "/entry/*/changes",
 		asks:   map[string]bool{http.MethodGet: false}, challenge: whatsappChallenge,
+		says:    []string{"messages*"},
 		selects: []string{"=messages{/value/messages}|=statuses{/value/statuses}|/field"},
 		fallback: mapping{id: "sha256:body", typ: []string{"/field"}, entity: []string{number},
 			title: "/value/contacts/0/profile/name|/value/message_template_name"},

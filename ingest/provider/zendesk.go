@@ -23,6 +23,7 @@ func zendesk() preset {
 		maxBody: 1 << 20, deadline: 12 * time.Second,
 		retries: "3 after 409, and after 429 and 503 with Retry-After below 60s; 5 after a timeout", retryHorizon: time.Hour,
 		prefix: "com.zendesk.", names: []string{"zen:event-type:", ""},
+		says:    []string{"ticket.comment*"},
 		headers: []string{"x-zendesk-webhook-id", "x-zendesk-webhook-invocation-id", "x-zendesk-account-id"},
 		fallback: mapping{
 			id:     "/id",

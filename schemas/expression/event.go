@@ -105,27 +105,21 @@ func (in *Input) ResolveName(name string) (any, bool) {
 	case "sender.kind":
 		return string(e.Sender.Kind), true
 	case "sender.trust":
-		return trust(e), true
+		return string(e.Sender.Trust), true
 	case "action.name":
 		return in.Action, true
 	case "action.to":
 		return in.To, true
 	case "chain.depth":
-		return int64(len(agents(e))), true
+		return int64(e.Chain.Depth), true
 	case "chain.agents":
-		return agents(e), true
+		return e.Chain.Agents, true
 	}
 	return nil, false
 }
 
 // Parent implements [cel.Activation].
 func (in *Input) Parent() cel.Activation { return nil }
-
-// trust returns what the event's provider says of its sender.
-func trust(*schemas.Event) string { return "" }
-
-// agents returns who has called whom before the event.
-func agents(*schemas.Event) []string { return nil }
 
 // headers returns the headers that were kept, the first of each name.
 func headers(e *schemas.Event) map[string]string {

@@ -12,6 +12,11 @@ const (
 	attrSenderID
 	attrSenderLogin
 	attrSenderKind
+	attrSenderTrust
+	attrConversation
+	attrAgentChain
+	attrAgentDepth
+	attrAgentTraceID
 	attrTitle
 	attrTime
 	attrSubject
@@ -49,7 +54,7 @@ const SchemaIDHeader = "__value_schema_id"
 // headerNames are the attributes' names as record headers, made once.
 var headerNames = [attrCount]string{
 	"ce_specversion", "ce_id", "ce_deliveryid", "ce_source", "ce_type",
-	"ce_senderid", "ce_senderlogin", "ce_senderkind", "ce_entitytitle", "ce_time", "ce_subject", "ce_partitionkey", "ce_recordedtime",
+	"ce_senderid", "ce_senderlogin", "ce_senderkind", "ce_sendertrust", "ce_conversation", "ce_agentchain", "ce_agentdepth", "ce_agenttraceid", "ce_entitytitle", "ce_time", "ce_subject", "ce_partitionkey", "ce_recordedtime",
 	"ce_entityversion", "ce_versionkind", "ce_versionclock", "ce_versionfirst", "ce_payloadkind", "ce_entitydeleted",
 	"ce_backfill", "ce_secretnumber", "ce_bodyhash", "ce_dataschema", "ce_datacontenttype", "ce_traceparent", "ce_tracestate",
 }

@@ -159,7 +159,8 @@ func fill(e *schemas.Event, r *kgo.Record, a *attributes) error {
 	e.DeliveryID = string(a.known[attrDeliveryID])
 	e.Source = string(a.known[attrSource])
 	e.Type = string(a.known[attrType])
-	e.Sender = schemas.Sender{ID: string(a.known[attrSenderID]), Login: string(a.known[attrSenderLogin]), Kind: senderKind(a.known[attrSenderKind])}
+	e.Sender = schemas.Sender{ID: string(a.known[attrSenderID]), Login: string(a.known[attrSenderLogin]), Kind: senderKind(a.known[attrSenderKind]),
+		Trust: trust(a.known[attrSenderTrust])}
 	e.Title = string(a.known[attrTitle])
 	e.DataContentType = string(a.known[attrDataContentType])
 	e.DataSchema = string(a.known[attrDataSchema])
@@ -167,7 +168,7 @@ func fill(e *schemas.Event, r *kgo.Record, a *attributes) error {
 	e.TraceState = string(a.known[attrTraceState])
 	e.Extensions = a.extensions
 	for _, step := range [...]func(*schemas.Event, *kgo.Record, *attributes) error{
-		fillEntity, fillTimes, fillVersion, fillPayload, fillHeaders,
+		fillEntity, fillTimes, fillVersion, fillPayload, fillChain, fillHeaders,
 	} {
 		if err := step(e, r, a); err != nil {
 			return err
@@ -273,8 +274,29 @@ func senderKind(text []byte) schemas.SenderKind {
 		return schemas.Human
 	case string(schemas.Automation):
 		return schemas.Automation
+	case string(schemas.Own):
+		return schemas.Own
 	}
 	return ""
+}
+
+// trust is senderKind for what a provider says of a sender's part.
+func trust(text []byte) schemas.Trust {
+	if t := schemas.Trust(text); t.Valid() {
+		return t
+	}
+	return ""
+}
+
+// fillChain sets the chain of calls, which is nobody else's attribute.
+func fillChain(e *schemas.Event, _ *kgo.Record, a *attributes) (err error) {
+	if a.known[attrAgentChain] == nil && a.known[attrAgentDepth] == nil && a.known[attrAgentTraceID] == nil {
+		return nil
+	}
+	if e.Chain, err = schemas.ParseChain(string(a.known[attrAgentChain]), string(a.known[attrAgentDepth]), string(a.known[attrAgentTraceID])); err != nil {
+		return invalid("%w", err)
+	}
+	return nil
 }
 
 func fillPayload(e *schemas.Event, _ *kgo.Record, a *attributes) (err error) {
@@ -290,6 +312,9 @@ func fillPayload(e *schemas.Event, _ *kgo.Record, a *attributes) (err error) {
 		return err
 	}
 	if e.Backfill, err = a.boolean(attrBackfill); err != nil {
+		return err
+	}
+	if e.Conversation, err = a.boolean(attrConversation); err != nil {
 		return err
 	}
 	if n, err := strconv.Atoi(string(a.known[attrSecret])); err == nil && n > 0 {

@@ -6,7 +6,10 @@
 //	value    the raw body, byte for byte, never null
 //	headers  ce_specversion ce_id ce_source ce_type ce_time ce_subject    CloudEvents
 //	         ce_deliveryid                                                the provider's own id, where it is not the event's
-//	         ce_senderid ce_senderlogin ce_senderkind ce_entitytitle      who made it happen, and what the entity is called
+//	         ce_senderid ce_senderlogin ce_senderkind ce_sendertrust      who made it happen
+//	         ce_entitytitle                                               what the entity is called
+//	         ce_conversation                                              true: it is what somebody says
+//	         ce_agentchain ce_agentdepth ce_agenttraceid                  which agents called one another before
 //	         ce_partitionkey ce_recordedtime ce_traceparent ce_tracestate its extensions
 //	         ce_entityversion ce_versionkind ce_versionclock              what the gate orders by
 //	         ce_versionfirst ce_payloadkind ce_entitydeleted ce_bodyhash

@@ -45,6 +45,15 @@ func (w *Encoder) EncodeHop(topic string, e *schemas.Event, parent, state string
 	w.text(attrSenderID, e.Sender.ID)
 	w.text(attrSenderLogin, e.Sender.Login)
 	w.text(attrSenderKind, string(e.Sender.Kind))
+	w.text(attrSenderTrust, string(e.Sender.Trust))
+	if e.Conversation {
+		w.text(attrConversation, "true")
+	}
+	if !e.Chain.IsZero() {
+		w.text(attrAgentChain, e.Chain.AgentsText())
+		w.text(attrAgentDepth, strconv.Itoa(e.Chain.Depth))
+		w.text(attrAgentTraceID, e.Chain.TraceID)
+	}
 	w.text(attrTitle, e.Title)
 	w.time(attrTime, e.Time)
 	w.text(attrSubject, string(e.Entity))

@@ -299,8 +299,10 @@ func drawEvent(t *rapid.T) *schemas.Event {
 	}
 	e := &schemas.Event{
 		ID: text("id", 1, 512), DeliveryID: text("delivery", 0, 512), Title: text("title", 0, 512),
-		Sender: schemas.Sender{ID: text("sender", 0, 512), Login: text("login", 0, 512), Kind: rapid.SampledFrom([]schemas.SenderKind{"", schemas.Human, schemas.Automation}).Draw(t, "sender kind")},
-		Source: text("source", 1, 512), Type: text("type", 1, 512),
+		Sender: schemas.Sender{ID: text("sender", 0, 512), Login: text("login", 0, 512), Kind: rapid.SampledFrom([]schemas.SenderKind{"", schemas.Human, schemas.Automation, schemas.Own}).Draw(t, "sender kind"),
+			Trust: rapid.SampledFrom([]schemas.Trust{"", schemas.Owner, schemas.FirstTime, schemas.NoPart}).Draw(t, "trust")},
+		Conversation: rapid.Bool().Draw(t, "conversation"),
+		Source:       text("source", 1, 512), Type: text("type", 1, 512),
 		Entity: schemas.NewEntityKey(text("e1", 1, 80), text("e2", 0, 80)), Time: when("time"), RecordedTime: when("recorded"),
 		DataContentType: rapid.SampledFrom([]string{"", "application/json", "text/plain;\tcharset=x", "application/cloudevents+json"}).Draw(t, "ctype"),
 		DataSchema:      text("schema", 0, 80), TraceParent: text("parent", 0, 80), TraceState: text("state", 0, 80),
@@ -308,6 +310,11 @@ func drawEvent(t *rapid.T) *schemas.Event {
 		Deleted: rapid.Bool().Draw(t, "deleted"), Backfill: rapid.Bool().Draw(t, "backfill"), Data: rapid.SliceOf(rapid.Byte()).Draw(t, "data"),
 	}
 	e.Version.Clock = text("clock", 0, 64)
+	if rapid.Bool().Draw(t, "called") {
+		e.Chain.Agents = rapid.SliceOfN(rapid.StringMatching(`[!-+\-~]{1,40}`), 1, 64).Draw(t, "agents")
+		e.Chain.Depth = len(e.Chain.Agents) + rapid.IntRange(0, 9).Draw(t, "deeper")
+		e.Chain.TraceID = rapid.StringMatching(`[!-~]{0,40}`).Draw(t, "trace")
+	}
 	if e.Version.Kind == schemas.Sequence && rapid.Bool().Draw(t, "hasFirst") {
 		e.First = new(rapid.Int64Range(0, 1<<62).Draw(t, "first"))
 	}

@@ -14,6 +14,8 @@
 //	FOREBAY_EVENT_ID, FOREBAY_SOURCE, FOREBAY_TYPE, FOREBAY_ENTITY, FOREBAY_TIME, FOREBAY_CONTENT_TYPE
 //	FOREBAY_VERSION        as text that sorts; FOREBAY_VERSION_KIND, FOREBAY_VERSION_CLOCK
 //	FOREBAY_DELETED        true where the event ends its entity
+//	FOREBAY_AGENT_CALL_CHAIN, FOREBAY_AGENT_CALL_DEPTH, FOREBAY_AGENT_TRACE_ID
+//	                       which agents led to it, the subscription last
 //	TRACEPARENT            a child of the event's trace
 //
 // What its exit status means:

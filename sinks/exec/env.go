@@ -36,6 +36,9 @@ func (s *Sink) environment(a sink.Action) []string {
 	set("FOREBAY_VERSION_KIND", string(e.Version.Kind))
 	set("FOREBAY_VERSION_CLOCK", e.Version.Clock)
 	set("FOREBAY_DELETED", strconv.FormatBool(e.Deleted))
+	a.Call().Headers(func(name, value string) {
+		set("FOREBAY_"+strings.ToUpper(strings.ReplaceAll(strings.TrimPrefix(name, "X-"), "-", "_")), value)
+	})
 	parent, _ := a.Hop()
 	set("TRACEPARENT", parent)
 	return env

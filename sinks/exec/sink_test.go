@@ -96,7 +96,8 @@ func TestInputAndEnvironment(t *testing.T) {
 		}
 	}
 	want := []string{
-		"FOREBAY_ACTION=run", "FOREBAY_ACTION_ID=" + string(a.ID), "FOREBAY_ATTEMPT=3", "FOREBAY_CONTENT_TYPE=application/json",
+		"FOREBAY_ACTION=run", "FOREBAY_ACTION_ID=" + string(a.ID), "FOREBAY_AGENT_CALL_CHAIN=acme.triage", "FOREBAY_AGENT_CALL_DEPTH=1",
+		"FOREBAY_AGENT_TRACE_ID=0af7651916cd43dd8448eb211c80319c", "FOREBAY_ATTEMPT=3", "FOREBAY_CONTENT_TYPE=application/json",
 		"FOREBAY_DELETED=true", "FOREBAY_DESTINATION=acme/agent", "FOREBAY_ENTITY=orders/7", "FOREBAY_EPOCH=4",
 		"FOREBAY_EVENT_ID=delivery-7", "FOREBAY_LATE=true", "FOREBAY_REASON=late", "FOREBAY_SOURCE=/acme/orders",
 		"FOREBAY_SUBSCRIPTION=acme.triage", "FOREBAY_TIME=2026-03-01T10:00:00Z", "FOREBAY_TYPE=order.deleted\uFFFDX=1",

@@ -60,7 +60,8 @@ func TestAgentsPageHasEveryHeader(t *testing.T) {
 	a.Late = true
 	e := a.Event
 	e.Version.Clock, e.Deleted, e.Backfill, e.DeliveryID, e.DataSchema, e.TraceState = "order", true, true, "72d3162e", "https://example.com/schema", "vendor=1"
-	e.Sender, e.Title = schemas.Sender{ID: "21031067", Login: "codertocat", Kind: schemas.Human}, "It fails"
+	e.Sender, e.Title = schemas.Sender{ID: "21031067", Login: "codertocat", Kind: schemas.Human, Trust: schemas.Member}, "It fails"
+	e.Conversation = true
 	a.Later = &sink.Later{URL: "https://agents.example.com/v1/actions/x", Token: schemas.NewSecret("token"), Deadline: time.Hour, Heartbeat: time.Minute}
 	sent, _ := receive(t, Config{Secret: agentSecret}, a)
 	sent.Del("Content-Length") // of HTTP itself

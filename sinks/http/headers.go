@@ -22,6 +22,10 @@ func setEvent(h http.Header, e *schemas.Event) {
 	setText(h, "Ce-Senderid", e.Sender.ID)
 	setText(h, "Ce-Senderlogin", e.Sender.Login)
 	setText(h, "Ce-Senderkind", string(e.Sender.Kind))
+	setText(h, "Ce-Sendertrust", string(e.Sender.Trust))
+	if e.Conversation {
+		setText(h, "Ce-Conversation", "true")
+	}
 	setText(h, "Ce-Entitytitle", e.Title)
 	setText(h, "Ce-Source", e.Source)
 	setText(h, "Ce-Type", e.Type)

@@ -206,6 +206,7 @@ func (s *Sink) request(ctx context.Context, a sink.Action, body []byte, contentT
 		h.Set("Forebay-Late", "true")
 	}
 	setLater(h, a.Later)
+	a.Call().Headers(h.Set)
 	hop(h, a)
 	if s.key != nil {
 		stamp := strconv.FormatInt(s.now().Unix(), 10)
@@ -229,5 +230,5 @@ const headerCount = 32
 
 // ours are the headers that the sink sets.
 var ours = []string{
-	"Ce-", "Content-Type", "Forebay-", "Idempotency-Key", "Traceparent", "Tracestate", "User-Agent", "Webhook-",
+	"Ce-", "Content-Type", "Forebay-", "Idempotency-Key", "Traceparent", "Tracestate", "User-Agent", "Webhook-", schemas.ChainHeader, schemas.DepthHeader, schemas.TraceIDHeader,
 }

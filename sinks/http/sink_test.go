@@ -109,7 +109,8 @@ func TestWireFormat(t *testing.T) {
 	e.Type = "com.example.order \"ünusual\" 100%\r\nX-Evil: 1"
 	e.Version.Clock = "order"
 	e.Deleted, e.Backfill, e.DeliveryID = true, true, "72d3162e"
-	e.Sender, e.Title = schemas.Sender{ID: "21031067", Login: "codertocat", Kind: schemas.Human}, "It fails"
+	e.Sender, e.Title = schemas.Sender{ID: "21031067", Login: "codertocat", Kind: schemas.Human, Trust: schemas.Member}, "It fails"
+	e.Conversation, e.Chain = true, schemas.Chain{Agents: []string{"planner", "coder"}, Depth: 4, TraceID: "t-9"}
 	e.DataSchema = "https://example.com/schema"
 	e.TraceState = "vendor=1"
 	e.Extensions = map[string]string{"tenant": "blue"}
@@ -127,7 +128,8 @@ func TestWireFormat(t *testing.T) {
 		"Idempotency-Key": {string(a.ID)}, "Webhook-Id": {string(a.ID)},
 		"Forebay-Attempt": {"3"}, "Forebay-Late": {"true"}, "Forebay-Outgoing": {"true"}, "Tracestate": {"vendor=1"},
 		"Ce-Specversion": {"1.0"}, "Ce-Id": {"delivery-7"}, "Ce-Deliveryid": {"72d3162e"}, "Ce-Source": {"/acme/orders"},
-		"Ce-Senderid": {"21031067"}, "Ce-Senderlogin": {"codertocat"}, "Ce-Senderkind": {"human"}, "Ce-Entitytitle": {"It%20fails"},
+		"Ce-Senderid": {"21031067"}, "Ce-Senderlogin": {"codertocat"}, "Ce-Senderkind": {"human"}, "Ce-Sendertrust": {"member"}, "Ce-Conversation": {"true"},
+		"X-Agent-Call-Chain": {"planner, coder, acme.triage"}, "X-Agent-Call-Depth": {"5"}, "X-Agent-Trace-Id": {"t-9"}, "Ce-Entitytitle": {"It%20fails"},
 		"Ce-Type": {"com.example.order%20%22%C3%BCnusual%22%20100%25%0D%0AX-Evil:%201"},
 		"Ce-Time": {"2026-03-01T10:00:00Z"}, "Ce-Recordedtime": {"2026-03-01T10:00:01Z"},
 		"Ce-Subject": {"orders/7"}, "Ce-Partitionkey": {"orders/7"}, "Ce-Dataschema": {"https://example.com/schema"},

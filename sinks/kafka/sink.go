@@ -178,6 +178,9 @@ func (s *Sink) record(a sink.Action, key string) *kgo.Record {
 	parent, state := a.Hop()
 	record.SetHop(r, parent, state)
 	r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerAction, Value: []byte(a.ID)})
+	a.Call().Headers(func(name, value string) {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: strings.ToLower(name), Value: []byte(value)})
+	})
 	if a.Late {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerLate, Value: []byte("true")})
 	}

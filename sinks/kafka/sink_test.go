@@ -154,6 +154,7 @@ func TestRecord(t *testing.T) {
 		"ce_time": "2026-03-01T10:00:00Z", "ce_recordedtime": "2026-03-01T10:00:01Z", "ce_subject": "orders/7", "ce_partitionkey": "orders/7",
 		"ce_entityversion": "00000000000000000007", "ce_versionkind": "sequence", "ce_payloadkind": "snapshot",
 		"ce_traceparent": a.Event.TraceParent, "ce_tracestate": "vendor=1", "http_x-github-event": "issues",
+		"x-agent-call-chain": "acme.triage", "x-agent-call-depth": "1", "x-agent-trace-id": "0af7651916cd43dd8448eb211c80319c",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("headers (-want +got):\n%s", diff)

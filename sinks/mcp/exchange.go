@@ -15,6 +15,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/guard"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -25,6 +26,7 @@ type exchange struct {
 	sink               *Sink
 	ctx                context.Context // the attempt's: no request outlives it
 	key, parent, state string
+	chain              schemas.Chain // of agents, that the call is the last of
 
 	mu     sync.Mutex
 	called bool           // the call of the tool was handed to the network
@@ -122,6 +124,7 @@ func (x *exchange) dress(req *http.Request, method string) {
 	if x.state != "" {
 		req.Header.Set("Tracestate", x.state)
 	}
+	x.chain.Headers(req.Header.Set)
 	if method == callMethod {
 		req.Header.Set("Idempotency-Key", x.key)
 	}

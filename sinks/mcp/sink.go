@@ -127,7 +127,7 @@ func New(cfg Config) (*Sink, error) {
 
 // ours are the headers that the sink sets.
 var ours = []string{
-	"Accept", "Content-Type", "Idempotency-Key", "Last-Event-Id", "Mcp-", "Traceparent", "Tracestate", "User-Agent",
+	"Accept", "Content-Type", "Idempotency-Key", "Last-Event-Id", "Mcp-", "Traceparent", "Tracestate", "User-Agent", schemas.ChainHeader, schemas.DepthHeader, schemas.TraceIDHeader,
 }
 
 // redactor knows what is secret: the headers, what the URL has of secrets, and what references of the file led to.
@@ -156,7 +156,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	ctx, cancel := context.WithCancel(ctx) // ends what the session has left over
 	defer cancel()
 	parent, state := a.Hop()
-	x := &exchange{sink: s, ctx: ctx, key: string(a.ID), parent: parent, state: state}
+	x := &exchange{sink: s, ctx: ctx, key: string(a.ID), parent: parent, state: state, chain: a.Call()}
 	meta := mcp.Meta{"forebay/action_id": string(a.ID), "forebay/attempt": a.Attempt, "traceparent": parent}
 	result, err := s.call(ctx, x, &mcp.CallToolParams{Meta: meta, Name: values.Text("tool"), Arguments: arguments})
 	switch long := x.tooLong(); {

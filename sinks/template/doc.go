@@ -25,8 +25,8 @@
 //	event.reason     the gate's reason for its decision on the event
 //	sender.id        who made it happen, by the provider's own id; empty where it does not say
 //	sender.login     the sender's name
-//	sender.kind      human or automation, by the provider's word; empty where it does not say
-//	sender.trust     what the sender is to the entity's owner; empty where the provider does not say
+//	sender.kind      human, automation or own, by the provider's word; empty where it does not say
+//	sender.trust     owner, member, collaborator, contributor, first_time or none; empty where the provider does not say
 //	chain.depth, chain.agents    what other agents have called one another before
 //	action.id        the action's id, the same on every attempt
 //	action.name      the action's name

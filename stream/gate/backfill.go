@@ -116,5 +116,5 @@ func (d *decider) restartWait(k VersionLineKey) {
 // coversGap reports whether s is a synthetic snapshot that the subscription wants: it contains what is missing below it.
 // A filtered one does not count, because nothing runs for it.
 func (s subject) coversGap() bool {
-	return s.Backfill && s.Payload == schemas.Snapshot && !s.Filtered
+	return s.Backfill && s.Payload == schemas.Snapshot && !s.idle()
 }

@@ -15,6 +15,7 @@
 //	quarantined  too_large       larger than what the stream reads: only its beginning is kept
 //	quarantined  expression      match has failed on it, and it was not seen before: nothing of it is remembered, and its place is missing
 //	duplicate    seen            same key, same body hash: decided before, in this batch, or waiting in the buffer
+//	duplicate    key             another event with its second key came first (Policy.Also); it is remembered, and fills its place
 //	conflict     body_differs    same key, another body hash; the first one stays what is remembered
 //	filtered     type            the subscription's types leave it out (see below)
 //	filtered     match           its match does
@@ -144,6 +145,12 @@
 // nothing of it waits. So it cannot undo what is newer: an older snapshot is stale as ever, unless older ones are asked for. A filtered event
 // of kind sequence is newer, too, although nothing of it ran. Where nothing tells what is newer (kind none, order: arrival, events of one
 // version, whatever Policy.Equal says), events run again in the order in which they are given.
+//
+// # Second keys
+//
+// Of two events with one second key (Record.Also) the one that comes first is decided as ever, and the other is a duplicate (key) for
+// Policy.Also. Which came first is in State.Also, for all partitions. The other is remembered as seen, so that its redelivery is a duplicate
+// whenever it comes. It moves and fills what a filtered event does.
 //
 // # Filtered events
 //

@@ -31,7 +31,7 @@ func (d *decider) replacedByLater(k VersionLineKey, s subject) bool {
 		switch {
 		case w[i].Version.Compare(s.Version) != 0:
 			return false // what waits is sorted by version, and nothing older than s waits any more
-		case w[i].Payload == schemas.Snapshot && !w[i].Filtered:
+		case w[i].Payload == schemas.Snapshot && !w[i].idle():
 			return true
 		}
 	}

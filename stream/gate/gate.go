@@ -78,9 +78,32 @@ func (d *decider) decide(s subject) {
 	case s.Broken != "":
 		d.add(s, s.Version, Quarantined, s.Broken)
 	default:
-		d.decideByVersion(s)
+		d.decideByVersion(d.claimAlso(s))
 	}
 }
+
+// claimAlso makes s the event that its second key is of, or notes in it that another one is. A filtered event claims nothing: nothing is done
+// for it.
+func (d *decider) claimAlso(s subject) subject {
+	if s.Also == (Also{}) || s.Filtered || d.policy.Also == 0 {
+		return s
+	}
+	first, known := d.state.Also[s.Also]
+	if known && first.Key != s.Key && (first.Recent || s.AppendTime.Sub(first.At).Abs() < d.policy.Also) {
+		r := *s.Record
+		r.Repeats = true
+		s.Record = &r
+		return s
+	}
+	if !known || first.Key != s.Key {
+		first.At = s.AppendTime
+	}
+	d.state.Also[s.Also] = Said{Key: s.Key, At: first.At, Recent: true}
+	return s
+}
+
+// idle reports whether nothing is to be done for r, whatever its version is: it only fills its place.
+func (r *Record) idle() bool { return r.Filtered || r.Repeats }
 
 // decideSeen returns true if the event was decided before, and adds its outcome, duplicate or conflict. A filtered event that waits is
 // taken out of the buffer if its redelivery would be decided otherwise: then that is to be decided, and decideSeen returns false.
@@ -132,6 +155,9 @@ func sameDecision(w, r *Record) bool {
 func (d *decider) conclude(s subject, v schemas.Version, dec Decision, why Reason) {
 	switch {
 	case !s.Filtered:
+		if s.Repeats && dec != Buffered && dec != Parked {
+			dec, why = Duplicate, ReasonKey
+		}
 		d.state.Seen[s.Key] = Seen{s.Hash, dec}
 	case dec != Buffered && dec != Parked:
 		dec, why = Filtered, s.FilteredBy()

@@ -36,6 +36,7 @@ func seq(id int, value int64, opts ...func(*Record)) Record {
 
 func delta(r *Record)    { r.Payload = schemas.Delta }
 func filtered(r *Record) { r.Filtered = true }
+func also(r *Record)     { r.Also = Also{1} }
 func deleted(r *Record)  { r.Deleted = true }
 func fetched(r *Record)  { r.Backfill = true }
 func forged(r *Record)   { r.Hash[15] = 0xff }

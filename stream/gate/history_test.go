@@ -70,7 +70,7 @@ func decodeHistory(data []byte) history {
 }
 
 func decodePolicy(b, caps byte, more []byte) Policy {
-	p := Policy{Order: OrderVersion, Start: StartAny, Equal: EqualApply, GapWait: time.Second, Then: ThenSkip, FutureSkew: time.Minute}
+	p := Policy{Order: OrderVersion, Start: StartAny, Equal: EqualApply, GapWait: time.Second, Then: ThenSkip, FutureSkew: time.Minute, Also: time.Hour}
 	if b&1 != 0 {
 		p.Start = StartFirst
 	}
@@ -255,6 +255,9 @@ func (a *author) send(x byte, by int64, z byte) *event {
 	}
 	if z&0x60 == 0x60 {
 		r.Version.Sub = int32(z & 3)
+	}
+	if z&0x23 == 0x23 { // it may say what one of the last events said
+		r.Also = Also{1, byte(a.events / 8)}
 	}
 	if z&4 != 0 {
 		r.Payload = schemas.Delta

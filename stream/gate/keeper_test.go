@@ -12,13 +12,14 @@ import (
 // keeper is what a ledger keeps: what is seen and who waits by the outcomes alone, the lines and the stages by the state.
 type keeper struct {
 	seen    map[schemas.EventKey]Seen
+	also    map[Also]Said
 	lines   map[VersionLineKey]VersionLine
 	waiting map[VersionLineKey][]Waiting
 	asked   []Request
 }
 
 func newKeeper() *keeper {
-	return &keeper{seen: map[schemas.EventKey]Seen{}, lines: map[VersionLineKey]VersionLine{}, waiting: map[VersionLineKey][]Waiting{}}
+	return &keeper{seen: map[schemas.EventKey]Seen{}, also: map[Also]Said{}, lines: map[VersionLineKey]VersionLine{}, waiting: map[VersionLineKey][]Waiting{}}
 }
 
 // call loads what State promises for the batch and no more, makes the call and writes back.
@@ -28,6 +29,9 @@ func (l *keeper) call(t failer, s step, p Policy) []Outcome {
 	for i := range batch {
 		if s, ok := l.seen[batch[i].Key]; ok {
 			st.Seen[batch[i].Key] = s
+		}
+		if first, ok := l.also[batch[i].Also]; ok {
+			st.Also[batch[i].Also] = first
 		}
 		lines = append(lines, VersionLineKey{batch[i].Entity, batch[i].Version.Clock})
 	}
@@ -49,6 +53,7 @@ func (l *keeper) call(t failer, s step, p Policy) []Outcome {
 		}
 	}
 	out := direct(st)(t, s, p)
+	maps.Copy(l.also, st.Also)
 	for _, o := range out {
 		l.write(t, o, batch)
 	}
@@ -114,6 +119,7 @@ func (l *keeper) write(t failer, o Outcome, batch []Record) {
 	case o.Decision == Buffered || o.Decision == Parked && !o.Held:
 		in := Waiting{Record: r.Record, Decision: o.Decision}
 		in.Version = o.Version
+		in.Repeats = r.Also != (Also{}) && !r.Filtered && l.also[r.Also].Key != r.Key
 		l.waiting[k] = append(slices.Clone(l.waiting[k]), in)
 		slices.SortFunc(l.waiting[k], func(a, b Waiting) int {
 			if before(&a.Record, &b.Record) {
@@ -123,9 +129,9 @@ func (l *keeper) write(t failer, o Outcome, batch []Record) {
 		})
 	}
 	switch o.Decision {
-	case Duplicate, Conflict, Filtered, Quarantined:
+	case Conflict, Filtered, Quarantined:
 	default:
-		if !r.Filtered {
+		if !r.Filtered && o.Reason != ReasonSeen {
 			l.seen[r.Key] = Seen{r.Hash, o.Decision}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 func (d *decider) decideByVersion(s subject) {
 	v := s.Version
 	versioned := d.policy.Order != OrderArrival && v.Kind != schemas.None && v.Kind.Valid()
-	leavesLineAlone := s.Filtered && v.Kind != schemas.Sequence
+	leavesLineAlone := s.idle() && v.Kind != schemas.Sequence
 	if !versioned || leavesLineAlone {
 		d.conclude(s, v, Applied, ReasonArrival)
 		return
@@ -85,7 +85,7 @@ func (d *decider) start(k VersionLineKey, s subject, v schemas.Version) {
 	promised := v.Kind == schemas.Sequence && s.First != nil
 	backfill := d.policy.Start == StartBackfill
 	anyBegins := !othersWait && !backfill && (d.policy.Start != StartFirst || !promised)
-	fetched := backfill && s.Backfill && !s.Filtered
+	fetched := backfill && s.Backfill && !s.idle()
 	switch {
 	case s.coversGap():
 		d.begin(k, s, v, ReasonBackfilled)
@@ -93,7 +93,7 @@ func (d *decider) start(k VersionLineKey, s subject, v schemas.Version) {
 		d.begin(k, s, v, ReasonFirst)
 	case promised && v.Value < *s.First:
 		d.behind(nil, s, v)
-	case backfill && s.Filtered && !othersWait: // an event that is not wanted asks for no backfill
+	case backfill && s.idle() && !othersWait: // an event that is not wanted asks for no backfill
 		d.conclude(s, v, Applied, ReasonFirst)
 	case backfill:
 		d.gap(k, s, v, ReasonStartBackfill)
@@ -144,13 +144,13 @@ func (d *decider) restart(k VersionLineKey, s subject, v schemas.Version, why Re
 
 // advance moves the version line to v.
 func (l *VersionLine) advance(s subject, v schemas.Version) {
-	l.At, l.Key, l.Filtered = v, s.Key, s.Filtered
+	l.At, l.Key, l.Filtered = v, s.Key, s.idle()
 }
 
 // replaceFiltered makes s, an event of the version line's own version, the one that brought the line there, if s is wanted and the event
 // before was filtered.
 func (l *VersionLine) replaceFiltered(s subject) {
-	if l.Filtered && !s.Filtered {
+	if l.Filtered && !s.idle() {
 		l.Key, l.Filtered = s.Key, false
 	}
 }

@@ -12,6 +12,6 @@ func Reasons() []Reason {
 		ReasonSeen, ReasonBodyDiffers, ReasonOlder, ReasonOlderDelta, ReasonOlderHeld, ReasonFiller, ReasonEqualFirst,
 		ReasonEqualLast, ReasonEqualHeld, ReasonGap, ReasonStartGap, ReasonStartBackfill, ReasonOverflow, ReasonGapExpired,
 		ReasonBehindPark, ReasonType, ReasonMatch, ReasonExpression, ReasonUndecodable, ReasonDataRejected,
-		ReasonMisplaced, ReasonTooLarge, ReasonRedriven, ReasonDiscarded, ReasonReprocess,
+		ReasonMisplaced, ReasonTooLarge, ReasonRedriven, ReasonDiscarded, ReasonReprocess, ReasonKey,
 	}
 }

@@ -28,6 +28,7 @@ type model struct {
 	ran      map[schemas.EventKey][]Record // what was placed under a key, filtered ones not
 	events   map[VersionLineKey][]fact
 	held     []*heldEvent // in no order
+	said     []Record     // those that were the first with their second key
 }
 
 // fact is one thing that happened to a line.
@@ -73,8 +74,11 @@ func (m *model) addOutcome(n int, r Record, v schemas.Version, d Decision, why R
 
 // final tells what became of an event for good; the filter has the last word.
 func (m *model) final(n int, r Record, v schemas.Version, d Decision, why Reason) {
-	if r.Filtered {
+	switch {
+	case r.Filtered:
 		d, why = Filtered, r.FilteredBy()
+	case r.Repeats:
+		d, why = Duplicate, ReasonKey
 	}
 	m.addOutcome(n, r, v, d, why)
 }
@@ -104,6 +108,12 @@ func (m *model) record(n int, r Record) {
 		m.outcomes = append(m.outcomes, modelOutcome{Record: n, Key: r.Key, Offset: r.Offset, Decision: d, Reason: why, Version: r.Version})
 		return
 	}
+	if r.Also != (Also{}) && !r.Filtered {
+		r.Repeats = slices.ContainsFunc(m.said, func(first Record) bool { return first.Also == r.Also && first.Key != r.Key })
+		if !r.Repeats {
+			m.said = append(m.said, r)
+		}
+	}
 	m.place(n, k, r)
 }
 
@@ -113,8 +123,8 @@ func (m *model) place(n int, k VersionLineKey, r Record) {
 	case m.p.Order == OrderArrival, v.Kind == schemas.None:
 		m.final(n, r, v, Applied, ReasonArrival)
 		return
-	case r.Filtered && v.Kind != schemas.Sequence:
-		m.final(n, r, v, Filtered, r.FilteredBy())
+	case r.idle() && v.Kind != schemas.Sequence:
+		m.final(n, r, v, Applied, ReasonArrival)
 		return
 	case v.Kind == schemas.Timestamp:
 		v.Value = min(v.Value, r.AppendTime.UnixNano()+int64(m.p.FutureSkew))
@@ -160,7 +170,7 @@ func (m *model) start(n int, k VersionLineKey, r Record, v schemas.Version, wait
 		order = cmp.Compare(v.Value, *r.First)
 	}
 	promised := v.Kind == schemas.Sequence && r.First != nil
-	if truth := r.Backfill && !r.Filtered; truth && r.Payload == schemas.Snapshot {
+	if truth := r.Backfill && !r.idle(); truth && r.Payload == schemas.Snapshot {
 		m.begin(n, k, r, v, ReasonBackfilled)
 		return
 	} else if truth && m.p.Start == StartBackfill {
@@ -171,7 +181,7 @@ func (m *model) start(n int, k VersionLineKey, r Record, v schemas.Version, wait
 	switch m.p.Start {
 	case StartBackfill:
 		why = ReasonStartBackfill
-		if order > 0 && r.Filtered && !waiting {
+		if order > 0 && r.idle() && !waiting {
 			m.final(n, r, v, Filtered, r.FilteredBy())
 			return
 		}
@@ -206,7 +216,7 @@ func (m *model) compare(n int, k VersionLineKey, r Record, v, at schemas.Version
 		m.behind(n, k, r, v)
 	case !lower(at, v):
 		m.equal(n, k, r, v, ReasonEqual)
-	case r.Backfill && !r.Filtered && r.Payload == schemas.Snapshot:
+	case r.Backfill && !r.idle() && r.Payload == schemas.Snapshot:
 		m.begin(n, k, r, v, ReasonBackfilled)
 	case !reaches(at, v):
 		m.ahead(n, k, r, v, ReasonGap)
@@ -219,7 +229,7 @@ func (m *model) behind(n int, k VersionLineKey, r Record, v schemas.Version) {
 	at, _ := m.position(k)
 	switch {
 	case v.Kind == schemas.Sequence && at.Epoch == v.Epoch && m.skipped(k, v.Value):
-		if !r.Filtered {
+		if !r.idle() {
 			m.events[k] = append(m.events[k], fact{what: "fill", from: v.Value})
 		}
 		if r.Payload == schemas.Snapshot && !m.p.LateSnapshots {
@@ -251,15 +261,15 @@ func (m *model) past(n int, r Record, v schemas.Version, why, held Reason) {
 // person sets one event aside, unless nobody wants it.
 func (m *model) person(n int, r Record, v schemas.Version, why Reason) {
 	m.final(n, r, v, Parked, why)
-	m.outcomes[len(m.outcomes)-1].Held = !r.Filtered
+	m.outcomes[len(m.outcomes)-1].Held = !r.idle()
 }
 
 func (m *model) move(k VersionLineKey, r Record, v schemas.Version) {
-	m.events[k] = append(m.events[k], fact{what: "move", at: v, key: r.Key, filtered: r.Filtered})
+	m.events[k] = append(m.events[k], fact{what: "move", at: v, key: r.Key, filtered: r.idle()})
 }
 
 func (m *model) twin(k VersionLineKey, r Record, v schemas.Version) {
-	if facts := m.line(k); !r.Filtered && facts[lastMove(facts)].filtered {
+	if facts := m.line(k); !r.idle() && facts[lastMove(facts)].filtered {
 		m.move(k, r, v)
 	}
 }
@@ -282,6 +292,6 @@ func (m *model) equal(n int, k VersionLineKey, r Record, v schemas.Version, why 
 func (m *model) overtaken(k VersionLineKey, r Record) bool {
 	return m.p.Equal == EqualLast && r.Payload == schemas.Snapshot && slices.ContainsFunc(m.held, func(h *heldEvent) bool {
 		same := !lower(h.Version, r.Version) && !lower(r.Version, h.Version)
-		return h.line == k && same && h.Offset > r.Offset && h.Payload == schemas.Snapshot && !h.Filtered
+		return h.line == k && same && h.Offset > r.Offset && h.Payload == schemas.Snapshot && !h.idle()
 	})
 }

@@ -88,6 +88,9 @@ type Policy struct {
 	// now, those behind one that ends in dead letters, which the caps bound, and those of a version line that begins again with values of
 	// another kind, or that had not begun.
 	MaxReleases int
+	// Also is for how long a second key is that of the event which came first with it: since that was decided, and around the time at which it
+	// was appended, so that a rewind decides as before. 0: there are no second keys.
+	Also time.Duration
 	// FutureSkew is how far a timestamp may lie ahead of the record's append time; one beyond is clamped to that limit.
 	FutureSkew time.Duration
 }
@@ -133,6 +136,8 @@ func (p Policy) Validate() error {
 		return fmt.Errorf("backfill wait %s leaves no time for an answer", p.BackfillWait)
 	case p.GapWait < 0:
 		return fmt.Errorf("gap wait %s is negative", p.GapWait)
+	case p.Also < 0:
+		return fmt.Errorf("the window of second keys %s is negative", p.Also)
 	case p.FutureSkew < 0:
 		return fmt.Errorf("future skew %s is negative", p.FutureSkew)
 	case p.MaxReleases < 0:

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 )
@@ -29,6 +30,10 @@ var rows = table{
 	}, {
 		name: "duplicate/seen", policy: wait,
 		steps: []step{in(seq(1, 1), seq(1, 1))}, want: []string{"1 applied/first", "1 duplicate/seen"},
+	}, {
+		name: "duplicate/key", policy: with(func(p *Policy) { p.Also = time.Minute }),
+		steps: []step{in(seq(1, 1, also), seq(2, 2, also), seq(3, 3), seq(5, 5, also), seq(5, 5, also), seq(4, 4), seq(2, 2, also))},
+		want:  []string{"1 applied/first", "2 duplicate/key", "3 applied/next", "5 buffered/gap", "5 duplicate/seen", "4 applied/next", "*5 duplicate/key", "2 duplicate/seen"},
 	}, {
 		name: "conflict/body_differs", policy: wait,
 		steps: []step{in(seq(1, 1), seq(1, 1, forged))}, want: []string{"1 applied/first", "1 conflict/body_differs"},

@@ -7,7 +7,7 @@ import "github.com/forebay-io/forebay/schemas"
 func (d *decider) behind(line *VersionLine, s subject, v schemas.Version) {
 	old := d.fills && s.waited == nil && line != nil && s.Payload == schemas.Snapshot // see Fill
 	switch {
-	case line != nil && v.Epoch == line.At.Epoch && line.fill(v.Value, s.Filtered) && !old:
+	case line != nil && v.Epoch == line.At.Epoch && line.fill(v.Value, s.idle()) && !old:
 		if s.Payload == schemas.Snapshot && !d.policy.LateSnapshots {
 			d.applyStalePolicy(s, v, ReasonFiller, ReasonOlderHeld)
 			return
@@ -36,9 +36,9 @@ func (d *decider) applyStalePolicy(s subject, v schemas.Version, why, held Reaso
 }
 
 // hold keeps one event until an operator decides about it. The decision is Parked, but unlike an event that waits for its filler, a held
-// one blocks nothing and does not change its version line. A filtered event is not kept: it would give no action.
+// one blocks nothing and does not change its version line. An idle event is not kept: it would give no action.
 func (d *decider) hold(s subject, v schemas.Version, why Reason) {
-	if s.Filtered {
+	if s.idle() {
 		d.conclude(s, v, Stale, why)
 		return
 	}

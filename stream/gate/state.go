@@ -53,6 +53,7 @@ type VersionLineKey struct {
 // duplicates).
 type State struct {
 	Seen    map[schemas.EventKey]Seen
+	Also    map[Also]Said // of the records' second keys, those that are known; may be nil where Policy.Also is 0
 	Lines   map[VersionLineKey]*VersionLine
 	Waiting map[VersionLineKey][]Waiting // ascending by version, then offset; never an empty list
 	// Buffered is how many events of the subscription wait with a deadline in this partition, for Policy.MaxBuffered, and
@@ -77,6 +78,6 @@ func (st *State) Waits(k VersionLineKey) (lowest *Waiting, ok bool) {
 // NewState returns an empty state.
 func NewState() *State {
 	return &State{
-		Seen: map[schemas.EventKey]Seen{}, Lines: map[VersionLineKey]*VersionLine{}, Waiting: map[VersionLineKey][]Waiting{},
+		Seen: map[schemas.EventKey]Seen{}, Also: map[Also]Said{}, Lines: map[VersionLineKey]*VersionLine{}, Waiting: map[VersionLineKey][]Waiting{},
 	}
 }

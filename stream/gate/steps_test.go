@@ -48,7 +48,7 @@ func (s stepped) call(t failer, step step, p Policy) (out []Outcome) {
 // straight takes the detour through the buffer from an event that begins a line again behind the steps of the epoch that ended.
 func (s stepped) straight(out []Outcome, records []Record) []Outcome {
 	for i, o := range out {
-		if o.Record >= 0 || o.Reason != ReasonNewEpoch && !(o.Decision == Filtered && o.Released.Version.Epoch > 0) {
+		if o.Record >= 0 || o.Reason != ReasonNewEpoch && !((o.Decision == Filtered || o.Reason == ReasonKey) && o.Released.Version.Epoch > 0) {
 			continue
 		}
 		entered := slices.IndexFunc(out[:i], func(e Outcome) bool {

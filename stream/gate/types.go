@@ -65,6 +65,7 @@ const (
 	ReasonRedriven      Reason = "redriven"       // was held; an operator lets it run
 	ReasonDiscarded     Reason = "discarded"      // was held; an operator discards it
 	ReasonReprocess     Reason = "again"          // ran before; a replay runs it again
+	ReasonKey           Reason = "key"            // another event has said the same, by the subscription's second key
 )
 
 // Record is what the gate needs to know of one record of a partition.
@@ -81,6 +82,8 @@ type Record struct {
 	Deleted    bool
 	Backfill   bool   // synthetic: made of what a backfill fetched
 	Filtered   bool   // the subscription's filter said no
+	Also       Also   // its second key; zero: none
+	Repeats    bool   // another event with its second key came first. The gate sets it, and it is kept while the event waits
 	Unmatched  bool   // of a filtered event: match said it, not types
 	Broken     Reason // not empty: quarantined for it. The gate reads nothing else, unless it [Reason.KnowsEvent]
 }
@@ -97,6 +100,16 @@ func (r *Record) FilteredBy() Reason {
 		return ReasonMatch
 	}
 	return ReasonType
+}
+
+// Also is the hash of a second key of events: of two that say one thing under two ids, it is the same.
+type Also [16]byte
+
+// Said is the event that came first with a second key.
+type Said struct {
+	Key    schemas.EventKey
+	At     time.Time // its append time
+	Recent bool      // it was decided less than Policy.Also ago
 }
 
 // Seen says how an event was decided before. Filtered events are not remembered: an entry that says Filtered counts as

@@ -27,7 +27,7 @@ type Query struct {
 	Keys     []schemas.EventKey
 	// Status is one of Statuses.
 	Status string
-	// Decision selects events with that decision; gate.Duplicate those that came again, whatever their decision.
+	// Decision selects events with that decision; gate.Duplicate those that came again, whatever their decision, and those of which another has said the same.
 	Decision gate.Decision
 	// Since selects events that were decided at this time or later.
 	Since time.Time
@@ -52,7 +52,7 @@ type Page struct {
 // operator leaves at that), done (applied, and nothing was to run), or the decision.
 func Statuses() []string {
 	return []string{"received", "buffered", "processing", "done", "superseded", "discarded", "failed", "dead_letter", "parked", "unknown",
-		"stale", "skipped", "dropped", "denied", "waiting_approval", "waiting_budget", "filtered", "conflict", "quarantined", "redriven"}
+		"stale", "skipped", "dropped", "denied", "waiting_approval", "waiting_budget", "duplicate", "filtered", "conflict", "quarantined", "redriven"}
 }
 
 // StatusesOf lists those of [Statuses] that an event with a decision can have; none if there is no such decision.
@@ -63,7 +63,7 @@ func StatusesOf(d gate.Decision) []string {
 			"skipped", "dropped", "denied", "waiting_approval", "waiting_budget"}
 	case gate.Conflict, gate.Quarantined:
 		return []string{string(d), "redriven", "discarded"}
-	case gate.Stale, gate.Buffered, gate.Parked, gate.Filtered:
+	case gate.Stale, gate.Buffered, gate.Parked, gate.Filtered, gate.Duplicate:
 		return []string{string(d)}
 	}
 	return nil
@@ -242,7 +242,7 @@ func (q Query) filter() (f filter, err error) {
 		f.add("event_key = ANY(?)", keys)
 	}
 	if q.Decision == gate.Duplicate {
-		f.add("duplicates > 0")
+		f.add("(duplicates > 0 OR decision = 'duplicate')")
 	} else {
 		f.text("decision = ?", string(q.Decision))
 	}

@@ -44,6 +44,7 @@ type batchTx struct {
 	overdue    []gate.VersionLineKey          // of a batch that ends waits: the version lines whose waits have ended
 	seen       map[schemas.EventKey]gate.Seen // events decided before
 	seenAt     map[schemas.EventKey]int32     // in which window each of them is
+	also       *alsoKeys
 	lookups    keyLookups
 	commitSent bool // COMMIT was sent: its outcome may be unknown
 }
@@ -56,7 +57,7 @@ func (b batchWriter) attempt(ctx context.Context, parts []*partitionBatch) (comm
 		return false, err
 	}
 	t := &batchTx{n: b.n, win: b.n.windows.Load(), parts: parts, byFence: map[int32]*partitionBatch{}, p: &pg.Pipeline{Conn: conn},
-		seen: parts[0].seen, seenAt: map[schemas.EventKey]int32{}}
+		seen: parts[0].seen, seenAt: map[schemas.EventKey]int32{}, also: newAlsoKeys()}
 	bounded, done := b.n.ledger.hot.Bounded(ctx)
 	for _, step := range []func(context.Context) error{t.lock, t.read, t.decide, t.write, t.commit} {
 		if err = step(bounded); err != nil {
@@ -105,6 +106,9 @@ func (t *batchTx) lock(ctx context.Context) error {
 // the windows have changed since they were last read.
 func (t *batchTx) read(ctx context.Context) error {
 	if err := t.readSeen(ctx); err != nil {
+		return err
+	}
+	if err := t.readAlso(ctx); err != nil {
 		return err
 	}
 	if err := t.readState(ctx); err != nil {
@@ -243,7 +247,7 @@ func waitingOf(r *pg.Row) gate.Waiting {
 	g.Version.Kind = schemas.VersionKind(r.Text())
 	g.Version.Epoch, g.Version.Value, g.Version.Text, g.Version.Sub = r.Int64(), r.Int64(), r.Text(), r.Int32()
 	g.First, g.Payload = r.Int64Or(), schemas.PayloadKind(r.Text())
-	g.Deleted, g.Filtered, g.Unmatched, g.Backfill = r.Bool(), r.Bool(), r.Bool(), r.Bool()
+	g.Deleted, g.Filtered, g.Unmatched, g.Backfill, g.Repeats = r.Bool(), r.Bool(), r.Bool(), r.Bool(), r.Bool()
 	g.Decision, g.Stage, g.Size = gate.Decision(r.Text()), gate.Stage(r.Text()), int64(r.Int32())
 	return g
 }
@@ -280,7 +284,7 @@ func (t *batchTx) decide(context.Context) error {
 			w.applied.Fenced = !w.applied.ReplayEnded
 			continue
 		}
-		w.decide(t.seen)
+		w.decide(t.seen, t.also.first)
 		actions := len(t.n.spec.Actions)
 		if w.replay.isShadow() {
 			actions = 0
@@ -308,6 +312,7 @@ func (t *batchTx) write(ctx context.Context) error {
 		out.add(w, t.seenAt, duplicates)
 		w.applied.Actions = t.newActions(w)
 	}
+	t.also.write(out)
 	if err := t.endCommand(ctx, t.parts[0]); err != nil {
 		return err
 	}
@@ -356,7 +361,7 @@ func (t *batchTx) duplicates() map[schemas.EventKey]int32 {
 	n := map[schemas.EventKey]int32{}
 	for _, w := range t.parts {
 		for i := range w.verdicts {
-			if w.verdicts[i].Decision == gate.Duplicate && !w.fenced && w.Records[i].Offset >= w.stored.high {
+			if w.verdicts[i].Reason == gate.ReasonSeen && !w.fenced && w.Records[i].Offset >= w.stored.high {
 				n[w.Records[i].Key]++
 			}
 		}

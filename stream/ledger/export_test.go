@@ -126,6 +126,7 @@ func (d *TestDatabase) Age(t testing.TB, by time.Duration) {
 			replayed_at = replayed_at - $1::interval, result_by = result_by - $1::interval, beat_at = beat_at - $1::interval`,
 		`UPDATE fences SET doubt_at = doubt_at - $1::interval`,
 		`UPDATE backfills SET asked_at = asked_at - $1::interval`,
+		`UPDATE second_keys SET decided_at = decided_at - $1::interval`,
 	} {
 		if _, err := d.eye.Exec(t.Context(), sql, by); err != nil {
 			t.Fatal(err)

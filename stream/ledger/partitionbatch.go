@@ -199,10 +199,10 @@ func (w *partitionBatch) waiting(k gate.VersionLineKey) []gate.Waiting {
 	return w.state.Waiting[k]
 }
 
-// decide calls the gate. seen is shared by the whole batch: one event in two partitions runs once.
-func (w *partitionBatch) decide(seen map[schemas.EventKey]gate.Seen) {
+// decide calls the gate. seen and also are shared by the whole batch: one event in two partitions runs once, and so does what two say.
+func (w *partitionBatch) decide(seen map[schemas.EventKey]gate.Seen, also map[gate.Also]gate.Said) {
 	p := w.Claim.policy
-	w.state.Seen = seen
+	w.state.Seen, w.state.Also = seen, also
 	w.state.Buffered, w.state.BufferedBytes = w.Claim.buffered, w.Claim.bytes
 	w.snapshotLines()
 	if w.command != nil {

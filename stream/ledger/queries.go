@@ -88,11 +88,11 @@ FROM ` + newLineRows().zip(2))
 	// for both together (by age).
 	bufferInsert = pg.NewStatement(`-- bufferInsert
 INSERT INTO buffer (fence, log_offset, window_id, leader_epoch, append_time, received_at, deadline, event_key, hash,
-    epoch, value, version_text, sub, first, deleted, filtered, unmatched, backfill, decision, stage, payload, kind, entity, clock, source, event_id,
-    type, packed)
+    epoch, value, version_text, sub, first, deleted, filtered, unmatched, backfill, repeats, decision, stage, payload, kind, entity, clock, source,
+    event_id, type, packed)
 SELECT u.fence, u.log_offset, $4, u.leader_epoch, u.append_time, u.received_at,
        ` + deadline("now()") + `,
-       u.event_key, u.hash, u.epoch, u.value, u.version_text, u.sub, u.first, u.deleted, u.filtered, u.unmatched, u.backfill, u.decision, u.stage,
+       u.event_key, u.hash, u.epoch, u.value, u.version_text, u.sub, u.first, u.deleted, u.filtered, u.unmatched, u.backfill, u.repeats, u.decision, u.stage,
        u.payload, u.kind, u.entity, u.clock, u.source, u.event_id, u.type, u.packed
 FROM ` + newBufferRows().zip(5))
 
@@ -116,7 +116,7 @@ WHERE p.fence = u.fence`, "$1::int[]")
 
 // waitingColumns are what the gate needs of a waiting event, of the buffer's row b; see readWaiting.
 const waitingColumns = `b.fence, b.entity, b.clock, b.log_offset, b.append_time, b.event_key, b.hash, b.kind, b.epoch, b.value, b.version_text, b.sub,
-       b.first, b.payload, b.deleted, b.filtered, b.unmatched, b.backfill, b.decision, b.stage, octet_length(b.packed)`
+       b.first, b.payload, b.deleted, b.filtered, b.unmatched, b.backfill, b.repeats, b.decision, b.stage, octet_length(b.packed)`
 
 // deadline returns the expression for when the wait in u.stage ends, of an event that was first buffered at since; null if it is parked. $1 and
 // $2 are the waits for a filler and for a backfill, $3 the bound of both together, null for none (least ignores null).

@@ -144,6 +144,9 @@ func (t *batchTx) allInserted() bool {
 			if w.lookedUp[i] || w.broken(i) {
 				continue
 			}
+			if w.verdicts[i].Reason == gate.ReasonKey {
+				continue // it gets a row
+			}
 			switch w.verdicts[i].Decision {
 			case gate.Duplicate, gate.Conflict, gate.Quarantined, gate.Filtered:
 				if _, found := t.seenAt[w.Records[i].Key]; !found {

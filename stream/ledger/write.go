@@ -34,6 +34,8 @@ type writer struct {
 	decided                map[int32]*decidedRows   // by window
 	backfillRequests       *backfillRows
 	rejectedGone           *placeRows
+	also                   *alsoRows
+	alsoGone               *alsoGoneRows
 	replay                 []byte // the replay that runs the events again; nil: none does
 }
 
@@ -53,7 +55,8 @@ func (w *writer) free() {
 	w.events.reset()
 	w.textEvents.reset()
 	for _, c := range []columns{w.rejected.columns, w.deadActions.columns, w.newLines.columns, w.movedLines.columns, w.changedLines.columns, w.buffer.columns,
-		w.bufferChanges.columns, w.bufferLeft.columns, w.bufferedActions.columns, w.progress.columns, w.backfillRequests.columns, w.rejectedGone.columns} {
+		w.bufferChanges.columns, w.bufferLeft.columns, w.bufferedActions.columns, w.progress.columns, w.backfillRequests.columns, w.rejectedGone.columns,
+		w.also.columns, w.alsoGone.columns} {
 		c.reset()
 	}
 	writers.Put(w)
@@ -65,7 +68,7 @@ func makeWriter() *writer {
 		newLines: newLineRows(), changedLines: newLineRows(), movedLines: newMovedLineRows(),
 		deadActions: newDeadActionRows(), bufferedActions: newBufferedActionRows(),
 		buffer: newBufferRows(), bufferChanges: newBufferChangeRows(), bufferLeft: newPlaceRows(),
-		backfillRequests: newBackfillRows(), progress: newProgressRows(),
+		also: newAlsoRows(), alsoGone: newAlsoGoneRows(), backfillRequests: newBackfillRows(), progress: newProgressRows(),
 	}
 }
 
@@ -88,7 +91,7 @@ func (w *writer) add(k *partitionBatch, seenAt map[schemas.EventKey]int32, dupli
 	for i := range k.verdicts {
 		v, r := &k.verdicts[i], &k.Records[i]
 		switch {
-		case v.Decision == gate.Duplicate:
+		case v.Reason == gate.ReasonSeen:
 			if window, ok := seenAt[r.Key]; ok && duplicates[r.Key] > 0 {
 				w.addDuplicate(window, r.Key, duplicates[r.Key])
 				delete(duplicates, r.Key)
@@ -317,6 +320,9 @@ func (w *writer) queue(ctx context.Context, p *pg.Pipeline) error {
 	}
 	w.events.steps(&l, q.eventsInsert, w.n.plan, w.replay)
 	w.textEvents.steps(&l, q.eventsText, w.n.plan, w.replay)
+	of := pg.Int32Param(w.n.id)
+	l.add(alsoDelete, [][]byte{of}, w.alsoGone.columns)
+	l.add(alsoInsert, [][]byte{of, pg.Int64Param((w.n.spec.Policy.Also + alsoKept).Microseconds())}, w.also.columns)
 	if w.rejectedBefore {
 		l.add(q.rejectedReplace, nil, w.rejected.columns)
 	} else {

@@ -117,6 +117,7 @@ type bufferRows struct {
 	appended, received                     pg.Times
 	key, hash                              pg.UUIDs
 	deleted, filtered, unmatched, backfill pg.Bools
+	repeats                                pg.Bools
 	versionText, decision, stage, payload  pg.Texts
 	kind, entity, clock                    pg.Texts
 	source, id, eventType                  pg.Texts
@@ -127,7 +128,7 @@ func newBufferRows() *bufferRows {
 	r := &bufferRows{}
 	r.columns = columns{{"fence", &r.fence}, {"log_offset", &r.offset}, {"leader_epoch", &r.leaderEpoch}, {"append_time", &r.appended},
 		{"received_at", &r.received}, {"event_key", &r.key}, {"hash", &r.hash}, {"epoch", &r.epoch}, {"value", &r.value}, {"version_text", &r.versionText},
-		{"sub", &r.sub}, {"first", &r.first}, {"deleted", &r.deleted}, {"filtered", &r.filtered}, {"unmatched", &r.unmatched}, {"backfill", &r.backfill}, {"decision", &r.decision},
+		{"sub", &r.sub}, {"first", &r.first}, {"deleted", &r.deleted}, {"filtered", &r.filtered}, {"unmatched", &r.unmatched}, {"backfill", &r.backfill}, {"repeats", &r.repeats}, {"decision", &r.decision},
 		{"stage", &r.stage}, {"payload", &r.payload}, {"kind", &r.kind}, {"entity", &r.entity}, {"clock", &r.clock}, {"source", &r.source},
 		{"event_id", &r.id}, {"type", &r.eventType}, {"packed", &r.packed}}
 	return r
@@ -156,6 +157,7 @@ func (w *writer) addBuffered(k *partitionBatch, of *Record, g *gate.Waiting, dec
 	r.filtered.Add(g.Filtered)
 	r.unmatched.Add(g.Unmatched)
 	r.backfill.Add(g.Backfill)
+	r.repeats.Add(g.Repeats)
 	r.decision.Add(decision)
 	r.stage.Add(string(g.Stage))
 	r.payload.Add(string(g.Payload))

@@ -23,6 +23,7 @@ var errNoKey = errors.New("key is missing: it names the partition, and without o
 type bounds struct {
 	partitions int32 // how many the topic has; 0: not known, and no record is misplaced
 	maxBytes   int   // of a record
+	also       func(*schemas.Event) (gate.Also, error)
 }
 
 // decode returns a record for the ledger, and its event; nil if the record is to be quarantined. It has no error: a record that cannot be
@@ -67,6 +68,12 @@ func decode(r *kgo.Record, wanted func(*schemas.Event) (gate.Reason, error), b b
 		return rec, nil
 	}
 	rec.Filtered, rec.Unmatched = why != "", why == gate.ReasonMatch
+	if b.also != nil && !rec.Filtered {
+		if rec.Also, err = b.also(e); err != nil {
+			rec.Broken, rec.Error = gate.ReasonExpression, err.Error()
+			return rec, nil
+		}
+	}
 	return rec, e
 }
 

@@ -22,7 +22,9 @@ type Config struct {
 	// Filter reports whether an event is wanted.
 	Filter func(eventType, source string) bool
 	// Match is asked about what Filter wants, and says no with false; an error has the event quarantined. nil matches everything.
-	Match          func(e *schemas.Event) (bool, error)
+	Match func(e *schemas.Event) (bool, error)
+	// Also gives the second key of what is wanted; an error has the event quarantined. nil: there are none.
+	Also           func(e *schemas.Event) (gate.Also, error)
 	BatchRecords   int         // the most records of a [Unit]
 	BatchBytes     int         // the most bytes of a unit that has more than one record
 	MaxRecordBytes int         // the largest record, with the decompressed record batch that it is in
@@ -44,6 +46,7 @@ type Reader struct {
 	chunks    *chunkReader // reads a record batch as it is in the log; nil in tests
 	filter    func(eventType, source string) bool
 	match     func(e *schemas.Event) (bool, error)
+	also      func(e *schemas.Event) (gate.Also, error)
 	records   int                                                   // the most of a unit
 	bytes     int                                                   // the most of a unit that has more than one record
 	maxRecord int                                                   // the largest record, in bytes
@@ -93,7 +96,7 @@ type Unit struct {
 func New(cl *kgo.Client, log *Log, cfg Config) *Reader {
 	return &Reader{
 		cl: cl, chunks: log.chunks, count: log.Count,
-		filter: cfg.Filter, match: cfg.Match, records: cfg.BatchRecords, bytes: cfg.BatchBytes, maxRecord: cfg.MaxRecordBytes, onError: cfg.OnError,
+		filter: cfg.Filter, match: cfg.Match, also: cfg.Also, records: cfg.BatchRecords, bytes: cfg.BatchBytes, maxRecord: cfg.MaxRecordBytes, onError: cfg.OnError,
 		out: make(chan Unit), calls: make(chan func()), readings: map[TopicPartition]*Reading{},
 	}
 }
@@ -360,7 +363,7 @@ func (c *unitCutter) record(ctx context.Context, reading *Reading, r *kgo.Record
 		c.advance(reading, next, end, size)
 		return nil
 	}
-	rec, event := decode(r, c.reader.wants, bounds{partitions: reading.partitions, maxBytes: c.reader.maxRecord})
+	rec, event := decode(r, c.reader.wants, bounds{partitions: reading.partitions, maxBytes: c.reader.maxRecord, also: c.reader.also})
 	if rec.Broken == gate.ReasonMisplaced { // a record also seems to be in the wrong partition if our number of partitions is out of date
 		if err := c.counts.check(ctx, reading); err != nil {
 			return err

@@ -21,7 +21,31 @@ type guarding struct {
 
 // guardMakers make the guards of a subscription, in the order in which they are asked: pause, senders, when, loop, policy and approvals, budget.
 // One gives nil if the file has nothing for it to decide.
-var guardMakers = []func(guarding) (policy.Guard, error){whens}
+var guardMakers = []func(guarding) (policy.Guard, error){senders, whens, loops}
+
+// senders makes the guard of senders.
+func senders(of guarding) (policy.Guard, error) {
+	s := subscriptionIn(of.file, of.at).Senders
+	g := policy.Senders{Own: s.Own == config.SendersDrop, Automation: s.Automation == config.SendersDrop}
+	if g == (policy.Senders{}) {
+		return nil, nil
+	}
+	return g, nil
+}
+
+// loops makes the guard of loop.
+func loops(of guarding) (policy.Guard, error) {
+	l := subscriptionIn(of.file, of.at).Loop
+	agents := map[string][]string{}
+	for _, d := range of.file.AllDestinations() {
+		if d.Agent != "" {
+			agents[d.FullName()] = []string{d.Agent}
+		} else {
+			agents[d.FullName()] = []string{d.Name, d.FullName()}
+		}
+	}
+	return &policy.Loops{Depth: l.Depth, Runs: l.Runs.Limit, Per: l.Runs.Per.Std(), Agents: agents, Sayings: of.space}, nil
+}
 
 // whens makes the guard of when.
 func whens(of guarding) (policy.Guard, error) {

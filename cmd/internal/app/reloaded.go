@@ -207,7 +207,7 @@ func sameSubscription(before, now *config.Config, at nameInTeam) bool {
 		var names []string // of the destinations that open actions may be for
 		for _, d := range c.AllDestinations() {
 			if use, ok := c.Destination(at.team, d.Name); ok && use.FullName() == d.FullName() {
-				names = append(names, d.FullName())
+				names = append(names, d.FullName()+" "+d.Agent)
 			}
 		}
 		type source struct {

@@ -17,6 +17,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/topics"
 	"github.com/forebay-io/forebay/ingest/producer"
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/backfill"
@@ -332,6 +333,9 @@ func specOf(c *config.Config, at nameInTeam) ledger.Spec {
 			MaxBytesPerEntity: int64(sub.Gap.MaxBytes.Entity), MaxBytes: int64(sub.Gap.MaxBytes.Subscription), FutureSkew: futureSkew,
 		}.Share(len(sub.Sources)), // the ledger divides each share among the partitions
 	}
+	if sub.Dedupe.Also != nil {
+		spec.Policy.Also = sub.Dedupe.Also.Window.Std()
+	}
 	for _, act := range sub.Actions {
 		to, ok := c.Destination(at.team, act.To)
 		if !ok {
@@ -403,8 +407,14 @@ func (s *streams) config(file *config.Config, at nameInTeam, ns *ledger.Namespac
 	if err != nil {
 		panic(err) // config.Load has checked it
 	}
+	var also func(*schemas.Event) (gate.Also, error)
+	if sub.Dedupe.Also != nil {
+		if also, err = policy.Also(sub.Dedupe.Also.Key); err != nil {
+			panic(err) // config.Load has checked it
+		}
+	}
 	return stream.Config{
-		Match: match,
+		Match: match, Also: also,
 		Group: at.team + "." + at.name, Topics: names, Client: KafkaOptions(file, config.RoleStream), Filter: reader.Globs(sub.Types),
 		Begin: owner.Begin{All: begin.All, At: begin.At}, Ledger: ns, Replays: ns, Decides: decides(file, at), Payloads: s.payloads,
 		Export: true, Retention: retention, Tracer: s.a.telemetry.tracer, Logger: s.a.log,

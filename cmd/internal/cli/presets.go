@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -113,6 +114,8 @@ func writePreset(w io.Writer, i provider.Info, form tableForm) {
 		{"delivery id", cmp.Or(i.DeliveryID, "the event's")},
 		{"sender", i.SenderText()},
 		{"title", i.TitleText()},
+		{"conversation", strings.ReplaceAll(i.ConversationText(), "`", "")},
+		{"own", strings.ReplaceAll(i.OwnText(), "`", "")},
 		{"event type", typeName(i) + noted(i.TypeNames)},
 		{"the same body", i.RepeatsText()},
 	} {

@@ -11,6 +11,7 @@ import (
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/schemas/expression"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/policy"
 )
 
 // topicName matches the topic names that Kafka accepts.
@@ -43,6 +44,8 @@ func (ck *checker) subscription(path, team string, sub *Subscription) {
 	ck.subscribed(path, team, sub)
 	ck.types(path+".types", sub.Types)
 	ck.condition(path+".match", sub.Match, "match is asked before there are actions")
+	ck.also(path+".dedupe.also", sub.Dedupe.Also)
+	ck.between(path+".loop.runs.per", sub.Loop.Runs.Per, Duration(time.Second), Duration(7*24*time.Hour))
 	if ck.c.barred[path] == "" {
 		ck.bySources(path, team, sources, sub)
 	}
@@ -63,6 +66,7 @@ func (ck *checker) subscription(path, team string, sub *Subscription) {
 // made of its source must be no problem of the file.
 func (ck *checker) bySources(path, team string, sources []NamedSource, sub *Subscription) {
 	ck.repeated(path+".types", sources, sub)
+	ck.saidTwice(path+".sources", sources, sub)
 	ck.matchable(path+".types", sources, sub)
 	if ck.written(path+".expire") && sub.Start != "any" && !ck.unresolved(path+".start") {
 		ck.problem(path+".expire", "needs start: any; with start: %s the next event of a forgotten entity would wait as if events were missing", sub.Start)
@@ -115,6 +119,31 @@ func (ck *checker) types(path string, globs []string) {
 		if !ck.unresolved(at) && (g == "" || len(g) > 256 || hasControls(g)) {
 			ck.problem(at, "a type glob has 1 to 256 characters and no control characters")
 		}
+	}
+}
+
+// also checks a second key.
+func (ck *checker) also(path string, a *Also) {
+	if a == nil {
+		return
+	}
+	ck.between(path+".window", a.Window, Duration(time.Second), Duration(7*24*time.Hour))
+	if a.Key == "" || ck.unresolved(path+".key") {
+		return
+	}
+	if _, err := policy.Also(a.Key); err != nil {
+		ck.problem(path+".key", "%v", err)
+	}
+}
+
+// saidTwice notes where Slack says one thing under two ids.
+func (ck *checker) saidTwice(path string, sources []NamedSource, sub *Subscription) {
+	takes := func(typ string) bool {
+		return len(sub.Types) == 0 || slices.ContainsFunc(sub.Types, func(glob string) bool { return provider.GlobsMeet(glob, typ) })
+	}
+	slack := slices.ContainsFunc(sources, func(s NamedSource) bool { return s.Preset == "slack" })
+	if slack && sub.Dedupe.Also == nil && takes("com.slack.app_mention") && takes("com.slack.message") {
+		ck.note(path, "takes app_mention and message: Slack sends both, under two ids, for a message that mentions the app. dedupe: {also: {key: \"has(body.event.ts) ? body.event.channel + '/' + body.event.ts : ''\"}} has one of them run")
 	}
 }
 

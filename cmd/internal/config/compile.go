@@ -11,7 +11,7 @@ func (c *Config) Source(team, name string) provider.Config {
 	s := c.Teams[team].Sources[name]
 	return provider.Config{
 		Team: team, Name: name, Preset: s.Preset, Secrets: s.Values(), Until: s.until(), KeyEncoding: s.KeyEncoding,
-		Verify: s.Verify, Event: s.Event, Each: s.Each, MaxBody: int64(s.MaxBody), Deadline: s.Deadline.Std(),
+		Verify: s.Verify, Event: s.Event, Each: s.Each, Own: s.Own, MaxBody: int64(s.MaxBody), Deadline: s.Deadline.Std(),
 		Schema: provider.SchemaConfig{Check: s.JSONSchema.Check, Own: s.JSONSchema.Own},
 	}
 }

@@ -98,6 +98,7 @@ func TestDesignFileLoads(t *testing.T) {
 		Begin: "now", Order: "version", Start: "any", Equal: "apply", Stale: Stale{Snapshot: "drop", Delta: "deliver_marked"}, Backlog: "all",
 		Gap: Gap{Wait: mustDuration("30s"), Then: "skip", Late: "stale", MaxEvents: MaxEvents{Entity: 1000, Subscription: 100_000},
 			MaxBytes: MaxBytes{Entity: 256 << 20, Subscription: 1 << 30}},
+		Senders: Senders{Own: SendersDrop, Automation: SendersAllow}, Loop: Loop{Depth: 8, Runs: LoopRuns{Limit: 30, Per: mustDuration("1h")}},
 		Dedupe: Dedupe{Window: mustDuration("15d")}, Retention: Retention{Done: mustDuration("7d"), Dead: mustDuration("30d")},
 		Actions: []Action{{Name: "run", To: "coder", OnDead: "park"}},
 	}

@@ -180,6 +180,7 @@ type Source struct {
 	Thin        *Thin                 `yaml:"thin"`
 	JSONSchema  SchemaCheck           `yaml:"json_schema"`
 	KeepRefused *KeepRefused          `yaml:"keep_refused"`
+	Own         []string              `yaml:"own"`
 	FirstFilter *FirstFilter          `yaml:"first_filter"`
 	Reconcile   *Reconcile            `yaml:"reconcile"`
 	// OnBrokerOutage is [OutageRefuse] or [OutageSpool].
@@ -244,6 +245,7 @@ type Destination struct {
 	Type string `yaml:"type"`
 	// Keys are those of its type, which the file has beside the others; nil if there is no such type.
 	Keys          spec.Config
+	Agent         string         `yaml:"agent"` // what the agent behind it calls itself; may be empty
 	Teams         []string       `yaml:"teams"` // of a shared one
 	Timeout       Duration       `yaml:"timeout"`
 	Retry         Retry          `yaml:"retry"`
@@ -312,6 +314,9 @@ type Subscription struct {
 	Gap     Gap    `yaml:"gap"`
 	Backlog string `yaml:"backlog"`
 	Dedupe  Dedupe `yaml:"dedupe"`
+	// Senders and Loop say what of its actions do not run.
+	Senders Senders `yaml:"senders"`
+	Loop    Loop    `yaml:"loop"`
 	// Postgres is nil where its ledger is that of the top of the file.
 	Postgres *OwnPostgres `yaml:"postgres"`
 	// Expire is zero where entities are never forgotten.
@@ -364,6 +369,38 @@ type Retention struct {
 // Dedupe says how long events are remembered.
 type Dedupe struct {
 	Window Duration `yaml:"window"`
+	// Also is nil where events have no second key.
+	Also *Also `yaml:"also"`
+}
+
+// Also is a second key of events: a CEL expression that gives a text.
+type Also struct {
+	Key    string   `yaml:"key"`
+	Window Duration `yaml:"window"`
+}
+
+// Senders says what becomes of actions by who caused their event: [SendersAllow] or [SendersDrop].
+type Senders struct {
+	Own        string `yaml:"own"`
+	Automation string `yaml:"automation"`
+}
+
+// The words of Senders.
+const (
+	SendersAllow = "allow"
+	SendersDrop  = "drop"
+)
+
+// Loop bounds what agents do to one another.
+type Loop struct {
+	Depth int      `yaml:"depth"`
+	Runs  LoopRuns `yaml:"runs"`
+}
+
+// LoopRuns is how much programs may say about an entity, and in what time.
+type LoopRuns struct {
+	Limit int      `yaml:"limit"`
+	Per   Duration `yaml:"per"`
 }
 
 // Action is one effect of a subscription.

@@ -260,6 +260,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "backfill", doc: "Where events that are missing can be asked for; gap.then: backfill and start: backfill need it."},
 		{name: "thin", doc: "Where the document is that deliveries only name: it is fetched before each action and takes the place of the body."},
 		{name: "json_schema", doc: "Whether bodies are held against a JSON Schema."},
+		{name: "own", shown: true, doc: "Ids of senders who are we ourselves, by the provider's own id, 100 at most: users (21031067), apps (app/1234) and bots (bot/B012AB3CD), as `forebay sources presets` says for each provider. Their events are of kind own. marked/ID is a user whose token our sinks have: what has our mark is ours, what has not is theirs.", computed: "only what a program sends with the mark of our sinks"},
 		{name: "keep_refused", doc: "Has refused deliveries kept in quarantine, for `forebay quarantine redrive`, which verifies them again by the secrets and the tolerance of then: those with a wrong signature, without one or too old, and, of providers that do not repeat them by themselves, those over a quota. The answer stays what it is, and does not wait for that.", computed: "nothing refused is kept"},
 		{name: "first_filter", doc: "Answers repeats of what was acknowledged without a record. Only the main file may have it.", computed: "every repeat is a record, which the ledger finds to be a duplicate"},
 		{name: "reconcile", doc: "Has the intake ask the provider's own log, again and again, for what it has failed to deliver, as `forebay sources reconcile` does once; of the presets github and stripe. What is there already is a duplicate, also where several processes ask.", computed: "nobody asks"},
@@ -336,6 +337,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "deleted", doc: "Which events end their entity."},
 		{name: "delivery_id", doc: "The sender's id of a delivery, where it is not signed and so cannot be the event's; `inbox list --delivery` finds events by it."},
 		{name: "volatile", doc: "JSON Pointers whose values differ between retries of one event, 100 at most."},
+		{name: "chain", doc: "Whether its senders are agents that say in X-Agent-Call-Chain, X-Agent-Call-Depth and X-Agent-Trace-Id which agents led to a call. What is no chain goes to quarantine.", computed: "as the preset says, false for generic"},
 		{name: "keep_headers", doc: "Original request headers to keep on the event, 100 at most."},
 	}},
 	reflect.TypeFor[provider.VersionConfig](): {shown: true, doc: "The version of the entity after the event.", later: []string{"sub"}, fields: []field{
@@ -398,6 +400,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "max_hold", doc: "Longest that a Retry-After is heeded: of 429 and 503 it keeps all attempts waiting, of other answers their own action; 0s: their own action only.", def: "1h"},
 		{name: "recovery", doc: "How long it takes, after breaker, hold or pause, until as much is attempted as before; 0s: no time.", def: "30s"},
 		{name: "pause", doc: "When it is paused by itself, until `forebay destinations resume`."},
+		{name: "agent", shown: true, doc: "What the agent behind it calls itself in X-Agent-Call-Chain: an event whose chain has that name is not sent to it (loop).", computed: "the destination's name"},
 		{name: "allow_networks", doc: spec.AllowNetworks},
 		{name: "params", doc: "What is sent, by the parameters of the type; " + templates},
 	}},
@@ -455,6 +458,8 @@ var shapes = map[reflect.Type]*shape{
 		{name: "gap", doc: "A missing event; only versions of kind sequence have gaps."},
 		{name: "backlog", doc: "Which waiting actions run: all, or of whole states (payload: snapshot) that were never tried only the latest of a version line; the others end as superseded.", def: "all", values: []string{"all", "latest"}},
 		{name: "dedupe", doc: "How long events are remembered."},
+		{name: "senders", doc: "What becomes of actions by who caused their event."},
+		{name: "loop", doc: "What ends agents that answer one another."},
 		{name: "postgres", doc: "A ledger of its own, in another Postgres or schema.", computed: "postgres at the top"},
 		{name: "expire", doc: "After how long without an event an entity's version is forgotten, at least; the next event then begins it. Needs start: any.", computed: "never"},
 		{name: "retention", doc: "How long what has ended can be read, with its attempts and rejected records."},
@@ -488,6 +493,23 @@ var shapes = map[reflect.Type]*shape{
 	}},
 	reflect.TypeFor[Dedupe](): {doc: "The memory of events.", fields: []field{
 		{name: "window", doc: "How long; never less than topic retention, segment time and redelivery horizon together.", computed: "topic retention + 1d segment time + 7d redelivery horizon"},
+		{name: "also", doc: "A second key: of events that say one thing under two ids, from whichever of its sources, the first runs, and the others are duplicate (key).", computed: "an event's id is its only key"},
+	}},
+	reflect.TypeFor[Also](): {doc: "A second key of events.", fields: []field{
+		{name: "key", doc: "CEL as in match that gives a text, such as body.event.channel + '/' + body.event.ts for Slack's app_mention beside message; an empty text is no key. An error has the event quarantined (expression).", required: true},
+		{name: "window", doc: "For how long it is that of the event which came first, 1s to 7d.", def: "10m"},
+	}},
+	reflect.TypeFor[Senders](): {doc: "What becomes of actions by who caused their event, as its provider says: drop ends them as dropped (own) or dropped (automation).", fields: []field{
+		{name: "own", doc: "We ourselves: see own of a source.", def: SendersDrop, values: []string{SendersAllow, SendersDrop}},
+		{name: "automation", doc: "Other programs.", def: SendersAllow, values: []string{SendersAllow, SendersDrop}},
+	}},
+	reflect.TypeFor[Loop](): {doc: "What ends agents that answer one another.", fields: []field{
+		{name: "depth", doc: "How many calls a chain of agents may have, ours included, as their headers tell: X-Agent-Call-Chain and X-Agent-Call-Depth. One that is deeper is dropped (loop), and so is one to an agent that is in the chain.", def: "8", minimum: 1},
+		{name: "runs", doc: "Without headers: how much programs may say about one entity (comments, messages, reviews; never checks), for each source and action. What is over it is a dead letter (loop) and parks the entity."},
+	}},
+	reflect.TypeFor[LoopRuns](): {doc: "How much programs may say about an entity.", fields: []field{
+		{name: "limit", doc: "How many events.", def: "30", minimum: 1},
+		{name: "per", doc: "In what time, 1s to 7d.", def: "1h"},
 	}},
 	reflect.TypeFor[Action](): {shown: true, doc: "One effect.", later: []string{"template", "approval", "timeout"}, fields: []field{
 		{name: "name", doc: "Name, unique in the subscription.", required: true},

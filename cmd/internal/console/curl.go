@@ -14,7 +14,7 @@ const inlineBody = 16 << 10
 
 // sentAttributes are what destinations get of an event's attributes; sinks/http/AGENTS.md lists them.
 var sentAttributes = []string{"specversion", "id", "source", "type", "time", "subject", "partitionkey", "recordedtime", "dataschema", "entityversion", "versionkind", "versionclock",
-	"payloadkind", "entitydeleted", "backfill", "deliveryid", "senderid", "senderlogin", "senderkind", "entitytitle", "traceparent", "tracestate"}
+	"payloadkind", "entitydeleted", "backfill", "deliveryid", "senderid", "senderlogin", "senderkind", "sendertrust", "conversation", "agentchain", "agentdepth", "agenttraceid", "entitytitle", "traceparent", "tracestate"}
 
 // curl returns a command that sends an event to an agent on this machine as a destination of type http does, without signature and key. A
 // body that is long, or that a page cannot show as it is, is read from a file, which the command download makes before.

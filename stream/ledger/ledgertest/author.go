@@ -134,6 +134,9 @@ func (a *author) event(part int, step int64) ledger.Record {
 	r := record(0, fmt.Sprintf("ev-%d", a.events), string(entity), v)
 	r.Type = fmt.Sprintf("t.%d", a.rng.IntN(4))
 	r.Backfill = a.rng.IntN(12) == 0
+	if a.rng.IntN(5) == 0 { // it says what one of the last may have said
+		r.Also = gate.Also{1, byte(a.events / 12)}
+	}
 	if name == "a" {
 		r.First = new(int64(1))
 	}

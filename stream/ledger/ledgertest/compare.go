@@ -125,7 +125,7 @@ func errorText(err error) string {
 // respec chooses another policy, other actions and another filter for the processes that start from now on.
 func (h *history) respec() {
 	r := h.rng
-	p := gate.Policy{GapWait: historyWait, BackfillWait: historyWait}
+	p := gate.Policy{GapWait: historyWait, BackfillWait: historyWait, Also: pick(r, 0, 5*time.Second, time.Hour)}
 	p.Order = pick(r, gate.OrderVersion, gate.OrderVersion, gate.OrderVersion, gate.OrderVersion, gate.OrderArrival)
 	p.Start = pick(r, gate.StartAny, gate.StartAny, gate.StartFirst, gate.StartBackfill)
 	p.Equal = pick(r, gate.EqualApply, gate.EqualApply, gate.EqualFirst, gate.EqualLast, gate.EqualHold)

@@ -68,16 +68,21 @@ func (p *Process) attempt(parts []*partitionBatch) error {
 			return err
 		}
 	}
-	seen := map[schemas.EventKey]gate.Seen{}
+	seen, also := map[schemas.EventKey]gate.Seen{}, map[gate.Also]gate.Said{}
 	for _, w := range parts {
 		if w.fenced {
 			continue
 		}
-		if err := p.decide(w, seen); err != nil {
+		if err := p.decide(w, seen, also); err != nil {
 			return err
 		}
 	}
 	p.commit(parts)
+	for key, first := range also {
+		if m.also[key].Key != first.Key {
+			m.also[key] = said{first, m.now()}
+		}
+	}
 	return nil
 }
 
@@ -101,8 +106,8 @@ func (w *partitionBatch) check() error {
 func (w *partitionBatch) broken(i int) bool { return w.refusedData || w.Records[i].NoEvent() }
 
 // decide decides a partition's part of a transaction: a command, waits that have ended, or records. The outcome is in w, and seen has the
-// events that it looked up; m does not change.
-func (p *Process) decide(w *partitionBatch, seen map[schemas.EventKey]gate.Seen) error {
+// events that it looked up, also the second keys; m does not change.
+func (p *Process) decide(w *partitionBatch, seen map[schemas.EventKey]gate.Seen, also map[gate.Also]gate.Said) error {
 	m := p.m
 	w.collectLines(m)
 	for i := range w.Records {
@@ -114,10 +119,16 @@ func (p *Process) decide(w *partitionBatch, seen map[schemas.EventKey]gate.Seen)
 				e := m.events[r.Key]
 				seen[r.Key] = gate.Seen{Hash: e.Hash, Decision: e.decision}
 			}
+			if _, known := also[r.Also]; !known && !r.Filtered {
+				if first, stored := m.also[r.Also]; stored {
+					first.Recent = m.now().Sub(first.decided) < w.c.policy.Also
+					also[r.Also] = first.Said
+				}
+			}
 		}
 	}
 	w.copyLines()
-	w.state.Seen = seen
+	w.state.Seen, w.state.Also = seen, also
 	switch {
 	case w.command != nil:
 		w.decideCommand()
@@ -295,7 +306,7 @@ func (w *partitionBatch) checkData() error {
 		v, r := &w.verdicts[i], &w.Records[i]
 		var err error
 		switch {
-		case v.Decision == gate.Duplicate:
+		case v.Reason == gate.ReasonSeen:
 		case v.Decision == gate.Quarantined && v.Reason != gate.ReasonMisplaced && !v.Reason.KnowsEvent(): // what is not trusted is cleaned
 		case !isText(string(r.Entity)), !isText(r.Version.Clock), !isText(r.Version.Text), !isText(r.Source), !isText(r.ID), !isText(r.Type), !isText(string(v.Version.Kind)):
 			err = errors.New("a text is none")

@@ -29,6 +29,7 @@ type Memory struct {
 	topics     map[string]topic
 	fences     []*fence // by ID, from 1; those that were never claimed have epoch 0
 	events     map[schemas.EventKey]*event
+	also       map[gate.Also]said
 	stops      []*stop
 	commands   []*command
 	seekIDs    int64 // the last id of a seek request
@@ -47,9 +48,15 @@ type Memory struct {
 func New(name string, generation int32) *Memory {
 	return &Memory{
 		name: name, generation: generation, change: make(chan struct{}),
-		begins: map[ledger.Partition]int64{}, topics: map[string]topic{}, events: map[schemas.EventKey]*event{},
+		begins: map[ledger.Partition]int64{}, topics: map[string]topic{}, events: map[schemas.EventKey]*event{}, also: map[gate.Also]said{},
 		claims: map[*ledger.Claim]*claim{}, listeners: map[int]func(){}, members: map[string]*member{}, toldOfLeft: map[int]func(){},
 	}
+}
+
+// said is the event that came first with a second key.
+type said struct {
+	gate.Said
+	decided time.Time
 }
 
 // topic is a topic as the subscription knows it.

@@ -146,6 +146,18 @@ func filtered(r ledger.Record) ledger.Record {
 	return r
 }
 
+// also gives a record a second key.
+func also(r ledger.Record, key byte) ledger.Record {
+	r.Also = gate.Also{key}
+	return r
+}
+
+// at is a record that comes again, at another offset.
+func at(r ledger.Record, offset int64) ledger.Record {
+	r.Offset = offset
+	return r
+}
+
 // slice is a slice of one claim up to behind its last record.
 func slice(c *ledger.Claim, records ...ledger.Record) ledger.Slice {
 	next := c.Next

@@ -54,6 +54,49 @@ var applying = []property{
 		other := f.start()
 		f.is("by another process", decisions(f.applyBy(other, f.claimBy(other, 2), first)), "0:duplicate/seen")
 	}},
+	{"of two events with one second key the first runs", func(f *fixture) {
+		f.start(func(s *ledger.Spec) { s.Policy.Also = 10 * time.Minute })
+		c, d := f.claim(0), f.claim(1)
+		first, second := also(seq(0, "mention", 1), 1), also(seq(1, "message", 1), 1)
+		f.is("the second", decisions(f.apply(c, first, second)), "0:applied/first", "1:duplicate/key")
+		f.is("in another partition", decisions(f.apply(d, also(seq(0, "schedule", 1), 1))), "0:duplicate/key")
+		f.is("both once more", decisions(f.apply(c, at(first, 2), at(second, 3))), "0:duplicate/seen", "1:duplicate/seen")
+		f.is("after a rewind", decisions(f.apply(f.seek(0), first, second)), "0:duplicate/seen", "1:duplicate/seen")
+		c = f.claim(2)
+		f.is("of a filtered one nothing is kept", decisions(f.apply(c, filtered(also(seq(0, "f", 1), 2)), also(seq(1, "g", 1), 2))), "0:filtered/type", "1:applied/first")
+		out, err := f.l.Apply(f.ctx(), []ledger.Slice{slice(c, also(seq(2, "x", 1), 3)), slice(d, also(seq(1, "y", 1), 3))})
+		if err != nil || len(out[0].Actions)+len(out[1].Actions) != 1 {
+			f.Error("in two partitions of one batch", out, err)
+		}
+		waits := also(seq(3, "w", 3), 4)
+		f.is("one that waits came first", decisions(f.apply(c, waits, also(seq(4, "v", 1), 4))), "0:applied/first", "1:duplicate/key")
+		f.is("it fills its place", decisions(f.apply(c, seq(5, "p", 1), also(seq(6, "p", 2), 4), seq(7, "p", 3))),
+			"0:applied/first", "1:duplicate/key", "2:applied/next")
+		if n := len(f.open(c)); n == 0 {
+			f.Error("nothing is open")
+		}
+	}},
+	{"a second that waits in a gap stays one", func(f *fixture) {
+		f.start(func(s *ledger.Spec) { s.Policy.Also, s.Policy.GapWait = 10*time.Minute, time.Hour })
+		c := f.claim(0)
+		f.is("it waits", decisions(f.apply(c, also(seq(0, "e", 1), 1), also(seq(1, "e", 3), 1))), "0:applied/first", "1:buffered/gap")
+		c = f.claim(0) // reads it from the buffer
+		got := f.apply(c, seq(2, "e", 2), seq(3, "e", 4))
+		f.is("its filler comes", decisions(got), "0:applied/next", "-1:duplicate/key", "1:applied/next")
+		f.is("lanes", lanes(got.Actions), "2:e-2:run", "3:e-4:run")
+		f.is("it comes again", decisions(f.apply(c, at(also(seq(1, "e", 3), 1), 4))), "0:duplicate/seen")
+	}},
+	{"a second key counts for its window", func(f *fixture) {
+		f.start(func(s *ledger.Spec) { s.Policy.Also = time.Minute })
+		c := f.claim(0)
+		apart := func(r ledger.Record, by time.Duration) ledger.Record { r.AppendTime = r.AppendTime.Add(by); return r }
+		f.apply(c, also(seq(0, "a", 1), 1))
+		f.is("decided within it", decisions(f.apply(c, apart(also(seq(1, "b", 1), 1), time.Hour))), "0:duplicate/key")
+		f.pass(2 * time.Minute)
+		f.is("of the same time, decided after it", decisions(f.apply(c, apart(also(seq(2, "c", 1), 1), 59*time.Second))), "0:duplicate/key")
+		f.is("after it", decisions(f.apply(c, apart(also(seq(3, "d", 1), 1), time.Minute))), "0:applied/first")
+		f.is("then that one came first", decisions(f.apply(c, apart(also(seq(4, "e", 1), 1), time.Hour))), "0:duplicate/key")
+	}},
 	{"of one id with two bodies the first stands", func(f *fixture) {
 		c, d := f.claim(0), f.claim(1)
 		f.apply(c, seq(0, "e", 1))

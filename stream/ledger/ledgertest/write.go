@@ -73,7 +73,7 @@ func packedOfLeft(parts []*partitionBatch) map[place][]byte {
 func (p *Process) writeRecord(w *partitionBatch, i int) {
 	m, v, r := p.m, &w.verdicts[i], &w.Records[i]
 	switch {
-	case v.Decision == gate.Duplicate:
+	case v.Reason == gate.ReasonSeen:
 		if e := m.events[r.Key]; e != nil && r.Offset >= w.f.high {
 			e.duplicates++
 		}

@@ -5,7 +5,7 @@ import "context"
 // maxDeleted bounds how many rows one sweep deletes from each table of commands, results and backfills.
 const maxDeleted = 10_000
 
-// forget deletes the commands, results and backfill requests of a subscription that ended longer ago than it keeps dead letters, at most
+// forget deletes second keys and sayings whose time has passed, and the commands, results and backfill requests of a subscription that ended longer ago than it keeps dead letters, at most
 // maxDeleted of each. These tables have a row per request, not per event, and an index by their end: nothing is scanned.
 func (s *Sweeper) forget(ctx context.Context, subscription int32, cfg Config) error {
 	for _, table := range []string{"backfills", "commands", "results"} {
@@ -13,6 +13,13 @@ func (s *Sweeper) forget(ctx context.Context, subscription int32, cfg Config) er
 			SELECT t.id FROM fences f JOIN subscriptions s ON s.id = f.subscription
 			CROSS JOIN LATERAL (SELECT id FROM `+table+` WHERE fence = f.id AND ended_at <= now() - coalesce(s.keep_dead, $2) ORDER BY ended_at LIMIT $3) t
 			WHERE s.id = $1 LIMIT $3))`, subscription, cfg.Dead, maxDeleted)
+		if err != nil {
+			return err
+		}
+	}
+	for _, table := range []string{"second_keys", "sayings"} {
+		_, err := s.read.Exec(ctx, `DELETE FROM `+table+` WHERE ctid = ANY (ARRAY(
+			SELECT ctid FROM `+table+` WHERE subscription = $1 AND gone_at <= now() ORDER BY gone_at LIMIT $2))`, subscription, maxDeleted)
 		if err != nil {
 			return err
 		}

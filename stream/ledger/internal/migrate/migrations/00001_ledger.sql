@@ -215,7 +215,8 @@ CREATE TABLE events (
     -- The replay that runs the event again, as a generation of its own; its event_key is that generation's. null: it is the subscription's own.
     replay       int,
     delta        boolean, -- the payload is a delta; null: not written down, the subscription's backlog is not latest. Reader: Open
-    decision     text COLLATE "C" NOT NULL CHECK (decision IN ('applied', 'late', 'stale', 'buffered', 'parked')),
+    -- duplicate: another event has said the same, by the subscription's second key. What comes again under its own id has no row.
+    decision     text COLLATE "C" NOT NULL CHECK (decision IN ('applied', 'late', 'stale', 'buffered', 'parked', 'duplicate')),
     reason       text COLLATE "C" NOT NULL,
     kind         text COLLATE "C" NOT NULL,
     clock        text COLLATE "C" NOT NULL,
@@ -226,6 +227,32 @@ CREATE TABLE events (
     version_text         text COLLATE "C" NOT NULL DEFAULT '', -- Version.Text; empty: the version is a number
     CHECK ((lane_seq IS NULL) = (actions = 0))
 ) PARTITION BY LIST (window_id);
+
+-- Second keys of events: which event came first with each. A row outlives the time for which it counts, so that a rewind decides as before.
+-- Reader: Apply, sweep.
+CREATE TABLE second_keys (
+    subscription int NOT NULL REFERENCES subscriptions ON DELETE CASCADE,
+    key          uuid NOT NULL, -- its hash
+    event_key    uuid NOT NULL,
+    appended_at  timestamptz NOT NULL, -- the broker's clock
+    decided_at   timestamptz NOT NULL,
+    gone_at      timestamptz NOT NULL, -- when the sweep deletes it
+    PRIMARY KEY (subscription, key)
+);
+CREATE INDEX second_keys_gone ON second_keys (subscription, gone_at);
+
+-- What programs said about an entity, for each action that answers it: loops are counted of it. Reader: Said, sweep.
+CREATE TABLE sayings (
+    subscription int NOT NULL REFERENCES subscriptions ON DELETE CASCADE,
+    source       text COLLATE "C" NOT NULL,
+    entity       text COLLATE "C" NOT NULL,
+    action       text COLLATE "C" NOT NULL,
+    event_key    uuid NOT NULL,
+    said_at      timestamptz NOT NULL, -- the intake's clock
+    gone_at      timestamptz NOT NULL, -- when the sweep deletes it
+    PRIMARY KEY (subscription, source, entity, action, event_key)
+);
+CREATE INDEX sayings_gone ON sayings (subscription, gone_at);
 
 -- Decisions that are not remembered as seen: conflict, filtered, quarantined. One row per place in the log.
 -- Reader: Inbox; raw is what a redrive of a quarantined record takes.
@@ -387,6 +414,7 @@ CREATE TABLE buffer (
     filtered     boolean NOT NULL,
     unmatched    boolean NOT NULL DEFAULT false, -- filtered by match, not by types
     backfill     boolean NOT NULL DEFAULT false, -- a synthetic event
+    repeats      boolean NOT NULL DEFAULT false, -- another event has said the same: it only fills its place
     decision     text COLLATE "C" NOT NULL CHECK (decision IN ('buffered', 'parked', 'held')),
     stage        text COLLATE "C" NOT NULL DEFAULT '' CHECK (stage IN ('', 'backfilling', 'releasing')),
     payload      text COLLATE "C" NOT NULL,

@@ -1,0 +1,47 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/expression"
+	"github.com/forebay-io/forebay/stream/gate"
+)
+
+// Also compiles a subscription's second key. The function that it returns is safe for concurrent use; an event whose key is an empty text has
+// none, and an error says why the expression has no value for an event, and quotes nothing of it. Without a text it is nil. The text of
+// Also's own error follows the name of a configuration key.
+func Also(text string) (func(*schemas.Event) (gate.Also, error), error) {
+	if text == "" {
+		return nil, nil
+	}
+	x, err := expression.Events.Compile(text, []*cel.Type{cel.StringType})
+	if err != nil {
+		return nil, err
+	}
+	if x.Reads("action.name") || x.Reads("action.to") {
+		return nil, fmt.Errorf("reads action, and there is none yet")
+	}
+	return func(e *schemas.Event) (gate.Also, error) {
+		in := expression.Input{Event: e}
+		v, err := x.Eval(&in)
+		if err != nil && in.Bad() != nil {
+			err = in.Bad()
+		}
+		key, is := v.(types.String)
+		switch {
+		case err != nil:
+			return gate.Also{}, fmt.Errorf("dedupe.also.key %w", err)
+		case !is:
+			return gate.Also{}, fmt.Errorf("dedupe.also.key is no text")
+		case key == "":
+			return gate.Also{}, nil
+		}
+		sum := sha256.Sum256([]byte(key))
+		return gate.Also(sum[:len(gate.Also{})]), nil
+	}, nil
+}
