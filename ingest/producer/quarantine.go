@@ -22,7 +22,7 @@ const (
 	headerMethod   = "forebay_method"
 	headerURL      = "forebay_url" // only where it is signed
 	headerSecret   = "forebay_secretnumber"
-	headerCaller   = "forebay_caller" // only where one of several could have sent it: JSON
+	headerCaller   = "forebay_caller"  // only where one of several could have sent it: JSON
 	headerElement  = "forebay_element" // only of an element of a list: its number, from 1
 	headerTeam     = "forebay_team"
 	headerSource   = "forebay_source"

@@ -126,7 +126,7 @@ func (b *Inbox) AskAction(ctx context.Context, id schemas.ActionID, kind ledger.
 		return 0, err
 	}
 	switch {
-	case kind != ledger.Replay && kind != ledger.Discard && kind != ledger.Resolve:
+	case kind != ledger.Replay && kind != ledger.Discard && kind != ledger.Resolve && kind != ledger.AskGuards:
 		return 0, schemas.Errorf(schemas.Invalid, op, "an action can only be replayed, discarded or resolved")
 	case kind == ledger.Resolve && d.Status != ledger.Done:
 		return 0, schemas.Errorf(schemas.Invalid, op, "an action can be resolved as done only, not as %q", d.Status)
@@ -155,12 +155,33 @@ func (b *Inbox) AskAction(ctx context.Context, id schemas.ActionID, kind ledger.
 	return command, nil
 }
 
+// RanAgain lists who has had an action run again: by a replay of the dead letter, and by one of its event.
+func (b *Inbox) RanAgain(ctx context.Context, id schemas.ActionID) (names []string, err error) {
+	ref, err := b.FindAction(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	err = b.ledger.InWindowsOf(ctx, b.look, ref.Fence, func(windows []int32) error {
+		rows, err := b.look.Query(ctx, ledger.OfWindows(windows, `SELECT asked_by FROM commands WHERE fence = $1 AND lane_seq = $2 AND kind = 'replay'
+			UNION SELECT r.started_by FROM {actions} a JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key JOIN replays r ON r.id = e.replay
+			WHERE a.fence = $1 AND a.lane_seq = $2 AND r.started_by IS NOT NULL`), ref.Fence, ref.LaneSeq)
+		if err == nil {
+			names, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		}
+		return err
+	})
+	if err != nil {
+		return nil, ledger.Unavailable("read who has had an action run again", err)
+	}
+	return names, nil
+}
+
 // mayAsk refuses a command that an action with this status cannot have: with kind Conflict if it is neither dead nor unknown (one that is
 // stale because it was overtaken can be forced), with
 // Invalid if it is to be replayed, its outcome is unknown, and the command does not say that this is known.
 func mayAsk(op string, status ledger.Status, kind ledger.CommandKind, d ledger.CommandDetail) error {
 	switch {
-	case status == ledger.Stale && kind == ledger.Replay && d.Force:
+	case status == ledger.Stale && kind == ledger.Replay && d.Force, kind == ledger.AskGuards && status.Waits():
 		return nil
 	case status == ledger.Stale && kind == ledger.Replay:
 		return schemas.Errorf(schemas.Conflict, op, "it is stale: its entity had a newer version before it was to run again; --force runs it all the same")

@@ -42,7 +42,11 @@ func (w *workers) letsGo(e *entry, d *sinkQueue, a sink.Action) bool {
 		return true
 	}
 	p := e.lane.partition
-	v, err := w.ask(p.ctx, a)
+	newer, err := w.overtaken(e)
+	v := policy.Verdict{}
+	if a.Overtaken = newer; err == nil {
+		v, err = w.ask(p.ctx, a)
+	}
 	if p.ctx.Err() != nil || w.s.closing(p) {
 		if err == nil && v.Status == "" {
 			w.after(a, sink.Outcome{}, policy.NotMade)
@@ -66,6 +70,18 @@ func (w *workers) letsGo(e *entry, d *sinkQueue, a sink.Action) bool {
 		w.askLater(e, d, fmt.Errorf("a guard says %q, which is no verdict", v.Status))
 	}
 	return false
+}
+
+// overtaken reports whether a head has waited for a person's word and its entity has a newer version by now, or nobody can tell.
+func (w *workers) overtaken(e *entry) (bool, error) {
+	if e.Status != ledger.WaitingApproval || e.Late || e.Replay != nil && e.Replay.Force {
+		return false, nil
+	}
+	newer, err := w.cfg.Ledger.Overtaken(e.lane.partition.ctx, e.lane.partition.claim, e.Action)
+	if errors.Is(err, ledger.ErrTooFar) {
+		return true, nil
+	}
+	return newer, err
 }
 
 // ask asks the guards. A panic becomes an error.

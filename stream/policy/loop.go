@@ -40,7 +40,7 @@ func (l *Loops) Before(ctx context.Context, a sink.Action) (Verdict, error) {
 	said := ledger.Saying{Source: e.Source, Entity: e.Entity, Action: a.Name, Event: e.Key(), At: e.RecordedTime, Per: l.Per}
 	switch call := e.Chain.Then(a.Subscription); {
 	case !a.Replayed.IsZero():
-		if !says(e) {
+		if !isSaid(e) {
 			return Verdict{}, nil
 		}
 		return Verdict{}, l.Sayings.Unsay(ctx, said)
@@ -53,7 +53,7 @@ func (l *Loops) Before(ctx context.Context, a sink.Action) (Verdict, error) {
 			}
 		}
 	}
-	if !says(e) {
+	if !isSaid(e) {
 		return Verdict{}, nil
 	}
 	n, err := l.Sayings.Said(ctx, said)
@@ -67,8 +67,8 @@ func (l *Loops) Before(ctx context.Context, a sink.Action) (Verdict, error) {
 // After implements [Guard].
 func (*Loops) After(sink.Action, sink.Outcome, sink.Class) {}
 
-// says reports whether an event is something that a program says to others.
-func says(e *schemas.Event) bool {
+// isSaid reports whether an event is something that a program says to others.
+func isSaid(e *schemas.Event) bool {
 	program := e.Sender.Kind == schemas.Automation || e.Sender.Kind == schemas.Own || e.Sender.Kind == "" && !e.Chain.IsZero()
 	return e.Conversation && program
 }

@@ -120,10 +120,12 @@ type Action struct {
 	Twice bool
 	// Replayed is when an operator last asked to run the action again; zero: nobody has. Guards may let it go on for that.
 	Replayed time.Time
-	Epoch    int64  // of the owner's fence
-	Late     bool   // delivered although newer versions have run
-	Reason   string // the gate's reason for its decision on the event; may be empty
-	Event    *schemas.Event
+	// Overtaken says that the action has waited for a person's word, and its entity has a newer version by now. Guards alone see it.
+	Overtaken bool
+	Epoch     int64  // of the owner's fence
+	Late      bool   // delivered although newer versions have run
+	Reason    string // the gate's reason for its decision on the event; may be empty
+	Event     *schemas.Event
 	// TraceParent and TraceState are the context of this attempt's span; empty: it has none. See [Action.Hop].
 	TraceParent, TraceState string
 	// Later is how the destination may report the outcome later; nil if it may not.

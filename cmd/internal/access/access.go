@@ -20,6 +20,7 @@ const (
 	Respond Right = "respond" // run again, discard or resolve what waits; pause and resume
 	Operate Right = "operate" // move positions, accept losses, replay
 	Sources Right = "sources" // make events of quarantined deliveries
+	Approve Right = "approve" // say yes or no to actions that wait for approval, where these name the role
 	Audit   Right = "audit"   // see who changed what
 	Tokens  Right = "tokens"  // make and revoke tokens
 	Debug   Right = "debug"   // take profiles of the process
@@ -29,11 +30,11 @@ const (
 var rights = map[string][]Right{
 	"viewer":       {See},
 	"responder":    {See, Respond, Sources},
-	"operator":     {See, Respond, Sources, Operate},
+	"operator":     {See, Respond, Sources, Operate, Approve},
 	"source-admin": {See, Sources},
-	"approver":     {See}, // approvals are not built yet
+	"approver":     {See, Approve},
 	"auditor":      {See, Audit},
-	"admin":        {See, Respond, Sources, Operate, Audit, Tokens, Debug},
+	"admin":        {See, Respond, Sources, Operate, Approve, Audit, Tokens, Debug},
 }
 
 // Roles lists the roles, from the least.

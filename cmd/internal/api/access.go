@@ -38,12 +38,13 @@ type Owners interface {
 type scope int
 
 const (
-	ofPath   scope = iota // by {team}
-	ofFilter              // by the parameter team, which is set where somebody has one team
-	ofAction              // by {action}, a dead letter
-	ofReplay              // by {replay}
-	ofItems               // its question leaves out what is not of the teams of who asks
-	ofAll                 // of all teams
+	ofPath     scope = iota // by {team}
+	ofFilter                // by the parameter team, which is set where somebody has one team
+	ofAction                // by {action}, a dead letter
+	ofReplay                // by {replay}
+	ofApproval              // by {approval}
+	ofItems                 // its question leaves out what is not of the teams of who asks
+	ofAll                   // of all teams
 )
 
 type whoKey struct{}
@@ -108,6 +109,9 @@ func (s *server) admit(ctx context.Context, w *access.Who, q route, r *http.Requ
 		if id, err = replayID(r); err == nil {
 			own, err = s.Owners.OwnReplay(ctx, w.Teams, id)
 		}
+	case ofApproval:
+		_, _, err = s.oneApproval(context.WithValue(ctx, whoKey{}, w), r)
+		own = err == nil
 	case ofItems: // the handler leaves out of its answer what is not of w's teams
 		own = true
 	case ofAll:

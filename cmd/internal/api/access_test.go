@@ -31,6 +31,7 @@ var rolesOf = map[string]string{
 	"POST /v1/dlq/{action}/{verb}":                                     "responder operator admin",
 	"POST /v1/alerts/{alert}/silence":                                  "responder operator admin",
 	"POST /v1/silences/{silence}/end":                                  "responder operator admin",
+	"POST /v1/approvals/{approval}/{verb}":                             "operator approver admin",
 	"POST /v1/replays":                                                 "operator admin",
 	"POST /v1/replays/{replay}/count":                                  "operator admin",
 	"POST /v1/replays/{replay}/start":                                  "operator admin",
@@ -123,8 +124,12 @@ func pathOf(pattern, team string) string {
 	if !strings.Contains(pattern, "{team}") {
 		destination = "shared-" + team
 	}
-	return strings.NewReplacer("{team}", team, "{subscription}", "triage", "{source}", "github", "{event}", "e1", "{entity}", "1", "{partition}", "0", "{offset}", "1",
-		"{action}", "act-"+team, "{replay}", replay, "{silence}", replay, "{alert}", "ForebayLag", "{verb}", "replay", "{token}", "ann", "{destination}", destination).Replace(path)
+	verb := "replay"
+	if strings.Contains(pattern, "{approval}") {
+		verb = "approve"
+	}
+	return strings.NewReplacer("{approval}", replay, "{team}", team, "{subscription}", "triage", "{source}", "github", "{event}", "e1", "{entity}", "1", "{partition}", "0", "{offset}", "1",
+		"{action}", "act-"+team, "{replay}", replay, "{silence}", replay, "{alert}", "ForebayLag", "{verb}", verb, "{token}", "ann", "{destination}", destination).Replace(path)
 }
 
 type reply struct {
@@ -280,7 +285,7 @@ func TestListsOfOneTeam(t *testing.T) {
 			t.Errorf("%s for several teams: %+v", path, several)
 		}
 	}
-	if lists != 9 {
+	if lists != 10 {
 		t.Errorf("%d lists", lists)
 	}
 }

@@ -144,6 +144,8 @@ func (s *server) before(ctx context.Context, q route, r *http.Request, team stri
 		}
 	case q.scope == ofReplay:
 		item, err = s.replay(ctx, r)
+	case q.scope == ofApproval:
+		item, err = s.approval(ctx, r)
 	case q.change == "alert.silence":
 		return s.silenceBefore(ctx, func(o *SilenceItem) bool {
 			return o.Alert == r.PathValue("alert") && (o.Team == "" || o.Team == team) && maySilence(who(ctx), team) == nil
@@ -218,6 +220,8 @@ func teamOf(answer any) string {
 		return a.Team
 	case *ReplayItem:
 		return a.Team
+	case *ApprovalItem:
+		return a.Team
 	case *SilenceItem:
 		return a.Team
 	}
@@ -247,7 +251,7 @@ func (q route) action(r *http.Request) string {
 // unknownVerb reports whether a path asks for what nobody can be asked for: any text would be an action of the audit.
 func (q route) unknownVerb(r *http.Request) bool {
 	verb := r.PathValue("verb")
-	return verb != "" && !slices.Contains(verbs, verb)
+	return verb != "" && !slices.Contains(verbs, verb) && verb != VerbApprove && verb != VerbDeny
 }
 
 // object names what a question is about, by the names in its path.

@@ -21,6 +21,7 @@ var rowsOf = map[string]string{
 	"POST /v1/dlq/{action}/{verb}":                                     "dlq.replay of acme: act-acme",
 	"POST /v1/alerts/{alert}/silence":                                  "alert.silence of acme: ForebayLag",
 	"POST /v1/silences/{silence}/end":                                  "alert.unsilence of acme: 1",
+	"POST /v1/approvals/{approval}/{verb}":                             "approval.approve of acme: 1",
 	"POST /v1/replays":                                                 "replay.plan of acme: acme.triage",
 	"POST /v1/replays/{replay}/start":                                  "replay.start of acme: 1",
 	"POST /v1/replays/{replay}/cancel":                                 "replay.cancel of acme: 1",

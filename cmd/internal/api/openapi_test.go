@@ -250,7 +250,7 @@ var wireTypes = []any{
 	DeadLetterItem{}, DeadLetterGroup{}, DeadLetterDetail{}, CommandItem{}, DeadRecord{}, DeadHeader{}, InboxRecord{}, DeadLetterRequest{}, DeadLetterAnswer{},
 	SourceItem{}, SourceTest{}, SourceTested{}, SeenItem{}, SecretItem{}, SkewItem{}, ConfigDifference{}, Drift{}, DriftItem{}, DriftType{}, SubscriptionItem{}, PartitionCounts{}, PartitionItem{}, PositionItem{}, SeekItem{},
 	StopItem{}, AcceptedItem{}, StoppedItem{}, AcceptRequest{}, LagItem{}, SeekRequest{}, SeekAskedItem{}, PauseRequest{}, DestinationItem{}, RateItem{}, FailureItem{}, PauseItem{},
-	ReplayPlan{}, ReplayOffset{}, ReplayRequest{}, ReplayItem{}, ReplayShadow{}, ReplayDifference{}, ReplayRange{}, ReplayPartition{},
+	ApprovalItem{}, ApprovalRequest{}, ReplayPlan{}, ReplayOffset{}, ReplayRequest{}, ReplayItem{}, ReplayShadow{}, ReplayDifference{}, ReplayRange{}, ReplayPartition{},
 	AlertList{}, AlertItem{}, SilenceItem{}, SilenceRequest{}, SilenceEnd{},
 	AuditItem{}, TokenItem{}, TokenMade{}, TokenRequest{}, TokenRevocation{},
 	Readiness{}, Check{}, Problem{}, Page[any]{},

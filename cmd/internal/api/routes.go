@@ -62,6 +62,10 @@ func (s *server) routes() []route {
 		{"GET /v1/dlq/{action}/record", dead, s.deadRecord, access.Content, ofAction, nil, ""},
 		{"POST /v1/dlq/{action}/{verb}", dead, s.askDeadLetter, access.Respond, ofAction, nil, "dlq.{verb}"},
 
+		{"GET /v1/approvals", s.Approvals != nil, s.approvals, access.See, ofFilter, []string{"team", "state", "limit", "cursor"}, ""},
+		{"GET /v1/approvals/{approval}", s.Approvals != nil, s.approval, access.See, ofApproval, nil, ""},
+		{"POST /v1/approvals/{approval}/{verb}", s.Approvals != nil, s.answerApproval, access.Approve, ofApproval, nil, "approval.{verb}"},
+
 		{"GET /v1/replays", replays, s.replays, access.See, ofFilter, []string{"team", "subscription", "limit", "cursor"}, ""},
 		{"POST /v1/replays", replays, s.planReplay, access.Operate, ofItems, nil, "replay.plan"},
 		{"GET /v1/replays/{replay}", replays, s.replay, access.See, ofReplay, nil, ""},

@@ -58,7 +58,8 @@ type Config struct {
 	// Audit keeps what is changed; nil, without the stream role, keeps nothing: what such a process redrives says in the log who asked and why.
 	Audit Audit
 
-	Alerts Alerts // nil: nothing is known of alerts
+	Approvals Approvals // nil: there is no ledger
+	Alerts    Alerts    // nil: nothing is known of alerts
 
 	SourceTests SourceTests // nil in a process without the intake role
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -193,6 +194,35 @@ func teamOfReplay(id int64) string {
 	return teamsOfWorld[id-1]
 }
 
+func approvalOf(team string) ApprovalItem {
+	return ApprovalItem{ID: strconv.Itoa(slices.Index(teamsOfWorld, team) + 1), Team: team, Roles: []string{"approver", "operator"}, State: "waiting"}
+}
+
+// Approvals implements [Approvals].
+func (w *world) Approvals(_ context.Context, f ApprovalFilter) (page Page[ApprovalItem], err error) {
+	w.note("approvals %s", strings.Join(f.Teams, " "))
+	for _, team := range teamsOfWorld {
+		if f.Teams == nil || slices.Contains(f.Teams, team) {
+			page.Items = append(page.Items, approvalOf(team))
+		}
+	}
+	return page, nil
+}
+
+// Approval implements [Approvals].
+func (w *world) Approval(_ context.Context, id int64) (*ApprovalItem, error) {
+	if id < 1 || int(id) > len(teamsOfWorld) {
+		return nil, schemas.Errorf(schemas.NotFound, "", "there is no approval %d", id)
+	}
+	return new(approvalOf(teamsOfWorld[id-1])), nil
+}
+
+// AnswerApproval implements [Approvals].
+func (w *world) AnswerApproval(ctx context.Context, id int64, _ bool, r ApprovalRequest) (*ApprovalItem, error) {
+	w.changed(r.By)
+	return w.Approval(ctx, id)
+}
+
 func replayOf(team string) ReplayItem {
 	return ReplayItem{ID: strconv.Itoa(slices.Index(teamsOfWorld, team) + 1), Team: team}
 }
@@ -372,7 +402,7 @@ func (w *world) config(cfg *Config) {
 	cfg.Ready = func(context.Context) []Check {
 		return []Check{{Name: "subscription pay.triage", Role: "stream", OK: true}}
 	}
-	cfg.Inbox, cfg.Quarantine, cfg.Entities, cfg.DeadLetters, cfg.Replays, cfg.Stops, cfg.Steering, cfg.Destinations, cfg.Owners, cfg.Tokens, cfg.Alerts = w, w, w, w, w, w, steered{w}, w, w, w, w
+	cfg.Inbox, cfg.Quarantine, cfg.Entities, cfg.DeadLetters, cfg.Approvals, cfg.Replays, cfg.Stops, cfg.Steering, cfg.Destinations, cfg.Owners, cfg.Tokens, cfg.Alerts = w, w, w, w, w, w, w, steered{w}, w, w, w, w
 	cfg.Audit, cfg.SourceTests = w, w
 	cfg.Attention = func(_ context.Context, f AttentionFilter) (*Attention, error) {
 		w.note("attention %s", f.Team)

@@ -225,7 +225,7 @@ func sameSubscription(before, now *config.Config, at nameInTeam) bool {
 			}
 			sources = append(sources, one)
 		}
-		return []any{sub, names, sources, inFlight(c, at)}
+		return []any{sub, names, sources, inFlight(c, at), c.Policy, c.Teams[at.team].Policy}
 	}
 	return reflect.DeepEqual(of(before), of(now))
 }

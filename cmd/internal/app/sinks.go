@@ -34,17 +34,27 @@ func newSink(file *config.Config, d config.NamedDestination, log *slog.Logger) (
 	if d.Keys == nil {
 		return nil, fmt.Errorf("type %q is not built yet in this version", d.Type)
 	}
-	var params *template.Set
-	if declared := d.Keys.Describe().Params; len(declared) > 0 {
-		var err error
-		if params, err = template.NewSet(declared, d.Params.Values(), file.ActionParams(d)); err != nil {
-			return nil, fmt.Errorf("params.%w", err) // the error begins with the parameter's name
-		}
+	params, err := paramsOf(file, d)
+	if err != nil {
+		return nil, err
 	}
 	return d.Keys.Sink(spec.Destination{
 		Timeout: d.Timeout.Std(), Concurrency: d.Concurrency, AllowNetworks: d.AllowNetworks, Params: params, Version: buildVersion(), Dir: file.DirOf(d),
 		Hidden: file.HiddenOf(d), Log: log, Cluster: KafkaOptions(file, config.RoleStream), MaxRecord: int(file.LargestBody()) + topics.HeaderRoom,
 	})
+}
+
+// paramsOf returns what is sent to a destination; nil if its type has no parameters.
+func paramsOf(file *config.Config, d config.NamedDestination) (*template.Set, error) {
+	declared := d.Keys.Describe().Params
+	if len(declared) == 0 {
+		return nil, nil
+	}
+	params, err := template.NewSet(declared, d.Params.Values(), file.ActionParams(d))
+	if err != nil {
+		return nil, fmt.Errorf("params.%w", err) // the error begins with the parameter's name
+	}
+	return params, nil
 }
 
 // makeDestination builds a destination: the sink, and the policy of its attempts. Shared is missing.

@@ -109,7 +109,13 @@ type grammar struct {
 	Verify      verifyCmd      `cmd:"" help:"Take a captured request through the steps of the intake, and say which of them refuses it (exit code 5)."`
 	Listen      listenCmd      `cmd:"" help:"Be a destination to try things out with: print every call, say whether its signature holds, answer with a status of your choice. With --forward-to: post a source's events to a URL of yours, signed as its provider signs."`
 	Attention   attentionCmd   `cmd:"" help:"List everything that waits for an operator: since when, and the command that deals with it."`
-	Alerts      struct {
+	Approvals   struct {
+		List    approvalsListCmd    `cmd:"" help:"List the actions that wait for a person's word, the newest first."`
+		Get     approvalsGetCmd     `cmd:"" help:"Show what is asked, of whom, and what was said."`
+		Approve approvalsApproveCmd `cmd:"" help:"Let the action run, as it was when it was asked for."`
+		Deny    approvalsDenyCmd    `cmd:"" help:"End the action without an effect; its entity goes on."`
+	} `cmd:"" help:"Actions that wait for a person's word (policy and approval in the configuration)."`
+	Alerts struct {
 		List      alertsListCmd      `cmd:"" help:"List the alerts that fire, as the processes of the ledger know it together: since when, what is silenced."`
 		Silence   alertsSilenceCmd   `cmd:"" help:"Have no process send an alert for a time."`
 		Unsilence alertsUnsilenceCmd `cmd:"" help:"End a silence before its time."`

@@ -208,10 +208,10 @@ func TestNetworksOfTeamFiles(t *testing.T) {
 		"through a reference":   {`{env: ["{TEAM}_*"], networks: [10.0.0.0/8]}`, `"${env:A_NET}"`, "team a may not allow ${env:A_NET}"},
 	} {
 		for at, file := range map[string]string{
-			"destinations.d.allow_networks": "teams: {a: {destinations: {d: {type: http, url: https://example.com/,\n  allow_networks: [%s]}}}}\n",
-			"destinations.p.allow_networks": "teams: {a: {destinations: {p: {type: postgres, database: postgres://u:p@example.com/d, statement: SELECT 1,\n  allow_networks: [%s]}}}}\n",
+			"destinations.d.allow_networks":   "teams: {a: {destinations: {d: {type: http, url: https://example.com/,\n  allow_networks: [%s]}}}}\n",
+			"destinations.p.allow_networks":   "teams: {a: {destinations: {p: {type: postgres, database: postgres://u:p@example.com/d, statement: SELECT 1,\n  allow_networks: [%s]}}}}\n",
 			"sources.s.verify.allow_networks": "teams: {a: {sources: {s: {preset: agent, verify: {scheme: jwt, jwks_url: https://example.com/, issuer: i, audience: a,\n  allow_networks: [%s]}}}}}\n",
-			"sources.s.thin.allow_networks": "teams: {a: {sources: {s: {preset: github, secrets: [x], thin: {url: https://example.com/,\n  allow_networks: [%s]}}}}}\n",
+			"sources.s.thin.allow_networks":   "teams: {a: {sources: {s: {preset: github, secrets: [x], thin: {url: https://example.com/,\n  allow_networks: [%s]}}}}}\n",
 			"sources.s.backfill.allow_networks": "teams: {a: {sources: {s: {preset: generic, secrets: [x], verify: {signature_header: X}, event: {id: /a, type: /a, entity: [/a], version: {from: /v, kind: sequence}, payload: delta}, backfill: {url: https://example.com/,\n" +
 				"  allow_networks: [%s]}}}}}\n",
 		} {

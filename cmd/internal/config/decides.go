@@ -33,6 +33,8 @@ func (c *Config) Decides(team, subscription string) map[string]string {
 			}
 		}
 	}
+	add("policy", c.Policy)
+	add("teams."+team+".policy", t.Policy)
 	for _, a := range sub.Actions {
 		if d, ok := c.Destination(team, a.To); ok {
 			add(d.Path(), d.Destination)

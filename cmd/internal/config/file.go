@@ -32,6 +32,7 @@ type Config struct {
 	OnBrokerOutage string `yaml:"on_broker_outage"`
 	// Destinations are the shared ones; see [NamedDestination].
 	Destinations map[string]*Destination `yaml:"destinations"`
+	Policy       []PolicyRule            `yaml:"policy"`
 	Teams        map[string]*Team        `yaml:"teams"`
 
 	places     map[string]place     // where the files set a path, such as "teams.acme.sources.github.preset"
@@ -159,6 +160,7 @@ type Team struct {
 	Sources       map[string]*Source       `yaml:"sources"`
 	Destinations  map[string]*Destination  `yaml:"destinations"`
 	Subscriptions map[string]*Subscription `yaml:"subscriptions"`
+	Policy        []PolicyRule             `yaml:"policy"`
 }
 
 // Source is an intake endpoint.
@@ -410,4 +412,6 @@ type Action struct {
 	When   string `yaml:"when"` // a CEL expression; empty: always
 	OnDead string `yaml:"on_dead"`
 	Params Params `yaml:"params"`
+	// Approval is nil where the action needs nobody's word of itself.
+	Approval *Approval `yaml:"approval"`
 }

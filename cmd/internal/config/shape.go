@@ -55,7 +55,7 @@ const (
 
 // shapes declares every mapping of the file by the type it is decoded into.
 var shapes = map[reflect.Type]*shape{
-	reflect.TypeFor[Config](): {doc: "The configuration of Forebay.", later: []string{"policy", "budgets", "schemas", "console"}, fields: []field{
+	reflect.TypeFor[Config](): {doc: "The configuration of Forebay.", later: []string{"budgets", "schemas", "console"}, fields: []field{
 		{name: "version", doc: "Format of this file; 1.", required: true, values: []string{"1"}},
 		{name: "kafka", doc: "The log; only `forebay dev` can do without it."},
 		{name: "postgres", doc: "The ledger; only the stream role opens it."},
@@ -72,6 +72,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "telemetry", doc: "Where spans go, from a delivery to its effect. OpenTelemetry's variables (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS, OTEL_SERVICE_NAME, ...) work as well.", computed: "none, where no such variable is set"},
 		{name: "on_broker_outage", doc: "What becomes of deliveries that the brokers do not take in time; a source may have its own.", def: OutageRefuse, values: []string{OutageRefuse, OutageSpool}},
 		{name: "destinations", doc: "Shared destinations by name: the teams that each lists use it as one, with one breaker, rate, hold and pause, and take turns. Only this file has them, none of teams_dir."},
+		{name: "policy", doc: "Rules over the actions of all teams, which no team's own loosen: the first whose condition holds counts."},
 		{name: "teams", doc: "Teams by name: owners of sources, destinations and subscriptions."},
 	}},
 	reflect.TypeFor[Kafka](): {shown: true, doc: "The log.", fields: []field{
@@ -236,12 +237,13 @@ var shapes = map[reflect.Type]*shape{
 		{name: "heartbeat", doc: "Longest silence before it: no heartbeat for that long, and the attempt has timed out.", computed: "no heartbeats"},
 		{name: "concurrency", doc: "Most actions that it works on at once, for one subscription in one process.", def: "1000", minimum: 1},
 	}},
-	reflect.TypeFor[Team](): {doc: "A team.", later: []string{"policy", "budget", "rights"}, fields: []field{
+	reflect.TypeFor[Team](): {doc: "A team.", later: []string{"budget", "rights"}, fields: []field{
 		{name: "owners", shown: true, doc: "People or groups who answer for it, 16 at most: shown in lists and in `forebay attention`, without any other effect."},
 		{name: "contact", shown: true, doc: "Where they are reached: a channel, an address, a URL. Shown in the same places."},
 		{name: "sources", doc: "Intake endpoints by name."},
 		{name: "destinations", doc: "Configured sinks by name, of this team alone."},
 		{name: "subscriptions", doc: "Consumers by name."},
+		{name: "policy", doc: "Rules over the team's actions: the first whose condition holds counts, and of it and what the top says the stricter."},
 	}},
 	reflect.TypeFor[Source](): {doc: "An intake endpoint.", later: []string{"networks"}, fields: []field{
 		{name: "preset", doc: "The provider, or generic for any HMAC sender.", required: true, values: presetNames()},
@@ -511,12 +513,24 @@ var shapes = map[reflect.Type]*shape{
 		{name: "limit", doc: "How many events.", def: "30", minimum: 1},
 		{name: "per", doc: "In what time, 1s to 7d.", def: "1h"},
 	}},
-	reflect.TypeFor[Action](): {shown: true, doc: "One effect.", later: []string{"template", "approval", "timeout"}, fields: []field{
+	reflect.TypeFor[Action](): {shown: true, doc: "One effect.", later: []string{"template", "timeout"}, fields: []field{
 		{name: "name", doc: "Name, unique in the subscription.", required: true},
 		{name: "to", doc: "Destination of the same team, or a shared one.", required: true},
 		{name: "when", doc: "CEL as in match, and over action: for which events it runs. false is skipped (when); an error makes it dead (expression) and parks the entity."},
 		{name: "on_dead", doc: "After the last failed attempt: park the entity, or continue.", def: "park", values: []string{"park", "continue"}},
 		{name: "params", doc: "What is sent, in the place of the destination's params of the same names; " + templates},
+		{name: "approval", doc: "A person's word that each run of it needs: for what is to be sent then, void once its entity has a newer version.", computed: "none is needed"},
+	}},
+	reflect.TypeFor[PolicyRule](): {shown: true, doc: "A rule over actions. Where its condition fails on an event, the action is a dead letter of class expression and its entity is parked.", fields: []field{
+		{name: "name", doc: "Name, unique in its list.", required: true},
+		{name: "if", doc: "CEL over event, body, headers, entity, sender, action (name, to) and chain: whether the rule is about an action.", required: true},
+		{name: "then", doc: "What becomes of the action: allow runs it, deny ends it as denied, approve has it wait for a person's word as its approval says, or that of the role approver within 24h.", required: true, values: []string{"allow", "deny", "approve"}},
+		{name: "reason", doc: "Why; shown with what it denies, and to who is asked."},
+	}},
+	reflect.TypeFor[Approval](): {shown: true, doc: "A person's word, given with `forebay approvals approve`.", later: []string{"ask"}, fields: []field{
+		{name: "roles", doc: "Whose word counts, beside that of admins.", computed: "approver", values: access.RolesWith(access.Approve)},
+		{name: "expires", doc: "After how long without an answer the action is denied, 1m to 30d.", def: "24h"},
+		{name: "four_eyes", doc: "Two persons must approve, and none of them may have had the action run again.", def: "false"},
 	}},
 }
 

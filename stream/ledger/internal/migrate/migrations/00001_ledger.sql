@@ -744,6 +744,37 @@ CREATE TABLE sessions (
     CHECK ((token IS NULL) = (rules IS NOT NULL))
 );
 
+-- A person's word on one run of an action, as its arguments were rendered when it was asked for. Of an action at most one row is waiting or
+-- approved. Reader: AskApproval (the guard), Approvals, Approval.
+CREATE TABLE approvals (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    subscription int NOT NULL REFERENCES subscriptions ON DELETE CASCADE,
+    action_id    uuid NOT NULL, -- the 16 bytes of it
+    action       text COLLATE "C" NOT NULL,
+    destination  text COLLATE "C" NOT NULL,
+    digest       bytea NOT NULL CHECK (octet_length(digest) = 32), -- of what is to be sent, as SHA-256
+    entity       text COLLATE "C" NOT NULL,
+    version      text COLLATE "C" NOT NULL,
+    source       text COLLATE "C" NOT NULL,
+    event_id     text COLLATE "C" NOT NULL,
+    type         text COLLATE "C" NOT NULL,
+    why          text NOT NULL, -- it is asked for
+    roles        text[] NOT NULL,
+    four_eyes    boolean NOT NULL,
+    asked_at     timestamptz NOT NULL DEFAULT now(),
+    expires_at   timestamptz NOT NULL,
+    state        text COLLATE "C" NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'approved', 'used', 'denied', 'expired', 'void')),
+    first_by     text, -- of two persons, the one who has approved it
+    answered_by  text,
+    reason       text,
+    answered_at  timestamptz, -- when it got its state, but for used
+    CHECK ((state = 'waiting') = (answered_at IS NULL))
+);
+CREATE UNIQUE INDEX approvals_open ON approvals (action_id) WHERE state IN ('waiting', 'approved');
+CREATE INDEX approvals_by_action ON approvals (action_id, id);
+CREATE INDEX approvals_waiting ON approvals (expires_at) WHERE state = 'waiting';
+CREATE INDEX approvals_by_subscription ON approvals (subscription, id);
+
 -- Who changed what through the operator API, and why. A row is there before the change is tried; what became of it is said once. Nothing
 -- else changes a row, and nothing deletes one. Reader: Changes (operators).
 CREATE TABLE audit (

@@ -1,0 +1,94 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"strconv"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// approvalsAPI lists what waits for a person's word, and takes it.
+type approvalsAPI struct{ a *App }
+
+func (s *approvalsAPI) ledger() (*ledger.Ledger, error) { return (&stopsAPI{s.a}).ledger() }
+
+// Approvals implements [api.Approvals].
+func (s *approvalsAPI) Approvals(ctx context.Context, f api.ApprovalFilter) (page api.Page[api.ApprovalItem], err error) {
+	l, err := s.ledger()
+	if err != nil {
+		return page, err
+	}
+	before, err := strconv.ParseInt(cmp.Or(f.Cursor, "0"), 10, 64)
+	if err != nil {
+		return page, schemas.Errorf(schemas.Invalid, "", "%q is no cursor of this list", f.Cursor)
+	}
+	limit := cmp.Or(f.Limit, 100)
+	list, err := l.Approvals(ctx, ledger.ApprovalQuery{Teams: f.Teams, State: ledger.ApprovalState(f.State), Limit: limit + 1, Before: before})
+	if err != nil {
+		return page, err
+	}
+	if len(list) > limit {
+		list = list[:limit]
+		page.Next = strconv.FormatInt(list[limit-1].ID, 10)
+	}
+	for i := range list {
+		page.Items = append(page.Items, approvalItem(&list[i]))
+	}
+	return page, nil
+}
+
+// Approval implements [api.Approvals].
+func (s *approvalsAPI) Approval(ctx context.Context, id int64) (*api.ApprovalItem, error) {
+	l, err := s.ledger()
+	if err != nil {
+		return nil, err
+	}
+	found, err := l.Approval(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return new(approvalItem(&found)), nil
+}
+
+// AnswerApproval implements [api.Approvals]. The action's owner is told to look; where nobody can be told, it looks within a minute.
+func (s *approvalsAPI) AnswerApproval(ctx context.Context, id int64, approve bool, r api.ApprovalRequest) (*api.ApprovalItem, error) {
+	l, err := s.ledger()
+	if err != nil {
+		return nil, err
+	}
+	found, err := l.Approval(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	b := inbox.New(l)
+	w := ledger.ApprovalAnswer{Approve: approve, By: cmp.Or(r.By, "unknown"), Reason: cmp.Or(r.Reason, "dry run"), DryRun: r.DryRun}
+	if approve && found.FourEyes {
+		if w.Barred, err = b.RanAgain(ctx, found.ActionID); err != nil && schemas.KindOf(err) != schemas.NotFound {
+			return nil, err
+		}
+	}
+	said, err := l.AnswerApproval(ctx, id, w)
+	if err != nil {
+		return nil, err
+	}
+	if !r.DryRun && said.State != ledger.ApprovalWaiting {
+		if _, err := b.AskAction(ctx, said.ActionID, ledger.AskGuards, ledger.CommandDetail{}, w.By, w.Reason); err != nil {
+			s.a.log.Info("the owner of an action that was answered looks for that within a minute", "approval", id, "action_id", string(said.ActionID), "error", err)
+		}
+	}
+	return new(approvalItem(&said)), nil
+}
+
+func approvalItem(a *ledger.Approval) api.ApprovalItem {
+	item := api.ApprovalItem{
+		ID: strconv.FormatInt(a.ID, 10), Team: a.Team, Subscription: a.Subscription, Action: a.Action, ActionID: string(a.ActionID), Destination: a.Destination,
+		Digest: hex.EncodeToString(a.Digest), Source: a.Source, EventID: a.EventID, Type: a.Type, Entity: a.Entity, Version: a.Version, Why: a.Why, Roles: a.Roles, FourEyes: a.FourEyes,
+		State: string(a.State), AskedAt: a.AskedAt, ExpiresAt: a.ExpiresAt, FirstBy: a.FirstBy, AnsweredBy: a.AnsweredBy, Reason: a.Reason, AnsweredAt: a.AnsweredAt,
+	}
+	return item
+}

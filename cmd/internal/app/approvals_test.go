@@ -1,0 +1,100 @@
+package app
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// asked waits until an approval waits for an event, and returns it.
+func (p *process) asked(event string) (found api.ApprovalItem) {
+	p.t.Helper()
+	if !rig.Until(time.Minute, func() bool {
+		page, err := p.api.Approvals(p.t.Context(), "acme", "waiting", 100, "")
+		i := slices.IndexFunc(page.Items, func(a api.ApprovalItem) bool { return a.EventID == event })
+		if err != nil || i < 0 {
+			return false
+		}
+		found = page.Items[i]
+		return true
+	}) {
+		p.t.Fatalf("nobody is asked about %s", event)
+	}
+	return found
+}
+
+// TestApprovalsFromOutside: an action that a rule asks about waits with its lane, across a restart, and runs once it is approved; a denied one ends
+// and its entity goes on; one whose entity has moved on is void; what no rule is about does not wait; and a rule that denies ends at once.
+func TestApprovalsFromOutside(t *testing.T) {
+	t.Parallel()
+	to := newAgent(t)
+	r := deploy(t, to.URL, newLedger(t), true)
+	r.text = strings.Replace(r.text, "teams:\n", `policy:
+  - {name: never, if: "body.order == 'never'", then: deny, reason: "not for agents"}
+  - {name: ask, if: "body.order.startsWith('ask') && action.to == 'agent'", then: approve, reason: "changes production"}
+  - {name: broken, if: "body.order == 'broken' && body.nothing.there", then: allow}
+teams:
+`, 1)
+	p := r.run(config.RoleIntake, config.RoleStream)
+	for _, name := range []string{"never", "broken", "free", "ask-yes", "ask-no", "ask-moved"} {
+		p.accepted("orders", "orders-secret", order(name, 1))
+	}
+	p.item("fulfil", "orders", "never-1", "applied", "denied")
+	p.item("fulfil", "orders", "broken-1", "applied", "dead_letter")
+	p.item("fulfil", "orders", "free-1", "applied", "done")
+	for _, name := range []string{"ask-yes-1", "ask-no-1", "ask-moved-1"} {
+		p.item("fulfil", "orders", name, "applied", "waiting_approval")
+	}
+	p.clean()
+	p = r.run(config.RoleIntake, config.RoleStream)
+
+	answer := func(id, verb, reason string) error {
+		_, err := p.api.AnswerApproval(t.Context(), id, verb, api.ApprovalRequest{Reason: reason, By: "jo"})
+		return err
+	}
+	yes := p.asked("ask-yes-1")
+	if yes.Why != "rule ask of policy: changes production" || yes.Entity == "" || yes.Roles[0] != "approver" || len(yes.Digest) != 64 {
+		t.Errorf("asked as %+v", yes)
+	}
+	if calls := to.wait(t, 1); len(calls) != 1 || calls[0].ID != "free-1" {
+		t.Errorf("called before anybody has answered: %+v", calls)
+	}
+	if err := answer(yes.ID, api.VerbApprove, "looked"); err != nil {
+		t.Fatal(err)
+	}
+	if err := answer(yes.ID, api.VerbDeny, "again"); schemas.KindOf(err) != schemas.Conflict {
+		t.Errorf("answered twice: %v", err)
+	}
+	p.item("fulfil", "orders", "ask-yes-1", "applied", "done")
+	p.accepted("orders", "orders-secret", order("ask-yes", 2))
+	if err := answer(p.asked("ask-yes-2").ID, api.VerbDeny, "no more"); err != nil {
+		t.Fatal(err)
+	}
+	if err := answer(p.asked("ask-no-1").ID, api.VerbDeny, "too late"); err != nil {
+		t.Fatal(err)
+	}
+	p.item("fulfil", "orders", "ask-yes-2", "applied", "denied")
+	p.item("fulfil", "orders", "ask-no-1", "applied", "denied")
+
+	moved := p.asked("ask-moved-1")
+	p.accepted("orders", "orders-secret", order("ask-moved", 2))
+	p.item("fulfil", "orders", "ask-moved-2", "applied", "received")
+	if err := answer(moved.ID, api.VerbApprove, "too late"); err != nil {
+		t.Fatal(err)
+	}
+	p.item("fulfil", "orders", "ask-moved-1", "applied", "denied")
+	if a, err := p.api.Approval(t.Context(), moved.ID); err != nil || a.State != "void" {
+		t.Errorf("%+v %v", a, err)
+	}
+	p.asked("ask-moved-2")
+	if calls := to.wait(t, 2); len(calls) != 2 || calls[1].ID != "ask-yes-1" {
+		t.Errorf("calls: %+v", calls)
+	}
+	p.clean()
+}

@@ -1,0 +1,67 @@
+package app
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/schemas/expression"
+	"github.com/forebay-io/forebay/stream/policy"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// policyGuard makes the guard of policy rules and approvals.
+func policyGuard(of guarding) (policy.Guard, error) {
+	asks := func(a *config.Approval) policy.Ask {
+		full := a.WithDefaults()
+		return policy.Ask{Roles: full.Roles, Expires: full.Expires.Std(), FourEyes: full.FourEyes}
+	}
+	g := &policy.Rules{Actions: map[string]policy.Ask{}, Default: asks(nil), Store: of.ledger, Digest: of.streams.digestOf}
+	for _, a := range subscriptionIn(of.file, of.at).Actions {
+		if a.Approval != nil {
+			g.Actions[a.Name] = asks(a.Approval)
+		}
+	}
+	for _, level := range [][]config.PolicyRule{of.file.Policy, of.file.Teams[of.at.team].Policy} {
+		var rules []policy.Rule
+		for _, r := range level {
+			x, err := expression.Condition(r.If)
+			if err != nil {
+				return nil, fmt.Errorf("if of rule %s %w", r.Name, err)
+			}
+			rules = append(rules, policy.Rule{Name: r.Name, If: x, Then: policy.Then(r.Then), Reason: r.Reason})
+		}
+		if len(rules) > 0 {
+			g.Levels = append(g.Levels, rules)
+		}
+	}
+	if len(g.Levels) == 0 && len(g.Actions) == 0 {
+		return nil, nil
+	}
+	return g, nil
+}
+
+// digestOf returns a digest of what an action is to send by the file as it is now: its event, and the parameters that are made of it.
+func (s *streams) digestOf(a sink.Action) (sum [32]byte) {
+	h := sha256.New()
+	add := func(part []byte) {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		h.Write(part)
+	}
+	for _, part := range []string{a.Name, a.Destination, a.Event.Source, a.Event.Type, a.Event.DataContentType, string(a.Event.Data)} {
+		add([]byte(part))
+	}
+	team, _, _ := strings.Cut(a.Subscription, ".")
+	if d, ok := s.a.file().Destination(team, strings.TrimPrefix(a.Destination, team+"/")); ok && d.Keys != nil {
+		if params, err := paramsOf(s.a.file(), d); err == nil && params != nil {
+			values, err := params.Render(a)
+			text, _ := json.Marshal(values)
+			add(text)
+			add(fmt.Append(nil, err)) // what cannot be made fails in the attempt
+		}
+	}
+	return [32]byte(h.Sum(nil))
+}

@@ -1,0 +1,274 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
+	"github.com/jackc/pgx/v5"
+)
+
+// ApprovalState is how a person's word on an action stands.
+type ApprovalState string
+
+const (
+	ApprovalWaiting  ApprovalState = "waiting"
+	ApprovalApproved ApprovalState = "approved"
+	ApprovalUsed     ApprovalState = "used" // approved, and the action was attempted with it
+	ApprovalDenied   ApprovalState = "denied"
+	ApprovalExpired  ApprovalState = "expired" // nobody answered in time
+	ApprovalVoid     ApprovalState = "void"    // what was asked about has changed
+)
+
+// ApprovalStates are all of them.
+func ApprovalStates() []ApprovalState {
+	return []ApprovalState{ApprovalWaiting, ApprovalApproved, ApprovalUsed, ApprovalDenied, ApprovalExpired, ApprovalVoid}
+}
+
+// ApprovalRequest asks for a person's word on an action that is about to be attempted.
+type ApprovalRequest struct {
+	Subscription string // "<team>.<subscription>"
+	ActionID     schemas.ActionID
+	Action       string
+	Destination  string
+	Digest       [32]byte // of what is to be sent
+	Entity       string
+	Version      string
+	Source       string
+	EventID      string
+	Type         string
+	Why          string
+	Roles        []string
+	FourEyes     bool
+	Expires      time.Duration
+	// Since is when an operator last had the action run again: what was said before that does not count. Zero: nobody has.
+	Since time.Time
+	// Overtaken says that the entity has a newer version by now.
+	Overtaken bool
+}
+
+// Approval is a person's word, or the question for it.
+type Approval struct {
+	ID           int64
+	Team         string
+	Subscription string // without the team
+	ActionID     schemas.ActionID
+	Action       string
+	Destination  string
+	Digest       []byte
+	Entity       string
+	Version      string
+	Source       string
+	EventID      string
+	Type         string
+	Why          string
+	Roles        []string
+	FourEyes     bool
+	AskedAt      time.Time
+	ExpiresAt    time.Time
+	State        ApprovalState
+	FirstBy      string // of two persons, who has approved it; empty: nobody, or one is enough
+	AnsweredBy   string
+	Reason       string
+	AnsweredAt   *time.Time
+}
+
+const approvalColumns = `p.id, split_part(s.name, '.', 1) AS team, substr(s.name, strpos(s.name, '.') + 1) AS subscription, p.action_id, p.action, p.destination, p.digest, p.entity,
+       p.version, p.source, p.event_id, p.type, p.why, p.roles, p.four_eyes, p.asked_at, p.expires_at, p.state, coalesce(p.first_by, '') AS first_by,
+       coalesce(p.answered_by, '') AS answered_by, coalesce(p.reason, '') AS reason, p.answered_at`
+
+const approvalTables = ` FROM approvals p JOIN subscriptions s ON s.id = p.subscription `
+
+func scanApproval(row pgx.CollectableRow) (a Approval, err error) {
+	var id [16]byte
+	err = row.Scan(&a.ID, &a.Team, &a.Subscription, &id, &a.Action, &a.Destination, &a.Digest, &a.Entity, &a.Version, &a.Source, &a.EventID, &a.Type, &a.Why, &a.Roles,
+		&a.FourEyes, &a.AskedAt, &a.ExpiresAt, &a.State, &a.FirstBy, &a.AnsweredBy, &a.Reason, &a.AnsweredAt)
+	a.ActionID = schemas.ActionIDOf(id)
+	return a, err
+}
+
+// AskApproval returns a person's word on an action, and asks for it if nobody was asked yet, or what is to be sent has changed since. An approval
+// that it returns as approved is used up by that: it holds for the attempts of this run of the action, as long as they are to send the same.
+// A denial holds for the whole run. Errors are of kind Unavailable, or Invalid if the request is.
+func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval, err error) {
+	const op = "ask for an approval"
+	id, ok := r.ActionID.Hash()
+	if !ok || r.Expires <= 0 {
+		return a, schemas.Errorf(schemas.Invalid, op, "action %q, expires %s", r.ActionID, r.Expires)
+	}
+	err = pgx.BeginFunc(ctx, l.hot, func(tx pgx.Tx) error {
+		last, err := oneApproval(tx.Query(ctx, `SELECT `+approvalColumns+approvalTables+`WHERE p.action_id = $1 ORDER BY p.id DESC LIMIT 1 FOR UPDATE OF p`, id))
+		known := err == nil && !r.Since.After(last.AskedAt)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		same := last.Entity == r.Entity && last.Version == r.Version && string(last.Digest) == string(r.Digest[:])
+		open := last.State == ApprovalWaiting || last.State == ApprovalApproved
+		switch {
+		case known && (last.State == ApprovalDenied || last.State == ApprovalExpired):
+			a = last
+			return nil
+		case known && open && r.Overtaken:
+			a, err = endApproval(ctx, tx, last.ID, ApprovalVoid, "its entity has a newer version by now")
+			return err
+		case known && same && last.State == ApprovalUsed:
+			a, a.State = last, ApprovalApproved
+			return nil
+		case known && same && last.State == ApprovalApproved:
+			if a, err = oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET state = 'used' WHERE id = $1 RETURNING *)
+				SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`, last.ID)); err == nil {
+				a.State = ApprovalApproved
+			}
+			return err
+		case known && same && last.State == ApprovalWaiting:
+			a, err = oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET state = CASE WHEN expires_at <= now() THEN 'expired' ELSE state END,
+				answered_at = CASE WHEN expires_at <= now() THEN now() END WHERE id = $1 RETURNING *)
+				SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`, last.ID))
+			return err
+		case open:
+			if _, err := endApproval(ctx, tx, last.ID, ApprovalVoid, "what is to be done has changed, and is asked for anew"); err != nil {
+				return err
+			}
+		}
+		a, err = oneApproval(tx.Query(ctx, `WITH p AS (INSERT INTO approvals (subscription, action_id, action, destination, digest, entity, version, source, event_id, type, why, roles,
+				four_eyes, expires_at)
+			SELECT s.id, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, now() + $14::bigint * interval '1 microsecond'
+			FROM subscriptions s WHERE s.name = $1 ORDER BY s.generation LIMIT 1 RETURNING *)
+			SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`,
+			r.Subscription, id, r.Action, r.Destination, r.Digest[:], pg.Clean(r.Entity, 1000), pg.Clean(r.Version, 200), r.Source, pg.Clean(r.EventID, 1000), pg.Clean(r.Type, 400),
+			pg.Clean(r.Why, 1000), r.Roles, r.FourEyes, r.Expires.Microseconds()))
+		return err
+	})
+	if err != nil {
+		return Approval{}, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+	}
+	return a, nil
+}
+
+// endApproval ends an approval that waits or was given.
+func endApproval(ctx context.Context, tx pgx.Tx, id int64, state ApprovalState, reason string) (Approval, error) {
+	return oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET state = $2, answered_at = now(), reason = $3 WHERE id = $1 RETURNING *)
+		SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`, id, string(state), reason))
+}
+
+func oneApproval(rows pgx.Rows, err error) (Approval, error) {
+	if err != nil {
+		return Approval{}, err
+	}
+	return pgx.CollectExactlyOneRow(rows, scanApproval)
+}
+
+// ApprovalAnswer is what somebody says to the question for an approval.
+type ApprovalAnswer struct {
+	Approve bool
+	By      string
+	Reason  string
+	// Barred are persons who must not approve where two are needed: who had the action run again.
+	Barred []string
+	DryRun bool // nothing is changed
+}
+
+// AnswerApproval takes a person's word. Of an approval that needs two persons, it waits on after the first. Kinds: NotFound; Conflict if it was
+// answered before, has expired, or another person must answer; Unavailable.
+func (l *Ledger) AnswerApproval(ctx context.Context, id int64, w ApprovalAnswer) (a Approval, err error) {
+	const op = "answer an approval"
+	if err := schemas.CheckRequest(op, w.By, w.Reason); err != nil {
+		return a, err
+	}
+	by, reason := pg.Clean(w.By, 200), pg.Clean(w.Reason, 1000)
+	err = pgx.BeginFunc(ctx, l.hot, func(tx pgx.Tx) error {
+		var late bool
+		if a, err = oneApproval(tx.Query(ctx, `SELECT `+approvalColumns+approvalTables+`WHERE p.id = $1 FOR UPDATE OF p`, id)); err == nil {
+			err = tx.QueryRow(ctx, `SELECT $1 <= now()`, a.ExpiresAt).Scan(&late)
+		}
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return schemas.Errorf(schemas.NotFound, op, "there is no approval %d; `forebay approvals list` lists those that wait", id)
+		case err != nil:
+			return err
+		}
+		if err := a.takes(w.Approve, by, w.Barred, late); err != nil {
+			return err
+		}
+		state := ApprovalDenied
+		switch {
+		case w.DryRun:
+			return nil
+		case w.Approve && a.FourEyes && a.FirstBy == "":
+			a, err = oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET first_by = $2, reason = $3 WHERE id = $1 RETURNING *)
+				SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`, id, by, reason))
+			return err
+		case w.Approve:
+			state = ApprovalApproved
+		}
+		a, err = oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET state = $2, answered_by = $3, reason = $4, answered_at = now() WHERE id = $1 RETURNING *)
+			SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`, id, string(state), by, reason))
+		return err
+	})
+	if _, ours := errors.AsType[*schemas.Error](err); ours {
+		return Approval{}, err
+	}
+	if err != nil {
+		return Approval{}, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+	}
+	return a, nil
+}
+
+// takes returns why an approval does not take an answer; nil if it does.
+func (a *Approval) takes(approve bool, by string, barred []string, late bool) error {
+	const op = "answer an approval"
+	refuse := func(format string, args ...any) error { return schemas.Errorf(schemas.Conflict, op, format, args...) }
+	switch {
+	case a.State == ApprovalVoid:
+		return refuse("it is void: %s", a.Reason)
+	case a.State == ApprovalExpired || a.State == ApprovalWaiting && late:
+		return refuse("it has expired at %s", a.ExpiresAt.UTC().Format(time.RFC3339))
+	case a.State != ApprovalWaiting:
+		return refuse("%s has answered it already: %s", a.AnsweredBy, a.State)
+	case approve && a.FourEyes && a.FirstBy == by:
+		return refuse("%s has approved it already, and another person must, too (four_eyes)", by)
+	}
+	for _, b := range barred {
+		if approve && a.FourEyes && b == by {
+			return refuse("%s had the action run again, so that others must approve it (four_eyes)", by)
+		}
+	}
+	return nil
+}
+
+// ApprovalQuery narrows a list of approvals. Empty fields select everything.
+type ApprovalQuery struct {
+	Teams  []string // nil: all
+	State  ApprovalState
+	Limit  int
+	Before int64 // only those with a smaller id; 0: all
+}
+
+// Approvals lists approvals, the newest first.
+func (l *Ledger) Approvals(ctx context.Context, q ApprovalQuery) ([]Approval, error) {
+	rows, err := l.hot.Query(ctx, `SELECT `+approvalColumns+approvalTables+`
+		WHERE ($1::text[] IS NULL OR split_part(s.name, '.', 1) = ANY ($1)) AND ($2 = '' OR p.state = $2) AND ($3 = 0 OR p.id < $3) ORDER BY p.id DESC LIMIT $4`,
+		q.Teams, string(q.State), q.Before, q.Limit)
+	var list []Approval
+	if err == nil {
+		list, err = pgx.CollectRows(rows, scanApproval)
+	}
+	if err != nil {
+		return nil, Unavailable("list the approvals", err)
+	}
+	return list, nil
+}
+
+// Approval returns one. Kinds: NotFound, Unavailable.
+func (l *Ledger) Approval(ctx context.Context, id int64) (Approval, error) {
+	a, err := oneApproval(l.hot.Query(ctx, `SELECT `+approvalColumns+approvalTables+`WHERE p.id = $1`, id))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return a, schemas.Errorf(schemas.NotFound, "read an approval", "there is no approval %d; `forebay approvals list` lists those that wait", id)
+	}
+	if err != nil {
+		return a, Unavailable("read an approval", err)
+	}
+	return a, nil
+}

@@ -1,0 +1,151 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+)
+
+// asksFor is a question about action n of the fixture's subscription.
+func asksFor(f *fixture, n string) ApprovalRequest {
+	return ApprovalRequest{
+		Subscription: f.n.spec.Name, ActionID: schemas.NewActionID(f.n.spec.Name, 0, "/acme/github", n, "run"), Action: "run", Destination: "acme/deploy",
+		Digest: sha256.Sum256([]byte("arguments")), Entity: "e", Version: "1", Source: "/acme/github", EventID: n, Type: "t", Why: "rule no-prod of policy",
+		Roles: []string{"approver"}, Expires: time.Hour,
+	}
+}
+
+func (f *fixture) askApproval(r ApprovalRequest) Approval {
+	f.t.Helper()
+	a, err := f.l.AskApproval(f.t.Context(), r)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return a
+}
+
+func (f *fixture) answerApproval(id int64, by string, yes bool, barred ...string) (Approval, string) {
+	f.t.Helper()
+	a, err := f.l.AnswerApproval(f.t.Context(), id, ApprovalAnswer{Approve: yes, By: by, Reason: "looked", Barred: barred})
+	if err != nil {
+		if k := schemas.KindOf(err); k != schemas.Conflict && k != schemas.NotFound {
+			f.t.Fatal(err)
+		}
+		return a, err.Error()
+	}
+	return a, ""
+}
+
+// A question is asked once, answered once, and an approval holds for what it was asked about.
+func TestApprovals(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	state := func(what string, a Approval, want ApprovalState) {
+		t.Helper()
+		if a.State != want {
+			t.Errorf("%s: %s, want %s", what, a.State, want)
+		}
+	}
+	refused := func(what, got, want string) {
+		t.Helper()
+		if !strings.Contains(got, want) || want == "" {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+
+	r := asksFor(f, "once")
+	first := f.askApproval(r)
+	state("asked", first, ApprovalWaiting)
+	if again := f.askApproval(r); again.ID != first.ID || !again.AskedAt.Equal(first.AskedAt) {
+		t.Errorf("asked again: %+v", again)
+	}
+	said, _ := f.answerApproval(first.ID, "jo", true)
+	state("approved", said, ApprovalApproved)
+	_, why := f.answerApproval(first.ID, "mo", false)
+	refused("twice", why, "jo has answered it already")
+	state("used", f.askApproval(r), ApprovalApproved)
+	state("a retry of the same", f.askApproval(r), ApprovalApproved)
+	if a, _ := f.l.Approval(t.Context(), first.ID); a.State != ApprovalUsed {
+		t.Errorf("it is %s", a.State)
+	}
+	r.Digest[0]++
+	other := f.askApproval(r)
+	state("what changed between two attempts", other, ApprovalWaiting)
+	r.Since = time.Now().Add(time.Minute)
+	if a := f.askApproval(r); a.ID == other.ID || a.State != ApprovalWaiting {
+		t.Errorf("run again by an operator: %+v", a)
+	}
+	_, why = f.answerApproval(other.ID, "jo", true)
+	refused("for another digest", why, "it is void")
+
+	r = asksFor(f, "changed")
+	first = f.askApproval(r)
+	f.answerApproval(first.ID, "jo", true)
+	r.Digest[0]++
+	state("what changed after the approval", f.askApproval(r), ApprovalWaiting)
+
+	r = asksFor(f, "denied")
+	f.answerApproval(f.askApproval(r).ID, "jo", false)
+	state("denied", f.askApproval(r), ApprovalDenied)
+	r.Digest[0]++
+	state("denied, whatever it sends now", f.askApproval(r), ApprovalDenied)
+
+	r = asksFor(f, "moved")
+	first = f.askApproval(r)
+	f.answerApproval(first.ID, "jo", true)
+	r.Overtaken = true
+	if a := f.askApproval(r); a.State != ApprovalVoid || a.ID != first.ID {
+		t.Errorf("moved on: %+v", a)
+	}
+
+	r = asksFor(f, "late")
+	late := f.askApproval(r)
+	f.exec(`UPDATE approvals SET expires_at = now() - interval '1 second' WHERE id = $1`, late.ID)
+	_, why = f.answerApproval(late.ID, "jo", true)
+	refused("late", why, "it has expired")
+	state("expired", f.askApproval(r), ApprovalExpired)
+	_, why = f.answerApproval(late.ID, "jo", true)
+	refused("later still", why, "it has expired")
+	_, why = f.answerApproval(1<<40, "jo", true)
+	refused("nothing", why, "there is no approval")
+
+	list, err := f.l.Approvals(t.Context(), ApprovalQuery{State: ApprovalExpired, Limit: 10})
+	if err != nil || len(list) != 1 || list[0].ID != late.ID || list[0].ActionID != r.ActionID || fmt.Sprint(list[0].Roles) != "[approver]" {
+		t.Errorf("%+v %v", list, err)
+	}
+	if list, err = f.l.Approvals(t.Context(), ApprovalQuery{Teams: []string{"nobody"}, Limit: 10}); err != nil || len(list) != 0 {
+		t.Errorf("another team sees %d, %v", len(list), err)
+	}
+}
+
+// Four eyes are those of two persons, of whom none has had the action run again.
+func TestFourEyes(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	r := asksFor(f, "four")
+	r.FourEyes = true
+	a := f.askApproval(r)
+	if _, why := f.answerApproval(a.ID, "ray", true, "ray"); !strings.Contains(why, "ray had the action run again") {
+		t.Error(why)
+	}
+	if said, _ := f.answerApproval(a.ID, "jo", true, "ray"); said.State != ApprovalWaiting || said.FirstBy != "jo" {
+		t.Errorf("after the first: %+v", said)
+	}
+	if got := f.askApproval(r); got.State != ApprovalWaiting {
+		t.Errorf("one approved, and it is %s", got.State)
+	}
+	if _, why := f.answerApproval(a.ID, "jo", true, "ray"); !strings.Contains(why, "another person must") {
+		t.Error(why)
+	}
+	if said, _ := f.answerApproval(a.ID, "mo", true, "ray"); said.State != ApprovalApproved || said.AnsweredBy != "mo" {
+		t.Errorf("after the second: %+v", said)
+	}
+	b := f.askApproval(func() ApprovalRequest { r := asksFor(f, "no"); r.FourEyes = true; return r }())
+	if said, _ := f.answerApproval(b.ID, "ray", false, "ray"); said.State != ApprovalDenied {
+		t.Errorf("one is enough to deny: %+v", said)
+	}
+}

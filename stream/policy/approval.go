@@ -1,0 +1,143 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas/expression"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// Then is what a rule says of an action that its condition holds for.
+type Then string
+
+// From the most lenient.
+const (
+	Allow   Then = "allow"
+	Approve Then = "approve" // a person must say yes
+	Deny    Then = "deny"
+)
+
+// Rule is one rule of a policy.
+type Rule struct {
+	Name   string
+	If     *expression.Expression
+	Then   Then
+	Reason string
+}
+
+// Ask is how a person's word is asked for.
+type Ask struct {
+	Roles    []string // whose word counts
+	Expires  time.Duration
+	FourEyes bool // two persons must say yes
+}
+
+// Approvals keeps questions and answers: [ledger.Ledger].
+type Approvals interface {
+	AskApproval(ctx context.Context, r ledger.ApprovalRequest) (ledger.Approval, error)
+}
+
+// Rules decide by policy and approvals. It is a [Guard]. In each level the first rule whose condition holds counts, and of the levels and the
+// action's own approval the strictest: so no team loosens what stands at the top.
+type Rules struct {
+	Levels [][]Rule // that of the top, and that of the team
+	// Actions are the approvals that actions ask for themselves, by their names. Default is how it is asked where a rule alone wants it.
+	Actions map[string]Ask
+	Default Ask
+	Store   Approvals
+	// Digest returns a digest of what an action is to send.
+	Digest func(a sink.Action) [32]byte
+}
+
+// askEvery is how often an action that waits looks for an answer of which nobody has told it.
+const askEvery = time.Minute
+
+// Before implements [Guard].
+func (r *Rules) Before(ctx context.Context, a sink.Action) (Verdict, error) {
+	then, why := Allow, ""
+	how, asks := r.Actions[a.Name]
+	if asks {
+		then, why = Approve, "approval of action "+a.Name
+	} else {
+		how = r.Default
+	}
+	in := input(a)
+	for _, level := range r.Levels {
+		rule, err := first(level, in)
+		switch {
+		case err != nil: // nobody knows what the rule would have said
+			return Verdict{Status: ledger.Dead, Reason: Expression, Text: fmt.Sprintf("rule %s of policy %v; mend it, then replay", rule.Name, err)}, nil
+		case rule != nil && rule.Then == Deny:
+			return Verdict{Status: ledger.Denied, Reason: Policy, Text: says(rule)}, nil
+		case rule != nil && rule.Then == Approve:
+			if then = Approve; !asks {
+				why = says(rule)
+			}
+		}
+	}
+	if then == Allow {
+		return Verdict{}, nil
+	}
+	return r.ask(ctx, a, how, why)
+}
+
+// After implements [Guard].
+func (r *Rules) After(sink.Action, sink.Outcome, sink.Class) {}
+
+// ask answers by what a person has said.
+func (r *Rules) ask(ctx context.Context, a sink.Action, how Ask, why string) (Verdict, error) {
+	said, err := r.Store.AskApproval(ctx, ledger.ApprovalRequest{
+		Subscription: a.Subscription, ActionID: a.ID, Action: a.Name, Destination: a.Destination, Digest: r.Digest(a), Entity: string(a.Event.Entity),
+		Version: a.Event.Version.Sortable(), Source: a.Event.Source, EventID: a.Event.ID, Type: a.Event.Type, Why: why, Roles: how.Roles, FourEyes: how.FourEyes,
+		Expires: how.Expires, Since: a.Replayed, Overtaken: a.Overtaken,
+	})
+	if err != nil {
+		return Verdict{}, err
+	}
+	denied := Verdict{Status: ledger.Denied, Reason: Approval}
+	switch said.State {
+	case ledger.ApprovalApproved:
+		return Verdict{}, nil
+	case ledger.ApprovalDenied:
+		denied.Text = fmt.Sprintf("%s denied it: %s", said.AnsweredBy, said.Reason)
+	case ledger.ApprovalExpired:
+		denied.Text = fmt.Sprintf("nobody with role %s has answered approval %d in time", strings.Join(said.Roles, ", "), said.ID)
+	case ledger.ApprovalVoid:
+		denied.Text = fmt.Sprintf("approval %d is void: %s", said.ID, said.Reason)
+	default:
+		return Verdict{
+			Status: ledger.WaitingApproval, Reason: Approval, Again: min(askEvery, max(0, time.Until(said.ExpiresAt))+time.Second),
+			Text: fmt.Sprintf("approval %d, asked for by %s", said.ID, why),
+		}, nil
+	}
+	return denied, nil
+}
+
+// first returns the first rule whose condition holds, nil if none does; with an error, the rule whose condition failed.
+func first(level []Rule, in *expression.Input) (*Rule, error) {
+	for n := range level {
+		holds, err := in.True(level[n].If)
+		if err != nil || holds {
+			return &level[n], err
+		}
+	}
+	return nil, nil
+}
+
+// says returns what a rule is called and why it is there.
+func says(r *Rule) string {
+	if r.Reason == "" {
+		return "rule " + r.Name + " of policy"
+	}
+	return "rule " + r.Name + " of policy: " + r.Reason
+}
+
+// input returns what conditions read of an action that is about to be attempted.
+func input(a sink.Action) *expression.Input {
+	team, _, _ := strings.Cut(a.Subscription, ".")
+	return &expression.Input{Event: a.Event, Action: a.Name, To: strings.TrimPrefix(a.Destination, team+"/")}
+}
