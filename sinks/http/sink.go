@@ -158,6 +158,10 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 		Code: resp.StatusCode, Response: redact.Answer(body, resp.ContentLength), RetryAfter: guard.RetryAfter(resp.Header, s.now()),
 		Later: a.Later != nil && resp.StatusCode == http.StatusAccepted,
 	}
+	if said := resp.Header.Get("Forebay-Cost"); said != "" {
+		cost, err := sink.ParseCost(said)
+		out.Cost, out.CostRefused = cost, err != nil
+	}
 	if class := sink.ClassOfStatus(resp.StatusCode); class != sink.ClassOK {
 		return out, redact.Err(&sink.AttemptError{Class: class, Err: fmt.Errorf("destination answered %d%s", resp.StatusCode, guard.Location(resp))})
 	}

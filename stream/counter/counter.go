@@ -24,7 +24,7 @@ import (
 // Store keeps what all processes have used; [ledger.Ledger] implements it.
 type Store interface {
 	// Count answers each ask by the grant at its index. A name is there once.
-	Count(ctx context.Context, asks []ledger.Ask) ([]ledger.Grant, error)
+	Count(ctx context.Context, asks []ledger.CounterAsk) ([]ledger.CounterGrant, error)
 }
 
 // Limit is how many units all processes may use together in each window.
@@ -39,6 +39,8 @@ type Answer struct {
 	OK   bool
 	Used int64         // in the window, by all processes, as it was when the ledger was asked last; with what they have taken ahead
 	Left time.Duration // until the window ends
+	// Window is the one that the units are of, for Settle.
+	Window time.Time
 }
 
 const (
@@ -86,9 +88,9 @@ type lease struct {
 
 // question waits for its answer.
 type question struct {
-	ask    ledger.Ask
+	ask    ledger.CounterAsk
 	sent   time.Time // right before the ledger was asked
-	grant  ledger.Grant
+	grant  ledger.CounterGrant
 	err    error
 	answer chan struct{} // closed with the answer
 }
@@ -101,13 +103,16 @@ func (c *Counters) Take(ctx context.Context, l Limit, n int64) (Answer, error) {
 	}
 	defer c.release(e)
 	now := time.Now()
+	if e.limit != l {
+		e.refused = time.Time{} // by another limit
+	}
 	e.limit, e.touched = l, now
 	if !now.Before(e.ends) {
 		e.units, e.refused = 0, time.Time{}
 	}
 	for e.units < n && !now.Before(e.refused) {
 		had := e.units
-		q, err := c.ask(ctx, ledger.Ask{Name: e.name, Limit: l.Units, Per: l.Per, Want: n - e.units, Most: l.Units})
+		q, err := c.ask(ctx, ledger.CounterAsk{Name: e.name, Limit: l.Units, Per: l.Per, Want: n - e.units, Most: l.Units})
 		if err != nil {
 			return Answer{}, err
 		}
@@ -123,7 +128,7 @@ func (c *Counters) Take(ctx context.Context, l Limit, n int64) (Answer, error) {
 	if ok {
 		e.units -= n
 	}
-	return Answer{OK: ok, Used: e.used, Left: e.ends.Sub(now)}, nil
+	return Answer{OK: ok, Used: e.used, Left: e.ends.Sub(now), Window: e.window}, nil
 }
 
 // Give gives back n units that Take gave and that were not used. Where their window is over, that changes nothing.
@@ -138,15 +143,18 @@ func (c *Counters) Give(l Limit, n int64) {
 	}
 }
 
-// Spend counts n units as used that are used already, whatever the limit is. It does not wait for the ledger, which is asked until it answers.
-func (c *Counters) Spend(l Limit, n int64) {
-	c.put(&question{ask: ledger.Ask{Name: cut(l.Name), Limit: l.Units, Per: l.Per, Want: n, Force: true}})
+// Settle counts n more units as used than were taken in a window, whatever the limit is: what is used already counts in the window that is. Below
+// zero they go back, where the window is still the same. It does not wait for the ledger, which is asked for what was used until it answers.
+func (c *Counters) Settle(l Limit, n int64, window time.Time) {
+	if n != 0 {
+		c.put(&question{ask: ledger.CounterAsk{Name: cut(l.Name), Limit: l.Units, Per: l.Per, Want: n, Force: true, Window: window}})
+	}
 }
 
 // Pour takes want to most units of a bucket into which limit units flow in each per, and which holds burst at most. Units that are not used
 // within a moment are lost. retry is after how long want units are there, where none were given.
 func (c *Counters) Pour(ctx context.Context, name string, limit int64, per time.Duration, burst, want, most int64) (units int64, retry time.Duration, err error) {
-	q, err := c.ask(ctx, ledger.Ask{Name: cut(name), Limit: limit, Per: per, Burst: burst, Want: want, Most: most})
+	q, err := c.ask(ctx, ledger.CounterAsk{Name: cut(name), Limit: limit, Per: per, Burst: burst, Want: want, Most: most})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -185,7 +193,7 @@ func (c *Counters) leave(e *lease) {
 }
 
 // ask has Run ask the ledger, and waits for the answer. Where the caller does not wait for it, what is granted counts as used.
-func (c *Counters) ask(ctx context.Context, a ledger.Ask) (*question, error) {
+func (c *Counters) ask(ctx context.Context, a ledger.CounterAsk) (*question, error) {
 	q := &question{ask: a, answer: make(chan struct{})}
 	c.put(q)
 	select {
@@ -240,7 +248,7 @@ func (c *Counters) answer(ctx context.Context) {
 		if len(batch) == 0 {
 			return
 		}
-		asks := make([]ledger.Ask, len(batch))
+		asks := make([]ledger.CounterAsk, len(batch))
 		sent := time.Now()
 		for i, q := range batch {
 			asks[i] = q.ask
@@ -305,7 +313,7 @@ func (c *Counters) giveBack(since time.Time) {
 			continue
 		}
 		if e.units > 0 && now.Before(e.ends) {
-			c.queue = append(c.queue, &question{ask: ledger.Ask{
+			c.queue = append(c.queue, &question{ask: ledger.CounterAsk{
 				Name: name, Limit: e.limit.Units, Per: e.limit.Per, Want: -e.units, Force: true, Window: e.window}})
 		}
 		delete(c.leases, name)

@@ -33,7 +33,7 @@ type mortal struct {
 	n    atomic.Int64 // statements
 }
 
-func (m *mortal) Count(ctx context.Context, asks []ledger.Ask) ([]ledger.Grant, error) {
+func (m *mortal) Count(ctx context.Context, asks []ledger.CounterAsk) ([]ledger.CounterGrant, error) {
 	if m.dead.Load() {
 		return nil, errors.New("killed")
 	}
@@ -144,7 +144,7 @@ func TestIdleUnitsGoBack(t *testing.T) {
 		if a, _ := other.Take(t.Context(), l, 99); !a.OK {
 			t.Errorf("%+v", a)
 		}
-		other.Spend(l, 7) // it was used already
+		other.Settle(l, 7, time.Time{}) // it was used already
 		synctest.Wait()
 		if got := store.Used("a"); got != 6407 {
 			t.Errorf("spent: %d", got)
@@ -163,7 +163,7 @@ func TestWithoutLedger(t *testing.T) {
 		if a, err := p.Take(t.Context(), l, 1); schemas.KindOf(err) != schemas.Unavailable || a.OK {
 			t.Fatalf("%+v %v", a, err)
 		}
-		p.Spend(l, 5)
+		p.Settle(l, 5, time.Time{})
 		time.Sleep(3500 * time.Millisecond)
 		store.Fail(nil)
 		time.Sleep(time.Second)

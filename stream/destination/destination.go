@@ -96,6 +96,13 @@ func (d *Destination) SetPolicy(p Policy) error {
 	return nil
 }
 
+// agent returns who is behind it.
+func (d *Destination) agent() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.policy.Agent
+}
+
 // Name returns the full name.
 func (d *Destination) Name() string { return d.name }
 

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,16 +37,17 @@ type Keeper struct {
 	syncing     sync.Mutex    // one at a time: an older answer would undo a newer one. It guards Destinations from Run on
 	changed     chan struct{} // of all destinations, once Run runs; never closed
 	endedLoaded bool          // see LoadEndedPauses
+	agents      map[string]ledger.Pause
 }
 
 const (
-	syncEvery   = time.Second
+	syncEvery   = time.Second / 2
 	syncTimeout = 5 * time.Second
 	// saveFailingAfter is how long a destination fails before that is stored: most failures are over by then.
 	saveFailingAfter = time.Minute
 )
 
-// Run syncs about every second until ctx ends. What the store does not take now it gets the next time.
+// Run syncs about twice a second until ctx ends. What the store does not take now it gets the next time.
 func (k *Keeper) Run(ctx context.Context) {
 	tick := time.NewTicker(syncEvery)
 	defer tick.Stop()
@@ -78,6 +80,17 @@ func (k *Keeper) Run(ctx context.Context) {
 		case <-k.changed:
 		}
 	}
+}
+
+// AgentPauses returns the pauses of agents that stand, as they were read last, by their names in the ledger.
+func (k *Keeper) AgentPauses() map[string]ledger.Pause {
+	k.syncing.Lock()
+	defer k.syncing.Unlock()
+	all := maps.Clone(k.agents)
+	if all == nil {
+		all = map[string]ledger.Pause{}
+	}
+	return all
 }
 
 // Add makes the keeper responsible for another destination, also while Run runs.
@@ -120,8 +133,15 @@ func (k *Keeper) Sync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	k.agents = map[string]ledger.Pause{}
+	for key, s := range kept {
+		if s.Paused != nil && strings.HasPrefix(key, ledger.AgentDestinations("")) {
+			k.agents[key] = *s.Paused
+		}
+	}
 	for _, name := range names {
-		if err := k.save(ctx, name, k.Destinations[name].adopt(kept[name])); err != nil {
+		d := k.Destinations[name]
+		if err := k.save(ctx, name, d.adopt(ledger.PauseOfDestination(kept, name, d.agent()))); err != nil {
 			return err // the next Sync tries again
 		}
 	}
@@ -171,7 +191,7 @@ func (k *Keeper) LoadEndedPauses(ctx context.Context) error {
 	}
 	for name, d := range k.Destinations {
 		d.mu.Lock()
-		for _, s := range ended[name] {
+		for _, s := range slices.Concat(ended[name], ended[ledger.AgentDestinations(d.policy.Agent)]) {
 			d.addBlocked(s.From, s.To)
 		}
 		d.mu.Unlock()

@@ -20,6 +20,8 @@ type Policy struct {
 	Pause    AutoPause
 	// Endpoint says that the destination is one place, which answers that it is gone pause: see [sink.Endpoint].
 	Endpoint bool
+	// Agent is who is behind it: a pause of the agent is one of the destination, too.
+	Agent string
 }
 
 // Rate is a token bucket; the zero value is none.

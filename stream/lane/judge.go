@@ -23,6 +23,12 @@ type judge struct {
 	pauses atomic.Pointer[Pauses] // of the subscription; nil: none
 }
 
+// paused reports whether the subscription is paused: to be asked right before an attempt, which may have been picked before.
+func (j *judge) paused() bool {
+	p := j.pauses.Load()
+	return p != nil && !p.Since.IsZero()
+}
+
 // attemptResult returns the result to record for an attempt that began at began and has just ended with class.
 func (j *judge) attemptResult(e *entry, d *sinkQueue, kind sink.Idempotency, began time.Time, out sink.Outcome, class sink.Class, err error) ledger.Result {
 	n, latency := e.Attempts+1, time.Since(began)

@@ -119,6 +119,8 @@ func (w *workers) putOff(e *entry, d *sinkQueue) bool {
 	switch {
 	case !w.alive.ok():
 		w.s.postpone(e, d, aliveWait)
+	case w.judge.paused():
+		w.s.postpone(e, d, 0)
 	case !d.user.StillAllowed(e.permit):
 		w.s.postpone(e, d, 0)
 	case e.settling(e.to.Settle) > 0:

@@ -32,7 +32,7 @@ func counting(t *testing.T) (*ledger.Ledger, func(sql string)) {
 	}
 }
 
-func count(t *testing.T, l *ledger.Ledger, asks ...ledger.Ask) []ledger.Grant {
+func count(t *testing.T, l *ledger.Ledger, asks ...ledger.CounterAsk) []ledger.CounterGrant {
 	t.Helper()
 	grants, err := l.Count(t.Context(), asks)
 	if err != nil {
@@ -53,13 +53,13 @@ func TestCountersAreTheModel(t *testing.T) {
 		limits := map[string]int64{}
 		windows := map[string]time.Time{}
 		for step := range 150 {
-			var asks []ledger.Ask
+			var asks []ledger.CounterAsk
 			for _, i := range r.Perm(4)[:1+r.IntN(4)] {
 				name := fmt.Sprintf("%d/%d", seed, i)
 				if limits[name] == 0 || r.IntN(40) == 0 { // the file changes
 					limits[name] = []int64{1, 3, 30, 500, 1e9}[r.IntN(5)]
 				}
-				a := ledger.Ask{Name: name, Limit: limits[name], Per: year, Want: 1 + r.Int64N(3), Most: 1 + r.Int64N(limits[name])}
+				a := ledger.CounterAsk{Name: name, Limit: limits[name], Per: year, Want: 1 + r.Int64N(3), Most: 1 + r.Int64N(limits[name])}
 				switch r.IntN(5) {
 				case 0:
 					a.Force = true
@@ -90,7 +90,7 @@ func TestCountersAreTheModel(t *testing.T) {
 func TestCountersBegin(t *testing.T) {
 	t.Parallel()
 	l, exec := counting(t)
-	ask := ledger.Ask{Name: "a", Limit: 5, Per: year, Want: 5, Most: 5}
+	ask := ledger.CounterAsk{Name: "a", Limit: 5, Per: year, Want: 5, Most: 5}
 	old := count(t, l, ask)[0]
 	if got := count(t, l, ask)[0]; got.Units != 0 || got.Used != 5 {
 		t.Fatalf("beyond the limit: %+v", got)
@@ -99,13 +99,13 @@ func TestCountersBegin(t *testing.T) {
 	if got, err := l.CountersUsed(t.Context(), "a", 0, 10); err != nil || len(got) != 0 {
 		t.Errorf("the window has ended: %+v %v", got, err)
 	}
-	if got := count(t, l, ledger.Ask{Name: "a", Limit: 5, Per: year, Want: -5, Force: true, Window: old.Window.Add(-year)})[0]; got.Units != 0 {
+	if got := count(t, l, ledger.CounterAsk{Name: "a", Limit: 5, Per: year, Want: -5, Force: true, Window: old.Window.Add(-year)})[0]; got.Units != 0 {
 		t.Errorf("given back to a window that has ended: %+v", got)
 	}
 	if got := count(t, l, ask)[0]; got.Units != 5 || !got.Window.Equal(old.Window) {
 		t.Errorf("a new window: %+v", got)
 	}
-	if got := count(t, l, ledger.Ask{Name: "a", Limit: 3, Per: year, Want: 1, Most: 1})[0]; got.Units != 0 || got.Used != 5 {
+	if got := count(t, l, ledger.CounterAsk{Name: "a", Limit: 3, Per: year, Want: 1, Most: 1})[0]; got.Units != 0 || got.Used != 5 {
 		t.Errorf("with a lower limit: %+v", got)
 	}
 	used, err := l.CountersUsed(t.Context(), "a", 80, 10)
@@ -124,8 +124,8 @@ func TestCountersPour(t *testing.T) {
 	t.Parallel()
 	l, exec := counting(t)
 	day := 24 * time.Hour
-	ask := ledger.Ask{Name: "b", Limit: 2, Per: day, Burst: 5, Want: 1, Most: 9}
-	pour := func(want int64) ledger.Grant {
+	ask := ledger.CounterAsk{Name: "b", Limit: 2, Per: day, Burst: 5, Want: 1, Most: 9}
+	pour := func(want int64) ledger.CounterGrant {
 		t.Helper()
 		g := count(t, l, ask)[0]
 		if g.Units != want {
@@ -143,7 +143,7 @@ func TestCountersPour(t *testing.T) {
 	pour(0)
 	exec(`UPDATE counters SET at = at - interval '3650 days'`)
 	pour(5)
-	if g := count(t, l, ledger.Ask{Name: "b", Limit: 2, Per: day, Burst: 5, Want: -2, Force: true})[0]; g.Units != -2 {
+	if g := count(t, l, ledger.CounterAsk{Name: "b", Limit: 2, Per: day, Burst: 5, Want: -2, Force: true})[0]; g.Units != -2 {
 		t.Errorf("given back: %+v", g)
 	}
 	pour(2)

@@ -41,6 +41,25 @@ type Pause = pauses.Pause
 // Span is the time from From to To, in which a destination was paused.
 type Span = pauses.Span
 
+// AllSubscriptions is the name under which PauseSubscription pauses all of them.
+const AllSubscriptions = pauses.AllSubscriptions
+
+// TeamSubscriptions is the name under which PauseSubscription pauses all of a team.
+func TeamSubscriptions(team string) string { return pauses.TeamSubscriptions(team) }
+
+// AgentDestinations is the name under which PauseDestination pauses all destinations of an agent.
+func AgentDestinations(agent string) string { return pauses.AgentDestinations(agent) }
+
+// PauseOfSubscription returns what keeps a subscription, "<team>.<subscription>", from going on, and the name of the widest pause that does.
+func PauseOfSubscription(states map[string]SubscriptionState, name string) (SubscriptionState, string) {
+	return pauses.OfSubscription(states, name)
+}
+
+// PauseOfDestination returns what is kept of a destination, with the pause of its agent.
+func PauseOfDestination(states map[string]DestinationState, name, agent string) DestinationState {
+	return pauses.OfDestination(states, name, agent)
+}
+
 // destinations has the methods of Ledger for pauses and failures of destinations, and for pauses of subscriptions.
 type destinations = pauses.Store
 
@@ -83,14 +102,14 @@ type Decider = deciders.Decider
 // DecidesBy is what a process decides by for a subscription.
 type DecidesBy = deciders.By
 
-// Ask asks for units of a counter.
-type Ask = counters.Ask
+// CounterAsk asks for units of a counter.
+type CounterAsk = counters.Ask
 
-// Grant is the answer to an Ask.
-type Grant = counters.Grant
+// CounterGrant is the answer to a CounterAsk.
+type CounterGrant = counters.Grant
 
-// Used is what is used of a counter.
-type Used = counters.Used
+// CounterUsed is what is used of a counter.
+type CounterUsed = counters.Used
 
 // counting has the methods of Ledger for limits that all processes share.
 type counting = counters.Store

@@ -185,6 +185,9 @@ type Outcome struct {
 	RetryAfter time.Duration // as the destination asked; 0 when it did not
 	// Later says that the destination has accepted the action and reports the result later. It counts only if Action.Later was set.
 	Later bool
+	// Cost is what the run has cost, as the destination says; 0 where it does not. CostRefused says that it said something that is no cost.
+	Cost        Cost
+	CostRefused bool
 }
 
 // MaxResponse is how much of an answer is kept.

@@ -42,12 +42,18 @@ var rolesOf = map[string]string{
 	"POST /v1/subscriptions/{team}/{subscription}/resume":              "responder operator admin",
 	"POST /v1/destinations/{team}/{destination}/pause":                 "responder operator admin",
 	"POST /v1/destinations/{team}/{destination}/resume":                "responder operator admin",
-	"POST /v1/destinations/{destination}/pause":                        "responder operator admin",
-	"POST /v1/destinations/{destination}/resume":                       "responder operator admin",
-	"GET /v1/inbox/{team}/{subscription}/{source}/{event}/raw":         "payloads",
-	"GET /v1/inbox/{team}/{subscription}/{source}/{event}/record":      "payloads",
-	"GET /v1/quarantine/{team}/{source}/{partition}/{offset}/raw":      "payloads",
-	"GET /v1/dlq/{action}/record":                                      "payloads",
+	"POST /v1/pause":                                              "responder operator admin",
+	"POST /v1/resume":                                             "responder operator admin",
+	"POST /v1/teams/{team}/pause":                                 "responder operator admin",
+	"POST /v1/teams/{team}/resume":                                "responder operator admin",
+	"POST /v1/agents/{agent}/pause":                               "responder operator admin",
+	"POST /v1/agents/{agent}/resume":                              "responder operator admin",
+	"POST /v1/destinations/{destination}/pause":                   "responder operator admin",
+	"POST /v1/destinations/{destination}/resume":                  "responder operator admin",
+	"GET /v1/inbox/{team}/{subscription}/{source}/{event}/raw":    "payloads",
+	"GET /v1/inbox/{team}/{subscription}/{source}/{event}/record": "payloads",
+	"GET /v1/quarantine/{team}/{source}/{partition}/{offset}/raw": "payloads",
+	"GET /v1/dlq/{action}/record":                                 "payloads",
 }
 
 func mayAsk(pattern, role string, payloads bool) bool {
@@ -129,7 +135,7 @@ func pathOf(pattern, team string) string {
 		verb = "approve"
 	}
 	return strings.NewReplacer("{approval}", replay, "{team}", team, "{subscription}", "triage", "{source}", "github", "{event}", "e1", "{entity}", "1", "{partition}", "0", "{offset}", "1",
-		"{action}", "act-"+team, "{replay}", replay, "{silence}", replay, "{alert}", "ForebayLag", "{verb}", verb, "{token}", "ann", "{destination}", destination).Replace(path)
+		"{action}", "act-"+team, "{replay}", replay, "{silence}", replay, "{alert}", "ForebayLag", "{verb}", verb, "{token}", "ann", "{destination}", destination, "{agent}", "coder").Replace(path)
 }
 
 type reply struct {

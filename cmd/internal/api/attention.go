@@ -18,11 +18,13 @@ const (
 	KindDown                = "destination_down"     // nothing gets through to a destination, and actions wait for it
 	KindPaused              = "paused_destination"   // nothing is attempted at a destination until it is resumed
 	KindForgotten           = "forgotten_actions"    // actions of a partition that are open in the ledger and in no lane of its owner: a fault of forebay
+	KindPausedScope         = "paused_scope"         // all subscriptions, those of a team, or the destinations of an agent are paused
 	KindPausedSubscription  = "paused_subscription"  // nothing is decided or attempted for a subscription until it is resumed
 	KindBarred              = "barred_subscription"  // a subscription that does not run, as another team's source is not shared with it, or a topic cannot be used
 	KindRefused             = "reload_refused"       // a file of the configuration that could not be taken: what it is of keeps what it had
 	KindWaits               = "waits_for_restart"    // a key that was changed and is taken with the next start
 	KindDiffers             = "differing_config"     // processes decide for a subscription by different files
+	KindBudget              = "budget"               // a budget of which four fifths are used, or all: then what comes next waits, parks or is dropped
 	KindKeys                = "unmatched_keys"       // a source none of whose secrets verifies what comes
 	KindSpooling            = "spooling"             // deliveries of a source that were acknowledged wait on an intake's disk for the brokers
 	KindExpires             = "secret_expires"       // a source's secret that ends soon, or has ended
@@ -31,7 +33,7 @@ const (
 
 // AttentionKinds lists all kinds, in the order in which they are listed.
 func AttentionKinds() []string {
-	kinds := []string{KindStopped, KindUnread, KindForgotten, KindPausedSubscription, KindBarred, KindRefused, KindWaits, KindDiffers, KindDown, KindPaused, KindSpooling, KindKeys, KindExpires, KindClock}
+	kinds := []string{KindPausedScope, KindStopped, KindUnread, KindForgotten, KindPausedSubscription, KindBarred, KindRefused, KindWaits, KindDiffers, KindDown, KindPaused, KindBudget, KindSpooling, KindKeys, KindExpires, KindClock}
 	for _, k := range inbox.AttentionKinds() {
 		kinds = append(kinds, string(k))
 	}

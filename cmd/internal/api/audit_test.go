@@ -33,12 +33,19 @@ var rowsOf = map[string]string{
 	"POST /v1/destinations/{team}/{destination}/resume":                "destination.resume of acme: acme/agent",
 	"POST /v1/destinations/{destination}/pause":                        "destination.pause of : shared-acme",
 	"POST /v1/destinations/{destination}/resume":                       "destination.resume of : shared-acme",
-	"POST /v1/tokens":                                                  "token.create of : eve",
-	"POST /v1/tokens/{token}/revoke":                                   "token.revoke of : ann",
+	"POST /v1/pause":                 "pause of : ",
+	"POST /v1/resume":                "resume of : ",
+	"POST /v1/teams/{team}/pause":    "team.pause of acme: acme",
+	"POST /v1/teams/{team}/resume":   "team.resume of acme: acme",
+	"POST /v1/agents/{agent}/pause":  "agent.pause of : coder",
+	"POST /v1/agents/{agent}/resume": "agent.resume of : coder",
+	"POST /v1/tokens":                "token.create of : eve",
+	"POST /v1/tokens/{token}/revoke": "token.revoke of : ann",
 }
 
 // nothingBefore are those changes before which there is nothing that they are about.
-var nothingBefore = []string{"POST /v1/sources/{team}/{source}/test", "POST /v1/replays", "POST /v1/tokens"}
+var nothingBefore = []string{"POST /v1/pause", "POST /v1/resume", "POST /v1/teams/{team}/pause", "POST /v1/teams/{team}/resume", "POST /v1/agents/{agent}/pause",
+	"POST /v1/agents/{agent}/resume", "POST /v1/sources/{team}/{source}/test", "POST /v1/replays", "POST /v1/tokens"}
 
 // Every change leaves one row, which is there before the change is made; a dry run, and what only reads, leave none. Where no row can be
 // kept, nothing is changed.

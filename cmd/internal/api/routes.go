@@ -81,6 +81,14 @@ func (s *server) routes() []route {
 		{"POST /v1/subscriptions/{team}/{subscription}/seek", steering, s.seek, access.Operate, ofPath, nil, "subscription.seek"},
 		{"GET /v1/subscriptions/{team}/{subscription}/seeks", steering, s.seeks, access.See, ofPath, nil, ""},
 
+		{"GET /v1/pauses", steering, s.pauses, access.See, ofItems, nil, ""},
+		{"POST /v1/pause", steering, s.pauseScope, access.Respond, ofAll, nil, "pause"},
+		{"POST /v1/resume", steering, s.resumeScope, access.Respond, ofAll, nil, "resume"},
+		{"POST /v1/teams/{team}/pause", steering, s.pauseScope, access.Respond, ofPath, nil, "team.pause"},
+		{"POST /v1/teams/{team}/resume", steering, s.resumeScope, access.Respond, ofPath, nil, "team.resume"},
+		{"POST /v1/agents/{agent}/pause", steering, s.pauseScope, access.Respond, ofAll, nil, "agent.pause"},
+		{"POST /v1/agents/{agent}/resume", steering, s.resumeScope, access.Respond, ofAll, nil, "agent.resume"},
+
 		{"GET /v1/destinations", destinations, s.destinations, access.See, ofItems, nil, ""},
 		{"GET /v1/destinations/{team}/{destination}", destinations, s.destination, access.See, ofPath, nil, ""},
 		{"POST /v1/destinations/{team}/{destination}/pause", destinations, s.pause, access.Respond, ofPath, nil, "destination.pause"},

@@ -12,6 +12,11 @@ type Steering interface {
 	Lag(ctx context.Context, team, name string) ([]LagItem, error)
 	Pause(ctx context.Context, team, name string, r PauseRequest) (*SubscriptionItem, error)
 	Resume(ctx context.Context, team, name string, r PauseRequest) (*SubscriptionItem, error)
+	// PauseScope and ResumeScope are the same for all subscriptions, those of a team, or the destinations of an agent; Pauses lists what
+	// stands of these.
+	PauseScope(ctx context.Context, scope, name string, r PauseRequest) (*ScopeItem, error)
+	ResumeScope(ctx context.Context, scope, name string, r PauseRequest) (*ScopeItem, error)
+	Pauses(ctx context.Context) ([]ScopeItem, error)
 	// Seek moves positions: all of the partitions that the request selects are asked to move, or none.
 	Seek(ctx context.Context, team, name string, r SeekRequest) ([]SeekAskedItem, error)
 	// Seeks lists the seeks that were asked for: those that are open, then the newest first.

@@ -286,6 +286,22 @@ func (w *world) Accept(_ context.Context, team, _ string, r AcceptRequest) ([]St
 // steered are the questions of Steering, whose names are those of Destinations.
 type steered struct{ *world }
 
+func (w steered) PauseScope(_ context.Context, scope, name string, r PauseRequest) (*ScopeItem, error) {
+	w.changed(r.By)
+	if scope == PauseTeam {
+		return &ScopeItem{Scope: scope, Name: name}, w.has(name)
+	}
+	return &ScopeItem{Scope: scope, Name: name}, nil
+}
+
+func (w steered) ResumeScope(ctx context.Context, scope, name string, r PauseRequest) (*ScopeItem, error) {
+	return w.PauseScope(ctx, scope, name, r)
+}
+
+func (w steered) Pauses(context.Context) ([]ScopeItem, error) {
+	return listOf("", func(t string) ScopeItem { return ScopeItem{Scope: PauseTeam, Name: t} }), nil
+}
+
 func (w steered) Lag(_ context.Context, team, _ string) ([]LagItem, error) {
 	w.note("lag %s", team)
 	return []LagItem{{Team: team}}, w.has(team)

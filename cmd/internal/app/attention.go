@@ -22,6 +22,8 @@ import (
 	"github.com/forebay-io/forebay/ingest/producer"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/policy"
 )
 
 const (
@@ -143,7 +145,7 @@ func (t *attention) look(ctx context.Context, kept time.Duration) (look, error) 
 	if err != nil {
 		return l, err
 	}
-	l.take(ctx, t.ofLedger, func(ctx context.Context, l *look) { t.ofPartitions(ctx, adm, l) }, t.ofForgotten, t.ofPauses, t.ofBarred, t.ofFiles, t.ofDeciders, t.ofDestinations, t.ofKeys, t.ofEnds,
+	l.take(ctx, t.ofLedger, func(ctx context.Context, l *look) { t.ofPartitions(ctx, adm, l) }, t.ofForgotten, t.ofPauses, t.ofBarred, t.ofFiles, t.ofDeciders, t.ofDestinations, t.ofBudgets, t.ofKeys, t.ofEnds,
 		func(ctx context.Context, l *look) { t.ofDeliveries(ctx, adm, l) })
 	l.keep(t.seen())
 	t.warn(t.seen(), l)
@@ -333,15 +335,42 @@ func (t *attention) ofForgotten(_ context.Context, l *look) {
 // ofPauses adds subscriptions that are paused, as this process knows it: it asks the ledger every second.
 func (t *attention) ofPauses(_ context.Context, l *look) {
 	if t.a.stream == nil {
-		l.unknown[api.KindPausedSubscription] = noStream
+		l.unknown[api.KindPausedSubscription], l.unknown[api.KindPausedScope] = noStream, noStream
 		return
 	}
 	for at := range t.a.stream.topicsOf() {
-		if p := t.a.stream.pauses.of(at).Paused; p != nil {
+		if p := t.a.stream.pauses.own(at); p != nil {
 			l.rows = append(l.rows, pausedSubscriptionRow(at, p))
 		}
 	}
+	for key, p := range t.a.stream.scopePauses() {
+		scope, name, _ := scopeOf(key)
+		l.rows = append(l.rows, scopeRow(scope, name, key, &p))
+	}
 }
+
+// ofBudgets adds budgets of which most is used, by all processes of the ledger.
+func (t *attention) ofBudgets(ctx context.Context, l *look) {
+	if t.a.stream == nil {
+		l.unknown[api.KindBudget] = noStream
+		return
+	}
+	from, err := (&stopsAPI{t.a}).ledger()
+	var used []ledger.CounterUsed
+	if err == nil {
+		used, err = from.CountersUsed(ctx, policy.BudgetCounters, policy.SoftLimit, mostBudgets)
+	}
+	if err != nil {
+		l.unknown[api.KindBudget], l.failed = err.Error(), true
+		return
+	}
+	for _, u := range used {
+		l.rows = append(l.rows, budgetRow(u, l.at))
+	}
+}
+
+// mostBudgets is how many budgets are listed at most: entities may have one each.
+const mostBudgets = 100
 
 // ofDestinations adds destinations that are paused, or to which nothing gets through.
 func (t *attention) ofDestinations(ctx context.Context, l *look) {

@@ -97,6 +97,10 @@ func exampleRows(t *testing.T) (all []api.AttentionItem) {
 	grown := stopped(owner.StopPartitions, 0)
 	grown.state = stateUnread
 	add(standingRow(grown, "-c "+file))
+	for _, key := range []string{ledger.AllSubscriptions, ledger.TeamSubscriptions("acme"), ledger.AgentDestinations("coder")} {
+		scope, name, _ := scopeOf(key)
+		add(scopeRow(scope, name, key, &ledger.Pause{By: "ann", Reason: "an agent runs wild"}))
+	}
 	add(forgottenRow(at, ledger.Partition{Topic: partition.topic, Number: partition.number}, 2))
 	add(pausedSubscriptionRow(at, &ledger.Pause{By: "ann", Reason: "the agent moves"}))
 	add(barredRow(at, barring{why: "(which source)"}, file))
@@ -110,6 +114,7 @@ func exampleRows(t *testing.T) (all []api.AttentionItem) {
 		add(differsRow("acme.fulfil", two, []string{"teams.acme.subscriptions.fulfil.types[0]", "teams.acme.destinations.agent (where it leads)"}, began.Add(later)))
 	}
 	add(downRow(api.DestinationItem{Team: "acme", Destination: "agent", Waiting: 66, FailingSince: &time.Time{}}))
+	add(budgetRow(ledger.CounterUsed{Name: "budget teams.acme.budget.cost", Used: 45e6, Limit: 50e6, Left: time.Hour}, time.Date(2026, 11, 29, 5, 0, 0, 0, time.UTC)))
 	add(pausedRow(api.DestinationItem{Team: "acme", Destination: "agent", Paused: &api.PauseItem{By: "forebay", Class: "rejected", Reason: "1 answer with status 410: it is not there any more"}}))
 	add(spoolRow(spool.Stats{Team: "acme", Source: "orders", Records: 66, Bytes: 70000, Err: errNotStarted}, "/var/lib/forebay/spool", 0, 1<<30, file))
 	add(spoolRow(spool.Stats{Team: "acme", Source: "orders", Records: 6600, Bytes: 1 << 30, Full: true}, "/var/lib/forebay/spool", 1<<30, 1<<30, file))

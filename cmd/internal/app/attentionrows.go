@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/policy"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // ledgerRows lists what a look has counted in the ledger, as far as the filter wants it.
@@ -133,6 +136,28 @@ func pausedRow(i api.DestinationItem) api.AttentionItem {
 	full := fullName(i.Team, i.Destination)
 	return api.AttentionItem{Kind: api.KindPaused, ID: full, Team: i.Team, Teams: i.Teams, Destination: full, Reason: i.Paused.Class,
 		Detail: i.Paused.By + ": " + i.Paused.Reason, Since: timeOrNull(i.Paused.At), Command: "forebay destinations resume " + full + " --reason TEXT"}
+}
+
+// budgetRow returns a budget of which most is used as the list has it. The counter's name is "budget PATH.runs", and SOURCE ENTITY of an entity's.
+func budgetRow(u ledger.CounterUsed, now time.Time) api.AttentionItem {
+	path, entity, ofEntity := strings.Cut(strings.TrimPrefix(u.Name, policy.BudgetCounters), " ")
+	i := api.AttentionItem{Kind: api.KindBudget, ID: path, Command: "forebay inbox list --status waiting_budget"}
+	if rest, ok := strings.CutPrefix(path, "teams."); ok {
+		i.Team, _, _ = strings.Cut(rest, ".")
+		i.Command += " --team " + i.Team
+	}
+	if ofEntity {
+		i.Source, i.Entity, _ = strings.Cut(entity, " ")
+	}
+	used, limit := strconv.FormatInt(u.Used, 10), strconv.FormatInt(u.Limit, 10)
+	if strings.HasSuffix(path, ".cost") {
+		used, limit = sink.Cost(u.Used).String(), sink.Cost(u.Limit).String()
+	}
+	i.Detail = fmt.Sprintf("%s of %s are used; there is room again at %s", used, limit, timeText(now.Add(u.Left).Round(time.Second)))
+	if u.Used >= u.Limit {
+		i.Reason = "used_up"
+	}
+	return i
 }
 
 // pausedSubscriptionRow returns a paused subscription as the list has it.

@@ -41,6 +41,7 @@ type agent struct {
 	*httptest.Server
 	mu    sync.Mutex
 	calls []call
+	at    []time.Time // when they came
 	grew  chan struct{}
 }
 
@@ -52,6 +53,7 @@ func newAgent(t *testing.T) *agent {
 	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		a.mu.Lock()
+		a.at = append(a.at, time.Now())
 		a.calls = append(a.calls, call{r.Header.Get("Idempotency-Key"), r.Header.Get("Ce-Id"), r.Header.Get("Ce-Partitionkey"), r.Header.Get("Ce-Entityversion"), r.Header.Get("Traceparent")})
 		a.mu.Unlock()
 		select {

@@ -20,10 +20,10 @@ import (
 )
 
 // policyOf returns the policy that the configuration gives a destination with this sink.
-func policyOf(d *config.Destination, s sink.Sink) destination.Policy {
+func policyOf(d config.NamedDestination, s sink.Sink) destination.Policy {
 	_, endpoint := s.(sink.Endpoint)
 	p := destination.Policy{
-		Concurrency: d.Concurrency, MaxHold: d.MaxHold.Std(), Recovery: d.Recovery.Std(), Endpoint: endpoint,
+		Concurrency: d.Concurrency, MaxHold: d.MaxHold.Std(), Recovery: d.Recovery.Std(), Endpoint: endpoint, Agent: cmp.Or(d.Agent, d.Name),
 		Breaker: destination.Breaker{Failures: d.Breaker.Failures, Window: d.Breaker.Window.Std(),
 			Wait: d.Breaker.Wait.Std(), MaxWait: d.Breaker.MaxWait.Std(), Floor: d.Breaker.Floor},
 		Pause: destination.AutoPause{Failures: d.Pause.Failures, After: d.Pause.After.Std()},
@@ -110,6 +110,9 @@ func (s *streams) waits(at nameInTeam) string {
 	s.mu.Unlock()
 	if lanes == nil { // it runs no more
 		return ""
+	}
+	if p := s.pauses.of(at).Paused; p != nil {
+		return fmt.Sprintf("%s.%s is paused since %s by %s: %s", at.team, at.name, timeText(p.At), p.By, p.Reason)
 	}
 	var sum lane.Waiting
 	var why []string

@@ -21,7 +21,7 @@ type guarding struct {
 
 // guardMakers make the guards of a subscription, in the order in which they are asked: pause, senders, when, loop, policy and approvals, budget.
 // One gives nil if the file has nothing for it to decide.
-var guardMakers = []func(guarding) (policy.Guard, error){senders, whens, loops, policyGuard}
+var guardMakers = []func(guarding) (policy.Guard, error){senders, whens, loops, policyGuard, budgetGuard}
 
 // senders makes the guard of senders.
 func senders(of guarding) (policy.Guard, error) {

@@ -266,11 +266,12 @@ type partitionStates struct {
 	own      map[partitionKey]owner.PartitionState
 	standing []standing
 	paused   *ledger.Pause // of the subscription; nil: it is not paused
+	by       string        // the name of the widest pause that stands
 }
 
 // states looks at the states of a subscription's partitions. Those that no look has found yet, or that the brokers do not tell, are left out.
 func (s *steeringAPI) states(ctx context.Context, at nameInTeam) partitionStates {
-	out := partitionStates{own: map[partitionKey]owner.PartitionState{}, paused: s.a.stream.pauses.of(at).Paused}
+	out := partitionStates{own: map[partitionKey]owner.PartitionState{}, paused: s.a.stream.pauses.of(at).Paused, by: s.a.stream.pauses.by(at)}
 	s.a.stream.mu.Lock()
 	sub := s.a.stream.subs[at]
 	s.a.stream.mu.Unlock()
@@ -294,8 +295,8 @@ const statePaused = "paused"
 func (p *partitionStates) of(at nameInTeam, s *partitionPosition) (state, why string) {
 	state, why = p.unlessPaused(at, s)
 	if p.paused != nil && state == string(owner.Running) {
-		return statePaused, fmt.Sprintf("%s has paused it since %s (%s): `forebay subscriptions resume %s.%s --reason TEXT`",
-			p.paused.By, p.paused.At.UTC().Format(time.RFC3339), p.paused.Reason, at.team, at.name)
+		return statePaused, fmt.Sprintf("%s has paused it since %s (%s): `%s`",
+			p.paused.By, p.paused.At.UTC().Format(time.RFC3339), p.paused.Reason, resumeCommand(p.by))
 	}
 	return state, why
 }

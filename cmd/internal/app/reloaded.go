@@ -12,6 +12,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/lane"
+	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -33,6 +34,9 @@ func (s *streams) reload(before, now *config.Config) (inForce func(), err error)
 		s.limits.add(now)
 		s.replace(now, made, fetches)
 		s.restartChanged(before, now)
+		for _, lanes := range s.allLanes() {
+			lanes.AskAgain(ledger.WaitingBudget)
+		}
 	}, nil
 }
 
@@ -53,7 +57,7 @@ func (s *streams) remake(before, now *config.Config) (map[string]lane.Destinatio
 			m.Shared = s.destination(name).Shared // of one that was taken out and is back, too
 			made[name] = m
 			if m.Shared == nil {
-				m.Shared, err = destination.New(destination.Config{Name: name, Policy: policyOf(d.Destination, m.Sink), Logger: s.a.log, Registerer: s.a.registry})
+				m.Shared, err = destination.New(destination.Config{Name: name, Policy: policyOf(d, m.Sink), Logger: s.a.log, Registerer: s.a.registry})
 				made[name] = m
 			}
 		}
@@ -100,7 +104,7 @@ func (s *streams) replace(now *config.Config, made map[string]lane.DestinationCo
 		s.sinks.Unlock()
 		if before.Shared == nil {
 			s.keeper.Add(m.Shared)
-		} else if err := m.Shared.SetPolicy(policyOf(d.Destination, m.Sink)); err != nil {
+		} else if err := m.Shared.SetPolicy(policyOf(d, m.Sink)); err != nil {
 			s.a.log.Error("a destination keeps its rate, breaker and concurrency", "destination", d.FullName(), "error", err) // config.Load has checked them
 		}
 		s.replaceIn(d.FullName(), before.Sink, m)
@@ -204,6 +208,10 @@ func sameSubscription(before, now *config.Config, at nameInTeam) bool {
 	of := func(c *config.Config) any {
 		sub := *c.Teams[at.team].Subscriptions[at.name]
 		sub.Owners, sub.Contact = nil, ""
+		sub.Budget, sub.Actions = nil, slices.Clone(sub.Actions) // budgets are read at every attempt
+		for i := range sub.Actions {
+			sub.Actions[i].Budget = nil
+		}
 		var names []string // of the destinations that open actions may be for
 		for _, d := range c.AllDestinations() {
 			if use, ok := c.Destination(at.team, d.Name); ok && use.FullName() == d.FullName() {

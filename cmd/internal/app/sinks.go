@@ -77,7 +77,7 @@ func destinations(c *config.Config, log *slog.Logger, metrics prometheus.Registe
 		if err != nil {
 			return nil, err
 		}
-		if made.Shared, err = destination.New(destination.Config{Name: d.FullName(), Policy: policyOf(d.Destination, made.Sink), Logger: log, Registerer: metrics}); err != nil {
+		if made.Shared, err = destination.New(destination.Config{Name: d.FullName(), Policy: policyOf(d, made.Sink), Logger: log, Registerer: metrics}); err != nil {
 			return nil, err
 		}
 		all[d.FullName()] = made

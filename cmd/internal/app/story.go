@@ -20,14 +20,15 @@ import (
 
 // teller tells the story of one event.
 type teller struct {
-	item  *inbox.Item
-	s     inbox.Story
-	event *schemas.Event // as the log has it; zero: it does not any more
-	gap   config.Gap
-	id    string // of the item
-	apart map[string]api.DestinationItem
-	pause *ledger.Pause // of the subscription; nil: it is not paused
-	items []api.StoryItem
+	item     *inbox.Item
+	s        inbox.Story
+	event    *schemas.Event // as the log has it; zero: it does not any more
+	gap      config.Gap
+	id       string // of the item
+	apart    map[string]api.DestinationItem
+	pause    *ledger.Pause // of the subscription; nil: it is not paused
+	pausedBy string        // the name of the widest pause that stands
+	items    []api.StoryItem
 }
 
 // story adds to an event's detail how it came to stand where it stands, and what happens next. e is the event in the log.
@@ -36,7 +37,7 @@ func (i *inboxAPI) story(ctx context.Context, box *inbox.Inbox, d *api.InboxDeta
 	if err != nil {
 		return err
 	}
-	t := teller{item: item, s: s, event: e, id: itemName(item), apart: map[string]api.DestinationItem{}, pause: i.s.pauses.of(nameInTeam{item.Team, item.Subscription}).Paused}
+	t := teller{item: item, s: s, event: e, id: itemName(item), apart: map[string]api.DestinationItem{}, pause: i.s.pauses.of(nameInTeam{item.Team, item.Subscription}).Paused, pausedBy: i.s.pauses.by(nameInTeam{item.Team, item.Subscription})}
 	if team := i.s.a.file().Teams[item.Team]; team != nil && team.Subscriptions[item.Subscription] != nil {
 		t.gap = team.Subscriptions[item.Subscription].Gap
 	}
@@ -281,8 +282,7 @@ func (t *teller) untilDiscarded() string {
 
 // pauseText returns who has paused the subscription and why, and the command that resumes it.
 func (t *teller) pauseText() string {
-	return ", which " + t.pause.By + " has paused since " + timeText(t.pause.At) + " (" + t.pause.Reason + "): `forebay subscriptions resume " +
-		t.item.Team + "." + t.item.Subscription + " --reason TEXT`"
+	return ", which " + t.pause.By + " has paused since " + timeText(t.pause.At) + " (" + t.pause.Reason + "): `" + resumeCommand(t.pausedBy) + "`"
 }
 
 // nextOfLane returns what happens next to an event that was decided to run.

@@ -68,7 +68,7 @@ func TestStoryOfADestinationThatTakesNoCalls(t *testing.T) {
 func TestNextOfAPausedSubscription(t *testing.T) {
 	t.Parallel()
 	tell := teller{item: &inbox.Item{Team: "acme", Subscription: "fulfil", Decision: gate.Buffered}, s: inbox.Story{Wait: &inbox.Wait{}},
-		pause: &ledger.Pause{At: time.Date(2026, 11, 23, 1, 42, 0, 0, time.UTC), By: "ann@ops", Reason: "a bad release"}}
+		pause: &ledger.Pause{At: time.Date(2026, 11, 23, 1, 42, 0, 0, time.UTC), By: "ann@ops", Reason: "a bad release"}, pausedBy: "acme.fulfil"}
 	const want = "nothing before the subscription is resumed, which ann@ops has paused since 2026-11-23T01:42:00Z (a bad release): " +
 		"`forebay subscriptions resume acme.fulfil --reason TEXT`"
 	if got := tell.next(); got != want {

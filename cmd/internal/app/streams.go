@@ -22,6 +22,7 @@ import (
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/backfill"
 	"github.com/forebay-io/forebay/stream/batch"
+	"github.com/forebay-io/forebay/stream/counter"
 	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
@@ -37,12 +38,14 @@ const futureSkew = 5 * time.Minute
 
 // streams is the stream role: one ledger, one reader of payloads, and every subscription.
 type streams struct {
-	a       *App
-	keeper  *destination.Keeper // keeps pauses in step with the other processes
-	pauses  *subscriptionPauses
-	limits  bodyLimits     // of what is produced here: backfills, what is redriven
-	largest int64          // the largest body that readers, producers and sinks were made for
-	closing sync.WaitGroup // of sinks that others have replaced
+	a        *App
+	keeper   *destination.Keeper // keeps pauses in step with the other processes
+	pauses   *subscriptionPauses
+	counters *counter.Counters // nil until Postgres has answered
+	budgets  *policy.BudgetMetrics
+	limits   bodyLimits     // of what is produced here: backfills, what is redriven
+	largest  int64          // the largest body that readers, producers and sinks were made for
+	closing  sync.WaitGroup // of sinks that others have replaced
 
 	making       sync.RWMutex                      // held while lanes are made, and alone while what they are made of changes; before mu
 	sinks        sync.Mutex                        // guards destinations; lanes ask for them while they hold locks of their own
@@ -75,6 +78,9 @@ func newStreams(a *App) (*streams, error) {
 	}
 	s.keeper = newKeeper(s.destinations, a.log)
 	if s.pauses, err = newSubscriptionPauses(s); err != nil {
+		return nil, err
+	}
+	if s.budgets, err = policy.NewBudgetMetrics(a.registry); err != nil {
 		return nil, err
 	}
 	metrics, err := backfill.NewMetrics(a.registry)
@@ -114,7 +120,7 @@ func (s *streams) open(ctx context.Context) (*ledger.Ledger, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	s.ledger, s.keeper.Store = opened, opened
+	s.ledger, s.keeper.Store, s.counters = opened, opened, counter.New(opened, s.a.log)
 	s.mu.Unlock()
 	s.a.ready.probe("ledger", opened.Ping)
 	return opened, nil
@@ -146,6 +152,10 @@ func (s *streams) run(ctx context.Context) error {
 	}
 	s.a.ready.set("subscriptions' pauses", nil)
 	g, gctx := errgroup.WithContext(ctx)
+	counting, stopCounting := context.WithCancel(context.WithoutCancel(ctx)) // until the last attempt has ended
+	var counted sync.WaitGroup
+	counted.Go(func() { s.counters.Run(counting) })
+	defer func() { stopCounting(); counted.Wait() }()
 	g.Go(func() error { s.sweep(gctx, l); return nil })
 	g.Go(func() error { s.keeper.Run(gctx); return nil })
 	g.Go(func() error { s.pauses.run(gctx); return nil })

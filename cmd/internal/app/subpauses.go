@@ -32,7 +32,7 @@ func newSubscriptionPauses(s *streams) (*subscriptionPauses, error) {
 }
 
 const (
-	pausesEvery   = time.Second // how often the ledger is asked: as long as it takes until all processes follow
+	pausesEvery   = time.Second / 2 // how often the ledger is asked: as long as it takes until all processes follow
 	pausesTimeout = 5 * time.Second
 )
 
@@ -80,8 +80,10 @@ func (p *subscriptionPauses) sync(ctx context.Context) error {
 	p.mu.Unlock()
 	for at := range p.s.topicsOf() {
 		name := at.team + "." + at.name
-		p.show(name, before[name], states[name])
-		if samePause(before[name].Paused, states[name].Paused) {
+		was, _ := ledger.PauseOfSubscription(before, name)
+		is, by := ledger.PauseOfSubscription(states, name)
+		p.show(name, by, was, is)
+		if samePause(was.Paused, is.Paused) && len(was.Ended) == len(is.Ended) {
 			continue
 		}
 		p.apply(ctx, at)
@@ -90,7 +92,7 @@ func (p *subscriptionPauses) sync(ctx context.Context) error {
 }
 
 // show sets the gauge, and logs what has changed.
-func (p *subscriptionPauses) show(name string, before, now ledger.SubscriptionState) {
+func (p *subscriptionPauses) show(name, by string, before, now ledger.SubscriptionState) {
 	value := 0.0
 	if now.Paused != nil {
 		value = 1
@@ -99,7 +101,7 @@ func (p *subscriptionPauses) show(name string, before, now ledger.SubscriptionSt
 	switch {
 	case samePause(before.Paused, now.Paused):
 	case now.Paused != nil:
-		p.s.a.log.Warn("subscription is paused: nothing is decided and nothing attempted until `forebay subscriptions resume`", "subscription", name,
+		p.s.a.log.Warn("subscription is paused: nothing is decided and nothing attempted until `"+resumeCommand(by)+"`", "subscription", name,
 			"since", now.Paused.At.UTC(), "by", now.Paused.By, "reason", now.Paused.Reason)
 	default:
 		p.s.a.log.Info("subscription is resumed", "subscription", name)
@@ -136,7 +138,36 @@ func (p *subscriptionPauses) apply(ctx context.Context, at nameInTeam) {
 func (p *subscriptionPauses) of(at nameInTeam) ledger.SubscriptionState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.states[at.team+"."+at.name]
+	state, _ := ledger.PauseOfSubscription(p.states, at.team+"."+at.name)
+	return state
+}
+
+// own returns the pause of a subscription itself; nil: it has none.
+func (p *subscriptionPauses) own(at nameInTeam) *ledger.Pause {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.states[at.team+"."+at.name].Paused
+}
+
+// scopePauses returns the pauses of all, of teams and of agents that stand, as this process knows them, by their names in the ledger.
+func (s *streams) scopePauses() map[string]ledger.Pause {
+	all := s.keeper.AgentPauses()
+	s.pauses.mu.Lock()
+	defer s.pauses.mu.Unlock()
+	for key, state := range s.pauses.states {
+		if _, _, ok := scopeOf(key); ok && state.Paused != nil {
+			all[key] = *state.Paused
+		}
+	}
+	return all
+}
+
+// by returns the name of the widest pause that keeps a subscription from going on; empty: none does.
+func (p *subscriptionPauses) by(at nameInTeam) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, by := ledger.PauseOfSubscription(p.states, at.team+"."+at.name)
+	return by
 }
 
 // pauseItemOf returns the pause of a subscription as the API has it; nil if it is not paused.
@@ -169,6 +200,9 @@ func (s *steeringAPI) Pause(ctx context.Context, team, name string, r api.PauseR
 func (s *steeringAPI) Resume(ctx context.Context, team, name string, r api.PauseRequest) (*api.SubscriptionItem, error) {
 	full := team + "." + name
 	return s.changePause(ctx, nameInTeam{team, name}, r.DryRun, func(l *ledger.Ledger, now *ledger.Pause) error {
+		if by := s.a.stream.pauses.by(nameInTeam{team, name}); now == nil && by != "" && by != full {
+			return schemas.Errorf(schemas.Conflict, "", "%s is not paused alone: `%s`", full, resumeCommand(by))
+		}
 		if r.DryRun && now == nil {
 			return schemas.Errorf(schemas.Conflict, "", "%s is not paused", full)
 		}

@@ -15,7 +15,7 @@ type attentionCmd struct {
 	listenerFlag
 	watchFlag
 	Team  string `help:"Only this team."`
-	Kind  string `help:"Only this kind: stopped_partition, unread_partition, forgotten_actions, paused_subscription, barred_subscription, reload_refused, waits_for_restart, differing_config, destination_down, paused_destination, spooling, unmatched_keys, secret_expires, wrong_clock, parked, held, overdue_gap, conflict, quarantined_record, dead_letter, quarantined_delivery."`
+	Kind  string `help:"Only this kind: paused_scope, stopped_partition, unread_partition, forgotten_actions, paused_subscription, barred_subscription, reload_refused, waits_for_restart, differing_config, destination_down, paused_destination, budget, spooling, unmatched_keys, secret_expires, wrong_clock, parked, held, overdue_gap, conflict, quarantined_record, dead_letter, quarantined_delivery."`
 	Limit int    `default:"20" help:"Most of each kind, 1 to 1000; what there is more is counted."`
 }
 
@@ -131,7 +131,7 @@ func whereText(i api.AttentionItem) string {
 		of = i.Team + "." + i.Subscription
 	}
 	switch {
-	case i.Kind == api.KindDown || i.Kind == api.KindPaused || i.Kind == api.KindKeys || i.Kind == api.KindExpires || i.Kind == api.KindClock || i.Kind == api.KindSpooling:
+	case i.Kind == api.KindPausedScope || i.Kind == api.KindBudget || i.Kind == api.KindDown || i.Kind == api.KindPaused || i.Kind == api.KindKeys || i.Kind == api.KindExpires || i.Kind == api.KindClock || i.Kind == api.KindSpooling:
 		return i.ID
 	case i.Entity != "":
 		return of + " " + i.Source + " " + i.Entity

@@ -109,6 +109,8 @@ type grammar struct {
 	Verify      verifyCmd      `cmd:"" help:"Take a captured request through the steps of the intake, and say which of them refuses it (exit code 5)."`
 	Listen      listenCmd      `cmd:"" help:"Be a destination to try things out with: print every call, say whether its signature holds, answer with a status of your choice. With --forward-to: post a source's events to a URL of yours, signed as its provider signs."`
 	Attention   attentionCmd   `cmd:"" help:"List everything that waits for an operator: since when, and the command that deals with it."`
+	Pause       pauseCmd       `cmd:"" help:"Attempt nothing more, of everything, a team, a destination or an agent, in all processes, until it is resumed."`
+	Resume      resumeCmd      `cmd:"" help:"End such a pause: attempts go on in order where they stood."`
 	Approvals   struct {
 		List    approvalsListCmd    `cmd:"" help:"List the actions that wait for a person's word, the newest first."`
 		Get     approvalsGetCmd     `cmd:"" help:"Show what is asked, of whom, and what was said."`

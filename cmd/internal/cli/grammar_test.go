@@ -37,7 +37,7 @@ var reads = map[string]string{
 // changes are the commands that change something that a running installation has. Each takes --dry-run and --reason, but for what is said here.
 var changes = map[string]string{
 	"dlq discard": "", "dlq replay": "", "dlq resolve": "", "inbox redrive": "", "quarantine redrive": "", "replay cancel": "", "replay start": "",
-	"subscriptions accept": "", "subscriptions pause": "", "subscriptions resume": "", "subscriptions seek": "", "destinations pause": "", "destinations resume": "",
+	"subscriptions accept": "", "subscriptions pause": "", "subscriptions resume": "", "subscriptions seek": "", "destinations pause": "", "pause": "", "resume": "", "destinations resume": "",
 	"tokens create": "", "tokens revoke": "", "agents create": "", "agents revoke": "", "alerts silence": "", "approvals approve": "7", "approvals deny": "7", "alerts unsilence": "",
 	"topics apply":      "no --reason: nobody keeps one of a cluster's topics",
 	"schemas push":      "no --reason: a registry keeps none",

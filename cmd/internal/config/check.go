@@ -232,6 +232,7 @@ func (ck *checker) topics(path string, t Topics) {
 // team checks the sources, destinations and subscriptions of a team.
 func (ck *checker) team(path, team string, t *Team) {
 	ck.people(path, t.Owners, t.Contact)
+	ck.budget(path, t.Budget, OfEntity)
 	for _, name := range slices.Sorted(maps.Keys(t.Sources)) {
 		source := sourceCheck{ck, path + ".sources." + name, t.Sources[name]}
 		source.run()
@@ -257,6 +258,7 @@ func (ck *checker) destination(d NamedDestination) {
 	}
 	ck.retry(path+".retry", d.Retry, one)
 	ck.bounds(path, d.Destination)
+	ck.budget(path, d.Budget, OfEntity)
 	if d.Keys != nil { // else there is no such type, which is already reported
 		ck.sinkKeys(d)
 	}

@@ -184,6 +184,7 @@ func (ck *checker) repeated(path string, sources []NamedSource, sub *Subscriptio
 // actions checks the actions of a subscription: their names, and each against its destination.
 func (ck *checker) actions(path, team string, sub *Subscription) {
 	actions := sub.Actions
+	ck.budget(strings.TrimSuffix(path, ".actions"), sub.Budget, OfSubscription, OfEntity, OfAction)
 	if len(actions) == 0 && ck.written(path) {
 		ck.problem(path, "is empty; a subscription runs at least one action")
 	}
@@ -201,6 +202,7 @@ func (ck *checker) actions(path, team string, sub *Subscription) {
 		}
 		names[a.Name] = true
 		ck.condition(at+".when", a.When, "")
+		ck.budget(at, a.Budget, OfEntity, OfAction)
 		if a.To == "" || ck.unresolved(at+".to") {
 			continue
 		}

@@ -40,6 +40,9 @@ func (c *Config) Decides(team, subscription string) map[string]string {
 			add(d.Path(), d.Destination)
 		}
 	}
+	if t.Budget != nil {
+		add("teams."+team+".budget", t.Budget)
+	}
 	for _, s := range c.SourcesOf(team, subscription) {
 		at := "teams." + s.Team + ".sources." + s.Name
 		add(at+".topic", s.Topic)

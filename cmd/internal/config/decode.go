@@ -15,6 +15,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/spec"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // decoder fills the structs of file.go from the YAML nodes of one file, by their declarations in shape.go. It does not stop at a
@@ -46,6 +47,7 @@ var (
 	durationType    = reflect.TypeFor[Duration]()
 	sizeType        = reflect.TypeFor[Size]()
 	fractionType    = reflect.TypeFor[Fraction]()
+	costType        = reflect.TypeFor[sink.Cost]()
 	networkType     = reflect.TypeFor[netip.Prefix]()
 	headersType     = reflect.TypeFor[spec.Headers]()
 	envType         = reflect.TypeFor[spec.Env]()
@@ -60,12 +62,12 @@ func isDuration(t reflect.Type) bool {
 
 // isNumber reports whether t is written as a whole number.
 func isNumber(t reflect.Type) bool {
-	return t.Kind() == reflect.Int || (t.Kind() == reflect.Int64 && !isDuration(t) && t != sizeType)
+	return t.Kind() == reflect.Int || (t.Kind() == reflect.Int64 && !isDuration(t) && t != sizeType && t != costType)
 }
 
 // isScalar reports whether t is written as one plain value.
 func isScalar(t reflect.Type) bool {
-	return t == secretType || t == sizeType || t == networkType || isDuration(t) ||
+	return t == secretType || t == sizeType || t == costType || t == networkType || isDuration(t) ||
 		t == fractionType || t.Kind() == reflect.String || isNumber(t) || t.Kind() == reflect.Bool
 }
 
@@ -400,6 +402,13 @@ func setScalar(v reflect.Value, text string, f field) error {
 			return fmt.Errorf("must be at least %d", f.minimum)
 		}
 		v.SetInt(int64(size))
+		return nil
+	case v.Type() == costType:
+		cost, err := sink.ParseCost(text)
+		if err != nil || cost == 0 {
+			return fmt.Errorf("%q is no cost: a decimal above 0 with at most six places, such as 0.25", clip(text))
+		}
+		v.SetInt(int64(cost))
 		return nil
 	case isNumber(v.Type()):
 		i, err := strconv.ParseInt(text, 10, 32)

@@ -161,6 +161,7 @@ type Team struct {
 	Destinations  map[string]*Destination  `yaml:"destinations"`
 	Subscriptions map[string]*Subscription `yaml:"subscriptions"`
 	Policy        []PolicyRule             `yaml:"policy"`
+	Budget        *Budget                  `yaml:"budget"`
 }
 
 // Source is an intake endpoint.
@@ -260,6 +261,7 @@ type Destination struct {
 	Pause         AutoPause      `yaml:"pause"`
 	AllowNetworks []netip.Prefix `yaml:"allow_networks"`
 	Params        Params         `yaml:"params"`
+	Budget        *Budget        `yaml:"budget"`
 }
 
 // Long says how a destination may answer 202 and report the result of an action later.
@@ -325,6 +327,7 @@ type Subscription struct {
 	Expire    Duration  `yaml:"expire"`
 	Retention Retention `yaml:"retention"`
 	Actions   []Action  `yaml:"actions"`
+	Budget    *Budget   `yaml:"budget"`
 }
 
 // BacklogLatest is the word of Subscription.Backlog for the newest state alone.
@@ -414,4 +417,6 @@ type Action struct {
 	Params Params `yaml:"params"`
 	// Approval is nil where the action needs nobody's word of itself.
 	Approval *Approval `yaml:"approval"`
+	// Budget is nil where the action has none of its own.
+	Budget *Budget `yaml:"budget"`
 }

@@ -121,7 +121,7 @@ func wanted(t reflect.Type) string {
 		return "a network"
 	case t == sizeType:
 		return "a size"
-	case isNumber(t), t == fractionType:
+	case isNumber(t), t == fractionType, t == costType:
 		return "a number"
 	case t.Kind() == reflect.Bool:
 		return "true or false"

@@ -123,6 +123,8 @@ func scalarSchema(t reflect.Type, f field) map[string]any {
 		return map[string]any{"anyOf": []any{map[string]any{"type": "integer", "minimum": f.minimum}, reference}}
 	case isNumber(t):
 		return map[string]any{"enum": []any{json.RawMessage(f.values[0])}}
+	case t == costType:
+		return map[string]any{"anyOf": []any{map[string]any{"type": "number", "exclusiveMinimum": 0}, reference}}
 	case t == fractionType:
 		return map[string]any{"anyOf": []any{map[string]any{"type": "number", "exclusiveMinimum": 0, "maximum": 1}, reference}}
 	case t.Kind() == reflect.Bool:

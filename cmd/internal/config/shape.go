@@ -55,7 +55,7 @@ const (
 
 // shapes declares every mapping of the file by the type it is decoded into.
 var shapes = map[reflect.Type]*shape{
-	reflect.TypeFor[Config](): {doc: "The configuration of Forebay.", later: []string{"budgets", "schemas", "console"}, fields: []field{
+	reflect.TypeFor[Config](): {doc: "The configuration of Forebay.", later: []string{"schemas", "console"}, fields: []field{
 		{name: "version", doc: "Format of this file; 1.", required: true, values: []string{"1"}},
 		{name: "kafka", doc: "The log; only `forebay dev` can do without it."},
 		{name: "postgres", doc: "The ledger; only the stream role opens it."},
@@ -237,13 +237,14 @@ var shapes = map[reflect.Type]*shape{
 		{name: "heartbeat", doc: "Longest silence before it: no heartbeat for that long, and the attempt has timed out.", computed: "no heartbeats"},
 		{name: "concurrency", doc: "Most actions that it works on at once, for one subscription in one process.", def: "1000", minimum: 1},
 	}},
-	reflect.TypeFor[Team](): {doc: "A team.", later: []string{"budget", "rights"}, fields: []field{
+	reflect.TypeFor[Team](): {doc: "A team.", later: []string{"rights"}, fields: []field{
 		{name: "owners", shown: true, doc: "People or groups who answer for it, 16 at most: shown in lists and in `forebay attention`, without any other effect."},
 		{name: "contact", shown: true, doc: "Where they are reached: a channel, an address, a URL. Shown in the same places."},
 		{name: "sources", doc: "Intake endpoints by name."},
 		{name: "destinations", doc: "Configured sinks by name, of this team alone."},
 		{name: "subscriptions", doc: "Consumers by name."},
 		{name: "policy", doc: "Rules over the team's actions: the first whose condition holds counts, and of it and what the top says the stricter."},
+		{name: "budget", doc: "What all its actions may use up together.", computed: "no limit"},
 	}},
 	reflect.TypeFor[Source](): {doc: "An intake endpoint.", later: []string{"networks"}, fields: []field{
 		{name: "preset", doc: "The provider, or generic for any HMAC sender.", required: true, values: presetNames()},
@@ -402,9 +403,24 @@ var shapes = map[reflect.Type]*shape{
 		{name: "max_hold", doc: "Longest that a Retry-After is heeded: of 429 and 503 it keeps all attempts waiting, of other answers their own action; 0s: their own action only.", def: "1h"},
 		{name: "recovery", doc: "How long it takes, after breaker, hold or pause, until as much is attempted as before; 0s: no time.", def: "30s"},
 		{name: "pause", doc: "When it is paused by itself, until `forebay destinations resume`."},
-		{name: "agent", shown: true, doc: "What the agent behind it calls itself in X-Agent-Call-Chain: an event whose chain has that name is not sent to it (loop).", computed: "the destination's name"},
+		{name: "agent", shown: true, doc: "Name of the agent behind it, as it calls itself in X-Agent-Call-Chain: an event whose chain has it is not sent there (loop), and `forebay pause --agent` stops what goes to it, by whichever destination.", computed: "the destination's name"},
 		{name: "allow_networks", doc: spec.AllowNetworks},
 		{name: "params", doc: "What is sent, by the parameters of the type; " + templates},
+		{name: "budget", doc: "What all actions that go there may use up together, of all teams.", computed: "no limit"},
+	}},
+	reflect.TypeFor[Budget](): {doc: "What may be used up in each window of time, by all processes together; windows begin at multiples of per since 1970, UTC: with per: 1d at midnight. From 80 % on people are told (attention budget).", fields: []field{
+		{name: "of", doc: "What has a budget of its own each: entity everywhere, action at a subscription.", computed: "all of it together", values: []string{OfSubscription, OfEntity, OfAction}},
+		{name: "runs", doc: "A limit on runs: first attempts of actions. Retries are none, what a replay runs again is one.", computed: "no limit"},
+		{name: "cost", doc: "A limit on what runs cost, as the header Forebay-Cost of an answer or cost of a result says, in whatever unit they count. A run under way counts as much as the last one has cost; the limit stops the next.", computed: "no limit"},
+		{name: "on_limit", doc: "What becomes of an action for which nothing is left: hold has it and its entity wait until there is room, park makes it a dead letter and parks its entity, drop ends it without an effect.", def: BudgetHold, values: []string{BudgetHold, BudgetPark, BudgetDrop}},
+	}},
+	reflect.TypeFor[RunsBudget](): {doc: "A limit on runs.", fields: []field{
+		{name: "limit", doc: "How many.", required: true, minimum: 1},
+		{name: "per", doc: "In what time, 1s to 366d.", required: true},
+	}},
+	reflect.TypeFor[CostBudget](): {doc: "A limit on cost.", fields: []field{
+		{name: "limit", doc: "How much: a decimal with at most six places.", required: true},
+		{name: "per", doc: "In what time, 1s to 366d.", required: true},
 	}},
 	reflect.TypeFor[Alerts](): {doc: "Alerts that each process looks for itself: those of deploy/alerts, in what it sees and in its ledger. Processes that share a ledger tell each once, and obey `forebay alerts silence`.", fields: []field{
 		{name: "receivers", doc: "Who is told, by name.", computed: "nobody: no alert is looked for"},
@@ -446,7 +462,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "failures", doc: "After how many failures in a row, of which a refusal (400, 404, 422, ...) is none, as it is an answer; 0: however many.", def: "1000"},
 		{name: "after", doc: "After how long of nothing but failures, in any process; 0s: however long.", def: "3d"},
 	}},
-	reflect.TypeFor[Subscription](): {shown: true, doc: "A consumer.", later: []string{"policy", "trust", "budget", "mode"}, fields: []field{
+	reflect.TypeFor[Subscription](): {shown: true, doc: "A consumer.", later: []string{"policy", "trust", "mode"}, fields: []field{
 		{name: "owners", doc: "People or groups who answer for it, 16 at most.", computed: "the team's"},
 		{name: "contact", doc: "Where they are reached.", computed: "the team's"},
 		{name: "sources", doc: "Sources of the same team; TEAM/SOURCE is another team's, which must have this team in its share.", required: true},
@@ -466,6 +482,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "expire", doc: "After how long without an event an entity's version is forgotten, at least; the next event then begins it. Needs start: any.", computed: "never"},
 		{name: "retention", doc: "How long what has ended can be read, with its attempts and rejected records."},
 		{name: "actions", doc: "What runs for every event, in order; " + itoa(ledger.MaxActions) + " at most.", required: true},
+		{name: "budget", doc: "What its actions may use up together.", computed: "no limit"},
 	}},
 	reflect.TypeFor[Gap](): {doc: "A missing event.", fields: []field{
 		{name: "wait", doc: "How long it is waited for.", def: "30s"},
@@ -520,6 +537,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "on_dead", doc: "After the last failed attempt: park the entity, or continue.", def: "park", values: []string{"park", "continue"}},
 		{name: "params", doc: "What is sent, in the place of the destination's params of the same names; " + templates},
 		{name: "approval", doc: "A person's word that each run of it needs: for what is to be sent then, void once its entity has a newer version.", computed: "none is needed"},
+		{name: "budget", doc: "What it may use up.", computed: "no limit"},
 	}},
 	reflect.TypeFor[PolicyRule](): {shown: true, doc: "A rule over actions. Where its condition fails on an event, the action is a dead letter of class expression and its entity is parked.", fields: []field{
 		{name: "name", doc: "Name, unique in its list.", required: true},

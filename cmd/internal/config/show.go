@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // YAML returns the effective configuration with every default filled in, in declared order. What was written with references is
@@ -184,6 +186,9 @@ func scalarNode(v reflect.Value) *yaml.Node {
 		return text(Size(v.Int()).String())
 	case isNumber(v.Type()):
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: itoa(int(v.Int()))}
+	}
+	if v.Type() == costType {
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: sink.Cost(v.Int()).String()}
 	}
 	if v.Type() == fractionType {
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: strconv.FormatFloat(v.Float(), 'f', -1, 64)}

@@ -263,6 +263,16 @@ func (s steering) Resume(_ context.Context, _, _ string, r api.PauseRequest) (*a
 }
 
 // Seek plans what f.planned says, and keeps what is asked for.
+func (s steering) PauseScope(_ context.Context, scope, name string, r api.PauseRequest) (*api.ScopeItem, error) {
+	return &api.ScopeItem{Scope: scope, Name: name, Paused: &api.PauseItem{At: at, By: r.By, Reason: r.Reason}}, nil
+}
+
+func (s steering) ResumeScope(_ context.Context, scope, name string, _ api.PauseRequest) (*api.ScopeItem, error) {
+	return &api.ScopeItem{Scope: scope, Name: name}, nil
+}
+
+func (s steering) Pauses(context.Context) ([]api.ScopeItem, error) { return nil, nil }
+
 func (s steering) Seek(_ context.Context, _, _ string, r api.SeekRequest) ([]api.SeekAskedItem, error) {
 	switch {
 	case s.f.err != nil:

@@ -28,20 +28,20 @@ func (m *Counters) Fail(err error) {
 }
 
 // Count implements the store of package counter.
-func (m *Counters) Count(_ context.Context, asks []ledger.Ask) ([]ledger.Grant, error) {
+func (m *Counters) Count(_ context.Context, asks []ledger.CounterAsk) ([]ledger.CounterGrant, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fail != nil {
 		return nil, m.fail
 	}
-	var grants []ledger.Grant
+	var grants []ledger.CounterGrant
 	for _, a := range asks {
 		grants = append(grants, m.count(a))
 	}
 	return grants, nil
 }
 
-func (m *Counters) count(a ledger.Ask) (g ledger.Grant) {
+func (m *Counters) count(a ledger.CounterAsk) (g ledger.CounterGrant) {
 	if m.rows == nil {
 		m.rows = map[string]*counterRow{}
 	}

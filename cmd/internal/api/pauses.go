@@ -1,0 +1,75 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+)
+
+// What a pause can be of, beside one subscription and one destination.
+const (
+	PauseAll   = "all"
+	PauseTeam  = "team"
+	PauseAgent = "agent"
+)
+
+// ScopeItem is a pause of all subscriptions, of those of a team, or of what goes to an agent.
+type ScopeItem struct {
+	Scope  string     `json:"scope"`
+	Name   string     `json:"name"`   // of the team or the agent
+	Paused *PauseItem `json:"paused"` // null: it is not paused any more, or was not in a dry run
+}
+
+func (s *server) pauses(ctx context.Context, _ *http.Request) (any, error) {
+	items, err := s.Steering.Pauses(ctx)
+	return listed(of(items, func(i ScopeItem) bool { return i.Scope != PauseTeam || who(ctx).Of(i.Name) }), err)
+}
+
+func (s *server) pauseScope(ctx context.Context, r *http.Request) (any, error) {
+	return changeScope(ctx, r, s.Steering.PauseScope)
+}
+
+func (s *server) resumeScope(ctx context.Context, r *http.Request) (any, error) {
+	return changeScope(ctx, r, s.Steering.ResumeScope)
+}
+
+// changeScope reads a request to pause or resume and calls change, which is the one or the other.
+func changeScope(ctx context.Context, r *http.Request, change func(ctx context.Context, scope, name string, r PauseRequest) (*ScopeItem, error)) (any, error) {
+	var req PauseRequest
+	if err := readBody(r, &req, &req.By, &req.Reason, &req.DryRun); err != nil {
+		return nil, err
+	}
+	switch team, agent := r.PathValue("team"), r.PathValue("agent"); {
+	case team != "":
+		return change(ctx, PauseTeam, team, req)
+	case agent != "":
+		return change(ctx, PauseAgent, agent, req)
+	}
+	return change(ctx, PauseAll, "", req)
+}
+
+// scopePath is the path below which a scope is paused and resumed.
+func scopePath(scope, name string) string {
+	switch scope {
+	case PauseTeam:
+		return "/v1/teams/" + url.PathEscape(name)
+	case PauseAgent:
+		return "/v1/agents/" + url.PathEscape(name)
+	}
+	return "/v1"
+}
+
+// Pauses lists the pauses of all, of teams and of agents that stand.
+func (c *Client) Pauses(ctx context.Context) (Page[ScopeItem], error) {
+	return getJSON[Page[ScopeItem]](ctx, c, "/v1/pauses", nil)
+}
+
+// PauseScope pauses all, a team or an agent in all processes; a dry run changes nothing.
+func (c *Client) PauseScope(ctx context.Context, scope, name string, r PauseRequest) (*ScopeItem, error) {
+	return postJSON[*ScopeItem](ctx, c, scopePath(scope, name)+"/pause", r)
+}
+
+// ResumeScope ends such a pause in all processes; a dry run changes nothing.
+func (c *Client) ResumeScope(ctx context.Context, scope, name string, r PauseRequest) (*ScopeItem, error) {
+	return postJSON[*ScopeItem](ctx, c, scopePath(scope, name)+"/resume", r)
+}

@@ -1,0 +1,252 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/counter"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// Allowance is what a part of the file may use up.
+//
+// A run is the first attempt of an action: retries do not count again, what a replay runs again does, and so does an attempt that is repeated
+// because a process was killed in it. Runs are counted before the call, so that never more than the limit reach the destination. What a
+// run costs is known only afterwards: while it is under way it counts with what the run before it has cost, and the limit stops the next.
+type Allowance struct {
+	Path    string        // where the file has it, such as "teams.acme.budget"
+	Entity  bool          // each entity has one of its own
+	Runs    Cap           // in runs
+	Cost    Cap           // in [sink.Cost]
+	OnLimit ledger.Status // of an action for which nothing is left: WaitingBudget, Dead or Dropped
+}
+
+// Cap is a limit in each window; the zero Cap is none.
+type Cap struct {
+	Limit int64
+	Per   time.Duration
+}
+
+// BudgetCounters begins the names of the counters of budgets.
+const BudgetCounters = "budget "
+
+// SoftLimit is the share of a limit, in percent, from which on people are told.
+const SoftLimit = 80
+
+// Budgets is the guard of all budgets of a subscription's actions.
+type Budgets struct {
+	counters *counter.Counters
+	of       func(destination, action string) []Allowance
+	metrics  *BudgetMetrics
+
+	mu      sync.Mutex
+	charged map[schemas.ActionID]*charge
+	last    map[string]int64 // what a run has cost, by the counter's name
+	swept   time.Time
+}
+
+// charge is what an action was counted with before its attempt.
+type charge struct {
+	at   time.Time
+	keep time.Duration
+	runs bool // they are counted
+	cost []reserved
+}
+
+type reserved struct {
+	limit  counter.Limit
+	n      int64
+	window time.Time
+}
+
+// askBudget is how long an action waits at most until it asks again: what a process had taken ahead may have come back.
+const askBudget = 5 * time.Minute
+
+// keepCharge is how long it is known that an action was counted whose attempt is not made, and keepLong the same of one that was accepted.
+const keepCharge, keepLong = 10 * time.Minute, 24 * time.Hour
+
+// BudgetMetrics are shared by the budgets of a process.
+type BudgetMetrics struct {
+	stopped *prometheus.CounterVec
+	used    *prometheus.GaugeVec
+	refused *prometheus.CounterVec
+}
+
+// NewBudgetMetrics registers the metrics of budgets.
+func NewBudgetMetrics(reg prometheus.Registerer) (*BudgetMetrics, error) {
+	m := &BudgetMetrics{
+		stopped: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "forebay", Subsystem: "budget", Name: "stopped_total",
+			Help: "Attempts that a budget has not let begin, by where the file has it, and what is used up: runs or cost."}, []string{"budget", "of"}),
+		used: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "forebay", Subsystem: "budget", Name: "used_ratio",
+			Help: "Share of a budget that all processes have used in its window, as this process knows; of entities the one asked for last."}, []string{"budget", "of"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "forebay", Subsystem: "budget", Name: "costs_refused_total",
+			Help: "Answers whose cost is no cost: negative, too high, not a decimal. They count as if the run had cost what the one before it has."},
+			[]string{"destination"}),
+	}
+	for _, c := range []prometheus.Collector{m.stopped, m.used, m.refused} {
+		if err := reg.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// NewBudgets makes the guard. of returns the budgets that an action has to keep, by its name and its destination's.
+func NewBudgets(counters *counter.Counters, metrics *BudgetMetrics, of func(destination, action string) []Allowance) *Budgets {
+	return &Budgets{counters: counters, of: of, metrics: metrics, charged: map[schemas.ActionID]*charge{}, last: map[string]int64{}}
+}
+
+// Before implements [Guard]. It counts an action in all its budgets, or in none.
+func (g *Budgets) Before(ctx context.Context, a sink.Action) (Verdict, error) {
+	budgets := g.of(a.Destination, a.Name)
+	if len(budgets) == 0 || g.wasCharged(a.ID) {
+		return Verdict{}, nil
+	}
+	c := &charge{at: time.Now(), keep: keepCharge}
+	var runs []counter.Limit
+	undo := func() {
+		for _, l := range runs {
+			g.counters.Give(l, 1)
+		}
+		for _, r := range c.cost {
+			g.counters.Give(r.limit, r.n)
+		}
+	}
+	for _, b := range budgets {
+		if b.Runs.Limit > 0 && a.Attempt == 1 {
+			l := b.limit("runs", b.Runs, a)
+			v, _, err := g.take(ctx, b, "runs", l, 1)
+			if err != nil || v.Status != "" {
+				undo()
+				return v, err
+			}
+			runs = append(runs, l)
+		}
+		if b.Cost.Limit > 0 {
+			l := b.limit("cost", b.Cost, a)
+			n := g.expected(l)
+			v, window, err := g.take(ctx, b, "cost", l, n)
+			if err != nil || v.Status != "" {
+				undo()
+				return v, err
+			}
+			c.cost = append(c.cost, reserved{l, n, window})
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.charged[a.ID] = c
+	g.sweep(c.at)
+	return Verdict{}, nil
+}
+
+// take takes n units of a limit. Where there are not as many, the verdict is what the budget says.
+func (g *Budgets) take(ctx context.Context, b Allowance, of string, l counter.Limit, n int64) (v Verdict, window time.Time, err error) {
+	a, err := g.counters.Take(ctx, l, n)
+	if err != nil {
+		return v, window, err
+	}
+	g.metrics.used.WithLabelValues(b.Path, of).Set(float64(a.Used) / float64(l.Units))
+	if a.OK {
+		return v, a.Window, nil
+	}
+	g.metrics.stopped.WithLabelValues(b.Path, of).Inc()
+	whose, limit := "", fmt.Sprint(l.Units)
+	if b.Entity {
+		whose = " of this entity"
+	}
+	if of == "cost" {
+		limit = sink.Cost(l.Units).String()
+	}
+	return Verdict{Status: b.OnLimit, Reason: Budget, Again: min(a.Left, askBudget),
+		Text: fmt.Sprintf("%s.%s: the limit of %s in %s%s is used up; there is room again at %s",
+			b.Path, of, limit, l.Per, whose, a.Window.Add(l.Per).UTC().Format(time.RFC3339))}, a.Window, nil
+}
+
+// After implements [Guard]: it counts what the run has cost.
+func (g *Budgets) After(a sink.Action, out sink.Outcome, class sink.Class) {
+	if out.CostRefused {
+		g.metrics.refused.WithLabelValues(a.Destination).Inc()
+	}
+	g.mu.Lock()
+	c := g.charged[a.ID]
+	switch {
+	case class == NotMade: // it stays counted, for when it is asked for again
+		g.mu.Unlock()
+		return
+	case c == nil:
+		c = g.uncharged(a)
+	case out.Later && class == sink.ClassOK: // its result says what it has cost
+		c.keep = keepLong
+		g.mu.Unlock()
+		return
+	}
+	delete(g.charged, a.ID)
+	if out.Cost > 0 {
+		for _, r := range c.cost {
+			g.last[r.limit.Name] = int64(out.Cost)
+		}
+	}
+	g.mu.Unlock()
+	for _, r := range c.cost {
+		if n := int64(out.Cost) - r.n; !out.CostRefused {
+			g.counters.Settle(r.limit, n, r.window)
+		}
+	}
+}
+
+// uncharged is the charge of an action that another process has counted, if any has: what that has set aside for it stays used.
+func (g *Budgets) uncharged(a sink.Action) *charge {
+	c := &charge{}
+	for _, b := range g.of(a.Destination, a.Name) {
+		if b.Cost.Limit > 0 {
+			c.cost = append(c.cost, reserved{limit: b.limit("cost", b.Cost, a)})
+		}
+	}
+	return c
+}
+
+// wasCharged reports whether an action is counted whose attempt was not made yet.
+func (g *Budgets) wasCharged(id schemas.ActionID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.charged[id] != nil
+}
+
+// expected is what a run is counted with while it is not known what it costs: as the last, and never more than the limit.
+func (g *Budgets) expected(l counter.Limit) int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return min(max(1, g.last[l.Name]), l.Units)
+}
+
+// sweep forgets charges of actions that are not attempted after all. The caller holds mu.
+func (g *Budgets) sweep(now time.Time) {
+	if now.Sub(g.swept) < time.Minute {
+		return
+	}
+	g.swept = now
+	for id, c := range g.charged {
+		if now.Sub(c.at) > c.keep {
+			delete(g.charged, id)
+		}
+	}
+	if len(g.last) > 10_000 {
+		clear(g.last)
+	}
+}
+
+// limit returns the counter of one of the budget's caps for an action.
+func (b *Allowance) limit(of string, c Cap, a sink.Action) counter.Limit {
+	name := BudgetCounters + b.Path + "." + of
+	if b.Entity {
+		name += " " + a.Event.Source + " " + string(a.Event.Entity)
+	}
+	return counter.Limit{Name: name, Units: c.Limit, Per: c.Per}
+}

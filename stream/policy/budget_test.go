@@ -1,0 +1,165 @@
+package policy_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/counter"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
+	"github.com/forebay-io/forebay/stream/policy"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// budgets makes the guard of one process over a store.
+func budgets(t *testing.T, store counter.Store, list ...policy.Allowance) *policy.Budgets {
+	t.Helper()
+	c := counter.New(store, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { c.Run(ctx); close(done) }()
+	t.Cleanup(func() { cancel(); <-done })
+	m, err := policy.NewBudgetMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policy.NewBudgets(c, m, func(string, string) []policy.Allowance { return list })
+}
+
+func action(n int, entity string) sink.Action {
+	return sink.Action{ID: schemas.ActionID(fmt.Sprint("action ", n)), Name: "run", Destination: "acme/agent", Attempt: 1,
+		Event: &schemas.Event{Source: "/acme/github", Entity: schemas.EntityKey(entity)}}
+}
+
+func before(t *testing.T, g policy.Guard, a sink.Action) policy.Verdict {
+	t.Helper()
+	v, err := g.Before(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestBudgetOfRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var store ledgertest.Counters
+		g := budgets(t, &store, policy.Allowance{Path: "teams.acme.budget", Runs: policy.Cap{Limit: 3, Per: time.Hour}, OnLimit: ledger.WaitingBudget})
+		for n := range 3 {
+			for range 2 { // asked twice: the attempt was put off in between
+				if v := before(t, g, action(n, "1")); v.Status != "" {
+					t.Fatalf("run %d: %+v", n, v)
+				}
+				g.After(action(n, "1"), sink.Outcome{}, policy.NotMade)
+			}
+			before(t, g, action(n, "1"))
+			g.After(action(n, "1"), sink.Outcome{}, sink.ClassBusy)
+		}
+		v := before(t, g, action(4, "1"))
+		if v.Status != ledger.WaitingBudget || v.Reason != policy.Budget || v.Again != 5*time.Minute || !strings.Contains(v.Text, "teams.acme.budget.runs") {
+			t.Errorf("above the limit: %+v", v)
+		}
+		retry := action(1, "1")
+		retry.Attempt = 2
+		if v := before(t, g, retry); v.Status != "" {
+			t.Errorf("a retry is no run: %+v", v)
+		}
+		time.Sleep(time.Hour)
+		if v := before(t, g, action(4, "1")); v.Status != "" {
+			t.Errorf("in the next window: %+v", v)
+		}
+	})
+}
+
+// TestBudgetOfAll: an action that one budget stops is not counted in the others, and an entity has one of its own.
+func TestBudgetOfAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var store ledgertest.Counters
+		g := budgets(t, &store,
+			policy.Allowance{Path: "teams.acme.budget", Runs: policy.Cap{Limit: 2, Per: time.Hour}, OnLimit: ledger.Dead},
+			policy.Allowance{Path: "entity", Entity: true, Runs: policy.Cap{Limit: 1, Per: time.Hour}, OnLimit: ledger.Dropped})
+		for n, want := range []struct {
+			entity string
+			status ledger.Status
+		}{{"1", ""}, {"1", ledger.Dropped}, {"1", ledger.Dropped}, {"2", ""}, {"3", ledger.Dead}} {
+			if v := before(t, g, action(n, want.entity)); v.Status != want.status {
+				t.Errorf("action %d of entity %s: %+v", n, want.entity, v)
+			}
+		}
+	})
+}
+
+// TestBudgetOfCost: what runs have cost stops the next; while it is not known, a run counts as much as the last; nonsense costs as much, too.
+func TestBudgetOfCost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var store ledgertest.Counters
+		name := "budget b.cost"
+		g := budgets(t, &store, policy.Allowance{Path: "b", Cost: policy.Cap{Limit: 50e6, Per: 24 * time.Hour}, OnLimit: ledger.WaitingBudget})
+		run := func(n int, out sink.Outcome) policy.Verdict {
+			t.Helper()
+			v := before(t, g, action(n, "1"))
+			if v.Status == "" {
+				g.After(action(n, "1"), out, sink.ClassOK)
+			}
+			time.Sleep(10 * time.Second) // what was taken ahead goes back
+			synctest.Wait()
+			return v
+		}
+		used := func(want int64) {
+			t.Helper()
+			if got := store.Used(name); got != want {
+				t.Errorf("used %d, want %d", got, want)
+			}
+		}
+		run(1, sink.Outcome{Cost: 20e6})
+		used(20e6)
+		run(2, sink.Outcome{CostRefused: true})
+		used(40e6)
+		before(t, g, action(3, "1")) // 20 are not left, while it is not known
+		used(40e6)
+		run(4, sink.Outcome{})
+		if v := run(5, sink.Outcome{}); v.Status != ledger.WaitingBudget || !strings.Contains(v.Text, "50 in 24h0m0s") {
+			t.Errorf("%+v", v)
+		}
+		time.Sleep(24 * time.Hour)
+		if v := run(6, sink.Outcome{Cost: 80e6}); v.Status != "" {
+			t.Errorf("%+v", v)
+		}
+		used(80e6) // known only afterwards
+		if v := run(7, sink.Outcome{}); v.Status != ledger.WaitingBudget {
+			t.Errorf("%+v", v)
+		}
+		time.Sleep(24 * time.Hour)
+		run(8, sink.Outcome{Later: true}) // it is at work
+		used(50e6)
+		g.After(action(8, "1"), sink.Outcome{Cost: 3e6}, sink.ClassOK) // its result
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		used(3e6)
+		g.After(action(9, "1"), sink.Outcome{Cost: 1e6}, sink.ClassOK) // of one that another process has begun
+		synctest.Wait()
+		used(4e6)
+	})
+}
+
+// TestBudgetWithoutLedger: nothing is let go on that cannot be counted.
+func TestBudgetWithoutLedger(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var store ledgertest.Counters
+		store.Fail(schemas.Errorf(schemas.Unavailable, "", "away"))
+		g := budgets(t, &store, policy.Allowance{Path: "b", Runs: policy.Cap{Limit: 3, Per: time.Hour}})
+		if v, err := g.Before(t.Context(), action(1, "1")); err == nil || v.Status != "" {
+			t.Errorf("%+v %v", v, err)
+		}
+	})
+}

@@ -1,0 +1,40 @@
+package sink
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// Cost is what a run has cost, in millionths of whatever unit the file's budgets count in.
+type Cost int64
+
+const (
+	costDigits = 6
+	// MaxCost is the most that a run may cost: a thousand million units. Who says more is wrong.
+	MaxCost Cost = 1e9 * 1e6
+)
+
+var errCost = errors.New("not a cost: write a decimal from 0 to 1000000000 with at most six places, such as 0.25")
+
+// ParseCost reads a cost as destinations write it. It takes nothing else than digits with a point: no sign, no exponent, no word.
+func ParseCost(s string) (Cost, error) {
+	whole, part, point := strings.Cut(s, ".")
+	if whole == "" || len(whole) > 10 || len(part) > costDigits || point && part == "" {
+		return 0, errCost
+	}
+	n, err := strconv.ParseUint(whole+part+strings.Repeat("0", costDigits-len(part)), 10, 63)
+	if err != nil || Cost(n) > MaxCost {
+		return 0, errCost
+	}
+	return Cost(n), nil
+}
+
+// String returns the cost as [ParseCost] reads it.
+func (c Cost) String() string {
+	s := strconv.FormatInt(int64(c)/1e6, 10)
+	if part := int64(c) % 1e6; part != 0 {
+		s += "." + strings.TrimRight(strconv.FormatInt(1e6+part, 10)[1:], "0")
+	}
+	return s
+}
