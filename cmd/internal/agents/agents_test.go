@@ -37,14 +37,26 @@ func cluster(t *testing.T, teams ...string) (*kfake.Cluster, []kgo.Opt) {
 	return c, []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)}
 }
 
+// stopping returns a keeper that runs until stop is called.
+func stopping(t *testing.T, options []kgo.Opt, teams ...string) (k *Keeper, stop func()) {
+	t.Helper()
+	k = NewKeeper(options, slog.New(slog.DiscardHandler))
+	k.Want(teams)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- k.Run(ctx) }()
+	return k, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func keeper(t *testing.T, options []kgo.Opt, teams ...string) *Keeper {
 	t.Helper()
-	k, err := NewKeeper(options, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(k.Close)
-	k.Want(teams)
+	k, stop := stopping(t, options, teams...)
+	t.Cleanup(stop)
 	return k
 }
 
@@ -198,11 +210,11 @@ func TestTopicThatIsMissing(t *testing.T) {
 func TestKeysWithoutBrokers(t *testing.T) {
 	t.Parallel()
 	_, options := cluster(t, "acme")
-	k := keeper(t, options, "acme")
+	k, stop := stopping(t, options, "acme")
 	key := made(t, NewTopics(options), Agent{Team: "acme", Name: "planner", Sources: []string{"agents"}})
 	until(t, k, "acme", "agents", key, "")
 	hash := sha256.Sum256([]byte(key))
-	k.Close()
+	stop()
 	k.heard.Store(time.Now().Add(-KnownFor + time.Second).UnixNano())
 	if _, err := k.Find("acme", "agents", hash); err != nil {
 		t.Errorf("within %s: %v", KnownFor, err)

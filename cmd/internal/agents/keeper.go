@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -25,11 +26,10 @@ const (
 
 // Keeper knows the agents of the teams that it is told of, and hears of each change at once. Safe for concurrent use.
 type Keeper struct {
-	log    *slog.Logger
-	client *kgo.Client
-	heard  atomic.Int64 // when a broker last answered, in Unix nanoseconds
-	stop   context.CancelFunc
-	ended  chan struct{}
+	options []kgo.Opt
+	log     *slog.Logger
+	heard   atomic.Int64  // when a broker last answered, in Unix nanoseconds
+	wanted  chan struct{} // the teams are others
 
 	mu    sync.RWMutex
 	teams map[string]*team // by topic
@@ -43,25 +43,9 @@ type team struct {
 	end    int64                        // of the topic when the reading began; below 0: not known yet
 }
 
-// NewKeeper makes a keeper of the agents in the cluster that the options lead to. It knows of none until it is told of teams.
-func NewKeeper(options []kgo.Opt, log *slog.Logger) (*Keeper, error) {
-	k := &Keeper{log: log, teams: map[string]*team{}, ended: make(chan struct{})}
-	var err error
-	k.client, err = kgo.NewClient(append(slices.Clone(options), kgo.FetchMaxWait(askEvery), kgo.MetadataMinAge(time.Second), kgo.WithHooks(answers{&k.heard}))...)
-	if err != nil {
-		return nil, err
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	k.stop = stop
-	go k.run(ctx)
-	return k, nil
-}
-
-// Close ends the reading.
-func (k *Keeper) Close() {
-	k.stop()
-	<-k.ended
-	k.client.Close()
+// NewKeeper makes a keeper of the agents in the cluster that the options lead to. It knows of none until it is told of teams and runs.
+func NewKeeper(options []kgo.Opt, log *slog.Logger) *Keeper {
+	return &Keeper{options: options, log: log, teams: map[string]*team{}, wanted: make(chan struct{}, 1)}
 }
 
 // answers notes when a broker has answered a question for news.
@@ -78,28 +62,98 @@ func (a answers) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e kgo.BrokerE2E) {
 func (k *Keeper) Want(names []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for topic := range k.teams {
-		if !slices.ContainsFunc(names, func(name string) bool { return Topic(name) == topic }) {
-			delete(k.teams, topic)
-			k.client.RemoveConsumePartitions(map[string][]int32{topic: {0}})
-		}
-	}
+	maps.DeleteFunc(k.teams, func(topic string, _ *team) bool {
+		return !slices.ContainsFunc(names, func(name string) bool { return Topic(name) == topic })
+	})
 	for _, name := range names {
 		if topic := Topic(name); k.teams[topic] == nil {
 			k.teams[topic] = &team{byHash: map[[sha256.Size]byte]Agent{}, hashes: map[string][sha256.Size]byte{}, end: -1}
-			k.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}})
+		}
+	}
+	select {
+	case k.wanted <- struct{}{}:
+	default:
+	}
+}
+
+// Run reads until ctx is done. While no team is wanted it has no connection.
+func (k *Keeper) Run(ctx context.Context) error {
+	var client *kgo.Client
+	hangUp := func() {
+		if client != nil {
+			client.Close()
+			client = nil
+		}
+	}
+	defer hangUp()
+	reads := map[string]*team{}
+	for ctx.Err() == nil {
+		want, known := k.want()
+		if len(want) == 0 {
+			hangUp()
+			reads = want
+			select {
+			case <-ctx.Done():
+			case <-k.wanted:
+			}
+			continue
+		}
+		if client == nil {
+			var err error
+			if client, err = kgo.NewClient(append(slices.Clone(k.options), kgo.FetchMaxWait(askEvery), kgo.MetadataMinAge(time.Second), kgo.WithHooks(answers{&k.heard}))...); err != nil {
+				return err
+			}
+		}
+		follow(client, reads, want)
+		reads = want
+		k.poll(ctx, client, known)
+		k.findEnds(ctx, client)
+	}
+	return nil
+}
+
+// want returns the teams that are to be read, by topic, and whether the ends of all are known.
+func (k *Keeper) want() (teams map[string]*team, known bool) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	known = true
+	for _, t := range k.teams {
+		known = known && t.end >= 0
+	}
+	return maps.Clone(k.teams), known
+}
+
+// follow has a client that reads some teams read others, those that it has not read before from their topics' starts.
+func follow(client *kgo.Client, reads, want map[string]*team) {
+	for topic, t := range reads {
+		if want[topic] != t {
+			client.RemoveConsumePartitions(map[string][]int32{topic: {0}})
+		}
+	}
+	for topic, t := range want {
+		if reads[topic] != t {
+			client.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}})
 		}
 	}
 }
 
-// run reads until ctx is done.
-func (k *Keeper) run(ctx context.Context) {
-	defer close(k.ended)
-	for ctx.Err() == nil {
-		turn, cancel := context.WithTimeout(ctx, askEvery)
-		k.take(k.client.PollFetches(turn))
+// poll takes what comes next, and returns when other teams are wanted, or before long where the end of a topic is not known yet.
+func (k *Keeper) poll(ctx context.Context, client *kgo.Client, known bool) {
+	turn, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if !known {
+		defer time.AfterFunc(askEvery, cancel).Stop()
+	}
+	polled := make(chan struct{})
+	go func() {
+		defer close(polled)
+		k.take(client.PollFetches(turn))
+	}()
+	select {
+	case <-polled:
+	case <-k.wanted:
 		cancel()
-		k.findEnds(ctx)
+		<-polled
 	}
 }
 
@@ -127,7 +181,7 @@ func (k *Keeper) take(fetches kgo.Fetches) {
 }
 
 // findEnds asks where the topics end that are not known to be read to their end.
-func (k *Keeper) findEnds(ctx context.Context) {
+func (k *Keeper) findEnds(ctx context.Context, client *kgo.Client) {
 	k.mu.RLock()
 	var topics []string
 	for topic, t := range k.teams {
@@ -138,7 +192,7 @@ func (k *Keeper) findEnds(ctx context.Context) {
 	k.mu.RUnlock()
 	for _, topic := range topics {
 		asked, cancel := context.WithTimeout(ctx, 5*time.Second)
-		s, err := spanOf(asked, k.client, topic)
+		s, err := spanOf(asked, client, topic)
 		cancel()
 		if err != nil {
 			k.log.Debug("the agents of a team cannot be read yet", "topic", topic, "error", err)

@@ -241,6 +241,7 @@ func (a *App) Run(ctx context.Context) error {
 	if a.intake != nil {
 		g.Go(func() error { return a.intake.serve(gctx) })
 		g.Go(func() error { a.intake.ids.run(gctx); return nil })
+		g.Go(func() error { return a.intake.agents.Run(gctx) })
 	}
 	if a.agents != nil {
 		g.Go(func() error { return a.serveAgents(gctx) })

@@ -206,7 +206,7 @@ func TestPolicyOf(t *testing.T) {
 	got := all["acme/agent"]
 	defer got.Sink.Close(t.Context())
 	policy := policyOf(config.NamedDestination{Destination: c.Teams["acme"].Destinations["agent"], Team: "acme", Name: "agent"}, got.Sink)
-	want := destination.Policy{Concurrency: 7, MaxHold: 14 * time.Minute, Recovery: 15 * time.Minute, Endpoint: true,
+	want := destination.Policy{Concurrency: 7, MaxHold: 14 * time.Minute, Recovery: 15 * time.Minute, Endpoint: true, Agent: "agent",
 		Rate:    destination.Rate{Limit: 8, Per: 9 * time.Minute, Burst: 10, OnLimit: destination.Error},
 		Breaker: destination.Breaker{Failures: 11, Window: 18 * time.Second, Wait: 12 * time.Second, MaxWait: 13 * time.Minute, Floor: 19},
 		Pause:   destination.AutoPause{Failures: 16, After: 17 * time.Hour}}

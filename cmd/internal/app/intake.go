@@ -78,9 +78,7 @@ func newIntake(a *App) (*intake, error) {
 	if err != nil {
 		return nil, err
 	}
-	if in.agents, err = agents.NewKeeper(KafkaOptions(a.file(), config.RoleIntake), a.log); err != nil {
-		return nil, err
-	}
+	in.agents = agents.NewKeeper(KafkaOptions(a.file(), config.RoleIntake), a.log)
 	in.agents.Want(a.file().AgentTeams())
 	a.registry.MustRegister(newDriftGauge(in.drift))
 	a.ready.set("intake", errNotStarted)
@@ -250,7 +248,6 @@ func (in *intake) goOn(ctx context.Context) {
 func (in *intake) close(ctx context.Context) {
 	in.spool.stop()
 	in.filter.Close()
-	in.agents.Close()
 	in.issuers.Close()
 	if err := in.log.Close(ctx); err != nil {
 		in.a.log.Error("flush the producer", "error", err)

@@ -28,7 +28,7 @@ func TestPlansOfAStatus(t *testing.T) {
 		"a shadow of dead letters":    {"shadow", "dead_letter", "", "", ""},
 		"a shadow of what waits":      {"shadow", "parked", "parked", "parked", ""},
 		"no status":                   {"reprocess", "", "", "applied late", ""},
-		"dead letters again":          {"reprocess", "dead_letter", "", "", "status \"dead_letter\" is none of done, superseded, discarded, stale: `forebay dlq replay` runs"},
+		"dead letters again":          {"reprocess", "dead_letter", "", "", "`forebay dlq replay` runs the event on"},
 		"what is under way":           {"reprocess", "done failed", "", "", "goes on by itself"},
 		"what is behind a dead one":   {"reprocess", "parked", "", "", "`forebay dlq replay` for a dead letter of its entity"},
 		"what waits":                  {"fill", "buffered", "", "", "`forebay inbox redrive` has it run"},

@@ -47,7 +47,7 @@ func TestReportTable(t *testing.T) {
 func TestUnknownScenario(t *testing.T) {
 	t.Parallel()
 	_, err := Run(t.Context(), []string{"gait"}, Options{})
-	if err == nil || !strings.Contains(err.Error(), "e2e, fanout, gate, hol, intake, lanes, replay, scale") {
+	if err == nil || !strings.Contains(err.Error(), strings.Join(Names(), ", ")) {
 		t.Errorf("%v", err)
 	}
 	for _, name := range Names() {
