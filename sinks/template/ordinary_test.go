@@ -67,15 +67,15 @@ func TestTextsAreCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	any := v["any"].(map[string]any)
-	made := any["made"].([]any)[0].(map[string]any)["text"].(string)
-	for name, got := range map[string]string{"text": v.Text("text"), "any.text": any["text"].(string), "any.made": made} {
+	whole := v["any"].(map[string]any)
+	made := whole["made"].([]any)[0].(map[string]any)["text"].(string)
+	for name, got := range map[string]string{"text": v.Text("text"), "any.text": whole["text"].(string), "any.made": made} {
 		if utf8.RuneCountInString(got) != 20 || !strings.HasSuffix(got, template.Cut) {
 			t.Errorf("%s is %q", name, got)
 		}
 	}
-	if any["other"] != strings.Repeat("t", 15) {
-		t.Errorf("what has no bound: %v", any["other"])
+	if whole["other"] != strings.Repeat("t", 15) {
+		t.Errorf("what has no bound: %v", whole["other"])
 	}
 	if more, ok := v["more"].(map[string]any); !ok || len(more) == 0 {
 		t.Errorf("a value that is too large is not cut: %T", v["more"])
