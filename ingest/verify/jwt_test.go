@@ -80,7 +80,7 @@ func (i *issuer) count() int {
 var (
 	rsaKey, _       = rsa.GenerateKey(rand.Reader, 2048)
 	otherRSA, _     = rsa.GenerateKey(rand.Reader, 2048)
-	shortRSA, _     = rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // it must be refused
+	shortRSA, _     = rsa.GenerateKey(rand.Reader, 1024) // must be refused
 	ecKey, _        = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	_, edKey, _     = ed25519.GenerateKey(rand.Reader)
 	rsaPublicPEM, _ = x509.MarshalPKIXPublicKey(&rsaKey.PublicKey)

@@ -180,11 +180,11 @@ const (
 	Processing Status = "processing"  // its destination has accepted it and reports the result later
 	// Superseded has ended untried, because a newer version came behind it; see Spec.Latest.
 	Superseded Status = "superseded"
-	// Skipped, Dropped and Denied have ended by the word of a guard, whose reason is their class; see stream/policy.
+	// Skipped has ended, as have Dropped and Denied, by the word of a guard, whose reason is their class; see stream/policy.
 	Skipped Status = "skipped"
 	Dropped Status = "dropped"
 	Denied  Status = "denied"
-	// WaitingApproval and WaitingBudget wait for a person's word, and until their budget has room.
+	// WaitingApproval waits for a person's word, WaitingBudget until its budget has room.
 	WaitingApproval Status = "waiting_approval"
 	WaitingBudget   Status = "waiting_budget"
 	// Stale and Discarded have ended without being done: an action that was to run again was not, because its entity had a newer version

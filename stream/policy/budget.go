@@ -55,7 +55,6 @@ type Budgets struct {
 type charge struct {
 	at   time.Time
 	keep time.Duration
-	runs bool // they are counted
 	cost []reserved
 }
 

@@ -87,14 +87,14 @@ func Wants(f ledger.ReplayFilter) func(*ledger.Record) bool {
 
 // wants returns "" for an event that the subscription wants, else why not: gate.ReasonType or ReasonMatch. Where match fails, that is
 // ReasonExpression and an error.
-func (r *Reader) wants(e *schemas.Event) (gate.Reason, error) {
-	if !r.filter(e.Type, e.Source) {
+func (rd *Reader) wants(e *schemas.Event) (gate.Reason, error) {
+	if !rd.filter(e.Type, e.Source) {
 		return gate.ReasonType, nil
 	}
-	if r.match == nil {
+	if rd.match == nil {
 		return "", nil
 	}
-	switch matches, err := r.match(e); {
+	switch matches, err := rd.match(e); {
 	case err != nil:
 		return gate.ReasonExpression, err
 	case !matches:

@@ -220,7 +220,7 @@ func TestKeysWithoutBrokers(t *testing.T) {
 		t.Errorf("within %s: %v", KnownFor, err)
 	}
 	k.heard.Store(time.Now().Add(-KnownFor - time.Second).UnixNano())
-	if _, err := k.Find("acme", "agents", hash); err == nil || err.(*verify.Error).Reason != verify.NotReady { //nolint:errorlint // it is no other
+	if _, err := k.Find("acme", "agents", hash); err == nil || err.(*verify.Error).Reason != verify.NotReady {
 		t.Error(err)
 	}
 }

@@ -58,9 +58,9 @@ func (s *streams) digestOf(a sink.Action) (sum [32]byte) {
 	if d, ok := s.a.file().Destination(team, strings.TrimPrefix(a.Destination, team+"/")); ok && d.Keys != nil {
 		if params, err := paramsOf(s.a.file(), d); err == nil && params != nil {
 			values, err := params.Render(a)
-			text, _ := json.Marshal(values)
+			text, unfit := json.Marshal(values)
 			add(text)
-			add(fmt.Append(nil, err)) // what cannot be made fails in the attempt
+			add(fmt.Append(nil, err, unfit)) // what cannot be made fails in the attempt
 		}
 	}
 	return [32]byte(h.Sum(nil))

@@ -112,8 +112,8 @@ func rounds(x Ratio) string {
 func ratioOf(name, unit string, ask float64, ours, theirs []float64) Ratio {
 	r := Ratio{Name: name, Unit: unit, Bar: ask, Ours: median(ours), Theirs: median(theirs)}
 	r.Ratio = r.Ours / r.Theirs
-	for i := range min(len(ours), len(theirs)) {
-		r.Rounds = append(r.Rounds, ours[i]/theirs[i])
+	for i, our := range ours[:min(len(ours), len(theirs))] {
+		r.Rounds = append(r.Rounds, our/theirs[i])
 	}
 	return r
 }

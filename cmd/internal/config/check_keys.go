@@ -28,25 +28,30 @@ func (ck *checker) sourceKeys() {
 			s, source := ck.c.Teams[team].Sources[name], team+"/"+name
 			path := "teams." + team + ".sources." + name
 			for i, secret := range s.Secrets {
-				at, text := path+".secrets["+itoa(i)+"]", secret.Value.Reveal()
-				if _, err := parseExpires(secret.Expires); err != nil && !ck.unresolved(at+".expires") {
-					ck.problem(at+".expires", "%v", err)
-				}
-				if text == "" || ck.unresolved(at) || ck.unresolved(at+".value") || strings.HasSuffix(text, ".gserviceaccount.com") { // an account is no secret
-					continue
-				}
-				if len(text) < shortSecret {
-					ck.note(at, "is shorter than %d characters: who has seen one delivery can try all such secrets; make one with `openssl rand -hex 32`", shortSecret)
-				}
-				if other := first[text]; other == "" {
-					first[text] = source
-				} else if other != source {
-					ck.note(at, "is also the secret of another source: whoever may sign for one can sign for the other; make one for each with `openssl rand -hex 32`")
-				}
+				ck.sourceKey(path+".secrets["+itoa(i)+"]", source, secret, first)
 			}
 			if at := path + ".verify.tolerance"; s.Verify != nil && Duration(s.Verify.Tolerance) > longTolerance && !ck.unresolved(at) {
 				ck.note(at, "is more than %s: for so long a captured delivery can be sent again, and only dedupe refuses it", longTolerance)
 			}
 		}
+	}
+}
+
+// sourceKey looks at one secret of a source. first has the sources by their secrets, and gets this one.
+func (ck *checker) sourceKey(at, source string, secret SourceSecret, first map[string]string) {
+	if _, err := parseExpires(secret.Expires); err != nil && !ck.unresolved(at+".expires") {
+		ck.problem(at+".expires", "%v", err)
+	}
+	text := secret.Value.Reveal()
+	if text == "" || ck.unresolved(at) || ck.unresolved(at+".value") || strings.HasSuffix(text, ".gserviceaccount.com") { // an account is no secret
+		return
+	}
+	if len(text) < shortSecret {
+		ck.note(at, "is shorter than %d characters: who has seen one delivery can try all such secrets; make one with `openssl rand -hex 32`", shortSecret)
+	}
+	if other := first[text]; other == "" {
+		first[text] = source
+	} else if other != source {
+		ck.note(at, "is also the secret of another source: whoever may sign for one can sign for the other; make one for each with `openssl rand -hex 32`")
 	}
 }
