@@ -66,3 +66,17 @@ func TestHandshakeThatIsNotConfirmed(t *testing.T) {
 		t.Errorf("answered %d", a.status)
 	}
 }
+
+// crashing is a provider whose code panics when its handshake is agreed to.
+type crashing struct{ asking }
+
+func (crashing) Confirm(*verify.Request) error { panic("a fault") }
+
+// A handshake of which nobody knows whether it was agreed to is not answered as one either.
+func TestHandshakeWhoseConfirmationPanics(t *testing.T) {
+	t.Parallel()
+	in := setup(t, func(_ *Config, s *Source) { s.mapping = crashing{} })
+	if a := in.do("GET", inPath+"?x=1", nil, "X-Signature", sign(nil)); a.status < 400 {
+		t.Errorf("answered %d", a.status)
+	}
+}

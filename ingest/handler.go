@@ -218,13 +218,16 @@ func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) v
 
 // challenge returns the answer to a handshake; nil if the delivery is none, or the preset's code panics: then it is read as an event.
 func (h *Handler) challenge(d *delivery) (answer *provider.Answer) {
-	_ = h.guard(d, func() error {
+	err := h.guard(d, func() error {
 		var is bool
 		if answer, is = d.source.mapper().Challenge(&d.request); is && d.source.mapper().Confirm(&d.request) != nil {
 			answer = &provider.Answer{Status: http.StatusServiceUnavailable}
 		}
 		return nil
 	})
+	if err != nil {
+		return nil
+	}
 	return answer
 }
 

@@ -42,6 +42,9 @@ func TestAgentsAreApart(t *testing.T) {
 	if e := event("planner", body, "Idempotency-Key: coder/1"); e.ID != "planner/coder%2F1" {
 		t.Errorf("another agent's id: %s", e.ID)
 	}
+	if e := event("planner", body, "X-Agent-Call-Chain: human, coder", "X-Agent-Call-Depth: 3"); e.Chain.AgentsText() != "human, coder" || e.Chain.Depth != 3 {
+		t.Errorf("the agents before it: %+v", e.Chain)
+	}
 	if e := event("planner", `{"id":"1","type":"t","entity":"e"}`); e.Version.Kind != schemas.None {
 		t.Errorf("%+v", e.Version)
 	}

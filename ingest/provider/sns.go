@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -51,5 +52,9 @@ func snsConfirm(h handshake) error {
 	if err != nil {
 		return err
 	}
-	return h.verifier.(interface{ Confirm(at string) error }).Confirm(values[1].Text())
+	by, ok := h.verifier.(interface{ Confirm(at string) error })
+	if !ok {
+		return errors.New("verify.scheme is not sns: confirm the subscription at its SubscribeURL by hand")
+	}
+	return by.Confirm(values[1].Text())
 }

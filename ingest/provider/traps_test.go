@@ -453,6 +453,10 @@ func TestSNSConfirmationIsLookedAt(t *testing.T) {
 	if err := s.Confirm(r); err == nil || !strings.Contains(err.Error(), "not of AWS") {
 		t.Errorf("it was confirmed at another's address: %v", err)
 	}
+	otherwise := compile(t, provider.Config{Preset: "sns", Verify: &verify.Params{Scheme: verify.SchemeToken, Header: "X-Token"}, Secrets: []schemas.Secret{schemas.NewSecret("the token of this source")}})
+	if err := otherwise.Confirm(r); err == nil || !strings.Contains(err.Error(), "by hand") {
+		t.Errorf("verified otherwise than by SNS: %v", err)
+	}
 	if _, ok := s.Challenge(request(`{"Type":"Notification"}`)); ok {
 		t.Error("a notification is a handshake")
 	}

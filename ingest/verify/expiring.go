@@ -30,6 +30,9 @@ func NewExpiring(params Params, secrets []schemas.Secret, around Around, until [
 			if left.scheme, err = NewIn(params, live, around); err != nil {
 				return nil, err
 			}
+			if looser(all, left.scheme) {
+				left.scheme = nil
+			}
 		}
 		e.remaining = append(e.remaining, left)
 	}
@@ -73,16 +76,41 @@ func (e *expiring) at(now time.Time) remaining {
 // Verify refuses what an ended secret has signed, unless another signature beside it is by one that is taken.
 func (e *expiring) Verify(r *Request, now time.Time) error {
 	err := e.Scheme.Verify(r, now)
-	if err != nil || !e.ended(r.Secret, now) {
+	left := e.at(now)
+	if err != nil || left.from.IsZero() || !e.ended(r.Secret, now) && !several(e.Scheme) {
 		return err
 	}
-	by, left := r.Secret, e.at(now)
+	by := r.Secret
 	if left.scheme != nil && left.scheme.Verify(r, now) == nil {
-		r.Secret = left.secrets[r.Secret-1]
+		if r.Secret > 0 { // 0: a key of the issuer's, which is no secret
+			r.Secret = left.secrets[r.Secret-1]
+		}
 		return nil
 	}
-	r.Secret, r.SignedAt = 0, time.Time{}
-	return refuse(Mismatch, "it is signed with secret %d, which has expired", by)
+	r.Secret, r.SignedAt, r.Caller = 0, time.Time{}, Caller{}
+	return refuse(Mismatch, "it is signed with secret %d, and a secret has expired that signed it", by)
+}
+
+// several reports whether a delivery may be proven with more than one secret of a scheme: with an account's and a key, or a token and a key.
+func several(s Scheme) bool {
+	switch s.(type) {
+	case *JWT, *A2A:
+		return true
+	}
+	return false
+}
+
+// looser reports whether what is left of a scheme asks for less than all of it: without its last account it would take everybody's tokens, and
+// without its last token no token.
+func looser(all, left Scheme) bool {
+	switch all := all.(type) {
+	case *JWT:
+		return len(all.accounts) > 0 && len(left.(*JWT).accounts) == 0
+	case *A2A:
+		left := left.(*A2A)
+		return all.tokens != nil && left.tokens == nil || all.jwt != nil && left.jwt == nil
+	}
+	return false
 }
 
 // Sign signs with the first secret that is taken.

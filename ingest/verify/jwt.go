@@ -221,15 +221,16 @@ func (j *JWT) signed(token *jwt.JSONWebToken, c *claims, look bool) (number int,
 	if id == "" || len(id) > maxClaim {
 		return 0, refuse(Malformed, "the token does not name its key (kid)")
 	}
+	number = j.accounts[c.Email]
+	if len(j.accounts) > 0 && (number == 0 || c.EmailVerified != true && c.EmailVerified != "true") {
+		return 0, refuse(Mismatch, "the token is of another account (email, email_verified)")
+	}
 	for _, p := range j.pinned {
 		if p.key.KeyID == id && matches(token, p.key) {
-			return p.secret, nil
+			return cmp.Or(number, p.secret), nil
 		}
 	}
-	number = j.accounts[c.Email]
 	switch {
-	case len(j.accounts) > 0 && (number == 0 || c.EmailVerified != true && c.EmailVerified != "true"):
-		return 0, refuse(Mismatch, "the token is of another account (email, email_verified)")
 	case j.set == nil && len(j.pinned) == 0:
 		return 0, refuse(NotReady, "the issuer's keys are not fetched here")
 	case j.set == nil:

@@ -371,7 +371,7 @@ func (r *replayer) addRead(rep *replay, read *reader.Part) {
 		case rep.Mode == ledger.ReplayShadow:
 			c.add(wanted[i], events[i])
 			c.step.Known = append(c.step.Known, known[i])
-		case known[i].Done == (rep.Mode == ledger.ReplayReprocess):
+		case known[i].Runs(rep.Mode):
 			c.add(wanted[i], events[i])
 		case rep.Mode != ledger.ReplayReprocess:
 			c.done++

@@ -131,14 +131,14 @@ func (c *Counters) Take(ctx context.Context, l Limit, n int64) (Answer, error) {
 	return Answer{OK: ok, Used: e.used, Left: e.ends.Sub(now), Window: e.window}, nil
 }
 
-// Give gives back n units that Take gave and that were not used. Where their window is over, that changes nothing.
-func (c *Counters) Give(l Limit, n int64) {
+// Give gives back n units that Take gave of a window, and that were not used. Where that window is over, it changes nothing.
+func (c *Counters) Give(l Limit, n int64, window time.Time) {
 	e, err := c.hold(context.Background(), l.Name)
 	if err != nil {
 		return
 	}
 	defer c.release(e)
-	if now := time.Now(); now.Before(e.ends) {
+	if now := time.Now(); e.window.Equal(window) && now.Before(e.ends) {
 		e.units, e.refused, e.touched = e.units+n, time.Time{}, now
 	}
 }

@@ -71,7 +71,7 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 			refused := map[int64]bool{}
 			processes := []*process{start(t, &store), start(t, &store)}
 			kills := int64(0)
-			var held []int64 // windows of units that may go back
+			var held []time.Time // windows of units that may go back, by processes that may not have asked since
 			for range 1500 {
 				i := r.IntN(2)
 				p := processes[i]
@@ -86,8 +86,8 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 				case x < 6:
 					time.Sleep(time.Duration(r.Int64N(int64(10 * time.Minute))))
 				case x < 20 && len(held) > 0:
-					p.Give(l, 1)
-					if held[0] == window {
+					p.Give(l, 1, held[0])
+					if held[0].Unix()/3600 == window {
 						used[window]--
 					}
 					held = nil
@@ -100,7 +100,7 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 					refused[window] = refused[window] || !a.OK && n == 1
 					if a.OK {
 						used[window] += n
-						held = []int64{window}
+						held = []time.Time{a.Window}
 					}
 					if a.Left > l.Per {
 						t.Fatalf("the window ends in %s", a.Left)
@@ -118,6 +118,28 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestGiveOfAWindowThatIsOver: what was taken in one window adds nothing to the next.
+func TestGiveOfAWindowThatIsOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var store ledgertest.Counters
+		p := start(t, &store)
+		l := counter.Limit{Name: "a", Units: 2, Per: time.Hour}
+		before, err := p.Take(t.Context(), l, 1)
+		if err != nil || !before.OK {
+			t.Fatalf("%+v %v", before, err)
+		}
+		time.Sleep(time.Hour)
+		if a, err := p.Take(t.Context(), l, 2); err != nil || !a.OK {
+			t.Fatalf("%+v %v", a, err)
+		}
+		p.Give(l, 1, before.Window)
+		if a, err := p.Take(t.Context(), l, 1); err != nil || a.OK {
+			t.Errorf("a third of two: %+v %v", a, err)
+		}
+	})
 }
 
 // TestIdleUnitsGoBack: what one process has taken ahead and does not use, another gets.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/policy"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -98,16 +99,35 @@ func (w *workers) ask(ctx context.Context, a sink.Action) (v policy.Verdict, err
 }
 
 // after tells the guards how an attempt has ended that they let go on.
-func (w *workers) after(a sink.Action, out sink.Outcome, class sink.Class) {
-	if w.cfg.Guard == nil {
+func (w *workers) after(a sink.Action, out sink.Outcome, class sink.Class) { w.s.after(a, out, class) }
+
+func (s *scheduler) after(a sink.Action, out sink.Outcome, class sink.Class) {
+	if s.q.cfg.Guard == nil {
 		return
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			w.log.Error("guard panicked", "action", a.Name, "action_id", a.ID, "stack", string(debug.Stack()))
+			s.log.Error("guard panicked", "action", a.Name, "action_id", a.ID, "stack", string(debug.Stack()))
 		}
 	}()
-	w.cfg.Guard.After(a, out, class)
+	s.q.cfg.Guard.After(a, out, class)
+}
+
+// reported tells the guards of results that destinations have reported, which are in the ledger by now.
+func (s *scheduler) reported(group []completion, fenced map[int32]bool) {
+	for i := range group {
+		res := &group[i].res
+		if !res.Reported || fenced[res.Claim.ID] {
+			continue
+		}
+		e := group[i].e // what is read of it never changes
+		class := sink.Class(res.Class)
+		if res.Status == ledger.Done {
+			class = sink.ClassOK
+		}
+		s.after(sink.Action{ID: e.ID, Name: e.Name, Subscription: s.q.cfg.Subscription, Destination: e.Destination, Attempt: res.Attempt,
+			Event: &schemas.Event{Source: e.Source, ID: e.EventID, Type: e.EventType, Entity: e.Entity}}, sink.Outcome{Cost: sink.Cost(res.Cost), Code: res.Code}, class)
+	}
 }
 
 // askLater lets a head wait whose guards could not answer. Nothing is recorded.

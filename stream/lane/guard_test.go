@@ -313,13 +313,18 @@ func TestAskAgainWhileItIsRecorded(t *testing.T) {
 func TestGuardsHearOfAttemptsThatAreNotMade(t *testing.T) {
 	var alive atomic.Bool
 	alive.Store(true)
+	var mu sync.Mutex
 	var told []sink.Class
 	g := guardFunc{
 		before: func(context.Context, sink.Action) (policy.Verdict, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			alive.Store(len(told) > 0)
 			return policy.Verdict{}, nil
 		},
 		after: func(_ sink.Action, _ sink.Outcome, class sink.Class) {
+			mu.Lock()
+			defer mu.Unlock()
 			told = append(told, class)
 			alive.Store(true)
 		},
@@ -327,8 +332,37 @@ func TestGuardsHearOfAttemptsThatAreNotMade(t *testing.T) {
 	in(t, guardedBy(g, func(c *Config) { c.Alive = alive.Load }), func(t *testing.T, r *rig) {
 		r.add("a")
 		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
 		same(t, "told", told, []sink.Class{policy.NotMade, sink.ClassOK})
 		same(t, "calls", r.sink.ids(), []string{"a#1"})
+	})
+}
+
+// What a destination reports later is told once more, with its cost, once it is recorded.
+func TestGuardsHearOfReports(t *testing.T) {
+	var mu sync.Mutex
+	var told []string
+	g := guardFunc{
+		before: func(context.Context, sink.Action) (policy.Verdict, error) { return policy.Verdict{}, nil },
+		after: func(a sink.Action, out sink.Outcome, class sink.Class) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, fmt.Sprintf("%s %s %q %t %s", a.ID, a.Event.Entity, class, out.Later, out.Cost))
+		},
+	}
+	startLongWork(t, halfHour, func(c *Config) { c.Guard = g }, func(t *testing.T, r *longRig) {
+		r.add("a")
+		synctest.Wait()
+		id := fmt.Sprint(r.sink.calls[0].ID)
+		r.mem.report(1, 1, ledger.Failed)
+		time.Sleep(2 * time.Minute)
+		r.mem.report(1, 2, ledger.Done)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		same(t, "told", told, []string{id + ` a "" true 0`, id + ` a "unavailable" false 0.25`, id + ` a "" true 0`, id + ` a "" false 0.25`})
 	})
 }
 

@@ -82,7 +82,7 @@ func (j *judge) attemptResult(e *entry, d *sinkQueue, kind sink.Idempotency, beg
 // an idempotent sink.
 func (j *judge) reportResult(e *entry, d *sinkQueue, r *ledger.OpenReport) ledger.Result {
 	res := ledger.Result{
-		Attempt: r.Attempt, Epoch: r.Epoch, Status: r.Status, Code: r.Code, Error: r.Error, Response: r.Response, Reported: true, Latency: latencyOf(e),
+		Attempt: r.Attempt, Epoch: r.Epoch, Status: r.Status, Code: r.Code, Error: r.Error, Response: r.Response, Reported: true, Cost: r.Cost, Latency: latencyOf(e),
 	}
 	switch r.Status {
 	case ledger.Dead:

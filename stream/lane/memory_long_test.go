@@ -106,7 +106,7 @@ func (m *memory) reportBy(seq int64, attempt int, epoch int64, status ledger.Sta
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ref := ledger.AttemptRef{Fence: 1, LaneSeq: seq, Attempt: attempt, Epoch: epoch}
-	m.reported = append(m.reported, ledger.OpenReport{Report: ledger.Report{AttemptRef: ref, Status: status, Code: 200}})
+	m.reported = append(m.reported, ledger.OpenReport{Report: ledger.Report{AttemptRef: ref, Status: status, Code: 200, Cost: 250_000}})
 }
 
 func (m *memory) epochOf(seq int64, attempt int) int64 {

@@ -300,6 +300,7 @@ func (r *recorder) write(groupCtx context.Context, group []completion) error {
 		}
 		return err
 	}
+	s.reported(group, fenced)
 	for _, c := range s.committed(group, fenced) {
 		s.q.cfg.OnFenced(c)
 	}

@@ -81,3 +81,16 @@ func TestSecondKeysAreSwept(t *testing.T) {
 		t.Errorf("%d are left, not 1", n)
 	}
 }
+
+// TestSecondKeysAreNotReprocessed: what another event has said before never ran, so that a replay that runs again what ran leaves it out.
+func TestSecondKeysAreNotReprocessed(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(s *Spec) { s.Policy.Also = 10 * time.Minute })
+	c := f.claimed(partition(0), 1, 0)
+	records := []Record{also(seq(0, "mention", 1), 1), also(seq(1, "message", 1), 1)}
+	f.apply(c, records...)
+	known, err := f.n.Known(t.Context(), c.ID, records, false)
+	if err != nil || !known[0].Runs(ReplayReprocess) || known[1].Runs(ReplayReprocess) || known[0].Runs(ReplayFill) || known[1].Runs(ReplayFill) {
+		t.Errorf("%+v %v", known, err)
+	}
+}

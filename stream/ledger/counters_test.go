@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -117,6 +118,25 @@ func TestCountersBegin(t *testing.T) {
 		t.Fatal(err)
 	}
 	exec(`DO $$ BEGIN IF EXISTS (SELECT FROM counters) THEN RAISE EXCEPTION 'its row is there'; END IF; END $$`)
+}
+
+// TestForgettingWaitsForNobody: a sweep leaves out what somebody counts just then, whose statement may wait for what the sweep has locked.
+func TestForgettingWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	l, exec := counting(t)
+	for _, name := range []string{"a", "b"} {
+		count(t, l, ledger.CounterAsk{Name: name, Limit: 5, Per: time.Hour, Want: 1, Most: 1})
+	}
+	exec(`UPDATE counters SET at = at - interval '2 hours', until = until - interval '2 hours'`)
+	exec(`BEGIN`)
+	exec(`UPDATE counters SET used = 2 WHERE name = 'a'`)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := l.ForgetCounters(ctx, 10); err != nil {
+		t.Fatal(err)
+	}
+	exec(`COMMIT`)
+	exec(`DO $$ BEGIN IF (SELECT array_agg(name) FROM counters) <> ARRAY['a'] THEN RAISE EXCEPTION 'not the one that was locked is left'; END IF; END $$`)
 }
 
 // TestCountersPour: a bucket gives its burst, and then as much as has flowed in.

@@ -32,6 +32,7 @@ type Report struct {
 	Code     int
 	Error    string
 	Response []byte // the first 4 KiB
+	Cost     int64  // of the run, as sink.Cost; 0: nothing is said
 }
 
 // LateWrite records that a report changed nothing.
@@ -99,7 +100,7 @@ func (n *Namespace) Reports(ctx context.Context, claims []*Claim) (list []OpenRe
 }
 
 const reportsRead = `-- reports: one look into results_open per fence
-SELECT r.id, r.fence, r.lane_seq, r.attempt, r.epoch, r.status, r.wait_us, r.code, r.error, r.response,
+SELECT r.id, r.fence, r.lane_seq, r.attempt, r.epoch, r.status, r.wait_us, r.code, r.error, r.response, r.cost,
     coalesce(a.status, '') AS action_status, coalesce(a.attempts, 0) AS action_attempts,
     coalesce(a.attempt_epoch, 0) AS action_epoch, coalesce(e.entity, '') AS entity
 FROM results r LEFT JOIN LATERAL (SELECT * FROM {actions} s WHERE s.fence = r.fence AND s.lane_seq = r.lane_seq OFFSET 0) a ON true
@@ -117,6 +118,7 @@ type reportRow struct {
 	Code           int
 	Error          string
 	Response       []byte
+	Cost           int64
 	ActionStatus   Status // empty: it has no row
 	ActionAttempts int
 	ActionEpoch    int64
@@ -126,7 +128,7 @@ type reportRow struct {
 // report returns the report of a row for the claim that owns its action. The claim knows whether an action without a row is done.
 func (r *reportRow) report(c *Claim) OpenReport {
 	o := OpenReport{Claim: c, Entity: r.Entity, Report: Report{AttemptRef: AttemptRef{r.Fence, r.LaneSeq, r.Attempt, r.Epoch}, Status: r.Status,
-		Wait: micros(r.WaitUS), Code: r.Code, Error: r.Error, Response: r.Response}}
+		Wait: micros(r.WaitUS), Code: r.Code, Error: r.Error, Response: r.Response, Cost: r.Cost}}
 	status := r.ActionStatus
 	if status == "" && c.finished(r.LaneSeq) {
 		status = Done

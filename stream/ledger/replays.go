@@ -132,6 +132,15 @@ type Known struct {
 	Status string
 }
 
+// Runs reports whether a replay of a mode that runs actions decides the record: a fill what was not decided, a reprocess what was. What another
+// event has said before (gate.ReasonKey) never ran, and does not run again.
+func (k Known) Runs(mode ReplayMode) bool {
+	if mode == ReplayReprocess {
+		return k.Done && k.Decision != gate.Duplicate
+	}
+	return !k.Done
+}
+
 // Known looks up records of a partition: by their keys, and by their offsets for those that were rejected. Statuses cost
 // some probes more for each event.
 func (n *Namespace) Known(ctx context.Context, fence int32, records []Record, statuses bool) (list []Known, err error) {

@@ -283,6 +283,8 @@ type Result struct {
 	Marked bool
 	// Reported says that the destination has reported this result later, see Report: the report ends as applied with it.
 	Reported bool
+	// Cost is that of the report. The ledger does not keep it.
+	Cost int64
 	// DoubtEnd is that of the [Action], if this is the first attempt that is recorded.
 	DoubtEnd time.Time
 	// Packed is a payload copy to keep, with an action's first failure; nil: none.

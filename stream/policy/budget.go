@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -108,24 +109,21 @@ func (g *Budgets) Before(ctx context.Context, a sink.Action) (Verdict, error) {
 		return Verdict{}, nil
 	}
 	c := &charge{at: time.Now(), keep: keepCharge}
-	var runs []counter.Limit
+	var runs []reserved
 	undo := func() {
-		for _, l := range runs {
-			g.counters.Give(l, 1)
-		}
-		for _, r := range c.cost {
-			g.counters.Give(r.limit, r.n)
+		for _, r := range slices.Concat(runs, c.cost) {
+			g.counters.Give(r.limit, r.n, r.window)
 		}
 	}
 	for _, b := range budgets {
 		if b.Runs.Limit > 0 && a.Attempt == 1 {
 			l := b.limit("runs", b.Runs, a)
-			v, _, err := g.take(ctx, b, "runs", l, 1)
+			v, window, err := g.take(ctx, b, "runs", l, 1)
 			if err != nil || v.Status != "" {
 				undo()
 				return v, err
 			}
-			runs = append(runs, l)
+			runs = append(runs, reserved{l, 1, window})
 		}
 		if b.Cost.Limit > 0 {
 			l := b.limit("cost", b.Cost, a)
@@ -181,7 +179,7 @@ func (g *Budgets) After(a sink.Action, out sink.Outcome, class sink.Class) {
 		return
 	case c == nil:
 		c = g.uncharged(a)
-	case out.Later && class == sink.ClassOK: // its result says what it has cost
+	case out.Later && class == sink.ClassOK && out.Cost == 0: // its result says what it has cost
 		c.keep = keepLong
 		g.mu.Unlock()
 		return

@@ -30,7 +30,8 @@ type Guard interface {
 	// later, and has no effect until then.
 	Before(ctx context.Context, a sink.Action) (Verdict, error)
 	// After is told how an attempt has ended that Before let go on, before that is recorded; of an attempt that was not made after all,
-	// class is [NotMade]. Where the process is killed meanwhile nobody is told.
+	// class is [NotMade]. Of an attempt that its destination has accepted, to report later, After is called again once the report is recorded: then
+	// a's event has its identity alone. Where the process is killed meanwhile nobody is told.
 	After(a sink.Action, out sink.Outcome, class sink.Class)
 }
 

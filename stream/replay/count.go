@@ -120,8 +120,7 @@ func (c *counter) count(r *ledger.Record, known ledger.Known) {
 	n := &c.r.Counts
 	n.Records++
 	n.Decisions[known.Decision]++
-	ranBefore := c.r.Mode == ledger.ReplayReprocess
-	if c.r.Mode != ledger.ReplayShadow && known.Done == ranBefore && !r.Filtered && r.Broken == "" {
+	if c.r.Mode != ledger.ReplayShadow && known.Runs(c.r.Mode) && !r.Filtered && r.Broken == "" {
 		n.Runs++
 	}
 	if r.NoEvent() {

@@ -19,6 +19,7 @@ import (
 	"github.com/forebay-io/forebay/sinks/redact"
 	"github.com/forebay-io/forebay/stream/inbox/reports"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Config is what the handler is made of.
@@ -409,6 +410,13 @@ func (body *Result) report(ref ledger.AttemptRef, token string) (ledger.Report, 
 		return r, refuse(http.StatusBadRequest, "retry_after must be between 0 and %d seconds", int(maxWait.Seconds()))
 	case r.Status == ledger.Done && body.Error != "":
 		return r, refuse(http.StatusBadRequest, "error is for a result that is not done")
+	}
+	if body.Cost != "" {
+		cost, err := sink.ParseCost(string(body.Cost))
+		if err != nil {
+			return r, refuse(http.StatusBadRequest, "cost is %v", err)
+		}
+		r.Cost = int64(cost)
 	}
 	r.Wait = time.Duration(body.RetryAfter * float64(time.Second))
 	clean := redact.New(token)

@@ -29,6 +29,7 @@ type Result struct {
 	RetryAfter float64         `json:"retry_after"`
 	Code       int             `json:"code"`     // an HTTP status, to show
 	Error      string          `json:"error"`    // why it failed
+	Cost       json.Number     `json:"cost"`     // what the run has cost, for budgets
 	Response   json.RawMessage `json:"response"` // what to keep of the result, 4 KiB at most: a text as it is, anything else as JSON
 }
 

@@ -49,6 +49,8 @@ func validate(r *ledger.Report) error {
 		return fmt.Errorf("status %q is no result", r.Status)
 	case r.Wait < 0 || r.Code < 0 || r.Code > 999:
 		return fmt.Errorf("wait %s, code %d", r.Wait, r.Code)
+	case r.Cost < 0:
+		return fmt.Errorf("cost %d", r.Cost)
 	}
 	return nil
 }
@@ -60,7 +62,7 @@ func digestOf(r *ledger.Report) (d [16]byte) {
 		_ = binary.Write(h, binary.BigEndian, int64(len(part)))
 		h.Write([]byte(part))
 	}
-	_ = binary.Write(h, binary.BigEndian, []int64{int64(r.Wait), int64(r.Code)})
+	_ = binary.Write(h, binary.BigEndian, []int64{int64(r.Wait), int64(r.Code), r.Cost})
 	copy(d[:], h.Sum(nil))
 	return d
 }
@@ -89,10 +91,10 @@ func (rs *Reports) report(ctx context.Context, r ledger.Report) (State, error) {
 		first   bool // it is this one
 		outcome string
 	)
-	err := rs.quick.QueryRow(ctx, `INSERT INTO results AS r (fence, lane_seq, attempt, epoch, status, wait_us, code, error, response, digest)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+	err := rs.quick.QueryRow(ctx, `INSERT INTO results AS r (fence, lane_seq, attempt, epoch, status, wait_us, code, error, response, cost, digest)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 		ON CONFLICT (fence, lane_seq, attempt, epoch) DO UPDATE SET digest = r.digest RETURNING r.digest, xmax = 0, coalesce(outcome, '')`,
-		r.Fence, r.LaneSeq, r.Attempt, r.Epoch, r.Status, r.Wait.Microseconds(), r.Code, r.Error, r.Response, digest).Scan(&known, &first, &outcome)
+		r.Fence, r.LaneSeq, r.Attempt, r.Epoch, r.Status, r.Wait.Microseconds(), r.Code, r.Error, r.Response, r.Cost, digest).Scan(&known, &first, &outcome)
 	switch {
 	case err != nil:
 		return "", err

@@ -14,7 +14,7 @@ import (
 // result has a destination say how a first attempt ended.
 func (f *fixture) result(c *ledger.Claim, laneSeq int64, status ledger.Status) {
 	f.Helper()
-	r := ledger.Report{AttemptRef: ledger.AttemptRef{Fence: c.ID, LaneSeq: laneSeq, Attempt: 1, Epoch: c.Epoch}, Status: status, Code: 200}
+	r := ledger.Report{AttemptRef: ledger.AttemptRef{Fence: c.ID, LaneSeq: laneSeq, Attempt: 1, Epoch: c.Epoch}, Status: status, Code: 200, Cost: 250_000}
 	if err := f.s.Report(f.ctx(), r); err != nil {
 		f.Fatal(err)
 	}
@@ -31,6 +31,9 @@ func (f *fixture) reports(claims ...*ledger.Claim) (out []string) {
 		s := fmt.Sprintf("%d/%d:%s:%s", r.LaneSeq, r.Attempt, r.Status, r.Entity)
 		if r.Past {
 			s += ":past"
+		}
+		if r.Cost != 250_000 {
+			f.Errorf("%s cost %d", s, r.Cost)
 		}
 		if !slices.Contains(claims, r.Claim) || r.Claim.ID != r.Fence {
 			f.Errorf("%s is of another claim", s)

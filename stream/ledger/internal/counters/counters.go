@@ -164,10 +164,10 @@ func (s *Store) CountersUsed(ctx context.Context, prefix string, share, n int) (
 	return list, nil
 }
 
-// ForgetCounters deletes at most n counters whose windows ended a minute ago or more.
+// ForgetCounters deletes at most n counters whose windows ended a minute ago or more. It waits for no row: whoever counts locks several, by their
+// names, and not by their times.
 func (s *Store) ForgetCounters(ctx context.Context, n int) error {
-	_, err := s.db.Exec(ctx, `DELETE FROM counters WHERE name = ANY (ARRAY(SELECT name FROM counters WHERE until < now() - interval '1 minute' LIMIT $1))
-		AND until < now() - interval '1 minute'`, n)
+	_, err := s.db.Exec(ctx, `DELETE FROM counters WHERE name = ANY (ARRAY(SELECT name FROM counters WHERE until < now() - interval '1 minute' LIMIT $1 FOR UPDATE SKIP LOCKED))`, n)
 	if err != nil {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: "forget what was used of limits", Err: pg.Redact(err)}
 	}

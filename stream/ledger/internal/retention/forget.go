@@ -19,7 +19,7 @@ func (s *Sweeper) forget(ctx context.Context, subscription int32, cfg Config) er
 	}
 	for _, table := range []string{"second_keys", "sayings"} {
 		_, err := s.read.Exec(ctx, `DELETE FROM `+table+` WHERE ctid = ANY (ARRAY(
-			SELECT ctid FROM `+table+` WHERE subscription = $1 AND gone_at <= now() ORDER BY gone_at LIMIT $2))`, subscription, maxDeleted)
+			SELECT ctid FROM `+table+` WHERE subscription = $1 AND gone_at <= now() ORDER BY gone_at LIMIT $2 FOR UPDATE SKIP LOCKED))`, subscription, maxDeleted)
 		if err != nil {
 			return err
 		}

@@ -516,6 +516,7 @@ CREATE TABLE results (
     code        int NOT NULL DEFAULT 0,
     error       text NOT NULL DEFAULT '',
     response    bytea,
+    cost        bigint NOT NULL DEFAULT 0 CHECK (cost >= 0), -- of the run, in millionths; 0: nothing was said
     digest      uuid NOT NULL, -- of what was said, to tell the same from another
     received_at timestamptz NOT NULL DEFAULT now(),
     ended_at    timestamptz,
