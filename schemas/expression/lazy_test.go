@@ -20,6 +20,29 @@ func event(body string) *schemas.Event {
 		Headers: []schemas.Header{{Name: "x-event", Value: "first"}, {Name: "x-event", Value: "second"}}, Data: []byte(body)}
 }
 
+// TestWhoAndByWhom: trust and chain are those of the event, and of an event without them empty.
+func TestWhoAndByWhom(t *testing.T) {
+	t.Parallel()
+	full, bare := event("{}"), event("{}")
+	full.Sender.Trust, full.Chain = schemas.Collaborator, schemas.Chain{Agents: []string{"planner", "coder"}, Depth: 5}
+	for text, want := range map[string][2]bool{
+		"sender.trust == 'collaborator'": {true, false}, "sender.trust in ['owner', 'member', 'collaborator']": {true, false}, "sender.trust == ''": {false, true},
+		"chain.depth == 5": {true, false}, "chain.depth > 0": {true, false}, "chain.depth == 0": {false, true},
+		"'coder' in chain.agents": {true, false}, "chain.agents == ['planner', 'coder']": {true, false}, "chain.agents.size() == 0": {false, true}, "chain.agents == []": {false, true},
+		"chain.agents.exists(a, a.startsWith('plan')) && chain.agents[1] == 'coder'": {true, false},
+	} {
+		x, err := expression.Condition(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range []*schemas.Event{full, bare} {
+			if got, err := (&expression.Input{Event: e}).True(x); err != nil || got != want[i] {
+				t.Errorf("%s: %v, %v, want %v", text, got, err, want[i])
+			}
+		}
+	}
+}
+
 // odd has, beside what expressions name, what no strict reader takes.
 const odd = `{"n":1,"twice":1,"twice":2,"bad":"\ud800","\ud800":1,"list":[{"name":"a","x":"\udc00"},{"name":"b","k":1,"k":2},null,[1,2]],
 	"inner":{"n":2,"deep":{"n":3},"twice":1,"twice":1},"none":null,"text":"\u00e9","ok":true,"big":123456789012345678901234567890}`

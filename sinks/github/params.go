@@ -47,7 +47,8 @@ func escape(map[string]any, string) func(string) string {
 	return func(text string) string { return commands.ReplaceAllString(unmention(text), "$1\u200b/$2") }
 }
 
-var commands = regexp.MustCompile(`((?:^|[\n\v\f\r\x{85}\x{2028}\x{2029}])[\t ]*)/([A-Za-z])`)
+// commands finds them behind all white space that bots trim, which includes what Unicode and Python call so.
+var commands = regexp.MustCompile(`((?:^|[\n\v\f\r\x1c-\x1e\x{85}\x{2028}\x{2029}])[\s\v\x1c-\x1f\x{85}\x{feff}\pZ]*)/([A-Za-z])`)
 
 // The most characters that GitHub takes of a body and of a title. A body ends with the marker.
 const (

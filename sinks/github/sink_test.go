@@ -418,6 +418,38 @@ func TestMentionsOfEventsCallNobody(t *testing.T) {
 	}
 }
 
+// TestCommandsOfEventsRunNothing: an event's text begins no line with a /command, behind whatever a bot may trim; the template's own does.
+func TestCommandsOfEventsRunNothing(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	url := serve(t, f)
+	comment := must(t, url, token, github.Comment, map[string]any{"repo": repo, "issue": "7", "body": "/triage\n{{body.text}}"})
+	issue := must(t, url, token, github.Issue, map[string]any{"repo": repo, "title": "t", "body": "/triage\n{{body.text}}"})
+	for text, want := range map[string]string{
+		"/deploy prod": "|/deploy prod", "hello\n/merge": "hello\n|/merge", "\r\n  \t/approve\r\n/lgtm": "\r\n  \t|/approve\r\n|/lgtm",
+		"x\u2028/a\u0085/b\v/c\f/d": "x\u2028|/a\u0085|/b\v|/c\f|/d", "\u00a0\ufeff\u3000/merge": "\u00a0\ufeff\u3000|/merge", "\x1c\x1f/merge": "\x1c\x1f|/merge",
+		"see src/main.go and a /path": "see src/main.go and a /path", "// a comment": "// a comment", "1/2\n/ 3": "1/2\n/ 3",
+		"\n/@team": "\n/@|team",
+	} {
+		a := sinktest.Action(1)
+		data, err := json.Marshal(map[string]string{"text": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Event.Data = data
+		for _, s := range []*github.Sink{comment, issue} {
+			if _, err := s.Do(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, made := range []thing{f.issues[len(f.issues)-1], f.comments[len(f.comments)-1]} {
+			if got, _, _ := strings.Cut(*made.Body, "\n\n<!-- forebay"); got != "/triage\n"+strings.ReplaceAll(want, "|", "\u200b") {
+				t.Errorf("%q became %q, want %q", text, got, want)
+			}
+		}
+	}
+}
+
 // FuzzMentions renders a text as far as a mention goes, and looks for one as GitHub does.
 func FuzzMentions(f *testing.F) {
 	for _, text := range []string{"cc @octocat", "a@b.c", "\u00fc@x", "_@x_", "&#0064;x", "&#x40x", "&commat;x", "&nbsp@x", "&#3@x", "@&#120;"} {

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/api"
@@ -119,7 +118,7 @@ func (s *Sink) event(v template.Values) event {
 		RoutingKey: s.key.Reveal(), EventAction: v.Text("event_action"), DedupKey: key(v.Text("dedup_key")),
 		Client: v.Text("client"), ClientURL: v.Text("client_url"), Links: v["links"], Images: v["images"],
 		Payload: payload{
-			Summary: clip(v.Text("summary")), Source: v.Text("source"), Severity: v.Text("severity"), Timestamp: v.Text("timestamp"),
+			Summary: v.Text("summary"), Source: v.Text("source"), Severity: v.Text("severity"), Timestamp: v.Text("timestamp"),
 			Component: v.Text("component"), Group: v.Text("group"), Class: v.Text("class"), CustomDetails: v["custom_details"],
 		},
 	}
@@ -148,12 +147,4 @@ func key(text string) string {
 	}
 	sum := sha256.Sum256([]byte(text))
 	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
-// clip cuts a summary where PagerDuty would refuse it.
-func clip(text string) string {
-	if utf8.RuneCountInString(text) <= maxSummary {
-		return text
-	}
-	return string([]rune(text)[:maxSummary-1]) + "…"
 }

@@ -1,6 +1,7 @@
 package pagerduty_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -189,6 +190,38 @@ func TestLongTexts(t *testing.T) {
 	}
 	if f.Done() != 2 {
 		t.Errorf("%d alerts for two keys", f.Done())
+	}
+}
+
+// TestDetailsAreCut: however large an event is, its page goes out, with as much of it as PagerDuty takes.
+func TestDetailsAreCut(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"a long text": `{"log":"` + strings.Repeat("é", 300_000) + `","name":"db"}`, "what JSON escapes": `{"log":"` + strings.Repeat("<", 250_000) + `","name":"db"}`,
+		"many values": `{"log":[` + strings.Repeat("1,", 200_000) + `1],"name":"db"}`, "more values than are read": `{"log":[` + strings.Repeat("1,", 300_000) + `1],"name":"db"}`,
+	} {
+		for _, details := range []any{
+			"{{body}}", map[string]any{"log": "{{body.log}}", "again": []any{"{{body.log}}", "{{body}}", "{{body}}", "{{body}}"}, "text": "{{event.id}} {{string(event.time)}}"},
+			"{{body.log[0] ?? body.log}} {{body.log[0] ?? body.log}} {{body.name}}", map[string]any{"log": "{{body.log}}", "name": "{{body.name}}"},
+		} {
+			f := newFake()
+			size := 0
+			url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				size = len(body)
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				f.ServeHTTP(w, r)
+			}))
+			a := sinktest.Action(1)
+			a.Event.Data = []byte(body)
+			if _, err := must(t, url, routingKey, map[string]any{"summary": "{{body.name}} is down", "links": []any{map[string]any{"href": "https://{{body.name}}"}}, "custom_details": details}).Do(t.Context(), a); err != nil {
+				t.Errorf("%s, %v: %v", name, details, err)
+				continue
+			}
+			if pay := f.got[0]["payload"].(map[string]any); size > 512<<10 || pay["summary"] != "db is down" || pay["custom_details"] == nil || f.got[0]["links"] == nil {
+				t.Errorf("%s, %v: %d bytes, summary %v", name, details, size, pay["summary"])
+			}
+		}
 	}
 }
 

@@ -95,6 +95,26 @@ func TestRetryFindsItsMessageInAThread(t *testing.T) {
 	}
 }
 
+// TestMarkdownOfEventsCallsNobody: in a markdown block, too, however it is made.
+func TestMarkdownOfEventsCallsNobody(t *testing.T) {
+	t.Parallel()
+	a := sinktest.Action(1)
+	a.Event.Data = []byte(`{"kind":"markdown","title":"<!channel> **a** & <@U0123456>"}`)
+	const want = "&lt;!channel&gt; **a** &amp; &lt;@U0123456&gt;"
+	for _, blocks := range []any{
+		[]any{map[string]any{"type": "markdown", "text": "{{body.title}}"}}, []any{map[string]any{"type": "{{body.kind}}", "text": "{{body.title}}"}},
+		"{{[{'type': 'markdown', 'text': body.title}]}}", "{{[{'type': body.kind, 'text': body.title}]}}", []any{"{{{'type': 'markdown', 'text': body.title}}}"},
+	} {
+		f := newFake()
+		if _, err := must(t, serve(t, f), token, map[string]any{"channel": channel, "text": "x", "blocks": blocks}).Do(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]any{map[string]any{"type": "markdown", "text": want}}, f.messages[0]["blocks"]); diff != "" {
+			t.Errorf("%v: %s", blocks, diff)
+		}
+	}
+}
+
 func TestMessage(t *testing.T) {
 	t.Parallel()
 	f := newFake()

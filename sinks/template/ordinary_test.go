@@ -36,7 +36,7 @@ func TestOrdinaryData(t *testing.T) {
 	if v, err := render(t, map[string]any{"text": "{{body.x ?? 'none'}}"}, "no JSON"); err != nil || v.Text("text") != "none" {
 		t.Errorf("a body that is no JSON: %v, %v", v, err)
 	}
-	if _, err := render(t, map[string]any{"text": "{{body.map(x, body.map(y, body.map(z, x))) ?? 'none'}}"}, "["+strings.Repeat("1,", 99)+"1]"); sink.ClassOf(err) != sink.ClassTemplate {
+	if _, err := render(t, map[string]any{"text": "{{size(body.map(x, body.map(y, body.map(z, x)))) ?? 'none'}}"}, "["+strings.Repeat("1,", 99)+"1]"); sink.ClassOf(err) != sink.ClassTemplate {
 		t.Errorf("what costs too much has no other: %v", err)
 	}
 	if _, err := render(t, map[string]any{"text": "a {{body.customer_name ?? body.nope ?? dyn(null)}}"}, odd); err == nil || !strings.Contains(err.Error(), "is null: say what stands there instead, such as {{x ?? 'none'}}") {
@@ -67,15 +67,15 @@ func TestTextsAreCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := v["any"].(map[string]any)
-	made := whole["made"].([]any)[0].(map[string]any)["text"].(string)
-	for name, got := range map[string]string{"text": v.Text("text"), "any.text": whole["text"].(string), "any.made": made} {
+	values := v["any"].(map[string]any)
+	made := values["made"].([]any)[0].(map[string]any)["text"].(string)
+	for name, got := range map[string]string{"text": v.Text("text"), "any.text": values["text"].(string), "any.made": made} {
 		if utf8.RuneCountInString(got) != 20 || !strings.HasSuffix(got, template.Cut) {
 			t.Errorf("%s is %q", name, got)
 		}
 	}
-	if whole["other"] != strings.Repeat("t", 15) {
-		t.Errorf("what has no bound: %v", whole["other"])
+	if values["other"] != strings.Repeat("t", 15) {
+		t.Errorf("what has no bound: %v", values["other"])
 	}
 	if more, ok := v["more"].(map[string]any); !ok || len(more) == 0 {
 		t.Errorf("a value that is too large is not cut: %T", v["more"])

@@ -11,6 +11,7 @@ import (
 	"cel.dev/cel-go/common/types"
 
 	"github.com/forebay-io/forebay/schemas/expression"
+	"github.com/forebay-io/forebay/schemas/scan"
 )
 
 // maxText bounds a text that a template makes, and the weight of a value, in bytes.
@@ -119,6 +120,10 @@ func (t *text) value(in *input) (any, error) {
 		if t.most > 0 && b.Len() > maxText/2 {
 			break // and cut below
 		}
+		if room := maxText - b.Len(); t.cuts && len(piece) > room {
+			b.WriteString(strings.ToValidUTF8(piece[:room], "") + Cut)
+			break
+		}
 		if b.Len()+len(piece) > maxText {
 			return nil, fmt.Errorf("is longer than %d bytes", maxText)
 		}
@@ -161,7 +166,7 @@ func (t *text) escaped(v any, escape func(string) string, most int) any {
 }
 
 // value evaluates the expression for one event. Of a text of most characters no more is kept than is needed to cut it; 0 is no bound. With cuts,
-// as much is kept of any other value as there is room for.
+// as much is kept of any other value as there is room for, and room is left for the other parameters.
 func (p part) value(in *input, most int, cuts bool) (any, error) {
 	for i, x := range p.xs {
 		v, err := x.Eval(in)
@@ -170,11 +175,18 @@ func (p part) value(in *input, most int, cuts bool) (any, error) {
 			if s, ok := v.(types.String); ok && most > 0 && len(s) > maxText/2 {
 				v = types.String(strings.ToValidUTF8(string(s[:maxText/2]), ""))
 			}
-			if native, err = expression.Native(v, maxText); errors.Is(err, expression.ErrTooLarge) && cuts {
-				native, err = expression.Cut(v, maxText, Cut)
+			room := maxText
+			if cuts {
+				room = max(0, min(room, in.left-maxAll/2))
+			}
+			if native, err = expression.Native(v, room); errors.Is(err, expression.ErrTooLarge) && cuts {
+				native, err = expression.Cut(v, room, Cut)
 			}
 		}
 		failure, none := errors.AsType[*expression.Failure](err)
+		if none && cuts && failure.Text != nil && failure.Text.Reason == scan.TooMany {
+			return Cut, nil
+		}
 		none = none && !failure.Cost || err == nil && native == nil
 		switch {
 		case none && i < len(p.xs)-1:

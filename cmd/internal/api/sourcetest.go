@@ -36,7 +36,7 @@ type SourceTested struct {
 	Type   string            `json:"type"`
 	Entity string            `json:"entity"`
 	Why    string            `json:"why"` // why there is no event, as far as this process knows
-	// To is who reads an event of that type, and acts on it as on any other, by rules of its own: subscriptions of the source's team, and other teams.
+	// To is who reads such an event, by types and match, and acts on it as on any other, by rules of its own: subscriptions of the source's team, and other teams.
 	To []string `json:"to"`
 }
 

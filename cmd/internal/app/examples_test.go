@@ -62,6 +62,9 @@ func TestExamplesCheck(t *testing.T) {
 		if problems := Check(c, nil); len(problems) > 0 {
 			t.Errorf("%s: %v", name, problems)
 		}
+		if tried, err := CheckSamples(c); err != nil || len(tried.Problems) > 0 {
+			t.Errorf("%s: %v, %v", name, tried, err)
+		}
 		if notes := c.Notes(); len(notes) > 0 {
 			t.Errorf("%s: %v", name, notes)
 		}

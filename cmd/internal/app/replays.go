@@ -37,14 +37,21 @@ type replaysAPI struct{ *inboxAPI }
 
 // decides returns a digest of what decides about a subscription's events, and what it does for them.
 func decides(c *config.Config, at nameInTeam) string {
-	spec := specOf(c, at)
+	spec, sub := specOf(c, at), subscriptionIn(c, at)
+	var whens []string
+	for _, a := range sub.Actions {
+		whens = append(whens, a.When)
+	}
 	text, err := json.Marshal(struct {
 		Types   []string
+		Match   string
+		Also    *config.Also
+		Whens   []string
 		Policy  gate.Policy
 		Actions []ledger.ActionSpec
 		Latest  bool
 		MaxAge  time.Duration
-	}{subscriptionIn(c, at).Types, spec.Policy, spec.Actions, spec.Latest, spec.MaxAge})
+	}{sub.Types, sub.Match, sub.Dedupe.Also, whens, spec.Policy, spec.Actions, spec.Latest, spec.MaxAge})
 	if err != nil {
 		panic(err) // no value of these types fails
 	}
@@ -408,7 +415,7 @@ func (a *replaysAPI) StartReplay(ctx context.Context, id int64, r api.ReplayRequ
 		return nil, err
 	}
 	if decides(a.s.a.file(), at) != p.Config {
-		return nil, schemas.Errorf(schemas.Conflict, op, "the types, order, policies or actions of %s are not those of the plan; plan it again", p.Subscription)
+		return nil, schemas.Errorf(schemas.Conflict, op, "the types, match, order, policies or actions of %s are not those of the plan; plan it again", p.Subscription)
 	}
 	var topics []string
 	for _, source := range a.s.a.file().SourcesOf(at.team, at.name) {

@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/delivery"
 	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/header"
+	"github.com/forebay-io/forebay/stream/policy"
 	"github.com/forebay-io/forebay/stream/reader"
 )
 
@@ -40,10 +42,8 @@ func (t sourceTests) TestSource(ctx context.Context, team, name string, r api.So
 	if err := source.Sign(d, time.Now()); err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, "", "it cannot be signed here: %w", err)
 	}
-	out := planned(source, d)
-	if out.Type != "" {
-		out.To = t.readers(team, name, out.Type)
-	}
+	out, events := planned(source, d)
+	out.To = t.readers(team, name, events)
 	for _, name := range idHeaders(t.a.file().Teams[team].Sources[name]) {
 		if made := d.Header.Get(name); made != "" && header.Get(name) == "" {
 			out.IDs[http.CanonicalHeaderKey(name)] = made
@@ -65,14 +65,15 @@ func (t sourceTests) TestSource(ctx context.Context, team, name string, r api.So
 	return out, nil
 }
 
-// planned takes a delivery through the steps of the intake, in their order, and says what becomes of it.
-func planned(source *ingest.Source, d *verify.Request) *api.SourceTested {
-	out := &api.SourceTested{State: api.StatePlanned, To: []string{}, IDs: map[string]string{}}
-	ends := func(result string, err error) *api.SourceTested {
+// planned takes a delivery through the steps of the intake, in their order, and says what becomes of it. Of a list it tells the first element;
+// the events are those of all.
+func planned(source *ingest.Source, d *verify.Request) (out *api.SourceTested, events []*schemas.Event) {
+	out = &api.SourceTested{State: api.StatePlanned, To: []string{}, IDs: map[string]string{}}
+	ends := func(result string, err error) (*api.SourceTested, []*schemas.Event) {
 		out.Result, out.Why = result, err.Error()
-		return out
+		return out, events
 	}
-	now, e := time.Now(), new(schemas.Event)
+	now := time.Now()
 	if err := source.Verifier.Verify(d, now); err != nil {
 		return ends(delivery.Refused, err)
 	}
@@ -81,30 +82,53 @@ func planned(source *ingest.Source, d *verify.Request) *api.SourceTested {
 	}
 	if _, handshake := source.Challenge(d); handshake {
 		out.Result = delivery.Answered
-		return out
+		return out, nil
 	}
-	if source.Several() { // told by its first element
-		elements, err := source.Split(d)
-		if err != nil {
+	elements := []verify.Request{*d}
+	if source.Several() {
+		var err error
+		if elements, err = source.Split(d); err != nil {
 			return ends(delivery.Quarantined, err)
 		}
 		if len(elements) == 0 {
 			return ends(delivery.Event, errors.New("its list has no elements, so nothing comes of it"))
 		}
-		d = &elements[0]
 	}
-	err := source.Read(d, now, e)
-	if err == nil {
-		err = e.Validate()
+	var first error
+	for i := range elements {
+		e, err := source.Event(&elements[i], now)
+		if err == nil {
+			err = e.Validate()
+		}
+		if err == nil {
+			_, _, err = source.CheckSchema(e)
+		}
+		switch {
+		case err == nil:
+			events = append(events, e)
+		case i == 0:
+			first = err
+		}
 	}
-	if err == nil {
-		_, _, err = source.CheckSchema(e)
+	if first != nil {
+		return ends(delivery.Quarantined, first)
 	}
-	if err != nil {
-		return ends(delivery.Quarantined, err)
-	}
+	e := events[0]
 	out.Result, out.EventID, out.Type, out.Entity = delivery.Event, e.ID, e.Type, string(e.Entity)
-	return out
+	return out, events
+}
+
+// wants reports whether types and match of a subscription let an event in; where match fails, it may after all.
+func wants(s *config.Subscription, e *schemas.Event) bool {
+	if !reader.Globs(s.Types)(e.Type, e.Source) {
+		return false
+	}
+	match, err := policy.Match(s.Match)
+	if err != nil || match == nil {
+		return err == nil
+	}
+	matches, err := match(e)
+	return matches || err != nil
 }
 
 // testHeader returns the headers of a test as they arrive at the intake: what is planned with them holds for what is sent.
@@ -135,12 +159,12 @@ func (t sourceTests) address() string {
 	return "http://" + at.String()
 }
 
-// readers returns who reads events of a type of a source: subscriptions of its team by name, and of others the teams, sorted.
-func (t sourceTests) readers(team, name, eventType string) []string {
+// readers returns who reads one of a source's events: subscriptions of its team by name, and of others the teams, sorted.
+func (t sourceTests) readers(team, name string, events []*schemas.Event) []string {
 	c, to := t.a.file(), []string{}
 	for _, full := range c.ReadersOf(team, name) {
 		reads, sub, _ := strings.Cut(full, ".")
-		if c.Barred(reads, sub) != "" || !reader.Globs(c.Teams[reads].Subscriptions[sub].Types)(eventType, "") {
+		if s := c.Teams[reads].Subscriptions[sub]; c.Barred(reads, sub) != "" || !slices.ContainsFunc(events, func(e *schemas.Event) bool { return wants(s, e) }) {
 			continue
 		}
 		if reads != team {

@@ -88,18 +88,32 @@ func TestReadersOfATest(t *testing.T) {
 	var a App
 	a.current.Store(&config.Config{Teams: map[string]*config.Team{
 		"acme": {Sources: map[string]*config.Source{"orders": {Share: []string{"pay"}}}, Subscriptions: map[string]*config.Subscription{
-			"all": {Sources: []string{"orders"}}, "issues": {Sources: []string{"orders"}, Types: []string{"com.github.*"}}, "other": {Sources: []string{"carts"}}}},
+			"all": {Sources: []string{"orders"}}, "large": {Sources: []string{"orders"}, Match: "body.total > 10"}, "none": {Sources: []string{"orders"}, Match: "body.total < 0"}, "issues": {Sources: []string{"orders"}, Types: []string{"com.github.*"}}, "other": {Sources: []string{"carts"}}}},
 		"pay": {Subscriptions: map[string]*config.Subscription{
 			"risk": {Sources: []string{"acme/orders"}}, "tax": {Sources: []string{"acme/orders"}}, "issues": {Sources: []string{"acme/orders"}, Types: []string{"x"}}}},
 	}})
-	for eventType, want := range map[string][]string{"order.changed": {"acme.all", "team pay"}, "com.github.issues": {"acme.all", "acme.issues", "team pay"}} {
-		if diff := cmp.Diff(want, sourceTests{&a}.readers("acme", "orders", eventType)); diff != "" {
-			t.Errorf("%s: %s", eventType, diff)
+	of := func(eventType, body string) *schemas.Event {
+		return &schemas.Event{Type: eventType, Data: []byte(body)}
+	}
+	for name, tt := range map[string]struct {
+		events []*schemas.Event
+		want   []string
+	}{
+		"nothing": {nil, []string{}}, "by type": {[]*schemas.Event{of("com.github.issues", `{"total":5}`)}, []string{"acme.all", "acme.issues", "team pay"}},
+		"match leaves it out": {[]*schemas.Event{of("order.changed", `{"total":5}`)}, []string{"acme.all", "team pay"}},
+		"match takes it":      {[]*schemas.Event{of("order.changed", `{"total":50}`)}, []string{"acme.all", "acme.large", "team pay"}},
+		"match fails":         {[]*schemas.Event{of("order.changed", `{}`)}, []string{"acme.all", "acme.large", "acme.none", "team pay"}},
+		"another of a list":   {[]*schemas.Event{of("order.changed", `{"total":5}`), of("com.github.x", `{"total":11}`)}, []string{"acme.all", "acme.issues", "acme.large", "team pay"}},
+	} {
+		if diff := cmp.Diff(tt.want, sourceTests{&a}.readers("acme", "orders", tt.events)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
 		}
 	}
-	delete(a.file().Teams["acme"].Subscriptions, "all")
+	for _, name := range []string{"all", "large", "none"} {
+		delete(a.file().Teams["acme"].Subscriptions, name)
+	}
 	delete(a.file().Teams, "pay")
-	if got := (sourceTests{&a}).readers("acme", "orders", "order.changed"); got == nil || len(got) != 0 {
+	if got := (sourceTests{&a}).readers("acme", "orders", []*schemas.Event{of("order.changed", `{}`)}); got == nil || len(got) != 0 {
 		t.Errorf("of nobody: %v", got)
 	}
 }

@@ -241,6 +241,8 @@ func (t *teller) next() string {
 	switch {
 	case i.Decision == gate.Conflict:
 		return "nothing: " + t.cameFirst() + t.untilDiscarded()
+	case i.Decision == gate.Filtered && i.Reason == gate.ReasonMatch:
+		return "nothing: the subscription's match leaves it out; `forebay subscriptions explain " + i.Team + "." + i.Subscription + " --event " + quoted(t.id) + "` says by what"
 	case i.Decision == gate.Filtered:
 		return "nothing: the subscription's types leave it out"
 	case i.Decision == gate.Quarantined && i.Discarded != nil:

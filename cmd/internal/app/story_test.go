@@ -28,6 +28,9 @@ func TestNextOfWhatEnded(t *testing.T) {
 		"superseded": {applied(ledger.Superseded), "nothing: action run did not run: a newer state of its entity runs instead"},
 		"a conflict": {inbox.Item{Decision: gate.Conflict}, "nothing: another body came first under its id; `forebay attention` lists it until " +
 			"`forebay inbox redrive a/b/c/1@2 --discard --reason TEXT`"},
+		"of another type": {inbox.Item{Decision: gate.Filtered, Reason: gate.ReasonType}, "nothing: the subscription's types leave it out"},
+		"not matched": {inbox.Item{Team: "a", Subscription: "b", Decision: gate.Filtered, Reason: gate.ReasonMatch}, "nothing: the subscription's match leaves it out; " +
+			"`forebay subscriptions explain a.b --event a/b/c/1@2` says by what"},
 		"a conflict left at that": {inbox.Item{Decision: gate.Conflict, Discarded: &inbox.Redriven{}}, "nothing: another body came first under its id"},
 	} {
 		tell := teller{id: "a/b/c/1@2", item: &tt.item}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/policy"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -39,6 +41,7 @@ type gateRun struct {
 	loops    int           // serial, each with a partition of its own
 	entities int           // of each partition
 	body     int           // bytes of an event's body, which lanes hold and the ledger does not
+	match    string        // of the subscription, asked of every event; empty: nothing is asked
 	warmUp   int           // actions of each loop before it is measured, besides the first of every entity; see gateWarmUp
 	length   time.Duration // of the measured part
 }
@@ -101,7 +104,7 @@ func (g gateRun) runLoops(ctx context.Context) (gateResult, error) {
 	if err != nil {
 		return gateResult{}, err
 	}
-	body := &bodies{sample: bytes.Repeat([]byte{'x'}, g.body)}
+	body := &bodies{sample: issueOf(g.body)}
 	lanes, err := lane.New(lane.Config{
 		Subscription: g.name, Ledger: ns, Payloads: body, Codec: noCodec,
 		Destinations: map[string]lane.DestinationConfig{"bench/noop": {Sink: noop{}, Concurrency: 64}}, Alive: func() bool { return true },
@@ -113,7 +116,11 @@ func (g gateRun) runLoops(ctx context.Context) (gateResult, error) {
 	defer stopLanes()
 	laneDone := make(chan error, 1)
 	go func() { laneDone <- lanes.Run(laneCtx) }()
-	result, err := g.measure(ctx, g.newLoops(ns, lanes, body))
+	match, err := policy.Match(g.match)
+	if err != nil {
+		return gateResult{}, err
+	}
+	result, err := g.measure(ctx, g.newLoops(ns, lanes, body, match))
 	stopLanes()
 	result.loads = body.loads.Load()
 	if err := errors.Join(err, <-laneDone); err != nil {
@@ -150,11 +157,11 @@ func goOn(stored *ledger.Position) ledger.Start {
 	return ledger.Start{Position: *stored}
 }
 
-func (g gateRun) newLoops(ns *ledger.Namespace, lanes *lane.Lanes, body *bodies) loopSet {
+func (g gateRun) newLoops(ns *ledger.Namespace, lanes *lane.Lanes, body *bodies, match matchFunc) loopSet {
 	names := entityNames(g.entities)
 	loops := make(loopSet, g.loops)
 	for i := range loops {
-		loops[i] = newGateLoop(g, ns, lanes, body, names, i)
+		loops[i] = newGateLoop(g, ns, lanes, body, match, names, i)
 	}
 	return loops
 }
@@ -210,6 +217,12 @@ func (noop) Idempotency() sink.Idempotency { return sink.Idempotent }
 type bodies struct {
 	sample []byte
 	loads  atomic.Int64
+}
+
+// issueOf returns a body of n bytes, of the form that GitHub's have; a shorter one than its form takes is not.
+func issueOf(n int) []byte {
+	const before, after = `{"action":"opened","issue":{"number":42,"state":"open","title":"`, `","labels":[{"name":"bug"}]},"sender":{"type":"User"}}`
+	return []byte(before + strings.Repeat("x", max(0, n-len(before)-len(after))) + after)
 }
 
 // clone returns a body in memory of its own, as an event's is that was read from a broker.

@@ -16,10 +16,10 @@ func TestGateScenario(t *testing.T) {
 	if err := runGate(t.Context(), o, s, r); err != nil {
 		t.Fatal(err)
 	}
-	checkReport(t, r, `gate/per_event gate/copy gate/8KiB_to_256B`,
+	checkReport(t, r, `gate/per_event gate/copy gate/8KiB_to_256B gate/match`,
 		`gate/cpu_forebay gate/cpu_postgres gate/wal gate/per_event_cpu_postgres gate/per_event_wal gate/copy_cpu_postgres gate/copy_wal
-		gate/8KiB_cpu_forebay gate/8KiB_cpu_postgres gate/8KiB_wal`)
-	for _, name := range []string{"gate.ours", "gate.rival", "gate.copy", "postgres.fsync"} {
+		gate/8KiB_cpu_forebay gate/8KiB_cpu_postgres gate/8KiB_wal gate/match_cpu_forebay gate/match_cpu_postgres gate/match_wal`)
+	for _, name := range []string{"gate.ours", "gate.match", "gate.rival", "gate.copy", "postgres.fsync"} {
 		if r.Settings[name] == "" {
 			t.Errorf("no setting %s: %v", name, r.Settings)
 		}

@@ -18,6 +18,7 @@ type gateLoop struct {
 	ns     *ledger.Namespace
 	lanes  *lane.Lanes
 	bodies *bodies
+	match  matchFunc
 	number int32 // of the partition
 	events *generator
 	claim  *ledger.Claim // nil before prepare
@@ -28,8 +29,11 @@ type gateLoop struct {
 	warmed  int64 // actions before those
 }
 
-func newGateLoop(g gateRun, ns *ledger.Namespace, lanes *lane.Lanes, body *bodies, names []string, n int) *gateLoop {
-	return &gateLoop{cfg: g, ns: ns, lanes: lanes, bodies: body, number: int32(n), events: newGenerator(int32(n), names, g.seed)}
+// matchFunc is a subscription's match; nil takes everything.
+type matchFunc func(*schemas.Event) (bool, error)
+
+func newGateLoop(g gateRun, ns *ledger.Namespace, lanes *lane.Lanes, body *bodies, match matchFunc, names []string, n int) *gateLoop {
+	return &gateLoop{cfg: g, ns: ns, lanes: lanes, bodies: body, match: match, number: int32(n), events: newGenerator(int32(n), names, g.seed)}
 }
 
 // prepare claims the partition, applies one event of each entity and warms up.
@@ -85,6 +89,13 @@ func (l *gateLoop) apply(ctx context.Context, n int, next func() event) error {
 	events, now := make([]schemas.Event, n), time.Now()
 	for i := range n {
 		l.records[i], events[i] = recordOf(next(), now)
+		if l.match == nil {
+			continue
+		}
+		events[i].Data = l.bodies.sample
+		if matches, err := l.match(&events[i]); err != nil || !matches {
+			return fmt.Errorf("an event of the bench is not matched: %w", err)
+		}
 	}
 	applied, err := l.ns.Apply(ctx, []ledger.Slice{{Claim: l.claim, From: l.claim.Next.Offset, Records: l.records, Next: ledger.Position{Offset: l.records[n-1].Offset + 1}}})
 	if err != nil {

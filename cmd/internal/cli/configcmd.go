@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -100,14 +101,18 @@ type configCheckCmd struct {
 	fileFlags
 	roleFlag
 	subscriptionsFlag
+	Sample bool `help:"Also try the real payloads of the sources' presets (those of forebay send --sample): match, when and the parameters of each action."`
 }
 
 // Run prints everything that is wrong with the file: what cannot be read, or else what the parts of a process would refuse when they
-// are built.
+// are built, or else what fails on samples.
 func (c *configCheckCmd) Run(e *env) error {
 	roles, err := c.roles()
 	if err != nil {
 		return err
+	}
+	if c.Sample && len(roles) > 0 && !(slices.Contains(roles, config.RoleIntake) && slices.Contains(roles, config.RoleStream)) {
+		return usageError("--sample needs the sources and the destinations: leave --roles out")
 	}
 	o := c.looking(e, roles...)
 	o.Subscriptions = c.Subscriptions
@@ -118,6 +123,16 @@ func (c *configCheckCmd) Run(e *env) error {
 		problems = app.Check(cfg, roles)
 	case !ok: // such as a file that does not exist
 		return err
+	}
+	var tried app.SamplesChecked
+	if c.Sample && len(problems) == 0 {
+		if tried, err = app.CheckSamples(cfg); err != nil {
+			return err
+		}
+		problems = tried.Problems
+		for _, n := range tried.Notes {
+			fmt.Fprintln(e.Stderr, "note:", n)
+		}
 	}
 	if e.output == "table" || e.output == "wide" {
 		for _, p := range problems {
@@ -131,6 +146,9 @@ func (c *configCheckCmd) Run(e *env) error {
 	}
 	for _, n := range cfg.Notes() {
 		fmt.Fprintln(e.Stderr, "note:", n)
+	}
+	if c.Sample {
+		fmt.Fprintf(e.Stderr, "actions rendered for samples: %d\n", tried.Rendered)
 	}
 	fmt.Fprintf(e.Stderr, "%s is fine\n", c.File)
 	return nil
