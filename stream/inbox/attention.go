@@ -25,12 +25,13 @@ const (
 	AttentionOverdue     AttentionKind = "overdue_gap"        // a gap's deadline is over and the wait is not: its partition is not read to the end
 	AttentionConflict    AttentionKind = "conflict"           // another body came under the id of an event
 	AttentionQuarantined AttentionKind = "quarantined_record" // a record cannot be decided
-	AttentionDead        AttentionKind = "dead_letter"        // an action was given up, or its outcome is unknown
+	AttentionDead        AttentionKind = "dead_letter"        // an action was given up, or its outcome is unknown; those of loops are not counted here
+	AttentionLoop        AttentionKind = "loop"               // an action was given up, for agents answer one another
 )
 
 // AttentionKinds lists them all.
 func AttentionKinds() []AttentionKind {
-	return []AttentionKind{AttentionParked, AttentionHeld, AttentionOverdue, AttentionConflict, AttentionQuarantined, AttentionDead}
+	return []AttentionKind{AttentionParked, AttentionHeld, AttentionOverdue, AttentionConflict, AttentionQuarantined, AttentionDead, AttentionLoop}
 }
 
 // Attention is one thing in the ledger that waits for an operator.
@@ -48,7 +49,7 @@ type Attention struct {
 	Detail             string      // the error of what is quarantined or dead
 	Since              time.Time   // from when on: the oldest of what waits on the version line was received, or it was decided or died
 	Events             int64       // of a parked or overdue version line: how many events wait on it
-	Dead               *DeadLetter // of a dead letter
+	Dead               *DeadLetter // of a dead letter, a loop's too
 }
 
 // AttentionCount is how much of a kind waits in a subscription.
@@ -80,7 +81,7 @@ const (
     WHERE fence = f.id AND deadline < now() - $3::bigint * interval '1 microsecond' ORDER BY fence, deadline LIMIT $2) b WHERE f.subscription = $1 LIMIT $2`
 	rejectedOf = `FROM fences f CROSS JOIN LATERAL (SELECT fence, log_offset FROM {rejected_records} r
     WHERE fence = f.id AND decision = '%s' AND decision IN ('conflict', 'quarantined') AND redriven_at IS NULL LIMIT $2) b WHERE f.subscription = $1 LIMIT $2`
-	deadOf = `FROM fences f CROSS JOIN LATERAL (SELECT fence, lane_seq FROM {actions} r
+	deadOf = `FROM fences f CROSS JOIN LATERAL (SELECT fence, lane_seq, status = 'dead_letter' AND coalesce(class, '') = 'loop' AS loop FROM {actions} r -- policy.Loop
     WHERE fence = f.id AND status IN ('dead_letter', 'unknown') LIMIT $2) b WHERE f.subscription = $1 LIMIT $2`
 )
 
@@ -92,7 +93,8 @@ UNION ALL SELECT 1, count(*), count(*) FROM (SELECT ` + fmt.Sprintf(standingOf, 
 UNION ALL SELECT 2, count(DISTINCT (fence, entity, clock)), count(*) FROM (SELECT b.fence, b.entity, b.clock ` + overdueOf + `) x
 UNION ALL SELECT 3, count(*), count(*) FROM (SELECT ` + fmt.Sprintf(rejectedOf, gate.Conflict) + `) x
 UNION ALL SELECT 4, count(*), count(*) FROM (SELECT ` + fmt.Sprintf(rejectedOf, gate.Quarantined) + `) x
-UNION ALL SELECT 5, count(*), count(*) FROM (SELECT ` + deadOf + `) x`
+UNION ALL SELECT 5, count(*) FILTER (WHERE NOT loop), count(*) FROM (SELECT b.loop ` + deadOf + `) x
+UNION ALL SELECT 6, count(*) FILTER (WHERE loop), count(*) FROM (SELECT b.loop ` + deadOf + `) x`
 
 // linesOf is, of the version lines of events in the buffer, the first event of each that is wanted, how many wait and since when: the
 // oldest lines, as many as the parameter limit says. $2 is about events: one line may have any number of them.
@@ -127,8 +129,8 @@ var attentionRows = map[AttentionKind]string{
 	AttentionQuarantined: rejectedRows(gate.Quarantined),
 }
 
-// attentionDead is DeadSelect of the first dead letters of a subscription.
-var attentionDead = ledger.DeadSelect + ` JOIN (SELECT b.* ` + deadOf + `) w ON w.fence = a.fence AND w.lane_seq = a.lane_seq
+// attentionDead is DeadSelect of the first dead letters of a subscription: of loops ($3), or of all else. $4 limits them.
+var attentionDead = ledger.DeadSelect + ` JOIN (SELECT * FROM (SELECT b.* ` + deadOf + `) x WHERE x.loop = $3 LIMIT $4) w ON w.fence = a.fence AND w.lane_seq = a.lane_seq
     WHERE a.status IN ('dead_letter', 'unknown')) d ORDER BY died_at, fence, lane_seq`
 
 // attended is a subscription with its windows.
@@ -165,8 +167,8 @@ func (b *Inbox) Attention(ctx context.Context, counts []AttentionCount, limit in
 
 // read reads what there is of a kind.
 func (s attended) read(ctx context.Context, tx pgx.Tx, kind AttentionKind, limit int) (out []Attention, err error) {
-	if kind == AttentionDead {
-		return s.dead(ctx, tx, limit)
+	if kind == AttentionDead || kind == AttentionLoop {
+		return s.dead(ctx, tx, kind, limit)
 	}
 	rows, err := tx.Query(ctx, ledger.OfWindows(s.Windows, "-- attention\nSELECT "+attentionColumns+" FROM ("+attentionRows[kind]+") x"), s.args(kind, limit)...)
 	if err != nil {
@@ -192,15 +194,15 @@ func (s attended) args(kind AttentionKind, limit int) []any {
 	return []any{s.ID, limit}
 }
 
-// dead reads dead letters.
-func (s attended) dead(ctx context.Context, tx pgx.Tx, limit int) (out []Attention, err error) {
-	rows, err := tx.Query(ctx, ledger.OfWindows(s.Windows, attentionDead), s.ID, limit)
+// dead reads dead letters of a kind.
+func (s attended) dead(ctx context.Context, tx pgx.Tx, kind AttentionKind, limit int) (out []Attention, err error) {
+	rows, err := tx.Query(ctx, ledger.OfWindows(s.Windows, attentionDead), s.ID, attentionReads, kind == AttentionLoop, limit)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (Attention, error) {
 		d, err := ledger.ScanDeadLetter(r)
-		return Attention{Kind: AttentionDead, Team: d.Team, Subscription: d.Subscription, Source: d.Source, EventID: d.EventID, Type: d.Type, Entity: d.Entity,
+		return Attention{Kind: kind, Team: d.Team, Subscription: d.Subscription, Source: d.Source, EventID: d.EventID, Type: d.Type, Entity: d.Entity,
 			Topic: d.Topic, Partition: d.Partition, Offset: d.Offset, Detail: d.Error, Since: d.DiedAt.UTC(), Events: 1, Dead: &DeadLetter{DeadLetter: d}}, err
 	})
 }

@@ -59,7 +59,7 @@ func (f *fixture) listed(limit int) (out []string) {
 }
 
 // stand makes one thing of each kind wait on partition 0: a line with two events over a cap, a held event, a conflict, what cannot be
-// decided, a dead letter, and on partition 1 a gap that nobody ends.
+// decided, a dead letter, one of a loop, and on partition 1 a gap that nobody ends.
 func stand(f *fixture) *ledger.Claim {
 	c := f.claim(0)
 	twin := record(4, "twin", "held", schemas.Version{Kind: schemas.Sequence, Value: 1})
@@ -69,6 +69,8 @@ func stand(f *fixture) *ledger.Claim {
 	again.Hash[0]++
 	a := f.apply(c, again, aside(8, gate.ReasonUndecodable), seq(9, "dead", 1))
 	f.die(c, a.Actions[0].LaneSeq, "dead-1", 1)
+	a = f.apply(c, seq(10, "loop", 1))
+	f.record(ledger.Result{Claim: c, LaneSeq: a.Actions[0].LaneSeq, ID: actionID("loop-1"), Status: ledger.Dead, Attempt: 1, Class: "loop", Error: "31 in an hour", Guarded: true})
 	c1 := f.claim(1)
 	f.apply(c1, seq(0, "late", 1), seq(1, "late", 3))
 	f.exec(`UPDATE buffer SET deadline = now() - interval '1 hour' WHERE fence = $1`, c1.ID)
@@ -82,12 +84,12 @@ func TestAttentionOfTheLedger(t *testing.T) {
 	c := stand(f)
 	f.turnWindow() // what waits is in a closed window as well
 	want := map[string]int64{"acme.triage parked": 1, "acme.triage held": 1, "acme.triage overdue_gap": 1, "acme.triage conflict": 1,
-		"acme.triage quarantined_record": 1, "acme.triage dead_letter": 1}
+		"acme.triage quarantined_record": 1, "acme.triage dead_letter": 1, "acme.triage loop": 1}
 	if d := cmp.Diff(want, f.counted()); d != "" {
 		t.Error(d)
 	}
 	rows := []string{"parked 0@1 e 2 (overflow)", "held 0@4 held 1 (equal_held)", "overdue_gap 1@1 late 1 (gap)", "conflict 0@7 same 1 (body_differs)",
-		"quarantined_record 0@8  1 (undecodable)", "dead_letter 0@9 dead 1 ()"}
+		"quarantined_record 0@8  1 (undecodable)", "dead_letter 0@9 dead 1 ()", "loop 0@10 loop 1 ()"}
 	if d := cmp.Diff(rows, f.listed(10)); d != "" {
 		t.Error(d)
 	}
@@ -193,9 +195,9 @@ func TestAttentionReadsNothingThatIsDone(t *testing.T) {
 		'filtered', 'type', kind, epoch, value, sub, clock, entity, source, event_id, type, version_text, NULL, NULL, NULL, NULL, NULL, false
 		FROM rejected_records_w{w}, generate_series(1, $1::int) n WHERE decision = 'conflict'`), attentionDone)
 	f.exec(ledger.OfWindow(w, `INSERT INTO actions_w{w} (window_id, fence, lane_seq, event_key, event_window, effect, created_at, finished_at, attempts, open, status)
-		SELECT {w}, $2, 100000 + n, event_key, {w}, effect, now(), now(), 2, false, 'done' FROM actions_w{w}, generate_series(1, $1::int) n WHERE status = 'dead_letter'`), attentionDone, fence)
+		SELECT {w}, $2, 100000 + n, event_key, {w}, effect, now(), now(), 2, false, 'done' FROM actions_w{w}, generate_series(1, $1::int) n WHERE status = 'dead_letter' AND class = 'rejected'`), attentionDone, fence)
 	f.exec(`INSERT INTO buffer SELECT fence, 1000 + n, window_id, leader_epoch, append_time, received_at, now() + interval '1 day', buffered_at, gen_random_uuid(), hash,
-		epoch, value, sub, first, deleted, filtered, backfill, decision, stage, payload, kind, 'e' || n, clock, source, event_id, type, version_text, ''
+		epoch, value, sub, first, deleted, filtered, unmatched, backfill, repeats, decision, stage, payload, kind, 'e' || n, clock, source, event_id, type, version_text, ''
 		FROM buffer, generate_series(1, $1::int) n WHERE decision = 'buffered'`, attentionDone)
 	if after := f.blocks(); after > before+100 {
 		t.Errorf("%d blocks were read beside %d done rows, %d without", after, attentionDone, before)
@@ -219,7 +221,7 @@ func (f *fixture) blocks() (sum int) {
 		sql  string
 		args []any
 	}
-	questions := map[string]question{"count": {attentionCount, []any{s.ID, attentionReads, overdueAfter.Microseconds()}}, "dead": {attentionDead, []any{s.ID, attentionReads}},
+	questions := map[string]question{"count": {attentionCount, []any{s.ID, attentionReads, overdueAfter.Microseconds()}}, "dead": {attentionDead, []any{s.ID, attentionReads, false, attentionReads}},
 		"facts of the dead": {deadFacts, []any{s.ID, deadFactsReads, ledger.FlaggedDeaths}}}
 	for kind, sql := range attentionRows {
 		questions[string(kind)] = question{sql, s.args(kind, attentionReads)}

@@ -176,7 +176,7 @@ func (t *Tally) take(ctx context.Context, a attendance, s attended) error {
 		return err
 	}
 	one.counted, one.counts = true, counts
-	if !slices.ContainsFunc(counts, func(c AttentionCount) bool { return c.Kind == AttentionDead }) {
+	if !slices.ContainsFunc(counts, func(c AttentionCount) bool { return c.Kind == AttentionDead || c.Kind == AttentionLoop }) {
 		one.dead = nil
 		return nil
 	}

@@ -40,6 +40,7 @@ type ApprovalRequest struct {
 	EventID      string
 	Type         string
 	Why          string
+	Sends        string // what is to be sent, for people: at most MaxApprovalSends bytes of it are kept
 	Roles        []string
 	FourEyes     bool
 	Expires      time.Duration
@@ -48,6 +49,9 @@ type ApprovalRequest struct {
 	// Overtaken says that the entity has a newer version by now.
 	Overtaken bool
 }
+
+// MaxApprovalSends is how much is kept of what is to be sent, in bytes.
+const MaxApprovalSends = 16 << 10
 
 // Approval is a person's word, or the question for it.
 type Approval struct {
@@ -64,6 +68,7 @@ type Approval struct {
 	EventID      string
 	Type         string
 	Why          string
+	Sends        string // what is to be sent, for people; empty once the approval has ended, for it may have what events carry
 	Roles        []string
 	FourEyes     bool
 	AskedAt      time.Time
@@ -76,14 +81,14 @@ type Approval struct {
 }
 
 const approvalColumns = `p.id, split_part(s.name, '.', 1) AS team, substr(s.name, strpos(s.name, '.') + 1) AS subscription, p.action_id, p.action, p.destination, p.digest, p.entity,
-       p.version, p.source, p.event_id, p.type, p.why, p.roles, p.four_eyes, p.asked_at, p.expires_at, p.state, coalesce(p.first_by, '') AS first_by,
+       p.version, p.source, p.event_id, p.type, p.why, p.sends, p.roles, p.four_eyes, p.asked_at, p.expires_at, p.state, coalesce(p.first_by, '') AS first_by,
        coalesce(p.answered_by, '') AS answered_by, coalesce(p.reason, '') AS reason, p.answered_at`
 
 const approvalTables = ` FROM approvals p JOIN subscriptions s ON s.id = p.subscription `
 
 func scanApproval(row pgx.CollectableRow) (a Approval, err error) {
 	var id [16]byte
-	err = row.Scan(&a.ID, &a.Team, &a.Subscription, &id, &a.Action, &a.Destination, &a.Digest, &a.Entity, &a.Version, &a.Source, &a.EventID, &a.Type, &a.Why, &a.Roles,
+	err = row.Scan(&a.ID, &a.Team, &a.Subscription, &id, &a.Action, &a.Destination, &a.Digest, &a.Entity, &a.Version, &a.Source, &a.EventID, &a.Type, &a.Why, &a.Sends, &a.Roles,
 		&a.FourEyes, &a.AskedAt, &a.ExpiresAt, &a.State, &a.FirstBy, &a.AnsweredBy, &a.Reason, &a.AnsweredAt)
 	a.ActionID = schemas.ActionIDOf(id)
 	return a, err
@@ -117,13 +122,13 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 			a, a.State = last, ApprovalApproved
 			return nil
 		case known && same && last.State == ApprovalApproved:
-			if a, err = oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET state = 'used' WHERE id = $1 RETURNING *)
+			if a, err = oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET state = 'used', sends = '' WHERE id = $1 RETURNING *)
 				SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`, last.ID)); err == nil {
 				a.State = ApprovalApproved
 			}
 			return err
 		case known && same && last.State == ApprovalWaiting:
-			a, err = oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET state = CASE WHEN expires_at <= now() THEN 'expired' ELSE state END,
+			a, err = oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET state = CASE WHEN expires_at <= now() THEN 'expired' ELSE state END, sends = CASE WHEN expires_at <= now() THEN '' ELSE sends END,
 				answered_at = CASE WHEN expires_at <= now() THEN now() END WHERE id = $1 RETURNING *)
 				SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`, last.ID))
 			return err
@@ -132,13 +137,13 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 				return err
 			}
 		}
-		a, err = oneApproval(tx.Query(ctx, `WITH p AS (INSERT INTO approvals (subscription, action_id, action, destination, digest, entity, version, source, event_id, type, why, roles,
+		a, err = oneApproval(tx.Query(ctx, `WITH p AS (INSERT INTO approvals (subscription, action_id, action, destination, digest, entity, version, source, event_id, type, why, sends, roles,
 				four_eyes, expires_at)
-			SELECT s.id, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, now() + $14::bigint * interval '1 microsecond'
+			SELECT s.id, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, now() + $15::bigint * interval '1 microsecond'
 			FROM subscriptions s WHERE s.name = $1 ORDER BY s.generation LIMIT 1 RETURNING *)
 			SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`,
 			r.Subscription, id, r.Action, r.Destination, r.Digest[:], pg.Clean(r.Entity, 1000), pg.Clean(r.Version, 200), r.Source, pg.Clean(r.EventID, 1000), pg.Clean(r.Type, 400),
-			pg.Clean(r.Why, 1000), r.Roles, r.FourEyes, r.Expires.Microseconds()))
+			pg.Clean(r.Why, 1000), pg.Clean(r.Sends, MaxApprovalSends), r.Roles, r.FourEyes, r.Expires.Microseconds()))
 		return err
 	})
 	if err != nil {
@@ -149,7 +154,7 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 
 // endApproval ends an approval that waits or was given.
 func endApproval(ctx context.Context, tx pgx.Tx, id int64, state ApprovalState, reason string) (Approval, error) {
-	return oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET state = $2, answered_at = now(), reason = $3 WHERE id = $1 RETURNING *)
+	return oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET state = $2, sends = '', answered_at = now(), reason = $3 WHERE id = $1 RETURNING *)
 		SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`, id, string(state), reason))
 }
 
@@ -203,7 +208,7 @@ func (l *Ledger) AnswerApproval(ctx context.Context, id int64, w ApprovalAnswer)
 		case w.Approve:
 			state = ApprovalApproved
 		}
-		a, err = oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET state = $2, answered_by = $3, reason = $4, answered_at = now() WHERE id = $1 RETURNING *)
+		a, err = oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET state = $2, sends = CASE $2 WHEN 'approved' THEN sends ELSE '' END, answered_by = $3, reason = $4, answered_at = now() WHERE id = $1 RETURNING *)
 			SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`, id, string(state), by, reason))
 		return err
 	})
@@ -257,6 +262,19 @@ func (l *Ledger) Approvals(ctx context.Context, q ApprovalQuery) ([]Approval, er
 	}
 	if err != nil {
 		return nil, Unavailable("list the approvals", err)
+	}
+	return list, nil
+}
+
+// ApprovalsWaiting lists those that wait for a person's word, the oldest first.
+func (l *Ledger) ApprovalsWaiting(ctx context.Context, limit int) ([]Approval, error) {
+	rows, err := l.hot.Query(ctx, `SELECT `+approvalColumns+approvalTables+`WHERE p.state = 'waiting' ORDER BY p.id LIMIT $1`, limit)
+	var list []Approval
+	if err == nil {
+		list, err = pgx.CollectRows(rows, scanApproval)
+	}
+	if err != nil {
+		return nil, Unavailable("list the approvals that wait", err)
 	}
 	return list, nil
 }

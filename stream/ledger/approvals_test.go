@@ -14,7 +14,7 @@ import (
 func asksFor(f *fixture, n string) ApprovalRequest {
 	return ApprovalRequest{
 		Subscription: f.n.spec.Name, ActionID: schemas.NewActionID(f.n.spec.Name, 0, "/acme/github", n, "run"), Action: "run", Destination: "acme/deploy",
-		Digest: sha256.Sum256([]byte("arguments")), Entity: "e", Version: "1", Source: "/acme/github", EventID: n, Type: "t", Why: "rule no-prod of policy",
+		Digest: sha256.Sum256([]byte("arguments")), Entity: "e", Version: "1", Source: "/acme/github", EventID: n, Type: "t", Why: "rule no-prod of policy", Sends: "{\"env\": \"prod\"}\x00",
 		Roles: []string{"approver"}, Expires: time.Hour,
 	}
 }
@@ -63,11 +63,21 @@ func TestApprovals(t *testing.T) {
 	if again := f.askApproval(r); again.ID != first.ID || !again.AskedAt.Equal(first.AskedAt) {
 		t.Errorf("asked again: %+v", again)
 	}
+	shows := func(id int64, want string) {
+		t.Helper()
+		if a, err := f.l.Approval(t.Context(), id); err != nil || a.Sends != want {
+			t.Errorf("what is sent: %q %v, want %q", a.Sends, err, want)
+		}
+	}
+	const sent = "{\"env\": \"prod\"}\uFFFD"
+	shows(first.ID, sent)
 	said, _ := f.answerApproval(first.ID, "jo", true)
 	state("approved", said, ApprovalApproved)
+	shows(first.ID, sent) // who looks next sees what was approved, until it runs
 	_, why := f.answerApproval(first.ID, "mo", false)
 	refused("twice", why, "jo has answered it already")
 	state("used", f.askApproval(r), ApprovalApproved)
+	shows(first.ID, "")
 	state("a retry of the same", f.askApproval(r), ApprovalApproved)
 	if a, _ := f.l.Approval(t.Context(), first.ID); a.State != ApprovalUsed {
 		t.Errorf("it is %s", a.State)
@@ -81,6 +91,7 @@ func TestApprovals(t *testing.T) {
 	}
 	_, why = f.answerApproval(other.ID, "jo", true)
 	refused("for another digest", why, "it is void")
+	shows(other.ID, "")
 
 	r = asksFor(f, "changed")
 	first = f.askApproval(r)
@@ -108,11 +119,16 @@ func TestApprovals(t *testing.T) {
 	_, why = f.answerApproval(late.ID, "jo", true)
 	refused("late", why, "it has expired")
 	state("expired", f.askApproval(r), ApprovalExpired)
+	shows(late.ID, "")
 	_, why = f.answerApproval(late.ID, "jo", true)
 	refused("later still", why, "it has expired")
 	_, why = f.answerApproval(1<<40, "jo", true)
 	refused("nothing", why, "there is no approval")
 
+	second := f.askApproval(asksFor(f, "waits"))
+	if waits, err := f.l.ApprovalsWaiting(t.Context(), 1); err != nil || len(waits) != 1 || waits[0].ID >= second.ID || waits[0].State != ApprovalWaiting {
+		t.Errorf("the oldest that waits: %+v %v", waits, err)
+	}
 	list, err := f.l.Approvals(t.Context(), ApprovalQuery{State: ApprovalExpired, Limit: 10})
 	if err != nil || len(list) != 1 || list[0].ID != late.ID || list[0].ActionID != r.ActionID || fmt.Sprint(list[0].Roles) != "[approver]" {
 		t.Errorf("%+v %v", list, err)

@@ -49,8 +49,8 @@ type Rules struct {
 	Actions map[string]Ask
 	Default Ask
 	Store   Approvals
-	// Digest returns a digest of what an action is to send.
-	Digest func(a sink.Action) [32]byte
+	// Sends returns what an action is to send: its digest, which an approval is bound to, and as text for who is asked, without secrets.
+	Sends func(a sink.Action) (digest [32]byte, text string)
 }
 
 // askEvery is how often an action that waits looks for an answer of which nobody has told it.
@@ -90,8 +90,9 @@ func (r *Rules) After(sink.Action, sink.Outcome, sink.Class) {}
 
 // ask answers by what a person has said.
 func (r *Rules) ask(ctx context.Context, a sink.Action, how Ask, why string) (Verdict, error) {
+	digest, text := r.Sends(a)
 	said, err := r.Store.AskApproval(ctx, ledger.ApprovalRequest{
-		Subscription: a.Subscription, ActionID: a.ID, Action: a.Name, Destination: a.Destination, Digest: r.Digest(a), Entity: string(a.Event.Entity),
+		Subscription: a.Subscription, ActionID: a.ID, Action: a.Name, Destination: a.Destination, Digest: digest, Sends: text, Entity: string(a.Event.Entity),
 		Version: a.Event.Version.Sortable(), Source: a.Event.Source, EventID: a.Event.ID, Type: a.Event.Type, Why: why, Roles: how.Roles, FourEyes: how.FourEyes,
 		Expires: how.Expires, Since: a.Replayed, Overtaken: a.Overtaken,
 	})

@@ -68,7 +68,7 @@ func TestRules(t *testing.T) {
 		"nor before one that allows": {top: []Rule{rule(t, "a", fails, Deny), rule(t, "b", always, Allow)}, want: ledger.Dead, reason: Expression},
 	} {
 		b := &book{says: ledger.Approval{ID: 7, State: ledger.ApprovalWaiting, ExpiresAt: time.Now().Add(time.Hour)}}
-		g := &Rules{Levels: [][]Rule{c.top, c.team}, Default: Ask{Roles: []string{"approver"}, Expires: time.Hour}, Store: b, Digest: func(sink.Action) [32]byte { return [32]byte{1} }}
+		g := &Rules{Levels: [][]Rule{c.top, c.team}, Default: Ask{Roles: []string{"approver"}, Expires: time.Hour}, Store: b, Sends: func(sink.Action) ([32]byte, string) { return [32]byte{1}, "shown" }}
 		if c.own {
 			g.Actions = map[string]Ask{"run": {Roles: []string{"operator"}, Expires: time.Minute, FourEyes: true}}
 		}
@@ -81,7 +81,7 @@ func TestRules(t *testing.T) {
 		}
 		if len(b.asked) > 0 {
 			r := b.asked[0]
-			if r.Why != c.why || r.Digest != [32]byte{1} || r.FourEyes != c.own || (r.Roles[0] == "operator") != c.own || r.Entity != "repo" || r.ActionID != "act_1" {
+			if r.Why != c.why || r.Digest != [32]byte{1} || r.Sends != "shown" || r.FourEyes != c.own || (r.Roles[0] == "operator") != c.own || r.Entity != "repo" || r.ActionID != "act_1" {
 				t.Errorf("%s: asked %+v", name, r)
 			}
 		}
@@ -96,7 +96,7 @@ func TestAnswers(t *testing.T) {
 		ledger.ApprovalVoid: ledger.Denied,
 	} {
 		b := &book{says: ledger.Approval{ID: 7, State: state, AnsweredBy: "jo", Reason: "no", ExpiresAt: time.Now().Add(10 * time.Second)}}
-		g := &Rules{Actions: map[string]Ask{"run": {Expires: time.Hour}}, Store: b, Digest: func(sink.Action) [32]byte { return [32]byte{} }}
+		g := &Rules{Actions: map[string]Ask{"run": {Expires: time.Hour}}, Store: b, Sends: func(sink.Action) ([32]byte, string) { return [32]byte{}, "" }}
 		v, err := g.Before(t.Context(), deploy())
 		if err != nil || v.Status != want {
 			t.Errorf("%s: %+v %v", state, v, err)

@@ -174,6 +174,12 @@ func otherRules(t Thresholds) []Rule {
 		{Name: "ForebayDestinationPaused", Severity: Warning, For: 5 * time.Minute, By: owner,
 			Summary: "Destination {{ $labels.of }} is paused, and nothing is attempted at it: `forebay attention --kind paused_destination` says who did it, and what to run.",
 			find:    waiting(api.KindPaused)},
+		{Name: "ForebayApprovalWaits", Severity: Warning, For: 15 * time.Minute, By: owner,
+			Summary: "{{ printf \"%.0f\" $value }} actions of {{ $labels.of }} wait for a person's word, and end without it: `forebay approvals list` says what is asked.",
+			find:    waiting(api.KindApproval)},
+		{Name: "ForebayLoop", Severity: Warning, By: owner,
+			Summary: "{{ printf \"%.0f\" $value }} entities of {{ $labels.of }} stand still, since agents seem to answer one another: `forebay attention --kind loop` says which.",
+			find:    waiting(inbox.AttentionLoop)},
 		{Name: "ForebayNotReady", Severity: Critical, For: 2 * time.Minute, By: owner, // where a partition stands still, its own alert says so
 			Summary: "{{ $labels.of }} is not ready in at least one process: what it needs, such as Postgres or the brokers, does not work. /readyz says why.",
 			find: func(s *seen) counts {

@@ -431,6 +431,9 @@ func TestClientWithToken(t *testing.T) {
 	if _, err := with.Item(t.Context(), "pay", "triage", "github", "e1"); schemas.KindOf(err) != schemas.NotFound {
 		t.Errorf("another team's: %v", err)
 	}
+	if p, err := with.Approval(t.Context(), "1"); err != nil || p.Sends != withheld {
+		t.Errorf("what an approval is for: %+v %v", p, err)
+	}
 	if d, err := with.Item(t.Context(), "acme", "triage", "github", "e1"); err != nil || d.Actions[0].Attempts[0].Response != withheld {
 		t.Errorf("%+v %v", d, err)
 	}

@@ -36,6 +36,7 @@ type ApprovalItem struct {
 	Entity       string     `json:"entity"`
 	Version      string     `json:"version"`
 	Why          string     `json:"why"`   // it is asked for
+	Sends        string     `json:"sends"` // what is to be sent, of which the digest is: parameters and the event's body, cut off behind 16 KiB; empty in lists, and once it has ended
 	Roles        []string   `json:"roles"` // whose word counts, beside that of admins
 	FourEyes     bool       `json:"four_eyes"`
 	State        string     `json:"state"` // waiting, approved, used, denied, expired or void

@@ -25,6 +25,7 @@ const (
 	KindWaits               = "waits_for_restart"    // a key that was changed and is taken with the next start
 	KindDiffers             = "differing_config"     // processes decide for a subscription by different files
 	KindBudget              = "budget"               // a budget of which four fifths are used, or all: then what comes next waits, parks or is dropped
+	KindApproval            = "approval"             // an action that waits for a person's word, and its entity with it
 	KindKeys                = "unmatched_keys"       // a source none of whose secrets verifies what comes
 	KindSpooling            = "spooling"             // deliveries of a source that were acknowledged wait on an intake's disk for the brokers
 	KindExpires             = "secret_expires"       // a source's secret that ends soon, or has ended
@@ -33,7 +34,7 @@ const (
 
 // AttentionKinds lists all kinds, in the order in which they are listed.
 func AttentionKinds() []string {
-	kinds := []string{KindPausedScope, KindStopped, KindUnread, KindForgotten, KindPausedSubscription, KindBarred, KindRefused, KindWaits, KindDiffers, KindDown, KindPaused, KindBudget, KindSpooling, KindKeys, KindExpires, KindClock}
+	kinds := []string{KindPausedScope, KindStopped, KindUnread, KindForgotten, KindPausedSubscription, KindBarred, KindRefused, KindWaits, KindDiffers, KindDown, KindPaused, KindBudget, KindApproval, KindSpooling, KindKeys, KindExpires, KindClock}
 	for _, k := range inbox.AttentionKinds() {
 		kinds = append(kinds, string(k))
 	}

@@ -145,7 +145,10 @@ func (s *server) before(ctx context.Context, q route, r *http.Request, team stri
 	case q.scope == ofReplay:
 		item, err = s.replay(ctx, r)
 	case q.scope == ofApproval:
-		item, err = s.approval(ctx, r)
+		var a *ApprovalItem
+		if _, a, err = s.oneApproval(ctx, r); err == nil {
+			item = shownTo(&access.Who{}, a)
+		}
 	case q.change == "alert.silence":
 		return s.silenceBefore(ctx, func(o *SilenceItem) bool {
 			return o.Alert == r.PathValue("alert") && (o.Team == "" || o.Team == team) && maySilence(who(ctx), team) == nil

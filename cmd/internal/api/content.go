@@ -31,6 +31,10 @@ func shownTo(w *access.Who, answer any) any {
 		shown := *a
 		withhold(&shown.Response)
 		return &shown
+	case *ApprovalItem:
+		shown := *a
+		withhold(&shown.Sends)
+		return &shown
 	case *InboxDetail:
 		shown := *a
 		shown.Actions = slices.Clone(shown.Actions)

@@ -195,7 +195,7 @@ func teamOfReplay(id int64) string {
 }
 
 func approvalOf(team string) ApprovalItem {
-	return ApprovalItem{ID: strconv.Itoa(slices.Index(teamsOfWorld, team) + 1), Team: team, Roles: []string{"approver", "operator"}, State: "waiting"}
+	return ApprovalItem{ID: strconv.Itoa(slices.Index(teamsOfWorld, team) + 1), Team: team, Roles: []string{"approver", "operator"}, State: "waiting", Sends: "what is sent"}
 }
 
 // Approvals implements [Approvals].

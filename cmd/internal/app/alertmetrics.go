@@ -66,7 +66,11 @@ func (l look) byOwner() map[[3]string]float64 {
 		sums[[3]string{string(c.Kind), c.Team, c.Team + "." + c.Subscription}] += float64(c.Count)
 	}
 	for _, row := range l.rows {
-		sums[[3]string{row.Kind, row.Team, row.ID}]++
+		of := row.ID
+		if row.Kind == api.KindApproval { // the id is that of a question
+			of = row.Team + "." + row.Subscription
+		}
+		sums[[3]string{row.Kind, row.Team, of}]++
 	}
 	for of, backlog := range l.backlogs {
 		if n := len(backlog.Items); n > 0 {

@@ -93,11 +93,12 @@ func TestWaitingByOwner(t *testing.T) {
 		rows: []api.AttentionItem{
 			{Kind: api.KindStopped, ID: "acme.fulfil", Team: "acme", Partition: &one}, {Kind: api.KindStopped, ID: "acme.fulfil", Team: "acme", Partition: &two},
 			{Kind: api.KindKeys, ID: "acme/orders", Team: "acme"}, {Kind: api.KindPaused, ID: "pagers"},
+			{Kind: api.KindApproval, ID: "7", Team: "acme", Subscription: "fulfil"}, {Kind: api.KindApproval, ID: "8", Team: "acme", Subscription: "fulfil"},
 		},
 		backlogs: map[nameInTeam]producer.Backlog{{"acme", "orders"}: {}},
 	}
 	want := map[[3]string]float64{{"dead_letter", "acme", "acme.fulfil"}: 7, {"stopped_partition", "acme", "acme.fulfil"}: 2,
-		{"unmatched_keys", "acme", "acme/orders"}: 1, {"paused_destination", "", "pagers"}: 1}
+		{"unmatched_keys", "acme", "acme/orders"}: 1, {"paused_destination", "", "pagers"}: 1, {"approval", "acme", "acme.fulfil"}: 2}
 	if diff := cmp.Diff(want, l.byOwner()); diff != "" {
 		t.Error(diff)
 	}

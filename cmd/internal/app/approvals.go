@@ -37,7 +37,9 @@ func (s *approvalsAPI) Approvals(ctx context.Context, f api.ApprovalFilter) (pag
 		page.Next = strconv.FormatInt(list[limit-1].ID, 10)
 	}
 	for i := range list {
-		page.Items = append(page.Items, approvalItem(&list[i]))
+		item := approvalItem(&list[i])
+		item.Sends = ""
+		page.Items = append(page.Items, item)
 	}
 	return page, nil
 }
@@ -87,7 +89,7 @@ func (s *approvalsAPI) AnswerApproval(ctx context.Context, id int64, approve boo
 func approvalItem(a *ledger.Approval) api.ApprovalItem {
 	item := api.ApprovalItem{
 		ID: strconv.FormatInt(a.ID, 10), Team: a.Team, Subscription: a.Subscription, Action: a.Action, ActionID: string(a.ActionID), Destination: a.Destination,
-		Digest: hex.EncodeToString(a.Digest), Source: a.Source, EventID: a.EventID, Type: a.Type, Entity: a.Entity, Version: a.Version, Why: a.Why, Roles: a.Roles, FourEyes: a.FourEyes,
+		Digest: hex.EncodeToString(a.Digest), Source: a.Source, EventID: a.EventID, Type: a.Type, Entity: a.Entity, Version: a.Version, Why: a.Why, Sends: a.Sends, Roles: a.Roles, FourEyes: a.FourEyes,
 		State: string(a.State), AskedAt: a.AskedAt, ExpiresAt: a.ExpiresAt, FirstBy: a.FirstBy, AnsweredBy: a.AnsweredBy, Reason: a.Reason, AnsweredAt: a.AnsweredAt,
 	}
 	return item

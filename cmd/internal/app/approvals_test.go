@@ -62,6 +62,16 @@ teams:
 	if yes.Why != "rule ask of policy: changes production" || yes.Entity == "" || yes.Roles[0] != "approver" || len(yes.Digest) != 64 {
 		t.Errorf("asked as %+v", yes)
 	}
+	if yes.Sends != "" {
+		t.Errorf("the list shows what is sent: %q", yes.Sends)
+	}
+	if one, err := p.api.Approval(t.Context(), yes.ID); err != nil || !strings.Contains(one.Sends, `"ask-yes"`) || !strings.HasPrefix(one.Sends, "the event's body:\n{") {
+		t.Errorf("what is sent: %+v %v", one, err)
+	}
+	waits, err := p.api.Attention(t.Context(), api.AttentionFilter{Kind: api.KindApproval})
+	if err != nil || len(waits.Items) != 3 || waits.Counts[0].Count != 3 || waits.Items[0].Since.After(*waits.Items[2].Since) || waits.Items[0].Command == "" {
+		t.Errorf("waits for an operator: %+v %v", waits, err)
+	}
 	if calls := to.wait(t, 1); len(calls) != 1 || calls[0].ID != "free-1" {
 		t.Errorf("called before anybody has answered: %+v", calls)
 	}

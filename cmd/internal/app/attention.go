@@ -145,7 +145,7 @@ func (t *attention) look(ctx context.Context, kept time.Duration) (look, error) 
 	if err != nil {
 		return l, err
 	}
-	l.take(ctx, t.ofLedger, func(ctx context.Context, l *look) { t.ofPartitions(ctx, adm, l) }, t.ofForgotten, t.ofPauses, t.ofBarred, t.ofFiles, t.ofDeciders, t.ofDestinations, t.ofBudgets, t.ofKeys, t.ofEnds,
+	l.take(ctx, t.ofLedger, func(ctx context.Context, l *look) { t.ofPartitions(ctx, adm, l) }, t.ofForgotten, t.ofPauses, t.ofBarred, t.ofFiles, t.ofDeciders, t.ofDestinations, t.ofBudgets, t.ofApprovals, t.ofKeys, t.ofEnds,
 		func(ctx context.Context, l *look) { t.ofDeliveries(ctx, adm, l) })
 	l.keep(t.seen())
 	t.warn(t.seen(), l)
@@ -371,6 +371,29 @@ func (t *attention) ofBudgets(ctx context.Context, l *look) {
 
 // mostBudgets is how many budgets are listed at most: entities may have one each.
 const mostBudgets = 100
+
+// mostApprovals is how many actions that wait for a person's word are counted at most.
+const mostApprovals = 1000
+
+// ofApprovals adds actions that wait for a person's word.
+func (t *attention) ofApprovals(ctx context.Context, l *look) {
+	if t.a.stream == nil {
+		l.unknown[api.KindApproval] = noStream
+		return
+	}
+	from, err := (&stopsAPI{t.a}).ledger()
+	var waits []ledger.Approval
+	if err == nil {
+		waits, err = from.ApprovalsWaiting(ctx, mostApprovals)
+	}
+	if err != nil {
+		l.unknown[api.KindApproval], l.failed = err.Error(), true
+		return
+	}
+	for i := range waits {
+		l.rows = append(l.rows, approvalRow(&waits[i]))
+	}
+}
 
 // ofDestinations adds destinations that are paused, or to which nothing gets through.
 func (t *attention) ofDestinations(ctx context.Context, l *look) {

@@ -115,6 +115,11 @@ func exampleRows(t *testing.T) (all []api.AttentionItem) {
 	}
 	add(downRow(api.DestinationItem{Team: "acme", Destination: "agent", Waiting: 66, FailingSince: &time.Time{}}))
 	add(budgetRow(ledger.CounterUsed{Name: "budget teams.acme.budget.cost", Used: 45e6, Limit: 50e6, Left: time.Hour}, time.Date(2026, 11, 29, 5, 0, 0, 0, time.UTC)))
+	asked := ledger.Approval{ID: 7, Team: "acme", Subscription: "fulfil", Action: "run", Destination: "acme/agent", Source: "/acme/orders", EventID: "4711", Entity: "o-1", Why: "rule ask of policy: changes production",
+		Roles: []string{"approver"}, AskedAt: time.Date(2026, 11, 29, 5, 0, 0, 0, time.UTC), ExpiresAt: time.Date(2026, 11, 30, 5, 0, 0, 0, time.UTC)}
+	add(approvalRow(&asked))
+	asked.FirstBy = "ann"
+	add(approvalRow(&asked))
 	add(pausedRow(api.DestinationItem{Team: "acme", Destination: "agent", Paused: &api.PauseItem{By: "forebay", Class: "rejected", Reason: "1 answer with status 410: it is not there any more"}}))
 	add(spoolRow(spool.Stats{Team: "acme", Source: "orders", Records: 66, Bytes: 70000, Err: errNotStarted}, "/var/lib/forebay/spool", 0, 1<<30, file))
 	add(spoolRow(spool.Stats{Team: "acme", Source: "orders", Records: 6600, Bytes: 1 << 30, Full: true}, "/var/lib/forebay/spool", 1<<30, 1<<30, file))
@@ -135,6 +140,10 @@ func exampleRows(t *testing.T) (all []api.AttentionItem) {
 				waits.Detail = "server: 422"
 				add(ledgerRow(&waits))
 			}
+		case inbox.AttentionLoop:
+			waits.Dead = &inbox.DeadLetter{DeadLetter: ledger.DeadLetter{ID: "act_4711", Status: ledger.Dead, Class: "loop", Destination: "acme/agent"}}
+			waits.Detail = "programs said 31 things about the entity within 1h0m0s, and loop.runs is 30"
+			add(ledgerRow(&waits))
 		case inbox.AttentionQuarantined:
 			waits.Detail = "(what is wrong with it)"
 			for _, waits.Reason = range []gate.Reason{gate.ReasonUndecodable, gate.ReasonTooLarge, gate.ReasonMisplaced, gate.ReasonDataRejected} {

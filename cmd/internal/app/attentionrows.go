@@ -78,6 +78,8 @@ func ledgerRow(a *inbox.Attention) api.AttentionItem {
 	switch a.Kind {
 	case inbox.AttentionDead:
 		row.ID, row.Destination, row.Reason, row.Command = string(a.Dead.ID), a.Dead.Destination, a.Dead.Class, deadCommand(a.Dead)
+	case inbox.AttentionLoop:
+		row.ID, row.Destination, row.Reason, row.Command = string(a.Dead.ID), a.Dead.Destination, a.Dead.Class, fmt.Sprintf("forebay dlq discard %s --reason TEXT", a.Dead.ID)
 	case inbox.AttentionConflict, inbox.AttentionQuarantined:
 		row.ID = strings.Join([]string{a.Team, a.Subscription, a.Topic, place}, "/")
 		row.Command = redrive + a.Topic + " " + place + " --discard --reason TEXT"
@@ -97,6 +99,7 @@ func ledgerRow(a *inbox.Attention) api.AttentionItem {
 
 // details say in words what a kind is about, and what else than the command can be done.
 var details = map[inbox.AttentionKind]string{
+	inbox.AttentionLoop:     "agents seem to answer one another; the command ends it, and `forebay dlq replay` runs it all the same",
 	inbox.AttentionParked:   "the entity stands still behind a gap; the command runs the waiting events, across the gap",
 	inbox.AttentionHeld:     "kept for an operator; the command runs it, or with --discard discards it",
 	inbox.AttentionOverdue:  "the wait for the gap should be over, and its partition is not read to the end; the command runs the waiting events, across the gap",
@@ -156,6 +159,18 @@ func budgetRow(u ledger.CounterUsed, now time.Time) api.AttentionItem {
 	i.Detail = fmt.Sprintf("%s of %s are used; there is room again at %s", used, limit, timeText(now.Add(u.Left).Round(time.Second)))
 	if u.Used >= u.Limit {
 		i.Reason = "used_up"
+	}
+	return i
+}
+
+// approvalRow returns an action that waits for a person's word as the list has it.
+func approvalRow(a *ledger.Approval) api.AttentionItem {
+	id, asked := strconv.FormatInt(a.ID, 10), a.AskedAt
+	i := api.AttentionItem{Kind: api.KindApproval, ID: id, Team: a.Team, Subscription: a.Subscription, Destination: a.Destination, Source: strings.TrimPrefix(a.Source, "/"+a.Team+"/"),
+		Entity: a.Entity, Type: a.Type, EventID: a.EventID, Since: &asked, Command: "forebay approvals approve " + id + " --reason TEXT",
+		Detail: fmt.Sprintf("%s: for %s, until %s; `forebay approvals get %s` shows what is sent, and `forebay approvals deny %s` ends it", a.Why, strings.Join(a.Roles, ", "), timeText(a.ExpiresAt), id, id)}
+	if a.FirstBy != "" {
+		i.Detail = "approved by " + a.FirstBy + ", and another person must, too; " + i.Detail
 	}
 	return i
 }

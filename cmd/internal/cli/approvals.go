@@ -111,5 +111,11 @@ func printApproval(e *env, a *api.ApprovalItem) error {
 		if a.AnsweredAt != nil {
 			fmt.Fprintf(w, "answered     %s by %s: %s\n", formatTime(*a.AnsweredAt), plain(a.AnsweredBy), plain(a.Reason))
 		}
+		if a.Sends != "" {
+			fmt.Fprintln(w, "sends")
+			for line := range strings.SplitSeq(strings.TrimSuffix(a.Sends, "\n"), "\n") {
+				fmt.Fprintln(w, "  "+plain(line))
+			}
+		}
 	})
 }

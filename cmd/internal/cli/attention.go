@@ -15,7 +15,7 @@ type attentionCmd struct {
 	listenerFlag
 	watchFlag
 	Team  string `help:"Only this team."`
-	Kind  string `help:"Only this kind: paused_scope, stopped_partition, unread_partition, forgotten_actions, paused_subscription, barred_subscription, reload_refused, waits_for_restart, differing_config, destination_down, paused_destination, budget, spooling, unmatched_keys, secret_expires, wrong_clock, parked, held, overdue_gap, conflict, quarantined_record, dead_letter, quarantined_delivery."`
+	Kind  string `help:"Only this kind: paused_scope, stopped_partition, unread_partition, forgotten_actions, paused_subscription, barred_subscription, reload_refused, waits_for_restart, differing_config, destination_down, paused_destination, budget, approval, spooling, unmatched_keys, secret_expires, wrong_clock, parked, held, overdue_gap, conflict, quarantined_record, dead_letter, loop, quarantined_delivery."`
 	Limit int    `default:"20" help:"Most of each kind, 1 to 1000; what there is more is counted."`
 }
 

@@ -90,6 +90,10 @@ func where(i api.AttentionItem) (w struct{ Text, Link string }) {
 		w.Text = fmt.Sprintf("%s %s/%d", of, i.Topic, *i.Partition)
 	}
 	switch i.Kind {
+	case api.KindApproval:
+		w.Link = approvalLink(i.ID)
+	case string(inbox.AttentionLoop):
+		w.Link = "/console/dlq/discard?" + url.Values{"action": {i.ID}}.Encode()
 	case string(inbox.AttentionDead):
 		w.Link = "/console/dlq/replay?" + url.Values{"action": {i.ID}}.Encode()
 	case string(inbox.AttentionConflict), string(inbox.AttentionQuarantined), string(inbox.AttentionHeld):

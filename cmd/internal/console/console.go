@@ -147,6 +147,10 @@ func (c *Console) routes() map[string]http.HandlerFunc {
 		"GET /console/sources/{team}/{source}":                             c.page("source", "Source", c.source),
 		"GET /console/sources/{team}/{source}/test":                        c.page("sourcetest", "Send a test", c.newTest),
 		"POST /console/sources/{team}/{source}/test":                       c.page("sourcetest", "Send a test", c.sendTest),
+		"GET /console/approvals":                                           c.page("approvals", "Approvals", c.approvals),
+		"GET /console/approvals/{approval}":                                c.page("approval", "Approval", c.approval),
+		"POST /console/approvals/{approval}/approve":                       c.page("approval", "Approval", c.answer(api.VerbApprove)),
+		"POST /console/approvals/{approval}/deny":                          c.page("approval", "Approval", c.answer(api.VerbDeny)),
 		"GET /console/replays":                                             c.page("replays", "Replays", c.replays),
 		"GET /console/replays/{replay}":                                    c.page("replay", "Replay", c.replay),
 		"POST /console/replays/{replay}/start":                             c.page("replay", "Replay", c.askReplay("start")),
@@ -222,7 +226,7 @@ type place struct {
 
 var places = []group{
 	{"Look", []place{{Name: "Overview", Path: "/console/"}, {Name: "Inbox", Path: "/console/inbox"}, {Name: "Attention", Path: "/console/attention"}}},
-	{"Fix", []place{{Name: "Dead letters", Path: "/console/dlq"}, {Name: "Gaps", Path: "/console/gaps"}, {Name: "Quarantine", Path: "/console/quarantine"}, {Name: "Replays", Path: "/console/replays"}}},
+	{"Fix", []place{{Name: "Approvals", Path: "/console/approvals"}, {Name: "Dead letters", Path: "/console/dlq"}, {Name: "Gaps", Path: "/console/gaps"}, {Name: "Quarantine", Path: "/console/quarantine"}, {Name: "Replays", Path: "/console/replays"}}},
 	{"Steer", []place{{Name: "Sources", Path: "/console/sources"}, {Name: "Subscriptions", Path: "/console/subscriptions"}, {Name: "Destinations", Path: "/console/destinations"}, {Name: "Schemas", Path: "/console/schemas"}}},
 	{"Check", []place{{Name: "Audit", Path: "/console/audit", Right: access.Audit}, {Name: "Health", Path: "/console/health"}}},
 }
@@ -245,7 +249,7 @@ func navigation(path string, who *access.Who) (groups []group) {
 }
 
 // pageNames are the templates that are pages.
-var pageNames = []string{"overview", "inbox", "event", "entity", "attention", "dlq", "dlqask", "dlqprogress", "redrive", "gaps", "quarantine", "delivery", "subscriptions", "subscription", "seek", "accept", "destinations", "destination", "sources", "source", "sourcetest", "replays", "replay", "schemas", "schema", "audit", "health", "problem", "login"}
+var pageNames = []string{"overview", "inbox", "event", "entity", "attention", "dlq", "dlqask", "dlqprogress", "redrive", "gaps", "quarantine", "delivery", "subscriptions", "subscription", "seek", "accept", "destinations", "destination", "sources", "source", "sourcetest", "replays", "replay", "approvals", "approval", "schemas", "schema", "audit", "health", "problem", "login"}
 
 // page makes the handler of a page: ask returns what its template shows. With an error it may return that, too: the page is shown with the
 // problem then.

@@ -26,7 +26,7 @@ const subscriptionURL = "/console/subscriptions/acme/fulfil"
 
 const destinationURL = "/console/destinations/acme/agent"
 
-const sourceURL, replayURL = "/console/sources/acme/orders", "/console/replays/1"
+const sourceURL, replayURL, approvalURL = "/console/sources/acme/orders", "/console/replays/1", "/console/approvals/7"
 
 const eventURL, entityURL, deadURL = "/console/event?id=acme/fulfil/orders/e-2", "/console/entity?of=acme/fulfil/orders&entity=o-1", "/console/dlq/replay?action=act_1"
 
@@ -36,7 +36,7 @@ var screens = []string{"/console/", "/console/inbox?entity=o-1&cursor=x", eventU
 	"/console/event/redrive?id=acme/fulfil/orders/e-5", "/console/gaps?cursor=x", "/console/quarantine", deliveryURL,
 	"/console/subscriptions?team=", subscriptionURL + "/seek?to=end", subscriptionURL + "/accept?stop=7",
 	"/console/destinations", destinationURL, "/console/destinations/pagers",
-	"/console/sources", sourceURL, sourceURL + "/test", "/console/replays", replayURL, "/console/schemas?type=com.github.issues", "/console/schemas/com.github.issues", "/console/audit?cursor=x", "/console/health", "/console/nothing"}
+	"/console/sources", sourceURL, sourceURL + "/test", "/console/replays", replayURL, "/console/approvals?state=&cursor=x", approvalURL, "/console/schemas?type=com.github.issues", "/console/schemas/com.github.issues", "/console/audit?cursor=x", "/console/health", "/console/nothing"}
 
 func TestOverview(t *testing.T) {
 	t.Parallel()
@@ -76,7 +76,7 @@ func TestOverviewWithoutALedger(t *testing.T) {
 	s.says("section", "Destinations", "This part cannot be had: ask Postgres: connection refused")
 	s.says("tr", "acme.fulfil", "cannot be had: ask the brokers: no answer")
 	s.says("tr", "acme/orders", "41")
-	for _, path := range []string{"/console/inbox", eventURL, entityURL, "/console/attention", "/console/dlq", deadURL, "/console/gaps", subscriptionURL, subscriptionURL + "/seek?to=end", "/console/destinations", destinationURL, "/console/replays", replayURL} {
+	for _, path := range []string{"/console/inbox", eventURL, entityURL, "/console/attention", "/console/dlq", deadURL, "/console/gaps", subscriptionURL, subscriptionURL + "/seek?to=end", "/console/destinations", destinationURL, "/console/replays", replayURL, "/console/approvals", approvalURL} {
 		s := get(t, f.handler(t, nil), path)
 		if s.status != http.StatusServiceUnavailable {
 			t.Errorf("%s: %d", path, s.status)
@@ -88,9 +88,9 @@ func TestOverviewWithoutALedger(t *testing.T) {
 func TestProcessWithoutTheStreamRole(t *testing.T) {
 	t.Parallel()
 	h := newFake().handler(t, func(c *api.Config) {
-		c.Inbox, c.Entities, c.DeadLetters, c.Destinations, c.Steering, c.Stops, c.Replays = nil, nil, nil, nil, nil, nil, nil
+		c.Inbox, c.Entities, c.DeadLetters, c.Destinations, c.Steering, c.Stops, c.Replays, c.Approvals = nil, nil, nil, nil, nil, nil, nil, nil
 	})
-	for _, path := range []string{"/console/inbox", eventURL, entityURL, "/console/dlq", deadURL, "/console/gaps", subscriptionURL, subscriptionURL + "/seek?to=end", "/console/destinations", destinationURL, "/console/replays", replayURL} {
+	for _, path := range []string{"/console/inbox", eventURL, entityURL, "/console/dlq", deadURL, "/console/gaps", subscriptionURL, subscriptionURL + "/seek?to=end", "/console/destinations", destinationURL, "/console/replays", replayURL, "/console/approvals", approvalURL} {
 		s := get(t, h, path)
 		if s.status != http.StatusConflict {
 			t.Errorf("%s: %d", path, s.status)

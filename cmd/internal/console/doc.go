@@ -15,6 +15,7 @@
 //	/console/event/redrive  what redriving an event that waits would do, and that
 //	/console/gaps         what waits behind gaps, by entity
 //	/console/quarantine   deliveries that could not become events; .../TEAM/SOURCE/PARTITION/OFFSET is one
+//	/console/approvals    what waits for a person's word; .../ID is one, with what is sent and the forms that answer
 //	/console/replays      planned and started replays; .../ID is one
 //	/console/sources      .../TEAM/SOURCE is one, with sending a test below it
 //	/console/subscriptions  .../TEAM/SUBSCRIPTION is one, with pause, resume and seek below it

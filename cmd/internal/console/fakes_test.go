@@ -56,6 +56,8 @@ type fake struct {
 	resumed   api.PauseRequest
 	pausedAt  string // which destination
 	plan      api.ReplayItem
+	question  api.ApprovalItem
+	said      []string // to the question
 	changed   []api.AuditItem
 	drift     api.Drift
 	tested    api.SourceTested
@@ -362,6 +364,39 @@ func (r replays) CancelReplay(_ context.Context, _ int64, q api.ReplayRequest) (
 	return &r.f.plan, nil
 }
 
+// Approvals lists the one question, without what is sent.
+func (f *fake) Approvals(_ context.Context, q api.ApprovalFilter) (page api.Page[api.ApprovalItem], err error) {
+	if i := f.question; (q.State == "" || q.State == i.State) && (q.Teams == nil || slices.Contains(q.Teams, i.Team)) {
+		i.Sends = ""
+		page = api.Page[api.ApprovalItem]{Items: []api.ApprovalItem{i}, Next: "cursor=="}
+	}
+	return page, f.err
+}
+
+func (f *fake) Approval(context.Context, int64) (*api.ApprovalItem, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	return new(f.question), nil
+}
+
+// AnswerApproval takes one answer.
+func (f *fake) AnswerApproval(_ context.Context, _ int64, approve bool, r api.ApprovalRequest) (*api.ApprovalItem, error) {
+	switch {
+	case f.question.State != "waiting":
+		return nil, schemas.Errorf(schemas.Conflict, "answer an approval", "%s has answered it already: %s", f.question.AnsweredBy, f.question.State)
+	case r.DryRun:
+		return new(f.question), nil
+	case approve:
+		f.question.State = "approved"
+	default:
+		f.question.State, f.question.Sends = "denied", ""
+	}
+	f.question.AnsweredBy, f.question.Reason, f.question.AnsweredAt = r.By, r.Reason, &at
+	f.said = append(f.said, f.question.State+" by "+r.By+": "+r.Reason)
+	return new(f.question), nil
+}
+
 // TestSource says what would become of every test alike, and sends it.
 func (f *fake) TestSource(_ context.Context, _, _ string, r api.SourceTest, may func(*api.SourceTested) error) (*api.SourceTested, error) {
 	out := f.tested
@@ -389,7 +424,7 @@ func (c changes) Changes(_ context.Context, q api.AuditFilter) (api.Page[api.Aud
 
 func (f *fake) config() api.Config {
 	return api.Config{
-		Inbox: f, Entities: f, DeadLetters: f, Destinations: destinations{f}, Steering: steering{f}, Stops: stops{f: f}, Replays: replays{f: f}, Audit: changes{f: f}, Drift: func() *api.Drift { return &f.drift }, SourceTests: f, Quarantine: f, Gatherer: prometheus.NewRegistry(),
+		Inbox: f, Entities: f, DeadLetters: f, Destinations: destinations{f}, Steering: steering{f}, Stops: stops{f: f}, Replays: replays{f: f}, Approvals: f, Audit: changes{f: f}, Drift: func() *api.Drift { return &f.drift }, SourceTests: f, Quarantine: f, Gatherer: prometheus.NewRegistry(),
 		Ready: func(context.Context) []api.Check { return f.checks }, Sources: func() []api.SourceItem { return f.sources },
 		Subscriptions: func(context.Context) []api.SubscriptionItem { return f.subs },
 		Attention: func(context.Context, api.AttentionFilter) (*api.Attention, error) {
@@ -459,6 +494,8 @@ func newFake() *fake {
 		Items: []api.AttentionItem{{Kind: "dead_letter", ID: "act_1", Team: "acme", Subscription: "fulfil", Source: "orders", Entity: "o-1", Since: &at, Reason: "invalid", Command: "forebay dlq replay act_1 --reason TEXT"}}}
 	f.plan = api.ReplayItem{ID: "1", Team: "acme", Subscription: "fulfil", Mode: "fill", State: "planned", PlannedAt: &at, PlannedBy: "ada", Range: api.ReplayRange{Offsets: 200, Counted: 200}, Records: 190,
 		Runs: 30, Actions: 60, Rate: 10, Seconds: 3, MaxErrors: 5, ByType: map[string]int64{"order.changed": 28, "order.paid": 2}, Partitions: []api.ReplayPartition{{Topic: "events.acme.orders", Partition: 1, To: 200}}}
+	f.question = api.ApprovalItem{ID: "7", Team: "acme", Subscription: "fulfil", Action: "run", ActionID: "act_7", Destination: "acme/agent", Digest: strings.Repeat("ab", 32), Source: "/acme/orders", EventID: "e-2",
+		Type: "order.changed", Entity: "o-1", Version: "2", Why: "rule ask of policy: changes production", Sends: "the event's body:\n{\"order\": 1}", Roles: []string{"approver", "operator"}, State: "waiting", AskedAt: at, ExpiresAt: at.Add(24 * time.Hour)}
 	f.changed = []api.AuditItem{{At: at, Actor: "ada", Role: "operator", By: "ada@ops", Action: "dlq.replay", Team: "acme", Object: "act_1", Reason: "mended", Outcome: "done", Before: json.RawMessage(`{"status":"dead_letter"}`)},
 		{At: at, Actor: "loopback", Action: "subscription.seek", Team: "acme", Object: "acme/fulfil", Reason: "again", Outcome: "refused", Detail: "nothing was moved"}}
 	f.drift = api.Drift{Items: []api.DriftItem{{Team: "acme", Source: "orders", Type: "order.changed", Field: "/order/total", Change: "kind", Was: []string{"number"}, Is: []string{"string"}, Since: at}},
@@ -529,12 +566,13 @@ func fill(v reflect.Value, text string) {
 // filled is a fake all of whose answers say text wherever they say anything.
 func filled(text string) *fake {
 	f := &fake{}
-	for _, v := range []any{&f.items, &f.detail, &f.raw, &f.entity, &f.dead, &f.history, &f.groups, &f.attention, &f.lag, &f.sources, &f.subs, &f.to, &f.checks, &f.kept, &f.would, &f.seeks, &f.planned, &f.stopped, &f.plan, &f.changed, &f.drift, &f.tested} {
+	for _, v := range []any{&f.items, &f.detail, &f.raw, &f.entity, &f.dead, &f.history, &f.groups, &f.attention, &f.lag, &f.sources, &f.subs, &f.to, &f.checks, &f.kept, &f.would, &f.seeks, &f.planned, &f.stopped, &f.plan, &f.question, &f.changed, &f.drift, &f.tested} {
 		fill(reflect.ValueOf(v).Elem(), text)
 	}
 	for i := range f.checks {
 		f.checks[i].OK = false
 	}
+	f.question.State = "waiting"
 	f.sources[0].Team, f.sources[0].Source, f.drift.Items[0].Team, f.drift.Items[0].Source = "acme", "orders", "acme", "orders" // sourceURL
 	f.attention.Items[1].Team, f.attention.Items[1].Source, f.attention.Items[1].Subscription = "acme", "orders", ""
 	for i := range f.attention.Counts {

@@ -45,6 +45,10 @@ var ofTeam = []struct {
 	{"POST", "/console/dlq/replay", access.Respond},
 	{"POST", "/console/dlq/discard", access.Respond},
 	{"POST", "/console/dlq/resolve", access.Respond},
+	{"GET", "/console/approvals/REPLAY", access.See},
+	{"POST", "/console/approvals/REPLAY/approve", access.Approve},
+	{"POST", "/console/approvals/REPLAY/deny", access.Approve},
+	{"GET", "/console/approvals?team=TEAM", access.See},
 	{"GET", "/console/replays/REPLAY", access.See},
 	{"POST", "/console/replays/REPLAY/start", access.Operate},
 	{"POST", "/console/replays/REPLAY/cancel", access.Operate},
@@ -113,7 +117,7 @@ var asNone = strings.NewReplacer("acme", "none", "act_1", "act_none", "7001", "4
 func TestEveryPageForEveryRole(t *testing.T) {
 	t.Parallel()
 	g := guardFake(t, nil)
-	g.plan.ID = "7001"
+	g.plan.ID, g.question.ID = "7001", "7001"
 	stop, dead := g.stopped, slices.Clone(g.dead)
 	g.console.visits = access.NewRates(1e6, 1e6)
 	g.console.attempts, g.console.allAttempts = g.console.visits, g.console.visits
@@ -141,7 +145,7 @@ func TestEveryPageForEveryRole(t *testing.T) {
 					form.Set("after", "0")
 					return v.post(of(p.path), form)
 				}
-				g.seeks, g.replayed, g.accepted, g.stopped, g.dead, g.plan.State = nil, nil, nil, stop, slices.Clone(dead), "planned"
+				g.seeks, g.replayed, g.accepted, g.stopped, g.dead, g.plan.State, g.question.State = nil, nil, nil, stop, slices.Clone(dead), "planned", "waiting"
 				s := look(true)
 				switch who := g.tokens["t"]; {
 				case !who.May(p.right):

@@ -34,6 +34,7 @@ func partOf[T any](ctx context.Context, question func(context.Context) (T, error
 type overview struct {
 	Attention     part[*api.Attention]
 	Waits         []api.AttentionCount // kinds of which something waits
+	Approvals     *api.AttentionCount  // actions that wait for a person's word; nil: none does
 	Checks        part[[]api.Check]    // those that fail
 	Subscriptions part[[]subscriptionRow]
 	Destinations  part[[]api.DestinationItem]
@@ -99,6 +100,9 @@ func (c *Console) overview(ctx context.Context, r *http.Request) (any, error) {
 		for _, n := range o.Attention.Value.Counts {
 			if n.Count > 0 || n.More {
 				o.Waits = append(o.Waits, n)
+				if n.Kind == api.KindApproval {
+					o.Approvals = &n
+				}
 			}
 		}
 	}

@@ -20,6 +20,7 @@ var functions = template.FuncMap{
 	"eventLink":        func(i api.InboxItem) string { return eventLink(eventName(&i)) },
 	"entityLink":       entityLink,
 	"replayLink":       replayLink,
+	"approvalLink":     approvalLink,
 	"passed":           passed,
 	"ran":              ran,
 	"differs":          differs,

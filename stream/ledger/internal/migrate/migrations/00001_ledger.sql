@@ -760,6 +760,7 @@ CREATE TABLE approvals (
     event_id     text COLLATE "C" NOT NULL,
     type         text COLLATE "C" NOT NULL,
     why          text NOT NULL, -- it is asked for
+    sends        text NOT NULL, -- what the digest is of, for people; emptied when it ends
     roles        text[] NOT NULL,
     four_eyes    boolean NOT NULL,
     asked_at     timestamptz NOT NULL DEFAULT now(),
@@ -769,7 +770,8 @@ CREATE TABLE approvals (
     answered_by  text,
     reason       text,
     answered_at  timestamptz, -- when it got its state, but for used
-    CHECK ((state = 'waiting') = (answered_at IS NULL))
+    CHECK ((state = 'waiting') = (answered_at IS NULL)),
+    CHECK (state IN ('waiting', 'approved') OR sends = '')
 );
 CREATE UNIQUE INDEX approvals_open ON approvals (action_id) WHERE state IN ('waiting', 'approved');
 CREATE INDEX approvals_by_action ON approvals (action_id, id);
