@@ -5,6 +5,8 @@
 //	_meta                forebay/action_id: the idempotency key, the same on every attempt; forebay/attempt; traceparent
 //	Idempotency-Key      the key once more, as a header of the call, for gateways
 //
+// The _meta of a result may have forebay/cost: what the call has cost, for budgets, as 0.25 or "0.25".
+//
 // An attempt is a session of its own: the client asks what the server speaks (server/discover, or initialize where the
 // server is older than protocol 2026-07-28), calls the tool once, and ends the session if there is one. Nothing else of
 // the server is used: no listening stream, no reconnecting to an answer that broke off, no redirects.

@@ -35,6 +35,17 @@ func newFake(o mcp.StreamableHTTPOptions) *fake {
 	object := json.RawMessage(`{"type":"object"}`)
 	for name, do := range map[string]func(*mcp.CallToolRequest) (*mcp.CallToolResult, error){
 		"triage": func(*mcp.CallToolRequest) (*mcp.CallToolResult, error) { return text("filed"), nil },
+		"paid": func(*mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			r := text("filed")
+			r.Meta = mcp.Meta{"forebay/cost": 0.25}
+			return r, nil
+		},
+		"overpaid": func(*mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			r := text("filed")
+			r.Meta = mcp.Meta{"forebay/cost": "-3"}
+			r.IsError = true
+			return r, nil
+		},
 		"fails": func(*mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			r := text("no such project")
 			r.IsError = true

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"sync"
 	"time"
 
@@ -167,7 +168,26 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	default:
 		err = x.failure(ctx, err)
 	}
-	return x.outcome(), s.redact.Err(err)
+	out := x.outcome()
+	if result != nil {
+		setCost(&out, result.Meta["forebay/cost"])
+	}
+	return out, s.redact.Err(err)
+}
+
+// setCost notes what the tool says that the call has cost: a number, or a decimal as text.
+func setCost(out *sink.Outcome, said any) {
+	text := ""
+	switch said := said.(type) {
+	case nil:
+		return
+	case string:
+		text = said
+	case float64:
+		text = strconv.FormatFloat(said, 'f', -1, 64)
+	}
+	cost, err := sink.ParseCost(text)
+	out.Cost, out.CostRefused = cost, err != nil
 }
 
 // call makes a session, calls the tool and ends the session.

@@ -217,6 +217,12 @@ func TestEndsOfACall(t *testing.T) {
 			}
 		})
 	}
+	for tool, want := range map[string]sink.Outcome{"triage": {}, "paid": {Cost: 250_000}, "overpaid": {CostRefused: true}} {
+		s := serve(t, newFake(servers["stateless"]), Config{Params: params(t, tool, nil)})
+		if out, _ := s.Do(t.Context(), sinktest.Action(1)); out.Cost != want.Cost || out.CostRefused != want.CostRefused {
+			t.Errorf("%s has cost %s, refused %t", tool, out.Cost, out.CostRefused)
+		}
+	}
 	s := serve(t, newFake(servers["stateless"]), Config{Params: params(t, "asks", nil)})
 	if _, err := s.Do(t.Context(), sinktest.Action(1)); sink.ClassOf(err) != sink.ClassRejected || !strings.Contains(err.Error(), "asks for input") {
 		t.Errorf("a tool that asks: %v", err)

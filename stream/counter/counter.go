@@ -151,14 +151,19 @@ func (c *Counters) Settle(l Limit, n int64, window time.Time) {
 	}
 }
 
-// Pour takes want to most units of a bucket into which limit units flow in each per, and which holds burst at most. Units that are not used
-// within a moment are lost. retry is after how long want units are there, where none were given.
+// Pour takes want to most units of a bucket into which limit units flow in each per, and which holds burst at most. What is
+// not used goes back by PourBack. retry is after how long want units are there, where none were given.
 func (c *Counters) Pour(ctx context.Context, name string, limit int64, per time.Duration, burst, want, most int64) (units int64, retry time.Duration, err error) {
 	q, err := c.ask(ctx, ledger.CounterAsk{Name: cut(name), Limit: limit, Per: per, Burst: burst, Want: want, Most: most})
 	if err != nil {
 		return 0, 0, err
 	}
 	return q.grant.Units, q.grant.Left, nil
+}
+
+// PourBack gives back n units that Pour gave and that were not used. It does not wait for the ledger; where that does not answer they are lost.
+func (c *Counters) PourBack(name string, limit int64, per time.Duration, burst, n int64) {
+	c.put(&question{ask: ledger.CounterAsk{Name: cut(name), Limit: limit, Per: per, Burst: burst, Want: -n, Force: true}})
 }
 
 // hold returns the lease of a name, for the caller alone until release.
@@ -275,7 +280,7 @@ func (c *Counters) answer(ctx context.Context) {
 			continue
 		}
 		if !c.down {
-			c.log.Warn("what is used of budgets and rates cannot be counted: nothing that has a limit is attempted until it can", "error", err)
+			c.log.Warn("what is used of budgets and rates cannot be counted: nothing that has a budget is attempted until it can, and each process keeps its part of a rate", "error", err)
 		}
 		c.down = true
 		c.mu.Lock()

@@ -35,6 +35,7 @@ type Destination struct {
 	breaker     breaker
 	onHoldUntil time.Time // as an answer asked; zero: not on hold
 	rate        bucket
+	leases      leases
 	meter       meter
 	blocked     []span // when nobody could attempt anything
 
@@ -85,7 +86,9 @@ func (d *Destination) SetPolicy(p Policy) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	before := d.policy.Rate
 	d.policy = p
+	d.anew(before)
 	b := &d.breaker
 	b.policy, b.recovery, b.concurrency = p.Breaker, p.Recovery, p.Concurrency
 	b.wait = max(b.policy.Wait, min(b.wait, b.policy.MaxWait))
@@ -116,12 +119,15 @@ func (d *Destination) mayBegin(now time.Time) (ok bool, next time.Time) {
 	if c := d.policy.Concurrency; c > 0 && d.running >= c {
 		return false, next
 	}
-	if r := d.policy.Rate; r.OnLimit == Queue {
-		if d.rate.refill(now, r.perSecond(), float64(r.Burst)); !d.rate.has() {
-			return false, d.rate.next(r.perSecond())
+	if d.policy.Rate.OnLimit == Queue {
+		if perSecond := d.pour(now); !d.rate.has() {
+			return false, d.rate.next(perSecond)
 		}
 	}
-	return d.breaker.mayBegin(now, d.running)
+	if ok, next = d.breaker.mayBegin(now, d.running); !ok {
+		return false, next
+	}
+	return d.leased(now)
 }
 
 // stopped reports whether a pause or a hold lets nothing begin, and until when; zero: unknown.
@@ -139,7 +145,7 @@ func (d *Destination) begin(now time.Time) Permit {
 	d.running++
 	d.meter.add(now)
 	if d.policy.Rate.OnLimit == Queue {
-		d.rate.tokens--
+		d.take(now)
 	}
 	return d.breaker.begin(now)
 }
@@ -149,21 +155,20 @@ func (d *Destination) undoBegin(p Permit) {
 	d.running--
 	d.meter.n = max(0, d.meter.n-1)
 	if d.policy.Rate.OnLimit == Queue {
-		d.rate.tokens++
+		d.untake()
 	}
 	d.breaker.undoBegin(p)
 }
 
 // limited reports that an action which does not wait for a token finds none. Otherwise it takes the token.
 func (d *Destination) limited(now time.Time) bool {
-	r := d.policy.Rate
-	if !r.strict() {
+	if !d.policy.Rate.strict() {
 		return false
 	}
-	if d.rate.refill(now, r.perSecond(), float64(r.Burst)); !d.rate.has() {
+	if d.pour(now); !d.rate.has() || d.without(now) {
 		return true
 	}
-	d.rate.tokens--
+	d.take(now)
 	return false
 }
 
@@ -206,6 +211,7 @@ func (d *Destination) fire() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.timerAt = time.Time{}
+	d.dropLots(time.Now())
 	d.serve()
 }
 

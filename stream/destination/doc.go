@@ -11,7 +11,7 @@
 // user is called once its turn has come: teams take turns, within a team its subscriptions, and whatever a subscription has
 // takes turns there. Waiting uses up nothing: a destination that is open, on hold, paused, out of tokens or busy costs no attempt.
 //
-// No goroutine belongs to a destination, and at most one timer. All methods are safe for concurrent use; none waits.
+// No goroutine belongs to a destination but one while it asks for tokens, and at most one timer. All methods are safe for concurrent use; none waits.
 //
 // For the breaker, failures are those of class unavailable, timeout, network, dns and throttled; denied and forbidden count for the
 // automatic pause, too. A refusal is an answer: it got through. After an open breaker, a hold or a pause, a destination begins with
@@ -21,5 +21,7 @@
 // A pause, an operator's or an automatic one, is a row that every process looks for each second and before its first attempt.
 // The ledger also keeps since when nothing gets through, from the first minute on, so that the three days of an automatic pause
 // outlive processes, and since when a breaker is open, so that an outage uses up nothing, whoever is restarted in it. Where the ledger
-// does not take a pause, it holds in this process until it does. Breaker, rate and holds are otherwise each process's own.
+// does not take a pause, it holds in this process until it does. A rate is that of all processes of a ledger: [Tokens] are taken ahead, a few
+// times a second. While the ledger does not answer, a process begins as many attempts as the rate divided by the processes that were known
+// last. Breaker and holds are otherwise each process's own.
 package destination

@@ -23,6 +23,8 @@ type Store interface {
 	// FailDestination stores since when nothing succeeds, and since when the breaker is open, if it is; zero since: something
 	// succeeded. Earlier times stay.
 	FailDestination(ctx context.Context, name string, since, openSince time.Time) error
+	// Processes returns how many processes run subscriptions.
+	Processes(ctx context.Context) (int, error)
 	// EndOutage stores that the breaker is open no more. Where it is an outage, the time since it opened counts for no retry.
 	EndOutage(ctx context.Context, name string, outage bool) error
 }
@@ -33,6 +35,8 @@ type Keeper struct {
 	Store        Store
 	Destinations map[string]*Destination
 	Logger       *slog.Logger
+	// Tokens are those that the destinations' rates share with other processes; nil: each process has its own.
+	Tokens Tokens
 
 	syncing     sync.Mutex    // one at a time: an older answer would undo a newer one. It guards Destinations from Run on
 	changed     chan struct{} // of all destinations, once Run runs; never closed
@@ -120,6 +124,9 @@ func (k *Keeper) Sync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	names := slices.Sorted(maps.Keys(k.Destinations))
+	if err := k.shareRates(ctx); err != nil {
+		return err
+	}
 	for _, name := range names {
 		if p := k.Destinations[name].toSave(); p != nil {
 			kept, err := k.Store.PauseDestination(ctx, name, *p)
@@ -144,6 +151,27 @@ func (k *Keeper) Sync(ctx context.Context) error {
 		if err := k.save(ctx, name, d.adopt(ledger.PauseOfDestination(kept, name, d.agent()))); err != nil {
 			return err // the next Sync tries again
 		}
+	}
+	return nil
+}
+
+// shareRates has destinations with a rate share it with all processes.
+func (k *Keeper) shareRates(ctx context.Context) error {
+	var limited []*Destination
+	for _, d := range k.Destinations {
+		if k.Tokens != nil && d.limits() {
+			limited = append(limited, d)
+		}
+	}
+	if len(limited) == 0 {
+		return nil
+	}
+	n, err := k.Store.Processes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, d := range limited {
+		d.share(k.Tokens, n)
 	}
 	return nil
 }

@@ -64,8 +64,9 @@ func (d *Destination) outOfTokens() bool {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.rate.refill(time.Now(), r.perSecond(), float64(r.Burst))
-	return !d.rate.has()
+	now := time.Now()
+	d.pour(now)
+	return !d.rate.has() || d.without(now)
 }
 
 // Status returns the destination's state now.

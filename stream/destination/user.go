@@ -71,6 +71,12 @@ func (u *User) Take() (Answer, Permit) {
 		}
 		permit = d.begin(now)
 	}
+	if d.policy.Rate.strict() && d.unasked(now) {
+		d.undoBegin(permit)
+		d.turns.add(u)
+		d.serve()
+		return Wait, 0
+	}
 	if d.limited(now) {
 		d.metrics.limited.Inc()
 		d.undoBegin(permit)
@@ -182,7 +188,7 @@ func (u *User) GiveBack(p Permit) (turn bool) {
 	defer d.mu.Unlock()
 	d.undoBegin(p)
 	if d.policy.Rate.strict() { // else undoBegin has returned it
-		d.rate.tokens++
+		d.untake()
 	}
 	return u.serve()
 }
@@ -193,9 +199,13 @@ func (u *User) Spend() {
 	d := u.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.policy.Rate.Limit > 0 {
-		d.rate.tokens--
+	if d.policy.Rate.Limit == 0 {
+		return
 	}
+	if d.shares() && len(d.leases.lots) == 0 {
+		d.leases.owed++
+	}
+	d.take(time.Now())
 }
 
 // serve gives turns to those who wait. u learns of its turn from the result instead of its call function.

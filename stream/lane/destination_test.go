@@ -442,6 +442,8 @@ func (k *kept) FailDestination(_ context.Context, name string, since, away time.
 	return nil
 }
 
+func (k *kept) Processes(context.Context) (int, error) { return 1, nil }
+
 func (k *kept) EndOutage(_ context.Context, name string, outage bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

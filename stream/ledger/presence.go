@@ -129,6 +129,16 @@ SELECT pg_notify($3, $4) FROM gone`, n.id, member, p.channel, leftPayload(n.id))
 	return nil
 }
 
+// Processes returns how many processes run subscriptions. Kind: Unavailable.
+func (l *Ledger) Processes(ctx context.Context) (n int, err error) {
+	err = l.quick.QueryRow(ctx, `-- presence: how many
+SELECT count(DISTINCT presence) FROM members WHERE NOT judged`).Scan(&n)
+	if err != nil {
+		return 0, Unavailable("count processes", err)
+	}
+	return n, nil
+}
+
 func leftPayload(id int32) string { return strconv.Itoa(int(id)) + " left" }
 
 // Began is of [pg.Beat]: it takes a lock.

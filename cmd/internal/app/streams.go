@@ -121,6 +121,7 @@ func (s *streams) open(ctx context.Context) (*ledger.Ledger, error) {
 	}
 	s.mu.Lock()
 	s.ledger, s.keeper.Store, s.counters = opened, opened, counter.New(opened, s.a.log)
+	s.keeper.Tokens = s.counters
 	s.mu.Unlock()
 	s.a.ready.probe("ledger", opened.Ping)
 	return opened, nil

@@ -398,7 +398,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "retry", doc: "How failed attempts are repeated."},
 		{name: "long", doc: "Whether http may answer 202 and say later what came of it; needs listen.agents.", computed: "202 is success"},
 		{name: "concurrency", doc: "Most attempts under way at once, of all subscriptions of a process; for postgres also its connections.", computed: "64; 8 for postgres, 4 of them without database", minimum: 1},
-		{name: "rate", doc: "Limit on attempts, for all subscriptions of a process; none when absent."},
+		{name: "rate", doc: "Limit on attempts, for all subscriptions of all processes that share a ledger; none when absent. While the ledger does not answer each process keeps its share alone."},
 		{name: "breaker", doc: "When less is attempted, or next to nothing, because attempts fail; no action uses up an attempt while it is open."},
 		{name: "max_hold", doc: "Longest that a Retry-After is heeded: of 429 and 503 it keeps all attempts waiting, of other answers their own action; 0s: their own action only.", def: "1h"},
 		{name: "recovery", doc: "How long it takes, after breaker, hold or pause, until as much is attempted as before; 0s: no time.", def: "30s"},
@@ -530,7 +530,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "limit", doc: "How many events.", def: "30", minimum: 1},
 		{name: "per", doc: "In what time, 1s to 7d.", def: "1h"},
 	}},
-	reflect.TypeFor[Action](): {shown: true, doc: "One effect.", later: []string{"template", "timeout"}, fields: []field{
+	reflect.TypeFor[Action](): {shown: true, doc: "One effect.", later: []string{"template", "timeout", "on_newer"}, fields: []field{
 		{name: "name", doc: "Name, unique in the subscription.", required: true},
 		{name: "to", doc: "Destination of the same team, or a shared one.", required: true},
 		{name: "when", doc: "CEL as in match, and over action: for which events it runs. false is skipped (when); an error makes it dead (expression) and parks the entity."},
