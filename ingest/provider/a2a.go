@@ -30,7 +30,7 @@ func a2a() preset {
 		verify:  verify.Params{Scheme: verify.SchemeA2A},
 		maxBody: 10 << 20, deadline: 10 * time.Second, deadlineNote: "of a2a-python; others as they like",
 		retries: "as the server does, if it does; a day is assumed", retryHorizon: day,
-		prefix: "org.a2a-protocol.", names: []string{"task_state_", "", "_", "-"},
+		chain: true, prefix: "org.a2a-protocol.", names: []string{"task_state_", "", "_", "-"},
 		repeats:  []Repeat{{Event: "org.a2a-protocol.artifact", Do: "GetTask has the whole artifact"}},
 		selects:  []string{"=task{/task}|=status{/statusUpdate}|=artifact{/artifactUpdate}|=message{/message}?"},
 		fallback: mapping{id: "sha256:body", typ: []string{"=notification"}},

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,10 +49,14 @@ func TestAgentsAreApart(t *testing.T) {
 	if e := event("planner", `{"id":"1","type":"t","entity":"e"}`); e.Version.Kind != schemas.None {
 		t.Errorf("%+v", e.Version)
 	}
+	if e := event("planner", body, "X-Agent-Call-Chain: lead, planner", "X-Agent-Trace-Id: t1"); !slices.Equal(e.Chain.Agents, []string{"lead", "planner"}) || e.Chain.Depth != 2 || e.Chain.TraceID != "t1" {
+		t.Errorf("the chain that led to it: %+v", e.Chain)
+	}
 	for name, c := range map[string]struct {
 		r    *verify.Request
 		want string
 	}{
+		"a depth that is no number":   {of(verify.Caller{Name: "a"}, body, "X-Agent-Call-Depth: deep"), "wrong_type"},
 		"no type":                     {of(verify.Caller{Name: "a"}, `{"id":"1","entity":"e"}`), provider.MissingField},
 		"no entity":                   {of(verify.Caller{Name: "a"}, `{"id":"1","type":"t"}`), provider.MissingField},
 		"no id":                       {of(verify.Caller{Name: "a"}, `{"type":"t","entity":"e"}`), provider.MissingField},

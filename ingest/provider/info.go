@@ -45,6 +45,8 @@ type Info struct {
 	Headers []string `json:"headers"`
 	// Conversation lists the event types in which somebody says something to others, of which loops are counted.
 	Conversation []string `json:"conversation,omitempty"`
+	// Chain says that the headers X-Agent-Call-Chain, X-Agent-Call-Depth and X-Agent-Trace-Id are taken in.
+	Chain bool `json:"chain,omitempty"`
 	// Types lists the event types with a mapping of their own, and Fallback the mapping of all others.
 	Types    []TypeInfo `json:"types"`
 	Fallback TypeInfo   `json:"fallback"`
@@ -134,7 +136,7 @@ func (p preset) info() Info {
 	signed, tolerance := p.verify.Signs()
 	i := Info{Name: p.name, Title: p.title, Scheme: scheme, Verify: p.verify, Signed: signed, Tolerance: Seconds(tolerance),
 		MaxBody: p.maxBody, Deadline: Seconds(p.deadline), DeadlineNote: p.deadlineNote, Retries: p.retries, RetryHorizon: Seconds(p.retryHorizon),
-		ID: p.fallback.id, DeliveryID: p.delivery, Repeats: p.repeats, TypeNames: p.namesText(), Headers: append([]string{}, p.headers...), Conversation: p.conversation(), Types: []TypeInfo{}, Fallback: p.mappingInfo("", p.fallback)}
+		ID: p.fallback.id, DeliveryID: p.delivery, Repeats: p.repeats, TypeNames: p.namesText(), Headers: append([]string{}, p.headers...), Conversation: p.conversation(), Chain: p.chain, Types: []TypeInfo{}, Fallback: p.mappingInfo("", p.fallback)}
 	if p.scope != "" {
 		i.ID = "{" + p.scope + "}/" + i.ID
 	}

@@ -92,7 +92,7 @@ func page(index string) string {
 		if i.DeliveryID != "" {
 			fmt.Fprintf(&b, "- delivery id, not signed: `%s`\n", i.DeliveryID)
 		}
-		for _, line := range [][2]string{{"sender", i.SenderText()}, {"title", i.TitleText()}, {"conversation", i.ConversationText()}, {"`own` takes, beside senders' ids", i.OwnText()}} {
+		for _, line := range [][2]string{{"sender", i.SenderText()}, {"title", i.TitleText()}, {"conversation", i.ConversationText()}, {"chain", i.ChainText()}, {"`own` takes, beside senders' ids", i.OwnText()}} {
 			if line[1] != "" {
 				fmt.Fprintf(&b, "- %s: %s\n", line[0], line[1])
 			}

@@ -1,10 +1,12 @@
 package provider
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
 )
 
 // Text describes a mapping in the words of a table.
@@ -87,6 +89,14 @@ func (i Info) ConversationText() string {
 		return ""
 	}
 	return "`" + strings.Join(i.Conversation, "`, `") + "`"
+}
+
+// ChainText says where the agents that led to a delivery are named; empty: nowhere.
+func (i Info) ChainText() string {
+	if !i.Chain {
+		return ""
+	}
+	return fmt.Sprintf("`%s`, `%s`, `%s`: a cycle and what is too deep are dropped", schemas.ChainHeader, schemas.DepthHeader, schemas.TraceIDHeader)
 }
 
 // OwnText says which other ids of a sender `own:` may list, and whether our own texts are known by a mark; empty: neither.

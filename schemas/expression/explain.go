@@ -3,12 +3,14 @@ package expression
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/types"
 )
 
 // Part is what became of a condition, or of a part of it, for one event.
@@ -129,8 +131,10 @@ func fieldName(e ast.Expr) string {
 		case of == "" || err != nil:
 		case c.FunctionName() == operators.Index:
 			return of + "[" + string(key) + "]"
-		case c.FunctionName() == operators.OptSelect || c.FunctionName() == operators.OptIndex:
+		case c.FunctionName() == operators.OptIndex:
 			return of + "[?" + string(key) + "]"
+		case c.FunctionName() == operators.OptSelect:
+			return fmt.Sprintf("%s.?%s", of, literal)
 		}
 	}
 	return ""
@@ -148,6 +152,12 @@ func shown(name string, in *Input) (string, bool) {
 	v, err := x.Eval(in)
 	if err != nil {
 		return "", true
+	}
+	if of, ok := v.(*types.Optional); ok {
+		if !of.HasValue() {
+			return "", true
+		}
+		v = of.GetValue()
 	}
 	native, err := Native(v, 64<<10)
 	if errors.Is(err, ErrTooLarge) {

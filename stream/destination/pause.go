@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -80,13 +81,16 @@ func (d *Destination) pauseByForebay(now time.Time, class sink.Class, reason str
 
 // pause begins a pause, which by our clock began at from: p.At is the ledger's time.
 func (d *Destination) pause(p *Pause, from time.Time) {
+	if d.paused != nil { // another pause stands for one that has ended, or is told first
+		from = slices.MinFunc([]time.Time{from, d.pausedFrom}, time.Time.Compare)
+	}
 	d.paused, d.pausedFrom = p, from
 	d.metrics.pauses.Inc()
 	level := slog.LevelWarn
 	if p.By == byForebay {
 		level = slog.LevelError
 	}
-	d.log.Log(context.Background(), level, "destination is paused: nothing is attempted until `forebay destinations resume`",
+	d.log.Log(context.Background(), level, "destination is paused: nothing is attempted until `"+p.Command("destinations", d.name)+"`",
 		"by", p.By, "reason", p.Reason, "class", p.Class)
 }
 

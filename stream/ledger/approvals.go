@@ -230,6 +230,8 @@ func (a *Approval) takes(approve bool, by string, barred []string, late bool) er
 		return refuse("it is void: %s", a.Reason)
 	case a.State == ApprovalExpired || a.State == ApprovalWaiting && late:
 		return refuse("it has expired at %s", a.ExpiresAt.UTC().Format(time.RFC3339))
+	case a.State == ApprovalUsed:
+		return refuse("%s has approved it already, and the action was attempted with that", a.AnsweredBy)
 	case a.State != ApprovalWaiting:
 		return refuse("%s has answered it already: %s", a.AnsweredBy, a.State)
 	case approve && a.FourEyes && a.FirstBy == by:

@@ -11,3 +11,6 @@ const (
 	Policy     = "policy"     // denied: a rule says deny
 	Approval   = "approval"   // waiting_approval, denied: a person's word is asked for
 )
+
+// DeadClasses returns the reasons of verdicts that make an action a dead letter.
+func DeadClasses() []string { return []string{Expression, Loop, Budget} }

@@ -73,7 +73,7 @@ func (s *server) approvals(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
 	f := ApprovalFilter{State: q.Get("state"), Cursor: q.Get("cursor"), Teams: who(ctx).Teams}
 	if f.State != "" && !slices.Contains(ledger.ApprovalStates(), ledger.ApprovalState(f.State)) {
-		return nil, schemas.Errorf(schemas.Invalid, "", "state %q is none of waiting, approved, used, denied, expired, void", f.State)
+		return nil, schemas.Errorf(schemas.Invalid, "", "state %q is none of waiting, approved, used, denied, expired, void; any lists all", f.State)
 	}
 	if team := q.Get("team"); team != "" {
 		f.Teams = []string{team}

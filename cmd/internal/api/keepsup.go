@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -22,7 +23,7 @@ func KeepsUp(partitions []LagItem) string {
 		name = p.Team + "." + p.Subscription
 		switch p.State {
 		case "paused":
-			return fmt.Sprintf("It is paused: `forebay subscriptions resume %s --reason TEXT` lets it go on.", name)
+			return "It is paused: " + cmp.Or(p.Detail, "`forebay subscriptions resume "+name+" --reason TEXT` lets it go on") + "."
 		case "stopped", "unread":
 			standing++
 		}

@@ -364,8 +364,12 @@ func (t *attention) ofBudgets(ctx context.Context, l *look) {
 		l.unknown[api.KindBudget], l.failed = err.Error(), true
 		return
 	}
+	var limits map[string]string
+	if len(used) > 0 {
+		limits = limitsOf(t.a.file())
+	}
 	for _, u := range used {
-		l.rows = append(l.rows, budgetRow(u, l.at))
+		l.rows = append(l.rows, budgetRow(u, limits, l.at))
 	}
 }
 
@@ -408,6 +412,7 @@ func (t *attention) ofDestinations(ctx context.Context, l *look) {
 	}
 	for _, i := range items {
 		switch {
+		case i.Paused != nil && i.Paused.Scope != "": // one row says that of all
 		case i.Paused != nil:
 			l.rows = append(l.rows, pausedRow(i))
 		case i.FailingSince != nil && l.at.Sub(*i.FailingSince) >= downAfter && i.Waiting+i.Running > 0:

@@ -114,7 +114,9 @@ func exampleRows(t *testing.T) (all []api.AttentionItem) {
 		add(differsRow("acme.fulfil", two, []string{"teams.acme.subscriptions.fulfil.types[0]", "teams.acme.destinations.agent (where it leads)"}, began.Add(later)))
 	}
 	add(downRow(api.DestinationItem{Team: "acme", Destination: "agent", Waiting: 66, FailingSince: &time.Time{}}))
-	add(budgetRow(ledger.CounterUsed{Name: "budget teams.acme.budget.cost", Used: 45e6, Limit: 50e6, Left: time.Hour}, time.Date(2026, 11, 29, 5, 0, 0, 0, time.UTC)))
+	for _, limit := range []string{config.BudgetHold, config.BudgetPark, config.BudgetDrop} {
+		add(budgetRow(ledger.CounterUsed{Name: "budget teams.acme.budget.cost", Used: 45e6, Limit: 50e6, Left: time.Hour}, map[string]string{"teams.acme.budget": limit}, time.Date(2026, 11, 29, 5, 0, 0, 0, time.UTC)))
+	}
 	asked := ledger.Approval{ID: 7, Team: "acme", Subscription: "fulfil", Action: "run", Destination: "acme/agent", Source: "/acme/orders", EventID: "4711", Entity: "o-1", Why: "rule ask of policy: changes production",
 		Roles: []string{"approver"}, AskedAt: time.Date(2026, 11, 29, 5, 0, 0, 0, time.UTC), ExpiresAt: time.Date(2026, 11, 30, 5, 0, 0, 0, time.UTC)}
 	add(approvalRow(&asked))

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -138,13 +139,37 @@ func downRow(i api.DestinationItem) api.AttentionItem {
 func pausedRow(i api.DestinationItem) api.AttentionItem {
 	full := fullName(i.Team, i.Destination)
 	return api.AttentionItem{Kind: api.KindPaused, ID: full, Team: i.Team, Teams: i.Teams, Destination: full, Reason: i.Paused.Class,
-		Detail: i.Paused.By + ": " + i.Paused.Reason, Since: timeOrNull(i.Paused.At), Command: "forebay destinations resume " + full + " --reason TEXT"}
+		Detail: i.Paused.By + ": " + i.Paused.Reason, Since: timeOrNull(i.Paused.At), Command: i.Paused.Command("destinations", full)}
 }
 
-// budgetRow returns a budget of which most is used as the list has it. The counter's name is "budget PATH.runs", and SOURCE ENTITY of an entity's.
-func budgetRow(u ledger.CounterUsed, now time.Time) api.AttentionItem {
+// limitsOf returns the on_limit of all budgets of the file, by their paths.
+func limitsOf(file *config.Config) map[string]string {
+	all := map[string]string{}
+	for team, t := range file.Teams {
+		for name, sub := range t.Subscriptions {
+			for _, a := range sub.Actions {
+				for _, b := range file.BudgetsOf(team, name, a.Name, a.To) {
+					all[b.Path] = b.OnLimit
+				}
+			}
+		}
+	}
+	return all
+}
+
+// overBudget lists what becomes of what is over a budget, by its on_limit.
+var overBudget = map[string]string{
+	config.BudgetHold: "forebay inbox list --status waiting_budget",
+	config.BudgetPark: "forebay dlq list --class budget",
+	config.BudgetDrop: "forebay inbox list --status dropped",
+}
+
+// budgetRow returns a budget of which most is used as the list has it, by the on_limit of all. The counter's name is "budget PATH.runs", and SOURCE
+// ENTITY of an entity's.
+func budgetRow(u ledger.CounterUsed, limits map[string]string, now time.Time) api.AttentionItem {
 	path, entity, ofEntity := strings.Cut(strings.TrimPrefix(u.Name, policy.BudgetCounters), " ")
-	i := api.AttentionItem{Kind: api.KindBudget, ID: path, Command: "forebay inbox list --status waiting_budget"}
+	of := strings.TrimSuffix(strings.TrimSuffix(path, ".runs"), ".cost")
+	i := api.AttentionItem{Kind: api.KindBudget, ID: path, Command: overBudget[cmp.Or(limits[of], config.BudgetHold)]}
 	if rest, ok := strings.CutPrefix(path, "teams."); ok {
 		i.Team, _, _ = strings.Cut(rest, ".")
 		i.Command += " --team " + i.Team

@@ -227,6 +227,9 @@ func pausedAlready(name string, p ledger.Pause) error {
 // Resume ends a pause. If there is none, that is an error of kind Conflict: the ledger's, or in a dry run one from here.
 func (p destinationsAPI) Resume(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
 	return p.change(ctx, team, name, r.DryRun, func(l *ledger.Ledger, now *ledger.Pause) error {
+		if item, err := p.Destination(ctx, team, name); err == nil && now == nil && item.Paused != nil && item.Paused.Scope != "" {
+			return schemas.Errorf(schemas.Conflict, "", "%s is not paused alone: `%s`", fullName(team, name), item.Paused.Command("destinations", ""))
+		}
 		if r.DryRun && now == nil {
 			return schemas.Errorf(schemas.Conflict, "", "%s is not paused", fullName(team, name))
 		}

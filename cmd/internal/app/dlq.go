@@ -12,6 +12,7 @@ import (
 	"github.com/forebay-io/forebay/stream/deadletter"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/policy"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -46,7 +47,7 @@ func (d *deadLettersAPI) none(ctx context.Context, box *inbox.Inbox, f *api.Dead
 
 // deadClasses returns the classes that dead letters may have.
 func deadClasses() []string {
-	list := []string{"unknown", ledger.DeadClass}
+	list := append([]string{"unknown", ledger.DeadClass}, policy.DeadClasses()...)
 	for _, c := range sink.Classes() {
 		if c != sink.ClassOK {
 			list = append(list, string(c))

@@ -7,10 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/stream/ledger/pgtest"
+	"github.com/forebay-io/forebay/stream/policy"
 )
 
 const loopsText = `version: 1
@@ -145,6 +147,9 @@ func TestIncidentsOfLoops(t *testing.T) {
 		if !rig.Until(time.Minute, ok) {
 			t.Errorf("%s: %d runs, want %d; ended %v, want %v; events %v, want %v", incident.name, calls(), incident.runs, ended, incident.ended, events, incident.events)
 		}
+	}
+	if dead, err := p.api.DeadLetters(t.Context(), api.DeadLetterFilter{Class: policy.Loop, Limit: 10}); err != nil || len(dead.Items) != 1 {
+		t.Errorf("dead letters of class loop: %+v %v", dead, err)
 	}
 	p.clean()
 }

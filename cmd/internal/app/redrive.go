@@ -226,18 +226,27 @@ func unpack(item inbox.Item, raw []byte) (*kgo.Record, error) {
 	return rec, nil
 }
 
-// matchFails returns the error that says that a record would be quarantined again, because the subscription's match still fails on it.
+// matchFails returns the error that says that a record would be quarantined again, because the subscription's match or dedupe.also.key still fails
+// on it.
 func matchFails(sub *config.Subscription, rec *kgo.Record) error {
 	match, err := policy.Match(sub.Match)
-	if match == nil || err != nil {
+	if err != nil {
 		return err
 	}
+	matches := true
 	e, err := record.Decode(rec)
-	if err == nil {
-		_, err = match(e)
+	if err == nil && match != nil {
+		matches, err = match(e)
+	}
+	if err == nil && matches && sub.Dedupe.Also != nil {
+		key, wrong := policy.Also(sub.Dedupe.Also.Key)
+		if wrong != nil {
+			return wrong
+		}
+		_, err = key(e)
 	}
 	if err != nil {
-		return schemas.Errorf(schemas.Invalid, "redrive", "it would be quarantined again: %v; mend the subscription's match first", err)
+		return schemas.Errorf(schemas.Invalid, "redrive", "it would be quarantined again: %v; mend that of the subscription first", err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,21 @@ func TestKillSwitch(t *testing.T) {
 		}
 		if page, err := asked.api.Pauses(t.Context()); err != nil || len(page.Items) != 1 || page.Items[0].Scope != scope[0] || page.Items[0].Name != scope[1] {
 			t.Errorf("pauses: %+v %v", page, err)
+		}
+		command := "forebay resume --" + strings.TrimSpace(scope[0]+" "+scope[1]) + " --reason TEXT"
+		if scope[0] == api.PauseAgent {
+			item, err := asked.api.Destination(t.Context(), "acme", "agent")
+			if err != nil || item.Paused == nil || item.Paused.Command("destinations", "acme/agent") != command {
+				t.Errorf("the destination: %+v %v", item, err)
+			}
+			if _, err := asked.api.Resume(t.Context(), "acme", "agent", by); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), command) {
+				t.Errorf("resumed alone: %v", err)
+			}
+			if i := slices.IndexFunc(seen.Items, func(i api.AttentionItem) bool { return i.Kind == api.KindPaused }); i >= 0 {
+				t.Errorf("the pause of the agent is listed twice: %+v", seen.Items[i])
+			}
+		} else if item, err := asked.api.Subscription(t.Context(), "acme", "fulfil"); err != nil || item.Paused == nil || item.Paused.Command("subscriptions", "acme.fulfil") != command {
+			t.Errorf("the subscription: %+v %v", item, err)
 		}
 		if scope[0] == api.PauseAll { // over a restart of all
 			if _, err := asked.api.ResumeSubscription(t.Context(), "acme", "fulfil", by); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "forebay resume --all") {

@@ -90,6 +90,10 @@ func (t *teller) tell() {
 		if c.Other {
 			about = " of its version line"
 		}
+		if c.Kind == ledger.AskGuards { // a person's word about an approval; what came of it is the action's
+			t.add(&c.AskedAt, "asked", "approval answered by %s: %s", c.By, c.Reason)
+			continue
+		}
 		t.add(&c.AskedAt, "asked", "%s%s asked by %s (%s): %s", c.Kind, about, c.By, c.Reason, cmp.Or(c.Outcome, "not done yet"))
 	}
 	for n := range i.Actions {
@@ -242,7 +246,9 @@ func (t *teller) next() string {
 	case i.Decision == gate.Conflict:
 		return "nothing: " + t.cameFirst() + t.untilDiscarded()
 	case i.Decision == gate.Filtered && i.Reason == gate.ReasonMatch:
-		return "nothing: the subscription's match leaves it out; `forebay subscriptions explain " + i.Team + "." + i.Subscription + " --event " + quoted(t.id) + "` says by what"
+		return fmt.Sprintf("nothing: the subscription's match leaves it out: `forebay subscriptions explain %s.%s --event %s` says by what", i.Team, i.Subscription, quoted(t.id))
+	case i.Decision == gate.Duplicate && i.Reason == gate.ReasonKey:
+		return "nothing: another event with the same key (dedupe.also) came first, and that one counts"
 	case i.Decision == gate.Filtered:
 		return "nothing: the subscription's types leave it out"
 	case i.Decision == gate.Quarantined && i.Discarded != nil:
@@ -306,7 +312,7 @@ func (t *teller) nextOfLane() string {
 	case t.s.Behind != nil:
 		return "it runs once " + string(t.s.Behind.Action) + " has ended"
 	case held && apart.Paused != nil:
-		return "it runs once " + a.Destination + " is resumed: `forebay destinations resume " + a.Destination + " --reason TEXT`"
+		return "it runs once " + a.Destination + " is resumed: `" + apart.Paused.Command("destinations", a.Destination) + "`"
 	case a.Status == ledger.Processing && a.NextAt != nil:
 		return a.Destination + " works on it, and says what came of it by " + timeText(*a.NextAt)
 	case a.Status == ledger.WaitingApproval:

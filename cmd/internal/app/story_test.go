@@ -28,15 +28,28 @@ func TestNextOfWhatEnded(t *testing.T) {
 		"superseded": {applied(ledger.Superseded), "nothing: action run did not run: a newer state of its entity runs instead"},
 		"a conflict": {inbox.Item{Decision: gate.Conflict}, "nothing: another body came first under its id; `forebay attention` lists it until " +
 			"`forebay inbox redrive a/b/c/1@2 --discard --reason TEXT`"},
-		"of another type": {inbox.Item{Decision: gate.Filtered, Reason: gate.ReasonType}, "nothing: the subscription's types leave it out"},
-		"not matched": {inbox.Item{Team: "a", Subscription: "b", Decision: gate.Filtered, Reason: gate.ReasonMatch}, "nothing: the subscription's match leaves it out; " +
-			"`forebay subscriptions explain a.b --event a/b/c/1@2` says by what"},
+		"left out by types": {inbox.Item{Decision: gate.Filtered, Reason: gate.ReasonType}, "nothing: the subscription's types leave it out"},
+		"left out by match": {inbox.Item{Team: "a", Subscription: "b", Decision: gate.Filtered, Reason: gate.ReasonMatch},
+			"nothing: the subscription's match leaves it out: `forebay subscriptions explain a.b --event a/b/c/1@2` says by what"},
+		"said by another":         {inbox.Item{Decision: gate.Duplicate, Reason: gate.ReasonKey}, "nothing: another event with the same key (dedupe.also) came first, and that one counts"},
 		"a conflict left at that": {inbox.Item{Decision: gate.Conflict, Discarded: &inbox.Redriven{}}, "nothing: another body came first under its id"},
 	} {
 		tell := teller{id: "a/b/c/1@2", item: &tt.item}
 		if got := tell.next(); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
+	}
+}
+
+// The word that answers an approval is told as one, whatever it was.
+func TestStoryOfAnApproval(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 23, 1, 42, 0, 0, time.UTC)
+	tell := teller{item: &inbox.Item{Decision: gate.Applied, Reason: gate.ReasonNext}, event: &schemas.Event{},
+		s: inbox.Story{Commands: []inbox.Command{{CommandStatus: inbox.CommandStatus{Kind: ledger.AskGuards, By: "ann", Reason: "not that", AskedAt: at, Outcome: ledger.AskedAgain}}}}}
+	tell.tell()
+	if last := tell.items[len(tell.items)-1]; last.Text != "approval answered by ann: not that" {
+		t.Errorf("%q", last.Text)
 	}
 }
 
@@ -52,6 +65,8 @@ func TestStoryOfADestinationThatTakesNoCalls(t *testing.T) {
 			"acme/agent is held until 2026-11-23T01:42:00Z, as it has asked for", "it runs when acme/agent takes calls again"},
 		"its breaker is open": {api.DestinationItem{State: "open", OpenUntil: &at},
 			"acme/agent is open until 2026-11-23T01:42:00Z: nothing gets through", "it runs when acme/agent takes calls again"},
+		"paused with its agent": {api.DestinationItem{State: "paused", Paused: &ledger.Pause{At: at, By: "ann", Reason: "a deploy", Scope: "agent coder"}},
+			"acme/agent is paused since 2026-11-23T01:42:00Z by ann: a deploy", "it runs once acme/agent is resumed: `forebay resume --agent coder --reason TEXT`"},
 		"paused": {api.DestinationItem{State: "paused", Paused: &ledger.Pause{At: at, By: "ann", Reason: "a deploy"}},
 			"acme/agent is paused since 2026-11-23T01:42:00Z by ann: a deploy", "it runs once acme/agent is resumed: `forebay destinations resume acme/agent --reason TEXT`"},
 	} {

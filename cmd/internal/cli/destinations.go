@@ -129,7 +129,8 @@ func showDestination(e *env, i *api.DestinationItem) error {
 			line("paused", formatTime(p.At)+" by "+p.By)
 			line("why", p.Reason)
 			line("class", p.Class)
-			line("run", fmt.Sprintf("forebay destinations resume %s --reason TEXT", destinationID(*i)))
+			line("with", p.Scope)
+			line("run", p.Command("destinations", destinationID(*i)))
 		}
 		line("breaker", i.Breaker)
 		line("open until", formatOptionalTime(i.OpenUntil))
@@ -195,8 +196,11 @@ func (c *pauseFlags) change(e *env, do pauseCall, done string) error {
 	if err := showDestination(e, item); err != nil {
 		return err
 	}
-	if c.DryRun {
+	switch {
+	case c.DryRun:
 		done = "dry run: nothing was changed"
+	case item.Paused != nil && item.Paused.Scope != "" && strings.HasPrefix(done, "resumed"):
+		done = "resumed, but it stays paused with " + item.Paused.Scope + ": `" + item.Paused.Command("destinations", destinationID(*item)) + "`"
 	}
 	fmt.Fprintln(e.Stderr, done)
 	if len(item.Elsewhere) > 0 {

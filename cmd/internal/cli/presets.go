@@ -115,6 +115,7 @@ func writePreset(w io.Writer, i provider.Info, form tableForm) {
 		{"sender", i.SenderText()},
 		{"title", i.TitleText()},
 		{"conversation", strings.ReplaceAll(i.ConversationText(), "`", "")},
+		{"chain", strings.ReplaceAll(i.ChainText(), "`", "")},
 		{"own", strings.ReplaceAll(i.OwnText(), "`", "")},
 		{"event type", typeName(i) + noted(i.TypeNames)},
 		{"the same body", i.RepeatsText()},

@@ -90,7 +90,10 @@ func showSubscription(w io.Writer, i *api.SubscriptionItem) {
 	if p := i.Paused; p != nil {
 		line("paused", formatTime(p.At)+" by "+p.By)
 		line("why", p.Reason)
-		line("run", "forebay subscriptions resume "+subscriptionID(*i)+" --reason TEXT")
+		if p.Scope != "" {
+			line("with", p.Scope)
+		}
+		line("run", p.Command("subscriptions", subscriptionID(*i)))
 	}
 	line("partitions", i.PartitionsText())
 	for _, p := range i.Partitions {

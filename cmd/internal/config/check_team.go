@@ -143,7 +143,7 @@ func (ck *checker) saidTwice(path string, sources []NamedSource, sub *Subscripti
 	}
 	slack := slices.ContainsFunc(sources, func(s NamedSource) bool { return s.Preset == "slack" })
 	if slack && sub.Dedupe.Also == nil && takes("com.slack.app_mention") && takes("com.slack.message") {
-		ck.note(path, "takes app_mention and message: Slack sends both, under two ids, for a message that mentions the app. dedupe: {also: {key: \"has(body.event.ts) ? body.event.channel + '/' + body.event.ts : ''\"}} has one of them run")
+		ck.note(path, "takes app_mention and message: Slack sends both, under two ids, for a message that mentions the app. dedupe: {also: {key: \"has(body.event) && has(body.event.ts) ? body.event.channel + '/' + body.event.ts : ''\"}} has one of them run")
 	}
 }
 

@@ -515,7 +515,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "also", doc: "A second key: of events that say one thing under two ids, from whichever of its sources, the first runs, and the others are duplicate (key).", computed: "an event's id is its only key"},
 	}},
 	reflect.TypeFor[Also](): {doc: "A second key of events.", fields: []field{
-		{name: "key", doc: "CEL as in match that gives a text, such as body.event.channel + '/' + body.event.ts for Slack's app_mention beside message; an empty text is no key. An error has the event quarantined (expression).", required: true},
+		{name: "key", doc: "CEL as in match that gives a text, such as has(body.event) && has(body.event.ts) ? body.event.channel + '/' + body.event.ts : '' for Slack's app_mention beside message; an empty text is no key. An error has the event quarantined (expression).", required: true},
 		{name: "window", doc: "For how long it is that of the event which came first, 1s to 7d.", def: "10m"},
 	}},
 	reflect.TypeFor[Senders](): {doc: "What becomes of actions by who caused their event, as its provider says: drop ends them as dropped (own) or dropped (automation).", fields: []field{

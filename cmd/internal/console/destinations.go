@@ -98,7 +98,9 @@ func (c *Console) destinationAt(ctx context.Context, r *http.Request) (*destinat
 	if item.Paused != nil {
 		verb, button = "resume", "Resume "+p.Name
 	}
-	p.Form = formFor(ctx, access.Respond, item.Team, destinationLink(item.Team, item.Destination)+"/"+verb, button)
+	if item.Paused == nil || item.Paused.Scope == "" { // else the page names the command that ends it for all
+		p.Form = formFor(ctx, access.Respond, item.Team, destinationLink(item.Team, item.Destination)+"/"+verb, button)
+	}
 	return p, nil
 }
 

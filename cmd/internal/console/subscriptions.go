@@ -114,7 +114,9 @@ func (c *Console) subscriptionAt(ctx context.Context, r *http.Request) (*subscri
 	if item.Paused != nil {
 		verb, button = "resume", "Resume "+p.Name
 	}
-	p.Form = formFor(ctx, access.Respond, item.Team, at+"/"+verb, button)
+	if item.Paused == nil || item.Paused.Scope == "" { // else the page names the command that ends it for all
+		p.Form = formFor(ctx, access.Respond, item.Team, at+"/"+verb, button)
+	}
 	if !api.Asks(ctx).May(access.Operate) {
 		p.SeekLink = ""
 		for i := range p.Lag.Value {

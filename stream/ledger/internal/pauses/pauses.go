@@ -33,6 +33,15 @@ type Pause struct {
 	By     string    `json:"by"`    // forebay, if no operator asked for the pause
 	Class  string    `json:"class"` // of the failure for which Forebay paused the destination; empty: an operator did
 	Reason string    `json:"reason"`
+	Scope  string    `json:"scope,omitempty"` // what is paused with it, where that is more: all, team NAME or agent NAME. It is not kept
+}
+
+// Command returns the command that ends the pause of a destination, TEAM/DESTINATION, or a subscription, TEAM.SUBSCRIPTION, called name.
+func (p Pause) Command(noun, name string) string {
+	if p.Scope != "" {
+		return "forebay resume --" + p.Scope + " --reason TEXT"
+	}
+	return "forebay " + noun + " resume " + name + " --reason TEXT"
 }
 
 // Destinations reads what is kept of destinations, by their full names. A destination that is not in the result is neither paused

@@ -29,7 +29,7 @@ func OfSubscription(states map[string]SubscriptionState, name string) (sum Subsc
 			continue
 		}
 		if sum.Paused == nil {
-			sum.Paused, sum.Since, by = s.Paused, s.Since, key
+			sum.Paused, sum.Since, by = s.Paused.of(key), s.Since, key
 		}
 		sum.Since = earlier(sum.Since, s.Since)
 	}
@@ -48,7 +48,19 @@ func earlier(a, b time.Time) time.Time {
 func OfDestination(states map[string]State, name, agent string) State {
 	s := states[name]
 	if of := states[AgentDestinations(agent)]; s.Paused == nil && of.Paused != nil {
-		s.Paused, s.PausedFrom = of.Paused, of.PausedFrom
+		s.Paused, s.PausedFrom = of.Paused.of(AgentDestinations(agent)), of.PausedFrom
 	}
 	return s
+}
+
+// of returns the pause with what it is a pause of, by the name under which it is kept.
+func (p Pause) of(key string) *Pause {
+	if team, ok := strings.CutSuffix(key, ".*"); ok {
+		p.Scope = "team " + team
+	} else if agent, ok := strings.CutPrefix(key, AgentDestinations("")); ok {
+		p.Scope = "agent " + agent
+	} else if key == AllSubscriptions {
+		p.Scope = "all"
+	}
+	return &p
 }
