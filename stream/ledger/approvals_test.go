@@ -165,3 +165,30 @@ func TestFourEyes(t *testing.T) {
 		t.Errorf("one is enough to deny: %+v", said)
 	}
 }
+
+// TestOldApprovalsAreForgotten: a question whose action asks no more ends by itself, and approvals that have ended go with the subscription's dead letters.
+func TestOldApprovalsAreForgotten(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	unanswered, denied, waits := f.askApproval(asksFor(f, "unanswered")), f.askApproval(asksFor(f, "denied")), f.askApproval(asksFor(f, "waits"))
+	f.answerApproval(denied.ID, "ann", false)
+	in := `SET search_path = ` + f.cfg.Schema + `; `
+	admin(t, f.cfg.URL.Reveal(), in+fmt.Sprintf(`UPDATE approvals SET expires_at = now() - interval '2 minutes' WHERE id = %d`, unanswered.ID))
+	states := func() (s string) {
+		t.Helper()
+		if _, err := f.l.Sweep(t.Context(), SweepConfig{Dead: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		return one[string](f, `SELECT coalesce(string_agg(state, ' ' ORDER BY id), '') FROM approvals`)
+	}
+	if got := states(); got != "expired denied waiting" {
+		t.Errorf("after the first sweep: %s", got)
+	}
+	admin(t, f.cfg.URL.Reveal(), in+`UPDATE approvals SET answered_at = now() - interval '2 hours' WHERE answered_at IS NOT NULL`)
+	if got := states(); got != "waiting" {
+		t.Errorf("an hour later: %s", got)
+	}
+	if a := f.askApproval(asksFor(f, "waits")); a.ID != waits.ID {
+		t.Errorf("asked anew as %d", a.ID)
+	}
+}

@@ -24,5 +24,21 @@ func (s *Sweeper) forget(ctx context.Context, subscription int32, cfg Config) er
 			return err
 		}
 	}
-	return nil
+	return s.forgetApprovals(ctx, subscription, cfg)
+}
+
+// forgetApprovals ends questions that nobody answered in time and whose actions do not ask any more, since a newer version has taken their place, and
+// deletes approvals that ended longer ago than the subscription keeps dead letters.
+func (s *Sweeper) forgetApprovals(ctx context.Context, subscription int32, cfg Config) error {
+	_, err := s.read.Exec(ctx, `UPDATE approvals SET state = 'expired', sends = '', answered_at = expires_at WHERE id = ANY (ARRAY(
+		SELECT id FROM approvals WHERE state = 'waiting' AND expires_at <= now() - interval '1 minute' AND subscription = $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))`,
+		subscription, maxDeleted)
+	if err != nil {
+		return err
+	}
+	_, err = s.read.Exec(ctx, `DELETE FROM approvals WHERE id = ANY (ARRAY(
+		SELECT p.id FROM approvals p JOIN subscriptions s ON s.id = p.subscription
+		WHERE p.subscription = $1 AND p.state NOT IN ('waiting', 'approved') AND p.answered_at <= now() - coalesce(s.keep_dead, $2) ORDER BY p.answered_at LIMIT $3 FOR UPDATE OF p SKIP LOCKED))`,
+		subscription, cfg.Dead, maxDeleted)
+	return err
 }

@@ -777,6 +777,7 @@ CREATE UNIQUE INDEX approvals_open ON approvals (action_id) WHERE state IN ('wai
 CREATE INDEX approvals_by_action ON approvals (action_id, id);
 CREATE INDEX approvals_waiting ON approvals (expires_at) WHERE state = 'waiting';
 CREATE INDEX approvals_by_subscription ON approvals (subscription, id);
+CREATE INDEX approvals_ended ON approvals (subscription, answered_at) WHERE state NOT IN ('waiting', 'approved');
 
 -- Who changed what through the operator API, and why. A row is there before the change is tried; what became of it is said once. Nothing
 -- else changes a row, and nothing deletes one. Reader: Changes (operators).
