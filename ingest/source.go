@@ -33,8 +33,6 @@ type Source struct {
 	Keys *Keys
 	// Refused keeps what is refused; nil keeps nothing. A source whose limits stay keeps its Refused.
 	Refused *Refused
-	// TrustTrace says that whoever sends is one of ours: the caller's trace goes on, and is not only linked.
-	TrustTrace bool
 	// Fields notices when the bodies of accepted events change their shape; nil looks at nothing.
 	Fields *drift.Source
 

@@ -14,8 +14,8 @@ func (h *Handler) traceOf(d *delivery, r *verify.Request) (parent, state string)
 	if parent, state = d.span.Context(); parent != "" {
 		return parent, state
 	}
-	trusted := d.source != nil && d.source.TrustTrace
-	d.span, parent, state = h.c.Tracer.Accept(r.Header["Traceparent"], r.Header["Tracestate"], trusted, "POST /v1/in/{team}/{source}", d.started,
+	agents := d.source.Source != nil && d.source.Chain() // they are ours: their trace goes on
+	d.span, parent, state = h.c.Tracer.Accept(r.Header["Traceparent"], r.Header["Tracestate"], agents, "POST /v1/in/{team}/{source}", d.started,
 		attribute.String("http.request.method", http.MethodPost), attribute.String("http.route", "/v1/in/{team}/{source}"),
 		attribute.String("forebay.source", "/"+d.team+"/"+d.name))
 	return parent, state

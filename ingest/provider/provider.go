@@ -202,3 +202,6 @@ func UnusableReasons() []string {
 func unusable(reason, format string, args ...any) *Unusable {
 	return &Unusable{Reason: reason, Detail: fmt.Sprintf(format, args...)}
 }
+
+// Chain reports whether the senders are agents, whose headers say who called them.
+func (s *Source) Chain() bool { return s.chain }

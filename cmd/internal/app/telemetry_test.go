@@ -95,9 +95,12 @@ func TestOneTraceFromDeliveryToEffect(t *testing.T) {
 		}
 	}))
 	t.Cleanup(agent.Close)
-	r := deploy(t, agent.URL, newLedger(t), true)
+	r := deploy(t, agent.URL, newLedger(t), false)
 	r.text = strings.Replace(r.text, "retry: {min: 10ms, max: 100ms}", "retry: {attempts: 1000, min: 1s, max: 1s}", 1)
 	r.text += "telemetry: {endpoint: '" + c.URL + "'}\n"
+	const of = "event: {id: header:X-Event-Id, type: /type, entity: [/order]"
+	r.text = strings.Replace(r.text, "    destinations:\n", "      planner: {preset: generic, secrets: [planner-secret], verify: {signature_header: X-Signature}, "+of+", chain: true}}\n    destinations:\n", 1)
+	r.createTopics()
 	p := r.run(config.RoleIntake, config.RoleStream)
 
 	const stranger = "0af7651916cd43dd8448eb211c80319c"
@@ -108,6 +111,11 @@ func TestOneTraceFromDeliveryToEffect(t *testing.T) {
 	}
 	if status := p.send("orders", "orders-secret", sent); status != http.StatusAccepted {
 		t.Fatalf("answered %d", status)
+	}
+	planned, ours := order("o-2", 1), "4bf92f3577b34da6a3ce929d0e0e4736"
+	planned.Header.Set("Traceparent", "00-"+ours+"-00f067aa0ba902b7-01")
+	if status := p.send("planner", "planner-secret", planned); status != http.StatusAccepted {
+		t.Fatalf("an agent's is answered %d", status)
 	}
 	first := <-called
 	id := first[3:35]
@@ -138,6 +146,11 @@ func TestOneTraceFromDeliveryToEffect(t *testing.T) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !slices.ContainsFunc(c.list, func(s *otlp.Span) bool {
+		return hex.EncodeToString(s.TraceId) == ours && s.Kind == otlp.Span_SPAN_KIND_SERVER
+	}) {
+		t.Error("the trace of an agent of ours does not go on")
+	}
 	linked := 0
 	for _, s := range c.list {
 		if s.Kind == otlp.Span_SPAN_KIND_SERVER && len(s.Links) == 1 && hex.EncodeToString(s.Links[0].TraceId) == stranger {
