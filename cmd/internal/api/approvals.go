@@ -48,6 +48,17 @@ type ApprovalItem struct {
 	AnsweredAt   *time.Time `json:"answered_at"`
 }
 
+// ApprovalWaiting is the state of what nobody has answered.
+const ApprovalWaiting = string(ledger.ApprovalWaiting)
+
+// ApprovalStates are all states of approvals.
+func ApprovalStates() (states []string) {
+	for _, s := range ledger.ApprovalStates() {
+		states = append(states, string(s))
+	}
+	return states
+}
+
 // ApprovalFilter narrows a list of approvals.
 type ApprovalFilter struct {
 	Teams  []string // nil: all
@@ -72,7 +83,10 @@ const (
 func (s *server) approvals(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
 	f := ApprovalFilter{State: q.Get("state"), Cursor: q.Get("cursor"), Teams: who(ctx).Teams}
-	if f.State != "" && !slices.Contains(ledger.ApprovalStates(), ledger.ApprovalState(f.State)) {
+	if f.State == "any" {
+		f.State = ""
+	}
+	if f.State != "" && !slices.Contains(ApprovalStates(), f.State) {
 		return nil, schemas.Errorf(schemas.Invalid, "", "state %q is none of waiting, approved, used, denied, expired, void; any lists all", f.State)
 	}
 	if team := q.Get("team"); team != "" {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/cmd/internal/api"
-	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // approvalsPage is what waits for a person's word, or was answered, the newest first.
@@ -26,12 +25,9 @@ func (p approvalsPage) Get(name string) string { return p.Query.Get(name) }
 
 func (c *Console) approvals(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
-	p := approvalsPage{Query: q, State: string(ledger.ApprovalWaiting)}
+	p := approvalsPage{Query: q, States: api.ApprovalStates(), State: api.ApprovalWaiting}
 	if err := api.OnlyKnown(r, "team", "state", "limit", "cursor"); err != nil {
 		return nil, err
-	}
-	for _, s := range ledger.ApprovalStates() {
-		p.States = append(p.States, string(s))
 	}
 	if q.Has("state") { // an empty one is any
 		p.State = q.Get("state")
@@ -70,7 +66,7 @@ func (c *Console) approvalAt(ctx context.Context, id string) (*approvalPage, err
 	p := &approvalPage{ApprovalItem: item}
 	who := api.Asks(ctx)
 	named := who.Name == "" || who.Role == "admin" || slices.Contains(item.Roles, who.Role)
-	if item.State == string(ledger.ApprovalWaiting) && named {
+	if item.State == api.ApprovalWaiting && named {
 		p.Approve = formFor(ctx, access.Approve, item.Team, approvalLink(item.ID)+"/"+api.VerbApprove, "Approve "+item.ID)
 		p.Deny = formFor(ctx, access.Approve, item.Team, approvalLink(item.ID)+"/"+api.VerbDeny, "Deny "+item.ID)
 	}
