@@ -40,7 +40,7 @@ var faults = []fault{
 	{"a stream process's connections to the agent are cut", 0, cutStream(toAgent)},
 	{noBrokers, 25 * time.Second, hangStream(toBrokers)},
 	{"a broker's answers to a stream process are late", 900 * time.Millisecond, hangStream(toBrokers)},
-	{"a stream process hears nothing of the agent", 12 * time.Second, hangStream(toAgent)},
+	{noAgent, 12 * time.Second, hangStream(toAgent)},
 	{"a stream process is killed", 20 * time.Second, killStream},
 	{"a stream process is killed", 20 * time.Second, killStream},
 	{"a stream process is frozen", 25 * time.Second, freezeStream},

@@ -295,6 +295,16 @@ func (c *trial) checkOnce() {
 // noBrokers is what a process is cut off by.
 const noBrokers = "a stream process hears nothing of the brokers"
 
+// noAgent holds up what a process calls: the agent has it when the fault is mended.
+const noAgent = "a stream process hears nothing of the agent"
+
+// heldUp reports whether a call may have begun before a moment, though the agent has had it later.
+func (c *trial) heldUp(call *call, before time.Time) bool {
+	return slices.ContainsFunc(c.facts, func(f fact) bool {
+		return f.what == noAgent && f.node == call.process && f.begin.Before(before) && !call.begin.After(f.end.Add(time.Second))
+	})
+}
+
 // checkMembership: a process that has not heard of the brokers for the session timeout makes no calls, nor does one that others may have taken
 // out of the group.
 func (c *trial) checkMembership() {
@@ -303,7 +313,7 @@ func (c *trial) checkMembership() {
 			if f.what == noBrokers && f.node == call.process && call.begin.After(f.begin.Add(sessionTimeout)) && call.begin.Before(f.end) {
 				c.report(zombie, "%s was called at %s by %s, which has heard of no broker since %s", call.id, clock(call.begin), call.process, clock(f.begin))
 			}
-			if f.what == takenForGone && f.node == call.process && call.begin.After(f.begin.Add(time.Second)) && call.begin.Before(f.end) {
+			if f.what == takenForGone && f.node == call.process && call.begin.After(f.begin.Add(time.Second)) && call.begin.Before(f.end) && !c.heldUp(call, f.begin.Add(time.Second)) {
 				c.report(zombie, "%s was called at %s by %s, which may be taken for gone since %s", call.id, clock(call.begin), call.process, clock(f.begin))
 			}
 		}

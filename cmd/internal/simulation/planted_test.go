@@ -251,6 +251,12 @@ func TestJudge(t *testing.T) {
 			p.facts = []fact{{node: "stream-1", what: noBrokers, begin: at(-2), end: at(5)}}
 		}, []rule{zombie}},
 		{"cut off for a while", arrival, func(p *planted) { p.facts = []fact{{node: "stream-1", what: noBrokers, begin: at(0), end: at(7)}} }, nil},
+		{"taken for gone", arrival, func(p *planted) {
+			p.facts = []fact{{node: "stream-1", what: takenForGone, begin: at(-2), end: at(5)}}
+		}, []rule{zombie}},
+		{"taken for gone while a call was held up", arrival, func(p *planted) {
+			p.facts = []fact{{node: "stream-1", what: takenForGone, begin: at(-2), end: at(5)}, {node: "stream-1", what: noAgent, begin: at(-3), end: at(5)}}
+		}, nil},
 		{"another one cut off", arrival, func(p *planted) { p.facts = []fact{{node: "stream-2", what: noBrokers, begin: at(-9), end: at(7)}} }, nil},
 
 		{"nothing in its way", arrival, func(p *planted) { p.move(5, 9) }, []rule{heldUp}},

@@ -249,8 +249,9 @@ type Process struct {
 
 	// Guarded by Memory.mu.
 	killed, frozen bool
-	away           time.Time // since when the connection is lost by which others know that it lives; zero: it is not
-	waits          int       // calls that wait for a lock
+	entered        map[string]bool // the members that it was
+	away           time.Time       // since when the connection is lost by which others know that it lives; zero: it is not
+	waits          int             // calls that wait for a lock
 }
 
 // Process gives a process its handle. name is what hooks know it by. It refuses what [ledger.Ledger.Namespace] refuses.

@@ -35,6 +35,10 @@ func (p *Process) Enter(id string) {
 	defer p.m.mu.Unlock()
 	if known := p.m.members[id]; id != "" && !p.killed && (known == nil || !known.judged) {
 		p.m.members[id] = &member{of: p}
+		if p.entered == nil {
+			p.entered = map[string]bool{}
+		}
+		p.entered[id] = true
 	}
 }
 
@@ -43,7 +47,7 @@ func (p *Process) Present(id string) bool {
 	p.m.mu.Lock()
 	defer p.m.mu.Unlock()
 	known := p.m.members[id]
-	return !p.killed && (known == nil || !known.judged && p.away.IsZero())
+	return !p.killed && (!p.entered[id] || known != nil && !known.judged && p.away.IsZero()) // one that was forgotten had been judged
 }
 
 // Absent is [ledger.Namespace.Absent].
