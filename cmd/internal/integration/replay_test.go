@@ -378,7 +378,7 @@ func TestReplayIsRefusedWhereTheWorldMoved(t *testing.T) {
 	stream.stop()
 	r.edit("sources: [github]\n        begin: all", "sources: [github]\n        types: [\"com.github.issues.*\"]\n        begin: all")
 	stream = r.serve("stream")
-	r.replayRefused(stream, []string{"types, order, policies or actions", "plan it again"}, "start", plans[1], "--reason", "late")
+	r.replayRefused(stream, []string{"order, policies or actions", "plan it again"}, "start", plans[1], "--reason", "late")
 	stream.stop()
 	r.edit("sources: [github]\n        types: [\"com.github.issues.*\"]\n        begin: all", "sources: [github]\n        begin: all")
 	if _, err := adm.DeleteTopics(t.Context(), topic); err != nil {
