@@ -36,6 +36,7 @@ type Destination struct {
 	onHoldUntil time.Time // as an answer asked; zero: not on hold
 	rate        bucket
 	leases      leases
+	paced       time.Time // before it nobody is given a turn; see paceTurns
 	meter       meter
 	blocked     []span // when nobody could attempt anything
 
@@ -182,6 +183,10 @@ func (d *Destination) serve() {
 	}
 	now := time.Now()
 	for !d.turns.empty() {
+		if now.Before(d.paced) {
+			d.setTimer(d.paced)
+			return
+		}
 		ok, next := d.mayBegin(now)
 		if !ok {
 			d.setTimer(next)
@@ -190,6 +195,7 @@ func (d *Destination) serve() {
 		u := d.turns.next()
 		u.permit, u.turn = d.begin(now), true
 		u.call()
+		d.paceTurns(now)
 	}
 }
 

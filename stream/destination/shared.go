@@ -74,6 +74,14 @@ func (r Rate) pace() time.Duration {
 	return life / 2
 }
 
+// paceTurns keeps turns a little apart where tokens come several at once: whoever had the last turn is to wait for its next one before a team
+// with more that waits is given all the rest.
+func (d *Destination) paceTurns(now time.Time) {
+	if d.shares() && len(d.teams) > 1 {
+		d.paced = now.Add(min(time.Millisecond, time.Duration(float64(time.Second)/d.policy.Rate.perSecond()/2)))
+	}
+}
+
 // share has the destination take its tokens from those of all processes, of which so many are known.
 func (d *Destination) share(from Tokens, processes int) {
 	d.mu.Lock()
