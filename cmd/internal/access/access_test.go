@@ -252,3 +252,25 @@ func TestMakingTokens(t *testing.T) {
 		}
 	}
 }
+
+// A ledger that is not open yet is asked for with every question: the first one behind its opening is answered.
+func TestTokensAreThereOnceTheLedgerIs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		token, open := NewToken(), false
+		s := &table{tokens: []ledger.Token{{Hash: Hash(token), Name: "ann", Role: "viewer", ExpiresAt: time.Now().Add(time.Hour)}}}
+		k := NewKeeper(func() (Store, error) {
+			if !open {
+				return nil, errors.New("not open yet")
+			}
+			return s, nil
+		}, slog.New(slog.DiscardHandler))
+		if _, err := k.Who(t.Context(), token); err == nil {
+			t.Error("a token opens without a ledger")
+		}
+		open = true
+		if who, err := k.Who(t.Context(), token); err != nil || who.Name != "ann" {
+			t.Errorf("%+v %v", who, err)
+		}
+	})
+}

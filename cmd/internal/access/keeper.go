@@ -118,17 +118,17 @@ func (k *Keeper) refresh(ctx context.Context) error {
 	if k.failure != nil && time.Since(k.failed) < rereadAfter {
 		return k.failure
 	}
-	k.failure = k.readAll(ctx)
+	store, err := k.store()
+	if err != nil {
+		return err // it is not open yet, or there is none: that costs nothing to ask again
+	}
+	k.failure = k.readAll(ctx, store)
 	k.failed = time.Now()
 	return k.failure
 }
 
 // readAll reads the tokens. A question that is given up does not end it: others wait for it.
-func (k *Keeper) readAll(ctx context.Context) error {
-	store, err := k.store()
-	if err != nil {
-		return err
-	}
+func (k *Keeper) readAll(ctx context.Context, store Store) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin)
 	defer cancel()
 	askedAt := time.Now()

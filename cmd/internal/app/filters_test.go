@@ -121,10 +121,10 @@ func TestReplaysHonourMatch(t *testing.T) {
 	p.item("fulfil", "orders", "b-2", "applied", "done")
 	start(plan("reprocess", 3)) // without a
 	calls := map[string]int{}
-	for _, c := range agent.wait(t, 6) {
+	for _, c := range agent.wait(t, 7) {
 		calls[c.Entity]++
 	}
-	if want := map[string]int{"a": 1, "b": 3, "c": 2}; !cmp.Equal(calls, want) {
+	if want := map[string]int{"a": 1, "b": 4, "c": 2}; !cmp.Equal(calls, want) {
 		t.Errorf("the agent was called for %v, want %v", calls, want)
 	}
 	p.clean()
