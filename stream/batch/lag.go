@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -47,11 +48,12 @@ func (l *lag) forget(at reader.TopicPartition) {
 // Describe implements [prometheus.Collector].
 func (l *lag) Describe(all chan<- *prometheus.Desc) { all <- l.desc }
 
-// Collect implements [prometheus.Collector].
+// Collect implements [prometheus.Collector]. It sends none under the lock, which batches wait for.
 func (l *lag) Collect(all chan<- prometheus.Metric) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	for at, since := range l.behind {
+	behind := maps.Clone(l.behind)
+	l.mu.Unlock()
+	for at, since := range behind {
 		seconds := 0.0
 		if !since.IsZero() {
 			seconds = max(0, time.Since(since).Seconds())

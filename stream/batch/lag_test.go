@@ -2,8 +2,10 @@ package batch
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/forebay-io/forebay/stream/gate"
@@ -34,4 +36,19 @@ func TestLagInTime(t *testing.T) {
 	if n := testutil.CollectAndCount(l); n != 0 {
 		t.Errorf("%d partitions after the last was given up", n)
 	}
+}
+
+// A scrape that takes the metrics slowly keeps no batch up.
+func TestSlowScrape(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, all := newLag(), make(chan prometheus.Metric)
+		l.behind[reader.TopicPartition{Topic: "events.acme.orders"}] = time.Now()
+		go l.Collect(all)
+		synctest.Wait()
+		free := l.mu.TryLock()
+		if <-all; !free {
+			t.Error("batches wait while a metric waits to be taken")
+		}
+	})
 }

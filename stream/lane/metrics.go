@@ -107,8 +107,14 @@ type oldestMetric struct {
 // Describe implements [prometheus.Collector].
 func (m oldestMetric) Describe(all chan<- *prometheus.Desc) { all <- m.desc }
 
-// Collect implements [prometheus.Collector].
+// Collect implements [prometheus.Collector]. Who takes the metrics may wait for the lock of the lanes, so that none is sent under it.
 func (m oldestMetric) Collect(all chan<- prometheus.Metric) {
+	for at, age := range m.seconds() {
+		all <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, age, at.Topic, strconv.Itoa(int(at.Number)))
+	}
+}
+
+func (m oldestMetric) seconds() map[ledger.Partition]float64 {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
 	seconds := map[ledger.Partition]float64{} // a partition may have two claims while one is given up
@@ -119,9 +125,7 @@ func (m oldestMetric) Collect(all chan<- prometheus.Metric) {
 		}
 		seconds[c.Partition] = age
 	}
-	for at, age := range seconds {
-		all <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, age, at.Topic, strconv.Itoa(int(at.Number)))
-	}
+	return seconds
 }
 
 func (q *queues) parkedLanes() float64 {

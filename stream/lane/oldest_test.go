@@ -55,6 +55,21 @@ func TestOldestOpenAction(t *testing.T) {
 	})
 }
 
+// A scrape that takes the metrics slowly keeps no lane up: it may itself wait for what the lanes hold.
+func TestSlowScrape(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		all := make(chan prometheus.Metric)
+		go oldestMetric{r.s, prometheus.NewDesc("age", "", []string{"topic", "partition"}, nil)}.Collect(all)
+		synctest.Wait()
+		free := r.s.mu.TryLock()
+		if free {
+			r.s.mu.Unlock()
+		}
+		<-all
+		same(t, "the lanes are free while a metric waits to be taken", free, true)
+	})
+}
+
 // What a claim reads back is as old as the ledger says, be it that a batch, a release or an operator let it run.
 func TestOldestAfterAClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

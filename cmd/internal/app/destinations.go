@@ -77,10 +77,8 @@ func (s *streams) where(name string) string {
 
 // waiting returns how many actions wait in the lanes of all subscriptions, by destination.
 func (s *streams) waiting() map[string]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	sum := map[string]int{}
-	for _, lanes := range s.lanesOf {
+	for _, lanes := range s.allLanes() {
 		for destination, n := range lanes.Waiting() {
 			sum[destination] += n.Actions
 		}
@@ -90,10 +88,8 @@ func (s *streams) waiting() map[string]int {
 
 // forgotten returns the actions that no lane of this process has, by subscription and partition.
 func (s *streams) forgotten() map[nameInTeam]map[ledger.Partition]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	all := map[nameInTeam]map[ledger.Partition]int{}
-	for at, lanes := range s.lanesOf {
+	for at, lanes := range s.allLanes() {
 		all[at] = lanes.Forgotten()
 	}
 	return all

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -140,13 +141,10 @@ func (s *streams) closeSink(ctx context.Context, name string, of sink.Sink) {
 }
 
 // allLanes returns those of all subscriptions that run.
-func (s *streams) allLanes() (list []*lane.Lanes) {
+func (s *streams) allLanes() map[nameInTeam]*lane.Lanes {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, lanes := range s.lanesOf {
-		list = append(list, lanes)
-	}
-	return list
+	return maps.Clone(s.lanesOf)
 }
 
 // destination returns a destination by its full name; the zero value if there is none.

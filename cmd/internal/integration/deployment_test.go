@@ -159,6 +159,14 @@ type process struct {
 	gone     chan struct{} // closed when it has ended
 }
 
+// stacks ends a process that hangs, and returns what all of its goroutines did.
+func (p *process) stacks() string {
+	_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+	<-p.gone
+	_, stacks, _ := strings.Cut(p.output(), "SIGQUIT: quit")
+	return stacks
+}
+
 // serve starts a process with roles and waits until it is ready.
 func (r *deployment) serve(roles string) *process {
 	r.t.Helper()
