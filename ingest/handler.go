@@ -193,7 +193,6 @@ func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) v
 	}
 	h.liftReadDeadline(w, s)
 	d.deadline = d.started.Add(s.patience())
-	defer s.turn(r.Context())()
 	if s.mapper().Several() {
 		elements, err := h.split(d)
 		if err != nil {

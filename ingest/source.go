@@ -1,9 +1,7 @@
 package ingest
 
 import (
-	"context"
 	"net/url"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,8 +35,6 @@ type Source struct {
 	Fields *drift.Source
 
 	counted atomic.Pointer[counted]
-	begin   sync.Once // makes turns
-	turns   turns
 
 	// mapping replaces the provider's in tests.
 	mapping mapping
@@ -73,15 +69,6 @@ func (s *Source) calledURL(called *url.URL) string {
 		return s.PublicURL
 	}
 	return s.PublicURL + "?" + called.RawQuery
-}
-
-// turn has a delivery wait for its turn at the log, and returns what gives that back.
-func (s *Source) turn(ctx context.Context) (give func()) {
-	s.begin.Do(func() { s.turns = make(turns, sourceTurns) })
-	if s.turns.take(ctx) {
-		return s.turns.give
-	}
-	return func() {}
 }
 
 func (s *Source) mapper() mapping {
