@@ -3,6 +3,7 @@ package trace
 import (
 	"context"
 	"encoding/hex"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -80,7 +81,7 @@ func (t *Tracer) start(ctx context.Context, name string, kind trace.SpanKind, be
 
 // Sampled reports whether a context has the flag "sampled".
 func Sampled(parent string) bool {
-	return len(parent) == length && (parent[length-1]-'0')&1 == 1 && parent[length-2] >= '0'
+	return len(parent) == length && strings.IndexByte("13579bdf", parent[length-1]) >= 0
 }
 
 // Context returns the span's own context, for what is done inside of it; empty if there is no span.

@@ -98,3 +98,15 @@ func TestStart(t *testing.T) {
 		t.Errorf("spans %+v", got)
 	}
 }
+
+func TestSampled(t *testing.T) {
+	t.Parallel()
+	for flags, want := range map[string]bool{"00": false, "01": true, "02": false, "03": true, "0a": false, "0b": true, "fe": false, "ff": true} {
+		if got := trace.Sampled(caller[:53] + flags); got != want {
+			t.Errorf("flags %s: %v", flags, got)
+		}
+	}
+	if trace.Sampled("") || trace.Sampled(caller[1:]) {
+		t.Error("what is no context is sampled")
+	}
+}

@@ -18,8 +18,8 @@ type pace struct {
 	loaded bool          // the batch before was large, or there was none: the next one fills up
 }
 
-// wait waits until the next batch may begin, and returns how long that takes part of what follows, of fill: all of it behind a large batch, none
-// for what comes alone. It returns false if ctx ended first.
+// wait waits until the next batch may begin, and returns for how long that fills up: for all of fill behind a large batch, for a quarter of it
+// while small ones follow one another, not at all where it comes alone. It returns false if ctx ended first.
 func (p *pace) wait(ctx context.Context, fill time.Duration) (time.Duration, bool) {
 	left, few := time.Until(p.until), fill/4
 	switch {

@@ -1,4 +1,4 @@
-// Package counter is a process's part of the limits that all processes share: budgets, loops and rates. It takes units from the ledger before
+// Package counter is a process's part of the limits that all processes share: budgets and rates. It takes units from the ledger before
 // they are used, a few ahead where much is left, so that most of what is counted costs no statement:
 //
 //	Take ──▶ what was taken ahead ──none──▶ ledger: 1/64 of what is left in the window, at least what is wanted

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// attemptContext is the context of an attempt: context.WithDeadlineCause with errTimeout, made on first use. Made for every
-// attempt, it took a fifth of the lanes' time for a sink that does not use it.
+// attemptContext is the context of an attempt, or of the question whether there is to be one: context.WithDeadlineCause with errTimeout, made
+// on first use. Made for every attempt, it took a fifth of the lanes' time for a sink that does not use it.
 type attemptContext struct {
 	context.Context           // of the claim
 	deadline        time.Time // the claim has none

@@ -1,7 +1,6 @@
 package lane
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -43,11 +42,7 @@ func (w *workers) letsGo(e *entry, d *sinkQueue, a sink.Action) bool {
 		return true
 	}
 	p := e.lane.partition
-	newer, err := w.overtaken(e)
-	v := policy.Verdict{}
-	if a.Overtaken = newer; err == nil {
-		v, err = w.ask(p.ctx, a)
-	}
+	v, err := w.ask(e, a)
 	if p.ctx.Err() != nil || w.s.closing(p) {
 		if err == nil && v.Status == "" {
 			w.after(a, sink.Outcome{}, policy.NotMade)
@@ -86,15 +81,18 @@ func (w *workers) overtaken(e *entry) (bool, error) {
 }
 
 // ask asks the guards. A panic becomes an error.
-func (w *workers) ask(ctx context.Context, a sink.Action) (v policy.Verdict, err error) {
+func (w *workers) ask(e *entry, a sink.Action) (v policy.Verdict, err error) {
+	if a.Overtaken, err = w.overtaken(e); err != nil {
+		return v, err
+	}
+	ctx := newAttemptContext(e.lane.partition.ctx, time.Now().Add(guardTimeout)) // most guards do not use it
+	defer ctx.end()
 	defer func() {
 		if r := recover(); r != nil {
 			w.log.Error("guard panicked", "action", a.Name, "action_id", a.ID, "stack", string(debug.Stack()))
 			v, err = policy.Verdict{}, fmt.Errorf("a guard panicked: %v", r)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(ctx, guardTimeout)
-	defer cancel()
 	return w.cfg.Guard.Before(ctx, a)
 }
 

@@ -139,6 +139,5 @@ func says(r *Rule) string {
 
 // input returns what conditions read of an action that is about to be attempted.
 func input(a sink.Action) *expression.Input {
-	team, _, _ := strings.Cut(a.Subscription, ".")
-	return &expression.Input{Event: a.Event, Action: a.Name, To: strings.TrimPrefix(a.Destination, team+"/")}
+	return &expression.Input{Event: a.Event, Action: a.Name, To: a.To()}
 }

@@ -19,7 +19,7 @@ type guarding struct {
 	space   *ledger.Namespace
 }
 
-// guardMakers make the guards of a subscription, in the order in which they are asked: pause, senders, when, loop, policy and approvals, budget.
+// guardMakers make the guards of a subscription, in the order in which they are asked.
 // One gives nil if the file has nothing for it to decide.
 var guardMakers = []func(guarding) (policy.Guard, error){senders, whens, loops, policyGuard, budgetGuard}
 

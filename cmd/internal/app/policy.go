@@ -60,7 +60,7 @@ func (s *streams) sends(a sink.Action) (sum [32]byte, text string) {
 	}
 	shown := "the event's body:\n" + string(a.Event.Data)
 	team, _, _ := strings.Cut(a.Subscription, ".")
-	if d, ok := s.a.file().Destination(team, strings.TrimPrefix(a.Destination, team+"/")); ok && d.Keys != nil {
+	if d, ok := s.a.file().Destination(team, a.To()); ok && d.Keys != nil {
 		if params, err := paramsOf(s.a.file(), d); err == nil && params != nil {
 			values, err := params.Render(a)
 			text, unfit := json.Marshal(values)

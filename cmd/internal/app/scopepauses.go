@@ -39,11 +39,9 @@ func scopeOf(key string) (scope, name string, ok bool) {
 	return "", "", false
 }
 
-// resumeCommand returns the command that ends a pause, by the name that the ledger has of it.
+// resumeCommand returns the command that ends a pause of a subscription or a wider one, by the name that the ledger has of it.
 func resumeCommand(key string) string {
 	switch scope, name, ok := scopeOf(key); {
-	case !ok && strings.Contains(key, "/"):
-		return "forebay destinations resume " + key + " --reason TEXT"
 	case !ok:
 		return "forebay subscriptions resume " + key + " --reason TEXT"
 	case scope == api.PauseAll:
