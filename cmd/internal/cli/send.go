@@ -64,19 +64,38 @@ func (c *sendCmd) Run(e *env) error {
 // explainQuarantined says of a delivery that the intake has put into quarantine why it has, as far as this file's mapping tells, and what to do.
 func explainQuarantined(e *env, source *provider.Source, r *verify.Request, name string) {
 	why := "by this file's mapping it is one; does the intake have another?"
-	if _, err := source.Event(r, time.Now()); err != nil {
+	if err := unusable(source, r); err != nil {
 		why = err.Error()
 	}
-	fmt.Fprintf(e.Stderr, "it is authentic and was kept, but no event can be made of it: %s\n", plain(why))
+	of := "it"
+	if source.Several() {
+		of = "all of it"
+	}
+	fmt.Fprintf(e.Stderr, "it is authentic and was kept, but no event can be made of %s: %s\n", of, plain(why))
 	fmt.Fprintf(e.Stderr, "`forebay quarantine list --source %s` lists it, `forebay quarantine redrive` makes it an event once the mapping is fixed\n", name)
 }
 
+// unusable says why a delivery, or an element of its list, cannot become an event. Nil: it can.
+func unusable(source *provider.Source, r *verify.Request) (err error) {
+	elements := []verify.Request{*r}
+	if source.Several() {
+		if elements, err = source.Split(r); err != nil {
+			return err
+		}
+	}
+	events, _, err := eventsIn(source, elements, time.Now())
+	if err == nil {
+		_, err = heldAgainst(source, events)
+	}
+	return err
+}
+
 // post posts the deliveries one after the other, and lists the answers. An answer other than 2xx makes the command fail (of a forged delivery,
-// any but a refusal), but does not end it; a request without an answer does. quarantined is called with one that went to quarantine,
+// any but a refusal), but does not end it; a request without an answer does. quarantined is called with one that went to quarantine, or a part of it,
 // unauthorized says why the last was answered 401.
 func (c *sendCmd) post(e *env, all []numbered, quarantined func(*verify.Request), unauthorized func() string) error {
 	var items []sent
-	results := map[string]*verify.Request{}
+	var kept *verify.Request
 	limit := rate.NewLimiter(rate.Inf, 1)
 	if c.Rate > 0 {
 		limit.SetLimit(rate.Limit(c.Rate))
@@ -89,14 +108,16 @@ func (c *sendCmd) post(e *env, all []numbered, quarantined func(*verify.Request)
 		if err != nil {
 			return errors.Join(showSent(e, items), schemas.Errorf(schemas.Unavailable, "post to "+r.URL, "%w; is the intake running there?", err))
 		}
-		results[answer.Result] = r.Request
+		if answer.Result == delivery.Quarantined || answer.List != nil && answer.List.Quarantined > 0 {
+			kept = r.Request
+		}
 		items = append(items, sent{Attempt: r.n, Answer: answer})
 	}
 	if err := showSent(e, items); err != nil {
 		return err
 	}
-	if r := results[delivery.Quarantined]; r != nil {
-		quarantined(r)
+	if kept != nil {
+		quarantined(kept)
 	}
 	if c.Forge {
 		for _, s := range items {
@@ -106,7 +127,7 @@ func (c *sendCmd) post(e *env, all []numbered, quarantined func(*verify.Request)
 		}
 		return nil
 	}
-	if results[delivery.Refused] != nil {
+	if slices.ContainsFunc(items, func(s sent) bool { return s.Result == delivery.Refused }) {
 		return &exitError{code: exitFailed, err: errors.New("not every delivery was accepted" + whyRefused(items, unauthorized))}
 	}
 	return nil
@@ -161,11 +182,23 @@ func whyUnauthorized(e *env, to *namedSource, elsewhere bool) string {
 	return "the process at " + l.URL + " has the source, and none of its secrets there made this signature; its log has the reason"
 }
 
+// result is the column of that name: of a list, how many of its elements became what.
+func (s sent) result() string {
+	switch {
+	case s.List == nil:
+		return s.Result
+	case s.List.Quarantined == 0:
+		return fmt.Sprintf("events: %d", s.List.Events)
+	default:
+		return fmt.Sprintf("events: %d, quarantined: %d", s.List.Events, s.List.Quarantined)
+	}
+}
+
 func showSent(e *env, items []sent) error {
 	return printList(e, api.Page[sent]{Items: items}, func(s sent) string { return s.ID },
 		column[sent]{name: "attempt", value: func(s sent) string { return strconv.Itoa(s.Attempt) }},
 		column[sent]{name: "status", value: func(s sent) string { return strconv.Itoa(s.Status) }},
-		column[sent]{name: "result", value: func(s sent) string { return s.Result }},
+		column[sent]{name: "result", value: sent.result},
 		column[sent]{name: "id", whole: true, value: func(s sent) string { return s.ID }},
 		column[sent]{name: "body", wide: true, value: func(s sent) string { return s.Body }})
 }

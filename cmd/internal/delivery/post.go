@@ -20,12 +20,19 @@ type Answer struct {
 	ID     string `json:"id"`     // of the event
 	Result string `json:"result"` // Event, Quarantined, Refused or Answered
 	Body   string `json:"body"`
+	List   *List  `json:"list,omitempty"` // of a delivery with a list of events, unless it is of one event alone
+}
+
+// List says how many elements of a list became events, and how many are in quarantine.
+type List struct {
+	Events      int `json:"events"`
+	Quarantined int `json:"quarantined"`
 }
 
 // What becomes of a delivery.
 const (
-	Event       = "event"
-	Quarantined = "quarantined"
+	Event       = "event"       // of a list: at least one, unless it is empty
+	Quarantined = "quarantined" // all of it
 	Refused     = "refused"
 	Answered    = "answered" // a handshake
 )
@@ -68,7 +75,11 @@ func Post(ctx context.Context, r *verify.Request, own bool) (Answer, error) {
 		return Answer{}, err
 	}
 	answer := Answer{Status: resp.StatusCode, Body: strings.TrimSpace(string(body)), Result: Answered}
-	accepted := struct{ ID *string }{ID: new("")}
+	accepted := struct {
+		ID          *string
+		Events      *int
+		Quarantined int
+	}{ID: new("")}
 	said, durable := resp.Header.Get(ingest.HeaderAnswer), resp.StatusCode == http.StatusAccepted
 	if said != "" { // the provider wants another form
 		body, durable = []byte(said), true
@@ -76,6 +87,11 @@ func Post(ctx context.Context, r *verify.Request, own bool) (Answer, error) {
 	switch known := json.Unmarshal(body, &accepted) == nil; {
 	case resp.StatusCode/100 != 2:
 		answer.Result = Refused
+	case durable && known && accepted.ID == nil && accepted.Events != nil: // {"id":null,"events":2,"quarantined":1}
+		answer.Result, answer.List = Event, &List{*accepted.Events, accepted.Quarantined}
+		if *accepted.Events == 0 && accepted.Quarantined > 0 {
+			answer.Result = Quarantined
+		}
 	case durable && known && accepted.ID == nil: // {"id":null}
 		answer.Result = Quarantined
 	case known && accepted.ID != nil && *accepted.ID != "":
