@@ -64,11 +64,7 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 		Help: "Answers of guards that did not let an action go on, by status and reason; an action that waits is counted when it begins to. Status error is a guard that could not answer.",
 	}, []string{"status", "reason"})
 	gauge := func(name, help string, read func() float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return read()
-		})
+		return queueMetric{s, prometheus.NewDesc(name, help, nil, nil), read}
 	}
 	reg := prometheus.WrapRegistererWith(prometheus.Labels{"subscription": cfg.Subscription}, cfg.Registerer)
 	for _, c := range []prometheus.Collector{
@@ -96,6 +92,25 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 		}
 	}
 	return m, nil
+}
+
+// queueMetric is a figure of the queues. A [prometheus.GaugeFunc] would wait for the lock of the lanes while it is written, when the registry takes no
+// other metric: a labelled one that hands its series over could not go on, and whoever wants a new series of it, under that lock, waits for it.
+type queueMetric struct {
+	s    *scheduler
+	desc *prometheus.Desc
+	read func() float64 // under mu
+}
+
+// Describe implements [prometheus.Collector].
+func (m queueMetric) Describe(all chan<- *prometheus.Desc) { all <- m.desc }
+
+// Collect implements [prometheus.Collector].
+func (m queueMetric) Collect(all chan<- prometheus.Metric) {
+	m.s.mu.Lock()
+	value := m.read()
+	m.s.mu.Unlock()
+	all <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, value)
 }
 
 // oldestMetric is the age of the first open action of each partition.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -69,6 +70,48 @@ func TestSlowScrape(t *testing.T) {
 		same(t, "the lanes are free while a metric waits to be taken", free, true)
 	})
 }
+
+// No metric waits for the lanes while it is written: the registry takes no other one meanwhile, and a labelled one that hands its series over keeps a
+// step of the lanes up which wants a new series of it. So a scrape would stop the lanes for ever.
+func TestScrapeBesideNewSeries(t *testing.T) {
+	var taken collectors
+	r := setup(t, func(c *Config) { c.Registerer = &taken })
+	all := make(chan prometheus.Metric, 1000)
+	for _, c := range taken {
+		c.Collect(all)
+	}
+	close(all)
+	written := make(chan int, 1)
+	r.s.mu.Lock()
+	go func() {
+		n := 0
+		for m := range all {
+			if err := m.Write(&dto.Metric{}); err == nil {
+				n++
+			}
+		}
+		written <- n
+	}()
+	select {
+	case n := <-written:
+		if n < len(taken)/2 {
+			t.Errorf("%d metrics of %d collectors", n, len(taken))
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("a metric waits for the lock of the lanes while it is written")
+	}
+	r.s.mu.Unlock()
+}
+
+// collectors keeps what is registered.
+type collectors []prometheus.Collector
+
+func (c *collectors) Register(n prometheus.Collector) error {
+	*c = append(*c, n)
+	return nil
+}
+func (c *collectors) MustRegister(list ...prometheus.Collector) { *c = append(*c, list...) }
+func (c *collectors) Unregister(prometheus.Collector) bool      { return false }
 
 // What a claim reads back is as old as the ledger says, be it that a batch, a release or an operator let it run.
 func TestOldestAfterAClaim(t *testing.T) {
