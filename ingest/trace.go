@@ -6,6 +6,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas/trace"
 )
 
 // traceOf returns the context in which an event of the delivery is created. The delivery's span begins with the first of them: what is not
@@ -13,6 +14,9 @@ import (
 func (h *Handler) traceOf(d *delivery, r *verify.Request) (parent, state string) {
 	if parent, state = d.span.Context(); parent != "" {
 		return parent, state
+	}
+	if h.c.Tracer == nil { // asked first: attributes cost memory
+		return trace.Accept(r.Header["Traceparent"], r.Header["Tracestate"])
 	}
 	agents := d.source.Source != nil && d.source.Chain() // they are ours: their trace goes on
 	d.span, parent, state = h.c.Tracer.Accept(r.Header["Traceparent"], r.Header["Tracestate"], agents, "POST /v1/in/{team}/{source}", d.started,

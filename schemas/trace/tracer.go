@@ -2,6 +2,7 @@ package trace
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"strings"
 	"time"
@@ -79,6 +80,39 @@ func (t *Tracer) start(ctx context.Context, name string, kind trace.SpanKind, be
 	return &Span{span}
 }
 
+// Place is where a span is and when it began, for what is said of it later. The zero Place is that of no span.
+type Place struct {
+	Parent string // its context; sampled
+	Began  time.Time
+}
+
+// placeSize is the length of a [Place] in bytes: trace id, span id, microseconds since 1970.
+const placeSize = 16 + 8 + 8
+
+// Append appends the place to b; nothing if it is no sampled span's.
+func (p Place) Append(b []byte) []byte {
+	if !Sampled(p.Parent) {
+		return b
+	}
+	c := remote([]string{p.Parent}, nil)
+	trace, span := c.TraceID(), c.SpanID()
+	b = append(append(b, trace[:]...), span[:]...)
+	return binary.BigEndian.AppendUint64(b, uint64(p.Began.UnixMicro()))
+}
+
+// ParsePlace reads what [Place.Append] has appended. ok is false where that is not b.
+func ParsePlace(b []byte) (p Place, ok bool) {
+	switch len(b) {
+	case 0:
+		return p, true
+	case placeSize:
+		p.Parent = "00-" + hex.EncodeToString(b[:16]) + "-" + hex.EncodeToString(b[16:24]) + "-01"
+		p.Began = time.UnixMicro(int64(binary.BigEndian.Uint64(b[24:])))
+		return p, true
+	}
+	return p, false
+}
+
 // Sampled reports whether a context has the flag "sampled".
 func Sampled(parent string) bool {
 	return len(parent) == length && strings.IndexByte("13579bdf", parent[length-1]) >= 0
@@ -110,14 +144,21 @@ func (s *Span) EndAt(at time.Time) {
 	}
 }
 
+// Failed notes that what the span is of went wrong: kind is one of few words, text says more. Neither is a secret.
+func (s *Span) Failed(kind, text string) {
+	if s != nil {
+		s.s.SetStatus(codes.Error, text)
+		s.s.SetAttributes(attribute.String("error.type", kind))
+	}
+}
+
 // End ends the span now. A failure says what went wrong, in a word that is no secret; empty: nothing did.
 func (s *Span) End(failure string) {
 	if s == nil {
 		return
 	}
 	if failure != "" {
-		s.s.SetStatus(codes.Error, failure)
-		s.s.SetAttributes(attribute.String("error.type", failure))
+		s.Failed(failure, failure)
 	}
 	s.s.End()
 }

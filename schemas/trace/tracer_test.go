@@ -110,3 +110,23 @@ func TestSampled(t *testing.T) {
 		t.Error("what is no context is sampled")
 	}
 }
+
+// The place of a span outlives the process in a few bytes; what is no place is none, and a span that is not sampled has none.
+func TestPlace(t *testing.T) {
+	t.Parallel()
+	want := trace.Place{Parent: caller, Began: time.Date(2026, 11, 29, 10, 0, 0, 123_000, time.UTC)}
+	b := want.Append([]byte("before"))
+	got, ok := trace.ParsePlace(b[len("before"):])
+	if !ok || got.Parent != want.Parent || !got.Began.Equal(want.Began) || string(b[:6]) != "before" {
+		t.Errorf("%+v, %v of %x", got, ok, b)
+	}
+	if _, ok := trace.ParsePlace(b); ok {
+		t.Error("what is too long is a place")
+	}
+	for _, none := range []trace.Place{{}, {Parent: caller[:53] + "00", Began: want.Began}} {
+		b := none.Append(nil)
+		if got, ok := trace.ParsePlace(b); len(b) != 0 || !ok || got != (trace.Place{}) {
+			t.Errorf("%+v came to %x, and that to %+v, %v", none, b, got, ok)
+		}
+	}
+}

@@ -95,8 +95,8 @@ type Config struct {
 	// Find finds the destination of an open action that is for none of them, and what it is called now. ok is false if there is none.
 	// Nil finds none.
 	Find func(name string) (now string, d DestinationConfig, ok bool)
-	// Later gives URL and token of an attempt at a destination that may finish later; required if there is one.
-	Later func(r ledger.AttemptRef, id schemas.ActionID) sink.Later
+	// Later gives URL and token of an attempt at a destination that may finish later, whose span is at span; required if there is one.
+	Later func(r ledger.AttemptRef, id schemas.ActionID, span trace.Place) sink.Later
 	// Tracer makes spans of attempts whose event's trace is sampled; nil makes none.
 	Tracer *trace.Tracer
 	// Alive reports whether this process may still act for its group: the last successful heartbeat lies within the session

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -88,7 +89,7 @@ func (r *real) start() {
 		}},
 		Alive: func() bool { return true },
 		Rand:  r.rand, OnFenced: func(c *ledger.Claim) { r.fenced <- c },
-		Later: func(ledger.AttemptRef, schemas.ActionID) sink.Later { return sink.Later{} },
+		Later: func(ledger.AttemptRef, schemas.ActionID, trace.Place) sink.Later { return sink.Later{} },
 	})
 	if err != nil {
 		r.t.Fatal(err)

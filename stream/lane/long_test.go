@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -30,7 +31,7 @@ func startLongWork(t *testing.T, policy LongPolicy, change func(*Config), f func
 	synctest.Test(t, func(t *testing.T) {
 		r := &longRig{}
 		r.change = func(c *Config) {
-			c.Later = func(ref ledger.AttemptRef, id schemas.ActionID) sink.Later {
+			c.Later = func(ref ledger.AttemptRef, id schemas.ActionID, _ trace.Place) sink.Later {
 				return sink.Later{URL: "https://forebay.test/v1/actions/" + string(id), Token: schemas.NewSecret(fmt.Sprint(ref))}
 			}
 			d := c.Destinations[destName]

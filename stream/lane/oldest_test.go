@@ -12,6 +12,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -139,7 +140,9 @@ func TestOldestLeavesOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			reg := prometheus.NewRegistry()
 			in(t, func(c *Config) {
-				c.Registerer, c.Later = reg, func(ledger.AttemptRef, schemas.ActionID) sink.Later { return sink.Later{URL: "https://forebay.test/"} }
+				c.Registerer, c.Later = reg, func(ledger.AttemptRef, schemas.ActionID, trace.Place) sink.Later {
+					return sink.Later{URL: "https://forebay.test/"}
+				}
 				d := c.Destinations[destName]
 				d.Long = LongPolicy{Deadline: time.Hour}
 				c.Destinations[destName] = d

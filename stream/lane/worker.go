@@ -176,9 +176,10 @@ func (w *workers) attempt(e *entry, d *sinkQueue, a sink.Action) (ledger.Result,
 	ctx := newAttemptContext(e.lane.partition.ctx, began.Add(e.to.Timeout))
 	completion := statement{w: w, began: began, res: ledger.Result{
 		Claim: e.lane.partition.claim, LaneSeq: e.LaneSeq, Status: ledger.Done, Attempt: e.Attempts + 1}}
-	a.Commit, a.Later, a.Looks = completion.commitOf(e.to), w.laterOf(e), d.user.Spend
 	span := w.span(e, a.Event, began)
 	a.TraceParent, a.TraceState = span.Context()
+	a.Commit, a.Looks = completion.commitOf(e.to), d.user.Spend
+	a.Later = w.laterOf(e, trace.Place{Parent: a.TraceParent, Began: began})
 	out, err := w.call(ctx, e.to.Sink, a)
 	class := sink.ClassOf(err)
 	if class == sink.ClassBug && errors.Is(err, context.DeadlineExceeded) && ctx.timedOut() {
@@ -258,12 +259,12 @@ func (w *workers) endRateLimited(e *entry, d *sinkQueue) {
 }
 
 // laterOf returns the URL and token with which the destination may report the attempt's result later; nil if it may not.
-func (w *workers) laterOf(e *entry) *sink.Later {
+func (w *workers) laterOf(e *entry, span trace.Place) *sink.Later {
 	if e.to.Long.Deadline == 0 {
 		return nil
 	}
 	attempt := ledger.AttemptRef{Fence: e.Claim, LaneSeq: e.LaneSeq, Attempt: e.Attempts + 1, Epoch: e.lane.partition.claim.Epoch}
-	out := w.cfg.Later(attempt, e.ID)
+	out := w.cfg.Later(attempt, e.ID, span)
 	out.Deadline, out.Heartbeat = e.to.Long.Deadline, e.to.Long.Heartbeat
 	return &out
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/inbox/reports"
 	"github.com/forebay-io/forebay/stream/lane"
@@ -29,12 +30,12 @@ func longPolicy(l *config.Long) lane.LongPolicy {
 
 // later returns the function that makes the URL and the token with which a destination can report the result of an attempt in the ledger of later; nil
 // if the configuration has no listener for such reports.
-func later(c *config.Config, keys *callback.Keys, of [16]byte) func(ledger.AttemptRef, schemas.ActionID) sink.Later {
+func later(c *config.Config, keys *callback.Keys, of [16]byte) func(ledger.AttemptRef, schemas.ActionID, trace.Place) sink.Later {
 	if c.Listen.Agents == "" || c.Agents.PublicURL == "" {
 		return nil
 	}
-	return func(r ledger.AttemptRef, id schemas.ActionID) sink.Later {
-		return sink.Later{URL: c.Agents.PublicURL + "/v1/actions/" + url.PathEscape(string(id)), Token: keys.Action(of, r, id)}
+	return func(r ledger.AttemptRef, id schemas.ActionID, span trace.Place) sink.Later {
+		return sink.Later{URL: c.Agents.PublicURL + "/v1/actions/" + url.PathEscape(string(id)), Token: keys.Action(of, r, id, span)}
 	}
 }
 
@@ -56,7 +57,7 @@ func (a *App) bindAgents() error {
 		return nil
 	}
 	handler, err := callback.New(callback.Config{
-		Keys: a.agentKeys, Ledger: reportLedger{a.stream}, Logger: a.log, Registerer: a.registry,
+		Keys: a.agentKeys, Ledger: reportLedger{a.stream}, Tracer: a.telemetry.tracer, Logger: a.log, Registerer: a.registry,
 	})
 	if err == nil {
 		a.agents, err = a.listen("agents", a.file().Listen.Agents, handler)

@@ -15,6 +15,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -154,7 +155,7 @@ func TestLedgerIsNotOpenYet(t *testing.T) {
 	server := httptest.NewServer(h)
 	defer server.Close()
 	for path, token := range map[string]string{
-		"/v1/actions/act_1": keysOf(tokenSecret).Action([16]byte{1}, ledger.AttemptRef{Fence: 1, LaneSeq: 1, Attempt: 1, Epoch: 1}, "act_1").Reveal(),
+		"/v1/actions/act_1": keysOf(tokenSecret).Action([16]byte{1}, ledger.AttemptRef{Fence: 1, LaneSeq: 1, Attempt: 1, Epoch: 1}, "act_1", trace.Place{}).Reveal(),
 		"/v1/events/a/b/c":  keysOf(tokenSecret).Event("a", "b", "c"),
 	} {
 		if status, body := ask(t, "GET", server.URL+path, token, ""); status != http.StatusServiceUnavailable {

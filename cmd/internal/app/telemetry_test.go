@@ -161,3 +161,42 @@ func TestOneTraceFromDeliveryToEffect(t *testing.T) {
 		t.Errorf("%d deliveries are linked to the stranger's trace, want 1", linked)
 	}
 }
+
+// What an agent did on the way to its result is below the attempt that it was called by, whichever process gets the result.
+func TestStepsOfAResultAreInItsTrace(t *testing.T) {
+	t.Parallel()
+	c, agent := newCollector(t), newTaker(t)
+	r := deploy(t, agent.URL, newLedger(t), true)
+	withAgents(t, r, "{deadline: 10m}")
+	r.text += "telemetry: {endpoint: '" + c.URL + "'}\n"
+	p := r.run(config.RoleIntake, config.RoleStream)
+	p.accepted("orders", "orders-secret", order("o", 1))
+	call := agent.wait(t, "o-1", 1)[0]
+	url, token := call.Get("Forebay-Result-Url"), call.Get("Forebay-Action-Token")
+	getUntil(t, strings.TrimSuffix(url, "/result"), token, func(body string) bool { return strings.Contains(body, `"status":"processing"`) })
+	p.end(nil)
+	p = r.run(config.RoleIntake, config.RoleStream)
+	result := `{"status": "done", "steps": [
+		{"name": "search", "started_at": "` + time.Now().Format(time.RFC3339Nano) + `", "ended_at": "2999-01-01T00:00:00Z", "attributes": {"hits": 3}},
+		{"name": "write", "started_at": "1970-01-01T00:00:00Z", "ended_at": "` + time.Now().Format(time.RFC3339Nano) + `", "error": "conflict"}]}`
+	if status, body := ask(t, "POST", url, token, result); status != http.StatusAccepted || strings.Contains(body, "steps_refused") {
+		t.Fatalf("answered %d %s", status, body)
+	}
+	if status, body := ask(t, "POST", url, token, result); status != http.StatusOK { // no second spans
+		t.Fatalf("answered %d %s", status, body)
+	}
+	p.end(nil)
+	want := `POST /v1/in/{team}/{source}
+  attempt run 1 processing
+    execute_tool search
+    execute_tool write
+    result run 1 done
+  process events.acme.orders applied
+  send events.acme.orders
+  wait run
+`
+	id := call.Get("Traceparent")[3:35]
+	if !rig.Until(10*time.Second, func() bool { return c.tree(id) == want }) {
+		t.Errorf("the trace is\n%s\nwant\n%s", c.tree(id), want)
+	}
+}

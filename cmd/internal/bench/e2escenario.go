@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -12,8 +13,9 @@ import (
 const e2eBar = 4000
 
 const (
-	// bareBar is what the project asks beside a pipeline that promises nothing.
-	bareBar = 0.75
+	// bareBar is what the project asks beside a pipeline that promises nothing, tracedBar with a tenth of the deliveries traced beside none.
+	bareBar   = 0.75
+	tracedBar = 0.97
 	// trickleRate is a low rate, in deliveries a second. The others are what the project allows, in microseconds: at that rate the
 	// processor time of a delivery, and the time from accept to action; without deliveries, the processor time of a second.
 	trickleRate = 100
@@ -34,10 +36,11 @@ type e2eSizes struct {
 	conns      int
 	entities   int // of a connection
 	partitions int
-	window     int64 // at full load, how many deliveries may be accepted and have not reached the agent
+	window     int64   // at full load, how many deliveries may be accepted and have not reached the agent
+	sample     float64 // the part of deliveries that the traced pipeline traces
 }
 
-var e2eScale = e2eSizes{warmUp: 15 * time.Second, warmEvents: 100_000, conns: 64, entities: 312, partitions: 12, window: 2000}
+var e2eScale = e2eSizes{warmUp: 15 * time.Second, warmEvents: 100_000, conns: 64, entities: 312, partitions: 12, window: 2000, sample: 0.1}
 
 const e2eConfig = `    destinations:
       agent: {type: http, url: "AGENT/run", timeout: 10s, allow_networks: [127.0.0.0/8]}
@@ -69,23 +72,37 @@ func runE2E(ctx context.Context, o Options, sizes e2eSizes, r *Report) error {
 		return err
 	}
 	defer bare.close()
+	spans, err := startCollector()
+	if err != nil {
+		return err
+	}
+	defer spans.close()
+	telemetry := fmt.Sprintf("telemetry: {endpoint: %q, sample: %g}\n", spans.url, sizes.sample)
+	traced, err := o.startStack(ctx, pg, newTeamName("e2e-traced"), sizes.partitions, e2eConfig+telemetry)
+	if err != nil {
+		return err
+	}
+	defer traced.close()
 	mix := []share{{kind: 0, weight: 1, entities: sizes.entities}}
-	b := &e2eBench{Options: o, e2eSizes: sizes, w: w, ours: pipeline{
-		name: "ours", senders: w.senders(sizes.conns, mix), agent: w.agent, processes: w.processes,
-		waitDrained: func(ctx context.Context, n int64) error { return w.waitDrained(ctx, "all", n) },
-	}, bare: pipeline{
+	b := &e2eBench{Options: o, e2eSizes: sizes, w: w, ours: w.pipeline("ours", sizes.conns, mix), traced: traced.pipeline("traced", sizes.conns, mix)}
+	b.bare = pipeline{
 		name: "bare", senders: w.sendersTo(bare.intake.Addr, sizes.conns, mix), agent: bare.agent, waitDrained: bare.waitDrained,
 		processes: map[string]int{"intake": bare.intake.PID(), "stream": bare.consumer.PID(), "agent": bare.agent.PID(), "broker": w.brokerPID},
-	}}
+	}
 	if err := b.measureFullLoad(ctx, r); err != nil {
 		return err
+	}
+	traced.stop()
+	if spans.bytes.Load() == 0 {
+		return traced.running["stream"].explain(errors.New("the traced processes have sent no span"))
 	}
 	if err := b.measureTrickle(ctx, r); err != nil {
 		return err
 	}
 	r.Settings["e2e"] = fmt.Sprintf("GitHub preset, bodies of %d bytes, each signed, %d entities, %d partitions, acks=all; at full load %d connections and at most %d "+
 		"deliveries between accept and agent; intake and stream in a process each, agent, load, broker and Postgres beside them; %d deliveries in all, each "+
-		"at the agent once and in order. bare: a handler that reads and produces, a consumer that posts %d at once, no signature, ledger, order or retry",
+		"at the agent once and in order. traced: the same in processes of their own, which send the spans of a tenth of the deliveries to a collector in the "+
+		"load's process that reads and drops them. bare: a handler that reads and produces, a consumer that posts %d at once, no signature, ledger, order or retry",
 		deliveryBody, sizes.conns*sizes.entities, sizes.partitions, sizes.conns, sizes.window, b.ours.senders.sent.Load(), bareCalls)
 	return nil
 }
@@ -101,37 +118,41 @@ type e2eBench struct {
 	e2eSizes
 	w          *stack
 	ours, bare pipeline
+	traced     pipeline // as ours, in processes of its own that trace a tenth of the deliveries
 }
 
-// measureFullLoad sends through both pipelines in turns, as fast as deliveries reach the agent, and reports the rates at which they do.
+// measureFullLoad sends through all pipelines in turns, as fast as deliveries reach the agent, and reports the rates at which they do.
 func (b *e2eBench) measureFullLoad(ctx context.Context, r *Report) error {
 	b.logf("e2e: warming up for %s and with %d deliveries", b.warmUp, b.warmEvents)
-	for _, p := range []*pipeline{&b.ours, &b.bare} {
+	for _, p := range []*pipeline{&b.ours, &b.bare, &b.traced} {
 		if err := b.atFullLoad(ctx, p, b.waitWarm); err != nil {
 			return err
 		}
 	}
-	var ours, bare e2eSide
+	var ours, bare, traced e2eSide
 	for i := range b.Rounds {
 		for _, side := range []struct {
 			p *pipeline
 			s *e2eSide
-		}{{&b.ours, &ours}, {&b.bare, &bare}} {
+		}{{&b.ours, &ours}, {&b.traced, &traced}, {&b.bare, &bare}} {
 			err := b.atFullLoad(ctx, side.p, func(ctx context.Context, came *atomic.Int64) error { return b.round(ctx, side.p, came, side.s) })
 			if err != nil {
 				return err
 			}
 		}
-		b.logf("e2e round %d: %.0f/s, bare %.0f/s", i+1, ours.rates[i], bare.rates[i])
+		b.logf("e2e round %d: %.0f/s, traced %.0f/s, bare %.0f/s", i+1, ours.rates[i], traced.rates[i], bare.rates[i])
 	}
 	rate := median(ours.rates)
 	ratio := Ratio{Name: "e2e/rate", Unit: "deliveries/s to completed actions, and asked", Ours: rate, Theirs: e2eBar, Ratio: rate / e2eBar, Bar: 1}
 	for _, v := range ours.rates {
 		ratio.Rounds = append(ratio.Rounds, v/e2eBar)
 	}
-	r.Ratios = append(r.Ratios, ratio, ratioOf("e2e/bare", "deliveries/s to the agent, and through a pipeline that promises nothing", bareBar, ours.rates, bare.rates))
+	r.Ratios = append(r.Ratios, ratio,
+		ratioOf("e2e/bare", "deliveries/s to the agent, and through a pipeline that promises nothing", bareBar, ours.rates, bare.rates),
+		ratioOf("e2e/traced", "deliveries/s to completed actions with a tenth of them traced, and without traces", tracedBar, traced.rates, ours.rates))
 	ours.costs(r, "e2e/cpu_")
 	bare.costs(r, "e2e/cpu_bare_")
+	traced.costs(r, "e2e/cpu_traced_")
 	return nil
 }
 
@@ -169,7 +190,7 @@ func (b *e2eBench) atFullLoad(ctx context.Context, p *pipeline, do func(ctx cont
 	if err != nil {
 		return fmt.Errorf("through the pipeline %s: %w", p.name, err)
 	}
-	return p.check(ctx, p == &b.ours, nil)
+	return p.check(ctx, p != &b.bare, nil)
 }
 
 // round measures one round, a moment after the load has begun.

@@ -179,6 +179,14 @@ func (w *stack) close() {
 	os.RemoveAll(w.dir)
 }
 
+// pipeline is the way of deliveries to the subscription all.
+func (w *stack) pipeline(name string, conns int, mix []share) pipeline {
+	return pipeline{
+		name: name, senders: w.senders(conns, mix), agent: w.agent, processes: w.processes,
+		waitDrained: func(ctx context.Context, n int64) error { return w.waitDrained(ctx, "all", n) },
+	}
+}
+
 // senders returns senders to the intake.
 func (w *stack) senders(conns int, mix []share) *senders { return w.sendersTo(w.intake, conns, mix) }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/sinks/redact"
 	"github.com/forebay-io/forebay/stream/inbox/reports"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -27,6 +28,8 @@ type Config struct {
 	Keys   *Keys
 	Ledger Ledger
 	Logger *slog.Logger // nil logs nothing
+	// Tracer makes a span of each result, and of its steps, whose attempt is in a sampled trace; nil makes none.
+	Tracer *trace.Tracer
 	// Registerer takes the metrics; nil: none.
 	Registerer prometheus.Registerer
 }
@@ -199,23 +202,23 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// attempt returns the attempt that the request's token was made for, and the state of its action in the ledger. It checks the token before
+// attempt returns what the request's token was made for, and the state of its action in the ledger. It checks the token before
 // it asks the ledger. It refuses a token of another ledger, in which the place is another attempt's, and one whose place now belongs to another
 // action.
-func (s *server) attempt(r *http.Request) (ref ledger.AttemptRef, state reports.ActionState, err error) {
+func (s *server) attempt(r *http.Request) (a tokenAttempt, state reports.ActionState, err error) {
 	id := r.PathValue("id")
-	of, ref, ok := s.Keys.OpenAction(bearer(r), id)
+	a, ok := s.Keys.OpenAction(bearer(r), id)
 	if !ok {
-		return ref, state, unauthorized
+		return a, state, unauthorized
 	}
-	if err := s.ours(of); err != nil {
-		return ref, state, err
+	if err := s.ours(a.ledger); err != nil {
+		return a, state, err
 	}
-	state, err = s.Ledger.ActionState(r.Context(), ref)
+	state, err = s.Ledger.ActionState(r.Context(), a.ref)
 	if err == nil && string(state.ID) != id {
 		err = refuse(http.StatusNotFound, "the ledger does not know this action; it is not the one that the token was made with")
 	}
-	return ref, state, err
+	return a, state, err
 }
 
 // ours refuses an attempt of another ledger: no process of this one knows it.
@@ -231,10 +234,12 @@ func (s *server) ours(of [16]byte) error {
 // result records the result of an attempt. Of an attempt that is lost only done counts, until another attempt is recorded: what is done
 // must not be done again, and what else came of it says nothing about the attempt that is made now.
 func (s *server) result(r *http.Request) (int, any, error) {
-	ref, state, err := s.attempt(r)
+	began := time.Now()
+	a, state, err := s.attempt(r)
 	if err != nil {
 		return 0, nil, err
 	}
+	ref := a.ref
 	var body Result
 	if err := readJSON(r, &body); err != nil {
 		return 0, nil, err
@@ -253,6 +258,10 @@ func (s *server) result(r *http.Request) (int, any, error) {
 	s.Logger.Info("result of an action", "action_id", state.ID, "subscription", state.Subscription, "destination", state.Destination,
 		"attempt", ref.Attempt, "result", report.Status, "state", reported)
 	item := ResultItem{ID: string(state.ID), Attempt: ref.Attempt, State: string(reported)}
+	steps, err := readSteps(body.Steps, redact.New(bearer(r)))
+	if err != nil {
+		item.StepsRefused = err.Error()
+	}
 	switch reported {
 	case reports.Differs:
 		return 0, nil, refuse(http.StatusConflict, "another result of attempt %d was recorded before, and stands", ref.Attempt)
@@ -261,6 +270,7 @@ func (s *server) result(r *http.Request) (int, any, error) {
 	case reports.Repeated:
 		return http.StatusOK, item, nil
 	}
+	s.trace(a, &state, statusName(report.Status), began, steps)
 	return http.StatusAccepted, item, nil
 }
 
@@ -284,10 +294,11 @@ func whyPast(ref ledger.AttemptRef, s *reports.ActionState) string {
 // heartbeat notes that an attempt is still at work. An attempt whose 202 is not recorded yet cannot have that noted; it is answered as if
 // it had.
 func (s *server) heartbeat(r *http.Request) (int, any, error) {
-	ref, state, err := s.attempt(r)
+	a, state, err := s.attempt(r)
 	if err != nil {
 		return 0, nil, err
 	}
+	ref := a.ref
 	alive, err := s.Ledger.Beat(r.Context(), ref)
 	if err != nil {
 		return 0, nil, err
@@ -306,11 +317,11 @@ func (s *server) heartbeat(r *http.Request) (int, any, error) {
 
 // action answers with the state of an action.
 func (s *server) action(r *http.Request) (int, any, error) {
-	ref, state, err := s.attempt(r)
+	a, state, err := s.attempt(r)
 	if err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, itemOf(ref, &state), nil
+	return http.StatusOK, itemOf(a.ref, &state), nil
 }
 
 // itemOf returns the state of an action for the API, with what was reported of one attempt.

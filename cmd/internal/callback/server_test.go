@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/stream/inbox/reports"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
@@ -80,7 +81,7 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-func (d *desk) token() string { return d.keys.Action(ours, attempt, actionID).Reveal() }
+func (d *desk) token() string { return d.keys.Action(ours, attempt, actionID, trace.Place{}).Reveal() }
 
 // ask asks with the right token, unless change says otherwise.
 func (d *desk) ask(method, path, body string, change ...func(*http.Request)) *httptest.ResponseRecorder {
@@ -207,8 +208,8 @@ func TestUnauthorized(t *testing.T) {
 		method := map[bool]string{true: "POST", false: "GET"}[strings.HasSuffix(path, "result") || strings.HasSuffix(path, "heartbeat")]
 		for name, header := range map[string]string{
 			"none": "", "basic": "Basic " + d.token(), "not a token": "Bearer x", "forged": "Bearer " + string(forged),
-			"of another action": "Bearer " + d.keys.Action(ours, attempt, "act_other").Reveal(), "of another event": "Bearer " + d.keys.Event("acme", "github", "e-2"),
-			"of another server": "Bearer " + keys("other").Action(ours, attempt, actionID).Reveal(),
+			"of another action": "Bearer " + d.keys.Action(ours, attempt, "act_other", trace.Place{}).Reveal(), "of another event": "Bearer " + d.keys.Event("acme", "github", "e-2"),
+			"of another server": "Bearer " + keys("other").Action(ours, attempt, actionID, trace.Place{}).Reveal(),
 		} {
 			w := d.ask(method, path, `{"status":"done"}`, as(header))
 			d.refused(path+" "+name, w, 401, "")
@@ -356,7 +357,7 @@ func TestAttemptsOfAnotherLedger(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	strange := func(r *http.Request) {
-		r.Header.Set("Authorization", "Bearer "+d.keys.Action([16]byte{8}, attempt, actionID).Reveal())
+		r.Header.Set("Authorization", "Bearer "+d.keys.Action([16]byte{8}, attempt, actionID, trace.Place{}).Reveal())
 	}
 	for path, body := range map[string]string{"POST /result": `{"status":"done"}`, "POST /heartbeat": "", "GET ": ""} {
 		method, path, _ := strings.Cut(path, " ")

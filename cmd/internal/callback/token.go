@@ -9,19 +9,21 @@ import (
 	"sync/atomic"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // Keys make and check tokens. A token has a MAC: the HMAC-SHA256 of a secret over what the token is for. New tokens are made with the
 // first secret; tokens of any of the secrets are good, so that secrets can be rotated. Safe for concurrent use.
 //
-//	fba2_ base64url(ledger, fence, lane_seq, attempt, epoch, mac)   one attempt of one action
-//	fbe1_ base64url(mac)                                            the status of one event, to read
+//	fba2_ base64url(ledger, fence, lane_seq, attempt, epoch, span, mac)   one attempt of one action
+//	fbe1_ base64url(mac)                                                  the status of one event, to read
 //
 // An action's token has the place of the attempt in the ledger, and which ledger that is, as processes with other ledgers have attempts in the
 // same places, of the same action even where a subscription was moved to another one: the id of the partition's fence, lane_seq, attempt, and the epoch of the
 // owner that makes the attempt. So the ledger needs no index by action id, and an attempt that an owner had not recorded when it was
-// killed has another token than the next owner's attempt with the same number.
+// killed has another token than the next owner's attempt with the same number. Where the attempt has a span, the token has its place: what is
+// reported later is shown below it, whichever process gets the report.
 type Keys struct{ keys atomic.Pointer[[][]byte] }
 
 const (
@@ -51,34 +53,42 @@ func (k *Keys) Set(secrets []schemas.Secret) {
 // first returns the key that makes tokens.
 func (k *Keys) first() []byte { return (*k.keys.Load())[0] }
 
-// Action returns the token of an attempt in the ledger of.
-func (k *Keys) Action(of [16]byte, r ledger.AttemptRef, id schemas.ActionID) schemas.Secret {
+// Action returns the token of an attempt in the ledger of, whose span is at span.
+func (k *Keys) Action(of [16]byte, r ledger.AttemptRef, id schemas.ActionID, span trace.Place) schemas.Secret {
 	place := append(make([]byte, 0, refSize+sha256.Size), of[:]...)
 	place = binary.BigEndian.AppendUint32(place, uint32(r.Fence))
 	place = binary.BigEndian.AppendUint64(place, uint64(r.LaneSeq))
 	place = binary.BigEndian.AppendUint32(place, uint32(r.Attempt))
-	place = binary.BigEndian.AppendUint64(place, uint64(r.Epoch))
+	place = span.Append(binary.BigEndian.AppendUint64(place, uint64(r.Epoch)))
 	sum := mac(k.first(), "action", string(place), string(id))
 	return schemas.NewSecret(actionPrefix + encoding.EncodeToString(append(place, sum...)))
 }
 
-// OpenAction returns the attempt that a token was made for, and the ledger that it is in. ok is false if it is no token of these keys, or not one for this action.
-func (k *Keys) OpenAction(token, id string) (of [16]byte, r ledger.AttemptRef, ok bool) {
+// tokenAttempt is what an action's token says.
+type tokenAttempt struct {
+	ledger [16]byte
+	ref    ledger.AttemptRef
+	span   trace.Place
+}
+
+// OpenAction returns what a token was made for. ok is false if it is no token of these keys, or not one for this action.
+func (k *Keys) OpenAction(token, id string) (a tokenAttempt, ok bool) {
 	text, prefixed := strings.CutPrefix(token, actionPrefix)
 	raw, err := encoding.DecodeString(text)
-	if !prefixed || err != nil || len(raw) != refSize+sha256.Size {
-		return of, r, false
+	if !prefixed || err != nil || len(raw) < refSize+sha256.Size {
+		return a, false
 	}
-	place, sum := raw[:refSize], raw[refSize:]
+	place, sum := raw[:len(raw)-sha256.Size], raw[len(raw)-sha256.Size:]
 	if !k.made(sum, "action", string(place), id) {
-		return of, r, false
+		return a, false
 	}
-	place = place[copy(of[:], place):]
-	r.Fence = int32(binary.BigEndian.Uint32(place))
-	r.LaneSeq = int64(binary.BigEndian.Uint64(place[4:]))
-	r.Attempt = int(binary.BigEndian.Uint32(place[12:]))
-	r.Epoch = int64(binary.BigEndian.Uint64(place[16:]))
-	return of, r, true
+	a.span, ok = trace.ParsePlace(place[refSize:])
+	place = place[copy(a.ledger[:], place):]
+	a.ref.Fence = int32(binary.BigEndian.Uint32(place))
+	a.ref.LaneSeq = int64(binary.BigEndian.Uint64(place[4:]))
+	a.ref.Attempt = int(binary.BigEndian.Uint32(place[12:]))
+	a.ref.Epoch = int64(binary.BigEndian.Uint64(place[16:]))
+	return a, ok
 }
 
 // Event returns the token that reads the status of an event.

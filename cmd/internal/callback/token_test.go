@@ -1,13 +1,16 @@
 package callback
 
 import (
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -29,19 +32,24 @@ func TestTokensOpenWhatTheyWereMadeFor(t *testing.T) {
 		id, other := name.Draw(t, "id"), name.Draw(t, "other id")
 		old, rotated, strange := keys("old"), keys("new", "old"), keys("strange")
 		of := [16]byte(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "ledger"))
-		token := old.Action(of, r, schemas.ActionID(id)).Reveal()
-		if in, got, ok := rotated.OpenAction(token, id); !ok || got != r || in != of {
-			t.Errorf("%+v of %x %v", got, in, ok)
+		var span trace.Place // of an attempt that is not sampled
+		if rapid.Bool().Draw(t, "sampled") {
+			ids := hex.EncodeToString(rapid.SliceOfN(rapid.ByteMin(1), 24, 24).Draw(t, "ids"))
+			span = trace.Place{Parent: "00-" + ids[:32] + "-" + ids[32:] + "-01", Began: time.UnixMicro(rapid.Int64Range(0, 1<<52).Draw(t, "began"))}
 		}
-		if _, _, ok := rotated.OpenAction(token, other); ok != (other == id) {
+		token := old.Action(of, r, schemas.ActionID(id), span).Reveal()
+		if got, ok := rotated.OpenAction(token, id); !ok || got != (tokenAttempt{of, r, span}) {
+			t.Errorf("%+v %v", got, ok)
+		}
+		if _, ok := rotated.OpenAction(token, other); ok != (other == id) {
 			t.Error("it opens another action")
 		}
-		if _, _, ok := strange.OpenAction(token, id); ok {
+		if _, ok := strange.OpenAction(token, id); ok {
 			t.Error("another server opens it")
 		}
 		next := r
 		next.Epoch++
-		if again := old.Action(of, next, schemas.ActionID(id)).Reveal(); again == token {
+		if again := old.Action(of, next, schemas.ActionID(id), span).Reveal(); again == token {
 			t.Error("the next owner's token for its attempt of the same number is the same")
 		}
 		team, source := name.Draw(t, "team"), name.Draw(t, "source")
@@ -52,13 +60,13 @@ func TestTokensOpenWhatTheyWereMadeFor(t *testing.T) {
 		if rotated.IsForEvent(event, source, team, id) != (team == source) || rotated.IsForEvent(event, team+source, "", id) != (source == "") {
 			t.Error("parts run into each other")
 		}
-		if _, _, ok := old.OpenAction(event, id); ok || old.IsForEvent(token, team, source, id) {
+		if _, ok := old.OpenAction(event, id); ok || old.IsForEvent(token, team, source, id) {
 			t.Error("one scope opens the other")
 		}
 		// Any change of it opens nothing.
 		i, c := rapid.IntRange(0, len(token)-1).Draw(t, "place"), rapid.Byte().Draw(t, "byte")
 		if changed := token[:i] + string([]byte{c}) + token[i+1:]; changed != token {
-			if _, _, ok := old.OpenAction(changed, id); ok {
+			if _, ok := old.OpenAction(changed, id); ok {
 				t.Errorf("%s opens as %s", changed, token)
 			}
 		}
@@ -67,7 +75,7 @@ func TestTokensOpenWhatTheyWereMadeFor(t *testing.T) {
 
 func TestTokensDoNotPrint(t *testing.T) {
 	t.Parallel()
-	token := keys("k").Action([16]byte{1}, ledger.AttemptRef{Fence: 1, LaneSeq: 1, Attempt: 1, Epoch: 1}, "act_1")
+	token := keys("k").Action([16]byte{1}, ledger.AttemptRef{Fence: 1, LaneSeq: 1, Attempt: 1, Epoch: 1}, "act_1", trace.Place{})
 	if text := fmt.Sprintf("%v %+v %#v", token, token, struct{ T schemas.Secret }{token}); strings.Contains(text, token.Reveal()[:12]) {
 		t.Error(text)
 	}
@@ -76,13 +84,15 @@ func TestTokensDoNotPrint(t *testing.T) {
 func FuzzOpen(f *testing.F) {
 	k := keys("secret")
 	r := ledger.AttemptRef{Fence: 1, LaneSeq: 2, Attempt: 3, Epoch: 4}
-	good, event := k.Action([16]byte{1}, r, "act_1").Reveal(), k.Event("a", "b", "c")
+	good, event := k.Action([16]byte{1}, r, "act_1", trace.Place{}).Reveal(), k.Event("a", "b", "c")
+	traced := k.Action([16]byte{1}, r, "act_1", trace.Place{Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}).Reveal()
 	f.Add(good)
+	f.Add(traced)
 	f.Add(event)
 	f.Add("fba2_")
 	f.Add("")
 	f.Fuzz(func(t *testing.T, token string) {
-		if _, _, ok := k.OpenAction(token, "act_1"); ok != (token == good) {
+		if _, ok := k.OpenAction(token, "act_1"); ok != (token == good || token == traced) {
 			t.Errorf("%q opens: %v", token, ok)
 		}
 		if k.IsForEvent(token, "a", "b", "c") != (token == event) {

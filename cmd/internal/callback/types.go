@@ -31,6 +31,7 @@ type Result struct {
 	Error      string          `json:"error"`    // why it failed
 	Cost       json.Number     `json:"cost"`     // what the run has cost, for budgets
 	Response   json.RawMessage `json:"response"` // what to keep of the result, 4 KiB at most: a text as it is, anything else as JSON
+	Steps      json.RawMessage `json:"steps"`    // the run's tool calls, a list of [Step], to be seen in its trace
 }
 
 // ResultItem answers a result.
@@ -38,6 +39,8 @@ type ResultItem struct {
 	ID      string `json:"id"`
 	Attempt int    `json:"attempt"`
 	State   string `json:"state"` // recorded, or repeated: the same was said before
+	// StepsRefused says what is wrong with the steps. The result counts without them.
+	StepsRefused string `json:"steps_refused,omitempty"`
 }
 
 // ActionItem is the state of an action.
