@@ -13,9 +13,9 @@ import (
 )
 
 // NewHealth makes the handler of the health listener: /livez, /readyz and /metrics for whoever reaches it, under any name, and nothing
-// else. Probes and Prometheus ask it from other hosts.
-func NewHealth(ready func(ctx context.Context) []Check, g prometheus.Gatherer) http.Handler {
-	mux := probes(ready, func(*http.Request) bool { return true })
+// else. Probes and Prometheus ask it from other hosts. live is nil, or returns why the process does not live.
+func NewHealth(live func() error, ready func(ctx context.Context) []Check, g prometheus.Gatherer) http.Handler {
+	mux := probes(live, ready, func(*http.Request) bool { return true })
 	mux.Handle("GET /metrics", metrics(g))
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		write(w, http.StatusNotFound, Problem{Type: "about:blank", Title: "Not Found", Status: http.StatusNotFound,
@@ -24,11 +24,25 @@ func NewHealth(ready func(ctx context.Context) []Check, g prometheus.Gatherer) h
 	return mux
 }
 
+// Live is the answer of /livez.
+type Live struct {
+	Live  bool   `json:"live"`
+	Error string `json:"error,omitempty"` // why not
+}
+
 // probes are what says whether the process lives, and whether its roles can work, or with ?role= whether one of them can. Why not, which has
 // names of teams, is told to those alone of whom tells is true.
-func probes(ready func(ctx context.Context) []Check, tells func(r *http.Request) bool) *http.ServeMux {
+func probes(live func() error, ready func(ctx context.Context) []Check, tells func(r *http.Request) bool) *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, map[string]bool{"live": true}) })
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		if live != nil {
+			if err := live(); err != nil {
+				write(w, http.StatusServiceUnavailable, Live{Error: err.Error()})
+				return
+			}
+		}
+		write(w, http.StatusOK, Live{Live: true})
+	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		if err := OnlyKnown(r, "role"); err != nil { // which would ask about all roles
 			write(w, http.StatusBadRequest, Problem{Type: "about:blank", Title: "Bad Request", Status: http.StatusBadRequest, Detail: err.Error()})

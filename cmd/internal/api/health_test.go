@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -21,7 +22,8 @@ func TestHealth(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "forebay_seen", Help: "A value."}))
 	checks := []Check{{Name: "intake", Error: "no broker answers"}}
-	h := NewHealth(func(context.Context) []Check { return checks }, registry)
+	var live error
+	h := NewHealth(func() error { return live }, func(context.Context) []Check { return checks }, registry)
 	get := func(method, path, host string) (int, string) {
 		r := httptest.NewRequest(method, path, nil)
 		r.Host = host
@@ -50,6 +52,10 @@ func TestHealth(t *testing.T) {
 			}
 		}
 	}
+	live = errors.New("stands still")
+	if got, body := get("GET", "/livez", "forebay.svc"); got != http.StatusServiceUnavailable || body != `{"live":false,"error":"stands still"}`+"\n" {
+		t.Errorf("once it does not live: %d %s", got, body)
+	}
 	checks[0] = Check{Name: "intake", OK: true}
 	if got, body := get("GET", "/readyz", "forebay.svc"); got != http.StatusOK {
 		t.Errorf("once it is ready: %d %s", got, body)
@@ -61,7 +67,7 @@ func TestMetricsOneAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var gathering, gathered atomic.Int32
-		h := NewHealth(nil, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		h := NewHealth(nil, nil, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 			gathered.Add(1)
 			if n := gathering.Add(1); n > 1 {
 				t.Errorf("%d gather at once", n)

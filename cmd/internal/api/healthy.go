@@ -30,7 +30,10 @@ func Healthy(ctx context.Context, at string) error {
 	if answer.StatusCode == http.StatusOK {
 		return nil
 	}
-	var found Readiness
+	var found struct {
+		Readiness
+		Error string // of /livez
+	}
 	var waits []string
 	if json.Unmarshal(body, &found) == nil {
 		for _, check := range found.Checks {
@@ -38,6 +41,9 @@ func Healthy(ctx context.Context, at string) error {
 				waits = append(waits, check.Name+": "+check.Error)
 			}
 		}
+	}
+	if found.Error != "" {
+		waits = append(waits, found.Error)
 	}
 	return fmt.Errorf("%s answers %d %s", at, answer.StatusCode, strings.Join(waits, "; "))
 }

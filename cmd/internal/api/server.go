@@ -67,6 +67,9 @@ type Config struct {
 
 	ConfigDiff func() []ConfigDifference // nil: nothing is known
 
+	// Live returns why the process does not live, which /livez says; nil: it does.
+	Live func() error
+
 	// These are required.
 	Ready         func(ctx context.Context) []Check // what must work before the process is ready; /readyz calls it each time
 	Quarantine    Quarantine
@@ -116,7 +119,7 @@ func New(cfg Config) (http.Handler, error) {
 	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		write(w, http.StatusForbidden, problemOf(http.StatusForbidden, "refused: the request comes from a page of another site; send it from the console or the command line"))
 	}))
-	mux := probes(cfg.Ready, func(r *http.Request) bool { w, err := s.asks(r); return err == nil && w.All() && w.May(access.See) })
+	mux := probes(cfg.Live, cfg.Ready, func(r *http.Request) bool { w, err := s.asks(r); return err == nil && w.All() && w.May(access.See) })
 	mux.Handle("/", s.reachable(nothingSent(sameOrigin.Handler(questions))))
 	return mux, nil
 }

@@ -51,6 +51,7 @@ type App struct {
 	log      *slog.Logger
 	registry *prometheus.Registry
 	ready    *readiness
+	pulse    *pulse
 	waits    *attention
 	alerts   *alerts.Notifier              // nil if nobody is told of alerts
 	current  atomic.Pointer[config.Config] // the configuration, which a reload replaces
@@ -78,6 +79,7 @@ func New(cfg Config) (*App, error) {
 	}
 	cfg.Drain = cmp.Or(cfg.Drain, 25*time.Second)
 	a := &App{cfg: cfg, log: cfg.Logger, registry: prometheus.NewRegistry(), ready: newReadiness()}
+	a.pulse = &pulse{take: a.takeLocks, log: a.log, after: stillAfter}
 	a.current.Store(cfg.File)
 	a.agentKeys = callback.NewKeys(cfg.File.Agents.Secrets)
 	a.ready.fileNote = a.note
@@ -129,7 +131,7 @@ func (a *App) Start() (err error) {
 	a.operator.encrypt(a.file().OperatorTLS())
 	a.door(a.operator, ofProcess(a.file().Operator.BehindProxy), !a.file().Operator.HasTokens())
 	if at := a.file().Listen.Health; at != "" {
-		if a.health, err = a.listen("health", at, api.NewHealth(a.ready.checks, a.registry)); err != nil {
+		if a.health, err = a.listen("health", at, api.NewHealth(a.pulse.lives, a.ready.checks, a.registry)); err != nil {
 			return err
 		}
 		a.door(a.health, ofProcess(nil), false)
@@ -181,7 +183,7 @@ func (a *App) Addr(name string) net.Addr {
 // operatorHandler makes the handler of the operator listener, with the questions that the roles of this process can answer.
 func (a *App) operatorHandler() (http.Handler, error) {
 	cfg := api.Config{
-		Ready: a.ready.checks, Quarantine: &quarantineAPI{a: a}, Gatherer: a.registry, Logger: a.log,
+		Live: a.pulse.lives, Ready: a.ready.checks, Quarantine: &quarantineAPI{a: a}, Gatherer: a.registry, Logger: a.log,
 		Attention: a.waits.list, Sources: a.sourceItems, Subscriptions: a.subscriptionItems, Alerts: &alertsAPI{a}, ConfigDiff: a.configDiff,
 	}
 	if in := a.intake; in != nil {
@@ -219,7 +221,7 @@ func (a *App) Run(ctx context.Context) error {
 	a.cfg.Service.Tell(notify.Ready)
 	watched, over := context.WithCancel(context.WithoutCancel(ctx)) // it lives while it stops, too
 	var watching sync.WaitGroup
-	watching.Go(func() { a.cfg.Service.Watch(watched, a.ready.lives) })
+	watching.Go(func() { a.cfg.Service.Watch(watched, a.pulse.beats) })
 	defer watching.Wait()
 	defer over()
 	// The listeners for health are not in the group: they are stopped last, so that /readyz says meanwhile that the process is stopping.
@@ -249,6 +251,7 @@ func (a *App) Run(ctx context.Context) error {
 	g.Go(func() error { return a.runRoles(gctx) })
 	g.Go(func() error { a.waits.run(gctx); return nil })
 	g.Go(func() error { a.ready.run(gctx); return nil })
+	g.Go(func() error { a.pulse.run(gctx); return nil })
 	if a.alerts != nil {
 		g.Go(func() error { a.alerts.Run(gctx); return nil })
 	}

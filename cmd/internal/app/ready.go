@@ -74,12 +74,6 @@ func (r *readiness) run(ctx context.Context) {
 	}
 }
 
-// lives returns once the lock is free that all parts take: it waits for nothing outside of the process.
-func (r *readiness) lives() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-}
-
 // set says what a part waits for; nil if it is ready. It ends probing of the part.
 func (r *readiness) set(name string, err error) {
 	r.mu.Lock()

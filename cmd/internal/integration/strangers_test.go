@@ -113,7 +113,7 @@ func (r *deployment) visit(t *testing.T) (statuses map[int]int, p99 time.Duratio
 				d.body = fmt.Appendf(nil, "%s%s", d.body, strings.Repeat(" ", genuineBody-len(d.body)))
 				req := d.request(t.Context(), r.intake.Load().intake, r.team)
 				begin := time.Now()
-				status := answered(client, req)
+				status := answered(t, client, req)
 				mu.Lock()
 				statuses[status]++
 				took = append(took, time.Since(begin))
@@ -128,10 +128,13 @@ func (r *deployment) visit(t *testing.T) (statuses map[int]int, p99 time.Duratio
 	return statuses, took[len(took)*99/100]
 }
 
-// answered returns the status of the answer, 0 without one.
-func answered(client *http.Client, req *http.Request) int {
+// answered returns the status of the answer, 0 without one: then the test's log has why.
+func answered(t *testing.T, client *http.Client, req *http.Request) int {
+	t.Helper()
+	began := time.Now()
 	resp, err := client.Do(req)
 	if err != nil {
+		t.Logf("no answer after %v: %v", time.Since(began), err)
 		return 0
 	}
 	defer resp.Body.Close()
@@ -176,7 +179,7 @@ func TestMoreConnectionsThanFiles(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if got := answered(impatient(), req); got != http.StatusOK {
+					if got := answered(t, impatient(), req); got != http.StatusOK {
 						t.Errorf("%s was answered %d, want 200", at, got)
 					}
 				}
@@ -197,7 +200,7 @@ func impatient() *http.Client {
 func (r *deployment) report(t *testing.T, p *process, entity string) {
 	t.Helper()
 	d := order(entity, 1)
-	if got := answered(impatient(), d.request(t.Context(), p.intake, r.team)); got != http.StatusAccepted {
+	if got := answered(t, impatient(), d.request(t.Context(), p.intake, r.team)); got != http.StatusAccepted {
 		t.Errorf("the order of %s was answered %d, want 202", entity, got)
 		return
 	}
@@ -213,7 +216,7 @@ func (r *deployment) report(t *testing.T, p *process, entity string) {
 		t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+c.token)
-	if got := answered(impatient(), req); got != http.StatusAccepted {
+	if got := answered(t, impatient(), req); got != http.StatusAccepted {
 		t.Errorf("the report of an agent on %s was answered %d, want 202", entity, got)
 	}
 }
@@ -332,7 +335,7 @@ func TestLimitsOfTheFile(t *testing.T) {
 	for from, want := range map[string]int{"192.0.2.2": http.StatusAccepted, "192.0.2.1": http.StatusTooManyRequests} {
 		req := issue(1, 1, 1).request(t.Context(), p.intake, r.team)
 		req.Header.Set("X-Forwarded-For", "192.0.2.1, "+from) // a sender may write what it likes before its own
-		if got := answered(http.DefaultClient, req); got != want {
+		if got := answered(t, http.DefaultClient, req); got != want {
 			t.Errorf("a signed delivery forwarded for %s was answered %d, want %d", from, got, want)
 		}
 	}

@@ -57,16 +57,18 @@ func (s *Service) Tell(state string) {
 	}
 }
 
-// Watch gives signs of life until ctx is done, where the manager wants them (WatchdogSec). lives is asked before each: while it does not return, none is given.
-func (s *Service) Watch(ctx context.Context, lives func()) {
+// Watch gives signs of life until ctx is done, where the manager wants them (WatchdogSec). beats is called before each: while it does not return,
+// none is given. It must return when its ctx is done.
+func (s *Service) Watch(ctx context.Context, beats func(ctx context.Context)) {
 	if s == nil || s.every == 0 {
 		return
 	}
 	tick := time.NewTicker(s.every)
 	defer tick.Stop()
 	for {
-		lives()
-		s.Tell(alive)
+		if beats(ctx); ctx.Err() == nil {
+			s.Tell(alive)
+		}
 		select {
 		case <-ctx.Done():
 			return

@@ -52,7 +52,7 @@ func TestTell(t *testing.T) {
 		if a, b := told(), told(); a != "READY=1" || b != "STOPPING=1" {
 			t.Errorf("%s was told %q and %q", name, a, b)
 		}
-		s.Watch(t.Context(), func() { t.Error("a sign of life that nobody wants") })
+		s.Watch(t.Context(), func(context.Context) { t.Error("a sign of life that nobody wants") })
 	}
 }
 
@@ -67,7 +67,15 @@ func TestWatch(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	asked, ended := make(chan struct{}), make(chan struct{})
-	go func() { defer close(ended); s.Watch(ctx, func() { asked <- struct{}{} }) }()
+	go func() {
+		defer close(ended)
+		s.Watch(ctx, func(ctx context.Context) {
+			select {
+			case asked <- struct{}{}:
+			case <-ctx.Done():
+			}
+		})
+	}()
 	for range 3 {
 		<-asked
 		if got := told(); got != "WATCHDOG=1" {
@@ -75,13 +83,7 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	stop()
-	for over := false; !over; {
-		select {
-		case <-asked:
-		case <-ended:
-			over = true
-		}
-	}
+	<-ended
 }
 
 func TestNobodyToTell(t *testing.T) {
