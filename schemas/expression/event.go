@@ -43,6 +43,8 @@ type Input struct {
 	Action string // its name; empty: none is at hand
 	To     string // the action's destination, as the file names it
 
+	paths *paths // what is looked for when the body is read; nil: nothing yet
+
 	read bool // body and bad are set
 	body celref.Val
 	bad  error
@@ -50,6 +52,13 @@ type Input struct {
 
 // Bad returns why the body cannot be read at all; nil if it can, or no expression has named it. It quotes nothing of the body.
 func (in *Input) Bad() error { return in.bad }
+
+// names says before an evaluation what it names in the body.
+func (in *Input) names(p *paths) {
+	if !in.read {
+		in.paths = p
+	}
+}
 
 // True evaluates an expression that was compiled to give a bool. The error is a *[Failure], or says what is wrong with the body, and quotes
 // nothing of what it has read.
@@ -81,37 +90,40 @@ func (in *Input) ResolveName(name string) (any, bool) {
 		if in.readBody(); in.bad != nil {
 			return types.WrapErr(in.bad), true
 		}
+		if e, bad := in.body.(*types.Err); bad { // whoever is given it writes into it
+			return types.WrapErr(e.Unwrap()), true
+		}
 		return in.body, true
 	case "headers":
 		return headers(e), true
 	case "event.id":
-		return e.ID, true
+		return types.String(e.ID), true
 	case "event.type":
-		return e.Type, true
+		return types.String(e.Type), true
 	case "event.source":
-		return e.Source, true
+		return types.String(e.Source), true
 	case "event.subject", "entity.key":
-		return string(e.Entity), true
+		return types.String(e.Entity), true
 	case "event.deliveryid":
-		return e.DeliveryID, true
+		return types.String(e.DeliveryID), true
 	case "event.time":
 		return e.Time, true
 	case "entity.version":
-		return e.Version.Sortable(), true
+		return types.String(e.Version.Sortable()), true
 	case "sender.id":
-		return e.Sender.ID, true
+		return types.String(e.Sender.ID), true
 	case "sender.login":
-		return e.Sender.Login, true
+		return types.String(e.Sender.Login), true
 	case "sender.kind":
-		return string(e.Sender.Kind), true
+		return types.String(e.Sender.Kind), true
 	case "sender.trust":
-		return string(e.Sender.Trust), true
+		return types.String(e.Sender.Trust), true
 	case "action.name":
-		return in.Action, true
+		return types.String(in.Action), true
 	case "action.to":
-		return in.To, true
+		return types.String(in.To), true
 	case "chain.depth":
-		return int64(e.Chain.Depth), true
+		return types.Int(e.Chain.Depth), true
 	case "chain.agents":
 		return e.Chain.Agents, true
 	}
@@ -153,7 +165,7 @@ func (in *Input) readBody() {
 		in.body, in.bad = form(text)
 		return
 	}
-	if in.body, err = Lazy(text); err != nil {
+	if in.body, err = in.paths.read(text); err != nil {
 		in.bad = fmt.Errorf("cannot be made: the event's body cannot be read as JSON: %w", err)
 	}
 }

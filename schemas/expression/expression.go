@@ -56,6 +56,7 @@ type Expression struct {
 	source  *ast.SourceInfo
 	takes   []*cel.Type // the types that a value may have; nil: any
 	reads   []string    // the variables that it names
+	paths   *paths      // to what it names in body
 }
 
 // Compile compiles and type-checks an expression whose value must be of one of the types in takes; nil takes any. A value whose type is
@@ -87,11 +88,16 @@ func (e *Environment) Compile(text string, takes []*cel.Type) (*Expression, erro
 	if err != nil {
 		return nil, fmt.Errorf("is not an expression: %w", err)
 	}
+	var names [][]string
 	ast.PostOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() == ast.IdentKind {
 			x.reads = append(x.reads, e.AsIdent())
 		}
+		if keys := keysOf(e); keys != nil {
+			names = append(names, keys)
+		}
 	}))
+	x.paths = newPaths(names)
 	return x, nil
 }
 
@@ -110,6 +116,9 @@ func (x *Expression) Reads(variable string) bool { return slices.Contains(x.read
 
 // Eval runs the expression. The value may be null, or of a type that is not wanted, see [Expression.Takes]. The error is a *[Failure].
 func (x *Expression) Eval(variables cel.Activation) (celref.Val, error) {
+	if in, ok := variables.(interface{ names(*paths) }); ok {
+		in.names(x.paths)
+	}
 	out, _, err := x.program.Eval(variables)
 	if err != nil {
 		return nil, x.failed(err)

@@ -2,6 +2,7 @@ package expression
 
 import (
 	"reflect"
+	"slices"
 
 	"cel.dev/cel-go/common/types"
 	celref "cel.dev/cel-go/common/types/ref"
@@ -15,34 +16,31 @@ import (
 // anything. An object or array that is used as a whole (compared, converted, written out) is read as strictly as JSON reads.
 //
 // The text must not change while the value is used. The value is for one goroutine.
-func Lazy(text []byte) (celref.Val, error) {
-	l := &lazyText{left: maxValues}
-	values, err := whole.Scan(text, nil)
-	if err != nil {
-		return nil, err
-	}
-	return l.value(values[0]), nil
-}
-
-// whole leads to the whole text, which it checks for its form.
-var whole = func() *scan.Set {
-	s, err := scan.CompileLoose([]string{""}, func(int) bool { return true })
-	if err != nil {
-		panic(err)
-	}
-	return s
-}()
+func Lazy(text []byte) (celref.Val, error) { return nothingNamed.read(text) }
 
 // lazyText is what the values of one text share.
 type lazyText struct {
-	left int // how many more values may be read
+	left  int          // how many more values may be read
+	found []scan.Value // the places that were named beforehand, by path.slot
+	made  []celref.Val // those of them that were asked for
+
+	room struct { // for those two, where little was named
+		found [fewNamed]scan.Value
+		made  [fewNamed]celref.Val
+	}
 }
 
-// value returns a value of the text; what is wrong with it is a *[types.Err].
-func (l *lazyText) value(v scan.Value) celref.Val {
+const fewNamed = 6
+
+// value returns a value of the text, and nil for none; what is wrong with it is a *[types.Err]. p is its path if it was named beforehand.
+func (l *lazyText) value(v scan.Value, p *path) celref.Val {
 	switch v.Kind {
+	case scan.Absent:
+		return nil
+	case scan.Twice:
+		return types.WrapErr(&scan.Error{Reason: scan.DuplicateKey, Offset: v.Start})
 	case scan.Object:
-		return &lazyObject{lazyWhole: lazyWhole{l: l, v: v}}
+		return &lazyObject{lazyWhole: lazyWhole{l: l, v: v}, path: p}
 	case scan.Array:
 		return &lazyArray{lazyWhole: lazyWhole{l: l, v: v}}
 	case scan.String:
@@ -58,7 +56,24 @@ func (l *lazyText) value(v scan.Value) celref.Val {
 	case scan.Null:
 		return types.NullValue
 	}
-	return types.WrapErr(&scan.Error{Reason: scan.BadString, Offset: v.Start}) // the whole text, which leads nowhere then
+	panic("expression: a value of no kind")
+}
+
+// named returns the value at a path, and nil for none.
+func (l *lazyText) named(p *path) celref.Val {
+	return l.once(&l.made[p.slot], l.found[p.slot], p)
+}
+
+// once is value, which it keeps in made; an error is made again, because whoever is given it writes into it where the expression failed.
+func (l *lazyText) once(made *celref.Val, v scan.Value, p *path) celref.Val {
+	if *made != nil {
+		return *made
+	}
+	value := l.value(v, p)
+	if !types.IsError(value) {
+		*made = value
+	}
+	return value
 }
 
 // lazyWhole is an object or array, and what it is as a whole.
@@ -129,26 +144,76 @@ func (w *lazyWhole) tooMany() celref.Val {
 // lazyObject is a [traits.Mapper].
 type lazyObject struct {
 	lazyWhole
-	members map[string]scan.Value // by key; nil: not read yet
-	values  map[string]celref.Val // those of them that were asked for
-	left    bool                  // there were more than may be kept
+	*path                  // nil: it was not named beforehand
+	read    bool           // members, byKey and left are set
+	members []member       // the first of each key
+	byKey   map[string]int // their indices, where there are many
+	left    bool           // there were more than may be kept
 }
 
-// index finds the members, once. A member whose key stands twice has kind Absent.
+// member is a member of an object. One whose key stands twice has kind Twice.
+type member struct {
+	key  []byte
+	v    scan.Value
+	made celref.Val // nil: not asked for
+}
+
+// fewMembers is up to how many members are looked through one by one.
+const fewMembers = 16
+
+// index finds the members, once.
 func (o *lazyObject) index() {
-	if o.members != nil {
+	if o.read {
 		return
 	}
-	o.members, o.values = map[string]scan.Value{}, map[string]celref.Val{}
-	_ = scan.EachLoose(o.v.Raw(), func(key string, v scan.Value) error { // its form was checked with the text's
-		if _, twice := o.members[key]; twice {
-			v.Kind = scan.Absent
+	o.read = true
+	_ = scan.EachLoose(o.v.Raw(), func(key []byte, v scan.Value) error { // its form was checked with the text's
+		v.Start += o.v.Start
+		if o.left = o.left || !o.l.take(); o.left {
+			return nil
 		}
-		if o.left = o.left || !o.l.take(); !o.left {
-			o.members[key] = v
+		if i := o.member(string(key)); i >= 0 {
+			o.members[i].v.Kind, o.members[i].v.Start = scan.Twice, v.Start
+			return nil
+		}
+		o.members = append(o.members, member{key: key, v: v})
+		switch n := len(o.members); {
+		case n == fewMembers:
+			o.byKey = make(map[string]int, 2*n)
+			for i := range o.members {
+				o.byKey[string(o.members[i].key)] = i
+			}
+		case n > fewMembers:
+			o.byKey[string(key)] = n - 1
 		}
 		return nil
 	})
+}
+
+// member returns the index of the member with a key, -1 for none.
+func (o *lazyObject) member(key string) int {
+	if o.byKey == nil {
+		return slices.IndexFunc(o.members, func(m member) bool { return string(m.key) == key })
+	}
+	if i, found := o.byKey[key]; found {
+		return i
+	}
+	return -1
+}
+
+// at returns the value of the member with a key, and nil for none.
+func (o *lazyObject) at(key string) celref.Val {
+	if p := o.path.to(key); p != nil {
+		return o.l.named(p)
+	}
+	if o.index(); o.left {
+		return o.tooMany()
+	}
+	i := o.member(key)
+	if i < 0 {
+		return nil
+	}
+	return o.l.once(&o.members[i].made, o.members[i].v, nil)
 }
 
 // Find implements [traits.Mapper].
@@ -157,26 +222,8 @@ func (o *lazyObject) Find(key celref.Val) (celref.Val, bool) {
 	if !ok {
 		return nil, false
 	}
-	if o.index(); o.left {
-		return o.tooMany(), false
-	}
-	if v, found := o.values[string(name)]; found {
-		return v, true
-	}
-	v, found := o.members[string(name)]
-	if !found {
-		return nil, false
-	}
-	v.Start += o.v.Start
-	if v.Kind == scan.Absent {
-		return types.WrapErr(&scan.Error{Reason: scan.DuplicateKey, Offset: v.Start}), false
-	}
-	value := o.l.value(v)
-	if types.IsError(value) {
-		return value, false
-	}
-	o.values[string(name)] = value
-	return value, true
+	v := o.at(string(name))
+	return v, v != nil && !types.IsError(v)
 }
 
 // Get implements [traits.Indexer].
@@ -228,7 +275,7 @@ func (a *lazyArray) index() {
 		return
 	}
 	a.read = true
-	_ = scan.EachLoose(a.v.Raw(), func(_ string, v scan.Value) error { // its form was checked with the text's
+	_ = scan.EachLoose(a.v.Raw(), func(_ []byte, v scan.Value) error { // its form was checked with the text's
 		if a.n++; a.l.take() {
 			a.elements = append(a.elements, v)
 		}
@@ -242,12 +289,9 @@ func (a *lazyArray) at(i int) celref.Val {
 	if len(a.elements) < a.n {
 		return a.tooMany()
 	}
-	if a.values[i] == nil {
-		v := a.elements[i]
-		v.Start += a.v.Start
-		a.values[i] = a.l.value(v)
-	}
-	return a.values[i]
+	v := a.elements[i]
+	v.Start += a.v.Start
+	return a.l.once(&a.values[i], v, nil)
 }
 
 // Get implements [traits.Indexer].

@@ -2,7 +2,9 @@ package expression_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -149,7 +151,8 @@ func TestConditionsAreBooleans(t *testing.T) {
 
 // FuzzLazy: a text that a strict reader takes is the same to a lazy one, whole and piece by piece; one of bad form is none to both.
 func FuzzLazy(f *testing.F) {
-	for _, s := range []string{odd, `{"a":[1,{"b":"c"},null,true,-1.5e3]}`, `[]`, `"x"`, ``, `{"a":1,"a":1}`, "\ufeff{}", `{"\u0061":{"\ud83d\ude00":1}}`} {
+	for _, s := range []string{odd, `{"a":[1,{"b":"c"},null,true,-1.5e3]}`, `[]`, `"x"`, ``, `{"a":1,"a":1}`, "\ufeff{}", `{"\u0061":{"\ud83d\ude00":1}}`,
+		`{"a":{"b":1},"a":{"b":{"c":2}},"b":{"b":1}}`, `{"/~a":{"b":0},"":1,"0":["1",{"1":2}],"\u00e9":"\u0000"}`, `{"a":{"b":"\ud800","b":1}} `, `{"0":{"1":2},"a":[{"b":1}]}`, `[{"a":1}]`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -161,6 +164,7 @@ func FuzzLazy(f *testing.F) {
 			}
 			return
 		}
+		namedBeforehand(t, text)
 		whole, err := expression.Native(lazy, 1<<20)
 		if (err == nil) != (bad == nil) {
 			if !errors.Is(err, expression.ErrTooLarge) {
@@ -197,6 +201,50 @@ func FuzzLazy(f *testing.F) {
 			}
 		}
 	})
+}
+
+// names are what an expression may know of a body before it is read.
+var names = sync.OnceValue(func() (all []*expression.Expression) {
+	for _, text := range []string{
+		"body.a", "body.a.b", "body['a']['a']", "body['']", "has(body.a.b)", "body.a == body.b", "body.?a.?b.?c.orValue('none')", "body[?'twice'].hasValue()", "body.bad", "body.twice",
+		"body.inner.deep.n", "body.inner.nope", "body.inner", "body['/~a'].b", "body.list[0].name", "size(body.inner) + size(body)", "body['\u00e9']", "body['0']['1']", "[body.n, body]",
+	} {
+		x, err := everything.Compile(text, nil)
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, x)
+	}
+	return all
+})
+
+// namedBeforehand: a body that is read along the paths of an expression is the same as one that is read as it is asked for.
+func namedBeforehand(t *testing.T, text []byte) {
+	t.Helper()
+	for i, x := range names() {
+		if len(text) == 0 {
+			return
+		}
+		lazy, _ := expression.Lazy(text)
+		want, bad := x.Eval(activationOf(t, map[string]any{"body": lazy}))
+		e := event(string(text))
+		in := &expression.Input{Event: e}
+		if other := names()[(i+1)%len(names())]; len(text)%2 == 1 { // the body was read along the paths of another
+			_, _ = other.Eval(in)
+		}
+		got, err := x.Eval(in)
+		if fmt.Sprint(bad) != fmt.Sprint(err) {
+			t.Fatalf("expression %d: %v, as it is asked for %v", i, err, bad)
+		}
+		if bad != nil {
+			continue
+		}
+		g, gerr := expression.Native(got, 1<<20)
+		w, werr := expression.Native(want, 1<<20)
+		if diff := cmp.Diff(w, g); diff != "" || fmt.Sprint(gerr) != fmt.Sprint(werr) {
+			t.Fatalf("expression %d: %v, as it is asked for %v: %s", i, gerr, werr, diff)
+		}
+	}
 }
 
 var everything = expression.Over(cel.Variable("body", cel.DynType), cel.Variable("key", cel.StringType))

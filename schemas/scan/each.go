@@ -6,14 +6,17 @@ const maxEachDepth = 10_000
 // Each reads a whole JSON text and calls visit for each member of the object, or element of the array, that the text is; for none if it
 // is neither. An element has the key "". Keys are valid Unicode and may come twice; values are only checked for their form. The error is
 // an *[Error], or that of visit, after which Each returns.
-func Each(body []byte, visit func(key string, v Value) error) error { return each(body, false, visit) }
+func Each(body []byte, visit func(key string, v Value) error) error {
+	return each(body, false, func(key []byte, v Value) error { return visit(string(key), v) })
+}
 
-// EachLoose is Each, but a key that is no valid Unicode is no error: it is given as it stands in the text behind a byte that no text has.
-func EachLoose(body []byte, visit func(key string, v Value) error) error {
+// EachLoose is Each, but a key that is no valid Unicode is no error: it is given as it stands in the text behind a byte that no text has. A key
+// without escapes shares memory with the body.
+func EachLoose(body []byte, visit func(key []byte, v Value) error) error {
 	return each(body, true, visit)
 }
 
-func each(body []byte, loose bool, visit func(key string, v Value) error) error {
+func each(body []byte, loose bool, visit func(key []byte, v Value) error) error {
 	g := grower{reader: reader{b: body, i: afterMark(body), deepest: maxEachDepth}, loose: loose}
 	g.space()
 	if err := g.each(visit); err != nil {
@@ -27,7 +30,7 @@ func each(body []byte, loose bool, visit func(key string, v Value) error) error 
 }
 
 // each is Each of the value at g.i.
-func (g *grower) each(visit func(key string, v Value) error) error {
+func (g *grower) each(visit func(key []byte, v Value) error) error {
 	isObject, isArray := g.i < len(g.b) && g.b[g.i] == '{', g.i < len(g.b) && g.b[g.i] == '['
 	if !isObject && !isArray {
 		return g.reader.value(nil, 0)
@@ -37,18 +40,17 @@ func (g *grower) each(visit func(key string, v Value) error) error {
 		end = '}'
 	}
 	done, err := g.open(end, 1)
-	for !done && err == nil {
-		key := ""
+	g.out = make([]Value, 1)
+	for n := (&node{}); !done && err == nil; {
+		var key []byte
 		if isObject {
-			key, err = g.key()
-		}
-		var v [1]Value
-		g.out = v[:]
-		if err == nil {
-			err = g.reader.value(&node{}, 1)
+			key, err = g.rawKey()
 		}
 		if err == nil {
-			err = visit(key, v[0])
+			err = g.reader.value(n, 1)
+		}
+		if err == nil {
+			err = visit(key, g.out[0])
 		}
 		if err == nil {
 			done, err = g.more(end)

@@ -13,7 +13,8 @@ type reader struct {
 	wanted int     // how many pointers there are: their slots in out come first, then those of inner nodes
 	out    []Value // the values that were met, by the node's slot
 
-	deepest int // how many arrays and objects may be inside each other
+	deepest int  // how many arrays and objects may be inside each other
+	lazy    bool // see [CompileLazy]
 }
 
 // fail returns an error at the next byte to read.
@@ -42,7 +43,7 @@ func (r *reader) value(n *node, depth int) error {
 	switch c := r.b[r.i]; {
 	case c == '"':
 		v.Kind = String
-		if v.escaped, err = r.str(); err == nil && n != nil && n.slot < r.wanted {
+		if v.escaped, err = r.str(); err == nil && n != nil && n.slot < r.wanted && !r.lazy {
 			end := r.i
 			if err = r.checkString(start, v.escaped); err != nil && !n.strict {
 				r.i = end
@@ -120,7 +121,8 @@ func (r *reader) object(n *node, depth int) error {
 			return err
 		}
 		next := n.member(r.b[start+1:r.i-1], escaped)
-		if next != nil && next.strict && r.seen(next) {
+		twice := next != nil && r.seen(next)
+		if twice && next.strict {
 			r.i = start
 			return r.fail(DuplicateKey)
 		}
@@ -129,6 +131,9 @@ func (r *reader) object(n *node, depth int) error {
 		}
 		if err := r.value(next, depth); err != nil {
 			return err
+		}
+		if twice && r.lazy {
+			r.out[next.slot].Kind = Twice
 		}
 		done, err := r.more('}')
 		if done || err != nil {

@@ -9,7 +9,8 @@
 // unescaping and case-sensitively. A key that a pointer goes through must not stand twice in its object, because two
 // readers would then read two values; other duplicates are ignored. Strings that are read must be valid UTF-8
 // without unpaired surrogates; strings that are skipped are only checked for their form. Where only loose pointers lead
-// ([CompileLoose]), a string that is not so is absent, and of two members with one key the last counts.
+// ([CompileLoose]), a string that is not so is absent, and of two members with one key the last counts. A lazy set ([CompileLazy]) checks the
+// form of the text and leaves the rest to whoever reads a value.
 package scan
 
 import (
@@ -34,10 +35,11 @@ const (
 	String
 	Array
 	Object
+	Twice // a member whose key stands twice, of a lazy set or [EachLoose]
 )
 
 func (k Kind) String() string {
-	return [...]string{"absent", "null", "boolean", "number", "string", "array", "object"}[k]
+	return [...]string{"absent", "null", "boolean", "number", "string", "array", "object", "twice"}[k]
 }
 
 // Value is the value that a pointer leads to. It refers to the scanned body, which must not change while the value is used.
@@ -70,6 +72,7 @@ type Set struct {
 	root     *node
 	nodes    int
 	pointers int
+	lazy     bool
 }
 
 // node is a place that pointers lead to or through: all pointers together are a tree of nodes.
@@ -118,6 +121,16 @@ func CompileLoose(pointers []string, loose func(int) bool) (*Set, error) {
 	}
 	s.number(s.root)
 	return s, nil
+}
+
+// CompileLazy is Compile, but a text is refused for its form alone: a string may be no Unicode, of which [Value.Content] tells, and a member whose
+// key stands twice is a value of kind Twice, which begins where the last of them does.
+func CompileLazy(pointers ...string) (*Set, error) {
+	s, err := CompileLoose(pointers, func(int) bool { return true })
+	if err == nil {
+		s.lazy = true
+	}
+	return s, err
 }
 
 // number gives the inner nodes slots behind those of the pointers.
@@ -209,7 +222,7 @@ func (s *Set) Scan(body []byte, buf []Value) ([]Value, error) {
 	}
 	buf = buf[:s.nodes]
 	clear(buf)
-	r := reader{b: body, i: afterMark(body), wanted: s.pointers, out: buf, deepest: MaxDepth}
+	r := reader{b: body, i: afterMark(body), wanted: s.pointers, out: buf, deepest: MaxDepth, lazy: s.lazy}
 	r.space()
 	if err := r.value(s.root, 0); err != nil {
 		return nil, err

@@ -288,3 +288,27 @@ func TestLoose(t *testing.T) {
 		}
 	}
 }
+
+func TestScanLazy(t *testing.T) {
+	t.Parallel()
+	set, err := scan.CompileLazy("", "/a", "/a/n", "/b", "/none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const body = `{"b":"\ud800","a":{"n":1,"n":2,"x":1,"x":1},"c":"\udc00","c":1}`
+	v, err := set.Scan([]byte(body), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []scan.Kind{scan.Object, scan.Object, scan.Twice, scan.String, scan.Absent} {
+		if v[i].Kind != want {
+			t.Errorf("%d: %s, want %s", i, v[i].Kind, want)
+		}
+	}
+	if text, ok := v[3].Content(); ok || v[2].Start != strings.Index(body, "2") {
+		t.Errorf("a bad text is %q; what stands twice is at %d", text, v[2].Start)
+	}
+	if _, err := set.Scan([]byte(`{"c":[1,]}`), nil); scan.ErrorReason(err) != scan.Syntax {
+		t.Errorf("a text of bad form: %v", err)
+	}
+}

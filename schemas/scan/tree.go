@@ -100,19 +100,33 @@ func (g *grower) members(depth int) (map[string]any, error) {
 
 // key reads a member's key and the colon behind it.
 func (g *grower) key() (string, error) {
+	key, err := g.rawKey()
+	return string(key), err
+}
+
+// rawKey is key, but a key without escapes shares memory with the text.
+func (g *grower) rawKey() ([]byte, error) {
 	if g.i >= len(g.b) || g.b[g.i] != '"' {
-		return "", g.fail(Syntax)
+		return nil, g.fail(Syntax)
 	}
 	start := g.i
-	key, err := g.text()
-	if g.loose && ErrorReason(err) == BadString {
-		_, err = g.str() // text left g.i at its beginning
-		key = "\xff" + string(g.b[start:g.i])
+	escaped, err := g.str()
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = g.colon()
+	end := g.i
+	key := g.b[start+1 : end-1]
+	switch err = g.checkString(start, escaped); {
+	case err != nil && !g.loose:
+		return nil, err
+	case err != nil:
+		g.i = end // checkString left it at the beginning
+		key = append([]byte{0xff}, g.b[start:end]...)
+	case escaped:
+		text, _ := unescape(key) // checked
+		key = []byte(text)
 	}
-	return key, err
+	return key, g.colon()
 }
 
 // elements reads the array at g.i; depth includes it.
