@@ -15,4 +15,7 @@
 //	forebay-result-url, -heartbeat-url  where it reports the result, and that it is still at work
 //	forebay-action-token                bearer token for both, of this attempt alone
 //	forebay-deadline, -heartbeat        seconds: how long the result is waited for, and the longest silence before it
+//
+// The 202 may have forebay-cancel-url, which is called where the result is not wanted any more: a POST of {"action_id", "reason"}, signed as
+// the first call was, with the same key and with x-forebay-cancel: the reason.
 package httpsink

@@ -73,6 +73,7 @@ var (
 	_ sink.Sink     = (*Sink)(nil)
 	_ sink.Checker  = (*Sink)(nil)
 	_ sink.Endpoint = (*Sink)(nil)
+	_ sink.Canceler = (*Sink)(nil)
 )
 
 // New makes a sink without connecting. Errors are of kind invalid and show neither URL nor secrets.
@@ -158,6 +159,9 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 		Code: resp.StatusCode, Response: redact.Answer(body, resp.ContentLength), RetryAfter: guard.RetryAfter(resp.Header, s.now()),
 		Later: a.Later != nil && resp.StatusCode == http.StatusAccepted,
 	}
+	if said := resp.Header.Get("Forebay-Cancel-Url"); out.Later && len(said) <= sink.MaxCancelURL {
+		out.CancelURL = said
+	}
 	if said := resp.Header.Get("Forebay-Cost"); said != "" {
 		cost, err := sink.ParseCost(said)
 		out.Cost, out.CostRefused = cost, err != nil
@@ -166,7 +170,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 		return out, redact.Err(&sink.AttemptError{Class: class, Err: fmt.Errorf("destination answered %d%s", resp.StatusCode, guard.Location(resp))})
 	}
 	if s.json && resp.StatusCode != http.StatusNoContent && !isJSON(read.Bytes(), read.Len() < redact.Limit()) {
-		out.Later = false
+		out.Later, out.CancelURL = false, ""
 		return out, &sink.AttemptError{Class: sink.ClassBusy, Err: fmt.Errorf("destination answered %d with something that is not JSON", resp.StatusCode)}
 	}
 	return out, nil
@@ -212,12 +216,17 @@ func (s *Sink) request(ctx context.Context, a sink.Action, body []byte, contentT
 	setLater(h, a.Later)
 	a.Call().Headers(h.Set)
 	hop(h, a)
+	s.sign(h, a.ID, body)
+	return req, nil
+}
+
+// sign signs a call, if the destination has a secret.
+func (s *Sink) sign(h http.Header, id schemas.ActionID, body []byte) {
 	if s.key != nil {
 		stamp := strconv.FormatInt(s.now().Unix(), 10)
 		h.Set("Webhook-Timestamp", stamp)
-		h.Set("Webhook-Signature", sign(s.key, string(a.ID), stamp, body))
+		h.Set("Webhook-Signature", sign(s.key, string(id), stamp, body))
 	}
-	return req, nil
 }
 
 // Check reports whether the destination's address is allowed and accepts connections. Nothing is sent to it but a TLS
@@ -235,4 +244,5 @@ const headerCount = 32
 // ours are the headers that the sink sets.
 var ours = []string{
 	"Ce-", "Content-Type", "Forebay-", "Idempotency-Key", "Traceparent", "Tracestate", "User-Agent", "Webhook-", schemas.ChainHeader, schemas.DepthHeader, schemas.TraceIDHeader,
+	sink.CancelHeader,
 }

@@ -39,6 +39,8 @@ type Ledger interface {
 	Reports(ctx context.Context, claims []*ledger.Claim) ([]ledger.OpenReport, error)
 	EndReport(ctx context.Context, r ledger.OpenReport) error
 	SilenceLeft(ctx context.Context, c *ledger.Claim, laneSeqs []int64) (map[int64]time.Duration, error)
+	// Cancel notes that what a destination has taken is not wanted any more.
+	Cancel(ctx context.Context, c *ledger.Claim, a ledger.AttemptRef, told bool) (fenced bool, err error)
 }
 
 var _ Ledger = (*ledger.Namespace)(nil)
@@ -97,6 +99,9 @@ type Config struct {
 	Find func(name string) (now string, d DestinationConfig, ok bool)
 	// Later gives URL and token of an attempt at a destination that may finish later, whose span is at span; required if there is one.
 	Later func(r ledger.AttemptRef, id schemas.ActionID, span trace.Place) sink.Later
+	// CancelOnNewer reports whether an action of this name is told to its destination as cancelled, where that has taken it and its entity has a
+	// newer version (on_newer: cancel); nil: none is. Called by several goroutines at once.
+	CancelOnNewer func(action string) bool
 	// Tracer makes spans of attempts whose event's trace is sampled; nil makes none.
 	Tracer *trace.Tracer
 	// Alive reports whether this process may still act for its group: the last successful heartbeat lies within the session

@@ -26,6 +26,7 @@ type sinkQueue struct {
 	turn        bool    // its turn has come and was not used yet
 	user        *destination.User
 	metrics     destinationMetrics
+	cancels     chan struct{} // has a place for each call of a cancel URL at once; never closed
 }
 
 // target is what attempts are made at, and how. It does not change: another takes its place, and attempts under way end with the one that they
@@ -34,8 +35,15 @@ type target struct {
 	DestinationConfig
 	answer int           // bytes that are held of an answer at most
 	look   int           // the same of an attempt that may look for earlier ones
-	using  int           // attempts under way; under mu
+	using  int           // attempts and calls of cancel URLs under way; under mu
 	unused chan struct{} // nil: it is in force. Closed once another has taken its place and no attempt uses it any more
+}
+
+// release ends one use of a target.
+func (t *target) release() {
+	if t.using--; t.using == 0 && t.unused != nil {
+		close(t.unused)
+	}
 }
 
 func (x *dispatcher) target(name string, d DestinationConfig) *target {
@@ -119,7 +127,7 @@ func (x *dispatcher) addDestinations() {
 }
 
 func (x *dispatcher) add(name string, d DestinationConfig) *sinkQueue {
-	dest := &sinkQueue{name: name, target: x.target(name, d), metrics: x.metrics.of(name)}
+	dest := &sinkQueue{name: name, target: x.target(name, d), metrics: x.metrics.of(name), cancels: make(chan struct{}, cancelsAtOnce)}
 	team, _, _ := strings.Cut(x.cfg.Subscription, ".")
 	dest.user = dest.Shared.Join(team, func() { signal(x.toClock) })
 	x.byName[name] = dest
@@ -228,9 +236,7 @@ func (x *dispatcher) nextInTurn() *sinkQueue {
 // nothing about the destination.
 func (x *dispatcher) release(e *entry, d *sinkQueue, feedback *destination.Outcome) {
 	d.running--
-	if e.to.using--; e.to.using == 0 && e.to.unused != nil {
-		close(e.to.unused)
-	}
+	e.to.release()
 	turn := false
 	switch {
 	case e.rateUsedUp: // no slot and no token were taken

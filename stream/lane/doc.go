@@ -13,6 +13,7 @@
 //	loader         reads what was left in the ledger as room appears, and spills lanes of full windows
 //	recorder       writes results to the ledger in groups
 //	reportReader   reads what destinations report later, and ends the wait for what they do not
+//	canceler       tells destinations of what they have taken that it is not wanted any more
 //	commands       applies what operators ask for an action
 //	scheduler      takes mu for one step of the queues
 //	queues         the steps: what the head of a lane does next

@@ -141,7 +141,7 @@ func (m *memory) Record(ctx context.Context, results []ledger.Result) (map[int32
 		case r == nil:
 			return nil, schemas.Errorf(schemas.Internal, "record results", "no action %d", res.LaneSeq)
 		case m.fenced[res.Claim], done(r):
-		case res.Status == ledger.Superseded && r.Attempts > 0:
+		case res.Status == ledger.Superseded && r.Attempts > 0 && res.Class != sink.Newer:
 			return nil, schemas.Errorf(schemas.Internal, "record results", "action %d is superseded after %d attempts", res.LaneSeq, r.Attempts)
 		}
 	}
@@ -168,7 +168,7 @@ func done(r *row) bool {
 }
 
 func (r *row) record(res ledger.Result) {
-	r.Status, r.guarded = res.Status, res.Guarded
+	r.Status, r.guarded, r.CancelURL, r.Newer = res.Status, res.Guarded, res.CancelURL, false
 	if res.Attempt > r.Attempts {
 		r.Attempts, r.AttemptEpoch = res.Attempt, cmp.Or(res.Epoch, res.Claim.Epoch)
 	}

@@ -67,6 +67,9 @@ func (j *judge) attemptResult(e *entry, d *sinkQueue, kind sink.Idempotency, beg
 		res.Status = ledger.Done
 		if out.Later && e.to.Long.Deadline > 0 {
 			res.Status, res.Left, res.Silence = ledger.Processing, e.to.Long.Deadline, e.to.Long.Heartbeat
+			if ledger.Clean(out.CancelURL, sink.MaxCancelURL) == out.CancelURL { // the ledger takes it
+				res.CancelURL = out.CancelURL
+			}
 		}
 	case retry:
 		res.Status, res.NextIn = ledger.Failed, max(wait, retryAfter)
@@ -79,18 +82,23 @@ func (j *judge) attemptResult(e *entry, d *sinkQueue, kind sink.Idempotency, beg
 }
 
 // reportResult returns the result to record for a report. The destination knows what it did, so a failure is judged as that of
-// an idempotent sink.
+// an idempotent sink. One that it was told to cancel, and has not done, is superseded by what is newer.
 func (j *judge) reportResult(e *entry, d *sinkQueue, r *ledger.OpenReport) ledger.Result {
 	res := ledger.Result{
 		Attempt: r.Attempt, Epoch: r.Epoch, Status: r.Status, Code: r.Code, Error: r.Error, Response: r.Response, Reported: true, Cost: r.Cost, Latency: latencyOf(e),
 	}
-	switch r.Status {
-	case ledger.Dead:
+	end := string(r.Status)
+	switch {
+	case e.Newer && !r.Before(e.Attempts, e.AttemptEpoch):
+		if res.Class, end = sink.Newer, sink.Newer; r.Status != ledger.Done {
+			res.Status = ledger.Superseded
+		}
+	case r.Status == ledger.Dead:
 		res.Class = string(sink.ClassRejected)
-	case ledger.Failed:
+	case r.Status == ledger.Failed:
 		j.failedLater(e, d, &res, sink.Idempotent, sink.ClassBusy, r.Wait)
 	}
-	j.long.WithLabelValues(e.Destination, string(r.Status)).Inc()
+	j.long.WithLabelValues(e.Destination, end).Inc()
 	return res
 }
 
@@ -148,7 +156,7 @@ func (d *target) boundedRetryAfter(retryAfter time.Duration) time.Duration {
 // logAttempt logs one attempt, in one line, with what its error says to the log alone.
 func (j *judge) logAttempt(e *entry, res *ledger.Result, err error) {
 	level := slog.LevelInfo
-	if res.Status != ledger.Done && res.Status != ledger.Processing {
+	if res.Status != ledger.Done && res.Status != ledger.Processing && res.Status != ledger.Superseded {
 		level = slog.LevelWarn
 	}
 	ctx := context.Background()

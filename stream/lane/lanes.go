@@ -18,6 +18,7 @@ type Lanes struct {
 	workers *workers
 	loader  *loader
 	reports *reportReader
+	cancels *canceler
 	audits  *auditor
 }
 
@@ -31,11 +32,13 @@ func New(cfg Config) (*Lanes, error) {
 	if err != nil {
 		return nil, err
 	}
+	alive := &liveness{ask: cfg.Alive, log: s.log}
 	return &Lanes{
 		cfg: &cfg, s: s,
-		workers: &workers{cfg: &cfg, s: s, judge: s.q.judge, log: s.log, alive: liveness{ask: cfg.Alive, log: s.log}},
+		workers: &workers{cfg: &cfg, s: s, judge: s.q.judge, log: s.log, alive: alive},
 		loader:  &loader{s: s, ledger: cfg.Ledger, log: s.log},
 		reports: &reportReader{s: s, ledger: cfg.Ledger, log: s.log},
+		cancels: &canceler{s: s, cfg: &cfg, alive: alive, log: s.log},
 		audits:  &auditor{s: s, ledger: cfg.Ledger, log: s.log},
 	}, nil
 }
@@ -51,6 +54,7 @@ func (l *Lanes) Run(ctx context.Context) error {
 	loops.Go(func() { l.s.clock(ctx) })
 	loops.Go(func() { l.loader.run(ctx) })
 	loops.Go(func() { l.reports.run(ctx) })
+	loops.Go(func() { l.cancels.run(ctx) })
 	loops.Go(func() { l.audits.run(ctx) })
 	recordCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	recording.Go(func() { (&recorder{s: l.s}).run(recordCtx) })
@@ -112,6 +116,7 @@ func (l *Lanes) Add(c *ledger.Claim, items []Item) {
 	for i := range items {
 		p.latest.add(items[i].Action)
 		s.q.endOvertaken(p, items[i].Action)
+		s.q.cameBehind(p, items[i].Action)
 	}
 	for i := range items {
 		if p.more || p.open >= l.cfg.MaxOpen {

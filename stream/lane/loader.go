@@ -140,6 +140,7 @@ func (l *loader) takePage(p *partition, actions []ledger.Action, more bool, left
 	for i := range actions {
 		if seq := actions[i].LaneSeq; seq > p.loadedTo {
 			p.loadedTo = seq
+			l.s.q.cameBehind(p, &actions[i])
 			l.s.q.push(p, &actions[i], nil, false)
 		}
 	}

@@ -39,6 +39,7 @@ type longState struct {
 	silent  time.Time  // when the silence is too long, by the heartbeats that this process knows of; zero: never
 	silence time.Duration
 	applied ledger.AttemptRef // the attempt whose report was applied last
+	look    bool              // it is in longWork.toLook
 }
 
 // waitFor sets the deadline to left from now and, if silence is bounded, the next heartbeat's to quiet from now.
@@ -63,6 +64,8 @@ type longWork struct {
 	count   int           // heads that are processing, or will be once their 202 is recorded
 	overdue []*entry      // heads whose report has not come in time, by the heartbeats that this process knows of
 	changed chan struct{} // capacity 1, never closed: something is overdue, the first head is processing, or a destination finishes later
+	toLook  []*entry      // heads behind which something came, or that are to be told that they are not wanted any more
+	looks   chan struct{} // capacity 1, never closed: there are heads to look at
 }
 
 // track counts a head as accepted by d.
@@ -100,7 +103,8 @@ func (q *queues) untrack(e *entry) {
 // awaitReport lets a lane wait for the report on its head. The actions behind the head leave memory.
 func (q *queues) awaitReport(la *lane) {
 	e := la.head
-	if la.n > 1 || la.overflow() {
+	behind := la.n > 1 || la.overflow()
+	if behind {
 		la.skippedTo = max(la.skippedTo, la.tail)
 	}
 	q.unload(la)
@@ -110,6 +114,9 @@ func (q *queues) awaitReport(la *lane) {
 	}
 	q.long.track(e, q.dispatch.find(e.Destination))
 	q.setReportTimer(e)
+	if behind || e.Newer && e.CancelURL != "" {
+		q.lookForNewer(e)
+	}
 	signal(q.toLoad)
 }
 

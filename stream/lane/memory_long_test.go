@@ -95,6 +95,21 @@ func (m *memory) SilenceLeft(ctx context.Context, c *ledger.Claim, seqs []int64)
 	return left, errors.Join(ctx.Err(), m.failLong)
 }
 
+// Cancel notes it under the fence, as the ledger does.
+func (m *memory) Cancel(ctx context.Context, c *ledger.Claim, a ledger.AttemptRef, told bool) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := errors.Join(ctx.Err(), m.failLong); err != nil || m.fenced[c] {
+		return m.fenced[c], err
+	}
+	if r := m.rows[c.ID][a.LaneSeq]; r != nil && r.Status == ledger.Processing && r.Attempts == a.Attempt && r.AttemptEpoch == a.Epoch {
+		if r.Newer = true; told {
+			r.CancelURL = ""
+		}
+	}
+	return false, nil
+}
+
 // report is what the destination says later of an attempt of claim 1: of the one that is recorded with this number, else of one that
 // the first owner made.
 func (m *memory) report(seq int64, attempt int, status ledger.Status) {

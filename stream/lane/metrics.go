@@ -33,7 +33,7 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 		}, []string{"destination", "class"}),
 		long: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "forebay_lane_long_total",
-			Help: "Attempts that a destination took with 202, by what came of them: done, failed, dead_letter, deadline or silence.",
+			Help: "Attempts that a destination took with 202, by what came of them: done, failed, dead_letter, newer (it was told to cancel, and has said so or anything else), deadline or silence.",
 		}, []string{"destination", "end"}),
 		alerts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "forebay_lane_alerts_total",
@@ -56,7 +56,7 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 		}, []string{"destination"}),
 		superseded: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "forebay_lane_superseded_total",
-			Help: "Actions that ended without an attempt because a newer version stood behind them (backlog: latest).",
+			Help: "Actions that ended without being done because a newer version stood behind them (backlog: latest), or were cancelled for it (on_newer: cancel).",
 		}),
 	}
 	m.verdicts = prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -41,7 +41,7 @@ func newQueues(cfg *Config, log *slog.Logger, mu sync.Locker) *queues {
 		cfg: cfg, log: log,
 		partitions: map[*ledger.Claim]*partition{},
 		timers:     timers{changed: make(chan struct{}, 1)},
-		long:       longWork{changed: make(chan struct{}, 1)},
+		long:       longWork{changed: make(chan struct{}, 1), looks: make(chan struct{}, 1)},
 		budget:     budget{half: cfg.MaxBytes / 2, guess: cfg.MaxBody},
 		results:    completions{cfg: cfg, group: cfg.MaxGroup, changed: sync.NewCond(mu)},
 		toLoad:     make(chan struct{}, 1),
@@ -227,7 +227,7 @@ func (q *queues) applyResult(e *entry, res *ledger.Result) {
 	}
 	e.Spent = max(e.Spent, res.Spent)
 	e.copied = e.copied || res.Packed != nil
-	e.Status = res.Status
+	e.Status, e.CancelURL, e.Newer = res.Status, res.CancelURL, false
 	la.endDoubt(e)
 	la.state = idle
 	la.partition.endBusy()

@@ -22,7 +22,7 @@ type workers struct {
 	s     *scheduler
 	judge *judge
 	log   *slog.Logger
-	alive liveness
+	alive *liveness
 }
 
 // liveness asks whether the process may act, and logs when the answer changes.

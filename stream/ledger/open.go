@@ -149,7 +149,8 @@ WITH found AS (
 SELECT a.lane_seq, a.status, a.attempts, a.attempt_epoch, (extract(epoch FROM now() - a.first_at) * 1000000)::bigint AS first_ago,
        (extract(epoch FROM now() - coalesce(a.replayed_at, a.created_at)) * 1000000)::bigint AS open_ago,
        greatest(0, coalesce(extract(epoch FROM a.next_at - now()) * 1000000, 0))::bigint AS next_in,
-       ` + leftColumns + `, coalesce(octet_length(a.packed), 0) > 0 AS has_copy,
+       ` + leftColumns + `, coalesce(a.cancel_url, '') AS cancel_url, a.newer_at IS NOT NULL AS newer,
+       coalesce(octet_length(a.packed), 0) > 0 AS has_copy,
        CASE WHEN row_number() OVER upto = 1 OR sum(octet_length(a.packed)) OVER upto <= $4 THEN a.packed END AS packed,
        x.name, x.destination, x.on_dead, (extract(epoch FROM now() - a.doubt_end) * 1000000)::bigint AS doubt_ago,
        (extract(epoch FROM now() - a.replayed_at) * 1000000)::bigint AS replayed_ago, a.spent, a.forced, a.twice,
@@ -226,6 +227,8 @@ type openRow struct {
 	ResultIn     int64
 	SilenceLeft  int64
 	Silence      int64
+	CancelURL    string
+	Newer        bool
 	HasCopy      bool
 	Packed       []byte
 	Name         string
@@ -256,7 +259,7 @@ type openRow struct {
 func (r openRead) action(o *openRow) Action {
 	a := Action{
 		Claim: r.c.ID, Record: -1, Generation: o.Replay, LaneSeq: o.LaneSeq, Status: o.Status, Attempts: o.Attempts, AttemptEpoch: o.AttemptEpoch, Spent: o.Spent, NextIn: micros(o.NextIn),
-		Left: micros(o.ResultIn), SilenceLeft: micros(o.SilenceLeft), Silence: micros(o.Silence), HasCopy: o.HasCopy, Packed: o.Packed,
+		Left: micros(o.ResultIn), SilenceLeft: micros(o.SilenceLeft), Silence: micros(o.Silence), CancelURL: o.CancelURL, Newer: o.Newer, HasCopy: o.HasCopy, Packed: o.Packed,
 		Name: o.Name, Destination: o.Destination, OnDead: o.OnDead,
 		Since: pg.Ago(o.OpenAgo), Entity: o.Entity, Reason: o.Reason, Late: o.Decision == "late", Source: o.Source, EventID: o.EventID, EventType: o.Type,
 		Version: o.version(),

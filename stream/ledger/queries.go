@@ -290,13 +290,14 @@ WHERE a.fence = u.fence AND a.lane_seq = u.lane_seq AND a.status NOT IN (` + end
 // is updated to the result.
 var actionsInsert = `-- actionsInsert: one probe of events_w{w}_lane per action
 INSERT INTO actions_w{w} AS a (window_id, action_id, fence, lane_seq, event_key, event_window, effect, created_at, status, open, attempts,
-    attempt_epoch, spent, first_at, next_at, finished_at, code, latency_us, class, error, response, packed, result_by, beat_at, silence_us, doubt_end,
-    guarded)
+    attempt_epoch, spent, first_at, next_at, finished_at, code, latency_us, class, error, response, packed, result_by, beat_at, silence_us, cancel_url,
+    doubt_end, guarded)
 SELECT {w}, u.action_id, u.fence, u.lane_seq, e.event_key, {w}, p.effects[u.lane_seq - e.lane_seq + 1], e.decided_at, u.status, u.status NOT IN (` + endedByResult + `),
        u.attempt, CASE WHEN u.attempt > 0 THEN u.epoch ELSE 0 END, u.spent, CASE WHEN u.attempt > 0 THEN ` + firstAt + ` END,
        CASE WHEN u.status IN ('failed', 'waiting_approval', 'waiting_budget') THEN now() + u.next_in * interval '1 microsecond' END,
        CASE WHEN u.status = 'dead_letter' OR u.status IN (` + endedByResult + `) THEN now() END, u.code, u.latency_us, nullif(u.class, ''), nullif(u.error, ''),
-       u.response, CASE WHEN u.status NOT IN (` + endedByResult + `) THEN u.packed END, ` + resultBy + `, ` + beatAt + `, nullif(u.silence_us, 0), ` + doubtEnd + `, u.guarded
+       u.response, CASE WHEN u.status NOT IN (` + endedByResult + `) THEN u.packed END, ` + resultBy + `, ` + beatAt + `, nullif(u.silence_us, 0), nullif(u.cancel_url, ''),
+       ` + doubtEnd + `, u.guarded
 FROM ` + newResultRows().zip(4) + ` CROSS JOIN LATERAL (` + eventOfLane + `) e JOIN plans p ON p.id = e.plan
 WHERE u.fence = ANY (ARRAY(` + fencesHeld + `))
 ON CONFLICT (fence, lane_seq) DO UPDATE SET action_id = coalesce(a.action_id, EXCLUDED.action_id), status = EXCLUDED.status, open = EXCLUDED.open,
@@ -306,7 +307,8 @@ ON CONFLICT (fence, lane_seq) DO UPDATE SET action_id = coalesce(a.action_id, EX
     finished_at = EXCLUDED.finished_at, code = EXCLUDED.code, latency_us = EXCLUDED.latency_us, class = EXCLUDED.class,
     error = EXCLUDED.error, response = EXCLUDED.response, guarded = EXCLUDED.guarded,
     packed = CASE WHEN EXCLUDED.open THEN coalesce(a.packed, EXCLUDED.packed) END,
-    result_by = EXCLUDED.result_by, beat_at = EXCLUDED.beat_at, silence_us = EXCLUDED.silence_us, doubt_end = coalesce(a.doubt_end, EXCLUDED.doubt_end)
+    result_by = EXCLUDED.result_by, beat_at = EXCLUDED.beat_at, silence_us = EXCLUDED.silence_us,
+    cancel_url = EXCLUDED.cancel_url, newer_at = NULL, doubt_end = coalesce(a.doubt_end, EXCLUDED.doubt_end)
 WHERE a.status NOT IN (` + endedByResult + `) AND EXCLUDED.status <> 'pending'`
 
 // actionsStand fails if an action has no row that must have one: it had one before, or actionsInsert or copyInsert was to make it and has not
@@ -326,7 +328,8 @@ WHERE u.fence IN (` + fencesHeldIn + `) AND NOT EXISTS (SELECT FROM actions_w{w}
 const (
 	resultBy      = `CASE u.status WHEN 'processing' THEN now() + u.left_us * interval '1 microsecond' END`
 	beatAt        = `CASE u.status WHEN 'processing' THEN now() END`
-	processingSet = `result_by = ` + resultBy + `, beat_at = ` + beatAt + `, silence_us = nullif(u.silence_us, 0)`
+	processingSet = `result_by = ` + resultBy + `, beat_at = ` + beatAt + `, silence_us = nullif(u.silence_us, 0),
+       cancel_url = nullif(u.cancel_url, ''), newer_at = NULL`
 )
 
 // firstAt is when an attempt began by the database's clock. The results may have waited for the ledger, in this process since the

@@ -23,6 +23,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 const (
@@ -67,8 +68,10 @@ func (r Result) validate() error {
 		return fmt.Errorf("status %s with a result in %s, silence up to %s", r.Status, r.Left, r.Silence)
 	case r.Spent < 0 || r.Spent > math.MaxInt32:
 		return fmt.Errorf("%d attempts are spent", r.Spent)
-	case r.Status == Superseded && r.Attempt != 0:
+	case r.Status == Superseded && r.Attempt != 0 && r.Class != sink.Newer:
 		return fmt.Errorf("superseded after attempt %d", r.Attempt)
+	case r.CancelURL != "" && (r.Status != Processing || len(r.CancelURL) > sink.MaxCancelURL || pg.Clean(r.CancelURL, sink.MaxCancelURL) != r.CancelURL):
+		return fmt.Errorf("status %s with a cancel URL of %d bytes", r.Status, len(r.CancelURL))
 	case (r.Status.byGuard() || r.Status.Waits()) && (r.Attempt != 0 || !r.Guarded):
 		return fmt.Errorf("%s with attempt %d, by a guard: %t", r.Status, r.Attempt, r.Guarded)
 	case r.NextIn < 0:

@@ -68,7 +68,7 @@ type resultRows struct {
 	fence, attempt, spent, code, latency  pg.Int32s
 	laneSeq, nextIn, left, silence, doubt pg.Int64s
 	since, epoch                          pg.Int64s
-	status, class, errors                 pg.Texts
+	status, class, errors, cancelURL      pg.Texts
 	response, packed                      pg.Blobs
 	id                                    pg.UUIDs
 	guarded                               pg.Bools
@@ -79,7 +79,7 @@ func newResultRows() *resultRows {
 	r.columns = columns{{"fence", &r.fence}, {"lane_seq", &r.laneSeq}, {"status", &r.status}, {"attempt", &r.attempt}, {"next_in", &r.nextIn},
 		{"class", &r.class}, {"code", &r.code}, {"latency_us", &r.latency}, {"error", &r.errors}, {"response", &r.response}, {"packed", &r.packed},
 		{"left_us", &r.left}, {"silence_us", &r.silence}, {"action_id", &r.id}, {"doubt_us", &r.doubt}, {"since_us", &r.since}, {"spent", &r.spent},
-		{"epoch", &r.epoch}, {"guarded", &r.guarded}}
+		{"epoch", &r.epoch}, {"guarded", &r.guarded}, {"cancel_url", &r.cancelURL}}
 	return r
 }
 
@@ -120,6 +120,7 @@ func (c *resultRows) add(r *Result) {
 	c.since.Add(since.Microseconds())
 	c.epoch.Add(r.attemptEpoch())
 	c.guarded.Add(r.Guarded)
+	c.cancelURL.Add(r.CancelURL)
 }
 
 // attemptRows are attempts that get a row: the parameters of attemptsInsert behind those of the fences. One attempt has one row at most.

@@ -130,7 +130,7 @@ func (w *resultWrite) action(wr *windowResults, r *Result) {
 // plain reports whether a completion says all of the result: a first attempt succeeded, or the action was superseded without one.
 func (r *Result) plain() bool {
 	firstSucceeded := r.Status == Done && r.Attempt == 1 && r.Class == "" && r.Error == "" && !r.Reported
-	return r.Status == Superseded || firstSucceeded
+	return r.Status == Superseded && r.Attempt == 0 || firstSucceeded
 }
 
 // insert has a row made for an action, which must be there after the write.

@@ -178,7 +178,8 @@ const (
 	Parked     Status = "parked"      // behind a dead or unknown head
 	Unknown    Status = "unknown"     // an unsafe attempt whose outcome nobody knows
 	Processing Status = "processing"  // its destination has accepted it and reports the result later
-	// Superseded has ended untried, because a newer version came behind it; see Spec.Latest.
+	// Superseded has ended because a newer version came behind it: untried, see Spec.Latest, or cancelled while its destination was at work
+	// (its class is sink.Newer).
 	Superseded Status = "superseded"
 	// Skipped has ended, as have Dropped and Denied, by the word of a guard, whose reason is their class; see stream/policy.
 	Skipped Status = "skipped"
@@ -240,6 +241,10 @@ type Action struct {
 	// Of a Processing action: Left is how long the result is still waited for, SilenceLeft how long its destination may still be without
 	// a heartbeat; 0: that time is over. Silence is how long it may be between two heartbeats; 0: heartbeats are not asked for.
 	Left, SilenceLeft, Silence time.Duration
+	// Likewise: CancelURL is where its destination is still to be told that the result is not wanted any more; empty: nowhere, or it was told.
+	// Newer says that it is not, because the entity has a newer version; see [Namespace.Cancel].
+	CancelURL string
+	Newer     bool
 	// HasCopy says that the ledger has a payload copy. Packed is that copy, if the page had room for it; Open of this action alone
 	// always has.
 	HasCopy bool
@@ -278,6 +283,8 @@ type Result struct {
 	// Left and Silence are for Processing: how long the result is waited for, and how long the destination may be without a heartbeat (0:
 	// for ever).
 	Left, Silence time.Duration
+	// CancelURL is for Processing, too: where the destination wants to be told that the result is not wanted any more.
+	CancelURL string
 	// Marked says that the attempt was recorded before its call, as an Unknown without a class: this result replaces that row of the
 	// attempt.
 	Marked bool

@@ -57,7 +57,7 @@ const (
 //
 // Close is called once, after the last Do has returned, and frees what the sink holds. Closing again is no error.
 //
-// A sink may implement [Checker], [Endpoint], [InLedger], [Answerer], [Looker] and [Located]; more such interfaces may follow, found by assertion.
+// A sink may implement [Checker], [Endpoint], [InLedger], [Answerer], [Looker], [Located] and [Canceler]; more such interfaces may follow, found by assertion.
 type Sink interface {
 	Do(ctx context.Context, a Action) (Outcome, error)
 	Close(ctx context.Context) error
@@ -185,6 +185,9 @@ type Outcome struct {
 	RetryAfter time.Duration // as the destination asked; 0 when it did not
 	// Later says that the destination has accepted the action and reports the result later. It counts only if Action.Later was set.
 	Later bool
+	// CancelURL is where the destination wants to be told that what it has accepted is not wanted any more; empty: nowhere. It counts only
+	// with Later, and may be of any form: whoever calls it judges it.
+	CancelURL string
 	// Cost is what the run has cost, as the destination says; 0 where it does not. CostRefused says that it said something that is no cost.
 	Cost        Cost
 	CostRefused bool

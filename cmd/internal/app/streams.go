@@ -366,11 +366,15 @@ func (s *streams) lanes(file *config.Config, at nameInTeam, ns *ledger.Namespace
 	for _, d := range file.DestinationsOf(at.team, at.name) {
 		its[d.FullName()] = s.destination(d.FullName())
 	}
+	cancels := map[string]bool{} // by action
+	for _, a := range subscriptionIn(file, at).Actions {
+		cancels[a.Name] = a.OnNewer == config.OnNewerCancel
+	}
 	return lane.Config{
 		Subscription: at.team + "." + at.name, Latest: file.Teams[at.team].Subscriptions[at.name].Backlog == config.BacklogLatest,
 		Ledger: ns, Payloads: s.payloads, Codec: lane.Codec{Pack: record.PackEvent, Unpack: record.UnpackEvent}, Enrich: s.fetches.enricher(), Destinations: its, Find: s.finder(at.team),
-		MaxInFlight: inFlight(file, at),
-		MaxBody:     largest, Tracer: s.a.telemetry.tracer, Alive: sub.Alive, OnFenced: sub.Fenced, Logger: s.a.log,
+		MaxInFlight: inFlight(file, at), CancelOnNewer: func(action string) bool { return cancels[action] },
+		MaxBody: largest, Tracer: s.a.telemetry.tracer, Alive: sub.Alive, OnFenced: sub.Fenced, Logger: s.a.log,
 	}
 }
 

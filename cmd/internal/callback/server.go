@@ -129,6 +129,9 @@ func (s *server) answer(name string, ask func(*http.Request) (int, any, error)) 
 			status, body = s.errorAnswer(w, name, err)
 		}
 		s.requests.WithLabelValues(name, strconv.Itoa(status)).Inc()
+		if item, ok := body.(ActionItem); ok && item.Cancel != "" {
+			w.Header().Set(sink.CancelHeader, item.Cancel)
+		}
 		write(w, status, body)
 	}
 }
@@ -331,6 +334,9 @@ func itemOf(ref ledger.AttemptRef, s *reports.ActionState) ActionItem {
 	if s.Silence > 0 && s.BeatAt != nil {
 		by := s.BeatAt.Add(s.Silence)
 		item.HeartbeatBy = utc(&by)
+	}
+	if s.Newer && !s.Past(ref) {
+		item.Cancel = sink.Newer
 	}
 	if s.Reported != "" {
 		item.Result = &ReportedItem{Status: statusName(s.Reported), State: s.Outcome}

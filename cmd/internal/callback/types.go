@@ -56,7 +56,9 @@ type ActionItem struct {
 	Attempts     int           `json:"attempts"`               // recorded so far
 	ResultBy     *time.Time    `json:"result_by,omitempty"`    // while it is processing
 	HeartbeatBy  *time.Time    `json:"heartbeat_by,omitempty"` // while it is processing, where heartbeats are asked for
-	Result       *ReportedItem `json:"result,omitempty"`
+	// Cancel is why the result is not wanted any more, while it is processing: newer. The header X-Forebay-Cancel says the same.
+	Cancel string        `json:"cancel,omitempty"`
+	Result *ReportedItem `json:"result,omitempty"`
 }
 
 // ReportedItem is what was reported of the token's attempt.

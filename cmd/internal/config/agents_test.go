@@ -92,3 +92,25 @@ func TestAgentsByRole(t *testing.T) {
 		}
 	}
 }
+
+// TestOnNewer: what can be told to cancel is told by its action's word; what has no versions never can.
+func TestOnNewer(t *testing.T) {
+	t.Parallel()
+	env := maps.Clone(designEnv)
+	env["AGENTS_SECRET"] = agentsSecret
+	text := withDestination(t, `agents: {public_url: "https://agents.example.com", secrets: ["${env:AGENTS_SECRET}"]}`, "type: http\nurl: https://x.example\nlong: {deadline: 30m}")
+	for _, edit := range [][2]string{{"  operator: 127.0.0.1:9090", "  agents: 0.0.0.0:8081\n  operator: 127.0.0.1:9090"}, {"on_dead: park", "on_newer: cancel"}} {
+		if !strings.Contains(text, edit[0]) {
+			t.Fatalf("the design's file has no %q", edit[0])
+		}
+		text = strings.Replace(text, edit[0], edit[1], 1)
+	}
+	c, problems := load(text, env, designFiles, Options{})
+	if len(problems) > 0 || c.Teams["acme"].Subscriptions["triage"].Actions[0].OnNewer != OnNewerCancel {
+		t.Error(problems)
+	}
+	_, problems = load(strings.Replace(text, "order: version", "order: arrival", 1), env, designFiles, Options{})
+	if len(problems) != 1 || !strings.Contains(problems[0].String(), "actions[0].on_newer: cancel needs order: version") {
+		t.Error(problems)
+	}
+}

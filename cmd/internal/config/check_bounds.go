@@ -43,6 +43,17 @@ func (ck *checker) rate(path string, r *Rate) {
 	}
 }
 
+// onNewer reports an action that is to be cancelled and never can be.
+func (ck *checker) onNewer(path string, a Action, d *Destination, arrival bool) {
+	switch {
+	case a.OnNewer != OnNewerCancel:
+	case d.Long == nil:
+		ck.problem(path+".on_newer", "cancel needs long: of destination %s; without it no run goes on behind its answer", a.To)
+	case arrival:
+		ck.problem(path+".on_newer", "cancel needs order: version; with order: arrival no version is newer")
+	}
+}
+
 // dropped reports an action with on_dead: park whose destination drops actions over its rate. Each dropped action would park its
 // entity.
 func (ck *checker) dropped(path string, a Action, d *Destination) {

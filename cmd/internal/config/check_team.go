@@ -211,6 +211,7 @@ func (ck *checker) actions(path, team string, sub *Subscription) {
 		} else {
 			ck.actionParams(at, a, d.Destination)
 			ck.dropped(at, a, d.Destination)
+			ck.onNewer(at, a, d.Destination, sub.Order == "arrival" && !ck.unresolved(strings.TrimSuffix(path, ".actions")+".order"))
 			ck.checkMemory(at, a, d.Destination, sub)
 		}
 	}

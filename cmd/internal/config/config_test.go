@@ -100,7 +100,7 @@ func TestDesignFileLoads(t *testing.T) {
 			MaxBytes: MaxBytes{Entity: 256 << 20, Subscription: 1 << 30}},
 		Senders: Senders{Own: SendersDrop, Automation: SendersAllow}, Loop: Loop{Depth: 8, Runs: LoopRuns{Limit: 30, Per: mustDuration("1h")}},
 		Dedupe: Dedupe{Window: mustDuration("15d")}, Retention: Retention{Done: mustDuration("7d"), Dead: mustDuration("30d")},
-		Actions: []Action{{Name: "run", To: "coder", OnDead: "park"}},
+		Actions: []Action{{Name: "run", To: "coder", OnDead: "park", OnNewer: "continue"}},
 	}
 	if diff := cmp.Diff(want, acme.Subscriptions["triage"]); diff != "" {
 		t.Error(diff)

@@ -408,13 +408,21 @@ type LoopRuns struct {
 	Per   Duration `yaml:"per"`
 }
 
+// The words of Action.OnNewer.
+const (
+	OnNewerContinue = "continue"
+	OnNewerCancel   = "cancel"
+)
+
 // Action is one effect of a subscription.
 type Action struct {
 	Name   string `yaml:"name"`
 	To     string `yaml:"to"`
 	When   string `yaml:"when"` // a CEL expression; empty: always
 	OnDead string `yaml:"on_dead"`
-	Params Params `yaml:"params"`
+	// OnNewer is OnNewerContinue or OnNewerCancel.
+	OnNewer string `yaml:"on_newer"`
+	Params  Params `yaml:"params"`
 	// Approval is nil where the action needs nobody's word of itself.
 	Approval *Approval `yaml:"approval"`
 	// Budget is nil where the action has none of its own.

@@ -58,6 +58,8 @@ func TestProblems(t *testing.T) {
 		{"deadline too short", "        preset: github", "        preset: github\n        deadline: 500ms", "sources.github.deadline: 500ms is not between 1s and 50s"},
 		{"source twice", "sources: [github]", "sources: [github, github]", "source github is listed twice"},
 		{"action twice", "{name: run, to: coder, on_dead: park}", "{name: run, to: coder}, {name: run, to: coder}", "action run is listed twice"},
+		{"cancels what ends at once", "on_dead: park", "on_newer: cancel", "teams.acme.subscriptions.triage.actions[0].on_newer: cancel needs long: of destination coder"},
+		{"on_newer of another word", "on_dead: park", "on_newer: stop", "teams.acme.subscriptions.triage.actions[0].on_newer:"},
 		{"no actions", "[{name: run, to: coder, on_dead: park}]", "[]", "actions: is empty"},
 		{"more actions than the ledger takes", "[{name: run, to: coder, on_dead: park}]", manyActions(ledger.MaxActions + 1), "forebay.yaml:40: teams.acme.subscriptions.triage.actions: 101 actions are more than 100: the ledger takes no more"},
 		{"as many actions as the ledger takes", "[{name: run, to: coder, on_dead: park}]", manyActions(ledger.MaxActions), ""},

@@ -158,6 +158,7 @@ type ActionState struct {
 	ResultBy *time.Time
 	BeatAt   *time.Time
 	Silence  time.Duration // 0: heartbeats are not asked for
+	Newer    bool          // its result is not wanted any more: its entity has a newer version, see [ledger.Namespace.Cancel]
 	// The report that is stored for the attempt whose action was read.
 	Reported ledger.Status // empty: there is none
 	Outcome  string        // applied or late; empty: not applied yet
@@ -201,7 +202,7 @@ WITH at AS (
 SELECT s.name, coalesce(e.replay, s.generation), f.name, f.destination, e.source, e.event_id,
        coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' WHEN c.superseded THEN 'superseded' ELSE 'done' END),
        coalesce(x.attempts, (NOT c.superseded)::int, 0), coalesce(x.attempt_epoch, 0), w.epoch,
-       x.result_by, x.beat_at, coalesce(x.silence_us, 0), coalesce(r.status, ''), coalesce(r.outcome, '')
+       x.result_by, x.beat_at, coalesce(x.silence_us, 0), coalesce(x.newer_at IS NOT NULL, false), coalesce(r.status, ''), coalesce(r.outcome, '')
 FROM at JOIN {events} e ON e.window_id = at.w AND e.event_key = at.key
 JOIN fences w ON w.id = e.fence JOIN subscriptions s ON s.id = w.subscription
 LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL ` + ledger.ActionStates + `
@@ -217,14 +218,14 @@ func (rs *Reports) actionState(ctx context.Context, r ledger.AttemptRef) (s Acti
 	)
 	err = rs.ledger.InWindowsOf(ctx, rs.quick, r.Fence, func(windows []int32) error {
 		return rs.quick.QueryRow(ctx, ledger.OfWindows(windows, actionRead), r.Fence, r.LaneSeq, r.Attempt, r.Epoch).Scan(&s.Subscription, &generation, &s.Name,
-			&s.Destination, &s.Source, &s.EventID, &s.Status, &s.Attempts, &s.AttemptEpoch, &s.Epoch, &s.ResultBy, &s.BeatAt, &silence, &s.Reported, &s.Outcome)
+			&s.Destination, &s.Source, &s.EventID, &s.Status, &s.Attempts, &s.AttemptEpoch, &s.Epoch, &s.ResultBy, &s.BeatAt, &silence, &s.Newer, &s.Reported, &s.Outcome)
 	})
 	if err != nil {
 		return s, err
 	}
 	s.Silence = time.Duration(silence) * time.Microsecond
 	if s.Status != ledger.Processing {
-		s.ResultBy, s.BeatAt, s.Silence = nil, nil, 0
+		s.ResultBy, s.BeatAt, s.Silence, s.Newer = nil, nil, 0, false
 	}
 	s.ID = schemas.NewActionID(s.Subscription, generation, s.Source, s.EventID, s.Name)
 	return s, nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // open is what a claim's lanes would load, from both, compared.
@@ -52,6 +53,14 @@ func (h *history) load(o *holding) {
 		yes, err := o.proc.on[i].Overtaken(h.t.Context(), o.claim[i], a)
 		return []any{yes, errorText(err)}
 	})
+	if told := h.rng.IntN(2) == 0; a.Status == ledger.Processing {
+		h.log("%s cancels %d of partition %d, told: %t", o.proc.name, a.LaneSeq, o.part, told)
+		h.both("cancel", func(i int) any {
+			ref := ledger.AttemptRef{Fence: o.claim[i].ID, LaneSeq: a.LaneSeq, Attempt: a.Attempts, Epoch: a.AttemptEpoch}
+			fenced, err := o.proc.on[i].Cancel(h.t.Context(), o.claim[i], ref, told)
+			return []any{fenced, errorText(err)}
+		})
+	}
 	if a.Replay != nil && h.rng.IntN(2) == 0 {
 		h.log("%s ends %d of partition %d as stale", o.proc.name, a.LaneSeq, o.part)
 		h.both("end stale", func(i int) any {
@@ -78,7 +87,7 @@ func (h *history) record(o *holding) {
 				results[i] = append(results[i], r)
 				if more := r; twice && r.Status != ledger.Superseded && !r.Guarded {
 					more.Attempt++
-					more.Status, more.Left, more.Silence = ledger.Done, 0, 0
+					more.Status, more.Left, more.Silence, more.CancelURL = ledger.Done, 0, 0, ""
 					results[i] = append(results[i], more)
 				}
 			}
@@ -124,9 +133,11 @@ func (h *history) result(open []ledger.Action) (r ledger.Result, ok bool) {
 	case ledger.Parked:
 		r.Attempt = 0
 	case ledger.Processing:
-		r.Left, r.Silence = 3*time.Hour, pick(h.rng, 0, time.Hour)
+		r.Left, r.Silence, r.CancelURL = 3*time.Hour, pick(h.rng, 0, time.Hour), pick(h.rng, "", "/cancel")
 	case ledger.Superseded:
-		r.Attempt = 0
+		if r.Attempt = 0; a.Status == ledger.Processing {
+			r.Attempt, r.Epoch, r.Class = a.Attempts, a.AttemptEpoch, sink.Newer
+		}
 	case ledger.Skipped, ledger.Dropped, ledger.Denied:
 		r.Attempt, r.Class, r.Guarded = 0, "when", true
 	case ledger.WaitingApproval, ledger.WaitingBudget:

@@ -103,6 +103,27 @@ func (p *Process) SilenceLeft(ctx context.Context, c *ledger.Claim, laneSeqs []i
 	return left, unavailable("read the heartbeats for "+p.spec.Name, err)
 }
 
+// Cancel is [ledger.Namespace.Cancel].
+func (p *Process) Cancel(ctx context.Context, c *ledger.Claim, ref ledger.AttemptRef, told bool) (fenced bool, err error) {
+	err = p.untilDone(ctx, "cancel", shared, []int32{c.ID}, 0, func() error {
+		f := p.m.fenceOf(c)
+		if fenced = f == nil; fenced {
+			return nil
+		}
+		a := f.actions[ref.LaneSeq]
+		if a != nil && a.status == ledger.Processing && a.attempts == ref.Attempt && a.epoch == ref.Epoch {
+			if a.newer = true; told {
+				a.cancelURL = ""
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return false, &schemas.Error{Kind: kindOf(err), Op: "cancel an attempt of " + p.spec.Name, Err: err}
+	}
+	return fenced, nil
+}
+
 // Commit is [ledger.Namespace.Commit]. There is no SQL in memory: every statement succeeds, and its tag is its own text.
 func (p *Process) Commit(ctx context.Context, r ledger.Result, s sink.Statement) (tag string, err error) {
 	op := "commit an action of " + p.spec.Name

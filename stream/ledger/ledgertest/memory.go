@@ -163,6 +163,8 @@ type action struct {
 	resultBy    time.Time
 	beat        time.Time
 	silence     time.Duration
+	cancelURL   string
+	newer       bool
 	attemptRows []attemptRow
 }
 

@@ -128,6 +128,7 @@ func (p *Process) show(c *ledger.Claim, mine *claim, a *action, withRow bool) le
 		out.DoubtEnd = m.ago(a.doubtEnd)
 	}
 	out.NextIn, out.Left, out.Silence = m.left(a.next), m.left(a.resultBy), a.silence
+	out.CancelURL, out.Newer = a.cancelURL, a.newer
 	if a.silence > 0 && !a.beat.IsZero() {
 		out.SilenceLeft = m.left(a.beat.Add(a.silence))
 	}

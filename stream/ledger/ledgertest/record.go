@@ -11,6 +11,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 const (
@@ -80,8 +81,10 @@ func validateResult(r *ledger.Result) error {
 		return fmt.Errorf("status %s with a result in %s, silence up to %s", r.Status, r.Left, r.Silence)
 	case r.Spent < 0 || r.Spent > math.MaxInt32:
 		return fmt.Errorf("%d attempts are spent", r.Spent)
-	case r.Status == ledger.Superseded && r.Attempt != 0:
+	case r.Status == ledger.Superseded && r.Attempt != 0 && r.Class != sink.Newer:
 		return fmt.Errorf("superseded after attempt %d", r.Attempt)
+	case r.CancelURL != "" && (r.Status != ledger.Processing || len(r.CancelURL) > sink.MaxCancelURL || ledger.Clean(r.CancelURL, sink.MaxCancelURL) != r.CancelURL):
+		return fmt.Errorf("status %s with a cancel URL of %d bytes", r.Status, len(r.CancelURL))
 	case (byGuard(r.Status) || r.Status.Waits()) && (r.Attempt != 0 || !r.Guarded):
 		return fmt.Errorf("%s with attempt %d, by a guard: %t", r.Status, r.Attempt, r.Guarded)
 	case r.NextIn < 0:
@@ -123,7 +126,7 @@ func (m *Memory) record(sorted []*ledger.Result, fenced map[int32]bool, waited t
 			continue
 		}
 		a := f.actions[r.LaneSeq]
-		if lastOfAction(sorted, i) && !a.finishedForGood() && r.Status == ledger.Superseded && a.attempts > 0 {
+		if lastOfAction(sorted, i) && !a.finishedForGood() && r.Status == ledger.Superseded && a.attempts > 0 && r.Class != sink.Newer {
 			return badData{fmt.Errorf("action %d is superseded after %d attempts", r.LaneSeq, a.attempts)}
 		}
 	}
@@ -178,7 +181,7 @@ func (a *action) addAttempt(r *ledger.Result) {
 
 // plain reports a first attempt that succeeded, or an action that is superseded without one: a completion says all of it.
 func plain(r *ledger.Result) bool {
-	return r.Status == ledger.Superseded || r.Status == ledger.Done && r.Attempt == 1 && r.Class == "" && r.Error == "" && !r.Reported
+	return r.Status == ledger.Superseded && r.Attempt == 0 || r.Status == ledger.Done && r.Attempt == 1 && r.Class == "" && r.Error == "" && !r.Reported
 }
 
 // completes reports whether a result is written as a completion: it is plain, and no row was to be written of its action before.
@@ -215,6 +218,7 @@ func (m *Memory) applyResult(a *action, r *ledger.Result, completes bool, waited
 	a.withRow, a.status, a.spent = true, r.Status, max(a.spent, r.Spent)
 	a.next, a.finished, a.resultBy, a.beat = zero, zero, zero, zero
 	a.code, a.class, a.err, a.response, a.silence = r.Code, ledger.Clean(r.Class, 40), ledger.Clean(r.Error, maxErrorText), response(r), r.Silence
+	a.cancelURL, a.newer = r.CancelURL, false
 	switch r.Status {
 	case ledger.Failed, ledger.WaitingApproval, ledger.WaitingBudget:
 		a.next = now.Add(r.NextIn)

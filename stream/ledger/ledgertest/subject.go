@@ -70,6 +70,7 @@ type running interface {
 	Reports(ctx context.Context, claims []*ledger.Claim) ([]ledger.OpenReport, error)
 	EndReport(ctx context.Context, r ledger.OpenReport) error
 	SilenceLeft(ctx context.Context, c *ledger.Claim, laneSeqs []int64) (map[int64]time.Duration, error)
+	Cancel(ctx context.Context, c *ledger.Claim, a ledger.AttemptRef, told bool) (fenced bool, err error)
 }
 
 // keeping is what must outlive the log.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -114,6 +115,60 @@ var finishingLater = []property{
 		left, err := f.l.SilenceLeft(f.ctx(), c, []int64{1, 2, 3, 4, 5})
 		if err != nil || len(left) != 2 || left[1] > time.Hour || left[1] < 59*time.Minute || left[2] != 0 {
 			f.Error(left, err)
+		}
+	}},
+	{"what is processing is noted as not wanted, and that its destination was told", func(f *fixture) {
+		zombie := f.claim(0)
+		f.apply(zombie, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1), seq(3, "d", 1))
+		c := f.claim(0)
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Processing, Attempt: 1, Left: 9 * time.Hour, CancelURL: "/jobs/1?k=é"},
+			ledger.Result{Claim: c, LaneSeq: 2, Status: ledger.Processing, Attempt: 1, Left: 9 * time.Hour},
+			ledger.Result{Claim: c, LaneSeq: 3, Status: ledger.Failed, Attempt: 1, NextIn: time.Hour})
+		shown := func(c *ledger.Claim) (out []string) {
+			for _, a := range f.open(c) {
+				out = append(out, fmt.Sprintf("%d:%s:%t:%s", a.LaneSeq, a.Status, a.Newer, a.CancelURL))
+			}
+			return out
+		}
+		cancel := func(c *ledger.Claim, lane int64, attempt int, epoch int64, told, fenced bool) {
+			f.Helper()
+			was, err := f.l.Cancel(f.ctx(), c, ledger.AttemptRef{Fence: c.ID, LaneSeq: lane, Attempt: attempt, Epoch: epoch}, told)
+			if err != nil || was != fenced {
+				f.Errorf("action %d: fenced %t, %v", lane, was, err)
+			}
+		}
+		untold := []string{"1:processing:false:/jobs/1?k=é", "2:processing:false:", "3:failed:false:", "4:pending:false:"}
+		f.is("before", shown(c), untold...)
+		cancel(zombie, 1, 1, c.Epoch, true, true)
+		for _, other := range []struct {
+			lane    int64
+			attempt int
+			epoch   int64
+		}{{1, 2, c.Epoch}, {1, 1, c.Epoch - 1}, {3, 1, c.Epoch}, {4, 1, c.Epoch}, {40, 1, c.Epoch}} { // other attempts, others than what is processing, none
+			cancel(c, other.lane, other.attempt, other.epoch, true, false)
+		}
+		f.is("of nothing that it is about", shown(c), untold...)
+		for range 2 {
+			cancel(c, 1, 1, c.Epoch, false, false)
+			cancel(c, 2, 1, c.Epoch, false, false)
+		}
+		f.is("noted", shown(f.claim(0)), "1:processing:true:/jobs/1?k=é", "2:processing:true:", "3:failed:false:", "4:pending:false:")
+		next := f.claim(0)
+		cancel(next, 1, 1, c.Epoch, true, false) // the attempt is that of the owner before
+		f.is("told", shown(next), "1:processing:true:", "2:processing:true:", "3:failed:false:", "4:pending:false:")
+		f.record(ledger.Result{Claim: next, LaneSeq: 1, Status: ledger.Superseded, Attempt: 1, Epoch: c.Epoch, Class: sink.Newer, Reported: true},
+			ledger.Result{Claim: next, LaneSeq: 2, Status: ledger.Failed, Attempt: 1, Epoch: c.Epoch, NextIn: time.Hour})
+		f.is("ended, and to be tried again", shown(next), "2:failed:false:", "3:failed:false:", "4:pending:false:")
+		cancel(next, 1, 1, c.Epoch, false, false)
+		f.record(ledger.Result{Claim: next, LaneSeq: 2, Status: ledger.Processing, Attempt: 2, Left: time.Hour, CancelURL: "/jobs/2"})
+		f.is("the next attempt is wanted", shown(f.claim(0)), "2:processing:false:/jobs/2", "3:failed:false:", "4:pending:false:")
+		for name, r := range map[string]ledger.Result{
+			"of what is not taken": {Claim: next, LaneSeq: 4, Status: ledger.Done, Attempt: 1, CancelURL: "/x"},
+			"too long":             {Claim: next, LaneSeq: 4, Status: ledger.Processing, Attempt: 1, Left: time.Hour, CancelURL: strings.Repeat("x", sink.MaxCancelURL+1)},
+			"no text":              {Claim: next, LaneSeq: 4, Status: ledger.Processing, Attempt: 1, Left: time.Hour, CancelURL: "/x\x00"},
+		} {
+			_, err := f.l.Record(f.ctx(), []ledger.Result{r})
+			f.refused(name, err, schemas.Invalid)
 		}
 	}},
 	{"a statement is executed once, with its completion", func(f *fixture) {

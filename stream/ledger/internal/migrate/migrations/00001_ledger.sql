@@ -311,6 +311,9 @@ CREATE TABLE actions (
     result_by    timestamptz,
     beat_at      timestamptz, -- the one column that others than the owner write
     silence_us   bigint CHECK (silence_us > 0),
+    -- Where its destination wants to be told that the result is not wanted any more; null: nowhere, or it was told. Reader: Open
+    cancel_url   text COLLATE "C",
+    newer_at     timestamptz, -- since when that is so, because its entity has a newer version (on_newer: cancel). Reader: Open, ActionState
     doubt_end    timestamptz, -- an attempt may have been made before the first that is recorded, and was over by then
     attempts     int NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     -- The epoch of the owner that made the last recorded attempt. One that an owner did not record before it was killed may have the
@@ -335,7 +338,7 @@ CREATE TABLE actions (
     CONSTRAINT actions_finished CHECK ((finished_at IS NULL) = (status NOT IN ('done', 'dead_letter', 'stale', 'discarded', 'superseded', 'skipped', 'dropped', 'denied'))),
     CONSTRAINT actions_next CHECK ((next_at IS NULL) = (status NOT IN ('failed', 'waiting_approval', 'waiting_budget'))),
     CONSTRAINT actions_processing CHECK (status <> 'processing' OR result_by IS NOT NULL AND beat_at IS NOT NULL),
-    CONSTRAINT actions_superseded CHECK (status <> 'superseded' OR attempts = 0)
+    CONSTRAINT actions_superseded CHECK (status <> 'superseded' OR attempts = 0 OR class IS NOT DISTINCT FROM 'newer')
 ) PARTITION BY LIST (window_id);
 
 -- First attempts that succeeded: lane_seq is bucket * 1024 + lane. A result that is recorded twice may stand here twice.
