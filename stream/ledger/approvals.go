@@ -44,6 +44,7 @@ type ApprovalRequest struct {
 	Roles        []string
 	FourEyes     bool
 	Expires      time.Duration
+	Asks         string // the destination that is told of the question, as the team calls it; empty: none is
 	// Since is when an operator last had the action run again: what was said before that does not count. Zero: nobody has.
 	Since time.Time
 	// Overtaken says that the entity has a newer version by now.
@@ -78,18 +79,25 @@ type Approval struct {
 	AnsweredBy   string
 	Reason       string
 	AnsweredAt   *time.Time
+	Asks         string     // the destination that is told of the question, as the team calls it; empty: none is
+	ToldAt       *time.Time // when it was; nil: it was not
+	TellTries    int        // how often that was begun
+	TellFirst    *time.Time // when first
+	TellError    string     // of the last try, if it failed
 }
 
 const approvalColumns = `p.id, split_part(s.name, '.', 1) AS team, substr(s.name, strpos(s.name, '.') + 1) AS subscription, p.action_id, p.action, p.destination, p.digest, p.entity,
        p.version, p.source, p.event_id, p.type, p.why, p.sends, p.roles, p.four_eyes, p.asked_at, p.expires_at, p.state, coalesce(p.first_by, '') AS first_by,
-       coalesce(p.answered_by, '') AS answered_by, coalesce(p.reason, '') AS reason, p.answered_at`
+       coalesce(p.answered_by, '') AS answered_by, coalesce(p.reason, '') AS reason, p.answered_at,
+       p.asks, p.told_at, p.tell_tries, p.tell_first, p.tell_error`
 
 const approvalTables = ` FROM approvals p JOIN subscriptions s ON s.id = p.subscription `
 
 func scanApproval(row pgx.CollectableRow) (a Approval, err error) {
 	var id [16]byte
 	err = row.Scan(&a.ID, &a.Team, &a.Subscription, &id, &a.Action, &a.Destination, &a.Digest, &a.Entity, &a.Version, &a.Source, &a.EventID, &a.Type, &a.Why, &a.Sends, &a.Roles,
-		&a.FourEyes, &a.AskedAt, &a.ExpiresAt, &a.State, &a.FirstBy, &a.AnsweredBy, &a.Reason, &a.AnsweredAt)
+		&a.FourEyes, &a.AskedAt, &a.ExpiresAt, &a.State, &a.FirstBy, &a.AnsweredBy, &a.Reason, &a.AnsweredAt,
+		&a.Asks, &a.ToldAt, &a.TellTries, &a.TellFirst, &a.TellError)
 	a.ActionID = schemas.ActionIDOf(id)
 	return a, err
 }
@@ -138,12 +146,12 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 			}
 		}
 		a, err = oneApproval(tx.Query(ctx, `WITH p AS (INSERT INTO approvals (subscription, action_id, action, destination, digest, entity, version, source, event_id, type, why, sends, roles,
-				four_eyes, expires_at)
-			SELECT s.id, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, now() + $15::bigint * interval '1 microsecond'
+				four_eyes, expires_at, asks, tell_at)
+			SELECT s.id, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, now() + $15::bigint * interval '1 microsecond', $16, CASE WHEN $16 <> '' THEN now() END
 			FROM subscriptions s WHERE s.name = $1 ORDER BY s.generation LIMIT 1 RETURNING *)
 			SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`,
 			r.Subscription, id, r.Action, r.Destination, r.Digest[:], pg.Clean(r.Entity, 1000), pg.Clean(r.Version, 200), r.Source, pg.Clean(r.EventID, 1000), pg.Clean(r.Type, 400),
-			pg.Clean(r.Why, 1000), pg.Clean(r.Sends, MaxApprovalSends), r.Roles, r.FourEyes, r.Expires.Microseconds()))
+			pg.Clean(r.Why, 1000), pg.Clean(r.Sends, MaxApprovalSends), r.Roles, r.FourEyes, r.Expires.Microseconds(), r.Asks))
 		return err
 	})
 	if err != nil {
@@ -291,4 +299,39 @@ func (l *Ledger) Approval(ctx context.Context, id int64) (Approval, error) {
 		return a, Unavailable("read an approval", err)
 	}
 	return a, nil
+}
+
+// TakeUntold returns at most n questions of which their destinations are to be told now, and keeps them from other processes for as long as held: until
+// [Ledger.EndTelling], or the process is killed meanwhile. Each counts as tried. A question that has ended is not told any more. Kind: Unavailable.
+func (l *Ledger) TakeUntold(ctx context.Context, held time.Duration, n int) ([]Approval, error) {
+	rows, err := l.hot.Query(ctx, `WITH p AS (UPDATE approvals SET tell_at = now() + $1::bigint * interval '1 microsecond', tell_tries = tell_tries + 1, tell_first = coalesce(tell_first, now())
+			WHERE id = ANY (ARRAY(SELECT id FROM approvals WHERE state = 'waiting' AND tell_at <= now() AND expires_at > now() ORDER BY tell_at LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING *)
+		SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription ORDER BY p.id`, held.Microseconds(), n)
+	var list []Approval
+	if err == nil {
+		list, err = pgx.CollectRows(rows, scanApproval)
+	}
+	if err != nil {
+		return nil, Unavailable("take the questions that nobody was told of", err)
+	}
+	return list, nil
+}
+
+// Telling is how a try to tell a destination of a question has ended.
+type Telling struct {
+	Told    bool
+	Error   string        // why not
+	NotMade bool          // the destination takes no calls now: it counts as no try
+	Again   time.Duration // where it is not told, when it is tried again; 0: never
+}
+
+// EndTelling keeps how a try has ended. Kind: Unavailable.
+func (l *Ledger) EndTelling(ctx context.Context, id int64, t Telling) error {
+	_, err := l.hot.Exec(ctx, `UPDATE approvals SET told_at = CASE WHEN $2 THEN now() END, tell_error = $3, tell_tries = tell_tries - CASE WHEN $4 THEN 1 ELSE 0 END,
+			tell_first = CASE WHEN $4 AND tell_tries = 1 THEN NULL ELSE tell_first END, tell_at = CASE WHEN NOT $2 AND $5::bigint > 0 THEN now() + $5::bigint * interval '1 microsecond' END
+		WHERE id = $1 AND told_at IS NULL`, id, t.Told, pg.Clean(t.Error, 1000), t.NotMade, t.Again.Microseconds())
+	if err != nil {
+		return Unavailable("keep how a question was told", err)
+	}
+	return nil
 }

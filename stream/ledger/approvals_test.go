@@ -192,3 +192,75 @@ func TestOldApprovalsAreForgotten(t *testing.T) {
 		t.Errorf("asked anew as %d", a.ID)
 	}
 }
+
+// A question is taken to be told by one process at a time, again where that one does not come back, and never again once it is told, given up or answered.
+func TestUntold(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	take := func(held time.Duration) []Approval {
+		t.Helper()
+		list, err := f.l.TakeUntold(t.Context(), held, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	end := func(a Approval, how Telling) {
+		t.Helper()
+		if err := f.l.EndTelling(t.Context(), a.ID, how); err != nil {
+			t.Fatal(err)
+		}
+	}
+	due := func(a Approval) { f.exec(`UPDATE approvals SET tell_at = now() WHERE id = $1 AND tell_at IS NOT NULL`, a.ID) }
+	f.askApproval(asksFor(f, "silent"))
+	if got := take(time.Hour); len(got) != 0 {
+		t.Fatalf("nobody is to be told: %+v", got)
+	}
+
+	r := asksFor(f, "loud")
+	r.Asks = "pagers"
+	asked := f.askApproval(r)
+	f.askApproval(r)
+	got := take(time.Hour)
+	if len(got) != 1 || got[0].ID != asked.ID || got[0].Asks != "pagers" || got[0].TellTries != 1 || got[0].TellFirst == nil || got[0].Sends == "" {
+		t.Fatalf("taken: %+v", got)
+	}
+	if other := take(time.Hour); len(other) != 0 {
+		t.Errorf("another process takes it, too: %+v", other)
+	}
+	due(asked) // the process was killed
+	again := take(time.Hour)
+	if len(again) != 1 || again[0].TellTries != 2 || !again[0].TellFirst.Equal(*got[0].TellFirst) {
+		t.Fatalf("after a kill: %+v", again)
+	}
+	end(asked, Telling{NotMade: true, Error: "paused", Again: time.Hour})
+	due(asked)
+	if again = take(time.Hour); len(again) != 1 || again[0].TellTries != 2 || again[0].TellError != "paused" {
+		t.Fatalf("a try that was not made counts: %+v", again)
+	}
+	end(asked, Telling{Told: true})
+	due(asked)
+	if more := take(time.Hour); len(more) != 0 {
+		t.Errorf("told twice: %+v", more)
+	}
+	end(asked, Telling{Error: "late", Again: time.Second}) // of another process, whose time was up
+	if a, err := f.l.Approval(t.Context(), asked.ID); err != nil || a.ToldAt == nil || a.TellError != "" {
+		t.Errorf("told: %+v %v", a, err)
+	}
+
+	for _, n := range []string{"given up", "answered"} {
+		r := asksFor(f, n)
+		r.Asks = "pagers"
+		a := f.askApproval(r)
+		if n == "answered" {
+			f.answerApproval(a.ID, "jo", true)
+		} else {
+			take(time.Hour)
+			end(a, Telling{Error: "404"})
+			due(a)
+		}
+		if more := take(time.Hour); len(more) != 0 {
+			t.Errorf("%s: told all the same: %+v", n, more)
+		}
+	}
+}

@@ -33,7 +33,8 @@ type Rule struct {
 type Ask struct {
 	Roles    []string // whose word counts
 	Expires  time.Duration
-	FourEyes bool // two persons must say yes
+	FourEyes bool   // two persons must say yes
+	Tells    string // the destination that is told of each question, as the team calls it; empty: none is
 }
 
 // Approvals keeps questions and answers: [ledger.Ledger].
@@ -94,7 +95,7 @@ func (r *Rules) ask(ctx context.Context, a sink.Action, how Ask, why string) (Ve
 	said, err := r.Store.AskApproval(ctx, ledger.ApprovalRequest{
 		Subscription: a.Subscription, ActionID: a.ID, Action: a.Name, Destination: a.Destination, Digest: digest, Sends: text, Entity: string(a.Event.Entity),
 		Version: a.Event.Version.Sortable(), Source: a.Event.Source, EventID: a.Event.ID, Type: a.Event.Type, Why: why, Roles: how.Roles, FourEyes: how.FourEyes,
-		Expires: how.Expires, Since: a.Replayed, Overtaken: a.Overtaken,
+		Expires: how.Expires, Asks: how.Tells, Since: a.Replayed, Overtaken: a.Overtaken,
 	})
 	if err != nil {
 		return Verdict{}, err

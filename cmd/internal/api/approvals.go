@@ -46,6 +46,9 @@ type ApprovalItem struct {
 	AnsweredBy   string     `json:"answered_by"`
 	Reason       string     `json:"reason"`
 	AnsweredAt   *time.Time `json:"answered_at"`
+	Asks         string     `json:"asks"`       // the destination that is told of the question; empty: none is
+	ToldAt       *time.Time `json:"told_at"`    // when it was; null: it was not
+	TellError    string     `json:"tell_error"` // why not, of the last try
 }
 
 // ApprovalWaiting is the state of what nobody has answered.

@@ -20,7 +20,7 @@ import (
 func policyGuard(of guarding) (policy.Guard, error) {
 	asks := func(a *config.Approval) policy.Ask {
 		full := a.WithDefaults()
-		return policy.Ask{Roles: full.Roles, Expires: full.Expires.Std(), FourEyes: full.FourEyes}
+		return policy.Ask{Roles: full.Roles, Expires: full.Expires.Std(), FourEyes: full.FourEyes, Tells: full.Ask}
 	}
 	g := &policy.Rules{Actions: map[string]policy.Ask{}, Default: asks(nil), Store: of.ledger, Sends: of.streams.sends}
 	for _, a := range subscriptionIn(of.file, of.at).Actions {

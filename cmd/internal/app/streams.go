@@ -160,6 +160,7 @@ func (s *streams) run(ctx context.Context) error {
 	g.Go(func() error { s.sweep(gctx, l); return nil })
 	g.Go(func() error { s.keeper.Run(gctx); return nil })
 	g.Go(func() error { s.pauses.run(gctx); return nil })
+	g.Go(func() error { s.tellQuestions(gctx, l); return nil })
 	s.sayElsewhere()
 	g.Go(func() error {
 		<-gctx.Done()

@@ -108,6 +108,12 @@ func printApproval(e *env, a *api.ApprovalItem) error {
 		if a.FourEyes {
 			fmt.Fprintf(w, "four eyes    first %s\n", plain(a.FirstBy))
 		}
+		switch {
+		case a.ToldAt != nil:
+			fmt.Fprintf(w, "told         %s at %s\n", plain(a.Asks), formatTime(*a.ToldAt))
+		case a.Asks != "":
+			fmt.Fprintf(w, "told         not yet %s: %s\n", plain(a.Asks), cell(a.TellError))
+		}
 		if a.AnsweredAt != nil {
 			fmt.Fprintf(w, "answered     %s by %s: %s\n", formatTime(*a.AnsweredAt), plain(a.AnsweredBy), plain(a.Reason))
 		}

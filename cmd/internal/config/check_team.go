@@ -194,7 +194,7 @@ func (ck *checker) actions(path, team string, sub *Subscription) {
 	names := map[string]bool{}
 	for i, a := range actions {
 		at := path + "[" + itoa(i) + "]"
-		ck.approval(at+".approval", a.Approval)
+		ck.approval(at+".approval", team, a.Approval)
 		if a.Name != "" && !validName(a.Name) {
 			ck.problem(at+".name", "name %q must match [a-z0-9-]{1,40}", clip(a.Name))
 		} else if a.Name != "" && names[a.Name] {

@@ -1,12 +1,16 @@
 package config
 
 import (
+	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/access"
+	"github.com/forebay-io/forebay/cmd/internal/alerts"
 	"github.com/forebay-io/forebay/schemas/expression"
+	"github.com/forebay-io/forebay/sinks/template"
 )
 
 // PolicyRule says what becomes of the actions that its condition holds for.
@@ -22,6 +26,7 @@ type Approval struct {
 	Roles    []string `yaml:"roles"`
 	Expires  Duration `yaml:"expires"`
 	FourEyes bool     `yaml:"four_eyes"`
+	Ask      string   `yaml:"ask"` // the destination that is told of each question; empty: none is
 }
 
 // WithDefaults returns whose word is asked for, and how; also where a rule alone asks for it.
@@ -57,7 +62,7 @@ func (ck *checker) policy(path string, rules []PolicyRule) {
 }
 
 // approval checks whose word an action needs.
-func (ck *checker) approval(path string, a *Approval) {
+func (ck *checker) approval(path, team string, a *Approval) {
 	if a == nil {
 		return
 	}
@@ -68,4 +73,70 @@ func (ck *checker) approval(path string, a *Approval) {
 		}
 	}
 	ck.between(path+".expires", a.Expires, Duration(time.Minute), Duration(30*24*time.Hour))
+	if a.Ask != "" && !ck.unresolved(path+".ask") {
+		ck.ask(path+".ask", team, a.Ask)
+	}
+}
+
+// ask checks the destination that is told of each question.
+func (ck *checker) ask(path, team, name string) {
+	d, ok := ck.c.Destination(team, name)
+	if !ok {
+		ck.noDestination(path, team, name)
+		return
+	}
+	if !slices.Contains(receiverTypes, d.Type) {
+		ck.problem(path, "destination %s is of type %s, and a question is told by one of %s", name, d.Type, strings.Join(receiverTypes, ", "))
+		return
+	}
+	for _, u := range ck.c.usesOf(d) {
+		if u.team == team && u.action().Approval != nil {
+			ck.problem(path, "action %s of %s.%s goes to destination %s, and needs an approval itself: ask one to which no such action goes", u.action().Name, team, u.subscription, name)
+			return
+		}
+	}
+	if d.Keys == nil || ck.unresolvedBelow(d.Path()+".params") {
+		return
+	}
+	params := d.ForQuestions().Params
+	set, err := template.NewSet(d.about().Params, params.Values(), nil)
+	if err != nil {
+		return // the destination's own, and reported there
+	}
+	for _, p := range d.about().Params {
+		if _, given := params[p.Name]; p.Required && p.Default == "" && !given {
+			ck.problem(path, "params.%s is missing at destination %s: %s", p.Name, name, p.Doc)
+			return
+		}
+	}
+	sample, err := alerts.SampleQuestion().Do(d.FullName())
+	if err == nil {
+		_, err = set.Render(sample)
+	}
+	if err != nil {
+		if slices.ContainsFunc(keys(ck.c.references), func(at string) bool { return strings.HasPrefix(at, d.Path()+".params.") }) {
+			err = errors.New("one of its params cannot be made of a question") // the error may show a part of them, which may be a secret
+		}
+		ck.problem(path, "destination %s cannot tell a question: %v; its params are for the events of actions alone: write them at the actions, or ask a destination of its own", name, err)
+	}
+}
+
+// ForQuestions returns a destination as what makes sinks takes it to tell a question. What its params leave out is what its type says of one.
+func (d NamedDestination) ForQuestions() NamedDestination {
+	tells := *d.Destination
+	if tells.Params = maps.Clone(questionParams[d.Type]); tells.Params == nil {
+		tells.Params = Params{}
+	}
+	maps.Copy(tells.Params, d.Params)
+	d.Destination = &tells
+	return d
+}
+
+// questionParams are what questions have for params, by the type of their destination.
+var questionParams = map[string]Params{
+	"slack": {"text": paramOf("{{body.text}}")},
+	"pagerduty": {
+		"severity": paramOf("warning"), "summary": paramOf("{{body.summary}}"), "class": paramOf("approval"), "custom_details": map[string]any{"text": paramOf("{{body.text}}")},
+		"links": []any{map[string]any{"href": paramOf("{{body.url}}"), "text": paramOf("Approval")}},
+	},
 }

@@ -546,10 +546,11 @@ var shapes = map[reflect.Type]*shape{
 		{name: "then", doc: "What becomes of the action: allow runs it, deny ends it as denied, approve has it wait for a person's word as its approval says, or that of the role approver within 24h.", required: true, values: []string{"allow", "deny", "approve"}},
 		{name: "reason", doc: "Why; shown with what it denies, and to who is asked."},
 	}},
-	reflect.TypeFor[Approval](): {shown: true, doc: "A person's word, given with `forebay approvals approve`.", later: []string{"ask"}, fields: []field{
+	reflect.TypeFor[Approval](): {shown: true, doc: "A person's word, given with `forebay approvals approve`.", fields: []field{
 		{name: "roles", doc: "Whose word counts, beside that of admins.", computed: "approver", values: access.RolesWith(access.Approve)},
 		{name: "expires", doc: "After how long without an answer the action is denied, 1m to 30d.", def: "24h"},
 		{name: "four_eyes", doc: "Two persons must approve, and none of them may have had the action run again.", def: "false"},
+		{name: "ask", doc: "Destination of the team, or a shared one, of type " + strings.Join(receiverTypes, ", ") + ", that is told of each question once: by its params, and in the place of those that it leaves out by what its type says of one. It gets an event of type forebay.approval.asked, whose body has approval, team, subscription, action, destination, entity, version, why, sends, roles, four_eyes, expires_at, url (of the console, by operator.public_url), command, summary and text.", computed: "none: forebay attention and the console have it"},
 	}},
 }
 

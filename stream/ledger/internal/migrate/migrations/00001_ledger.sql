@@ -749,7 +749,7 @@ CREATE TABLE sessions (
 );
 
 -- A person's word on one run of an action, as its arguments were rendered when it was asked for. Of an action at most one row is waiting or
--- approved. Reader: AskApproval (the guard), Approvals, Approval.
+-- approved. Reader: AskApproval (the guard), Approvals, Approval, TakeUntold (every process, for the destinations that are told).
 CREATE TABLE approvals (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     subscription int NOT NULL REFERENCES subscriptions ON DELETE CASCADE,
@@ -773,12 +773,20 @@ CREATE TABLE approvals (
     answered_by  text,
     reason       text,
     answered_at  timestamptz, -- when it got its state, but for used
+    asks         text COLLATE "C" NOT NULL DEFAULT '', -- the destination that is told of the question, as its team calls it; empty: none is
+    tell_at      timestamptz, -- when that is tried, or tried again; null: it is not
+    tell_tries   int NOT NULL DEFAULT 0, -- begun
+    tell_first   timestamptz, -- when the first was
+    tell_error   text NOT NULL DEFAULT '', -- of the last, if it failed
+    told_at      timestamptz,
+    CHECK (told_at IS NULL OR tell_at IS NULL),
     CHECK ((state = 'waiting') = (answered_at IS NULL)),
     CHECK (state IN ('waiting', 'approved') OR sends = '')
 );
 CREATE UNIQUE INDEX approvals_open ON approvals (action_id) WHERE state IN ('waiting', 'approved');
 CREATE INDEX approvals_by_action ON approvals (action_id, id);
 CREATE INDEX approvals_waiting ON approvals (expires_at) WHERE state = 'waiting';
+CREATE INDEX approvals_untold ON approvals (tell_at) WHERE state = 'waiting' AND tell_at IS NOT NULL;
 CREATE INDEX approvals_by_subscription ON approvals (subscription, id);
 CREATE INDEX approvals_ended ON approvals (subscription, answered_at) WHERE state NOT IN ('waiting', 'approved');
 

@@ -1,0 +1,107 @@
+package alerts
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/template"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// Question is what a destination is told of an action that waits for a person's word: the body of the event that it gets.
+type Question struct {
+	Approval     string    `json:"approval"` // its id
+	Team         string    `json:"team"`
+	Subscription string    `json:"subscription"`
+	Action       string    `json:"action"`
+	ActionID     string    `json:"action_id"`
+	Destination  string    `json:"destination"` // that the action is for
+	Source       string    `json:"source"`
+	EventID      string    `json:"event_id"`
+	Type         string    `json:"type"`
+	Entity       string    `json:"entity"`
+	Version      string    `json:"version"`
+	Why          string    `json:"why"`   // it is asked for
+	Sends        string    `json:"sends"` // what is to be sent, without the file's secrets and cut off, as `forebay approvals get` shows it
+	Roles        []string  `json:"roles"` // whose word counts, beside that of admins
+	FourEyes     bool      `json:"four_eyes"`
+	AskedAt      time.Time `json:"asked_at"`
+	ExpiresAt    time.Time `json:"expires_at"`
+	URL          string    `json:"url"`     // of the console's page
+	Command      string    `json:"command"` // that approves
+	Summary      string    `json:"summary"` // in one line
+	Text         string    `json:"text"`    // all of it for people; what is to be sent is cut off earlier
+}
+
+// questions is what the events of questions are from; no team has this name.
+const questions = "/_forebay/approvals"
+
+// mostShown is how many characters of what is to be sent are in the text for people.
+const mostShown = 2000
+
+// NewQuestion returns what is told of an approval that waits. console is the URL of the console, without a slash at its end.
+func NewQuestion(a *ledger.Approval, console string) Question {
+	id := strconv.FormatInt(a.ID, 10)
+	q := Question{Approval: id, Team: a.Team, Subscription: a.Subscription, Action: a.Action, ActionID: string(a.ActionID), Destination: a.Destination, Source: a.Source, EventID: a.EventID,
+		Type: a.Type, Entity: a.Entity, Version: a.Version, Why: a.Why, Sends: a.Sends, Roles: a.Roles, FourEyes: a.FourEyes, AskedAt: a.AskedAt.UTC(), ExpiresAt: a.ExpiresAt.UTC(),
+		URL: console + "/approvals/" + url.PathEscape(id), Command: "forebay approvals approve " + id}
+	q.Summary = fmt.Sprintf("Approval %s: action %s of %s.%s to %s waits for somebody's word, for entity %s", id, a.Action, a.Team, a.Subscription, a.Destination, shown(a.Entity))
+	who := "one of " + strings.Join(a.Roles, ", ")
+	if a.FourEyes {
+		who = "two of " + strings.Join(a.Roles, ", ")
+	}
+	lines := []string{q.Summary, "Why: " + shown(a.Why), "Event: " + shown(a.Type) + " " + shown(a.EventID) + ", version " + shown(a.Version),
+		"Until " + q.ExpiresAt.Format(time.RFC3339) + ", by " + who + ":", q.URL, q.Command + " --reason TEXT", "What is to be sent:"}
+	sends := a.Sends
+	if utf8.RuneCountInString(sends) > mostShown {
+		sends = string([]rune(sends)[:mostShown]) + "\n" + template.Cut
+	}
+	for line := range strings.SplitSeq(strings.TrimSuffix(sends, "\n"), "\n") {
+		lines = append(lines, "> "+shown(line)) // what an event says is never taken for a line of ours
+	}
+	q.Text = strings.Join(lines, "\n")
+	return q
+}
+
+// shown returns a text that an event may have chosen as one line, without characters that hide or turn text.
+func shown(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t' || r == '\n' || r == '\u2028' || r == '\u2029':
+			return ' '
+		case unicode.IsControl(r) || unicode.Is(unicode.Cf, r):
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// Do returns a question as a sink takes it that tells destination. Its id is made of the action's and the approval's: a destination that knows it again
+// is told once, however often it is sent.
+func (q Question) Do(destination string) (sink.Action, error) {
+	body, err := json.Marshal(q)
+	if err != nil {
+		return sink.Action{}, err
+	}
+	id := q.ActionID + "." + q.Approval
+	e := &schemas.Event{ID: id, Source: questions, Type: "forebay.approval.asked", Entity: schemas.EntityKey(id), Time: q.AskedAt, RecordedTime: q.AskedAt,
+		DataContentType: "application/json", Version: schemas.Version{Kind: schemas.None}, Payload: schemas.Delta, Data: body}
+	return sink.Action{ID: schemas.NewActionID("_forebay.approvals", 0, e.Source, e.ID, destination), Name: "ask", Subscription: "_forebay.approvals", Destination: destination,
+		Attempt: 1, Event: e}, nil
+}
+
+// SampleQuestion is one with which it is tried whether a destination can be told of any.
+func SampleQuestion() Question {
+	now := time.Unix(1_800_000_000, 0)
+	return NewQuestion(&ledger.Approval{ID: 1, Team: "acme", Subscription: "triage", Action: "run", ActionID: "act_1", Destination: "acme/deploy", Source: "/acme/github", EventID: "e-1",
+		Type: "com.example.sample", Entity: "e/1", Version: "1", Why: "approval of action run", Sends: "the event's body:\n{}", Roles: []string{"approver"}, AskedAt: now,
+		ExpiresAt: now.Add(24 * time.Hour)}, "http://127.0.0.1:9090/console")
+}

@@ -1,0 +1,42 @@
+package alerts
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// TestQuestionText: what an event says is never a line of ours, nor hidden in one, and a long text is cut with a mark.
+func TestQuestionText(t *testing.T) {
+	t.Parallel()
+	a := ledger.Approval{ID: 7, Team: "acme", Subscription: "triage", Action: "run", ActionID: "act_1", Destination: "acme/deploy", Type: "t\nApproved by the boss", EventID: "e\u202e1",
+		Entity: "e\r\nhttps://evil.example/", Why: "rule ask", Sends: "one\nforebay approvals approve 8 --reason \u200bTEXT\n" + strings.Repeat("é", 3000), Roles: []string{"approver"}, FourEyes: true,
+		ExpiresAt: time.Unix(1_800_000_000, 0)}
+	q := NewQuestion(&a, "https://ops.example/console")
+	lines := strings.Split(q.Text, "\n")
+	want := []string{
+		"Approval 7: action run of acme.triage to acme/deploy waits for somebody's word, for entity e https://evil.example/", "Why: rule ask",
+		"Event: t Approved by the boss e1, version ", "Until 2027-01-15T08:00:00Z, by two of approver:", "https://ops.example/console/approvals/7", "forebay approvals approve 7 --reason TEXT",
+		"What is to be sent:", "> one", "> forebay approvals approve 8 --reason TEXT",
+	}
+	for i, line := range want {
+		if lines[i] != line {
+			t.Errorf("line %d: %q, want %q", i, lines[i], line)
+		}
+	}
+	if last := lines[len(lines)-1]; len(lines) != len(want)+2 || last != "> … (cut)" || q.Summary != lines[0] || q.Sends != a.Sends {
+		t.Errorf("%d lines, the last %q", len(lines), last)
+	}
+	one, err := q.Do("acme/pagers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, _ := NewQuestion(&a, "https://other.example/console").Do("acme/pagers")
+	a.ID++
+	next, _ := NewQuestion(&a, "https://ops.example/console").Do("acme/pagers")
+	if one.ID != again.ID || one.ID == next.ID || one.Event.ID == next.Event.ID {
+		t.Errorf("keys: %s %s %s", one.ID, again.ID, next.ID)
+	}
+}

@@ -1,0 +1,146 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/alerts"
+	"github.com/forebay-io/forebay/stream/destination"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+const (
+	questionsEvery  = time.Second      // how often the ledger is asked for questions that nobody was told of
+	questionsAtOnce = 20               // how many are told at once
+	questionTimeout = 30 * time.Second // of one try, where the destination's is not shorter
+	questionHeld    = time.Minute      // after which another process tries, if this one is killed meanwhile
+	questionTurn    = 2 * time.Second  // how long one waits for its turn at the destination
+	questionLater   = 10 * time.Second // until a destination is asked again that takes no calls now
+	questionMost    = 5 * time.Minute  // between tries
+)
+
+// tellQuestions tells destinations which actions wait for a person's word, as approval.ask has it, until ctx is done. The ledger has whom is still to be
+// told of what: a process that is killed leaves it to the others. No lane waits for it, and an approval may be given before.
+func (s *streams) tellQuestions(ctx context.Context, l *ledger.Ledger) {
+	tick := time.NewTicker(questionsEvery)
+	defer tick.Stop()
+	failing := false
+	for ctx.Err() == nil {
+		due, err := l.TakeUntold(ctx, questionHeld, questionsAtOnce)
+		if err != nil && !failing && ctx.Err() == nil {
+			s.a.log.Warn("which destinations are to be told of approvals that wait cannot be read; trying again", "error", err)
+		}
+		failing = err != nil
+		var all sync.WaitGroup
+		for i := range due {
+			all.Go(func() { s.tellQuestion(ctx, l, &due[i]) })
+		}
+		all.Wait()
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
+
+// tellQuestion tries once to tell of a question, and keeps what came of it.
+func (s *streams) tellQuestion(ctx context.Context, l *ledger.Ledger, a *ledger.Approval) {
+	log := s.a.log.With("approval", a.ID, "destination", a.Asks)
+	how := s.tryQuestion(ctx, log, a)
+	switch {
+	case how.Told:
+		log.Info("the destination was told that an action waits for approval")
+	case how.NotMade:
+		log.Debug("the destination is told later that an action waits for approval", "why", how.Error)
+	case how.Again > 0:
+		log.Warn("the destination could not be told that an action waits for approval; trying again", "in", how.Again, "error", how.Error)
+	default:
+		log.Error("the destination does not take the question for an approval, and is not told: mend it; `forebay approvals list` has the question", "error", how.Error)
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := l.EndTelling(ending, a.ID, how); err != nil {
+		log.Warn("the ledger does not know whether the destination was told of a question: it is told again under the same key", "error", err)
+	}
+}
+
+// tryQuestion makes one attempt, in the destination's turn: not while it is paused, on hold or out of tokens, nor while the subscription is paused.
+func (s *streams) tryQuestion(ctx context.Context, log *slog.Logger, a *ledger.Approval) ledger.Telling {
+	file := s.a.file()
+	d, ok := file.Destination(a.Team, a.Asks)
+	made := s.destination(d.FullName())
+	switch {
+	case !ok || made.Shared == nil:
+		return ledger.Telling{Error: "team " + a.Team + " has no destination " + a.Asks + " any more", Again: questionMost}
+	case s.pauses.of(nameInTeam{a.Team, a.Subscription}).Paused != nil:
+		return ledger.Telling{NotMade: true, Error: "its subscription is paused", Again: questionLater}
+	}
+	act, err := alerts.NewQuestion(a, s.a.consoleURL()).Do(d.FullName())
+	if err != nil {
+		return ledger.Telling{Error: err.Error()}
+	}
+	if act.Attempt = a.TellTries; a.TellFirst != nil {
+		act.FirstAt = *a.TellFirst
+	}
+	its, err := newSink(file, d.ForQuestions(), log)
+	if err != nil {
+		return ledger.Telling{Error: err.Error()}
+	}
+	defer func() {
+		if err := its.Close(context.WithoutCancel(ctx)); err != nil {
+			log.Warn("close what told a question", "error", err)
+		}
+	}()
+	turn := make(chan struct{}, 1)
+	user := made.Shared.Join(a.Team, func() {
+		select {
+		case turn <- struct{}{}:
+		default:
+		}
+	})
+	defer user.Leave()
+	answer, permit := user.Take()
+	if answer == destination.Wait {
+		waiting, cancel := context.WithTimeout(ctx, questionTurn)
+		select {
+		case <-turn:
+			answer, permit = user.Take()
+		case <-waiting.Done():
+		}
+		cancel()
+	}
+	if answer != destination.Go {
+		return ledger.Telling{NotMade: true, Error: "it takes no calls now: `forebay destinations get " + d.FullName() + "` says why", Again: questionLater}
+	}
+	attempt, cancel := context.WithTimeout(ctx, min(made.Timeout, questionTimeout))
+	defer cancel()
+	out, err := its.Do(attempt, act)
+	class := sink.ClassOf(err)
+	if err == nil {
+		user.End(permit, &destination.Outcome{Class: class, Code: out.Code})
+		return ledger.Telling{Told: true}
+	}
+	if ctx.Err() != nil { // the process stops: that says nothing about the destination
+		user.End(permit, nil)
+		return ledger.Telling{Error: "the process that told it was stopped", Again: cmp.Or(made.Settle, time.Second)}
+	}
+	user.End(permit, &destination.Outcome{Class: class, Code: out.Code, RetryAfter: out.RetryAfter, Error: err.Error()})
+	how := ledger.Telling{Error: err.Error()}
+	if class.Retried() {
+		how.Again = max(min(time.Second<<min(a.TellTries, 10), questionMost), made.Settle, min(out.RetryAfter, time.Hour))
+	}
+	return how
+}
+
+// consoleURL is where the console is.
+func (a *App) consoleURL() string {
+	at := a.file().Operator.PublicURL
+	if at == "" {
+		at = "http://" + a.operator.Addr().String()
+	}
+	return at + "/console"
+}
