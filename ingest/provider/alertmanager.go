@@ -11,6 +11,7 @@ var _ = register(alertmanager())
 func alertmanager() preset {
 	p := alerts("io.prometheus.alert.")
 	p.name, p.title = "alertmanager", "Prometheus Alertmanager"
+	p.takes = "any 2xx (prometheus/alertmanager notify/util.go)"
 	p.verify = verify.Params{Scheme: verify.SchemeToken, Header: "Authorization", Prefix: "Bearer "}
 	return p
 }

@@ -19,6 +19,7 @@ func anthropic() preset {
 		name: "anthropic", title: "Anthropic",
 		verify:  verify.Params{Scheme: verify.SchemeStandardWebhooks},
 		maxBody: 1 << 20, deadline: 10 * time.Second, deadlineNote: "a guess: Anthropic says no more than a few seconds",
+		takes:   "any 2xx (https://platform.claude.com/docs/en/managed-agents/webhooks)",
 		retries: "a few; for how long is not said, a day is assumed", retryHorizon: day,
 		prefix:  "com.anthropic.",
 		headers: []string{"webhook-id", "webhook-timestamp"},

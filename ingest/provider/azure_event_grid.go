@@ -23,6 +23,7 @@ func azureEventGrid() preset {
 		name: "azure-event-grid", title: "Azure Event Grid",
 		verify:  verify.Params{Scheme: verify.SchemeToken, Query: "code"},
 		maxBody: 2 << 20, deadline: 30 * time.Second,
+		takes:   "200, 202 (https://learn.microsoft.com/azure/event-grid/delivery-and-retry)",
 		retries: "for 24 h, 30 times at most", retryHorizon: day,
 		prefix: "com.azure.", names: []string{"microsoft.", ""},
 		each: WholeBody, challenge: eventGridValidation,

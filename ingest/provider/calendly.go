@@ -20,6 +20,7 @@ func calendly() preset {
 		verify: verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "Calendly-Webhook-Signature", Field: "v1", TimestampField: "t",
 			Signed: "{timestamp}.{body}"},
 		maxBody: 1 << 20, deadline: 10 * time.Second, deadlineNote: "a guess: Calendly does not say",
+		takes:   "any 2xx (https://community.calendly.com, Developer FAQ: why am I not receiving webhook data)",
 		retries: "for 24 h at growing distances, or until 24 h behind the booked time; then the subscription is disabled, if another delivery has failed, too", retryHorizon: day,
 		prefix: "com.calendly.",
 		fallback: mapping{id: "sha256:body", typ: []string{"/event"}, entity: []string{"/payload/invitee|/payload/uri?"}, clocks: micros("/created_at", "event"),

@@ -12,14 +12,16 @@ var _ = register(elevenlabs())
 //
 // No id is on the wire: it is the body's hash. The time that is signed may be half an hour old. The audio is in the body, in base64. A webhook
 // that failed ten times in a row, and has not had a success for 7 days, is disabled.
-// Sources: https://elevenlabs.io/docs/eleven-agents/workflows/post-call-webhooks, elevenlabs/elevenlabs-python src/elevenlabs/webhooks_custom.py.
+// Sources: https://elevenlabs.io/docs/eleven-agents/workflows/post-call-webhooks, https://elevenlabs.io/docs/eleven-api/resources/webhooks,
+// elevenlabs/elevenlabs-python src/elevenlabs/webhooks_custom.py.
 func elevenlabs() preset {
 	return preset{
 		name: "elevenlabs", title: "ElevenLabs",
 		verify: verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "ElevenLabs-Signature", Field: "v0", TimestampField: "t",
 			Signed: "{timestamp}.{body}", Tolerance: 30 * time.Minute},
 		maxBody: 25 << 20, deadline: 10 * time.Second, deadlineNote: "a guess: ElevenLabs does not say",
-		retries: "where it is asked for; for how long is not said, a day is assumed", retryHorizon: day,
+		takes:   "what is not 408, 429 or 5xx is not sent again (https://elevenlabs.io/docs/eleven-api/resources/webhooks)",
+		retries: "none, unless the webhook's retries are switched on; then 5 within 41 min", retryHorizon: time.Hour,
 		prefix: "com.elevenlabs.",
 		fallback: mapping{id: "sha256:body", typ: []string{"/type"}, entity: []string{"/data/conversation_id?"}, clocks: seconds("/event_timestamp?", ""),
 			sender: sender{id: "/data/user_id"}, title: "/data/analysis/call_summary_title|/data/analysis/transcript_summary|/data/agent_name"},

@@ -20,6 +20,7 @@ var _ = register(gitea())
 func gitea() preset {
 	p := forge("Gitea")
 	p.name, p.title, p.prefix, p.deadline = "gitea", "Gitea (and Forgejo)", "com.gitea.", 5*time.Second
+	p.takes = "any 2xx (go-gitea/gitea services/webhook/deliver.go)"
 	return p
 }
 

@@ -59,6 +59,7 @@ func github() preset {
 		name: "github", title: "GitHub",
 		verify:  verify.Params{Scheme: verify.SchemeGitHub},
 		maxBody: 25 << 20, deadline: 10 * time.Second, deadlineNote: "GitHub Enterprise Server: 30s",
+		takes:   "any 2xx (https://docs.github.com/webhooks/using-webhooks/best-practices-for-using-webhooks)",
 		retries: "none by itself; by hand or through its API for 3 days", retryHorizon: 3 * day,
 		prefix:   "com.github.",
 		selects:  []string{"header:X-GitHub-Event", "/ref_type?"},

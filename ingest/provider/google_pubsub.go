@@ -30,6 +30,7 @@ func googlePubSub() preset {
 		verify: verify.Params{Scheme: verify.SchemeJWT, Header: "Authorization", Prefix: "Bearer ", Issuer: "https://accounts.google.com",
 			JWKSURL: "https://www.googleapis.com/oauth2/v3/certs"},
 		maxBody: 15 << 20, deadline: 10 * time.Second, deadlineNote: "the subscription's acknowledgement deadline says otherwise",
+		takes:   "102, 200, 201, 202, 204 (https://cloud.google.com/pubsub/docs/push)",
 		retries: "until it is taken, for as long as the subscription keeps messages: 7 days unless set otherwise", retryHorizon: 7 * day,
 		prefix: "com.google.pubsub.", unpack: openPubSub, scope: pubSub("subscription-name") + "?",
 		fallback: mapping{

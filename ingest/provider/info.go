@@ -29,6 +29,8 @@ type Info struct {
 	Deadline Seconds `json:"ack_deadline_seconds"`
 	// DeadlineNote says what the provider says of the deadline, where it is not exactly that.
 	DeadlineNote string `json:"ack_deadline_note,omitempty"`
+	// Takes says which answers the provider takes for a delivery that has arrived, and in brackets where that is written. Empty: not confirmed.
+	Takes string `json:"takes,omitempty"`
 	// Retries says how the provider delivers again what was not taken; RetryHorizon for how long, of its own accord or asked. Zero: not
 	// known.
 	Retries      string  `json:"retries"`
@@ -135,7 +137,7 @@ func (p preset) info() Info {
 	}
 	signed, tolerance := p.verify.Signs()
 	i := Info{Name: p.name, Title: p.title, Scheme: scheme, Verify: p.verify, Signed: signed, Tolerance: Seconds(tolerance),
-		MaxBody: p.maxBody, Deadline: Seconds(p.deadline), DeadlineNote: p.deadlineNote, Retries: p.retries, RetryHorizon: Seconds(p.retryHorizon),
+		MaxBody: p.maxBody, Deadline: Seconds(p.deadline), DeadlineNote: p.deadlineNote, Takes: p.takes, Retries: p.retries, RetryHorizon: Seconds(p.retryHorizon),
 		ID: p.fallback.id, DeliveryID: p.delivery, Repeats: p.repeats, TypeNames: p.namesText(), Headers: append([]string{}, p.headers...), Conversation: p.conversation(), Chain: p.chain, Types: []TypeInfo{}, Fallback: p.mappingInfo("", p.fallback)}
 	if p.scope != "" {
 		i.ID = "{" + p.scope + "}/" + i.ID

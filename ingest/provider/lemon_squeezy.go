@@ -23,6 +23,7 @@ func lemonSqueezy() preset {
 		name: "lemon-squeezy", title: "Lemon Squeezy",
 		verify:  verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "X-Signature"},
 		maxBody: 1 << 20, deadline: 5 * time.Second, deadlineNote: "a guess: Lemon Squeezy says none",
+		takes:   "200 alone (https://docs.lemonsqueezy.com/help/webhooks/webhook-requests)",
 		retries: "3: after about 5, 25 and 125 s; by hand from the webhook's list, 7 days are assumed", retryHorizon: 7 * day,
 		prefix:  "com.lemonsqueezy.",
 		selects: []string{"/data/type"},

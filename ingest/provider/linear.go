@@ -35,6 +35,7 @@ func linear() preset {
 		verify: verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "Linear-Signature", TimestampPointer: "/webhookTimestamp",
 			TimestampUnit: "ms", Tolerance: 7 * time.Hour},
 		maxBody: 1 << 20, deadline: 5 * time.Second,
+		takes:    "200 alone (https://linear.app/developers/webhooks)",
 		accepted: plainOK,
 		retries:  "3: after 1 min, 1 h and 6 h", retryHorizon: 7*time.Hour + time.Minute,
 		prefix: "com.linear.", names: []string{},

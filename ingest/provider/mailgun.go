@@ -19,6 +19,7 @@ func mailgun() preset {
 		name: "mailgun", title: "Mailgun",
 		verify:  verify.Params{Scheme: verify.SchemeMailgun},
 		maxBody: 1 << 20, deadline: 10 * time.Second, deadlineNote: "a guess: Mailgun does not say",
+		takes:    "200 alone (https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/webhook-retries)",
 		accepted: plainOK,
 		retries:  "7: after 5, 10, 15 and 30 min, 1, 2 and 4 h", retryHorizon: 8 * time.Hour,
 		prefix: "com.mailgun.",

@@ -87,7 +87,7 @@ func page(index string) string {
 		fmt.Fprintf(&b, "\n## %s\n\n", i.Title)
 		fmt.Fprintf(&b, "- preset: `%s`\n- signed: %s\n", i.Name, i.SignedText(freshness(i)))
 		fmt.Fprintf(&b, "- a captured delivery: %s\n", i.CapturedText())
-		fmt.Fprintf(&b, "- ack deadline: %s%s\n- retries: %s (horizon: %s)\n", short(i.Deadline), noted(i.DeadlineNote), i.Retries, short(i.RetryHorizon))
+		fmt.Fprintf(&b, "- ack deadline: %s%s\n- answers that it takes: %s\n- retries: %s (horizon: %s)\n", short(i.Deadline), noted(i.DeadlineNote), cmp.Or(i.Takes, "not confirmed"), i.Retries, short(i.RetryHorizon))
 		fmt.Fprintf(&b, "- largest body: %d MiB\n- event id: `%s`\n", i.MaxBody>>20, i.ID)
 		if i.DeliveryID != "" {
 			fmt.Fprintf(&b, "- delivery id, not signed: `%s`\n", i.DeliveryID)

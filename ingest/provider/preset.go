@@ -67,6 +67,8 @@ type preset struct {
 	says []string
 	// chain: the senders are agents, and say in headers which agents led to a call.
 	chain bool
+	// takes says which answers the provider takes for a delivery that has arrived, and in brackets where that is written. Empty: not confirmed.
+	takes string
 	// accepted is the answer to a delivery that is durable; nil, or a nil answer: the usual one, a 202.
 	accepted func(handshake) *Answer
 	// challenge answers handshakes: authentic deliveries that are no event, and what comes with a method of asks.
@@ -107,7 +109,7 @@ func answerJSON(value any) (*Answer, bool) {
 	return &Answer{Status: http.StatusOK, ContentType: "application/json", Body: text}, err == nil
 }
 
-// plainOK answers 200, for providers that send again after any other status, be it a 202.
+// plainOK answers 200, for providers whose documentation does not name 202 among what they take.
 func plainOK(handshake) *Answer { return &Answer{Status: http.StatusOK} }
 
 // mapping says where id, type, entity and version of one family of event types are.

@@ -18,7 +18,9 @@ func typeform() preset {
 		name: "typeform", title: "Typeform",
 		verify:  verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "Typeform-Signature", Encoding: "base64", Prefix: "sha256="},
 		maxBody: 1 << 20, deadline: 30 * time.Second,
-		retries: "for 10 h every 2 or 3 min after 408, 423, 429 and 503; after other errors 3, within 35 min (not confirmed)", retryHorizon: 10 * time.Hour,
+		takes: "any 2xx (https://www.typeform.com/developers/webhooks)",
+		retries: "for 10 h every 2 or 3 min after 408, 423, 429 and 503 (https://www.typeform.com/developers/webhooks); " +
+			"after other errors 3 to 7, within 35 min to 11 h: that page has said 3, 5 and 7", retryHorizon: 11 * time.Hour,
 		prefix: "com.typeform.",
 		fallback: mapping{id: "/event_id", typ: []string{"/event_type"}, entity: []string{"/form_response/form_id?", "/form_response/token?"},
 			clocks: seconds("/form_response/submitted_at?", ""), title: "/form_response/definition/title"},

@@ -17,7 +17,7 @@ func vapi() preset {
 	return preset{
 		name: "vapi", title: "Vapi",
 		verify:  verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "X-Vapi-Signature"},
-		maxBody: 5 << 20, deadline: 20 * time.Second, deadlineNote: "not confirmed",
+		maxBody: 5 << 20, deadline: 20 * time.Second, deadlineNote: "or the timeoutSeconds of its server: VapiAI/server-sdk-typescript src/api/types/Server.ts",
 		retries: "none, unless the server's backoffPlan says so; an hour is assumed", retryHorizon: time.Hour,
 		prefix:  "ai.vapi.",
 		repeats: []Repeat{{"transcript", ""}, {"speech-update", ""}},

@@ -19,6 +19,7 @@ func workos() preset {
 		verify: verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "WorkOS-Signature", Field: "v1", TimestampField: "t", TimestampUnit: "ms",
 			Signed: "{timestamp}.{body}"},
 		maxBody: 1 << 20, deadline: 10 * time.Second, deadlineNote: "a guess: WorkOS does not say",
+		takes:   "any 2xx (https://workos.com/docs/webhooks)",
 		retries: "for 3 days in production, at growing distances; elsewhere for minutes, and by hand", retryHorizon: 3 * day,
 		prefix: "com.workos.",
 		fallback: mapping{id: "/id", typ: []string{"/event"}, entity: []string{"/data/object?", "/data/id|/data/group/id|/data/user/id?"},

@@ -108,6 +108,7 @@ func writePreset(w io.Writer, i provider.Info, form tableForm) {
 		{"signed", signed(i)},
 		{"captured", i.CapturedText()},
 		{"ack deadline", config.Duration(i.Deadline).String() + noted(i.DeadlineNote)},
+		{"takes", cmp.Or(i.Takes, "not confirmed")},
 		{"retries", i.Retries + " (horizon: " + horizon(i) + ")"},
 		{"largest body", config.Size(i.MaxBody).String()},
 		{"event id", cmp.Or(i.ID, "as the source's event.id says")},
