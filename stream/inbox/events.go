@@ -45,8 +45,8 @@ type Page struct {
 
 // Statuses lists the statuses that an event can have in a subscription. If it has actions: received (none tried yet), processing (some
 // done, or a destination has accepted one and reports the result later), failed (one will be retried), parked (behind a dead or unknown
-// action of its entity), dead_letter, unknown, done, superseded (a newer version came before any was tried), discarded (an operator
-// gave one up), stale (one would have run out of order, after a newer version), denied, dropped, skipped (all of them: guards ended them
+// action of its entity), dead_letter, unknown, done, superseded (a newer version came before any was tried, or while its destination was at
+// work, which was told to cancel), discarded (an operator gave one up), stale (one would have run out of order, after a newer version), denied, dropped, skipped (all of them: guards ended them
 // without an effect), waiting_approval, waiting_budget. If it has none: buffered, parked (behind a gap that was
 // not filled, or held), redriven (a quarantined record that was produced again), discarded (a conflict or a quarantined record that an
 // operator leaves at that), done (applied, and nothing was to run), or the decision.

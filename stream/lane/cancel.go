@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -117,11 +118,15 @@ func (c *canceler) again(h *accepted) {
 	}
 }
 
-// look finds out whether the entity of a head has moved on, and if so notes that and has its destination told. One that was late from the
-// beginning has not, nor has one that an operator wants run whatever is newer.
+// stays reports whether an action goes on whatever is newer: it was late when it began, or an operator wants it run all the same, or again.
+func stays(a *ledger.Action) bool {
+	return a.Late || a.Replay != nil && a.Replay.Force || a.Reason == gate.ReasonRedriven || a.Reason == gate.ReasonReprocess
+}
+
+// look finds out whether the entity of a head has moved on, and if so notes that and has its destination told.
 func (c *canceler) look(h *accepted) error {
 	if !h.a.Newer {
-		if !c.cfg.CancelOnNewer(h.a.Name) || h.a.Late || h.a.Replay != nil && h.a.Replay.Force {
+		if !c.cfg.CancelOnNewer(h.a.Name) || stays(&h.a) {
 			return nil
 		}
 		ctx, cancel := context.WithTimeout(h.p.ctx, loadTimeout)
@@ -167,7 +172,7 @@ func (c *canceler) note(h *accepted, told bool) error {
 // tell calls a head's cancel URL until it is answered, refused for good or the head has ended, a few times at most.
 func (c *canceler) tell(h *accepted) {
 	for try := 1; ; try++ {
-		err, made := c.call(h)
+		made, err := c.call(h)
 		switch {
 		case !made:
 			return
@@ -193,23 +198,23 @@ func (c *canceler) tell(h *accepted) {
 }
 
 // call calls a head's cancel URL once, when it is the turn of one more at its destination. made is false where there is nothing to call any more.
-func (c *canceler) call(h *accepted) (err error, made bool) {
+func (c *canceler) call(h *accepted) (made bool, err error) {
 	d := c.destination(h)
 	if d == nil {
-		return nil, false
+		return false, nil
 	}
 	select {
 	case d.cancels <- struct{}{}:
 		defer func() { <-d.cancels }()
 	case <-h.p.ctx.Done():
-		return nil, false
+		return false, nil
 	}
 	for !c.alive.ok() && h.p.ctx.Err() == nil {
 		sleep(h.p.ctx, aliveWait)
 	}
 	to := c.begin(h, d)
 	if to == nil {
-		return nil, false
+		return false, nil
 	}
 	defer c.end(to)
 	called, cancel := context.WithTimeoutCause(h.p.ctx, to.Timeout, errTimeout)
@@ -220,7 +225,7 @@ func (c *canceler) call(h *accepted) (err error, made bool) {
 		}
 	}()
 	err = to.Sink.(sink.Canceler).Cancel(called, sink.Cancel{ID: h.a.ID, URL: h.a.CancelURL, Reason: sink.Newer})
-	return err, true
+	return true, err
 }
 
 // destination returns the destination of a head, nil if the head is not what it was.

@@ -273,15 +273,19 @@ func TestSilenceAfterCancel(t *testing.T) {
 // One that was late when it began, or that an operator wants run all the same, is left at work; so is one of a destination without a cancel URL,
 // which its heartbeats tell.
 func TestNotCancelled(t *testing.T) {
-	startCancel(t, halfHour, nil, func(t *testing.T, r *longRig, told *cancelable) {
+	startCancel(t, halfHour, func(c *Config) { c.MaxInFlight = 16 }, func(t *testing.T, r *longRig, told *cancelable) {
 		forced := func(a *ledger.Action) { a.Replay = &ledger.ReplayRequest{At: time.Now(), Force: true} }
 		r.Add(r.claim, []Item{r.state("a", 1, lately), r.state("a", 2), r.state("b", 1, forced), r.state("b", 2), r.state("c", 1, withoutVersion), r.state("c", 2, withoutVersion)})
 		soon()
-		same(t, "noted", []bool{r.mem.action(r.claim, 1).Newer, r.mem.action(r.claim, 3).Newer, r.mem.action(r.claim, 5).Newer}, []bool{false, false, false})
+		r.Add(r.claim, []Item{r.state("e", 1, again), r.state("e", 2, again), r.state("f", 1, redriven), r.state("f", 2)})
+		soon()
+		for _, seq := range []int64{1, 3, 5, 7, 9} {
+			same(t, fmt.Sprint("noted of ", seq), []any{r.status(seq), r.mem.action(r.claim, seq).Newer}, []any{ledger.Processing, false})
+		}
 		r.sink.become(take)
 		r.Add(r.claim, []Item{r.state("d", 1), r.state("d", 2)})
 		soon()
-		same(t, "without a URL", r.mem.action(r.claim, 7).Newer, true)
+		same(t, "without a URL", r.mem.action(r.claim, 11).Newer, true)
 		same(t, "told", len(told.urls()), 0)
 	})
 }

@@ -14,6 +14,9 @@
 // answered 202 once the row is durable. The same result again is answered 200, another one 409, and the first stands. A report that was
 // answered 202 may still turn out to be late, if the next attempt succeeds before it is applied: GET shows that.
 //
+// Where the result is not wanted any more, because the entity has a newer version and the action says on_newer: cancel, the answers about the
+// attempt have the header X-Forebay-Cancel: newer.
+//
 // The stream role serves the listener. The intake makes status_urls without the ledger. A request for one that comes to the intake is
 // answered 421, with where to ask.
 package callback

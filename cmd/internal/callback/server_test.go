@@ -235,6 +235,21 @@ func TestHeartbeats(t *testing.T) {
 	if w.Code != 200 || !strings.Contains(w.Body.String(), `"heartbeat_by":"2026-03-01T10:01:00Z"`) || len(d.beats) != 1 || d.beats[0] != attempt {
 		t.Error(w.Code, w.Body, d.beats)
 	}
+	if got := w.Header()["X-Forebay-Cancel"]; got != nil || strings.Contains(w.Body.String(), `"cancel"`) {
+		t.Errorf("%q, %s", got, w.Body)
+	}
+	d.state.Newer = true
+	for method, path := range map[string]string{"POST": beatPath, "GET": actionPath} {
+		w = d.ask(method, path, "")
+		if w.Code != 200 || w.Header().Get("X-Forebay-Cancel") != "newer" || !strings.Contains(w.Body.String(), `"cancel":"newer"`) {
+			t.Error(method, w.Code, w.Header(), w.Body)
+		}
+	}
+	d.state.Attempts = 3 // of which the newest is the one that is not wanted
+	if w = d.ask("GET", actionPath, ""); w.Code != 200 || w.Header().Get("X-Forebay-Cancel") != "" {
+		t.Error(w.Code, w.Header(), w.Body)
+	}
+	d.state.Attempts, d.state.Newer = 2, false
 	d.alive = false
 	d.state.Attempts = 1 // its 202 is not recorded yet
 	if w = d.ask("POST", beatPath, ""); w.Code != 200 {
