@@ -289,6 +289,20 @@ func (l *Ledger) ApprovalsWaiting(ctx context.Context, limit int) ([]Approval, e
 	return list, nil
 }
 
+// LastApproval returns the newest of an action. Kinds: NotFound, Unavailable.
+func (l *Ledger) LastApproval(ctx context.Context, action schemas.ActionID) (Approval, error) {
+	const op = "read the approval of an action"
+	id, _ := action.Hash()
+	a, err := oneApproval(l.hot.Query(ctx, `SELECT `+approvalColumns+approvalTables+`WHERE p.action_id = $1 ORDER BY p.id DESC LIMIT 1`, id))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return a, schemas.Errorf(schemas.NotFound, op, "action %s has none", action)
+	}
+	if err != nil {
+		return a, Unavailable(op, err)
+	}
+	return a, nil
+}
+
 // Approval returns one. Kinds: NotFound, Unavailable.
 func (l *Ledger) Approval(ctx context.Context, id int64) (Approval, error) {
 	a, err := oneApproval(l.hot.Query(ctx, `SELECT `+approvalColumns+approvalTables+`WHERE p.id = $1`, id))

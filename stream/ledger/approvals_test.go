@@ -211,7 +211,9 @@ func TestUntold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	due := func(a Approval) { f.exec(`UPDATE approvals SET tell_at = now() WHERE id = $1 AND tell_at IS NOT NULL`, a.ID) }
+	due := func(a Approval) {
+		f.exec(`UPDATE approvals SET tell_at = now() WHERE id = $1 AND tell_at IS NOT NULL`, a.ID)
+	}
 	f.askApproval(asksFor(f, "silent"))
 	if got := take(time.Hour); len(got) != 0 {
 		t.Fatalf("nobody is to be told: %+v", got)

@@ -26,6 +26,10 @@ WITH noted AS (INSERT INTO sayings (subscription, source, entity, action, event_
 SELECT 1 + count(*) FROM sayings WHERE subscription = $1 AND source = $2 AND entity = $3 AND action = $4 AND event_key <> $5
     AND said_at > $6::timestamptz - $7::bigint * interval '1 microsecond' AND said_at <= $6`
 
+	saidCount = `-- saidCount: one range of sayings_pkey, of one entity
+SELECT count(*) FROM sayings WHERE subscription = $1 AND source = $2 AND entity = $3 AND action = $4
+    AND said_at > $5::timestamptz - $6::bigint * interval '1 microsecond' AND said_at <= $5`
+
 	saidForget = `-- unsay
 DELETE FROM sayings WHERE subscription = $1 AND source = $2 AND entity = $3 AND action = $4 AND said_at <= $5`
 )
@@ -35,6 +39,14 @@ DELETE FROM sayings WHERE subscription = $1 AND source = $2 AND entity = $3 AND 
 func (n *Namespace) Said(ctx context.Context, s Saying) (said int, err error) {
 	err = n.ledger.quick.QueryRow(ctx, saidNote, n.id, s.Source, string(s.Entity), s.Action, [16]byte(s.Event), s.At, s.Per.Microseconds()).Scan(&said)
 	if err != nil {
+		return 0, &schemas.Error{Kind: schemas.Unavailable, Op: "count what programs say about an entity", Err: pg.Redact(err)}
+	}
+	return said, nil
+}
+
+// CountSaid returns how much was said within Per up to a saying's time, as far as it was noted, and notes nothing. Kind: Unavailable.
+func (n *Namespace) CountSaid(ctx context.Context, s Saying) (said int, err error) {
+	if err = n.ledger.quick.QueryRow(ctx, saidCount, n.id, s.Source, string(s.Entity), s.Action, s.At, s.Per.Microseconds()).Scan(&said); err != nil {
 		return 0, &schemas.Error{Kind: schemas.Unavailable, Op: "count what programs say about an entity", Err: pg.Redact(err)}
 	}
 	return said, nil

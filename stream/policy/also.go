@@ -19,6 +19,22 @@ func Also(text string) (func(*schemas.Event) (gate.Also, error), error) {
 	if text == "" {
 		return nil, nil
 	}
+	key, err := AlsoText(text)
+	if err != nil {
+		return nil, err
+	}
+	return func(e *schemas.Event) (gate.Also, error) {
+		text, err := key(e)
+		if err != nil || text == "" {
+			return gate.Also{}, err
+		}
+		sum := sha256.Sum256([]byte(text))
+		return gate.Also(sum[:len(gate.Also{})]), nil
+	}, nil
+}
+
+// AlsoText is [Also] for a text that there is, and gives the key as it is written.
+func AlsoText(text string) (func(*schemas.Event) (string, error), error) {
 	x, err := expression.Events.Compile(text, []*cel.Type{cel.StringType})
 	if err != nil {
 		return nil, err
@@ -26,7 +42,7 @@ func Also(text string) (func(*schemas.Event) (gate.Also, error), error) {
 	if x.Reads("action.name") || x.Reads("action.to") {
 		return nil, fmt.Errorf("reads action, and there is none yet")
 	}
-	return func(e *schemas.Event) (gate.Also, error) {
+	return func(e *schemas.Event) (string, error) {
 		in := expression.Input{Event: e}
 		v, err := x.Eval(&in)
 		if err != nil && in.Bad() != nil {
@@ -35,13 +51,10 @@ func Also(text string) (func(*schemas.Event) (gate.Also, error), error) {
 		key, is := v.(types.String)
 		switch {
 		case err != nil:
-			return gate.Also{}, fmt.Errorf("dedupe.also.key %w", err)
+			return "", fmt.Errorf("dedupe.also.key %w", err)
 		case !is:
-			return gate.Also{}, fmt.Errorf("dedupe.also.key is no text")
-		case key == "":
-			return gate.Also{}, nil
+			return "", fmt.Errorf("dedupe.also.key is no text")
 		}
-		sum := sha256.Sum256([]byte(key))
-		return gate.Also(sum[:len(gate.Also{})]), nil
+		return string(key), nil
 	}, nil
 }

@@ -4,8 +4,8 @@ import "slices"
 
 // FilterItem is a filter of a subscription and what it says of an event, as the file has it now.
 type FilterItem struct {
-	Key    string       `json:"key"`              // types, match, when
-	Action string       `json:"action,omitempty"` // of when
+	Key    string       `json:"key"`              // types, match, dedupe.also, senders, when, loop, policy, approval
+	Action string       `json:"action,omitempty"` // of all but those of the subscription
 	Parts  []FilterPart `json:"parts"`            // the whole first
 }
 
@@ -13,7 +13,7 @@ type FilterItem struct {
 type FilterPart struct {
 	Depth  int           `json:"depth"` // operands are one deeper than what they are of, and behind it
 	Text   string        `json:"text"`
-	Result string        `json:"result"` // true, false, error
+	Result string        `json:"result"` // true, false, error; of a guard, true lets the action go on
 	Error  string        `json:"error,omitempty"`
 	Values []FilterValue `json:"values,omitempty"` // of the fields that it names
 }

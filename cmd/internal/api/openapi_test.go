@@ -249,7 +249,7 @@ var wireTypes = []any{
 	QuarantineItem{}, QuarantineMark{}, QuarantineRedrive{}, QuarantineRedriven{},
 	DeadLetterItem{}, DeadLetterGroup{}, DeadLetterDetail{}, CommandItem{}, DeadRecord{}, DeadHeader{}, InboxRecord{}, DeadLetterRequest{}, DeadLetterAnswer{},
 	SourceItem{}, SourceTest{}, SourceTested{}, SeenItem{}, SecretItem{}, SkewItem{}, ConfigDifference{}, Drift{}, DriftItem{}, DriftType{}, SubscriptionItem{}, PartitionCounts{}, PartitionItem{}, PositionItem{}, SeekItem{},
-	StopItem{}, AcceptedItem{}, StoppedItem{}, AcceptRequest{}, LagItem{}, SeekRequest{}, SeekAskedItem{}, PauseRequest{}, ScopeItem{}, DestinationItem{}, RateItem{}, FailureItem{}, PauseItem{},
+	StopItem{}, AcceptedItem{}, StoppedItem{}, AcceptRequest{}, LagItem{}, SeekRequest{}, SeekAskedItem{}, PauseRequest{}, ScopeItem{}, BudgetItem{}, DestinationItem{}, RateItem{}, FailureItem{}, PauseItem{},
 	ApprovalItem{}, ApprovalRequest{}, ReplayPlan{}, ReplayOffset{}, ReplayRequest{}, ReplayItem{}, ReplayShadow{}, ReplayDifference{}, ReplayRange{}, ReplayPartition{},
 	AlertList{}, AlertItem{}, SilenceItem{}, SilenceRequest{}, SilenceEnd{},
 	AuditItem{}, TokenItem{}, TokenMade{}, TokenRequest{}, TokenRevocation{},

@@ -66,6 +66,8 @@ func (s *server) routes() []route {
 		{"GET /v1/approvals/{approval}", s.Approvals != nil, s.approval, access.See, ofApproval, nil, ""},
 		{"POST /v1/approvals/{approval}/{verb}", s.Approvals != nil, s.answerApproval, access.Approve, ofApproval, nil, "approval.{verb}"},
 
+		{"GET /v1/budgets", s.Budgets != nil, s.budgets, access.See, ofItems, []string{"used_up"}, ""},
+
 		{"GET /v1/replays", replays, s.replays, access.See, ofFilter, []string{"team", "subscription", "limit", "cursor"}, ""},
 		{"POST /v1/replays", replays, s.planReplay, access.Operate, ofItems, nil, "replay.plan"},
 		{"GET /v1/replays/{replay}", replays, s.replay, access.See, ofReplay, nil, ""},

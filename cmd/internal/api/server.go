@@ -59,7 +59,9 @@ type Config struct {
 	Audit Audit
 
 	Approvals Approvals // nil: there is no ledger
-	Alerts    Alerts    // nil: nothing is known of alerts
+	// Budgets lists what is used of budgets, or those of which nothing is left; nil: there is no ledger.
+	Budgets func(ctx context.Context, usedUp bool) ([]BudgetItem, error)
+	Alerts  Alerts // nil: nothing is known of alerts
 
 	SourceTests SourceTests // nil in a process without the intake role
 

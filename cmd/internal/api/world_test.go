@@ -426,6 +426,9 @@ func (w *world) config(cfg *Config) {
 			return AttentionItem{Kind: KindPaused, Teams: []string{t, "third"}}
 		})}, nil
 	}
+	cfg.Budgets = func(context.Context, bool) ([]BudgetItem, error) {
+		return append(listOf("", func(t string) BudgetItem { return BudgetItem{Team: t, Of: "runs", Budget: "teams." + t + ".budget"} }), BudgetItem{Of: "runs", Teams: []string{teamsOfWorld[0], "third"}}), nil
+	}
 	cfg.Sources = func() []SourceItem {
 		return listOf("", func(t string) SourceItem { return SourceItem{Team: t, Source: "github"} })
 	}

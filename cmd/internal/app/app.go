@@ -194,7 +194,7 @@ func (a *App) operatorHandler() (http.Handler, error) {
 		cfg.Inbox, cfg.Stops, cfg.Destinations = &inboxAPI{a.stream}, &stopsAPI{a}, destinationsAPI{a.stream}
 		cfg.Steering = &steeringAPI{a}
 		cfg.DeadLetters, cfg.Entities = &deadLettersAPI{inboxAPI{a.stream}}, &inboxAPI{a.stream}
-		cfg.Approvals = &approvalsAPI{a}
+		cfg.Approvals, cfg.Budgets = &approvalsAPI{a}, a.budgetItems
 		cfg.Replays = &replaysAPI{&inboxAPI{a.stream}}
 	}
 	a.guard(&cfg)

@@ -1,11 +1,19 @@
 package app
 
 import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
+	"time"
 
+	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/policy"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // onLimit is what becomes of an action for which nothing is left, by the word of the file.
@@ -57,4 +65,112 @@ func allowancesOf(file *config.Config, at nameInTeam, action, destination string
 		list = append(list, one)
 	}
 	return list
+}
+
+// mostOfEntities is of how many entities what is used of a budget is listed: those that have used most.
+const mostOfEntities = 20
+
+// budgetItems lists the budgets of the file with what is used of them, or those of which nothing is left, without what they hold.
+func (a *App) budgetItems(ctx context.Context, usedUp bool) (items []api.BudgetItem, err error) {
+	l, err := (&stopsAPI{a}).ledger()
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	for _, b := range a.file().Budgets() {
+		if r := b.Runs; r != nil {
+			items = append(items, budgetItem(a.file(), b, "runs", float64(r.Limit), r.Per, now))
+		}
+		if c := b.Cost; c != nil {
+			items = append(items, budgetItem(a.file(), b, "cost", costOf(int64(c.Limit)), c.Per, now))
+		}
+	}
+	var names []string
+	for i := range items {
+		names = append(names, counterOf(&items[i]))
+	}
+	used, err := l.CountersOf(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	var all []api.BudgetItem
+	for i := range items {
+		item := &items[i]
+		if u, ok := used[counterOf(item)]; ok && !item.Each {
+			use(item, u, now)
+		}
+		all = append(all, *item)
+		if !item.Each {
+			continue
+		}
+		of, err := l.CountersUsed(ctx, counterOf(item)+" ", 0, mostOfEntities)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range of {
+			one := *item
+			one.Source, one.Entity, _ = strings.Cut(strings.TrimPrefix(u.Name, counterOf(item)+" "), " ")
+			if team, _, _ := strings.Cut(strings.TrimPrefix(one.Source, "/"), "/"); one.Team == "" { // of a shared destination: what a team's events use is that team's to know
+				one.Team = team
+			}
+			use(&one, u, now)
+			all = append(all, one)
+		}
+	}
+	if usedUp {
+		return slices.DeleteFunc(all, func(i api.BudgetItem) bool { return !i.UsedUp }), nil
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return all, countHeld(ctx, l, all)
+}
+
+// budgetItem is a limit of a budget of which nothing is used.
+func budgetItem(file *config.Config, b config.NamedBudget, of string, limit float64, per config.Duration, now time.Time) api.BudgetItem {
+	i := api.BudgetItem{Budget: b.Path, Of: of, Each: b.Of == config.OfEntity, Limit: limit, Left: limit, Per: per.String(), OnLimit: b.OnLimit, Command: overBudget[b.OnLimit]}
+	window := per.Std().Microseconds()
+	i.RenewsAt = time.UnixMicro((now.UnixMicro()/window + 1) * window).UTC()
+	if rest, ok := strings.CutPrefix(b.Path, "teams."); ok {
+		i.Team, _, _ = strings.Cut(rest, ".")
+		i.Command += " --team " + i.Team
+	} else if d := file.Destinations[strings.TrimSuffix(strings.TrimPrefix(b.Path, "destinations."), ".budget")]; d != nil {
+		i.Teams = d.Teams
+	}
+	return i
+}
+
+// use says in a row what its counter has.
+func use(i *api.BudgetItem, u ledger.CounterUsed, now time.Time) {
+	if i.Used = float64(u.Used); i.Of == "cost" {
+		i.Used = costOf(u.Used)
+	}
+	i.Left, i.UsedUp, i.RenewsAt = max(0, i.Limit-i.Used), i.Used >= i.Limit, now.Add(u.Left).Round(time.Millisecond).UTC()
+}
+
+// costOf returns a cost in the unit that the file has.
+func costOf(n int64) float64 {
+	f, _ := strconv.ParseFloat(sink.Cost(n).String(), 64) // it is a decimal
+	return f
+}
+
+// counterOf is the name of the counter of a row that is no entity's.
+func counterOf(i *api.BudgetItem) string { return policy.BudgetCounters + i.Budget + "." + i.Of }
+
+// countHeld sets how many actions each holds; of a budget that each entity has, the row without an entity says how many all of them hold.
+func countHeld(ctx context.Context, l *ledger.Ledger, items []api.BudgetItem) error {
+	held, err := inbox.New(l).HeldByBudgets(ctx)
+	if err != nil || held == nil {
+		return err
+	}
+	for n := range items {
+		i := &items[n]
+		i.Held = new(int64(0))
+		for _, h := range held {
+			if h.Budget == i.Budget+"."+i.Of && (i.Entity == "" || h.Source == i.Source && h.Entity == i.Entity) {
+				*i.Held += h.Actions
+			}
+		}
+	}
+	return nil
 }

@@ -1,6 +1,9 @@
 package app
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -8,7 +11,11 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/expression"
+	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/policy"
 	"github.com/forebay-io/forebay/stream/reader"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // filtersOf says which of a subscription's filters an event meets, as the file has them now; nil if the log has the event no more.
@@ -42,4 +49,148 @@ func filterParts(p expression.Part, depth int) []api.FilterPart {
 		list = append(list, filterParts(part, depth+1)...)
 	}
 	return list
+}
+
+// explain says what the filters and the guards of a subscription are for an event, as the file has them now: filters and conditions by their parts,
+// what else decides with what it goes by. Nothing is counted or asked by that. It is nil if the log has the event no more.
+func (i *inboxAPI) explain(ctx context.Context, at nameInTeam, item *inbox.Item, e *schemas.Event) []api.FilterItem {
+	file := i.s.a.file()
+	sub := subscriptionIn(file, at)
+	list := filtersOf(sub, e)
+	if e.ID == "" {
+		return nil
+	}
+	if also := sub.Dedupe.Also; also != nil {
+		list = append(list, api.FilterItem{Key: "dedupe.also", Parts: []api.FilterPart{alsoPart(also, e)}})
+	}
+	i.s.mu.Lock()
+	space := i.s.spaces[at]
+	i.s.mu.Unlock()
+	for _, a := range sub.Actions {
+		act := sink.Action{Name: a.Name, Subscription: at.team + "." + at.name, Event: e}
+		if d, ok := file.Destination(at.team, a.To); ok {
+			act.Destination = d.FullName()
+		}
+		for n := range item.Actions {
+			if item.Actions[n].Name == a.Name {
+				act.ID = item.Actions[n].ID
+			}
+		}
+		list = append(list, sendersItem(ctx, sub, act), loopItem(ctx, guarding{file: file, at: at, space: space}, act))
+		list = append(list, i.policyItems(ctx, at, a, act)...)
+	}
+	return list
+}
+
+// alsoPart is what a second key is of an event.
+func alsoPart(also *config.Also, e *schemas.Event) api.FilterPart {
+	p := api.FilterPart{Text: also.Key, Result: "error"}
+	key, err := policy.AlsoText(also.Key)
+	var text string
+	if err == nil {
+		text, err = key(e)
+	}
+	if err != nil {
+		p.Error = err.Error()
+		return p
+	}
+	p.Result, p.Values = "true", []api.FilterValue{{Name: "key, for " + also.Window.String(), Value: asJSON(text)}}
+	return p
+}
+
+// guardPart is what a guard says of an action.
+func guardPart(text string, v policy.Verdict, err error, values ...api.FilterValue) api.FilterPart {
+	p := api.FilterPart{Text: text, Result: strconv.FormatBool(v.Status == ""), Error: v.Text, Values: values}
+	if err != nil {
+		p.Result, p.Error = "error", err.Error()
+	}
+	return p
+}
+
+func sendersItem(ctx context.Context, sub *config.Subscription, a sink.Action) api.FilterItem {
+	s, by := sub.Senders, a.Event.Sender
+	v, err := policy.Senders{Own: s.Own == config.SendersDrop, Automation: s.Automation == config.SendersDrop}.Before(ctx, a)
+	return api.FilterItem{Key: "senders", Action: a.Name, Parts: []api.FilterPart{guardPart("own: "+s.Own+", automation: "+s.Automation, v, err, valueOf("sender.id", by.ID),
+		valueOf("sender.login", by.Login), valueOf("sender.kind", string(by.Kind)), valueOf("sender.trust", string(by.Trust)))}}
+}
+
+func valueOf(name, text string) api.FilterValue {
+	if text == "" {
+		return api.FilterValue{Name: name}
+	}
+	return api.FilterValue{Name: name, Value: asJSON(text)}
+}
+
+// saidSoFar are sayings that are counted, and not noted.
+type saidSoFar struct {
+	space *ledger.Namespace // nil: this process does not run the subscription
+	n     *int
+}
+
+// Said implements [policy.Sayings].
+func (c saidSoFar) Said(ctx context.Context, s ledger.Saying) (int, error) {
+	if c.space == nil {
+		return 0, errNotStarted
+	}
+	n, err := c.space.CountSaid(ctx, s)
+	*c.n = n
+	return n, err
+}
+
+// Unsay implements [policy.Sayings].
+func (saidSoFar) Unsay(context.Context, ledger.Saying) error { return nil }
+
+func loopItem(ctx context.Context, of guarding, a sink.Action) api.FilterItem {
+	g, _ := loops(of) // never fails
+	l := g.(*policy.Loops)
+	said := -1
+	l.Sayings = saidSoFar{of.space, &said}
+	v, err := l.Before(ctx, a)
+	values := []api.FilterValue{{Name: "number of the call", Value: strconv.Itoa(a.Event.Chain.Then(a.Subscription).Depth)}, {Name: "chain.agents"},
+		{Name: "agent", Value: asJSON(strings.Join(l.Agents[a.Destination], ", "))}, {Name: "said by programs", Value: "not counted: no conversation by a program"}}
+	if agents := a.Event.Chain.Agents; len(agents) > 0 {
+		values[1].Value = asJSON(agents)
+	}
+	if said >= 0 {
+		values[3].Value = strconv.Itoa(said)
+	}
+	return api.FilterItem{Key: "loop", Action: a.Name, Parts: []api.FilterPart{guardPart(fmt.Sprintf("depth: %d, runs: {limit: %d, per: %s}", l.Depth, l.Runs, config.Duration(l.Per)), v, err, values...)}}
+}
+
+// policyItems are the rules of policy, each with whether it is about the action, and how the approval of the action stands.
+func (i *inboxAPI) policyItems(ctx context.Context, at nameInTeam, a config.Action, act sink.Action) (list []api.FilterItem) {
+	file := i.s.a.file()
+	asks := a.Approval != nil
+	for _, level := range [][]config.PolicyRule{file.Policy, file.Teams[at.team].Policy} {
+		for _, r := range level {
+			holds := expression.Explain(r.If, &expression.Input{Event: act.Event, Action: a.Name, To: a.To})
+			asks = asks || r.Then == string(policy.Approve)
+			parts := []api.FilterPart{{Text: "rule " + r.Name + ": " + r.Then, Result: strconv.FormatBool(holds.Result == "false" || holds.Result == "true" && r.Then == string(policy.Allow))}}
+			list = append(list, api.FilterItem{Key: "policy", Action: a.Name, Parts: append(parts, filterParts(holds, 1)...)})
+		}
+	}
+	if !asks {
+		return list
+	}
+	p := api.FilterPart{Text: "approval", Result: "true"}
+	l, err := i.s.openLedger()
+	var said ledger.Approval
+	if err == nil {
+		said, err = l.LastApproval(ctx, act.ID)
+	}
+	switch {
+	case schemas.KindOf(err) == schemas.NotFound:
+		p.Values = []api.FilterValue{{Name: "state", Value: "nobody was asked"}}
+	case err != nil:
+		p.Result, p.Error = "error", err.Error()
+	default:
+		p.Result = strconv.FormatBool(said.State == ledger.ApprovalApproved || said.State == ledger.ApprovalUsed)
+		p.Values = []api.FilterValue{{Name: "approval", Value: strconv.FormatInt(said.ID, 10)}, {Name: "state", Value: asJSON(string(said.State))}, {Name: "why", Value: asJSON(said.Why)}, valueOf("answered by", said.AnsweredBy)}
+	}
+	return append(list, api.FilterItem{Key: "approval", Action: a.Name, Parts: []api.FilterPart{p}})
+}
+
+func asJSON(v any) string {
+	text, _ := json.Marshal(v) // of texts, which never fails
+	return string(text)
 }

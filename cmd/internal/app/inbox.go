@@ -122,7 +122,7 @@ func (i *inboxAPI) Item(ctx context.Context, team, subscription, source, eventID
 	for n := range item.Actions {
 		d.Actions = append(d.Actions, actionOf(&item.Actions[n]))
 	}
-	d.Filters = filtersOf(subscriptionIn(i.s.a.file(), nameInTeam{team, subscription}), &e)
+	d.Filters = i.explain(ctx, nameInTeam{team, subscription}, &item, &e)
 	return d, i.story(ctx, box, d, &item, &e)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // agentFlags say where agents are: in a topic of their team, for which no process is asked.
@@ -21,6 +22,8 @@ type agentFlags struct {
 	fileFlags
 	Data string `placeholder:"DIR" help:"Where forebay dev keeps its data, if --data said so."`
 	Team string `help:"The team. Not needed where one alone has sources that take such keys."`
+
+	noLedger error // why the file's ledger is not known here; nil: it is
 }
 
 // agentItem is an agent as commands print it.
@@ -28,7 +31,10 @@ type agentItem = agents.Agent
 
 // with calls do with the topics of agents and the team that is meant.
 func (f *agentFlags) with(e *env, do func(ctx context.Context, t *agents.Topics, team string, cfg *config.Config) error) error {
-	cfg, stop, err := f.supplied(e, f.Data, config.RoleTopics)
+	cfg, stop, err := f.supplied(e, f.Data, config.RoleTopics, config.RoleTokens)
+	if f.noLedger = err; err != nil { // keys are made and end without one
+		cfg, stop, err = f.supplied(e, f.Data, config.RoleTopics)
+	}
 	if err != nil {
 		return err
 	}
@@ -49,6 +55,47 @@ func (f *agentFlags) with(e *env, do func(ctx context.Context, t *agents.Topics,
 	ctx, cancel := context.WithTimeout(e.ctx, time.Minute)
 	defer cancel()
 	return do(ctx, agents.NewTopics(app.KafkaOptions(cfg, config.RoleTopics)), team, cfg)
+}
+
+// audited makes a change of an agent, and keeps it in the audit of the file's ledger. An agent's key is in Kafka alone: where that ledger cannot be
+// asked, the change is made all the same, and the user is told that the audit does not have it.
+func (f *agentFlags) audited(e *env, cfg *config.Config, c ledger.Change, do func() (agentItem, error)) error {
+	var failed error
+	begun := false
+	err := f.withLedger(e, cfg, func(l *ledger.Ledger) error {
+		return audited(e, l, c, nil, func() (agentItem, error) {
+			begun = true
+			var item agentItem
+			item, failed = do()
+			return item, failed
+		})
+	})
+	if !begun {
+		_, failed = do()
+	}
+	if err != nil && failed == nil {
+		fmt.Fprintf(e.Stderr, "the audit does not have this change, only the record of the agent does (`forebay agents list -o wide`): %s\n", plain(err.Error()))
+	}
+	return failed
+}
+
+// withLedger calls do with the ledger of the file.
+func (f *agentFlags) withLedger(e *env, cfg *config.Config, do func(l *ledger.Ledger) error) error {
+	if f.noLedger != nil {
+		return f.noLedger
+	}
+	of := cfg.Ledger()
+	if of.OfTeam {
+		return schemas.Errorf(schemas.Conflict, "", "the ledger %s is named in a team's file", of.Path)
+	}
+	ctx, cancel := context.WithTimeout(e.ctx, 10*time.Second)
+	defer cancel()
+	l, err := ledger.Open(ctx, ledger.Config{URL: of.Postgres.URL, Key: of.Path + ".url", Schema: of.Postgres.Schema, Logger: e.log})
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	return do(l)
 }
 
 type agentsCreateCmd struct {
@@ -89,8 +136,10 @@ func (c *agentsCreateCmd) Run(e *env) error {
 		if c.DryRun {
 			return agents.Check(made.agentItem)
 		}
-		made.Key, err = t.Create(ctx, made.agentItem)
-		return err
+		return c.audited(e, cfg, ledger.Change{Action: "agent.create", Team: team, Object: c.Name, Reason: c.Reason}, func() (agentItem, error) {
+			made.Key, err = t.Create(ctx, made.agentItem)
+			return made.agentItem, err
+		})
 	})
 	if err != nil {
 		return err
@@ -165,10 +214,12 @@ func (c *agentsRevokeCmd) Run(e *env) error {
 		return usageError("--reason is needed: it is kept with the agent")
 	}
 	var kept agentItem
-	err := c.with(e, func(ctx context.Context, t *agents.Topics, team string, _ *config.Config) (err error) {
+	err := c.with(e, func(ctx context.Context, t *agents.Topics, team string, cfg *config.Config) (err error) {
 		if !c.DryRun {
-			kept, err = t.Revoke(ctx, team, c.Name, whoAmI(), c.Reason, time.Now().UTC().Truncate(time.Second))
-			return err
+			return c.audited(e, cfg, ledger.Change{Action: "agent.revoke", Team: team, Object: c.Name, Reason: c.Reason}, func() (agentItem, error) {
+				kept, err = t.Revoke(ctx, team, c.Name, whoAmI(), c.Reason, time.Now().UTC().Truncate(time.Second))
+				return kept, err
+			})
 		}
 		all, err := t.List(ctx, team)
 		if err != nil {

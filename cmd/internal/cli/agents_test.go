@@ -6,10 +6,16 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/ledger/pgtest"
 )
 
 // What is different in each run: the key, times, and who runs the test.
@@ -23,10 +29,15 @@ func TestAgentsOutputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cluster.Close()
+	url, schema := pgtest.Schema(t)
+	of := ledger.Config{URL: schemas.NewSecret(url), Schema: schema}
+	if _, err := ledger.Migrate(t.Context(), of); err != nil {
+		t.Fatal(err)
+	}
 	file := filepath.Join(t.TempDir(), "forebay.yaml")
-	text := fmt.Sprintf("version: 1\nkafka: {brokers: [%q]}\npostgres: {url: postgres://h/d}\ntopics: {partitions: 2, replication: 1, retention: 7d}\nteams:\n"+
+	text := fmt.Sprintf("version: 1\nkafka: {brokers: [%q]}\npostgres: {url: %q, schema: %q}\ntopics: {partitions: 2, replication: 1, retention: 7d}\nteams:\n"+
 		"  acme: {sources: {plans: {preset: agent}, reviews: {preset: agent}, github: {preset: github, secrets: [0123456789abcdef]}}}\n"+
-		"  pay: {sources: {runs: {preset: agent}}}\n", cluster.ListenAddrs()[0])
+		"  pay: {sources: {runs: {preset: agent}}}\n", cluster.ListenAddrs()[0], url, schema)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -62,4 +73,36 @@ func TestAgentsOutputs(t *testing.T) {
 		fmt.Fprintf(&all, "$ forebay agents %s\n%s%s\n", c.args, out.String(), errs.String())
 	}
 	golden(t, filepath.Join("testdata", "outputs", "agents.txt"), ofThisRun.ReplaceAllString(all.String(), "~"))
+
+	// What was made and ended, and what could not be, is in the audit; a ledger that does not answer keeps nobody from ending a key.
+	l, err := ledger.Open(t.Context(), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	kept, _, err := l.Changes(t.Context(), ledger.ChangeQuery{Team: "acme", Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for _, c := range kept {
+		rows = append(rows, strings.Join([]string{c.Actor, c.Action, c.Object, c.Reason, c.Outcome}, " "))
+		if c.By != whoAmI() || (c.Outcome == "done") != strings.Contains(string(c.After), `"created_by"`) || strings.Contains(string(c.After), "fbk_") || strings.Contains(string(c.After), "sha256") {
+			t.Errorf("%+v, after it %s", c, c.After)
+		}
+	}
+	slices.Reverse(rows)
+	want := []string{"ledger agent.create planner trial done", "ledger agent.create coder trial done", "ledger agent.create planner again refused", "ledger agent.create Planner name refused",
+		"ledger agent.revoke planner leaked done", "ledger agent.revoke planner twice refused", "ledger agent.revoke nobody slip refused"}
+	if diff := cmp.Diff(want, rows); diff != "" {
+		t.Error(diff)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(text, url, "postgres://127.0.0.1:1/none", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	if code := Main(t.Context(), []string{"agents", "revoke", "coder", "--team", "acme", "--reason", "leaked", "-c", file}, Options{Stdout: &out, Stderr: &errs}); code != 0 ||
+		!strings.Contains(errs.String(), "the audit does not have this change") || !strings.Contains(errs.String(), "revoked agent coder") {
+		t.Errorf("without a ledger: exit code %d: %s", code, errs.String())
+	}
 }

@@ -117,6 +117,9 @@ type grammar struct {
 		Approve approvalsApproveCmd `cmd:"" help:"Let the action run, as it was when it was asked for."`
 		Deny    approvalsDenyCmd    `cmd:"" help:"End the action without an effect; its entity goes on."`
 	} `cmd:"" help:"Actions that wait for a person's word (policy and approval in the configuration)."`
+	Budgets struct {
+		List budgetsListCmd `cmd:"" help:"List the budgets: what is used of each, what is left, when it renews, and what it holds."`
+	} `cmd:"" help:"What may be used up (budget in the configuration)."`
 	Alerts struct {
 		List      alertsListCmd      `cmd:"" help:"List the alerts that fire, as the processes of the ledger know it together: since when, what is silenced."`
 		Silence   alertsSilenceCmd   `cmd:"" help:"Have no process send an alert for a time."`

@@ -29,7 +29,7 @@ import (
 // reads are the commands that read, by path and with the arguments of an example. All others either change something, and are in changes, or
 // are in others.
 var reads = map[string]string{
-	"alerts list": "", "approvals list": "", "approvals get": "7", "attention": "", "config diff": "", "audit list": "", "destinations get": "acme/agent", "destinations list": "", "dlq get": "act_1", "dlq groups": "", "dlq list": "",
+	"alerts list": "", "approvals list": "", "approvals get": "7", "attention": "", "config diff": "", "audit list": "", "budgets list": "", "destinations get": "acme/agent", "destinations list": "", "dlq get": "act_1", "dlq groups": "", "dlq list": "",
 	"entities get": "acme/triage/github/7", "entities list": "", "gaps get": "acme/triage/github/7", "gaps list": "", "inbox get": "acme/triage/github/1", "inbox list": "", "quarantine list": "", "replay get": "1", "replay list": "",
 	"schemas drift": "", "sources get": "acme/orders", "sources list": "", "subscriptions explain": "acme.triage --event github/1", "subscriptions get": "acme.triage", "subscriptions lag": "acme.triage", "subscriptions list": "", "tokens list": "",
 }
@@ -199,7 +199,7 @@ func page[T any]() any {
 
 // answers are what the process answers, by the path that is asked.
 var answers = map[string]func() any{
-	"/v1/alerts": one[api.AlertList], "/v1/approvals": page[api.ApprovalItem], "/v1/approvals/7": one[api.ApprovalItem], "/v1/attention": one[api.Attention], "/v1/audit": page[api.AuditItem], "/v1/destinations": page[api.DestinationItem], "/v1/destinations/acme/agent": one[api.DestinationItem],
+	"/v1/alerts": one[api.AlertList], "/v1/approvals": page[api.ApprovalItem], "/v1/approvals/7": one[api.ApprovalItem], "/v1/attention": one[api.Attention], "/v1/audit": page[api.AuditItem], "/v1/budgets": page[api.BudgetItem], "/v1/destinations": page[api.DestinationItem], "/v1/destinations/acme/agent": one[api.DestinationItem],
 	"/v1/dlq": page[api.DeadLetterItem], "/v1/dlq-groups": page[api.DeadLetterGroup], "/v1/dlq/act_1": one[api.DeadLetterDetail], "/v1/entities": page[api.EntityItem], "/v1/gaps": page[api.EntityItem], "/v1/entities/acme/triage/github/7": one[api.EntityDetail],
 	"/v1/entities/acme/triage/github/8": func() any {
 		return &api.EntityDetail{Team: "acme", Subscription: "triage", Source: "github", Entity: "8", Lines: []api.VersionLineItem{{At: "3"}}}

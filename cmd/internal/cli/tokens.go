@@ -133,9 +133,9 @@ func createDirectly(e *env, l *ledger.Ledger, teams []string, r api.TokenRequest
 	return &api.TokenMade{TokenItem: kept, Token: token}, err
 }
 
-// audited makes a change in the ledger itself, and keeps it in the audit: before it is tried, and then what became of it. Before is the token
-// as it was, if there was one.
-func audited(e *env, l *ledger.Ledger, c ledger.Change, before []api.TokenItem, do func() (api.TokenItem, error)) error {
+// audited makes a change, and keeps it in the audit of a ledger: before it is tried, and then what became of it. Before is the token as it was, if
+// there was one.
+func audited[T any](e *env, l *ledger.Ledger, c ledger.Change, before []T, do func() (T, error)) error {
 	end := ledger.Change{Outcome: api.OutcomeDone}
 	var err error
 	if len(before) > 0 {

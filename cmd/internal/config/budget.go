@@ -76,6 +76,35 @@ func (c *Config) BudgetsOf(team, subscription, action, destination string) (list
 	return list
 }
 
+// Budgets returns all budgets of the file, and where it has them.
+func (c *Config) Budgets() (list []NamedBudget) {
+	add := func(path string, b *Budget) {
+		if b != nil {
+			list = append(list, NamedBudget{b, path + ".budget"})
+		}
+	}
+	for _, name := range keys(c.Teams) {
+		t := c.Teams[name]
+		add("teams."+name, t.Budget)
+		for _, sub := range keys(t.Subscriptions) {
+			s, path := t.Subscriptions[sub], "teams."+name+".subscriptions."+sub
+			if s.Budget == nil || s.Budget.Of != OfAction {
+				add(path, s.Budget)
+			}
+			for _, a := range s.Actions {
+				add(path+".actions."+a.Name, a.Budget)
+				if s.Budget != nil && s.Budget.Of == OfAction {
+					list = append(list, NamedBudget{s.Budget, path + ".budget." + a.Name})
+				}
+			}
+		}
+	}
+	for _, d := range c.AllDestinations() {
+		add(d.Path(), d.Budget)
+	}
+	return list
+}
+
 // budget checks a budget of what stands at a path; nil is none. may are the values of its key of.
 func (ck *checker) budget(path string, b *Budget, may ...string) {
 	if b == nil {

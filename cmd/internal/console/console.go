@@ -204,6 +204,7 @@ func static() http.Handler {
 type view struct {
 	Title, Path string
 	Nav         []group
+	Banner      []notice
 	Problem     string // why there is no page, or not all of it
 	Data        any    // of the page's template; nil: there is the problem alone
 	Person      *person
@@ -275,6 +276,7 @@ func (c *Console) page(name, title string, ask func(ctx context.Context, r *http
 		if v.Data == nil {
 			shown = "problem"
 		}
+		v.Banner = c.banner(r.Context()) // behind the page: it may have paused or resumed something
 		c.write(w, shown, status, v.seenBy(r))
 	}
 }

@@ -34,6 +34,9 @@ var at = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 type fake struct {
 	items     []api.InboxItem
 	elsewhere []string
+	scopes    []api.ScopeItem
+	usedUp    []api.BudgetItem
+	unknown   error // of budgets
 	detail    api.InboxDetail
 	raw       api.Raw
 	entity    api.EntityDetail
@@ -273,7 +276,7 @@ func (s steering) ResumeScope(_ context.Context, scope, name string, _ api.Pause
 	return &api.ScopeItem{Scope: scope, Name: name}, nil
 }
 
-func (s steering) Pauses(context.Context) ([]api.ScopeItem, error) { return nil, nil }
+func (s steering) Pauses(context.Context) ([]api.ScopeItem, error) { return s.f.scopes, nil }
 
 func (s steering) Seek(_ context.Context, _, _ string, r api.SeekRequest) ([]api.SeekAskedItem, error) {
 	switch {
@@ -425,7 +428,8 @@ func (c changes) Changes(_ context.Context, q api.AuditFilter) (api.Page[api.Aud
 func (f *fake) config() api.Config {
 	return api.Config{
 		Inbox: f, Entities: f, DeadLetters: f, Destinations: destinations{f}, Steering: steering{f}, Stops: stops{f: f}, Replays: replays{f: f}, Approvals: f, Audit: changes{f: f}, Drift: func() *api.Drift { return &f.drift }, SourceTests: f, Quarantine: f, Gatherer: prometheus.NewRegistry(),
-		Ready: func(context.Context) []api.Check { return f.checks }, Sources: func() []api.SourceItem { return f.sources },
+		Budgets: func(context.Context, bool) ([]api.BudgetItem, error) { return f.usedUp, f.unknown },
+		Ready:   func(context.Context) []api.Check { return f.checks }, Sources: func() []api.SourceItem { return f.sources },
 		Subscriptions: func(context.Context) []api.SubscriptionItem { return f.subs },
 		Attention: func(context.Context, api.AttentionFilter) (*api.Attention, error) {
 			if f.err != nil {

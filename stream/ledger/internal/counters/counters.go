@@ -164,6 +164,27 @@ func (s *Store) CountersUsed(ctx context.Context, prefix string, share, n int) (
 	return list, nil
 }
 
+// CountersOf returns what is used of counters of windows, by their names; of those that nobody has used in the window that is there is none. Kind:
+// Unavailable.
+func (s *Store) CountersOf(ctx context.Context, names []string) (map[string]Used, error) {
+	rows, err := s.db.Query(ctx, `SELECT name, used, cap, (extract(epoch FROM until - now()) * 1000000)::bigint AS left_us FROM counters
+		WHERE name = ANY ($1) AND until > now() AND unit = 1`, names)
+	all := map[string]Used{}
+	if err == nil {
+		var u Used
+		var left int64
+		_, err = pgx.ForEachRow(rows, []any{&u.Name, &u.Used, &u.Limit, &left}, func() error {
+			u.Left = time.Duration(left) * time.Microsecond
+			all[u.Name] = u
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read what is used of limits", Err: pg.Redact(err)}
+	}
+	return all, nil
+}
+
 // ForgetCounters deletes at most n counters whose windows ended a minute ago or more. It waits for no row: whoever counts locks several, by their
 // names, and not by their times.
 func (s *Store) ForgetCounters(ctx context.Context, n int) error {

@@ -1,0 +1,84 @@
+package app
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+)
+
+// TestBudgetItems: each budget of the file is listed with what is used and left of it, when it renews and what it holds; of one that each entity has,
+// those that have used something. The console says first which are used up, and that everything is paused.
+func TestBudgetItems(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t)
+	r := deploy(t, agent.URL, newLedger(t), true)
+	r.text = strings.Replace(r.text, "fulfil: {", "fulfil: {budget: {of: entity, runs: {limit: 2, per: 366d}, cost: {limit: 2.5, per: 1d}}, ", 1)
+	r.text = strings.Replace(r.text, "  acme:\n", "  acme:\n    budget: {runs: {limit: 100, per: 366d}, on_limit: park}\n", 1)
+	p := r.run(config.RoleIntake, config.RoleStream)
+	for rev := 1; rev <= 3; rev++ {
+		p.accepted("orders", "orders-secret", order("a", rev))
+	}
+	p.accepted("orders", "orders-secret", order("b", 1))
+	p.item("fulfil", "orders", "a-3", "applied", "waiting_budget")
+	p.item("fulfil", "orders", "b-1", "applied", "done")
+	page, err := p.api.Budgets(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const each = "teams.acme.subscriptions.fulfil.budget"
+	got := map[string]api.BudgetItem{}
+	for _, i := range page.Items {
+		got[strings.TrimSpace(i.Budget+"."+i.Of+" "+i.Entity)] = i
+		if i.Team != "acme" || i.Held == nil || i.RenewsAt.Before(time.Now()) {
+			t.Errorf("%+v", i)
+		}
+	}
+	for name, want := range map[string]api.BudgetItem{
+		"teams.acme.budget.runs": {Limit: 100, Per: "366d", Left: 97, Used: 3, OnLimit: "park", Command: "forebay dlq list --class budget --team acme"},
+		each + ".runs":           {Limit: 2, Per: "366d", Left: 2, Each: true, OnLimit: "hold"},
+		each + ".runs a":         {Limit: 2, Per: "366d", Used: 2, UsedUp: true, Each: true, Source: "/acme/orders", OnLimit: "hold", Command: "forebay inbox list --status waiting_budget --team acme"},
+		each + ".runs b":         {Limit: 2, Per: "366d", Used: 1, Left: 1, Each: true, Source: "/acme/orders", OnLimit: "hold"},
+		each + ".cost":           {Limit: 2.5, Per: "1d", Left: 2.5, Each: true, OnLimit: "hold"},
+	} {
+		i, ok := got[name]
+		if name == "teams.acme.budget.runs" && i.Used > i.Limit { // what processes have taken ahead counts, until it goes back
+			t.Errorf("%+v", i)
+		}
+		if name == "teams.acme.budget.runs" {
+			want.Used, want.Left = i.Used, i.Limit-i.Used
+		}
+		if !ok || i.Limit != want.Limit || i.Per != want.Per || i.Used != want.Used || i.Left != want.Left || i.UsedUp != want.UsedUp || i.Each != want.Each || i.Source != want.Source || i.OnLimit != want.OnLimit ||
+			want.Command != "" && i.Command != want.Command {
+			t.Errorf("%s: %+v, want %+v", name, i, want)
+		}
+	}
+	if n := *got[each+".runs a"].Held; n != 1 {
+		t.Errorf("the used up one holds %d", n)
+	}
+	if n := *got[each+".runs"].Held + *got[each+".runs b"].Held + *got["teams.acme.budget.runs"].Held; n != 1 {
+		t.Errorf("all of the entities hold %d", n)
+	}
+	if page, err = p.api.Budgets(t.Context(), true); err != nil || len(page.Items) != 1 || page.Items[0].Entity != "a" {
+		t.Errorf("used up: %+v %v", page, err)
+	}
+	if _, err := p.api.PauseScope(t.Context(), api.PauseAll, "", api.PauseRequest{Reason: "runs wild", By: "jo"}); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.Get("http://" + p.app.Addr("operator").String() + "/console/health")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	for _, want := range []string{"Everything is paused since", "forebay resume --all --reason TEXT", "Budget " + each + ".runs of entity /acme/orders a is used up: 2 in 366d", "forebay inbox list --status waiting_budget --team acme"} {
+		if !strings.Contains(string(body), want) {
+			t.Errorf("%q is not on the page:\n%.3000s", want, body)
+		}
+	}
+	p.clean()
+}

@@ -1,0 +1,136 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// partsOf returns the parts of filters of a key as text.
+func partsOf(list []api.FilterItem, key string) string {
+	var all []string
+	for _, f := range list {
+		if f.Key == key {
+			text, _ := json.Marshal(f)
+			all = append(all, string(text))
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// TestExplain: what each guard is for an event is told with the values it goes by, and looking neither asks nor counts.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	to := newAgent(t)
+	r := deploy(t, to.URL, newLedger(t), true)
+	r.text = strings.Replace(r.text, "teams:\n", `policy:
+  - {name: ask, if: "has(body.order) && body.order.startsWith('ask')", then: approve, reason: "changes production"}
+  - {name: never, if: "has(body.order) && body.order == 'never'", then: deny}
+teams:
+`, 1)
+	r.text = strings.Replace(r.text, "fulfil: {", `fulfil: {dedupe: {also: {key: "body.order + '/' + string(body.rev)", window: 5m}}, senders: {automation: drop}, `, 1)
+	p := r.run(config.RoleIntake, config.RoleStream)
+	says := func(event, key string, wants ...string) {
+		t.Helper()
+		d, err := p.api.Item(t.Context(), "acme", "fulfil", "orders", event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range wants {
+			if got := partsOf(d.Filters, key); !strings.Contains(got, want) {
+				t.Errorf("%s of %s: %q is not in\n%s", key, event, want, got)
+			}
+		}
+	}
+	p.accepted("orders", "orders-secret", order("ask", 1))
+	p.accepted("orders", "orders-secret", order("never", 1))
+	p.accepted("orders", "orders-secret", order("free", 1))
+	asked := p.asked("ask-1")
+	p.item("fulfil", "orders", "never-1", "applied", "denied")
+	p.item("fulfil", "orders", "free-1", "applied", "done")
+	says("ask-1", "dedupe.also", `"key, for 5m"`, `"\"ask/1\""`)
+	says("ask-1", "senders", `"own: drop, automation: drop"`, `"result":"true"`, `"sender.kind"`)
+	says("ask-1", "loop", `"depth: 8, runs: {limit: 30, per: 1h}"`, `{"name":"number of the call","value":"1"}`, `not counted: no conversation by a program`)
+	says("ask-1", "policy", `{"depth":0,"text":"rule ask: approve","result":"false"}`, `{"depth":0,"text":"rule never: deny","result":"true"}`, `{"name":"body.order","value":"\"ask\""}`)
+	says("ask-1", "approval", `"result":"false"`, `{"name":"approval","value":"`+asked.ID+`"}`, `"\"waiting\""`)
+	says("never-1", "policy", `{"depth":0,"text":"rule never: deny","result":"false"}`)
+	says("free-1", "policy", `{"depth":0,"text":"rule ask: approve","result":"true"}`)
+	says("free-1", "approval", `nobody was asked`)
+	for n := range 2 { // a program comments
+		p.accepted("github", "first-secret", &verify.Request{Method: "POST", Header: http.Header{"Content-Type": {"application/json"}, "X-Github-Event": {"issue_comment"}},
+			Body: fmt.Appendf(nil, `{"action":"created","repository":{"id":9},"issue":{"number":1},"comment":{"id":%d,"updated_at":"2026-11-29T10:00:00Z","body":"ok"},"sender":{"id":6,"login":"reviewer","type":"Bot"}}`, n)})
+	}
+	var comments api.Page[api.InboxItem]
+	if !rig.Until(time.Minute, func() (ok bool) {
+		var err error
+		comments, err = p.api.Items(t.Context(), api.InboxFilter{Team: "acme", Subscription: "triage", Status: "done", Limit: 10})
+		return err == nil && len(comments.Items) == 2
+	}) {
+		t.Fatalf("%+v", comments)
+	}
+	said := ""
+	for range 2 { // looking notes nothing
+		said = ""
+		for _, i := range comments.Items {
+			d, err := p.api.Item(t.Context(), "acme", "triage", "github", i.EventID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			said += partsOf(d.Filters, "loop") + partsOf(d.Filters, "senders")
+		}
+	}
+	for _, want := range []string{`{"name":"said by programs","value":"1"}`, `{"name":"said by programs","value":"2"}`, `"\"automation\""`} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is not in\n%s", want, said)
+		}
+	}
+	if page, err := p.api.Approvals(t.Context(), "", "", 100, ""); err != nil || len(page.Items) != 1 {
+		t.Errorf("asked by looking: %+v %v", page, err)
+	}
+	p.clean()
+}
+
+// TestExplainOfGuards: senders and loops are told as the guards decide.
+func TestExplainOfGuards(t *testing.T) {
+	t.Parallel()
+	file := &config.Config{Teams: map[string]*config.Team{"acme": {
+		Destinations:  map[string]*config.Destination{"run": {Agent: "coder"}},
+		Subscriptions: map[string]*config.Subscription{"triage": {Senders: config.Senders{Own: config.SendersDrop, Automation: config.SendersAllow}}},
+	}}}
+	at := nameInTeam{"acme", "triage"}
+	sub := subscriptionIn(file, at)
+	sub.Loop.Depth, sub.Loop.Runs.Limit, sub.Loop.Runs.Per = 2, 30, config.Duration(time.Hour)
+	e := &schemas.Event{Sender: schemas.Sender{ID: "7", Login: "us[bot]", Kind: schemas.Own, Trust: schemas.Member}, Chain: schemas.Chain{Agents: []string{"planner", "coder"}, Depth: 2}}
+	act := sink.Action{Name: "run", Subscription: "acme.triage", Destination: "acme/run", Event: e}
+	check := func(what string, got api.FilterItem, result string, wants ...string) {
+		t.Helper()
+		text := partsOf([]api.FilterItem{got}, got.Key)
+		if got.Parts[0].Result != result {
+			t.Errorf("%s: %s, want %s: %s", what, got.Parts[0].Result, result, text)
+		}
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: %q is not in %s", what, want, text)
+			}
+		}
+	}
+	check("own", sendersItem(t.Context(), sub, act), "false", "senders.own is drop", `"\"own\""`, `"\"us[bot]\""`, `"\"member\""`)
+	of := guarding{file: file, at: at}
+	check("too deep", loopItem(t.Context(), of, act), "false", "loop.depth is 2", `{"name":"number of the call","value":"3"}`, `[\"planner\",\"coder\"]`)
+	e.Chain.Depth, sub.Loop.Depth = 0, 8
+	check("a cycle", loopItem(t.Context(), of, act), "false", `a cycle: agent \"coder\"`)
+	e.Chain, e.Conversation = schemas.Chain{}, true
+	check("a process that does not run it", loopItem(t.Context(), of, act), "error")
+	sub.Senders.Own = config.SendersAllow
+	check("allowed", sendersItem(t.Context(), sub, act), "true")
+}

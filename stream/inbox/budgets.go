@@ -1,0 +1,42 @@
+package inbox
+
+import (
+	"context"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/jackc/pgx/v5"
+)
+
+// HeldByBudget is how many actions wait for a budget. What stands behind them in their lanes is not counted.
+type HeldByBudget struct {
+	Budget         string // its path and what is used up: "teams.acme.budget.runs"
+	Source, Entity string // whose it is, of a budget that each entity has; empty: not of one
+	Actions        int64
+}
+
+// HeldByBudgets counts the actions that wait for budgets, in all subscriptions of the ledger; nil if there is no time for that. Kind: Unavailable.
+func (b *Inbox) HeldByBudgets(ctx context.Context) ([]HeldByBudget, error) {
+	out := []HeldByBudget{}
+	err := within(ctx, b.slow, countWithin, func(tx pgx.Tx) error {
+		return bySubscription(ctx, tx, "", "", nil, func(s subscriptionWindows) error {
+			rows, err := tx.Query(ctx, s.Scope.sql(`-- heldByBudgets: the rows through actions_w*_open, where most has no row
+SELECT split_part(a.error, ': ', 1), CASE WHEN x.each THEN e.source ELSE '' END, CASE WHEN x.each THEN e.entity ELSE '' END, count(*)
+FROM {actions} a CROSS JOIN LATERAL (SELECT strpos(a.error, ' of this entity is used up') > 0 AS each) x
+JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key
+WHERE a.open AND a.status = 'waiting_budget' GROUP BY 1, 2, 3`))
+			if err != nil {
+				return err
+			}
+			list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[HeldByBudget])
+			out = append(out, list...)
+			return err
+		})
+	})
+	switch {
+	case tooSlow(ctx, err):
+		return nil, nil
+	case err != nil:
+		return nil, ledger.Unavailable("count what waits for budgets", err)
+	}
+	return out, nil
+}
