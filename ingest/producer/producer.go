@@ -156,7 +156,7 @@ func (p *Producer) Append(ctx context.Context, deadline time.Time, topic string,
 	c := p.calls.Get().(*call)
 	span := p.sends(topic, e)
 	err := p.produce(ctx, deadline, c, p.encode(&c.encoder, topic, e, span))
-	span.End(failureOf(err))
+	span.EndWith(err)
 	return err
 }
 
@@ -186,7 +186,7 @@ func (p *Producer) AppendAll(ctx context.Context, deadline time.Time, topic stri
 	}
 	_, err := p.ProduceAll(ctx, deadline, records)
 	for _, s := range spans {
-		s.End(failureOf(err))
+		s.EndWith(err)
 	}
 	return err
 }

@@ -14,11 +14,3 @@ func (p *Producer) sends(topic string, e *schemas.Event) *trace.Span {
 	}
 	return p.tracer.Start(e.TraceParent, e.TraceState, "send "+topic, trace.Producer, time.Now(), trace.Messaging("send", topic, e.ID)...)
 }
-
-// failureOf is the word for a record that was not acknowledged; empty if it was.
-func failureOf(err error) string {
-	if err == nil {
-		return ""
-	}
-	return string(schemas.KindOf(err))
-}

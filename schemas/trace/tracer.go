@@ -10,6 +10,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/forebay-io/forebay/schemas"
 )
 
 // Tracer makes spans inside the contexts that events carry as text. A nil Tracer makes none. Safe for concurrent use.
@@ -23,6 +25,13 @@ func Messaging(operation, topic, eventID string) []attribute.KeyValue {
 	return []attribute.KeyValue{attribute.String("messaging.system", "kafka"), attribute.String("messaging.operation.name", operation),
 		attribute.String("messaging.operation.type", operation), attribute.String("messaging.destination.name", topic),
 		attribute.String("cloudevents.event_id", eventID)}
+}
+
+// Transaction returns the attributes of a span about one transaction of the ledger for so many events, by the database conventions of
+// OpenTelemetry 1.45.0.
+func Transaction(operation string, events int) []attribute.KeyValue {
+	return []attribute.KeyValue{attribute.String("db.system.name", "postgresql"), attribute.String("db.operation.name", operation),
+		attribute.Int("db.operation.batch.size", events)}
 }
 
 // Kinds of spans.
@@ -67,13 +76,33 @@ func (t *Tracer) Start(parent, state, name string, kind trace.SpanKind, began ti
 	return t.start(trace.ContextWithRemoteSpanContext(context.Background(), remote([]string{parent}, []string{state})), name, kind, began, with)
 }
 
-// StartLinked begins a span of a new trace that is linked to parent: what runs again, or ends much later. It returns nil where parent is not sampled.
+// StartLinked begins a span of a new trace that is linked to parent: what runs again. It returns nil where parent is not sampled.
 func (t *Tracer) StartLinked(parent, state, name string, kind trace.SpanKind, began time.Time, with ...attribute.KeyValue) *Span {
 	if t == nil || !Sampled(parent) {
 		return nil
 	}
-	return t.start(context.Background(), name, kind, began, with, trace.WithLinks(trace.Link{SpanContext: remote([]string{parent}, []string{state})}))
+	return t.start(ofSampled, name, kind, began, with, trace.WithLinks(trace.Link{SpanContext: remote([]string{parent}, []string{state})}))
 }
+
+// maxLinks is how many links OpenTelemetry keeps of a span.
+const maxLinks = 128
+
+// StartShared begins a span of a new trace that is linked to the first 128 of parents, which are sampled: what is done for many at once.
+func (t *Tracer) StartShared(parents []string, name string, kind trace.SpanKind, began time.Time, with ...attribute.KeyValue) *Span {
+	links := make([]trace.Link, min(len(parents), maxLinks))
+	for i := range links {
+		links[i].SpanContext = remote(parents[i:i+1], nil)
+	}
+	return t.start(ofSampled, name, kind, began, with, trace.WithLinks(links...))
+}
+
+type linkedKey struct{}
+
+// ofSampled is the context of a new trace that is linked to one that is sampled.
+var ofSampled = context.WithValue(context.Background(), linkedKey{}, true)
+
+// OfSampled reports, to a sampler, whether a new trace is linked to one that is sampled, and so is to be sampled, too.
+func OfSampled(ctx context.Context) bool { return ctx.Value(linkedKey{}) != nil }
 
 func (t *Tracer) start(ctx context.Context, name string, kind trace.SpanKind, began time.Time, with []attribute.KeyValue, opts ...trace.SpanStartOption) *Span {
 	_, span := t.t.Start(ctx, name, append(opts, trace.WithSpanKind(kind), trace.WithTimestamp(began), trace.WithAttributes(with...))...)
@@ -130,6 +159,13 @@ func (s *Span) Context() (parent, state string) {
 	return "00-" + c.TraceID().String() + "-" + c.SpanID().String() + "-" + c.TraceFlags().String(), c.TraceState().String()
 }
 
+// Link links the span to another.
+func (s *Span) Link(to *Span) {
+	if s != nil && to != nil {
+		s.s.AddLink(trace.Link{SpanContext: to.s.SpanContext()})
+	}
+}
+
 // Set adds attributes.
 func (s *Span) Set(with ...attribute.KeyValue) {
 	if s != nil {
@@ -161,6 +197,15 @@ func (s *Span) End(failure string) {
 		s.Failed(failure, failure)
 	}
 	s.s.End()
+}
+
+// EndWith ends the span now. Its failure, if there is one, is the error's kind.
+func (s *Span) EndWith(err error) {
+	if s == nil || err == nil {
+		s.End("")
+		return
+	}
+	s.End(string(schemas.KindOf(err)))
 }
 
 // remote reads a context; it is not valid where the values are not.

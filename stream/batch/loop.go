@@ -319,6 +319,8 @@ func (l *Loop) apply(b *batch) {
 	applied, err := l.cfg.Ledger.Apply(ctx, slices)
 	done()
 	l.metrics.apply.Observe(time.Since(began).Seconds())
+	transaction := l.transaction(b, began)
+	transaction.EndWith(err)
 	if err != nil {
 		l.log.Error("batch not committed; claiming its partitions again", "records", b.records, "error", err)
 		for _, s := range b.parts {
@@ -330,7 +332,7 @@ func (l *Loop) apply(b *batch) {
 	l.metrics.bytes.Observe(float64(b.bytes))
 	for i := range applied {
 		if p := b.byClaim[applied[i].Claim]; p != nil {
-			l.trace(p, applied[i], began)
+			l.trace(p, applied[i], began, transaction)
 			l.applied(p, applied[i])
 		}
 	}

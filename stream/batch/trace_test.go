@@ -25,9 +25,10 @@ func TestNoTraceNoMemory(t *testing.T) {
 		read := &part{of: &Partition{Claim: &ledger.Claim{}}, Part: reader.Part{
 			Events: []*schemas.Event{{TraceParent: parent + c.flags}, nil}, Records: make([]ledger.Record, 2),
 		}}
+		b := &batch{parts: []*part{read}, records: 2}
 		applied := ledger.Applied{Outcomes: make([]gate.Outcome, 2)}
 		applied.Outcomes[1].Record = 1
-		if n := testing.AllocsPerRun(100, func() { l.trace(read, applied, began) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { l.trace(read, applied, began, l.transaction(b, began)) }); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}

@@ -22,6 +22,7 @@ type entry struct {
 	failedLoads int                // loads of the payload that failed, since the last that did not
 	copied      bool               // the ledger has a copy of its payload: it need not be read from the log
 	trace       [16]byte           // the event's trace id, once its payload is at hand
+	span        string             // the context of its attempt's span; empty: it has none
 	to          *target            // of its attempt under way: what its destination was when that began
 	permit      destination.Permit // of its attempt under way, from its destination
 	rateUsedUp  bool               // the destination's rate is used up: no attempt
@@ -63,6 +64,7 @@ type lane struct {
 	rereadFrom   int64 // read the lane again from this action on as soon as its head is neither running nor recording; 0: no
 	accepted     *entry
 	since        time.Time     // since when its head is to run, while that is in the ledger
+	to           *sinkQueue    // the destination of its head, while that is in the ledger; else of one before
 	waits        ledger.Status // with which its head in the ledger waits for a guard; empty: it does not, or is in memory
 	doubtTo      int64         // up to this action, what has no attempt is in doubt; 0: nothing is
 }

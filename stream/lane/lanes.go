@@ -261,20 +261,28 @@ func (w Waiting) With(o Waiting) Waiting {
 	return w
 }
 
-// oldest returns since when the first action is to run that has not ended; zero: there is none. What stands behind a dead head is left out,
-// what its destination has taken and will report on, and what waits for a guard. The caller holds mu.
+// oldest returns since when the first action is to run that has not ended; zero: there is none. The caller holds mu.
 func (p *partition) oldest() (first time.Time) {
 	for _, la := range p.lanes {
-		since := la.since
-		if la.head != nil {
-			since = la.head.Since
-			if la.head.Status.Waits() {
-				continue
-			}
-		}
-		if la.state != processing && !since.IsZero() && (first.IsZero() || since.Before(first)) {
+		if since, _ := la.waitsSince(); !since.IsZero() && (first.IsZero() || since.Before(first)) {
 			first = since
 		}
 	}
 	return first
+}
+
+// waitsSince returns since when the head is to run, and the destination; zero: there is none. What stands behind a dead head is left out, what
+// its destination has taken and will report on, and what waits for a guard.
+func (la *lane) waitsSince() (since time.Time, destination string) {
+	switch {
+	case la.state == processing:
+		return time.Time{}, ""
+	case la.head == nil && la.since.IsZero():
+		return time.Time{}, ""
+	case la.head == nil:
+		return la.since, la.to.name
+	case la.head.Status.Waits():
+		return time.Time{}, ""
+	}
+	return la.head.Since, la.head.Destination
 }

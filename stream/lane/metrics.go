@@ -86,6 +86,9 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 			func() float64 { return float64(s.q.budget.bytes()) }),
 		oldestMetric{s, prometheus.NewDesc("forebay_lane_oldest_seconds", "For how long the first open action of a claimed partition has been to run, 0 if none is. "+
 			"What stands behind a dead action is left out, and what its destination has taken and not ended.", []string{"topic", "partition"}, nil)},
+		destinationOldestMetric{s, prometheus.NewDesc("forebay_lane_destination_oldest_seconds", "For how long the first open action of a destination "+
+			"has been to run, of those that no other of their entity is before, 0 if none is. What forebay_lane_oldest_seconds leaves out is left out.",
+			[]string{"destination"}, nil)},
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
@@ -139,6 +142,39 @@ func (m oldestMetric) seconds() map[ledger.Partition]float64 {
 			age = max(age, time.Since(first).Seconds())
 		}
 		seconds[c.Partition] = age
+	}
+	return seconds
+}
+
+// destinationOldestMetric is the age of the first open action of each destination.
+type destinationOldestMetric struct {
+	s    *scheduler
+	desc *prometheus.Desc
+}
+
+// Describe implements [prometheus.Collector].
+func (m destinationOldestMetric) Describe(all chan<- *prometheus.Desc) { all <- m.desc }
+
+// Collect implements [prometheus.Collector]; nothing is sent under the lock, as in oldestMetric.
+func (m destinationOldestMetric) Collect(all chan<- prometheus.Metric) {
+	for destination, age := range m.seconds() {
+		all <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, age, destination)
+	}
+}
+
+func (m destinationOldestMetric) seconds() map[string]float64 {
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	seconds := map[string]float64{}
+	for _, d := range m.s.q.dispatch.order {
+		seconds[d.name] = 0
+	}
+	for _, p := range m.s.q.partitions {
+		for _, la := range p.lanes {
+			if since, destination := la.waitsSince(); !since.IsZero() {
+				seconds[destination] = max(seconds[destination], time.Since(since).Seconds())
+			}
+		}
 	}
 	return seconds
 }

@@ -17,20 +17,25 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// oldest is the age of the first open action as the metric has it, of the one partition that is claimed.
+// oldest is the age of the first open action as the metrics have it, of the one partition that is claimed, and of the destinations.
 func oldest(t *testing.T, reg *prometheus.Registry) time.Duration {
 	t.Helper()
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
+	ages := map[string]time.Duration{}
 	for _, f := range families {
-		if f.GetName() == "forebay_lane_oldest_seconds" && len(f.GetMetric()) == 1 {
-			return time.Duration(f.GetMetric()[0].GetGauge().GetValue() * float64(time.Second)).Round(time.Second)
+		for _, m := range f.GetMetric() {
+			age := time.Duration(m.GetGauge().GetValue() * float64(time.Second)).Round(time.Second)
+			ages[f.GetName()] = max(ages[f.GetName()], age)
 		}
 	}
-	t.Fatal("there is no such metric, or several")
-	return 0
+	age, ok := ages["forebay_lane_oldest_seconds"]
+	if of, too := ages["forebay_lane_destination_oldest_seconds"]; !ok || !too || of != age {
+		t.Fatalf("of the partition %s %v, of the destination %s %v", age, ok, of, too)
+	}
+	return age
 }
 
 // The age of the oldest open action grows while its destination is away, whatever else runs, in memory and out of it, and is 0 once it is done.
@@ -50,6 +55,9 @@ func TestOldestOpenAction(t *testing.T) {
 			t.Error("no lane is in the ledger alone")
 		}
 		same(t, "many wait", oldest(t, reg), 2*time.Minute)
+		ages := destinationOldestMetric{s: r.s}.seconds()
+		same(t, "where all of them go", ages[destName], 120.0)
+		same(t, "the other destination", ages[downName], 0.0)
 		up.Store(true)
 		time.Sleep(3 * time.Hour)
 		same(t, "all are done", r.mem.count(r.claim, ledger.Done), 2*(1+3+50))

@@ -295,6 +295,7 @@ func (q *queues) spill(la *lane) {
 	if la.since = la.head.Since; la.head.Status.Waits() {
 		la.since, la.waits = time.Time{}, la.head.Status
 	}
+	la.to = q.dispatch.find(la.head.Destination)
 	la.skippedTo = max(la.skippedTo, la.tail)
 	q.unload(la)
 	la.tail = head - 1

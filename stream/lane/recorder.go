@@ -291,7 +291,9 @@ func (r *recorder) write(groupCtx context.Context, group []completion) error {
 			r.results = append(r.results, supersededResult(e))
 		}
 	}
+	began := time.Now()
 	fenced, err := s.q.cfg.Ledger.Record(groupCtx, r.results)
+	transaction(s.q.cfg.Tracer, group, began, len(r.results)).EndWith(err)
 	clear(r.results) // frees payload copies and answers
 	if err != nil {
 		lost, err := r.notRecorded(groupCtx, group, err)

@@ -43,3 +43,20 @@ func endSpan(s *trace.Span, r *ledger.Result) {
 	}
 	s.End(r.Class)
 }
+
+// transaction begins the span of the transaction of a group of results, which is shared by the attempts that have one; nil where none has.
+func transaction(t *trace.Tracer, group []completion, began time.Time, results int) *trace.Span {
+	if t == nil {
+		return nil
+	}
+	var sampled []string
+	for i := range group {
+		if span := group[i].e.span; span != "" {
+			sampled = append(sampled, span)
+		}
+	}
+	if len(sampled) == 0 {
+		return nil
+	}
+	return t.StartShared(sampled, "ledger record", trace.Client, began, trace.Transaction("record", results)...)
+}

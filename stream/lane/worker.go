@@ -64,6 +64,7 @@ func (w *workers) work() {
 func (w *workers) run(e *entry, d *sinkQueue) {
 	p := e.lane.partition
 	event, err := w.payload(p.ctx, e)
+	e.span = ""
 	if event != nil {
 		e.trace = trace.ID(event.TraceParent)
 	}
@@ -178,6 +179,7 @@ func (w *workers) attempt(e *entry, d *sinkQueue, a sink.Action) (ledger.Result,
 		Claim: e.lane.partition.claim, LaneSeq: e.LaneSeq, Status: ledger.Done, Attempt: e.Attempts + 1}}
 	span := w.span(e, a.Event, began)
 	a.TraceParent, a.TraceState = span.Context()
+	e.span = a.TraceParent
 	a.Commit, a.Looks = completion.commitOf(e.to), d.user.Spend
 	a.Later = w.laterOf(e, trace.Place{Parent: a.TraceParent, Began: began})
 	out, err := w.call(ctx, e.to.Sink, a)

@@ -14,12 +14,16 @@ import (
 	"testing"
 	"time"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/schemas/trace"
 )
 
 // spanCollector is a collector that takes OTLP over HTTP.
@@ -159,6 +163,58 @@ func TestOneTraceFromDeliveryToEffect(t *testing.T) {
 	}
 	if linked != 1 {
 		t.Errorf("%d deliveries are linked to the stranger's trace, want 1", linked)
+	}
+	c.transactions(t, id)
+}
+
+// transactions looks that the transactions of a trace's event are spans of traces of their own that are linked to it: the one that decided it, to
+// which its span is linked too, and those that recorded its attempts. The caller holds mu.
+func (c *spanCollector) transactions(t *testing.T, id string) {
+	t.Helper()
+	linked := func(s *otlp.Span, to []byte) bool {
+		return slices.ContainsFunc(s.Links, func(l *otlp.Span_Link) bool { return string(l.TraceId) == string(to) })
+	}
+	trace, _ := hex.DecodeString(id)
+	var decided *otlp.Span
+	recorded := 0
+	for _, s := range c.list {
+		switch {
+		case !linked(s, trace):
+		case s.Name == "ledger apply":
+			decided = s
+		case s.Name == "ledger record":
+			recorded++
+		}
+	}
+	if decided == nil || hex.EncodeToString(decided.TraceId) == id || !slices.ContainsFunc(decided.Attributes, func(a *common.KeyValue) bool {
+		return a.Key == "db.operation.batch.size" && a.Value.GetIntValue() >= 1
+	}) {
+		t.Fatalf("the transaction that decided the event has the span %v", decided)
+	}
+	if !slices.ContainsFunc(c.list, func(s *otlp.Span) bool {
+		return s.Name == "process events.acme.orders" && hex.EncodeToString(s.TraceId) == id && linked(s, decided.TraceId)
+	}) {
+		t.Error("the event's span is not linked to its transaction's")
+	}
+	if recorded == 0 {
+		t.Error("no transaction recorded its attempts")
+	}
+}
+
+// What is done with an event that is sampled is sampled, in a trace of its own too, however small the part of new traces is.
+func TestLinkedTracesAreSampled(t *testing.T) {
+	t.Parallel()
+	spans := tracetest.NewInMemoryExporter()
+	p := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(sdktrace.ParentBased(newTraces{sdktrace.TraceIDRatioBased(0)})))
+	t.Cleanup(func() { _ = p.Shutdown(t.Context()) })
+	tracer := trace.NewTracer(p.Tracer("test"))
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	tracer.StartLinked(parent, "", "replayed", trace.Client, time.Now()).End("")
+	tracer.StartShared(slices.Repeat([]string{parent}, 200), "shared", trace.Client, time.Now()).End("")
+	s, stranger, _ := tracer.Accept([]string{parent}, nil, false, "a stranger's", time.Now())
+	s.End("")
+	if list := spans.GetSpans(); len(list) != 2 || len(list[0].Links) != 1 || len(list[1].Links) != 128 || trace.Sampled(stranger) {
+		t.Errorf("%d spans %+v", len(list), list)
 	}
 }
 

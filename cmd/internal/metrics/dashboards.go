@@ -107,6 +107,10 @@ func overviewPage() Dashboard {
 			graph("Goroutines", "short", gauge("max", "instance", "go_goroutines")),
 			graph("Parts that are not ready", "short", Query{"min by (team, of) (forebay_ready)", "{{of}}"}),
 		}},
+		{"Configuration", []Panel{
+			graph("Changes that are not in force", "short",
+				Query{`max by (kind, of) (forebay_attention_waiting{kind=~"reload_refused|waits_for_restart"})`, "{{kind}} {{of}}"}),
+		}},
 	}}
 }
 
@@ -124,9 +128,12 @@ func intakePage() Dashboard {
 			graph("Memory held", "bytes", gauge("sum", "instance", "forebay_ingest_memory_bytes")),
 			graph("Bodies on their way", "short", gauge("sum", "instance", "forebay_ingest_bodies_arriving")),
 		}},
-		{"Behind the answer", []Panel{
+		{"Spool", []Panel{
 			graph("Spooled deliveries that wait", "short", gauge("sum", "team, source", "forebay_spool_records")),
 			graph("The oldest of them", "s", gauge("max", "team, source", "forebay_spool_oldest_seconds")),
+			graph("Size of the spool", "bytes", gauge("max", "instance", "forebay_spool_size_bytes")),
+		}},
+		{"Behind the answer", []Panel{
 			graph("First filter", "ops", rate("result", "forebay_ingest_first_filter_total")),
 			graph("Refused and kept", "ops", rate("result", "forebay_ingest_refused_kept_total")),
 		}},
@@ -185,6 +192,11 @@ func destinationsPage() Dashboard {
 			graph("Asked to wait", "short", Query{"sum by (destination) (increase(forebay_destination_holds_total[1h]))", "{{destination}}"}),
 			graph("Pauses", "short", Query{"sum by (destination) (increase(forebay_destination_pauses_total[1h]))", "{{destination}}"}),
 			graph("Found no token of the rate", "short", Query{"sum by (destination) (increase(forebay_destination_limited_total[1h]))", "{{destination}}"}),
+		}},
+		{"What waits", []Panel{
+			graph("Oldest action that is to run", "s", gauge("max", "subscription, destination", "forebay_lane_destination_oldest_seconds")),
+			graph("Budgets: used", "percentunit", gauge("max", "budget, of", "forebay_budget_used_ratio")),
+			graph("Budgets: attempts that they stop", "ops", rate("budget, of", "forebay_budget_stopped_total")),
 		}},
 	}}
 }

@@ -14,7 +14,8 @@ var others = []Metric{
 }
 
 // values are those that a label has in the tests, where queries ask for several; every other label has one.
-var values = map[string][]string{"team": {"acme"}, "subscription": {"acme.fulfil"}, "outcome": {"accepted", "refused"}, "class": {"ok", "timeout"}, "end": {"complete", "errors"}}
+var values = map[string][]string{"team": {"acme"}, "subscription": {"acme.fulfil"}, "outcome": {"accepted", "refused"}, "class": {"ok", "timeout"}, "end": {"complete", "errors"},
+	"kind": {"reload_refused"}}
 
 // QueryTests is a file for promtool test rules: each query of each dashboard is asked on series of the metrics that there are, and has to find some.
 func QueryTests() string {
