@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,7 +22,7 @@ import (
 //     server waits for half a second); else the oldest that has not sent a header yet; else the one that idles the longest between two
 //     requests; else, where all others are being answered, the new one.
 //
-// Whoever sends a header at once is never the oldest for long. At a door ([Connections.Door]) a connection counts as one without a header
+// Whoever sends a header at once is never the oldest for long: before one has to give way, those that were taken before get to read what is there. At a door ([Connections.Door]) a connection counts as one without a header
 // until it is known who sends the request. Safe for concurrent use.
 type Connections struct {
 	limits   Limits
@@ -107,6 +108,9 @@ func (c *Connections) leaves(conn net.Conn) {
 
 // changes is the server's hook ConnState.
 func (c *Connections) changes(conn net.Conn, s http.ConnState) {
+	if s == http.StateNew && c.crowded() {
+		runtime.Gosched()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	entry := c.all[conn]
@@ -124,6 +128,14 @@ func (c *Connections) changes(conn net.Conn, s http.ConnState) {
 	case http.StateClosed, http.StateHijacked:
 		delete(c.all, conn)
 	}
+}
+
+// crowded reports whether a new connection may have another one closed. The server takes connections in one goroutine, and a process that had no
+// processor for a while finds hundreds of them: all would be taken, and the first ones closed, before any is read.
+func (c *Connections) crowded() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.all) >= c.limits.Connections || c.silent.Len() >= c.limits.AddressConnections
 }
 
 // enter has a connection wait for its first header, and closes what is too much with it.

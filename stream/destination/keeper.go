@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -41,7 +42,8 @@ type Keeper struct {
 	syncing     sync.Mutex    // one at a time: an older answer would undo a newer one. It guards Destinations from Run on
 	changed     chan struct{} // of all destinations, once Run runs; never closed
 	endedLoaded bool          // see LoadEndedPauses
-	agents      map[string]ledger.Pause
+
+	agents atomic.Pointer[map[string]ledger.Pause] // as they were read last; nil: they were not yet
 }
 
 const (
@@ -86,15 +88,12 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// AgentPauses returns the pauses of agents that stand, as they were read last, by their names in the ledger.
+// AgentPauses returns the pauses of agents that stand, as they were read last, by their names in the ledger. It does not wait for the store.
 func (k *Keeper) AgentPauses() map[string]ledger.Pause {
-	k.syncing.Lock()
-	defer k.syncing.Unlock()
-	all := maps.Clone(k.agents)
-	if all == nil {
-		all = map[string]ledger.Pause{}
+	if agents := k.agents.Load(); agents != nil {
+		return maps.Clone(*agents)
 	}
-	return all
+	return map[string]ledger.Pause{}
 }
 
 // Add makes the keeper responsible for another destination, also while Run runs.
@@ -140,12 +139,13 @@ func (k *Keeper) Sync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	k.agents = map[string]ledger.Pause{}
+	agents := map[string]ledger.Pause{}
 	for key, s := range kept {
 		if s.Paused != nil && strings.HasPrefix(key, ledger.AgentDestinations("")) {
-			k.agents[key] = *s.Paused
+			agents[key] = *s.Paused
 		}
 	}
+	k.agents.Store(&agents)
 	for _, name := range names {
 		d := k.Destinations[name]
 		if err := k.save(ctx, name, d.adopt(ledger.PauseOfDestination(kept, name, d.agent()))); err != nil {

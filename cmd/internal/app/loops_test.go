@@ -34,12 +34,23 @@ teams:
       calls: {sources: [agents], begin: all, actions: [{name: run, to: agent}]}
 `
 
-// TestIncidentsOfLoops plays, from outside, what has happened to others: each row is a stream of deliveries, and what of it may reach the agent.
+// unguarded takes the guards out of loopsText.
+var unguarded = strings.NewReplacer("agent: coder, ", "", "begin: all,", "begin: all, senders: {own: allow}, loop: {depth: 1000, runs: {limit: 1000}},",
+	` dedupe: {also: {key: "body.event.channel + '/' + body.event.ts"}},`, "")
+
+// TestIncidentsOfLoops plays, from outside, what has happened to others: each row is a stream of deliveries, and what of it may reach the agent. What
+// guards keep from it does reach it where they are taken out.
 func TestIncidentsOfLoops(t *testing.T) {
+	t.Parallel()
+	t.Run("guarded", func(t *testing.T) { incidentsOfLoops(t, loopsText, true) })
+	t.Run("unguarded", func(t *testing.T) { incidentsOfLoops(t, unguarded.Replace(loopsText), false) })
+}
+
+func incidentsOfLoops(t *testing.T, text string, guarded bool) {
 	t.Parallel()
 	agent, place := newAgent(t), newLedger(t)
 	r := deploy(t, agent.URL, place, false)
-	r.text = fmt.Sprintf(loopsText, r.cluster.ListenAddrs()[0], place, agent.URL)
+	r.text = fmt.Sprintf(text, r.cluster.ListenAddrs()[0], place, agent.URL)
 	r.createTopics()
 	p := r.run(config.RoleIntake, config.RoleStream)
 	db := pgtest.Connect(t, place.url, place.schema)
@@ -61,51 +72,58 @@ func TestIncidentsOfLoops(t *testing.T) {
 	}
 	const person, program = `"id":1,"login":"ann","type":"User"`, `"id":6,"login":"reviewer","type":"Bot"`
 	for _, incident := range []struct {
-		name   string
-		entity string // of its events, or a pattern of several
-		play   func()
-		runs   int
-		ended  map[string]int // actions that did not run, by status and class
-		events map[string]int // events without an action, by decision and reason
+		name      string
+		entity    string // of its events, or a pattern of several
+		play      func()
+		runs      int
+		unguarded int            // runs without the guards; 0: they keep nothing from the agent
+		ended     map[string]int // actions that did not run, by status and class
+		events    map[string]int // events without an action, by decision and reason
 	}{
 		{"claude-code-action 1445: a run triggered by its own comments", "9/1", func() {
 			for n := range 5 {
 				comment(1, 100+n, `"body":"done","performed_via_github_app":{"id":77}`, `"id":5,"type":"Bot"`)
 			}
 			comment(1, 199, `"body":"/run"`, person)
-		}, 1, map[string]int{"dropped own": 5}, nil},
+		}, 1, 6, map[string]int{"dropped own": 5}, nil},
 		{"the same without own: our mark", "9/2", func() {
 			comment(2, 200, `"body":"done\n\n<!-- forebay:act_1 -->"`, program)
 			comment(2, 201, `"body":"/run\n\n<!-- forebay:act_1 -->"`, person) // pasted by a person: it runs
-		}, 1, map[string]int{"dropped own": 1}, nil},
+		}, 1, 2, map[string]int{"dropped own": 1}, nil},
 		{"RyotaK: a user called like an app", "9/3", func() {
 			comment(3, 300, `"body":"/run"`, `"id":7,"login":"forebay[bot]","type":"User"`)
-		}, 1, nil, nil},
+		}, 1, 0, nil, nil},
 		{"codex 37964, commonly 508: programs that answer each other, without headers", "9/4", func() {
 			for n := range 35 {
 				comment(4, 400+n, fmt.Sprintf(`"body":"thanks %d"`, n), program)
 			}
-		}, 30, map[string]int{"dead_letter loop": 1}, nil},
+		}, 30, 35, map[string]int{"dead_letter loop": 1}, nil},
 		{"500 check runs of one commit", "9/abc", func() {
 			for n := range 500 {
 				github("check_run", fmt.Sprintf(`{"action":"completed","repository":{"id":9},"check_run":{"id":%d,"head_sha":"abc","status":"completed","app":{"id":3},"completed_at":"2026-11-29T10:00:00Z"},"sender":{%s}}`, n, program))
 			}
-		}, 500, nil, nil},
+		}, 500, 0, nil, nil},
 		{"Clawith 666: a depth that nothing read, and lies", "deep", func() {
 			call("d1", "deep", "a", "b", "c", "d", "e", "f", "g")
 			call("d2", "deep", "a", "b", "c", "d", "e", "f", "g", "h")
-		}, 1, map[string]int{"dropped loop": 1}, nil},
+		}, 1, 2, map[string]int{"dropped loop": 1}, nil},
 		{"commonly 508 with headers: a cycle", "cycle", func() {
 			call("c1", "cycle", "planner")
 			call("c2", "cycle", "planner", "coder", "acme.calls")
-		}, 1, map[string]int{"dropped loop": 1}, nil},
+		}, 1, 2, map[string]int{"dropped loop": 1}, nil},
 		{"open-swe 1934, 1962: one post under two ids", "T/C1/%", func() {
 			slack("app_mention", "E1", "1764410000.000100")
 			slack("message", "E2", "1764410000.000100")
 			slack("message", "E2", "1764410000.000100") // Slack's retry
 			slack("message", "E3", "1764410000.000200")
-		}, 2, nil, map[string]int{"duplicate key": 1}},
+		}, 2, 3, nil, map[string]int{"duplicate key": 1}},
 	} {
+		if !guarded {
+			if incident.unguarded == 0 {
+				continue
+			}
+			incident.runs, incident.ended, incident.events = incident.unguarded, nil, nil
+		}
 		incident.play()
 		count := func(sql string) map[string]int {
 			rows, err := db.Query(t.Context(), sql, incident.entity)
@@ -147,6 +165,10 @@ func TestIncidentsOfLoops(t *testing.T) {
 		if !rig.Until(time.Minute, ok) {
 			t.Errorf("%s: %d runs, want %d; ended %v, want %v; events %v, want %v", incident.name, calls(), incident.runs, ended, incident.ended, events, incident.events)
 		}
+	}
+	if !guarded {
+		p.clean()
+		return
 	}
 	if dead, err := p.api.DeadLetters(t.Context(), api.DeadLetterFilter{Class: policy.Loop, Limit: 10}); err != nil || len(dead.Items) != 1 {
 		t.Errorf("dead letters of class loop: %+v %v", dead, err)
