@@ -271,7 +271,7 @@ func TestSmallTopicGetsSmallBatches(t *testing.T) {
 			return 100 << 10
 		}
 		c.Linger = 200 * time.Millisecond
-		c.Options = []kgo.Opt{kgo.ProducerBatchCompression(kgo.NoCompression())}
+		c.Options = []kgo.Opt{kgo.WithCompressor(nil), kgo.ProducerBatchCompression(kgo.NoCompression())}
 	})
 	cluster.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		mu.Lock()

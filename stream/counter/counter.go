@@ -225,7 +225,15 @@ func (c *Counters) put(q *question) {
 func (c *Counters) Run(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for {
+	for ticks := true; ; {
+		switch busy := c.busy(); {
+		case busy && !ticks:
+			tick.Reset(time.Second)
+			ticks = true
+		case !busy:
+			tick.Stop()
+			ticks = false
+		}
 		select {
 		case <-c.asked:
 			c.answer(ctx)
@@ -237,6 +245,13 @@ func (c *Counters) Run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// busy reports whether there is anything to give back or to ask again. Whoever changes that puts a question.
+func (c *Counters) busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.leases) > 0 || len(c.queue) > 0
 }
 
 // end gives back everything. Nothing is asked any more.

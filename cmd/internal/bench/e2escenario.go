@@ -23,9 +23,14 @@ const (
 	trickleP99  = 40_000
 	trickleP50  = 1.5 // times the bare pipeline's, at this rate and at twice that
 	restCost    = 5000
+	// What each of intake and stream may have resident under full load, at any moment, and at rest, in MiB.
+	loadMemory, restMemory = 130, 60
 	// comesToRest is how long after the last delivery a process is at rest.
 	comesToRest = 10 * time.Second
 )
+
+// forebayRoles are the processes of forebay.
+var forebayRoles = []string{"intake", "stream"}
 
 var trickleParts = []string{"intake", "stream", "broker", "postgres"}
 
@@ -124,6 +129,7 @@ type e2eBench struct {
 // measureFullLoad sends through all pipelines in turns, as fast as deliveries reach the agent, and reports the rates at which they do.
 func (b *e2eBench) measureFullLoad(ctx context.Context, r *Report) error {
 	b.logf("e2e: warming up for %s and with %d deliveries", b.warmUp, b.warmEvents)
+	most := map[string]float64{}
 	for _, p := range []*pipeline{&b.ours, &b.bare, &b.traced} {
 		if err := b.atFullLoad(ctx, p, b.waitWarm); err != nil {
 			return err
@@ -140,7 +146,10 @@ func (b *e2eBench) measureFullLoad(ctx context.Context, r *Report) error {
 				return err
 			}
 		}
-		b.logf("e2e round %d: %.0f/s, traced %.0f/s, bare %.0f/s", i+1, ours.rates[i], traced.rates[i], bare.rates[i])
+		for _, role := range forebayRoles {
+			most[role] = residentMiB(b.ours.processes[role], "VmHWM")
+		}
+		b.logf("e2e round %d: %.0f/s, traced %.0f/s, bare %.0f/s; intake %.0f MiB, stream %.0f MiB", i+1, ours.rates[i], traced.rates[i], bare.rates[i], most["intake"], most["stream"])
 	}
 	rate := median(ours.rates)
 	ratio := Ratio{Name: "e2e/rate", Unit: "deliveries/s to completed actions, and asked", Ours: rate, Theirs: e2eBar, Ratio: rate / e2eBar, Bar: 1}
@@ -150,6 +159,9 @@ func (b *e2eBench) measureFullLoad(ctx context.Context, r *Report) error {
 	r.Ratios = append(r.Ratios, ratio,
 		ratioOf("e2e/bare", "deliveries/s to the agent, and through a pipeline that promises nothing", bareBar, ours.rates, bare.rates),
 		ratioOf("e2e/traced", "deliveries/s to completed actions with a tenth of them traced, and without traces", tracedBar, traced.rates, ours.rates))
+	for _, role := range forebayRoles {
+		r.Ratios = append(r.Ratios, atMost("e2e/memory_"+role, "MiB resident at most under full load, and allowed", most[role], loadMemory))
+	}
 	ours.costs(r, "e2e/cpu_")
 	bare.costs(r, "e2e/cpu_bare_")
 	traced.costs(r, "e2e/cpu_traced_")
@@ -292,7 +304,7 @@ func medianRatio(name string, ours, bare time.Duration) Ratio {
 	return r
 }
 
-// measureIdle reports the processor time of intake and stream in a second without deliveries, once they have come to rest:
+// measureIdle reports the processor time of intake and stream in a second without deliveries, and their memory, once they have come to rest:
 // in the seconds after a load each gives the memory back that the load has left, once.
 func (b *e2eBench) measureIdle(ctx context.Context, r *Report) error {
 	calm := min(comesToRest, 2*b.Round)
@@ -307,6 +319,10 @@ func (b *e2eBench) measureIdle(ctx context.Context, r *Report) error {
 	used := after["intake"] + after["stream"] - before["intake"] - before["stream"]
 	r.Ratios = append(r.Ratios, atMost("e2e/rest", "us of processor a second at rest, of intake and stream, and allowed",
 		float64(used.Microseconds())/elapsed.Seconds(), restCost))
+	for _, role := range forebayRoles {
+		rest := residentMiB(b.ours.processes[role], "VmRSS")
+		r.Ratios = append(r.Ratios, atMost("e2e/memory_rest_"+role, "MiB resident at rest with one subscription, after the load, and allowed", rest, restMemory))
+	}
 	return nil
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 func TestPercentFallsAsTheHeapGrows(t *testing.T) {
-	for live, want := range map[uint64]int{0: 400, 1 << 20: 400, 40 << 20: 400, 50 << 20: 400, 64 << 20: 300, 80 << 20: 220, 100 << 20: 156, 128 << 20: 100, 160 << 20: 60, 200 << 20: 40, 1 << 30: 33, 1 << 40: 33} {
+	for live, want := range map[uint64]int{0: 400, 1 << 20: 400, 8 << 20: 400, 10 << 20: 320, 16 << 20: 200, 32 << 20: 100, 64 << 20: 80, 100 << 20: 80, 160 << 20: 50, 200 << 20: 40, 1 << 30: 33, 1 << 40: 33} {
 		if got := percent(live); got != want {
 			t.Errorf("%d bytes live: %d, want %d", live, got, want)
 		}

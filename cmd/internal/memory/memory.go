@@ -11,14 +11,15 @@ import (
 )
 
 // How far the heap may grow beyond what is live before the next collection. At Go's default of 100 %, a quarter of the process's time
-// was collection, with a small heap: so that may grow to five times its live bytes, or to usualHeap. A large heap (a hundred thousand
-// actions whose destination does not answer) grows by growth, or it would hold several times its live bytes for no use; but by
-// minPercent at least.
+// was collection, with a heap of some megabytes: so a heap grows by leastGrowth at least, unless that is more than maxPercent. Beyond, it grows by
+// usualPercent, up to mostGrowth: a large one (a hundred thousand actions whose destination does not answer) would hold several times its live
+// bytes for no use; but by minPercent at least.
 const (
-	maxPercent = 400
-	minPercent = 33
-	usualHeap  = 256 << 20
-	growth     = 80 << 20
+	maxPercent   = 400 // of a live heap below 8 MiB
+	usualPercent = 80
+	minPercent   = 33
+	leastGrowth  = 32 << 20
+	mostGrowth   = 80 << 20
 )
 
 // share is the part of the machine's or container's memory that Go's soft memory limit is set to: near it, the collector works harder.
@@ -45,11 +46,8 @@ func percent(live uint64) int {
 	if live == 0 {
 		return maxPercent
 	}
-	grow := uint64(growth)
-	if live < usualHeap-growth {
-		grow = usualHeap - live
-	}
-	return int(min(max(grow*100/live, minPercent), maxPercent))
+	p := min(max(leastGrowth*100/live, usualPercent), mostGrowth*100/live)
+	return int(min(max(p, minPercent), maxPercent))
 }
 
 // follow sets the collector's percentage after each collection, if it differs from set, the current one, by a tenth or more. The

@@ -13,7 +13,7 @@ const (
 	lookInterval = time.Second
 	restInterval = 5 * time.Second // between looks at a process that rests and has given back what it has
 	quiet        = 1 << 20
-	spare        = 48 << 20
+	spare        = 8 << 20
 )
 
 // rest gives memory back to the system when the process comes to rest.
