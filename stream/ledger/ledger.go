@@ -146,7 +146,7 @@ type Ledger struct {
 // minServer is the oldest Postgres whose features are used (server_version_num).
 const minServer = 140000
 
-// Open connects and refuses a database whose migrations are behind or ahead of this binary, naming `forebay migrate`,
+// Open connects and refuses a database whose migrations are behind this binary, naming `forebay migrate`, or ahead of it but for those that serve it,
 // one whose session has a synchronous_commit that is not on or remote_apply, and one older than PostgreSQL 14.
 func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	cfg = cfg.withDefaults()
@@ -291,7 +291,7 @@ func (c Config) hosts() (list []string) {
 	return list
 }
 
-// checkMigrations refuses a schema that is not at this binary's migration.
+// checkMigrations refuses a schema that this binary does not work with.
 func (l *Ledger) checkMigrations(ctx context.Context) error {
 	const op = "open the ledger"
 	have, want, found, err := migrate.Check(ctx, l.quick, l.cfg.Schema, op)
@@ -311,7 +311,8 @@ func fits(schema, op string, have, want int64, found bool) error {
 			"schema %q is at migration %d and this binary needs %d: run `forebay migrate -c FILE`", schema, have, want)
 	case have > want:
 		return schemas.Errorf(schemas.Conflict, op,
-			"schema %q is at migration %d, ahead of this binary's %d: run the newer forebay (`forebay migrate` of that version was here)", schema, have, want)
+			"schema %q is at migration %d, ahead of this binary's %d, and has taken away what this binary needs: run the newer forebay (`forebay migrate` of that version was here)",
+			schema, have, want)
 	}
 	return nil
 }

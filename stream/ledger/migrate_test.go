@@ -50,10 +50,23 @@ func TestOpenRefuses(t *testing.T) {
 	behind, ahead := schemaFor(t), schemaFor(t)
 	admin(t, behind.URL.Reveal(), `DELETE FROM `+behind.Schema+`.migrations WHERE version_id > 0`)
 	admin(t, ahead.URL.Reveal(), `INSERT INTO `+ahead.Schema+`.migrations (version_id, is_applied) VALUES (9999, true)`)
+	newer := func(cfg Config, version, serves int) { // as a newer binary's migrate leaves it
+		admin(t, cfg.URL.Reveal(), `INSERT INTO `+cfg.Schema+`.migrations (version_id, is_applied) VALUES ($1, true)`, version)
+		admin(t, cfg.URL.Reveal(), `INSERT INTO `+cfg.Schema+`.migration_files VALUES ($1, 'newer', $2)`, version, serves)
+	}
+	expanded, contracted := schemaFor(t), schemaFor(t)
+	newer(expanded, 2, 1)
+	newer(expanded, 3, 1)
+	open(t, expanded)
+	if ran, err := Migrate(t.Context(), expanded); err != nil || len(ran) > 0 {
+		t.Errorf("migrate of a binary that is older than the ledger: %q %v", ran, err)
+	}
+	newer(contracted, 2, 2)
+	newer(contracted, 3, 1)                    // one that serves this binary does not bring back what another has taken away
 	old, changed := schemaFor(t), schemaFor(t) // of builds before a release: with 17 migrations, and with another first one
 	admin(t, old.URL.Reveal(), `INSERT INTO `+old.Schema+`.migrations (version_id, is_applied) SELECT v, true FROM generate_series(2, 17) v`)
-	admin(t, old.URL.Reveal(), `DROP TABLE `+old.Schema+`.migration_sums`)
-	admin(t, changed.URL.Reveal(), `UPDATE `+changed.Schema+`.migration_sums SET sum = 'another'`)
+	admin(t, old.URL.Reveal(), `DROP TABLE `+old.Schema+`.migration_files`)
+	admin(t, changed.URL.Reveal(), `UPDATE `+changed.Schema+`.migration_files SET sum = 'another'`)
 	lazy := schemaFor(t)
 	lazy.URL = withParam(t, lazy, "synchronous_commit", "off")
 	local, written := lazy, lazy
@@ -74,6 +87,7 @@ func TestOpenRefuses(t *testing.T) {
 		"no schema":            {missing, schemas.NotFound, "forebay migrate"},
 		"behind":               {behind, schemas.Conflict, "forebay migrate"},
 		"ahead":                {ahead, schemas.Conflict, "ahead of this binary"},
+		"contracted":           {contracted, schemas.Conflict, "ahead of this binary"},
 		"an older build's":     {old, schemas.Conflict, "write postgres: {schema: NAME}"},
 		"another build's":      {changed, schemas.Conflict, "was made by another build from before a release"},
 		"synchronous_commit":   {lazy, schemas.Invalid, "synchronous_commit is off"},

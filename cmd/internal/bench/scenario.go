@@ -49,6 +49,7 @@ var scenarios = map[string]scenario{
 	"e2e":      {runE2EScenario, "signed deliveries to completed actions of an http destination, through everything, on one machine"},
 	"fanout":   {runFanoutScenario, "p99 from accept to action of nine subscriptions on a topic while a tenth hangs or fails, beside the same without"},
 	"gate":     {runGateScenario, "the gate and the ledger beside one transaction per event, beside COPY of the rows that they write, with large bodies and with a match on the body"},
+	"growth":   {runGrowthScenario, "bytes by which log, WAL and tables grow with a delivery and its completed action"},
 	"hol":      {runHolScenario, "p99 from accept to action of unrelated entities while destinations are dead and an entity fails, beside the same without"},
 	"intake":   {runIntakeScenario, "the intake beside a handler that only reads and produces"},
 	"lanes":    {runLanesScenario, "no-op actions from the gate's transaction to the recorded completion beside queue tables worked on with SKIP LOCKED, one by one and in batches"},

@@ -35,6 +35,18 @@ func TestE2EScenario(t *testing.T) {
 	}
 }
 
+func TestGrowthScenario(t *testing.T) {
+	t.Parallel()
+	o := tiny(t)
+	o.Kafka = strings.Split(rig.Fake(t).Bootstrap(), ",")
+	r := newReport(o)
+	load := e2eSizes{conns: 2, entities: 3, partitions: 2, window: 20}
+	if err := runGrowth(t.Context(), o, growthSizes{first: 10, full: 100, trickle: 300}, load, r); err != nil {
+		t.Fatal(err)
+	}
+	checkReport(t, r, ``, `growth/log growth/wal growth/tables growth/trickle_log growth/trickle_wal growth/trickle_tables`)
+}
+
 func TestRecoveryScenario(t *testing.T) {
 	t.Parallel()
 	o := tiny(t)

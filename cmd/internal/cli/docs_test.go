@@ -21,12 +21,13 @@ func TestDocumentedCommands(t *testing.T) {
 	if err != nil || len(runbooks) == 0 {
 		t.Fatalf("%d pages about alerts, %v", len(runbooks), err)
 	}
-	for _, page := range append(runbooks, "../../../README.md", "../../../deploy/docs/PRODUCTION.md", "../../../deploy/docs/DEPLOY.md", "../app/ATTENTION.md") {
+	for _, page := range append(runbooks, "../../../README.md", "../../../deploy/docs/PRODUCTION.md", "../../../deploy/docs/DEPLOY.md",
+		"../../../deploy/docs/RESTORE.md", "../app/ATTENTION.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
-		commands := regexp.MustCompile(`(?m)^(?:(?:docker compose|kubectl) [^#>\n]*/|bin/)?forebay ([^#><\n]+)`)
+		commands := regexp.MustCompile(`(?m)^ *(?:(?:docker compose|kubectl) [^#>\n]*/|bin/)?forebay ([^#><\n]+)`)
 		if strings.Contains(page, "runbooks") {
 			commands = regexp.MustCompile("(?m)(?:^|`)forebay ([^`\n]+)")
 		}
@@ -52,8 +53,10 @@ func TestPagesLinkToWhatIsThere(t *testing.T) {
 	t.Parallel()
 	const root = "../../.."
 	links := regexp.MustCompile(`\]\(([^):#]+)(?:#[^)]*)?\)`)
-	for _, page := range []string{"README.md", "DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md", "deploy/docs/PRODUCTION.md", "deploy/docs/DEPLOY.md", "deploy/docs/METRICS.md", "deploy/docs/REFERENCE.md", "deploy/examples/README.md",
-		"deploy/examples/long-work.md", "deploy/examples/first-hour.md", "sinks/http/AGENTS.md", "ingest/provider/PRESETS.md", "cmd/internal/config/CONFIGURATION.md", "cmd/internal/app/ATTENTION.md"} {
+	for _, page := range []string{"README.md", "DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md", "deploy/docs/PRODUCTION.md", "deploy/docs/DEPLOY.md",
+		"deploy/docs/RESTORE.md", "deploy/docs/GROWING.md", "deploy/docs/METRICS.md", "deploy/docs/REFERENCE.md", "deploy/examples/README.md",
+		"deploy/examples/long-work.md", "deploy/examples/first-hour.md", "sinks/http/AGENTS.md", "ingest/provider/PRESETS.md",
+		"cmd/internal/config/CONFIGURATION.md", "cmd/internal/app/ATTENTION.md"} {
 		text, err := os.ReadFile(filepath.Join(root, page))
 		if err != nil {
 			t.Fatal(err)

@@ -33,17 +33,20 @@ func StartPostgres(ctx context.Context, parent string, logger *slog.Logger, sett
 
 // PostgresServer is a PostgreSQL of the test's own that may be killed.
 type PostgresServer struct {
-	t      T
-	dir    string
-	server *embedded.Postgres
-	url    string
+	t        T
+	dir      string
+	settings map[string]string
+	server   *embedded.Postgres
+	url      string
 }
 
 // Postgres starts a server for this test: an installed PostgreSQL, else a downloaded one.
-func Postgres(t T) *PostgresServer {
+func Postgres(t T) *PostgresServer { t.Helper(); return postgresWith(t, nil) }
+
+func postgresWith(t T, settings map[string]string) *PostgresServer {
 	t.Helper()
 	short.NeedsServer(t, "PostgreSQL")
-	p := &PostgresServer{t: t, dir: OpenDir(t)}
+	p := &PostgresServer{t: t, dir: OpenDir(t), settings: settings}
 	p.start()
 	p.url = p.server.URL().Reveal()
 	t.Cleanup(func() {
@@ -79,7 +82,7 @@ func (p *PostgresServer) start() {
 	p.t.Helper()
 	var err error
 	p.server, err = embedded.StartPostgres(context.Background(), embedded.PostgresConfig{
-		Dir: p.dir, Temporary: p.dir, Logger: slog.New(slog.NewTextHandler(p.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Dir: p.dir, Temporary: p.dir, Settings: p.settings, Logger: slog.New(slog.NewTextHandler(p.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {
 		p.t.Fatal(err)

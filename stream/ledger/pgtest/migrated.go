@@ -85,7 +85,7 @@ DO $$ DECLARE step text; BEGIN
 		SELECT 'DROP TABLE ' || string_agg(oid::regclass::text, ', ') FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' AND relname ~ '_w[0-9]+$'
 		UNION ALL
 		SELECT 'TRUNCATE ' || string_agg(oid::regclass::text, ', ') || ' CASCADE' FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'
-			AND relname !~ '_w[0-9]+$' AND relname <> ALL ('{identity,migrations,migration_sums}') AND pg_relation_size(oid) > 0
+			AND relname !~ '_w[0-9]+$' AND relname <> ALL ('{identity,migrations,migration_files}') AND pg_relation_size(oid) > 0
 	LOOP
 		IF step IS NOT NULL THEN EXECUTE step; END IF;
 	END LOOP;
@@ -113,6 +113,6 @@ func catalogOf(t testing.TB, url, name, first string) (catalog string, err error
 		SELECT concat_ws(' ', (SELECT concat_ws(' ', count(*), count(relacl), sum(relnatts), sum(relchecks), count(reloptions)) FROM c),
 			(SELECT count(*) FROM pg_trigger JOIN c ON c.oid = tgrelid), (SELECT count(*) FROM pg_statistic JOIN c ON c.oid = starelid),
 			(SELECT count(*) FROM pg_proc WHERE pronamespace = current_schema()::regnamespace), (SELECT count(nspacl) FROM pg_namespace WHERE nspname = current_schema()),
-			(SELECT count(*) FROM identity), (SELECT string_agg(version_id::text, ',') FROM migrations), (SELECT string_agg(sum, ',') FROM migration_sums))`).Scan(&catalog)
+			(SELECT count(*) FROM identity), (SELECT string_agg(version_id::text, ',') FROM migrations), (SELECT string_agg(sum, ',') FROM migration_files))`).Scan(&catalog)
 	return strings.ReplaceAll(catalog, name, ""), err
 }

@@ -34,7 +34,7 @@ func Up(ctx context.Context, conn *pgx.ConnConfig, schema, op string, log *slog.
 	if err := createSchema(ctx, db, schema); err != nil {
 		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
-	if err := prepareSums(ctx, conn, schema, op); err != nil {
+	if err := prepare(ctx, conn, schema, op); err != nil {
 		return nil, err
 	}
 	provider, err := newProvider(db, schema, log)
@@ -51,8 +51,8 @@ func Up(ctx context.Context, conn *pgx.ConnConfig, schema, op string, log *slog.
 	return ran, nil
 }
 
-// prepareSums refuses the ledger of another build, and keeps the sums of what is to be run.
-func prepareSums(ctx context.Context, cfg *pgx.ConnConfig, schema, op string) error {
+// prepare refuses the ledger of another build, and keeps in the schema what is to be run.
+func prepare(ctx context.Context, cfg *pgx.ConnConfig, schema, op string) error {
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
@@ -62,7 +62,7 @@ func prepareSums(ctx context.Context, cfg *pgx.ConnConfig, schema, op string) er
 	if err != nil || have > want {
 		return err
 	}
-	return keepSums(ctx, conn, op)
+	return keepFiles(ctx, conn, op)
 }
 
 // newProvider returns what runs the migrations of a schema, under a lock of that schema.

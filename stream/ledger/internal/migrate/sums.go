@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/pressly/goose/v3"
@@ -18,14 +20,25 @@ import (
 
 // A migration's number does not say what was in it: before the first release, builds had others under the same numbers. So the
 // schema keeps a sum of each file, and a ledger of other migrations is told from one that is older or newer.
+//
+// From the first release on, a migration expands or contracts. One that expands (a table, a column with a default, an index, a wider CHECK) leaves
+// older binaries working, and says with its first line which: "-- serves: 3" means those whose last migration is 3, or newer. They go on, and may
+// be started, before and behind it: processes are replaced one after the other, and back. One without the line contracts: no older binary is
+// opened on it. What a release has stopped using is taken away by the next one, or those of before could not go on.
 
-// sums are the sums of this binary's migrations, by version.
-func sums() (map[int64]string, error) {
+// file is what the schema keeps of a migration.
+type file struct {
+	sum    string
+	serves int64 // the oldest last migration of binaries that work with it
+}
+
+// own are this binary's migrations, by version.
+func own() (map[int64]file, error) {
 	names, err := fs.Glob(files, "migrations/*.sql")
 	if err != nil {
 		return nil, err
 	}
-	all := map[int64]string{}
+	all := map[int64]file{}
 	for _, f := range names {
 		v, err := goose.NumericComponent(f)
 		if err != nil {
@@ -36,7 +49,15 @@ func sums() (map[int64]string, error) {
 			return nil, err
 		}
 		sum := sha256.Sum256(text)
-		all[v] = hex.EncodeToString(sum[:8])
+		all[v] = file{hex.EncodeToString(sum[:8]), v}
+		line, _, _ := strings.Cut(string(text), "\n")
+		if oldest, expands := strings.CutPrefix(line, "-- serves: "); expands {
+			serves, err := strconv.ParseInt(oldest, 10, 64)
+			if err != nil || serves < 1 || serves >= v {
+				return nil, fmt.Errorf("migration %s: its first line is %q: want the number of an older migration", f, line)
+			}
+			all[v] = file{all[v].sum, serves}
+		}
 	}
 	return all, nil
 }
@@ -46,23 +67,29 @@ type querier interface {
 }
 
 // Check compares what was run in a schema with this binary's migrations. found says whether there is a ledger. An error
-// of kind Conflict says that the schema is none that this binary can bring on; have and want are the latest versions of both.
+// of kind Conflict says that the schema is none that this binary can bring on; want is this binary's latest version, and have is the schema's, without
+// newer ones that serve this binary.
 func Check(ctx context.Context, from querier, schema, op string) (have, want int64, found bool, err error) {
-	ours, err := sums()
+	ours, err := own()
 	if err != nil {
 		return 0, 0, false, &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
 	}
 	want = slices.Max(slices.Collect(maps.Keys(ours)))
-	run, found, err := readSums(ctx, from, `SELECT version_id, '' FROM `+table+` WHERE is_applied AND version_id > 0`)
-	kept := map[int64]string{}
+	run, found, err := readFiles(ctx, from, `SELECT version_id, '', 0::bigint FROM `+table+` WHERE is_applied AND version_id > 0`)
+	kept := map[int64]file{}
 	if err == nil {
-		kept, _, err = readSums(ctx, from, `SELECT version, sum FROM migration_sums`)
+		kept, _, err = readFiles(ctx, from, `SELECT version, sum, serves FROM migration_files`)
 	}
 	if err != nil {
 		return 0, want, found, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	for version := range run {
-		if have = max(have, version); version <= want && kept[version] != ours[version] {
+		k, known := kept[version]
+		if version > want && known && k.serves <= want {
+			have = max(have, want)
+			continue
+		}
+		if have = max(have, version); version <= want && k.sum != ours[version].sum {
 			return have, want, found, otherBuild(schema, op)
 		}
 	}
@@ -75,40 +102,41 @@ func otherBuild(schema, op string) error {
 		"The new one knows nothing of what was done: subscriptions that ran before stop as ledger_behind until they are accepted", schema)
 }
 
-// readSums reads versions and sums; found is false where there is no such table.
-func readSums(ctx context.Context, from querier, query string) (sums map[int64]string, found bool, err error) {
-	sums = map[int64]string{}
+// readFiles reads migrations by version; found is false where there is no such table.
+func readFiles(ctx context.Context, from querier, query string) (list map[int64]file, found bool, err error) {
+	list = map[int64]file{}
 	rows, err := from.Query(ctx, query)
 	if err == nil {
 		var (
 			version int64
-			sum     string
+			f       file
 		)
-		_, err = pgx.ForEachRow(rows, []any{&version, &sum}, func() error { sums[version] = sum; return nil })
+		_, err = pgx.ForEachRow(rows, []any{&version, &f.sum, &f.serves}, func() error { list[version] = f; return nil })
 	}
 	if pg.TroubleOf(err) == pg.NoTable {
-		return sums, false, nil
+		return list, false, nil
 	}
-	return sums, err == nil, err
+	return list, err == nil, err
 }
 
-// keepSums writes the checksums of this binary's migrations before they are run: a ledger whose checksums differ, or that has none, is taken for that of
+// keepFiles writes the checksums of this binary's migrations before they are run: a ledger whose checksums differ, or that has none, is taken for that of
 // another build. The caller has compared those that are there.
-func keepSums(ctx context.Context, conn *pgx.Conn, op string) error {
-	ours, err := sums()
+func keepFiles(ctx context.Context, conn *pgx.Conn, op string) error {
+	ours, err := own()
 	if err != nil {
 		return &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
 	}
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		// Two at once could both find no table, and the second one to make it would fail.
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('forebay migration_sums ' || current_schema(), 0))`); err != nil {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('forebay migration_files ' || current_schema(), 0))`); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS migration_sums (version bigint PRIMARY KEY, sum text NOT NULL)`); err != nil {
+		if _, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS migration_files (version bigint PRIMARY KEY, sum text NOT NULL, serves bigint NOT NULL)`); err != nil {
 			return err
 		}
-		for version, sum := range ours {
-			_, err := tx.Exec(ctx, `INSERT INTO migration_sums VALUES ($1, $2) ON CONFLICT (version) DO UPDATE SET sum = EXCLUDED.sum`, version, sum)
+		for version, f := range ours {
+			_, err := tx.Exec(ctx, `INSERT INTO migration_files (version, sum, serves) VALUES ($1, $2, $3)
+				ON CONFLICT (version) DO UPDATE SET sum = EXCLUDED.sum, serves = EXCLUDED.serves`, version, f.sum, f.serves)
 			if err != nil {
 				return err
 			}
