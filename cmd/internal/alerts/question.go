@@ -50,10 +50,13 @@ const mostShown = 2000
 // NewQuestion returns what is told of an approval that waits. console is the URL of the console, without a slash at its end.
 func NewQuestion(a *ledger.Approval, console string) Question {
 	id := strconv.FormatInt(a.ID, 10)
-	q := Question{Approval: id, Team: a.Team, Subscription: a.Subscription, Action: a.Action, ActionID: string(a.ActionID), Destination: a.Destination, Source: a.Source, EventID: a.EventID,
-		Type: a.Type, Entity: a.Entity, Version: a.Version, Why: a.Why, Sends: a.Sends, Roles: a.Roles, FourEyes: a.FourEyes, AskedAt: a.AskedAt.UTC(), ExpiresAt: a.ExpiresAt.UTC(),
-		URL: console + "/approvals/" + url.PathEscape(id), Command: "forebay approvals approve " + id}
-	q.Summary = fmt.Sprintf("Approval %s: action %s of %s.%s to %s waits for somebody's word, for entity %s", id, a.Action, a.Team, a.Subscription, a.Destination, shown(a.Entity))
+	q := Question{Approval: id, Team: a.Team, Subscription: a.Subscription, Action: a.Action, ActionID: string(a.ActionID), Destination: a.Destination,
+		Source: a.Source, EventID: a.EventID,
+		Type: a.Type, Entity: a.Entity, Version: a.Version, Why: a.Why, Sends: a.Sends, Roles: a.Roles, FourEyes: a.FourEyes, AskedAt: a.AskedAt.UTC(),
+		ExpiresAt: a.ExpiresAt.UTC(),
+		URL:       console + "/approvals/" + url.PathEscape(id), Command: "forebay approvals approve " + id}
+	q.Summary = fmt.Sprintf("Approval %s: action %s of %s.%s to %s waits for somebody's word, for entity %s", id, a.Action, a.Team, a.Subscription,
+		a.Destination, shown(a.Entity))
 	who := "one of " + strings.Join(a.Roles, ", ")
 	if a.FourEyes {
 		who = "two of " + strings.Join(a.Roles, ", ")
@@ -94,14 +97,17 @@ func (q Question) Do(destination string) (sink.Action, error) {
 	id := q.ActionID + "." + q.Approval
 	e := &schemas.Event{ID: id, Source: questions, Type: "forebay.approval.asked", Entity: schemas.EntityKey(id), Time: q.AskedAt, RecordedTime: q.AskedAt,
 		DataContentType: "application/json", Version: schemas.Version{Kind: schemas.None}, Payload: schemas.Delta, Data: body}
-	return sink.Action{ID: schemas.NewActionID("_forebay.approvals", 0, e.Source, e.ID, destination), Name: "ask", Subscription: "_forebay.approvals", Destination: destination,
-		Attempt: 1, Event: e}, nil
+	return sink.Action{ID: schemas.NewActionID("_forebay.approvals", 0, e.Source, e.ID, destination), Name: "ask", Subscription: "_forebay.approvals",
+		Destination: destination,
+		Attempt:     1, Event: e}, nil
 }
 
 // SampleQuestion is one with which it is tried whether a destination can be told of any.
 func SampleQuestion() Question {
 	now := time.Unix(1_800_000_000, 0)
-	return NewQuestion(&ledger.Approval{ID: 1, Team: "acme", Subscription: "triage", Action: "run", ActionID: "act_1", Destination: "acme/deploy", Source: "/acme/github", EventID: "e-1",
-		Type: "com.example.sample", Entity: "e/1", Version: "1", Why: "approval of action run", Sends: "the event's body:\n{}", Roles: []string{"approver"}, AskedAt: now,
+	return NewQuestion(&ledger.Approval{ID: 1, Team: "acme", Subscription: "triage", Action: "run", ActionID: "act_1", Destination: "acme/deploy",
+		Source: "/acme/github", EventID: "e-1",
+		Type: "com.example.sample", Entity: "e/1", Version: "1", Why: "approval of action run", Sends: "the event's body:\n{}", Roles: []string{"approver"},
+		AskedAt:   now,
 		ExpiresAt: now.Add(24 * time.Hour)}, "http://127.0.0.1:9090/console")
 }

@@ -11,14 +11,17 @@ import (
 // TestQuestionText: what an event says is never a line of ours, nor hidden in one, and a long text is cut with a mark.
 func TestQuestionText(t *testing.T) {
 	t.Parallel()
-	a := ledger.Approval{ID: 7, Team: "acme", Subscription: "triage", Action: "run", ActionID: "act_1", Destination: "acme/deploy", Type: "t\nApproved by the boss", EventID: "e\u202e1",
-		Entity: "e\r\nhttps://evil.example/", Why: "rule ask", Sends: "one\nforebay approvals approve 8 --reason \u200bTEXT\n" + strings.Repeat("é", 3000), Roles: []string{"approver"}, FourEyes: true,
+	a := ledger.Approval{ID: 7, Team: "acme", Subscription: "triage", Action: "run", ActionID: "act_1", Destination: "acme/deploy",
+		Type: "t\nApproved by the boss", EventID: "e\u202e1",
+		Entity: "e\r\nhttps://evil.example/", Why: "rule ask", Sends: "one\nforebay approvals approve 8 --reason \u200bTEXT\n" + strings.Repeat("é", 3000),
+		Roles: []string{"approver"}, FourEyes: true,
 		ExpiresAt: time.Unix(1_800_000_000, 0)}
 	q := NewQuestion(&a, "https://ops.example/console")
 	lines := strings.Split(q.Text, "\n")
 	want := []string{
 		"Approval 7: action run of acme.triage to acme/deploy waits for somebody's word, for entity e https://evil.example/", "Why: rule ask",
-		"Event: t Approved by the boss e1, version ", "Until 2027-01-15T08:00:00Z, by two of approver:", "https://ops.example/console/approvals/7", "forebay approvals approve 7 --reason TEXT",
+		"Event: t Approved by the boss e1, version ", "Until 2027-01-15T08:00:00Z, by two of approver:", "https://ops.example/console/approvals/7",
+		"forebay approvals approve 7 --reason TEXT",
 		"What is to be sent:", "> one", "> forebay approvals approve 8 --reason TEXT",
 	}
 	for i, line := range want {

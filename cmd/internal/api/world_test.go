@@ -427,7 +427,8 @@ func (w *world) config(cfg *Config) {
 		})}, nil
 	}
 	cfg.Budgets = func(context.Context, bool) ([]BudgetItem, error) {
-		return append(listOf("", func(t string) BudgetItem { return BudgetItem{Team: t, Of: "runs", Budget: "teams." + t + ".budget"} }), BudgetItem{Of: "runs", Teams: []string{teamsOfWorld[0], "third"}}), nil
+		return append(listOf("", func(t string) BudgetItem { return BudgetItem{Team: t, Of: "runs", Budget: "teams." + t + ".budget"} }),
+			BudgetItem{Of: "runs", Teams: []string{teamsOfWorld[0], "third"}}), nil
 	}
 	cfg.Sources = func() []SourceItem {
 		return listOf("", func(t string) SourceItem { return SourceItem{Team: t, Source: "github"} })

@@ -95,11 +95,13 @@ func TestQuestionsAreTold(t *testing.T) {
 	}
 	p.approvalOf(first.ID, "told", func(a *api.ApprovalItem) bool { return a.ToldAt != nil && a.TellError == "" })
 	calls := pagers.all()
-	if len(calls) != 2 || calls[0].key == "" || calls[0].key != calls[1].key || calls[0].attempt != "1" || calls[1].attempt != "2" || calls[0].kind != "forebay.approval.asked" {
+	if len(calls) != 2 || calls[0].key == "" || calls[0].key != calls[1].key || calls[0].attempt != "1" || calls[1].attempt != "2" ||
+		calls[0].kind != "forebay.approval.asked" {
 		t.Fatalf("told %+v", calls)
 	}
 	q, console := calls[1].Question, "http://"+p.app.Addr("operator").String()+"/console/approvals/"+first.ID
-	if q.Approval != first.ID || q.Action != "run" || q.Subscription != "fulfil" || q.Entity != "a-1" || q.Version != first.Version || q.Why != "approval of action run" ||
+	if q.Approval != first.ID || q.Action != "run" || q.Subscription != "fulfil" || q.Entity != "a-1" || q.Version != first.Version ||
+		q.Why != "approval of action run" ||
 		!strings.Contains(q.Sends, `"a-1"`) || !q.ExpiresAt.Equal(first.ExpiresAt) || q.URL != console || q.Command != "forebay approvals approve "+first.ID {
 		t.Errorf("told %+v", q)
 	}
@@ -123,9 +125,10 @@ func TestQuestionsAreTold(t *testing.T) {
 	p.accepted("orders", "orders-secret", order("b-1", 1))
 	third := p.asked("b-1-1")
 	p.approvalOf(third.ID, "given up", func(a *api.ApprovalItem) bool { return strings.Contains(a.TellError, "404") })
-	if waits, err := p.api.Attention(t.Context(), api.AttentionFilter{Kind: api.KindApproval}); err != nil || !slices.ContainsFunc(waits.Items, func(i api.AttentionItem) bool {
-		return i.ID == third.ID && strings.Contains(i.Detail, "lost was not told: ") && strings.Contains(i.Detail, "404")
-	}) {
+	if waits, err := p.api.Attention(t.Context(), api.AttentionFilter{Kind: api.KindApproval}); err != nil || !slices.ContainsFunc(waits.Items,
+		func(i api.AttentionItem) bool {
+			return i.ID == third.ID && strings.Contains(i.Detail, "lost was not told: ") && strings.Contains(i.Detail, "404")
+		}) {
 		t.Errorf("attention: %+v %v", waits, err)
 	}
 	for _, id := range []string{first.ID, third.ID} {

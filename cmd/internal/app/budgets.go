@@ -128,7 +128,8 @@ func (a *App) budgetItems(ctx context.Context, usedUp bool) (items []api.BudgetI
 
 // budgetItem is a limit of a budget of which nothing is used.
 func budgetItem(file *config.Config, b config.NamedBudget, of string, limit float64, per config.Duration, now time.Time) api.BudgetItem {
-	i := api.BudgetItem{Budget: b.Path, Of: of, Each: b.Of == config.OfEntity, Limit: limit, Left: limit, Per: per.String(), OnLimit: b.OnLimit, Command: overBudget[b.OnLimit]}
+	i := api.BudgetItem{Budget: b.Path, Of: of, Each: b.Of == config.OfEntity, Limit: limit, Left: limit, Per: per.String(), OnLimit: b.OnLimit,
+		Command: overBudget[b.OnLimit]}
 	window := per.Std().Microseconds()
 	i.RenewsAt = time.UnixMicro((now.UnixMicro()/window + 1) * window).UTC()
 	if rest, ok := strings.CutPrefix(b.Path, "teams."); ok {

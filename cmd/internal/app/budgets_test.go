@@ -41,9 +41,10 @@ func TestBudgetItems(t *testing.T) {
 	for name, want := range map[string]api.BudgetItem{
 		"teams.acme.budget.runs": {Limit: 100, Per: "366d", Left: 97, Used: 3, OnLimit: "park", Command: "forebay dlq list --class budget --team acme"},
 		each + ".runs":           {Limit: 2, Per: "366d", Left: 2, Each: true, OnLimit: "hold"},
-		each + ".runs a":         {Limit: 2, Per: "366d", Used: 2, UsedUp: true, Each: true, Source: "/acme/orders", OnLimit: "hold", Command: "forebay inbox list --status waiting_budget --team acme"},
-		each + ".runs b":         {Limit: 2, Per: "366d", Used: 1, Left: 1, Each: true, Source: "/acme/orders", OnLimit: "hold"},
-		each + ".cost":           {Limit: 2.5, Per: "1d", Left: 2.5, Each: true, OnLimit: "hold"},
+		each + ".runs a": {Limit: 2, Per: "366d", Used: 2, UsedUp: true, Each: true, Source: "/acme/orders", OnLimit: "hold",
+			Command: "forebay inbox list --status waiting_budget --team acme"},
+		each + ".runs b": {Limit: 2, Per: "366d", Used: 1, Left: 1, Each: true, Source: "/acme/orders", OnLimit: "hold"},
+		each + ".cost":   {Limit: 2.5, Per: "1d", Left: 2.5, Each: true, OnLimit: "hold"},
 	} {
 		i, ok := got[name]
 		if name == "teams.acme.budget.runs" && i.Used > i.Limit { // what processes have taken ahead counts, until it goes back
@@ -52,7 +53,8 @@ func TestBudgetItems(t *testing.T) {
 		if name == "teams.acme.budget.runs" {
 			want.Used, want.Left = i.Used, i.Limit-i.Used
 		}
-		if !ok || i.Limit != want.Limit || i.Per != want.Per || i.Used != want.Used || i.Left != want.Left || i.UsedUp != want.UsedUp || i.Each != want.Each || i.Source != want.Source || i.OnLimit != want.OnLimit ||
+		if !ok || i.Limit != want.Limit || i.Per != want.Per || i.Used != want.Used || i.Left != want.Left || i.UsedUp != want.UsedUp ||
+			i.Each != want.Each || i.Source != want.Source || i.OnLimit != want.OnLimit ||
 			want.Command != "" && i.Command != want.Command {
 			t.Errorf("%s: %+v, want %+v", name, i, want)
 		}
@@ -75,7 +77,8 @@ func TestBudgetItems(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(resp.Body)
-	for _, want := range []string{"Everything is paused since", "forebay resume --all --reason TEXT", "Budget " + each + ".runs of entity /acme/orders a is used up: 2 in 366d", "forebay inbox list --status waiting_budget --team acme"} {
+	for _, want := range []string{"Everything is paused since", "forebay resume --all --reason TEXT",
+		"Budget " + each + ".runs of entity /acme/orders a is used up: 2 in 366d", "forebay inbox list --status waiting_budget --team acme"} {
 		if !strings.Contains(string(body), want) {
 			t.Errorf("%q is not on the page:\n%.3000s", want, body)
 		}

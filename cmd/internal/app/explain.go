@@ -110,7 +110,8 @@ func guardPart(text string, v policy.Verdict, err error, values ...api.FilterVal
 func sendersItem(ctx context.Context, sub *config.Subscription, a sink.Action) api.FilterItem {
 	s, by := sub.Senders, a.Event.Sender
 	v, err := policy.Senders{Own: s.Own == config.SendersDrop, Automation: s.Automation == config.SendersDrop}.Before(ctx, a)
-	return api.FilterItem{Key: "senders", Action: a.Name, Parts: []api.FilterPart{guardPart("own: "+s.Own+", automation: "+s.Automation, v, err, valueOf("sender.id", by.ID),
+	return api.FilterItem{Key: "senders", Action: a.Name, Parts: []api.FilterPart{guardPart("own: "+s.Own+", automation: "+s.Automation, v, err,
+		valueOf("sender.id", by.ID),
 		valueOf("sender.login", by.Login), valueOf("sender.kind", string(by.Kind)), valueOf("sender.trust", string(by.Trust)))}}
 }
 
@@ -154,7 +155,8 @@ func loopItem(ctx context.Context, of guarding, a sink.Action) api.FilterItem {
 	if said >= 0 {
 		values[3].Value = strconv.Itoa(said)
 	}
-	return api.FilterItem{Key: "loop", Action: a.Name, Parts: []api.FilterPart{guardPart(fmt.Sprintf("depth: %d, runs: {limit: %d, per: %s}", l.Depth, l.Runs, config.Duration(l.Per)), v, err, values...)}}
+	return api.FilterItem{Key: "loop", Action: a.Name, Parts: []api.FilterPart{guardPart(fmt.Sprintf("depth: %d, runs: {limit: %d, per: %s}", l.Depth,
+		l.Runs, config.Duration(l.Per)), v, err, values...)}}
 }
 
 // policyItems are the rules of policy, each with whether it is about the action, and how the approval of the action stands.
@@ -165,7 +167,8 @@ func (i *inboxAPI) policyItems(ctx context.Context, at nameInTeam, a config.Acti
 		for _, r := range level {
 			holds := expression.Explain(r.If, &expression.Input{Event: act.Event, Action: a.Name, To: a.To})
 			asks = asks || r.Then == string(policy.Approve)
-			parts := []api.FilterPart{{Text: "rule " + r.Name + ": " + r.Then, Result: strconv.FormatBool(holds.Result == "false" || holds.Result == "true" && r.Then == string(policy.Allow))}}
+			parts := []api.FilterPart{{Text: "rule " + r.Name + ": " + r.Then, Result: strconv.FormatBool(holds.Result == "false" || holds.Result == "true" &&
+				r.Then == string(policy.Allow))}}
 			list = append(list, api.FilterItem{Key: "policy", Action: a.Name, Parts: append(parts, filterParts(holds, 1)...)})
 		}
 	}
@@ -185,7 +188,8 @@ func (i *inboxAPI) policyItems(ctx context.Context, at nameInTeam, a config.Acti
 		p.Result, p.Error = "error", err.Error()
 	default:
 		p.Result = strconv.FormatBool(said.State == ledger.ApprovalApproved || said.State == ledger.ApprovalUsed)
-		p.Values = []api.FilterValue{{Name: "approval", Value: strconv.FormatInt(said.ID, 10)}, {Name: "state", Value: asJSON(string(said.State))}, {Name: "why", Value: asJSON(said.Why)}, valueOf("answered by", said.AnsweredBy)}
+		p.Values = []api.FilterValue{{Name: "approval", Value: strconv.FormatInt(said.ID, 10)}, {Name: "state", Value: asJSON(string(said.State))},
+			{Name: "why", Value: asJSON(said.Why)}, valueOf("answered by", said.AnsweredBy)}
 	}
 	return append(list, api.FilterItem{Key: "approval", Action: a.Name, Parts: []api.FilterPart{p}})
 }

@@ -67,7 +67,8 @@ teams:
 	says("free-1", "policy", `{"depth":0,"text":"rule ask: approve","result":"true"}`)
 	says("free-1", "approval", `nobody was asked`)
 	for n := range 2 { // a program comments
-		p.accepted("github", "first-secret", &verify.Request{Method: "POST", Header: http.Header{"Content-Type": {"application/json"}, "X-Github-Event": {"issue_comment"}},
+		p.accepted("github", "first-secret", &verify.Request{Method: "POST", Header: http.Header{"Content-Type": {"application/json"},
+			"X-Github-Event": {"issue_comment"}},
 			Body: fmt.Appendf(nil, `{"action":"created","repository":{"id":9},"issue":{"number":1},"comment":{"id":%d,"updated_at":"2026-11-29T10:00:00Z","body":"ok"},"sender":{"id":6,"login":"reviewer","type":"Bot"}}`, n)})
 	}
 	var comments api.Page[api.InboxItem]
@@ -110,7 +111,8 @@ func TestExplainOfGuards(t *testing.T) {
 	at := nameInTeam{"acme", "triage"}
 	sub := subscriptionIn(file, at)
 	sub.Loop.Depth, sub.Loop.Runs.Limit, sub.Loop.Runs.Per = 2, 30, config.Duration(time.Hour)
-	e := &schemas.Event{Sender: schemas.Sender{ID: "7", Login: "us[bot]", Kind: schemas.Own, Trust: schemas.Member}, Chain: schemas.Chain{Agents: []string{"planner", "coder"}, Depth: 2}}
+	e := &schemas.Event{Sender: schemas.Sender{ID: "7", Login: "us[bot]", Kind: schemas.Own, Trust: schemas.Member},
+		Chain: schemas.Chain{Agents: []string{"planner", "coder"}, Depth: 2}}
 	act := sink.Action{Name: "run", Subscription: "acme.triage", Destination: "acme/run", Event: e}
 	check := func(what string, got api.FilterItem, result string, wants ...string) {
 		t.Helper()

@@ -92,7 +92,8 @@ func TestAgentsOutputs(t *testing.T) {
 		}
 	}
 	slices.Reverse(rows)
-	want := []string{"ledger agent.create planner trial done", "ledger agent.create coder trial done", "ledger agent.create planner again refused", "ledger agent.create Planner name refused",
+	want := []string{"ledger agent.create planner trial done", "ledger agent.create coder trial done", "ledger agent.create planner again refused",
+		"ledger agent.create Planner name refused",
 		"ledger agent.revoke planner leaked done", "ledger agent.revoke planner twice refused", "ledger agent.revoke nobody slip refused"}
 	if diff := cmp.Diff(want, rows); diff != "" {
 		t.Error(diff)
@@ -101,7 +102,8 @@ func TestAgentsOutputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	if code := Main(t.Context(), []string{"agents", "revoke", "coder", "--team", "acme", "--reason", "leaked", "-c", file}, Options{Stdout: &out, Stderr: &errs}); code != 0 ||
+	if code := Main(t.Context(), []string{"agents", "revoke", "coder", "--team", "acme", "--reason", "leaked", "-c", file}, Options{Stdout: &out,
+		Stderr: &errs}); code != 0 ||
 		!strings.Contains(errs.String(), "the audit does not have this change") || !strings.Contains(errs.String(), "revoked agent coder") {
 		t.Errorf("without a ledger: exit code %d: %s", code, errs.String())
 	}

@@ -91,7 +91,8 @@ func (ck *checker) ask(path, team, name string) {
 	}
 	for _, u := range ck.c.usesOf(d) {
 		if u.team == team && u.action().Approval != nil {
-			ck.problem(path, "action %s of %s.%s goes to destination %s, and needs an approval itself: ask one to which no such action goes", u.action().Name, team, u.subscription, name)
+			ck.problem(path, "action %s of %s.%s goes to destination %s, and needs an approval itself: ask one to which no such action goes", u.action().Name,
+				team, u.subscription, name)
 			return
 		}
 	}
@@ -136,7 +137,8 @@ func (d NamedDestination) ForQuestions() NamedDestination {
 var questionParams = map[string]Params{
 	"slack": {"text": paramOf("{{body.text}}")},
 	"pagerduty": {
-		"severity": paramOf("warning"), "summary": paramOf("{{body.summary}}"), "class": paramOf("approval"), "custom_details": map[string]any{"text": paramOf("{{body.text}}")},
-		"links": []any{map[string]any{"href": paramOf("{{body.url}}"), "text": paramOf("Approval")}},
+		"severity": paramOf("warning"), "summary": paramOf("{{body.summary}}"), "class": paramOf("approval"),
+		"custom_details": map[string]any{"text": paramOf("{{body.text}}")},
+		"links":          []any{map[string]any{"href": paramOf("{{body.url}}"), "text": paramOf("Approval")}},
 	},
 }

@@ -62,7 +62,8 @@ func (c *Console) banner(ctx context.Context) (all []notice) {
 			if i.Entity != "" {
 				whose = " of entity " + i.Source + " " + i.Entity
 			}
-			list = append(list, notice{fmt.Sprintf("Budget %s.%s%s is used up: %s in %s; there is room again at %s, or once its limit in the file is higher", i.Budget, i.Of, whose, strconv.FormatFloat(i.Limit, 'f', -1, 64), i.Per,
+			list = append(list, notice{fmt.Sprintf("Budget %s.%s%s is used up: %s in %s; there is room again at %s, or once its limit in the file is higher",
+				i.Budget, i.Of, whose, strconv.FormatFloat(i.Limit, 'f', -1, 64), i.Per,
 				i.RenewsAt.UTC().Format(time.RFC3339)), i.Command})
 		}
 		return list, err
