@@ -26,7 +26,8 @@ func TestBurstOfStrangers(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := Limits{Connections: most, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}.WithDefaults(mib)
-		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), ReadHeaderTimeout: patience}
+		answers := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+		server := &http.Server{Handler: answers, ReadHeaderTimeout: patience}
 		NewConnections(l, "ingest", prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Bind(server)
 		dial := func() net.Conn {
 			conn, err := net.Dial("tcp", listener.Addr().String())

@@ -22,8 +22,8 @@ import (
 //     server waits for half a second); else the oldest that has not sent a header yet; else the one that idles the longest between two
 //     requests; else, where all others are being answered, the new one.
 //
-// Whoever sends a header at once is never the oldest for long: before one has to give way, those that were taken before get to read what is there. At a door ([Connections.Door]) a connection counts as one without a header
-// until it is known who sends the request. Safe for concurrent use.
+// Whoever sends a header at once is never the oldest for long: before one has to give way, those that were taken before get to read what is there.
+// At a door ([Connections.Door]) a connection counts as one without a header until it is known who sends the request. Safe for concurrent use.
 type Connections struct {
 	limits   Limits
 	door     *door                  // nil: of the intake

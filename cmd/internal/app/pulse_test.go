@@ -74,7 +74,9 @@ func TestStandsStill(t *testing.T) {
 	a.pulse.log = slog.New(slog.DiscardHandler)
 	var metric sync.Mutex
 	a.registry.MustRegister(held{&metric})
-	for name, mu := range map[string]*sync.Mutex{"ready": &a.ready.mu, "subscriptions": &a.stream.mu, "destinations": &a.stream.sinks, "pauses": &a.stream.pauses.mu, "a metric": &metric} {
+	for name, mu := range map[string]*sync.Mutex{
+		"ready": &a.ready.mu, "subscriptions": &a.stream.mu, "destinations": &a.stream.sinks, "pauses": &a.stream.pauses.mu, "a metric": &metric,
+	} {
 		a.pulse.last = nil
 		mu.Lock()
 		if err := a.pulse.lives(); err == nil {

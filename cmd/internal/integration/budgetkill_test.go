@@ -18,7 +18,8 @@ func TestGuardsOverAKill(t *testing.T) {
 	t.Parallel()
 	const limit, entities, each, wasted = 256, 80, 5, 16
 	r := deploy(t, rig.Fake(t), options{latency: 20 * time.Millisecond})
-	r.edit("actions: [{name: run, to: shop}]", fmt.Sprintf("actions: [{name: run, to: shop}]\n        budget: {runs: {limit: %d, per: 7d}, on_limit: hold}", limit))
+	r.edit("actions: [{name: run, to: shop}]",
+		fmt.Sprintf("actions: [{name: run, to: shop}]\n        budget: {runs: {limit: %d, per: 7d}, on_limit: hold}", limit))
 	r.edit("actions: [{name: run, to: agent, on_dead: park}]", "actions: [{name: run, to: agent}]\n        loop: {runs: {limit: 30, per: 7d}}")
 	db := connect(t, r.dbURL)
 	r.serve("intake")
@@ -35,8 +36,8 @@ func TestGuardsOverAKill(t *testing.T) {
 	comments := func(n int) {
 		for range n {
 			said++
-			body := fmt.Appendf(nil, `{"action":"created","repository":{"id":9},"issue":{"number":4},"comment":{"id":%d,"updated_at":"2026-11-29T10:00:00Z","body":"thanks"},`+
-				`"sender":{"id":6,"login":"reviewer","type":"Bot"}}`, said)
+			body := fmt.Appendf(nil, `{"action":"created","repository":{"id":9},"issue":{"number":4},`+
+				`"comment":{"id":%d,"updated_at":"2026-11-29T10:00:00Z","body":"thanks"},"sender":{"id":6,"login":"reviewer","type":"Bot"}}`, said)
 			r.deliver(delivery{source: "github", id: bodyID(body), entity: "9/4", number: said, event: "issue_comment", body: body})
 		}
 	}
