@@ -82,7 +82,8 @@ func (p *paths) read(text []byte) (celref.Val, error) {
 
 // keysOf returns the keys by which an expression goes from the variable body to a member, body.issue['state']; nil if that is not what it does.
 func keysOf(e ast.Expr) []string {
-	of, key := e, ""
+	var of ast.Expr
+	var key string
 	switch e.Kind() {
 	case ast.SelectKind:
 		of, key = e.AsSelect().Operand(), e.AsSelect().FieldName()

@@ -40,9 +40,9 @@ type target struct {
 }
 
 // release ends one use of a target.
-func (t *target) release() {
-	if t.using--; t.using == 0 && t.unused != nil {
-		close(t.unused)
+func (d *target) release() {
+	if d.using--; d.using == 0 && d.unused != nil {
+		close(d.unused)
 	}
 }
 

@@ -210,7 +210,7 @@ func bearer(r *http.Request) string {
 // action.
 func (s *server) attempt(r *http.Request) (a tokenAttempt, state reports.ActionState, err error) {
 	id := r.PathValue("id")
-	a, ok := s.Keys.OpenAction(bearer(r), id)
+	a, ok := s.Keys.openAction(bearer(r), id)
 	if !ok {
 		return a, state, unauthorized
 	}

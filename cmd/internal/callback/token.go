@@ -71,8 +71,8 @@ type tokenAttempt struct {
 	span   trace.Place
 }
 
-// OpenAction returns what a token was made for. ok is false if it is no token of these keys, or not one for this action.
-func (k *Keys) OpenAction(token, id string) (a tokenAttempt, ok bool) {
+// openAction returns what a token was made for. ok is false if it is no token of these keys, or not one for this action.
+func (k *Keys) openAction(token, id string) (a tokenAttempt, ok bool) {
 	text, prefixed := strings.CutPrefix(token, actionPrefix)
 	raw, err := encoding.DecodeString(text)
 	if !prefixed || err != nil || len(raw) < refSize+sha256.Size {

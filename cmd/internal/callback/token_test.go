@@ -38,13 +38,13 @@ func TestTokensOpenWhatTheyWereMadeFor(t *testing.T) {
 			span = trace.Place{Parent: "00-" + ids[:32] + "-" + ids[32:] + "-01", Began: time.UnixMicro(rapid.Int64Range(0, 1<<52).Draw(t, "began"))}
 		}
 		token := old.Action(of, r, schemas.ActionID(id), span).Reveal()
-		if got, ok := rotated.OpenAction(token, id); !ok || got != (tokenAttempt{of, r, span}) {
+		if got, ok := rotated.openAction(token, id); !ok || got != (tokenAttempt{of, r, span}) {
 			t.Errorf("%+v %v", got, ok)
 		}
-		if _, ok := rotated.OpenAction(token, other); ok != (other == id) {
+		if _, ok := rotated.openAction(token, other); ok != (other == id) {
 			t.Error("it opens another action")
 		}
-		if _, ok := strange.OpenAction(token, id); ok {
+		if _, ok := strange.openAction(token, id); ok {
 			t.Error("another server opens it")
 		}
 		next := r
@@ -60,13 +60,13 @@ func TestTokensOpenWhatTheyWereMadeFor(t *testing.T) {
 		if rotated.IsForEvent(event, source, team, id) != (team == source) || rotated.IsForEvent(event, team+source, "", id) != (source == "") {
 			t.Error("parts run into each other")
 		}
-		if _, ok := old.OpenAction(event, id); ok || old.IsForEvent(token, team, source, id) {
+		if _, ok := old.openAction(event, id); ok || old.IsForEvent(token, team, source, id) {
 			t.Error("one scope opens the other")
 		}
 		// Any change of it opens nothing.
 		i, c := rapid.IntRange(0, len(token)-1).Draw(t, "place"), rapid.Byte().Draw(t, "byte")
 		if changed := token[:i] + string([]byte{c}) + token[i+1:]; changed != token {
-			if _, ok := old.OpenAction(changed, id); ok {
+			if _, ok := old.openAction(changed, id); ok {
 				t.Errorf("%s opens as %s", changed, token)
 			}
 		}
@@ -92,7 +92,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add("fba2_")
 	f.Add("")
 	f.Fuzz(func(t *testing.T, token string) {
-		if _, ok := k.OpenAction(token, "act_1"); ok != (token == good || token == traced) {
+		if _, ok := k.openAction(token, "act_1"); ok != (token == good || token == traced) {
 			t.Errorf("%q opens: %v", token, ok)
 		}
 		if k.IsForEvent(token, "a", "b", "c") != (token == event) {
