@@ -144,10 +144,21 @@ func (c *canceler) look(h *accepted) error {
 		c.log.Info("its entity has a newer version: cancelled", "event_id", h.a.EventID, "source", h.a.Source, "entity", string(h.a.Entity),
 			"action_id", string(h.a.ID), "destination", h.a.Destination, "attempt", h.a.Attempts)
 	}
-	if h.a.CancelURL != "" {
+	if h.a.CancelURL != "" && c.once(h) {
 		c.calls.Go(func() { c.tell(h) })
 	}
 	return nil
+}
+
+// once reports whether a head is to be told by this owner, and was not yet: what comes behind it meanwhile tells it nothing new.
+func (c *canceler) once(h *accepted) bool {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if !h.still() || h.e.long.told == h.a.Attempts {
+		return false
+	}
+	h.e.long.told = h.a.Attempts
+	return true
 }
 
 // note notes in the ledger and in the head that its result is not wanted, and if told that its destination knows.

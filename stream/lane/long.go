@@ -40,6 +40,7 @@ type longState struct {
 	silence time.Duration
 	applied ledger.AttemptRef // the attempt whose report was applied last
 	look    bool              // it is in longWork.toLook
+	told    int               // the attempt whose cancel URL is or was called by this owner
 }
 
 // waitFor sets the deadline to left from now and, if silence is bounded, the next heartbeat's to quiet from now.
