@@ -30,7 +30,11 @@ func (s *streams) tellQuestions(ctx context.Context, l *ledger.Ledger) {
 	defer tick.Stop()
 	failing := false
 	for ctx.Err() == nil {
-		due, err := l.TakeUntold(ctx, questionHeld, questionsAtOnce)
+		var due []ledger.Approval
+		var err error
+		if s.a.file().AsksAnybody() {
+			due, err = l.TakeUntold(ctx, questionHeld, questionsAtOnce)
+		}
 		if err != nil && !failing && ctx.Err() == nil {
 			s.a.log.Warn("which destinations are to be told of approvals that wait cannot be read; trying again", "error", err)
 		}

@@ -78,6 +78,18 @@ func (ck *checker) approval(path, team string, a *Approval) {
 	}
 }
 
+// AsksAnybody reports whether a destination is told of the questions of any action.
+func (c *Config) AsksAnybody() bool {
+	for _, t := range c.Teams {
+		for _, sub := range t.Subscriptions {
+			if slices.ContainsFunc(sub.Actions, func(a Action) bool { return a.Approval != nil && a.Approval.Ask != "" }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // ask checks the destination that is told of each question.
 func (ck *checker) ask(path, team, name string) {
 	d, ok := ck.c.Destination(team, name)
