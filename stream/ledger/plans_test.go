@@ -40,6 +40,7 @@ func hotStatements(win *windowSet) map[string]pg.Statement {
 func TestHotPlansUseWholeKeys(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
+	f.neverVacuumed()
 	f.checkPlans("empty")
 	for p := range int32(3) {
 		c := f.claim(p)
@@ -54,6 +55,18 @@ func TestHotPlansUseWholeKeys(t *testing.T) {
 	f.checkPlans("of two windows")
 	admin(t, f.cfg.URL.Reveal(), fmt.Sprintf(`ANALYZE %[1]s.fences, %[1]s.progress, %[1]s.version_lines, %[1]s.buffer, %[1]s.windows, %[1]s.actions, %[1]s.events, %[1]s.rejected_records`, f.cfg.Schema))
 	f.checkPlans("of two windows, analyzed")
+}
+
+// neverVacuumed has the empty tables as a migration leaves them: those of a test before may have been vacuumed while they were empty, and no plan
+// for a table that is known to be empty says anything. Autovacuum is off from then on.
+func (f *fixture) neverVacuumed() {
+	f.t.Helper()
+	admin(f.t, f.cfg.URL.Reveal(), fmt.Sprintf(`DO $$ DECLARE t regclass; BEGIN
+		FOR t IN SELECT oid::regclass FROM pg_class WHERE relnamespace = '%s'::regnamespace AND relkind = 'r'
+			AND (relname IN ('version_lines', 'buffer', 'rejected_records') OR relname ~ '^(events|actions)_w[0-9]+$') LOOP
+			EXECUTE format('TRUNCATE %%s', t);
+			EXECUTE format('ALTER TABLE %%s SET (autovacuum_enabled = off)', t);
+		END LOOP; END $$`, f.cfg.Schema))
 }
 
 // checkPlans explains every hot statement on a connection that has not planned any of them yet.
