@@ -35,7 +35,7 @@ const (
 	String
 	Array
 	Object
-	Twice // a member whose key stands twice, of a lazy set or [EachLoose]
+	Twice // a member whose key stands twice, of a lazy set
 )
 
 func (k Kind) String() string {

@@ -3,8 +3,9 @@ package inbox
 import (
 	"context"
 
-	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // HeldByBudget is how many actions wait for a budget. What stands behind them in their lanes is not counted.

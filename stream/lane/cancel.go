@@ -40,6 +40,9 @@ func (q *queues) lookForNewer(e *entry) {
 
 // cameBehind has the head of an action's lane looked at, if its destination has accepted it.
 func (q *queues) cameBehind(p *partition, a *ledger.Action) {
+	if q.cfg.CancelOnNewer == nil { // most subscriptions: this is asked of every action that comes
+		return
+	}
 	if la := p.lanes[a.Entity]; la != nil && la.state == processing && a.LaneSeq > la.accepted.LaneSeq {
 		q.lookForNewer(la.accepted)
 	}

@@ -97,8 +97,8 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 	return m, nil
 }
 
-// queueMetric is a figure of the queues. A [prometheus.GaugeFunc] would wait for the lock of the lanes while it is written, when the registry takes no
-// other metric: a labelled one that hands its series over could not go on, and whoever wants a new series of it, under that lock, waits for it.
+// queueMetric is a figure of the queues. It is no [prometheus.GaugeFunc]: the registry calls that one's function while it takes metrics from nobody.
+// If the function waits for the lanes' lock while the lanes, under that lock, wait for a vec that hands its series over, all three wait for ever.
 type queueMetric struct {
 	s    *scheduler
 	desc *prometheus.Desc

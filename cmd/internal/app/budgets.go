@@ -146,7 +146,7 @@ func use(i *api.BudgetItem, u ledger.CounterUsed, now time.Time) {
 	if i.Used = float64(u.Used); i.Of == "cost" {
 		i.Used = costOf(u.Used)
 	}
-	i.Left, i.UsedUp, i.RenewsAt = max(0, i.Limit-i.Used), i.Used >= i.Limit, now.Add(u.Left).Round(time.Millisecond).UTC()
+	i.Left, i.UsedUp, i.RenewsAt = max(0, i.Limit-i.Used), i.Used >= i.Limit, now.Add(u.Left).Round(time.Second).UTC()
 }
 
 // costOf returns a cost in the unit that the file has.

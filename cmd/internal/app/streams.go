@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -367,14 +368,20 @@ func (s *streams) lanes(file *config.Config, at nameInTeam, ns *ledger.Namespace
 	for _, d := range file.DestinationsOf(at.team, at.name) {
 		its[d.FullName()] = s.destination(d.FullName())
 	}
-	cancels := map[string]bool{} // by action
+	var told []string // actions with on_newer: cancel
 	for _, a := range subscriptionIn(file, at).Actions {
-		cancels[a.Name] = a.OnNewer == config.OnNewerCancel
+		if a.OnNewer == config.OnNewerCancel {
+			told = append(told, a.Name)
+		}
+	}
+	var cancels func(action string) bool
+	if len(told) > 0 {
+		cancels = func(action string) bool { return slices.Contains(told, action) }
 	}
 	return lane.Config{
 		Subscription: at.team + "." + at.name, Latest: file.Teams[at.team].Subscriptions[at.name].Backlog == config.BacklogLatest,
 		Ledger: ns, Payloads: s.payloads, Codec: lane.Codec{Pack: record.PackEvent, Unpack: record.UnpackEvent}, Enrich: s.fetches.enricher(), Destinations: its, Find: s.finder(at.team),
-		MaxInFlight: inFlight(file, at), CancelOnNewer: func(action string) bool { return cancels[action] },
+		MaxInFlight: inFlight(file, at), CancelOnNewer: cancels,
 		MaxBody: largest, Tracer: s.a.telemetry.tracer, Alive: sub.Alive, OnFenced: sub.Fenced, Logger: s.a.log,
 	}
 }
