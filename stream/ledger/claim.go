@@ -5,6 +5,7 @@ package ledger
 //	checkTopic    the topic is the recorded one, or is recorded now              topics
 //	inherit       a topic that was created again gets the former one's fence     fences: locked, written (recreated.go)
 //	lockFence     the former owner's transactions end first                      fences: locked
+//	notMoved      the subscription has not gone to another ledger                moves (move.go)
 //	checkCopies   of a topic and its copy one is read, never both                fences of copies: locked, written (checkcopies.go)
 //	restoreLines  after a try that found a version line gone: it is made again   version_lines, events (dirtylines.go)
 //	readPosition  where the partition stands, ...                                progress
@@ -115,6 +116,10 @@ func (t *claimTx) run(ctx context.Context) error {
 		return err
 	}
 	if err := t.lockFence(ctx); err != nil {
+		return err
+	}
+	// Whoever moves the subscription marks it under the fence's lock.
+	if err := notMoved(ctx, t.tx, t.op, t.n.spec.Name); err != nil {
 		return err
 	}
 	if err := t.checkCopies(ctx); err != nil {

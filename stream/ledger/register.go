@@ -23,6 +23,9 @@ func (l *Ledger) Namespace(ctx context.Context, spec Spec) (*Namespace, error) {
 	}
 	n := &Namespace{ledger: l, spec: spec, maxLag: MaxLag, recent: newRecentKeys(maxRecent, maxRecent), forgetPage: forgetPage}
 	err := l.transact(ctx, func(tx pgx.Tx) (err error) {
+		if err := notMoved(ctx, tx, "", spec.Name); err != nil {
+			return err
+		}
 		n.registration, err = register(ctx, tx, spec)
 		return err
 	})

@@ -60,7 +60,7 @@ func (s *Sweeper) dropWindows(ctx context.Context, subscription int32, cfg Confi
 	for _, id := range ids {
 		gone, err := s.mayDrop(ctx, subscription, id, cfg)
 		if err == nil && gone {
-			gone, err = s.drop(ctx, id) // false if it is needed after all
+			gone, err = s.Drop(ctx, id) // false if it is needed after all
 		}
 		if err != nil {
 			return dropped, err
@@ -74,8 +74,8 @@ func (s *Sweeper) dropWindows(ctx context.Context, subscription int32, cfg Confi
 	return dropped, nil
 }
 
-// drop drops a window. If readers hold it for so long that others would have to wait for the DROP, it returns false and no error.
-func (s *Sweeper) drop(ctx context.Context, id int32) (dropped bool, err error) {
+// Drop drops a window. If readers hold it for so long that others would have to wait for the DROP, it returns false and no error.
+func (s *Sweeper) Drop(ctx context.Context, id int32) (dropped bool, err error) {
 	var kept bool
 	for try := range dropTries {
 		if err := pg.Backoff(ctx, try); err != nil {

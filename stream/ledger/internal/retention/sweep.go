@@ -101,9 +101,10 @@ func (s *Sweeper) Sweep(ctx context.Context, cfg Config) (Swept, error) {
 	return swept, nil
 }
 
-// subscriptions reads all subscriptions.
+// subscriptions reads all subscriptions but those that are being moved: what is copied stays as it is.
 func (s *Sweeper) subscriptions(ctx context.Context) ([]subscription, error) {
-	rows, err := s.read.Query(ctx, `SELECT id, name || CASE generation WHEN 0 THEN '' ELSE '@' || generation END AS name FROM subscriptions ORDER BY id`)
+	rows, err := s.read.Query(ctx, `SELECT id, name || CASE generation WHEN 0 THEN '' ELSE '@' || generation END AS name FROM subscriptions s
+		WHERE NOT EXISTS (SELECT FROM moves m WHERE m.subscription = s.name) ORDER BY id`)
 	if err != nil {
 		return nil, err
 	}

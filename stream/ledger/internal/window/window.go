@@ -81,7 +81,12 @@ func Add(ctx context.Context, tx pgx.Tx, subscription int32, current bool) error
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, Of(id, tables))
+	return Make(ctx, tx, id)
+}
+
+// Make makes the tables of a window whose row is there.
+func Make(ctx context.Context, tx pgx.Tx, id int32) error {
+	_, err := tx.Exec(ctx, Of(id, tables))
 	return err
 }
 
