@@ -177,6 +177,7 @@ type grammar struct {
 		Pause   subscriptionsPauseCmd   `cmd:"" help:"Decide and attempt nothing more for a subscription, in all processes, until it is resumed."`
 		Resume  subscriptionsResumeCmd  `cmd:"" help:"End a pause: decisions and attempts go on where they stood."`
 		Seek    subscriptionsSeekCmd    `cmd:"" help:"Move the position of a running subscription: to a time, an offset, the start or the end. What is done is skipped."`
+		Move    subscriptionsMoveCmd    `cmd:"" help:"Take a subscription to another ledger, with all that belongs to it: the plan, or with --run the move."`
 		Accept  subscriptionsAcceptCmd  `cmd:"" help:"Accept what partitions are stopped for, exactly as it was reported: they go on."`
 	} `cmd:"" help:"Consumers."`
 	Replay struct {

@@ -39,12 +39,13 @@ var changes = map[string]string{
 	"dlq discard": "", "dlq replay": "", "dlq resolve": "", "inbox redrive": "", "quarantine redrive": "", "replay cancel": "", "replay start": "",
 	"subscriptions accept": "", "subscriptions pause": "", "subscriptions resume": "", "subscriptions seek": "", "destinations pause": "", "pause": "", "resume": "", "destinations resume": "",
 	"tokens create": "", "tokens revoke": "", "agents create": "", "agents revoke": "", "alerts silence": "", "approvals approve": "7", "approvals deny": "7", "alerts unsilence": "",
-	"topics apply":      "no --reason: nobody keeps one of a cluster's topics",
-	"schemas push":      "no --reason: a registry keeps none",
-	"sources reconcile": "no --reason: it brings what would have come without it, as send does",
-	"migrate":           "neither: it brings the schema to what the binary needs, and does nothing twice",
-	"topics rekey":      "neither: without --run it is the plan",
-	"replay plan":       "neither: a plan changes nothing, and start asks for the reason",
+	"topics apply":       "no --reason: nobody keeps one of a cluster's topics",
+	"schemas push":       "no --reason: a registry keeps none",
+	"sources reconcile":  "no --reason: it brings what would have come without it, as send does",
+	"migrate":            "neither: it brings the schema to what the binary needs, and does nothing twice",
+	"topics rekey":       "neither: without --run it is the plan",
+	"subscriptions move": "neither: without --run it is the plan",
+	"replay plan":        "neither: a plan changes nothing, and start asks for the reason",
 }
 
 // others read no running process and change nothing, or are processes; sources rotate-secret makes another secret each time.
