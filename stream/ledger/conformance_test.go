@@ -8,7 +8,6 @@ import (
 
 	"github.com/forebay-io/forebay/schemas/short"
 	"github.com/forebay-io/forebay/stream/ledger"
-	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
 )
 
 // postgres is the real ledger as the suite's subject.
@@ -17,7 +16,7 @@ type postgres struct {
 	procs []*ledger.TestProcess
 }
 
-func (p *postgres) Process(t testing.TB, spec ledger.Spec) ledgertest.Ledger {
+func (p *postgres) Process(t testing.TB, spec ledger.Spec) Ledger {
 	proc := p.Start(t, spec)
 	p.procs = append(p.procs, proc)
 	return proc
@@ -30,22 +29,28 @@ func (p *postgres) Pass(t testing.TB, d time.Duration) {
 	}
 }
 
-func (p *postgres) Lose(_ testing.TB, of ledgertest.Ledger, written bool, meanwhile func()) func() bool {
+func (p *postgres) Lose(_ testing.TB, of Ledger, written bool, meanwhile func()) func() bool {
 	return of.(*ledger.TestProcess).Lose(written, meanwhile)
 }
 
-func (p *postgres) Stop(_ testing.TB, of ledgertest.Ledger) { of.(*ledger.TestProcess).Kill() }
+func (p *postgres) Stop(_ testing.TB, of Ledger) { of.(*ledger.TestProcess).Kill() }
 
-func (p *postgres) Entered(t testing.TB, _ ledgertest.Ledger, member string) {
+func (p *postgres) Entered(t testing.TB, _ Ledger, member string) {
 	p.TestDatabase.Entered(t, member)
 }
 
-func (p *postgres) Waits(t testing.TB, of ledgertest.Ledger) { of.(*ledger.TestProcess).Waits(t) }
+func (p *postgres) Waits(t testing.TB, of Ledger) { of.(*ledger.TestProcess).Waits(t) }
 
 // TestConformance holds the real ledger to every property of the suite.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	ledgertest.Run(t, func(t testing.TB) ledgertest.Subject { return &postgres{TestDatabase: ledger.NewTestDatabase(t)} })
+	conforms(t, func(t testing.TB) subject { return &postgres{TestDatabase: ledger.NewTestDatabase(t)} })
+}
+
+// TestMemory holds the ledger in memory to them all.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	conforms(t, func(testing.TB) subject { return ofMemory() })
 }
 
 var (
@@ -68,7 +73,7 @@ func TestMemoryIsWhatPostgresIs(t *testing.T) {
 			seed, end = *compareSeed, time.Time{}
 		}
 		ok := t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			ledgertest.Compare(t, &postgres{TestDatabase: ledger.NewTestDatabase(t)}, ledgertest.OfMemory(), seed, *compareSteps)
+			compare(t, &postgres{TestDatabase: ledger.NewTestDatabase(t)}, ofMemory(), seed, *compareSteps)
 		})
 		if !ok || *compareSeed != 0 {
 			return

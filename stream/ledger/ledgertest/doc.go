@@ -1,8 +1,5 @@
-// Package ledgertest is the ledger's conformance suite, and a ledger in memory that passes it.
-//
-// [Run] states every property of claim, apply, record, open and expire that the packages above rest on, once. It runs
-// against the real [ledger.Namespace] on Postgres and against [Memory]: what one refuses, the other refuses. Beside it
-// [Compare] plays random histories on two ledgers at once and compares what they tell after every step.
+// Package ledgertest is a ledger in memory. It passes the conformance suite of package ledger, which plays random histories on it
+// and on Postgres, too, and compares what both tell after every step.
 //
 // A [Memory] is one subscription's state; [Memory.Process] gives a process its handle on it, which does what a
 // *ledger.Namespace does. Time is that of package time, so that it runs inside a testing/synctest bubble: it waits on channels

@@ -19,9 +19,3 @@ var (
 	_ streambatch.BackfillLedger = (*ledgertest.Process)(nil)
 	_ lane.Ledger                = (*ledgertest.Process)(nil)
 )
-
-// TestMemory holds the double to every property that the real ledger is held to in package ledger.
-func TestMemory(t *testing.T) {
-	t.Parallel()
-	ledgertest.Run(t, func(testing.TB) ledgertest.Subject { return ledgertest.OfMemory() })
-}

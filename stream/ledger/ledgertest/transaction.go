@@ -291,6 +291,26 @@ func (p *Process) lockOne(ctx context.Context, how lockMode, id int32) error {
 	}
 }
 
+// Waits waits until a call of the process waits for a lock that another holds.
+func (p *Process) Waits(ctx context.Context) error {
+	for {
+		p.m.mu.Lock()
+		if p.m.waited == nil {
+			p.m.waited = make(chan struct{})
+		}
+		waits, waited := p.waits, p.m.waited
+		p.m.mu.Unlock()
+		if waits > 0 {
+			return nil
+		}
+		select {
+		case <-waited:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 func (p *Process) unlock(how lockMode, fences []int32) {
 	p.m.mu.Lock()
 	defer p.m.mu.Unlock()

@@ -1,4 +1,4 @@
-package ledgertest
+package ledger_test
 
 import (
 	"context"
@@ -18,12 +18,12 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// Compare plays a random history of so many steps on two ledgers, and fails where they differ in anything that they tell:
+// compare plays a random history of so many steps on two ledgers, and fails where they differ in anything that they tell:
 // outcomes, actions, errors and their kinds, deadlines, pages, what is fenced. Processes take partitions from each other,
 // with policies of every word, rewind and skip; zombies go on; connections are lost at COMMIT; logs are cut and created again;
 // operators ask, accept and discard.
-func Compare(t testing.TB, a, b Subject, seed uint64, steps int) {
-	h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 0)), seed: seed, subjects: [2]Subject{a, b}, owner: make([]*holding, historyPartitions),
+func compare(t testing.TB, a, b subject, seed uint64, steps int) {
+	h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 0)), seed: seed, subjects: [2]subject{a, b}, owner: make([]*holding, historyPartitions),
 		number: map[string]int{}}
 	h.author = newAuthor(h.rng, historyPartitions)
 	h.topic = 1
@@ -44,7 +44,7 @@ type history struct {
 	t        testing.TB
 	rng      *rand.Rand
 	seed     uint64
-	subjects [2]Subject
+	subjects [2]subject
 	author   *author
 	spec     ledger.Spec
 	filter   map[string]bool

@@ -1,4 +1,4 @@
-package ledgertest
+package ledger_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -84,11 +85,11 @@ type keeping interface {
 
 var (
 	_ Ledger = (*ledger.Namespace)(nil)
-	_ Ledger = (*Process)(nil)
+	_ Ledger = (*ledgertest.Process)(nil)
 )
 
-// Subject is a ledger under test: a database that holds nothing yet, with operators and random events around it.
-type Subject interface {
+// subject is a ledger under test: a database that holds nothing yet, with operators and random events around it.
+type subject interface {
 	// Process starts a process. All of a test have one name and generation.
 	Process(t testing.TB, spec ledger.Spec) Ledger
 	// Pass makes what is stored so much older, by the database's clock.
@@ -108,19 +109,14 @@ type Subject interface {
 	AskAction(ctx context.Context, id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail, by, reason string) (int64, error)
 	// Report is what a destination says later of an attempt.
 	Report(ctx context.Context, r ledger.Report) error
-	Seeker
-}
-
-// Seeker is a Subject's part for seeks.
-type Seeker interface {
 	// AskSeek asks that a partition goes on at another offset, and SeekOutcome says what became of the last such request.
 	AskSeek(ctx context.Context, fence int32, topic ledger.TopicID, to int64, by, reason string) (int64, error)
 	SeekOutcome(ctx context.Context, fence int32) (outcome string, from int64)
 }
 
-// inMemory is a Memory as a Subject.
+// inMemory is a Memory as a subject.
 type inMemory struct {
-	*Memory
+	*ledgertest.Memory
 	mu     sync.Mutex
 	losses map[string]*loss // by process
 }
@@ -132,26 +128,33 @@ type loss struct {
 	broken    bool // meanwhile is still to run
 }
 
-// OfMemory gives a new Memory to the suite. What it is named its first process says.
-func OfMemory() Subject { return &inMemory{losses: map[string]*loss{}} }
+// inMemoryProcess is a process of it, with the name by which the hook knows it.
+type inMemoryProcess struct {
+	*ledgertest.Process
+	name string
+}
+
+// ofMemory gives a new Memory to the suite. What it is named its first process says.
+func ofMemory() subject { return &inMemory{losses: map[string]*loss{}} }
 
 func (s *inMemory) Process(t testing.TB, spec ledger.Spec) Ledger {
 	t.Helper()
 	if s.Memory == nil {
-		s.Memory = New(spec.Name, spec.Generation)
+		s.Memory = ledgertest.New(spec.Name, spec.Generation)
 		s.SetHook(s.lose)
 	}
-	p, err := s.Memory.Process(fmt.Sprintf("%s of memory", spec.Owner), spec)
+	name := fmt.Sprintf("%s of memory", spec.Owner)
+	p, err := s.Memory.Process(name, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return inMemoryProcess{p, name}
 }
 
 var errConnection = errors.New("the connection is lost")
 
 // lose is the Memory's hook.
-func (s *inMemory) lose(_ context.Context, c Call) error {
+func (s *inMemory) lose(_ context.Context, c ledgertest.Call) error {
 	s.mu.Lock()
 	l := s.losses[c.Process]
 	if l == nil || c.Reads {
@@ -161,13 +164,13 @@ func (s *inMemory) lose(_ context.Context, c Call) error {
 	var run func()
 	var err error
 	switch {
-	case l.broken && c.Point == Before:
+	case l.broken && c.Point == ledgertest.Before:
 		run = l.meanwhile
 		delete(s.losses, c.Process)
-	case !l.broken && l.written && c.Point == After:
+	case !l.broken && l.written && c.Point == ledgertest.After:
 		run, err = l.meanwhile, errConnection
 		delete(s.losses, c.Process)
-	case !l.broken && !l.written && c.Point == Within:
+	case !l.broken && !l.written && c.Point == ledgertest.Within:
 		l.broken, err = true, errConnection
 	}
 	s.mu.Unlock()
@@ -180,7 +183,7 @@ func (s *inMemory) lose(_ context.Context, c Call) error {
 func (s *inMemory) Lose(_ testing.TB, of Ledger, written bool, meanwhile func()) (over func() bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name, l := of.(*Process).name, &loss{written: written, meanwhile: meanwhile}
+	name, l := of.(inMemoryProcess).name, &loss{written: written, meanwhile: meanwhile}
 	s.losses[name] = l
 	return func() bool {
 		s.mu.Lock()
@@ -193,22 +196,10 @@ func (s *inMemory) Lose(_ testing.TB, of Ledger, written bool, meanwhile func())
 
 func (s *inMemory) Waits(t testing.TB, of Ledger) {
 	t.Helper()
-	p := of.(*Process)
-	for limit := time.After(30 * time.Second); ; {
-		p.m.mu.Lock()
-		if p.m.waited == nil {
-			p.m.waited = make(chan struct{})
-		}
-		waits, waited := p.waits, p.m.waited
-		p.m.mu.Unlock()
-		if waits > 0 {
-			return
-		}
-		select {
-		case <-waited:
-		case <-limit:
-			t.Fatal("nobody waits")
-		}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := of.(inMemoryProcess).Waits(ctx); err != nil {
+		t.Fatal("nobody waits:", err)
 	}
 }
 
@@ -216,7 +207,7 @@ func (s *inMemory) Pass(_ testing.TB, d time.Duration) { s.Memory.Pass(d) }
 
 func (s *inMemory) Entered(testing.TB, Ledger, string) {}
 
-func (s *inMemory) Stop(_ testing.TB, of Ledger) { of.(*Process).Kill() }
+func (s *inMemory) Stop(_ testing.TB, of Ledger) { of.(inMemoryProcess).Kill() }
 
 func (s *inMemory) Ask(_ context.Context, source, id string, kind ledger.CommandKind, by, reason string) (int64, error) {
 	return s.Memory.Ask(source, id, kind, by, reason)

@@ -1,4 +1,4 @@
-package ledgertest
+package ledger_test
 
 import (
 	"fmt"

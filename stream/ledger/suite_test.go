@@ -1,4 +1,4 @@
-package ledgertest
+package ledger_test
 
 import (
 	"context"
@@ -22,8 +22,10 @@ type property struct {
 	hold func(f *fixture)
 }
 
-// Run holds a ledger to every property. open makes an empty one.
-func Run(t *testing.T, open func(t testing.TB) Subject) {
+// The ledger's conformance suite: every property of claim, apply, record, open and expire that the packages above rest on, stated once.
+// TestConformance holds the real ledger on Postgres to it, TestMemory the ledger in memory: what one refuses, the other refuses.
+// conforms holds a ledger to every property. open makes an empty one.
+func conforms(t *testing.T, open func(t testing.TB) subject) {
 	for _, p := range slices.Concat(claims, applying, expiring, recording, copying, stopping, seeking, commanding, finishingLater, failing, presence) {
 		t.Run(strings.ReplaceAll(p.name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
@@ -35,12 +37,16 @@ func Run(t *testing.T, open func(t testing.TB) Subject) {
 // fixture is a ledger of one test, and its first process.
 type fixture struct {
 	testing.TB
-	s    Subject
+	s    subject
 	l    Ledger
 	spec ledger.Spec
 }
 
-const subscription = "acme.triage"
+const (
+	subscription = "acme.triage"
+	recreated    = "topic_recreated" // the stop of a topic that was created again
+	maxCopies    = 8 << 20           // the bytes of payload copies that one read brings
+)
 
 // start starts a process, the fixture's if it has none yet. Those that follow have the spec of the one before, changed.
 func (f *fixture) start(change ...func(*ledger.Spec)) Ledger {
