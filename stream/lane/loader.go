@@ -61,14 +61,44 @@ func (l *loader) wait(ctx context.Context) {
 // other ends the round.
 func (l *loader) round(ctx context.Context) (worked bool, err error) {
 	for _, p := range l.worthReading() {
-		for _, read := range []func(context.Context, *partition) error{l.readLatest, l.readPage, l.refill} {
-			if err := read(p.ctx, p); err != nil && ctx.Err() == nil && p.ctx.Err() == nil {
+		for _, begin := range []func(*partition) scan{l.latest, l.page, l.refill} {
+			if err := l.read(p, begin); err != nil && ctx.Err() == nil && p.ctx.Err() == nil {
 				return worked, err
 			}
 		}
 		worked = true
 	}
 	return worked, nil
+}
+
+// scan is a read of a partition's open actions, in the order of their lane_seq. What it calls holds mu.
+type scan struct {
+	after int64                                              // the lane_seq behind which it begins
+	size  int                                                // of its first page; 0: nothing is to be read
+	take  func(actions []ledger.Action, more bool) (on bool) // takes a page, and says whether the next one is wanted
+}
+
+// read reads pages, twice the size each time, until the scan has what it wants.
+func (l *loader) read(p *partition, begin func(*partition) scan) error {
+	s := l.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := begin(p)
+	for on := r.size > 0; on; r.size = min(2*r.size, pageSize) {
+		s.mu.Unlock()
+		actions, more, err := l.ledger.Open(p.ctx, p.claim, r.after, r.size)
+		s.mu.Lock()
+		if err != nil {
+			l.requeueRefills(p) // a refill's lanes still need it
+			return err
+		}
+		if len(actions) > 0 {
+			r.after = actions[len(actions)-1].LaneSeq
+		}
+		on = r.take(actions, more)
+		s.q.dispatch.wake()
+	}
+	return nil
 }
 
 // worthReading returns the partitions of which a read would bring something.
@@ -83,52 +113,31 @@ func (l *loader) worthReading() (partitions []*partition) {
 	return partitions
 }
 
-// readLatest reads the next page of a partition's open actions into its [latest]. After the last page its lanes begin to run.
-func (l *loader) readLatest(ctx context.Context, p *partition) error {
-	s := l.s
-	s.mu.Lock()
-	reading := p.latest.unread() && !p.ending()
-	s.mu.Unlock()
-	if !reading {
-		return nil
+// latest reads the next page of a partition's open actions into its [latest]. After the last page its lanes begin to run.
+func (l *loader) latest(p *partition) scan {
+	if !p.latest.unread() || p.ending() {
+		return scan{}
 	}
-	actions, more, err := l.ledger.Open(ctx, p.claim, p.latest.readTo, pageSize) // readTo is the loader's alone
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p.latest.addPage(actions, more)
-	if more || p.ending() {
-		return nil
-	}
-	for _, la := range p.lanes {
-		if la.state == idle && la.head != nil {
-			s.q.schedule(la)
+	return scan{after: p.latest.readTo, size: pageSize, take: func(actions []ledger.Action, more bool) bool {
+		if p.latest.addPage(actions, more); more || p.ending() {
+			return false
 		}
-	}
-	s.q.dispatch.wake()
-	return nil
+		for _, la := range p.lanes {
+			if la.state == idle && la.head != nil {
+				l.s.q.schedule(la)
+			}
+		}
+		return false
+	}}
 }
 
-// readPage reads the next page behind what is loaded.
-func (l *loader) readPage(ctx context.Context, p *partition) error {
-	s := l.s
-	s.mu.Lock()
-	after, room, left := p.loadedTo, p.roomForPage(), p.left
-	s.mu.Unlock()
-	if room == 0 {
-		return nil
-	}
-	actions, more, err := l.ledger.Open(ctx, p.claim, after, room)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l.takePage(p, actions, more, left)
-	s.q.dispatch.wake()
-	return nil
+// page reads the next page behind what is loaded.
+func (l *loader) page(p *partition) scan {
+	left := p.left
+	return scan{after: p.loadedTo, size: p.roomForPage(), take: func(actions []ledger.Action, more bool) bool {
+		l.takePage(p, actions, more, left)
+		return false
+	}}
 }
 
 // takePage pushes the actions of a page. p.more becomes false only if the page was the last, and nothing was left to a later one
@@ -158,35 +167,14 @@ func (l *loader) takePage(p *partition, actions []ledger.Action, more bool, left
 }
 
 // refill reads on for the lanes that left actions in the ledger and have room again. One scan serves them all. It begins at the
-// lowest of their tails, and each lane takes only the actions above its own tail: none twice, none left out.
-func (l *loader) refill(ctx context.Context, p *partition) error {
-	from, size := l.beginRefill(p)
-	for ; size > 0; size = min(2*size, pageSize) {
-		actions, more, err := l.ledger.Open(ctx, p.claim, from, size)
-		if err != nil {
-			l.abortRefill(p)
-			return err
-		}
-		from = math.MaxInt64 // the scan has seen everything up to here
-		if more && len(actions) > 0 {
-			from = actions[len(actions)-1].LaneSeq
-		}
-		if l.takeRefill(p, actions, from) {
-			return nil
-		}
-	}
-	return nil
-}
-
-// beginRefill chooses the lanes to refill. It returns the lane_seq to read from, and how many actions to read first: as many as
-// the lanes have room for, so that one lane alone does not read a whole page each time. A size of 0 means that no lane needs it.
-func (l *loader) beginRefill(p *partition) (from int64, size int) {
-	l.s.mu.Lock()
-	defer l.s.mu.Unlock()
+// lowest of their tails, and each lane takes only the actions above its own tail: none twice, none left out. Its first page is of as many
+// as the lanes have room for, so that one lane alone does not read a whole page each time.
+func (l *loader) refill(p *partition) scan {
 	if p.ending() || len(p.needsRefill) == 0 {
-		return 0, 0
+		return scan{}
 	}
-	from, l.refilling = math.MaxInt64, map[*lane]int64{}
+	from, size := int64(math.MaxInt64), 0
+	l.refilling = map[*lane]int64{}
 	for la := range p.needsRefill {
 		from = min(from, la.tail)
 		if la.headToReload != 0 {
@@ -198,14 +186,13 @@ func (l *loader) beginRefill(p *partition) (from int64, size int) {
 		size += max(1, l.s.q.cfg.LaneWindow-la.n)
 	}
 	clear(p.needsRefill)
-	return from, min(max(size, smallPage), pageSize)
-}
-
-// abortRefill ends a refill whose read failed: its lanes still need it.
-func (l *loader) abortRefill(p *partition) {
-	l.s.mu.Lock()
-	defer l.s.mu.Unlock()
-	l.requeueRefills(p)
+	return scan{from, min(max(size, smallPage), pageSize), func(actions []ledger.Action, more bool) bool {
+		seen := int64(math.MaxInt64) // the scan has seen everything up to here
+		if more && len(actions) > 0 {
+			seen = actions[len(actions)-1].LaneSeq
+		}
+		return !l.takeRefill(p, actions, seen)
+	}}
 }
 
 // requeueRefills ends a refill: lanes that still have actions in the ledger need another one, the others do not.
@@ -224,10 +211,8 @@ func (l *loader) requeueRefills(p *partition) {
 
 // takeRefill appends the actions of a page to their lanes, and reports whether the refill has ended. For one lane it ends when
 // the lane is full, has everything that it left in the ledger, or is retired: then another lane reads the rest.
+// The caller holds mu.
 func (l *loader) takeRefill(p *partition, actions []ledger.Action, seen int64) (ended bool) {
-	s := l.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if p.ending() {
 		clear(l.refilling)
 		return true
@@ -238,7 +223,7 @@ func (l *loader) takeRefill(p *partition, actions []ledger.Action, seen int64) (
 		if la == nil || !wanted || actions[i].LaneSeq <= la.tail || actions[i].LaneSeq > goal {
 			continue
 		}
-		if la.loadsNothing() || la.n >= s.q.cfg.LaneWindow || la.n > 0 && p.open >= s.q.cfg.MaxOpen {
+		if la.loadsNothing() || la.n >= l.s.q.cfg.LaneWindow || la.n > 0 && p.open >= l.s.q.cfg.MaxOpen {
 			delete(l.refilling, la) // pop asks for the next refill
 			continue
 		}
@@ -246,7 +231,7 @@ func (l *loader) takeRefill(p *partition, actions []ledger.Action, seen int64) (
 			l.requeueRefills(p)
 			break
 		}
-		s.q.append(la, &actions[i], nil, false)
+		l.s.q.append(la, &actions[i], nil, false)
 	}
 	for la, goal := range l.refilling {
 		if seen >= goal || la.state == retired {
@@ -254,7 +239,6 @@ func (l *loader) takeRefill(p *partition, actions []ledger.Action, seen int64) (
 			l.refilled(la, goal)
 		}
 	}
-	s.q.dispatch.wake()
 	return len(l.refilling) == 0
 }
 

@@ -148,7 +148,7 @@ func (q *queues) schedule(la *lane) {
 		q.awaitReport(la)
 	case e.Status == ledger.Dead || e.Status == ledger.Unknown:
 		q.park(la)
-	case la.partition.latest.unread(): // readLatest schedules the lane
+	case la.partition.latest.unread(): // the loader schedules the lane
 	case !e.notBefore.IsZero() && e.notBefore.After(time.Now()):
 		la.state = waiting
 		q.timers.add(e)

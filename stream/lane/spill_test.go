@@ -321,19 +321,15 @@ func TestPageWithoutRoomForTheLast(t *testing.T) {
 			p.needsRefill[la] = struct{}{}
 		}
 		p.loadedTo, p.more = b.LaneSeq, false
-		r.s.mu.Unlock()
-		r.loader.beginRefill(p)
-		r.s.mu.Lock()
+		r.loader.refill(p)
 		p.needsRefill[p.lanes["a"]] = struct{}{}
 		fill := p.cfg.MaxOpen + p.cfg.MaxOpen/4 - 1 - p.open
 		p.open += fill
 		r.s.q.open += fill
-		r.s.mu.Mutex.Unlock() // the lanes that fill the window are not there
-		r.s.mu.check = nil
 		if !r.loader.takeRefill(p, []ledger.Action{a, b}, b.LaneSeq) {
 			t.Error("the refill goes on")
 		}
-		r.s.mu.Lock()
+		r.s.mu.check = nil // the lanes that fill the window are not there
 		defer r.s.mu.Unlock()
 		var needs []string
 		for la := range p.needsRefill {
