@@ -1,5 +1,6 @@
-// Package metrics has the list of what a process counts, and makes of it the metrics reference (deploy/docs/METRICS.md), the dashboards
-// (deploy/dashboards) and what tries their queries on a Prometheus. A test of package app holds the list to what a process registers.
+// Package metrics has the list of what a process counts, metrics.json, and makes of it the metrics reference (deploy/docs/METRICS.md), the
+// dashboards (deploy/dashboards) and what tries their queries on a Prometheus, when its tests are run with -update. It has nothing but tests. A
+// test of package app holds the list to what a process registers.
 package metrics
 
 import (
