@@ -25,7 +25,7 @@ import (
 func compare(t testing.TB, a, b subject, seed uint64, steps int) {
 	h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 0)), seed: seed, subjects: [2]subject{a, b}, owner: make([]*holding, historyPartitions),
 		number: map[string]int{}}
-	h.author = newAuthor(h.rng, historyPartitions)
+	h.author = ledger.NewAuthor(h.rng, historyPartitions, func(r *ledger.Record) { spoil(h.rng, r) }, true)
 	h.topic = 1
 	h.respec()
 	h.start()
@@ -45,7 +45,7 @@ type history struct {
 	rng      *rand.Rand
 	seed     uint64
 	subjects [2]subject
-	author   *author
+	author   *ledger.Author
 	spec     ledger.Spec
 	filter   map[string]bool
 	topic    byte // counts how often it was created
@@ -200,7 +200,7 @@ func (h *history) step() {
 	}
 	switch {
 	case x < 30:
-		h.author.extend(o.part, h.rng.IntN(12))
+		h.author.Extend(o.part, h.rng.IntN(12))
 		h.apply(o)
 	case x < 36:
 		h.ask(o)
@@ -256,7 +256,7 @@ func (h *history) lose(o *holding) (over func()) {
 // claim takes a partition, at its position or at an operator's.
 func (h *history) claim(part int, p *pair) {
 	how := h.rng.IntN(10)
-	to := h.rng.Int64N(h.author.end[part] + 1)
+	to := h.rng.Int64N(h.author.End[part] + 1)
 	h.log("%s claims partition %d, way %d", p.name, part, how)
 	h.claimAt(part, p, func(_ context.Context, stored *ledger.Position) (ledger.Start, error) {
 		switch {
@@ -344,7 +344,7 @@ func (h *history) apply(o *holding) {
 	var batch [2][]ledger.Slice
 	mine := h.mine(o)
 	for _, o := range mine {
-		records, next := h.author.read(o.part, o.claim[0].Next.Offset, 1+h.rng.IntN(8), o.proc.filter)
+		records, next := h.author.Read(o.part, o.claim[0].Next.Offset, 1+h.rng.IntN(8), o.proc.filter)
 		s := ledger.Slice{From: o.claim[0].Next.Offset, Records: records, Next: ledger.Position{Offset: next, LeaderEpoch: 3}}
 		h.spoil(&s)
 		h.log("%s applies [%d,%d) of partition %d, %d records", o.proc.name, s.From, s.Next.Offset, o.part, len(s.Records))
@@ -486,7 +486,7 @@ func (h *history) expire(o *holding) {
 }
 
 func (h *history) caughtUp(o *holding) {
-	at := logBegan.Add(time.Duration(h.rng.IntN(2000)) * time.Second)
+	at := ledger.LogBegan.Add(time.Duration(h.rng.IntN(2000)) * time.Second)
 	h.log("%s has caught up in partition %d", o.proc.name, o.part)
 	h.both("caught up", func(i int) any {
 		return errorText(o.proc.on[i].CaughtUp(h.t.Context(), at, []*ledger.Claim{o.claim[i]}))
@@ -505,5 +505,23 @@ func (h *history) release(o *holding) {
 	})
 	if h.owner[o.part] == o {
 		h.keepAsZombie(o.part)
+	}
+}
+
+func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+
+// spoil makes a record that no table takes.
+func spoil(rng *rand.Rand, r *ledger.Record) {
+	switch rng.IntN(5) {
+	case 0:
+		r.Type = "t.\x00"
+	case 1:
+		r.ID = "\xff\xfe"
+	case 2:
+		r.ID = ""
+	case 3:
+		r.Version.Clock = "c\x00"
+	default:
+		r.Source = ""
 	}
 }

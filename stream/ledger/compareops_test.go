@@ -31,7 +31,7 @@ func (h *history) load(o *holding) {
 	limit := 1 + h.rng.IntN(7)
 	h.log("%s loads partition %d in pages of %d", o.proc.name, o.part, limit)
 	open := h.open(o, limit)
-	before := h.rng.Int64N(h.author.end[o.part] + 2)
+	before := h.rng.Int64N(h.author.End[o.part] + 2)
 	if h.owner[o.part] != o { // one that is fenced meets what another has written, in no certain order
 		return
 	}
@@ -170,7 +170,7 @@ func (h *history) copies(o *holding) {
 
 // ask has an operator release or discard some of the last events, whether they wait or not.
 func (h *history) ask(o *holding) {
-	log := h.author.log[o.part]
+	log := h.author.Log[o.part]
 	if len(log) == 0 {
 		return
 	}
@@ -315,7 +315,7 @@ func (h *history) cut(part int) {
 		return showStop(s)
 	})
 	if ids[0] != 0 && (stop.Kind == "above_log_end" || stop.Kind == "truncated") {
-		h.author.cut(part, at)
+		h.author.Cut(part, at)
 	}
 	n := int32(part)
 	if accept {
@@ -357,7 +357,7 @@ func (h *history) recreate() {
 		return
 	}
 	for n := range historyPartitions {
-		h.author.cut(n, 0)
+		h.author.Cut(n, 0)
 		h.keepAsZombie(n)
 	}
 	h.both("report", func(i int) any {
@@ -415,7 +415,7 @@ func (h *history) rest() {
 		})
 		o := h.owner[part]
 		h.load(o)
-		for tries := 0; o.claim[0].Next.Offset < h.author.end[part] && tries < 200; tries++ {
+		for tries := 0; o.claim[0].Next.Offset < h.author.End[part] && tries < 200; tries++ {
 			h.apply(o)
 			if h.owner[part] != o {
 				return

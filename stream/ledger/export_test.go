@@ -11,6 +11,14 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
+// For the conformance suite.
+var (
+	TestPartition = partition
+	TestSlice     = slice
+	TestDecisions = decisions
+	TestLanes     = lanes
+)
+
 // TestDatabase is an empty ledger on Postgres, for tests from outside of this package.
 type TestDatabase struct {
 	cfg Config

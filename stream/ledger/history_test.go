@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -11,14 +10,17 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 )
 
-// author writes the log of a few partitions as providers fill it: what is new, late, repeated, tampered with, broken, refused
+// Author writes the log of a few partitions as providers fill it: what is new, late, repeated, tampered with, broken, refused
 // by the database, with holes between the offsets. A partition's log only grows; what a reader does with it (rewinds,
 // filters) is the reader's business.
-type author struct {
+type Author struct {
+	Log [][]Record // by partition
+	End []int64    // the next offset of each
+
 	rng    *rand.Rand
-	log    map[int32][]Record
-	end    map[int32]int64 // the next offset
-	kept   map[int32][]Record
+	spoil  func(*Record) // makes a record that the database refuses
+	also   bool          // some have second keys
+	kept   [][]Record
 	top    map[schemas.EntityKey]int64
 	epoch  map[schemas.EntityKey]int64 // how often its provider has begun to count again
 	mixed  schemas.VersionKind         // of the entities c
@@ -26,22 +28,19 @@ type author struct {
 	events int
 }
 
-// logBegan is the first append time: long before any window of the test was closed, and after it once windows are aged.
-var logBegan = time.Now().Add(-24 * time.Hour).Truncate(time.Second).UTC()
+// LogBegan is the first append time: long before any window of the test was closed, and after it once windows are aged.
+var LogBegan = time.Now().Add(-24 * time.Hour).Truncate(time.Second).UTC()
 
-func newAuthor(rng *rand.Rand, partitions int32) *author {
-	a := &author{rng: rng, log: map[int32][]Record{}, end: map[int32]int64{}, kept: map[int32][]Record{}, top: map[schemas.EntityKey]int64{},
-		epoch: map[schemas.EntityKey]int64{}}
-	a.words = rng.IntN(2) == 0
-	a.mixed = []schemas.VersionKind{schemas.Monotonic, schemas.Timestamp, schemas.Sequence}[rng.IntN(3)]
-	for p := range partitions {
-		a.end[p] = 0
+func NewAuthor(rng *rand.Rand, partitions int, spoil func(*Record), also bool) *Author {
+	return &Author{
+		rng: rng, Log: make([][]Record, partitions), End: make([]int64, partitions), kept: make([][]Record, partitions), spoil: spoil, also: also,
+		top: map[schemas.EntityKey]int64{}, epoch: map[schemas.EntityKey]int64{},
+		words: rng.IntN(2) == 0, mixed: []schemas.VersionKind{schemas.Monotonic, schemas.Timestamp, schemas.Sequence}[rng.IntN(3)],
 	}
-	return a
 }
 
-// extend appends up to n records.
-func (a *author) extend(part int32, n int) {
+// Extend appends up to n records.
+func (a *Author) Extend(part, n int) {
 	for range n {
 		switch x := a.rng.IntN(40); {
 		case x < 14:
@@ -57,11 +56,11 @@ func (a *author) extend(part int32, n int) {
 		case x < 29: // somewhere around the line: equal, older, ahead
 			a.append(part, a.event(part, int64(a.rng.IntN(6)-3)))
 		case x < 34: // once more, mostly in its own partition
-			if from := a.log[a.where(part)]; len(from) > 0 {
+			if from := a.Log[a.where(part)]; len(from) > 0 {
 				a.append(part, from[len(from)-1-a.rng.IntN(min(len(from), 20))])
 			}
 		case x < 35: // the same id with another body
-			if from := a.log[part]; len(from) > 0 {
+			if from := a.Log[part]; len(from) > 0 {
 				r := from[a.rng.IntN(len(from))]
 				r.Hash[0] ^= 0xff
 				a.append(part, r)
@@ -69,12 +68,12 @@ func (a *author) extend(part int32, n int) {
 		case x < 36:
 			a.append(part, Record{LeaderEpoch: 3, Record: gate.Record{Broken: gate.ReasonUndecodable}, Error: "no event\x00",
 				Packed: func() []byte { return []byte("raw") }})
-		case x < 37 && a.rng.IntN(2) == 0:
+		case x < 37:
 			r := a.event(part, 0)
-			r.Type = poison
+			a.spoil(&r)
 			a.append(part, r)
 		default: // control records, or what a compaction left
-			a.end[part] += 1 + int64(a.rng.IntN(3))
+			a.End[part] += 1 + int64(a.rng.IntN(3))
 		}
 	}
 }
@@ -82,23 +81,23 @@ func (a *author) extend(part int32, n int) {
 // poison is a type that no text column takes.
 const poison = "t.\x00"
 
-func (a *author) where(part int32) int32 {
+func (a *Author) where(part int) int {
 	if a.rng.IntN(4) == 0 {
-		return slices.Sorted(maps.Keys(a.end))[a.rng.IntN(len(a.end))]
+		return a.rng.IntN(len(a.Log))
 	}
 	return part
 }
 
 // append puts a record behind the log.
-func (a *author) append(part int32, r Record) {
-	r.Offset = a.end[part]
-	r.AppendTime = logBegan.Add(time.Duration(r.Offset) * time.Second)
-	a.log[part] = append(a.log[part], r)
-	a.end[part]++
+func (a *Author) append(part int, r Record) {
+	r.Offset = a.End[part]
+	r.AppendTime = LogBegan.Add(time.Duration(r.Offset) * time.Second)
+	a.Log[part] = append(a.Log[part], r)
+	a.End[part]++
 }
 
 // event is a new one, step places from the newest of its entity.
-func (a *author) event(part int32, step int64) Record {
+func (a *Author) event(part int, step int64) Record {
 	name := []string{"a", "a", "b", "b", "c", "d"}[a.rng.IntN(6)]
 	entity := schemas.EntityKey(fmt.Sprintf("p%d/%s", part, name))
 	if name == "b" && a.rng.IntN(20) == 0 {
@@ -118,13 +117,16 @@ func (a *author) event(part int32, step int64) Record {
 		v.Value, v.Text = 0, fmt.Sprintf("w%05d", v.Value+10)
 	}
 	if v.Kind == schemas.Timestamp {
-		v.Value = logBegan.Add(time.Duration(v.Value+a.end[part]) * time.Second).UnixNano()
+		v.Value = LogBegan.Add(time.Duration(v.Value+a.End[part]) * time.Second).UnixNano()
 	}
 	a.events++
 	r := record(0, fmt.Sprintf("ev-%d", a.events), string(entity), v)
 	r.Type = fmt.Sprintf("t.%d", a.rng.IntN(4))
 	r.Backfill = a.rng.IntN(12) == 0 // an answer to some question
 	r.Size = int64(len(r.Packed()))
+	if a.also && a.rng.IntN(5) == 0 { // it says what one of the last may have said
+		r.Also = gate.Also{1, byte(a.events / 12)}
+	}
 	if name == "a" {
 		r.First = new(int64(1))
 	}
@@ -134,9 +136,9 @@ func (a *author) event(part int32, step int64) Record {
 	return r
 }
 
-// read is what the log holds from an offset on, at most n records, and where to read on.
-func (a *author) read(part int32, from int64, n int, filter map[string]bool) (records []Record, next int64) {
-	log := a.log[part]
+// Read is what the log holds from an offset on, at most n records, and where to read on.
+func (a *Author) Read(part int, from int64, n int, filter map[string]bool) (records []Record, next int64) {
+	log := a.Log[part]
 	i, _ := slices.BinarySearchFunc(log, from, func(r Record, o int64) int { return int(r.Offset - o) })
 	for _, r := range log[i:min(i+n, len(log))] {
 		switch says := r.Broken == "" && filter[r.Type]; {
@@ -149,9 +151,15 @@ func (a *author) read(part int32, from int64, n int, filter map[string]bool) (re
 	}
 	switch {
 	case i+n >= len(log):
-		return records, max(a.end[part], from) // over what control records stand at the end
+		return records, max(a.End[part], from) // over what control records stand at the end
 	case len(records) > 0:
 		return records, records[len(records)-1].Offset + 1
 	}
 	return nil, from
+}
+
+// Cut forgets the records from an offset on.
+func (a *Author) Cut(part int, at int64) {
+	a.Log[part] = slices.DeleteFunc(a.Log[part], func(r Record) bool { return r.Offset >= at })
+	a.End[part] = at
 }

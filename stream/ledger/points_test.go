@@ -103,7 +103,7 @@ func operations() map[string]operation {
 			return err
 		}},
 		"caught up": {prepareTen, func(ctx context.Context, _ *scene, n *Namespace, c *Claim) error {
-			return n.CaughtUp(ctx, logBegan, []*Claim{c})
+			return n.CaughtUp(ctx, LogBegan, []*Claim{c})
 		}},
 		"release": {prepareTen, func(ctx context.Context, _ *scene, n *Namespace, c *Claim) error { return n.Release(ctx, c) }},
 		"claim": {prepareTen, func(ctx context.Context, s *scene, n *Namespace, _ *Claim) error {

@@ -68,12 +68,16 @@ func (f *fixture) start(change ...func(*ledger.Spec)) Ledger {
 
 func (f *fixture) ctx() context.Context { return f.Context() }
 
-func partition(n int32) ledger.Partition {
-	return ledger.Partition{Topic: "events.acme.github", TopicID: ledger.TopicID{1}, Number: n}
-}
-
 // partitions is how many the suite's topic has.
 const partitions = 8
+
+// What the tests inside of the package write and read, too.
+var (
+	partition = ledger.TestPartition
+	slice     = ledger.TestSlice
+	decisions = ledger.TestDecisions // as "0:applied/first", "-1:applied/released"
+	lanes     = ledger.TestLanes     // as "1:id:run"
+)
 
 type confirm = func(context.Context, *ledger.Position) (ledger.Start, error)
 
@@ -164,15 +168,6 @@ func at(r ledger.Record, offset int64) ledger.Record {
 	return r
 }
 
-// slice is a slice of one claim up to behind its last record.
-func slice(c *ledger.Claim, records ...ledger.Record) ledger.Slice {
-	next := c.Next
-	if n := len(records); n > 0 {
-		next = ledger.Position{Offset: records[n-1].Offset + 1, LeaderEpoch: records[n-1].LeaderEpoch}
-	}
-	return ledger.Slice{Claim: c, From: c.Next.Offset, Records: records, Next: next}
-}
-
 func (f *fixture) applyBy(l Ledger, c *ledger.Claim, records ...ledger.Record) ledger.Applied {
 	f.Helper()
 	out, err := l.Apply(f.ctx(), []ledger.Slice{slice(c, records...)})
@@ -254,22 +249,6 @@ func (f *fixture) refused(what string, err error, kind schemas.Kind) {
 	}
 }
 
-// decisions of an Applied, as "0:applied/first".
-func decisions(a ledger.Applied) (out []string) {
-	for _, o := range a.Outcomes {
-		out = append(out, fmt.Sprintf("%d:%s/%s", o.Record, o.Decision, o.Reason))
-	}
-	return out
-}
-
-// lanes of actions, as "1:id:run".
-func lanes(actions []ledger.Action) (out []string) {
-	for _, a := range actions {
-		out = append(out, fmt.Sprintf("%d:%s:%s", a.LaneSeq, a.EventID, a.Name))
-	}
-	return out
-}
-
 // states of actions, as "1:id:pending:0".
 func states(actions []ledger.Action) (out []string) {
 	for _, a := range actions {
@@ -279,3 +258,17 @@ func states(actions []ledger.Action) (out []string) {
 }
 
 func near(a, b time.Time) bool { return a.Sub(b).Abs() < 30*time.Second }
+
+// record is an event of the suite's source.
+func record(offset int64, id, entity string, v schemas.Version) ledger.Record {
+	r := ledger.Record{
+		LeaderEpoch: 3, Source: source, ID: id, Type: "com.github.issues.labeled", ReceivedAt: time.Unix(1_700_000_000, 0).UTC(),
+		Packed: func() []byte { return []byte("packed " + id) },
+	}
+	r.Offset, r.AppendTime, r.Key = offset, time.Unix(1_700_000_001, 0).UTC(), schemas.NewEventKey(r.Source, id)
+	r.Hash, r.Entity, r.Version, r.Payload = schemas.HashBody([]byte(id)), schemas.EntityKey(entity), v, schemas.Snapshot
+	r.Size = int64(len(r.Packed()))
+	return r
+}
+
+const source = "/acme/github"

@@ -19,7 +19,7 @@ func (w *world) cutLog(part int32) {
 	at := m.next - 1 - w.rng.Int64N(min(m.next, 12))
 	p := w.someone()
 	w.log("the log of partition %d, read to %d, is cut at %d; process %d claims it", part, m.next, at, p.id)
-	w.author.cut(part, at)
+	w.author.Cut(int(part), at)
 	maps.DeleteFunc(w.witness.read, func(of place, _ Record) bool { return of.part == part && of.at >= at })
 	ctx := w.t.Context()
 	stop, err := p.f.n.Report(ctx, Stop{Partition: w.partition(part), Kind: pick(w.rng, "above_log_end", "truncated"), From: at, To: m.next,
@@ -43,12 +43,6 @@ func (w *world) cutLog(part int32) {
 	after.claim(part, seek)
 	w.came("cut under what waits", after.moveOutOfLog(part, at))
 	w.claimed(part, p, c, stored, after)
-}
-
-// cut forgets the records from an offset on.
-func (a *author) cut(part int32, at int64) {
-	a.log[part] = slices.DeleteFunc(a.log[part], func(r Record) bool { return r.Offset >= at })
-	a.end[part] = at
 }
 
 // moveOutOfLog gives what waits and what is rejected from an offset on places outside of the log, and says whether anything waited.

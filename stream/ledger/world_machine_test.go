@@ -91,7 +91,7 @@ func (w *world) step() {
 	f := w.faulty()
 	switch x := w.rng.IntN(100); {
 	case x < 30:
-		w.author.extend(part, w.rng.IntN(12))
+		w.author.Extend(int(part), w.rng.IntN(12))
 		w.apply(p, mine, f)
 	case x < 35:
 		for _, h := range mine {
@@ -190,7 +190,7 @@ func (w *world) rest() {
 		}
 		h := w.owner[part]
 		w.load(h)
-		for h.claim.Next.Offset < w.author.end[part] {
+		for h.claim.Next.Offset < w.author.End[part] {
 			w.apply(p, []*holding{h}, noFault)
 		}
 		for w.waits(part) {

@@ -44,7 +44,7 @@ func (w *world) claim(part int32, p *process, f fault) {
 	if m.claimed && w.rng.IntN(4) == 0 {
 		to := w.rng.Int64N(m.next + 1)
 		if w.rng.IntN(3) == 0 {
-			to = min(m.next+w.rng.Int64N(8), w.author.end[part])
+			to = min(m.next+w.rng.Int64N(8), w.author.End[part])
 		}
 		if to != m.next {
 			seek = &Seek{From: m.next, To: to}
@@ -136,7 +136,7 @@ func (w *world) partition(n int32) Partition {
 
 // slice is what a claim reads next. A zombie reads on from where it believes to be.
 func (w *world) slice(h *holding) Slice {
-	records, next := w.author.read(h.part, h.claim.Next.Offset, 1+w.rng.IntN(8), h.proc.filter)
+	records, next := w.author.Read(int(h.part), h.claim.Next.Offset, 1+w.rng.IntN(8), h.proc.filter)
 	return Slice{Claim: h.claim, From: h.claim.Next.Offset, Records: records, Next: Position{Offset: next, LeaderEpoch: 3}}
 }
 
@@ -625,7 +625,7 @@ func (w *world) copies(h *holding, f fault) {
 
 // caughtUp notes that a process's partitions have been read to their end.
 func (w *world) caughtUp(p *process, mine []*holding, f fault) {
-	at := logBegan.Add(time.Duration(w.rng.IntN(2000)) * time.Second)
+	at := LogBegan.Add(time.Duration(w.rng.IntN(2000)) * time.Second)
 	claims := make([]*Claim, len(mine))
 	for i, h := range mine {
 		claims[i] = h.claim
@@ -773,7 +773,7 @@ func (w *world) load(h *holding) {
 	if want := w.model.open(h.part); !slices.Equal(got, want) {
 		w.fatalf("open actions of partition %d in pages of %d:\n%v\nwant\n%v", h.part, limit, got, want)
 	}
-	before := w.rng.Int64N(w.author.end[h.part] + 2)
+	before := w.rng.Int64N(w.author.End[h.part] + 2)
 	var bare []int64
 	for after := int64(0); ; {
 		page, err := n.WithoutCopy(w.t.Context(), h.claim, after, before, limit)

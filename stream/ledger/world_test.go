@@ -27,7 +27,7 @@ type world struct {
 	name         string
 	subscription int32
 
-	author *author
+	author *Author
 	model  *modelLedger
 	filter map[string]bool
 	spec   Spec
@@ -87,7 +87,11 @@ func newWorld(t testing.TB, cfg Config, seed uint64, s *stats) *world {
 		model: newModelLedger(partitions), filter: map[string]bool{}, owner: map[int32]*holding{},
 		witness: newWitness(),
 		given:   map[schemas.ActionID]bool{}, longest: map[string]int{}}
-	w.author = newAuthor(w.rng, partitions)
+	w.author = NewAuthor(w.rng, partitions, func(r *Record) {
+		if w.rng.IntN(2) == 0 {
+			r.Type = poison
+		}
+	}, false)
 	w.respec()
 	w.eye = (&fixture{t: t, cfg: cfg}).connect()
 	w.exec(`SET jit = off`) // of many windows a view is compiled for longer than it runs
