@@ -38,21 +38,26 @@ const (
 	Kind = "kind"
 )
 
-// Change is one field whose shape is another than it was.
+// Change is one field whose shape is another than it was. The API answers with its JSON.
 type Change struct {
-	Team, Source, Type string
-	Field              string // JSON Pointer; elements of arrays are *
-	Change             string // New, Gone or Kind
-	Was, Is            []string
-	Since              time.Time // the first body with it; of Gone, the last
+	Team   string    `json:"team"`
+	Source string    `json:"source"`
+	Type   string    `json:"type"`
+	Field  string    `json:"field"`  // JSON Pointer; elements of arrays are *
+	Change string    `json:"change"` // New, Gone or Kind
+	Was    []string  `json:"was"`    // kinds; nil of New
+	Is     []string  `json:"is"`     // nil of Gone
+	Since  time.Time `json:"since"`  // the first body with it; of Gone, the last
 }
 
-// Type is what was seen of an event type.
+// Type is what was seen of an event type. The API answers with its JSON.
 type Type struct {
-	Team, Source, Type string
-	Samples            int
-	Learning           bool // fewer than Learn bodies came: nothing is compared yet
-	More               bool // it has more fields than are kept
+	Team     string `json:"team"`
+	Source   string `json:"source"`
+	Type     string `json:"type"`
+	Samples  int    `json:"samples"`
+	Learning bool   `json:"learning"` // fewer than Learn bodies came: nothing is compared yet
+	More     bool   `json:"more"`     // it has more fields than are kept
 }
 
 // Recorder keeps the shapes of all sources of a process. Safe for concurrent use.

@@ -3,8 +3,8 @@ package api
 import (
 	"context"
 	"net/http"
-	"time"
 
+	"github.com/forebay-io/forebay/ingest/drift"
 	"github.com/forebay-io/forebay/schemas"
 )
 
@@ -15,27 +15,11 @@ type Drift struct {
 	Types []DriftType `json:"types"` // what was looked at
 }
 
-// DriftItem is one field that is another than in the first bodies of its type.
-type DriftItem struct {
-	Team   string    `json:"team"`
-	Source string    `json:"source"`
-	Type   string    `json:"type"`
-	Field  string    `json:"field"`  // JSON Pointer; elements of arrays are *
-	Change string    `json:"change"` // new, gone or kind
-	Was    []string  `json:"was"`    // kinds; null of a new one
-	Is     []string  `json:"is"`     // null of one that is gone
-	Since  time.Time `json:"since"`  // the first body with it; of one that is gone, the last
-}
+// DriftItem is one field that is another than in the first bodies of its type. It goes over the wire as the intake has it.
+type DriftItem = drift.Change
 
 // DriftType is how much of an event type was looked at.
-type DriftType struct {
-	Team     string `json:"team"`
-	Source   string `json:"source"`
-	Type     string `json:"type"`
-	Samples  int    `json:"samples"`
-	Learning bool   `json:"learning"` // too few bodies: nothing is compared yet
-	More     bool   `json:"more"`     // it has more fields than are kept
-}
+type DriftType = drift.Type
 
 func (s *server) drift(ctx context.Context, _ *http.Request) (any, error) {
 	if s.Drift == nil {

@@ -275,6 +275,10 @@ func schemaName(t reflect.Type) string {
 		return "TokenItem"
 	case reflect.TypeFor[ReplayShadow]():
 		return "ReplayShadow"
+	case reflect.TypeFor[DriftItem]():
+		return "DriftItem"
+	case reflect.TypeFor[DriftType]():
+		return "DriftType"
 	}
 	name, _, _ := strings.Cut(t.Name(), "[")
 	return name

@@ -10,14 +10,10 @@ import (
 // driftOf returns what a recorder has noticed, as the API has it.
 func driftOf(r *drift.Recorder) *api.Drift {
 	changes, types := r.Report()
-	d := &api.Drift{Items: []api.DriftItem{}, Types: []api.DriftType{}}
-	for _, c := range changes {
-		d.Items = append(d.Items, api.DriftItem{Team: c.Team, Source: c.Source, Type: c.Type, Field: c.Field, Change: c.Change, Was: c.Was, Is: c.Is, Since: c.Since.UTC()})
+	for i := range changes {
+		changes[i].Since = changes[i].Since.UTC()
 	}
-	for _, t := range types {
-		d.Types = append(d.Types, api.DriftType{Team: t.Team, Source: t.Source, Type: t.Type, Samples: t.Samples, Learning: t.Learning, More: t.More})
-	}
-	return d
+	return &api.Drift{Items: append([]api.DriftItem{}, changes...), Types: append([]api.DriftType{}, types...)}
 }
 
 // driftGauge is the metric forebay_ingest_drift_fields: it is counted when it is asked for.
