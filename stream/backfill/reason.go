@@ -33,12 +33,6 @@ const (
 	Unknown     Reason = "no_template"  // the source has no backfill
 )
 
-// Reasons lists every reason.
-func Reasons() []Reason {
-	return []Reason{NotFound, Gone, Denied, Rejected, Throttled, Unavailable, Timeout, Network, Forbidden, Internal, TooLarge,
-		NotJSON, BadPaging, BadURL, Nothing, OtherEntity, Unusable, NotProduced, Unknown}
-}
-
 // reasonOf returns the reason of an exchange that failed with a class, and an HTTP status or 0.
 func reasonOf(class sink.Class, code int) Reason {
 	switch {

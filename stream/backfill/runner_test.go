@@ -621,21 +621,3 @@ func TestConfigsAreChecked(t *testing.T) {
 	}()
 	NewThin(map[string]*Fetcher{sourceURI: f}, nil)
 }
-
-func TestReasonsAreClosed(t *testing.T) {
-	t.Parallel()
-	seen := map[Reason]bool{}
-	for _, r := range Reasons() {
-		if r == "" || seen[r] {
-			t.Errorf("reason %q", r)
-		}
-		seen[r] = true
-	}
-	for _, class := range append(sink.Classes(), "made up") {
-		for _, code := range []int{0, 404, 410, 418} {
-			if r := reasonOf(class, code); !seen[r] {
-				t.Errorf("%s, %d: reason %q is not listed", class, code, r)
-			}
-		}
-	}
-}
