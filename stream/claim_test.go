@@ -30,6 +30,15 @@ func ran(t *testing.T, r *rig, m *memory, to int64) {
 	m.check(t)
 }
 
+// ranThree is a ledger that has decided the three records of a log of one partition.
+func ranThree(t *testing.T) (*rig, *memory) {
+	t.Helper()
+	r, m := newRig(t, 1), newMemory()
+	r.Produce(0, 0, 1, 2)
+	ran(t, r, m, 3)
+	return r, m
+}
+
 func (m *memory) lastClaim() *ledger.Claim {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -44,10 +53,7 @@ func TestSeekByAnOperator(t *testing.T) {
 	}{{"back", 1}, {"forward", 5}} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, 1)
-			r.Produce(0, 0, 1, 2)
-			m := newMemory()
-			ran(t, r, m, 3)
+			r, m := ranThree(t)
 			r.Produce(0, 3, 4, 5)
 			r.Commit(0, tt.to, "")
 			// Before the first batch after a seek, the group's commit is our mirror of it.
@@ -102,10 +108,7 @@ func TestCommitGone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, 1)
-			r.Produce(0, 0, 1, 2)
-			m := newMemory()
-			ran(t, r, m, 3)
+			r, m := ranThree(t)
 			lose(t, r)
 			if _, ok := r.Committed(0); ok {
 				t.Fatal("the commit is still there")
@@ -125,10 +128,7 @@ func TestCommitGone(t *testing.T) {
 // An error is never read as "no commit": a seek would be lost by it.
 func TestCommitErrorsAreRetried(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1)
-	r.Produce(0, 0, 1, 2)
-	m := newMemory()
-	ran(t, r, m, 3)
+	r, m := ranThree(t)
 	r.Commit(0, 1, "")
 	var fails atomic.Int32
 	fails.Store(3)
@@ -225,10 +225,7 @@ func (m *memory) store(number int32, at int64, epoch int32) {
 // A log that was cut and has grown again has the offset, but not in the epoch in which it was read.
 func TestTruncatedAndRegrown(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1)
-	r.Produce(0, 0, 1, 2)
-	m := newMemory()
-	ran(t, r, m, 3)
+	r, m := ranThree(t)
 	epoch := m.stored(0).LeaderEpoch
 	if epoch < 0 {
 		t.Fatal("the leader epoch was not stored")

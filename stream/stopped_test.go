@@ -128,10 +128,7 @@ func TestStopSaysWhatIsConcernedAndGoesOnWhenAccepted(t *testing.T) {
 // next, and what is new behind the cut is read once it is accepted.
 func TestStopStandsWhenTheLogGrowsOverIt(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1)
-	r.Produce(0, 0, 1, 2)
-	m := newMemory()
-	ran(t, r, m, 3)
+	r, m := ranThree(t)
 	m.store(0, 5, -1) // the log had been longer
 	m.lines = nil
 	run := r.start(lookOften(r.config(m, newLanes())))
@@ -160,10 +157,7 @@ func counterOf(m *memory) int {
 // What is accepted is what was reported: when more was deleted since, the partition stops again, for that.
 func TestLargerLossNeedsItsOwnAcceptance(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1)
-	r.Produce(0, 0, 1, 2)
-	m := newMemory()
-	ran(t, r, m, 3)
+	r, m := ranThree(t)
 	r.Produce(0, 3, 4, 5, 6)
 	lose := func(to int64) {
 		t.Helper()
@@ -192,10 +186,7 @@ func TestLargerLossNeedsItsOwnAcceptance(t *testing.T) {
 // A stop that cannot be stored stands in this process, and is stored as soon as the ledger takes it.
 func TestStopIsStoredInTheEnd(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1)
-	r.Produce(0, 0, 1, 2)
-	m := newMemory()
-	ran(t, r, m, 3)
+	r, m := ranThree(t)
 	m.store(0, 5, -1)
 	refuse := make(chan struct{})
 	m.onReport = func() error {

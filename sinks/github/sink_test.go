@@ -380,14 +380,37 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
+// textsBecome has a comment and an issue say what an event says, behind lead, where | stands for a space of no width.
+func textsBecome(t *testing.T, lead string, texts map[string]string) {
+	t.Helper()
+	f := &fake{}
+	url := serve(t, f)
+	comment := must(t, url, token, github.Comment, map[string]any{"repo": repo, "issue": "7", "body": lead + "{{body.text}}"})
+	issue := must(t, url, token, github.Issue, map[string]any{"repo": repo, "title": "t", "body": lead + "{{body.text}}"})
+	for text, want := range texts {
+		a := sinktest.Action(1)
+		data, err := json.Marshal(map[string]string{"text": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Event.Data = data
+		for _, s := range []*github.Sink{comment, issue} {
+			if _, err := s.Do(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, made := range []thing{f.issues[len(f.issues)-1], f.comments[len(f.comments)-1]} {
+			if got, _, _ := strings.Cut(*made.Body, "\n\n<!-- forebay"); got != lead+strings.ReplaceAll(want, "|", "\u200b") {
+				t.Errorf("%q became %q, want %q", text, got, want)
+			}
+		}
+	}
+}
+
 // TestMentionsOfEventsCallNobody: what an event brings into a text mentions nobody, what the template says does.
 func TestMentionsOfEventsCallNobody(t *testing.T) {
 	t.Parallel()
-	f := &fake{}
-	url := serve(t, f)
-	comment := must(t, url, token, github.Comment, map[string]any{"repo": repo, "issue": "7", "body": "@team says: {{body.text}}"})
-	issue := must(t, url, token, github.Issue, map[string]any{"repo": repo, "title": "t", "body": "@team says: {{body.text}}"})
-	for text, want := range map[string]string{
+	textsBecome(t, "@team says: ", map[string]string{
 		"@octocat": "@|octocat", "cc @octo-org/all, (@x) and\n@y": "cc @|octo-org/all, (@|x) and\n@|y", "user@example.com": "user@example.com",
 		"a @ b": "a @ b", "ends with @": "ends with @|", "@@x": "@|@|x", "": "", "`@x`": "`@|x`", "\xff@x": "\ufffd@|x",
 		// GitHub's \W is ASCII's, and the underscores of an emphasis are gone when it looks.
@@ -398,56 +421,18 @@ func TestMentionsOfEventsCallNobody(t *testing.T) {
 		"&#640;x, &#x40a;x, &#65;x, &amp;#64;x": "&#640;x, &#x40a;x, &#65;x, &amp;#64;x",
 		// The template may go on with the rest of one.
 		"&": "&|", "&#": "&#|", "&#6": "&#6|", "&#64": "&#64|", "&#x4": "&#x4|", "&comm": "&comm|", "AT&T": "AT&T", "?a=1&t": "?a=1&t", "&comma": "&comma|", "&commat": "&commat|", "R&D @ home": "R&D @ home",
-	} {
-		a := sinktest.Action(1)
-		data, err := json.Marshal(map[string]string{"text": text})
-		if err != nil {
-			t.Fatal(err)
-		}
-		a.Event.Data = data
-		for _, s := range []*github.Sink{comment, issue} {
-			if _, err := s.Do(t.Context(), a); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, made := range []thing{f.issues[len(f.issues)-1], f.comments[len(f.comments)-1]} {
-			if got, _, _ := strings.Cut(*made.Body, "\n\n<!-- forebay"); got != "@team says: "+strings.ReplaceAll(want, "|", "\u200b") {
-				t.Errorf("%q became %q, want %q", text, got, want)
-			}
-		}
-	}
+	})
 }
 
 // TestCommandsOfEventsRunNothing: an event's text begins no line with a /command, behind whatever a bot may trim; the template's own does.
 func TestCommandsOfEventsRunNothing(t *testing.T) {
 	t.Parallel()
-	f := &fake{}
-	url := serve(t, f)
-	comment := must(t, url, token, github.Comment, map[string]any{"repo": repo, "issue": "7", "body": "/triage\n{{body.text}}"})
-	issue := must(t, url, token, github.Issue, map[string]any{"repo": repo, "title": "t", "body": "/triage\n{{body.text}}"})
-	for text, want := range map[string]string{
+	textsBecome(t, "/triage\n", map[string]string{
 		"/deploy prod": "|/deploy prod", "hello\n/merge": "hello\n|/merge", "\r\n  \t/approve\r\n/lgtm": "\r\n  \t|/approve\r\n|/lgtm",
 		"x\u2028/a\u0085/b\v/c\f/d": "x\u2028|/a\u0085|/b\v|/c\f|/d", "\u00a0\ufeff\u3000/merge": "\u00a0\ufeff\u3000|/merge", "\x1c\x1f/merge": "\x1c\x1f|/merge",
 		"see src/main.go and a /path": "see src/main.go and a /path", "// a comment": "// a comment", "1/2\n/ 3": "1/2\n/ 3",
 		"\n/@team": "\n/@|team",
-	} {
-		a := sinktest.Action(1)
-		data, err := json.Marshal(map[string]string{"text": text})
-		if err != nil {
-			t.Fatal(err)
-		}
-		a.Event.Data = data
-		for _, s := range []*github.Sink{comment, issue} {
-			if _, err := s.Do(t.Context(), a); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, made := range []thing{f.issues[len(f.issues)-1], f.comments[len(f.comments)-1]} {
-			if got, _, _ := strings.Cut(*made.Body, "\n\n<!-- forebay"); got != "/triage\n"+strings.ReplaceAll(want, "|", "\u200b") {
-				t.Errorf("%q became %q, want %q", text, got, want)
-			}
-		}
-	}
+	})
 }
 
 // FuzzMentions renders a text as far as a mention goes, and looks for one as GitHub does.

@@ -77,11 +77,7 @@ func TestAlertsAreToldOnce(t *testing.T) {
 func TestSilencedAlertFires(t *testing.T) {
 	t.Parallel()
 	cfg := schemaFor(t)
-	l, err := Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Close)
+	l := open(t, cfg)
 	began := time.Now().Round(time.Microsecond).UTC()
 	told, not := FiringAlert{Key: "A{}", Name: "A", Severity: "warning", Labels: map[string]string{"team": "acme"}, Summary: "a", Since: began}, FiringAlert{Key: "B{}", Name: "B", Labels: map[string]string{}, Since: began.Add(time.Second)}
 	notify := func(alert FiringAlert, silenced bool) bool {
@@ -127,11 +123,7 @@ func TestSilenceTooLong(t *testing.T) {
 func TestSilences(t *testing.T) {
 	t.Parallel()
 	cfg := schemaFor(t)
-	l, err := Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Close)
+	l := open(t, cfg)
 	list := func(want ...Silence) {
 		t.Helper()
 		got, err := l.Silences(t.Context())

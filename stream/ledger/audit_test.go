@@ -19,11 +19,7 @@ import (
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	cfg := schemaFor(t)
-	l, err := Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Close)
+	l := open(t, cfg)
 	begin := func(c Change) int64 {
 		t.Helper()
 		id, err := l.BeginChange(t.Context(), c)
@@ -103,11 +99,7 @@ func staysAsItIs(t *testing.T, cfg Config, open int64) {
 func TestAPageOfTheAuditReadsNoMore(t *testing.T) {
 	t.Parallel()
 	cfg := schemaFor(t)
-	l, err := Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Close)
+	l := open(t, cfg)
 	admin(t, cfg.URL.Reveal(), `INSERT INTO `+cfg.Schema+`.audit (at, actor, role, said_by, action, team, object, reason)
 		SELECT now() - make_interval(secs => 5000 - n), 'ann', '', '', 'dlq.replay', 'acme', 'act_' || n % 1000, 'x' FROM generate_series(1, 5000) n`)
 	admin(t, cfg.URL.Reveal(), `ANALYZE `+cfg.Schema+`.audit`) // as autovacuum does

@@ -346,14 +346,8 @@ func (h *history) recreate() {
 	h.topic++
 	h.log("the topic is created again, %d", h.topic)
 	p := h.someone()
-	start := func(_ context.Context, stored *ledger.Position) (ledger.Start, error) {
-		if stored != nil {
-			return ledger.Start{Position: *stored}, nil
-		}
-		return ledger.Start{Position: ledger.Position{LeaderEpoch: -1}}, nil
-	}
 	part := h.rng.IntN(historyPartitions)
-	if h.claimAt(part, p, start) { // it is refused, where the one before was claimed
+	if h.claimAt(part, p, where) { // it is refused, where the one before was claimed
 		return
 	}
 	for n := range historyPartitions {
@@ -369,7 +363,7 @@ func (h *history) recreate() {
 		return []any{len(list), errorText(err)}
 	})
 	for n := range historyPartitions {
-		h.claimAt(n, p, start)
+		h.claimAt(n, p, where)
 	}
 }
 
@@ -407,12 +401,7 @@ func (h *history) rest() {
 	h.log("rest")
 	p := h.start()
 	for part := range historyPartitions {
-		h.claimAt(part, p, func(_ context.Context, stored *ledger.Position) (ledger.Start, error) {
-			if stored != nil {
-				return ledger.Start{Position: *stored}, nil
-			}
-			return ledger.Start{Position: ledger.Position{LeaderEpoch: -1}}, nil
-		})
+		h.claimAt(part, p, where)
 		o := h.owner[part]
 		h.load(o)
 		for tries := 0; o.claim[0].Next.Offset < h.author.End[part] && tries < 200; tries++ {

@@ -15,11 +15,7 @@ import (
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	cfg := schemaFor(t)
-	l, err := Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Close)
+	l := open(t, cfg)
 	if _, err := l.CreateToken(t.Context(), Token{Hash: [32]byte{1}, Name: "ann", Role: "responder", Teams: []string{"acme"}, CreatedBy: "bob", Reason: "x", ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}

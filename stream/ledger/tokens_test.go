@@ -14,11 +14,7 @@ import (
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	cfg := schemaFor(t)
-	l, err := Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Close)
+	l := open(t, cfg)
 	expires := time.Now().Add(time.Hour).Round(time.Microsecond).UTC()
 	want := Token{Hash: [32]byte{1, 2, 31: 9}, Name: "ann-laptop", Role: "responder", Teams: []string{"acme", "pay"}, Payloads: true, CreatedBy: "bob\x00", Reason: "on call", ExpiresAt: expires}
 	made, err := l.CreateToken(t.Context(), want)

@@ -53,6 +53,16 @@ func newAgent(t *testing.T, latency time.Duration) *agent {
 	return a
 }
 
+// answers has it answer with a status while a condition holds, and otherwise with 200.
+func (a *agent) answers(status int, while func(call) bool) {
+	a.answer = func(c call) int {
+		if while(c) {
+			return status
+		}
+		return http.StatusOK
+	}
+}
+
 func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if n := a.inFlight.Add(1); n > a.most.Load() {
 		a.most.Store(n)

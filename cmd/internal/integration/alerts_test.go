@@ -82,12 +82,7 @@ func TestAlertReachesItsReceiver(t *testing.T) {
 	r, pager := deploy(t, rig.Fake(t), options{}), newPager(t)
 	r.alertsOf(pager)
 	var mended atomic.Bool
-	r.agent.answer = func(call) int {
-		if mended.Load() {
-			return http.StatusOK
-		}
-		return http.StatusUnprocessableEntity
-	}
+	r.agent.answers(http.StatusUnprocessableEntity, func(call) bool { return !mended.Load() })
 	p := r.serve("intake,stream")
 	r.serve("stream")
 	r.deliver(issue(7, 1, 1))

@@ -102,12 +102,7 @@ func TestAttention(t *testing.T) {
 	r := deploy(t, b, options{gap: "{wait: 500ms, then: park}"})
 	r.edit("start: first\n", "start: first\n        equal: hold\n")
 	var mended atomic.Bool
-	r.agent.answer = func(c call) int {
-		if c.entity == "dead" && !mended.Load() {
-			return http.StatusUnprocessableEntity
-		}
-		return http.StatusOK
-	}
+	r.agent.answers(http.StatusUnprocessableEntity, func(c call) bool { return c.entity == "dead" && !mended.Load() })
 	p := r.serve("intake,stream")
 	if out, err := r.try(p.operator, "attention", "--team", "nobody"); err == nil {
 		t.Errorf("a team that does not exist has nothing that waits: %s", out)

@@ -34,12 +34,7 @@ func TestFewFailingEntitiesHoldUpNobody(t *testing.T) {
 	for _, line := range issueLines(bad, 8, 1) {
 		fails[line[0].id] = true
 	}
-	r.agent.answer = func(c call) int {
-		if fails[c.event] {
-			return http.StatusInternalServerError
-		}
-		return http.StatusOK
-	}
+	r.agent.answers(http.StatusInternalServerError, func(c call) bool { return fails[c.event] })
 	r.serve("intake,stream")
 	if err := r.sender.load(t.Context(), issueLines(bad, 8, 1), 8, 0); err != nil {
 		t.Fatal(err)
@@ -60,12 +55,7 @@ func TestOutageAndRestartCostNoRetries(t *testing.T) {
 	r.edit("agent: {type: http, url: \""+r.agent.URL+"/run\", timeout: 5s, retry: {attempts: 20, within: 10m, min: 50ms, max: 500ms}",
 		"agent: {type: http, url: \""+r.agent.URL+"/run\", timeout: 5s, retry: {attempts: 7, within: 20s, min: 500ms, max: 5s}")
 	var away atomic.Bool
-	r.agent.answer = func(call) int {
-		if away.Load() {
-			return http.StatusServiceUnavailable
-		}
-		return http.StatusOK
-	}
+	r.agent.answers(http.StatusServiceUnavailable, func(call) bool { return away.Load() })
 	away.Store(true)
 	p := r.serve("intake,stream")
 	if err := r.sender.load(t.Context(), issueLines(7, entities, 2), 4, 0); err != nil {

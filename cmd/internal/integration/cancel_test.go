@@ -90,15 +90,9 @@ func TestNewerCancelsLongWork(t *testing.T) {
 	}
 	r.serve("intake")
 	first := r.serve("stream")
-	deliver := func(d delivery) {
-		t.Helper()
-		if err := r.sender.deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
-	}
 	old, newer, other := order("slow-old", 1), order("slow-old", 2), order("slow-other", 1)
-	deliver(old)
-	deliver(other)
+	r.deliver(old)
+	r.deliver(other)
 	first.waitStatus(t, r.statusURL(old), "processing")
 	first.waitStatus(t, r.statusURL(other), "processing")
 	run, beside := r.agent.callOf(t, old.id), r.agent.callOf(t, other.id)
@@ -106,7 +100,7 @@ func TestNewerCancelsLongWork(t *testing.T) {
 		t.Errorf("before there is a newer one: %d %q", status, cancel)
 	}
 
-	deliver(newer)
+	r.deliver(newer)
 	if !rig.Until(time.Minute, func() bool { _, cancel := first.beat(t, run); return cancel == "newer" }) {
 		t.Fatal("no heartbeat was answered that there is a newer one")
 	}

@@ -42,9 +42,7 @@ func TestOneOfThreeBrokers(t *testing.T) {
 		}
 	}
 	k.RestartBroker(2)
-	for _, d := range probes {
-		r.deliver(d)
-	}
+	r.deliver(probes...)
 	r.agent.waitActed(t, faultEntities*faultEvents+len(probes), time.Minute)
 	judge(r.sender.acceptedByID(), r.agent.snapshot()).require(t)
 }

@@ -19,12 +19,7 @@ func TestConsole(t *testing.T) {
 	r.write("", options{gap: "{wait: 30m, then: park}"})
 	var broken atomic.Bool
 	broken.Store(true)
-	r.agent.answer = func(c call) int {
-		if c.entity == "o-2" && broken.Load() {
-			return http.StatusUnprocessableEntity
-		}
-		return http.StatusOK
-	}
+	r.agent.answers(http.StatusUnprocessableEntity, func(c call) bool { return c.entity == "o-2" && broken.Load() })
 	p := r.dev("-c", r.config)
 	r.intake.Store(p)
 	const hostile = `"><img src=x onerror=alert(1)><script>alert(2)</script>`

@@ -69,12 +69,7 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 	r.edit("session_timeout: 6s", "session_timeout: 40s") // nobody is killed
 	var mended atomic.Bool
 	bad := issue(7, 1, 1)
-	r.agent.answer = func(c call) int {
-		if c.event == bad.id && !mended.Load() {
-			return http.StatusUnprocessableEntity
-		}
-		return http.StatusOK
-	}
+	r.agent.answers(http.StatusUnprocessableEntity, func(c call) bool { return c.event == bad.id && !mended.Load() })
 	p := r.serve("intake,stream")
 	r.deliver(bad, issue(7, 1, 2), issue(7, 2, 1), issue(7, 1, 3))
 	dead := r.waitDead(p, 1)
@@ -135,12 +130,7 @@ func TestOvertakenDeadLetter(t *testing.T) {
 	r := deploy(t, rig.Fake(t), options{team: "acme", onDead: "continue"})
 	older, newer := issue(7, 1, 1), issue(7, 1, 2)
 	var mended atomic.Bool
-	r.agent.answer = func(c call) int {
-		if c.event == older.id && !mended.Load() {
-			return http.StatusUnprocessableEntity
-		}
-		return http.StatusOK
-	}
+	r.agent.answers(http.StatusUnprocessableEntity, func(c call) bool { return c.event == older.id && !mended.Load() })
 	p := r.serve("intake,stream")
 	for n, d := range []delivery{older, newer} {
 		r.deliver(d)

@@ -17,9 +17,7 @@ func TestLiveViewOutlivesARestart(t *testing.T) {
 	p := r.serve("stream")
 	deliver := func(d delivery) (event string) {
 		t.Helper()
-		if err := r.sender.deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
+		r.deliver(d)
 		return d.id
 	}
 	b := openBrowser(t, "http://"+p.operator)

@@ -20,12 +20,7 @@ func deployLong(t *testing.T, b rig.Broker, long string) *deployment {
 	r.edit(`listen: {intake: "${env:INTAKE}",`, `agents: {public_url: "http://agents.test", secrets: ["a secret that every process of the deployment has"]}
 listen: {agents: "${env:AGENTS}", intake: "${env:INTAKE}",`)
 	r.edit("shop: {type: http,", "shop: {long: "+long+", type: http,")
-	r.agent.answer = func(c call) int {
-		if strings.HasPrefix(c.entity, "slow") {
-			return http.StatusAccepted
-		}
-		return http.StatusOK
-	}
+	r.agent.answers(http.StatusAccepted, func(c call) bool { return strings.HasPrefix(c.entity, "slow") })
 	return r
 }
 
@@ -124,16 +119,10 @@ func TestLongWorkWhilePartitionsMove(t *testing.T) {
 	const entities = 8
 	slow := func(e, n int) delivery { return order(fmt.Sprintf("slow-%d", e), n) }
 	quick := func(e, n int) delivery { return order(fmt.Sprintf("quick-%d", e), n) }
-	deliver := func(d delivery) {
-		t.Helper()
-		if err := r.sender.deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for e := range entities {
-		deliver(slow(e, 1))
-		deliver(slow(e, 2))
-		deliver(quick(e, 1))
+		r.deliver(slow(e, 1))
+		r.deliver(slow(e, 2))
+		r.deliver(quick(e, 1))
 	}
 	for e := range entities {
 		first.waitStatus(t, r.statusURL(slow(e, 1)), "processing")
@@ -141,7 +130,7 @@ func TestLongWorkWhilePartitionsMove(t *testing.T) {
 	}
 	second := r.serve("stream") // some of the partitions move to it, with the work that is out
 	for e := range entities {
-		deliver(quick(e, 2))
+		r.deliver(quick(e, 2))
 	}
 	for e := range entities {
 		second.waitStatus(t, r.statusURL(quick(e, 2)), "done")

@@ -72,9 +72,7 @@ func TestGapIsSkippedAfterItsWait(t *testing.T) {
 		p := r.serve("intake,stream")
 		begin := time.Now()
 		for _, n := range []int{1, 3, 4} {
-			if err := r.sender.deliver(t.Context(), order("o-1", n)); err != nil {
-				t.Fatal(err)
-			}
+			r.deliver(order("o-1", n))
 		}
 		r.agent.waitActed(t, 3, time.Minute)
 		calls := r.agent.snapshot()
@@ -82,9 +80,7 @@ func TestGapIsSkippedAfterItsWait(t *testing.T) {
 			t.Errorf("revision 3 ran %s after the start, before the wait of 2s was over", got)
 		}
 		judge(r.sender.acceptedByID(), calls).require(t)
-		if err := r.sender.deliver(t.Context(), order("o-1", 2)); err != nil {
-			t.Fatal(err)
-		}
+		r.deliver(order("o-1", 2))
 		waitItems(t, r, p, 1, "--decision", "stale")
 		if calls := len(r.agent.snapshot()); calls != 3 {
 			t.Errorf("%d calls", calls)

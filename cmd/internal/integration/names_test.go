@@ -33,27 +33,16 @@ teams:
 `)
 	r.command("topics", "apply", "-c", r.config)
 	refused := issue(7, 2, 1)
-	r.agent.answer = func(c call) int {
-		if c.event == refused.id {
-			return http.StatusUnprocessableEntity
-		}
-		return http.StatusOK
-	}
+	r.agent.answers(http.StatusUnprocessableEntity, func(c call) bool { return c.event == refused.id })
 	p := r.serve("intake,stream")
 	first := order("o-1", 1)
 	tampered := first
 	tampered.body = []byte(strings.Replace(string(first.body), "changed", "cancelled", 1))
-	for _, d := range []delivery{issue(7, 1, 1), first, tampered} {
-		if err := r.sender.deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r.deliver(issue(7, 1, 1), first, tampered)
 	r.agent.waitActed(t, 2, time.Minute)
 	waitItems(t, r, p, 1, "--decision", "conflict")
 	waitItems(t, r, p, 1, "--subscription", "unopened") // what is in two partitions is in no order
-	if err := r.sender.deliver(t.Context(), refused); err != nil {
-		t.Fatal(err)
-	}
+	r.deliver(refused)
 	dead := r.waitDead(p, 1)
 	waitItems(t, r, p, 1, "--subscription", "fulfil", "--status", "done")
 	waitItems(t, r, p, 2, "--subscription", "unopened")
@@ -166,11 +155,7 @@ func TestDeliveryIsLookedForEverywhere(t *testing.T) {
 	p := r.serve("intake,stream")
 	goOn := holdFences(t, r, "acme.%")
 	one, signed := issue(7, 1, 1), order("o-1", 1)
-	for _, d := range []delivery{one, signed} {
-		if err := r.sender.deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r.deliver(one, signed)
 	s := &transcript{r: r, p: p, names: []string{operatorName(), "ann@ops"}}
 	s.say("accepted, and not decided yet: by GitHub's id of the delivery, and by the event's own")
 	s.run("inbox", "list", "--delivery", one.guid(), "-o", "id")
@@ -202,26 +187,13 @@ func TestStoryOfAnEvent(t *testing.T) {
 	r := deploy(t, rig.Fake(t), options{team: "acme"})
 	var mended atomic.Bool
 	bad := issue(7, 1, 1)
-	r.agent.answer = func(c call) int {
-		if c.event == bad.id && !mended.Load() {
-			return http.StatusUnprocessableEntity
-		}
-		return http.StatusOK
-	}
+	r.agent.answers(http.StatusUnprocessableEntity, func(c call) bool { return c.event == bad.id && !mended.Load() })
 	p := r.serve("intake,stream")
-	deliver := func(list ...delivery) {
-		t.Helper()
-		for _, d := range list {
-			if err := r.sender.deliver(t.Context(), d); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 	status := func(n int, filter ...string) { t.Helper(); waitItems(t, r, p, n, filter...) }
 	tampered := order("o-1", 1)
 	tampered.body = []byte(strings.Replace(string(tampered.body), "changed", "cancelled", 1))
 	// o-12 is in the partition of o-1: lists go by partitions in the order in which they were claimed.
-	deliver(order("o-1", 1), tampered, order("o-1", 3), order("o-1", 4), order("o-1", 6), order("o-12", 2))
+	r.deliver(order("o-1", 1), tampered, order("o-1", 3), order("o-1", 4), order("o-1", 6), order("o-12", 2))
 	status(4, "--decision", "buffered")
 	status(1, "--decision", "conflict")
 
@@ -237,7 +209,7 @@ func TestStoryOfAnEvent(t *testing.T) {
 	s.run("gaps", "list", "--source", "orders", "--limit", "1", "-o", "id")
 	s.run("gaps", "list", "--waits", "parked")
 	s.say("it comes: 3 and 4 run, 6 still waits")
-	deliver(order("o-1", 2))
+	r.deliver(order("o-1", 2))
 	status(4, "--entity", "o-1", "--status", "done")
 	get("fulfil", "orders", "o-1-3")
 	s.run("entities", "get", r.team+"/fulfil/orders", "o-1")
@@ -251,7 +223,7 @@ func TestStoryOfAnEvent(t *testing.T) {
 	get("fulfil", "events."+r.team+".orders", "0@1")
 
 	s.say("a dead letter, and what stands behind it")
-	deliver(bad, issue(7, 1, 2))
+	r.deliver(bad, issue(7, 1, 2))
 	dead := r.waitDead(p, 1)
 	status(1, "--status", "parked")
 	behind := schemas.NewActionID(r.team+".triage", 0, "/"+r.team+"/github", issue(7, 1, 2).id, "run")
@@ -282,20 +254,14 @@ func TestStoryOfAParkedEvent(t *testing.T) {
 	t.Parallel()
 	r := deploy(t, rig.Fake(t), options{team: "acme", gap: "{wait: 200ms, then: park}"})
 	p := r.serve("intake,stream")
-	deliver := func(d delivery) {
-		t.Helper()
-		if err := r.sender.deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
-	}
-	deliver(order("o-1", 1))
-	deliver(order("o-1", 3))
+	r.deliver(order("o-1", 1))
+	r.deliver(order("o-1", 3))
 	waitItems(t, r, p, 1, "--decision", "parked")
 	s := &transcript{r: r, p: p, names: []string{operatorName(), "ann@ops",
 		string(schemas.NewActionID(r.team+".fulfil", 0, "/"+r.team+"/orders", "o-1-3", "run")), "act_o-1-3"}}
 	s.say("parked: 2 has not come in time")
 	s.run("inbox", "get", r.team+"/fulfil/orders/o-1-3")
-	deliver(order("o-1", 2))
+	r.deliver(order("o-1", 2))
 	waitItems(t, r, p, 3, "--entity", "o-1", "--status", "done")
 	s.say("2 comes after all")
 	s.run("inbox", "get", r.team+"/fulfil/orders/o-1-3")

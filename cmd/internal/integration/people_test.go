@@ -24,18 +24,11 @@ func TestPeopleAtTheConsole(t *testing.T) {
 	r.edit("topics: {", "operator: {auth: tokens, public_url: \"https://${env:OPERATOR}\", tls: {cert_file: "+cert.Cert+", key_file: "+cert.Key+"}}\ntopics: {")
 	r.variables = []string{"SSL_CERT_FILE=" + ca.CAFile}
 	var mended atomic.Bool
-	r.agent.answer = func(call) int {
-		if mended.Load() {
-			return http.StatusOK
-		}
-		return http.StatusUnprocessableEntity
-	}
+	r.agent.answers(http.StatusUnprocessableEntity, func(call) bool { return !mended.Load() })
 	p := r.start("intake,stream")
 	k := &keys{r, "https://" + p.operator}
 	k.waitReady(k.client(ca))
-	if err := r.sender.deliver(t.Context(), issue(7, 1, 1)); err != nil {
-		t.Fatal(err)
-	}
+	r.deliver(issue(7, 1, 1))
 	root := k.make("", "root", "--role", "admin", "--all-teams", "-c", r.config)
 	for _, name := range []string{"ann", "bob", "carol", "dan"} {
 		k.make(root, name, "--role", "responder", "--team", r.team)

@@ -35,9 +35,7 @@ topics: {`)
 	k := &keys{r, "https://" + p.operator}
 	k.waitReady(k.client(ca))
 	provider.LeadsTo(k.url + "/console/login/callback")
-	if err := r.sender.deliver(t.Context(), issue(7, 1, 1)); err != nil {
-		t.Fatal(err)
-	}
+	r.deliver(issue(7, 1, 1))
 	root := k.make("", "root", "--role", "admin", "--all-teams", "-c", r.config)
 	dead := k.waitDead(root)
 

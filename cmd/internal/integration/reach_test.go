@@ -82,11 +82,7 @@ func TestDeadAddressFailsNothing(t *testing.T) {
 	}
 	r.edit("allow_networks: [127.0.0.0/8]", "allow_networks: [127.0.0.0/8, \"::1/128\"]")
 	r.serve("intake,stream")
-	for _, d := range []delivery{issue(7, 1, 1), issue(7, 2, 1), order("o-1", 1)} {
-		if err := r.sender.deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r.deliver(issue(7, 1, 1), issue(7, 2, 1), order("o-1", 1))
 	r.agent.waitActed(t, 3, time.Minute)
 	p := r.intake.Load()
 	waitItems(t, r, p, 3, "--status", "done")
@@ -203,9 +199,7 @@ func TestTeamsBringTheirOwnUser(t *testing.T) {
 		"PGSERVICEFILE="+file("services", "[process]\nuser=process\npassword=process\ndbname=process\nsslmode=verify-full\n"),
 		"PGSSLMODE=verify-full", "PGTARGETSESSIONATTRS=read-only") // with these two a connection fails
 	p := r.serve("intake,stream")
-	if err := r.sender.deliver(t.Context(), order("o-1", 1)); err != nil {
-		t.Fatal(err)
-	}
+	r.deliver(order("o-1", 1))
 	waitItems(t, r, p, 1, "--status", "done")
 	var who, at, application string
 	if err := db.QueryRow(t.Context(), `SELECT who, at_database, application FROM acted`).Scan(&who, &at, &application); err != nil {

@@ -59,11 +59,7 @@ func TestHeldTwinIsReleased(t *testing.T) {
 	p := r.serve("intake,stream")
 	first := order("o-1", 1)
 	wanted, unwanted := twin(first, "wanted"), twin(first, "unwanted")
-	for _, d := range []delivery{first, wanted, unwanted, order("o-2", 1)} {
-		if err := r.sender.deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r.deliver(first, wanted, unwanted, order("o-2", 1))
 	r.agent.waitActed(t, 2, time.Minute)
 	for _, i := range waitItems(t, r, p, 2, "--subscription", "fulfil", "--decision", "parked") {
 		if i.Reason != "equal_held" || i.Status != "parked" {
@@ -86,11 +82,7 @@ func TestHeldTwinIsReleased(t *testing.T) {
 		t.Errorf("what has run is redriven: %v", err)
 	}
 	// Redeliveries of all three change nothing.
-	for _, d := range []delivery{first, wanted, unwanted, order("o-1", 2)} {
-		if err := r.sender.deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r.deliver(first, wanted, unwanted, order("o-1", 2))
 	r.agent.waitActed(t, 4, time.Minute)
 	waitItems(t, r, p, 3, "--subscription", "fulfil", "--decision", "duplicate")
 	told := r.sender.acceptedByID()
@@ -106,9 +98,7 @@ func TestParkedLineIsReleased(t *testing.T) {
 	r := deploy(t, rig.Fake(t), options{gap: "{wait: 200ms, then: park}"})
 	p := r.serve("intake,stream")
 	for _, n := range []int{1, 3, 4, 6} {
-		if err := r.sender.deliver(t.Context(), order("o-1", n)); err != nil {
-			t.Fatal(err)
-		}
+		r.deliver(order("o-1", n))
 	}
 	waitItems(t, r, p, 3, "--subscription", "fulfil", "--decision", "parked")
 	got, err := r.redrive(p, "--decision", "parked", "--entity", "o-1", "--reason", "the shop says it was never sent")
@@ -116,16 +106,12 @@ func TestParkedLineIsReleased(t *testing.T) {
 		t.Errorf("%+v %v", got, err) // the other two went with it
 	}
 	r.agent.waitActed(t, 4, time.Minute)
-	if err := r.sender.deliver(t.Context(), order("o-1", 7)); err != nil {
-		t.Fatal(err)
-	}
+	r.deliver(order("o-1", 7))
 	r.agent.waitActed(t, 5, time.Minute)
 	v := judge(r.sender.acceptedByID(), r.agent.snapshot())
 	v.require(t)
 	v.requireNoRepeats(t)
-	if err := r.sender.deliver(t.Context(), order("o-1", 2)); err != nil {
-		t.Fatal(err)
-	}
+	r.deliver(order("o-1", 2))
 	waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "stale")
 }
 
@@ -159,11 +145,7 @@ func TestWhatCannotBeDecidedIsListedAndRedriven(t *testing.T) {
 			behind = order(orderName(e), 1)
 		}
 	}
-	for _, d := range []delivery{behind, order("o-1", 2)} {
-		if err := r.sender.deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r.deliver(behind, order("o-1", 2))
 	r.agent.waitActed(t, 1, time.Minute)
 	waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "buffered") // its first is missing
 	want := map[int64]string{0: "misplaced", 1: "undecodable", 2: "undecodable", 3: "too_large"}

@@ -25,17 +25,13 @@ func TestRekeyToMorePartitions(t *testing.T) {
 	deliverGaps := func(rev, first, last int) {
 		t.Helper()
 		for e := first; e <= last; e++ {
-			if err := r.sender.deliver(t.Context(), order(fmt.Sprintf("gap-%d", e), rev)); err != nil {
-				t.Fatal(err)
-			}
+			r.deliver(order(fmt.Sprintf("gap-%d", e), rev))
 		}
 	}
 	deliver := func(rev int) {
 		t.Helper()
 		for e := 1; e <= entities; e++ {
-			if err := r.sender.deliver(t.Context(), order(orderName(e), rev)); err != nil {
-				t.Fatal(err)
-			}
+			r.deliver(order(orderName(e), rev))
 		}
 	}
 	deliver(1)
@@ -181,9 +177,7 @@ func TestRekeyThatIsOld(t *testing.T) {
 	const bare = "      orders:\n        preset: generic"
 	deliver := func(rev int) {
 		t.Helper()
-		if err := r.sender.deliver(t.Context(), order(orderName(1), rev)); err != nil {
-			t.Fatal(err)
-		}
+		r.deliver(order(orderName(1), rev))
 	}
 	refused := func(partitions int, why ...string) {
 		t.Helper()

@@ -103,9 +103,7 @@ func TestReprocessRunsAgainWhatRan(t *testing.T) {
 		t.Errorf("came of it: %+v", second)
 	}
 	third := r.agent.waitCalls(t, 5*entities+3)[5*entities:]
-	if err := r.sender.deliver(t.Context(), issue(1, 1, 4)); err != nil {
-		t.Fatal(err)
-	}
+	r.deliver(issue(1, 1, 4))
 	last := r.agent.waitCalls(t, 5*entities+4)
 
 	keys := map[string]string{} // the event of each key
@@ -413,12 +411,7 @@ func TestReplayOfAStatus(t *testing.T) {
 	t.Parallel()
 	r := deploy(t, rig.Fake(t), options{})
 	var mended atomic.Bool
-	r.agent.answer = func(c call) int {
-		if c.entity != "7/3" && !mended.Load() {
-			return http.StatusUnprocessableEntity
-		}
-		return http.StatusOK
-	}
+	r.agent.answers(http.StatusUnprocessableEntity, func(c call) bool { return c.entity != "7/3" && !mended.Load() })
 	p := r.serve("intake,stream")
 	r.deliverAll(3, 1, issues)
 	waitItems(t, r, p, 2, "--status", "dead_letter")

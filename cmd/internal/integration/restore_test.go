@@ -18,12 +18,7 @@ func TestRestoreToAPointInTime(t *testing.T) {
 	pg := rig.ArchivedPostgres(t)
 	r := deploy(t, rig.SharedKafka(t), options{dbURL: pg.URL(), gap: "{wait: 1s, then: skip}"})
 	var down atomic.Bool
-	r.agent.answer = func(c call) int {
-		if c.event == "o-99-1" && down.Load() {
-			return 500
-		}
-		return 200
-	}
+	r.agent.answers(500, func(c call) bool { return c.event == "o-99-1" && down.Load() })
 	r.serve("intake")
 	stream := r.serve("stream")
 	const entities = 12

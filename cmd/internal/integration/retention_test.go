@@ -40,22 +40,14 @@ func TestOpenWorkOutlivesTheLog(t *testing.T) {
 		return http.StatusOK
 	}
 	p := r.serve("intake,stream")
-	deliver := func(list ...delivery) {
-		t.Helper()
-		for _, d := range list {
-			if err := r.sender.deliver(t.Context(), d); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 	const each = 6
 	behind := []delivery{order("o-1", 3), order("o-1", 4), order("o-1", 6), order("o-2", 3), order("o-2", 5)}
 	parked := []delivery{order("o-3", 3), order("o-3", 4), order("o-3", 5), order("o-3", 7)}
 	for _, line := range lines(3, each, issues) {
-		deliver(line...)
+		r.deliver(line...)
 	}
-	deliver(order("o-1", 1), order("o-2", 1), order("o-3", 1))
-	deliver(slices.Concat(behind, parked)...)
+	r.deliver(order("o-1", 1), order("o-2", 1), order("o-3", 1))
+	r.deliver(slices.Concat(behind, parked)...)
 	waitItems(t, r, p, each, "--subscription", "triage", "--status", "done") // the third entity does not notice
 	waitItems(t, r, p, 1, "--status", "dead_letter")
 	waitItems(t, r, p, len(behind), "--decision", "buffered")
@@ -85,7 +77,7 @@ func TestOpenWorkOutlivesTheLog(t *testing.T) {
 	for _, d := range slices.Concat(behind, parked) {
 		hasBody("fulfil", "orders", d)
 	}
-	deliver(order("o-1", 2), order("o-1", 5), order("o-3", 2), order("o-3", 6))
+	r.deliver(order("o-1", 2), order("o-1", 5), order("o-3", 2), order("o-3", 6))
 	got, err := r.redrive(p, "orders", "o-2-3", "--reason", "the shop says they were never sent")
 	if err != nil || len(got) != 1 || got["o-2-3"].Detail != "2 of 2 events run" {
 		t.Errorf("%+v %v", got, err)

@@ -13,17 +13,10 @@ import (
 func TestRetriesUnderOneKey(t *testing.T) {
 	t.Parallel()
 	r := deploy(t, rig.Fake(t), options{})
-	r.agent.answer = func(c call) int {
-		if c.event == issue(7, 1, 1).id && r.agent.seen(c.event) <= 2 {
-			return http.StatusServiceUnavailable
-		}
-		return http.StatusOK
-	}
+	r.agent.answers(http.StatusServiceUnavailable, func(c call) bool { return c.event == issue(7, 1, 1).id && r.agent.seen(c.event) <= 2 })
 	p := r.serve("intake,stream")
 	for n := 1; n <= 2; n++ {
-		if err := r.sender.deliver(t.Context(), issue(7, 1, n)); err != nil {
-			t.Fatal(err)
-		}
+		r.deliver(issue(7, 1, n))
 	}
 	waitItems(t, r, p, 2, "--status", "done")
 	calls := r.agent.snapshot()

@@ -27,12 +27,7 @@ func TestRetryAfterOfADay(t *testing.T) {
 			r := deploy(t, rig.Fake(t), options{})
 			r.edit("timeout: 5s, retry: {attempts: 20, within: 10m,", fmt.Sprintf("timeout: 5s, max_hold: %s, recovery: 0s, retry: {attempts: 20, within: 24h,", tt.heeded))
 			head := order("head", 1)
-			r.agent.answer = func(c call) int {
-				if c.event == head.id && r.agent.seen(head.id) == 1 {
-					return tt.status
-				}
-				return http.StatusOK
-			}
+			r.agent.answers(tt.status, func(c call) bool { return c.event == head.id && r.agent.seen(head.id) == 1 })
 			r.agent.reply = func(_ call, status int, h http.Header) string {
 				if status != http.StatusOK {
 					h.Set("Retry-After", "86400")
@@ -40,9 +35,7 @@ func TestRetryAfterOfADay(t *testing.T) {
 				return ""
 			}
 			p := r.serve("intake,stream")
-			if err := r.sender.deliver(t.Context(), head); err != nil {
-				t.Fatal(err)
-			}
+			r.deliver(head)
 			waitItems(t, r, p, 1, "--status", "failed")
 			told := r.agent.snapshot()[0].end
 			if err := r.sender.load(t.Context(), orders("other", others), others, 0); err != nil {

@@ -20,23 +20,10 @@ func TestConsoleSteers(t *testing.T) {
 	r.write("", options{gap: "{wait: 30m, then: park}"})
 	var broken atomic.Bool
 	broken.Store(true)
-	r.agent.answer = func(c call) int {
-		if (c.entity == "o-2" || c.entity == "o-5") && broken.Load() {
-			return http.StatusUnprocessableEntity
-		}
-		return http.StatusOK
-	}
+	r.agent.answers(http.StatusUnprocessableEntity, func(c call) bool { return (c.entity == "o-2" || c.entity == "o-5") && broken.Load() })
 	p := r.dev("-c", r.config)
 	r.intake.Store(p)
-	deliver := func(list ...delivery) {
-		t.Helper()
-		for _, d := range list {
-			if err := r.sender.deliver(t.Context(), d); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	deliver(order("o-1", 1), order("o-1", 3), order("o-1", 4), order("o-2", 1), order("o-5", 1), order("o-3", 1),
+	r.deliver(order("o-1", 1), order("o-1", 3), order("o-1", 4), order("o-2", 1), order("o-5", 1), order("o-3", 1),
 		delivery{source: "orders", id: "odd-1", entity: "o-6", number: 1, body: []byte(`{"type":"com.shop.order.changed","order":{"rev":1}}`)})
 	waitItems(t, r, p, 2, "--status", "dead_letter")
 	waitItems(t, r, p, 2, "--status", "buffered")
@@ -68,7 +55,7 @@ func TestConsoleSteers(t *testing.T) {
 	b.confirm("Discard", "a test of the shop")
 	b.see("status", "it is discarded")
 
-	deliver(delivery{source: "orders", id: "o-3-1", entity: "o-3", number: 1, body: []byte(`{"type":"com.shop.order.changed","order":{"id":"o-3","rev":1,"total":5}}`)})
+	r.deliver(delivery{source: "orders", id: "o-3-1", entity: "o-3", number: 1, body: []byte(`{"type":"com.shop.order.changed","order":{"id":"o-3","rev":1,"total":5}}`)})
 	waitItems(t, r, p, 1, "--decision", "conflict")
 	b.open("/console/inbox?decision=conflict")
 	at := slices.IndexFunc(b.do("links").([]any), func(to any) bool { return strings.HasPrefix(to.(string), "/console/event?") })
@@ -153,7 +140,7 @@ func TestConsoleSteers(t *testing.T) {
 	b.check("subscription")
 	b.confirm("Pause demo.fulfil", "a bad release")
 	b.see("button", "Resume demo.fulfil")
-	deliver(order("o-8", 1))
+	r.deliver(order("o-8", 1))
 	b.click("link", "Move its position…")
 	b.do("fill", "name", "Where to", "text", "start")
 	b.click("button", "Show what it would do")

@@ -161,17 +161,8 @@ func (r *deployment) runsWithTheseRights(t *testing.T, k *rig.SecuredKafka, root
 	r.doctorFinds("brokers", "", "ok", "1 of 1 answer: Kafka v", "")
 	r.variables = append(r.variables, "FOREBAY_LOG_LEVEL=debug")
 	intake, stream := r.serve("intake"), r.serveAs("one")
-	r.agent.answer = func(c call) int {
-		if c.entity == "7/1" {
-			return http.StatusUnprocessableEntity
-		}
-		return http.StatusOK
-	}
-	for _, d := range []delivery{issue(7, 1, 1), issue(7, 2, 1), order("o-1", 1)} {
-		if err := r.sender.deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r.agent.answers(http.StatusUnprocessableEntity, func(c call) bool { return c.entity == "7/1" })
+	r.deliver(issue(7, 1, 1), issue(7, 2, 1), order("o-1", 1))
 	nameless := order("o-1", 1).request(t.Context(), intake.intake, r.team)
 	nameless.Header.Del("X-Event-Id")
 	if status := do(t, nameless); status != http.StatusAccepted {
@@ -195,9 +186,7 @@ func (r *deployment) runsWithTheseRights(t *testing.T, k *rig.SecuredKafka, root
 	stream.stop()
 	again := r.serveAs("one") // the same static member
 	r.waitOwned(again, 6)
-	if err := r.sender.deliver(t.Context(), issue(7, 2, 2)); err != nil {
-		t.Fatal(err)
-	}
+	r.deliver(issue(7, 2, 2))
 	r.agent.waitActed(t, 4, time.Minute)
 	again.stop()
 	for _, group := range []string{r.team + ".triage", r.team + ".fulfil"} { // it would stay until its session ends

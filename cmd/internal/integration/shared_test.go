@@ -163,12 +163,7 @@ func TestSharedDestinationHasOneBreaker(t *testing.T) {
 	const each = 20
 	r := shareDestination(t, rig.Fake(t), 1, "breaker: {wait: 60s, max_wait: 60s, floor: 1}")
 	var back atomic.Bool
-	r.agent.answer = func(call) int {
-		if back.Load() {
-			return http.StatusOK
-		}
-		return http.StatusBadGateway
-	}
+	r.agent.answers(http.StatusBadGateway, func(call) bool { return !back.Load() })
 	p := r.serve("intake,stream")
 	if err := r.sender.load(t.Context(), orders("o", each), 8, 0); err != nil {
 		t.Fatal(err)
@@ -218,12 +213,7 @@ func TestSharedDestinationHasOneHold(t *testing.T) {
 	const few, hold = 5, 8 * time.Second
 	r := shareDestination(t, rig.Fake(t), 1, "max_hold: 8s")
 	head := order("head", 1)
-	r.agent.answer = func(c call) int {
-		if c.event == head.id && r.agent.seen(head.id) == 1 {
-			return http.StatusTooManyRequests
-		}
-		return http.StatusOK
-	}
+	r.agent.answers(http.StatusTooManyRequests, func(c call) bool { return c.event == head.id && r.agent.seen(head.id) == 1 })
 	r.agent.reply = func(_ call, status int, h http.Header) string {
 		if status != http.StatusOK {
 			h.Set("Retry-After", "86400")
@@ -231,9 +221,7 @@ func TestSharedDestinationHasOneHold(t *testing.T) {
 		return ""
 	}
 	p := r.serve("intake,stream")
-	if err := r.sender.deliver(t.Context(), head); err != nil {
-		t.Fatal(err)
-	}
+	r.deliver(head)
 	r.agent.waitActed(t, 1, time.Minute)
 	told := r.agent.snapshot()[0].end
 	until(t, "the destination is held", func() bool { return r.place(p, "pagers").State == "held" })

@@ -217,18 +217,10 @@ func TestDeliveryOfASharedSource(t *testing.T) {
 		as("acme", id)
 		as("payments", id)
 	}
-	deliver := func(list ...delivery) {
-		t.Helper()
-		for _, d := range list {
-			if err := r.sender.deliver(t.Context(), d); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 
 	goOn, ownGoesOn := holdFences(t, r.deployment, "payments.%"), holdFences(t, r.deployment, "acme.%")
 	one, signed := issue(7, 1, 1), order("o-1", 1)
-	deliver(one, signed)
+	r.deliver(one, signed)
 	s.say("nobody has decided it yet")
 	look(one.guid())
 	ownGoesOn()
@@ -243,7 +235,7 @@ func TestDeliveryOfASharedSource(t *testing.T) {
 
 	goOn = holdFences(t, r.deployment, "payments.%")
 	two, second := issue(7, 2, 1), order("o-2", 1)
-	deliver(two, second)
+	r.deliver(two, second)
 	waitItems(t, r.deployment, p, 4, "--team", "acme", "--status", "done")
 	s.say("only its own team has")
 	look(two.guid())
@@ -266,7 +258,7 @@ func TestDeliveryOfASharedSource(t *testing.T) {
 	as("payments", one.guid())
 	as("payments", signed.id)
 	third := issue(7, 3, 1)
-	deliver(third)
+	r.deliver(third)
 	waitItems(t, r.deployment, p, 5, "--team", "acme", "--status", "done")
 	look(third.guid())
 	s.golden("delivery_shared.golden")

@@ -41,9 +41,7 @@ func TestConsoleAcceptsAStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range later {
-		if err := r.sender.deliver(t.Context(), issues(entity, n+2)); err != nil {
-			t.Fatal(err)
-		}
+		r.deliver(issues(entity, n+2))
 	}
 	var to kadm.Offsets
 	to.Add(kadm.Offset{Topic: "events." + r.team + ".github", Partition: broken, At: here + lost})

@@ -234,20 +234,13 @@ func TestTopicCreatedAgain(t *testing.T) {
 	r := deploy(t, b, options{})
 	var mended atomic.Bool
 	bad := issues(99, 1)
-	r.agent.answer = func(c call) int {
-		if c.event == bad.id && !mended.Load() {
-			return http.StatusUnprocessableEntity
-		}
-		return http.StatusOK
-	}
+	r.agent.answers(http.StatusUnprocessableEntity, func(c call) bool { return c.event == bad.id && !mended.Load() })
 	intake, stream := r.serve("intake"), r.serve("stream")
 	const entities = 12
 	r.deliverAll(entities, 1, issues)
 	r.agent.waitActed(t, entities, time.Minute)
 	waitItems(t, r, stream, entities, "--status", "done")
-	if err := r.sender.deliver(t.Context(), bad); err != nil {
-		t.Fatal(err)
-	}
+	r.deliver(bad)
 	dead := r.waitDead(stream, 1)
 	intake.stop()
 	topic := "events." + r.team + ".github"
@@ -259,9 +252,7 @@ func TestTopicCreatedAgain(t *testing.T) {
 	r.serve("intake")
 	r.deliverAll(entities, 1, issues)
 	r.deliverAll(entities, 2, issues)
-	if err := r.sender.deliver(t.Context(), issues(99, 2)); err != nil {
-		t.Fatal(err)
-	}
+	r.deliver(issues(99, 2))
 	open := 0
 	for number, s := range stopped {
 		open += strings.Count(s.Text, "; 1 actions that are open and 0 events that wait go on then")
@@ -506,9 +497,7 @@ func TestOneUnfitTopicHoldsUpNobodyElse(t *testing.T) {
 		t.Errorf("attention: %s %v", out, err)
 	}
 	r.command("topics", "apply", "-c", r.config)
-	if err := r.sender.deliver(t.Context(), order("o-1", 1)); err != nil {
-		t.Fatal(err)
-	}
+	r.deliver(order("o-1", 1))
 	r.agent.waitActed(t, 4, time.Minute)
 	until(t, "nothing waits", func() bool {
 		out, err := r.try(p.operator, "attention")

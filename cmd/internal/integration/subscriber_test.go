@@ -80,11 +80,7 @@ func TestOwnSubscriber(t *testing.T) {
 	all = append(all, all[:len(all)/3]...)
 	all = append(all, order("hole", 1), order("hole", 3))
 	rand.New(rand.NewPCG(3, 4)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	for _, d := range all {
-		if err := r.sender.deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r.deliver(all...)
 
 	database := rig.Database(t)
 	pool, err := pgxpool.New(t.Context(), database)
@@ -124,9 +120,7 @@ func TestOwnSubscriber(t *testing.T) {
 	waitRows(120)
 	second.Stop()
 	waitRows(orders*revisions + 2)
-	if err := r.sender.deliver(t.Context(), order("hole", 2)); err != nil {
-		t.Fatal(err)
-	}
+	r.deliver(order("hole", 2))
 	if !rig.Until(time.Minute, func() bool {
 		var n int
 		return pool.QueryRow(t.Context(), `SELECT count(*) FROM forebay_events WHERE decision = 'stale' AND reason = 'filler'`).Scan(&n) == nil && n == 1

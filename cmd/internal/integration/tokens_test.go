@@ -86,21 +86,12 @@ func TestTokens(t *testing.T) {
 	r.variables = []string{"SSL_CERT_FILE=" + ca.CAFile}
 	r.command("topics", "apply", "-c", r.config)
 	bad := issue(7, 1, 1)
-	r.agent.answer = func(c call) int {
-		if c.event == bad.id {
-			return http.StatusUnprocessableEntity
-		}
-		return http.StatusOK
-	}
+	r.agent.answers(http.StatusUnprocessableEntity, func(c call) bool { return c.event == bad.id })
 	p := r.start("intake,stream")
 	k := &keys{r, "https://" + p.operator}
 	client := k.client(ca)
 	serial := k.waitReady(client)
-	for _, d := range []delivery{bad, issue(7, 2, 1)} {
-		if err := r.sender.deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r.deliver(bad, issue(7, 2, 1))
 
 	k.refused("", "4", "FOREBAY_TOKEN", "inbox", "list")
 	root := k.make("", "root", "--role", "admin", "--all-teams", "-c", r.config)

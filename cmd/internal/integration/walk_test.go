@@ -20,12 +20,7 @@ func TestWalkOfTheOnCall(t *testing.T) {
 	r, pager := deploy(t, rig.Fake(t), options{}), newPager(t)
 	r.alertsOf(pager)
 	var mended atomic.Bool
-	r.agent.answer = func(call) int {
-		if mended.Load() {
-			return http.StatusOK
-		}
-		return http.StatusUnprocessableEntity
-	}
+	r.agent.answers(http.StatusUnprocessableEntity, func(call) bool { return !mended.Load() })
 	s := &transcript{r: r, p: r.serve("intake,stream")}
 	heard := func(p page) {
 		fmt.Fprintf(&s.text, "%s %s (%s): %s\n%s\n", p.Status, p.Alert, p.Severity, p.Summary, p.RunbookURL)
@@ -34,9 +29,7 @@ func TestWalkOfTheOnCall(t *testing.T) {
 	const issues, states = 3, 2
 	for n := range states {
 		for i := range issues {
-			if err := r.sender.deliver(t.Context(), issue(7, i+1, n+1)); err != nil {
-				t.Fatal(err)
-			}
+			r.deliver(issue(7, i+1, n+1))
 		}
 	}
 	s.say("the agent answers 422 to three issues; the second state of each waits behind. The alert comes to the receiver:")
