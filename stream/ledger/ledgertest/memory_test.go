@@ -175,24 +175,3 @@ func TestKilledProcess(t *testing.T) {
 		})
 	}
 }
-
-// TestRefusedForGood stops one partition's slice and no other.
-func TestRefusedForGood(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	c := r.claim(r.a)
-	r.m.SetHook(func(_ context.Context, call ledgertest.Call) error {
-		if call.Op == "apply" && call.Point == ledgertest.Within {
-			return fmt.Errorf("%w: permission denied", ledgertest.ErrPermanent)
-		}
-		return nil
-	})
-	out, err := r.a.Apply(t.Context(), batch(c, 1))
-	if err != nil || !errors.Is(out[0].Refused, ledgertest.ErrPermanent) {
-		t.Errorf("%+v %v", out, err)
-	}
-	r.m.SetHook(nil)
-	if a := r.apply(r.a, c, 1); len(a.Actions) != 1 {
-		t.Errorf("%+v", a)
-	}
-}

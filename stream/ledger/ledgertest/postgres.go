@@ -8,17 +8,11 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger/pgtest"
 )
 
-// Schema is a migrated schema of the test's own on the Postgres of the tests.
-func Schema(t testing.TB) ledger.Config {
-	t.Helper()
-	url, name := pgtest.Migrated(t)
-	return ledger.Config{URL: schemas.NewSecret(url), Schema: name, MaxConns: 4}
-}
-
-// Open is a ledger in a [Schema].
+// Open is a ledger in a migrated schema of the test's own, on the Postgres of the tests.
 func Open(t testing.TB) (*ledger.Ledger, ledger.Config) {
 	t.Helper()
-	cfg := Schema(t)
+	url, name := pgtest.Migrated(t)
+	cfg := ledger.Config{URL: schemas.NewSecret(url), Schema: name, MaxConns: 4}
 	l, err := ledger.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -42,11 +42,8 @@ var reads = map[string]bool{
 
 // Hook is asked at each Point of each transaction, without locks of its own: it may wait, kill processes and call the ledger.
 // An error is one of the connection, after which the ledger does what the real one does: it tries again, looks whether it
-// was committed, or tells its caller. An error that wraps [ErrPermanent] is one that trying again does not mend (Within only).
+// was committed, or tells its caller.
 type Hook func(ctx context.Context, c Call) error
-
-// ErrPermanent marks an error of the database that no repetition mends: a missing right, a full set-up.
-var ErrPermanent = errors.New("refused for good")
 
 // SetHook sets the hook of all processes; nil is none.
 func (m *Memory) SetHook(h Hook) {
@@ -98,7 +95,7 @@ func final(err error) bool {
 	}
 	_, ours := errors.AsType[refusal](err)
 	_, data := errors.AsType[badData](err)
-	return ours || data || errors.Is(err, ErrPermanent)
+	return ours || data
 }
 
 // transaction runs do, which writes or refuses, under the fences' locks. An error before COMMIT wrote nothing; one that
