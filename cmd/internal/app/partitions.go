@@ -58,15 +58,17 @@ type partitionFacts struct {
 	own     map[partitionKey]owner.PartitionState // what this process has been assigned
 	stops   []ledger.Stop                         // of all processes
 	claimed map[partitionKey]bool                 // by any process
-	counts  map[string]int32                      // how many partitions a topic has
+	counts  map[string]int32                      // how many partitions a topic has; none of one that is not there
+	runs    map[nameInTeam]bool                   // whether this process runs a subscription
 }
 
 // readPartitions asks the subscriptions of this process, the ledger and the brokers.
 func (s *streams) readPartitions(ctx context.Context, adm *kadm.Client) (f partitionFacts, err error) {
-	f.own = map[partitionKey]owner.PartitionState{}
+	f.own, f.runs = map[partitionKey]owner.PartitionState{}, map[nameInTeam]bool{}
 	s.mu.Lock()
 	l := s.ledger
 	for at, sub := range s.subs {
+		f.runs[at] = true
 		for _, p := range sub.Partitions() {
 			f.own[partitionKey{at, p.Topic, p.Partition}] = p
 		}
@@ -136,9 +138,10 @@ func (f partitionFacts) judge(topicsOf map[nameInTeam][]string, first map[partit
 	for at, topics := range topicsOf {
 		var n api.PartitionCounts
 		for _, topic := range topics {
-			for number := range f.counts[topic] {
+			count, gone := f.partitionsOf(at, topic)
+			for number := range count {
 				key := partitionKey{at, topic, number}
-				st, still := f.standstill(key, stops[key])
+				st, still := f.standstill(key, stops[key], gone)
 				if still {
 					st.seen = cmp.Or(first[key], now)
 					seen[key] = st.seen
@@ -157,6 +160,26 @@ func (f partitionFacts) judge(topicsOf map[nameInTeam][]string, first map[partit
 		return cmp.Or(cmp.Compare(a.of.team, b.of.team), cmp.Compare(a.of.name, b.of.name), cmp.Compare(a.topic, b.topic), cmp.Compare(a.number, b.number))
 	})
 	return out
+}
+
+// partitionsOf returns how many partitions a topic has for a subscription. Of one that was deleted under it they are those that it had, which are
+// gone: a subscription that began without its topic does not run.
+func (f partitionFacts) partitionsOf(at nameInTeam, topic string) (count int32, gone bool) {
+	count, there := f.counts[topic]
+	if there || !f.runs[at] {
+		return count, false
+	}
+	for key := range f.own {
+		if key.of == at && key.topic == topic {
+			count = max(count, key.number+1)
+		}
+	}
+	for key := range f.claimed {
+		if key.of == at && key.topic == topic {
+			count = max(count, key.number+1)
+		}
+	}
+	return count, true
 }
 
 // count counts a partition in its state, and reports whether it is one to tell of. One that nobody has had for moments may be on its way from
@@ -178,8 +201,9 @@ func (st *standing) count(n *api.PartitionCounts, still bool, own owner.State, n
 	return true
 }
 
-// standstill says whether a partition stands still, and why. What this process knows of its own partitions counts before what the ledger has.
-func (f partitionFacts) standstill(key partitionKey, stop *ledger.Stop) (st standing, still bool) {
+// standstill says whether a partition stands still, and why. What this process knows of its own partitions counts before what the ledger has;
+// gone says that its topic is not there.
+func (f partitionFacts) standstill(key partitionKey, stop *ledger.Stop, gone bool) (st standing, still bool) {
 	st = standing{partitionKey: key, state: string(owner.Stopped), mine: true}
 	own, isOwn := f.own[key]
 	switch {
@@ -192,6 +216,8 @@ func (f partitionFacts) standstill(key partitionKey, stop *ledger.Stop) (st stan
 		if isNew(own) {
 			st.state, st.why = stateUnread, "the topic has grown, and nobody reads its new partitions: "+st.why
 		}
+	case gone && stop == nil:
+		st.state, st.why = stateUnread, "its topic is not there any more: `forebay topics apply` makes it again, empty; what was in it is lost, and the partition then says what to accept"
 	case isOwn && own.State == owner.Claiming && own.Err != nil:
 		st.state, st.why = stateUnread, fmt.Sprintf("it cannot be claimed: %v", own.Err)
 	case isOwn:

@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,6 +74,32 @@ func TestPartitionsAreJudged(t *testing.T) {
 	f.claimed[key(3)] = false
 	if counts, _ = judged(now.Add(unreadAfter + time.Second)); counts.Unread != 2 {
 		t.Errorf("what was claimed meanwhile counts from before: %+v", counts)
+	}
+}
+
+// The partitions of a topic that somebody has deleted under a subscription are not forgotten with it: nobody reads them, whoever had them. A
+// subscription that does not run because its topic is missing is told of as such.
+func TestDeletedTopicIsTold(t *testing.T) {
+	t.Parallel()
+	at, barred, now := nameInTeam{"acme", "triage"}, nameInTeam{"acme", "barred"}, time.Date(2026, 11, 29, 2, 0, 0, 0, time.UTC)
+	f := partitionFacts{
+		own:     map[partitionKey]owner.PartitionState{{at, "t", 0}: {Topic: "t", Partition: 0, State: owner.Claiming, Err: errors.New("UNKNOWN_TOPIC_OR_PARTITION")}},
+		claimed: map[partitionKey]bool{{at, "t", 0}: false, {at, "t", 2}: true, {barred, "t", 0}: true},
+		counts:  map[string]int32{},
+		runs:    map[nameInTeam]bool{at: true},
+	}
+	first, topics := map[partitionKey]time.Time{}, map[nameInTeam][]string{at: {"t"}, barred: {"t"}}
+	if got := f.judge(topics, first, now); len(got.standing) != 0 {
+		t.Errorf("told at once, though one broker may not know of it for moments: %+v", got.standing)
+	}
+	got := f.judge(topics, first, now.Add(unreadAfter))
+	if d := cmp.Diff(map[nameInTeam]api.PartitionCounts{at: {Total: 3, Unread: 3}, barred: {}}, got.counts); d != "" {
+		t.Error(d)
+	}
+	for _, st := range got.standing {
+		if st.state != stateUnread || !st.mine || !strings.Contains(st.why, "`forebay topics apply`") {
+			t.Errorf("%+v", st)
+		}
 	}
 }
 
