@@ -55,14 +55,25 @@ func (p *Producer) exchange(client *kgo.Client) bool {
 	}
 	p.replaced = time.Now()
 	p.client.Store(fresh)
+	p.ids.Clear()
 	return true
 }
 
 // failed maps the error of a record that a client was given. Where the client has no producer id, it says that instead.
 func (p *Producer) failed(ctx context.Context, client *kgo.Client, topic string, err error) error {
+	if err == nil {
+		p.noteID(ctx, client, topic)
+		return nil
+	}
 	mapped := mapError(topic, err)
+	if errors.Is(err, kerr.UnknownTopicID) {
+		p.createdAgain(ctx, client, topic)
+	}
 	if schemas.KindOf(mapped) != schemas.Internal {
 		return mapped
+	}
+	if p.askedLately(topic) { // kgo has no name for the error of what was in the client when it forgot the topic
+		return schemas.Errorf(schemas.Unavailable, "produce to "+topic, "%w", err)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), idTry) // a record that has failed has mostly asked before
 	defer cancel()

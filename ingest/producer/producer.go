@@ -109,10 +109,12 @@ type Producer struct {
 	// schemaID is that of [Config].
 	schemaID func(*schemas.Event) []byte
 	tracer   *trace.Tracer
+	ids      sync.Map  // of [16]byte, by topic: under which the client writes
 	calls    sync.Pool // of *call: its encoder alone saves 0.9 of 1.4 us a record (BenchmarkEncode, BenchmarkEncoder)
 
 	mu       sync.Mutex // held while a client is replaced
 	replaced time.Time
+	asked    map[string]time.Time // for the id of a topic
 	closed   bool
 }
 
@@ -140,7 +142,7 @@ func New(c Config) (*Producer, error) {
 		// By key, as every Kafka client does by default, so that an entity stays in its partition.
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
 	}
-	p := &Producer{options: append(opts, c.Options...), schemaID: c.SchemaID, tracer: c.Tracer}
+	p := &Producer{options: append(opts, c.Options...), schemaID: c.SchemaID, tracer: c.Tracer, asked: map[string]time.Time{}}
 	client, err := kgo.NewClient(p.options...)
 	if err != nil {
 		return nil, fmt.Errorf("producer: %w", err)
