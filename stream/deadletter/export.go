@@ -220,6 +220,10 @@ func (x *Exporter) produce(ctx context.Context, d *ledger.DeadLetter) error {
 		rec.Value, rec.Headers = nil, append(rec.Headers, kgo.RecordHeader{Key: "forebay-dead-lost", Value: []byte(lost)})
 		err = x.client.ProduceSync(ctx, rec).FirstErr()
 	}
+	if errors.Is(err, kerr.UnknownTopicID) { // it was deleted and created again: the client would refuse it for good
+		x.client.Close()
+		x.client = nil
+	}
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return fmt.Errorf("topic %s does not exist: run `forebay topics apply`: %w", rec.Topic, err)
 	}
