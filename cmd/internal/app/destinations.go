@@ -223,8 +223,13 @@ func pausedAlready(name string, p ledger.Pause) error {
 // Resume ends a pause. If there is none, that is an error of kind Conflict: the ledger's, or in a dry run one from here.
 func (p destinationsAPI) Resume(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
 	return p.change(ctx, team, name, r.DryRun, func(l *ledger.Ledger, now *ledger.Pause) error {
-		if item, err := p.Destination(ctx, team, name); err == nil && now == nil && item.Paused != nil && item.Paused.Scope != "" {
+		switch item, err := p.Destination(ctx, team, name); {
+		case err != nil || now != nil:
+		case item.Paused != nil && item.Paused.Scope != "":
 			return schemas.Errorf(schemas.Conflict, "", "%s is not paused alone: `%s`", fullName(team, name), item.Paused.Command("destinations", ""))
+		case item.OnHoldUntil != nil:
+			return schemas.Errorf(schemas.Conflict, "", "%s is not paused: it has asked for no calls until %s (Retry-After), and attempts go on then; a smaller max_hold in the file bounds the next such answer, and a restart of this process forgets this one",
+				fullName(team, name), timeText(*item.OnHoldUntil))
 		}
 		if r.DryRun && now == nil {
 			return schemas.Errorf(schemas.Conflict, "", "%s is not paused", fullName(team, name))

@@ -262,6 +262,12 @@ func TestRetryAfterHoldsTheOthers(t *testing.T) {
 	if item.OnHoldUntil == nil || item.ConsecutiveFailures != 1 {
 		t.Errorf("%+v", item)
 	}
+	for _, dry := range []bool{true, false} { // whoever wants to end it is told what it is
+		_, err := p.api.Resume(t.Context(), item.Team, item.Destination, api.PauseRequest{Reason: "it is back", DryRun: dry})
+		if schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "has asked for no calls until "+timeText(*item.OnHoldUntil)) {
+			t.Errorf("resume of one on hold: %v", err)
+		}
+	}
 	others := []string{"b", "c", "d"}
 	for _, name := range others {
 		p.accepted("orders", "orders-secret", order(name, 1))

@@ -93,6 +93,8 @@ func TestDestinations(t *testing.T) {
 		{"get acme/agent", 0, "run             forebay destinations resume acme/agent --reason TEXT\n", ""},
 		{"pause acme/agent --reason moving", 6, "", "paused already"},
 		{"resume acme/agent --reason moved", 0, "state           recovering\n", "resumed: attempts go on, slowly"},
+		{"pause acme/mail --reason moving", 0, "", ""},
+		{"resume acme/mail --reason moved", 0, "", "resumed, but it has asked for no calls until 2027-01-15T08:01:00Z (Retry-After): attempts go on then"},
 		{"list --team acme -o id", 0, "acme/agent\nacme/mail\npagers\n", ""},
 		{"list --team payments -o id", 0, "pagers\n", ""},
 		{"list --team acm", 3, "", "did you mean acme?"},
