@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"os"
 	"strings"
@@ -301,6 +302,9 @@ func Main(ctx context.Context, args []string, o Options) int {
 		Options: o, ctx: ctx, output: g.Output, isoTime: g.Time == "iso", short: g.LogLevel == "default" && g.LogFormat == "text",
 		colour: coloured(stderr.to), stderr: stderr, log: newLogger(stderr, g.LogFormat, level),
 	}
+	// Go's HTTP client has no other log: it quotes what a destination sends unasked.
+	log.SetFlags(0)
+	log.SetOutput(slog.NewLogLogger(e.log.Handler(), slog.LevelDebug).Writer())
 	if named.err != nil {
 		return e.report(named.err)
 	}
