@@ -154,16 +154,20 @@ func (g *Budgets) take(ctx context.Context, b Allowance, of string, l counter.Li
 		return v, a.Window, nil
 	}
 	g.metrics.stopped.WithLabelValues(b.Path, of).Inc()
-	whose, limit := "", fmt.Sprint(l.Units)
+	whose, limit, state := "", fmt.Sprint(l.Units), " is used up"
 	if b.Entity {
 		whose = " of this entity"
 	}
+	left := ""
 	if of == "cost" {
 		limit = sink.Cost(l.Units).String()
+		if l.Units > a.Used { // less than the run is counted with
+			left, state = sink.Cost(l.Units-a.Used).String()+" are left of ", ", and the last run has cost "+sink.Cost(n).String()
+		}
 	}
 	return Verdict{Status: b.OnLimit, Reason: Budget, Again: min(a.Left, askBudget),
-		Text: fmt.Sprintf("%s.%s: the limit of %s in %s%s is used up; there is room again at %s",
-			b.Path, of, limit, l.Per, whose, a.Window.Add(l.Per).UTC().Format(time.RFC3339))}, a.Window, nil
+		Text: fmt.Sprintf("%s.%s: %sthe limit of %s in %s%s%s; there is room again at %s",
+			b.Path, of, left, limit, l.Per, whose, state, a.Window.Add(l.Per).UTC().Format(time.RFC3339))}, a.Window, nil
 }
 
 // After implements [Guard]: it counts what the run has cost.

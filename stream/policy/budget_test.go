@@ -124,7 +124,10 @@ func TestBudgetOfCost(t *testing.T) {
 		used(20e6)
 		run(2, sink.Outcome{CostRefused: true})
 		used(40e6)
-		before(t, g, action(3, "1")) // 20 are not left, while it is not known
+		v := before(t, g, action(3, "1")) // 20 are not left, while it is not known
+		if !strings.Contains(v.Text, "10 are left of the limit of 50 in 24h0m0s, and the last run has cost 20; there is room again at ") {
+			t.Errorf("%+v", v)
+		}
 		used(40e6)
 		run(4, sink.Outcome{})
 		if v := run(5, sink.Outcome{}); v.Status != ledger.WaitingBudget || !strings.Contains(v.Text, "50 in 24h0m0s") {
