@@ -8,6 +8,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
 )
@@ -21,7 +22,8 @@ func (i *inboxAPI) Entity(ctx context.Context, f api.EntityFilter) (*api.EntityD
 	if err != nil {
 		return nil, err
 	}
-	source := fullSource(f.Team, f.Source)
+	source, entity := configured(i.s.a.file()).fullSource(f.Team, f.Source, string(f.Entity))
+	f.Entity = schemas.EntityKey(entity)
 	inDoubt, err := i.resolve(ctx, box, queryNames{&f.Team, &f.Subscription, &source, new(string)})
 	if err != nil {
 		return nil, err

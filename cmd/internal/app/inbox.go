@@ -76,7 +76,7 @@ func (i *inboxAPI) find(ctx context.Context, team, subscription, source, eventID
 		item, err = box.Place(ctx, team, subscription, place.Topic, place.Partition, place.Offset)
 		return box, item, err
 	}
-	full := fullSource(team, source)
+	full, eventID := configured(i.s.a.file()).fullSource(team, source, eventID)
 	item, err = box.Item(ctx, team, subscription, full, eventID)
 	if schemas.KindOf(err) == schemas.NotFound {
 		item, err = i.findByPrefix(ctx, box, names.Event{Team: team, Subscription: subscription, Source: full, ID: eventID}, err)

@@ -51,6 +51,22 @@ func configured(c *config.Config) (k known) {
 	return k
 }
 
+// fullSource returns the source of an event as events carry it, and its id. Of what another team shares, lists show TEAM/SOURCE: in an event's
+// name the source then stands before the id as two parts, of which only the first was taken for the source.
+func (k known) fullSource(team, source, id string) (full, of string) {
+	if strings.HasPrefix(source, "/") {
+		return source, id
+	}
+	if n, err := names.Source.Parse(source); err == nil && n.Team != "" {
+		return "/" + source, id
+	}
+	name, rest, more := strings.Cut(id, "/")
+	if more && rest != "" && !slices.Contains(k.sources, names.Name{Team: team, Name: source}) && slices.Contains(k.reads[team], names.Name{Team: source, Name: name}) {
+		return "/" + source + "/" + name, rest
+	}
+	return fullSource(team, source), id
+}
+
 // addLedger adds the names that the ledger has: a team or subscription that was taken out of the file can still be looked at.
 func (k *known) addLedger(ctx context.Context, box *inbox.Inbox) error {
 	subscriptions, destinations, err := box.Names(ctx)

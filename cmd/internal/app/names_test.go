@@ -6,12 +6,30 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/ledger/pgtest"
 )
+
+// The source of another team is understood as lists show it, also in front of an event's id. A source of the team's own comes first.
+func TestSourceOfAnotherTeam(t *testing.T) {
+	t.Parallel()
+	k := known{sources: []names.Name{{Team: "platform", Name: "stripe"}, {Team: "billing", Name: "own"}},
+		reads: map[string][]names.Name{"billing": {{Team: "platform", Name: "stripe"}, {Team: "own", Name: "stripe"}}}}
+	for _, tt := range [][4]string{
+		{"/platform/stripe", "evt_1", "/platform/stripe", "evt_1"}, {"platform/stripe", "a/b", "/platform/stripe", "a/b"},
+		{"platform", "stripe/evt_1", "/platform/stripe", "evt_1"}, {"platform", "stripe/in/1", "/platform/stripe", "in/1"},
+		{"platform", "stripe", "/billing/platform", "stripe"}, {"platform", "other/evt_1", "/billing/platform", "other/evt_1"},
+		{"own", "stripe/evt_1", "/billing/own", "stripe/evt_1"},
+	} {
+		if full, id := k.fullSource("billing", tt[0], tt[1]); full != tt[2] || id != tt[3] {
+			t.Errorf("%s %s: %s %s", tt[0], tt[1], full, id)
+		}
+	}
+}
 
 // A ledger that is too large to be looked through for a source does not make a slip in its name an empty answer. What it has of a source
 // that is not in the file any more is listed all the same.

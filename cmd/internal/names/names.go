@@ -19,7 +19,7 @@ const Help = `Names, as every list prints them and every command understands the
   destination   TEAM/DESTINATION       acme/coder; also DESTINATION; a shared one has no team: pagers
   subscription  TEAM.SUBSCRIPTION      acme.triage, as its Kafka group; also SUBSCRIPTION
   event         TEAM/SUBSCRIPTION/SOURCE/ID
-                                       an event as one subscription sees it
+                                       an event as one subscription sees it; another team's source is TEAM/SOURCE in it
   record        TEAM/SUBSCRIPTION/TOPIC/PARTITION@OFFSET
                                        what a subscription did not take as an event: conflict, filtered, quarantined
   delivery      quarantine.TEAM.SOURCE/PARTITION@OFFSET
