@@ -198,7 +198,7 @@ func (in *intake) logTroubles(wrong map[string]producer.Trouble) {
 		in.a.log.Info("all topics can be written again")
 		return
 	}
-	in.a.log.Warn("topics cannot be written, or not to all of their partitions; deliveries for those are answered 503",
+	in.a.log.Warn("topics cannot be written, or not to all of their partitions; deliveries for those are answered 503, or kept on this disk where on_broker_outage is spool",
 		"topics", len(troubles), "errors", troubles[:min(most, len(troubles))])
 }
 

@@ -128,6 +128,11 @@ func (c *sendCmd) post(e *env, all []numbered, quarantined func(*verify.Request)
 		return nil
 	}
 	if slices.ContainsFunc(items, func(s sent) bool { return s.Result == delivery.Refused }) {
+		if c.Stale > 0 {
+			unauthorized = func() string {
+				return fmt.Sprintf("as of a delivery that was signed %s ago and is too old, or of one with another secret; the intake's log has the reason", c.Stale)
+			}
+		}
 		return &exitError{code: exitFailed, err: errors.New("not every delivery was accepted" + whyRefused(items, unauthorized))}
 	}
 	return nil

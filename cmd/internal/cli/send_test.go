@@ -41,10 +41,16 @@ func TestSendNamesTheCause(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out, errs bytes.Buffer
-		code := Main(t.Context(), []string{"send", "acme/github", "--sample", "github/issues.labeled", "-c", file}, Options{Stdout: &out, Stderr: &errs})
-		operator.Close()
+		args := []string{"send", "acme/github", "--sample", "github/issues.labeled", "-c", file}
+		code := Main(t.Context(), args, Options{Stdout: &out, Stderr: &errs})
 		if code != exitFailed || !strings.Contains(errs.String(), tt.want) {
 			t.Errorf("%s: %d %s", name, code, errs.String())
+		}
+		errs.Reset()
+		code = Main(t.Context(), append(args, "--stale", "1h"), Options{Stdout: &out, Stderr: &errs})
+		operator.Close()
+		if code != exitFailed || !strings.Contains(errs.String(), "401, as of a delivery that was signed 1h0m0s ago and is too old") {
+			t.Errorf("%s, stale: %d %s", name, code, errs.String())
 		}
 	}
 }
