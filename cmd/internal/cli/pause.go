@@ -23,7 +23,15 @@ type steerFlags struct {
 type pauseCmd struct{ steerFlags }
 
 func (c *pauseCmd) Run(e *env, client *api.Client) error {
-	return c.change(e, client.PauseScope, client.Pause, "paused: in every process, within a second, no attempt begins; attempts under way end, nothing is lost")
+	return c.change(e, client.PauseScope, client.Pause, "paused: in every process, within a second, "+c.stops()+" begins; attempts under way end, nothing is lost")
+}
+
+// stops says what a pause keeps from beginning: a subscription that is paused decides nothing either, so its events are in no list meanwhile.
+func (c *steerFlags) stops() string {
+	if c.All || c.Team != "" {
+		return "no decision and no attempt"
+	}
+	return "no attempt"
 }
 
 type resumeCmd struct{ steerFlags }
