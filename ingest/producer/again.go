@@ -22,7 +22,7 @@ func (p *Producer) noteID(ctx context.Context, client *kgo.Client, topic string)
 
 // createdAgain has the client forget a topic that was deleted and created again, after a record of it has failed: kgo keeps the first id of a
 // topic, and fails every record under it for good. A topic that has its id still is not forgotten: its numbers would begin again, and the brokers
-// take a record whose number they know for one that they have.
+// take a record whose number they know for one that they have. Where nobody knows the id, a client with another producer id comes in its place.
 func (p *Producer) createdAgain(ctx context.Context, client *kgo.Client, topic string) {
 	if !p.mayAsk(topic) {
 		return
@@ -32,6 +32,10 @@ func (p *Producer) createdAgain(ctx context.Context, client *kgo.Client, topic s
 	defer cancel()
 	ids, err := p.TopicIDs(ctx, topic)
 	if is, there := ids[topic]; err != nil || !there || known && was == is {
+		return
+	}
+	if !known {
+		p.replace(client)
 		return
 	}
 	client.PurgeTopicsFromProducing(topic)
