@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -269,4 +270,62 @@ func readSpans(ctx context.Context, topic string, spans map[int32]span, opts []k
 		})
 	}
 	return nil
+}
+
+// ReadSince calls each for the records that were appended to a topic at or after a time, up to the end that is seen at the call. An error of
+// kind Invalid says that the topic does not keep so much. opts are as in [List].
+func ReadSince(ctx context.Context, topic string, since time.Time, each func(*kgo.Record), opts ...kgo.Opt) error {
+	spans, err := bounds(ctx, topic, opts)
+	if err != nil {
+		return err
+	}
+	op := "read " + topic
+	admin, err := kgo.NewClient(opts...)
+	if err != nil {
+		return schemas.Errorf(schemas.Invalid, op, "%w", err)
+	}
+	defer admin.Close()
+	adm := kadm.NewClient(admin)
+	begins, err := adm.ListOffsetsAfterMilli(ctx, since.UnixMilli(), topic)
+	if err = cmp.Or(err, begins.Error()); err != nil {
+		return schemas.Errorf(schemas.Unavailable, op, "%w", err)
+	}
+	whole, err := keeps(ctx, adm, topic, time.Since(since))
+	if err != nil {
+		return schemas.Errorf(schemas.Unavailable, op, "%w", err)
+	}
+	cut := false // what came since then may have been deleted
+	begins.Each(func(begin kadm.ListedOffset) {
+		s, some := spans[begin.Partition]
+		cut = cut || begin.Offset > 0 && (!some || begin.Offset <= s.from)
+		if some {
+			spans[begin.Partition] = span{max(s.from, begin.Offset), s.to}
+		}
+	})
+	if cut && !whole {
+		return schemas.Errorf(schemas.Invalid, op, "it does not keep what came since %s", since.UTC().Format(time.RFC3339))
+	}
+	return readSpans(ctx, topic, spans, opts, each)
+}
+
+// keeps reports whether a topic's settings have records kept for so long.
+func keeps(ctx context.Context, adm *kadm.Client, topic string, long time.Duration) (bool, error) {
+	configs, err := adm.DescribeTopicConfigs(ctx, topic)
+	if err != nil {
+		return false, err
+	}
+	settings, err := configs.On(topic, nil)
+	if err = cmp.Or(err, settings.Err); err != nil {
+		return false, err
+	}
+	limit := func(name string) int64 {
+		i := slices.IndexFunc(settings.Configs, func(c kadm.Config) bool { return c.Key == name })
+		if i < 0 {
+			return 0
+		}
+		n, _ := strconv.ParseInt(settings.Configs[i].MaybeValue(), 10, 64)
+		return n
+	}
+	after := limit("retention.ms")
+	return limit("retention.bytes") < 0 && (after < 0 || after > long.Milliseconds()), nil
 }

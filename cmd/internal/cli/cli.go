@@ -158,7 +158,7 @@ type grammar struct {
 		List         sourcesListCmd         `cmd:"" help:"List the sources of a running process."`
 		Get          sourcesGetCmd          `cmd:"" help:"Show one source, and what its secrets have verified."`
 		RotateSecret sourcesRotateSecretCmd `cmd:"" help:"Say what to do next to give a source another secret, and when the old one may go."`
-		Reconcile    sourcesReconcileCmd    `cmd:"" help:"Ask the provider's own log (GitHub, Stripe) which deliveries have failed, and have them sent again; or fetch them."`
+		Reconcile    sourcesReconcileCmd    `cmd:"" help:"Ask the provider (GitHub, Stripe, Shopify) what it has failed to deliver, and have it sent again; or fetch it."`
 		Presets      sourcesPresetsCmd      `cmd:"" help:"Say what is known of providers: what is signed, and entity, version and kind of each event type."`
 		Test         sourcesTestCmd         `cmd:"" help:"Run signature vectors and payload samples against the presets."`
 	} `cmd:"" help:"Intake endpoints."`

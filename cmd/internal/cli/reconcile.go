@@ -15,6 +15,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/build"
+	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/delivery"
 	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/schemas"
@@ -23,22 +24,23 @@ import (
 
 type sourcesReconcileCmd struct {
 	fileFlags
-	Source    string        `arg:"" name:"team/source" help:"The source, of preset github or stripe."`
-	Since     time.Duration `default:"24h" help:"Look for what its provider has failed to deliver for so long. GitHub can send again for 3 days, Stripe keeps events for 30."`
-	TokenFile string        `required:"" placeholder:"FILE" help:"File with a token of the provider's API: one that may read the hook's deliveries and have them sent again (a JWT for app), or a Stripe key that may read events."`
-	Hook      string        `placeholder:"HOOK" help:"GitHub: OWNER/REPO/HOOK_ID, orgs/ORG/HOOK_ID, or app. Stripe: the endpoint (we_...), to keep to the types that it is subscribed to."`
+	Source    string        `arg:"" name:"team/source" help:"The source, of preset github, stripe or shopify."`
+	Since     time.Duration `default:"24h" help:"Look for what its provider has failed to deliver for so long. GitHub can send again for 3 days, Stripe keeps events for 30; of Shopify, more than the 4h for which it repeats by itself."`
+	TokenFile string        `required:"" placeholder:"FILE" help:"File with a token of the provider's API: one that may read the hook's deliveries and have them sent again (a JWT for app), a Stripe key that may read events, or a Shopify access token that may read the resources."`
+	Hook      string        `placeholder:"HOOK" help:"GitHub: OWNER/REPO/HOOK_ID, orgs/ORG/HOOK_ID, or app. Stripe: the endpoint (we_...), to keep to the types that it is subscribed to. Shopify: SHOP.myshopify.com/API_VERSION/TOPIC,..., such as acme.myshopify.com/2026-07/orders/updated,products/update."`
 	APIURL    string        `name:"api-url" placeholder:"URL" help:"Base URL of the provider's API, as GitHub Enterprise has its own: https://HOST/api/v3."`
-	URL       string        `name:"url" help:"Base URL of the intake that Stripe's events are posted to. Default: listen.intake of the configuration."`
+	URL       string        `name:"url" help:"Base URL of the intake that what is fetched from Stripe and Shopify is posted to. Default: listen.intake of the configuration."`
 	DryRun    bool          `help:"List what would be asked for, and ask for nothing."`
 
 	secret schemas.Secret // in the place of TokenFile
+	role   config.Role    // that reads the topic of a source of Shopify's; empty: that of commands
 }
 
 // missed is a delivery that has failed at the provider, or is still to come from it.
 type missed struct {
-	ID       string    `json:"id"` // the provider's: GitHub's X-GitHub-Delivery, Stripe's event
+	ID       string    `json:"id"` // the provider's: GitHub's X-GitHub-Delivery, Stripe's event, Shopify's resource
 	Type     string    `json:"type"`
-	At       time.Time `json:"at"`       // of its first attempt that the log shows, or of the event
+	At       time.Time `json:"at"`       // of its first attempt that the log shows, of the event, or of the resource's version
 	Attempts int       `json:"attempts"` // that the log shows; 0: it does not show them
 	Failed   string    `json:"failed"`   // how the last one did, in the provider's words
 	Result   string    `json:"result"`   // planned, asked, left, or what the intake has made of it; see package delivery
@@ -47,7 +49,7 @@ type missed struct {
 	last    int64     // GitHub's number of the last attempt
 	lastAt  time.Time // of that
 	arrived bool      // an attempt has succeeded
-	body    []byte    // of Stripe's event
+	body    []byte    // of Stripe's event, or Shopify's resource
 }
 
 // What becomes of a missed delivery, beside the results of package delivery.
@@ -154,6 +156,7 @@ func (c *sourcesReconcileCmd) log(e *env, to *namedSource) (deliveryLog, func(),
 	var base string
 	preset := to.file.Teams[to.id.Team].Sources[to.id.Name].Preset
 	var hook []string
+	var shop *shopifyLog
 	switch preset {
 	case "github":
 		if hook, err = githubHook(c.Hook); err != nil {
@@ -167,8 +170,14 @@ func (c *sourcesReconcileCmd) log(e *env, to *namedSource) (deliveryLog, func(),
 			fmt.Fprintln(e.Stderr, "these are the events of all endpoints of the account; --hook we_... keeps to the types that one is subscribed to")
 		}
 		base = "https://api.stripe.com"
+	case "shopify":
+		if shop, err = c.shopify(e, to); err != nil {
+			return nil, nil, err
+		}
+		base = "https://" + shop.shop
+		header = http.Header{"X-Shopify-Access-Token": {token.Reveal()}}
 	default:
-		return nil, nil, usageError("%s has preset %s: the delivery logs of github and stripe can be read", names.Source.Print(to.id), preset)
+		return nil, nil, usageError("%s has preset %s: github, stripe and shopify can be asked", names.Source.Print(to.id), preset)
 	}
 	networks, err := networksFor(c.APIURL)
 	if err != nil {
@@ -181,8 +190,12 @@ func (c *sourcesReconcileCmd) log(e *env, to *namedSource) (deliveryLog, func(),
 	}
 	stop := func() { _ = client.Close(e.ctx) }
 	asked := &askedAPI{client: client, title: preset}
-	if preset == "github" {
+	switch preset {
+	case "github":
 		return &githubLog{askedAPI: asked, hook: hook, limit: newAskLimit()}, stop, nil
+	case "shopify":
+		shop.askedAPI = asked
+		return shop, stop, nil
 	}
 	return &stripeLog{askedAPI: asked, to: to, intake: c.URL, endpoint: c.Hook}, stop, nil
 }

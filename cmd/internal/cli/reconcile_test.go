@@ -38,6 +38,9 @@ type reconciledIntake struct {
 	mu     sync.Mutex
 	events []string
 	status int // that everything is answered with; 0: 202 and 401
+
+	brokers string               // of the file
+	log     func(*schemas.Event) // takes what was accepted; nil: nobody does
 }
 
 func newReconciledIntake(t *testing.T, preset string) *reconciledIntake {
@@ -46,7 +49,7 @@ func newReconciledIntake(t *testing.T, preset string) *reconciledIntake {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &reconciledIntake{source: source}
+	i := &reconciledIntake{source: source, brokers: "127.0.0.1:1"}
 	i.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		request := &verify.Request{Method: r.Method, Header: r.Header, Body: body}
@@ -66,6 +69,9 @@ func newReconciledIntake(t *testing.T, preset string) *reconciledIntake {
 			return
 		}
 		i.events = append(i.events, e.ID+" "+fmt.Sprintf("%x", e.Hash))
+		if i.log != nil {
+			i.log(e)
+		}
 		w.WriteHeader(http.StatusAccepted)
 		fmt.Fprintf(w, `{"id":%q}`, e.ID)
 	}))
@@ -77,8 +83,8 @@ func newReconciledIntake(t *testing.T, preset string) *reconciledIntake {
 func (i *reconciledIntake) run(t *testing.T, preset, api, args string) (code int, items []missed, errs string) {
 	t.Helper()
 	dir := t.TempDir()
-	config := fmt.Sprintf("version: 1\nkafka: {brokers: [\"127.0.0.1:1\"]}\npostgres: {url: \"postgres://127.0.0.1:1/x\"}\nlisten: {intake: %q}\nteams: {acme: {sources: {hooks: {preset: %s, secrets: [%q]}}}}\n",
-		i.Listener.Addr(), preset, reconcileSecret)
+	config := fmt.Sprintf("version: 1\nkafka: {brokers: [%q]}\npostgres: {url: \"postgres://127.0.0.1:1/x\"}\nlisten: {intake: %q}\nteams: {acme: {sources: {hooks: {preset: %s, secrets: [%q]}}}}\n",
+		i.brokers, i.Listener.Addr(), preset, reconcileSecret)
 	file, token := filepath.Join(dir, "forebay.yaml"), filepath.Join(dir, "token")
 	for path, text := range map[string]string{file: config, token: reconcileToken + "\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -233,7 +239,7 @@ func TestReconcileGitHub(t *testing.T) {
 			t.Errorf("%s: exit %d\n%s", url, code, errs)
 		}
 	}
-	if code, _, errs := intake.run(t, "shopify", f.URL, ""); code != exitUsage || !strings.Contains(errs, "preset shopify") {
+	if code, _, errs := intake.run(t, "linear", f.URL, ""); code != exitUsage || !strings.Contains(errs, "preset linear") {
 		t.Errorf("exit %d\n%s", code, errs)
 	}
 	for hook, prefix := range map[string]string{"app": "/api/v3/app/hook", "orgs/acme/5": "/api/v3/orgs/acme/hooks/5"} { // at GitHub Enterprise
@@ -339,6 +345,7 @@ func TestReconcileWaits(t *testing.T) {
 		"reset":         {sinkapi.Answer{Code: 403, Header: reset}, 91 * time.Second},
 		"in words":      {sinkapi.Answer{Code: 403, Body: []byte("You have exceeded a secondary rate limit.")}, time.Minute},
 		"not permitted": {sinkapi.Answer{Code: 403, Body: []byte("Resource not accessible")}, 0},
+		"with a dot":    {sinkapi.Answer{Code: 429, Header: http.Header{"Retry-After": {"2.0"}}}, 2 * time.Second},
 		"server":        {sinkapi.Answer{Code: 502}, 4 * time.Second},
 	} {
 		if got := waitFor(c.answer, 2, now); got != c.want {

@@ -48,10 +48,13 @@ func (a *askedAPI) call(e *env, c sinkapi.Call, allowed ...int) (sinkapi.Answer,
 }
 
 // waitFor returns for how long an answer wants the caller to wait: 0 if it is one. GitHub limits by 429 and by 403, with Retry-After, or with
-// X-RateLimit-Reset in Unix seconds of its own clock, or in words alone, when it wants a minute. See
-// https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api.
+// X-RateLimit-Reset in Unix seconds of its own clock, or in words alone, when it wants a minute; Shopify's Retry-After is 2.0. See
+// https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api, https://shopify.dev/docs/api/usage/limits.
 func waitFor(a sinkapi.Answer, waits int, now time.Time) time.Duration {
 	told := a.Outcome.RetryAfter
+	if seconds, err := strconv.ParseFloat(a.Header.Get("Retry-After"), 64); err == nil && told == 0 && seconds > 0 && seconds < longestWait.Seconds() {
+		told = time.Duration(seconds * float64(time.Second))
+	}
 	switch spent := a.Header.Get("X-RateLimit-Remaining") == "0"; {
 	case a.Code == http.StatusTooManyRequests, a.Code == http.StatusForbidden && (told > 0 || spent || bytes.Contains(bytes.ToLower(a.Body), []byte("rate limit"))):
 		if told > 0 {

@@ -89,7 +89,7 @@ func (r *reconciler) ends(of names.Name) {
 // ask asks for one source, and logs what came of it.
 func (r *reconciler) ask(cfg *config.Config, of names.Name, how *config.Reconcile) {
 	log := r.log.With("source", names.Source.Print(of))
-	c := sourcesReconcileCmd{Since: how.Since.Std(), Hook: how.Hook, APIURL: how.APIURL, secret: how.Token}
+	c := sourcesReconcileCmd{Since: how.Since.Std(), Hook: how.Hook, APIURL: how.APIURL, secret: how.Token, role: config.RoleIntake}
 	to, err := sourceIn(cfg, names.Source.Print(of))
 	var list []*missed
 	var more bool
@@ -100,7 +100,7 @@ func (r *reconciler) ask(cfg *config.Config, of names.Name, how *config.Reconcil
 	switch {
 	case r.e.ctx.Err() != nil:
 	case err != nil:
-		log.Warn("the provider's log of deliveries could not be asked; trying again with the next interval", "error", err)
+		log.Warn("the provider could not be asked for what did not come; trying again with the next interval", "error", err)
 	case stopped != nil || more || countMissed(list, "refused") > 0:
 		log.Warn("not all that the provider has failed to deliver could be had again", "missed", len(list), "refused", countMissed(list, "refused"), "left", countMissed(list, missedLeft),
 			"more", more, "error", stopped, "run", "forebay sources reconcile "+names.Source.Print(of))

@@ -77,6 +77,8 @@ func TestReconcileKeys(t *testing.T) {
 		`preset: github, secrets: [aaaaaaaaaaaaaaaaaaaa], reconcile: {every: 10s, token: t, hook: app}`:             "teams.acme.sources.hooks.reconcile.every",
 		`preset: github, secrets: [aaaaaaaaaaaaaaaaaaaa], reconcile: {every: 2h, since: 1h, token: t, hook: app}`:   "teams.acme.sources.hooks.reconcile.since",
 		`preset: linear, secrets: [aaaaaaaaaaaaaaaaaaaa], reconcile: {every: 10m, token: t}`:                        "teams.acme.sources.hooks.reconcile",
+		`preset: shopify, secrets: [aaaaaaaaaaaaaaaaaaaa], reconcile: {every: 10m, token: t}`:                       "teams.acme.sources.hooks.reconcile.hook",
+		`preset: shopify, secrets: [aaaaaaaaaaaaaaaaaaaa], reconcile: {every: 1h, since: 5h, token: t, hook: x}`:    "teams.acme.sources.hooks.reconcile.since",
 		`preset: stripe, secrets: [aaaaaaaaaaaaaaaaaaaa], reconcile: {every: 10m, hook: we_1}`:                      "teams.acme.sources.hooks.reconcile",
 		`preset: stripe, secrets: [aaaaaaaaaaaaaaaaaaaa], reconcile: {every: 10m, token: t, hook: we_1, since: 7d}`: "",
 	} {

@@ -80,7 +80,7 @@ func (g *githubLog) missed(e *env, since time.Time) (list []*missed, more bool, 
 		if err != nil {
 			return nil, false, err
 		}
-		next := nextCursor(answer.Header)
+		next := nextCursor(answer.Header, "cursor")
 		if next == "" || next == query.Get("cursor") || !recent {
 			break
 		}
@@ -116,7 +116,7 @@ var linkNext = regexp.MustCompile(`<([^<>]*)>[^<>]*;\s*rel="?next"?`)
 
 // nextCursor is where the next page begins, by the Link of an answer; empty: it was the last one. No more of the link is followed: the token
 // goes to the address that was named, and nowhere else.
-func nextCursor(h http.Header) string {
+func nextCursor(h http.Header, parameter string) string {
 	found := linkNext.FindStringSubmatch(strings.Join(h.Values("Link"), ", "))
 	if found == nil {
 		return ""
@@ -125,7 +125,7 @@ func nextCursor(h http.Header) string {
 	if err != nil {
 		return ""
 	}
-	return u.Query().Get("cursor")
+	return u.Query().Get(parameter)
 }
 
 // bring implements deliveryLog: GitHub makes another attempt.

@@ -101,8 +101,13 @@ func (s *stripeLog) bring(e *env, m *missed) error {
 	if err := json.Indent(&body, m.body, "", "  "); err != nil {
 		return err
 	}
-	r := &verify.Request{Header: http.Header{"Content-Type": {"application/json; charset=utf-8"}}, Body: body.Bytes()}
-	if err := s.to.address(r, time.Now(), s.to.Source, s.intake); err != nil {
+	return postMissed(e, s.to, s.intake, m, http.Header{"Content-Type": {"application/json; charset=utf-8"}}, body.Bytes())
+}
+
+// postMissed posts what was fetched to the intake, signed as the provider signs.
+func postMissed(e *env, to *namedSource, intake string, m *missed, header http.Header, body []byte) error {
+	r := &verify.Request{Header: header, Body: body}
+	if err := to.address(r, time.Now(), to.Source, intake); err != nil {
 		return err
 	}
 	answer, err := delivery.Post(e.ctx, r, false)
@@ -112,10 +117,10 @@ func (s *stripeLog) bring(e *env, m *missed) error {
 	m.Result, m.Answer = answer.Result, answer.ID
 	switch answer.Result {
 	case delivery.Quarantined:
-		explainQuarantined(e, s.to.Source, r, names.Source.Print(s.to.id))
+		explainQuarantined(e, to.Source, r, names.Source.Print(to.id))
 	case delivery.Refused: // so would be those behind it, which may be of the same entity
 		m.Answer = clipped(answer.Body)
-		why := whyRefused([]sent{{Answer: answer}}, func() string { return whyUnauthorized(e, s.to, s.intake != "") })
+		why := whyRefused([]sent{{Answer: answer}}, func() string { return whyUnauthorized(e, to, intake != "") })
 		return &exitError{code: exitFailed, err: fmt.Errorf("the intake refused %s%s; the same command goes on from there", plain(m.ID), why)}
 	}
 	return nil

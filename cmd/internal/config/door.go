@@ -84,7 +84,7 @@ type Reconcile struct {
 	APIURL string         `yaml:"api_url"`
 }
 
-// reconcile checks that the provider's log can be read. A team's file names no other address than the provider's own, as with first_filter.
+// reconcile checks that the provider can be asked. A team's file names no other address than the provider's own, as with first_filter.
 func (ck sourceCheck) reconcile() {
 	at, r := ck.path+".reconcile", ck.s.Reconcile
 	if r == nil {
@@ -93,15 +93,25 @@ func (ck sourceCheck) reconcile() {
 	ck.between(at+".every", r.Every, Duration(time.Minute), Duration(24*time.Hour))
 	ck.between(at+".since", r.Since, r.Every, Duration(30*24*time.Hour))
 	switch {
-	case ck.s.Preset != "github" && ck.s.Preset != "stripe":
-		ck.problem(at, "is for the presets github and stripe, whose delivery logs can be read")
+	case ck.s.Preset != "github" && ck.s.Preset != "stripe" && ck.s.Preset != "shopify":
+		ck.problem(at, "is for the presets github, stripe and shopify, whose providers can be asked")
 	case ck.s.Preset == "github" && r.Hook == "" && !ck.unresolved(at+".hook"):
 		ck.problem(at+".hook", "is missing: OWNER/REPO/HOOK_ID, orgs/ORG/HOOK_ID, or app")
+	case ck.s.Preset == "shopify" && r.Hook == "" && !ck.unresolved(at+".hook"):
+		ck.problem(at+".hook", "is missing: SHOP.myshopify.com/API_VERSION/TOPIC,...")
+	case ck.s.Preset == "shopify" && r.Since.Std() < ShopifyRepeats()+r.Every.Std():
+		ck.problem(at+".since", "is shorter than every and %s together: what changed within the latter is left to Shopify, which may still repeat its webhook", Duration(ShopifyRepeats()))
 	case r.APIURL != "" && ck.c.at(at).file != ck.c.places[""].file:
 		ck.problem(at+".api_url", "stands in the main file only: a team's file names no address that the intake calls")
 	case ck.options.Embedded && !ck.options.Look:
 		ck.note(at, "goes with `forebay serve`; `forebay dev` asks no provider: `forebay sources reconcile` does so once")
 	}
+}
+
+// ShopifyRepeats is for how long after a change its webhook may come: as Shopify repeats it, and as far as clocks may be apart.
+func ShopifyRepeats() time.Duration {
+	info, _ := provider.Lookup("shopify")
+	return info.RetryHorizon.Std() + 10*time.Minute
 }
 
 // keepRefused notes where refused deliveries cannot be verified again, so that only those over a quota are kept.

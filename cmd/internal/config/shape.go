@@ -266,7 +266,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "own", shown: true, doc: "Ids of senders who are we ourselves, by the provider's own id, 100 at most: users (21031067), apps (app/1234) and bots (bot/B012AB3CD), as `forebay sources presets` says for each provider. Their events are of kind own. marked/ID is a user whose token our sinks have: what has our mark is ours, what has not is theirs.", computed: "only what a program sends with the mark of our sinks"},
 		{name: "keep_refused", doc: "Has refused deliveries kept in quarantine, for `forebay quarantine redrive`, which verifies them again by the secrets and the tolerance of then: those with a wrong signature, without one or too old, and, of providers that do not repeat them by themselves, those over a quota. The answer stays what it is, and does not wait for that.", computed: "nothing refused is kept"},
 		{name: "first_filter", doc: "Answers repeats of what was acknowledged without a record. Only the main file may have it.", computed: "every repeat is a record, which the ledger finds to be a duplicate"},
-		{name: "reconcile", doc: "Has the intake ask the provider's own log, again and again, for what it has failed to deliver, as `forebay sources reconcile` does once; of the presets github and stripe. What is there already is a duplicate, also where several processes ask.", computed: "nobody asks"},
+		{name: "reconcile", doc: "Has the intake ask the provider, again and again, for what it has failed to deliver, as `forebay sources reconcile` does once; of the presets github, stripe and shopify. What is there already is a duplicate, also where several processes ask.", computed: "nobody asks"},
 		{name: "on_broker_outage", doc: "What becomes of a delivery that the brokers do not take in time: it is answered 503 (refuse), or kept on the intake's disk, answered 202 and given to them in order, before newer ones of its entity (spool; it needs intake.spool.dir).", computed: "as at the top", values: []string{OutageRefuse, OutageSpool}},
 	}},
 	sourceSecretType: {doc: "A secret of a source.", fields: []field{
@@ -283,9 +283,9 @@ var shapes = map[reflect.Type]*shape{
 	}},
 	reflect.TypeFor[Reconcile](): {doc: "How the provider is asked for what it has failed to deliver. What came of it is a line in the log.", fields: []field{
 		{name: "every", doc: "How often, 1m to 24h.", required: true},
-		{name: "since", doc: "How far back, 30d at most. GitHub can send again for 3 days.", def: "24h"},
-		{name: "token", doc: "A token of the provider's API: one that may read the hook's deliveries and have them sent again, or a Stripe key that may read events.", required: true},
-		{name: "hook", shown: true, doc: "GitHub: OWNER/REPO/HOOK_ID, orgs/ORG/HOOK_ID, or app. Stripe: the endpoint (we_...), to keep to the types that it is subscribed to."},
+		{name: "since", doc: "How far back, 30d at most. GitHub can send again for 3 days; of Shopify it is what changed more than 4h10m ago, and the source's topic, which is read so far back, has to keep so much.", def: "24h"},
+		{name: "token", doc: "A token of the provider's API: one that may read the hook's deliveries and have them sent again, a Stripe key that may read events, or a Shopify access token that may read the resources.", required: true},
+		{name: "hook", shown: true, doc: "GitHub: OWNER/REPO/HOOK_ID, orgs/ORG/HOOK_ID, or app. Stripe: the endpoint (we_...), to keep to the types that it is subscribed to. Shopify: SHOP.myshopify.com/API_VERSION/TOPIC,..., of orders/updated, draft_orders/update, products/update and customers/update."},
 		{name: "api_url", shown: true, doc: "Base URL of the provider's API, as GitHub Enterprise has its own: https://HOST/api/v3. Only the main file may have it.", computed: "the provider's"},
 	}},
 	reflect.TypeFor[KeepRefused](): {doc: "How many refused deliveries each process keeps, so that a forger fills no disk. What is signed right (too old, or over a quota) has as much again for itself.", fields: []field{

@@ -46,6 +46,7 @@ type rule struct {
 // AlterConfigs implies DescribeConfigs.
 var table = []rule{
 	{role: Intake, kind: Topic, name: "events.{team}.", prefixed: true, operations: []string{"Write", "DescribeConfigs"}, why: "deliveries; it looks at the topics' settings before it starts"},
+	{role: Intake, kind: Topic, name: "events.{team}.", prefixed: true, operations: []string{"Read"}, why: "`reconcile` of a shopify source: what has come", only: asksShopify},
 	{role: Intake, kind: Topic, name: "quarantine.{team}.", prefixed: true, operations: []string{"Read", "Write", "DescribeConfigs"}, why: "deliveries in quarantine; `forebay quarantine` reads and marks them"},
 	{role: Intake, kind: Topic, name: "agents.{team}", operations: []string{"Read", "DescribeConfigs"}, why: "keys of agents", only: hasAgents},
 
@@ -76,6 +77,16 @@ func namesNoPrefixOfOurs(_ *config.Config, team string) bool {
 
 // hasAgents reports whether a team has sources that take keys of `forebay agents`.
 func hasAgents(c *config.Config, team string) bool { return len(c.AgentSources(team)) > 0 }
+
+// asksShopify reports whether an intake asks Shopify for what did not come to a team's topics.
+func asksShopify(c *config.Config, team string) bool {
+	for _, s := range c.Teams[team].Sources {
+		if s.Preset == "shopify" && s.Reconcile != nil {
+			return true
+		}
+	}
+	return false
+}
 
 // Right allows a principal one operation.
 type Right struct {

@@ -38,6 +38,7 @@ teams:
     sources:
       github: {preset: github, secrets: ["0123456789abcdef"]}
       shared: {preset: github, secrets: ["0123456789abcdef"], share: [acme]}
+      shop: {preset: shopify, secrets: ["0123456789abcdef"], reconcile: {every: 1h, token: t, hook: acme.myshopify.com/2026-07/orders/updated}}
 `
 
 func load(t *testing.T) *config.Config {

@@ -4,7 +4,7 @@
 set -eu
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$ADMIN" --add --allow-principal User:forebay-intake --operation Write --operation DescribeConfigs --topic events.acme. --resource-pattern-type prefixed
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$ADMIN" --add --allow-principal User:forebay-intake --operation Read --operation Write --operation DescribeConfigs --topic quarantine.acme. --resource-pattern-type prefixed
-kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$ADMIN" --add --allow-principal User:forebay-intake --operation Write --operation DescribeConfigs --topic events.events. --resource-pattern-type prefixed
+kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$ADMIN" --add --allow-principal User:forebay-intake --operation Write --operation DescribeConfigs --operation Read --topic events.events. --resource-pattern-type prefixed
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$ADMIN" --add --allow-principal User:forebay-intake --operation Read --operation Write --operation DescribeConfigs --topic quarantine.events. --resource-pattern-type prefixed
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$ADMIN" --add --allow-principal User:forebay-stream --operation Read --operation DescribeConfigs --operation Write --topic events.acme. --resource-pattern-type prefixed
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$ADMIN" --add --allow-principal User:forebay-stream --operation Read --topic quarantine.acme. --resource-pattern-type prefixed

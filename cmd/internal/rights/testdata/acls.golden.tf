@@ -70,6 +70,16 @@ resource "kafka_acl" "forebay-intake_topic_events_events__DescribeConfigs" {
   acl_permission_type          = "Allow"
 }
 
+resource "kafka_acl" "forebay-intake_topic_events_events__Read" {
+  resource_name                = "events.events."
+  resource_type                = "Topic"
+  resource_pattern_type_filter = "Prefixed"
+  acl_principal                = "User:forebay-intake"
+  acl_host                     = "*"
+  acl_operation                = "Read"
+  acl_permission_type          = "Allow"
+}
+
 resource "kafka_acl" "forebay-intake_topic_quarantine_events__Read" {
   resource_name                = "quarantine.events."
   resource_type                = "Topic"

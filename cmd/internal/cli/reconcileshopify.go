@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/cmd/internal/app"
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/ingest/producer"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+	sinkapi "github.com/forebay-io/forebay/sinks/api"
+)
+
+// shopifyLog is what a shop has, since Shopify shows no log of deliveries: the resources that changed, of which those are missed whose version
+// no event in the source's topic has reached. A webhook that comes later for one is another event of an equal version, and would run, too: an
+// event's id is made of its bytes. So what Shopify may still repeat by itself is left to it.
+// Source: https://shopify.dev/docs/api/admin-rest/usage/pagination, https://shopify.dev/docs/api/admin-rest/latest/resources/order.
+type shopifyLog struct {
+	*askedAPI
+	to            *namedSource
+	kafka         []kgo.Opt
+	intake        string // base URL; empty: the file's
+	shop, version string
+	topics        []string
+}
+
+// shopifyLists are the topics whose event can be made of a resource, as they say no more than that it is so now, with their lists in the Admin API.
+var shopifyLists = map[string]string{"orders/updated": "orders", "draft_orders/update": "draft_orders", "products/update": "products", "customers/update": "customers"}
+
+const shopifySlack = 10 * time.Minute // how far the clocks of Shopify and the brokers may be apart
+
+// shopifyHost: the token goes to no other than Shopify's.
+var shopifyHost = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*\.myshopify\.com$`)
+
+var shopifyVersion = regexp.MustCompile(`^([0-9]{4}-[0-9]{2}|unstable)$`)
+
+// shopify returns what the source's shop has, without its API.
+func (c *sourcesReconcileCmd) shopify(e *env, to *namedSource) (*shopifyLog, error) {
+	parts := strings.SplitN(c.Hook, "/", 3)
+	if len(parts) != 3 || !shopifyHost.MatchString(parts[0]) || !shopifyVersion.MatchString(parts[1]) {
+		return nil, usageError("--hook %q is not SHOP.myshopify.com/API_VERSION/TOPIC,..., such as acme.myshopify.com/2026-07/orders/updated,products/update", c.Hook)
+	}
+	s := &shopifyLog{to: to, intake: c.URL, shop: parts[0], version: parts[1], topics: strings.Split(parts[2], ",")}
+	for _, topic := range s.topics {
+		if shopifyLists[topic] == "" {
+			return nil, usageError("--hook: of a resource no event of topic %q can be made; it can of %s", topic, strings.Join(slices.Sorted(maps.Keys(shopifyLists)), ", "))
+		}
+	}
+	if c.Since <= config.ShopifyRepeats() {
+		return nil, usageError("--since must be above %s: what changed later may still come from Shopify by itself", config.Duration(config.ShopifyRepeats()))
+	}
+	if c.role != "" {
+		s.kafka = app.KafkaOptions(to.file, c.role)
+		return s, nil
+	}
+	file, err := config.Load(c.options(e, config.RoleTopics))
+	if err != nil {
+		return nil, err
+	}
+	s.kafka = app.KafkaOptions(file, config.RoleTopics)
+	return s, nil
+}
+
+// versionLine is one clock of an entity.
+type versionLine struct {
+	entity schemas.EntityKey
+	clock  string
+}
+
+// missed implements deliveryLog.
+func (s *shopifyLog) missed(e *env, since time.Time) (list []*missed, more bool, err error) {
+	had, err := s.had(e.ctx, since)
+	if err != nil {
+		return nil, false, err
+	}
+	until, early := time.Now().Add(-config.ShopifyRepeats()), 0
+	found := map[versionLine]*missed{}
+	for _, topic := range s.topics {
+		beyond, err := s.each(e, topic, since, func(body []byte) error {
+			event, err := s.to.Event(&verify.Request{Header: s.header(topic), Body: body}, time.Now())
+			if err == nil && event.Version.Kind != schemas.Timestamp {
+				err = errors.New("it has no version that is a time")
+			}
+			if err != nil {
+				return fmt.Errorf("a resource of %s: %w", topic, err)
+			}
+			at, of := time.Unix(0, event.Version.Value).UTC(), versionLine{event.Entity, event.Version.Clock}
+			switch known := found[of]; {
+			case at.Before(since), event.Version.Value <= had[of], known != nil && !at.After(known.At):
+			case at.After(until):
+				early++
+			default:
+				found[of] = &missed{ID: string(event.Entity), Type: topic, At: at, Failed: "not in the topic", body: body}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, false, err
+		}
+		more = more || beyond
+	}
+	if early > 0 {
+		fmt.Fprintf(e.Stderr, "%d that changed within %s did not come yet, and are left to Shopify, which repeats a delivery for so long\n", early, config.Duration(config.ShopifyRepeats()))
+	}
+	return slices.Collect(maps.Values(found)), more, nil
+}
+
+// had returns the newest version of each line that has come to the source's topic since then.
+func (s *shopifyLog) had(ctx context.Context, since time.Time) (map[versionLine]int64, error) {
+	had := map[versionLine]int64{}
+	topic := s.to.file.Teams[s.to.id.Team].Sources[s.to.id.Name].Topic
+	err := producer.ReadSince(ctx, topic, since.Add(-shopifySlack), func(r *kgo.Record) {
+		if event, err := record.Decode(r); err == nil && event.Version.Kind == schemas.Timestamp {
+			of := versionLine{event.Entity, event.Version.Clock}
+			had[of] = max(had[of], event.Version.Value)
+		}
+	}, s.kafka...)
+	return had, err
+}
+
+// each calls visit for the resources of a topic that changed since then, in any order, some perhaps twice.
+func (s *shopifyLog) each(e *env, topic string, since time.Time, visit func(body []byte) error) (more bool, err error) {
+	name := shopifyLists[topic]
+	query := url.Values{"updated_at_min": {since.UTC().Format(time.RFC3339)}, "limit": {strconv.Itoa(logPage)}}
+	if topic != "products/update" && topic != "customers/update" {
+		query.Set("status", "any")
+	}
+	for page := 0; page < maxLogPages; page++ {
+		answer, err := s.call(e, sinkapi.Call{Method: http.MethodGet, Path: []string{"admin", "api", s.version, name + ".json"}, Query: query, Read: func(l *sinkapi.List) error {
+			return l.Object(func(key string) error {
+				if key != name {
+					return l.Skip()
+				}
+				return l.Each(func() error {
+					var body json.RawMessage
+					if err := l.Decode(&body); err != nil {
+						return err
+					}
+					return visit(body)
+				})
+			})
+		}})
+		if err != nil {
+			return false, err
+		}
+		next := nextCursor(answer.Header, "page_info")
+		if next == "" {
+			return false, nil
+		}
+		if next == query.Get("page_info") {
+			return false, schemas.Errorf(schemas.Unavailable, "ask shopify", "it gives the same page again, and says that there are more: run the same command later")
+		}
+		query = url.Values{"page_info": {next}, "limit": {strconv.Itoa(logPage)}} // which takes no filter beside it
+	}
+	return true, nil
+}
+
+// header are the headers of a resource's webhook.
+func (s *shopifyLog) header(topic string) http.Header {
+	return http.Header{"Content-Type": {"application/json"}, "X-Shopify-Topic": {topic}, "X-Shopify-Shop-Domain": {s.shop}, "X-Shopify-Api-Version": {s.version}}
+}
+
+// bring implements deliveryLog.
+func (s *shopifyLog) bring(e *env, m *missed) error {
+	return postMissed(e, s.to, s.intake, m, s.header(m.Type), m.body)
+}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
+)
+
+// fakeShop is a shop's Admin API: pages of two that overlap by one, in no order, behind a bucket that leaks.
+type fakeShop struct {
+	*httptest.Server
+	t       *testing.T
+	mu      sync.Mutex
+	orders  []string // as they are listed
+	limited int      // requests that are answered with a limit first
+}
+
+func newFakeShop(t *testing.T) *fakeShop {
+	f := &fakeShop{t: t}
+	f.Server = httptest.NewServer(f)
+	t.Cleanup(f.Close)
+	return f
+}
+
+func (f *fakeShop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.Header.Get("X-Shopify-Access-Token") != reconcileToken || r.Header.Get("Authorization") != "" {
+		f.t.Errorf("%s: %v", r.URL, r.Header)
+	}
+	if f.limited > 0 {
+		f.limited--
+		w.Header().Set("Retry-After", "0.1")
+		w.Header().Set("X-Shopify-Shop-Api-Call-Limit", "40/40")
+		w.WriteHeader(http.StatusTooManyRequests)
+		return
+	}
+	q := r.URL.Query()
+	switch {
+	case r.Method != http.MethodGet || r.URL.Path == "/admin/api/2026-07/products.json":
+		fmt.Fprint(w, `{"products":[]}`)
+		return
+	case r.URL.Path != "/admin/api/2026-07/orders.json":
+		f.t.Errorf("%s %s", r.Method, r.URL)
+	case q.Has("page_info") == q.Has("updated_at_min"), !q.Has("page_info") && q.Get("status") != "any": // Shopify refuses a cursor beside filters
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	from, _ := strconv.Atoi(q.Get("page_info"))
+	if from+2 < len(f.orders) {
+		w.Header().Set("Link", fmt.Sprintf(`<https://other.example/admin/api/2026-07/orders.json?limit=2&page_info=%d>; rel="next"`, from+1))
+	}
+	fmt.Fprintf(w, `{"orders":[%s]}`, strings.Join(f.orders[from:min(from+2, len(f.orders))], ","))
+}
+
+// newOrderTopic is the topic of the source hooks; put puts an event into it.
+func newOrderTopic(t *testing.T) (brokers string, put func(*schemas.Event)) {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "events.acme.hooks"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return cluster.ListenAddrs()[0], func(e *schemas.Event) {
+		if err := client.ProduceSync(t.Context(), record.Encode("events.acme.hooks", e)).FirstErr(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestReconcileShopify: orders of which no event of their version came are made ones, the oldest first, whatever the list is like; what
+// came, also as another topic or a newer version, what Shopify may still repeat and what is too old is left.
+func TestReconcileShopify(t *testing.T) {
+	t.Parallel()
+	const hook = "--hook acme.myshopify.com/2026-07/orders/updated,products/update"
+	now := time.Now()
+	order := func(id int64, ago time.Duration) string {
+		return fmt.Sprintf(`{"id":%d,"admin_graphql_api_id":"gid://shopify/Order/%d","order_number":%d,"updated_at":%q}`, id, id, id, now.Add(-ago).Format(time.RFC3339))
+	}
+	intake, shop := newReconciledIntake(t, "shopify"), newFakeShop(t)
+	intake.brokers, intake.log = newOrderTopic(t)
+	arrived := func(topic, body string) {
+		t.Helper()
+		e, err := intake.source.Event(&verify.Request{Header: http.Header{"X-Shopify-Topic": {topic}, "X-Shopify-Shop-Domain": {"acme.myshopify.com"}, "X-Shopify-Event-Id": {"e1"}}, Body: []byte(body)}, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		intake.log(e)
+	}
+	const large = 820982911946154508 // above 2^53
+	arrived("orders/updated", strings.Replace(order(2, 6*time.Hour), `"id"`, `"name":"written otherwise","id"`, 1))
+	arrived("orders/paid", order(3, 7*time.Hour))
+	arrived("orders/updated", order(4, 5*time.Hour))
+	arrived("orders/updated", order(5, 9*time.Hour)) // an older version than the shop's
+	shop.orders = []string{order(1, time.Hour), order(large, 5*time.Hour), order(2, 6*time.Hour), order(3, 7*time.Hour), order(5, 8*time.Hour), order(4, 6*time.Hour), order(6, 30*time.Hour)}
+	shop.limited = 3
+	key := func(n int64) string {
+		return string(schemas.NewEntityKey("acme.myshopify.com", fmt.Sprintf("gid://shopify/Order/%d", n)))
+	}
+	code, items, errs := intake.run(t, "shopify", shop.URL, hook+" --dry-run")
+	if len(items) != 2 || code != exitOK || len(intake.events) > 0 || !strings.Contains(errs, "1 that changed within 4h10m") || strings.Count(errs, "answered 429") != 3 {
+		t.Fatalf("exit %d, %+v\n%s", code, items, errs)
+	}
+	if items[0].ID != key(5) || items[1].ID != key(large) {
+		t.Errorf("%q, %q", items[0].ID, items[1].ID)
+	}
+	intake.status = http.StatusServiceUnavailable
+	if code, items, errs = intake.run(t, "shopify", shop.URL, hook); code != exitFailed || len(items) != 2 || items[0].Result != "refused" || items[1].Result != "left" {
+		t.Fatalf("exit %d, %+v\n%s", code, items, errs)
+	}
+	intake.status = 0
+	var got []string
+	put := intake.log
+	intake.log = func(e *schemas.Event) {
+		put(e)
+		got = append(got, fmt.Sprintf("%s %s %s %s", e.Type, e.Entity, e.Payload, e.Data))
+	}
+	if code, items, errs = intake.run(t, "shopify", shop.URL, hook); code != exitOK || len(items) != 2 || items[0].Result != "event" {
+		t.Fatalf("exit %d, %+v\n%s", code, items, errs)
+	}
+	want := []string{"com.shopify.orders.updated " + key(5) + " snapshot " + order(5, 8*time.Hour), "com.shopify.orders.updated " + key(large) + " snapshot " + order(large, 5*time.Hour)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	shop.orders = slices.Insert(shop.orders, 3, order(7, 10*time.Hour)) // it is shown late
+	if code, items, errs = intake.run(t, "shopify", shop.URL, hook); code != exitOK || len(items) != 1 || len(got) != 3 {
+		t.Fatalf("exit %d, %+v\n%s", code, items, errs)
+	}
+	if code, items, errs = intake.run(t, "shopify", shop.URL, hook); code != exitOK || len(items) != 0 {
+		t.Fatalf("exit %d, %+v\n%s", code, items, errs)
+	}
+	for _, args := range []string{"", "--hook=acme.myshopify.com/2026-07/orders/paid", "--hook=evil.example/2026-07/orders/updated", "--hook=a.myshopify.com.evil.example/2026-07/orders/updated", hook + " --since 4h"} {
+		if code, _, errs := intake.run(t, "shopify", shop.URL, args); code != exitUsage {
+			t.Errorf("%q: exit %d\n%s", args, code, errs)
+		}
+	}
+}
