@@ -138,7 +138,7 @@ func New(c Config) (*Producer, error) {
 		kgo.RecordDeliveryTimeout(c.GiveUp),
 		// lz4 halves JSON. Its cost in the client does not differ measurably from that of snappy or no compression; brokers store the
 		// batch as it is.
-		kgo.WithCompressor(newCompressor()),
+		record.Compressor(),
 		// By key, as every Kafka client does by default, so that an entity stays in its partition.
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
 	}

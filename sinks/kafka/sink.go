@@ -103,7 +103,7 @@ func New(cfg Config) (*Sink, error) {
 		kgo.ProducerBatchMaxBytes(int32(cfg.MaxRecordBytes)),
 		kgo.BrokerMaxWriteBytes(int32(max(100<<20, cfg.MaxRecordBytes+1<<20))),
 		kgo.RecordDeliveryTimeout(max(time.Second, cfg.Timeout)),
-		kgo.ProducerBatchCompression(kgo.Lz4Compression(), kgo.NoCompression()),
+		record.Compressor(),
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // as every client does by default
 	)
 	var err error

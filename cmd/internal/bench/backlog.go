@@ -145,7 +145,7 @@ func (h *backlog) produce(ctx context.Context, events iter.Seq[*schemas.Event]) 
 }
 
 func produce(ctx context.Context, brokers []string, topic string, events iter.Seq[*schemas.Event]) error {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerBatchCompression(kgo.Lz4Compression()))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.RequiredAcks(kgo.AllISRAcks()), record.Compressor())
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/forebay-io/forebay/ingest/producer"
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // serveSettings go to a server as its last argument.
@@ -82,7 +83,7 @@ func (s serveSettings) handler(kind string) (http.Handler, func(), error) {
 	if kind == serveBare {
 		// The same client as ours: see ingest/producer.
 		cl, err := kgo.NewClient(kgo.SeedBrokers(s.Brokers...), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0),
-			kgo.MaxBufferedRecords(1<<20), kgo.ProducerBatchCompression(kgo.Lz4Compression()))
+			kgo.MaxBufferedRecords(1<<20), record.Compressor())
 		if err != nil {
 			return nil, nil, err
 		}

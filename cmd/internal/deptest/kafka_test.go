@@ -31,8 +31,11 @@ func TestKafkaClientsAreMadeInOneWay(t *testing.T) {
 			continue
 		}
 		for name, f := range p.Files {
-			made, seeds, bare := kafkaClients(f)
+			made, seeds, bare, packs := kafkaClients(f)
 			clients += made
+			if packs > 0 && path != "schemas/record" {
+				t.Errorf("%s/%s says how a client packs\n\tbut kgo's own blocks cost each reader 8 MiB: take record.Compressor", path, name)
+			}
 			if seeds > 0 && (ownBrokers[path] == "" || path == "cmd/internal/app" && name != "kafka.go") {
 				t.Errorf("%s/%s says where brokers are\n\tbut a client made so has neither TLS nor a user: take app.KafkaOptions, or what the package is given", path, name)
 			}
@@ -47,8 +50,8 @@ func TestKafkaClientsAreMadeInOneWay(t *testing.T) {
 }
 
 // kafkaClients counts the Kafka clients that a file makes, those of them whose options all stand in the call, and where it says where
-// brokers are.
-func kafkaClients(f *ast.File) (made, seeds, bare int) {
+// brokers are and how batches are packed.
+func kafkaClients(f *ast.File) (made, seeds, bare, packs int) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		if !ok {
@@ -62,10 +65,12 @@ func kafkaClients(f *ast.File) (made, seeds, bare int) {
 			}
 		case "kgo.SeedBrokers":
 			seeds++
+		case "kgo.ProducerBatchCompression", "kgo.WithCompressor":
+			packs++
 		}
 		return true
 	})
-	return made, seeds, bare
+	return made, seeds, bare, packs
 }
 
 // of names the function of another package that a call calls.
@@ -84,20 +89,21 @@ func of(call *ast.CallExpr) string {
 // TestKafkaClientsBite shows that each way to make a client is seen.
 func TestKafkaClientsBite(t *testing.T) {
 	t.Parallel()
-	for source, want := range map[string][3]int{
-		`package p; func f() { kgo.NewClient(opts...) }`:                                 {1, 0, 0},
-		`package p; func f() { kgo.NewClient(append(opts, kgo.RequiredAcks(x))...) }`:    {1, 0, 0},
-		`package p; func f() { kgo.NewClient() }`:                                        {1, 0, 1},
-		`package p; func f() { kgo.NewClient(kgo.SeedBrokers(a...)) }`:                   {1, 1, 1},
-		`package p; func f() { kgo.NewClient(append(opts, kgo.SeedBrokers("a"))...) }`:   {1, 1, 0},
-		`package p; var o = []kgo.Opt{kgo.SeedBrokers(a...)}; func f() { x.NewClient()}`: {0, 1, 0},
+	for source, want := range map[string][4]int{
+		`package p; func f() { kgo.NewClient(opts...) }`:                                 {1, 0, 0, 0},
+		`package p; func f() { kgo.NewClient(append(opts, kgo.RequiredAcks(x))...) }`:    {1, 0, 0, 0},
+		`package p; func f() { kgo.NewClient() }`:                                        {1, 0, 1, 0},
+		`package p; func f() { kgo.NewClient(kgo.SeedBrokers(a...)) }`:                   {1, 1, 1, 0},
+		`package p; func f() { kgo.NewClient(append(opts, kgo.SeedBrokers("a"))...) }`:   {1, 1, 0, 0},
+		`package p; var o = []kgo.Opt{kgo.SeedBrokers(a...)}; func f() { x.NewClient()}`: {0, 1, 0, 0},
+		`package p; var o = kgo.ProducerBatchCompression(kgo.Lz4Compression())`:          {0, 0, 0, 1},
 	} {
 		f, err := parser.ParseFile(token.NewFileSet(), "p.go", source, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		made, seeds, bare := kafkaClients(f)
-		if diff := cmp.Diff(want, [3]int{made, seeds, bare}); diff != "" {
+		made, seeds, bare, packs := kafkaClients(f)
+		if diff := cmp.Diff(want, [4]int{made, seeds, bare, packs}); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", source, diff)
 		}
 	}

@@ -1,4 +1,4 @@
-package producer
+package record
 
 import (
 	"bytes"
@@ -8,9 +8,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// compressor packs batches with lz4 in blocks of 64 KiB, as Java's client does. kgo's own has blocks of 4 MiB, and with them each writer here and
-// each reader of the log has twice 4 MiB of buffers, for batches of some kilobytes. It is a [kgo.Compressor], safe for concurrent use.
+// compressor is what [Compressor] makes.
 type compressor struct{ writers sync.Pool }
+
+// Compressor has a client pack its batches with lz4 in blocks of 64 KiB, as Java's client does. kgo's own has blocks of 4 MiB, and with them
+// each writer here and each reader of the log has twice 4 MiB of buffers, for batches of some kilobytes.
+func Compressor() kgo.Opt {
+	return kgo.WithCompressor(newCompressor())
+}
 
 func newCompressor() *compressor {
 	return &compressor{sync.Pool{New: func() any {
