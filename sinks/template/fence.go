@@ -43,13 +43,17 @@ var (
 	fences   = regexp.MustCompile(`(?i)</?untrusted[^>]*>?`)
 )
 
+// Hides reports whether a character has no place in a line of text: a control character, or one that changes the direction of text or has no
+// width.
+func Hides(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
+
 // stripped returns a value without what hides in its texts: HTML comments, control characters but for tabs and line ends, and characters that
 // change the direction of text or have no width. Texts are cut.
 func stripped(v any) any {
 	switch v := v.(type) {
 	case string:
 		v = strings.Map(func(r rune) rune {
-			if r != '\t' && r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
+			if r != '\t' && r != '\n' && Hides(r) {
 				return -1
 			}
 			return r

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -80,7 +79,7 @@ func shown(text string) string {
 		switch {
 		case r == '\t' || r == '\n' || r == '\u2028' || r == '\u2029':
 			return ' '
-		case unicode.IsControl(r) || unicode.Is(unicode.Cf, r):
+		case template.Hides(r):
 			return -1
 		}
 		return r
