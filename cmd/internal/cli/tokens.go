@@ -95,7 +95,8 @@ func (c *tokensCreateCmd) Run(e *env, client *api.Client) error {
 			return err
 		})
 	}
-	if err != nil {
+	unaudited := err
+	if err != nil && (made == nil || made.Token == "") {
 		return err
 	}
 	err = printOne(e, made, made.Name, func(w io.Writer) {
@@ -106,6 +107,10 @@ func (c *tokensCreateCmd) Run(e *env, client *api.Client) error {
 	if err != nil {
 		return err
 	}
+	if unaudited != nil {
+		return fmt.Errorf("token %s is made, is shown this once and is valid until %s; but the audit does not say that it was made (revoke it if that must not be): %w",
+			plain(made.Name), formatTime(made.ExpiresAt), unaudited)
+	}
 	if c.DryRun {
 		fmt.Fprintln(e.Stderr, "dry run: nothing was made")
 		return nil
@@ -115,7 +120,7 @@ func (c *tokensCreateCmd) Run(e *env, client *api.Client) error {
 	return nil
 }
 
-// createDirectly makes a token in the ledger itself.
+// createDirectly makes a token in the ledger itself. Where it has one beside an error, the token is made, and the audit does not say so.
 func createDirectly(e *env, l *ledger.Ledger, teams []string, r api.TokenRequest) (*api.TokenMade, error) {
 	for _, team := range r.Teams {
 		if err := names.Team(team, teams); err != nil {
@@ -126,11 +131,15 @@ func createDirectly(e *env, l *ledger.Ledger, teams []string, r api.TokenRequest
 	if err != nil || r.DryRun {
 		return &api.TokenMade{TokenItem: kept}, err
 	}
+	made := &api.TokenMade{}
 	err = audited(e, l, ledger.Change{Action: "token.create", Object: r.Name, Reason: r.Reason}, nil, func() (api.TokenItem, error) {
-		kept, err = l.CreateToken(e.ctx, kept)
+		kept, err := l.CreateToken(e.ctx, kept)
+		if err == nil {
+			*made = api.TokenMade{TokenItem: kept, Token: token}
+		}
 		return kept, err
 	})
-	return &api.TokenMade{TokenItem: kept, Token: token}, err
+	return made, err
 }
 
 // audited makes a change, and keeps it in the audit of a ledger: before it is tried, and then what became of it. Before is the token as it was, if

@@ -254,3 +254,27 @@ func (k *keys) renew(ca *rig.Authority, client *http.Client, old rig.Issued, ser
 		k.t.Errorf("the listener still shows certificate %s", again)
 	}
 }
+
+// TestTokenThatTheAuditLacks: a token that is made is shown, also where the audit cannot say so any more.
+func TestTokenThatTheAuditLacks(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, rig.Fake(t), options{})
+	create := func(name string) (string, error) {
+		out, err := r.try("127.0.0.1:0", "tokens", "create", name, "--role", "viewer", "--all-teams", "--reason", "the suite", "-c", r.config)
+		return string(out), err
+	}
+	r.sql(`CREATE FUNCTION forebay.full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no space left' USING ERRCODE = 'disk_full'; END $$`)
+	r.sql(`CREATE TRIGGER full_disk BEFORE INSERT ON forebay.audit FOR EACH ROW EXECUTE FUNCTION forebay.full_disk()`)
+	if out, err := create("ann"); err == nil || out != "" {
+		t.Fatalf("%q, %v: nothing was to be made that the audit does not have", out, err)
+	}
+	r.sql(`DROP TRIGGER full_disk ON forebay.audit`)
+	r.sql(`CREATE TRIGGER full_disk BEFORE UPDATE ON forebay.audit FOR EACH ROW EXECUTE FUNCTION forebay.full_disk()`)
+	out, err := create("bob")
+	if err == nil || !strings.HasPrefix(out, "fbo_") || !strings.Contains(err.Error(), "token bob is made") {
+		t.Fatalf("%q, %v", out, err)
+	}
+	if out := string(r.command("tokens", "list", "-c", r.config, "-o", "id")); out != "bob\n" {
+		t.Errorf("tokens: %q", out)
+	}
+}
