@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
@@ -63,7 +64,7 @@ func keeper(t *testing.T, options []kgo.Opt, teams ...string) *Keeper {
 // until asks for a key until it is answered so; empty is: it opens.
 func until(t *testing.T, k *Keeper, team, source, key string, want verify.Reason) verify.Caller {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		c, err := k.Find(team, source, sha256.Sum256([]byte(key)))
 		e, _ := errors.AsType[*verify.Error](err)
 		if got := (err == nil); got == (want == "") && (got || e.Reason == want) {
@@ -260,5 +261,44 @@ func TestWhatAnAgentNeeds(t *testing.T) {
 		if err := Check(a); schemas.KindOf(err) != schemas.Invalid || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// A topic that is deleted and created again has other keys: those of the one before end, whatever the offsets are.
+func TestTopicThatIsCreatedAgain(t *testing.T) {
+	t.Parallel()
+	_, options := cluster(t, "acme", "other")
+	client, err := kgo.NewClient(options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	adm, topics := kadm.NewClient(client), NewTopics(options)
+	k := keeper(t, options, "acme", "other")
+	agent := func(team, name string) Agent { return Agent{Team: team, Name: name, Sources: []string{"agents"}} }
+	kept := made(t, topics, agent("other", "kept"))
+	old := []string{made(t, topics, agent("acme", "planner")), made(t, topics, agent("acme", "coder")), made(t, topics, agent("acme", "tester"))}
+	for _, names := range [][]string{{"planner"}, {"a", "b", "c", "d", "e"}} { // a topic that is shorter, and one that is longer
+		for _, key := range old {
+			until(t, k, "acme", "agents", key, "")
+		}
+		if _, err := adm.DeleteTopic(t.Context(), Topic("acme")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := adm.CreateTopic(t.Context(), 1, 1, nil, Topic("acme")); err != nil {
+			t.Fatal(err)
+		}
+		var now []string
+		for _, name := range names {
+			now = append(now, made(t, topics, agent("acme", name)))
+		}
+		for _, key := range now {
+			until(t, k, "acme", "agents", key, "")
+		}
+		for _, key := range old {
+			until(t, k, "acme", "agents", key, verify.Mismatch)
+		}
+		until(t, k, "other", "agents", kept, "")
+		old = now
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -22,6 +23,8 @@ const (
 	// KnownFor is how long keys are taken that were read, while no broker answers: a revocation would not be heard of.
 	KnownFor = time.Minute
 	askEvery = 500 * time.Millisecond // how long a broker keeps a question for news, which it answers at once when there are any
+	// lookEvery is how often it is looked whether a topic is another one by now, that was deleted and created again.
+	lookEvery = 5 * time.Second
 )
 
 // Keeper knows the agents of the teams that it is told of, and hears of each change at once. Safe for concurrent use.
@@ -41,6 +44,11 @@ type team struct {
 	hashes map[string][sha256.Size]byte // by name
 	next   int64                        // offset
 	end    int64                        // of the topic when the reading began; below 0: not known yet
+	topic  kadm.TopicID                 // that is read; zero: not known yet
+}
+
+func newTeam() *team {
+	return &team{byHash: map[[sha256.Size]byte]Agent{}, hashes: map[string][sha256.Size]byte{}, end: -1}
 }
 
 // NewKeeper makes a keeper of the agents in the cluster that the options lead to. It knows of none until it is told of teams and runs.
@@ -67,7 +75,7 @@ func (k *Keeper) Want(names []string) {
 	})
 	for _, name := range names {
 		if topic := Topic(name); k.teams[topic] == nil {
-			k.teams[topic] = &team{byHash: map[[sha256.Size]byte]Agent{}, hashes: map[string][sha256.Size]byte{}, end: -1}
+			k.teams[topic] = newTeam()
 		}
 	}
 	select {
@@ -87,6 +95,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 	defer hangUp()
 	reads := map[string]*team{}
+	var looked time.Time
 	for ctx.Err() == nil {
 		want, known := k.want()
 		if len(want) == 0 {
@@ -102,6 +111,13 @@ func (k *Keeper) Run(ctx context.Context) error {
 			var err error
 			if client, err = kgo.NewClient(append(slices.Clone(k.options), kgo.FetchMaxWait(askEvery), kgo.MetadataMinAge(time.Second), kgo.WithHooks(answers{&k.heard}))...); err != nil {
 				return err
+			}
+		}
+		if !known || time.Since(looked) >= lookEvery {
+			if looked = time.Now(); k.findOthers(ctx, client) { // whose offsets the client would read by the topic before
+				hangUp()
+				reads = map[string]*team{}
+				continue
 			}
 		}
 		follow(client, reads, want)
@@ -137,13 +153,15 @@ func follow(client *kgo.Client, reads, want map[string]*team) {
 	}
 }
 
-// poll takes what comes next, and returns when other teams are wanted, or before long where the end of a topic is not known yet.
+// poll takes what comes next, and returns when other teams are wanted, when it is time to look at the topics, or before long where the end of one is not known yet.
 func (k *Keeper) poll(ctx context.Context, client *kgo.Client, known bool) {
 	turn, cancel := context.WithCancel(ctx)
 	defer cancel()
+	wait := lookEvery
 	if !known {
-		defer time.AfterFunc(askEvery, cancel).Stop()
+		wait = askEvery
 	}
+	defer time.AfterFunc(wait, cancel).Stop()
 	polled := make(chan struct{})
 	go func() {
 		defer close(polled)
@@ -178,6 +196,36 @@ func (k *Keeper) take(fetches kgo.Fetches) {
 			t.byHash[h], t.hashes[s.Name] = s.Agent, h
 		}
 	})
+}
+
+// findOthers asks which topics are read. One that was deleted and created again has its team begin anew; others reports whether there was any.
+func (k *Keeper) findOthers(ctx context.Context, client *kgo.Client) (others bool) {
+	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	k.mu.RLock()
+	topics := slices.Collect(maps.Keys(k.teams))
+	k.mu.RUnlock()
+	details, err := kadm.NewClient(client).ListTopics(asked, topics...)
+	if err != nil {
+		k.log.Debug("the topics of agents cannot be looked at yet", "error", err)
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for topic, t := range k.teams {
+		id := details[topic].ID
+		switch {
+		case id == (kadm.TopicID{}): // deleted, or the broker has none
+		case t.topic == (kadm.TopicID{}):
+			t.topic = id
+		case t.topic != id:
+			k.log.Warn("a topic of agents was deleted and created again: the keys of before end", "topic", topic)
+			k.teams[topic] = newTeam()
+			k.teams[topic].topic = id
+			others = true
+		}
+	}
+	return others
 }
 
 // findEnds asks where the topics end that are not known to be read to their end.
