@@ -131,3 +131,64 @@ func TestCapsOfTheSubscriptionAreShared(t *testing.T) {
 		})
 	}
 }
+
+// More may wait on a line than is kept in memory: each batch reads what waits from the buffer, all of it and not a page, so that nothing is
+// lost, repeated or out of order, whatever comes between the steps of the release.
+func TestMoreWaitsThanIsKept(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(s *Spec) {
+		s.Policy.Then, s.Policy.GapWait, s.Policy.MaxReleases, s.CacheLines = gate.ThenPark, 0, 7, 1
+	})
+	const most, later = 60, 20
+	c, offset := f.claim(0), int64(0)
+	var got []string
+	apply := func(records ...Record) {
+		t.Helper()
+		for i := range records {
+			records[i].Offset, offset = offset, offset+1
+		}
+		a := f.apply(c, records...)
+		for _, action := range a.Actions {
+			if action.Entity == "e" {
+				got = append(got, action.EventID)
+			}
+		}
+		if k := (gate.VersionLineKey{Entity: "e"}); len(c.cache.lines) > 0 && c.cache.lines[k] != nil && len(c.cache.lines[k].waiting) > waitingPerLine {
+			t.Fatal("all that waits is kept: this test would check nothing")
+		}
+	}
+	others := int64(0)
+	other := func() Record { others++; return seq(0, "other", others) }
+	apply(seq(0, "e", 1))
+	for v := int64(most); v > 2; v -= 2 { // in no order
+		apply(seq(0, "e", v-1), other(), seq(0, "e", v))
+	}
+	if n := one[int](f, `SELECT count(*) FROM buffer`); n != most-2 {
+		t.Fatalf("%d wait", n)
+	}
+	apply(seq(0, "e", 2), other())
+	for v := int64(most + 1); v <= most+later; v++ {
+		apply(seq(0, "e", v), other())
+		if v%5 == 0 {
+			c = f.claim(0)
+		}
+		f.deadlines(c)
+		a, err := f.n.Expire(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, action := range a.Actions {
+			got = append(got, action.EventID)
+		}
+	}
+	var want []string
+	for v := range most + later {
+		want = append(want, fmt.Sprintf("e-%d", v+1))
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if n := one[int](f, `SELECT count(*) FROM buffer`); n != 0 {
+		t.Errorf("%d still wait", n)
+	}
+}
