@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +18,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
@@ -147,6 +152,21 @@ func TestReconcileShopify(t *testing.T) {
 	}
 	if code, items, errs = intake.run(t, "shopify", shop.URL, hook); code != exitOK || len(items) != 0 {
 		t.Fatalf("exit %d, %+v\n%s", code, items, errs)
+	}
+	shop.orders = append(shop.orders, order(8, 11*time.Hour)) // for the process that asks again and again, with the intake's own way to the brokers
+	cfg, err := config.Load(config.Options{Path: "forebay.yaml", Roles: []config.Role{config.RoleIntake}, Run: true, Data: fmt.Appendf(nil,
+		"version: 1\nkafka: {brokers: [%q]}\nlisten: {intake: %q}\nteams: {acme: {sources: {hooks: {preset: shopify, secrets: [%q], reconcile: {every: 10m, token: %q, hook: acme.myshopify.com/2026-07/orders/updated, api_url: %q}}}}}\n",
+		intake.brokers, intake.Listener.Addr(), reconcileSecret, reconcileToken, shop.URL)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines bytes.Buffer
+	every := newReconciler(t.Context(), &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, new(atomic.Pointer[config.Config]))
+	for range 2 {
+		every.ask(cfg, names.Name{Team: "acme", Name: "hooks"}, cfg.Teams["acme"].Sources["hooks"].Reconcile)
+	}
+	if len(got) != 4 || strings.Count(lines.String(), "had again\" source=acme/hooks missed=1") != 1 || strings.Count(lines.String(), "msg=") != 1 {
+		t.Errorf("%d events\n%s", len(got), lines.String())
 	}
 	for _, args := range []string{"", "--hook=acme.myshopify.com/2026-07/orders/paid", "--hook=evil.example/2026-07/orders/updated", "--hook=a.myshopify.com.evil.example/2026-07/orders/updated", hook + " --since 4h"} {
 		if code, _, errs := intake.run(t, "shopify", shop.URL, args); code != exitUsage {
