@@ -126,7 +126,7 @@ func (c Config) withDefaults() Config {
 	or(&c.StopLook, 5*time.Second)
 	or(&c.UnreadAfter, time.Minute)
 	or(&c.TopicLook, 10*time.Second)
-	or(&c.CommandSweep, 2*time.Second)
+	or(&c.CommandSweep, 30*time.Second)
 	or(&c.ExportSweep, 5*time.Second)
 	if c.BatchRecords == 0 {
 		c.BatchRecords = 1000

@@ -15,16 +15,10 @@ const commandsAgain = 500 * time.Millisecond
 func (l *Loop) runCommands() {
 	sweep := time.NewTimer(l.cfg.CommandSweep)
 	defer sweep.Stop()
-	notified := make(chan struct{}, 1) // never closed
-	defer l.cfg.Ledger.Listen(func() {
-		select {
-		case notified <- struct{}{}:
-		default:
-		}
-	})()
+	defer l.cfg.Ledger.Listen(l.forCommands.notify)()
 	for {
 		select {
-		case <-notified:
+		case <-l.forCommands:
 		case <-sweep.C:
 		case <-l.ctx.Done():
 			return

@@ -34,9 +34,21 @@ type Loop struct {
 	carry  *reader.Unit // did not fit into the last batch: the next one begins with it
 	paused atomic.Bool  // nothing is decided: see Pause
 
+	forCommands, forReplays wakes // the ledger may have some for the claims
+
 	ctx       context.Context // ends Run
 	running   transaction
 	observers sync.WaitGroup
+}
+
+// wakes has a goroutine look, once for all that came meanwhile. Capacity 1, never closed.
+type wakes chan struct{}
+
+func (w wakes) notify() {
+	select {
+	case w <- struct{}{}:
+	default:
+	}
 }
 
 // transaction lets another goroutine cancel the loop's running transaction, when that delays giving up a partition.
@@ -70,7 +82,8 @@ func (t *transaction) abort(cause error) {
 // New makes a loop that works until ctx is done, once [Loop.Run] is called.
 func New(ctx context.Context, cfg Config) *Loop {
 	l := &Loop{ctx: ctx, cfg: cfg, log: cfg.Logger, metrics: cfg.Metrics,
-		calls: make(chan func()), claims: map[reader.TopicPartition]*Partition{}, warnings: rate.NewLimiter(warningsPerSecond, warningsBurst), pace: pace{most: cfg.BatchPace, loaded: true}}
+		calls: make(chan func()), claims: map[reader.TopicPartition]*Partition{}, warnings: rate.NewLimiter(warningsPerSecond, warningsBurst),
+		forCommands: make(wakes, 1), forReplays: make(wakes, 1), pace: pace{most: cfg.BatchPace, loaded: true}}
 	l.idle = idleSweep{l: l, sweptAt: time.Now()}
 	l.paused.Store(cfg.Paused)
 	return l
@@ -98,6 +111,8 @@ func (l *Loop) Attach(ctx context.Context, p *Partition) bool {
 		if !p.LanesOnly {
 			p.reading = l.cfg.Reader.Add(l.ctx, p.Claim.Partition, p.Partitions, p.next)
 		}
+		l.forCommands.notify()
+		l.forReplays.notify()
 	})
 }
 

@@ -33,7 +33,9 @@ type Replays struct {
 }
 
 const (
-	replaySweep = 2 * time.Second // how often the ledger is asked for replays, besides when it notifies
+	// How often the ledger is asked for replays, besides when it notifies: for those that go on, and where there are none.
+	replaySweep     = 2 * time.Second
+	replayRestSweep = 30 * time.Second
 	// A stretch without anything to decide is written when it has so many records, or after this time.
 	maxStretch     = 20_000
 	maxStretchTime = time.Second
@@ -106,23 +108,17 @@ type replayStep struct {
 // runReplays runs replays until the loop ends.
 func (l *Loop) runReplays() {
 	r := &replayer{l: l, cfg: l.cfg.Replays}
-	tick := time.NewTicker(replaySweep)
-	defer tick.Stop()
-	notified := make(chan struct{}, 1) // never closed
-	defer l.cfg.Ledger.Listen(func() {
-		select {
-		case notified <- struct{}{}:
-		default:
-		}
-	})()
+	again := time.NewTimer(0)
+	defer again.Stop()
+	defer l.cfg.Ledger.Listen(l.forReplays.notify)()
 	may := time.NewTimer(0)
 	defer may.Stop()
 	for l.ctx.Err() == nil {
 		select {
-		case <-notified:
-			r.sweep()
-		case <-tick.C:
-			r.sweep()
+		case <-l.forReplays:
+			again.Reset(r.sweep())
+		case <-again.C:
+			again.Reset(r.sweep())
 		case u := <-r.out():
 			r.unit(u)
 		case <-may.C:
@@ -174,8 +170,8 @@ func (r *replayer) lookAgain() time.Duration {
 }
 
 // sweep brings the replays of this process to what the ledger says: it drops what is not open any more or was claimed by others, and begins or
-// ends the other parts.
-func (r *replayer) sweep() {
+// ends the other parts. It returns how soon to sweep again.
+func (r *replayer) sweep() time.Duration {
 	byFence := map[int32]*Partition{}
 	r.l.do(r.l.ctx, func() {
 		for _, p := range r.l.claims {
@@ -185,7 +181,7 @@ func (r *replayer) sweep() {
 	open, err := r.open(byFence)
 	if err != nil {
 		r.l.log.Warn("replays not read; trying again", "error", err)
-		return
+		return replaySweep
 	}
 	for _, rep := range slices.Clone(r.parts) {
 		i := slices.IndexFunc(open, func(p ledger.ReplayPart) bool { return p.Replay == rep.Replay && p.Claim == rep.Claim })
@@ -200,6 +196,10 @@ func (r *replayer) sweep() {
 			r.ensurePart(part, of)
 		}
 	}
+	if len(open) > 0 {
+		return replaySweep
+	}
+	return replayRestSweep
 }
 
 // open asks the ledger for the open parts in these partitions.

@@ -36,6 +36,8 @@ type Keeper struct {
 	Store        Store
 	Destinations map[string]*Destination
 	Logger       *slog.Logger
+	// Watch has notify called when others may have changed what the store has, until stop is called; nil: the keeper asks twice a second.
+	Watch func(notify func()) (stop func())
 	// Tokens are those that the destinations' rates share with other processes; nil: each process has its own.
 	Tokens Tokens
 
@@ -53,7 +55,8 @@ const (
 	saveFailingAfter = time.Minute
 )
 
-// Run syncs about twice a second until ctx ends. What the store does not take now it gets the next time.
+// Run syncs when there is something new, here or in the store, until ctx ends, and twice a second while something fails. What the store does not
+// take now it gets the next time.
 func (k *Keeper) Run(ctx context.Context) {
 	tick := time.NewTicker(syncEvery)
 	defer tick.Stop()
@@ -63,6 +66,9 @@ func (k *Keeper) Run(ctx context.Context) {
 		d.report(k.changed)
 	}
 	k.syncing.Unlock()
+	if k.Watch != nil {
+		defer k.Watch(k.wake)()
+	}
 	ok := true
 	for {
 		err := k.Sync(ctx)
@@ -79,13 +85,43 @@ func (k *Keeper) Run(ctx context.Context) {
 				k.Logger.Warn("pauses of destinations cannot be read or stored; trying again", "error", err)
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-k.changed:
+		for rests := true; rests; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				rests = k.Watch != nil && ok && k.rests()
+			case <-k.changed:
+				rests = false
+			}
 		}
 	}
+}
+
+// wake has Run sync.
+func (k *Keeper) wake() {
+	select {
+	case k.changed <- struct{}{}:
+	default:
+	}
+}
+
+// rests reports whether there is nothing that the store would have to be told in time.
+func (k *Keeper) rests() bool {
+	k.syncing.Lock()
+	defer k.syncing.Unlock()
+	for _, d := range k.Destinations {
+		if !d.rests() {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *Destination) rests() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failing.IsZero() && !d.unsaved && !d.succeeded && !d.failingSaved && !d.recovered
 }
 
 // AgentPauses returns the pauses of agents that stand, as they were read last, by their names in the ledger. It does not wait for the store.
@@ -103,6 +139,7 @@ func (k *Keeper) Add(d *Destination) {
 	k.Destinations[d.name] = d
 	if k.changed != nil {
 		d.report(k.changed)
+		k.wake()
 	}
 }
 

@@ -174,6 +174,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	channel := "forebay_commands_" + cfg.Schema
 	l.presence = newPresence(l.quick, channel, cfg.Logger)
 	l.commandListeners = pg.NewListeners(l.hot, channel, l.presence, cfg.Logger)
+	l.presence.news.tell = l.commandListeners.Notify
 	l.sweeper, l.destinations, l.tokens = retention.New(l.hot, l.sweep, cfg.Logger), pauses.New(l.quick), access.New(l.look)
 	l.alerting, l.deciding, l.counting = alerts.New(l.quick), deciders.New(l.quick), counters.New(l.quick)
 	return l, nil

@@ -17,7 +17,7 @@ import (
 
 // presence tells processes that died from those that live. The connection that listens for commands holds a session's advisory lock: Postgres
 // frees it when that connection ends, which is at once where a process dies, and by keepalive (see pg.Deadlines) where its machine does. The
-// rows of members name the lock of each member of a group. Every beat asks over the same connection whose lock is free.
+// rows of members name the lock of each member of a group. Every beat asks over the same connection whose lock is free, and what is [news].
 //
 //	the process                                        whoever looks
 //	takes a lock of a new name, writes its rows
@@ -39,6 +39,7 @@ type presence struct {
 	// Of the connection's goroutine.
 	session int64               // the backend's process id
 	free    map[int64]time.Time // since when locks of others are known to be free
+	news    news
 
 	mu       sync.Mutex
 	lock     int64     // 0: no connection holds one
@@ -64,7 +65,8 @@ var errPooled = errors.New("two connections are one session of the server, as be
 	"write Postgres' own address, or that of a pooler in session mode")
 
 func newPresence(db *Pool, channel string, log *slog.Logger) *presence {
-	return &presence{db: db, channel: channel, log: log, now: time.Now, members: map[int32]*entry{}, watchers: map[int32]func([]string){}}
+	return &presence{db: db, channel: channel, log: log, now: time.Now, members: map[int32]*entry{}, watchers: map[int32]func([]string){},
+		news: news{tell: func(string) {}}}
 }
 
 // Enter says that this process is a member of the subscription's group, instead of the one that it was. With the next beat every process
@@ -148,7 +150,7 @@ func (p *presence) Began(ctx context.Context, conn *pgx.Conn) error {
 SELECT pg_backend_pid() FROM pg_advisory_lock($1)`, lock).Scan(&p.session); err != nil {
 		return err
 	}
-	p.free = map[int64]time.Time{}
+	p.free, p.news.known = map[int64]time.Time{}, nil
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lock, p.answered = lock, sent
@@ -212,10 +214,11 @@ type absentRow struct {
 	Subscription int32
 	Member       string
 	Presence     int64
-	Judged, Same bool // Same: its lock was of the server as it runs now
+	Judged, Same bool   // Same: its lock was of the server as it runs now
+	News         string // see [news]; empty: a member, or the connection's own row
 }
 
-// look asks whose locks are free, judges those that have been for long enough, and returns who is to leave, by subscription.
+// look asks whose locks are free, judges those that have been for long enough, tells what is new, and returns who is to leave, by subscription.
 func (p *presence) look(ctx context.Context, conn *pgx.Conn) (map[int32][]string, error) {
 	p.mu.Lock()
 	lock, watched := p.lock, make([]int32, 0, len(p.watchers))
@@ -228,9 +231,10 @@ func (p *presence) look(ctx context.Context, conn *pgx.Conn) (map[int32][]string
 	rows, err := conn.Query(ctx, `-- presence: members, of a few processes, and whose locks are free
 WITH known AS MATERIALIZED (SELECT DISTINCT presence FROM members WHERE subscription = ANY ($1) AND presence <> $2),
 	free AS MATERIALIZED (SELECT presence FROM known WHERE pg_try_advisory_xact_lock_shared(presence))
-SELECT m.subscription, m.member, m.presence, m.judged, m.server = pg_postmaster_start_time() AS same
+SELECT m.subscription, m.member, m.presence, m.judged, m.server = pg_postmaster_start_time() AS same, '' AS news
 FROM members m WHERE m.subscription = ANY ($1) AND (m.judged OR m.presence IN (SELECT presence FROM free))
-UNION ALL SELECT 0, '', pg_backend_pid(), false, true`, watched, lock)
+UNION ALL SELECT 0, '', pg_backend_pid(), false, true, ''
+UNION ALL SELECT subscription, '', n, false, true, what FROM (`+newsRead+`) AS news`, watched, lock)
 	if err != nil {
 		return nil, err
 	}
@@ -239,6 +243,7 @@ UNION ALL SELECT 0, '', pg_backend_pid(), false, true`, watched, lock)
 		return nil, err
 	}
 	absent, free := map[int32][]string{}, map[int64]time.Time{}
+	list = p.news.take(list)
 	for _, m := range list {
 		since, known := p.free[m.Presence]
 		if !known {

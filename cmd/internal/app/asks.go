@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	questionsEvery  = time.Second      // how often the ledger is asked for questions that nobody was told of
+	questionsAgain  = time.Second      // until the ledger is asked again that did not answer
 	questionsAtOnce = 20               // how many are told at once
 	questionTimeout = 30 * time.Second // of one try, where the destination's is not shorter
 	questionHeld    = time.Minute      // after which another process tries, if this one is killed meanwhile
@@ -26,8 +26,13 @@ const (
 // tellQuestions tells destinations which actions wait for a person's word, as approval.ask has it, until ctx is done. The ledger has whom is still to be
 // told of what: a process that is killed leaves it to the others. No lane waits for it, and an approval may be given before.
 func (s *streams) tellQuestions(ctx context.Context, l *ledger.Ledger) {
-	tick := time.NewTicker(questionsEvery)
-	defer tick.Stop()
+	wakes := make(chan struct{}, 1) // never closed
+	defer l.WatchUntold(func() {
+		select {
+		case wakes <- struct{}{}:
+		default:
+		}
+	})()
 	failing := false
 	for ctx.Err() == nil {
 		var due []ledger.Approval
@@ -44,9 +49,14 @@ func (s *streams) tellQuestions(ctx context.Context, l *ledger.Ledger) {
 			all.Go(func() { s.tellQuestion(ctx, l, &due[i]) })
 		}
 		all.Wait()
+		var again <-chan time.Time
+		if failing {
+			again = time.After(questionsAgain)
+		}
 		select {
 		case <-ctx.Done():
-		case <-tick.C:
+		case <-wakes:
+		case <-again:
 		}
 	}
 }

@@ -122,7 +122,7 @@ func (s *streams) open(ctx context.Context) (*ledger.Ledger, error) {
 	}
 	s.mu.Lock()
 	s.ledger, s.keeper.Store, s.counters = opened, opened, counter.New(opened, s.a.log)
-	s.keeper.Tokens = s.counters
+	s.keeper.Tokens, s.keeper.Watch = s.counters, opened.WatchPauses
 	s.mu.Unlock()
 	s.a.ready.probe("ledger", opened.Ping)
 	return opened, nil
@@ -160,7 +160,7 @@ func (s *streams) run(ctx context.Context) error {
 	defer func() { stopCounting(); counted.Wait() }()
 	g.Go(func() error { s.sweep(gctx, l); return nil })
 	g.Go(func() error { s.keeper.Run(gctx); return nil })
-	g.Go(func() error { s.pauses.run(gctx); return nil })
+	g.Go(func() error { s.pauses.run(gctx, l); return nil })
 	g.Go(func() error { s.tellQuestions(gctx, l); return nil })
 	s.sayElsewhere()
 	g.Go(func() error {

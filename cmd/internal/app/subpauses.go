@@ -18,6 +18,7 @@ import (
 type subscriptionPauses struct {
 	s      *streams
 	paused *prometheus.GaugeVec
+	wakes  chan struct{} // capacity 1, never closed: run is to sync
 
 	syncing sync.Mutex // one at a time: an older answer would undo a newer one
 	mu      sync.Mutex
@@ -25,21 +26,20 @@ type subscriptionPauses struct {
 }
 
 func newSubscriptionPauses(s *streams) (*subscriptionPauses, error) {
-	p := &subscriptionPauses{s: s, states: map[string]ledger.SubscriptionState{}, paused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	p := &subscriptionPauses{s: s, wakes: make(chan struct{}, 1), states: map[string]ledger.SubscriptionState{}, paused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: "forebay", Subsystem: "subscription", Name: "paused", Help: "1 while the subscription is paused: nothing is decided and nothing is attempted."},
 		[]string{"subscription"})}
 	return p, s.a.registry.Register(p.paused)
 }
 
 const (
-	pausesEvery   = time.Second / 2 // how often the ledger is asked: as long as it takes until all processes follow
+	pausesAgain   = time.Second / 2 // after a failure
 	pausesTimeout = 5 * time.Second
 )
 
-// run syncs every pausesEvery until ctx is done.
-func (p *subscriptionPauses) run(ctx context.Context) {
-	tick := time.NewTicker(pausesEvery)
-	defer tick.Stop()
+// run syncs when pauses may have changed, until ctx is done.
+func (p *subscriptionPauses) run(ctx context.Context, l *ledger.Ledger) {
+	defer l.WatchPauses(p.wake)()
 	ok := true
 	for {
 		err := p.sync(ctx)
@@ -51,12 +51,24 @@ func (p *subscriptionPauses) run(ctx context.Context) {
 		case !ok && err == nil:
 			p.s.a.log.Info("pauses of subscriptions can be read again")
 		}
-		ok = err == nil
+		var again <-chan time.Time
+		if ok = err == nil; !ok {
+			again = time.After(pausesAgain)
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-p.wakes:
+		case <-again:
 		}
+	}
+}
+
+// wake has run sync.
+func (p *subscriptionPauses) wake() {
+	select {
+	case p.wakes <- struct{}{}:
+	default:
 	}
 }
 
@@ -117,6 +129,7 @@ func (p *subscriptionPauses) follow(ctx context.Context, at nameInTeam) {
 	p.syncing.Lock()
 	defer p.syncing.Unlock()
 	p.apply(ctx, at)
+	p.wake() // for the gauge
 }
 
 // apply pauses or resumes a subscription of this process, as the table of pauses said when it was read last. The lanes come first: that

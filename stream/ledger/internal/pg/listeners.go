@@ -8,8 +8,8 @@ import (
 )
 
 // Listeners are notified through one connection of the process, which is open while there are listeners. A notification is a hint: it may
-// be lost with the connection, or by a pooler that does not pass it on, and what was written before the connection gives none. Listeners
-// look by themselves as well.
+// be lost with the connection, or by a pooler that does not pass it on, and what was written before the connection gives none. So all are
+// notified with each new connection, and as often as one cannot be made.
 type Listeners struct {
 	pool    *Pool
 	channel string
@@ -33,8 +33,8 @@ func NewListeners(p *Pool, channel string, beat Beat, log *slog.Logger) *Listene
 	return &Listeners{pool: p, channel: channel, beat: beat, log: log, byID: map[int]listener{}}
 }
 
-// Add calls notify for each notification with a payload, and after every reconnection, until stop is called; after stop it is not called
-// any more. notify must not wait.
+// Add calls notify for each notification with a payload, after every reconnection and with every try at one that fails, until stop is
+// called; after stop it is not called any more. notify must not wait.
 func (s *Listeners) Add(payload string, notify func()) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,8 +64,8 @@ func (s *Listeners) remove(id int) {
 	}
 }
 
-// notify calls the listeners for a payload; all listeners if it is empty.
-func (s *Listeners) notify(payload string) {
+// Notify calls the listeners for a payload; all listeners if it is empty.
+func (s *Listeners) Notify(payload string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.byID {
@@ -85,9 +85,10 @@ func (s *Listeners) run(ctx context.Context) {
 				return
 			}
 		}
-		err := s.pool.listen(ctx, s.channel, s.beat, func() { try = 0; s.notify("") }, s.notify)
+		err := s.pool.listen(ctx, s.channel, s.beat, func() { try = 0; s.Notify("") }, s.Notify)
 		if err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "postgres does not notify this process, which polls meanwhile; listening again in a moment", "channel", s.channel, "error", Redact(err))
+			s.Notify("")
 		}
 	}
 }
