@@ -24,6 +24,7 @@ type Proxy struct {
 	Cut    atomic.Pointer[Cut] // nil: not armed. It fires once.
 	Cuts   atomic.Int32
 	Passed atomic.Int64 // statements, over all connections
+	Trips  atomic.Int64 // round trips of statements, over all connections
 	conns  sync.WaitGroup
 
 	mu     sync.Mutex
@@ -167,6 +168,9 @@ func (p *Proxy) statements(client net.Conn, server *net.TCPConn, swallow *atomic
 		unit = unit[:0]
 		for kind = 'B'; err == nil && strings.IndexByte("PBDC", kind) >= 0; {
 			unit, kind, err = message(in, unit, false)
+		}
+		if err == nil && (kind == 'S' || kind == 'Q') {
+			p.Trips.Add(1)
 		}
 		if err != nil || kind != 'E' && kind != 'Q' || bytes.Contains(unit, []byte("-- ping\x00")) {
 			continue
