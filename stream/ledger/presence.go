@@ -28,8 +28,8 @@ import (
 //	are not judged are its own again
 //
 // So a member is judged only after it has ceased to take itself for present, and who was judged is never present again: the row decides. A
-// process that is frozen keeps its connection. After a restart or a failover of the server all locks are free at once, and members of before
-// have grace to come back.
+// process that is frozen keeps its connection. After a restart, a crash or a failover of the server all locks are free at once, and where a proxy
+// ended, many: members of before have grace to come back.
 type presence struct {
 	db      *Pool
 	channel string
@@ -38,7 +38,9 @@ type presence struct {
 
 	// Of the connection's goroutine.
 	session int64               // the backend's process id
-	free    map[int64]time.Time // since when locks of others are known to be free
+	server  time.Time           // since when no session of the server's was ended by its own end
+	again   bool                // it was connected before, and has not looked since it is again
+	free    map[int64]time.Time // until when members are not judged whose locks are free
 	news    news
 
 	mu       sync.Mutex
@@ -146,10 +148,13 @@ func leftPayload(id int32) string { return strconv.Itoa(int(id)) + " left" }
 // Began is of [pg.Beat]: it takes a lock.
 func (p *presence) Began(ctx context.Context, conn *pgx.Conn) error {
 	lock, sent := rand.Int64N(1<<62)+1, p.now()
+	// A crash of one session ends all, and the server goes on under its old start time; its statistics begin anew.
 	if err := conn.QueryRow(ctx, `-- presence: the lock
-SELECT pg_backend_pid() FROM pg_advisory_lock($1)`, lock).Scan(&p.session); err != nil {
+SELECT pg_backend_pid(), greatest(pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_bgwriter)) FROM pg_advisory_lock($1)`,
+		lock).Scan(&p.session, &p.server); err != nil {
 		return err
 	}
+	p.again = p.free != nil
 	p.free, p.news.known = map[int64]time.Time{}, nil
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -197,8 +202,8 @@ func (p *presence) write(ctx context.Context, conn *pgx.Conn) error {
 	p.mu.Unlock()
 	for id, e := range todo {
 		tag, err := conn.Exec(ctx, `-- presence: a member
-INSERT INTO members AS m (subscription, member, presence, server) VALUES ($1, $2, $3, pg_postmaster_start_time())
-ON CONFLICT (subscription, member) DO UPDATE SET presence = excluded.presence, server = excluded.server WHERE NOT m.judged`, id, e.member, lock)
+INSERT INTO members AS m (subscription, member, presence, server) VALUES ($1, $2, $3, $4)
+ON CONFLICT (subscription, member) DO UPDATE SET presence = excluded.presence, server = excluded.server WHERE NOT m.judged`, id, e.member, lock, p.server)
 		if err != nil {
 			return err
 		}
@@ -214,7 +219,7 @@ type absentRow struct {
 	Subscription int32
 	Member       string
 	Presence     int64
-	Judged, Same bool   // Same: its lock was of the server as it runs now
+	Judged, Same bool   // Same: the server that gave its lock has not ended since
 	News         string // see [news]; empty: a member, or the connection's own row
 }
 
@@ -231,10 +236,10 @@ func (p *presence) look(ctx context.Context, conn *pgx.Conn) (map[int32][]string
 	rows, err := conn.Query(ctx, `-- presence: members, of a few processes, and whose locks are free
 WITH known AS MATERIALIZED (SELECT DISTINCT presence FROM members WHERE subscription = ANY ($1) AND presence <> $2),
 	free AS MATERIALIZED (SELECT presence FROM known WHERE pg_try_advisory_xact_lock_shared(presence))
-SELECT m.subscription, m.member, m.presence, m.judged, m.server = pg_postmaster_start_time() AS same, '' AS news
+SELECT m.subscription, m.member, m.presence, m.judged, m.server = $3 AS same, '' AS news
 FROM members m WHERE m.subscription = ANY ($1) AND (m.judged OR m.presence IN (SELECT presence FROM free))
 UNION ALL SELECT 0, '', pg_backend_pid(), false, true, ''
-UNION ALL SELECT subscription, '', n, false, true, what FROM (`+newsRead+`) AS news`, watched, lock)
+UNION ALL SELECT subscription, '', n, false, true, what FROM (`+newsRead+`) AS news`, watched, lock, p.server)
 	if err != nil {
 		return nil, err
 	}
@@ -245,30 +250,30 @@ UNION ALL SELECT subscription, '', n, false, true, what FROM (`+newsRead+`) AS n
 	absent, free := map[int32][]string{}, map[int64]time.Time{}
 	list = p.news.take(list)
 	for _, m := range list {
-		since, known := p.free[m.Presence]
-		if !known {
-			since = p.now()
-		}
-		due := lease
-		if !m.Same {
-			due = grace
+		due, known := p.free[m.Presence]
+		switch {
+		case known:
+		case m.Same && !p.again:
+			due = p.now().Add(lease)
+		default:
+			due = p.now().Add(grace)
 		}
 		switch {
 		case m.Subscription == 0 && m.Presence != p.session:
 			return nil, errPooled
 		case m.Subscription == 0:
-		case !m.Judged && sent.Sub(since) < due:
-			free[m.Presence] = since
+		case !m.Judged && sent.Before(due):
+			free[m.Presence] = due
 		case m.Judged:
 			absent[m.Subscription] = append(absent[m.Subscription], m.Member)
 		default:
-			free[m.Presence] = since
+			free[m.Presence] = due
 			if err := p.judge(ctx, conn, m, absent); err != nil {
 				return nil, err
 			}
 		}
 	}
-	p.free = free
+	p.free, p.again = free, false
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.lock == lock {

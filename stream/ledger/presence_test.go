@@ -60,11 +60,11 @@ func TestWhoIsGone(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	l := newLooker(f)
-	insert := func(member, server string) {
-		f.exec(`INSERT INTO members VALUES ($1, $2, 4711, `+server+`)`, f.n.id, member)
+	insert := func(member string, lock int64, server string) {
+		f.exec(`INSERT INTO members VALUES ($1, $2, $3, `+server+`)`, f.n.id, member, lock)
 	}
-	insert("here", `pg_postmaster_start_time()`)
-	insert("elsewhere", `pg_postmaster_start_time() - interval '1 hour'`)
+	insert("here", 4711, `greatest(pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_bgwriter))`)
+	insert("elsewhere", 4712, `pg_postmaster_start_time() - interval '1 hour'`)
 	for _, step := range []struct {
 		after time.Duration
 		want  string
@@ -126,6 +126,54 @@ func TestWhoIsGone(t *testing.T) {
 	other.do(other.Beat)
 	if !other.n.Present("lives again") {
 		t.Error("under another id it is not present")
+	}
+}
+
+// Who has lost its own connection waits for those whose locks it then finds free, since what ended it may have ended theirs: not for those who go
+// later.
+func TestWhoIsGoneBesideALostConnection(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	l := newLooker(f)
+	with, later := newLooker(f), newLooker(f)
+	for name, o := range map[string]*looker{"with it": with, "later": later} {
+		o.n.Enter(name)
+		o.do(o.Beat)
+	}
+	if got := l.absent(0); got != "" {
+		t.Fatalf("%q are to leave", got)
+	}
+	for _, o := range []*looker{l, with} {
+		o.Ended()
+		o.conn.Close(t.Context())
+	}
+	f.ended(with)
+	l.conn = f.connect()
+	l.do(l.Began)
+	l.absent(0)
+	later.conn.Close(t.Context())
+	f.ended(later)
+	for _, step := range []struct {
+		after time.Duration
+		want  string
+	}{{0, ""}, {lease, "later"}, {grace - lease - 1, "later"}} {
+		if got := l.absent(step.after); got != step.want {
+			t.Errorf("after %s: %q are to leave, not %q", step.after, got, step.want)
+		}
+	}
+	if got := l.absent(lease); len(strings.Fields(got)) != 3 {
+		t.Errorf("after the grace %q are to leave", got)
+	}
+}
+
+// ended waits until a lock is free: the server ends a session a moment after its client has.
+func (f *fixture) ended(l *looker) {
+	f.t.Helper()
+	for free := false; !free; {
+		if err := f.l.hot.QueryRow(f.t.Context(), `SELECT pg_try_advisory_xact_lock_shared((SELECT presence FROM members WHERE subscription = $1 AND member = $2))`,
+			f.n.id, l.members[f.n.id].member).Scan(&free); err != nil {
+			f.t.Fatal(err)
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -59,4 +61,42 @@ func TestLosesPostgresAlone(t *testing.T) {
 	})
 	v.requireComplete(t)
 	v.requireOrderOfFirstCalls(t)
+}
+
+// TestPostgresEndsAllSessions: the server crashes and recovers, or is ended and started again, and all locks are free at once. One of three
+// members comes back later than the others look for who is gone: nobody takes it out.
+func TestPostgresEndsAllSessions(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*rig.PostgresServer){"crash": (*rig.PostgresServer).Crash, "restart": (*rig.PostgresServer).Restart} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pg := rig.Postgres(t)
+			r := deploy(t, rig.Fake(t), options{dbURL: pg.URL()})
+			r.edit("session_timeout: 6s", longSession)
+			r.serve("intake")
+			members := []*process{r.serve("stream"), r.serve("stream"), r.serve("stream")}
+			for _, p := range members {
+				r.waitOwned(p, 2)
+			}
+			late := members[2]
+			of := `FROM forebay.members WHERE subscription = (SELECT id FROM forebay.subscriptions WHERE name LIKE '%.triage')`
+			rows := func(text string) string { return sqlAnswer(t, pg.URL(), text) }
+			names, before := rows(`SELECT string_agg(member, ' ' ORDER BY member) `+of), rows(`SELECT string_agg(presence::text, ',') `+of)
+			late.signal(syscall.SIGSTOP)
+			end(pg)
+			until(t, "the others are back", func() bool { return rows(`SELECT count(*)::text `+of+` AND presence IN (`+before+`)`) == "1" })
+			<-time.After(5 * time.Second) // more than three beats of theirs
+			late.signal(syscall.SIGCONT)
+			until(t, "all are back", func() bool { return rows(`SELECT count(*)::text `+of+` AND presence IN (`+before+`)`) == "0" })
+			for _, p := range members {
+				r.waitOwned(p, 2)
+				if strings.Contains(p.output(), "it is taken out") {
+					t.Error("a member was taken out whose process lives")
+				}
+			}
+			if now := rows(`SELECT string_agg(member, ' ' ORDER BY member) ` + of); now != names {
+				t.Errorf("the members are %s, and were %s", now, names)
+			}
+		})
+	}
 }

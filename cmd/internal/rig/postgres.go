@@ -100,6 +100,45 @@ func (p *PostgresServer) Kill() {
 	}
 }
 
+// Crash kills one session's process: the server ends all others, recovers, and goes on. It returns once that answers.
+func (p *PostgresServer) Crash() {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	connect := func() *pgx.Conn {
+		conn, err := pgx.Connect(ctx, p.url)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return conn
+	}
+	killed, other := connect(), connect()
+	defer killed.Close(ctx)
+	defer other.Close(ctx)
+	victim, err := os.FindProcess(int(killed.PgConn().PID()))
+	if err == nil {
+		err = victim.Kill()
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for other.Ping(ctx) == nil { // until the server has noticed
+		<-time.After(time.Millisecond)
+	}
+	for {
+		again, err := pgx.Connect(ctx, p.url)
+		if err == nil {
+			again.Close(ctx)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			p.t.Fatalf("PostgreSQL does not come back: %v", err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
 // Restart starts the server again on its port and data, through crash recovery after a Kill.
 func (p *PostgresServer) Restart() {
 	p.t.Helper()
