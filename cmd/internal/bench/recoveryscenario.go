@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // The scenario recovery is about kill -9 with default settings, under a load that leaves room: of the only stream process, which is started
@@ -46,35 +48,43 @@ func (z recoverySizes) run(ctx context.Context, o Options, r *Report) error {
 	defer stop()
 	restart := Ratio{Name: "recovery/restart", Unit: "us from the start of the process behind a kill -9 to its first call, and allowed", Theirs: restartWithin, Bar: 1, AtMost: true}
 	three := Ratio{Name: "recovery/of_three", Unit: "us from kill -9 of one of three to the last call of what was accepted in the second after it, and allowed", Theirs: ofThreeWithin, Bar: 1, AtMost: true}
-	var restarts, threes []float64
+	var restarts, threes, during, before []float64
 	for i := range o.Rounds {
-		took, last, err := z.round(ctx, o, pg)
+		got, err := z.round(ctx, o, pg)
 		if err != nil {
 			return err
 		}
-		restarts, threes = append(restarts, took), append(threes, last)
-		restart.Rounds, three.Rounds = append(restart.Rounds, took/restartWithin), append(three.Rounds, last/ofThreeWithin)
-		o.logf("recovery round %d: first call %.2f s after a restart, last call %.2f s after the kill of one of three", i+1, took/1e6, last/1e6)
+		restarts, threes = append(restarts, got.restart), append(threes, got.three)
+		during, before = append(during, got.during), append(before, got.before)
+		restart.Rounds, three.Rounds = append(restart.Rounds, got.restart/restartWithin), append(three.Rounds, got.three/ofThreeWithin)
+		o.logf("recovery round %d: first call %.2f s after a restart, last call %.2f s after the kill of one of three; p99 of the others %.2f ms, before %.2f ms",
+			i+1, got.restart/1e6, got.three/1e6, got.during/1e3, got.before/1e3)
 	}
 	restart.Ours, three.Ours = median(restarts), median(threes)
 	restart.Ratio, three.Ratio = restart.Ours/restartWithin, three.Ours/ofThreeWithin
-	r.Ratios = append(r.Ratios, restart, three)
+	others := ratioOf("recovery/others_p99", "us from accept to action by p99, of the partitions that the other two of three had, after the kill and before it", troubleBar, during, before)
+	others.AtMost = true
+	r.Ratios = append(r.Ratios, restart, three, others)
 	r.Settings["recovery"] = fmt.Sprintf("%.0f deliveries/s of 1 KiB, GitHub preset, signed, %d partitions, %d entities; kafka.session_timeout and all else as by default; "+
 		"processes, topic and group new for every round", z.rate, z.partitions, z.conns*z.entities)
 	return nil
 }
 
-// round kills the only stream process and starts another, then has three and kills one. Both times are in microseconds.
-func (z recoverySizes) round(ctx context.Context, o Options, pg *pgServer) (restart, three float64, err error) {
+// recovered is what a round has shown, in microseconds.
+type recovered struct{ restart, three, during, before float64 }
+
+// round kills the only stream process and starts another, then has three and kills one.
+func (z recoverySizes) round(ctx context.Context, o Options, pg *pgServer) (got recovered, err error) {
 	w, err := o.startStack(ctx, pg, newTeamName("recovery"), z.partitions, e2eConfig)
 	if err != nil {
-		return 0, 0, err
+		return got, err
 	}
 	defer w.close()
 	s := w.senders(z.conns, []share{{kind: 0, weight: 1, entities: z.entities}})
 	s.interval = time.Duration(float64(time.Second) / z.rate)
 	var killed, again time.Time
 	var others []*process
+	kept := map[int32]bool{} // the partitions that the others have at the kill
 	defer func() {
 		for _, p := range others {
 			p.stop()
@@ -90,12 +100,13 @@ func (z recoverySizes) round(ctx context.Context, o Options, pg *pgServer) (rest
 		if err := w.startRole(processes, "stream"); err != nil {
 			return err
 		}
+		var operators []string
 		for n := range 2 {
 			p, at, err := w.another(processes)
 			if err != nil {
 				return err
 			}
-			others = append(others, p)
+			others, operators = append(others, p), append(operators, at)
 			if err := waitRunning(ctx, p, at, z.partitions/(n+2)); err != nil {
 				return err
 			}
@@ -103,24 +114,28 @@ func (z recoverySizes) round(ctx context.Context, o Options, pg *pgServer) (rest
 		if err := waitUntil(ctx, time.Now().Add(z.warmUp)); err != nil {
 			return err
 		}
+		for _, at := range operators {
+			if err := addRunning(ctx, at, kept); err != nil {
+				return err
+			}
+		}
 		killed = time.Now()
 		w.running["stream"].kill()
 		return waitUntil(ctx, killed.Add(z.warmUp))
 	})
 	if err != nil {
-		return 0, 0, err
+		return got, err
 	}
-	return z.judge(ctx, w, s.takeAccepted(), again, killed)
+	return z.judge(ctx, w, s.takeAccepted(), again, killed, kept)
 }
 
-// judge waits until all that was accepted has come, and returns how long after again the first came, and after killed the last of what was
-// accepted in the second behind it.
-func (z recoverySizes) judge(ctx context.Context, w *stack, accepted []receipt, again, killed time.Time) (restart, three float64, err error) {
+// firstCalls waits until all that was accepted has come, and returns when each first did.
+func (w *stack) firstCalls(ctx context.Context, accepted []receipt, killed time.Time) (map[uint64]int64, error) {
 	came := map[uint64]int64{} // the first time
 	for deadline := time.Now().Add(2 * time.Minute); ; {
 		_, list, err := w.agent.take(ctx)
 		if err != nil {
-			return 0, 0, err
+			return nil, err
 		}
 		for _, c := range list {
 			if _, twice := came[c.Delivery]; !twice { // one that was in flight at the kill comes again
@@ -129,7 +144,7 @@ func (z recoverySizes) judge(ctx context.Context, w *stack, accepted []receipt, 
 		}
 		missing := slices.ContainsFunc(accepted, func(a receipt) bool { return came[a.Delivery] == 0 })
 		if !missing {
-			break
+			return came, nil
 		}
 		if time.Now().After(deadline) {
 			var late []string
@@ -138,11 +153,20 @@ func (z recoverySizes) judge(ctx context.Context, w *stack, accepted []receipt, 
 					late = append(late, fmt.Sprintf("%.2f s", time.Unix(0, a.At).Sub(killed).Seconds()))
 				}
 			}
-			return 0, 0, fmt.Errorf("of %d deliveries %d came; those that did not were accepted so long after the last kill: %s", len(accepted), len(came), strings.Join(late, " "))
+			return nil, fmt.Errorf("of %d deliveries %d came; those that did not were accepted so long after the last kill: %s", len(accepted), len(came), strings.Join(late, " "))
 		}
 		if err := waitUntil(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
-			return 0, 0, err
+			return nil, err
 		}
+	}
+}
+
+// judge waits until all that was accepted has come, and returns how long after again the first came, and after killed the last of what was
+// accepted in the second behind it; and the p99 of what is in kept partitions, since killed and in as long before it.
+func (z recoverySizes) judge(ctx context.Context, w *stack, accepted []receipt, again, killed time.Time, kept map[int32]bool) (got recovered, err error) {
+	came, err := w.firstCalls(ctx, accepted, killed)
+	if err != nil {
+		return got, err
 	}
 	first, last := int64(0), killed.UnixNano()
 	for _, at := range came {
@@ -150,12 +174,51 @@ func (z recoverySizes) judge(ctx context.Context, w *stack, accepted []receipt, 
 			first = at
 		}
 	}
+	var during, before []time.Duration
 	for _, a := range accepted {
-		if a.At > killed.UnixNano() && a.At < killed.Add(time.Second).UnixNano() {
+		since, took := time.Duration(a.At-killed.UnixNano()), time.Duration(came[a.Delivery]-a.At)
+		if since > 0 && since < time.Second {
 			last = max(last, came[a.Delivery])
 		}
+		switch {
+		case !kept[z.partitionOf(a.Delivery)]:
+		case since > 0:
+			during = append(during, took)
+		case since > -z.warmUp:
+			before = append(before, took)
+		}
 	}
-	return float64(first-again.UnixNano()) / 1000, float64(last-killed.UnixNano()) / 1000, nil
+	if len(during) == 0 || len(before) == 0 {
+		return got, fmt.Errorf("of the others' partitions %v nothing was accepted, before the kill or after it", kept)
+	}
+	p99 := func(times []time.Duration) float64 { return max(float64(percentile(times, 0.99).Microseconds()), 1) }
+	return recovered{float64(first-again.UnixNano()) / 1000, float64(last-killed.UnixNano()) / 1000, p99(during), p99(before)}, nil
+}
+
+// partitionOf is where a delivery is in the topic.
+func (z recoverySizes) partitionOf(delivery uint64) int32 {
+	entity := schemas.NewEntityKey(fmt.Sprint(77000000+kindOf(delivery)), fmt.Sprint(88000000+entityOf(delivery)))
+	return record.PartitionOf([]byte(entity), int32(z.partitions))
+}
+
+// addRunning adds the partitions that a process runs.
+func addRunning(ctx context.Context, operator string, to map[int32]bool) error {
+	_, body, err := get(ctx, "http://"+operator+"/metrics")
+	if err != nil {
+		return err
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(body)); lines.Scan(); {
+		if labels, ok := strings.CutPrefix(lines.Text(), "forebay_stream_lag_records{"); ok {
+			_, text, _ := strings.Cut(labels, `partition="`)
+			text, _, _ = strings.Cut(text, `"`)
+			n, err := strconv.ParseInt(text, 10, 32)
+			if err != nil {
+				return fmt.Errorf("%s: %w", lines.Text(), err)
+			}
+			to[int32(n)] = true
+		}
+	}
+	return nil
 }
 
 // another starts one more stream process, and returns it with the address of its operator listener.

@@ -56,9 +56,9 @@ func TestRecoveryScenario(t *testing.T) {
 	if err := sizes.run(t.Context(), o, r); err != nil {
 		t.Fatal(err)
 	}
-	checkReport(t, r, `recovery/restart recovery/of_three`, ``)
+	checkReport(t, r, `recovery/restart recovery/of_three recovery/others_p99`, ``)
 	for _, x := range r.Ratios {
-		if !x.AtMost || x.Bar != 1 || len(x.Rounds) != o.Rounds {
+		if !x.AtMost || x.Bar < 1 || len(x.Rounds) != o.Rounds {
 			t.Errorf("%+v", x)
 		}
 	}
