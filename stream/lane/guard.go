@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -68,23 +69,23 @@ func (w *workers) letsGo(e *entry, d *sinkQueue, a sink.Action) bool {
 	return false
 }
 
-// overtaken reports whether a head has waited for a person's word and its entity has a newer version by now, or nobody can tell.
-func (w *workers) overtaken(e *entry) (bool, error) {
-	if e.Status != ledger.WaitingApproval || e.Late || e.Replay != nil && e.Replay.Force {
-		return false, nil
+// overtaken returns how guards find out whether a head's entity has a newer version by now, or nobody can tell; nil if the head goes on all the same.
+func (w *workers) overtaken(e *entry) func(context.Context) (bool, error) {
+	if e.Attempts > e.Spent && e.Status != ledger.WaitingApproval || e.Late || e.Replay != nil && e.Replay.Force {
+		return nil
 	}
-	newer, err := w.cfg.Ledger.Overtaken(e.lane.partition.ctx, e.lane.partition.claim, e.Action)
-	if errors.Is(err, ledger.ErrTooFar) {
-		return true, nil
+	return func(ctx context.Context) (bool, error) {
+		newer, err := w.cfg.Ledger.Overtaken(ctx, e.lane.partition.claim, e.Action)
+		if errors.Is(err, ledger.ErrTooFar) {
+			return true, nil
+		}
+		return newer, err
 	}
-	return newer, err
 }
 
 // ask asks the guards. A panic becomes an error.
 func (w *workers) ask(e *entry, a sink.Action) (v policy.Verdict, err error) {
-	if a.Overtaken, err = w.overtaken(e); err != nil {
-		return v, err
-	}
+	a.Overtaken = w.overtaken(e)
 	ctx := newAttemptContext(e.lane.partition.ctx, time.Now().Add(guardTimeout)) // most guards do not use it
 	defer ctx.end()
 	defer func() {

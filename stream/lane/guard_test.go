@@ -377,5 +377,45 @@ func TestWaitingActionIsSuperseded(t *testing.T) {
 		r.Add(r.claim, []Item{r.state("a", 2)})
 		synctest.Wait()
 		same(t, "after", r.statuses(1, 2), []string{"superseded", "waiting_approval"})
+		if res := r.mem.resultsOf(1); len(res) != 2 || res[0].Asked || !res[1].Asked || res[1].ID == "" {
+			t.Errorf("its approval is not void: %+v", res)
+		}
+	})
+}
+
+// A guard can find out that the entity has moved on, of what was not attempted in this run: also where a guard behind it holds the action, or the
+// destination takes nothing.
+func TestGuardsSeeThatTheEntityHasMovedOn(t *testing.T) {
+	var mu sync.Mutex
+	var seen []string
+	holds := policy.Verdict{Status: ledger.WaitingBudget, Reason: policy.Budget, Text: "used up", Again: time.Minute}
+	g := guardFunc{before: func(ctx context.Context, a sink.Action) (policy.Verdict, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if a.Overtaken == nil {
+			seen = append(seen, a.Event.ID+" goes on")
+			return policy.Verdict{}, nil
+		}
+		newer, err := a.Overtaken(ctx)
+		seen = append(seen, fmt.Sprint(a.Event.ID, " ", newer))
+		if len(seen) > 1 {
+			holds = policy.Verdict{}
+		}
+		return holds, err
+	}}
+	in(t, guardedBy(g), func(t *testing.T, r *rig) {
+		r.sink.do = func(_ context.Context, a sink.Action) (sink.Outcome, error) {
+			if a.Attempt == 1 {
+				return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassTimeout, Err: errors.New("late")}
+			}
+			return sink.Outcome{}, nil
+		}
+		r.Add(r.claim, []Item{r.state("a", 1)})
+		time.Sleep(time.Second)
+		r.Add(r.claim, []Item{r.state("a", 2)})
+		time.Sleep(10 * time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		same(t, "seen", seen, []string{"a#1 false", "a#1 true", "a#1 goes on", "a#2 false", "a#2 goes on"})
 	})
 }

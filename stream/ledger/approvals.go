@@ -47,7 +47,7 @@ type ApprovalRequest struct {
 	Asks         string // the destination that is told of the question, as the team calls it; empty: none is
 	// Since is when an operator last had the action run again: what was said before that does not count. Zero: nobody has.
 	Since time.Time
-	// Overtaken says that the entity has a newer version by now.
+	// Overtaken says that the action was not attempted in this run, and the entity has a newer version by now.
 	Overtaken bool
 }
 
@@ -123,8 +123,11 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 		case known && (last.State == ApprovalDenied || last.State == ApprovalExpired):
 			a = last
 			return nil
-		case known && open && r.Overtaken:
-			a, err = endApproval(ctx, tx, last.ID, ApprovalVoid, "its entity has a newer version by now")
+		case known && r.Overtaken && last.State == ApprovalVoid: // somebody was killed before that was recorded
+			a = last
+			return nil
+		case known && r.Overtaken:
+			a, err = voidApproval(ctx, tx, last.ID, movedOn)
 			return err
 		case known && same && last.State == ApprovalUsed:
 			a, a.State = last, ApprovalApproved
@@ -141,7 +144,7 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 				SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`, last.ID))
 			return err
 		case open:
-			if _, err := endApproval(ctx, tx, last.ID, ApprovalVoid, "what is to be done has changed, and is asked for anew"); err != nil {
+			if _, err := voidApproval(ctx, tx, last.ID, "what is to be done has changed, and is asked for anew"); err != nil {
 				return err
 			}
 		}
@@ -160,11 +163,22 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 	return a, nil
 }
 
-// endApproval ends an approval that waits or was given.
-func endApproval(ctx context.Context, tx pgx.Tx, id int64, state ApprovalState, reason string) (Approval, error) {
-	return oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET state = $2, sends = '', answered_at = now(), reason = $3 WHERE id = $1 RETURNING *)
-		SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`, id, string(state), reason))
+const (
+	movedOn = "its entity has a newer version by now"
+	// voidSet ends an approval for the reason in front of it. Who has approved it stays, and why.
+	voidSet = ` || CASE state WHEN 'waiting' THEN '' ELSE '; it was approved: ' || reason END, state = 'void', sends = '', answered_at = now()`
+)
+
+// voidApproval ends an approval that waits or was given.
+func voidApproval(ctx context.Context, tx pgx.Tx, id int64, reason string) (Approval, error) {
+	return oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET reason = $2::text`+voidSet+` WHERE id = $1 RETURNING *)
+		SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`, id, reason))
 }
+
+// approvalVoid ends what nobody will use any more, under the fence: its action has gone on or ended without it, as $5.
+var approvalVoid = pg.NewFresh(`-- approvalVoid
+UPDATE approvals p SET reason = CASE $5::text WHEN 'superseded' THEN '` + movedOn + `' ELSE 'its action is ' || $5::text || ' without it' END` + voidSet + `
+FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.action_id = $4 AND p.state IN ('waiting', 'approved')`)
 
 func oneApproval(rows pgx.Rows, err error) (Approval, error) {
 	if err != nil {

@@ -109,9 +109,17 @@ func TestApprovals(t *testing.T) {
 	first = f.askApproval(r)
 	f.answerApproval(first.ID, "jo", true)
 	r.Overtaken = true
-	if a := f.askApproval(r); a.State != ApprovalVoid || a.ID != first.ID {
-		t.Errorf("moved on: %+v", a)
+	for range 2 { // the first time somebody was killed before that was recorded
+		if a := f.askApproval(r); a.State != ApprovalVoid || a.ID != first.ID || a.AnsweredBy != "jo" || a.Reason != movedOn+"; it was approved: looked" {
+			t.Errorf("moved on: %+v", a)
+		}
 	}
+	r = asksFor(f, "moved before its attempt")
+	first = f.askApproval(r)
+	f.answerApproval(first.ID, "jo", true)
+	state("taken for an attempt that a budget holds", f.askApproval(r), ApprovalApproved)
+	r.Overtaken = true
+	state("moved on meanwhile", f.askApproval(r), ApprovalVoid)
 
 	r = asksFor(f, "late")
 	late := f.askApproval(r)
@@ -135,6 +143,57 @@ func TestApprovals(t *testing.T) {
 	}
 	if list, err = f.l.Approvals(t.Context(), ApprovalQuery{Teams: []string{"nobody"}, Limit: 10}); err != nil || len(list) != 0 {
 		t.Errorf("another team sees %d, %v", len(list), err)
+	}
+}
+
+// What an action asked for that has ended, or has gone on without it, is void in the transaction that says so, unless it was used or its
+// claim has lost its fence.
+func TestApprovalsOfEndedActionsAreVoid(t *testing.T) {
+	t.Parallel()
+	f := setup(t, latest)
+	lost := f.claim(0)
+	f.apply(lost, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1), seq(3, "d", 1), seq(4, "e", 1))
+	c := f.claim(0)
+	ids := map[int64]int64{}
+	at := func(seq int64, claim *Claim, status Status) Result {
+		r := Result{Claim: claim, LaneSeq: seq, ID: asksFor(f, fmt.Sprint(seq)).ActionID, Status: status, Guarded: status.byGuard() || status.Waits(), Asked: true}
+		if status == Failed {
+			r.Attempt = 1
+		}
+		return r
+	}
+	for seq := range int64(5) {
+		a := f.askApproval(asksFor(f, fmt.Sprint(seq+1)))
+		if ids[seq+1] = a.ID; seq > 0 {
+			f.answerApproval(a.ID, "jo", true)
+		}
+		f.record(at(seq+1, c, WaitingApproval))
+	}
+	f.askApproval(asksFor(f, "5")) // and its attempt begins
+	if fenced, err := f.n.Record(t.Context(), []Result{at(2, lost, Superseded)}); err != nil || len(fenced) != 1 {
+		t.Fatal(fenced, err)
+	}
+	says := func(when string, want ...string) {
+		t.Helper()
+		for i, want := range want {
+			a, err := f.l.Approval(t.Context(), ids[int64(i+1)])
+			if got := strings.TrimSpace(string(a.State) + " " + a.AnsweredBy + ": " + a.Reason); err != nil || got != want {
+				t.Errorf("%s, action %d: %q %v, want %q", when, i+1, got, err, want)
+			}
+		}
+	}
+	says("while they wait", "waiting :", "approved jo: looked", "approved jo: looked", "approved jo: looked", "used jo: looked")
+	f.record(at(1, c, Superseded), at(2, c, Superseded), at(3, c, Skipped), at(5, c, Failed))
+	for range 2 {
+		if fenced, err := f.n.EndStale(t.Context(), c, 4); err != nil || fenced {
+			t.Fatal(fenced, err)
+		}
+	}
+	approved := "; it was approved: looked"
+	says("ended", "void : "+movedOn, "void jo: "+movedOn+approved, "void jo: its action is skipped without it"+approved, "void jo: "+movedOn+approved,
+		"used jo: looked")
+	if _, why := f.answerApproval(ids[1], "jo", true); !strings.Contains(why, "it is void: "+movedOn) {
+		t.Errorf("approved too late: %q", why)
 	}
 }
 

@@ -224,6 +224,11 @@ func (w *resultWrite) steps(win *windowSet, held [][]byte) (l steps, err error) 
 	for i := range w.reported {
 		l = append(l, step{resultEnd, w.reported[i].resultParams()})
 	}
+	for i := range w.asked {
+		r := &w.asked[i]
+		id, _ := r.ID.Hash()
+		l = append(l, step{approvalVoid, append(r.Claim.fenceParams(), id[:], []byte(r.Status))})
+	}
 	for _, low := range w.newLows {
 		l = append(l, step{laneLowWrite, append(low.claim.fenceParams(), pg.Int64Param(low.laneSeq))})
 	}

@@ -17,6 +17,7 @@ type resultWrite struct {
 	recorded []laneRef // actions to be marked as recorded once it is committed
 	newLows  []laneRef // the new lane_low of claims
 	reported []Result  // results that destinations reported later
+	asked    []Result  // of actions that wait for a person's word no more
 }
 
 // laneRef names an action, or is a lane_seq of a claim.
@@ -88,6 +89,9 @@ func (w *resultWrite) addClaim(c *Claim, results []*Result) error {
 		}
 		if r.Reported {
 			w.reported = append(w.reported, *r)
+		}
+		if r.Asked && !r.Status.Waits() {
+			w.asked = append(w.asked, *r)
 		}
 	}
 	w.giveRows(c)

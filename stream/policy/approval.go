@@ -91,11 +91,18 @@ func (r *Rules) After(sink.Action, sink.Outcome, sink.Class) {}
 
 // ask answers by what a person has said.
 func (r *Rules) ask(ctx context.Context, a sink.Action, how Ask, why string) (Verdict, error) {
+	overtaken := false
+	if a.Overtaken != nil {
+		var err error
+		if overtaken, err = a.Overtaken(ctx); err != nil {
+			return Verdict{}, err
+		}
+	}
 	digest, text := r.Sends(a)
 	said, err := r.Store.AskApproval(ctx, ledger.ApprovalRequest{
 		Subscription: a.Subscription, ActionID: a.ID, Action: a.Name, Destination: a.Destination, Digest: digest, Sends: text, Entity: string(a.Event.Entity),
 		Version: a.Event.Version.Sortable(), Source: a.Event.Source, EventID: a.Event.ID, Type: a.Event.Type, Why: why, Roles: how.Roles, FourEyes: how.FourEyes,
-		Expires: how.Expires, Asks: how.Tells, Since: a.Replayed, Overtaken: a.Overtaken,
+		Expires: how.Expires, Asks: how.Tells, Since: a.Replayed, Overtaken: overtaken,
 	})
 	if err != nil {
 		return Verdict{}, err

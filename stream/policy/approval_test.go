@@ -107,6 +107,15 @@ func TestAnswers(t *testing.T) {
 		if state == ledger.ApprovalDenied && !strings.Contains(v.Text, "jo denied it: no") {
 			t.Error(v.Text)
 		}
+		moved := deploy()
+		moved.Overtaken = func(context.Context) (bool, error) { return true, nil }
+		if _, err := g.Before(t.Context(), moved); err != nil || b.asked[0].Overtaken || !b.asked[1].Overtaken {
+			t.Errorf("moved on: asked %+v %v", b.asked, err)
+		}
+		moved.Overtaken = func(context.Context) (bool, error) { return false, errors.New("nobody can tell") }
+		if v, err := g.Before(t.Context(), moved); err == nil || len(b.asked) != 2 {
+			t.Errorf("%+v while nobody can tell whether it moved on", v)
+		}
 		b.err = errors.New("the ledger is away")
 		if v, err := g.Before(t.Context(), deploy()); err == nil {
 			t.Errorf("%s: %+v while the ledger is away", state, v)

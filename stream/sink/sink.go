@@ -120,8 +120,9 @@ type Action struct {
 	Twice bool
 	// Replayed is when an operator last asked to run the action again; zero: nobody has. Guards may let it go on for that.
 	Replayed time.Time
-	// Overtaken says that the action has waited for a person's word, and its entity has a newer version by now. Guards alone see it.
-	Overtaken bool
+	// Overtaken reports whether the entity has a newer version by now. Guards alone see it; nil: whatever is newer, the action goes on, such as one
+	// that was attempted in this run.
+	Overtaken func(context.Context) (bool, error)
 	Epoch     int64  // of the owner's fence
 	Late      bool   // delivered although newer versions have run
 	Reason    string // the gate's reason for its decision on the event; may be empty

@@ -54,6 +54,9 @@ type ApprovalItem struct {
 // ApprovalWaiting is the state of what nobody has answered.
 const ApprovalWaiting = string(ledger.ApprovalWaiting)
 
+// ApprovalVoid is the state of what nobody will use any more; its reason says why.
+const ApprovalVoid = string(ledger.ApprovalVoid)
+
 // ApprovalStates are all states of approvals.
 func ApprovalStates() (states []string) {
 	for _, s := range ledger.ApprovalStates() {

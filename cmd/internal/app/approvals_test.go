@@ -29,6 +29,43 @@ func (p *process) asked(event string) (found api.ApprovalItem) {
 	return found
 }
 
+// TestApprovalOfWhatIsSupersededIsVoid: an approval that was given while the destination takes nothing is void once its action is superseded, and says so.
+func TestApprovalOfWhatIsSupersededIsVoid(t *testing.T) {
+	t.Parallel()
+	to := newAgent(t)
+	r := deploy(t, to.URL, newLedger(t), true)
+	r.text = strings.Replace(r.text, "actions: [{name: run, to: agent}]}\n      fulfil: {sources: [orders], begin: all, gap: {wait: 20s, then: park}, actions: [{name: run, to: agent}]}",
+		`actions: [{name: run, to: agent}]}
+      fulfil: {sources: [orders], begin: all, backlog: latest, actions: [{name: run, to: agent, approval: {}}]}`, 1)
+	r.text = strings.Replace(r.text, "version: {from: /rev, kind: sequence}}", "version: {from: /rev, kind: sequence}, payload: snapshot}", 1)
+	p := r.run(config.RoleIntake, config.RoleStream)
+	p.accepted("orders", "orders-secret", order("moves", 1))
+	first := p.asked("moves-1")
+	if _, err := p.api.Pause(t.Context(), "acme", "agent", api.PauseRequest{Reason: "a test", By: "jo"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.api.AnswerApproval(t.Context(), first.ID, api.VerbApprove, api.ApprovalRequest{Reason: "looked", By: "jo"}); err != nil {
+		t.Fatal(err)
+	}
+	p.accepted("orders", "orders-secret", order("moves", 2))
+	p.item("fulfil", "orders", "moves-2", "applied", "received")
+	if _, err := p.api.Resume(t.Context(), "acme", "agent", api.PauseRequest{Reason: "a test", By: "jo"}); err != nil {
+		t.Fatal(err)
+	}
+	p.item("fulfil", "orders", "moves-1", "applied", "superseded")
+	a := p.approvalOf(first.ID, "void", func(a *api.ApprovalItem) bool { return a.State == api.ApprovalVoid })
+	if a.AnsweredBy != "jo" || a.Reason != "its entity has a newer version by now; it was approved: looked" || a.Sends != "" {
+		t.Errorf("%+v", a)
+	}
+	p.asked("moves-2")
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	if len(to.calls) > 0 {
+		t.Errorf("called: %+v", to.calls)
+	}
+	p.clean()
+}
+
 // TestApprovalsFromOutside: an action that a rule asks about waits with its lane, across a restart, and runs once it is approved; a denied one ends
 // and its entity goes on; one whose entity has moved on is void; what no rule is about does not wait; and a rule that denies ends at once.
 func TestApprovalsFromOutside(t *testing.T) {

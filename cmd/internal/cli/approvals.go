@@ -38,6 +38,7 @@ func (c *approvalsListCmd) Run(e *env, client *api.Client) error {
 		column[item]{name: "roles", value: func(i item) string { return strings.Join(i.Roles, ",") }},
 		column[item]{name: "why", value: func(i item) string { return i.Why }},
 		column[item]{name: "by", wide: true, value: func(i item) string { return i.AnsweredBy }},
+		column[item]{name: "reason", wide: true, value: func(i item) string { return i.Reason }},
 		column[item]{name: "destination", wide: true, value: func(i item) string { return i.Destination }})
 }
 
@@ -114,7 +115,14 @@ func printApproval(e *env, a *api.ApprovalItem) error {
 		case a.Asks != "":
 			fmt.Fprintf(w, "told         not yet %s: %s\n", plain(a.Asks), cell(a.TellError))
 		}
-		if a.AnsweredAt != nil {
+		switch {
+		case a.State == api.ApprovalVoid:
+			fmt.Fprintf(w, "void         %s: %s", formatTime(*a.AnsweredAt), plain(a.Reason))
+			if a.AnsweredBy != "" {
+				fmt.Fprintf(w, ", by %s", plain(a.AnsweredBy))
+			}
+			fmt.Fprintln(w)
+		case a.AnsweredAt != nil:
 			fmt.Fprintf(w, "answered     %s by %s: %s\n", formatTime(*a.AnsweredAt), plain(a.AnsweredBy), plain(a.Reason))
 		}
 		if a.Sends != "" {

@@ -63,6 +63,16 @@ func TestApprovalPages(t *testing.T) {
 		t.Errorf("answered twice: %d %q", s.status, f.said)
 	}
 	s.says("p", "jo has answered it already: denied")
+
+	f.question.State, f.question.AnsweredBy, f.question.AnsweredAt = "void", "jo", &at
+	f.question.Reason = "its entity has a newer version by now; it was approved: looked"
+	get(t, h, "/console/approvals?state=void").says("td", "void", f.question.Reason)
+	s = get(t, h, approvalURL)
+	s.says("dt", "Void")
+	s.says("dd", f.question.Reason+", by jo")
+	if strings.Contains(text(s.root), "Answered") {
+		t.Error("what is void reads as answered so")
+	}
 }
 
 // Only those whose role is asked see the forms, and can send them; what is sent is seen by those who may see what events carry.
