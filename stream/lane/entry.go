@@ -30,6 +30,8 @@ type entry struct {
 	lastClass   sink.Class         // of the last attempt that was seen to end
 	inARow      int                // how many attempts ended with it
 	notBefore   time.Time          // no attempt earlier; zero: at once
+	due         time.Time          // when its retry was to begin; zero: its next attempt is no retry
+	held        []ledger.Span      // when a retry was due, and guards, the rate or others at the destination did not let it begin
 	waitsFor    string             // class and text with which it is recorded to wait for a guard
 	asked       uint64             // queues.asked when its attempt under way began
 	failedAsks  int                // times in a row that its guards could not answer
@@ -93,6 +95,14 @@ func (e *entry) countedAttempts(n int) (attempts int, since time.Time) {
 		return n - e.Spent, e.FirstAt
 	}
 	return n - e.Spent, e.Replay.At
+}
+
+// begins notes that an attempt has begun: what has held it up since it was due is no time in which it was tried.
+func (e *entry) begins(now time.Time) {
+	if !e.due.IsZero() && now.After(e.due) {
+		e.held = append(e.held, ledger.Span{From: e.due, To: now})
+	}
+	e.due = time.Time{}
 }
 
 // mayLook reports whether an attempt before the next one may have acted (see [sink.Action.Earlier]).

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -51,7 +52,8 @@ func (j *judge) attemptResult(e *entry, d *sinkQueue, kind sink.Idempotency, beg
 	}
 	attempts, since := e.countedAttempts(n)
 	attempts -= res.Spent - e.Spent
-	elapsed := e.to.elapsed(since, time.Now(), j.pauses.Load())
+	e.begins(began)
+	elapsed := e.to.elapsed(since, time.Now(), j.pauses.Load(), e.held)
 	var wait, retryAfter time.Duration
 	if class != sink.ClassOK {
 		wait, retryAfter = sink.Delay(e.to.Retry, max(1, attempts), class.Apart(), e.to.Retry.Within-elapsed, j.rand()), e.to.boundedRetryAfter(out.RetryAfter)
@@ -117,7 +119,7 @@ func (j *judge) silenceResult(e *entry, d *sinkQueue) ledger.Result {
 // failedLater judges an attempt that the destination accepted and that failed afterwards.
 func (j *judge) failedLater(e *entry, d *sinkQueue, res *ledger.Result, kind sink.Idempotency, class sink.Class, retryAfter time.Duration) {
 	attempts, since := e.countedAttempts(res.Attempt)
-	elapsed := d.elapsed(since, time.Now(), j.pauses.Load())
+	elapsed := d.elapsed(since, time.Now(), j.pauses.Load(), e.held)
 	wait := max(sink.Delay(d.Retry, attempts, 0, d.Retry.Within-elapsed, j.rand()), d.boundedRetryAfter(retryAfter))
 	res.Class = string(class)
 	switch judgeAttempt(d.Retry, kind, class, attempts, e.countClass(class), elapsed, wait) {
@@ -139,12 +141,12 @@ func latencyOf(e *entry) time.Duration {
 }
 
 // elapsed returns for how long an action has been tried, from since to until, without the time in which its destination was
-// paused, on hold or behind an open breaker, or the subscription was paused.
-func (d *target) elapsed(since, until time.Time, p *Pauses) time.Duration {
+// paused, on hold or behind an open breaker, or the subscription was paused, or the action was held.
+func (d *target) elapsed(since, until time.Time, p *Pauses, held []ledger.Span) time.Duration {
 	if since.IsZero() || !until.After(since) {
 		return 0
 	}
-	return until.Sub(since) - d.Shared.BlockedFor(since, until, p.spans(until)...)
+	return until.Sub(since) - d.Shared.BlockedFor(since, until, slices.Concat(p.spans(until), held)...)
 }
 
 // boundedRetryAfter returns how long a head waits of what its destination asks for: as long as the destination may be put on hold or, if it

@@ -116,8 +116,11 @@ func (q *queues) restore(e *entry) {
 		e.long.waitFor(max(e.Left, reportGrace), max(e.SilenceLeft, e.Silence), e.Silence)
 		return
 	}
-	if e.NextIn > 0 && !e.Status.Waits() { // what waits for a guard asks whenever it is loaded
-		e.notBefore = time.Now().Add(e.NextIn)
+	e.due = time.Now().Add(e.NextIn)
+	if e.Status.Waits() { // it asks whenever it is loaded; nobody knows since when it is held
+		_, e.due = e.countedAttempts(e.Attempts)
+	} else if e.NextIn > 0 {
+		e.notBefore = e.due
 	}
 	if safe := q.safeFrom(e); safe.After(e.notBefore) {
 		e.notBefore = safe
@@ -237,6 +240,7 @@ func (q *queues) applyResult(e *entry, res *ledger.Result) {
 		e.long.waitFor(res.Left, res.Silence, res.Silence)
 	case res.Status == ledger.Failed:
 		e.notBefore = time.Now().Add(res.NextIn)
+		e.due = e.notBefore
 		q.budget.requeue(e)
 	case res.Status.Waits():
 		q.waitForGuard(e, res.NextIn)

@@ -441,7 +441,7 @@ var shapes = map[reflect.Type]*shape{
 	}},
 	reflect.TypeFor[Retry](): {doc: "How failed attempts are repeated. Steps grow by an even factor, at least two, from min to max, as many as there are attempts after the first; each delay is between half of its step and all of it, and ends with within where less than the step is left; where less than half of it is, there is no further attempt. `forebay config show` prints when attempts begin.", fields: []field{
 		{name: "attempts", doc: "Most attempts.", def: "7", minimum: 1},
-		{name: "within", doc: "Longest time from the first attempt, not counting while the destination is paused, on hold or behind an open breaker.", def: "24h"},
+		{name: "within", doc: "Longest time from the first attempt, not counting while the destination is paused, on hold or behind an open breaker, and from when a retry is due until it begins: what waits for a guard, a rate or its turn is not being tried.", def: "24h"},
 		{name: "min", doc: "The first step.", def: "1s"},
 		{name: "max", doc: "The last step, and where max_hold is 0s the longest delay that a Retry-After may ask for.", computed: longestStep + " (20h), at most 7d"},
 	}},
