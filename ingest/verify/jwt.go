@@ -31,6 +31,8 @@ import (
 // A token is signed with RS256, PS256, ES256 or EdDSA; `none` and shared keys are not known here. iss must be the one configured, aud as well, or the
 // URL that is called; exp and iat must be there; exp, iat and nbf may be off by the tolerance. kid chooses the key, jwk, jku and x5u are not read.
 //
+// event_types of a token lists the types that its subject may send, as globs in which * crosses dots; without it, the subject may send all.
+//
 // A token does not sign the body, unless it has request_body_sha256. Whoever has seen one can send other bodies with it until it expires.
 type JWT struct {
 	header, prefix   string
@@ -102,6 +104,24 @@ type claims struct {
 	EmailVerified any    `json:"email_verified"` // Google has a bool, others its text
 	Task          string `json:"taskId"`
 	BodySum       string `json:"request_body_sha256"`
+	EventTypes    any    `json:"event_types"` // of what the token is for, as globs; none: all
+}
+
+// types returns the globs of the event types that a token is for, nil if it is for all; false if they are no list of texts.
+func (c *claims) types() (globs []string, ok bool) {
+	list, ok := c.EventTypes.([]any)
+	if c.EventTypes == nil || !ok {
+		return nil, c.EventTypes == nil
+	}
+	globs = []string{} // an empty list is for none
+	for _, v := range list {
+		glob, is := v.(string)
+		if !is || glob == "" {
+			return nil, false
+		}
+		globs = append(globs, glob)
+	}
+	return globs, true
 }
 
 // Verify implements [Verifier]. What the token claims is looked at first, so that no key is looked for on account of a token that would not be taken.
@@ -140,11 +160,13 @@ func (j *JWT) Verify(r *Request, now time.Time) error {
 		return refuse(Mismatch, "the token (jti) has come with another body before")
 	}
 	r.Secret, r.Caller = number, Caller{Name: c.Subject}
+	r.Caller.Types, _ = c.types() // wanted has looked at them
 	return nil
 }
 
 // wanted returns what is wrong with a token's claims, times aside.
 func (j *JWT) wanted(c *claims, r *Request) *Error {
+	_, typed := c.types()
 	switch {
 	case c.Issuer == "" || c.Issuer != j.issuer:
 		return refuse(Mismatch, "the token is of another issuer (iss)")
@@ -154,6 +176,8 @@ func (j *JWT) wanted(c *claims, r *Request) *Error {
 		return refuse(Malformed, "the token has no exp or no iat")
 	case len(c.ID) > maxClaim || len(c.Subject) > maxClaim:
 		return refuse(Malformed, "the token's jti or sub is longer than %d bytes", maxClaim)
+	case !typed:
+		return refuse(Malformed, "the token's event_types is no list of texts")
 	case c.BodySum != "" && !isSum(c.BodySum, r.Body):
 		return refuse(Mismatch, "the token is of another body (request_body_sha256)")
 	case j.task != nil:

@@ -203,6 +203,10 @@ func TestJWT(t *testing.T) {
 		"of this body":            {claims(map[string]any{"request_body_sha256": hex.EncodeToString(bodySum[:])}), ""},
 		"of another body":         {claims(map[string]any{"request_body_sha256": strings.Repeat("0", 64)}), verify.Mismatch},
 
+		"types in one text":      {claims(map[string]any{"event_types": "com.acme.*"}), verify.Malformed},
+		"types that are numbers": {claims(map[string]any{"event_types": []any{"com.acme.*", 7}}), verify.Malformed},
+		"a type without a name":  {claims(map[string]any{"event_types": []any{""}}), verify.Malformed},
+
 		"no token":         {"", verify.Malformed},
 		"two parts":        {"a.b", verify.Malformed},
 		"no base64":        {"%.%.%", verify.Malformed},
@@ -524,6 +528,36 @@ func TestAgentKeysOfTheFile(t *testing.T) {
 	for _, secret := range []string{"fbk_0123456789abcdef", "planner:short", "Planner:fbk_0123456789abcdef", ":fbk_0123456789abcdef"} {
 		if _, err := verify.New(verify.Params{Scheme: verify.SchemeAgentKey}, []schemas.Secret{schemas.NewSecret(secret)}); reason(err) != verify.BadKey || strings.Contains(err.Error(), "0123456789") {
 			t.Errorf("%s: %v", secret, err)
+		}
+	}
+}
+
+// A token may be for some types alone; whatever else it says of types is refused.
+func TestTokenOfTypes(t *testing.T) {
+	t.Parallel()
+	i := &issuer{keys: map[string]crypto.Signer{"ec": ecKey}}
+	s := pinned(t, i, verify.Params{Audience: audience})
+	for name, c := range map[string]struct {
+		claim map[string]any
+		may   string
+	}{
+		"no claim":    {nil, "plan.made plan.dropped other"},
+		"null":        {map[string]any{"event_types": nil}, "plan.made plan.dropped other"},
+		"some":        {map[string]any{"event_types": []string{"plan.m*", "other"}}, "plan.made other"},
+		"none at all": {map[string]any{"event_types": []string{}}, ""},
+	} {
+		r := bearing(token(ecKey, head("ES256", "ec"), good(now, c.claim)))
+		if err := s.Verify(r, now); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var may []string
+		for _, kind := range []string{"plan.made", "plan.dropped", "other"} {
+			if r.Caller.May(kind) {
+				may = append(may, kind)
+			}
+		}
+		if got := strings.Join(may, " "); got != c.may || r.Caller.Name != "planner" {
+			t.Errorf("%s: %s may send %q, want %q", name, r.Caller.Name, got, c.may)
 		}
 	}
 }
