@@ -366,6 +366,36 @@ func TestGuardsHearOfReports(t *testing.T) {
 	})
 }
 
+// A result that comes when nobody waits for it any more changes nothing, and what it has cost is told all the same, once.
+func TestGuardsHearWhatLateResultsHaveCost(t *testing.T) {
+	var mu sync.Mutex
+	var told []string
+	g := guardFunc{
+		before: func(context.Context, sink.Action) (policy.Verdict, error) { return policy.Verdict{}, nil },
+		after: func(a sink.Action, out sink.Outcome, class sink.Class) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, fmt.Sprintf("%s %s %s %s %d %q %s", a.ID, a.Name, a.Destination, a.Event.Entity, a.Attempt, class, out.Cost))
+		},
+	}
+	startLongWork(t, halfHour, func(c *Config) { c.Guard = g }, func(t *testing.T, r *longRig) {
+		r.add("a")
+		time.Sleep(3 * time.Hour) // three attempts, and nothing comes of any
+		same(t, "given up", r.status(1), ledger.Dead)
+		first := r.sink.calls[0]
+		mu.Lock()
+		told = nil
+		mu.Unlock()
+		r.mem.reportBy(1, 3, r.mem.epochOf(1, 3), ledger.Done)
+		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		same(t, "told", told, []string{fmt.Sprintf("%s %s %s a 3 %q 0.25", first.ID, first.Name, first.Destination, policy.TooLate)})
+		same(t, "nothing changes", r.status(1), ledger.Dead)
+		same(t, "calls", len(r.sink.ids()), 3)
+	})
+}
+
 // With backlog: latest, what waits ends as superseded as soon as a newer state stands behind it.
 func TestWaitingActionIsSuperseded(t *testing.T) {
 	d := &desk{}

@@ -64,7 +64,7 @@ func (m *memory) Reports(ctx context.Context, claims []*ledger.Claim) (list []le
 			}
 			r.Claim, r.Past = c, r.Late(of.Status, of.Attempts, of.AttemptEpoch)
 			if of.Status != ledger.Pending { // it has a row
-				r.Entity = of.Entity
+				r.Entity, r.ID, r.Name, r.Destination, r.Source, r.EventID = of.Entity, of.ID, of.Name, of.Destination, of.Source, of.EventID
 			}
 			list = append(list, r)
 		}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/policy"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // reports has by lane_seq what destinations reported on actions that they had accepted, as last read from the ledger. What was
@@ -126,6 +128,10 @@ func (r *reportReader) read(ctx context.Context) error {
 	for _, late := range r.takeReports(claims, list) {
 		if err := r.ledger.EndReport(ctx, late); err != nil {
 			return err
+		}
+		if late.Cost > 0 {
+			r.s.after(sink.Action{ID: late.ID, Name: late.Name, Subscription: r.s.q.cfg.Subscription, Destination: late.Destination, Attempt: late.Attempt,
+				Event: &schemas.Event{Source: late.Source, ID: late.EventID, Entity: late.Entity}}, sink.Outcome{Cost: sink.Cost(late.Cost), Code: late.Code}, policy.TooLate)
 		}
 		r.log.Info("result came too late and changes nothing", "lane_seq", late.LaneSeq, "attempt", late.Attempt, "result", late.Status)
 	}

@@ -67,6 +67,9 @@ type OpenReport struct {
 	Claim  *Claim
 	Entity schemas.EntityKey // empty where the action has no row yet
 	Past   bool              // it changes nothing any more
+	// What else is known of the action; empty where it has no row yet.
+	ID                                 schemas.ActionID
+	Name, Destination, Source, EventID string
 }
 
 // reportPage is how many reports one query reads.
@@ -102,9 +105,11 @@ func (n *Namespace) Reports(ctx context.Context, claims []*Claim) (list []OpenRe
 const reportsRead = `-- reports: one look into results_open per fence
 SELECT r.id, r.fence, r.lane_seq, r.attempt, r.epoch, r.status, r.wait_us, r.code, r.error, r.response, r.cost,
     coalesce(a.status, '') AS action_status, coalesce(a.attempts, 0) AS action_attempts,
-    coalesce(a.attempt_epoch, 0) AS action_epoch, coalesce(e.entity, '') AS entity
+    coalesce(a.attempt_epoch, 0) AS action_epoch, coalesce(e.entity, '') AS entity, a.action_id, coalesce(x.name, '') AS name,
+    coalesce(x.destination, '') AS destination, coalesce(e.source, '') AS source, coalesce(e.event_id, '') AS event_id
 FROM results r LEFT JOIN LATERAL (SELECT * FROM {actions} s WHERE s.fence = r.fence AND s.lane_seq = r.lane_seq OFFSET 0) a ON true
 LEFT JOIN LATERAL (SELECT * FROM {events} v WHERE v.window_id = a.event_window AND v.event_key = a.event_key OFFSET 0) e ON true
+LEFT JOIN LATERAL (SELECT name, destination FROM effects f WHERE f.id = a.effect OFFSET 0) x ON true
 WHERE r.fence = ANY ($1) AND r.ended_at IS NULL AND r.id > $2 ORDER BY r.id LIMIT $3`
 
 type reportRow struct {
@@ -123,12 +128,20 @@ type reportRow struct {
 	ActionAttempts int
 	ActionEpoch    int64
 	Entity         schemas.EntityKey
+	ActionID       *[16]byte
+	Name           string
+	Destination    string
+	Source         string
+	EventID        string
 }
 
 // report returns the report of a row for the claim that owns its action. The claim knows whether an action without a row is done.
 func (r *reportRow) report(c *Claim) OpenReport {
-	o := OpenReport{Claim: c, Entity: r.Entity, Report: Report{AttemptRef: AttemptRef{r.Fence, r.LaneSeq, r.Attempt, r.Epoch}, Status: r.Status,
+	o := OpenReport{Claim: c, Entity: r.Entity, Name: r.Name, Destination: r.Destination, Source: r.Source, EventID: r.EventID, Report: Report{AttemptRef: AttemptRef{r.Fence, r.LaneSeq, r.Attempt, r.Epoch}, Status: r.Status,
 		Wait: micros(r.WaitUS), Code: r.Code, Error: r.Error, Response: r.Response, Cost: r.Cost}}
+	if r.ActionID != nil {
+		o.ID = schemas.ActionIDOf(*r.ActionID)
+	}
 	status := r.ActionStatus
 	if status == "" && c.finished(r.LaneSeq) {
 		status = Done

@@ -183,6 +183,25 @@ func TestLateReports(t *testing.T) {
 	if n := one[int](f, `SELECT count(*) FROM results WHERE outcome = 'late'`); n != 3 {
 		t.Errorf("%d are kept", n)
 	}
+	// What has a cost is for the owner, who counts it and ends it.
+	f.apply(c, seq(2, "costs", 1))
+	id := schemas.NewActionID("acme.triage", 0, "/acme/github", "costs-1", "run")
+	f.record(Result{Claim: c, LaneSeq: 3, ID: id, Status: Processing, Attempt: 1, Left: time.Hour})
+	f.record(Result{Claim: c, LaneSeq: 3, ID: id, Status: Dead, Attempt: 1, Class: "timeout"})
+	if got := f.resultReported(Report{AttemptRef: ref(c, 3, 1), Status: Done, Cost: 7}); got != "late" {
+		t.Errorf("dead, with a cost: %s", got)
+	}
+	list = f.reports(c)
+	if len(list) != 1 || !list[0].Past || list[0].Cost != 7 || list[0].ID != id || list[0].Name != "run" || list[0].Destination != "acme/coder" ||
+		list[0].Source != "/acme/github" || list[0].EventID != "costs-1" || list[0].Entity != "costs" {
+		t.Fatalf("with a cost: %+v", list)
+	}
+	if err := f.n.EndReport(t.Context(), list[0]); err != nil || len(f.reports(c)) != 0 {
+		t.Fatal(err)
+	}
+	if got := f.resultReported(Report{AttemptRef: ref(c, 3, 1), Status: Done, Cost: 7}); got != "late" {
+		t.Errorf("the same once more: %s", got)
+	}
 }
 
 // The owner is killed before it has recorded its call, and the next one makes the call again: both attempts have the number 1. What is

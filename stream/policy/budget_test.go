@@ -151,6 +151,14 @@ func TestBudgetOfCost(t *testing.T) {
 		g.After(action(9, "1"), sink.Outcome{Cost: 1e6}, sink.ClassOK) // of one that another process has begun
 		synctest.Wait()
 		used(4e6)
+		run(10, sink.Outcome{Later: true})
+		used(5e6)
+		before(t, g, action(10, "1")) // its retry, after silence
+		g.After(action(10, "1"), sink.Outcome{Cost: 2e6}, policy.TooLate)
+		g.After(action(10, "1"), sink.Outcome{Cost: 3e6}, sink.ClassOK)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		used(9e6)
 	})
 }
 

@@ -35,6 +35,9 @@ type Guard interface {
 	After(a sink.Action, out sink.Outcome, class sink.Class)
 }
 
+// TooLate is given to [Guard.After] of an attempt whose result was reported when it changed nothing any more, and said what it has cost.
+const TooLate sink.Class = "too_late"
+
 // NotMade is given to [Guard.After] of an attempt that was not made after all, such as where its destination was paused just then.
 const NotMade sink.Class = "not_made"
 

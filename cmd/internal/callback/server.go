@@ -269,6 +269,9 @@ func (s *server) result(r *http.Request) (int, any, error) {
 	case reports.Differs:
 		return 0, nil, refuse(http.StatusConflict, "another result of attempt %d was recorded before, and stands", ref.Attempt)
 	case reports.Late:
+		if report.Cost > 0 {
+			return 0, nil, refuse(http.StatusConflict, "too late: %s; the result is kept, and of it only its cost counts", whyPast(ref, &state))
+		}
 		return 0, nil, refuse(http.StatusConflict, "too late: %s; the result is kept and changes nothing", whyPast(ref, &state))
 	case reports.Repeated:
 		return http.StatusOK, item, nil

@@ -105,7 +105,9 @@ func (rs *Reports) report(ctx context.Context, r ledger.Report) (State, error) {
 	case !first:
 		return Repeated, nil
 	}
-	if state, err := rs.ActionState(ctx, r.AttemptRef); err == nil && r.Late(state.Status, state.Attempts, state.AttemptEpoch) && rs.markLate(ctx, r.AttemptRef) {
+	state, err := rs.ActionState(ctx, r.AttemptRef)
+	late := err == nil && r.Late(state.Status, state.Attempts, state.AttemptEpoch)
+	if late && (r.Cost > 0 || rs.markLate(ctx, r.AttemptRef)) { // what it has cost counts all the same: the owner ends it
 		return Late, nil
 	}
 	return Recorded, nil

@@ -27,7 +27,7 @@ func (m *Memory) Report(r ledger.Report) error {
 	}
 	if m.reportOf(r.AttemptRef) == nil {
 		a := m.fences[r.Fence-1].actions[r.LaneSeq]
-		m.reports = append(m.reports, &report{Report: r, ended: a != nil && r.Late(a.status, a.attempts, a.epoch)})
+		m.reports = append(m.reports, &report{Report: r, ended: a != nil && r.Cost == 0 && r.Late(a.status, a.attempts, a.epoch)})
 	}
 	return nil
 }
@@ -70,6 +70,7 @@ func (m *Memory) openReport(c *ledger.Claim, r ledger.Report) ledger.OpenReport 
 	switch {
 	case a != nil && a.withRow:
 		status, attempts, epoch, out.Entity = a.status, a.attempts, a.epoch, a.event.Entity
+		out.Name, out.Destination, out.Source, out.EventID = a.effect.Name, a.effect.Destination, a.event.Source, a.event.ID
 	case mine != nil && mine.ended[r.LaneSeq]:
 		status = ledger.Done
 	}
