@@ -3,6 +3,7 @@ package ledger
 import (
 	"bytes"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
+	"github.com/jackc/pgx/v5"
 )
 
 // Second keys (gate.Record.Also). The first round trip reads which events came first with those of the batch, the gate decides, and the second
@@ -95,6 +97,21 @@ func newAlsoGoneRows() *alsoGoneRows {
 	r.columns = columns{{"key", &r.key}, {"event_key", &r.event}}
 	return r
 }
+
+// FirstWith returns the source and id of the event that a second key is of; empty where none is remembered. Kind Unavailable.
+func (n *Namespace) FirstWith(ctx context.Context, key gate.Also) (source, id string, err error) {
+	err = n.inWindows(ctx, func(win *windowSet) error {
+		return n.ledger.read.QueryRow(ctx, win.own(firstWith), n.id, [16]byte(key)).Scan(&source, &id)
+	})
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return "", "", Unavailable("read which event came first with a second key", err)
+	}
+	return source, id, nil
+}
+
+const firstWith = `-- firstWith: two probes by key
+SELECT e.source, e.event_id FROM second_keys k CROSS JOIN LATERAL (SELECT source, event_id FROM {events} v WHERE v.event_key = k.event_key LIMIT 1) e
+WHERE k.subscription = $1 AND k.key = $2`
 
 var (
 	alsoRead = pg.NewStatement(`-- alsoRead: one probe of second_keys_pkey per key

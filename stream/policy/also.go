@@ -28,9 +28,14 @@ func Also(text string) (func(*schemas.Event) (gate.Also, error), error) {
 		if err != nil || text == "" {
 			return gate.Also{}, err
 		}
-		sum := sha256.Sum256([]byte(text))
-		return gate.Also(sum[:len(gate.Also{})]), nil
+		return AlsoOf(text), nil
 	}, nil
+}
+
+// AlsoOf returns the hash of a second key that is not empty.
+func AlsoOf(text string) gate.Also {
+	sum := sha256.Sum256([]byte(text))
+	return gate.Also(sum[:len(gate.Also{})])
 }
 
 // AlsoText is [Also] for a text that there is, and gives the key as it is written.

@@ -60,12 +60,12 @@ func (i *inboxAPI) explain(ctx context.Context, at nameInTeam, item *inbox.Item,
 	if e.ID == "" {
 		return nil
 	}
-	if also := sub.Dedupe.Also; also != nil {
-		list = append(list, api.FilterItem{Key: "dedupe.also", Parts: []api.FilterPart{alsoPart(also, e)}})
-	}
 	i.s.mu.Lock()
 	space := i.s.spaces[at]
 	i.s.mu.Unlock()
+	if also := sub.Dedupe.Also; also != nil {
+		list = append(list, api.FilterItem{Key: "dedupe.also", Parts: []api.FilterPart{alsoPart(ctx, also, at, space, e)}})
+	}
 	for _, a := range sub.Actions {
 		act := sink.Action{Name: a.Name, Subscription: at.team + "." + at.name, Event: e}
 		if d, ok := file.Destination(at.team, a.To); ok {
@@ -82,8 +82,8 @@ func (i *inboxAPI) explain(ctx context.Context, at nameInTeam, item *inbox.Item,
 	return list
 }
 
-// alsoPart is what a second key is of an event.
-func alsoPart(also *config.Also, e *schemas.Event) api.FilterPart {
+// alsoPart is what a second key is of an event, and the event that came first with it, where this process runs the subscription.
+func alsoPart(ctx context.Context, also *config.Also, at nameInTeam, space *ledger.Namespace, e *schemas.Event) api.FilterPart {
 	p := api.FilterPart{Text: also.Key, Result: "error"}
 	key, err := policy.AlsoText(also.Key)
 	var text string
@@ -95,6 +95,21 @@ func alsoPart(also *config.Also, e *schemas.Event) api.FilterPart {
 		return p
 	}
 	p.Result, p.Values = "true", []api.FilterValue{{Name: "key, for " + also.Window.String(), Value: asJSON(text)}}
+	if space == nil || text == "" {
+		return p
+	}
+	first := api.FilterValue{Name: "first event"}
+	switch source, id, err := space.FirstWith(ctx, policy.AlsoOf(text)); {
+	case err != nil:
+		p.Error = err.Error()
+	case source == e.Source && id == e.ID:
+		first.Value = "this one"
+	case id == "":
+		first.Value = "none is remembered"
+	default:
+		first.Value = asJSON(strings.TrimPrefix(source, "/"+at.team+"/") + "/" + id)
+	}
+	p.Values = append(p.Values, first)
 	return p
 }
 

@@ -59,6 +59,12 @@ teams:
 	p.item("fulfil", "orders", "never-1", "applied", "denied")
 	p.item("fulfil", "orders", "free-1", "applied", "done")
 	says("ask-1", "dedupe.also", `"key, for 5m"`, `"\"ask/1\""`)
+	again := order("free", 1) // the same under another id
+	again.Header.Set("X-Event-Id", "other")
+	p.accepted("orders", "orders-secret", again)
+	p.item("fulfil", "orders", "other", "duplicate", "")
+	says("other", "dedupe.also", `{"name":"first event","value":"\"orders/free-1\""}`)
+	says("free-1", "dedupe.also", `{"name":"first event","value":"this one"}`)
 	says("ask-1", "senders", `"own: drop, automation: drop"`, `"result":"true"`, `"sender.kind"`)
 	says("ask-1", "loop", `"depth: 8, runs: {limit: 30, per: 1h}"`, `{"name":"number of the call","value":"1"}`, `not counted: no conversation by a program`)
 	says("ask-1", "policy", `{"depth":0,"text":"rule ask: approve","result":"false"}`, `{"depth":0,"text":"rule never: deny","result":"true"}`, `{"name":"body.order","value":"\"ask\""}`)
