@@ -84,12 +84,13 @@ type Approval struct {
 	TellTries    int        // how often that was begun
 	TellFirst    *time.Time // when first
 	TellError    string     // of the last try, if it failed
+	GivenUp      bool       // that was refused for good: nobody is told any more
 }
 
 const approvalColumns = `p.id, split_part(s.name, '.', 1) AS team, substr(s.name, strpos(s.name, '.') + 1) AS subscription, p.action_id, p.action, p.destination, p.digest, p.entity,
        p.version, p.source, p.event_id, p.type, p.why, p.sends, p.roles, p.four_eyes, p.asked_at, p.expires_at, p.state, coalesce(p.first_by, '') AS first_by,
        coalesce(p.answered_by, '') AS answered_by, coalesce(p.reason, '') AS reason, p.answered_at,
-       p.asks, p.told_at, p.tell_tries, p.tell_first, p.tell_error`
+       p.asks, p.told_at, p.tell_tries, p.tell_first, p.tell_error, p.told_at IS NULL AND p.tell_at IS NULL AND p.tell_error <> '' AS given_up`
 
 const approvalTables = ` FROM approvals p JOIN subscriptions s ON s.id = p.subscription `
 
@@ -97,7 +98,7 @@ func scanApproval(row pgx.CollectableRow) (a Approval, err error) {
 	var id [16]byte
 	err = row.Scan(&a.ID, &a.Team, &a.Subscription, &id, &a.Action, &a.Destination, &a.Digest, &a.Entity, &a.Version, &a.Source, &a.EventID, &a.Type, &a.Why, &a.Sends, &a.Roles,
 		&a.FourEyes, &a.AskedAt, &a.ExpiresAt, &a.State, &a.FirstBy, &a.AnsweredBy, &a.Reason, &a.AnsweredAt,
-		&a.Asks, &a.ToldAt, &a.TellTries, &a.TellFirst, &a.TellError)
+		&a.Asks, &a.ToldAt, &a.TellTries, &a.TellFirst, &a.TellError, &a.GivenUp)
 	a.ActionID = schemas.ActionIDOf(id)
 	return a, err
 }

@@ -317,8 +317,15 @@ func TestUntold(t *testing.T) {
 			f.answerApproval(a.ID, "jo", true)
 		} else {
 			take(time.Hour)
+			end(a, Telling{Error: "not now", Again: time.Hour})
+			if a, err := f.l.Approval(t.Context(), a.ID); err != nil || a.GivenUp {
+				t.Errorf("it is tried again: %+v %v", a, err)
+			}
 			end(a, Telling{Error: "404"})
 			due(a)
+			if a, err := f.l.Approval(t.Context(), a.ID); err != nil || !a.GivenUp {
+				t.Errorf("it is not tried again: %+v %v", a, err)
+			}
 		}
 		if more := take(time.Hour); len(more) != 0 {
 			t.Errorf("%s: told all the same: %+v", n, more)

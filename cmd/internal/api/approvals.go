@@ -49,7 +49,24 @@ type ApprovalItem struct {
 	Asks         string     `json:"asks"`       // the destination that is told of the question; empty: none is
 	ToldAt       *time.Time `json:"told_at"`    // when it was; null: it was not
 	TellError    string     `json:"tell_error"` // why not, of the last try
+	GivenUp      bool       `json:"given_up"`   // it refused for good: nobody is told any more
 }
+
+// Told says in a word whether the destination was told; empty where none is.
+func (i *ApprovalItem) Told() string {
+	switch {
+	case i.Asks == "":
+		return ""
+	case i.ToldAt != nil:
+		return "yes"
+	case i.GivenUp:
+		return "given up"
+	}
+	return "not yet"
+}
+
+// NotTold says what to do about a question that its destination has refused for good.
+const NotTold = "nobody was told, and nobody will be: mend the destination for the next question, and answer this one"
 
 // ApprovalWaiting is the state of what nobody has answered.
 const ApprovalWaiting = string(ledger.ApprovalWaiting)

@@ -91,7 +91,7 @@ func approvalItem(a *ledger.Approval) api.ApprovalItem {
 		ID: strconv.FormatInt(a.ID, 10), Team: a.Team, Subscription: a.Subscription, Action: a.Action, ActionID: string(a.ActionID), Destination: a.Destination,
 		Digest: hex.EncodeToString(a.Digest), Source: a.Source, EventID: a.EventID, Type: a.Type, Entity: a.Entity, Version: a.Version, Why: a.Why, Sends: a.Sends, Roles: a.Roles, FourEyes: a.FourEyes,
 		State: string(a.State), AskedAt: a.AskedAt, ExpiresAt: a.ExpiresAt, FirstBy: a.FirstBy, AnsweredBy: a.AnsweredBy, Reason: a.Reason, AnsweredAt: a.AnsweredAt,
-		Asks: a.Asks, ToldAt: a.ToldAt, TellError: a.TellError,
+		Asks: a.Asks, ToldAt: a.ToldAt, TellError: a.TellError, GivenUp: a.GivenUp,
 	}
 	return item
 }

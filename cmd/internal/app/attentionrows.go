@@ -194,6 +194,10 @@ func approvalRow(a *ledger.Approval) api.AttentionItem {
 	i := api.AttentionItem{Kind: api.KindApproval, ID: id, Team: a.Team, Subscription: a.Subscription, Destination: a.Destination, Source: strings.TrimPrefix(a.Source, "/"+a.Team+"/"),
 		Entity: a.Entity, Type: a.Type, EventID: a.EventID, Since: &asked, Command: "forebay approvals approve " + id + " --reason TEXT",
 		Detail: fmt.Sprintf("%s: for %s, until %s; `forebay approvals get %s` shows what is sent, and `forebay approvals deny %s` ends it", a.Why, strings.Join(a.Roles, ", "), timeText(a.ExpiresAt), id, id)}
+	if a.GivenUp {
+		i.Reason = "not_told"
+		i.Detail = api.NotTold + "; " + i.Detail
+	}
 	if a.ToldAt == nil && a.TellError != "" {
 		i.Detail += "; " + a.Asks + " was not told: " + a.TellError
 	}

@@ -36,6 +36,7 @@ func (c *approvalsListCmd) Run(e *env, client *api.Client) error {
 		column[item]{name: "state", value: func(i item) string { return i.State }},
 		column[item]{name: "expires", at: func(i item) *time.Time { return &i.ExpiresAt }},
 		column[item]{name: "roles", value: func(i item) string { return strings.Join(i.Roles, ",") }},
+		column[item]{name: "told", value: func(i item) string { return i.Told() }},
 		column[item]{name: "why", value: func(i item) string { return i.Why }},
 		column[item]{name: "by", wide: true, value: func(i item) string { return i.AnsweredBy }},
 		column[item]{name: "reason", wide: true, value: func(i item) string { return i.Reason }},
@@ -102,6 +103,9 @@ func (c *approvalsDenyCmd) Run(e *env, client *api.Client) error {
 }
 
 func printApproval(e *env, a *api.ApprovalItem) error {
+	if a.GivenUp && a.State == api.ApprovalWaiting {
+		fmt.Fprintln(e.Stderr, api.NotTold)
+	}
 	return printOne(e, a, a.ID, func(w io.Writer) {
 		fmt.Fprintf(w, "approval     %s\nstate        %s\nwhy          %s\naction       %s of %s.%s\naction id    %s\ndestination  %s\nevent        %s of %s\ntype         %s\nentity       %s\nversion      %s\ndigest       %s\nroles        %s\nasked        %s\nexpires      %s\n",
 			a.ID, a.State, plain(a.Why), plain(a.Action), plain(a.Team), plain(a.Subscription), a.ActionID, plain(a.Destination), plain(a.EventID), plain(a.Source), plain(a.Type),
@@ -112,6 +116,8 @@ func printApproval(e *env, a *api.ApprovalItem) error {
 		switch {
 		case a.ToldAt != nil:
 			fmt.Fprintf(w, "told         %s at %s\n", plain(a.Asks), formatTime(*a.ToldAt))
+		case a.GivenUp:
+			fmt.Fprintf(w, "told         given up: %s refused: %s\n", plain(a.Asks), cell(a.TellError))
 		case a.Asks != "":
 			fmt.Fprintf(w, "told         not yet %s: %s\n", plain(a.Asks), cell(a.TellError))
 		}

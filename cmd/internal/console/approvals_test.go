@@ -38,6 +38,11 @@ func TestApprovalPages(t *testing.T) {
 	if to := s.link("7"); to != approvalURL {
 		t.Errorf("the list leads to %s", to)
 	}
+	f.question.Asks, f.question.TellError, f.question.GivenUp = "pagers", "it answered 404", true
+	get(t, h, "/console/approvals").says("td", "given up")
+	s = get(t, h, approvalURL)
+	s.says("dd", "pagers given up: it answered 404")
+	s.says("p", "pagers refused the question: "+api.NotTold)
 	get(t, h, "/console/approvals?state=denied").says("p", "There are none.")
 	s = get(t, h, approvalURL)
 	s.says("pre", `{"order": 1}`)

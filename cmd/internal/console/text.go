@@ -21,6 +21,7 @@ var functions = template.FuncMap{
 	"entityLink":       entityLink,
 	"replayLink":       replayLink,
 	"approvalLink":     approvalLink,
+	"notTold":          func() string { return api.NotTold },
 	"passed":           passed,
 	"ran":              ran,
 	"differs":          differs,
