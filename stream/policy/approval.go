@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -27,6 +28,7 @@ type Rule struct {
 	If     *expression.Expression
 	Then   Then
 	Reason string
+	Tells  string // of one that says approve: as that of Ask
 }
 
 // Ask is how a person's word is asked for.
@@ -78,6 +80,7 @@ func (r *Rules) Before(ctx context.Context, a sink.Action) (Verdict, error) {
 			if then = Approve; !asks {
 				why = says(rule)
 			}
+			how.Tells = cmp.Or(how.Tells, rule.Tells)
 		}
 	}
 	if then == Allow {

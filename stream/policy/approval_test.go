@@ -88,6 +88,26 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// The action's own destination is told of its question, and without one that of the first rule that asks.
+func TestRulesTell(t *testing.T) {
+	t.Parallel()
+	asks := func(name, tells string) Rule {
+		r := rule(t, name, "true", Approve)
+		r.Tells = tells
+		return r
+	}
+	for own, want := range map[string]string{"": "top", "own": "own"} {
+		b := &book{says: ledger.Approval{ID: 7, State: ledger.ApprovalWaiting, ExpiresAt: time.Now().Add(time.Hour)}}
+		g := &Rules{Levels: [][]Rule{{asks("a", "top")}, {asks("b", "team")}}, Default: Ask{Expires: time.Hour}, Store: b, Sends: func(sink.Action) ([32]byte, string) { return [32]byte{}, "" }}
+		if own != "" {
+			g.Actions = map[string]Ask{"run": {Expires: time.Hour, Tells: own}}
+		}
+		if _, err := g.Before(t.Context(), deploy()); err != nil || len(b.asked) != 1 || b.asked[0].Asks != want {
+			t.Errorf("own %q: %+v %v", own, b.asked, err)
+		}
+	}
+}
+
 // What a person has said decides; what nobody can tell is an error, and the action is asked for again.
 func TestAnswers(t *testing.T) {
 	t.Parallel()

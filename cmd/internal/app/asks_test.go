@@ -82,10 +82,17 @@ func TestQuestionsAreTold(t *testing.T) {
       pagers: {type: http, url: "`+pagers.URL+`", allow_networks: [127.0.0.0/8], rate: {limit: 1000, per: 1s}}
       lost: {type: http, url: "`+lost.URL+`", allow_networks: [127.0.0.0/8]}
 `, 1)
+	r.text = strings.Replace(r.text, "teams:\n  acme:\n", `policy: [{name: top, if: "body.order.startsWith('top')", then: approve, reason: "a top's", ask: everybody}]
+destinations: {everybody: {type: http, url: "`+pagers.URL+`", teams: [acme], allow_networks: [127.0.0.0/8]}}
+teams:
+  acme:
+    policy: [{name: rule, if: "event.source.endsWith('orders') && body.order.startsWith('rule')", then: approve, ask: pagers}]
+`, 1)
 	r.text = strings.Replace(r.text, "actions: [{name: run, to: agent}]}\n      fulfil: {sources: [orders], begin: all, gap: {wait: 20s, then: park}, actions: [{name: run, to: agent}]}",
 		`actions: [{name: run, to: agent}]}
-      fulfil: {sources: [orders], begin: all, match: "!body.order.startsWith('b')", actions: [{name: run, to: agent, approval: {expires: 2h, ask: pagers}}]}
-      refused: {sources: [orders], begin: all, match: "body.order.startsWith('b')", actions: [{name: run, to: agent, approval: {ask: lost}}]}`, 1)
+      fulfil: {sources: [orders], begin: all, match: "body.order.startsWith('a')", actions: [{name: run, to: agent, approval: {expires: 2h, ask: pagers}}]}
+      refused: {sources: [orders], begin: all, match: "body.order.startsWith('b')", actions: [{name: run, to: agent, approval: {ask: lost}}]}
+      ruled: {sources: [orders], begin: all, match: "body.order in ['rule', 'top']", actions: [{name: run, to: agent}]}`, 1)
 	p := r.run(config.RoleIntake, config.RoleStream)
 
 	p.accepted("orders", "orders-secret", order("a-1", 1))
@@ -121,13 +128,16 @@ func TestQuestionsAreTold(t *testing.T) {
 	}
 	p.accepted("orders", "orders-secret", order("a-2", 1))
 	second := p.asked("a-2-1")
-	p.approvalOf(second.ID, "waiting for its destination", func(a *api.ApprovalItem) bool { return strings.Contains(a.TellError, "takes no calls now") })
+	p.approvalOf(second.ID, "waiting for its destination", func(a *api.ApprovalItem) bool {
+		return strings.Contains(a.TellError, "takes no calls now") && !a.GivenUp
+	})
 	p.accepted("orders", "orders-secret", order("b-1", 1))
 	third := p.asked("b-1-1")
-	p.approvalOf(third.ID, "given up", func(a *api.ApprovalItem) bool { return strings.Contains(a.TellError, "404") })
+	p.approvalOf(third.ID, "given up", func(a *api.ApprovalItem) bool { return strings.Contains(a.TellError, "404") && a.GivenUp })
 	if waits, err := p.api.Attention(t.Context(), api.AttentionFilter{Kind: api.KindApproval}); err != nil || !slices.ContainsFunc(waits.Items,
 		func(i api.AttentionItem) bool {
-			return i.ID == third.ID && strings.Contains(i.Detail, "lost was not told: ") && strings.Contains(i.Detail, "404")
+			return i.ID == third.ID && i.Reason == "not_told" && strings.HasPrefix(i.Detail, api.NotTold) &&
+				strings.Contains(i.Detail, "lost was not told: ") && strings.Contains(i.Detail, "404")
 		}) {
 		t.Errorf("attention: %+v %v", waits, err)
 	}
@@ -165,6 +175,26 @@ func TestQuestionsAreTold(t *testing.T) {
 	p.approvalOf(second.ID, "told", func(a *api.ApprovalItem) bool { return a.ToldAt != nil })
 	if calls = pagers.all(); len(calls) != 3 || calls[2].Approval != second.ID || calls[2].key == calls[0].key || calls[2].attempt != "2" {
 		t.Errorf("told %+v", calls)
+	}
+	// Rules ask as actions do, those at the top, too; the first that asks says whom.
+	for name, asks := range map[string]string{"rule": "pagers", "top": "everybody"} {
+		p.accepted("orders", "orders-secret", order(name, 1))
+		a := p.asked(name + "-1")
+		if a.Asks != asks || !strings.HasPrefix(a.Why, "rule "+name+" of policy") {
+			t.Errorf("%+v", a)
+		}
+		p.approvalOf(a.ID, "told", func(a *api.ApprovalItem) bool { return a.ToldAt != nil })
+		calls = pagers.all()
+		if q := calls[len(calls)-1]; q.Approval != a.ID || q.Why != a.Why || !strings.HasSuffix(q.URL, "/console/approvals/"+a.ID) {
+			t.Errorf("told %+v", q)
+		}
+		if _, err := p.api.AnswerApproval(t.Context(), a.ID, api.VerbApprove, api.ApprovalRequest{Reason: "looked", By: "jo"}); err != nil {
+			t.Fatal(err)
+		}
+		p.item("ruled", "orders", name+"-1", "applied", "done")
+	}
+	if n := len(pagers.all()); n != 5 {
+		t.Errorf("told %d times, want 5", n)
 	}
 	if n := len(lost.all()); n != 1 {
 		t.Errorf("what refuses for good was told %d times", n)

@@ -35,7 +35,7 @@ func policyGuard(of guarding) (policy.Guard, error) {
 			if err != nil {
 				return nil, fmt.Errorf("if of rule %s %w", r.Name, err)
 			}
-			rules = append(rules, policy.Rule{Name: r.Name, If: x, Then: policy.Then(r.Then), Reason: r.Reason})
+			rules = append(rules, policy.Rule{Name: r.Name, If: x, Then: policy.Then(r.Then), Reason: r.Reason, Tells: r.Ask})
 		}
 		if len(rules) > 0 {
 			g.Levels = append(g.Levels, rules)

@@ -78,7 +78,7 @@ func (ck *checker) kafka() {
 	}
 	ck.kafkaPublish()
 	ck.kafkaClients()
-	ck.policy("policy", ck.c.Policy)
+	ck.policy("policy", "", ck.c.Policy)
 	for i, b := range brokers {
 		path := "kafka.brokers[" + itoa(i) + "]"
 		if !ck.unresolved(path) {
@@ -242,7 +242,7 @@ func (ck *checker) team(path, team string, t *Team) {
 		ck.destination(d)
 		ck.own(d)
 	}
-	ck.policy(path+".policy", t.Policy)
+	ck.policy(path+".policy", team, t.Policy)
 	for _, name := range slices.Sorted(maps.Keys(t.Subscriptions)) {
 		ck.subscription(path+".subscriptions."+name, team, t.Subscriptions[name])
 	}

@@ -9,8 +9,11 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/cmd/internal/alerts"
+	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/expression"
 	"github.com/forebay-io/forebay/sinks/template"
+	"github.com/forebay-io/forebay/stream/policy"
 )
 
 // PolicyRule says what becomes of the actions that its condition holds for.
@@ -19,6 +22,7 @@ type PolicyRule struct {
 	If     string `yaml:"if"`
 	Then   string `yaml:"then"`
 	Reason string `yaml:"reason"`
+	Ask    string `yaml:"ask"` // of one that says approve: the destination that is told of each question; empty: none is
 }
 
 // Approval is a person's word that an action needs.
@@ -41,24 +45,69 @@ func (a *Approval) WithDefaults() Approval {
 	return out
 }
 
-// policy checks the rules of a level.
-func (ck *checker) policy(path string, rules []PolicyRule) {
-	names := map[string]bool{}
+// policy checks the rules of a team, or where that is empty those at the top.
+func (ck *checker) policy(path, team string, rules []PolicyRule) {
+	listed := map[string]bool{}
 	for i, r := range rules {
 		at := path + "[" + itoa(i) + "]"
 		if r.Name != "" && !validName(r.Name) {
 			ck.problem(at+".name", "name %q must match [a-z0-9-]{1,40}", clip(r.Name))
-		} else if r.Name != "" && names[r.Name] {
+		} else if r.Name != "" && listed[r.Name] {
 			ck.problem(at+".name", "rule %s is listed twice", r.Name)
 		}
-		names[r.Name] = true
+		listed[r.Name] = true
 		if r.If == "" || ck.unresolved(at+".if") {
 			continue
 		}
-		if _, err := expression.Condition(r.If); err != nil {
+		x, err := expression.Condition(r.If)
+		if err != nil {
 			ck.problem(at+".if", "%s", err)
+			continue
+		}
+		ck.ruleAsks(at+".ask", team, &r, x)
+	}
+}
+
+// ruleAsks checks the destination that a rule has told. One at the top is for each team that has actions.
+func (ck *checker) ruleAsks(path, team string, r *PolicyRule, about *expression.Expression) {
+	if r.Ask == "" || ck.unresolved(path) {
+		return
+	}
+	if r.Then != string(policy.Approve) {
+		ck.problem(path, "nobody is asked where then is %s", clip(r.Then))
+		return
+	}
+	teams := []string{team}
+	if team == "" {
+		if teams = keys(ck.c.Teams); ck.c.Destinations[r.Ask] == nil {
+			ck.problem(path, "there is no shared destination %q%s", clip(r.Ask), didYouMean(names.Nearest(r.Ask, keys(ck.c.Destinations))))
+			return
 		}
 	}
+	for _, t := range teams {
+		switch d, ok := ck.c.Destination(t, r.Ask); {
+		case team == "" && (ck.c.Teams[t] == nil || len(ck.c.Teams[t].Subscriptions) == 0):
+		case team == "" && !ok: // its own file may be to blame, which keeps it alone out
+			ck.problem("teams."+t, "rule %s at the top asks shared destination %s, which is not for this team: add it to destinations.%[2]s.teams", r.Name, r.Ask)
+		case ok && ck.asksOf(path, t, d, r, about):
+			return
+		case !ck.ask(path, t, r.Ask):
+			return
+		}
+	}
+}
+
+// asksOf reports as a problem where a rule is about an action, whatever the event, that goes to the destination which is told.
+func (ck *checker) asksOf(path, team string, d NamedDestination, r *PolicyRule, about *expression.Expression) bool {
+	for _, u := range ck.c.usesOf(d) {
+		in := expression.Input{Event: &schemas.Event{}, Action: u.action().Name, To: u.action().To}
+		if holds, err := in.True(about); u.team == team && holds && err == nil {
+			ck.problem(path, "rule %s is about action %s of %s.%s, which goes to destination %s itself: ask one to which no such action goes", r.Name,
+				u.action().Name, team, u.subscription, r.Ask)
+			return true
+		}
+	}
+	return false
 }
 
 // approval checks whose word an action needs.
@@ -80,7 +129,14 @@ func (ck *checker) approval(path, team string, a *Approval) {
 
 // AsksAnybody reports whether a destination is told of the questions of any action.
 func (c *Config) AsksAnybody() bool {
+	asks := func(r PolicyRule) bool { return r.Ask != "" }
+	if slices.ContainsFunc(c.Policy, asks) {
+		return true
+	}
 	for _, t := range c.Teams {
+		if slices.ContainsFunc(t.Policy, asks) {
+			return true
+		}
 		for _, sub := range t.Subscriptions {
 			if slices.ContainsFunc(sub.Actions, func(a Action) bool { return a.Approval != nil && a.Approval.Ask != "" }) {
 				return true
@@ -90,36 +146,36 @@ func (c *Config) AsksAnybody() bool {
 	return false
 }
 
-// ask checks the destination that is told of each question.
-func (ck *checker) ask(path, team, name string) {
+// ask checks the destination that is told of each question, and reports whether it found nothing.
+func (ck *checker) ask(path, team, name string) bool {
 	d, ok := ck.c.Destination(team, name)
 	if !ok {
 		ck.noDestination(path, team, name)
-		return
+		return false
 	}
 	if !slices.Contains(receiverTypes, d.Type) {
 		ck.problem(path, "destination %s is of type %s, and a question is told by one of %s", name, d.Type, strings.Join(receiverTypes, ", "))
-		return
+		return false
 	}
 	for _, u := range ck.c.usesOf(d) {
 		if u.team == team && u.action().Approval != nil {
 			ck.problem(path, "action %s of %s.%s goes to destination %s, and needs an approval itself: ask one to which no such action goes", u.action().Name,
 				team, u.subscription, name)
-			return
+			return false
 		}
 	}
 	if d.Keys == nil || ck.unresolvedBelow(d.Path()+".params") {
-		return
+		return true
 	}
 	params := d.ForQuestions().Params
 	set, err := template.NewSet(d.about().Params, params.Values(), nil)
 	if err != nil {
-		return // the destination's own, and reported there
+		return false // the destination's own, and reported there
 	}
 	for _, p := range d.about().Params {
 		if _, given := params[p.Name]; p.Required && p.Default == "" && !given {
 			ck.problem(path, "params.%s is missing at destination %s: %s", p.Name, name, p.Doc)
-			return
+			return false
 		}
 	}
 	sample, err := alerts.SampleQuestion().Do(d.FullName())
@@ -132,6 +188,7 @@ func (ck *checker) ask(path, team, name string) {
 		}
 		ck.problem(path, "destination %s cannot tell a question: %v; its params are for the events of actions alone: write them at the actions, or ask a destination of its own", name, err)
 	}
+	return err == nil
 }
 
 // ForQuestions returns a destination as what makes sinks takes it to tell a question. What its params leave out is what its type says of one.

@@ -28,6 +28,44 @@ teams:
       triage: {sources: [github], actions: [{name: run, to: deploy, approval: {ask: hook}}]}
 `
 
+// TestAskOfRules: whom the questions of a rule can be told, of a team and at the top.
+func TestAskOfRules(t *testing.T) {
+	t.Parallel()
+	const top, of = `policy: [{name: prod, if: "action.to == 'deploy'", then: approve, ask: `, `    policy: [{name: prod, if: "action.to == 'deploy'", then: approve, ask: `
+	text := strings.Replace(asking, ", approval: {ask: hook}", "", 1)
+	text = strings.Replace(text, "teams: [acme]}", "teams: [acme]}\n  all: {type: http, url: \"https://example.com/\", teams: [\"*\"]}", 1)
+	for name, c := range map[string]struct{ top, team, want string }{
+		"of the team":             {team: of + "hook}]"},
+		"that teams share":        {team: of + "pagers}]"},
+		"of another":              {team: of + "others}]", want: "shared destination others is not for team acme"},
+		"which is not there":      {team: of + "hok}]", want: "teams.acme.policy[0].ask: the team has no destination \"hok\"; did you mean hook?"},
+		"of a type without":       {team: of + "printed}]", want: "destination printed is of type log"},
+		"what it asks about":      {team: of + "deploy}]", want: "rule prod is about action run of acme.triage, which goes to destination deploy itself"},
+		"of the top":              {top: top + "all}]"},
+		"of the top, not for all": {top: top + "others}]", want: "teams.acme: rule prod at the top asks shared destination others, which is not for this team"},
+		"of the top, a team's":    {top: top + "hook}]", want: "policy[0].ask: there is no shared destination \"hook\""},
+		"of one that denies":      {team: strings.Replace(of, "approve", "deny", 1) + "hook}]", want: "policy[0].ask: nobody is asked where then is deny"},
+	} {
+		file := text
+		if c.top != "" {
+			file = strings.Replace(file, "teams:\n  beta", c.top+"\nteams:\n  beta", 1)
+		} else {
+			file = strings.Replace(file, "  acme:\n", "  acme:\n"+c.team+"\n", 1)
+		}
+		cfg, problems := load(file, map[string]string{"WORD": "w"}, nil, Options{})
+		got := problems.Error()
+		if len(problems) == 0 {
+			got = ""
+		}
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) || len(problems) > 1 {
+			t.Errorf("%s: %s\nwant %q", name, got, c.want)
+		}
+		if c.want == "" && !cfg.AsksAnybody() {
+			t.Errorf("%s: nobody is told", name)
+		}
+	}
+}
+
 // TestAsk: whom a question can be told, and what is said of the others.
 func TestAsk(t *testing.T) {
 	t.Parallel()

@@ -545,6 +545,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "if", doc: "CEL over event, body, headers, entity, sender, action (name, to) and chain: whether the rule is about an action.", required: true},
 		{name: "then", doc: "What becomes of the action: allow runs it, deny ends it as denied, approve has it wait for a person's word as its approval says, or that of the role approver within 24h.", required: true, values: []string{"allow", "deny", "approve"}},
 		{name: "reason", doc: "Why; shown with what it denies, and to who is asked."},
+		{name: "ask", doc: "Of a rule that says approve: the destination that is told of each question, as ask of an approval has it; at the top a shared one that each team may use. An action's own approval.ask comes first, then that of the first rule that asks.", computed: "none: forebay attention and the console have it"},
 	}},
 	reflect.TypeFor[Approval](): {shown: true, doc: "A person's word, given with `forebay approvals approve`.", fields: []field{
 		{name: "roles", doc: "Whose word counts, beside that of admins.", computed: "approver", values: access.RolesWith(access.Approve)},

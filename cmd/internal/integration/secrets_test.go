@@ -378,7 +378,7 @@ var shownKeys = []string{
 	"intake.public_url", "intake.spool.dir", "intake.trusted_proxies", "agents.public_url", "teams.*.sources.*.public_url", "teams_dir", "teams.*.sources.*.topic", "teams.*.sources.*.each", "teams.*.sources.*.first_filter.redis.ca_file", "teams.*.sources.*.backfill.items", "teams.*.sources.*.json_schema.own", "teams.*.subscriptions.*.sources", "teams.*.subscriptions.*.types",
 	"teams.*.sources.*.share", "teams.*.owners", "teams.*.contact", "teams.*.subscriptions.*.owners", "teams.*.subscriptions.*.contact", "teams.*.subscriptions.*.begin", "teams.*.subscriptions.*.actions.name", "teams.*.subscriptions.*.actions.to", "teams.*.subscriptions.*.actions.approval.ask",
 	"destinations.*.teams", "destinations.*.agent", "teams.*.destinations.*.agent", "alerts.off", "alerts.receivers.*.severities", "telemetry.endpoint",
-	"policy.name", "policy.if", "policy.reason", "teams.*.policy.name", "teams.*.policy.if", "teams.*.policy.reason",
+	"policy.name", "policy.if", "policy.reason", "policy.ask", "teams.*.policy.name", "teams.*.policy.if", "teams.*.policy.reason", "teams.*.policy.ask",
 	"teams.*.subscriptions.*.match", "teams.*.subscriptions.*.actions.when", "teams.*.subscriptions.*.dedupe.also.key", "teams.*.sources.*.own", "teams.*.sources.*.reconcile.hook", "teams.*.sources.*.reconcile.api_url",
 }
 
