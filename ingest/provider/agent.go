@@ -14,7 +14,8 @@ var _ = register(agent())
 // each has a version line of its own there, and makes nothing of another's stale. What is said is a delta: `event.payload: snapshot` says otherwise.
 //
 // An agent proves itself with its own key (`forebay agents create`), which is for some sources and types, or with a JWT of an issuer
-// (verify.scheme: jwt, jwks_url, issuer), whose sub is its name, and whose event_types, if it has any, are its types. Neither signs what it says. Its headers say which agents led to it (loop).
+// (verify.scheme: jwt, jwks_url, issuer), whose sub is its name, and whose event_types, if it has any, are its types. Neither signs what it says.
+// Its headers say which agents led to it (loop).
 // Sources: https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-idempotency-key-header, RFC 6750, RFC 7519.
 func agent() preset {
 	return preset{

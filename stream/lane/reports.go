@@ -130,8 +130,9 @@ func (r *reportReader) read(ctx context.Context) error {
 			return err
 		}
 		if late.Cost > 0 {
-			r.s.after(sink.Action{ID: late.ID, Name: late.Name, Subscription: r.s.q.cfg.Subscription, Destination: late.Destination, Attempt: late.Attempt,
-				Event: &schemas.Event{Source: late.Source, ID: late.EventID, Entity: late.Entity}}, sink.Outcome{Cost: sink.Cost(late.Cost), Code: late.Code}, policy.TooLate)
+			a := sink.Action{ID: late.ID, Name: late.Name, Subscription: r.s.q.cfg.Subscription, Destination: late.Destination, Attempt: late.Attempt,
+				Event: &schemas.Event{Source: late.Source, ID: late.EventID, Entity: late.Entity}}
+			r.s.after(a, sink.Outcome{Cost: sink.Cost(late.Cost), Code: late.Code}, policy.TooLate)
 		}
 		r.log.Info("result came too late and changes nothing", "lane_seq", late.LaneSeq, "attempt", late.Attempt, "result", late.Status)
 	}

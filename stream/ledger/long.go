@@ -137,8 +137,9 @@ type reportRow struct {
 
 // report returns the report of a row for the claim that owns its action. The claim knows whether an action without a row is done.
 func (r *reportRow) report(c *Claim) OpenReport {
-	o := OpenReport{Claim: c, Entity: r.Entity, Name: r.Name, Destination: r.Destination, Source: r.Source, EventID: r.EventID, Report: Report{AttemptRef: AttemptRef{r.Fence, r.LaneSeq, r.Attempt, r.Epoch}, Status: r.Status,
-		Wait: micros(r.WaitUS), Code: r.Code, Error: r.Error, Response: r.Response, Cost: r.Cost}}
+	o := OpenReport{Claim: c, Entity: r.Entity, Name: r.Name, Destination: r.Destination, Source: r.Source, EventID: r.EventID}
+	o.Report = Report{AttemptRef: AttemptRef{r.Fence, r.LaneSeq, r.Attempt, r.Epoch}, Status: r.Status,
+		Wait: micros(r.WaitUS), Code: r.Code, Error: r.Error, Response: r.Response, Cost: r.Cost}
 	if r.ActionID != nil {
 		o.ID = schemas.ActionIDOf(*r.ActionID)
 	}

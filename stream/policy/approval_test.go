@@ -98,7 +98,8 @@ func TestRulesTell(t *testing.T) {
 	}
 	for own, want := range map[string]string{"": "top", "own": "own"} {
 		b := &book{says: ledger.Approval{ID: 7, State: ledger.ApprovalWaiting, ExpiresAt: time.Now().Add(time.Hour)}}
-		g := &Rules{Levels: [][]Rule{{asks("a", "top")}, {asks("b", "team")}}, Default: Ask{Expires: time.Hour}, Store: b, Sends: func(sink.Action) ([32]byte, string) { return [32]byte{}, "" }}
+		g := &Rules{Levels: [][]Rule{{asks("a", "top")}, {asks("b", "team")}}, Default: Ask{Expires: time.Hour}, Store: b,
+			Sends: func(sink.Action) ([32]byte, string) { return [32]byte{}, "" }}
 		if own != "" {
 			g.Actions = map[string]Ask{"run": {Expires: time.Hour, Tells: own}}
 		}
