@@ -46,11 +46,38 @@ type Sink struct {
 	topic  string
 	params *template.Set
 	kind   sink.Idempotency
-	client *kgo.Client
-	alone  *kgo.Client   // for one record at a time
 	turn   chan struct{} // capacity 1: a record is on its way through alone
 	redact *redact.Redactor
-	close  sync.Once
+
+	options []kgo.Opt
+	mu      sync.Mutex
+	clients *clients // of now
+	made    time.Time
+	closed  bool
+}
+
+// clients are those of a topic, by the id that it had when they first saw it.
+type clients struct {
+	all   *kgo.Client
+	alone *kgo.Client // for one record at a time
+}
+
+func newClients(options []kgo.Opt) (*clients, error) {
+	all, err := kgo.NewClient(options...)
+	if err != nil {
+		return nil, err
+	}
+	alone, err := kgo.NewClient(options...)
+	if err != nil {
+		all.Close()
+		return nil, err
+	}
+	return &clients{all, alone}, nil
+}
+
+func (c *clients) close() {
+	c.all.Close()
+	c.alone.Close()
 }
 
 var (
@@ -97,7 +124,7 @@ func New(cfg Config) (*Sink, error) {
 	if cfg.Idempotent != nil && !*cfg.Idempotent {
 		s.kind = sink.Unsafe
 	}
-	options := append(slices.Clone(cfg.Client),
+	s.options = append(slices.Clone(cfg.Client),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(0),
 		kgo.ProducerBatchMaxBytes(int32(cfg.MaxRecordBytes)),
@@ -107,14 +134,33 @@ func New(cfg Config) (*Sink, error) {
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // as every client does by default
 	)
 	var err error
-	if s.client, err = kgo.NewClient(options...); err != nil {
-		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
-	}
-	if s.alone, err = kgo.NewClient(options...); err != nil {
-		s.client.Close()
+	if s.clients, err = newClients(s.options); err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, op, "%w", err)
 	}
 	return s, nil
+}
+
+func (s *Sink) now() *clients {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.clients
+}
+
+// createdAgain makes new clients, once a second at most: kgo keeps the first id of a topic, and fails every record of one that was deleted and
+// created again. The old clients are not told to forget it: their numbers would begin again under one producer id, and a broker that has the topic
+// still would take a record for one that it has.
+func (s *Sink) createdAgain(c *clients) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.clients != c || time.Since(s.made) < time.Second {
+		return
+	}
+	fresh, err := newClients(s.options)
+	if err != nil { // these options have made clients before
+		return
+	}
+	s.clients, s.made = fresh, time.Now()
+	go c.close() // fails what they still have
 }
 
 // Do writes one record and waits until all in-sync replicas have it.
@@ -126,14 +172,17 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassTimeout, Err: err, Untouched: true}
 	}
-	r := s.record(a, values.Text("key"))
+	r, c := s.record(a, values.Text("key")), s.now()
 	done := make(chan error, 1) // buffered: the promise never blocks the client, whoever has gone
 	// Not with ctx: kgo would fail, with one impatient action, all records that wait for the same partition.
-	s.client.TryProduce(context.Background(), r, func(_ *kgo.Record, err error) { done <- err })
+	c.all.TryProduce(context.Background(), r, func(_ *kgo.Record, err error) { done <- err })
 	err = acknowledged(ctx, done)
 	if is(err, kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord) {
 		// The broker has refused a batch, in which the client may have put the records of other actions: nothing of it was written.
-		r, err = s.produceAlone(ctx, a, values.Text("key"))
+		r, err = s.produceAlone(ctx, c, a, values.Text("key"))
+	}
+	if is(err, kerr.UnknownTopicID) {
+		s.createdAgain(c)
 	}
 	if err != nil {
 		return sink.Outcome{}, s.redact.Err(classify(err))
@@ -142,14 +191,14 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 }
 
 // produceAlone produces the record of an action in a batch of its own, so that the broker's answer is about it and no other.
-func (s *Sink) produceAlone(ctx context.Context, a sink.Action, key string) (*kgo.Record, error) {
+func (s *Sink) produceAlone(ctx context.Context, c *clients, a sink.Action, key string) (*kgo.Record, error) {
 	select {
 	case s.turn <- struct{}{}:
 	case <-ctx.Done():
 		return nil, &sink.AttemptError{Class: sink.ClassTimeout, Err: fmt.Errorf("the broker refused the batch that the record was in, and there was no time for one of its own: %w", context.Cause(ctx)), Untouched: true}
 	}
 	r, done := s.record(a, key), make(chan error, 1)
-	s.alone.TryProduce(context.Background(), r, func(_ *kgo.Record, err error) { <-s.turn; done <- err })
+	c.alone.TryProduce(context.Background(), r, func(_ *kgo.Record, err error) { <-s.turn; done <- err })
 	return r, acknowledged(ctx, done)
 }
 
@@ -225,7 +274,7 @@ func (s *Sink) Check(ctx context.Context) error {
 	t := kmsg.NewMetadataRequestTopic()
 	t.Topic = &s.topic
 	req.Topics = append(req.Topics, t)
-	resp, err := req.RequestWith(ctx, s.client)
+	resp, err := req.RequestWith(ctx, s.now().all)
 	if err != nil {
 		return classify(err)
 	}
@@ -239,10 +288,10 @@ func (s *Sink) Check(ctx context.Context) error {
 
 // Close fails what still waits for a broker.
 func (s *Sink) Close(context.Context) error {
-	s.close.Do(func() {
-		s.client.Close()
-		s.alone.Close()
-	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.clients.close()
 	return nil
 }
 

@@ -331,6 +331,39 @@ func TestTopicThatIsNotThere(t *testing.T) {
 	}
 }
 
+// A topic that was deleted and created again is written to again, which a client that knew it before never does.
+func TestTopicThatIsCreatedAgain(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	s := must(t, c, nil)
+	if _, err := s.Do(t.Context(), sinktest.Action(1)); err != nil {
+		t.Fatal(err)
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	if _, err := admin.DeleteTopic(t.Context(), topic); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.CreateTopic(t.Context(), 3, 1, nil, topic); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); ; {
+		if _, err = s.Do(t.Context(), sinktest.Action(2)); err == nil {
+			break
+		}
+		if attempt, ok := errors.AsType[*sink.AttemptError](err); !ok || !attempt.Untouched || time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+	if got := landed(t, c); len(got) != 1 {
+		t.Errorf("%d records", len(got))
+	}
+}
+
 func TestBrokerThatIsAway(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

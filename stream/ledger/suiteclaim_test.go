@@ -126,7 +126,7 @@ var claims = []property{
 		old := f.claim(0)
 		illegal := errors.New("ILLEGAL_GENERATION")
 		_, err := f.l.Claim(f.ctx(), request(partition(0), func(context.Context, *ledger.Position) (ledger.Start, error) { return ledger.Start{}, illegal }))
-		if err != illegal { //nolint:errorlint // as it is
+		if err != illegal {
 			f.Errorf("error %v", err)
 		}
 		if got := f.apply(old, seq(0, "e", 1)); got.Fenced {

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"log/slog"
 	"os"
 	"strings"
@@ -303,8 +302,8 @@ func Main(ctx context.Context, args []string, o Options) int {
 		colour: coloured(stderr.to), stderr: stderr, log: newLogger(stderr, g.LogFormat, level),
 	}
 	// Go's HTTP client has no other log: it quotes what a destination sends unasked.
-	log.SetFlags(0)
-	log.SetOutput(slog.NewLogLogger(e.log.Handler(), slog.LevelDebug).Writer())
+	slog.SetLogLoggerLevel(slog.LevelDebug)
+	slog.SetDefault(e.log)
 	if named.err != nil {
 		return e.report(named.err)
 	}
