@@ -8,10 +8,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
-	"github.com/jackc/pgx/v5"
 )
 
 // Second keys (gate.Record.Also). The first round trip reads which events came first with those of the batch, the gate decides, and the second
