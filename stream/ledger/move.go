@@ -313,7 +313,7 @@ func (v *mover) run(ctx context.Context, p MovePlan) error {
 // moveHeld counts the members of a subscription's group whose processes live, or may come back after a restart of the server.
 const moveHeld = `WITH known AS MATERIALIZED (SELECT DISTINCT m.presence, m.server FROM members m JOIN subscriptions s ON s.id = m.subscription WHERE s.name = $1)
 SELECT count(*) FROM known WHERE NOT pg_try_advisory_xact_lock_shared(presence)
-    OR server <> pg_postmaster_start_time() AND now() < pg_postmaster_start_time() + $2::interval`
+    OR server <> ` + serverSince + ` AND now() < ` + serverSince + ` + $2::interval`
 
 // moveOpen says what has to end before a subscription can be moved: what destinations say later is for the ledger that is named in their
 // tokens, and who runs a replay counts on its number.

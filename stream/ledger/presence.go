@@ -145,13 +145,15 @@ SELECT count(DISTINCT presence) FROM members WHERE NOT judged`).Scan(&n)
 
 func leftPayload(id int32) string { return strconv.Itoa(int(id)) + " left" }
 
+// serverSince is since when no session of the server was ended with all others. A crash of one session ends all, and the server goes on under its old
+// start time; its statistics begin anew.
+const serverSince = `greatest(pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_bgwriter))`
+
 // Began is of [pg.Beat]: it takes a lock.
 func (p *presence) Began(ctx context.Context, conn *pgx.Conn) error {
 	lock, sent := rand.Int64N(1<<62)+1, p.now()
-	// A crash of one session ends all, and the server goes on under its old start time; its statistics begin anew.
 	if err := conn.QueryRow(ctx, `-- presence: the lock
-SELECT pg_backend_pid(), greatest(pg_postmaster_start_time(), (SELECT stats_reset FROM pg_stat_bgwriter)) FROM pg_advisory_lock($1)`,
-		lock).Scan(&p.session, &p.server); err != nil {
+SELECT pg_backend_pid(), `+serverSince+` FROM pg_advisory_lock($1)`, lock).Scan(&p.session, &p.server); err != nil {
 		return err
 	}
 	p.again = p.free != nil
