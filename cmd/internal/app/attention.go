@@ -200,17 +200,21 @@ func (t *attention) admin() (*kadm.Client, error) {
 	return kadm.NewClient(t.client), nil
 }
 
-// close waits for the look that is under way, until ctx ends, and closes the client. No look is taken after it.
+// close waits for the look that is under way, until ctx ends, and closes the client behind it. No look is taken after it.
 func (t *attention) close(ctx context.Context) {
 	close(t.ended)
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		t.turn <- struct{}{} // and never back; the look ends when its parts have had their time
+		if t.client != nil {
+			t.client.Close()
+		}
+	}()
 	select {
-	case t.turn <- struct{}{}: // and never back
+	case <-looked:
+		t.forget(ctx)
 	case <-ctx.Done():
-		return // the look ends when its parts have had their time
-	}
-	t.forget(ctx)
-	if t.client != nil {
-		t.client.Close()
 	}
 }
 

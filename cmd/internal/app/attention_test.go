@@ -54,6 +54,26 @@ func TestAttentionAsksAsItsRole(t *testing.T) {
 	}
 }
 
+// A look that goes on when the process has no more time has its client closed behind it.
+func TestAttentionClosesBehindALook(t *testing.T) {
+	t.Parallel()
+	r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "postgres: {url: \"postgres://127.0.0.1:1/none\"}", "http://127.0.0.1:1")}
+	a := r.app(config.RoleStream)
+	if _, err := a.waits.admin(); err != nil {
+		t.Fatal(err)
+	}
+	a.waits.turn <- struct{}{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	a.waits.close(ctx)
+	<-a.waits.turn
+	select {
+	case <-a.waits.client.Context().Done():
+	case <-time.After(time.Minute):
+		t.Error("its client is open")
+	}
+}
+
 // That the ledger does not answer ends no incident: readiness, gauge and log go by what was found last, and the list says what is unknown.
 func TestAttentionKeepsWhatItCannotSee(t *testing.T) {
 	t.Parallel()
