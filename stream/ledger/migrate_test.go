@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"slices"
@@ -42,6 +44,70 @@ func TestMigrateIsIdempotentAndConcurrent(t *testing.T) {
 		t.Errorf("applied %v", applied)
 	}
 	open(t, cfg)
+}
+
+// A migration that waits with a running transaction for each other's locks is tried again, and told of.
+func TestMigrateBesideADeadlock(t *testing.T) {
+	t.Parallel()
+	cfg := schemaFor(t)
+	again := make(chan struct{}, 100)
+	cfg.Logger = slog.New(slog.NewTextHandler(tells(again), nil))
+	conn, err := pgx.Connect(t.Context(), cfg.URL.Reveal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	exec := func(sql string) (err error) {
+		_, err = conn.Exec(t.Context(), `SET search_path = `+cfg.Schema+`; `+sql)
+		return err
+	}
+	for told := false; !told; { // Postgres ends whose wait is the longer one, or the test's own
+		if err := exec(`DROP TABLE IF EXISTS moves; DELETE FROM migrations WHERE version_id = 2`); err != nil {
+			t.Fatal(err)
+		}
+		if err := exec(`BEGIN; LOCK TABLE migrations IN SHARE MODE`); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() {
+			_, err := Migrate(t.Context(), cfg)
+			ended <- err
+		}()
+		for waits := false; !waits; { // it has made its table, and is to note that
+			if err := conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = $1::regclass)`, cfg.Schema+".migrations").Scan(&waits); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case err := <-ended:
+				t.Fatal("it has ended before: ", err)
+			default:
+			}
+		}
+		refused := exec(`CREATE TABLE moves ()`)
+		if err := exec(`ROLLBACK`); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-again:
+			told = true
+		default:
+			t.Log("the other one was ended:", refused)
+		}
+	}
+	open(t, cfg)
+}
+
+// tells is a log that says when it has a line.
+type tells chan<- struct{}
+
+func (c tells) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), "trying again") {
+		c <- struct{}{}
+	}
+	return len(b), nil
 }
 
 func TestOpenRefuses(t *testing.T) {

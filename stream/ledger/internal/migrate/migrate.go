@@ -24,7 +24,11 @@ import (
 //go:embed migrations/*.sql
 var files embed.FS
 
-const table = "migrations"
+const (
+	table    = "migrations"
+	deadlock = "40P01"
+	tries    = 20 // deadlocks with transactions of running processes, each of which leaves nothing of a migration
+)
 
 // Up brings a schema to this binary's version under a session lock and returns the files that it ran. It creates the schema, which is
 // first in conn's search_path. Calls may overlap: the later ones wait and find nothing to do. op is what errors say was tried.
@@ -41,9 +45,22 @@ func Up(ctx context.Context, conn *pgx.ConnConfig, schema, op string, log *slog.
 	if err != nil {
 		return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
 	}
-	results, err := provider.Up(ctx)
-	for _, r := range results {
-		ran = append(ran, r.Source.Path)
+	for try := range tries {
+		if err = pg.Backoff(ctx, try); err != nil {
+			break
+		}
+		var results []*goose.MigrationResult
+		results, err = provider.Up(ctx)
+		if partial, ok := errors.AsType[*goose.PartialError](err); ok {
+			results = partial.Applied
+		}
+		for _, r := range results {
+			ran = append(ran, r.Source.Path)
+		}
+		if answer, ok := errors.AsType[*pgconn.PgError](err); !ok || answer.Code != deadlock {
+			break
+		}
+		log.WarnContext(ctx, "a migration and a transaction of a running process waited for each other; trying again", "error", pg.Redact(err))
 	}
 	if err != nil {
 		return ran, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
