@@ -65,7 +65,7 @@ func New(cfg Config) (*Destination, error) {
 	}
 	logger := cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	d := &Destination{
-		name: cfg.Name, policy: cfg.Policy, log: newLines(logger.With("destination", cfg.Name)),
+		name: cfg.Name, policy: cfg.Policy, log: logger.With("destination", cfg.Name),
 		changed: make(chan struct{}, 1), teams: map[string]*team{}, metrics: newMetrics(),
 	}
 	d.breaker = breaker{

@@ -354,10 +354,8 @@ func (r *rig) relaunch(t testing.TB, change func(*Config)) *rig {
 	if change != nil {
 		change(&cfg)
 	}
-	var l *Lanes
-	cfg.Logger = slog.New(unlocked{cfg.Logger.Handler(), func() sync.Locker { return &l.s.mu }})
-	var err error
-	if l, err = New(cfg); err != nil {
+	l, err := New(cfg)
+	if err != nil {
 		t.Fatal(err)
 	}
 	r.Lanes = l
@@ -377,28 +375,6 @@ func (r *rig) relaunch(t testing.TB, change func(*Config)) *rig {
 	})
 	t.Cleanup(r.stop)
 	return r
-}
-
-// unlocked takes a lock for each line, so whoever logs and holds it hangs.
-type unlocked struct {
-	slog.Handler
-	lock func() sync.Locker
-}
-
-func (u unlocked) Enabled(context.Context, slog.Level) bool { return true }
-
-func (u unlocked) Handle(ctx context.Context, line slog.Record) error {
-	lock := u.lock()
-	lock.Lock()
-	lock.Unlock() //nolint:staticcheck // that it can be had is all
-	if !u.Handler.Enabled(ctx, line.Level) {
-		return nil
-	}
-	return u.Handler.Handle(ctx, line)
-}
-
-func (u unlocked) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return unlocked{u.Handler.WithAttrs(attrs), u.lock}
 }
 
 // forgotten returns an error if an action is open in the ledger, though loaded, and in no lane.

@@ -1,10 +1,8 @@
 package lane
 
 import (
-	"context"
 	"crypto/sha256"
 	"hash/maphash"
-	"log/slog"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
@@ -127,11 +125,7 @@ func (q *queues) endSuperseded(c *completion) {
 	la.state = idle
 	la.partition.endBusy()
 	for range 1 + len(c.behind) {
-		if e := la.head; q.log.Enabled(context.Background(), slog.LevelDebug) {
-			q.say(func() {
-				q.log.Debug("superseded", "event_id", e.EventID, "source", e.Source, "entity", string(la.entity), "action_id", e.ID)
-			})
-		}
+		q.log.Debug("superseded", "event_id", la.head.EventID, "source", la.head.Source, "entity", string(la.entity), "action_id", la.head.ID)
 		la.partition.latest.ended(&la.head.Action)
 		q.pop(la)
 	}

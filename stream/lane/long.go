@@ -171,7 +171,7 @@ func (q *queues) resultOf(e *entry, r *ledger.OpenReport) ledger.Result {
 	e.long.applied = r.AttemptRef
 	res := q.judge.reportResult(e, q.dispatch.find(e.Destination), r)
 	e.lane.partition.reports.overrule(e, &res)
-	q.say(func() { q.judge.logAttempt(e, &res, nil) })
+	q.judge.logAttempt(e, &res, nil)
 	return res
 }
 
@@ -179,6 +179,6 @@ func (q *queues) resultOf(e *entry, r *ledger.OpenReport) ledger.Result {
 func (q *queues) timedOut(e *entry) ledger.Result {
 	res := q.judge.silenceResult(e, q.dispatch.find(e.Destination))
 	e.lane.partition.reports.overrule(e, &res)
-	q.say(func() { q.judge.logAttempt(e, &res, nil) })
+	q.judge.logAttempt(e, &res, nil)
 	return res
 }

@@ -19,7 +19,6 @@ import (
 type queues struct {
 	cfg        *Config
 	log        *slog.Logger
-	say        func(line func()) // logs it behind mu
 	judge      *judge
 	superseded prometheus.Counter
 
@@ -37,9 +36,9 @@ type queues struct {
 }
 
 // newQueues makes empty queues. mu is the scheduler's mutex, which guards them.
-func newQueues(cfg *Config, log *slog.Logger, mu *lock) *queues {
+func newQueues(cfg *Config, log *slog.Logger, mu sync.Locker) *queues {
 	q := &queues{
-		cfg: cfg, log: log, say: mu.say,
+		cfg: cfg, log: log,
 		partitions: map[*ledger.Claim]*partition{},
 		timers:     timers{changed: make(chan struct{}, 1)},
 		long:       longWork{changed: make(chan struct{}, 1), looks: make(chan struct{}, 1)},

@@ -367,10 +367,8 @@ func (q *queues) givesUpForgotten(p *partition) bool {
 func (r *recorder) putOff(done *completion, err error) {
 	s, e := r.s, done.e
 	wait := s.q.results.putOffRefused()
-	s.mu.say(func() {
-		s.log.Error("the ledger refuses a result, which is tried again alone; its entity waits", "event_id", e.EventID, "source", e.Source,
-			"entity", string(e.Entity), "action_id", string(e.ID), "lane_seq", e.LaneSeq, "error", err, "wait", wait)
-	})
+	s.log.Error("the ledger refuses a result, which is tried again alone; its entity waits", "event_id", e.EventID, "source", e.Source,
+		"entity", string(e.Entity), "action_id", string(e.ID), "lane_seq", e.LaneSeq, "error", err, "wait", wait)
 	time.AfterFunc(wait, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -381,10 +379,8 @@ func (r *recorder) putOff(done *completion, err error) {
 // giveUp ends a result that the ledger refuses again while its claim is being given up: Close does not wait for it.
 func (r *recorder) giveUp(done *completion, err error) {
 	s, e, p := r.s, done.e, done.e.lane.partition
-	s.mu.say(func() {
-		s.log.Error("the ledger refuses a result, which is given up with its claim; the next owner finds the action open", "event_id", e.EventID,
-			"source", e.Source, "entity", string(e.Entity), "action_id", string(e.ID), "lane_seq", e.LaneSeq, "error", err)
-	})
+	s.log.Error("the ledger refuses a result, which is given up with its claim; the next owner finds the action open", "event_id", e.EventID,
+		"source", e.Source, "entity", string(e.Entity), "action_id", string(e.ID), "lane_seq", e.LaneSeq, "error", err)
 	p.givenUp++
 	if done.marked != nil {
 		done.marked <- false // its worker gives the head up

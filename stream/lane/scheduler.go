@@ -151,9 +151,7 @@ func (s *scheduler) committed(group []completion, fenced map[int32]bool) (lost [
 		c := &group[i]
 		p := c.e.lane.partition
 		if fenced[p.claim.ID] && !p.dropped {
-			s.mu.say(func() {
-				s.log.Warn("claim has lost its fence", "topic", p.claim.Partition.Topic, "partition", p.claim.Partition.Number)
-			})
+			s.log.Warn("claim has lost its fence", "topic", p.claim.Partition.Topic, "partition", p.claim.Partition.Number)
 			s.q.dropPartition(p, errFenced)
 			lost = append(lost, p.claim)
 		}
