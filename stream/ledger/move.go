@@ -138,6 +138,8 @@ type mover struct {
 	done, rows int64 // copied, and in all
 }
 
+const moveTries = 15 // of its lock, some seconds
+
 // start connects to both ledgers and reads how far the move is. One move of a subscription runs at a time. end gives the connections back.
 func (m Move) start(ctx context.Context) (v *mover, state MoveState, end func(), err error) {
 	v = &mover{Move: m}
@@ -163,12 +165,17 @@ func (m Move) start(ctx context.Context) (v *mover, state MoveState, end func(),
 		return v, "", end, err
 	}
 	for _, c := range []*pgxpool.Conn{v.from, v.to} {
-		var alone bool
-		if err := c.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtextextended('forebay move ' || current_schema() || ' ' || $1, 0))`, m.Subscription).Scan(&alone); err != nil {
-			return v, "", end, err
-		}
-		if !alone {
-			return v, "", end, schemas.Errorf(schemas.Conflict, "", "another `forebay subscriptions move` of %s is under way", m.Subscription)
+		alone := false
+		for try := 0; !alone; try++ { // the server may not have noticed yet that a move was killed
+			if err := pg.Backoff(ctx, try); err != nil {
+				return v, "", end, err
+			}
+			if err := c.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtextextended('forebay move ' || current_schema() || ' ' || $1, 0))`, m.Subscription).Scan(&alone); err != nil {
+				return v, "", end, err
+			}
+			if !alone && try == moveTries {
+				return v, "", end, schemas.Errorf(schemas.Conflict, "", "another `forebay subscriptions move` of %s is under way", m.Subscription)
+			}
 		}
 	}
 	state, err = v.look(ctx)
