@@ -95,12 +95,12 @@ func (m *moving) show(e *env, n names.Name) error {
 }
 
 // steps are those of the plan.
-func (m *moving) steps(p ledger.MovePlan, status []inbox.SubscriptionStatus) []rekeyStep {
-	step := func(name, blocked, done string) rekeyStep {
+func (m *moving) steps(p ledger.MovePlan, status []inbox.SubscriptionStatus) []planStep {
+	step := func(name, blocked, done string) planStep {
 		if blocked != "" {
-			return rekeyStep{name, stepBlocked, blocked}
+			return planStep{name, stepBlocked, blocked}
 		}
-		return rekeyStep{name, stepDone, done}
+		return planStep{name, stepDone, done}
 	}
 	var rows []string
 	for _, r := range p.Rows {
@@ -116,7 +116,7 @@ func (m *moving) steps(p ledger.MovePlan, status []inbox.SubscriptionStatus) []r
 	if len(p.Behind) > 0 {
 		stays += "; and these pauses, which hold it up now: set them in the new ledger before it runs there: " + strings.Join(p.Behind, ", ")
 	}
-	list := []rekeyStep{
+	list := []planStep{
 		step("stop", strings.Join(p.Runs, "; "), "no process runs it"),
 		step("drain", strings.Join(p.Open, "; "), fmt.Sprintf("%d open actions, %d failed or parked ones and %d waiting events go along", open, held, waiting)),
 		step("target", p.Target, m.ToName+" can take it"),
@@ -128,11 +128,11 @@ func (m *moving) steps(p ledger.MovePlan, status []inbox.SubscriptionStatus) []r
 	case ledger.MoveBegun:
 		list[3].Detail = "it was broken off; --run goes on. " + list[3].Detail
 	case ledger.MoveBack:
-		return append(list[:1], rekeyStep{"take back", stepToDo, fmt.Sprintf("a move from %s to %s was broken off: --run throws away what was copied, and %[1]s runs the subscription again", m.ToName, m.FromName)})
+		return append(list[:1], planStep{"take back", stepToDo, fmt.Sprintf("a move from %s to %s was broken off: --run throws away what was copied, and %[1]s runs the subscription again", m.ToName, m.FromName)})
 	case ledger.MoveCopied:
-		return append(list[:1], rekeyStep{"copy", stepDone, "it is in the new ledger"}, rekeyStep{"clean up", stepToDo, "rows of the old one are left: --run deletes them"}, list[5])
+		return append(list[:1], planStep{"copy", stepDone, "it is in the new ledger"}, planStep{"clean up", stepToDo, "rows of the old one are left: --run deletes them"}, list[5])
 	case ledger.MoveDone:
-		return []rekeyStep{{"copy", stepDone, "it is in the new ledger, and nothing is left in the old one"}, list[5]}
+		return []planStep{{"copy", stepDone, "it is in the new ledger, and nothing is left in the old one"}, list[5]}
 	}
 	return list
 }

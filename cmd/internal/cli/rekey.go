@@ -15,7 +15,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/app"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/topics"
@@ -35,19 +34,6 @@ type topicsRekeyCmd struct {
 	Do         bool   `name:"run" help:"Copy what is unread, and hand the subscriptions over. Without it only the plan is shown."`
 	LeaveOpen  bool   `help:"Go on although actions are open, failed or parked: they stay in the ledger and never run. Events that wait for a gap go along either way."`
 }
-
-// rekeyStep is a step of the plan.
-type rekeyStep struct {
-	Step   string `json:"step"`
-	State  string `json:"state"` // done, blocked (by what Detail says), to do
-	Detail string `json:"detail"`
-}
-
-const (
-	stepDone    = "done"
-	stepBlocked = "blocked"
-	stepToDo    = "to do"
-)
 
 // rekeying is one run of the command.
 type rekeying struct {
@@ -151,18 +137,11 @@ func sourceOf(c *config.Config, topic string) (team, source string) {
 	return "", ""
 }
 
-func showSteps(e *env, steps []rekeyStep) error {
-	return printList(e, api.Page[rekeyStep]{Items: steps}, func(s rekeyStep) string { return s.Step },
-		column[rekeyStep]{name: "step", value: func(s rekeyStep) string { return s.Step }},
-		column[rekeyStep]{name: "state", value: func(s rekeyStep) string { return s.State }},
-		column[rekeyStep]{name: "detail", whole: true, below: true, value: func(s rekeyStep) string { return s.Detail }})
-}
-
 // subscriptions returns the subscriptions that are configured to read the source, of all teams, as TEAM.SUBSCRIPTION.
 func (r *rekeying) subscriptions() []string { return r.cfg.ReadersOf(r.team, r.source) }
 
 // plan returns the steps and which of them are done or blocked. It reads Kafka and the ledger and changes nothing.
-func (r *rekeying) plan(ctx context.Context) ([]rekeyStep, error) {
+func (r *rekeying) plan(ctx context.Context) ([]planStep, error) {
 	if err := r.lookUp(ctx); err != nil {
 		return nil, err
 	}
@@ -175,7 +154,7 @@ func (r *rekeying) plan(ctx context.Context) ([]rekeyStep, error) {
 		return nil, err
 	}
 	c := r.cmd
-	return []rekeyStep{
+	return []planStep{
 		{"intake", stepToDo, "stop every process with the intake role; providers try again until it is back. A record that comes later fails the copy"},
 		drain, stop,
 		{"copy", stepToDo, fmt.Sprintf("%d records of %s (%d partitions) that are not read yet to %s (%d), in order per entity: --run does it", r.records, c.Topic, len(r.ends), c.To, c.Partitions)},
@@ -192,14 +171,14 @@ func (r *rekeying) switchText() string {
 }
 
 // handsOver returns the step. What has gone over to a copy already cannot go over to another one.
-func (r *rekeying) handsOver() rekeyStep {
+func (r *rekeying) handsOver() planStep {
 	for _, reader := range r.readers {
 		if to := reader.GoneTo; to != "" {
-			return rekeyStep{"hand over", stepBlocked, fmt.Sprintf("%s has gone over to %s, a copy of %s, already: write topic: %[2]s for the source; "+
+			return planStep{"hand over", stepBlocked, fmt.Sprintf("%s has gone over to %s, a copy of %s, already: write topic: %[2]s for the source; "+
 				"to have another number of partitions, or to go back, copy that one (forebay topics rekey %[2]s --partitions N --to TOPIC -c FILE)", reader.Subscription, to, r.cmd.Topic)}
 		}
 	}
-	return rekeyStep{"hand over", stepToDo, "the subscriptions' version lines, positions and waiting events in the ledger go over to " + r.cmd.To + ": --run does it. " +
+	return planStep{"hand over", stepToDo, "the subscriptions' version lines, positions and waiting events in the ledger go over to " + r.cmd.To + ": --run does it. " +
 		"Rejected records (conflict, quarantined, filtered) stay listed under " + r.cmd.Topic}
 }
 
@@ -240,25 +219,25 @@ func (r *rekeying) positions() map[string]map[int32]int64 {
 
 // drainStep reports how far the step is after which nothing of the topic is left to run: what all ledgers still have open, and where readers
 // are stopped.
-func (r *rekeying) drainStep(ctx context.Context) (rekeyStep, error) {
+func (r *rekeying) drainStep(ctx context.Context) (planStep, error) {
 	var status []inbox.SubscriptionStatus
 	for _, o := range r.opened {
 		of, err := inbox.New(o.ledger).Subscriptions(ctx, "", "")
 		if err != nil {
-			return rekeyStep{}, err
+			return planStep{}, err
 		}
 		status = append(status, of...)
 	}
 	stops, err := r.stoppedPartitions(ctx)
 	if err != nil {
-		return rekeyStep{}, err
+		return planStep{}, err
 	}
 	return r.drainStepOf(status, stops), nil
 }
 
 // drainStepOf makes the drain step. Stops block it, in any case. Open actions block it, and events in the gap buffer that no reader
 // takes along, unless the operator leaves them open. Unread records do not block it: they are read from the copy.
-func (r *rekeying) drainStepOf(status []inbox.SubscriptionStatus, stops []string) rekeyStep {
+func (r *rekeying) drainStepOf(status []inbox.SubscriptionStatus, stops []string) planStep {
 	blocked := stops
 	openActions, waiting := r.open(status)
 	detail := []string{"nothing is open"}
@@ -281,9 +260,9 @@ func (r *rekeying) drainStepOf(status []inbox.SubscriptionStatus, stops []string
 			"or the topic was created again (start the stream role first: it takes them over)", leftBehind))
 	}
 	if len(blocked) > 0 {
-		return rekeyStep{Step: "drain", State: stepBlocked, Detail: strings.Join(blocked, "; ")}
+		return planStep{Step: "drain", State: stepBlocked, Detail: strings.Join(blocked, "; ")}
 	}
-	return rekeyStep{Step: "drain", State: stepDone, Detail: strings.Join(detail, "; ")}
+	return planStep{Step: "drain", State: stepDone, Detail: strings.Join(detail, "; ")}
 }
 
 // open returns a text for each partition of the topic that has open actions, and how many events wait in all its partitions.
@@ -324,8 +303,8 @@ func (r *rekeying) unreadRecords(reader ledger.Reader) (n int64) {
 }
 
 // stopStep is the step after which no process reads the topic: the subscriptions' groups have no members.
-func (r *rekeying) stopStep(ctx context.Context) (rekeyStep, error) {
-	step := rekeyStep{Step: "stop", State: stepDone, Detail: "no process reads the topic"}
+func (r *rekeying) stopStep(ctx context.Context) (planStep, error) {
+	step := planStep{Step: "stop", State: stepDone, Detail: "no process reads the topic"}
 	names := r.subscriptions()
 	if len(names) == 0 {
 		return step, nil
@@ -366,7 +345,7 @@ type handedOver struct {
 }
 
 // run copies the topic and hands its readers over, unless a step of the plan is blocked.
-func (r *rekeying) run(e *env, steps []rekeyStep) error {
+func (r *rekeying) run(e *env, steps []planStep) error {
 	for _, s := range steps {
 		if s.State == stepBlocked {
 			return schemas.Errorf(schemas.Conflict, "copy "+r.cmd.Topic, "%s: %s", s.Step, s.Detail)

@@ -30,24 +30,24 @@ func TestRekeyDrain(t *testing.T) {
 		waiting int64
 		stops   []string
 		leave   bool
-		want    rekeyStep
+		want    planStep
 	}{
-		"nothing": {status: at(0, 0, 0), want: rekeyStep{"drain", "done", "nothing is open; " + read}},
+		"nothing": {status: at(0, 0, 0), want: planStep{"drain", "done", "nothing is open; " + read}},
 		"what waits goes along": {status: at(0, 0, 3), waiting: 3,
-			want: rekeyStep{"drain", "done", "nothing is open; " + read + ", and 3 events that wait, which go along"}},
+			want: planStep{"drain", "done", "nothing is open; " + read + ", and 3 events that wait, which go along"}},
 		"open actions": {status: at(2, 1, 3), waiting: 3,
-			want: rekeyStep{"drain", "blocked", "acme.triage has in partition 1 2 actions to run and 1 failed or parked (while the stream runs it runs what it can; " +
+			want: planStep{"drain", "blocked", "acme.triage has in partition 1 2 actions to run and 1 failed or parked (while the stream runs it runs what it can; " +
 				"--leave-open leaves the rest behind)"}},
 		"left behind": {status: at(0, 1, 3), waiting: 3, leave: true,
-			want: rekeyStep{"drain", "done", "acme.triage has in partition 1 0 actions to run and 1 failed or parked: they stay behind and never run; " + read +
+			want: planStep{"drain", "done", "acme.triage has in partition 1 0 actions to run and 1 failed or parked: they stay behind and never run; " + read +
 				", and 3 events that wait, which go along"}},
 		"what nobody takes along": {status: at(0, 0, 3), waiting: 1,
-			want: rekeyStep{"drain", "blocked", "2 waiting events would stay behind. Either their subscription is not configured any more (--leave-open leaves them), " +
+			want: planStep{"drain", "blocked", "2 waiting events would stay behind. Either their subscription is not configured any more (--leave-open leaves them), " +
 				"or the topic was created again (start the stream role first: it takes them over)"}},
 		"left behind as well": {status: at(0, 0, 3), waiting: 1, leave: true,
-			want: rekeyStep{"drain", "done", "nothing is open; " + read + ", and 1 events that wait, which go along"}},
+			want: planStep{"drain", "done", "nothing is open; " + read + ", and 1 events that wait, which go along"}},
 		"a stop": {status: at(0, 0, 0), stops: []string{"acme.triage is stopped in partition 1: cut"}, leave: true,
-			want: rekeyStep{"drain", "blocked", "acme.triage is stopped in partition 1: cut"}},
+			want: planStep{"drain", "blocked", "acme.triage is stopped in partition 1: cut"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
