@@ -138,7 +138,7 @@ type mover struct {
 	done, rows int64 // copied, and in all
 }
 
-const moveTries = 15 // of its lock, some seconds
+const moveTries = 12 // of its lock, some seconds
 
 // start connects to both ledgers and reads how far the move is. One move of a subscription runs at a time. end gives the connections back.
 func (m Move) start(ctx context.Context) (v *mover, state MoveState, end func(), err error) {
@@ -340,7 +340,7 @@ func (v *mover) running(ctx context.Context) (list []string, err error) {
 			return nil, err
 		}
 		if n > 0 {
-			list = append(list, fmt.Sprintf("%d processes run it with %s: stop them", n, at.name))
+			list = append(list, fmt.Sprintf("processes run it with %s (%d): stop them", at.name, n))
 		}
 	}
 	return list, nil

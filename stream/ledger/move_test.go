@@ -307,7 +307,7 @@ func TestMoveIsRefused(t *testing.T) {
 		l := newLooker(f)
 		l.n.Enter("m1")
 		l.do(l.Beat)
-		refused(t, f, g, "1 processes run it with postgres of old.yaml: stop them")
+		refused(t, f, g, "processes run it with postgres of old.yaml (1): stop them")
 		l.conn.Close(t.Context()) // as when it is killed
 		f.moveTo(g)
 	})
@@ -318,7 +318,7 @@ func TestMoveIsRefused(t *testing.T) {
 		l := newLooker(g)
 		l.n.Enter("m1")
 		l.do(l.Beat)
-		refused(t, f, g, "1 processes run it with postgres of new.yaml: stop them")
+		refused(t, f, g, "processes run it with postgres of new.yaml (1): stop them")
 		l.conn.Close(t.Context())
 		f.moveTo(g) // what it has registered makes place
 	})

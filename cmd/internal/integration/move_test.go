@@ -67,7 +67,7 @@ func TestMoveToAnotherLedger(t *testing.T) {
 	waitItems(t, r, stream, each, "--subscription", "fulfil", "--status", "dead_letter")
 
 	move := []string{"subscriptions", "move", name, "-c", r.config, "--to", newFile}
-	if out, err := r.try("127.0.0.1:0", append(move, "--run")...); err == nil || !containsAll(err.Error(), "exit status 6", "1 processes run it with postgres of forebay.yaml: stop them") {
+	if out, err := r.try("127.0.0.1:0", append(move, "--run")...); err == nil || !containsAll(err.Error(), "exit status 6", "processes run it with postgres of forebay.yaml (1): stop them") {
 		t.Errorf("while a process runs it: %s %v", out, err)
 	}
 	stream.kill()
