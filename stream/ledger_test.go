@@ -96,9 +96,27 @@ func TestLedgerGapOutlivesDowntime(t *testing.T) {
 	}
 }
 
-// Thousands that wait for one filler are released in steps, in order, with what comes meanwhile behind them, also by an owner that takes over
-// half-way.
+// Thousands that wait for one filler, or that another kind of version ends the wait of, are released in steps, in order, with what comes meanwhile
+// behind them, also by an owner that takes over half-way.
 func TestManyAreReleasedInSteps(t *testing.T) {
+	t.Parallel()
+	const most = 5 * ledger.MaxReleases
+	var filled []string
+	for i := range most + 1 {
+		filled = append(filled, event(i+1).ID)
+	}
+	t.Run("filled", func(t *testing.T) { releasesInSteps(t, most, filled, versioned(2, 2), versioned(most+1, most+1)) })
+	dated := func(i int) *kgo.Record {
+		e := event(i)
+		e.Version = schemas.Version{Kind: schemas.Timestamp, Value: int64(i)}
+		return record.Encode(testTopic, e)
+	}
+	ended := slices.Concat(filled[:1], filled[2:most], []string{filled[1], filled[most]})
+	t.Run("another kind", func(t *testing.T) { releasesInSteps(t, most, ended, dated(2), dated(most+1)) })
+}
+
+// releasesInSteps has events 3 to most wait for the second, and sends what ends that.
+func releasesInSteps(t *testing.T, most int, want []string, end ...*kgo.Record) {
 	t.Parallel()
 	r := newRig(t, 1)
 	parks := versions
@@ -106,20 +124,19 @@ func TestManyAreReleasedInSteps(t *testing.T) {
 	_, n := realLedger(t, parks)
 	lanes := newLanes()
 	run := r.start(r.config(n, lanes))
-	const most = 5 * ledger.MaxReleases
 	r.Send(versioned(1, 1))
 	for i := 3; i <= most; i++ {
 		r.Send(versioned(i, int64(i)))
 	}
-	r.untilCommitted(t, 0, most-1)
-	r.Send(versioned(2, 2), versioned(most+1, most+1))
+	r.untilCommitted(t, 0, int64(most-1))
+	r.Send(end...)
 	lanes.until(t, "the first step", func() bool { return len(lanes.items) > 2 })
 	run.stop(t)
 	r.start(r.config(n, lanes))
-	lanes.until(t, "all", func() bool { return len(lanes.items) == most+1 })
+	lanes.until(t, "all", func() bool { return len(lanes.items) == len(want) })
 	for i, id := range lanes.items {
-		if want := event(i + 1).ID; id != want {
-			t.Fatalf("action %d is of %s, want %s", i, id, want)
+		if id != want[i] {
+			t.Fatalf("action %d is of %s, want %s", i, id, want[i])
 		}
 	}
 }

@@ -51,8 +51,8 @@ func (d *decider) afterWait(k VersionLineKey) Then {
 // policy has one, otherwise as afterWait says.
 func (d *decider) expire(k VersionLineKey) {
 	switch then := d.afterWait(k); {
-	case d.state.epochEnds(k):
-		d.endEpoch(k)
+	case d.state.beginsAgain(k):
+		d.beginAgain(k)
 	case d.state.Releasing(k):
 		d.releaseReached(k, d.state.Lines[k])
 	case d.backfillsFirst(k) && d.state.Waiting[k][0].Stage != Backfilling:

@@ -48,7 +48,8 @@ func (d *decider) enterBuffer(k VersionLineKey, s subject, v schemas.Version, de
 	if len(w) > 0 && w[0].Stage != Releasing {
 		entry.Stage = w[0].Stage
 	}
-	i := sort.Search(len(w), func(i int) bool { return compareWaiting(&w[i].Record, &entry.Record) >= 0 })
+	line := d.state.Lines[k]
+	i := sort.Search(len(w), func(i int) bool { return compareWaiting(line, &w[i].Record, &entry.Record) >= 0 })
 	d.state.Waiting[k] = slices.Insert(w, i, entry)
 	if keys := d.keys[k]; keys != nil {
 		keys[entry.Key] = struct{}{}
@@ -60,8 +61,25 @@ func (d *decider) enterBuffer(k VersionLineKey, s subject, v schemas.Version, de
 	d.conclude(s, v, dec, why)
 }
 
-// compareWaiting orders the buffer by version, then by offset. The versions have the version line's epoch.
-func compareWaiting(a, b *Record) int { return a.compareTo(b.Version, b.Offset) }
+// compareWaiting orders the buffer of a version line (nil: it has not begun) by version, then by offset. Of the line's epoch, those of its kind
+// come before those that begin it again with values of another.
+func compareWaiting(line *VersionLine, a, b *Record) int {
+	if line != nil && a.Version.Epoch == b.Version.Epoch {
+		if first := line.continues(a.Version); first != line.continues(b.Version) {
+			if first {
+				return -1
+			}
+			return 1
+		}
+	}
+	return a.compareTo(b.Version, b.Offset)
+}
+
+// Sort brings what waits on a version line, as the caller read it, into the order of State.Waiting.
+func (st *State) Sort(k VersionLineKey) {
+	line := st.Lines[k]
+	slices.SortFunc(st.Waiting[k], func(a, b Waiting) int { return compareWaiting(line, &a.Record, &b.Record) })
+}
 
 // compareTo compares r with a version and an offset.
 func (r *Record) compareTo(v schemas.Version, offset int64) int {

@@ -61,14 +61,15 @@
 // An epoch is one incarnation of a provider's counter. Where the provider says it (Version.Epoch of the record), a higher
 // one than the line's begins the line again, whatever start says (new_epoch): what waited on the old one, parked or not,
 // goes first in its order (gap_skipped, or gap_dead), and its skipped places are forgotten. Where that takes more than one
-// step (Policy.MaxReleases), the events of the higher one wait behind it, in their order. A lower one is below the
-// line, whatever its value and kind. Values are dense inside an epoch only, so no gap spans two. A record without an
+// step (Policy.MaxReleases), the events of the higher one wait behind it, in their order, and the lowest of them begins the
+// line. A lower one is below the line, whatever its value and kind. Values are dense inside an epoch only, so no gap spans two. A record without an
 // epoch is taken to be of its line's. So if a provider sets a counter back and does not say so, its values are below the
 // line: the gate cannot tell them from late events.
 //
 // Values of different kinds do not compare inside an epoch, and neither do texts and counters of kind monotonic. An event of another
 // kind than its line's begins the line again, whatever start says; what waited on the old one, parked or not, goes first
-// in its order (gap_skipped, or gap_dead), as no filler can come.
+// in its order (gap_skipped, or gap_dead), as no filler can come, and in steps as with a higher epoch. What comes of the old
+// kind meanwhile still has its place; what comes of a third one has all go at once.
 //
 // With start: first, an event without First begins its line like with start: any, unless others are waiting for the
 // beginning already: then it joins them, whatever start says by now. A value below the first one is stale or late and

@@ -29,7 +29,7 @@ func (d *decider) replacedByLater(k VersionLineKey, s subject) bool {
 	w := d.state.Waiting[k]
 	for i := range w {
 		switch {
-		case w[i].Version.Compare(s.Version) != 0:
+		case w[i].Version.Compare(s.Version) != 0 || !w[i].Version.Comparable(s.Version):
 			return false // what waits is sorted by version, and nothing older than s waits any more
 		case w[i].Payload == schemas.Snapshot && !w[i].idle():
 			return true

@@ -96,7 +96,7 @@ func (d *decider) releaseReached(k VersionLineKey, line *VersionLine) {
 	}
 	w := d.state.Waiting[k]
 	before := len(w)
-	for ; len(w) > 0 && w[0].Version.Epoch == line.At.Epoch && !ahead(w[0].Version, line.At) && d.mayRelease(); w = d.state.Waiting[k] {
+	for ; len(w) > 0 && line.continues(w[0].Version) && !ahead(w[0].Version, line.At) && d.mayRelease(); w = d.state.Waiting[k] {
 		s := d.removeWaiting(k, 0)
 		d.release(k, line, s, s.Version)
 	}

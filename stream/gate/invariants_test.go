@@ -13,7 +13,7 @@ func sameState(t failer, m *model, st *State) {
 	for k, w := range st.Waiting {
 		waiting += len(w)
 		held := m.waiting(k)
-		slices.SortFunc(held, func(a, b *heldEvent) int { return compareWaiting(&a.Record, &b.Record) })
+		slices.SortFunc(held, func(a, b *heldEvent) int { return compareWaiting(st.Lines[k], &a.Record, &b.Record) })
 		for i := range w {
 			if w[i].Decision == Buffered {
 				buffered++

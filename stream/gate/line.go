@@ -41,7 +41,7 @@ func (d *decider) decideByVersion(s subject) {
 }
 
 // knownVersion returns the version that says which epoch and kind a version line has: its own or, if it has not begun, the lowest that
-// waits for it to begin; nil if there is neither. All events that wait on one version line have one epoch and kind.
+// waits for it to begin; nil if there is neither. All events that wait for that have one epoch and kind.
 func (d *decider) knownVersion(k VersionLineKey, line *VersionLine) *schemas.Version {
 	if line != nil {
 		return &line.At
@@ -116,29 +116,23 @@ func (d *decider) begin(k VersionLineKey, s subject, v schemas.Version, why Reas
 }
 
 // restart begins a version line again with s, because its values are of another kind or epoch from now on. The events that wait there,
-// parked or not, will get no filler. They go first, in their order: they run or, if the policy says so, become dead letters. Where a higher
-// epoch finds more of them than a step may release, s waits behind them.
+// parked or not, will get no filler. They go first, in their order: they run or, if the policy says so, become dead letters. Where these are
+// more than a step may release, s waits behind them.
 func (d *decider) restart(k VersionLineKey, s subject, v schemas.Version, why Reason) {
-	line := d.state.Lines[k]
-	higher := line != nil && v.Epoch > line.At.Epoch
-	switch ends := d.state.epochEnds(k); {
-	case higher && (ends || !d.giveUpEpoch(k, line)):
-		d.restartWait(k)
-		d.behindStep(k, s, v)
-		return
-	case ends: // other values in an epoch that is over
-		d.unbounded(func() { d.endEpoch(k) })
+	if d.state.thirdKind(k, v) {
+		d.unbounded(func() { d.beginAgain(k) })
 		d.decideByVersion(s)
 		return
 	}
-	d.unbounded(func() {
-		if d.state.Releasing(k) {
-			d.releaseReached(k, d.state.Lines[k])
-		}
-		for then := d.afterWait(k); len(d.state.Waiting[k]) > 0; {
-			d.skip(k, then)
-		}
-	})
+	if d.state.Lines[k] == nil { // the lowest of them begins it
+		d.released++
+		d.skip(k, d.afterWait(k))
+	}
+	if d.state.beginsAgain(k) || !d.giveUp(k, d.state.Lines[k]) {
+		d.restartWait(k)
+		d.behindStep(k, s, v)
+		return
+	}
 	d.begin(k, s, v, why)
 }
 

@@ -148,8 +148,8 @@ func (m *model) place(n int, k VersionLineKey, r Record) {
 			why = ReasonNewEpoch
 		}
 		if why == ReasonNewEpoch || was.Kind != v.Kind || len(was.Text) > 0 != (len(v.Text) > 0) {
-			for then := m.last(k); low != nil; low = m.lowest(k) {
-				m.skip(k, then)
+			for ; low != nil; low = m.lowest(k) {
+				m.skip(k, m.last(k))
 			}
 			m.events[k] = append(m.events[k], fact{what: "restart"})
 			m.begin(n, k, r, v, why)

@@ -8,8 +8,8 @@ func Release(st *State, lines []VersionLineKey, p Policy) []Outcome {
 	d := decider{state: st, policy: p}
 	for _, k := range lines {
 		for len(st.Waiting[k]) > 0 && (p.MaxReleases == 0 || d.released < p.MaxReleases) {
-			if d.state.epochEnds(k) {
-				d.endEpoch(k)
+			if d.state.beginsAgain(k) {
+				d.beginAgain(k)
 				continue
 			}
 			if d.state.Releasing(k) {

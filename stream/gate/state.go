@@ -18,8 +18,8 @@ type Span struct{ From, To int64 }
 // event.
 const MaxSpans = 16
 
-// Waiting is a record in the gap buffer with all its fields. Its epoch is the version line's, and its timestamp is clamped. The events
-// that wait on one version line are either all Buffered, with one stage and deadlines that the ledger keeps, or all Parked, without.
+// Waiting is a record in the gap buffer with all its fields. Its epoch is given, and its timestamp is clamped. The events that wait on one
+// version line are either all Buffered, with one stage and deadlines that the ledger keeps, or all Parked, without.
 //
 // Filtered is set on an event of kind sequence that the subscription does not want and that came before its turn: it
 // waits only to fill its place, its release is `filtered`, and it is not in State.Seen.
@@ -55,7 +55,7 @@ type State struct {
 	Seen    map[schemas.EventKey]Seen
 	Also    map[Also]Said // of the records' second keys, those that are known; may be nil where Policy.Also is 0
 	Lines   map[VersionLineKey]*VersionLine
-	Waiting map[VersionLineKey][]Waiting // ascending by version, then offset; never an empty list
+	Waiting map[VersionLineKey][]Waiting // ascending by version, then offset, another kind than the line's last; see Sort. Never an empty list
 	// Buffered is how many events of the subscription wait with a deadline in this partition, for Policy.MaxBuffered, and
 	// BufferedBytes the sum of their sizes, for Policy.MaxBytes. Parked ones do not count: a parked entity takes no room
 	// from the others.

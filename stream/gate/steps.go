@@ -1,11 +1,15 @@
 package gate
 
-import "github.com/forebay-io/forebay/schemas"
+import (
+	"sort"
+
+	"github.com/forebay-io/forebay/schemas"
+)
 
 // A line on which 100,000 events wait for one filler releases them in steps, so that no call decides, and no transaction writes, more than
 // Policy.MaxReleases of them at once. Between two steps the line's lowest waiting event has the stage Releasing; what comes for the line
-// meanwhile goes into the buffer behind it. The next step is a call of Expire or of Release. A line that begins again in a higher epoch does so
-// too: the events of that epoch wait behind those of the one that ends, and the lowest of them begins the line.
+// meanwhile goes into the buffer behind it. The next step is a call of Expire or of Release. A line that begins again, in a higher epoch or with
+// values of another kind, does so too: the events of those wait behind the ones of before, and the lowest of them begins the line.
 
 // Releasing reports whether events wait on a version line that it has reached, for the next step.
 func (st *State) Releasing(k VersionLineKey) bool {
@@ -43,24 +47,44 @@ func (st *State) highestEpoch(k VersionLineKey) int64 {
 	return w[len(w)-1].Version.Epoch
 }
 
-// epochEnds reports whether events of a higher epoch than a version line's wait there, behind more of the line's own than one step has released.
-func (st *State) epochEnds(k VersionLineKey) bool {
-	line := st.Lines[k]
-	return line != nil && st.highestEpoch(k) > line.At.Epoch
+// continues reports whether a version is of the line's epoch and kind.
+func (l *VersionLine) continues(v schemas.Version) bool {
+	return v.Epoch == l.At.Epoch && v.Comparable(l.At)
 }
 
-// endEpoch takes a step of a version line whose epoch ends: the events of that go, and then the lowest of the next one begins the line again.
-func (d *decider) endEpoch(k VersionLineKey) {
-	for d.state.epochEnds(k) && d.giveUpEpoch(k, d.state.Lines[k]) && d.mayRelease() {
-		s := d.removeWaiting(k, 0)
-		d.begin(k, s, s.Version, ReasonNewEpoch)
+// beginsAgain reports whether events of a higher epoch than a version line's, or of another kind, wait there, behind more of the line's own than
+// one step has released.
+func (st *State) beginsAgain(k VersionLineKey) bool {
+	line, w := st.Lines[k], st.Waiting[k]
+	return line != nil && len(w) > 0 && !(line.continues(w[0].Version) && line.continues(w[len(w)-1].Version))
+}
+
+// thirdKind reports whether a version does not compare with those of its epoch that wait to begin the line again either.
+func (st *State) thirdKind(k VersionLineKey, v schemas.Version) bool {
+	w := st.Waiting[k]
+	n := sort.Search(len(w), func(i int) bool { return w[i].Version.Epoch > v.Epoch })
+	if !st.beginsAgain(k) || n == 0 {
+		return false
+	}
+	last := w[n-1].Version
+	return last.Epoch == v.Epoch && !last.Comparable(v) && !st.Lines[k].continues(last)
+}
+
+// beginAgain takes a step of a version line whose epoch or kind ends: the events of that go, and then the lowest of the next one begins the line.
+func (d *decider) beginAgain(k VersionLineKey) {
+	for d.state.beginsAgain(k) && d.giveUp(k, d.state.Lines[k]) && d.mayRelease() {
+		s, why := d.removeWaiting(k, 0), ReasonNewEpoch
+		if s.Version.Epoch == d.state.Lines[k].At.Epoch {
+			why = ReasonFirst
+		}
+		d.begin(k, s, s.Version, why)
 	}
 	d.markStep(k)
 }
 
-// giveUpEpoch lets the events go that wait on a version line in its epoch, as restart does, and reports whether the step had room for all.
-func (d *decider) giveUpEpoch(k VersionLineKey, line *VersionLine) (all bool) {
-	for w := d.state.Waiting[k]; len(w) > 0 && w[0].Version.Epoch == line.At.Epoch; w = d.state.Waiting[k] {
+// giveUp lets the events go that wait on a version line and continue it, as restart does, and reports whether the step had room for all.
+func (d *decider) giveUp(k VersionLineKey, line *VersionLine) (all bool) {
+	for w := d.state.Waiting[k]; len(w) > 0 && line.continues(w[0].Version); w = d.state.Waiting[k] {
 		if !d.mayRelease() {
 			return false
 		}
@@ -89,9 +113,9 @@ func (d *decider) markStep(k VersionLineKey) {
 		return
 	}
 	switch {
-	case line != nil && (!ahead(w[0].Version, line.At) || d.state.epochEnds(k)):
+	case line != nil && (!ahead(w[0].Version, line.At) || d.state.beginsAgain(k)):
 		w[0].Stage = Releasing
-	case w[0].Stage == Releasing: // the event that was to end the epoch has left
+	case w[0].Stage == Releasing: // the event that was to begin the line again has left
 		w[0].Stage = Filling
 	}
 	if len(w) > 1 && w[1].Stage == Releasing { // an event has come before it

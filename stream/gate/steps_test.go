@@ -45,10 +45,10 @@ func (s stepped) call(t failer, step step, p Policy) (out []Outcome) {
 	return out
 }
 
-// straight takes the detour through the buffer from an event that begins a line again behind the steps of the epoch that ended.
+// straight takes the detour through the buffer from an event that begins a line again behind the steps of what waited before it.
 func (s stepped) straight(out []Outcome, records []Record) []Outcome {
 	for i, o := range out {
-		if o.Record >= 0 || o.Reason != ReasonNewEpoch && !((o.Decision == Filtered || o.Reason == ReasonKey) && o.Released.Version.Epoch > 0) {
+		if o.Record >= 0 {
 			continue
 		}
 		entered := slices.IndexFunc(out[:i], func(e Outcome) bool {
@@ -161,10 +161,58 @@ func TestNewEpochInSteps(t *testing.T) {
 				"*7 applied/released"}),
 			waiting: "9:buffered 10:buffered", line: &VersionLine{At: of(1, 7), Skipped: []Span{{2, 2}, {4, 4}}},
 		}, {
-			name: "another kind of values meanwhile: all goes at once", policy: inSteps(wait),
-			steps: []step{in(five...), in(seq(20, 1, epoch(2)), rec(31, schemas.Monotonic, 5, epoch(1)))},
-			want: slices.Concat(waits, []string{"*3 applied/gap_skipped", "*5 applied/gap_skipped", "20 buffered/gap", "*7 applied/gap_skipped", "*9 applied/gap_skipped",
-				"*10 applied/released", "*20 applied/new_epoch", "31 stale/older"}),
+			name: "another kind of values meanwhile, of the epoch that ends: before the next epoch", policy: inSteps(wait),
+			steps: []step{in(five...), in(seq(20, 1, epoch(2)), rec(31, schemas.Monotonic, 5, epoch(1))), line("e"), line("e")},
+			want: slices.Concat(waits, []string{"*3 applied/gap_skipped", "*5 applied/gap_skipped", "20 buffered/gap", "31 buffered/gap", "*7 applied/gap_skipped",
+				"*9 applied/gap_skipped", "*10 applied/released", "*31 applied/first"}),
+			waiting: "20:buffered",
+		},
+	}.test(t)
+}
+
+// A line that begins again with values of another kind while more wait than a step may release: these go in their order, step by step, and then
+// the lowest event of the new kind begins the line.
+func TestNewKindInSteps(t *testing.T) {
+	t.Parallel()
+	inSteps := func(p Policy) Policy { p.MaxReleases = 2; return p }
+	changed := func(id int, value int64) Record { return rec(id, schemas.Monotonic, value) }
+	four := []Record{seq(1, 1), seq(3, 3), seq(5, 5), seq(7, 7), seq(8, 8)}
+	waits := []string{"1 applied/first", "3 buffered/gap", "5 buffered/gap", "7 buffered/gap", "8 buffered/gap"}
+	step1 := []string{"*3 applied/gap_skipped", "*5 applied/gap_skipped", "20 buffered/gap"}
+	table{
+		{
+			name: "its first event waits behind, whatever its value", policy: inSteps(wait),
+			steps: []step{in(four...), in(changed(20, 2)), line("e"), line("e")},
+			want:  slices.Concat(waits, step1, []string{"*7 applied/gap_skipped", "*8 applied/released", "*20 applied/first"}),
+			line:  &VersionLine{At: schemas.Version{Kind: schemas.Monotonic, Value: 2}},
+		}, {
+			name: "and so do others of it, sorted, and one of the old kind in its place", policy: inSteps(wait),
+			steps: []step{in(four...), in(changed(20, 7), changed(21, 6), seq(9, 9), seq(4, 4)), line("e"), line("e")},
+			want: slices.Concat(waits, step1, []string{"21 buffered/gap", "9 buffered/gap", "4 late/filler", "*7 applied/gap_skipped", "*8 applied/released",
+				"*9 applied/released", "*21 applied/first"}),
+			waiting: "20:buffered",
+		}, {
+			name: "an operator's release goes on with it", policy: inSteps(park),
+			steps: []step{in(four...), line("e"), in(changed(20, 2)), {release: []VersionLineKey{e}}, {release: []VersionLineKey{e}}},
+			want: slices.Concat(waits, []string{"*3 parked/gap_expired", "*5 parked/gap_expired", "*7 parked/gap_expired", "*8 parked/gap_expired",
+				"*3 applied/gap_skipped", "*5 applied/gap_skipped", "20 parked/behind_park", "*7 applied/gap_skipped", "*8 applied/released", "*20 applied/first"}),
+		}, {
+			name: "a line that has not begun", policy: inSteps(fromOne),
+			steps: []step{in(seq(3, 3, first(1)), seq(4, 4, first(1)), seq(5, 5, first(1)), seq(7, 7, first(1))), in(changed(20, 2)), line("e"), line("e")},
+			want: []string{"3 buffered/start_gap", "4 buffered/start_gap", "5 buffered/start_gap", "7 buffered/start_gap", "*3 applied/gap_skipped", "*4 applied/released",
+				"20 buffered/gap", "*5 applied/released", "*7 applied/gap_skipped", "*20 applied/first"},
+		}, {
+			name: "one of an equal value replaces none of another kind", policy: inSteps(keepLast),
+			steps: []step{in(four...), in(changed(20, 8)), line("e"), line("e")},
+			want:  slices.Concat(waits, step1, []string{"*7 applied/gap_skipped", "*8 applied/released", "*20 applied/first"}),
+		}, {
+			name: "a third kind meanwhile: all goes at once", policy: inSteps(wait),
+			steps: []step{in(four...), in(changed(20, 2), rec(31, schemas.Timestamp, 1))},
+			want:  slices.Concat(waits, step1, []string{"*7 applied/gap_skipped", "*8 applied/released", "*20 applied/first", "31 applied/first"}),
+		}, {
+			name: "and then a higher epoch", policy: inSteps(wait),
+			steps: []step{in(four...), in(changed(20, 2), seq(30, 1, epoch(1))), line("e"), line("e")},
+			want:  slices.Concat(waits, step1, []string{"30 buffered/gap", "*7 applied/gap_skipped", "*8 applied/released", "*20 applied/first", "*30 applied/new_epoch"}),
 		},
 	}.test(t)
 }

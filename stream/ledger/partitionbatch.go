@@ -175,6 +175,9 @@ func (w *partitionBatch) snapshotLines() {
 			m.line.Skipped = slices.Clone(l.Skipped)
 		}
 		if waiting := w.waiting(k); len(waiting) > 0 {
+			if w.cached[i] == nil { // as it was read
+				w.state.Sort(k)
+			}
 			m.waiting = make([]waitingBefore, len(waiting))
 			for i := range waiting {
 				m.waiting[i] = waitingBefore{waiting[i].Offset, waiting[i].Decision, waiting[i].Stage}

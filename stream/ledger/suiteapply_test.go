@@ -401,6 +401,28 @@ var expiring = []property{
 		f.is("what is open", states(f.open(c)), "1:e-1:pending:0", "2:e-3:pending:0", "3:e-5:pending:0", "4:e-7:pending:0", "5:e-11:pending:0", "6:e-12:pending:0", "7:e-13:pending:0")
 		f.is("below it", decisions(f.apply(c, seq(7, "e", 8))), "0:stale/older")
 	}},
+	{"another kind of version waits behind the steps of the one that ends", func(f *fixture) {
+		f.start(func(s *ledger.Spec) { s.Policy.MaxReleases = 2 })
+		c := f.claim(0)
+		next := func(offset, value int64) ledger.Record {
+			r := seq(offset, "e", value)
+			r.Version.Kind = schemas.Monotonic
+			return r
+		}
+		f.apply(c, seq(0, "e", 11), seq(1, "e", 13), seq(2, "e", 15), seq(3, "e", 17), seq(4, "e", 18))
+		f.is("its first", decisions(f.apply(c, next(5, 3), seq(6, "other", 1))), "-1:applied/gap_skipped", "-1:applied/gap_skipped", "0:buffered/gap", "1:applied/first")
+		f.is("others of it", decisions(f.apply(c, next(7, 16), next(8, 2))), "0:buffered/gap", "1:buffered/gap")
+		for _, want := range [][]string{{"-1:applied/gap_skipped", "-1:applied/released"}, {"-1:applied/first", "-1:applied/released"}, {"-1:applied/released"}} {
+			c = f.claim(0) // whoever comes next goes on
+			f.deadline(c)
+			f.is("a step", decisions(f.expire(c)), want...)
+		}
+		if _, waits := f.deadline(c); waits {
+			f.Error("something waits")
+		}
+		f.is("what is open", states(f.open(c)), "1:e-11:pending:0", "2:e-13:pending:0", "3:e-15:pending:0", "4:other-1:pending:0", "5:e-17:pending:0", "6:e-18:pending:0",
+			"7:e-2:pending:0", "8:e-3:pending:0", "9:e-16:pending:0")
+	}},
 	{"then dead_letter gives up what stands behind the gap", func(f *fixture) {
 		f.start(func(s *ledger.Spec) { s.Policy.Then = gate.ThenDeadLetter })
 		c := f.claim(0)

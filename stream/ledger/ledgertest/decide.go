@@ -236,9 +236,7 @@ func (w *partitionBatch) copyLines() {
 		}
 	}
 	for k, waiting := range st.Waiting {
-		slices.SortFunc(waiting, func(a, b gate.Waiting) int {
-			return cmp.Or(a.Version.Compare(b.Version), cmp.Compare(a.Offset, b.Offset))
-		})
+		st.Sort(k)
 		w.before[k] = slices.Clone(waiting)
 	}
 }
