@@ -231,7 +231,7 @@ func readLine(r *pg.Row, byFence map[int32]*partitionBatch) {
 	w.state.Lines[k] = l
 }
 
-// readWaiting adds a waiting event, one row of bufferRead, to the state of its partition.
+// readWaiting adds a waiting event, one row of bufferRead, to the state of its partition; snapshotLines sorts them.
 func readWaiting(r *pg.Row, byFence map[int32]*partitionBatch) {
 	w := byFence[r.Int32()]
 	g := waitingOf(r)
