@@ -19,11 +19,12 @@ import (
 // measured: it reads a request, notes whose it is and when it came, and answers.
 const (
 	agentRun   = "/run"   // 200
+	agentPaid  = "/paid"  // 200, and says what the run has cost, another amount each time
 	agentFirst = "/first" // 500 for ever to entity 0, 200 to the others
 	agentHang  = "/hang"  // never answered
 	agentFail  = "/fail"  // 500 for ever
 	agentFan   = "/fan/"  // with a number behind it: 200, and what came has the number for its kind
-	agentCount = "/count" // how many deliveries have come to the first two and were answered 200, as text
+	agentCount = "/count" // how many deliveries have come to the first three and were answered 200, as text
 	agentTake  = "/take"  // an agentReport and receipts of what came since the last call
 )
 
@@ -92,6 +93,9 @@ func (a *agent) connection(conn net.Conn) {
 			return
 		}
 		head := "HTTP/1.1 " + strconv.Itoa(status) + " answer\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n"
+		if path == agentPaid {
+			head = strings.TrimSuffix(head, "\r\n") + "Forebay-Cost: 0.0" + strconv.Itoa(10+int(stepOf(delivery)%90)) + "\r\n\r\n"
+		}
 		if _, err := conn.Write(append([]byte(head), body...)); err != nil {
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -13,9 +14,11 @@ import (
 const e2eBar = 4000
 
 const (
-	// bareBar is what the project asks beside a pipeline that promises nothing, tracedBar with a tenth of the deliveries traced beside none.
-	bareBar   = 0.75
-	tracedBar = 0.97
+	// bareBar is what the project asks beside a pipeline that promises nothing, tracedBar with a tenth of the deliveries traced beside none,
+	// guardedBar with all guards beside none.
+	bareBar    = 0.75
+	tracedBar  = 0.97
+	guardedBar = 0.9
 	// trickleRate is a low rate, in deliveries a second. The others are what the project allows, in microseconds: at that rate the
 	// processor time of a delivery, and the time from accept to action; without deliveries, the processor time of a second.
 	trickleRate = 100
@@ -56,6 +59,26 @@ const e2eConfig = `    destinations:
         actions: [{name: run, to: agent}]
 `
 
+// e2eGuarded is e2eConfig with all guards, each of which lets every delivery go on.
+const e2eGuarded = `    policy:
+      - {name: risky, if: "body.issue.title.contains('rm -rf') || body.issue.number == 0", then: approve}
+      - {name: usual, if: "body.repository.full_name == 'acme/shop'", then: allow}
+    budget: {runs: {limit: 1000000000, per: 1d}}
+    destinations:
+      agent:
+        {type: http, url: "AGENT/paid", timeout: 10s, allow_networks: [127.0.0.0/8], rate: {limit: 1000000}, budget: {cost: {limit: 1000000000, per: 1d}}}
+    subscriptions:
+      all:
+        sources: [github]
+        begin: all
+        match: "body.action in ['labeled', 'renamed', 'deleted'] && body.repository.full_name.startsWith('acme/')"
+        dedupe: {also: {key: "string(body.issue.number) + '/' + body.issue.updated_at", window: 10m}}
+        senders: {own: drop, automation: drop}
+        loop: {depth: 8, runs: {limit: 30, per: 1h}}
+        budget: {runs: {limit: 1000000000, per: 1d}, cost: {limit: 1000000000, per: 1d}}
+        actions: [{name: run, to: agent, when: "body.action != 'deleted' && event.type.startsWith('com.github.')"}]
+`
+
 func runE2EScenario(ctx context.Context, o Options, r *Report) error {
 	return runE2E(ctx, o, e2eScale, r)
 }
@@ -88,8 +111,14 @@ func runE2E(ctx context.Context, o Options, sizes e2eSizes, r *Report) error {
 		return err
 	}
 	defer traced.close()
+	guarded, err := o.startStack(ctx, pg, newTeamName("e2e-guarded"), sizes.partitions, e2eGuarded)
+	if err != nil {
+		return err
+	}
+	defer guarded.close()
 	mix := []share{{kind: 0, weight: 1, entities: sizes.entities}}
-	b := &e2eBench{Options: o, e2eSizes: sizes, w: w, ours: w.pipeline("ours", sizes.conns, mix), traced: traced.pipeline("traced", sizes.conns, mix)}
+	b := &e2eBench{Options: o, e2eSizes: sizes, w: w, ours: w.pipeline("ours", sizes.conns, mix), traced: traced.pipeline("traced", sizes.conns, mix),
+		guarded: guarded.pipeline("guarded", sizes.conns, mix)}
 	b.bare = pipeline{
 		name: "bare", senders: w.sendersTo(bare.intake.Addr, sizes.conns, mix), agent: bare.agent, waitDrained: bare.waitDrained,
 		processes: map[string]int{"intake": bare.intake.PID(), "stream": bare.consumer.PID(), "agent": bare.agent.PID(), "broker": w.brokerPID},
@@ -98,6 +127,7 @@ func runE2E(ctx context.Context, o Options, sizes e2eSizes, r *Report) error {
 		return err
 	}
 	traced.stop()
+	guarded.stop()
 	if spans.bytes.Load() == 0 {
 		return traced.running["stream"].explain(errors.New("the traced processes have sent no span"))
 	}
@@ -107,7 +137,8 @@ func runE2E(ctx context.Context, o Options, sizes e2eSizes, r *Report) error {
 	r.Settings["e2e"] = fmt.Sprintf("GitHub preset, bodies of %d bytes, each signed, %d entities, %d partitions, acks=all; at full load %d connections and at most %d "+
 		"deliveries between accept and agent; intake and stream in a process each, agent, load, broker and Postgres beside them; %d deliveries in all, each "+
 		"at the agent once and in order. traced: the same in processes of their own, which send the spans of a tenth of the deliveries to a collector in the "+
-		"load's process that reads and drops them. bare: a handler that reads and produces, a consumer that posts %d at once, no signature, ledger, order or retry",
+		"load's process that reads and drops them. guarded: the same with match, a second key, senders, when, loop, policy, three budgets and a rate, an answer "+
+		"that says what it has cost. bare: a handler that reads and produces, a consumer that posts %d at once, no signature, ledger, order or retry",
 		deliveryBody, sizes.conns*sizes.entities, sizes.partitions, sizes.conns, sizes.window, b.ours.senders.sent.Load(), bareCalls)
 	return nil
 }
@@ -123,33 +154,37 @@ type e2eBench struct {
 	e2eSizes
 	w          *stack
 	ours, bare pipeline
-	traced     pipeline // as ours, in processes of its own that trace a tenth of the deliveries
+	// As ours, in processes of their own: a tenth of the deliveries is traced; all guards are on.
+	traced, guarded pipeline
 }
 
-// measureFullLoad sends through all pipelines in turns, as fast as deliveries reach the agent, and reports the rates at which they do.
+// measureFullLoad sends through all pipelines in turns, as fast as deliveries reach the agent, and reports the rates at which they do. Every
+// second round goes backwards: what one leaves to Postgres (checkpoints, vacuum) falls on the next.
 func (b *e2eBench) measureFullLoad(ctx context.Context, r *Report) error {
 	b.logf("e2e: warming up for %s and with %d deliveries", b.warmUp, b.warmEvents)
 	most := map[string]float64{}
-	for _, p := range []*pipeline{&b.ours, &b.bare, &b.traced} {
+	for _, p := range []*pipeline{&b.ours, &b.bare, &b.traced, &b.guarded} {
 		if err := b.atFullLoad(ctx, p, b.waitWarm); err != nil {
 			return err
 		}
 	}
-	var ours, bare, traced e2eSide
+	var ours, bare, traced, guarded e2eSide
+	sides := []struct {
+		p *pipeline
+		s *e2eSide
+	}{{&b.ours, &ours}, {&b.traced, &traced}, {&b.guarded, &guarded}, {&b.bare, &bare}}
 	for i := range b.Rounds {
-		for _, side := range []struct {
-			p *pipeline
-			s *e2eSide
-		}{{&b.ours, &ours}, {&b.traced, &traced}, {&b.bare, &bare}} {
+		for _, side := range sides {
 			err := b.atFullLoad(ctx, side.p, func(ctx context.Context, came *atomic.Int64) error { return b.round(ctx, side.p, came, side.s) })
 			if err != nil {
 				return err
 			}
 		}
+		slices.Reverse(sides)
 		for _, role := range forebayRoles {
 			most[role] = residentMiB(b.ours.processes[role], "VmHWM")
 		}
-		b.logf("e2e round %d: %.0f/s, traced %.0f/s, bare %.0f/s; intake %.0f MiB, stream %.0f MiB", i+1, ours.rates[i], traced.rates[i], bare.rates[i], most["intake"], most["stream"])
+		b.logf("e2e round %d: %.0f/s, traced %.0f/s, guarded %.0f/s, bare %.0f/s; intake %.0f MiB, stream %.0f MiB", i+1, ours.rates[i], traced.rates[i], guarded.rates[i], bare.rates[i], most["intake"], most["stream"])
 	}
 	rate := median(ours.rates)
 	ratio := Ratio{Name: "e2e/rate", Unit: "deliveries/s to completed actions, and asked", Ours: rate, Theirs: e2eBar, Ratio: rate / e2eBar, Bar: 1}
@@ -158,13 +193,15 @@ func (b *e2eBench) measureFullLoad(ctx context.Context, r *Report) error {
 	}
 	r.Ratios = append(r.Ratios, ratio,
 		ratioOf("e2e/bare", "deliveries/s to the agent, and through a pipeline that promises nothing", bareBar, ours.rates, bare.rates),
-		ratioOf("e2e/traced", "deliveries/s to completed actions with a tenth of them traced, and without traces", tracedBar, traced.rates, ours.rates))
+		ratioOf("e2e/traced", "deliveries/s to completed actions with a tenth of them traced, and without traces", tracedBar, traced.rates, ours.rates),
+		ratioOf("e2e/guarded", "deliveries/s to completed actions with all guards, and with none", guardedBar, guarded.rates, ours.rates))
 	for _, role := range forebayRoles {
 		r.Ratios = append(r.Ratios, atMost("e2e/memory_"+role, "MiB resident at most under full load, and allowed", most[role], loadMemory))
 	}
 	ours.costs(r, "e2e/cpu_")
 	bare.costs(r, "e2e/cpu_bare_")
 	traced.costs(r, "e2e/cpu_traced_")
+	guarded.costs(r, "e2e/cpu_guarded_")
 	return nil
 }
 

@@ -25,10 +25,11 @@ func TestE2EScenario(t *testing.T) {
 	if err := runE2E(t.Context(), o, sizes, r); err != nil {
 		t.Fatal(err)
 	}
-	checkReport(t, r, `e2e/rate e2e/bare e2e/traced e2e/memory_intake e2e/memory_stream e2e/trickle e2e/trickle_p50 e2e/trickle_p50_200 e2e/trickle_p99 e2e/rest `+
+	checkReport(t, r, `e2e/rate e2e/bare e2e/traced e2e/guarded e2e/memory_intake e2e/memory_stream e2e/trickle e2e/trickle_p50 e2e/trickle_p50_200 e2e/trickle_p99 e2e/rest `+
 		`e2e/memory_rest_intake e2e/memory_rest_stream`, `e2e/cpu_intake e2e/cpu_stream e2e/cpu_postgres e2e/cpu_load e2e/cpu_agent `+
 		`e2e/cpu_bare_intake e2e/cpu_bare_stream e2e/cpu_bare_postgres e2e/cpu_bare_load e2e/cpu_bare_agent `+
 		`e2e/cpu_traced_intake e2e/cpu_traced_stream e2e/cpu_traced_postgres e2e/cpu_traced_load e2e/cpu_traced_agent `+
+		`e2e/cpu_guarded_intake e2e/cpu_guarded_stream e2e/cpu_guarded_postgres e2e/cpu_guarded_load e2e/cpu_guarded_agent `+
 		`e2e/cpu_trickle_bare_intake e2e/cpu_trickle_bare_stream e2e/cpu_trickle_bare_postgres e2e/cpu_trickle_intake e2e/cpu_trickle_stream e2e/cpu_trickle_postgres`)
 	if x := r.Ratios[0]; x.AtMost || x.Bar != 1 || x.Theirs != e2eBar || len(x.Rounds) != o.Rounds {
 		t.Errorf("%+v", x)
