@@ -5,7 +5,8 @@
 //	  idle for 5 s, or the end of the process ──▶ what was not used goes back
 //	  kill -9                                 ──▶ it counts as used until the window ends: too little is used, never too much
 //
-// What several goroutines ask at the same time is one statement.
+// What several goroutines ask at the same time is one statement, and what they have used more or less than they had taken comes out of what was
+// taken ahead.
 package counter
 
 import (
@@ -144,11 +145,34 @@ func (c *Counters) Give(l Limit, n int64, window time.Time) {
 }
 
 // Settle counts n more units as used than were taken in a window, whatever the limit is: what is used already counts in the window that is. Below
-// zero they go back, where the window is still the same. It does not wait for the ledger, which is asked for what was used until it answers.
+// zero they go back, where the window is still the same. What was taken ahead pays for it where that is enough; else it does not wait for the ledger,
+// which is asked for what was used until it answers.
 func (c *Counters) Settle(l Limit, n int64, window time.Time) {
-	if n != 0 {
+	if n != 0 && !c.settleAhead(l, n, window) {
 		c.put(&question{ask: ledger.CounterAsk{Name: cut(l.Name), Limit: l.Units, Per: l.Per, Want: n, Force: true, Window: window}})
 	}
+}
+
+// settleAhead settles with what was taken ahead, which the ledger counts as used already. Of what goes back as much stays here as may be taken ahead.
+func (c *Counters) settleAhead(l Limit, n int64, window time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.leases[cut(l.Name)]
+	if e == nil {
+		return false
+	}
+	select {
+	case e.lock <- struct{}{}:
+	default: // somebody asks the ledger just now
+		return false
+	}
+	defer func() { <-e.lock }()
+	left, now := e.units-n, time.Now()
+	ok := e.limit == l && now.Before(e.ends) && left >= 0 && (n > 0 || e.window.Equal(window) && left <= (l.Units-e.used)/64)
+	if ok {
+		e.units, e.touched = left, now
+	}
+	return ok
 }
 
 // Pour takes want to most units of a bucket into which limit units flow in each per, and which holds burst at most. What is
@@ -305,22 +329,34 @@ func (c *Counters) answer(ctx context.Context) {
 	}
 }
 
-// batch takes questions from the queue, each name once.
+// batch takes questions from the queue, each name once. What is only to be counted is one question for all of one window.
 func (c *Counters) batch() (batch []*question) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	names := map[string]bool{}
+	first := map[string]*question{}
 	var rest []*question
 	for _, q := range c.queue {
-		if names[q.ask.Name] || len(batch) == mostAtOnce {
+		switch of := first[q.ask.Name]; {
+		case of != nil && of.joins(q):
+			of.ask.Want += q.ask.Want
+		case of != nil || len(batch) == mostAtOnce:
 			rest = append(rest, q)
-			continue
+		default:
+			first[q.ask.Name] = q
+			batch = append(batch, q)
 		}
-		names[q.ask.Name] = true
-		batch = append(batch, q)
 	}
 	c.queue = rest
 	return batch
+}
+
+// joins reports whether nobody waits for either, and both count, or both give back, units of one limit and window: so they are one.
+func (q *question) joins(other *question) bool {
+	a, b := q.ask, other.ask
+	sum := a.Want + b.Want
+	joint := q.answer == nil && other.answer == nil && a.Force && a.Want > 0 == (b.Want > 0) && sum < 1<<53 && sum > -1<<53
+	a.Want = b.Want
+	return joint && a == b
 }
 
 // giveBack puts back what was not touched since a time. It goes back once: where the ledger does not answer it counts as used.

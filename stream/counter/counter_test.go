@@ -174,6 +174,59 @@ func TestIdleUnitsGoBack(t *testing.T) {
 	})
 }
 
+// TestSettleAhead: what runs cost more or less than they were counted with is settled with what was taken ahead, without a statement each; nothing of it
+// is lost or counted twice.
+func TestSettleAhead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var store ledgertest.Counters
+		p := start(t, &store)
+		l := counter.Limit{Name: "a", Units: 6400, Per: time.Hour}
+		a, err := p.Take(t.Context(), l, 10)
+		if err != nil || !a.OK || a.Used != 100 {
+			t.Fatalf("%+v %v", a, err)
+		}
+		for range 20 {
+			p.Settle(l, 3, a.Window)
+			p.Settle(l, -1, a.Window)
+		}
+		synctest.Wait()
+		if n := p.store.n.Load(); n != 1 {
+			t.Errorf("%d statements", n)
+		}
+		p.Settle(l, -50, a.Window) // with the 50 that are left, more than a 64th
+		p.Settle(l, 90, a.Window)  // more than are left
+		p.Settle(counter.Limit{Name: "a", Units: 640, Per: time.Hour}, 5, a.Window)
+		p.stop()
+		if got := store.Used("a"); got != 10+40-50+90+5 {
+			t.Errorf("used: %d", got)
+		}
+	})
+}
+
+// TestSettleTogether: what was used while the ledger did not answer is counted in one statement, what goes back in another.
+func TestSettleTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var store ledgertest.Counters
+		store.Fail(schemas.Errorf(schemas.Unavailable, "", "away"))
+		p := start(t, &store)
+		l := counter.Limit{Name: "a", Units: 64, Per: time.Hour}
+		for range 100 {
+			p.Settle(l, 2, time.Now().Truncate(time.Hour))
+			p.Settle(l, 1, time.Now().Truncate(time.Hour).Add(-time.Hour))
+		}
+		synctest.Wait()
+		store.Fail(nil)
+		before := p.store.n.Load()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got, n := store.Used("a"), p.store.n.Load()-before; got != 300 || n > 3 {
+			t.Errorf("used: %d, by %d statements", got, n)
+		}
+	})
+}
+
 // TestWithoutLedger: nothing is given while the ledger does not answer, and what was spent is counted once it does.
 func TestWithoutLedger(t *testing.T) {
 	t.Parallel()
