@@ -56,7 +56,8 @@ type Expression struct {
 	source  *ast.SourceInfo
 	takes   []*cel.Type // the types that a value may have; nil: any
 	reads   []string    // the variables that it names
-	paths   *paths      // to what it names in body
+	names   [][]string  // of members of body, by their keys
+	paths   *paths      // to those, and to what is named by those that it was put together with
 }
 
 // Compile compiles and type-checks an expression whose value must be of one of the types in takes; nil takes any. A value whose type is
@@ -88,17 +89,28 @@ func (e *Environment) Compile(text string, takes []*cel.Type) (*Expression, erro
 	if err != nil {
 		return nil, fmt.Errorf("is not an expression: %w", err)
 	}
-	var names [][]string
 	ast.PostOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() == ast.IdentKind {
 			x.reads = append(x.reads, e.AsIdent())
 		}
 		if keys := keysOf(e); keys != nil {
-			names = append(names, keys)
+			x.names = append(x.names, keys)
 		}
 	}))
-	x.paths = newPaths(names)
+	x.paths = newPaths(x.names)
 	return x, nil
+}
+
+// Together has the body of an [Input] that these expressions share read for all of them by the first that names it. They must not be in use yet.
+func Together(all ...*Expression) {
+	var names [][]string
+	for _, x := range all {
+		names = append(names, x.names...)
+	}
+	paths := newPaths(names)
+	for _, x := range all {
+		x.paths = paths
+	}
 }
 
 // nestedBeyond reports whether what holds other values is nested more than most deep.

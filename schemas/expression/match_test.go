@@ -89,3 +89,82 @@ func BenchmarkMatch(b *testing.B) {
 		})
 	}
 }
+
+// TestTogether: expressions that share an Input answer as they do alone, whichever of them has the body read, and the members that others have named
+// are not looked for again.
+func TestTogether(t *testing.T) { // not parallel: it counts allocations
+	texts := []string{"body.action == 'opened'", "body.issue.state == 'open' && body.issue.n > 1", "body.issue.user.login == 'a'", "size(body.issue) == 3", "event.id == 'x'"}
+	compile := func() (all []*expression.Expression) {
+		for _, text := range texts {
+			x, err := expression.Condition(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, x)
+		}
+		return all
+	}
+	alone, together := compile(), compile()
+	expression.Together(together...)
+	for _, body := range []string{`{"action":"opened","issue":{"state":"open","n":2,"user":{"login":"a"}}}`, `{"action":"opened","action":"closed","issue":{}}`,
+		`{"issue":{"n":1,"n":1,"user":7,"state":"open"}}`, `[]`, `{`} {
+		e := event(body)
+		for first := range together {
+			in := expression.Input{Event: e}
+			for i := range together {
+				i = (first + i) % len(together)
+				got, err := in.True(together[i])
+				want, wantErr := (&expression.Input{Event: e}).True(alone[i])
+				if got != want || (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
+					t.Errorf("%s of %s behind %s: %v, %v; alone %v, %v", texts[i], body, texts[first], got, err, want, wantErr)
+				}
+			}
+		}
+	}
+	allocations := func(all []*expression.Expression) float64 {
+		e := event(`{"action":"opened","repository":{"id":7},"issue":{"state":"open","n":2,"user":{"login":"a"}}}`)
+		return testing.AllocsPerRun(100, func() {
+			in := expression.Input{Event: e}
+			for _, x := range all[:3] {
+				if is, err := in.True(x); err != nil || !is {
+					t.Error(is, err)
+				}
+			}
+		})
+	}
+	if n, apart := allocations(together), allocations(alone); n >= apart {
+		t.Errorf("%.0f allocations, and %.0f where each looks for what it names", n, apart)
+	}
+}
+
+func BenchmarkTogether(b *testing.B) {
+	e := event(string(payload(b, "issues.labeled")))
+	e.DataContentType = "application/json"
+	var all []*expression.Expression
+	for _, text := range []string{"body.action != 'deleted' && event.type.startsWith('com.github.')", "body.issue.title.contains('rm -rf') || body.issue.number == 0", "body.repository.full_name == 'acme/shop'"} {
+		x, err := expression.Condition(text)
+		if err != nil {
+			b.Fatal(err)
+		}
+		all = append(all, x)
+	}
+	for _, name := range []string{"apart", "inOne", "together"} {
+		b.Run(name, func(b *testing.B) {
+			if name == "together" {
+				expression.Together(all...)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				in := &expression.Input{Event: e}
+				for _, x := range all {
+					if name == "apart" {
+						in = &expression.Input{Event: e}
+					}
+					if _, err := in.True(x); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}

@@ -61,6 +61,19 @@ const askEvery = time.Minute
 
 // Before implements [Guard].
 func (r *Rules) Before(ctx context.Context, a sink.Action) (Verdict, error) {
+	return r.before(ctx, a, Input(a))
+}
+
+func (r *Rules) conditions() (all []*expression.Expression) {
+	for _, level := range r.Levels {
+		for n := range level {
+			all = append(all, level[n].If)
+		}
+	}
+	return all
+}
+
+func (r *Rules) before(ctx context.Context, a sink.Action, in *expression.Input) (Verdict, error) {
 	then, why := Allow, ""
 	how, asks := r.Actions[a.Name]
 	if asks {
@@ -68,7 +81,6 @@ func (r *Rules) Before(ctx context.Context, a sink.Action) (Verdict, error) {
 	} else {
 		how = r.Default
 	}
-	in := input(a)
 	for _, level := range r.Levels {
 		rule, err := first(level, in)
 		switch {
@@ -146,9 +158,4 @@ func says(r *Rule) string {
 		return "rule " + r.Name + " of policy"
 	}
 	return "rule " + r.Name + " of policy: " + r.Reason
-}
-
-// input returns what conditions read of an action that is about to be attempted.
-func input(a sink.Action) *expression.Input {
-	return &expression.Input{Event: a.Event, Action: a.Name, To: a.To()}
 }

@@ -3,6 +3,8 @@ package policy
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/expression"
@@ -39,12 +41,16 @@ func Input(a sink.Action) *expression.Input {
 type Conditions map[string]*expression.Expression
 
 // Before implements [Guard]: an action whose when is false is skipped; where it fails, the action is dead and its lane parked.
-func (c Conditions) Before(_ context.Context, a sink.Action) (Verdict, error) {
+func (c Conditions) Before(ctx context.Context, a sink.Action) (Verdict, error) {
+	return c.before(ctx, a, Input(a))
+}
+
+func (c Conditions) before(_ context.Context, a sink.Action, in *expression.Input) (Verdict, error) {
 	x := c[a.Name]
 	if x == nil {
 		return Verdict{}, nil
 	}
-	runs, err := Input(a).True(x)
+	runs, err := in.True(x)
 	switch {
 	case err != nil:
 		return Verdict{Status: ledger.Dead, Reason: Expression, Text: fmt.Sprintf("when of action %s %v; mend it, then replay", a.Name, err)}, nil
@@ -54,7 +60,9 @@ func (c Conditions) Before(_ context.Context, a sink.Action) (Verdict, error) {
 	return Verdict{}, nil
 }
 
+func (c Conditions) conditions() []*expression.Expression { return slices.Collect(maps.Values(c)) }
+
 // After implements [Guard].
 func (Conditions) After(sink.Action, sink.Outcome, sink.Class) {}
 
-var _ Guard = Conditions(nil)
+var _ reader = Conditions(nil)

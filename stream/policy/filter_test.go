@@ -63,3 +63,29 @@ func TestWhen(t *testing.T) {
 		}
 	}
 }
+
+// TestConditionsOfAChain: what one condition of a chain has the body read for, the others need not look for again.
+func TestConditionsOfAChain(t *testing.T) { // not parallel: it counts allocations
+	condition := func(text string) *expression.Expression {
+		x, err := expression.Condition(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	guards := func() []policy.Guard {
+		return []policy.Guard{policy.Conditions{"run": condition("body.action == 'opened'")}, policy.Senders{Own: true}, &policy.Rules{Levels: [][]policy.Rule{
+			{{Name: "a", If: condition("body.issue.state == 'closed'"), Then: policy.Deny}}, {{Name: "b", If: condition("body.sender.id == 7"), Then: policy.Allow}}}}}
+	}
+	a := sink.Action{Name: "run", Subscription: "acme.triage", Destination: "acme/coder", Event: opened(`{"action":"opened","issue":{"state":"open"},"sender":{"id":7}}`)}
+	allocations := func(c policy.Chain) float64 {
+		return testing.AllocsPerRun(100, func() {
+			if v, err := c.Before(t.Context(), a); err != nil || v.Status != "" {
+				t.Errorf("%+v, %v", v, err)
+			}
+		})
+	}
+	if n, apart := allocations(policy.NewChain(guards())), allocations(guards()); n >= apart {
+		t.Errorf("%.0f allocations, and %.0f where each looks for what it names", n, apart)
+	}
+}

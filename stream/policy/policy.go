@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/forebay-io/forebay/schemas/expression"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -44,10 +45,37 @@ const NotMade sink.Class = "not_made"
 // Chain asks guards in order. The first that does not let the action go on decides.
 type Chain []Guard
 
+// reader is a guard of conditions. Those of a chain read an action's event once.
+type reader interface {
+	conditions() []*expression.Expression
+	before(ctx context.Context, a sink.Action, in *expression.Input) (Verdict, error)
+}
+
+// NewChain makes a chain of guards that are not in use yet.
+func NewChain(guards []Guard) Chain {
+	var all []*expression.Expression
+	for _, g := range guards {
+		if r, ok := g.(reader); ok {
+			all = append(all, r.conditions()...)
+		}
+	}
+	expression.Together(all...)
+	return guards
+}
+
 // Before implements [Guard].
-func (c Chain) Before(ctx context.Context, a sink.Action) (Verdict, error) {
+func (c Chain) Before(ctx context.Context, a sink.Action) (v Verdict, err error) {
+	var in *expression.Input
 	for _, g := range c {
-		if v, err := g.Before(ctx, a); err != nil || v.Status != "" {
+		if r, ok := g.(reader); ok {
+			if in == nil {
+				in = Input(a)
+			}
+			v, err = r.before(ctx, a, in)
+		} else {
+			v, err = g.Before(ctx, a)
+		}
+		if err != nil || v.Status != "" {
 			return v, err
 		}
 	}

@@ -68,7 +68,7 @@ func whens(of guarding) (policy.Guard, error) {
 
 // guards returns the guards of a subscription; nil if it has none.
 func guards(of guarding) (policy.Guard, error) {
-	var chain policy.Chain
+	var chain []policy.Guard
 	for _, make := range guardMakers {
 		g, err := make(of)
 		if err != nil {
@@ -81,5 +81,5 @@ func guards(of guarding) (policy.Guard, error) {
 	if len(chain) == 0 {
 		return nil, nil
 	}
-	return chain, nil
+	return policy.NewChain(chain), nil
 }
