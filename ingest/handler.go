@@ -110,8 +110,10 @@ type delivery struct {
 	request     verify.Request
 	event       *schemas.Event // &eventBuffer, once it is valid
 	eventBuffer schemas.Event
-	batch       *batch             // of a delivery with a list of events, in the place of event
-	span        *trace.Span        // nil: no event, or no telemetry
+	batch       *batch      // of a delivery with a list of events, in the place of event
+	span        *trace.Span // nil: no event, no telemetry, or not sampled
+	traceParent string      // the context in which its events are created; empty: none is yet
+	traceState  string
 	buffer      *[smallBuffer]byte // for a small body; reused by recycle, as are the event's headers
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -15,10 +16,13 @@ import (
 )
 
 // Tracer makes spans inside the contexts that events carry as text. A nil Tracer makes none. Safe for concurrent use.
-type Tracer struct{ t trace.Tracer }
+type Tracer struct {
+	t    trace.Tracer
+	part float64 // of new traces that are sampled
+}
 
-// NewTracer makes a Tracer of OpenTelemetry's.
-func NewTracer(t trace.Tracer) *Tracer { return &Tracer{t} }
+// NewTracer makes a Tracer of OpenTelemetry's, which is to sample what it is given: what is not sampled, all but a part of new traces, never comes there.
+func NewTracer(t trace.Tracer, part float64) *Tracer { return &Tracer{t, part} }
 
 // Messaging returns the attributes of a span about one message, by the messaging conventions of OpenTelemetry 1.45.0, and its CloudEvents id.
 func Messaging(operation, topic, eventID string) []attribute.KeyValue {
@@ -47,20 +51,24 @@ const (
 type Span struct{ s trace.Span }
 
 // Accept begins a span for a request. A caller that is trusted is its parent, where the values of its headers are a context; another caller is
-// only linked, in a new trace: it shall not choose what is sampled, nor whose trace it enters. The context in which what is made of the request
-// is created is returned too; without a Tracer it is that of [Accept].
-func (t *Tracer) Accept(parents, states []string, trusted bool, name string, began time.Time, with ...attribute.KeyValue) (s *Span, parent, state string) {
-	if t == nil {
+// only linked, in a new trace: it shall not choose what is sampled, nor whose trace it enters. The span is nil where its trace is not sampled. The
+// context in which what is made of the request is created is returned too; without a Tracer it is that of [Accept].
+func (t *Tracer) Accept(parents, states []string, trusted bool, name string, began time.Time) (s *Span, parent, state string) {
+	caller, valid := Parse(parents)
+	inside := valid && trusted
+	switch {
+	case t == nil, inside && !Sampled(caller):
 		parent, state = Accept(parents, states)
 		return nil, parent, state
+	case !inside && rand.Float64() >= t.part:
+		return nil, New(), ""
 	}
-	caller := remote(parents, states)
-	ctx, opts := context.Background(), []trace.SpanStartOption{trace.WithSpanKind(Server), trace.WithTimestamp(began), trace.WithAttributes(with...)}
+	ctx, opts := context.Background(), []trace.SpanStartOption{trace.WithSpanKind(Server), trace.WithTimestamp(began)}
 	switch {
-	case caller.IsValid() && trusted:
-		ctx = trace.ContextWithRemoteSpanContext(ctx, caller)
-	case caller.IsValid():
-		opts = append(opts, trace.WithLinks(trace.Link{SpanContext: caller}))
+	case inside:
+		ctx = trace.ContextWithRemoteSpanContext(ctx, remote(parents, states))
+	case valid:
+		opts = append(opts, trace.WithLinks(trace.Link{SpanContext: remote(parents, states)}))
 	}
 	_, span := t.t.Start(ctx, name, opts...)
 	s = &Span{span}
@@ -81,7 +89,7 @@ func (t *Tracer) StartLinked(parent, state, name string, kind trace.SpanKind, be
 	if t == nil || !Sampled(parent) {
 		return nil
 	}
-	return t.start(ofSampled, name, kind, began, with, trace.WithLinks(trace.Link{SpanContext: remote([]string{parent}, []string{state})}))
+	return t.start(context.Background(), name, kind, began, with, trace.WithLinks(trace.Link{SpanContext: remote([]string{parent}, []string{state})}))
 }
 
 // maxLinks is how many links OpenTelemetry keeps of a span.
@@ -93,16 +101,8 @@ func (t *Tracer) StartShared(parents []string, name string, kind trace.SpanKind,
 	for i := range links {
 		links[i].SpanContext = remote(parents[i:i+1], nil)
 	}
-	return t.start(ofSampled, name, kind, began, with, trace.WithLinks(links...))
+	return t.start(context.Background(), name, kind, began, with, trace.WithLinks(links...))
 }
-
-type linkedKey struct{}
-
-// ofSampled is the context of a new trace that is linked to one that is sampled.
-var ofSampled = context.WithValue(context.Background(), linkedKey{}, true)
-
-// OfSampled reports, to a sampler, whether a new trace is linked to one that is sampled, and so is to be sampled, too.
-func OfSampled(ctx context.Context) bool { return ctx.Value(linkedKey{}) != nil }
 
 func (t *Tracer) start(ctx context.Context, name string, kind trace.SpanKind, began time.Time, with []attribute.KeyValue, opts ...trace.SpanStartOption) *Span {
 	_, span := t.t.Start(ctx, name, append(opts, trace.WithSpanKind(kind), trace.WithTimestamp(began), trace.WithAttributes(with...))...)
@@ -210,11 +210,10 @@ func (s *Span) EndWith(err error) {
 
 // remote reads a context; it is not valid where the values are not.
 func remote(parents, states []string) trace.SpanContext {
-	parent, ok := Parse(parents)
-	if !ok {
+	if _, ok := Parse(parents); !ok {
 		return trace.SpanContext{}
 	}
-	_, state := Accept(parents, states)
+	parent, state := Accept(parents, states)
 	var c trace.SpanContextConfig
 	_, _ = hex.Decode(c.TraceID[:], []byte(parent[3:35]))
 	_, _ = hex.Decode(c.SpanID[:], []byte(parent[36:52]))

@@ -1,6 +1,7 @@
 package trace_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -17,9 +18,9 @@ const (
 
 func tracer(t *testing.T, part float64) (*trace.Tracer, *tracetest.InMemoryExporter) {
 	spans := tracetest.NewInMemoryExporter()
-	p := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(part))))
+	p := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(sdktrace.AlwaysSample()))
 	t.Cleanup(func() { _ = p.Shutdown(t.Context()) })
-	return trace.NewTracer(p.Tracer("test")), spans
+	return trace.NewTracer(p.Tracer("test"), part), spans
 }
 
 // A stranger decides neither whose trace its delivery is in nor whether that is sampled; one of ours decides both.
@@ -96,6 +97,30 @@ func TestStart(t *testing.T) {
 	got := spans.GetSpans()
 	if len(got) != 2 || got[0].Status.Description != "timeout" || len(got[1].Links) != 1 || got[1].Links[0].SpanContext.TraceID().String() != callerID {
 		t.Errorf("spans %+v", got)
+	}
+}
+
+// What is done with an event that is sampled is sampled, in a trace of its own too, however small the part of new traces is; of those, as many are as
+// the part says.
+func TestPart(t *testing.T) {
+	t.Parallel()
+	tr, spans := tracer(t, 0)
+	tr.StartLinked(caller, "", "replayed", trace.Client, time.Now()).End("")
+	tr.StartShared(slices.Repeat([]string{caller}, 200), "shared", trace.Client, time.Now()).End("")
+	if list := spans.GetSpans(); len(list) != 2 || len(list[0].Links) != 1 || len(list[1].Links) != 128 {
+		t.Errorf("%d spans %+v", len(list), list)
+	}
+	tr, spans = tracer(t, 0.25)
+	sampled := 0
+	for range 10_000 {
+		s, parent, _ := tr.Accept(nil, nil, false, "POST", time.Now())
+		s.End("")
+		if trace.Sampled(parent) {
+			sampled++
+		}
+	}
+	if got := len(spans.GetSpans()); got != sampled || sampled < 2000 || sampled > 3000 {
+		t.Errorf("%d spans, %d of 10000 sampled", got, sampled)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // A batch of which no event is traced costs no memory for it, with telemetry and without.
 func TestNoTraceNoMemory(t *testing.T) {
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-"
-	tracer := trace.NewTracer(noop.NewTracerProvider().Tracer("test"))
+	tracer := trace.NewTracer(noop.NewTracerProvider().Tracer("test"), 1)
 	for name, c := range map[string]struct {
 		tracer *trace.Tracer
 		flags  string

@@ -14,7 +14,7 @@ import (
 // An attempt that is not traced costs no memory for it, with telemetry and without.
 func TestNoTraceNoMemory(t *testing.T) {
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-"
-	tracer := trace.NewTracer(tracenoop.NewTracerProvider().Tracer("test"))
+	tracer := trace.NewTracer(tracenoop.NewTracerProvider().Tracer("test"), 1)
 	for name, c := range map[string]struct {
 		tracer *trace.Tracer
 		flags  string

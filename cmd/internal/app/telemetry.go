@@ -46,20 +46,8 @@ func newTelemetry(a *App) (telemetry, error) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		a.log.Warn("spans not sent; is the collector of telemetry.endpoint there?", "error", err)
 	}))
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about),
-		sdktrace.WithSampler(sdktrace.ParentBased(newTraces{sdktrace.TraceIDRatioBased(file.SampleOf())})))
-	return telemetry{trace.NewTracer(provider.Tracer("github.com/forebay-io/forebay")), provider}, nil
-}
-
-// newTraces samples a part of new traces, and all that are linked to one that is sampled.
-type newTraces struct{ sdktrace.Sampler }
-
-// ShouldSample implements [sdktrace.Sampler].
-func (s newTraces) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
-	if trace.OfSampled(p.ParentContext) {
-		return sdktrace.AlwaysSample().ShouldSample(p)
-	}
-	return s.Sampler.ShouldSample(p)
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about), sdktrace.WithSampler(sdktrace.AlwaysSample()))
+	return telemetry{trace.NewTracer(provider.Tracer("github.com/forebay-io/forebay"), file.SampleOf()), provider}, nil
 }
 
 // exporterOptions says where spans go, as the file has it; the variables say the rest.

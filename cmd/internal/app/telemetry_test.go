@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -23,7 +21,6 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
-	"github.com/forebay-io/forebay/schemas/trace"
 )
 
 // spanCollector is a collector that takes OTLP over HTTP.
@@ -198,23 +195,6 @@ func (c *spanCollector) transactions(t *testing.T, id string) {
 	}
 	if recorded == 0 {
 		t.Error("no transaction recorded its attempts")
-	}
-}
-
-// What is done with an event that is sampled is sampled, in a trace of its own too, however small the part of new traces is.
-func TestLinkedTracesAreSampled(t *testing.T) {
-	t.Parallel()
-	spans := tracetest.NewInMemoryExporter()
-	p := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(sdktrace.ParentBased(newTraces{sdktrace.TraceIDRatioBased(0)})))
-	t.Cleanup(func() { _ = p.Shutdown(t.Context()) })
-	tracer := trace.NewTracer(p.Tracer("test"))
-	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	tracer.StartLinked(parent, "", "replayed", trace.Client, time.Now()).End("")
-	tracer.StartShared(slices.Repeat([]string{parent}, 200), "shared", trace.Client, time.Now()).End("")
-	s, stranger, _ := tracer.Accept([]string{parent}, nil, false, "a stranger's", time.Now())
-	s.End("")
-	if list := spans.GetSpans(); len(list) != 2 || len(list[0].Links) != 1 || len(list[1].Links) != 128 || trace.Sampled(stranger) {
-		t.Errorf("%d spans %+v", len(list), list)
 	}
 }
 

@@ -27,7 +27,7 @@ func (d *desk) traced(began time.Time) (*tracetest.InMemoryExporter, func(*http.
 	spans := tracetest.NewInMemoryExporter()
 	p := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
 	d.t.Cleanup(func() { _ = p.Shutdown(d.t.Context()) })
-	h, err := New(Config{Keys: d.keys, Ledger: d.fake, Tracer: trace.NewTracer(p.Tracer("test"))})
+	h, err := New(Config{Keys: d.keys, Ledger: d.fake, Tracer: trace.NewTracer(p.Tracer("test"), 1)})
 	if err != nil {
 		d.t.Fatal(err)
 	}
