@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/counter"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -42,6 +43,7 @@ type gateRun struct {
 	entities int           // of each partition
 	body     int           // bytes of an event's body, which lanes hold and the ledger does not
 	match    string        // of the subscription, asked of every event; empty: nothing is asked
+	guarded  bool          // it has a second key and all guards, see laneGuards
 	warmUp   int           // actions of each loop before it is measured, besides the first of every entity; see gateWarmUp
 	length   time.Duration // of the measured part
 }
@@ -105,22 +107,37 @@ func (g gateRun) runLoops(ctx context.Context) (gateResult, error) {
 		return gateResult{}, err
 	}
 	body := &bodies{sample: issueOf(g.body)}
-	lanes, err := lane.New(lane.Config{
+	cfg := lane.Config{
 		Subscription: g.name, Ledger: ns, Payloads: body, Codec: noCodec,
 		Destinations: map[string]lane.DestinationConfig{"bench/noop": {Sink: noop{}, Concurrency: 64}}, Alive: func() bool { return true },
-	})
-	if err != nil {
-		return gateResult{}, err
 	}
 	laneCtx, stopLanes := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
 	defer stopLanes()
-	laneDone := make(chan error, 1)
-	go func() { laneDone <- lanes.Run(laneCtx) }()
 	match, err := policy.Match(g.match)
 	if err != nil {
 		return gateResult{}, err
 	}
-	result, err := g.measure(ctx, g.newLoops(ns, lanes, body, match))
+	var also alsoFunc
+	if g.guarded {
+		counters := counter.New(l, nil)
+		running.Go(func() { counters.Run(laneCtx) })
+		cfg.Destinations["bench/noop"] = lane.DestinationConfig{Sink: &paid{}, Concurrency: 64}
+		if cfg.Guard, err = laneGuards(l, ns, counters); err != nil {
+			return gateResult{}, err
+		}
+		if also, err = policy.Also(laneKey); err != nil {
+			return gateResult{}, err
+		}
+	}
+	lanes, err := lane.New(cfg)
+	if err != nil {
+		return gateResult{}, err
+	}
+	laneDone := make(chan error, 1)
+	go func() { laneDone <- lanes.Run(laneCtx) }()
+	result, err := g.measure(ctx, g.newLoops(ns, lanes, body, match, also))
 	stopLanes()
 	result.loads = body.loads.Load()
 	if err := errors.Join(err, <-laneDone); err != nil {
@@ -131,11 +148,15 @@ func (g gateRun) runLoops(ctx context.Context) (gateResult, error) {
 
 // spec is the run's subscription.
 func (g gateRun) spec() ledger.Spec {
-	return ledger.Spec{
+	spec := ledger.Spec{
 		Name: g.name, Owner: "forebay-bench",
 		Actions: []ledger.ActionSpec{{Name: "run", Destination: "bench/noop", OnDead: ledger.Park}},
 		Policy:  gate.Policy{Order: gate.OrderVersion, Start: gate.StartAny, Equal: gate.EqualApply, MaxPerEntity: 100, MaxBuffered: 1000},
 	}
+	if g.guarded {
+		spec.Policy.Also = 10 * time.Minute
+	}
+	return spec
 }
 
 // gateTopic is where the events of all runs come from, as the ledger sees it.
@@ -157,11 +178,11 @@ func goOn(stored *ledger.Position) ledger.Start {
 	return ledger.Start{Position: *stored}
 }
 
-func (g gateRun) newLoops(ns *ledger.Namespace, lanes *lane.Lanes, body *bodies, match matchFunc) loopSet {
+func (g gateRun) newLoops(ns *ledger.Namespace, lanes *lane.Lanes, body *bodies, match matchFunc, also alsoFunc) loopSet {
 	names := entityNames(g.entities)
 	loops := make(loopSet, g.loops)
 	for i := range loops {
-		loops[i] = newGateLoop(g, ns, lanes, body, match, names, i)
+		loops[i] = newGateLoop(g, ns, lanes, body, match, also, names, i)
 	}
 	return loops
 }

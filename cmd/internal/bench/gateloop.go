@@ -19,6 +19,7 @@ type gateLoop struct {
 	lanes  *lane.Lanes
 	bodies *bodies
 	match  matchFunc
+	also   alsoFunc
 	number int32 // of the partition
 	events *generator
 	claim  *ledger.Claim // nil before prepare
@@ -32,8 +33,11 @@ type gateLoop struct {
 // matchFunc is a subscription's match; nil takes everything.
 type matchFunc func(*schemas.Event) (bool, error)
 
-func newGateLoop(g gateRun, ns *ledger.Namespace, lanes *lane.Lanes, body *bodies, match matchFunc, names []string, n int) *gateLoop {
-	return &gateLoop{cfg: g, ns: ns, lanes: lanes, bodies: body, match: match, number: int32(n), events: newGenerator(int32(n), names, g.seed)}
+// alsoFunc gives an event's second key; nil gives none.
+type alsoFunc func(*schemas.Event) (gate.Also, error)
+
+func newGateLoop(g gateRun, ns *ledger.Namespace, lanes *lane.Lanes, body *bodies, match matchFunc, also alsoFunc, names []string, n int) *gateLoop {
+	return &gateLoop{cfg: g, ns: ns, lanes: lanes, bodies: body, match: match, also: also, number: int32(n), events: newGenerator(int32(n), names, g.seed)}
 }
 
 // prepare claims the partition, applies one event of each entity and warms up.
@@ -89,12 +93,17 @@ func (l *gateLoop) apply(ctx context.Context, n int, next func() event) error {
 	events, now := make([]schemas.Event, n), time.Now()
 	for i := range n {
 		l.records[i], events[i] = recordOf(next(), now)
-		if l.match == nil {
-			continue
-		}
 		events[i].Data = l.bodies.sample
-		if matches, err := l.match(&events[i]); err != nil || !matches {
-			return fmt.Errorf("an event of the bench is not matched: %w", err)
+		if l.match != nil {
+			if matches, err := l.match(&events[i]); err != nil || !matches {
+				return fmt.Errorf("an event of the bench is not matched: %w", err)
+			}
+		}
+		if l.also != nil {
+			var err error
+			if l.records[i].Also, err = l.also(&events[i]); err != nil {
+				return err
+			}
 		}
 	}
 	applied, err := l.ns.Apply(ctx, []ledger.Slice{{Claim: l.claim, From: l.claim.Next.Offset, Records: l.records, Next: ledger.Position{Offset: l.records[n-1].Offset + 1}}})

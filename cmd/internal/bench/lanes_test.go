@@ -12,14 +12,14 @@ func TestLanesScenario(t *testing.T) {
 	if err := runLanes(t.Context(), o, s, r); err != nil {
 		t.Fatal(err)
 	}
-	checkReport(t, r, `lanes/one_by_one lanes/batch_100`,
-		`lanes/cpu_forebay lanes/cpu_postgres lanes/wal lanes/one_by_one_cpu_postgres lanes/one_by_one_wal lanes/batch_100_cpu_postgres lanes/batch_100_wal`)
-	for i, bar := range []float64{lanesOneBar, lanesBatchBar} {
+	checkReport(t, r, `lanes/one_by_one lanes/batch_100 lanes/guarded`,
+		`lanes/cpu_forebay lanes/cpu_postgres lanes/wal lanes/guarded_cpu_forebay lanes/guarded_cpu_postgres lanes/guarded_wal lanes/one_by_one_cpu_postgres lanes/one_by_one_wal lanes/batch_100_cpu_postgres lanes/batch_100_wal`)
+	for i, bar := range []float64{lanesOneBar, lanesBatchBar, lanesGuardedBar} {
 		if x := r.Ratios[i]; x.Bar != bar || x.AtMost || len(x.Rounds) != o.Rounds {
 			t.Errorf("%+v", x)
 		}
 	}
-	for _, name := range []string{"lanes.ours", "lanes.one_by_one", "lanes.batch_100", "lanes.rivals"} {
+	for _, name := range []string{"lanes.ours", "lanes.guarded", "lanes.one_by_one", "lanes.batch_100", "lanes.rivals"} {
 		if r.Settings[name] == "" {
 			t.Errorf("no setting %s: %v", name, r.Settings)
 		}
