@@ -62,7 +62,7 @@ func TestMigrateBesideADeadlock(t *testing.T) {
 		return err
 	}
 	for told := false; !told; { // Postgres ends whose wait is the longer one, or the test's own
-		if err := exec(`DROP TABLE IF EXISTS moves; DELETE FROM migrations WHERE version_id = 2`); err != nil {
+		if err := exec(`DROP TABLE IF EXISTS moves; DELETE FROM migrations WHERE version_id >= 2`); err != nil {
 			t.Fatal(err)
 		}
 		if err := exec(`BEGIN; LOCK TABLE migrations IN SHARE MODE`); err != nil {
@@ -121,16 +121,16 @@ func TestOpenRefuses(t *testing.T) {
 		admin(t, cfg.URL.Reveal(), `INSERT INTO `+cfg.Schema+`.migration_files VALUES ($1, 'newer', $2)`, version, serves)
 	}
 	expanded, contracted := schemaFor(t), schemaFor(t)
-	newer(expanded, 3, 2)
-	newer(expanded, 4, 2)
+	newer(expanded, 4, 3)
+	newer(expanded, 5, 3)
 	open(t, expanded)
 	if ran, err := Migrate(t.Context(), expanded); err != nil || len(ran) > 0 {
 		t.Errorf("migrate of a binary that is older than the ledger: %q %v", ran, err)
 	}
-	newer(contracted, 3, 3)
-	newer(contracted, 4, 2)                    // one that serves this binary does not bring back what another has taken away
+	newer(contracted, 4, 4)
+	newer(contracted, 5, 3)                    // one that serves this binary does not bring back what another has taken away
 	old, changed := schemaFor(t), schemaFor(t) // of builds before a release: with 17 migrations, and with another first one
-	admin(t, old.URL.Reveal(), `INSERT INTO `+old.Schema+`.migrations (version_id, is_applied) SELECT v, true FROM generate_series(3, 17) v`)
+	admin(t, old.URL.Reveal(), `INSERT INTO `+old.Schema+`.migrations (version_id, is_applied) SELECT v, true FROM generate_series(4, 17) v`)
 	admin(t, old.URL.Reveal(), `DROP TABLE `+old.Schema+`.migration_files`)
 	admin(t, changed.URL.Reveal(), `UPDATE `+changed.Schema+`.migration_files SET sum = 'another'`)
 	lazy := schemaFor(t)
