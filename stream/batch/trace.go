@@ -40,9 +40,9 @@ func (l *Loop) trace(read *part, a ledger.Applied, began time.Time, transaction 
 			continue
 		}
 		e, r := read.Events[o.Record], &read.Records[o.Record]
-		span := l.cfg.Tracer.Start(e.TraceParent, e.TraceState, "process "+topic, trace.Consumer, began, trace.Messaging("process", topic, e.ID)...)
-		span.Set(attribute.Int64("messaging.kafka.offset", r.Offset), attribute.Int("messaging.destination.partition.id", int(read.of.at().Number)),
-			attribute.String("messaging.consumer.group.name", l.cfg.Group), attribute.String("forebay.decision", string(o.Decision)), attribute.String("forebay.reason", string(o.Reason)))
+		span := l.cfg.Tracer.Start(e.TraceParent, e.TraceState, "process "+topic, trace.Consumer, began, append(trace.Messaging("process", topic, e.ID),
+			attribute.Int64("messaging.kafka.offset", r.Offset), attribute.Int("messaging.destination.partition.id", int(read.of.at().Number)),
+			attribute.String("messaging.consumer.group.name", l.cfg.Group), attribute.String("forebay.decision", string(o.Decision)), attribute.String("forebay.reason", string(o.Reason)))...)
 		span.Link(transaction)
 		span.End("")
 	}

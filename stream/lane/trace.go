@@ -37,10 +37,11 @@ func endSpan(s *trace.Span, r *ledger.Result) {
 	if s == nil {
 		return
 	}
-	s.Set(attribute.String("forebay.status", string(r.Status)))
-	if r.Code != 0 {
-		s.Set(attribute.Int("http.response.status_code", r.Code))
+	with := []attribute.KeyValue{attribute.String("forebay.status", string(r.Status)), attribute.Int("http.response.status_code", r.Code)}
+	if r.Code == 0 {
+		with = with[:1]
 	}
+	s.Set(with...)
 	s.End(r.Class)
 }
 
