@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -38,12 +39,14 @@ type intake struct {
 	ids      *schemaIDs
 	agents   *agents.Keeper
 	issuers  *verify.KeySets
-	troubles []string // what logTroubles last wrote; used by checkReachable alone
+	troubles []string               // what logTroubles last wrote; used by checkReachable alone
+	unusable atomic.Pointer[string] // what checkReachable last found wrong with topics, for /readyz
 }
 
 // newIntake compiles the sources and makes the producer and the handler. Nothing listens or connects yet.
 func newIntake(a *App) (*intake, error) {
 	in := &intake{a: a, largest: a.file().LargestBody(), checked: map[string]bool{}, drift: drift.NewRecorder(), ids: newSchemaIDs(a.log)}
+	in.unusable.Store(new(string))
 	in.issuers = verify.NewKeySets(fetchKeys)
 	compiled, problems := compileSources(a.file(), nil, in.around)
 	if len(problems) > 0 {
@@ -147,13 +150,14 @@ func (in *intake) open(a *App) {
 	in.accepts.Store(true)
 	reach := newReach(in.checkReachable)
 	a.ready.probe("intake", func(ctx context.Context) error { return in.spool.takes(reach.check(ctx)) })
+	a.ready.note("topics", func() string { return *in.unusable.Load() })
 	in.spool.start()
 	a.log.Info("intake accepts", "address", in.listener.Addr().String(), "sources", len(*in.sources.current.Load()))
 }
 
 // checkReachable returns an error if no broker answers, or if no source can be written to. It logs which topics, those of quarantine
-// among them, cannot be written; while other sources can, that is no error: all processes see the same, and none would be left to serve
-// these. Not for concurrent use.
+// among them, cannot be written, and has /readyz say it; while other sources can, that is no error: all processes see the same, and none
+// would be left to serve these. Not for concurrent use.
 func (in *intake) checkReachable(ctx context.Context) error {
 	sources := *in.sources.current.Load()
 	names := make([]string, 0, 2*len(sources))
@@ -162,7 +166,13 @@ func (in *intake) checkReachable(ctx context.Context) error {
 	}
 	wrong, err := in.log.Check(ctx, names...)
 	if err != nil {
+		in.unusable.Store(new(string))
 		return err
+	}
+	for _, topic := range names {
+		if err := in.a.unfit.err(in.a.cfg.Path, topic); err != nil && wrong[topic].Err == nil {
+			wrong[topic] = producer.Trouble{Err: err}
+		}
 	}
 	in.logTroubles(wrong)
 	return noneWritable(sources, wrong, in.checked)
@@ -183,13 +193,19 @@ func noneWritable(sources map[nameInTeam]*ingest.Source, wrong map[string]produc
 	return err
 }
 
-// logTroubles logs which topics cannot be written, if that has changed since the last call.
+// logTroubles keeps for /readyz which topics cannot be written, and logs them if that has changed since the last call.
 func (in *intake) logTroubles(wrong map[string]producer.Trouble) {
 	const most = 20 // a broker that is away takes partitions of all topics with it
 	var troubles []string
 	for _, topic := range sortedKeys(wrong) {
 		troubles = append(troubles, wrong[topic].Err.Error())
 	}
+	said := ""
+	if len(troubles) > 0 {
+		said = fmt.Sprintf("%d cannot be written, or not to all of their partitions; deliveries for those are answered 503, or kept on disk: %s",
+			len(troubles), strings.Join(troubles[:min(most, len(troubles))], "; "))
+	}
+	in.unusable.Store(&said)
 	if slices.Equal(troubles, in.troubles) {
 		return
 	}

@@ -2,10 +2,12 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,10 +15,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
@@ -43,6 +48,41 @@ func TestReadyzFollowsTheBrokers(t *testing.T) {
 	p.unready("forebay topics apply") // brokers without our topics
 	r.createTopics()
 	p.ready()
+	p.clean()
+}
+
+// TestReadyzNamesTopics: one topic that is deleted, or that was unfit from the start, keeps nobody from the others, and is named.
+func TestReadyzNamesTopics(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, "http://127.0.0.1:1", nil, true)
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	adm := kadm.NewClient(client)
+	if _, err := adm.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "cleanup.policy", Value: new("compact")}}, "quarantine.acme.github"); err != nil {
+		t.Fatal(err)
+	}
+	p := r.run(config.RoleIntake)
+	note := func() string {
+		status, body := p.readyz()
+		var said api.Readiness
+		if err := json.Unmarshal([]byte(body), &said); err != nil || status != http.StatusOK {
+			t.Fatalf("%d %s %v", status, body, err)
+		}
+		return said.Checks[slices.IndexFunc(said.Checks, func(c api.Check) bool { return c.Name == "topics" })].Note
+	}
+	if got := note(); !strings.Contains(got, "quarantine.acme.github: ") || strings.Contains(got, "events.") {
+		t.Errorf("of an unfit topic: %q", got)
+	}
+	if _, err := adm.DeleteTopics(t.Context(), "events.acme.github"); err != nil {
+		t.Fatal(err)
+	}
+	if !rig.Until(time.Minute, func() bool { return strings.Contains(note(), "events.acme.github is missing") }) {
+		t.Errorf("of a deleted topic: %q", note())
+	}
+	p.accepted("orders", "orders-secret", order("x", 1))
 	p.clean()
 }
 
