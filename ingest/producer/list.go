@@ -134,7 +134,7 @@ func (l *listing) add(r *kgo.Record) {
 	if before, ok := l.Before[r.Partition]; ok && r.Offset >= before {
 		return
 	}
-	item := parseQuarantine(r)
+	item := Quarantined(r)
 	if l.Kind != "" && item.Kind != l.Kind {
 		return
 	}

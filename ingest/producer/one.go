@@ -37,7 +37,7 @@ func ReadOne(ctx context.Context, topic string, partition int32, offset int64, o
 	}
 	for _, r := range fetches.Records() {
 		if _, _, mark := parseMark(r); r.Offset == offset && !r.Attrs.IsControl() && !mark {
-			item := parseQuarantine(r)
+			item := Quarantined(r)
 			return &item, nil
 		}
 	}

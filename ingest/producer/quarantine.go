@@ -2,6 +2,7 @@ package producer
 
 import (
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,8 +74,17 @@ func HasHeader(r *kgo.Record, name, value string) bool {
 	return slices.ContainsFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == requestPrefix+name && string(h.Value) == value })
 }
 
-// parseQuarantine reads a record of a quarantine topic. It never fails: operators read the topic when something has gone wrong.
-func parseQuarantine(r *kgo.Record) Item {
+// Request returns the delivery as the request that it was.
+func (i *Item) Request() *verify.Request {
+	r := &verify.Request{Method: i.Method, URL: i.URL, Header: http.Header{}, Body: i.Body, Secret: i.Secret, Caller: i.Caller}
+	for _, h := range i.Headers {
+		r.Header.Add(h.Name, h.Value)
+	}
+	return r
+}
+
+// Quarantined reads a record of a quarantine topic; a mark has a Kind of its own. It never fails: operators read the topic when something has gone wrong.
+func Quarantined(r *kgo.Record) Item {
 	item := Item{Partition: r.Partition, Offset: r.Offset, Bytes: len(r.Value), Delivery: ingest.Delivery{
 		Kind: header(r, headerKind), Reason: header(r, headerReason), Detail: header(r, headerDetail), Method: header(r, headerMethod),
 		URL: header(r, headerURL), Team: header(r, headerTeam), Source: header(r, headerSource), Body: r.Value, Received: r.Timestamp.UTC(),

@@ -171,7 +171,7 @@ func (p *waiting) add(r *kgo.Record) {
 		p.marked[about] = true
 		delete(p.open, about)
 	} else if !p.marked[r.Offset] && header(r, headerKind) != ingest.KindRefused {
-		item := parseQuarantine(r)
+		item := Quarantined(r)
 		item.Body, item.Headers = nil, nil
 		p.open[r.Offset] = item
 	}

@@ -3,7 +3,6 @@ package app
 import (
 	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/ingest"
@@ -24,15 +23,6 @@ func keptRefused(s *config.Source, before *ingest.Source) *ingest.Refused {
 	return ingest.RefusedOf(limits, !preset.RepeatsItself(), before)
 }
 
-// receivedRequest returns a kept delivery as the request that it was.
-func receivedRequest(kept *producer.Item) *verify.Request {
-	r := &verify.Request{Method: kept.Method, URL: kept.URL, Header: http.Header{}, Body: kept.Body, Secret: kept.Secret, Caller: kept.Caller}
-	for _, h := range kept.Headers {
-		r.Header.Add(h.Name, h.Value)
-	}
-	return r
-}
-
 // verifyAgain verifies a refused delivery with its source's keys and tolerance of today, at the time at which it came, and notes which of the
 // secrets it was. What was authentic when it came is not asked again.
 func verifyAgain(source *ingest.Source, kept *producer.Item) error {
@@ -40,7 +30,7 @@ func verifyAgain(source *ingest.Source, kept *producer.Item) error {
 		return nil
 	}
 	const op = "redrive"
-	r := receivedRequest(kept)
+	r := kept.Request()
 	if kept.Reason != ingest.ReasonThrottled {
 		err := source.Verifier.Verify(r, kept.Received)
 		if e, ok := errors.AsType[*verify.Error](err); ok && (e.Reason == verify.TooOld || e.Reason == verify.TooNew) {

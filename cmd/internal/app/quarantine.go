@@ -242,7 +242,7 @@ func (q *quarantineAPI) discard(ctx context.Context, p api.QuarantinePlace, r ap
 // eventsOf returns the events that the source's mapping makes of a quarantined delivery: one, unless it is a whole one of a source whose
 // deliveries have lists of events.
 func eventsOf(source *ingest.Source, kept *producer.Item) ([]*schemas.Event, error) {
-	r := receivedRequest(kept)
+	r := kept.Request()
 	elements := []verify.Request{*r}
 	if source.Several() && kept.Element == 0 {
 		var err error

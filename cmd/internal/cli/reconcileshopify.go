@@ -18,6 +18,8 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/app"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/topics"
+	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/producer"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
@@ -26,7 +28,7 @@ import (
 )
 
 // shopifyLog is what a shop has, since Shopify shows no log of deliveries: the resources that changed, of which those are missed whose version
-// no event in the source's topic has reached. A webhook that comes later for one is another event of an equal version, and would run, too: an
+// no event in the source's topic has reached, nor a delivery in quarantine that would be one, which waits for an operator there. A webhook that comes later for one is another event of an equal version, and would run, too: an
 // event's id is made of its bytes. So what Shopify may still repeat by itself is left to it.
 // Source: https://shopify.dev/docs/api/admin-rest/usage/pagination, https://shopify.dev/docs/api/admin-rest/latest/resources/order.
 type shopifyLog struct {
@@ -119,14 +121,23 @@ func (s *shopifyLog) missed(e *env, since time.Time) (list []*missed, more bool,
 	return slices.Collect(maps.Values(found)), more, nil
 }
 
-// had returns the newest version of each line that has come to the source's topic since then.
+// had returns the newest version of each line that has come to the source's topic since then, or to quarantine and was authentic.
 func (s *shopifyLog) had(ctx context.Context, since time.Time) (map[versionLine]int64, error) {
 	had := map[versionLine]int64{}
-	topic := s.to.file.Teams[s.to.id.Team].Sources[s.to.id.Name].Topic
-	err := producer.ReadSince(ctx, topic, since.Add(-shopifySlack), func(r *kgo.Record) {
-		if event, err := record.Decode(r); err == nil && event.Version.Kind == schemas.Timestamp {
+	add := func(event *schemas.Event, err error) {
+		if err == nil && event.Version.Kind == schemas.Timestamp {
 			of := versionLine{event.Entity, event.Version.Clock}
 			had[of] = max(had[of], event.Version.Value)
+		}
+	}
+	topic := s.to.file.Teams[s.to.id.Team].Sources[s.to.id.Name].Topic
+	err := producer.ReadSince(ctx, topic, since.Add(-shopifySlack), func(r *kgo.Record) { add(record.Decode(r)) }, s.kafka...)
+	if err != nil {
+		return nil, err
+	}
+	err = producer.ReadSince(ctx, topics.Quarantine(s.to.id.Team, s.to.id.Name), since.Add(-shopifySlack), func(r *kgo.Record) {
+		if kept := producer.Quarantined(r); kept.Kind == ingest.KindUnusable {
+			add(s.to.Event(kept.Request(), kept.Received))
 		}
 	}, s.kafka...)
 	return had, err

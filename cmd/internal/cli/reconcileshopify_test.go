@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -20,6 +21,8 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/ingest"
+	"github.com/forebay-io/forebay/ingest/producer"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
@@ -72,10 +75,10 @@ func (f *fakeShop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"orders":[%s]}`, strings.Join(f.orders[from:min(from+2, len(f.orders))], ","))
 }
 
-// newOrderTopic is the topic of the source hooks; put puts an event into it.
-func newOrderTopic(t *testing.T) (brokers string, put func(*schemas.Event)) {
+// newOrderTopic is the topics of the source hooks; put puts an event there, and aside a delivery into quarantine.
+func newOrderTopic(t *testing.T) (brokers string, put func(*schemas.Event), aside func(*ingest.Delivery)) {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "events.acme.hooks"))
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "events.acme.hooks", "quarantine.acme.hooks"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,15 +88,25 @@ func newOrderTopic(t *testing.T) (brokers string, put func(*schemas.Event)) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	return cluster.ListenAddrs()[0], func(e *schemas.Event) {
+	keeps, err := producer.New(producer.Config{Brokers: cluster.ListenAddrs()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = keeps.Close(context.Background()) })
+	put = func(e *schemas.Event) {
 		if err := client.ProduceSync(t.Context(), record.Encode("events.acme.hooks", e)).FirstErr(); err != nil {
+			t.Error(err)
+		}
+	}
+	return cluster.ListenAddrs()[0], put, func(d *ingest.Delivery) {
+		if err := keeps.Quarantine(t.Context(), time.Time{}, "quarantine.acme.hooks", d); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
 // TestReconcileShopify: orders of which no event of their version came are made ones, the oldest first, whatever the list is like; what
-// came, also as another topic or a newer version, what Shopify may still repeat and what is too old is left.
+// came, also as another topic or a newer version or into quarantine, what Shopify may still repeat and what is too old is left.
 func TestReconcileShopify(t *testing.T) {
 	t.Parallel()
 	const hook = "--hook acme.myshopify.com/2026-07/orders/updated,products/update"
@@ -102,7 +115,8 @@ func TestReconcileShopify(t *testing.T) {
 		return fmt.Sprintf(`{"id":%d,"admin_graphql_api_id":"gid://shopify/Order/%d","order_number":%d,"updated_at":%q}`, id, id, id, now.Add(-ago).Format(time.RFC3339))
 	}
 	intake, shop := newReconciledIntake(t, "shopify"), newFakeShop(t)
-	intake.brokers, intake.log = newOrderTopic(t)
+	brokers, put, aside := newOrderTopic(t)
+	intake.brokers, intake.log = brokers, put
 	arrived := func(topic, body string) {
 		t.Helper()
 		e, err := intake.source.Event(&verify.Request{Header: http.Header{"X-Shopify-Topic": {topic}, "X-Shopify-Shop-Domain": {"acme.myshopify.com"}, "X-Shopify-Event-Id": {"e1"}}, Body: []byte(body)}, now)
@@ -116,7 +130,15 @@ func TestReconcileShopify(t *testing.T) {
 	arrived("orders/paid", order(3, 7*time.Hour))
 	arrived("orders/updated", order(4, 5*time.Hour))
 	arrived("orders/updated", order(5, 9*time.Hour)) // an older version than the shop's
-	shop.orders = []string{order(1, time.Hour), order(large, 5*time.Hour), order(2, 6*time.Hour), order(3, 7*time.Hour), order(5, 8*time.Hour), order(4, 6*time.Hour), order(6, 30*time.Hour)}
+	kept := ingest.Delivery{Team: "acme", Source: "hooks", Kind: ingest.KindUnusable, Reason: "schema", Method: "POST", Received: now,
+		Headers: []schemas.Header{{Name: "x-shopify-topic", Value: "orders/updated"}, {Name: "x-shopify-shop-domain", Value: "acme.myshopify.com"}}}
+	forged, older, same := kept, kept, kept
+	forged.Kind, forged.Body = ingest.KindRefused, []byte(order(5, 8*time.Hour))
+	older.Body, same.Body = []byte(order(5, 10*time.Hour)), []byte(order(9, 5*time.Hour))
+	aside(&forged)
+	aside(&older)
+	aside(&same)
+	shop.orders = []string{order(1, time.Hour), order(large, 5*time.Hour), order(2, 6*time.Hour), order(3, 7*time.Hour), order(5, 8*time.Hour), order(4, 6*time.Hour), order(6, 30*time.Hour), order(9, 5*time.Hour)}
 	shop.limited = 3
 	key := func(n int64) string {
 		return string(schemas.NewEntityKey("acme.myshopify.com", fmt.Sprintf("gid://shopify/Order/%d", n)))
@@ -134,7 +156,6 @@ func TestReconcileShopify(t *testing.T) {
 	}
 	intake.status = 0
 	var got []string
-	put := intake.log
 	intake.log = func(e *schemas.Event) {
 		put(e)
 		got = append(got, fmt.Sprintf("%s %s %s %s", e.Type, e.Entity, e.Payload, e.Data))
