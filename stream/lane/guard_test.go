@@ -159,6 +159,8 @@ func TestGuardWaits(t *testing.T) {
 		oldest := r.s.q.partitions[r.claim].oldest()
 		r.s.mu.Unlock()
 		same(t, "nothing counts as late", oldest.IsZero(), true)
+		w := r.Waiting()[destName]
+		same(t, "waits, and is held", []int{w.Actions, w.Held}, []int{2, 2})
 
 		d.say("a", policy.Verdict{}, nil)
 		r.AskAgain(ledger.WaitingBudget)

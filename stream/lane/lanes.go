@@ -235,10 +235,14 @@ func (l *Lanes) Waiting() map[string]Waiting {
 	n := map[string]Waiting{}
 	for _, p := range l.s.q.partitions {
 		for _, la := range p.lanes {
+			held := 0
+			if la.head != nil && la.head.Status.Waits() {
+				held = 1
+			}
 			for e := la.head; e != nil; e = e.next {
 				if !e.inFlight() {
 					w := n[e.Destination]
-					n[e.Destination] = w.With(Waiting{1, e.Since})
+					n[e.Destination] = w.With(Waiting{1, held, e.Since})
 				}
 			}
 		}
@@ -249,6 +253,7 @@ func (l *Lanes) Waiting() map[string]Waiting {
 // Waiting is how many actions wait, and since when the first of them does.
 type Waiting struct {
 	Actions int
+	Held    int       // of these, whose head waits for a guard
 	Since   time.Time // zero: none waits
 }
 
@@ -257,7 +262,7 @@ func (w Waiting) With(o Waiting) Waiting {
 	if w.Since.IsZero() || !o.Since.IsZero() && o.Since.Before(w.Since) {
 		w.Since = o.Since
 	}
-	w.Actions += o.Actions
+	w.Actions, w.Held = w.Actions+o.Actions, w.Held+o.Held
 	return w
 }
 

@@ -404,23 +404,19 @@ func (t *attention) ofApprovals(ctx context.Context, l *look) {
 }
 
 // ofDestinations adds destinations that are paused, or to which nothing gets through.
-func (t *attention) ofDestinations(ctx context.Context, l *look) {
+func (t *attention) ofDestinations(_ context.Context, l *look) {
 	if t.a.stream == nil {
 		l.unknown[api.KindDown], l.unknown[api.KindPaused] = noStream, noStream
 		return
 	}
-	items, err := destinationsAPI{t.a.stream}.Destinations(ctx)
-	if err != nil {
-		l.unknown[api.KindDown], l.unknown[api.KindPaused], l.failed = err.Error(), err.Error(), true
-		return
-	}
-	for _, i := range items {
+	waiting := t.a.stream.waiting()
+	for _, i := range (destinationsAPI{t.a.stream}).items(waiting) {
 		switch {
 		case i.Paused != nil && i.Paused.Scope != "": // one row says that of all
 		case i.Paused != nil:
 			l.rows = append(l.rows, pausedRow(i))
 		case i.FailingSince != nil && l.at.Sub(*i.FailingSince) >= downAfter && i.Waiting+i.Running > 0:
-			l.rows = append(l.rows, downRow(i))
+			l.rows = append(l.rows, downRow(i, waiting[fullName(i.Team, i.Destination)].Held))
 		}
 	}
 }

@@ -49,8 +49,11 @@ type destinationsAPI struct{ s *streams }
 
 // Destinations lists the configured destinations that this process runs, the shared ones first, as AllDestinations has them.
 func (p destinationsAPI) Destinations(context.Context) ([]api.DestinationItem, error) {
-	var items []api.DestinationItem
-	waiting := p.s.waiting()
+	return p.items(p.s.waiting()), nil
+}
+
+// items lists them, of which waiting says what waits for them.
+func (p destinationsAPI) items(waiting map[string]lane.Waiting) (items []api.DestinationItem) {
 	for _, d := range p.s.a.file().AllDestinations() {
 		state := p.s.destination(d.FullName()).Shared
 		if state == nil {
@@ -59,12 +62,12 @@ func (p destinationsAPI) Destinations(context.Context) ([]api.DestinationItem, e
 		item := destinationItem(state.Status())
 		item.URL = p.s.where(d.FullName())
 		item.Team, item.Destination, item.Teams = d.Team, d.Name, d.Teams
-		item.Type, item.Concurrency, item.Waiting = d.Type, d.Concurrency, waiting[d.FullName()]
+		item.Type, item.Concurrency, item.Waiting = d.Type, d.Concurrency, waiting[d.FullName()].Actions
 		item.Rate = rateItem(d.Rate)
 		item.Elsewhere = p.s.a.file().UsedElsewhere(d)
 		items = append(items, item)
 	}
-	return items, nil
+	return items
 }
 
 // where returns the URL that a destination calls, for operators to read; empty if it calls none, or this process does not run it.
@@ -75,12 +78,16 @@ func (s *streams) where(name string) string {
 	return ""
 }
 
-// waiting returns how many actions wait in the lanes of all subscriptions, by destination.
-func (s *streams) waiting() map[string]int {
-	sum := map[string]int{}
-	for _, lanes := range s.allLanes() {
+// waiting returns what waits in the lanes of all subscriptions, by destination. What a paused subscription has is held.
+func (s *streams) waiting() map[string]lane.Waiting {
+	sum := map[string]lane.Waiting{}
+	for at, lanes := range s.allLanes() {
+		paused := s.pauses.of(at).Paused != nil
 		for destination, n := range lanes.Waiting() {
-			sum[destination] += n.Actions
+			if paused {
+				n.Held = n.Actions
+			}
+			sum[destination] = sum[destination].With(n)
 		}
 	}
 	return sum

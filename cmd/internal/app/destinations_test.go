@@ -141,8 +141,8 @@ func TestGoneDestinationIsPaused(t *testing.T) {
 	}
 }
 
-// TestDeadDestinationWaitsForAnOperator: nobody answers at a destination, and an action waits. After two minutes of that it is listed as down; paused,
-// as paused; and once it answers, as neither.
+// TestDeadDestinationWaitsForAnOperator: nobody answers at a destination, and an action waits. After two minutes of that it is listed as down, and whether
+// it is tried, which it is not while its subscription is paused; paused, as paused; and once it answers, as neither.
 func TestDeadDestinationWaitsForAnOperator(t *testing.T) {
 	t.Parallel()
 	agent := newAgent(t)
@@ -175,7 +175,24 @@ func TestDeadDestinationWaitsForAnOperator(t *testing.T) {
 	if diff := cmp.Diff(down, listed(downAfter)); diff != "" {
 		t.Error(diff)
 	}
+	tried := func() bool {
+		l := look{at: time.Now().Add(downAfter), unknown: map[string]string{}}
+		p.app.waits.ofDestinations(t.Context(), &l)
+		return strings.Contains(l.rows[0].Detail, "tried again")
+	}
+	if !tried() {
+		t.Error("it is said not to be tried")
+	}
 	ask := api.PauseRequest{By: "ann", Reason: "it moves"}
+	if _, err := p.api.PauseSubscription(t.Context(), "acme", "fulfil", ask); err != nil {
+		t.Fatal(err)
+	}
+	if !rig.Until(time.Minute, func() bool { return !tried() }) {
+		t.Error("what a paused subscription has is said to be tried")
+	}
+	if _, err := p.api.ResumeSubscription(t.Context(), "acme", "fulfil", ask); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := p.api.Pause(t.Context(), "acme", "agent", ask); err != nil {
 		t.Fatal(err)
 	}
