@@ -34,6 +34,7 @@ type Destination struct {
 
 	breaker     breaker
 	onHoldUntil time.Time // as an answer asked; zero: not on hold
+	resumed     time.Time // when an operator last had attempts go on, as the store says
 	rate        bucket
 	leases      leases
 	paced       time.Time // before it nobody is given a turn; see paceTurns

@@ -265,6 +265,33 @@ func TestHoldIsCapped(t *testing.T) {
 	})
 }
 
+// TestHoldEndsEarly: an operator's resume ends a hold once, in each process, and what is left of it counts as time in which attempts could begin; a
+// hold that comes later stands.
+func TestHoldEndsEarly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := setup(t, Policy{Concurrency: 4, MaxHold: 24 * time.Hour})
+		k := &kept{states: map[string]ledger.DestinationState{}}
+		var told []string
+		keeper := &Keeper{Store: k, Destinations: map[string]*Destination{d.Name(): d}, HoldEnded: func(name string) { told = append(told, name) }}
+		sync := func() { same(t, "sync", keeper.Sync(t.Context()), nil) }
+		w, began := d.worker("acme"), time.Now()
+		asks := func() { w.try(&Outcome{Class: sink.ClassThrottled, Code: 429, RetryAfter: 24 * time.Hour}) }
+		asks()
+		time.Sleep(time.Hour)
+		same(t, "on hold", w.Take(), Wait)
+		k.states[d.Name()] = ledger.DestinationState{Resumed: time.Now()}
+		sync()
+		same(t, "resumed", []bool{w.Take() == Go, d.Status().OnHoldUntil.IsZero()}, []bool{true, true})
+		w.End(fine)
+		same(t, "on hold in all", d.BlockedFor(began, began.Add(48*time.Hour)).Round(time.Minute), time.Hour)
+		asks()
+		sync()
+		same(t, "on hold again", d.Status().State, StateOnHold)
+		same(t, "told", told, []string{d.Name()})
+	})
+}
+
 // TestResumesSlower: a destination that took 20 a second until it asked to be left alone gets half of that at first,
 // then more and more.
 func TestResumesSlower(t *testing.T) {

@@ -38,6 +38,8 @@ type Keeper struct {
 	Logger       *slog.Logger
 	// Watch has notify called when others may have changed what the store has, until stop is called; nil: the keeper asks twice a second.
 	Watch func(notify func()) (stop func())
+	// HoldEnded is called with the name of a destination when an operator has ended its hold before its time; nil: nobody wants to know.
+	HoldEnded func(name string)
 	// Tokens are those that the destinations' rates share with other processes; nil: each process has its own.
 	Tokens Tokens
 
@@ -185,7 +187,11 @@ func (k *Keeper) Sync(ctx context.Context) error {
 	k.agents.Store(&agents)
 	for _, name := range names {
 		d := k.Destinations[name]
-		if err := k.save(ctx, name, d.adopt(ledger.PauseOfDestination(kept, name, d.agent()))); err != nil {
+		n := d.adopt(ledger.PauseOfDestination(kept, name, d.agent()))
+		if n.holdEnded && k.HoldEnded != nil {
+			k.HoldEnded(name)
+		}
+		if err := k.save(ctx, name, n); err != nil {
 			return err // the next Sync tries again
 		}
 	}
@@ -218,6 +224,7 @@ type news struct {
 	ended            bool      // the store has an open breaker, and it is not open any more
 	outage           bool      // and that was an outage
 	succeeded        bool      // something did
+	holdEnded        bool      // an operator has ended a hold: the store has that already
 	since, openSince time.Time // from when nothing succeeded, and from when the breaker is open; zero since: nothing new
 }
 
@@ -289,6 +296,10 @@ func (d *Destination) adopt(kept ledger.DestinationState) (n news) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
+	if kept.Resumed.After(d.resumed) {
+		d.resumed = kept.Resumed
+		n.holdEnded = d.endHoldEarly(now)
+	}
 	switch {
 	case d.unsaved: // paused here since the store was read
 	case kept.Paused == nil && d.paused != nil:
@@ -305,7 +316,8 @@ func (d *Destination) adopt(kept ledger.DestinationState) (n news) {
 	switch {
 	case d.succeeded:
 		// Where the breaker of this process was not open, those of others were: that is no outage of the destination.
-		return news{succeeded: true, ended: !kept.OpenSince.IsZero(), outage: d.recovered}
+		n.succeeded, n.ended, n.outage = true, !kept.OpenSince.IsZero(), d.recovered
+		return n
 	case !kept.Failing.IsZero():
 		d.failingSaved = true
 		if n.ended = d.recovered; n.ended { // by an answer that is no success, such as 401

@@ -79,6 +79,22 @@ func (d *Destination) hold(now time.Time, o *Outcome) bool {
 	return true
 }
 
+// endHoldEarly ends a hold before its time, as an operator wants, and reports whether there was one.
+func (d *Destination) endHoldEarly(now time.Time) bool {
+	if !d.onHoldUntil.After(now) {
+		return false
+	}
+	d.log.Info("an operator has ended the hold that the destination asked for", "until", d.onHoldUntil)
+	for i := range d.blocked { // only a hold is noted ahead
+		if s := &d.blocked[i]; s.to.After(now) {
+			s.to, s.blocked = now, max(0, s.blocked-s.to.Sub(now))
+		}
+	}
+	d.endHold(now)
+	d.serve()
+	return true
+}
+
 // endHold ends a hold that is over.
 func (d *Destination) endHold(now time.Time) {
 	if d.onHoldUntil.IsZero() {

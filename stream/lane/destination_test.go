@@ -410,6 +410,29 @@ func TestRetryAfterHasOneCap(t *testing.T) {
 	}
 }
 
+// TestTryNow: once the hold of its destination is ended, the head that was asked to wait longest goes on, too, and that of another destination does not.
+func TestTryNow(t *testing.T) {
+	in(t, func(c *Config) {
+		d := c.Destinations[destName]
+		d.Retry = sink.RetryPolicy{Within: 30 * 24 * time.Hour, Max: 24 * time.Hour}
+		c.Destinations[destName] = d
+	}, func(t *testing.T, r *rig) {
+		r.sink.become(func(context.Context, sink.Action) (sink.Outcome, error) {
+			return sink.Outcome{Code: 429, RetryAfter: 24 * time.Hour}, &sink.AttemptError{Class: sink.ClassThrottled, Err: errors.New("busy")}
+		})
+		r.add("a")
+		time.Sleep(time.Hour)
+		r.sink.become(func(context.Context, sink.Action) (sink.Outcome, error) { return sink.Outcome{}, nil })
+		r.TryNow("other")
+		time.Sleep(time.Hour)
+		same(t, "calls", len(r.sink.ids()), 1)
+		r.TryNow(destName)
+		time.Sleep(time.Second)
+		same(t, "calls", len(r.sink.ids()), 2)
+		same(t, "done", r.mem.count(r.claim, ledger.Done), 1)
+	})
+}
+
 // kept is a Store in memory for pauses and outages.
 type kept struct {
 	mu     sync.Mutex

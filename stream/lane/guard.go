@@ -178,15 +178,24 @@ func (q *queues) waitForGuard(e *entry, again time.Duration) {
 // askAgain schedules the heads with one of these statuses, and reloads spilled lanes whose heads have one. What is under way sees it by asked.
 func (q *queues) askAgain(of []ledger.Status) {
 	q.asked++
+	for _, p := range q.partitions {
+		for _, la := range p.lanes {
+			if la.state == spilled && slices.Contains(of, la.waits) {
+				q.spilled.reload(la, true)
+			}
+		}
+	}
+	q.hurry(func(e *entry) bool { return slices.Contains(of, e.Status) })
+}
+
+// hurry schedules the heads that wait for their time, of which which is true.
+func (q *queues) hurry(which func(*entry) bool) {
 	var heads []*entry
 	for _, p := range q.partitions {
 		for _, la := range p.lanes {
-			switch {
-			case la.state == waiting && slices.Contains(of, la.head.Status):
+			if la.state == waiting && which(la.head) {
 				la.state, la.head.notBefore = idle, q.safeFrom(la.head)
 				heads = append(heads, la.head)
-			case la.state == spilled && slices.Contains(of, la.waits):
-				q.spilled.reload(la, true)
 			}
 		}
 	}

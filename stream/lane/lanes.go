@@ -218,6 +218,23 @@ func (l *Lanes) Replace(name string, d DestinationConfig) (unused <-chan struct{
 	return unused, nil
 }
 
+// TryNow has the heads that wait for their next attempt at a destination attempted as soon as that takes them: an operator has ended the hold that it
+// asked for, and with it what it asked of them. One that was spilled keeps its time.
+func (l *Lanes) TryNow(name string) {
+	s := l.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if to := s.q.dispatch.byName[name]; to != nil {
+		s.q.hurry(func(e *entry) bool {
+			now := e.Status == ledger.Failed && s.q.dispatch.byName[e.Destination] == to
+			if now {
+				e.due = time.Now()
+			}
+			return now
+		})
+	}
+}
+
 // Drop forgets a claim that has lost its fence: its attempts in flight are cancelled, and nothing is written.
 func (l *Lanes) Drop(c *ledger.Claim) {
 	l.s.mu.Lock()

@@ -63,11 +63,15 @@ func TestPausesOfDestinations(t *testing.T) {
 	if err != nil || !cmp.Equal(ended, first) {
 		t.Errorf("resume: %+v %v", ended, err)
 	}
-	if got := states(one); len(got) != 1 || got["acme/mail"].Paused == nil {
-		t.Errorf("after the resume, also its failures are gone: %+v", got)
+	resumed := states(one)
+	if s := resumed["acme/agent"]; len(resumed) != 2 || resumed["acme/mail"].Paused == nil || time.Since(s.Resumed).Abs() > time.Minute || s != (DestinationState{Resumed: s.Resumed}) {
+		t.Errorf("after the resume, also its failures are gone: %+v", resumed)
 	}
 	if _, err := one.ResumeDestination(t.Context(), "acme/agent", "bob", "they are back"); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "not paused") {
 		t.Errorf("resumed twice: %v", err)
+	}
+	if err := other.EndHold(t.Context(), "acme/agent", "bob", "it was a mistake"); err != nil || !states(one)["acme/agent"].Resumed.After(resumed["acme/agent"].Resumed) {
+		t.Errorf("the end of a hold: %v, %+v", err, states(one))
 	}
 	if p, err := one.PauseDestination(t.Context(), "acme/agent", Pause{By: "ann", Reason: "once more"}); err != nil || p.By != "ann" {
 		t.Errorf("paused again: %+v %v", p, err)

@@ -29,7 +29,7 @@ const newsRead = `SELECT f.subscription, o.what, sum(o.id)::bigint AS n FROM (
 UNION ALL SELECT 0, '` + newsQuestions + `', sum(id)::bigint FROM approvals WHERE state = 'waiting' AND tell_at <= now() AND expires_at > now() HAVING count(*) > 0
 UNION ALL SELECT 0, '` + newsPauses + `', hashtextextended(concat_ws('|',
 	(SELECT string_agg(d::text, ' ') FROM destinations d),
-	(SELECT string_agg(id::text, ' ') FROM pauses WHERE ended_at IS NULL),
+	(SELECT concat(string_agg(id::text, ' ') FILTER (WHERE ended_at IS NULL), max(ended_at)) FROM pauses),
 	(SELECT string_agg(concat(id, ended_at), ' ') FROM subscription_pauses WHERE ended_at IS NULL OR ended_at > now() - interval '30 days'),
 	(SELECT count(DISTINCT presence) FROM members WHERE NOT judged)), 0)`
 

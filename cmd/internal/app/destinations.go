@@ -227,24 +227,27 @@ func pausedAlready(name string, p ledger.Pause) error {
 	return schemas.Errorf(schemas.Conflict, "", "%s is paused already, since %s by %s: %s", name, timeText(p.At), p.By, p.Reason)
 }
 
-// Resume ends a pause. If there is none, that is an error of kind Conflict: the ledger's, or in a dry run one from here.
+// Resume ends a pause, and a hold that the destination asked for, in all processes. If this process knows of neither, that is an error of kind
+// Conflict: the ledger's, or in a dry run one from here.
 func (p destinationsAPI) Resume(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
+	full, by := fullName(team, name), cmp.Or(r.By, "unknown")
 	return p.change(ctx, team, name, r.DryRun, func(l *ledger.Ledger, now *ledger.Pause) error {
 		switch item, err := p.Destination(ctx, team, name); {
 		case err != nil || now != nil:
 		case item.Paused != nil && item.Paused.Scope != "":
-			return schemas.Errorf(schemas.Conflict, "", "%s is not paused alone: `%s`", fullName(team, name), item.Paused.Command("destinations", ""))
+			return schemas.Errorf(schemas.Conflict, "", "%s is not paused alone: `%s`", full, item.Paused.Command("destinations", ""))
+		case item.OnHoldUntil != nil && r.DryRun:
+			return nil
 		case item.OnHoldUntil != nil:
-			return schemas.Errorf(schemas.Conflict, "", "%s is not paused: it has asked for no calls until %s (Retry-After), and attempts go on then; a smaller max_hold in the file bounds the next such answer, and a restart of this process forgets this one",
-				fullName(team, name), timeText(*item.OnHoldUntil))
+			return l.EndHold(ctx, full, by, r.Reason)
 		}
 		if r.DryRun && now == nil {
-			return schemas.Errorf(schemas.Conflict, "", "%s is not paused", fullName(team, name))
+			return schemas.Errorf(schemas.Conflict, "", "%s is not paused", full)
 		}
 		if r.DryRun {
 			return nil
 		}
-		_, err := l.ResumeDestination(ctx, fullName(team, name), cmp.Or(r.By, "unknown"), r.Reason)
+		_, err := l.ResumeDestination(ctx, full, by, r.Reason)
 		return err
 	})
 }

@@ -123,6 +123,11 @@ func (s *streams) open(ctx context.Context) (*ledger.Ledger, error) {
 	s.mu.Lock()
 	s.ledger, s.keeper.Store, s.counters = opened, opened, counter.New(opened, s.a.log)
 	s.keeper.Tokens, s.keeper.Watch = s.counters, opened.WatchPauses
+	s.keeper.HoldEnded = func(name string) {
+		for _, lanes := range s.allLanes() {
+			lanes.TryNow(name)
+		}
+	}
 	s.mu.Unlock()
 	s.a.ready.probe("ledger", opened.Ping)
 	return opened, nil

@@ -200,7 +200,7 @@ func (c *pauseFlags) change(e *env, do pauseCall, done string) error {
 	case c.DryRun:
 		done = "dry run: nothing was changed"
 	case item.OnHoldUntil != nil && item.Paused == nil:
-		done = "resumed, but it has asked for no calls until " + formatTime(*item.OnHoldUntil) + " (Retry-After): attempts go on then"
+		done = "resumed, but it has asked for no calls until " + formatTime(*item.OnHoldUntil) + " (Retry-After): attempts go on then, or with the same command"
 	case item.Paused != nil && item.Paused.Scope != "" && strings.HasPrefix(done, "resumed"):
 		done = "resumed, but it stays paused with " + item.Paused.Scope + ": `" + item.Paused.Command("destinations", destinationID(*item)) + "`"
 	}

@@ -25,6 +25,7 @@ type State struct {
 	PausedFrom time.Time // when it was paused, by our clock; Paused.At is the database's
 	Failing    time.Time // since when nothing succeeds, in any process, by our clock; zero: something did, or not for long yet
 	OpenSince  time.Time // since when a breaker has been open all that time, by our clock; zero: none has
+	Resumed    time.Time // when an operator last had attempts go on, by the database's clock, within 30 days; zero: none has
 }
 
 // Pause keeps every process from attempting anything at a destination until it is resumed. The API answers with its JSON.
@@ -45,16 +46,18 @@ func (p Pause) Command(noun, name string) string {
 }
 
 // Destinations reads what is kept of destinations, by their full names. A destination that is not in the result is neither paused
-// nor failing.
+// nor failing, nor was it resumed lately.
 func (s *Store) Destinations(ctx context.Context) (map[string]State, error) {
 	const op = "read the pauses of destinations"
-	rows, err := s.db.Query(ctx, `SELECT coalesce(d.name, p.destination) AS name, p.paused_at,
+	rows, err := s.db.Query(ctx, `SELECT coalesce(d.name, p.destination, r.destination) AS name, p.paused_at, r.resumed_at,
 		(extract(epoch FROM now() - d.failing_since) * 1000000)::bigint AS failing_ago,
 		(extract(epoch FROM now() - d.away_since) * 1000000)::bigint AS away_ago,
 		coalesce((extract(epoch FROM now() - p.paused_at) * 1000000)::bigint, 0) AS paused_ago,
 		coalesce(p.paused_by, '') AS paused_by, coalesce(p.class, '') AS class, coalesce(p.reason, '') AS reason
 		FROM destinations d FULL JOIN (SELECT destination, paused_at, paused_by, class, reason FROM pauses WHERE ended_at IS NULL) p
-		ON p.destination = d.name`)
+		ON p.destination = d.name
+		FULL JOIN (SELECT destination, max(ended_at) AS resumed_at FROM pauses WHERE ended_at > now() - interval '30 days' GROUP BY destination) r
+		ON r.destination = coalesce(d.name, p.destination)`)
 	if err != nil {
 		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
@@ -65,6 +68,9 @@ func (s *Store) Destinations(ctx context.Context) (map[string]State, error) {
 	states := map[string]State{}
 	for _, r := range found {
 		state := State{Failing: agoOrZero(r.FailingAgo), OpenSince: agoOrZero(r.AwayAgo)}
+		if r.ResumedAt != nil {
+			state.Resumed = *r.ResumedAt
+		}
 		if r.PausedAt != nil {
 			state.Paused, state.PausedFrom = &Pause{At: *r.PausedAt, By: r.PausedBy, Class: r.Class, Reason: r.Reason}, pg.Ago(r.PausedAgo)
 		}
@@ -79,6 +85,7 @@ type destinationRow struct {
 	FailingAgo *int64
 	AwayAgo    *int64
 	PausedAt   *time.Time
+	ResumedAt  *time.Time
 	PausedAgo  int64
 	PausedBy   string
 	Class      string
@@ -172,6 +179,21 @@ func (s *Store) ResumeDestination(ctx context.Context, name, by, reason string) 
 		return p, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	return p, nil
+}
+
+// EndHold has every process end the hold of a destination that is not paused, before the time that its Retry-After said. It is kept as a pause
+// of no length, which says who did it and why. Errors: Invalid if by or reason is empty, Unavailable.
+func (s *Store) EndHold(ctx context.Context, name, by, reason string) error {
+	op := "end the hold of destination " + name
+	if err := schemas.CheckRequest(op, by, reason); err != nil {
+		return err
+	}
+	_, err := s.db.Exec(ctx, `INSERT INTO pauses (destination, paused_by, class, reason, ended_at, ended_by, ended_reason)
+		VALUES ($1, 'forebay', 'throttled', 'Retry-After', now(), $2, $3)`, name, pg.Clean(by, 200), pg.Clean(reason, 1000))
+	if err != nil {
+		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+	}
+	return nil
 }
 
 // FailDestination stores since when nothing gets through to a destination, and since when its breaker is open; times that are stored already
