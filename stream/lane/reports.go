@@ -113,7 +113,8 @@ func (r *reportReader) round(ctx context.Context) error {
 	return err
 }
 
-// read reads the reports and applies those that count. It ends those that came too late.
+// read reads the reports and applies those that count. It ends those that came too late, and then tells the guards what they have cost: an owner that
+// is killed meanwhile loses that, as it does of a report in time, since counters are written behind the results.
 func (r *reportReader) read(ctx context.Context) error {
 	claims := r.claims()
 	if len(claims) == 0 {
