@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -452,6 +453,50 @@ func TestMoveIsTakenBack(t *testing.T) {
 	}
 	if n := one[int](f, `SELECT count(*) FROM moves`) + one[int](g, `SELECT count(*) FROM moves`) + one[int](g, `SELECT count(*) FROM subscriptions WHERE name = 'acme.triage'`); n != 0 {
 		t.Errorf("%d rows are left", n)
+	}
+}
+
+// TestMoveToALedgerThatIsLost: what RESTORE.md says of a move that was broken off, and whose new ledger is lost, leaves the old one as it was.
+func TestMoveToALedgerThatIsLost(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../deploy/docs/RESTORE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "## When the new ledger of a move is lost")
+	var statements []string
+	for {
+		var statement string
+		_, text, _ = strings.Cut(text, "```sql")
+		if statement, text, _ = strings.Cut(text, "```"); statement == "" {
+			break
+		}
+		statements = append(statements, strings.ReplaceAll(statement, "forebay.", ""))
+	}
+	if len(statements) != 2 {
+		t.Fatalf("%q", statements)
+	}
+	f, g := movable(t), otherLedger(t)
+	want := f.content()
+	ctx, stop := context.WithCancel(t.Context())
+	m, tables := f.move(g), 0
+	m.Progress = func(string, int64, int64) {
+		if tables++; tables == 12 {
+			stop()
+		}
+	}
+	if _, err := m.Run(ctx); err == nil {
+		t.Fatal("it was not broken off")
+	}
+	if n := one[int](f, `SELECT count(*) FROM (`+strings.Trim(statements[0], "\n;")+`) AS found WHERE ended_at IS NULL`); n != 1 {
+		t.Errorf("%d marks are found", n)
+	}
+	f.exec(statements[1])
+	if d := cmp.Diff(want, f.content()); d != "" {
+		t.Error(d)
+	}
+	if got := f.runnable(); got != "" {
+		t.Error(got)
 	}
 }
 
