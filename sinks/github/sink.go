@@ -5,13 +5,13 @@ import (
 	"context"
 	"maps"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/api"
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -30,14 +30,9 @@ type Config struct {
 	Do Do
 	// BaseURL is put in front of paths; default [BaseURL].
 	BaseURL string
-	// Params are those that [Params] declares. Required.
-	Params *template.Set
-	// The rest is as in [api.Config].
-	AllowNetworks []netip.Prefix
-	Timeout       time.Duration
-	Version       string
-	Hidden        []schemas.Secret
-	Now           func() time.Time
+	// Common has Params, those that [Params] declares; they are required.
+	spec.Common
+	Now func() time.Time // as in [api.Config]
 }
 
 // Sink does one thing on repositories. Safe for concurrent use.

@@ -20,6 +20,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/api"
 	"github.com/forebay-io/forebay/sinks/github"
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/sink"
 	"github.com/forebay-io/forebay/stream/sink/sinktest"
@@ -43,7 +44,7 @@ func must(t testing.TB, url, token string, do github.Do, params map[string]any) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := github.New(github.Config{Token: schemas.NewSecret(token), Do: do, BaseURL: url + "/api/v3/", Params: set, AllowNetworks: loopback})
+	s, err := github.New(github.Config{Token: schemas.NewSecret(token), Do: do, BaseURL: url + "/api/v3/", Common: spec.Common{Params: set, AllowNetworks: loopback}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +300,7 @@ func TestRateLimits(t *testing.T) {
 				w.WriteHeader(tt.code)
 				_, _ = w.Write([]byte(tt.body))
 			}))
-			s, err := github.New(github.Config{Token: schemas.NewSecret(token), Do: github.Labels, BaseURL: url, Params: set, AllowNetworks: loopback, Now: func() time.Time { return now }})
+			s, err := github.New(github.Config{Token: schemas.NewSecret(token), Do: github.Labels, BaseURL: url, Common: spec.Common{Params: set, AllowNetworks: loopback}, Now: func() time.Time { return now }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -358,11 +359,11 @@ func TestNewRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, cfg := range map[string]github.Config{
-		"no token":   {Do: github.Issue, Params: set},
+		"no token":   {Do: github.Issue, Common: spec.Common{Params: set}},
 		"no params":  {Do: github.Issue, Token: schemas.NewSecret(token)},
-		"nothing":    {Params: set, Token: schemas.NewSecret(token)},
-		"no such do": {Do: "merge", Params: set, Token: schemas.NewSecret(token)},
-		"plain http": {Do: github.Issue, Params: set, Token: schemas.NewSecret(token), BaseURL: "http://10.0.0.1"},
+		"nothing":    {Common: spec.Common{Params: set}, Token: schemas.NewSecret(token)},
+		"no such do": {Do: "merge", Common: spec.Common{Params: set}, Token: schemas.NewSecret(token)},
+		"plain http": {Do: github.Issue, Common: spec.Common{Params: set}, Token: schemas.NewSecret(token), BaseURL: "http://10.0.0.1"},
 	} {
 		if s, err := github.New(cfg); err == nil || schemas.KindOf(err) != schemas.Invalid || strings.Contains(err.Error(), token) {
 			t.Errorf("%s: %v, %v", name, s, err)

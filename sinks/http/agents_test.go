@@ -23,6 +23,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/short"
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/stream/sink"
 	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
@@ -190,7 +191,7 @@ func TestAgentsOfThePage(t *testing.T) {
 			a := startAgent(t, language, run...)
 			do := func(want int, action sink.Action, change func(*Config)) {
 				t.Helper()
-				cfg := Config{URL: a.url, AllowNetworks: loopback, Secret: agentSecret}
+				cfg := Config{URL: a.url, Common: spec.Common{AllowNetworks: loopback}, Secret: agentSecret}
 				if change != nil {
 					change(&cfg)
 				}

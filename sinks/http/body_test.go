@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/sink"
 	"github.com/forebay-io/forebay/stream/sink/sinktest"
@@ -33,7 +34,7 @@ func TestBodyByTemplate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		header, body := receive(t, Config{Params: set, Secret: key}, sinktest.Action(1))
+		header, body := receive(t, Config{Common: spec.Common{Params: set}, Secret: key}, sinktest.Action(1))
 		if string(body) != tt.body || header.Get("Content-Type") != tt.kind {
 			t.Errorf("%v: %s of type %s, want %s of type %s", tt.params, body, header.Get("Content-Type"), tt.body, tt.kind)
 		}
@@ -53,7 +54,7 @@ func TestBodyThatCannotBeMade(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := must(t, Config{URL: "https://agents.example", Params: set})
+		s := must(t, Config{URL: "https://agents.example", Common: spec.Common{Params: set}})
 		if _, err := s.Do(t.Context(), sinktest.Action(1)); sink.ClassOf(err) != sink.ClassTemplate || !sink.Untouched(err) {
 			t.Errorf("%v: %v", params, err)
 		}

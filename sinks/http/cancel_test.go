@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/stream/sink"
 	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
@@ -50,7 +51,7 @@ func TestCancelURL(t *testing.T) {
 			if tt.later {
 				a.Later = &sink.Later{URL: "https://forebay.example/v1/actions/act_1", Deadline: time.Minute}
 			}
-			out, _ := must(t, Config{URL: server.URL, AllowNetworks: loopback}).Do(t.Context(), a)
+			out, _ := must(t, Config{URL: server.URL, Common: spec.Common{AllowNetworks: loopback}}).Do(t.Context(), a)
 			if out.CancelURL != tt.want {
 				t.Errorf("%q, want %q", out.CancelURL, tt.want)
 			}
@@ -96,7 +97,7 @@ func TestCancel(t *testing.T) {
 	server, other := httptest.NewServer(handler), httptest.NewServer(handler)
 	defer server.Close()
 	defer other.Close()
-	s := must(t, Config{URL: server.URL + "/run?token=of-the-url", AllowNetworks: loopback, Secret: schemas.NewSecret(secret), Now: func() time.Time { return now },
+	s := must(t, Config{URL: server.URL + "/run?token=of-the-url", Common: spec.Common{AllowNetworks: loopback}, Secret: schemas.NewSecret(secret), Now: func() time.Time { return now },
 		Headers: map[string]schemas.Secret{"Authorization": schemas.NewSecret("Bearer of the destination")}})
 	for url, sent := range map[string]request{
 		"/jobs/7/cancel":       {"POST", "/jobs/7/cancel", body, want},
@@ -125,7 +126,7 @@ func TestCancelIsGuarded(t *testing.T) {
 		w.WriteHeader(status)
 	}))
 	defer server.Close()
-	allowed, strict := must(t, Config{URL: server.URL, AllowNetworks: loopback}), must(t, Config{URL: "https://agents.example/run"})
+	allowed, strict := must(t, Config{URL: server.URL, Common: spec.Common{AllowNetworks: loopback}}), must(t, Config{URL: "https://agents.example/run"})
 	for _, tt := range []struct {
 		s      *Sink
 		url    string

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/stream/sink"
 	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
@@ -35,7 +36,7 @@ func TestExpectJSON(t *testing.T) {
 			}))
 			a := sinktest.Action(1)
 			a.Later = &sink.Later{}
-			out, err := must(t, Config{URL: server.URL, Expect: expect, AllowNetworks: loopback}).Do(t.Context(), a)
+			out, err := must(t, Config{URL: server.URL, Expect: expect, Common: spec.Common{AllowNetworks: loopback}}).Do(t.Context(), a)
 			server.Close()
 			want := sink.ClassOK
 			if expect == ExpectJSON && !tt.json {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/sinks/guard"
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/stream/sink"
 	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
@@ -49,7 +50,7 @@ func TestFailureTable(t *testing.T) {
 				if i := slices.IndexFunc(sink.Failures(), func(f sink.Failure) bool { return holds(f, code) }); sink.Failures()[i].What != row.What {
 					t.Fatalf("%d is of another row", code)
 				}
-				meet(t, row, Config{URL: answering(t, code), AllowNetworks: loopback}, code)
+				meet(t, row, Config{URL: answering(t, code), Common: spec.Common{AllowNetworks: loopback}}, code)
 			}
 			cfg := Config{URL: "https://agents.example"}
 			switch row.Class {

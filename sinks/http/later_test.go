@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/stream/sink"
 	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
@@ -52,7 +53,7 @@ func TestLater(t *testing.T) {
 			defer server.Close()
 			a := sinktest.Action(1)
 			a.Later = tt.later
-			out, err := must(t, Config{URL: server.URL, AllowNetworks: loopback}).Do(t.Context(), a)
+			out, err := must(t, Config{URL: server.URL, Common: spec.Common{AllowNetworks: loopback}}).Do(t.Context(), a)
 			if err != nil || out.Later != tt.taken || out.Code != tt.code {
 				t.Errorf("%+v, %v", out, err)
 			}

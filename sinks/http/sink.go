@@ -12,7 +12,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"time"
@@ -34,18 +33,10 @@ type Config struct {
 	Secret schemas.Secret
 	// Headers are sent as they are with every call; they may not name a header that the sink sets itself.
 	Headers spec.Headers
-	// Params are those that [Params] declares; nil: none, and the event's body is sent as it is.
-	Params *template.Set
 	// Expect is [ExpectJSON] where a 2xx counts only with JSON, or 204; empty: any 2xx counts.
 	Expect string
-	// AllowNetworks lists private networks that may be reached, and reached by plain http.
-	AllowNetworks []netip.Prefix
-	// Timeout bounds an exchange whatever the lane's context says; default 30 s.
-	Timeout time.Duration
-	// Version is this binary's, for User-Agent; default "dev".
-	Version string
-	// Hidden is as in [spec.Destination].
-	Hidden []schemas.Secret
+	// Common has Params, those that [Params] declares; nil: none, and the event's body is sent as it is. Timeout is of an exchange; default 30 s.
+	spec.Common
 	// Resolver and Dial as in [guard.Config].
 	Resolver guard.Resolver
 	Dial     func(ctx context.Context, network, address string) (net.Conn, error)

@@ -23,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/stream/sink"
 	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
@@ -35,7 +36,7 @@ func TestConformance(t *testing.T) {
 	sinktest.Run(t, sinktest.Harness{
 		Make: func(t testing.TB, d sinktest.Target) sink.Sink {
 			return must(t, Config{
-				URL: d.URL + "/run?token=" + url.QueryEscape(d.Secret), AllowNetworks: loopback,
+				URL: d.URL + "/run?token=" + url.QueryEscape(d.Secret), Common: spec.Common{AllowNetworks: loopback},
 				Secret:  schemas.NewSecret("whsec_" + d.Secret),
 				Headers: map[string]schemas.Secret{"Authorization": schemas.NewSecret("Bearer " + d.Secret)},
 			})
@@ -68,7 +69,9 @@ func (r *receiver) Done() int {
 func TestOnce(t *testing.T) {
 	sinktest.Once(t, sinktest.Effect{
 		Fake: func() sinktest.Fake { return &receiver{seen: map[string]bool{}} }, Calls: 1,
-		Make: func(t testing.TB, url string) sink.Sink { return must(t, Config{URL: url, AllowNetworks: loopback}) },
+		Make: func(t testing.TB, url string) sink.Sink {
+			return must(t, Config{URL: url, Common: spec.Common{AllowNetworks: loopback}})
+		},
 	})
 }
 
@@ -117,7 +120,7 @@ func TestWireFormat(t *testing.T) {
 	e.Headers = []schemas.Header{{Name: "x-github-event", Value: "issues"}}
 	e.Data = []byte("{\"raw\" :  1.0}\r\n\x00\xff")
 	got, body := receive(t, Config{
-		Version: "1.2.3", Headers: map[string]schemas.Secret{"x-api-key": schemas.NewSecret("k")},
+		Common: spec.Common{Version: "1.2.3"}, Headers: map[string]schemas.Secret{"x-api-key": schemas.NewSecret("k")},
 	}, a)
 
 	parent := got.Get("Traceparent")
@@ -260,7 +263,7 @@ func TestNewRefuses(t *testing.T) {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("check sent a request") }))
-	s := must(t, Config{URL: server.URL, AllowNetworks: loopback})
+	s := must(t, Config{URL: server.URL, Common: spec.Common{AllowNetworks: loopback}})
 	if err := s.Check(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -272,7 +275,7 @@ func TestCheck(t *testing.T) {
 	tls.Config.ErrorLog = log.New(io.Discard, "", 0)
 	tls.StartTLS()
 	defer tls.Close()
-	s = must(t, Config{URL: tls.URL, AllowNetworks: loopback})
+	s = must(t, Config{URL: tls.URL, Common: spec.Common{AllowNetworks: loopback}})
 	err := s.Check(t.Context())
 	if err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a certificate nobody trusts: %v", err)
@@ -292,7 +295,7 @@ func TestWhereItLeads(t *testing.T) {
 			}
 			w.WriteHeader(http.StatusFound)
 		}))
-		s := must(t, Config{URL: server.URL + "/hooks/T0123456789ABCDEF?key=hush-hush", AllowNetworks: loopback})
+		s := must(t, Config{URL: server.URL + "/hooks/T0123456789ABCDEF?key=hush-hush", Common: spec.Common{AllowNetworks: loopback}})
 		_, err := s.Do(t.Context(), sinktest.Action(1))
 		server.Close()
 		if sink.ClassOf(err) != sink.ClassRejected || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") || strings.HasSuffix(err.Error(), "to ") {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"sync"
@@ -31,22 +30,14 @@ type Config struct {
 	URL string
 	// Headers are sent with every request, such as Authorization.
 	Headers spec.Headers
-	// Params are those that [Params] declares. Required.
-	Params *template.Set
 	// ToolErrors says what follows a result with isError: [ToolErrorDead], the default, or [ToolErrorRetry].
 	ToolErrors string
 	// Untrusted is UntrustedOK where arguments may hold words of events; empty where they may not. The configuration is checked for it.
 	Untrusted string
 	// Idempotent says whether the tools look at the key; nil: they do.
 	Idempotent *bool
-	// AllowNetworks lists private networks that may be reached, and reached by plain http.
-	AllowNetworks []netip.Prefix
-	// Timeout bounds one request whatever the lane's context says; default 30 s.
-	Timeout time.Duration
-	// Version is this binary's; default "dev".
-	Version string
-	// Hidden is as in [spec.Destination].
-	Hidden []schemas.Secret
+	// Common has Params, those that [Params] declares; they are required. Timeout is of one request; default 30 s.
+	spec.Common
 	// Resolver as in [guard.Config].
 	Resolver guard.Resolver
 	// Now is the clock that dates in Retry-After are seen from; default time.Now.

@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/sink"
 	"github.com/forebay-io/forebay/stream/sink/sinktest"
@@ -146,7 +147,7 @@ func TestCall(t *testing.T) {
 			f := newFake(options)
 			s := serve(t, f, Config{
 				Headers: map[string]schemas.Secret{"Authorization": schemas.NewSecret("Bearer hush-hush")},
-				Params:  params(t, "triage", map[string]any{"order": "{{body.order}}", "title": "Order {{body.order}}", "deep": []any{map[string]any{"late": "{{event.late}}"}, 1}}),
+				Common:  spec.Common{Params: params(t, "triage", map[string]any{"order": "{{body.order}}", "title": "Order {{body.order}}", "deep": []any{map[string]any{"late": "{{event.late}}"}, 1}})},
 			})
 			a := sinktest.Action(1)
 			a.Attempt = 3
@@ -206,7 +207,7 @@ func TestEndsOfACall(t *testing.T) {
 				{"crowded", false, sink.ClassBusy, "queue is full"},
 				{"no-such-tool", false, sink.ClassRejected, "no-such-tool"},
 			} {
-				s := must(t, Config{URL: server.URL, Params: params(t, tt.tool, nil), ToolErrors: toolErrors(tt.retry)})
+				s := must(t, Config{URL: server.URL, Common: spec.Common{Params: params(t, tt.tool, nil)}, ToolErrors: toolErrors(tt.retry)})
 				out, err := s.Do(t.Context(), sinktest.Action(1))
 				if got := sink.ClassOf(err); got != tt.class || sink.Untouched(err) {
 					t.Errorf("%s: class %q, want %q: %v", tt.tool, got, tt.class, err)
@@ -218,12 +219,12 @@ func TestEndsOfACall(t *testing.T) {
 		})
 	}
 	for tool, want := range map[string]sink.Outcome{"triage": {}, "paid": {Cost: 250_000}, "overpaid": {CostRefused: true}} {
-		s := serve(t, newFake(servers["stateless"]), Config{Params: params(t, tool, nil)})
+		s := serve(t, newFake(servers["stateless"]), Config{Common: spec.Common{Params: params(t, tool, nil)}})
 		if out, _ := s.Do(t.Context(), sinktest.Action(1)); out.Cost != want.Cost || out.CostRefused != want.CostRefused {
 			t.Errorf("%s has cost %s, refused %t", tool, out.Cost, out.CostRefused)
 		}
 	}
-	s := serve(t, newFake(servers["stateless"]), Config{Params: params(t, "asks", nil)})
+	s := serve(t, newFake(servers["stateless"]), Config{Common: spec.Common{Params: params(t, "asks", nil)}})
 	if _, err := s.Do(t.Context(), sinktest.Action(1)); sink.ClassOf(err) != sink.ClassRejected || !strings.Contains(err.Error(), "asks for input") {
 		t.Errorf("a tool that asks: %v", err)
 	}
@@ -521,7 +522,7 @@ func TestTemplatesThatFail(t *testing.T) {
 		params(t, "{{'no tool: ' + event.id}}", nil),
 	} {
 		f := newFake(servers["stateless"])
-		_, err := serve(t, f, Config{Params: p}).Do(t.Context(), sinktest.Action(1))
+		_, err := serve(t, f, Config{Common: spec.Common{Params: p}}).Do(t.Context(), sinktest.Action(1))
 		if sink.ClassOf(err) != sink.ClassTemplate || !sink.Untouched(err) || len(f.calls) != 0 {
 			t.Errorf("%v, %d calls", err, len(f.calls))
 		}
@@ -535,12 +536,12 @@ func TestNewRefuses(t *testing.T) {
 	}
 	p := params(t, "triage", nil)
 	for name, cfg := range map[string]Config{
-		"no url":          {Params: p},
-		"unparsable":      {Params: p, URL: "https://exa mple.com/hush-hush"},
-		"private":         {Params: p, URL: "https://10.0.0.1/hush-hush"},
+		"no url":          {Common: spec.Common{Params: p}},
+		"unparsable":      {Common: spec.Common{Params: p}, URL: "https://exa mple.com/hush-hush"},
+		"private":         {Common: spec.Common{Params: p}, URL: "https://10.0.0.1/hush-hush"},
 		"no params":       {URL: "https://example.com"},
-		"reserved header": {Params: p, URL: "https://example.com", Headers: header("idempotency-key", "hush-hush")},
-		"protocol header": {Params: p, URL: "https://example.com", Headers: header("Mcp-Session-Id", "hush-hush")},
+		"reserved header": {Common: spec.Common{Params: p}, URL: "https://example.com", Headers: header("idempotency-key", "hush-hush")},
+		"protocol header": {Common: spec.Common{Params: p}, URL: "https://example.com", Headers: header("Mcp-Session-Id", "hush-hush")},
 	} {
 		_, err := New(cfg)
 		if schemas.KindOf(err) != schemas.Invalid || strings.Contains(err.Error(), "hush") {
@@ -560,7 +561,7 @@ func TestCheckAndGuard(t *testing.T) {
 	if err := s.Check(t.Context()); sink.ClassOf(err) != sink.ClassNetwork {
 		t.Error(err)
 	}
-	s, err := New(Config{URL: "https://internal.example/", Params: params(t, "triage", nil), Resolver: fixed("127.0.0.1")})
+	s, err := New(Config{URL: "https://internal.example/", Common: spec.Common{Params: params(t, "triage", nil)}, Resolver: fixed("127.0.0.1")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -631,7 +632,7 @@ func TestSessionEndsAfterATimeout(t *testing.T) {
 		f.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() { close(over); f.end(); server.Close() })
-	s := must(t, Config{URL: server.URL, Params: params(t, "hangs", nil)})
+	s := must(t, Config{URL: server.URL, Common: spec.Common{Params: params(t, "hangs", nil)}})
 	for n := range 3 {
 		if err := until(t, s, n, reached); sink.ClassOf(err) != sink.ClassTimeout || sink.Untouched(err) {
 			t.Fatal(err)

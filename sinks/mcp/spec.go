@@ -38,6 +38,6 @@ func (c *Config) Check(r *spec.Report) { r.URL("url", c.URL) }
 // Sink implements [spec.Config].
 func (c *Config) Sink(d spec.Destination) (sink.Sink, error) {
 	cfg := *c
-	cfg.Params, cfg.AllowNetworks, cfg.Timeout, cfg.Version, cfg.Hidden = d.Params, d.AllowNetworks, d.Timeout, d.Version, d.Hidden
+	cfg.Common = d.Common
 	return New(cfg)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forebay-io/forebay/schemas/short"
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/stream/sink"
 	"github.com/forebay-io/forebay/stream/sink/sinktest"
 )
@@ -121,7 +122,7 @@ func TestTypeScriptServer(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	t.Run("call", func(t *testing.T) {
 		p := ts.world(t)
-		s := must(t, Config{URL: p.url + "/mcp", Params: params(t, "triage", map[string]any{"order": "{{body.order}}", "deep": []any{1, "{{null}}", "{{event.type}}"}})})
+		s := must(t, Config{URL: p.url + "/mcp", Common: spec.Common{Params: params(t, "triage", map[string]any{"order": "{{body.order}}", "deep": []any{1, "{{null}}", "{{event.type}}"}})}})
 		a := sinktest.Action(1)
 		out, err := s.Do(t.Context(), a)
 		if err != nil || out.Code != 200 || !strings.Contains(string(out.Response), "filed") {
@@ -149,7 +150,7 @@ func TestTypeScriptServer(t *testing.T) {
 			{"broken", false, sink.ClassBusy}, {"no-such-tool", false, sink.ClassRejected},
 		} {
 			p := ts.world(t)
-			s := must(t, Config{URL: p.url + "/mcp", Params: params(t, tt.tool, nil), ToolErrors: toolErrors(tt.retry)})
+			s := must(t, Config{URL: p.url + "/mcp", Common: spec.Common{Params: params(t, tt.tool, nil)}, ToolErrors: toolErrors(tt.retry)})
 			out, err := s.Do(t.Context(), sinktest.Action(1))
 			if got := sink.ClassOf(err); got != tt.class || sink.Untouched(err) || out.Code != 200 || p.seen().Open != 0 {
 				t.Errorf("%s: class %q, want %q: %d %v", tt.tool, got, tt.class, out.Code, err)

@@ -7,13 +7,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/api"
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -34,13 +33,8 @@ type Config struct {
 	RoutingKey schemas.Secret
 	// BaseURL is put in front of /v2/enqueue; default [BaseURL].
 	BaseURL string
-	// Params are those that [Params] declares. Required.
-	Params *template.Set
-	// The rest is as in [api.Config].
-	AllowNetworks []netip.Prefix
-	Timeout       time.Duration
-	Version       string
-	Hidden        []schemas.Secret
+	// Common has Params, those that [Params] declares; they are required.
+	spec.Common
 }
 
 // Sink sends events about alerts. Safe for concurrent use.

@@ -20,6 +20,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/api"
 	"github.com/forebay-io/forebay/sinks/pagerduty"
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/sink"
 	"github.com/forebay-io/forebay/stream/sink/sinktest"
@@ -90,7 +91,7 @@ func must(t testing.TB, url, key string, params map[string]any) *pagerduty.Sink 
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := pagerduty.New(pagerduty.Config{RoutingKey: schemas.NewSecret(key), BaseURL: url, Params: set, AllowNetworks: loopback})
+	s, err := pagerduty.New(pagerduty.Config{RoutingKey: schemas.NewSecret(key), BaseURL: url, Common: spec.Common{Params: set, AllowNetworks: loopback}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,8 +287,8 @@ func TestNewRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, cfg := range map[string]pagerduty.Config{
-		"no key": {Params: set}, "no params": {RoutingKey: schemas.NewSecret(routingKey)},
-		"plain http": {Params: set, RoutingKey: schemas.NewSecret(routingKey), BaseURL: "http://10.0.0.1"},
+		"no key": {Common: spec.Common{Params: set}}, "no params": {RoutingKey: schemas.NewSecret(routingKey)},
+		"plain http": {Common: spec.Common{Params: set}, RoutingKey: schemas.NewSecret(routingKey), BaseURL: "http://10.0.0.1"},
 	} {
 		if s, err := pagerduty.New(cfg); err == nil || schemas.KindOf(err) != schemas.Invalid || strings.Contains(err.Error(), routingKey) {
 			t.Errorf("%s: %v, %v", name, s, err)

@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/api"
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -23,13 +22,8 @@ type Config struct {
 	Token schemas.Secret
 	// BaseURL is put in front of the names of methods; default [BaseURL].
 	BaseURL string
-	// Params are those that [Params] declares. Required.
-	Params *template.Set
-	// The rest is as in [api.Config].
-	AllowNetworks []netip.Prefix
-	Timeout       time.Duration
-	Version       string
-	Hidden        []schemas.Secret
+	// Common has Params, those that [Params] declares; they are required.
+	spec.Common
 }
 
 // Sink posts messages. Safe for concurrent use.

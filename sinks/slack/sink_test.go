@@ -17,6 +17,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/api"
 	"github.com/forebay-io/forebay/sinks/slack"
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/sink"
 	"github.com/forebay-io/forebay/stream/sink/sinktest"
@@ -34,7 +35,7 @@ func must(t testing.TB, url, token string, params map[string]any) *slack.Sink {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := slack.New(slack.Config{Token: schemas.NewSecret(token), BaseURL: url + "/api", Params: set, AllowNetworks: loopback})
+	s, err := slack.New(slack.Config{Token: schemas.NewSecret(token), BaseURL: url + "/api", Common: spec.Common{Params: set, AllowNetworks: loopback}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,11 +383,11 @@ func TestNewRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, cfg := range map[string]slack.Config{
-		"no token":     {Params: set},
+		"no token":     {Common: spec.Common{Params: set}},
 		"no params":    {Token: schemas.NewSecret(token)},
-		"plain http":   {Token: schemas.NewSecret(token), Params: set, BaseURL: "http://10.0.0.1"},
-		"no URL":       {Token: schemas.NewSecret(token), Params: set, BaseURL: "::"},
-		"with a query": {Token: schemas.NewSecret(token), Params: set, BaseURL: "https://slack.com/api?x=1"},
+		"plain http":   {Token: schemas.NewSecret(token), Common: spec.Common{Params: set}, BaseURL: "http://10.0.0.1"},
+		"no URL":       {Token: schemas.NewSecret(token), Common: spec.Common{Params: set}, BaseURL: "::"},
+		"with a query": {Token: schemas.NewSecret(token), Common: spec.Common{Params: set}, BaseURL: "https://slack.com/api?x=1"},
 	} {
 		if s, err := slack.New(cfg); err == nil || schemas.KindOf(err) != schemas.Invalid || strings.Contains(err.Error(), token) {
 			t.Errorf("%s: %v, %v", name, s, err)

@@ -125,17 +125,23 @@ type Grants struct {
 	Statements bool     // postgres.statements
 }
 
-// Destination is what a sink is made with beside its own keys.
-type Destination struct {
-	Timeout       time.Duration
-	Concurrency   int
-	AllowNetworks []netip.Prefix
-	Params        *template.Set // nil if the type has none
-	Version       string        // of this binary; empty if it has none
-	Dir           string        // of the file that it stands in, from here: relative paths in its keys are relative to it
+// Common is what most sinks are made with beside their own keys: the Config of one that calls an API embeds it.
+type Common struct {
+	Params        *template.Set  // nil if the type has none
+	AllowNetworks []netip.Prefix // private networks that may be reached, and reached by plain http
+	Timeout       time.Duration  // bounds one call whatever the lane's context says
+	Version       string         // of this binary, for User-Agent; empty if it has none
 	// Hidden is what the references of its keys and parameters led to: like its secrets it is in no error and in no outcome.
 	Hidden []schemas.Secret
-	Log    *slog.Logger
+}
+
+// Destination is what a sink is made with beside its own keys.
+type Destination struct {
+	Common
+
+	Concurrency int
+	Dir         string // of the file that it stands in, from here: relative paths in its keys are relative to it
+	Log         *slog.Logger
 	// Cluster are the options, []kgo.Opt, of a client of the log's cluster. They are any here, so that only the sink that
 	// wants them links the client.
 	Cluster any

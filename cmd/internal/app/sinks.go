@@ -39,8 +39,8 @@ func newSink(file *config.Config, d config.NamedDestination, log *slog.Logger) (
 		return nil, err
 	}
 	return d.Keys.Sink(spec.Destination{
-		Timeout: d.Timeout.Std(), Concurrency: d.Concurrency, AllowNetworks: d.AllowNetworks, Params: params, Version: buildVersion(), Dir: file.DirOf(d),
-		Hidden: file.HiddenOf(d), Log: log, Cluster: KafkaOptions(file, config.RoleStream), MaxRecord: int(file.LargestBody()) + topics.HeaderRoom,
+		Common:      spec.Common{Params: params, AllowNetworks: d.AllowNetworks, Timeout: d.Timeout.Std(), Version: buildVersion(), Hidden: file.HiddenOf(d)},
+		Concurrency: d.Concurrency, Dir: file.DirOf(d), Log: log, Cluster: KafkaOptions(file, config.RoleStream), MaxRecord: int(file.LargestBody()) + topics.HeaderRoom,
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	httpsink "github.com/forebay-io/forebay/sinks/http"
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -45,7 +46,7 @@ func TestListenHearsADestination(t *testing.T) {
 	}
 	go io.Copy(io.Discard, said)
 	for n, secret := range []string{secretOf("a"), secretOf("a"), secretOf("b"), ""} {
-		s, err := httpsink.New(httpsink.Config{URL: "http://" + address + "/run", Secret: schemas.NewSecret(secret), AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: time.Minute,
+		s, err := httpsink.New(httpsink.Config{URL: "http://" + address + "/run", Secret: schemas.NewSecret(secret), Common: spec.Common{AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: time.Minute},
 			Headers: map[string]schemas.Secret{"Authorization": schemas.NewSecret("Bearer s3cr3t")}})
 		if err != nil {
 			t.Fatal(err)

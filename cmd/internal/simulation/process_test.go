@@ -11,6 +11,7 @@ import (
 	httpsink "github.com/forebay-io/forebay/sinks/http"
 
 	"github.com/forebay-io/forebay/schemas/record"
+	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/lane"
@@ -60,8 +61,8 @@ func startProcess(w *world, node string) (*process, error) {
 	if p.payloads, err = reader.NewPayloads(reader.PayloadsConfig{Client: options}); err != nil {
 		return nil, err
 	}
-	p.sink, err = httpsink.New(httpsink.Config{URL: "http://127.0.0.1:9000/run", Version: node, Dial: w.net.dialer(node),
-		AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	p.sink, err = httpsink.New(httpsink.Config{URL: "http://127.0.0.1:9000/run", Dial: w.net.dialer(node),
+		Common: spec.Common{Version: node, AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})
 	if err != nil {
 		return nil, err
 	}
