@@ -12,6 +12,9 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
+// DestinationMissing is the state of a destination that actions are for, and that the file has no more for their team.
+const DestinationMissing = "missing"
+
 // DestinationItem is a destination as the asked process sees it; a pause holds in all of them.
 type DestinationItem struct {
 	Team        string   `json:"team"`            // whose own it is; empty: it is shared
@@ -19,8 +22,8 @@ type DestinationItem struct {
 	Destination string   `json:"destination"`
 	Type        string   `json:"type"`
 	URL         string   `json:"url,omitempty"` // where its calls go, without what is secret in it; empty: it calls no URL, or is shared and who asks may not see all
-	State       string   `json:"state"`         // paused, open, held, half_open, recovering or running
-	Breaker     string   `json:"breaker"`       // closed, open, half_open or recovering
+	State       string   `json:"state"`         // paused, open, held, half_open, recovering, running or missing
+	Breaker     string   `json:"breaker"`       // closed, open, half_open or recovering; empty: it is missing
 	Running     int      `json:"running"`       // attempts under way
 	Concurrency int      `json:"concurrency"`
 	// Rate is the limit on attempts that the configuration gives each process; null: there is none.

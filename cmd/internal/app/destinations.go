@@ -47,7 +47,8 @@ func newKeeper(all map[string]lane.DestinationConfig, log *slog.Logger) *destina
 // destinationsAPI answers questions about destinations by what this process knows, and pauses them in the ledger, for all processes.
 type destinationsAPI struct{ s *streams }
 
-// Destinations lists the configured destinations that this process runs, the shared ones first, as AllDestinations has them.
+// Destinations lists the configured destinations that this process runs, the shared ones first, as AllDestinations has them, then those
+// that actions wait for and the file has no more.
 func (p destinationsAPI) Destinations(context.Context) ([]api.DestinationItem, error) {
 	return p.items(p.s.waiting()), nil
 }
@@ -67,6 +68,26 @@ func (p destinationsAPI) items(waiting map[string]lane.Waiting) (items []api.Des
 		item.Elsewhere = p.s.a.file().UsedElsewhere(d)
 		items = append(items, item)
 	}
+	return items
+}
+
+// missing returns the destinations that actions in the lanes are for and that their team may not use any more, as the team's own.
+func (p destinationsAPI) missing() (items []api.DestinationItem) {
+	waiting := map[nameInTeam]lane.Waiting{}
+	for of, lanes := range p.s.allLanes() {
+		for full, n := range lanes.Waiting() {
+			at := nameInTeam{of.team, strings.TrimPrefix(full, of.team+"/")}
+			if _, there := p.s.a.file().Destination(at.team, at.name); !there {
+				waiting[at] = waiting[at].With(n)
+			}
+		}
+	}
+	for at, n := range waiting {
+		items = append(items, api.DestinationItem{Team: at.team, Destination: at.name, State: api.DestinationMissing, Waiting: n.Actions, FailingSince: timeOrNull(n.Since)})
+	}
+	slices.SortFunc(items, func(a, b api.DestinationItem) int {
+		return cmp.Or(strings.Compare(a.Team, b.Team), strings.Compare(a.Destination, b.Destination))
+	})
 	return items
 }
 

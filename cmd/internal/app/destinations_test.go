@@ -209,6 +209,32 @@ func TestDeadDestinationWaitsForAnOperator(t *testing.T) {
 	}
 }
 
+// TestMissingDestinationIsListed: a destination is renamed in the file while an action is for it. It is listed under its old name, and as down after
+// two minutes, until the file has that name again.
+func TestMissingDestinationIsListed(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, "http://127.0.0.1:1", newLedger(t), true)
+	roles := []config.Role{config.RoleIntake, config.RoleStream}
+	p := r.run(roles...)
+	p.accepted("orders", "orders-secret", order("a", 1))
+	p.destination("it fails", func(i *api.DestinationItem) bool { return i.FailingSince != nil && i.Waiting == 1 })
+	before := r.text
+	r.text = strings.NewReplacer("      agent:", "      worker:", "to: agent", "to: worker").Replace(before)
+	r.reload(p, roles...)
+	item := p.destination("renamed", func(i *api.DestinationItem) bool { return i.State == "missing" })
+	if item.Waiting != 1 || item.FailingSince == nil {
+		t.Errorf("%+v", item)
+	}
+	l := look{at: time.Now().Add(downAfter), unknown: map[string]string{}}
+	p.app.waits.ofDestinations(t.Context(), &l)
+	if len(l.rows) != 1 || l.rows[0].ID != "acme/agent" || l.rows[0].Kind != api.KindDown || l.rows[0].Reason != "missing" {
+		t.Errorf("%+v", l.rows)
+	}
+	r.text = before
+	r.reload(p, roles...)
+	p.destination("its name is back", func(i *api.DestinationItem) bool { return i.State != "missing" && i.Waiting == 1 })
+}
+
 // TestPolicyOf: everything that the file says of a destination reaches it.
 func TestPolicyOf(t *testing.T) {
 	t.Parallel()
