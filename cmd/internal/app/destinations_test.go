@@ -216,8 +216,11 @@ func TestMissingDestinationIsListed(t *testing.T) {
 	r := deploy(t, "http://127.0.0.1:1", newLedger(t), true)
 	roles := []config.Role{config.RoleIntake, config.RoleStream}
 	p := r.run(roles...)
+	if _, err := p.api.Pause(t.Context(), "acme", "agent", api.PauseRequest{By: "ann", Reason: "it moves"}); err != nil { // so that its attempts are not used up
+		t.Fatal(err)
+	}
 	p.accepted("orders", "orders-secret", order("a", 1))
-	p.destination("it fails", func(i *api.DestinationItem) bool { return i.FailingSince != nil && i.Waiting == 1 })
+	p.destination("it waits", func(i *api.DestinationItem) bool { return i.Waiting == 1 })
 	before := r.text
 	r.text = strings.NewReplacer("      agent:", "      worker:", "to: agent", "to: worker").Replace(before)
 	r.reload(p, roles...)
