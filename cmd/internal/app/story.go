@@ -28,6 +28,7 @@ type teller struct {
 	apart    map[string]api.DestinationItem
 	pause    *ledger.Pause // of the subscription; nil: it is not paused
 	pausedBy string        // the name of the widest pause that stands
+	gone     string        // what of the event the file has no more, as gone says it
 	items    []api.StoryItem
 }
 
@@ -37,7 +38,7 @@ func (i *inboxAPI) story(ctx context.Context, box *inbox.Inbox, d *api.InboxDeta
 	if err != nil {
 		return err
 	}
-	t := teller{item: item, s: s, event: e, id: itemName(item), apart: map[string]api.DestinationItem{}, pause: i.s.pauses.of(nameInTeam{item.Team, item.Subscription}).Paused, pausedBy: i.s.pauses.by(nameInTeam{item.Team, item.Subscription})}
+	t := teller{item: item, s: s, event: e, id: itemName(item), apart: map[string]api.DestinationItem{}, pause: i.s.pauses.of(nameInTeam{item.Team, item.Subscription}).Paused, pausedBy: i.s.pauses.by(nameInTeam{item.Team, item.Subscription}), gone: gone(i.s.a.file(), item)}
 	if team := i.s.a.file().Teams[item.Team]; team != nil && team.Subscriptions[item.Subscription] != nil {
 		t.gap = team.Subscriptions[item.Subscription].Gap
 	}
@@ -53,6 +54,17 @@ func (i *inboxAPI) story(ctx context.Context, box *inbox.Inbox, d *api.InboxDeta
 	t.tell()
 	d.Story, d.Next = t.items, t.next()
 	return nil
+}
+
+// gone says what the file has no more of what an event's actions need to run: its subscription, or the event's source among those of it. Empty: nothing.
+func gone(c *config.Config, i *inbox.Item) string {
+	if t := c.Teams[i.Team]; t == nil || t.Subscriptions[i.Subscription] == nil {
+		return "subscription " + i.Team + "." + i.Subscription
+	}
+	if !slices.ContainsFunc(c.SourcesOf(i.Team, i.Subscription), func(s config.NamedSource) bool { return "/"+s.FullName() == i.CESource }) {
+		return "source " + i.Source + " of subscription " + i.Team + "." + i.Subscription
+	}
+	return ""
 }
 
 // itemName is the event's id as lists print it.
@@ -259,6 +271,8 @@ func (t *teller) next() string {
 		return "it waits for an operator: `forebay inbox redrive " + quoted(t.id) + " --reason TEXT`"
 	case i.Decision == gate.Stale:
 		return "nothing: a newer version of its entity was decided before"
+	case t.gone != "" && (w != nil || t.open() != nil):
+		return "nothing: the file has no " + t.gone + " any more, so no process runs it; it goes on once that is in the file again"
 	case w != nil && t.pause != nil:
 		return "nothing before the subscription is resumed" + t.pauseText()
 	case w != nil && w.Held:

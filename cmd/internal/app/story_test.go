@@ -1,10 +1,13 @@
 package app
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
@@ -91,6 +94,32 @@ func TestNextOfAPausedSubscription(t *testing.T) {
 		"`forebay subscriptions resume acme.fulfil --reason TEXT`"
 	if got := tell.next(); got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// An event with something open whose subscription, or whose source of it, is in the file no more says so, and one that is done does not.
+func TestNextOfWhatTheFileHasNoMore(t *testing.T) {
+	t.Parallel()
+	c := &config.Config{Teams: map[string]*config.Team{"acme": {
+		Sources:       map[string]*config.Source{"orders": {}, "stripe": {}},
+		Subscriptions: map[string]*config.Subscription{"fulfil": {Sources: []string{"orders"}}},
+	}}}
+	const nothing = "nothing: the file has no %s any more, so no process runs it; it goes on once that is in the file again"
+	for _, tt := range []struct{ subscription, source, want string }{
+		{"fulfil", "orders", "it runs next, when acme/agent has room for it"},
+		{"fulfil", "stripe", fmt.Sprintf(nothing, "source stripe of subscription acme.fulfil")},
+		{"refund", "orders", fmt.Sprintf(nothing, "subscription acme.refund")},
+	} {
+		item := inbox.Item{Team: "acme", Subscription: tt.subscription, Source: tt.source, CESource: "/acme/" + tt.source, Decision: gate.Applied,
+			Actions: []inbox.Action{{Destination: "acme/agent", Status: ledger.Pending}}}
+		tell := teller{item: &item, gone: gone(c, &item)}
+		if got := tell.next(); got != tt.want {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
+		item.Actions[0].Status = ledger.Done
+		if got := tell.next(); strings.Contains(got, "any more") {
+			t.Errorf("done: %q", got)
+		}
 	}
 }
 
