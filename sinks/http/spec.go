@@ -26,7 +26,10 @@ func (c *Config) Describe() spec.Description {
 }
 
 // Check implements [spec.Config].
-func (c *Config) Check(r *spec.Report) { r.URL("url", c.URL) }
+func (c *Config) Check(r *spec.Report) {
+	r.URL("url", c.URL)
+	r.Headers("headers", c.Headers)
+}
 
 // Sink implements [spec.Config].
 func (c *Config) Sink(d spec.Destination) (sink.Sink, error) {

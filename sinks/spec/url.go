@@ -3,11 +3,13 @@ package spec
 import (
 	"errors"
 	"fmt"
-	"github.com/forebay-io/forebay/sinks/guard"
+	"maps"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/forebay-io/forebay/sinks/guard"
 )
 
 // URL checks the value of a key whose URL is called, if there is one and it is known.
@@ -30,10 +32,23 @@ func (r *Report) BaseURL(text string) {
 	r.URL(key, text)
 }
 
+// Headers checks the values of a key of headers that are sent as they are.
+func (r *Report) Headers(key string, headers Headers) {
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		if r.Known(key) && strings.Contains(headers[name].Reveal(), "{{") {
+			r.Problem(key+"."+name, "%v", errTemplate)
+		}
+	}
+}
+
+var errTemplate = errors.New("has a template, and only params have those: it would be sent as it stands")
+
 // checkURL refuses a URL that no request can be sent to.
 func checkURL(text string, allowed []netip.Prefix) error {
 	u, err := url.Parse(text)
 	switch {
+	case strings.Contains(text, "{{"):
+		return errTemplate
 	case err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
 		return errors.New("is not an absolute http or https URL")
 	case u.User != nil:

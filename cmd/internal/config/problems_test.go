@@ -81,6 +81,8 @@ func TestProblems(t *testing.T) {
 		{"timeout bounds", "timeout: 10s", "timeout: 3h", "3h is not between 100ms and 10m"},
 		{"retry min over max", "min: 1s, max: 1h", "min: 2h, max: 1h", "2h is more than max 1h"},
 		{"retry attempts", "attempts: 7", "attempts: 0", "must be at least 1"},
+		{"url template", "https://agents.example.com/run", "https://agents.example.com/{{event.id}}", "coder.url: has a template, and only params have those: it would be sent as it stands"},
+		{"header template", "timeout: 10s", "timeout: 10s\n        headers: {X-Id: \"{{event.id}}\"}", "coder.headers.X-Id: has a template"},
 		{"url scheme", "https://agents.example.com/run", "ftp://x/y", "not an absolute http or https URL"},
 		{"url credentials", "https://agents", "https://u:p@agents", "carries credentials"},
 		{"url private", "https://agents.example.com/run", "https://10.1.2.3/run", "10.1.2.3 is in none of allow_networks"},
