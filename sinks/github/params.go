@@ -113,7 +113,7 @@ func Params(do Do) []template.Param {
 	case Dispatch:
 		return []template.Param{
 			repo, {Name: "event_type", Doc: "Name of the event that workflows know by on.repository_dispatch.types.", Kind: template.Text, Required: true},
-			{Name: "client_payload", Doc: "Object for the workflow; at most nine keys, beside forebay, which holds the action's id.", Kind: template.Value},
+			{Name: "client_payload", Doc: "Object for the workflow; at most nine keys, beside forebay, which holds the action's id.", Kind: template.Object},
 		}
 	}
 	var all []template.Param

@@ -160,10 +160,7 @@ func issueBody(a sink.Action, values template.Values) map[string]any {
 
 // dispatchBody puts the action's id into the payload, under a key that the template may not take.
 func dispatchBody(a sink.Action, values template.Values) (map[string]any, error) {
-	given, ok := values["client_payload"].(map[string]any)
-	if !ok && values["client_payload"] != nil {
-		return nil, api.Unmade("params.client_payload is not an object")
-	}
+	given, _ := values["client_payload"].(map[string]any)
 	payload := map[string]any{}
 	maps.Copy(payload, given)
 	if _, taken := payload["forebay"]; taken {

@@ -339,7 +339,7 @@ func TestTemplatesThatFail(t *testing.T) {
 		{github.Comment, map[string]any{"repo": repo, "issue": "{{'7/labels'}}", "body": "x"}, "params.issue is not the number"},
 		{github.Comment, map[string]any{"repo": repo, "issue": "{{-7}}", "body": "x"}, "params.issue is not the number"},
 		{github.Comment, map[string]any{"repo": repo, "issue": 7, "body": "{{body.nope}}"}, "params.body {{body.nope}} fails"},
-		{github.Dispatch, map[string]any{"repo": repo, "event_type": "x", "client_payload": []any{}}, "params.client_payload is not an object"},
+		{github.Dispatch, map[string]any{"repo": repo, "event_type": "x", "client_payload": "{{body.rev}}"}, "params.client_payload is not an object"},
 		{github.Dispatch, map[string]any{"repo": repo, "event_type": "x", "client_payload": map[string]any{"forebay": 1}}, "has a key forebay"},
 	} {
 		_, err := must(t, url, token, tt.do, tt.params).Do(t.Context(), sinktest.Action(1))

@@ -18,6 +18,6 @@ func Params() []template.Param {
 			}
 			return nil
 		}},
-		{Name: "arguments", Doc: "Arguments of the tool, an object. Where they hold words of an event, write untrusted: ok.", Kind: template.Value, Instructs: true},
+		{Name: "arguments", Doc: "Arguments of the tool, an object. Where they hold words of an event, write untrusted: ok.", Kind: template.Object, Instructs: true},
 	}
 }

@@ -137,11 +137,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	if err != nil {
 		return sink.Outcome{}, err
 	}
-	arguments, ok := values["arguments"].(map[string]any)
-	if given := values["arguments"]; given != nil && !ok {
-		err := errors.New("params.arguments is not an object")
-		return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassTemplate, Err: err, Untouched: true}
-	}
+	arguments, _ := values["arguments"].(map[string]any)
 	if arguments == nil {
 		arguments = map[string]any{}
 	}

@@ -17,7 +17,7 @@ func Params() []template.Param {
 		{Name: "custom_details", Doc: "More about it, any JSON; cut where PagerDuty would refuse it.", Kind: template.Value, Cuts: true},
 		{Name: "client", Doc: "Name of what sends the alert.", Kind: template.Text, Default: "Forebay"},
 		{Name: "client_url", Doc: "Its URL.", Kind: template.Text},
-		{Name: "links", Doc: "List of {href, text}.", Kind: template.Value},
-		{Name: "images", Doc: "List of {src, href, alt}.", Kind: template.Value},
+		{Name: "links", Doc: "List of {href, text}.", Kind: template.List},
+		{Name: "images", Doc: "List of {src, href, alt}.", Kind: template.List},
 	}
 }

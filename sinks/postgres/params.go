@@ -2,7 +2,6 @@ package postgressink
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -13,7 +12,7 @@ import (
 // Params declares the parameters of a statement.
 func Params() []template.Param {
 	return []template.Param{
-		{Name: "values", Doc: "List of the values of $1, $2, ...; null is NULL, lists and objects are JSON.", Kind: template.Value},
+		{Name: "values", Doc: "List of the values of $1, $2, ...; null is NULL, lists and objects are JSON.", Kind: template.List},
 	}
 }
 
@@ -23,13 +22,9 @@ func bind(params *template.Set, a sink.Action) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	given, ok := values["values"]
-	if !ok {
+	list, given := values["values"].([]any)
+	if !given {
 		return nil, nil
-	}
-	list, ok := given.([]any)
-	if !ok {
-		return nil, unmade(errors.New("params.values is not a list"))
 	}
 	bound := make([][]byte, len(list))
 	for i, v := range list {

@@ -18,7 +18,7 @@ func Params() []template.Param {
 	return []template.Param{
 		{Name: "channel", Doc: "Id of the channel, such as C0123456789; retries look for the message there, which Slack allows by id only.", Kind: template.Text, Required: true, Check: form(channelForm, "is not the id of a channel, such as C0123456789")},
 		{Name: "text", Doc: "The message, or what notifications show of it where there are blocks.", Kind: template.Text, Required: true, Escape: escape, Max: most},
-		{Name: "blocks", Doc: "Block Kit blocks.", Kind: template.Value, Escape: escape, Max: most},
+		{Name: "blocks", Doc: "Block Kit blocks.", Kind: template.List, Escape: escape, Max: most},
 		{Name: "thread_ts", Doc: "Timestamp of the message to answer in its thread.", Kind: template.Text, Check: form(stampForm, "is not the timestamp of a message, such as 1503435956.000247")},
 	}
 }

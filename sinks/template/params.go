@@ -15,9 +15,11 @@ import (
 type Kind string
 
 const (
-	Text  Kind = "text"  // a text; numbers and booleans are taken as theirs
-	Texts Kind = "texts" // a list of texts, or one expression that gives one
-	Value Kind = "value" // any JSON value
+	Text   Kind = "text"   // a text; numbers and booleans are taken as theirs
+	Texts  Kind = "texts"  // a list of texts, or one expression that gives one
+	List   Kind = "list"   // a list of any JSON values, or one expression that gives one
+	Object Kind = "object" // an object, or one expression that gives one
+	Value  Kind = "value"  // any JSON value
 )
 
 // Param declares a parameter of a sink.
@@ -146,6 +148,10 @@ func (c *compiler) param(key string, d Param, v any) (node, error) {
 		return n, &KeyError{key, errors.New("is a list or an object: one text is wanted")}
 	case d.Kind == Texts && n.list == nil && (n.text == nil || !n.text.alone()):
 		return n, &KeyError{key, errors.New("is not a list of texts, and not one expression that gives one")}
+	case d.Kind == List && n.list == nil && (n.text == nil || !n.text.alone()):
+		return n, &KeyError{key, errors.New("is not a list, and not one expression that gives one")}
+	case d.Kind == Object && n.object == nil && (n.text == nil || !n.text.alone()):
+		return n, &KeyError{key, errors.New("is not an object, and not one expression that gives one")}
 	}
 	if text, ok := n.plain(); ok && d.Kind == Text {
 		if err := d.judge(text); err != nil {
@@ -174,10 +180,10 @@ type place struct {
 	depth  int
 }
 
-// inside returns a place in a list or an object at p.
-func (p place) inside(escape func(string) string, most int) place {
+// inside returns a place in a list or an object at p, in a parameter of a kind.
+func (p place) inside(kind Kind, escape func(string) string, most int) place {
 	in := place{escape: escape, most: most, depth: p.depth + 1}
-	if p.takes != nil {
+	if kind == Text || kind == Texts {
 		in.takes = append(slices.Clone(inText), cel.NullType)
 	}
 	return in
@@ -188,8 +194,10 @@ func (d Param) takes() []*cel.Type {
 	switch d.Kind {
 	case Text:
 		return append(slices.Clone(inText), cel.NullType)
-	case Texts:
+	case Texts, List:
 		return []*cel.Type{cel.ListType(cel.DynType), cel.NullType}
+	case Object:
+		return []*cel.Type{cel.MapType(cel.StringType, cel.DynType), cel.NullType}
 	}
 	return nil
 }
@@ -225,7 +233,7 @@ func (c *compiler) node(key string, v any, at place) (node, error) {
 		list := make([]node, len(v))
 		for i := range v {
 			var err error
-			if list[i], err = c.node(fmt.Sprintf("%s[%d]", key, i), v[i], at.inside(at.escape, at.most)); err != nil {
+			if list[i], err = c.node(fmt.Sprintf("%s[%d]", key, i), v[i], at.inside(c.of.Kind, at.escape, at.most)); err != nil {
 				return node{}, err
 			}
 		}
@@ -238,7 +246,7 @@ func (c *compiler) node(key string, v any, at place) (node, error) {
 				return node{}, &KeyError{path, errors.New("has braces in its key: only values are templates")}
 			}
 			var err error
-			if object[name], err = c.node(path, v[name], at.inside(c.escape(v, name), c.most(v, name))); err != nil {
+			if object[name], err = c.node(path, v[name], at.inside(c.of.Kind, c.escape(v, name), c.most(v, name))); err != nil {
 				return node{}, err
 			}
 		}

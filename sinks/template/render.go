@@ -59,6 +59,14 @@ func (d Param) render(nodes map[string]node, in *input) (any, error) {
 		return s, err
 	case Texts:
 		return texts(v)
+	case List:
+		if _, ok := v.([]any); !ok {
+			return nil, errors.New("is not a list")
+		}
+	case Object:
+		if _, ok := v.(map[string]any); !ok {
+			return nil, errors.New("is not an object")
+		}
 	}
 	return v, nil
 }

@@ -18,6 +18,7 @@ import (
 
 var declared = []template.Param{
 	{Name: "text", Kind: template.Text}, {Name: "list", Kind: template.Texts}, {Name: "any", Kind: template.Value},
+	{Name: "values", Kind: template.List}, {Name: "object", Kind: template.Object},
 	{Name: "level", Kind: template.Text, Values: []string{"info", "error"}},
 }
 
@@ -169,6 +170,8 @@ func TestRenderFails(t *testing.T) {
 		{"list in a text", "a {{body.x}}", "text", `{"x":[1]}`, "params.text {{body.x}} is a list or an object"},
 		{"list for a text", "{{body.x}}", "text", `{"x":[1]}`, "params.text is a list or an object"},
 		{"text for a list", "{{body.x}}", "list", `{"x":` + secret + `}`, "params.list is not a list"},
+		{"text for a list of values", "{{body.x}}", "values", `{"x":` + secret + `}`, "params.values is not a list"},
+		{"list for an object", "{{body.x}}", "object", `{"x":[]}`, "params.object is not an object"},
 		{"object in a list", []any{"a", "{{body.x}}"}, "list", `{"x":{}}`, "params.list [1] is a list or an object"},
 		{"no JSON", "{{body.x}}", "text", `hunter2`, "cannot be made: the event's body cannot be read as JSON: syntax at byte 0"},
 		{"key twice", "{{body.x}}", "text", `{"x":1,"x":"hunter2"}`, "duplicate_key at byte"},
@@ -284,7 +287,7 @@ func TestCompileRefuses(t *testing.T) {
 		key    string
 		want   string
 	}{
-		{map[string]any{"txt": "x"}, "txt", "is no parameter here; there are text, list, any, level"},
+		{map[string]any{"txt": "x"}, "txt", "is no parameter here; there are text, list, any, values, object, level"},
 		{map[string]any{"text": "a {{"}, "text", "has {{ at character 3 without }}"},
 		{map[string]any{"text": "{{ 'a }} b"}, "text", "has {{ at character 1 without }}"},
 		{map[string]any{"text": "{{ (1 }}"}, "text", "has {{ at character 1 without }}"},
@@ -304,6 +307,11 @@ func TestCompileRefuses(t *testing.T) {
 		{map[string]any{"list": map[string]any{"a": "b"}}, "list", "is not a list of texts"},
 		{map[string]any{"list": "{{event.id}}"}, "list", "type string, and must give one of list"},
 		{map[string]any{"list": []any{"a", "{{event.parts}}"}}, "list[1]", "is an expression of type list(string)"},
+		{map[string]any{"values": "a"}, "values", "is not a list, and not one expression that gives one"},
+		{map[string]any{"values": "{{event.id}}"}, "values", "type string, and must give one of list"},
+		{map[string]any{"values": []any{"{{nope}}", 1, map[string]any{}}}, "values[0]", "undeclared reference to 'nope'"},
+		{map[string]any{"object": []any{}}, "object", "is not an object, and not one expression that gives one"},
+		{map[string]any{"object": "{{event.parts}}"}, "object", "type list(string), and must give one of map"},
 		{map[string]any{"any": map[string]any{"a": []any{map[string]any{"b": "{{nope}}"}}}}, "any.a[0].b", "undeclared reference to 'nope'"},
 		{map[string]any{"any": map[string]any{"{{x}}": 1}}, "any.{{x}}", "only values are templates"},
 		{map[string]any{"any": deep}, "any" + strings.Repeat("[0]", 33), "is nested deeper than 32"},
