@@ -206,6 +206,9 @@ func showItem(w io.Writer, d *api.InboxDetail) {
 		for _, attempt := range a.Attempts {
 			writeAttempt(w, &attempt)
 		}
+		if n := len(a.Attempts); n > 0 && a.Attempts[n-1].Class != "" && a.Attempts[n-1].Response != "" {
+			fmt.Fprintf(w, "       answer: %s\n", plain(a.Attempts[n-1].Response))
+		}
 	}
 	if len(d.Story) > 0 {
 		fmt.Fprintln(w, "\nstory")

@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+)
+
+// TestInboxGetShowsTheAnswer of an action's last attempt if that has failed: errors say that the answer has the words.
+func TestInboxGetShowsTheAnswer(t *testing.T) {
+	t.Parallel()
+	failed := api.AttemptItem{Attempt: 1, Class: "unavailable", Error: "unavailable: refused; the answer has its words", Response: "ERROR: relation \"x\" does not exist\n"}
+	done := api.AttemptItem{Attempt: 2, Code: 200, Response: "fine"}
+	for _, tt := range []struct {
+		attempts []api.AttemptItem
+		want     string
+	}{
+		{[]api.AttemptItem{failed}, "\n       answer: ERROR: relation \"x\" does not exist"},
+		{[]api.AttemptItem{failed, done}, ""},
+	} {
+		var out bytes.Buffer
+		showItem(&out, &api.InboxDetail{Actions: []api.ActionItem{{Attempts: tt.attempts}}})
+		if got := out.String(); strings.Contains(got, "answer:") != (tt.want != "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s", got)
+		}
+	}
+}
