@@ -64,6 +64,9 @@ func (c *listenCmd) Run(e *env) error {
 	if c.ForwardTo != "" {
 		return c.forward(e)
 	}
+	if c.Source != "" || c.Since != 0 || c.Cursor != "" || c.Data != "" {
+		return usageError("a source, --since, --cursor and --data go with --forward-to")
+	}
 	if at, err := netip.ParseAddrPort(strings.Replace(c.Address, "localhost", "127.0.0.1", 1)); err != nil || !at.Addr().IsLoopback() {
 		return usageError("--address %s is not of this machine alone, such as 127.0.0.1:8000: it answers to whoever calls", c.Address)
 	}

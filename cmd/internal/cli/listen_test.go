@@ -81,7 +81,7 @@ func TestListenHearsADestination(t *testing.T) {
 // TestListenIsOfThisMachine: it answers to nobody else, and with a status that there is.
 func TestListenIsOfThisMachine(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"--address", "0.0.0.0:0"}, {"--address", "192.0.2.1:8000"}, {"--address", ":8000"}, {"--address", "127.0.0.1:0", "--status", "99"}, {"--address", "127.0.0.1:0", "--status", "600"}} {
+	for _, args := range [][]string{{"--address", "0.0.0.0:0"}, {"--address", "192.0.2.1:8000"}, {"--address", ":8000"}, {"--address", "127.0.0.1:0", "--status", "99"}, {"--address", "127.0.0.1:0", "--status", "600"}, {"--address", "127.0.0.1:0", "acme/github"}, {"--address", "127.0.0.1:0", "--since", "1h"}} {
 		var out, errs bytes.Buffer
 		if code := Main(t.Context(), append([]string{"listen"}, args...), Options{Stdout: &out, Stderr: &errs}); code != exitUsage {
 			t.Errorf("%v: exit code %d %s", args, code, errs.String())
