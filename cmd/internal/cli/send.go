@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -38,6 +39,9 @@ type sent struct {
 func (c *sendCmd) Run(e *env) error {
 	if err := c.check(); err != nil {
 		return err
+	}
+	if u, err := url.Parse(c.URL); c.URL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		return usageError("--url is not a URL such as http://127.0.0.1:8080")
 	}
 	to, err := c.source(e, c.Source)
 	if err != nil {

@@ -47,6 +47,10 @@ func TestSendNamesTheCause(t *testing.T) {
 			t.Errorf("%s: %d %s", name, code, errs.String())
 		}
 		errs.Reset()
+		if code = Main(t.Context(), append(args, "--url", "127.0.0.1:8080"), Options{Stdout: &out, Stderr: &errs}); code != exitUsage {
+			t.Errorf("%s, no URL: %d %s", name, code, errs.String())
+		}
+		errs.Reset()
 		code = Main(t.Context(), append(args, "--stale", "1h"), Options{Stdout: &out, Stderr: &errs})
 		operator.Close()
 		if code != exitFailed || !strings.Contains(errs.String(), "401, as of a delivery that was signed 1h0m0s ago and is too old") {
