@@ -53,7 +53,7 @@ func (c *configInitCmd) Run(e *env) error {
 	case c.Preset != "" || c.To != "":
 		return usageError("--preset and --to go with --dev")
 	}
-	if c.File == "" {
+	if c.File == "" || c.File == "-" {
 		_, err := e.Stdout.Write(text)
 		return err
 	}
