@@ -22,7 +22,8 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// real is lanes on the real ledger: what the double says of Open and Record is held against Postgres here.
+// real is lanes on the real ledger, for what only that does: commands, statements in its transaction, what it refuses. That lanes on a ledger keep
+// the promises is the simulation's to show, and that the one in memory there is what Postgres is the conformance suite's.
 type real struct {
 	*Lanes
 	t        *testing.T
@@ -37,11 +38,8 @@ type real struct {
 	fenced   chan *ledger.Claim   // those for which OnFenced was called
 	shape    func(*schemas.Event) // of what is fed; nil: as it is
 	schema   string
-	latest   bool // backlog
-	inLedger bool // the sink is one whose actions are statements in the ledger's database
-	long     LongPolicy
+	inLedger bool                           // the sink is one whose actions are statements in the ledger's database
 	retry    sink.RetryPolicy               // zero: quick
-	rand     func() float64                 // of the jitter; nil: at random
 	wrap     func(*ledger.Namespace) Ledger // what the lanes see of it; nil: it
 }
 
@@ -83,13 +81,13 @@ func (r *real) start() {
 		r.retry = sink.RetryPolicy{Min: time.Millisecond, Max: 20 * time.Millisecond}
 	}
 	l, err := New(Config{
-		Subscription: "acme.triage", Ledger: seen, Payloads: r.log, Codec: jsonCodec, Latest: r.latest, MaxOpen: 64, LaneWindow: 8, MaxInFlight: 16,
+		Subscription: "acme.triage", Ledger: seen, Payloads: r.log, Codec: jsonCodec, MaxOpen: 64, LaneWindow: 8, MaxInFlight: 16,
 		Destinations: map[string]DestinationConfig{destName: {
-			Sink: to, Timeout: time.Second, Concurrency: 16, Long: r.long, Retry: r.retry,
+			Sink: to, Timeout: time.Second, Concurrency: 16, Retry: r.retry,
 		}},
-		Alive: func() bool { return true },
-		Rand:  r.rand, OnFenced: func(c *ledger.Claim) { r.fenced <- c },
-		Later: func(ledger.AttemptRef, schemas.ActionID, trace.Place) sink.Later { return sink.Later{} },
+		Alive:    func() bool { return true },
+		OnFenced: func(c *ledger.Claim) { r.fenced <- c },
+		Later:    func(ledger.AttemptRef, schemas.ActionID, trace.Place) sink.Later { return sink.Later{} },
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -228,44 +226,6 @@ func (r *real) ends(end func(a sink.Action) sink.Class) {
 	}
 }
 
-func TestPostgresOrderRetryParkRestart(t *testing.T) {
-	t.Parallel()
-	r := onPostgres(t)
-	r.ends(func(a sink.Action) sink.Class {
-		switch {
-		case a.Event.Entity == "bad":
-			return sink.ClassRejected
-		case a.Event.Entity == "slow" && a.Attempt < 3:
-			return sink.ClassBusy
-		}
-		return sink.ClassOK
-	})
-	attempts := 1 // bad's first
-	for range 20 {
-		r.feed("bad", "slow", "a", "b", "a", "hot", "hot", "hot", "hot", "hot")
-		attempts += 3 + 3 + 5
-	}
-	r.until(attempts)
-	r.closeClaim()
-	same(t, "bad is called once", len(calls(r, "bad")), 1)
-	checkOrderOf(t, r)
-	open := r.openActions()
-	same(t, "open in the ledger: bad's lane alone", len(open), 20)
-	same(t, "its head", open[0], "bad#1 dead_letter 1")
-	same(t, "behind it", open[1], "bad#11 pending 0")
-	if err := r.ns.Release(t.Context(), r.claim); err != nil {
-		t.Fatal(err)
-	}
-	r.stop()
-	r.start()
-	same(t, "a released claim is clean", r.claim.Unclean, false)
-	r.feed("bad", "good")
-	r.until(1)
-	r.closeClaim()
-	same(t, "after a restart bad is parked", len(calls(r, "bad")), 1)
-	same(t, "good ran", len(calls(r, "good")), 1)
-}
-
 func calls(r *real, entity schemas.EntityKey) (out []string) {
 	r.sink.mu.Lock()
 	defer r.sink.mu.Unlock()
@@ -275,98 +235,6 @@ func calls(r *real, entity schemas.EntityKey) (out []string) {
 		}
 	}
 	return out
-}
-
-// checkOrderOf looks that event numbers grow per entity, and attempts within an event.
-func checkOrderOf(t *testing.T, r *real) {
-	t.Helper()
-	type mark struct{ event, attempt int }
-	last := map[schemas.EntityKey]mark{}
-	r.sink.mu.Lock()
-	defer r.sink.mu.Unlock()
-	for _, a := range r.sink.calls {
-		var m mark
-		_, _ = fmt.Sscanf(a.Event.ID[len(a.Event.Entity):], "#%d", &m.event)
-		m.attempt = a.Attempt
-		before := last[a.Event.Entity]
-		if m.event < before.event || m.event == before.event && m.attempt != before.attempt+1 || m.event > before.event && m.attempt != 1 {
-			t.Fatalf("%s: %+v after %+v", a.Event.Entity, m, before)
-		}
-		last[a.Event.Entity] = m
-	}
-}
-
-func TestPostgresKeepsAttemptsAndCopyOverARestart(t *testing.T) {
-	t.Parallel()
-	r := onPostgres(t)
-	hold := make(chan struct{})
-	r.ends(func(a sink.Action) sink.Class {
-		if a.Attempt == 1 {
-			return sink.ClassNetwork
-		}
-		<-hold
-		return sink.ClassOK
-	})
-	r.feed("a", "a")
-	r.until(1)
-	// The second attempt hangs; the process is lost in the middle of it.
-	r.untilCalled("a", 2)
-	r.Drop(r.claim)
-	close(hold)
-	r.stop()
-	delete(r.log.events, 0) // the log no longer has it: the ledger's copy must do
-	began := time.Now()
-	r.start()
-	same(t, "the claim is unclean", r.claim.Unclean, true)
-	r.until(1 + 1 + 2)
-	r.closeClaim()
-	same(t, "calls", calls(r, "a"), []string{"a#1/1", "a#1/2", "a#1/2", "a#2/1", "a#2/2"})
-	if at := r.sink.times()[2]; at.Sub(began) < time.Second {
-		t.Errorf("the repeated attempt came after %v, before the destination's timeout was over", at.Sub(began))
-	}
-	same(t, "open", len(r.openActions()), 0)
-}
-
-// TestPostgresRetriesOutliveRestarts: each owner makes one attempt and is gone; the next makes the next one, when it is due and
-// not sooner, and the last one the last.
-func TestPostgresRetriesOutliveRestarts(t *testing.T) {
-	t.Parallel()
-	r := onPostgres(t)
-	r.stop()
-	const wait = time.Second
-	r.retry = sink.RetryPolicy{Attempts: 3, Min: wait, Max: wait}
-	r.rand = func() float64 { return 1 }
-	if err := r.ns.Release(t.Context(), r.claim); err != nil {
-		t.Fatal(err)
-	}
-	r.start()
-	r.ends(func(sink.Action) sink.Class { return sink.ClassBusy })
-	r.feed("a", "a")
-	for n := 1; n <= 3; n++ {
-		r.until(1)
-		r.closeClaim()
-		if err := r.ns.Release(t.Context(), r.claim); err != nil {
-			t.Fatal(err)
-		}
-		r.stop()
-		want := fmt.Sprintf("a#1 %s %d", map[bool]ledger.Status{false: ledger.Failed, true: ledger.Dead}[n == 3], n)
-		r.start()
-		same(t, "in the ledger", r.openActions()[0], want)
-	}
-	same(t, "calls", calls(r, "a"), []string{"a#1/1", "a#1/2", "a#1/3"})
-	at := r.sink.times()
-	for i := 1; i < 3; i++ {
-		if apart := at[i].Sub(at[i-1]); apart < wait-5*time.Millisecond {
-			t.Errorf("attempt %d came %s after the one before, it was due after %s", i+1, apart, wait)
-		}
-	}
-	r.sink.mu.Lock()
-	defer r.sink.mu.Unlock()
-	for i, a := range r.sink.calls[1:] {
-		if a.FirstAt.Before(at[0].Add(-wait)) || a.FirstAt.After(at[1]) {
-			t.Errorf("attempt %d knows of a first one at %s, it was at %s", i+2, a.FirstAt, at[0])
-		}
-	}
 }
 
 func TestPostgresUnsafeIsMarked(t *testing.T) {
@@ -415,29 +283,6 @@ func (r *real) reopenClaim() {
 	}
 	r.stop()
 	r.start()
-}
-
-func TestPostgresFencedClaimIsDropped(t *testing.T) {
-	t.Parallel()
-	r := onPostgres(t)
-	hold := make(chan struct{})
-	r.ends(func(sink.Action) sink.Class { <-hold; return sink.ClassOK })
-	r.feed("a", "a")
-	next, err := r.nextClaim() // another process takes the partition
-	if err != nil {
-		t.Fatal(err)
-	}
-	close(hold)
-	r.until(1)
-	select {
-	case c := <-r.fenced:
-		same(t, "the claim that was dropped is ours", c == r.claim, true)
-	case <-time.After(patience):
-		t.Fatal("the claim was not dropped")
-	}
-	r.claim = next
-	same(t, "nothing was written", r.openActions(), []string{"a#1 pending 0", "a#2 pending 0"})
-	same(t, "and the lane stopped", calls(r, "a"), []string{"a#1/1"})
 }
 
 // TestPostgresRefusesResults: results that the database refuses for what is in them are tried again, each alone, and keep none of the
