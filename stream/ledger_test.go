@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -40,64 +39,14 @@ var (
 		GapWait: 400 * time.Millisecond, MaxPerEntity: 100, MaxBuffered: 1000, FutureSkew: time.Minute}
 )
 
-// Through the real ledger: duplicates act once, also over a restart and over a seek back to the start.
-func TestLedgerActsOnce(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, 2)
-	_, n := realLedger(t, arrival)
-	lanes := newLanes()
-	run := r.start(r.config(n, lanes))
-	r.Produce(0, 1, 2, 2, 1, 3)
-	r.Produce(1, 10)
-	lanes.until(t, "four actions", func() bool { return len(lanes.items) == 4 })
-	r.untilCommitted(t, 0, 5)
-	run.stop(t)
-
-	r.Commit(0, 0, "") // as kafka-consumer-groups --reset-offsets --to-earliest does
-	r.Produce(0, 3, 4)
-	run = r.start(r.config(n, lanes))
-	lanes.until(t, "the new action", func() bool { return slices.Contains(lanes.items, "e4") })
-	r.untilCommitted(t, 0, 7)
-	run.stop(t)
-	slices.Sort(lanes.items)
-	if want := []string{"e1", "e10", "e2", "e3", "e4"}; !slices.Equal(lanes.items, want) {
-		t.Errorf("acted on %q, want %q", lanes.items, want)
-	}
-}
-
 func versioned(i int, version int64) *kgo.Record {
 	e := event(i)
 	e.Version = schemas.Version{Kind: schemas.Sequence, Value: version}
 	return record.Encode(testTopic, e)
 }
 
-// A filler that was in the log before the deadline passed fills the gap, although nobody read it until long after.
-func TestLedgerGapOutlivesDowntime(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, 1)
-	_, n := realLedger(t, versions)
-	lanes := newLanes()
-	run := r.start(r.config(n, lanes))
-	r.Send(versioned(1, 1), versioned(3, 3))
-	r.untilCommitted(t, 0, 2)
-	run.stop(t)
-	for range 50 {
-		r.Send(versioned(1, 1)) // duplicates in front of the filler
-	}
-	r.Send(versioned(2, 2))
-	overdue := time.NewTimer(versions.GapWait)
-	<-overdue.C
-	cfg := r.config(n, lanes)
-	cfg.BatchRecords = 5
-	r.start(cfg)
-	lanes.until(t, "all three", func() bool { return len(lanes.items) == 3 })
-	if want := []string{"e1", "e2", "e3"}; !slices.Equal(lanes.items, want) {
-		t.Errorf("acted in the order %q, want %q", lanes.items, want)
-	}
-}
-
-// Thousands that wait for one filler, or that another kind of version ends the wait of, are released in steps, in order, with what comes meanwhile
-// behind them, also by an owner that takes over half-way.
+// Thousands that wait for one filler are released in steps, in order, with what comes meanwhile behind them, also by an owner that takes over
+// half-way.
 func TestManyAreReleasedInSteps(t *testing.T) {
 	t.Parallel()
 	const most = 5 * ledger.MaxReleases

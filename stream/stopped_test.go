@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -12,8 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/forebay-io/forebay/schemas/record"
-	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/owner"
 )
@@ -244,86 +241,4 @@ func TestLedgerRecreatedTopic(t *testing.T) {
 	run.stop(t)
 	run = r.start(r.config(n, newLanes()))
 	run.untilRunning(t, 2)
-}
-
-// A topic that has grown stops, says what the new partitions hold, and names the way out; no acceptance can help.
-func TestLedgerGrownTopic(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, 1)
-	l, n := realLedger(t, arrival)
-	r.Produce(0, 1)
-	run := r.start(lookOften(r.config(n, newLanes())))
-	r.untilCommitted(t, 0, 1)
-	run.stop(t)
-	if _, err := r.Adm.UpdatePartitions(context.Background(), 3, testTopic); err != nil {
-		t.Fatal(err)
-	}
-	r.Client = r.NewClient(kgo.RecordPartitioner(kgo.ManualPartitioner())) // one that knows of them
-	for i := range 4 {
-		rec := record.Encode(testTopic, event(i))
-		rec.Partition, rec.Timestamp = int32(1+i%2), r.AppendTime(i)
-		r.Send(rec)
-	}
-	run = r.start(lookOften(r.config(n, newLanes())))
-	e := run.stopOf(t, 0)
-	if e.Reason != owner.StopPartitions || e.Stop.Records != 4 || !e.Stop.FirstAt.Equal(r.AppendTime(0)) || !e.Stop.LastAt.Equal(r.AppendTime(3)) {
-		t.Errorf("stopped for %+v", e.Stop)
-	}
-	if list, err := l.Stops(t.Context(), ledger.StopFilter{}); err != nil || len(list) != 0 {
-		t.Errorf("what nobody can accept is stored: %v %v", list, err)
-	}
-}
-
-// Through the real ledger: once a window was dropped, a rewind to before the oldest one is refused until it is
-// accepted, and then runs.
-func TestLedgerRewindPastTheDedupeWindow(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, 1)
-	l, _ := realLedger(t, arrival)
-	const window = 100 * time.Millisecond
-	n, err := l.Namespace(t.Context(), ledger.Spec{Name: "acme.forgetful", Policy: arrival, Window: window})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := lookOften(r.config(n, newLanes()))
-	cfg.Group = "acme.forgetful"
-	run := r.start(cfg)
-	run.untilRunning(t, 1) // before the claim there is no partition that would keep a window
-	// Windows turn and are dropped as time goes by and the partition is read.
-	dropped := 0
-	tick := time.NewTicker(window / 5)
-	defer tick.Stop()
-	for i := 0; dropped == 0; i++ {
-		r.Produce(0, i)
-		swept, err := l.Sweep(t.Context(), ledger.SweepConfig{Horizon: time.Millisecond, Done: time.Millisecond, Dead: time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
-		dropped += len(swept.Dropped)
-		<-tick.C
-	}
-	run.stop(t)
-	r.Group = cfg.Group
-	r.Commit(0, 0, "")
-	cfg.Registerer = nil
-	run = r.start(cfg)
-	e := run.stopOf(t, 0)
-	if e.Reason != owner.StopForgotten || e.Stop.From != 0 || e.Stop.Records < 1 || e.Stop.Records > e.Stop.To {
-		t.Errorf("stopped for %+v", e.Stop)
-	}
-	if _, err := l.Accept(t.Context(), ledger.StopFilter{Subscription: cfg.Group, Topic: testTopic, Partition: new(int32(0)), ID: e.Stop.ID},
-		ledger.Acceptance{By: "ann", Reason: "run it all again"}, false); err != nil {
-		t.Fatal(err)
-	}
-	run.untilRunning(t, 1)
-	r.untilCommitted(t, 0, e.Stop.To)
-	status, err := inbox.New(l).Subscriptions(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range status {
-		if s.Subscription == "forgetful" && (s.Seeks != 1 || s.NextOffset != e.Stop.To) {
-			t.Errorf("%+v", s)
-		}
-	}
 }
