@@ -11,10 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/schemas/short"
 )
@@ -83,27 +80,6 @@ func TestProxyHangs(t *testing.T) {
 	hanging(2)
 }
 
-func TestDatabaseIsFreshAndDropped(t *testing.T) {
-	var url string
-	t.Run("use", func(t *testing.T) {
-		url = Database(t)
-		if other := Database(t); other == url {
-			t.Error("two calls gave the same database")
-		}
-		conn, err := pgx.Connect(t.Context(), url) // left open: the drop must not wait for it
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := conn.Exec(t.Context(), `CREATE TABLE x ()`); err != nil {
-			t.Fatal(err)
-		}
-	})
-	if conn, err := pgx.Connect(t.Context(), url); err == nil {
-		conn.Close(t.Context())
-		t.Error("the database is still there after its test")
-	}
-}
-
 // TestBrokersDoNotOutliveTheTest: a test process that is killed leaves no broker. A stand-in process owns the cluster.
 func TestBrokersDoNotOutliveTheTest(t *testing.T) {
 	short.NeedsServer(t, "Apache Kafka")
@@ -136,20 +112,6 @@ func TestBrokersDoNotOutliveTheTest(t *testing.T) {
 	}) {
 		t.Fatal("the broker outlives its owner")
 	}
-}
-
-// TestUntil asks until it is told yes, and no longer than it may.
-func TestUntil(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		asked, began := 0, time.Now()
-		if !Until(time.Second, func() bool { asked++; return asked == 4 }) || time.Since(began) != 14*time.Millisecond {
-			t.Errorf("asked %d times in %s", asked, time.Since(began))
-		}
-		began = time.Now()
-		if Until(time.Second, func() bool { return false }) || time.Since(began) < time.Second || time.Since(began) > 1100*time.Millisecond {
-			t.Errorf("a no ends after %s", time.Since(began))
-		}
-	})
 }
 
 // TestWithoutKafka: the test fails without Kafka, and is skipped only where the Makefile allowed it and this is not CI.
