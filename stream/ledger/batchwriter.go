@@ -29,7 +29,7 @@ func (n *Namespace) Apply(ctx context.Context, batch []Slice) ([]Applied, error)
 		claims[s.Claim] = true
 		w := &partitionBatch{Slice: s}
 		parts = append(parts, w)
-		if err := s.checkContinuity(); err != nil {
+		if err := s.CheckContinuity(); err != nil {
 			w.refuse(err)
 			continue
 		}
@@ -69,8 +69,8 @@ func kindOf(err error) schemas.Kind {
 	return schemas.Unavailable
 }
 
-// checkContinuity returns a [ContinuityError] unless the slice begins at the claim's next offset and its records ascend up to Next.
-func (s Slice) checkContinuity() error {
+// CheckContinuity returns a [ContinuityError] unless the slice begins at the claim's next offset and its records ascend up to Next.
+func (s Slice) CheckContinuity() error {
 	e := &ContinuityError{Partition: s.Claim.Partition, Stored: s.Claim.Next.Offset, From: s.From}
 	if s.From != e.Stored {
 		return e

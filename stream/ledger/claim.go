@@ -48,7 +48,7 @@ type claimTx struct {
 // not be read now, or a row that must be there is gone; Internal if Confirm's start does not fit the stored position, Unavailable.
 func (n *Namespace) Claim(ctx context.Context, req ClaimRequest) (*Claim, error) {
 	t := &claimTx{n: n, req: req, op: fmt.Sprintf("claim %s/%d for %s", req.Partition.Topic, req.Partition.Number, n.spec.Name)}
-	if err := req.validate(); err != nil {
+	if err := req.Validate(); err != nil {
 		return nil, &schemas.Error{Kind: schemas.Invalid, Op: t.op, Err: err}
 	}
 	err := t.attempt(ctx)
@@ -65,7 +65,8 @@ func (n *Namespace) Claim(ctx context.Context, req ClaimRequest) (*Claim, error)
 	return nil, t.failed(err)
 }
 
-func (r ClaimRequest) validate() error {
+// Validate refuses a request that is not whole.
+func (r ClaimRequest) Validate() error {
 	switch {
 	case r.Partition.Topic == "" || r.Partition.TopicID == TopicID{}:
 		return errors.New("topic or topic id is missing")
@@ -153,7 +154,7 @@ func (t *claimTx) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := checkStart(stored, start); err != nil {
+	if err := start.Check(stored); err != nil {
 		return err
 	}
 	t.c.Next, t.c.Seek = start.Position, start.Seek
@@ -239,8 +240,8 @@ func (t *claimTx) readPosition(ctx context.Context) (*Position, error) {
 	return &p, nil
 }
 
-// checkStart refuses a start of Confirm that moves the position without a seek.
-func checkStart(stored *Position, start Start) error {
+// Check refuses a start that moves the stored position without a seek.
+func (start Start) Check(stored *Position) error {
 	const op = "claim"
 	switch {
 	case start.Position.Offset < 0:

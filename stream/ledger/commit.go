@@ -44,7 +44,7 @@ var ErrFenced = errors.New("the claim has lost its fence")
 // apply and record.
 func (n *Namespace) Commit(ctx context.Context, r Result, s sink.Statement) (tag string, err error) {
 	op := "commit an action of " + n.spec.Name
-	if err := r.validate(); err != nil {
+	if err := r.Validate(); err != nil {
 		return "", &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
 	if r.Status != Done {
@@ -83,7 +83,7 @@ func (n *Namespace) Commit(ctx context.Context, r Result, s sink.Statement) (tag
 // Commit's transaction to end, and tries once: kind Unavailable, or [ErrFenced].
 func (n *Namespace) Committed(ctx context.Context, r Result) (done bool, err error) {
 	op := "find out whether an action of " + n.spec.Name + " was committed"
-	if err := r.validate(); err != nil {
+	if err := r.Validate(); err != nil {
 		return false, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
 	err = n.inWindows(ctx, func(*windowSet) (err error) {

@@ -38,7 +38,7 @@ const (
 func (n *Namespace) Record(ctx context.Context, results []Result) (fenced map[int32]bool, err error) {
 	op := "record results of " + n.spec.Name
 	for _, r := range results {
-		if err := r.validate(); err != nil {
+		if err := r.Validate(); err != nil {
 			return nil, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 		}
 	}
@@ -54,7 +54,8 @@ func (n *Namespace) Record(ctx context.Context, results []Result) (fenced map[in
 }
 
 // validate refuses a result that no action can have.
-func (r Result) validate() error {
+// Validate refuses a result that no action can have.
+func (r Result) Validate() error {
 	switch {
 	case r.Claim == nil:
 		return errors.New("a result has no claim")
@@ -72,7 +73,7 @@ func (r Result) validate() error {
 		return fmt.Errorf("superseded after attempt %d", r.Attempt)
 	case r.CancelURL != "" && (r.Status != Processing || len(r.CancelURL) > sink.MaxCancelURL || pg.Clean(r.CancelURL, sink.MaxCancelURL) != r.CancelURL):
 		return fmt.Errorf("status %s with a cancel URL of %d bytes", r.Status, len(r.CancelURL))
-	case (r.Status.byGuard() || r.Status.Waits()) && (r.Attempt != 0 || !r.Guarded):
+	case (r.Status.ByGuard() || r.Status.Waits()) && (r.Attempt != 0 || !r.Guarded):
 		return fmt.Errorf("%s with attempt %d, by a guard: %t", r.Status, r.Attempt, r.Guarded)
 	case r.NextIn < 0:
 		return fmt.Errorf("next attempt in %s", r.NextIn)

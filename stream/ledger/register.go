@@ -18,7 +18,7 @@ import (
 // Namespace registers the subscription, or finds it, and returns its part.
 func (l *Ledger) Namespace(ctx context.Context, spec Spec) (*Namespace, error) {
 	op := "register subscription " + spec.Name
-	if err := spec.validate(); err != nil {
+	if err := spec.Validate(); err != nil {
 		return nil, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
 	n := &Namespace{ledger: l, spec: spec, maxLag: MaxLag, recent: newRecentKeys(maxRecent, maxRecent), forgetPage: forgetPage}
@@ -42,8 +42,8 @@ func (l *Ledger) Namespace(ctx context.Context, spec Spec) (*Namespace, error) {
 // MaxActions bounds how many actions a subscription has.
 const MaxActions = 100
 
-// validate refuses a spec that the ledger cannot have.
-func (s Spec) validate() error {
+// Validate refuses a spec that no ledger can have.
+func (s Spec) Validate() error {
 	switch {
 	case s.Name == "":
 		return errors.New("name is empty")

@@ -206,8 +206,8 @@ func (s Status) Closed() bool {
 // Waits reports whether an action with the status waits for what a guard asks for.
 func (s Status) Waits() bool { return s == WaitingApproval || s == WaitingBudget }
 
-// byGuard reports whether a guard ends an action with the status.
-func (s Status) byGuard() bool { return s == Skipped || s == Dropped || s == Denied }
+// ByGuard reports whether a guard ends an action with the status.
+func (s Status) ByGuard() bool { return s == Skipped || s == Dropped || s == Denied }
 
 // Action is one effect of one event, as the ledger holds it.
 type Action struct {

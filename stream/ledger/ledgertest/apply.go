@@ -27,7 +27,7 @@ func (p *Process) Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.App
 		fences[s.Claim.ID] = true
 		w := &partitionBatch{Slice: *s}
 		parts = append(parts, w)
-		if err := checkContinuity(s); err != nil {
+		if err := s.CheckContinuity(); err != nil {
 			w.refuse(err)
 			continue
 		}
@@ -44,27 +44,6 @@ func (p *Process) Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.App
 		out[i] = w.applied
 	}
 	return out, nil
-}
-
-// checkContinuity checks a slice, as the ledger does.
-func checkContinuity(s *ledger.Slice) error {
-	e := &ledger.ContinuityError{Partition: s.Claim.Partition, Stored: s.Claim.Next.Offset, From: s.From}
-	if s.From != e.Stored {
-		return e
-	}
-	last := s.From - 1
-	for i := range s.Records {
-		if o := s.Records[i].Offset; o <= last {
-			e.Detail = fmt.Sprintf("offset %d follows %d", o, last)
-			return e
-		}
-		last = s.Records[i].Offset
-	}
-	if s.Next.Offset <= last {
-		e.Detail = fmt.Sprintf("next offset %d is not behind the last record %d", s.Next.Offset, last)
-		return e
-	}
-	return nil
 }
 
 // refuse sets why nothing of w is written.

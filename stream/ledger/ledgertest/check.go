@@ -12,7 +12,7 @@ import (
 
 // CheckClaim returns the error of [ledger.Namespace.Claim] for a request that it refuses before it does anything.
 func CheckClaim(r ledger.ClaimRequest) error {
-	if err := validateClaim(&r); err != nil {
+	if err := r.Validate(); err != nil {
 		return &schemas.Error{Kind: schemas.Invalid, Op: "claim", Err: err}
 	}
 	return nil
@@ -23,11 +23,11 @@ func CheckStart(stored *ledger.Position, standing *ledger.Stop, start ledger.Sta
 	if standing != nil && standing.ID == start.Accepted && standing.Accepted == nil {
 		return schemas.Errorf(schemas.Unavailable, "claim", "the stop that the claim rests on is not accepted")
 	}
-	return checkStart(stored, start)
+	return start.Check(stored)
 }
 
 // CheckSlice returns the error of Apply for a slice: its claim must go on where the slice begins, and its records must ascend.
-func CheckSlice(s ledger.Slice) error { return checkContinuity(&s) }
+func CheckSlice(s ledger.Slice) error { return s.CheckContinuity() }
 
 // CheckStop returns the error of Report for a stop.
 func CheckStop(s ledger.Stop) error {
@@ -44,7 +44,7 @@ func CheckStop(s ledger.Stop) error {
 func CheckResults(results []ledger.Result) error {
 	const op = "record results"
 	for i := range results {
-		if err := validateResult(&results[i]); err != nil {
+		if err := results[i].Validate(); err != nil {
 			return &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 		}
 	}

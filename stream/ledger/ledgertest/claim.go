@@ -20,7 +20,7 @@ type confirmError struct{ error }
 // Claim is [ledger.Namespace.Claim].
 func (p *Process) Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Claim, error) {
 	op := fmt.Sprintf("claim %s/%d for %s", req.Partition.Topic, req.Partition.Number, p.spec.Name)
-	if err := validateClaim(&req); err != nil {
+	if err := req.Validate(); err != nil {
 		return nil, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
 	c := &ledger.Claim{Partition: req.Partition}
@@ -35,18 +35,6 @@ func (p *Process) Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.C
 		return nil, confirm.error
 	}
 	return nil, unavailable(op, err)
-}
-
-func validateClaim(r *ledger.ClaimRequest) error {
-	switch {
-	case r.Partition.Topic == "" || r.Partition.TopicID == ledger.TopicID{}:
-		return errors.New("topic or topic id is missing")
-	case r.Partition.Number < 0 || r.Partition.Number >= r.Partitions:
-		return fmt.Errorf("partition %d of %d", r.Partition.Number, r.Partitions)
-	case r.Confirm == nil:
-		return errors.New("confirm is missing")
-	}
-	return nil
 }
 
 // holds finds out after a COMMIT without an answer whether the claim was written.
@@ -212,21 +200,7 @@ func (p *Process) confirm(ctx context.Context, k *claiming) error {
 	if k.start, err = k.req.Confirm(ctx, stored); err != nil {
 		return confirmError{err}
 	}
-	return checkStart(stored, k.start)
-}
-
-// checkStart holds Confirm to its contract.
-func checkStart(stored *ledger.Position, start ledger.Start) error {
-	const op = "claim"
-	switch {
-	case start.Position.Offset < 0:
-		return schemas.Errorf(schemas.Internal, op, "start at negative offset %d", start.Position.Offset)
-	case start.Seek == nil && stored != nil && stored.Offset != start.Position.Offset:
-		return schemas.Errorf(schemas.Internal, op, "start at %d without a seek, the ledger's next offset is %d", start.Position.Offset, stored.Offset)
-	case start.Seek != nil && (stored == nil || start.Seek.From != stored.Offset || start.Seek.To != start.Position.Offset):
-		return schemas.Errorf(schemas.Internal, op, "seek %+v does not lead from the ledger's position to %d", *start.Seek, start.Position.Offset)
-	}
-	return nil
+	return k.start.Check(stored)
 }
 
 // take writes the claim: the fence has a new owner, epoch and position, a seek that it carries out and a stop that it ends are over, and the

@@ -128,7 +128,7 @@ func (p *Process) Cancel(ctx context.Context, c *ledger.Claim, ref ledger.Attemp
 // Commit is [ledger.Namespace.Commit]. There is no SQL in memory: every statement succeeds, and its tag is its own text.
 func (p *Process) Commit(ctx context.Context, r ledger.Result, s sink.Statement) (tag string, err error) {
 	op := "commit an action of " + p.spec.Name
-	if err := validateResult(&r); err != nil || r.Status != ledger.Done {
+	if err := r.Validate(); err != nil || r.Status != ledger.Done {
 		return "", &schemas.Error{Kind: schemas.Invalid, Op: op, Err: errors.Join(err, fmt.Errorf("status %q", r.Status))}
 	}
 	one := []*ledger.Result{&r}
@@ -157,7 +157,7 @@ func (p *Process) Commit(ctx context.Context, r ledger.Result, s sink.Statement)
 // Committed is [ledger.Namespace.Committed].
 func (p *Process) Committed(ctx context.Context, r ledger.Result) (done bool, err error) {
 	op := "find out whether an action of " + p.spec.Name + " was committed"
-	if err := validateResult(&r); err != nil {
+	if err := r.Validate(); err != nil {
 		return false, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
 	err = p.transaction(ctx, "committed", shared, []int32{r.Claim.ID}, func() error {
@@ -185,7 +185,7 @@ func (m *Memory) commitStatement(one []*ledger.Result, s sink.Statement) (tag st
 	switch a := f.actions[r.LaneSeq]; {
 	case a.completed || a.status == ledger.Done:
 		return "", nil
-	case a.status == ledger.Superseded, byGuard(a.status):
+	case a.status == ledger.Superseded, a.status.ByGuard():
 		return "", refusal{fmt.Errorf("the completion of action %d of fence %d was not written", r.LaneSeq, r.Claim.ID)}
 	}
 	return s.SQL, m.record(one, map[int32]bool{}, 0)

@@ -3,7 +3,6 @@ package ledgertest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -259,41 +258,13 @@ type Process struct {
 // Process gives a process its handle. name is what hooks know it by. It refuses what [ledger.Ledger.Namespace] refuses.
 func (m *Memory) Process(name string, spec ledger.Spec) (*Process, error) {
 	op := "register subscription " + spec.Name
-	if err := validateSpec(&spec); err != nil {
+	if err := spec.Validate(); err != nil {
 		return nil, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
 	if spec.Name != m.name || spec.Generation != m.generation {
 		return nil, schemas.Errorf(schemas.Invalid, op, "this memory is of %s, generation %d", m.name, m.generation)
 	}
 	return &Process{m: m, name: name, spec: spec}, nil
-}
-
-func validateSpec(s *ledger.Spec) error {
-	switch {
-	case s.Name == "":
-		return errors.New("name is empty")
-	case s.Generation < 0:
-		return fmt.Errorf("generation %d is negative", s.Generation)
-	case s.Window < 0 || s.Done < 0 || s.Dead < 0 || s.MaxAge < 0 || s.CacheLines < 0:
-		return errors.New("a length of time or a bound is negative")
-	case s.Forget < 0 || s.Forget > 0 && s.Policy.Start != gate.StartAny && s.Policy.Start != "":
-		return fmt.Errorf("lines are forgotten after %s: they would begin again, which start %q does not allow", s.Forget, s.Policy.Start)
-	case len(s.Actions) > ledger.MaxActions:
-		return fmt.Errorf("%d actions, more than %d", len(s.Actions), ledger.MaxActions)
-	}
-	names := map[string]bool{}
-	for _, a := range s.Actions {
-		switch {
-		case a.Name == "" || a.Destination == "":
-			return errors.New("an action has no name or no destination")
-		case a.OnDead != ledger.Park && a.OnDead != ledger.Continue:
-			return fmt.Errorf("action %s: on_dead %q is not park or continue", a.Name, a.OnDead)
-		case names[a.Name]:
-			return fmt.Errorf("action %s is listed twice", a.Name)
-		}
-		names[a.Name] = true
-	}
-	return s.Policy.Validate()
 }
 
 // Kill ends a process: whatever its handle is called for, or is called for already, writes nothing from here on and comes back

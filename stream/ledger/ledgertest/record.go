@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -64,33 +63,6 @@ func byAction(results []ledger.Result) []*ledger.Result {
 // lastOfAction reports whether result i is the last of its action: it is the action's status.
 func lastOfAction(sorted []*ledger.Result, i int) bool {
 	return i+1 == len(sorted) || sorted[i].Claim != sorted[i+1].Claim || sorted[i].LaneSeq != sorted[i+1].LaneSeq
-}
-
-func validateResult(r *ledger.Result) error {
-	switch {
-	case r.Claim == nil:
-		return errors.New("a result has no claim")
-	case r.LaneSeq <= 0:
-		return fmt.Errorf("lane_seq %d is not positive", r.LaneSeq)
-	case !slices.Contains([]ledger.Status{ledger.Done, ledger.Failed, ledger.Dead, ledger.Unknown, ledger.Parked, ledger.Processing, ledger.Superseded,
-		ledger.Skipped, ledger.Dropped, ledger.Denied, ledger.WaitingApproval, ledger.WaitingBudget}, r.Status):
-		return fmt.Errorf("status %q is no result", r.Status)
-	case r.Attempt < 0 || r.Attempt > math.MaxInt32:
-		return fmt.Errorf("attempt %d", r.Attempt)
-	case (r.Status == ledger.Processing) != (r.Left > 0) || r.Silence < 0:
-		return fmt.Errorf("status %s with a result in %s, silence up to %s", r.Status, r.Left, r.Silence)
-	case r.Spent < 0 || r.Spent > math.MaxInt32:
-		return fmt.Errorf("%d attempts are spent", r.Spent)
-	case r.Status == ledger.Superseded && r.Attempt != 0 && r.Class != sink.Newer:
-		return fmt.Errorf("superseded after attempt %d", r.Attempt)
-	case r.CancelURL != "" && (r.Status != ledger.Processing || len(r.CancelURL) > sink.MaxCancelURL || ledger.Clean(r.CancelURL, sink.MaxCancelURL) != r.CancelURL):
-		return fmt.Errorf("status %s with a cancel URL of %d bytes", r.Status, len(r.CancelURL))
-	case (byGuard(r.Status) || r.Status.Waits()) && (r.Attempt != 0 || !r.Guarded):
-		return fmt.Errorf("%s with attempt %d, by a guard: %t", r.Status, r.Attempt, r.Guarded)
-	case r.NextIn < 0:
-		return fmt.Errorf("next attempt in %s", r.NextIn)
-	}
-	return nil
 }
 
 // claimsOf are the claims of results, each once, sorted.
@@ -154,12 +126,7 @@ func (m *Memory) record(sorted []*ledger.Result, fenced map[int32]bool, waited t
 
 // finishedForGood says that no result changes the action any more.
 func (a *action) finishedForGood() bool {
-	return a.status == ledger.Done || a.status == ledger.Superseded || byGuard(a.status)
-}
-
-// byGuard says that a guard ends an action with the status.
-func byGuard(s ledger.Status) bool {
-	return s == ledger.Skipped || s == ledger.Dropped || s == ledger.Denied
+	return a.status == ledger.Done || a.status == ledger.Superseded || a.status.ByGuard()
 }
 
 // kept says that an attempt has a row.
