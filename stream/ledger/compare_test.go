@@ -21,11 +21,12 @@ import (
 // compare plays a random history of so many steps on two ledgers, and fails where they differ in anything that they tell:
 // outcomes, actions, errors and their kinds, deadlines, pages, what is fenced. Processes take partitions from each other,
 // with policies of every word, rewind and skip; zombies go on; connections are lost at COMMIT; logs are cut and created again;
-// operators ask, accept and discard.
+// operators ask, accept and discard. In every other history windows turn instead of connections that are lost. Rows of version lines are as far
+// behind as may be.
 func compare(t testing.TB, a, b subject, seed uint64, steps int) {
 	h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 0)), seed: seed, subjects: [2]subject{a, b}, owner: make([]*holding, historyPartitions),
 		number: map[string]int{}}
-	h.author = ledger.NewAuthor(h.rng, historyPartitions, func(r *ledger.Record) { spoil(h.rng, r) }, true)
+	h.author = ledger.NewAuthor(h.rng, historyPartitions, func(r *ledger.Record) { spoil(h.rng, r) })
 	h.topic = 1
 	h.respec()
 	h.start()
@@ -161,6 +162,10 @@ func (h *history) start() *pair {
 	p.spec.Owner = p.name
 	for i, s := range h.subjects {
 		p.on[i] = s.Process(h.t, p.spec)
+		if real, ok := p.on[i].(*ledger.TestProcess); ok {
+			own := rand.New(rand.NewPCG(h.seed, uint64(len(h.procs))))
+			real.Keep(pick[int64](own, 0, 1, 3, 10, ledger.MaxLag), pick(own, 1, 16, 1<<17), pick(own, 1, 4, 1<<17))
+		}
 	}
 	h.procs = append(h.procs, p)
 	h.log("%s starts: %+v", p.name, p.spec.Policy)
@@ -195,7 +200,7 @@ func (h *history) step() {
 		o = h.zombies[h.rng.IntN(len(h.zombies))]
 	}
 	x := h.rng.IntN(100)
-	if loads := x >= 84 && x < 90; h.rng.IntN(10) == 0 && !loads && x < 96 {
+	if loads := x >= 84 && x < 90; h.rng.IntN(10) == 0 && !loads && x < 96 && !h.turns() {
 		defer h.lose(o)()
 	}
 	switch {
@@ -217,8 +222,10 @@ func (h *history) step() {
 		h.deadlines(o)
 	case x < 80:
 		h.expire(o)
-	case x < 82:
+	case x < 81:
 		h.caughtUp(o)
+	case x < 82:
+		h.turn(o)
 	case x < 84:
 		h.release(o)
 	case x < 90:
@@ -491,6 +498,26 @@ func (h *history) caughtUp(o *holding) {
 	h.both("caught up", func(i int) any {
 		return errorText(o.proc.on[i].CaughtUp(h.t.Context(), at, []*ledger.Claim{o.claim[i]}))
 	})
+}
+
+// turns reports whether windows turn in this history. Then no connection is lost: what becomes of a doubt is not the same where they do.
+func (h *history) turns() bool { return h.seed%2 == 0 }
+
+// turn has the windows turn where a ledger has some, and lines written that are behind: nobody sees a difference.
+func (h *history) turn(o *holding) {
+	h.log("windows may turn, and %s tidies partition %d", o.proc.name, o.part)
+	for _, s := range h.subjects {
+		if real, ok := s.(*postgres); ok && h.turns() {
+			real.TurnWindow(h.t)
+			h.number["windows turned"]++
+		}
+	}
+	for range 2 { // the second finds nothing to do
+		h.both("tidy", func(i int) any {
+			_, err := o.proc.on[i].Tidy(h.t.Context(), o.claim[i])
+			return errorText(err)
+		})
+	}
 }
 
 // release has the owner of a partition release it.

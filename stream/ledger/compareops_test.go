@@ -11,10 +11,9 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// open is what a claim's lanes would load, from both, compared.
+// open is what a claim's lanes would load, from both, compared: but for a claim that is fenced, which does not hear of windows that turn.
 func (h *history) open(o *holding, limit int) []ledger.Action {
-	answers := h.both("open", func(i int) any {
-		var all []ledger.Action
+	all := func(i int) (all []ledger.Action) {
 		for after := int64(0); ; {
 			page, more, err := o.proc.on[i].Open(h.t.Context(), o.claim[i], after, limit)
 			if err != nil || len(page) == 0 || !more {
@@ -23,8 +22,11 @@ func (h *history) open(o *holding, limit int) []ledger.Action {
 			all = append(all, showActions(page)...)
 			after = page[len(page)-1].LaneSeq
 		}
-	})
-	return answers[0].([]ledger.Action)
+	}
+	if h.owner[o.part] != o {
+		return all(0)
+	}
+	return h.both("open", func(i int) any { return all(i) })[0].([]ledger.Action)
 }
 
 func (h *history) load(o *holding) {

@@ -48,7 +48,7 @@ func TestCopyRacesRecord(t *testing.T) {
 			for lane := int64(1 + half); lane <= n; {
 				var results []Result
 				for ; lane <= applied.Load() && len(results) < 20; lane += 2 {
-					r := Result{Claim: c, LaneSeq: lane, Status: pick(rng, Done, Done, Failed, Parked), Attempt: 1}
+					r := Result{Claim: c, LaneSeq: lane, Status: []Status{Done, Done, Failed, Parked}[rng.IntN(4)], Attempt: 1}
 					if r.Status == Failed {
 						r.Class = "timeout"
 					}

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -109,6 +110,23 @@ func (d *TestDatabase) Entered(t testing.TB, member string) {
 			t.Fatalf("member %s is not entered", member)
 		case <-tick.C:
 		}
+	}
+}
+
+// Keep sets how far behind rows of version lines may be, and how many keys the process remembers: nobody sees either.
+func (p *TestProcess) Keep(lag int64, keys, askAllFor int) {
+	p.maxLag, p.recent = lag, newRecentKeys(keys, askAllFor)
+}
+
+// TurnWindow closes the current window of each subscription, and opens another one.
+func (d *TestDatabase) TurnWindow(t testing.TB) {
+	t.Helper()
+	_, err := d.eye.Exec(t.Context(), `UPDATE windows SET opened_at = opened_at - interval '1000 days' WHERE state = 'current'`)
+	if err == nil {
+		_, err = d.l.Sweep(t.Context(), SweepConfig{Horizon: time.Hour, Done: math.MaxInt64, Dead: math.MaxInt64})
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -19,7 +19,6 @@ type Author struct {
 
 	rng    *rand.Rand
 	spoil  func(*Record) // makes a record that the database refuses
-	also   bool          // some have second keys
 	kept   [][]Record
 	top    map[schemas.EntityKey]int64
 	epoch  map[schemas.EntityKey]int64 // how often its provider has begun to count again
@@ -31,9 +30,9 @@ type Author struct {
 // LogBegan is the first append time: long before any window of the test was closed, and after it once windows are aged.
 var LogBegan = time.Now().Add(-24 * time.Hour).Truncate(time.Second).UTC()
 
-func NewAuthor(rng *rand.Rand, partitions int, spoil func(*Record), also bool) *Author {
+func NewAuthor(rng *rand.Rand, partitions int, spoil func(*Record)) *Author {
 	return &Author{
-		rng: rng, Log: make([][]Record, partitions), End: make([]int64, partitions), kept: make([][]Record, partitions), spoil: spoil, also: also,
+		rng: rng, Log: make([][]Record, partitions), End: make([]int64, partitions), kept: make([][]Record, partitions), spoil: spoil,
 		top: map[schemas.EntityKey]int64{}, epoch: map[schemas.EntityKey]int64{},
 		words: rng.IntN(2) == 0, mixed: []schemas.VersionKind{schemas.Monotonic, schemas.Timestamp, schemas.Sequence}[rng.IntN(3)],
 	}
@@ -124,7 +123,7 @@ func (a *Author) event(part int, step int64) Record {
 	r.Type = fmt.Sprintf("t.%d", a.rng.IntN(4))
 	r.Backfill = a.rng.IntN(12) == 0 // an answer to some question
 	r.Size = int64(len(r.Packed()))
-	if a.also && a.rng.IntN(5) == 0 { // it says what one of the last may have said
+	if a.rng.IntN(5) == 0 { // it says what one of the last may have said
 		r.Also = gate.Also{1, byte(a.events / 12)}
 	}
 	if name == "a" {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -12,6 +13,32 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 )
+
+// viewOf is everything that one subscription has in the ledger, a line each.
+var viewOf = `WITH f AS (SELECT id, partition, epoch AS of_fence, released FROM fences WHERE subscription = $1 AND epoch > 0)
+SELECT concat_ws(' ', partition, 'fence', 'epoch', of_fence, CASE WHEN released THEN 'released' END) FROM f
+UNION ALL SELECT concat_ws(' ', partition, 'progress', next_offset, 'high', high_offset, 'lane', next_lane_seq,
+    CASE WHEN isfinite(processed_at) THEN floor(extract(epoch FROM processed_at) * 1000000)::bigint END) FROM f JOIN progress p ON p.fence = f.id
+UNION ALL SELECT concat_ws(' ', partition, 'seek', row_number() OVER (PARTITION BY f.id ORDER BY k.id), from_offset, to_offset) FROM f JOIN seeks k ON k.fence = f.id
+UNION ALL SELECT concat_ws(' ', partition, 'event', event_id, 'at', log_offset, 'in', window_id, decision || '/' || reason, kind, epoch, value, nullif(version_text, ''), sub,
+    entity, 'lanes', lane_seq, '+', actions, 'again', duplicates) FROM f JOIN events e ON e.fence = f.id
+UNION ALL SELECT concat_ws(' ', partition, 'aside', log_offset, 'in', window_id, decision || '/' || reason, nullif(event_id, '')) FROM f JOIN rejected_records d ON d.fence = f.id
+UNION ALL SELECT concat_ws(' ', partition, 'line', entity || '|' || clock, kind, epoch, value, nullif(version_text, ''), sub, event_key, filtered, parked, skipped) FROM f JOIN ` + linesNow + ` l ON l.fence = f.id
+UNION ALL SELECT concat_ws(' ', partition, 'waits', log_offset, 'in', window_id, event_key, epoch, value, nullif(version_text, ''), decision, nullif(stage, ''), filtered, convert_from(packed, 'UTF8')) FROM f JOIN buffer b ON b.fence = f.id
+UNION ALL SELECT concat_ws(' ', partition, 'command', k.id, kind, log_offset) FROM f JOIN commands k ON k.fence = f.id WHERE k.ended_at IS NULL
+UNION ALL SELECT concat_ws(' ', partition, 'attempt', lane_seq, attempt, 'in', window_id, status) FROM f JOIN attempts a ON a.fence = f.id
+UNION ALL SELECT concat_ws(' ', f.partition, 'action', e.lane_seq + n.i, e.event_id, w.name, w.destination, w.on_dead,
+    coalesce(x.status, CASE WHEN c.at IS NULL THEN 'pending' ELSE 'done' END), 'attempts', coalesce(x.attempts, (c.at IS NOT NULL)::int),
+    CASE WHEN x.status <> 'done' AND x.class IN ('payload_lost', '` + DeadClass + `') THEN x.class END, 'copy', convert_from(x.packed, 'UTF8')) -- null: left out
+  FROM f JOIN events e ON e.fence = f.id LEFT JOIN plans p ON p.id = e.plan CROSS JOIN LATERAL ` + OfAll(ActionStates) + `
+  LEFT JOIN effects w ON w.id = coalesce(x.effect, p.effects[n.i + 1]) WHERE e.lane_seq IS NOT NULL`
+
+// linesNow is the table of lines with what only events tell of them.
+const linesNow = `(SELECT l.fence, l.entity, l.clock, l.kind, l.version_text, l.filtered, l.parked, l.skipped, coalesce(e.epoch, l.epoch) AS epoch,
+    coalesce(e.value, l.value) AS value, coalesce(e.sub, l.sub) AS sub, coalesce(e.event_key, l.event_key) AS event_key
+  FROM version_lines l JOIN progress p ON p.fence = l.fence LEFT JOIN LATERAL (
+    SELECT epoch, value, sub, event_key FROM events WHERE fence = l.fence AND entity = l.entity AND clock = l.clock AND lane_window IS NULL
+      AND lane_seq >= p.dirty_lines_from AND lane_seq >= l.as_of AND decision = 'applied' AND reason = 'next' AND version_text = '' ORDER BY lane_seq DESC LIMIT 1) e ON true)`
 
 // operation is something that an owner does, with what makes it run every statement that it has. do is repeated by the next
 // owner after a crash: it does what is not done yet.
@@ -119,6 +146,8 @@ func operations() map[string]operation {
 }
 
 const manyPartitions = 10_000
+
+var errCrashed = errors.New("the process has ended")
 
 // TestEveryStatement breaks every operation off at each of its statements, once with a process that goes on and once with one
 // that ends. Who goes on has done all of it; after the end of a process all of it is done or nothing, and the next owner

@@ -219,3 +219,7 @@ func TestHandOverRefuses(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func uuidText(k [16]byte) string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", k[:4], k[4:6], k[6:8], k[8:10], k[10:])
+}
