@@ -139,20 +139,21 @@ func (s *server) destination(ctx context.Context, r *http.Request) (any, error) 
 }
 
 func (s *server) pause(ctx context.Context, r *http.Request) (any, error) {
-	return changePause(ctx, r, s.Destinations.Pause)
+	return changePause(ctx, r, r.PathValue("team"), r.PathValue("destination"), s.Destinations.Pause)
 }
 
 func (s *server) resume(ctx context.Context, r *http.Request) (any, error) {
-	return changePause(ctx, r, s.Destinations.Resume)
+	return changePause(ctx, r, r.PathValue("team"), r.PathValue("destination"), s.Destinations.Resume)
 }
 
-// changePause reads a request to pause or resume and calls change, which is the one or the other.
-func changePause(ctx context.Context, r *http.Request, change func(ctx context.Context, team, name string, r PauseRequest) (*DestinationItem, error)) (any, error) {
+// changePause reads a request to pause or resume and calls change, which is the one or the other, with what is named: a destination or a
+// subscription of a team, or a name in a scope.
+func changePause[T any](ctx context.Context, r *http.Request, of, name string, change func(ctx context.Context, of, name string, r PauseRequest) (T, error)) (any, error) {
 	var req PauseRequest
 	if err := readBody(r, &req, &req.By, &req.Reason, &req.DryRun); err != nil {
 		return nil, err
 	}
-	return change(ctx, r.PathValue("team"), r.PathValue("destination"), req)
+	return change(ctx, of, name, req)
 }
 
 func destinationPath(team, name string) string {

@@ -26,26 +26,24 @@ func (s *server) pauses(ctx context.Context, _ *http.Request) (any, error) {
 }
 
 func (s *server) pauseScope(ctx context.Context, r *http.Request) (any, error) {
-	return changeScope(ctx, r, s.Steering.PauseScope)
+	scope, name := scopeOf(r)
+	return changePause(ctx, r, scope, name, s.Steering.PauseScope)
 }
 
 func (s *server) resumeScope(ctx context.Context, r *http.Request) (any, error) {
-	return changeScope(ctx, r, s.Steering.ResumeScope)
+	scope, name := scopeOf(r)
+	return changePause(ctx, r, scope, name, s.Steering.ResumeScope)
 }
 
-// changeScope reads a request to pause or resume and calls change, which is the one or the other.
-func changeScope(ctx context.Context, r *http.Request, change func(ctx context.Context, scope, name string, r PauseRequest) (*ScopeItem, error)) (any, error) {
-	var req PauseRequest
-	if err := readBody(r, &req, &req.By, &req.Reason, &req.DryRun); err != nil {
-		return nil, err
-	}
+// scopeOf returns what a path is about: the opposite of scopePath.
+func scopeOf(r *http.Request) (scope, name string) {
 	switch team, agent := r.PathValue("team"), r.PathValue("agent"); {
 	case team != "":
-		return change(ctx, PauseTeam, team, req)
+		return PauseTeam, team
 	case agent != "":
-		return change(ctx, PauseAgent, agent, req)
+		return PauseAgent, agent
 	}
-	return change(ctx, PauseAll, "", req)
+	return PauseAll, ""
 }
 
 // scopePath is the path below which a scope is paused and resumed.

@@ -98,20 +98,11 @@ func (s *server) lag(ctx context.Context, r *http.Request) (any, error) {
 }
 
 func (s *server) pauseSubscription(ctx context.Context, r *http.Request) (any, error) {
-	return changeSubscription(ctx, r, s.Steering.Pause)
+	return changePause(ctx, r, r.PathValue("team"), r.PathValue("subscription"), s.Steering.Pause)
 }
 
 func (s *server) resumeSubscription(ctx context.Context, r *http.Request) (any, error) {
-	return changeSubscription(ctx, r, s.Steering.Resume)
-}
-
-// changeSubscription reads a request to pause or resume and calls change, which is the one or the other.
-func changeSubscription(ctx context.Context, r *http.Request, change func(ctx context.Context, team, name string, r PauseRequest) (*SubscriptionItem, error)) (any, error) {
-	var req PauseRequest
-	if err := readBody(r, &req, &req.By, &req.Reason, &req.DryRun); err != nil {
-		return nil, err
-	}
-	return change(ctx, r.PathValue("team"), r.PathValue("subscription"), req)
+	return changePause(ctx, r, r.PathValue("team"), r.PathValue("subscription"), s.Steering.Resume)
 }
 
 func (s *server) seek(ctx context.Context, r *http.Request) (any, error) {

@@ -228,24 +228,28 @@ func fullName(team, name string) string {
 
 // Pause pauses a destination. If it is paused already, the error says by whom.
 func (p destinationsAPI) Pause(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
-	full, pause := fullName(team, name), ledger.Pause{By: cmp.Or(r.By, "unknown"), Reason: r.Reason}
+	full := fullName(team, name)
 	return p.change(ctx, team, name, r.DryRun, func(l *ledger.Ledger, now *ledger.Pause) error {
-		if now != nil {
-			return pausedAlready(full, *now)
-		}
-		if r.DryRun {
-			return nil
-		}
-		paused, err := l.PauseDestination(ctx, full, pause)
-		if err == nil && (paused.By != pause.By || paused.Reason != pause.Reason) { // another operator paused it after it was read
-			err = pausedAlready(full, paused)
-		}
-		return err
+		return pauseOnce(full, now, r, func(by string) (ledger.Pause, error) {
+			return l.PauseDestination(ctx, full, ledger.Pause{By: by, Reason: r.Reason})
+		})
 	})
 }
 
-func pausedAlready(name string, p ledger.Pause) error {
-	return schemas.Errorf(schemas.Conflict, "", "%s is paused already, since %s by %s: %s", name, timeText(p.At), p.By, p.Reason)
+// pauseOnce pauses by the call pause what has the pause now, nil: none. In a dry run it only says whether that could be done.
+func pauseOnce(name string, now *ledger.Pause, r api.PauseRequest, pause func(by string) (ledger.Pause, error)) error {
+	if now == nil && !r.DryRun {
+		by := cmp.Or(r.By, "unknown")
+		paused, err := pause(by)
+		if err != nil || paused.By == by && paused.Reason == r.Reason {
+			return err
+		}
+		now = &paused // another operator paused it after it was read
+	}
+	if now != nil {
+		return schemas.Errorf(schemas.Conflict, "", "%s is paused already, since %s by %s: %s", name, timeText(now.At), now.By, now.Reason)
+	}
+	return nil
 }
 
 // Resume ends a pause, and a hold that the destination asked for, in all processes. If this process knows of neither, that is an error of kind

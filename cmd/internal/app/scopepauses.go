@@ -99,26 +99,14 @@ func standingPauses(ctx context.Context, l *ledger.Ledger) (map[string]ledger.Pa
 
 // PauseScope pauses all subscriptions, those of a team, or the destinations of an agent. If that is paused already, the error says by whom.
 func (s *steeringAPI) PauseScope(ctx context.Context, scope, name string, r api.PauseRequest) (*api.ScopeItem, error) {
-	key, by := pauseKey(scope, name), cmp.Or(r.By, "unknown")
+	key := pauseKey(scope, name)
 	return s.changeScope(ctx, scope, name, r.DryRun, func(l *ledger.Ledger, now *ledger.Pause) error {
-		what := strings.TrimSpace(scope + " " + name)
-		if now != nil {
-			return pausedAlready(what, *now)
-		}
-		if r.DryRun {
-			return nil
-		}
-		var paused ledger.Pause
-		var err error
-		if scope == api.PauseAgent {
-			paused, err = l.PauseDestination(ctx, key, ledger.Pause{By: by, Reason: r.Reason})
-		} else {
-			paused, err = l.PauseSubscription(ctx, key, by, r.Reason)
-		}
-		if err == nil && (paused.By != by || paused.Reason != r.Reason) { // another operator paused it after it was read
-			err = pausedAlready(what, paused)
-		}
-		return err
+		return pauseOnce(strings.TrimSpace(scope+" "+name), now, r, func(by string) (ledger.Pause, error) {
+			if scope == api.PauseAgent {
+				return l.PauseDestination(ctx, key, ledger.Pause{By: by, Reason: r.Reason})
+			}
+			return l.PauseSubscription(ctx, key, by, r.Reason)
+		})
 	})
 }
 

@@ -193,19 +193,9 @@ func (p *subscriptionPauses) pauseItemOf(at nameInTeam) *api.PauseItem {
 
 // Pause pauses a subscription in all processes. If it is paused already, the error says by whom.
 func (s *steeringAPI) Pause(ctx context.Context, team, name string, r api.PauseRequest) (*api.SubscriptionItem, error) {
-	full, by := team+"."+name, cmp.Or(r.By, "unknown")
+	full := team + "." + name
 	return s.changePause(ctx, nameInTeam{team, name}, r.DryRun, func(l *ledger.Ledger, now *ledger.Pause) error {
-		if now != nil {
-			return pausedAlready(full, *now)
-		}
-		if r.DryRun {
-			return nil
-		}
-		paused, err := l.PauseSubscription(ctx, full, by, r.Reason)
-		if err == nil && (paused.By != by || paused.Reason != r.Reason) { // another operator paused it after it was read
-			err = pausedAlready(full, paused)
-		}
-		return err
+		return pauseOnce(full, now, r, func(by string) (ledger.Pause, error) { return l.PauseSubscription(ctx, full, by, r.Reason) })
 	})
 }
 

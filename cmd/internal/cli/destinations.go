@@ -156,10 +156,10 @@ type pauseFlags struct {
 	DryRun bool   `help:"Show the destination and change nothing."`
 }
 
-// request returns the request for the API. Without --dry-run it needs a reason.
-func (c *pauseFlags) request() (api.PauseRequest, error) {
-	req := api.PauseRequest{Reason: strings.TrimSpace(c.Reason), By: whoAmI(), DryRun: c.DryRun}
-	if req.Reason == "" && !c.DryRun {
+// pauseRequest returns the API's request of a pause or a resume. Without --dry-run it needs a reason.
+func pauseRequest(reason string, dryRun bool) (api.PauseRequest, error) {
+	req := api.PauseRequest{Reason: strings.TrimSpace(reason), By: whoAmI(), DryRun: dryRun}
+	if req.Reason == "" && !dryRun {
 		return req, usageError("--reason is needed: it is kept with the pause")
 	}
 	return req, nil
@@ -177,6 +177,9 @@ func (c *destinationsResumeCmd) Run(e *env, client *api.Client) error {
 	return c.change(e, client.Resume, "resumed: attempts go on, slowly at first, in every process within a second")
 }
 
+// nothingChanged is what a dry run says on stderr.
+const nothingChanged = "dry run: nothing was changed"
+
 type pauseCall = func(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error)
 
 // change pauses or resumes a destination by the call do, shows it as it is then, and says done on stderr.
@@ -185,7 +188,7 @@ func (c *pauseFlags) change(e *env, do pauseCall, done string) error {
 	if err != nil {
 		return err
 	}
-	req, err := c.request()
+	req, err := pauseRequest(c.Reason, c.DryRun)
 	if err != nil {
 		return err
 	}
@@ -198,7 +201,7 @@ func (c *pauseFlags) change(e *env, do pauseCall, done string) error {
 	}
 	switch {
 	case c.DryRun:
-		done = "dry run: nothing was changed"
+		done = nothingChanged
 	case item.OnHoldUntil != nil && item.Paused == nil:
 		done = "resumed, but it has asked for no calls until " + formatTime(*item.OnHoldUntil) + " (Retry-After): attempts go on then, or with the same command"
 	case item.Paused != nil && item.Paused.Scope != "" && strings.HasPrefix(done, "resumed"):

@@ -56,9 +56,9 @@ func (c *steerFlags) change(e *env, do func(ctx context.Context, scope, name str
 		d.ID = c.Destination
 		return d.change(e, one, done)
 	}
-	req := api.PauseRequest{Reason: strings.TrimSpace(c.Reason), By: whoAmI(), DryRun: c.DryRun}
-	if req.Reason == "" && !c.DryRun {
-		return usageError("--reason is needed: it is kept with the pause")
+	req, err := pauseRequest(c.Reason, c.DryRun)
+	if err != nil {
+		return err
 	}
 	scope, name := api.PauseAll, ""
 	switch {
@@ -82,7 +82,7 @@ func (c *steerFlags) change(e *env, do func(ctx context.Context, scope, name str
 		return err
 	}
 	if c.DryRun {
-		done = "dry run: nothing was changed"
+		done = nothingChanged
 	}
 	fmt.Fprintln(e.Stderr, done)
 	return nil

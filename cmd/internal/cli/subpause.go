@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 )
@@ -31,9 +30,9 @@ func (c *subscriptionsResumeCmd) Run(e *env, client *api.Client) error {
 
 // change pauses or resumes a subscription by the call do, shows it as it is then, and says done on stderr.
 func (c *subscriptionPauseFlags) change(e *env, client *api.Client, do func(ctx context.Context, team, name string, r api.PauseRequest) (*api.SubscriptionItem, error), done string) error {
-	req := api.PauseRequest{Reason: strings.TrimSpace(c.Reason), By: whoAmI(), DryRun: c.DryRun}
-	if req.Reason == "" && !c.DryRun {
-		return usageError("--reason is needed: it is kept with the pause")
+	req, err := pauseRequest(c.Reason, c.DryRun)
+	if err != nil {
+		return err
 	}
 	team, name, err := c.names(e, client)
 	if err != nil {
@@ -47,7 +46,7 @@ func (c *subscriptionPauseFlags) change(e *env, client *api.Client, do func(ctx 
 		return err
 	}
 	if c.DryRun {
-		done = "dry run: nothing was changed"
+		done = nothingChanged
 	}
 	fmt.Fprintln(e.Stderr, done)
 	return nil

@@ -79,7 +79,7 @@ func (c *topicsApplyCmd) Run(e *env) error {
 		changes, err := topics.Apply(ctx, t.adm, t.wanted, c.DryRun)
 		shown := listChanges(e, changes)
 		if c.DryRun && shown == nil && err == nil {
-			fmt.Fprintln(e.Stderr, "dry run: nothing was changed")
+			fmt.Fprintln(e.Stderr, nothingChanged)
 		}
 		return errors.Join(err, shown, topics.Problems(changes))
 	})
