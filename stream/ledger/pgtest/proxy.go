@@ -65,16 +65,13 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	})
 	t.Cleanup(func() {
 		p.Close()
-		p.Wait()
+		p.conns.Wait()
 		if c := p.Cut.Load(); c != nil && !p.killed {
 			t.Errorf("a connection was to be cut at %q, and that was never sent", c.Needle)
 		}
 	})
 	return p
 }
-
-// Wait waits for the connections to have ended.
-func (p *Proxy) Wait() { p.conns.Wait() }
 
 // Ports are those by which the server knows its connections.
 func (p *Proxy) Ports() []int32 {
