@@ -47,8 +47,9 @@ type ApprovalRequest struct {
 	Asks         string // the destination that is told of the question, as the team calls it; empty: none is
 	// Since is when an operator last had the action run again: what was said before that does not count. Zero: nobody has.
 	Since time.Time
-	// Overtaken says that the action was not attempted in this run, and the entity has a newer version by now.
-	Overtaken bool
+	// Overtaken says that the entity has a newer version by now, and that no attempt of this run is recorded; Doubt that one may have been made all the
+	// same, whose process was killed.
+	Overtaken, Doubt bool
 }
 
 // MaxApprovalSends is how much is kept of what is to be sent, in bytes.
@@ -120,6 +121,7 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 		}
 		same := last.Entity == r.Entity && last.Version == r.Version && string(last.Digest) == string(r.Digest[:])
 		open := last.State == ApprovalWaiting || last.State == ApprovalApproved
+		begun := r.Doubt && same && last.State == ApprovalUsed // it would be told as denied, and may have had its effect
 		switch {
 		case known && (last.State == ApprovalDenied || last.State == ApprovalExpired):
 			a = last
@@ -127,7 +129,7 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 		case known && r.Overtaken && last.State == ApprovalVoid: // somebody was killed before that was recorded
 			a = last
 			return nil
-		case known && r.Overtaken:
+		case known && r.Overtaken && !begun:
 			a, err = voidApproval(ctx, tx, last.ID, movedOn)
 			return err
 		case known && same && last.State == ApprovalUsed:

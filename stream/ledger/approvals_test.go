@@ -118,7 +118,9 @@ func TestApprovals(t *testing.T) {
 	first = f.askApproval(r)
 	f.answerApproval(first.ID, "jo", true)
 	state("taken for an attempt that a budget holds", f.askApproval(r), ApprovalApproved)
-	r.Overtaken = true
+	r.Overtaken, r.Doubt = true, true
+	state("called by a process that was killed, for all that is known", f.askApproval(r), ApprovalApproved)
+	r.Doubt = false
 	state("moved on meanwhile", f.askApproval(r), ApprovalVoid)
 
 	r = asksFor(f, "late")
