@@ -116,7 +116,7 @@ func (q *queues) supersede(la *lane) bool {
 }
 
 func supersededResult(e *entry) ledger.Result {
-	return ledger.Result{Claim: e.lane.partition.claim, LaneSeq: e.LaneSeq, ID: e.ID, Status: ledger.Superseded, Asked: e.Status == ledger.WaitingApproval}
+	return ledger.Result{Claim: e.lane.partition.claim, LaneSeq: e.LaneSeq, ID: e.ID, Status: ledger.Superseded}
 }
 
 // endSuperseded moves a lane on after its superseded actions were recorded.

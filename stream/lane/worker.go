@@ -233,7 +233,7 @@ func (w *workers) endAttempt(e *entry, d *sinkQueue, kind sink.Idempotency, bega
 // finish hands the result of a head to the recorder. feedback is nil if the attempt says nothing about the destination.
 func (w *workers) finish(e *entry, d *sinkQueue, res ledger.Result, feedback *destination.Outcome) {
 	p := e.lane.partition
-	res.Claim, res.LaneSeq, res.ID, res.Asked = p.claim, e.LaneSeq, e.ID, e.Status == ledger.WaitingApproval
+	res.Claim, res.LaneSeq, res.ID = p.claim, e.LaneSeq, e.ID
 	cancelled := p.ctx.Err() != nil && res.Status != ledger.Done && res.Status != ledger.Processing
 	if cancelled {
 		feedback = nil // it failed because we cancelled it

@@ -170,18 +170,39 @@ const (
 	movedOn = "its entity has a newer version by now"
 	// voidSet ends an approval for the reason in front of it. Who has approved it stays, and why.
 	voidSet = ` || CASE state WHEN 'waiting' THEN '' ELSE '; it was approved: ' || reason END, state = 'void', sends = '', answered_at = now()`
+	// voidAudit keeps in the audit which approvals p have become void, and why.
+	voidAudit = `INSERT INTO audit (actor, role, said_by, action, team, object, reason, outcome, ended_at, after)
+		SELECT 'forebay', '', 'forebay', 'approval.void', split_part(s.name, '.', 1), p.id::text, p.reason, 'done', now(),
+		    jsonb_build_object('id', p.id::text, 'state', p.state, 'subscription', s.name, 'action', p.action, 'source', p.source, 'event_id', p.event_id, 'entity', p.entity, 'version', p.version)
+		FROM p JOIN subscriptions s ON s.id = p.subscription`
 )
 
 // voidApproval ends an approval that waits or was given.
 func voidApproval(ctx context.Context, tx pgx.Tx, id int64, reason string) (Approval, error) {
-	return oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET reason = $2::text`+voidSet+` WHERE id = $1 RETURNING *)
+	return oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET reason = $2::text`+voidSet+` WHERE id = $1 RETURNING *), a AS (`+voidAudit+`)
 		SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`, id, reason))
 }
 
 // approvalVoid ends what nobody will use any more, under the fence: its action has gone on or ended without it, as $5.
 var approvalVoid = pg.NewFresh(`-- approvalVoid
-UPDATE approvals p SET reason = CASE $5::text WHEN 'superseded' THEN '` + movedOn + `' ELSE 'its action is ' || $5::text || ' without it' END` + voidSet + `
-FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.action_id = $4 AND p.state IN ('waiting', 'approved')`)
+WITH p AS (UPDATE approvals p SET reason = CASE $5::text WHEN 'superseded' THEN '` + movedOn + `' ELSE 'its action is ' || $5::text || ' without it' END` + voidSet + `
+FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.action_id = $4 AND p.state IN ('waiting', 'approved') RETURNING p.*)
+` + voidAudit)
+
+// asked reads which actions of a subscription have an approval that waits or was given: whoever asked may have been killed before that was recorded.
+func (t *claimTx) asked(ctx context.Context) error {
+	rows, err := t.tx.Query(ctx, `SELECT action_id FROM approvals p JOIN subscriptions s ON s.id = p.subscription WHERE s.name = $1 AND p.state IN ('waiting', 'approved')`, t.n.spec.Name)
+	if err != nil {
+		return err
+	}
+	t.c.asked = map[schemas.ActionID]bool{}
+	var id [16]byte
+	_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
+		t.c.asked[schemas.ActionIDOf(id)] = true
+		return nil
+	})
+	return err
+}
 
 func oneApproval(rows pgx.Rows, err error) (Approval, error) {
 	if err != nil {

@@ -3,6 +3,8 @@ package ledger
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -148,17 +150,19 @@ func TestApprovals(t *testing.T) {
 	}
 }
 
-// What an action asked for that has ended, or has gone on without it, is void in the transaction that says so, unless it was used or its
-// claim has lost its fence.
+// What an action asked for that has ended, or has gone on without it, is void in the transaction that says so, also where the process that asked was
+// killed before it recorded that, unless it was used or its claim has lost its fence. The audit says so, and why.
 func TestApprovalsOfEndedActionsAreVoid(t *testing.T) {
 	t.Parallel()
 	f := setup(t, latest)
 	lost := f.claim(0)
-	f.apply(lost, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1), seq(3, "d", 1), seq(4, "e", 1))
+	f.apply(lost, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1), seq(3, "d", 1), seq(4, "e", 1), seq(5, "f", 1), seq(6, "g", 1))
+	f.askApproval(asksFor(f, "6"))
+	f.answerApproval(f.askApproval(asksFor(f, "7")).ID, "jo", true) // and the process is killed
 	c := f.claim(0)
 	ids := map[int64]int64{}
 	at := func(seq int64, claim *Claim, status Status) Result {
-		r := Result{Claim: claim, LaneSeq: seq, ID: asksFor(f, fmt.Sprint(seq)).ActionID, Status: status, Guarded: status.ByGuard() || status.Waits(), Asked: true}
+		r := Result{Claim: claim, LaneSeq: seq, ID: asksFor(f, fmt.Sprint(seq)).ActionID, Status: status, Guarded: status.byGuard() || status.Waits()}
 		if status == Failed {
 			r.Attempt = 1
 		}
@@ -192,6 +196,23 @@ func TestApprovalsOfEndedActionsAreVoid(t *testing.T) {
 		}
 	}
 	approved := "; it was approved: looked"
+	done := at(7, c, Done)
+	done.Attempt = 1
+	f.record(at(6, c, Dropped), done)
+	if got, want := f.texts(`SELECT reason FROM approvals WHERE event_id IN ('6', '7') ORDER BY id`), []string{"its action is dropped without it", "its action is done without it; it was approved: looked"}; !slices.Equal(got, want) {
+		t.Errorf("killed before it was recorded: %q", got)
+	}
+	kept, _, err := f.l.Changes(t.Context(), ChangeQuery{Action: "approval.void", Limit: 100})
+	for i, of := range kept {
+		id, _ := strconv.ParseInt(of.Object, 10, 64)
+		a, err := f.l.Approval(t.Context(), id)
+		if err != nil || of.Actor != "forebay" || of.Team != a.Team || of.Reason != a.Reason || of.Outcome != "done" || a.State != ApprovalVoid || !strings.Contains(string(of.After), `"entity": "e"`) {
+			t.Errorf("audit %d: %+v of %+v %v", i, of, a, err)
+		}
+	}
+	if err != nil || len(kept) != 6 {
+		t.Errorf("%d approvals are void in the audit, want 6: %v", len(kept), err)
+	}
 	says("ended", "void : "+movedOn, "void jo: "+movedOn+approved, "void jo: its action is skipped without it"+approved, "void jo: "+movedOn+approved,
 		"used jo: looked")
 	if _, why := f.answerApproval(ids[1], "jo", true); !strings.Contains(why, "it is void: "+movedOn) {

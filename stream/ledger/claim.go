@@ -330,6 +330,9 @@ func (t *claimTx) load(ctx context.Context) error {
 	if err := t.loadSpans(ctx, win); err != nil {
 		return err
 	}
+	if err := t.asked(ctx); err != nil {
+		return err
+	}
 	return loadMarks(ctx, t.tx, win, c)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger/internal/marks"
 )
@@ -45,6 +46,7 @@ type claimState struct {
 	mu       sync.Mutex
 	spans    []laneSpan // ascending: which window an action belongs to
 	marks    marks.Marks
+	asked    map[schemas.ActionID]bool // of which actions an approval may be open: those of which none is used
 }
 
 // laneSpan says that actions from lane_seq on belong to a window, until the next span begins.

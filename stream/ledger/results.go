@@ -90,7 +90,10 @@ func (w *resultWrite) addClaim(c *Claim, results []*Result) error {
 		if r.Reported {
 			w.reported = append(w.reported, *r)
 		}
-		if r.Asked && !r.Status.Waits() {
+		switch {
+		case r.Status == WaitingApproval:
+			c.asked[r.ID] = true
+		case !r.Status.Waits() && c.asked[r.ID]:
 			w.asked = append(w.asked, *r)
 		}
 	}
@@ -159,6 +162,12 @@ func (w *resultWrite) markCommitted() {
 	for _, c := range w.claims {
 		c.mu.Lock()
 		c.marks.Advance()
+		c.mu.Unlock()
+	}
+	for i := range w.asked {
+		c := w.asked[i].Claim
+		c.mu.Lock()
+		delete(c.asked, w.asked[i].ID)
 		c.mu.Unlock()
 	}
 	for _, l := range w.newLows {

@@ -20,8 +20,8 @@ func (n *Namespace) EndStale(ctx context.Context, c *Claim, laneSeq int64) (fenc
 		if _, err = tx.Exec(ctx, OfWindow(w, win.own(staleWrite)), c.ID, laneSeq); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, OfWindow(w, `UPDATE approvals SET reason = '`+movedOn+`'`+voidSet+`
-			WHERE action_id = (SELECT action_id FROM actions_w{w} WHERE fence = $1 AND lane_seq = $2) AND state IN ('waiting', 'approved')`), c.ID, laneSeq)
+		_, err = tx.Exec(ctx, OfWindow(w, `WITH p AS (UPDATE approvals SET reason = '`+movedOn+`'`+voidSet+`
+			WHERE action_id = (SELECT action_id FROM actions_w{w} WHERE fence = $1 AND lane_seq = $2) AND state IN ('waiting', 'approved') RETURNING *) `+voidAudit), c.ID, laneSeq)
 		return err
 	})
 	return fenced && err == nil, err

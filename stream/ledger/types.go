@@ -280,8 +280,6 @@ type Result struct {
 	NextIn   time.Duration // for Failed, and for what waits for a guard: when it is asked again
 	// Guarded says that a guard has decided: a Dead action parks its lane whatever on_dead says.
 	Guarded bool
-	// Asked says that the action has waited for a person's word until now: unless it still does, its approval is void if it was not used.
-	Asked bool
 	// Left and Silence are for Processing: how long the result is waited for, and how long the destination may be without a heartbeat (0:
 	// for ever).
 	Left, Silence time.Duration

@@ -12,7 +12,7 @@ type auditListCmd struct {
 	listenerFlag
 	watchFlag
 	Team   string `help:"Only of this team."`
-	Actor  string `placeholder:"TOKEN" help:"Only by this actor: a token's name; oidc:NAME (a person whom the provider knows); loopback or ledger (no token was needed); nobody (a failed login)."`
+	Actor  string `placeholder:"TOKEN" help:"Only by this actor: a token's name; oidc:NAME (a person whom the provider knows); loopback or ledger (no token was needed); nobody (a failed login); forebay (approvals that became void)."`
 	Action string `help:"Only this action: destination.pause, dlq.replay, console.login, ..."`
 	Object string `help:"Only about this, as the list shows it."`
 	Since  string `help:"Only since: a duration back (1h, 2d) or an RFC 3339 time."`

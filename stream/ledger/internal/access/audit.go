@@ -16,7 +16,7 @@ import (
 type Change struct {
 	ID      int64      `json:"id"`
 	At      time.Time  `json:"at"`
-	Actor   string     `json:"actor"` // the name of a token; loopback or ledger, if nobody had to have one; nobody, who could not log in
+	Actor   string     `json:"actor"` // the name of a token; loopback or ledger, if nobody had to have one; nobody, who could not log in; forebay, by itself
 	Role    string     `json:"role"`  // of the token
 	By      string     `json:"by"`    // who says so, as the client tells it
 	Action  string     `json:"action"`
