@@ -3,11 +3,13 @@ package policy
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/counter"
@@ -76,11 +78,14 @@ type BudgetMetrics struct {
 	stopped *prometheus.CounterVec
 	used    *prometheus.GaugeVec
 	refused *prometheus.CounterVec
+	log     *slog.Logger
+	lines   sync.Map // of the log, by destination: *rate.Limiter
 }
 
-// NewBudgetMetrics registers the metrics of budgets.
-func NewBudgetMetrics(reg prometheus.Registerer) (*BudgetMetrics, error) {
+// NewBudgetMetrics registers the metrics of budgets. What is no cost is told log, too, of a destination once a minute.
+func NewBudgetMetrics(reg prometheus.Registerer, log *slog.Logger) (*BudgetMetrics, error) {
 	m := &BudgetMetrics{
+		log: log,
 		stopped: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "forebay", Subsystem: "budget", Name: "stopped_total",
 			Help: "Attempts that a budget has not let begin, by where the file has it, and what is used up: runs or cost."}, []string{"budget", "of"}),
 		used: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "forebay", Subsystem: "budget", Name: "used_ratio",
@@ -95,6 +100,16 @@ func NewBudgetMetrics(reg prometheus.Registerer) (*BudgetMetrics, error) {
 		}
 	}
 	return m, nil
+}
+
+// refuse counts an answer whose cost is no cost.
+func (m *BudgetMetrics) refuse(a sink.Action) {
+	m.refused.WithLabelValues(a.Destination).Inc()
+	lines, _ := m.lines.LoadOrStore(a.Destination, rate.NewLimiter(rate.Every(time.Minute), 1))
+	if lines.(*rate.Limiter).Allow() {
+		m.log.Warn("a destination says a cost that is none: it counts as what the run before has cost; Forebay-Cost is a decimal from 0 to 1000000000 with at most six places, such as 0.25",
+			"destination", a.Destination, "action", a.Name, "action_id", string(a.ID))
+	}
 }
 
 // NewBudgets makes the guard. of returns the budgets that an action has to keep, by its name and its destination's.
@@ -173,7 +188,7 @@ func (g *Budgets) take(ctx context.Context, b Allowance, of string, l counter.Li
 // After implements [Guard]: it counts what the run has cost.
 func (g *Budgets) After(a sink.Action, out sink.Outcome, class sink.Class) {
 	if out.CostRefused {
-		g.metrics.refused.WithLabelValues(a.Destination).Inc()
+		g.metrics.refuse(a)
 	}
 	g.mu.Lock()
 	c := g.charged[a.ID]

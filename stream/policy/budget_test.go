@@ -1,8 +1,10 @@
 package policy_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -26,7 +28,7 @@ func budgets(t *testing.T, store counter.Store, list ...policy.Allowance) *polic
 	done := make(chan struct{})
 	go func() { c.Run(ctx); close(done) }()
 	t.Cleanup(func() { cancel(); <-done })
-	m, err := policy.NewBudgetMetrics(prometheus.NewRegistry())
+	m, err := policy.NewBudgetMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,6 +94,36 @@ func TestBudgetOfAll(t *testing.T) {
 		}{{"1", ""}, {"1", ledger.Dropped}, {"1", ledger.Dropped}, {"2", ""}, {"3", ledger.Dead}} {
 			if v := before(t, g, action(n, want.entity)); v.Status != want.status {
 				t.Errorf("action %d of entity %s: %+v", n, want.entity, v)
+			}
+		}
+	})
+}
+
+// TestRefusedCostsAreLogged: once a minute of each destination, whose action it was.
+func TestRefusedCostsAreLogged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		m, err := policy.NewBudgetMetrics(prometheus.NewRegistry(), slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := policy.NewBudgets(counter.New(&ledgertest.Counters{}, nil), m, func(string, string) []policy.Allowance { return nil })
+		says := func(n int, destination string, out sink.Outcome) {
+			a := action(n, "1")
+			a.Destination = destination
+			g.After(a, out, sink.ClassOK)
+		}
+		for range 2 {
+			says(1, "acme/agent", sink.Outcome{CostRefused: true})
+			says(2, "acme/agent", sink.Outcome{CostRefused: true})
+			says(3, "acme/other", sink.Outcome{CostRefused: true})
+			says(4, "acme/third", sink.Outcome{Cost: 1})
+			time.Sleep(time.Minute)
+		}
+		for about, want := range map[string]int{"level=WARN": 4, "destination=acme/agent": 2, fmt.Sprintf("action_id=%q", action(1, "1").ID): 2, "destination=acme/other": 2} {
+			if got := strings.Count(log.String(), about); got != want {
+				t.Errorf("%s %d times, want %d:\n%s", about, got, want, &log)
 			}
 		}
 	})

@@ -81,7 +81,7 @@ func newStreams(a *App) (*streams, error) {
 	if s.pauses, err = newSubscriptionPauses(s); err != nil {
 		return nil, err
 	}
-	if s.budgets, err = policy.NewBudgetMetrics(a.registry); err != nil {
+	if s.budgets, err = policy.NewBudgetMetrics(a.registry, a.log); err != nil {
 		return nil, err
 	}
 	metrics, err := backfill.NewMetrics(a.registry)
