@@ -353,11 +353,17 @@ func (l *Ledger) Approval(ctx context.Context, id int64) (Approval, error) {
 	return a, nil
 }
 
-// TakeUntold returns at most n questions of which their destinations are to be told now, and keeps them from other processes for as long as held: until
-// [Ledger.EndTelling], or the process is killed meanwhile. Each counts as tried. A question that has ended is not told any more. Kind: Unavailable.
+// unclosed are the questions that have ended, and whose destinations were told of them, or may have been: not while somebody is about that, nor where
+// they have refused for good.
+const unclosed = `state <> 'waiting' AND closed_at IS NULL AND tell_tries > 0 AND (told_at IS NOT NULL AND tell_at IS NULL OR tell_at <= now())`
+
+// TakeUntold returns at most n questions of which their destinations are to be told now, and as many that have ended, of which they are to be told that,
+// and keeps them from other processes for as long as held: until [Ledger.EndTelling], or the process is killed meanwhile. Each counts as tried. A question
+// that has ended is not told any more. Kind: Unavailable.
 func (l *Ledger) TakeUntold(ctx context.Context, held time.Duration, n int) ([]Approval, error) {
 	rows, err := l.hot.Query(ctx, `WITH p AS (UPDATE approvals SET tell_at = now() + $1::bigint * interval '1 microsecond', tell_tries = tell_tries + 1, tell_first = coalesce(tell_first, now())
-			WHERE id = ANY (ARRAY(SELECT id FROM approvals WHERE state = 'waiting' AND tell_at <= now() AND expires_at > now() ORDER BY tell_at LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING *)
+			WHERE id = ANY (ARRAY(SELECT id FROM approvals WHERE state = 'waiting' AND tell_at <= now() AND expires_at > now() ORDER BY tell_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+				|| ARRAY(SELECT id FROM approvals WHERE `+unclosed+` ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING *)
 		SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription ORDER BY p.id`, held.Microseconds(), n)
 	var list []Approval
 	if err == nil {
@@ -369,8 +375,9 @@ func (l *Ledger) TakeUntold(ctx context.Context, held time.Duration, n int) ([]A
 	return list, nil
 }
 
-// Telling is how a try to tell a destination of a question has ended.
+// Telling is how a try to tell a destination of a question, or of its end, has ended.
 type Telling struct {
+	End     bool // it was told of the end
 	Told    bool
 	Error   string        // why not
 	NotMade bool          // the destination takes no calls now: it counts as no try
@@ -379,6 +386,15 @@ type Telling struct {
 
 // EndTelling keeps how a try has ended. Kind: Unavailable.
 func (l *Ledger) EndTelling(ctx context.Context, id int64, t Telling) error {
+	if t.End {
+		_, err := l.hot.Exec(ctx, `UPDATE approvals SET closed_at = CASE WHEN $2 OR $5::bigint = 0 THEN now() END, tell_error = $3, tell_tries = tell_tries - CASE WHEN $4 THEN 1 ELSE 0 END,
+			tell_at = CASE WHEN NOT $2 AND $5::bigint > 0 THEN now() + $5::bigint * interval '1 microsecond' END
+			WHERE id = $1 AND closed_at IS NULL`, id, t.Told, pg.Clean(t.Error, 1000), t.NotMade, t.Again.Microseconds())
+		if err != nil {
+			return Unavailable("keep how the end of a question was told", err)
+		}
+		return nil
+	}
 	_, err := l.hot.Exec(ctx, `UPDATE approvals SET told_at = CASE WHEN $2 THEN now() END, tell_error = $3, tell_tries = tell_tries - CASE WHEN $4 THEN 1 ELSE 0 END,
 			tell_first = CASE WHEN $4 AND tell_tries = 1 THEN NULL ELSE tell_first END, tell_at = CASE WHEN NOT $2 AND $5::bigint > 0 THEN now() + $5::bigint * interval '1 microsecond' END
 		WHERE id = $1 AND told_at IS NULL`, id, t.Told, pg.Clean(t.Error, 1000), t.NotMade, t.Again.Microseconds())

@@ -354,4 +354,38 @@ func TestUntold(t *testing.T) {
 			t.Errorf("%s: told all the same: %+v", n, more)
 		}
 	}
+
+	// Of what was told, or may have been, the end is told, too: not while somebody is about to tell it, and once.
+	f.answerApproval(asked.ID, "jo", false)
+	ends := take(time.Hour)
+	if len(ends) != 1 || ends[0].ID != asked.ID || ends[0].State != ApprovalDenied {
+		t.Fatalf("ended: %+v", ends)
+	}
+	end(asked, Telling{End: true, Error: "not now", Again: time.Hour})
+	if more := take(time.Hour); len(more) != 0 {
+		t.Errorf("its end is told before its time: %+v", more)
+	}
+	due(asked)
+	if ends = take(time.Hour); len(ends) != 1 || ends[0].ToldAt == nil || ends[0].TellError != "not now" {
+		t.Errorf("its end is not told again: %+v", ends)
+	}
+	end(asked, Telling{End: true, Told: true})
+	due(asked)
+	r = asksFor(f, "under way")
+	r.Asks = "pagers"
+	under := f.askApproval(r)
+	take(time.Hour)
+	f.answerApproval(under.ID, "jo", true)
+	if more := take(time.Hour); len(more) != 0 {
+		t.Errorf("its end is told while it is being told itself: %+v", more)
+	}
+	end(under, Telling{Told: true})
+	if ends = take(time.Hour); len(ends) != 1 || ends[0].ID != under.ID {
+		t.Errorf("ended meanwhile: %+v", ends)
+	}
+	end(under, Telling{End: true, Error: "404"})
+	due(under)
+	if more := take(time.Hour); len(more) != 0 {
+		t.Errorf("told for ever: %+v", more)
+	}
 }

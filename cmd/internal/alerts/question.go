@@ -34,6 +34,7 @@ type Question struct {
 	FourEyes     bool      `json:"four_eyes"`
 	AskedAt      time.Time `json:"asked_at"`
 	ExpiresAt    time.Time `json:"expires_at"`
+	State        string    `json:"state"`   // waiting, or how it has ended
 	URL          string    `json:"url"`     // of the console's page
 	Command      string    `json:"command"` // that approves
 	Summary      string    `json:"summary"` // in one line
@@ -52,7 +53,7 @@ func NewQuestion(a *ledger.Approval, console string) Question {
 	q := Question{Approval: id, Team: a.Team, Subscription: a.Subscription, Action: a.Action, ActionID: string(a.ActionID), Destination: a.Destination,
 		Source: a.Source, EventID: a.EventID,
 		Type: a.Type, Entity: a.Entity, Version: a.Version, Why: a.Why, Sends: a.Sends, Roles: a.Roles, FourEyes: a.FourEyes, AskedAt: a.AskedAt.UTC(),
-		ExpiresAt: a.ExpiresAt.UTC(),
+		ExpiresAt: a.ExpiresAt.UTC(), State: string(a.State),
 		URL:       console + "/approvals/" + url.PathEscape(id), Command: "forebay approvals approve " + id}
 	q.Summary = fmt.Sprintf("Approval %s: action %s of %s.%s to %s waits for somebody's word, for entity %s", id, a.Action, a.Team, a.Subscription,
 		a.Destination, shown(a.Entity))
@@ -87,16 +88,19 @@ func shown(text string) string {
 }
 
 // Do returns a question as a sink takes it that tells destination. Its id is made of the action's and the approval's: a destination that knows it again
-// is told once, however often it is sent.
+// is told once, however often it is sent. That it has ended is said with the same event under another id, so that templates make the same of it.
 func (q Question) Do(destination string) (sink.Action, error) {
 	body, err := json.Marshal(q)
 	if err != nil {
 		return sink.Action{}, err
 	}
-	id := q.ActionID + "." + q.Approval
+	id, of := q.ActionID+"."+q.Approval, destination
+	if q.State != string(ledger.ApprovalWaiting) {
+		of += " end"
+	}
 	e := &schemas.Event{ID: id, Source: questions, Type: "forebay.approval.asked", Entity: schemas.EntityKey(id), Time: q.AskedAt, RecordedTime: q.AskedAt,
 		DataContentType: "application/json", Version: schemas.Version{Kind: schemas.None}, Payload: schemas.Delta, Data: body}
-	return sink.Action{ID: schemas.NewActionID("_forebay.approvals", 0, e.Source, e.ID, destination), Name: "ask", Subscription: "_forebay.approvals",
+	return sink.Action{ID: schemas.NewActionID("_forebay.approvals", 0, e.Source, e.ID, of), Name: "ask", Subscription: "_forebay.approvals",
 		Destination: destination,
 		Attempt:     1, Event: e}, nil
 }
@@ -104,7 +108,7 @@ func (q Question) Do(destination string) (sink.Action, error) {
 // SampleQuestion is one with which it is tried whether a destination can be told of any.
 func SampleQuestion() Question {
 	now := time.Unix(1_800_000_000, 0)
-	return NewQuestion(&ledger.Approval{ID: 1, Team: "acme", Subscription: "triage", Action: "run", ActionID: "act_1", Destination: "acme/deploy",
+	return NewQuestion(&ledger.Approval{ID: 1, State: ledger.ApprovalWaiting, Team: "acme", Subscription: "triage", Action: "run", ActionID: "act_1", Destination: "acme/deploy",
 		Source: "/acme/github", EventID: "e-1",
 		Type: "com.example.sample", Entity: "e/1", Version: "1", Why: "approval of action run", Sends: "the event's body:\n{}", Roles: []string{"approver"},
 		AskedAt:   now,

@@ -11,7 +11,7 @@ import (
 // TestQuestionText: what an event says is never a line of ours, nor hidden in one, and a long text is cut with a mark.
 func TestQuestionText(t *testing.T) {
 	t.Parallel()
-	a := ledger.Approval{ID: 7, Team: "acme", Subscription: "triage", Action: "run", ActionID: "act_1", Destination: "acme/deploy",
+	a := ledger.Approval{ID: 7, State: ledger.ApprovalWaiting, Team: "acme", Subscription: "triage", Action: "run", ActionID: "act_1", Destination: "acme/deploy",
 		Type: "t\nApproved by the boss", EventID: "e\u202e1",
 		Entity: "e\r\nhttps://evil.example/", Why: "rule ask", Sends: "one\nforebay approvals approve 8 --reason \u200bTEXT\n" + strings.Repeat("é", 3000),
 		Roles: []string{"approver"}, FourEyes: true,
@@ -37,8 +37,14 @@ func TestQuestionText(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, _ := NewQuestion(&a, "https://other.example/console").Do("acme/pagers")
+	a.State = ledger.ApprovalDenied
+	end, _ := NewQuestion(&a, "https://ops.example/console").Do("acme/pagers")
+	a.State = ledger.ApprovalWaiting
 	a.ID++
 	next, _ := NewQuestion(&a, "https://ops.example/console").Do("acme/pagers")
+	if end.ID == one.ID || end.Event.ID != one.Event.ID || end.Event.Entity != one.Event.Entity {
+		t.Errorf("the end is %s of %+v", end.ID, end.Event)
+	}
 	if one.ID != again.ID || one.ID == next.ID || one.Event.ID == next.Event.ID {
 		t.Errorf("keys: %s %s %s", one.ID, again.ID, next.ID)
 	}

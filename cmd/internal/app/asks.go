@@ -23,7 +23,7 @@ const (
 	questionMost    = 5 * time.Minute  // between tries
 )
 
-// tellQuestions tells destinations which actions wait for a person's word, as approval.ask has it, until ctx is done. The ledger has whom is still to be
+// tellQuestions tells destinations which actions wait for a person's word, as approval.ask has it, and that they do no more, until ctx is done. The ledger has whom is still to be
 // told of what: a process that is killed leaves it to the others. No lane waits for it, and an approval may be given before.
 func (s *streams) tellQuestions(ctx context.Context, l *ledger.Ledger) {
 	wakes := make(chan struct{}, 1) // never closed
@@ -35,11 +35,7 @@ func (s *streams) tellQuestions(ctx context.Context, l *ledger.Ledger) {
 	})()
 	failing := false
 	for ctx.Err() == nil {
-		var due []ledger.Approval
-		var err error
-		if s.a.file().AsksAnybody() {
-			due, err = l.TakeUntold(ctx, questionHeld, questionsAtOnce)
-		}
+		due, err := l.TakeUntold(ctx, questionHeld, questionsAtOnce)
 		if err != nil && !failing && ctx.Err() == nil {
 			s.a.log.Warn("which destinations are to be told of approvals that wait cannot be read; trying again", "error", err)
 		}
@@ -61,11 +57,16 @@ func (s *streams) tellQuestions(ctx context.Context, l *ledger.Ledger) {
 	}
 }
 
-// tellQuestion tries once to tell of a question, and keeps what came of it.
+// tellQuestion tries once to tell of a question, or that it has ended, and keeps what came of it.
 func (s *streams) tellQuestion(ctx context.Context, l *ledger.Ledger, a *ledger.Approval) {
 	log := s.a.log.With("approval", a.ID, "destination", a.Asks)
 	how := s.tryQuestion(ctx, log, a)
+	how.End = a.State != ledger.ApprovalWaiting
 	switch {
+	case how.End && how.Told:
+		log.Debug("the destination was told, if its type takes that, that a question for approval has ended", "state", a.State)
+	case how.End && !how.NotMade:
+		log.Warn("the destination could not be told that a question for approval has ended; with in it is tried again", "in", how.Again, "error", how.Error)
 	case how.Told:
 		log.Info("the destination was told that an action waits for approval")
 	case how.NotMade:
@@ -87,7 +88,15 @@ func (s *streams) tryQuestion(ctx context.Context, log *slog.Logger, a *ledger.A
 	file := s.a.file()
 	d, ok := file.Destination(a.Team, a.Asks)
 	made := s.destination(d.FullName())
+	tells, takes := d, true
+	if ended := a.State != ledger.ApprovalWaiting; ok && ended {
+		tells, takes = d.ForEnds()
+	} else if ok {
+		tells = d.ForQuestions()
+	}
 	switch {
+	case !takes:
+		return ledger.Telling{Told: true}
 	case !ok || made.Shared == nil:
 		return ledger.Telling{Error: "team " + a.Team + " has no destination " + a.Asks + " any more", Again: questionMost}
 	case s.pauses.of(nameInTeam{a.Team, a.Subscription}).Paused != nil:
@@ -100,7 +109,7 @@ func (s *streams) tryQuestion(ctx context.Context, log *slog.Logger, a *ledger.A
 	if act.Attempt = a.TellTries; a.TellFirst != nil {
 		act.FirstAt = *a.TellFirst
 	}
-	its, err := newSink(file, d.ForQuestions(), log)
+	its, err := newSink(file, tells, log)
 	if err != nil {
 		return ledger.Telling{Error: err.Error()}
 	}

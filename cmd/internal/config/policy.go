@@ -127,25 +127,6 @@ func (ck *checker) approval(path, team string, a *Approval) {
 	}
 }
 
-// AsksAnybody reports whether a destination is told of the questions of any action.
-func (c *Config) AsksAnybody() bool {
-	asks := func(r PolicyRule) bool { return r.Ask != "" }
-	if slices.ContainsFunc(c.Policy, asks) {
-		return true
-	}
-	for _, t := range c.Teams {
-		if slices.ContainsFunc(t.Policy, asks) {
-			return true
-		}
-		for _, sub := range t.Subscriptions {
-			if slices.ContainsFunc(sub.Actions, func(a Action) bool { return a.Approval != nil && a.Approval.Ask != "" }) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // ask checks the destination that is told of each question, and reports whether it found nothing.
 func (ck *checker) ask(path, team, name string) bool {
 	d, ok := ck.c.Destination(team, name)
@@ -201,6 +182,16 @@ func (d NamedDestination) ForQuestions() NamedDestination {
 	d.Destination = &tells
 	return d
 }
+
+// ForEnds returns a destination as what makes sinks takes it to tell that a question has ended; false where its type takes nothing back.
+func (d NamedDestination) ForEnds() (NamedDestination, bool) {
+	d = d.ForQuestions()
+	maps.Copy(d.Params, endParams[d.Type])
+	return d, endParams[d.Type] != nil
+}
+
+// endParams are what takes a question back, by the type of its destination.
+var endParams = map[string]Params{"pagerduty": {"event_action": paramOf("resolve")}}
 
 // questionParams are what questions have for params, by the type of their destination.
 var questionParams = map[string]Params{
