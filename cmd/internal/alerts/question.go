@@ -54,7 +54,7 @@ func NewQuestion(a *ledger.Approval, console string) Question {
 		Source: a.Source, EventID: a.EventID,
 		Type: a.Type, Entity: a.Entity, Version: a.Version, Why: a.Why, Sends: a.Sends, Roles: a.Roles, FourEyes: a.FourEyes, AskedAt: a.AskedAt.UTC(),
 		ExpiresAt: a.ExpiresAt.UTC(), State: string(a.State),
-		URL:       console + "/approvals/" + url.PathEscape(id), Command: "forebay approvals approve " + id}
+		URL: console + "/approvals/" + url.PathEscape(id), Command: "forebay approvals approve " + id}
 	q.Summary = fmt.Sprintf("Approval %s: action %s of %s.%s to %s waits for somebody's word, for entity %s", id, a.Action, a.Team, a.Subscription,
 		a.Destination, shown(a.Entity))
 	who := "one of " + strings.Join(a.Roles, ", ")
