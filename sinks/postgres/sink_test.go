@@ -487,6 +487,25 @@ func TestKeysThatCannotBeForgotten(t *testing.T) {
 	}
 }
 
+// A session that may only read, as one of before a failover, is not used again.
+func TestReadOnlySessionIsGivenUp(t *testing.T) {
+	t.Parallel()
+	d := newTarget(t)
+	s := d.must(func(c *Config) { c.MaxConns = 1 })
+	if _, err := s.Do(t.Context(), sinktest.Action(1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.pool.Exec(t.Context(), `SET default_transaction_read_only = on`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Do(t.Context(), sinktest.Action(2)); sink.ClassOf(err) != sink.ClassBusy {
+		t.Errorf("where nothing can be written: %v", err)
+	}
+	if _, err := s.Do(t.Context(), sinktest.Action(2)); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestACrashTakesNothingBack(t *testing.T) {
 	t.Parallel()
 	d := newTarget(t)

@@ -178,6 +178,9 @@ func bound(pool *pgxpool.Config) {
 	pool.MinConns, pool.MinIdleConns = min(max(0, pool.MinConns), pool.MaxConns), min(max(0, pool.MinIdleConns), pool.MaxConns)
 	pool.HealthCheckPeriod = max(time.Second, pool.HealthCheckPeriod)
 	c := pool.ConnConfig
+	keeps := c.OnPgError
+	// A session that may only read stays so when the server's or the role's default is not any more, and when others have taken over from the server.
+	c.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool { return err.Code != "25006" && keeps(conn, err) }
 	c.StatementCacheCapacity, c.DescriptionCacheCapacity = min(mostStatements, c.StatementCacheCapacity), min(mostStatements, c.DescriptionCacheCapacity)
 	c.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
 		f := pgproto3.NewFrontend(r, w)

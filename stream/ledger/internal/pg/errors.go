@@ -41,7 +41,7 @@ func TroubleOf(err error) Trouble {
 	}
 	switch {
 	case answer.Code == "40001", answer.Code == "40P01", answer.Code == "55P03", strings.HasPrefix(answer.Code, "53"),
-		answer.Code == "25006":
+		answer.Code == readOnly:
 		return Transient
 	case answer.Code == "57014", answer.Code == "25P03", answer.Code == "25P04":
 		return Slow

@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/short"
+	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/goleak"
 )
 
@@ -50,5 +52,21 @@ func TestCommitIsNotCancelled(t *testing.T) {
 	answered()
 	if err := conn.Conn().PgConn().CancelRequest(t.Context()); err != nil {
 		t.Errorf("what is no COMMIT is not cancelled: %v", err)
+	}
+}
+
+// A session that is read only stays so when its server is not any more: the next try has another one.
+func TestReadOnlySessionIsGivenUp(t *testing.T) {
+	t.Parallel()
+	p := pool(t)
+	if _, err := p.Exec(t.Context(), `SET default_transaction_read_only = on`); err != nil {
+		t.Fatal(err)
+	}
+	const write = `CREATE TABLE pg_catalog.nobody_may ()` // refused for the one reason or for the other
+	for _, want := range []string{"25006", "42501"} {
+		_, err := p.Exec(t.Context(), write)
+		if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != want {
+			t.Errorf("a write: %v, want SQLSTATE %s", err, want)
+		}
 	}
 }

@@ -37,6 +37,10 @@ func (s *Server) Only(may func(network, address string) error) { s.may = may }
 // Deadlines are those of the server's sessions.
 func (s *Server) Deadlines() Deadlines { return s.deadlines }
 
+// readOnly is the SQLSTATE of a write in a session that may only read. It stays read only when its server's or its role's default is not any more,
+// and when others have taken over from its server, so no such session is used again.
+const readOnly = "25006"
+
 // Pool makes a pool of at most conns connections, whose sessions have settings, and whose queries and transactions have the deadline within.
 // No connection is made before the first is needed.
 func (s *Server) Pool(ctx context.Context, settings map[string]string, conns int32, within time.Duration) (*Pool, error) {
@@ -52,6 +56,8 @@ func (s *Server) Pool(ctx context.Context, settings map[string]string, conns int
 		cfg.ConnConfig.ConnectTimeout = 10 * time.Second
 	}
 	cfg.ConnConfig.DialFunc = only(s.deadlines.dialer(), s.may).DialContext
+	keeps := cfg.ConnConfig.OnPgError
+	cfg.ConnConfig.OnPgError = func(c *pgconn.PgConn, err *pgconn.PgError) bool { return err.Code != readOnly && keeps(c, err) }
 	cfg.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { withWire(&c.Config); return nil }
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return limitTransactions(ctx, conn, within*9/10) }
 	cfg.ShouldPing = s.dead
