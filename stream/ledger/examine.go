@@ -70,7 +70,8 @@ func (c Config) Connections() int {
 const besideHot = 10
 
 const examineServer = `SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_user::text,
-	current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'), r.rolsuper, pg_is_in_recovery(), current_setting('max_connections')::int, current_setting('superuser_reserved_connections')::int,
+	current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'), r.rolsuper, pg_is_in_recovery(), current_setting('transaction_read_only')::bool,
+	current_setting('max_connections')::int, current_setting('superuser_reserved_connections')::int,
 	coalesce(current_setting('reserved_connections', true)::int, 0), r.rolconnlimit, d.datconnlimit,
 	(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()),
 	(SELECT count(*) FROM pg_stat_activity WHERE usename = current_user AND pid <> pg_backend_pid()),
@@ -128,8 +129,8 @@ func examine(ctx context.Context, conn *pgx.Conn, cfg Config) (*Examined, error)
 	var x Examined
 	var server, reserved int
 	var commit, sync, pages string
-	var standby bool
-	err := conn.QueryRow(ctx, examineServer).Scan(&server, &x.Version, &x.Role, &commit, &sync, &pages, &x.Superuser, &standby, &x.Conns.Max, &reserved,
+	var standby, readOnly bool
+	err := conn.QueryRow(ctx, examineServer).Scan(&server, &x.Version, &x.Role, &commit, &sync, &pages, &x.Superuser, &standby, &readOnly, &x.Conns.Max, &reserved,
 		&x.Conns.Reserved, &x.Conns.RoleLimit, &x.Conns.DatabaseLimit, &x.Conns.Used, &x.Conns.OfRole, &x.Conns.OfDatabase, &x.Conns.Ledgers)
 	if err != nil {
 		return nil, err
@@ -140,8 +141,8 @@ func examine(ctx context.Context, conn *pgx.Conn, cfg Config) (*Examined, error)
 	if server < minServer {
 		x.Lacks = append(x.Lacks, Lack{What: cfg.tooOld("", server, minServer).Error()})
 	}
-	if standby {
-		x.Lacks = append(x.Lacks, cfg.standby())
+	if lack := cfg.notWritten(standby, readOnly); lack != nil {
+		x.Lacks = append(x.Lacks, *lack)
 	}
 	x.Lacks = append(x.Lacks, losesCommits(commit, sync)...)
 	if pages == "off" { // which some file systems allow: a process starts

@@ -59,6 +59,10 @@ func TestExamine(t *testing.T) {
 	if all := lacks(look()); !strings.HasPrefix(all, "synchronous_commit is local: a failover would forget what was acknowledged") {
 		t.Errorf("with a setting that loses commits it lacks %q", all)
 	}
+	pgtest.Exec(t, url, `ALTER ROLE `+role+` SET default_transaction_read_only = on`)
+	if all := lacks(look()); !strings.HasPrefix(all, "postgres takes no writes") {
+		t.Errorf("where nothing can be written it lacks %q", all)
+	}
 	if found := losesCommits("on", "off"); len(found) != 1 || !strings.Contains(found[0].What, "fsync is off") || losesCommits("remote_apply", "on") != nil {
 		t.Errorf("with fsync off it lacks %v", found)
 	}

@@ -204,17 +204,20 @@ func (l *Ledger) Close() {
 
 // Ping reports whether the database answers and may be written, for readiness.
 func (l *Ledger) Ping(ctx context.Context) error {
-	var readOnly bool
-	err := l.quick.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&readOnly)
+	var standby, readOnly bool
+	err := l.quick.QueryRow(ctx, askWritable).Scan(&standby, &readOnly)
 	if err != nil {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: "ping the ledger", Err: pg.Redact(err)}
 	}
-	if readOnly {
-		l := l.cfg.standby()
-		return schemas.Errorf(schemas.Unavailable, "ping the ledger", "%s: %s", l.What, l.Fix)
+	if lack := l.cfg.notWritten(standby, readOnly); lack != nil {
+		l.quick.Reset() // the next look has a session of its own: this one stays as it began
+		return schemas.Errorf(schemas.Unavailable, "ping the ledger", "%s: %s", lack.What, lack.Fix)
 	}
 	return nil
 }
+
+// askWritable asks whether a server is a standby, and whether a session may only read.
+const askWritable = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::bool`
 
 // forgets says, by synchronous_commit, when the server may forget what it has acknowledged. With on and remote_apply that is on the disk of
 // this server and of its synchronous standbys.
@@ -269,9 +272,15 @@ func (c Config) tooOld(op string, server, oldest int) error {
 		at, c.Key, server/10000, oldest/10000)
 }
 
-// standby is what a server lacks that cannot be written.
-func (c Config) standby() Lack {
-	return Lack{"postgres is a standby and cannot be written", "write the primary's address into " + c.Key + ", or several hosts with target_session_attrs=read-write"}
+// notWritten is what a server or its role or database lacks that cannot be written; nil if it can.
+func (c Config) notWritten(standby, readOnly bool) *Lack {
+	switch {
+	case standby:
+		return &Lack{"postgres is a standby and cannot be written", "write the primary's address into " + c.Key + ", or several hosts with target_session_attrs=read-write"}
+	case readOnly:
+		return &Lack{"postgres takes no writes: default_transaction_read_only is on", "find out who set it, and why (some managed ones do when their disk is full); then ALTER DATABASE or ALTER ROLE ... RESET default_transaction_read_only, or postgresql.conf"}
+	}
+	return nil
 }
 
 // hosts returns each HOST:PORT that URL names: one of them is connected to.

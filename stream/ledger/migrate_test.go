@@ -234,6 +234,16 @@ func TestPing(t *testing.T) {
 	if err := f.l.Ping(t.Context()); err != nil {
 		t.Error(err)
 	}
+	// What may only read is no ledger, and is one again once that is over: what a session began with says nothing of that.
+	if _, err := f.l.quick.Exec(t.Context(), `SET default_transaction_read_only = on`); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.l.Ping(t.Context()); schemas.KindOf(err) != schemas.Unavailable || !strings.Contains(err.Error(), "default_transaction_read_only") {
+		t.Errorf("where nothing can be written: %v", err)
+	}
+	if err := f.l.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 // A server that is too old is told before anything is written. PostgreSQL 12 itself was tried by hand: without the check, the migrations
