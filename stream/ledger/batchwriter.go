@@ -38,6 +38,7 @@ func (n *Namespace) Apply(ctx context.Context, batch []Slice) ([]Applied, error)
 	// Lock order: rows that are locked by fence, such as progress, are locked sorted.
 	slices.SortFunc(accepted, func(a, b *partitionBatch) int { return cmp.Compare(a.Claim.ID, b.Claim.ID) })
 	if len(accepted) > 0 {
+		defer n.batches.end()
 		if err := (batchWriter{n}).apply(ctx, accepted); err != nil {
 			return nil, &schemas.Error{Kind: kindOf(err), Op: "apply a batch of " + n.spec.Name, Err: pg.Redact(err)}
 		}
@@ -96,6 +97,7 @@ type batchWriter struct{ n *Namespace }
 
 // applyOne applies a batch of one partition without records. Applied.Refused says why it is refused, as for a slice.
 func (b batchWriter) applyOne(ctx context.Context, w *partitionBatch, op string) (Applied, error) {
+	defer b.n.batches.end()
 	if err := b.apply(ctx, []*partitionBatch{w}); err != nil {
 		return Applied{}, &schemas.Error{Kind: kindOf(err), Op: op, Err: pg.Redact(err)}
 	}
@@ -156,6 +158,7 @@ func (b batchWriter) untilDone(ctx context.Context, parts []*partitionBatch) err
 				return derr
 			}
 		}
+		b.n.batches.add(err)
 		if slow.split(err) {
 			return err
 		}

@@ -16,6 +16,8 @@ type Namespace struct {
 	windows liveWindows
 	maxLag  int64 // MaxLag, a field for tests
 	recent  *recentKeys
+	batches refusals
+	results refusals
 
 	forgetPage int // the constant, a field for tests
 }

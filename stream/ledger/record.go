@@ -50,6 +50,7 @@ func (n *Namespace) Record(ctx context.Context, results []Result) (fenced map[in
 			return nil, schemas.Errorf(schemas.Invalid, op, "two claims of one fence, epochs %d and %d", claims[i-1].Epoch, claims[i].Epoch)
 		}
 	}
+	defer n.results.end()
 	return recorder{n}.all(ctx, results, op)
 }
 
@@ -124,6 +125,7 @@ func (rec recorder) all(ctx context.Context, results []Result, op string) (fence
 		case t == pg.Permanent, t == pg.BadData, t == oldWindows:
 			return nil, &schemas.Error{Kind: schemas.Internal, Op: op, Err: pg.Redact(err)}
 		}
+		rec.n.results.add(err)
 		rec.n.ledger.cfg.Logger.WarnContext(ctx, "ledger results failed; trying again", "subscription", rec.n.spec.Name, "try", try+1, "error", pg.Redact(err))
 		if slow.split(err) && len(results) > 1 {
 			w.markUnknown()

@@ -22,7 +22,8 @@ import (
 const stateUnread = "unread"
 
 const (
-	// unreadAfter is how long nobody must have had a partition: while the group hands partitions over, that is so for moments.
+	// unreadAfter is how long nobody must have had a partition, or the ledger taken nothing: while the group hands partitions over, or Postgres
+	// fails over, that is so for moments.
 	unreadAfter = 30 * time.Second
 	// standsAfter is how long a process must have run before it is not ready for a partition that stands still. One that has just been
 	// started is ready first, so that a stop keeps nobody from rolling out what mends it. After that a stop counts from the next look on.

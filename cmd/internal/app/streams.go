@@ -260,7 +260,7 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at nameInT
 	var begun atomic.Bool
 	begun.Store(!later)
 	s.a.ready.probe("subscription "+group, func(context.Context) error {
-		err := errors.Join(sub.Ready(), s.a.waits.standsStill(at))
+		err := errors.Join(sub.Ready(), ns.Stuck(unreadAfter), s.a.waits.standsStill(at))
 		if err == nil {
 			begun.Store(true)
 		}
