@@ -332,9 +332,7 @@ func (a *App) runRoles(ctx context.Context) error {
 		a.intake.open(a)
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	if a.unfit.err(a.cfg.Path) != nil {
-		g.Go(func() error { return a.recheckTopics(gctx) })
-	}
+	g.Go(func() error { return a.recheckTopics(gctx) })
 	if a.stream != nil {
 		g.Go(func() error { return a.stream.run(gctx) })
 	}

@@ -127,6 +127,39 @@ func TestReadyzWithoutALeader(t *testing.T) {
 	}
 }
 
+// TestReadyzSaysThatATopicWasChanged: a topic that is compacted from one day on loses what it has, and a process that runs says so; it goes on,
+// since no team's topic holds up the others.
+func TestReadyzSaysThatATopicWasChanged(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, "http://127.0.0.1:1", nil, true)
+	p := r.run(config.RoleIntake)
+	p.ready()
+	says := func(want string) {
+		t.Helper()
+		var status int
+		var body string
+		if !rig.Until(time.Minute, func() bool {
+			status, body = p.readyz()
+			return status == http.StatusOK && strings.Contains(body, "cleanup.policy") == (want != "") && strings.Contains(body, want)
+		}) {
+			t.Errorf("readyz is %d, not 200 with %q: %s", status, want, body)
+		}
+	}
+	client, err := kgo.NewClient(KafkaOptions(r.load(config.RoleTopics), config.RoleStream)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	compact := "compact"
+	if _, err := kadm.NewClient(client).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "cleanup.policy", Value: &compact}}, "events.acme.orders"); err != nil {
+		t.Fatal(err)
+	}
+	says("events.acme.orders: cleanup.policy")
+	r.createTopics() // as topics apply does
+	says("")
+	p.clean()
+}
+
 // unready waits until /readyz is 503 and says why.
 func (p *process) unready(why string) {
 	p.t.Helper()

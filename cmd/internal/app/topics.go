@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -134,10 +135,11 @@ func (a *App) runsWithout(unfit topics.Unfit) bool {
 	return a.stream != nil && slices.ContainsFunc(a.stream.runs(), func(at nameInTeam) bool { return fit(a.topicsOf(at)...) })
 }
 
-// topicsAgain is how often unfit topics are looked at again.
+// topicsAgain is how often topics are looked at again.
 const topicsAgain = 10 * time.Second
 
-// recheckTopics looks at the unfit topics again until there are none, or ctx ends.
+// recheckTopics looks at the topics again until ctx ends: those that were unfit may have been mended, and others changed under a process that
+// runs. It goes on with these, and says so.
 func (a *App) recheckTopics(ctx context.Context) error {
 	client, err := kgo.NewClient(KafkaOptions(a.file(), a.kafkaRole())...)
 	if err != nil {
@@ -145,6 +147,7 @@ func (a *App) recheckTopics(ctx context.Context) error {
 	}
 	defer client.Close()
 	adm := kadm.NewClient(client)
+	var changed error
 	for {
 		select {
 		case <-ctx.Done():
@@ -155,12 +158,30 @@ func (a *App) recheckTopics(ctx context.Context) error {
 		if err != nil {
 			continue // the brokers are away: the next look may find out
 		}
-		a.unfit.put(unfit)
-		if len(unfit) == 0 {
-			a.log.Info("all topics can be used")
-			return nil
+		if a.unfit.some.Load() {
+			if a.unfit.put(unfit); len(unfit) == 0 {
+				a.log.Info("all topics can be used")
+			}
+			continue
 		}
+		changed = a.tellChanged(unfit, changed)
 	}
+}
+
+// tellChanged says which topics have been given settings with which a process does not start, where that is not what was said last, and returns
+// what is said now. Of one that is missing others tell: who writes to it, and the stop of its partitions.
+func (a *App) tellChanged(unfit topics.Unfit, said error) error {
+	maps.DeleteFunc(unfit, func(_, why string) bool { return why == "" })
+	err := unfit.Err(a.cfg.Path)
+	switch {
+	case err == nil && said != nil:
+		a.log.Info("all topics can be used")
+		a.ready.set("topics", nil)
+	case err != nil && (said == nil || said.Error() != err.Error()):
+		a.log.Error("a topic was changed so that events can be lost or refused, and is used on: no process would start with it", "error", err)
+		a.ready.set("topics", notice("changed while this process runs, so that events can be lost or refused: "+err.Error()))
+	}
+	return err
 }
 
 // awaitTopics waits until the topics of a subscription can be used, and reports false if ctx ends before that.
