@@ -54,7 +54,6 @@ func (n *Namespace) Record(ctx context.Context, results []Result) (fenced map[in
 	return recorder{n}.all(ctx, results, op)
 }
 
-// validate refuses a result that no action can have.
 // Validate refuses a result that no action can have.
 func (r Result) Validate() error {
 	switch {
