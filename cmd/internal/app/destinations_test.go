@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -172,22 +173,22 @@ func TestDeadDestinationWaitsForAnOperator(t *testing.T) {
 		t.Errorf("at once: %q", got)
 	}
 	down := []string{"destination_down acme/agent acme: forebay destinations get acme/agent"}
-	if diff := cmp.Diff(down, listed(downAfter)); diff != "" {
-		t.Error(diff)
+	if !rig.Until(time.Minute, func() bool { return slices.Equal(listed(downAfter), down) }) {
+		t.Errorf("it is not listed as down: %q", listed(downAfter))
 	}
-	tried := func() bool {
+	says := func(detail string) bool { // not while an attempt is just beginning
 		l := look{at: time.Now().Add(downAfter), unknown: map[string]string{}}
 		p.app.waits.ofDestinations(t.Context(), &l)
-		return strings.Contains(l.rows[0].Detail, "tried again")
+		return len(l.rows) > 0 && strings.Contains(l.rows[0].Detail, detail)
 	}
-	if !tried() {
+	if !rig.Until(time.Minute, func() bool { return says("tried again") }) {
 		t.Error("it is said not to be tried")
 	}
 	ask := api.PauseRequest{By: "ann", Reason: "it moves"}
 	if _, err := p.api.PauseSubscription(t.Context(), "acme", "fulfil", ask); err != nil {
 		t.Fatal(err)
 	}
-	if !rig.Until(time.Minute, func() bool { return !tried() }) {
+	if !rig.Until(time.Minute, func() bool { return says("none is tried now") }) {
 		t.Error("what a paused subscription has is said to be tried")
 	}
 	if _, err := p.api.ResumeSubscription(t.Context(), "acme", "fulfil", ask); err != nil {
