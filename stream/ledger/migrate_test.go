@@ -120,17 +120,18 @@ func TestOpenRefuses(t *testing.T) {
 		admin(t, cfg.URL.Reveal(), `INSERT INTO `+cfg.Schema+`.migrations (version_id, is_applied) VALUES ($1, true)`, version)
 		admin(t, cfg.URL.Reveal(), `INSERT INTO `+cfg.Schema+`.migration_files VALUES ($1, 'newer', $2)`, version, serves)
 	}
+	const last = 4 // of our migrations
 	expanded, contracted := schemaFor(t), schemaFor(t)
-	newer(expanded, 4, 3)
-	newer(expanded, 5, 3)
+	newer(expanded, last+1, last)
+	newer(expanded, last+2, last)
 	open(t, expanded)
 	if ran, err := Migrate(t.Context(), expanded); err != nil || len(ran) > 0 {
 		t.Errorf("migrate of a binary that is older than the ledger: %q %v", ran, err)
 	}
-	newer(contracted, 4, 4)
-	newer(contracted, 5, 3)                    // one that serves this binary does not bring back what another has taken away
+	newer(contracted, last+1, last+1)
+	newer(contracted, last+2, last)            // one that serves this binary does not bring back what another has taken away
 	old, changed := schemaFor(t), schemaFor(t) // of builds before a release: with 17 migrations, and with another first one
-	admin(t, old.URL.Reveal(), `INSERT INTO `+old.Schema+`.migrations (version_id, is_applied) SELECT v, true FROM generate_series(4, 17) v`)
+	admin(t, old.URL.Reveal(), `INSERT INTO `+old.Schema+`.migrations (version_id, is_applied) SELECT v, true FROM generate_series($1::int, 17) v`, last+1)
 	admin(t, old.URL.Reveal(), `DROP TABLE `+old.Schema+`.migration_files`)
 	admin(t, changed.URL.Reveal(), `UPDATE `+changed.Schema+`.migration_files SET sum = 'another'`)
 	lazy := schemaFor(t)
