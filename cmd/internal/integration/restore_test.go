@@ -64,10 +64,10 @@ func TestRestoreToAPointInTime(t *testing.T) {
 			s.holds(t, "ledger_behind", partitions[number])
 		}
 	}
-	out, err := r.try(stream.operator, "attention", "--kind", "stopped_partition")
-	if err != nil || !containsAll(string(out), r.team+".triage", r.team+".fulfil", "ledger_behind", "forebay subscriptions accept") {
-		t.Errorf("attention: %s %v", out, err)
-	}
+	until(t, "attention names the stopped partitions", func() bool { // it looks every few seconds
+		out, err := r.try(stream.operator, "attention", "--kind", "stopped_partition")
+		return err == nil && containsAll(string(out), r.team+".triage", r.team+".fulfil", "ledger_behind", "forebay subscriptions accept")
+	})
 	for _, s := range stopped["triage"] {
 		r.accept(stream, s)
 	}
