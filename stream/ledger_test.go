@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -45,8 +46,8 @@ func versioned(i int, version int64) *kgo.Record {
 	return record.Encode(testTopic, e)
 }
 
-// Thousands that wait for one filler are released in steps, in order, with what comes meanwhile behind them, also by an owner that takes over
-// half-way.
+// Thousands that wait for one filler, or that another kind of version ends the wait of, are released in steps, in order, with what comes meanwhile
+// behind them, also by an owner that takes over half-way.
 func TestManyAreReleasedInSteps(t *testing.T) {
 	t.Parallel()
 	const most = 5 * ledger.MaxReleases

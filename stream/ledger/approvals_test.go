@@ -162,7 +162,7 @@ func TestApprovalsOfEndedActionsAreVoid(t *testing.T) {
 	c := f.claim(0)
 	ids := map[int64]int64{}
 	at := func(seq int64, claim *Claim, status Status) Result {
-		r := Result{Claim: claim, LaneSeq: seq, ID: asksFor(f, fmt.Sprint(seq)).ActionID, Status: status, Guarded: status.byGuard() || status.Waits()}
+		r := Result{Claim: claim, LaneSeq: seq, ID: asksFor(f, fmt.Sprint(seq)).ActionID, Status: status, Guarded: status.ByGuard() || status.Waits()}
 		if status == Failed {
 			r.Attempt = 1
 		}

@@ -128,14 +128,23 @@ func forgottenRow(at nameInTeam, p ledger.Partition, actions int) api.AttentionI
 // downAfter is for how long nothing has got through to a destination that is down.
 const downAfter = 2 * time.Minute
 
-// downRow returns a destination to which nothing gets through as the list has it.
-func downRow(i api.DestinationItem) api.AttentionItem {
-	full := fullName(i.Team, i.Destination)
-	row := api.AttentionItem{Kind: api.KindDown, ID: full, Team: i.Team, Teams: i.Teams, Destination: full, Since: i.FailingSince, Command: "forebay destinations get " + full,
-		Detail: fmt.Sprintf("nothing has got through since then, and %d actions wait in the asked process: they are tried again until it answers, or until their policy gives them up", i.Waiting+i.Running)}
+// downRow returns a destination to which nothing gets through as the list has it. Of what waits, held is not tried now.
+func downRow(i api.DestinationItem, held int) api.AttentionItem {
+	full, n := fullName(i.Team, i.Destination), i.Waiting+i.Running
+	row := api.AttentionItem{Kind: api.KindDown, ID: full, Team: i.Team, Teams: i.Teams, Destination: full, Since: i.FailingSince, Command: "forebay destinations get " + full}
 	if i.State == api.DestinationMissing {
-		row.Reason, row.Detail = i.State, fmt.Sprintf("the file has it no more for team %s, and %d actions in the asked process are for it: they are tried again until it is there again under this name, or until they are given up", i.Team, i.Waiting)
+		row.Reason = i.State
+		row.Detail = fmt.Sprintf("the file has it no more for team %s, and %d actions in the asked process are for it: they are tried again until it is there again under this name, or until they are given up", i.Team, i.Waiting)
+		return row
 	}
+	then := "they are tried again until it answers, or until their policy gives them up"
+	switch {
+	case held == n:
+		then = "none is tried now, so nobody knows whether it answers again: they wait for an approval or a budget, or their subscription is paused"
+	case held > 0:
+		then = fmt.Sprintf("%d of them wait for an approval or a budget, or their subscription is paused; the others are tried again until it answers, or until their policy gives them up", held)
+	}
+	row.Detail = fmt.Sprintf("nothing has got through since then, and %d actions wait in the asked process: %s", n, then)
 	return row
 }
 

@@ -68,7 +68,7 @@ func (p destinationsAPI) items(waiting map[string]lane.Waiting) (items []api.Des
 		item.Elsewhere = p.s.a.file().UsedElsewhere(d)
 		items = append(items, item)
 	}
-	return append(items, p.missing()...), nil
+	return append(items, p.missing()...)
 }
 
 // missing returns the destinations that actions in the lanes are for and that their team may not use any more, as the team's own.

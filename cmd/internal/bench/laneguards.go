@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -34,7 +35,7 @@ func laneGuards(l *ledger.Ledger, ns *ledger.Namespace, counters *counter.Counte
 		}
 		conditions = append(conditions, x)
 	}
-	metrics, err := policy.NewBudgetMetrics(prometheus.NewRegistry())
+	metrics, err := policy.NewBudgetMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
