@@ -278,8 +278,11 @@ func (d *delivery) clock(c *compiledClock) (string, *Unusable) {
 // a title is cut.
 func (d *delivery) people(m *rule, e *schemas.Event) {
 	e.Sender = schemas.Sender{ID: d.words(m.sender.id, schemas.MaxID)}
+	kind := d.senderKind(m.sender.automation)
 	if e.Sender.ID != "" {
-		e.Sender.Login, e.Sender.Kind, e.Sender.Trust = d.words(m.sender.login, schemas.MaxID), d.senderKind(m.sender.automation), d.trust(m, e.Sender.ID)
+		e.Sender.Login, e.Sender.Kind, e.Sender.Trust = d.words(m.sender.login, schemas.MaxID), kind, d.trust(m, e.Sender.ID)
+	} else if kind == schemas.Automation { // guards ask for that alone
+		e.Sender.Kind = kind
 	}
 	if d.own(m, e.Sender) {
 		e.Sender.Kind = schemas.Own

@@ -22,7 +22,7 @@ func TestPeople(t *testing.T) {
 		{"a name that looks like a program's", `{"id":5,"login":"mallory[bot]","type":"User"}`, `"x"`, schemas.Sender{ID: "5", Login: "mallory[bot]", Kind: schemas.Human}, "x"},
 		{"program", `{"id":6,"login":"renovate","type":"Bot"}`, `null`, schemas.Sender{ID: "6", Login: "renovate", Kind: schemas.Automation}, ""},
 		{"nobody", `null`, `"x"`, schemas.Sender{}, "x"},
-		{"of another type", `{"id":{"a":1},"login":["x"],"type":"Bot"}`, `{"a":1}`, schemas.Sender{}, ""},
+		{"of another type", `{"id":{"a":1},"login":["x"],"type":"Bot"}`, `{"a":1}`, schemas.Sender{Kind: schemas.Automation}, ""},
 		{"no text", `{"id":1,"login":"\ud800"}`, `"\ud800"`, schemas.Sender{ID: "1", Kind: schemas.Human}, ""},
 		{"control characters", `{"id":"a\u0000b","login":"x\ny"}`, `"a\nb"`, schemas.Sender{}, ""},
 		{"twice", `{"id":1,"id":2}`, `"x"`, schemas.Sender{ID: "2", Kind: schemas.Human}, "x"},

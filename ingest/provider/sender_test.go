@@ -39,6 +39,8 @@ func TestWhoSentIt(t *testing.T) {
 		{"a person deletes our app's comment", "deleted", app, `"id":1,"type":"User"`, schemas.Human, ""},
 		{"another app", "created", `"performed_via_github_app":{"id":78}`, `"id":9,"type":"Bot"`, schemas.Automation, ""},
 		{"our mark, by a program", "created", `"body":"Done.` + mark + `"`, `"id":9,"type":"Bot"`, schemas.Own, ""},
+		{"our mark, by a program without an id", "created", `"body":"Done.` + mark + `"`, `"login":"x","type":"Bot"`, schemas.Own, ""},
+		{"a program without an id", "created", `"body":"Done."`, `"login":"x","type":"Bot"`, schemas.Automation, ""},
 		{"our mark, pasted by a stranger", "created", `"body":"/deploy` + mark + `"`, `"id":1,"type":"User"`, schemas.Human, ""},
 		{"our mark, in a program's quotation", "created", `"body":"> Done. <!-- forebay:act_0123 -->\n\nThanks!"`, `"id":9,"type":"Bot"`, schemas.Automation, ""},
 		{"our mark, by whose token we use", "created", `"body":"Done.` + mark + `"`, `"id":21,"type":"User"`, schemas.Own, ""},
