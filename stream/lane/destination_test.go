@@ -430,6 +430,17 @@ func TestTryNow(t *testing.T) {
 		time.Sleep(time.Second)
 		same(t, "calls", len(r.sink.ids()), 2)
 		same(t, "done", r.mem.count(r.claim, ledger.Done), 1)
+
+		// What is under way when an operator says so is tried once more, too.
+		r.sink.become(func(context.Context, sink.Action) (sink.Outcome, error) {
+			time.Sleep(time.Second)
+			return sink.Outcome{Code: 429, RetryAfter: 24 * time.Hour}, &sink.AttemptError{Class: sink.ClassThrottled, Err: errors.New("busy")}
+		})
+		r.add("b")
+		time.Sleep(time.Second / 2)
+		r.TryNow(destName)
+		time.Sleep(time.Hour)
+		same(t, "calls", len(r.sink.ids()), 4)
 	})
 }
 

@@ -24,6 +24,7 @@ type sinkQueue struct {
 	spilled     []*lane // spilled until the destination takes attempts again
 	waits       bool    // waits for its turn: its lanes do not count in dispatcher.ready
 	turn        bool    // its turn has come and was not used yet
+	hurried     uint64  // how often what waits for its next attempt was to try at once
 	user        *destination.User
 	metrics     destinationMetrics
 	cancels     chan struct{} // has a place for each call of a cancel URL at once; never closed

@@ -34,6 +34,7 @@ type entry struct {
 	held        []ledger.Span      // when a retry was due, and guards, the rate or others at the destination did not let it begin
 	waitsFor    string             // class and text with which it is recorded to wait for a guard
 	asked       uint64             // queues.asked when its attempt under way began
+	hurried     uint64             // sinkQueue.hurried then
 	failedAsks  int                // times in a row that its guards could not answer
 	long        longState
 }

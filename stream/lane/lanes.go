@@ -225,6 +225,7 @@ func (l *Lanes) TryNow(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if to := s.q.dispatch.byName[name]; to != nil {
+		to.hurried++ // for attempts that are being recorded
 		s.q.hurry(func(e *entry) bool {
 			now := e.Status == ledger.Failed && s.q.dispatch.byName[e.Destination] == to
 			if now {

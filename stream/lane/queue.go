@@ -175,7 +175,7 @@ func (q *queues) pick() (*entry, *sinkQueue) {
 		if e := q.takeHead(d); e != nil {
 			e.lane.state = running
 			e.lane.partition.beginBusy()
-			e.called, e.asked = false, q.asked
+			e.called, e.asked, e.hurried = false, q.asked, d.hurried
 			d.running++
 			e.to = d.target
 			e.to.using++
@@ -239,6 +239,9 @@ func (q *queues) applyResult(e *entry, res *ledger.Result) {
 		e.long.waitFor(res.Left, res.Silence, res.Silence)
 	case res.Status == ledger.Failed:
 		e.notBefore = time.Now().Add(res.NextIn)
+		if d := q.dispatch.byName[e.Destination]; d != nil && d.hurried != e.hurried {
+			e.notBefore = time.Now()
+		}
 		e.due = e.notBefore
 		q.budget.requeue(e)
 	case res.Status.Waits():

@@ -128,7 +128,7 @@ func (r *readiness) checks(ctx context.Context) []api.Check {
 	}
 	for i := range list {
 		if f := notes[list[i].Name]; f != nil {
-			list[i].Note = f()
+			list[i].Note = strings.Trim(list[i].Note+"; "+f(), "; ")
 		}
 	}
 	if r.fileNote != nil {
