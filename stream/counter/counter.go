@@ -153,7 +153,8 @@ func (c *Counters) Settle(l Limit, n int64, window time.Time) {
 	}
 }
 
-// settleAhead settles with what was taken ahead, which the ledger counts as used already. Of what goes back as much stays here as may be taken ahead.
+// settleAhead settles n units with those that this process has taken ahead, and reports whether it could. The ledger counts these as used already, so
+// it need not be asked. What goes back stays here too, up to as much as may be taken ahead: a 64th of what is left.
 func (c *Counters) settleAhead(l Limit, n int64, window time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -64,9 +64,11 @@ func (s *streams) tellQuestion(ctx context.Context, l *ledger.Ledger, a *ledger.
 	how.End = a.State != ledger.ApprovalWaiting
 	switch {
 	case how.End && how.Told:
-		log.Debug("the destination was told, if its type takes that, that a question for approval has ended", "state", a.State)
+		log.Debug("the destination was told that a question for approval has ended, where its type takes that", "state", a.State)
+	case how.End && how.Again > 0:
+		log.Warn("the destination could not be told that a question for approval has ended; trying again", "in", how.Again, "error", how.Error)
 	case how.End && !how.NotMade:
-		log.Warn("the destination could not be told that a question for approval has ended; with in it is tried again", "in", how.Again, "error", how.Error)
+		log.Warn("the destination does not take it that a question for approval has ended: close by hand what the question has opened there", "error", how.Error)
 	case how.Told:
 		log.Info("the destination was told that an action waits for approval")
 	case how.NotMade:

@@ -168,8 +168,8 @@ func (a *App) recheckTopics(ctx context.Context) error {
 	}
 }
 
-// tellChanged says which topics have been given settings with which a process does not start, where that is not what was said last, and returns
-// what is said now. Of one that is missing others tell: who writes to it, and the stop of its partitions.
+// tellChanged logs, and has /readyz say, which topics were given settings with which no process would start, unless it said the same before (said).
+// It returns what it says now. Topics that are missing are left out: those who write to them or read them tell of these.
 func (a *App) tellChanged(unfit topics.Unfit, said error) error {
 	maps.DeleteFunc(unfit, func(_, why string) bool { return why == "" })
 	err := unfit.Err(a.cfg.Path)

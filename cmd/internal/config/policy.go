@@ -172,7 +172,7 @@ func (ck *checker) ask(path, team, name string) bool {
 	return err == nil
 }
 
-// ForQuestions returns a destination as what makes sinks takes it to tell a question. What its params leave out is what its type says of one.
+// ForQuestions returns the destination with the params of a question: its own, and those of its type where it has none.
 func (d NamedDestination) ForQuestions() NamedDestination {
 	tells := *d.Destination
 	if tells.Params = maps.Clone(questionParams[d.Type]); tells.Params == nil {
@@ -183,7 +183,7 @@ func (d NamedDestination) ForQuestions() NamedDestination {
 	return d
 }
 
-// ForEnds returns a destination as what makes sinks takes it to tell that a question has ended; false where its type takes nothing back.
+// ForEnds returns the destination with the params that take a question back, such as resolve of PagerDuty; false where its type has none.
 func (d NamedDestination) ForEnds() (NamedDestination, bool) {
 	d = d.ForQuestions()
 	maps.Copy(d.Params, endParams[d.Type])
