@@ -66,12 +66,15 @@ type streams struct {
 	begin    func(at nameInTeam)               // starts a subscription; nil: none may be started yet, or any more
 	started  bool                              // those of the start were
 	spaces   map[nameInTeam]*ledger.Namespace  // of subscriptions that have started
+	// registering is held while a subscription registers in the ledger. A new one makes tables, which Postgres does one after the other:
+	// hundreds that ask at once would wait for each other until all have run out of time.
+	registering chan struct{}
 }
 
 // newStreams builds the destinations and the fetchers, and names the parts that must be ready.
 func newStreams(a *App) (*streams, error) {
 	s := &streams{a: a, largest: a.file().LargestBody(), subs: map[nameInTeam]*stream.Subscription{}, lanesOf: map[nameInTeam]*lane.Lanes{}, spaces: map[nameInTeam]*ledger.Namespace{},
-		bars: map[nameInTeam]barring{}, stops: map[nameInTeam]context.CancelFunc{}, again: map[nameInTeam]bool{}}
+		bars: map[nameInTeam]barring{}, stops: map[nameInTeam]context.CancelFunc{}, again: map[nameInTeam]bool{}, registering: make(chan struct{}, 4)}
 	s.limits.add(a.file())
 	var err error
 	if s.destinations, err = destinations(a.file(), a.log, a.registry); err != nil {
@@ -243,7 +246,15 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at nameInT
 		return nil
 	}
 	var ns *ledger.Namespace
-	err := s.a.patiently(ctx, "subscription "+group, func(ctx context.Context) (err error) {
+	err := s.a.patiently(ctx, "subscription "+group, func(context.Context) (err error) {
+		select {
+		case s.registering <- struct{}{}:
+			defer func() { <-s.registering }()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		ctx, cancel := context.WithTimeout(ctx, tryTimeout) // the wait for a turn is none for Postgres
+		defer cancel()
 		ns, err = l.Namespace(ctx, specOf(file, at))
 		return err
 	})
