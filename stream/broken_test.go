@@ -95,10 +95,8 @@ func TestBrokenBatch(t *testing.T) {
 	if n := counter(t, reg, "forebay_stream_stops_total"); n != 1 {
 		t.Errorf("%v reports of one thing", n)
 	}
-	for _, p := range run.Partitions() {
-		if p.Partition == 0 && p.State != owner.Stopped {
-			t.Errorf("it looks again, and is shown as %s", p.State)
-		}
+	if all := run.Partitions(); !slices.ContainsFunc(all, func(p owner.PartitionState) bool { return p.Partition == 0 && p.State == owner.Stopped }) {
+		t.Errorf("it looks again, and is shown as %+v", all)
 	}
 	r.Produce(1, 101)
 	m.until(t, "the other partition goes on", func() bool { return m.next(1) == 2 })
@@ -141,10 +139,8 @@ func TestFetchThatFailsSilently(t *testing.T) {
 			}
 			r.Produce(1, 101)
 			m.until(t, "the other partition goes on", func() bool { return m.next(1) == 2 })
-			for _, p := range run.Partitions() {
-				if p.Partition == 1 && p.State != owner.Running {
-					t.Errorf("the other partition, read to its end, is shown as %s: %v", p.State, p.Err)
-				}
+			if all := run.Partitions(); !slices.ContainsFunc(all, func(p owner.PartitionState) bool { return p.Partition == 1 && p.State == owner.Running }) {
+				t.Errorf("the other partition, read to its end, is shown as %+v", all)
 			}
 			broken.Remove()
 			m.until(t, "it goes on", func() bool { return m.next(0) == 2 })

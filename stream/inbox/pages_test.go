@@ -160,6 +160,9 @@ func TestInboxPagesAreTheInbox(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if want := min(60, len(all)-i-1); len(next.Items) != want {
+			t.Fatalf("%d items behind %d, want %d", len(next.Items), i, want)
+		}
 		for k := range next.Items {
 			if got, want := placeOf(&next.Items[k]), all[i+1+k]; got != want {
 				t.Fatalf("item %d behind %d is %v, want %v", k, i, got, want)

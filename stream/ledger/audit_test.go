@@ -124,7 +124,11 @@ func TestAPageOfTheAuditReadsNoMore(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := strings.Join(plan, "\n")
-		for _, m := range regexp.MustCompile(`(?:rows=|Removed by Filter: )([0-9]+)`).FindAllStringSubmatch(text, -1) {
+		counts := regexp.MustCompile(`(?:rows=|Removed by Filter: )([0-9]+)`).FindAllStringSubmatch(text, -1)
+		if len(counts) == 0 {
+			t.Errorf("%+v: the plan counts no rows:\n%s", q, text)
+		}
+		for _, m := range counts {
 			if n, _ := strconv.Atoi(m[1]); n > 200 {
 				t.Errorf("%+v reads %d rows:\n%s", q, n, text)
 			}

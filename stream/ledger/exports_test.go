@@ -51,6 +51,9 @@ func TestPageOfExportsReadsAPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !strings.Contains(strings.Join(plan, "\n"), "actual rows=") {
+		t.Errorf("the plan counts no rows:\n%s", strings.Join(plan, "\n"))
+	}
 	for _, line := range plan {
 		_, counted, _ := strings.Cut(line, "actual rows=")
 		var n int

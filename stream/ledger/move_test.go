@@ -267,12 +267,20 @@ func TestMoveKnowsEveryTable(t *testing.T) {
 	if d := cmp.Diff(tables, known); d != "" {
 		t.Errorf("(-) what there is, (+) what Move knows:\n%s", d)
 	}
-	for _, r := range f.texts(`SELECT conrelid::regclass || ' ' || a.attname || ' ' || format_type(a.atttypid, NULL) || ' ' || confrelid::regclass FROM pg_constraint
-		JOIN pg_attribute a ON a.attrelid = conrelid AND a.attnum = conkey[1] WHERE contype = 'f' AND connamespace = current_schema()::regnamespace`) {
+	keys := f.texts(`SELECT conrelid::regclass || ' ' || a.attname || ' ' || format_type(a.atttypid, NULL) || ' ' || confrelid::regclass FROM pg_constraint
+		JOIN pg_attribute a ON a.attrelid = conrelid AND a.attnum = conkey[1] WHERE contype = 'f' AND connamespace = current_schema()::regnamespace`)
+	referring := 0
+	for _, r := range keys {
 		w := strings.Fields(r)
+		if slices.Contains(moved, w[0]) {
+			referring++
+		}
 		if of := reference(w[0], w[1], w[2]); slices.Contains(moved, w[0]) && of != w[3] {
 			t.Errorf("%s.%s refers to %s, and is taken for %q", w[0], w[1], w[3], of)
 		}
+	}
+	if referring == 0 {
+		t.Errorf("none of the tables that go along refers to another: %q", keys)
 	}
 	// Columns with ids that no constraint names.
 	for _, c := range f.texts(`SELECT attrelid::regclass || ' ' || attname || ' ' || format_type(atttypid, NULL) FROM pg_attribute JOIN pg_class c ON c.oid = attrelid

@@ -108,12 +108,16 @@ func TestWaitingEventsGoAlong(t *testing.T) {
 		t.Errorf("waiting, events, applied: %s", got)
 	}
 	// The next owner loads what was released, by its own bytes.
+	loaded := 0
 	for i, c := range f.copied(h) {
 		for _, a := range f.openActions(c) {
-			if a.Packed != nil && string(a.Packed) != "packed "+a.EventID {
+			if loaded++; a.Packed != nil && string(a.Packed) != "packed "+a.EventID {
 				t.Errorf("partition %d: %s comes with %q", i, a.EventID, a.Packed)
 			}
 		}
+	}
+	if loaded != 4*len(spread) {
+		t.Errorf("%d actions were loaded, want %d", loaded, 4*len(spread))
 	}
 }
 

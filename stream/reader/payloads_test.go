@@ -318,7 +318,7 @@ func TestPayloadsKeepFewChunks(t *testing.T) {
 			kept++
 		}
 	}
-	if kept > 2 || len(l.used) > 2 {
+	if kept != 2 || len(l.used) != 2 {
 		t.Errorf("%d chunks kept, %d places", kept, len(l.used))
 	}
 }
