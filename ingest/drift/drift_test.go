@@ -116,12 +116,17 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%+v has more fields than are kept", typ)
 		}
 	}
+	paths := 0
 	for _, s := range r.sources {
 		for path := range s.types["a"].fields {
+			paths++
 			if len(path) > maxPath || strings.ContainsRune(path, 0x1b) {
 				t.Errorf("path %q", path)
 			}
 		}
+	}
+	if paths == 0 {
+		t.Error("no path is kept")
 	}
 	r.Keep(func(_, name string) bool { return name == "s0" })
 	if n, kept := r.fields.Load(), len(r.sources); n != int64(len(r.Source("acme", "s0").types["a"].fields)) || kept != 1 {

@@ -143,16 +143,21 @@ func TestEveryPresetIsRegistered(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	written := regexp.MustCompile(`(?m)^func (\w+)\(\) preset \{`)
+	found := 0
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range written.FindAllSubmatch(text, -1) {
+			found++
 			if call := "var _ = register(" + string(name[1]) + "())"; !strings.Contains(string(text), call) {
 				t.Errorf("%s has no line %s", file, call)
 			}
 		}
+	}
+	if found != len(catalogue) {
+		t.Errorf("%d presets were found of %d", found, len(catalogue))
 	}
 }
 

@@ -76,8 +76,8 @@ func build(t testing.TB, p verify.Params, secrets ...string) verify.Scheme {
 func signed(t testing.TB, s verify.Scheme) *verify.Request {
 	t.Helper()
 	r := &verify.Request{Method: "POST", URL: "https://example.com/in?a=%27", Header: http.Header{}, Body: []byte(body)}
-	if err := s.Sign(r, now); err != nil {
-		t.Fatal(err)
+	if err := s.Sign(r, now); err != nil || len(r.Header) == 0 {
+		t.Fatal(r.Header, err)
 	}
 	return r
 }

@@ -179,6 +179,9 @@ func FuzzEach(f *testing.F) {
 		}
 		var array []json.RawMessage
 		if json.Unmarshal(body, &array) == nil && err == nil {
+			if len(parts) != len(array) {
+				t.Fatalf("%d elements, want %d", len(parts), len(array))
+			}
 			for i, part := range parts {
 				if part != string(array[i]) {
 					t.Fatalf("element %d: %s, want %s", i, part, array[i])
