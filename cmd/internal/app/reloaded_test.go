@@ -224,7 +224,11 @@ func TestNothingIsReplacedByTheSame(t *testing.T) {
 	if len(types) < 9 {
 		t.Errorf("only %d types of destinations", len(types))
 	}
-	for _, n := range configured(before).subscriptions {
+	subscriptions := configured(before).subscriptions
+	if len(subscriptions) == 0 {
+		t.Error("the file has no subscription")
+	}
+	for _, n := range subscriptions {
 		if !sameSubscription(before, now, nameInTeam{n.Team, n.Name}) {
 			t.Errorf("%s.%s begins again", n.Team, n.Name)
 		}

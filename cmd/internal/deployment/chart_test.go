@@ -192,7 +192,11 @@ func TestSecretsOfRoles(t *testing.T) {
 		"migrate": "env forebay-db-app, file kafka-cluster-ca-cert",
 		"topics":  "env forebay-admin, file kafka-cluster-ca-cert",
 	}
-	for part, p := range pods(manifests(t, "example")) {
+	all := pods(manifests(t, "example"))
+	if len(all) != len(want) {
+		t.Errorf("%d pods, want %d", len(all), len(want))
+	}
+	for part, p := range all {
 		var got []string
 		c := at(p, "spec", "containers")
 		env, _ := at(c, "env").([]any)
@@ -341,7 +345,11 @@ func TestWhatPodsMayReach(t *testing.T) {
 		},
 	} {
 		list := manifests(t, name)
-		for part, p := range pods(list) {
+		all := pods(list)
+		if 2*len(all) != len(want) {
+			t.Errorf("%s: %d pods, want %d", name, len(all), len(want)/2)
+		}
+		for part, p := range all {
 			labels := map[string]string{}
 			for k, v := range at(p, "metadata", "labels").(object) {
 				labels[k] = fmt.Sprint(v)

@@ -64,7 +64,11 @@ func TestCompose(t *testing.T) {
 			t.Errorf("compose.yaml has the value of %s", name)
 		}
 	}
-	for _, used := range regexp.MustCompile(`\$\{(\w+)[^}]*\}`).FindAllStringSubmatch(string(text), -1) {
+	all := regexp.MustCompile(`\$\{(\w+)[^}]*\}`).FindAllStringSubmatch(string(text), -1)
+	if len(all) == 0 || len(file.Services) == 0 {
+		t.Error("compose.yaml has no variables, or no services")
+	}
+	for _, used := range all {
 		if env[used[1]] == "" {
 			t.Errorf("%s is not in .env", used[1])
 		}

@@ -85,6 +85,7 @@ func TestQueriesAskForWhatThereIs(t *testing.T) {
 	by := regexp.MustCompile(`\b(?:by|on) \(([^)]*)\)`)
 	matcher := regexp.MustCompile(`(\w+)(?:=~|!~|!=|=)"`)
 	rated := regexp.MustCompile(`\b(?:rate|increase)\(([a-z0-9_:]+)`)
+	groups, matchers, rates := 0, 0, 0
 	for where, expr := range queries {
 		labels := map[string]bool{"instance": true, "__name__": true}
 		found := names.FindAllString(expr, -1)
@@ -101,6 +102,7 @@ func TestQueriesAskForWhatThereIs(t *testing.T) {
 			}
 		}
 		for _, list := range by.FindAllStringSubmatch(expr, -1) {
+			groups++
 			for l := range strings.SplitSeq(list[1], ",") {
 				if l = strings.TrimSpace(l); !labels[l] {
 					t.Errorf("%s groups by %s, which none of its metrics has: %s", where, l, expr)
@@ -108,15 +110,20 @@ func TestQueriesAskForWhatThereIs(t *testing.T) {
 			}
 		}
 		for _, l := range matcher.FindAllStringSubmatch(expr, -1) {
+			matchers++
 			if !labels[l[1]] {
 				t.Errorf("%s asks for a label %s, which none of its metrics has: %s", where, l[1], expr)
 			}
 		}
 		for _, r := range rated.FindAllStringSubmatch(expr, -1) {
+			rates++
 			if known[r[1]].Type != "counter" {
 				t.Errorf("%s takes a rate of %s, which is a %s", where, r[1], known[r[1]].Type)
 			}
 		}
+	}
+	if groups == 0 || matchers == 0 || rates == 0 {
+		t.Errorf("only %d groups, %d matchers and %d rates were found", groups, matchers, rates)
 	}
 }
 

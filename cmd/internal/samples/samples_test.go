@@ -58,6 +58,7 @@ func TestEveryPresetHasASample(t *testing.T) {
 // TestEverySampleIsAnEvent: what `forebay send` signs and sends has to name itself, also where a header does that.
 func TestEverySampleIsAnEvent(t *testing.T) {
 	t.Parallel()
+	events := 0
 	for _, name := range Names() {
 		s, err := Lookup(name)
 		if err != nil {
@@ -85,9 +86,13 @@ func TestEverySampleIsAnEvent(t *testing.T) {
 			}
 		}
 		for _, e := range elements {
+			events++
 			if _, err := src.Event(&e, time.Now()); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
+	}
+	if events < len(provider.Presets()) {
+		t.Errorf("only %d events", events)
 	}
 }

@@ -90,17 +90,23 @@ func TestPlanIsADifference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	looked := 0
 	for _, change := range planned {
 		for _, s := range change.Settings {
 			got, known := have[change.Topic][s.Name]
 			switch {
 			case !known:
+				continue
 			case s.Set && got != s.Want:
 				t.Errorf("%s of %s is %s, planned was %s", s.Name, change.Topic, got, s.Want)
 			case !s.Set && got != s.Is:
 				t.Errorf("%s of %s is %s, it should stay %s", s.Name, change.Topic, got, s.Is)
 			}
+			looked++
 		}
+	}
+	if looked == 0 {
+		t.Error("no setting was looked at")
 	}
 	text.Reset()
 	Write(&text, plan())
