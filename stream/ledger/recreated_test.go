@@ -208,7 +208,7 @@ func TestClaimOfTheNewTopicThatFails(t *testing.T) {
 			}
 			return Start{}, context.DeadlineExceeded
 		}})
-	if err == nil || told.Epoch != 0 || told.High != 0 {
+	if !errors.Is(err, context.DeadlineExceeded) || told.Epoch != 0 || told.High != 0 {
 		t.Errorf("%v %+v", err, told)
 	}
 	below := belowStart(0, 0, 5)

@@ -61,10 +61,14 @@ func (r *deployment) waitAttention(p *process, want map[string]int) map[string][
 		}
 		byKind[i.Kind] = append(byKind[i.Kind], i)
 	}
+	counted := 0
 	for _, c := range list.Counts {
-		if int(c.Count) != len(byKind[c.Kind]) {
+		if counted += int(c.Count); int(c.Count) != len(byKind[c.Kind]) {
 			r.t.Errorf("%d of %s are counted, and %d listed", c.Count, c.Kind, len(byKind[c.Kind]))
 		}
+	}
+	if counted != len(list.Items) {
+		r.t.Errorf("%d are counted, and %d listed", counted, len(list.Items))
 	}
 	return byKind
 }

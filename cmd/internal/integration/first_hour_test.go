@@ -38,15 +38,19 @@ func TestFirstHour(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := startShell(t)
+	s, ran := startShell(t), 0
 	page := regexp.MustCompile("(?s)```console\n(.*?)```\n").ReplaceAllStringFunc(string(text), func(block string) string {
 		var played strings.Builder
 		for _, step := range steps(strings.TrimSuffix(strings.TrimPrefix(block, "```console\n"), "```\n")) {
 			step.printed = s.play(step)
+			ran++
 			played.WriteString(step.typed + step.printed)
 		}
 		return "```console\n" + played.String() + "```\n"
 	})
+	if ran < 10 {
+		t.Fatalf("the page has %d commands", ran)
+	}
 	if !*update {
 		return
 	}

@@ -107,7 +107,11 @@ func TestTopicGrownUnderLoad(t *testing.T) {
 	v := judge(r.sender.acceptedByID(), r.agent.snapshot())
 	v.require(t)
 	v.requireNoRepeats(t)
-	for _, i := range r.inbox(stream, "--subscription", "fulfil", "--limit", "500") {
+	items := r.inbox(stream, "--subscription", "fulfil", "--limit", "500")
+	if len(items) == 0 {
+		t.Error("the inbox has nothing of fulfil")
+	}
+	for _, i := range items {
 		if i.Decision != "applied" || strings.HasPrefix(i.Reason, "gap") || i.Reason == "skipped" {
 			t.Errorf("%s is %s (%s)", i.EventID, i.Decision, i.Reason)
 		}

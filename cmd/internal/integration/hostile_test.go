@@ -114,13 +114,18 @@ func TestHostileSender(t *testing.T) {
 	if err != nil || len(dead) != 3 {
 		t.Fatalf("%+v %v", dead, err)
 	}
+	replayed := 0
 	for _, d := range dead {
 		if d.EventID == hostile("id") {
+			replayed++
 			b.open("/console/dlq/replay?action=" + d.ID)
 			b.confirm("Replay 1 dead letter", "once more")
 			b.see("heading", "What became of it")
 			b.runsNothing("a replay", http.StatusOK)
 		}
+	}
+	if replayed != 1 {
+		t.Errorf("%d dead letters were replayed, want one", replayed)
 	}
 	plan := r.mustReplay(p, "plan", "--subscription", "triage", "--mode", "shadow", r.team+"/triage/texts/"+hostile("id"))
 	r.mustReplay(p, "start", plan.ID, "--reason", "to look")

@@ -115,14 +115,19 @@ func TestFillRunsWhatASeekLeftOut(t *testing.T) {
 	if done.State != "done" || done.Applied != 12 || done.Stale != 12 || done.Done != 24 || done.Range.Passed != done.Range.Offsets || done.Errors != 0 {
 		t.Errorf("came of it: %+v", done)
 	}
+	second := 0
 	for _, c := range r.agent.snapshot() {
 		var entity int
 		if !strings.HasPrefix(c.version, "2026-07-01T12:00:02") {
 			continue
 		}
+		second++
 		if json.Unmarshal([]byte(c.entity[2:]), &entity) != nil || entity <= 12 {
 			t.Errorf("%s of %s ran behind a newer state", c.version, c.entity)
 		}
+	}
+	if second != 12 {
+		t.Errorf("%d calls of second versions, want 12", second)
 	}
 	again := r.mustReplay(stream, "plan", "--subscription", "triage")
 	if again.Runs != 0 || again.ByDecision["undecided"] != 0 {

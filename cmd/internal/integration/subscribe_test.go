@@ -145,6 +145,7 @@ func TestSubscribeInFiveMinutes(t *testing.T) {
 // refusals checks what the page says is refused: without the share, and with another team's secret.
 func (r *tutorial) refusals(blocks []block) {
 	r.t.Helper()
+	tried := 0
 	for _, b := range blocks {
 		var name, old, instead string
 		switch b.kind {
@@ -155,6 +156,7 @@ func (r *tutorial) refusals(blocks []block) {
 		default:
 			continue
 		}
+		tried++
 		was := r.replace(name, old, instead)
 		out, code := r.run("forebay config check -c forebay.yaml")
 		// The test's file has a line more than the page's: where the destination may call.
@@ -165,5 +167,8 @@ func (r *tutorial) refusals(blocks []block) {
 		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(was), 0o600); err != nil {
 			r.t.Fatal(err)
 		}
+	}
+	if tried != 2 {
+		r.t.Errorf("the page has %d refusals, want 2", tried)
 	}
 }
