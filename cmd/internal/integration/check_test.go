@@ -6,6 +6,7 @@ import (
 
 // verdict is what the checker concludes from what the provider was told and what the agent saw, and from nothing else.
 type verdict struct {
+	accepted  int
 	lost      []string // accepted, never acted on
 	unknown   []string // acted on, never accepted
 	rekeyed   []string // one event under two keys, or one key for two events
@@ -22,7 +23,7 @@ type repeat struct {
 
 // judge reads the calls of one subscription.
 func judge(accepted map[string]delivery, calls []call) verdict {
-	v, last := verdict{}, map[string]call{} // by key
+	v, last := verdict{accepted: len(accepted)}, map[string]call{} // by key
 	keyOf, eventOf, newest := map[string]string{}, map[string]string{}, map[string]int{}
 	answered := map[string]bool{}
 	for _, c := range calls {
@@ -73,6 +74,9 @@ func (v verdict) require(t *testing.T) {
 
 func (v verdict) requireComplete(t *testing.T) {
 	t.Helper()
+	if v.accepted == 0 {
+		t.Error("nothing was accepted")
+	}
 	report(t, "accepted but never acted on", v.lost)
 	report(t, "acted on but never accepted", v.unknown)
 	report(t, "under more than one key", v.rekeyed)
