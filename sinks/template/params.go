@@ -75,6 +75,20 @@ const (
 // objects (map[string]any). Defaults are added for what is not given; what is required and missing is an error of
 // [Params.Render]. The error is a *[KeyError].
 func Compile(declared []Param, values map[string]any) (*Params, error) {
+	all := maps.Clone(values)
+	if all == nil {
+		all = map[string]any{}
+	}
+	for _, d := range declared {
+		if _, given := values[d.Name]; !given && d.Default != "" {
+			all[d.Name] = d.Default
+		}
+	}
+	return compileGiven(declared, all)
+}
+
+// compileGiven is Compile without defaults.
+func compileGiven(declared []Param, values map[string]any) (*Params, error) {
 	p := &Params{declared: declared, nodes: map[string]node{}}
 	c := compiler{}
 	defer func() { p.untrusted = c.untrusted }()
@@ -88,15 +102,6 @@ func Compile(declared []Param, values map[string]any) (*Params, error) {
 			return nil, err
 		}
 		p.nodes[name] = n
-	}
-	for _, d := range declared {
-		if _, given := values[d.Name]; !given && d.Default != "" {
-			n, err := c.param(d.Name, d, d.Default)
-			if err != nil {
-				return nil, err
-			}
-			p.nodes[d.Name] = n
-		}
 	}
 	return p, nil
 }

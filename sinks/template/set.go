@@ -22,14 +22,14 @@ func NewSet(declared []Param, destination map[string]any, actions map[string]map
 	}
 	s := &Set{base: base, own: map[string]*Params{}}
 	for name, values := range actions {
-		all := maps.Clone(destination)
-		if all == nil {
-			all = map[string]any{}
-		}
-		maps.Copy(all, values)
-		if s.own[name], err = Compile(declared, all); err != nil {
+		own, err := compileGiven(declared, values) // the destination's are compiled once, whatever there are of actions
+		if err != nil {
 			return nil, err
 		}
+		nodes := maps.Clone(base.nodes)
+		maps.Copy(nodes, own.nodes)
+		own.nodes = nodes
+		s.own[name] = own
 	}
 	return s, nil
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/forebay-io/forebay/sinks/template"
 )
 
 func itoa(i int) string { return strconv.Itoa(i) }
@@ -21,6 +23,9 @@ type checker struct {
 	c        *Config
 	options  *Options
 	problems Problems
+	below    map[string]bool // what has an unresolved path below it; nil: not asked yet
+	// questions are the params by which destinations tell of questions, by their full names; nil where they do not compile.
+	questions map[string]*template.Set
 }
 
 func (ck *checker) problem(path, format string, args ...any) {

@@ -3,8 +3,6 @@ package config
 import (
 	"errors"
 	"maps"
-	"slices"
-	"strings"
 
 	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/sinks/template"
@@ -59,9 +57,17 @@ func (ck *checker) actionParams(path string, a Action, d *Destination) {
 
 // unresolvedBelow reports whether a path below path is unresolved.
 func (ck *checker) unresolvedBelow(path string) bool {
-	return slices.ContainsFunc(slices.Collect(maps.Keys(ck.c.unresolved)), func(p string) bool {
-		return ck.c.unresolved[p] && (strings.HasPrefix(p, path+".") || strings.HasPrefix(p, path+"["))
-	})
+	if ck.below == nil {
+		ck.below = map[string]bool{}
+		for p := range ck.c.unresolved {
+			for at, c := range p {
+				if c == '.' || c == '[' {
+					ck.below[p[:at]] = true
+				}
+			}
+		}
+	}
+	return ck.below[path]
 }
 
 // ActionParams returns the parameters that actions give instead of their destination's, by "<team>.<subscription>/<action>".

@@ -21,14 +21,15 @@ import (
 // decoder fills the structs of file.go from the YAML nodes of one file, by their declarations in shape.go. It does not stop at a
 // problem. A path names a value: keys with dots between them, and an index as [0].
 type decoder struct {
-	file       string
-	env        environment
-	uses       func(path string) bool // Options.uses
-	problems   Problems
-	places     map[string]place // where each path was written
-	unresolved map[string]bool  // paths whose value was not resolved, or has a problem that is reported
-	references map[string]referring
-	literal    map[literal]string // secrets that stand in the file itself, and where
+	file        string
+	env         environment
+	uses        func(path string) bool // Options.uses
+	problems    Problems
+	places      map[string]place // where each path was written
+	unresolved  map[string]bool  // paths whose value was not resolved, or has a problem that is reported
+	references  map[string]referring
+	literal     map[literal]string // secrets that stand in the file itself, and where
+	expressions map[string]int     // characters of those of each team, see maxExpressions
 }
 
 func (d *decoder) problem(n *yaml.Node, path, format string, args ...any) {
@@ -350,6 +351,9 @@ func (d *decoder) scalar(n *yaml.Node, path string, v reflect.Value, f field) {
 		d.problem(n, path, "%v", err)
 		d.unresolved[path] = true // the checks leave out what is already reported
 		return
+	}
+	if f.cel || v.Kind() == reflect.String && strings.HasPrefix(text, "cel:") {
+		d.counted(n, path, len(text)+oneMore)
 	}
 	if p, ok := reflect.TypeAssert[netip.Prefix](v); ok && d.env.border != nil {
 		if err := d.env.border.network(p); err != nil {

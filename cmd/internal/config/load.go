@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/forebay-io/forebay/sinks/template"
 )
 
 // Role is a part that a process plays, or a command that reads a part of the file.
@@ -266,7 +268,7 @@ func (l *loader) load(c *Config) {
 	c.fillStatic(reflect.ValueOf(c).Elem(), "")
 	c.fillComputed()
 	c.ours = c.chosenLedger()
-	ck := &checker{c: c, options: &l.options}
+	ck := &checker{c: c, options: &l.options, questions: map[string]*template.Set{}}
 	ck.run()
 	l.add(ck.problems...)
 }
@@ -422,7 +424,7 @@ func (l *loader) teamFile(c *Config, dir, name string, b border) {
 	if !kept {
 		l.see(file)
 		var err error
-		if data, err = readInside(dir, name, maxFile); err != nil {
+		if data, err = readInside(dir, name, maxTeamFile); err != nil {
 			l.add(Problem{File: file, Message: err.Error()})
 			return
 		}

@@ -114,6 +114,7 @@ func (d *decoder) paramScalar(n *yaml.Node, path string) (any, error) {
 func (d *decoder) paramText(n *yaml.Node, path string) (any, error) {
 	t := paramText{n.Value, n.Value}
 	if !hasReference(n.Value) {
+		d.counted(n, path, inBraces(n.Value))
 		return t, nil
 	}
 	if err := d.env.refused(n.Value); err != nil {
@@ -125,6 +126,7 @@ func (d *decoder) paramText(n *yaml.Node, path string) (any, error) {
 	}
 	value, led, err := d.env.expand(n.Value)
 	t.value = value
+	d.counted(n, path, inBraces(value))
 	d.refer(path, n.Value, led, false)
 	return t, err
 }

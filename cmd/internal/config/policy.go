@@ -149,8 +149,12 @@ func (ck *checker) ask(path, team, name string) bool {
 		return true
 	}
 	params := d.ForQuestions().Params
-	set, err := template.NewSet(d.about().Params, params.Values(), nil)
-	if err != nil {
+	set, known := ck.questions[d.FullName()]
+	if !known { // once, however many ask it
+		set, _ = template.NewSet(d.about().Params, params.Values(), nil)
+		ck.questions[d.FullName()] = set
+	}
+	if set == nil {
 		return false // the destination's own, and reported there
 	}
 	for _, p := range d.about().Params {

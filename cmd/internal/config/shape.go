@@ -24,6 +24,7 @@ type field struct {
 	required bool
 	minimum  int64 // of numbers
 	shown    bool  // a name or an address, which logs, metrics and the API show wherever it came from
+	cel      bool  // an expression
 	lines    bool  // a secret that may have more than one line, as a variable of a command's environment
 }
 
@@ -467,7 +468,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "contact", doc: "Where they are reached.", computed: "the team's"},
 		{name: "sources", doc: "Sources of the same team; TEAM/SOURCE is another team's, which must have this team in its share.", required: true},
 		{name: "types", doc: "Globs over event types, * crosses dots; none means all."},
-		{name: "match", doc: "CEL over the event, its body and its sender: what of the types' events is the subscription's. false is filtered (match); an error has the event quarantined (expression). See [FILTERS.md](../../../deploy/docs/FILTERS.md)."},
+		{name: "match", doc: "CEL over the event, its body and its sender: what of the types' events is the subscription's. false is filtered (match); an error has the event quarantined (expression). See [FILTERS.md](../../../deploy/docs/FILTERS.md).", cel: true},
 		{name: "begin", doc: "Where in the log a new subscription begins: now, all or an RFC 3339 time that is past.", def: "now"},
 		{name: "order", doc: "version orders by the provider's version; arrival only removes duplicates.", def: "version", values: []string{"version", "arrival"}},
 		{name: "start", doc: "First event of an unknown entity: any, only the preset's first value, or after its source has been asked for the truth.", computed: "first where all sources have versions of kind sequence, else any", values: []string{"any", "first", "backfill"}},
@@ -515,7 +516,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "also", doc: "A second key: of events that say one thing under two ids, from whichever of its sources, the first runs, and the others are duplicate (key).", computed: "an event's id is its only key"},
 	}},
 	reflect.TypeFor[Also](): {doc: "A second key of events.", fields: []field{
-		{name: "key", doc: "CEL as in match that gives a text, such as has(body.event) && has(body.event.ts) ? body.event.channel + '/' + body.event.ts : '' for Slack's app_mention beside message; an empty text is no key. An error has the event quarantined (expression).", required: true},
+		{name: "key", doc: "CEL as in match that gives a text, such as has(body.event) && has(body.event.ts) ? body.event.channel + '/' + body.event.ts : '' for Slack's app_mention beside message; an empty text is no key. An error has the event quarantined (expression).", required: true, cel: true},
 		{name: "window", doc: "For how long it is that of the event which came first, 1s to 7d.", def: "10m"},
 	}},
 	reflect.TypeFor[Senders](): {doc: "What becomes of actions by who caused their event, as its provider says: drop ends them as dropped (own) or dropped (automation).", fields: []field{
@@ -533,7 +534,7 @@ var shapes = map[reflect.Type]*shape{
 	reflect.TypeFor[Action](): {shown: true, doc: "One effect.", later: []string{"template", "timeout"}, fields: []field{
 		{name: "name", doc: "Name, unique in the subscription.", required: true},
 		{name: "to", doc: "Destination of the same team, or a shared one.", required: true},
-		{name: "when", doc: "CEL as in match, and over action: for which events it runs. false is skipped (when); an error makes it dead (expression) and parks the entity."},
+		{name: "when", doc: "CEL as in match, and over action: for which events it runs. false is skipped (when); an error makes it dead (expression) and parks the entity.", cel: true},
 		{name: "on_dead", doc: "After the last failed attempt: park the entity, or continue.", def: "park", values: []string{"park", "continue"}},
 		{name: "on_newer", doc: "Where its destination works on it for long and its entity has a newer version by now: continue, or cancel, which tells the destination (X-Forebay-Cancel: newer). What comes of it then, other than done, is superseded (newer).", def: OnNewerContinue, values: []string{OnNewerContinue, OnNewerCancel}},
 		{name: "params", doc: "What is sent, in the place of the destination's params of the same names; " + templates},
@@ -542,7 +543,7 @@ var shapes = map[reflect.Type]*shape{
 	}},
 	reflect.TypeFor[PolicyRule](): {shown: true, doc: "A rule over actions. Where its condition fails on an event, the action is a dead letter of class expression and its entity is parked.", fields: []field{
 		{name: "name", doc: "Name, unique in its list.", required: true},
-		{name: "if", doc: "CEL over event, body, headers, entity, sender, action (name, to) and chain: whether the rule is about an action.", required: true},
+		{name: "if", doc: "CEL over event, body, headers, entity, sender, action (name, to) and chain: whether the rule is about an action.", required: true, cel: true},
 		{name: "then", doc: "What becomes of the action: allow runs it, deny ends it as denied, approve has it wait for a person's word as its approval says, or that of the role approver within 24h.", required: true, values: []string{"allow", "deny", "approve"}},
 		{name: "reason", doc: "Why; shown with what it denies, and to who is asked."},
 		{name: "ask", doc: "Of a rule that says approve: the destination that is told of each question, as ask of an approval has it; at the top a shared one that each team may use. An action's own approval.ask comes first, then that of the first rule that asks.", computed: "none: forebay attention and the console have it"},
