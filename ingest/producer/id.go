@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // replaceAfter is how long a client is kept at least: while brokers refuse its producer id, it costs a login a second and no more.
@@ -29,7 +30,8 @@ func (p *Producer) checkID(ctx context.Context, client *kgo.Client) error {
 		p.replace(client)
 	}
 	if errors.Is(err, kerr.ClusterAuthorizationFailed) {
-		return schemas.Errorf(schemas.Unavailable, op, "this process's user may not write to any topic: it needs Write on topics events.TEAM.* (before Kafka 2.8 also IdempotentWrite on the cluster): %w", err)
+		return schemas.Errorf(schemas.Unavailable, op, "this process's user may not write to any topic: it needs Write on topics events.TEAM.* (before Kafka 2.8 also IdempotentWrite on the cluster): %w",
+			record.Lacks(client, "Write", "topics events.TEAM.*", err))
 	}
 	return schemas.Errorf(schemas.Unavailable, op, "%w", err)
 }
@@ -65,7 +67,7 @@ func (p *Producer) failed(ctx context.Context, client *kgo.Client, topic string,
 		p.noteID(ctx, client, topic)
 		return nil
 	}
-	mapped := mapError(topic, err)
+	mapped := mapError(topic, record.Lacks(client, "Write", "topic "+topic, err))
 	if errors.Is(err, kerr.UnknownTopicID) {
 		p.createdAgain(ctx, client, topic)
 	}

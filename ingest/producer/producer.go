@@ -266,7 +266,7 @@ func (p *Producer) Check(ctx context.Context, topics ...string) (map[string]Trou
 		if t.Topic == nil {
 			continue
 		}
-		if trouble := troubleOf(*t.Topic, &t); trouble.Err != nil {
+		if trouble := troubleOf(client, *t.Topic, &t); trouble.Err != nil {
 			wrong[*t.Topic] = trouble
 		}
 	}
@@ -286,12 +286,12 @@ func metadataOf(topics []string) *kmsg.MetadataRequest {
 }
 
 // troubleOf returns what is wrong with a topic: it is missing, or partitions have no leader.
-func troubleOf(name string, t *kmsg.MetadataResponseTopic) Trouble {
+func troubleOf(client *kgo.Client, name string, t *kmsg.MetadataResponseTopic) Trouble {
 	switch err := kerr.ErrorForCode(t.ErrorCode); {
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
 		return Trouble{Err: schemas.Errorf(schemas.NotFound, "", "%s is missing; run `forebay topics apply`", name)}
 	case err != nil:
-		return Trouble{Err: schemas.Errorf(schemas.Unavailable, "", "%s: %w", name, err)}
+		return Trouble{Err: schemas.Errorf(schemas.Unavailable, "", "%s: %w", name, record.Lacks(client, "Write", "topic "+name, err))}
 	}
 	without := 0
 	for _, partition := range t.Partitions {

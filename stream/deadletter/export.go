@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/internal/retry"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/reader"
@@ -227,5 +228,5 @@ func (x *Exporter) produce(ctx context.Context, d *ledger.DeadLetter) error {
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return fmt.Errorf("topic %s does not exist: run `forebay topics apply`: %w", rec.Topic, err)
 	}
-	return err
+	return record.Lacks(x.client, "Write", "topic "+rec.Topic, err)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/reader"
 )
@@ -76,7 +77,7 @@ func (b *broker) commit(ctx context.Context, at reader.TopicPartition) (*commit,
 		return nil, nil // deleted, or never there
 	}
 	if err != nil {
-		return nil, fmt.Errorf("fetch the group's commits: %w", err)
+		return nil, fmt.Errorf("fetch the group's commits: %w", record.Lacks(b.cl, "Read", "group "+b.group, err))
 	}
 	o, ok := all.Lookup(at.Topic, at.Number)
 	switch {
@@ -130,7 +131,7 @@ func (b *broker) resolve(ctx context.Context, name string, begin Begin) (map[led
 		err = listed.Error()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("resolve begin %s of %s: %w", begin, name, err)
+		return nil, fmt.Errorf("resolve begin %s of %s: %w", begin, name, record.Lacks(b.cl, "Read", "topic "+name, err))
 	}
 	offsets := make(map[ledger.Partition]int64, t.Partitions)
 	for n := range t.Partitions {

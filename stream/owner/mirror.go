@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/internal/retry"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/reader"
@@ -180,8 +181,8 @@ func (m *mirror) send(ctx context.Context, batch map[reader.TopicPartition]mirro
 	ctx = kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error {
 		return m.addMarkers(req, batch)
 	})
-	m.cl.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, failed error) {
-		err = commitError(resp, failed)
+	m.cl.CommitOffsetsSync(ctx, offsets, func(cl *kgo.Client, req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, failed error) {
+		err = commitError(cl, req.Group, resp, failed)
 	})
 	result := "ok"
 	if err != nil {
@@ -218,7 +219,7 @@ func (m *mirror) addMarkers(req *kmsg.OffsetCommitRequest, batch map[reader.Topi
 }
 
 // commitError returns the error of a whole commit or, from its answer, those of single partitions; nil if there is none.
-func commitError(resp *kmsg.OffsetCommitResponse, failed error) error {
+func commitError(cl *kgo.Client, group string, resp *kmsg.OffsetCommitResponse, failed error) error {
 	if failed != nil || resp == nil {
 		return failed
 	}
@@ -226,6 +227,11 @@ func commitError(resp *kmsg.OffsetCommitResponse, failed error) error {
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				resource := "topic " + t.Topic
+				if errors.Is(err, kerr.GroupAuthorizationFailed) {
+					resource = "group " + group
+				}
+				err = record.Lacks(cl, "Read", resource, err)
 				errs = append(errs, fmt.Errorf("commit of %s/%d: %w", t.Topic, p.Partition, err))
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/batch"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/reader"
@@ -160,6 +161,7 @@ func (o *Owner) groupFailed(err error) {
 		err = fmt.Errorf("another process has joined with this one's instance id %s: give each its own kafka.instance_id and restart them: %w",
 			o.cfg.InstanceID, err)
 	}
+	err = record.Lacks(o.group, "Read", "group "+o.cfg.Group, err)
 	o.status.setGroupError(err)
 	o.log.Warn("group", "error", err)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -44,7 +45,7 @@ type Topic struct {
 // Topic asks one broker for a topic's id and number of partitions. That broker may not know of new partitions yet; see [Log.Count].
 func (l *Log) Topic(ctx context.Context, name string) (Topic, error) {
 	t, _, err := lookUp(ctx, l.cl, name)
-	return t, err
+	return t, record.Lacks(l.cl, "Read", "topic "+name, err)
 }
 
 // lookUp asks via for a topic and for the ids of the brokers that are up. via is a client, which asks any broker, or one broker.
@@ -128,14 +129,15 @@ func (l *Log) readable(ctx context.Context, p ledger.Partition, offset int64) er
 	}
 	if err != nil {
 		l.chunks.forgetLeader(p)
-		return fmt.Errorf("fetch %s/%d at %d: %w", p.Topic, p.Number, offset, err)
+		return fmt.Errorf("fetch %s/%d at %d: %w", p.Topic, p.Number, offset, record.Lacks(l.cl, "Read", "topic "+p.Topic, err))
 	}
 	return nil
 }
 
 // offset asks a partition's leader for the offset of a timestamp, or of atEnd or atStart. With stable, atEnd is the last stable offset.
 func (l *Log) offset(ctx context.Context, at TopicPartition, timestamp int64, stable bool) (int64, error) {
-	return listOffset(ctx, l.cl.Request, at, timestamp, stable)
+	offset, err := listOffset(ctx, l.cl.Request, at, timestamp, stable)
+	return offset, record.Lacks(l.cl, "Read", "topic "+at.Topic, err)
 }
 
 // listOffset sends ListOffsets for one partition, which is for its leader, and returns the answer. See [Log.offset].

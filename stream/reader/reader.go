@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
@@ -292,7 +293,7 @@ func (rd *Reader) pauseAfterError(reading *Reading, err error) Part {
 	rd.stopReading(reading.at())
 	reading.retryAt = time.Now().Add(min(200*time.Millisecond<<min(reading.failures, 5), 5*time.Second))
 	reading.failures++
-	return Part{Of: reading, From: reading.next.Offset, Err: err}
+	return Part{Of: reading, From: reading.next.Offset, Err: record.Lacks(rd.cl, "Read", "topic "+reading.at().Topic, err)}
 }
 
 // units cuts a poll into units, of which each is for one batch of the stream: each partition's records in order. A record that is larger

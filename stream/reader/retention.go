@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // retention is for how long a topic's log keeps its records.
@@ -21,14 +23,14 @@ func (l *Log) retention(ctx context.Context, topic string) (retention, error) {
 	r := retention{keep: -1}
 	all, err := l.adm.DescribeTopicConfigs(ctx, topic)
 	if err != nil {
-		return r, fmt.Errorf("describe topic %s: %w", topic, err)
+		return r, fmt.Errorf("describe topic %s: %w", topic, record.Lacks(l.cl, "DescribeConfigs", "topic "+topic, err))
 	}
 	got, err := all.On(topic, nil)
 	if err == nil {
 		err = got.Err
 	}
 	if err != nil {
-		return r, fmt.Errorf("describe topic %s: %w", topic, err)
+		return r, fmt.Errorf("describe topic %s: %w", topic, record.Lacks(l.cl, "DescribeConfigs", "topic "+topic, err))
 	}
 	for _, c := range got.Configs {
 		if c.Key != "retention.ms" && c.Key != "retention.bytes" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/brokers"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // KafkaOptions returns the options that every Kafka client of a role shares: where the brokers are, and how the role gets in. Commands
@@ -22,6 +23,7 @@ func KafkaOptions(c *config.Config, role config.Role) []kgo.Opt {
 		kgo.ClientID(c.Kafka.ClientID + "-" + config.KafkaRole(role)),
 		kgo.Dialer(brokers.Dialer(encryption(c.KafkaTLS(role)))),
 		kgo.RetryTimeout(30 * time.Second),
+		kgo.WithHooks(KafkaUser(c, role)),
 	}
 	if c.Kafka.Rack != "" {
 		opts = append(opts, kgo.Rack(c.Kafka.Rack))
@@ -30,6 +32,19 @@ func KafkaOptions(c *config.Config, role config.Role) []kgo.Opt {
 		opts = append(opts, kgo.SASL(brokers.Login(mechanism(s.Mechanism, reread), c.KafkaTLS(role) != nil)))
 	}
 	return opts
+}
+
+// KafkaUser returns whom the clients of a role are for the brokers, in words.
+func KafkaUser(c *config.Config, role config.Role) record.User {
+	if s, _ := c.KafkaSASL(role); s != nil && s.User != "" {
+		return record.User("user " + s.User)
+	} else if s != nil {
+		return "the user of the token"
+	}
+	if t := encryption(c.KafkaTLS(role)); t != nil && t.CertFile != "" {
+		return record.User("user " + t.Subject())
+	}
+	return "user ANONYMOUS"
 }
 
 func encryption(t *config.KafkaTLS) *brokers.TLS {

@@ -17,6 +17,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/brokers"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // secured is a cluster with users, and with TLS if server has a certificate. Without a file of authorities it asks clients for no
@@ -167,5 +168,21 @@ func TestRenewedSecretsNeedNoRestart(t *testing.T) {
 	copyFiles(renewed, renewed.Issue("client", time.Hour), "eraser")
 	if err := asks(t, client); err != nil {
 		t.Errorf("with the new files: %v", err)
+	}
+}
+
+func TestKafkaUser(t *testing.T) {
+	t.Parallel()
+	mine := rig.NewAuthority(t).Issue("certified", time.Hour)
+	for want, kafka := range map[record.User]config.Kafka{
+		"user ANONYMOUS":         {},
+		"user a":                 {SASL: &config.KafkaSASL{Mechanism: "PLAIN", User: "a"}},
+		"the user of the token":  {SASL: &config.KafkaSASL{Mechanism: "OAUTHBEARER"}},
+		"user CN=certified":      {TLS: &config.KafkaTLS{Enabled: true, CertFile: mine.Cert, KeyFile: mine.Key}},
+		"user of /nowhere/a.pem": {TLS: &config.KafkaTLS{Enabled: true, CertFile: "/nowhere/a.pem"}},
+	} {
+		if got := KafkaUser(&config.Config{Kafka: kafka}, config.RoleStream); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

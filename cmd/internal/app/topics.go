@@ -18,6 +18,7 @@ import (
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/producer"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // unfitTopics are the topics that were missing or unfit at the start and are still. What needs one of them does not run until it is mended,
@@ -98,7 +99,7 @@ func (a *App) checkTopics(ctx context.Context, adm *kadm.Client) error {
 	var unfit topics.Unfit
 	err := a.patiently(ctx, "topics", func(ctx context.Context) (err error) {
 		if notes, unfit, err = topics.Check(ctx, adm, a.wantedTopics(), a.cfg.Path); err != nil {
-			return err
+			return record.By(KafkaUser(a.file(), a.kafkaRole()), err)
 		}
 		if err := unfit.Err(a.cfg.Path); schemas.KindOf(err) == schemas.NotFound && time.Since(began) < topicGrace {
 			return &schemas.Error{Kind: schemas.Unavailable, Err: err} // patiently tries again after an error of this kind

@@ -1,6 +1,7 @@
 package brokers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
+
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // refusal is a connection that a broker did not take, in plain words.
@@ -47,7 +50,10 @@ var refusals = []struct {
 
 const wrongLogin = "the cluster does not take this user with this password or token: compare kafka.sasl, and kafka.roles of this role, with the user in the cluster; a SCRAM password must be set there for this mechanism, and a token must not have expired"
 
-const noRight = "`forebay acls export` prints what each role needs: this process's user has no right"
+const (
+	exports = "`forebay acls export` prints what each role needs: "
+	noRight = exports + "this process's user has no right"
+)
 
 // Login has a mechanism say in plain words that a broker refuses the user where the client cannot read its answer: those about tokens are
 // challenges that it does not expect. Unless connections are encrypted, PLAIN and OAUTHBEARER log in to brokers on this machine alone: the
@@ -102,6 +108,9 @@ func Explain(err error) error {
 			return err
 		}
 		return &explained{r.Error(), err} // the client has a guess of its own in its place
+	}
+	if r, ok := errors.AsType[*record.Right](err); ok {
+		return &explained{err.Error() + ": " + exports + cmp.Or(r.User, "this process's user") + " has no right " + r.Operation + " on " + r.Resource, err}
 	}
 	for _, r := range refusals {
 		if errors.Is(err, r.is) {

@@ -46,6 +46,15 @@ func (t TLS) client(host string) (*tls.Config, error) {
 	return c, nil
 }
 
+// Subject returns the subject of CertFile, which is the user's name unless the brokers map it to another; the file's name if it cannot be read.
+func (t TLS) Subject() string {
+	pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+	if err != nil {
+		return "of " + t.CertFile
+	}
+	return pair.Leaf.Subject.String()
+}
+
 // Authorities reads the certificates of a PEM file.
 func Authorities(file string) (*x509.CertPool, error) {
 	text, err := os.ReadFile(file)

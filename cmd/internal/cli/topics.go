@@ -13,6 +13,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/app"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/topics"
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // topicsIn is a configuration's topics, and the cluster that they are in.
@@ -35,7 +36,7 @@ func (f fileFlags) withTopics(e *env, do func(ctx context.Context, t topicsIn) e
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(e.ctx, time.Minute)
 	defer cancel()
-	return do(ctx, topicsIn{cfg, topics.Wanted(cfg, cfg.MaxBody), kadm.NewClient(client)})
+	return record.By(app.KafkaUser(cfg, config.RoleTopics), do(ctx, topicsIn{cfg, topics.Wanted(cfg, cfg.MaxBody), kadm.NewClient(client)}))
 }
 
 type topicsPlanCmd struct {

@@ -32,7 +32,7 @@ func TestSecuredKafka(t *testing.T) {
 	root := loggedIn(t, k.Bootstrap(), rig.Root)
 	r := deploySecured(t, k)
 	list := r.exportRights()
-	createUsers(t, root, append(usersOf(list), "nobody", "groupless", "wordless", "plain", "token", "certified"))
+	createUsers(t, root, append(usersOf(list), "nobody", "groupless", "wordless", "readless", "configless", "alterless", "createless", "plain", "token", "certified"))
 	r.grantByKafkasTool(k, list)
 	grant(t, root, list)
 	t.Run("product", func(t *testing.T) { r.runsWithTheseRights(t, k, root) })
@@ -49,7 +49,9 @@ func TestSecuredKafka(t *testing.T) {
 		}
 	})
 	t.Run("no right to a group", func(t *testing.T) { r.withoutGroup(t, root, list) })
+	t.Run("no right to read", func(t *testing.T) { r.withoutRead(t, root, list) })
 	t.Run("no right to write", func(t *testing.T) { r.withoutWrite(t, root, list) })
+	t.Run("no right to apply", func(t *testing.T) { r.withoutApply(t, k, root) })
 }
 
 // doctorFinds wants a finding of `forebay doctor`, before anything is started.
@@ -296,7 +298,7 @@ func (r *deployment) waysIn(t *testing.T, k *rig.SecuredKafka) {
 		{"TLS to plaintext", k.Bootstrap(), tls + ", " + plain, "speaks no TLS there: take the address of its listener with TLS, or leave kafka.tls out"},
 		{"no certificate", k.Mutual, tls, "the broker does not take the certificate of kafka.tls.cert_file, or there is none"},
 		{"a stranger's certificate", k.Mutual, with(stranger), "the broker does not take the certificate of kafka.tls.cert_file"},
-		{"no right", k.Bootstrap(), login("SCRAM-SHA-512", "nobody"), "`forebay acls export` prints what each role needs: this process's user has no right to this topic"},
+		{"no right", k.Bootstrap(), login("SCRAM-SHA-512", "nobody"), "`forebay acls export` prints what each role needs: user nobody has no right Describe on topic events.other.github"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -346,11 +348,62 @@ func (r *deployment) withoutGroup(t *testing.T, root *kgo.Client, list []rights.
 		defer resp.Body.Close()
 		body, _ := io.ReadAll(resp.Body)
 		said = string(body)
-		return resp.StatusCode == http.StatusServiceUnavailable && containsAll(said, "GROUP_AUTHORIZATION_FAILED", "this process's user has no right to this group")
+		return resp.StatusCode == http.StatusServiceUnavailable && containsAll(said, "GROUP_AUTHORIZATION_FAILED", "user groupless has no right Read on group "+r.team+".")
 	}) {
 		t.Errorf("/readyz says %s", said)
 	}
 	p.stop()
+}
+
+// withoutRead runs a stream whose user may look at the topics of events and not read them: the log says what is missing.
+func (r *deployment) withoutRead(t *testing.T, root *kgo.Client, list []rights.Right) {
+	as := slices.DeleteFunc(slices.Clone(list), func(r rights.Right) bool { return r.Role != rights.Stream })
+	for i := range as {
+		as[i].Principal = "User:readless"
+		if strings.HasPrefix(as[i].Name, "events.") && (as[i].Operation == "Read" || as[i].Operation == "Write") {
+			as[i].Operation = "Describe"
+		}
+	}
+	grant(t, root, as)
+	if err := os.WriteFile(filepath.Join(r.dir, "forebay-stream"), []byte(passwordOf("readless")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.edit("user: groupless", "user: readless")
+	p := r.start("stream")
+	if !rig.Until(2*time.Minute, func() bool {
+		return containsAll(p.output(), "user readless has no right Read on topic events."+r.team+".")
+	}) {
+		t.Errorf("the log does not say what is missing:\n%s", warnings([]byte(p.output())))
+	}
+	p.stop()
+}
+
+// withoutApply has `forebay topics apply` come to each right that it lacks.
+func (r *deployment) withoutApply(t *testing.T, k *rig.SecuredKafka, root *kgo.Client) {
+	for user, want := range map[string]struct{ operations, topic, lacks string }{
+		"configless": {"Describe", "events.other.github", "DescribeConfigs"},
+		"alterless":  {"Describe DescribeConfigs", "events.other.github", "AlterConfigs"},
+		"createless": {"Describe", "events.fresh.github", "Create"},
+	} {
+		var as []rights.Right
+		team := strings.Split(want.topic, ".")[1]
+		for _, prefix := range []string{"events.", "quarantine.", "dead."} {
+			for operation := range strings.FieldsSeq(want.operations) {
+				as = append(as, rights.Right{Principal: "User:" + user, Kind: rights.Topic, Name: prefix + team + ".", Prefixed: true, Operation: operation})
+			}
+		}
+		grant(t, root, as)
+		file := filepath.Join(t.TempDir(), "forebay.yaml")
+		text := fmt.Sprintf("version: 1\nkafka: {brokers: [%s], sasl: {mechanism: SCRAM-SHA-512, user: %s, password: %s}}\npostgres: {url: postgres://localhost/forebay}\n"+
+			"topics: {partitions: 6, retention: 2d}\nteams: {%s: {sources: {github: {preset: github, secrets: [\"0123456789abcdef\"]}}}}\n", k.Bootstrap(), user, passwordOf(user), team)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := r.try("127.0.0.1:0", "topics", "apply", "-c", file)
+		if says := "user " + user + " has no right " + want.lacks + " on topic " + want.topic; err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v\nwant %s", err, says)
+		}
+	}
 }
 
 // withoutWrite runs an intake whose user may look at the topics of events and not write to them: no delivery is accepted, and the log says
@@ -373,7 +426,9 @@ func (r *deployment) withoutWrite(t *testing.T, root *kgo.Client, list []rights.
 	if status := r.sender.post(t.Context(), issue(7, 3, 1)); status != http.StatusServiceUnavailable {
 		t.Errorf("without a right to write, a delivery is answered %d", status)
 	}
-	if !rig.Until(time.Minute, func() bool { return containsAll(p.output(), "this process's user has no right to this topic") }) {
+	if !rig.Until(time.Minute, func() bool {
+		return containsAll(p.output(), "user wordless has no right Write on topic events."+r.team+".github")
+	}) {
 		t.Errorf("the log does not say what is missing:\n%s", warnings([]byte(p.output())))
 	}
 	p.stop()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // Verb is what Apply does with a topic.
@@ -63,9 +64,12 @@ func Plan(ctx context.Context, adm *kadm.Client, wanted []Topic) ([]Change, erro
 		return nil, nil
 	}
 	// Asking for authorized operations makes kadm bypass the client's metadata cache, which may be seconds old.
-	details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), names...)
+	list := func(names ...string) (kadm.TopicDetails, error) {
+		return adm.ListTopics(kadm.WithAuthorizedOps(ctx), names...)
+	}
+	details, err := list(names...)
 	if err != nil {
-		return nil, unavailable("list topics", err)
+		return nil, unavailable("list topics", lacks("Describe", names, err, func(name string) error { _, err := list(name); return err }))
 	}
 	var existing []string
 	for _, d := range details.Sorted() {
@@ -112,6 +116,20 @@ func unavailable(op string, err error) error {
 	return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: err}
 }
 
+// lacks returns the error of a request about topics with the right that is missing. kadm does not say for which of them, so each is asked for alone.
+// Whose right it is, the caller of this package knows.
+func lacks(operation string, names []string, err error, ask func(name string) error) error {
+	if _, refused := errors.AsType[*kadm.AuthError](err); !refused {
+		return err
+	}
+	for _, name := range names {
+		if one := record.Lacks(nil, operation, "topic "+name, ask(name)); errors.Is(one, kerr.TopicAuthorizationFailed) {
+			return one
+		}
+	}
+	return err
+}
+
 // describe returns the settings of topics, by topic and setting.
 func describe(ctx context.Context, adm *kadm.Client, names []string) (map[string]map[string]string, error) {
 	out := map[string]map[string]string{}
@@ -120,7 +138,7 @@ func describe(ctx context.Context, adm *kadm.Client, names []string) (map[string
 	}
 	list, err := adm.DescribeTopicConfigs(ctx, names...)
 	if err != nil {
-		return nil, unavailable("describe the topics' settings", err)
+		return nil, unavailable("describe the topics' settings", lacks("DescribeConfigs", names, err, func(name string) error { _, err := adm.DescribeTopicConfigs(ctx, name); return err }))
 	}
 	for _, r := range list {
 		if r.Err != nil {
@@ -309,7 +327,7 @@ func create(ctx context.Context, adm *kadm.Client, c *Change) error {
 	case errors.Is(err, kerr.InvalidReplicationFactor):
 		return schemas.Errorf(schemas.Invalid, "create topic "+c.Topic, "the cluster has fewer brokers than replication %d: %w", c.want.Replication, err)
 	case err != nil:
-		return unavailable("create topic "+c.Topic, err)
+		return unavailable("create topic "+c.Topic, record.Lacks(nil, "Create", "topic "+c.Topic, err))
 	}
 	return nil
 }
@@ -326,7 +344,7 @@ func alter(ctx context.Context, adm *kadm.Client, c *Change) error {
 		_, err = responses.On(c.Topic, func(r *kadm.AlterConfigsResponse) error { return r.Err })
 	}
 	if err != nil {
-		return unavailable("alter topic "+c.Topic, err)
+		return unavailable("alter topic "+c.Topic, record.Lacks(nil, "AlterConfigs", "topic "+c.Topic, err))
 	}
 	waitForSettings(ctx, adm, c.Topic, c.alter)
 	return nil
