@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +28,8 @@ type serveCmd struct {
 
 // Run runs a process with the given roles, and reloads its configuration when that changes.
 func (c *serveCmd) Run(e *env) error {
+	hup := hangups() // first: whoever asks for a reload while the process starts must not end it
+	defer signal.Stop(hup)
 	roles, err := roleFlag{c.Roles}.roles()
 	if err != nil {
 		return err
@@ -62,7 +65,7 @@ func (c *serveCmd) Run(e *env) error {
 	defer stop()
 	var file atomic.Pointer[config.Config]
 	file.Store(cfg)
-	w := watcher{every: watchInterval, log: e.log,
+	w := watcher{every: watchInterval, hup: hup, log: e.log,
 		reload: func(read *config.Config) error {
 			err := a.Reload(read)
 			if err == nil {
@@ -183,6 +186,6 @@ func (e *env) watch(read func(see func(path string)) (*config.Config, error)) (*
 	}
 	cfg, first, err := look()
 	return cfg, func(ctx context.Context, reload func(*config.Config) error) {
-		watcher{every: devInterval, load: look, reload: reload, log: e.log}.run(ctx, first)
+		watcher{every: devInterval, load: look, reload: reload, hup: hangups(), log: e.log}.run(ctx, first)
 	}, err
 }

@@ -85,22 +85,28 @@ type watcher struct {
 	every  time.Duration // how often it checks for changes
 	load   func() (*config.Config, fileStates, error)
 	reload func(*config.Config) error // takes the new configuration
+	hup    chan os.Signal             // of hangups
 	log    *slog.Logger
+}
+
+// hangups returns where SIGHUPs come from now on; until then one ends the process.
+func hangups() chan os.Signal {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	return hup
 }
 
 // run reads the configuration again on SIGHUP, and when one of the files has changed since it was last read, until ctx is done.
 // last has the states of the files when the running configuration was read. A configuration that cannot be used is logged.
 func (w watcher) run(ctx context.Context, last fileStates) {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
+	defer signal.Stop(w.hup)
 	tick := time.NewTicker(w.every)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-hup:
+		case <-w.hup:
 		case <-tick.C:
 			if !last.changed() {
 				continue

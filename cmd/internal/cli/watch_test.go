@@ -55,7 +55,7 @@ func startWatching(t *testing.T, every time.Duration, meddle func(w *watching, l
 	go func() {
 		defer close(done)
 		reload := func(c *config.Config) error { w.latest.Store(c); return nil }
-		watcher{every, read, reload, log}.run(ctx, last)
+		watcher{every, read, reload, hangups(), log}.run(ctx, last)
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -183,3 +183,40 @@ func TestWatchReloadsOnSIGHUP(t *testing.T) {
 		}
 	})
 }
+
+// TestServeTakesASIGHUPOfItsStart: it comes while the files are read, when a process that did not ask for it yet would end by it.
+func TestServeTakesASIGHUPOfItsStart(t *testing.T) {
+	t.Parallel()
+	own := make(chan os.Signal, 1) // else the signal ends the test where serve does not take it
+	signal.Notify(own, syscall.SIGHUP)
+	defer signal.Stop(own)
+	w := &watching{t: t, dir: t.TempDir()}
+	w.replace("forebay.yaml", "version: 1\nkafka: {brokers: [\"127.0.0.1:1\"]}\nlisten: {intake: \"127.0.0.1:0\", operator: \"127.0.0.1:0\"}\nteams_dir: teams\n")
+	w.team("acme")
+	w.replace("teams/broken.yaml", "not: [yaml")
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer stop()
+	var reloaded atomic.Bool
+	log := logLines(func(line string) {
+		switch {
+		case strings.Contains(line, "team files have problems"): // the start's, or the reload's
+			if !reloaded.Load() && strings.Contains(line, "these teams do not run") {
+				if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+					t.Error(err)
+				}
+			}
+		case strings.Contains(line, `"configuration reloaded"`):
+			reloaded.Store(true)
+			stop()
+		}
+	})
+	Main(ctx, []string{"serve", "--roles", "intake", "--drain", "1s", "-c", filepath.Join(w.dir, "forebay.yaml")}, Options{Stdout: log, Stderr: log})
+	if !reloaded.Load() {
+		t.Error("nothing was reloaded")
+	}
+}
+
+// logLines is called with each line, or more, that is written to it.
+type logLines func(string)
+
+func (f logLines) Write(b []byte) (int, error) { f(string(b)); return len(b), nil }
