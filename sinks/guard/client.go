@@ -117,6 +117,9 @@ func newSide(cfg Config, plain bool) (*side, error) {
 		MaxIdleConnsPerHost:    cfg.MaxIdle,
 		IdleConnTimeout:        30 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
+		// A timeout ends a connection of HTTP/1, but of HTTP/2 only its stream: whoever went away without a word would fail every call until
+		// TCP gave up.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second},
 	}
 	return s, nil
 }
@@ -127,7 +130,7 @@ const Outgoing = "Forebay-Outgoing"
 
 // Do sends a request once and gives the answer as it comes, redirects included. The caller closes the body, which
 // ends the exchange. Errors are [sink.AttemptError]s of class forbidden, dns,
-// timeout or network and name no URL; one from before anything was sent says that the destination is untouched.
+// timeout or network and name no URL; one of a request that was not sent, or surely not looked at, says that the destination is untouched.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	if err := c.CheckURL(req.URL); err != nil {
 		return nil, err
@@ -137,7 +140,7 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	traced := httptrace.WithClientTrace(withEnd(ctx), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
 	resp, err := c.side(req.URL).transport.RoundTrip(once(req.WithContext(traced)))
 	if err != nil {
-		err = classify(ctx, err, !connected.Load())
+		err = classify(ctx, err, !connected.Load() || unprocessed(err))
 		cancel()
 		return nil, err
 	}
@@ -190,8 +193,15 @@ func once(req *http.Request) *http.Request {
 	return req
 }
 
-// classify wraps the error of a transport with its class, and with untouched: that there was no connection that the request could have been
-// sent on. Where ctx has ended, the reason comes in front. The text may be kept and logged: a transport's errors name hosts and addresses
+// unprocessed reports whether the server has said over HTTP/2 that it has not looked at the request: by a GOAWAY that ends before its stream, or
+// by refusing that (RFC 9113, section 8.7). net/http would send it again but for once, and has the reason in its error's text alone. Were the
+// text to change, nobody could tell whether the server has acted.
+func unprocessed(err error) bool {
+	why, ok := strings.CutPrefix(err.Error(), "http2: Transport: cannot retry err [")
+	return ok && (strings.HasPrefix(why, "http2: Transport received Server's graceful shutdown GOAWAY]") || strings.Contains(why, "; REFUSED_STREAM; "))
+}
+
+// classify wraps the error of a transport with its class, and with untouched: that the server has surely not looked at the request. Where ctx has ended, the reason comes in front. The text may be kept and logged: a transport's errors name hosts and addresses
 // but no URL.
 func classify(ctx context.Context, err error, untouched bool) error {
 	if _, ok := errors.AsType[*sink.AttemptError](err); ok {
