@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -44,19 +45,29 @@ func (a *App) listen(key, address string, h http.Handler) (*listener, error) {
 	}}, nil
 }
 
-// encrypt has the listener end TLS with a certificate, whose files are read for every connection; nil: it does not.
+// encrypt has the listener end TLS with a certificate, whose files are read for every connection; nil: it does not. While they cannot be read, as
+// when one of them is renewed before the other, those that were read last count.
 func (l *listener) encrypt(files *config.OperatorTLS) {
 	if files == nil {
 		return
 	}
-	l.server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	var last atomic.Pointer[tls.Certificate]
+	read := func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(files.CertFile, files.KeyFile)
-		if err != nil {
-			l.log.Warn("no connection can be taken: the certificate cannot be read", "listener", l.name, "error", err)
-			return nil, err
+		if err == nil {
+			last.Store(&pair)
+			return &pair, nil
 		}
-		return &pair, nil
-	}}
+		if l.lines.Allow() {
+			l.log.Warn("the certificate cannot be read; connections get the one that was, if there was one", "listener", l.name, "error", err)
+		}
+		if before := last.Load(); before != nil {
+			return before, nil
+		}
+		return nil, err
+	}
+	_, _ = read(nil) // before anything changes it
+	l.server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: read}
 }
 
 // Accept takes the next connection. Where it cannot, because too many files are open, the server tries again by itself, and a line a

@@ -1,40 +1,47 @@
 package app
 
 import (
-	"errors"
-	"fmt"
-	"net"
-	"strings"
-	"syscall"
+	"log/slog"
+	"net/http"
+	"os"
 	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
-// A port that is taken: the key to change, with its line, for each listener.
-func TestTakenPortNamesTheKey(t *testing.T) {
+// TestACertificateIsRenewedFileByFile: in between, when its key is another's, connections get the one before.
+func TestACertificateIsRenewedFileByFile(t *testing.T) {
 	t.Parallel()
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	authority := rig.NewAuthority(t)
+	used, renewed := authority.Issue("used", time.Hour), authority.Issue("renewed", time.Hour)
+	l := &listener{name: "operator", log: slog.New(slog.DiscardHandler), lines: rate.NewLimiter(0, 0), server: &http.Server{}}
+	l.encrypt(&config.OperatorTLS{CertFile: used.Cert, KeyFile: used.Key})
+	shown := func() string {
+		c, err := l.server.TLSConfig.GetCertificate(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Leaf.Subject.CommonName
 	}
-	defer taken.Close()
-	at := taken.Addr().String()
-	const listen = `listen: {intake: "127.0.0.1:0", operator: "127.0.0.1:0"}`
-	for key, line := range map[string]string{
-		"intake":   fmt.Sprintf(`listen: {intake: %q, operator: "127.0.0.1:0"}`, at),
-		"operator": fmt.Sprintf(`listen: {intake: "127.0.0.1:0", operator: %q}`, at),
-		"health":   fmt.Sprintf(`listen: {intake: "127.0.0.1:0", operator: "127.0.0.1:0", health: %q}`, at),
-	} {
-		text := strings.Replace(fmt.Sprintf(deploymentText, "127.0.0.1:1", "", "http://127.0.0.1:1"), listen, line, 1)
-		r := &deployment{t: t, text: text}
-		a := r.app(config.RoleIntake)
-		err = a.Start()
-		if !errors.Is(err, syscall.EADDRINUSE) || !strings.HasPrefix(err.Error(), "forebay.yaml:4: listen."+key+": ") {
-			t.Errorf("%s: %v", key, err)
+	replace := func(file, by string) {
+		text, err := os.ReadFile(by)
+		if err == nil {
+			err = os.WriteFile(file, text, 0o600)
 		}
-		if err := a.intake.log.Close(t.Context()); err != nil {
-			t.Error(err)
+		if err != nil {
+			t.Fatal(err)
 		}
+	}
+	replace(used.Cert, renewed.Cert)
+	if name := shown(); name != "used" {
+		t.Errorf("with half of a new pair: %s", name)
+	}
+	replace(used.Key, renewed.Key)
+	if name := shown(); name != "renewed" {
+		t.Errorf("with the new pair: %s", name)
 	}
 }

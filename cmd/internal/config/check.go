@@ -38,6 +38,15 @@ func (ck *checker) note(path, format string, args ...any) {
 	ck.c.notes = append(ck.c.notes, Problem{File: at.file, Line: at.line, Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
+// see says which files were read besides: what is wrong with one of them is looked at again once it has changed.
+func (ck *checker) see(paths ...string) {
+	for _, path := range paths {
+		if path != "" && ck.options.See != nil {
+			ck.options.See(path)
+		}
+	}
+}
+
 // unresolved reports whether path has no value to check: it refers to a secret that this process does not use, or its problem is
 // already reported.
 func (ck *checker) unresolved(path string) bool { return ck.c.unresolved[path] }

@@ -58,6 +58,7 @@ func (ck *checker) sectionTLS(path string, t *KafkaTLS) {
 // filesTLS reads the files of a section tls.
 func (ck *checker) filesTLS(path string, t *KafkaTLS) {
 	t = ck.c.found(t)
+	ck.see(t.CAFile, t.CertFile, t.KeyFile)
 	if t.CAFile != "" {
 		if _, err := brokers.Authorities(t.CAFile); err != nil {
 			ck.problem(path+".ca_file", "%v", err)
@@ -80,8 +81,8 @@ func (ck *checker) ownCertificate(path string, t *KafkaTLS) {
 		ck.problem(path, "certificate and key cannot be used: %v", err)
 		return
 	}
-	if end := pair.Leaf.NotAfter; time.Now().After(end) {
-		ck.problem(path, "%s has expired at %s: nobody takes it; have it renewed", t.CertFile, end.UTC().Format(time.RFC3339))
+	if end := pair.Leaf.NotAfter; time.Now().After(end) { // until it is renewed, deliveries may be kept on disk
+		ck.note(path, "%s has expired at %s: nobody takes it; have it renewed", t.CertFile, end.UTC().Format(time.RFC3339))
 	}
 }
 
