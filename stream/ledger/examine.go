@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -16,6 +17,7 @@ type Examined struct {
 	Version   string // server_version
 	Role      string
 	Superuser bool
+	Ahead     time.Duration // the server's clock, of this machine's; to within the time that the answer took
 	Conns     Conns
 	// Lacks are why [Open] would refuse the server or soon could not use it: version, settings, rights.
 	Lacks []Lack
@@ -69,7 +71,7 @@ func (c Config) Connections() int {
 // besideHot are the connections of a ledger beside MaxConns and StatementConns.
 const besideHot = 10
 
-const examineServer = `SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_user::text,
+const examineServer = `SELECT clock_timestamp(), current_setting('server_version_num')::int, current_setting('server_version'), current_user::text,
 	current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'), r.rolsuper, pg_is_in_recovery(), current_setting('transaction_read_only')::bool,
 	current_setting('max_connections')::int, current_setting('superuser_reserved_connections')::int,
 	coalesce(current_setting('reserved_connections', true)::int, 0), r.rolconnlimit, d.datconnlimit,
@@ -130,11 +132,14 @@ func examine(ctx context.Context, conn *pgx.Conn, cfg Config) (*Examined, error)
 	var server, reserved int
 	var commit, sync, pages string
 	var standby, readOnly bool
-	err := conn.QueryRow(ctx, examineServer).Scan(&server, &x.Version, &x.Role, &commit, &sync, &pages, &x.Superuser, &standby, &readOnly, &x.Conns.Max, &reserved,
+	var clock time.Time
+	asked := time.Now()
+	err := conn.QueryRow(ctx, examineServer).Scan(&clock, &server, &x.Version, &x.Role, &commit, &sync, &pages, &x.Superuser, &standby, &readOnly, &x.Conns.Max, &reserved,
 		&x.Conns.Reserved, &x.Conns.RoleLimit, &x.Conns.DatabaseLimit, &x.Conns.Used, &x.Conns.OfRole, &x.Conns.OfDatabase, &x.Conns.Ledgers)
 	if err != nil {
 		return nil, err
 	}
+	x.Ahead = clock.Sub(asked.Add(time.Since(asked) / 2))
 	if x.Conns.Reserved += reserved; x.Superuser { // whom no limit but the server's holds
 		x.Conns.Reserved, x.Conns.RoleLimit, x.Conns.DatabaseLimit = 0, -1, -1
 	}

@@ -3,11 +3,13 @@ package doctor
 import (
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // jwt is a token that says its end.
@@ -55,4 +57,18 @@ func TestPostgres(t *testing.T) {
 	}
 	i.replace(i.dbURL, i.dbURL+with+"synchronous_commit=off")
 	want(t, i.look(), "postgres", Problem, "postgres", "synchronous_commit is off: a crash would forget", "set it on (ALTER ROLE")
+}
+
+// TestClocks: the ledger's clock is an hour off, either way.
+func TestClocks(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{time.Hour, -time.Hour, time.Second} {
+		x := examined{found: &ledger.Examined{Ahead: ahead}}
+		x.Path = "postgres"
+		d := &doctor{examine: func() []examined { return []examined{x} }}
+		told := slices.ContainsFunc(d.servers(t.Context()), func(f Finding) bool { return f.Severity == Warning && f.Subject == "postgres" })
+		if told != (ahead.Abs() == time.Hour) {
+			t.Errorf("%s ahead: told %v", ahead, told)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/app"
 	"github.com/forebay-io/forebay/cmd/internal/config"
@@ -49,6 +50,9 @@ func (d *doctor) noLedger() string {
 	return ""
 }
 
+// clockApart is how far a server's clock may be from ours: more than an answer takes, and less than anybody waits for.
+const clockApart = time.Minute
+
 // servers says what of the server of each ledger a process would not start with, and what the role lacks.
 func (d *doctor) servers(context.Context) (found []Finding) {
 	for _, x := range d.examine() {
@@ -61,6 +65,10 @@ func (d *doctor) servers(context.Context) (found []Finding) {
 		}
 		if x.found.Migration != nil {
 			found = append(found, problem(x.Path, x.found.Migration.Error(), "forebay migrate -c "+d.Path))
+		}
+		if x.found.Ahead.Abs() > clockApart {
+			found = append(found, warning(x.Path, fmt.Sprintf("its clock and this machine's are %s apart: gaps, retries, approvals and budgets wait by its clock, and as much longer where that is set back",
+				config.Duration(x.found.Ahead.Abs().Round(time.Second))), "have both machines take the time from the same servers (NTP)"))
 		}
 		if x.found.Superuser {
 			found = append(found, warning(x.Path, "role "+x.found.Role+" is a superuser: whoever has its password has all databases of the server",
