@@ -3,6 +3,7 @@ package producer
 import (
 	"context"
 	"errors"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -60,7 +61,7 @@ func (p *Producer) produce(ctx context.Context, deadline time.Time, c *call, r *
 	if errors.Is(err, errTimeUp) {
 		var gaveUp error
 		if err, gaveUp = c.wait(ctx, deadline); gaveUp != nil {
-			return schemas.Errorf(schemas.Unavailable, "produce to "+topic, "no answer in time: %w", gaveUp)
+			return p.unanswered(topic, gaveUp)
 		}
 	} else if c.timer.Stop() { // else errTimeUp is in done, and the next record would take it for its own
 		p.reuse(c)
@@ -109,7 +110,7 @@ func (p *Producer) ProduceAll(ctx context.Context, deadline time.Time, records [
 	for i, s := range all {
 		err, gaveUp := s.wait(ctx, deadline)
 		if gaveUp != nil {
-			err = schemas.Errorf(schemas.Unavailable, "produce to "+s.topic, "no answer in time: %w", gaveUp)
+			err = p.unanswered(s.topic, gaveUp)
 		} else {
 			p.reuse(s.call)
 			err = p.failed(ctx, s.client, s.topic, err)
@@ -119,6 +120,27 @@ func (p *Producer) ProduceAll(ctx context.Context, deadline time.Time, records [
 		}
 	}
 	return durable, failed
+}
+
+// connects is a hook that keeps why the last connection to a broker failed; nil where it did not. kgo tries again without a word, and a process
+// whose other connections are older than the reason, such as a certificate that has expired, has no other sign of it.
+type connects struct{ failed atomic.Pointer[error] }
+
+// OnBrokerConnect implements [kgo.HookBrokerConnect].
+func (c *connects) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	if err == nil {
+		c.failed.Store(nil)
+	} else {
+		c.failed.Store(&err)
+	}
+}
+
+// unanswered is the error of a record that got no answer before gaveUp.
+func (p *Producer) unanswered(topic string, gaveUp error) error {
+	if why := p.connects.failed.Load(); why != nil {
+		return schemas.Errorf(schemas.Unavailable, "produce to "+topic, "no answer in time: %w; the last connection to a broker failed: %v", gaveUp, *why)
+	}
+	return schemas.Errorf(schemas.Unavailable, "produce to "+topic, "no answer in time: %w", gaveUp)
 }
 
 // reuse makes the call available to the next record.

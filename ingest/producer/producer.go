@@ -103,9 +103,10 @@ func (c Config) validate() error {
 
 // Producer is an [ingest.Log]. Safe for concurrent use.
 type Producer struct {
-	client  atomic.Pointer[kgo.Client] // replaced where it can produce no more; see [Producer.checkID]
-	options []kgo.Opt                  // of each client
-	room    room
+	client   atomic.Pointer[kgo.Client] // replaced where it can produce no more; see [Producer.checkID]
+	options  []kgo.Opt                  // of each client
+	connects connects
+	room     room
 	// schemaID is that of [Config].
 	schemaID func(*schemas.Event) []byte
 	tracer   *trace.Tracer
@@ -142,7 +143,8 @@ func New(c Config) (*Producer, error) {
 		// By key, as every Kafka client does by default, so that an entity stays in its partition.
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
 	}
-	p := &Producer{options: append(opts, c.Options...), schemaID: c.SchemaID, tracer: c.Tracer, asked: map[string]time.Time{}}
+	p := &Producer{schemaID: c.SchemaID, tracer: c.Tracer, asked: map[string]time.Time{}}
+	p.options = append(append(opts, c.Options...), kgo.WithHooks(&p.connects))
 	client, err := kgo.NewClient(p.options...)
 	if err != nil {
 		return nil, fmt.Errorf("producer: %w", err)
