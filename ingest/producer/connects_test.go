@@ -15,7 +15,9 @@ import (
 func TestWhyNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	p, _ := setup(t, func(c *Config) {
-		c.Options = append(c.Options, kgo.Dialer(func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("its certificate has expired") }))
+		c.Options = append(c.Options, kgo.Dialer(func(context.Context, string, string) (net.Conn, error) {
+			return nil, errors.New("its certificate has expired")
+		}))
 	})
 	var err error
 	for begin := time.Now(); time.Since(begin) < 2*time.Minute; {

@@ -143,8 +143,8 @@ func New(c Config) (*Producer, error) {
 		// By key, as every Kafka client does by default, so that an entity stays in its partition.
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
 	}
-	p := &Producer{schemaID: c.SchemaID, tracer: c.Tracer, asked: map[string]time.Time{}}
-	p.options = append(append(opts, c.Options...), kgo.WithHooks(&p.connects))
+	p := &Producer{options: append(opts, c.Options...), schemaID: c.SchemaID, tracer: c.Tracer, asked: map[string]time.Time{}}
+	p.options = append(p.options, kgo.WithHooks(&p.connects))
 	client, err := kgo.NewClient(p.options...)
 	if err != nil {
 		return nil, fmt.Errorf("producer: %w", err)
