@@ -34,6 +34,7 @@ type Destination struct {
 
 	breaker     breaker
 	onHoldUntil time.Time // as an answer asked; zero: not on hold
+	adopted     bool      // what the store says was read
 	resumed     time.Time // when an operator last had attempts go on, as the store says
 	rate        bucket
 	leases      leases
@@ -51,6 +52,9 @@ type Destination struct {
 	failingSaved bool      // the ledger knows since when it fails
 	recovered    bool      // got through here while the breaker was open, and the ledger may not know
 	reached      time.Time // when an attempt of this process last got through; zero: none has
+	back         bool      // something got through after a while of failures, and the keeper has not told
+	probed       time.Time // when the keeper last had one attempt made
+	heard        time.Time // when another process last got through where this one does not
 	last         *Failure  // the newest attempt of this process that failed
 	gone         int       // answers in a row that the place is gone
 	goneCode     int

@@ -272,8 +272,8 @@ func TestHoldEndsEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := setup(t, Policy{Concurrency: 4, MaxHold: 24 * time.Hour})
 		k := &kept{states: map[string]ledger.DestinationState{}}
-		var told []string
-		keeper := &Keeper{Store: k, Destinations: map[string]*Destination{d.Name(): d}, HoldEnded: func(name string) { told = append(told, name) }}
+		var told []Again
+		keeper := &Keeper{Store: k, Destinations: map[string]*Destination{d.Name(): d}, TryAgain: func(_ string, which Again) { told = append(told, which) }}
 		sync := func() { same(t, "sync", keeper.Sync(t.Context()), nil) }
 		w, began := d.worker("acme"), time.Now()
 		asks := func() { w.try(&Outcome{Class: sink.ClassThrottled, Code: 429, RetryAfter: 24 * time.Hour}) }
@@ -288,7 +288,7 @@ func TestHoldEndsEarly(t *testing.T) {
 		asks()
 		sync()
 		same(t, "on hold again", d.Status().State, StateOnHold)
-		same(t, "told", told, []string{d.Name()})
+		same(t, "told", told, []Again{AgainAll, AgainAway})
 	})
 }
 
@@ -1188,4 +1188,74 @@ func BenchmarkAdmission(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestComesBack: where nothing has got through for a while and an attempt does, what waits is tried again, in processes that attempt nothing, too, and
+// slowly at first. Until then one attempt is made now and then. What fails among others that get through changes nothing, and a process that alone is cut
+// off tries what waits there now and then.
+func TestComesBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := &kept{states: map[string]ledger.DestinationState{}, ended: map[string][]ledger.Span{}}
+		one, idle := setup(t, usual), setup(t, usual)
+		w := one.worker("acme")
+		told := map[*Destination][]Again{}
+		keepers := map[*Destination]*Keeper{}
+		for _, d := range []*Destination{one, idle} {
+			keepers[d] = &Keeper{Store: k, Destinations: map[string]*Destination{d.Name(): d}, Logger: slog.New(slog.DiscardHandler),
+				TryAgain: func(_ string, which Again) {
+					told[d] = append(told[d], which)
+					if d == one && which == AgainOne {
+						w.try(broken)
+					}
+				}}
+		}
+		pass := func(d time.Duration) {
+			for range d / (10 * time.Second) {
+				time.Sleep(10 * time.Second)
+				same(t, "sync", errors.Join(keepers[one].Sync(t.Context()), keepers[idle].Sync(t.Context())), nil)
+			}
+		}
+		w.try(fine)
+		w.try(broken)
+		pass(30 * time.Second)
+		w.try(fine)
+		w.try(broken)
+		pass(30 * time.Second)
+		w.try(fine)
+		pass(time.Minute)
+		same(t, "what fails among others", len(told), 0)
+
+		w.try(broken)
+		pass(5 * time.Minute)
+		same(t, "a probe", told[one], []Again{AgainOne})
+		pass(8 * time.Hour)
+		n := len(told[one])
+		same(t, "probes, fewer and fewer", n > 10 && n < 40, true)
+		waits := len(told[idle])
+		w.try(fine)
+		pass(10 * time.Second)
+		same(t, "back", told[one][n:], []Again{AgainAway})
+		same(t, "back, as the other has found", told[idle][waits:], []Again{AgainAway})
+		same(t, "slowly", []State{one.Status().State, idle.Status().State}, []State{StateRecovering, StateRecovering})
+		pass(time.Hour)
+		same(t, "once", []int{len(told[one]), len(told[idle])}, []int{n + 1, waits + 1})
+
+		clear(told)
+		began := time.Now()
+		for other := idle.worker("acme"); time.Since(began) < time.Hour; pass(20 * time.Second) {
+			w.try(broken)
+			pass(10 * time.Second)
+			other.try(fine)
+		}
+		same(t, "cut off alone, now and then", len(told[one]) > 5 && len(told[one]) <= 12, true)
+		same(t, "the one that gets through", len(told[idle]), 0)
+
+		quiet := setup(t, usual) // its breaker does not open
+		v := quiet.worker("acme")
+		v.try(broken)
+		time.Sleep(2 * time.Minute)
+		v.try(fine)
+		same(t, "slowly, too", quiet.Status().State, StateRecovering)
+	})
 }

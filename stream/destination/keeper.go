@@ -38,8 +38,8 @@ type Keeper struct {
 	Logger       *slog.Logger
 	// Watch has notify called when others may have changed what the store has, until stop is called; nil: the keeper asks twice a second.
 	Watch func(notify func()) (stop func())
-	// HoldEnded is called with the name of a destination when an operator has ended its hold before its time; nil: nobody wants to know.
-	HoldEnded func(name string)
+	// TryAgain is called when some of what waits for its next attempt at a destination is to be tried before that; nil: nobody wants to know.
+	TryAgain func(name string, which Again)
 	// Tokens are those that the destinations' rates share with other processes; nil: each process has its own.
 	Tokens Tokens
 
@@ -50,7 +50,20 @@ type Keeper struct {
 	agents atomic.Pointer[map[string]ledger.Pause] // as they were read last; nil: they were not yet
 }
 
+// Again is which of the actions that wait for their next attempt at a destination are to be tried now.
+type Again int
+
 const (
+	AgainNone Again = iota
+	AgainOne        // one: nothing gets through, and nothing was attempted for a while
+	AgainAway       // what failed as everything does at a destination that is away: it is back
+	AgainAll        // all: an operator says so
+)
+
+const (
+	// probeEvery is how long after the last failure one action that waits is tried at the earliest; then after an eighth of the time that
+	// nothing has got through.
+	probeEvery  = 5 * time.Minute
 	syncEvery   = time.Second / 2
 	syncTimeout = 5 * time.Second
 	// saveFailingAfter is how long a destination fails before that is stored: most failures are over by then.
@@ -188,8 +201,8 @@ func (k *Keeper) Sync(ctx context.Context) error {
 	for _, name := range names {
 		d := k.Destinations[name]
 		n := d.adopt(ledger.PauseOfDestination(kept, name, d.agent()))
-		if n.holdEnded && k.HoldEnded != nil {
-			k.HoldEnded(name)
+		if n.again != AgainNone && k.TryAgain != nil {
+			k.TryAgain(name, n.again)
 		}
 		if err := k.save(ctx, name, n); err != nil {
 			return err // the next Sync tries again
@@ -224,7 +237,7 @@ type news struct {
 	ended            bool      // the store has an open breaker, and it is not open any more
 	outage           bool      // and that was an outage
 	succeeded        bool      // something did
-	holdEnded        bool      // an operator has ended a hold: the store has that already
+	again            Again     // to be tried now: nothing of the store
 	since, openSince time.Time // from when nothing succeeded, and from when the breaker is open; zero since: nothing new
 }
 
@@ -298,8 +311,11 @@ func (d *Destination) adopt(kept ledger.DestinationState) (n news) {
 	now := time.Now()
 	if kept.Resumed.After(d.resumed) {
 		d.resumed = kept.Resumed
-		n.holdEnded = d.endHoldEarly(now)
+		if d.endHoldEarly(now) || d.adopted {
+			n.again = AgainAll
+		}
 	}
+	d.adopted = true
 	switch {
 	case d.unsaved: // paused here since the store was read
 	case kept.Paused == nil && d.paused != nil:
@@ -315,6 +331,7 @@ func (d *Destination) adopt(kept ledger.DestinationState) (n news) {
 	}
 	switch {
 	case d.succeeded:
+		n.again = max(n.again, d.again(now))
 		// Where the breaker of this process was not open, those of others were: that is no outage of the destination.
 		n.succeeded, n.ended, n.outage = true, !kept.OpenSince.IsZero(), d.recovered
 		return n
@@ -330,14 +347,19 @@ func (d *Destination) adopt(kept ledger.DestinationState) (n news) {
 		}
 	case d.failingSaved: // an attempt of another process succeeded
 		d.failingSaved = false
-		if !d.failing.IsZero() {
-			d.failing = now
-		}
 		if !d.breaker.openSince.IsZero() {
 			d.recover(now)
-			d.serve()
 		}
+		if now.Sub(d.heard) >= probeEvery { // again and again where this process alone is cut off
+			d.heard = now
+			d.comesBack(now)
+		}
+		if d.failing = now; d.failures == 0 { // nothing has failed here
+			d.failing = time.Time{}
+		}
+		d.serve()
 	}
+	n.again = max(n.again, d.again(now))
 	openSince := d.breaker.openSince
 	if !openSince.IsZero() {
 		openSince = later(openSince, d.failing)
@@ -349,6 +371,18 @@ func (d *Destination) adopt(kept ledger.DestinationState) (n news) {
 		n.since, n.openSince = d.failing, openSince
 	}
 	return n
+}
+
+// again returns what is to be tried now by what this process knows.
+func (d *Destination) again(now time.Time) Again {
+	switch {
+	case d.back:
+		d.back = false
+		return AgainAway
+	case d.probes(now):
+		return AgainOne
+	}
+	return AgainNone
 }
 
 // adoptOpenSince takes over that the destination is away, as another process found, or one before this: nothing of that time counts for

@@ -6,8 +6,8 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// troubling reports whether a class says that the destination as a whole does not work.
-func troubling(c sink.Class) bool {
+// Troubling reports whether a class says that the destination as a whole does not work.
+func Troubling(c sink.Class) bool {
 	switch c {
 	case sink.ClassThrottled, sink.ClassBusy, sink.ClassTimeout, sink.ClassNetwork, sink.ClassDNS:
 		return true
@@ -28,12 +28,15 @@ func (d *Destination) learn(p Permit, o *Outcome) {
 	switch {
 	case onHold && o.Class == sink.ClassThrottled: // it works, and asks for a pause
 		d.breaker.saysNothing(p)
-	case troubling(o.Class):
+	case Troubling(o.Class):
 		d.breaker.hasFailed(now, p, o.Entity)
 	case answered(o.Class), o.Class == sink.ClassDenied: // it works, if not for us
 		if !d.breaker.openSince.IsZero() {
 			d.recover(now)
 			d.recovered = true
+		}
+		if answered(o.Class) {
+			d.comesBack(now)
 		}
 		d.reached = now
 		d.breaker.gotThrough(now)
@@ -49,6 +52,33 @@ func (d *Destination) recover(now time.Time) {
 		d.addBlocked(openSince, now)
 	}
 	d.breaker.recover(now)
+}
+
+// comesBack has what waits for its next attempt tried now, one at a time at first, where nothing but failures has been seen for a while, here
+// or before this process began, and an attempt gets through. What fails while others get through has a reason of its own.
+func (d *Destination) comesBack(now time.Time) {
+	seen := d.failures > 0 || d.reached.IsZero()
+	if !seen || d.failing.IsZero() || now.Sub(later(d.failing, d.reached)) < saveFailingAfter {
+		return
+	}
+	if d.back = true; d.breaker.state != Recovering {
+		d.recover(now)
+	}
+	d.log.Info("destination is back: what waits for its next attempt is tried now", "failing_since", d.failing)
+}
+
+// probes reports whether one of what waits for its next attempt is to be tried, since else nobody would notice that the destination is back.
+func (d *Destination) probes(now time.Time) bool {
+	last := later(d.failing, d.probed)
+	if d.last != nil {
+		last = later(last, d.last.At)
+	}
+	stopped, _ := d.stopped(now)
+	if d.failing.IsZero() || stopped || d.running > 0 || !d.turns.empty() || now.Sub(last) < max(probeEvery, now.Sub(d.failing)/8) {
+		return false
+	}
+	d.probed = now
+	return true
 }
 
 // MaxHold returns for how long an answer's Retry-After holds the destination at most; 0: it does not hold it.

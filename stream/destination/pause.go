@@ -20,7 +20,7 @@ const byForebay = "forebay"
 // failed reports whether a class counts for the automatic pause: the destination was not reached, or it accepts nothing
 // from us.
 func failed(c sink.Class) bool {
-	return troubling(c) || c == sink.ClassDenied || c == sink.ClassForbidden
+	return Troubling(c) || c == sink.ClassDenied || c == sink.ClassForbidden
 }
 
 // countForPause counts failures and successes, and pauses the destination when the policy says so.

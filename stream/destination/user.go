@@ -107,7 +107,7 @@ func (u *User) StillAllowed(p Permit) bool {
 // IsAway reports whether a failure of this class, with this HTTP status or 0, says nothing about its action: the breaker is open or
 // half-open, and the attempt has found the destination as those before it did. A 500 may be due to the event, whatever else fails.
 func (u *User) IsAway(c sink.Class, code int) bool {
-	if !troubling(c) || code == http.StatusInternalServerError {
+	if !Troubling(c) || code == http.StatusInternalServerError {
 		return false
 	}
 	u.d.mu.Lock()

@@ -410,8 +410,8 @@ func TestRetryAfterHasOneCap(t *testing.T) {
 	}
 }
 
-// TestTryNow: once the hold of its destination is ended, the head that was asked to wait longest goes on, too, and that of another destination does not.
-func TestTryNow(t *testing.T) {
+// TestTryAgain: once the hold of its destination is ended, the head that was asked to wait longest goes on, too, and that of another destination does not.
+func TestTryAgain(t *testing.T) {
 	in(t, func(c *Config) {
 		d := c.Destinations[destName]
 		d.Retry = sink.RetryPolicy{Within: 30 * 24 * time.Hour, Max: 24 * time.Hour}
@@ -423,10 +423,10 @@ func TestTryNow(t *testing.T) {
 		r.add("a")
 		time.Sleep(time.Hour)
 		r.sink.become(func(context.Context, sink.Action) (sink.Outcome, error) { return sink.Outcome{}, nil })
-		r.TryNow("other")
+		r.TryAgain("other", destination.AgainAll)
 		time.Sleep(time.Hour)
 		same(t, "calls", len(r.sink.ids()), 1)
-		r.TryNow(destName)
+		r.TryAgain(destName, destination.AgainAll)
 		time.Sleep(time.Second)
 		same(t, "calls", len(r.sink.ids()), 2)
 		same(t, "done", r.mem.count(r.claim, ledger.Done), 1)
@@ -438,7 +438,7 @@ func TestTryNow(t *testing.T) {
 		})
 		r.add("b")
 		time.Sleep(time.Second / 2)
-		r.TryNow(destName)
+		r.TryAgain(destName, destination.AgainAll)
 		time.Sleep(time.Hour)
 		same(t, "calls", len(r.sink.ids()), 4)
 	})

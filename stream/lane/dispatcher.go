@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -25,6 +26,8 @@ type sinkQueue struct {
 	waits       bool    // waits for its turn: its lanes do not count in dispatcher.ready
 	turn        bool    // its turn has come and was not used yet
 	hurried     uint64  // how often what waits for its next attempt was to try at once
+	hurriedAt   time.Time
+	again       destination.Again // what of it, the last time
 	user        *destination.User
 	metrics     destinationMetrics
 	cancels     chan struct{} // has a place for each call of a cancel URL at once; never closed

@@ -35,6 +35,9 @@ type entry struct {
 	waitsFor    string             // class and text with which it is recorded to wait for a guard
 	asked       uint64             // queues.asked when its attempt under way began
 	hurried     uint64             // sinkQueue.hurried then
+	own         time.Time          // when its next attempt is due; one before that is beside those of the retry policy
+	beside      int                // how many of these failed and may have acted
+	class       sink.Class         // of the last recorded attempt; empty: not known
 	failedAsks  int                // times in a row that its guards could not answer
 	long        longState
 }
@@ -68,6 +71,7 @@ type lane struct {
 	accepted     *entry
 	since        time.Time     // since when its head is to run, while that is in the ledger
 	to           *sinkQueue    // the destination of its head, while that is in the ledger; else of one before
+	early        bool          // its head in the ledger is to be tried before its time
 	waits        ledger.Status // with which its head in the ledger waits for a guard; empty: it does not, or is in memory
 	doubtTo      int64         // up to this action, what has no attempt is in doubt; 0: nothing is
 }
@@ -104,6 +108,16 @@ func (e *entry) begins(now time.Time) {
 		e.held = append(e.held, ledger.Span{From: e.due, To: now})
 	}
 	e.due = time.Time{}
+}
+
+// mayBeEarly reports whether the next attempt at d may be made before its time: at most as many that may have acted as the retry policy allows.
+func (e *entry) mayBeEarly(d *sinkQueue, which destination.Again) bool {
+	return which == destination.AgainAll || (e.class == "" || destination.Troubling(e.class)) && e.beside < d.Retry.Attempts
+}
+
+// early has the next attempt made before its time.
+func (e *entry) early() {
+	e.own, e.due, e.notBefore = e.notBefore, time.Now(), time.Time{}
 }
 
 // mayLook reports whether an attempt before the next one may have acted (see [sink.Action.Earlier]).

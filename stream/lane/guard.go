@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -204,6 +205,19 @@ func (q *queues) hurry(which func(*entry) bool) {
 		q.schedule(e.lane)
 	}
 	q.dispatch.wake()
+}
+
+// leastTried returns the head that has waited longest of those that were tried least beside their retry policy, and for which may is true.
+func (q *queues) leastTried(may func(*entry) bool) (one *entry) {
+	for _, p := range q.partitions {
+		for _, la := range p.lanes {
+			e := la.head
+			if la.state == waiting && may(e) && (one == nil || cmp.Or(e.beside-one.beside, e.Since.Compare(one.Since)) < 0) {
+				one = e
+			}
+		}
+	}
+	return one
 }
 
 // endOvertaken has the head of an action's lane end as superseded if it waits for a guard and the action overtakes it.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -44,8 +45,11 @@ func (j *judge) attemptResult(e *entry, d *sinkQueue, kind sink.Idempotency, beg
 	if kind == sink.Unsafe && sink.Untouched(err) {
 		kind = sink.Idempotent
 	}
-	inARow := 0
-	if d.user.IsAway(class, out.Code) { // this attempt probed whether it works again
+	inARow, beside := 0, began.Before(e.own) && destination.Troubling(class)
+	if beside && !sink.Untouched(err) {
+		e.beside++
+	}
+	if beside || d.user.IsAway(class, out.Code) { // this attempt probed whether it works again
 		res.Spent++
 	} else {
 		inARow = e.countClass(class)
@@ -57,6 +61,9 @@ func (j *judge) attemptResult(e *entry, d *sinkQueue, kind sink.Idempotency, beg
 	var wait, retryAfter time.Duration
 	if class != sink.ClassOK {
 		wait, retryAfter = sink.Delay(e.to.Retry, max(1, attempts), class.Apart(), e.to.Retry.Within-elapsed, j.rand()), e.to.boundedRetryAfter(out.RetryAfter)
+		if beside { // this was one more: nothing ends before its time
+			wait, elapsed = max(0, time.Until(e.own)), 0
+		}
 		if !e.to.Shared.Holds(class, out.Code) { // else all wait, and that time does not count
 			wait = max(wait, retryAfter)
 		}

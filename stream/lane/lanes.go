@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -218,22 +219,37 @@ func (l *Lanes) Replace(name string, d DestinationConfig) (unused <-chan struct{
 	return unused, nil
 }
 
-// TryNow has the heads that wait for their next attempt at a destination attempted as soon as that takes them: an operator has ended the hold that it
-// asked for, and with it what it asked of them. One that was spilled keeps its time.
-func (l *Lanes) TryNow(name string) {
+// TryAgain has heads that wait for their next attempt at a destination attempted as soon as that takes them, and reports whether there were any.
+// Where such an attempt fails, the retry policy does not count it, and the head waits for its own time again.
+func (l *Lanes) TryAgain(name string, which destination.Again) bool {
 	s := l.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if to := s.q.dispatch.byName[name]; to != nil {
-		to.hurried++ // for attempts that are being recorded
-		s.q.hurry(func(e *entry) bool {
-			now := e.Status == ledger.Failed && s.q.dispatch.byName[e.Destination] == to
-			if now {
-				e.due = time.Now()
-			}
-			return now
-		})
+	to := s.q.dispatch.byName[name]
+	if to == nil {
+		return false
 	}
+	may := func(e *entry) bool {
+		return e.Status == ledger.Failed && s.q.dispatch.byName[e.Destination] == to && e.mayBeEarly(to, which)
+	}
+	if which == destination.AgainOne {
+		one := s.q.leastTried(may)
+		may = func(e *entry) bool { return e == one }
+	} else {
+		to.hurried++ // for attempts that are being recorded
+		to.hurriedAt, to.again = time.Now(), which
+		s.q.spilled.hurry(to)
+	}
+	found := false
+	s.q.hurry(func(e *entry) bool {
+		now := may(e)
+		if now {
+			e.early()
+			found = true
+		}
+		return now
+	})
+	return found
 }
 
 // Drop forgets a claim that has lost its fence: its attempts in flight are cancelled, and nothing is written.

@@ -27,6 +27,7 @@ type partition struct {
 	needsRefill map[*lane]struct{}          // lanes that left actions in the ledger and have room again
 	rerun       map[int64]schemas.EntityKey // actions beyond loadedTo that a command has changed: the page that is being read may show them as they were
 
+	opened       time.Time
 	uncleanSince time.Time // when the claim was opened, where it is unclean; else zero
 	ctx          context.Context
 	cancel       context.CancelCauseFunc
@@ -42,10 +43,10 @@ type partition struct {
 func newPartition(cfg *Config, c *ledger.Claim) *partition {
 	p := &partition{
 		cfg: cfg, claim: c, lanes: map[schemas.EntityKey]*lane{}, parked: parkedLanes{}, doubts: doubtsOf(c),
-		needsRefill: map[*lane]struct{}{}, more: true,
+		needsRefill: map[*lane]struct{}{}, more: true, opened: time.Now(),
 	}
 	if c.Unclean {
-		p.uncleanSince = time.Now()
+		p.uncleanSince = p.opened
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	return p

@@ -12,6 +12,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // queues are the lanes of all claims, and the lists and timers that their heads move between. Each method is one step: it
@@ -89,7 +90,7 @@ func (q *queues) append(la *lane, a *ledger.Action, event *schemas.Event, fresh 
 	}
 	q.budget.keep(e, a.Packed)
 	if la.last == nil {
-		la.head, la.since, la.waits = e, time.Time{}, ""
+		la.head, la.since, la.waits, la.early = e, time.Time{}, "", false
 	} else {
 		la.last.next = e
 	}
@@ -120,6 +121,10 @@ func (q *queues) restore(e *entry) {
 		_, e.due = e.countedAttempts(e.Attempts)
 	} else if e.NextIn > 0 {
 		e.notBefore = e.due
+		before := e.AttemptEpoch != p.claim.Epoch && q.dispatch.find(e.Destination).hurriedAt.After(p.opened) // attempted before the claim
+		if e.Status == ledger.Failed && (e.lane.early || before) {
+			e.early()
+		}
 	}
 	if safe := q.safeFrom(e); safe.After(e.notBefore) {
 		e.notBefore = safe
@@ -239,10 +244,10 @@ func (q *queues) applyResult(e *entry, res *ledger.Result) {
 		e.long.waitFor(res.Left, res.Silence, res.Silence)
 	case res.Status == ledger.Failed:
 		e.notBefore = time.Now().Add(res.NextIn)
-		if d := q.dispatch.byName[e.Destination]; d != nil && d.hurried != e.hurried {
-			e.notBefore = time.Now()
+		e.due, e.class = e.notBefore, sink.Class(res.Class)
+		if d := q.dispatch.byName[e.Destination]; d != nil && d.hurried != e.hurried && e.mayBeEarly(d, d.again) {
+			e.early()
 		}
-		e.due = e.notBefore
 		q.budget.requeue(e)
 	case res.Status.Waits():
 		q.waitForGuard(e, res.NextIn)

@@ -64,6 +64,17 @@ func (s *spillList) reloadFor(d *sinkQueue) {
 	}
 }
 
+// hurry lets the lanes that wait for the time of their next attempt at d wait for d alone.
+func (s *spillList) hurry(d *sinkQueue) {
+	for _, x := range s.byTime {
+		if la := x.of; la.state == spilled && la.to == d && la.waits == "" && !la.early {
+			la.early = true
+			d.spilled = append(d.spilled, la)
+		}
+	}
+	s.reloadFor(d)
+}
+
 // reload asks for a refill of a lane, unless it is no longer spilled. headOnly: only the head is read now, since the actions
 // behind it may be far away in the ledger; they are read after its attempt.
 func (s *spillList) reload(la *lane, headOnly bool) {

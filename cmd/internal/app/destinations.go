@@ -252,7 +252,8 @@ func pauseOnce(name string, now *ledger.Pause, r api.PauseRequest, pause func(by
 	return nil
 }
 
-// Resume ends a pause, and a hold that the destination asked for, in all processes. If this process knows of neither, that is an error of kind
+// Resume ends a pause, and a hold that the destination asked for, in all processes, and has what waits for its next attempt there tried now; the
+// latter also where nothing gets through. If this process knows of none of them, that is an error of kind
 // Conflict: the ledger's, or in a dry run one from here.
 func (p destinationsAPI) Resume(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error) {
 	full, by := fullName(team, name), cmp.Or(r.By, "unknown")
@@ -261,9 +262,9 @@ func (p destinationsAPI) Resume(ctx context.Context, team, name string, r api.Pa
 		case err != nil || now != nil:
 		case item.Paused != nil && item.Paused.Scope != "":
 			return schemas.Errorf(schemas.Conflict, "", "%s is not paused alone: `%s`", full, item.Paused.Command("destinations", ""))
-		case item.OnHoldUntil != nil && r.DryRun:
+		case (item.OnHoldUntil != nil || item.FailingSince != nil) && r.DryRun:
 			return nil
-		case item.OnHoldUntil != nil:
+		case item.OnHoldUntil != nil || item.FailingSince != nil:
 			return l.EndHold(ctx, full, by, r.Reason)
 		}
 		if r.DryRun && now == nil {

@@ -126,9 +126,11 @@ func (s *streams) open(ctx context.Context) (*ledger.Ledger, error) {
 	s.mu.Lock()
 	s.ledger, s.keeper.Store, s.counters = opened, opened, counter.New(opened, s.a.log)
 	s.keeper.Tokens, s.keeper.Watch = s.counters, opened.WatchPauses
-	s.keeper.HoldEnded = func(name string) {
+	s.keeper.TryAgain = func(name string, which destination.Again) {
 		for _, lanes := range s.allLanes() {
-			lanes.TryNow(name)
+			if lanes.TryAgain(name, which) && which == destination.AgainOne {
+				return
+			}
 		}
 	}
 	s.mu.Unlock()

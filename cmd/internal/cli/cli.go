@@ -192,7 +192,7 @@ type grammar struct {
 		List   destinationsListCmd   `cmd:"" help:"List the destinations of a running process, and what keeps them from being called."`
 		Get    destinationsGetCmd    `cmd:"" help:"Show one destination."`
 		Pause  destinationsPauseCmd  `cmd:"" help:"Attempt nothing more at a destination, in all processes, until it is resumed."`
-		Resume destinationsResumeCmd `cmd:"" help:"End a pause, or what a Retry-After asked for, slowly at first."`
+		Resume destinationsResumeCmd `cmd:"" help:"End a pause, or what a Retry-After asked for, and try what waits, slowly at first."`
 	} `cmd:"" help:"Where actions go."`
 	Audit struct {
 		List auditListCmd `cmd:"" help:"List who changed what, when and why, the newest first."`

@@ -181,8 +181,8 @@ func (s *Store) ResumeDestination(ctx context.Context, name, by, reason string) 
 	return p, nil
 }
 
-// EndHold has every process end the hold of a destination that is not paused, before the time that its Retry-After said. It is kept as a pause
-// of no length, which says who did it and why. Errors: Invalid if by or reason is empty, Unavailable.
+// EndHold has every process end the hold of a destination that is not paused, before the time that its Retry-After said, and try what waits
+// there. It is kept as a pause of no length, which says who did it and why. Errors: Invalid if by or reason is empty, Unavailable.
 func (s *Store) EndHold(ctx context.Context, name, by, reason string) error {
 	op := "end the hold of destination " + name
 	if err := schemas.CheckRequest(op, by, reason); err != nil {
