@@ -1257,5 +1257,10 @@ func TestComesBack(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		v.try(fine)
 		same(t, "slowly, too", quiet.Status().State, StateRecovering)
+		asked := setup(t, usual)
+		asked.adopt(ledger.DestinationState{Resumed: time.Now().Add(-time.Hour)})
+		same(t, "an operator's word of before", asked.Status().State, StateRunning)
+		same(t, "all", asked.adopt(ledger.DestinationState{Resumed: time.Now()}).again, AgainAll)
+		same(t, "slowly, as an operator wants", asked.Status().State, StateRecovering)
 	})
 }

@@ -313,6 +313,9 @@ func (d *Destination) adopt(kept ledger.DestinationState) (n news) {
 		d.resumed = kept.Resumed
 		if d.endHoldEarly(now) || d.adopted {
 			n.again = AgainAll
+			if d.breaker.state == Closed {
+				d.recover(now)
+			}
 		}
 	}
 	d.adopted = true
