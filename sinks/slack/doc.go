@@ -18,6 +18,10 @@
 // messages, are read at most. Looks spend the rate of the destination. So: an app of the workspace's own, or of the Marketplace; else a
 // channel of Forebay's own, in which little else is said, or `retry: {attempts: 12, max: 1m}`.
 //
+// A question for approval that has ended changes its message with chat.update, by the channel and the timestamp that the answer to the message gave;
+// where that answer was lost, by a look. A message that is gone is left alone. What a workspace lets nobody edit (edit_window_closed) stays as it was, and
+// the log says so. An incoming webhook is a destination of type http: it cannot change what it has said, and says another thing.
+//
 // The token is a bot's. It needs chat:write, and channels:history (groups:history for private channels, im:history for
 // direct ones) for the look; without it a retry is dead by class denied rather than posted twice, unless an operator has
 // said that it may be (`dlq replay --outcome-unknown`).

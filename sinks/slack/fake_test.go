@@ -95,6 +95,19 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		answer(w, map[string]any{"ok": true, "ts": f.post(m), "channel": m["channel"]})
+	case method == "chat.update" && r.Method == http.MethodPost:
+		var m map[string]any
+		_ = json.Unmarshal(body, &m)
+		at := slices.IndexFunc(f.messages, func(old map[string]any) bool { return old["ts"] == m["ts"] && old["channel"] == m["channel"] })
+		if at < 0 || m["thread_ts"] != nil {
+			answer(w, map[string]any{"ok": false, "error": "message_not_found"})
+			return
+		}
+		if thread := f.messages[at]["thread_ts"]; thread != nil {
+			m["thread_ts"] = thread
+		}
+		f.messages[at] = m
+		answer(w, map[string]any{"ok": true, "ts": m["ts"], "channel": m["channel"]})
 	case method == "conversations.history" || method == "conversations.replies":
 		f.history(w, r, method == "conversations.replies")
 	default:

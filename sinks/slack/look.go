@@ -22,14 +22,15 @@ const (
 
 // reply is what is read of an answer: chat.postMessage's, or a page of conversations.history or conversations.replies.
 type reply struct {
-	OK     *bool
-	Error  string
-	Needed string
-	next   string   // the cursor of the next page
-	seen   int      // messages
-	want   metadata // of the message that is looked for
-	found  bool
-	ts     string // of that message
+	OK      *bool
+	Error   string
+	Needed  string
+	Channel string
+	next    string   // the cursor of the next page
+	seen    int      // messages
+	want    metadata // of the message that is looked for
+	found   bool
+	ts      string // of that message, or of the one that was posted
 }
 
 // read takes it out of an answer.
@@ -42,6 +43,10 @@ func (r *reply) read(l *api.List) error {
 			return l.Decode(&r.Error)
 		case "needed":
 			return l.Decode(&r.Needed)
+		case "channel":
+			return l.Decode(&r.Channel)
+		case "ts":
+			return l.Decode(&r.ts)
 		case "messages":
 			return l.Each(func() error { return r.message(l) })
 		case "response_metadata":
@@ -112,7 +117,7 @@ func (s *Sink) posted(ctx context.Context, a sink.Action, m message, in sink.Spa
 		}
 		if page.found {
 			s.looks.Forget(a.ID)
-			return sink.Outcome{Code: answer.Code, Response: fmt.Appendf(nil, "message %s of an earlier attempt is there", clip(page.ts))}, true, nil
+			return sink.Outcome{Code: answer.Code, Response: fmt.Appendf(nil, "message %s of an earlier attempt is there", clip(page.ts)), Made: made(m.Channel, page.ts)}, true, nil
 		}
 		if err := s.judge(method, answer, page); err != nil {
 			if page.Error == "invalid_cursor" {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/api"
@@ -67,6 +68,7 @@ type message struct {
 	Text     string   `json:"text"`
 	Blocks   any      `json:"blocks,omitempty"`
 	ThreadTS string   `json:"thread_ts,omitempty"`
+	TS       string   `json:"ts,omitempty"` // of the one that chat.update changes
 	Metadata metadata `json:"metadata"`
 }
 
@@ -93,6 +95,9 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 		Channel: values.Text("channel"), Text: values.Text("text"), Blocks: values["blocks"], ThreadTS: values.Text("thread_ts"),
 		Metadata: metadata{eventType, payload{a.ID}},
 	}
+	if a.Amends != "" {
+		return s.amend(ctx, a, m)
+	}
 	for _, span := range a.Earlier() {
 		if out, found, err := s.posted(ctx, a, m, span); found || a.Stops(err) {
 			return out, err
@@ -104,7 +109,49 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	if err != nil {
 		return sink.Outcome{}, err
 	}
+	answer.Outcome.Made = made(decoded.Channel, decoded.ts)
 	return api.Ended(answer, s.judge("chat.postMessage", answer, decoded))
+}
+
+// made names a message for [sink.Outcome.Made]; empty if that is none.
+func made(channel, ts string) string {
+	if !channelForm.MatchString(channel) || !stampForm.MatchString(ts) {
+		return ""
+	}
+	return channel + "/" + ts
+}
+
+// amend changes the message of an earlier action: the one that it made or, where that is not known, the one that is found. Where there is none, nothing
+// is left to be done.
+func (s *Sink) amend(ctx context.Context, a sink.Action, m message) (sink.Outcome, error) {
+	of := a
+	of.ID, of.Attempt = a.Amends, max(a.Attempt, 2)
+	m.Metadata.EventPayload.ActionID = of.ID
+	for _, span := range of.Earlier() {
+		if a.Made != "" {
+			break
+		}
+		out, _, err := s.posted(ctx, of, m, span)
+		if err != nil {
+			return out, err
+		}
+		a.Made = out.Made
+	}
+	var known bool
+	s.looks.Forget(of.ID)
+	if m.Channel, m.TS, known = strings.Cut(a.Made, "/"); !known {
+		return sink.Outcome{Response: []byte("there is no message of it to change")}, nil
+	}
+	m.ThreadTS = ""
+	var decoded reply
+	answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodPost, Path: []string{"chat.update"}, Body: m, Key: a.ID, Read: decoded.read})
+	if err != nil {
+		return sink.Outcome{}, err
+	}
+	if err := s.judge("chat.update", answer, decoded); err != nil && decoded.Error != "message_not_found" { // somebody has deleted it
+		return api.Ended(answer, err)
+	}
+	return answer.Outcome, nil
 }
 
 // judge says what an answer of Slack's means.

@@ -394,3 +394,53 @@ func TestNewRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestEndsChangeTheirMessage: the one that the answer named or, where that is not known, the one that is found; nothing is posted beside it.
+func TestEndsChangeTheirMessage(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		posted, known, deleted bool
+		thread                 string
+		looks                  int
+	}{
+		"known": {posted: true, known: true}, "found": {posted: true, looks: 1}, "found in a thread": {posted: true, looks: 1, thread: "1503435956.000247"},
+		"in a thread": {posted: true, known: true, thread: "1503435956.000247"}, "there is none": {looks: 1}, "deleted": {posted: true, known: true, deleted: true},
+	} {
+		f, a := newFake(), sinktest.Action(1)
+		params := map[string]any{"channel": channel, "text": "{{body.text}}"}
+		if c.thread != "" {
+			params["thread_ts"] = c.thread
+		}
+		s := must(t, serve(t, f), token, params)
+		a.Event.Data = []byte(`{"text":"asked"}`)
+		a.FirstAt = time.Now()
+		if c.posted {
+			out, err := s.Do(t.Context(), a)
+			if err != nil || out.Made == "" {
+				t.Fatalf("%s: %+v %v", name, out, err)
+			}
+			if c.known {
+				a.Made = out.Made
+			}
+		}
+		if c.deleted {
+			f.messages = nil
+		}
+		a.Amends, a.ID, a.Attempt = a.ID, "act_end", 2
+		a.Event.Data = []byte(`{"text":"ended"}`)
+		for range 2 {
+			if _, err := s.Do(t.Context(), a); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		if want := c.posted && !c.deleted; f.Done() != len(f.messages) || (len(f.messages) == 1) != want || want && f.messages[0]["text"] != "ended" || f.looks != 2*c.looks {
+			t.Errorf("%s: %v after %d looks", name, f.messages, f.looks)
+		}
+	}
+	f, a := newFake(), sinktest.Action(1)
+	a.Amends, a.Made = a.ID, channel+"/1.2"
+	f.errors["chat.update"] = "edit_window_closed"
+	if _, err := must(t, serve(t, f), token, simple()).Do(t.Context(), a); sink.ClassOf(err) != sink.ClassRejected {
+		t.Errorf("what nobody may edit: %v", err)
+	}
+}

@@ -86,12 +86,13 @@ type Approval struct {
 	TellFirst    *time.Time // when first
 	TellError    string     // of the last try, if it failed
 	GivenUp      bool       // that was refused for good: nobody is told any more
+	Made         string     // what the destination has made of it, as [Telling] said
 }
 
 const approvalColumns = `p.id, split_part(s.name, '.', 1) AS team, substr(s.name, strpos(s.name, '.') + 1) AS subscription, p.action_id, p.action, p.destination, p.digest, p.entity,
        p.version, p.source, p.event_id, p.type, p.why, p.sends, p.roles, p.four_eyes, p.asked_at, p.expires_at, p.state, coalesce(p.first_by, '') AS first_by,
        coalesce(p.answered_by, '') AS answered_by, coalesce(p.reason, '') AS reason, p.answered_at,
-       p.asks, p.told_at, p.tell_tries, p.tell_first, p.tell_error, p.told_at IS NULL AND p.tell_at IS NULL AND p.tell_error <> '' AS given_up`
+       p.asks, p.told_at, p.tell_tries, p.tell_first, p.tell_error, p.told_at IS NULL AND p.tell_at IS NULL AND p.tell_error <> '' AS given_up, p.made`
 
 const approvalTables = ` FROM approvals p JOIN subscriptions s ON s.id = p.subscription `
 
@@ -99,7 +100,7 @@ func scanApproval(row pgx.CollectableRow) (a Approval, err error) {
 	var id [16]byte
 	err = row.Scan(&a.ID, &a.Team, &a.Subscription, &id, &a.Action, &a.Destination, &a.Digest, &a.Entity, &a.Version, &a.Source, &a.EventID, &a.Type, &a.Why, &a.Sends, &a.Roles,
 		&a.FourEyes, &a.AskedAt, &a.ExpiresAt, &a.State, &a.FirstBy, &a.AnsweredBy, &a.Reason, &a.AnsweredAt,
-		&a.Asks, &a.ToldAt, &a.TellTries, &a.TellFirst, &a.TellError, &a.GivenUp)
+		&a.Asks, &a.ToldAt, &a.TellTries, &a.TellFirst, &a.TellError, &a.GivenUp, &a.Made)
 	a.ActionID = schemas.ActionIDOf(id)
 	return a, err
 }
@@ -379,6 +380,7 @@ func (l *Ledger) TakeUntold(ctx context.Context, held time.Duration, n int) ([]A
 type Telling struct {
 	End     bool // it was told of the end
 	Told    bool
+	Made    string        // what the destination has made of the question, for who tells it the end
 	Error   string        // why not
 	NotMade bool          // the destination takes no calls now: it counts as no try
 	Again   time.Duration // where it is not told, when it is tried again; 0: never
@@ -395,9 +397,9 @@ func (l *Ledger) EndTelling(ctx context.Context, id int64, t Telling) error {
 		}
 		return nil
 	}
-	_, err := l.hot.Exec(ctx, `UPDATE approvals SET told_at = CASE WHEN $2 THEN now() END, tell_error = $3, tell_tries = tell_tries - CASE WHEN $4 THEN 1 ELSE 0 END,
+	_, err := l.hot.Exec(ctx, `UPDATE approvals SET told_at = CASE WHEN $2 THEN now() END, made = $6, tell_error = $3, tell_tries = tell_tries - CASE WHEN $4 THEN 1 ELSE 0 END,
 			tell_first = CASE WHEN $4 AND tell_tries = 1 THEN NULL ELSE tell_first END, tell_at = CASE WHEN NOT $2 AND $5::bigint > 0 THEN now() + $5::bigint * interval '1 microsecond' END
-		WHERE id = $1 AND told_at IS NULL`, id, t.Told, pg.Clean(t.Error, 1000), t.NotMade, t.Again.Microseconds())
+		WHERE id = $1 AND told_at IS NULL`, id, t.Told, pg.Clean(t.Error, 1000), t.NotMade, t.Again.Microseconds(), pg.Clean(t.Made, 200))
 	if err != nil {
 		return Unavailable("keep how a question was told", err)
 	}

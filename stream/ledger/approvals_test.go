@@ -322,7 +322,7 @@ func TestUntold(t *testing.T) {
 	if again = take(time.Hour); len(again) != 1 || again[0].TellTries != 2 || again[0].TellError != "paused" {
 		t.Fatalf("a try that was not made counts: %+v", again)
 	}
-	end(asked, Telling{Told: true})
+	end(asked, Telling{Told: true, Made: "C1/2.3"})
 	due(asked)
 	if more := take(time.Hour); len(more) != 0 {
 		t.Errorf("told twice: %+v", more)
@@ -358,7 +358,7 @@ func TestUntold(t *testing.T) {
 	// Of what was told, or may have been, the end is told, too: not while somebody is about to tell it, and once.
 	f.answerApproval(asked.ID, "jo", false)
 	ends := take(time.Hour)
-	if len(ends) != 1 || ends[0].ID != asked.ID || ends[0].State != ApprovalDenied {
+	if len(ends) != 1 || ends[0].ID != asked.ID || ends[0].State != ApprovalDenied || ends[0].Made != "C1/2.3" {
 		t.Fatalf("ended: %+v", ends)
 	}
 	end(asked, Telling{End: true, Error: "not now", Again: time.Hour})
@@ -366,7 +366,7 @@ func TestUntold(t *testing.T) {
 		t.Errorf("its end is told before its time: %+v", more)
 	}
 	due(asked)
-	if ends = take(time.Hour); len(ends) != 1 || ends[0].ToldAt == nil || ends[0].TellError != "not now" {
+	if ends = take(time.Hour); len(ends) != 1 || ends[0].ToldAt == nil || ends[0].TellError != "not now" || ends[0].Made != "C1/2.3" {
 		t.Errorf("its end is not told again: %+v", ends)
 	}
 	end(asked, Telling{End: true, Told: true})

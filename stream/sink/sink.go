@@ -131,6 +131,10 @@ type Action struct {
 	TraceParent, TraceState string
 	// Later is how the destination may report the outcome later; nil if it may not.
 	Later *Later
+	// Amends is the action whose doing this one changes, with what [Outcome.Made] said of it; empty: none. Only a sink that gives Made looks at it.
+	// FirstAt is when that action was first attempted.
+	Amends schemas.ActionID
+	Made   string
 	// Looks is to be called before each call that only looks for what an earlier attempt did: it takes a token of the destination's rate,
 	// which that call is one of. nil: nobody counts.
 	Looks func()
@@ -192,6 +196,8 @@ type Outcome struct {
 	// Cost is what the run has cost, as the destination says; 0 where it does not. CostRefused says that it said something that is no cost.
 	Cost        Cost
 	CostRefused bool
+	// Made is what was made, as an action that [Action.Amends] this one is told it; empty where the sink changes nothing afterwards.
+	Made string
 }
 
 // MaxResponse is how much of an answer is kept.

@@ -34,7 +34,9 @@ type Question struct {
 	FourEyes     bool      `json:"four_eyes"`
 	AskedAt      time.Time `json:"asked_at"`
 	ExpiresAt    time.Time `json:"expires_at"`
-	State        string    `json:"state"`   // waiting, or how it has ended
+	State        string    `json:"state"`   // waiting, or how it has ended: approved, denied, expired, void
+	By           string    `json:"by"`      // who has answered; empty: nobody has
+	Reason       string    `json:"reason"`  // that was given, or why it is void
 	URL          string    `json:"url"`     // of the console's page
 	Command      string    `json:"command"` // that approves
 	Summary      string    `json:"summary"` // in one line
@@ -53,15 +55,24 @@ func NewQuestion(a *ledger.Approval, console string) Question {
 	q := Question{Approval: id, Team: a.Team, Subscription: a.Subscription, Action: a.Action, ActionID: string(a.ActionID), Destination: a.Destination,
 		Source: a.Source, EventID: a.EventID,
 		Type: a.Type, Entity: a.Entity, Version: a.Version, Why: a.Why, Sends: a.Sends, Roles: a.Roles, FourEyes: a.FourEyes, AskedAt: a.AskedAt.UTC(),
-		ExpiresAt: a.ExpiresAt.UTC(), State: string(a.State),
+		ExpiresAt: a.ExpiresAt.UTC(), State: string(a.State), By: a.AnsweredBy, Reason: a.Reason,
 		URL: console + "/approvals/" + url.PathEscape(id), Command: "forebay approvals approve " + id}
 	q.Summary = fmt.Sprintf("Approval %s: action %s of %s.%s to %s waits for somebody's word, for entity %s", id, a.Action, a.Team, a.Subscription,
 		a.Destination, shown(a.Entity))
+	if a.State == ledger.ApprovalUsed {
+		q.State = string(ledger.ApprovalApproved) // whether it was attempted with it meanwhile
+	}
+	event := "Event: " + shown(a.Type) + " " + shown(a.EventID) + ", version " + shown(a.Version)
+	if a.State != ledger.ApprovalWaiting {
+		q.Summary = fmt.Sprintf("Approval %s: action %s of %s.%s to %s, for entity %s, %s", id, a.Action, a.Team, a.Subscription, a.Destination, shown(a.Entity), q.ended())
+		q.Text = strings.Join([]string{q.Summary, "Why it was asked: " + shown(a.Why), event}, "\n")
+		return q
+	}
 	who := "one of " + strings.Join(a.Roles, ", ")
 	if a.FourEyes {
 		who = "two of " + strings.Join(a.Roles, ", ")
 	}
-	lines := []string{q.Summary, "Why: " + shown(a.Why), "Event: " + shown(a.Type) + " " + shown(a.EventID) + ", version " + shown(a.Version),
+	lines := []string{q.Summary, "Why: " + shown(a.Why), event,
 		"Until " + q.ExpiresAt.Format(time.RFC3339) + ", by " + who + ":", q.URL, q.Command + " --reason TEXT", "What is to be sent:"}
 	sends := a.Sends
 	if utf8.RuneCountInString(sends) > mostShown {
@@ -72,6 +83,17 @@ func NewQuestion(a *ledger.Approval, console string) Question {
 	}
 	q.Text = strings.Join(lines, "\n")
 	return q
+}
+
+// ended says how it has.
+func (q Question) ended() string {
+	switch ledger.ApprovalState(q.State) {
+	case ledger.ApprovalExpired:
+		return "has expired: nobody answered in time"
+	case ledger.ApprovalVoid:
+		return "needs no answer any more: " + shown(q.Reason)
+	}
+	return "was " + q.State + " by " + shown(q.By) + ": " + shown(q.Reason)
 }
 
 // shown returns a text that an event may have chosen as one line, without characters that hide or turn text.
@@ -87,22 +109,27 @@ func shown(text string) string {
 	}, text)
 }
 
-// Do returns a question as a sink takes it that tells destination. Its id is made of the action's and the approval's: a destination that knows it again
-// is told once, however often it is sent. That it has ended is said with the same event under another id, so that templates make the same of it.
-func (q Question) Do(destination string) (sink.Action, error) {
+// Do returns a question as a sink takes it that tells destination, of a type. Its id is made of the action's and the approval's: a destination that knows
+// it again is told once, however often it is sent. That it has ended is an action of its own, with the same event, so that templates make the same of it;
+// http, which gives the event on, gets another one of the same entity.
+func (q Question) Do(destination, typ string) (sink.Action, error) {
 	body, err := json.Marshal(q)
 	if err != nil {
 		return sink.Action{}, err
 	}
-	id, of := q.ActionID+"."+q.Approval, destination
-	if q.State != string(ledger.ApprovalWaiting) {
-		of += " end"
-	}
+	id := q.ActionID + "." + q.Approval
 	e := &schemas.Event{ID: id, Source: questions, Type: "forebay.approval.asked", Entity: schemas.EntityKey(id), Time: q.AskedAt, RecordedTime: q.AskedAt,
 		DataContentType: "application/json", Version: schemas.Version{Kind: schemas.None}, Payload: schemas.Delta, Data: body}
-	return sink.Action{ID: schemas.NewActionID("_forebay.approvals", 0, e.Source, e.ID, of), Name: "ask", Subscription: "_forebay.approvals",
+	a := sink.Action{ID: schemas.NewActionID("_forebay.approvals", 0, e.Source, e.ID, destination), Name: "ask", Subscription: "_forebay.approvals",
 		Destination: destination,
-		Attempt:     1, Event: e}, nil
+		Attempt:     1, Event: e}
+	if q.State != string(ledger.ApprovalWaiting) {
+		a.ID, a.Amends = schemas.NewActionID("_forebay.approvals", 0, e.Source, e.ID, destination+" end"), a.ID
+		if typ == "http" {
+			e.ID, e.Type = id+".end", "forebay.approval.ended"
+		}
+	}
+	return a, nil
 }
 
 // SampleQuestion is one with which it is tried whether a destination can be told of any.

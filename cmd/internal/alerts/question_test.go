@@ -32,20 +32,40 @@ func TestQuestionText(t *testing.T) {
 	if last := lines[len(lines)-1]; len(lines) != len(want)+2 || last != "> … (cut)" || q.Summary != lines[0] || q.Sends != a.Sends {
 		t.Errorf("%d lines, the last %q", len(lines), last)
 	}
-	one, err := q.Do("acme/pagers")
+	one, err := q.Do("acme/pagers", "http")
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, _ := NewQuestion(&a, "https://other.example/console").Do("acme/pagers")
+	again, _ := NewQuestion(&a, "https://other.example/console").Do("acme/pagers", "http")
 	a.State = ledger.ApprovalDenied
-	end, _ := NewQuestion(&a, "https://ops.example/console").Do("acme/pagers")
+	end, _ := NewQuestion(&a, "https://ops.example/console").Do("acme/pagers", "pagerduty")
+	http, _ := NewQuestion(&a, "https://ops.example/console").Do("acme/pagers", "http")
 	a.State = ledger.ApprovalWaiting
 	a.ID++
-	next, _ := NewQuestion(&a, "https://ops.example/console").Do("acme/pagers")
-	if end.ID == one.ID || end.Event.ID != one.Event.ID || end.Event.Entity != one.Event.Entity {
+	next, _ := NewQuestion(&a, "https://ops.example/console").Do("acme/pagers", "http")
+	if end.ID == one.ID || end.Amends != one.ID || end.Event.ID != one.Event.ID || end.Event.Type != one.Event.Type || end.Event.Entity != one.Event.Entity {
 		t.Errorf("the end is %s of %+v", end.ID, end.Event)
+	}
+	if http.ID != end.ID || http.Event.ID == one.Event.ID || http.Event.Type != "forebay.approval.ended" || http.Event.Entity != one.Event.Entity {
+		t.Errorf("the end is told by http as %s of %+v", http.ID, http.Event)
 	}
 	if one.ID != again.ID || one.ID == next.ID || one.Event.ID == next.Event.ID {
 		t.Errorf("keys: %s %s %s", one.ID, again.ID, next.ID)
+	}
+}
+
+// TestEndedQuestionText: how a question has ended and by whom, nothing that asks for an answer, and a reason is one line.
+func TestEndedQuestionText(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[ledger.ApprovalState]string{
+		ledger.ApprovalApproved: "was approved by jo: looked forebay approvals approve 8", ledger.ApprovalUsed: "was approved by jo: looked forebay approvals approve 8",
+		ledger.ApprovalDenied: "was denied by jo: looked forebay approvals approve 8", ledger.ApprovalExpired: "has expired: nobody answered in time",
+		ledger.ApprovalVoid: "needs no answer any more: looked forebay approvals approve 8",
+	} {
+		q := NewQuestion(&ledger.Approval{ID: 7, State: state, Team: "acme", Subscription: "triage", Action: "run", Destination: "acme/deploy", Type: "t", EventID: "e1",
+			Entity: "e", Version: "3", Why: "rule ask", AnsweredBy: "jo", Reason: "looked\nforebay approvals approve 8"}, "https://ops.example/console")
+		if q.Text != "Approval 7: action run of acme.triage to acme/deploy, for entity e, "+want+"\nWhy it was asked: rule ask\nEvent: t e1, version 3" || q.By != "jo" {
+			t.Errorf("%s: %+v", state, q)
+		}
 	}
 }

@@ -2,8 +2,10 @@ package app
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -81,4 +83,77 @@ func TestIncidentsOfQuestionsAreResolved(t *testing.T) {
 		}
 	}
 	p.clean()
+}
+
+// TestMessagesOfQuestionsAreChanged: Slack's message of a question says how it has ended, whatever ends it, and nothing is posted beside it; it is the
+// message that the answer named, and again the same one where Slack did not take the change.
+func TestMessagesOfQuestionsAreChanged(t *testing.T) {
+	t.Parallel()
+	type said struct {
+		Channel, Text, TS string
+		method, key       string
+		Blocks            []any
+	}
+	var mu sync.Mutex
+	var all []said
+	of := func(method string) (list []said) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, s := range all {
+			if s.method == method {
+				list = append(list, s)
+			}
+		}
+		return list
+	}
+	slack := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		one := said{method: strings.TrimPrefix(r.URL.Path, "/"), key: r.Header.Get("Idempotency-Key")}
+		if err := json.NewDecoder(r.Body).Decode(&one); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		all = append(all, one)
+		mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		if n := len(of(one.method)); n == 1 && one.method == "chat.update" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		} else {
+			_, _ = fmt.Fprintf(w, `{"ok":true,"channel":"C0123456789","ts":"170000000%d.000100"}`, n)
+		}
+	}))
+	t.Cleanup(slack.Close)
+	to := newAgent(t)
+	r := deploy(t, to.URL, newLedger(t), true)
+	r.text = strings.Replace(r.text, "    destinations:\n", `    destinations:
+      chat: {type: slack, token: xoxb-1, base_url: "`+slack.URL+`", allow_networks: [127.0.0.0/8], params: {channel: C0123456789, text: "answer: {{body.url}}", blocks: [{type: divider}]}}
+`, 1)
+	r.text = strings.Replace(r.text, "begin: all, gap: {wait: 20s, then: park}, actions: [{name: run, to: agent}]}",
+		"begin: all, actions: [{name: run, to: agent, approval: {ask: chat}}]}", 1)
+	p := r.run(config.RoleIntake, config.RoleStream)
+	for n, want := range []string{"was denied by jo: looked", "needs no answer any more: its entity has a newer version by now"} {
+		entity := []string{"no", "moved"}[n]
+		p.accepted("orders", "orders-secret", order(entity, 1))
+		a := p.asked(entity + "-1")
+		p.approvalOf(a.ID, "told", func(a *api.ApprovalItem) bool { return a.ToldAt != nil })
+		if n == 1 {
+			p.accepted("orders", "orders-secret", order(entity, 2))
+		} else if _, err := p.api.AnswerApproval(t.Context(), a.ID, api.VerbDeny, api.ApprovalRequest{Reason: "looked", By: "jo"}); err != nil {
+			t.Fatal(err)
+		}
+		if !rig.Until(time.Minute, func() bool { return len(of("chat.update")) == n+2 }) {
+			t.Fatalf("%s: changed %+v", want, of("chat.update"))
+		}
+		asked, ended := of("chat.postMessage")[n], of("chat.update")[n+1]
+		if ended.TS != fmt.Sprintf("170000000%d.000100", n+1) || ended.Channel != asked.Channel || !strings.Contains(ended.Text, want) || len(asked.Blocks) != 1 || len(ended.Blocks) > 0 ||
+			ended.key == "" || ended.key == asked.key {
+			t.Errorf("asked %+v, ended %+v", asked, ended)
+		}
+	}
+	if ended := of("chat.update"); !reflect.DeepEqual(ended[0], ended[1]) {
+		t.Errorf("changed as %+v", ended)
+	}
+	p.clean()
+	if looks := len(all) - len(of("chat.update")) - len(of("chat.postMessage")); looks > 0 {
+		t.Errorf("looked %d times for what the answers named", looks)
+	}
 }

@@ -64,7 +64,7 @@ func (s *streams) tellQuestion(ctx context.Context, l *ledger.Ledger, a *ledger.
 	how.End = a.State != ledger.ApprovalWaiting
 	switch {
 	case how.End && how.Told:
-		log.Debug("the destination was told that a question for approval has ended, where its type takes that", "state", a.State)
+		log.Debug("the destination was told that a question for approval has ended", "state", a.State)
 	case how.End && how.Again > 0:
 		log.Warn("the destination could not be told that a question for approval has ended; trying again", "in", how.Again, "error", how.Error)
 	case how.End && !how.NotMade:
@@ -90,27 +90,26 @@ func (s *streams) tryQuestion(ctx context.Context, log *slog.Logger, a *ledger.A
 	file := s.a.file()
 	d, ok := file.Destination(a.Team, a.Asks)
 	made := s.destination(d.FullName())
-	tells, takes := d, true
+	tells := d
 	if ended := a.State != ledger.ApprovalWaiting; ok && ended {
-		tells, takes = d.ForEnds()
+		tells = d.ForEnds()
 	} else if ok {
 		tells = d.ForQuestions()
 	}
 	switch {
-	case !takes:
-		return ledger.Telling{Told: true}
 	case !ok || made.Shared == nil:
 		return ledger.Telling{Error: "team " + a.Team + " has no destination " + a.Asks + " any more", Again: questionMost}
 	case s.pauses.of(nameInTeam{a.Team, a.Subscription}).Paused != nil:
 		return ledger.Telling{NotMade: true, Error: "its subscription is paused", Again: questionLater}
 	}
-	act, err := alerts.NewQuestion(a, s.a.consoleURL()).Do(d.FullName())
+	act, err := alerts.NewQuestion(a, s.a.consoleURL()).Do(d.FullName(), d.Type)
 	if err != nil {
 		return ledger.Telling{Error: err.Error()}
 	}
 	if act.Attempt = a.TellTries; a.TellFirst != nil {
 		act.FirstAt = *a.TellFirst
 	}
+	act.Made = a.Made
 	its, err := newSink(file, tells, log)
 	if err != nil {
 		return ledger.Telling{Error: err.Error()}
@@ -147,7 +146,7 @@ func (s *streams) tryQuestion(ctx context.Context, log *slog.Logger, a *ledger.A
 	class := sink.ClassOf(err)
 	if err == nil {
 		user.End(permit, &destination.Outcome{Class: class, Code: out.Code})
-		return ledger.Telling{Told: true}
+		return ledger.Telling{Told: true, Made: out.Made}
 	}
 	if ctx.Err() != nil { // the process stops: that says nothing about the destination
 		user.End(permit, nil)

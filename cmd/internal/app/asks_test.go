@@ -24,11 +24,11 @@ type told struct {
 	alerts.Question
 }
 
-// asked is a destination that is told of questions: the first n calls are answered with the status.
+// askedServer is a destination that is told of questions and their ends: the first n calls of each are answered with the status.
 type askedServer struct {
 	*httptest.Server
-	mu    sync.Mutex
-	calls []told
+	mu          sync.Mutex
+	calls, ends []told
 }
 
 func newAsked(t *testing.T, n, status int) *askedServer {
@@ -41,7 +41,11 @@ func newAsked(t *testing.T, n, status int) *askedServer {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.calls = append(s.calls, one); len(s.calls) <= n {
+		list := &s.calls
+		if one.State != string(ledger.ApprovalWaiting) {
+			list = &s.ends
+		}
+		if *list = append(*list, one); len(*list) <= n {
 			w.WriteHeader(status)
 		}
 	}))
@@ -196,8 +200,34 @@ teams:
 	if n := len(pagers.all()); n != 5 {
 		t.Errorf("told %d times, want 5", n)
 	}
-	if n := len(lost.all()); n != 1 {
-		t.Errorf("what refuses for good was told %d times", n)
+	if n := len(lost.all()); n != 1 || len(lost.ends) > 0 {
+		t.Errorf("what refuses for good was told %d times, and of %d ends", n, len(lost.ends))
+	}
+	// The first was answered while its destination was paused.
+	ends := func(id string) (list []told) {
+		pagers.mu.Lock()
+		defer pagers.mu.Unlock()
+		for _, e := range pagers.ends {
+			if e.Approval == id {
+				list = append(list, e)
+			}
+		}
+		return list
+	}
+	if !rig.Until(time.Minute, func() bool { return len(ends(first.ID)) > 0 && len(pagers.ends) == 4 }) {
+		t.Fatalf("told of the ends %+v", pagers.ends)
+	}
+	end := ends(first.ID)[len(ends(first.ID))-1]
+	if end.kind != "forebay.approval.ended" || end.key == "" || end.key == calls[0].key || end.State != "approved" || end.By != "jo" || end.Reason != "looked" ||
+		end.Entity != "a-1" || end.ActionID != q.ActionID || !strings.Contains(end.Text, "approved by jo") || strings.Contains(end.Text, end.Command) {
+		t.Errorf("the end was told as %+v", end)
+	}
+	keys := map[string]int{}
+	for _, e := range pagers.ends {
+		keys[e.key]++
+	}
+	if len(keys) != 3 || keys[pagers.ends[0].key] != 2 {
+		t.Errorf("the end that was not taken was told again under other keys: %v", keys)
 	}
 	p.clean()
 }

@@ -163,7 +163,7 @@ func (ck *checker) ask(path, team, name string) bool {
 			return false
 		}
 	}
-	sample, err := alerts.SampleQuestion().Do(d.FullName())
+	sample, err := alerts.SampleQuestion().Do(d.FullName(), d.Type)
 	if err == nil {
 		_, err = set.Render(sample)
 	}
@@ -187,15 +187,18 @@ func (d NamedDestination) ForQuestions() NamedDestination {
 	return d
 }
 
-// ForEnds returns the destination with the params that take a question back, such as resolve of PagerDuty; false where its type has none.
-func (d NamedDestination) ForEnds() (NamedDestination, bool) {
+// ForEnds returns the destination with the params of a question that has ended: those of the question, but for what its type says of an end.
+func (d NamedDestination) ForEnds() NamedDestination {
 	d = d.ForQuestions()
 	maps.Copy(d.Params, endParams[d.Type])
-	return d, endParams[d.Type] != nil
+	return d
 }
 
-// endParams are what takes a question back, by the type of its destination.
-var endParams = map[string]Params{"pagerduty": {"event_action": paramOf("resolve")}}
+// endParams are what takes a question back, by the type of its destination: Slack's message is changed, whatever it said.
+var endParams = map[string]Params{
+	"slack":     {"text": paramOf("{{body.text}}"), "blocks": paramOf("{{null}}")},
+	"pagerduty": {"event_action": paramOf("resolve")},
+}
 
 // questionParams are what questions have for params, by the type of their destination.
 var questionParams = map[string]Params{
