@@ -87,6 +87,7 @@ func (w *workers) overtaken(e *entry) func(context.Context) (bool, error) {
 // ask asks the guards. A panic becomes an error.
 func (w *workers) ask(e *entry, a sink.Action) (v policy.Verdict, err error) {
 	a.Overtaken = w.overtaken(e)
+	a.Fence, a.Token = e.lane.partition.claim.ID, e.lane.partition.claim.Token
 	ctx := newAttemptContext(e.lane.partition.ctx, time.Now().Add(guardTimeout)) // most guards do not use it
 	defer ctx.end()
 	defer func() {

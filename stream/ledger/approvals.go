@@ -29,6 +29,10 @@ func ApprovalStates() []ApprovalState {
 
 // ApprovalRequest asks for a person's word on an action that is about to be attempted.
 type ApprovalRequest struct {
+	// Fence, Epoch and Token are those of the claim of who asks.
+	Fence        int32
+	Epoch        int64
+	Token        [16]byte
 	Subscription string // "<team>.<subscription>"
 	ActionID     schemas.ActionID
 	Action       string
@@ -107,7 +111,8 @@ func scanApproval(row pgx.CollectableRow) (a Approval, err error) {
 
 // AskApproval returns a person's word on an action, and asks for it if nobody was asked yet, or what is to be sent has changed since. An approval
 // that it returns as approved is used up by that: it holds for the attempts of this run of the action, as long as they are to send the same.
-// A denial holds for the whole run. Errors are of kind Unavailable, or Invalid if the request is.
+// A denial holds for the whole run. Who has lost the fence is told nothing, and changes nothing: its file may be an older one, and what it would send
+// another thing than was approved. Errors are of kind Unavailable, [ErrFenced] among them, or Invalid if the request is.
 func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval, err error) {
 	const op = "ask for an approval"
 	id, ok := r.ActionID.Hash()
@@ -115,6 +120,14 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 		return a, schemas.Errorf(schemas.Invalid, op, "action %q, expires %s", r.ActionID, r.Expires)
 	}
 	err = pgx.BeginFunc(ctx, l.hot, func(tx pgx.Tx) error {
+		held := false
+		err := tx.QueryRow(ctx, `SELECT epoch = $2 AND token = $3 FROM fences WHERE id = $1 FOR KEY SHARE`, r.Fence, r.Epoch, r.Token).Scan(&held)
+		if errors.Is(err, pgx.ErrNoRows) || err == nil && !held {
+			return ErrFenced
+		}
+		if err != nil {
+			return err
+		}
 		last, err := oneApproval(tx.Query(ctx, `SELECT `+approvalColumns+approvalTables+`WHERE p.action_id = $1 ORDER BY p.id DESC LIMIT 1 FOR UPDATE OF p`, id))
 		known := err == nil && !r.Since.After(last.AskedAt)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -14,7 +15,11 @@ import (
 
 // asksFor is a question about action n of the fixture's subscription.
 func asksFor(f *fixture, n string) ApprovalRequest {
+	if f.c == nil {
+		f.c = f.claim(7)
+	}
 	return ApprovalRequest{
+		Fence: f.c.ID, Epoch: f.c.Epoch, Token: f.c.Token,
 		Subscription: f.n.spec.Name, ActionID: schemas.NewActionID(f.n.spec.Name, 0, "/acme/github", n, "run"), Action: "run", Destination: "acme/deploy",
 		Digest: sha256.Sum256([]byte("arguments")), Entity: "e", Version: "1", Source: "/acme/github", EventID: n, Type: "t", Why: "rule no-prod of policy", Sends: "{\"env\": \"prod\"}\x00",
 		Roles: []string{"approver"}, Expires: time.Hour,
@@ -387,5 +392,30 @@ func TestUntold(t *testing.T) {
 	due(under)
 	if more := take(time.Hour); len(more) != 0 {
 		t.Errorf("told for ever: %+v", more)
+	}
+}
+
+// TestApprovalsAreFenced: who has lost the fence voids no approval of the new owner's, uses none up and asks for none.
+func TestApprovalsAreFenced(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	old, other := asksFor(f, "once"), asksFor(f, "never asked")
+	f.c = nil
+	r := asksFor(f, "once")
+	given := f.askApproval(r)
+	f.answerApproval(given.ID, "jo", true)
+	changed, overtaken := old, old
+	changed.Digest[0]++
+	overtaken.Overtaken = true
+	for what, asks := range map[string]ApprovalRequest{"the same": old, "another thing": changed, "what has moved on": overtaken, "an action": other} {
+		if a, err := f.l.AskApproval(t.Context(), asks); !errors.Is(err, ErrFenced) || schemas.KindOf(err) != schemas.Unavailable {
+			t.Errorf("%s, asked for without the fence: %+v %v", what, a, err)
+		}
+	}
+	if all, err := f.l.Approvals(t.Context(), ApprovalQuery{Limit: 10}); err != nil || len(all) != 1 || all[0].State != ApprovalApproved {
+		t.Errorf("%+v %v", all, err)
+	}
+	if a := f.askApproval(r); a.ID != given.ID || a.State != ApprovalApproved {
+		t.Errorf("by the owner: %+v", a)
 	}
 }

@@ -38,6 +38,7 @@ type fixture struct {
 	cfg Config
 	l   *Ledger
 	n   *Namespace
+	c   *Claim // of who asks for approvals; nil: nobody has yet
 }
 
 // connect is a connection of the test's own to its schema.

@@ -115,7 +115,7 @@ func (r *Rules) ask(ctx context.Context, a sink.Action, how Ask, why string) (Ve
 	}
 	digest, text := r.Sends(a)
 	said, err := r.Store.AskApproval(ctx, ledger.ApprovalRequest{
-		Subscription: a.Subscription, ActionID: a.ID, Action: a.Name, Destination: a.Destination, Digest: digest, Sends: text, Entity: string(a.Event.Entity),
+		Fence: a.Fence, Epoch: a.Epoch, Token: a.Token, Subscription: a.Subscription, ActionID: a.ID, Action: a.Name, Destination: a.Destination, Digest: digest, Sends: text, Entity: string(a.Event.Entity),
 		Version: a.Event.Version.Sortable(), Source: a.Event.Source, EventID: a.Event.ID, Type: a.Event.Type, Why: why, Roles: how.Roles, FourEyes: how.FourEyes,
 		Expires: how.Expires, Asks: how.Tells, Since: a.Replayed, Overtaken: overtaken, Doubt: a.Doubt,
 	})

@@ -123,10 +123,13 @@ type Action struct {
 	// Overtaken reports whether the entity has a newer version by now. Guards alone see it; nil: whatever is newer, the action goes on, such as one
 	// that was attempted in this run.
 	Overtaken func(context.Context) (bool, error)
-	Epoch     int64  // of the owner's fence
-	Late      bool   // delivered although newer versions have run
-	Reason    string // the gate's reason for its decision on the event; may be empty
-	Event     *schemas.Event
+	Epoch     int64 // of the owner's fence
+	// Fence and Token name the owner's claim with Epoch. Guards alone see them: what they write stands under it.
+	Fence  int32
+	Token  [16]byte
+	Late   bool   // delivered although newer versions have run
+	Reason string // the gate's reason for its decision on the event; may be empty
+	Event  *schemas.Event
 	// TraceParent and TraceState are the context of this attempt's span; empty: it has none. See [Action.Hop].
 	TraceParent, TraceState string
 	// Later is how the destination may report the outcome later; nil if it may not.
