@@ -71,6 +71,11 @@ func TestProcess(t *testing.T) {
 	if _, err := i.adm.UpdatePartitions(t.Context(), 5, "events.acme.github"); err != nil {
 		t.Fatal(err)
 	}
+	r = look() // the file has the former number
+	want(t, r, "topics", Problem, "events.acme.github", "has 5 partitions, and the ledger knows it by 3", "forebay topics rekey events.acme.github --partitions 5 -c "+i.path)
+	if n := len(slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.Check != "topics" || f.Subject != "events.acme.github" })); n != 1 {
+		t.Errorf("%d findings about one topic:\n%s", n, told(r))
+	}
 	i.replace("github: {preset: github", "github: {topics: {partitions: 5}, preset: github")
 	i.write()
 	if !rig.Until(time.Minute, func() bool { r = look(); return strings.Contains(told(r), "stopped_partition") }) {
