@@ -61,7 +61,15 @@ func (c *sendCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	return c.post(e, all, func(r *verify.Request) { explainQuarantined(e, to.Source, r, names.Source.Print(to.id)) },
+	refuse := "" // what must be refused
+	first := *all[0].Request
+	switch {
+	case c.Forge:
+		refuse = "a forged delivery"
+	case c.Stale > 0 && to.Verifier.Verify(&first, time.Now()) != nil: // as the source would
+		refuse = fmt.Sprintf("a delivery that was signed %s ago", c.Stale)
+	}
+	return c.post(e, all, refuse, func(r *verify.Request) { explainQuarantined(e, to.Source, r, names.Source.Print(to.id)) },
 		func() string { return whyUnauthorized(e, to, c.URL != "") })
 }
 
@@ -94,10 +102,10 @@ func unusable(source *provider.Source, r *verify.Request) (err error) {
 	return err
 }
 
-// post posts the deliveries one after the other, and lists the answers. An answer other than 2xx makes the command fail (of a forged delivery,
-// any but a refusal), but does not end it; a request without an answer does. quarantined is called with one that went to quarantine, or a part of it,
+// post posts the deliveries one after the other, and lists the answers. An answer other than 2xx makes the command fail (of what must
+// be refused, where refuse says what that is, any but 401), but does not end it; a request without an answer does. quarantined is called with one that went to quarantine, or a part of it,
 // unauthorized says why the last was answered 401.
-func (c *sendCmd) post(e *env, all []numbered, quarantined func(*verify.Request), unauthorized func() string) error {
+func (c *sendCmd) post(e *env, all []numbered, refuse string, quarantined func(*verify.Request), unauthorized func() string) error {
 	var items []sent
 	var kept *verify.Request
 	limit := rate.NewLimiter(rate.Inf, 1)
@@ -123,20 +131,16 @@ func (c *sendCmd) post(e *env, all []numbered, quarantined func(*verify.Request)
 	if kept != nil {
 		quarantined(kept)
 	}
-	if c.Forge {
+	if refuse != "" {
 		for _, s := range items {
 			if s.Status != http.StatusUnauthorized {
-				return &exitError{code: exitFailed, err: fmt.Errorf("a forged delivery was answered %d, and must be refused with 401", s.Status)}
+				return &exitError{code: exitFailed, err: fmt.Errorf("%s was answered %d, and must be refused with 401", refuse, s.Status)}
 			}
 		}
+		fmt.Fprintf(e.Stderr, "each was refused with 401, as %s must be\n", refuse)
 		return nil
 	}
 	if slices.ContainsFunc(items, func(s sent) bool { return s.Result == delivery.Refused }) {
-		if c.Stale > 0 {
-			unauthorized = func() string {
-				return fmt.Sprintf("as of a delivery that was signed %s ago and is too old, or of one with another secret; the intake's log has the reason", c.Stale)
-			}
-		}
 		return &exitError{code: exitFailed, err: errors.New("not every delivery was accepted" + whyRefused(items, unauthorized))}
 	}
 	return nil

@@ -23,8 +23,8 @@ type playFlags struct {
 	Duplicate bool          `help:"Send each a second time, too."`
 	Shuffle   bool          `help:"Send them in any order."`
 	Rate      float64       `help:"Send at most so many a second. Default: as fast as they are answered."`
-	Forge     bool          `help:"Sign with a secret that the source does not have: each must be refused."`
-	Stale     time.Duration `help:"Sign as of so long ago, for sources that sign a time; beyond their tolerance each must be refused."`
+	Forge     bool          `help:"Sign with a secret that the source does not have: each must be refused with 401, else the command fails."`
+	Stale     time.Duration `help:"Sign as of so long ago, for sources that sign a time; beyond their tolerance each must be refused with 401, else the command fails."`
 }
 
 func (c *playFlags) check() error {
